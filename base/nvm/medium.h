@@ -1,0 +1,74 @@
+// The NVM seam: every store to persistent memory goes through a medium.
+//
+// A medium covers one mapped target. Readers read through view() directly; writers only use the five operations.
+// Two families share one shape, so that hot code is a template over it:
+//   ProductMedium  final, inlines to plain and non-temporal stores and to libpmem's flush, chosen by CPUID
+//   HookedMedium   virtual: shadow, recorder, emulator, plain file
+//
+// Persistence model (ADR): a store survives a crash once its line was flushed and the *same thread* then fenced;
+// a non-temporal copy needs the fence only. Stores tear at 8 bytes; stores to one line reach the medium in program order.
+// eADR: stores survive at once, flush is counted but does nothing, fence still orders.
+//
+// Each flush, non-temporal copy and fence names its site, so that tests can count it or drop it.
+#ifndef BONSAI_BASE_NVM_MEDIUM_H_
+#define BONSAI_BASE_NVM_MEDIUM_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace bonsai::base {
+
+inline constexpr size_t kLineBytes = 64;
+inline constexpr size_t kMediaBlockBytes = 256;
+
+// Names one flush or fence of the code above. Declared as `inline constexpr Site kLogAppend{"log.append"}`;
+// identity is the address.
+struct Site {
+  const char* name;
+};
+
+// NVM writes of the whole process, summed over threads. media_bytes models a write-combining buffer of 64 blocks.
+struct NvmCounters {
+  uint64_t bytes_stored = 0;
+  uint64_t lines_flushed = 0;
+  uint64_t fences = 0;
+  uint64_t media_bytes = 0;
+};
+
+// Interface of every medium; ProductMedium has the same members, non-virtual.
+//   Requires: destinations lie in [view(), view() + bytes()).
+//   Thread-safety: all operations from any thread; racing stores to one 8-byte word are the caller's business.
+class HookedMedium {
+ public:
+  virtual ~HookedMedium() = default;
+
+  [[nodiscard]] std::byte* view() const { return view_; }
+  [[nodiscard]] size_t bytes() const { return bytes_; }
+
+  // One atomic 8-byte store. Requires 8-byte alignment.
+  virtual void store8(std::byte* dst, uint64_t value) = 0;
+  // Copies n bytes with ordinary stores.
+  virtual void copy(std::byte* dst, const void* src, size_t n) = 0;
+  // Copies n bytes past the cache; durable after the next fence of this thread. Requires dst and n multiples of 8.
+  virtual void nt_copy(std::byte* dst, const void* src, size_t n, const Site& site) = 0;
+  // Starts writing back the lines that hold [dst, dst + n).
+  virtual void flush(const std::byte* dst, size_t n, const Site& site) = 0;
+  // Waits until this thread's flushes and non-temporal copies are durable.
+  virtual void fence(const Site& site) = 0;
+
+ protected:
+  HookedMedium(std::byte* view, size_t bytes) : view_(view), bytes_(bytes) {}
+  void set_view(std::byte* view, size_t bytes) {
+    view_ = view;
+    bytes_ = bytes;
+  }
+
+ private:
+  std::byte* view_;
+  size_t bytes_;
+};
+
+}  // namespace bonsai::base
+
+#endif  // BONSAI_BASE_NVM_MEDIUM_H_

@@ -1,0 +1,171 @@
+// The public store: an ordered, durable key-value store over tiered memory.
+//
+// Shape: that of RocksDB. Contract: DESIGN section 2, in short
+//  - Put, Delete and Write return after the update is durable (Options::durability == kDurable), and no read ever
+//    returns a value that a crash could still take back;
+//  - Write(batch) is atomic for readers and for crashes;
+//  - scans, iterators and snapshots are atomic, are never restarted and are never blocked by writers;
+//  - a full store answers NoSpace and still takes deletes.
+//
+// Thread-safety: every method of DB may be called from any number of threads at once, except Close and the destructor,
+// which require that no other call runs. Iterators and WriteBatches belong to one thread at a time.
+#ifndef BONSAI_DB_H_
+#define BONSAI_DB_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bonsai/options.h"
+#include "bonsai/status.h"
+
+namespace bonsai {
+
+// A set of updates that is applied whole or not at all. A later update of a key replaces an earlier one.
+class WriteBatch {
+ public:
+  struct Update {
+    std::string key;
+    std::string value;
+    bool is_delete = false;
+  };
+
+  void Put(std::string_view key, std::string_view value) { updates_.push_back({std::string(key), std::string(value)}); }
+  void Delete(std::string_view key) { updates_.push_back({std::string(key), {}, true}); }
+  void Clear() { updates_.clear(); }
+  [[nodiscard]] size_t Count() const { return updates_.size(); }
+  [[nodiscard]] const std::vector<Update>& updates() const { return updates_; }
+
+ private:
+  std::vector<Update> updates_;
+};
+
+// A moment of the store's history. Reads through it see exactly the updates that took effect before it was taken.
+// It keeps superseded versions in DRAM alive, so it should not be held for longer than needed. Released by its destructor,
+// which must run before the DB is closed. Thread-safety: may be shared by threads.
+class Snapshot {
+ public:
+  virtual ~Snapshot() = default;
+  Snapshot(const Snapshot&) = delete;
+  Snapshot& operator=(const Snapshot&) = delete;
+
+ protected:
+  Snapshot() = default;
+};
+
+// Walks the records of one moment in key order, both ways. Requires: key() and value() only while Valid();
+// they are valid until the next call of a non-const method. A failure makes it !Valid() with status() not ok.
+class Iterator {
+ public:
+  virtual ~Iterator() = default;
+  Iterator(const Iterator&) = delete;
+  Iterator& operator=(const Iterator&) = delete;
+
+  [[nodiscard]] virtual bool Valid() const = 0;
+  virtual void SeekToFirst() = 0;
+  virtual void SeekToLast() = 0;
+  virtual void Seek(std::string_view key) = 0;         // the first record at or after `key`
+  virtual void SeekForPrev(std::string_view key) = 0;  // the last record at or before `key`
+  virtual void Next() = 0;
+  virtual void Prev() = 0;
+  [[nodiscard]] virtual std::string_view key() const = 0;
+  [[nodiscard]] virtual std::string_view value() const = 0;
+  virtual Status status() const = 0;
+
+ protected:
+  Iterator() = default;
+};
+
+// Called for each record of a scan in ascending key order; the views die with the call. Returns false to stop.
+using ScanVisitor = std::function<bool(std::string_view key, std::string_view value)>;
+
+class DB {
+ public:
+  // Opens the pool at `path`: one file, device or comma-separated list of them (one per target, always in the same order).
+  // Errors: IoError (missing, not writable), Corruption (damaged), NotSupported (foreign file, newer format version),
+  // Busy (open elsewhere), InvalidArgument (options), NoSpace (file system full). On error no existing file is changed.
+  // A crashed pool is recovered first; the time grows with the number of dnodes and the log tail.
+  static Status Open(const Options& options, const std::string& path, std::unique_ptr<DB>* db);
+
+  virtual ~DB() = default;
+  DB(const DB&) = delete;
+  DB& operator=(const DB&) = delete;
+
+  // Sets key to value. Errors: InvalidArgument (bounds, key form), NoSpace, Unavailable, IoError.
+  virtual Status Put(std::string_view key, std::string_view value) = 0;
+
+  // Removes key; OK also when it has no value. Takes space that is reserved for it, so that a full pool can be emptied.
+  virtual Status Delete(std::string_view key) = 0;
+
+  // Applies the batch whole. Errors as Put, plus InvalidArgument when it is larger than one log segment can hold.
+  virtual Status Write(const WriteBatch& batch) = 0;
+
+  // Copies the value of key into *value, whose capacity is reused. Errors: NotFound, InvalidArgument, Corruption.
+  // Wait-free over DRAM and local NVM; allocates nothing but room in *value.
+  virtual Status Get(const ReadOptions& options, std::string_view key, std::string* value) = 0;
+  Status Get(std::string_view key, std::string* value) { return Get(ReadOptions(), key, value); }
+
+  // Gets many keys; values[i] and statuses[i] answer keys[i]. Requires equal sizes. Each get is atomic by itself;
+  // pass a snapshot for one moment over all.
+  virtual void MultiGet(const ReadOptions& options, std::span<const std::string_view> keys,
+                        std::span<std::string> values, std::span<Status> statuses) = 0;
+
+  // Visits the records from `from` (inclusive; empty = the first) in ascending order, as of one moment.
+  // Errors: InvalidArgument, Corruption (after the records before the damage were visited),
+  // Unavailable (more than Options::snapshots_max at once).
+  virtual Status Scan(const ScanOptions& options, std::string_view from, const ScanVisitor& visit) = 0;
+
+  // Takes a snapshot. Errors: Unavailable (more than Options::snapshots_max at once).
+  virtual Status GetSnapshot(std::shared_ptr<const Snapshot>* snapshot) = 0;
+
+  // An iterator over `options.snapshot`, or over a moment of its own. Errors show in its status().
+  // It must be destroyed before the DB is closed.
+  virtual std::unique_ptr<Iterator> NewIterator(const ReadOptions& options) = 0;
+
+  // Returns when every update that returned before the call is durable. Only kBuffered has to wait for it.
+  virtual Status Sync() = 0;
+
+  // Moves all buffered updates into dnodes and frees the log. Updates may go on meanwhile.
+  virtual Status Drain() = 0;
+
+  [[nodiscard]] virtual Stats GetStats() const = 0;
+
+  // Syncs and closes. Further calls but the destructor are forbidden. The destructor closes too, ignoring errors.
+  virtual Status Close() = 0;
+
+ protected:
+  DB() = default;
+};
+
+// What `Check` found. `ok()` means: nothing is damaged.
+struct CheckReport {
+  struct Damage {
+    std::string where;      // e.g. "dnode header at target 0 offset 0x12100"
+    std::string what;       // what is wrong
+    std::string key_range;  // keys whose values may be affected, printable; empty = none
+  };
+  std::vector<Damage> damages;
+  uint64_t dnodes = 0, records = 0, log_records = 0, large_values = 0;
+  uint64_t data_bytes = 0, data_bytes_used = 0;
+  uint64_t targets = 0;
+  bool clean = false;  // closed in order, nothing to recover
+  KeyFormat key_format = KeyFormat::kBytes;
+  [[nodiscard]] bool ok() const { return damages.empty(); }
+};
+
+// Verifies a pool that is not open, without changing a byte: superblocks, checksums of every dnode, record and large
+// value, tiling of the key space, overlaps and leaks of space. Errors: as Open (the pool cannot be read at all);
+// damage inside is reported in *report with an OK status. `progress`, if set, is told of each share done, 0..1.
+Status Check(const std::string& path, CheckReport* report, const std::function<void(double)>& progress = {});
+
+// Describes what storing at `path` would mean here, e.g. "tmpfs (emulated NVM), flush clwb, domain ADR".
+// Works for files that do not exist yet. Errors: IoError.
+Status DescribeMedium(const std::string& path, std::string* text);
+
+}  // namespace bonsai
+
+#endif  // BONSAI_DB_H_

@@ -1,0 +1,117 @@
+// Options of a Bonsai store. Every field has a default that works on a laptop without NVM or RDMA.
+#ifndef BONSAI_OPTIONS_H_
+#define BONSAI_OPTIONS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace bonsai {
+
+// Bounds of the contract; anything outside is InvalidArgument and changes nothing.
+inline constexpr size_t kKeyBytesMin = 1;
+inline constexpr size_t kKeyBytesMax = 1024;
+inline constexpr size_t kValueBytesMax = size_t{16} << 20;
+inline constexpr uint64_t kPoolBytesMin = uint64_t{64} << 10;
+
+// Form of the keys; fixed when a pool is created.
+enum class KeyFormat : uint8_t {
+  kBytes = 0,   // byte strings of 1..1024 bytes, in bytewise order
+  kFixed8 = 1,  // exactly 8 bytes: a big-endian integer, so that bytewise order is numeric order
+};
+
+enum class Durability : uint8_t {
+  kDurable = 0,   // when an update returns it survives the crash that the medium's domain speaks of
+  kBuffered = 1,  // updates of the last `buffered_window_ms` may be lost; what survives is a prefix in real-time order
+};
+
+// What a crash takes away. kAuto: eADR where the platform says so, else ADR; for a plain file, ADR by msync.
+enum class Domain : uint8_t {
+  kAuto = 0,
+  kAdr = 1,   // only lines that were flushed and fenced survive
+  kEadr = 2,  // every store survives
+};
+
+// What NVM writes go through. Every choice but kAuto is a test or emulation medium and is labelled so in results.
+enum class MediumChoice : uint8_t {
+  kAuto = 0,      // devdax, fsdax, tmpfs or hugetlb by flush instructions; a plain file by msync (slow)
+  kShadow = 1,    // stores reach the pool file only by flush and fence, so SIGKILL acts as a power cut
+  kEmulator = 2,  // tmpfs or file plus modelled NVM latency and bandwidth (`emulator_preset`)
+};
+
+struct Options {
+  // ---- the pool
+  bool create_if_missing = false;
+  bool error_if_exists = false;
+  KeyFormat key_format = KeyFormat::kBytes;  // on open it must be the pool's own unless `any_key_format`
+  bool any_key_format = false;               // take whatever the existing pool has
+  uint64_t pool_bytes = uint64_t{1} << 30;   // size of each target, when creating; >= kPoolBytesMin
+  uint64_t log_bytes = 0;                    // log budget over all targets, when creating; 0 = a tenth of the pool
+
+  // ---- the medium
+  MediumChoice medium = MediumChoice::kAuto;
+  Domain domain = Domain::kAuto;
+  std::string emulator_preset = "optane";
+  bool shadow_drops_flushes = false;  // canary: a shadow medium whose flushes do nothing
+  uint64_t shadow_eviction_seed = 0;  // 0 = no early evictions
+
+  // ---- behaviour
+  Durability durability = Durability::kDurable;
+  uint32_t buffered_window_ms = 10;       // bound of the loss window of kBuffered
+  uint32_t background_threads = 1;        // offloading; 0 = writers do it when the log or a bnode is full
+  uint32_t stall_ms_max = 10'000;         // how long back-pressure may hold an update before it fails with NoSpace
+  uint32_t snapshots_max = 256;           // live snapshots, iterators and scans at one time
+  bool metadata_upload = true;            // keep dnode fingerprints and key samples in DRAM
+
+  // The library never prints. Messages (severity 'I', 'W' or 'E') go here when set; may be called from any thread.
+  std::function<void(char severity, std::string_view message)> log_sink;
+};
+
+class Snapshot;
+
+struct ReadOptions {
+  const Snapshot* snapshot = nullptr;  // read as of this snapshot; null = now
+};
+
+struct ScanOptions {
+  const Snapshot* snapshot = nullptr;
+  uint64_t limit = UINT64_MAX;  // at most this many records
+  std::string_view end = {};    // stop before this key; empty = no end
+};
+
+// A point-in-time copy of the store's counters. Monotonic unless said otherwise; approximate while updates run.
+struct Stats {
+  std::string medium;  // e.g. "tmpfs (emulated NVM), flush clwb, domain ADR"
+  bool emulated = true;
+  uint64_t targets = 0;
+  KeyFormat key_format = KeyFormat::kBytes;
+
+  // space (gauges)
+  uint64_t pool_bytes = 0;       // all targets
+  uint64_t log_bytes = 0;        // log budget
+  uint64_t log_bytes_used = 0;   // segments in use
+  uint64_t data_bytes = 0;       // space for dnodes and large values
+  uint64_t data_bytes_used = 0;  // of it allocated
+  uint64_t dram_bytes = 0;       // tree, bnodes, update nodes, uploaded metadata
+  uint64_t bnodes = 0;
+  uint64_t dnodes = 0;
+  uint64_t dnode_records = 0;  // records in dnodes, superseded and deleted ones included
+
+  // work (counters since open)
+  uint64_t puts = 0, dels = 0, gets = 0, scans = 0, batches = 0;
+  uint64_t gets_from_dnodes = 0;
+  uint64_t offloads = 0, splits = 0, merges = 0, compactions = 0;
+  uint64_t updates_offloaded = 0;  // updates that reached dnodes; WRR = 1 - updates_offloaded / (puts + dels)
+  uint64_t stalls = 0, stall_us = 0;
+  uint64_t user_bytes_written = 0;  // keys and values of acknowledged updates
+
+  // NVM writes (counters since open, all sites)
+  uint64_t nvm_bytes_stored = 0, nvm_lines_flushed = 0, nvm_fences = 0, nvm_media_bytes = 0;
+};
+
+}  // namespace bonsai
+
+#endif  // BONSAI_OPTIONS_H_
