@@ -4,9 +4,9 @@
 
 #include "bonsai/status.h"
 
-#define BONSAI_RETURN_IF_ERROR(expression)           \
-  do {                                               \
-    ::bonsai::Status status_of_step_ = (expression); \
+#define BONSAI_RETURN_IF_ERROR(expression)             \
+  do {                                                 \
+    ::bonsai::Status status_of_step_ = (expression);   \
     if (!status_of_step_.ok()) return status_of_step_; \
   } while (false)
 

@@ -6,8 +6,8 @@
 //   HookedMedium   virtual: shadow, recorder, emulator, plain file
 //
 // Persistence model (ADR): a store survives a crash once its line was flushed and the *same thread* then fenced;
-// a non-temporal copy needs the fence only. Stores tear at 8 bytes; stores to one line reach the medium in program order.
-// eADR: stores survive at once, flush is counted but does nothing, fence still orders.
+// a non-temporal copy needs the fence only. Stores tear at 8 bytes; stores to one line reach the medium in program
+// order. eADR: stores survive at once, flush is counted but does nothing, fence still orders.
 //
 // Each flush, non-temporal copy and fence names its site, so that tests can count it or drop it.
 #ifndef BONSAI_BASE_NVM_MEDIUM_H_

@@ -45,8 +45,8 @@ class WriteBatch {
 };
 
 // A moment of the store's history. Reads through it see exactly the updates that took effect before it was taken.
-// It keeps superseded versions in DRAM alive, so it should not be held for longer than needed. Released by its destructor,
-// which must run before the DB is closed. Thread-safety: may be shared by threads.
+// It keeps superseded versions in DRAM alive, so it should not be held for longer than needed. Released by its
+// destructor, which must run before the DB is closed. Thread-safety: may be shared by threads.
 class Snapshot {
  public:
   virtual ~Snapshot() = default;
@@ -85,10 +85,10 @@ using ScanVisitor = std::function<bool(std::string_view key, std::string_view va
 
 class DB {
  public:
-  // Opens the pool at `path`: one file, device or comma-separated list of them (one per target, always in the same order).
-  // Errors: IoError (missing, not writable), Corruption (damaged), NotSupported (foreign file, newer format version),
-  // Busy (open elsewhere), InvalidArgument (options), NoSpace (file system full). On error no existing file is changed.
-  // A crashed pool is recovered first; the time grows with the number of dnodes and the log tail.
+  // Opens the pool at `path`: one file, device or comma-separated list of them (one per target, always in the same
+  // order). Errors: IoError (missing, not writable), Corruption (damaged), NotSupported (foreign file, newer format
+  // version), Busy (open elsewhere), InvalidArgument (options), NoSpace (file system full). On error no existing file
+  // is changed. A crashed pool is recovered first; the time grows with the number of dnodes and the log tail.
   static Status Open(const Options& options, const std::string& path, std::unique_ptr<DB>* db);
 
   virtual ~DB() = default;

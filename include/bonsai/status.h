@@ -70,15 +70,24 @@ class [[nodiscard]] Status {
 
   static std::string_view CodeName(Code code) noexcept {
     switch (code) {
-      case Code::kOk: return "OK";
-      case Code::kNotFound: return "not found";
-      case Code::kInvalidArgument: return "invalid argument";
-      case Code::kNoSpace: return "no space";
-      case Code::kCorruption: return "corruption";
-      case Code::kIoError: return "I/O error";
-      case Code::kUnavailable: return "unavailable";
-      case Code::kBusy: return "busy";
-      case Code::kNotSupported: return "not supported";
+      case Code::kOk:
+        return "OK";
+      case Code::kNotFound:
+        return "not found";
+      case Code::kInvalidArgument:
+        return "invalid argument";
+      case Code::kNoSpace:
+        return "no space";
+      case Code::kCorruption:
+        return "corruption";
+      case Code::kIoError:
+        return "I/O error";
+      case Code::kUnavailable:
+        return "unavailable";
+      case Code::kBusy:
+        return "busy";
+      case Code::kNotSupported:
+        return "not supported";
     }
     return "unknown";
   }
