@@ -1,0 +1,105 @@
+// Threads, and the ways in which a thread waits. The only place of the code that makes threads or sleeps.
+//
+// All waits here are coroutine-aware: called inside a coroutine of a base::Scheduler they let its siblings run.
+#ifndef BONSAI_BASE_THREAD_H_
+#define BONSAI_BASE_THREAD_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "bonsai/status.h"
+
+namespace bonsai::base {
+
+inline constexpr uint32_t kNoOrdinal = UINT32_MAX;
+
+namespace detail {
+inline constinit thread_local uint32_t ordinal_of_thread = kNoOrdinal;
+uint32_t assign_thread_ordinal();
+}  // namespace detail
+
+// A small dense number of the calling thread: the least that no other live thread holds, given at the first call and
+// freed when the thread's thread_local objects are destroyed. Cost: one thread-local load.
+// Guarantees: no two live threads hold the same one (a destructor of a thread_local object may run after the release
+// and then sees a number that another thread may hold; use it as a hint there).
+[[nodiscard]] inline uint32_t thread_ordinal() {
+  const uint32_t ordinal = detail::ordinal_of_thread;
+  return ordinal != kNoOrdinal ? ordinal : detail::assign_thread_ordinal();
+}
+
+// A named OS thread that is joined by its destructor. The body must return by itself: tell it to before the join.
+// Thread-safety: one owner.
+class Thread {
+ public:
+  Thread() = default;
+  // `name` shows in debuggers and `top`; the kernel keeps its first 15 bytes.
+  Thread(std::string name, std::function<void()> body);
+  ~Thread() { join(); }
+  Thread(Thread&& other) noexcept = default;
+  Thread& operator=(Thread&& other) noexcept;
+
+  // Waits for the body's end. Idempotent.
+  void join();
+  [[nodiscard]] bool joinable() const { return thread_.joinable(); }
+
+ private:
+  std::thread thread_;
+};
+
+// A wake-up that is not lost: signal() before wait_for() makes that wait return at once. Signals do not add up.
+// Thread-safety: any thread may signal or wait; one signal wakes one waiter.
+class Event {
+ public:
+  void signal();
+  // Returns true when signalled (and resets), false after `limit_ms`.
+  [[nodiscard]] bool wait_for(uint64_t limit_ms);
+
+ private:
+  bool take();
+
+  std::mutex mutex_;
+  std::condition_variable signalled_;
+  bool set_ = false;
+};
+
+// Lets at least `ms` pass.
+void sleep_ms(uint64_t ms);
+
+// Gives the processor to another thread, or inside a coroutine to a sibling.
+void yield_thread();
+
+// One wait for a condition that another thread brings about:
+//   for (BoundedWait wait("log.segment", 1000); !condition(); wait.pause()) if (wait.expired()) return wait.status();
+// It spins for about a microsecond, then yields, then sleeps up to a millisecond at a time. Inside a coroutine it
+// always yields to the siblings. Making one costs nothing: the clock is first read when spinning has not helped.
+class BoundedWait {
+ public:
+  BoundedWait(const char* name, uint64_t limit_ms) : name_(name), limit_ms_(limit_ms) {}
+
+  // True when `limit_ms` have passed since the wait left its spinning phase.
+  [[nodiscard]] bool expired() const;
+  void pause();
+
+  [[nodiscard]] const char* name() const { return name_; }
+  // Unavailable, naming the wait and its limit.
+  [[nodiscard]] Status status() const;
+
+ private:
+  void pause_slowly();
+
+  static constexpr uint32_t kSpins = 32;
+  static constexpr uint32_t kYields = 64;
+
+  const char* name_;
+  uint64_t limit_ms_;
+  uint64_t start_ns_ = 0;  // 0 = still spinning
+  uint32_t pauses_ = 0;
+};
+
+}  // namespace bonsai::base
+
+#endif  // BONSAI_BASE_THREAD_H_
