@@ -15,7 +15,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
+
+#include "bonsai/status.h"
 
 namespace bonsai::base {
 
@@ -57,12 +58,23 @@ class HookedMedium {
   // Waits until this thread's flushes and non-temporal copies are durable.
   virtual void fence(const Site& site) = 0;
 
+  // Whether every fence so far kept its promise. A fence has no result, because on real NVM it cannot fail; a medium
+  // whose write-back can fail (plain file) keeps the first error for good. Owners ask after a fence whose promise they
+  // are about to pass on, and stop writing once it is not OK. Cost: one relaxed load.
+  [[nodiscard]] virtual Status health() const { return Status::OK(); }
+
+  // The time (base clock, nanoseconds) at which a read of [address, address + n) that starts now would have its bytes;
+  // 0 = at once. Only the emulator answers anything else; the reader does the waiting.
+  [[nodiscard]] virtual uint64_t read_deadline(const std::byte* address, size_t n) {
+    static_cast<void>(address);
+    static_cast<void>(n);
+    return 0;
+  }
+
  protected:
   HookedMedium(std::byte* view, size_t bytes) : view_(view), bytes_(bytes) {}
-  void set_view(std::byte* view, size_t bytes) {
-    view_ = view;
-    bytes_ = bytes;
-  }
+  HookedMedium(const HookedMedium&) = delete;
+  HookedMedium& operator=(const HookedMedium&) = delete;
 
  private:
   std::byte* view_;

@@ -1,0 +1,92 @@
+// Copies between NVM that several threads touch at once and private memory.
+//
+// Readers may copy bytes while a writer changes them, and find out afterwards (by checksum, version or bound) whether
+// what they got counts. That is a data race for the language and harmless on x86, where each aligned 8-byte part is
+// read or written whole. Under ThreadSanitizer the same copies are made of relaxed atomic accesses, so that the tool
+// checks the rest of the code instead of being told to look away.
+//
+// Memory ordering: relaxed. Order comes from the word that publishes the bytes (store8, a release store).
+#ifndef BONSAI_BASE_NVM_RACY_COPY_H_
+#define BONSAI_BASE_NVM_RACY_COPY_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#if defined(__SANITIZE_THREAD__)
+#define BONSAI_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define BONSAI_TSAN 1
+#endif
+#endif
+#ifndef BONSAI_TSAN
+#define BONSAI_TSAN 0
+#endif
+
+namespace bonsai::base {
+
+// The 8-byte word at p. Requires 8-byte alignment.
+inline std::atomic_ref<uint64_t> word_at(const std::byte* p) {
+  return std::atomic_ref<uint64_t>(*static_cast<uint64_t*>(static_cast<void*>(const_cast<std::byte*>(p))));
+}
+
+namespace nvm_internal {
+
+// Splits [shared, shared + n) into aligned words and single bytes, calling word(offset) and byte(offset) in order.
+template <class Word, class Byte>
+void each_part(const std::byte* shared, size_t n, Word&& word, Byte&& byte) {
+  for (size_t i = 0; i < n;) {
+    if (reinterpret_cast<uintptr_t>(shared + i) % 8 == 0 && n - i >= 8) {
+      word(i);
+      i += 8;
+    } else {
+      byte(i);
+      ++i;
+    }
+  }
+}
+
+inline std::atomic_ref<unsigned char> byte_at(const std::byte* p) {
+  return std::atomic_ref<unsigned char>(*reinterpret_cast<unsigned char*>(const_cast<std::byte*>(p)));
+}
+
+}  // namespace nvm_internal
+
+// Copies private bytes to shared ones.
+inline void racy_store(std::byte* shared, const void* source, size_t n) {
+#if BONSAI_TSAN
+  const auto* from = static_cast<const unsigned char*>(source);
+  nvm_internal::each_part(
+      shared, n,
+      [&](size_t i) {
+        uint64_t value;
+        std::memcpy(&value, from + i, 8);
+        word_at(shared + i).store(value, std::memory_order_relaxed);
+      },
+      [&](size_t i) { nvm_internal::byte_at(shared + i).store(from[i], std::memory_order_relaxed); });
+#else
+  std::memcpy(shared, source, n);
+#endif
+}
+
+// Copies shared bytes to private ones.
+inline void racy_load(void* target, const std::byte* shared, size_t n) {
+#if BONSAI_TSAN
+  auto* to = static_cast<unsigned char*>(target);
+  nvm_internal::each_part(
+      shared, n,
+      [&](size_t i) {
+        const uint64_t value = word_at(shared + i).load(std::memory_order_relaxed);
+        std::memcpy(to + i, &value, 8);
+      },
+      [&](size_t i) { to[i] = nvm_internal::byte_at(shared + i).load(std::memory_order_relaxed); });
+#else
+  std::memcpy(target, shared, n);
+#endif
+}
+
+}  // namespace bonsai::base
+
+#endif  // BONSAI_BASE_NVM_RACY_COPY_H_
