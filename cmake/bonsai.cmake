@@ -1,4 +1,5 @@
-# House rules of the build: language, warnings, where programs land, and the three functions that rooms use.
+# House rules of the build: language, warnings, where programs land, and the functions that rooms use:
+# bonsai_room, bonsai_test, bonsai_fuzz. The closing checks are in cmake/registration.cmake and cmake/install.cmake.
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -7,16 +8,29 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 
+option(BONSAI_WERROR "Warnings are errors" OFF)
+set(BONSAI_SANITIZE "" CACHE STRING "Sanitizers of the whole build: empty, thread, or address,undefined")
+set(BONSAI_TIMEOUT_SCALE 1 CACHE STRING "Factor on the time limit of every test (scripts/nightly.sh raises it)")
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()
+
+include(CTest)
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 find_package(Boost REQUIRED COMPONENTS context)
-find_package(GTest REQUIRED)
 find_package(absl REQUIRED)
 find_package(gflags REQUIRED)
 find_package(glog REQUIRED)
 find_package(nlohmann_json REQUIRED)
 pkg_check_modules(PMEM REQUIRED IMPORTED_TARGET libpmem)
 pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
+if(BUILD_TESTING)
+  find_package(GTest REQUIRED)
+endif()
 
 add_library(bonsai_options INTERFACE)
 target_include_directories(bonsai_options INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
@@ -29,9 +43,6 @@ if(BONSAI_SANITIZE)
   target_link_options(bonsai_options INTERFACE -fsanitize=${BONSAI_SANITIZE})
 endif()
 
-include(CTest)
-enable_testing()
-
 # bonsai_room(NAME SOURCES file... LINKS target...): the static library bonsai_NAME of one room.
 function(bonsai_room name)
   cmake_parse_arguments(ROOM "" "" "SOURCES;LINKS" ${ARGN})
@@ -40,15 +51,47 @@ function(bonsai_room name)
   target_include_directories(bonsai_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
 endfunction()
 
-# bonsai_test(NAME SOURCES file... LINKS target... [LABELS label...] [TIMEOUT seconds]): a GoogleTest program, one CTest test.
-function(bonsai_test name)
-  cmake_parse_arguments(TEST "" "TIMEOUT" "SOURCES;LINKS;LABELS;ENVIRONMENT" ${ARGN})
+# What every test program has in common: without BUILD_TESTING it is defined but neither built nor run; the time limit
+# grows with the regime (a sanitizer slows a test several times) and with BONSAI_TIMEOUT_SCALE.
+# Reads SOURCES LINKS LABELS ENVIRONMENT TIMEOUT SERIAL as TEST_* from the caller; further arguments go to the program.
+macro(bonsai_add_test_program name)
   add_executable(${name} ${TEST_SOURCES})
-  target_link_libraries(${name} PRIVATE bonsai_options ${TEST_LINKS} GTest::gtest GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE bonsai_options ${TEST_LINKS})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  add_test(NAME ${name} COMMAND ${name})
-  if(NOT TEST_TIMEOUT)
-    set(TEST_TIMEOUT 120)
+  if(BUILD_TESTING)
+    if(NOT TEST_TIMEOUT)
+      set(TEST_TIMEOUT 120)
+    endif()
+    math(EXPR TEST_TIMEOUT "${TEST_TIMEOUT} * ${BONSAI_TIMEOUT_SCALE}")
+    if(BONSAI_SANITIZE)
+      math(EXPR TEST_TIMEOUT "${TEST_TIMEOUT} * 3")
+    endif()
+    add_test(NAME ${name} COMMAND ${name} ${ARGN})
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${TEST_TIMEOUT} LABELS "${TEST_LABELS}"
+                         ENVIRONMENT "${TEST_ENVIRONMENT}" RUN_SERIAL ${TEST_SERIAL})
+  else()
+    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL TRUE)
   endif()
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${TEST_TIMEOUT} LABELS "${TEST_LABELS}" ENVIRONMENT "${TEST_ENVIRONMENT}")
+endmacro()
+
+# bonsai_test(NAME SOURCES file... LINKS target... [LABELS label...] [ENVIRONMENT VAR=value...] [TIMEOUT seconds]
+#             [SERIAL]): a GoogleTest program, one CTest test. SERIAL: nothing else runs beside it.
+# Its cases are counted by scripts/test.sh from the XML that it leaves in test-results/. Figures and budgets:
+# base/testing/figures.h and budget.h; docs/testing.md explains both.
+function(bonsai_test name)
+  cmake_parse_arguments(TEST "SERIAL" "TIMEOUT" "SOURCES;LINKS;LABELS;ENVIRONMENT" ${ARGN})
+  bonsai_add_test_program(${name} --gtest_output=xml:${CMAKE_BINARY_DIR}/test-results/${name}.xml)
+  if(BUILD_TESTING)
+    target_link_libraries(${name} PRIVATE GTest::gtest GTest::gtest_main)
+  endif()
+endfunction()
+
+# bonsai_fuzz(NAME SOURCES file... LINKS target... [TIMEOUT seconds]): a fuzz test. The source defines
+# LLVMFuzzerTestOneInput(const uint8_t*, size_t); base/testing/fuzz_main.cc feeds it seeded random inputs for the time
+# that the budget grants, and adds the figure fuzz_seconds.
+function(bonsai_fuzz name)
+  cmake_parse_arguments(TEST "SERIAL" "TIMEOUT" "SOURCES;LINKS;LABELS;ENVIRONMENT" ${ARGN})
+  list(APPEND TEST_SOURCES ${PROJECT_SOURCE_DIR}/base/testing/fuzz_main.cc)
+  list(APPEND TEST_LABELS fuzz)
+  bonsai_add_test_program(${name})
 endfunction()

@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that Bonsai needs, and nothing else. Idempotent: with nothing missing it says so in one
+# line and needs no rights.
+set -euo pipefail
+
+usage() {
+  cat <<'TEXT'
+usage: scripts/setup.sh [--list | --check] [build] [test]
+
+Installs the missing packages of the named groups (default: build).
+  build    what compiling the library, the programs and the tests takes
+  test     what scripts/test.sh adds: the second compiler, the formatter, the linter
+  --list   prints the packages of the groups with the reason for each; installs nothing
+  --check  names what is missing and fails if anything is; installs nothing
+TEXT
+}
+
+# group | package | why
+packages='
+build | cmake               | configures the build (3.25 or newer)
+build | ninja-build         | runs the build
+build | g++                 | compiles C++20, with the sanitizer runtimes
+build | pkg-config          | finds libpmem and isa-l
+build | ccache              | a second build of the same source takes seconds
+build | libboost-context-dev | Boost.Context and Boost.Coroutine2, the coroutines of the scheduler
+build | libpmem-dev         | flushes and copies to non-volatile memory, chosen by CPUID
+build | libisal-dev         | fast checksums
+build | libabsl-dev         | absl::btree_map, the yardstick of the benchmark
+build | libgflags-dev       | command-line flags of the programs
+build | libgoogle-glog-dev  | logging of the programs
+build | nlohmann-json3-dev  | result files of the programs
+build | libgtest-dev        | the tests beside the code
+test  | clang-14            | the second compiler that must stay without warnings
+test  | clang-format-14     | the layout of the source (style test)
+test  | clang-tidy-14       | static analysis (scripts/tidy.sh)
+test  | python3             | the style test and the scorecard
+'
+
+fail() {
+  echo "setup: $*" >&2
+  exit 1
+}
+
+mode=install
+groups=()
+for argument in "$@"; do
+  case "$argument" in
+    --list) mode=list ;;
+    --check) mode=check ;;
+    build | test) groups+=("$argument") ;;
+    -h | --help) usage && exit 0 ;;
+    *) usage >&2 && fail "unknown argument '$argument'" ;;
+  esac
+done
+((${#groups[@]})) || groups=(build)
+
+wanted=()
+declare -A reason
+while IFS='|' read -r group package why; do
+  group=${group// /} package=${package// /} why=${why# }
+  [[ -n $package && " ${groups[*]} " == *" $group "* ]] || continue
+  wanted+=("$package")
+  reason[$package]=$why
+done <<<"$packages"
+
+if [[ $mode == list ]]; then
+  for package in "${wanted[@]}"; do printf '%-22s %s\n' "$package" "${reason[$package]}"; done
+  exit 0
+fi
+
+for tool in dpkg-query apt-get; do
+  command -v "$tool" >/dev/null || fail "this is not a Debian system ($tool is missing). Install what corresponds to" \
+    "these Debian 12 packages by hand, then set BONSAI_SKIP_SETUP=1: ${wanted[*]}"
+done
+
+installed=$(dpkg-query -W -f '${db:Status-Abbrev}${Package}\n' "${wanted[@]}" 2>/dev/null | sed -n 's/^ii *//p' || true)
+missing=()
+for package in "${wanted[@]}"; do
+  grep -qxF "$package" <<<"$installed" || missing+=("$package")
+done
+if ((${#missing[@]} == 0)); then
+  echo "setup: all ${#wanted[@]} packages are installed"
+  exit 0
+fi
+[[ $mode == install ]] || fail "missing: ${missing[*]}"
+
+by_hand="apt-get install --no-install-recommends ${missing[*]}"
+as_root=()
+if ((EUID != 0)); then
+  command -v sudo >/dev/null || fail "these packages are missing and this user is not root, nor is there sudo. As root run: $by_hand"
+  as_root=(sudo)
+  [[ -t 0 ]] || as_root=(sudo -n)
+  "${as_root[@]}" true 2>/dev/null || fail "these packages are missing and sudo was refused. As root run: $by_hand"
+fi
+
+echo "setup: installing ${#missing[@]} Debian packages"
+for package in "${missing[@]}"; do printf '  %-22s %s\n' "$package" "${reason[$package]}"; done
+# shellcheck disable=SC1091
+. /etc/os-release
+[[ ${ID:-} == debian && ${VERSION_ID:-} == 12 ]] || echo "setup: note: written for Debian 12, this is ${PRETTY_NAME:-unknown}"
+
+log=$(mktemp -t bonsai-setup.XXXXXX)
+apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 "$@" >>"$log" 2>&1; }
+if ! { apt update && apt install -y --no-install-recommends "${missing[@]}"; }; then
+  tail -n 20 "$log" >&2
+  fail "apt-get failed (whole output: $log). When that is mended, run this again, or as root: $by_hand"
+fi
+rm -f "$log"
+echo "setup: done"
