@@ -1,0 +1,252 @@
+/* The C interface of Bonsai, in the shape of leveldb/c.h. It is the interface whose ABI is promised: all bindings to
+   other languages stand on it. C99 and C++. What the operations mean is said in bonsai/db.h; here is what C adds.
+
+   Results. Every function that can fail returns a BONSAI_* code, BONSAI_OK (0) on success. Its last parameter, errptr,
+   asks for the message and may be NULL. Otherwise *errptr must be NULL or a message of an earlier call: a failure frees
+   the old message and stores a new one, "<code name>: <what, and what to do>", to be freed with bonsai_free(); success
+   leaves *errptr alone. So one `char* err = NULL;` serves any number of calls. The code alone decides whether a call
+   failed; the message may be missing (NULL) when memory has run out. BONSAI_NOT_FOUND is an answer and sets no message.
+
+   Memory. Opaque objects are freed by their own _destroy, _release or _close function, for which NULL is a no-op.
+   Values, texts and messages that the library hands out are freed with bonsai_free(). _create functions return NULL
+   only when memory has run out. Nothing that a caller passes in is kept after the call, but the log sink.
+
+   Bytes. A key or value is a pointer and a length; it may hold zero bytes. A NULL pointer with length 0 is the empty
+   string. Booleans are unsigned char, 0 or 1.
+
+   Threads. A bonsai_t may be used by any number of threads at once, except in bonsai_close(). Every other object
+   belongs to one thread at a time; a snapshot may be read through by many. No C++ exception crosses this interface.
+   Callbacks must not throw, longjmp or close the store.
+
+   Stability. Functions and constants are added, never changed or removed, within one major version. */
+#ifndef BONSAI_C_H_
+#define BONSAI_C_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define BONSAI_EXPORT __attribute__((visibility("default")))
+#else
+#define BONSAI_EXPORT
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- version: of this header, and of the library that runs ---- */
+
+#define BONSAI_VERSION_MAJOR 0
+#define BONSAI_VERSION_MINOR 1
+#define BONSAI_VERSION_PATCH 0
+#define BONSAI_VERSION_STRING "0.1.0"
+/* 10000 * major + 100 * minor + patch, for #if */
+#define BONSAI_VERSION_NUMBER (10000 * BONSAI_VERSION_MAJOR + 100 * BONSAI_VERSION_MINOR + BONSAI_VERSION_PATCH)
+
+BONSAI_EXPORT const char* bonsai_version(void); /* e.g. "0.1.0"; static */
+BONSAI_EXPORT int bonsai_version_number(void);
+
+/* ---- codes ---- */
+
+enum {
+  BONSAI_OK = 0,
+  BONSAI_NOT_FOUND = 1,        /* the key has no value */
+  BONSAI_INVALID_ARGUMENT = 2, /* a stated bound was broken; nothing changed */
+  BONSAI_NO_SPACE = 3,         /* log, pool, DRAM budget or memory is full; deletes still work */
+  BONSAI_CORRUPTION = 4,       /* stored bytes fail their checksum */
+  BONSAI_IO_ERROR = 5,         /* the operating system refused */
+  BONSAI_UNAVAILABLE = 6,      /* a bounded wait ended; retrying may help */
+  BONSAI_BUSY = 7,             /* open elsewhere, or iterators and snapshots are still alive */
+  BONSAI_NOT_SUPPORTED = 8     /* this build, medium or format version cannot do it */
+};
+
+BONSAI_EXPORT const char* bonsai_code_name(int code); /* e.g. "not found"; static; "unknown" for others */
+
+/* Frees what the library handed out: values, texts, messages. */
+BONSAI_EXPORT void bonsai_free(void* pointer);
+
+/* ---- bounds ---- */
+
+#define BONSAI_KEY_BYTES_MIN 1
+#define BONSAI_KEY_BYTES_MAX 1024
+#define BONSAI_VALUE_BYTES_MAX 16777216
+#define BONSAI_POOL_BYTES_MIN 65536
+
+/* ---- types ---- */
+
+typedef struct bonsai_t bonsai_t;
+typedef struct bonsai_options_t bonsai_options_t;
+typedef struct bonsai_readoptions_t bonsai_readoptions_t;
+typedef struct bonsai_writebatch_t bonsai_writebatch_t;
+typedef struct bonsai_snapshot_t bonsai_snapshot_t;
+typedef struct bonsai_iterator_t bonsai_iterator_t;
+typedef struct bonsai_stats_t bonsai_stats_t;
+typedef struct bonsai_check_report_t bonsai_check_report_t;
+
+/* ---- options of bonsai_open: bonsai/options.h says what each means and its default ----
+   A setter given a value that it does not know makes bonsai_open() answer BONSAI_INVALID_ARGUMENT. */
+
+enum { BONSAI_KEY_BYTES = 0, BONSAI_KEY_FIXED8 = 1 };
+enum { BONSAI_DURABLE = 0, BONSAI_BUFFERED = 1 };
+enum { BONSAI_DOMAIN_AUTO = 0, BONSAI_DOMAIN_ADR = 1, BONSAI_DOMAIN_EADR = 2 };
+enum { BONSAI_MEDIUM_AUTO = 0, BONSAI_MEDIUM_SHADOW = 1, BONSAI_MEDIUM_EMULATOR = 2 };
+
+BONSAI_EXPORT bonsai_options_t* bonsai_options_create(void);
+BONSAI_EXPORT void bonsai_options_destroy(bonsai_options_t* options);
+BONSAI_EXPORT void bonsai_options_set_create_if_missing(bonsai_options_t* options, unsigned char on);
+BONSAI_EXPORT void bonsai_options_set_error_if_exists(bonsai_options_t* options, unsigned char on);
+BONSAI_EXPORT void bonsai_options_set_key_format(bonsai_options_t* options, int key_format);
+BONSAI_EXPORT void bonsai_options_set_any_key_format(bonsai_options_t* options, unsigned char on);
+BONSAI_EXPORT void bonsai_options_set_pool_bytes(bonsai_options_t* options, uint64_t bytes);
+BONSAI_EXPORT void bonsai_options_set_log_bytes(bonsai_options_t* options, uint64_t bytes);
+BONSAI_EXPORT void bonsai_options_set_medium(bonsai_options_t* options, int medium);
+BONSAI_EXPORT void bonsai_options_set_domain(bonsai_options_t* options, int domain);
+BONSAI_EXPORT void bonsai_options_set_emulator_preset(bonsai_options_t* options, const char* preset);
+BONSAI_EXPORT void bonsai_options_set_shadow_drops_flushes(bonsai_options_t* options, unsigned char on);
+BONSAI_EXPORT void bonsai_options_set_shadow_eviction_seed(bonsai_options_t* options, uint64_t seed);
+BONSAI_EXPORT void bonsai_options_set_durability(bonsai_options_t* options, int durability);
+BONSAI_EXPORT void bonsai_options_set_buffered_window_ms(bonsai_options_t* options, uint32_t milliseconds);
+BONSAI_EXPORT void bonsai_options_set_background_threads(bonsai_options_t* options, uint32_t threads);
+BONSAI_EXPORT void bonsai_options_set_stall_ms_max(bonsai_options_t* options, uint32_t milliseconds);
+BONSAI_EXPORT void bonsai_options_set_snapshots_max(bonsai_options_t* options, uint32_t snapshots);
+BONSAI_EXPORT void bonsai_options_set_metadata_upload(bonsai_options_t* options, unsigned char on);
+
+/* severity is 'I', 'W' or 'E'; the message dies with the call and is not zero-terminated. May be called from any thread
+   until bonsai_close() returned. NULL: no messages. */
+typedef void (*bonsai_log_sink)(void* arg, char severity, const char* message, size_t message_bytes);
+BONSAI_EXPORT void bonsai_options_set_log_sink(bonsai_options_t* options, bonsai_log_sink sink, void* arg);
+
+/* ---- open and close ---- */
+
+/* Opens the pool at path (comma-separated: one per target) and stores it in *db; NULL on failure. options may be NULL:
+   defaults. */
+BONSAI_EXPORT int bonsai_open(const bonsai_options_t* options, const char* path, bonsai_t** db, char** errptr);
+
+/* Syncs, closes and frees. While iterators or snapshots of db live: BONSAI_BUSY, and db stays open. With any other code
+   db is gone. */
+BONSAI_EXPORT int bonsai_close(bonsai_t* db, char** errptr);
+
+/* ---- updates ---- */
+
+BONSAI_EXPORT int bonsai_put(bonsai_t* db, const char* key, size_t key_bytes, const char* value, size_t value_bytes,
+                             char** errptr);
+BONSAI_EXPORT int bonsai_delete(bonsai_t* db, const char* key, size_t key_bytes, char** errptr);
+BONSAI_EXPORT int bonsai_write(bonsai_t* db, const bonsai_writebatch_t* batch, char** errptr);
+
+/* A batch is applied whole or not at all. It is copied, so it may be cleared and used again. Its put and delete fail
+   only for want of memory or for a NULL pointer with a length; bounds are checked by bonsai_write(). */
+BONSAI_EXPORT bonsai_writebatch_t* bonsai_writebatch_create(void);
+BONSAI_EXPORT void bonsai_writebatch_destroy(bonsai_writebatch_t* batch);
+BONSAI_EXPORT void bonsai_writebatch_clear(bonsai_writebatch_t* batch);
+BONSAI_EXPORT int bonsai_writebatch_put(bonsai_writebatch_t* batch, const char* key, size_t key_bytes,
+                                        const char* value, size_t value_bytes, char** errptr);
+BONSAI_EXPORT int bonsai_writebatch_delete(bonsai_writebatch_t* batch, const char* key, size_t key_bytes,
+                                           char** errptr);
+BONSAI_EXPORT size_t bonsai_writebatch_count(const bonsai_writebatch_t* batch);
+
+/* Waits until all updates that returned are durable (needed for BONSAI_BUFFERED only). */
+BONSAI_EXPORT int bonsai_sync(bonsai_t* db, char** errptr);
+/* Moves all buffered updates into dnodes and frees the log. */
+BONSAI_EXPORT int bonsai_drain(bonsai_t* db, char** errptr);
+
+/* ---- reads: readoptions may be NULL: as of now ---- */
+
+BONSAI_EXPORT bonsai_readoptions_t* bonsai_readoptions_create(void);
+BONSAI_EXPORT void bonsai_readoptions_destroy(bonsai_readoptions_t* options);
+/* Reads as of `snapshot`, which must outlive every use of the options; NULL: as of now. */
+BONSAI_EXPORT void bonsai_readoptions_set_snapshot(bonsai_readoptions_t* options, const bonsai_snapshot_t* snapshot);
+
+/* Stores the value in a new *value of *value_bytes bytes, with an uncounted zero byte after it. On any other code than
+   BONSAI_OK, *value is NULL and *value_bytes 0. An empty value is a non-NULL pointer with 0 bytes. */
+BONSAI_EXPORT int bonsai_get(bonsai_t* db, const bonsai_readoptions_t* options, const char* key, size_t key_bytes,
+                             char** value, size_t* value_bytes, char** errptr);
+
+/* Copies the value into `buffer`, allocating nothing. A value that is larger than buffer_bytes gives
+   BONSAI_INVALID_ARGUMENT, copies nothing and sets *value_bytes to what it needs. */
+BONSAI_EXPORT int bonsai_get_into(bonsai_t* db, const bonsai_readoptions_t* options, const char* key, size_t key_bytes,
+                                  char* buffer, size_t buffer_bytes, size_t* value_bytes, char** errptr);
+
+/* Gets `count` keys. codes[i] answers keys[i]; values[i] and values_bytes[i] are as after bonsai_get(). Returns
+   BONSAI_OK when every code is BONSAI_OK or BONSAI_NOT_FOUND, else the first other code, with its message. All arrays
+   are filled in every case. */
+BONSAI_EXPORT int bonsai_multi_get(bonsai_t* db, const bonsai_readoptions_t* options, size_t count,
+                                   const char* const* keys, const size_t* keys_bytes, char** values,
+                                   size_t* values_bytes, int* codes, char** errptr);
+
+/* Visits one record of a scan; the pointers die with the call. Returns 0 to stop the scan. */
+typedef unsigned char (*bonsai_scan_visitor)(void* arg, const char* key, size_t key_bytes, const char* value,
+                                             size_t value_bytes);
+
+/* Visits the records from `from` (inclusive; empty: the first) up to `end` (exclusive; empty: no end), at most `limit`
+   (UINT64_MAX: all), in ascending order, as of one moment. */
+BONSAI_EXPORT int bonsai_scan(bonsai_t* db, const bonsai_readoptions_t* options, const char* from, size_t from_bytes,
+                              const char* end, size_t end_bytes, uint64_t limit, bonsai_scan_visitor visitor, void* arg,
+                              char** errptr);
+
+/* A moment of the store's history, for bonsai_readoptions_set_snapshot(). To be released before bonsai_close(). */
+BONSAI_EXPORT int bonsai_snapshot_create(bonsai_t* db, bonsai_snapshot_t** snapshot, char** errptr);
+BONSAI_EXPORT void bonsai_snapshot_release(bonsai_snapshot_t* snapshot);
+
+/* An iterator stands nowhere until a seek. key and value only while valid; they live until the next seek, next, prev or
+   destroy. A failure makes it not valid and shows in bonsai_iter_status(). To be destroyed before bonsai_close(), and
+   before the snapshot that it reads. */
+BONSAI_EXPORT bonsai_iterator_t* bonsai_iter_create(bonsai_t* db, const bonsai_readoptions_t* options);
+BONSAI_EXPORT void bonsai_iter_destroy(bonsai_iterator_t* iterator);
+BONSAI_EXPORT unsigned char bonsai_iter_valid(const bonsai_iterator_t* iterator);
+BONSAI_EXPORT void bonsai_iter_seek_to_first(bonsai_iterator_t* iterator);
+BONSAI_EXPORT void bonsai_iter_seek_to_last(bonsai_iterator_t* iterator);
+BONSAI_EXPORT void bonsai_iter_seek(bonsai_iterator_t* iterator, const char* key, size_t key_bytes);
+BONSAI_EXPORT void bonsai_iter_seek_for_prev(bonsai_iterator_t* iterator, const char* key, size_t key_bytes);
+BONSAI_EXPORT void bonsai_iter_next(bonsai_iterator_t* iterator);
+BONSAI_EXPORT void bonsai_iter_prev(bonsai_iterator_t* iterator);
+BONSAI_EXPORT const char* bonsai_iter_key(const bonsai_iterator_t* iterator, size_t* key_bytes);
+BONSAI_EXPORT const char* bonsai_iter_value(const bonsai_iterator_t* iterator, size_t* value_bytes);
+BONSAI_EXPORT int bonsai_iter_status(const bonsai_iterator_t* iterator, char** errptr);
+
+/* ---- fixed8 keys: 8 bytes, big-endian, so that bytewise order is numeric order ---- */
+
+BONSAI_EXPORT void bonsai_fixed8_encode(uint64_t number, char key[8]);
+BONSAI_EXPORT uint64_t bonsai_fixed8_decode(const char key[8]);
+
+/* ---- statistics: a copy of all counters, by name (the members of bonsai::Stats, e.g. "puts", "dram_bytes") ---- */
+
+BONSAI_EXPORT bonsai_stats_t* bonsai_stats_create(const bonsai_t* db);
+BONSAI_EXPORT void bonsai_stats_destroy(bonsai_stats_t* stats);
+BONSAI_EXPORT size_t bonsai_stats_count(const bonsai_stats_t* stats);
+BONSAI_EXPORT const char* bonsai_stats_name(const bonsai_stats_t* stats, size_t index); /* static; NULL past the end */
+BONSAI_EXPORT uint64_t bonsai_stats_value(const bonsai_stats_t* stats, size_t index);   /* 0 past the end */
+/* Stores the value of `name` in *value; BONSAI_NOT_FOUND when this library has no such counter. */
+BONSAI_EXPORT int bonsai_stats_find(const bonsai_stats_t* stats, const char* name, uint64_t* value);
+BONSAI_EXPORT const char* bonsai_stats_medium(const bonsai_stats_t* stats); /* lives as long as stats */
+BONSAI_EXPORT unsigned char bonsai_stats_emulated(const bonsai_stats_t* stats);
+BONSAI_EXPORT int bonsai_stats_key_format(const bonsai_stats_t* stats);
+
+/* ---- pools that are not open ---- */
+
+/* Told of the share of the check that is done, 0..1. */
+typedef void (*bonsai_progress)(void* arg, double done);
+
+/* Verifies a pool without changing a byte. BONSAI_OK means that the check could run; damage is in *report (NULL on any
+   other code). progress may be NULL. */
+BONSAI_EXPORT int bonsai_check(const char* path, bonsai_progress progress, void* arg, bonsai_check_report_t** report,
+                               char** errptr);
+BONSAI_EXPORT void bonsai_check_report_destroy(bonsai_check_report_t* report);
+BONSAI_EXPORT size_t bonsai_check_report_damages(const bonsai_check_report_t* report); /* 0: nothing is damaged */
+/* The texts of one damage live as long as the report; NULL past the end. The key range is empty when no key is hit. */
+BONSAI_EXPORT const char* bonsai_check_report_where(const bonsai_check_report_t* report, size_t index);
+BONSAI_EXPORT const char* bonsai_check_report_what(const bonsai_check_report_t* report, size_t index);
+BONSAI_EXPORT const char* bonsai_check_report_key_range(const bonsai_check_report_t* report, size_t index);
+/* Closed in order, nothing to recover. */
+BONSAI_EXPORT unsigned char bonsai_check_report_clean(const bonsai_check_report_t* report);
+/* Counts by name: targets, dnodes, records, log_records, large_values, data_bytes, data_bytes_used. */
+BONSAI_EXPORT int bonsai_check_report_find(const bonsai_check_report_t* report, const char* name, uint64_t* value);
+
+/* Describes what storing at path would mean here; the path need not exist. *text is freed with bonsai_free(). */
+BONSAI_EXPORT int bonsai_describe_medium(const char* path, char** text, char** errptr);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* BONSAI_C_H_ */

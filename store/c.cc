@@ -1,0 +1,271 @@
+// The C interface's operations on an open store. Contract: bonsai/c.h.
+#include "bonsai/c.h"
+
+#include <span>
+#include <vector>
+
+#include "store/c_types.h"
+
+namespace bonsai::c {
+namespace {
+
+// A thread keeps its read buffer between gets up to this size, so that gets of ordinary values allocate once only.
+constexpr size_t kReadBufferKeptBytesMax = size_t{1} << 20;
+
+ReadOptions read_options(const bonsai_readoptions_t* options) noexcept {
+  return options == nullptr ? ReadOptions() : options->options;
+}
+
+// Gets into the thread's buffer and hands the value to `take(std::string_view) -> Status`.
+template <typename Take>
+Status get_with(bonsai_t* db, const bonsai_readoptions_t* options, const char* key, size_t key_bytes, Take&& take) {
+  if (!names_bytes(key, key_bytes)) return null_bytes();
+  thread_local std::string buffer;
+  Status status = db->db->Get(read_options(options), {key, key_bytes}, &buffer);
+  if (status.ok()) status = take(std::string_view(buffer));
+  if (buffer.capacity() > kReadBufferKeptBytesMax) std::string().swap(buffer);
+  return status;
+}
+
+Status out_of_memory() { return Status::NoSpace("out of memory for the value; free some and get it again"); }
+
+// Copies the answers of a multi-get out to C arrays; returns the first failure.
+Status hand_out(std::span<const std::string> got, std::span<Status> statuses, char** values, size_t* values_bytes,
+                int* codes) {
+  Status first_failure;
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (statuses[i].ok()) {
+      values[i] = copy_out(got[i]);
+      if (values[i] == nullptr) statuses[i] = out_of_memory();
+    }
+    if (statuses[i].ok()) values_bytes[i] = got[i].size();
+    codes[i] = static_cast<int>(statuses[i].code());
+    if (!statuses[i].ok() && !statuses[i].IsNotFound() && first_failure.ok()) first_failure = statuses[i];
+  }
+  return first_failure;
+}
+
+Status multi_get(bonsai_t* db, const bonsai_readoptions_t* options, size_t count, const char* const* keys,
+                 const size_t* keys_bytes, char** values, size_t* values_bytes, int* codes) {
+  std::vector<std::string_view> views(count);
+  for (size_t i = 0; i < count; ++i) {
+    if (!names_bytes(keys[i], keys_bytes[i])) return null_bytes();
+    views[i] = {keys[i], keys_bytes[i]};
+  }
+  std::vector<std::string> got(count);
+  std::vector<Status> statuses(count);
+  db->db->MultiGet(read_options(options), views, got, statuses);
+  return hand_out(got, statuses, values, values_bytes, codes);
+}
+
+Status open(const bonsai_options_t* options, const char* path, bonsai_t** db) {
+  if (path == nullptr) return Status::InvalidArgument("the path is NULL; pass the path of a pool");
+  if (options != nullptr && !options->refused.empty()) return Status::InvalidArgument(options->refused);
+  auto handle = std::make_unique<bonsai_t>();
+  Status status = DB::Open(options == nullptr ? Options() : options->options, path, &handle->db);
+  if (status.ok()) *db = handle.release();
+  return status;
+}
+
+Status close(bonsai_t* db) {
+  const uint64_t children = db->children.load(std::memory_order_acquire);
+  if (children != 0) {
+    return Status::Busy(std::to_string(children) + " iterators or snapshots are alive; destroy them, then close again");
+  }
+  std::unique_ptr<bonsai_t> owned(db);
+  return owned->db->Close();
+}
+
+}  // namespace
+}  // namespace bonsai::c
+
+using bonsai::Status;
+using bonsai::c::guarded;
+using bonsai::c::names_bytes;
+using bonsai::c::null_bytes;
+
+extern "C" {
+
+int bonsai_open(const bonsai_options_t* options, const char* path, bonsai_t** db, char** errptr) {
+  *db = nullptr;
+  return guarded(errptr, [&] { return bonsai::c::open(options, path, db); });
+}
+
+int bonsai_close(bonsai_t* db, char** errptr) {
+  if (db == nullptr) return BONSAI_OK;
+  return guarded(errptr, [&] { return bonsai::c::close(db); });
+}
+
+int bonsai_put(bonsai_t* db, const char* key, size_t key_bytes, const char* value, size_t value_bytes, char** errptr) {
+  return guarded(errptr, [&] {
+    if (!names_bytes(key, key_bytes) || !names_bytes(value, value_bytes)) return null_bytes();
+    return db->db->Put({key, key_bytes}, {value, value_bytes});
+  });
+}
+
+int bonsai_delete(bonsai_t* db, const char* key, size_t key_bytes, char** errptr) {
+  return guarded(errptr, [&] { return names_bytes(key, key_bytes) ? db->db->Delete({key, key_bytes}) : null_bytes(); });
+}
+
+int bonsai_write(bonsai_t* db, const bonsai_writebatch_t* batch, char** errptr) {
+  return guarded(errptr, [&] { return db->db->Write(batch->batch); });
+}
+
+bonsai_writebatch_t* bonsai_writebatch_create(void) { return bonsai::c::make<bonsai_writebatch_t>(); }
+void bonsai_writebatch_destroy(bonsai_writebatch_t* batch) { delete batch; }
+void bonsai_writebatch_clear(bonsai_writebatch_t* batch) { batch->batch.Clear(); }
+size_t bonsai_writebatch_count(const bonsai_writebatch_t* batch) { return batch->batch.Count(); }
+
+int bonsai_writebatch_put(bonsai_writebatch_t* batch, const char* key, size_t key_bytes, const char* value,
+                          size_t value_bytes, char** errptr) {
+  return guarded(errptr, [&] {
+    if (!names_bytes(key, key_bytes) || !names_bytes(value, value_bytes)) return null_bytes();
+    batch->batch.Put({key, key_bytes}, {value, value_bytes});
+    return Status::OK();
+  });
+}
+
+int bonsai_writebatch_delete(bonsai_writebatch_t* batch, const char* key, size_t key_bytes, char** errptr) {
+  return guarded(errptr, [&] {
+    if (!names_bytes(key, key_bytes)) return null_bytes();
+    batch->batch.Delete({key, key_bytes});
+    return Status::OK();
+  });
+}
+
+int bonsai_sync(bonsai_t* db, char** errptr) {
+  return guarded(errptr, [&] { return db->db->Sync(); });
+}
+
+int bonsai_drain(bonsai_t* db, char** errptr) {
+  return guarded(errptr, [&] { return db->db->Drain(); });
+}
+
+bonsai_readoptions_t* bonsai_readoptions_create(void) { return bonsai::c::make<bonsai_readoptions_t>(); }
+void bonsai_readoptions_destroy(bonsai_readoptions_t* options) { delete options; }
+void bonsai_readoptions_set_snapshot(bonsai_readoptions_t* options, const bonsai_snapshot_t* snapshot) {
+  options->options.snapshot = snapshot == nullptr ? nullptr : snapshot->snapshot.get();
+}
+
+int bonsai_get(bonsai_t* db, const bonsai_readoptions_t* options, const char* key, size_t key_bytes, char** value,
+               size_t* value_bytes, char** errptr) {
+  *value = nullptr;
+  *value_bytes = 0;
+  return guarded(errptr, [&] {
+    return bonsai::c::get_with(db, options, key, key_bytes, [&](std::string_view found) {
+      *value = bonsai::c::copy_out(found);
+      if (*value == nullptr) return bonsai::c::out_of_memory();
+      *value_bytes = found.size();
+      return Status::OK();
+    });
+  });
+}
+
+int bonsai_get_into(bonsai_t* db, const bonsai_readoptions_t* options, const char* key, size_t key_bytes, char* buffer,
+                    size_t buffer_bytes, size_t* value_bytes, char** errptr) {
+  *value_bytes = 0;
+  return guarded(errptr, [&] {
+    return bonsai::c::get_with(db, options, key, key_bytes, [&](std::string_view found) {
+      *value_bytes = found.size();
+      if (found.size() > buffer_bytes) {
+        return Status::InvalidArgument("the value has " + std::to_string(found.size()) + " bytes, the buffer " +
+                                       std::to_string(buffer_bytes) + "; get it again with a larger buffer");
+      }
+      if (!found.empty()) std::memcpy(buffer, found.data(), found.size());
+      return Status::OK();
+    });
+  });
+}
+
+int bonsai_multi_get(bonsai_t* db, const bonsai_readoptions_t* options, size_t count, const char* const* keys,
+                     const size_t* keys_bytes, char** values, size_t* values_bytes, int* codes, char** errptr) {
+  for (size_t i = 0; i < count; ++i) {
+    values[i] = nullptr;
+    values_bytes[i] = 0;
+    codes[i] = -1;
+  }
+  const int code = guarded(
+      errptr, [&] { return bonsai::c::multi_get(db, options, count, keys, keys_bytes, values, values_bytes, codes); });
+  for (size_t i = 0; i < count; ++i) {
+    if (codes[i] < 0) codes[i] = code;  // the call failed before it came to this key
+  }
+  return code;
+}
+
+int bonsai_scan(bonsai_t* db, const bonsai_readoptions_t* options, const char* from, size_t from_bytes, const char* end,
+                size_t end_bytes, uint64_t limit, bonsai_scan_visitor visitor, void* arg, char** errptr) {
+  return guarded(errptr, [&] {
+    if (!names_bytes(from, from_bytes) || !names_bytes(end, end_bytes)) return null_bytes();
+    const bonsai::ScanOptions scan{bonsai::c::read_options(options).snapshot, limit, {end, end_bytes}};
+    return db->db->Scan(scan, {from, from_bytes}, [&](std::string_view key, std::string_view value) noexcept {
+      return visitor(arg, key.data(), key.size(), value.data(), value.size()) != 0;
+    });
+  });
+}
+
+int bonsai_snapshot_create(bonsai_t* db, bonsai_snapshot_t** snapshot, char** errptr) {
+  *snapshot = nullptr;
+  return guarded(errptr, [&] {
+    auto handle = std::make_unique<bonsai_snapshot_t>();
+    handle->owner = db;
+    Status status = db->db->GetSnapshot(&handle->snapshot);
+    if (!status.ok()) return status;
+    db->children.fetch_add(1, std::memory_order_relaxed);
+    *snapshot = handle.release();
+    return status;
+  });
+}
+
+void bonsai_snapshot_release(bonsai_snapshot_t* snapshot) {
+  if (snapshot == nullptr) return;
+  bonsai_t* owner = snapshot->owner;
+  delete snapshot;
+  owner->children.fetch_sub(1, std::memory_order_release);
+}
+
+bonsai_iterator_t* bonsai_iter_create(bonsai_t* db, const bonsai_readoptions_t* options) {
+  bonsai_iterator_t* iterator = nullptr;
+  guarded(nullptr, [&] {
+    iterator = new bonsai_iterator_t{db, db->db->NewIterator(bonsai::c::read_options(options))};
+    db->children.fetch_add(1, std::memory_order_relaxed);
+    return Status::OK();
+  });
+  return iterator;
+}
+
+void bonsai_iter_destroy(bonsai_iterator_t* iterator) {
+  if (iterator == nullptr) return;
+  bonsai_t* owner = iterator->owner;
+  delete iterator;
+  owner->children.fetch_sub(1, std::memory_order_release);
+}
+
+unsigned char bonsai_iter_valid(const bonsai_iterator_t* iterator) { return iterator->iterator->Valid() ? 1 : 0; }
+void bonsai_iter_seek_to_first(bonsai_iterator_t* iterator) { iterator->iterator->SeekToFirst(); }
+void bonsai_iter_seek_to_last(bonsai_iterator_t* iterator) { iterator->iterator->SeekToLast(); }
+void bonsai_iter_seek(bonsai_iterator_t* iterator, const char* key, size_t key_bytes) {
+  iterator->iterator->Seek({key, key_bytes});
+}
+void bonsai_iter_seek_for_prev(bonsai_iterator_t* iterator, const char* key, size_t key_bytes) {
+  iterator->iterator->SeekForPrev({key, key_bytes});
+}
+void bonsai_iter_next(bonsai_iterator_t* iterator) { iterator->iterator->Next(); }
+void bonsai_iter_prev(bonsai_iterator_t* iterator) { iterator->iterator->Prev(); }
+
+const char* bonsai_iter_key(const bonsai_iterator_t* iterator, size_t* key_bytes) {
+  const std::string_view key = iterator->iterator->key();
+  *key_bytes = key.size();
+  return key.data();
+}
+
+const char* bonsai_iter_value(const bonsai_iterator_t* iterator, size_t* value_bytes) {
+  const std::string_view value = iterator->iterator->value();
+  *value_bytes = value.size();
+  return value.data();
+}
+
+int bonsai_iter_status(const bonsai_iterator_t* iterator, char** errptr) {
+  return guarded(errptr, [&] { return iterator->iterator->status(); });
+}
+
+}  // extern "C"

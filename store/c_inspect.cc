@@ -1,0 +1,155 @@
+// The C interface's view into a store and its pool: version, codes, statistics, check, medium.
+#include "bonsai/stats_fields.h"
+#include "store/c_types.h"
+
+namespace bonsai::c {
+namespace {
+
+static_assert(BONSAI_OK == static_cast<int>(Status::Code::kOk));
+static_assert(BONSAI_NOT_FOUND == static_cast<int>(Status::Code::kNotFound));
+static_assert(BONSAI_INVALID_ARGUMENT == static_cast<int>(Status::Code::kInvalidArgument));
+static_assert(BONSAI_NO_SPACE == static_cast<int>(Status::Code::kNoSpace));
+static_assert(BONSAI_CORRUPTION == static_cast<int>(Status::Code::kCorruption));
+static_assert(BONSAI_IO_ERROR == static_cast<int>(Status::Code::kIoError));
+static_assert(BONSAI_UNAVAILABLE == static_cast<int>(Status::Code::kUnavailable));
+static_assert(BONSAI_BUSY == static_cast<int>(Status::Code::kBusy));
+static_assert(BONSAI_NOT_SUPPORTED == static_cast<int>(Status::Code::kNotSupported));
+
+static_assert(BONSAI_KEY_FIXED8 == static_cast<int>(KeyFormat::kFixed8));
+static_assert(BONSAI_BUFFERED == static_cast<int>(Durability::kBuffered));
+static_assert(BONSAI_DOMAIN_ADR == static_cast<int>(Domain::kAdr));
+static_assert(BONSAI_DOMAIN_EADR == static_cast<int>(Domain::kEadr));
+static_assert(BONSAI_MEDIUM_SHADOW == static_cast<int>(MediumChoice::kShadow));
+static_assert(BONSAI_MEDIUM_EMULATOR == static_cast<int>(MediumChoice::kEmulator));
+
+static_assert(BONSAI_KEY_BYTES_MIN == kKeyBytesMin && BONSAI_KEY_BYTES_MAX == kKeyBytesMax);
+static_assert(BONSAI_VALUE_BYTES_MAX == kValueBytesMax && BONSAI_POOL_BYTES_MIN == kPoolBytesMin);
+
+struct ReportField {
+  std::string_view name;
+  uint64_t CheckReport::*member;
+};
+
+constexpr ReportField kReportFields[] = {
+    {"targets", &CheckReport::targets},
+    {"dnodes", &CheckReport::dnodes},
+    {"records", &CheckReport::records},
+    {"log_records", &CheckReport::log_records},
+    {"large_values", &CheckReport::large_values},
+    {"data_bytes", &CheckReport::data_bytes},
+    {"data_bytes_used", &CheckReport::data_bytes_used},
+};
+
+// Looks `name` up in a table of {name, member} and reads that member of `object`.
+template <typename Table, typename Object>
+int find_field(const Table& table, const Object& object, const char* name, uint64_t* value) noexcept {
+  if (name == nullptr) return BONSAI_NOT_FOUND;
+  for (const auto& field : table) {
+    if (field.name != name) continue;
+    *value = object.*field.member;
+    return BONSAI_OK;
+  }
+  return BONSAI_NOT_FOUND;
+}
+
+const char* damage_text(const bonsai_check_report_t* report, size_t index,
+                        std::string CheckReport::Damage::*text) noexcept {
+  if (index >= report->report.damages.size()) return nullptr;
+  return (report->report.damages[index].*text).c_str();
+}
+
+Status missing_path() { return Status::InvalidArgument("the path is NULL; pass the path of a pool"); }
+
+}  // namespace
+}  // namespace bonsai::c
+
+using bonsai::kStatsFields;
+using bonsai::c::guarded;
+
+extern "C" {
+
+const char* bonsai_version(void) { return BONSAI_VERSION_STRING; }
+int bonsai_version_number(void) { return BONSAI_VERSION_NUMBER; }
+
+const char* bonsai_code_name(int code) {
+  return bonsai::Status::CodeName(static_cast<bonsai::Status::Code>(code)).data();  // names are string literals
+}
+
+void bonsai_free(void* pointer) { std::free(pointer); }
+
+void bonsai_fixed8_encode(uint64_t number, char key[8]) {
+  for (int i = 7; i >= 0; --i, number >>= 8) key[i] = static_cast<char>(number & 0xff);
+}
+
+uint64_t bonsai_fixed8_decode(const char key[8]) {
+  uint64_t number = 0;
+  for (int i = 0; i < 8; ++i) number = number << 8 | static_cast<unsigned char>(key[i]);
+  return number;
+}
+
+bonsai_stats_t* bonsai_stats_create(const bonsai_t* db) {
+  bonsai_stats_t* stats = nullptr;
+  guarded(nullptr, [&] {
+    stats = new bonsai_stats_t{db->db->GetStats()};
+    return bonsai::Status::OK();
+  });
+  return stats;
+}
+
+void bonsai_stats_destroy(bonsai_stats_t* stats) { delete stats; }
+size_t bonsai_stats_count(const bonsai_stats_t*) { return std::size(kStatsFields); }
+const char* bonsai_stats_name(const bonsai_stats_t*, size_t index) {
+  return index < std::size(kStatsFields) ? kStatsFields[index].name.data() : nullptr;
+}
+uint64_t bonsai_stats_value(const bonsai_stats_t* stats, size_t index) {
+  return index < std::size(kStatsFields) ? stats->stats.*kStatsFields[index].member : 0;
+}
+int bonsai_stats_find(const bonsai_stats_t* stats, const char* name, uint64_t* value) {
+  return bonsai::c::find_field(kStatsFields, stats->stats, name, value);
+}
+const char* bonsai_stats_medium(const bonsai_stats_t* stats) { return stats->stats.medium.c_str(); }
+unsigned char bonsai_stats_emulated(const bonsai_stats_t* stats) { return stats->stats.emulated ? 1 : 0; }
+int bonsai_stats_key_format(const bonsai_stats_t* stats) { return static_cast<int>(stats->stats.key_format); }
+
+int bonsai_check(const char* path, bonsai_progress progress, void* arg, bonsai_check_report_t** report, char** errptr) {
+  *report = nullptr;
+  return guarded(errptr, [&]() -> bonsai::Status {
+    if (path == nullptr) return bonsai::c::missing_path();
+    auto fresh = std::make_unique<bonsai_check_report_t>();
+    std::function<void(double)> tell;
+    if (progress != nullptr) tell = [progress, arg](double done) { progress(arg, done); };
+    bonsai::Status status = bonsai::Check(path, &fresh->report, tell);
+    if (status.ok()) *report = fresh.release();
+    return status;
+  });
+}
+
+void bonsai_check_report_destroy(bonsai_check_report_t* report) { delete report; }
+size_t bonsai_check_report_damages(const bonsai_check_report_t* report) { return report->report.damages.size(); }
+const char* bonsai_check_report_where(const bonsai_check_report_t* report, size_t index) {
+  return bonsai::c::damage_text(report, index, &bonsai::CheckReport::Damage::where);
+}
+const char* bonsai_check_report_what(const bonsai_check_report_t* report, size_t index) {
+  return bonsai::c::damage_text(report, index, &bonsai::CheckReport::Damage::what);
+}
+const char* bonsai_check_report_key_range(const bonsai_check_report_t* report, size_t index) {
+  return bonsai::c::damage_text(report, index, &bonsai::CheckReport::Damage::key_range);
+}
+unsigned char bonsai_check_report_clean(const bonsai_check_report_t* report) { return report->report.clean ? 1 : 0; }
+int bonsai_check_report_find(const bonsai_check_report_t* report, const char* name, uint64_t* value) {
+  return bonsai::c::find_field(bonsai::c::kReportFields, report->report, name, value);
+}
+
+int bonsai_describe_medium(const char* path, char** text, char** errptr) {
+  *text = nullptr;
+  return guarded(errptr, [&]() -> bonsai::Status {
+    if (path == nullptr) return bonsai::c::missing_path();
+    std::string description;
+    bonsai::Status status = bonsai::DescribeMedium(path, &description);
+    if (!status.ok()) return status;
+    *text = bonsai::c::copy_out(description);
+    return *text == nullptr ? bonsai::Status::NoSpace("out of memory") : status;
+  });
+}
+
+}  // extern "C"

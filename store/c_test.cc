@@ -1,0 +1,389 @@
+// Corners of the C interface: error texts, NULLs, sizes, option setters, exceptions, tables of names.
+// The ordinary uses are in c_api_test.c.
+#include "bonsai/c.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "bonsai/stats_fields.h"
+#include "store/c_types.h"
+
+namespace bonsai {
+namespace {
+
+// A message slot that frees itself.
+class Message {
+ public:
+  Message() = default;
+  Message(const Message&) = delete;
+  Message& operator=(const Message&) = delete;
+  ~Message() { bonsai_free(text_); }
+  char** slot() { return &text_; }
+  [[nodiscard]] std::string text() const { return text_ == nullptr ? "" : text_; }
+  [[nodiscard]] bool is_set() const { return text_ != nullptr; }
+
+ private:
+  char* text_ = nullptr;
+};
+
+class CInterface : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = testing::TempDir() + "bonsai-c-XXXXXX";
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+    options_ = bonsai_options_create();
+    bonsai_options_set_create_if_missing(options_, 1);
+    bonsai_options_set_pool_bytes(options_, uint64_t{64} << 20);
+  }
+  void TearDown() override {
+    EXPECT_EQ(bonsai_close(db_, nullptr), BONSAI_OK);
+    bonsai_options_destroy(options_);
+    std::filesystem::remove_all(folder_);
+  }
+  [[nodiscard]] std::string path() const { return folder_ + "/pool"; }
+  int open(char** errptr) { return bonsai_open(options_, path().c_str(), &db_, errptr); }
+  void must_open() {
+    Message message;
+    ASSERT_EQ(open(message.slot()), BONSAI_OK) << message.text();
+  }
+  int put(std::string_view key, std::string_view value, char** errptr = nullptr) {
+    return bonsai_put(db_, key.data(), key.size(), value.data(), value.size(), errptr);
+  }
+
+  std::string folder_;
+  bonsai_options_t* options_ = nullptr;
+  bonsai_t* db_ = nullptr;
+};
+
+TEST_F(CInterface, FailureReplacesTheOldMessageAndSuccessLeavesIt) {
+  must_open();
+  Message message;
+  EXPECT_EQ(put("", "v", message.slot()), BONSAI_INVALID_ARGUMENT);
+  const std::string first = message.text();
+  EXPECT_EQ(first.rfind("invalid argument: ", 0), 0u) << first;
+  EXPECT_EQ(put("k", "v", message.slot()), BONSAI_OK);
+  EXPECT_EQ(message.text(), first);
+  EXPECT_EQ(put(std::string(1025, 'k'), "v", message.slot()), BONSAI_INVALID_ARGUMENT);
+  EXPECT_NE(message.text(), first);
+}
+
+TEST_F(CInterface, NotFoundIsAnAnswerWithoutMessage) {
+  must_open();
+  Message message;
+  char* value = nullptr;
+  size_t bytes = 7;
+  EXPECT_EQ(bonsai_get(db_, nullptr, "k", 1, &value, &bytes, message.slot()), BONSAI_NOT_FOUND);
+  EXPECT_EQ(value, nullptr);
+  EXPECT_EQ(bytes, 0u);
+  EXPECT_FALSE(message.is_set());
+}
+
+TEST_F(CInterface, NullWithALengthIsRefusedAndNullWithoutIsEmpty) {
+  must_open();
+  Message message;
+  EXPECT_EQ(bonsai_put(db_, nullptr, 3, "v", 1, message.slot()), BONSAI_INVALID_ARGUMENT);
+  EXPECT_NE(message.text().find("NULL"), std::string::npos);
+  EXPECT_EQ(bonsai_put(db_, "k", 1, nullptr, 3, nullptr), BONSAI_INVALID_ARGUMENT);
+  EXPECT_EQ(bonsai_put(db_, "k", 1, nullptr, 0, nullptr), BONSAI_OK);
+  EXPECT_EQ(bonsai_delete(db_, nullptr, 3, nullptr), BONSAI_INVALID_ARGUMENT);
+  bonsai_writebatch_t* batch = bonsai_writebatch_create();
+  EXPECT_EQ(bonsai_writebatch_put(batch, nullptr, 1, "", 0, nullptr), BONSAI_INVALID_ARGUMENT);
+  EXPECT_EQ(bonsai_writebatch_delete(batch, nullptr, 1, nullptr), BONSAI_INVALID_ARGUMENT);
+  EXPECT_EQ(bonsai_writebatch_count(batch), 0u);
+  bonsai_writebatch_destroy(batch);
+
+  char* value = nullptr;
+  size_t bytes = 7;
+  EXPECT_EQ(bonsai_get(db_, nullptr, "k", 1, &value, &bytes, nullptr), BONSAI_OK);
+  EXPECT_NE(value, nullptr) << "an empty value is not a missing one";
+  EXPECT_EQ(bytes, 0u);
+  bonsai_free(value);
+}
+
+TEST_F(CInterface, DestroyingNullDoesNothing) {
+  bonsai_options_destroy(nullptr);
+  bonsai_readoptions_destroy(nullptr);
+  bonsai_writebatch_destroy(nullptr);
+  bonsai_snapshot_release(nullptr);
+  bonsai_iter_destroy(nullptr);
+  bonsai_stats_destroy(nullptr);
+  bonsai_check_report_destroy(nullptr);
+  bonsai_free(nullptr);
+  EXPECT_EQ(bonsai_close(nullptr, nullptr), BONSAI_OK);
+}
+
+TEST_F(CInterface, KeysAndValuesHoldAnyByte) {
+  must_open();
+  const std::string key("\0\xff\n", 3), value("\0v\0", 3);
+  ASSERT_EQ(put(key, value), BONSAI_OK);
+  char* got = nullptr;
+  size_t bytes = 0;
+  ASSERT_EQ(bonsai_get(db_, nullptr, key.data(), key.size(), &got, &bytes, nullptr), BONSAI_OK);
+  EXPECT_EQ(std::string(got, bytes), value);
+  EXPECT_EQ(got[bytes], '\0');
+  bonsai_free(got);
+}
+
+TEST_F(CInterface, GetIntoSaysHowMuchRoomAValueNeeds) {
+  must_open();
+  const std::string value(3 << 20, 'x');  // above the size up to which a thread keeps its read buffer
+  ASSERT_EQ(put("k", value), BONSAI_OK);
+  std::vector<char> small(8, '-');
+  size_t bytes = 0;
+  Message message;
+  EXPECT_EQ(bonsai_get_into(db_, nullptr, "k", 1, small.data(), small.size(), &bytes, message.slot()),
+            BONSAI_INVALID_ARGUMENT);
+  EXPECT_EQ(bytes, value.size());
+  EXPECT_NE(message.text().find("larger buffer"), std::string::npos);
+  EXPECT_EQ(std::string(small.begin(), small.end()), "--------");
+  std::vector<char> room(bytes);
+  EXPECT_EQ(bonsai_get_into(db_, nullptr, "k", 1, room.data(), room.size(), &bytes, nullptr), BONSAI_OK);
+  EXPECT_EQ(std::string(room.begin(), room.end()), value);
+  ASSERT_EQ(put("e", ""), BONSAI_OK);
+  EXPECT_EQ(bonsai_get_into(db_, nullptr, "e", 1, nullptr, 0, &bytes, nullptr), BONSAI_OK);
+}
+
+TEST_F(CInterface, MultiGetFillsEveryArrayAlsoWhenOneKeyIsBad) {
+  must_open();
+  ASSERT_EQ(put("a", "1"), BONSAI_OK);
+  const std::string long_key(1025, 'k');
+  std::array<const char*, 3> keys = {"a", long_key.data(), "z"};
+  std::array<size_t, 3> lengths = {1, long_key.size(), 1};
+  std::array<char*, 3> values;
+  std::array<size_t, 3> sizes;
+  std::array<int, 3> codes;
+  Message message;
+  EXPECT_EQ(bonsai_multi_get(db_, nullptr, 3, keys.data(), lengths.data(), values.data(), sizes.data(), codes.data(),
+                             message.slot()),
+            BONSAI_INVALID_ARGUMENT);
+  EXPECT_TRUE(message.is_set());
+  EXPECT_EQ(codes, (std::array<int, 3>{BONSAI_OK, BONSAI_INVALID_ARGUMENT, BONSAI_NOT_FOUND}));
+  EXPECT_EQ(std::string(values[0], sizes[0]), "1");
+  EXPECT_EQ(values[1], nullptr);
+  EXPECT_EQ(sizes[2], 0u);
+  bonsai_free(values[0]);
+
+  keys[1] = nullptr;
+  EXPECT_EQ(bonsai_multi_get(db_, nullptr, 3, keys.data(), lengths.data(), values.data(), sizes.data(), codes.data(),
+                             nullptr),
+            BONSAI_INVALID_ARGUMENT);
+  EXPECT_EQ(codes, (std::array<int, 3>{BONSAI_INVALID_ARGUMENT, BONSAI_INVALID_ARGUMENT, BONSAI_INVALID_ARGUMENT}));
+  EXPECT_EQ(bonsai_multi_get(db_, nullptr, 0, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr), BONSAI_OK);
+}
+
+struct Seen {
+  std::string keys;
+  size_t stop_after;
+};
+
+unsigned char collect(void* arg, const char* key, size_t key_bytes, const char*, size_t) {
+  auto* seen = static_cast<Seen*>(arg);
+  seen->keys.append(key, key_bytes);
+  return seen->keys.size() < seen->stop_after ? 1 : 0;
+}
+
+TEST_F(CInterface, ScanKeepsFromEndLimitAndTheVisitorsWord) {
+  must_open();
+  for (const char* key : {"a", "b", "c", "d", "e"}) ASSERT_EQ(put(key, "v"), BONSAI_OK);
+  const auto scan = [&](std::string_view from, std::string_view end, uint64_t limit, size_t stop_after) {
+    Seen seen{"", stop_after};
+    EXPECT_EQ(
+        bonsai_scan(db_, nullptr, from.data(), from.size(), end.data(), end.size(), limit, collect, &seen, nullptr),
+        BONSAI_OK);
+    return seen.keys;
+  };
+  EXPECT_EQ(scan("", "", UINT64_MAX, 99), "abcde");
+  EXPECT_EQ(scan("b", "e", UINT64_MAX, 99), "bcd");
+  EXPECT_EQ(scan("b", "", 2, 99), "bc");
+  EXPECT_EQ(scan("b", "", UINT64_MAX, 3), "bcd");
+  EXPECT_EQ(bonsai_scan(db_, nullptr, nullptr, 1, nullptr, 0, 1, collect, nullptr, nullptr), BONSAI_INVALID_ARGUMENT);
+}
+
+TEST_F(CInterface, IteratorSeeksBothWays) {
+  must_open();
+  for (const char* key : {"a", "c", "e"}) ASSERT_EQ(put(key, "v"), BONSAI_OK);
+  std::unique_ptr<bonsai_iterator_t, decltype(&bonsai_iter_destroy)> it(bonsai_iter_create(db_, nullptr),
+                                                                        &bonsai_iter_destroy);
+  const auto key = [&] {
+    size_t bytes = 0;
+    return bonsai_iter_valid(it.get()) != 0 ? std::string(bonsai_iter_key(it.get(), &bytes), 1) : std::string("end");
+  };
+  bonsai_iter_seek_to_first(it.get());
+  EXPECT_EQ(key(), "a");
+  bonsai_iter_seek(it.get(), "d", 1);
+  EXPECT_EQ(key(), "e");
+  bonsai_iter_seek_for_prev(it.get(), "d", 1);
+  EXPECT_EQ(key(), "c");
+  bonsai_iter_next(it.get());
+  EXPECT_EQ(key(), "e");
+  bonsai_iter_next(it.get());
+  EXPECT_EQ(key(), "end");
+}
+
+TEST_F(CInterface, UnknownOptionValuesAreRefusedAtOpenAndMakeNoFile) {
+  const std::vector<std::pair<void (*)(bonsai_options_t*, int), std::string>> setters = {
+      {bonsai_options_set_key_format, "key format"},
+      {bonsai_options_set_medium, "medium"},
+      {bonsai_options_set_domain, "domain"},
+      {bonsai_options_set_durability, "durability"}};
+  for (const auto& [set, name] : setters) {
+    for (const int value : {-1, 77}) {
+      bonsai_options_t* options = bonsai_options_create();
+      bonsai_options_set_create_if_missing(options, 1);
+      set(options, value);
+      Message message;
+      bonsai_t* db = nullptr;
+      EXPECT_EQ(bonsai_open(options, path().c_str(), &db, message.slot()), BONSAI_INVALID_ARGUMENT);
+      EXPECT_NE(message.text().find(name + " " + std::to_string(value)), std::string::npos) << message.text();
+      EXPECT_EQ(db, nullptr);
+      EXPECT_FALSE(std::filesystem::exists(path()));
+      bonsai_options_destroy(options);
+    }
+  }
+}
+
+TEST_F(CInterface, SettersReachTheOptions) {
+  bonsai_options_set_error_if_exists(options_, 1);
+  bonsai_options_set_key_format(options_, BONSAI_KEY_FIXED8);
+  bonsai_options_set_any_key_format(options_, 1);
+  bonsai_options_set_log_bytes(options_, 12345);
+  bonsai_options_set_medium(options_, BONSAI_MEDIUM_EMULATOR);
+  bonsai_options_set_domain(options_, BONSAI_DOMAIN_EADR);
+  bonsai_options_set_emulator_preset(options_, "dram");
+  bonsai_options_set_shadow_drops_flushes(options_, 1);
+  bonsai_options_set_shadow_eviction_seed(options_, 9);
+  bonsai_options_set_durability(options_, BONSAI_BUFFERED);
+  bonsai_options_set_buffered_window_ms(options_, 11);
+  bonsai_options_set_background_threads(options_, 12);
+  bonsai_options_set_stall_ms_max(options_, 13);
+  bonsai_options_set_snapshots_max(options_, 14);
+  bonsai_options_set_metadata_upload(options_, 0);
+  std::string logged;
+  bonsai_options_set_log_sink(
+      options_,
+      [](void* arg, char severity, const char* message, size_t bytes) {
+        *static_cast<std::string*>(arg) = severity + std::string(message, bytes);
+      },
+      &logged);
+  const Options& set = options_->options;
+  EXPECT_TRUE(set.create_if_missing && set.error_if_exists && set.any_key_format && set.shadow_drops_flushes);
+  EXPECT_FALSE(set.metadata_upload);
+  EXPECT_EQ(set.key_format, KeyFormat::kFixed8);
+  EXPECT_EQ(set.medium, MediumChoice::kEmulator);
+  EXPECT_EQ(set.domain, Domain::kEadr);
+  EXPECT_EQ(set.durability, Durability::kBuffered);
+  EXPECT_EQ(set.emulator_preset, "dram");
+  EXPECT_EQ(set.pool_bytes, uint64_t{64} << 20);
+  EXPECT_EQ(set.log_bytes, 12345u);
+  EXPECT_EQ(set.shadow_eviction_seed, 9u);
+  EXPECT_EQ(set.buffered_window_ms, 11u);
+  EXPECT_EQ(set.background_threads, 12u);
+  EXPECT_EQ(set.stall_ms_max, 13u);
+  EXPECT_EQ(set.snapshots_max, 14u);
+  set.log_sink('W', "slow");
+  EXPECT_EQ(logged, "Wslow");
+  bonsai_options_set_log_sink(options_, nullptr, nullptr);
+  EXPECT_FALSE(set.log_sink);
+}
+
+TEST_F(CInterface, NullPathsAreRefused) {
+  Message message;
+  bonsai_check_report_t* report = nullptr;
+  char* text = nullptr;
+  EXPECT_EQ(bonsai_open(options_, nullptr, &db_, message.slot()), BONSAI_INVALID_ARGUMENT);
+  EXPECT_EQ(bonsai_check(nullptr, nullptr, nullptr, &report, nullptr), BONSAI_INVALID_ARGUMENT);
+  EXPECT_EQ(bonsai_describe_medium(nullptr, &text, nullptr), BONSAI_INVALID_ARGUMENT);
+  EXPECT_EQ(report, nullptr);
+  EXPECT_EQ(text, nullptr);
+}
+
+TEST_F(CInterface, CheckReportsProgressAndMissingPools) {
+  must_open();
+  ASSERT_EQ(bonsai_close(db_, nullptr), BONSAI_OK);
+  db_ = nullptr;
+  double done = -1;
+  bonsai_check_report_t* report = nullptr;
+  const auto progress = [](void* arg, double share) { *static_cast<double*>(arg) = share; };
+  ASSERT_EQ(bonsai_check(path().c_str(), progress, &done, &report, nullptr), BONSAI_OK);
+  EXPECT_GE(done, 0.0);
+  EXPECT_LE(done, 1.0);
+  uint64_t count = 0;
+  EXPECT_EQ(bonsai_check_report_find(report, "records", &count), BONSAI_OK);
+  EXPECT_EQ(count, 0u);
+  EXPECT_EQ(bonsai_check_report_find(report, "nonsense", &count), BONSAI_NOT_FOUND);
+  EXPECT_EQ(bonsai_check_report_find(report, nullptr, &count), BONSAI_NOT_FOUND);
+  bonsai_check_report_destroy(report);
+  Message message;
+  EXPECT_NE(bonsai_check((folder_ + "/none").c_str(), nullptr, nullptr, &report, message.slot()), BONSAI_OK);
+  EXPECT_EQ(report, nullptr);
+  EXPECT_TRUE(message.is_set());
+}
+
+TEST(CDamageTexts, LiveInTheReportAndEndInNull) {
+  bonsai_check_report_t report;
+  report.report.damages.push_back({"dnode 7", "checksum", "[a, b)"});
+  EXPECT_EQ(bonsai_check_report_damages(&report), 1u);
+  EXPECT_STREQ(bonsai_check_report_where(&report, 0), "dnode 7");
+  EXPECT_STREQ(bonsai_check_report_what(&report, 0), "checksum");
+  EXPECT_STREQ(bonsai_check_report_key_range(&report, 0), "[a, b)");
+  EXPECT_EQ(bonsai_check_report_key_range(&report, 1), nullptr);
+}
+
+TEST(CGuard, TurnsExceptionsIntoCodes) {
+  Message message;
+  EXPECT_EQ(c::guarded(message.slot(), []() -> Status { throw std::bad_alloc(); }), BONSAI_NO_SPACE);
+  EXPECT_NE(message.text().find("out of memory"), std::string::npos);
+  EXPECT_EQ(c::guarded(message.slot(), []() -> Status { throw std::length_error("x"); }), BONSAI_INVALID_ARGUMENT);
+  EXPECT_EQ(c::guarded(nullptr, [] { return Status::Busy("x"); }), BONSAI_BUSY);
+}
+
+TEST(CFixed8, EncodesInNumericOrder) {
+  const std::vector<uint64_t> numbers = {0, 1, 255, 256, 1ull << 32, (1ull << 63) - 1, 1ull << 63, UINT64_MAX};
+  std::string previous;
+  for (const uint64_t number : numbers) {
+    std::string key(8, '?');
+    bonsai_fixed8_encode(number, key.data());
+    EXPECT_EQ(bonsai_fixed8_decode(key.data()), number);
+    EXPECT_LT(previous, key);
+    previous = key;
+  }
+}
+
+TEST(StatsFields, NameEveryCounterOnce) {
+  std::set<std::string_view> names;
+  for (const StatsField& field : kStatsFields) EXPECT_TRUE(names.insert(field.name).second) << field.name;
+  // Stats is a string, a bool, a key format and otherwise 8-byte counters.
+  constexpr size_t kOthers = sizeof(std::string) + 2 * sizeof(uint64_t);
+  static_assert(sizeof(Stats) == kOthers + std::size(kStatsFields) * sizeof(uint64_t),
+                "a counter was added to Stats: add it to kStatsFields too");
+  Stats stats;
+  uint64_t next = 1;
+  for (const StatsField& field : kStatsFields) stats.*field.member = next++;
+  next = 1;
+  for (const StatsField& field : kStatsFields) EXPECT_EQ(stats.*field.member, next++) << "two names, one member";
+}
+
+TEST(StatsFields, ReachCByNameAndIndex) {
+  bonsai_stats_t stats;
+  stats.stats.dnodes = 42;
+  uint64_t value = 0;
+  EXPECT_EQ(bonsai_stats_find(&stats, "dnodes", &value), BONSAI_OK);
+  EXPECT_EQ(value, 42u);
+  size_t seen = 0;
+  for (size_t i = 0; i < bonsai_stats_count(&stats); ++i) {
+    if (std::string_view(bonsai_stats_name(&stats, i)) == "dnodes") seen += bonsai_stats_value(&stats, i);
+  }
+  EXPECT_EQ(seen, 42u);
+  EXPECT_EQ(bonsai_stats_value(&stats, 1000), 0u);
+}
+
+}  // namespace
+}  // namespace bonsai

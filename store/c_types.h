@@ -1,0 +1,107 @@
+// What stands behind the opaque types of bonsai/c.h, and the one place where statuses and exceptions become codes.
+#ifndef BONSAI_STORE_C_TYPES_H_
+#define BONSAI_STORE_C_TYPES_H_
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "bonsai/c.h"
+#include "bonsai/db.h"
+
+struct bonsai_options_t {
+  bonsai::Options options;
+  std::string refused;  // why bonsai_open() must refuse these options; empty = it need not
+};
+
+struct bonsai_t {
+  std::unique_ptr<bonsai::DB> db;
+  std::atomic<uint64_t> children{0};  // live iterators and snapshots
+};
+
+struct bonsai_readoptions_t {
+  bonsai::ReadOptions options;
+};
+
+struct bonsai_writebatch_t {
+  bonsai::WriteBatch batch;
+};
+
+struct bonsai_snapshot_t {
+  bonsai_t* owner;
+  std::shared_ptr<const bonsai::Snapshot> snapshot;
+};
+
+struct bonsai_iterator_t {
+  bonsai_t* owner;
+  std::unique_ptr<bonsai::Iterator> iterator;
+};
+
+struct bonsai_stats_t {
+  bonsai::Stats stats;
+};
+
+struct bonsai_check_report_t {
+  bonsai::CheckReport report;
+};
+
+namespace bonsai::c {
+
+// A copy of `bytes` for the caller to bonsai_free(), with a zero byte after it; null when memory has run out.
+inline char* copy_out(std::string_view bytes) noexcept {
+  auto* copy = static_cast<char*>(std::malloc(bytes.size() + 1));
+  if (copy == nullptr) return nullptr;
+  if (!bytes.empty()) std::memcpy(copy, bytes.data(), bytes.size());
+  copy[bytes.size()] = '\0';
+  return copy;
+}
+
+inline void set_message(char** errptr, std::string_view message) noexcept {
+  if (errptr == nullptr) return;
+  std::free(*errptr);
+  *errptr = copy_out(message);
+}
+
+// Runs `body`, which returns a Status, and turns what comes out into a code and a message. The library itself throws
+// nothing; the standard library throws for want of memory or for an absurd length, and that ends here. Any other
+// exception is a broken invariant and terminates.
+template <typename Body>
+int guarded(char** errptr, Body&& body) noexcept {
+  try {
+    const Status status = body();
+    if (!status.ok() && !status.IsNotFound()) set_message(errptr, status.ToString());
+    return static_cast<int>(status.code());
+  } catch (const std::bad_alloc&) {
+    set_message(errptr, "no space: out of memory; free some and call again");
+    return BONSAI_NO_SPACE;
+  } catch (const std::length_error&) {
+    set_message(errptr, "invalid argument: a length is larger than any object can be; pass the true length");
+    return BONSAI_INVALID_ARGUMENT;
+  }
+}
+
+// A new T, or null when memory has run out.
+template <typename T, typename... Args>
+T* make(Args&&... args) noexcept {
+  try {
+    return new T{std::forward<Args>(args)...};
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
+// Whether (data, size) names bytes.
+inline bool names_bytes(const void* data, size_t size) noexcept { return data != nullptr || size == 0; }
+
+inline Status null_bytes() {
+  return Status::InvalidArgument("a NULL pointer came with a length above 0; pass the bytes or the length 0");
+}
+
+}  // namespace bonsai::c
+
+#endif  // BONSAI_STORE_C_TYPES_H_
