@@ -1,0 +1,55 @@
+# Shared by the scripts that a person types; source it. Sets `root` (the checkout), moves there, and defines step.
+# shellcheck shell=bash
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+
+# A clone elsewhere finds the same objects in the compiler cache.
+export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$root} CCACHE_NOHASHDIR=1
+
+setup() {
+  [[ ${BONSAI_SKIP_SETUP:-} == 1 ]] || scripts/setup.sh "$@"
+}
+
+exec {never}<> <(:) # a pipe on which nothing is ever written: `read -t` on it sleeps without a child process
+kill_heartbeat=:
+trap '$kill_heartbeat' EXIT
+
+# Tells that a step goes on: every second on a terminal, else every half minute.
+heartbeat() {
+  local name=$1 log=$2 begin=$SECONDS last
+  local pause=30
+  [[ -t 1 ]] && pause=1
+  while true; do
+    read -rt "$pause" -u "$never" || true
+    last=$(tail -c 400 "$log" 2>/dev/null | tr '\r' '\n' | grep -v '^[[:space:]]*$' | tail -n 1 || true)
+    if [[ -t 1 ]]; then
+      printf '\r\033[K%.*s' "$(($(tput cols 2>/dev/null || echo 80) - 1))" "  $name, $((SECONDS - begin)) s: $last"
+    else
+      printf '  %s, %d s: %.100s\n' "$name" "$((SECONDS - begin))" "$last"
+    fi
+  done
+}
+
+# step NAME LOG COMMAND...: runs the command with its output in LOG, shows that it goes on, and says how it ended.
+# On failure prints the end of LOG and returns the command's exit code. Sets step_seconds.
+step() {
+  local name=$1 log=$2 code=0 begin=$SECONDS
+  shift 2
+  mkdir -p "$(dirname "$log")"
+  : >"$log"
+  heartbeat "$name" "$log" &
+  kill_heartbeat="kill $!"
+  "$@" >"$log" 2>&1 </dev/null || code=$?
+  { $kill_heartbeat && wait; } 2>/dev/null || true
+  kill_heartbeat=:
+  step_seconds=$((SECONDS - begin))
+  [[ -t 1 ]] && printf '\r\033[K'
+  if ((code == 0)); then
+    printf '%-16s ok      %4d s\n' "$name" "$step_seconds"
+  else
+    printf '%-16s FAILED  %4d s, exit code %d; the end of %s:\n' "$name" "$step_seconds" "$code" "$log"
+    tail -n "${BONSAI_LOG_LINES:-60}" "$log" | sed 's/^/    /'
+  fi
+  return "$code"
+}

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# The main job, from a bare clone on a bare Debian 12: installs what is missing, builds, runs YCSB Load and A-F, and says
+# where the result is. A second start installs and rebuilds nothing.
+usage() {
+  cat <<'TEXT'
+usage: scripts/run.sh [flag of bonsai-bench run]...
+
+Builds the release preset and runs
+  build/release/bin/bonsai-bench run --records=1000000 --operations=1000000 --threads=2 --out=results/latest
+Flags given here come after these, so they win: scripts/run.sh --records=10000000 --out=results/large.
+All flags: build/release/bin/bonsai-bench run --help, once it is built.
+TEXT
+}
+for argument in "$@"; do
+  case "$argument" in -h | --help) usage && exit 0 ;; esac
+done
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+out=results/latest
+for argument in "$@"; do
+  case "$argument" in --out=* | -out=*) out=${argument#*=} ;; esac
+done
+
+setup build
+[[ -f build/release/build.ninja ]] || step configure build/logs/release-configure.log cmake --preset release
+step build build/logs/release-build.log cmake --build --preset release --target bonsai-bench
+
+echo "running: bonsai-bench run --records=1000000 --operations=1000000 --threads=2 --out=results/latest $*"
+build/release/bin/bonsai-bench run --records=1000000 --operations=1000000 --threads=2 --out=results/latest "$@"
+echo "The result is in $out/results.json"
