@@ -1,0 +1,75 @@
+// Reading a pool that nobody writes: which dnodes are live, which log records count, what is damaged.
+// Recovery and the offline check share it; it changes nothing.
+//
+// Rules (DESIGN section 4)
+//  - for any key the valid, unretired dnode of the highest generation that covers it is the live one;
+//  - a record counts if its generation is above that of the live dnode of its key; of those the highest
+//    (generation, token) wins;
+//  - level buffered: records of epochs that were not closed do not count;
+//  - a key range without a live dnode, and an invalid record with valid ones behind it, are damage.
+// Time grows with the number of dnode headers and the log, not with the bytes stored.
+#ifndef BONSAI_PERSIST_ANALYSIS_H_
+#define BONSAI_PERSIST_ANALYSIS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bonsai/db.h"
+#include "persist/dnode.h"
+#include "persist/log.h"
+#include "persist/pool.h"
+#include "persist/record.h"
+
+namespace bonsai::persist {
+
+struct LiveRecord {
+  Update update;  // views into the log
+  uint32_t segment = kNoSegment;
+};
+
+// A piece of the key space and the dnode that is live there. A dnode may be live on a part of its range only.
+struct Tile {
+  base::Fence lo, hi;
+  size_t dnode = 0;                 // index into Analysis::dnodes
+  std::vector<LiveRecord> records;  // winners, sorted by key
+};
+
+struct SegmentState {
+  uint64_t sequence = 0;      // 0: never used, or being reused
+  bool sealed = false;
+  uint64_t end = 0;           // behind the last record that counts
+  bool truncate = false;      // records behind `end` belong to epochs that were not closed
+  int64_t live_records = 0;   // winners
+};
+
+struct Analysis {
+  std::vector<std::unique_ptr<Dnode>> dnodes;  // valid and unretired, in no order
+  std::vector<bool> dnode_whole;               // live on its whole range
+  std::vector<bool> dnode_live;                // live anywhere
+  std::vector<Tile> tiles;                     // tile the key space in order, but for gaps that are in `damages`
+  std::vector<SegmentState> segments;
+  std::vector<scale::Addr> header_extents;
+  std::vector<scale::Addr> damaged_extent_entries;  // entries whose check fails; not needed, to be rewritten
+  std::vector<scale::Addr> free_slots;         // header slots that hold nothing live
+  uint64_t gen_max = 0;
+  uint64_t sequence_max = 0;
+  uint64_t epoch_max = 0;
+  uint64_t log_records = 0;
+  bool clean = false;
+  std::vector<CheckReport::Damage> damages;
+};
+
+// Requires: pool was read from this volume. Never fails: what it cannot read is damage.
+void analyse(const scale::Volume& volume, const Pool& pool, Analysis* analysis);
+
+// Calls visit(LargeRef) for each large value of a dnode. False if an entry is damaged.
+bool for_each_large(const scale::Volume& volume, const Dnode& dnode, const std::function<void(const LargeRef&)>& visit);
+
+// The tile of `key`, or tiles.size() if it falls into a gap.
+size_t find_tile(const std::vector<Tile>& tiles, const base::Key& key);
+
+}  // namespace bonsai::persist
+
+#endif  // BONSAI_PERSIST_ANALYSIS_H_

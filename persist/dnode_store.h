@@ -1,0 +1,101 @@
+// Writing dnodes: new ones out of place, old ones retired by a mark. No dnode is ever changed in place but for that mark.
+//
+// Invariants
+//  - a header becomes durable only after its runs (two fences per DnodeWriter::commit, however many dnodes it holds);
+//  - a retire mark becomes durable only after newer dnodes that cover the whole range (the caller's duty: commit first);
+//  - header slots and runs are reused only after the retire mark is durable and no reader can see them.
+#ifndef BONSAI_PERSIST_DNODE_STORE_H_
+#define BONSAI_PERSIST_DNODE_STORE_H_
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "bonsai/status.h"
+#include "persist/dnode.h"
+#include "persist/space.h"
+#include "scale/volume.h"
+
+namespace bonsai::persist {
+
+// Where the extent tables and data areas lie; from the superblocks.
+struct ExtentGeometry {
+  uint64_t extent_bytes = 0;
+  uint64_t table_offset = 0;
+  uint64_t data_offset = 0;
+  uint64_t extents = 0;
+};
+
+class DnodeStore {
+ public:
+  // One geometry per target. Requires: volume and space outlive the store.
+  DnodeStore(scale::Volume& volume, Space& space, std::vector<ExtentGeometry> geometry)
+      : volume_(volume), space_(space), geometry_(std::move(geometry)) {}
+
+  // Recovery: tells of a header slot that is free to be written.
+  void add_free_slot(scale::Addr slot) { free_slots_.push_back(slot); }
+
+  // Takes a header slot; claims a new header extent when none is free. Errors: NoSpace.
+  Status take_slot(scale::Addr* slot);
+  void give_slot(scale::Addr slot);
+
+  // Marks dnodes as covered by newer ones. Requires: those are committed. One fence for all.
+  void retire(const std::vector<const Dnode*>& dnodes);
+  void retire_header(scale::Addr header);  // the same for one header; the caller fences with retire_fence()
+  void retire_fence() { volume_.fence(kSiteRetireFence); }
+
+  // Gives the space of a retired dnode back, except of runs that `successor` (may be null) has taken over.
+  // Requires: retired, and no reader is left.
+  void free(const Dnode& dnode, const Dnode* successor);
+  void free_run(const RunDesc& run) { space_.free(scale::Addr::of_bits(run.addr), run.bytes); }
+
+  [[nodiscard]] scale::Volume& volume() { return volume_; }
+  [[nodiscard]] Space& space() { return space_; }
+
+ private:
+  Status claim_extent();
+
+  scale::Volume& volume_;
+  Space& space_;
+  std::vector<ExtentGeometry> geometry_;
+  std::mutex slots_mutex_;
+  std::vector<scale::Addr> free_slots_;
+};
+
+// Builds dnodes and makes them durable together. Not thread-safe. An uncommitted writer gives back what it took.
+class DnodeWriter {
+ public:
+  explicit DnodeWriter(DnodeStore& store) : store_(store) {}
+  ~DnodeWriter();
+  DnodeWriter(const DnodeWriter&) = delete;
+  DnodeWriter& operator=(const DnodeWriter&) = delete;
+
+  // Writes a dnode with the runs `kept` (of the predecessor, oldest first) and, if `entries` is not empty, one run more.
+  // Requires: entries sorted, without duplicates, inside [lo, hi); room for the runs. Errors: NoSpace.
+  Status add(const base::Fence& lo, const base::Fence& hi, uint64_t gen, const std::vector<RunDesc>& kept,
+             bool kept_has_large, const std::vector<Entry>& entries, Dnode** dnode);
+
+  // Makes all of them durable and hands them over, in the order of add().
+  std::vector<std::unique_ptr<Dnode>> commit();
+
+ private:
+  Status write_run(const std::vector<Entry>& entries, Dnode* dnode);
+  Status place_fences(Dnode* dnode);
+  void write_header(const Dnode& dnode);
+
+  struct Piece {
+    scale::Addr addr;
+    uint64_t bytes;
+  };
+  DnodeStore& store_;
+  std::vector<std::unique_ptr<Dnode>> dnodes_;
+  std::vector<Piece> taken_;  // runs and long fences, to be given back unless committed
+  std::vector<std::byte> scratch_;
+};
+
+// The dnode that a header describes. False if the header is not a valid one (checksum, bounds, fences).
+bool read_dnode(const scale::Volume& volume, scale::Addr header, std::unique_ptr<Dnode>* dnode, bool* retired);
+
+}  // namespace bonsai::persist
+
+#endif  // BONSAI_PERSIST_DNODE_STORE_H_

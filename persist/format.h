@@ -1,0 +1,202 @@
+// The bytes of a pool on NVM, format version 1. docs/format.md explains them; this file is the definition.
+//
+//   target:  superblock | superblock copy | state | extent table | log segments | data area
+//   data:    blocks of 256 bytes: header extents (dnode headers side by side), runs, long fences, large values
+//
+// All integers are little-endian. Every structure carries a CRC32C over what it says; words that change in place
+// are 8 bytes, stored atomically, with a check of their own. A reader verifies before it believes.
+#ifndef BONSAI_PERSIST_FORMAT_H_
+#define BONSAI_PERSIST_FORMAT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "base/crc.h"
+#include "base/nvm/medium.h"
+
+namespace bonsai::persist {
+
+inline constexpr uint64_t kFormatVersion = 1;
+inline constexpr uint64_t kBlockBytes = base::kMediaBlockBytes;
+inline constexpr uint64_t kPageBytes = 4096;
+
+constexpr uint64_t round_up(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit * unit; }
+
+// ---- superblock: written once, at creation, twice
+
+inline constexpr uint64_t kSuperblockMagic = 0x31564b4941534e42;  // "BNSAIKV1"
+inline constexpr uint64_t kSuperblockCopies = 2;
+
+struct Superblock {
+  uint64_t magic;
+  uint64_t version;
+  uint64_t pool_id[2];  // the same on all targets of a pool
+  uint32_t target_index;
+  uint32_t target_count;
+  uint32_t key_format;
+  uint32_t reserved;
+  uint64_t target_bytes;
+  uint64_t extent_bytes;  // unit of the extent table; a header extent is one of them
+  uint64_t extent_table_offset;
+  uint64_t extents;
+  uint64_t log_offset;
+  uint64_t segment_bytes;
+  uint64_t segments;
+  uint64_t data_offset;  // first extent
+  uint64_t crc;          // CRC32C of all before
+
+  [[nodiscard]] uint32_t computed_crc() const { return base::crc32c(this, offsetof(Superblock, crc), 0); }
+};
+static_assert(sizeof(Superblock) == 128 && sizeof(Superblock) <= kPageBytes);
+
+// ---- words that change in place: 40 bits of value under 24 bits of check
+
+inline constexpr uint64_t kCheckedWordMax = (uint64_t{1} << 40) - 1;
+
+constexpr uint64_t mix64(uint64_t x) {
+  x ^= x >> 32;
+  x *= 0xd6e8feb86659fd93;
+  x ^= x >> 32;
+  x *= 0xd6e8feb86659fd93;
+  return x ^ (x >> 32);
+}
+// Requires: value <= kCheckedWordMax. `seed` ties the word to its place.
+constexpr uint64_t checked_word(uint64_t value, uint64_t seed) {
+  return value | (mix64(value ^ mix64(seed + 0x9e3779b97f4a7c15)) >> 40 << 40);
+}
+constexpr bool checked_word_ok(uint64_t word, uint64_t seed) {
+  return checked_word(word & kCheckedWordMax, seed) == word;
+}
+
+// ---- state page: checked words, one line each
+
+inline constexpr uint64_t kStateOffset = kSuperblockCopies * kPageBytes;
+inline constexpr uint64_t kStateRunOffset = kStateOffset;                            // RunState
+inline constexpr uint64_t kStateEpochOffset = kStateOffset + base::kLineBytes;       // closed epoch of `buffered`
+inline constexpr uint64_t kStateRunSeed = 1, kStateEpochSeed = 2, kExtentSeed = 3, kSegmentEndSeed = 4;
+enum class RunState : uint64_t { kClean = 1, kOpenDurable = 2, kOpenBuffered = 3 };
+
+inline constexpr uint64_t kExtentTableOffset = kStateOffset + kPageBytes;
+enum class ExtentKind : uint64_t { kData = 0, kHeaders = 1 };  // an entry of 0 (never written) is kData too
+
+// ---- log segment: 64-byte header, then records without gaps, each a multiple of 8 bytes
+// The header's magic word is zeroed first and stored last when a segment is opened, so that a line prefix tells all.
+
+inline constexpr uint64_t kSegmentMagic = 0x4745534941534e42;
+inline constexpr uint64_t kSegmentHeaderBytes = base::kLineBytes;
+
+struct SegmentHeader {
+  uint64_t magic;
+  uint64_t sequence;  // of opening, unique in the pool; seeds the records' checksums
+  uint64_t pool_id;
+  uint64_t stream;  // worker log that it belongs to
+  uint64_t crc;     // CRC32C of sequence, pool_id, stream
+  uint64_t end;     // 0 while open; checked word: offset behind the last record
+  uint64_t reserved[2];
+
+  [[nodiscard]] uint32_t computed_crc() const { return base::crc32c(&sequence, 24, 0); }
+};
+static_assert(sizeof(SegmentHeader) == kSegmentHeaderBytes);
+
+enum class RecordKind : uint8_t { kPut = 1, kDel = 2, kBatch = 3, kEpoch = 4 };
+
+struct RecordHeader {
+  uint32_t crc;          // CRC32C of the rest of the record, seeded by segment sequence and offset
+  uint32_t value_bytes;  // put: of the value as stored here; batch: of the payload
+  uint16_t key_bytes;
+  uint8_t kind;
+  uint8_t flags;   // kRecordLarge
+  uint32_t token;  // order among the records of one bnode; batch: number of updates
+  uint64_t gen;    // generation of the bnode; epoch: the epoch that the following records belong to
+
+  [[nodiscard]] uint64_t record_bytes() const { return round_up(sizeof *this + key_bytes + value_bytes, 8); }
+};
+static_assert(sizeof(RecordHeader) == 24);
+inline constexpr uint8_t kRecordLarge = 1;  // the value is a LargeRef
+
+// A value that lies by itself in the data area; log and dnodes hold this reference and never copy the value again.
+struct LargeRef {
+  uint64_t addr;
+  uint32_t value_bytes;
+  uint32_t crc;
+};
+static_assert(sizeof(LargeRef) == 16);
+
+// ---- dnode header: 256 bytes; many side by side in a header extent
+
+inline constexpr uint64_t kDnodeHeaderBytes = 256;
+inline constexpr uint64_t kDnodeMagic = 0x45444f4e44495342;
+inline constexpr uint64_t kRetiredMark = 0x6465726974657221;
+inline constexpr size_t kRunsMax = 6;
+inline constexpr size_t kInlineFenceBytes = 56;
+inline constexpr uint16_t kInfiniteFence = 0xffff;
+inline constexpr uint16_t kVariableRun = 0xffff;
+
+// One sorted run of entries.
+//   key_bytes != kVariableRun: `count` entries of {u32 check, key, value}, all of one size, all puts
+//   else: `count` u32 offsets, then entries of {u32 check, u32 value_bytes|flags, u16 key_bytes, key, value}
+struct RunDesc {
+  uint64_t addr;
+  uint32_t bytes;
+  uint32_t count;
+  uint32_t crc;  // of all bytes; entries are checked one by one on reading, this is for the offline check
+  uint16_t key_bytes;
+  uint16_t value_bytes;
+};
+static_assert(sizeof(RunDesc) == 24);
+
+inline constexpr uint32_t kEntryTombstone = uint32_t{1} << 31;
+inline constexpr uint32_t kEntryLarge = uint32_t{1} << 30;
+inline constexpr uint32_t kEntryValueMask = kEntryLarge - 1;
+
+struct DnodeHeader {
+  uint64_t magic;
+  uint64_t crc;  // CRC32C of what follows up to `retired`
+  uint64_t gen;
+  uint16_t lo_bytes;  // 0 = from the first key
+  uint16_t hi_bytes;  // kInfiniteFence = to the end
+  uint16_t runs_count;
+  uint16_t flags;
+  RunDesc runs[kRunsMax];
+  uint64_t fence_addr;             // nil: fences inline; else where `lo` and `hi` lie, one after the other
+  char fences[kInlineFenceBytes];  // inline fences, or the CRC32C of those at fence_addr
+  uint64_t retired;                // 0, or kRetiredMark: newer dnodes cover the whole range
+
+  [[nodiscard]] uint32_t computed_crc() const {
+    return base::crc32c(&gen, offsetof(DnodeHeader, retired) - offsetof(DnodeHeader, gen), 0);
+  }
+};
+static_assert(sizeof(DnodeHeader) == kDnodeHeaderBytes);
+inline constexpr uint16_t kDnodeHasLarge = 1;  // some entry refers to a large value
+
+// ---- sites of flushes and fences
+
+inline constexpr base::Site kSiteCreate{"pool.create"};
+inline constexpr base::Site kSiteCreateFence{"pool.create.fence"};
+inline constexpr base::Site kSiteState{"pool.state"};
+inline constexpr base::Site kSiteStateFence{"pool.state.fence"};
+inline constexpr base::Site kSiteExtent{"extent.claim"};
+inline constexpr base::Site kSiteExtentFence{"extent.claim.fence"};
+inline constexpr base::Site kSiteSegmentOpen{"segment.open"};
+inline constexpr base::Site kSiteSegmentOpenFence{"segment.open.fence"};
+inline constexpr base::Site kSiteSegmentSeal{"segment.seal"};
+inline constexpr base::Site kSiteSegmentSealFence{"segment.seal.fence"};
+inline constexpr base::Site kSiteLogAppend{"log.append"};
+inline constexpr base::Site kSiteLogAppendFence{"log.append.fence"};
+inline constexpr base::Site kSiteLogTruncate{"log.truncate"};
+inline constexpr base::Site kSiteLogTruncateFence{"log.truncate.fence"};
+inline constexpr base::Site kSiteEpochFlush{"epoch.flush"};
+inline constexpr base::Site kSiteEpochFlushFence{"epoch.flush.fence"};
+inline constexpr base::Site kSiteLarge{"large.write"};
+inline constexpr base::Site kSiteLargeFence{"large.write.fence"};
+inline constexpr base::Site kSiteRun{"dnode.run"};
+inline constexpr base::Site kSiteRunFence{"dnode.run.fence"};
+inline constexpr base::Site kSiteHeader{"dnode.header"};
+inline constexpr base::Site kSiteHeaderFence{"dnode.header.fence"};
+inline constexpr base::Site kSiteRetire{"dnode.retire"};
+inline constexpr base::Site kSiteRetireFence{"dnode.retire.fence"};
+
+}  // namespace bonsai::persist
+
+#endif  // BONSAI_PERSIST_FORMAT_H_

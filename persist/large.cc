@@ -1,0 +1,38 @@
+#include "persist/large.h"
+
+#include "base/crc.h"
+
+namespace bonsai::persist {
+
+using scale::Addr;
+
+Status LargeStore::write(std::string_view value, LargeRef* ref) {
+  const Addr addr = space_.allocate(value.size(), Space::Use::kOrdinary);
+  if (addr.is_nil()) {
+    return Status::NoSpace("no room for a value of " + std::to_string(value.size()) +
+                           " bytes; delete data or use a larger pool");
+  }
+  const size_t whole = value.size() / 8 * 8;
+  volume_.nt_copy(addr, value.data(), whole, kSiteLarge);
+  if (whole < value.size()) {
+    uint64_t tail = 0;
+    std::memcpy(&tail, value.data() + whole, value.size() - whole);
+    volume_.nt_copy(addr + whole, &tail, sizeof tail, kSiteLarge);
+  }
+  volume_.fence(kSiteLargeFence);
+  *ref = {addr.bits(), static_cast<uint32_t>(value.size()), base::crc32c(value.data(), value.size(), 0)};
+  return Status::OK();
+}
+
+bool LargeStore::verify(const LargeRef& ref) const {
+  const Addr addr = Addr::of_bits(ref.addr);
+  return volume_.contains(addr, ref.value_bytes) && base::crc32c(volume_.local(addr), ref.value_bytes, 0) == ref.crc;
+}
+
+bool LargeStore::read(const LargeRef& ref, std::string* value) const {
+  if (!verify(ref)) return false;
+  value->assign(reinterpret_cast<const char*>(volume_.local(Addr::of_bits(ref.addr))), ref.value_bytes);
+  return true;
+}
+
+}  // namespace bonsai::persist

@@ -1,0 +1,45 @@
+// Large values: each lies by itself in the data area, is written once and never copied; log and dnodes refer to it.
+//
+// Invariant: a large value is durable before any record or dnode that refers to it.
+// Thread-safety: all methods.
+#ifndef BONSAI_PERSIST_LARGE_H_
+#define BONSAI_PERSIST_LARGE_H_
+
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "bonsai/status.h"
+#include "persist/format.h"
+#include "persist/space.h"
+#include "scale/volume.h"
+
+namespace bonsai::persist {
+
+inline LargeRef large_ref(std::string_view bytes) {
+  LargeRef ref;
+  std::memcpy(&ref, bytes.data(), sizeof ref);
+  return ref;
+}
+inline std::string_view bytes_of(const LargeRef& ref) { return {reinterpret_cast<const char*>(&ref), sizeof ref}; }
+
+class LargeStore {
+ public:
+  LargeStore(scale::Volume& volume, Space& space) : volume_(volume), space_(space) {}
+
+  // Writes a value durably. Errors: NoSpace.
+  Status write(std::string_view value, LargeRef* ref);
+  // Replaces *value by the value. False if it fails its checksum or bounds.
+  [[nodiscard]] bool read(const LargeRef& ref, std::string* value) const;
+  [[nodiscard]] bool verify(const LargeRef& ref) const;
+  // Gives the space back. Requires: no durable record or dnode that counts refers to it, and no reader.
+  void free(const LargeRef& ref) { space_.free(scale::Addr::of_bits(ref.addr), ref.value_bytes); }
+
+ private:
+  scale::Volume& volume_;
+  Space& space_;
+};
+
+}  // namespace bonsai::persist
+
+#endif  // BONSAI_PERSIST_LARGE_H_

@@ -1,0 +1,271 @@
+#include "persist/log.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "base/step.h"
+#include "base/thread.h"
+
+namespace bonsai::persist {
+
+using scale::Addr;
+
+Log::Log(Config config) : config_(std::move(config)), table_(config_.segments.size()) {
+  reserved_ = std::max<size_t>(1, config_.segments.size() / 16);
+  BONSAI_CHECK(config_.segments.size() >= 4);
+}
+
+void Log::release(uint32_t segment, int64_t records) {
+  const int64_t before = table_[segment].live.fetch_sub(records, std::memory_order_acq_rel);
+  BONSAI_DCHECK(before >= records);
+  if (before == records) when_durable([this, segment] { give_free(segment); });
+}
+
+void Log::when_durable(std::function<void()> action) {
+  if (!config_.buffered) return action();
+  const std::lock_guard lock(waiting_mutex_);
+  waiting_.push_back({epoch_.load(), std::move(action)});
+}
+
+void Log::adopt(uint32_t segment, uint64_t sequence, int64_t records) {
+  table_[segment].sequence = sequence;
+  table_[segment].live.store(records, std::memory_order_relaxed);
+}
+
+void Log::start(uint64_t sequence, uint64_t epoch) {
+  next_sequence_ = sequence;
+  epoch_ = epoch;
+  for (uint32_t i = static_cast<uint32_t>(table_.size()); i-- > 0;) {
+    if (table_[i].live.load() == 0) give_free(i);
+  }
+}
+
+uint32_t Log::take_free(Use use) {
+  const std::lock_guard lock(free_mutex_);
+  if (free_.size() <= (use == Use::kReserve ? 0 : reserved_)) return kNoSegment;
+  const uint32_t segment = free_.back();
+  free_.pop_back();
+  free_count_.store(free_.size(), std::memory_order_relaxed);
+  return segment;
+}
+
+void Log::give_free(uint32_t segment) {
+  const std::lock_guard lock(free_mutex_);
+  free_.push_back(segment);
+  free_count_.store(free_.size(), std::memory_order_relaxed);
+}
+
+void Log::epoch_closed(uint64_t epoch) {
+  std::vector<Waiting> due;
+  {
+    const std::lock_guard lock(waiting_mutex_);
+    const auto later = std::partition(waiting_.begin(), waiting_.end(), [&](auto& w) { return w.epoch > epoch; });
+    due.assign(std::make_move_iterator(later), std::make_move_iterator(waiting_.end()));
+    waiting_.erase(later, waiting_.end());
+  }
+  for (Waiting& waiting : due) waiting.action();
+}
+
+namespace {
+
+template <class Medium>
+class LogOf final : public Log {
+ public:
+  LogOf(scale::VolumeOf<Medium>& volume, Config config)
+      : Log(std::move(config)), volume_(volume), streams_(std::clamp<size_t>(segments() / 4, 1, kStreamsMax)) {}
+
+  Result append(const Update& update, Use use, uint32_t* segment) override {
+    const uint64_t bytes = update.record_bytes();
+    return append_record(bytes, 1, use, segment,
+                         [&](uint32_t seed, std::byte* out) { encode_update(update, seed, out); });
+  }
+
+  Result append_batch(const std::vector<Update>& updates, Use use, uint32_t* segment) override {
+    return append_record(batch_record_bytes(updates), static_cast<int64_t>(updates.size()), use, segment,
+                         [&](uint32_t seed, std::byte* out) { encode_batch(updates, seed, out); });
+  }
+
+  bool close_epoch() override;
+  void seal_all() override;
+
+ private:
+  struct alignas(2 * base::kLineBytes) Stream {
+    std::atomic<bool> held{false};
+    uint32_t segment = kNoSegment;
+    uint64_t offset = 0;      // of the next record
+    uint64_t flushed = 0;     // level buffered: durable up to here
+    uint64_t epoch = 0;       // of the last epoch record in this segment
+    int64_t records = 0;      // appended to this segment
+    std::vector<std::byte> scratch;
+  };
+
+  // Holds one stream; the thread's own if it is free.
+  class Hold {
+   public:
+    explicit Hold(LogOf& log) {
+      const size_t own = base::thread_ordinal() % log.streams_.size();
+      base::BoundedWait wait("log stream", kHoldWaitMsMax);
+      for (size_t i = own;; i = (i + 1) % log.streams_.size()) {
+        if (!log.streams_[i].held.exchange(true, std::memory_order_acquire)) {
+          stream_ = &log.streams_[i];
+          return;
+        }
+        if ((i + 1) % log.streams_.size() == own) {
+          BONSAI_CHECK(!wait.expired());
+          wait.pause();
+        }
+      }
+    }
+    ~Hold() { stream_->held.store(false, std::memory_order_release); }
+    Hold(const Hold&) = delete;
+    Hold& operator=(const Hold&) = delete;
+    Stream* operator->() { return stream_; }
+    Stream& operator*() { return *stream_; }
+
+   private:
+    static constexpr uint64_t kHoldWaitMsMax = 60'000;
+    Stream* stream_;
+  };
+
+  template <class Encode>
+  Result append_record(uint64_t bytes, int64_t records, Use use, uint32_t* segment, Encode encode) {
+    BONSAI_CHECK(bytes <= record_bytes_max());
+    Hold stream(*this);
+    const uint64_t mark_bytes = config_.buffered ? kEpochRecordBytes : 0;
+    if (stream->segment == kNoSegment || stream->offset + bytes + mark_bytes > config_.segment_bytes) {
+      if (roll(*stream, use) == Result::kFull) return Result::kFull;
+    }
+    if (config_.buffered) mark_epoch(*stream);
+    if (stream->scratch.size() < bytes) stream->scratch.resize(bytes);
+    encode(record_seed(table_[stream->segment].sequence, stream->offset), stream->scratch.data());
+    write(*stream, bytes);
+    if (!config_.buffered) volume_.fence(kSiteLogAppendFence);
+    stream->records += records;
+    *segment = stream->segment;
+    return Result::kOk;
+  }
+
+  // Moves the scratch into the segment. Buffered records go through the cache, where close_epoch() flushes them.
+  void write(Stream& stream, uint64_t bytes) {
+    const Addr at = config_.segments[stream.segment] + stream.offset;
+    if (config_.buffered) {
+      volume_.copy(at, stream.scratch.data(), bytes);
+    } else {
+      volume_.nt_copy(at, stream.scratch.data(), bytes, kSiteLogAppend);
+    }
+    stream.offset += bytes;
+  }
+
+  void mark_epoch(Stream& stream) {
+    const uint64_t epoch = epoch_.load();
+    if (stream.epoch == epoch) return;
+    if (stream.scratch.size() < kEpochRecordBytes) stream.scratch.resize(kEpochRecordBytes);
+    encode_epoch(epoch, record_seed(table_[stream.segment].sequence, stream.offset), stream.scratch.data());
+    write(stream, kEpochRecordBytes);
+    stream.epoch = epoch;
+  }
+
+  Result roll(Stream& stream, Use use) {
+    const uint32_t next = take_free(use);
+    if (next == kNoSegment) return Result::kFull;
+    const uint32_t last = stream.segment;
+    const int64_t last_records = stream.records;
+    if (last != kNoSegment) seal(stream);
+    open(stream, next);
+    volume_.fence(kSiteSegmentOpenFence);
+    if (last != kNoSegment) drop_bias(last, last_records);
+    return Result::kOk;
+  }
+
+  // Starts to write the end of the stream's segment (and, buffered, what was not flushed yet). The caller fences.
+  void seal(Stream& stream) {
+    const Addr base = config_.segments[stream.segment];
+    if (config_.buffered && stream.offset > stream.flushed) {
+      volume_.flush(base + stream.flushed, stream.offset - stream.flushed, kSiteEpochFlush);
+      volume_.fence(kSiteEpochFlushFence);
+    }
+    const Addr end = base + offsetof(SegmentHeader, end);
+    volume_.store8(end, checked_word(stream.offset, kSegmentEndSeed + table_[stream.segment].sequence));
+    volume_.flush(end, sizeof(uint64_t), kSiteSegmentSeal);
+  }
+
+  void open(Stream& stream, uint32_t segment) {
+    SegmentHeader header{};
+    header.magic = kSegmentMagic;
+    header.sequence = next_sequence_.fetch_add(1);
+    header.pool_id = config_.pool_id;
+    header.stream = static_cast<uint64_t>(&stream - streams_.data());
+    header.crc = header.computed_crc();
+    table_[segment].sequence = header.sequence;
+    table_[segment].live.store(kOpenBias, std::memory_order_relaxed);
+    const Addr base = config_.segments[segment];
+    uint64_t words[sizeof header / 8];
+    std::memcpy(words, &header, sizeof header);
+    volume_.store8(base, 0);
+    for (size_t i = 1; i < std::size(words); ++i) volume_.store8(base + 8 * i, words[i]);
+    volume_.store8(base, words[0]);
+    volume_.flush(base, sizeof header, kSiteSegmentOpen);
+    stream.segment = segment;
+    stream.offset = stream.flushed = kSegmentHeaderBytes;
+    stream.epoch = 0;
+    stream.records = 0;
+  }
+
+  // The segment is sealed: from now on its count can reach zero.
+  void drop_bias(uint32_t segment, int64_t records) { release(segment, kOpenBias - records); }
+
+  scale::VolumeOf<Medium>& volume_;
+  std::vector<Stream> streams_;
+  std::mutex close_mutex_;  // one closer at a time; never taken by an append
+};
+
+template <class Medium>
+bool LogOf<Medium>::close_epoch() {
+  if (!config_.buffered) return true;
+  const std::lock_guard lock(close_mutex_);
+  const uint64_t closing = epoch_.fetch_add(1);
+  for (Stream& stream : streams_) {
+    base::BoundedWait wait("close epoch", 1000);
+    while (stream.held.exchange(true, std::memory_order_acquire)) {
+      if (wait.expired()) return false;
+      wait.pause();
+    }
+    if (stream.segment != kNoSegment && stream.offset > stream.flushed) {
+      volume_.flush(config_.segments[stream.segment] + stream.flushed, stream.offset - stream.flushed, kSiteEpochFlush);
+      stream.flushed = stream.offset;
+    }
+    stream.held.store(false, std::memory_order_release);
+  }
+  volume_.fence(kSiteEpochFlushFence);
+  const Addr word(0, kStateEpochOffset);
+  volume_.store8(word, checked_word(closing, kStateEpochSeed));
+  volume_.flush(word, sizeof(uint64_t), kSiteState);
+  volume_.fence(kSiteStateFence);
+  epoch_closed(closing);
+  return true;
+}
+
+template <class Medium>
+void LogOf<Medium>::seal_all() {
+  for (Stream& stream : streams_) {
+    if (stream.segment != kNoSegment) seal(stream);
+  }
+  volume_.fence(kSiteSegmentSealFence);
+  for (Stream& stream : streams_) {
+    if (stream.segment == kNoSegment) continue;
+    drop_bias(stream.segment, stream.records);
+    stream.segment = kNoSegment;
+  }
+}
+
+}  // namespace
+
+template <class Medium>
+std::unique_ptr<Log> make_log(scale::VolumeOf<Medium>& volume, Log::Config config) {
+  return std::make_unique<LogOf<Medium>>(volume, std::move(config));
+}
+template std::unique_ptr<Log> make_log(scale::VolumeOf<base::ProductMedium>&, Log::Config);
+template std::unique_ptr<Log> make_log(scale::VolumeOf<base::HookedMedium>&, Log::Config);
+
+}  // namespace bonsai::persist

@@ -1,0 +1,129 @@
+// The log: what makes an update durable before it is visible. Append-only streams, one per worker, cut into segments.
+//
+// Invariants
+//  - a segment's records lie without gaps from its header on; a record is acknowledged only after it and all before it
+//    in its segment are durable (level durable), or once its epoch is closed (level buffered);
+//  - a segment is reused only after every record in it is dead: superseded by a durable newer record of the same key,
+//    or covered by a persisted dnode of its generation;
+//  - segments sealed on NVM name their end, so that a damaged record before it is told from a torn tail.
+// Not promised: any order between streams, except epochs.
+//
+// A stream is held by one thread for the time of one append; there are more streams than cores, and a thread that finds
+// its own taken uses the next, so nobody waits for a preempted holder unless all are held.
+#ifndef BONSAI_PERSIST_LOG_H_
+#define BONSAI_PERSIST_LOG_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "persist/format.h"
+#include "persist/record.h"
+#include "scale/volume.h"
+
+namespace bonsai::persist {
+
+inline constexpr uint32_t kNoSegment = UINT32_MAX;
+inline constexpr size_t kStreamsMax = 64;
+
+class Log {
+ public:
+  enum class Use {
+    kOrdinary,  // leaves the reserve alone
+    kReserve,   // deletes, and second records of updates that were already persisted once
+  };
+  enum class Result { kOk, kFull };
+
+  struct Config {
+    std::vector<scale::Addr> segments;  // all segments of the pool
+    uint64_t segment_bytes = 0;
+    uint64_t pool_id = 0;
+    bool buffered = false;
+  };
+
+  virtual ~Log() = default;
+  Log(const Log&) = delete;
+  Log& operator=(const Log&) = delete;
+
+  // Appends one record and makes it durable (level durable) before it returns. *segment names the segment that the
+  // record keeps alive until release(). kFull: nothing was written; offloading frees segments.
+  // Requires: update.record_bytes() <= record_bytes_max().
+  virtual Result append(const Update& update, Use use, uint32_t* segment) = 0;
+
+  // The same for a batch, as one record: it counts as updates.size() records of *segment.
+  virtual Result append_batch(const std::vector<Update>& updates, Use use, uint32_t* segment) = 0;
+
+  // Level buffered: closes the current epoch: everything appended before the call is durable when it returns true.
+  // False if a stream was held for longer than a bounded wait; try again. Level durable: does nothing.
+  [[nodiscard]] virtual bool close_epoch() = 0;
+
+  // Seals every open segment, so that the next recovery knows all ends. Requires: no append runs any more.
+  virtual void seal_all() = 0;
+
+  // Runs `action` once everything appended before the call is durable: at once at level durable, when the current epoch
+  // is closed at level buffered. For giving back what only a durable newer record makes superfluous. Thread-safe.
+  void when_durable(std::function<void()> action);
+
+  // Says that `records` records of a segment are dead. Thread-safe.
+  void release(uint32_t segment, int64_t records = 1);
+
+  // Recovery: the segment holds `records` live records and must be kept until they are released. Requires: no append yet.
+  void adopt(uint32_t segment, uint64_t sequence, int64_t records);
+  // Recovery ends: all segments that were not adopted are free. `sequence` and `epoch`: above all that were ever used.
+  void start(uint64_t sequence, uint64_t epoch);
+
+  [[nodiscard]] uint64_t record_bytes_max() const { return config_.segment_bytes - kSegmentHeaderBytes - kEpochRecordBytes; }
+  [[nodiscard]] size_t segments() const { return config_.segments.size(); }
+  [[nodiscard]] size_t segments_free() const { return free_count_.load(std::memory_order_relaxed); }
+  [[nodiscard]] size_t segments_reserved() const { return reserved_; }
+  [[nodiscard]] uint64_t segment_bytes() const { return config_.segment_bytes; }
+  [[nodiscard]] bool buffered() const { return config_.buffered; }
+  // True when an ordinary append may soon find the log full: time to offload.
+  [[nodiscard]] bool low() const { return segments_free() < reserved_ + segments() / 2; }
+  [[nodiscard]] bool full() const { return segments_free() <= reserved_; }
+
+ protected:
+  struct Segment {
+    std::atomic<int64_t> live{0};  // records alive, plus kOpenBias while open
+    uint64_t sequence = 0;
+  };
+  static constexpr int64_t kOpenBias = int64_t{1} << 40;
+
+  explicit Log(Config config);
+
+  // Takes a free segment; kNoSegment when only the reserve (or nothing) is left.
+  uint32_t take_free(Use use);
+  void give_free(uint32_t segment);
+  // Runs what waited for `epoch` and those before it.
+  void epoch_closed(uint64_t epoch);
+
+  Config config_;
+  std::vector<Segment> table_;
+  std::atomic<uint64_t> next_sequence_{1};
+  std::atomic<uint64_t> epoch_{1};
+
+ private:
+  struct Waiting {
+    uint64_t epoch;
+    std::function<void()> action;
+  };
+  std::mutex waiting_mutex_;
+  std::vector<Waiting> waiting_;
+
+  std::mutex free_mutex_;
+  std::vector<uint32_t> free_;
+  std::atomic<size_t> free_count_{0};
+  size_t reserved_;
+};
+
+// The log over a volume of one kind of medium.
+template <class Medium>
+std::unique_ptr<Log> make_log(scale::VolumeOf<Medium>& volume, Log::Config config);
+
+}  // namespace bonsai::persist
+
+#endif  // BONSAI_PERSIST_LOG_H_

@@ -1,0 +1,188 @@
+#include "persist/pool.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/status_macros.h"
+
+namespace bonsai::persist {
+
+using scale::Addr;
+
+namespace {
+
+inline constexpr uint64_t kSmallPoolBytes = uint64_t{16} << 20;
+inline constexpr uint64_t kSegmentsMin = 4;
+
+uint64_t extent_bytes_of(uint64_t target_bytes) { return target_bytes >= kSmallPoolBytes ? 65536 : 4096; }
+
+// Lays out one target. Returns false if it is too small for any data.
+bool lay_out(uint64_t target_bytes, uint64_t log_bytes, uint32_t targets, Superblock* sb) {
+  sb->target_bytes = target_bytes / kPageBytes * kPageBytes;
+  sb->extent_bytes = extent_bytes_of(target_bytes);
+  sb->extent_table_offset = kExtentTableOffset;
+  const uint64_t extents_max = sb->target_bytes / sb->extent_bytes;
+  sb->log_offset = kExtentTableOffset + round_up(8 * extents_max, kPageBytes);
+  const uint64_t log_share = (log_bytes != 0 ? log_bytes : sb->target_bytes * targets / 10) / targets;
+  sb->segment_bytes = std::clamp<uint64_t>(std::bit_floor(log_share / 256), 4096, uint64_t{1} << 20);
+  sb->segments = std::max(log_share / sb->segment_bytes, kSegmentsMin);
+  sb->data_offset = round_up(sb->log_offset + sb->segments * sb->segment_bytes, sb->extent_bytes);
+  if (sb->data_offset + 4 * sb->extent_bytes > sb->target_bytes) return false;
+  sb->extents = (sb->target_bytes - sb->data_offset) / sb->extent_bytes;
+  return true;
+}
+
+void zero(scale::Volume& volume, Addr at, uint64_t bytes) {
+  static constexpr std::byte kZeros[kPageBytes] = {};
+  for (uint64_t i = 0; i < bytes; i += kPageBytes) {
+    volume.nt_copy(at + i, kZeros, std::min(kPageBytes, bytes - i), kSiteCreate);
+  }
+}
+
+void write_superblock(scale::Volume& volume, Superblock sb) {
+  sb.crc = sb.computed_crc();
+  for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) {
+    volume.nt_copy(Addr(sb.target_index, copy * kPageBytes), &sb, sizeof sb, kSiteCreate);
+  }
+}
+
+std::string mend_hint() { return "; check the path, or create a new pool elsewhere"; }
+
+// Verifies one copy against the target that it lies on.
+Status verify_superblock(const Superblock& sb, const std::string& path, uint64_t bytes) {
+  if (sb.magic != kSuperblockMagic) {
+    return Status::NotSupported(path + " is not a Bonsai pool (its first bytes are foreign)" + mend_hint());
+  }
+  if (sb.crc != sb.computed_crc()) return Status::Corruption(path + ": superblock fails its checksum");
+  if (sb.version > kFormatVersion) {
+    return Status::NotSupported(path + " has format version " + std::to_string(sb.version) +
+                                ", this program knows versions up to " + std::to_string(kFormatVersion) +
+                                "; open it with a newer Bonsai");
+  }
+  if (sb.target_bytes > bytes) {
+    return Status::Corruption(path + " is truncated: it has " + std::to_string(bytes) + " bytes of " +
+                              std::to_string(sb.target_bytes) + "; restore the whole file");
+  }
+  return Status::OK();
+}
+
+Status read_superblock(const scale::Volume& volume, size_t target, const std::string& path, Superblock* sb) {
+  Status status;
+  for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) {
+    if (!volume.contains(Addr(target, copy * kPageBytes), kPageBytes)) {
+      return Status::NotSupported(path + " is too small for a Bonsai pool" + mend_hint());
+    }
+    std::memcpy(sb, volume.local(Addr(target, copy * kPageBytes)), sizeof *sb);
+    const Status of_copy = verify_superblock(*sb, path, volume.target_bytes(target));
+    if (of_copy.ok()) return of_copy;
+    if (copy == 0 || of_copy.IsCorruption()) status = of_copy;
+  }
+  return status;
+}
+
+}  // namespace
+
+std::vector<ExtentGeometry> Pool::geometry() const {
+  std::vector<ExtentGeometry> geometry;
+  for (const Superblock& sb : superblocks) {
+    geometry.push_back({sb.extent_bytes, sb.extent_table_offset, sb.data_offset, sb.extents});
+  }
+  return geometry;
+}
+
+std::vector<Addr> Pool::segments() const {
+  std::vector<Addr> segments;
+  for (uint64_t i = 0; i < superblocks[0].segments; ++i) {
+    for (const Superblock& sb : superblocks) segments.emplace_back(sb.target_index, sb.log_offset + i * sb.segment_bytes);
+  }
+  return segments;
+}
+
+Limits Pool::limits() const {
+  uint64_t data_bytes = 0;
+  for (const Superblock& sb : superblocks) data_bytes += sb.extents * sb.extent_bytes;
+  Limits limits;
+  limits.large_value_bytes_min = std::min<uint64_t>(4096, superblocks[0].segment_bytes / 4);
+  limits.dnode_bytes_max = std::clamp<uint64_t>(data_bytes / 64, 4096, 32768);
+  limits.dnode_entries_max = 256;
+  return limits;
+}
+
+void Pool::add_targets(Space* space) const {
+  for (const Superblock& sb : superblocks) {
+    const uint64_t bytes = sb.extents * sb.extent_bytes;
+    const uint64_t reserve = round_up(std::max(2 * sb.extent_bytes, bytes / 32), kBlockBytes);
+    space->add_target(sb.data_offset, sb.data_offset + bytes, reserve);
+  }
+}
+
+Status format_pool(scale::Volume& volume, const Options& options, const uint64_t pool_id[2]) {
+  Pool pool;
+  const auto targets = static_cast<uint32_t>(volume.targets());
+  uint64_t bytes_min = UINT64_MAX;
+  for (size_t i = 0; i < targets; ++i) bytes_min = std::min(bytes_min, volume.target_bytes(i));
+  for (uint32_t i = 0; i < targets; ++i) {
+    Superblock sb{};
+    sb.magic = kSuperblockMagic;
+    sb.version = kFormatVersion;
+    sb.pool_id[0] = pool_id[0];
+    sb.pool_id[1] = pool_id[1];
+    sb.target_index = i;
+    sb.target_count = targets;
+    sb.key_format = static_cast<uint32_t>(options.key_format);
+    if (!lay_out(bytes_min, options.log_bytes, targets, &sb)) {
+      return Status::InvalidArgument("a pool of " + std::to_string(bytes_min) + " bytes per target has no room for data" +
+                                     (options.log_bytes != 0 ? " beside its log; lower log_bytes or raise" : "; raise") +
+                                     " pool_bytes");
+    }
+    pool.superblocks.push_back(sb);
+  }
+  for (const Superblock& sb : pool.superblocks) {
+    zero(volume, Addr(sb.target_index, 0), kExtentTableOffset);
+    zero(volume, Addr(sb.target_index, sb.extent_table_offset), round_up(8 * sb.extents, kPageBytes));
+    for (uint64_t i = 0; i < sb.segments; ++i) {
+      zero(volume, Addr(sb.target_index, sb.log_offset + i * sb.segment_bytes), kSegmentHeaderBytes);
+    }
+  }
+  volume.fence(kSiteCreateFence);
+  Space space;
+  pool.add_targets(&space);
+  DnodeStore store(volume, space, pool.geometry());
+  DnodeWriter writer(store);
+  Dnode* root = nullptr;
+  BONSAI_RETURN_IF_ERROR(writer.add(base::Fence(), base::Fence::infinite(), 1, {}, false, {}, &root));
+  static_cast<void>(writer.commit());
+  write_run_state(volume, RunState::kClean);
+  for (const Superblock& sb : pool.superblocks) write_superblock(volume, sb);
+  volume.fence(kSiteCreateFence);
+  return Status::OK();
+}
+
+Status read_pool(const scale::Volume& volume, const std::vector<std::string>& paths, Pool* pool) {
+  pool->superblocks.clear();
+  for (size_t i = 0; i < volume.targets(); ++i) {
+    Superblock sb;
+    BONSAI_RETURN_IF_ERROR(read_superblock(volume, i, paths[i], &sb));
+    const Superblock& first = i == 0 ? sb : pool->superblocks[0];
+    if (sb.target_count != volume.targets()) {
+      return Status::InvalidArgument(paths[i] + " is one of " + std::to_string(sb.target_count) + " targets, " +
+                                     std::to_string(volume.targets()) + " were named; name them all, in order");
+    }
+    if (sb.target_index != i || sb.pool_id[0] != first.pool_id[0] || sb.pool_id[1] != first.pool_id[1]) {
+      return Status::InvalidArgument(paths[i] + " is target " + std::to_string(sb.target_index) +
+                                     " of its pool; name the targets of one pool in the order of creation");
+    }
+    pool->superblocks.push_back(sb);
+  }
+  return Status::OK();
+}
+
+void write_run_state(scale::Volume& volume, RunState state) {
+  const Addr word(0, kStateRunOffset);
+  volume.store8(word, checked_word(static_cast<uint64_t>(state), kStateRunSeed));
+  volume.flush(word, sizeof(uint64_t), kSiteState);
+  volume.fence(kSiteStateFence);
+}
+
+}  // namespace bonsai::persist

@@ -1,0 +1,53 @@
+// A pool's fixed facts: geometry and superblocks, made at creation and never changed.
+#ifndef BONSAI_PERSIST_POOL_H_
+#define BONSAI_PERSIST_POOL_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bonsai/options.h"
+#include "bonsai/status.h"
+#include "persist/dnode_store.h"
+#include "persist/format.h"
+#include "persist/log.h"
+#include "persist/space.h"
+#include "scale/volume.h"
+
+namespace bonsai::persist {
+
+// Sizes that follow from the geometry; every tier uses these instead of constants of its own.
+struct Limits {
+  uint64_t large_value_bytes_min = 0;  // values from here on lie by themselves
+  uint64_t dnode_bytes_max = 0;        // a dnode that would grow beyond is split
+  uint64_t dnode_entries_max = 0;
+};
+
+struct Pool {
+  std::vector<Superblock> superblocks;  // one per target, in order
+
+  [[nodiscard]] KeyFormat key_format() const { return static_cast<KeyFormat>(superblocks[0].key_format); }
+  [[nodiscard]] uint64_t pool_id() const { return superblocks[0].pool_id[0]; }
+  [[nodiscard]] std::vector<ExtentGeometry> geometry() const;
+  [[nodiscard]] std::vector<scale::Addr> segments() const;  // targets take turns
+  [[nodiscard]] uint64_t segment_bytes() const { return superblocks[0].segment_bytes; }
+  [[nodiscard]] uint64_t log_bytes() const { return segments().size() * segment_bytes(); }
+  [[nodiscard]] Limits limits() const;
+  // Adds every target's data area to `space`, all free.
+  void add_targets(Space* space) const;
+};
+
+// Writes a new, empty pool over all targets of the volume. Requires: nothing of worth on it. `pool_id` is random.
+// Errors: InvalidArgument (too small, log too large).
+Status format_pool(scale::Volume& volume, const Options& options, const uint64_t pool_id[2]);
+
+// Reads and verifies the superblocks. `paths` name the targets in messages.
+// Errors: NotSupported (foreign file, newer version), Corruption (damaged, truncated, targets of different pools).
+Status read_pool(const scale::Volume& volume, const std::vector<std::string>& paths, Pool* pool);
+
+// Writes the run state durably.
+void write_run_state(scale::Volume& volume, RunState state);
+
+}  // namespace bonsai::persist
+
+#endif  // BONSAI_PERSIST_POOL_H_

@@ -1,0 +1,181 @@
+#include "persist/recovery.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "persist/large.h"
+
+namespace bonsai::persist {
+
+using scale::Addr;
+
+namespace {
+
+class Recovery {
+ public:
+  Recovery(Analysis* analysis, const Pool& pool, DnodeStore* store, Log* log, std::vector<RecoveredRange>* ranges)
+      : a_(*analysis), pool_(pool), store_(*store), log_(*log), ranges_(*ranges) {}
+
+  Status run() {
+    BONSAI_RETURN_IF_ERROR(claim_space());
+    for (const Addr slot : a_.free_slots) store_.add_free_slot(slot);
+    repair_extent_entries();
+    BONSAI_RETURN_IF_ERROR(rewrite_parts());
+    retire_unneeded();
+    seal_segments();
+    hand_over();
+    return Status::OK();
+  }
+
+ private:
+  Status claim(Addr addr, uint64_t bytes, const char* what) {
+    if (store_.space().reserve(addr, bytes)) return Status::OK();
+    return Status::Corruption(std::string("two owners claim one block of the pool (") + what +
+                              "); run `bonsai check` on it and restore it from a copy");
+  }
+
+  Status claim_large(const LargeRef& ref) {
+    if (!store_.volume().contains(Addr::of_bits(ref.addr), ref.value_bytes)) {
+      return Status::Corruption("a large value lies outside the pool; run `bonsai check` on it");
+    }
+    return claim(Addr::of_bits(ref.addr), ref.value_bytes, "large value");
+  }
+
+  Status claim_space() {
+    const uint64_t extent_bytes = pool_.superblocks[0].extent_bytes;
+    for (const Addr extent : a_.header_extents) BONSAI_RETURN_IF_ERROR(claim(extent, extent_bytes, "header extent"));
+    for (size_t i = 0; i < a_.dnodes.size(); ++i) {
+      if (!a_.dnode_live[i]) continue;
+      const Dnode& dnode = *a_.dnodes[i];
+      for (const RunDesc& run : dnode.runs()) BONSAI_RETURN_IF_ERROR(claim(Addr::of_bits(run.addr), run.bytes, "run"));
+      if (!dnode.long_fences.is_nil()) {
+        BONSAI_RETURN_IF_ERROR(claim(dnode.long_fences, dnode.long_fence_bytes, "fence keys"));
+      }
+    }
+    return claim_large_values();
+  }
+
+  // Of a dnode that is live on a part only, the values of that part.
+  Status claim_large_values() {
+    for (Tile& tile : a_.tiles) {
+      const Dnode& dnode = *a_.dnodes[tile.dnode];
+      if (dnode.has_large()) {
+        DnodeCursor cursor(store_.volume(), dnode);
+        for (cursor.seek(tile.lo.key()); cursor.valid() && tile.hi.above(cursor.entry().key); cursor.next()) {
+          if (cursor.entry().large) BONSAI_RETURN_IF_ERROR(claim_large(large_ref(cursor.entry().value)));
+        }
+        if (cursor.damaged()) {
+          return Status::Corruption("a dnode of keys " + base::printable_range(tile.lo, tile.hi) +
+                                    " is damaged; run `bonsai check`");
+        }
+      }
+      for (const LiveRecord& record : tile.records) {
+        if (record.update.large) BONSAI_RETURN_IF_ERROR(claim_large(large_ref(record.update.value)));
+      }
+    }
+    return Status::OK();
+  }
+
+  void repair_extent_entries() {
+    for (const Addr entry : a_.damaged_extent_entries) {
+      store_.volume().store8(entry, 0);
+      store_.volume().flush(entry, sizeof(uint64_t), kSiteExtent);
+    }
+    if (!a_.damaged_extent_entries.empty()) store_.volume().fence(kSiteExtentFence);
+  }
+
+  // A crash between the halves of a split leaves the old dnode live on one half.
+  Status rewrite_parts() {
+    DnodeWriter writer(store_);
+    std::vector<Tile*> rewritten;
+    for (Tile& tile : a_.tiles) {
+      const Dnode& dnode = *a_.dnodes[tile.dnode];
+      if (a_.dnode_whole[tile.dnode]) continue;
+      std::vector<Entry> entries;
+      DnodeCursor cursor(store_.volume(), dnode);
+      for (cursor.seek(tile.lo.key()); cursor.valid() && tile.hi.above(cursor.entry().key); cursor.next()) {
+        if (!cursor.entry().tombstone) entries.push_back(cursor.entry());
+      }
+      if (cursor.damaged()) {
+        return Status::Corruption("a dnode of keys " + base::printable_range(dnode.lo(), dnode.hi()) +
+                                  " is damaged; run `bonsai check`");
+      }
+      Dnode* part = nullptr;
+      BONSAI_RETURN_IF_ERROR(writer.add(tile.lo, tile.hi, dnode.gen(), {}, false, entries, &part));
+      rewritten.push_back(&tile);
+    }
+    if (rewritten.empty()) return Status::OK();
+    std::vector<std::unique_ptr<Dnode>> parts = writer.commit();
+    for (size_t i = 0; i < parts.size(); ++i) {
+      rewritten[i]->dnode = a_.dnodes.size();
+      a_.dnodes.push_back(std::move(parts[i]));
+      a_.dnode_whole.push_back(true);
+      a_.dnode_live.push_back(true);
+    }
+    return Status::OK();
+  }
+
+  void retire_unneeded() {
+    std::vector<const Dnode*> unneeded;
+    for (size_t i = 0; i < a_.dnodes.size(); ++i) {
+      if (!a_.dnode_whole[i]) unneeded.push_back(a_.dnodes[i].get());
+    }
+    if (unneeded.empty()) return;
+    store_.retire(unneeded);
+    for (size_t i = 0; i < a_.dnodes.size(); ++i) {
+      if (a_.dnode_whole[i]) continue;
+      if (a_.dnode_live[i]) {
+        store_.free(*a_.dnodes[i], nullptr);
+      } else {
+        store_.give_slot(a_.dnodes[i]->header);
+      }
+    }
+  }
+
+  void seal_segments() {
+    scale::Volume& volume = store_.volume();
+    const std::vector<Addr> places = pool_.segments();
+    bool sealed = false;
+    for (size_t i = 0; i < places.size(); ++i) {
+      const SegmentState& segment = a_.segments[i];
+      if (segment.sequence == 0 || (segment.sealed && !segment.truncate)) continue;
+      const Addr end = places[i] + offsetof(SegmentHeader, end);
+      volume.store8(end, checked_word(segment.end, kSegmentEndSeed + segment.sequence));
+      volume.flush(end, sizeof(uint64_t), kSiteLogTruncate);
+      sealed = true;
+    }
+    if (sealed) volume.fence(kSiteLogTruncateFence);
+  }
+
+  void hand_over() {
+    for (uint32_t i = 0; i < a_.segments.size(); ++i) {
+      if (a_.segments[i].live_records > 0) log_.adopt(i, a_.segments[i].sequence, a_.segments[i].live_records);
+    }
+    log_.start(a_.sequence_max + 1, a_.epoch_max + 1);
+    ranges_.clear();
+    ranges_.reserve(a_.tiles.size());
+    for (Tile& tile : a_.tiles) ranges_.push_back({std::move(a_.dnodes[tile.dnode]), std::move(tile.records)});
+  }
+
+  Analysis& a_;
+  const Pool& pool_;
+  DnodeStore& store_;
+  Log& log_;
+  std::vector<RecoveredRange>& ranges_;
+};
+
+}  // namespace
+
+Status recover(Analysis* analysis, const Pool& pool, DnodeStore* store, Log* log, std::vector<RecoveredRange>* ranges) {
+  return Recovery(analysis, pool, store, log, ranges).run();
+}
+
+Status damage_status(const std::vector<CheckReport::Damage>& damages) {
+  const CheckReport::Damage& first = damages.front();
+  return Status::Corruption(first.where + ": " + first.what + "; keys affected: " + first.key_range +
+                            (damages.size() > 1 ? " (and " + std::to_string(damages.size() - 1) + " more)" : "") +
+                            "; run `bonsai check` for the whole list");
+}
+
+}  // namespace bonsai::persist

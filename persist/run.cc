@@ -1,0 +1,144 @@
+#include "persist/run.h"
+
+#include <cstring>
+
+#include "base/check.h"
+#include "bonsai/options.h"
+
+namespace bonsai::persist {
+namespace {
+
+inline constexpr uint32_t kVariableHeadBytes = 10;  // check, value size and flags, key size
+
+uint32_t entry_seed(uint64_t run_addr, uint32_t i) { return static_cast<uint32_t>(mix64(run_addr + i)); }
+
+void append(std::vector<std::byte>* out, const void* data, size_t n) {
+  const auto* bytes = static_cast<const std::byte*>(data);
+  out->insert(out->end(), bytes, bytes + n);
+}
+
+bool is_uniform(const std::vector<Entry>& entries) {
+  const Entry& first = entries.front();
+  if (first.value.size() > UINT16_MAX) return false;
+  for (const Entry& entry : entries) {
+    if (entry.tombstone || entry.large || entry.key.bytes.size() != first.key.bytes.size() ||
+        entry.value.size() != first.value.size()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void encode_entry(const Entry& entry, uint32_t seed, bool uniform, std::vector<std::byte>* out) {
+  const size_t start = out->size();
+  const uint32_t placeholder = 0;
+  append(out, &placeholder, sizeof placeholder);
+  if (!uniform) {
+    uint32_t meta = static_cast<uint32_t>(entry.value.size());
+    if (entry.tombstone) meta |= kEntryTombstone;
+    if (entry.large) meta |= kEntryLarge;
+    const auto key_bytes = static_cast<uint16_t>(entry.key.bytes.size());
+    append(out, &meta, sizeof meta);
+    append(out, &key_bytes, sizeof key_bytes);
+  }
+  append(out, entry.key.bytes.data(), entry.key.bytes.size());
+  append(out, entry.value.data(), entry.value.size());
+  const uint32_t crc = base::crc32c(out->data() + start + 4, out->size() - start - 4, seed);
+  std::memcpy(out->data() + start, &crc, sizeof crc);
+}
+
+}  // namespace
+
+RunDesc encode_run(const std::vector<Entry>& entries, uint64_t addr, std::vector<std::byte>* bytes) {
+  BONSAI_CHECK(!entries.empty());
+  const bool uniform = is_uniform(entries);
+  bytes->clear();
+  if (!uniform) bytes->resize(4 * entries.size());
+  for (uint32_t i = 0; i < entries.size(); ++i) {
+    const auto offset = static_cast<uint32_t>(bytes->size());
+    if (!uniform) std::memcpy(bytes->data() + 4 * i, &offset, sizeof offset);
+    encode_entry(entries[i], entry_seed(addr, i), uniform, bytes);
+  }
+  RunDesc desc{};
+  desc.addr = addr;
+  desc.bytes = static_cast<uint32_t>(bytes->size());
+  desc.count = static_cast<uint32_t>(entries.size());
+  desc.crc = base::crc32c(bytes->data(), bytes->size(), static_cast<uint32_t>(mix64(addr)));
+  desc.key_bytes = uniform ? static_cast<uint16_t>(entries.front().key.bytes.size()) : kVariableRun;
+  desc.value_bytes = uniform ? static_cast<uint16_t>(entries.front().value.size()) : 0;
+  return desc;
+}
+
+bool RunView::well_formed() const {
+  if (desc_.count == 0 || desc_.bytes == 0) return false;
+  if (uniform()) {
+    return desc_.key_bytes >= kKeyBytesMin && desc_.key_bytes <= kKeyBytesMax &&
+           uint64_t{desc_.count} * stride() == desc_.bytes;
+  }
+  return uint64_t{desc_.count} * (4 + kVariableHeadBytes + kKeyBytesMin) <= desc_.bytes;
+}
+
+bool RunView::verify() const {
+  return base::crc32c(bytes_, desc_.bytes, static_cast<uint32_t>(mix64(desc_.addr))) == desc_.crc;
+}
+
+uint32_t RunView::entry_offset(uint32_t i) const {
+  if (uniform()) return i * stride();
+  uint32_t offset;
+  std::memcpy(&offset, bytes_ + size_t{4} * i, sizeof offset);
+  return offset;
+}
+
+bool RunView::entry_at(uint32_t i, uint32_t offset, Entry* entry) const {
+  const uint32_t head_bytes = uniform() ? 4 : kVariableHeadBytes;
+  if (offset > desc_.bytes || desc_.bytes - offset < head_bytes) return false;
+  const char* at = bytes_ + offset;
+  uint32_t crc;
+  std::memcpy(&crc, at, sizeof crc);
+  uint32_t value_bytes = desc_.value_bytes;
+  uint16_t key_bytes = desc_.key_bytes;
+  entry->tombstone = entry->large = false;
+  if (!uniform()) {
+    uint32_t meta;
+    std::memcpy(&meta, at + 4, sizeof meta);
+    std::memcpy(&key_bytes, at + 8, sizeof key_bytes);
+    value_bytes = meta & kEntryValueMask;
+    entry->tombstone = (meta & kEntryTombstone) != 0;
+    entry->large = (meta & kEntryLarge) != 0;
+    if (key_bytes > kKeyBytesMax || key_bytes < kKeyBytesMin) return false;
+    if (entry->large && value_bytes != sizeof(LargeRef)) return false;
+  }
+  const uint64_t all = uint64_t{head_bytes} + key_bytes + value_bytes;
+  if (all > desc_.bytes - offset) return false;
+  if (base::crc32c(at + 4, all - 4, entry_seed(desc_.addr, i)) != crc) return false;
+  entry->key = base::Key::of({at + head_bytes, key_bytes});
+  entry->value = {at + head_bytes + key_bytes, value_bytes};
+  return true;
+}
+
+bool RunView::lower_bound(const base::Key& key, uint32_t* index) const {
+  uint32_t lo = 0;
+  uint32_t hi = desc_.count;
+  while (lo < hi) {
+    const uint32_t mid = lo + (hi - lo) / 2;
+    Entry probe;
+    if (!entry(mid, &probe)) return false;
+    if (probe.key < key) {
+      lo = mid + 1;
+    } else {
+      hi = mid;
+    }
+  }
+  *index = lo;
+  return true;
+}
+
+Find RunView::find(const base::Key& key, Entry* found) const {
+  uint32_t index;
+  if (!lower_bound(key, &index)) return Find::kDamaged;
+  if (index == desc_.count) return Find::kAbsent;
+  if (!entry(index, found)) return Find::kDamaged;
+  return found->key == key ? Find::kFound : Find::kAbsent;
+}
+
+}  // namespace bonsai::persist

@@ -1,0 +1,67 @@
+// A run: sorted entries of one dnode in consecutive media blocks, written once and never changed.
+//
+// Two encodings (format.h): uniform, when all entries are puts of one key size and one value size, and variable.
+// Every entry carries a check, so that a reader never believes a damaged one.
+#ifndef BONSAI_PERSIST_RUN_H_
+#define BONSAI_PERSIST_RUN_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/key.h"
+#include "persist/format.h"
+
+namespace bonsai::persist {
+
+// One entry of a dnode. Views belong to the run or to the caller.
+struct Entry {
+  base::Key key;
+  std::string_view value;  // a LargeRef's bytes if `large`
+  bool tombstone = false;
+  bool large = false;
+};
+
+enum class Find { kFound, kAbsent, kDamaged };
+
+// Encodes `entries` (sorted by key, no duplicates, not empty) for address `addr` into *bytes; returns the descriptor.
+RunDesc encode_run(const std::vector<Entry>& entries, uint64_t addr, std::vector<std::byte>* bytes);
+
+// Upper bound of the bytes that the entry takes in a run.
+inline uint64_t entry_bytes(const Entry& entry) { return 14 + entry.key.bytes.size() + entry.value.size(); }
+
+// Reads a run. Safe on arbitrary bytes: all offsets are checked against desc.bytes.
+class RunView {
+ public:
+  // Requires: bytes has desc.bytes readable bytes.
+  RunView(const std::byte* bytes, const RunDesc& desc) : bytes_(reinterpret_cast<const char*>(bytes)), desc_(desc) {}
+
+  [[nodiscard]] uint32_t count() const { return desc_.count; }
+  // The entry at index i, verified. False if damaged. Requires: i < count().
+  [[nodiscard]] bool entry(uint32_t i, Entry* entry) const { return entry_at(i, entry_offset(i), entry); }
+  // Same, with the entry's offset known from DRAM.
+  [[nodiscard]] bool entry_at(uint32_t i, uint32_t offset, Entry* entry) const;
+  // Offset of entry i in the run, from the run itself.
+  [[nodiscard]] uint32_t entry_offset(uint32_t i) const;
+  [[nodiscard]] bool uniform() const { return desc_.key_bytes != kVariableRun; }
+
+  // Index of the first entry at or after `key` (count() if none). False if a probed entry is damaged.
+  [[nodiscard]] bool lower_bound(const base::Key& key, uint32_t* index) const;
+  // Binary search for `key`.
+  [[nodiscard]] Find find(const base::Key& key, Entry* entry) const;
+  // The run's own checksum, over all of its bytes.
+  [[nodiscard]] bool verify() const;
+  // Descriptor and bounds fit together; to be called once before anything else on a descriptor from NVM.
+  [[nodiscard]] bool well_formed() const;
+
+ private:
+  [[nodiscard]] uint32_t stride() const { return 4 + desc_.key_bytes + desc_.value_bytes; }
+
+  const char* bytes_;
+  RunDesc desc_;
+};
+
+}  // namespace bonsai::persist
+
+#endif  // BONSAI_PERSIST_RUN_H_

@@ -1,0 +1,111 @@
+// The volume: one address space over NVM targets. Persistence names bytes by volume address and never by pointer.
+//
+// In this form every target is local, layout is `none` (an object lies on one target), and so a write and its persist
+// complete at once. Raw pointers come from local() only and are for reading.
+//
+// Thread-safety: everything but construction may be called from any thread.
+#ifndef BONSAI_SCALE_VOLUME_H_
+#define BONSAI_SCALE_VOLUME_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+#include <vector>
+
+#include "base/check.h"
+#include "base/nvm/medium.h"
+#include "base/nvm/product.h"
+
+namespace bonsai::scale {
+
+inline constexpr size_t kTargetsMax = 64;
+
+// A byte of the volume: target number and offset. The zero address is nobody's (targets begin with a superblock).
+class Addr {
+ public:
+  constexpr Addr() = default;
+  constexpr Addr(uint64_t target, uint64_t offset) : bits_(target << kOffsetBits | offset) {}
+  static constexpr Addr of_bits(uint64_t bits) {
+    Addr addr;
+    addr.bits_ = bits;
+    return addr;
+  }
+
+  [[nodiscard]] constexpr uint64_t bits() const { return bits_; }
+  [[nodiscard]] constexpr size_t target() const { return bits_ >> kOffsetBits; }
+  [[nodiscard]] constexpr uint64_t offset() const { return bits_ & ((uint64_t{1} << kOffsetBits) - 1); }
+  [[nodiscard]] constexpr bool is_nil() const { return bits_ == 0; }
+  constexpr Addr operator+(uint64_t bytes) const { return of_bits(bits_ + bytes); }
+  constexpr bool operator==(const Addr&) const = default;
+
+ private:
+  static constexpr int kOffsetBits = 48;
+  uint64_t bits_ = 0;
+};
+
+// Reading and writing by address. Cold code uses these virtual operations; hot code is a template over VolumeOf<Medium>.
+class Volume {
+ public:
+  virtual ~Volume() = default;
+
+  [[nodiscard]] size_t targets() const { return views_.size(); }
+  [[nodiscard]] uint64_t target_bytes(size_t target) const { return bytes_[target]; }
+
+  // Where the bytes at `addr` can be read. Requires: [addr, addr + n) was checked to lie in its target (contains()).
+  [[nodiscard]] const std::byte* local(Addr addr) const { return views_[addr.target()] + addr.offset(); }
+  [[nodiscard]] bool contains(Addr addr, uint64_t n) const {
+    return addr.target() < views_.size() && addr.offset() <= bytes_[addr.target()] &&
+           n <= bytes_[addr.target()] - addr.offset();
+  }
+
+  // The operations of the NVM seam (base/nvm/medium.h), by address.
+  virtual void store8(Addr dst, uint64_t value) = 0;
+  virtual void copy(Addr dst, const void* src, size_t n) = 0;
+  virtual void nt_copy(Addr dst, const void* src, size_t n, const base::Site& site) = 0;
+  virtual void flush(Addr addr, size_t n, const base::Site& site) = 0;
+  virtual void fence(const base::Site& site) = 0;
+
+ protected:
+  std::vector<std::byte*> views_;
+  std::vector<uint64_t> bytes_;
+};
+
+template <class Medium>
+class VolumeOf final : public Volume {
+ public:
+  // Requires: 1..kTargetsMax media that outlive the volume.
+  explicit VolumeOf(std::vector<Medium*> media) : media_(std::move(media)) {
+    BONSAI_CHECK(!media_.empty() && media_.size() <= kTargetsMax);
+    for (Medium* medium : media_) {
+      views_.push_back(medium->view());
+      bytes_.push_back(medium->bytes());
+    }
+  }
+
+  void store8(Addr dst, uint64_t value) override { medium(dst).store8(at(dst), value); }
+  void copy(Addr dst, const void* src, size_t n) override { medium(dst).copy(at(dst), src, n); }
+  void nt_copy(Addr dst, const void* src, size_t n, const base::Site& site) override {
+    medium(dst).nt_copy(at(dst), src, n, site);
+  }
+  void flush(Addr addr, size_t n, const base::Site& site) override { medium(addr).flush(at(addr), n, site); }
+
+  // One fence instruction serves every directly mapped target; other media are fenced one by one.
+  void fence(const base::Site& site) override {
+    if constexpr (std::is_same_v<Medium, base::ProductMedium>) {
+      media_[0]->fence(site);
+    } else {
+      for (Medium* medium : media_) medium->fence(site);
+    }
+  }
+
+ private:
+  Medium& medium(Addr addr) { return *media_[addr.target()]; }
+  std::byte* at(Addr addr) { return views_[addr.target()] + addr.offset(); }
+
+  std::vector<Medium*> media_;
+};
+
+}  // namespace bonsai::scale
+
+#endif  // BONSAI_SCALE_VOLUME_H_
