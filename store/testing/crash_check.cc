@@ -1,0 +1,88 @@
+#include "store/testing/crash_check.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "store/testing/linearizability.h"
+#include "store/testing/snapshot_check.h"
+
+namespace bonsai::testing {
+
+namespace {
+
+using KeyFilter = std::function<bool(uint64_t key)>;
+
+std::vector<Cell> cells_where(std::span<const Cell> cells, const KeyFilter& wanted) {
+  std::vector<Cell> kept;
+  for (const Cell& cell : cells) {
+    if (wanted(cell.key)) kept.push_back(cell);
+  }
+  return kept;
+}
+
+// The part of the history that concerns the wanted keys, with the recovered state as its last read.
+History part_of(const History& history, const CrashCase& what, const KeyFilter& wanted) {
+  History part;
+  for (const Operation& op : history.operations) {
+    const std::vector<Cell> cells = cells_where(history.cells_of(op), wanted);
+    if (!cells.empty()) part.add(op.kind, op.thread, op.invoke, op.ret, cells);
+  }
+  const uint64_t end = history.last_ordinal() + 1;
+  const uint64_t earliest = what.durability == Durability::kDurable ? end : what.synced_at;
+  part.add(OpKind::kRecovered, 0, earliest, end + 1, cells_where(what.recovered, wanted));
+  return part;
+}
+
+// What wrote the recovered value of each key; absent values and initial ones have no entry.
+std::unordered_map<uint64_t, const Operation*> sources_of(const History& history, std::span<const Cell> recovered) {
+  std::unordered_map<uint64_t, uint64_t> value_of;
+  for (const Cell& cell : recovered) value_of[cell.key] = cell.value;
+  std::unordered_map<uint64_t, const Operation*> sources;
+  for (const Operation& op : history.operations) {
+    if (!is_update(op.kind)) continue;
+    for (const Cell& cell : history.cells_of(op)) {
+      const auto at = value_of.find(cell.key);
+      if (cell.value != kAbsent && at != value_of.end() && at->second == cell.value) sources[cell.key] = &op;
+    }
+  }
+  return sources;
+}
+
+// A batch that survived on one key must not be older than what another of its keys holds.
+Verdict check_batches(const History& history, const CrashCase& what) {
+  const auto sources = sources_of(history, what.recovered);
+  for (const auto& [key, source] : sources) {
+    if (source->kind != OpKind::kBatch) continue;
+    for (const Cell& cell : history.cells_of(*source)) {
+      const auto other = sources.find(cell.key);
+      if (cell.value == kAbsent || (other != sources.end() && other->second->ret >= source->invoke)) continue;
+      if (other == sources.end()) {  // some delete may have come later
+        const bool deleted_since =
+            std::any_of(history.operations.begin(), history.operations.end(), [&](const auto& op) {
+              if (!is_update(op.kind) || op.ret < source->invoke) return false;
+              const auto cells = history.cells_of(op);
+              return std::any_of(cells.begin(), cells.end(),
+                                 [&](const Cell& c) { return c.key == cell.key && c.value == kAbsent; });
+            });
+        if (deleted_since) continue;
+      }
+      return Verdict::wrong("half a batch was recovered, on key " + std::to_string(key) + " but not on key " +
+                            std::to_string(cell.key) + ":\n  " + history.text_of(*source) +
+                            (other == sources.end() ? "" : "\n  " + history.text_of(*other->second)));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Verdict check_crash(const History& history, const CrashCase& what, const KeyFilter& one_writer) {
+  if (Verdict verdict = check_snapshots(part_of(history, what, one_writer), what.initial); !verdict.ok) return verdict;
+  const History shared = part_of(history, what, std::not_fn(one_writer));
+  if (Verdict verdict = check_registers(shared, what.initial); !verdict.ok) return verdict;
+  return check_batches(shared, what);
+}
+
+}  // namespace bonsai::testing
