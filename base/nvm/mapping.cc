@@ -1,0 +1,205 @@
+#include "base/nvm/mapping.h"
+
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+
+#include "base/status_macros.h"
+
+namespace bonsai::base {
+namespace {
+
+constexpr size_t kHugePageBytes = size_t{2} << 20;
+
+constexpr size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
+
+// A number in a file of one line, as sysfs has them; 0 when it cannot be read.
+uint64_t number_in(const std::string& path) {
+  std::ifstream file(path);
+  uint64_t number = 0;
+  file >> number;
+  return file ? number : 0;
+}
+
+std::string sysfs_of_device(int fd) {
+  struct stat info = {};
+  if (::fstat(fd, &info) != 0) return "";
+  return "/sys/dev/char/" + std::to_string(major(info.st_rdev)) + ":" + std::to_string(minor(info.st_rdev));
+}
+
+// The size of a mapping's pages on hugetlb, where files must be whole pages.
+size_t page_bytes_of(int fd) {
+  struct statfs system = {};
+  return ::fstatfs(fd, &system) == 0 && system.f_bsize > 0 ? static_cast<size_t>(system.f_bsize) : 4096;
+}
+
+bool tmpfs_may_use_huge_pages() {
+  std::ifstream file("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
+  std::string modes;
+  return std::getline(file, modes) && modes.find("[never]") == std::string::npos &&
+         modes.find("[deny]") == std::string::npos;
+}
+
+// An address range of `bytes` at a multiple of `align`, to be mapped over; null when there is none.
+std::byte* reserve(size_t bytes, size_t align) {
+  const size_t wanted = bytes + align;
+  void* const range = ::mmap(nullptr, wanted, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (range == MAP_FAILED) return nullptr;
+  auto* const begin = static_cast<std::byte*>(range);
+  const size_t skipped = round_up(reinterpret_cast<uintptr_t>(begin), align) - reinterpret_cast<uintptr_t>(begin);
+  if (skipped > 0) ::munmap(begin, skipped);
+  if (skipped < align) ::munmap(begin + skipped + bytes, align - skipped);
+  return begin + skipped;
+}
+
+// Whether the file system says that it has fewer than `bytes` left. Asking first keeps a hopeless attempt from filling
+// it up on the way; posix_fallocate has the last word.
+bool is_too_full_for(int fd, uint64_t bytes) {
+  struct statfs system = {};
+  return ::fstatfs(fd, &system) == 0 && system.f_blocks > 0 &&
+         bytes / static_cast<uint64_t>(system.f_bsize) > static_cast<uint64_t>(system.f_bfree);
+}
+
+Status check_options(const std::string& path, const MappingOptions& options) {
+  if (path.empty()) return Status::InvalidArgument("the path is empty: name a file or a DAX device");
+  if (options.create_bytes == 0) return Status::OK();
+  if (options.read_only) return Status::InvalidArgument("cannot create " + path + " and open it read-only at once");
+  if (options.create_bytes < kMappingBytesMin || options.create_bytes > uint64_t{INT64_MAX} / 2) {
+    return Status::InvalidArgument("cannot create " + path + " with " + std::to_string(options.create_bytes) +
+                                   " bytes: it takes at least " + std::to_string(kMappingBytesMin) +
+                                   " and less than 2^62");
+  }
+  return Status::OK();
+}
+
+}  // namespace
+
+Status Mapping::open(const std::string& path, const MappingOptions& options, std::unique_ptr<Mapping>* mapping) {
+  BONSAI_RETURN_IF_ERROR(check_options(path, options));
+  std::unique_ptr<Mapping> opened(new Mapping(path, options));
+  BONSAI_RETURN_IF_ERROR(opened->open_file(options));
+  Status status = opened->prepare(options);
+  if (!status.ok()) {
+    if (opened->created_) ::unlink(path.c_str());
+    return status;
+  }
+  *mapping = std::move(opened);
+  return Status::OK();
+}
+
+Mapping::~Mapping() {
+  if (data_ == nullptr) return;
+  static_cast<void>(sync());
+  ::munmap(data_, bytes_);
+}
+
+Status Mapping::sync() {
+  if (kind_ != MediumKind::kFile || read_only_) return Status::OK();
+  return ::msync(data_, bytes_, MS_SYNC) == 0 ? Status::OK() : os_error("write back", path_, errno);
+}
+
+Status Mapping::open_file(const MappingOptions& options) {
+  struct stat info = {};
+  const bool is_device = ::stat(path_.c_str(), &info) == 0 && S_ISCHR(info.st_mode);
+  created_ = options.create_bytes > 0 && !is_device;
+  // O_NONBLOCK: opening a pipe by mistake must fail, not wait.
+  const int flags = (read_only_ ? O_RDONLY : O_RDWR) | (created_ ? O_CREAT | O_EXCL : 0) | O_NONBLOCK | O_CLOEXEC;
+  file_ = OsFile(::open(path_.c_str(), flags, 0600));
+  if (file_.is_open()) return Status::OK();
+  const int error = errno;
+  if (error == EEXIST) {
+    return Status::IoError("cannot create " + path_ + ": it exists; open it without creating, or remove it first");
+  }
+  if (created_ && error == ENOENT) {
+    return Status::IoError("cannot create " + path_ + ": there is no directory " + directory_of(path_) +
+                           "; create it (mkdir -p) first");
+  }
+  return os_error(created_ ? "create" : "open", path_, error);
+}
+
+Status Mapping::prepare(const MappingOptions& options) {
+  BONSAI_RETURN_IF_ERROR(detect_medium_kind(file_.fd(), path_, &kind_));
+  domain_ = resolve_domain(kind_, options.domain);
+  if (options.lock) BONSAI_RETURN_IF_ERROR(take_lock());
+  BONSAI_RETURN_IF_ERROR(find_bytes(options.create_bytes));
+  if (created_ && ::ftruncate(file_.fd(), static_cast<off_t>(bytes_)) != 0) return os_error("size", path_, errno);
+  BONSAI_RETURN_IF_ERROR(map());
+  return created_ ? allocate(bytes_) : Status::OK();
+}
+
+Status Mapping::take_lock() {
+  if (::flock(file_.fd(), (read_only_ ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0) return Status::OK();
+  if (errno != EWOULDBLOCK) return os_error("lock", path_, errno);
+  return Status::Busy(path_ + " is open in another process (or twice in this one): close it there first");
+}
+
+Status Mapping::find_bytes(uint64_t create_bytes) {
+  if (kind_ == MediumKind::kDevdax) {
+    bytes_ = number_in(sysfs_of_device(file_.fd()) + "/size");
+    if (bytes_ >= std::max(create_bytes, kMappingBytesMin)) return Status::OK();
+    return Status::NoSpace(path_ + " has " + std::to_string(bytes_) + " bytes, fewer than the " +
+                           std::to_string(create_bytes) + " asked for: choose a smaller size or a larger device");
+  }
+  if (created_) {
+    bytes_ = kind_ == MediumKind::kHugetlb ? round_up(create_bytes, page_bytes_of(file_.fd())) : create_bytes;
+    // Beyond this limit the kernel would not only refuse but end the process (SIGXFSZ).
+    rlimit limit = {};
+    const bool limited = ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes_;
+    return limited ? os_error("create", path_, EFBIG) : Status::OK();
+  }
+  struct stat info = {};
+  if (::fstat(file_.fd(), &info) != 0) return os_error("examine", path_, errno);
+  bytes_ = static_cast<size_t>(info.st_size);
+  if (bytes_ >= kMappingBytesMin) return Status::OK();
+  return Status::Corruption(path_ + " has only " + std::to_string(bytes_) +
+                            " bytes: it was cut off, or is not a pool; " +
+                            "restore it, or remove it and create a new one");
+}
+
+// Takes the space now: a hole that cannot be filled later would end the process (SIGBUS).
+Status Mapping::allocate(uint64_t create_bytes) {
+  const std::string what = "allocate " + std::to_string(create_bytes) + " bytes for";
+  if (is_too_full_for(file_.fd(), create_bytes)) return os_error(what, path_, ENOSPC);
+  // tmpfs gives huge pages to faults in an advised mapping but not to posix_fallocate, so let faults come first. If
+  // that fails, posix_fallocate finds out why.
+  if (kind_ == MediumKind::kTmpfs && bytes_ >= kHugePageBytes && tmpfs_may_use_huge_pages()) {
+    static_cast<void>(::madvise(data_, bytes_, MADV_POPULATE_WRITE));
+  }
+  constexpr int kInterruptionsMax = 100;
+  int error = EINTR;
+  for (int i = 0; i < kInterruptionsMax && error == EINTR; ++i) {
+    error = ::posix_fallocate(file_.fd(), 0, static_cast<off_t>(create_bytes));
+  }
+  return error == 0 ? Status::OK() : os_error(what, path_, error);
+}
+
+Status Mapping::map() {
+  size_t align = kHugePageBytes;
+  if (kind_ == MediumKind::kHugetlb) align = std::max(align, page_bytes_of(file_.fd()));
+  if (kind_ == MediumKind::kDevdax) align = std::max(align, number_in(sysfs_of_device(file_.fd()) + "/device/align"));
+  const bool whole_pages = kind_ == MediumKind::kHugetlb || kind_ == MediumKind::kDevdax;
+  const size_t reserved = round_up(bytes_, whole_pages ? align : 4096);
+  std::byte* const hint = bytes_ >= kHugePageBytes || whole_pages ? reserve(reserved, align) : nullptr;
+
+  const int protection = read_only_ ? PROT_READ : PROT_READ | PROT_WRITE;
+  const int flags =
+      (kind_ == MediumKind::kFsdax ? MAP_SHARED_VALIDATE | MAP_SYNC : MAP_SHARED) | (hint != nullptr ? MAP_FIXED : 0);
+  void* const mapped = ::mmap(hint, bytes_, protection, flags, file_.fd(), 0);
+  if (mapped == MAP_FAILED) {
+    const int error = errno;
+    if (hint != nullptr) ::munmap(hint, reserved);
+    return os_error("map " + std::to_string(bytes_) + " bytes of", path_, error);
+  }
+  data_ = static_cast<std::byte*>(mapped);
+  if (kind_ == MediumKind::kTmpfs) static_cast<void>(::madvise(data_, bytes_, MADV_HUGEPAGE));
+  return Status::OK();
+}
+
+}  // namespace bonsai::base

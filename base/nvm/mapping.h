@@ -1,0 +1,83 @@
+// A file or device mapped as one NVM target.
+#ifndef BONSAI_BASE_NVM_MAPPING_H_
+#define BONSAI_BASE_NVM_MAPPING_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/nvm/medium_kind.h"
+#include "base/nvm/os_file.h"
+#include "bonsai/options.h"
+#include "bonsai/status.h"
+
+namespace bonsai::base {
+
+inline constexpr uint64_t kMappingBytesMin = 4096;
+
+struct MappingOptions {
+  // 0: the file must exist and is mapped whole. Else the file must not exist; it is made with this size (hugetlb:
+  // rounded up to whole pages) and zeros, its space is allocated at once, and it is removed again if anything fails. A
+  // DAX device always exists: it is mapped whole and must have at least this size; its old content stays.
+  uint64_t create_bytes = 0;
+  bool read_only = false;
+  // Takes the file's advisory lock for as long as it is mapped: exclusive, or shared with other readers for read_only.
+  bool lock = true;
+  Domain domain = Domain::kAuto;  // as declared by the operator
+};
+
+// Guarantees: [data(), data() + bytes()) is mapped while the object lives, shared with the file, at a multiple of 2 MiB
+// when it is that large. Thread-safety: const members from any thread.
+class Mapping {
+ public:
+  // Errors, each naming the path and the remedy; *mapping stays unchanged and no existing file is touched:
+  //   IoError          missing, exists though it was to be created, not permitted, a directory, mmap refused
+  //   InvalidArgument  create_bytes out of range or together with read_only, empty path
+  //   NoSpace          the file system, quota or file size limit has no room for create_bytes
+  //   Busy             the lock is held by another opener
+  //   Corruption       existing, but smaller than kMappingBytesMin
+  //   NotSupported     not something that can be mapped as a pool
+  static Status open(const std::string& path, const MappingOptions& options, std::unique_ptr<Mapping>* mapping);
+
+  ~Mapping();
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  // Writes a plain file's pages to disk; other kinds have nothing to do. The destructor does it too, ignoring errors.
+  // Errors: IoError.
+  Status sync();
+
+  [[nodiscard]] std::byte* data() const { return data_; }
+  [[nodiscard]] size_t bytes() const { return bytes_; }
+  [[nodiscard]] MediumKind kind() const { return kind_; }
+  [[nodiscard]] bool emulated() const { return is_emulated(kind_); }
+  [[nodiscard]] Domain domain() const { return domain_; }  // never kAuto
+  [[nodiscard]] bool read_only() const { return read_only_; }
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] int fd() const { return file_.fd(); }
+  [[nodiscard]] std::string text() const { return describe_medium(kind_, domain_); }
+
+ private:
+  Mapping(std::string path, const MappingOptions& options) : path_(std::move(path)), read_only_(options.read_only) {}
+
+  Status open_file(const MappingOptions& options);
+  Status prepare(const MappingOptions& options);
+  Status take_lock();
+  Status find_bytes(uint64_t create_bytes);
+  Status allocate(uint64_t create_bytes);
+  Status map();
+
+  std::string path_;
+  bool read_only_;
+  bool created_ = false;
+  OsFile file_;
+  MediumKind kind_ = MediumKind::kFile;
+  Domain domain_ = Domain::kAdr;
+  std::byte* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+}  // namespace bonsai::base
+
+#endif  // BONSAI_BASE_NVM_MAPPING_H_

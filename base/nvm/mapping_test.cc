@@ -1,0 +1,272 @@
+#include "base/nvm/mapping.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+
+#include "base/nvm/racy_copy.h"
+#include "base/nvm/testing.h"
+
+namespace bonsai::base {
+namespace {
+
+using nvm_testing::create;
+using nvm_testing::in_child;
+using nvm_testing::reopen;
+using nvm_testing::TempDir;
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+// Opens and returns the status as text; a mapping that opened is closed again.
+std::string try_open(const std::string& path, const MappingOptions& options = {}) {
+  std::unique_ptr<Mapping> mapping;
+  return Mapping::open(path, options, &mapping).ToString();
+}
+
+std::string try_create(const std::string& path, uint64_t bytes) {
+  MappingOptions options;
+  options.create_bytes = bytes;
+  return try_open(path, options);
+}
+
+void expect_says(const std::string& text, std::initializer_list<const char*> parts) {
+  for (const char* part : parts) EXPECT_NE(text.find(part), std::string::npos) << "no '" << part << "' in: " << text;
+}
+
+bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+
+void write_file(const std::string& path, size_t bytes) { std::ofstream(path) << std::string(bytes, 'x'); }
+
+class MappingOn : public ::testing::TestWithParam<bool> {
+ protected:
+  TempDir dir_{GetParam() ? TempDir::on_tmpfs() : TempDir::on_disk()};
+  std::string path_ = dir_.file("pool");
+};
+
+INSTANTIATE_TEST_SUITE_P(FileSystems, MappingOn, ::testing::Bool(),
+                         [](const auto& each) { return each.param ? "Tmpfs" : "Disk"; });
+
+TEST_P(MappingOn, CreatesZerosAndKeepsWhatIsStored) {
+  {
+    auto mapping = create(path_, 3 * kMiB);
+    EXPECT_EQ(mapping->bytes(), 3 * kMiB);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(mapping->data()) % (2 * kMiB), 0U);
+    EXPECT_EQ(std::count(mapping->data(), mapping->data() + mapping->bytes(), std::byte{0}),
+              static_cast<ptrdiff_t>(3 * kMiB));
+    std::memcpy(mapping->data() + 12345, "bonsai", 6);
+    EXPECT_TRUE(mapping->sync().ok());
+  }
+  auto mapping = reopen(path_);
+  EXPECT_EQ(mapping->bytes(), 3 * kMiB);
+  EXPECT_EQ(std::memcmp(mapping->data() + 12345, "bonsai", 6), 0);
+}
+
+TEST_P(MappingOn, SpaceIsReallyAllocated) {
+  auto mapping = create(path_, 4 * kMiB);
+  struct stat info = {};
+  ASSERT_EQ(::stat(path_.c_str(), &info), 0);
+  EXPECT_GE(static_cast<uint64_t>(info.st_blocks) * 512, 4 * kMiB);
+  EXPECT_EQ(info.st_mode & 0077U, 0U) << "other users must not read the pool";
+}
+
+TEST_P(MappingOn, SmallestSizeWorks) {
+  { auto mapping = create(path_, kMappingBytesMin); }
+  EXPECT_EQ(reopen(path_)->bytes(), kMappingBytesMin);
+}
+
+TEST_P(MappingOn, ReadOnlySeesTheBytesAndSharesTheLock) {
+  std::memcpy(create(path_, kMiB)->data(), "seed", 4);
+  MappingOptions options;
+  options.read_only = true;
+  std::unique_ptr<Mapping> one, two;
+  ASSERT_TRUE(Mapping::open(path_, options, &one).ok());
+  ASSERT_TRUE(Mapping::open(path_, options, &two).ok());
+  EXPECT_EQ(std::memcmp(one->data(), "seed", 4), 0);
+  EXPECT_TRUE(one->read_only());
+  expect_says(try_open(path_), {"busy", path_.c_str()});  // a writer has to wait for the readers
+}
+
+TEST_P(MappingOn, SecondProcessIsBusy) {
+  auto mapping = create(path_, kMiB);
+  expect_says(in_child([&] { return try_open(path_); }), {"busy", path_.c_str(), "another process"});
+  MappingOptions options;
+  options.read_only = true;
+  expect_says(in_child([&] { return try_open(path_, options); }), {"busy"});
+  options.lock = false;
+  EXPECT_EQ(in_child([&] { return try_open(path_, options); }), "OK");
+  mapping.reset();
+  EXPECT_EQ(in_child([&] { return try_open(path_); }), "OK");
+}
+
+TEST_P(MappingOn, LockDiesWithItsProcess) {
+  { auto mapping = create(path_, kMiB); }
+  EXPECT_EQ(in_child([&]() -> std::string {
+              auto mapping = reopen(path_);
+              ::raise(SIGKILL);
+              return "not reached";
+            }),
+            "died");
+  EXPECT_EQ(try_open(path_), "OK");
+}
+
+TEST_P(MappingOn, MissingFileSaysHowToCreateIt) {
+  expect_says(try_open(path_), {"I/O error", path_.c_str(), "--create", "create_if_missing"});
+  EXPECT_FALSE(exists(path_));
+}
+
+TEST_P(MappingOn, CreatingOverAFileLeavesItAlone) {
+  write_file(path_, 5000);
+  expect_says(try_create(path_, kMiB), {"I/O error", path_.c_str(), "exists"});
+  EXPECT_EQ(std::filesystem::file_size(path_), 5000U);
+}
+
+TEST_P(MappingOn, MissingDirectory) {
+  expect_says(try_create(dir_.file("no/pool"), kMiB), {"I/O error", "no directory", "mkdir -p"});
+  write_file(path_, 5000);
+  expect_says(try_create(path_ + "/pool", kMiB), {"I/O error", "not a directory"});
+}
+
+TEST_P(MappingOn, DirectoryInsteadOfAFile) {
+  expect_says(try_open(dir_.path()), {"I/O error", "name a file in that directory"});
+  MappingOptions options;
+  options.read_only = true;
+  expect_says(try_open(dir_.path(), options), {"I/O error", "name a file in that directory"});
+}
+
+TEST_P(MappingOn, TooSmallFile) {
+  write_file(path_, 100);
+  expect_says(try_open(path_), {"corruption", path_.c_str(), "100 bytes"});
+  write_file(path_, 0);
+  expect_says(try_open(path_), {"corruption", "0 bytes"});
+}
+
+TEST_P(MappingOn, BadOptions) {
+  expect_says(try_open(""), {"invalid argument", "empty"});
+  expect_says(try_create(path_, 1), {"invalid argument", "at least 4096"});
+  expect_says(try_create(path_, UINT64_MAX), {"invalid argument"});
+  MappingOptions options;
+  options.create_bytes = kMiB;
+  options.read_only = true;
+  expect_says(try_open(path_, options), {"invalid argument", "read-only"});
+  EXPECT_FALSE(exists(path_));
+}
+
+TEST_P(MappingOn, NoSpaceRemovesTheFile) {
+  expect_says(try_create(path_, uint64_t{1} << 42), {"no space", path_.c_str(), "smaller"});
+  EXPECT_FALSE(exists(path_));
+}
+
+TEST_P(MappingOn, FileSizeLimitIsAnErrorNotASignal) {
+  const std::string text = in_child([&] {
+    const rlimit limit = {kMiB, kMiB};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    return try_create(path_, 2 * kMiB);
+  });
+  expect_says(text, {"no space", "ulimit -f"});
+  EXPECT_FALSE(exists(path_));
+}
+
+TEST_P(MappingOn, NoDescriptorLeft) {
+  const std::string text = in_child([&] {
+    const rlimit limit = {3, 3};
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+    return try_create(path_, kMiB);
+  });
+  expect_says(text, {"I/O error", "ulimit -n"});
+}
+
+// Sanitizers need address space of their own, so the limit would hit them first.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_P(MappingOn, NoAddressSpaceLeft) {
+  const std::string text = in_child([&] {
+    const rlimit limit = {256 * kMiB, 256 * kMiB};
+    ::setrlimit(RLIMIT_AS, &limit);
+    return try_create(path_, 300 * kMiB);
+  });
+  expect_says(text, {"I/O error", "map 314572800 bytes", "ulimit -v"});
+  EXPECT_FALSE(exists(path_));
+}
+#endif
+
+TEST_P(MappingOn, NotPermitted) {
+  { auto mapping = create(path_, kMiB); }
+  const auto as_nobody = [&](const std::function<std::string()>& body) {
+    return in_child([&]() -> std::string {
+      if (::geteuid() == 0 && ::setuid(65534) != 0) return "cannot change user";
+      return body();
+    });
+  };
+  ASSERT_EQ(::chmod(path_.c_str(), 0), 0);
+  ASSERT_EQ(::chmod(dir_.path().c_str(), 0555), 0);
+  expect_says(as_nobody([&] { return try_open(path_); }), {"I/O error", path_.c_str(), "chmod"});
+  expect_says(as_nobody([&] { return try_create(dir_.file("new"), kMiB); }), {"I/O error", "chmod"});
+  // Readable, not writable: opens for reading only.
+  ASSERT_EQ(::chmod(path_.c_str(), 0444), 0);
+  expect_says(as_nobody([&] { return try_open(path_); }), {"I/O error", "chmod"});
+  MappingOptions options;
+  options.read_only = true;
+  EXPECT_EQ(as_nobody([&] { return try_open(path_, options); }), "OK");
+  ASSERT_EQ(::chmod(dir_.path().c_str(), 0755), 0);
+}
+
+TEST_P(MappingOn, DevicesAndPipesAreRefused) {
+  expect_says(try_open("/dev/null"), {"not supported", "DAX device"});
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  expect_says(try_open(path_), {"not supported", path_.c_str()});
+}
+
+TEST_P(MappingOn, DescribesFilesThatExistAndOnesThatDoNot) {
+  std::string planned, real;
+  ASSERT_TRUE(describe_medium(path_, Domain::kAuto, &planned).ok());
+  EXPECT_FALSE(exists(path_));
+  EXPECT_TRUE(std::filesystem::is_empty(dir_.path()));
+  auto mapping = create(path_, kMiB);
+  ASSERT_TRUE(describe_medium(path_, Domain::kAuto, &real).ok());
+  EXPECT_EQ(planned, real);
+  EXPECT_EQ(real, mapping->text());
+  if (GetParam()) {
+    EXPECT_EQ(mapping->kind(), MediumKind::kTmpfs);
+    EXPECT_EQ(real, "tmpfs (emulated NVM), flush " + std::string(flush_instruction_name()) + ", domain ADR");
+  }
+  ASSERT_TRUE(describe_medium(path_, Domain::kEadr, &real).ok());
+  expect_says(real, {"domain eADR"});
+  EXPECT_FALSE(describe_medium(dir_.file("no/pool"), Domain::kAuto, &real).ok());
+  EXPECT_FALSE(describe_medium(dir_.path(), Domain::kAuto, &real).ok());
+  EXPECT_FALSE(describe_medium("/dev/null", Domain::kAuto, &real).ok());
+}
+
+TEST(MediumKinds, DomainIsTheDeclaredOneOrAdr) {
+  EXPECT_EQ(resolve_domain(MediumKind::kTmpfs, Domain::kAuto), Domain::kAdr);
+  EXPECT_EQ(resolve_domain(MediumKind::kTmpfs, Domain::kEadr), Domain::kEadr);
+  EXPECT_EQ(resolve_domain(MediumKind::kDevdax, Domain::kAdr), Domain::kAdr);
+  EXPECT_NE(resolve_domain(MediumKind::kFsdax, Domain::kAuto), Domain::kAuto);
+}
+
+TEST(MediumKinds, OnlyDaxIsNotEmulated) {
+  EXPECT_FALSE(is_emulated(MediumKind::kDevdax));
+  EXPECT_FALSE(is_emulated(MediumKind::kFsdax));
+  EXPECT_TRUE(is_emulated(MediumKind::kTmpfs));
+  EXPECT_TRUE(is_emulated(MediumKind::kHugetlb));
+  EXPECT_TRUE(is_emulated(MediumKind::kFile));
+  expect_says(describe_medium(MediumKind::kDevdax, Domain::kEadr), {"devdax (NVM), no flush, domain eADR"});
+  expect_says(describe_medium(MediumKind::kFile, Domain::kAdr), {"plain file (emulated NVM)", "msync (slow)"});
+}
+
+TEST(MediumKinds, FlushInstructionFollowsTheEnvironmentOfLibpmem) {
+  const auto name_without = [](const char* variable) {
+    return in_child([=] {
+      ::setenv(variable, "1", 1);
+      return std::string(flush_instruction_name());
+    });
+  };
+  EXPECT_NE(name_without("PMEM_NO_CLWB"), "clwb");
+  EXPECT_NE(name_without("PMEM_NO_CLFLUSHOPT"), "clflushopt");
+}
+
+}  // namespace
+}  // namespace bonsai::base

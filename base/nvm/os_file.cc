@@ -1,0 +1,67 @@
+#include "base/nvm/os_file.h"
+
+#include <sys/statvfs.h>
+
+#include <cerrno>
+#include <system_error>
+
+namespace bonsai::base {
+namespace {
+
+// What a person can do about `error`; empty when the reason says it all.
+std::string remedy(const std::string& path, int error) {
+  switch (error) {
+    case ENOENT:
+      return "; check the path, or create the pool (--create, Options::create_if_missing)";
+    case ENOTDIR:
+      return "; a part of the path is a file, not a directory";
+    case EACCES:
+    case EPERM:
+      return "; change its permissions (chmod, chown) or run as a user who may read and write it";
+    case EROFS:
+      return "; the file system is mounted read-only";
+    case EISDIR:
+      return "; name a file in that directory, e.g. " + path + "/pool";
+    case EMFILE:
+    case ENFILE:
+      return "; raise the limit of open files (ulimit -n)";
+    case ENOMEM:
+      return "; too little address space or memory, or too many mappings (ulimit -v, sysctl vm.max_map_count)";
+    case EFBIG:
+      return "; the file system or ulimit -f forbids files of this size";
+    case ENOLCK:
+    case EOPNOTSUPP:
+      return "; this file system does not offer what a pool needs, use a local one (ext4, xfs, tmpfs)";
+    default:
+      return "";
+  }
+}
+
+std::string free_space(const std::string& path) {
+  struct statvfs room = {};
+  if (::statvfs(directory_of(path).c_str(), &room) != 0) return "";
+  return " (" + std::to_string(uint64_t{room.f_bavail} * room.f_frsize) + " bytes are free there)";
+}
+
+}  // namespace
+
+Status os_error(const std::string& what, const std::string& path, int error) {
+  const std::string text = "cannot " + what + " " + path + ": " + std::generic_category().message(error);
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+      return Status::NoSpace(text + free_space(path) + "; choose a smaller size or another file system");
+    case EFBIG:
+      return Status::NoSpace(text + remedy(path, error));
+    default:
+      return Status::IoError(text + remedy(path, error));
+  }
+}
+
+std::string directory_of(const std::string& path) {
+  const size_t slash = path.find_last_of('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+}  // namespace bonsai::base

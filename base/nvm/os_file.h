@@ -1,0 +1,44 @@
+// Files of the operating system: a descriptor that closes itself, and failed calls as statuses that say what to do.
+#ifndef BONSAI_BASE_NVM_OS_FILE_H_
+#define BONSAI_BASE_NVM_OS_FILE_H_
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <string>
+#include <utility>
+
+#include "bonsai/status.h"
+
+namespace bonsai::base {
+
+class OsFile {
+ public:
+  OsFile() = default;
+  explicit OsFile(int fd) : fd_(fd) {}
+  OsFile(OsFile&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  OsFile& operator=(OsFile&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~OsFile() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+
+  [[nodiscard]] int fd() const { return fd_; }
+  [[nodiscard]] bool is_open() const { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
+
+// The status of a system call on `path` that failed with `error` (an errno value). `what` reads like "open".
+// Codes: NoSpace for full file systems, quotas and file size limits, else IoError.
+Status os_error(const std::string& what, const std::string& path, int error);
+
+// The directory that holds `path`; "." for a bare name.
+std::string directory_of(const std::string& path);
+
+}  // namespace bonsai::base
+
+#endif  // BONSAI_BASE_NVM_OS_FILE_H_
