@@ -34,12 +34,14 @@ endif()
 
 add_library(bonsai_options INTERFACE)
 target_include_directories(bonsai_options INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
-target_compile_options(bonsai_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wcast-align -Wundef)
+target_compile_options(bonsai_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wcast-align -Wundef)
 if(BONSAI_WERROR)
   target_compile_options(bonsai_options INTERFACE -Werror)
 endif()
 if(BONSAI_SANITIZE)
-  target_compile_options(bonsai_options INTERFACE -fsanitize=${BONSAI_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_compile_options(bonsai_options INTERFACE
+    -fsanitize=${BONSAI_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(bonsai_options INTERFACE -fsanitize=${BONSAI_SANITIZE})
 endif()
 
@@ -48,7 +50,8 @@ function(bonsai_room name)
   cmake_parse_arguments(ROOM "" "" "SOURCES;LINKS" ${ARGN})
   add_library(bonsai_${name} STATIC ${ROOM_SOURCES})
   target_link_libraries(bonsai_${name} PUBLIC ${ROOM_LINKS} PRIVATE bonsai_options)
-  target_include_directories(bonsai_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
+  target_include_directories(bonsai_${name} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
 endfunction()
 
 # What every test program has in common: without BUILD_TESTING it is defined but neither built nor run; the time limit

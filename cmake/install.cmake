@@ -10,8 +10,7 @@ if(NOT TARGET bonsai_store)
 endif()
 
 set(exports_map ${PROJECT_SOURCE_DIR}/cmake/exports.map)
-file(WRITE ${CMAKE_BINARY_DIR}/library_anchor.cc.in "// CMake wants one source; the code comes from the room libraries.\n")
-configure_file(${CMAKE_BINARY_DIR}/library_anchor.cc.in ${CMAKE_BINARY_DIR}/library_anchor.cc COPYONLY)
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/library_anchor.cc CONTENT "// The code comes from the room libraries.\n")
 add_library(bonsai_library SHARED ${CMAKE_BINARY_DIR}/library_anchor.cc)
 add_library(bonsai::bonsai ALIAS bonsai_library)
 target_link_libraries(bonsai_library PRIVATE bonsai_options $<LINK_LIBRARY:WHOLE_ARCHIVE,bonsai_store>)
@@ -28,15 +27,19 @@ if(BONSAI_SANITIZE)
 endif()
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/bonsai)
-configure_package_config_file(cmake/bonsaiConfig.cmake.in ${CMAKE_BINARY_DIR}/bonsaiConfig.cmake INSTALL_DESTINATION ${package_folder})
+configure_package_config_file(cmake/bonsaiConfig.cmake.in ${CMAKE_BINARY_DIR}/bonsaiConfig.cmake
+                              INSTALL_DESTINATION ${package_folder})
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/bonsaiConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+file(RELATIVE_PATH include_from_pkgconfig /${CMAKE_INSTALL_LIBDIR}/pkgconfig /${CMAKE_INSTALL_INCLUDEDIR})
 configure_file(cmake/bonsai.pc.in ${CMAKE_BINARY_DIR}/bonsai.pc @ONLY)
 
 install(TARGETS bonsai_library EXPORT bonsaiTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT bonsaiTargets NAMESPACE bonsai:: DESTINATION ${package_folder})
-install(FILES ${CMAKE_BINARY_DIR}/bonsaiConfig.cmake ${CMAKE_BINARY_DIR}/bonsaiConfigVersion.cmake DESTINATION ${package_folder})
+install(FILES ${CMAKE_BINARY_DIR}/bonsaiConfig.cmake ${CMAKE_BINARY_DIR}/bonsaiConfigVersion.cmake
+        DESTINATION ${package_folder})
 install(FILES ${CMAKE_BINARY_DIR}/bonsai.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/bonsai DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/bonsai DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+        FILES_MATCHING PATTERN "*.h")
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 # Programs are what lands in bin/.

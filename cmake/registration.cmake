@@ -35,12 +35,13 @@ function(bonsai_require_registration)
   endforeach()
 
   foreach(room IN LISTS ARGN)
-    file(GLOB_RECURSE files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${room}/*_test.cc ${PROJECT_SOURCE_DIR}/${room}/*_fuzz.cc)
+    set(folder ${PROJECT_SOURCE_DIR}/${room})
+    file(GLOB_RECURSE files CONFIGURE_DEPENDS ${folder}/*_test.cc ${folder}/*_test.c ${folder}/*_fuzz.cc)
     foreach(file IN LISTS files)
       if(NOT file IN_LIST registered)
         cmake_path(RELATIVE_PATH file BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE name)
-        message(${severity} "${name} is registered with no target, so it would never run. "
-                "Name it in ${room}/CMakeLists.txt with bonsai_test(... SOURCES ...) or bonsai_fuzz(...), or delete it.")
+        message(${severity} "${name} is registered with no target, so it would never run. Name it in "
+                "${room}/CMakeLists.txt with bonsai_test(... SOURCES ...) or bonsai_fuzz(...), or delete it.")
       endif()
     endforeach()
   endforeach()

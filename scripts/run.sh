@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The main job, from a bare clone on a bare Debian 12: installs what is missing, builds, runs YCSB Load and A-F, and says
-# where the result is. A second start installs and rebuilds nothing.
+# The main job, from a bare clone on a bare Debian 12: installs what is missing, builds, runs YCSB Load and A-F, and
+# says where the result is. A second start installs and rebuilds nothing.
 usage() {
   cat <<'TEXT'
 usage: scripts/run.sh [flag of bonsai-bench run]...

@@ -87,17 +87,19 @@ fi
 by_hand="apt-get install --no-install-recommends ${missing[*]}"
 as_root=()
 if ((EUID != 0)); then
-  command -v sudo >/dev/null || fail "these packages are missing and this user is not root, nor is there sudo. As root run: $by_hand"
+  command -v sudo >/dev/null ||
+    fail "packages are missing, this user is not root, and there is no sudo. As root run: $by_hand"
   as_root=(sudo)
   [[ -t 0 ]] || as_root=(sudo -n)
-  "${as_root[@]}" true 2>/dev/null || fail "these packages are missing and sudo was refused. As root run: $by_hand"
+  "${as_root[@]}" true 2>/dev/null || fail "packages are missing and sudo was refused. As root run: $by_hand"
 fi
 
 echo "setup: installing ${#missing[@]} Debian packages"
 for package in "${missing[@]}"; do printf '  %-22s %s\n' "$package" "${reason[$package]}"; done
 # shellcheck disable=SC1091
 . /etc/os-release
-[[ ${ID:-} == debian && ${VERSION_ID:-} == 12 ]] || echo "setup: note: written for Debian 12, this is ${PRETTY_NAME:-unknown}"
+[[ ${ID:-} == debian && ${VERSION_ID:-} == 12 ]] ||
+  echo "setup: note: written for Debian 12, this is ${PRETTY_NAME:-unknown}"
 
 log=$(mktemp -t bonsai-setup.XXXXXX)
 apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 "$@" >>"$log" 2>&1; }

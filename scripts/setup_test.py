@@ -1,0 +1,73 @@
+"""setup.sh: what it lists is what CMake asks for, and its refusals name the remedy. Installs nothing."""
+import os
+import pathlib
+import re
+import stat
+import subprocess
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SETUP = ROOT / "scripts" / "setup.sh"
+
+# What the build files look for, and the package that has it.
+PROVIDERS = {"PkgConfig": "pkg-config", "Boost": "libboost-context-dev", "absl": "libabsl-dev",
+             "gflags": "libgflags-dev", "glog": "libgoogle-glog-dev", "nlohmann_json": "nlohmann-json3-dev",
+             "GTest": "libgtest-dev", "libpmem": "libpmem-dev", "libisal": "libisal-dev",
+             "rapidcheck": "librapidcheck-dev", "Threads": "g++", "Python3": "python3"}
+
+
+def run(*arguments, **environment):
+    return subprocess.run(["/bin/bash", SETUP, *arguments], capture_output=True, text=True,
+                          env={**os.environ, **environment})
+
+
+def listed(*groups):
+    return {line.split()[0] for line in run("--list", *groups).stdout.splitlines()}
+
+
+class SetupTest(unittest.TestCase):
+    def test_every_package_that_cmake_looks_for_is_listed(self):
+        files = [ROOT / "CMakeLists.txt", *ROOT.glob("cmake/*.cmake"), *ROOT.glob("[a-z]*/CMakeLists.txt")]
+        text = "\n".join(path.read_text() for path in files)
+        wanted = set(re.findall(r"^\s*find_package\((\w+)", text, re.MULTILINE)) - {"bonsai"}
+        wanted |= set(re.findall(r"pkg_check_modules\(\w+ [A-Z_ ]*(\w+)\)", text))
+        self.assertLessEqual({"GTest", "libpmem"}, wanted)
+        for name in wanted:
+            self.assertIn(name, PROVIDERS, "name its package here")
+            self.assertIn(PROVIDERS[name], listed("build", "test"))
+
+    def test_each_package_has_a_reason(self):
+        for line in run("--list", "build", "test").stdout.splitlines():
+            self.assertGreater(len(line.split(maxsplit=1)[1]), 10, line)
+
+    def test_unknown_argument(self):
+        done = run("--frobnicate")
+        self.assertNotEqual(0, done.returncode)
+        self.assertIn("usage", done.stderr)
+
+    def test_without_debian_it_names_the_packages(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.fake(folder, "dirname", "sed", "grep", "cat")
+            done = run("--check", PATH=folder, BASH_ENV="")
+        self.assertNotEqual(0, done.returncode)
+        self.assertIn("not a Debian system", done.stderr)
+        self.assertIn("libpmem-dev", done.stderr)
+
+    def test_missing_packages_are_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            query = pathlib.Path(folder) / "dpkg-query"
+            query.write_text("#!/bin/sh\nexit 1\n")
+            query.chmod(query.stat().st_mode | stat.S_IEXEC)
+            done = run("--check", PATH=folder + ":" + os.environ["PATH"])
+        self.assertNotEqual(0, done.returncode)
+        self.assertIn("missing: cmake ninja-build", done.stderr)
+
+    @staticmethod
+    def fake(folder, *tools):
+        for tool in tools:
+            os.symlink(subprocess.check_output(["which", tool], text=True).strip(), os.path.join(folder, tool))
+
+
+if __name__ == "__main__":
+    unittest.main()

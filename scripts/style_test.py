@@ -1,0 +1,132 @@
+"""The style test tested: every rule catches its seeded breaches (a rule that cannot fail is no rule) and lets the
+neighbouring good case pass."""
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import style  # noqa: E402
+
+LONG_BODY = "  f();\n" * 75
+LONG_DASH = "\u2014"
+
+# rule: (path, text) that must be caught
+BAD = {
+    "thread": [("index/a.cc", "std::thread worker(run);"), ("persist/a.cc", "pthread_create(&t, nullptr, f, nullptr);"),
+               ("store/a.cc", "auto f = std::async(run);")],
+    "sleep": [("scale/a.cc", "std::this_thread::sleep_for(pause);"), ("index/a.cc", "usleep(10);"),
+              ("rdma/a.h", "nanosleep(&t, nullptr);"), ("index/a.cc", "_mm_pause();")],
+    "clock": [("index/a.cc", "auto t = std::chrono::steady_clock::now();"), ("persist/a.cc", "time(nullptr);"),
+              ("store/a.cc", "clock_gettime(CLOCK_MONOTONIC, &t);"), ("index/a.cc", "__rdtsc();")],
+    "random": [("index/a.cc", "int x = rand();"), ("store/a.cc", "std::random_device entropy;"),
+               ("persist/a.cc", "std::mt19937_64 random(1);")],
+    "nvm": [("persist/a.cc", "pmem_persist(p, 8);"), ("index/a_test.cc", "_mm_clwb(p);"),
+            ("base/a.cc", "_mm_sfence();"),
+            ("store/a.cc", "_mm_stream_si64(p, 1);"), ("persist/a.cc", "#include <libpmem.h>"),
+            ("bench/a.cc", "msync(p, n, MS_SYNC);")],
+    "flags": [("store/a.cc", "#include <glog/logging.h>"), ("base/a_test.cc", "#include <gflags/gflags.h>")],
+    "layer": [("base/a.h", '#include "scale/volume.h"'), ("persist/a.cc", '#include "index/tree.h"'),
+              ("index/a_test.cc", '#include "store/db.h"'), ("include/bonsai/a.h", '#include "base/check.h"'),
+              ("admin/a.cc", '#include "persist/log.h"'), ("examples/a.cc", '#include "base/check.h"'),
+              ("bench/a.cc", '#include "store/db_impl.h"'), ("store/a.cc", '#include "../base/check.h"'),
+              ("rdma/a.cc", '#include "bench/driver.h"')],
+    "print": [("persist/a.cc", 'printf("x");'), ("index/a.cc", "std::cerr << 1;"),
+              ("base/a.cc", "fprintf(stderr, s);")],
+    "exception": [("index/a.cc", "throw std::bad_alloc();"), ("include/bonsai/a.h", "throw 1;")],
+    "guard": [("base/nvm/a.h", "#ifndef BONSAI_NVM_A_H_\n#define BONSAI_NVM_A_H_\n"),
+              ("include/bonsai/a.h", "#pragma once\n")],
+    "line": [("base/a.cc", "x" * 121), ("scripts/a.py", "#" * 121)],
+    "file": [("base/a.cc", "int x;\n" * 601)],
+    "function": [("base/a.cc", "namespace a {\nint f(int x) {\n" + LONG_BODY + "}\n}\n"),
+                 ("base/a.cc", "struct S {\n  S() : a_{1}, b_(2) {\n" + LONG_BODY + "  }\n};\n"),
+                 ("base/a_test.cc", "TEST(Suite, Case) {\n" + LONG_BODY + "}\n"),
+                 ("base/a.cc",
+                  "void g() {\n#ifdef A\n  if (a) {\n#else\n  if (b) {\n#endif\n  }\n" + LONG_BODY + "}\n")],
+    "unfinished": [("base/a.cc", "// TO" + "DO: later"), ("scripts/a.sh", "# FIX" + "ME")],
+    "dead_code": [("index/a.cc", "// node->next.store(head);"), ("index/a.cc", "//  int x = f(1);"),
+                  ("index/a.cc", "// if (x == 0) {"), ("index/a.cc", "// return x;"), ("index/a.cc", "// }"),
+                  ("index/a.cc", "//#include <x.h>")],
+    "dash": [("docs/a.md", f"fast {LONG_DASH} and safe"), ("base/a.h", f"// fast {LONG_DASH} safe")],
+    "path": [("scripts/a.sh", "cd /root" + "/checkout"), ("base/a_test.cc", 'open("/home' + '/me/pool");')],
+}
+
+GOOD = [
+    ("base/thread.cc", "std::thread worker(run);"),
+    ("index/a_test.cc", "std::thread worker(run); std::mt19937_64 random(seed);"),
+    ("store/testing/a.cc", "std::this_thread::sleep_for(pause); printf(\"x\");"),
+    ("index/a.cc", "// waits as std::this_thread::yield() would, then rand() decides what runs"),
+    ("index/a.cc", 'const char* text = "std::thread and printf(";'),
+    ("index/a.cc", "operand(1); std::snprintf(text, 3, format);"),
+    ("base/nvm/a.cc", "pmem_flush(p, 8); _mm_sfence();"),
+    ("bench/a.cc", "#include <gflags/gflags.h>\n#include \"rdma/fabric.h\"\n"),
+    ("store/a.cc", '#include "index/tree.h"\n#include "bonsai/db.h"\n#include <vector>\n'),
+    ("bench/a_test.cc", '#include "base/testing/budget.h"\n'),
+    ("include/bonsai/a.h", "#ifndef BONSAI_A_H_\n#define BONSAI_A_H_\n"),
+    ("base/nvm/a.h", "// What it is.\n#ifndef BONSAI_BASE_NVM_A_H_\n#define BONSAI_BASE_NVM_A_H_\n"),
+    ("base/a.cc", "int f() {\n" + "  g();\n" * 60 + "}\nint h() {\n" + "  g();\n" * 60 + "}\n"),
+    ("base/a.cc", "class Long {\n" + "  void g();\n" * 75 + "};\n"),
+    ("base/a.cc", "const int table[] = {\n" + "  1,\n" * 75 + "};\n"),
+    ("base/a.cc", "int x = 10'000; int f() { return '{'; }\nint g() {\n}\n" + "int h();\n" * 75),
+    ("index/a.cc", "// The reader helps; the writer waits.\n// See log.append (persist/log.h); it fences.\n"),
+    ("index/a.h",
+     "#ifndef BONSAI_INDEX_A_H_\n#define BONSAI_INDEX_A_H_\n// Example:\n//   Tree tree;\n//   tree.put(a, b);\n"),
+]
+
+
+def breaches(path, text, ratchet=None):
+    return list(style.check_source(style.Source(path, text), ratchet or {}))
+
+
+class StyleTest(unittest.TestCase):
+    def test_each_seeded_breach_is_caught(self):
+        for rule, samples in BAD.items():
+            for path, text in samples:
+                with self.subTest(rule=rule, path=path, text=text[:60]):
+                    self.assertIn(rule, [breach.rule for breach in breaches(path, text)])
+
+    def test_every_rule_has_a_canary(self):
+        elsewhere = {"format", "test_ratio"}  # below
+        self.assertEqual(set(style.RULES), set(BAD) | elsewhere)
+
+    def test_good_code_passes(self):
+        for path, text in GOOD:
+            with self.subTest(path=path, text=text[:60]):
+                self.assertEqual([], [b for b in breaches(path, text) if b.rule != "guard" or path.endswith(".h")])
+
+    def test_format(self):
+        class Misformatted:
+            path, is_cpp = pathlib.Path(style.__file__).parent / "testing" / "misformatted.cc.sample", True
+        found = style.check_format([Misformatted])
+        if found is None:
+            self.skipTest("clang-format-14 is not installed")
+        self.assertEqual(["format"], [breach.rule for breach in found])
+
+    def test_ratio(self):
+        product = style.Source("base/a.cc", "int x;\n" * 10)
+        few, enough = (style.Source("base/a_test.cc", "int x;\n" * count) for count in (5, 6))
+        self.assertEqual(1, len(list(style.check_test_ratio([product, few]))))
+        self.assertEqual(0, len(list(style.check_test_ratio([product, enough]))))
+
+    def test_ratchet_allows_what_it_lists_and_no_line_more(self):
+        text = "int f() {\n" + LONG_BODY + "}\n"
+        self.assertEqual([], breaches("base/a.cc", text, {("base/a.cc", "f"): 77}))
+        self.assertEqual(1, len(breaches("base/a.cc", text, {("base/a.cc", "f"): 76})))
+        self.assertEqual(1, len(breaches("base/a.cc", text, {("base/b.cc", "f"): 77})))
+
+    def test_ratchet_must_shrink_with_its_function(self):
+        source = style.Source("base/a.cc", "int f() {\n" + LONG_BODY + "}\n")
+        self.assertEqual(0, len(list(style.check_ratchet([source], {("base/a.cc", "f"): 77}))))
+        self.assertEqual(1, len(list(style.check_ratchet([source], {("base/a.cc", "f"): 90}))))
+        self.assertEqual(1, len(list(style.check_ratchet([source], {("base/a.cc", "gone"): 90}))))
+
+    def test_names_of_functions(self):
+        code = ("template <typename T>\nT Box<T>::get() const {\n}\nbool operator==(A a, B b) {\n}\n"
+                "auto f(int x) -> int {\n}\nBox::~Box() {\n}\nclass [[nodiscard]] C {\n  void in() {\n  }\n};\n"
+                "TEST_F(Suite, Case) {\n}\nextern \"C\" {\nint c_call(void) {\n}\n}\n")
+        names = [name for name, _, _ in style.find_functions(style.Source("base/a.cc", code).code)]
+        self.assertEqual(["get", "operator==", "f", "Box::~Box", "in", "Suite.Case", "c_call"],
+                         [name.split(">::")[-1] for name in names])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# clang-tidy over the sources (checks: .clang-tidy). Without arguments over every product source; with --changed over
+# what differs from the merge base with the given branch (default main) and from the last commit; or over named files.
+# shellcheck source=scripts/lib.sh
+case "${1:-}" in -h | --help) sed -n 's/^# \{0,1\}//; 2,3p' "$0" && exit 0 ;; esac
+. "$(dirname "$0")/lib.sh"
+setup build test
+
+[[ -f build/clang/build.ninja ]] || step "clang configure" build/logs/clang-configure.log cmake --preset clang
+case "${1:-}" in
+  "") wanted=$(git ls-files '*.cc' '*.c' | grep -v '_test\.cc\?$\|^examples/\|^cmake/' || true) ;;
+  --changed) wanted=$({ git diff --name-only "$(git merge-base HEAD "${2:-main}")" && git ls-files -o --exclude-standard; } |
+    grep '\.cc\?$' | sort -u || true) ;;
+  *) wanted=$(printf '%s\n' "$@") ;;
+esac
+# Only what the build compiles has flags to be checked with.
+files=()
+for file in $wanted; do
+  [[ -f $file ]] && grep -qF "\"$root/$file\"" build/clang/compile_commands.json && files+=("$file")
+done
+((${#files[@]})) || { echo "tidy: nothing to check" && exit 0; }
+
+tidy_all() {
+  printf '%s\0' "${files[@]}" | xargs -0 -n 1 -P "$(nproc)" sh -c 'echo "$0" && clang-tidy-14 --quiet -p build/clang "$0"'
+}
+BONSAI_LOG_LINES=200 step "tidy ${#files[@]} files" build/logs/tidy.log tidy_all
