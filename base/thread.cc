@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <time.h>
 
 #include <algorithm>
 #include <chrono>
@@ -10,6 +9,8 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/coro/scheduler.h"
+#include "base/os_wait.h"
 
 namespace bonsai::base {
 namespace {
@@ -45,21 +46,6 @@ struct OrdinalHolder {
   uint32_t ordinal = OrdinalTable::instance().take();
   ~OrdinalHolder() { OrdinalTable::instance().give_back(ordinal); }
 };
-
-void sleep_until_ns(uint64_t deadline_ns) {
-  const timespec deadline{static_cast<time_t>(deadline_ns / kNsPerSecond),
-                          static_cast<long>(deadline_ns % kNsPerSecond)};
-  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &deadline, nullptr) == EINTR) {
-  }
-}
-
-void relax_processor() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#else
-  asm volatile("" ::: "memory");
-#endif
-}
 
 }  // namespace
 
@@ -99,29 +85,40 @@ bool Event::take() { return std::exchange(set_, false); }
 
 bool Event::wait_for(uint64_t limit_ms) {
   std::unique_lock lock(mutex_);
-  signalled_.wait_for(lock, std::chrono::milliseconds(limit_ms), [this] { return set_; });
+  if (Scheduler::current() == nullptr) {
+    signalled_.wait_for(lock, std::chrono::milliseconds(limit_ms), [this] { return set_; });
+    return take();
+  }
+  for (BoundedWait wait("event", limit_ms); !set_ && !wait.expired();) {
+    lock.unlock();
+    wait.pause();
+    lock.lock();
+  }
   return take();
 }
 
-void sleep_ms(uint64_t ms) { sleep_until_ns(now_ns() + ms * kNsPerMs); }
+void sleep_ms(uint64_t ms) { Scheduler::wait_until(now_ns() + ms * kNsPerMs); }
 
-void yield_thread() { sched_yield(); }
+void yield_thread() {
+  if (Scheduler::current() != nullptr) return Scheduler::yield();
+  sched_yield();
+}
 
 bool BoundedWait::expired() const { return start_ns_ != 0 && now_ns() - start_ns_ >= limit_ms_ * kNsPerMs; }
 
 void BoundedWait::pause() {
-  ++pauses_;
-  if (pauses_ <= kSpins) return relax_processor();
-  pause_slowly();
+  if (++pauses_ > kSpins) return pause_slowly();
+  if (Scheduler::current() != nullptr) return Scheduler::yield();
+  relax_processor();
 }
 
 void BoundedWait::pause_slowly() {
   const uint64_t now = now_ns();
-  if (start_ns_ == 0) start_ns_ = std::max<uint64_t>(now, 1);
+  if (start_ns_ == 0) start_ns_ = now;
   if (pauses_ <= kSpins + kYields) return yield_thread();
-  const uint64_t sleep_us = std::min<uint64_t>(20 * (pauses_ - kSpins - kYields), 1000);
+  const uint64_t nap_ns = std::min<uint64_t>(20 * (pauses_ - kSpins - kYields), 1000) * kNsPerUs;
   const uint64_t end_ns = start_ns_ + limit_ms_ * kNsPerMs;
-  sleep_until_ns(std::min(now + sleep_us * kNsPerUs, std::max(end_ns, now)));
+  Scheduler::wait_until(std::min(now + nap_ns, std::max(end_ns, now)));
 }
 
 Status BoundedWait::status() const {

@@ -1,0 +1,59 @@
+#include "base/check.h"
+
+#include <gtest/gtest.h>
+
+#include "base/status_macros.h"
+#include "base/step.h"
+
+namespace bonsai::base {
+namespace {
+
+TEST(Check, passes_when_true_and_evaluates_once) {
+  int calls = 0;
+  BONSAI_CHECK(++calls == 1);
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(CheckDeath, names_the_place_and_the_condition) {
+  const bool sane = false;
+  EXPECT_DEATH(BONSAI_CHECK(sane), "check_test.cc:.*broken invariant: sane");
+}
+
+TEST(CheckDeath, debug_checks_follow_the_build) {
+  const bool sane = false;
+#ifdef NDEBUG
+  BONSAI_DCHECK(sane);
+  int calls = 0;
+  BONSAI_DCHECK(++calls == 1);
+  EXPECT_EQ(calls, 0) << "never evaluated in release builds";
+#else
+  EXPECT_DEATH(BONSAI_DCHECK(sane), "broken invariant");
+#endif
+}
+
+Status passes_on(const Status& inner, bool* reached_end) {
+  BONSAI_RETURN_IF_ERROR(inner);
+  *reached_end = true;
+  return Status::OK();
+}
+
+TEST(StatusMacros, return_the_error_and_only_the_error) {
+  bool reached_end = false;
+  EXPECT_TRUE(passes_on(Status::OK(), &reached_end).ok());
+  EXPECT_TRUE(reached_end);
+  reached_end = false;
+  const Status failed = passes_on(Status::NoSpace("log full"), &reached_end);
+  EXPECT_TRUE(failed.IsNoSpace());
+  EXPECT_EQ(failed.message(), "log full");
+  EXPECT_FALSE(reached_end);
+}
+
+#ifndef BONSAI_STEPPED
+TEST(Step, is_nothing_in_the_product) {
+  static_assert(!mutant(UINT32_MAX));
+  step("any");
+}
+#endif
+
+}  // namespace
+}  // namespace bonsai::base

@@ -1,0 +1,271 @@
+#include "base/coro/scheduler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/coro/fiber.h"
+#include "base/os_wait.h"
+
+namespace bonsai::base {
+namespace {
+
+constexpr size_t kNamesReportedMax = 8;
+constexpr uint64_t kSwitchesPerClockRead = 16;
+constexpr uint64_t kSpinNsMax = 20 * kNsPerUs;  // deadlines nearer than this are waited for actively
+
+}  // namespace
+
+struct Scheduler::Coroutine {
+  enum class State : uint8_t { kUnused, kReady, kRunning, kWaiting };
+
+  Coroutine(Scheduler* owner, size_t index_in_owner, const Stack& stack)
+      : scheduler(owner), index(index_in_owner), fiber(stack, run_body, this) {}
+
+  Scheduler* scheduler;
+  size_t index;
+  Fiber fiber;
+  std::function<void()> body;
+  const char* name = "";
+  State state = State::kUnused;
+  bool woken = false;        // wake() came; reset by park()
+  uint64_t turn = 0;         // counts suspensions by park and wait_until
+  uint64_t deadline_ns = 0;  // while waiting
+};
+
+Scheduler::Scheduler(const Options& options) : options_(options), random_(options.seed) {}
+
+Scheduler::~Scheduler() {
+  BONSAI_CHECK(running_ == nullptr);
+  for (auto& coroutine : all_) {
+    // An abandoned coroutine's frames may still refer to it.
+    if (coroutine->state != Coroutine::State::kUnused && !coroutine->fiber.parked()) (void)coroutine.release();
+  }
+}
+
+void Scheduler::reset(uint64_t seed) {
+  BONSAI_CHECK(live_ == 0);
+  options_.seed = seed;
+  random_ = Random(seed);
+  virtual_ns_ = kVirtualStartNs;
+  switches_ = 0;
+  timers_made_ = 0;
+  timers_.clear();
+  // Which coroutine serves which function must not depend on how earlier histories ended.
+  unused_.clear();
+  for (auto coroutine = all_.rbegin(); coroutine != all_.rend(); ++coroutine) unused_.push_back(coroutine->get());
+}
+
+Scheduler::Coroutine* Scheduler::unused_coroutine() {
+  if (unused_.empty()) {
+    const Stack stack = take_stack(options_.stack_bytes);
+    if (stack.bottom == nullptr) return nullptr;
+    all_.push_back(std::make_unique<Coroutine>(this, all_.size(), stack));
+    return all_.back().get();
+  }
+  Coroutine* coroutine = unused_.back();
+  unused_.pop_back();
+  return coroutine;
+}
+
+void Scheduler::spawn(std::function<void()> body, const char* name) {
+  Coroutine* coroutine = unused_coroutine();
+  if (coroutine == nullptr) {
+    spawn_failure_ = Status::NoSpace("no stack for coroutine number " + std::to_string(live_ + 1) +
+                                     "; run fewer at once, or raise vm.max_map_count or the memory limit");
+    return;
+  }
+  coroutine->body = std::move(body);
+  coroutine->name = name;
+  ++live_;
+  make_ready(coroutine);
+}
+
+void Scheduler::run_body(void* coroutine) noexcept {
+  auto* self = static_cast<Coroutine*>(coroutine);
+  self->body();
+  self->body = nullptr;
+  ++self->turn;
+  self->state = Coroutine::State::kUnused;
+  --self->scheduler->live_;
+  self->scheduler->unused_.push_back(self);
+}
+
+void Scheduler::make_ready(Coroutine* coroutine) {
+  coroutine->state = Coroutine::State::kReady;
+  ready_.push(coroutine);
+}
+
+Scheduler::Coroutine* Scheduler::pick_next() {
+  if (options_.pick == Pick::kFifo) return ready_.pop();
+  return ready_.pop_at(random_.below(ready_.size()));
+}
+
+void Scheduler::yield_running() {
+  pass_time();
+  if (switches_ < switches_end_) {
+    if (options_.stay_per_256 != 0 && random_.chance(options_.stay_per_256, 256)) return;
+    if (ready_.empty()) return;
+  }
+  make_ready(running_);
+  Coroutine* next = pick_next();
+  if (next == running_ && switches_ < switches_end_) {
+    next->state = Coroutine::State::kRunning;
+    return;
+  }
+  next_ = next;
+  running_->fiber.suspend();
+}
+
+void Scheduler::suspend_running() {
+  running_->state = Coroutine::State::kWaiting;
+  running_->fiber.suspend();
+}
+
+void Scheduler::wait_until(uint64_t deadline_ns) {
+  Scheduler* scheduler = current_;
+  if (scheduler == nullptr) return os_wait_until(deadline_ns);
+  if (now_ns() >= deadline_ns) return scheduler->yield_running();
+  Coroutine* self = scheduler->running_;
+  scheduler->add_timer(deadline_ns, self);
+  scheduler->suspend_running();
+  ++self->turn;
+}
+
+Scheduler::Token Scheduler::token() {
+  Coroutine* self = current_->running_;
+  self->woken = false;
+  return {self->index, self->turn};
+}
+
+bool Scheduler::park(uint64_t deadline_ns) {
+  Scheduler* scheduler = current_;
+  Coroutine* self = scheduler->running_;
+  if (!self->woken && now_ns() < deadline_ns) {
+    scheduler->add_timer(deadline_ns, self);
+    scheduler->suspend_running();
+  }
+  ++self->turn;
+  return std::exchange(self->woken, false);
+}
+
+Scheduler::Coroutine* Scheduler::waiter(const Token& token) {
+  if (token.coroutine >= all_.size()) return nullptr;
+  Coroutine* coroutine = all_[token.coroutine].get();
+  return coroutine->turn == token.turn && coroutine->state != Coroutine::State::kUnused ? coroutine : nullptr;
+}
+
+void Scheduler::wake(const Token& token) {
+  Coroutine* coroutine = waiter(token);
+  if (coroutine == nullptr) return;
+  coroutine->woken = true;
+  if (coroutine->state == Coroutine::State::kWaiting) make_ready(coroutine);
+}
+
+namespace {
+
+constexpr auto kLater = [](const auto& a, const auto& b) {
+  return a.deadline_ns != b.deadline_ns ? a.deadline_ns > b.deadline_ns : a.order > b.order;
+};
+
+}  // namespace
+
+void Scheduler::add_timer(uint64_t deadline_ns, Coroutine* coroutine) {
+  coroutine->deadline_ns = deadline_ns;
+  if (deadline_ns == kNever) return;
+  timers_.push_back({deadline_ns, timers_made_++, {coroutine->index, coroutine->turn}});
+  std::push_heap(timers_.begin(), timers_.end(), kLater);
+}
+
+// The earliest timer that somebody still waits for.
+const Scheduler::Timer* Scheduler::next_timer() {
+  while (!timers_.empty()) {
+    const Coroutine* coroutine = waiter(timers_.front().token);
+    if (coroutine != nullptr && coroutine->state == Coroutine::State::kWaiting) return &timers_.front();
+    std::pop_heap(timers_.begin(), timers_.end(), kLater);
+    timers_.pop_back();
+  }
+  return nullptr;
+}
+
+void Scheduler::wake_due_timers() {
+  const uint64_t now = now_ns();
+  for (const Timer* timer = next_timer(); timer != nullptr && timer->deadline_ns <= now; timer = next_timer()) {
+    make_ready(waiter(timer->token));
+  }
+}
+
+void Scheduler::pass_time() {
+  ++switches_;
+  if (is_virtual()) virtual_ns_ += kVirtualNsPerSwitch;
+  if (!timers_.empty() && (is_virtual() || switches_ % kSwitchesPerClockRead == 0)) wake_due_timers();
+}
+
+// Nothing can run: lets time pass until a coroutine can. False when none will within the bound.
+bool Scheduler::wait_for_timer() {
+  const Timer* timer = next_timer();
+  if (timer == nullptr) return false;
+  if (is_virtual()) {
+    virtual_ns_ = std::max(virtual_ns_, timer->deadline_ns);
+  } else {
+    const uint64_t now = now_ns();
+    const uint64_t give_up_ns = now + options_.idle_ms_max * kNsPerMs;
+    const uint64_t until_ns = std::min(timer->deadline_ns, give_up_ns);
+    if (until_ns > now + kSpinNsMax) os_wait_until(until_ns);
+    while (now_ns() < until_ns) relax_processor();
+    if (until_ns < timer->deadline_ns) return false;
+  }
+  wake_due_timers();
+  return true;
+}
+
+void Scheduler::resume(Coroutine* coroutine) {
+  running_ = coroutine;
+  coroutine->state = Coroutine::State::kRunning;
+  coroutine->fiber.resume();
+  running_ = nullptr;
+}
+
+Status Scheduler::run() {
+  BONSAI_CHECK(running_ == nullptr);
+  Scheduler* outer = std::exchange(current_, this);
+  const uint64_t* outer_clock = std::exchange(virtual_now_ns, is_virtual() ? &virtual_ns_ : nullptr);
+  Status status = run_all();
+  virtual_now_ns = outer_clock;
+  current_ = outer;
+  if (status.ok()) status = std::exchange(spawn_failure_, Status::OK());
+  return status;
+}
+
+Status Scheduler::run_all() {
+  switches_end_ = switches_ + std::min(options_.switches_max, UINT64_MAX - switches_);
+  while (live_ != 0) {
+    if (switches_ >= switches_end_) return stuck("the bound of switches is reached");
+    Coroutine* next = std::exchange(next_, nullptr);
+    if (next == nullptr) {
+      pass_time();
+      if (ready_.empty() && !wait_for_timer()) return stuck("nothing can run");
+      next = pick_next();
+    }
+    resume(next);
+  }
+  return Status::OK();
+}
+
+Status Scheduler::stuck(const std::string& why) const {
+  std::string message = why + ", and " + std::to_string(live_) + " coroutines have not ended:";
+  size_t named = 0;
+  for (const auto& coroutine : all_) {
+    if (coroutine->state == Coroutine::State::kUnused) continue;
+    if (++named > kNamesReportedMax) return Status::Unavailable(message + " ...");
+    const bool waits = coroutine->state == Coroutine::State::kWaiting;
+    message += std::string(" ") + coroutine->name + " #" + std::to_string(coroutine->index) +
+               (!waits                             ? " (runnable)"
+                : coroutine->deadline_ns == kNever ? " (parked)"
+                                                   : " (waits for a deadline)");
+  }
+  return Status::Unavailable(message);
+}
+
+}  // namespace bonsai::base

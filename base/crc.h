@@ -1,0 +1,33 @@
+// CRC-32C (Castagnoli), by ISA-L: carry-less multiplication or the crc32 instruction where the processor has them.
+#ifndef BONSAI_BASE_CRC_H_
+#define BONSAI_BASE_CRC_H_
+
+#include <isa-l/crc.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace bonsai::base {
+
+// The CRC-32C of n bytes, as iSCSI and RFC 3720 define it: crc32c("123456789", 9) == 0xe3069283.
+// `seed` is the CRC of what comes before: crc32c(b, m, crc32c(a, n)) is the CRC of a followed by b; 0 for none.
+// Conventions: ISA-L's crc32_iscsi takes and returns the raw register, inverting neither before nor after; both
+// inversions are made here. It also takes an int as length, hence the pieces.
+// Note: zeros only have the CRC of 0 when there are none, so that a page of zeros does not look valid with a zero CRC.
+[[nodiscard]] inline uint32_t crc32c(const void* data, size_t n, uint32_t seed = 0) {
+  constexpr size_t kPieceBytesMax = size_t{1} << 30;
+  auto* at = static_cast<unsigned char*>(const_cast<void*>(data));  // ISA-L only reads, in spite of its type
+  uint32_t crc = ~seed;
+  while (n > 0) {
+    const size_t piece = std::min(n, kPieceBytesMax);
+    crc = crc32_iscsi(at, static_cast<int>(piece), crc);
+    at += piece;
+    n -= piece;
+  }
+  return ~crc;
+}
+
+}  // namespace bonsai::base
+
+#endif  // BONSAI_BASE_CRC_H_

@@ -1,0 +1,32 @@
+// How the thread itself waits, coroutines or not. Only for the inside of base/: others use base/thread.h.
+#ifndef BONSAI_BASE_OS_WAIT_H_
+#define BONSAI_BASE_OS_WAIT_H_
+
+#include <cerrno>
+#include <cstdint>
+#include <ctime>
+
+#include "base/clock.h"
+
+namespace bonsai::base {
+
+// Blocks the thread until the steady clock reads `deadline_ns`.
+inline void os_wait_until(uint64_t deadline_ns) {
+  const timespec deadline{static_cast<time_t>(deadline_ns / kNsPerSecond),
+                          static_cast<long>(deadline_ns % kNsPerSecond)};
+  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &deadline, nullptr) == EINTR) {
+  }
+}
+
+// Tells the processor that this is a spinning wait.
+inline void relax_processor() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#else
+  asm volatile("" ::: "memory");
+#endif
+}
+
+}  // namespace bonsai::base
+
+#endif  // BONSAI_BASE_OS_WAIT_H_

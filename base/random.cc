@@ -1,0 +1,29 @@
+#include "base/random.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+
+namespace bonsai::base {
+
+uint64_t fresh_seed() {
+  static std::atomic<uint64_t> calls{0};
+  const auto wall = std::chrono::system_clock::now().time_since_epoch().count();
+  const auto steady = std::chrono::steady_clock::now().time_since_epoch().count();
+  uint64_t seed = splitmix64(static_cast<uint64_t>(wall));
+  seed = splitmix64(seed ^ static_cast<uint64_t>(steady));
+  seed = splitmix64(seed ^ static_cast<uint64_t>(getpid()));
+  return splitmix64(seed ^ calls.fetch_add(1, std::memory_order_relaxed));
+}
+
+uint64_t seed_from_env_or(uint64_t fallback) {
+  const char* text = std::getenv("BONSAI_SEED");
+  if (text == nullptr || *text == '\0') return fallback;
+  char* end = nullptr;
+  const uint64_t seed = std::strtoull(text, &end, 0);
+  return *end == '\0' ? seed : fallback;
+}
+
+}  // namespace bonsai::base

@@ -1,0 +1,155 @@
+#include "base/thread.h"
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/coro/scheduler.h"
+
+namespace bonsai::base {
+namespace {
+
+TEST(Thread, runs_under_its_name_and_is_joined) {
+  std::string name;
+  {
+    Thread thread("a-name-of-more-than-15-bytes", [&] {
+      char buffer[32];
+      pthread_getname_np(pthread_self(), buffer, sizeof(buffer));
+      name = buffer;
+    });
+    EXPECT_TRUE(thread.joinable());
+  }
+  EXPECT_EQ(name, "a-name-of-more-");
+}
+
+TEST(Thread, assignment_joins_the_old_body_first) {
+  std::atomic<int> ended{0};
+  Thread thread("one", [&] {
+    sleep_ms(10);
+    ended = 1;
+  });
+  thread = Thread("two", [] {});
+  EXPECT_EQ(ended, 1);
+  thread.join();
+  thread.join();
+  EXPECT_FALSE(thread.joinable());
+}
+
+TEST(ThreadOrdinal, is_dense_unique_and_reused) {
+  const uint32_t mine = thread_ordinal();
+  EXPECT_EQ(thread_ordinal(), mine);
+  for (int round = 0; round < 3; ++round) {
+    constexpr size_t kThreads = 20;
+    std::vector<uint32_t> ordinals(kThreads);
+    {
+      std::atomic<size_t> arrived{0};
+      std::vector<Thread> threads;
+      for (size_t i = 0; i < kThreads; ++i) {
+        threads.emplace_back("ordinal", [&, i] {
+          ordinals[i] = thread_ordinal();
+          ++arrived;
+          BoundedWait wait("all arrived", 10'000);
+          for (; arrived < kThreads && !wait.expired(); wait.pause()) {
+          }
+        });
+      }
+    }
+    std::set<uint32_t> distinct(ordinals.begin(), ordinals.end());
+    distinct.insert(mine);
+    EXPECT_EQ(distinct.size(), kThreads + 1);
+    EXPECT_LE(*distinct.rbegin(), kThreads) << "the numbers of earlier rounds were free again";
+  }
+}
+
+TEST(Event, remembers_one_signal) {
+  Event event;
+  EXPECT_FALSE(event.wait_for(1));
+  event.signal();
+  event.signal();
+  EXPECT_TRUE(event.wait_for(0));
+  EXPECT_FALSE(event.wait_for(0));
+}
+
+TEST(Event, wakes_a_waiting_thread) {
+  Event ping, pong;
+  Thread thread("echo", [&] {
+    for (int i = 0; i < 100; ++i) {
+      ASSERT_TRUE(ping.wait_for(10'000));
+      pong.signal();
+    }
+  });
+  for (int i = 0; i < 100; ++i) {
+    ping.signal();
+    ASSERT_TRUE(pong.wait_for(10'000));
+  }
+}
+
+TEST(Event, lets_sibling_coroutines_run) {
+  Event event;
+  Scheduler scheduler;
+  bool woken = false;
+  scheduler.spawn([&] { woken = event.wait_for(10'000); });
+  scheduler.spawn([&] { event.signal(); });
+  EXPECT_TRUE(scheduler.run().ok());
+  EXPECT_TRUE(woken);
+}
+
+TEST(Waits, sleep_takes_its_time_and_yield_returns) {
+  const uint64_t start = now_ns();
+  sleep_ms(5);
+  EXPECT_GE(now_ns() - start, 5 * kNsPerMs);
+  yield_thread();
+}
+
+TEST(BoundedWait, expires_after_its_limit_and_says_who_it_was) {
+  BoundedWait wait("the answer", 20);
+  const uint64_t start = now_ns();
+  int pauses = 0;
+  for (; !wait.expired(); wait.pause()) ++pauses;
+  EXPECT_GE(now_ns() - start, 20 * kNsPerMs);
+  EXPECT_LT(now_ns() - start, 2000 * kNsPerMs);
+  EXPECT_GT(pauses, 30);
+  EXPECT_LT(pauses, 2000) << "it must sleep in the end";
+  EXPECT_STREQ(wait.name(), "the answer");
+  EXPECT_TRUE(wait.status().IsUnavailable());
+  EXPECT_NE(wait.status().message().find("the answer"), std::string::npos);
+}
+
+TEST(BoundedWait, inside_a_coroutine_lets_siblings_run) {
+  for (const auto pick : {Scheduler::Pick::kFifo, Scheduler::Pick::kSeeded}) {
+    Scheduler scheduler({.pick = pick});
+    int progress = 0;
+    bool expired = false;
+    scheduler.spawn([&] {
+      BoundedWait wait("sibling", 10'000);
+      for (; progress < 500 && !expired; wait.pause()) expired = wait.expired();
+    });
+    scheduler.spawn([&] {
+      for (; progress < 500; ++progress) Scheduler::yield();
+    });
+    EXPECT_TRUE(scheduler.run().ok());
+    EXPECT_FALSE(expired);
+  }
+}
+
+TEST(BoundedWait, expires_in_virtual_time_at_once) {
+  Scheduler scheduler({.pick = Scheduler::Pick::kSeeded});
+  bool expired = false;
+  scheduler.spawn([&] {
+    BoundedWait wait("never", 3'600'000);
+    for (; !(expired = wait.expired()); wait.pause()) {
+    }
+  });
+  const uint64_t start = now_ns();
+  EXPECT_TRUE(scheduler.run().ok());
+  EXPECT_TRUE(expired);
+  EXPECT_LT(now_ns() - start, 20 * kNsPerSecond);
+}
+
+}  // namespace
+}  // namespace bonsai::base
