@@ -40,13 +40,6 @@ size_t page_bytes_of(int fd) {
   return ::fstatfs(fd, &system) == 0 && system.f_bsize > 0 ? static_cast<size_t>(system.f_bsize) : 4096;
 }
 
-bool tmpfs_may_use_huge_pages() {
-  std::ifstream file("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
-  std::string modes;
-  return std::getline(file, modes) && modes.find("[never]") == std::string::npos &&
-         modes.find("[deny]") == std::string::npos;
-}
-
 // An address range of `bytes` at a multiple of `align`, to be mapped over; null when there is none.
 std::byte* reserve(size_t bytes, size_t align) {
   const size_t wanted = bytes + align;
@@ -167,11 +160,6 @@ Status Mapping::find_bytes(uint64_t create_bytes) {
 Status Mapping::allocate(uint64_t create_bytes) {
   const std::string what = "allocate " + std::to_string(create_bytes) + " bytes for";
   if (is_too_full_for(file_.fd(), create_bytes)) return os_error(what, path_, ENOSPC);
-  // tmpfs gives huge pages to faults in an advised mapping but not to posix_fallocate, so let faults come first. If
-  // that fails, posix_fallocate finds out why.
-  if (kind_ == MediumKind::kTmpfs && bytes_ >= kHugePageBytes && tmpfs_may_use_huge_pages()) {
-    static_cast<void>(::madvise(data_, bytes_, MADV_POPULATE_WRITE));
-  }
   constexpr int kInterruptionsMax = 100;
   int error = EINTR;
   for (int i = 0; i < kInterruptionsMax && error == EINTR; ++i) {
@@ -198,6 +186,8 @@ Status Mapping::map() {
     return os_error("map " + std::to_string(bytes_) + " bytes of", path_, error);
   }
   data_ = static_cast<std::byte*>(mapped);
+  // Huge pages depend on how the tmpfs was mounted: huge=always or within_size gives them at once, huge=advise with
+  // time and this advice, the default never.
   if (kind_ == MediumKind::kTmpfs) static_cast<void>(::madvise(data_, bytes_, MADV_HUGEPAGE));
   return Status::OK();
 }
