@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The house style as a test. Prints each breach as `file:line: [rule] what to do`; the exit code is 0 without any.
 
-Which rule applies where (tests = *_test.cc, *_fuzz.cc and everything in a folder named testing):
+Which rule applies where (tests = *_test.cc, *_fuzz.cc, testing.h and folders named testing):
 
   rule          applies to                       forbids
   format        all C and C++                    what clang-format-14 would change
@@ -61,7 +61,7 @@ class Source:
         self.folder = self.path.parts[0] if len(self.path.parts) > 1 else ""
         self.is_cpp = self.path.suffix in CPP
         self.is_source = self.path.suffix in SOURCE or self.path.name == "run"
-        self.is_test = "testing" in self.path.parts or bool(re.search(r"_(test|fuzz)$", self.path.stem))
+        self.is_test = "testing" in self.path.with_suffix("").parts or bool(re.search(r"_(test|fuzz)$", self.path.stem))
         self.code, self.comments = split_comments(text) if self.is_cpp else (text, [])
 
 
