@@ -1,0 +1,59 @@
+// Replays a plan against an engine, on as many threads as the plan has, and measures it.
+//
+// The clock runs from the moment when all threads are ready to the moment when the last one is done. One operation in
+// kLatencyEvery is timed; reading the clock for each would be a visible part of an 100 ns operation.
+#ifndef BONSAI_BENCH_DRIVER_H_
+#define BONSAI_BENCH_DRIVER_H_
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "bench/acknowledged_counter.h"
+#include "bench/engine.h"
+#include "bench/histogram.h"
+#include "bench/requests.h"
+
+namespace bonsai::bench {
+
+inline constexpr uint64_t kLatencyEvery = 64;
+// After this many operations of one thread that answer with an error, the phase ends: the engine is out of order.
+inline constexpr uint64_t kErrorsMax = 100;
+
+struct PhaseProgress {
+  uint64_t done = 0;
+  double seconds = 0;
+  double seconds_idle = 0;  // since the last operation was seen to end
+};
+
+struct PhaseOptions {
+  RecordShape shape;
+  unsigned depth = 1;                                     // reads handed to the engine at once
+  bool absent_is_fine = false;                            // the workload deletes, so requests may miss
+  std::string key_max;                                    // the greatest loaded key: only there may a scan end early
+  uint64_t loaded = 0;                                    // records that were loaded
+  AcknowledgedCounter* counter = nullptr;                 // of inserts; may be null when the plan has none
+  const std::atomic<bool>* stop = nullptr;                // ends the phase early when it becomes true; may be null
+  std::function<void(const PhaseProgress&)> on_progress;  // called about 5 times a second; may be empty
+};
+
+struct PhaseResult {
+  uint64_t operations = 0;  // that were carried out
+  double seconds = 0;
+  uint64_t failures = 0;  // errors, absent records and wrong values
+  std::string first_failure;
+  bool stopped = false;  // by `stop` or by kErrorsMax
+  uint64_t inserted = 0;
+  uint64_t inserted_key_bytes = 0;
+  uint64_t removes = 0;
+  std::array<Histogram, kOpKinds> latency;
+};
+
+// Runs the phase. Requires: the engine is open and can do what the plan asks of it, on plan.threads.size() threads.
+[[nodiscard]] PhaseResult run_phase(Engine* engine, const RequestPlan& plan, const PhaseOptions& options);
+
+}  // namespace bonsai::bench
+
+#endif  // BONSAI_BENCH_DRIVER_H_

@@ -1,0 +1,19 @@
+#include "bench/engine.h"
+
+namespace bonsai::bench {
+
+void Engine::read_many(std::span<const std::string_view> keys, std::span<std::string> values,
+                       std::span<Status> statuses) {
+  for (size_t i = 0; i < keys.size(); ++i) statuses[i] = read(keys[i], &values[i]);
+}
+
+Status Engine::read_modify_write(std::string_view key, std::string_view value, std::string* old) {
+  if (Status status = read(key, old); !status.ok()) return status;
+  return update(key, value);
+}
+
+Status Engine::scan(std::string_view, uint32_t, const ScanVisit&) {
+  return Status::NotSupported("this engine has no ordered scan");
+}
+
+}  // namespace bonsai::bench

@@ -1,0 +1,94 @@
+// This project's store, through its public interface.
+#include <string>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "bench/engines.h"
+#include "bench/pool_place.h"
+#include "bonsai/db.h"
+
+namespace bonsai::bench {
+namespace {
+
+// What the pool reserves for a record beside its key and value, and how many times over, so that a run never waits for
+// compaction for want of room. The file is sparse; what is really used is in the results.
+constexpr uint64_t kRecordOverheadBytes = 48;
+constexpr uint64_t kPoolFactor = 3;
+constexpr uint64_t kPoolBytesBase = uint64_t{64} << 20;
+
+uint64_t pool_bytes_for(const EngineOptions& options) {
+  const uint64_t record = options.shape.key_bytes_max() + options.shape.value_bytes + kRecordOverheadBytes;
+  const uint64_t bytes = kPoolBytesBase + options.records_max * record * kPoolFactor;
+  return (bytes + 0x1fffff) & ~uint64_t{0x1fffff};
+}
+
+class BonsaiEngine final : public Engine {
+ public:
+  ~BonsaiEngine() override { (void)close(); }
+
+  [[nodiscard]] Capabilities capabilities() const override {
+    return {.threads = true, .durability = true, .scan = true, .read_many = true};
+  }
+
+  Status open(const EngineOptions& options) override {
+    Options store;
+    store.create_if_missing = true;
+    store.error_if_exists = true;
+    store.key_format = options.shape.key_form == KeyForm::kFixed8 ? KeyFormat::kFixed8 : KeyFormat::kBytes;
+    store.durability = options.buffered ? Durability::kBuffered : Durability::kDurable;
+    store.pool_bytes = pool_bytes_for(options);
+    BONSAI_RETURN_IF_ERROR(place_.make(options.pool_dir, options.out_dir, store.pool_bytes));
+    Status status = DB::Open(store, place_.path() + "/pool", &db_);
+    if (!status.ok()) place_.remove();
+    return status;
+  }
+
+  Status close() override {
+    Status status;
+    if (db_ != nullptr) status = db_->Close();
+    db_.reset();
+    place_.remove();
+    return status;
+  }
+
+  Status settle() override { return db_->Drain(); }
+
+  Status insert(std::string_view key, std::string_view value) override { return db_->Put(key, value); }
+  Status read(std::string_view key, std::string* value) override { return db_->Get(key, value); }
+  void read_many(std::span<const std::string_view> keys, std::span<std::string> values,
+                 std::span<Status> statuses) override {
+    db_->MultiGet(ReadOptions(), keys, values, statuses);
+  }
+  Status remove(std::string_view key) override { return db_->Delete(key); }
+  Status scan(std::string_view from, uint32_t limit, const ScanVisit& visit) override {
+    ScanOptions options;
+    options.limit = limit;
+    return db_->Scan(options, from, visit);
+  }
+
+  [[nodiscard]] MemoryUse memory() const override {
+    const Stats stats = db_->GetStats();
+    return {.dram_bytes = stats.dram_bytes, .nvm_bytes = stats.log_bytes_used + stats.data_bytes_used};
+  }
+  [[nodiscard]] std::optional<NvmUse> nvm() const override {
+    const Stats stats = db_->GetStats();
+    return NvmUse{.bytes_stored = stats.nvm_bytes_stored,
+                  .media_bytes = stats.nvm_media_bytes,
+                  .flushes = stats.nvm_lines_flushed,
+                  .fences = stats.nvm_fences};
+  }
+  [[nodiscard]] std::optional<MediumUse> medium() const override {
+    Stats stats = db_->GetStats();
+    return MediumUse{.text = std::move(stats.medium), .emulated = stats.emulated};
+  }
+
+ private:
+  PoolPlace place_;
+  std::unique_ptr<DB> db_;  // set while open
+};
+
+}  // namespace
+
+std::unique_ptr<Engine> make_bonsai_engine() { return std::make_unique<BonsaiEngine>(); }
+
+}  // namespace bonsai::bench

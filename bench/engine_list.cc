@@ -1,0 +1,23 @@
+#include "bench/engines.h"
+
+namespace bonsai::bench {
+
+const std::vector<EngineEntry>& engine_list() {
+  static const std::vector<EngineEntry> kEngines = {
+#ifdef BONSAI_BENCH_WITH_STORE
+      {"bonsai", "this project's store: ordered, durable, any number of threads", make_bonsai_engine},
+#endif
+      {"absl_btree", "absl::btree_map: ordered, volatile, one thread; the yardstick", make_absl_btree_engine},
+      {"dummy", "stores nothing; shows what the harness itself costs", make_dummy_engine},
+  };
+  return kEngines;
+}
+
+const EngineEntry* find_engine(std::string_view name) {
+  for (const EngineEntry& entry : engine_list()) {
+    if (entry.name == name) return &entry;
+  }
+  return nullptr;
+}
+
+}  // namespace bonsai::bench

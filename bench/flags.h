@@ -1,0 +1,41 @@
+// The command line of bonsai-bench. Flags are gflags, so that their values are typed and known by name, but they are
+// read and explained here: an error names the known flags, the help teaches, and gflags' own flags stay out of sight.
+#ifndef BONSAI_BENCH_FLAGS_H_
+#define BONSAI_BENCH_FLAGS_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "bench/runner.h"
+#include "bonsai/status.h"
+
+namespace bonsai::bench {
+
+// Reads `--name=value`, `--name value` and single-dash forms; '-' and '_' in names are the same. Errors:
+// InvalidArgument (unknown flag, bad value, a word that is no flag) with the remedy.
+Status read_flags(const std::vector<std::string>& words);
+
+// What the flags ask for.
+struct RunRequest {
+  RunConfig config;
+  std::vector<const EngineEntry*> engines;
+  std::vector<Step> steps;
+  std::vector<std::string> notes;  // for the user, before the run
+};
+
+// Builds the request out of the flags. Errors: InvalidArgument (bounds, unknown engine or workload, each listing the
+// known ones), IoError (workload file).
+Status request_of_flags(RunRequest* request);
+
+// Every flag of ours and its value, as written in the manifest.
+[[nodiscard]] std::map<std::string, std::string> flag_values();
+
+// The workload files that a name may mean, as "name  path" with the first comment line of each.
+[[nodiscard]] std::vector<std::vector<std::string>> known_workloads();
+
+[[nodiscard]] const char* help_text();
+
+}  // namespace bonsai::bench
+
+#endif  // BONSAI_BENCH_FLAGS_H_

@@ -1,0 +1,54 @@
+#include "bench/flags.h"
+
+namespace bonsai::bench {
+
+const char* help_text() {
+  return R"(bonsai-bench: runs the YCSB workloads on ordered stores, side by side.
+
+  bonsai-bench run [flags]     load the stores, run the workloads, print a table, write DIR/results.json
+  bonsai-bench list            show the engines and workloads that this build knows
+  bonsai-bench --help          this text
+
+Examples
+  bonsai-bench run
+      The main job: load 1 M records of 8-byte keys and 8-byte values into bonsai and absl::btree_map, then YCSB's
+      A, B, C, F, D, load again, E, with one thread per processor. Results go to results/latest.
+  bonsai-bench run --records=10000000 --operations=10000000 --threads=2 --out=results/ten-million
+      The size of the numbers in DESIGN.md.
+  bonsai-bench run --workloads=load,c --depth=16
+      Loading and reading only, reads handed over 16 at a time.
+  bonsai-bench run --key=string --value-bytes=file --workloads=load,a,my/own.properties
+      YCSB's own records (keys "user" + number, 10 fields of 100 bytes) and a property file of yours.
+  bonsai-bench run --engines=dummy
+      What the harness itself costs.
+
+What to run
+  --engines=LIST        engines, separated by commas                                 [bonsai,absl_btree]
+  --workloads=LIST      load, names such as a or workloada, or paths of property files  [load,a,b,c,f,d,e]
+                        The stores are loaded before the first workload anyway, and again before a workload that
+                        finds other keys than those loaded (E after D).
+  --workload-dir=DIR    where workload names are looked up                           [conf/workloads of this tree]
+  --seed=N              seed of all random choices; same seed, same requests         [1]
+
+How much
+  --records=N           records to load (recordcount of the files is not used)       [1000000]
+  --operations=N        requests per workload (operationcount is not used)           [1000000]
+  --threads=N           client threads, 0 = one per processor; engines that take only one get one   [0]
+  --depth=N             reads that a thread hands over at once, for engines with multi-get          [1]
+
+Records
+  --key=FORM            fixed8: 8-byte big-endian integers; string: "user" + number  [fixed8]
+  --value-bytes=N       bytes per value; 'file' takes fieldcount x fieldlength of the workload      [8]
+                        Updates write the whole value (YCSB's writeallfields=true).
+
+Where
+  --durability=LEVEL    durable: every update is durable when it returns; buffered: a few ms may be lost   [durable]
+  --pool-dir=DIR        where pools are made and removed     [/dev/shm when they fit, else the --out directory]
+  --out=DIR             where results.json goes                                      [results/latest]
+
+Reads are verified: each value names its key. Failures are counted, shown and make the exit code 1. Exit codes: 0 all
+well, 1 failures or an engine's error, 2 wrong command line or workload file, 130 interrupted.
+)";
+}
+
+}  // namespace bonsai::bench

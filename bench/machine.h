@@ -1,0 +1,20 @@
+// Facts about the machine and the build, for the manifest of a result. What cannot be told is absent.
+#ifndef BONSAI_BENCH_MACHINE_H_
+#define BONSAI_BENCH_MACHINE_H_
+
+#include "bench/results.h"
+
+namespace bonsai::bench {
+
+// Fills what does not depend on the run: commit, cpu, kernel, processors, memory_bytes, started.
+void describe_machine(Manifest* manifest);
+
+// Processors that are on line, at least 1.
+[[nodiscard]] unsigned processors();
+
+// The directory of the running program, or "." when the system does not tell.
+[[nodiscard]] std::string program_directory();
+
+}  // namespace bonsai::bench
+
+#endif  // BONSAI_BENCH_MACHINE_H_

@@ -1,0 +1,34 @@
+// Where persistent engines put their files: a fresh directory per run, removed afterwards.
+#ifndef BONSAI_BENCH_POOL_PLACE_H_
+#define BONSAI_BENCH_POOL_PLACE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "bonsai/status.h"
+
+namespace bonsai::bench {
+
+class PoolPlace {
+ public:
+  PoolPlace() = default;
+  ~PoolPlace() { remove(); }
+  PoolPlace(const PoolPlace&) = delete;
+  PoolPlace& operator=(const PoolPlace&) = delete;
+
+  // Makes the directory below `chosen`, or when that is empty below /dev/shm if `bytes` fit there, else below
+  // `fallback`. Errors: IoError (cannot be made there), NoSpace (`bytes` do not fit), both naming --pool-dir.
+  Status make(const std::string& chosen, const std::string& fallback, uint64_t bytes);
+
+  // Removes the directory and what is in it. Idempotent.
+  void remove();
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;  // empty = none
+};
+
+}  // namespace bonsai::bench
+
+#endif  // BONSAI_BENCH_POOL_PLACE_H_

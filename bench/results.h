@@ -1,0 +1,70 @@
+// DIR/results.json: what was run, where, and what came out. README.md documents the format.
+// A fact that is absent (an engine without NVM, a commit that git does not know) is null, never 0.
+#ifndef BONSAI_BENCH_RESULTS_H_
+#define BONSAI_BENCH_RESULTS_H_
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/engine.h"
+#include "bench/histogram.h"
+#include "bench/workload.h"
+#include "bonsai/status.h"
+
+namespace bonsai::bench {
+
+// Version of the format. Fields may be added under the same version; a changed or removed one raises it.
+inline constexpr int kResultsVersion = 1;
+
+struct Manifest {
+  std::optional<std::string> commit;  // "-dirty" is appended when the work tree differs from it
+  std::optional<std::string> cpu;
+  std::optional<std::string> kernel;
+  std::optional<std::string> medium;  // of the first persistent engine that ran
+  std::optional<std::string> domain;
+  std::vector<std::string> emulated;  // what was emulated, in words
+  std::map<std::string, std::string> flags;
+  uint64_t seed = 0;
+  unsigned processors = 0;
+  std::optional<uint64_t> memory_bytes;
+  std::string started;  // UTC, ISO 8601
+};
+
+struct RunResult {
+  std::string engine;
+  std::string workload;
+  std::string key;
+  uint64_t value_size = 0;
+  uint64_t records = 0;
+  uint64_t operations = 0;
+  unsigned threads = 0;
+  unsigned depth = 1;  // reads handed over at once
+  std::string distribution;
+  std::optional<std::string> durability;
+  double throughput_ops_per_s = 0;
+  uint64_t failures = 0;
+  std::array<Histogram, kOpKinds> latency;
+  MemoryUse memory;
+  std::optional<uint64_t> user_bytes;  // keys and values of the live records; absent once records were deleted
+  std::optional<NvmUse> nvm;
+
+  // For the terminal only.
+  double seconds = 0;
+  double settle_seconds = 0;
+  std::string first_failure;
+  bool stopped = false;
+};
+
+// The JSON text of a whole run.
+[[nodiscard]] std::string results_json(const Manifest& manifest, const std::vector<RunResult>& runs);
+
+// Writes `text` to `path` whole or not at all. Errors: IoError.
+Status write_file(const std::string& path, const std::string& text);
+
+}  // namespace bonsai::bench
+
+#endif  // BONSAI_BENCH_RESULTS_H_

@@ -1,0 +1,167 @@
+#include "bench/runner.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/status_macros.h"
+
+namespace bonsai::bench {
+namespace {
+
+class EngineRun {
+ public:
+  EngineRun(const EngineEntry& entry, const RunConfig& config, const std::vector<Step>& steps,
+            const std::atomic<bool>& stop, const RunListener& listener)
+      : name_(entry.name),
+        config_(config),
+        steps_(steps),
+        stop_(stop),
+        listener_(listener),
+        engine_(entry.make()),
+        can_(engine_->capabilities()),
+        threads_(can_.threads ? config.threads : 1) {}
+
+  Status run() {
+    if (threads_ < config_.threads) {
+      note("runs on 1 thread: it takes no more (asked: " + std::to_string(config_.threads) + ")");
+    }
+    Status status;
+    for (size_t i = 0; i < steps_.size() && status.ok() && !stop_; ++i) status = run_step(steps_[i]);
+    if (open_) {
+      const Status closed = engine_->close();
+      if (status.ok()) status = closed;
+    }
+    return status;
+  }
+
+ private:
+  Status run_step(const Step& step) {
+    const Workload& workload = step.workload;
+    if (!step.load_only && workload.share(OpKind::kScan) > 0 && !can_.scan) {
+      note("has no ordered scan, so workload " + workload.name + " is left out");
+      return Status::OK();
+    }
+    const RecordShape shape{config_.key_form, workload.hashed_inserts, workload.zero_padding,
+                            config_.value_bytes.value_or(workload.record_bytes)};
+    if (step.load_only || !open_ || shape != shape_ || keys_changed_) BONSAI_RETURN_IF_ERROR(load(shape));
+    if (step.load_only || stop_) return Status::OK();
+    const RequestPlan plan =
+        draw_requests(workload, shape, config_.records, config_.operations, threads_, config_.seed);
+    AcknowledgedCounter counter(config_.records, plan.inserts);
+    PhaseOptions options = phase_options();
+    options.depth = can_.read_many ? config_.depth : 1;
+    options.absent_is_fine = workload.share(OpKind::kDelete) > 0;
+    options.counter = &counter;
+    keys_changed_ = workload.changes_keys();
+    return run_phase_named(workload.name, std::string(distribution_name(workload.requests)), plan, options);
+  }
+
+  Status load(const RecordShape& shape) {
+    const bool again = open_;
+    if (open_) BONSAI_RETURN_IF_ERROR(engine_->close());
+    open_ = false;
+    EngineOptions options{shape, records_max(), config_.buffered, config_.pool_dir, config_.out_dir};
+    BONSAI_RETURN_IF_ERROR(engine_->open(options));
+    open_ = true;
+    shape_ = shape;
+    keys_changed_ = false;
+    user_bytes_ = 0;
+    if (const auto medium = engine_->medium()) listener_.on_medium(*medium);
+    const RequestPlan plan = draw_load(shape, config_.records, threads_);
+    key_max_ = plan.key_max;
+    return run_phase_named(again ? "reload" : "load", "sequential", plan, phase_options());
+  }
+
+  [[nodiscard]] uint64_t records_max() const {
+    double insert_share = 0;
+    for (const Step& step : steps_) insert_share = std::max(insert_share, step.workload.share(OpKind::kInsert));
+    // A drawn number of inserts strays little from its mean; twice the mean is never reached.
+    return config_.records + 1000 + static_cast<uint64_t>(static_cast<double>(config_.operations) * insert_share * 2);
+  }
+
+  [[nodiscard]] PhaseOptions phase_options() const {
+    PhaseOptions options;
+    options.shape = shape_;
+    options.key_max = key_max_;
+    options.loaded = config_.records;
+    options.stop = &stop_;
+    options.on_progress = listener_.on_progress;
+    return options;
+  }
+
+  Status run_phase_named(const std::string& phase, std::string distribution, const RequestPlan& plan,
+                         const PhaseOptions& options) {
+    listener_.on_phase(name_, phase, plan.operations);
+    const std::optional<NvmUse> nvm_before = engine_->nvm();
+    PhaseResult measured = run_phase(engine_.get(), plan, options);
+    const uint64_t settle_start_ns = base::now_ns();
+    const Status settled = engine_->settle();
+
+    RunResult result;
+    result.settle_seconds = static_cast<double>(base::now_ns() - settle_start_ns) * 1e-9;
+    result.engine = name_;
+    result.workload = phase;
+    result.key = key_form_name(shape_.key_form);
+    result.value_size = shape_.value_bytes;
+    result.records = config_.records;
+    result.operations = measured.operations;
+    result.threads = threads_;
+    result.depth = options.depth;
+    result.distribution = std::move(distribution);
+    if (can_.durability) result.durability = config_.buffered ? "buffered" : "durable";
+    result.seconds = measured.seconds;
+    result.throughput_ops_per_s = static_cast<double>(measured.operations) / measured.seconds;
+    result.failures = measured.failures;
+    result.first_failure = measured.first_failure;
+    result.stopped = measured.stopped;
+    result.latency = std::move(measured.latency);
+    result.memory = engine_->memory();
+    result.user_bytes = user_bytes_after(measured);
+    result.nvm = nvm_since(nvm_before);
+    listener_.on_result(result);
+    if (!settled.ok()) return settled;
+    if (measured.stopped && !stop_) return Status::Unavailable("gave up after " + measured.first_failure);
+    return Status::OK();
+  }
+
+  std::optional<uint64_t> user_bytes_after(const PhaseResult& measured) {
+    user_bytes_ += measured.inserted_key_bytes + measured.inserted * shape_.value_bytes;
+    if (measured.removes > 0 || !can_.keeps_data) return std::nullopt;
+    return user_bytes_;
+  }
+
+  [[nodiscard]] std::optional<NvmUse> nvm_since(const std::optional<NvmUse>& before) const {
+    std::optional<NvmUse> now = engine_->nvm();
+    if (!now || !before) return now;
+    return NvmUse{now->bytes_stored - before->bytes_stored, now->media_bytes - before->media_bytes,
+                  now->flushes - before->flushes, now->fences - before->fences};
+  }
+
+  void note(const std::string& text) const { listener_.on_note(name_ + " " + text); }
+
+  const std::string name_;
+  const RunConfig& config_;
+  const std::vector<Step>& steps_;
+  const std::atomic<bool>& stop_;
+  const RunListener& listener_;
+  std::unique_ptr<Engine> engine_;
+  const Capabilities can_;
+  const unsigned threads_;
+
+  bool open_ = false;
+  RecordShape shape_;          // of the loaded records
+  bool keys_changed_ = false;  // other keys than the loaded ones are there
+  std::string key_max_;
+  uint64_t user_bytes_ = 0;
+};
+
+}  // namespace
+
+Status run_engine(const EngineEntry& entry, const RunConfig& config, const std::vector<Step>& steps,
+                  const std::atomic<bool>& stop, const RunListener& listener) {
+  return EngineRun(entry, config, steps, stop, listener).run();
+}
+
+}  // namespace bonsai::bench

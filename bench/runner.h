@@ -1,0 +1,62 @@
+// Runs the phases of the chosen workloads on the chosen engines, one engine after the other.
+//
+// A store is loaded before its first workload, and again ("reload") before a workload that needs other records than are
+// there: another record shape, or keys that an earlier workload inserted or deleted. So the list load,a,b,c,f,d,e runs
+// as in YCSB: load, A, B, C, F, D, reload, E.
+#ifndef BONSAI_BENCH_RUNNER_H_
+#define BONSAI_BENCH_RUNNER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/driver.h"
+#include "bench/engine.h"
+#include "bench/results.h"
+#include "bench/workload.h"
+
+namespace bonsai::bench {
+
+// A phase in which no operation ends for so long is given up.
+inline constexpr double kIdleSecondsMax = 120;
+
+struct RunConfig {
+  uint64_t records = 1'000'000;
+  uint64_t operations = 1'000'000;
+  unsigned threads = 1;
+  unsigned depth = 1;
+  uint64_t seed = 1;
+  KeyForm key_form = KeyForm::kFixed8;
+  std::optional<size_t> value_bytes = 8;  // absent = fieldcount x fieldlength of the workload
+  bool buffered = false;
+  std::string pool_dir;  // empty = the engine chooses
+  std::string out_dir;
+};
+
+// One entry of --workloads.
+struct Step {
+  bool load_only = false;  // `workload` then only says how records look
+  Workload workload;
+};
+
+// What the runner tells while it works. Called from the thread that runs it.
+struct RunListener {
+  std::function<void(const std::string& engine, const std::string& phase, uint64_t operations)> on_phase;
+  std::function<void(const PhaseProgress& progress)> on_progress;
+  std::function<void(const RunResult& result)> on_result;
+  std::function<void(const std::string& note)> on_note;
+  std::function<void(const MediumUse& medium)> on_medium;
+};
+
+// Runs all steps on one engine and closes it. Every finished phase is told to `listener`; so are failures, which are no
+// error here. Errors: what the engine answered to open, close or settle; Unavailable when a phase ended before its
+// time.
+Status run_engine(const EngineEntry& entry, const RunConfig& config, const std::vector<Step>& steps,
+                  const std::atomic<bool>& stop, const RunListener& listener);
+
+}  // namespace bonsai::bench
+
+#endif  // BONSAI_BENCH_RUNNER_H_
