@@ -81,13 +81,13 @@ void ModelDb::apply(const WriteBatch::Update& update, uint64_t moment) {
 Status ModelDb::Put(std::string_view key, std::string_view value) {
   WriteBatch batch;
   batch.Put(key, value);
-  return Write(batch);
+  return ModelDb::Write(batch);
 }
 
 Status ModelDb::Delete(std::string_view key) {
   WriteBatch batch;
   batch.Delete(key);
-  return Write(batch);
+  return ModelDb::Write(batch);
 }
 
 Status ModelDb::Write(const WriteBatch& batch) {
