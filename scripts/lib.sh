@@ -11,18 +11,12 @@ setup() {
   [[ ${BONSAI_SKIP_SETUP:-} == 1 ]] || scripts/setup.sh "$@"
 }
 
-exec {never}<> <(:) # a pipe on which nothing is ever written: `read -t` on it sleeps without a child process
-kill_heartbeat=:
-trap '$kill_heartbeat' EXIT
-
-# Tells that a step goes on: every second on a terminal, else every half minute.
+# Tells that a step goes on, every second on a terminal, else every half minute, until its standard input ends.
 heartbeat() {
-  local name=$1 log=$2 begin=$SECONDS last
-  local pause=30
+  local name=$1 log=$2 begin=$SECONDS pause=30 last
   [[ -t 1 ]] && pause=1
-  while true; do
-    read -rt "$pause" -u "$never" || true
-    last=$(tail -c 400 "$log" 2>/dev/null | tr '\r' '\n' | grep -v '^[[:space:]]*$' | tail -n 1 || true)
+  until read -rt "$pause" || (($? <= 128)); do # above 128: the time ran out
+    last=$(tail -c 400 "$log" | tr '\r' '\n' | grep -v '^[[:space:]]*$' | tail -n 1 || true)
     if [[ -t 1 ]]; then
       printf '\r\033[K%.*s' "$(($(tput cols 2>/dev/null || echo 80) - 1))" "  $name, $((SECONDS - begin)) s: $last"
     else
@@ -38,11 +32,11 @@ step() {
   shift 2
   mkdir -p "$(dirname "$log")"
   : >"$log"
-  heartbeat "$name" "$log" &
-  kill_heartbeat="kill $!"
-  "$@" >"$log" 2>&1 </dev/null || code=$?
-  { $kill_heartbeat && wait; } 2>/dev/null || true
-  kill_heartbeat=:
+  exec {alive}> >(heartbeat "$name" "$log")
+  local heartbeat_pid=$!
+  "$@" >"$log" 2>&1 </dev/null {alive}>&- || code=$?
+  exec {alive}>&-
+  wait "$heartbeat_pid" || true
   step_seconds=$((SECONDS - begin))
   [[ -t 1 ]] && printf '\r\033[K'
   if ((code == 0)); then
