@@ -16,6 +16,7 @@
 namespace bonsai::base {
 namespace {
 
+constexpr size_t kPageBytes = 4096;
 constexpr size_t kHugePageBytes = size_t{2} << 20;
 
 constexpr size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
@@ -37,7 +38,7 @@ std::string sysfs_of_device(int fd) {
 // The size of a mapping's pages on hugetlb, where files must be whole pages.
 size_t page_bytes_of(int fd) {
   struct statfs system = {};
-  return ::fstatfs(fd, &system) == 0 && system.f_bsize > 0 ? static_cast<size_t>(system.f_bsize) : 4096;
+  return ::fstatfs(fd, &system) == 0 && system.f_bsize > 0 ? static_cast<size_t>(system.f_bsize) : kPageBytes;
 }
 
 // An address range of `bytes` at a multiple of `align`, to be mapped over; null when there is none.
@@ -124,7 +125,21 @@ Status Mapping::prepare(const MappingOptions& options) {
   BONSAI_RETURN_IF_ERROR(find_bytes(options.create_bytes));
   if (created_ && ::ftruncate(file_.fd(), static_cast<off_t>(bytes_)) != 0) return os_error("size", path_, errno);
   BONSAI_RETURN_IF_ERROR(map());
-  return created_ ? allocate(bytes_) : Status::OK();
+  if (!created_) return Status::OK();
+  BONSAI_RETURN_IF_ERROR(allocate());
+  return keep_name();
+}
+
+// A new file survives a crash only when its size and its name in the directory were written too.
+Status Mapping::keep_name() {
+  if (::fsync(file_.fd()) != 0) return os_error("write back", path_, errno);
+  const std::string directory = directory_of(path_);
+  const OsFile opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  // EINVAL: a file system without directories to sync, such as hugetlbfs.
+  if (!opened.is_open() || (::fsync(opened.fd()) != 0 && errno != EINVAL)) {
+    return os_error("write back the directory", directory, errno);
+  }
+  return Status::OK();
 }
 
 Status Mapping::take_lock() {
@@ -141,7 +156,7 @@ Status Mapping::find_bytes(uint64_t create_bytes) {
                            std::to_string(create_bytes) + " asked for: choose a smaller size or a larger device");
   }
   if (created_) {
-    bytes_ = kind_ == MediumKind::kHugetlb ? round_up(create_bytes, page_bytes_of(file_.fd())) : create_bytes;
+    bytes_ = round_up(create_bytes, kind_ == MediumKind::kHugetlb ? page_bytes_of(file_.fd()) : kPageBytes);
     // Beyond this limit the kernel would not only refuse but end the process (SIGXFSZ).
     rlimit limit = {};
     const bool limited = ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes_;
@@ -157,13 +172,13 @@ Status Mapping::find_bytes(uint64_t create_bytes) {
 }
 
 // Takes the space now: a hole that cannot be filled later would end the process (SIGBUS).
-Status Mapping::allocate(uint64_t create_bytes) {
-  const std::string what = "allocate " + std::to_string(create_bytes) + " bytes for";
-  if (is_too_full_for(file_.fd(), create_bytes)) return os_error(what, path_, ENOSPC);
+Status Mapping::allocate() {
+  const std::string what = "allocate " + std::to_string(bytes_) + " bytes for";
+  if (is_too_full_for(file_.fd(), bytes_)) return os_error(what, path_, ENOSPC);
   constexpr int kInterruptionsMax = 100;
   int error = EINTR;
   for (int i = 0; i < kInterruptionsMax && error == EINTR; ++i) {
-    error = ::posix_fallocate(file_.fd(), 0, static_cast<off_t>(create_bytes));
+    error = ::posix_fallocate(file_.fd(), 0, static_cast<off_t>(bytes_));
   }
   return error == 0 ? Status::OK() : os_error(what, path_, error);
 }
@@ -173,7 +188,7 @@ Status Mapping::map() {
   if (kind_ == MediumKind::kHugetlb) align = std::max(align, page_bytes_of(file_.fd()));
   if (kind_ == MediumKind::kDevdax) align = std::max(align, number_in(sysfs_of_device(file_.fd()) + "/device/align"));
   const bool whole_pages = kind_ == MediumKind::kHugetlb || kind_ == MediumKind::kDevdax;
-  const size_t reserved = round_up(bytes_, whole_pages ? align : 4096);
+  const size_t reserved = round_up(bytes_, whole_pages ? align : kPageBytes);
   std::byte* const hint = bytes_ >= kHugePageBytes || whole_pages ? reserve(reserved, align) : nullptr;
 
   const int protection = read_only_ ? PROT_READ : PROT_READ | PROT_WRITE;

@@ -65,7 +65,8 @@ class Mapping {
   Status prepare(const MappingOptions& options);
   Status take_lock();
   Status find_bytes(uint64_t create_bytes);
-  Status allocate(uint64_t create_bytes);
+  Status allocate();
+  Status keep_name();
   Status map();
 
   std::string path_;

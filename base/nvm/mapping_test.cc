@@ -74,6 +74,11 @@ TEST_P(MappingOn, SpaceIsReallyAllocated) {
   EXPECT_EQ(info.st_mode & 0077U, 0U) << "other users must not read the pool";
 }
 
+TEST_P(MappingOn, SizesAreWholePages) {
+  EXPECT_EQ(create(path_, 5000)->bytes(), 8192U);
+  EXPECT_EQ(reopen(path_)->bytes(), 8192U);
+}
+
 TEST_P(MappingOn, SmallestSizeWorks) {
   { auto mapping = create(path_, kMappingBytesMin); }
   EXPECT_EQ(reopen(path_)->bytes(), kMappingBytesMin);

@@ -1,0 +1,57 @@
+// The medium of a plain file: flushes collect, the fence writes back by msync. Durable and slow.
+//
+// One fence is one msync over the span of the thread's flushes: the kernel writes only the dirty pages in it, and
+// several calls would each commit the file system's journal.
+//
+// An msync can fail, and afterwards the kernel may count the lost pages as clean, so that a later success means
+// nothing. The first error therefore stays for good: see health().
+#ifndef BONSAI_BASE_NVM_FILE_H_
+#define BONSAI_BASE_NVM_FILE_H_
+
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "base/nvm/mapping.h"
+#include "base/nvm/medium.h"
+#include "base/nvm/per_thread.h"
+#include "bonsai/status.h"
+
+namespace bonsai::base {
+
+// Requires: the mapping outlives the medium. Thread-safety: as HookedMedium.
+class FileMedium final : public HookedMedium {
+ public:
+  using Sync = int (*)(void* address, size_t bytes, int flags);  // as ::msync; tests let it fail
+
+  explicit FileMedium(const Mapping& mapping, Sync sync = ::msync)
+      : HookedMedium(mapping.data(), mapping.bytes()), path_(mapping.path()), sync_(sync) {}
+
+  void store8(std::byte* dst, uint64_t value) override;
+  void copy(std::byte* dst, const void* src, size_t n) override;
+  void nt_copy(std::byte* dst, const void* src, size_t n, const Site& site) override;
+  void flush(const std::byte* dst, size_t n, const Site& site) override;
+  void fence(const Site& site) override;
+  [[nodiscard]] Status health() const override;
+
+ private:
+  // The span that one thread has flushed since its fence; empty when begin == end.
+  struct Span {
+    explicit Span(uint32_t) {}
+    size_t begin = 0, end = 0;
+  };
+
+  void extend(const std::byte* dst, size_t n);
+
+  const std::string path_;
+  const Sync sync_;
+  std::atomic<int> error_{0};  // errno of the first failed msync
+  PerThread<Span> spans_;
+};
+
+}  // namespace bonsai::base
+
+#endif  // BONSAI_BASE_NVM_FILE_H_
