@@ -358,13 +358,21 @@ def check_source(source, ratchet):
     yield from check_functions(source, ratchet)
 
 
+def files_that_git_knows():
+    """Tracked files and new ones that are not ignored; empty without git or outside a checkout."""
+    if shutil.which("git") is None:
+        return []
+    return subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT,
+                          capture_output=True, text=True).stdout.split("\n")[:-1]
+
+
 def read_tree():
-    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT,
-                            capture_output=True, text=True)
-    names = listed.stdout.split("\n") if listed.returncode == 0 else [
-        str(path.relative_to(ROOT)) for path in ROOT.rglob("*") if path.is_file() and "build" not in path.parts]
+    names = files_that_git_knows()
+    if not names:
+        names = [str(path.relative_to(ROOT)) for path in ROOT.rglob("*")
+                 if path.relative_to(ROOT).parts[0] not in (".git", "build", "results")]
     sources = []
-    for name in sorted(set(filter(None, names))):
+    for name in sorted(set(names)):
         path = ROOT / name
         if path.is_file() and (path.suffix in SOURCE | {".md"} or path.name == "run"):
             sources.append(Source(name, path.read_text(errors="replace")))

@@ -8,7 +8,7 @@ setup build test
 
 [[ -f build/clang/build.ninja ]] || step "clang configure" build/logs/clang-configure.log cmake --preset clang
 case "${1:-}" in
-  "") wanted=$(git ls-files '*.cc' '*.c' | grep -v '_test\.cc\?$\|^examples/\|^cmake/' || true) ;;
+  "") wanted=$(find base rdma scale persist index store bench admin -name '*.cc' ! -name '*_test.cc' | sort) ;;
   --changed) wanted=$({ git diff --name-only "$(git merge-base HEAD "${2:-main}")" && git ls-files -o --exclude-standard; } |
     grep '\.cc\?$' | sort -u || true) ;;
   *) wanted=$(printf '%s\n' "$@") ;;
