@@ -89,7 +89,7 @@ inline void count_fence() { nvm_internal::add(nvm_internal::my_block().fences, 1
 [[nodiscard]] NvmCounters nvm_counters();
 
 // A small number that no other live thread has. Ended threads' numbers are used again.
-[[nodiscard]] inline uint32_t thread_ordinal() { return nvm_internal::my_block().ordinal; }
+[[nodiscard]] inline uint32_t counter_block_ordinal() { return nvm_internal::my_block().ordinal; }
 
 }  // namespace bonsai::base
 

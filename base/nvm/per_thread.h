@@ -39,7 +39,7 @@ template <class State>
 class PerThread {
  public:
   State& mine() {
-    const uint32_t ordinal = thread_ordinal();
+    const uint32_t ordinal = counter_block_ordinal();
     nvm_internal::CachedState& cached = nvm_internal::cached_states[owner_ % nvm_internal::kCachedStates];
     if (cached.owner != owner_ || cached.ordinal != ordinal) cached = {owner_, ordinal, &find(ordinal)};
     return *static_cast<State*>(cached.state);
