@@ -123,11 +123,9 @@ Status Mapping::prepare(const MappingOptions& options) {
   domain_ = resolve_domain(kind_, options.domain);
   if (options.lock) BONSAI_RETURN_IF_ERROR(take_lock());
   BONSAI_RETURN_IF_ERROR(find_bytes(options.create_bytes));
-  if (created_ && ::ftruncate(file_.fd(), static_cast<off_t>(bytes_)) != 0) return os_error("size", path_, errno);
+  if (created_) BONSAI_RETURN_IF_ERROR(allocate());
   BONSAI_RETURN_IF_ERROR(map());
-  if (!created_) return Status::OK();
-  BONSAI_RETURN_IF_ERROR(allocate());
-  return keep_name();
+  return created_ ? keep_name() : Status::OK();
 }
 
 // A new file survives a crash only when its size and its name in the directory were written too.

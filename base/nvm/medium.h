@@ -43,6 +43,8 @@ struct NvmCounters {
 class HookedMedium {
  public:
   virtual ~HookedMedium() = default;
+  HookedMedium(const HookedMedium&) = delete;
+  HookedMedium& operator=(const HookedMedium&) = delete;
 
   [[nodiscard]] std::byte* view() const { return view_; }
   [[nodiscard]] size_t bytes() const { return bytes_; }
@@ -73,8 +75,11 @@ class HookedMedium {
 
  protected:
   HookedMedium(std::byte* view, size_t bytes) : view_(view), bytes_(bytes) {}
-  HookedMedium(const HookedMedium&) = delete;
-  HookedMedium& operator=(const HookedMedium&) = delete;
+  // For media that make their view in their constructor.
+  void set_view(std::byte* view, size_t bytes) {
+    view_ = view;
+    bytes_ = bytes;
+  }
 
  private:
   std::byte* view_;

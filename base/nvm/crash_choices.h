@@ -1,0 +1,29 @@
+// Which of the possible crashes to look at, when pending stores come in independent units and a crash keeps a prefix of
+// each: all of them when there are few, else the small deviations that find most bugs and random ones.
+#ifndef BONSAI_BASE_NVM_CRASH_CHOICES_H_
+#define BONSAI_BASE_NVM_CRASH_CHOICES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "base/random.h"
+
+namespace bonsai::base {
+
+struct ChoiceUnit {
+  size_t stores;  // a crash keeps 0..stores of them
+  size_t line;    // units of one line are kept or lost together in the systematic deviations
+};
+
+// Calls emit(kept) with kept[i] in 0..units[i].stores. Everything, if that is at most choices_max; else nothing kept,
+// all kept, each line alone, each line missing (random lines if there are too many) and random choices, which may
+// repeat; choices_max (at least 2) in total. Requires: units of one line are neighbours.
+// Returns whether these were all. Deterministic for equal arguments and equal `random`.
+bool each_crash_choice(const std::vector<ChoiceUnit>& units, uint64_t choices_max, Random& random,
+                       const std::function<void(const std::vector<size_t>& kept)>& emit);
+
+}  // namespace bonsai::base
+
+#endif  // BONSAI_BASE_NVM_CRASH_CHOICES_H_

@@ -1,0 +1,233 @@
+#include "base/nvm/recorder.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <string_view>
+
+#include "base/check.h"
+#include "base/nvm/counters.h"
+#include "base/nvm/crash_choices.h"
+#include "base/nvm/racy_copy.h"
+
+namespace bonsai::base {
+namespace {
+
+std::vector<Line> lines_from(std::span<const std::byte> image) {
+  BONSAI_CHECK(image.size() % kLineBytes == 0);
+  std::vector<Line> lines(image.size() / kLineBytes);
+  if (!image.empty()) std::memcpy(lines.data(), image.data(), image.size());
+  return lines;
+}
+
+// Never used again, unlike thread ordinals: no thread may complete the flushes of one that ended.
+uint64_t thread_serial() {
+  static std::atomic<uint64_t> next{1};
+  thread_local const uint64_t mine = next.fetch_add(1, std::memory_order_relaxed);
+  return mine;
+}
+
+std::byte* bytes_of(std::vector<Line>& lines) { return reinterpret_cast<std::byte*>(lines.data()); }
+
+}  // namespace
+
+RecorderMedium::RecorderMedium(std::span<const std::byte> image, Domain domain, ThreadOf thread_of)
+    : HookedMedium(nullptr, 0),
+      eadr_(domain == Domain::kEadr),
+      thread_of_(std::move(thread_of)),
+      view_lines_(lines_from(image)),
+      durable_lines_(view_lines_),
+      durable_sequence_(image.size() / 8, 0) {
+  BONSAI_CHECK(domain != Domain::kAuto);
+  set_view(bytes_of(view_lines_), image.size());
+}
+
+void RecorderMedium::store8(std::byte* dst, uint64_t value) {
+  BONSAI_CHECK(reinterpret_cast<uintptr_t>(dst) % 8 == 0);
+  store_words(dst, &value, 8, false);
+  count_stored(8);
+}
+
+void RecorderMedium::copy(std::byte* dst, const void* src, size_t n) {
+  store_words(dst, src, n, false);
+  count_stored(n);
+}
+
+void RecorderMedium::nt_copy(std::byte* dst, const void* src, size_t n, const Site& site) {
+  BONSAI_CHECK(reinterpret_cast<uintptr_t>(dst) % 8 == 0 && n % 8 == 0);
+  store_words(dst, src, n, count_use(site, SiteUse::kNtCopy));
+  count_nt(dst, n);
+}
+
+void RecorderMedium::flush(const std::byte* dst, size_t n, const Site& site) {
+  BONSAI_CHECK(dst >= view() && static_cast<size_t>(dst - view()) + n <= bytes());
+  count_flush(dst, n);
+  if (!count_use(site, SiteUse::kFlush) || n == 0) return;
+  const std::lock_guard lock(mutex_);
+  Pending& pending = pending_[my_thread()];
+  const auto begin = static_cast<size_t>(dst - view());
+  for (size_t line = begin / kLineBytes; line <= (begin + n - 1) / kLineBytes; ++line) {
+    if (groups_.contains(line)) pending.flushed_before[line] = next_sequence_;
+  }
+}
+
+void RecorderMedium::fence(const Site& site) {
+  count_fence();
+  if (!count_use(site, SiteUse::kFence)) return;
+  if (before_fence_) before_fence_();
+  const std::lock_guard lock(mutex_);
+  const uint64_t thread = my_thread();
+  const auto found = pending_.find(thread);
+  if (found == pending_.end()) return;
+  const Pending& pending = found->second;
+  for (const auto& [line, sequence_end] : pending.flushed_before) settle_prefix(line, sequence_end);
+  for (const size_t line : pending.loose_lines) settle_loose(line, thread);
+  if (eadr_) settle_prefix(kEveryLine, pending.stores_end);
+  pending_.erase(found);
+}
+
+uint64_t RecorderMedium::my_thread() const { return thread_of_ ? thread_of_() : thread_serial(); }
+
+bool RecorderMedium::count_use(const Site& site, SiteUse use) {
+  const std::lock_guard lock(mutex_);
+  const SiteKey key{&site, use};
+  auto entry = std::find_if(counts_.begin(), counts_.end(), [&](const auto& each) { return each.first == key; });
+  if (entry == counts_.end()) entry = counts_.insert(counts_.end(), {key, 0});
+  ++entry->second;
+  return std::find(dropped_.begin(), dropped_.end(), key) == dropped_.end();
+}
+
+void RecorderMedium::store_words(std::byte* dst, const void* src, size_t n, bool loose) {
+  BONSAI_CHECK(dst >= view() && static_cast<size_t>(dst - view()) + n <= bytes());
+  const std::lock_guard lock(mutex_);
+  const uint64_t thread = my_thread();
+  const auto begin = static_cast<size_t>(dst - view()), end = begin + n;
+  const auto* const from = static_cast<const std::byte*>(src);
+  for (size_t at = begin; at < end;) {
+    const size_t word = at / 8, stop = std::min(end, 8 * (word + 1));
+    uint64_t value = word_at(view() + 8 * word).load(std::memory_order_relaxed);
+    std::memcpy(reinterpret_cast<std::byte*>(&value) + at % 8, from + (at - begin), stop - at);
+    store_word(word, value, loose, thread);
+    at = stop;
+  }
+}
+
+void RecorderMedium::store_word(size_t word, uint64_t value, bool loose, uint64_t thread) {
+  word_at(view() + 8 * word).store(value, std::memory_order_release);
+  const size_t line = word / kWordsPerLine;
+  const Store store{word, value, next_sequence_++, thread};
+  Pending& pending = pending_[thread];
+  if (loose) {
+    groups_[line].loose.push_back(store);
+    if (pending.loose_lines.empty() || pending.loose_lines.back() != line) pending.loose_lines.push_back(line);
+  } else {
+    groups_[eadr_ ? kEveryLine : line].ordered.push_back(store);
+    pending.stores_end = next_sequence_;
+  }
+}
+
+void RecorderMedium::settle_prefix(size_t group, uint64_t sequence_end) {
+  const auto found = groups_.find(group);
+  if (found == groups_.end()) return;
+  std::vector<Store>& stores = found->second.ordered;
+  const auto end =
+      std::find_if(stores.begin(), stores.end(), [&](const Store& s) { return s.sequence >= sequence_end; });
+  for (auto store = stores.begin(); store != end; ++store) apply(*store);
+  stores.erase(stores.begin(), end);
+  if (stores.empty() && found->second.loose.empty()) groups_.erase(found);
+}
+
+void RecorderMedium::settle_loose(size_t group, uint64_t thread) {
+  const auto found = groups_.find(group);
+  if (found == groups_.end()) return;
+  std::vector<Store>& stores = found->second.loose;
+  for (const Store& store : stores) {
+    if (store.thread == thread) apply(store);
+  }
+  std::erase_if(stores, [&](const Store& store) { return store.thread == thread; });
+  if (stores.empty() && found->second.ordered.empty()) groups_.erase(found);
+}
+
+// A word's newest durable store stays, in whatever order stores of it become durable.
+void RecorderMedium::apply(const Store& store) {
+  if (store.sequence < durable_sequence_[store.word]) return;
+  durable_sequence_[store.word] = store.sequence;
+  durable_word(store.word) = store.value;
+}
+
+CrashImages RecorderMedium::each_crash_image(uint64_t images_max, Random& random, const Visit& visit) {
+  // A unit is the ordered stores of a group, or one loose store.
+  std::vector<ChoiceUnit> units;
+  std::vector<const Store*> firsts;
+  for (const auto& [line, group] : groups_) {
+    if (!group.ordered.empty()) {
+      units.push_back({group.ordered.size(), line});
+      firsts.push_back(group.ordered.data());
+    }
+    for (const Store& store : group.loose) {
+      units.push_back({1, line});
+      firsts.push_back(&store);
+    }
+  }
+  CrashImages result;
+  std::unordered_set<uint64_t> seen;
+  std::vector<const Store*> kept;
+  result.exhaustive = each_crash_choice(units, images_max, random, [&](const std::vector<size_t>& choice) {
+    kept.clear();
+    for (size_t i = 0; i < choice.size(); ++i) {
+      for (size_t k = 0; k < choice[i]; ++k) kept.push_back(firsts[i] + k);
+    }
+    ++result.generated;
+    result.visited += visit_choice(kept, seen, visit) ? 1 : 0;
+  });
+  return result;
+}
+
+// Puts the kept stores into the durable image, visits it unless an equal one was, and takes them out again.
+bool RecorderMedium::visit_choice(std::vector<const Store*>& kept, std::unordered_set<uint64_t>& seen,
+                                  const Visit& visit) {
+  std::sort(kept.begin(), kept.end(), [](const Store* a, const Store* b) {
+    return a->word != b->word ? a->word < b->word : a->sequence < b->sequence;
+  });
+  std::vector<std::pair<size_t, uint64_t>> changes;  // word and value
+  uint64_t hash = 0;
+  for (size_t i = 0; i < kept.size(); ++i) {
+    const Store& store = *kept[i];
+    if (i + 1 < kept.size() && kept[i + 1]->word == store.word) continue;  // a newer store of the word is kept
+    if (store.sequence < durable_sequence_[store.word] || store.value == durable_word(store.word)) continue;
+    changes.emplace_back(store.word, store.value);
+    hash ^= splitmix64(splitmix64(store.word) + store.value);
+  }
+  if (!seen.insert(hash).second) return false;
+  const auto swap_in = [&] {
+    for (auto& [word, value] : changes) std::swap(durable_word(word), value);
+  };
+  swap_in();
+  visit(durable_image());
+  swap_in();
+  return true;
+}
+
+std::vector<SiteCount> RecorderMedium::site_counts() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<SiteCount> counts;
+  for (const auto& [key, calls] : counts_) counts.push_back({key.site, key.use, calls});
+  std::sort(counts.begin(), counts.end(), [](const SiteCount& a, const SiteCount& b) {
+    const int by_name = std::string_view(a.site->name).compare(b.site->name);
+    return by_name != 0 ? by_name < 0 : a.use < b.use;
+  });
+  return counts;
+}
+
+std::span<const std::byte> RecorderMedium::durable_image() const {
+  return {reinterpret_cast<const std::byte*>(durable_lines_.data()), bytes()};
+}
+
+size_t RecorderMedium::pending_words() const {
+  const std::lock_guard lock(mutex_);
+  size_t words = 0;
+  for (const auto& [line, group] : groups_) words += group.ordered.size() + group.loose.size();
+  return words;
+}
+
+}  // namespace bonsai::base
