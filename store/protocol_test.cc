@@ -1,0 +1,191 @@
+// The product's own code under thousands of seeded interleavings of small programs, crashes included; and with each
+// rule of the put protocol switched off in turn, where the same cases must fail.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+
+#include "base/random.h"
+#include "base/step.h"
+#include "base/testing/budget.h"
+#include "base/testing/figures.h"
+#include "index/mutants.h"
+#include "store/testing/protocol_rig.h"
+#include "store/testing/scratch.h"
+
+namespace bonsai::testing {
+namespace {
+
+// The configurations of the model (facts/put-protocol.md, "Explored"), batches, iterators and snapshots added.
+const ProtocolCase kCases[] = {
+    {"two puts of a key, scan, get", 1, "p0", "p0 | p0 | s g0"},
+    {"two puts of a key, two readers", 1, "p0", "p0 | p0 | g0 g0 | g0 g0"},
+    {"puts on two keys, two scans", 2, "", "p0 | p1 | s | s"},
+    {"puts on two keys, scan and gets", 2, "p0 p1", "p0 | p1 | s | g0 g1"},
+    {"writer of two keys, two scans", 2, "p0 p1", "p0 p1 | s s | s"},
+    {"three keys, scan", 3, "p0 p1 p2", "p0 p1 | p2 p0 | s s"},
+    {"superseded put, then scan", 1, "", "p0 s | p0 s | p0 g0"},
+    {"superseded put, then get", 1, "p0", "p0 g0 | p0 g0 | s"},
+    {"three puts, two scans", 1, "p0", "p0 p0 | p0 | s | s"},
+    {"four puts and a scan", 1, "p0", "p0 | p0 | p0 | p0 | s s"},
+    {"puts, deletes, get, scan", 1, "p0", "p0 x0 | x0 p0 | g0 g0 | s"},
+    {"replace, put, get, scan", 1, "p0", "r | p0 | g0 g0 | s"},
+    {"replace, two writers, get, scan", 1, "p0", "r | p0 p0 | p0 | g0 s"},
+    {"replace, two keys, puts, scan", 2, "p0 p1", "r | p0 p1 | s s | g1"},
+    {"replace of drained keys, overwrites, scans", 2, "p0 p1 r", "p0 p1 r | s s | s"},
+    {"two replacements, puts, scan", 2, "p0 p1", "r p0 r | p1 p0 | s s"},
+    {"replacements while a snapshot is held", 2, "p0 p1 r", "n o o | p0 p1 r p0 r | p1"},
+    {"snapshots, overwrites, pruning", 2, "p0 p1", "n o o | p0 p0 p0 | p1 p1"},
+    {"batch and scans", 2, "p0 p1", "b | s s | s"},
+    {"batch, gets, put on its keys", 2, "p0 p1", "b | g0 g1 | g1 g0 | p1"},
+    {"two batches of the same keys, scan", 2, "", "b | b | s s"},
+    {"batch with delete, replace, scan", 3, "p0 p1 p2", "B b | r | s s"},
+    {"batch, puts on top, multi-get", 2, "p0 p1", "b g0 | p0 p1 | m s"},
+    {"iterators, replace", 2, "p0 p1", "i i | p0 p1 | r"},
+    {"keys in different bnodes", 2, "p0 p1", "p0 p1 | s s | r", true},
+    {"keys in different bnodes, batch", 3, "p0 p1 p2", "b | s | p1 r | s", true},
+    {"keys in different bnodes, snapshot", 2, "p0 p1 r", "n o o | p0 p1 r | p0", true},
+};
+
+// A store on the shadow medium whose file can be copied at any step.
+class Pools {
+ public:
+  explicit Pools(bool crashes) : crashes_(crashes) {
+    store_.open = [this] { return open_new(); };
+    if (!crashes) return;
+    store_.copy_durable = [this] {
+      std::filesystem::copy_file(pool_, copy_, std::filesystem::copy_options::overwrite_existing);
+    };
+    store_.open_copy = [this](std::unique_ptr<DB>* db) { return DB::Open(options(), copy_, db); };
+    store_.schedules_per_store = 100;
+  }
+  [[nodiscard]] const ProtocolStore& store() const { return store_; }
+
+ private:
+  [[nodiscard]] Options options() const {
+    Options options;
+    options.create_if_missing = true;
+    options.pool_bytes = uint64_t{4} << 20;
+    options.background_threads = 0;
+    options.medium = crashes_ ? MediumChoice::kShadow : MediumChoice::kAuto;
+    return options;
+  }
+
+  std::unique_ptr<DB> open_new() {
+    pool_ = folder_.file("pool." + std::to_string(++pools_));
+    copy_ = folder_.file("copy." + std::to_string(pools_));
+    std::unique_ptr<DB> db;
+    const Status status = DB::Open(options(), pool_, &db);
+    if (!status.ok()) {
+      std::fprintf(stderr, "cannot open the pool: %s\n", status.ToString().c_str());
+      std::abort();
+    }
+    return db;
+  }
+
+  const bool crashes_;
+  ScratchFolder folder_;
+  std::string pool_;
+  std::string copy_;
+  uint64_t pools_ = 0;
+  ProtocolStore store_;
+};
+
+class Protocol : public ::testing::TestWithParam<bool> {};
+
+TEST_P(Protocol, EveryCaseHoldsUnderEverySchedule) {
+  const bool crashes = GetParam();
+  const uint64_t seed = base::seed_from_env_or(base::fresh_seed());
+  std::printf("BONSAI_SEED=%llu\n", static_cast<unsigned long long>(seed));
+  const uint64_t schedules = crashes ? budget<uint64_t>(40, 200, 5'000) : budget<uint64_t>(300, 2'000, 100'000);
+  for (const ProtocolCase& what : kCases) {
+    Pools pools(crashes);
+    const ProtocolResult result = run_case(what, pools.store(), seed, schedules);
+    EXPECT_TRUE(result.verdict.ok) << result.verdict.text;
+    add_figure("protocol_schedules", result.schedules);
+    add_figure("protocol_crashes", result.crashes);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, Protocol, ::testing::Values(false, true),
+                         [](const auto& crashes) { return crashes.param ? "Crashing" : "Running"; });
+
+struct MutantCase {
+  const char* name;
+  uint32_t bit;
+};
+
+#define BONSAI_MUTANT(name) \
+  MutantCase { #name, index::name }
+const MutantCase kMutants[] = {
+    BONSAI_MUTANT(kVersionBeforePublish),
+    BONSAI_MUTANT(kNoHelpBeforePush),
+    BONSAI_MUTANT(kSupersededNoHelp),
+    BONSAI_MUTANT(kFreezeIgnored),
+    BONSAI_MUTANT(kRetryReusesRecord),
+    BONSAI_MUTANT(kSnapshotUnannounced),
+    BONSAI_MUTANT(kIgnoreUnversioned),
+    BONSAI_MUTANT(kReturnBeforeVersion),
+    BONSAI_MUTANT(kPublishBeforePersist),
+    BONSAI_MUTANT(kNoSupersedeTest),
+    BONSAI_MUTANT(kHeadsNotHelpedAtFreeze),
+    BONSAI_MUTANT(kNoCarry),
+    BONSAI_MUTANT(kNoCarryBase),
+    BONSAI_MUTANT(kAnnounceLate),
+    BONSAI_MUTANT(kPruneFromOwnNode),
+    BONSAI_MUTANT(kPruneAll),
+    BONSAI_MUTANT(kGenerationEqual),
+    BONSAI_MUTANT(kBatchReadyEarly),
+    BONSAI_MUTANT(kBatchNotHelped),
+};
+#undef BONSAI_MUTANT
+
+// Runs all cases by turns until one fails. Its own process, for a broken rule may well end in a crash.
+[[noreturn]] void hunt(const MutantCase& mutant, uint64_t schedules_max) {
+  constexpr uint64_t kTurn = 200;
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  alarm(300);  // a broken rule may hang, too
+  base::mutants_on.store(mutant.bit);
+  uint64_t schedules = 0;
+  for (uint64_t turn = 0; schedules < schedules_max; ++turn) {
+    for (const ProtocolCase& what : kCases) {
+      Pools pools(turn % 2 == 0);
+      const ProtocolResult result = run_case(what, pools.store(), 1 + turn, kTurn);
+      schedules += result.schedules;
+      if (!result.verdict.ok) {
+        std::printf("%s: caught after %llu schedules: %s\n", mutant.name, static_cast<unsigned long long>(schedules),
+                    result.verdict.text.substr(0, 1200).c_str());
+        std::fflush(stdout);
+        _exit(1);
+      }
+    }
+  }
+  _exit(0);
+}
+
+std::string name_of_mutant(const ::testing::TestParamInfo<MutantCase>& mutant) { return mutant.param.name; }
+
+class Mutants : public ::testing::TestWithParam<MutantCase> {};
+
+TEST_P(Mutants, IsCaught) {
+  const MutantCase& mutant = GetParam();
+  std::fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) hunt(mutant, budget<uint64_t>(30'000, 200'000, 2'000'000));
+  ASSERT_GT(child, 0);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  const bool killed = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+  add_figure("mutants", 1);
+  add_figure("mutants_killed", killed ? 1 : 0);
+  EXPECT_TRUE(killed) << mutant.name << ": no case fails without this rule";
+  if (WIFSIGNALED(status)) std::printf("%s: caught by signal %d\n", mutant.name, WTERMSIG(status));
+}
+
+INSTANTIATE_TEST_SUITE_P(, Mutants, ::testing::ValuesIn(kMutants), name_of_mutant);
+
+}  // namespace
+}  // namespace bonsai::testing
