@@ -9,8 +9,10 @@ setup build test
 [[ -f build/clang/build.ninja ]] || step "clang configure" build/logs/clang-configure.log cmake --preset clang
 case "${1:-}" in
   "") wanted=$(find base rdma scale persist index store bench admin -name '*.cc' ! -name '*_test.cc' | sort) ;;
-  --changed) wanted=$({ git diff --name-only "$(git merge-base HEAD "${2:-main}")" && git ls-files -o --exclude-standard; } |
-    grep '\.cc\?$' | sort -u || true) ;;
+  --changed) wanted=$({
+    git diff --name-only "$(git merge-base HEAD "${2:-main}")"
+    git ls-files --others --exclude-standard
+  } | grep '\.cc\?$' | sort -u || true) ;;
   *) wanted=$(printf '%s\n' "$@") ;;
 esac
 # Only what the build compiles has flags to be checked with.
@@ -21,6 +23,7 @@ done
 ((${#files[@]})) || { echo "tidy: nothing to check" && exit 0; }
 
 tidy_all() {
-  printf '%s\0' "${files[@]}" | xargs -0 -n 1 -P "$(nproc)" sh -c 'echo "$0" && clang-tidy-14 --quiet -p build/clang "$0"'
+  printf '%s\0' "${files[@]}" |
+    xargs -0 -n 1 -P "$(nproc)" sh -c 'echo "$0" && clang-tidy-14 --quiet -p build/clang "$0"'
 }
 BONSAI_LOG_LINES=200 step "tidy ${#files[@]} files" build/logs/tidy.log tidy_all

@@ -93,6 +93,12 @@ std::vector<Input> seed_pool() {
   return pool;
 }
 
+// Valid inputs half of the time, since most bugs are a step or two away from one.
+Input choose_input(const std::vector<Input>& seeds, const std::vector<Input>& pool, Random& random) {
+  if (!seeds.empty() && below(random, 2) == 0) return seeds[below(random, seeds.size())];
+  return below(random, 8) == 0 ? random_input(random) : pool[below(random, pool.size())];
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -106,11 +112,12 @@ int main(int argc, char** argv) {
   std::fflush(stdout);
 
   Random random(seed);
-  std::vector<Input> pool = seed_pool();
+  const std::vector<Input> seeds = seed_pool();
+  std::vector<Input> pool(1);  // mutants to mutate further
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
   uint64_t runs = 0;
   while (std::chrono::steady_clock::now() < end) {
-    Input input = pool.empty() || below(random, 8) == 0 ? random_input(random) : pool[below(random, pool.size())];
+    Input input = choose_input(seeds, pool, random);
     for (uint64_t i = below(random, 8); i > 0; --i) mutate(input, random);
     run_one(input, last_input_file);
     ++runs;

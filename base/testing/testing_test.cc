@@ -1,0 +1,72 @@
+// The test helpers themselves: figures reach the file whole, budgets choose by the environment.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/testing/budget.h"
+#include "base/testing/figures.h"
+
+namespace bonsai::testing {
+namespace {
+
+// Sets one environment variable for a scope, so that this program's own figures and budget stay as they are.
+class ScopedEnvironment {
+ public:
+  ScopedEnvironment(const char* name, const char* value) : name_(name) {
+    if (const char* old = std::getenv(name)) old_ = old, had_ = true;
+    ::setenv(name, value, 1);
+  }
+  ~ScopedEnvironment() { had_ ? ::setenv(name_, old_.c_str(), 1) : ::unsetenv(name_); }
+  ScopedEnvironment(const ScopedEnvironment&) = delete;
+  ScopedEnvironment& operator=(const ScopedEnvironment&) = delete;
+
+ private:
+  const char* name_;
+  std::string old_;
+  bool had_ = false;
+};
+
+TEST(Figures, LinesOfManyThreadsDoNotMix) {
+  const std::string path = ::testing::TempDir() + "figures-" + std::to_string(::getpid());
+  {
+    const ScopedEnvironment named("BONSAI_FIGURES", path.c_str());
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([] {
+        for (int round = 0; round < 100; ++round) add_figure("sample", 12345);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  std::ifstream file(path);
+  std::string line;
+  int lines = 0;
+  for (; std::getline(file, line); ++lines) EXPECT_EQ(line, "sample 12345");
+  EXPECT_EQ(lines, 400);
+  std::remove(path.c_str());
+}
+
+TEST(Figures, WithoutAFileNothingHappens) {
+  const ScopedEnvironment unnamed("BONSAI_FIGURES", "");
+  add_figure("sample", 1);
+}
+
+TEST(Budget, ChoosesByTheEnvironment) {
+  for (const auto& [word, amount] : {std::pair{"fast", 1}, {"full", 2}, {"nightly", 3}, {"", 2}}) {
+    const ScopedEnvironment chosen("BONSAI_TEST_BUDGET", word);
+    EXPECT_EQ(budget(1, 2, 3), amount) << word;
+  }
+}
+
+TEST(BudgetDeathTest, AMisspeltBudgetEndsTheProgram) {
+  const ScopedEnvironment misspelt("BONSAI_TEST_BUDGET", "nigthly");
+  EXPECT_EXIT(static_cast<void>(budget(1, 2, 3)), ::testing::ExitedWithCode(2), "use fast, full or nightly");
+}
+
+}  // namespace
+}  // namespace bonsai::testing
