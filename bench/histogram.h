@@ -38,7 +38,7 @@ class Histogram {
   // The largest value of the bucket that holds the sample of rank ceil(percent / 100 * count), never above max().
   // Requires count() > 0.
   [[nodiscard]] uint64_t percentile(double percent) const {
-    const auto wanted = static_cast<uint64_t>(std::ceil(percent / 100.0 * static_cast<double>(count_)));
+    const auto wanted = static_cast<uint64_t>(std::ceil(percent * static_cast<double>(count_) / 100.0));
     uint64_t seen = 0;
     for (size_t i = 0; i < counts_.size(); ++i) {
       seen += counts_[i];

@@ -1,0 +1,150 @@
+// The program as a person meets it: what it says, what it leaves behind, and its exit codes.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Outcome {
+  int exit_code = -1;
+  std::string output;  // stdout and stderr
+};
+
+class Cli : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string made = testing::TempDir() + "/bench-cli-XXXXXX";
+    ASSERT_NE(mkdtemp(made.data()), nullptr);
+    directory_ = made;
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  Outcome run(const std::string& arguments) const {
+    const char* program = std::getenv("BONSAI_BENCH");
+    EXPECT_NE(program, nullptr) << "set BONSAI_BENCH to the program";
+    FILE* pipe = popen(("cd " + directory_ + " && '" + program + "' " + arguments + " 2>&1").c_str(), "r");
+    Outcome outcome;
+    std::array<char, 4096> part;
+    while (const size_t bytes = std::fread(part.data(), 1, part.size(), pipe))
+      outcome.output.append(part.data(), bytes);
+    outcome.exit_code = WEXITSTATUS(pclose(pipe));
+    return outcome;
+  }
+
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(directory_ + "/" + name) << text;
+    return directory_ + "/" + name;
+  }
+
+  std::string directory_;
+};
+
+struct BadLine {
+  const char* arguments;
+  const char* says;
+  const char* remedy;
+};
+
+class BadCommandLines : public Cli, public testing::WithParamInterface<BadLine> {};
+
+TEST_P(BadCommandLines, ExitWithTwoAndTheRemedyAndLeaveNothing) {
+  const Outcome outcome = run(GetParam().arguments);
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.output;
+  EXPECT_NE(outcome.output.find(GetParam().says), std::string::npos) << outcome.output;
+  EXPECT_NE(outcome.output.find(GetParam().remedy), std::string::npos) << outcome.output;
+  EXPECT_TRUE(fs::is_empty(directory_));
+}
+
+INSTANTIATE_TEST_SUITE_P(Lines, BadCommandLines,
+                         testing::Values(BadLine{"", "no command", "run and list"},
+                                         BadLine{"walk", "unknown command 'walk'", "run and list"},
+                                         BadLine{"run --recrods=5", "unknown flag --recrods", "--records"},
+                                         BadLine{"run --flagfile=x", "unknown flag --flagfile", "--records"},
+                                         BadLine{"run --records=0", "--records=0", "give 1 to"},
+                                         BadLine{"run --records=many", "--records=many", "number"},
+                                         BadLine{"run --records=-5", "--records=-5", "number"},
+                                         BadLine{"run --operations=0", "--operations=0", "give 1"},
+                                         BadLine{"run --records=99999999999999999999999", "no value", "whole number"},
+                                         BadLine{"run --threads=5000", "--threads=5000", "give 0 to 1024"},
+                                         BadLine{"run --depth=0", "--depth=0", "give 1 to"},
+                                         BadLine{"run --records", "--records", "for example"},
+                                         BadLine{"run 5", "'5' is no flag", "--name=value"},
+                                         BadLine{"run --", "'--' is no flag", "--name=value"},
+                                         BadLine{"run --engines=rocksdbb", "unknown engine 'rocksdbb'", "absl_btree"},
+                                         BadLine{"run --workloads=z", "unknown workload 'z'", "load a b c d e f"},
+                                         BadLine{"run --workloads=,", "--workloads is empty", "for example"},
+                                         BadLine{"run --workloads=./none", "cannot open ./none", "check the path"},
+                                         BadLine{"run --key=int", "--key=int", "fixed8 or string"},
+                                         BadLine{"run --value-bytes=-1", "--value-bytes=-1", "or 'file'"},
+                                         BadLine{"run --value-bytes=99999999", "--value-bytes=99999999", "give 0 to"},
+                                         BadLine{"run --durability=maybe", "--durability=maybe", "durable or buffered"},
+                                         BadLine{"run --out=/proc/none --engines=dummy", "cannot make /proc/none",
+                                                 "--out"},
+                                         BadLine{"run --out=", "--out is empty", "directory"}));
+
+TEST_F(Cli, NamesTheLineOfABadWorkload) {
+  const std::string path = write("w.properties", "readproportion=1\nrequestdistribution=zipf\n");
+  const Outcome outcome = run("run --engines=dummy --workloads=" + path);
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_NE(outcome.output.find("w.properties:2: requestdistribution=zipf: give one of"), std::string::npos)
+      << outcome.output;
+}
+
+TEST_F(Cli, HelpTeaches) {
+  for (const char* form : {"--help", "-h", "help", "run --help"}) {
+    const Outcome outcome = run(form);
+    EXPECT_EQ(outcome.exit_code, 0);
+    for (const char* word : {"Examples", "--records", "--engines", "--pool-dir", "Exit codes"}) {
+      EXPECT_NE(outcome.output.find(word), std::string::npos) << word;
+    }
+    EXPECT_EQ(outcome.output.find("flagfile"), std::string::npos);
+  }
+}
+
+TEST_F(Cli, ListsEnginesAndWorkloads) {
+  const Outcome outcome = run("list");
+  EXPECT_EQ(outcome.exit_code, 0);
+  for (const char* word : {"absl_btree", "dummy", "load", "short ranges"}) {
+    EXPECT_NE(outcome.output.find(word), std::string::npos) << word << "\n" << outcome.output;
+  }
+}
+
+TEST_F(Cli, RunsTheMainJobInSmall) {
+  const Outcome outcome = run("run --records=2000 --operations 2000 -threads=2 --value_bytes=16 --seed=9");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_NE(outcome.output.find("Mop/s"), std::string::npos);
+  EXPECT_EQ(outcome.output.find('\r'), std::string::npos) << "a status line without a terminal";
+  std::ifstream in(directory_ + "/results/latest/results.json");
+  const nlohmann::json json = nlohmann::json::parse(in, nullptr, false);
+  ASSERT_FALSE(json.is_discarded());
+  EXPECT_EQ(json["manifest"]["seed"], 9);
+  EXPECT_EQ(json["manifest"]["flags"]["value-bytes"], "16");
+  std::map<std::string, int> phases;
+  for (const auto& run : json["runs"]) {
+    ++phases[run["workload"]];
+    EXPECT_EQ(run["failures"], 0) << run;
+    EXPECT_EQ(run["value_size"], 16);
+  }
+  for (const char* phase : {"load", "a", "b", "c", "d", "e", "f"}) {
+    EXPECT_GE(phases[phase], 1) << phase;
+    EXPECT_EQ(phases[phase], phases["load"]) << phase;
+  }
+}
+
+TEST_F(Cli, TellsWhatItDoesNotObey) {
+  const std::string path = write("mine.properties", "readproportion=1\nwriteallfields=false\ntarget=5\n");
+  const Outcome outcome = run("run --engines=dummy --records=100 --operations=100 --workloads=" + path);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_NE(outcome.output.find("mine.properties:3: target=5 is not obeyed"), std::string::npos) << outcome.output;
+}
+
+}  // namespace

@@ -1,0 +1,171 @@
+// Whole runs of every engine of this build, the store included when it is linked.
+#include "bench/runner.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "bench/pool_place.h"
+
+namespace bonsai::bench {
+namespace {
+
+struct Record {
+  std::vector<std::string> phases;
+  std::vector<RunResult> results;
+  std::vector<std::string> notes;
+
+  RunListener listener() {
+    return {.on_phase = [this](const std::string&, const std::string& phase, uint64_t) { phases.push_back(phase); },
+            .on_progress = [](const PhaseProgress&) {},
+            .on_result = [this](const RunResult& result) { results.push_back(result); },
+            .on_note = [this](const std::string& note) { notes.push_back(note); },
+            .on_medium = [](const MediumUse&) {}};
+  }
+};
+
+Step step_of(const std::string& name, std::array<double, kOpKinds> shares, Distribution requests) {
+  Step step;
+  step.workload.name = name;
+  step.workload.shares = shares;
+  step.workload.requests = requests;
+  step.workload.scan_length_max = 20;
+  return step;
+}
+
+// The list load,a,b,c,f,d,e in small.
+std::vector<Step> main_job() {
+  Step load = step_of("a", {0.5, 0.5}, Distribution::kZipfian);
+  load.load_only = true;
+  return {load,
+          step_of("a", {0.5, 0.5}, Distribution::kZipfian),
+          step_of("b", {0.95, 0.05}, Distribution::kZipfian),
+          step_of("c", {1}, Distribution::kZipfian),
+          step_of("f", {0.5, 0, 0, 0, 0.5}, Distribution::kZipfian),
+          step_of("d", {0.95, 0, 0.05}, Distribution::kLatest),
+          step_of("e", {0, 0, 0.05, 0.95}, Distribution::kZipfian)};
+}
+
+RunConfig small_config() {
+  RunConfig config;
+  config.records = 3000;
+  config.operations = 3000;
+  config.threads = 2;
+  config.out_dir = testing::TempDir();
+  return config;
+}
+
+Record run(const std::string& engine, const RunConfig& config, const std::vector<Step>& steps) {
+  Record record;
+  const std::atomic<bool> stop = false;
+  const Status status = run_engine(*find_engine(engine), config, steps, stop, record.listener());
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  return record;
+}
+
+std::vector<std::string> engine_names() {
+  std::vector<std::string> names;
+  for (const EngineEntry& entry : engine_list()) names.emplace_back(entry.name);
+  return names;
+}
+
+class EveryEngine : public testing::TestWithParam<std::string> {};
+
+TEST_P(EveryEngine, RunsTheMainJobWithoutFailure) {
+  const Record record = run(GetParam(), small_config(), main_job());
+  EXPECT_EQ(record.phases, (std::vector<std::string>{"load", "a", "b", "c", "f", "d", "reload", "e"}));
+  ASSERT_EQ(record.results.size(), 8U);
+  for (const RunResult& result : record.results) {
+    EXPECT_EQ(result.failures, 0U) << result.workload << ": " << result.first_failure;
+    EXPECT_EQ(result.operations, 3000U);
+    EXPECT_GT(result.throughput_ops_per_s, 0);
+    EXPECT_EQ(result.key, "fixed8");
+  }
+  EXPECT_EQ(record.results[0].distribution, "sequential");
+  EXPECT_EQ(record.results[5].distribution, "latest");
+  if (find_engine(GetParam())->make()->capabilities().keeps_data) {
+    EXPECT_EQ(record.results[4].user_bytes, 3000U * 16);
+    EXPECT_GT(record.results[5].user_bytes, 3000U * 16);
+    EXPECT_EQ(record.results[6].user_bytes, 3000U * 16);
+    EXPECT_GT(record.results[0].memory.dram_bytes.value_or(0) + record.results[0].memory.nvm_bytes.value_or(0),
+              3000U * 16);
+  }
+}
+
+TEST_P(EveryEngine, RunsStringKeysLargeValuesAndBatchedReads) {
+  RunConfig config = small_config();
+  config.key_form = KeyForm::kString;
+  config.value_bytes.reset();
+  config.depth = 8;
+  config.buffered = true;
+  const Record record = run(GetParam(), config, main_job());
+  for (const RunResult& result : record.results) {
+    EXPECT_EQ(result.failures, 0U) << result.workload << ": " << result.first_failure;
+    EXPECT_EQ(result.value_size, 1000U);
+    EXPECT_EQ(result.key, "string");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, EveryEngine, testing::ValuesIn(engine_names()),
+                         [](const auto& engine) { return engine.param; });
+
+TEST(RunEngine, LoadsByItselfAndAgainWhenRecordsDiffer) {
+  std::vector<Step> steps = {step_of("c", {1}, Distribution::kZipfian), step_of("o", {1}, Distribution::kUniform),
+                             step_of("x", {0.9, 0, 0, 0, 0, 0.1}, Distribution::kUniform),
+                             step_of("c2", {1}, Distribution::kUniform)};
+  for (size_t i = 1; i < steps.size(); ++i) steps[i].workload.hashed_inserts = false;
+  const Record record = run("absl_btree", small_config(), steps);
+  EXPECT_EQ(record.phases, (std::vector<std::string>{"load", "c", "reload", "o", "x", "reload", "c2"}));
+  for (const RunResult& result : record.results) EXPECT_EQ(result.failures, 0U) << result.first_failure;
+  EXPECT_FALSE(record.results[4].user_bytes.has_value());  // nobody counted what the deletes hit
+}
+
+TEST(RunEngine, SaysThatAnEngineTakesOneThreadOnly) {
+  const Record record = run("absl_btree", small_config(), {step_of("c", {1}, Distribution::kZipfian)});
+  ASSERT_EQ(record.notes.size(), 1U);
+  EXPECT_NE(record.notes[0].find("1 thread"), std::string::npos);
+  EXPECT_EQ(record.results[0].threads, 1U);
+  EXPECT_FALSE(record.results[0].durability.has_value());
+  EXPECT_FALSE(record.results[0].memory.nvm_bytes.has_value());
+}
+
+TEST(RunEngine, EndsEarlyWhenStopped) {
+  Record record;
+  const std::atomic<bool> stop = true;
+  EXPECT_TRUE(run_engine(*find_engine("dummy"), small_config(), main_job(), stop, record.listener()).ok());
+  EXPECT_TRUE(record.results.empty());
+}
+
+TEST(PoolPlace, MakesAndRemovesADirectory) {
+  std::string path;
+  {
+    PoolPlace place;
+    ASSERT_TRUE(place.make(testing::TempDir(), "", 4096).ok());
+    path = place.path();
+    EXPECT_TRUE(std::filesystem::is_directory(path));
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST(PoolPlace, RefusesWhatCannotBe) {
+  PoolPlace place;
+  const Status missing = place.make("/nowhere", "", 1);
+  EXPECT_TRUE(missing.IsIoError());
+  EXPECT_NE(missing.message().find("--pool-dir"), std::string::npos);
+  const Status full = place.make(testing::TempDir(), "", uint64_t{1} << 60);
+  EXPECT_TRUE(full.IsNoSpace());
+  EXPECT_NE(full.message().find("--records"), std::string::npos);
+  EXPECT_TRUE(place.path().empty());
+}
+
+TEST(PoolPlace, FallsBackWhenSharedMemoryIsTooSmall) {
+  PoolPlace place;
+  const Status status = place.make("", testing::TempDir(), uint64_t{1} << 60);
+  EXPECT_TRUE(status.IsNoSpace());
+  std::string parent = testing::TempDir();
+  EXPECT_EQ(status.message().find("/dev/shm"), std::string::npos) << status.ToString();
+  ASSERT_TRUE(place.make("", parent, 4096).ok());
+}
+
+}  // namespace
+}  // namespace bonsai::bench
