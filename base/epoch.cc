@@ -66,6 +66,7 @@ uint64_t EpochDomain::advance_and_find_oldest() {
   uint64_t oldest = epoch_.fetch_add(1) + 1;
   barrier();
   for (Chunk* chunk = first_chunk_.get(); chunk != nullptr; chunk = chunk->next.load()) {
+    step("epoch.scan");
     for (const Slot& slot : chunk->slots) {
       const uint64_t pinned = slot.epoch.load();
       if (pinned != 0) oldest = std::min(oldest, pinned);
@@ -87,6 +88,7 @@ EpochDomain::Shard& EpochDomain::lock_any_shard() {
 void EpochDomain::retire(void* object, Reclaim reclaim, void* context, size_t bytes) {
   Shard& shard = lock_any_shard();
   barrier();
+  step("epoch.stamp");
   shard.limbo.push_back({object, context, reclaim, epoch_.load(), bytes});
   shard.objects_retired.store(shard.objects_retired.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   shard.bytes_retired.store(shard.bytes_retired.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
@@ -112,6 +114,7 @@ void EpochDomain::collect_shard(Shard& shard, uint64_t oldest, size_t objects_ma
   }
   if (shard.collecting) return shard.unlock();
   shard.collecting = true;
+  step("epoch.collect");
   for (size_t done = 0; done < objects_max;) {
     std::array<Retired, kBatch> batch;
     size_t count = 0;

@@ -51,6 +51,8 @@
 #include <memory>
 #include <utility>
 
+#include "base/step.h"
+
 namespace bonsai::base {
 
 class EpochDomain {
@@ -189,7 +191,9 @@ class EpochDomain {
 
   bool try_pin(Slot& slot) {
     uint64_t free = 0;
-    const bool pinned = slot.epoch.compare_exchange_strong(free, epoch_.load());
+    const uint64_t now = epoch_.load();
+    step("epoch.pin");
+    const bool pinned = slot.epoch.compare_exchange_strong(free, now);
     barrier();
     return pinned;
   }

@@ -20,8 +20,12 @@ std::string printable(std::string_view key) {
 }
 
 std::string printable_range(const Fence& lo, const Fence& hi) {
-  return "[" + (lo.bytes().empty() ? std::string("first key") : printable(lo.bytes())) + ", " +
-         (hi.is_infinite() ? std::string("end") : printable(hi.bytes())) + ")";
+  std::string text = "[";
+  text += lo.bytes().empty() ? std::string("first key") : printable(lo.bytes());
+  text += ", ";
+  text += hi.is_infinite() ? std::string("end") : printable(hi.bytes());
+  text += ')';
+  return text;
 }
 
 }  // namespace bonsai::base
