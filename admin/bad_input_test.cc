@@ -1,0 +1,274 @@
+// Bad input: each case ends with the right exit code and a message that names the cause and the remedy, and harms no
+// file.
+#include <gtest/gtest.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "admin/testing/run_program.h"
+#include "admin/testing/temp_folder.h"
+#include "bonsai/db.h"
+#include "persist/format.h"
+
+namespace bonsai::admin {
+namespace {
+
+constexpr int kUsage = 2, kFailed = 3, kDamaged = 4;
+
+class BadInput : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(run_program({"put", "--create", "--bytes=4M", pool_flag(), "apple", "red"}).exit_code, 0);
+  }
+  [[nodiscard]] std::string pool() const { return folder_.path("pool"); }
+  [[nodiscard]] std::string pool_flag() const { return "--pool=" + pool(); }
+
+  // Expects `arguments` to fail with `exit_code`, words in the message, no output, and the pool byte-identical.
+  void refuses(const std::vector<std::string>& arguments, int exit_code, const std::vector<std::string>& words,
+               const std::string& in = "") {
+    const std::string before = read_file(pool());
+    const ProgramResult result = run_program(arguments, in);
+    EXPECT_EQ(result.exit_code, exit_code) << result.err;
+    EXPECT_EQ(result.out, "");
+    for (const std::string& word : words) {
+      EXPECT_NE(result.err.find(word), std::string::npos) << "'" << word << "' is not in: " << result.err;
+    }
+    EXPECT_EQ(result.err.rfind("bonsai", 0), 0u) << result.err;
+    EXPECT_TRUE(read_file(pool()) == before) << "the pool was changed";
+  }
+  // The same, for all commands that open the pool.
+  void all_commands_refuse(int exit_code, const std::vector<std::string>& words) {
+    refuses({"get", pool_flag(), "apple"}, exit_code, words);
+    refuses({"put", pool_flag(), "apple", "green"}, exit_code, words);
+    refuses({"put", "--create", pool_flag(), "apple", "green"}, exit_code, words);
+    refuses({"del", pool_flag(), "apple"}, exit_code, words);
+    refuses({"scan", pool_flag()}, exit_code, words);
+    refuses({"stat", pool_flag()}, exit_code, words);
+  }
+  // Replaces the pool's bytes.
+  void overwrite(const std::string& bytes) { folder_.write("pool", bytes); }
+  // The pool holds what it held.
+  void expect_apple_is_red() {
+    const ProgramResult result = run_program({"scan", pool_flag()});
+    EXPECT_EQ(result.out, "apple\tred\n") << result.err;
+  }
+
+  TempFolder folder_;
+};
+
+TEST_F(BadInput, Commands) {
+  const std::vector<std::string> known = {"create put get del scan stat check doctor help version"};
+  refuses({"frobnicate"}, kUsage, {"unknown command 'frobnicate'", known[0]});
+  refuses({"--pool=x", "get"}, kUsage, {"the command comes first", known[0]});
+  refuses({"help", "frobnicate"}, kUsage, {"unknown command", known[0]});
+  refuses({""}, kUsage, {"unknown command ''"});
+  EXPECT_EQ(run_program({}).exit_code, kUsage);
+}
+
+TEST_F(BadInput, Flags) {
+  refuses({"get", "--pol=x", "k"}, kUsage, {"unknown flag '--pol=x'", "--pool"});
+  refuses({"get", pool_flag(), "--limit=3", "k"}, kUsage, {"unknown flag '--limit=3'"});
+  refuses({"scan", pool_flag(), "--limit=many"}, kUsage, {"--limit is 'many'", "whole number"});
+  refuses({"scan", "--pool"}, kUsage, {"--pool needs a value"});
+  refuses({"put", pool_flag(), "--durability=maybe", "a", "b"}, kUsage, {"'maybe'", "durable, buffered"});
+  refuses({"put", pool_flag(), "--domain=none", "a", "b"}, kUsage, {"'none'", "auto, adr, eadr"});
+  refuses({"put", pool_flag(), "--medium=tape", "a", "b"}, kUsage, {"'tape'", "shadow"});
+  refuses({"put", pool_flag(), "--key=text", "a", "b"}, kUsage, {"'text'", "bytes, fixed8"});
+  refuses({"create", "--pool=" + folder_.path("new"), "--bytes=much"}, kUsage, {"--bytes is 'much'", "64K"});
+  refuses({"get", "k"}, kUsage, {"no pool was named", "--pool="});
+  refuses({"doctor", "--root=" + folder_.path("none")}, kUsage, {"does not exist"});
+  EXPECT_FALSE(std::filesystem::exists(folder_.path("new")));
+}
+
+TEST_F(BadInput, Operands) {
+  refuses({"get", pool_flag()}, kUsage, {"takes KEY", "bonsai help get"});
+  refuses({"get", pool_flag(), "a", "b"}, kUsage, {"2 operands"});
+  refuses({"scan", pool_flag(), "a"}, kUsage, {"no operands"});
+  refuses({"put", pool_flag(), "a"}, kUsage, {"--value_file"});
+  refuses({"put", pool_flag(), "a", "b", "--value_file=-"}, kUsage, {"not both"});
+  refuses({"put", pool_flag(), "a", "--value_file=" + folder_.path("none")}, kUsage, {"No such file"});
+  refuses({"put", pool_flag(), "--hex", "abc", "00"}, kUsage, {"two digits"});
+  refuses({"put", pool_flag(), "--hex", "00", "zz"}, kUsage, {"no hex byte"});
+}
+
+TEST_F(BadInput, KeysAndValuesOutOfBounds) {
+  // Opening for writing may touch the pool's state words, so here the records are compared instead of the bytes.
+  const auto refused = [&](const std::vector<std::string>& arguments, const std::string& word,
+                           const std::string& in = "") {
+    const ProgramResult result = run_program(arguments, in);
+    EXPECT_EQ(result.exit_code, kUsage) << result.err;
+    EXPECT_NE(result.err.find(word), std::string::npos) << result.err;
+    expect_apple_is_red();
+  };
+  const std::string long_key(1025, 'k');
+  for (const std::string command : {"get", "del"}) {
+    refused({command, pool_flag(), ""}, "1");
+    refused({command, pool_flag(), long_key}, "1024");
+  }
+  refused({"put", pool_flag(), "", "v"}, "1");
+  refused({"put", pool_flag(), long_key, "v"}, "1024");
+  refused({"put", pool_flag(), "k", "--value_file=-"}, "16", std::string(kValueBytesMax + 1, 'v'));
+}
+
+TEST_F(BadInput, Fixed8Keys) {
+  const std::string numbers = "--pool=" + folder_.path("numbers");
+  ASSERT_EQ(run_program({"create", numbers, "--bytes=4M", "--key=fixed8"}).exit_code, 0);
+  for (const char* key : {"apple", "-", "18446744073709551616", "1.5", ""}) {
+    const ProgramResult result = run_program({"put", numbers, "--", key, "v"});
+    EXPECT_EQ(result.exit_code, kUsage) << key;
+    EXPECT_NE(result.err.find("whole number"), std::string::npos) << result.err;
+  }
+  EXPECT_EQ(run_program({"put", numbers, "--hex", "00", "00"}).exit_code, kUsage);
+  EXPECT_EQ(run_program({"scan", numbers}).out, "");
+}
+
+TEST_F(BadInput, KeyFormatOfAnotherPool) {
+  refuses({"put", pool_flag(), "--key=fixed8", "1", "v"}, kUsage, {"key"});
+  refuses({"create", pool_flag(), "--key=fixed8"}, kUsage, {"exist"});
+  expect_apple_is_red();
+}
+
+TEST_F(BadInput, PoolMissing) {
+  const std::string missing = "--pool=" + folder_.path("none");
+  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{{"get", missing, "k"},
+                                                                                       {"put", missing, "k", "v"},
+                                                                                       {"del", missing, "k"},
+                                                                                       {"scan", missing},
+                                                                                       {"stat", missing},
+                                                                                       {"check", missing}}) {
+    refuses(command, kFailed, {folder_.path("none"), "bonsai create " + missing});
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_.path("none")));
+  refuses({"create", "--pool=" + folder_.path("no/such/pool")}, kFailed, {"mkdir -p " + folder_.path("no/such")});
+}
+
+TEST_F(BadInput, PoolIsAFolder) {
+  const std::string folder = folder_.path("folder");
+  std::filesystem::create_directory(folder);
+  for (const std::string command : {"create", "scan", "check"}) {
+    refuses({command, "--pool=" + folder}, kFailed, {"name a file in it: --pool=" + folder + "/pool"});
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+}
+
+TEST_F(BadInput, PoolExistsAlready) {
+  refuses({"create", pool_flag(), "--bytes=1M"}, kUsage, {pool(), "exist"});
+  expect_apple_is_red();
+}
+
+TEST_F(BadInput, PoolTooSmall) {
+  for (const char* bytes : {"0", "1", "65535"}) {
+    const std::string path = folder_.path("small");
+    refuses({"create", "--pool=" + path, std::string("--bytes=") + bytes}, kUsage, {"65536"});
+    refuses({"put", "--create", "--pool=" + path, std::string("--bytes=") + bytes, "k", "v"}, kUsage, {"65536"});
+    EXPECT_FALSE(std::filesystem::exists(path));
+  }
+}
+
+TEST_F(BadInput, PoolIsNotWritable) {
+  if (geteuid() == 0) {
+    // Root may write anywhere, but not to procfs.
+    refuses({"create", "--pool=/proc/bonsai.pool", "--bytes=1M"}, kFailed, {"/proc/bonsai.pool"});
+    return;
+  }
+  std::filesystem::permissions(pool(), std::filesystem::perms::owner_read);
+  refuses({"put", pool_flag(), "apple", "green"}, kFailed, {pool(), "ls -l"});
+}
+
+TEST_F(BadInput, PoolIsEmptyOrTruncated) {
+  const std::string whole = read_file(pool());
+  for (const size_t bytes : {size_t{0}, size_t{7}, size_t{4096}, whole.size() / 2, whole.size() - 1}) {
+    SCOPED_TRACE("truncated to " + std::to_string(bytes));
+    overwrite(whole.substr(0, bytes));
+    const std::string before = read_file(pool());
+    for (const std::vector<std::string>& command :
+         std::vector<std::vector<std::string>>{{"get", pool_flag(), "apple"},
+                                               {"put", "--create", pool_flag(), "apple", "green"},
+                                               {"check", pool_flag()}}) {
+      const ProgramResult result = run_program(command);
+      EXPECT_TRUE(result.exit_code == kFailed || result.exit_code == kDamaged) << result.exit_code << result.err;
+      EXPECT_NE((result.out + result.err).find(pool()), std::string::npos) << result.err;
+    }
+    EXPECT_TRUE(read_file(pool()) == before);
+  }
+}
+
+TEST_F(BadInput, PoolIsAForeignFile) {
+  overwrite(std::string(4 << 20, 'x'));
+  all_commands_refuse(kFailed, {pool(), "not supported"});
+  refuses({"check", pool_flag()}, kFailed, {pool(), "not supported"});
+  overwrite(std::string(4 << 20, '\0'));  // zeros are a foreign file too, not an empty pool
+  refuses({"put", "--create", pool_flag(), "apple", "green"}, kFailed, {pool()});
+}
+
+// Raises the format version in both superblocks, as a later program would write it.
+std::string with_version(std::string bytes, uint64_t version) {
+  for (uint64_t copy = 0; copy < persist::kSuperblockCopies; ++copy) {
+    persist::Superblock block;
+    std::memcpy(&block, &bytes[copy * persist::kPageBytes], sizeof block);
+    block.version = version;
+    block.crc = block.computed_crc();
+    std::memcpy(&bytes[copy * persist::kPageBytes], &block, sizeof block);
+  }
+  return bytes;
+}
+
+TEST_F(BadInput, PoolIsOfANewerFormat) {
+  overwrite(with_version(read_file(pool()), persist::kFormatVersion + 1));
+  const std::string version = std::to_string(persist::kFormatVersion + 1);
+  all_commands_refuse(kFailed, {pool(), "not supported", "version " + version});
+  refuses({"check", pool_flag()}, kFailed, {"not supported", "version " + version});
+  overwrite(with_version(read_file(pool()), persist::kFormatVersion));
+  expect_apple_is_red();
+}
+
+TEST_F(BadInput, PoolIsOpenElsewhere) {
+  Options options;
+  std::unique_ptr<DB> owner;
+  ASSERT_TRUE(DB::Open(options, pool(), &owner).ok());
+  all_commands_refuse(kFailed, {"busy", pool(), "fuser -v " + pool()});
+  ASSERT_TRUE(owner->Put("banana", "yellow").ok()) << "the owner is not disturbed";
+  ASSERT_TRUE(owner->Close().ok());
+  EXPECT_EQ(run_program({"scan", pool_flag()}).out, "apple\tred\nbanana\tyellow\n");
+}
+
+TEST_F(BadInput, DamagedRecordsAreFoundByCheck) {
+  std::string bytes = read_file(pool());
+  const size_t at = bytes.rfind("applered") != std::string::npos ? bytes.rfind("applered") : bytes.rfind("red");
+  ASSERT_NE(at, std::string::npos) << "the value is stored as it is";
+  bytes[at] ^= 1;
+  overwrite(bytes);
+  const ProgramResult check = run_program({"check", pool_flag()});
+  EXPECT_EQ(check.exit_code, kDamaged) << check.out << check.err;
+  EXPECT_NE(check.out.find("DAMAGED"), std::string::npos) << check.out;
+  EXPECT_TRUE(read_file(pool()) == bytes);
+  const ProgramResult get = run_program({"get", pool_flag(), "apple"});
+  EXPECT_EQ(get.exit_code, kDamaged) << "never an older value, never 'not found': " << get.out << get.err;
+}
+
+TEST_F(BadInput, TargetsInTheWrongOrderOrTwice) {
+  const std::string a = folder_.path("t0"), b = folder_.path("t1");
+  ASSERT_EQ(run_program({"create", "--pool=" + a + "," + b, "--bytes=4M"}).exit_code, 0);
+  const std::string before_a = read_file(a), before_b = read_file(b);
+  for (const std::string& wrong : {b + "," + a, a, a + "," + a, a + "," + pool()}) {
+    const ProgramResult result = run_program({"put", "--pool=" + wrong, "k", "v"});
+    EXPECT_NE(result.exit_code, 0) << wrong;
+    EXPECT_NE(result.err, "");
+  }
+  EXPECT_TRUE(read_file(a) == before_a);
+  EXPECT_TRUE(read_file(b) == before_b);
+}
+
+TEST_F(BadInput, OutputThatCannotBeWritten) {
+  if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "/dev/full is not here";
+  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
+           {"get", pool_flag(), "apple"}, {"scan", pool_flag()}, {"check", pool_flag()}, {"doctor"}}) {
+    const ProgramResult result = run_program_into("/dev/full", command);
+    EXPECT_EQ(result.exit_code, kFailed) << command[0];
+    EXPECT_NE(result.err.find("standard output cannot be written"), std::string::npos) << result.err;
+  }
+}
+
+}  // namespace
+}  // namespace bonsai::admin

@@ -1,0 +1,142 @@
+// The table of commands, and their help.
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "admin/command.h"
+#include "admin/flags.h"
+
+namespace bonsai::admin {
+
+std::span<const Command> all_commands() {
+  static const std::vector<Command> commands = {
+      {"create",
+       "",
+       0,
+       0,
+       "make an empty pool",
+       "Makes the pool and describes what it lies on. A pool that exists is left as it is, with an error.\n\n"
+       "  bonsai create --pool=/dev/shm/a.pool --bytes=64M\n"
+       "  bonsai create --pool=/mnt/pmem0/a,/mnt/pmem1/a --bytes=16G --key=fixed8\n",
+       {"pool", "bytes", "log_bytes", "key", "domain", "medium"},
+       run_create},
+      {"put",
+       "KEY [VALUE]",
+       1,
+       2,
+       "set the value of a key",
+       "Returns when the value is durable. The value is VALUE, or the bytes of --value_file.\n\n"
+       "  bonsai put --pool=a.pool apple red\n"
+       "  bonsai put --pool=new.pool --create --bytes=64M apple red\n"
+       "  bonsai put --pool=a.pool photo --value_file=photo.jpg\n"
+       "  bonsai put --pool=a.pool -- -key-with-a-dash value\n",
+       {"pool", "create", "bytes", "log_bytes", "key", "durability", "domain", "medium", "hex", "value_file"},
+       run_put},
+      {"get",
+       "KEY",
+       1,
+       1,
+       "print the value of a key",
+       "Prints the value as it is, and a newline. Exit code 1 and no output: the key has no value.\n\n"
+       "  bonsai get --pool=a.pool apple\n"
+       "  bonsai get --pool=numbers.pool 42        # a pool made with --key=fixed8\n"
+       "  bonsai get --pool=a.pool --hex 6170706c65\n",
+       {"pool", "key", "domain", "medium", "hex"},
+       run_get},
+      {"del",
+       "KEY",
+       1,
+       1,
+       "remove a key",
+       "Exit code 0 also when the key had no value.\n\n"
+       "  bonsai del --pool=a.pool apple\n",
+       {"pool", "key", "durability", "domain", "medium", "hex"},
+       run_del},
+      {"scan",
+       "",
+       0,
+       0,
+       "print records in key order",
+       "One record a line: key, tab, value, as of one moment. Bytes that do not print are written \\t \\n \\r \\\\ "
+       "\\xHH.\n\n"
+       "  bonsai scan --pool=a.pool --limit=10\n"
+       "  bonsai scan --pool=a.pool --from=apple --end=banana\n"
+       "  bonsai scan --pool=a.pool | wc -l\n",
+       {"pool", "from", "end", "limit", "key", "domain", "medium", "hex"},
+       run_scan},
+      {"stat",
+       "",
+       0,
+       0,
+       "show space, tiers and counters",
+       "Counters count since the pool was opened, that is, what opening it took.\n\n"
+       "  bonsai stat --pool=a.pool\n"
+       "  bonsai stat --pool=a.pool --json | jq .data_bytes_used\n",
+       {"pool", "domain", "medium", "json"},
+       run_stat},
+      {"check",
+       "",
+       0,
+       0,
+       "verify a pool that is not open, without changing it",
+       "Verifies checksums, the tiling of the key space, overlaps and leaks. Exit code 0: clean; 4: damaged, and each\n"
+       "damage is printed with its place and the keys that it may affect.\n\n"
+       "  bonsai check --pool=a.pool\n"
+       "  bonsai check --pool=a.pool --json\n",
+       {"pool", "json"},
+       run_check},
+      {"doctor",
+       "",
+       0,
+       0,
+       "tell what this machine offers, and how to mend what is missing",
+       "Looks at the processor, memory, NVM, RDMA, kernel modules and energy counters; changes nothing. Exit code 0:\n"
+       "Bonsai can run here (though some things may be missing); 3: it cannot.\n\n"
+       "  bonsai doctor\n"
+       "  bonsai doctor --json\n",
+       {"json", "root"},
+       run_doctor},
+  };
+  return commands;
+}
+
+std::string program_help() {
+  std::string text =
+      "bonsai: looks after pools of the Bonsai key-value store\n\n"
+      "  bonsai COMMAND --pool=PATH[,PATH...] [FLAGS] [OPERANDS]\n\nCommands:\n";
+  for (const Command& command : all_commands()) {
+    std::string line = "  " + std::string(command.name);
+    line.resize(12, ' ');
+    text += line + std::string(command.summary) + "\n";
+  }
+  return text +
+         "  help      show this, or the help of a command: bonsai help put\n"
+         "  version   show the version\n\n"
+         "Exit codes: 0 done; 1 the key has no value; 2 wrong usage or input; 3 failed; 4 the pool is damaged.\n"
+         "Errors go to standard error.\n\n"
+         "Try:\n"
+         "  bonsai create --pool=/dev/shm/a.pool --bytes=64M\n"
+         "  bonsai put --pool=/dev/shm/a.pool apple red\n"
+         "  bonsai get --pool=/dev/shm/a.pool apple\n";
+}
+
+std::string command_help(const Command& command) {
+  std::string text = "bonsai " + std::string(command.name) + ": " + std::string(command.summary) + "\n\n  bonsai " +
+                     std::string(command.name);
+  if (command.name != "doctor") text += " --pool=PATH[,PATH...]";
+  text += " [FLAGS]";
+  if (!command.operands.empty()) text += " " + std::string(command.operands);
+  text += "\n\n" + std::string(command.text) + "\nFlags:\n";
+  for (const std::string_view flag : command.flags) text += flag_help(flag);
+  return text;
+}
+
+Status print(std::string_view text) {
+  errno = 0;
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size()) return Status::OK();
+  return Status::IoError("standard output cannot be written: " + std::string(std::strerror(errno)) +
+                         "; free space there or direct it elsewhere");
+}
+
+}  // namespace bonsai::admin

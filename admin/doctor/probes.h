@@ -1,0 +1,64 @@
+// What `bonsai doctor` looks at: one small function per thing, each from what it is given to a finding.
+#ifndef BONSAI_ADMIN_DOCTOR_PROBES_H_
+#define BONSAI_ADMIN_DOCTOR_PROBES_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "admin/doctor/sysroot.h"
+
+namespace bonsai::admin {
+
+enum class Mark {
+  kOk,
+  kWarn,     // works, but less well than it could
+  kMissing,  // what needs it does not work here
+};
+
+struct Finding {
+  std::string area;  // cpu, memory, nvm, rdma, kernel, energy
+  std::string name;
+  Mark mark = Mark::kOk;
+  std::string found;      // what there is
+  std::string remedy;     // the command that mends it, or why none can; empty when the mark is ok
+  bool required = false;  // Bonsai cannot run at all without it
+};
+
+// What the processor says of itself by CPUID.
+struct CpuFlags {
+  bool clflush = false;
+  bool clflushopt = false;
+  bool clwb = false;
+};
+CpuFlags read_cpu_flags();
+
+// processor
+Finding probe_flush(const CpuFlags& flags);
+Finding probe_cores(const SysRoot& root);
+
+// memory
+Finding probe_memory(const SysRoot& root);
+Finding probe_huge_pages(const SysRoot& root);
+Finding probe_transparent_huge_pages(const SysRoot& root);
+Finding probe_memlock(const SysRoot& root);
+
+// NVM
+Finding probe_devdax(const SysRoot& root);
+Finding probe_fsdax(const SysRoot& root);
+Finding probe_emulation(const SysRoot& root);
+
+// RDMA and the kernel modules behind it
+Finding probe_rdma_device(const SysRoot& root);
+Finding probe_rdma_nodes(const SysRoot& root);
+Finding probe_module(const SysRoot& root, std::string_view module, std::string_view needed_for);
+
+// energy
+Finding probe_energy(const SysRoot& root);
+
+// All of the above, in the order in which they are shown.
+std::vector<Finding> examine(const SysRoot& root, const CpuFlags& flags);
+
+}  // namespace bonsai::admin
+
+#endif  // BONSAI_ADMIN_DOCTOR_PROBES_H_

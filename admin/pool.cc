@@ -1,0 +1,125 @@
+#include "admin/pool.h"
+
+#include <array>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "admin/flags.h"
+
+namespace bonsai::admin {
+namespace {
+
+template <typename E, size_t N>
+Status parse_choice(const char* flag, const std::string& text, const std::array<std::pair<const char*, E>, N>& choices,
+                    E* choice) {
+  std::string known;
+  for (const auto& [name, value] : choices) {
+    if (text == name) {
+      *choice = value;
+      return Status::OK();
+    }
+    known += std::string(known.empty() ? "" : ", ") + name;
+  }
+  return Status::InvalidArgument("--" + std::string(flag) + " is '" + escape(text) + "'; give one of: " + known);
+}
+
+constexpr std::array<std::pair<const char*, KeyFormat>, 2> kKeyFormats = {
+    {{"bytes", KeyFormat::kBytes}, {"fixed8", KeyFormat::kFixed8}}};
+constexpr std::array<std::pair<const char*, Durability>, 2> kDurabilities = {
+    {{"durable", Durability::kDurable}, {"buffered", Durability::kBuffered}}};
+constexpr std::array<std::pair<const char*, Domain>, 3> kDomains = {
+    {{"auto", Domain::kAuto}, {"adr", Domain::kAdr}, {"eadr", Domain::kEadr}}};
+constexpr std::array<std::pair<const char*, MediumChoice>, 3> kMedia = {
+    {{"auto", MediumChoice::kAuto}, {"shadow", MediumChoice::kShadow}, {"emulator", MediumChoice::kEmulator}}};
+
+std::string remedy_for_io_error(const std::string& path) {
+  for (size_t begin = 0; begin <= path.size();) {
+    const size_t end = std::min(path.find(',', begin), path.size());
+    const std::string target = path.substr(begin, end - begin);
+    begin = end + 1;
+    std::error_code error;
+    const std::filesystem::file_status found = std::filesystem::status(target, error);
+    if (std::filesystem::is_directory(found))
+      return target + " is a folder; name a file in it: --pool=" + target + "/pool";
+    if (found.type() != std::filesystem::file_type::not_found) continue;
+    const std::filesystem::path folder = std::filesystem::path(target).parent_path();
+    if (!folder.empty() && !std::filesystem::exists(folder, error)) {
+      return "the folder does not exist; make it: mkdir -p " + folder.string();
+    }
+    return "to make the pool: bonsai create --pool=" + path + " --bytes=1G";
+  }
+  return "see who may read and write it: ls -l";
+}
+
+std::string remedy(const Status& status, const std::string& path) {
+  switch (status.code()) {
+    case Status::Code::kIoError:
+      return remedy_for_io_error(path);
+    case Status::Code::kBusy:
+      return "to see who has it open: fuser -v " + path;
+    case Status::Code::kCorruption:
+      return "to see what is damaged: bonsai check --pool=" + path;
+    case Status::Code::kNotSupported:
+      return "check that --pool names a Bonsai pool, and `bonsai version` against the program that made it";
+    case Status::Code::kNoSpace:
+      if (!std::filesystem::exists(path)) return "choose a smaller --bytes, or free space: df -h";
+      return "to see what is full: bonsai stat --pool=" + path + "; delete records, or make a larger pool";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+Status options_from_flags(Options* options) {
+  Status status = parse_choice("key", FLAGS_key, kKeyFormats, &options->key_format);
+  if (status.ok()) status = parse_choice("durability", FLAGS_durability, kDurabilities, &options->durability);
+  if (status.ok()) status = parse_choice("domain", FLAGS_domain, kDomains, &options->domain);
+  if (status.ok()) status = parse_choice("medium", FLAGS_medium, kMedia, &options->medium);
+  if (status.ok()) status = parse_size(FLAGS_bytes, "--bytes", &options->pool_bytes);
+  if (status.ok()) status = parse_size(FLAGS_log_bytes, "--log_bytes", &options->log_bytes);
+  options->create_if_missing = FLAGS_create;
+  options->any_key_format = !flag_given("key");
+  return status;
+}
+
+Status pool_path(std::string* path) {
+  *path = FLAGS_pool;
+  if (!path->empty()) return Status::OK();
+  return Status::InvalidArgument("no pool was named; add --pool=PATH, e.g. --pool=/dev/shm/bonsai.pool");
+}
+
+Status OpenPool::close(Status work) {
+  Status closed = db->Close();
+  db.reset();
+  return work.ok() ? closed : work;
+}
+
+Status open_pool(const Options& options, OpenPool* pool) {
+  std::string path;
+  if (Status status = pool_path(&path); !status.ok()) return status;
+  if (Status status = DB::Open(options, path, &pool->db); !status.ok()) return with_remedy(std::move(status), path);
+  pool->keys = {pool->db->GetStats().key_format, FLAGS_hex};
+  return Status::OK();
+}
+
+Status with_remedy(Status status, const std::string& path) {
+  const std::string advice = remedy(status, path);
+  if (advice.empty()) return status;
+  const std::string message = std::string(status.message()) + "\n  " + advice;
+  switch (status.code()) {
+    case Status::Code::kIoError:
+      return Status::IoError(message);
+    case Status::Code::kBusy:
+      return Status::Busy(message);
+    case Status::Code::kCorruption:
+      return Status::Corruption(message);
+    case Status::Code::kNotSupported:
+      return Status::NotSupported(message);
+    default:
+      return Status::NoSpace(message);
+  }
+}
+
+}  // namespace bonsai::admin

@@ -1,0 +1,138 @@
+// stat and check: the commands that look at a pool as a whole.
+#include <unistd.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "admin/command.h"
+#include "admin/flags.h"
+#include "admin/pool.h"
+#include "bonsai/stats_fields.h"
+
+namespace bonsai::admin {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string dump(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
+const char* key_format_name(KeyFormat format) { return format == KeyFormat::kFixed8 ? "fixed8" : "bytes"; }
+
+std::string row(std::string_view name, const std::string& value) {
+  std::string line(name);
+  line.resize(std::max(line.size() + 1, size_t{22}), ' ');
+  return line + value + "\n";
+}
+
+std::string used_of(uint64_t used, uint64_t all) {
+  const uint64_t percent =
+      all == 0 ? 0 : static_cast<uint64_t>(100.0 * static_cast<double>(used) / static_cast<double>(all));
+  return human_size(used) + " of " + human_size(all) + " (" + std::to_string(percent) + " %)";
+}
+
+Json stat_json(const Stats& stats) {
+  Json json = {{"pool", FLAGS_pool}, {"medium", stats.medium}, {"emulated", stats.emulated}};
+  json["key_format"] = key_format_name(stats.key_format);
+  for (const StatsField& field : kStatsFields) json[std::string(field.name)] = stats.*field.member;
+  return json;
+}
+
+std::string stat_table(const Stats& stats) {
+  std::string text =
+      row("pool", FLAGS_pool) + row("medium", stats.medium) + row("keys", key_format_name(stats.key_format)) +
+      row("targets", std::to_string(stats.targets)) + row("pool size", human_size(stats.pool_bytes)) +
+      row("log", used_of(stats.log_bytes_used, stats.log_bytes)) +
+      row("data", used_of(stats.data_bytes_used, stats.data_bytes)) + row("DRAM", human_size(stats.dram_bytes)) +
+      row("bnodes", std::to_string(stats.bnodes)) + row("dnodes", std::to_string(stats.dnodes)) +
+      row("records in dnodes", std::to_string(stats.dnode_records));
+  std::string counters;
+  for (const StatsField& field : kStatsFields) {
+    if (field.kind == StatsKind::kCounter && stats.*field.member != 0) {
+      counters += "  " + row(field.name, std::to_string(stats.*field.member));
+    }
+  }
+  return counters.empty() ? text : text + "since it was opened:\n" + counters;
+}
+
+Json check_json(const CheckReport& report) {
+  Json json = {{"pool", FLAGS_pool},
+               {"ok", report.ok()},
+               {"clean", report.clean},
+               {"key_format", key_format_name(report.key_format)},
+               {"targets", report.targets},
+               {"dnodes", report.dnodes},
+               {"records", report.records},
+               {"log_records", report.log_records},
+               {"large_values", report.large_values},
+               {"data_bytes", report.data_bytes},
+               {"data_bytes_used", report.data_bytes_used},
+               {"damages", Json::array()}};
+  for (const CheckReport::Damage& damage : report.damages) {
+    json["damages"].push_back({{"where", damage.where}, {"what", damage.what}, {"key_range", damage.key_range}});
+  }
+  return json;
+}
+
+std::string check_table(const CheckReport& report) {
+  std::string text = row("pool", FLAGS_pool) + row("keys", key_format_name(report.key_format)) +
+                     row("closed in order", report.clean ? "yes" : "no; it is recovered when it is next opened") +
+                     row("targets", std::to_string(report.targets)) + row("dnodes", std::to_string(report.dnodes)) +
+                     row("records in dnodes", std::to_string(report.records)) +
+                     row("records in the log", std::to_string(report.log_records)) +
+                     row("large values", std::to_string(report.large_values)) +
+                     row("data", used_of(report.data_bytes_used, report.data_bytes));
+  for (const CheckReport::Damage& damage : report.damages) {
+    text += "DAMAGED  " + damage.where + ": " + damage.what +
+            "\n         keys: " + (damage.key_range.empty() ? "none" : damage.key_range) + "\n";
+  }
+  if (report.ok()) return text + row("verdict", "nothing is damaged");
+  return text + row("verdict", std::to_string(report.damages.size()) +
+                                   " damaged places; keys outside of the ranges above are safe: save them with bonsai "
+                                   "scan, or restore a copy of the pool");
+}
+
+// Shows the share that is done, on a terminal only, and wipes it at the end.
+class ProgressLine {
+ public:
+  ~ProgressLine() {
+    if (shown_ >= 0) std::fputs("\r\033[K", stderr);
+  }
+  void show(double done) {
+    const int percent = static_cast<int>(done * 100);
+    if (!on_terminal_ || percent == shown_) return;
+    shown_ = percent;
+    std::fprintf(stderr, "\rchecking %d %%", percent);
+  }
+
+ private:
+  bool on_terminal_ = isatty(STDERR_FILENO) == 1;
+  int shown_ = -1;
+};
+
+}  // namespace
+
+Status run_stat(const std::vector<std::string>&, ExitCode*) {
+  Options options;
+  if (Status status = options_from_flags(&options); !status.ok()) return status;
+  OpenPool pool;
+  if (Status status = open_pool(options, &pool); !status.ok()) return status;
+  const Stats stats = pool.db->GetStats();
+  return pool.close(print(FLAGS_json ? dump(stat_json(stats)) : stat_table(stats)));
+}
+
+Status run_check(const std::vector<std::string>&, ExitCode* exit) {
+  std::string path;
+  if (Status status = pool_path(&path); !status.ok()) return status;
+  CheckReport report;
+  Status status;
+  {
+    ProgressLine progress;
+    status = Check(path, &report, [&progress](double done) { progress.show(done); });
+  }
+  if (status.IsCorruption()) return status;  // the usual advice would be this very command
+  if (!status.ok()) return with_remedy(std::move(status), path);
+  if (!report.ok()) *exit = kExitDamaged;
+  return print(FLAGS_json ? dump(check_json(report)) : check_table(report));
+}
+
+}  // namespace bonsai::admin

@@ -1,0 +1,195 @@
+// The program as a user runs it: every command on real pools, its output and exit codes.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "admin/testing/run_program.h"
+#include "admin/testing/temp_folder.h"
+#include "bonsai/stats_fields.h"
+
+namespace bonsai::admin {
+namespace {
+
+class Program : public testing::Test {
+ protected:
+  [[nodiscard]] std::string pool() const { return folder_.path("pool"); }
+  // Runs a command on the pool.
+  ProgramResult bonsai(const std::string& command, std::vector<std::string> rest = {}, const std::string& in = "") {
+    rest.insert(rest.begin(), {command, "--pool=" + pool()});
+    return run_program(rest, in);
+  }
+  void must(const std::string& command, const std::vector<std::string>& rest = {}) {
+    const ProgramResult result = bonsai(command, rest);
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    ASSERT_EQ(result.err, "");
+  }
+  void create(const std::vector<std::string>& rest = {}) {
+    std::vector<std::string> all = {"--bytes=64M"};
+    all.insert(all.end(), rest.begin(), rest.end());
+    must("create", all);
+  }
+
+  TempFolder folder_;
+};
+
+TEST_F(Program, CreateSaysWhatItMade) {
+  const ProgramResult result = bonsai("create", {"--bytes=64M", "--key=fixed8"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.out.rfind(pool() + ": 64.0 MiB on ", 0), 0u) << result.out;
+  EXPECT_NE(result.out.find("fixed8 keys"), std::string::npos) << result.out;
+}
+
+TEST_F(Program, PutGetDel) {
+  create();
+  must("put", {"apple", "red"});
+  ProgramResult got = bonsai("get", {"apple"});
+  EXPECT_EQ(got.exit_code, 0);
+  EXPECT_EQ(got.out, "red\n");
+  must("put", {"apple", ""});
+  EXPECT_EQ(bonsai("get", {"apple"}).out, "\n");
+  must("del", {"apple"});
+  must("del", {"apple"});  // removing what is gone is no error
+  got = bonsai("get", {"apple"});
+  EXPECT_EQ(got.exit_code, 1);
+  EXPECT_EQ(got.out + got.err, "");
+}
+
+TEST_F(Program, PutMakesThePoolOnlyOnRequest) {
+  EXPECT_EQ(bonsai("put", {"a", "1"}).exit_code, 3);
+  EXPECT_FALSE(std::filesystem::exists(pool()));
+  must("put", {"--create", "--bytes=64M", "a", "1"});
+  must("put", {"--create", "b", "2"});  // and keeps it when it is there
+  EXPECT_EQ(bonsai("scan").out, "a\t1\nb\t2\n");
+}
+
+TEST_F(Program, ValuesComeFromFilesAndStandardInput) {
+  create();
+  const std::string value("line\n\0\xff", 7);
+  const ProgramResult put = bonsai("put", {"k", "--value-file=-"}, value);
+  ASSERT_EQ(put.exit_code, 0) << put.err;
+  EXPECT_EQ(bonsai("get", {"k"}).out, value + "\n");
+  must("put", {"f", "--value_file", folder_.write("value", "from a file")});
+  EXPECT_EQ(bonsai("get", {"f"}).out, "from a file\n");
+}
+
+TEST_F(Program, LargestKeyAndValueGoThrough) {
+  create();
+  const std::string key(1024, 'k'), value(kValueBytesMax, 'v');
+  const ProgramResult put = bonsai("put", {key, "--value_file=-"}, value);
+  ASSERT_EQ(put.exit_code, 0) << put.err;
+  EXPECT_TRUE(bonsai("get", {key}).out == value + "\n");
+}
+
+TEST_F(Program, HexTakesAnyBytes) {
+  create();
+  must("put", {"--hex", "00ff", "0a0d"});
+  EXPECT_EQ(bonsai("get", {"--hex", "00FF"}).out, "0a0d\n");
+  EXPECT_EQ(bonsai("scan").out, "\\x00\\xff\t\\n\\r\n");
+  EXPECT_EQ(bonsai("scan", {"--hex"}).out, "00ff\t0a0d\n");
+  must("del", {"--hex", "00ff"});
+  EXPECT_EQ(bonsai("scan").out, "");
+}
+
+TEST_F(Program, ScanKeepsItsBounds) {
+  create();
+  for (const char* key : {"d", "b", "a", "c"}) must("put", {key, std::string("v") + key});
+  EXPECT_EQ(bonsai("scan").out, "a\tva\nb\tvb\nc\tvc\nd\tvd\n");
+  EXPECT_EQ(bonsai("scan", {"--from=b", "--end=d"}).out, "b\tvb\nc\tvc\n");
+  EXPECT_EQ(bonsai("scan", {"--from=bb", "--limit=1"}).out, "c\tvc\n");
+  EXPECT_EQ(bonsai("scan", {"--limit=0"}).out, "");
+}
+
+TEST_F(Program, Fixed8KeysAreDecimalNumbers) {
+  create({"--key=fixed8"});
+  for (const char* key : {"300", "2", "18446744073709551615", "0"}) must("put", {key, "v"});
+  EXPECT_EQ(bonsai("scan").out, "0\tv\n2\tv\n300\tv\n18446744073709551615\tv\n");
+  EXPECT_EQ(bonsai("scan", {"--from=1", "--end=1000"}).out, "2\tv\n300\tv\n");
+  EXPECT_EQ(bonsai("get", {"300"}).out, "v\n");
+  EXPECT_EQ(bonsai("get", {"--hex", "000000000000012c"}).out, "76\n");
+  EXPECT_EQ(bonsai("get", {"301"}).exit_code, 1);
+}
+
+TEST_F(Program, BufferedPutsAreThereWhenItReturns) {
+  create();
+  must("put", {"--durability=buffered", "a", "1"});
+  EXPECT_EQ(bonsai("get", {"a"}).out, "1\n");
+}
+
+TEST_F(Program, PoolsMayHaveSeveralTargets) {
+  const std::string two = "--pool=" + folder_.path("t0") + "," + folder_.path("t1");
+  ASSERT_EQ(run_program({"create", two, "--bytes=32M"}).exit_code, 0);
+  ASSERT_EQ(run_program({"put", two, "a", "1"}).exit_code, 0);
+  EXPECT_EQ(run_program({"get", two, "a"}).out, "1\n");
+  EXPECT_EQ(run_program({"check", two}).exit_code, 0);
+  EXPECT_EQ(nlohmann::json::parse(run_program({"stat", two, "--json"}).out)["targets"], 2);
+}
+
+TEST_F(Program, StatTellsPeopleAndPrograms) {
+  create();
+  must("put", {"a", "1"});
+  const ProgramResult table = bonsai("stat");
+  EXPECT_EQ(table.exit_code, 0) << table.err;
+  for (const char* word : {"medium", "log", "data", "DRAM", "dnodes", "64.0 MiB"}) {
+    EXPECT_NE(table.out.find(word), std::string::npos) << word << " in\n" << table.out;
+  }
+  const auto json = nlohmann::json::parse(bonsai("stat", {"--json"}).out);
+  for (const StatsField& field : kStatsFields) EXPECT_TRUE(json.contains(field.name)) << field.name;
+  EXPECT_EQ(json["key_format"], "bytes");
+  EXPECT_EQ(json["pool_bytes"], 64 << 20);
+}
+
+TEST_F(Program, CheckPassesASoundPoolAndChangesNothing) {
+  create();
+  must("put", {"a", "1"});
+  const std::string before = read_file(pool());
+  const ProgramResult table = bonsai("check");
+  EXPECT_EQ(table.exit_code, 0) << table.out << table.err;
+  EXPECT_NE(table.out.find("nothing is damaged"), std::string::npos);
+  EXPECT_EQ(table.err, "") << "progress is for terminals";
+  const auto json = nlohmann::json::parse(bonsai("check", {"--json"}).out);
+  EXPECT_EQ(json["ok"], true);
+  EXPECT_EQ(json["clean"], true);
+  EXPECT_TRUE(json["damages"].empty());
+  EXPECT_TRUE(read_file(pool()) == before);
+}
+
+TEST_F(Program, DoctorTellsPeopleAndPrograms) {
+  const ProgramResult table = run_program({"doctor"});
+  EXPECT_EQ(table.err, "");
+  for (const char* name : {"flush instruction", "/dev/shm", "rdma_rxe", "energy counters", "memlock"}) {
+    EXPECT_NE(table.out.find(name), std::string::npos) << name;
+  }
+  const auto json = nlohmann::json::parse(run_program({"doctor", "--json"}).out);
+  EXPECT_EQ(table.exit_code, json["can_run"] == true ? 0 : 3);
+  EXPECT_EQ(json["findings"].size(), 15u);
+}
+
+TEST_F(Program, DoctorLooksAtAnotherRoot) {
+  folder_.write("proc/sys/kernel/osrelease", "1.2.3-fake\n");
+  const ProgramResult result = run_program({"doctor", "--root=" + folder_.path()});
+  EXPECT_EQ(result.exit_code, 3) << "no place for a pool";
+  EXPECT_NE(result.out.find("/lib/modules/1.2.3-fake is missing"), std::string::npos) << result.out;
+}
+
+TEST_F(Program, HelpIsSelfWrittenEverywhere) {
+  const ProgramResult help = run_program({"--help"});
+  EXPECT_EQ(help.exit_code, 0);
+  EXPECT_EQ(help.out, run_program({"help"}).out);
+  for (const char* name : {"create", "put", "get", "del", "scan", "stat", "check", "doctor"}) {
+    EXPECT_NE(help.out.find(std::string("\n  ") + name + " "), std::string::npos) << name;
+    const ProgramResult one = run_program({name, "--help"});
+    EXPECT_EQ(one.exit_code, 0) << name;
+    EXPECT_EQ(one.out, run_program({"help", name}).out);
+    EXPECT_EQ(one.out.rfind(std::string("bonsai ") + name + ": ", 0), 0u);
+    EXPECT_NE(one.out.find(std::string("\n  bonsai ") + name), std::string::npos) << "an example";
+    EXPECT_EQ(one.out.find("gflags"), std::string::npos);
+  }
+}
+
+TEST_F(Program, VersionIsTheProjects) {
+  EXPECT_EQ(run_program({"--version"}).out, "bonsai " BONSAI_PROJECT_VERSION "\n");
+  EXPECT_EQ(run_program({"version"}).out, "bonsai " BONSAI_PROJECT_VERSION "\n");
+}
+
+}  // namespace
+}  // namespace bonsai::admin

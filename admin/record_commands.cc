@@ -1,0 +1,112 @@
+// create, put, get, del, scan: the commands that read and write records.
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include "admin/command.h"
+#include "admin/flags.h"
+#include "admin/pool.h"
+
+namespace bonsai::admin {
+namespace {
+
+// Reads a file or, for "-", standard input; stops just past the largest value, which the store then refuses.
+Status read_value_file(const std::string& path, std::string* value) {
+  const std::unique_ptr<FILE, int (*)(FILE*)> opened(path == "-" ? nullptr : std::fopen(path.c_str(), "rb"),
+                                                     [](FILE* file) { return std::fclose(file); });
+  FILE* in = path == "-" ? stdin : opened.get();
+  if (in == nullptr) {
+    return Status::InvalidArgument("--value_file " + path + ": " + std::strerror(errno) +
+                                   "; name a file that can be read");
+  }
+  value->resize(kValueBytesMax + 1);
+  value->resize(std::fread(value->data(), 1, value->size(), in));
+  if (std::ferror(in) == 0) return Status::OK();
+  return Status::IoError("--value_file " + path + ": " + std::strerror(errno));
+}
+
+Status read_value(const std::vector<std::string>& operands, std::string* value) {
+  const bool from_file = !FLAGS_value_file.empty();
+  if (from_file == (operands.size() == 2)) {
+    return Status::InvalidArgument("give the value either as the second operand or by --value_file, not both or none");
+  }
+  if (from_file) return read_value_file(FLAGS_value_file, value);
+  if (FLAGS_hex) return from_hex(operands[1], value);
+  *value = operands[1];
+  return Status::OK();
+}
+
+// Opens the pool, runs `work(pool)` and closes.
+template <typename Work>
+Status with_pool(Work&& work) {
+  Options options;
+  if (Status status = options_from_flags(&options); !status.ok()) return status;
+  OpenPool pool;
+  if (Status status = open_pool(options, &pool); !status.ok()) return status;
+  return with_remedy(pool.close(work(pool)), FLAGS_pool);
+}
+
+}  // namespace
+
+Status run_create(const std::vector<std::string>&, ExitCode*) {
+  Options options;
+  if (Status status = options_from_flags(&options); !status.ok()) return status;
+  options.create_if_missing = options.error_if_exists = true;
+  options.any_key_format = false;
+  OpenPool pool;
+  if (Status status = open_pool(options, &pool); !status.ok()) return status;
+  const Stats stats = pool.db->GetStats();
+  const std::string text = FLAGS_pool + ": " + human_size(stats.pool_bytes) + " on " + stats.medium + ", " + FLAGS_key +
+                           " keys, log " + human_size(stats.log_bytes) + "\n";
+  return pool.close(print(text));
+}
+
+Status run_put(const std::vector<std::string>& operands, ExitCode*) {
+  std::string value;
+  if (Status status = read_value(operands, &value); !status.ok()) return status;
+  return with_pool([&](OpenPool& pool) {
+    std::string key;
+    Status status = pool.keys.parse(operands[0], &key);
+    return status.ok() ? pool.db->Put(key, value) : status;
+  });
+}
+
+Status run_get(const std::vector<std::string>& operands, ExitCode* exit) {
+  std::string value;
+  Status status = with_pool([&](OpenPool& pool) {
+    std::string key;
+    Status parsed = pool.keys.parse(operands[0], &key);
+    return parsed.ok() ? pool.db->Get(key, &value) : parsed;
+  });
+  if (status.IsNotFound()) {  // an answer, not an error: nothing on stderr
+    *exit = kExitNotFound;
+    return Status::OK();
+  }
+  return status.ok() ? print((FLAGS_hex ? to_hex(value) : value) + "\n") : status;
+}
+
+Status run_del(const std::vector<std::string>& operands, ExitCode*) {
+  return with_pool([&](OpenPool& pool) {
+    std::string key;
+    Status status = pool.keys.parse(operands[0], &key);
+    return status.ok() ? pool.db->Delete(key) : status;
+  });
+}
+
+Status run_scan(const std::vector<std::string>&, ExitCode*) {
+  return with_pool([](OpenPool& pool) {
+    std::string from, end;
+    Status status = FLAGS_from.empty() ? Status::OK() : pool.keys.parse(FLAGS_from, &from);
+    if (status.ok() && !FLAGS_end.empty()) status = pool.keys.parse(FLAGS_end, &end);
+    if (!status.ok()) return status;
+    Status printed;
+    status = pool.db->Scan({nullptr, FLAGS_limit, end}, from, [&](std::string_view key, std::string_view value) {
+      printed = print(pool.keys.show(key) + "\t" + (FLAGS_hex ? to_hex(value) : escape(value)) + "\n");
+      return printed.ok();
+    });
+    return status.ok() ? printed : status;
+  });
+}
+
+}  // namespace bonsai::admin
