@@ -99,11 +99,11 @@ TEST(Counters, CountsOfThreadLocalDestructorsAreNotLost) {
 }
 
 TEST(Counters, OrdinalsOfLiveThreadsDiffer) {
-  const uint32_t mine = thread_ordinal();
+  const uint32_t mine = counter_block_ordinal();
   uint32_t other = mine;
-  std::thread([&] { other = thread_ordinal(); }).join();
+  std::thread([&] { other = counter_block_ordinal(); }).join();
   EXPECT_NE(mine, other);
-  EXPECT_EQ(mine, thread_ordinal());
+  EXPECT_EQ(mine, counter_block_ordinal());
 }
 
 }  // namespace

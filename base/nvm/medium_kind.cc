@@ -103,12 +103,12 @@ std::string_view flush_instruction_name() {
   return "clflush";
 }
 
-std::string describe_medium(MediumKind kind, Domain domain) {
+std::string describe_medium(MediumKind kind, Domain domain, bool by_msync) {
   BONSAI_CHECK(domain != Domain::kAuto);
   std::string text(medium_kind_name(kind));
   text += is_emulated(kind) ? " (emulated NVM), " : " (NVM), ";
   if (kind == MediumKind::kFile) {
-    text += "durable by msync (slow)";
+    text += by_msync ? "durable by msync (slow)" : "never synced";
   } else if (domain == Domain::kEadr) {
     text += "no flush";
   } else {

@@ -37,8 +37,9 @@ Status detect_medium_kind(int fd, const std::string& path, MediumKind* kind);
 // "clwb", "clflushopt" or "clflush".
 [[nodiscard]] std::string_view flush_instruction_name();
 
-// For example "tmpfs (emulated NVM), flush clwb, domain ADR". Requires a resolved domain.
-[[nodiscard]] std::string describe_medium(MediumKind kind, Domain domain);
+// For example "tmpfs (emulated NVM), flush clwb, domain ADR". Requires a resolved domain. A plain file is described as
+// written back by msync, or, for media that do not do so, as lost with the machine.
+[[nodiscard]] std::string describe_medium(MediumKind kind, Domain domain, bool by_msync = true);
 
 // The same for what `path` is, or would be if it were created now. Creates and changes nothing.
 // Errors: IoError (not readable, directory missing), NotSupported (not usable as a pool).

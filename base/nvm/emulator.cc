@@ -1,0 +1,115 @@
+#include "base/nvm/emulator.h"
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "base/nvm/counters.h"
+#include "base/nvm/racy_copy.h"
+#include "base/os_wait.h"
+
+namespace bonsai::base {
+namespace {
+
+// Nanoseconds that `bytes` take; 0 for unlimited bandwidth.
+double transfer_ns(size_t bytes, uint64_t bytes_per_s) {
+  return bytes_per_s == 0 ? 0 : static_cast<double>(bytes) * 1e9 / static_cast<double>(bytes_per_s);
+}
+
+constexpr uint64_t kEmulatedWaitNsMax = kNsPerSecond;
+constexpr uint64_t kSleepErrorNs = 60 * kNsPerUs;  // how late the operating system may wake a sleeper
+constexpr size_t kNoBlock = SIZE_MAX;
+
+}  // namespace
+
+Status emulator_preset(std::string_view name, EmulatorModel* model) {
+  if (name == "dram") {
+    *model = {};
+  } else if (name == "optane") {
+    *model = {300, 100, 6'600'000'000, 2'300'000'000};
+  } else {
+    return Status::InvalidArgument("unknown emulator preset '" + std::string(name) + "': use dram or optane");
+  }
+  return Status::OK();
+}
+
+void wait_politely_until(uint64_t deadline_ns) {
+  if (virtual_now_ns != nullptr) return;
+  const uint64_t now = now_ns();
+  const uint64_t end = std::min(deadline_ns, now + kEmulatedWaitNsMax);
+  if (end > now + 2 * kSleepErrorNs) os_wait_until(end - kSleepErrorNs);
+  while (now_ns() < end) relax_processor();
+}
+
+EmulatorMedium::EmulatorMedium(const Mapping& mapping, const EmulatorModel& model, WaitUntil wait_until)
+    : HookedMedium(mapping.data(), mapping.bytes()),
+      model_(model),
+      flushes_(mapping.domain() != Domain::kEadr),
+      wait_until_(wait_until) {
+  buffer_.fill(kNoBlock);
+}
+
+void EmulatorMedium::store8(std::byte* dst, uint64_t value) {
+  word_at(dst).store(value, std::memory_order_release);
+  count_stored(8);
+}
+
+void EmulatorMedium::copy(std::byte* dst, const void* src, size_t n) {
+  racy_store(dst, src, n);
+  count_stored(n);
+}
+
+void EmulatorMedium::nt_copy(std::byte* dst, const void* src, size_t n, const Site&) {
+  racy_store(dst, src, n);
+  count_nt(dst, n);
+  accept(dst, n);
+}
+
+void EmulatorMedium::flush(const std::byte* dst, size_t n, const Site&) {
+  count_flush(dst, n);
+  if (flushes_) accept(dst, n);
+}
+
+void EmulatorMedium::fence(const Site&) {
+  count_fence();
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  Pending& mine = pending_.mine();
+  if (mine.accepted_ns == 0) return;
+  const uint64_t deadline = mine.accepted_ns + model_.write_latency_ns;
+  mine.accepted_ns = 0;
+  if (deadline > now_ns()) wait_until_(deadline);
+}
+
+uint64_t EmulatorMedium::read_deadline(const std::byte* address, size_t n) {
+  if (n == 0) return 0;
+  const auto offset = static_cast<size_t>(address - view());
+  const size_t blocks = (offset + n - 1) / kMediaBlockBytes - offset / kMediaBlockBytes + 1;
+  const auto now = static_cast<double>(now_ns());
+  const std::lock_guard lock(device_mutex_);
+  media_read_until_ns_ =
+      std::max(media_read_until_ns_, now) + transfer_ns(blocks * kMediaBlockBytes, model_.read_bytes_per_s);
+  return static_cast<uint64_t>(media_read_until_ns_) + model_.read_latency_ns;
+}
+
+void EmulatorMedium::accept(const std::byte* dst, size_t n) {
+  if (n == 0) return;
+  const auto offset = static_cast<size_t>(dst - view());
+  const auto now = static_cast<double>(now_ns());
+  double accepted = now;
+  {
+    const std::lock_guard lock(device_mutex_);
+    for (size_t block = offset / kMediaBlockBytes; block <= (offset + n - 1) / kMediaBlockBytes; ++block) {
+      size_t& held = buffer_[block % buffer_.size()];
+      if (held == block) continue;
+      if (held != kNoBlock) {
+        media_written_until_ns_ =
+            std::max(media_written_until_ns_, now) + transfer_ns(kMediaBlockBytes, model_.write_bytes_per_s);
+        accepted = media_written_until_ns_;
+      }
+      held = block;
+    }
+  }
+  Pending& mine = pending_.mine();
+  mine.accepted_ns = std::max(mine.accepted_ns, static_cast<uint64_t>(accepted));
+}
+
+}  // namespace bonsai::base

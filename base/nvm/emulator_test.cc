@@ -1,0 +1,203 @@
+#include "base/nvm/emulator.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/nvm/counters.h"
+#include "base/nvm/media.h"
+#include "base/nvm/racy_copy.h"
+#include "base/nvm/testing.h"
+
+namespace bonsai::base {
+namespace {
+
+using nvm_testing::create;
+using nvm_testing::TempDir;
+
+constexpr Site kSite{"test"};
+constexpr size_t kBytes = 1 << 20;
+
+// Time stands still unless a wait moves it, so that every deadline can be checked to the nanosecond.
+thread_local uint64_t frozen_ns = 0;
+thread_local std::vector<uint64_t> waits;
+
+void wait_frozen(uint64_t deadline_ns) {
+  waits.push_back(deadline_ns - frozen_ns);
+  frozen_ns = deadline_ns;
+}
+
+class Emulator : public ::testing::Test {
+ protected:
+  Emulator() {
+    frozen_ns = 1'000'000;
+    waits.clear();
+    virtual_now_ns = &frozen_ns;
+  }
+  ~Emulator() override { virtual_now_ns = nullptr; }
+
+  TempDir dir_ = TempDir::on_tmpfs();
+  std::unique_ptr<Mapping> mapping_ = create(dir_.file("pool"), kBytes);
+  EmulatorModel model_{300, 100, 2'560'000'000, 256'000'000};  // a block: 100 ns to read, 1000 ns to write
+  EmulatorMedium medium_{*mapping_, model_, wait_frozen};
+};
+
+TEST_F(Emulator, FenceWaitsForTheWriteLatency) {
+  medium_.store8(medium_.view(), 1);
+  medium_.flush(medium_.view(), 8, kSite);
+  EXPECT_TRUE(waits.empty());
+  medium_.fence(kSite);
+  EXPECT_EQ(waits, (std::vector<uint64_t>{100}));
+  medium_.fence(kSite);
+  EXPECT_EQ(waits.size(), 1U) << "nothing was pending";
+}
+
+TEST_F(Emulator, TimeThatPassedBeforeTheFenceCounts) {
+  medium_.flush(medium_.view(), 8, kSite);
+  frozen_ns += 40;
+  medium_.fence(kSite);
+  EXPECT_EQ(waits, (std::vector<uint64_t>{60}));
+  medium_.flush(medium_.view(), 8, kSite);
+  frozen_ns += 100;
+  medium_.fence(kSite);
+  EXPECT_EQ(waits.size(), 1U);
+}
+
+TEST_F(Emulator, AFullBufferWritesAtTheMediasBandwidth) {
+  const std::array<uint64_t, 32> block{};
+  for (size_t i = 0; i < 64; ++i) medium_.nt_copy(medium_.view() + i * 256, block.data(), 256, kSite);
+  medium_.fence(kSite);
+  EXPECT_EQ(waits, (std::vector<uint64_t>{100})) << "64 blocks fit";
+  for (size_t i = 64; i < 74; ++i) medium_.nt_copy(medium_.view() + i * 256, block.data(), 256, kSite);
+  medium_.fence(kSite);
+  EXPECT_EQ(waits.back(), 10'100U) << "ten blocks had to leave";
+}
+
+TEST_F(Emulator, LinesOfOneBlockAreCombined) {
+  for (size_t i = 0; i < 64; ++i) medium_.flush(medium_.view() + i * 256, 8, kSite);
+  for (size_t i = 0; i < 64; ++i) medium_.flush(medium_.view() + i * 256 + 64, 8, kSite);
+  medium_.fence(kSite);
+  EXPECT_EQ(waits, (std::vector<uint64_t>{100}));
+}
+
+TEST_F(Emulator, ReadsQueueForBandwidth) {
+  EXPECT_EQ(medium_.read_deadline(medium_.view(), 8), frozen_ns + 400);
+  EXPECT_EQ(medium_.read_deadline(medium_.view() + 255, 2), frozen_ns + 600) << "two blocks, behind one";
+  EXPECT_EQ(medium_.read_deadline(medium_.view(), 0), 0U);
+  frozen_ns += 10'000;
+  EXPECT_EQ(medium_.read_deadline(medium_.view(), 256), frozen_ns + 400);
+}
+
+TEST_F(Emulator, EadrFlushesCostNothing) {
+  mapping_.reset();
+  mapping_ = create(dir_.file("eadr"), kBytes, Domain::kEadr);
+  EmulatorMedium medium(*mapping_, model_, wait_frozen);
+  medium.flush(medium.view(), 8, kSite);
+  medium.fence(kSite);
+  EXPECT_TRUE(waits.empty());
+}
+
+TEST_F(Emulator, AnotherThreadsFenceDoesNotWaitForMyFlush) {
+  medium_.flush(medium_.view(), 8, kSite);
+  std::thread([&] {
+    medium_.fence(kSite);
+    EXPECT_TRUE(waits.empty());
+  }).join();
+}
+
+TEST_F(Emulator, StoresAndCounts) {
+  const NvmCounters before = nvm_counters();
+  medium_.store8(medium_.view() + 8, 5);
+  medium_.copy(medium_.view() + 64, "bonsai", 6);
+  medium_.nt_copy(medium_.view() + 128, "01234567", 8, kSite);
+  medium_.flush(medium_.view(), 128, kSite);
+  medium_.fence(kSite);
+  const NvmCounters after = nvm_counters();
+  EXPECT_EQ(after.bytes_stored - before.bytes_stored, 22U);
+  EXPECT_EQ(after.lines_flushed - before.lines_flushed, 2U);
+  EXPECT_EQ(after.fences - before.fences, 1U);
+  EXPECT_EQ(word_at(mapping_->data() + 8).load(), 5U);
+  EXPECT_EQ(std::memcmp(mapping_->data() + 128, "01234567", 8), 0);
+}
+
+TEST(EmulatorPresets, KnownAndUnknown) {
+  EmulatorModel model;
+  ASSERT_TRUE(emulator_preset("optane", &model).ok());
+  EXPECT_EQ(model.read_latency_ns, 300U);
+  ASSERT_TRUE(emulator_preset("dram", &model).ok());
+  EXPECT_EQ(model.read_latency_ns + model.write_latency_ns + model.read_bytes_per_s + model.write_bytes_per_s, 0U);
+  const Status status = emulator_preset("flash", &model);
+  EXPECT_TRUE(status.IsInvalidArgument());
+  EXPECT_NE(status.message().find("use dram or optane"), std::string::npos);
+}
+
+TEST(PoliteWait, ReachesTheDeadlineAndIsBounded) {
+  const uint64_t soon = now_ns() + 5 * kNsPerUs;
+  wait_politely_until(soon);
+  EXPECT_GE(now_ns(), soon);
+  const uint64_t later = now_ns() + 2 * kNsPerMs;
+  wait_politely_until(later);
+  EXPECT_GE(now_ns(), later);
+  const uint64_t begin = now_ns();
+  wait_politely_until(begin + 3600 * kNsPerSecond);
+  EXPECT_LT(now_ns() - begin, 30 * kNsPerSecond);
+  uint64_t frozen = 0;
+  virtual_now_ns = &frozen;
+  wait_politely_until(100);  // returns, though the clock stands still
+  virtual_now_ns = nullptr;
+}
+
+class MakeMedia : public ::testing::Test {
+ protected:
+  Status make(const TempDir& dir, MediaOptions options, Domain domain = Domain::kAuto) {
+    media_ = {};
+    mapping_ = create(dir.file(std::to_string(++files_)), kBytes, domain);
+    return make_media(*mapping_, options, &media_);
+  }
+
+  TempDir tmpfs_ = TempDir::on_tmpfs();
+  int files_ = 0;
+  std::unique_ptr<Mapping> mapping_;
+  Media media_;
+};
+
+TEST_F(MakeMedia, AutomaticIsTheProductMediumExceptForPlainFiles) {
+  ASSERT_TRUE(make(tmpfs_, {}).ok());
+  EXPECT_EQ(media_.hooked, nullptr);
+  EXPECT_EQ(media_.text, mapping_->text());
+  EXPECT_TRUE(media_.emulated);
+  const TempDir disk = TempDir::on_disk();
+  ASSERT_TRUE(make(disk, {}).ok());
+  if (mapping_->kind() != MediumKind::kFile) return;  // the temporary directory is a tmpfs here
+  EXPECT_NE(media_.hooked, nullptr);
+  EXPECT_NE(media_.text.find("slow"), std::string::npos);
+  EXPECT_TRUE(make(disk, {}, Domain::kEadr).IsInvalidArgument());
+}
+
+TEST_F(MakeMedia, ShadowAndEmulatorAreLabelled) {
+  MediaOptions options;
+  options.choice = MediumChoice::kShadow;
+  ASSERT_TRUE(make(tmpfs_, options).ok());
+  EXPECT_EQ(media_.text, "shadow on " + mapping_->text());
+  EXPECT_NE(media_.hooked->view(), mapping_->data());
+  options.shadow_drops_flushes = true;
+  ASSERT_TRUE(make(tmpfs_, options).ok());
+  EXPECT_EQ(media_.text, "shadow without flushes on " + mapping_->text());
+  EXPECT_TRUE(make(tmpfs_, options, Domain::kEadr).IsInvalidArgument());
+  options.choice = MediumChoice::kEmulator;
+  ASSERT_TRUE(make(tmpfs_, options).ok());
+  EXPECT_EQ(media_.text, "optane model on " + mapping_->text());
+  EXPECT_GT(media_.hooked->read_deadline(media_.hooked->view(), 8), 0U);
+  const TempDir disk = TempDir::on_disk();
+  ASSERT_TRUE(make(disk, options).ok());
+  EXPECT_EQ(media_.text.find("msync"), std::string::npos) << "only the file medium calls it";
+  options.emulator_preset = "flash";
+  EXPECT_TRUE(make(tmpfs_, options).IsInvalidArgument());
+  EXPECT_EQ(media_.hooked, nullptr);
+}
+
+}  // namespace
+}  // namespace bonsai::base

@@ -1,0 +1,41 @@
+// Makes the medium that the options ask for.
+#ifndef BONSAI_BASE_NVM_MEDIA_H_
+#define BONSAI_BASE_NVM_MEDIA_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/nvm/emulator.h"
+#include "base/nvm/mapping.h"
+#include "base/nvm/medium.h"
+#include "bonsai/options.h"
+#include "bonsai/status.h"
+
+namespace bonsai::base {
+
+struct MediaOptions {
+  MediumChoice choice = MediumChoice::kAuto;
+  std::string emulator_preset = "optane";
+  EmulatorMedium::WaitUntil wait_until = wait_politely_until;
+  bool shadow_drops_flushes = false;
+  uint64_t shadow_eviction_seed = 0;
+};
+
+struct Media {
+  // Null: hot code uses ProductMedium(mapping.data(), mapping.bytes(), mapping.domain()).
+  std::unique_ptr<HookedMedium> hooked;
+  // What results are stamped with, e.g. "optane model on tmpfs (emulated NVM), flush clwb, domain ADR".
+  std::string text;
+  // Whether anything but real NVM answers: an emulated mapping, or a test or emulation medium on top of it.
+  bool emulated = true;
+};
+
+// Requires: the mapping outlives *media.
+// Errors: InvalidArgument (unknown preset; eADR declared for a plain file, which only msync makes durable; canary or
+// shadow that cannot be), and those of ShadowMedium::make.
+Status make_media(const Mapping& mapping, const MediaOptions& options, Media* media);
+
+}  // namespace bonsai::base
+
+#endif  // BONSAI_BASE_NVM_MEDIA_H_
