@@ -46,33 +46,30 @@ Status DnodeStore::claim_extent() {
   return Status::OK();
 }
 
-void DnodeStore::retire_header(Addr header) {
-  const Addr word = header + offsetof(DnodeHeader, retired);
-  volume_.store8(word, kRetiredMark);
-  volume_.flush(word, sizeof(uint64_t), kSiteRetire);
-}
-
 void DnodeStore::retire(const std::vector<const Dnode*>& dnodes) {
-  for (const Dnode* dnode : dnodes) retire_header(dnode->header);
-  retire_fence();
+  for (const Dnode* dnode : dnodes) {
+    const Addr word = dnode->header + offsetof(DnodeHeader, retired);
+    volume_.store8(word, kRetiredMark);
+    volume_.flush(word, sizeof(uint64_t), kSiteRetire);
+  }
+  volume_.fence(kSiteRetireFence);
 }
 
-void DnodeStore::free(const Dnode& dnode, const Dnode* successor) {
+void DnodeStore::free(const Dnode& dnode, const std::vector<RunDesc>& kept) {
   for (const RunDesc& run : dnode.runs()) {
-    const bool kept = successor != nullptr &&
-                      std::any_of(successor->runs().begin(), successor->runs().end(),
-                                  [&](const RunDesc& other) { return other.addr == run.addr; });
-    if (!kept) free_run(run);
+    const bool taken_over =
+        std::any_of(kept.begin(), kept.end(), [&](const RunDesc& other) { return other.addr == run.addr; });
+    if (!taken_over) space_.free(Addr::of_bits(run.addr), run.bytes);
   }
   if (!dnode.long_fences.is_nil()) space_.free(dnode.long_fences, dnode.long_fence_bytes);
   give_slot(dnode.header);
 }
 
-DnodeWriter::~DnodeWriter() {
-  for (const Piece& piece : taken_) store_.space().free(piece.addr, piece.bytes);
-  for (const auto& dnode : dnodes_) {
-    if (!dnode->header.is_nil()) store_.give_slot(dnode->header);
-  }
+DnodeWriter::~DnodeWriter() { rollback({0, 0}); }
+
+void DnodeWriter::rollback(Mark mark) {
+  for (; taken_.size() > mark.taken; taken_.pop_back()) store_.space().free(taken_.back().addr, taken_.back().bytes);
+  for (; dnodes_.size() > mark.dnodes; dnodes_.pop_back()) store_.give_slot(dnodes_.back()->header);
 }
 
 Status DnodeWriter::add(const base::Fence& lo, const base::Fence& hi, uint64_t gen, const std::vector<RunDesc>& kept,
@@ -148,7 +145,7 @@ std::vector<std::unique_ptr<Dnode>> DnodeWriter::commit() {
   for (const auto& dnode : dnodes_) write_header(*dnode);
   store_.volume().fence(kSiteHeaderFence);
   taken_.clear();
-  return std::move(dnodes_);
+  return std::exchange(dnodes_, {});
 }
 
 namespace {

@@ -41,13 +41,10 @@ class DnodeStore {
 
   // Marks dnodes as covered by newer ones. Requires: those are committed. One fence for all.
   void retire(const std::vector<const Dnode*>& dnodes);
-  void retire_header(scale::Addr header);  // the same for one header; the caller fences with retire_fence()
-  void retire_fence() { volume_.fence(kSiteRetireFence); }
 
-  // Gives the space of a retired dnode back, except of runs that `successor` (may be null) has taken over.
+  // Gives the space of a retired dnode back, except of the runs `kept` that its successor has taken over.
   // Requires: retired, and no reader is left.
-  void free(const Dnode& dnode, const Dnode* successor);
-  void free_run(const RunDesc& run) { space_.free(scale::Addr::of_bits(run.addr), run.bytes); }
+  void free(const Dnode& dnode, const std::vector<RunDesc>& kept);
 
   [[nodiscard]] scale::Volume& volume() { return volume_; }
   [[nodiscard]] Space& space() { return space_; }
@@ -74,6 +71,13 @@ class DnodeWriter {
   // Requires: entries sorted, without duplicates, inside [lo, hi); room for the runs. Errors: NoSpace.
   Status add(const base::Fence& lo, const base::Fence& hi, uint64_t gen, const std::vector<RunDesc>& kept,
              bool kept_has_large, const std::vector<Entry>& entries, Dnode** dnode);
+
+  // A point to go back to: rollback gives back everything that was added after mark().
+  struct Mark {
+    size_t dnodes, taken;
+  };
+  [[nodiscard]] Mark mark() const { return {dnodes_.size(), taken_.size()}; }
+  void rollback(Mark mark);
 
   // Makes all of them durable and hands them over, in the order of add().
   std::vector<std::unique_ptr<Dnode>> commit();

@@ -44,6 +44,7 @@ struct Superblock {
   uint64_t segment_bytes;
   uint64_t segments;
   uint64_t data_offset;  // first extent
+  uint64_t reserved_word;
   uint64_t crc;          // CRC32C of all before
 
   [[nodiscard]] uint32_t computed_crc() const { return base::crc32c(this, offsetof(Superblock, crc), 0); }
@@ -129,7 +130,7 @@ inline constexpr uint64_t kDnodeHeaderBytes = 256;
 inline constexpr uint64_t kDnodeMagic = 0x45444f4e44495342;
 inline constexpr uint64_t kRetiredMark = 0x6465726974657221;
 inline constexpr size_t kRunsMax = 6;
-inline constexpr size_t kInlineFenceBytes = 56;
+inline constexpr size_t kInlineFenceBytes = 64;
 inline constexpr uint16_t kInfiniteFence = 0xffff;
 inline constexpr uint16_t kVariableRun = 0xffff;
 

@@ -12,7 +12,7 @@ namespace bonsai::persist {
 using scale::Addr;
 
 Log::Log(Config config) : config_(std::move(config)), table_(config_.segments.size()) {
-  reserved_ = std::max<size_t>(1, config_.segments.size() / 16);
+  reserved_ = std::max<size_t>(2, config_.segments.size() / 16);
   BONSAI_CHECK(config_.segments.size() >= 4);
 }
 
@@ -43,7 +43,8 @@ void Log::start(uint64_t sequence, uint64_t epoch) {
 
 uint32_t Log::take_free(Use use) {
   const std::lock_guard lock(free_mutex_);
-  if (free_.size() <= (use == Use::kReserve ? 0 : reserved_)) return kNoSegment;
+  const size_t kept = use == Use::kOrdinary ? reserved_ : use == Use::kReserve ? reserved_ / 2 : 0;
+  if (free_.size() <= kept) return kNoSegment;
   const uint32_t segment = free_.back();
   free_.pop_back();
   free_count_.store(free_.size(), std::memory_order_relaxed);

@@ -35,6 +35,7 @@ class Log {
   enum class Use {
     kOrdinary,  // leaves the reserve alone
     kReserve,   // deletes, and second records of updates that were already persisted once
+    kBatch,     // completes a batch that others may be waiting for: takes the last segment
   };
   enum class Result { kOk, kFull };
 

@@ -126,7 +126,7 @@ class Recovery {
     for (size_t i = 0; i < a_.dnodes.size(); ++i) {
       if (a_.dnode_whole[i]) continue;
       if (a_.dnode_live[i]) {
-        store_.free(*a_.dnodes[i], nullptr);
+        store_.free(*a_.dnodes[i], {});
       } else {
         store_.give_slot(a_.dnodes[i]->header);
       }

@@ -16,6 +16,7 @@
 #include "base/check.h"
 #include "base/nvm/medium.h"
 #include "base/nvm/product.h"
+#include "bonsai/status.h"
 
 namespace bonsai::scale {
 
@@ -66,6 +67,9 @@ class Volume {
   virtual void flush(Addr addr, size_t n, const base::Site& site) = 0;
   virtual void fence(const base::Site& site) = 0;
 
+  // Whether every fence so far kept its promise; only media that write through the file system can fail.
+  virtual Status health() const = 0;
+
  protected:
   std::vector<std::byte*> views_;
   std::vector<uint64_t> bytes_;
@@ -97,6 +101,13 @@ class VolumeOf final : public Volume {
     } else {
       for (Medium* medium : media_) medium->fence(site);
     }
+  }
+
+  Status health() const override {
+    for (const Medium* medium : media_) {
+      if (Status status = medium->health(); !status.ok()) return status;
+    }
+    return Status::OK();
   }
 
  private:

@@ -1,0 +1,115 @@
+// Batches: publish every node invisibly, make one record of them durable, then become visible by one exchange.
+//
+// Items are published in key order, so that of two batches that wait for each other's keys one always precedes: helping
+// goes to strictly greater keys and so ends. A node of a batch that is still publishing is a chain's head, because
+// nobody may push on top of it; so a helper sees whether an item is in place already by looking at the head, and its own
+// exchange fails if the head has changed since. The record names the tokens under which the nodes really stand in
+// their chains; it is written when all of them do.
+#include "index/index.h"
+
+namespace bonsai::index {
+
+using base::Key;
+using base::mutant;
+using base::step;
+
+Index::Outcome Index::write(Batch* batch) {
+  if (log_.full() && batch->items[0].node.load() == nullptr) return Outcome::kLogFull;
+  const Outcome outcome = complete(batch);
+  if (outcome == Outcome::kDone) versions_.settle(batch);
+  return outcome;
+}
+
+// Brings a batch from publishing to ready. Any thread may do it, several at once too.
+Index::Outcome Index::complete(Batch* batch) {
+  for (size_t i = 0; i < batch->items.size(); ++i) {
+    if (batch->cell.load(std::memory_order_seq_cst) != Batch::kPublishing) return Outcome::kDone;
+    if (const Outcome outcome = publish_item(batch, i); outcome != Outcome::kDone) return outcome;
+    if (mutant(kBatchReadyEarly)) {
+      uint64_t publishing = Batch::kPublishing;
+      batch->cell.compare_exchange_strong(publishing, Batch::kReady);
+      for (size_t j = i + 1; j < batch->items.size(); ++j) static_cast<void>(publish_item(batch, j));
+    }
+  }
+  return make_durable(batch);
+}
+
+Index::Outcome Index::publish_item(Batch* batch, size_t i) {
+  Batch::Item& item = batch->items[i];
+  bool done = false;
+  while (!done) {
+    if (item.node.load(std::memory_order_seq_cst) != nullptr) return Outcome::kDone;
+    if (const Outcome outcome = push_item(batch, &item, &done); outcome != Outcome::kDone) return outcome;
+  }
+  return Outcome::kDone;
+}
+
+// One attempt; *done when the item is in place or the batch complete.
+Index::Outcome Index::push_item(Batch* batch, Batch::Item* item, bool* done) {
+  const Key key = Key::of(item->key);
+  const uint64_t hash = key.hash();
+  Bnode* bnode = live(key);
+  Slots* slots = slots_of(bnode);
+  const Slots::Place place = slots->find(key, hash);
+  uint64_t gen = bnode->gen();
+  Node* head = place.head();
+  if (head == nullptr && !place.frozen()) head = unsettled_below(bnode, key, hash, &gen);
+  *done = true;
+  if (head != nullptr && head->batch() == batch) {
+    item->gen.store(gen);
+    Node* unset = nullptr;
+    item->node.compare_exchange_strong(unset, head);
+    return Outcome::kDone;
+  }
+  // Read after the head: if the batch is still publishing now, its node is not below this head.
+  if (batch->cell.load(std::memory_order_seq_cst) != Batch::kPublishing && !mutant(kBatchReadyEarly)) return Outcome::kDone;
+  *done = false;
+  if (head != nullptr) {
+    if (const Outcome outcome = settle_head(head); outcome != Outcome::kDone) return outcome;
+  }
+  if (place.index == Slots::kNowhere || place.frozen() || (place.head() == nullptr && slots->crowded())) {
+    return make_room(bnode);
+  }
+  Node* node = Node::make(item->key, item->value, item->flags, batch);
+  node->token = bnode->reserve_token();
+  node->next.store(place.head(), std::memory_order_relaxed);
+  step("publish batch node");
+  if (!slots->push(place, node, hash)) {
+    Node::destroy(node);
+    return Outcome::kDone;
+  }
+  step("published batch node");
+  item->gen.store(bnode->gen());
+  Node* unset = nullptr;
+  item->node.compare_exchange_strong(unset, node);
+  *done = true;
+  return Outcome::kDone;
+}
+
+// Requires: every item is in place, so that all tokens are final. Several helpers may write a record each; one counts.
+Index::Outcome Index::make_durable(Batch* batch) {
+  if (batch->segment.load(std::memory_order_seq_cst) == persist::kNoSegment) {
+    std::vector<persist::Update> updates;
+    updates.reserve(batch->items.size());
+    for (const Batch::Item& item : batch->items) {
+      const bool tombstone = (item.flags & Node::kTombstone) != 0;
+      updates.push_back({item.key, item.value, item.gen.load(), item.node.load()->token, tombstone,
+                         (item.flags & Node::kLarge) != 0});
+    }
+    step("persist batch record");
+    uint32_t segment = persist::kNoSegment;
+    if (log_.append_batch(updates, persist::Log::Use::kBatch, &segment) == persist::Log::Result::kFull) {
+      return Outcome::kLogFull;
+    }
+    uint32_t unset = persist::kNoSegment;
+    if (!batch->segment.compare_exchange_strong(unset, segment)) {
+      log_.release(segment, static_cast<int64_t>(updates.size()));
+    }
+  }
+  step("batch ready");
+  uint64_t publishing = Batch::kPublishing;
+  batch->cell.compare_exchange_strong(publishing, Batch::kReady);
+  return Outcome::kDone;
+}
+
+}  // namespace bonsai::index

@@ -1,0 +1,60 @@
+#include "index/bnode.h"
+
+namespace bonsai::index {
+
+Slots* Layer::closed_slots() {
+  static Slots* const closed = [] {
+    static Slots slots(1);
+    slots.freeze(0);
+    return &slots;
+  }();
+  return closed;
+}
+
+Bnode::~Bnode() {
+  Slots* slots = slots_.load(std::memory_order_relaxed);
+  if (slots == nullptr || slots == Layer::closed_slots()) return;
+  for (uint32_t i = 0; i < slots->capacity(); ++i) {
+    for (Node* node = slots->head(i); node != nullptr;) {
+      Node* next = node->next.load(std::memory_order_relaxed);
+      Node::destroy(node);
+      node = next;
+    }
+  }
+  delete slots;
+}
+
+Slots* Bnode::slots_or_make(bool* made) {
+  *made = false;
+  if (Slots* slots = this->slots()) return slots;
+  auto fresh = std::make_unique<Slots>(capacity_);
+  Slots* expected = nullptr;
+  if (!slots_.compare_exchange_strong(expected, fresh.get(), std::memory_order_seq_cst)) return expected;
+  *made = true;
+  return fresh.release();
+}
+
+void Bnode::freeze() {
+  Slots* slots = nullptr;
+  if (slots_.compare_exchange_strong(slots, Layer::closed_slots(), std::memory_order_seq_cst)) return;
+  if (slots == Layer::closed_slots()) return;
+  for (uint32_t i = 0; i < slots->capacity(); ++i) {
+    base::step("freeze head");
+    slots->freeze(i);
+  }
+}
+
+uint64_t Bnode::dram_bytes() const {
+  uint64_t bytes = sizeof *this;
+  const Slots* slots = this->slots();
+  if (slots == nullptr || slots == Layer::closed_slots()) return bytes;
+  bytes += slots->dram_bytes();
+  for (uint32_t i = 0; i < slots->capacity(); ++i) {
+    for (Node* node = slots->head(i); node != nullptr; node = node->next.load(std::memory_order_acquire)) {
+      bytes += node->dram_bytes();
+    }
+  }
+  return bytes;
+}
+
+}  // namespace bonsai::index

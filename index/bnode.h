@@ -1,0 +1,198 @@
+// Bnodes: the recent updates of one key range, in DRAM, over what lies below.
+//
+// Slots. A bnode's keys hang in a small open-addressed table of words {fingerprint, pointer to the chain's head, FROZEN}.
+// A word goes from empty to a chain once and never back, probing is linear and ends at an empty word, so a key has one
+// slot without any lock. FROZEN is in the very word that a put exchanges: setting it in every word, empty ones too,
+// closes the bnode for good. The table is made by the first put; an idle range has none.
+//
+// Layers. A bnode that is being replaced names its successors in a Layer *before* it is frozen, so that any put that
+// meets FROZEN can finish the freeze and install them. Until the new dnode is durable the successor's base is the layer
+// itself; then it is the dnode, or a residue: a frozen bnode with the old versions that live scans still need.
+//
+// Memory ordering: every access to words, base and layer is seq_cst (see put-protocol, "store buffering"); on x86-64
+// the loads are plain.
+#ifndef BONSAI_INDEX_BNODE_H_
+#define BONSAI_INDEX_BNODE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/check.h"
+#include "base/key.h"
+#include "base/step.h"
+#include "index/node.h"
+#include "persist/dnode.h"
+
+namespace bonsai::index {
+
+class Bnode;
+struct Layer;
+
+class Slots {
+ public:
+  static constexpr uint64_t kFrozen = 1;
+  static constexpr uint32_t kCapacityMin = 16;
+  static constexpr uint32_t kCapacityMax = 128;
+  static constexpr uint32_t kNowhere = UINT32_MAX;
+
+  struct Place {
+    uint32_t index = kNowhere;  // kNowhere: the key is absent and there is no room
+    uint64_t word = 0;
+    [[nodiscard]] Node* head() const { return head_of(word); }
+    [[nodiscard]] bool frozen() const { return (word & kFrozen) != 0; }
+  };
+
+  // Requires: capacity a power of two.
+  explicit Slots(uint32_t capacity)
+      : capacity_(capacity), words_(new std::atomic<uint64_t>[capacity]()), locks_(new std::atomic<uint8_t>[capacity]()) {}
+
+  [[nodiscard]] uint32_t capacity() const { return capacity_; }
+  [[nodiscard]] uint32_t used() const { return used_.load(std::memory_order_relaxed); }
+  // Nearly full: new keys should go to a successor.
+  [[nodiscard]] bool crowded() const { return used() >= capacity_ - capacity_ / 8; }
+  [[nodiscard]] uint64_t dram_bytes() const { return sizeof *this + capacity_ * 9; }
+
+  // Where `key` is, or where it would go.
+  [[nodiscard]] Place find(const base::Key& key, uint64_t hash) const {
+    for (uint32_t i = 0; i < capacity_; ++i) {
+      const auto at = static_cast<uint32_t>(hash + i) & (capacity_ - 1);
+      base::step("load head");
+      const uint64_t word = words_[at].load(std::memory_order_seq_cst);
+      const Node* head = head_of(word);
+      if (head == nullptr || (print_of(word) == print(hash) && head->key() == key)) return {at, word};
+    }
+    return {};
+  }
+
+  // Puts `node` in front of what `place` holds. False if the word has changed meanwhile.
+  bool push(const Place& place, Node* node, uint64_t hash) {
+    uint64_t expected = place.word;
+    const uint64_t desired = print(hash) << 48 | reinterpret_cast<uint64_t>(node) | (place.word & kFrozen);
+    if (!words_[place.index].compare_exchange_strong(expected, desired, std::memory_order_seq_cst)) return false;
+    if (place.head() == nullptr) used_.fetch_add(1, std::memory_order_relaxed);
+    return true;
+  }
+
+  [[nodiscard]] Node* head(uint32_t index) const { return head_of(words_[index].load(std::memory_order_seq_cst)); }
+  void freeze(uint32_t index) { words_[index].fetch_or(kFrozen, std::memory_order_seq_cst); }
+
+  // One pruner per chain.
+  bool try_lock(uint32_t index) { return locks_[index].exchange(1, std::memory_order_acquire) == 0; }
+  void unlock(uint32_t index) { locks_[index].store(0, std::memory_order_release); }
+
+ private:
+  static Node* head_of(uint64_t word) { return reinterpret_cast<Node*>(word & 0xffff'ffff'fffe); }
+  static uint64_t print_of(uint64_t word) { return word >> 48; }
+  static uint64_t print(uint64_t hash) { return hash >> 48; }
+
+  const uint32_t capacity_;
+  std::atomic<uint32_t> used_{0};
+  std::unique_ptr<std::atomic<uint64_t>[]> words_;
+  std::unique_ptr<std::atomic<uint8_t>[]> locks_;
+};
+
+// What lies under a bnode: one word.
+class Base {
+ public:
+  Base() = default;
+  static Base of(const persist::Dnode* dnode) { return Base(reinterpret_cast<uintptr_t>(dnode)); }
+  static Base of(const Layer* layer) { return Base(reinterpret_cast<uintptr_t>(layer) | kLayer); }
+  static Base of(Bnode* residue) { return Base(reinterpret_cast<uintptr_t>(residue) | kResidue); }
+
+  [[nodiscard]] const persist::Dnode* dnode() const { return as<const persist::Dnode>(kDnode); }
+  [[nodiscard]] const Layer* layer() const { return as<const Layer>(kLayer); }
+  [[nodiscard]] Bnode* residue() const { return as<Bnode>(kResidue); }
+
+ private:
+  static constexpr uintptr_t kDnode = 0, kLayer = 1, kResidue = 2, kMask = 3;
+  explicit Base(uintptr_t bits) : bits_(bits) {}
+  template <class T>
+  [[nodiscard]] T* as(uintptr_t kind) const {
+    return (bits_ & kMask) == kind ? reinterpret_cast<T*>(bits_ & ~kMask) : nullptr;
+  }
+  uintptr_t bits_ = 0;
+};
+
+class Bnode {
+ public:
+  // `capacity`: of the table that the first put makes.
+  Bnode(base::Fence lo, base::Fence hi, uint64_t gen, Base base, uint32_t capacity)
+      : lo_(std::move(lo)), hi_(std::move(hi)), gen_(gen), capacity_(capacity), base_(base) {}
+  ~Bnode();
+  Bnode(const Bnode&) = delete;
+  Bnode& operator=(const Bnode&) = delete;
+
+  [[nodiscard]] const base::Fence& lo() const { return lo_; }
+  [[nodiscard]] const base::Fence& hi() const { return hi_; }
+  [[nodiscard]] uint64_t gen() const { return gen_; }
+  [[nodiscard]] uint32_t capacity() const { return capacity_; }
+
+  [[nodiscard]] Slots* slots() const { return slots_.load(std::memory_order_seq_cst); }
+  // Makes the table if there is none; *made tells the one caller who did.
+  Slots* slots_or_make(bool* made);
+  // Closes the bnode: no word changes any more. Idempotent, by any thread.
+  void freeze();
+
+  [[nodiscard]] Base base() const { return base_.load(std::memory_order_seq_cst); }
+  void set_base(Base base) { base_.store(base, std::memory_order_seq_cst); }
+  [[nodiscard]] Layer* layer() const { return layer_.load(std::memory_order_seq_cst); }
+  void set_layer(Layer* layer) { layer_.store(layer, std::memory_order_seq_cst); }
+
+  // The order of updates inside the generation.
+  uint32_t reserve_token() {
+    const uint32_t token = last_token_.fetch_add(1, std::memory_order_relaxed) + 1;
+    BONSAI_CHECK(token != 0);
+    return token;
+  }
+
+  // One replacer at a time; a fresh successor is claimed until its predecessor's replacement is finished.
+  bool claim() { return !claimed_.exchange(true, std::memory_order_acq_rel); }
+  void unclaim() { claimed_.store(false, std::memory_order_release); }
+  void set_claimed() { claimed_.store(true, std::memory_order_relaxed); }
+
+  // Lifetime: the tree or a layer holds one reference, the queue of dirty bnodes another.
+  void ref() { references_.fetch_add(1, std::memory_order_relaxed); }
+  void unref() {
+    if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  }
+  Bnode* queue_next = nullptr;  // owned by the queue
+
+  [[nodiscard]] uint64_t dram_bytes() const;
+
+ private:
+  const base::Fence lo_, hi_;
+  const uint64_t gen_;
+  const uint32_t capacity_;
+  std::atomic<uint32_t> last_token_{0};
+  std::atomic<Slots*> slots_{nullptr};
+  std::atomic<Base> base_;
+  std::atomic<Layer*> layer_{nullptr};
+  std::atomic<uint32_t> references_{1};
+  std::atomic<bool> claimed_{false};
+};
+
+// A replacement: `olds` give way to `news`, which cover the same range. Both sorted by range.
+struct Layer {
+  std::vector<Bnode*> olds, news;
+  std::atomic<bool> installed{false};  // puts go to `news`
+  std::atomic<bool> settled{false};    // no head of `olds` is without a version
+  bool locked = false;                 // the replacer holds the locks of all chains of `olds`
+
+  [[nodiscard]] Bnode* old_for(const base::Key& key) const { return cover(olds, key); }
+  [[nodiscard]] Bnode* new_for(const base::Key& key) const { return cover(news, key); }
+  // The table of a bnode that never had one and is frozen.
+  static Slots* closed_slots();
+
+ private:
+  static Bnode* cover(const std::vector<Bnode*>& bnodes, const base::Key& key) {
+    size_t i = bnodes.size() - 1;
+    while (i > 0 && key < bnodes[i]->lo().key()) --i;
+    return bnodes[i];
+  }
+};
+
+}  // namespace bonsai::index
+
+#endif  // BONSAI_INDEX_BNODE_H_

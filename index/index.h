@@ -1,0 +1,198 @@
+// The index tier: an ordered map from keys to updates in DRAM over dnodes, with atomic snapshots.
+//
+// The put protocol is *reserve -> persist -> publish -> version*, as model-checked (docs/put-protocol.md); each event has
+// a file of its own: put.cc, batch.cc, read.cc, replace.cc (freeze, install, offload, split, merge).
+//
+// Invariants (besides those of node.h, versions.h, bnode.h)
+//  1. Below a possibly unversioned head all nodes are versioned; down a chain versions never rise, tokens fall.
+//  2. Published (for a batch: ready) => its record is durable. Record dead => its value or a later one is in a durable
+//     dnode, or superseded by a durable record.
+//  3. A frozen bnode's heads never change; its successors become reachable only after that.
+//  4. Unlinked => no announced scan picks the node, and every later scan has a version >= that of the node above it.
+//
+// Progress: reads are wait-free; puts are lock-free but for back-pressure (Outcome::kLogFull, kStalled).
+//
+// Thread-safety: all methods unless said otherwise. Methods that follow shared pointers require the caller to be inside
+// a guard of `epochs`, and to leave it between attempts that did not finish.
+#ifndef BONSAI_INDEX_INDEX_H_
+#define BONSAI_INDEX_INDEX_H_
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+#include "base/epoch.h"
+#include "base/key.h"
+#include "bonsai/status.h"
+#include "index/bnode.h"
+#include "index/tree.h"
+#include "index/versions.h"
+#include "persist/dnode_store.h"
+#include "persist/large.h"
+#include "persist/log.h"
+#include "persist/pool.h"
+#include "persist/recovery.h"
+
+namespace bonsai::index {
+
+// Counters of the tier's background work; monotonic.
+struct Work {
+  std::atomic<uint64_t> offloads{0}, splits{0}, merges{0}, compactions{0}, updates_offloaded{0};
+};
+
+class Index {
+ public:
+  struct Config {
+    persist::Limits limits;
+    bool metadata_upload = true;
+    size_t snapshots_max = 256;
+  };
+
+  // Requires: all references outlive the index.
+  Index(Config config, persist::Log& log, persist::DnodeStore& dnodes, persist::LargeStore& large,
+        base::EpochDomain& epochs)
+      : config_(config), log_(log), dnodes_(dnodes), large_(large), epochs_(epochs), versions_(config.snapshots_max),
+        tree_(epochs) {}
+  ~Index();
+  Index(const Index&) = delete;
+  Index& operator=(const Index&) = delete;
+
+  // Takes over what recovery found. Requires: called once, before anything else; gen above all that ever were.
+  void start(std::vector<persist::RecoveredRange> ranges, uint64_t gen);
+
+  // ---- updates (put.cc, batch.cc)
+
+  enum class Outcome {
+    kDone,
+    kLogFull,  // no log segment: offload, then call again with the same arguments
+    kStalled,  // the bnode is full and its predecessor's offload unfinished: offload, then call again
+  };
+
+  // One update on its way; survives attempts that did not finish. Requires: the views outlive it.
+  struct Put {
+    base::Key key;
+    std::string_view value;
+    bool tombstone = false;
+    bool large = false;
+    persist::Log::Use use = persist::Log::Use::kOrdinary;
+    uint32_t record_segment = persist::kNoSegment;  // of a durable record that is not published; set by attempts
+
+    // An attempt has made a record durable: to give up now would leave the outcome unknown.
+    [[nodiscard]] bool persisted() const { return record_segment != persist::kNoSegment; }
+  };
+  Outcome put(Put* put);
+  // Gives up a put that did not finish.
+  void abandon(const Put& put);
+
+  // Publishes a batch (items sorted by key, each key once) as a whole. The caller keeps its reference and calls again
+  // until kDone: a batch that was begun must be completed.
+  Outcome write(Batch* batch);
+
+  // ---- reads (read.cc)
+
+  enum class Found { kValue, kAbsent, kDamaged };
+  struct Value {
+    std::string_view bytes;  // valid inside the guard; a LargeRef's bytes if `large`
+    bool large = false;
+    bool from_dnode = false;
+  };
+  // The value of `key` as of `version` (kLatest: now).
+  Found get(const base::Key& key, uint64_t version, Value* value);
+
+  struct Item {
+    std::string_view key, value;
+    bool large = false;
+  };
+  // The records of one bnode's range, as of a version.
+  struct Window {
+    base::Fence lo, hi;
+    std::vector<Item> items;  // in key order; views valid inside the guard
+    bool damaged = false;     // items end before the damage
+  };
+  // Reads the window that has `from`, from that key on. `whole`: from the window's beginning.
+  void read_window(const base::Key& from, uint64_t version, bool whole, Window* window);
+  // Reads the whole window that has the last key below `fence`. Requires: `fence` is not the empty key.
+  void read_window_below(const base::Fence& fence, uint64_t version, Window* window);
+
+  [[nodiscard]] Versions::Announcement announce() { return versions_.announce(); }
+
+  // ---- background (replace.cc); any thread, outside a guard
+
+  struct OffloadResult {
+    size_t ranges = 0;  // that were offloaded
+    Status status;      // NoSpace: the data area is full; what was begun is kept and tried again
+  };
+  enum class Which { kUrgent, kAll };
+  // Offloads up to `ranges_max` ranges: those that writers wait for (urgent), then, if asked for all, the longest dirty.
+  OffloadResult offload(size_t ranges_max, Which which);
+  // True while there are updates that are not in dnodes yet.
+  [[nodiscard]] bool dirty() const { return urgent() || dirty_ranges_.load(std::memory_order_relaxed) != 0; }
+  [[nodiscard]] bool urgent() const { return urgent_ranges_.load(std::memory_order_relaxed) != 0; }
+  // Releases residues that no live scan needs any more, and builds missing dnode metadata. Bounded per call;
+  // returns true when a whole pass found nothing left to do.
+  bool tidy(size_t ranges_max);
+
+  [[nodiscard]] base::EpochDomain& epochs() { return epochs_; }
+  [[nodiscard]] const Work& work() const { return work_; }
+  [[nodiscard]] const Tree& tree() const { return tree_; }
+
+ private:
+  friend class Offload;
+
+  // put.cc
+  enum class Push { kPublished, kSuperseded, kFrozen, kFull, kStalled };
+  Bnode* live(const base::Key& key) const;
+  Outcome make_room(Bnode* bnode);
+  Push publish(Bnode* bnode, Slots* slots, const base::Key& key, uint64_t hash, Node* node);
+  Slots* slots_of(Bnode* bnode);
+  Outcome settle_head(Node* head);
+  Node* unsettled_below(Bnode* bnode, const base::Key& key, uint64_t hash, uint64_t* gen) const;
+  void prune(Slots* slots, uint32_t index, Node* own);
+  void drop(Node* node);
+
+  // batch.cc
+  Outcome complete(Batch* batch);
+  Outcome publish_item(Batch* batch, size_t i);
+  Outcome make_durable(Batch* batch);
+  Outcome push_item(Batch* batch, Batch::Item* item, bool* done);
+
+  // read.cc
+  Node* visible(Node* head, uint64_t version);
+  void read_range(Bnode* bnode, const base::Key& from, uint64_t version, bool whole, Window* window);
+
+  // replace.cc
+  bool plan(Bnode* bnode, bool may_merge);
+  void make_successors(Layer* layer, const std::vector<std::string>& cuts);
+  void install(Layer* layer);
+  void enqueue_dirty(Bnode* bnode);
+  void enqueue_urgent(Layer* layer);
+  Bnode* next_dirty();
+  Layer* next_job(Which which);
+  void drop_residue(Bnode* bnode);
+  void retire_large(const persist::LargeRef& ref);
+
+  const Config config_;
+  persist::Log& log_;
+  persist::DnodeStore& dnodes_;
+  persist::LargeStore& large_;
+  base::EpochDomain& epochs_;
+  Versions versions_;
+  Tree tree_;
+  Work work_;
+
+  std::atomic<Bnode*> dirty_stack_{nullptr};  // bnodes that got their first update, newest first
+  std::atomic<uint64_t> dirty_ranges_{0};       // waiting in a queue
+  std::atomic<uint64_t> urgent_ranges_{0};      // installed and not finished
+  std::mutex queue_mutex_;                    // background only, and writers that found a bnode full
+  std::deque<Bnode*> dirty_;                  // longest dirty first
+  std::deque<Layer*> urgent_;                 // installed, to be offloaded
+  base::Fence tidy_at_;
+};
+
+}  // namespace bonsai::index
+
+#endif  // BONSAI_INDEX_INDEX_H_

@@ -1,0 +1,127 @@
+// Update nodes: one put or delete of one key, on its key's chain (newest first) in a bnode.
+//
+// A node is immutable once published, but for `next` (pruning only ever skips), and `version`, which goes once from 0 to
+// the version that orders it among snapshots. The nodes of a batch take theirs from one cell, so that it becomes visible
+// as a whole.
+#ifndef BONSAI_INDEX_NODE_H_
+#define BONSAI_INDEX_NODE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/key.h"
+#include "persist/log.h"
+#include "persist/record.h"
+
+namespace bonsai::index {
+
+struct Batch;
+
+inline constexpr uint64_t kNoVersion = 0;
+inline constexpr uint64_t kVersionOfBase = 1;   // below every scan
+inline constexpr uint64_t kVersionFirst = 2;    // of the global counter
+inline constexpr uint64_t kLatest = UINT64_MAX; // "as of now", for reads
+
+struct Node {
+  static constexpr uint8_t kTombstone = 1;
+  static constexpr uint8_t kLarge = 2;     // the value is a LargeRef
+  static constexpr uint8_t kInBatch = 4;
+  static constexpr uint8_t kBorrowed = 8;  // the large value belongs to the dnode below
+
+  std::atomic<Node*> next{nullptr};
+  std::atomic<uint64_t> version{kNoVersion};
+  uint32_t token = 0;
+  uint32_t segment = persist::kNoSegment;  // holds its record, kNoSegment: none (carried, or in a batch)
+  uint32_t value_bytes = 0;
+  uint16_t key_bytes = 0;
+  uint8_t flags = 0;
+  uint8_t reserved = 0;
+
+  [[nodiscard]] bool tombstone() const { return (flags & kTombstone) != 0; }
+  [[nodiscard]] bool large() const { return (flags & kLarge) != 0; }
+  [[nodiscard]] bool in_batch() const { return (flags & kInBatch) != 0; }
+  [[nodiscard]] bool borrowed() const { return (flags & kBorrowed) != 0; }
+  [[nodiscard]] std::string_view key_view() const { return {bytes(), key_bytes}; }
+  [[nodiscard]] std::string_view value() const { return {bytes() + key_bytes, value_bytes}; }
+  [[nodiscard]] base::Key key() const { return base::Key::of(key_view()); }
+  [[nodiscard]] Batch* batch() const;  // null unless in_batch()
+  [[nodiscard]] uint64_t dram_bytes() const { return sizeof *this + key_bytes + value_bytes + (in_batch() ? 8 : 0); }
+
+  // Copies key and value. `batch`, if any, gains a reference.
+  static Node* make(std::string_view key, std::string_view value, uint8_t flags, Batch* batch);
+  static void destroy(Node* node);
+
+ private:
+  Node() = default;
+  [[nodiscard]] const char* bytes() const { return reinterpret_cast<const char*>(this + 1) + (in_batch() ? sizeof(Batch*) : 0); }
+};
+static_assert(sizeof(Node) == 32);
+
+// What the nodes of one atomic batch share.
+//   cell: kPublishing -> kReady (every node is in place, and the batch's record durable) -> a version
+// While it is kPublishing its nodes are invisible and whoever wants to push on top of one completes the batch first.
+struct Batch {
+  static constexpr uint64_t kPublishing = 0;
+  static constexpr uint64_t kReady = 1;
+
+  struct Item {
+    std::string_view key, value;  // in `storage`: helpers may come late
+    uint8_t flags = 0;
+    std::atomic<Node*> node{nullptr};  // the one that was published
+    std::atomic<uint64_t> gen{0};      // generation of its bnode, set before `node`
+  };
+
+  // Requires: the items' views are set before the batch is shared; they point into bytes.
+  Batch(size_t n, std::string bytes) : items(n), storage(std::move(bytes)) {}
+
+  std::atomic<uint64_t> cell{kPublishing};
+  std::atomic<uint32_t> segment{persist::kNoSegment};  // holds the durable record
+  std::atomic<uint32_t> references{1};
+  std::vector<Item> items;  // in key order, each key once
+  const std::string storage;
+
+  void unref() {
+    if (references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  }
+};
+
+inline Batch* Node::batch() const {
+  if (!in_batch()) return nullptr;
+  Batch* batch;
+  std::memcpy(&batch, this + 1, sizeof batch);
+  return batch;
+}
+
+inline Node* Node::make(std::string_view key, std::string_view value, uint8_t flags, Batch* batch) {
+  const size_t link_bytes = batch != nullptr ? sizeof batch : 0;
+  Node* node = new (::operator new(sizeof(Node) + link_bytes + key.size() + value.size())) Node();
+  node->key_bytes = static_cast<uint16_t>(key.size());
+  node->value_bytes = static_cast<uint32_t>(value.size());
+  node->flags = flags;
+  char* at = reinterpret_cast<char*>(node + 1);
+  if (batch != nullptr) {
+    node->flags |= kInBatch;
+    batch->references.fetch_add(1, std::memory_order_relaxed);
+    std::memcpy(at, &batch, sizeof batch);
+    at += sizeof batch;
+  }
+  std::memcpy(at, key.data(), key.size());
+  if (!value.empty()) std::memcpy(at + key.size(), value.data(), value.size());
+  return node;
+}
+
+inline void Node::destroy(Node* node) {
+  if (Batch* batch = node->batch()) batch->unref();
+  node->~Node();
+  ::operator delete(node);
+}
+
+}  // namespace bonsai::index
+
+#endif  // BONSAI_INDEX_NODE_H_

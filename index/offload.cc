@@ -1,0 +1,352 @@
+#include "index/offload.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "base/thread.h"
+
+namespace bonsai::index {
+
+using base::Key;
+using base::mutant;
+using base::step;
+using persist::Dnode;
+using persist::Entry;
+
+namespace {
+
+const Dnode& dnode_of(const Bnode& old) {
+  const Base base = old.base();
+  return base.residue() != nullptr ? *base.residue()->base().dnode() : *base.dnode();
+}
+
+Entry entry_of(const Node& node) { return {node.key(), node.value(), node.tombstone(), node.large()}; }
+
+Node* copy_of(const Node& node, uint64_t version, bool borrowed) {
+  uint8_t flags = node.flags & (Node::kTombstone | Node::kLarge);
+  if (borrowed && node.large()) flags |= Node::kBorrowed;
+  Node* copy = Node::make(node.key_view(), node.value(), flags, nullptr);
+  copy->version.store(version, std::memory_order_relaxed);
+  return copy;
+}
+
+uint64_t version_of(const Node& node) { return node.version.load(std::memory_order_acquire); }
+
+}  // namespace
+
+// What is freed once no reader can be looking at it.
+struct Offload::Garbage {
+  std::vector<Bnode*> bnodes;
+  std::vector<std::unique_ptr<const Dnode>> dnodes;
+  std::vector<std::vector<persist::RunDesc>> kept;  // runs of dnodes[i] that its successor has taken over
+  std::vector<persist::LargeRef> large;
+  std::unique_ptr<Layer> layer;
+  persist::DnodeStore* dnode_store;
+  persist::LargeStore* large_store;
+
+  static void reclaim(void* object, void*) {
+    const std::unique_ptr<Garbage> self(static_cast<Garbage*>(object));
+    for (Bnode* bnode : self->bnodes) bnode->unref();
+    for (size_t i = 0; i < self->dnodes.size(); ++i) self->dnode_store->free(*self->dnodes[i], self->kept[i]);
+    for (const persist::LargeRef& ref : self->large) self->large_store->free(ref);
+  }
+};
+
+Status Offload::add(Layer* layer) {
+  BONSAI_RETURN_IF_ERROR(settle(layer));
+  lock_chains(layer);
+  index_.versions_.load(&live_);
+  Job job;
+  job.layer = layer;
+  std::vector<Chain> chains;
+  for (const Bnode* old : layer->olds) gather(*old, &job, &chains);
+  const auto mark = writer_.mark();
+  if (const Status status = build(&job, chains); !status.ok()) {
+    writer_.rollback(mark);
+    return status;
+  }
+  jobs_.push_back(std::move(job));
+  return Status::OK();
+}
+
+// Every head gets its version; batches on top are completed.
+Status Offload::settle(Layer* layer) {
+  for (const Bnode* old : layer->olds) {
+    const Slots* slots = old->slots();
+    for (uint32_t i = 0; i < slots->capacity(); ++i) {
+      Node* head = slots->head(i);
+      if (head == nullptr || mutant(kHeadsNotHelpedAtFreeze)) continue;
+      if (index_.settle_head(head) != Index::Outcome::kDone) {
+        return Status::Unavailable("a batch on the range cannot be completed yet");
+      }
+    }
+  }
+  layer->settled.store(true, std::memory_order_seq_cst);
+  return Status::OK();
+}
+
+// Waits for pruners that are at work; none starts again on these chains, which now belong to the replacer.
+void Offload::lock_chains(Layer* layer) {
+  if (layer->locked) return;
+  for (const Bnode* old : layer->olds) {
+    Slots* slots = old->slots();
+    if (slots == Layer::closed_slots()) continue;
+    for (uint32_t i = 0; i < slots->capacity(); ++i) {
+      for (base::BoundedWait wait("pruner", 60'000); !slots->try_lock(i); wait.pause()) BONSAI_CHECK(!wait.expired());
+    }
+  }
+  layer->locked = true;
+}
+
+void Offload::gather(const Bnode& old, Job* job, std::vector<Chain>* chains) const {
+  const size_t first = chains->size();
+  const auto collect = [&](const Slots* slots, bool updated) {
+    for (uint32_t i = 0; slots != nullptr && i < slots->capacity(); ++i) {
+      Node* head = slots->head(i);
+      if (head == nullptr) continue;
+      Chain chain{head->key(), {}, updated};
+      for (Node* node = head; node != nullptr; node = node->next.load(std::memory_order_acquire)) {
+        chain.nodes.push_back(node);
+        if (updated) job->records.push_back(node);
+      }
+      chains->push_back(std::move(chain));
+    }
+  };
+  collect(old.slots(), true);
+  if (const Bnode* residue = old.base().residue()) collect(residue->slots(), false);
+  std::sort(chains->begin() + static_cast<ptrdiff_t>(first), chains->end(), [](const Chain& a, const Chain& b) {
+    const auto order = compare(a.key, b.key);
+    return order != 0 ? order < 0 : a.updated && !b.updated;
+  });
+  size_t last = first;  // join the residue's chain to the bnode's
+  for (size_t i = first + 1; i < chains->size(); ++i) {
+    Chain& into = (*chains)[last];
+    Chain& chain = (*chains)[i];
+    if (chain.key == into.key) {
+      into.in_residue = true;
+      into.nodes.insert(into.nodes.end(), chain.nodes.begin(), chain.nodes.end());
+    } else if (++last != i) {
+      (*chains)[last] = std::move(chain);
+    }
+  }
+  if (first < chains->size()) chains->resize(last + 1);
+}
+
+Status Offload::build(Job* job, const std::vector<Chain>& chains) {
+  for (Bnode* successor : job->layer->news) BONSAI_RETURN_IF_ERROR(build_piece(job, successor, chains));
+  return Status::OK();
+}
+
+Status Offload::build_piece(Job* job, Bnode* successor, const std::vector<Chain>& chains) {
+  std::vector<Entry> updates;
+  std::vector<std::vector<Node*>> carried;
+  Status status;
+  for (const Chain& chain : chains) {
+    if (chain.key < successor->lo().key() || !successor->hi().above(chain.key)) continue;
+    if (chain.updated) updates.push_back(entry_of(*chain.nodes.front()));
+    status = carry(job, chain, &carried);
+    if (!status.ok()) break;
+  }
+  Piece piece;
+  piece.successor = successor;
+  if (!carried.empty()) make_residue(&piece, carried);
+  BONSAI_RETURN_IF_ERROR(status);
+
+  uint64_t gen = 0;
+  for (const Bnode* old : job->layer->olds) gen = std::max(gen, old->gen());
+  const Dnode& old = dnode_of(*job->layer->olds.front());
+  job->updates += updates.size();
+  if (append_suffices(*job, old, updates)) {
+    piece.predecessor = &old;
+    BONSAI_RETURN_IF_ERROR(
+        writer_.add(successor->lo(), successor->hi(), gen, old.runs(), old.has_large(), updates, &piece.dnode));
+  } else {
+    std::vector<Entry> merged;
+    if (!merge(*successor, *job->layer, updates, &merged)) {
+      return Status::Corruption("a dnode of keys " + base::printable_range(successor->lo(), successor->hi()) +
+                                " is damaged and cannot be merged; run `bonsai check`");
+    }
+    BONSAI_RETURN_IF_ERROR(writer_.add(successor->lo(), successor->hi(), gen, {}, false, merged, &piece.dnode));
+    ++job->compactions;
+  }
+  job->pieces.push_back(std::move(piece));
+  return Status::OK();
+}
+
+// May the updates be appended as one more run, or is it time to compact? Dnodes with large values are always
+// compacted, so that no run names a value whose space was given back.
+bool Offload::append_suffices(const Job& job, const Dnode& old, const std::vector<Entry>& updates) const {
+  const Layer& layer = *job.layer;
+  if (layer.olds.size() != 1 || layer.news.size() != 1 || old.runs().empty() || updates.empty()) return false;
+  if (old.has_large() || old.runs().size() == persist::kRunsMax) return false;
+  if (index_.dnodes_.space().ordinary_free_bytes() == 0) return false;
+  uint64_t bytes = old.run_bytes() - old.runs().front().bytes;
+  for (const Entry& update : updates) {
+    if (update.large) return false;
+    bytes += persist::entry_bytes(update);
+  }
+  return bytes <= old.runs().front().bytes / 2 &&
+         old.entries() + updates.size() <= index_.config_.limits.dnode_entries_max * 3 / 2;
+}
+
+// What the new dnode holds: the old dnodes' entries in the range under the updates, tombstones applied.
+bool Offload::merge(const Bnode& successor, const Layer& layer, const std::vector<Entry>& updates,
+                    std::vector<Entry>* merged) const {
+  auto update = updates.begin();
+  const auto take_update = [&] {
+    if (!update->tombstone) merged->push_back(*update);
+    ++update;
+  };
+  for (const Bnode* old : layer.olds) {
+    const Dnode& dnode = dnode_of(*old);
+    if (!(dnode.lo() < successor.hi()) || !(successor.lo() < dnode.hi())) continue;
+    persist::DnodeCursor cursor(index_.dnodes_.volume(), dnode);
+    for (cursor.seek(successor.lo().key()); cursor.valid() && successor.hi().above(cursor.entry().key); cursor.next()) {
+      const Entry& entry = cursor.entry();
+      while (update != updates.end() && update->key < entry.key) take_update();
+      if (update != updates.end() && update->key == entry.key) {
+        take_update();
+      } else if (!entry.tombstone) {
+        merged->push_back(entry);
+      }
+    }
+    if (cursor.damaged()) return false;
+  }
+  while (update != updates.end()) take_update();
+  return true;
+}
+
+// Copies what announced scans need of a chain: the newest node and those below it, and the dnode's value under them.
+// Says which large values nobody needs any more.
+Status Offload::carry(Job* job, const Chain& chain, std::vector<std::vector<Node*>>* carried) {
+  const Node& newest = *chain.nodes.front();
+  std::vector<Node*> kept{copy_of(newest, version_of(newest), true)};
+  uint64_t version = version_of(newest);
+  bool base_value_kept = !chain.updated;
+  for (size_t i = 1; i < chain.nodes.size(); ++i) {
+    const Node& node = *chain.nodes[i];
+    if (live_.need(version_of(node), version) && !mutant(kNoCarry)) {
+      kept.push_back(copy_of(node, version_of(node), false));
+      version = version_of(node);
+      base_value_kept = base_value_kept || node.borrowed();
+    } else if (node.large() && !node.borrowed()) {
+      job->dropped.push_back(persist::large_ref(node.value()));
+    }
+  }
+  const bool needs_base = chain.updated && !chain.in_residue && live_.need(kNoVersion, version) && !mutant(kNoCarry) &&
+                          !mutant(kNoCarryBase);
+  Entry below;
+  persist::Find found = persist::Find::kAbsent;
+  const Dnode* dnode = nullptr;
+  for (const Bnode* old : job->layer->olds) {
+    if (!(chain.key < old->lo().key()) && old->hi().above(chain.key)) dnode = &dnode_of(*old);
+  }
+  if (needs_base || (chain.updated && dnode->has_large())) {
+    found = dnode->find(index_.dnodes_.volume(), chain.key, &below);
+    if (found == persist::Find::kDamaged) {
+      for (Node* node : kept) Node::destroy(node);
+      return Status::Corruption("a dnode of keys " + base::printable_range(dnode->lo(), dnode->hi()) +
+                                " is damaged; run `bonsai check`");
+    }
+  }
+  const bool value_below = found == persist::Find::kFound && !below.tombstone;
+  if (needs_base) {
+    uint8_t flags = value_below ? 0 : Node::kTombstone;
+    if (value_below && below.large) flags |= Node::kLarge;
+    kept.push_back(Node::make(chain.key.bytes, value_below ? below.value : std::string_view(), flags, nullptr));
+    kept.back()->version.store(kVersionOfBase, std::memory_order_relaxed);
+    base_value_kept = true;
+  }
+  if (value_below && below.large && !base_value_kept) job->dropped.push_back(persist::large_ref(below.value));
+  if (kept.size() > 1) {
+    carried->push_back(std::move(kept));
+  } else {
+    Node::destroy(kept.front());
+  }
+  return Status::OK();
+}
+
+void Offload::make_residue(Piece* piece, const std::vector<std::vector<Node*>>& carried) {
+  const auto capacity = static_cast<uint32_t>(std::bit_ceil(std::max<size_t>(2 * carried.size(), Slots::kCapacityMin)));
+  const Bnode& successor = *piece->successor;
+  piece->residue = std::make_unique<Bnode>(successor.lo(), successor.hi(), successor.gen(), Base(), capacity);
+  bool made = false;
+  Slots* slots = piece->residue->slots_or_make(&made);
+  for (const std::vector<Node*>& chain : carried) {
+    for (size_t i = 0; i + 1 < chain.size(); ++i) chain[i]->next.store(chain[i + 1], std::memory_order_relaxed);
+    const Key key = chain.front()->key();
+    const uint64_t hash = key.hash();
+    BONSAI_CHECK(slots->push(slots->find(key, hash), chain.front(), hash));
+  }
+  piece->residue->freeze();
+}
+
+Status Offload::commit(std::vector<Layer*>* again) {
+  if (jobs_.empty()) return Status::OK();
+  // Level buffered: no update may be durable in a dnode before its cause is in the log.
+  if (!index_.log_.close_epoch()) {
+    for (const Job& job : jobs_) again->push_back(job.layer);
+    writer_.rollback({0, 0});
+    jobs_.clear();
+    return Status::Unavailable("the log's epoch could not be closed: a writer was held up; trying again");
+  }
+  step("persist dnodes");
+  for (auto& dnode : writer_.commit()) static_cast<void>(dnode.release());  // the pieces' from now on
+  std::vector<const Dnode*> retired;
+  for (Job& job : jobs_) {
+    for (const Bnode* old : job.layer->olds) retired.push_back(&dnode_of(*old));
+    switch_over(&job);
+  }
+  step("retire dnodes");
+  index_.dnodes_.retire(retired);
+  for (Job& job : jobs_) bury(&job);
+  jobs_.clear();
+  return Status::OK();
+}
+
+void Offload::switch_over(Job* job) {
+  std::vector<Bnode*> news;
+  for (Piece& piece : job->pieces) {
+    if (index_.config_.metadata_upload) piece.dnode->upload(index_.dnodes_.volume(), piece.predecessor);
+    step("switch base");
+    if (piece.residue != nullptr) {
+      piece.residue->set_base(Base::of(piece.dnode));
+      piece.successor->set_base(Base::of(piece.residue.release()));
+    } else {
+      piece.successor->set_base(Base::of(piece.dnode));
+    }
+    news.push_back(piece.successor);
+  }
+  step("update index");
+  index_.tree_.replace(job->layer->olds, news);
+}
+
+// Everything is durable and reachable elsewhere: the old bnodes' log records are dead, the rest waits for its readers.
+void Offload::bury(Job* job) {
+  for (Node* node : job->records) {
+    const uint32_t segment = node->in_batch() ? node->batch()->segment.load() : node->segment;
+    if (segment != persist::kNoSegment) index_.log_.release(segment);
+  }
+  auto garbage = std::make_unique<Garbage>();
+  garbage->dnode_store = &index_.dnodes_;
+  garbage->large_store = &index_.large_;
+  garbage->layer.reset(job->layer);
+  garbage->large = std::move(job->dropped);
+  for (Bnode* old : job->layer->olds) {
+    garbage->bnodes.push_back(old);
+    if (Bnode* residue = old->base().residue()) garbage->bnodes.push_back(residue);
+    garbage->dnodes.emplace_back(&dnode_of(*old));
+    const Piece& first = job->pieces.front();
+    garbage->kept.push_back(first.predecessor != nullptr ? first.dnode->runs() : std::vector<persist::RunDesc>());
+  }
+  index_.work_.offloads.fetch_add(job->layer->olds.size(), std::memory_order_relaxed);
+  index_.work_.updates_offloaded.fetch_add(job->updates, std::memory_order_relaxed);
+  index_.work_.compactions.fetch_add(job->compactions, std::memory_order_relaxed);
+  index_.urgent_ranges_.fetch_sub(1, std::memory_order_relaxed);
+  for (Bnode* fresh : job->layer->news) fresh->unclaim();
+  index_.epochs_.retire(garbage.release(), &Garbage::reclaim);
+}
+
+}  // namespace bonsai::index

@@ -1,0 +1,81 @@
+// Replacement, second half: moving the updates of frozen bnodes into new dnodes, many ranges at a time.
+//
+// Order of events, per group of ranges (docs/put-protocol.md, replace):
+//   every head of the old bnodes has a version -> announcements are read -> contents of the new dnodes and of the
+//   residues (old versions that live scans need) are collected -> new dnodes durable -> successors' bases switched ->
+//   tree updated -> predecessors retired durably -> their log records dead -> memory and space freed after a grace period
+//
+// One group costs three fences, however many ranges it has. Not thread-safe; lives inside one epoch guard.
+#ifndef BONSAI_INDEX_OFFLOAD_H_
+#define BONSAI_INDEX_OFFLOAD_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bonsai/status.h"
+#include "index/index.h"
+
+namespace bonsai::index {
+
+class Offload {
+ public:
+  explicit Offload(Index& index) : index_(index), writer_(index.dnodes_) {}
+  Offload(const Offload&) = delete;
+  Offload& operator=(const Offload&) = delete;
+
+  // Takes in an installed layer. Errors, each leaving the layer as it was: NoSpace, Corruption (its old dnode),
+  // Unavailable (a batch on it cannot be completed now).
+  Status add(Layer* layer);
+  [[nodiscard]] size_t size() const { return jobs_.size(); }
+
+  // Makes everything that was added durable and lets the successors stand on it.
+  // Errors: Unavailable (level buffered: the epoch could not be closed); the layers are appended to *again.
+  Status commit(std::vector<Layer*>* again);
+
+ private:
+  // The updates of one key, newest first: of the bnode, then of its residue.
+  struct Chain {
+    base::Key key;
+    std::vector<Node*> nodes;
+    bool updated = false;     // the bnode itself has some
+    bool in_residue = false;  // so has the residue under it
+  };
+  struct Piece {
+    Bnode* successor = nullptr;
+    persist::Dnode* dnode = nullptr;      // the writer's until commit
+    const persist::Dnode* predecessor = nullptr;  // if runs were taken over from it
+    std::unique_ptr<Bnode> residue;
+  };
+  struct Job {
+    Layer* layer;
+    std::vector<Piece> pieces;
+    std::vector<Node*> records;  // nodes whose log records die
+    std::vector<persist::LargeRef> dropped;
+    uint64_t updates = 0;
+    uint64_t compactions = 0;
+  };
+  struct Garbage;
+
+  Status settle(Layer* layer);
+  static void lock_chains(Layer* layer);
+  void gather(const Bnode& old, Job* job, std::vector<Chain>* chains) const;
+  Status build(Job* job, const std::vector<Chain>& chains);
+  Status build_piece(Job* job, Bnode* successor, const std::vector<Chain>& chains);
+  bool append_suffices(const Job& job, const persist::Dnode& old, const std::vector<persist::Entry>& updates) const;
+  bool merge(const Bnode& successor, const Layer& layer, const std::vector<persist::Entry>& updates,
+             std::vector<persist::Entry>* merged) const;
+  Status carry(Job* job, const Chain& chain, std::vector<std::vector<Node*>>* carried);
+  void make_residue(Piece* piece, const std::vector<std::vector<Node*>>& carried);
+  void switch_over(Job* job);
+  void bury(Job* job);
+
+  Index& index_;
+  persist::DnodeWriter writer_;
+  std::vector<Job> jobs_;
+  LiveScans live_;
+};
+
+}  // namespace bonsai::index
+
+#endif  // BONSAI_INDEX_OFFLOAD_H_

@@ -1,0 +1,337 @@
+// Replacement, first half: planning successors, freezing, installing; the queues of what is to be offloaded; tidying.
+#include <algorithm>
+#include <bit>
+
+#include "base/check.h"
+#include "index/index.h"
+#include "index/offload.h"
+
+namespace bonsai::index {
+
+using base::Fence;
+using base::mutant;
+using base::step;
+
+namespace {
+
+struct Sized {
+  std::string key;
+  uint64_t bytes;
+};
+
+// Keys that the successors of a bnode will hold, in order, with what they take in a dnode.
+std::vector<Sized> keys_of(const scale::Volume& volume, const persist::Dnode& dnode, const Slots* slots) {
+  std::vector<Sized> keys;
+  persist::DnodeCursor cursor(volume, dnode);
+  for (cursor.seek({}); cursor.valid(); cursor.next()) {
+    if (!cursor.entry().tombstone) keys.push_back({std::string(cursor.entry().key.bytes), persist::entry_bytes(cursor.entry())});
+  }
+  for (uint32_t i = 0; slots != nullptr && i < slots->capacity(); ++i) {
+    const Node* head = slots->head(i);
+    if (head == nullptr || head->tombstone()) continue;
+    keys.push_back({std::string(head->key_view()), uint64_t{14} + head->key_bytes + head->value_bytes});
+  }
+  std::sort(keys.begin(), keys.end(), [](const Sized& a, const Sized& b) { return a.key < b.key; });
+  keys.erase(std::unique(keys.begin(), keys.end(), [](const Sized& a, const Sized& b) { return a.key == b.key; }), keys.end());
+  return keys;
+}
+
+// Cuts the keys into pieces of about equal weight that fit the limits; returns the pieces' first keys but the first's.
+std::vector<std::string> cut(const std::vector<Sized>& keys, const persist::Limits& limits) {
+  uint64_t bytes = 0;
+  for (const Sized& key : keys) bytes += key.bytes;
+  if (keys.size() <= limits.dnode_entries_max && bytes <= limits.dnode_bytes_max) return {};
+  const uint64_t entries_wanted = limits.dnode_entries_max * 2 / 3;
+  const uint64_t bytes_wanted = limits.dnode_bytes_max * 2 / 3;
+  const uint64_t pieces = std::max((keys.size() + entries_wanted - 1) / entries_wanted, (bytes + bytes_wanted - 1) / bytes_wanted);
+  std::vector<std::string> cuts;
+  uint64_t weight = 0;  // of the keys so far, in units of 1/(2 * size * bytes)
+  for (size_t i = 0; i < keys.size() && cuts.size() + 1 < pieces; ++i) {
+    if (i > 0 && weight * pieces >= 2 * keys.size() * bytes * (cuts.size() + 1)) cuts.push_back(keys[i].key);
+    weight += bytes + keys.size() * keys[i].bytes;
+  }
+  return cuts;
+}
+
+uint32_t capacity_after(const Bnode& bnode) {
+  const Slots* slots = bnode.slots();
+  const uint32_t capacity = bnode.capacity();
+  if (slots == nullptr) return capacity;
+  if (slots->crowded()) return std::min(capacity * 2, Slots::kCapacityMax);
+  return slots->used() < capacity / 4 ? std::max(capacity / 2, Slots::kCapacityMin) : capacity;
+}
+
+const persist::Dnode& dnode_under(const Bnode& bnode) {
+  const Base base = bnode.base();
+  if (const persist::Dnode* dnode = base.dnode()) return *dnode;
+  BONSAI_CHECK(base.residue() != nullptr);
+  return *base.residue()->base().dnode();
+}
+
+struct Estimate {
+  uint64_t entries, bytes;
+};
+
+Estimate estimate(const Bnode& bnode) {
+  const persist::Dnode& dnode = dnode_under(bnode);
+  Estimate sum{dnode.entries(), dnode.run_bytes()};
+  const Slots* slots = bnode.slots();
+  for (uint32_t i = 0; slots != nullptr && i < slots->capacity(); ++i) {
+    const Node* head = slots->head(i);
+    if (head == nullptr) continue;
+    ++sum.entries;
+    sum.bytes += uint64_t{14} + head->key_bytes + head->value_bytes;
+  }
+  return sum;
+}
+
+}  // namespace
+
+void Index::start(std::vector<persist::RecoveredRange> ranges, uint64_t gen) {
+  std::vector<Bnode*> bnodes;
+  bnodes.reserve(ranges.size());
+  for (persist::RecoveredRange& range : ranges) {
+    persist::Dnode* dnode = range.dnode.release();
+    const auto capacity = std::max<uint64_t>(Slots::kCapacityMin, std::bit_ceil(2 * range.records.size()));
+    auto* bnode = new Bnode(dnode->lo(), dnode->hi(), gen, Base::of(dnode), static_cast<uint32_t>(capacity));
+    for (const persist::LiveRecord& record : range.records) {
+      const auto& update = record.update;
+      const auto flags = static_cast<uint8_t>((update.tombstone ? Node::kTombstone : 0) | (update.large ? Node::kLarge : 0));
+      Node* node = Node::make(update.key, update.value, flags, nullptr);
+      node->version.store(kVersionOfBase, std::memory_order_relaxed);
+      node->segment = record.segment;
+      Slots* slots = slots_of(bnode);
+      const uint64_t hash = node->key().hash();
+      BONSAI_CHECK(slots->push(slots->find(node->key(), hash), node, hash));
+    }
+    bnodes.push_back(bnode);
+  }
+  tree_.build(bnodes);
+}
+
+Index::~Index() {
+  const auto discard = [](Base base) {
+    if (Bnode* residue = base.residue()) {
+      delete residue->base().dnode();
+      residue->unref();
+    } else {
+      delete base.dnode();
+    }
+  };
+  tree_.for_each([&](Bnode* bnode) {
+    if (bnode->layer() == nullptr || !bnode->layer()->installed.load()) discard(bnode->base());
+  });
+  for (Layer* layer : urgent_) {
+    for (Bnode* old : layer->olds) discard(old->base());
+    for (Bnode* bnode : layer->news) bnode->unref();
+    delete layer;
+  }
+  for (Bnode* bnode : dirty_) bnode->unref();
+  for (Bnode* bnode = dirty_stack_.load(); bnode != nullptr;) {
+    Bnode* next = bnode->queue_next;
+    bnode->unref();
+    bnode = next;
+  }
+}
+
+// Chooses the successors of a bnode that nobody else is replacing, and names them. False if somebody else is.
+bool Index::plan(Bnode* bnode, bool may_merge) {
+  if (!bnode->claim()) return false;
+  BONSAI_CHECK(bnode->layer() == nullptr);
+  auto* layer = new Layer();
+  layer->olds = {bnode};
+  const persist::Limits& limits = config_.limits;
+  const Estimate size = estimate(*bnode);
+  if (size.entries > limits.dnode_entries_max || size.bytes > limits.dnode_bytes_max) {
+    make_successors(layer, cut(keys_of(dnodes_.volume(), dnode_under(*bnode), bnode->slots()), limits));
+    if (layer->news.size() > 1) work_.splits.fetch_add(1, std::memory_order_relaxed);
+  } else if (may_merge && size.entries < limits.dnode_entries_max / 4 && size.bytes < limits.dnode_bytes_max / 4) {
+    tree_.with_right_sibling(*bnode, [&](Bnode* right) {
+      if (!right->claim()) return;
+      const Estimate other = estimate(*right);
+      if (size.entries + other.entries > limits.dnode_entries_max / 2 ||
+          size.bytes + other.bytes > limits.dnode_bytes_max / 2) {
+        right->unclaim();
+        return;
+      }
+      layer->olds.push_back(right);
+      make_successors(layer, {});
+      bnode->set_layer(layer);
+      right->set_layer(layer);
+      work_.merges.fetch_add(1, std::memory_order_relaxed);
+    });
+  }
+  if (layer->news.empty()) make_successors(layer, {});
+  urgent_ranges_.fetch_add(1, std::memory_order_relaxed);
+  bnode->set_layer(layer);
+  return true;
+}
+
+// Successors of the olds' whole range, cut at `cuts`. They are claimed until the replacement is finished.
+void Index::make_successors(Layer* layer, const std::vector<std::string>& cuts) {
+  uint64_t gen = 0;
+  for (const Bnode* old : layer->olds) gen = std::max(gen, old->gen());
+  gen += mutant(kGenerationEqual) ? 0 : 1;
+  const uint32_t capacity = capacity_after(*layer->olds.front());
+  for (size_t i = 0; i <= cuts.size(); ++i) {
+    const Fence lo = i == 0 ? layer->olds.front()->lo() : Fence(cuts[i - 1]);
+    const Fence hi = i == cuts.size() ? layer->olds.back()->hi() : Fence(cuts[i]);
+    layer->news.push_back(new Bnode(lo, hi, gen, Base::of(layer), capacity));
+    layer->news.back()->set_claimed();
+  }
+}
+
+// Freezes the old bnodes and lets the successors take over. Any thread, any number of times.
+void Index::install(Layer* layer) {
+  if (layer->installed.load(std::memory_order_seq_cst)) return;
+  for (Bnode* old : layer->olds) old->freeze();
+  for (Bnode* old : layer->olds) {
+    const Slots* slots = old->slots();
+    for (uint32_t i = 0; i < slots->capacity() && !mutant(kHeadsNotHelpedAtFreeze); ++i) {
+      if (Node* head = slots->head(i)) static_cast<void>(versions_.settle(head));
+    }
+  }
+  step("install successors");
+  layer->installed.store(true, std::memory_order_seq_cst);
+}
+
+void Index::enqueue_dirty(Bnode* bnode) {
+  bnode->ref();
+  dirty_ranges_.fetch_add(1, std::memory_order_relaxed);
+  Bnode* top = dirty_stack_.load(std::memory_order_relaxed);
+  do {
+    bnode->queue_next = top;
+  } while (!dirty_stack_.compare_exchange_weak(top, bnode, std::memory_order_release, std::memory_order_relaxed));
+}
+
+// Requires: the layer was counted in urgent_ranges_ when it was planned.
+void Index::enqueue_urgent(Layer* layer) {
+  const std::lock_guard lock(queue_mutex_);
+  urgent_.push_back(layer);
+}
+
+// The longest dirty bnode; null if there is none. The caller gets the queue's reference.
+Bnode* Index::next_dirty() {
+  const std::lock_guard lock(queue_mutex_);
+  std::vector<Bnode*> fresh;
+  for (Bnode* bnode = dirty_stack_.exchange(nullptr, std::memory_order_acquire); bnode != nullptr; bnode = bnode->queue_next) {
+    fresh.push_back(bnode);
+  }
+  dirty_.insert(dirty_.end(), fresh.rbegin(), fresh.rend());
+  if (dirty_.empty()) return nullptr;
+  Bnode* bnode = dirty_.front();
+  dirty_.pop_front();
+  return bnode;
+}
+
+// Something to offload, with successors installed. Looks at each waiting bnode at most once.
+Layer* Index::next_job(Which which) {
+  {
+    const std::lock_guard lock(queue_mutex_);
+    if (!urgent_.empty()) {
+      Layer* layer = urgent_.front();
+      urgent_.pop_front();
+      return layer;
+    }
+  }
+  if (which == Which::kUrgent) return nullptr;
+  for (uint64_t tries = dirty_ranges_.load(std::memory_order_relaxed); tries > 0; --tries) {
+    Bnode* bnode = next_dirty();
+    if (bnode == nullptr) return nullptr;
+    Layer* job = nullptr;
+    if (bnode->layer() == nullptr) {
+      if (!plan(bnode, true)) {  // its predecessor's replacement is not finished: later
+        const std::lock_guard lock(queue_mutex_);
+        dirty_.push_back(bnode);
+        continue;
+      }
+      job = bnode->layer();
+      install(job);
+    }
+    dirty_ranges_.fetch_sub(1, std::memory_order_relaxed);
+    bnode->unref();
+    if (job != nullptr) return job;
+  }
+  return nullptr;
+}
+
+Index::OffloadResult Index::offload(size_t ranges_max, Which which) {
+  OffloadResult result;
+  const auto guard = epochs_.enter();
+  Offload offload(*this);
+  std::vector<Layer*> again;
+  for (size_t i = 0; i < ranges_max && again.empty(); ++i) {
+    Layer* layer = next_job(which);
+    if (layer == nullptr) break;
+    const Status status = offload.add(layer);
+    if (!status.ok()) {
+      again.push_back(layer);
+      if (!status.IsUnavailable()) result.status = status;
+    }
+  }
+  result.ranges = offload.size();
+  if (const Status status = offload.commit(&again); !status.ok()) {
+    result.status = status;
+    result.ranges = 0;
+  }
+  for (Layer* layer : again) enqueue_urgent(layer);
+  return result;
+}
+
+// Lets go of old versions that no scan needs any more.
+void Index::drop_residue(Bnode* bnode) {
+  Bnode* residue = bnode->base().residue();
+  if (residue == nullptr || !bnode->claim()) return;
+  residue = bnode->base().residue();
+  LiveScans live;
+  versions_.load(&live);
+  if (residue != nullptr && bnode->layer() == nullptr && live.none()) {
+    bnode->set_base(residue->base());
+    Slots* slots = residue->slots();
+    for (uint32_t i = 0; i < slots->capacity(); ++i) {
+      for (const Node* node = slots->head(i); node != nullptr; node = node->next.load(std::memory_order_relaxed)) {
+        if (node->large() && !node->borrowed()) retire_large(persist::large_ref(node->value()));
+      }
+    }
+    epochs_.retire(
+        residue, [](void* object, void*) { static_cast<Bnode*>(object)->unref(); }, nullptr, residue->dram_bytes());
+  }
+  bnode->unclaim();
+}
+
+void Index::retire_large(const persist::LargeRef& ref) {
+  epochs_.retire(
+      new persist::LargeRef(ref),
+      [](void* object, void* store) {
+        std::unique_ptr<persist::LargeRef> owned(static_cast<persist::LargeRef*>(object));
+        static_cast<persist::LargeStore*>(store)->free(*owned);
+      },
+      &large_, ref.value_bytes);
+}
+
+bool Index::tidy(size_t ranges_max) {
+  const auto guard = epochs_.enter();
+  Fence at;
+  {
+    const std::lock_guard lock(queue_mutex_);
+    at = tidy_at_;
+  }
+  bool idle = true;
+  for (size_t i = 0; i < ranges_max && !at.is_infinite(); ++i) {
+    Bnode* bnode = tree_.find(at.key());
+    at = bnode->hi();
+    const Base base = bnode->base();
+    if (base.residue() != nullptr) {
+      drop_residue(bnode);
+      idle = false;
+    } else if (const persist::Dnode* dnode = base.dnode(); config_.metadata_upload && dnode != nullptr && !dnode->uploaded()) {
+      idle = !const_cast<persist::Dnode*>(dnode)->upload(dnodes_.volume()) && idle;
+    }
+  }
+  const bool wrapped = at.is_infinite();
+  const std::lock_guard lock(queue_mutex_);
+  tidy_at_ = wrapped ? Fence() : at;
+  return wrapped && idle;
+}
+
+}  // namespace bonsai::index

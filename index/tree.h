@@ -1,0 +1,92 @@
+// The tree: finds the bnode of a key. A B+-tree over the bnodes' lower fences.
+//
+// Readers are wait-free: they follow one pointer per level and compare. Inner nodes never change in place but for their
+// child pointers; a node whose separators change is replaced by a copy, and the old one retired by epoch.
+// The tree may lag behind: a bnode that it names may have successors already (bnode.h, layers); whoever finds a
+// bnode here follows them. So puts never touch the tree; only the background does, one structure change at a time,
+// under a mutex that no foreground operation takes.
+//
+// Invariants
+//  - separators of a node rise strictly; the first of each level stands for the beginning of the parent's range;
+//  - the bnodes of the last level, in order, tile the key space.
+// Not promised: that thin inner nodes are merged; their number is bounded by what the largest tree so far needed.
+//
+// Thread-safety: find* by any thread inside an epoch guard; replace* serialised inside.
+#ifndef BONSAI_INDEX_TREE_H_
+#define BONSAI_INDEX_TREE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/epoch.h"
+#include "base/key.h"
+#include "index/bnode.h"
+
+namespace bonsai::index {
+
+class Tree {
+ public:
+  explicit Tree(base::EpochDomain& epochs) : epochs_(epochs) {}
+  ~Tree();
+  Tree(const Tree&) = delete;
+  Tree& operator=(const Tree&) = delete;
+
+  // Builds the tree over bnodes that tile the key space, in order; takes over one reference of each. Called once.
+  void build(const std::vector<Bnode*>& bnodes);
+
+  // The bnode whose range has `key`.
+  [[nodiscard]] Bnode* find(const base::Key& key) const;
+  // The bnode whose range has the last key below `fence`. Requires: `fence` is not the empty key.
+  [[nodiscard]] Bnode* find_below(const base::Fence& fence) const;
+
+  // Calls offer(right neighbour of `bnode`) if both hang in one inner node. While a layer that `offer` sets on both is
+  // there, they stay in one inner node, so that replace() can put one bnode in the place of the two.
+  void with_right_sibling(const Bnode& bnode, const std::function<void(Bnode*)>& offer);
+
+  // Puts `news` in the place of `olds`: one bnode, or neighbours that came from with_right_sibling().
+  // Takes over one reference of each new bnode; the caller gets the olds'.
+  void replace(const std::vector<Bnode*>& olds, const std::vector<Bnode*>& news);
+
+  // Calls visit for every bnode, in order. For statistics; bnodes replaced meanwhile may be seen or missed.
+  void for_each(const std::function<void(Bnode*)>& visit) const;
+
+  [[nodiscard]] uint64_t dram_bytes() const { return dram_bytes_.load(std::memory_order_relaxed); }
+
+ private:
+  static constexpr size_t kFanout = 64;
+  static constexpr size_t kFillMax = kFanout - 2;  // a cut may move by one to keep two bnodes together
+
+  struct Inner;
+  union Child {
+    Inner* inner;
+    Bnode* bnode;
+  };
+  struct Slot {
+    base::Fence separator;
+    Child child;
+  };
+  struct Step {
+    Inner* inner;
+    size_t index;
+  };
+
+  Inner* make(const std::vector<Slot>& slots, size_t from, size_t to, uint16_t height);
+  void retire(Inner* inner);
+  [[nodiscard]] std::vector<Step> path_to(const base::Key& key) const;
+  void substitute(std::vector<Step> path, size_t first, size_t count, const std::vector<Slot>& slots);
+  void destroy(Inner* inner);
+  void visit(const Inner* inner, const std::function<void(Bnode*)>& call) const;
+
+  base::EpochDomain& epochs_;
+  std::atomic<Inner*> root_{nullptr};
+  std::mutex change_mutex_;
+  std::atomic<uint64_t> dram_bytes_{0};
+};
+
+}  // namespace bonsai::index
+
+#endif  // BONSAI_INDEX_TREE_H_

@@ -1,0 +1,112 @@
+#include "store/background.h"
+
+#include "base/clock.h"
+
+namespace bonsai::store {
+
+using index::Index;
+
+namespace {
+inline constexpr uint64_t kIdleMs = 20;
+inline constexpr size_t kTidyRanges = 256;
+}  // namespace
+
+void Background::start() {
+  const bool buffered = options_.durability == Durability::kBuffered;
+  const uint32_t threads = buffered ? std::max(1u, options_.background_threads) : options_.background_threads;
+  for (uint32_t i = 0; i < threads; ++i) threads_.emplace_back("bonsai-bg-" + std::to_string(i), [this] { run(); });
+}
+
+void Background::stop() {
+  stop_.store(true);
+  for (size_t i = 0; i < threads_.size(); ++i) wake_.signal();
+  threads_.clear();
+}
+
+void Background::run() {
+  const uint64_t idle_ms = options_.durability == Durability::kBuffered
+                               ? std::max<uint64_t>(1, std::min<uint64_t>(kIdleMs, options_.buffered_window_ms / 2))
+                               : kIdleMs;
+  while (!stop_.load()) {
+    static_cast<void>(wake_.wait_for(idle_ms));
+    signalled_.store(false);
+    if (!stop_.load()) work();
+  }
+}
+
+void Background::work() {
+  const uint64_t window_ns = uint64_t{options_.buffered_window_ms} * base::kNsPerMs / 2;
+  const auto close_epoch = [&] {
+    if (options_.durability != Durability::kBuffered || base::now_ns() - closed_at_ns_.load() < window_ns) return;
+    closed_at_ns_.store(base::now_ns());
+    static_cast<void>(tiers_.log->close_epoch());
+  };
+  close_epoch();
+  while (!stop_.load()) {
+    const bool low = tiers_.log->low();
+    if (!low && !tiers_.index->urgent()) break;
+    if (offload(low ? Index::Which::kAll : Index::Which::kUrgent) == 0) break;
+    close_epoch();
+  }
+  if (!tiers_.index->urgent()) static_cast<void>(tiers_.index->tidy(kTidyRanges));
+  tiers_.epochs->collect();
+}
+
+size_t Background::offload(Index::Which which) {
+  const Index::OffloadResult result = tiers_.index->offload(kRangesPerStep, which);
+  report(result.status);
+  return result.ranges;
+}
+
+void Background::report(const Status& status) {
+  const std::lock_guard lock(failure_mutex_);
+  if (failure_.code() != status.code() && !status.ok() && options_.log_sink) {
+    options_.log_sink('W', "offloading: " + status.ToString());
+  }
+  failure_ = status;
+}
+
+Status Background::last_failure() const {
+  const std::lock_guard lock(failure_mutex_);
+  return failure_;
+}
+
+void Background::relieve() {
+  if (threads_.empty()) {
+    static_cast<void>(offload(tiers_.log->low() ? Index::Which::kAll : Index::Which::kUrgent));
+    tiers_.epochs->collect();
+  } else if (!signalled_.load(std::memory_order_relaxed) && !signalled_.exchange(true)) {
+    wake_.signal();
+  }
+}
+
+void Background::help_stalled() {
+  if (threads_.empty()) {
+    if (offload(Index::Which::kAll) == 0) base::yield_thread();
+  } else {
+    wake_.signal();
+    base::sleep_ms(1);
+  }
+  tiers_.epochs->collect();
+}
+
+Status Background::drain() {
+  base::BoundedWait wait("drain", options_.stall_ms_max);
+  for (uint64_t idle = 0; tiers_.index->dirty();) {
+    const Index::OffloadResult result = tiers_.index->offload(kRangesPerStep, Index::Which::kAll);
+    if (!result.status.ok() && !result.status.IsUnavailable()) return result.status;
+    if (result.ranges > 0) {
+      idle = 0;
+      wait = base::BoundedWait("drain", options_.stall_ms_max);
+      continue;
+    }
+    if (++idle > 1 && wait.expired()) return wait.status();
+    tiers_.epochs->collect();
+    wait.pause();
+  }
+  static_cast<void>(tiers_.index->tidy(kTidyRanges));
+  tiers_.epochs->collect();
+  return Status::OK();
+}
+
+}  // namespace bonsai::store

@@ -1,0 +1,157 @@
+// The offline check: everything that recovery verifies, and every stored byte besides.
+#include <algorithm>
+#include <cstring>
+
+#include "base/nvm/mapping.h"
+#include "base/nvm/product.h"
+#include "base/status_macros.h"
+#include "bonsai/db.h"
+#include "persist/analysis.h"
+#include "persist/large.h"
+#include "scale/volume.h"
+#include "store/tiers.h"
+
+namespace bonsai {
+namespace store {
+namespace {
+
+using persist::Dnode;
+using persist::Entry;
+using persist::LargeRef;
+using scale::Addr;
+
+std::string at(const char* what, Addr addr) {
+  char text[96];
+  std::snprintf(text, sizeof text, "%s at target %zu offset 0x%llx", what, addr.target(),
+                static_cast<unsigned long long>(addr.offset()));
+  return text;
+}
+
+class Checker {
+ public:
+  Checker(scale::Volume& volume, const persist::Pool& pool, CheckReport* report, const std::function<void(double)>& progress)
+      : volume_(volume), pool_(pool), report_(*report), progress_(progress), large_(volume, space_) {}
+
+  void run() {
+    persist::analyse(volume_, pool_, &analysis_);
+    report_.damages = std::move(analysis_.damages);
+    report_.clean = analysis_.clean;
+    report_.log_records = analysis_.log_records;
+    report_.targets = volume_.targets();
+    report_.key_format = pool_.key_format();
+    pool_.add_targets(&space_);
+    for (const Addr extent : analysis_.header_extents) {
+      claim(extent, pool_.superblocks[0].extent_bytes, "header extent", {});
+    }
+    for (size_t i = 0; i < analysis_.tiles.size(); ++i) {
+      check_tile(analysis_.tiles[i]);
+      if (progress_ && i % 64 == 0) progress_(static_cast<double>(i) / static_cast<double>(analysis_.tiles.size()));
+    }
+    report_.data_bytes = space_.capacity_bytes();
+    report_.data_bytes_used = space_.used_bytes();
+    if (progress_) progress_(1.0);
+  }
+
+ private:
+  void check_tile(const persist::Tile& tile) {
+    const Dnode& dnode = *analysis_.dnodes[tile.dnode];
+    const std::string range = base::printable_range(tile.lo, tile.hi);
+    if (last_dnode_ != &dnode) {  // a dnode may be live in several pieces
+      last_dnode_ = &dnode;
+      ++report_.dnodes;
+      for (const persist::RunDesc& run : dnode.runs()) check_run(dnode, run, range);
+      if (!dnode.long_fences.is_nil()) claim(dnode.long_fences, dnode.long_fence_bytes, "fence keys", range);
+    }
+    persist::DnodeCursor cursor(volume_, dnode);
+    for (cursor.seek(tile.lo.key()); cursor.valid() && tile.hi.above(cursor.entry().key); cursor.next()) {
+      const Entry& entry = cursor.entry();
+      const bool replaced = std::binary_search(
+          tile.records.begin(), tile.records.end(), entry.key.bytes,
+          Before{});
+      if (!entry.tombstone && !replaced) ++report_.records;
+      if (entry.large) check_large(persist::large_ref(entry.value), entry.key.bytes);
+    }
+    for (const persist::LiveRecord& record : tile.records) {
+      if (!record.update.tombstone) ++report_.records;
+      if (record.update.large) check_large(persist::large_ref(record.update.value), record.update.key);
+    }
+  }
+
+  struct Before {
+    bool operator()(const persist::LiveRecord& a, std::string_view b) const { return a.update.key < b; }
+    bool operator()(std::string_view a, const persist::LiveRecord& b) const { return a < b.update.key; }
+  };
+
+  void check_run(const Dnode& dnode, const persist::RunDesc& desc, const std::string& range) {
+    const Addr addr = Addr::of_bits(desc.addr);
+    claim(addr, desc.bytes, "run", range);
+    const persist::RunView run(volume_.local(addr), desc);
+    if (!run.verify()) damage(at("run", addr), "it fails its checksum", range);
+    Entry last;
+    Entry entry;
+    for (uint32_t i = 0; i < run.count(); ++i) {
+      if (!run.entry(i, &entry)) {
+        damage(at("entry", addr + run.entry_offset(i) % desc.bytes), "it fails its check", range);
+        return;
+      }
+      const bool ordered = i == 0 || last.key < entry.key;
+      if (!ordered || entry.key < dnode.lo().key() || !dnode.hi().above(entry.key)) {
+        damage(at("run", addr), ordered ? "a key lies outside the dnode's range" : "keys are out of order", range);
+        return;
+      }
+      last = entry;
+    }
+  }
+
+  void check_large(const LargeRef& ref, std::string_view key) {
+    ++report_.large_values;
+    const Addr addr = Addr::of_bits(ref.addr);
+    if (!large_.verify(ref)) return damage(at("large value", addr), "it fails its checksum", base::printable(key));
+    claim(addr, ref.value_bytes, "large value", base::printable(key));
+  }
+
+  void claim(Addr addr, uint64_t bytes, const char* what, const std::string& range) {
+    if (!space_.reserve(addr, bytes)) damage(at(what, addr), "it overlaps another owner's blocks or lies outside", range);
+  }
+
+  void damage(std::string where, std::string what, std::string range) {
+    report_.damages.push_back({std::move(where), std::move(what), std::move(range)});
+  }
+
+  scale::Volume& volume_;
+  const persist::Pool& pool_;
+  CheckReport& report_;
+  const std::function<void(double)>& progress_;
+  persist::Space space_;
+  persist::LargeStore large_;
+  persist::Analysis analysis_;
+  const Dnode* last_dnode_ = nullptr;
+};
+
+}  // namespace
+}  // namespace store
+
+Status Check(const std::string& path, CheckReport* report, const std::function<void(double)>& progress) {
+  std::vector<std::string> paths;
+  BONSAI_RETURN_IF_ERROR(store::split_paths(path, &paths));
+  std::vector<std::unique_ptr<base::Mapping>> mappings;
+  std::vector<std::unique_ptr<base::ProductMedium>> media;
+  std::vector<base::ProductMedium*> pointers;
+  for (const std::string& target : paths) {
+    base::MappingOptions options;
+    options.read_only = true;
+    mappings.emplace_back();
+    BONSAI_RETURN_IF_ERROR(base::Mapping::open(target, options, &mappings.back()));
+    media.push_back(std::make_unique<base::ProductMedium>(mappings.back()->data(), mappings.back()->bytes(),
+                                                          mappings.back()->domain()));
+    pointers.push_back(media.back().get());
+  }
+  scale::VolumeOf<base::ProductMedium> volume(pointers);
+  persist::Pool pool;
+  BONSAI_RETURN_IF_ERROR(persist::read_pool(volume, paths, &pool));
+  *report = CheckReport();
+  store::Checker(volume, pool, report, progress).run();
+  return Status::OK();
+}
+
+}  // namespace bonsai

@@ -1,0 +1,423 @@
+#include "store/db_impl.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/status_macros.h"
+#include "store/iterator.h"
+
+namespace bonsai::store {
+
+using base::Key;
+using index::Index;
+
+namespace {
+
+// Bytes that an update may come to need in the data area before space is reclaimed: entry, check, rounding.
+inline constexpr uint64_t kEntryOverheadBytes = 64;
+
+Status damaged(std::string_view key) {
+  return Status::Corruption("the stored bytes of key " + base::printable(key) +
+                            " fail their checksum; run `bonsai check` on the pool");
+}
+
+}  // namespace
+
+// One update held up by back-pressure: helps or waits, and gives up after the stall bound.
+class DbImpl::Stall {
+ public:
+  explicit Stall(DbImpl& db) : db_(db) {}
+  ~Stall() {
+    if (started_ns_ != 0) db_.counters_.add(Count::kStallUs, (base::now_ns() - started_ns_) / base::kNsPerUs);
+  }
+  Stall(const Stall&) = delete;
+  Stall& operator=(const Stall&) = delete;
+
+  // False when the bound is exceeded.
+  [[nodiscard]] bool wait() {
+    if (started_ns_ == 0) {
+      started_ns_ = base::now_ns();
+      db_.counters_.add(Count::kStalls);
+    }
+    db_.background_.help_stalled();
+    return base::now_ns() - started_ns_ < uint64_t{db_.options_.stall_ms_max} * base::kNsPerMs;
+  }
+
+  [[nodiscard]] Status why(bool unknown) const {
+    if (unknown) {
+      return Status::Unavailable("offloading did not finish in time; the update may or may not have taken effect");
+    }
+    const Status failure = db_.background_.last_failure();
+    return Status::NoSpace("the log is full and offloading cannot free it within " +
+                           std::to_string(db_.options_.stall_ms_max) + " ms" +
+                           (failure.ok() ? std::string("; raise log_bytes or background_threads")
+                                         : " (" + failure.ToString() + "); delete data or use a larger pool"));
+  }
+
+ private:
+  DbImpl& db_;
+  uint64_t started_ns_ = 0;
+};
+
+DbImpl::DbImpl(const Options& options, std::unique_ptr<Tiers> tiers)
+    : options_(options), tiers_(std::move(tiers)), background_(options_, *tiers_) {
+  background_.start();
+}
+
+DbImpl::~DbImpl() {
+  if (!closed_) static_cast<void>(Close());
+}
+
+Status DbImpl::Close() {
+  if (closed_) return Status::OK();
+  Status status = Sync();
+  background_.stop();
+  closed_ = true;
+  tiers_->log->seal_all();
+  persist::write_run_state(*tiers_->volume, persist::RunState::kClean);
+  if (status.ok()) status = tiers_->volume->health();
+  const std::unique_ptr<Tiers> closing = std::move(tiers_);
+  for (const auto& mapping : closing->mappings) {
+    if (Status synced = mapping->sync(); status.ok()) status = synced;
+  }
+  return status;
+}
+
+// ---- checks
+
+Status DbImpl::check_key(std::string_view key) const {
+  if (tiers_->pool.key_format() == KeyFormat::kFixed8) {
+    if (key.size() == 8) return Status::OK();
+    return Status::InvalidArgument("a key of " + std::to_string(key.size()) +
+                                   " bytes in a pool of key=fixed8; keys are exactly 8 bytes, big-endian");
+  }
+  if (key.size() >= kKeyBytesMin && key.size() <= kKeyBytesMax) return Status::OK();
+  return Status::InvalidArgument("a key of " + std::to_string(key.size()) + " bytes; keys have " +
+                                 std::to_string(kKeyBytesMin) + " to " + std::to_string(kKeyBytesMax) + " bytes");
+}
+
+Status DbImpl::check_value(std::string_view value) const {
+  if (value.size() <= kValueBytesMax) return Status::OK();
+  return Status::InvalidArgument("a value of " + std::to_string(value.size()) + " bytes; values have at most " +
+                                 std::to_string(kValueBytesMax) + " bytes");
+}
+
+// Is there room in the data area for `bytes` more, beside all updates that wait in the log?
+Status DbImpl::admit(uint64_t bytes) {
+  const auto fits = [&] {
+    const persist::Log& log = *tiers_->log;
+    const uint64_t waiting = tiers_->index->dirty() ? (log.segments() - log.segments_free()) * log.segment_bytes() : 0;
+    return tiers_->space.ordinary_free_bytes() >= waiting + bytes + kEntryOverheadBytes;
+  };
+  if (fits()) [[likely]] return Status::OK();
+  counters_.add(Count::kStalls);
+  const Status drained = background_.drain();
+  if (fits()) return Status::OK();
+  return Status::NoSpace("the pool is full (" + std::to_string(tiers_->space.used_bytes()) + " of " +
+                         std::to_string(tiers_->space.capacity_bytes()) + " data bytes used" +
+                         (drained.ok() ? std::string() : ", " + drained.ToString()) +
+                         "); delete data, deletes still work, or use a larger pool");
+}
+
+Status DbImpl::store_large(std::string_view value, persist::LargeRef* ref) {
+  Status status = tiers_->large->write(value, ref);
+  if (!status.IsNoSpace()) return status;
+  BONSAI_RETURN_IF_ERROR(background_.drain());
+  static_cast<void>(tiers_->epochs->drain(100));
+  return tiers_->large->write(value, ref);
+}
+
+// ---- updates
+
+Status DbImpl::Put(std::string_view key, std::string_view value) { return update(key, value, false); }
+Status DbImpl::Delete(std::string_view key) { return update(key, {}, true); }
+
+Status DbImpl::update(std::string_view key, std::string_view value, bool tombstone) {
+  BONSAI_RETURN_IF_ERROR(check_key(key));
+  BONSAI_RETURN_IF_ERROR(check_value(value));
+  if (!tombstone) BONSAI_RETURN_IF_ERROR(admit(key.size() + value.size()));
+  Index::Put put;
+  put.key = Key::of(key);
+  put.value = value;
+  put.tombstone = tombstone;
+  put.use = tombstone ? persist::Log::Use::kReserve : persist::Log::Use::kOrdinary;
+  persist::LargeRef ref{};
+  if (value.size() >= tiers_->pool.limits().large_value_bytes_min) {
+    BONSAI_RETURN_IF_ERROR(store_large(value, &ref));
+    put.large = true;
+    put.value = persist::bytes_of(ref);
+  }
+  BONSAI_RETURN_IF_ERROR(put_with_pressure(&put));
+  counters_.add(tombstone ? Count::kDels : Count::kPuts);
+  counters_.add(Count::kUserBytes, key.size() + value.size());
+  background_.after_update();
+  return tiers_->volume->health();
+}
+
+Status DbImpl::put_with_pressure(Index::Put* put) {
+  for (Stall stall(*this);;) {
+    {
+      const auto guard = tiers_->epochs->enter();
+      if (tiers_->index->put(put) == Index::Outcome::kDone) return Status::OK();
+    }
+    if (stall.wait()) continue;
+    tiers_->index->abandon(*put);
+    if (put->large && !put->persisted()) tiers_->large->free(persist::large_ref(put->value));
+    return stall.why(put->persisted());
+  }
+}
+
+Status DbImpl::Write(const WriteBatch& batch) {
+  if (batch.Count() == 0) return Status::OK();
+  uint64_t bytes = 0;
+  bool deletes_only = true;
+  for (const WriteBatch::Update& update : batch.updates()) {
+    BONSAI_RETURN_IF_ERROR(check_key(update.key));
+    BONSAI_RETURN_IF_ERROR(check_value(update.value));
+    deletes_only = deletes_only && update.is_delete;
+    bytes += update.key.size() + update.value.size() + kEntryOverheadBytes;
+  }
+  if (!deletes_only) BONSAI_RETURN_IF_ERROR(admit(bytes));
+  std::vector<persist::LargeRef> large;
+  index::Batch* made = nullptr;
+  Status status = make_batch(batch, &large, &made);
+  if (status.ok()) {
+    status = write_with_pressure(made);
+    made->unref();
+  }
+  if (!status.ok()) {
+    if (!status.IsUnavailable()) {
+      for (const persist::LargeRef& ref : large) tiers_->large->free(ref);
+    }
+    return status;
+  }
+  counters_.add(Count::kBatches);
+  for (const WriteBatch::Update& update : batch.updates()) {
+    counters_.add(update.is_delete ? Count::kDels : Count::kPuts);
+    counters_.add(Count::kUserBytes, update.key.size() + update.value.size());
+  }
+  background_.after_update();
+  return tiers_->volume->health();
+}
+
+// Sorts by key, keeps the last update of each, writes large values, and copies the rest into the batch's own storage.
+Status DbImpl::make_batch(const WriteBatch& batch, std::vector<persist::LargeRef>* large, index::Batch** made) {
+  const auto& updates = batch.updates();
+  std::vector<size_t> order(updates.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return updates[a].key < updates[b].key; });
+  struct Part {
+    size_t key_offset, key_bytes, value_bytes;
+    uint8_t flags;
+  };
+  std::vector<Part> parts;
+  std::string storage;
+  uint64_t record_bytes = sizeof(persist::RecordHeader);
+  for (size_t i = 0; i < order.size(); ++i) {
+    const WriteBatch::Update& update = updates[order[i]];
+    if (i + 1 < order.size() && updates[order[i + 1]].key == update.key) continue;
+    Part part{storage.size(), update.key.size(), update.value.size(), update.is_delete ? index::Node::kTombstone : uint8_t{0}};
+    storage += update.key;
+    if (!update.is_delete && update.value.size() >= tiers_->pool.limits().large_value_bytes_min) {
+      persist::LargeRef ref;
+      BONSAI_RETURN_IF_ERROR(store_large(update.value, &ref));
+      large->push_back(ref);
+      part.flags |= index::Node::kLarge;
+      part.value_bytes = sizeof ref;
+      storage += persist::bytes_of(ref);
+    } else if (!update.is_delete) {
+      storage += update.value;
+    } else {
+      part.value_bytes = 0;
+    }
+    record_bytes += persist::round_up(sizeof(persist::RecordHeader) + part.key_bytes + part.value_bytes, 8);
+    parts.push_back(part);
+  }
+  if (record_bytes > tiers_->log->record_bytes_max()) {
+    return Status::InvalidArgument("the batch takes " + std::to_string(record_bytes) + " bytes of log, one segment holds " +
+                                   std::to_string(tiers_->log->record_bytes_max()) +
+                                   "; split the batch or create the pool with larger log_bytes");
+  }
+  *made = new index::Batch(parts.size(), std::move(storage));
+  const std::string_view bytes = (*made)->storage;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    index::Batch::Item& item = (*made)->items[i];
+    item.key = bytes.substr(parts[i].key_offset, parts[i].key_bytes);
+    item.value = bytes.substr(parts[i].key_offset + parts[i].key_bytes, parts[i].value_bytes);
+    item.flags = parts[i].flags;
+  }
+  return Status::OK();
+}
+
+Status DbImpl::write_with_pressure(index::Batch* batch) {
+  for (Stall stall(*this);;) {
+    bool begun = false;
+    {
+      const auto guard = tiers_->epochs->enter();
+      if (tiers_->index->write(batch) == Index::Outcome::kDone) return Status::OK();
+      begun = batch->items[0].node.load() != nullptr;
+    }
+    if (!stall.wait() && !begun) return stall.why(false);
+  }
+}
+
+// ---- reads
+
+namespace {
+
+uint64_t version_of(const Snapshot* snapshot) {
+  return snapshot == nullptr ? index::kLatest : static_cast<const SnapshotImpl*>(snapshot)->version();
+}
+
+}  // namespace
+
+Status DbImpl::Get(const ReadOptions& options, std::string_view key, std::string* value) {
+  BONSAI_RETURN_IF_ERROR(check_key(key));
+  counters_.add(Count::kGets);
+  const auto guard = tiers_->epochs->enter();
+  Index::Value found;
+  switch (tiers_->index->get(Key::of(key), version_of(options.snapshot), &found)) {
+    case Index::Found::kAbsent: return Status::NotFound();
+    case Index::Found::kDamaged: return damaged(key);
+    case Index::Found::kValue: break;
+  }
+  if (found.from_dnode) counters_.add(Count::kGetsFromDnodes);
+  if (found.large) {
+    if (!tiers_->large->read(persist::large_ref(found.bytes), value)) return damaged(key);
+  } else {
+    value->assign(found.bytes);
+  }
+  return Status::OK();
+}
+
+void DbImpl::MultiGet(const ReadOptions& options, std::span<const std::string_view> keys, std::span<std::string> values,
+                      std::span<Status> statuses) {
+  BONSAI_CHECK(keys.size() == values.size() && keys.size() == statuses.size());
+  for (size_t i = 0; i < keys.size(); ++i) statuses[i] = Get(options, keys[i], &values[i]);
+}
+
+Status DbImpl::announce(std::shared_ptr<const index::Versions::Announcement>* announcement) {
+  index::Versions::Announcement own = tiers_->index->announce();
+  if (!own) {
+    return Status::Unavailable("all " + std::to_string(options_.snapshots_max) +
+                               " snapshot slots are taken; release snapshots and iterators, or raise snapshots_max");
+  }
+  *announcement = std::make_shared<const index::Versions::Announcement>(std::move(own));
+  return Status::OK();
+}
+
+Status DbImpl::GetSnapshot(std::shared_ptr<const Snapshot>* snapshot) {
+  std::shared_ptr<const index::Versions::Announcement> announcement;
+  BONSAI_RETURN_IF_ERROR(announce(&announcement));
+  *snapshot = std::make_shared<SnapshotImpl>(std::move(announcement));
+  return Status::OK();
+}
+
+Status DbImpl::Scan(const ScanOptions& options, std::string_view from, const ScanVisitor& visit) {
+  if (from.size() > kKeyBytesMax) BONSAI_RETURN_IF_ERROR(check_key(from));
+  counters_.add(Count::kScans);
+  index::Versions::Announcement own;
+  uint64_t version = version_of(options.snapshot);
+  if (options.snapshot == nullptr) {
+    own = tiers_->index->announce();
+    if (!own) {
+      return Status::Unavailable("all " + std::to_string(options_.snapshots_max) +
+                                 " snapshot slots are taken; release snapshots and iterators, or raise snapshots_max");
+    }
+    version = own.version();
+  }
+  uint64_t left = options.limit;
+  Index::Window window;
+  std::string large;
+  for (base::Fence at(from); !at.is_infinite() && left > 0; at = window.hi) {
+    if (!options.end.empty() && options.end <= at.bytes()) break;
+    const auto guard = tiers_->epochs->enter();
+    tiers_->index->read_window(at.key(), version, false, &window);
+    for (const Index::Item& item : window.items) {
+      if (left == 0 || (!options.end.empty() && item.key >= options.end)) return Status::OK();
+      if (item.large && !tiers_->large->read(persist::large_ref(item.value), &large)) return damaged(item.key);
+      if (!visit(item.key, item.large ? std::string_view(large) : item.value)) return Status::OK();
+      --left;
+    }
+    if (window.damaged) {
+      return Status::Corruption("a dnode of keys " + base::printable_range(window.lo, window.hi) +
+                                " fails its checksum; run `bonsai check` on the pool");
+    }
+  }
+  return Status::OK();
+}
+
+std::unique_ptr<Iterator> DbImpl::NewIterator(const ReadOptions& options) {
+  std::shared_ptr<const index::Versions::Announcement> announcement;
+  Status status;
+  if (options.snapshot != nullptr) {
+    announcement = static_cast<const SnapshotImpl*>(options.snapshot)->announcement();
+  } else {
+    status = announce(&announcement);
+  }
+  return std::make_unique<IteratorImpl>(*this, std::move(announcement), std::move(status));
+}
+
+// ---- the rest
+
+Status DbImpl::Sync() {
+  for (base::BoundedWait wait("sync", options_.stall_ms_max); !tiers_->log->close_epoch(); wait.pause()) {
+    if (wait.expired()) return wait.status();
+  }
+  return tiers_->volume->health();
+}
+
+Status DbImpl::Drain() { return background_.drain(); }
+
+Stats DbImpl::GetStats() const {
+  Stats stats;
+  const Tiers& t = *tiers_;
+  stats.medium = t.medium_text;
+  stats.emulated = t.emulated;
+  stats.targets = t.volume->targets();
+  stats.key_format = t.pool.key_format();
+  for (size_t i = 0; i < t.volume->targets(); ++i) stats.pool_bytes += t.volume->target_bytes(i);
+  stats.log_bytes = t.pool.log_bytes();
+  stats.log_bytes_used = (t.log->segments() - t.log->segments_free()) * t.log->segment_bytes();
+  stats.data_bytes = t.space.capacity_bytes();
+  stats.data_bytes_used = t.space.used_bytes();
+  stats.dram_bytes = t.index->tree().dram_bytes();
+  {
+    const auto guard = t.epochs->enter();
+    t.index->tree().for_each([&](index::Bnode* bnode) {
+      ++stats.bnodes;
+      stats.dram_bytes += bnode->dram_bytes();
+      const persist::Dnode* dnode = bnode->base().dnode();
+      if (dnode == nullptr) return;
+      ++stats.dnodes;
+      stats.dnode_records += dnode->entries();
+      stats.dram_bytes += dnode->dram_bytes();
+    });
+  }
+  const auto sum = [&](Count count) { return counters_.sum(count); };
+  stats.puts = sum(Count::kPuts);
+  stats.dels = sum(Count::kDels);
+  stats.gets = sum(Count::kGets);
+  stats.scans = sum(Count::kScans);
+  stats.batches = sum(Count::kBatches);
+  stats.gets_from_dnodes = sum(Count::kGetsFromDnodes);
+  stats.stalls = sum(Count::kStalls);
+  stats.stall_us = sum(Count::kStallUs);
+  stats.user_bytes_written = sum(Count::kUserBytes);
+  const index::Work& work = t.index->work();
+  stats.offloads = work.offloads.load();
+  stats.splits = work.splits.load();
+  stats.merges = work.merges.load();
+  stats.compactions = work.compactions.load();
+  stats.updates_offloaded = work.updates_offloaded.load();
+  const base::NvmCounters nvm = base::nvm_counters();
+  stats.nvm_bytes_stored = nvm.bytes_stored;
+  stats.nvm_lines_flushed = nvm.lines_flushed;
+  stats.nvm_fences = nvm.fences;
+  stats.nvm_media_bytes = nvm.media_bytes;
+  return stats;
+}
+
+}  // namespace bonsai::store

@@ -1,0 +1,73 @@
+// The store behind DB: argument checks, admission, back-pressure and background work around the index tier.
+#ifndef BONSAI_STORE_DB_IMPL_H_
+#define BONSAI_STORE_DB_IMPL_H_
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bonsai/db.h"
+#include "store/background.h"
+#include "store/counters.h"
+#include "store/tiers.h"
+
+namespace bonsai::store {
+
+// A moment of the history; whoever reads through it shares the announcement.
+class SnapshotImpl final : public Snapshot {
+ public:
+  explicit SnapshotImpl(std::shared_ptr<const index::Versions::Announcement> announcement)
+      : announcement_(std::move(announcement)) {}
+  [[nodiscard]] const std::shared_ptr<const index::Versions::Announcement>& announcement() const { return announcement_; }
+  [[nodiscard]] uint64_t version() const { return announcement_->version(); }
+
+ private:
+  std::shared_ptr<const index::Versions::Announcement> announcement_;
+};
+
+class DbImpl final : public DB {
+ public:
+  DbImpl(const Options& options, std::unique_ptr<Tiers> tiers);
+  ~DbImpl() override;
+
+  Status Put(std::string_view key, std::string_view value) override;
+  Status Delete(std::string_view key) override;
+  Status Write(const WriteBatch& batch) override;
+  Status Get(const ReadOptions& options, std::string_view key, std::string* value) override;
+  void MultiGet(const ReadOptions& options, std::span<const std::string_view> keys, std::span<std::string> values,
+                std::span<Status> statuses) override;
+  Status Scan(const ScanOptions& options, std::string_view from, const ScanVisitor& visit) override;
+  Status GetSnapshot(std::shared_ptr<const Snapshot>* snapshot) override;
+  std::unique_ptr<Iterator> NewIterator(const ReadOptions& options) override;
+  Status Sync() override;
+  Status Drain() override;
+  [[nodiscard]] Stats GetStats() const override;
+  Status Close() override;
+
+  // For iterators.
+  [[nodiscard]] Tiers& tiers() { return *tiers_; }
+  Status announce(std::shared_ptr<const index::Versions::Announcement>* announcement);
+  Status check_key(std::string_view key) const;
+
+ private:
+  class Stall;
+
+  Status update(std::string_view key, std::string_view value, bool tombstone);
+  Status put_with_pressure(index::Index::Put* put);
+  Status admit(uint64_t bytes);
+  Status check_value(std::string_view value) const;
+  Status store_large(std::string_view value, persist::LargeRef* ref);
+  Status make_batch(const WriteBatch& batch, std::vector<persist::LargeRef>* large, index::Batch** made);
+  Status write_with_pressure(index::Batch* batch);
+
+  const Options options_;
+  std::unique_ptr<Tiers> tiers_;
+  Counters counters_;
+  Background background_;
+  bool closed_ = false;
+};
+
+}  // namespace bonsai::store
+
+#endif  // BONSAI_STORE_DB_IMPL_H_

@@ -1,0 +1,140 @@
+#include "store/iterator.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "store/db_impl.h"
+
+namespace bonsai::store {
+
+using base::Fence;
+using base::Key;
+using index::Index;
+
+bool IteratorImpl::begin() {
+  valid_ = false;
+  if (usable_) status_ = Status::OK();
+  return usable_;
+}
+
+void IteratorImpl::fail(Status status) {
+  valid_ = false;
+  status_ = std::move(status);
+}
+
+void IteratorImpl::keep(const Index::Window& window) {
+  lo_ = window.lo;
+  hi_ = window.hi;
+  bytes_.clear();
+  records_.clear();
+  for (const Index::Item& item : window.items) {
+    records_.push_back({bytes_.size(), static_cast<uint32_t>(item.key.size()), static_cast<uint32_t>(item.value.size()),
+                        item.large});
+    bytes_.append(item.key).append(item.value);
+  }
+  if (window.damaged) {
+    fail(Status::Corruption("a dnode of keys " + base::printable_range(lo_, hi_) +
+                            " fails its checksum; run `bonsai check` on the pool"));
+  }
+}
+
+void IteratorImpl::load_from(const Fence& at) {
+  const auto guard = db_.tiers().epochs->enter();
+  Index::Window window;
+  db_.tiers().index->read_window(at.key(), announcement_->version(), true, &window);
+  keep(window);
+}
+
+void IteratorImpl::load_below(const Fence& fence) {
+  const auto guard = db_.tiers().epochs->enter();
+  Index::Window window;
+  db_.tiers().index->read_window_below(fence, announcement_->version(), &window);
+  keep(window);
+}
+
+// From position at_ on, to the next record there is, in this range or a later one.
+void IteratorImpl::settle_forward() {
+  while (status_.ok() && at_ == records_.size() && !hi_.is_infinite()) {
+    load_from(Fence(hi_));
+    at_ = 0;
+  }
+  if (status_.ok() && at_ < records_.size()) land();
+}
+
+// From position at_ - 1 on, backwards.
+void IteratorImpl::settle_backward() {
+  while (status_.ok() && at_ == 0 && !lo_.bytes().empty()) {
+    load_below(Fence(lo_));
+    at_ = records_.size();
+  }
+  if (status_.ok() && at_ > 0) {
+    --at_;
+    land();
+  }
+}
+
+void IteratorImpl::land() {
+  const Record& record = records_[at_];
+  if (record.large) {
+    const std::string_view ref(bytes_.data() + record.key_offset + record.key_bytes, record.value_bytes);
+    if (!db_.tiers().large->read(persist::large_ref(ref), &large_)) {
+      return fail(Status::Corruption("the large value of key " + base::printable(key_at(at_)) +
+                                     " fails its checksum; run `bonsai check` on the pool"));
+    }
+  }
+  valid_ = true;
+}
+
+void IteratorImpl::SeekToFirst() { Seek({}); }
+
+void IteratorImpl::SeekToLast() {
+  if (!begin()) return;
+  load_below(Fence::infinite());
+  at_ = records_.size();
+  settle_backward();
+}
+
+void IteratorImpl::Seek(std::string_view key) {
+  if (!begin()) return;
+  const std::string wanted(key);  // the view may point into what is replaced now
+  load_from(Fence(wanted));
+  at_ = 0;
+  while (at_ < records_.size() && key_at(at_) < wanted) ++at_;
+  settle_forward();
+}
+
+void IteratorImpl::SeekForPrev(std::string_view key) {
+  if (!begin()) return;
+  const std::string wanted(key);
+  load_from(Fence(wanted));
+  at_ = records_.size();
+  while (at_ > 0 && key_at(at_ - 1) > wanted) --at_;
+  settle_backward();
+}
+
+void IteratorImpl::Next() {
+  BONSAI_CHECK(valid_);
+  valid_ = false;
+  ++at_;
+  settle_forward();
+}
+
+void IteratorImpl::Prev() {
+  BONSAI_CHECK(valid_);
+  valid_ = false;
+  settle_backward();
+}
+
+std::string_view IteratorImpl::key() const {
+  BONSAI_CHECK(valid_);
+  return key_at(at_);
+}
+
+std::string_view IteratorImpl::value() const {
+  BONSAI_CHECK(valid_);
+  const Record& record = records_[at_];
+  if (record.large) return large_;
+  return {bytes_.data() + record.key_offset + record.key_bytes, record.value_bytes};
+}
+
+}  // namespace bonsai::store

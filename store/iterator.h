@@ -1,0 +1,65 @@
+// Iterators: a moment of the history, walked one bnode's range at a time. A range is copied while inside an epoch guard,
+// so that an iterator at rest holds back no memory but the old versions of its moment.
+#ifndef BONSAI_STORE_ITERATOR_H_
+#define BONSAI_STORE_ITERATOR_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bonsai/db.h"
+#include "index/index.h"
+
+namespace bonsai::store {
+
+class DbImpl;
+
+class IteratorImpl final : public Iterator {
+ public:
+  // `status`: why there is no announcement, else OK.
+  IteratorImpl(DbImpl& db, std::shared_ptr<const index::Versions::Announcement> announcement, Status status)
+      : db_(db), announcement_(std::move(announcement)), status_(std::move(status)), usable_(status_.ok()) {}
+
+  [[nodiscard]] bool Valid() const override { return valid_; }
+  void SeekToFirst() override;
+  void SeekToLast() override;
+  void Seek(std::string_view key) override;
+  void SeekForPrev(std::string_view key) override;
+  void Next() override;
+  void Prev() override;
+  [[nodiscard]] std::string_view key() const override;
+  [[nodiscard]] std::string_view value() const override;
+  Status status() const override { return status_; }
+
+ private:
+  struct Record {
+    size_t key_offset;
+    uint32_t key_bytes, value_bytes;
+    bool large;
+  };
+  bool begin();
+  void keep(const index::Index::Window& window);
+  void load_from(const base::Fence& at);
+  void load_below(const base::Fence& fence);
+  void settle_forward();
+  void settle_backward();
+  void land();
+  void fail(Status status);
+  [[nodiscard]] std::string_view key_at(size_t i) const { return {bytes_.data() + records_[i].key_offset, records_[i].key_bytes}; }
+
+  DbImpl& db_;
+  std::shared_ptr<const index::Versions::Announcement> announcement_;
+  Status status_;
+  bool usable_;
+  bool valid_ = false;
+
+  base::Fence lo_, hi_;  // of the range that is loaded
+  std::string bytes_;
+  std::vector<Record> records_;
+  size_t at_ = 0;         // settle_backward counts one beyond
+  std::string large_;     // the current value, if it is a large one
+};
+
+}  // namespace bonsai::store
+
+#endif  // BONSAI_STORE_ITERATOR_H_

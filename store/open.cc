@@ -1,0 +1,219 @@
+// Opening and creating pools: mappings, media, volume, recovery, tiers.
+#include <filesystem>
+
+#include "base/coro/scheduler.h"
+#include "base/nvm/file.h"
+#include "base/nvm/media.h"
+#include "base/random.h"
+#include "base/status_macros.h"
+#include "persist/analysis.h"
+#include "persist/recovery.h"
+#include "store/db_impl.h"
+#include "store/tiers.h"
+
+namespace bonsai {
+namespace store {
+namespace {
+
+class Opener {
+ public:
+  Opener(const Options& options, std::vector<std::string> paths, Tiers* tiers)
+      : options_(options), paths_(std::move(paths)), t_(*tiers) {}
+
+  Status open() {
+    BONSAI_RETURN_IF_ERROR(check_options());
+    BONSAI_RETURN_IF_ERROR(decide_creation());
+    BONSAI_RETURN_IF_ERROR(map());
+    const Status status = all_product_ ? wire(product_volume()) : wire(hooked_volume());
+    if (!status.ok() && create_) remove_files();
+    return status;
+  }
+
+ private:
+  Status check_options() const {
+    if (options_.pool_bytes < kPoolBytesMin) {
+      return Status::InvalidArgument("pool_bytes is " + std::to_string(options_.pool_bytes) + "; at least " +
+                                     std::to_string(kPoolBytesMin) + " are needed");
+    }
+    if (options_.snapshots_max == 0 || options_.snapshots_max > index::kSnapshotsMax) {
+      return Status::InvalidArgument("snapshots_max must be 1.." + std::to_string(index::kSnapshotsMax));
+    }
+    if (options_.durability == Durability::kBuffered && options_.buffered_window_ms == 0) {
+      return Status::InvalidArgument("buffered_window_ms must be at least 1; use level durable for no loss window");
+    }
+    return Status::OK();
+  }
+
+  // All targets exist, or none does and they are to be made.
+  Status decide_creation() {
+    size_t existing = 0;
+    for (const std::string& path : paths_) {
+      std::error_code ignored;
+      existing += std::filesystem::exists(path, ignored) ? 1 : 0;
+    }
+    if (existing == 0 && options_.create_if_missing) {
+      create_ = true;
+    } else if (existing != 0 && existing != paths_.size()) {
+      return Status::IoError("some targets of the pool are missing; name existing files, or new ones only");
+    } else if (existing != 0 && options_.error_if_exists) {
+      return Status::InvalidArgument(paths_[0] + " exists already and error_if_exists is set");
+    }
+    return Status::OK();
+  }
+
+  Status map() {
+    for (const std::string& path : paths_) {
+      base::MappingOptions options;
+      options.create_bytes = create_ ? options_.pool_bytes : 0;
+      options.domain = options_.domain;
+      std::unique_ptr<base::Mapping> mapping;
+      if (Status status = base::Mapping::open(path, options, &mapping); !status.ok()) {
+        if (create_) remove_files();
+        return status;
+      }
+      t_.mappings.push_back(std::move(mapping));
+    }
+    return make_media();
+  }
+
+  Status make_media() {
+    base::MediaOptions options;
+    options.choice = options_.medium;
+    options.emulator_preset = options_.emulator_preset;
+    options.wait_until = base::Scheduler::wait_until;
+    options.shadow_drops_flushes = options_.shadow_drops_flushes;
+    options.shadow_eviction_seed = options_.shadow_eviction_seed;
+    t_.emulated = false;
+    for (const auto& mapping : t_.mappings) {
+      base::Media media;
+      if (Status status = base::make_media(*mapping, options, &media); !status.ok()) {
+        if (create_) remove_files();
+        return status;
+      }
+      all_product_ = all_product_ && media.hooked == nullptr;
+      t_.emulated = t_.emulated || media.emulated;
+      if (t_.medium_text.empty()) t_.medium_text = media.text;
+      t_.hooked_media.push_back(std::move(media.hooked));
+    }
+    return Status::OK();
+  }
+
+  // Takes back what an unfinished creation has made.
+  void remove_files() {
+    for (const auto& mapping : t_.mappings) {
+      std::error_code ignored;
+      if (std::filesystem::is_regular_file(mapping->path(), ignored)) std::filesystem::remove(mapping->path(), ignored);
+    }
+  }
+
+  std::unique_ptr<scale::VolumeOf<base::ProductMedium>> product_volume() {
+    std::vector<base::ProductMedium*> media;
+    for (const auto& mapping : t_.mappings) {
+      t_.product_media.push_back(
+          std::make_unique<base::ProductMedium>(mapping->data(), mapping->bytes(), mapping->domain()));
+      media.push_back(t_.product_media.back().get());
+    }
+    return std::make_unique<scale::VolumeOf<base::ProductMedium>>(media);
+  }
+
+  // Targets of mixed kinds share one family of media: those that need no hook are synced like files.
+  std::unique_ptr<scale::VolumeOf<base::HookedMedium>> hooked_volume() {
+    std::vector<base::HookedMedium*> media;
+    for (size_t i = 0; i < t_.mappings.size(); ++i) {
+      auto& medium = t_.hooked_media[i];
+      if (medium == nullptr) medium = std::make_unique<base::FileMedium>(*t_.mappings[i]);
+      media.push_back(medium.get());
+    }
+    return std::make_unique<scale::VolumeOf<base::HookedMedium>>(media);
+  }
+
+  template <class Medium>
+  Status wire(std::unique_ptr<scale::VolumeOf<Medium>> volume) {
+    scale::VolumeOf<Medium>& typed = *volume;
+    t_.volume = std::move(volume);
+    if (create_) {
+      const uint64_t pool_id[2] = {base::fresh_seed(), base::fresh_seed()};
+      BONSAI_RETURN_IF_ERROR(persist::format_pool(typed, options_, pool_id));
+    }
+    BONSAI_RETURN_IF_ERROR(persist::read_pool(typed, paths_, &t_.pool));
+    BONSAI_RETURN_IF_ERROR(check_key_format());
+    t_.pool.add_targets(&t_.space);
+    t_.dnodes = std::make_unique<persist::DnodeStore>(typed, t_.space, t_.pool.geometry());
+    t_.large = std::make_unique<persist::LargeStore>(typed, t_.space);
+    persist::Log::Config log;
+    log.segments = t_.pool.segments();
+    log.segment_bytes = t_.pool.segment_bytes();
+    log.pool_id = t_.pool.pool_id();
+    log.buffered = options_.durability == Durability::kBuffered;
+    t_.log = persist::make_log(typed, std::move(log));
+    t_.epochs = std::make_unique<base::EpochDomain>();
+    index::Index::Config config{t_.pool.limits(), options_.metadata_upload, options_.snapshots_max};
+    t_.index = std::make_unique<index::Index>(config, *t_.log, *t_.dnodes, *t_.large, *t_.epochs);
+    return recover();
+  }
+
+  Status recover() {
+    persist::Analysis analysis;
+    persist::analyse(*t_.volume, t_.pool, &analysis);
+    if (!analysis.damages.empty()) return persist::damage_status(analysis.damages);
+    std::vector<persist::RecoveredRange> ranges;
+    BONSAI_RETURN_IF_ERROR(persist::recover(&analysis, t_.pool, t_.dnodes.get(), t_.log.get(), &ranges));
+    t_.index->start(std::move(ranges), analysis.gen_max + 1);
+    persist::write_run_state(*t_.volume, options_.durability == Durability::kBuffered ? persist::RunState::kOpenBuffered
+                                                                                      : persist::RunState::kOpenDurable);
+    return t_.volume->health();
+  }
+
+  Status check_key_format() const {
+    if (options_.any_key_format || t_.pool.key_format() == options_.key_format) return Status::OK();
+    const bool fixed8 = t_.pool.key_format() == KeyFormat::kFixed8;
+    return Status::InvalidArgument(paths_[0] + " was created with key=" + (fixed8 ? "fixed8" : "bytes") +
+                                   "; open it with that key format");
+  }
+
+  const Options& options_;
+  const std::vector<std::string> paths_;
+  Tiers& t_;
+  bool create_ = false;
+  bool all_product_ = true;
+};
+
+}  // namespace
+
+Status split_paths(const std::string& path, std::vector<std::string>* paths) {
+  paths->clear();
+  for (size_t begin = 0; begin <= path.size();) {
+    const size_t comma = std::min(path.find(',', begin), path.size());
+    if (comma > begin) paths->push_back(path.substr(begin, comma - begin));
+    begin = comma + 1;
+  }
+  if (paths->empty()) return Status::InvalidArgument("the pool's path is empty; name a file, e.g. /dev/shm/my.pool");
+  if (paths->size() > scale::kTargetsMax) {
+    return Status::InvalidArgument("a pool has at most " + std::to_string(scale::kTargetsMax) + " targets");
+  }
+  return Status::OK();
+}
+
+Status open_tiers(const Options& options, const std::string& path, std::unique_ptr<Tiers>* tiers) {
+  std::vector<std::string> paths;
+  BONSAI_RETURN_IF_ERROR(split_paths(path, &paths));
+  auto opened = std::make_unique<Tiers>();
+  BONSAI_RETURN_IF_ERROR(Opener(options, std::move(paths), opened.get()).open());
+  *tiers = std::move(opened);
+  return Status::OK();
+}
+
+}  // namespace store
+
+Status DB::Open(const Options& options, const std::string& path, std::unique_ptr<DB>* db) {
+  std::unique_ptr<store::Tiers> tiers;
+  BONSAI_RETURN_IF_ERROR(store::open_tiers(options, path, &tiers));
+  *db = std::make_unique<store::DbImpl>(options, std::move(tiers));
+  return Status::OK();
+}
+
+Status DescribeMedium(const std::string& path, std::string* text) {
+  return base::describe_medium(path, Domain::kAuto, text);
+}
+
+}  // namespace bonsai

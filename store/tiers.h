@@ -1,0 +1,50 @@
+// The tiers of one open pool, wired together; owned in the order in which they need each other.
+#ifndef BONSAI_STORE_TIERS_H_
+#define BONSAI_STORE_TIERS_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/epoch.h"
+#include "base/nvm/mapping.h"
+#include "base/nvm/medium.h"
+#include "base/nvm/product.h"
+#include "bonsai/options.h"
+#include "bonsai/status.h"
+#include "index/index.h"
+#include "persist/dnode_store.h"
+#include "persist/large.h"
+#include "persist/log.h"
+#include "persist/pool.h"
+#include "persist/space.h"
+#include "scale/volume.h"
+
+namespace bonsai::store {
+
+struct Tiers {
+  std::vector<std::unique_ptr<base::Mapping>> mappings;
+  std::vector<std::unique_ptr<base::ProductMedium>> product_media;
+  std::vector<std::unique_ptr<base::HookedMedium>> hooked_media;
+  std::unique_ptr<scale::Volume> volume;
+  std::string medium_text;
+  bool emulated = true;
+
+  persist::Pool pool;
+  persist::Space space;
+  std::unique_ptr<persist::DnodeStore> dnodes;
+  std::unique_ptr<persist::LargeStore> large;
+  std::unique_ptr<persist::Log> log;
+  std::unique_ptr<base::EpochDomain> epochs;
+  std::unique_ptr<index::Index> index;
+};
+
+// Opens or creates the pool at `path`, recovers it and wires the tiers. Errors: as DB::Open.
+Status open_tiers(const Options& options, const std::string& path, std::unique_ptr<Tiers>* tiers);
+
+// "a,b" -> {"a", "b"}. Errors: InvalidArgument (empty, too many).
+Status split_paths(const std::string& path, std::vector<std::string>* paths);
+
+}  // namespace bonsai::store
+
+#endif  // BONSAI_STORE_TIERS_H_
