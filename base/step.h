@@ -11,6 +11,9 @@ namespace bonsai::base {
 
 #ifdef BONSAI_STEPPED
 
+// A namespace of its own keeps these apart from the empty ones when a test links both variants of a room.
+inline namespace stepped {
+
 // Called before each shared-memory step of the protocols when set. Set it only while no operation runs.
 using StepHook = void (*)(const char* step);
 inline std::atomic<StepHook> step_hook{nullptr};
@@ -22,6 +25,8 @@ inline bool mutant(uint32_t bit) { return (mutants_on.load(std::memory_order_rel
 inline void step(const char* name) {
   if (StepHook hook = step_hook.load(std::memory_order_relaxed)) hook(name);
 }
+
+}  // namespace stepped
 
 #else
 
