@@ -58,6 +58,7 @@ Options db_options(const Setup& setup) {
   options.key_format = setup.key_format;
   options.pool_bytes = (uint64_t{24} << 20) / setup.targets;
   options.log_bytes = uint64_t{1} << 20;  // small, so that the log is drained all the time
+  options.domain = Domain::kAdr;  // what the shadow plays, also where the platform keeps its caches
   options.durability = setup.durability;
   return options;
 }

@@ -70,6 +70,7 @@ class Pools {
     options.create_if_missing = true;
     options.pool_bytes = uint64_t{4} << 20;
     options.background_threads = 0;
+    options.domain = Domain::kAdr;
     options.medium = crashes_ ? MediumChoice::kShadow : MediumChoice::kAuto;
     return options;
   }

@@ -189,7 +189,7 @@ History generated(uint64_t seed, size_t events, uint64_t keys, uint64_t threads)
 
 TEST(Registers, LargeHistoriesPassAndOneWrongReadInThemIsFound) {
   for (const uint64_t keys : {1, 3, 1000}) {
-    History h = generated(keys, 150'000, keys, 8);
+    History h = generated(keys, 100'000, keys, 8);
     EXPECT_TRUE(check_registers(h).ok);
     // Let one get see what an earlier get of the same key saw, long after that was overwritten.
     const auto is_old_get = [&](const Operation& op) {
@@ -198,7 +198,7 @@ TEST(Registers, LargeHistoriesPassAndOneWrongReadInThemIsFound) {
     const auto old_get = std::find_if(h.operations.begin(), h.operations.end(), is_old_get);
     ASSERT_NE(old_get, h.operations.end());
     const Cell old = h.cells_of(*old_get)[0];
-    const auto later = std::find_if(h.operations.end() - 50'000, h.operations.end(), [&](const Operation& op) {
+    const auto later = std::find_if(h.operations.end() - 30'000, h.operations.end(), [&](const Operation& op) {
       return op.kind == OpKind::kGet && h.cells_of(op)[0].key == old.key && h.cells_of(op)[0].value != old.value;
     });
     ASSERT_NE(later, h.operations.end());

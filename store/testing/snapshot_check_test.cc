@@ -164,8 +164,8 @@ History generated(size_t rounds, bool forked) {
 }
 
 TEST(Snapshots, LargeHistoriesPassAndOneForkInThemIsFound) {
-  EXPECT_TRUE(check_snapshots(generated(4'000, false)).ok);
-  const Verdict verdict = check_snapshots(generated(4'000, true));
+  EXPECT_TRUE(check_snapshots(generated(2'000, false)).ok);
+  const Verdict verdict = check_snapshots(generated(2'000, true));
   ASSERT_FALSE(verdict.ok);
   EXPECT_LE(std::count(verdict.text.begin(), verdict.text.end(), '\n'), 5) << verdict.text;
 }

@@ -31,7 +31,7 @@ TEST(Workload, CorrectStorePasses) {
       ClientOptions options;
       options.keys = keys;
       options.key_format = format;
-      const Finding finding = judge(Defect::kNone, options, seed + keys, budget(500, 2'000, 20'000));
+      const Finding finding = judge(Defect::kNone, options, seed + keys, budget(300, 1'000, 20'000));
       EXPECT_FALSE(finding.found) << finding.text;
     }
   }
@@ -44,7 +44,7 @@ TEST(Workload, EveryDefectIsNoticed) {
     options.keys = 24;
     Finding finding;
     uint64_t rounds = 0;
-    while (!finding.found && rounds < kRoundsMax) finding = judge(defect, options, ++rounds, 2'000);
+    while (!finding.found && rounds < kRoundsMax) finding = judge(defect, options, ++rounds, 1'000);
     EXPECT_TRUE(finding.found) << name_of(defect);
     RecordProperty(name_of(defect), static_cast<int>(rounds));
   }
