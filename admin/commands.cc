@@ -9,6 +9,56 @@
 
 namespace bonsai::admin {
 
+namespace {
+
+constexpr std::string_view kCreateText =
+    "Makes the pool and describes what it lies on. A pool that exists is left as it is, with an error.\n\n"
+    "  bonsai create --pool=/dev/shm/a.pool --bytes=64M\n"
+    "  bonsai create --pool=/mnt/pmem0/a,/mnt/pmem1/a --bytes=16G --key=fixed8\n";
+
+constexpr std::string_view kPutText =
+    "Returns when the value is durable. The value is VALUE, or the bytes of --value_file.\n\n"
+    "  bonsai put --pool=a.pool apple red\n"
+    "  bonsai put --pool=new.pool --create --bytes=64M apple red\n"
+    "  bonsai put --pool=a.pool photo --value_file=photo.jpg\n"
+    "  bonsai put --pool=a.pool -- -key-with-a-dash value\n";
+
+constexpr std::string_view kGetText =
+    "Prints the value as it is, and a newline. Exit code 1 and no output: the key has no value.\n\n"
+    "  bonsai get --pool=a.pool apple\n"
+    "  bonsai get --pool=numbers.pool 42        # a pool made with --key=fixed8\n"
+    "  bonsai get --pool=a.pool --hex 6170706c65\n";
+
+constexpr std::string_view kDelText =
+    "Exit code 0 also when the key had no value.\n\n"
+    "  bonsai del --pool=a.pool apple\n";
+
+constexpr std::string_view kScanText =
+    "One record a line: key, tab, value, as of one moment. Bytes that do not print are written \\t \\n \\r \\\\ "
+    "\\xHH.\n\n"
+    "  bonsai scan --pool=a.pool --limit=10\n"
+    "  bonsai scan --pool=a.pool --from=apple --end=banana\n"
+    "  bonsai scan --pool=a.pool | wc -l\n";
+
+constexpr std::string_view kStatText =
+    "Counters count since the pool was opened, that is, what opening it took.\n\n"
+    "  bonsai stat --pool=a.pool\n"
+    "  bonsai stat --pool=a.pool --json | jq .data_bytes_used\n";
+
+constexpr std::string_view kCheckText =
+    "Verifies checksums, the tiling of the key space, overlaps and leaks. Exit code 0: clean; 4: damaged, and each\n"
+    "damage is printed with its place and the keys that it may affect.\n\n"
+    "  bonsai check --pool=a.pool\n"
+    "  bonsai check --pool=a.pool --json\n";
+
+constexpr std::string_view kDoctorText =
+    "Looks at the processor, memory, NVM, RDMA, kernel modules and energy counters; changes nothing. Exit code 0:\n"
+    "Bonsai can run here (though some things may be missing); 3: it cannot.\n\n"
+    "  bonsai doctor\n"
+    "  bonsai doctor --json\n";
+
+}  // namespace
+
 std::span<const Command> all_commands() {
   static const std::vector<Command> commands = {
       {"create",
@@ -16,9 +66,7 @@ std::span<const Command> all_commands() {
        0,
        0,
        "make an empty pool",
-       "Makes the pool and describes what it lies on. A pool that exists is left as it is, with an error.\n\n"
-       "  bonsai create --pool=/dev/shm/a.pool --bytes=64M\n"
-       "  bonsai create --pool=/mnt/pmem0/a,/mnt/pmem1/a --bytes=16G --key=fixed8\n",
+       kCreateText,
        {"pool", "bytes", "log_bytes", "key", "domain", "medium"},
        run_create},
       {"put",
@@ -26,64 +74,26 @@ std::span<const Command> all_commands() {
        1,
        2,
        "set the value of a key",
-       "Returns when the value is durable. The value is VALUE, or the bytes of --value_file.\n\n"
-       "  bonsai put --pool=a.pool apple red\n"
-       "  bonsai put --pool=new.pool --create --bytes=64M apple red\n"
-       "  bonsai put --pool=a.pool photo --value_file=photo.jpg\n"
-       "  bonsai put --pool=a.pool -- -key-with-a-dash value\n",
+       kPutText,
        {"pool", "create", "bytes", "log_bytes", "key", "durability", "domain", "medium", "hex", "value_file"},
        run_put},
-      {"get",
-       "KEY",
-       1,
-       1,
-       "print the value of a key",
-       "Prints the value as it is, and a newline. Exit code 1 and no output: the key has no value.\n\n"
-       "  bonsai get --pool=a.pool apple\n"
-       "  bonsai get --pool=numbers.pool 42        # a pool made with --key=fixed8\n"
-       "  bonsai get --pool=a.pool --hex 6170706c65\n",
-       {"pool", "key", "domain", "medium", "hex"},
-       run_get},
-      {"del",
-       "KEY",
-       1,
-       1,
-       "remove a key",
-       "Exit code 0 also when the key had no value.\n\n"
-       "  bonsai del --pool=a.pool apple\n",
-       {"pool", "key", "durability", "domain", "medium", "hex"},
-       run_del},
+      {"get", "KEY", 1, 1, "print the value of a key", kGetText, {"pool", "key", "domain", "medium", "hex"}, run_get},
+      {"del", "KEY", 1, 1, "remove a key", kDelText, {"pool", "key", "durability", "domain", "medium", "hex"}, run_del},
       {"scan",
        "",
        0,
        0,
        "print records in key order",
-       "One record a line: key, tab, value, as of one moment. Bytes that do not print are written \\t \\n \\r \\\\ "
-       "\\xHH.\n\n"
-       "  bonsai scan --pool=a.pool --limit=10\n"
-       "  bonsai scan --pool=a.pool --from=apple --end=banana\n"
-       "  bonsai scan --pool=a.pool | wc -l\n",
+       kScanText,
        {"pool", "from", "end", "limit", "key", "domain", "medium", "hex"},
        run_scan},
-      {"stat",
-       "",
-       0,
-       0,
-       "show space, tiers and counters",
-       "Counters count since the pool was opened, that is, what opening it took.\n\n"
-       "  bonsai stat --pool=a.pool\n"
-       "  bonsai stat --pool=a.pool --json | jq .data_bytes_used\n",
-       {"pool", "domain", "medium", "json"},
-       run_stat},
+      {"stat", "", 0, 0, "show space, tiers and counters", kStatText, {"pool", "domain", "medium", "json"}, run_stat},
       {"check",
        "",
        0,
        0,
        "verify a pool that is not open, without changing it",
-       "Verifies checksums, the tiling of the key space, overlaps and leaks. Exit code 0: clean; 4: damaged, and each\n"
-       "damage is printed with its place and the keys that it may affect.\n\n"
-       "  bonsai check --pool=a.pool\n"
-       "  bonsai check --pool=a.pool --json\n",
+       kCheckText,
        {"pool", "json"},
        run_check},
       {"doctor",
@@ -91,10 +101,7 @@ std::span<const Command> all_commands() {
        0,
        0,
        "tell what this machine offers, and how to mend what is missing",
-       "Looks at the processor, memory, NVM, RDMA, kernel modules and energy counters; changes nothing. Exit code 0:\n"
-       "Bonsai can run here (though some things may be missing); 3: it cannot.\n\n"
-       "  bonsai doctor\n"
-       "  bonsai doctor --json\n",
+       kDoctorText,
        {"json", "root"},
        run_doctor},
   };

@@ -9,8 +9,6 @@
 #include <fstream>
 #include <string>
 
-#include "base/check.h"
-
 namespace bonsai::admin {
 
 class TempFolder {
@@ -18,7 +16,7 @@ class TempFolder {
   TempFolder() {
     const bool has_shm = access("/dev/shm", W_OK) == 0;
     path_ = has_shm ? "/dev/shm/bonsai-admin-XXXXXX" : "/tmp/bonsai-admin-XXXXXX";
-    BONSAI_CHECK(mkdtemp(path_.data()) != nullptr);
+    if (mkdtemp(path_.data()) == nullptr) std::abort();
   }
   ~TempFolder() { std::filesystem::remove_all(path_); }
   TempFolder(const TempFolder&) = delete;
