@@ -1,5 +1,6 @@
 #include "admin/pool.h"
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <system_error>
@@ -34,10 +35,7 @@ constexpr std::array<std::pair<const char*, MediumChoice>, 3> kMedia = {
     {{"auto", MediumChoice::kAuto}, {"shadow", MediumChoice::kShadow}, {"emulator", MediumChoice::kEmulator}}};
 
 std::string remedy_for_io_error(const std::string& path) {
-  for (size_t begin = 0; begin <= path.size();) {
-    const size_t end = std::min(path.find(',', begin), path.size());
-    const std::string target = path.substr(begin, end - begin);
-    begin = end + 1;
+  for (const std::string& target : targets_of(path)) {
     std::error_code error;
     const std::filesystem::file_status found = std::filesystem::status(target, error);
     if (std::filesystem::is_directory(found))
@@ -88,6 +86,16 @@ Status pool_path(std::string* path) {
   *path = FLAGS_pool;
   if (!path->empty()) return Status::OK();
   return Status::InvalidArgument("no pool was named; add --pool=PATH, e.g. --pool=/dev/shm/bonsai.pool");
+}
+
+std::vector<std::string> targets_of(const std::string& path) {
+  std::vector<std::string> targets;
+  for (size_t begin = 0; begin <= path.size();) {
+    const size_t end = std::min(path.find(',', begin), path.size());
+    targets.push_back(path.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return targets;
 }
 
 Status OpenPool::close(Status work) {

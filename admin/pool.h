@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "admin/text.h"
 #include "bonsai/db.h"
@@ -15,6 +16,9 @@ Status options_from_flags(Options* options);
 
 // Errors: InvalidArgument (--pool is missing).
 Status pool_path(std::string* path);
+
+// The targets that a path names, split at its commas.
+std::vector<std::string> targets_of(const std::string& path);
 
 // An open pool and the form of its keys.
 struct OpenPool {

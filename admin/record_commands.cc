@@ -2,7 +2,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 
 #include "admin/command.h"
 #include "admin/flags.h"
@@ -37,6 +39,20 @@ Status read_value(const std::vector<std::string>& operands, std::string* value) 
   return Status::OK();
 }
 
+// Refuses to create over what is there, in this program's words. Devices exist before their pools; the store looks at
+// them.
+Status refuse_existing(const std::string& path) {
+  for (const std::string& target : targets_of(path)) {
+    std::error_code error;
+    const std::filesystem::file_status found = std::filesystem::status(target, error);
+    if (std::filesystem::is_directory(found)) return with_remedy(Status::IoError(target + " is not a file"), path);
+    if (std::filesystem::is_regular_file(found)) {
+      return Status::InvalidArgument(target + " exists already; use it as it is, or delete it first: rm " + target);
+    }
+  }
+  return Status::OK();
+}
+
 // Opens the pool, runs `work(pool)` and closes.
 template <typename Work>
 Status with_pool(Work&& work) {
@@ -52,6 +68,9 @@ Status with_pool(Work&& work) {
 Status run_create(const std::vector<std::string>&, ExitCode*) {
   Options options;
   if (Status status = options_from_flags(&options); !status.ok()) return status;
+  std::string path;
+  if (Status status = pool_path(&path); !status.ok()) return status;
+  if (Status status = refuse_existing(path); !status.ok()) return status;
   options.create_if_missing = options.error_if_exists = true;
   options.any_key_format = false;
   OpenPool pool;
