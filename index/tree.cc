@@ -199,6 +199,8 @@ void Tree::visit(const Inner* inner, const std::function<void(Bnode*)>& call) co
   }
 }
 
-void Tree::for_each(const std::function<void(Bnode*)>& call) const { visit(root_.load(std::memory_order_acquire), call); }
+void Tree::for_each(const std::function<void(Bnode*)>& call) const {
+  if (const Inner* root = root_.load(std::memory_order_acquire)) visit(root, call);
+}
 
 }  // namespace bonsai::index

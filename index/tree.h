@@ -51,7 +51,8 @@ class Tree {
   // Takes over one reference of each new bnode; the caller gets the olds'.
   void replace(const std::vector<Bnode*>& olds, const std::vector<Bnode*>& news);
 
-  // Calls visit for every bnode, in order. For statistics; bnodes replaced meanwhile may be seen or missed.
+  // Calls visit for every bnode, in order; for none before build(). For statistics; bnodes replaced meanwhile may be
+  // seen or missed.
   void for_each(const std::function<void(Bnode*)>& visit) const;
 
   [[nodiscard]] uint64_t dram_bytes() const { return dram_bytes_.load(std::memory_order_relaxed); }

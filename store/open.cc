@@ -49,6 +49,9 @@ class Opener {
     size_t existing = 0;
     for (const std::string& path : paths_) {
       std::error_code ignored;
+      if (std::filesystem::is_directory(path, ignored)) {
+        return Status::IoError(path + " is a directory; name a file in it");
+      }
       existing += std::filesystem::exists(path, ignored) ? 1 : 0;
     }
     if (existing == 0 && options_.create_if_missing) {
