@@ -27,7 +27,6 @@ build | libpmem-dev         | flushes and copies to non-volatile memory, chosen 
 build | libisal-dev         | fast checksums
 build | libabsl-dev         | absl::btree_map, the yardstick of the benchmark
 build | libgflags-dev       | command-line flags of the programs
-build | libgoogle-glog-dev  | logging of the programs
 build | nlohmann-json3-dev  | result files of the programs
 build | libgtest-dev        | the tests beside the code
 test  | clang-14            | the second compiler that must stay without warnings
