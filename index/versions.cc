@@ -31,6 +31,7 @@ Versions::Announcement Versions::announce() {
     if (mutant(kAnnounceLate)) {
       step("take version unannounced");
       own.version_ = global_.fetch_add(1);
+      step("announce late");
     }
     if (!slots_[i].compare_exchange_strong(free, kProvisional | bound)) continue;
     if (!mutant(kAnnounceLate)) {
