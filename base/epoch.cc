@@ -165,16 +165,26 @@ bool EpochDomain::drain(uint64_t limit_ms) {
 }
 
 void EpochDomain::reclaim_all() {
-  // Reclaim functions may retire more, hence the loop; it ends because the objects of a domain are finite.
+  // Reclaim functions may retire more, hence the loop. Each round reclaims all that the round before left, since no
+  // guard is alive; one that reclaims nothing would go on for ever.
   while (retired_objects() != 0) {
     const uint64_t oldest = advance_and_find_oldest();
+    const uint64_t before = reclaimed_objects();
     for (Shard& shard : *shards_) collect_shard(shard, oldest, SIZE_MAX);
+    const bool progress = reclaimed_objects() != before;
+    BONSAI_CHECK(progress);
   }
 }
 
-size_t EpochDomain::retired_objects() const {
-  uint64_t reclaimed = 0, retired = 0;
+uint64_t EpochDomain::reclaimed_objects() const {
+  uint64_t reclaimed = 0;
   for (const Shard& shard : *shards_) reclaimed += shard.objects_reclaimed.load(std::memory_order_acquire);
+  return reclaimed;
+}
+
+size_t EpochDomain::retired_objects() const {
+  const uint64_t reclaimed = reclaimed_objects();  // first, so that the difference is not negative
+  uint64_t retired = 0;
   for (const Shard& shard : *shards_) retired += shard.objects_retired.load(std::memory_order_relaxed);
   return retired - reclaimed;
 }

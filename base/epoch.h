@@ -216,6 +216,7 @@ class EpochDomain {
   void collect_some(Shard& own);
   void collect_shard(Shard& shard, uint64_t oldest, size_t objects_max);
   void reclaim_all();
+  [[nodiscard]] uint64_t reclaimed_objects() const;
 
   const uint64_t id_;
   alignas(kLine) std::atomic<uint64_t> epoch_{1};
