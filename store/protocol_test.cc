@@ -68,7 +68,7 @@ class Pools {
   [[nodiscard]] Options options() const {
     Options options;
     options.create_if_missing = true;
-    options.pool_bytes = uint64_t{4} << 20;
+    options.pool_bytes = uint64_t{1} << 20;  // small: it is copied at every crash
     options.background_threads = 0;
     options.domain = Domain::kAdr;
     options.medium = crashes_ ? MediumChoice::kShadow : MediumChoice::kAuto;
