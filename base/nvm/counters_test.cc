@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -104,6 +105,12 @@ TEST(Counters, OrdinalsOfLiveThreadsDiffer) {
   std::thread([&] { other = counter_block_ordinal(); }).join();
   EXPECT_NE(mine, other);
   EXPECT_EQ(mine, counter_block_ordinal());
+}
+
+TEST(Counters, EndedThreadsMakeRoomForNewOnes) {
+  std::set<uint32_t> ordinals;
+  for (int i = 0; i < 50; ++i) std::thread([&] { ordinals.insert(counter_block_ordinal()); }).join();
+  EXPECT_EQ(ordinals.size(), 1U);
 }
 
 }  // namespace

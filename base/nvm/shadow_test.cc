@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstring>
 #include <functional>
@@ -207,7 +208,8 @@ TEST_P(Shadow, KilledAtRandomMomentsALineIsAPrefix) {
 TEST_P(Shadow, RacingFencesOfOneLineEndWithTheNewestContent) {
   auto mapping = create(path_, kBytes);
   auto medium = make(*mapping, options_);
-  constexpr uint64_t kRounds = 3000;
+  constexpr uint64_t kRounds = BONSAI_TSAN == 0 ? 50'000 : 3'000;
+  std::atomic<uint64_t> regressions{0};
   std::vector<std::thread> threads;
   for (size_t t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
@@ -215,10 +217,13 @@ TEST_P(Shadow, RacingFencesOfOneLineEndWithTheNewestContent) {
         medium->store8(medium->view() + 8 * t, i);
         medium->flush(medium->view(), 64, kSite);
         medium->fence(kSite);
+        // The file is hardware's side, which nothing reads while the medium is in use; only this test does.
+        if (BONSAI_TSAN == 0 && word_at(mapping->data() + 8 * t).load() != i) ++regressions;
       }
     });
   }
   for (auto& thread : threads) thread.join();
+  EXPECT_EQ(regressions.load(), 0U);
   for (size_t t = 0; t < 4; ++t) EXPECT_EQ(word_at(mapping->data() + 8 * t).load(), kRounds);
 }
 
