@@ -2,8 +2,8 @@
 //
 // Items are published in key order, so that of two batches that wait for each other's keys one always precedes: helping
 // goes to strictly greater keys and so ends. A node of a batch that is still publishing is a chain's head, because
-// nobody may push on top of it; so a helper sees whether an item is in place already by looking at the head, and its own
-// exchange fails if the head has changed since. The record names the tokens under which the nodes really stand in
+// nobody may push on top of it; so a helper sees whether an item is in place already by looking at the head, and its
+// own exchange fails if the head has changed since. The record names the tokens under which the nodes really stand in
 // their chains; it is written when all of them do.
 #include "index/index.h"
 
@@ -62,14 +62,14 @@ Index::Outcome Index::push_item(Batch* batch, Batch::Item* item, bool* done) {
     return Outcome::kDone;
   }
   // Read after the head: if the batch is still publishing now, its node is not below this head.
-  if (batch->cell.load(std::memory_order_seq_cst) != Batch::kPublishing && !mutant(kBatchReadyEarly)) return Outcome::kDone;
+  if (batch->cell.load(std::memory_order_seq_cst) != Batch::kPublishing && !mutant(kBatchReadyEarly))
+    return Outcome::kDone;
   *done = false;
   if (head != nullptr) {
     if (const Outcome outcome = settle_head(head); outcome != Outcome::kDone) return outcome;
   }
-  if (place.index == Slots::kNowhere || place.frozen() || (place.head() == nullptr && slots->crowded())) {
-    return make_room(bnode);
-  }
+  if (no_room(*bnode, *slots, place)) return make_room(bnode, For::kBatch);
+  if (place.head() != nullptr) prune(slots, place.index, place.head());
   Node* node = Node::make(item->key, item->value, item->flags, batch);
   node->token = bnode->reserve_token();
   node->next.store(place.head(), std::memory_order_relaxed);

@@ -1,9 +1,9 @@
 // Bnodes: the recent updates of one key range, in DRAM, over what lies below.
 //
-// Slots. A bnode's keys hang in a small open-addressed table of words {fingerprint, pointer to the chain's head, FROZEN}.
-// A word goes from empty to a chain once and never back, probing is linear and ends at an empty word, so a key has one
-// slot without any lock. FROZEN is in the very word that a put exchanges: setting it in every word, empty ones too,
-// closes the bnode for good. The table is made by the first put; an idle range has none.
+// Slots. A bnode's keys hang in a small open-addressed table of words {fingerprint, pointer to the chain's head,
+// FROZEN}. A word goes from empty to a chain once and never back, probing is linear and ends at an empty word, so a key
+// has one slot without any lock. FROZEN is in the very word that a put exchanges: setting it in every word, empty ones
+// too, closes the bnode for good. The table is made by the first put; an idle range has none.
 //
 // Layers. A bnode that is being replaced names its successors in a Layer *before* it is frozen, so that any put that
 // meets FROZEN can finish the freeze and install them. Until the new dnode is durable the successor's base is the layer
@@ -16,6 +16,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <vector>
 
@@ -46,7 +47,9 @@ class Slots {
 
   // Requires: capacity a power of two.
   explicit Slots(uint32_t capacity)
-      : capacity_(capacity), words_(new std::atomic<uint64_t>[capacity]()), locks_(new std::atomic<uint8_t>[capacity]()) {}
+      : capacity_(capacity),
+        words_(new std::atomic<uint64_t>[capacity]()),
+        locks_(new std::atomic<uint8_t>[capacity]()) {}
 
   [[nodiscard]] uint32_t capacity() const { return capacity_; }
   [[nodiscard]] uint32_t used() const { return used_.load(std::memory_order_relaxed); }
@@ -147,17 +150,28 @@ class Bnode {
     return token;
   }
 
-  // One replacer at a time; a fresh successor is claimed until its predecessor's replacement is finished.
-  bool claim() { return !claimed_.exchange(true, std::memory_order_acq_rel); }
-  void unclaim() { claimed_.store(false, std::memory_order_release); }
-  void set_claimed() { claimed_.store(true, std::memory_order_relaxed); }
+  // Tokens given out so far; they must not run out.
+  [[nodiscard]] uint32_t tokens_used() const { return last_token_.load(std::memory_order_relaxed); }
+
+  // Who may name a layer: one at a time, and for good once there is a layer. A fresh successor is young until its
+  // predecessor's replacement is finished; only a batch, which that replacement may be waiting for, claims a young one.
+  enum class Claim : uint8_t { kFree, kYoung, kClaimed };
+  bool claim(Claim from = Claim::kFree) { return claim_.compare_exchange_strong(from, Claim::kClaimed); }
+  void unclaim() { claim_.store(Claim::kFree); }
+  void set_young() { claim_.store(Claim::kYoung); }
+  void grow_up() {
+    Claim young = Claim::kYoung;
+    claim_.compare_exchange_strong(young, Claim::kFree);
+  }
 
   // Lifetime: the tree or a layer holds one reference, the queue of dirty bnodes another.
   void ref() { references_.fetch_add(1, std::memory_order_relaxed); }
   void unref() {
     if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
-  Bnode* queue_next = nullptr;  // owned by the queue
+  Bnode* queue_next = nullptr;  // owned by the queue, like the rest
+  std::list<Bnode*>::iterator queue_place;
+  bool queued = false;
 
   [[nodiscard]] uint64_t dram_bytes() const;
 
@@ -170,7 +184,7 @@ class Bnode {
   std::atomic<Base> base_;
   std::atomic<Layer*> layer_{nullptr};
   std::atomic<uint32_t> references_{1};
-  std::atomic<bool> claimed_{false};
+  std::atomic<Claim> claim_{Claim::kFree};
 };
 
 // A replacement: `olds` give way to `news`, which cover the same range. Both sorted by range.
@@ -178,7 +192,7 @@ struct Layer {
   std::vector<Bnode*> olds, news;
   std::atomic<bool> installed{false};  // puts go to `news`
   std::atomic<bool> settled{false};    // no head of `olds` is without a version
-  bool locked = false;                 // the replacer holds the locks of all chains of `olds`
+  size_t locked = 0;                   // so many chains of `olds`, in order, are locked by the replacer
 
   [[nodiscard]] Bnode* old_for(const base::Key& key) const { return cover(olds, key); }
   [[nodiscard]] Bnode* new_for(const base::Key& key) const { return cover(news, key); }

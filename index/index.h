@@ -1,7 +1,7 @@
 // The index tier: an ordered map from keys to updates in DRAM over dnodes, with atomic snapshots.
 //
-// The put protocol is *reserve -> persist -> publish -> version*, as model-checked (docs/put-protocol.md); each event has
-// a file of its own: put.cc, batch.cc, read.cc, replace.cc (freeze, install, offload, split, merge).
+// The put protocol is *reserve -> persist -> publish -> version*, as model-checked (docs/put-protocol.md); each event
+// has a file of its own: put.cc, batch.cc, read.cc, replace.cc (freeze, install, offload, split, merge).
 //
 // Invariants (besides those of node.h, versions.h, bnode.h)
 //  1. Below a possibly unversioned head all nodes are versioned; down a chain versions never rise, tokens fall.
@@ -20,6 +20,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <string_view>
@@ -50,12 +51,18 @@ class Index {
     persist::Limits limits;
     bool metadata_upload = true;
     size_t snapshots_max = 256;
+    uint32_t tokens_max = uint32_t{1} << 31;  // updates that a bnode takes before it is replaced
   };
 
   // Requires: all references outlive the index.
   Index(Config config, persist::Log& log, persist::DnodeStore& dnodes, persist::LargeStore& large,
         base::EpochDomain& epochs)
-      : config_(config), log_(log), dnodes_(dnodes), large_(large), epochs_(epochs), versions_(config.snapshots_max),
+      : config_(config),
+        log_(log),
+        dnodes_(dnodes),
+        large_(large),
+        epochs_(epochs),
+        versions_(config.snapshots_max),
         tree_(epochs) {}
   ~Index();
   Index(const Index&) = delete;
@@ -127,10 +134,13 @@ class Index {
     Status status;      // NoSpace: the data area is full; what was begun is kept and tried again
   };
   enum class Which { kUrgent, kAll };
-  // Offloads up to `ranges_max` ranges: those that writers wait for (urgent), then, if asked for all, the longest dirty.
+  // Offloads up to `ranges_max` ranges: those that writers wait for (urgent), then, if asked for all, the longest
+  // dirty.
   OffloadResult offload(size_t ranges_max, Which which);
   // True while there are updates that are not in dnodes yet.
   [[nodiscard]] bool dirty() const { return urgent() || dirty_ranges_.load(std::memory_order_relaxed) != 0; }
+  // Ranges with updates that no replacement has taken on yet.
+  [[nodiscard]] uint64_t dirty_ranges() const { return dirty_ranges_.load(std::memory_order_relaxed); }
   [[nodiscard]] bool urgent() const { return urgent_ranges_.load(std::memory_order_relaxed) != 0; }
   // Releases residues that no live scan needs any more, and builds missing dnode metadata. Bounded per call;
   // returns true when a whole pass found nothing left to do.
@@ -146,7 +156,9 @@ class Index {
   // put.cc
   enum class Push { kPublished, kSuperseded, kFrozen, kFull, kStalled };
   Bnode* live(const base::Key& key) const;
-  Outcome make_room(Bnode* bnode);
+  enum class For { kPut, kBatch };
+  Outcome make_room(Bnode* bnode, For whom);
+  [[nodiscard]] bool no_room(const Bnode& bnode, const Slots& slots, const Slots::Place& place) const;
   Push publish(Bnode* bnode, Slots* slots, const base::Key& key, uint64_t hash, Node* node);
   Slots* slots_of(Bnode* bnode);
   Outcome settle_head(Node* head);
@@ -166,11 +178,15 @@ class Index {
 
   // replace.cc
   bool plan(Bnode* bnode, bool may_merge);
+  bool plan_on_young(Bnode* bnode);
   void make_successors(Layer* layer, const std::vector<std::string>& cuts);
   void install(Layer* layer);
   void enqueue_dirty(Bnode* bnode);
   void enqueue_urgent(Layer* layer);
+  void collect_dirty();
   Bnode* next_dirty();
+  void put_back_dirty(Bnode* bnode);
+  void forget_dirty(Bnode* bnode);
   Layer* next_job(Which which);
   void drop_residue(Bnode* bnode);
   void retire_large(const persist::LargeRef& ref);
@@ -185,10 +201,10 @@ class Index {
   Work work_;
 
   std::atomic<Bnode*> dirty_stack_{nullptr};  // bnodes that got their first update, newest first
-  std::atomic<uint64_t> dirty_ranges_{0};       // waiting in a queue
-  std::atomic<uint64_t> urgent_ranges_{0};      // installed and not finished
+  std::atomic<uint64_t> dirty_ranges_{0};     // waiting in a queue
+  std::atomic<uint64_t> urgent_ranges_{0};    // installed and not finished
   std::mutex queue_mutex_;                    // background only, and writers that found a bnode full
-  std::deque<Bnode*> dirty_;                  // longest dirty first
+  std::list<Bnode*> dirty_;                   // longest dirty first
   std::deque<Layer*> urgent_;                 // installed, to be offloaded
   base::Fence tidy_at_;
 };

@@ -55,8 +55,11 @@ struct Offload::Garbage {
 };
 
 Status Offload::add(Layer* layer) {
+  for (const Bnode* old : layer->olds) {
+    if (old->base().layer() != nullptr) return Status::Unavailable("the range's predecessor is not offloaded yet");
+  }
   BONSAI_RETURN_IF_ERROR(settle(layer));
-  lock_chains(layer);
+  BONSAI_RETURN_IF_ERROR(lock_chains(layer));
   index_.versions_.load(&live_);
   Job job;
   job.layer = layer;
@@ -88,16 +91,20 @@ Status Offload::settle(Layer* layer) {
 }
 
 // Waits for pruners that are at work; none starts again on these chains, which now belong to the replacer.
-void Offload::lock_chains(Layer* layer) {
-  if (layer->locked) return;
+Status Offload::lock_chains(Layer* layer) {
+  size_t chain = 0;
   for (const Bnode* old : layer->olds) {
     Slots* slots = old->slots();
     if (slots == Layer::closed_slots()) continue;
     for (uint32_t i = 0; i < slots->capacity(); ++i) {
-      for (base::BoundedWait wait("pruner", 60'000); !slots->try_lock(i); wait.pause()) BONSAI_CHECK(!wait.expired());
+      if (chain++ < layer->locked) continue;
+      for (base::BoundedWait wait("pruner of a chain", kPrunerWaitMsMax); !slots->try_lock(i); wait.pause()) {
+        if (wait.expired()) return wait.status();
+      }
+      ++layer->locked;
     }
   }
-  layer->locked = true;
+  return Status::OK();
 }
 
 void Offload::gather(const Bnode& old, Job* job, std::vector<Chain>* chains) const {
@@ -335,6 +342,7 @@ void Offload::bury(Job* job) {
   garbage->layer.reset(job->layer);
   garbage->large = std::move(job->dropped);
   for (Bnode* old : job->layer->olds) {
+    index_.forget_dirty(old);
     garbage->bnodes.push_back(old);
     if (Bnode* residue = old->base().residue()) garbage->bnodes.push_back(residue);
     garbage->dnodes.emplace_back(&dnode_of(*old));
@@ -345,7 +353,7 @@ void Offload::bury(Job* job) {
   index_.work_.updates_offloaded.fetch_add(job->updates, std::memory_order_relaxed);
   index_.work_.compactions.fetch_add(job->compactions, std::memory_order_relaxed);
   index_.urgent_ranges_.fetch_sub(1, std::memory_order_relaxed);
-  for (Bnode* fresh : job->layer->news) fresh->unclaim();
+  for (Bnode* fresh : job->layer->news) fresh->grow_up();
   index_.epochs_.retire(garbage.release(), &Garbage::reclaim);
 }
 

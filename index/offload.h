@@ -3,7 +3,8 @@
 // Order of events, per group of ranges (docs/put-protocol.md, replace):
 //   every head of the old bnodes has a version -> announcements are read -> contents of the new dnodes and of the
 //   residues (old versions that live scans need) are collected -> new dnodes durable -> successors' bases switched ->
-//   tree updated -> predecessors retired durably -> their log records dead -> memory and space freed after a grace period
+//   tree updated -> predecessors retired durably -> their log records dead -> memory and space freed after a grace
+//   period
 //
 // One group costs three fences, however many ranges it has. Not thread-safe; lives inside one epoch guard.
 #ifndef BONSAI_INDEX_OFFLOAD_H_
@@ -25,7 +26,7 @@ class Offload {
   Offload& operator=(const Offload&) = delete;
 
   // Takes in an installed layer. Errors, each leaving the layer as it was: NoSpace, Corruption (its old dnode),
-  // Unavailable (a batch on it cannot be completed now).
+  // Unavailable (its predecessor is not offloaded, a batch on it cannot be completed, or a pruner is held up).
   Status add(Layer* layer);
   [[nodiscard]] size_t size() const { return jobs_.size(); }
 
@@ -43,7 +44,7 @@ class Offload {
   };
   struct Piece {
     Bnode* successor = nullptr;
-    persist::Dnode* dnode = nullptr;      // the writer's until commit
+    persist::Dnode* dnode = nullptr;              // the writer's until commit
     const persist::Dnode* predecessor = nullptr;  // if runs were taken over from it
     std::unique_ptr<Bnode> residue;
   };
@@ -56,9 +57,10 @@ class Offload {
     uint64_t compactions = 0;
   };
   struct Garbage;
+  static constexpr uint64_t kPrunerWaitMsMax = 1000;
 
   Status settle(Layer* layer);
-  static void lock_chains(Layer* layer);
+  static Status lock_chains(Layer* layer);
   void gather(const Bnode& old, Job* job, std::vector<Chain>* chains) const;
   Status build(Job* job, const std::vector<Chain>& chains);
   Status build_piece(Job* job, Bnode* successor, const std::vector<Chain>& chains);

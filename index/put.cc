@@ -34,20 +34,34 @@ Index::Outcome Index::settle_head(Node* head) {
   return Outcome::kDone;
 }
 
-// The head of the key's chain in the frozen predecessor, while that may still be without a version.
+// The newest head of the key's chains in frozen predecessors, while that may still be without a version.
 Node* Index::unsettled_below(Bnode* bnode, const Key& key, uint64_t hash, uint64_t* gen) const {
-  const Layer* layer = bnode->base().layer();
-  if (layer == nullptr || layer->settled.load(std::memory_order_seq_cst)) return nullptr;
-  const Bnode* old = layer->old_for(key);
-  *gen = old->gen();
-  const Slots* slots = old->slots();
-  return slots != nullptr ? slots->find(key, hash).head() : nullptr;
+  const Bnode* old = bnode;
+  for (const Layer* layer = old->base().layer(); layer != nullptr && !layer->settled.load(std::memory_order_seq_cst);
+       layer = old->base().layer()) {
+    old = layer->old_for(key);
+    const Slots* slots = old->slots();
+    Node* head = slots != nullptr ? slots->find(key, hash).head() : nullptr;
+    *gen = old->gen();
+    if (head != nullptr) return head;
+  }
+  return nullptr;
 }
 
-Index::Outcome Index::make_room(Bnode* bnode) {
+// True if an update that belongs at `place` must go to a successor.
+bool Index::no_room(const Bnode& bnode, const Slots& slots, const Slots::Place& place) const {
+  return place.index == Slots::kNowhere || place.frozen() || (place.head() == nullptr && slots.crowded()) ||
+         bnode.tokens_used() >= config_.tokens_max;
+}
+
+// A put waits when its bnode's predecessor is not offloaded yet, so that layers do not pile up. A batch must not: its
+// own nodes may be what that offload waits for.
+Index::Outcome Index::make_room(Bnode* bnode, For whom) {
   Layer* layer = bnode->layer();
   if (layer == nullptr) {
-    if (!plan(bnode, false)) return bnode->layer() != nullptr ? Outcome::kDone : Outcome::kStalled;
+    if (!plan(bnode, false) && (whom == For::kPut || !plan_on_young(bnode))) {
+      return bnode->layer() != nullptr ? Outcome::kDone : Outcome::kStalled;
+    }
     layer = bnode->layer();
     install(layer);
     enqueue_urgent(layer);
@@ -63,9 +77,8 @@ Index::Outcome Index::put(Put* put) {
     Bnode* bnode = live(put->key);
     Slots* slots = slots_of(bnode);
     const Slots::Place place = slots->find(put->key, hash);
-    const bool frozen = place.index != Slots::kNowhere && place.frozen();
-    if (frozen || place.index == Slots::kNowhere || (place.head() == nullptr && slots->crowded())) {
-      if (const Outcome outcome = make_room(bnode); outcome != Outcome::kDone) return outcome;
+    if (no_room(*bnode, *slots, place)) {
+      if (const Outcome outcome = make_room(bnode, For::kPut); outcome != Outcome::kDone) return outcome;
       continue;
     }
     step("reserve token");
@@ -84,7 +97,8 @@ Index::Outcome Index::put(Put* put) {
       if (put->persisted()) log_.release(put->record_segment);
       put->record_segment = segment;
     }
-    const uint8_t flags = static_cast<uint8_t>((put->tombstone ? Node::kTombstone : 0) | (put->large ? Node::kLarge : 0));
+    const uint8_t flags =
+        static_cast<uint8_t>((put->tombstone ? Node::kTombstone : 0) | (put->large ? Node::kLarge : 0));
     Node* node = Node::make(put->key.bytes, put->value, flags, nullptr);
     node->token = token;
     node->segment = segment;
@@ -98,7 +112,7 @@ Index::Outcome Index::put(Put* put) {
       if (put->large) log_.when_durable([this, ref = persist::large_ref(put->value)] { large_.free(ref); });
       return Outcome::kDone;
     }
-    if (const Outcome outcome = make_room(bnode); outcome != Outcome::kDone) return outcome;
+    if (const Outcome outcome = make_room(bnode, For::kPut); outcome != Outcome::kDone) return outcome;
   }
 }
 

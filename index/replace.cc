@@ -24,7 +24,8 @@ std::vector<Sized> keys_of(const scale::Volume& volume, const persist::Dnode& dn
   std::vector<Sized> keys;
   persist::DnodeCursor cursor(volume, dnode);
   for (cursor.seek({}); cursor.valid(); cursor.next()) {
-    if (!cursor.entry().tombstone) keys.push_back({std::string(cursor.entry().key.bytes), persist::entry_bytes(cursor.entry())});
+    if (!cursor.entry().tombstone)
+      keys.push_back({std::string(cursor.entry().key.bytes), persist::entry_bytes(cursor.entry())});
   }
   for (uint32_t i = 0; slots != nullptr && i < slots->capacity(); ++i) {
     const Node* head = slots->head(i);
@@ -32,7 +33,8 @@ std::vector<Sized> keys_of(const scale::Volume& volume, const persist::Dnode& dn
     keys.push_back({std::string(head->key_view()), uint64_t{14} + head->key_bytes + head->value_bytes});
   }
   std::sort(keys.begin(), keys.end(), [](const Sized& a, const Sized& b) { return a.key < b.key; });
-  keys.erase(std::unique(keys.begin(), keys.end(), [](const Sized& a, const Sized& b) { return a.key == b.key; }), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end(), [](const Sized& a, const Sized& b) { return a.key == b.key; }),
+             keys.end());
   return keys;
 }
 
@@ -43,7 +45,8 @@ std::vector<std::string> cut(const std::vector<Sized>& keys, const persist::Limi
   if (keys.size() <= limits.dnode_entries_max && bytes <= limits.dnode_bytes_max) return {};
   const uint64_t entries_wanted = limits.dnode_entries_max * 2 / 3;
   const uint64_t bytes_wanted = limits.dnode_bytes_max * 2 / 3;
-  const uint64_t pieces = std::max((keys.size() + entries_wanted - 1) / entries_wanted, (bytes + bytes_wanted - 1) / bytes_wanted);
+  const uint64_t pieces =
+      std::max((keys.size() + entries_wanted - 1) / entries_wanted, (bytes + bytes_wanted - 1) / bytes_wanted);
   std::vector<std::string> cuts;
   uint64_t weight = 0;  // of the keys so far, in units of 1/(2 * size * bytes)
   for (size_t i = 0; i < keys.size() && cuts.size() + 1 < pieces; ++i) {
@@ -96,7 +99,8 @@ void Index::start(std::vector<persist::RecoveredRange> ranges, uint64_t gen) {
     auto* bnode = new Bnode(dnode->lo(), dnode->hi(), gen, Base::of(dnode), static_cast<uint32_t>(capacity));
     for (const persist::LiveRecord& record : range.records) {
       const auto& update = record.update;
-      const auto flags = static_cast<uint8_t>((update.tombstone ? Node::kTombstone : 0) | (update.large ? Node::kLarge : 0));
+      const auto flags =
+          static_cast<uint8_t>((update.tombstone ? Node::kTombstone : 0) | (update.large ? Node::kLarge : 0));
       Node* node = Node::make(update.key, update.value, flags, nullptr);
       node->version.store(kVersionOfBase, std::memory_order_relaxed);
       node->segment = record.segment;
@@ -123,6 +127,8 @@ Index::~Index() {
   });
   for (Layer* layer : urgent_) {
     for (Bnode* old : layer->olds) discard(old->base());
+  }
+  for (Layer* layer : urgent_) {
     for (Bnode* bnode : layer->news) bnode->unref();
     delete layer;
   }
@@ -167,7 +173,18 @@ bool Index::plan(Bnode* bnode, bool may_merge) {
   return true;
 }
 
-// Successors of the olds' whole range, cut at `cuts`. They are claimed until the replacement is finished.
+// Names one successor of a bnode whose predecessor's replacement is not finished. False if somebody else has.
+bool Index::plan_on_young(Bnode* bnode) {
+  if (!bnode->claim(Bnode::Claim::kYoung)) return false;
+  auto* layer = new Layer();
+  layer->olds = {bnode};
+  make_successors(layer, {});
+  urgent_ranges_.fetch_add(1, std::memory_order_relaxed);
+  bnode->set_layer(layer);
+  return true;
+}
+
+// Successors of the olds' whole range, cut at `cuts`. They are young until the replacement is finished.
 void Index::make_successors(Layer* layer, const std::vector<std::string>& cuts) {
   uint64_t gen = 0;
   for (const Bnode* old : layer->olds) gen = std::max(gen, old->gen());
@@ -177,7 +194,7 @@ void Index::make_successors(Layer* layer, const std::vector<std::string>& cuts) 
     const Fence lo = i == 0 ? layer->olds.front()->lo() : Fence(cuts[i - 1]);
     const Fence hi = i == cuts.size() ? layer->olds.back()->hi() : Fence(cuts[i]);
     layer->news.push_back(new Bnode(lo, hi, gen, Base::of(layer), capacity));
-    layer->news.back()->set_claimed();
+    layer->news.back()->set_young();
   }
 }
 
@@ -210,18 +227,42 @@ void Index::enqueue_urgent(Layer* layer) {
   urgent_.push_back(layer);
 }
 
+// Moves the stack, newest first, to the queue's end. Requires: queue_mutex_.
+void Index::collect_dirty() {
+  auto before = dirty_.end();
+  for (Bnode* bnode = dirty_stack_.exchange(nullptr, std::memory_order_acquire); bnode != nullptr;
+       bnode = bnode->queue_next) {
+    before = bnode->queue_place = dirty_.insert(before, bnode);
+    bnode->queued = true;
+  }
+}
+
 // The longest dirty bnode; null if there is none. The caller gets the queue's reference.
 Bnode* Index::next_dirty() {
   const std::lock_guard lock(queue_mutex_);
-  std::vector<Bnode*> fresh;
-  for (Bnode* bnode = dirty_stack_.exchange(nullptr, std::memory_order_acquire); bnode != nullptr; bnode = bnode->queue_next) {
-    fresh.push_back(bnode);
-  }
-  dirty_.insert(dirty_.end(), fresh.rbegin(), fresh.rend());
+  collect_dirty();
   if (dirty_.empty()) return nullptr;
   Bnode* bnode = dirty_.front();
   dirty_.pop_front();
+  bnode->queued = false;
   return bnode;
+}
+
+void Index::put_back_dirty(Bnode* bnode) {
+  const std::lock_guard lock(queue_mutex_);
+  bnode->queue_place = dirty_.insert(dirty_.end(), bnode);
+  bnode->queued = true;
+}
+
+// The bnode's updates are in dnodes: the queue must not keep its memory, since under kUrgent alone nobody would look.
+void Index::forget_dirty(Bnode* bnode) {
+  const std::lock_guard lock(queue_mutex_);
+  collect_dirty();
+  if (!bnode->queued) return;
+  dirty_.erase(bnode->queue_place);
+  bnode->queued = false;
+  dirty_ranges_.fetch_sub(1, std::memory_order_relaxed);
+  bnode->unref();
 }
 
 // Something to offload, with successors installed. Looks at each waiting bnode at most once.
@@ -241,8 +282,7 @@ Layer* Index::next_job(Which which) {
     Layer* job = nullptr;
     if (bnode->layer() == nullptr) {
       if (!plan(bnode, true)) {  // its predecessor's replacement is not finished: later
-        const std::lock_guard lock(queue_mutex_);
-        dirty_.push_back(bnode);
+        put_back_dirty(bnode);
         continue;
       }
       job = bnode->layer();
@@ -324,7 +364,8 @@ bool Index::tidy(size_t ranges_max) {
     if (base.residue() != nullptr) {
       drop_residue(bnode);
       idle = false;
-    } else if (const persist::Dnode* dnode = base.dnode(); config_.metadata_upload && dnode != nullptr && !dnode->uploaded()) {
+    } else if (const persist::Dnode* dnode = base.dnode();
+               config_.metadata_upload && dnode != nullptr && !dnode->uploaded()) {
       idle = !const_cast<persist::Dnode*>(dnode)->upload(dnodes_.volume()) && idle;
     }
   }

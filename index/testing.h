@@ -1,0 +1,308 @@
+// Fixture of the index tests: a whole index tier over a small volume in ordinary memory, with operations that relieve
+// back-pressure by themselves, and checks of what the tier owns.
+#ifndef BONSAI_INDEX_TESTING_H_
+#define BONSAI_INDEX_TESTING_H_
+
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/nvm/product.h"
+#include "base/random.h"
+#include "index/index.h"
+#include "persist/analysis.h"
+#include "persist/recovery.h"
+
+namespace bonsai::index::testing {
+
+using base::Key;
+using Model = std::map<std::string, std::string>;
+
+// The seed of a randomised test; printed, so that BONSAI_SEED replays it.
+inline uint64_t test_seed() {
+  static const uint64_t seed = base::seed_from_env_or(base::fresh_seed());
+  std::printf("BONSAI_SEED=%llu\n", static_cast<unsigned long long>(seed));
+  return seed;
+}
+
+inline std::string key_of(uint64_t i) {
+  char text[24];
+  std::snprintf(text, sizeof text, "key%08llu", static_cast<unsigned long long>(i));
+  return text;
+}
+
+// Runs body(0..n-1), each on a thread of its own.
+template <class Body>
+void in_threads(size_t n, Body body) {
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < n; ++i) threads.emplace_back([body, i] { body(i); });
+  for (std::thread& thread : threads) thread.join();
+}
+
+struct Sizes {
+  size_t pool_bytes = size_t{4} << 20;
+  uint64_t log_bytes = 0;  // 0: a tenth
+  bool buffered = false;
+  size_t snapshots_max = 64;
+};
+
+class Tier {
+ public:
+  explicit Tier(Sizes sizes = {}) : sizes_(sizes) {
+    bytes_ = static_cast<std::byte*>(std::aligned_alloc(4096, sizes.pool_bytes));
+    BONSAI_CHECK(bytes_ != nullptr);
+    std::memset(bytes_, 0, sizes.pool_bytes);
+    medium_ = std::make_unique<base::ProductMedium>(bytes_, sizes.pool_bytes, Domain::kAdr);
+    volume_ = std::make_unique<scale::VolumeOf<base::ProductMedium>>(std::vector<base::ProductMedium*>{medium_.get()});
+    Options options;
+    options.log_bytes = sizes.log_bytes;
+    const uint64_t pool_id[2] = {7, 9};
+    BONSAI_CHECK(persist::format_pool(*volume_, options, pool_id).ok());
+    open();
+  }
+  ~Tier() {
+    close();
+    volume_.reset();
+    std::free(bytes_);
+  }
+  Tier(const Tier&) = delete;
+  Tier& operator=(const Tier&) = delete;
+
+  // Ends the tier as a crash does (nothing is written any more) and recovers.
+  void crash() {
+    close();
+    open();
+  }
+
+  Index& index() { return *index_; }
+  persist::Log& log() { return *log_; }
+  persist::Space& space() { return *space_; }
+  base::EpochDomain& epochs() { return *epochs_; }
+  [[nodiscard]] const persist::Pool& pool() const { return pool_; }
+
+  // ---- updates. False: back-pressure did not end within `tries` offloads.
+  bool put(std::string_view key, std::string_view value) { return update(key, value, false, false); }
+  bool del(std::string_view key) { return update(key, {}, true, false); }
+  // Stores `value` by itself and puts a reference to it.
+  bool put_large(std::string_view key, std::string_view value) {
+    persist::LargeRef ref;
+    if (!large_->write(value, &ref).ok()) return false;
+    return update(key, persist::bytes_of(ref), false, true);
+  }
+
+  // An empty optional deletes.
+  using Update = std::pair<std::string, std::optional<std::string>>;
+  static Batch* make_batch(const std::map<std::string, std::optional<std::string>>& updates) {
+    std::string storage;
+    for (const auto& [key, value] : updates) storage += key + value.value_or("");
+    auto* batch = new Batch(updates.size(), storage);
+    size_t at = 0, i = 0;
+    for (const auto& [key, value] : updates) {
+      Batch::Item& item = batch->items[i++];
+      item.key = std::string_view(batch->storage).substr(at, key.size());
+      at += key.size();
+      item.value = std::string_view(batch->storage).substr(at, value ? value->size() : 0);
+      at += item.value.size();
+      item.flags = value ? 0 : Node::kTombstone;
+    }
+    return batch;
+  }
+  bool write(const std::map<std::string, std::optional<std::string>>& updates) {
+    Batch* batch = make_batch(updates);
+    const bool done = persist_in([&] { return index_->write(batch); });
+    batch->unref();
+    return done;
+  }
+
+  // ---- reads
+  std::optional<std::string> get(std::string_view key, uint64_t version = kLatest) {
+    const auto guard = epochs_->enter();
+    Index::Value value;
+    const Index::Found found = index_->get(Key::of(key), version, &value);
+    BONSAI_CHECK(found != Index::Found::kDamaged);
+    if (found == Index::Found::kAbsent) return std::nullopt;
+    return text_of(value.bytes, value.large);
+  }
+
+  // Everything as of a version, window by window.
+  Model scan(uint64_t version, const std::string& from = {}) {
+    Model model;
+    Index::Window window;
+    for (base::Fence at(from); !at.is_infinite(); at = window.hi) {
+      const auto guard = epochs_->enter();
+      index_->read_window(at.key(), version, false, &window);
+      take(window, &model);
+    }
+    return model;
+  }
+  Model scan_backwards(uint64_t version) {
+    Model model;
+    Index::Window window;
+    for (base::Fence at = base::Fence::infinite(); at.is_infinite() || !at.bytes().empty(); at = window.lo) {
+      const auto guard = epochs_->enter();
+      index_->read_window_below(at, version, &window);
+      take(window, &model);
+    }
+    return model;
+  }
+  Model scan_now() {
+    const Versions::Announcement own = index_->announce();
+    BONSAI_CHECK(static_cast<bool>(own));
+    return scan(own.version());
+  }
+
+  // ---- background
+  Index::OffloadResult offload(Index::Which which = Index::Which::kAll, size_t ranges = 64) {
+    const Index::OffloadResult result = index_->offload(ranges, which);
+    epochs_->collect();
+    return result;
+  }
+  // Everything into dnodes, residues gone if no scan is announced.
+  Status drain() {
+    for (int tries = 0; index_->dirty(); ++tries) {
+      const Index::OffloadResult result = offload();
+      if (!result.status.ok()) return result.status;
+      if (tries == 10'000) return Status::Unavailable("drain does not end");
+    }
+    for (int passes = 0; passes < 8; ++passes) static_cast<void>(index_->tidy(SIZE_MAX));
+    BONSAI_CHECK(epochs_->drain(10'000));
+    return Status::OK();
+  }
+
+  // What the pool's bytes say is in use, from scratch. Requires: nothing runs.
+  uint64_t bytes_in_use() {
+    persist::Space space;
+    pool_.add_targets(&space);
+    persist::Analysis analysis;
+    persist::analyse(*volume_, pool_, &analysis);
+    BONSAI_CHECK(analysis.damages.empty());
+    const auto claim = [&](scale::Addr at, uint64_t bytes) { BONSAI_CHECK(space.reserve(at, bytes)); };
+    const auto claim_large = [&](const persist::LargeRef& ref) {
+      claim(scale::Addr::of_bits(ref.addr), ref.value_bytes);
+    };
+    for (const scale::Addr extent : analysis.header_extents) claim(extent, pool_.superblocks[0].extent_bytes);
+    for (size_t i = 0; i < analysis.dnodes.size(); ++i) {
+      const persist::Dnode& dnode = *analysis.dnodes[i];
+      BONSAI_CHECK(analysis.dnode_whole[i]);
+      for (const persist::RunDesc& run : dnode.runs()) claim(scale::Addr::of_bits(run.addr), run.bytes);
+      if (!dnode.long_fences.is_nil()) claim(dnode.long_fences, dnode.long_fence_bytes);
+      BONSAI_CHECK(persist::for_each_large(*volume_, dnode, claim_large));
+    }
+    for (const persist::Tile& tile : analysis.tiles) {
+      for (const persist::LiveRecord& record : tile.records) {
+        if (record.update.large) claim_large(persist::large_ref(record.update.value));
+      }
+    }
+    return space.used_bytes();
+  }
+
+  size_t ranges() {
+    size_t n = 0;
+    index_->tree().for_each([&](Bnode*) { ++n; });
+    return n;
+  }
+  size_t residues() {
+    size_t n = 0;
+    index_->tree().for_each([&](Bnode* bnode) { n += bnode->base().residue() != nullptr ? 1 : 0; });
+    return n;
+  }
+
+ private:
+  void open() {
+    space_ = std::make_unique<persist::Space>();
+    BONSAI_CHECK(persist::read_pool(*volume_, {"memory"}, &pool_).ok());
+    pool_.add_targets(space_.get());
+    dnodes_ = std::make_unique<persist::DnodeStore>(*volume_, *space_, pool_.geometry());
+    large_ = std::make_unique<persist::LargeStore>(*volume_, *space_);
+    persist::Log::Config config;
+    config.segments = pool_.segments();
+    config.segment_bytes = pool_.segment_bytes();
+    config.pool_id = pool_.pool_id();
+    config.buffered = sizes_.buffered;
+    log_ = persist::make_log(*volume_, std::move(config));
+    epochs_ = std::make_unique<base::EpochDomain>();
+    Index::Config index;
+    index.limits = pool_.limits();
+    index.snapshots_max = sizes_.snapshots_max;
+    index_ = std::make_unique<Index>(index, *log_, *dnodes_, *large_, *epochs_);
+    persist::Analysis analysis;
+    persist::analyse(*volume_, pool_, &analysis);
+    BONSAI_CHECK(analysis.damages.empty());
+    std::vector<persist::RecoveredRange> ranges;
+    BONSAI_CHECK(persist::recover(&analysis, pool_, dnodes_.get(), log_.get(), &ranges).ok());
+    index_->start(std::move(ranges), analysis.gen_max + 1);
+    persist::write_run_state(*volume_,
+                             sizes_.buffered ? persist::RunState::kOpenBuffered : persist::RunState::kOpenDurable);
+  }
+  void close() {
+    index_.reset();
+    epochs_.reset();
+    log_.reset();
+    large_.reset();
+    dnodes_.reset();
+    space_.reset();
+  }
+
+  bool update(std::string_view key, std::string_view value, bool tombstone, bool large) {
+    Index::Put put;
+    put.key = Key::of(key);
+    put.value = value;
+    put.tombstone = tombstone;
+    put.large = large;
+    if (tombstone) put.use = persist::Log::Use::kReserve;
+    if (persist_in([&] { return index_->put(&put); })) return true;
+    index_->abandon(put);
+    return false;
+  }
+
+  // Calls attempt() until it is done, offloading between attempts.
+  template <class Attempt>
+  bool persist_in(Attempt attempt) {
+    for (int tries = 0; tries < kTries; ++tries) {
+      {
+        const auto guard = epochs_->enter();
+        if (attempt() == Index::Outcome::kDone) return true;
+      }
+      if (offload(Index::Which::kAll, 8).ranges == 0) std::this_thread::yield();
+    }
+    return false;
+  }
+
+  std::string text_of(std::string_view bytes, bool large) const {
+    std::string text(bytes);
+    if (large) BONSAI_CHECK(large_->read(persist::large_ref(bytes), &text));
+    return text;
+  }
+  void take(const Index::Window& window, Model* model) const {
+    BONSAI_CHECK(!window.damaged);
+    for (const Index::Item& item : window.items) {
+      const bool fresh = model->emplace(item.key, text_of(item.value, item.large)).second;
+      BONSAI_CHECK(fresh);
+    }
+  }
+
+  static constexpr int kTries = 2'000;
+
+  const Sizes sizes_;
+  std::byte* bytes_ = nullptr;
+  std::unique_ptr<base::ProductMedium> medium_;
+  std::unique_ptr<scale::VolumeOf<base::ProductMedium>> volume_;
+  persist::Pool pool_;
+  std::unique_ptr<persist::Space> space_;
+  std::unique_ptr<persist::DnodeStore> dnodes_;
+  std::unique_ptr<persist::LargeStore> large_;
+  std::unique_ptr<persist::Log> log_;
+  std::unique_ptr<base::EpochDomain> epochs_;
+  std::unique_ptr<Index> index_;
+};
+
+}  // namespace bonsai::index::testing
+
+#endif  // BONSAI_INDEX_TESTING_H_
