@@ -9,25 +9,25 @@
 namespace bonsai::index {
 
 enum Mutant : uint32_t {
-  kVersionBeforePublish = 1u << 0,   // trap 1: the version is read before the node is published
-  kNoHelpBeforePush = 1u << 1,       // trap 2: a put pushes on top of an unversioned node
-  kSupersededNoHelp = 1u << 2,       // trap 3: a superseded put returns without helping
-  kFreezeIgnored = 1u << 3,          // trap 4: a put lands in a frozen bnode (the frozen bit is not in the CASed word)
-  kRetryReusesRecord = 1u << 4,      // trap 4: a put that met the frozen bit keeps its old record
-  kSnapshotUnannounced = 1u << 5,    // trap 5: an announcement without a version yet is ignored by pruning
-  kIgnoreUnversioned = 1u << 6,      // reads skip nodes without a version
-  kReturnBeforeVersion = 1u << 7,    // a put returns before its node has a version
-  kPublishBeforePersist = 1u << 8,   // a put is visible before its record is durable
-  kNoSupersedeTest = 1u << 9,        // chains are ordered by time of push, not by token
+  kVersionBeforePublish = 1u << 0,  // trap 1: the version is read before the node is published
+  kNoHelpBeforePush = 1u << 1,      // trap 2: a put pushes on top of an unversioned node
+  kSupersededNoHelp = 1u << 2,      // trap 3: a superseded put returns without helping
+  kFreezeIgnored = 1u << 3,         // trap 4: a put lands in a frozen bnode (the frozen bit is not in the CASed word)
+  kRetryReusesRecord = 1u << 4,     // trap 4: a put that met the frozen bit keeps its old record
+  kSnapshotUnannounced = 1u << 5,   // trap 5: an announcement without a version yet is ignored by pruning
+  kIgnoreUnversioned = 1u << 6,     // reads skip nodes without a version
+  kReturnBeforeVersion = 1u << 7,   // a put returns before its node has a version
+  kPublishBeforePersist = 1u << 8,  // a put is visible before its record is durable
+  kNoSupersedeTest = 1u << 9,       // chains are ordered by time of push, not by token
   kHeadsNotHelpedAtFreeze = 1u << 10,
-  kNoCarry = 1u << 11,               // replacement drops the versions that live scans need
-  kNoCarryBase = 1u << 12,           // ... or only the dnode's old value
-  kAnnounceLate = 1u << 14,          // a scan announces itself after it has its version
-  kPruneFromOwnNode = 1u << 15,      // pruning starts at one's own node and without the lock
-  kPruneAll = 1u << 16,              // pruning ignores announcements
-  kGenerationEqual = 1u << 17,       // a successor bnode keeps its predecessor's generation
-  kBatchReadyEarly = 1u << 18,       // a batch becomes visible before all of its nodes are in place
-  kBatchNotHelped = 1u << 19,        // a put pushes on top of a batch that is still being published
+  kNoCarry = 1u << 11,           // replacement drops the versions that live scans need
+  kNoCarryBase = 1u << 12,       // ... or only the dnode's old value
+  kAnnounceLate = 1u << 14,      // a scan announces itself after it has its version
+  kPruneFromOwnNode = 1u << 15,  // pruning starts at one's own node and without the lock
+  kPruneAll = 1u << 16,          // pruning ignores announcements
+  kGenerationEqual = 1u << 17,   // a successor bnode keeps its predecessor's generation
+  kBatchReadyEarly = 1u << 18,   // a batch becomes visible before all of its nodes are in place
+  kBatchNotHelped = 1u << 19,    // a put pushes on top of a batch that is still being published
 };
 
 }  // namespace bonsai::index

@@ -1,8 +1,8 @@
 // Update nodes: one put or delete of one key, on its key's chain (newest first) in a bnode.
 //
-// A node is immutable once published, but for `next` (pruning only ever skips), and `version`, which goes once from 0 to
-// the version that orders it among snapshots. The nodes of a batch take theirs from one cell, so that it becomes visible
-// as a whole.
+// A node is immutable once published, but for `next` (pruning only ever skips), and `version`, which goes once from 0
+// to the version that orders it among snapshots. The nodes of a batch take theirs from one cell, so that it becomes
+// visible as a whole.
 #ifndef BONSAI_INDEX_NODE_H_
 #define BONSAI_INDEX_NODE_H_
 
@@ -24,13 +24,13 @@ namespace bonsai::index {
 struct Batch;
 
 inline constexpr uint64_t kNoVersion = 0;
-inline constexpr uint64_t kVersionOfBase = 1;   // below every scan
-inline constexpr uint64_t kVersionFirst = 2;    // of the global counter
-inline constexpr uint64_t kLatest = UINT64_MAX; // "as of now", for reads
+inline constexpr uint64_t kVersionOfBase = 1;    // below every scan
+inline constexpr uint64_t kVersionFirst = 2;     // of the global counter
+inline constexpr uint64_t kLatest = UINT64_MAX;  // "as of now", for reads
 
 struct Node {
   static constexpr uint8_t kTombstone = 1;
-  static constexpr uint8_t kLarge = 2;     // the value is a LargeRef
+  static constexpr uint8_t kLarge = 2;  // the value is a LargeRef
   static constexpr uint8_t kInBatch = 4;
   static constexpr uint8_t kBorrowed = 8;  // the large value belongs to the dnode below
 
@@ -59,7 +59,9 @@ struct Node {
 
  private:
   Node() = default;
-  [[nodiscard]] const char* bytes() const { return reinterpret_cast<const char*>(this + 1) + (in_batch() ? sizeof(Batch*) : 0); }
+  [[nodiscard]] const char* bytes() const {
+    return reinterpret_cast<const char*>(this + 1) + (in_batch() ? sizeof(Batch*) : 0);
+  }
 };
 static_assert(sizeof(Node) == 32);
 

@@ -36,9 +36,12 @@ Index::Found Index::get(const Key& key, uint64_t version, Value* value) {
       persist::Entry entry;
       value->from_dnode = true;
       switch (dnode->find(dnodes_.volume(), key, &entry)) {
-        case persist::Find::kAbsent: return Found::kAbsent;
-        case persist::Find::kDamaged: return Found::kDamaged;
-        case persist::Find::kFound: break;
+        case persist::Find::kAbsent:
+          return Found::kAbsent;
+        case persist::Find::kDamaged:
+          return Found::kDamaged;
+        case persist::Find::kFound:
+          break;
       }
       if (entry.tombstone) return Found::kAbsent;
       *value = {entry.value, entry.large, true};
@@ -70,7 +73,9 @@ void Index::read_range(Bnode* bnode, const Key& from, uint64_t version, bool who
   window->hi = bnode->hi();
   window->items.clear();
   window->damaged = false;
-  const auto wanted = [&](const Key& key) { return (whole || !(key < from)) && window->hi.above(key) && !(key < window->lo.key()); };
+  const auto wanted = [&](const Key& key) {
+    return (whole || !(key < from)) && window->hi.above(key) && !(key < window->lo.key());
+  };
 
   Collected all;
   const auto collect = [&](auto& self, const Bnode* layer, uint32_t depth) -> void {
@@ -100,12 +105,14 @@ void Index::read_range(Bnode* bnode, const Key& from, uint64_t version, bool who
     const auto order = compare(a.key, b.key);
     return order != 0 ? order < 0 : a.depth < b.depth;
   });
-  updates.erase(std::unique(updates.begin(), updates.end(), [](const Layered& a, const Layered& b) { return a.key == b.key; }),
-                updates.end());
+  updates.erase(
+      std::unique(updates.begin(), updates.end(), [](const Layered& a, const Layered& b) { return a.key == b.key; }),
+      updates.end());
 
   auto update = updates.begin();
   const auto emit_update = [&] {
-    if (!update->node->tombstone()) window->items.push_back({update->node->key_view(), update->node->value(), update->node->large()});
+    if (!update->node->tombstone())
+      window->items.push_back({update->node->key_view(), update->node->value(), update->node->large()});
     ++update;
   };
   const Key start = whole || from < window->lo.key() ? window->lo.key() : from;

@@ -17,8 +17,12 @@ struct Tree::Inner {
   std::atomic<uintptr_t> children[kFanout];
   Fence separators[kFanout];
 
-  [[nodiscard]] Inner* inner(size_t i) const { return reinterpret_cast<Inner*>(children[i].load(std::memory_order_acquire)); }
-  [[nodiscard]] Bnode* bnode(size_t i) const { return reinterpret_cast<Bnode*>(children[i].load(std::memory_order_seq_cst)); }
+  [[nodiscard]] Inner* inner(size_t i) const {
+    return reinterpret_cast<Inner*>(children[i].load(std::memory_order_acquire));
+  }
+  [[nodiscard]] Bnode* bnode(size_t i) const {
+    return reinterpret_cast<Bnode*>(children[i].load(std::memory_order_seq_cst));
+  }
 
   // Index of the child whose range has `key`: the last separator that is not above it. The first always matches.
   [[nodiscard]] size_t index_of(const Key& key) const {
@@ -62,8 +66,8 @@ Tree::Inner* Tree::make(const std::vector<Slot>& slots, size_t from, size_t to, 
     const Slot& slot = slots[i];
     inner->heads[i - from] = slot.separator.key().head;
     inner->separators[i - from] = slot.separator;
-    const uintptr_t child = height > 0 ? reinterpret_cast<uintptr_t>(slot.child.inner)
-                                       : reinterpret_cast<uintptr_t>(slot.child.bnode);
+    const uintptr_t child =
+        height > 0 ? reinterpret_cast<uintptr_t>(slot.child.inner) : reinterpret_cast<uintptr_t>(slot.child.bnode);
     inner->children[i - from].store(child, std::memory_order_relaxed);
   }
   dram_bytes_.fetch_add(sizeof(Inner), std::memory_order_relaxed);
