@@ -58,7 +58,7 @@ Options db_options(const Setup& setup) {
   options.key_format = setup.key_format;
   options.pool_bytes = (uint64_t{24} << 20) / setup.targets;
   options.log_bytes = uint64_t{1} << 20;  // small, so that the log is drained all the time
-  options.domain = Domain::kAdr;  // what the shadow plays, also where the platform keeps its caches
+  options.domain = Domain::kAdr;          // what the shadow plays, also where the platform keeps its caches
   options.durability = setup.durability;
   return options;
 }
@@ -159,7 +159,7 @@ class Rig {
   // Starts a process and kills it: sometimes while it opens the pool, else while it works. False if it ended before.
   bool killed(bool only_open, Recorder* recorder) {
     const uint64_t seed = random_.next();
-    const bool early = only_open || (!setup_.stops_before_the_kill && random_.chance(1, 6));
+    const bool early = only_open || (!setup_.stops_before_the_kill && generation_ > 1 && random_.chance(1, 6));
     const uint64_t delay_us = random_.below(early ? 8'000 : 120'000);
     recorder->mark(kOpened).store(0);
     recorder->mark(kQuietClients).store(0);
