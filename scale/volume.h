@@ -45,7 +45,8 @@ class Addr {
   uint64_t bits_ = 0;
 };
 
-// Reading and writing by address. Cold code uses these virtual operations; hot code is a template over VolumeOf<Medium>.
+// Reading and writing by address. Cold code uses these virtual operations; hot code is a template over
+// VolumeOf<Medium>.
 class Volume {
  public:
   virtual ~Volume() = default;

@@ -29,14 +29,16 @@ class Background {
 
   // To be called after each update: wakes the threads, or works, when the log runs low. Cheap otherwise.
   void after_update() {
-    if (tiers_.log->low() || tiers_.index->urgent()) [[unlikely]] relieve();
+    if (tiers_.log->low() || tiers_.index->urgent()) [[unlikely]]
+      relieve();
   }
   // A writer cannot go on: makes some progress, or waits a little for it.
   void help_stalled();
   // The newest failure of offloading; OK when it last succeeded.
   Status last_failure() const;
 
-  // Offloads everything that is there now. Errors: of offloading, or Unavailable when nothing moves for the stall bound.
+  // Offloads everything that is there now. Errors: of offloading, or Unavailable when nothing moves for the stall
+  // bound.
   Status drain();
 
  private:

@@ -29,7 +29,8 @@ std::string at(const char* what, Addr addr) {
 
 class Checker {
  public:
-  Checker(scale::Volume& volume, const persist::Pool& pool, CheckReport* report, const std::function<void(double)>& progress)
+  Checker(scale::Volume& volume, const persist::Pool& pool, CheckReport* report,
+          const std::function<void(double)>& progress)
       : volume_(volume), pool_(pool), report_(*report), progress_(progress), large_(volume, space_) {}
 
   void run() {
@@ -65,9 +66,7 @@ class Checker {
     persist::DnodeCursor cursor(volume_, dnode);
     for (cursor.seek(tile.lo.key()); cursor.valid() && tile.hi.above(cursor.entry().key); cursor.next()) {
       const Entry& entry = cursor.entry();
-      const bool replaced = std::binary_search(
-          tile.records.begin(), tile.records.end(), entry.key.bytes,
-          Before{});
+      const bool replaced = std::binary_search(tile.records.begin(), tile.records.end(), entry.key.bytes, Before{});
       if (!entry.tombstone && !replaced) ++report_.records;
       if (entry.large) check_large(persist::large_ref(entry.value), entry.key.bytes);
     }
@@ -111,7 +110,8 @@ class Checker {
   }
 
   void claim(Addr addr, uint64_t bytes, const char* what, const std::string& range) {
-    if (!space_.reserve(addr, bytes)) damage(at(what, addr), "it overlaps another owner's blocks or lies outside", range);
+    if (!space_.reserve(addr, bytes))
+      damage(at(what, addr), "it overlaps another owner's blocks or lies outside", range);
   }
 
   void damage(std::string where, std::string what, std::string range) {

@@ -13,7 +13,16 @@
 namespace bonsai::store {
 
 enum class Count : uint32_t {
-  kPuts, kDels, kGets, kGetsFromDnodes, kScans, kBatches, kUserBytes, kStalls, kStallUs, kCounts
+  kPuts,
+  kDels,
+  kGets,
+  kGetsFromDnodes,
+  kScans,
+  kBatches,
+  kUserBytes,
+  kStalls,
+  kStallUs,
+  kCounts
 };
 
 class Counters {

@@ -111,7 +111,8 @@ Status DbImpl::admit(uint64_t bytes) {
     const uint64_t waiting = tiers_->index->dirty() ? (log.segments() - log.segments_free()) * log.segment_bytes() : 0;
     return tiers_->space.ordinary_free_bytes() >= waiting + bytes + kEntryOverheadBytes;
   };
-  if (fits()) [[likely]] return Status::OK();
+  if (fits()) [[likely]]
+    return Status::OK();
   counters_.add(Count::kStalls);
   const Status drained = background_.drain();
   if (fits()) return Status::OK();
@@ -218,7 +219,8 @@ Status DbImpl::make_batch(const WriteBatch& batch, std::vector<persist::LargeRef
   for (size_t i = 0; i < order.size(); ++i) {
     const WriteBatch::Update& update = updates[order[i]];
     if (i + 1 < order.size() && updates[order[i + 1]].key == update.key) continue;
-    Part part{storage.size(), update.key.size(), update.value.size(), update.is_delete ? index::Node::kTombstone : uint8_t{0}};
+    Part part{storage.size(), update.key.size(), update.value.size(),
+              update.is_delete ? index::Node::kTombstone : uint8_t{0}};
     storage += update.key;
     if (!update.is_delete && update.value.size() >= tiers_->pool.limits().large_value_bytes_min) {
       persist::LargeRef ref;
@@ -236,9 +238,9 @@ Status DbImpl::make_batch(const WriteBatch& batch, std::vector<persist::LargeRef
     parts.push_back(part);
   }
   if (record_bytes > tiers_->log->record_bytes_max()) {
-    return Status::InvalidArgument("the batch takes " + std::to_string(record_bytes) + " bytes of log, one segment holds " +
-                                   std::to_string(tiers_->log->record_bytes_max()) +
-                                   "; split the batch or create the pool with larger log_bytes");
+    return Status::InvalidArgument(
+        "the batch takes " + std::to_string(record_bytes) + " bytes of log, one segment holds " +
+        std::to_string(tiers_->log->record_bytes_max()) + "; split the batch or create the pool with larger log_bytes");
   }
   *made = new index::Batch(parts.size(), std::move(storage));
   const std::string_view bytes = (*made)->storage;
@@ -279,9 +281,12 @@ Status DbImpl::Get(const ReadOptions& options, std::string_view key, std::string
   const auto guard = tiers_->epochs->enter();
   Index::Value found;
   switch (tiers_->index->get(Key::of(key), version_of(options.snapshot), &found)) {
-    case Index::Found::kAbsent: return Status::NotFound();
-    case Index::Found::kDamaged: return damaged(key);
-    case Index::Found::kValue: break;
+    case Index::Found::kAbsent:
+      return Status::NotFound();
+    case Index::Found::kDamaged:
+      return damaged(key);
+    case Index::Found::kValue:
+      break;
   }
   if (found.from_dnode) counters_.add(Count::kGetsFromDnodes);
   if (found.large) {

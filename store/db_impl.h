@@ -19,7 +19,9 @@ class SnapshotImpl final : public Snapshot {
  public:
   explicit SnapshotImpl(std::shared_ptr<const index::Versions::Announcement> announcement)
       : announcement_(std::move(announcement)) {}
-  [[nodiscard]] const std::shared_ptr<const index::Versions::Announcement>& announcement() const { return announcement_; }
+  [[nodiscard]] const std::shared_ptr<const index::Versions::Announcement>& announcement() const {
+    return announcement_;
+  }
   [[nodiscard]] uint64_t version() const { return announcement_->version(); }
 
  private:

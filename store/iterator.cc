@@ -28,8 +28,8 @@ void IteratorImpl::keep(const Index::Window& window) {
   bytes_.clear();
   records_.clear();
   for (const Index::Item& item : window.items) {
-    records_.push_back({bytes_.size(), static_cast<uint32_t>(item.key.size()), static_cast<uint32_t>(item.value.size()),
-                        item.large});
+    records_.push_back(
+        {bytes_.size(), static_cast<uint32_t>(item.key.size()), static_cast<uint32_t>(item.value.size()), item.large});
     bytes_.append(item.key).append(item.value);
   }
   if (window.damaged) {

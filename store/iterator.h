@@ -1,5 +1,5 @@
-// Iterators: a moment of the history, walked one bnode's range at a time. A range is copied while inside an epoch guard,
-// so that an iterator at rest holds back no memory but the old versions of its moment.
+// Iterators: a moment of the history, walked one bnode's range at a time. A range is copied while inside an epoch
+// guard, so that an iterator at rest holds back no memory but the old versions of its moment.
 #ifndef BONSAI_STORE_ITERATOR_H_
 #define BONSAI_STORE_ITERATOR_H_
 
@@ -45,7 +45,9 @@ class IteratorImpl final : public Iterator {
   void settle_backward();
   void land();
   void fail(Status status);
-  [[nodiscard]] std::string_view key_at(size_t i) const { return {bytes_.data() + records_[i].key_offset, records_[i].key_bytes}; }
+  [[nodiscard]] std::string_view key_at(size_t i) const {
+    return {bytes_.data() + records_[i].key_offset, records_[i].key_bytes};
+  }
 
   DbImpl& db_;
   std::shared_ptr<const index::Versions::Announcement> announcement_;
@@ -56,8 +58,8 @@ class IteratorImpl final : public Iterator {
   base::Fence lo_, hi_;  // of the range that is loaded
   std::string bytes_;
   std::vector<Record> records_;
-  size_t at_ = 0;         // settle_backward counts one beyond
-  std::string large_;     // the current value, if it is a large one
+  size_t at_ = 0;      // settle_backward counts one beyond
+  std::string large_;  // the current value, if it is a large one
 };
 
 }  // namespace bonsai::store

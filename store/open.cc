@@ -162,8 +162,9 @@ class Opener {
     std::vector<persist::RecoveredRange> ranges;
     BONSAI_RETURN_IF_ERROR(persist::recover(&analysis, t_.pool, t_.dnodes.get(), t_.log.get(), &ranges));
     t_.index->start(std::move(ranges), analysis.gen_max + 1);
-    persist::write_run_state(*t_.volume, options_.durability == Durability::kBuffered ? persist::RunState::kOpenBuffered
-                                                                                      : persist::RunState::kOpenDurable);
+    persist::write_run_state(*t_.volume, options_.durability == Durability::kBuffered
+                                             ? persist::RunState::kOpenBuffered
+                                             : persist::RunState::kOpenDurable);
     return t_.volume->health();
   }
 
