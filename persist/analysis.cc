@@ -59,6 +59,7 @@ class Analyst {
       if (word == 0) continue;
       const Addr extent(target, sb.data_offset + i * sb.extent_bytes);
       const bool good = checked_word_ok(word, kExtentSeed + (i << 8));
+      if (good && (word & kCheckedWordMax) != static_cast<uint64_t>(ExtentKind::kHeaders)) continue;
       if (!good && !has_valid_header(extent, sb.extent_bytes)) {
         out_.damaged_extent_entries.push_back(at);
         continue;
@@ -92,11 +93,18 @@ class Analyst {
     }
   }
 
-  // Paints the key space with dnodes, highest generation first; each keeps the pieces that are still bare.
+  // Paints the key space with dnodes, highest generation first; each keeps the pieces that are still bare. Dnodes of
+  // one generation overlap only when recovery has rewritten parts of one: the parts come first, for the whole may be a
+  // retired one whose mark a torn write of its slot has undone, and its runs may be gone.
   void paint() {
     std::vector<size_t> order(out_.dnodes.size());
     std::iota(order.begin(), order.end(), size_t{0});
-    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return out_.dnodes[a]->gen() > out_.dnodes[b]->gen(); });
+    std::sort(order.begin(), order.end(), [&](size_t i, size_t j) {
+      const Dnode& a = *out_.dnodes[i];
+      const Dnode& b = *out_.dnodes[j];
+      if (a.gen() != b.gen()) return a.gen() > b.gen();
+      return a.lo() == b.lo() ? a.hi() < b.hi() : b.lo() < a.lo();
+    });
     out_.dnode_whole.assign(order.size(), false);
     out_.dnode_live.assign(order.size(), false);
     std::map<Fence, std::pair<Fence, size_t>> painted;  // lo -> (hi, dnode)
@@ -128,9 +136,7 @@ class Analyst {
     }
   }
 
-  void gap(const Fence& lo, const Fence& hi) {
-    damage("dnode headers", "no valid dnode covers the range", lo, hi);
-  }
+  void gap(const Fence& lo, const Fence& hi) { damage("dnode headers", "no valid dnode covers the range", lo, hi); }
 
   void read_log() {
     const std::vector<Addr> places = pool_.segments();
@@ -141,19 +147,25 @@ class Analyst {
   void read_segment(uint32_t index, Addr at) {
     SegmentHeader header;
     std::memcpy(&header, volume_.local(at), sizeof header);
+    out_.sequence_max = std::max(out_.sequence_max, header.sequence);  // of a torn header too: its records may be there
     if (header.magic == 0) return;
     SegmentState& state = out_.segments[index];
     if (header.magic != kSegmentMagic || header.crc != header.computed_crc() || header.pool_id != pool_.pool_id()) {
-      damage(place("log segment header", at), "it fails its checksum; its records are unknown", Fence(), Fence::infinite());
+      damage(place("log segment header", at), "it fails its checksum; its records are unknown", Fence(),
+             Fence::infinite());
       return;
     }
     state.sequence = header.sequence;
-    out_.sequence_max = std::max(out_.sequence_max, header.sequence);
     uint64_t limit = pool_.segment_bytes();
-    if (header.end != 0 && checked_word_ok(header.end, kSegmentEndSeed + header.sequence) &&
-        (header.end & kCheckedWordMax) <= limit) {
+    if (header.end != 0) {
+      const uint64_t end = header.end & kCheckedWordMax;
+      if (!checked_word_ok(header.end, kSegmentEndSeed + header.sequence) || end > limit) {
+        damage(place("log segment end", at), "it fails its check; which records count is unknown", Fence(),
+               Fence::infinite());
+        return;
+      }
       state.sealed = true;
-      limit = header.end & kCheckedWordMax;
+      limit = end;
     }
     read_records(index, at, limit);
   }
@@ -184,16 +196,22 @@ class Analyst {
     }
   }
 
-  // An invalid record: the end of an open segment, unless a valid record lies behind it or the segment has a sealed end.
+  // An invalid record: the end of an open segment, unless a valid record lies behind it or the segment has a sealed
+  // end. Level buffered: records of the epochs behind the closed one may survive in any pieces, so only the mark of the
+  // first of them, or an earlier mark, tells that what is missing before it had been durable.
   void judge_tail(uint32_t index, Addr at, uint64_t offset, uint64_t limit) {
     SegmentState& state = out_.segments[index];
     bool damaged = state.sealed && !state.truncate;
     RecordView record;
-    for (uint64_t probe = offset + 8; durable_ && !damaged && probe + sizeof(RecordHeader) <= limit; probe += 8) {
-      damaged = record.parse(volume_.local(at + probe), limit - probe, record_seed(state.sequence, probe));
+    for (uint64_t probe = offset + 8; !state.truncate && !damaged && probe + sizeof record.header <= limit;
+         probe += 8) {
+      const bool good = record.parse(volume_.local(at + probe), limit - probe, record_seed(state.sequence, probe));
+      const bool mark = good && record.header.kind == static_cast<uint8_t>(RecordKind::kEpoch);
+      damaged = durable_ ? good : mark && record.header.gen <= closed_epoch_ + 1;
     }
     if (damaged) {
-      damage(place("log record", at + offset), "it fails its checksum; its keys are unknown", Fence(), Fence::infinite());
+      damage(place("log record", at + offset), "it fails its checksum; its keys are unknown", Fence(),
+             Fence::infinite());
     }
   }
 
@@ -237,7 +255,8 @@ void analyse(const scale::Volume& volume, const Pool& pool, Analysis* analysis) 
   Analyst(volume, pool, analysis).run();
 }
 
-bool for_each_large(const scale::Volume& volume, const Dnode& dnode, const std::function<void(const LargeRef&)>& visit) {
+bool for_each_large(const scale::Volume& volume, const Dnode& dnode,
+                    const std::function<void(const LargeRef&)>& visit) {
   if (!dnode.has_large()) return true;
   for (const RunDesc& desc : dnode.runs()) {
     const RunView run(volume.local(Addr::of_bits(desc.addr)), desc);

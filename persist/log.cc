@@ -94,10 +94,10 @@ class LogOf final : public Log {
   struct alignas(2 * base::kLineBytes) Stream {
     std::atomic<bool> held{false};
     uint32_t segment = kNoSegment;
-    uint64_t offset = 0;      // of the next record
-    uint64_t flushed = 0;     // level buffered: durable up to here
-    uint64_t epoch = 0;       // of the last epoch record in this segment
-    int64_t records = 0;      // appended to this segment
+    uint64_t offset = 0;   // of the next record
+    uint64_t flushed = 0;  // level buffered: durable up to here
+    uint64_t epoch = 0;    // of the last epoch record in this segment
+    int64_t records = 0;   // appended to this segment
     std::vector<std::byte> scratch;
   };
 
@@ -229,7 +229,10 @@ bool LogOf<Medium>::close_epoch() {
   for (Stream& stream : streams_) {
     base::BoundedWait wait("close epoch", 1000);
     while (stream.held.exchange(true, std::memory_order_acquire)) {
-      if (wait.expired()) return false;
+      if (wait.expired()) {
+        volume_.fence(kSiteEpochFlushFence);  // the next closer, perhaps another thread, takes these flushes for done
+        return false;
+      }
       wait.pause();
     }
     if (stream.segment != kNoSegment && stream.offset > stream.flushed) {

@@ -25,6 +25,7 @@ bool lay_out(uint64_t target_bytes, uint64_t log_bytes, uint32_t targets, Superb
   const uint64_t extents_max = sb->target_bytes / sb->extent_bytes;
   sb->log_offset = kExtentTableOffset + round_up(8 * extents_max, kPageBytes);
   const uint64_t log_share = (log_bytes != 0 ? log_bytes : sb->target_bytes * targets / 10) / targets;
+  if (log_share > sb->target_bytes) return false;
   sb->segment_bytes = std::clamp<uint64_t>(std::bit_floor(log_share / 256), 4096, uint64_t{1} << 20);
   sb->segments = std::max(log_share / sb->segment_bytes, kSegmentsMin);
   sb->data_offset = round_up(sb->log_offset + sb->segments * sb->segment_bytes, sb->extent_bytes);
@@ -71,6 +72,7 @@ Status read_superblock(const scale::Volume& volume, size_t target, const std::st
   Status status;
   for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) {
     if (!volume.contains(Addr(target, copy * kPageBytes), kPageBytes)) {
+      if (copy != 0) return status;
       return Status::NotSupported(path + " is too small for a Bonsai pool" + mend_hint());
     }
     std::memcpy(sb, volume.local(Addr(target, copy * kPageBytes)), sizeof *sb);
@@ -94,7 +96,8 @@ std::vector<ExtentGeometry> Pool::geometry() const {
 std::vector<Addr> Pool::segments() const {
   std::vector<Addr> segments;
   for (uint64_t i = 0; i < superblocks[0].segments; ++i) {
-    for (const Superblock& sb : superblocks) segments.emplace_back(sb.target_index, sb.log_offset + i * sb.segment_bytes);
+    for (const Superblock& sb : superblocks)
+      segments.emplace_back(sb.target_index, sb.log_offset + i * sb.segment_bytes);
   }
   return segments;
 }
@@ -132,9 +135,9 @@ Status format_pool(scale::Volume& volume, const Options& options, const uint64_t
     sb.target_count = targets;
     sb.key_format = static_cast<uint32_t>(options.key_format);
     if (!lay_out(bytes_min, options.log_bytes, targets, &sb)) {
-      return Status::InvalidArgument("a pool of " + std::to_string(bytes_min) + " bytes per target has no room for data" +
-                                     (options.log_bytes != 0 ? " beside its log; lower log_bytes or raise" : "; raise") +
-                                     " pool_bytes");
+      return Status::InvalidArgument(
+          "a pool of " + std::to_string(bytes_min) + " bytes per target has no room for data" +
+          (options.log_bytes != 0 ? " beside its log; lower log_bytes or raise" : "; raise") + " pool_bytes");
     }
     pool.superblocks.push_back(sb);
   }

@@ -40,6 +40,10 @@ bool update_kind(uint8_t kind) {
   return kind == static_cast<uint8_t>(RecordKind::kPut) || kind == static_cast<uint8_t>(RecordKind::kDel);
 }
 
+bool known_kind(uint8_t kind) {
+  return kind >= static_cast<uint8_t>(RecordKind::kPut) && kind <= static_cast<uint8_t>(RecordKind::kEpoch);
+}
+
 // Bounds of one put or delete, header and body within `room`.
 bool parse_update(const std::byte* at, uint64_t room, RecordHeader* header, Update* update) {
   if (room < sizeof *header) return false;
@@ -98,7 +102,7 @@ bool RecordView::parse(const std::byte* at, uint64_t room, uint32_t seed) {
   if (room < sizeof header) return false;
   std::memcpy(&header, at, sizeof header);
   bytes = header.record_bytes();
-  if (bytes > room) return false;
+  if (bytes > room || !known_kind(header.kind)) return false;
   if (base::crc32c(at + sizeof(uint32_t), bytes - sizeof(uint32_t), seed) != header.crc) return false;
   if (header.kind == static_cast<uint8_t>(RecordKind::kEpoch)) return header.key_bytes == 0 && header.value_bytes == 0;
   if (header.kind != static_cast<uint8_t>(RecordKind::kBatch)) {
