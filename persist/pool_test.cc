@@ -1,0 +1,226 @@
+#include "persist/pool.h"
+
+#include <gtest/gtest.h>
+
+#include "persist/testing.h"
+
+namespace bonsai::persist {
+namespace {
+
+using base::HookedMedium;
+using testing::kPoolId;
+using testing::MemoryMedium;
+using testing::Rig;
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+Status read(std::vector<HookedMedium*> media, Pool* pool = nullptr) {
+  const scale::VolumeOf<HookedMedium> volume(media);
+  Pool unused;
+  return read_pool(volume, std::vector<std::string>(media.size(), "some.pool"), pool != nullptr ? pool : &unused);
+}
+
+Superblock superblock_of(const MemoryMedium& medium) {
+  Superblock sb;
+  std::memcpy(&sb, medium.view(), sizeof sb);
+  return sb;
+}
+
+template <class Change>
+void change_both_copies(MemoryMedium* medium, bool mend_crc, Change change) {
+  for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) {
+    Superblock sb;
+    std::memcpy(&sb, medium->view() + copy * kPageBytes, sizeof sb);
+    change(&sb);
+    if (mend_crc) sb.crc = sb.computed_crc();
+    std::memcpy(medium->view() + copy * kPageBytes, &sb, sizeof sb);
+  }
+}
+
+void expect_says(const Status& status, Status::Code code, std::string_view text) {
+  EXPECT_EQ(status.code(), code) << status.ToString();
+  EXPECT_NE(status.message().find(text), std::string_view::npos) << status.ToString();
+}
+
+class PoolTest : public ::testing::Test {
+ protected:
+  PoolTest() { EXPECT_TRUE(Rig({&medium_}).format().ok()); }
+  MemoryMedium medium_{kPoolBytesMin};
+};
+
+TEST_F(PoolTest, ReadsBackWhatFormatWrote) {
+  Pool pool;
+  ASSERT_TRUE(read({&medium_}, &pool).ok());
+  EXPECT_EQ(pool.pool_id(), kPoolId[0]);
+  EXPECT_EQ(pool.key_format(), KeyFormat::kBytes);
+  EXPECT_EQ(pool.segments().size(), 4U);
+  EXPECT_EQ(pool.log_bytes(), 4U * 4096);
+}
+
+TEST_F(PoolTest, AForeignFileIsNotSupported) {
+  MemoryMedium foreign(kPoolBytesMin);
+  expect_says(read({&foreign}), Status::Code::kNotSupported, "not a Bonsai pool");
+  std::memset(foreign.view(), 'x', kPoolBytesMin);
+  expect_says(read({&foreign}), Status::Code::kNotSupported, "not a Bonsai pool");
+}
+
+TEST_F(PoolTest, ATinyFileIsNotSupported) {
+  MemoryMedium tiny(4000);
+  expect_says(read({&tiny}), Status::Code::kNotSupported, "too small");
+}
+
+TEST_F(PoolTest, ANewerVersionIsNotSupported) {
+  change_both_copies(&medium_, true, [](Superblock* sb) { sb->version = kFormatVersion + 1; });
+  expect_says(read({&medium_}), Status::Code::kNotSupported, "newer Bonsai");
+}
+
+TEST_F(PoolTest, ATruncatedFileIsCorruption) {
+  for (const uint64_t bytes : {kPoolBytesMin - kPageBytes, 2 * kPageBytes, kPageBytes}) {
+    MemoryMedium shorter(std::span<const std::byte>(medium_.view(), bytes));
+    expect_says(read({&shorter}), Status::Code::kCorruption, "truncated");
+  }
+}
+
+TEST_F(PoolTest, OneCopySuffices) {
+  for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) {
+    MemoryMedium damaged{medium_.image()};
+    std::memset(damaged.view() + copy * kPageBytes, 0xff, sizeof(Superblock));
+    Pool pool;
+    EXPECT_TRUE(read({&damaged}, &pool).ok());
+    EXPECT_EQ(pool.pool_id(), kPoolId[0]);
+  }
+}
+
+TEST_F(PoolTest, EveryFlipOfBothCopiesIsRefused) {
+  for (size_t bit = 0; bit < 8 * sizeof(Superblock); ++bit) {
+    for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) medium_.flip(copy * kPageBytes + bit / 8, bit % 8);
+    EXPECT_FALSE(read({&medium_}).ok()) << "bit " << bit;
+    for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) medium_.flip(copy * kPageBytes + bit / 8, bit % 8);
+  }
+  change_both_copies(&medium_, false, [](Superblock* sb) { sb->segments += 1; });
+  expect_says(read({&medium_}), Status::Code::kCorruption, "checksum");
+}
+
+TEST_F(PoolTest, TargetsMustBeAllThereInOrderAndOfOnePool) {
+  MemoryMedium a(kMiB);
+  MemoryMedium b(kMiB);
+  ASSERT_TRUE(Rig({&a, &b}).format().ok());
+  EXPECT_TRUE(read({&a, &b}).ok());
+  expect_says(read({&b, &a}), Status::Code::kInvalidArgument, "in the order");
+  expect_says(read({&a}), Status::Code::kInvalidArgument, "one of 2 targets");
+  expect_says(read({&a, &b, &b}), Status::Code::kInvalidArgument, "one of 2 targets");
+  expect_says(read({&a, &a}), Status::Code::kInvalidArgument, "in the order");
+  MemoryMedium c(kMiB);
+  MemoryMedium d(kMiB);
+  ASSERT_TRUE(Rig({&c, &d}).format().ok());
+  change_both_copies(&d, true, [](Superblock* sb) { sb->pool_id[1] = 99; });
+  expect_says(read({&a, &d}), Status::Code::kInvalidArgument, "one pool");
+}
+
+TEST_F(PoolTest, SegmentsOfSeveralTargetsTakeTurns) {
+  MemoryMedium a(kMiB);
+  MemoryMedium b(2 * kMiB);  // the smaller one decides
+  ASSERT_TRUE(Rig({&a, &b}).format().ok());
+  Pool pool;
+  ASSERT_TRUE(read({&a, &b}, &pool).ok());
+  const auto segments = pool.segments();
+  for (size_t i = 0; i < segments.size(); ++i) EXPECT_EQ(segments[i].target(), i % 2);
+  EXPECT_EQ(superblock_of(a).target_bytes, superblock_of(b).target_bytes);
+  Space space;
+  pool.add_targets(&space);
+  EXPECT_EQ(space.capacity_bytes(), 2 * superblock_of(a).extents * superblock_of(a).extent_bytes);
+  EXPECT_GT(space.reserve_bytes(), 0U);
+}
+
+void expect_sound_geometry(uint64_t bytes, uint64_t log_bytes) {
+  MemoryMedium medium(bytes);
+  const Status status = Rig({&medium}).format(log_bytes);
+  ASSERT_TRUE(status.ok()) << status.ToString() << " " << bytes;
+  const Superblock sb = superblock_of(medium);
+  EXPECT_LE(sb.target_bytes, bytes);
+  EXPECT_EQ(sb.extent_table_offset, kExtentTableOffset);
+  EXPECT_GE(sb.log_offset, sb.extent_table_offset + 8 * sb.extents);
+  EXPECT_EQ(sb.log_offset % kPageBytes, 0U);
+  EXPECT_GE(sb.segments, 4U);
+  EXPECT_GE(sb.segment_bytes, 4096U);
+  EXPECT_LE(sb.segment_bytes, kMiB);
+  EXPECT_GE(sb.data_offset, sb.log_offset + sb.segments * sb.segment_bytes);
+  EXPECT_EQ(sb.data_offset % sb.extent_bytes, 0U);
+  EXPECT_GE(sb.extents, 4U);
+  EXPECT_LE(sb.data_offset + sb.extents * sb.extent_bytes, sb.target_bytes);
+  EXPECT_GT(sb.data_offset + (sb.extents + 1) * sb.extent_bytes, sb.target_bytes) << "an extent is wasted";
+  EXPECT_LT(sb.segments, uint64_t{kNoSegment});
+  EXPECT_TRUE(log_bytes < 4 * 4096 || sb.segments * sb.segment_bytes <= log_bytes);
+  Pool pool;
+  ASSERT_TRUE(read({&medium}, &pool).ok());
+  const Limits limits = pool.limits();
+  EXPECT_LE(4 * limits.large_value_bytes_min, sb.segment_bytes);
+  EXPECT_GE(limits.dnode_bytes_max, 4096U);
+  Rig rig({&medium});
+  ASSERT_TRUE(rig.open().ok());
+  ASSERT_EQ(rig.ranges.size(), 1U);
+  EXPECT_TRUE(rig.ranges[0].dnode->lo() == base::Fence());
+  EXPECT_TRUE(rig.ranges[0].dnode->hi().is_infinite());
+}
+
+TEST(Geometry, IsSoundFrom64KiBTo64GiB) {
+  for (uint64_t bytes = kPoolBytesMin; bytes <= uint64_t{64} << 30; bytes *= 4) {
+    expect_sound_geometry(bytes, 0);
+    expect_sound_geometry(bytes + 12'345, 0);
+    expect_sound_geometry(bytes, bytes / 4);
+  }
+  expect_sound_geometry(16 * kMiB - 1, 0);
+  expect_sound_geometry(16 * kMiB, 0);
+}
+
+TEST(Geometry, WhatHasNoRoomForDataIsRefusedAndHarmsNothing) {
+  for (const auto& [bytes, log_bytes] : std::vector<std::pair<uint64_t, uint64_t>>{{4096, 0},
+                                                                                   {32'768, 0},
+                                                                                   {kPoolBytesMin, kPoolBytesMin},
+                                                                                   {kMiB, kMiB},
+                                                                                   {kMiB, UINT64_MAX},
+                                                                                   {64 * kMiB, 64 * kMiB}}) {
+    MemoryMedium medium(bytes);
+    medium.record(true);
+    expect_says(Rig({&medium}).format(log_bytes), Status::Code::kInvalidArgument, "pool_bytes");
+    EXPECT_TRUE(medium.events().empty());
+  }
+  MemoryMedium huge(uint64_t{16} << 30);
+  huge.record(true);
+  expect_says(Rig({&huge}).format(UINT64_MAX), Status::Code::kInvalidArgument, "log_bytes");
+  EXPECT_TRUE(huge.events().empty());
+}
+
+TEST(Creation, TheSuperblockIsWrittenWhenAllElseIsDurable) {
+  MemoryMedium medium(kPoolBytesMin);
+  medium.record(true);
+  ASSERT_TRUE(Rig({&medium}).format().ok());
+  size_t superblock = 0;
+  const auto& events = medium.events();
+  for (size_t i = 0; i < events.size(); ++i) {
+    if (events[i].op == 'n' && events[i].bytes == sizeof(Superblock)) superblock = superblock == 0 ? i : superblock;
+  }
+  ASSERT_NE(superblock, 0U);
+  EXPECT_LT(medium.first('|', kSiteCreateFence), medium.first('n', kSiteHeader));
+  EXPECT_LT(medium.last('|', kSiteHeaderFence), superblock);
+  EXPECT_LT(medium.last('|', kSiteStateFence), superblock);
+  EXPECT_EQ(medium.last('|', kSiteCreateFence), events.size() - 1);
+}
+
+TEST(Creation, RunStateIsAChoiceOfThree) {
+  testing::MemoryPool pool;
+  for (const RunState state : {RunState::kClean, RunState::kOpenDurable, RunState::kOpenBuffered}) {
+    write_run_state(pool.rig.volume, state);
+    Rig again({&pool.medium});
+    ASSERT_TRUE(again.analyse_only().ok());
+    EXPECT_EQ(again.analysis.clean, state == RunState::kClean);
+    EXPECT_TRUE(again.analysis.damages.empty());
+  }
+  pool.medium.flip(kStateRunOffset, 3);
+  Rig again({&pool.medium});
+  ASSERT_TRUE(again.analyse_only().ok());
+  EXPECT_FALSE(again.analysis.clean);
+}
+
+}  // namespace
+}  // namespace bonsai::persist

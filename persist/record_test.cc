@@ -1,0 +1,197 @@
+#include "persist/record.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "bonsai/options.h"
+#include "persist/testing.h"
+
+namespace bonsai::persist {
+namespace {
+
+using testing::seeded_random;
+
+constexpr uint32_t kSeed = 12345;
+
+Update make_update(std::string_view key, std::string_view value, bool tombstone = false) {
+  Update update;
+  update.key = key;
+  update.value = value;
+  update.gen = 77;
+  update.token = 5;
+  update.tombstone = tombstone;
+  return update;
+}
+
+std::vector<std::byte> encoded(const Update& update, uint32_t seed = kSeed) {
+  std::vector<std::byte> bytes(update.record_bytes(), std::byte{0xee});
+  EXPECT_EQ(encode_update(update, seed, bytes.data()), bytes.size());
+  return bytes;
+}
+
+std::vector<std::byte> encoded(const std::vector<Update>& batch) {
+  std::vector<std::byte> bytes(batch_record_bytes(batch), std::byte{0xee});
+  EXPECT_EQ(encode_batch(batch, kSeed, bytes.data()), bytes.size());
+  return bytes;
+}
+
+void expect_equal(const Update& a, const Update& b) {
+  EXPECT_EQ(a.key, b.key);
+  EXPECT_EQ(a.value, b.value);
+  EXPECT_EQ(a.gen, b.gen);
+  EXPECT_EQ(a.token, b.token);
+  EXPECT_EQ(a.tombstone, b.tombstone);
+  EXPECT_EQ(a.large, b.large);
+}
+
+void expect_every_flip_rejected(std::vector<std::byte> bytes) {
+  RecordView view;
+  ASSERT_TRUE(view.parse(bytes.data(), bytes.size(), kSeed));
+  for (size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
+    bytes[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
+    EXPECT_FALSE(view.parse(bytes.data(), bytes.size(), kSeed)) << "bit " << bit;
+    bytes[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
+  }
+}
+
+TEST(Record, AnUpdateComesBack) {
+  const std::string long_key(kKeyBytesMax, 'k');
+  const std::string long_value(5000, 'v');
+  for (const Update& update : {make_update("k", ""), make_update("key", "value"), make_update("12345678", "12345678"),
+                               make_update(long_key, long_value), make_update("gone", "", true)}) {
+    const auto bytes = encoded(update);
+    EXPECT_EQ(bytes.size() % 8, 0U);
+    RecordView view;
+    ASSERT_TRUE(view.parse(bytes.data(), bytes.size() + 100, kSeed));
+    EXPECT_EQ(view.bytes, bytes.size());
+    ASSERT_EQ(view.updates.size(), 1U);
+    expect_equal(view.updates[0], update);
+  }
+}
+
+TEST(Record, PaddingIsZero) {
+  const auto bytes = encoded(make_update("abc", "de"));
+  ASSERT_EQ(bytes.size(), 32U);
+  for (size_t i = 29; i < 32; ++i) EXPECT_EQ(bytes[i], std::byte{0});
+}
+
+TEST(Record, ALargeReferenceComesBackAndItsSizeIsChecked) {
+  const std::string ref(sizeof(LargeRef), 'r');
+  Update update = make_update("key", ref);
+  update.large = true;
+  RecordView view;
+  auto bytes = encoded(update);
+  ASSERT_TRUE(view.parse(bytes.data(), bytes.size(), kSeed));
+  EXPECT_TRUE(view.updates[0].large);
+  update.value = std::string_view(ref).substr(1);
+  bytes = encoded(update);
+  EXPECT_FALSE(view.parse(bytes.data(), bytes.size(), kSeed));
+}
+
+TEST(Record, ABatchComesBackInOrder) {
+  const std::vector<Update> batch = {make_update("a", "1"), make_update("b", "", true),
+                                     make_update("a", "22222222222")};
+  const auto bytes = encoded(batch);
+  RecordView view;
+  ASSERT_TRUE(view.parse(bytes.data(), bytes.size(), kSeed));
+  ASSERT_EQ(view.updates.size(), batch.size());
+  for (size_t i = 0; i < batch.size(); ++i) expect_equal(view.updates[i], batch[i]);
+}
+
+TEST(Record, AnEpochComesBack) {
+  std::byte bytes[kEpochRecordBytes];
+  EXPECT_EQ(encode_epoch(9, kSeed, bytes), kEpochRecordBytes);
+  RecordView view;
+  ASSERT_TRUE(view.parse(bytes, sizeof bytes, kSeed));
+  EXPECT_EQ(view.header.gen, 9U);
+  EXPECT_TRUE(view.updates.empty());
+}
+
+TEST(Record, EverySingleBitFlipIsRejected) {
+  expect_every_flip_rejected(encoded(make_update("key", "some value")));
+  expect_every_flip_rejected(encoded(make_update("12345678", "12345678")));
+  expect_every_flip_rejected(encoded(make_update("gone", "", true)));
+  expect_every_flip_rejected(encoded(std::vector<Update>{make_update("a", "1"), make_update("b", "22")}));
+  std::vector<std::byte> epoch(kEpochRecordBytes);
+  encode_epoch(3, kSeed, epoch.data());
+  expect_every_flip_rejected(epoch);
+}
+
+TEST(Record, TruncationIsRejected) {
+  const auto bytes = encoded(make_update("key", "some value"));
+  RecordView view;
+  for (size_t room = 0; room < bytes.size(); ++room) EXPECT_FALSE(view.parse(bytes.data(), room, kSeed)) << room;
+}
+
+TEST(Record, IsValidInItsOwnPlaceAndOpeningOnly) {
+  const auto bytes = encoded(make_update("key", "value"), record_seed(7, 64));
+  RecordView view;
+  EXPECT_TRUE(view.parse(bytes.data(), bytes.size(), record_seed(7, 64)));
+  EXPECT_FALSE(view.parse(bytes.data(), bytes.size(), record_seed(7, 72)));
+  EXPECT_FALSE(view.parse(bytes.data(), bytes.size(), record_seed(8, 64)));
+}
+
+// A record whose checksum is right and whose content is not: parse() must judge the content, too.
+TEST(Record, BadContentUnderAGoodChecksumIsRejected) {
+  const auto mend = [](std::vector<std::byte>* bytes) {
+    const uint32_t crc = base::crc32c(bytes->data() + 4, bytes->size() - 4, kSeed);
+    std::memcpy(bytes->data(), &crc, sizeof crc);
+  };
+  const auto set = [](std::vector<std::byte>* bytes, size_t offset, uint8_t value) {
+    (*bytes)[offset] = static_cast<std::byte>(value);
+  };
+  RecordView view;
+  auto bytes = encoded(make_update("key", "value"));
+  set(&bytes, offsetof(RecordHeader, kind), 99);
+  mend(&bytes);
+  EXPECT_FALSE(view.parse(bytes.data(), bytes.size(), kSeed));
+
+  bytes = encoded(make_update("key", "value"));
+  set(&bytes, offsetof(RecordHeader, kind), static_cast<uint8_t>(RecordKind::kDel));
+  mend(&bytes);
+  EXPECT_FALSE(view.parse(bytes.data(), bytes.size(), kSeed)) << "a delete with a value";
+
+  bytes = encoded(std::vector<Update>{make_update("a", "1"), make_update("b", "2")});
+  set(&bytes, offsetof(RecordHeader, token), 3);
+  mend(&bytes);
+  EXPECT_FALSE(view.parse(bytes.data(), bytes.size(), kSeed)) << "a batch with a wrong count";
+
+  bytes = encoded(std::vector<Update>{make_update("a", "1"), make_update("b", "2")});
+  set(&bytes, sizeof(RecordHeader) + offsetof(RecordHeader, value_bytes), 200);
+  mend(&bytes);
+  EXPECT_FALSE(view.parse(bytes.data(), bytes.size(), kSeed)) << "a part that sticks out of its batch";
+
+  bytes = encoded(make_update("", "value"));
+  EXPECT_FALSE(view.parse(bytes.data(), bytes.size(), kSeed)) << "an empty key";
+}
+
+TEST(Record, ArbitraryBytesAreSafe) {
+  base::Random random = seeded_random(1);
+  RecordView view;
+  for (int round = 0; round < 20'000; ++round) {
+    std::vector<std::byte> bytes(random.below(200));  // on the heap, so that ASan sees every step outside
+    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.chance(1, 2) ? 0 : random.next());
+    if (bytes.size() >= sizeof(RecordHeader) && random.chance(1, 2)) {  // a checksum that fits
+      RecordHeader header;
+      std::memcpy(&header, bytes.data(), sizeof header);
+      header.kind = static_cast<uint8_t>(1 + random.below(4));
+      header.key_bytes = static_cast<uint16_t>(random.below(30));
+      header.value_bytes = static_cast<uint32_t>(random.below(100));
+      std::memcpy(bytes.data(), &header, sizeof header);
+      const uint64_t whole = header.record_bytes();
+      if (whole <= bytes.size()) {
+        const uint32_t crc = base::crc32c(bytes.data() + 4, whole - 4, kSeed);
+        std::memcpy(bytes.data(), &crc, sizeof crc);
+      }
+    }
+    if (!view.parse(bytes.data(), bytes.size(), kSeed)) continue;
+    for (const Update& update : view.updates) {
+      EXPECT_GE(update.key.data(), reinterpret_cast<const char*>(bytes.data()));
+      EXPECT_LE(update.value.data() + update.value.size(), reinterpret_cast<const char*>(bytes.data()) + bytes.size());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace bonsai::persist

@@ -1,0 +1,181 @@
+#include "persist/run.h"
+
+#include <gtest/gtest.h>
+
+#include "base/testing/figures.h"
+#include "persist/testing.h"
+
+namespace bonsai::persist {
+namespace {
+
+using base::Key;
+using testing::Entries;
+using testing::seeded_random;
+
+constexpr uint64_t kAddr = 4096;
+
+struct EncodedRun {
+  explicit EncodedRun(const std::vector<Entry>& entries) : desc(encode_run(entries, kAddr, &bytes)) {}
+  [[nodiscard]] RunView view() const { return {bytes.data(), desc}; }
+  std::vector<std::byte> bytes;
+  RunDesc desc;
+};
+
+Entries uniform_entries() {
+  Entries entries;
+  for (int i = 10; i < 50; i += 2) entries.put("key0000" + std::to_string(i), "value-" + std::to_string(i));
+  return entries;
+}
+
+Entries variable_entries() {
+  Entries entries;
+  entries.put("a", "");
+  entries.put("ab", "short");
+  entries.del("abc");
+  entries.put("abcdefghijkl", std::string(300, 'x'));
+  entries.put_large("b", {512, 5000, 1});
+  entries.put(std::string(kKeyBytesMax, 'c'), "v");
+  entries.del("d");
+  return entries;
+}
+
+void expect_same(const Entry& found, const Entry& wanted) {
+  EXPECT_EQ(found.key.bytes, wanted.key.bytes);
+  EXPECT_EQ(found.value, wanted.value);
+  EXPECT_EQ(found.tombstone, wanted.tombstone);
+  EXPECT_EQ(found.large, wanted.large);
+}
+
+void expect_reads_back(const Entries& entries, bool uniform) {
+  const EncodedRun run(entries.list());
+  const RunView view = run.view();
+  EXPECT_EQ(view.uniform(), uniform);
+  EXPECT_TRUE(view.well_formed());
+  EXPECT_TRUE(view.verify());
+  ASSERT_EQ(view.count(), entries.list().size());
+  uint64_t bytes_max = 4 * entries.list().size();
+  for (uint32_t i = 0; i < view.count(); ++i) {
+    const Entry& wanted = entries.list()[i];
+    bytes_max += entry_bytes(wanted);
+    Entry entry;
+    ASSERT_TRUE(view.entry(i, &entry));
+    expect_same(entry, wanted);
+    ASSERT_EQ(view.find(wanted.key, &entry), Find::kFound);
+    expect_same(entry, wanted);
+    uint32_t index = 0;
+    ASSERT_TRUE(view.lower_bound(wanted.key, &index));
+    EXPECT_EQ(index, i);
+    const std::string behind = std::string(wanted.key.bytes) + '\0';
+    ASSERT_TRUE(view.lower_bound(Key::of(behind), &index));
+    EXPECT_EQ(index, i + 1);
+    EXPECT_EQ(view.find(Key::of(behind), &entry), Find::kAbsent);
+  }
+  EXPECT_LE(run.desc.bytes, bytes_max);
+  uint32_t index = 9;
+  ASSERT_TRUE(view.lower_bound(Key(), &index));
+  EXPECT_EQ(index, 0U);
+}
+
+TEST(Run, UniformEntriesReadBack) { expect_reads_back(uniform_entries(), true); }
+TEST(Run, VariableEntriesReadBack) { expect_reads_back(variable_entries(), false); }
+
+TEST(Run, OneEntryAndEmptyValues) {
+  Entries entries;
+  entries.put("k", "");
+  expect_reads_back(entries, true);
+  Entries tombstone;
+  tombstone.del("k");
+  expect_reads_back(tombstone, false);
+}
+
+TEST(Run, AValueTooLongForAUniformRunMakesItVariable) {
+  Entries entries;
+  entries.put("a", std::string(70'000, 'x'));
+  entries.put("b", std::string(70'000, 'y'));
+  expect_reads_back(entries, false);
+}
+
+// A flipped bit anywhere: every key that is there is found with its value, or the damage is told. Never another value,
+// never "absent". And the run's own checksum always tells.
+void expect_flips_detected(const Entries& entries) {
+  EncodedRun run(entries.list());
+  uint64_t detected = 0;
+  for (size_t bit = 0; bit < 8 * run.bytes.size(); ++bit) {
+    run.bytes[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
+    EXPECT_FALSE(run.view().verify()) << "bit " << bit;
+    bool told = false;
+    for (const Entry& wanted : entries.list()) {
+      Entry entry;
+      const Find found = run.view().find(wanted.key, &entry);
+      ASSERT_NE(found, Find::kAbsent) << "bit " << bit;
+      if (found == Find::kFound) expect_same(entry, wanted);
+      told = told || found == Find::kDamaged;
+    }
+    EXPECT_TRUE(told) << "bit " << bit;  // runs have no slack: each byte belongs to some entry
+    detected += told ? 1 : 0;
+    run.bytes[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
+  }
+  bonsai::testing::add_figure("bit_flips", 8 * run.bytes.size());
+  EXPECT_EQ(detected, 8 * run.bytes.size());
+}
+
+TEST(Run, EveryFlipInAUniformRunIsDetected) { expect_flips_detected(uniform_entries()); }
+
+TEST(Run, EveryFlipInAVariableRunIsDetected) {
+  Entries entries;
+  entries.put("a", "");
+  entries.put("ab", "short");
+  entries.del("abc");
+  entries.put("abcdefghijkl", std::string(40, 'x'));
+  entries.put_large("b", {512, 5000, 1});
+  expect_flips_detected(entries);
+}
+
+TEST(Run, AnEntryIsValidInItsOwnPlaceOnly) {
+  EncodedRun run(uniform_entries().list());
+  RunDesc elsewhere = run.desc;
+  elsewhere.addr += 256;
+  Entry entry;
+  EXPECT_FALSE(RunView(run.bytes.data(), elsewhere).entry(0, &entry));
+  EXPECT_FALSE(run.view().entry_at(0, run.view().entry_offset(1), &entry));
+}
+
+TEST(Run, ADescriptorThatDoesNotFitIsNotWellFormed) {
+  const EncodedRun uniform(uniform_entries().list());
+  const EncodedRun variable(variable_entries().list());
+  const auto well_formed = [](RunDesc desc, auto change) {
+    change(&desc);
+    return RunView(nullptr, desc).well_formed();
+  };
+  for (const RunDesc& desc : {uniform.desc, variable.desc}) {
+    EXPECT_TRUE(well_formed(desc, [](RunDesc*) {}));
+    EXPECT_FALSE(well_formed(desc, [](RunDesc* d) { d->count = 0; }));
+    EXPECT_FALSE(well_formed(desc, [](RunDesc* d) { d->bytes = 0; }));
+    EXPECT_FALSE(well_formed(desc, [](RunDesc* d) { d->count = UINT32_MAX; }));
+  }
+  EXPECT_FALSE(well_formed(uniform.desc, [](RunDesc* d) { ++d->bytes; }));
+  EXPECT_FALSE(well_formed(uniform.desc, [](RunDesc* d) { d->key_bytes = 0; }));
+  EXPECT_FALSE(well_formed(uniform.desc, [](RunDesc* d) { d->key_bytes = kKeyBytesMax + 1; }));
+}
+
+TEST(Run, ArbitraryBytesAreSafe) {
+  base::Random random = seeded_random(2);
+  for (int round = 0; round < 20'000; ++round) {
+    std::vector<std::byte> bytes(1 + random.below(300));
+    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.chance(2, 3) ? random.below(64) : random.next());
+    RunDesc desc{};
+    desc.addr = kAddr;
+    desc.bytes = static_cast<uint32_t>(bytes.size());
+    desc.count = static_cast<uint32_t>(1 + random.below(20));
+    desc.key_bytes = random.chance(1, 2) ? kVariableRun : static_cast<uint16_t>(random.below(20));
+    desc.value_bytes = static_cast<uint16_t>(random.below(20));
+    const RunView view(bytes.data(), desc);
+    if (!view.well_formed()) continue;
+    Entry entry;
+    EXPECT_NE(view.find(Key::of("key"), &entry), Find::kFound);
+    for (uint32_t i = 0; i < view.count(); ++i) EXPECT_FALSE(view.entry(i, &entry));
+  }
+}
+
+}  // namespace
+}  // namespace bonsai::persist

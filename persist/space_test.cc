@@ -1,0 +1,181 @@
+#include "persist/space.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "persist/testing.h"
+
+namespace bonsai::persist {
+namespace {
+
+using scale::Addr;
+using testing::seeded_random;
+
+constexpr uint64_t kBegin = 4096;
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+// One bit per block of each target.
+class Model {
+ public:
+  explicit Model(std::vector<uint64_t> blocks) {
+    for (const uint64_t n : blocks) used_.emplace_back(n, false);
+  }
+  // False if a block of the range is not in the state `from` or does not exist.
+  bool set(Addr addr, uint64_t bytes, bool to) {
+    if (!all(addr, bytes, !to)) return false;
+    for (uint64_t i = 0; i < round_up(bytes, kBlockBytes) / kBlockBytes; ++i)
+      used_[addr.target()][first(addr) + i] = to;
+    return true;
+  }
+  [[nodiscard]] bool all(Addr addr, uint64_t bytes, bool state) const {
+    if (addr.offset() < kBegin || addr.offset() % kBlockBytes != 0) return false;
+    for (uint64_t i = 0; i < round_up(bytes, kBlockBytes) / kBlockBytes; ++i) {
+      const auto& target = used_[addr.target()];
+      if (first(addr) + i >= target.size() || target[first(addr) + i] != state) return false;
+    }
+    return true;
+  }
+  [[nodiscard]] uint64_t used_bytes() const {
+    uint64_t used = 0;
+    for (const auto& target : used_)
+      used += kBlockBytes * static_cast<uint64_t>(std::count(target.begin(), target.end(), true));
+    return used;
+  }
+  // Whether some free range of `bytes` at a multiple of `align` exists in any target.
+  [[nodiscard]] bool fits(uint64_t bytes, uint64_t align) const {
+    for (size_t t = 0; t < used_.size(); ++t) {
+      for (uint64_t i = 0; i < used_[t].size(); ++i) {
+        const Addr addr(t, kBegin + i * kBlockBytes);
+        if (addr.offset() % align == 0 && all(addr, bytes, false)) return true;
+      }
+    }
+    return false;
+  }
+
+ private:
+  static uint64_t first(Addr addr) { return (addr.offset() - kBegin) / kBlockBytes; }
+  std::vector<std::vector<bool>> used_;
+};
+
+TEST(Space, AgreesWithAModelUnderRandomOperations) {
+  base::Random random = seeded_random(4);
+  for (int round = 0; round < 20; ++round) {
+    const std::vector<uint64_t> blocks = {1 + random.below(300), 1 + random.below(100)};
+    Space space;
+    for (const uint64_t n : blocks) space.add_target(kBegin, kBegin + n * kBlockBytes, 0);
+    Model model(blocks);
+    std::vector<std::pair<Addr, uint64_t>> held;
+    for (int step = 0; step < 2000; ++step) {
+      const uint64_t bytes = 1 + random.below(random.chance(1, 10) ? 20'000 : 2000);
+      if (random.chance(1, 2)) {
+        const uint64_t align = random.chance(1, 4) ? 4096 : kBlockBytes;
+        const Addr addr = space.allocate(bytes, Space::Use::kReserve, align);
+        ASSERT_EQ(addr.is_nil(), !model.fits(bytes, align)) << bytes;
+        if (addr.is_nil()) continue;
+        ASSERT_EQ(addr.offset() % align, 0U);
+        ASSERT_TRUE(model.set(addr, bytes, true)) << "overlaps another";
+        held.emplace_back(addr, bytes);
+      } else if (random.chance(1, 4)) {
+        const Addr addr(random.below(2), random.below(320) * kBlockBytes + (random.chance(1, 8) ? 8 : 0));
+        const bool free = model.all(addr, bytes, false);
+        ASSERT_EQ(space.reserve(addr, bytes), free);
+        if (free) {
+          model.set(addr, bytes, true);
+          held.emplace_back(addr, bytes);
+        }
+      } else if (!held.empty()) {
+        std::swap(held[random.below(held.size())], held.back());
+        space.free(held.back().first, held.back().second);
+        ASSERT_TRUE(model.set(held.back().first, held.back().second, false));
+        held.pop_back();
+      }
+      ASSERT_EQ(space.used_bytes(), model.used_bytes());
+    }
+    for (const auto& [addr, bytes] : held) space.free(addr, bytes);
+    EXPECT_EQ(space.used_bytes(), 0U);
+    EXPECT_EQ(space.ordinary_free_bytes(), space.capacity_bytes());
+    for (size_t i = 0; i < blocks.size(); ++i) EXPECT_TRUE(space.reserve(Addr(i, kBegin), blocks[i] * kBlockBytes));
+  }
+}
+
+TEST(Space, OrdinaryDataLeavesTheReserveAlone) {
+  Space space;
+  space.add_target(kBegin, kBegin + 10 * kBlockBytes, 4 * kBlockBytes);
+  EXPECT_EQ(space.reserve_bytes(), 4 * kBlockBytes);
+  EXPECT_EQ(space.ordinary_free_bytes(), 6 * kBlockBytes);
+  for (int i = 0; i < 6; ++i) EXPECT_FALSE(space.allocate(1, Space::Use::kOrdinary).is_nil());
+  EXPECT_TRUE(space.allocate(1, Space::Use::kOrdinary).is_nil());
+  EXPECT_EQ(space.ordinary_free_bytes(), 0U);
+  const Addr last = space.allocate(4 * kBlockBytes, Space::Use::kReserve);
+  EXPECT_FALSE(last.is_nil());
+  EXPECT_TRUE(space.allocate(1, Space::Use::kReserve).is_nil());
+  space.free(last, 4 * kBlockBytes);
+  EXPECT_TRUE(space.allocate(1, Space::Use::kOrdinary).is_nil());
+}
+
+TEST(Space, TheEmptiestTargetIsTriedFirstAndTheOthersAfterIt) {
+  Space space;
+  space.add_target(kBegin, kBegin + 2 * kBlockBytes, 0);
+  space.add_target(kBegin, kBegin + 4 * kBlockBytes, 0);
+  EXPECT_EQ(space.allocate(3 * kBlockBytes, Space::Use::kOrdinary).target(), 1U);
+  EXPECT_EQ(space.allocate(kBlockBytes, Space::Use::kOrdinary).target(), 0U);
+  EXPECT_EQ(space.capacity_bytes(), 6 * kBlockBytes);
+}
+
+TEST(Space, AReservationOutsideAnyTargetIsRefused) {
+  Space space;
+  space.add_target(kBegin, kBegin + kBlockBytes, 0);
+  EXPECT_FALSE(space.reserve(Addr(1, kBegin), 1));
+  EXPECT_FALSE(space.reserve(Addr(0, 0), 1));
+  EXPECT_FALSE(space.reserve(Addr(0, kBegin), kBlockBytes + 1));
+  EXPECT_FALSE(space.reserve(Addr(0, kBegin + 1), 1));
+  EXPECT_TRUE(space.reserve(Addr(0, kBegin), 1));
+  EXPECT_FALSE(space.reserve(Addr(0, kBegin), 1)) << "two owners";
+}
+
+TEST(SpaceDeathTest, FreeingTwiceIsABrokenInvariant) {
+  Space space;
+  space.add_target(kBegin, kBegin + kMiB, 0);
+  const Addr addr = space.allocate(100, Space::Use::kOrdinary);
+  space.free(addr, 100);
+  EXPECT_DEATH(space.free(addr, 100), "broken invariant");
+}
+
+TEST(Space, ThreadsNeverShareABlock) {
+  Space space;
+  space.add_target(kBegin, kBegin + kMiB, 0);
+  space.add_target(kBegin, kBegin + kMiB, 0);
+  std::vector<std::byte> owners(2 * kMiB / kBlockBytes);  // a data race here is an overlap, for TSan
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      base::Random random(t);
+      std::vector<std::pair<Addr, uint64_t>> held;
+      const auto mark = [&](Addr addr, uint64_t bytes) {
+        for (uint64_t i = 0; i < bytes / kBlockBytes; ++i) {
+          owners[addr.target() * kMiB / kBlockBytes + (addr.offset() - kBegin) / kBlockBytes + i] ^= std::byte{1};
+        }
+      };
+      for (int i = 0; i < 3000; ++i) {
+        const uint64_t bytes = (1 + random.below(8)) * kBlockBytes;
+        if (const Addr addr = space.allocate(bytes, Space::Use::kOrdinary); !addr.is_nil()) {
+          mark(addr, bytes);
+          held.emplace_back(addr, bytes);
+        }
+        if (held.size() < 100 && i != 2999) continue;
+        for (const auto& [addr, n] : held) {
+          mark(addr, n);
+          space.free(addr, n);
+        }
+        held.clear();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(space.used_bytes(), 0U);
+  for (const std::byte owner : owners) EXPECT_EQ(owner, std::byte{0});
+}
+
+}  // namespace
+}  // namespace bonsai::persist

@@ -1,0 +1,258 @@
+// Helpers of the tests of persist/: a medium in plain memory that remembers what was asked of it, and a rig that wires
+// the tiers of one pool over any hooked media.
+#ifndef BONSAI_PERSIST_TESTING_H_
+#define BONSAI_PERSIST_TESTING_H_
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cstdio>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "base/nvm/medium.h"
+#include "base/random.h"
+#include "persist/analysis.h"
+#include "persist/dnode_store.h"
+#include "persist/large.h"
+#include "persist/log.h"
+#include "persist/pool.h"
+#include "persist/recovery.h"
+#include "persist/space.h"
+#include "scale/volume.h"
+
+namespace bonsai::persist::testing {
+
+// A random sequence whose seed is printed and replayed from BONSAI_SEED.
+inline base::Random seeded_random(uint64_t fallback) {
+  const uint64_t seed = base::seed_from_env_or(fallback);
+  std::printf("BONSAI_SEED=%llu\n", static_cast<unsigned long long>(seed));
+  return base::Random(seed);
+}
+
+// Memory that costs nothing until it is touched, so that a target may be 64 GiB large. All stores are durable at once;
+// with `record` on, every operation is noted in order.
+class MemoryMedium final : public base::HookedMedium {
+ public:
+  struct Event {
+    char op;  // 's'tore8, 'c'opy, 'n't_copy, 'f'lush, '|' fence
+    uint64_t offset;
+    size_t bytes;
+    std::string site;
+  };
+
+  explicit MemoryMedium(size_t bytes) : HookedMedium(map(bytes), bytes) {}
+  explicit MemoryMedium(std::span<const std::byte> image) : MemoryMedium(image.size()) {
+    std::memcpy(view(), image.data(), image.size());
+  }
+  ~MemoryMedium() override { ::munmap(view(), bytes()); }
+
+  void store8(std::byte* dst, uint64_t value) override {
+    note('s', dst, 8, "");
+    __atomic_store_n(reinterpret_cast<uint64_t*>(dst), value, __ATOMIC_RELEASE);
+  }
+  void copy(std::byte* dst, const void* src, size_t n) override {
+    note('c', dst, n, "");
+    std::memcpy(dst, src, n);
+  }
+  void nt_copy(std::byte* dst, const void* src, size_t n, const base::Site& site) override {
+    BONSAI_CHECK(reinterpret_cast<uintptr_t>(dst) % 8 == 0 && n % 8 == 0);
+    note('n', dst, n, site.name);
+    if (n != 0) std::memcpy(dst, src, n);
+  }
+  void flush(const std::byte* dst, size_t n, const base::Site& site) override { note('f', dst, n, site.name); }
+  void fence(const base::Site& site) override { note('|', view(), 0, site.name); }
+
+  void record(bool on) {
+    events_.clear();
+    recording_ = on;
+  }
+  [[nodiscard]] const std::vector<Event>& events() const { return events_; }
+  // Index of the first event `op` at `site` from `from` on; events().size() if there is none.
+  [[nodiscard]] size_t first(char op, const base::Site& site, size_t from = 0) const {
+    while (from < events_.size() && (events_[from].op != op || events_[from].site != site.name)) ++from;
+    return from;
+  }
+  [[nodiscard]] size_t last(char op, const base::Site& site) const {
+    size_t i = events_.size();
+    while (i-- > 0) {
+      if (events_[i].op == op && events_[i].site == site.name) return i;
+    }
+    return events_.size();
+  }
+
+  [[nodiscard]] std::vector<std::byte> image() const { return {view(), view() + bytes()}; }
+  void flip(uint64_t offset, unsigned bit) { view()[offset] ^= static_cast<std::byte>(1U << bit); }
+
+ private:
+  static std::byte* map(size_t bytes) {
+    void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    BONSAI_CHECK(at != MAP_FAILED);
+    return static_cast<std::byte*>(at);
+  }
+  void note(char op, const std::byte* at, size_t n, const char* site) {
+    BONSAI_CHECK(at >= view() && static_cast<size_t>(at - view()) + n <= bytes());
+    if (!recording_) return;
+    const std::lock_guard lock(mutex_);
+    events_.push_back({op, static_cast<uint64_t>(at - view()), n, site});
+  }
+
+  bool recording_ = false;
+  std::mutex mutex_;
+  std::vector<Event> events_;
+};
+
+inline constexpr uint64_t kPoolId[2] = {0x1111, 0x2222};
+
+// The tiers of one pool. format() or open() first; after open() everything but an index is there.
+class Rig {
+ public:
+  explicit Rig(std::vector<base::HookedMedium*> media, bool buffered = false)
+      : volume(std::move(media)), buffered_(buffered) {}
+
+  Status format(uint64_t log_bytes = 0) {
+    Options options;
+    options.log_bytes = log_bytes;
+    return format_pool(volume, options, kPoolId);
+  }
+
+  Status analyse_only() {
+    Status status = read_pool(volume, std::vector<std::string>(volume.targets(), "pool"), &pool);
+    if (status.ok()) analyse(volume, pool, &analysis);
+    return status;
+  }
+
+  Status open() {
+    Status status = analyse_only();
+    if (!status.ok()) return status;
+    if (!analysis.damages.empty()) return damage_status(analysis.damages);
+    pool.add_targets(&space);
+    store = std::make_unique<DnodeStore>(volume, space, pool.geometry());
+    large = std::make_unique<LargeStore>(volume, space);
+    Log::Config config;
+    config.segments = pool.segments();
+    config.segment_bytes = pool.segment_bytes();
+    config.pool_id = pool.pool_id();
+    config.buffered = buffered_;
+    log = make_log(volume, std::move(config));
+    status = recover(&analysis, pool, store.get(), log.get(), &ranges);
+    if (!status.ok()) return status;
+    write_run_state(volume, buffered_ ? RunState::kOpenBuffered : RunState::kOpenDurable);
+    return Status::OK();
+  }
+
+  scale::VolumeOf<base::HookedMedium> volume;
+  Pool pool;
+  Analysis analysis;
+  Space space;
+  std::unique_ptr<DnodeStore> store;
+  std::unique_ptr<LargeStore> large;
+  std::unique_ptr<Log> log;
+  std::vector<RecoveredRange> ranges;
+
+ private:
+  bool buffered_;
+};
+
+// A formatted pool in memory, open.
+struct MemoryPool {
+  explicit MemoryPool(uint64_t bytes = kPoolBytesMin, bool buffered = false, uint64_t log_bytes = 0)
+      : medium(bytes), rig({&medium}, buffered) {
+    BONSAI_CHECK(rig.format(log_bytes).ok());
+    BONSAI_CHECK(rig.open().ok());
+  }
+  MemoryMedium medium;
+  Rig rig;
+};
+
+// Owns the bytes of the entries that tests make.
+class Entries {
+ public:
+  void put(std::string key, std::string value) { add(std::move(key), std::move(value), false, false); }
+  void del(std::string key) { add(std::move(key), "", true, false); }
+  void put_large(std::string key, const LargeRef& ref) { add(std::move(key), std::string(bytes_of(ref)), false, true); }
+  [[nodiscard]] const std::vector<Entry>& list() const { return list_; }
+
+ private:
+  void add(std::string key, std::string value, bool tombstone, bool large) {
+    const std::string& k = owned_.emplace_back(std::move(key));
+    const std::string& v = owned_.emplace_back(std::move(value));
+    list_.push_back({base::Key::of(k), v, tombstone, large});
+  }
+  std::deque<std::string> owned_;
+  std::vector<Entry> list_;
+};
+
+// What a store would answer: dnodes under the log's records. nullopt if something is damaged.
+using Content = std::map<std::string, std::string>;
+
+inline std::optional<std::string> value_of(const Rig& rig, std::string_view value, bool large) {
+  if (!large) return std::string(value);
+  Space unused;
+  std::string out;
+  const LargeStore store(const_cast<scale::VolumeOf<base::HookedMedium>&>(rig.volume), unused);
+  if (!store.read(large_ref(value), &out)) return std::nullopt;
+  return out;
+}
+
+inline bool overlay(const Rig& rig, const std::vector<LiveRecord>& records, Content* content) {
+  for (const LiveRecord& record : records) {
+    const std::string key(record.update.key);
+    if (record.update.tombstone) {
+      content->erase(key);
+      continue;
+    }
+    const auto value = value_of(rig, record.update.value, record.update.large);
+    if (!value) return false;
+    (*content)[key] = *value;
+  }
+  return true;
+}
+
+inline bool collect(const Rig& rig, const Dnode& dnode, const base::Fence& lo, const base::Fence& hi,
+                    Content* content) {
+  DnodeCursor cursor(rig.volume, dnode);
+  for (cursor.seek(lo.key()); cursor.valid() && hi.above(cursor.entry().key); cursor.next()) {
+    if (cursor.entry().tombstone) continue;
+    const auto value = value_of(rig, cursor.entry().value, cursor.entry().large);
+    if (!value) return false;
+    (*content)[std::string(cursor.entry().key.bytes)] = *value;
+  }
+  return !cursor.damaged();
+}
+
+// Of a rig that was analysed only.
+inline std::optional<Content> analysed_content(const Rig& rig) {
+  if (!rig.analysis.damages.empty()) return std::nullopt;
+  Content content;
+  for (const Tile& tile : rig.analysis.tiles) {
+    if (!collect(rig, *rig.analysis.dnodes[tile.dnode], tile.lo, tile.hi, &content)) return std::nullopt;
+  }
+  for (const Tile& tile : rig.analysis.tiles) {
+    if (!overlay(rig, tile.records, &content)) return std::nullopt;
+  }
+  return content;
+}
+
+// Of a rig that was opened.
+inline std::optional<Content> recovered_content(const Rig& rig) {
+  Content content;
+  for (const RecoveredRange& range : rig.ranges) {
+    const Dnode& dnode = *range.dnode;
+    if (!collect(rig, dnode, dnode.lo(), dnode.hi(), &content)) return std::nullopt;
+    if (!overlay(rig, range.records, &content)) return std::nullopt;
+  }
+  return content;
+}
+
+}  // namespace bonsai::persist::testing
+
+#endif  // BONSAI_PERSIST_TESTING_H_
