@@ -51,6 +51,7 @@ struct Sizes {
   uint64_t log_bytes = 0;  // 0: a tenth
   bool buffered = false;
   size_t snapshots_max = 64;
+  uint32_t tokens_max = uint32_t{1} << 31;
 };
 
 class Tier {
@@ -231,6 +232,7 @@ class Tier {
     Index::Config index;
     index.limits = pool_.limits();
     index.snapshots_max = sizes_.snapshots_max;
+    index.tokens_max = sizes_.tokens_max;
     index_ = std::make_unique<Index>(index, *log_, *dnodes_, *large_, *epochs_);
     persist::Analysis analysis;
     persist::analyse(*volume_, pool_, &analysis);

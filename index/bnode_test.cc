@@ -1,0 +1,220 @@
+// Slots and bnodes: one slot per key, no word changes once it is frozen, claims.
+#include "index/bnode.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "index/testing.h"
+
+namespace bonsai::index::testing {
+namespace {
+
+using base::Fence;
+
+Bnode* any_bnode(uint32_t capacity = Slots::kCapacityMin) {
+  return new Bnode(Fence(), Fence::infinite(), 3, Base(), capacity);
+}
+
+bool push(Slots* slots, const std::string& key, uint32_t token) {
+  Node* node = Node::make(key, "v", 0, nullptr);
+  node->token = token;
+  const uint64_t hash = node->key().hash();
+  for (;;) {
+    const Slots::Place place = slots->find(node->key(), hash);
+    if (place.index == Slots::kNowhere || place.frozen()) break;
+    node->next = place.head();
+    if (slots->push(place, node, hash)) return true;
+  }
+  Node::destroy(node);
+  return false;
+}
+
+Node* head_of(const Slots* slots, const std::string& key) {
+  const Key k = Key::of(key);
+  return slots->find(k, k.hash()).head();
+}
+
+TEST(Slots, AKeyHasOneChainNewestFirst) {
+  Bnode* bnode = any_bnode();
+  bool made = false;
+  Slots* slots = bnode->slots_or_make(&made);
+  EXPECT_TRUE(made);
+  EXPECT_EQ(bnode->slots_or_make(&made), slots);
+  EXPECT_FALSE(made);
+  EXPECT_EQ(head_of(slots, "a"), nullptr);
+  ASSERT_TRUE(push(slots, "a", 1));
+  ASSERT_TRUE(push(slots, "b", 2));
+  ASSERT_TRUE(push(slots, "a", 3));
+  EXPECT_EQ(slots->used(), 2u);
+  EXPECT_EQ(head_of(slots, "a")->token, 3u);
+  EXPECT_EQ(head_of(slots, "a")->next.load()->token, 1u);
+  EXPECT_EQ(head_of(slots, "b")->token, 2u);
+  EXPECT_EQ(head_of(slots, "c"), nullptr);
+  bnode->unref();
+}
+
+TEST(Slots, FullTableHasNoPlaceForANewKey) {
+  Bnode* bnode = any_bnode(16);
+  bool made = false;
+  Slots* slots = bnode->slots_or_make(&made);
+  for (uint64_t i = 0; i < 16; ++i) {
+    EXPECT_EQ(slots->crowded(), i >= 14) << i;
+    ASSERT_TRUE(push(slots, key_of(i), 1));
+  }
+  const Key other = Key::of("other");
+  EXPECT_EQ(slots->find(other, other.hash()).index, Slots::kNowhere);
+  EXPECT_EQ(slots->find(other, other.hash()).head(), nullptr);
+  for (uint64_t i = 0; i < 16; ++i) EXPECT_EQ(head_of(slots, key_of(i))->key_view(), key_of(i));
+  EXPECT_GT(bnode->dram_bytes(), 16 * sizeof(Node));
+  bnode->unref();
+}
+
+TEST(Slots, StalePlaceIsRefused) {
+  Bnode* bnode = any_bnode();
+  bool made = false;
+  Slots* slots = bnode->slots_or_make(&made);
+  const Key key = Key::of("k");
+  const Slots::Place empty = slots->find(key, key.hash());
+  ASSERT_TRUE(push(slots, "k", 1));
+  Node* node = Node::make("k", "late", 0, nullptr);
+  EXPECT_FALSE(slots->push(empty, node, key.hash()));
+  const Slots::Place open = slots->find(key, key.hash());
+  slots->freeze(open.index);
+  EXPECT_FALSE(slots->push(open, node, key.hash())) << "the frozen bit is in the exchanged word";
+  EXPECT_TRUE(slots->find(key, key.hash()).frozen());
+  EXPECT_EQ(slots->find(key, key.hash()).head()->token, 1u);
+  Node::destroy(node);
+  bnode->unref();
+}
+
+TEST(Slots, OnePrunerPerChain) {
+  Slots slots(16);
+  EXPECT_TRUE(slots.try_lock(3));
+  EXPECT_FALSE(slots.try_lock(3));
+  EXPECT_TRUE(slots.try_lock(4));
+  slots.unlock(3);
+  EXPECT_TRUE(slots.try_lock(3));
+}
+
+TEST(Bnode, FreezeClosesEmptySlotsToo) {
+  Bnode* bnode = any_bnode();
+  bool made = false;
+  Slots* slots = bnode->slots_or_make(&made);
+  ASSERT_TRUE(push(slots, "a", 1));
+  bnode->freeze();
+  bnode->freeze();
+  EXPECT_FALSE(push(slots, "a", 2));
+  EXPECT_FALSE(push(slots, "new", 3));
+  bnode->unref();
+}
+
+TEST(Bnode, FrozenBeforeItsFirstPut) {
+  Bnode* bnode = any_bnode();
+  bnode->freeze();
+  bool made = true;
+  Slots* slots = bnode->slots_or_make(&made);
+  EXPECT_FALSE(made);
+  EXPECT_EQ(slots, Layer::closed_slots());
+  EXPECT_FALSE(push(slots, "a", 1));
+  bnode->freeze();
+  EXPECT_EQ(bnode->dram_bytes(), sizeof(Bnode));
+  bnode->unref();
+}
+
+TEST(Bnode, Claims) {
+  using Claim = Bnode::Claim;
+  Bnode* bnode = any_bnode();
+  EXPECT_FALSE(bnode->claim(Claim::kYoung)) << "not young";
+  EXPECT_TRUE(bnode->claim());
+  EXPECT_FALSE(bnode->claim());
+  bnode->unclaim();
+  bnode->set_young();
+  EXPECT_FALSE(bnode->claim()) << "its predecessor is not offloaded";
+  bnode->grow_up();
+  EXPECT_TRUE(bnode->claim());
+  bnode->set_young();
+  EXPECT_TRUE(bnode->claim(Claim::kYoung));
+  bnode->grow_up();
+  EXPECT_FALSE(bnode->claim()) << "a batch that claimed a young bnode keeps it";
+  bnode->unref();
+}
+
+TEST(Bnode, BaseIsOneOfThree) {
+  Layer layer;
+  Bnode* residue = any_bnode();
+  const persist::Dnode dnode(Fence(), Fence::infinite(), 1);
+  EXPECT_EQ(Base::of(&dnode).dnode(), &dnode);
+  EXPECT_EQ(Base::of(&dnode).layer(), nullptr);
+  EXPECT_EQ(Base::of(&dnode).residue(), nullptr);
+  EXPECT_EQ(Base::of(&layer).layer(), &layer);
+  EXPECT_EQ(Base::of(&layer).dnode(), nullptr);
+  EXPECT_EQ(Base::of(residue).residue(), residue);
+  EXPECT_EQ(Base::of(residue).layer(), nullptr);
+  residue->unref();
+}
+
+TEST(Layer, FindsTheBnodeOfAKey) {
+  Layer layer;
+  for (const auto& [lo, hi] :
+       {std::pair{Fence(), Fence("b")}, {Fence("b"), Fence("d")}, {Fence("d"), Fence::infinite()}}) {
+    layer.news.push_back(new Bnode(lo, hi, 1, Base(), 16));
+  }
+  EXPECT_EQ(layer.new_for(Key::of("a")), layer.news[0]);
+  EXPECT_EQ(layer.new_for(Key::of("b")), layer.news[1]);
+  EXPECT_EQ(layer.new_for(Key::of("cz")), layer.news[1]);
+  EXPECT_EQ(layer.new_for(Key::of("d")), layer.news[2]);
+  for (Bnode* bnode : layer.news) bnode->unref();
+}
+
+// Threads push while another freezes: what was acknowledged is there, what was refused is not, and after the freeze
+// nothing changes.
+TEST(Bnode, PushesRaceWithTheFreeze) {
+  const uint64_t seed = test_seed();
+  for (uint64_t round = 0; round < 200; ++round) {
+    Bnode* bnode = any_bnode(64);
+    std::vector<std::set<uint32_t>> pushed(3);
+    std::vector<std::pair<uint64_t, uint64_t>> frozen;  // counts of nodes, taken twice after the freeze
+    const auto count = [&] {
+      uint64_t n = 0;
+      const Slots* slots = bnode->slots();
+      for (uint32_t i = 0; i < slots->capacity(); ++i) {
+        for (const Node* node = slots->head(i); node != nullptr; node = node->next.load()) ++n;
+      }
+      return n;
+    };
+    in_threads(4, [&](size_t t) {
+      base::Random random(seed + 4 * round + t);
+      if (t == 3) {
+        for (uint64_t i = random.below(300); i > 0; --i) std::this_thread::yield();
+        bnode->freeze();
+        const uint64_t before = count();
+        std::this_thread::yield();
+        frozen.emplace_back(before, count());
+        return;
+      }
+      bool made = false;
+      Slots* slots = bnode->slots_or_make(&made);
+      for (int i = 0; i < 200; ++i) {
+        const uint32_t token = bnode->reserve_token();
+        if (push(slots, key_of(random.below(20)), token)) pushed[t].insert(token);
+      }
+    });
+    std::set<uint32_t> all, found;
+    for (const auto& own : pushed) all.insert(own.begin(), own.end());
+    std::set<std::string> keys;
+    const Slots* slots = bnode->slots();
+    for (uint32_t i = 0; i < slots->capacity(); ++i) {
+      const Node* head = slots->head(i);
+      EXPECT_TRUE(head == nullptr || keys.insert(std::string(head->key_view())).second) << "two slots of one key";
+      for (const Node* node = head; node != nullptr; node = node->next.load()) found.insert(node->token);
+    }
+    EXPECT_EQ(found, all);
+    EXPECT_EQ(frozen[0].first, frozen[0].second);
+    EXPECT_EQ(frozen[0].first, all.size());
+    bnode->unref();
+  }
+}
+
+}  // namespace
+}  // namespace bonsai::index::testing

@@ -1,0 +1,179 @@
+// Announcements, the rule of what they need, and versions that are given once.
+#include "index/versions.h"
+
+#include <gtest/gtest.h>
+
+#include "index/testing.h"
+
+namespace bonsai::index::testing {
+namespace {
+
+constexpr uint64_t kProvisional = Versions::kProvisional;
+
+bool need(std::initializer_list<uint64_t> entries, uint64_t below, uint64_t above) {
+  LiveScans live;
+  live.clear();
+  for (const uint64_t entry : entries) live.add(entry);
+  return live.need(below, above);
+}
+
+TEST(LiveScans, NeedsWhatAScanPicks) {
+  EXPECT_FALSE(need({}, 3, 7));
+  EXPECT_TRUE(need({5}, 3, 7));
+  EXPECT_TRUE(need({3}, 3, 7)) << "the scan's own version is visible to it";
+  EXPECT_TRUE(need({6}, 3, 7));
+  EXPECT_FALSE(need({7}, 3, 7)) << "it picks the node above";
+  EXPECT_FALSE(need({2}, 3, 7)) << "it picks a node further down";
+  EXPECT_FALSE(need({5}, 5, 5)) << "of two equal versions only the upper is ever picked";
+  EXPECT_TRUE(need({9, 2, 5}, 3, 7)) << "any scan counts";
+}
+
+TEST(LiveScans, AProvisionalScanMayGetAnyVersionAboveItsBound) {
+  EXPECT_TRUE(need({kProvisional | 5}, 3, 7));
+  EXPECT_TRUE(need({kProvisional | 0}, 3, 7));
+  EXPECT_FALSE(need({kProvisional | 7}, 3, 7)) << "it will get 7 or more";
+  EXPECT_FALSE(need({kProvisional | 5}, 5, 5));
+}
+
+TEST(Versions, AnnouncementLivesAsLongAsItsObject) {
+  Versions versions(4);
+  LiveScans live;
+  versions.load(&live);
+  EXPECT_TRUE(live.none());
+  {
+    const Versions::Announcement own = versions.announce();
+    EXPECT_EQ(own.version(), kVersionFirst);
+    EXPECT_EQ(versions.now(), kVersionFirst + 1);
+    versions.load(&live);
+    EXPECT_TRUE(live.need(own.version(), own.version() + 1));
+  }
+  versions.load(&live);
+  EXPECT_TRUE(live.none());
+}
+
+TEST(Versions, MovedAnnouncementKeepsItsSlot) {
+  Versions versions(4);
+  LiveScans live;
+  Versions::Announcement outer;
+  EXPECT_FALSE(static_cast<bool>(outer));
+  {
+    Versions::Announcement inner = versions.announce();
+    outer = std::move(inner);
+  }
+  versions.load(&live);
+  EXPECT_TRUE(live.need(outer.version(), outer.version() + 1));
+  outer = Versions::Announcement();
+  versions.load(&live);
+  EXPECT_TRUE(live.none());
+}
+
+TEST(Versions, SlotsRunOutAndComeBack) {
+  Versions versions(3);
+  std::vector<Versions::Announcement> all;
+  for (int i = 0; i < 3; ++i) {
+    all.push_back(versions.announce());
+    ASSERT_TRUE(static_cast<bool>(all.back()));
+  }
+  EXPECT_FALSE(static_cast<bool>(versions.announce()));
+  all.erase(all.begin());
+  const Versions::Announcement again = versions.announce();
+  EXPECT_TRUE(static_cast<bool>(again));
+  for (const Versions::Announcement& other : all) EXPECT_LT(other.version(), again.version());
+  EXPECT_FALSE(static_cast<bool>(versions.announce()));
+}
+
+TEST(Versions, MoreSlotsThanTheTableHasAreNotPromised) {
+  Versions versions(kSnapshotsMax + 5);
+  std::vector<Versions::Announcement> all;
+  for (size_t i = 0; i < kSnapshotsMax; ++i) all.push_back(versions.announce());
+  EXPECT_TRUE(static_cast<bool>(all.back()));
+  EXPECT_FALSE(static_cast<bool>(versions.announce()));
+  LiveScans live;
+  versions.load(&live);
+  EXPECT_TRUE(live.need(all.back().version(), all.back().version() + 1));
+}
+
+TEST(Versions, ANodeIsVersionedOnce) {
+  Versions versions(4);
+  Node* node = Node::make("k", "v", 0, nullptr);
+  EXPECT_EQ(versions.settle(node), kVersionFirst);
+  static_cast<void>(versions.announce());
+  EXPECT_EQ(versions.settle(node), kVersionFirst);
+  EXPECT_EQ(node->version.load(), kVersionFirst);
+  Node::destroy(node);
+}
+
+TEST(Versions, NodesOfABatchShareItsCell) {
+  Versions versions(4);
+  auto* batch = new Batch(2, "");
+  Node* first = Node::make("a", "1", 0, batch);
+  Node* second = Node::make("b", "2", Node::kTombstone, batch);
+  EXPECT_EQ(first->batch(), batch);
+  EXPECT_EQ(first->key_view(), "a");
+  EXPECT_EQ(second->value(), "2");
+  EXPECT_TRUE(second->tombstone());
+  EXPECT_EQ(versions.settle(first), kNoVersion) << "still being published";
+  versions.settle(batch);
+  EXPECT_EQ(batch->cell.load(), Batch::kPublishing);
+  batch->cell = Batch::kReady;
+  static_cast<void>(versions.announce());
+  EXPECT_EQ(versions.settle(first), kVersionFirst + 1);
+  static_cast<void>(versions.announce());
+  EXPECT_EQ(versions.settle(second), kVersionFirst + 1) << "the cell's version, not a newer one";
+  versions.settle(batch);
+  EXPECT_EQ(batch->cell.load(), kVersionFirst + 1);
+  Node::destroy(first);
+  Node::destroy(second);
+  EXPECT_EQ(batch->references.load(), 1u);
+  batch->unref();
+}
+
+TEST(Versions, ThreadsAgreeOnABatchesVersion) {
+  Versions versions(8);
+  for (int round = 0; round < 300; ++round) {
+    auto* batch = new Batch(4, "");
+    std::vector<Node*> nodes;
+    for (int i = 0; i < 4; ++i) nodes.push_back(Node::make("k", "v", 0, batch));
+    std::array<uint64_t, 4> seen{};
+    in_threads(4, [&](size_t i) {
+      if (i == 0) batch->cell = Batch::kReady;
+      const Versions::Announcement own = versions.announce();
+      while ((seen[i] = versions.settle(nodes[i])) == kNoVersion) std::this_thread::yield();
+    });
+    for (const uint64_t version : seen) EXPECT_EQ(version, seen[0]);
+    for (Node* node : nodes) Node::destroy(node);
+    batch->unref();
+  }
+}
+
+// Whoever learns a version above a scan's sees that scan's announcement: the rule that pruning stands on.
+TEST(Versions, AVersionAboveAScanShowsItsAnnouncement) {
+  Versions versions(16);
+  std::atomic<uint64_t> announced{0};  // the version of a scan that stays announced
+  std::atomic<bool> stop{false};
+  std::thread scanner([&] {
+    while (!stop.load()) {
+      const Versions::Announcement own = versions.announce();
+      announced = own.version();
+      for (int i = 0; i < 50; ++i) std::this_thread::yield();
+      announced = 0;
+    }
+  });
+  for (int i = 0; i < 3'000; ++i) {
+    Node* node = Node::make("k", "v", 0, nullptr);
+    const uint64_t scan = announced.load();
+    const uint64_t version = versions.settle(node);
+    LiveScans live;
+    versions.load(&live);
+    if (scan != 0 && announced.load() == scan) {
+      EXPECT_LT(scan, version);
+      EXPECT_TRUE(live.need(scan, version));
+    }
+    Node::destroy(node);
+  }
+  stop = true;
+  scanner.join();
+}
+
+}  // namespace
+}  // namespace bonsai::index::testing
