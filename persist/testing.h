@@ -56,20 +56,22 @@ class MemoryMedium final : public base::HookedMedium {
   ~MemoryMedium() override { ::munmap(view(), bytes()); }
 
   void store8(std::byte* dst, uint64_t value) override {
-    note('s', dst, 8, "");
+    if (!note('s', dst, 8, "")) return;
     __atomic_store_n(reinterpret_cast<uint64_t*>(dst), value, __ATOMIC_RELEASE);
   }
   void copy(std::byte* dst, const void* src, size_t n) override {
-    note('c', dst, n, "");
+    if (!note('c', dst, n, "")) return;
     std::memcpy(dst, src, n);
   }
   void nt_copy(std::byte* dst, const void* src, size_t n, const base::Site& site) override {
     BONSAI_CHECK(reinterpret_cast<uintptr_t>(dst) % 8 == 0 && n % 8 == 0);
-    note('n', dst, n, site.name);
+    if (!note('n', dst, n, site.name)) return;
     if (n != 0) std::memcpy(dst, src, n);
   }
-  void flush(const std::byte* dst, size_t n, const base::Site& site) override { note('f', dst, n, site.name); }
-  void fence(const base::Site& site) override { note('|', view(), 0, site.name); }
+  void flush(const std::byte* dst, size_t n, const base::Site& site) override {
+    static_cast<void>(note('f', dst, n, site.name));
+  }
+  void fence(const base::Site& site) override { static_cast<void>(note('|', view(), 0, site.name)); }
 
   void record(bool on) {
     events_.clear();
@@ -89,6 +91,9 @@ class MemoryMedium final : public base::HookedMedium {
     return events_.size();
   }
 
+  // After `stores` more stores, all others are lost: a crash of an eADR machine. For one thread.
+  void cut_power_after(uint64_t stores) { stores_left_ = stores; }
+
   [[nodiscard]] std::vector<std::byte> image() const { return {view(), view() + bytes()}; }
   void flip(uint64_t offset, unsigned bit) { view()[offset] ^= static_cast<std::byte>(1U << bit); }
 
@@ -98,13 +103,18 @@ class MemoryMedium final : public base::HookedMedium {
     BONSAI_CHECK(at != MAP_FAILED);
     return static_cast<std::byte*>(at);
   }
-  void note(char op, const std::byte* at, size_t n, const char* site) {
+  // False when the power is off.
+  bool note(char op, const std::byte* at, size_t n, const char* site) {
     BONSAI_CHECK(at >= view() && static_cast<size_t>(at - view()) + n <= bytes());
-    if (!recording_) return;
-    const std::lock_guard lock(mutex_);
-    events_.push_back({op, static_cast<uint64_t>(at - view()), n, site});
+    if (recording_) {
+      const std::lock_guard lock(mutex_);
+      events_.push_back({op, static_cast<uint64_t>(at - view()), n, site});
+    }
+    if (op == 'f' || op == '|' || stores_left_ == UINT64_MAX) return true;
+    return stores_left_ > 0 && stores_left_-- > 0;
   }
 
+  uint64_t stores_left_ = UINT64_MAX;
   bool recording_ = false;
   std::mutex mutex_;
   std::vector<Event> events_;

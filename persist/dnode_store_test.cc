@@ -1,0 +1,220 @@
+#include "persist/dnode_store.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "persist/testing.h"
+
+namespace bonsai::persist {
+namespace {
+
+using base::Fence;
+using base::Key;
+using scale::Addr;
+using testing::Entries;
+using testing::MemoryMedium;
+using testing::MemoryPool;
+using testing::Rig;
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+Entries some_entries(int count = 20) {
+  Entries entries;
+  for (int i = 0; i < count; ++i) entries.put("k" + std::to_string(1000 + i), "value");
+  return entries;
+}
+
+class DnodeStoreTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<Dnode> write(const Fence& lo, const Fence& hi, uint64_t gen, const Entries& entries) {
+    DnodeWriter writer(*rig().store);
+    Dnode* dnode = nullptr;
+    EXPECT_TRUE(writer.add(lo, hi, gen, {}, false, entries.list(), &dnode).ok());
+    return std::move(writer.commit().front());
+  }
+  [[nodiscard]] bool reads(const Dnode& dnode, bool* retired) {
+    std::unique_ptr<Dnode> read;
+    return read_dnode(rig().volume, dnode.header, &read, retired);
+  }
+  Rig& rig() { return pool_.rig; }
+  MemoryMedium& medium() { return pool_.medium; }
+
+  MemoryPool pool_{kMiB};
+};
+
+TEST_F(DnodeStoreTest, HeadersFollowTheFenceOfAllRuns) {
+  const std::string long_key(200, 'm');
+  DnodeWriter writer(*rig().store);
+  medium().record(true);
+  Dnode* dnode = nullptr;
+  ASSERT_TRUE(writer.add(Fence(), Fence(long_key), 5, {}, false, some_entries().list(), &dnode).ok());
+  ASSERT_TRUE(writer.add(Fence(long_key), Fence::infinite(), 5, {}, false, {}, &dnode).ok());
+  const auto dnodes = writer.commit();
+  ASSERT_EQ(dnodes.size(), 2U);
+  const MemoryMedium& m = medium();
+  EXPECT_LT(m.last('n', kSiteRun), m.first('|', kSiteRunFence));
+  EXPECT_LT(m.first('|', kSiteRunFence), m.first('n', kSiteHeader));
+  EXPECT_LT(m.last('n', kSiteHeader), m.first('|', kSiteHeaderFence));
+  EXPECT_EQ(m.first('|', kSiteHeaderFence), m.events().size() - 1);
+  size_t fences = 0;
+  for (const auto& event : m.events()) fences += event.op == '|' ? 1 : 0;
+  EXPECT_EQ(fences, 2U) << "two for a commit, however many dnodes it holds";
+}
+
+TEST_F(DnodeStoreTest, ADnodeReadsBack) {
+  const std::string lo(100, 'a');
+  const std::string hi(1024, 'b');
+  for (const auto& [from, to] : {std::pair{Fence(), Fence::infinite()},
+                                 {Fence("k"), Fence("l")},
+                                 {Fence(std::string(32, 'a')), Fence(std::string(32, 'b'))},
+                                 {Fence(lo), Fence(hi)}}) {
+    const auto written = write(from, to, 7, some_entries());
+    std::unique_ptr<Dnode> read;
+    bool retired = true;
+    ASSERT_TRUE(read_dnode(rig().volume, written->header, &read, &retired));
+    EXPECT_FALSE(retired);
+    EXPECT_TRUE(read->lo() == from && read->hi() == to);
+    EXPECT_EQ(read->gen(), 7U);
+    EXPECT_EQ(read->header, written->header);
+    EXPECT_EQ(read->long_fences, written->long_fences);
+    EXPECT_EQ(read->long_fence_bytes, written->long_fence_bytes);
+    EXPECT_EQ(read->long_fences.is_nil(), from.bytes().size() + to.bytes().size() <= kInlineFenceBytes);
+    ASSERT_EQ(read->runs().size(), 1U);
+    Entry entry;
+    EXPECT_EQ(read->find(rig().volume, Key::of("k1007"), &entry), Find::kFound);
+  }
+}
+
+TEST_F(DnodeStoreTest, EveryFlipOfAHeaderIsRejected) {
+  const auto inlined = write(Fence("k"), Fence("l"), 7, some_entries());
+  const auto with_long = write(Fence(), Fence(std::string(200, 'x')), 7, some_entries());
+  bool retired = false;
+  for (const Dnode* dnode : {inlined.get(), with_long.get()}) {
+    ASSERT_TRUE(reads(*dnode, &retired));
+    for (uint64_t bit = 0; bit < 8 * kDnodeHeaderBytes; ++bit) {
+      medium().flip(dnode->header.offset() + bit / 8, bit % 8);
+      EXPECT_FALSE(reads(*dnode, &retired)) << "bit " << bit;
+      medium().flip(dnode->header.offset() + bit / 8, bit % 8);
+    }
+  }
+  for (uint64_t bit = 0; bit < 8 * with_long->long_fence_bytes; ++bit) {
+    medium().flip(with_long->long_fences.offset() + bit / 8, bit % 8);
+    EXPECT_FALSE(reads(*with_long, &retired)) << "long fence, bit " << bit;
+    medium().flip(with_long->long_fences.offset() + bit / 8, bit % 8);
+  }
+}
+
+TEST_F(DnodeStoreTest, RollbackGivesEverythingBack) {
+  static_cast<void>(write(Fence(), Fence::infinite(), 5, some_entries()));  // so that a header extent is there
+  const uint64_t used = rig().space.used_bytes();
+  const std::string long_key(200, 'm');
+  DnodeWriter writer(*rig().store);
+  Dnode* dnode = nullptr;
+  ASSERT_TRUE(writer.add(Fence(), Fence("m"), 6, {}, false, some_entries().list(), &dnode).ok());
+  const Addr first_slot = dnode->header;
+  const uint64_t used_by_first = rig().space.used_bytes();
+  const auto mark = writer.mark();
+  ASSERT_TRUE(writer.add(Fence("m"), Fence(long_key), 6, {}, false, some_entries(50).list(), &dnode).ok());
+  const Addr second_slot = dnode->header;
+  EXPECT_GT(rig().space.used_bytes(), used_by_first);
+  writer.rollback(mark);
+  EXPECT_EQ(rig().space.used_bytes(), used_by_first);
+  ASSERT_TRUE(writer.add(Fence("m"), Fence::infinite(), 6, {}, false, {}, &dnode).ok());
+  EXPECT_EQ(dnode->header, second_slot);
+  EXPECT_NE(second_slot, first_slot);
+  {
+    DnodeWriter abandoned(*rig().store);
+    ASSERT_TRUE(abandoned.add(Fence(), Fence::infinite(), 9, {}, false, some_entries().list(), &dnode).ok());
+  }
+  EXPECT_EQ(rig().space.used_bytes(), used_by_first);
+  writer.rollback({0, 0});
+  EXPECT_EQ(rig().space.used_bytes(), used);
+}
+
+TEST_F(DnodeStoreTest, RetireIsFlushedAndFencedAndReadsAsRetired) {
+  const auto a = write(Fence(), Fence("m"), 5, some_entries());
+  const auto b = write(Fence("m"), Fence::infinite(), 5, {});
+  medium().record(true);
+  rig().store->retire({a.get(), b.get()});
+  const auto& events = medium().events();
+  ASSERT_EQ(events.size(), 5U);
+  EXPECT_EQ(medium().first('|', kSiteRetireFence), 4U);
+  bool retired = false;
+  EXPECT_TRUE(reads(*a, &retired));
+  EXPECT_TRUE(retired);
+  medium().flip(a->header.offset() + offsetof(DnodeHeader, retired), 2);
+  EXPECT_FALSE(reads(*a, &retired)) << "a damaged mark makes no dnode live again";
+}
+
+TEST_F(DnodeStoreTest, FreeGivesSpaceAndSlotBackButForKeptRuns) {
+  const auto old_dnode = write(Fence(), Fence(std::string(200, 'z')), 5, some_entries(100));
+  const uint64_t used = rig().space.used_bytes();
+  DnodeWriter writer(*rig().store);
+  Dnode* dnode = nullptr;
+  ASSERT_TRUE(
+      writer.add(old_dnode->lo(), old_dnode->hi(), 6, old_dnode->runs(), false, some_entries(1).list(), &dnode).ok());
+  const auto successor = std::move(writer.commit().front());
+  EXPECT_EQ(successor->runs().size(), 2U);
+  const uint64_t added = kBlockBytes + round_up(successor->long_fence_bytes, kBlockBytes);
+  EXPECT_EQ(rig().space.used_bytes(), used + added);
+  rig().store->retire({old_dnode.get()});
+  rig().store->free(*old_dnode, successor->runs());
+  EXPECT_EQ(rig().space.used_bytes(), used + kBlockBytes) << "the long fences only";
+  Addr slot;
+  ASSERT_TRUE(rig().store->take_slot(&slot).ok());
+  EXPECT_EQ(slot, old_dnode->header);
+  rig().store->give_slot(slot);
+  rig().store->retire({successor.get()});
+  rig().store->free(*successor, {});
+  Entry entry;
+  EXPECT_FALSE(rig().space.reserve(Addr(0, 0), 1));
+  EXPECT_EQ(rig().space.used_bytes(), rig().pool.superblocks[0].extent_bytes) << "the header extent alone";
+}
+
+TEST_F(DnodeStoreTest, ExtentsAreZeroedThenClaimedAndFoundAgain) {
+  const uint64_t extent_bytes = rig().pool.superblocks[0].extent_bytes;
+  const uint64_t slots_each = extent_bytes / kDnodeHeaderBytes;
+  std::set<uint64_t> slots;
+  medium().record(true);
+  for (uint64_t i = 0; i < 3 * slots_each; ++i) {
+    Addr slot;
+    ASSERT_TRUE(rig().store->take_slot(&slot).ok());
+    EXPECT_EQ(slot.offset() % kDnodeHeaderBytes, 0U);
+    EXPECT_TRUE(slots.insert(slot.bits()).second) << "given twice";
+  }
+  const MemoryMedium& m = medium();
+  const size_t zeroed = m.first('|', kSiteExtentFence);
+  EXPECT_LT(m.first('n', kSiteExtent), zeroed);
+  EXPECT_LT(zeroed, m.first('f', kSiteExtent));
+  EXPECT_LT(m.first('f', kSiteExtent), m.first('|', kSiteExtentFence, zeroed + 1));
+  Rig again({&medium()});
+  ASSERT_TRUE(again.open().ok());
+  EXPECT_EQ(again.analysis.header_extents.size(), 1 + slots.size() / slots_each);
+  EXPECT_EQ(again.analysis.free_slots.size(), again.analysis.header_extents.size() * slots_each - 1);
+}
+
+TEST_F(DnodeStoreTest, FullIsAnAnswer) {
+  DnodeWriter writer(*rig().store);
+  Dnode* dnode = nullptr;
+  Status status;
+  const Entries entries = some_entries(300);
+  for (int i = 0; i < 10'000 && status.ok(); ++i) {
+    status = writer.add(Fence(), Fence::infinite(), 5, {}, false, entries.list(), &dnode);
+  }
+  EXPECT_TRUE(status.IsNoSpace()) << status.ToString();
+  writer.rollback({0, 0});
+  EXPECT_TRUE(writer.add(Fence(), Fence::infinite(), 5, {}, false, entries.list(), &dnode).ok());
+  writer.rollback({0, 0});
+  while (!rig().space.allocate(kBlockBytes, Space::Use::kReserve).is_nil()) {
+  }
+  status = Status::OK();
+  Addr slot;
+  for (int i = 0; i < 10'000 && status.ok(); ++i) status = rig().store->take_slot(&slot);
+  EXPECT_TRUE(status.IsNoSpace());
+  status = writer.add(Fence(), Fence(std::string(200, 'x')), 5, {}, false, {}, &dnode);
+  EXPECT_TRUE(status.IsNoSpace()) << "no room for long fences";
+}
+
+}  // namespace
+}  // namespace bonsai::persist
