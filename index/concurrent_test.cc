@@ -12,9 +12,9 @@ using Which = Index::Which;
 using Updates = std::map<std::string, std::optional<std::string>>;
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr int kScale = 1;
+constexpr int kScale = 3;
 #else
-constexpr int kScale = 5;
+constexpr int kScale = 15;
 #endif
 
 // Offloads, tidies and collects until it is destroyed.

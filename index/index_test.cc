@@ -279,7 +279,7 @@ TEST(Full, OffloadIsTriedAgainAndNothingIsLost) {
   };
   for (uint64_t i = 0; i < 800; ++i) put(i, "before");
   ASSERT_TRUE(tier.drain().ok());
-  const Versions::Announcement own = tier.index().announce();
+  Versions::Announcement own = tier.index().announce();
   const Model before = model;
   std::vector<scale::Addr> hogs;
   constexpr uint64_t kHogBytes = 256;
@@ -297,6 +297,7 @@ TEST(Full, OffloadIsTriedAgainAndNothingIsLost) {
   EXPECT_EQ(tier.scan_now(), model);
   EXPECT_EQ(tier.scan(own.version()), before);
   EXPECT_EQ(tier.space().used_bytes(), tier.bytes_in_use());
+  own = Versions::Announcement();
   tier.crash();
   EXPECT_EQ(tier.scan_now(), model);
 }
