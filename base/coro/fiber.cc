@@ -6,6 +6,8 @@
 #include <boost/coroutine2/coroutine.hpp>
 #include <new>
 
+#include "base/check.h"
+
 namespace bonsai::base {
 namespace {
 
@@ -48,10 +50,12 @@ Fiber::Fiber(const Stack& stack, Body body, void* argument) : stack_(stack), bod
 }
 
 Fiber::~Fiber() {
-  if (!parked_) return;
+  BONSAI_CHECK(parked_);
   sanitizer_fiber_destroyed(fiber_context_);
   give_back_stack(stack_);
 }
+
+void Fiber::abandon() { sanitizer_stack_abandoned(stack_.bottom, stack_.bytes); }
 
 void Fiber::resume() {
   sanitizer_note_running(caller_context_);

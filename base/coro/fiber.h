@@ -22,8 +22,7 @@ class Fiber {
 
   // Requires: a stack that is not empty; the fiber owns it from now on.
   Fiber(const Stack& stack, Body body, void* argument);
-  // A parked fiber gives its stack back. The stack of one that is suspended inside its body is never used again, so
-  // that what others know of its frames stays valid: memory is lost, nothing breaks.
+  // Gives the stack back. Requires: the fiber is parked.
   ~Fiber();
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
@@ -32,6 +31,9 @@ class Fiber {
   void resume();
   // Returns control to the caller of resume(). Requires: called on the fiber's own stack.
   void suspend();
+  // For a fiber that will never be resumed though its body has not ended. Its owner must leak it, so that what others
+  // know of its frames stays valid: memory is lost, nothing breaks.
+  void abandon();
   [[nodiscard]] bool parked() const { return parked_; }
 
  private:

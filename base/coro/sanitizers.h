@@ -25,16 +25,11 @@ inline constexpr size_t kSanitizerStackFactor = 4;
 inline constexpr size_t kSanitizerStackFactor = 1;
 #endif
 
-// The leak checker takes what a suspended coroutine's stack points to as reachable.
-inline void sanitizer_stack_mapped([[maybe_unused]] void* bottom, [[maybe_unused]] size_t bytes) {
+// The leak checker takes what an abandoned stack points to as reachable. Only for those few: the checker's time grows
+// with the product of such regions and all mappings.
+inline void sanitizer_stack_abandoned([[maybe_unused]] void* bottom, [[maybe_unused]] size_t bytes) {
 #ifdef BONSAI_CORO_ASAN
   __lsan_register_root_region(bottom, bytes);
-#endif
-}
-
-inline void sanitizer_stack_unmapped([[maybe_unused]] void* bottom, [[maybe_unused]] size_t bytes) {
-#ifdef BONSAI_CORO_ASAN
-  __lsan_unregister_root_region(bottom, bytes);
 #endif
 }
 

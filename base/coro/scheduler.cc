@@ -40,7 +40,7 @@ Scheduler::~Scheduler() {
   BONSAI_CHECK(running_ == nullptr);
   for (auto& coroutine : all_) {
     // An abandoned coroutine's frames may still refer to it.
-    if (coroutine->state != Coroutine::State::kUnused && !coroutine->fiber.parked()) (void)coroutine.release();
+    if (!coroutine->fiber.parked()) coroutine.release()->fiber.abandon();
   }
 }
 

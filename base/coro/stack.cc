@@ -40,14 +40,11 @@ Stack map_stack(size_t bytes) {
     munmap(map, guard + bytes);
     return {};
   }
-  Stack stack{static_cast<std::byte*>(map) + guard, bytes};
-  sanitizer_stack_mapped(stack.bottom, stack.bytes);
-  return stack;
+  return {static_cast<std::byte*>(map) + guard, bytes};
 }
 
 void unmap_stack(const Stack& stack) {
   const size_t guard = page_bytes();
-  sanitizer_stack_unmapped(stack.bottom, stack.bytes);
   BONSAI_CHECK(munmap(stack.bottom - guard, guard + stack.bytes) == 0);
 }
 
