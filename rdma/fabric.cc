@@ -1,0 +1,68 @@
+#include "rdma/fabric.h"
+
+#include "base/coro/scheduler.h"
+#include "base/status_macros.h"
+
+namespace bonsai::rdma {
+
+Message& Message::operator=(Message&& other) noexcept {
+  if (this != &other) {
+    release();
+    worker_ = std::exchange(other.worker_, nullptr);
+    slot_ = other.slot_;
+    from_ = other.from_;
+    bytes_ = std::exchange(other.bytes_, {});
+  }
+  return *this;
+}
+
+void Message::release() {
+  if (Worker* worker = std::exchange(worker_, nullptr)) worker->release_buffer(slot_);
+  bytes_ = {};
+}
+
+template <class Ready>
+Status Worker::wait_for(const char* name, uint64_t limit_ms, Ready ready) {
+  for (base::BoundedWait wait(name, limit_ms); !ready(); pause(&wait)) {
+    if (wait.expired()) return wait.status();
+  }
+  return Status::OK();
+}
+
+Status Worker::accept(uint64_t limit_ms, std::unique_ptr<Peer>* peer) {
+  return wait_for("fabric.accept", limit_ms, [&] { return try_accept(peer); });
+}
+
+Status Worker::post(WorkList* list) {
+  BONSAI_CHECK(!list->pending());
+  if (list->size() == 0) return Status::OK();
+  BONSAI_RETURN_IF_ERROR(start(list));
+  ++traffic_.round_trips;
+  traffic_.doorbells += list->peers();
+  for (size_t i = 0; i < list->size(); ++i) traffic_.count((*list)[i].verb, (*list)[i].local.bytes());
+  return Status::OK();
+}
+
+Status Worker::wait(const WorkList& list, uint64_t limit_ms) {
+  // A far access is where siblings get their turn, also when the answer is there already.
+  if (list.pending()) base::Scheduler::yield();
+  BONSAI_RETURN_IF_ERROR(wait_for("fabric.completion", limit_ms, [&] {
+    if (list.pending()) static_cast<void>(poll());
+    return !list.pending();
+  }));
+  return list.status();
+}
+
+Status Worker::run(WorkList* list, uint64_t limit_ms) {
+  BONSAI_RETURN_IF_ERROR(post(list));
+  return wait(*list, limit_ms);
+}
+
+Status Worker::receive(uint64_t limit_ms, Message* message) {
+  BONSAI_RETURN_IF_ERROR(wait_for("fabric.receive", limit_ms, [&] { return try_receive(message); }));
+  ++traffic_.received.messages;
+  traffic_.received.bytes += message->bytes().size();
+  return Status::OK();
+}
+
+}  // namespace bonsai::rdma

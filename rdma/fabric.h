@@ -1,0 +1,200 @@
+// The fabric: one-sided access to other nodes' memory, and messages. One interface; providers differ in what is below.
+//
+//   Fabric   a node's access: registers memory, makes workers           any thread
+//   Worker   one thread's queues: connects, posts work, takes messages   one thread at a time
+//   Peer     a worker's connection to a worker of another node           its worker's thread
+//   Region   registered memory (region.h)                                any thread
+//   WorkList requests that are posted together (work.h)                  its worker's thread
+//
+// Guarantees
+//   - A request's outcome is known exactly or is said to be unknown (Outcome::kUnreachable); no status is dropped.
+//   - A request that fails breaks its connection: what was posted to that peer behind it ends as kFlushed, later posts,
+//     too, until a new connection is made. Other peers are not concerned.
+//   - Every wait has a bound in milliseconds and ends as Unavailable, naming the wait. Inside a coroutine of a
+//     base::Scheduler its siblings run meanwhile; outside, the thread spins briefly, then blocks.
+//   - Traffic is counted always and exactly (traffic.h).
+// Not promised
+//   - That a completed WRITE is durable, or even in the peer's memory as its processor sees it from the medium's side:
+//     remote persistence is a call of its own above this interface.
+//   - Atomicity between fabric atomics and the peer's own processor, unless Capabilities::atomics_with_cpu. A lock word
+//     is touched by fabric atomics only, never by a WRITE.
+//
+// Errors: Status says that the call itself was refused or its bound expired; Outcome says how a request ended.
+#ifndef BONSAI_RDMA_FABRIC_H_
+#define BONSAI_RDMA_FABRIC_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "base/thread.h"
+#include "bonsai/status.h"
+#include "rdma/region.h"
+#include "rdma/traffic.h"
+#include "rdma/work.h"
+
+namespace bonsai::rdma {
+
+inline constexpr uint32_t kProtocolVersion = 1;
+
+// What the two ends of a connection tell each other before the first request.
+struct Hello {
+  uint32_t version = kProtocolVersion;
+  uint32_t node = 0;   // names the node in the cluster
+  uint64_t epoch = 0;  // of the ownership under which it acts; 0 = none
+  std::array<std::byte, 32> credentials{};
+};
+
+// Decides whether a peer may connect; its error is what connect() returns there. Called on the listening worker's
+// fabric from any thread; must not call the fabric.
+using Admit = std::function<Status(const Hello&)>;
+
+// What a provider and its device can do. Constant for a fabric's life.
+struct Capabilities {
+  std::string text;               // e.g. "loopback, in process"; stamped on results
+  bool emulated = true;           // no network is crossed
+  bool atomics_with_cpu = false;  // fabric atomics are atomic with the peer's processor, too
+  size_t inline_bytes_max = 0;    // WRITEs and SENDs up to here need no second look at the local memory
+  size_t message_bytes_max = 0;   // of one SEND
+  size_t lists_pending_max = 0;   // per worker; post() beyond it is Unavailable
+};
+
+// A connection. The destructor closes it: what is pending to this peer is completed first (as kFlushed where it had not
+// been carried out), and the other end's requests end as kUnreachable.
+// Requires: destroyed before its worker.
+class Peer {
+ public:
+  virtual ~Peer() = default;
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+
+  // What the other end said of itself.
+  [[nodiscard]] const Hello& hello() const { return hello_; }
+  // False once a request has failed or the other end has gone; then connect anew.
+  [[nodiscard]] virtual bool usable() const = 0;
+
+ protected:
+  explicit Peer(const Hello& hello) : hello_(hello) {}
+
+ private:
+  Hello hello_;
+};
+
+class Worker;
+
+// A received message. Its buffer is given back to the worker's receive ring by the destructor.
+// Requires: destroyed before its worker, on its thread.
+class Message {
+ public:
+  Message() = default;
+  ~Message() { release(); }
+  Message(Message&& other) noexcept { *this = std::move(other); }
+  Message& operator=(Message&& other) noexcept;
+
+  [[nodiscard]] uint32_t from() const { return from_; }  // the sender's Hello::node
+  [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
+
+  // For providers: a message in buffer `slot` of the worker's ring.
+  Message(Worker* worker, size_t slot, uint32_t from, std::span<const std::byte> bytes)
+      : worker_(worker), slot_(slot), from_(from), bytes_(bytes) {}
+
+ private:
+  void release();
+
+  Worker* worker_ = nullptr;
+  size_t slot_ = 0;
+  uint32_t from_ = 0;
+  std::span<const std::byte> bytes_;
+};
+
+class Worker {
+ public:
+  virtual ~Worker() = default;
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  // ---- connections
+
+  // Lets others connect to this worker at `address`, in the provider's notation; `own` is told to those who are
+  // admitted. Once per worker. Errors: Busy (the address is taken), InvalidArgument.
+  virtual Status listen(const std::string& address, const Hello& own, Admit admit) = 0;
+  // Takes the next connection that was made to this worker. Errors: Unavailable (none within the bound).
+  Status accept(uint64_t limit_ms, std::unique_ptr<Peer>* peer);
+  // Connects to the worker that listens at `address`. Errors: Unavailable (nobody answers within the bound),
+  // NotSupported (protocol version), and what the other end's Admit returned. *peer is unchanged on error.
+  virtual Status connect(const std::string& address, const Hello& own, uint64_t limit_ms,
+                         std::unique_ptr<Peer>* peer) = 0;
+
+  // ---- work
+
+  // Hands the list over; it is pending until a poll() has seen all of it complete. An empty list is complete at once.
+  // Requires: not pending; all peers are of this worker. Errors: Unavailable (Capabilities::lists_pending_max), and
+  // then nothing was posted.
+  Status post(WorkList* list);
+  // Notices what has completed. Returns how many lists are complete now that were not before. Never blocks.
+  virtual size_t poll() = 0;
+  // Polls until the list is complete, and returns its status. Errors: also Unavailable when the bound expired, and then
+  // the list is still pending and its memory still in use: wait again, or close its peers.
+  Status wait(const WorkList& list, uint64_t limit_ms);
+  // post() and wait().
+  Status run(WorkList* list, uint64_t limit_ms);
+
+  // ---- messages
+
+  // Gives the worker `memory` as a ring of receive buffers of `message_bytes_max` each. Once per worker, before the
+  // first message arrives; the memory's region outlives the worker. Errors: InvalidArgument (no buffer fits, or called
+  // twice).
+  virtual Status set_receive_ring(Slice memory, size_t message_bytes_max) = 0;
+  // Takes the oldest message of any peer. Errors: Unavailable (none within the bound).
+  Status receive(uint64_t limit_ms, Message* message);
+
+  // Counted since the worker was made.
+  [[nodiscard]] const Traffic& traffic() const { return traffic_; }
+
+ protected:
+  friend class Message;
+  Worker() = default;
+
+  // Starts a list that is not empty, and calls list->set_pending() first.
+  virtual Status start(WorkList* list) = 0;
+  virtual bool try_accept(std::unique_ptr<Peer>* peer) = 0;
+  virtual bool try_receive(Message* message) = 0;
+  virtual void release_buffer(size_t slot) = 0;
+  // Lets time pass while nothing has completed; a provider that can block on its device does so here.
+  virtual void pause(base::BoundedWait* wait) { wait->pause(); }
+
+ private:
+  template <class Ready>
+  Status wait_for(const char* name, uint64_t limit_ms, Ready ready);
+
+  Traffic traffic_;
+};
+
+class Fabric {
+ public:
+  virtual ~Fabric() = default;
+  Fabric(const Fabric&) = delete;
+  Fabric& operator=(const Fabric&) = delete;
+
+  [[nodiscard]] virtual const Capabilities& capabilities() const = 0;
+
+  // Registers `memory`, which must stay mapped while *region lives. Atomics need memory that begins at a multiple of 8.
+  // Errors: InvalidArgument (empty), NotSupported (the device cannot register this kind of memory; the message says
+  // which kinds it can), NoSpace (limit of locked memory).
+  virtual Status register_region(std::span<std::byte> memory, Rights rights, std::unique_ptr<Region>* region) = 0;
+
+  // Requires: workers are destroyed before their fabric. Errors: NoSpace (device limits).
+  virtual Status make_worker(std::unique_ptr<Worker>* worker) = 0;
+
+ protected:
+  Fabric() = default;
+};
+
+}  // namespace bonsai::rdma
+
+#endif  // BONSAI_RDMA_FABRIC_H_

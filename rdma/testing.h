@@ -1,0 +1,45 @@
+// Helpers of tests: asserting what an operation costs on the fabric.
+#ifndef BONSAI_RDMA_TESTING_H_
+#define BONSAI_RDMA_TESTING_H_
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <utility>
+
+#include "rdma/fabric.h"
+
+namespace bonsai::rdma {
+
+// What an operation is expected to cost.
+struct Cost {
+  uint64_t round_trips = 0;
+  uint64_t doorbells = 0;
+  uint64_t messages = 0;
+  uint64_t bytes = 0;
+};
+
+// Expects that what a worker does during this object's life costs exactly so much. Fails the test otherwise.
+//   { const Budget budget(worker, {.round_trips = 1, .doorbells = 1, .messages = 3, .bytes = 192}); read_stripes(); }
+class Budget {
+ public:
+  Budget(const Worker& worker, Cost cost) : worker_(worker), cost_(cost), before_(worker.traffic()) {}
+  ~Budget() {
+    const Traffic used = worker_.traffic() - before_;
+    EXPECT_EQ(used.round_trips, cost_.round_trips) << used.text();
+    EXPECT_EQ(used.doorbells, cost_.doorbells) << used.text();
+    EXPECT_EQ(used.messages(), cost_.messages) << used.text();
+    EXPECT_EQ(used.bytes(), cost_.bytes) << used.text();
+  }
+  Budget(const Budget&) = delete;
+  Budget& operator=(const Budget&) = delete;
+
+ private:
+  const Worker& worker_;
+  const Cost cost_;
+  const Traffic before_;
+};
+
+}  // namespace bonsai::rdma
+
+#endif  // BONSAI_RDMA_TESTING_H_

@@ -1,0 +1,139 @@
+// Work requests: what one node asks of others in one go.
+//
+// A WorkList is posted as a whole. What it asks of one peer goes out in one doorbell, in order, and only the last of it
+// is signalled; work for several peers travels at the same time. So dependent steps cost one round trip:
+//
+//   WorkList list;
+//   list.write(peer, record.slice(0, 256), log.at(tail));       // the record,
+//   list.send(peer, wakeup.slice(0, 16));                       // then the word to the flush agent
+//   BONSAI_RETURN_IF_ERROR(worker.run(list, limit_ms));
+//
+// Order, per peer (that of reliable connections)
+//   - effects at the peer happen in list order: a READ or atomic sees all earlier WRITEs, whoever receives a SEND or
+//     meets the effect of an atomic sees what was written before it;
+//   - except that a WRITE or SEND may take effect before an earlier READ or atomic of the list has: call fence()
+//   between. Between peers there is no order.
+// Not promised
+//   - any order of the bytes inside one READ or WRITE, or that a READ beside a WRITE gets all of it or none: aligned
+//     8-byte words come whole, no more. Readers verify by checksum or per-line version and retry.
+//
+// Thread-safety: one thread at a time, the worker's.
+#ifndef BONSAI_RDMA_WORK_H_
+#define BONSAI_RDMA_WORK_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+#include "base/check.h"
+#include "bonsai/status.h"
+#include "rdma/region.h"
+#include "rdma/traffic.h"
+
+namespace bonsai::rdma {
+
+class Peer;
+
+// How one request ended.
+enum class Outcome : uint8_t {
+  kDone,              // carried out
+  kFlushed,           // not carried out: an earlier request to this peer failed, or the connection was closed
+  kLocalAccess,       // the local slice is not of a region of this worker's fabric: not sent
+  kRemoteAccess,      // the peer refused: stale key, outside the region, or no such right; nothing changed
+  kMisaligned,        // an atomic that is not on 8 aligned bytes; nothing changed
+  kMessageTooLong,    // the message is longer than the peer's receive buffers; not delivered
+  kReceiverNotReady,  // the peer offered no receive buffer within the provider's bound; not delivered
+  kUnreachable,       // the peer stopped answering: whether the request was carried out is UNKNOWN
+};
+
+// For example "remote access".
+std::string_view outcome_name(Outcome outcome);
+// OK for kDone, else what happened and what to do about it. kUnreachable, kFlushed and kReceiverNotReady are
+// Unavailable, the others InvalidArgument.
+Status status_of(Outcome outcome, Verb verb);
+
+// One request, as providers see it.
+struct WorkRequest {
+  Verb verb;
+  bool fenced;  // starts after all earlier READs and atomics of the list to this peer have finished
+  Peer* peer;
+  Slice local;        // READ, CAS, FAA: gets the answer; WRITE, SEND: is sent
+  Remote remote;      // not for SEND
+  uint64_t operand;   // CAS: the new value; FAA: what is added
+  uint64_t expected;  // CAS only
+  Outcome outcome;    // once the list is not pending any more
+};
+
+// Requires: slices stay registered and peers stay alive until the list is complete; a pending list is neither changed
+// nor destroyed (an unanswered one is completed by closing its peers).
+// Cost: no allocation; 64 bytes per request, in place.
+class WorkList {
+ public:
+  static constexpr size_t kRequestsMax = 32;
+
+  WorkList() = default;
+  ~WorkList() { BONSAI_CHECK(!pending()); }
+  WorkList(const WorkList&) = delete;
+  WorkList& operator=(const WorkList&) = delete;
+
+  // ---- filling. Requires: room(), not pending.
+
+  // Copies to.bytes() bytes from the peer.
+  void read(Peer& peer, Remote from, Slice to) { add({Verb::kRead, false, &peer, to, from, 0, 0, {}}); }
+  // Copies from.bytes() bytes to the peer.
+  void write(Peer& peer, Slice from, Remote to) { add({Verb::kWrite, false, &peer, from, to, 0, 0, {}}); }
+  // Stores `desired` in the peer's 8-byte word if that holds `expected`. *old gets what it held.
+  void cas(Peer& peer, Remote word, uint64_t expected, uint64_t desired, Slice old) {
+    add({Verb::kCas, false, &peer, old, word, desired, expected, {}});
+  }
+  // Adds to the peer's 8-byte word, modulo 2^64. *old gets what it held.
+  void faa(Peer& peer, Remote word, uint64_t addend, Slice old) {
+    add({Verb::kFaa, false, &peer, old, word, addend, 0, {}});
+  }
+  // Delivers a message into the next receive buffer of the peer's worker.
+  void send(Peer& peer, Slice message) { add({Verb::kSend, false, &peer, message, {}, 0, 0, {}}); }
+  // The next request waits, at this node, for the answers of the READs and atomics before it.
+  void fence() { fence_next_ = true; }
+  // Empties a complete list, for the next use.
+  void clear();
+
+  [[nodiscard]] bool room() const { return size_ < kRequestsMax; }
+  [[nodiscard]] size_t size() const { return size_; }
+  [[nodiscard]] const WorkRequest& operator[](size_t i) const { return requests_[i]; }
+
+  // ---- the result. Requires: posted, not pending.
+
+  // False once every request has an outcome.
+  [[nodiscard]] bool pending() const { return doorbells_pending_ != 0; }
+  [[nodiscard]] Outcome outcome(size_t i) const {
+    BONSAI_CHECK(!pending() && i < size_);
+    return requests_[i].outcome;
+  }
+  // OK when everything was carried out, else the status of the first request that failed by itself.
+  [[nodiscard]] Status status() const;
+
+  // ---- for providers
+
+  [[nodiscard]] WorkRequest& request(size_t i) { return requests_[i]; }
+  // How many different peers are named.
+  [[nodiscard]] size_t peers() const;
+  void set_pending(size_t doorbells) { doorbells_pending_ = doorbells; }
+  void complete_doorbell() {
+    BONSAI_CHECK(doorbells_pending_ > 0);
+    --doorbells_pending_;
+  }
+
+ private:
+  void add(const WorkRequest& request);
+
+  std::array<WorkRequest, kRequestsMax> requests_;
+  size_t size_ = 0;
+  size_t doorbells_pending_ = 0;
+  bool fence_next_ = false;
+};
+
+}  // namespace bonsai::rdma
+
+#endif  // BONSAI_RDMA_WORK_H_
