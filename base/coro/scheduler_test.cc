@@ -380,7 +380,7 @@ TEST(Scheduler, one_per_thread_at_the_same_time_and_handed_over_when_idle) {
 
 TEST(Scheduler, many_coroutines_at_once) {
 #ifdef BONSAI_TEST_SANITIZED
-  constexpr int kCoroutines = 2000;
+  constexpr int kCoroutines = 500;
 #else
   constexpr int kCoroutines = 10'000;
 #endif
@@ -459,7 +459,11 @@ TEST(Scheduler, exceptions_inside_are_the_functions_own_business) {
 
 TEST(Scheduler, cost) {
   Scheduler scheduler({.pick = Pick::kSeeded});
+#ifdef BONSAI_TEST_SANITIZED
+  constexpr int kRuns = 500, kYields = 5'000;
+#else
   constexpr int kRuns = 20'000, kYields = 500'000;
+#endif
   const uint64_t start = now_ns();
   for (uint64_t run = 0; run < kRuns; ++run) {
     scheduler.reset(run);
