@@ -26,7 +26,7 @@ namespace bonsai::testing {
 namespace {
 
 // Words of the recorder's shared memory.
-enum Mark : size_t { kOpened, kSyncedAt, kOffloads, kQuietClients };
+enum Mark : size_t { kOpened, kSyncedAt, kOffloads, kMerges, kQuietClients };
 
 constexpr int kExitFailed = 3;
 constexpr int kExitNotKilled = 4;
@@ -47,7 +47,9 @@ ClientOptions clients_of(const Setup& setup, uint64_t generation) {
   options.key_format = setup.key_format;
   options.value_bytes_max = 400;
   options.generation = generation;
+  options.tide = 2'000;
   options.mix = {.put = 60, .del = 10, .batch = 12, .get = 6, .multi_get = 2, .scan = 2, .snapshot = 1, .iterator = 1};
+  options.mix.drain = generation % 2;
   options.mix.sync = setup.durability == Durability::kBuffered ? 1 : 0;
   return options;
 }
@@ -80,7 +82,10 @@ void run_client(DB* db, const Setup& setup, const ClientOptions& options, uint32
   Client client(db, options, number, seed, recorder);
   for (uint64_t i = 0; !(setup.stops_before_the_kill && i == kQuietAfter) && client.step(); ++i) {
     raise_to(&recorder->mark(kSyncedAt), client.synced_at());
-    if (number == 0 && i % 64 == 0) recorder->mark(kOffloads).store(db->GetStats().offloads);
+    if (number != 0 || i % 64 != 0) continue;
+    const Stats stats = db->GetStats();
+    recorder->mark(kOffloads).store(stats.offloads);
+    recorder->mark(kMerges).store(stats.merges);
   }
   if (!client.error().empty()) child_fails(client.error());
   recorder->mark(kQuietClients).fetch_add(1);
@@ -141,6 +146,7 @@ class Rig {
     acknowledged_ += static_cast<uint64_t>(std::count_if(history.operations.begin(), history.operations.end(),
                                                          [](const Operation& op) { return op.ret != kOpen; }));
     offloads_ += recorder->mark(kOffloads).load();
+    merges_ += recorder->mark(kMerges).load();
     std::vector<Cell> recovered;
     if (Verdict verdict = recover(&recovered); !verdict.ok) return verdict;
     const bool all = setup_.durability == Durability::kDurable || setup_.stops_before_the_kill;
@@ -154,6 +160,7 @@ class Rig {
 
   [[nodiscard]] uint64_t acknowledged() const { return acknowledged_; }
   [[nodiscard]] uint64_t offloads() const { return offloads_; }
+  [[nodiscard]] uint64_t merges() const { return merges_; }
 
  private:
   // Starts a process and kills it: sometimes while it opens the pool, else while it works. False if it ended before.
@@ -257,6 +264,7 @@ class Rig {
   std::vector<Cell> held_;
   uint64_t acknowledged_ = 0;
   uint64_t offloads_ = 0;
+  uint64_t merges_ = 0;
 };
 
 constexpr int kCrashesPerPool = 4;
@@ -266,6 +274,7 @@ void run_rounds(const Setup& setup, int rounds) {
   std::printf("BONSAI_SEED=%llu\n", static_cast<unsigned long long>(seed));
   uint64_t acknowledged = 0;
   uint64_t offloads = 0;
+  uint64_t merges = 0;
   for (int round = 0; round < rounds;) {
     Rig rig(setup, seed + static_cast<uint64_t>(round));
     for (int crash = 0; crash < kCrashesPerPool && round < rounds; ++crash, ++round) {
@@ -276,12 +285,16 @@ void run_rounds(const Setup& setup, int rounds) {
     }
     acknowledged += rig.acknowledged();
     offloads += rig.offloads();
+    merges += rig.merges();
   }
   // A run in which hardly anything happened would prove nothing.
   EXPECT_GT(acknowledged, static_cast<uint64_t>(rounds) * 50);
   if (rounds >= kCrashesPerPool && !setup.stops_before_the_kill) {
     EXPECT_GT(offloads, 0u);
   }
+  std::printf("%d rounds, %llu operations, %llu offloads, %llu merges\n", rounds,
+              static_cast<unsigned long long>(acknowledged), static_cast<unsigned long long>(offloads),
+              static_cast<unsigned long long>(merges));
   add_figure("kill_acknowledged", acknowledged);
 }
 

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <string_view>
 
 #include "base/random.h"
 #include "base/step.h"
@@ -48,7 +49,15 @@ const ProtocolCase kCases[] = {
     {"keys in different bnodes", 2, "p0 p1", "p0 p1 | s s | r", true},
     {"keys in different bnodes, batch", 3, "p0 p1 p2", "b | s | p1 r | s", true},
     {"keys in different bnodes, snapshot", 2, "p0 p1 r", "n o o | p0 p1 r | p0", true},
+    {"merge, puts, scans", 2, "p0 p1 f p0 p1", "r | p0 p1 | s s", true},
+    {"merge, batch, gets", 2, "p0 p1 f p0 p1", "r | b | g0 g1 | g1 g0", true},
+    {"merge while a snapshot is held", 2, "p0 p1 f p0 p1", "n o o | p0 r p1 | r p0", true},
 };
+
+// Cases that fill and empty ranges before each schedule take longer.
+uint64_t share_of(const ProtocolCase& what, uint64_t schedules) {
+  return std::string_view(what.before).find('f') == std::string_view::npos ? schedules : schedules / 10;
+}
 
 // A store on the shadow medium whose file can be copied at any step.
 class Pools {
@@ -102,13 +111,21 @@ TEST_P(Protocol, EveryCaseHoldsUnderEverySchedule) {
   const uint64_t seed = base::seed_from_env_or(base::fresh_seed());
   std::printf("BONSAI_SEED=%llu\n", static_cast<unsigned long long>(seed));
   const uint64_t schedules = crashes ? budget<uint64_t>(40, 200, 5'000) : budget<uint64_t>(300, 2'000, 100'000);
+  uint64_t merges = 0;
+  uint64_t splits = 0;
   for (const ProtocolCase& what : kCases) {
     Pools pools(crashes);
-    const ProtocolResult result = run_case(what, pools.store(), seed, schedules);
+    const ProtocolResult result = run_case(what, pools.store(), seed, share_of(what, schedules));
     EXPECT_TRUE(result.verdict.ok) << result.verdict.text;
     add_figure("protocol_schedules", result.schedules);
     add_figure("protocol_crashes", result.crashes);
+    merges += result.merges;
+    splits += result.splits;
   }
+  std::printf("%llu splits, %llu merges\n", static_cast<unsigned long long>(splits),
+              static_cast<unsigned long long>(merges));
+  EXPECT_GT(merges, schedules / 20);
+  EXPECT_GT(splits, schedules / 20);
 }
 
 INSTANTIATE_TEST_SUITE_P(, Protocol, ::testing::Values(false, true),
@@ -154,7 +171,7 @@ const MutantCase kMutants[] = {
   for (uint64_t turn = 0; schedules < schedules_max; ++turn) {
     for (const ProtocolCase& what : kCases) {
       Pools pools(turn % 2 == 0);
-      const ProtocolResult result = run_case(what, pools.store(), 1 + turn, kTurn);
+      const ProtocolResult result = run_case(what, pools.store(), 1 + turn, share_of(what, kTurn));
       schedules += result.schedules;
       if (!result.verdict.ok) {
         std::printf("%s: caught after %llu schedules: %s\n", mutant.name, static_cast<unsigned long long>(schedules),
@@ -184,6 +201,17 @@ TEST_P(Mutants, IsCaught) {
   add_figure("mutants_killed", killed ? 1 : 0);
   EXPECT_TRUE(killed) << mutant.name << ": no case fails without this rule";
   if (WIFSIGNALED(status)) std::printf("%s: caught by signal %d\n", mutant.name, WTERMSIG(status));
+}
+
+// With all rules on the hunt ends in peace: what it reports above is the mutants' doing.
+TEST(MutantControl, TheHuntAloneKillsNothing) {
+  std::fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) hunt({"none", 0}, budget<uint64_t>(12'000, 30'000, 100'000));
+  ASSERT_GT(child, 0);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(, Mutants, ::testing::ValuesIn(kMutants), name_of_mutant);

@@ -25,6 +25,7 @@ Client::Client(DB* db, const ClientOptions& options, uint32_t number, uint64_t s
 bool Client::step() {
   const uint64_t cells_max = std::max<uint64_t>({options_.span_max, options_.batch_count_max, 8});
   if (!error_.empty() || !lane_.has_room(4 * cells_max)) return false;
+  ++steps_;
   const Mix& mix = options_.mix;
   const std::array<std::pair<uint32_t, bool (Client::*)()>, 10> choices = {{{mix.put, &Client::put},
                                                                             {mix.get, &Client::get},
@@ -75,6 +76,7 @@ bool Client::finish_update(const Status& status, uint64_t operation, const char*
 }
 
 bool Client::put() {
+  if (ebbing() && random_.chance(9, 10)) return del();
   const Cell cell{random_key(random_.chance(2, 3)), new_value()};
   const std::string key = keys_.key_of(cell.key);
   const std::string value = bytes_of(cell.value);
@@ -97,7 +99,7 @@ bool Client::batch() {
   for (uint64_t i = 0; i < count; ++i) {
     const uint64_t key = random_key(own);
     if (std::any_of(cells_.begin(), cells_.end(), [&](const Cell& cell) { return cell.key == key; })) continue;
-    if (random_.chance(1, 5)) {
+    if (random_.chance(ebbing() ? 4 : 1, 5)) {
       cells_.push_back({key, kAbsent});
       batch.Delete(keys_.key_of(key));
     } else {

@@ -32,6 +32,7 @@ struct ClientOptions {
   uint64_t span_max = 48;        // keys that a scan covers at most
   uint32_t batch_count_max = 5;  // updates in a batch at most
   Mix mix;
+  uint64_t tide = 0;        // > 0: after so many steps of growth as many in which most updates are deletes, and so on
   uint64_t generation = 0;  // makes value numbers unique over several runs on one pool; < 2^15
 
   // The client that alone updates `key`, or `clients` when all do.
@@ -58,6 +59,7 @@ class Client {
   bool fail(const std::string& what);
   uint64_t value_of(const Status& status, const std::string& bytes);
 
+  [[nodiscard]] bool ebbing() const { return options_.tide != 0 && steps_ / options_.tide % 2 == 1; }
   bool put();
   bool del();
   bool batch();
@@ -91,6 +93,7 @@ class Client {
   Recorder::Lane lane_;
   uint64_t next_value_;
   uint64_t synced_at_ = 0;
+  uint64_t steps_ = 0;
   std::vector<Cell> cells_;
   std::string error_;
 };

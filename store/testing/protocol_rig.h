@@ -9,6 +9,7 @@
 //   p0  put key 0        x0  delete key 0      g0  get key 0        m   multi-get of all keys
 //   b   batch: put all keys     B   batch: put key 0, delete the last key
 //   s   scan all keys    i   iterator, forward and back             r   Drain, which replaces the bnodes
+//   f   (before the programs) fills the gaps of spread keys and empties them: updates and a Drain then merge
 //   n   take a snapshot, release the one before                     o   read all keys through it by gets and a scan
 // Programs that run together are separated by '|'.
 #ifndef BONSAI_STORE_TESTING_PROTOCOL_RIG_H_
@@ -47,7 +48,9 @@ struct ProtocolResult {
   Verdict verdict;
   uint64_t schedules = 0;  // that ran, the failing one included
   uint64_t crashes = 0;    // of them with a crash
-  uint64_t seed = 0;       // of the failing run's store; run_case(..., seed) ends at the same failure
+  uint64_t splits = 0;     // that the stores did
+  uint64_t merges = 0;
+  uint64_t seed = 0;  // of the failing run's store; run_case(..., seed) ends at the same failure
 };
 
 // Runs `schedules` schedules of the case from `seed` on, each checked; ends at the first violation.
