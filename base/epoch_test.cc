@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <new>
@@ -66,6 +67,72 @@ TEST(Epoch, many_guards_on_one_thread_end_in_any_order) {
   const size_t slots = domain.slot_count();
   for (int i = 0; i < 1000; ++i) guards[static_cast<size_t>(i)] = domain.enter();
   EXPECT_EQ(domain.slot_count(), slots) << "free slots are found again";
+}
+
+TEST(Epoch, a_guard_in_a_later_chunk_of_slots_counts) {
+  EpochDomain domain(1);
+  std::atomic<int> reclaimed{0};
+  std::vector<EpochDomain::Guard> guards;
+  while (domain.slot_count() == 64) guards.push_back(domain.enter());
+  EpochDomain::Guard last = std::move(guards.back());
+  guards.clear();
+  domain.retire(&domain, count_reclaim, &reclaimed);
+  domain.collect();
+  EXPECT_EQ(reclaimed, 0);
+  last.release();
+  domain.collect();
+  EXPECT_EQ(reclaimed, 1);
+}
+
+// drain() counts on it: what was retired before is reclaimed before.
+TEST(Epoch, the_objects_of_one_list_are_reclaimed_in_order) {
+  struct Gate {
+    Event entered, open;
+  } gate;
+  EpochDomain domain;
+  std::atomic<int> later{0};
+  const auto wait_at_gate = [](void*, void* context) {
+    auto* at = static_cast<Gate*>(context);
+    at->entered.signal();
+    EXPECT_TRUE(at->open.wait_for(10'000));
+  };
+  domain.retire(&domain, wait_at_gate, &gate);
+  Thread slow("slow collector", [&] { domain.collect(); });
+  ASSERT_TRUE(gate.entered.wait_for(10'000));
+  domain.retire(&domain, count_reclaim, &later);
+  domain.collect();
+  EXPECT_EQ(later, 0);
+  EXPECT_FALSE(domain.drain(10)) << "the first object is still being reclaimed";
+  gate.open.signal();
+  EXPECT_TRUE(domain.drain(10'000));
+  EXPECT_EQ(later, 1);
+}
+
+TEST(Epoch, reclaim_functions_do_not_nest_even_across_domains) {
+  struct Pair {
+    EpochDomain outer, inner;
+    int depth = 0, depth_max = 0, reclaimed = 0;
+  } pair;
+  const auto inner = [](void*, void* context) {
+    auto* at = static_cast<Pair*>(context);
+    at->depth_max = std::max(at->depth_max, at->depth + 1);
+    ++at->reclaimed;
+  };
+  static constexpr int kRetires = 1000;
+  static EpochDomain::Reclaim reclaim_inner;
+  reclaim_inner = inner;
+  const auto outer = [](void* object, void* context) {
+    auto* at = static_cast<Pair*>(context);
+    ++at->depth;
+    for (int i = 0; i < kRetires; ++i) at->inner.retire(object, reclaim_inner, at);
+    --at->depth;
+  };
+  pair.outer.retire(&pair, outer, &pair);
+  pair.outer.collect();
+  EXPECT_EQ(pair.reclaimed, 0);
+  pair.inner.collect();
+  EXPECT_EQ(pair.reclaimed, kRetires);
+  EXPECT_EQ(pair.depth_max, 1);
 }
 
 TEST(Epoch, guard_moves) {
