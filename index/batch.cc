@@ -5,6 +5,8 @@
 // nobody may push on top of it; so a helper sees whether an item is in place already by looking at the head, and its
 // own exchange fails if the head has changed since. The record names the tokens under which the nodes really stand in
 // their chains; it is written when all of them do.
+#include <utility>
+
 #include "index/index.h"
 
 namespace bonsai::index {
@@ -13,15 +15,31 @@ using base::Key;
 using base::mutant;
 using base::step;
 
+// A batch that was begun must be completed, or its nodes would be in everybody's way. So each owner first sets a
+// segment aside that only owners take: then its record fits, whatever happens to the log meanwhile.
+bool Index::admit(Batch* batch) {
+  if (batch->admitted) return true;
+  const uint32_t owners = batch_owners_.fetch_add(1) + 1;
+  batch->admitted = owners <= log_.segments_for_batches() && owners <= log_.segments_free();
+  if (!batch->admitted) batch_owners_.fetch_sub(1);
+  return batch->admitted;
+}
+
+void Index::dismiss(Batch* batch) {
+  if (std::exchange(batch->admitted, false)) batch_owners_.fetch_sub(1);
+}
+
 Index::Outcome Index::write(Batch* batch) {
-  if (log_.full() && batch->items[0].node.load() == nullptr) return Outcome::kLogFull;
-  const Outcome outcome = complete(batch);
-  if (outcome == Outcome::kDone) versions_.settle(batch);
-  return outcome;
+  if (!admit(batch)) return Outcome::kLogFull;
+  const Outcome outcome = complete(batch, persist::Log::Use::kBatch);
+  if (outcome != Outcome::kDone) return outcome;
+  versions_.settle(batch);
+  dismiss(batch);
+  return Outcome::kDone;
 }
 
 // Brings a batch from publishing to ready. Any thread may do it, several at once too.
-Index::Outcome Index::complete(Batch* batch) {
+Index::Outcome Index::complete(Batch* batch, persist::Log::Use use) {
   for (size_t i = 0; i < batch->items.size(); ++i) {
     if (batch->cell.load(std::memory_order_seq_cst) != Batch::kPublishing) return Outcome::kDone;
     if (const Outcome outcome = publish_item(batch, i); outcome != Outcome::kDone) return outcome;
@@ -31,7 +49,7 @@ Index::Outcome Index::complete(Batch* batch) {
       for (size_t j = i + 1; j < batch->items.size(); ++j) static_cast<void>(publish_item(batch, j));
     }
   }
-  return make_durable(batch);
+  return make_durable(batch, use);
 }
 
 Index::Outcome Index::publish_item(Batch* batch, size_t i) {
@@ -87,7 +105,7 @@ Index::Outcome Index::push_item(Batch* batch, Batch::Item* item, bool* done) {
 }
 
 // Requires: every item is in place, so that all tokens are final. Several helpers may write a record each; one counts.
-Index::Outcome Index::make_durable(Batch* batch) {
+Index::Outcome Index::make_durable(Batch* batch, persist::Log::Use use) {
   if (batch->segment.load(std::memory_order_seq_cst) == persist::kNoSegment) {
     std::vector<persist::Update> updates;
     updates.reserve(batch->items.size());
@@ -98,7 +116,7 @@ Index::Outcome Index::make_durable(Batch* batch) {
     }
     step("persist batch record");
     uint32_t segment = persist::kNoSegment;
-    if (log_.append_batch(updates, persist::Log::Use::kBatch, &segment) == persist::Log::Result::kFull) {
+    if (log_.append_batch(updates, use, &segment) == persist::Log::Result::kFull) {
       return Outcome::kLogFull;
     }
     uint32_t unset = persist::kNoSegment;

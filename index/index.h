@@ -98,6 +98,8 @@ class Index {
   // Publishes a batch (items sorted by key, each key once) as a whole. The caller keeps its reference and calls again
   // until kDone: a batch that was begun must be completed.
   Outcome write(Batch* batch);
+  // Gives up a batch that was not begun: no item has a node.
+  void dismiss(Batch* batch);
 
   // ---- reads (read.cc)
 
@@ -167,9 +169,10 @@ class Index {
   void drop(Node* node);
 
   // batch.cc
-  Outcome complete(Batch* batch);
+  bool admit(Batch* batch);
+  Outcome complete(Batch* batch, persist::Log::Use use);
   Outcome publish_item(Batch* batch, size_t i);
-  Outcome make_durable(Batch* batch);
+  Outcome make_durable(Batch* batch, persist::Log::Use use);
   Outcome push_item(Batch* batch, Batch::Item* item, bool* done);
 
   // read.cc
@@ -201,6 +204,7 @@ class Index {
   Work work_;
 
   std::atomic<Bnode*> dirty_stack_{nullptr};  // bnodes that got their first update, newest first
+  std::atomic<uint32_t> batch_owners_{0};     // that have log space set aside
   std::atomic<uint64_t> dirty_ranges_{0};     // waiting in a queue
   std::atomic<uint64_t> urgent_ranges_{0};    // installed and not finished
   std::mutex queue_mutex_;                    // background only, and writers that found a bnode full

@@ -6,6 +6,7 @@
 #ifndef BONSAI_INDEX_NODE_H_
 #define BONSAI_INDEX_NODE_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
@@ -85,6 +86,7 @@ struct Batch {
   std::atomic<uint64_t> cell{kPublishing};
   std::atomic<uint32_t> segment{persist::kNoSegment};  // holds the durable record
   std::atomic<uint32_t> references{1};
+  bool admitted = false;    // the owner's: log space for the record is set aside
   std::vector<Item> items;  // in key order, each key once
   const std::string storage;
 
@@ -102,7 +104,9 @@ inline Batch* Node::batch() const {
 
 inline Node* Node::make(std::string_view key, std::string_view value, uint8_t flags, Batch* batch) {
   const size_t link_bytes = batch != nullptr ? sizeof batch : 0;
-  Node* node = new (::operator new(sizeof(Node) + link_bytes + key.size() + value.size())) Node();
+  // At least room for a link, so that the compiler sees no read behind the end where there is none.
+  const size_t tail_bytes = std::max(link_bytes + key.size() + value.size(), sizeof batch);
+  Node* node = new (::operator new(sizeof(Node) + tail_bytes)) Node();
   node->key_bytes = static_cast<uint16_t>(key.size());
   node->value_bytes = static_cast<uint32_t>(value.size());
   node->flags = flags;

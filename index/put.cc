@@ -29,7 +29,8 @@ Slots* Index::slots_of(Bnode* bnode) {
 // Gives a head its version; completes the batch that it belongs to if that is still being published.
 Index::Outcome Index::settle_head(Node* head) {
   while (versions_.settle(head) == kNoVersion) {
-    if (const Outcome outcome = complete(head->batch()); outcome != Outcome::kDone) return outcome;
+    if (const Outcome outcome = complete(head->batch(), persist::Log::Use::kReserve); outcome != Outcome::kDone)
+      return outcome;
   }
   return Outcome::kDone;
 }

@@ -43,7 +43,7 @@ void Log::start(uint64_t sequence, uint64_t epoch) {
 
 uint32_t Log::take_free(Use use) {
   const std::lock_guard lock(free_mutex_);
-  const size_t kept = use == Use::kOrdinary ? reserved_ : use == Use::kReserve ? reserved_ / 2 : 0;
+  const size_t kept = use == Use::kOrdinary ? reserved_ : use == Use::kReserve ? segments_for_batches() : 0;
   if (free_.size() <= kept) return kNoSegment;
   const uint32_t segment = free_.back();
   free_.pop_back();

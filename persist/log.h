@@ -35,7 +35,7 @@ class Log {
   enum class Use {
     kOrdinary,  // leaves the reserve alone
     kReserve,   // deletes, and second records of updates that were already persisted once
-    kBatch,     // completes a batch that others may be waiting for: takes the last segment
+    kBatch,     // the record of a begun batch, by its owner: takes the last segments
   };
   enum class Result { kOk, kFull };
 
@@ -72,15 +72,19 @@ class Log {
   // Says that `records` records of a segment are dead. Thread-safe.
   void release(uint32_t segment, int64_t records = 1);
 
-  // Recovery: the segment holds `records` live records and must be kept until they are released. Requires: no append yet.
+  // Recovery: the segment holds `records` live records and must be kept until they are released. Requires: no append
+  // yet.
   void adopt(uint32_t segment, uint64_t sequence, int64_t records);
   // Recovery ends: all segments that were not adopted are free. `sequence` and `epoch`: above all that were ever used.
   void start(uint64_t sequence, uint64_t epoch);
 
-  [[nodiscard]] uint64_t record_bytes_max() const { return config_.segment_bytes - kSegmentHeaderBytes - kEpochRecordBytes; }
+  [[nodiscard]] uint64_t record_bytes_max() const {
+    return config_.segment_bytes - kSegmentHeaderBytes - kEpochRecordBytes;
+  }
   [[nodiscard]] size_t segments() const { return config_.segments.size(); }
   [[nodiscard]] size_t segments_free() const { return free_count_.load(std::memory_order_relaxed); }
   [[nodiscard]] size_t segments_reserved() const { return reserved_; }
+  [[nodiscard]] size_t segments_for_batches() const { return reserved_ / 2; }  // that only Use::kBatch takes
   [[nodiscard]] uint64_t segment_bytes() const { return config_.segment_bytes; }
   [[nodiscard]] bool buffered() const { return config_.buffered; }
   // True when an ordinary append may soon find the log full: time to offload.

@@ -45,6 +45,8 @@ class DbImpl::Stall {
     return base::now_ns() - started_ns_ < uint64_t{db_.options_.stall_ms_max} * base::kNsPerMs;
   }
 
+  void begin_again() { started_ns_ = base::now_ns(); }
+
   [[nodiscard]] Status why(bool unknown) const {
     if (unknown) {
       return Status::Unavailable("offloading did not finish in time; the update may or may not have taken effect");
@@ -253,7 +255,10 @@ Status DbImpl::make_batch(const WriteBatch& batch, std::vector<persist::LargeRef
   return Status::OK();
 }
 
+// A batch that was begun is not given up at the stall bound: its log space is set aside, so it only waits for others.
 Status DbImpl::write_with_pressure(index::Batch* batch) {
+  constexpr int kBoundsMax = 10;
+  int bounds = 0;
   for (Stall stall(*this);;) {
     bool begun = false;
     {
@@ -261,7 +266,13 @@ Status DbImpl::write_with_pressure(index::Batch* batch) {
       if (tiers_->index->write(batch) == Index::Outcome::kDone) return Status::OK();
       begun = batch->items[0].node.load() != nullptr;
     }
-    if (!stall.wait() && !begun) return stall.why(false);
+    if (stall.wait()) continue;
+    if (begun && ++bounds < kBoundsMax) {
+      stall.begin_again();
+      continue;
+    }
+    if (!begun) tiers_->index->dismiss(batch);
+    return stall.why(begun);
   }
 }
 
