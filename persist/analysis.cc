@@ -93,18 +93,12 @@ class Analyst {
     }
   }
 
-  // Paints the key space with dnodes, highest generation first; each keeps the pieces that are still bare. Dnodes of
-  // one generation overlap only when recovery has rewritten parts of one: the parts come first, for the whole may be a
-  // retired one whose mark a torn write of its slot has undone, and its runs may be gone.
+  // Paints the key space with dnodes, highest generation first; each keeps the pieces that are still bare.
   void paint() {
     std::vector<size_t> order(out_.dnodes.size());
     std::iota(order.begin(), order.end(), size_t{0});
-    std::sort(order.begin(), order.end(), [&](size_t i, size_t j) {
-      const Dnode& a = *out_.dnodes[i];
-      const Dnode& b = *out_.dnodes[j];
-      if (a.gen() != b.gen()) return a.gen() > b.gen();
-      return a.lo() == b.lo() ? a.hi() < b.hi() : b.lo() < a.lo();
-    });
+    std::sort(order.begin(), order.end(),
+              [&](size_t a, size_t b) { return out_.dnodes[a]->gen() > out_.dnodes[b]->gen(); });
     out_.dnode_whole.assign(order.size(), false);
     out_.dnode_live.assign(order.size(), false);
     std::map<Fence, std::pair<Fence, size_t>> painted;  // lo -> (hi, dnode)

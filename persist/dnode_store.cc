@@ -48,7 +48,7 @@ Status DnodeStore::claim_extent() {
 
 void DnodeStore::retire(const std::vector<const Dnode*>& dnodes) {
   for (const Dnode* dnode : dnodes) {
-    const Addr word = dnode->header + offsetof(DnodeHeader, retired);
+    const Addr word = dnode->header + offsetof(DnodeHeader, mark);
     volume_.store8(word, kRetiredMark);
     volume_.flush(word, sizeof(uint64_t), kSiteRetire);
   }
@@ -137,6 +137,7 @@ void DnodeWriter::write_header(const Dnode& dnode) {
     std::memcpy(header.fences, &crc, sizeof crc);
   }
   header.crc = header.computed_crc();
+  header.mark = header.live_mark();
   store_.volume().nt_copy(dnode.header, &header, sizeof header, kSiteHeader);
 }
 
@@ -176,8 +177,8 @@ bool read_dnode(const scale::Volume& volume, Addr at, std::unique_ptr<Dnode>* dn
   DnodeHeader header;
   std::memcpy(&header, volume.local(at), sizeof header);
   if (header.magic != kDnodeMagic || header.crc != header.computed_crc()) return false;
-  if (header.runs_count > kRunsMax || (header.retired != 0 && header.retired != kRetiredMark)) return false;
-  *retired = header.retired == kRetiredMark;
+  if (header.runs_count > kRunsMax || (header.mark != header.live_mark() && header.mark != kRetiredMark)) return false;
+  *retired = header.mark == kRetiredMark;
   base::Fence lo;
   base::Fence hi;
   if (*retired) {  // its runs and long fences may be gone

@@ -143,7 +143,7 @@ TEST_F(DnodeStoreTest, RetireIsFlushedAndFencedAndReadsAsRetired) {
   bool retired = false;
   EXPECT_TRUE(reads(*a, &retired));
   EXPECT_TRUE(retired);
-  medium().flip(a->header.offset() + offsetof(DnodeHeader, retired), 2);
+  medium().flip(a->header.offset() + offsetof(DnodeHeader, mark), 2);
   EXPECT_FALSE(reads(*a, &retired)) << "a damaged mark makes no dnode live again";
 }
 

@@ -45,7 +45,7 @@ struct Superblock {
   uint64_t segments;
   uint64_t data_offset;  // first extent
   uint64_t reserved_word;
-  uint64_t crc;          // CRC32C of all before
+  uint64_t crc;  // CRC32C of all before
 
   [[nodiscard]] uint32_t computed_crc() const { return base::crc32c(this, offsetof(Superblock, crc), 0); }
 };
@@ -73,8 +73,8 @@ constexpr bool checked_word_ok(uint64_t word, uint64_t seed) {
 // ---- state page: checked words, one line each
 
 inline constexpr uint64_t kStateOffset = kSuperblockCopies * kPageBytes;
-inline constexpr uint64_t kStateRunOffset = kStateOffset;                            // RunState
-inline constexpr uint64_t kStateEpochOffset = kStateOffset + base::kLineBytes;       // closed epoch of `buffered`
+inline constexpr uint64_t kStateRunOffset = kStateOffset;                       // RunState
+inline constexpr uint64_t kStateEpochOffset = kStateOffset + base::kLineBytes;  // closed epoch of `buffered`
 inline constexpr uint64_t kStateRunSeed = 1, kStateEpochSeed = 2, kExtentSeed = 3, kSegmentEndSeed = 4;
 enum class RunState : uint64_t { kClean = 1, kOpenDurable = 2, kOpenBuffered = 3 };
 
@@ -153,7 +153,7 @@ inline constexpr uint32_t kEntryValueMask = kEntryLarge - 1;
 
 struct DnodeHeader {
   uint64_t magic;
-  uint64_t crc;  // CRC32C of what follows up to `retired`
+  uint64_t crc;  // CRC32C of what follows up to `mark`
   uint64_t gen;
   uint16_t lo_bytes;  // 0 = from the first key
   uint16_t hi_bytes;  // kInfiniteFence = to the end
@@ -162,11 +162,13 @@ struct DnodeHeader {
   RunDesc runs[kRunsMax];
   uint64_t fence_addr;             // nil: fences inline; else where `lo` and `hi` lie, one after the other
   char fences[kInlineFenceBytes];  // inline fences, or the CRC32C of those at fence_addr
-  uint64_t retired;                // 0, or kRetiredMark: newer dnodes cover the whole range
+  uint64_t mark;                   // live_mark(), or kRetiredMark: newer dnodes cover the whole range
 
   [[nodiscard]] uint32_t computed_crc() const {
-    return base::crc32c(&gen, offsetof(DnodeHeader, retired) - offsetof(DnodeHeader, gen), 0);
+    return base::crc32c(&gen, offsetof(DnodeHeader, mark) - offsetof(DnodeHeader, gen), 0);
   }
+  // Tied to the content, so that a torn write of the slot's next header cannot make a retired dnode live again.
+  [[nodiscard]] uint64_t live_mark() const { return mix64(crc); }
 };
 static_assert(sizeof(DnodeHeader) == kDnodeHeaderBytes);
 inline constexpr uint16_t kDnodeHasLarge = 1;  // some entry refers to a large value
@@ -195,6 +197,7 @@ inline constexpr base::Site kSiteRun{"dnode.run"};
 inline constexpr base::Site kSiteRunFence{"dnode.run.fence"};
 inline constexpr base::Site kSiteHeader{"dnode.header"};
 inline constexpr base::Site kSiteHeaderFence{"dnode.header.fence"};
+inline constexpr base::Site kSiteSlotClear{"slot.clear"};
 inline constexpr base::Site kSiteRetire{"dnode.retire"};
 inline constexpr base::Site kSiteRetireFence{"dnode.retire.fence"};
 

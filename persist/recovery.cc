@@ -1,6 +1,7 @@
 #include "persist/recovery.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/check.h"
 #include "base/status_macros.h"
@@ -19,7 +20,7 @@ class Recovery {
 
   Status run() {
     BONSAI_RETURN_IF_ERROR(claim_space());
-    for (const Addr slot : a_.free_slots) store_.add_free_slot(slot);
+    clear_free_slots();
     repair_extent_entries();
     BONSAI_RETURN_IF_ERROR(rewrite_parts());
     retire_unneeded();
@@ -75,6 +76,24 @@ class Recovery {
       }
     }
     return Status::OK();
+  }
+
+  // A header that a crash has torn, or left under the mark of the slot's last owner, was never committed and may have
+  // the highest generation. Were the slot written again and torn again, a single word could complete it. So its
+  // checksum goes before the slot is used. (The headers of later commits follow a fence of their own; seal_segments()
+  // has the last.)
+  void clear_free_slots() {
+    for (const Addr slot : a_.free_slots) {
+      const Addr crc = slot + offsetof(DnodeHeader, crc);
+      uint64_t word;
+      std::memcpy(&word, store_.volume().local(crc), sizeof word);
+      if (word != 0) {
+        store_.volume().store8(crc, 0);
+        store_.volume().flush(crc, sizeof(uint64_t), kSiteSlotClear);
+        cleared_ = true;
+      }
+      store_.add_free_slot(slot);
+    }
   }
 
   void repair_extent_entries() {
@@ -136,16 +155,16 @@ class Recovery {
   void seal_segments() {
     scale::Volume& volume = store_.volume();
     const std::vector<Addr> places = pool_.segments();
-    bool sealed = false;
+    bool flushed = cleared_;
     for (size_t i = 0; i < places.size(); ++i) {
       const SegmentState& segment = a_.segments[i];
       if (segment.sequence == 0 || (segment.sealed && !segment.truncate)) continue;
       const Addr end = places[i] + offsetof(SegmentHeader, end);
       volume.store8(end, checked_word(segment.end, kSegmentEndSeed + segment.sequence));
       volume.flush(end, sizeof(uint64_t), kSiteLogTruncate);
-      sealed = true;
+      flushed = true;
     }
-    if (sealed) volume.fence(kSiteLogTruncateFence);
+    if (flushed) volume.fence(kSiteLogTruncateFence);
   }
 
   void hand_over() {
@@ -163,6 +182,7 @@ class Recovery {
   DnodeStore& store_;
   Log& log_;
   std::vector<RecoveredRange>& ranges_;
+  bool cleared_ = false;
 };
 
 }  // namespace

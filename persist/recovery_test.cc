@@ -185,21 +185,53 @@ TEST_F(RecoveryTest, ARangeCoveredByRetiredOrInvalidDnodesOnlyIsDamage) {
   expect_damage("dnode headers", base::printable_range(Fence("m"), Fence::infinite()));
 }
 
-// The slot of a dnode that recovery had replaced by parts is written again, and only the word of the mark lands: the
-// dnode looks live again, with the generation of its parts, and with runs that are no more.
-TEST_F(RecoveryTest, AWholeThatComesBackDoesNotHideItsParts) {
+// The slot of a retired dnode is written again, and of the new header one word survives: the dnode stays dead. Its
+// parts, which recovery has made, have the same generation, and its runs are no more.
+TEST_F(RecoveryTest, NoWordOfTheNextHeaderMakesARetiredDnodeLive) {
   const auto whole = write({{"", "", 5, {{"a", "whole"}, {"h", "whole"}, {"z", "whole"}}}});
-  static_cast<void>(write({{"g", "p", 7, {{"h", "newer"}}}}));
+  const auto newer = write({{"g", "p", 7, {{"h", "newer"}}}});
   const Content wanted = {{"a", "whole"}, {"h", "newer"}, {"z", "whole"}};
   Rig again({&pool_.medium});
   ASSERT_TRUE(again.open().ok());
   EXPECT_EQ(testing::recovered_content(again), wanted);
-  pool_.rig.volume.store8(whole[0]->header + offsetof(DnodeHeader, retired), 0);
   for (uint64_t i = 0; i < whole[0]->runs()[0].bytes; ++i) {
     pool_.medium.flip(Addr::of_bits(whole[0]->runs()[0].addr).offset() + i, 1);
   }
-  expect_content(wanted);
-  expect_recovers_to(wanted);
+  const uint64_t slot = whole[0]->header.offset();
+  for (uint64_t word = 0; word <= kDnodeHeaderBytes; word += 8) {  // of another header, or zero
+    MemoryMedium torn(pool_.medium.image());
+    if (word < kDnodeHeaderBytes)
+      std::memcpy(torn.view() + slot + word, torn.view() + newer[0]->header.offset() + word, 8);
+    if (word == kDnodeHeaderBytes) std::memset(torn.view() + slot + offsetof(DnodeHeader, mark), 0, 8);
+    Rig rig({&torn});
+    ASSERT_TRUE(rig.open().ok()) << word;
+    EXPECT_EQ(testing::recovered_content(rig), wanted) << word;
+  }
+}
+
+// A commit is torn in two, so that nobody knows of its generation: recovery leaves nothing of it that a second torn
+// commit in the same slot could complete.
+TEST_F(RecoveryTest, ATornHeaderIsNotCompletedByALaterOne) {
+  static_cast<void>(write({{"", "", 5, {{"a", "old"}}}}));
+  const auto lost = write({{"", "", 900, {{"a", "lost"}}}});
+  const uint64_t slot = lost[0]->header.offset();
+  for (uint64_t word = 0; word < kDnodeHeaderBytes; word += 8) {
+    MemoryMedium torn(pool_.medium.image());
+    std::byte complete[8];
+    std::memcpy(complete, torn.view() + slot + word, 8);
+    for (const bool marked : {false, true}) {  // by zeros, or by what the last owner of the slot has left
+      std::memset(torn.view() + slot + word, marked ? 0x21 : 0, 8);
+      if (std::memcmp(torn.view() + slot + word, complete, 8) == 0) continue;
+      Rig rig({&torn});
+      ASSERT_TRUE(rig.open().ok()) << word;
+      EXPECT_EQ(testing::recovered_content(rig), (Content{{"a", "old"}})) << word;
+      if (word == offsetof(DnodeHeader, crc)) continue;  // no other header has this checksum
+      std::memcpy(torn.view() + slot + word, complete, 8);
+      Rig second({&torn});
+      ASSERT_TRUE(second.open().ok()) << word;
+      EXPECT_EQ(testing::recovered_content(second), (Content{{"a", "old"}})) << word;
+    }
+  }
 }
 
 TEST_F(RecoveryTest, TwoOwnersOfABlockAreCorruption) {

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -155,10 +156,12 @@ class Rig {
     log = make_log(volume, std::move(config));
     status = recover(&analysis, pool, store.get(), log.get(), &ranges);
     if (!status.ok()) return status;
+    if (after_recovery) after_recovery();
     write_run_state(volume, buffered_ ? RunState::kOpenBuffered : RunState::kOpenDurable);
     return Status::OK();
   }
 
+  std::function<void()> after_recovery;  // runs in open() between recover() and the new run state
   scale::VolumeOf<base::HookedMedium> volume;
   Pool pool;
   Analysis analysis;
