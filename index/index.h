@@ -122,8 +122,9 @@ class Index {
     std::vector<Item> items;  // in key order; views valid inside the guard
     bool damaged = false;     // items end before the damage
   };
-  // Reads the window that has `from`, from that key on. `whole`: from the window's beginning.
-  void read_window(const base::Key& from, uint64_t version, bool whole, Window* window);
+  // Reads the window that has `from`, from that key on; records behind the first `items_max` may be left out.
+  // `whole`: from the window's beginning.
+  void read_window(const base::Key& from, uint64_t version, bool whole, uint64_t items_max, Window* window);
   // Reads the whole window that has the last key below `fence`. Requires: `fence` is not the empty key.
   void read_window_below(const base::Fence& fence, uint64_t version, Window* window);
 
@@ -177,7 +178,7 @@ class Index {
 
   // read.cc
   Node* visible(Node* head, uint64_t version);
-  void read_range(Bnode* bnode, const base::Key& from, uint64_t version, bool whole, Window* window);
+  void read_range(Bnode* bnode, const base::Key& from, uint64_t version, bool whole, uint64_t items_max, Window* window);
 
   // replace.cc
   bool plan(Bnode* bnode, bool may_merge);

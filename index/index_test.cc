@@ -323,7 +323,7 @@ TEST(Window, BordersAndDirections) {
     const auto guard = tier.epochs().enter();
     Index::Window window;
     const std::string key = key_of(i);
-    tier.index().read_window(Key::of(key), kLatest, true, &window);
+    tier.index().read_window(Key::of(key), kLatest, true, UINT64_MAX, &window);
     EXPECT_FALSE(Key::of(key) < window.lo.key());
     EXPECT_TRUE(window.hi.above(Key::of(key)));
     EXPECT_EQ(window.items.size(), static_cast<size_t>(std::distance(

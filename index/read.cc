@@ -68,7 +68,8 @@ struct Collected {
 
 }  // namespace
 
-void Index::read_range(Bnode* bnode, const Key& from, uint64_t version, bool whole, Window* window) {
+void Index::read_range(Bnode* bnode, const Key& from, uint64_t version, bool whole, uint64_t items_max,
+                       Window* window) {
   window->lo = bnode->lo();
   window->hi = bnode->hi();
   window->items.clear();
@@ -117,8 +118,10 @@ void Index::read_range(Bnode* bnode, const Key& from, uint64_t version, bool who
   };
   const Key start = whole || from < window->lo.key() ? window->lo.key() : from;
   for (const persist::Dnode* dnode : all.dnodes) {
+    if (window->items.size() >= items_max) return;
     persist::DnodeCursor cursor(dnodes_.volume(), *dnode);
     for (cursor.seek(start); cursor.valid() && window->hi.above(cursor.entry().key); cursor.next()) {
+      if (window->items.size() >= items_max) return;
       const persist::Entry& entry = cursor.entry();
       while (update != updates.end() && update->key < entry.key) emit_update();
       if (update != updates.end() && update->key == entry.key) {
@@ -135,8 +138,8 @@ void Index::read_range(Bnode* bnode, const Key& from, uint64_t version, bool who
   while (update != updates.end()) emit_update();
 }
 
-void Index::read_window(const Key& from, uint64_t version, bool whole, Window* window) {
-  read_range(live(from), from, version, whole, window);
+void Index::read_window(const Key& from, uint64_t version, bool whole, uint64_t items_max, Window* window) {
+  read_range(live(from), from, version, whole, items_max, window);
 }
 
 void Index::read_window_below(const base::Fence& fence, uint64_t version, Window* window) {
@@ -147,7 +150,7 @@ void Index::read_window_below(const base::Fence& fence, uint64_t version, Window
     while (i > 0 && !(layer->news[i]->lo() < fence)) --i;
     bnode = layer->news[i];
   }
-  read_range(bnode, bnode->lo().key(), version, true, window);
+  read_range(bnode, bnode->lo().key(), version, true, UINT64_MAX, window);
 }
 
 }  // namespace bonsai::index

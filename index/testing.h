@@ -138,7 +138,7 @@ class Tier {
     Index::Window window;
     for (base::Fence at(from); !at.is_infinite(); at = window.hi) {
       const auto guard = epochs_->enter();
-      index_->read_window(at.key(), version, false, &window);
+      index_->read_window(at.key(), version, false, UINT64_MAX, &window);
       take(window, &model);
     }
     return model;

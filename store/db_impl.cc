@@ -350,7 +350,7 @@ Status DbImpl::Scan(const ScanOptions& options, std::string_view from, const Sca
   for (base::Fence at(from); !at.is_infinite() && left > 0; at = window.hi) {
     if (!options.end.empty() && options.end <= at.bytes()) break;
     const auto guard = tiers_->epochs->enter();
-    tiers_->index->read_window(at.key(), version, false, &window);
+    tiers_->index->read_window(at.key(), version, false, left, &window);
     for (const Index::Item& item : window.items) {
       if (left == 0 || (!options.end.empty() && item.key >= options.end)) return Status::OK();
       if (item.large && !tiers_->large->read(persist::large_ref(item.value), &large)) return damaged(item.key);

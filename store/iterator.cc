@@ -41,7 +41,7 @@ void IteratorImpl::keep(const Index::Window& window) {
 void IteratorImpl::load_from(const Fence& at) {
   const auto guard = db_.tiers().epochs->enter();
   Index::Window window;
-  db_.tiers().index->read_window(at.key(), announcement_->version(), true, &window);
+  db_.tiers().index->read_window(at.key(), announcement_->version(), true, UINT64_MAX, &window);
   keep(window);
 }
 
