@@ -178,7 +178,8 @@ class Index {
 
   // read.cc
   Node* visible(Node* head, uint64_t version);
-  void read_range(Bnode* bnode, const base::Key& from, uint64_t version, bool whole, uint64_t items_max, Window* window);
+  void read_range(Bnode* bnode, const base::Key& from, uint64_t version, bool whole, uint64_t items_max,
+                  Window* window);
 
   // replace.cc
   bool plan(Bnode* bnode, bool may_merge);
