@@ -139,8 +139,9 @@ class Rig {
     const auto recorder =
         Recorder::create_file(log, {.lanes = 3, .operations_max = uint64_t{1} << 17, .cells_max = uint64_t{1} << 20});
     std::filesystem::remove(log);  // the mapping stays
-    if (!killed(false, recorder.get())) return Verdict::wrong("the writer ended by itself");
-    if (random_.chance(1, 4) && !killed(true, recorder.get())) return Verdict::wrong("recovery ended by itself");
+    if (!killed(false, recorder.get())) return Verdict::wrong("the writer ended by itself: " + ended_);
+    if (random_.chance(1, 4) && !killed(true, recorder.get()))
+      return Verdict::wrong("recovery ended by itself: " + ended_);
 
     const History history = recorder->history();
     acknowledged_ += static_cast<uint64_t>(std::count_if(history.operations.begin(), history.operations.end(),
@@ -178,7 +179,10 @@ class Rig {
     kill(child, SIGKILL);
     int status = 0;
     EXPECT_EQ(waitpid(child, &status, 0), child);
-    return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) return true;
+    ended_ = WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status))
+                                 : "exit code " + std::to_string(WEXITSTATUS(status));
+    return false;
   }
 
   // Until the writers work, or were silent for a second where they are to be.
@@ -260,6 +264,7 @@ class Rig {
   base::Random random_;
   ScratchFolder folder_;
   const std::string pool_;
+  std::string ended_;  // how a process ended that should have been killed
   uint64_t generation_ = 0;
   std::vector<Cell> held_;
   uint64_t acknowledged_ = 0;

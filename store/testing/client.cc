@@ -171,14 +171,17 @@ void Client::expect(Span span) {
 bool Client::saw(Span span, std::string_view key, std::string_view value) {
   const auto number = keys_.number_of(key);
   if (!number || *number >= options_.keys) return fail("a key that nobody wrote was read");
-  if (*number < span.from || *number >= span.to) return fail("key " + std::to_string(*number) + " is out of range");
+  if (*number < span.from || *number >= span.to)
+    return fail("key " + std::to_string(*number) + " is not in the range [" + std::to_string(span.from) + ", " +
+                std::to_string(span.to) + ") of a " + reading_);
   Cell& cell = cells_[*number - span.from];
-  if (cell.value != kAbsent) return fail("key " + std::to_string(*number) + " was visited twice");
+  if (cell.value != kAbsent) return fail("key " + std::to_string(*number) + " was visited twice by a " + reading_);
   cell.value = decode_value(value);
   return true;
 }
 
 bool Client::scan_span(const Snapshot* snapshot, Span span) {
+  reading_ = snapshot == nullptr ? "scan" : "scan of a snapshot";
   expect(span);
   const std::string from = keys_.key_of(span.from);
   const std::string end = keys_.key_of(span.to);
@@ -196,6 +199,7 @@ bool Client::scan_span(const Snapshot* snapshot, Span span) {
 
 // By limit instead of end key: what it says about keys behind the last record is nothing.
 bool Client::scan_limited(const Snapshot* snapshot, Span span) {
+  reading_ = "scan with a limit";
   const uint64_t limit = span.to - span.from;
   const Span rest{span.from, options_.keys};
   expect(rest);
@@ -256,6 +260,7 @@ bool Client::snapshot() {
 }
 
 bool Client::walk_forward(Iterator* iterator, Span span) {
+  reading_ = "walk forward";
   expect(span);
   const std::string end = keys_.key_of(span.to);
   for (iterator->Seek(keys_.key_of(span.from)); iterator->Valid() && iterator->key() < end; iterator->Next()) {
@@ -266,6 +271,7 @@ bool Client::walk_forward(Iterator* iterator, Span span) {
 }
 
 bool Client::walk_backward(Iterator* iterator, Span span) {
+  reading_ = "walk backward";
   expect(span);
   const std::string from = keys_.key_of(span.from);
   for (iterator->SeekForPrev(keys_.key_of(span.to - 1)); iterator->Valid() && iterator->key() >= from;

@@ -95,6 +95,7 @@ class Client {
   uint64_t synced_at_ = 0;
   uint64_t steps_ = 0;
   std::vector<Cell> cells_;
+  const char* reading_ = "read";  // for messages
   std::string error_;
 };
 
