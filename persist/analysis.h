@@ -37,11 +37,11 @@ struct Tile {
 };
 
 struct SegmentState {
-  uint64_t sequence = 0;      // 0: never used, or being reused
+  uint64_t sequence = 0;  // 0: never used, or being reused
   bool sealed = false;
-  uint64_t end = 0;           // behind the last record that counts
-  bool truncate = false;      // records behind `end` belong to epochs that were not closed
-  int64_t live_records = 0;   // winners
+  uint64_t end = 0;          // behind the last record that counts
+  bool truncate = false;     // records behind `end` belong to epochs that were not closed
+  int64_t live_records = 0;  // winners
 };
 
 struct Analysis {
@@ -52,7 +52,7 @@ struct Analysis {
   std::vector<SegmentState> segments;
   std::vector<scale::Addr> header_extents;
   std::vector<scale::Addr> damaged_extent_entries;  // entries whose check fails; not needed, to be rewritten
-  std::vector<scale::Addr> free_slots;         // header slots that hold nothing live
+  std::vector<scale::Addr> free_slots;              // header slots that hold nothing live
   uint64_t gen_max = 0;
   uint64_t sequence_max = 0;
   uint64_t epoch_max = 0;

@@ -15,7 +15,8 @@ size_t Dnode::common_prefix_bytes() const {
   const std::string_view a = lo_.bytes();
   const std::string_view b = hi_.bytes();
   const size_t n = std::min(a.size(), b.size());
-  return static_cast<size_t>(std::mismatch(a.begin(), a.begin() + static_cast<ptrdiff_t>(n), b.begin()).first - a.begin());
+  return static_cast<size_t>(std::mismatch(a.begin(), a.begin() + static_cast<ptrdiff_t>(n), b.begin()).first -
+                             a.begin());
 }
 
 void Dnode::add_run(const RunDesc& run) {
@@ -94,7 +95,8 @@ Find Dnode::find(const scale::Volume& volume, const base::Key& key, Entry* entry
   const uint8_t print = meta != nullptr ? fingerprint(key.hash()) : 0;
   for (size_t i = runs_.size(); i-- > 0;) {
     const RunView run(volume.local(scale::Addr::of_bits(runs_[i].addr)), runs_[i]);
-    const Find found = meta != nullptr ? find_by_meta(run, *meta->runs[i], key, head, print, entry) : run.find(key, entry);
+    const Find found =
+        meta != nullptr ? find_by_meta(run, *meta->runs[i], key, head, print, entry) : run.find(key, entry);
     if (found != Find::kAbsent) return found;
   }
   return Find::kAbsent;

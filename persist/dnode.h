@@ -20,12 +20,13 @@
 
 namespace bonsai::persist {
 
-// Search help for one run: a sample of every 16th key and one fingerprint byte per entry, so that a get reads one entry.
+// Search help for one run: a sample of every 16th key and one fingerprint byte per entry, so that a get reads one
+// entry.
 struct RunMeta {
   static constexpr uint32_t kGroup = 16;
-  std::vector<uint64_t> samples;     // heads of entries 0, 16, 32, ... behind the dnode's common prefix
-  std::vector<uint8_t> fingerprints; // padded to a whole group
-  std::vector<uint32_t> offsets;     // variable runs only
+  std::vector<uint64_t> samples;      // heads of entries 0, 16, 32, ... behind the dnode's common prefix
+  std::vector<uint8_t> fingerprints;  // padded to a whole group
+  std::vector<uint32_t> offsets;      // variable runs only
 
   [[nodiscard]] uint64_t dram_bytes() const {
     return samples.capacity() * 8 + fingerprints.capacity() + offsets.capacity() * 4 + sizeof *this;
@@ -47,7 +48,7 @@ class Dnode {
   [[nodiscard]] const base::Fence& hi() const { return hi_; }
   [[nodiscard]] uint64_t gen() const { return gen_; }
   [[nodiscard]] const std::vector<RunDesc>& runs() const { return runs_; }
-  [[nodiscard]] uint64_t entries() const { return entries_; }       // hidden ones and tombstones included
+  [[nodiscard]] uint64_t entries() const { return entries_; }  // hidden ones and tombstones included
   [[nodiscard]] uint64_t run_bytes() const { return run_bytes_; }
   [[nodiscard]] bool has_large() const { return has_large_; }
   [[nodiscard]] bool uploaded() const { return meta_.load(std::memory_order_acquire) != nullptr; }
@@ -63,8 +64,8 @@ class Dnode {
   // Set-up by the owner, before the dnode is shared.
   void add_run(const RunDesc& run);
   void set_has_large() { has_large_ = true; }
-  scale::Addr header;      // where its header lies
-  scale::Addr long_fences; // nil if the fences fit into the header
+  scale::Addr header;       // where its header lies
+  scale::Addr long_fences;  // nil if the fences fit into the header
   uint64_t long_fence_bytes = 0;
 
  private:

@@ -1,8 +1,10 @@
-// Writing dnodes: new ones out of place, old ones retired by a mark. No dnode is ever changed in place but for that mark.
+// Writing dnodes: new ones out of place, old ones retired by a mark. No dnode is ever changed in place but for that
+// mark.
 //
 // Invariants
 //  - a header becomes durable only after its runs (two fences per DnodeWriter::commit, however many dnodes it holds);
-//  - a retire mark becomes durable only after newer dnodes that cover the whole range (the caller's duty: commit first);
+//  - a retire mark becomes durable only after newer dnodes that cover the whole range (the caller's duty: commit
+//  first);
 //  - header slots and runs are reused only after the retire mark is durable and no reader can see them.
 #ifndef BONSAI_PERSIST_DNODE_STORE_H_
 #define BONSAI_PERSIST_DNODE_STORE_H_
@@ -67,8 +69,8 @@ class DnodeWriter {
   DnodeWriter(const DnodeWriter&) = delete;
   DnodeWriter& operator=(const DnodeWriter&) = delete;
 
-  // Writes a dnode with the runs `kept` (of the predecessor, oldest first) and, if `entries` is not empty, one run more.
-  // Requires: entries sorted, without duplicates, inside [lo, hi); room for the runs. Errors: NoSpace.
+  // Writes a dnode with the runs `kept` (of the predecessor, oldest first) and, if `entries` is not empty, one run
+  // more. Requires: entries sorted, without duplicates, inside [lo, hi); room for the runs. Errors: NoSpace.
   Status add(const base::Fence& lo, const base::Fence& hi, uint64_t gen, const std::vector<RunDesc>& kept,
              bool kept_has_large, const std::vector<Entry>& entries, Dnode** dnode);
 

@@ -20,9 +20,7 @@ struct Update {
   bool tombstone = false;
   bool large = false;
 
-  [[nodiscard]] uint64_t record_bytes() const {
-    return round_up(sizeof(RecordHeader) + key.size() + value.size(), 8);
-  }
+  [[nodiscard]] uint64_t record_bytes() const { return round_up(sizeof(RecordHeader) + key.size() + value.size(), 8); }
 };
 
 // The seed of a record's checksum: a record is valid only in the segment, opening and place that it was written for.

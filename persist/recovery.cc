@@ -22,8 +22,9 @@ class Recovery {
     BONSAI_RETURN_IF_ERROR(claim_space());
     clear_free_slots();
     repair_extent_entries();
+    retire_dead();
     BONSAI_RETURN_IF_ERROR(rewrite_parts());
-    retire_unneeded();
+    retire_rewritten();
     seal_segments();
     hand_over();
     return Status::OK();
@@ -135,21 +136,29 @@ class Recovery {
     return Status::OK();
   }
 
-  void retire_unneeded() {
-    std::vector<const Dnode*> unneeded;
+  // Dnodes that are live nowhere: nobody has claimed their runs, so their marks come before any block is written.
+  void retire_dead() {
+    const std::vector<const Dnode*> dead = dnodes_where([&](size_t i) { return !a_.dnode_live[i]; });
+    if (dead.empty()) return;
+    store_.retire(dead);
+    for (const Dnode* dnode : dead) store_.give_slot(dnode->header);
+  }
+
+  // Dnodes whose live parts have been rewritten.
+  void retire_rewritten() {
+    const auto rewritten = dnodes_where([&](size_t i) { return a_.dnode_live[i] && !a_.dnode_whole[i]; });
+    if (rewritten.empty()) return;
+    store_.retire(rewritten);
+    for (const Dnode* dnode : rewritten) store_.free(*dnode, {});
+  }
+
+  template <class Predicate>
+  [[nodiscard]] std::vector<const Dnode*> dnodes_where(Predicate wanted) const {
+    std::vector<const Dnode*> found;
     for (size_t i = 0; i < a_.dnodes.size(); ++i) {
-      if (!a_.dnode_whole[i]) unneeded.push_back(a_.dnodes[i].get());
+      if (wanted(i)) found.push_back(a_.dnodes[i].get());
     }
-    if (unneeded.empty()) return;
-    store_.retire(unneeded);
-    for (size_t i = 0; i < a_.dnodes.size(); ++i) {
-      if (a_.dnode_whole[i]) continue;
-      if (a_.dnode_live[i]) {
-        store_.free(*a_.dnodes[i], {});
-      } else {
-        store_.give_slot(a_.dnodes[i]->header);
-      }
-    }
+    return found;
   }
 
   void seal_segments() {

@@ -1,9 +1,11 @@
 // Bringing a pool back: from the analysis to tiers that can serve.
 //
 // Idempotent, and safe to crash at any point: every step only writes what the next analysis would conclude again.
-//   1. dnodes that are live on a part of their range are rewritten for that part, under the same generation
-//   2. dnodes that nothing needs are marked as retired
-//   3. open segments are sealed; records of epochs that were not closed are cut off
+//   1. checksums of free header slots are cleared, damaged entries of the extent table zeroed
+//   2. dnodes that are live nowhere are marked as retired
+//   3. dnodes that are live on a part of their range are rewritten for that part, under the same generation, and
+//   retired
+//   4. open segments are sealed; records of epochs that were not closed are cut off
 #ifndef BONSAI_PERSIST_RECOVERY_H_
 #define BONSAI_PERSIST_RECOVERY_H_
 
@@ -24,9 +26,9 @@ struct RecoveredRange {
   std::vector<LiveRecord> records;  // newer updates, sorted by key; views into the log
 };
 
-// Requires: `analysis` is of this pool and has no damages; `space` holds the pool's targets, all free; `log` was not started.
-// Guarantees: *ranges tile the key space in order; space, store and log agree with them.
-// Errors: Corruption (two owners of one block, a large value that fails), NoSpace.
+// Requires: `analysis` is of this pool and has no damages; `space` holds the pool's targets, all free; `log` was not
+// started. Guarantees: *ranges tile the key space in order; space, store and log agree with them. Errors: Corruption
+// (two owners of one block, a large value that fails), NoSpace.
 Status recover(Analysis* analysis, const Pool& pool, DnodeStore* store, Log* log, std::vector<RecoveredRange>* ranges);
 
 // Why a damaged pool is not opened.

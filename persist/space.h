@@ -52,8 +52,8 @@ class Space {
  private:
   struct Target {
     std::mutex mutex;
-    std::map<uint64_t, uint64_t> by_offset;              // offset -> bytes
-    std::set<std::pair<uint64_t, uint64_t>> by_size;     // (bytes, offset)
+    std::map<uint64_t, uint64_t> by_offset;           // offset -> bytes
+    std::set<std::pair<uint64_t, uint64_t>> by_size;  // (bytes, offset)
     std::atomic<uint64_t> free_bytes{0};
     uint64_t reserve_bytes = 0;
 
