@@ -1,0 +1,174 @@
+// Offloading with no, one and two threads; back-pressure and its counters.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "bonsai/db.h"
+#include "store/testing/scratch.h"
+
+namespace bonsai::testing {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+std::string key_of(int i) { return "key" + std::to_string(1'000'000 + i); }
+
+class BackgroundTest : public ::testing::TestWithParam<uint32_t> {
+ protected:
+  Options options() const {
+    Options options;
+    options.create_if_missing = true;
+    options.pool_bytes = 8 * kMiB;
+    options.log_bytes = 256 << 10;
+    options.background_threads = GetParam();
+    return options;
+  }
+  std::unique_ptr<DB> open(const Options& options) {
+    std::unique_ptr<DB> db;
+    const Status status = DB::Open(options, path_, &db);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    return db;
+  }
+  void expect_sound() {
+    CheckReport report;
+    ASSERT_TRUE(Check(path_, &report).ok());
+    EXPECT_TRUE(report.ok()) << report.damages[0].where << ": " << report.damages[0].what;
+  }
+
+  ScratchFolder folder_;
+  const std::string path_ = folder_.file("pool");
+};
+
+// Many times the log's size goes through, so that nothing works unless somebody offloads.
+TEST_P(BackgroundTest, TheLogIsFreedWhileWritersGoOn) {
+  const auto db = open(options());
+  constexpr int kWriters = 2, kRounds = 6, kKeys = 2'000;
+  std::atomic<int> failures{0};
+  {
+    std::vector<base::Thread> writers;
+    for (int writer = 0; writer < kWriters; ++writer) {
+      writers.emplace_back("writer", [&, writer] {
+        for (int round = 0; round < kRounds; ++round) {
+          for (int i = writer; i < kKeys; i += kWriters) {
+            if (!db->Put(key_of(i), "round" + std::to_string(round)).ok()) failures.fetch_add(1);
+          }
+        }
+      });
+    }
+  }
+  EXPECT_EQ(failures.load(), 0);
+  const Stats stats = db->GetStats();
+  EXPECT_EQ(stats.puts, uint64_t{kRounds} * kKeys);
+  EXPECT_GT(stats.offloads, 0u) << "the log holds less than what was written";
+  EXPECT_GT(stats.updates_offloaded, 0u);
+  EXPECT_LE(stats.updates_offloaded, stats.puts);
+  EXPECT_LE(stats.log_bytes_used, stats.log_bytes);
+  std::string value;
+  for (int i = 0; i < kKeys; ++i) {
+    ASSERT_TRUE(db->Get(key_of(i), &value).ok()) << i;
+    ASSERT_EQ(value, "round" + std::to_string(kRounds - 1)) << i;
+  }
+  ASSERT_TRUE(db->Close().ok());
+  expect_sound();
+}
+
+TEST_P(BackgroundTest, DrainEmptiesTheLog) {
+  const auto db = open(options());
+  for (int i = 0; i < 3'000; ++i) ASSERT_TRUE(db->Put(key_of(i), std::string(20, 'v')).ok());
+  ASSERT_TRUE(db->Drain().ok());
+  ASSERT_TRUE(db->Drain().ok()) << "with nothing to do";
+  const Stats stats = db->GetStats();
+  EXPECT_EQ(stats.dnode_records, 3'000u);
+  EXPECT_GT(stats.splits, 0u);
+  EXPECT_LT(stats.log_bytes_used, stats.log_bytes / 2) << "only the open segments are left";
+  std::string value;
+  ASSERT_TRUE(db->Get(key_of(1), &value).ok());
+  EXPECT_EQ(db->GetStats().gets_from_dnodes, 1u);
+  ASSERT_TRUE(db->Close().ok());
+  CheckReport report;
+  ASSERT_TRUE(Check(path_, &report).ok());
+  EXPECT_TRUE(report.ok());
+  EXPECT_EQ(report.records, 3'000u);
+}
+
+// Overwrites of a few keys are merged in place: no range fills up, the log has room, so no writer waits.
+TEST_P(BackgroundTest, NothingStallsWhenThereIsRoom) {
+  Options roomy = options();
+  roomy.log_bytes = 4 * kMiB;
+  const auto db = open(roomy);
+  for (int i = 0; i < 1'000; ++i) ASSERT_TRUE(db->Put(key_of(i % 8), std::to_string(i)).ok());
+  const Stats stats = db->GetStats();
+  EXPECT_EQ(stats.puts, 1'000u);
+  EXPECT_EQ(stats.stalls, 0u);
+  EXPECT_EQ(stats.stall_us, 0u);
+}
+
+// A snapshot keeps old versions, not the log: writers must not stall behind it.
+TEST_P(BackgroundTest, AHeldSnapshotHoldsNoLog) {
+  const auto db = open(options());
+  ASSERT_TRUE(db->Put(key_of(0), "before").ok());
+  std::shared_ptr<const Snapshot> snapshot;
+  ASSERT_TRUE(db->GetSnapshot(&snapshot).ok());
+  for (int round = 0; round < 5; ++round) {
+    for (int i = 0; i < 1'500; ++i) {
+      const Status status = db->Put(key_of(i), "after" + std::to_string(round));
+      ASSERT_TRUE(status.ok()) << status.ToString();
+    }
+  }
+  std::string value;
+  ReadOptions then;
+  then.snapshot = snapshot.get();
+  ASSERT_TRUE(db->Get(then, key_of(0), &value).ok());
+  EXPECT_EQ(value, "before");
+  EXPECT_TRUE(db->Get(then, key_of(1), &value).IsNotFound());
+  snapshot.reset();
+  ASSERT_TRUE(db->Close().ok());
+  expect_sound();
+}
+
+// The pool is full: updates wait no longer than they should, say so, and are counted.
+TEST_P(BackgroundTest, BackPressureIsBoundedAndCounted) {
+  Options small = options();
+  small.pool_bytes = kMiB;
+  small.log_bytes = 64 << 10;
+  small.stall_ms_max = 100;
+  const auto db = open(small);
+  Status status;
+  uint64_t longest_ms = 0;
+  int i = 0;
+  for (; status.ok() && i < 100'000; ++i) {
+    const uint64_t started_ns = base::now_ns();
+    status = db->Put(key_of(i), std::string(200, 'v'));
+    longest_ms = std::max<uint64_t>(longest_ms, (base::now_ns() - started_ns) / base::kNsPerMs);
+  }
+  EXPECT_TRUE(status.IsNoSpace()) << status.ToString();
+  EXPECT_LT(i, 6'000) << "more than the pool can hold";
+  EXPECT_GT(db->GetStats().stalls, 0u);
+  EXPECT_LT(longest_ms, 20'000u);
+  EXPECT_TRUE(db->Delete(key_of(0)).ok());
+  ASSERT_TRUE(db->Close().ok());
+  expect_sound();
+}
+
+TEST_P(BackgroundTest, BufferedUpdatesBecomeDurableBySync) {
+  Options buffered = options();
+  buffered.durability = Durability::kBuffered;
+  const auto db = open(buffered);
+  for (int i = 0; i < 4'000; ++i) ASSERT_TRUE(db->Put(key_of(i), "v").ok());
+  ASSERT_TRUE(db->Sync().ok());
+  ASSERT_TRUE(db->Drain().ok());
+  EXPECT_EQ(db->GetStats().dnode_records, 4'000u);
+  ASSERT_TRUE(db->Close().ok());
+  expect_sound();
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, BackgroundTest, ::testing::Values(0u, 1u, 2u),
+                         [](const auto& threads) { return std::to_string(threads.param); });
+
+}  // namespace
+}  // namespace bonsai::testing

@@ -1,0 +1,307 @@
+// Opening and creating pools: what is refused, what is left on disk, what comes back.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bonsai/db.h"
+#include "store/testing/scratch.h"
+
+namespace bonsai::testing {
+namespace {
+
+using Code = Status::Code;
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+Options creating() {
+  Options options;
+  options.create_if_missing = true;
+  options.pool_bytes = 4 * kMiB;
+  return options;
+}
+
+std::string bytes_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class OpenTest : public ::testing::Test {
+ protected:
+  void make(const std::string& path, Options options = creating()) {
+    std::unique_ptr<DB> db;
+    Status status = DB::Open(options, path, &db);
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    for (int i = 0; i < 50; ++i) ASSERT_TRUE(db->Put(key(i, options), "value" + std::to_string(i)).ok());
+    status = db->Close();
+    ASSERT_TRUE(status.ok()) << status.ToString();
+  }
+  static std::string key(int i, const Options& options) {
+    if (options.key_format == KeyFormat::kBytes) return "key" + std::to_string(1000 + i);
+    std::string key(8, '\0');
+    key[7] = static_cast<char>(i);
+    return key;
+  }
+  void expect_whole(const std::string& path, Options options = creating(), int records = 50) {
+    options.create_if_missing = false;
+    std::unique_ptr<DB> db;
+    const Status status = DB::Open(options, path, &db);
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    std::string value;
+    for (int i = 0; i < records; ++i) {
+      ASSERT_TRUE(db->Get(key(i, options), &value).ok()) << i;
+      EXPECT_EQ(value, "value" + std::to_string(i));
+    }
+    int seen = 0;
+    ASSERT_TRUE(db->Scan({}, {}, [&](auto, auto) { return ++seen, true; }).ok());
+    EXPECT_EQ(seen, records);
+    EXPECT_TRUE(db->Close().ok());
+  }
+  // Expects that the open fails so, says a remedy that contains `says`, leaves *db alone and changes no file.
+  void expect_refused(const std::string& path, const Options& options, Code code, const std::string& says) {
+    std::vector<std::pair<std::filesystem::path, std::string>> before;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.file(""))) {
+      before.emplace_back(entry.path(), bytes_of(entry.path().string()));
+    }
+    std::unique_ptr<DB> db;
+    const Status status = DB::Open(options, path, &db);
+    EXPECT_EQ(status.code(), code) << status.ToString();
+    EXPECT_NE(status.message().find(says), std::string_view::npos) << status.ToString();
+    EXPECT_EQ(db, nullptr);
+    for (const auto& [file, bytes] : before) EXPECT_TRUE(bytes_of(file.string()) == bytes) << file << " has changed";
+    size_t files = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.file(""))) {
+      static_cast<void>(entry);
+      ++files;
+    }
+    EXPECT_EQ(files, before.size()) << "a failed open leaves nothing behind";
+  }
+
+  ScratchFolder folder_;
+  const std::string path_ = folder_.file("pool");
+};
+
+TEST_F(OpenTest, ReopenBringsBackBothKeyFormats) {
+  for (const KeyFormat format : {KeyFormat::kBytes, KeyFormat::kFixed8}) {
+    Options options = creating();
+    options.key_format = format;
+    const std::string path = folder_.file(format == KeyFormat::kBytes ? "bytes" : "fixed8");
+    make(path, options);
+    EXPECT_EQ(std::filesystem::file_size(path), options.pool_bytes);
+    for (int i = 0; i < 3; ++i) expect_whole(path, options);
+    options.any_key_format = true;
+    options.key_format = KeyFormat::kBytes;
+    std::unique_ptr<DB> db;
+    ASSERT_TRUE(DB::Open(options, path, &db).ok());
+    EXPECT_EQ(db->GetStats().key_format, format);
+  }
+}
+
+TEST_F(OpenTest, KeyFormatMustBeThePools) {
+  make(path_);
+  Options options = creating();
+  options.key_format = KeyFormat::kFixed8;
+  expect_refused(path_, options, Code::kInvalidArgument, "key=bytes");
+  expect_whole(path_);
+}
+
+TEST_F(OpenTest, WhatExistsAndWhatDoesNot) {
+  Options options = creating();
+  options.create_if_missing = false;
+  expect_refused(path_, options, Code::kIoError, "pool");
+  expect_refused("", creating(), Code::kInvalidArgument, "empty");
+  expect_refused(",", creating(), Code::kInvalidArgument, "empty");
+  expect_refused(folder_.file("no/such/folder/pool"), creating(), Code::kIoError, "pool");
+  make(path_);
+  options = creating();
+  options.error_if_exists = true;
+  expect_refused(path_, options, Code::kInvalidArgument, "error_if_exists");
+  expect_whole(path_);
+  make(folder_.file("fresh"), options);
+}
+
+TEST_F(OpenTest, OneOwnerAtATime) {
+  make(path_);
+  std::unique_ptr<DB> owner;
+  ASSERT_TRUE(DB::Open(creating(), path_, &owner).ok());
+  std::unique_ptr<DB> second;
+  EXPECT_TRUE(DB::Open(creating(), path_, &second).IsBusy());
+  CheckReport report;
+  EXPECT_TRUE(Check(path_, &report).IsBusy());
+  ASSERT_TRUE(owner->Put("key", "still usable").ok());
+  owner.reset();
+  EXPECT_TRUE(DB::Open(creating(), path_, &second).ok());
+}
+
+TEST_F(OpenTest, SeveralTargets) {
+  for (const size_t targets : {size_t{2}, size_t{3}}) {
+    const std::string path = folder_.pool(targets, "pool" + std::to_string(targets));
+    make(path);
+    expect_whole(path);
+    std::unique_ptr<DB> db;
+    ASSERT_TRUE(DB::Open(creating(), path, &db).ok());
+    const Stats stats = db->GetStats();
+    EXPECT_EQ(stats.targets, targets);
+    EXPECT_EQ(stats.pool_bytes, targets * creating().pool_bytes);
+    ASSERT_TRUE(db->Close().ok());
+    CheckReport report;
+    ASSERT_TRUE(Check(path, &report).ok());
+    EXPECT_TRUE(report.ok());
+    EXPECT_TRUE(report.clean);
+    EXPECT_EQ(report.targets, targets);
+    EXPECT_EQ(report.records, 50u);
+  }
+}
+
+TEST_F(OpenTest, TargetsAreNamedAllAndInOrder) {
+  const std::string a = folder_.file("pool.0"), b = folder_.file("pool.1"), c = folder_.file("pool.2");
+  const std::string all = a + "," + b + "," + c;
+  make(all);
+  make(folder_.pool(3, "other"));
+  const Options options;
+  expect_refused(b + "," + a + "," + c, options, Code::kInvalidArgument, "order");
+  expect_refused(a + "," + c + "," + b, options, Code::kInvalidArgument, "order");
+  expect_refused(a + "," + b, options, Code::kInvalidArgument, "3 targets");
+  expect_refused(a, options, Code::kInvalidArgument, "3 targets");
+  expect_refused(a + "," + b + "," + folder_.file("other.2"), options, Code::kInvalidArgument, "one pool");
+  expect_refused(a + "," + b + "," + b, options, Code::kBusy, "pool.1");
+  expect_refused(a + "," + b + "," + folder_.file("missing"), creating(), Code::kIoError, "missing");
+  expect_whole(all);
+  std::filesystem::remove(c);
+  expect_refused(all, creating(), Code::kIoError, "missing");
+}
+
+TEST_F(OpenTest, TooManyTargets) { expect_refused(folder_.pool(65), creating(), Code::kInvalidArgument, "at most 64"); }
+
+TEST_F(OpenTest, PoolTooSmall) {
+  Options options = creating();
+  options.pool_bytes = kPoolBytesMin - 1;
+  expect_refused(path_, options, Code::kInvalidArgument, "65536");
+  options.pool_bytes = 0;
+  expect_refused(path_, options, Code::kInvalidArgument, "65536");
+  options.pool_bytes = kMiB;
+  options.log_bytes = kMiB;
+  expect_refused(path_, options, Code::kInvalidArgument, "lower log_bytes");
+  options.log_bytes = UINT64_MAX;
+  expect_refused(path_, options, Code::kInvalidArgument, "lower log_bytes");
+  expect_refused(folder_.pool(2), options, Code::kInvalidArgument, "lower log_bytes");
+}
+
+TEST_F(OpenTest, TheSmallestPoolWorks) {
+  for (const size_t targets : {size_t{1}, size_t{2}}) {
+    Options options = creating();
+    options.pool_bytes = kPoolBytesMin;
+    const std::string path = folder_.pool(targets, "small" + std::to_string(targets));
+    make(path, options);
+    expect_whole(path, options);
+  }
+}
+
+TEST_F(OpenTest, OptionsOutOfRange) {
+  make(path_);
+  const auto refused = [&](auto change, Code code, const char* says) {
+    Options options = creating();
+    change(options);
+    expect_refused(path_, options, code, says);
+    expect_refused(folder_.file("fresh"), options, code, says);
+  };
+  refused([](Options& o) { o.snapshots_max = 0; }, Code::kInvalidArgument, "snapshots_max");
+  refused([](Options& o) { o.snapshots_max = UINT32_MAX; }, Code::kInvalidArgument, "snapshots_max");
+  refused(
+      [](Options& o) {
+        o.durability = Durability::kBuffered;
+        o.buffered_window_ms = 0;
+      },
+      Code::kInvalidArgument, "buffered_window_ms");
+  refused(
+      [](Options& o) {
+        o.medium = MediumChoice::kEmulator;
+        o.emulator_preset = "quantum";
+      },
+      Code::kInvalidArgument, "quantum");
+  expect_whole(path_);
+}
+
+TEST_F(OpenTest, ForeignTruncatedAndDamagedFiles) {
+  const std::string foreign = folder_.file("foreign");
+  std::ofstream(foreign) << std::string(kMiB, 'x');
+  expect_refused(foreign, creating(), Code::kNotSupported, "not a Bonsai pool");
+  const std::string empty = folder_.file("empty");
+  std::ofstream(empty).flush();
+  expect_refused(empty, creating(), Code::kCorruption, "empty");
+  make(path_);
+  const std::string whole = bytes_of(path_);
+  std::filesystem::resize_file(path_, whole.size() / 2);
+  expect_refused(path_, creating(), Code::kCorruption, "truncated");
+  std::ofstream(path_, std::ios::binary) << whole;
+  expect_whole(path_);
+  std::string newer = bytes_of(path_);
+  for (const size_t copy : {size_t{0}, size_t{4096}}) newer[copy + 64] = static_cast<char>(newer[copy + 64] ^ 1);
+  std::ofstream(path_, std::ios::binary) << newer;
+  expect_refused(path_, creating(), Code::kCorruption, "checksum");
+  newer[4096 + 64] = static_cast<char>(newer[4096 + 64] ^ 1);
+  std::ofstream(path_, std::ios::binary) << newer;
+  expect_whole(path_);  // by the second copy of the superblock
+}
+
+// A copy of the files of a store that is open is what a crash of an eADR machine leaves.
+TEST_F(OpenTest, TheLogIsRecoveredOnEveryTarget) {
+  for (const size_t targets : {size_t{1}, size_t{2}, size_t{3}}) {
+    const std::string name = "live" + std::to_string(targets);
+    Options options = creating();
+    options.background_threads = 0;
+    std::unique_ptr<DB> db;
+    ASSERT_TRUE(DB::Open(options, folder_.pool(targets, name), &db).ok());
+    for (int i = 0; i < 200; ++i) ASSERT_TRUE(db->Put(key(i, options), "old").ok());
+    ASSERT_TRUE(db->Drain().ok());
+    WriteBatch batch;
+    for (int i = 0; i < 50; ++i) batch.Put(key(i, options), "value" + std::to_string(i));
+    ASSERT_TRUE(db->Write(batch).ok());
+    for (int i = 50; i < 100; ++i) ASSERT_TRUE(db->Put(key(i, options), "value" + std::to_string(i)).ok());
+    for (int i = 100; i < 200; ++i) ASSERT_TRUE(db->Delete(key(i, options)).ok());
+    const std::string large(100'000, 'L');
+    ASSERT_TRUE(db->Put("large", large).ok());
+    ASSERT_TRUE(db->Delete("large").ok());
+    for (size_t i = 0; i < targets; ++i) {
+      std::filesystem::copy_file(folder_.file(name + "." + std::to_string(i)),
+                                 folder_.file("crashed" + name + "." + std::to_string(i)));
+    }
+    ASSERT_TRUE(db->Close().ok());
+    const std::string crashed = folder_.pool(targets, "crashed" + name);
+    CheckReport report;
+    ASSERT_TRUE(Check(crashed, &report).ok());
+    EXPECT_TRUE(report.ok()) << report.damages[0].where << ": " << report.damages[0].what;
+    EXPECT_FALSE(report.clean);
+    EXPECT_GT(report.log_records, 0u);
+    EXPECT_EQ(report.records, 100u);
+    expect_whole(crashed, options, 100);
+    expect_whole(folder_.pool(targets, name), options, 100);
+    ASSERT_TRUE(Check(crashed, &report).ok());
+    EXPECT_TRUE(report.ok() && report.clean);
+  }
+}
+
+TEST_F(OpenTest, DestroyedWithoutCloseIsClosed) {
+  {
+    std::unique_ptr<DB> db;
+    ASSERT_TRUE(DB::Open(creating(), path_, &db).ok());
+    for (int i = 0; i < 50; ++i) ASSERT_TRUE(db->Put(key(i, creating()), "value" + std::to_string(i)).ok());
+  }
+  CheckReport report;
+  ASSERT_TRUE(Check(path_, &report).ok());
+  EXPECT_TRUE(report.clean && report.ok());
+  expect_whole(path_);
+}
+
+TEST_F(OpenTest, CloseIsIdempotent) {
+  std::unique_ptr<DB> db;
+  ASSERT_TRUE(DB::Open(creating(), path_, &db).ok());
+  EXPECT_TRUE(db->Close().ok());
+  EXPECT_TRUE(db->Close().ok());
+}
+
+}  // namespace
+}  // namespace bonsai::testing

@@ -1,0 +1,161 @@
+// A pool that fills up: NoSpace is an answer, deletes work, space comes back, and what the store counts is what lies
+// there.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <ostream>
+#include <string>
+
+#include "base/random.h"
+#include "base/testing/budget.h"
+#include "bonsai/db.h"
+#include "store/testing/scratch.h"
+
+namespace bonsai::testing {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+std::string key_of(uint64_t i) { return "key" + std::to_string(1'000'000 + i); }
+
+struct Shape {
+  const char* name;
+  size_t value_bytes;
+  size_t targets;
+  uint32_t background_threads;
+};
+void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name; }
+
+class SpaceTest : public ::testing::TestWithParam<Shape> {
+ protected:
+  SpaceTest() {
+    options_.create_if_missing = true;
+    options_.pool_bytes = kMiB / GetParam().targets;
+    options_.background_threads = GetParam().background_threads;
+    options_.stall_ms_max = 500;
+    const Status status = DB::Open(options_, path_, &db_);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+  }
+
+  // Puts new records until the pool is full; returns how many went in.
+  uint64_t fill() {
+    uint64_t i = 0;
+    Status status;
+    for (; status.ok() && i < 100'000; ++i) status = db_->Put(key_of(i), value_of(i));
+    EXPECT_TRUE(status.IsNoSpace()) << status.ToString();
+    EXPECT_NE(status.message().find("delete data"), std::string_view::npos) << status.message();
+    return i - 1;
+  }
+  [[nodiscard]] std::string value_of(uint64_t i) const {
+    return std::string(GetParam().value_bytes, static_cast<char>('a' + i % 26));
+  }
+  // Drains, closes, checks, and compares what the store counted with what the check found; opens again.
+  void expect_sound(uint64_t records) {
+    const Status drained = db_->Drain();
+    ASSERT_TRUE(drained.ok()) << drained.ToString();
+    const Stats stats = db_->GetStats();
+    ASSERT_TRUE(db_->Close().ok());
+    db_.reset();
+    CheckReport report;
+    ASSERT_TRUE(Check(path_, &report).ok());
+    EXPECT_TRUE(report.ok()) << report.damages[0].where << ": " << report.damages[0].what;
+    EXPECT_EQ(report.records, records);
+    EXPECT_EQ(report.data_bytes, stats.data_bytes);
+    EXPECT_EQ(report.data_bytes_used, stats.data_bytes_used) << "bytes are leaked, or counted wrongly";
+    ASSERT_TRUE(DB::Open(options_, path_, &db_).ok());
+    EXPECT_EQ(db_->GetStats().data_bytes_used, report.data_bytes_used) << "recovery counts otherwise";
+  }
+
+  ScratchFolder folder_;
+  const std::string path_ = folder_.pool(GetParam().targets);
+  Options options_;
+  std::unique_ptr<DB> db_;
+};
+
+TEST_P(SpaceTest, FullIsAnAnswerAndNothingIsLost) {
+  const uint64_t records = fill();
+  EXPECT_GT(records * (GetParam().value_bytes + 10), kMiB / 4) << "a quarter of the pool at least is for data";
+  std::string value;
+  for (uint64_t i = 0; i < records; ++i) {
+    ASSERT_TRUE(db_->Get(key_of(i), &value).ok()) << i;
+    ASSERT_EQ(value, value_of(i)) << i;
+  }
+  EXPECT_TRUE(db_->Get(key_of(records), &value).IsNotFound()) << "the refused put has changed nothing";
+  expect_sound(records);
+  for (uint64_t i = 0; i < records; ++i) ASSERT_TRUE(db_->Get(key_of(i), &value).ok()) << i;
+}
+
+TEST_P(SpaceTest, AFullPoolCanBeEmptiedAndFilledAgain) {
+  uint64_t first_fill = 0;
+  for (int round = 0; round < 4; ++round) {
+    const uint64_t records = fill();
+    if (round == 0) first_fill = records;
+    EXPECT_GE(records, first_fill * 9 / 10) << "round " << round << ": deleted space has not come back";
+    for (uint64_t i = 0; i < records; ++i) {
+      const Status status = db_->Delete(key_of(i));
+      ASSERT_TRUE(status.ok()) << "delete " << i << " of " << records << ": " << status.ToString();
+    }
+    expect_sound(0);
+    EXPECT_LT(db_->GetStats().data_bytes_used, db_->GetStats().data_bytes / 4) << "round " << round;
+  }
+}
+
+TEST_P(SpaceTest, OverwritingForEverDoesNotGrow) {
+  const uint64_t keys = kMiB / 8 / (GetParam().value_bytes + 10) + 1;
+  const uint64_t bytes_to_write = budget<uint64_t>(6, 12, 200) * kMiB;
+  std::map<uint64_t, uint64_t> last;
+  base::Random random(7);
+  uint64_t used_max = 0;
+  const uint64_t updates = bytes_to_write / (GetParam().value_bytes + 10);
+  for (uint64_t i = 0; i < updates; ++i) {
+    const uint64_t key = random.below(keys);
+    const Status status = db_->Put(key_of(key), value_of(i));
+    ASSERT_TRUE(status.ok()) << "update " << i << " of " << updates << ": " << status.ToString();
+    last[key] = i;
+    if (i % (updates / 20) == 0) {
+      const Status drained = db_->Drain();
+      ASSERT_TRUE(drained.ok()) << drained.ToString();
+      used_max = std::max(used_max, db_->GetStats().data_bytes_used);
+    }
+  }
+  EXPECT_LT(used_max, kMiB / 8 * 5) << "an eighth of the pool is live";
+  std::string value;
+  for (const auto& [key, i] : last) {
+    ASSERT_TRUE(db_->Get(key_of(key), &value).ok());
+    ASSERT_EQ(value, value_of(i));
+  }
+  expect_sound(last.size());
+}
+
+TEST_P(SpaceTest, BatchesToo) {
+  uint64_t records = 0;
+  Status status;
+  WriteBatch batch;
+  for (; status.ok() && records < 100'000; records += batch.Count()) {
+    batch.Clear();
+    for (uint64_t i = 0; i < 4; ++i) batch.Put(key_of(records + i), value_of(i));
+    status = db_->Write(batch);
+  }
+  EXPECT_TRUE(status.IsNoSpace()) << status.ToString();
+  records -= batch.Count();
+  std::string value;
+  for (uint64_t i = 0; i < batch.Count(); ++i) {
+    EXPECT_TRUE(db_->Get(key_of(records + i), &value).IsNotFound()) << "the refused batch is absent as a whole";
+  }
+  expect_sound(records);
+  batch.Clear();
+  for (uint64_t i = 0; i < std::min<uint64_t>(records, 40); ++i) batch.Delete(key_of(i));
+  status = db_->Write(batch);
+  EXPECT_TRUE(status.ok()) << "a batch of deletes: " << status.ToString();
+  expect_sound(records - batch.Count());
+}
+
+INSTANTIATE_TEST_SUITE_P(, SpaceTest,
+                         ::testing::Values(Shape{"Small", 8, 1, 1}, Shape{"Medium", 300, 1, 1},
+                                           Shape{"MediumNoBackground", 300, 1, 0}, Shape{"MediumTwoTargets", 300, 2, 1},
+                                           Shape{"Large", 20'000, 1, 1}, Shape{"LargeTwoTargets", 20'000, 2, 0}),
+                         [](const auto& shape) { return std::string(shape.param.name); });
+
+}  // namespace
+}  // namespace bonsai::testing
