@@ -51,6 +51,7 @@ const ProtocolCase kCases[] = {
     {"keys in different bnodes, snapshot", 2, "p0 p1 r", "n o o | p0 p1 r | p0", true},
     {"merge, puts, scans", 2, "p0 p1 f p0 p1", "r | p0 p1 | s s", true},
     {"merge, batch, gets", 2, "p0 p1 f p0 p1", "r | b | g0 g1 | g1 g0", true},
+    {"merge, puts, iterators", 3, "p0 p1 p2 f p0 p1 p2", "r | p0 p1 p2 r | i i | s s", true},
     {"merge while a snapshot is held", 2, "p0 p1 f p0 p1", "n o o | p0 r p1 | r p0", true},
 };
 

@@ -198,13 +198,17 @@ class Runner {
   }
 
   void batch() {
+    constexpr size_t kBatchBytes = 1500;  // with one update more it still fits into the smallest log segment
     WriteBatch batch;
-    for (uint64_t i = random_.below(10); i > 0; --i) {
+    size_t bytes = 0;
+    for (uint64_t i = random_.below(10); i > 0 && bytes < kBatchBytes; --i) {
       if (random_.chance(1, 4)) {
         batch.Delete(some_key());
       } else {
         batch.Put(some_key(), some_value(false));
       }
+      const WriteBatch::Update& last = batch.updates().back();
+      bytes += 32 + last.key.size() + std::min<size_t>(last.value.size(), 1024);
     }
     same(model_.Write(batch), db_->Write(batch), "batch of " + std::to_string(batch.Count()));
   }

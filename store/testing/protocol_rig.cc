@@ -264,7 +264,10 @@ class Rig {
     const std::string first = key_of(0);
     const std::string end = key_of(what_.keys);
     options.end = end;
+    std::string last;
     const Status status = db->Scan(options, first, [&](std::string_view key, std::string_view value) {
+      if (!last.empty() && key <= last) error_ = "a scan is out of order";
+      last = key;
       const uint64_t number = number_of(key);
       if (number < what_.keys) cells[number].value = decode_value(value);
       return true;
@@ -287,13 +290,18 @@ class Rig {
     std::vector<Cell> back = held_;
     for (Cell& cell : forward) cell.value = kAbsent;
     for (Cell& cell : back) cell.value = kAbsent;
+    std::string last;
     const auto take = [&](std::vector<Cell>* cells) {
+      const bool ordered = cells == &forward ? iterator->key() > last : iterator->key() < last;
+      if (!last.empty() && !ordered) error_ = "an iterator is out of order";
+      last = iterator->key();
       const uint64_t number = number_of(iterator->key());
       if (number < what_.keys) (*cells)[number].value = decode_value(iterator->value());
     };
     const std::string end = key_of(what_.keys);
     for (iterator->Seek(key_of(0)); iterator->Valid() && iterator->key() < end; iterator->Next()) take(&forward);
     const std::string first = key_of(0);
+    last.clear();
     for (iterator->SeekForPrev(end); iterator->Valid() && iterator->key() >= first; iterator->Prev()) take(&back);
     expect_ok(iterator->status(), "iterator");
     lane->add_read(OpKind::kSnapshotRead, invoke, ret, forward);
