@@ -29,7 +29,8 @@ struct Amount {
 struct Outcome {
   uint64_t images = 0;
   uint64_t violations = 0;
-  std::string first;  // what the first violation was
+  uint64_t refused = 0;  // recoveries that found no room: a known gap, see README.md; the pool itself is unharmed
+  std::string first;     // what the first violation was
 };
 
 // What all explorations share: the recorder, the images, the verdicts.
