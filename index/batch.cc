@@ -5,6 +5,7 @@
 // nobody may push on top of it; so a helper sees whether an item is in place already by looking at the head, and its
 // own exchange fails if the head has changed since. The record names the tokens under which the nodes really stand in
 // their chains; it is written when all of them do.
+#include <algorithm>
 #include <utility>
 
 #include "index/index.h"
@@ -86,7 +87,11 @@ Index::Outcome Index::push_item(Batch* batch, Batch::Item* item, bool* done) {
   if (head != nullptr) {
     if (const Outcome outcome = settle_head(head); outcome != Outcome::kDone) return outcome;
   }
-  if (no_room(*bnode, *slots, place)) return make_room(bnode, For::kBatch);
+  // A batch begins only where it has room: once begun it may not wait, and then piles up layers that are not cut.
+  const bool begun = batch->items.front().node.load(std::memory_order_seq_cst) != nullptr;
+  const uint64_t wanted = std::min<uint64_t>(batch->items.size(), slots->capacity() / 2);
+  const bool tight = !begun && slots->used() + wanted > slots->capacity() - slots->capacity() / 8;
+  if (tight || no_room(*bnode, *slots, place)) return make_room(bnode, begun ? For::kBegunBatch : For::kPut);
   if (place.head() != nullptr) prune(slots, place.index, place.head());
   Node* node = Node::make(item->key, item->value, item->flags, batch);
   node->token = bnode->reserve_token();

@@ -159,7 +159,7 @@ class Index {
   // put.cc
   enum class Push { kPublished, kSuperseded, kFrozen, kFull, kStalled };
   Bnode* live(const base::Key& key) const;
-  enum class For { kPut, kBatch };
+  enum class For { kPut, kBegunBatch };
   Outcome make_room(Bnode* bnode, For whom);
   [[nodiscard]] bool no_room(const Bnode& bnode, const Slots& slots, const Slots::Place& place) const;
   Push publish(Bnode* bnode, Slots* slots, const base::Key& key, uint64_t hash, Node* node);

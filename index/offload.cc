@@ -188,13 +188,16 @@ bool Offload::append_suffices(const Job& job, const Dnode& old, const std::vecto
   const Layer& layer = *job.layer;
   if (layer.olds.size() != 1 || layer.news.size() != 1 || old.runs().empty() || updates.empty()) return false;
   if (old.has_large() || old.runs().size() == persist::kRunsMax) return false;
-  if (index_.dnodes_.space().ordinary_free_bytes() == 0) return false;
+  const persist::Space& space = index_.dnodes_.space();
+  if (space.ordinary_free_bytes() < space.reserve_bytes()) return false;  // space is short: squeeze
   uint64_t bytes = old.run_bytes() - old.runs().front().bytes;
   for (const Entry& update : updates) {
     if (update.large) return false;
     bytes += persist::entry_bytes(update);
   }
-  return bytes <= old.runs().front().bytes / 2 &&
+  // As many appended entries as half of the first run: so overwritten and deleted ones are soon swept out.
+  const uint64_t appended = old.entries() - old.runs().front().count + updates.size();
+  return bytes <= old.runs().front().bytes / 2 && appended <= old.runs().front().count / 2 &&
          old.entries() + updates.size() <= index_.config_.limits.dnode_entries_max * 3 / 2;
 }
 

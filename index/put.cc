@@ -55,8 +55,8 @@ bool Index::no_room(const Bnode& bnode, const Slots& slots, const Slots::Place& 
          bnode.tokens_used() >= config_.tokens_max;
 }
 
-// A put waits when its bnode's predecessor is not offloaded yet, so that layers do not pile up. A batch must not: its
-// own nodes may be what that offload waits for.
+// A put waits when its bnode's predecessor is not offloaded yet, so that layers do not pile up. A begun
+// batch must not: its own nodes may be what that offload waits for.
 Index::Outcome Index::make_room(Bnode* bnode, For whom) {
   Layer* layer = bnode->layer();
   if (layer == nullptr) {

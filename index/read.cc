@@ -11,11 +11,14 @@ using base::step;
 
 // The first node of a chain that a reader at `version` sees; null if there is none.
 Node* Index::visible(Node* head, uint64_t version) {
-  for (Node* node = head; node != nullptr; node = node->next.load(std::memory_order_acquire)) {
+  for (Node* node = head; node != nullptr;) {
+    // Before the version: a batch node that is still invisible then has not been pruned under.
+    step("load next");
+    Node* next = node->next.load(std::memory_order_acquire);
     step("load version");
     const uint64_t own = mutant(kIgnoreUnversioned) ? node->version.load() : versions_.settle(node);
     if (own != kNoVersion && own <= version) return node;
-    step("load next");
+    node = next;
   }
   return nullptr;
 }

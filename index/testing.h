@@ -16,6 +16,7 @@
 #include "base/check.h"
 #include "base/nvm/product.h"
 #include "base/random.h"
+#include "base/thread.h"
 #include "index/index.h"
 #include "persist/analysis.h"
 #include "persist/recovery.h"
@@ -88,7 +89,7 @@ class Tier {
   base::EpochDomain& epochs() { return *epochs_; }
   [[nodiscard]] const persist::Pool& pool() const { return pool_; }
 
-  // ---- updates. False: back-pressure did not end within `tries` offloads.
+  // ---- updates. False: back-pressure did not end within kWaitMs.
   bool put(std::string_view key, std::string_view value) { return update(key, value, false, false); }
   bool del(std::string_view key) { return update(key, {}, true, false); }
   // Stores `value` by itself and puts a reference to it.
@@ -267,12 +268,12 @@ class Tier {
   // Calls attempt() until it is done, offloading between attempts.
   template <class Attempt>
   bool persist_in(Attempt attempt) {
-    for (int tries = 0; tries < kTries; ++tries) {
+    for (base::BoundedWait wait("back-pressure of a test", kWaitMs); !wait.expired();) {
       {
         const auto guard = epochs_->enter();
         if (attempt() == Index::Outcome::kDone) return true;
       }
-      if (offload(Index::Which::kAll, 8).ranges == 0) std::this_thread::yield();
+      if (offload(Index::Which::kAll, 8).ranges == 0) wait.pause();
     }
     return false;
   }
@@ -290,7 +291,7 @@ class Tier {
     }
   }
 
-  static constexpr int kTries = 2'000;
+  static constexpr uint64_t kWaitMs = 30'000;
 
   const Sizes sizes_;
   std::byte* bytes_ = nullptr;

@@ -12,7 +12,8 @@ using scale::Addr;
 
 Status DnodeStore::take_slot(Addr* slot) {
   const std::lock_guard lock(slots_mutex_);
-  if (free_slots_.empty()) BONSAI_RETURN_IF_ERROR(claim_extent());
+  if (free_slots_.size() < slots_ahead_) static_cast<void>(claim_extent(Space::Use::kOrdinary));
+  if (free_slots_.empty()) BONSAI_RETURN_IF_ERROR(claim_extent(Space::Use::kReserve));
   *slot = free_slots_.back();
   free_slots_.pop_back();
   return Status::OK();
@@ -24,9 +25,9 @@ void DnodeStore::give_slot(Addr slot) {
 }
 
 // Zeroes an extent, then marks it in the extent table, so that recovery finds it and reads no stale bytes in it.
-Status DnodeStore::claim_extent() {
+Status DnodeStore::claim_extent(Space::Use use) {
   const uint64_t bytes = geometry_[0].extent_bytes;
-  const Addr extent = space_.allocate(bytes, Space::Use::kReserve, bytes);
+  const Addr extent = space_.allocate(bytes, use, bytes);
   if (extent.is_nil()) {
     return Status::NoSpace("no extent of " + std::to_string(bytes) +
                            " bytes is left for dnode headers; delete data or use a larger pool");
@@ -77,7 +78,7 @@ Status DnodeWriter::add(const base::Fence& lo, const base::Fence& hi, uint64_t g
   auto dnode = std::make_unique<Dnode>(lo, hi, gen);
   for (const RunDesc& run : kept) dnode->add_run(run);
   if (kept_has_large) dnode->set_has_large();
-  if (!entries.empty()) BONSAI_RETURN_IF_ERROR(write_run(entries, dnode.get()));
+  if (!entries.empty()) BONSAI_RETURN_IF_ERROR(write_runs(entries, kRunsMax - kept.size(), dnode.get()));
   BONSAI_RETURN_IF_ERROR(place_fences(dnode.get()));
   BONSAI_RETURN_IF_ERROR(store_.take_slot(&dnode->header));
   *out = dnode.get();
@@ -85,12 +86,27 @@ Status DnodeWriter::add(const base::Fence& lo, const base::Fence& hi, uint64_t g
   return Status::OK();
 }
 
-Status DnodeWriter::write_run(const std::vector<Entry>& entries, Dnode* dnode) {
+// Writes entries as one run, or halves them until the pieces fit into the free intervals that there are.
+Status DnodeWriter::write_runs(std::span<const Entry> entries, size_t runs_max, Dnode* dnode) {
   uint64_t bytes_max = 4 * entries.size();
   for (const Entry& entry : entries) bytes_max += entry_bytes(entry);
   const uint64_t reserved = round_up(bytes_max, kBlockBytes);
   const Addr addr = store_.space().allocate(reserved, Space::Use::kReserve);
-  if (addr.is_nil()) return Status::NoSpace("no room for a dnode of " + std::to_string(reserved) + " bytes");
+  if (!addr.is_nil()) {
+    write_run(entries, addr, reserved, dnode);
+    return Status::OK();
+  }
+  if (runs_max < 2 || entries.size() < 2) {
+    return Status::NoSpace("no room for a dnode of " + std::to_string(reserved) + " bytes");
+  }
+  const size_t half = entries.size() / 2;
+  const size_t runs_before = dnode->runs().size();
+  BONSAI_RETURN_IF_ERROR(write_runs(entries.first(half), runs_max / 2, dnode));
+  const size_t written = dnode->runs().size() - runs_before;
+  return write_runs(entries.subspan(half), runs_max - written, dnode);
+}
+
+void DnodeWriter::write_run(std::span<const Entry> entries, Addr addr, uint64_t reserved, Dnode* dnode) {
   const RunDesc run = encode_run(entries, addr.bits(), &scratch_);
   const uint64_t used = round_up(run.bytes, kBlockBytes);
   if (used < reserved) store_.space().free(addr + used, reserved - used);
@@ -101,7 +117,6 @@ Status DnodeWriter::write_run(const std::vector<Entry>& entries, Dnode* dnode) {
   for (const Entry& entry : entries) {
     if (entry.large) dnode->set_has_large();
   }
-  return Status::OK();
 }
 
 Status DnodeWriter::place_fences(Dnode* dnode) {

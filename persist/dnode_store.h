@@ -9,8 +9,10 @@
 #ifndef BONSAI_PERSIST_DNODE_STORE_H_
 #define BONSAI_PERSIST_DNODE_STORE_H_
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "bonsai/status.h"
@@ -37,9 +39,12 @@ class DnodeStore {
   // Recovery: tells of a header slot that is free to be written.
   void add_free_slot(scale::Addr slot) { free_slots_.push_back(slot); }
 
-  // Takes a header slot; claims a new header extent when none is free. Errors: NoSpace.
+  // Takes a header slot. Claims new header extents ahead of need, because a nearly full pool may have room for dnodes
+  // in small pieces but not for an extent. Errors: NoSpace.
   Status take_slot(scale::Addr* slot);
   void give_slot(scale::Addr slot);
+  // Header slots to keep free while ordinary space lasts; 0 at first.
+  void set_slots_ahead(size_t slots) { slots_ahead_ = slots; }
 
   // Marks dnodes as covered by newer ones. Requires: those are committed. One fence for all.
   void retire(const std::vector<const Dnode*>& dnodes);
@@ -52,13 +57,14 @@ class DnodeStore {
   [[nodiscard]] Space& space() { return space_; }
 
  private:
-  Status claim_extent();
+  Status claim_extent(Space::Use use);
 
   scale::Volume& volume_;
   Space& space_;
   std::vector<ExtentGeometry> geometry_;
   std::mutex slots_mutex_;
   std::vector<scale::Addr> free_slots_;
+  size_t slots_ahead_ = 0;
 };
 
 // Builds dnodes and makes them durable together. Not thread-safe. An uncommitted writer gives back what it took.
@@ -85,7 +91,8 @@ class DnodeWriter {
   std::vector<std::unique_ptr<Dnode>> commit();
 
  private:
-  Status write_run(const std::vector<Entry>& entries, Dnode* dnode);
+  Status write_runs(std::span<const Entry> entries, size_t runs_max, Dnode* dnode);
+  void write_run(std::span<const Entry> entries, scale::Addr addr, uint64_t reserved, Dnode* dnode);
   Status place_fences(Dnode* dnode);
   void write_header(const Dnode& dnode);
 

@@ -182,8 +182,8 @@ class LogOf final : public Log {
   // Starts to write the end of the stream's segment (and, buffered, what was not flushed yet). The caller fences.
   void seal(Stream& stream) {
     const Addr base = config_.segments[stream.segment];
-    if (config_.buffered && stream.offset > stream.flushed) {
-      volume_.flush(base + stream.flushed, stream.offset - stream.flushed, kSiteEpochFlush);
+    if (config_.buffered) {  // all of it: what close_epoch() has flushed it may not have fenced yet
+      volume_.flush(base + kSegmentHeaderBytes, stream.offset - kSegmentHeaderBytes, kSiteEpochFlush);
       volume_.fence(kSiteEpochFlushFence);
     }
     const Addr end = base + offsetof(SegmentHeader, end);

@@ -115,7 +115,8 @@ Limits Pool::limits() const {
 void Pool::add_targets(Space* space) const {
   for (const Superblock& sb : superblocks) {
     const uint64_t bytes = sb.extents * sb.extent_bytes;
-    const uint64_t reserve = round_up(std::max(2 * sb.extent_bytes, bytes / 32), kBlockBytes);
+    const uint64_t rewriting = std::min(3 * limits().dnode_bytes_max, bytes / 3);  // a few dnodes, out of place
+    const uint64_t reserve = round_up(std::max({2 * sb.extent_bytes, rewriting, bytes / 32}), kBlockBytes);
     space->add_target(sb.data_offset, sb.data_offset + bytes, reserve);
   }
 }

@@ -17,7 +17,7 @@ void append(std::vector<std::byte>* out, const void* data, size_t n) {
   out->insert(out->end(), bytes, bytes + n);
 }
 
-bool is_uniform(const std::vector<Entry>& entries) {
+bool is_uniform(std::span<const Entry> entries) {
   const Entry& first = entries.front();
   if (first.value.size() > UINT16_MAX) return false;
   for (const Entry& entry : entries) {
@@ -49,7 +49,7 @@ void encode_entry(const Entry& entry, uint32_t seed, bool uniform, std::vector<s
 
 }  // namespace
 
-RunDesc encode_run(const std::vector<Entry>& entries, uint64_t addr, std::vector<std::byte>* bytes) {
+RunDesc encode_run(std::span<const Entry> entries, uint64_t addr, std::vector<std::byte>* bytes) {
   BONSAI_CHECK(!entries.empty());
   const bool uniform = is_uniform(entries);
   bytes->clear();

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -26,7 +27,7 @@ struct Entry {
 enum class Find { kFound, kAbsent, kDamaged };
 
 // Encodes `entries` (sorted by key, no duplicates, not empty) for address `addr` into *bytes; returns the descriptor.
-RunDesc encode_run(const std::vector<Entry>& entries, uint64_t addr, std::vector<std::byte>* bytes);
+RunDesc encode_run(std::span<const Entry> entries, uint64_t addr, std::vector<std::byte>* bytes);
 
 // Upper bound of the bytes that the entry takes in a run.
 inline uint64_t entry_bytes(const Entry& entry) { return 14 + entry.key.bytes.size() + entry.value.size(); }

@@ -9,6 +9,8 @@ using index::Index;
 namespace {
 inline constexpr uint64_t kIdleMs = 20;
 inline constexpr size_t kTidyRanges = 256;
+inline constexpr uint64_t kReadersMs = 100;
+inline constexpr int kNoSpaceTries = 64;
 }  // namespace
 
 void Background::start() {
@@ -46,6 +48,7 @@ void Background::work() {
     const bool low = tiers_.log->low();
     if (!low && !tiers_.index->urgent()) break;
     if (offload(low ? Index::Which::kAll : Index::Which::kUrgent) == 0) break;
+    tiers_.epochs->collect();  // gives the space of replaced dnodes back
     close_epoch();
   }
   if (!tiers_.index->urgent()) static_cast<void>(tiers_.index->tidy(kTidyRanges));
@@ -92,20 +95,27 @@ void Background::help_stalled() {
 
 Status Background::drain() {
   base::BoundedWait wait("drain", options_.stall_ms_max);
-  for (uint64_t idle = 0; tiers_.index->dirty();) {
+  for (int idle = 0; tiers_.index->dirty();) {
     const Index::OffloadResult result = tiers_.index->offload(kRangesPerStep, Index::Which::kAll);
-    if (!result.status.ok() && !result.status.IsUnavailable()) return result.status;
     if (result.ranges > 0) {
       idle = 0;
       wait = base::BoundedWait("drain", options_.stall_ms_max);
+      tiers_.epochs->collect();
       continue;
     }
-    if (++idle > 1 && wait.expired()) return wait.status();
+    ++idle;
+    if (result.status.IsNoSpace() && idle <= kNoSpaceTries) {
+      // Replaced dnodes may still wait for their readers; and another range may fit, or even give space back.
+      if (idle == 1) static_cast<void>(tiers_.epochs->drain(kReadersMs));
+      continue;
+    }
+    if (!result.status.ok() && !result.status.IsUnavailable()) return result.status;
+    if (wait.expired()) return wait.status();
     tiers_.epochs->collect();
     wait.pause();
   }
   static_cast<void>(tiers_.index->tidy(kTidyRanges));
-  tiers_.epochs->collect();
+  static_cast<void>(tiers_.epochs->drain(kReadersMs));
   return Status::OK();
 }
 

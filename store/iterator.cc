@@ -55,8 +55,10 @@ void IteratorImpl::load_below(const Fence& fence) {
 // From position at_ on, to the next record there is, in this range or a later one.
 void IteratorImpl::settle_forward() {
   while (status_.ok() && at_ == records_.size() && !hi_.is_infinite()) {
-    load_from(Fence(hi_));
+    const Fence from = hi_;  // a merge may have put the next range together with ones that were passed
+    load_from(from);
     at_ = 0;
+    while (at_ < records_.size() && key_at(at_) < from.bytes()) ++at_;
   }
   if (status_.ok() && at_ < records_.size()) land();
 }
@@ -64,8 +66,10 @@ void IteratorImpl::settle_forward() {
 // From position at_ - 1 on, backwards.
 void IteratorImpl::settle_backward() {
   while (status_.ok() && at_ == 0 && !lo_.bytes().empty()) {
-    load_below(Fence(lo_));
+    const Fence below = lo_;
+    load_below(below);
     at_ = records_.size();
+    while (at_ > 0 && key_at(at_ - 1) >= below.bytes()) --at_;
   }
   if (status_.ok() && at_ > 0) {
     --at_;

@@ -142,6 +142,7 @@ class Opener {
     BONSAI_RETURN_IF_ERROR(check_key_format());
     t_.pool.add_targets(&t_.space);
     t_.dnodes = std::make_unique<persist::DnodeStore>(typed, t_.space, t_.pool.geometry());
+    t_.dnodes->set_slots_ahead(std::min<uint64_t>(64, t_.space.capacity_bytes() / 16384));
     t_.large = std::make_unique<persist::LargeStore>(typed, t_.space);
     persist::Log::Config log;
     log.segments = t_.pool.segments();
