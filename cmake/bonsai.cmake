@@ -45,7 +45,22 @@ if(BONSAI_SANITIZE)
   target_compile_options(bonsai_options INTERFACE
     -fsanitize=${BONSAI_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(bonsai_options INTERFACE -fsanitize=${BONSAI_SANITIZE})
+  # Sanitizers are told of coroutine switches (base/coro/sanitizers.h).
+  if(BONSAI_SANITIZE MATCHES address)
+    target_compile_definitions(bonsai_options INTERFACE BONSAI_CORO_ASAN)
+  endif()
+  if(BONSAI_SANITIZE MATCHES thread)
+    target_compile_definitions(bonsai_options INTERFACE BONSAI_CORO_TSAN)
+  endif()
 endif()
+
+# The switch itself is not instrumented (see base/coro/fiber.cc). Source properties hold for one directory: called in
+# each that compiles the file.
+function(bonsai_leave_switch_uninstrumented)
+  if(BONSAI_SANITIZE)
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/base/coro/fiber.cc PROPERTIES COMPILE_OPTIONS -fno-sanitize=all)
+  endif()
+endfunction()
 
 # bonsai_room(NAME SOURCES file... LINKS target...): the static library bonsai_NAME of one room.
 function(bonsai_room name)

@@ -82,7 +82,7 @@ Status BrokenDb::put_late(std::string_view key, std::string_view value) {
 }
 
 Status BrokenDb::Delete(std::string_view key) {
-  if (defect_ == Defect::kRevivesDeleted && now_and_then(50)) return Status::OK();
+  if (defect_ == Defect::kRevivesDeleted && now_and_then(5)) return Status::OK();
   return ModelDb::Delete(key);
 }
 
