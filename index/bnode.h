@@ -154,15 +154,17 @@ class Bnode {
   [[nodiscard]] uint32_t tokens_used() const { return last_token_.load(std::memory_order_relaxed); }
 
   // Who may name a layer: one at a time, and for good once there is a layer. A fresh successor is young until its
-  // predecessor's replacement is finished; only a batch, which that replacement may be waiting for, claims a young one.
-  enum class Claim : uint8_t { kFree, kYoung, kClaimed };
-  bool claim(Claim from = Claim::kFree) { return claim_.compare_exchange_strong(from, Claim::kClaimed); }
+  // predecessor's replacement is finished; only a batch, which that replacement may be waiting for, claims a young one,
+  // and the layer that it names is not offloaded before the bnode has grown up.
+  enum class Claim : uint8_t { kFree, kClaimed, kYoung, kYoungClaimed };
+  bool claim() { return exchange(Claim::kFree, Claim::kClaimed); }
+  bool claim_young() { return exchange(Claim::kYoung, Claim::kYoungClaimed); }
   void unclaim() { claim_.store(Claim::kFree); }
   void set_young() { claim_.store(Claim::kYoung); }
   void grow_up() {
-    Claim young = Claim::kYoung;
-    claim_.compare_exchange_strong(young, Claim::kFree);
+    if (!exchange(Claim::kYoung, Claim::kFree)) exchange(Claim::kYoungClaimed, Claim::kClaimed);
   }
+  [[nodiscard]] bool young() const { return claim_.load() >= Claim::kYoung; }
 
   // Lifetime: the tree or a layer holds one reference, the queue of dirty bnodes another.
   void ref() { references_.fetch_add(1, std::memory_order_relaxed); }
@@ -176,6 +178,8 @@ class Bnode {
   [[nodiscard]] uint64_t dram_bytes() const;
 
  private:
+  bool exchange(Claim from, Claim to) { return claim_.compare_exchange_strong(from, to); }
+
   const base::Fence lo_, hi_;
   const uint64_t gen_;
   const uint32_t capacity_;

@@ -123,19 +123,22 @@ TEST(Bnode, FrozenBeforeItsFirstPut) {
 }
 
 TEST(Bnode, Claims) {
-  using Claim = Bnode::Claim;
   Bnode* bnode = any_bnode();
-  EXPECT_FALSE(bnode->claim(Claim::kYoung)) << "not young";
+  EXPECT_FALSE(bnode->claim_young()) << "not young";
   EXPECT_TRUE(bnode->claim());
   EXPECT_FALSE(bnode->claim());
   bnode->unclaim();
   bnode->set_young();
   EXPECT_FALSE(bnode->claim()) << "its predecessor is not offloaded";
+  EXPECT_TRUE(bnode->young());
   bnode->grow_up();
+  EXPECT_FALSE(bnode->young());
   EXPECT_TRUE(bnode->claim());
   bnode->set_young();
-  EXPECT_TRUE(bnode->claim(Claim::kYoung));
+  EXPECT_TRUE(bnode->claim_young());
+  EXPECT_TRUE(bnode->young()) << "claimed by a batch, and its predecessor still not offloaded";
   bnode->grow_up();
+  EXPECT_FALSE(bnode->young());
   EXPECT_FALSE(bnode->claim()) << "a batch that claimed a young bnode keeps it";
   bnode->unref();
 }

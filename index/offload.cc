@@ -56,7 +56,7 @@ struct Offload::Garbage {
 
 Status Offload::add(Layer* layer) {
   for (const Bnode* old : layer->olds) {
-    if (old->base().layer() != nullptr) return Status::Unavailable("the range's predecessor is not offloaded yet");
+    if (old->young()) return Status::Unavailable("the range's predecessor is not offloaded yet");
   }
   BONSAI_RETURN_IF_ERROR(settle(layer));
   BONSAI_RETURN_IF_ERROR(lock_chains(layer));

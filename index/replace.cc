@@ -175,7 +175,7 @@ bool Index::plan(Bnode* bnode, bool may_merge) {
 
 // Names one successor of a bnode whose predecessor's replacement is not finished. False if somebody else has.
 bool Index::plan_on_young(Bnode* bnode) {
-  if (!bnode->claim(Bnode::Claim::kYoung)) return false;
+  if (!bnode->claim_young()) return false;
   auto* layer = new Layer();
   layer->olds = {bnode};
   make_successors(layer, {});

@@ -53,7 +53,8 @@ std::unordered_map<uint64_t, const Operation*> sources_of(const History& history
 // A batch that survived on one key must not be older than what another of its keys holds.
 Verdict check_batches(const History& history, const CrashCase& what) {
   const auto sources = sources_of(history, what.recovered);
-  for (const auto& [key, source] : sources) {
+  for (const auto& entry : sources) {
+    const Operation* source = entry.second;  // clang 14 has no capture of structured bindings
     if (source->kind != OpKind::kBatch) continue;
     for (const Cell& cell : history.cells_of(*source)) {
       const auto other = sources.find(cell.key);
