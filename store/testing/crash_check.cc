@@ -69,7 +69,7 @@ Verdict check_batches(const History& history, const CrashCase& what) {
             });
         if (deleted_since) continue;
       }
-      return Verdict::wrong("half a batch was recovered, on key " + std::to_string(key) + " but not on key " +
+      return Verdict::wrong("half a batch was recovered, on key " + std::to_string(entry.first) + " but not on key " +
                             std::to_string(cell.key) + ":\n  " + history.text_of(*source) +
                             (other == sources.end() ? "" : "\n  " + history.text_of(*other->second)));
     }
