@@ -1,7 +1,7 @@
-// A first crash exploration of the persistence tier: a small script of appends, batches, offloads and reopenings runs
-// on the recorder medium; before each fence the images that a crash could leave are analysed, some recovered (with a
-// power cut in the recovery, too), and compared with a model. Then the same with each flush, non-temporal copy and
-// fence of persist/ left out: the exploration must notice.
+// The crash exploration of the persistence tier. Random lives of appends, batches, offloads and reopenings run on the
+// recorder medium; before each fence the images that a crash could leave are analysed, some recovered (with a power cut
+// in the recovery, too), and compared with a model. Then the same with each flush, non-temporal copy and fence of
+// persist/ left out: the exploration must notice.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -57,8 +57,8 @@ class Creation final : public Explorer {
 // A life of a pool.
 class Life final : public Explorer {
  public:
-  Life(uint64_t seed, bool buffered, std::optional<Mutant> mutant, Amount amount)
-      : Explorer(seed, mutant, amount.images_per_fence), buffered_(buffered), operations_(amount.operations) {}
+  Life(uint64_t seed, bool buffered, std::optional<Mutant> mutant, Amount amount, Domain domain)
+      : Explorer(seed, mutant, amount.images_per_fence, domain), buffered_(buffered), operations_(amount.operations) {}
 
   void run() {
     MemoryMedium fresh(kPoolBytesMin);
@@ -146,6 +146,7 @@ class Life final : public Explorer {
   void judge_recovery(const Content& content) {
     scratch_.cut_power_after(random_.below(12));
     static_cast<void>(Rig({&scratch_}).open());
+    ++outcome.recovery_images;
     scratch_.cut_power_after(UINT64_MAX);
     for (int again = 0; again < 2; ++again) {
       Rig rig({&scratch_});
@@ -468,22 +469,46 @@ class Life final : public Explorer {
   bool ended_ = false;  // nothing opens it
 };
 
+constexpr size_t kDistinctMax = 1'000'000;  // counted per site, so that a nightly run keeps its memory
+
+void add_sites(const Outcome& from, Outcome* to) {
+  for (const auto& [name, site] : from.by_site) {
+    testing::SiteImages& sum = to->by_site[name];
+    sum.fences += site.fences;
+    sum.exhaustive += site.exhaustive;
+    sum.images += site.images;
+    if (sum.contents.size() < kDistinctMax) sum.contents.insert(site.contents.begin(), site.contents.end());
+  }
+}
+
+void print_sites(const Outcome& outcome) {
+  std::printf("  %-22s %9s %10s %9s %9s\n", "crash before", "fences", "exhaustive", "images", "distinct");
+  for (const auto& [name, site] : outcome.by_site) {
+    std::printf("  %-22s %9llu %10llu %9llu %9zu\n", name.c_str(), static_cast<unsigned long long>(site.fences),
+                static_cast<unsigned long long>(site.exhaustive), static_cast<unsigned long long>(site.images),
+                site.contents.size());
+  }
+}
+
 // Everything, with one site left out or none.
-Outcome explore_all(uint64_t seed, std::optional<Mutant> mutant, Amount amount, std::vector<base::SiteCount>* sites) {
+Outcome explore_all(uint64_t seed, std::optional<Mutant> mutant, Amount amount, std::vector<base::SiteCount>* sites,
+                    Domain domain = Domain::kAdr) {
   Outcome all;
   const auto add = [&](Explorer& explorer) {
     all.images += explorer.outcome.images;
     all.violations += explorer.outcome.violations;
     all.refused += explorer.outcome.refused;
+    all.recovery_images += explorer.outcome.recovery_images;
+    add_sites(explorer.outcome, &all);
     if (all.first.empty()) all.first = explorer.outcome.first;
     if (sites != nullptr) sites->insert(sites->end(), explorer.sites.begin(), explorer.sites.end());
   };
-  Creation creation(seed, mutant, amount.images_per_fence);
+  Creation creation(seed, mutant, amount.images_per_fence, domain);
   creation.run();
   add(creation);
   for (const bool buffered : {false, true}) {
     if (all.violations > 0) break;
-    Life life(seed, buffered, mutant, amount);
+    Life life(seed, buffered, mutant, amount, domain);
     life.run();
     add(life);
   }
@@ -504,20 +529,27 @@ TEST(PersistCrash, EveryImageIsAcknowledgedOrInFlight) {
   base::Random random = testing::seeded_random(11);
   const Amount amount{bonsai::testing::budget(60, 150, 600), bonsai::testing::budget<uint64_t>(12, 24, 60)};
   Outcome all;
-  for (int i = 0; i < (kSlow ? 1 : bonsai::testing::budget(2, 6, 30)); ++i) {
+  for (int i = 0; i < (kSlow ? 1 : bonsai::testing::budget(8, 150, 2000)); ++i) {
     const uint64_t seed = random.next();
-    const Outcome outcome = explore_all(seed, {}, amount, nullptr);
+    const Outcome outcome = explore_all(seed, {}, amount, nullptr, i % 4 == 3 ? Domain::kEadr : Domain::kAdr);
     EXPECT_EQ(outcome.violations, 0U) << "life " << i << ": " << outcome.first;
     all.images += outcome.images;
     all.violations += outcome.violations;
     all.refused += outcome.refused;
+    all.recovery_images += outcome.recovery_images;
+    add_sites(outcome, &all);
   }
+  print_sites(all);
+  bonsai::testing::add_figure("crash_recovery_images", all.recovery_images);
   bonsai::testing::add_figure("crash_images", all.images);
   bonsai::testing::add_figure("crash_violations", all.violations);
   std::printf("%llu crash images, %llu recoveries refused for want of room\n",
               static_cast<unsigned long long>(all.images), static_cast<unsigned long long>(all.refused));
   EXPECT_LE(all.refused, all.images / 100);
-  EXPECT_GT(all.images, 1000U);
+  EXPECT_GT(all.images, bonsai::testing::budget<uint64_t>(1000, kSlow ? 1000 : 1000000, 1000000));
+  if (bonsai::testing::budget(0, 1, 1) == 0 || kSlow) return;
+  EXPECT_GE(all.recovery_images, 10'000U);
+  for (const auto& [name, site] : all.by_site) EXPECT_GE(site.contents.size(), 1000U) << "before " << name;
 }
 
 TEST(PersistCrash, EverySiteThatIsLeftOutIsNoticed) {

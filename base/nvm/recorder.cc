@@ -74,7 +74,7 @@ void RecorderMedium::flush(const std::byte* dst, size_t n, const Site& site) {
 void RecorderMedium::fence(const Site& site) {
   count_fence();
   if (!count_use(site, SiteUse::kFence)) return;
-  if (before_fence_) before_fence_();
+  if (before_fence_) before_fence_(site);
   const std::lock_guard lock(mutex_);
   const uint64_t thread = my_thread();
   const auto found = pending_.find(thread);

@@ -62,8 +62,8 @@ class RecorderMedium final : public HookedMedium {
   // Starts with `image` durable. Requires: its size is a multiple of 64; domain is kAdr or kEadr.
   RecorderMedium(std::span<const std::byte> image, Domain domain, ThreadOf thread_of = {});
 
-  // Runs before each fence that is not dropped, on the fencing thread. Empty = none.
-  void set_before_fence(std::function<void()> hook) { before_fence_ = std::move(hook); }
+  // Runs before each fence that is not dropped, on the fencing thread, with the fence's site. Empty = none.
+  void set_before_fence(std::function<void(const Site&)> hook) { before_fence_ = std::move(hook); }
 
   void drop(const Site& site, SiteUse use) { dropped_.push_back({&site, use}); }
 
@@ -132,7 +132,7 @@ class RecorderMedium final : public HookedMedium {
   const ThreadOf thread_of_;
   std::vector<Line> view_lines_, durable_lines_;
   mutable std::mutex mutex_;
-  std::function<void()> before_fence_;
+  std::function<void(const Site&)> before_fence_;
   std::map<size_t, Group> groups_;  // by line; ordered, because the order of enumeration is part of determinism
   std::map<uint64_t, Pending> pending_;
   std::vector<uint64_t> durable_sequence_;  // per word: the store that its durable value is of

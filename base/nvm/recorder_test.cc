@@ -154,7 +154,7 @@ TEST_F(Recorder, EadrIsOneGlobalPrefix) {
 
 TEST_F(Recorder, HookRunsBeforeTheFenceTakesEffect) {
   size_t calls = 0;
-  medium_.set_before_fence([&] {
+  medium_.set_before_fence([&](const Site&) {
     ++calls;
     EXPECT_EQ(possible({0}), (std::set<Words>{{0}, {1}}));
   });
@@ -370,7 +370,7 @@ Result explore(Bug bug, uint64_t seed, int operations, uint64_t images_max) {
     result.images += images.generated;
     result.visited += images.visited;
   };
-  medium.set_before_fence(check);
+  medium.set_before_fence([&](const Site&) { check(); });
   for (int i = 0; i < operations; ++i) {
     const uint64_t key = random.below(16), value = random.next() | 1;
     with_in_flight[key] = value;
