@@ -5,11 +5,12 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-usage: scripts/setup.sh [--list | --check] [build] [test]
+usage: scripts/setup.sh [--list | --check] [build] [test] [testbed]
 
 Installs the missing packages of the named groups (default: build).
   build    what compiling the library, the programs and the tests takes
   test     what scripts/test.sh adds: the second compiler, the formatter, the linter
+  testbed  what scripts/testbed.sh adds: virtual machines with Soft-RoCE
   --list   prints the packages of the groups with the reason for each; installs nothing
   --check  names what is missing and fails if anything is; installs nothing
 TEXT
@@ -33,6 +34,13 @@ test  | clang-14            | the second compiler that must stay without warning
 test  | clang-format-14     | the layout of the source (style test)
 test  | clang-tidy-14       | static analysis (scripts/tidy.sh)
 test  | python3             | the style test and the scorecard
+testbed | qemu-system-x86   | the guests
+testbed | busybox-static    | their first programs
+testbed | cpio              | packs their first file system
+testbed | kmod              | finds the modules that a module depends on
+testbed | iproute2          | makes rxe0 and cuts the network
+testbed | ndctl             | makes the emulated NVDIMM a devdax
+testbed | perftest          | what Soft-RoCE is compared with
 '
 
 fail() {
@@ -46,7 +54,7 @@ for argument in "$@"; do
   case "$argument" in
     --list) mode=list ;;
     --check) mode=check ;;
-    build | test) groups+=("$argument") ;;
+    build | test | testbed) groups+=("$argument") ;;
     -h | --help) usage && exit 0 ;;
     *) usage >&2 && fail "unknown argument '$argument'" ;;
   esac
