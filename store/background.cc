@@ -58,6 +58,11 @@ void Background::work() {
 size_t Background::offload(Index::Which which) {
   const Index::OffloadResult result = tiers_.index->offload(kRangesPerStep, which);
   report(result.status);
+  if (result.ranges > 0) {
+    refusals_in_a_row_.store(0, std::memory_order_relaxed);
+  } else if (result.status.IsNoSpace()) {
+    refusals_in_a_row_.fetch_add(1, std::memory_order_relaxed);
+  }
   return result.ranges;
 }
 

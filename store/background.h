@@ -36,6 +36,8 @@ class Background {
   void help_stalled();
   // The newest failure of offloading; OK when it last succeeded.
   Status last_failure() const;
+  // How often in a row offloading found no space.
+  [[nodiscard]] uint64_t refusals_in_a_row() const { return refusals_in_a_row_.load(std::memory_order_relaxed); }
 
   // Offloads everything that is there now. Errors: of offloading, or Unavailable when nothing moves for the stall
   // bound.
@@ -57,6 +59,7 @@ class Background {
   std::atomic<uint64_t> closed_at_ns_{0};
   base::Event wake_;
   std::vector<base::Thread> threads_;
+  std::atomic<uint64_t> refusals_in_a_row_{0};
   mutable std::mutex failure_mutex_;
   Status failure_;
 };

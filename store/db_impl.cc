@@ -35,14 +35,16 @@ class DbImpl::Stall {
   Stall(const Stall&) = delete;
   Stall& operator=(const Stall&) = delete;
 
-  // False when the bound is exceeded.
+  // False when the bound is exceeded, or offloading finds no space again and again.
   [[nodiscard]] bool wait() {
     if (started_ns_ == 0) {
       started_ns_ = base::now_ns();
       db_.counters_.add(Count::kStalls);
     }
     db_.background_.help_stalled();
-    return base::now_ns() - started_ns_ < uint64_t{db_.options_.stall_ms_max} * base::kNsPerMs;
+    const uint64_t stalled_ms = (base::now_ns() - started_ns_) / base::kNsPerMs;
+    if (stalled_ms > kRefusedMsMax && db_.background_.refusals_in_a_row() > kRefusalsMax) return false;
+    return stalled_ms < db_.options_.stall_ms_max;
   }
 
   void begin_again() { started_ns_ = base::now_ns(); }
@@ -52,13 +54,19 @@ class DbImpl::Stall {
       return Status::Unavailable("offloading did not finish in time; the update may or may not have taken effect");
     }
     const Status failure = db_.background_.last_failure();
+    if (!failure.ok()) {
+      return Status::NoSpace("the log is full and cannot be offloaded (" + failure.ToString() +
+                             "); delete data or use a larger pool");
+    }
     return Status::NoSpace("the log is full and offloading cannot free it within " +
-                           std::to_string(db_.options_.stall_ms_max) + " ms" +
-                           (failure.ok() ? std::string("; raise log_bytes or background_threads")
-                                         : " (" + failure.ToString() + "); delete data or use a larger pool"));
+                           std::to_string(db_.options_.stall_ms_max) + " ms; raise log_bytes or background_threads");
   }
 
  private:
+  // Space may still come back from replaced dnodes that readers look at.
+  static constexpr uint64_t kRefusedMsMax = 200;
+  static constexpr uint64_t kRefusalsMax = 64;
+
   DbImpl& db_;
   uint64_t started_ns_ = 0;
 };

@@ -33,7 +33,6 @@ class SpaceTest : public ::testing::TestWithParam<Shape> {
     options_.create_if_missing = true;
     options_.pool_bytes = kMiB / GetParam().targets;
     options_.background_threads = GetParam().background_threads;
-    options_.stall_ms_max = 500;
     const Status status = DB::Open(options_, path_, &db_);
     EXPECT_TRUE(status.ok()) << status.ToString();
   }
