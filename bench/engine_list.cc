@@ -8,6 +8,16 @@ const std::vector<EngineEntry>& engine_list() {
       {"bonsai", "this project's store: ordered, durable, any number of threads", make_bonsai_engine},
 #endif
       {"absl_btree", "absl::btree_map: ordered, volatile, one thread; the yardstick", make_absl_btree_engine},
+#ifdef BONSAI_BENCH_WITH_ROCKSDB
+      {"rocksdb", "RocksDB: ordered, durable by sync, any number of threads", make_rocksdb_engine},
+#endif
+#ifdef BONSAI_BENCH_WITH_LMDB
+      {"lmdb", "LMDB: ordered, durable by sync, one thread", make_lmdb_engine},
+#endif
+#ifdef BONSAI_BENCH_WITH_HOPSCOTCH
+      {"hopscotch", "tsl::hopscotch_map: hash, volatile, one thread", make_hopscotch_engine},
+#endif
+      {"unordered_map", "std::unordered_map: hash, volatile, one thread", make_unordered_map_engine},
       {"dummy", "stores nothing; shows what the harness itself costs", make_dummy_engine},
   };
   return kEngines;

@@ -73,8 +73,11 @@ class EveryEngine : public testing::TestWithParam<std::string> {};
 
 TEST_P(EveryEngine, RunsTheMainJobWithoutFailure) {
   const Record record = run(GetParam(), small_config(), main_job());
-  EXPECT_EQ(record.phases, (std::vector<std::string>{"load", "a", "b", "c", "f", "d", "reload", "e"}));
-  ASSERT_EQ(record.results.size(), 8U);
+  const Capabilities can = find_engine(GetParam())->make()->capabilities();
+  std::vector<std::string> phases = {"load", "a", "b", "c", "f", "d", "reload", "e"};
+  if (!can.scan) phases.resize(6);  // E is left out, and with it its reload
+  EXPECT_EQ(record.phases, phases);
+  ASSERT_EQ(record.results.size(), phases.size());
   for (const RunResult& result : record.results) {
     EXPECT_EQ(result.failures, 0U) << result.workload << ": " << result.first_failure;
     EXPECT_EQ(result.operations, 3000U);
@@ -83,12 +86,16 @@ TEST_P(EveryEngine, RunsTheMainJobWithoutFailure) {
   }
   EXPECT_EQ(record.results[0].distribution, "sequential");
   EXPECT_EQ(record.results[5].distribution, "latest");
-  if (find_engine(GetParam())->make()->capabilities().keeps_data) {
+  if (can.keeps_data) {
     EXPECT_EQ(record.results[4].user_bytes, 3000U * 16);
     EXPECT_GT(record.results[5].user_bytes, 3000U * 16);
-    EXPECT_EQ(record.results[6].user_bytes, 3000U * 16);
-    EXPECT_GT(record.results[0].memory.dram_bytes.value_or(0) + record.results[0].memory.nvm_bytes.value_or(0),
-              3000U * 16);
+    if (can.scan) {
+      EXPECT_EQ(record.results[6].user_bytes, 3000U * 16);
+    }
+    const MemoryUse& memory = record.results[0].memory;
+    if (memory.dram_bytes || memory.nvm_bytes) {
+      EXPECT_GT(memory.dram_bytes.value_or(0) + memory.nvm_bytes.value_or(0), 3000U * 16);
+    }
   }
 }
 

@@ -27,6 +27,9 @@ build | libboost-context-dev | Boost.Context and Boost.Coroutine2, the coroutine
 build | libpmem-dev         | flushes and copies to non-volatile memory, chosen by CPUID
 build | libisal-dev         | fast checksums
 build | libabsl-dev         | absl::btree_map, the yardstick of the benchmark
+build | librocksdb-dev      | RocksDB, a rival in the benchmark
+build | liblmdb-dev         | LMDB, a rival in the benchmark
+build | libtsl-hopscotch-map-dev | a hash map, a rival in the benchmark
 build | libgflags-dev       | command-line flags of the programs
 build | nlohmann-json3-dev  | result files of the programs
 build | libgtest-dev        | the tests beside the code

@@ -13,7 +13,8 @@ SETUP = ROOT / "scripts" / "setup.sh"
 # What the build files look for, and the package that has it.
 PROVIDERS = {"PkgConfig": "pkg-config", "Boost": "libboost-context-dev", "absl": "libabsl-dev",
              "gflags": "libgflags-dev", "glog": "libgoogle-glog-dev", "nlohmann_json": "nlohmann-json3-dev",
-             "GTest": "libgtest-dev", "libpmem": "libpmem-dev", "libisal": "libisal-dev",
+             "GTest": "libgtest-dev", "libpmem": "libpmem-dev",
+             "rocksdb": "librocksdb-dev", "lmdb": "liblmdb-dev", "libisal": "libisal-dev",
              "rapidcheck": "librapidcheck-dev", "Threads": "g++", "Python3": "python3"}
 
 
