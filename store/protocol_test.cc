@@ -6,6 +6,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <string_view>
 
@@ -185,18 +186,28 @@ const MutantCase kMutants[] = {
   _exit(0);
 }
 
+// Hunts in a process of its own, whose scratch files go with the folder. Returns its wait status.
+int hunt_apart(const MutantCase& mutant, uint64_t schedules_max) {
+  const ScratchFolder folder;
+  std::fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    setenv("BONSAI_TEST_DIR", folder.file(".").c_str(), 1);
+    hunt(mutant, schedules_max);
+  }
+  EXPECT_GT(child, 0);
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return status;
+}
+
 std::string name_of_mutant(const ::testing::TestParamInfo<MutantCase>& mutant) { return mutant.param.name; }
 
 class Mutants : public ::testing::TestWithParam<MutantCase> {};
 
 TEST_P(Mutants, IsCaught) {
   const MutantCase& mutant = GetParam();
-  std::fflush(stdout);
-  const pid_t child = fork();
-  if (child == 0) hunt(mutant, budget<uint64_t>(30'000, 200'000, 2'000'000));
-  ASSERT_GT(child, 0);
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
+  const int status = hunt_apart(mutant, budget<uint64_t>(30'000, 200'000, 2'000'000));
   const bool killed = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
   add_figure("mutants", 1);
   add_figure("mutants_killed", killed ? 1 : 0);
@@ -206,12 +217,7 @@ TEST_P(Mutants, IsCaught) {
 
 // With all rules on the hunt ends in peace: what it reports above is the mutants' doing.
 TEST(MutantControl, TheHuntAloneKillsNothing) {
-  std::fflush(stdout);
-  const pid_t child = fork();
-  if (child == 0) hunt({"none", 0}, budget<uint64_t>(12'000, 30'000, 100'000));
-  ASSERT_GT(child, 0);
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
+  const int status = hunt_apart({"none", 0}, budget<uint64_t>(12'000, 30'000, 100'000));
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
