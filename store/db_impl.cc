@@ -35,15 +35,16 @@ class DbImpl::Stall {
   Stall(const Stall&) = delete;
   Stall& operator=(const Stall&) = delete;
 
-  // False when the bound is exceeded, or offloading finds no space again and again.
-  [[nodiscard]] bool wait() {
+  // False when the bound is exceeded, or offloading finds no space again and again. The latter not for an update that
+  // was begun: to give that up leaves its outcome unknown.
+  [[nodiscard]] bool wait(bool begun) {
     if (started_ns_ == 0) {
       started_ns_ = base::now_ns();
       db_.counters_.add(Count::kStalls);
     }
     db_.background_.help_stalled();
     const uint64_t stalled_ms = (base::now_ns() - started_ns_) / base::kNsPerMs;
-    if (stalled_ms > kRefusedMsMax && db_.background_.refusals_in_a_row() > kRefusalsMax) return false;
+    if (!begun && stalled_ms > kRefusedMsMax && db_.background_.refusals_in_a_row() > kRefusalsMax) return false;
     return stalled_ms < db_.options_.stall_ms_max;
   }
 
@@ -173,7 +174,7 @@ Status DbImpl::put_with_pressure(Index::Put* put) {
       const auto guard = tiers_->epochs->enter();
       if (tiers_->index->put(put) == Index::Outcome::kDone) return Status::OK();
     }
-    if (stall.wait()) continue;
+    if (stall.wait(put->persisted())) continue;
     tiers_->index->abandon(*put);
     if (put->large && !put->persisted()) tiers_->large->free(persist::large_ref(put->value));
     return stall.why(put->persisted());
@@ -274,7 +275,7 @@ Status DbImpl::write_with_pressure(index::Batch* batch) {
       if (tiers_->index->write(batch) == Index::Outcome::kDone) return Status::OK();
       begun = batch->items[0].node.load() != nullptr;
     }
-    if (stall.wait()) continue;
+    if (stall.wait(begun)) continue;
     if (begun && ++bounds < kBoundsMax) {
       stall.begin_again();
       continue;
