@@ -50,9 +50,10 @@ struct Hello {
   std::array<std::byte, 32> credentials{};
 };
 
-// Decides whether a peer may connect; its error is what connect() returns there. Called on the listening worker's
-// fabric from any thread; must not call the fabric.
-using Admit = std::function<Status(const Hello&)>;
+// Decides whether `other` may connect; its error is what connect() returns there. *answer is what the other end is told
+// of this one: it comes in as `own` of listen(), and may leave with credentials made for this very Hello. Called on the
+// listening worker's fabric from any thread; must not call the fabric.
+using Admit = std::function<Status(const Hello& other, Hello* answer)>;
 
 // What a provider and its device can do. Constant for a fabric's life.
 struct Capabilities {
@@ -121,7 +122,8 @@ class Worker {
   // ---- connections
 
   // Lets others connect to this worker at `address`, in the provider's notation; `own` is told to those who are
-  // admitted. Once per worker. Errors: Busy (the address is taken), InvalidArgument.
+  // admitted, as `admit` left it. Without `admit` all are. Once per worker. Errors: Busy (the address is taken),
+  // InvalidArgument.
   virtual Status listen(const std::string& address, const Hello& own, Admit admit) = 0;
   // Takes the next connection that was made to this worker. Errors: Unavailable (none within the bound).
   Status accept(uint64_t limit_ms, std::unique_ptr<Peer>* peer);

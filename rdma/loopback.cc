@@ -262,14 +262,15 @@ class LoopbackWorker final : public Worker {
       return Status::NotSupported(address + " speaks fabric protocol " + std::to_string(listener->own.version) +
                                   " and not " + std::to_string(own.version) + "; run the same version on both nodes");
     }
-    if (listener->admit) BONSAI_RETURN_IF_ERROR(listener->admit(own));
+    Hello answer = listener->own;
+    if (listener->admit) BONSAI_RETURN_IF_ERROR(listener->admit(own, &answer));
     const auto link = std::make_shared<Link>();
-    auto far_end = std::make_unique<LoopbackPeer>(listener->own, own, link, regions_, inbox_);
+    auto far_end = std::make_unique<LoopbackPeer>(answer, own, link, regions_, inbox_);
     {
       const std::lock_guard lock(listener->mutex);
       listener->waiting.push_back(std::move(far_end));
     }
-    *peer = std::make_unique<LoopbackPeer>(own, listener->own, link, listener->regions, listener->inbox);
+    *peer = std::make_unique<LoopbackPeer>(own, answer, link, listener->regions, listener->inbox);
     return Status::OK();
   }
 

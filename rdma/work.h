@@ -39,7 +39,8 @@ class Peer;
 // How one request ended.
 enum class Outcome : uint8_t {
   kDone,              // carried out
-  kFlushed,           // not carried out: an earlier request to this peer failed, or the connection was closed
+  kFlushed,           // not carried out: an earlier request to this peer failed, or the connection was closed. What
+                      // stands behind a kUnreachable and may have been carried out is kUnreachable, too
   kLocalAccess,       // the local slice is not of a region of this worker's fabric: not sent
   kRemoteAccess,      // the peer refused: stale key, outside the region, or no such right; nothing changed
   kMisaligned,        // an atomic that is not on 8 aligned bytes; nothing changed

@@ -1,6 +1,6 @@
 // Helpers of tests: asserting what an operation costs on the fabric.
-#ifndef BONSAI_RDMA_TESTING_H_
-#define BONSAI_RDMA_TESTING_H_
+#ifndef BONSAI_RDMA_TESTING_BUDGET_H_
+#define BONSAI_RDMA_TESTING_BUDGET_H_
 
 #include <gtest/gtest.h>
 
@@ -42,4 +42,4 @@ class Budget {
 
 }  // namespace bonsai::rdma
 
-#endif  // BONSAI_RDMA_TESTING_H_
+#endif  // BONSAI_RDMA_TESTING_BUDGET_H_

@@ -1,0 +1,36 @@
+// Memory that every provider can register with all rights: zeroed, page-aligned, of a file without a name, so that
+// providers between processes can hand it over.
+#ifndef BONSAI_RDMA_SHARED_MEMORY_H_
+#define BONSAI_RDMA_SHARED_MEMORY_H_
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "base/nvm/os_file.h"
+#include "bonsai/status.h"
+
+namespace bonsai::rdma {
+
+// Mapped while the object lives. Thread-safety: const members from any thread.
+class SharedMemory {
+ public:
+  // Errors: InvalidArgument (no bytes), NoSpace (the machine's memory or a limit of it).
+  static Status make(size_t bytes, std::unique_ptr<SharedMemory>* memory);
+  ~SharedMemory();
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+
+  [[nodiscard]] std::span<std::byte> bytes() const { return bytes_; }
+  [[nodiscard]] int fd() const { return file_.fd(); }
+
+ private:
+  SharedMemory() = default;
+
+  base::OsFile file_;
+  std::span<std::byte> bytes_;
+};
+
+}  // namespace bonsai::rdma
+
+#endif  // BONSAI_RDMA_SHARED_MEMORY_H_

@@ -1,0 +1,100 @@
+// A test's hand on a puppet's node: what Node is for a node of this process.
+#ifndef BONSAI_RDMA_TESTING_FAR_NODE_H_
+#define BONSAI_RDMA_TESTING_FAR_NODE_H_
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <sstream>
+#include <string>
+
+#include "rdma/fabric.h"
+#include "rdma/testing/puppet.h"
+
+namespace bonsai::rdma {
+
+class FarNode {
+ public:
+  FarNode(Channel& channel, uint32_t number) : channel_(channel), number_(number) {
+    read_ok("make", "read,write,atomic", &address, &region.key, &region.base, &region.bytes);
+  }
+  ~FarNode() {
+    if (alive_) tell("drop");
+  }
+  FarNode(const FarNode&) = delete;
+  FarNode& operator=(const FarNode&) = delete;
+
+  // Sends a command about this node and returns the answer.
+  std::string tell(const std::string& verb, const std::string& arguments = "") {
+    return channel_.ask(verb + " " + std::to_string(number_) + " " + arguments);
+  }
+  // The same; expects OK and takes the answer's values apart.
+  template <class... Values>
+  void read_ok(const std::string& verb, const std::string& arguments, Values*... values) {
+    std::istringstream in(tell(verb, arguments));
+    std::string word;
+    in >> word;
+    EXPECT_EQ(word, "OK") << verb << ": " << in.str();
+    (static_cast<void>(in >> *values), ...);
+  }
+  void ok(const std::string& verb, const std::string& arguments = "") { read_ok(verb, arguments); }
+
+  [[nodiscard]] std::string text(size_t offset, size_t n) {
+    std::string hex;
+    read_ok("bytes", std::to_string(offset) + " " + std::to_string(n), &hex);
+    return from_hex(hex);
+  }
+  void put(size_t offset, const std::string& text) { ok("put", std::to_string(offset) + " " + to_hex(text)); }
+  [[nodiscard]] uint64_t word(size_t index) {
+    uint64_t word = 0;
+    std::memcpy(&word, text(8 * index, 8).data(), sizeof word);
+    return word;
+  }
+  void set_word(size_t index, uint64_t value) {
+    put(8 * index, std::string(reinterpret_cast<const char*>(&value), sizeof value));
+  }
+
+  // One more region, of zeros.
+  RemoteRegion add_region(size_t bytes, const std::string& rights, size_t* id) {
+    RemoteRegion added;
+    read_ok("region", std::to_string(bytes) + " " + rights, id, &added.key, &added.base, &added.bytes);
+    return added;
+  }
+  // Takes it away and returns what it held.
+  std::string remove_region(size_t id) {
+    std::string hex;
+    read_ok("unregister", std::to_string(id), &hex);
+    return from_hex(hex);
+  }
+
+  // The next message, and who sent it; it keeps its buffer until ok("release").
+  std::string receive(uint32_t* from) {
+    std::string hex;
+    read_ok("receive", "10000", from, &hex);
+    return from_hex(hex);
+  }
+  // Takes the next connection; returns its index and who made it.
+  size_t accept(uint32_t* from) {
+    size_t index = 0;
+    read_ok("accept", "10000", &index, from);
+    return index;
+  }
+
+  // Kills the puppet's process. Requires: it has one of its own. Nothing can be asked of it any more.
+  void die() {
+    EXPECT_EQ(channel_.ask("die"), "gone");
+    alive_ = false;
+  }
+
+  std::string address;
+  RemoteRegion region;
+
+ private:
+  Channel& channel_;
+  uint32_t number_;
+  bool alive_ = true;
+};
+
+}  // namespace bonsai::rdma
+
+#endif  // BONSAI_RDMA_TESTING_FAR_NODE_H_

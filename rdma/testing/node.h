@@ -1,0 +1,72 @@
+// A node of a test: a fabric with memory of its own and one listening worker.
+#ifndef BONSAI_RDMA_TESTING_NODE_H_
+#define BONSAI_RDMA_TESTING_NODE_H_
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "base/nvm/racy_copy.h"
+#include "rdma/fabric.h"
+#include "rdma/shared_memory.h"
+#include "rdma/testing/world.h"
+
+namespace bonsai::rdma {
+
+inline constexpr uint64_t kTestLimitMs = 10'000;
+
+inline std::string status_text(const Status& status) { return status.ToString(); }
+
+struct Node {
+  static constexpr size_t kBytes = 8192;
+  static constexpr size_t kMessageBytes = 128;
+  static constexpr size_t kMessages = 4;
+
+  Node(World& world, uint32_t number, Rights rights = Rights::all())
+      : address(world.address(number)), fabric(world.make_fabric()) {
+    hello.node = number;
+    EXPECT_EQ("OK", status_text(SharedMemory::make(kBytes, &memory)));
+    EXPECT_EQ("OK", status_text(SharedMemory::make(kMessages * kMessageBytes, &ring)));
+    EXPECT_EQ("OK", status_text(fabric->register_region(memory->bytes(), rights, &region)));
+    EXPECT_EQ("OK", status_text(fabric->register_region(ring->bytes(), Rights::none(), &ring_region)));
+    EXPECT_EQ("OK", status_text(fabric->make_worker(&worker)));
+    EXPECT_EQ("OK",
+              status_text(worker->set_receive_ring(ring_region->slice(0, kMessages * kMessageBytes), kMessageBytes)));
+    EXPECT_EQ("OK", status_text(worker->listen(
+                        address, hello, [this](const Hello& other, Hello* answer) { return admit(other, answer); })));
+  }
+
+  std::unique_ptr<Peer> connect(const std::string& other) {
+    std::unique_ptr<Peer> peer;
+    EXPECT_EQ("OK", status_text(worker->connect(other, hello, kTestLimitMs, &peer)));
+    return peer;
+  }
+
+  [[nodiscard]] std::byte* bytes() { return memory->bytes().data(); }
+  // Words and texts are read and written as others do, while the fabric may touch them.
+  [[nodiscard]] uint64_t word(size_t index) { return base::word_at(bytes() + 8 * index).load(); }
+  void set_word(size_t index, uint64_t value) { base::word_at(bytes() + 8 * index).store(value); }
+  [[nodiscard]] std::string text(size_t offset, size_t n) {
+    std::string text(n, '\0');
+    base::racy_load(text.data(), bytes() + offset, n);
+    return text;
+  }
+  Slice put(size_t offset, const std::string& text) {
+    base::racy_store(bytes() + offset, text.data(), text.size());
+    return region->slice(offset, text.size());
+  }
+
+  std::string address;
+  Hello hello;
+  Admit admit = [](const Hello&, Hello*) { return Status::OK(); };
+  std::unique_ptr<SharedMemory> memory, ring;
+  std::unique_ptr<Fabric> fabric;
+  std::unique_ptr<Region> region, ring_region;
+  std::unique_ptr<Worker> worker;
+};
+
+}  // namespace bonsai::rdma
+
+#endif  // BONSAI_RDMA_TESTING_NODE_H_

@@ -1,0 +1,50 @@
+#include "rdma/testing/suite.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+
+namespace bonsai::rdma {
+namespace {
+
+std::unique_ptr<Site> current;
+std::string current_name;
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::vector<Setting> choose_settings() {
+  if (const std::string provider = environment("BONSAI_FABRIC"); !provider.empty()) {
+    const std::string puppet = environment("BONSAI_FABRIC_PUPPET");
+    return {{provider.substr(0, provider.find(':')) + (puppet.empty() ? "" : "_far"), provider, puppet}};
+  }
+  return {
+      {"loopback", "loopback", ""},
+  };
+}
+
+}  // namespace
+
+const std::vector<Setting>& settings() {
+  static const std::vector<Setting> chosen = choose_settings();
+  return chosen;
+}
+
+Site::Site(const Setting& setting) : setting_(setting), world_(make_world(setting.provider)) {
+  channel_ = far() ? far_channel(setting.puppet) : direct_channel(*world_);
+}
+
+Site& Site::of(const Setting& setting) {
+  if (current == nullptr || current_name != setting.name) {
+    current.reset();
+    current = std::make_unique<Site>(setting);
+    current_name = setting.name;
+  }
+  return *current;
+}
+
+void Site::forget() { current_name.clear(); }
+
+}  // namespace bonsai::rdma

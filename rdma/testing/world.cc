@@ -1,0 +1,42 @@
+#include "rdma/testing/world.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "rdma/loopback.h"
+
+namespace bonsai::rdma {
+namespace {
+
+class LoopbackWorld final : public World {
+ public:
+  std::unique_ptr<Fabric> make_fabric() override { return network_.make_fabric(); }
+  std::string address(uint32_t node) override { return "node" + std::to_string(node); }
+
+ private:
+  LoopbackNetwork network_;
+};
+
+struct Maker {
+  const char* name;
+  std::unique_ptr<World> (*make)(const std::string& argument);
+};
+const Maker kMakers[] = {
+    {"loopback", [](const std::string&) -> std::unique_ptr<World> { return std::make_unique<LoopbackWorld>(); }},
+};
+
+}  // namespace
+
+std::unique_ptr<World> make_world(const std::string& provider) {
+  const size_t colon = provider.find(':');
+  const std::string name = provider.substr(0, colon);
+  for (const Maker& maker : kMakers) {
+    if (name == maker.name) return maker.make(colon == std::string::npos ? "" : provider.substr(colon + 1));
+  }
+  std::fprintf(stderr, "no fabric provider is called '%s'; known are:", name.c_str());
+  for (const Maker& maker : kMakers) std::fprintf(stderr, " %s", maker.name);
+  std::fprintf(stderr, "\n");
+  std::exit(2);
+}
+
+}  // namespace bonsai::rdma
