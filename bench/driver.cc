@@ -130,13 +130,17 @@ class alignas(64) Worker {
   // Adds this thread's part to *total. Requires: run() returned.
   void add_to(PhaseResult* total) const {
     total->operations += turn_;
+    for (size_t i = 0; i < turn_; ++i) ++total->operations_of[static_cast<size_t>(list_.requests[i].kind)];
     total->failures += result_.failures;
     if (total->first_failure.empty()) total->first_failure = result_.first_failure;
     total->stopped |= turn_ < list_.requests.size();
     total->inserted += result_.inserted;
     total->inserted_key_bytes += result_.inserted_key_bytes;
     total->removes += result_.removes;
-    for (size_t kind = 0; kind < kOpKinds; ++kind) total->latency[kind].merge(result_.latency[kind]);
+    for (size_t kind = 0; kind < kOpKinds; ++kind) {
+      total->latency[kind].merge(result_.latency[kind]);
+      total->failures_of[kind] += result_.failures_of[kind];
+    }
   }
 
  private:
@@ -262,6 +266,9 @@ class alignas(64) Worker {
   void note_failure(const std::string& what) {
     done_.store(turn_, std::memory_order_relaxed);
     if (result_.failures++ == 0) result_.first_failure = what;
+    // Reads that were gathered are handed over at a read or after the last request.
+    const OpKind kind = turn_ < list_.requests.size() ? list_.requests[turn_].kind : OpKind::kRead;
+    ++result_.failures_of[static_cast<size_t>(kind)];
   }
 
   void gather_read(const Request& request) {

@@ -42,7 +42,9 @@ struct PhaseOptions {
 struct PhaseResult {
   uint64_t operations = 0;  // that were carried out
   double seconds = 0;
-  uint64_t failures = 0;  // errors, absent records and wrong values
+  uint64_t failures = 0;                           // errors, absent records and wrong values
+  std::array<uint64_t, kOpKinds> operations_of{};  // by kind of request
+  std::array<uint64_t, kOpKinds> failures_of{};
   std::string first_failure;
   bool stopped = false;  // by `stop` or by kErrorsMax
   uint64_t inserted = 0;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 
@@ -155,6 +156,10 @@ TEST_P(FaultyEngines, AreFoundOut) {
       const PhaseResult result =
           run_on(&engine, workload_of(GetParam().shares, Distribution::kUniform), {form, true, 1, 8}, 1, depth);
       EXPECT_GT(result.failures, 100U);
+      const auto kind = static_cast<size_t>(std::find(GetParam().shares.begin(), GetParam().shares.end(), 1) -
+                                            GetParam().shares.begin());
+      EXPECT_EQ(result.failures_of[kind], result.failures);
+      EXPECT_EQ(result.operations_of[kind], result.operations);
       EXPECT_NE(result.first_failure.find(GetParam().says), std::string::npos) << result.first_failure;
     }
   }

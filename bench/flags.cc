@@ -1,6 +1,7 @@
 #include "bench/flags.h"
 
 #include <gflags/gflags.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -23,6 +24,7 @@ DEFINE_string(key, "fixed8", "fixed8 or string");
 DEFINE_string(value_bytes, "8", "bytes per value, or 'file'");
 DEFINE_string(durability, "durable", "durable or buffered");
 DEFINE_string(pool_dir, "", "directory for pools");
+DEFINE_string(text, "auto", "what is printed: table, ycsb (both) or auto");
 DEFINE_string(out, "results/latest", "directory for the results");
 
 namespace bonsai::bench {
@@ -228,6 +230,10 @@ Status read_flags(const std::vector<std::string>& words) {
 }
 
 Status request_of_flags(RunRequest* request) {
+  if (FLAGS_text != "auto" && FLAGS_text != "table" && FLAGS_text != "ycsb") {
+    return Status::InvalidArgument("--text=" + FLAGS_text + " is unknown; give auto, table or ycsb");
+  }
+  request->ycsb_text = FLAGS_text == "ycsb" || (FLAGS_text == "auto" && isatty(1) == 0);
   BONSAI_RETURN_IF_ERROR(config_of_flags(&request->config));
   BONSAI_RETURN_IF_ERROR(engines_of_flags(request));
   return steps_of_flags(request);

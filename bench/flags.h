@@ -22,6 +22,7 @@ struct RunRequest {
   std::vector<const EngineEntry*> engines;
   std::vector<Step> steps;
   std::vector<std::string> notes;  // for the user, before the run
+  bool ycsb_text = false;          // print each run as YCSB does, too
 };
 
 // Builds the request out of the flags. Errors: InvalidArgument (bounds, unknown engine or workload, each listing the

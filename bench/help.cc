@@ -44,7 +44,14 @@ Records
 Where
   --durability=LEVEL    durable: every update is durable when it returns; buffered: a few ms may be lost   [durable]
   --pool-dir=DIR        where pools are made and removed     [/dev/shm when they fit, else the --out directory]
-  --out=DIR             where results.json goes                                      [results/latest]
+  --out=DIR             where the results go                                         [results/latest]
+
+What comes out
+  --text=WHAT           table: a table at the end; ycsb: each run also as YCSB prints it ([READ], Operations, ...);
+                        auto: table on a terminal, else ycsb                         [auto]
+  DIR/results.json      everything (docs/results.md); DIR/results.csv: one line per run
+  DIR/ycsb/*.txt        each run as YCSB prints it
+  DIR/hdr/*.hdr         latencies for HdrHistogram's tools
 
 Reads are verified: each value names its key. Failures are counted, shown and make the exit code 1. Exit codes: 0 all
 well, 1 failures or an engine's error, 2 wrong command line or workload file, 130 interrupted.

@@ -22,6 +22,8 @@ class Histogram {
     if (counts_.empty()) counts_.resize(index(kNanosecondsMax) + 1);
     ++counts_[index(ns)];
     ++count_;
+    sum_ += static_cast<double>(ns);
+    min_ = std::min(min_, ns);
     max_ = std::max(max_, ns);
   }
 
@@ -29,11 +31,20 @@ class Histogram {
     if (counts_.size() < other.counts_.size()) counts_.resize(other.counts_.size());
     for (size_t i = 0; i < other.counts_.size(); ++i) counts_[i] += other.counts_[i];
     count_ += other.count_;
+    sum_ += other.sum_;
+    min_ = std::min(min_, other.min_);
     max_ = std::max(max_, other.max_);
   }
 
   [[nodiscard]] uint64_t count() const { return count_; }
   [[nodiscard]] uint64_t max() const { return max_; }
+  // Requires count() > 0.
+  [[nodiscard]] uint64_t min() const { return min_; }
+  // Of the samples themselves, not of their buckets. Requires count() > 0.
+  [[nodiscard]] double mean() const { return sum_ / static_cast<double>(count_); }
+  // The samples per bucket, in the order and of the widths of an HdrHistogram from 1 to kNanosecondsMax with three
+  // significant digits. Empty without samples.
+  [[nodiscard]] const std::vector<uint64_t>& buckets() const { return counts_; }
 
   // The largest value of the bucket that holds the sample of rank ceil(percent / 100 * count), never above max().
   // Requires count() > 0.
@@ -64,6 +75,8 @@ class Histogram {
 
   std::vector<uint64_t> counts_;  // empty until the first sample
   uint64_t count_ = 0;
+  double sum_ = 0;
+  uint64_t min_ = UINT64_MAX;
   uint64_t max_ = 0;
 };
 

@@ -19,6 +19,27 @@ Json or_null(const std::optional<T>& fact) {
 
 Json microseconds(uint64_t ns) { return static_cast<double>(ns) / 1000.0; }
 
+// Percentiles beyond which at least ten samples lie, up to the maximum, as pairs of percent and microseconds.
+Json curve_json(const Histogram& histogram) {
+  static constexpr std::array<double, 16> kPercents = {1,  5,    10,   25,    50,    75,     90,     95,
+                                                       99, 99.5, 99.9, 99.95, 99.99, 99.995, 99.999, 100};
+  Json curve = Json::array();
+  for (const double percent : kPercents) {
+    const bool told = (100 - percent) * static_cast<double>(histogram.count()) >= 1000 || percent == 100;
+    if (told) curve.push_back({percent, microseconds(histogram.percentile(percent))});
+  }
+  return curve;
+}
+
+// A count for each kind of request that was there.
+Json counts_json(const std::array<uint64_t, kOpKinds>& counts, const std::array<uint64_t, kOpKinds>& present) {
+  Json kinds = Json::object();
+  for (size_t kind = 0; kind < kOpKinds; ++kind) {
+    if (present[kind] > 0) kinds[std::string(op_kind_name(static_cast<OpKind>(kind)))] = counts[kind];
+  }
+  return kinds;
+}
+
 Json latency_json(const std::array<Histogram, kOpKinds>& latency) {
   Json kinds = Json::object();
   for (size_t kind = 0; kind < kOpKinds; ++kind) {
@@ -28,7 +49,11 @@ Json latency_json(const std::array<Histogram, kOpKinds>& latency) {
                                                                    {"p95", microseconds(histogram.percentile(95))},
                                                                    {"p99", microseconds(histogram.percentile(99))},
                                                                    {"p999", microseconds(histogram.percentile(99.9))},
-                                                                   {"max", microseconds(histogram.max())}};
+                                                                   {"max", microseconds(histogram.max())},
+                                                                   {"min", microseconds(histogram.min())},
+                                                                   {"mean", histogram.mean() / 1000.0},
+                                                                   {"samples", histogram.count()},
+                                                                   {"curve", curve_json(histogram)}};
   }
   return kinds;
 }
@@ -67,7 +92,15 @@ Json run_json(const RunResult& run) {
           {"latency_us", latency_json(run.latency)},
           {"memory", memory_json(run)},
           {"nvm", nvm_json(run.nvm)},
-          {"fabric", nullptr}};
+          {"fabric", nullptr},
+          {"medium", run.medium ? Json(run.medium->text) : Json(nullptr)},
+          {"emulated", run.medium ? Json(run.medium->emulated) : Json(nullptr)},
+          {"seconds", run.seconds},
+          {"settle_seconds", run.settle_seconds},
+          {"operations_of", counts_json(run.operations_of, run.operations_of)},
+          {"failures_of", counts_json(run.failures_of, run.operations_of)},
+          {"first_failure", run.failures > 0 ? Json(run.first_failure) : Json(nullptr)},
+          {"complete", !run.stopped}};
 }
 
 Json manifest_json(const Manifest& manifest) {
@@ -90,9 +123,15 @@ Status system_error(const std::string& what, const std::string& path) {
 
 }  // namespace
 
-std::string results_json(const Manifest& manifest, const std::vector<RunResult>& runs) {
-  Json json = {{"version", kResultsVersion}, {"manifest", manifest_json(manifest)}, {"runs", Json::array()}};
-  for (const RunResult& run : runs) json["runs"].push_back(run_json(run));
+std::string results_json(const Results& results) {
+  Json json = {{"version", kResultsVersion},
+               {"manifest", manifest_json(results.manifest)},
+               {"runs", Json::array()},
+               {"left_out", Json::array()}};
+  for (const RunResult& run : results.runs) json["runs"].push_back(run_json(run));
+  for (const LeftOut& one : results.left_out) {
+    json["left_out"].push_back({{"engine", one.engine}, {"workload", one.workload}, {"reason", one.reason}});
+  }
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -24,7 +24,7 @@ struct Manifest {
   std::optional<std::string> commit;  // "-dirty" is appended when the work tree differs from it
   std::optional<std::string> cpu;
   std::optional<std::string> kernel;
-  std::optional<std::string> medium;  // of the first persistent engine that ran
+  std::optional<std::string> medium;  // of the first persistent engine that ran and told
   std::optional<std::string> domain;
   std::vector<std::string> emulated;  // what was emulated, in words
   std::map<std::string, std::string> flags;
@@ -32,6 +32,13 @@ struct Manifest {
   unsigned processors = 0;
   std::optional<uint64_t> memory_bytes;
   std::string started;  // UTC, ISO 8601
+};
+
+// A workload that an engine could not do.
+struct LeftOut {
+  std::string engine;
+  std::string workload;
+  std::string reason;
 };
 
 struct RunResult {
@@ -47,20 +54,29 @@ struct RunResult {
   std::optional<std::string> durability;
   double throughput_ops_per_s = 0;
   uint64_t failures = 0;
+  std::array<uint64_t, kOpKinds> operations_of{};  // by kind of request
+  std::array<uint64_t, kOpKinds> failures_of{};
   std::array<Histogram, kOpKinds> latency;
   MemoryUse memory;
   std::optional<uint64_t> user_bytes;  // keys and values of the live records; absent once records were deleted
   std::optional<NvmUse> nvm;
-
-  // For the terminal only.
+  std::optional<MediumUse> medium;  // absent for volatile engines and those that cannot tell
+  double start_wall_seconds = 0;    // since 1970
   double seconds = 0;
-  double settle_seconds = 0;
+  double settle_seconds = 0;  // finishing what the phase put off, outside the clock
   std::string first_failure;
-  bool stopped = false;
+  bool stopped = false;  // before its last operation
 };
 
-// The JSON text of a whole run.
-[[nodiscard]] std::string results_json(const Manifest& manifest, const std::vector<RunResult>& runs);
+// All that one execution of the program found out.
+struct Results {
+  Manifest manifest;
+  std::vector<RunResult> runs;
+  std::vector<LeftOut> left_out;
+};
+
+// The JSON text of results.json.
+[[nodiscard]] std::string results_json(const Results& results);
 
 // Writes `text` to `path` whole or not at all. Errors: IoError.
 Status write_file(const std::string& path, const std::string& text);

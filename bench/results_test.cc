@@ -6,8 +6,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "bench/csv.h"
 #include "bench/machine.h"
 #include "bench/terminal.h"
+#include "bench/ycsb_text.h"
 
 namespace bonsai::bench {
 namespace {
@@ -48,19 +50,43 @@ TEST(Results, HaveTheDocumentedShape) {
   manifest.seed = 7;
   manifest.flags = {{"records", "1000"}};
   manifest.emulated = {"NVM: tmpfs"};
-  const Json json = Json::parse(results_json(manifest, {full_run()}));
+  const Json json = Json::parse(results_json({manifest, {full_run()}, {{"lmdb", "x", "cannot"}}}));
   EXPECT_EQ(json["version"], kResultsVersion);
-  EXPECT_EQ(keys_of(json), (std::set<std::string>{"version", "manifest", "runs"}));
+  EXPECT_EQ(keys_of(json), (std::set<std::string>{"version", "manifest", "runs", "left_out"}));
   for (const char* key : {"commit", "cpu", "kernel", "medium", "domain", "flags", "seed"}) {
     EXPECT_TRUE(json["manifest"].contains(key)) << key;
   }
   const Json& run = json["runs"][0];
-  EXPECT_EQ(keys_of(run),
-            (std::set<std::string>{"engine", "workload", "key", "value_size", "records", "operations", "threads",
-                                   "depth", "distribution", "durability", "throughput_ops_per_s", "failures",
-                                   "latency_us", "memory", "nvm", "fabric"}));
+  EXPECT_EQ(keys_of(run), (std::set<std::string>{"engine",
+                                                 "workload",
+                                                 "key",
+                                                 "value_size",
+                                                 "records",
+                                                 "operations",
+                                                 "threads",
+                                                 "depth",
+                                                 "distribution",
+                                                 "durability",
+                                                 "throughput_ops_per_s",
+                                                 "failures",
+                                                 "latency_us",
+                                                 "memory",
+                                                 "nvm",
+                                                 "fabric",
+                                                 "medium",
+                                                 "emulated",
+                                                 "seconds",
+                                                 "settle_seconds",
+                                                 "operations_of",
+                                                 "failures_of",
+                                                 "first_failure",
+                                                 "complete"}));
   EXPECT_EQ(keys_of(run["latency_us"]), std::set<std::string>{"read"});
-  EXPECT_EQ(keys_of(run["latency_us"]["read"]), (std::set<std::string>{"p50", "p95", "p99", "p999", "max"}));
+  EXPECT_EQ(keys_of(run["latency_us"]["read"]),
+            (std::set<std::string>{"p50", "p95", "p99", "p999", "max", "min", "mean", "samples", "curve"}));
+  EXPECT_EQ(run["latency_us"]["read"]["curve"].back(), Json::parse("[100.0, 2.0]"));
+  EXPECT_EQ(run["latency_us"]["read"]["curve"].size(), 10U) << "1001 samples tell percentiles up to 99 and the maximum";
+  EXPECT_EQ(json["left_out"][0]["reason"], "cannot");
   EXPECT_EQ(run["latency_us"]["read"]["p50"], 1.5);
   EXPECT_EQ(run["latency_us"]["read"]["max"], 2.0);
   EXPECT_EQ(run["memory"], Json::parse(R"({"dram_bytes": 4000, "nvm_bytes": 28000, "user_bytes": 16000,
@@ -74,7 +100,7 @@ TEST(Results, HaveTheDocumentedShape) {
 
 TEST(Results, AbsentFactsAreNull) {
   RunResult run;
-  const Json json = Json::parse(results_json(Manifest(), {run}));
+  const Json json = Json::parse(results_json({Manifest(), {run}, {}}));
   for (const char* key : {"commit", "cpu", "kernel", "medium", "domain"}) {
     EXPECT_TRUE(json["manifest"][key].is_null()) << key;
   }
@@ -82,6 +108,36 @@ TEST(Results, AbsentFactsAreNull) {
   for (const char* key : {"durability", "nvm", "fabric"}) EXPECT_TRUE(out[key].is_null()) << key;
   for (const auto& [key, value] : out["memory"].items()) EXPECT_TRUE(value.is_null()) << key;
   EXPECT_TRUE(out["latency_us"].is_object());
+}
+
+TEST(Csv, QuotesWhatNeedsItAndLeavesAbsentFactsEmpty) {
+  const auto rows = nlohmann::ordered_json::parse(R"([{"a": 1.5, "b": "x,\"y\""}, {"a": null, "c": true}])");
+  EXPECT_EQ(csv_text({"a", "b", "c"}, rows), "a,b,c\n1.5,\"x,\"\"y\"\"\",\n,,true\n");
+}
+
+TEST(Csv, HasOneLinePerRunAndNoColumnForAnObjectThatIsNull) {
+  RunResult volatile_run = full_run();
+  volatile_run.nvm.reset();
+  const auto json = nlohmann::ordered_json::parse(results_json({Manifest(), {volatile_run, full_run()}, {}}));
+  const std::string csv = runs_csv(json);
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 3);
+  EXPECT_EQ(csv.find(",nvm,"), std::string::npos) << csv;
+  EXPECT_NE(csv.find(",nvm_bytes_stored,nvm_media_bytes,nvm_flushes,nvm_fences"), std::string::npos) << csv;
+  EXPECT_NE(csv.find(",fabric,"), std::string::npos) << csv;
+}
+
+TEST(YcsbText, ListsWhatWasDoneAndWhatFailed) {
+  RunResult run = full_run();
+  run.seconds = 0.25;
+  run.operations_of[static_cast<size_t>(OpKind::kRead)] = 400;
+  run.failures_of[static_cast<size_t>(OpKind::kRead)] = 3;
+  run.operations_of[static_cast<size_t>(OpKind::kReadModifyWrite)] = 100;
+  EXPECT_EQ(ycsb_text(run),
+            "[OVERALL], RunTime(ms), 250\n[OVERALL], Throughput(ops/sec), 1500000.0\n[READ], Operations, 400\n"
+            "[READ], AverageLatency(us), 1.5\n[READ], MinLatency(us), 1\n[READ], MaxLatency(us), 2\n"
+            "[READ], 50thPercentileLatency(us), 1\n[READ], 95thPercentileLatency(us), 1\n"
+            "[READ], 99thPercentileLatency(us), 1\n[READ], Return=OK, 397\n[READ], Return=ERROR, 3\n"
+            "[READ-MODIFY-WRITE], Operations, 100\n[READ-MODIFY-WRITE], Return=OK, 100\n");
 }
 
 TEST(Results, AreWrittenWhole) {

@@ -40,7 +40,7 @@ class EngineRun {
   Status run_step(const Step& step) {
     const Workload& workload = step.workload;
     if (!step.load_only && workload.share(OpKind::kScan) > 0 && !can_.scan) {
-      note("has no ordered scan, so workload " + workload.name + " is left out");
+      listener_.on_left_out({name_, workload.name, "has no ordered scan"});
       return Status::OK();
     }
     const RecordShape shape{config_.key_form, workload.hashed_inserts, workload.zero_padding,
@@ -68,7 +68,6 @@ class EngineRun {
     shape_ = shape;
     keys_changed_ = false;
     user_bytes_ = 0;
-    if (const auto medium = engine_->medium()) listener_.on_medium(*medium);
     const RequestPlan plan = draw_load(shape, config_.records, threads_);
     key_max_ = plan.key_max;
     return run_phase_named(again ? "reload" : "load", "sequential", plan, phase_options());
@@ -95,6 +94,7 @@ class EngineRun {
                          const PhaseOptions& options) {
     listener_.on_phase(name_, phase, plan.operations);
     const std::optional<NvmUse> nvm_before = engine_->nvm();
+    const double start_wall_seconds = base::wall_seconds();
     PhaseResult measured = run_phase(engine_.get(), plan, options);
     const uint64_t settle_start_ns = base::now_ns();
     const Status settled = engine_->settle();
@@ -111,15 +111,19 @@ class EngineRun {
     result.depth = options.depth;
     result.distribution = std::move(distribution);
     if (can_.durability) result.durability = config_.buffered ? "buffered" : "durable";
+    result.start_wall_seconds = start_wall_seconds;
     result.seconds = measured.seconds;
     result.throughput_ops_per_s = static_cast<double>(measured.operations) / measured.seconds;
     result.failures = measured.failures;
+    result.operations_of = measured.operations_of;
+    result.failures_of = measured.failures_of;
     result.first_failure = measured.first_failure;
     result.stopped = measured.stopped;
     result.latency = std::move(measured.latency);
     result.memory = engine_->memory();
     result.user_bytes = user_bytes_after(measured);
     result.nvm = nvm_since(nvm_before);
+    result.medium = engine_->medium();
     listener_.on_result(result);
     if (!settled.ok()) return settled;
     if (measured.stopped && !stop_) return Status::Unavailable("gave up after " + measured.first_failure);

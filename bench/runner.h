@@ -48,7 +48,7 @@ struct RunListener {
   std::function<void(const PhaseProgress& progress)> on_progress;
   std::function<void(const RunResult& result)> on_result;
   std::function<void(const std::string& note)> on_note;
-  std::function<void(const MediumUse& medium)> on_medium;
+  std::function<void(const LeftOut& left_out)> on_left_out;
 };
 
 // Runs all steps on one engine and closes it. Every finished phase is told to `listener`; so are failures, which are no

@@ -14,13 +14,14 @@ struct Record {
   std::vector<std::string> phases;
   std::vector<RunResult> results;
   std::vector<std::string> notes;
+  std::vector<LeftOut> left_out;
 
   RunListener listener() {
     return {.on_phase = [this](const std::string&, const std::string& phase, uint64_t) { phases.push_back(phase); },
             .on_progress = [](const PhaseProgress&) {},
             .on_result = [this](const RunResult& result) { results.push_back(result); },
             .on_note = [this](const std::string& note) { notes.push_back(note); },
-            .on_medium = [](const MediumUse&) {}};
+            .on_left_out = [this](const LeftOut& one) { left_out.push_back(one); }};
   }
 };
 
@@ -77,6 +78,10 @@ TEST_P(EveryEngine, RunsTheMainJobWithoutFailure) {
   std::vector<std::string> phases = {"load", "a", "b", "c", "f", "d", "reload", "e"};
   if (!can.scan) phases.resize(6);  // E is left out, and with it its reload
   EXPECT_EQ(record.phases, phases);
+  ASSERT_EQ(record.left_out.size(), can.scan ? 0U : 1U);
+  if (!can.scan) {
+    EXPECT_EQ(record.left_out[0].workload, "e");
+  }
   ASSERT_EQ(record.results.size(), phases.size());
   for (const RunResult& result : record.results) {
     EXPECT_EQ(result.failures, 0U) << result.workload << ": " << result.first_failure;

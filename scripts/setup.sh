@@ -30,6 +30,7 @@ build | libabsl-dev         | absl::btree_map, the yardstick of the benchmark
 build | librocksdb-dev      | RocksDB, a rival in the benchmark
 build | liblmdb-dev         | LMDB, a rival in the benchmark
 build | libtsl-hopscotch-map-dev | a hash map, a rival in the benchmark
+build | zlib1g-dev          | compresses the benchmark's latency histograms
 build | libgflags-dev       | command-line flags of the programs
 build | nlohmann-json3-dev  | result files of the programs
 build | libgtest-dev        | the tests beside the code

@@ -1,0 +1,21 @@
+// The measurements of a run as YCSB 0.17 prints them (its text exporter), so that scripts that read YCSB's output read
+// this.
+//
+// As there: latencies are whole microseconds, cut and not rounded, but for the average; finer ones are in results.json.
+// Other than there: latencies are those of the timed sample while Operations and Return count all; the halves of a
+// READ-MODIFY-WRITE are not listed as READ and UPDATE; there are no lines about a garbage collector and none for
+// CLEANUP.
+#ifndef BONSAI_BENCH_YCSB_TEXT_H_
+#define BONSAI_BENCH_YCSB_TEXT_H_
+
+#include <string>
+
+#include "bench/results.h"
+
+namespace bonsai::bench {
+
+[[nodiscard]] std::string ycsb_text(const RunResult& run);
+
+}  // namespace bonsai::bench
+
+#endif  // BONSAI_BENCH_YCSB_TEXT_H_
