@@ -55,6 +55,21 @@ uint32_t detail::assign_thread_ordinal() {
   return holder.ordinal;
 }
 
+Status pin_thread(unsigned index) {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) {
+    return Status::NotSupported("the system does not say which processors this thread may run on; run without pinning");
+  }
+  unsigned left = index % static_cast<unsigned>(CPU_COUNT(&allowed));
+  size_t processor = 0;
+  while (!CPU_ISSET(processor, &allowed) || left-- > 0) ++processor;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(processor, &one);
+  if (sched_setaffinity(0, sizeof(one), &one) == 0) return Status::OK();
+  return Status::NotSupported("the system refuses to bind a thread to a processor; run without pinning");
+}
+
 Thread::Thread(std::string name, std::function<void()> body)
     : thread_([name = std::move(name), body = std::move(body)] {
         pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());

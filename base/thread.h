@@ -50,6 +50,10 @@ class Thread {
   std::thread thread_;
 };
 
+// Binds the calling thread to the `index`-th of the processors that it may run on, counted round. Errors: NotSupported
+// when the system refuses.
+[[nodiscard]] Status pin_thread(unsigned index);
+
 // A wake-up that is not lost: signal() before wait_for() makes that wait return at once. Signals do not add up.
 // Thread-safety: any thread may signal or wait; one signal wakes one waiter.
 class Event {

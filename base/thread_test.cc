@@ -27,6 +27,25 @@ TEST(Thread, runs_under_its_name_and_is_joined) {
   EXPECT_EQ(name, "a-name-of-more-");
 }
 
+TEST(Thread, is_pinned_to_one_processor_that_it_may_use) {
+  cpu_set_t allowed;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+  std::set<int> used;
+  for (unsigned index = 0; index < static_cast<unsigned>(CPU_COUNT(&allowed)) + 1; ++index) {
+    Thread thread("pinned", [&] {
+      ASSERT_TRUE(pin_thread(index).ok());
+      cpu_set_t now;
+      ASSERT_EQ(sched_getaffinity(0, sizeof(now), &now), 0);
+      ASSERT_EQ(CPU_COUNT(&now), 1);
+      EXPECT_TRUE(CPU_ISSET(sched_getcpu(), &now));
+      EXPECT_TRUE(CPU_ISSET(sched_getcpu(), &allowed));
+      used.insert(sched_getcpu());
+    });
+    thread.join();
+  }
+  EXPECT_EQ(used.size(), static_cast<size_t>(CPU_COUNT(&allowed)));
+}
+
 TEST(Thread, assignment_joins_the_old_body_first) {
   std::atomic<int> ended{0};
   Thread thread("one", [&] {

@@ -1,8 +1,9 @@
 #include "bench/driver.h"
 
 #include <algorithm>
-#include <cstring>
+#include <bit>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -10,116 +11,76 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/thread.h"
+#include "bench/scan_check.h"
 #include "bench/values.h"
 
 namespace bonsai::bench {
 namespace {
 
-constexpr uint64_t kStartMsMax = 60'000;
+constexpr uint64_t kMeetMsMax = 600'000;  // the slowest thread's warm-up
 constexpr uint64_t kProgressEveryMs = 200;
-constexpr uint64_t kScanChecksEvery = 16;
+constexpr uint64_t kSleepNsMin = 2 * base::kNsPerMs;  // a shorter wait watches the clock
+constexpr uint64_t kSleepMsMax = 100;                 // so that a stop is noticed
 
-// What the threads of a phase share.
-struct Gate {
-  std::atomic<unsigned> ready{0};
-  std::atomic<bool> go{false};
-  std::atomic<unsigned> running{0};
-  base::Event finished;
-};
-
-// Verifies a scan: it must begin with its start record, rise, and carry its records' values. Paid inside the
-// measurement, so only one scan in kScanChecksEvery is verified record by record (for all it would cost
-// absl::btree_map a quarter of its speed); of the others the first record, the number of records and the sum of the
-// value sizes are checked.
-class ScanCheck {
+// Where the threads of a phase wait for one another.
+class Meeting {
  public:
-  // `room` keeps the last string key.
-  ScanCheck(const RecordShape& shape, std::string_view from, bool start_may_miss, std::string* room)
-      : shape_(shape),
-        from_(from),
-        start_may_miss_(start_may_miss),
-        integer_keys_(shape.key_form == KeyForm::kFixed8),
-        room_(room) {}
+  explicit Meeting(unsigned threads) : missing_(threads) {}
 
-  bool visit_lightly(std::string_view key, std::string_view value) {
-    if (count_ == 0) [[unlikely]]
-      check_start(key);
-    keep_last(key);
-    value_bytes_ += value.size();
-    ++count_;
-    return true;
+  void arrive() {
+    if (missing_.fetch_sub(1) == 1) all_here_.signal();
+    for (base::BoundedWait wait("bench.start", kMeetMsMax); !open_.load(); wait.pause()) BONSAI_CHECK(!wait.expired());
   }
-
-  bool visit_thoroughly(std::string_view key, std::string_view value) {
-    if (count_ > 0) wrong_ |= key <= last_key();
-    visit_lightly(key, value);
-    if (integer_keys_) wrong_ |= !value_is_of(__builtin_bswap64(last_), value, shape_.value_bytes);
-    return true;
-  }
-
-  [[nodiscard]] bool wrong() const { return wrong_ || value_bytes_ != count_ * shape_.value_bytes; }
-  [[nodiscard]] uint64_t count() const { return count_; }
-  // Requires count() > 0.
-  [[nodiscard]] std::string_view last_key() const {
-    return integer_keys_ ? std::string_view(reinterpret_cast<const char*>(&last_), 8) : std::string_view(*room_);
-  }
+  // Signalled once, by the last to arrive.
+  base::Event* all_here() { return &all_here_; }
+  void open() { open_ = true; }
 
  private:
-  void check_start(std::string_view key) { wrong_ |= start_may_miss_ ? key < from_ : key != from_; }
+  std::atomic<unsigned> missing_;
+  base::Event all_here_;
+  std::atomic<bool> open_{false};
+};
 
-  void keep_last(std::string_view key) {
-    if (integer_keys_ && key.size() == 8) [[likely]] {
-      std::memcpy(&last_, key.data(), 8);
-    } else {
-      wrong_ |= integer_keys_;
-      room_->assign(key);
-    }
-  }
+struct Gate {
+  explicit Gate(unsigned threads) : ready(threads), warm(threads), running(threads) {}
 
-  const RecordShape& shape_;
-  std::string_view from_;
-  const bool start_may_miss_;
-  const bool integer_keys_;
-  std::string* room_;
-  uint64_t last_ = 0;  // the bytes of the last integer key
-  uint64_t value_bytes_ = 0;
-  uint64_t count_ = 0;
-  bool wrong_ = false;
+  Meeting ready;  // to warm up
+  Meeting warm;
+  std::atomic<unsigned> running;
+  base::Event finished;
 };
 
 // One thread of a phase.
 class alignas(64) Worker {
  public:
-  Worker(Engine* engine, const RequestList& list, const PhaseOptions& options)
+  Worker(Engine* engine, const RequestList& list, const PhaseOptions& options, unsigned thread, unsigned threads)
       : engine_(engine),
         list_(list),
         options_(options),
         shape_(options.shape),
         verifies_(engine->capabilities().keeps_data),
+        thread_(thread),
+        threads_(threads),
+        warmup_(part_of(options.warmup, threads, thread)),
         new_value_(shape_.value_bytes, '\0'),
         key_room_(shape_.key_bytes_max() * (options.depth + 1)),
         ids_(options.depth),
         keys_(options.depth),
         values_(options.depth),
-        statuses_(options.depth) {}
+        statuses_(options.depth),
+        due_(options.depth) {}
 
-  void run() {
+  void run(Gate* gate) {
+    pinned_ = options_.pin && base::pin_thread(thread_).ok();
+    // Drawing is this thread's own work, on its own copy.
+    std::optional<Drawer> drawer = list_.live;
+    gate->ready.arrive();
+    run_part(warmup_, 0, &drawer);
+    for (Histogram& histogram : result_.latency) histogram.clear();
+    result_.operations_of = {};
+    gate->warm.arrive();
     start_ns_ = base::now_ns();
-    const std::vector<Request>& requests = list_.requests;
-    for (turn_ = 0; turn_ < requests.size(); ++turn_) {
-      const Request& request = requests[turn_];
-      const bool at_mark = turn_ % kLatencyEvery == 0;
-      if (at_mark && !go_on()) break;
-      if (options_.depth > 1 && request.kind == OpKind::kRead) {
-        gather_read(request);
-      } else if (at_mark) {
-        perform_timed(request);
-      } else {
-        perform(request);
-      }
-    }
-    read_gathered();
-    done_.store(turn_, std::memory_order_relaxed);
+    run_part(list_.operations, options_.target_ops_per_s, &drawer);
     end_ns_ = base::now_ns();
   }
 
@@ -129,21 +90,90 @@ class alignas(64) Worker {
 
   // Adds this thread's part to *total. Requires: run() returned.
   void add_to(PhaseResult* total) const {
-    total->operations += turn_;
-    for (size_t i = 0; i < turn_; ++i) ++total->operations_of[static_cast<size_t>(list_.requests[i].kind)];
+    total->operations += turn_ - std::min<uint64_t>(turn_, warmup_);
+    for (size_t i = warmup_; i < std::min<size_t>(turn_, list_.requests.size()); ++i) {
+      ++total->operations_of[static_cast<size_t>(list_.requests[i].kind)];
+    }
+    total->absent += result_.absent;
     total->failures += result_.failures;
     if (total->first_failure.empty()) total->first_failure = result_.first_failure;
-    total->stopped |= turn_ < list_.requests.size();
+    total->stopped |= turn_ < list_.operations;
+    total->pinned &= pinned_;
     total->inserted += result_.inserted;
     total->inserted_key_bytes += result_.inserted_key_bytes;
     total->removes += result_.removes;
     for (size_t kind = 0; kind < kOpKinds; ++kind) {
       total->latency[kind].merge(result_.latency[kind]);
+      total->intended_latency[kind].merge(result_.intended_latency[kind]);
+      total->operations_of[kind] += result_.operations_of[kind];
       total->failures_of[kind] += result_.failures_of[kind];
     }
   }
 
  private:
+  // Carries out the requests up to `end`.
+  void run_part(uint64_t end, double target_ops_per_s, std::optional<Drawer>* drawer) {
+    const auto replayed = [this](size_t turn) -> const Request& { return list_.requests[turn]; };
+    const auto drawn = [this, drawer](size_t) {
+      const Request request = (*drawer)->next();
+      ++result_.operations_of[static_cast<size_t>(request.kind)];
+      return request;
+    };
+    if (target_ops_per_s > 0) {
+      *drawer ? run_at_pace(end, target_ops_per_s, drawn) : run_at_pace(end, target_ops_per_s, replayed);
+    } else {
+      *drawer ? run_at_once(end, drawn) : run_at_once(end, replayed);
+    }
+    read_gathered();
+    done_.store(turn_, std::memory_order_relaxed);
+  }
+
+  template <class NextRequest>
+  void run_at_once(uint64_t end, const NextRequest& next) {
+    const uint64_t mask = options_.latency_every - 1;
+    for (; turn_ < end; ++turn_) {
+      const bool at_mark = (turn_ & mask) == 0;
+      if (at_mark && !go_on()) break;
+      const Request& request = next(turn_);
+      if (options_.depth > 1 && request.kind == OpKind::kRead) {
+        gather_read(request);
+      } else if (at_mark) {
+        perform_timed(request);
+      } else {
+        perform(request);
+      }
+    }
+  }
+
+  // As YCSB: a thread's operations are due one interval apart; one that is late starts at once. The threads take turns.
+  template <class NextRequest>
+  void run_at_pace(uint64_t end, double target_ops_per_s, const NextRequest& next) {
+    const double interval_ns = 1e9 * threads_ / target_ops_per_s;
+    const double first = static_cast<double>(turn_) - static_cast<double>(thread_) / threads_;
+    for (; turn_ < end; ++turn_) {
+      due_ns_ = start_ns_ + static_cast<uint64_t>((static_cast<double>(turn_) - first) * interval_ns);
+      if (!wait_until(due_ns_)) break;
+      const Request& request = next(turn_);
+      if (options_.depth > 1 && request.kind == OpKind::kRead) {
+        gather_read(request);
+      } else {
+        perform_timed(request);
+      }
+    }
+    due_ns_ = 0;
+  }
+
+  // False when the phase is to end.
+  bool wait_until(uint64_t due_ns) {
+    for (;;) {
+      if (!go_on()) return false;
+      const uint64_t now = base::now_ns();
+      if (now >= due_ns) return true;
+      const uint64_t left = due_ns - now;
+      if (left > kSleepNsMin) base::sleep_ms(std::min((left - kSleepNsMin) / base::kNsPerMs + 1, kSleepMsMax));
+    }
+  }
+
   bool go_on() {
     done_.store(turn_, std::memory_order_relaxed);
     const bool stop = options_.stop != nullptr && options_.stop->load(std::memory_order_relaxed);
@@ -151,9 +181,12 @@ class alignas(64) Worker {
   }
 
   void perform_timed(const Request& request) {
+    const auto kind = static_cast<size_t>(request.kind);
     const uint64_t before = base::now_ns();
     perform(request);
-    result_.latency[static_cast<size_t>(request.kind)].record(base::now_ns() - before);
+    const uint64_t after = base::now_ns();
+    result_.latency[kind].record(after - before);
+    if (due_ns_ != 0) result_.intended_latency[kind].record(after - due_ns_);
   }
 
   // The id of the record that `request` is for. Requires: not a new record.
@@ -183,24 +216,24 @@ class alignas(64) Worker {
     switch (request.kind) {
       case OpKind::kRead: {
         const Status status = engine_->read(key, &value_);
-        check_read(status, id, value_);
+        check_read(request.kind, status, id, value_);
         break;
       }
       case OpKind::kUpdate:
         renew_value(id);
-        check(engine_->update(key, new_value_));
+        check(request.kind, engine_->update(key, new_value_));
         break;
       case OpKind::kReadModifyWrite: {
         renew_value(id);
         const Status status = engine_->read_modify_write(key, new_value_, &value_);
-        check_read(status, id, value_);
+        check_read(request.kind, status, id, value_);
         break;
       }
       case OpKind::kScan:
         scan(key, request.scan_length);
         break;
       case OpKind::kDelete:
-        check(engine_->remove(key));
+        check(request.kind, engine_->remove(key));
         ++result_.removes;
         break;
       case OpKind::kInsert:
@@ -215,7 +248,7 @@ class alignas(64) Worker {
     const std::string_view key = key_of(request, id, options_.depth);
     renew_value(id);
     const Status status = engine_->insert(key, new_value_);
-    check(status);
+    check(request.kind, status);
     if (is_new) options_.counter->acknowledge(number);
     if (!status.ok()) return;
     ++result_.inserted;
@@ -231,61 +264,71 @@ class alignas(64) Worker {
         scans_++ % kScanChecksEvery == 0
             ? engine_->scan(from, limit, [&seen](auto key, auto value) { return seen.visit_thoroughly(key, value); })
             : engine_->scan(from, limit, [&seen](auto key, auto value) { return seen.visit_lightly(key, value); });
-    if (!status.ok()) return note_error(status);
+    if (!status.ok()) return note_error(OpKind::kScan, status);
     if (!verifies_) return;
     if (seen.wrong() || seen.count() > limit) {
-      return note_failure("a scan returned a record out of order or with a wrong value");
+      return note_failure(OpKind::kScan, "a scan returned a record out of order or with a wrong value");
     }
     const bool ended_early = seen.count() < limit && !options_.absent_is_fine;
     if (ended_early && (seen.count() == 0 || seen.last_key() < options_.key_max)) {
-      note_failure("a scan ended after " + std::to_string(seen.count()) + " of " + std::to_string(limit) + " records");
+      note_failure(OpKind::kScan,
+                   "a scan ended after " + std::to_string(seen.count()) + " of " + std::to_string(limit) + " records");
     }
   }
 
-  void check(const Status& status) {
+  void check(OpKind kind, const Status& status) {
     if (status.ok()) [[likely]]
       return;
-    if (status.IsNotFound() && options_.absent_is_fine) return;
-    note_error(status);
+    if (status.IsNotFound() && options_.absent_is_fine) {
+      ++result_.absent;
+      return;
+    }
+    note_error(kind, status);
   }
 
-  void check_read(const Status& status, uint64_t id, std::string_view value) {
+  void check_read(OpKind kind, const Status& status, uint64_t id, std::string_view value) {
     if (!status.ok()) [[unlikely]]
-      return check(status);
+      return check(kind, status);
     if (!verifies_ || value_is_of(id, value, shape_.value_bytes)) [[likely]]
       return;
-    note_failure("a read returned a value that is not its record's (" + std::to_string(value.size()) + " bytes)");
+    note_failure(kind, "a read returned a value that is not its record's (" + std::to_string(value.size()) + " bytes)");
   }
 
-  void note_error(const Status& status) {
-    if (status.IsNotFound()) return note_failure("a record that was stored is not found");
+  void note_error(OpKind kind, const Status& status) {
+    if (status.IsNotFound()) return note_failure(kind, "a record that was stored is not found");
     ++errors_;
-    note_failure(status.ToString());
+    note_failure(kind, status.ToString());
   }
 
-  void note_failure(const std::string& what) {
+  void note_failure(OpKind kind, const std::string& what) {
     done_.store(turn_, std::memory_order_relaxed);
-    if (result_.failures++ == 0) result_.first_failure = what;
-    // Reads that were gathered are handed over at a read or after the last request.
-    const OpKind kind = turn_ < list_.requests.size() ? list_.requests[turn_].kind : OpKind::kRead;
     ++result_.failures_of[static_cast<size_t>(kind)];
+    if (result_.failures++ == 0) result_.first_failure = what;
   }
 
   void gather_read(const Request& request) {
     ids_[gathered_] = id_of(request);
     keys_[gathered_] = key_of(request, ids_[gathered_], gathered_);
+    due_[gathered_] = due_ns_;
     if (++gathered_ == options_.depth) read_gathered();
   }
 
   void read_gathered() {
     if (gathered_ == 0) return;
-    const bool timed = batches_++ % std::max<uint64_t>(1, kLatencyEvery / options_.depth) == 0;
+    const bool timed = due_[0] != 0 || batches_++ % std::max<uint64_t>(1, options_.latency_every / options_.depth) == 0;
     const uint64_t before = timed ? base::now_ns() : 0;
     engine_->read_many(std::span(keys_).first(gathered_), std::span(values_).first(gathered_),
                        std::span(statuses_).first(gathered_));
-    if (timed) result_.latency[static_cast<size_t>(OpKind::kRead)].record(base::now_ns() - before);
-    for (size_t i = 0; i < gathered_; ++i) check_read(statuses_[i], ids_[i], values_[i]);
+    if (timed) note_batch_time(before, base::now_ns());
+    for (size_t i = 0; i < gathered_; ++i) check_read(OpKind::kRead, statuses_[i], ids_[i], values_[i]);
     gathered_ = 0;
+  }
+
+  void note_batch_time(uint64_t before, uint64_t after) {
+    const auto kind = static_cast<size_t>(OpKind::kRead);
+    result_.latency[kind].record(after - before);
+    if (due_[0] == 0) return;
+    for (size_t i = 0; i < gathered_; ++i) result_.intended_latency[kind].record(after - due_[i]);
   }
 
   Engine* engine_;
@@ -293,8 +336,12 @@ class alignas(64) Worker {
   const PhaseOptions& options_;
   const RecordShape shape_;
   const bool verifies_;
+  const unsigned thread_;
+  const unsigned threads_;
+  const uint64_t warmup_;  // this thread's part
 
   size_t turn_ = 0;
+  uint64_t due_ns_ = 0;    // when the current operation ought to start; 0 = at once
   std::string new_value_;  // what this thread writes
   std::string value_;      // what it reads
   std::string last_key_;   // of a scan
@@ -307,34 +354,29 @@ class alignas(64) Worker {
   std::vector<std::string_view> keys_;
   std::vector<std::string> values_;
   std::vector<Status> statuses_;
+  std::vector<uint64_t> due_;
 
   uint64_t scans_ = 0;
   uint64_t errors_ = 0;
   PhaseResult result_;
+  bool pinned_ = false;
   uint64_t start_ns_ = 0;
   uint64_t end_ns_ = 0;
   alignas(64) std::atomic<uint64_t> done_{0};  // read by the watcher
 };
 
-void run_worker(Worker* worker, Gate* gate) {
-  gate->ready.fetch_add(1);
-  for (base::BoundedWait wait("bench.start", kStartMsMax); !gate->go.load(); wait.pause())
-    BONSAI_CHECK(!wait.expired());
-  worker->run();
-  if (gate->running.fetch_sub(1) == 1) gate->finished.signal();
-}
-
-// Reports until the last worker is done. The caller decides what a phase without progress means.
-void watch(const std::vector<std::unique_ptr<Worker>>& workers, const PhaseOptions& options, Gate* gate) {
+// Reports until `event` is signalled. The caller decides what a phase without progress means.
+void watch(const std::vector<std::unique_ptr<Worker>>& workers, const PhaseOptions& options, base::Event* event) {
   const uint64_t start_ns = base::now_ns();
   uint64_t moved_ns = start_ns;
   uint64_t done_before = 0;
-  while (!gate->finished.wait_for(kProgressEveryMs)) {
+  while (!event->wait_for(kProgressEveryMs)) {
     PhaseProgress progress;
     for (const auto& worker : workers) progress.done += worker->done();
     const uint64_t now = base::now_ns();
     if (progress.done != done_before) moved_ns = now;
     done_before = progress.done;
+    progress.done -= std::min(progress.done, options.warmup);
     progress.seconds = static_cast<double>(now - start_ns) * 1e-9;
     progress.seconds_idle = static_cast<double>(now - moved_ns) * 1e-9;
     if (options.on_progress) options.on_progress(progress);
@@ -344,22 +386,30 @@ void watch(const std::vector<std::unique_ptr<Worker>>& workers, const PhaseOptio
 }  // namespace
 
 PhaseResult run_phase(Engine* engine, const RequestPlan& plan, const PhaseOptions& options) {
-  Gate gate;
-  gate.running = static_cast<unsigned>(plan.threads.size());
+  BONSAI_CHECK(std::has_single_bit(options.latency_every) && options.warmup <= plan.operations);
+  const auto count = static_cast<unsigned>(plan.threads.size());
+  Gate gate(count);
   std::vector<std::unique_ptr<Worker>> workers;
-  for (const RequestList& list : plan.threads) workers.push_back(std::make_unique<Worker>(engine, list, options));
+  for (unsigned i = 0; i < count; ++i) {
+    workers.push_back(std::make_unique<Worker>(engine, plan.threads[i], options, i, count));
+  }
   {
     std::vector<base::Thread> threads;
     for (const auto& worker : workers) {
-      threads.emplace_back("bench.worker", [&gate, w = worker.get()] { run_worker(w, &gate); });
+      threads.emplace_back("bench.worker", [&gate, w = worker.get()] {
+        w->run(&gate);
+        if (gate.running.fetch_sub(1) == 1) gate.finished.signal();
+      });
     }
-    for (base::BoundedWait wait("bench.ready", kStartMsMax); gate.ready.load() < workers.size(); wait.pause()) {
-      BONSAI_CHECK(!wait.expired());
-    }
-    gate.go = true;
-    watch(workers, options, &gate);
+    watch(workers, options, gate.ready.all_here());
+    gate.ready.open();
+    watch(workers, options, gate.warm.all_here());
+    if (options.on_clock) options.on_clock();
+    gate.warm.open();
+    watch(workers, options, &gate.finished);
   }
   PhaseResult result;
+  result.pinned = true;
   uint64_t start_ns = UINT64_MAX;
   uint64_t end_ns = 0;
   for (const auto& worker : workers) {

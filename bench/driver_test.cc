@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <numeric>
 
 #include "base/thread.h"
 #include "bench/values.h"
@@ -94,12 +95,12 @@ PhaseResult run_on(Engine* engine, const Workload& workload, const RecordShape& 
   const PhaseResult load_result = run_phase(engine, load, options);
   if (loaded != nullptr) *loaded = load_result;
   const RequestPlan plan = draw_requests(workload, shape, kRecords, 10 * kRecords, threads, 1);
-  AcknowledgedCounter counter(kRecords, plan.inserts);
+  AcknowledgedCounter counter(kRecords, plan.inserts_max);
   options.counter = &counter;
   options.depth = depth;
   options.absent_is_fine = workload.share(OpKind::kDelete) > 0;
   PhaseResult result = run_phase(engine, plan, options);
-  EXPECT_EQ(counter.end(), kRecords + plan.inserts);
+  EXPECT_EQ(counter.end(), kRecords + plan.inserts_max);
   return result;
 }
 
@@ -125,11 +126,12 @@ TEST_P(SoundEngine, HasNoFailureInAnyMix) {
     const PhaseResult result = run_on(&engine, workload, shape, run.threads, run.depth, &loaded);
     EXPECT_EQ(result.failures, 0U) << result.first_failure;
     EXPECT_EQ(result.operations, 10 * kRecords);
+    EXPECT_EQ(std::accumulate(result.operations_of.begin(), result.operations_of.end(), uint64_t{0}), 10 * kRecords);
     EXPECT_FALSE(result.stopped);
     EXPECT_GT(result.seconds, 0);
     EXPECT_EQ(loaded.inserted, kRecords);
     EXPECT_EQ(loaded.latency[static_cast<size_t>(OpKind::kInsert)].count(),
-              run.threads * ((kRecords / run.threads + kLatencyEvery - 1) / kLatencyEvery));
+              run.threads * ((kRecords / run.threads + kLatencySampled - 1) / kLatencySampled));
     if (run.key_form == KeyForm::kFixed8) {
       EXPECT_EQ(loaded.inserted_key_bytes, 8 * kRecords);
     }

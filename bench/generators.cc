@@ -37,4 +37,27 @@ uint64_t Zipfian::draw_among(uint64_t items, double u) const {
   return std::min(static_cast<uint64_t>(static_cast<double>(items) * share), items - 1);
 }
 
+PlainZipf::PlainZipf(uint64_t items, double alpha) : alpha_(alpha), items_(static_cast<double>(items)) {
+  area_first_ = area_until(1.5) - 1.0;
+  area_last_ = area_until(items_ + 0.5);
+  certain_ = 2.0 - inverse_area(area_until(2.5) - std::pow(2.0, -alpha_));
+}
+
+double PlainZipf::area_until(double x) const {
+  const double power = 1.0 - alpha_;
+  return power == 0 ? std::log(x) : std::expm1(power * std::log(x)) / power;
+}
+
+double PlainZipf::inverse_area(double area) const {
+  const double power = 1.0 - alpha_;
+  if (power == 0) return std::exp(area);
+  // Rounding may carry an area past the bound of the integral, which is where the last item lies.
+  return std::exp(std::log1p(std::max(area * power, -1.0)) / power);
+}
+
+uint64_t Hotspot::draw(double which, double u) const {
+  const bool is_hot = hot == items || (hot > 0 && which < hot_share);
+  return is_hot ? uniform(u, 0, hot - 1) : uniform(u, hot, items - 1);
+}
+
 }  // namespace bonsai::bench

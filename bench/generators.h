@@ -5,6 +5,8 @@
 #ifndef BONSAI_BENCH_GENERATORS_H_
 #define BONSAI_BENCH_GENERATORS_H_
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 namespace bonsai::bench {
@@ -70,6 +72,67 @@ class LatestOffset {
 
  private:
   Zipfian zipfian_;
+};
+
+// YCSB's `exponential` request distribution: how far behind the newest key to look. `percentile` percent of the draws
+// are below `range`. A draw has no upper bound (u = 0 gives the largest number); the caller draws again.
+class ExponentialOffset {
+ public:
+  // Requires 0 < percentile < 100, range > 0.
+  ExponentialOffset(double percentile, double range) : mean_(-range / std::log(1.0 - percentile / 100.0)) {}
+  [[nodiscard]] uint64_t draw(double u) const {
+    const double offset = -std::log(u) * mean_;
+    return offset < 9e18 ? static_cast<uint64_t>(offset) : UINT64_MAX;
+  }
+
+ private:
+  double mean_;
+};
+
+// The plain Zipf of research codes: item k of [0, items) has the probability (k + 1)^-alpha / zeta(items, alpha),
+// exactly and for every alpha > 0, by rejection-inversion (Hormann and Derflinger, ACM TOMACS 1996). Not YCSB's
+// `zipfian`: the fewer the keys, the hotter the hottest.
+class PlainZipf {
+ public:
+  // Requires items >= 1, alpha > 0.
+  PlainZipf(uint64_t items, double alpha);
+
+  // `draw_u()` gives the next draw from [0, 1); 1.1 of them are used on average at most.
+  template <class DrawU>
+  [[nodiscard]] uint64_t draw(DrawU&& draw_u) const {
+    for (;;) {
+      const double area = area_last_ + draw_u() * (area_first_ - area_last_);
+      const double x = inverse_area(area);
+      const double item = std::clamp(std::floor(x + 0.5), 1.0, items_);
+      if (item - x <= certain_ || area >= area_until(item + 0.5) - std::pow(item, -alpha_)) {
+        return static_cast<uint64_t>(item) - 1;
+      }
+    }
+  }
+
+ private:
+  // The integral of x^-alpha from 1 to x, and its inverse.
+  [[nodiscard]] double area_until(double x) const;
+  [[nodiscard]] double inverse_area(double area) const;
+
+  double alpha_;
+  double items_;
+  double area_first_;  // where the first item begins
+  double area_last_;   // where the last one ends
+  double certain_;     // an x so close below its item needs no second look
+};
+
+// YCSB's `hotspot` request distribution: the first `hot` of `items` get `hot_share` of the draws, both parts uniform.
+struct Hotspot {
+  uint64_t items = 1;
+  uint64_t hot = 0;
+  double hot_share = 0;
+
+  // Requires items >= 1, shares within [0, 1].
+  static Hotspot of(uint64_t items, double hot_data, double hot_requests) {
+    return {items, static_cast<uint64_t>(static_cast<double>(items) * hot_data), hot_requests};
+  }
+  [[nodiscard]] uint64_t draw(double which, double u) const;
 };
 
 // Uniform over [low, high]. Requires low <= high.

@@ -36,6 +36,15 @@ class Histogram {
     max_ = std::max(max_, other.max_);
   }
 
+  // Forgets the samples and keeps the memory.
+  void clear() {
+    std::fill(counts_.begin(), counts_.end(), 0);
+    count_ = 0;
+    max_ = 0;
+    min_ = UINT64_MAX;
+    sum_ = 0;
+  }
+
   [[nodiscard]] uint64_t count() const { return count_; }
   [[nodiscard]] uint64_t max() const { return max_; }
   // Requires count() > 0.

@@ -68,7 +68,7 @@ TEST(DrawRequests, MixesKindsAsTheirShares) {
     for (size_t kind = 0; kind < kOpKinds; ++kind) {
       EXPECT_NEAR(static_cast<double>(kinds[static_cast<OpKind>(kind)]) / kOperations, shares[kind], 0.005);
     }
-    EXPECT_EQ(plan.inserts, kinds[OpKind::kInsert]);
+    EXPECT_EQ(plan.inserts_max, kinds[OpKind::kInsert]);
     EXPECT_EQ(plan.operations, kOperations);
   }
 }
@@ -132,7 +132,7 @@ TEST(DrawRequests, LatestPrefersTheNewest) {
   for (const Request& request : plan.threads[0].requests) {
     if (request.kind != OpKind::kRead) continue;
     ASSERT_EQ(request.source, KeySource::kBehindNewest);
-    ASSERT_LT(request.key, kRecords + plan.inserts);
+    ASSERT_LT(request.key, kRecords + plan.inserts_max);
     ++reads;
     newest += request.key == 0;
   }

@@ -52,11 +52,19 @@ struct RunResult {
   unsigned depth = 1;  // reads handed over at once
   std::string distribution;
   std::optional<std::string> durability;
-  double throughput_ops_per_s = 0;
-  uint64_t failures = 0;
+  std::string requests = "replayed";       // "replayed" from memory, "drawn" while the clock ran, or of a "trace"
+  uint64_t warmup_operations = 0;          // carried out before the clock started, beside `operations`
+  std::optional<double> target_ops_per_s;  // open loop; absent = as fast as it went
+  bool pinned = false;                     // each thread to one processor
+  double throughput_ops_per_s = 0;         // of several repetitions the median
+  std::vector<double> repeats_ops_per_s;   // the throughput of each repetition, in order
   std::array<uint64_t, kOpKinds> operations_of{};  // by kind of request
   std::array<uint64_t, kOpKinds> failures_of{};
-  std::array<Histogram, kOpKinds> latency;
+  uint64_t failures = 0;
+  uint64_t absent = 0;                               // requests for records that may be missing, and were
+  uint64_t latency_every = 0;                        // one operation in so many was timed
+  std::array<Histogram, kOpKinds> latency;           // from the start of the operation; of all repetitions
+  std::array<Histogram, kOpKinds> intended_latency;  // from its intended start; empty without a target
   MemoryUse memory;
   std::optional<uint64_t> user_bytes;  // keys and values of the live records; absent once records were deleted
   std::optional<NvmUse> nvm;

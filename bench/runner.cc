@@ -47,15 +47,17 @@ class EngineRun {
                             config_.value_bytes.value_or(workload.record_bytes)};
     if (step.load_only || !open_ || shape != shape_ || keys_changed_) BONSAI_RETURN_IF_ERROR(load(shape));
     if (step.load_only || stop_) return Status::OK();
-    const RequestPlan plan =
-        draw_requests(workload, shape, config_.records, config_.operations, threads_, config_.seed);
-    AcknowledgedCounter counter(config_.records, plan.inserts);
+    const RequestPlan plan = draw_requests(workload, shape, config_.records, config_.operations + config_.warmup,
+                                           threads_, config_.seed, config_.draw);
+    AcknowledgedCounter counter(config_.records, plan.inserts_max);
     PhaseOptions options = phase_options();
+    options.warmup = config_.warmup;
+    options.target_ops_per_s = config_.target_ops_per_s;
     options.depth = can_.read_many ? config_.depth : 1;
     options.absent_is_fine = workload.share(OpKind::kDelete) > 0;
     options.counter = &counter;
     keys_changed_ = workload.changes_keys();
-    return run_phase_named(workload.name, std::string(distribution_name(workload.requests)), plan, options);
+    return run_phase_named(workload.name, workload.distribution_text(), plan, options);
   }
 
   Status load(const RecordShape& shape) {
@@ -68,7 +70,7 @@ class EngineRun {
     shape_ = shape;
     keys_changed_ = false;
     user_bytes_ = 0;
-    const RequestPlan plan = draw_load(shape, config_.records, threads_);
+    const RequestPlan plan = draw_load(shape, config_.records, threads_, config_.draw);
     key_max_ = plan.key_max;
     return run_phase_named(again ? "reload" : "load", "sequential", plan, phase_options());
   }
@@ -77,7 +79,8 @@ class EngineRun {
     double insert_share = 0;
     for (const Step& step : steps_) insert_share = std::max(insert_share, step.workload.share(OpKind::kInsert));
     // A drawn number of inserts strays little from its mean; twice the mean is never reached.
-    return config_.records + 1000 + static_cast<uint64_t>(static_cast<double>(config_.operations) * insert_share * 2);
+    return config_.records + 1000 +
+           static_cast<uint64_t>(static_cast<double>(config_.operations + config_.warmup) * insert_share * 2);
   }
 
   [[nodiscard]] PhaseOptions phase_options() const {
@@ -85,49 +88,71 @@ class EngineRun {
     options.shape = shape_;
     options.key_max = key_max_;
     options.loaded = config_.records;
+    options.latency_every = config_.latency_every;
+    options.pin = config_.pin;
     options.stop = &stop_;
     options.on_progress = listener_.on_progress;
     return options;
   }
 
-  Status run_phase_named(const std::string& phase, std::string distribution, const RequestPlan& plan,
-                         const PhaseOptions& options) {
-    listener_.on_phase(name_, phase, plan.operations);
-    const std::optional<NvmUse> nvm_before = engine_->nvm();
-    const double start_wall_seconds = base::wall_seconds();
+  Status run_phase_named(const std::string& phase, const std::string& distribution, const RequestPlan& plan,
+                         PhaseOptions options) {
+    listener_.on_phase(name_, phase, plan.operations - options.warmup);
+    std::optional<NvmUse> nvm_before;
+    double start_wall_seconds = 0;
+    options.on_clock = [&] {
+      nvm_before = engine_->nvm();
+      start_wall_seconds = base::wall_seconds();
+    };
     PhaseResult measured = run_phase(engine_.get(), plan, options);
     const uint64_t settle_start_ns = base::now_ns();
     const Status settled = engine_->settle();
 
-    RunResult result;
+    RunResult result = describe_run(phase, distribution, options);
     result.settle_seconds = static_cast<double>(base::now_ns() - settle_start_ns) * 1e-9;
+    result.start_wall_seconds = start_wall_seconds;
+    result.operations = measured.operations;
+    result.seconds = measured.seconds;
+    result.throughput_ops_per_s = static_cast<double>(measured.operations) / measured.seconds;
+    result.repeats_ops_per_s = {result.throughput_ops_per_s};
+    result.operations_of = measured.operations_of;
+    result.failures_of = measured.failures_of;
+    result.failures = measured.failures;
+    result.first_failure = measured.first_failure;
+    result.absent = measured.absent;
+    result.stopped = measured.stopped;
+    result.pinned = measured.pinned;
+    result.latency = std::move(measured.latency);
+    result.intended_latency = std::move(measured.intended_latency);
+    result.memory = engine_->memory();
+    result.user_bytes = user_bytes_after(measured);
+    result.nvm = nvm_since(nvm_before);
+    result.medium = engine_->medium();
+    if (config_.pin && !measured.pinned) note("could not be pinned: the system refuses to bind threads to processors");
+    listener_.on_result(result);
+    if (!settled.ok()) return settled;
+    if (measured.stopped && !stop_) return Status::Unavailable("gave up after " + measured.first_failure);
+    return Status::OK();
+  }
+
+  [[nodiscard]] RunResult describe_run(const std::string& phase, const std::string& distribution,
+                                       const PhaseOptions& options) const {
+    RunResult result;
     result.engine = name_;
     result.workload = phase;
     result.key = key_form_name(shape_.key_form);
     result.value_size = shape_.value_bytes;
     result.records = config_.records;
-    result.operations = measured.operations;
     result.threads = threads_;
     result.depth = options.depth;
-    result.distribution = std::move(distribution);
+    result.distribution = distribution;
     if (can_.durability) result.durability = config_.buffered ? "buffered" : "durable";
-    result.start_wall_seconds = start_wall_seconds;
-    result.seconds = measured.seconds;
-    result.throughput_ops_per_s = static_cast<double>(measured.operations) / measured.seconds;
-    result.failures = measured.failures;
-    result.operations_of = measured.operations_of;
-    result.failures_of = measured.failures_of;
-    result.first_failure = measured.first_failure;
-    result.stopped = measured.stopped;
-    result.latency = std::move(measured.latency);
-    result.memory = engine_->memory();
-    result.user_bytes = user_bytes_after(measured);
-    result.nvm = nvm_since(nvm_before);
-    result.medium = engine_->medium();
-    listener_.on_result(result);
-    if (!settled.ok()) return settled;
-    if (measured.stopped && !stop_) return Status::Unavailable("gave up after " + measured.first_failure);
-    return Status::OK();
+    result.requests = config_.draw == DrawMode::kLive ? "drawn" : "replayed";
+    result.warmup_operations = options.warmup;
+    const bool open_loop = options.target_ops_per_s > 0;
+    if (open_loop) result.target_ops_per_s = options.target_ops_per_s;
+    result.latency_every = open_loop ? 1 : options.latency_every;
+    return result;
   }
 
   std::optional<uint64_t> user_bytes_after(const PhaseResult& measured) {

@@ -29,6 +29,11 @@ struct RunConfig {
   unsigned threads = 1;
   unsigned depth = 1;
   uint64_t seed = 1;
+  DrawMode draw = DrawMode::kAhead;
+  uint64_t warmup = 0;  // requests of each workload before its clock starts
+  uint64_t latency_every = kLatencySampled;
+  double target_ops_per_s = 0;  // of workloads, not of loads; 0 = as fast as it goes
+  bool pin = false;
   KeyForm key_form = KeyForm::kFixed8;
   std::optional<size_t> value_bytes = 8;  // absent = fieldcount x fieldlength of the workload
   bool buffered = false;

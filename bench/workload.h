@@ -21,13 +21,28 @@ inline constexpr size_t kOpKinds = 6;
 // "read", "update", ...: the names used in tables and results.
 [[nodiscard]] std::string_view op_kind_name(OpKind kind);
 
-enum class Distribution : uint8_t { kUniform, kZipfian, kLatest, kSequential };
+// Those of YCSB; kPlainZipf, the Zipf of research codes; and kTrace, which no property chooses: requests of a file.
+enum class Distribution : uint8_t {
+  kUniform,
+  kZipfian,
+  kLatest,
+  kSequential,
+  kHotspot,
+  kExponential,
+  kPlainZipf,
+  kTrace
+};
 [[nodiscard]] std::string_view distribution_name(Distribution distribution);
 
 struct Workload {
   std::string name;
   std::array<double, kOpKinds> shares{};  // by OpKind, summing to 1
   Distribution requests = Distribution::kUniform;
+  double hotspot_data = 0.2;               // kHotspot: this share of the records ...
+  double hotspot_requests = 0.8;           // ... gets this share of the requests
+  double exponential_percentile = 95;      // kExponential: so many percent of the requests ...
+  double exponential_frac = 0.8571428571;  // ... go to the newest of this share of the records
+  double plain_zipf_alpha = 0.99;          // kPlainZipf
   bool scan_lengths_zipfian = false;
   uint32_t scan_length_min = 1;
   uint32_t scan_length_max = 1000;
@@ -35,6 +50,8 @@ struct Workload {
   uint32_t zero_padding = 1;   // digits of a string key at least
   size_t record_bytes = 1000;  // fieldcount x fieldlength
 
+  // The distribution as results name it: with its parameter when that is not YCSB's constant ("plain_zipf 1.2").
+  [[nodiscard]] std::string distribution_text() const;
   [[nodiscard]] double share(OpKind kind) const { return shares[static_cast<size_t>(kind)]; }
   // Whether the store holds other keys after the workload than before.
   [[nodiscard]] bool changes_keys() const { return share(OpKind::kInsert) > 0 || share(OpKind::kDelete) > 0; }

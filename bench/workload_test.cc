@@ -86,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(
                     BadWorkload{"readproportion=-1", "file:1:", "such as 0.95"},
                     BadWorkload{"readproportion=nan", "file:1:", "such as 0.95"},
                     BadWorkload{"readproportion=0\nupdateproportion=0", "workload w", "readproportion=1"},
-                    BadWorkload{"requestdistribution=hotspot", "file:1:", "uniform zipfian latest sequential"},
+                    BadWorkload{"requestdistribution=zipf", "file:1:", "uniform zipfian latest sequential hotspot"},
                     BadWorkload{"insertorder=random", "file:1:", "hashed ordered"},
                     BadWorkload{"scanlengthdistribution=x", "file:1:", "uniform zipfian"},
                     BadWorkload{"minscanlength=0", "file:1:", "from 1"},
