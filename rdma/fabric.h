@@ -60,6 +60,7 @@ struct Capabilities {
   std::string text;               // e.g. "loopback, in process"; stamped on results
   bool emulated = true;           // no network is crossed
   bool atomics_with_cpu = false;  // fabric atomics are atomic with the peer's processor, too
+  bool remote_flush = false;      // WorkList::flush() may be used
   size_t inline_bytes_max = 0;    // WRITEs and SENDs up to here need no second look at the local memory
   size_t message_bytes_max = 0;   // of one SEND
   size_t lists_pending_max = 0;   // per worker; post() beyond it is Unavailable

@@ -129,8 +129,11 @@ TEST_P(FabricFaultTest, APeerThatLeft) {
   expect_fault(*peer, list, Outcome::kUnreachable);
 }
 
-TEST_P(FabricFaultTest, APeerThatWasKilled) {
-  if (!site_.far()) GTEST_SKIP() << "a node of this process cannot be killed alone";
+// Where the other nodes have a process of their own.
+class FabricKillTest : public FabricSuite {};
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FabricKillTest);
+
+TEST_P(FabricKillTest, APeerThatWasKilled) {
   const auto peer = here_.connect(there_.address);
   WorkList list;
   list.write(*peer, here_.put(0, "alive"), there_.region.at(0));
@@ -182,6 +185,7 @@ TEST_P(FabricFaultTest, BadSetUpIsRefused) {
   EXPECT_TRUE(worker->set_receive_ring(here_.ring_region->slice(0, 64), 0).IsInvalidArgument());
 }
 
+INSTANTIATE_TEST_SUITE_P(, FabricKillTest, ::testing::ValuesIn(far_settings()), setting_name);
 INSTANTIATE_TEST_SUITE_P(, FabricFaultTest, ::testing::ValuesIn(settings()), setting_name);
 
 }  // namespace

@@ -187,7 +187,8 @@ class LoopbackPeer final : public Peer {
           break;
         }
         case Verb::kSend:
-          break;
+        case Verb::kFlush:
+          BONSAI_CHECK(false);
       }
     });
   }

@@ -4,7 +4,8 @@
 //   round trips  work lists that were posted: all that is in one list travels at once
 //   doorbells    per list, the peers that it names: one doorbell rings for all work towards one peer
 //   messages     work requests of posted lists, by verb; a request that failed or was flushed counts, too
-//   bytes        payload: what a READ asked for, what a WRITE or SEND carried, 8 for an atomic; no headers
+//   bytes        payload: what a READ asked for, what a WRITE or SEND carried, 8 for an atomic, 0 for a FLUSH; no
+//   headers
 //
 // Thread-safety: value types. A worker's traffic belongs to the worker's thread.
 #ifndef BONSAI_RDMA_TRAFFIC_H_
@@ -17,10 +18,10 @@
 
 namespace bonsai::rdma {
 
-enum class Verb : uint8_t { kRead, kWrite, kCas, kFaa, kSend };
-inline constexpr size_t kVerbs = 5;
+enum class Verb : uint8_t { kRead, kWrite, kCas, kFaa, kSend, kFlush };
+inline constexpr size_t kVerbs = 6;
 
-// "READ", "WRITE", "CAS", "FAA", "SEND".
+// "READ", "WRITE", "CAS", "FAA", "SEND", "FLUSH".
 const char* verb_name(Verb verb);
 
 struct Traffic {

@@ -52,7 +52,8 @@ Status status_of(Outcome outcome, Verb verb) {
 }
 
 void WorkList::add(const WorkRequest& request) {
-  BONSAI_CHECK(!pending() && room() && request.local.region() != nullptr);
+  BONSAI_CHECK(!pending() && room());
+  BONSAI_CHECK(request.local.region() != nullptr || request.verb == Verb::kFlush);
   const bool atomic = request.verb == Verb::kCas || request.verb == Verb::kFaa;
   BONSAI_CHECK(!atomic || request.local.bytes() == sizeof(uint64_t));
   requests_[size_] = request;

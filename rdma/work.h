@@ -9,7 +9,8 @@
 //   BONSAI_RETURN_IF_ERROR(worker.run(list, limit_ms));
 //
 // Order, per peer (that of reliable connections)
-//   - effects at the peer happen in list order: a READ or atomic sees all earlier WRITEs, whoever receives a SEND or
+//   - effects at the peer happen in list order: a READ, atomic or FLUSH sees all earlier WRITEs, whoever receives a
+//   SEND or
 //     meets the effect of an atomic sees what was written before it;
 //   - except that a WRITE or SEND may take effect before an earlier READ or atomic of the list has: call fence()
 //   between. Between peers there is no order.
@@ -60,9 +61,9 @@ struct WorkRequest {
   Verb verb;
   bool fenced;  // starts after all earlier READs and atomics of the list to this peer have finished
   Peer* peer;
-  Slice local;        // READ, CAS, FAA: gets the answer; WRITE, SEND: is sent
+  Slice local;        // READ, CAS, FAA: gets the answer; WRITE, SEND: is sent; FLUSH: none
   Remote remote;      // not for SEND
-  uint64_t operand;   // CAS: the new value; FAA: what is added
+  uint64_t operand;   // CAS: the new value; FAA: what is added; FLUSH: how many bytes
   uint64_t expected;  // CAS only
   Outcome outcome;    // once the list is not pending any more
 };
@@ -95,6 +96,9 @@ class WorkList {
   }
   // Delivers a message into the next receive buffer of the peer's worker.
   void send(Peer& peer, Slice message) { add({Verb::kSend, false, &peer, message, {}, 0, 0, {}}); }
+  // Makes durable what was written to the peer's bytes before, as RDMA FLUSH with the persistent placement does.
+  // Requires: Capabilities::remote_flush.
+  void flush(Peer& peer, Remote first, uint64_t bytes) { add({Verb::kFlush, false, &peer, {}, first, bytes, 0, {}}); }
   // The next request waits, at this node, for the answers of the READs and atomics before it.
   void fence() { fence_next_ = true; }
   // Empties a complete list, for the next use.

@@ -22,6 +22,7 @@ std::vector<Setting> choose_settings() {
   }
   return {
       {"loopback", "loopback", ""},
+      {"sim", "sim", ""},
   };
 }
 
@@ -30,6 +31,14 @@ std::vector<Setting> choose_settings() {
 const std::vector<Setting>& settings() {
   static const std::vector<Setting> chosen = choose_settings();
   return chosen;
+}
+
+std::vector<Setting> far_settings() {
+  std::vector<Setting> far;
+  for (const Setting& setting : settings()) {
+    if (!setting.puppet.empty()) far.push_back(setting);
+  }
+  return far;
 }
 
 Site::Site(const Setting& setting) : setting_(setting), world_(make_world(setting.provider)) {

@@ -27,6 +27,8 @@ struct Setting {
 };
 
 const std::vector<Setting>& settings();
+// Those whose other nodes live in another process.
+std::vector<Setting> far_settings();
 
 // What the test cases of one setting share; the other nodes' process is started once and again after it died.
 class Site {

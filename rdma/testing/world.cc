@@ -3,7 +3,9 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/random.h"
 #include "rdma/loopback.h"
+#include "rdma/sim/sim.h"
 
 namespace bonsai::rdma {
 namespace {
@@ -17,12 +19,23 @@ class LoopbackWorld final : public World {
   LoopbackNetwork network_;
 };
 
+// Late, lost and torn as a network may be, and nothing broken.
+class SimWorld final : public World {
+ public:
+  std::unique_ptr<Fabric> make_fabric() override { return network_.make_fabric(); }
+  std::string address(uint32_t node) override { return "node" + std::to_string(node); }
+
+ private:
+  SimNetwork network_{{.seed = base::seed_from_env_or(1)}};
+};
+
 struct Maker {
   const char* name;
   std::unique_ptr<World> (*make)(const std::string& argument);
 };
 const Maker kMakers[] = {
     {"loopback", [](const std::string&) -> std::unique_ptr<World> { return std::make_unique<LoopbackWorld>(); }},
+    {"sim", [](const std::string&) -> std::unique_ptr<World> { return std::make_unique<SimWorld>(); }},
 };
 
 }  // namespace

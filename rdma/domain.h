@@ -1,0 +1,27 @@
+// What it takes until bytes that a device wrote to a node's persistent memory survive that node's power cut. Only its
+// operator knows: it depends on platform and firmware settings that no request over the fabric can ask for.
+#ifndef BONSAI_RDMA_DOMAIN_H_
+#define BONSAI_RDMA_DOMAIN_H_
+
+#include <cstdint>
+#include <string_view>
+
+#include "bonsai/status.h"
+
+namespace bonsai::rdma {
+
+enum class RemoteDomain : uint8_t {
+  kUnknown,    // not declared
+  kAdr,        // "adr": they rest in the processor's caches (DDIO), from which the node's processor must flush them
+  kAdrDirect,  // "adr-direct": they go past the caches (DDIO off); durable once they have left device and bus
+  kEadr,       // "eadr": the caches survive, too; durable once they have left device and bus
+};
+
+// "unknown", "adr", "adr-direct", "eadr".
+std::string_view domain_name(RemoteDomain domain);
+// Errors: InvalidArgument (another word; the message lists them and what they mean).
+Status parse_domain(std::string_view text, RemoteDomain* domain);
+
+}  // namespace bonsai::rdma
+
+#endif  // BONSAI_RDMA_DOMAIN_H_

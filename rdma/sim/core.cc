@@ -1,0 +1,63 @@
+#include "rdma/sim/core.h"
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "base/coro/scheduler.h"
+#include "base/probe.h"
+
+namespace bonsai::rdma {
+namespace {
+
+base::Probe late{"sim.packet_late"};
+
+}  // namespace
+
+uint64_t SimCore::now() {
+  if (base::virtual_now_ns != nullptr) now_ns_ = std::max(now_ns_, base::now_ns());
+  return now_ns_;
+}
+
+void SimCore::after(uint64_t delay_ns, std::function<void()> event) {
+  events_.emplace(std::pair{now() + delay_ns, ++events_made_}, std::move(event));
+}
+
+void SimCore::run_due() {
+  const uint64_t until = now();
+  while (!events_.empty() && events_.begin()->first.first <= until) run_next();
+}
+
+bool SimCore::run_next() {
+  if (events_.empty()) return false;
+  const auto first = events_.begin();
+  now_ns_ = std::max(now_ns_, first->first.first);
+  const std::function<void()> event = std::move(first->second);
+  events_.erase(first);
+  event();
+  return true;
+}
+
+void SimCore::pause(base::BoundedWait* wait) {
+  if (base::virtual_now_ns == nullptr) {
+    run_next();
+  } else if (!events_.empty() && events_.begin()->first.first > now()) {
+    // The scheduler's clock jumps there when nobody else has anything to do.
+    base::Scheduler::wait_until(std::min(events_.begin()->first.first, now() + base::kNsPerMs));
+  }
+  wait->pause();
+  run_due();
+}
+
+uint64_t SimCore::flight() {
+  const uint64_t usual = options.flight_ns_min + dice.below(options.flight_ns_max - options.flight_ns_min + 1);
+  if (!chance(options.late_chance)) return usual;
+  late.hit();
+  return usual + dice.below(options.late_ns_max);
+}
+
+void SimCore::note(SimStep step, uint64_t first, uint64_t second) {
+  trace = base::splitmix64(trace ^ base::splitmix64(now() ^ (static_cast<uint64_t>(step) << 56)));
+  trace = base::splitmix64(trace ^ base::splitmix64(first ^ base::splitmix64(second)));
+}
+
+}  // namespace bonsai::rdma

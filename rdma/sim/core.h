@@ -1,0 +1,101 @@
+// What the nodes of a simulated network share: time, events, chance, who reaches whom. Internal to rdma/sim/.
+#ifndef BONSAI_RDMA_SIM_CORE_H_
+#define BONSAI_RDMA_SIM_CORE_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/random.h"
+#include "base/thread.h"
+#include "rdma/sim/sim.h"
+
+namespace bonsai::rdma {
+
+class SimEnd;
+class SimListener;
+
+// What a trace consists of.
+enum class SimStep : uint8_t { kDeliver, kPart, kExecuted, kAnswered, kFinished, kLost, kConnect, kFault, kCrash };
+
+class SimCore {
+ public:
+  explicit SimCore(const SimOptions& chosen) : options(chosen), dice(chosen.seed) {}
+
+  [[nodiscard]] uint64_t now();
+  // Runs `event` `delay_ns` from now.
+  void after(uint64_t delay_ns, std::function<void()> event);
+  // Runs all events that are due.
+  void run_due();
+  // Lets time pass up to the next event, and everything else that waits run meanwhile.
+  void pause(base::BoundedWait* wait);
+  // Jumps to the next event and runs it; false when there is none. Requires: not in a coroutine.
+  bool run_next();
+
+  // Drops events and connections, which refer to each other.
+  void forget() {
+    listeners.clear();
+    events_.clear();
+    ends.clear();
+  }
+
+  [[nodiscard]] bool chance(uint32_t per_1024) { return dice.chance(per_1024, 1024); }
+  // How long a packet takes.
+  [[nodiscard]] uint64_t flight();
+  void note(SimStep step, uint64_t first, uint64_t second = 0);
+
+  [[nodiscard]] bool alive(size_t node) const { return dead.count(node) == 0; }
+  [[nodiscard]] bool reaches(size_t from, size_t to) const {
+    return alive(from) && alive(to) && cuts.count({from, to}) == 0;
+  }
+
+  const SimOptions options;
+  base::Random dice;
+  uint64_t trace = 0;
+  size_t nodes = 0;
+  uint64_t connections = 0;
+  std::set<size_t> dead;
+  std::set<std::pair<size_t, size_t>> cuts;
+  std::map<std::string, std::shared_ptr<SimListener>> listeners;
+  std::vector<std::shared_ptr<SimEnd>> ends;  // of all connections ever made
+  std::vector<SimNvm::State*> nvms;
+
+ private:
+  uint64_t now_ns_ = 1'000'000'000;
+  uint64_t events_made_ = 0;
+  std::map<std::pair<uint64_t, uint64_t>, std::function<void()>> events_;  // by time, then order of making
+};
+
+// Persistent memory, as the fabric's events see it.
+struct SimNvm::State {
+  State(size_t bytes, RemoteDomain its_domain) : view(bytes), durable(bytes), domain(its_domain) {}
+
+  [[nodiscard]] bool holds(const std::byte* p) const { return p >= view.data() && p < view.data() + view.size(); }
+  // The fabric wrote [offset, offset + bytes) over `connection`.
+  void written(size_t offset, size_t bytes, uint64_t connection);
+  // What `connection` wrote so far has left device and bus.
+  void drained(uint64_t connection);
+  void flushed(size_t offset, size_t bytes);
+  void crash(SimCore& core);
+
+  struct Store {
+    size_t word;
+    uint64_t value;
+    uint64_t connection;
+  };
+  std::vector<std::byte> view, durable;
+  RemoteDomain domain;
+  std::map<size_t, std::vector<Store>> pending;  // by line: stores that a crash may take back, in order
+
+ private:
+  void settle(std::vector<Store>* stores, size_t count);
+};
+
+}  // namespace bonsai::rdma
+
+#endif  // BONSAI_RDMA_SIM_CORE_H_

@@ -1,0 +1,101 @@
+// One end of a simulated connection: carries its node's requests to the other end. Internal to rdma/sim/.
+#ifndef BONSAI_RDMA_SIM_LINK_H_
+#define BONSAI_RDMA_SIM_LINK_H_
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "rdma/sim/memory.h"
+
+namespace bonsai::rdma {
+
+// What events need of a worker.
+struct SimWorkerState {
+  void complete(WorkList* list) { ready.push_back(list); }
+
+  size_t node;
+  std::shared_ptr<SimRegions> regions;
+  SimInbox inbox;
+  std::vector<WorkList*> ready;  // doorbells that are complete and not yet polled, by list
+  std::vector<WorkList*> late;   // complete, too, and not noticed yet
+};
+
+// One list's requests to one peer.
+struct SimBatch {
+  WorkList* list;
+  size_t left;
+};
+
+struct SimRequest {
+  WorkRequest asked;             // as posted
+  WorkRequest* origin;           // gets the outcome; not touched once finished
+  std::vector<std::byte> bytes;  // what is sent, or the answer
+  std::shared_ptr<SimBatch> batch;
+  uint32_t tries = 0;
+  bool begun = false;     // it was sent: whether it was carried out is unknown from here on
+  bool answered = false;  // the answer has come
+  bool finished = false;
+  Outcome result = Outcome::kDone;
+};
+
+// The life of a request: posted, pumped (sent, in order), executed at the target (in parts, perhaps), answered,
+// finished in order. Retries and their exhaustion happen on both ways.
+class SimEnd : public std::enable_shared_from_this<SimEnd> {
+ public:
+  struct Side {
+    std::shared_ptr<SimWorkerState> worker;
+    uint32_t number;  // Hello::node
+  };
+  SimEnd(SimCore& core, std::shared_ptr<SimWorkerState> worker, uint32_t number, uint64_t connection);
+  // A connection. The core keeps both ends.
+  static std::pair<std::shared_ptr<SimEnd>, std::shared_ptr<SimEnd>> make_two(SimCore& core, const Side& a,
+                                                                              const Side& b);
+
+  void post(WorkRequest* request, const std::shared_ptr<SimBatch>& batch);
+  // The connection is closed from here; what is pending is finished.
+  void close();
+  // It breaks: what was sent is kUnreachable, the rest kFlushed.
+  void break_off();
+  [[nodiscard]] bool usable() const { return !broken_ && !gone_; }
+  [[nodiscard]] size_t node() const { return worker_->node; }
+
+ private:
+  using RequestPtr = std::shared_ptr<SimRequest>;
+
+  [[nodiscard]] bool open() const { return !closed_ && !broken_; }
+  void pump_after(uint64_t delay_ns);
+  void pump();
+  void try_again(const RequestPtr& request);
+  void execute(const RequestPtr& request);
+  void refuse(const RequestPtr& request, Outcome outcome);
+  void move_bytes(const RequestPtr& request, std::byte* target);
+  void take_part(const RequestPtr& request, const std::shared_ptr<SimAccess>& access);
+  void run_atomic(const RequestPtr& request, std::byte* target);
+  void deliver_message(const RequestPtr& request);
+  void executed(const RequestPtr& request);
+  void answer(const RequestPtr& request);
+  void reread(const RequestPtr& request);
+  void complete_in_order();
+  void finish(const RequestPtr& request, Outcome outcome);
+  void finish_all();
+  void haunt(const RequestPtr& request);
+  void tell_other();
+
+  SimCore& core_;
+  const std::shared_ptr<SimWorkerState> worker_;
+  const uint32_t number_;  // Hello::node of this end
+  const uint64_t connection_;
+  SimEnd* other_ = nullptr;
+  std::deque<RequestPtr> queue_;  // not finished, in order
+  size_t next_ = 0;               // of queue_: the first that has not been taken up by the target
+  size_t ordered_ = 0;            // READs, atomics and FLUSHes that are being executed
+  bool pumping_ = false;          // an event for pump() is under way
+  bool stopped_ = false;          // a refusal is on its way back: the target takes nothing more
+  bool broken_ = false, closed_ = false;
+  bool gone_ = false;  // the other end said that it ended
+};
+
+}  // namespace bonsai::rdma
+
+#endif  // BONSAI_RDMA_SIM_LINK_H_

@@ -1,0 +1,83 @@
+#include "rdma/sim/memory.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/probe.h"
+
+namespace bonsai::rdma {
+namespace {
+
+base::Probe gone_amid{"sim.region_gone_amid_an_access"};
+base::Probe too_long{"sim.message_too_long"};
+
+bool allowed(Verb verb, Rights rights) {
+  return verb == Verb::kRead    ? rights.read
+         : verb == Verb::kWrite ? rights.write
+         : verb == Verb::kFlush ? rights.write || rights.read
+                                : rights.atomic;
+}
+
+}  // namespace
+
+void SimAccess::take(size_t index) {
+  const Part part = left[index];
+  left.erase(left.begin() + static_cast<std::ptrdiff_t>(index));
+  std::byte* const there = target + part.offset;
+  std::byte* const here = bytes->data() + part.offset;
+  core.note(SimStep::kPart, part.offset, part.bytes);
+  if (!write) {
+    std::copy_n(there, part.bytes, here);
+    return;
+  }
+  std::copy_n(here, part.bytes, there);
+  for (SimNvm::State* nvm : core.nvms) {
+    if (nvm->holds(there)) nvm->written(static_cast<size_t>(there - nvm->view.data()), part.bytes, connection);
+  }
+}
+
+uint64_t SimRegions::add(SimCore& core, std::span<std::byte> memory, Rights rights) {
+  uint64_t key = 0;
+  do key = core.dice.next();
+  while (entries_.count(key) != 0);
+  entries_[key] = {memory, rights, {}};
+  return key;
+}
+
+void SimRegions::remove(uint64_t key) {
+  for (const auto& open : entries_.at(key).open) {
+    const std::shared_ptr<SimAccess> access = open.lock();
+    if (access == nullptr || access->left.empty()) continue;
+    gone_amid.hit();
+    access->finish();
+  }
+  entries_.erase(key);
+}
+
+Outcome SimRegions::find(const WorkRequest& request, size_t bytes, std::byte** target) const {
+  const auto found = entries_.find(request.remote.key);
+  if (found == entries_.end()) return Outcome::kRemoteAccess;
+  const auto& memory = found->second.memory;
+  const uint64_t offset = request.remote.address - reinterpret_cast<uintptr_t>(memory.data());
+  if (offset > memory.size() || bytes > memory.size() - offset) return Outcome::kRemoteAccess;
+  if (!allowed(request.verb, found->second.rights)) return Outcome::kRemoteAccess;
+  const bool atomic = request.verb == Verb::kCas || request.verb == Verb::kFaa;
+  if (atomic && request.remote.address % sizeof(uint64_t) != 0) return Outcome::kMisaligned;
+  *target = memory.data() + offset;
+  return Outcome::kDone;
+}
+
+Outcome SimInbox::deliver(uint32_t from, const std::vector<std::byte>& message) {
+  if (ring.bytes() != 0 && message.size() > slot_bytes) {
+    too_long.hit();
+    return Outcome::kMessageTooLong;
+  }
+  if (free.empty()) return Outcome::kReceiverNotReady;
+  const size_t slot = free.front();
+  free.pop_front();
+  std::copy(message.begin(), message.end(), ring.data() + slot * slot_bytes);
+  arrived.push_back({slot, message.size(), from});
+  return Outcome::kDone;
+}
+
+}  // namespace bonsai::rdma

@@ -1,0 +1,82 @@
+// What a simulated node lets others reach: its regions and its workers' receive rings. Internal to rdma/sim/.
+#ifndef BONSAI_RDMA_SIM_MEMORY_H_
+#define BONSAI_RDMA_SIM_MEMORY_H_
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "rdma/sim/core.h"
+
+namespace bonsai::rdma {
+
+// One WRITE or READ that takes effect in parts.
+struct SimAccess {
+  struct Part {
+    size_t offset, bytes;
+  };
+  // Carries out what is left of it now.
+  void finish() {
+    while (!left.empty()) take(left.size() - 1);
+  }
+  void take(size_t index);
+
+  SimCore& core;
+  uint64_t connection;
+  bool write;
+  std::byte* target;
+  std::vector<std::byte>* bytes;  // of its request
+  std::vector<Part> left;
+};
+
+// A node's registered memory.
+class SimRegions {
+ public:
+  uint64_t add(SimCore& core, std::span<std::byte> memory, Rights rights);
+  // Finishes what is under way there first.
+  void remove(uint64_t key);
+  // Whether the request may have its target bytes, and where they are.
+  [[nodiscard]] Outcome find(const WorkRequest& request, size_t bytes, std::byte** target) const;
+  // The access ends before the region goes away. Requires: find() said where.
+  void watch(uint64_t key, const std::shared_ptr<SimAccess>& access) { entries_.at(key).open.push_back(access); }
+
+ private:
+  struct Entry {
+    std::span<std::byte> memory;
+    Rights rights;
+    std::vector<std::weak_ptr<SimAccess>> open;
+  };
+  std::map<uint64_t, Entry> entries_;
+};
+
+class SimRegion final : public Region {
+ public:
+  SimRegion(SimCore& core, std::shared_ptr<SimRegions> regions, std::span<std::byte> memory, Rights rights)
+      : Region(memory, rights,
+               {regions->add(core, memory, rights), reinterpret_cast<uintptr_t>(memory.data()), memory.size()}),
+        regions_(std::move(regions)) {}
+  ~SimRegion() override { regions_->remove(remote().key); }
+  [[nodiscard]] bool is_of(const SimRegions* regions) const { return regions_.get() == regions; }
+
+ private:
+  std::shared_ptr<SimRegions> regions_;
+};
+
+// A worker's receive ring and what arrived in it.
+struct SimInbox {
+  struct Arrival {
+    size_t slot, bytes;
+    uint32_t from;
+  };
+  Outcome deliver(uint32_t from, const std::vector<std::byte>& message);
+
+  Slice ring;
+  size_t slot_bytes = 0;
+  std::deque<size_t> free;
+  std::deque<Arrival> arrived;
+};
+
+}  // namespace bonsai::rdma
+
+#endif  // BONSAI_RDMA_SIM_MEMORY_H_

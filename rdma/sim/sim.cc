@@ -1,0 +1,307 @@
+#include "rdma/sim/sim.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/probe.h"
+#include "base/status_macros.h"
+#include "rdma/sim/link.h"
+
+namespace bonsai::rdma {
+namespace {
+
+base::Probe request_again{"sim.connect_sent_again"};
+base::Probe request_twice{"sim.connect_arrived_twice"};
+base::Probe abandoned{"sim.connect_abandoned"};
+base::Probe refused_by_bound{"sim.lists_pending_bound"};
+base::Probe overflowed{"sim.completions_overflowed"};
+base::Probe killed{"sim.node_killed"};
+base::Probe one_way{"sim.cut_one_way"};
+
+}  // namespace
+
+class SimPeer final : public Peer {
+ public:
+  SimPeer(const Hello& other, std::shared_ptr<SimEnd> end) : Peer(other), end_(std::move(end)) {}
+  ~SimPeer() override { end_->close(); }
+  [[nodiscard]] bool usable() const override { return end_->usable(); }
+  [[nodiscard]] SimEnd& end() { return *end_; }
+
+ private:
+  std::shared_ptr<SimEnd> end_;
+};
+
+// A connection that is being asked for.
+struct SimAttempt {
+  std::string address;
+  Hello own;
+  std::shared_ptr<SimWorkerState> worker;
+  bool decided = false;  // at the listener
+  bool heard = false;    // the decision has come back, or nobody waits for it any more
+  Status status;
+  Hello answer;
+  std::shared_ptr<SimEnd> end;
+};
+
+// A worker that others may connect to.
+class SimListener {
+ public:
+  // Admits or refuses, once per attempt.
+  void decide(SimCore& core, SimAttempt* attempt) {
+    if (attempt->decided) return request_twice.hit();
+    attempt->decided = true;
+    attempt->answer = own;
+    if (attempt->own.version != own.version) {
+      attempt->status = Status::NotSupported(
+          attempt->address + " speaks fabric protocol " + std::to_string(own.version) + " and not " +
+          std::to_string(attempt->own.version) + "; run the same version on both nodes");
+    } else if (admit) {
+      attempt->status = admit(attempt->own, &attempt->answer);
+    }
+    if (!attempt->status.ok()) return;
+    auto [near, far] = SimEnd::make_two(core, {attempt->worker, attempt->own.node}, {worker, attempt->answer.node});
+    attempt->end = near;
+    waiting.push_back(std::make_unique<SimPeer>(attempt->own, far));
+  }
+
+  Hello own;
+  Admit admit;
+  std::shared_ptr<SimWorkerState> worker;
+  std::deque<std::unique_ptr<Peer>> waiting;  // for accept()
+};
+
+namespace {
+
+class SimWorker final : public Worker {
+ public:
+  SimWorker(std::shared_ptr<SimCore> core, size_t node, std::shared_ptr<SimRegions> regions)
+      : core_(std::move(core)), state_(std::make_shared<SimWorkerState>()) {
+    state_->node = node;
+    state_->regions = std::move(regions);
+  }
+  ~SimWorker() override {
+    take_ready();
+    state_->inbox = SimInbox();
+    const auto found = core_->listeners.find(address_);
+    if (found != core_->listeners.end() && found->second == listener_) core_->listeners.erase(found);
+  }
+
+  Status listen(const std::string& address, const Hello& own, Admit admit) override {
+    if (address.empty() || listener_ != nullptr) {
+      return Status::InvalidArgument("a worker listens once, at an address that is not empty");
+    }
+    if (core_->listeners.count(address) != 0) {
+      return Status::Busy(address + " has a listener already; choose another address");
+    }
+    listener_ = std::make_shared<SimListener>();
+    listener_->own = own;
+    listener_->admit = std::move(admit);
+    listener_->worker = state_;
+    core_->listeners[address] = listener_;
+    address_ = address;
+    return Status::OK();
+  }
+
+  Status connect(const std::string& address, const Hello& own, uint64_t limit_ms,
+                 std::unique_ptr<Peer>* peer) override {
+    const auto attempt = std::make_shared<SimAttempt>();
+    attempt->address = address;
+    attempt->own = own;
+    attempt->worker = state_;
+    ask(core_.get(), attempt);
+    for (base::BoundedWait wait("fabric.connect", limit_ms); !attempt->heard; core_->pause(&wait)) {
+      if (!wait.expired()) continue;
+      attempt->heard = true;
+      if (attempt->end != nullptr) {
+        abandoned.hit();
+        attempt->end->close();
+      }
+      return Status::Unavailable("nobody answers at " + address + "; start that node, or look at the network between");
+    }
+    BONSAI_RETURN_IF_ERROR(attempt->status);
+    *peer = std::make_unique<SimPeer>(attempt->answer, attempt->end);
+    return Status::OK();
+  }
+
+  size_t poll() override {
+    core_->run_due();
+    // Outside virtual time nothing else moves the network on.
+    if (state_->ready.empty() && base::virtual_now_ns == nullptr) core_->run_next();
+    return take_ready();
+  }
+
+  Status set_receive_ring(Slice memory, size_t message_bytes_max) override {
+    SimInbox& inbox = state_->inbox;
+    if (message_bytes_max == 0 || memory.bytes() < message_bytes_max || inbox.ring.bytes() != 0) {
+      return Status::InvalidArgument("a receive ring is set once and holds at least one message");
+    }
+    inbox.ring = memory;
+    inbox.slot_bytes = message_bytes_max;
+    for (size_t slot = 0; slot < memory.bytes() / message_bytes_max; ++slot) inbox.free.push_back(slot);
+    return Status::OK();
+  }
+
+ protected:
+  Status start(WorkList* list) override {
+    core_->run_due();
+    if (pending_ == core_->options.lists_pending_max) {
+      refused_by_bound.hit();
+      return Status::Unavailable(std::to_string(pending_) + " work lists are pending; wait for one first");
+    }
+    ++pending_;
+    list->set_pending(list->peers());
+    std::map<Peer*, std::shared_ptr<SimBatch>> batches;
+    for (size_t i = 0; i < list->size(); ++i) {
+      auto& batch = batches[list->request(i).peer];
+      if (batch == nullptr) batch = std::make_shared<SimBatch>(SimBatch{list, 0});
+      ++batch->left;
+    }
+    for (size_t i = 0; i < list->size(); ++i) {
+      WorkRequest& request = list->request(i);
+      static_cast<SimPeer*>(request.peer)->end().post(&request, batches[request.peer]);
+    }
+    return Status::OK();
+  }
+  bool try_accept(std::unique_ptr<Peer>* peer) override {
+    core_->run_due();
+    if (listener_ == nullptr || listener_->waiting.empty() || !core_->alive(state_->node)) return false;
+    *peer = std::move(listener_->waiting.front());
+    listener_->waiting.pop_front();
+    return true;
+  }
+  bool try_receive(Message* message) override {
+    core_->run_due();
+    SimInbox& inbox = state_->inbox;
+    if (inbox.arrived.empty() || !core_->alive(state_->node)) return false;
+    const SimInbox::Arrival next = inbox.arrived.front();
+    inbox.arrived.pop_front();
+    *message = Message(this, next.slot, next.from, {inbox.ring.data() + next.slot * inbox.slot_bytes, next.bytes});
+    return true;
+  }
+  void release_buffer(size_t slot) override { state_->inbox.free.push_back(slot); }
+  void pause(base::BoundedWait* wait) override { core_->pause(wait); }
+
+ private:
+  // Asks the listener until an answer has come; both may be lost.
+  static void ask(SimCore* core, const std::shared_ptr<SimAttempt>& attempt) {
+    if (attempt->heard) return;
+    core->note(SimStep::kConnect, attempt->own.node);
+    core->after(core->flight(), [core, attempt] {
+      const auto found = core->listeners.find(attempt->address);
+      if (attempt->heard || found == core->listeners.end()) return;
+      const size_t from = attempt->worker->node, to = found->second->worker->node;
+      if (!core->reaches(from, to) || core->chance(core->options.lost_chance)) return;
+      found->second->decide(*core, attempt.get());
+      core->after(core->flight(), [core, attempt, from, to] {
+        if (core->reaches(to, from) && !core->chance(core->options.lost_chance)) attempt->heard = true;
+      });
+    });
+    core->after(core->options.retry_ns, [core, attempt] {
+      if (!attempt->heard) request_again.hit();
+      ask(core, attempt);
+    });
+  }
+
+  size_t take_ready() {
+    size_t completed = 0;
+    for (WorkList* list : std::exchange(state_->ready, {})) {
+      list->complete_doorbell();
+      if (list->pending()) continue;
+      ++completed;
+      --pending_;
+    }
+    return completed;
+  }
+
+  const std::shared_ptr<SimCore> core_;
+  const std::shared_ptr<SimWorkerState> state_;
+  std::shared_ptr<SimListener> listener_;
+  std::string address_;
+  size_t pending_ = 0;  // lists
+};
+
+class SimFabric final : public Fabric {
+ public:
+  SimFabric(std::shared_ptr<SimCore> core, size_t node) : core_(std::move(core)), node_(node) {
+    capabilities_.text = "sim, deterministic, virtual time";
+    capabilities_.atomics_with_cpu = true;
+    capabilities_.remote_flush = true;
+    capabilities_.message_bytes_max = size_t{1} << 20;
+    capabilities_.lists_pending_max = core_->options.lists_pending_max;
+  }
+  [[nodiscard]] size_t node() const { return node_; }
+  [[nodiscard]] const Capabilities& capabilities() const override { return capabilities_; }
+
+  Status register_region(std::span<std::byte> memory, Rights rights, std::unique_ptr<Region>* region) override {
+    if (memory.empty()) return Status::InvalidArgument("a region of no bytes cannot be registered; give it memory");
+    if (rights.atomic && reinterpret_cast<uintptr_t>(memory.data()) % sizeof(uint64_t) != 0) {
+      return Status::InvalidArgument("a region with atomics begins off a multiple of 8; align its memory");
+    }
+    *region = std::make_unique<SimRegion>(*core_, regions_, memory, rights);
+    return Status::OK();
+  }
+  Status make_worker(std::unique_ptr<Worker>* worker) override {
+    *worker = std::make_unique<SimWorker>(core_, node_, regions_);
+    return Status::OK();
+  }
+
+ private:
+  const std::shared_ptr<SimCore> core_;
+  const size_t node_;
+  std::shared_ptr<SimRegions> regions_ = std::make_shared<SimRegions>();
+  Capabilities capabilities_;
+};
+
+size_t node_of(const Fabric& fabric) { return static_cast<const SimFabric&>(fabric).node(); }
+
+}  // namespace
+
+SimNetwork::SimNetwork(const SimOptions& options) : core_(std::make_shared<SimCore>(options)) {}
+
+SimNetwork::~SimNetwork() { core_->forget(); }
+
+std::unique_ptr<Fabric> SimNetwork::make_fabric() { return std::make_unique<SimFabric>(core_, core_->nodes++); }
+
+std::unique_ptr<SimNvm> SimNetwork::make_nvm(size_t bytes, RemoteDomain domain) {
+  return std::unique_ptr<SimNvm>(new SimNvm(core_, bytes, domain));
+}
+
+void SimNetwork::cut(const Fabric& from, const Fabric& to) {
+  core_->cuts.insert({node_of(from), node_of(to)});
+  if (core_->cuts.count({node_of(to), node_of(from)}) == 0) one_way.hit();
+  core_->note(SimStep::kFault, node_of(from), node_of(to));
+}
+
+void SimNetwork::heal() { core_->cuts.clear(); }
+
+void SimNetwork::kill(const Fabric& fabric) {
+  const size_t node = node_of(fabric);
+  killed.hit();
+  core_->note(SimStep::kFault, node);
+  core_->dead.insert(node);
+  std::erase_if(core_->listeners, [&](const auto& entry) { return entry.second->worker->node == node; });
+  const auto ends = core_->ends;
+  for (const auto& end : ends) {
+    if (end->node() == node) end->break_off();
+  }
+}
+
+void SimNetwork::overflow(const Fabric& fabric) {
+  overflowed.hit();
+  const auto ends = core_->ends;
+  for (const auto& end : ends) {
+    if (end->node() == node_of(fabric)) end->break_off();
+  }
+}
+
+uint64_t SimNetwork::trace() const { return core_->trace; }
+uint64_t SimNetwork::now_ns() const { return core_->now(); }
+void SimNetwork::settle() {
+  while (core_->run_next()) {
+  }
+}
+
+}  // namespace bonsai::rdma

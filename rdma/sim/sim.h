@@ -1,0 +1,107 @@
+// The sim provider: nodes of one thread on a simulated network, deterministic, in virtual time. What a real fabric may
+// do and seldom does happens often: late and lost packets, WRITEs and READs torn at 8 bytes, answers that never come
+// though the request was carried out, requests that are carried out after their sender gave up, connections that break,
+// partitions, dead nodes. It is the reference for faults; it is no model of any device's speed.
+//
+// Time: with a base::Scheduler in virtual time the network follows its clock; else it jumps to its next event whenever
+// somebody waits. Both are reproducible: a run is a function of SimOptions::seed and of what the nodes do; trace() is a
+// hash of all that happened.
+//
+// Persistent memory: what the fabric writes to a SimNvm is visible at once and survives a crash only when the domain's
+// strategy has run (domain.h): a processor's flush (SimNvm::flush) for adr, a READ, atomic or SEND behind it on the
+// same connection for adr-direct and eadr, a FLUSH for all. SimNvm::crash() keeps a legal remainder of the rest: of
+// each 64-byte line some prefix of its stores.
+//
+// Thread-safety: none; all nodes of a network live on one thread.
+#ifndef BONSAI_RDMA_SIM_SIM_H_
+#define BONSAI_RDMA_SIM_SIM_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "rdma/domain.h"
+#include "rdma/fabric.h"
+
+namespace bonsai::rdma {
+
+// Chances are per 1024.
+struct SimOptions {
+  uint64_t seed = 1;
+  uint64_t flight_ns_min = 500;  // of one packet
+  uint64_t flight_ns_max = 2'000;
+  uint32_t late_chance = 64;  // a packet or completion takes up to late_ns_max
+  uint64_t late_ns_max = 100'000;
+  uint32_t torn_chance = 512;   // a WRITE or READ takes effect in several parts
+  uint32_t lost_chance = 32;    // a packet is lost; it is sent again
+  uint32_t error_chance = 0;    // a request breaks its connection, as a device's own faults do
+  uint32_t ghost_chance = 256;  // a request whose sender gave up is carried out afterwards
+  uint64_t retry_ns = 50'000;   // until a lost packet, or a SEND without receive buffer, is sent again
+  uint32_t retries_max = 7;     // then the request has failed
+  size_t lists_pending_max = 64;
+};
+
+class SimCore;
+
+// Persistent memory of a node. It outlives the fabric that registers it, as a DIMM outlives a power cut.
+// Requires: outlived by its network.
+class SimNvm {
+ public:
+  ~SimNvm();
+  SimNvm(const SimNvm&) = delete;
+  SimNvm& operator=(const SimNvm&) = delete;
+
+  // What processors and the fabric see.
+  [[nodiscard]] std::span<std::byte> view();
+  // The node's processor flushes the lines of [offset, offset + bytes) and fences.
+  void flush(size_t offset, size_t bytes);
+  // A power cut: the view becomes what survived. Requires: its node was killed.
+  void crash();
+
+  struct State;
+
+ private:
+  friend class SimNetwork;
+  SimNvm(std::shared_ptr<SimCore> core, size_t bytes, RemoteDomain domain);
+
+  std::shared_ptr<SimCore> core_;
+  std::unique_ptr<State> state_;
+};
+
+class SimNetwork {
+ public:
+  explicit SimNetwork(const SimOptions& options = {});
+  ~SimNetwork();
+  SimNetwork(const SimNetwork&) = delete;
+  SimNetwork& operator=(const SimNetwork&) = delete;
+
+  // A new node. Fabrics are destroyed before the network.
+  std::unique_ptr<Fabric> make_fabric();
+  // Requires: a known domain.
+  std::unique_ptr<SimNvm> make_nvm(size_t bytes, RemoteDomain domain);
+
+  // ---- faults. Fabrics are of this network.
+
+  // Nothing of `from` reaches `to` any more.
+  void cut(const Fabric& from, const Fabric& to);
+  void heal();
+  // Power is cut: the node does, hears and answers nothing any more; what is half written stays so. Its own waits end.
+  void kill(const Fabric& node);
+  // The node's completion queues overflow: all its connections break.
+  void overflow(const Fabric& node);
+
+  // ---- what happened
+
+  [[nodiscard]] uint64_t trace() const;
+  [[nodiscard]] uint64_t now_ns() const;
+  // Runs what is still in flight. Requires: not in a coroutine.
+  void settle();
+
+ private:
+  std::shared_ptr<SimCore> core_;
+};
+
+}  // namespace bonsai::rdma
+
+#endif  // BONSAI_RDMA_SIM_SIM_H_
