@@ -88,6 +88,11 @@ class BoundedWait {
   [[nodiscard]] bool expired() const;
   void pause();
 
+  // For waits that can block on a device instead of napping: true once pause() has spun and yielded in vain; and how
+  // long ago the spinning phase ended, 0 before.
+  [[nodiscard]] bool has_spun() const { return pauses_ >= kSpins + kYields; }
+  [[nodiscard]] uint64_t waited_ns() const;
+
   [[nodiscard]] const char* name() const { return name_; }
   // Unavailable, naming the wait and its limit.
   [[nodiscard]] Status status() const;

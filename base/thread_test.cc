@@ -139,6 +139,16 @@ TEST(BoundedWait, expires_after_its_limit_and_says_who_it_was) {
   EXPECT_NE(wait.status().message().find("the answer"), std::string::npos);
 }
 
+TEST(BoundedWait, tells_when_spinning_has_not_helped) {
+  BoundedWait wait("a device", 10'000);
+  EXPECT_FALSE(wait.has_spun());
+  EXPECT_EQ(wait.waited_ns(), 0u);
+  int pauses = 0;
+  for (; !wait.has_spun(); ++pauses) wait.pause();
+  EXPECT_GT(pauses, 1);
+  EXPECT_GT(wait.waited_ns(), 0u) << "so that whoever blocks from here on still meets the limit";
+}
+
 TEST(BoundedWait, inside_a_coroutine_lets_siblings_run) {
   for (const auto pick : {Scheduler::Pick::kFifo, Scheduler::Pick::kSeeded}) {
     Scheduler scheduler({.pick = pick});

@@ -26,11 +26,13 @@ build | ccache              | a second build of the same source takes seconds
 build | libboost-context-dev | Boost.Context and Boost.Coroutine2, the coroutines of the scheduler
 build | libpmem-dev         | flushes and copies to non-volatile memory, chosen by CPUID
 build | libisal-dev         | fast checksums
+build | libibverbs-dev      | RDMA devices, for the verbs provider of the fabric
+build | librdmacm-dev       | connections between RDMA devices
 build | libabsl-dev         | absl::btree_map, the yardstick of the benchmark
 build | librocksdb-dev      | RocksDB, a rival in the benchmark
 build | liblmdb-dev         | LMDB, a rival in the benchmark
 build | libtsl-hopscotch-map-dev | a hash map, a rival in the benchmark
-build | zlib1g-dev          | compresses the benchmark's latency histograms
+build | zlib1g-dev          | compresses the latency histograms of the benchmark
 build | libgflags-dev       | command-line flags of the programs
 build | nlohmann-json3-dev  | result files of the programs
 build | libgtest-dev        | the tests beside the code
@@ -44,6 +46,7 @@ testbed | cpio              | packs their first file system
 testbed | kmod              | finds the modules that a module depends on
 testbed | iproute2          | makes rxe0 and cuts the network
 testbed | ndctl             | makes the emulated NVDIMM a devdax
+testbed | ibverbs-providers | the user-space half of Soft-RoCE
 testbed | perftest          | what Soft-RoCE is compared with
 '
 

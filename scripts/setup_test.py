@@ -15,6 +15,7 @@ PROVIDERS = {"PkgConfig": "pkg-config", "Boost": "libboost-context-dev", "absl":
              "gflags": "libgflags-dev", "glog": "libgoogle-glog-dev", "nlohmann_json": "nlohmann-json3-dev",
              "GTest": "libgtest-dev", "libpmem": "libpmem-dev",
              "rocksdb": "librocksdb-dev", "lmdb": "liblmdb-dev", "libisal": "libisal-dev",
+             "libibverbs": "libibverbs-dev", "librdmacm": "librdmacm-dev",
              "rapidcheck": "librapidcheck-dev", "Threads": "g++", "Python3": "python3"}
 
 

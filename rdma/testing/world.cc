@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <vector>
 
 #include "base/random.h"
 #include "rdma/loopback.h"
@@ -31,23 +32,32 @@ class SimWorld final : public World {
 
 struct Maker {
   const char* name;
-  std::unique_ptr<World> (*make)(const std::string& argument);
-};
-const Maker kMakers[] = {
-    {"loopback", [](const std::string&) -> std::unique_ptr<World> { return std::make_unique<LoopbackWorld>(); }},
-    {"sim", [](const std::string&) -> std::unique_ptr<World> { return std::make_unique<SimWorld>(); }},
+  MakeWorld make;
 };
 
+std::vector<Maker>& makers() {
+  static std::vector<Maker> known = {
+      {"loopback", [](const std::string&) -> std::unique_ptr<World> { return std::make_unique<LoopbackWorld>(); }},
+      {"sim", [](const std::string&) -> std::unique_ptr<World> { return std::make_unique<SimWorld>(); }},
+  };
+  return known;
+}
+
 }  // namespace
+
+bool add_world(const char* name, MakeWorld make) {
+  makers().push_back({name, make});
+  return true;
+}
 
 std::unique_ptr<World> make_world(const std::string& provider) {
   const size_t colon = provider.find(':');
   const std::string name = provider.substr(0, colon);
-  for (const Maker& maker : kMakers) {
+  for (const Maker& maker : makers()) {
     if (name == maker.name) return maker.make(colon == std::string::npos ? "" : provider.substr(colon + 1));
   }
   std::fprintf(stderr, "no fabric provider is called '%s'; known are:", name.c_str());
-  for (const Maker& maker : kMakers) std::fprintf(stderr, " %s", maker.name);
+  for (const Maker& maker : makers()) std::fprintf(stderr, " %s", maker.name);
   std::fprintf(stderr, "\n");
   std::exit(2);
 }

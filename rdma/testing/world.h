@@ -24,6 +24,10 @@ class World {
   virtual std::string address(uint32_t node) = 0;
 };
 
+// Adds a provider that only some test programs link; before main().
+using MakeWorld = std::unique_ptr<World> (*)(const std::string& argument);
+bool add_world(const char* name, MakeWorld make);
+
 // The world of a provider: "NAME" or "NAME:ARGUMENT". Ends the program, naming the known ones, when there is none.
 std::unique_ptr<World> make_world(const std::string& provider);
 

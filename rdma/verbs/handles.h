@@ -1,0 +1,28 @@
+// Owning handles of libibverbs: each object is destroyed once, after what was made from it.
+#ifndef BONSAI_RDMA_VERBS_HANDLES_H_
+#define BONSAI_RDMA_VERBS_HANDLES_H_
+
+#include <infiniband/verbs.h>
+
+#include <memory>
+
+namespace bonsai::rdma::verbs {
+
+template <auto destroy>
+struct Destroy {
+  template <class Object>
+  void operator()(Object* object) const {
+    static_cast<void>(destroy(object));
+  }
+};
+
+using ProtectionDomain = std::unique_ptr<ibv_pd, Destroy<ibv_dealloc_pd>>;
+using MemoryRegion = std::unique_ptr<ibv_mr, Destroy<ibv_dereg_mr>>;
+using CompletionChannel = std::unique_ptr<ibv_comp_channel, Destroy<ibv_destroy_comp_channel>>;
+using CompletionQueue = std::unique_ptr<ibv_cq, Destroy<ibv_destroy_cq>>;
+using ReceiveQueue = std::unique_ptr<ibv_srq, Destroy<ibv_destroy_srq>>;
+using QueuePair = std::unique_ptr<ibv_qp, Destroy<ibv_destroy_qp>>;
+
+}  // namespace bonsai::rdma::verbs
+
+#endif  // BONSAI_RDMA_VERBS_HANDLES_H_

@@ -1,0 +1,337 @@
+#include "rdma/verbs/link.h"
+
+#include <netdb.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/status_macros.h"
+
+namespace bonsai::rdma::verbs {
+namespace {
+
+constexpr uint8_t kRetries = 7;             // of a request that gets no answer
+constexpr uint8_t kReceiverRetries = 6;     // of a SEND that finds no buffer,
+constexpr uint8_t kReceiverPauseCode = 20;  // each after 10.24 ms
+constexpr int kRejectedNobodyListens = 8;   // IB_CM_REJ_INVALID_SERVICE_ID
+constexpr uint32_t kRefusalMagic = 0x62736e52;
+
+// Private data of a rejection: the status of connect() at the other end.
+struct Refusal {
+  uint32_t magic = kRefusalMagic;
+  int32_t code = 0;
+  std::array<char, 140> text = {};
+};
+static_assert(sizeof(Refusal) == 148);
+
+Status failed(const char* what) {
+  return Status::IoError(std::string("cannot ") + what + ": " + std::generic_category().message(errno));
+}
+
+Status status_of_refusal(const Refusal& refusal) {
+  const std::string text(refusal.text.data(), strnlen(refusal.text.data(), refusal.text.size()));
+  switch (static_cast<Status::Code>(refusal.code)) {
+    case Status::Code::kInvalidArgument:
+      return Status::InvalidArgument(text);
+    case Status::Code::kNotSupported:
+      return Status::NotSupported(text);
+    case Status::Code::kNoSpace:
+      return Status::NoSpace(text);
+    case Status::Code::kBusy:
+      return Status::Busy(text);
+    case Status::Code::kUnavailable:
+      return Status::Unavailable(text);
+    default:
+      return Status::IoError(text);
+  }
+}
+
+// The code of the time without acknowledgement after which a device sends again: 4.096 us << code, of which kRetries
+// and the first one make up `unreachable_ms`.
+uint8_t acknowledge_code(uint64_t unreachable_ms) {
+  uint8_t code = 8;
+  while (code < 31 && (uint64_t{4096} << code) * (kRetries + 1) < unreachable_ms * base::kNsPerMs) ++code;
+  return code;
+}
+
+int ms_until(uint64_t deadline_ns) {
+  const uint64_t now = base::now_ns();
+  return deadline_ns <= now ? 1
+                            : static_cast<int>(std::min<uint64_t>((deadline_ns - now) / base::kNsPerMs + 1, 60'000));
+}
+
+}  // namespace
+
+// ---- events
+
+Status Events::make(std::unique_ptr<Events>* events) {
+  std::unique_ptr<Events> made(new Events);
+  made->channel_.reset(rdma_create_event_channel());
+  if (made->channel_ == nullptr) return failed("open the connection manager (is the module rdma_ucm loaded?)");
+  made->stop_ = base::OsFile(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!made->stop_.is_open()) return failed("make an eventfd");
+  made->thread_ = base::Thread("fabric-events", [raw = made.get()] { raw->run(); });
+  *events = std::move(made);
+  return Status::OK();
+}
+
+Events::~Events() {
+  const uint64_t one = 1;
+  if (stop_.is_open()) static_cast<void>(!::write(stop_.fd(), &one, sizeof one));
+}
+
+void Events::run() {
+  std::array<pollfd, 2> sources = {{{channel_->fd, POLLIN, 0}, {stop_.fd(), POLLIN, 0}}};
+  while (true) {
+    if (::poll(sources.data(), sources.size(), -1) < 0) continue;
+    if (sources[1].revents != 0) return;
+    rdma_cm_event* event = nullptr;
+    if (rdma_get_cm_event(channel_.get(), &event) != 0) continue;
+    const rdma_cm_id* const id = event->listen_id != nullptr ? event->listen_id : event->id;
+    static_cast<EventSink*>(id->context)->on_event(*event);
+    rdma_ack_cm_event(event);
+  }
+}
+
+Status Events::make_id(EventSink* sink, ConnectionId* id) {
+  rdma_cm_id* made = nullptr;
+  if (rdma_create_id(channel_.get(), &made, sink, RDMA_PS_TCP) != 0) return failed("make a connection identifier");
+  id->reset(made);
+  return Status::OK();
+}
+
+Status parse_address(const std::string& text, sockaddr_storage* address) {
+  const size_t colon = text.rfind(':');
+  const std::string host = colon == std::string::npos ? "" : text.substr(0, colon);
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (host.empty() || getaddrinfo(host.c_str(), text.c_str() + colon + 1, &hints, &found) != 0) {
+    return Status::InvalidArgument("'" + text + "' is no address of the fabric; write HOST:PORT, e.g. 10.0.0.1:7000");
+  }
+  std::memcpy(address, found->ai_addr, found->ai_addrlen);
+  freeaddrinfo(found);
+  return Status::OK();
+}
+
+// ---- one connection
+
+Link::~Link() {
+  disconnect();
+  destroy_pair();
+  id_.reset();  // no event comes any more: only now may the other members go
+}
+
+void Link::disconnect() {
+  if (pair_ == nullptr) return;
+  ibv_qp_attr attributes = {};
+  attributes.qp_state = IBV_QPS_ERR;
+  static_cast<void>(ibv_modify_qp(pair_.get(), &attributes, IBV_QP_STATE));
+  static_cast<void>(rdma_disconnect(id_.get()));
+}
+
+void Link::on_event(const rdma_cm_event& event) {
+  bool changed = true;
+  switch (event.event) {
+    case RDMA_CM_EVENT_ESTABLISHED:
+      state_.store(State::kEstablished);
+      break;
+    case RDMA_CM_EVENT_DISCONNECTED:
+    case RDMA_CM_EVENT_DEVICE_REMOVAL:
+      state_.store(State::kGone);
+      break;
+    case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+      return;
+    case RDMA_CM_EVENT_ADDR_RESOLVED:
+    case RDMA_CM_EVENT_ROUTE_RESOLVED:
+    case RDMA_CM_EVENT_CONNECT_RESPONSE:
+      changed = false;
+      [[fallthrough]];
+    default: {
+      if (changed) state_.store(State::kGone);
+      const std::lock_guard lock(mutex_);
+      const auto* data = static_cast<const char*>(event.param.conn.private_data);
+      step_ = {event.event, event.status, data == nullptr ? "" : std::string(data, event.param.conn.private_data_len)};
+      stepped_.signal();
+    }
+  }
+  if (changed) queues_.on_change();
+}
+
+Status Link::await(rdma_cm_event_type expected, uint64_t deadline_ns, Step* step, bool* nobody) {
+  *nobody = true;
+  if (!stepped_.wait_for(static_cast<uint64_t>(ms_until(deadline_ns)))) {
+    return Status::Unavailable("no answer within the limit (fabric.connect)");
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    *step = *step_;
+  }
+  if (step->type == expected) {
+    *nobody = false;
+    return Status::OK();
+  }
+  Refusal refusal;
+  if (step->type == RDMA_CM_EVENT_REJECTED && step->private_data.size() >= sizeof refusal) {
+    std::memcpy(&refusal, step->private_data.data(), sizeof refusal);
+    if (refusal.magic == kRefusalMagic) {
+      *nobody = false;
+      return status_of_refusal(refusal);
+    }
+  }
+  if (step->type == RDMA_CM_EVENT_REJECTED && step->status == kRejectedNobodyListens) {
+    return Status::Unavailable("nobody listens there");
+  }
+  return Status::Unavailable(std::string(rdma_event_str(step->type)) + ", " + std::to_string(step->status));
+}
+
+Status Link::make_pair() {
+  const Device& device = *queues_.device;
+  ibv_qp_init_attr attributes = {};
+  attributes.send_cq = attributes.recv_cq = queues_.completions;
+  attributes.srq = queues_.receives;
+  attributes.qp_type = IBV_QPT_RC;
+  attributes.cap.max_send_wr = device.sends_max();
+  attributes.cap.max_send_sge = 1;
+  attributes.cap.max_inline_data = device.inline_bytes_max();
+  pair_.reset(ibv_create_qp(device.domain(), &attributes));
+  if (pair_ == nullptr) {
+    return Status::NoSpace(device.name() + " makes no further queue pair: " + std::generic_category().message(errno) +
+                           "; close connections, or raise the limit of locked memory (ulimit -l)");
+  }
+  number_ = pair_->qp_num;
+  return Status::OK();
+}
+
+Status Link::change_state(ibv_qp_state state, uint8_t mtu_limit) {
+  ibv_qp_attr attributes = {};
+  attributes.qp_state = state;
+  const uint8_t reads_max = queues_.device->reads_in_flight_max();
+  int mask = 0;
+  if (rdma_init_qp_attr(id_.get(), &attributes, &mask) != 0) return failed("learn the state of a queue pair");
+  if (state == IBV_QPS_INIT) {
+    attributes.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+  } else if (state == IBV_QPS_RTR) {
+    attributes.max_dest_rd_atomic = std::min(attributes.max_dest_rd_atomic, reads_max);
+    attributes.min_rnr_timer = kReceiverPauseCode;
+    if (mtu_limit != 0) attributes.path_mtu = static_cast<ibv_mtu>(std::min<int>(attributes.path_mtu, mtu_limit));
+  } else {
+    attributes.max_rd_atomic = std::min(attributes.max_rd_atomic, reads_max);
+    attributes.timeout = acknowledge_code(queues_.device->options().unreachable_ms);
+    attributes.retry_cnt = kRetries;
+    attributes.rnr_retry = kReceiverRetries;
+  }
+  return ibv_modify_qp(pair_.get(), &attributes, mask) == 0 ? Status::OK() : failed("bring up a queue pair");
+}
+
+Status Link::bring_up(uint8_t mtu_limit) {
+  for (const ibv_qp_state state : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS}) {
+    BONSAI_RETURN_IF_ERROR(change_state(state, mtu_limit));
+  }
+  return Status::OK();
+}
+
+rdma_conn_param Link::parameters(const Greeting& greeting) const {
+  rdma_conn_param parameters = {};
+  parameters.private_data = &greeting;
+  parameters.private_data_len = sizeof greeting;
+  parameters.responder_resources = parameters.initiator_depth = queues_.device->reads_in_flight_max();
+  parameters.retry_count = kRetries;
+  parameters.rnr_retry_count = kReceiverRetries;
+  parameters.srq = 1;
+  parameters.qp_num = number_;
+  return parameters;
+}
+
+Status Link::try_connect(Events& events, const sockaddr_storage& to, const Hello& own, uint64_t deadline_ns,
+                         bool* nobody) {
+  *nobody = false;
+  Step step;
+  const Device& device = *queues_.device;
+  BONSAI_RETURN_IF_ERROR(events.make_id(this, &id_));
+  sockaddr_storage from = {};
+  const bool from_known = !device.host().empty() && parse_address(device.host() + ":0", &from).ok();
+  if (rdma_resolve_addr(id_.get(), from_known ? reinterpret_cast<sockaddr*>(&from) : nullptr,
+                        reinterpret_cast<sockaddr*>(const_cast<sockaddr_storage*>(&to)), ms_until(deadline_ns)) != 0) {
+    *nobody = true;
+    return Status::Unavailable("no way there: " + std::generic_category().message(errno));
+  }
+  BONSAI_RETURN_IF_ERROR(await(RDMA_CM_EVENT_ADDR_RESOLVED, deadline_ns, &step, nobody));
+  if (id_->verbs != device.context()) return Status::InvalidArgument("it is not reached through " + device.name());
+  if (rdma_resolve_route(id_.get(), ms_until(deadline_ns)) != 0) return failed("find a route");
+  BONSAI_RETURN_IF_ERROR(await(RDMA_CM_EVENT_ROUTE_RESOLVED, deadline_ns, &step, nobody));
+  BONSAI_RETURN_IF_ERROR(make_pair());
+  Greeting greeting{own, mtu_code(device.options().mtu_bytes)};
+  rdma_conn_param asked = parameters(greeting);
+  if (rdma_connect(id_.get(), &asked) != 0) return failed("ask for a connection");
+  BONSAI_RETURN_IF_ERROR(await(RDMA_CM_EVENT_CONNECT_RESPONSE, deadline_ns, &step, nobody));
+  if (step.private_data.size() < sizeof greeting) return Status::NotSupported("what listens there is not a fabric");
+  std::memcpy(&greeting, step.private_data.data(), sizeof greeting);
+  other_ = greeting.hello;
+  BONSAI_RETURN_IF_ERROR(bring_up(greeting.mtu_code));
+  State coming = State::kComing;
+  state_.compare_exchange_strong(coming, State::kEstablished);
+  return rdma_establish(id_.get()) == 0 ? Status::OK() : failed("complete a connection");
+}
+
+Status Link::connect(Events& events, const Queues& queues, const std::string& address, const Hello& own,
+                     uint64_t limit_ms, std::unique_ptr<Link>* link) {
+  sockaddr_storage to = {};
+  BONSAI_RETURN_IF_ERROR(parse_address(address, &to));
+  const uint64_t deadline_ns = base::now_ns() + limit_ms * base::kNsPerMs;
+  for (base::BoundedWait wait("fabric.connect", limit_ms);; wait.pause()) {
+    std::unique_ptr<Link> made(new Link(queues));
+    bool nobody = false;
+    const Status status = made->try_connect(events, to, own, deadline_ns, &nobody);
+    if (status.ok()) {
+      *link = std::move(made);
+      return status;
+    }
+    if (!nobody) return status;
+    if (base::now_ns() >= deadline_ns) {
+      return Status::Unavailable(address + " did not answer within " + std::to_string(limit_ms) + " ms (" +
+                                 std::string(status.message()) + "); start that node, and look at the network");
+    }
+  }
+}
+
+Status Link::accept(ConnectionId id, const Queues& queues, const rdma_conn_param& asked, const Greeting& other,
+                    const Hello& own, std::unique_ptr<Link>* link) {
+  std::unique_ptr<Link> made(new Link(queues));
+  made->id_ = std::move(id);
+  made->id_->context = static_cast<EventSink*>(made.get());
+  made->other_ = other.hello;
+  const uint8_t wanted = mtu_code(queues.device->options().mtu_bytes);
+  const uint8_t mtu_limit =
+      wanted == 0 || other.mtu_code == 0 ? std::max(wanted, other.mtu_code) : std::min(wanted, other.mtu_code);
+  Status status = made->make_pair();
+  if (status.ok()) status = made->bring_up(mtu_limit);
+  if (!status.ok()) {
+    made->pair_.reset();
+    refuse(std::move(made->id_), status);
+    return status;
+  }
+  const Greeting greeting{own, mtu_limit};
+  rdma_conn_param answer = made->parameters(greeting);
+  answer.responder_resources = std::min(answer.responder_resources, asked.responder_resources);
+  answer.initiator_depth = std::min(answer.initiator_depth, asked.initiator_depth);
+  if (rdma_accept(made->id_.get(), &answer) != 0) return failed("accept a connection");
+  *link = std::move(made);
+  return Status::OK();
+}
+
+void refuse(ConnectionId id, const Status& why) {
+  Refusal refusal;
+  refusal.code = static_cast<int32_t>(why.code());
+  why.message().copy(refusal.text.data(), refusal.text.size());
+  static_cast<void>(rdma_reject(id.get(), &refusal, sizeof refusal));
+}
+
+}  // namespace bonsai::rdma::verbs

@@ -1,0 +1,87 @@
+#include "rdma/verbs/region.h"
+
+#include <cerrno>
+#include <cinttypes>
+#include <cstdio>
+#include <fstream>
+#include <system_error>
+
+#include "base/nvm/medium_kind.h"
+#include "base/nvm/os_file.h"
+
+namespace bonsai::rdma::verbs {
+namespace {
+
+struct MappingText {
+  std::string kind;  // e.g. "fsdax, /mnt/pool"
+  bool writable = true;
+};
+
+// What lies at `address`, from the process's own list of mappings.
+MappingText describe_mapping(const std::byte* address) {
+  const auto wanted = reinterpret_cast<uint64_t>(address);
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    uint64_t begin = 0, end = 0;
+    char access[5] = {};
+    int path_at = 0;
+    const int fields =
+        std::sscanf(line.c_str(), "%" SCNx64 "-%" SCNx64 " %4s %*s %*s %*s %n", &begin, &end, access, &path_at);
+    if (fields < 3 || wanted < begin || wanted >= end) continue;
+    MappingText text{"anonymous memory", access[1] == 'w'};
+    const std::string path = line.substr(static_cast<size_t>(path_at));
+    if (path.empty() || path[0] != '/') return text;
+    const base::OsFile file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    base::MediumKind kind;
+    const bool known = file.is_open() && base::detect_medium_kind(file.fd(), path, &kind).ok();
+    text.kind = (known ? std::string(base::medium_kind_name(kind)) : "a mapped file") + ", " + path;
+    return text;
+  }
+  return {"not mapped", true};
+}
+
+int access_flags(Rights rights) {
+  return IBV_ACCESS_LOCAL_WRITE | (rights.read ? IBV_ACCESS_REMOTE_READ : 0) |
+         (rights.write ? IBV_ACCESS_REMOTE_WRITE : 0) | (rights.atomic ? IBV_ACCESS_REMOTE_ATOMIC : 0);
+}
+
+}  // namespace
+
+Status explain_refusal(const std::string& device, std::span<const std::byte> memory, int error) {
+  const MappingText mapping = describe_mapping(memory.data());
+  const std::string text = device + " cannot register " + std::to_string(memory.size()) + " bytes (" + mapping.kind +
+                           "): " + std::generic_category().message(error);
+  switch (error) {
+    case ENOMEM:
+    case EAGAIN:
+      return Status::NoSpace(text + "; raise the limit of locked memory (ulimit -l, or LimitMEMLOCK of the service)");
+    case EOPNOTSUPP:
+    case EFAULT:
+    case EINVAL:
+      if (!mapping.writable) return Status::NotSupported(text + "; it is mapped read-only, map it for writing");
+      return Status::NotSupported(text +
+                                  "; devices without on-demand paging need memory that stays where it is: devdax, "
+                                  "tmpfs, hugetlb or anonymous memory, not fsdax and, on newer kernels, not files on "
+                                  "disk");
+    default:
+      return Status::IoError(text);
+  }
+}
+
+VerbsRegion::VerbsRegion(std::span<std::byte> memory, Rights rights, MemoryRegion registered)
+    : Region(memory, rights, {registered->rkey, reinterpret_cast<uintptr_t>(memory.data()), memory.size()}),
+      registered_(std::move(registered)) {}
+
+Status VerbsRegion::make(const Device& device, std::span<std::byte> memory, Rights rights,
+                         std::unique_ptr<Region>* region) {
+  if (memory.empty()) return Status::InvalidArgument("a region of no bytes cannot be registered; give it memory");
+  if (rights.atomic && reinterpret_cast<uintptr_t>(memory.data()) % sizeof(uint64_t) != 0) {
+    return Status::InvalidArgument("a region with atomics begins off a multiple of 8; align its memory");
+  }
+  MemoryRegion registered(ibv_reg_mr(device.domain(), memory.data(), memory.size(), access_flags(rights)));
+  if (registered == nullptr) return explain_refusal(device.name(), memory, errno);
+  region->reset(new VerbsRegion(memory, rights, std::move(registered)));
+  return Status::OK();
+}
+
+}  // namespace bonsai::rdma::verbs
