@@ -8,6 +8,8 @@
 #ifndef BONSAI_BENCH_DRAWER_H_
 #define BONSAI_BENCH_DRAWER_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -56,7 +58,9 @@ struct DrawerPart {
   unsigned thread = 0;
 };
 
-// Thread-safety: one owner.
+// Requests are drawn some at a time, step by step: the steps of one request wait for one another (a power, two hashes
+// and a division), those of different requests do not. Each request takes a fixed number of draws; where one is refused
+// the next is derived from it. Thread-safety: one owner.
 class Drawer {
  public:
   // Draws a load: inserts of the records thread, thread + threads, ...
@@ -67,28 +71,35 @@ class Drawer {
          const Choosers& choosers);
 
   // The next request, with key_bytes 0.
-  [[nodiscard]] Request next();
-
-  // Requests of KeySource::kNew so far.
-  [[nodiscard]] uint64_t inserts() const { return inserts_; }
+  [[nodiscard]] Request next() {
+    if (at_ == drawn_.size()) [[unlikely]]
+      draw_some();
+    return drawn_[at_++];
+  }
 
  private:
-  double u() { return random_.unit(); }
-  Request next_of_load();
-  OpKind kind();
-  void choose_key(Request* request);
-  uint64_t choose_behind(uint64_t newest);
-  uint64_t choose_number(uint64_t end);
-  uint32_t scan_length();
+  static constexpr size_t kTogether = 32;
 
-  const bool loads_;
-  const RecordShape shape_;
-  const DrawerPart part_;
+  double u() { return random_.unit(); }
+  void draw_some();
+  void draw_load();
+  void draw_requests();
+  OpKind kind();
+  void choose_key(double u, uint64_t turn, uint64_t number, Request* request);
+  uint64_t choose_behind(double u, uint64_t newest);
+  uint64_t choose_number(double u, uint64_t turn, uint64_t number, uint64_t end);
+  uint32_t scan_length(double u);
+
+  bool loads_;
+  RecordShape shape_;
+  DrawerPart part_;
   Workload workload_;
   Choosers choosers_;
   base::Random random_;
-  uint64_t turn_ = 0;
+  uint64_t turn_ = 0;  // of the next to be drawn
   uint64_t inserts_ = 0;
+  size_t at_ = kTogether;
+  std::array<Request, kTogether> drawn_;
 };
 
 }  // namespace bonsai::bench

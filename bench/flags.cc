@@ -25,6 +25,15 @@ DEFINE_string(value_bytes, "8", "bytes per value, or 'file'");
 DEFINE_string(durability, "durable", "durable or buffered");
 DEFINE_string(pool_dir, "", "directory for pools");
 DEFINE_string(text, "auto", "what is printed: table, ycsb (both) or auto");
+DEFINE_string(draw, "ahead", "ahead or live");
+DEFINE_uint64(warmup, 0, "requests of each workload before its clock starts");
+DEFINE_string(latency, "sampled", "sampled (one operation in 64) or all");
+DEFINE_uint64(target, 0, "operations per second of a workload, over all threads; 0 = as many as go");
+DEFINE_bool(pin, false, "each thread to one processor");
+DEFINE_uint32(repeat, 1, "times that everything is run, engines taking turns");
+DEFINE_string(P, "", "YCSB property files");
+DEFINE_string(p, "", "YCSB properties");
+DEFINE_bool(s, false, "progress as YCSB reports it");
 DEFINE_string(out, "results/latest", "directory for the results");
 
 namespace bonsai::bench {
@@ -35,6 +44,9 @@ namespace fs = std::filesystem;
 constexpr uint64_t kRecordsMax = 10'000'000'000;
 constexpr uint32_t kThreadsMax = 1024;
 constexpr uint32_t kDepthMax = 1024;
+constexpr uint32_t kRepeatMax = 1000;
+constexpr uint64_t kTargetMax = 1'000'000'000;
+constexpr char kListed = '\n';  // between the values of a flag that came more than once
 
 // gflags brings flags of its own; ours are those of this file.
 std::vector<google::CommandLineFlagInfo> our_flags() {
@@ -53,33 +65,53 @@ std::string dashed(std::string name) {
   return name;
 }
 
+std::string spelt(const std::string& name) { return (name.size() == 1 ? "-" : "--") + dashed(name); }
+
 std::string known_flags() {
   std::string known;
-  for (const auto& flag : our_flags()) known.append(" --").append(dashed(flag.name));
+  for (const auto& flag : our_flags()) known.append(" ").append(spelt(flag.name));
   return known;
 }
 
-Status set_flag(std::string name, const std::string& value) {
+bool is_switch(std::string name) {
+  std::replace(name.begin(), name.end(), '-', '_');
+  google::CommandLineFlagInfo flag;
+  return google::GetCommandLineFlagInfo(name.c_str(), &flag) && flag.type == "bool";
+}
+
+bool was_given(const char* name) {
+  google::CommandLineFlagInfo flag;
+  return google::GetCommandLineFlagInfo(name, &flag) && !flag.is_default;
+}
+
+Status set_flag(std::string name, std::string value) {
   std::replace(name.begin(), name.end(), '-', '_');
   const auto flags = our_flags();
   const auto flag = std::find_if(flags.begin(), flags.end(), [&](const auto& known) { return known.name == name; });
   if (flag == flags.end()) {
     return Status::InvalidArgument("unknown flag --" + dashed(name) + "; the flags are" + known_flags());
   }
+  if (name == "P" || name == "p") {
+    if (value.empty() || value.find_first_of({kListed, '\0'}) != std::string::npos) {
+      return Status::InvalidArgument("-" + name + " needs " +
+                                     (name == "P" ? "the path of a property file" : "name=value"));
+    }
+    if (!flag->is_default) value = flag->current_value + kListed + value;
+  }
   const bool negative = flag->type != "string" && value.find('-') != std::string::npos;
   if (negative || google::SetCommandLineOption(name.c_str(), value.c_str()).empty()) {
-    return Status::InvalidArgument("--" + dashed(name) + "=" + value + " is no value for it; give " +
-                                   (flag->type == "string" ? "text" : "a whole number") + " (" + flag->description +
-                                   "), for example --" + dashed(name) + "=" + flag->default_value);
+    const char* kind = flag->type == "string" ? "text" : flag->type == "bool" ? "true or false" : "a whole number";
+    return Status::InvalidArgument(spelt(name) + "=" + value + " is no value for it; give " + kind + " (" +
+                                   flag->description + "), for example " + spelt(name) + "=" + flag->default_value);
   }
   return Status::OK();
 }
 
-std::vector<std::string> split(const std::string& list) {
+std::vector<std::string> split(const std::string& list, char separator = ',') {
   std::vector<std::string> words;
   size_t start = 0;
   while (start <= list.size()) {
-    const size_t end = std::min(list.find(',', start), list.size());
+    const size_t end = std::min(list.find(separator, start), list.size());
     if (end > start) words.push_back(list.substr(start, end - start));
     start = end + 1;
   }
@@ -92,24 +124,96 @@ Status check_range(const char* flag, uint64_t value, uint64_t low, uint64_t high
                                  std::to_string(low) + " to " + std::to_string(high));
 }
 
-Status config_of_flags(RunConfig* config) {
-  BONSAI_RETURN_IF_ERROR(check_range("records", FLAGS_records, 1, kRecordsMax));
-  BONSAI_RETURN_IF_ERROR(check_range("operations", FLAGS_operations, 1, kRecordsMax));
-  BONSAI_RETURN_IF_ERROR(check_range("threads", FLAGS_threads, 0, kThreadsMax));
+// What -P and -p say. A later file wins over an earlier one and -p over all files, as in YCSB.
+struct GivenProperties {
+  Properties files;
+  Properties single;
+  std::string name;  // of the first file
+
+  [[nodiscard]] Properties all() const {
+    Properties merged = files;
+    merged.merge(single);
+    return merged;
+  }
+};
+
+// "workloada" of "conf/workloads/workloada" is a.
+std::string workload_name(const std::string& path) {
+  const std::string name = fs::path(path).filename().string();
+  return name.rfind("workload", 0) == 0 && name.size() > 8 ? name.substr(8) : name;
+}
+
+Status read_given(GivenProperties* given) {
+  for (const std::string& path : split(FLAGS_P, kListed)) {
+    BONSAI_RETURN_IF_ERROR(given->files.read_file(path));
+    if (given->name.empty()) given->name = workload_name(path);
+  }
+  for (const std::string& one : split(FLAGS_p, kListed)) BONSAI_RETURN_IF_ERROR(given->single.set(one, "-p"));
+  return Status::OK();
+}
+
+// A number that a flag gives, else a property of -P or -p, else the flag's default.
+Status read_number(const char* flag, uint64_t flag_value, const Properties& given, const char* property, uint64_t low,
+                   uint64_t high, uint64_t* number) {
+  *number = flag_value;
+  if (!was_given(flag) && given.find(property) != nullptr) return read_count(given, property, low, high, number);
+  return check_range(flag, flag_value, low, high);
+}
+
+Status read_counts(const Properties& given, RunConfig* config) {
+  uint64_t threads = 0;
+  uint64_t target = 0;
+  BONSAI_RETURN_IF_ERROR(read_number("records", FLAGS_records, given, "recordcount", 1, kRecordsMax, &config->records));
+  BONSAI_RETURN_IF_ERROR(
+      read_number("operations", FLAGS_operations, given, "operationcount", 1, kRecordsMax, &config->operations));
+  BONSAI_RETURN_IF_ERROR(read_number("threads", FLAGS_threads, given, "threadcount", 0, kThreadsMax, &threads));
+  BONSAI_RETURN_IF_ERROR(read_number("target", FLAGS_target, given, "target", 0, kTargetMax, &target));
   BONSAI_RETURN_IF_ERROR(check_range("depth", FLAGS_depth, 1, kDepthMax));
-  config->records = FLAGS_records;
-  config->operations = FLAGS_operations;
-  config->threads = FLAGS_threads != 0 ? FLAGS_threads : processors();
+  BONSAI_RETURN_IF_ERROR(check_range("warmup", FLAGS_warmup, 0, kRecordsMax));
+  config->threads = threads != 0 ? static_cast<unsigned>(threads) : processors();
+  config->target_ops_per_s = static_cast<double>(target);
   config->depth = FLAGS_depth;
+  config->warmup = FLAGS_warmup;
+  return Status::OK();
+}
+
+// Requests that are drawn ahead lie in memory.
+Status check_memory(const RunConfig& config) {
+  if (config.draw == DrawMode::kLive) return Status::OK();
+  const RecordShape shape{config.key_form, true, 1, 0};
+  const uint64_t key_bytes = config.key_form == KeyForm::kString ? shape.key_bytes_max() : 0;
+  const uint64_t requests = std::max(config.records, config.operations + config.warmup);
+  const uint64_t bytes = requests * (sizeof(Request) + key_bytes);
+  const std::optional<uint64_t> memory = memory_bytes();
+  if (!memory || bytes < *memory / 2) return Status::OK();
+  return Status::InvalidArgument("drawing " + std::to_string(requests) + " requests ahead takes " +
+                                 std::to_string(bytes >> 20) + " MiB, more than half of this machine's memory; give " +
+                                 "--draw=live, or fewer --records and --operations");
+}
+
+// The value of a flag that has two: false for the first.
+Status read_either(const char* flag, const std::string& value, const char* first, const char* second, bool* is_second) {
+  *is_second = value == second;
+  if (*is_second || value == first) return Status::OK();
+  return Status::InvalidArgument("--" + std::string(flag) + "=" + value + " is unknown; give " + first + " or " +
+                                 second);
+}
+
+Status config_of_flags(const Properties& given, RunConfig* config) {
+  BONSAI_RETURN_IF_ERROR(read_counts(given, config));
   config->seed = FLAGS_seed;
-  if (FLAGS_key != "fixed8" && FLAGS_key != "string") {
-    return Status::InvalidArgument("--key=" + FLAGS_key + " is unknown; give fixed8 or string");
-  }
-  config->key_form = FLAGS_key == "fixed8" ? KeyForm::kFixed8 : KeyForm::kString;
-  if (FLAGS_durability != "durable" && FLAGS_durability != "buffered") {
-    return Status::InvalidArgument("--durability=" + FLAGS_durability + " is unknown; give durable or buffered");
-  }
-  config->buffered = FLAGS_durability == "buffered";
+  config->pin = FLAGS_pin;
+  bool is_string = false;
+  bool is_live = false;
+  bool times_all = false;
+  BONSAI_RETURN_IF_ERROR(read_either("key", FLAGS_key, "fixed8", "string", &is_string));
+  BONSAI_RETURN_IF_ERROR(read_either("durability", FLAGS_durability, "durable", "buffered", &config->buffered));
+  BONSAI_RETURN_IF_ERROR(read_either("draw", FLAGS_draw, "ahead", "live", &is_live));
+  BONSAI_RETURN_IF_ERROR(read_either("latency", FLAGS_latency, "sampled", "all", &times_all));
+  config->key_form = is_string ? KeyForm::kString : KeyForm::kFixed8;
+  config->draw = is_live ? DrawMode::kLive : DrawMode::kAhead;
+  config->latency_every = times_all ? 1 : kLatencySampled;
+  BONSAI_RETURN_IF_ERROR(check_memory(*config));
   config->pool_dir = FLAGS_pool_dir;
   config->out_dir = FLAGS_out;
   if (FLAGS_out.empty()) return Status::InvalidArgument("--out is empty; give a directory for the results");
@@ -151,24 +255,44 @@ Status find_workload_file(const std::string& word, std::string* path) {
                                  workload_directories().front() + " (--workload-dir)");
 }
 
-Status read_workload(const std::string& word, RunRequest* request, Workload* workload) {
+// What -p says goes for every workload; its counts have been obeyed and are none of the workload's own.
+Status make_workload_of(const std::string& name, Properties properties, const Properties& single, RunRequest* request,
+                        Workload* workload) {
+  Properties mine = single;
+  mine.remove("target");
+  properties.merge(mine);
+  return make_workload(name, properties, workload, &request->notes);
+}
+
+Status read_workload(const std::string& word, const Properties& single, RunRequest* request, Workload* workload) {
   std::string path;
   BONSAI_RETURN_IF_ERROR(find_workload_file(word, &path));
   Properties properties;
   BONSAI_RETURN_IF_ERROR(properties.read_file(path));
-  std::string name = fs::path(path).filename().string();
-  if (name.rfind("workload", 0) == 0 && name.size() > 8) name = name.substr(8);
-  return make_workload(name, properties, workload, &request->notes);
+  return make_workload_of(workload_name(path), std::move(properties), single, request, workload);
+}
+
+// One workload out of all files of -P.
+Status step_of_files(const GivenProperties& given, RunRequest* request) {
+  if (was_given("workloads")) {
+    return Status::InvalidArgument("-P and --workloads both say what to run; give one of them");
+  }
+  Properties files = given.files;
+  files.remove("target");
+  Step step;
+  BONSAI_RETURN_IF_ERROR(make_workload_of(given.name, std::move(files), given.single, request, &step.workload));
+  request->steps.push_back(std::move(step));
+  return Status::OK();
 }
 
 // A load takes the shape of its records from the workload after it, as in YCSB, where both are given one file.
-Status steps_of_flags(RunRequest* request) {
+Status steps_of_flags(const Properties& single, RunRequest* request) {
   const std::vector<std::string> words = split(FLAGS_workloads);
   if (words.empty()) return Status::InvalidArgument("--workloads is empty; give for example --workloads=load,a,b");
   for (const std::string& word : words) {
     Step step;
     step.load_only = word == "load";
-    if (!step.load_only) BONSAI_RETURN_IF_ERROR(read_workload(word, request, &step.workload));
+    if (!step.load_only) BONSAI_RETURN_IF_ERROR(read_workload(word, single, request, &step.workload));
     request->steps.push_back(std::move(step));
   }
   const Workload* next = nullptr;
@@ -179,7 +303,7 @@ Status steps_of_flags(RunRequest* request) {
       continue;
     }
     if (next == nullptr) {
-      BONSAI_RETURN_IF_ERROR(read_workload("a", request, &fallback));
+      BONSAI_RETURN_IF_ERROR(read_workload("a", single, request, &fallback));
       next = &fallback;
     }
     step->workload = *next;
@@ -219,11 +343,13 @@ Status read_flags(const std::vector<std::string>& words) {
     const std::string name = word.substr(dashes, equals - dashes);
     if (equals != std::string::npos) {
       BONSAI_RETURN_IF_ERROR(set_flag(name, word.substr(equals + 1)));
+    } else if (is_switch(name)) {
+      BONSAI_RETURN_IF_ERROR(set_flag(name, "true"));
     } else if (i + 1 < words.size()) {
       BONSAI_RETURN_IF_ERROR(set_flag(name, words[++i]));
     } else {
       BONSAI_RETURN_IF_ERROR(set_flag(name, ""));
-      return Status::InvalidArgument("--" + name + " needs a value; write --" + name + "=value");
+      return Status::InvalidArgument(spelt(name) + " needs a value; write " + spelt(name) + "=value");
     }
   }
   return Status::OK();
@@ -234,9 +360,14 @@ Status request_of_flags(RunRequest* request) {
     return Status::InvalidArgument("--text=" + FLAGS_text + " is unknown; give auto, table or ycsb");
   }
   request->ycsb_text = FLAGS_text == "ycsb" || (FLAGS_text == "auto" && isatty(1) == 0);
-  BONSAI_RETURN_IF_ERROR(config_of_flags(&request->config));
+  GivenProperties given;
+  BONSAI_RETURN_IF_ERROR(read_given(&given));
+  BONSAI_RETURN_IF_ERROR(config_of_flags(given.all(), &request->config));
+  BONSAI_RETURN_IF_ERROR(check_range("repeat", FLAGS_repeat, 1, kRepeatMax));
+  request->repeat = FLAGS_repeat;
+  request->status = FLAGS_s;
   BONSAI_RETURN_IF_ERROR(engines_of_flags(request));
-  return steps_of_flags(request);
+  return given.name.empty() ? steps_of_flags(given.single, request) : step_of_files(given, request);
 }
 
 std::map<std::string, std::string> flag_values() {

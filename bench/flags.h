@@ -12,7 +12,8 @@
 
 namespace bonsai::bench {
 
-// Reads `--name=value`, `--name value` and single-dash forms; '-' and '_' in names are the same. Errors:
+// Reads `--name=value`, `--name value` and single-dash forms; '-' and '_' in names are the same; `-P` and `-p` may come
+// more than once; `--pin` and `-s` need no value. Errors:
 // InvalidArgument (unknown flag, bad value, a word that is no flag) with the remedy.
 Status read_flags(const std::vector<std::string>& words);
 
@@ -21,6 +22,8 @@ struct RunRequest {
   RunConfig config;
   std::vector<const EngineEntry*> engines;
   std::vector<Step> steps;
+  unsigned repeat = 1;             // so many times over, each time all engines
+  bool status = false;             // -s: progress as YCSB reports it
   std::vector<std::string> notes;  // for the user, before the run
   bool ycsb_text = false;          // print each run as YCSB does, too
 };

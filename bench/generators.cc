@@ -10,13 +10,13 @@ double zeta(uint64_t first, uint64_t last, double sum) {
   return sum;
 }
 
-Zipfian::Zipfian(uint64_t items, double zeta_of_items) : items_first_(items), items_zeta_(items), zeta_(zeta_of_items) {
+Zipfian::Zipfian(uint64_t items, double zeta_of_items)
+    : items_first_(items), items_zeta_(items), zeta_(zeta_of_items), zeta_of_two_(1.0 + std::pow(0.5, kZipfianTheta)) {
   set_eta();
 }
 
 void Zipfian::set_eta() {
-  const double zeta_of_two = 1.0 + std::pow(0.5, kZipfianTheta);
-  eta_ = (1.0 - std::pow(2.0 / static_cast<double>(items_first_), 1.0 - kZipfianTheta)) / (1.0 - zeta_of_two / zeta_);
+  eta_ = (1.0 - std::pow(2.0 / static_cast<double>(items_first_), 1.0 - kZipfianTheta)) / (1.0 - zeta_of_two_ / zeta_);
 }
 
 uint64_t Zipfian::draw(double u, uint64_t items) {
@@ -26,15 +26,6 @@ uint64_t Zipfian::draw(double u, uint64_t items) {
     set_eta();
   }
   return draw_among(items, u);
-}
-
-uint64_t Zipfian::draw_among(uint64_t items, double u) const {
-  static const double kSecond = 1.0 + std::pow(0.5, kZipfianTheta);
-  const double scaled = u * zeta_;
-  if (scaled < 1.0) return 0;
-  if (scaled < kSecond) return 1;
-  const double share = std::pow(eta_ * u - eta_ + 1.0, 1.0 / (1.0 - kZipfianTheta));
-  return std::min(static_cast<uint64_t>(static_cast<double>(items) * share), items - 1);
 }
 
 PlainZipf::PlainZipf(uint64_t items, double alpha) : alpha_(alpha), items_(static_cast<double>(items)) {

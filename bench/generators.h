@@ -36,12 +36,21 @@ class Zipfian {
   [[nodiscard]] uint64_t draw(double u, uint64_t items);
 
  private:
-  [[nodiscard]] uint64_t draw_among(uint64_t items, double u) const;
+  static constexpr double kExponent = 1.0 / (1.0 - kZipfianTheta);
+
+  [[nodiscard]] uint64_t draw_among(uint64_t items, double u) const {
+    const double scaled = u * zeta_;
+    if (scaled < 1.0) return 0;
+    if (scaled < zeta_of_two_) return 1;
+    const double share = std::pow(eta_ * u - eta_ + 1.0, kExponent);
+    return std::min(static_cast<uint64_t>(static_cast<double>(items) * share), items - 1);
+  }
   void set_eta();
 
   uint64_t items_first_;
   uint64_t items_zeta_;  // the number of items that zeta_ stands for
   double zeta_;
+  double zeta_of_two_;
   double eta_ = 0;
 };
 
@@ -55,7 +64,10 @@ class ScrambledZipfian {
 
   // Draws from [0, keys). Requires keys >= 1.
   explicit ScrambledZipfian(uint64_t keys) : keys_(keys), zipfian_(kItems + 1, kZeta) {}
-  [[nodiscard]] uint64_t draw(double u) const { return fnv64(zipfian_.draw(u)) % keys_; }
+  [[nodiscard]] uint64_t draw(double u) const { return scramble(rank(u)); }
+  // The two steps of a draw: an item of the 10^10, and its key.
+  [[nodiscard]] uint64_t rank(double u) const { return zipfian_.draw(u); }
+  [[nodiscard]] uint64_t scramble(uint64_t rank) const { return fnv64(rank) % keys_; }
 
  private:
   uint64_t keys_;

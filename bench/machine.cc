@@ -44,13 +44,6 @@ std::optional<std::string> cpu() {
   return std::nullopt;
 }
 
-std::optional<uint64_t> memory_bytes() {
-  const long pages = sysconf(_SC_PHYS_PAGES);
-  const long page_bytes = sysconf(_SC_PAGESIZE);
-  if (pages <= 0 || page_bytes <= 0) return std::nullopt;
-  return static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_bytes);
-}
-
 std::string utc_now() {
   const auto seconds = static_cast<time_t>(base::wall_seconds());
   std::tm parts{};
@@ -71,6 +64,13 @@ std::string program_directory() {
 unsigned processors() {
   const long online = sysconf(_SC_NPROCESSORS_ONLN);
   return online > 0 ? static_cast<unsigned>(online) : 1;
+}
+
+std::optional<uint64_t> memory_bytes() {
+  const long pages = sysconf(_SC_PHYS_PAGES);
+  const long page_bytes = sysconf(_SC_PAGESIZE);
+  if (pages <= 0 || page_bytes <= 0) return std::nullopt;
+  return static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_bytes);
 }
 
 void describe_machine(Manifest* manifest) {

@@ -12,6 +12,9 @@ void describe_machine(Manifest* manifest);
 // Processors that are on line, at least 1.
 [[nodiscard]] unsigned processors();
 
+// Bytes of memory of the machine; absent when it does not tell.
+[[nodiscard]] std::optional<uint64_t> memory_bytes();
+
 // The directory of the running program, or "." when the system does not tell.
 [[nodiscard]] std::string program_directory();
 

@@ -6,6 +6,8 @@
 #include <iterator>
 #include <utility>
 
+#include "base/status_macros.h"
+
 namespace bonsai::bench {
 namespace {
 
@@ -89,11 +91,29 @@ Status Properties::parse(std::string_view text, const std::string& source) {
     }
     std::string name;
     Property property;
-    if (Status status = split(trim(logical), where, &name, &property); !status.ok()) return status;
+    BONSAI_RETURN_IF_ERROR(split(trim(logical), where, &name, &property));
     parsed[name] = std::move(property);
   }
   all_ = std::move(parsed);
   return Status::OK();
+}
+
+Status Properties::set(std::string_view assignment, const std::string& where) {
+  if (assignment.find('=') == std::string_view::npos) {
+    return Status::InvalidArgument(where + ": '" + std::string(assignment) + "' is no property; write name=value");
+  }
+  if (assignment.find('\0') != std::string_view::npos) {
+    return Status::InvalidArgument(where + ": holds a zero byte; write name=value");
+  }
+  std::string name;
+  Property property;
+  BONSAI_RETURN_IF_ERROR(split(trim(assignment), where, &name, &property));
+  all_[name] = std::move(property);
+  return Status::OK();
+}
+
+void Properties::merge(const Properties& other) {
+  for (const auto& [name, property] : other.all_) all_[name] = property;
 }
 
 Status Properties::read_file(const std::string& path) {

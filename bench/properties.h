@@ -30,6 +30,13 @@ class Properties {
   // Reads and parses a file. Errors: IoError (missing, unreadable), InvalidArgument (as parse, or too large).
   Status read_file(const std::string& path);
 
+  // Sets one property from "name=value", which stood at `where`. Errors: InvalidArgument, as parse.
+  Status set(std::string_view assignment, const std::string& where);
+
+  // Takes over all properties of `other`, which win.
+  void merge(const Properties& other);
+  void remove(const std::string& name) { all_.erase(name); }
+
   // The property, or null when it is not set.
   [[nodiscard]] const Property* find(const std::string& name) const;
 

@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "bench/machine.h"
 #include "bench/output_directory.h"
+#include "bench/repeats.h"
 #include "bench/terminal.h"
 #include "bench/ycsb_text.h"
 
@@ -32,13 +33,10 @@ class Session {
     for (const std::string& text : request_.notes) note(text);
     if (Status status = start(); !status.ok()) return usage_error(status);
     bool failed = false;
-    for (const EngineEntry* engine : request_.engines) {
-      const Status status = run_engine(*engine, request_.config, request_.steps, interrupted_, listener());
-      line_.clear();
-      if (status.ok()) continue;
-      failed = true;
-      std::fprintf(stderr, "bonsai-bench: engine %s: %s\n", std::string(engine->name).c_str(),
-                   status.ToString().c_str());
+    // The engines take turns, so that a change of the machine's mood meets them all.
+    for (round_ = 0; round_ < request_.repeat && !interrupted_; ++round_) {
+      repeats_.begin();
+      for (const EngineEntry* engine : request_.engines) failed |= !run_one(*engine);
     }
     return finish(failed);
   }
@@ -49,13 +47,27 @@ class Session {
     return out_.write(results_);
   }
 
+  bool run_one(const EngineEntry& engine) {
+    const Status status = run_engine(engine, request_.config, request_.steps, interrupted_, listener());
+    line_.clear();
+    if (status.ok()) return true;
+    std::fprintf(stderr, "bonsai-bench: engine %s: %s\n", std::string(engine.name).c_str(), status.ToString().c_str());
+    return false;
+  }
+
   RunListener listener() {
     return {.on_phase = [this](const std::string& engine, const std::string& phase,
                                uint64_t operations) { line_.start(engine, phase, operations); },
             .on_progress = [this](const PhaseProgress& progress) { show(progress); },
             .on_result = [this](const RunResult& result) { keep(result); },
-            .on_note = [this](const std::string& text) { note(text); },
-            .on_left_out = [this](const LeftOut& one) { keep(one); }};
+            .on_note =
+                [this](const std::string& text) {
+                  if (round_ == 0) note(text);
+                },
+            .on_left_out =
+                [this](const LeftOut& one) {
+                  if (round_ == 0) keep(one);
+                }};
   }
 
   void show(const PhaseProgress& progress) {
@@ -70,7 +82,7 @@ class Session {
   }
 
   void keep(const RunResult& result) {
-    results_.runs.push_back(result);
+    repeats_.add(result, &results_.runs);
     failures_ += result.failures;
     if (result.medium) keep(*result.medium);
     warn(out_.add(result));
@@ -121,6 +133,8 @@ class Session {
   const std::atomic<bool>& interrupted_;
   OutputDirectory out_;
   StatusLine line_;
+  unsigned round_ = 0;  // of the repetitions
+  Repeats repeats_;
   Results results_;
   uint64_t failures_ = 0;
 };

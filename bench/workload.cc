@@ -201,6 +201,11 @@ std::string Workload::distribution_text() const {
   return text + " " + std::string(alpha.data(), end);
 }
 
+Status read_count(const Properties& properties, const std::string& name, uint64_t low, uint64_t high,
+                  uint64_t* number) {
+  return read_number(properties, name, low, high, number);
+}
+
 Status make_workload(const std::string& name, const Properties& properties, Workload* workload,
                      std::vector<std::string>* notes) {
   Workload made;

@@ -57,6 +57,9 @@ struct Workload {
   [[nodiscard]] bool changes_keys() const { return share(OpKind::kInsert) > 0 || share(OpKind::kDelete) > 0; }
 };
 
+// Reads `name` when it is set, a whole number in [low, high]. Errors: InvalidArgument, as make_workload.
+Status read_count(const Properties& properties, const std::string& name, uint64_t low, uint64_t high, uint64_t* number);
+
 // Builds a workload from properties, with YCSB's defaults where they say nothing. Properties of YCSB that do not matter
 // here are accepted; each one that would matter and is not obeyed adds a line to *notes. Errors: InvalidArgument with
 // file:line and the remedy (bad number, unknown choice, unknown name, shares that sum to 0).
