@@ -173,9 +173,89 @@ TEST(DrawRequests, SequentialWalksAllRecordsOverAllThreads) {
   EXPECT_EQ(keys.size(), 100U);
 }
 
+constexpr Distribution kDrawn[] = {Distribution::kUniform,    Distribution::kZipfian, Distribution::kLatest,
+                                   Distribution::kSequential, Distribution::kHotspot, Distribution::kExponential,
+                                   Distribution::kPlainZipf};
+
+TEST(DrawRequests, LiveDrawsWhatWouldBeReplayed) {
+  for (const Distribution requests : kDrawn) {
+    const Workload workload = workload_of({0.4, 0.2, 0.1, 0.2, 0.05, 0.05}, requests);
+    const RequestPlan ahead = draw_requests(workload, RecordShape(), kRecords, 5001, 2, 7);
+    RequestPlan live = draw_requests(workload, RecordShape(), kRecords, 5001, 2, 7, DrawMode::kLive);
+    EXPECT_EQ(live.operations, ahead.operations);
+    EXPECT_GE(live.inserts_max, ahead.inserts_max);
+    for (size_t thread = 0; thread < 2; ++thread) {
+      ASSERT_EQ(live.threads[thread].operations, ahead.threads[thread].requests.size());
+      for (const Request& request : ahead.threads[thread].requests) {
+        ASSERT_EQ(live.threads[thread].live->next(), request) << distribution_name(requests);
+      }
+    }
+  }
+}
+
+TEST(DrawLoad, LiveDrawsWhatWouldBeReplayed) {
+  const RecordShape shape{KeyForm::kString, true, 1, 8};
+  const RequestPlan ahead = draw_load(shape, 1001, 3);
+  RequestPlan live = draw_load(shape, 1001, 3, DrawMode::kLive);
+  EXPECT_EQ(live.key_max, ahead.key_max);
+  for (size_t thread = 0; thread < 3; ++thread) {
+    ASSERT_EQ(live.threads[thread].operations, ahead.threads[thread].requests.size());
+    for (const Request& request : ahead.threads[thread].requests) {
+      EXPECT_EQ(live.threads[thread].live->next().key, request.key);
+    }
+  }
+}
+
+TEST(DrawRequests, HotspotSharesAsAsked) {
+  RecordShape shape;
+  shape.hashed = false;
+  Workload workload = workload_of({1}, Distribution::kHotspot);
+  workload.hotspot_data = 0.1;
+  workload.hotspot_requests = 0.7;
+  const RequestPlan plan = draw_requests(workload, shape, kRecords, kOperations, 1, 1);
+  uint64_t hot = 0;
+  std::set<uint64_t> keys;
+  for (const Request& request : plan.threads[0].requests) {
+    hot += request.key < kRecords / 10;
+    keys.insert(request.key);
+  }
+  EXPECT_NEAR(static_cast<double>(hot) / kOperations, 0.7, 0.005);
+  EXPECT_GT(keys.size(), kRecords * 9 / 10);
+  EXPECT_LT(*keys.rbegin(), kRecords);
+}
+
+TEST(DrawRequests, ExponentialLooksNearTheNewest) {
+  Workload workload = workload_of({0.9, 0, 0.1}, Distribution::kExponential);
+  workload.exponential_percentile = 90;
+  workload.exponential_frac = 0.1;
+  const RequestPlan plan = draw_requests(workload, RecordShape(), kRecords, kOperations, 1, 1);
+  uint64_t reads = 0;
+  uint64_t near = 0;
+  for (const Request& request : plan.threads[0].requests) {
+    if (request.kind != OpKind::kRead) continue;
+    ASSERT_EQ(request.source, KeySource::kBehindNewest);
+    ASSERT_LT(request.key, kRecords + plan.inserts_max);
+    ++reads;
+    near += request.key < kRecords / 10;
+  }
+  EXPECT_NEAR(static_cast<double>(near) / static_cast<double>(reads), 0.9, 0.005);
+}
+
+TEST(DrawRequests, PlainZipfIsHotterThanYcsbs) {
+  RecordShape shape;
+  shape.hashed = false;
+  const RequestPlan plan =
+      draw_requests(workload_of({1}, Distribution::kPlainZipf), shape, kRecords, kOperations, 1, 1);
+  uint64_t first = 0;
+  for (const Request& request : plan.threads[0].requests) {
+    ASSERT_LT(request.key, kRecords);
+    first += request.key == 0;
+  }
+  EXPECT_NEAR(static_cast<double>(first) / kOperations, 1 / zeta(0, kRecords, 0), 0.003);
+}
+
 TEST(DrawRequests, WorksOnTheSmallestStore) {
-  for (const Distribution requests :
-       {Distribution::kUniform, Distribution::kZipfian, Distribution::kLatest, Distribution::kSequential}) {
+  for (const Distribution requests : kDrawn) {
     const RequestPlan plan = draw_requests(workload_of({0.5, 0, 0.5}, requests), RecordShape(), 1, 1000, 1, 1);
     EXPECT_EQ(plan.threads[0].requests.size(), 1000U);
   }
