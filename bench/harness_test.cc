@@ -83,8 +83,8 @@ Speed measure(const RequestPlan& plan, const Reference& reference) {
   return speed;
 }
 
-// Where the bare loop makes 510 M requests/s and the harness 145 M/s, the bound of the ratio is at 100 M/s. How loud the
-// machine is right now hits both alike.
+// Where the bare loop makes 510 M requests/s and the harness 145 M/s, the bound of the ratio is at 100 M/s. How loud
+// the machine is right now hits both alike.
 TEST(Harness, ReplaysAHundredMillionRequestsPerSecond) {
   const uint64_t requests = testing::budget<uint64_t>(200'000, 2'000'000, 2'000'000);
   const RequestPlan plan = draw_requests(reads(), RecordShape(), kRecords, requests, 1, 1);
