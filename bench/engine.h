@@ -37,8 +37,8 @@ struct EngineOptions {
 
 // Bytes in use now; absent = the engine has none of it or cannot tell.
 struct MemoryUse {
-  std::optional<uint64_t> dram_bytes;
-  std::optional<uint64_t> nvm_bytes;
+  std::optional<uint64_t> dram_bytes = {};
+  std::optional<uint64_t> nvm_bytes = {};  // of a pool or of files
 };
 
 // Writes to NVM since open.

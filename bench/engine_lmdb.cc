@@ -86,6 +86,9 @@ class LmdbEngine final : public Engine {
     });
   }
 
+  [[nodiscard]] MemoryUse memory() const override { return {.nvm_bytes = place_.bytes_of_files()}; }
+  [[nodiscard]] std::optional<MediumUse> medium() const override { return place_.medium_of_files(); }
+
  private:
   int open_at(uint64_t bytes, unsigned flags) {
     if (const int code = mdb_env_create(&environment_); code != MDB_SUCCESS) return code;

@@ -65,6 +65,9 @@ class RocksdbEngine final : public Engine {
     return status_of(at->status());
   }
 
+  [[nodiscard]] MemoryUse memory() const override { return {.nvm_bytes = place_.bytes_of_files()}; }
+  [[nodiscard]] std::optional<MediumUse> medium() const override { return place_.medium_of_files(); }
+
  private:
   static rocksdb::Slice slice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
 

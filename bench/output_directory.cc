@@ -7,6 +7,7 @@
 #include "base/status_macros.h"
 #include "bench/csv.h"
 #include "bench/hdr_log.h"
+#include "bench/report.h"
 #include "bench/ycsb_text.h"
 
 namespace bonsai::bench {
@@ -48,7 +49,8 @@ Status OutputDirectory::add(const RunResult& run) {
 Status OutputDirectory::write(const Results& results) const {
   const std::string json = results_json(results);
   BONSAI_RETURN_IF_ERROR(write_file(file("results.json"), json));
-  return write_file(file("results.csv"), runs_csv(nlohmann::ordered_json::parse(json)));
+  BONSAI_RETURN_IF_ERROR(write_file(file("results.csv"), runs_csv(nlohmann::ordered_json::parse(json))));
+  return write_report(path_);
 }
 
 }  // namespace bonsai::bench

@@ -1,6 +1,7 @@
 // What a run leaves in its directory, kept up to date while it goes on:
 //   results.json                     everything (docs/results.md)
 //   results.csv                      one line per run
+//   report.html                      for a person
 //   ycsb/ENGINE-WORKLOAD.txt         as YCSB prints it
 //   hdr/ENGINE-WORKLOAD-KIND.hdr     latencies, one file per kind of request
 // Thread-safety: none.

@@ -1,6 +1,7 @@
 #include "bench/pool_place.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -58,6 +59,25 @@ Status PoolPlace::make(const std::string& chosen, const std::string& fallback, u
                            "; use fewer --records or another --pool-dir");
   }
   return Status::OK();
+}
+
+MediumUse PoolPlace::medium_of_files() const {
+  struct statfs fs;
+  if (statfs(path_.c_str(), &fs) == 0 && fs.f_type == kTmpfsMagic) {
+    return {.text = "files on tmpfs (emulated disk: a sync reaches no device)", .emulated = true};
+  }
+  return {.text = "files on a disk, synced", .emulated = false};
+}
+
+uint64_t PoolPlace::bytes_of_files() const {
+  constexpr uint64_t kStatBlockBytes = 512;
+  uint64_t bytes = 0;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(path_, ignored)) {
+    struct stat file;
+    if (stat(entry.path().c_str(), &file) == 0) bytes += static_cast<uint64_t>(file.st_blocks) * kStatBlockBytes;
+  }
+  return bytes;
 }
 
 void PoolPlace::remove() {

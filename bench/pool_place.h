@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "bench/engine.h"
 #include "bonsai/status.h"
 
 namespace bonsai::bench {
@@ -22,6 +23,12 @@ class PoolPlace {
 
   // Removes the directory and what is in it. Idempotent.
   void remove();
+
+  // What files there lie on, for an engine that makes its updates durable by syncing files. Requires: made.
+  [[nodiscard]] MediumUse medium_of_files() const;
+
+  // Bytes that its files take on that medium. Requires: made.
+  [[nodiscard]] uint64_t bytes_of_files() const;
 
   [[nodiscard]] const std::string& path() const { return path_; }
 

@@ -60,12 +60,13 @@ Json latency_json(const std::array<Histogram, kOpKinds>& latency) {
 
 Json memory_json(const RunResult& run) {
   const uint64_t used = run.memory.dram_bytes.value_or(0) + run.memory.nvm_bytes.value_or(0);
+  // DRAM is never none: an engine that does not tell it leaves its efficiency unknown.
+  const bool known = run.memory.dram_bytes && used > 0 && run.user_bytes;
   return {{"dram_bytes", or_null(run.memory.dram_bytes)},
           {"nvm_bytes", or_null(run.memory.nvm_bytes)},
           {"user_bytes", or_null(run.user_bytes)},
-          {"space_efficiency", used == 0 || !run.user_bytes
-                                   ? Json(nullptr)
-                                   : Json(static_cast<double>(*run.user_bytes) / static_cast<double>(used))}};
+          {"space_efficiency",
+           known ? Json(static_cast<double>(*run.user_bytes) / static_cast<double>(used)) : Json(nullptr)}};
 }
 
 Json nvm_json(const std::optional<NvmUse>& nvm) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "bench/pool_place.h"
 
@@ -157,6 +158,19 @@ TEST(PoolPlace, MakesAndRemovesADirectory) {
     EXPECT_TRUE(std::filesystem::is_directory(path));
   }
   EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST(PoolPlace, TellsWhatItsFilesTakeAndLieOn) {
+  PoolPlace place;
+  ASSERT_TRUE(place.make(testing::TempDir(), "", 4096).ok());
+  const uint64_t before = place.bytes_of_files();
+  std::ofstream(place.path() + "/file") << std::string(100'000, 'x') << std::flush;
+  EXPECT_GE(place.bytes_of_files(), before + 100'000);
+  EXPECT_LT(place.bytes_of_files(), before + 300'000);
+  EXPECT_EQ(place.medium_of_files().emulated, place.medium_of_files().text.find("tmpfs") != std::string::npos);
+  if (place.make("/dev/shm", "", 4096).ok()) {
+    EXPECT_TRUE(place.medium_of_files().emulated);
+  }
 }
 
 TEST(PoolPlace, RefusesWhatCannotBe) {

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -84,7 +85,7 @@ class Session {
   void keep(const RunResult& result) {
     repeats_.add(result, &results_.runs);
     failures_ += result.failures;
-    if (result.medium) keep(*result.medium);
+    if (result.medium) keep(result.engine, *result.medium);
     warn(out_.add(result));
     warn(out_.write(results_));
     if (!request_.ycsb_text) return;
@@ -92,13 +93,16 @@ class Session {
     std::printf("%s, %s\n%s\n", result.engine.c_str(), result.workload.c_str(), ycsb_text(result).c_str());
   }
 
-  void keep(const MediumUse& medium) {
+  void keep(const std::string& engine, const MediumUse& medium) {
     Manifest& manifest = results_.manifest;
+    const std::string emulated = engine + ": " + medium.text;
+    if (medium.emulated && std::count(manifest.emulated.begin(), manifest.emulated.end(), emulated) == 0) {
+      manifest.emulated.push_back(emulated);
+    }
     if (manifest.medium) return;
     manifest.medium = medium.text;
     const size_t domain = medium.text.rfind("domain ");
     if (domain != std::string::npos) manifest.domain = medium.text.substr(domain + 7);
-    if (medium.emulated) manifest.emulated.push_back("NVM: " + medium.text);
   }
 
   void keep(const LeftOut& one) {
@@ -123,8 +127,8 @@ class Session {
                 manifest.kernel.value_or("unknown kernel").c_str(), static_cast<unsigned long long>(manifest.seed),
                 manifest.medium.value_or("none").c_str());
     for (const std::string& what : manifest.emulated)
-      std::printf("EMULATED %s: no statement about real NVM\n", what.c_str());
-    std::printf("results: %s\n", out_.file("results.json").c_str());
+      std::printf("EMULATED %s; no statement about a real device\n", what.c_str());
+    std::printf("results: %s\nreport: %s\n", out_.file("results.json").c_str(), out_.file("report.html").c_str());
     if (interrupted_) return kExitInterrupted;
     return failed || failures_ > 0 ? kExitFailures : 0;
   }

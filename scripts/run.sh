@@ -28,4 +28,4 @@ step build build/logs/release-build.log cmake --build --preset release --target 
 
 echo "running: bonsai-bench run --records=1000000 --operations=1000000 --threads=2 --out=results/latest $*"
 build/release/bin/bonsai-bench run --records=1000000 --operations=1000000 --threads=2 --out=results/latest "$@"
-echo "The result is in $out/results.json"
+echo "The report is in $out/report.html"

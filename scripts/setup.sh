@@ -39,6 +39,7 @@ build | libgtest-dev        | the tests beside the code
 test  | clang-14            | the second compiler that must stay without warnings
 test  | clang-format-14     | the layout of the source (style test)
 test  | clang-tidy-14       | static analysis (scripts/tidy.sh)
+test  | chromium            | shows the benchmark's report to its test
 test  | python3             | the style test and the scorecard
 testbed | qemu-system-x86   | the guests
 testbed | busybox-static    | their first programs
