@@ -101,6 +101,21 @@ class OutputTest(unittest.TestCase):
 
     # ---- CSV
 
+    def test_an_open_loop_tells_intended_latencies(self):
+        out = pathlib.Path(self.scratch.name) / "open"
+        command = [self.program, "run", "--engines=absl_btree", "--workloads=c", "--records=1000", "--operations=4000",
+                   "--target=40000", "--repeat=3", "--latency=all", f"--out={out}"]
+        subprocess.run(command, capture_output=True, timeout=100, check=True)
+        results = json.loads((out / "results.json").read_text())
+        self.assertEqual(documented_schema.schema_breaches(self.schema, results), [])
+        run = next(run for run in results["runs"] if run["workload"] == "c")
+        self.assertEqual(len(run["repeats_ops_per_s"]), 3)
+        self.assertEqual(run["throughput_ops_per_s"], sorted(run["repeats_ops_per_s"])[1])
+        self.assertGreaterEqual(run["intended_latency_us"]["read"]["p99"], run["latency_us"]["read"]["p50"])
+        [parsed] = ycsb_output.parse_runs((out / "ycsb" / "absl_btree-c.txt").read_text())
+        self.assertIn("99thPercentileLatency(us)", parsed["Intended-READ"])
+        self.assertIn(">absl_btree*<", (out / "report.html").read_text())
+
     def test_csv_has_a_line_per_run(self):
         with open(self.out / "results.csv", newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))

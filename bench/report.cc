@@ -197,6 +197,10 @@ class RunReport {
     }
     bar.outlined = run->at("durability").is_null();
     bar.value = run->at("throughput_ops_per_s").get<double>();
+    if (const Json& repeats = run->at("repeats_ops_per_s"); repeats.size() > 1) {
+      const auto rates = repeats.get<std::vector<double>>();
+      bar.spread = {*std::min_element(rates.begin(), rates.end()), *std::max_element(rates.begin(), rates.end())};
+    }
     bar.tip = engine + ", " + workload_title(workload) + ": " + short_number(*bar.value) + " operations/s, " +
               std::to_string(run->at("threads").get<unsigned>()) + " thread(s), " +
               text_or(run->at("durability"), "volatile") + ", medium " + text_or(run->at("medium"), "not told");
@@ -204,7 +208,10 @@ class RunReport {
   }
 
   [[nodiscard]] std::string throughput() const {
-    std::string out = section("Throughput", "Operations per second, more is better. Each chart has its own scale.");
+    std::string out = section(
+        "Throughput",
+        "Operations per second, more is better. Each chart has its own scale. Of several repetitions the bar is the "
+        "median and the line across its end goes from the slowest to the fastest.");
     out += legend() + "<div class=\"grid\" id=\"throughput\">\n";
     for (const std::string& workload : workloads_) {
       if (workload == "reload") continue;
@@ -245,7 +252,8 @@ class RunReport {
     std::string out = section("Latency",
                               "Microseconds that an operation took, by percentile, on a logarithmic scale; "
                               "lower is better. Timed is a sample of the operations; curves end where the sample no "
-                              "longer tells. A reading of many records at once is timed as a whole.");
+                              "longer tells. A reading of many records at once is timed as a whole. With a star: from "
+                              "the moment at which the operation should have begun (open loop).");
     out += "<div class=\"grid\" id=\"latency\">\n";
     for (const std::string& workload : workloads_) {
       for (const char* kind : {"read", "update", "insert", "scan", "rmw", "delete"}) {
@@ -255,9 +263,23 @@ class RunReport {
     return out + "</div>\n";
   }
 
+  // Where a percentile lies on the axis: each nine is as wide as the one before it.
+  [[nodiscard]] static double place(double percent) { return -std::log10(1 - percent / 100); }
+
+  static void add_curve(const std::string& name, int colour, bool dashed, const Json& latency, LineChart* chart) {
+    Curve curve{name, colour, dashed, {}};
+    for (const Json& point : latency.at("curve")) {
+      const double percent = point.at(0).get<double>();
+      const double us = point.at(1).get<double>();
+      const bool crowded = percent > 1 && percent < 25;
+      if (percent < 100 && us > 0 && !crowded) curve.points.emplace_back(place(percent), us);
+    }
+    if (curve.points.empty()) return;
+    chart->x_max = std::max(chart->x_max, curve.points.back().first);
+    chart->curves.push_back(std::move(curve));
+  }
+
   [[nodiscard]] std::string latency_panel(const std::string& workload, const char* kind) const {
-    // Equal steps of the axis: each nine is as wide as the one before it.
-    const auto place = [](double percent) { return -std::log10(1 - percent / 100); };
     LineChart chart;
     chart.title = workload_title(workload) + ", " + kind;
     chart.y_label = "\xc2\xb5s";
@@ -265,17 +287,12 @@ class RunReport {
     chart.y_log = true;
     for (const std::string& engine : engines_) {
       const Json* run = find(engine, workload);
-      if (run == nullptr || !run->at("latency_us").contains(kind)) continue;
-      Curve curve{engine, colour_of(engine), false, {}};
-      for (const Json& point : run->at("latency_us").at(kind).at("curve")) {
-        const double percent = point.at(0).get<double>();
-        const double us = point.at(1).get<double>();
-        const bool crowded = percent > 1 && percent < 25;
-        if (percent < 100 && us > 0 && !crowded) curve.points.emplace_back(place(percent), us);
+      if (run == nullptr) continue;
+      for (const char* member : {"latency_us", "intended_latency_us"}) {
+        const bool intended = std::string_view(member) == "intended_latency_us";
+        if (run->at(member).is_null() || !run->at(member).contains(kind)) continue;
+        add_curve(engine + (intended ? "*" : ""), colour_of(engine), intended, run->at(member).at(kind), &chart);
       }
-      if (curve.points.empty()) continue;
-      chart.x_max = std::max(chart.x_max, curve.points.back().first);
-      chart.curves.push_back(std::move(curve));
     }
     if (chart.curves.empty()) return {};
     for (const auto& [percent, name] : std::vector<std::pair<double, const char*>>{

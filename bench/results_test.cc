@@ -78,6 +78,14 @@ TEST(Results, HaveTheDocumentedShape) {
                                                  "seconds",
                                                  "settle_seconds",
                                                  "operations_of",
+                                                 "requests",
+                                                 "warmup_operations",
+                                                 "target_ops_per_s",
+                                                 "pinned",
+                                                 "repeats_ops_per_s",
+                                                 "absent",
+                                                 "latency_every",
+                                                 "intended_latency_us",
                                                  "failures_of",
                                                  "first_failure",
                                                  "complete"}));
@@ -105,7 +113,8 @@ TEST(Results, AbsentFactsAreNull) {
     EXPECT_TRUE(json["manifest"][key].is_null()) << key;
   }
   const Json& out = json["runs"][0];
-  for (const char* key : {"durability", "nvm", "fabric"}) EXPECT_TRUE(out[key].is_null()) << key;
+  for (const char* key : {"durability", "nvm", "fabric", "target_ops_per_s", "intended_latency_us"})
+    EXPECT_TRUE(out[key].is_null()) << key;
   for (const auto& [key, value] : out["memory"].items()) EXPECT_TRUE(value.is_null()) << key;
   EXPECT_TRUE(out["latency_us"].is_object());
 }
@@ -138,6 +147,9 @@ TEST(YcsbText, ListsWhatWasDoneAndWhatFailed) {
             "[READ], 50thPercentileLatency(us), 1\n[READ], 95thPercentileLatency(us), 1\n"
             "[READ], 99thPercentileLatency(us), 1\n[READ], Return=OK, 397\n[READ], Return=ERROR, 3\n"
             "[READ-MODIFY-WRITE], Operations, 100\n[READ-MODIFY-WRITE], Return=OK, 100\n");
+  run.intended_latency[static_cast<size_t>(OpKind::kRead)].record(7000);
+  EXPECT_NE(ycsb_text(run).find("[Intended-READ], Operations, 400\n[Intended-READ], AverageLatency(us), 7.0\n"),
+            std::string::npos);
 }
 
 TEST(Results, AreWrittenWhole) {
@@ -183,6 +195,13 @@ TEST(Table, PutsRunsOfAPhaseSideBySideAndNamesFailures) {
   EXPECT_NE(table.find("FAILED: bonsai, a: 3 operations; the first: a record is missing"), std::string::npos);
   EXPECT_EQ(table.find("FAILED: absl_btree"), std::string::npos);
   EXPECT_NE(table.find("1.500"), std::string::npos);
+}
+
+TEST(Table, ShowsHowFarRepetitionsLieApart) {
+  RunResult run = full_run();
+  EXPECT_EQ(results_table({run}).find(" %"), std::string::npos);
+  run.repeats_ops_per_s = {1.2e6, 1.5e6, 1.65e6};
+  EXPECT_NE(results_table({run}).find("1.500    30 %"), std::string::npos) << results_table({run});
 }
 
 TEST(Table, AlignsColumns) {

@@ -32,12 +32,21 @@ std::string latencies(const RunResult& run) {
   return text.empty() ? kDash : text;
 }
 
+// How far the repetitions lie apart, of their median.
+std::string spread(const RunResult& run) {
+  const std::vector<double>& rates = run.repeats_ops_per_s;
+  if (rates.size() < 2 || run.throughput_ops_per_s <= 0) return kDash;
+  const auto [low, high] = std::minmax_element(rates.begin(), rates.end());
+  return number(100 * (*high - *low) / run.throughput_ops_per_s, 0) + " %";
+}
+
 std::vector<std::string> row(const RunResult& run) {
   return {run.workload,
           run.engine,
           run.durability.value_or(kDash),
           std::to_string(run.threads),
           number(run.throughput_ops_per_s / 1e6, 3),
+          spread(run),
           per_record(run.memory.dram_bytes, run),
           per_record(run.memory.nvm_bytes, run),
           run.settle_seconds < 0.005 ? kDash : number(run.settle_seconds, 2),
@@ -108,8 +117,9 @@ std::string align(const std::vector<std::vector<std::string>>& rows, size_t left
 }
 
 std::string results_table(const std::vector<RunResult>& runs) {
-  std::vector<std::vector<std::string>> rows = {{"workload", "engine", "level", "threads", "Mop/s", "DRAM B/rec",
-                                                 "NVM B/rec", "settle s", "failures", "latency us, p50 / p99"}};
+  std::vector<std::vector<std::string>> rows = {{"workload", "engine", "level", "threads", "Mop/s", "spread",
+                                                 "DRAM B/rec", "NVM B/rec", "settle s", "failures",
+                                                 "latency us, p50 / p99"}};
   std::string failures;
   for (const RunResult* run : by_phase(runs)) {
     rows.push_back(row(*run));

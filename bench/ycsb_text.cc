@@ -57,6 +57,12 @@ std::string ycsb_text(const RunResult& run) {
     out.write(kNames[kind], "Return=OK", run.operations_of[kind] - run.failures_of[kind]);
     if (run.failures_of[kind] > 0) out.write(kNames[kind], "Return=ERROR", run.failures_of[kind]);
   }
+  for (size_t kind = 0; kind < kOpKinds; ++kind) {
+    if (run.intended_latency[kind].count() == 0) continue;
+    const std::string metric = "Intended-" + std::string(kNames[kind]);
+    out.write(metric, "Operations", run.operations_of[kind]);
+    write_latency(metric, run.intended_latency[kind], &out);
+  }
   return out.text();
 }
 
