@@ -24,7 +24,7 @@ void Message::release() {
 template <class Ready>
 Status Worker::wait_for(const char* name, uint64_t limit_ms, Ready ready) {
   for (base::BoundedWait wait(name, limit_ms); !ready(); pause(&wait)) {
-    if (wait.expired()) return wait.status();
+    if (limit_ms == 0 || wait.expired()) return wait.status();
   }
   return Status::OK();
 }
@@ -56,6 +56,13 @@ Status Worker::wait(const WorkList& list, uint64_t limit_ms) {
 Status Worker::run(WorkList* list, uint64_t limit_ms) {
   BONSAI_RETURN_IF_ERROR(post(list));
   return wait(*list, limit_ms);
+}
+
+Status Worker::await(const char* name, uint64_t limit_ms, const std::function<bool()>& ready) {
+  return wait_for(name, limit_ms, [&] {
+    static_cast<void>(poll());
+    return ready();
+  });
 }
 
 Status Worker::receive(uint64_t limit_ms, Message* message) {

@@ -10,7 +10,8 @@
 //   - A request's outcome is known exactly or is said to be unknown (Outcome::kUnreachable); no status is dropped.
 //   - A request that fails breaks its connection: what was posted to that peer behind it ends as kFlushed, later posts,
 //     too, until a new connection is made. Other peers are not concerned.
-//   - Every wait has a bound in milliseconds and ends as Unavailable, naming the wait. Inside a coroutine of a
+//   - Every wait has a bound in milliseconds (0: looks once) and ends as Unavailable, naming the wait. Inside a
+//   coroutine of a
 //     base::Scheduler its siblings run meanwhile; outside, the thread spins briefly, then blocks.
 //   - Traffic is counted always and exactly (traffic.h).
 // Not promised
@@ -146,6 +147,10 @@ class Worker {
   Status wait(const WorkList& list, uint64_t limit_ms);
   // post() and wait().
   Status run(WorkList* list, uint64_t limit_ms);
+
+  // Polls until ready(): for what another node writes into this one's memory, which no completion tells of.
+  // Errors: Unavailable when the bound expired, naming the wait.
+  Status await(const char* name, uint64_t limit_ms, const std::function<bool()>& ready);
 
   // ---- messages
 

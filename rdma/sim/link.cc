@@ -74,7 +74,7 @@ void SimEnd::pump_after(uint64_t delay_ns) {
 }
 
 void SimEnd::pump() {
-  if (!open() || stopped_ || next_ == queue_.size()) return;
+  if (!open() || stopped_ || writing_ || next_ == queue_.size()) return;
   const RequestPtr request = queue_[next_];
   if (request->asked.fenced && next_ > 0) {  // executed() and complete_in_order() pump again
     fence_waited.hit();
@@ -196,6 +196,7 @@ void SimEnd::move_bytes(const RequestPtr& request, std::byte* target) {
   }
   access->left.push_back({begin, n - begin});
   other_->worker_->regions->watch(request->asked.remote.key, access);
+  if (write) writing_ = true;  // what comes behind a WRITE sees all of it
   take_part(request, access);
 }
 
@@ -226,6 +227,7 @@ void SimEnd::deliver_message(const RequestPtr& request) {
 
 void SimEnd::executed(const RequestPtr& request) {
   const bool done = request->result == Outcome::kDone;
+  if (request->asked.verb == Verb::kWrite) writing_ = false;
   core_.note(SimStep::kExecuted, connection_, static_cast<uint64_t>(request->result));
   if (done && request->asked.verb != Verb::kWrite) {
     for (SimNvm::State* nvm : core_.nvms) nvm->drained(connection_);

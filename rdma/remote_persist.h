@@ -1,0 +1,153 @@
+// Remote persistence: WRITEs to another node's persistent memory that are durable when the call returns. One call,
+// three strategies; the declared domain and the device decide which:
+//
+//   flush agent       WRITEs and a SEND in one doorbell; a processor of the node flushes and answers   any domain
+//   read after write  WRITEs and a READ in one doorbell: it pushes them out of device and bus          adr-direct, eadr
+//   RDMA FLUSH        WRITEs and FLUSHes in one doorbell                                               any domain
+//
+// Each costs one round trip. With an undeclared domain nothing starts: a completed WRITE says nothing about durability,
+// and a wrong guess would be noticed only after a power cut.
+//
+// Not promised
+//   - Anything about bytes whose persist() failed: all, some or none of them may survive.
+//   - Atomicity: a power cut amid persist() leaves any subset of its 8-byte words.
+#ifndef BONSAI_RDMA_REMOTE_PERSIST_H_
+#define BONSAI_RDMA_REMOTE_PERSIST_H_
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "rdma/domain.h"
+#include "rdma/fabric.h"
+#include "rdma/shared_memory.h"
+
+namespace bonsai::rdma {
+
+enum class PersistStrategy : uint8_t { kFlushAgent, kReadAfterWrite, kFlush };
+
+// "flush agent", "read after write", "RDMA FLUSH".
+std::string_view strategy_name(PersistStrategy strategy);
+
+// The cheapest strategy that keeps the promise. Errors: InvalidArgument (undeclared domain; says what to declare).
+Status choose_strategy(RemoteDomain domain, const Capabilities& capabilities, PersistStrategy* strategy);
+
+// What persist() asks a flush agent, as it travels: a head and `ranges` ranges.
+struct FlushRequest {
+  static constexpr size_t kRangesMax = 15;
+  struct Range {
+    uint64_t address = 0;
+    uint64_t bytes = 0;
+  };
+  uint64_t token = 0;  // the answer; with kRefused when the ranges are not the agent's
+  Remote answer;       // where it is written
+  uint64_t ranges = 0;
+  std::array<Range, kRangesMax> range{};
+
+  static constexpr uint64_t kRefused = uint64_t{1} << 63;
+};
+static_assert(sizeof(FlushRequest) == 272);
+
+// A connection whose WRITEs can be made durable. Several coroutines of the worker's thread may persist at the same
+// time. Requires: destroyed before its worker. Thread-safety: the worker's thread.
+class RemotePersist {
+ public:
+  static constexpr size_t kWritesMax = FlushRequest::kRangesMax;
+  static constexpr size_t kInFlightMax = 32;
+
+  struct Write {
+    Slice from;
+    Remote to;
+  };
+
+  // Errors: those of choose_strategy() and register_region(); the connection is closed then.
+  static Status make(Fabric* fabric, Worker* worker, std::unique_ptr<Peer> peer, RemoteDomain domain,
+                     std::unique_ptr<RemotePersist>* persist);
+  ~RemotePersist();
+
+  // Writes them, in order, and returns when they are durable. One round trip. Requires: 1..kWritesMax writes.
+  // Errors: Unavailable (unknown whether durable), InvalidArgument (the peer refused). After an error nothing more can
+  // be persisted here, and the sources stay in use until this object is destroyed: do so and connect anew.
+  Status persist(std::span<const Write> writes, uint64_t limit_ms);
+
+  [[nodiscard]] PersistStrategy strategy() const { return strategy_; }
+  // For other requests over the same connection.
+  [[nodiscard]] Peer& peer() { return *peer_; }
+
+ private:
+  // What one persist() uses; in registered memory.
+  struct Slot {
+    FlushRequest request;
+    uint64_t answer;
+    uint64_t read;
+  };
+  RemotePersist(Worker* worker, std::unique_ptr<Peer> peer, PersistStrategy strategy)
+      : worker_(worker), peer_(std::move(peer)), strategy_(strategy) {}
+
+  Status run(std::span<const Write> writes, size_t slot, uint64_t limit_ms);
+  void fill(std::span<const Write> writes, size_t slot, WorkList* list);
+  void add_flush(std::span<const Write> writes, size_t slot, WorkList* list);
+  Status await_answer(size_t slot, uint64_t limit_ms);
+  [[nodiscard]] Slot& slot(size_t index) { return reinterpret_cast<Slot*>(memory_->bytes().data())[index]; }
+  [[nodiscard]] size_t offset(size_t index, const void* field) {
+    return index * sizeof(Slot) +
+           static_cast<size_t>(static_cast<const std::byte*>(field) - reinterpret_cast<std::byte*>(&slot(index)));
+  }
+
+  Worker* const worker_;
+  std::unique_ptr<Peer> peer_;
+  const PersistStrategy strategy_;
+  bool failed_ = false;
+  uint64_t tokens_ = 0;
+  std::unique_ptr<SharedMemory> memory_;
+  std::unique_ptr<Region> region_;
+  std::vector<size_t> free_slots_;
+  std::array<WorkList, kInFlightMax> lists_;  // by slot
+};
+
+// The other side of the flush agent: serves the connections that were made to one worker. All messages of that worker
+// are taken by it.
+// Thread-safety: the worker's thread. Requires: destroyed before the worker.
+class FlushAgent {
+ public:
+  // Makes `bytes`, which lie in the served memory, durable: flushes and fences.
+  using Flush = std::function<void(std::span<const std::byte> bytes)>;
+  static constexpr size_t kAnswersMax = 16;
+
+  // Gives the worker its receive ring, of `requests_max` buffers. Errors: those of register_region().
+  static Status make(Fabric* fabric, Worker* worker, std::span<const std::byte> served, size_t requests_max,
+                     Flush flush, std::unique_ptr<FlushAgent>* agent);
+  ~FlushAgent();
+
+  // Serves one request. Errors: Unavailable (none came within the bound; the usual case of an idle agent),
+  // InvalidArgument (a malformed request, which is dropped).
+  Status serve(uint64_t limit_ms);
+
+ private:
+  FlushAgent(Worker* worker, std::span<const std::byte> served, Flush flush)
+      : worker_(worker), served_(served), flush_(std::move(flush)) {}
+
+  void accept_peers();
+  Peer* peer_of(uint32_t node);
+  bool flush_ranges(const FlushRequest& request);
+  Status answer(const FlushRequest& request, uint32_t node, uint64_t word, uint64_t limit_ms);
+
+  Worker* const worker_;
+  const std::span<const std::byte> served_;
+  const Flush flush_;
+  std::unique_ptr<SharedMemory> memory_;
+  std::unique_ptr<Region> region_;
+  std::vector<std::unique_ptr<Peer>> peers_;
+  std::array<WorkList, kAnswersMax> answers_;
+  size_t answered_ = 0;
+  FlushRequest held_;  // by a mutant only
+};
+
+}  // namespace bonsai::rdma
+
+#endif  // BONSAI_RDMA_REMOTE_PERSIST_H_
