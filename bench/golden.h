@@ -99,7 +99,7 @@ inline constexpr const char* kKeyNames[] = {
     "user6284781860667377211", "user8517097267634966620", "user55488592825689361", "user0", "user1", "user42",
     "user00000000", "user00000001", "user00000042",
 };
-// Requests of thread 1 of 2 on 1000 records, 1000 operations in all, seed 42: kind, source, key, scan length.
+// Requests of thread 1 of 2, 1000 records, 1000 operations in all, seed 42.
 struct Request {
   int kind;
   int source;

@@ -244,8 +244,8 @@ def header():
     text += "// Keys of YCSB: number 0, 1, 42 hashed; ordered; ordered with zeropadding=8.\n"
     names = [key_name(n, h, p) for h, p in ((True, 1), (False, 1), (False, 8)) for n in (0, 1, 42)]
     text += array("kKeyNames", "const char*", names, lambda name: '"%s"' % name)
-    text += "// Requests of thread %d of %d on %d records, %d operations in all, seed %d: kind, source, key, scan length.\n" % (
-        THREAD, THREADS, RECORDS, OPERATIONS, SEED)
+    whole = (THREAD, THREADS, RECORDS, OPERATIONS, SEED)
+    text += "// Requests of thread %d of %d, %d records, %d operations in all, seed %d.\n" % whole
     text += "struct Request {\n  int kind;\n  int source;\n  uint64_t key;\n  uint32_t scan_length;\n};\n"
     for name, workload in WORKLOADS.items():
         text += array("kRequests" + name, "Request", list(requests(*workload)), request_text)

