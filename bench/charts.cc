@@ -104,7 +104,10 @@ class Axes {
     if (log_) {
       for (double power = y_low_; power <= y_high_; ++power) values.push_back(std::pow(10, power));
     } else {
-      for (int i = 0; i <= 4; ++i) values.push_back(y_high_ * i / 4);
+      // Round steps: 2 in quarters, 1, 2.5, 5 and 10 in fifths.
+      const double digit = y_high_ / std::pow(10, std::floor(std::log10(y_high_) + 1e-9));
+      const int steps = std::abs(digit - 2) < 1e-6 ? 4 : 5;
+      for (int i = 0; i <= steps; ++i) values.push_back(y_high_ * i / steps);
     }
     return values;
   }

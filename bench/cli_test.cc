@@ -64,32 +64,35 @@ TEST_P(BadCommandLines, ExitWithTwoAndTheRemedyAndLeaveNothing) {
   EXPECT_TRUE(fs::is_empty(directory_));
 }
 
-INSTANTIATE_TEST_SUITE_P(Lines, BadCommandLines,
-                         testing::Values(BadLine{"", "no command", "run and list"},
-                                         BadLine{"walk", "unknown command 'walk'", "run and list"},
-                                         BadLine{"run --recrods=5", "unknown flag --recrods", "--records"},
-                                         BadLine{"run --flagfile=x", "unknown flag --flagfile", "--records"},
-                                         BadLine{"run --records=0", "--records=0", "give 1 to"},
-                                         BadLine{"run --records=many", "--records=many", "number"},
-                                         BadLine{"run --records=-5", "--records=-5", "number"},
-                                         BadLine{"run --operations=0", "--operations=0", "give 1"},
-                                         BadLine{"run --records=99999999999999999999999", "no value", "whole number"},
-                                         BadLine{"run --threads=5000", "--threads=5000", "give 0 to 1024"},
-                                         BadLine{"run --depth=0", "--depth=0", "give 1 to"},
-                                         BadLine{"run --records", "--records", "for example"},
-                                         BadLine{"run 5", "'5' is no flag", "--name=value"},
-                                         BadLine{"run --", "'--' is no flag", "--name=value"},
-                                         BadLine{"run --engines=rocksdbb", "unknown engine 'rocksdbb'", "absl_btree"},
-                                         BadLine{"run --workloads=z", "unknown workload 'z'", "load a b c d e f"},
-                                         BadLine{"run --workloads=,", "--workloads is empty", "for example"},
-                                         BadLine{"run --workloads=./none", "cannot open ./none", "check the path"},
-                                         BadLine{"run --key=int", "--key=int", "fixed8 or string"},
-                                         BadLine{"run --value-bytes=-1", "--value-bytes=-1", "or 'file'"},
-                                         BadLine{"run --value-bytes=99999999", "--value-bytes=99999999", "give 0 to"},
-                                         BadLine{"run --durability=maybe", "--durability=maybe", "durable or buffered"},
-                                         BadLine{"run --out=/proc/none --engines=dummy", "cannot make /proc/none",
-                                                 "--out"},
-                                         BadLine{"run --out=", "--out is empty", "directory"}));
+INSTANTIATE_TEST_SUITE_P(
+    Lines, BadCommandLines,
+    testing::Values(BadLine{"", "no command", "run, experiment and list"},
+                    BadLine{"walk", "unknown command 'walk'", "run, experiment and list"},
+                    BadLine{"experiment", "no experiment is named", "index-technique"},
+                    BadLine{"experiment index", "unknown experiment 'index'", "index-technique"},
+                    BadLine{"experiment index-technique --scale=big", "--scale=big", "trial, small or seed"},
+                    BadLine{"run --recrods=5", "unknown flag --recrods", "--records"},
+                    BadLine{"run --flagfile=x", "unknown flag --flagfile", "--records"},
+                    BadLine{"run --records=0", "--records=0", "give 1 to"},
+                    BadLine{"run --records=many", "--records=many", "number"},
+                    BadLine{"run --records=-5", "--records=-5", "number"},
+                    BadLine{"run --operations=0", "--operations=0", "give 1"},
+                    BadLine{"run --records=99999999999999999999999", "no value", "whole number"},
+                    BadLine{"run --threads=5000", "--threads=5000", "give 0 to 1024"},
+                    BadLine{"run --depth=0", "--depth=0", "give 1 to"},
+                    BadLine{"run --records", "--records", "for example"},
+                    BadLine{"run 5", "'5' is no flag", "--name=value"},
+                    BadLine{"run --", "'--' is no flag", "--name=value"},
+                    BadLine{"run --engines=rocksdbb", "unknown engine 'rocksdbb'", "absl_btree"},
+                    BadLine{"run --workloads=z", "unknown workload 'z'", "load a b c d e f"},
+                    BadLine{"run --workloads=,", "--workloads is empty", "for example"},
+                    BadLine{"run --workloads=./none", "cannot open ./none", "check the path"},
+                    BadLine{"run --key=int", "--key=int", "fixed8 or string"},
+                    BadLine{"run --value-bytes=-1", "--value-bytes=-1", "or 'file'"},
+                    BadLine{"run --value-bytes=99999999", "--value-bytes=99999999", "give 0 to"},
+                    BadLine{"run --durability=maybe", "--durability=maybe", "durable or buffered"},
+                    BadLine{"run --out=/proc/none --engines=dummy", "cannot make /proc/none", "--out"},
+                    BadLine{"run --out=", "--out is empty", "directory"}));
 
 TEST_F(Cli, NamesTheLineOfABadWorkload) {
   const std::string path = write("w.properties", "readproportion=1\nrequestdistribution=zipf\n");
@@ -113,7 +116,7 @@ TEST_F(Cli, HelpTeaches) {
 TEST_F(Cli, ListsEnginesAndWorkloads) {
   const Outcome outcome = run("list");
   EXPECT_EQ(outcome.exit_code, 0);
-  for (const char* word : {"absl_btree", "dummy", "load", "short ranges"}) {
+  for (const char* word : {"absl_btree", "dummy", "load", "short ranges", "index-technique"}) {
     EXPECT_NE(outcome.output.find(word), std::string::npos) << word << "\n" << outcome.output;
   }
 }

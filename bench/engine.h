@@ -100,7 +100,7 @@ class Engine {
 struct EngineEntry {
   std::string_view name;
   std::string_view what;  // one line for `bonsai-bench list`
-  std::unique_ptr<Engine> (*make)();
+  std::function<std::unique_ptr<Engine>()> make;
 };
 
 // Every engine of this build, in the order in which they are listed.

@@ -24,6 +24,7 @@ uint64_t pool_bytes_for(const EngineOptions& options) {
 
 class BonsaiEngine final : public Engine {
  public:
+  explicit BonsaiEngine(void (*change)(Options* options)) : change_(change) {}
   ~BonsaiEngine() override { (void)close(); }
 
   [[nodiscard]] Capabilities capabilities() const override {
@@ -37,6 +38,7 @@ class BonsaiEngine final : public Engine {
     store.key_format = options.shape.key_form == KeyForm::kFixed8 ? KeyFormat::kFixed8 : KeyFormat::kBytes;
     store.durability = options.buffered ? Durability::kBuffered : Durability::kDurable;
     store.pool_bytes = pool_bytes_for(options);
+    if (change_ != nullptr) change_(&store);
     BONSAI_RETURN_IF_ERROR(place_.make(options.pool_dir, options.out_dir, store.pool_bytes));
     Status status = DB::Open(store, place_.path() + "/pool", &db_);
     if (!status.ok()) place_.remove();
@@ -83,12 +85,15 @@ class BonsaiEngine final : public Engine {
   }
 
  private:
+  void (*change_)(Options* options);
   PoolPlace place_;
   std::unique_ptr<DB> db_;  // set while open
 };
 
 }  // namespace
 
-std::unique_ptr<Engine> make_bonsai_engine() { return std::make_unique<BonsaiEngine>(); }
+std::unique_ptr<Engine> make_bonsai_engine(void (*change)(Options* options)) {
+  return std::make_unique<BonsaiEngine>(change);
+}
 
 }  // namespace bonsai::bench

@@ -5,7 +5,8 @@ namespace bonsai::bench {
 const std::vector<EngineEntry>& engine_list() {
   static const std::vector<EngineEntry> kEngines = {
 #ifdef BONSAI_BENCH_WITH_STORE
-      {"bonsai", "this project's store: ordered, durable, any number of threads", make_bonsai_engine},
+      {"bonsai", "this project's store: ordered, durable, any number of threads",
+       [] { return make_bonsai_engine(nullptr); }},
 #endif
       {"absl_btree", "absl::btree_map: ordered, volatile, one thread; the yardstick", make_absl_btree_engine},
 #ifdef BONSAI_BENCH_WITH_ROCKSDB

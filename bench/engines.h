@@ -6,9 +6,14 @@
 
 #include "bench/engine.h"
 
+namespace bonsai {
+struct Options;
+}
+
 namespace bonsai::bench {
 
-std::unique_ptr<Engine> make_bonsai_engine();
+// `change`, unless null, is applied to the store's options: a variant for an experiment.
+std::unique_ptr<Engine> make_bonsai_engine(void (*change)(Options* options));
 std::unique_ptr<Engine> make_absl_btree_engine();
 std::unique_ptr<Engine> make_rocksdb_engine();    // with BONSAI_BENCH_WITH_ROCKSDB
 std::unique_ptr<Engine> make_lmdb_engine();       // with BONSAI_BENCH_WITH_LMDB

@@ -34,6 +34,7 @@ DEFINE_uint32(repeat, 1, "times that everything is run, engines taking turns");
 DEFINE_string(P, "", "YCSB property files");
 DEFINE_string(p, "", "YCSB properties");
 DEFINE_bool(s, false, "progress as YCSB reports it");
+DEFINE_string(scale, "small", "data of an experiment: trial, small or seed");
 DEFINE_string(out, "results/latest", "directory for the results");
 
 namespace bonsai::bench {
@@ -368,6 +369,25 @@ Status request_of_flags(RunRequest* request) {
   request->status = FLAGS_s;
   BONSAI_RETURN_IF_ERROR(engines_of_flags(request));
   return given.name.empty() ? steps_of_flags(given.single, request) : step_of_files(given, request);
+}
+
+Status experiment_of_flags(const std::string& name, ExperimentRequest* request) {
+  request->experiment = find_experiment(name);
+  if (request->experiment == nullptr) {
+    std::string known;
+    for (const Experiment& each : experiment_list()) known.append(" ").append(each.name);
+    return Status::InvalidArgument((name.empty() ? "no experiment is named" : "unknown experiment '" + name + "'") +
+                                   "; write bonsai-bench experiment NAME [flags]; the experiments are" + known);
+  }
+  if (FLAGS_scale != "trial" && FLAGS_scale != "small" && FLAGS_scale != "seed") {
+    return Status::InvalidArgument("--scale=" + FLAGS_scale + " is unknown; give trial, small or seed");
+  }
+  BONSAI_RETURN_IF_ERROR(check_range("repeat", FLAGS_repeat, 1, kRepeatMax));
+  BONSAI_RETURN_IF_ERROR(config_of_flags(Properties(), &request->plan.config));
+  request->plan.scale = FLAGS_scale == "seed" ? Scale::kSeed : FLAGS_scale == "small" ? Scale::kSmall : Scale::kTrial;
+  request->plan.repeat = FLAGS_repeat;
+  request->plan.threads_max = request->plan.config.threads;
+  return Status::OK();
 }
 
 std::map<std::string, std::string> flag_values() {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/experiment.h"
 #include "bench/runner.h"
 #include "bonsai/status.h"
 
@@ -31,6 +32,16 @@ struct RunRequest {
 // Builds the request out of the flags. Errors: InvalidArgument (bounds, unknown engine or workload, each listing the
 // known ones), IoError (workload file).
 Status request_of_flags(RunRequest* request);
+
+// `bonsai-bench experiment NAME` with its flags.
+struct ExperimentRequest {
+  const Experiment* experiment = nullptr;
+  ExperimentPlan plan;
+};
+
+// Builds the request for the experiment called `name`. Errors: InvalidArgument (no such experiment, listing those that
+// there are; bounds).
+Status experiment_of_flags(const std::string& name, ExperimentRequest* request);
 
 // Every flag of ours and its value, as written in the manifest.
 [[nodiscard]] std::map<std::string, std::string> flag_values();

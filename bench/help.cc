@@ -6,7 +6,8 @@ const char* help_text() {
   return R"(bonsai-bench: runs the YCSB workloads on ordered stores, side by side.
 
   bonsai-bench run [flags]     load the stores, run the workloads, print a table, write DIR/results.json
-  bonsai-bench list            show the engines and workloads that this build knows
+  bonsai-bench experiment NAME [flags]   measure a table or figure of the specification (list names them)
+  bonsai-bench list            show the engines, workloads and experiments that this build knows
   bonsai-bench --help          this text
 
 Examples
@@ -19,6 +20,9 @@ Examples
       Loading and reading only, reads handed over 16 at a time.
   bonsai-bench run --key=string --value-bytes=file --workloads=load,a,my/own.properties
       YCSB's own records (keys "user" + number, 10 fields of 100 bytes) and a property file of yours.
+  bonsai-bench experiment index-technique --scale=seed --out=results/seed
+      A figure of the specification with as much data as it says; writes its table, its picture and a section of
+      results/seed/report.html.
   bonsai-bench run --engines=dummy
       What the harness itself costs.
 
@@ -47,6 +51,8 @@ Where
   --out=DIR             where the results go                                         [results/latest]
 
 What comes out
+  --scale=SIZE          data of an experiment: trial (a moment, only to see that it works), small (seconds) or
+                        seed (as much as the specification says)                     [small]
   --text=WHAT           table: a table at the end; ycsb: each run also as YCSB prints it ([READ], Operations, ...);
                         auto: table on a terminal, else ycsb                         [auto]
   DIR/results.json      everything (docs/results.md); DIR/results.csv: one line per run

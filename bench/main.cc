@@ -13,10 +13,17 @@
 namespace bonsai::bench {
 namespace {
 
+constexpr const char* kCommands = "run, experiment and list";
+
 std::atomic<bool> interrupted{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 
 void on_interrupt(int) { interrupted = true; }
+
+void catch_interrupts() {
+  std::signal(SIGINT, on_interrupt);
+  std::signal(SIGTERM, on_interrupt);
+}
 
 int list() {
   std::printf("engines\n");
@@ -26,6 +33,11 @@ int list() {
   std::printf("%s\nworkloads\n", align(rows, 2).c_str());
   rows = {{"  load", "inserts the records; takes their form from the workload after it"}};
   for (const auto& row : known_workloads()) rows.push_back({"  " + row[0], row[1]});
+  std::printf("%s\nexperiments\n", align(rows, 2).c_str());
+  rows.clear();
+  for (const Experiment& each : experiment_list()) {
+    rows.push_back({"  " + std::string(each.name), std::string(each.what) + " (" + std::string(each.source) + ")"});
+  }
   std::printf("%s", align(rows, 2).c_str());
   return 0;
 }
@@ -34,9 +46,22 @@ int run(const std::vector<std::string>& words) {
   if (Status status = read_flags(words); !status.ok()) return usage_error(status);
   RunRequest request;
   if (Status status = request_of_flags(&request); !status.ok()) return usage_error(status);
-  std::signal(SIGINT, on_interrupt);
-  std::signal(SIGTERM, on_interrupt);
+  catch_interrupts();
   return run_session(std::move(request), interrupted);
+}
+
+// The first word is the name; flags follow.
+int experiment(std::vector<std::string> words) {
+  std::string name;
+  if (!words.empty() && words[0].rfind('-', 0) != 0) {
+    name = words[0];
+    words.erase(words.begin());
+  }
+  if (Status status = read_flags(words); !status.ok()) return usage_error(status);
+  ExperimentRequest request;
+  if (Status status = experiment_of_flags(name, &request); !status.ok()) return usage_error(status);
+  catch_interrupts();
+  return run_experiment(std::move(request), interrupted);
 }
 
 int command(const std::vector<std::string>& words) {
@@ -47,17 +72,18 @@ int command(const std::vector<std::string>& words) {
     }
   }
   if (words.empty()) {
-    std::fprintf(stderr, "bonsai-bench: no command; the commands are run and list (bonsai-bench --help explains)\n");
+    std::fprintf(stderr, "bonsai-bench: no command; the commands are %s (bonsai-bench --help explains)\n", kCommands);
     return kExitUsage;
   }
   const std::vector<std::string> rest(words.begin() + 1, words.end());
   if (words[0] == "run") return run(rest);
+  if (words[0] == "experiment") return experiment(rest);
   if (words[0] == "list") {
     if (Status status = read_flags(rest); !status.ok()) return usage_error(status);
     return list();
   }
-  std::fprintf(stderr, "bonsai-bench: unknown command '%s'; the commands are run and list (--help explains)\n",
-               words[0].c_str());
+  std::fprintf(stderr, "bonsai-bench: unknown command '%s'; the commands are %s (--help explains)\n", words[0].c_str(),
+               kCommands);
   return kExitUsage;
 }
 

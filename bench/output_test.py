@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import xml.etree.ElementTree as ElementTree
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
@@ -100,6 +101,27 @@ class OutputTest(unittest.TestCase):
                          [{"engine": "unordered_map", "workload": "e", "reason": "has no ordered scan"}])
 
     # ---- CSV
+
+    def test_an_experiment_leaves_its_table_and_its_picture(self):
+        out = pathlib.Path(self.scratch.name) / "experiment"
+        command = [self.program, "experiment", "index-technique", "--scale=trial", "--threads=2", f"--out={out}"]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
+        found = json.loads((out / "index-technique.json").read_text())
+        self.assertEqual(documented_schema.schema_breaches(self.schema, found, "NAME.json"), [])
+        self.assertEqual([row["thread"] for row in found["rows"]], [1, 2])
+        self.assertEqual([row["thread"] for row in found["reference"]], [1, 6, 12, 18, 24])
+        self.assertEqual(found["reference"][4]["data offloading only"], 6.04)
+        self.assertGreater(len(found["charted"]), 4)
+        for row in found["rows"]:
+            for column in found["columns"]:
+                self.assertEqual(row[column] is None, column in found["absent"], column)
+        self.assertTrue(any("EMULATED" in label for label in found["labels"]))
+        with open(out / "index-technique.csv", newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual([row["thread"] for row in rows], ["1", "2"])
+        ElementTree.parse(out / "index-technique.svg")
+        self.assertIn("Experiment index-technique", (out / "report.html").read_text())
+        self.assertTrue(ended.stdout.endswith(f"report: {out}/report.html\n"))
 
     def test_an_open_loop_tells_intended_latencies(self):
         out = pathlib.Path(self.scratch.name) / "open"

@@ -12,6 +12,7 @@
 
 #include "base/status_macros.h"
 #include "bench/charts.h"
+#include "bench/experiment.h"
 #include "bench/report_style.h"
 #include "bench/results.h"
 
@@ -343,7 +344,7 @@ class RunReport {
     std::string out = section("All figures",
                               "Latencies in \xc2\xb5s. NVM writes include what the phase put off and did "
                               "afterwards (settle). A dash: the engine cannot do it or cannot tell.");
-    out += "<div class=\"scroll\"><table><thead><tr>";
+    out += "<div class=\"scroll\" id=\"runs\"><table><thead><tr>";
     for (const char* name : {"workload", "engine", "level"}) out += std::string("<th class=\"l\">") + name + "</th>";
     for (const char* name : {"threads", "kop/s", "kind", "p50", "p99", "p99.9", "DRAM B/rec", "NVM B/rec",
                              "stored B/op", "media B/op", "fences/op", "settle s", "failures"}) {
@@ -429,6 +430,22 @@ Status read_json(const std::string& path, Json* json) {
   return Status::OK();
 }
 
+// The experiments whose files lie in `directory`, by name.
+std::vector<Json> find_experiments(const std::string& directory) {
+  std::vector<Json> experiments;
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    if (entry.path().extension() == ".json" && entry.path().stem() != "results") paths.push_back(entry.path());
+  }
+  std::sort(paths.begin(), paths.end());
+  for (const std::string& path : paths) {
+    Json json;
+    if (read_json(path, &json).ok() && is_experiment(json)) experiments.push_back(std::move(json));
+  }
+  return experiments;
+}
+
 }  // namespace
 
 std::string report_html(const Json& results, const std::vector<Json>& experiments) {
@@ -438,8 +455,8 @@ std::string report_html(const Json& results, const std::vector<Json>& experiment
       "'unsafe-inline'\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<title>bonsai-bench</title>\n<style>";
   out.append(svg_style()).append(kReportStyle).append("</style></head>\n<body><main>\n");
-  if (!results.is_null()) out += RunReport(results).html();
-  (void)experiments;
+  out += results.is_null() ? "<h1>bonsai-bench</h1>\n" : RunReport(results).html();
+  for (const Json& experiment : experiments) out += experiment_section(experiment);
   return out + "</main></body></html>\n";
 }
 
@@ -451,7 +468,7 @@ Status write_report(const std::string& directory) {
     return Status::NotSupported(directory + "/results.json is not of version " + std::to_string(kResultsVersion) +
                                 "; run again with this program");
   }
-  std::vector<Json> experiments;
+  const std::vector<Json> experiments = find_experiments(directory);
   if (results.is_null() && experiments.empty()) {
     return Status::NotFound("there are no results in " + directory + "; run something with --out=" + directory);
   }

@@ -42,6 +42,8 @@ class ReportTest(unittest.TestCase):
         command = [cls.program, "run", "--engines=bonsai,absl_btree,unordered_map", "--workloads=load,a,c,e",
                    "--records=3000", "--operations=20000", f"--out={cls.out}"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=100)
+        command = [cls.program, "experiment", "index-technique", "--scale=trial", f"--out={cls.out}"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=100)
         cls.page = cls.out / "report.html"
         cls.results = json.loads((cls.out / "results.json").read_text())
         cls.browser = browser.Browser()
@@ -75,7 +77,14 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(self.browser.evaluate(COUNT.format("#latency figure")), len(set(told)))
         self.assertEqual(self.browser.evaluate(COUNT.format("#latency .curve")), len(told))
         workloads = {run["workload"] for run in self.results["runs"]}
-        self.assertEqual(self.browser.evaluate(COUNT.format("tbody tr")), 3 * len(workloads))
+        self.assertEqual(self.browser.evaluate(COUNT.format("#runs tbody tr")), 3 * len(workloads))
+
+    def test_shows_the_experiments_of_the_directory(self):
+        self.open()
+        self.assertEqual(self.browser.evaluate(COUNT.format("figure.experiment svg")), 1)
+        self.assertIn("6.04", self.browser.evaluate("document.body.innerText"))
+        self.open(self.out / "index-technique.svg")
+        self.assertEqual(self.browser.console, [])
 
     def test_bars_are_as_long_as_the_figures(self):
         self.open()

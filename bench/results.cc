@@ -1,5 +1,6 @@
 #include "bench/results.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
@@ -112,6 +113,12 @@ Json run_json(const RunResult& run) {
           {"complete", !run.stopped}};
 }
 
+Status system_error(const std::string& what, const std::string& path) {
+  return Status::IoError(what + " " + path + ": " + std::strerror(errno) + "; give another --out");
+}
+
+}  // namespace
+
 Json manifest_json(const Manifest& manifest) {
   return {{"commit", or_null(manifest.commit)},
           {"cpu", or_null(manifest.cpu)},
@@ -126,11 +133,16 @@ Json manifest_json(const Manifest& manifest) {
           {"started", manifest.started}};
 }
 
-Status system_error(const std::string& what, const std::string& path) {
-  return Status::IoError(what + " " + path + ": " + std::strerror(errno) + "; give another --out");
+void tell_medium(const std::string& who, const MediumUse& medium, Manifest* manifest) {
+  const std::string emulated = who + ": " + medium.text;
+  if (medium.emulated && std::count(manifest->emulated.begin(), manifest->emulated.end(), emulated) == 0) {
+    manifest->emulated.push_back(emulated);
+  }
+  if (manifest->medium) return;
+  manifest->medium = medium.text;
+  const size_t domain = medium.text.rfind("domain ");
+  if (domain != std::string::npos) manifest->domain = medium.text.substr(domain + 7);
 }
-
-}  // namespace
 
 std::string results_json(const Results& results) {
   Json json = {{"version", kResultsVersion},

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -82,6 +83,12 @@ struct Results {
   std::vector<RunResult> runs;
   std::vector<LeftOut> left_out;
 };
+
+// Adds to the manifest what `who` stores its bytes on.
+void tell_medium(const std::string& who, const MediumUse& medium, Manifest* manifest);
+
+// The manifest as it stands in files.
+[[nodiscard]] nlohmann::ordered_json manifest_json(const Manifest& manifest);
 
 // The JSON text of results.json.
 [[nodiscard]] std::string results_json(const Results& results);

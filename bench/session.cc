@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -85,24 +84,12 @@ class Session {
   void keep(const RunResult& result) {
     repeats_.add(result, &results_.runs);
     failures_ += result.failures;
-    if (result.medium) keep(result.engine, *result.medium);
+    if (result.medium) tell_medium(result.engine, *result.medium, &results_.manifest);
     warn(out_.add(result));
     warn(out_.write(results_));
     if (!request_.ycsb_text) return;
     line_.clear();
     std::printf("%s, %s\n%s\n", result.engine.c_str(), result.workload.c_str(), ycsb_text(result).c_str());
-  }
-
-  void keep(const std::string& engine, const MediumUse& medium) {
-    Manifest& manifest = results_.manifest;
-    const std::string emulated = engine + ": " + medium.text;
-    if (medium.emulated && std::count(manifest.emulated.begin(), manifest.emulated.end(), emulated) == 0) {
-      manifest.emulated.push_back(emulated);
-    }
-    if (manifest.medium) return;
-    manifest.medium = medium.text;
-    const size_t domain = medium.text.rfind("domain ");
-    if (domain != std::string::npos) manifest.domain = medium.text.substr(domain + 7);
   }
 
   void keep(const LeftOut& one) {

@@ -1,5 +1,5 @@
-// One execution of `bonsai-bench run`: engines one after the other, results kept as they come, a status line and a
-// table for the person who waits.
+// One execution of `bonsai-bench run` (engines one after the other, results kept as they come) or `experiment`: a
+// status line and a table for the person who waits.
 #ifndef BONSAI_BENCH_SESSION_H_
 #define BONSAI_BENCH_SESSION_H_
 
@@ -19,6 +19,9 @@ int usage_error(const Status& status);
 
 // Runs what was asked for and returns the exit code. `interrupted` may become true at any time and ends it early.
 int run_session(RunRequest request, const std::atomic<bool>& interrupted);
+
+// The same for an experiment.
+int run_experiment(ExperimentRequest request, const std::atomic<bool>& interrupted);
 
 }  // namespace bonsai::bench
 

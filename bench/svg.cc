@@ -94,6 +94,10 @@ void Svg::text(double x, double y, std::string_view words, std::string_view attr
   body_.append(attributes).append(">").append(escaped(words)).append("</text>");
 }
 
+void Svg::place(const Svg& other, double x, double y) {
+  body_ += "<g transform=\"translate(" + coordinate(x) + " " + coordinate(y) + ")\">" + other.body_ + "</g>";
+}
+
 std::string Svg::with(std::string_view inside) const {
   const std::string size = coordinate(width_) + " " + coordinate(height_);
   std::string out = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + size + "\" width=\"" +

@@ -33,6 +33,9 @@ class Svg {
   void path(const std::string& shape, std::string_view attributes, std::string_view tip = {});
   void text(double x, double y, std::string_view words, std::string_view attributes);
 
+  // Puts another picture into this one, its upper left corner at (x, y).
+  void place(const Svg& other, double x, double y);
+
   // An <svg> element for a page that has svg_style().
   [[nodiscard]] std::string element() const;
   // A file of its own.

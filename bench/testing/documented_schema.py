@@ -14,10 +14,11 @@ TYPES = {
 }
 
 
-def documented_fields(markdown):
-    """{path: [types]} of the table under `## results.json`."""
+def documented_fields(markdown, heading):
+    """{path: [types]} of the table under the heading that begins with `## heading`."""
+    section = markdown.partition(f"\n## {heading}")[2].partition("\n## ")[0]
     fields = {}
-    for row in re.finditer(r"^\| `([^`]+)` \| ([a-z ]+) \|", markdown.partition("## results.json")[2], re.MULTILINE):
+    for row in re.finditer(r"^\| `([^`]+)` \| ([a-z ]+) \|", section, re.MULTILINE):
         fields[row[1]] = row[2].split(" or ")
     return fields
 
@@ -35,7 +36,7 @@ def _leaves(value, path):
 
 
 def _pattern(field):
-    return re.compile(re.sub(r"\\\{\w+\\\}", "[^.]+", re.escape(field)))
+    return re.compile(re.sub(r"\\\{\w+\\\}", ".+", re.escape(field)))
 
 
 def _required(fields, value, path=""):
@@ -55,8 +56,8 @@ def _required(fields, value, path=""):
                 field for field in fields if field.startswith(prefix + "{")) or "{}{none}")[0]))
 
 
-def schema_breaches(markdown, results):
-    fields = documented_fields(markdown)
+def schema_breaches(markdown, results, heading="results.json"):
+    fields = documented_fields(markdown, heading)
     patterns = {field: _pattern(field) for field in fields}
     breaches = [f"{path}: documented and missing" for path in _required(fields, results)]
     for path, value in _leaves(results, ""):

@@ -1,0 +1,108 @@
+// How an experiment looks: a chart of what was measured here, one of the specification's figures, and both tables.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "bench/charts.h"
+#include "bench/experiment.h"
+
+namespace bonsai::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kDash = "\xe2\x80\x93";
+constexpr double kChartWidth = 340;
+constexpr double kChartHeight = 230;
+constexpr double kLegendLine = 18;
+
+std::string letter(size_t series) { return std::string(1, static_cast<char>('A' + series)); }
+
+LineChart chart_of(const Json& experiment, const Json& rows, const std::string& title) {
+  LineChart chart;
+  chart.title = title;
+  const auto x_column = experiment.at("columns").at(0).get<std::string>();
+  chart.x_label = x_column + "s";
+  const Json& charted = experiment.at("charted");
+  if (!charted.empty()) chart.y_label = experiment.at("units").at(charted.at(0).get<std::string>());
+  for (const Json& row : rows) {
+    const auto x = row.at(x_column).get<double>();
+    chart.x_max = std::max(chart.x_max, x);
+    chart.x_ticks.push_back({x, short_number(x)});
+  }
+  for (size_t i = 0; i < charted.size(); ++i) {
+    Curve curve{letter(i), static_cast<int>(i), false, {}};
+    for (const Json& row : rows) {
+      const auto found = row.find(charted.at(i).get<std::string>());
+      if (found == row.end() || !found->is_number()) continue;
+      curve.points.emplace_back(row.at(x_column).get<double>(), found->get<double>());
+    }
+    if (!curve.points.empty()) chart.curves.push_back(std::move(curve));
+  }
+  return chart;
+}
+
+Svg picture(const Json& experiment) {
+  const Json& charted = experiment.at("charted");
+  const double height = kChartHeight + 12 + kLegendLine * static_cast<double>(charted.size());
+  Svg svg(2 * kChartWidth + 20, height, experiment.at("title").get<std::string>());
+  svg.place(line_chart(chart_of(experiment, experiment.at("rows"), "Measured here")), 0, 0);
+  svg.place(line_chart(chart_of(experiment, experiment.at("reference"), "In the specification, other hardware")),
+            kChartWidth + 20, 0);
+  for (size_t i = 0; i < charted.size(); ++i) {
+    const auto name = charted.at(i).get<std::string>();
+    const auto absent = experiment.at("absent").find(name);
+    const double y = kChartHeight + 12 + kLegendLine * static_cast<double>(i);
+    svg.text(0, y, letter(i), "class=\"strong\"");
+    svg.text(18, y, name + (absent == experiment.at("absent").end() ? "" : std::string(" ") + kDash + " not measured"),
+             "class=\"small\"");
+  }
+  return svg;
+}
+
+std::string table(const Json& columns, const Json& rows) {
+  std::string out = "<div class=\"scroll\"><table><thead><tr>";
+  for (const Json& column : columns) out += "<th class=\"wrap\">" + escaped(column.get<std::string>()) + "</th>";
+  out += "</tr></thead><tbody>\n";
+  for (const Json& row : rows) {
+    out += "<tr>";
+    for (const Json& column : columns) {
+      const auto found = row.find(column.get<std::string>());
+      const bool there = found != row.end() && found->is_number();
+      out += "<td>" + (there ? short_number(found->get<double>()) : std::string(kDash)) + "</td>";
+    }
+    out += "</tr>\n";
+  }
+  return out + "</tbody></table></div>\n";
+}
+
+}  // namespace
+
+std::string experiment_svg(const Json& experiment) { return picture(experiment).file(); }
+
+std::string experiment_section(const Json& experiment) {
+  const Json& manifest = experiment.at("manifest");
+  const auto fact = [&manifest](const char* name) {
+    return manifest.at(name).is_string() ? manifest.at(name).get<std::string>() : std::string("unknown");
+  };
+  std::string out = "<h2>Experiment " + escaped(experiment.at("name").get<std::string>()) +
+                    "</h2>\n<p class=\"soft\">" + escaped(experiment.at("title").get<std::string>()) + " (" +
+                    escaped(experiment.at("source").get<std::string>()) + "). Commit " +
+                    escaped(fact("commit").substr(0, 12)) + ", " + escaped(fact("started")) + ", " +
+                    escaped(fact("cpu")) + ", medium " + escaped(fact("medium")) + ".</p>\n<div class=\"label\">";
+  for (const Json& label : experiment.at("labels")) out += escaped(label.get<std::string>()) + "<br>";
+  out += "</div>\n<div class=\"grid one\"><figure class=\"experiment\">" + picture(experiment).element() +
+         "</figure></div>\n";
+  out += table(experiment.at("columns"), experiment.at("rows"));
+  for (const auto& [column, reason] : experiment.at("absent").items()) {
+    out += "<p class=\"soft\">" + std::string(kDash) + " " + escaped(column) + ": " +
+           escaped(reason.get<std::string>()) + ".</p>\n";
+  }
+  out += "<p><b>The specification's figures</b>, measured on other hardware:</p>\n";
+  Json columns = Json::array();
+  if (!experiment.at("reference").empty()) {
+    for (const auto& [column, value] : experiment.at("reference").at(0).items()) columns.push_back(column);
+  }
+  return out + table(columns, experiment.at("reference"));
+}
+
+}  // namespace bonsai::bench

@@ -1,0 +1,13 @@
+// The experiments, one per experiment_*.cc.
+#ifndef BONSAI_BENCH_EXPERIMENTS_H_
+#define BONSAI_BENCH_EXPERIMENTS_H_
+
+#include "bench/experiment.h"
+
+namespace bonsai::bench {
+
+[[nodiscard]] Experiment index_technique();
+
+}  // namespace bonsai::bench
+
+#endif  // BONSAI_BENCH_EXPERIMENTS_H_
