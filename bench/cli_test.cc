@@ -66,33 +66,46 @@ TEST_P(BadCommandLines, ExitWithTwoAndTheRemedyAndLeaveNothing) {
 
 INSTANTIATE_TEST_SUITE_P(
     Lines, BadCommandLines,
-    testing::Values(BadLine{"", "no command", "run, experiment and list"},
-                    BadLine{"walk", "unknown command 'walk'", "run, experiment and list"},
-                    BadLine{"experiment", "no experiment is named", "index-technique"},
-                    BadLine{"experiment index", "unknown experiment 'index'", "index-technique"},
-                    BadLine{"experiment index-technique --scale=big", "--scale=big", "trial, small or seed"},
-                    BadLine{"run --recrods=5", "unknown flag --recrods", "--records"},
-                    BadLine{"run --flagfile=x", "unknown flag --flagfile", "--records"},
-                    BadLine{"run --records=0", "--records=0", "give 1 to"},
-                    BadLine{"run --records=many", "--records=many", "number"},
-                    BadLine{"run --records=-5", "--records=-5", "number"},
-                    BadLine{"run --operations=0", "--operations=0", "give 1"},
-                    BadLine{"run --records=99999999999999999999999", "no value", "whole number"},
-                    BadLine{"run --threads=5000", "--threads=5000", "give 0 to 1024"},
-                    BadLine{"run --depth=0", "--depth=0", "give 1 to"},
-                    BadLine{"run --records", "--records", "for example"},
-                    BadLine{"run 5", "'5' is no flag", "--name=value"},
-                    BadLine{"run --", "'--' is no flag", "--name=value"},
-                    BadLine{"run --engines=rocksdbb", "unknown engine 'rocksdbb'", "absl_btree"},
-                    BadLine{"run --workloads=z", "unknown workload 'z'", "load a b c d e f"},
-                    BadLine{"run --workloads=,", "--workloads is empty", "for example"},
-                    BadLine{"run --workloads=./none", "cannot open ./none", "check the path"},
-                    BadLine{"run --key=int", "--key=int", "fixed8 or string"},
-                    BadLine{"run --value-bytes=-1", "--value-bytes=-1", "or 'file'"},
-                    BadLine{"run --value-bytes=99999999", "--value-bytes=99999999", "give 0 to"},
-                    BadLine{"run --durability=maybe", "--durability=maybe", "durable or buffered"},
-                    BadLine{"run --out=/proc/none --engines=dummy", "cannot make /proc/none", "--out"},
-                    BadLine{"run --out=", "--out is empty", "directory"}));
+    testing::Values(
+        BadLine{"", "no command", "run, experiment and list"},
+        BadLine{"walk", "unknown command 'walk'", "run, experiment and list"},
+        BadLine{"experiment", "no experiment is named", "index-technique"},
+        BadLine{"experiment index", "unknown experiment 'index'", "index-technique"},
+        BadLine{"experiment index-technique --scale=big", "--scale=big", "trial, small or seed"},
+        BadLine{"run --recrods=5", "unknown flag --recrods", "--records"},
+        BadLine{"run --flagfile=x", "unknown flag --flagfile", "--records"},
+        BadLine{"run --records=0", "--records=0", "give 1 to"},
+        BadLine{"run --records=many", "--records=many", "number"},
+        BadLine{"run --records=-5", "--records=-5", "number"},
+        BadLine{"run --operations=0", "--operations=0", "give 1"},
+        BadLine{"run --records=99999999999999999999999", "no value", "whole number"},
+        BadLine{"run --threads=5000", "--threads=5000", "give 0 to 1024"},
+        BadLine{"run --depth=0", "--depth=0", "give 1 to"}, BadLine{"run --records", "--records", "for example"},
+        BadLine{"run 5", "'5' is no flag", "--name=value"}, BadLine{"run --", "'--' is no flag", "--name=value"},
+        BadLine{"run --engines=rocksdbb", "unknown engine 'rocksdbb'", "absl_btree"},
+        BadLine{"run --workloads=z", "unknown workload 'z'", "load a b c d e f"},
+        BadLine{"run --workloads=,", "--workloads is empty", "for example"},
+        BadLine{"run --workloads=./none", "cannot open ./none", "check the path"},
+        BadLine{"run --key=int", "--key=int", "fixed8 or string"},
+        BadLine{"run --value-bytes=-1", "--value-bytes=-1", "or 'file'"},
+        BadLine{"run --value-bytes=99999999", "--value-bytes=99999999", "give 0 to"},
+        BadLine{"run --durability=maybe", "--durability=maybe", "durable or buffered"},
+        BadLine{"run --draw=late", "--draw=late", "ahead or live"},
+        BadLine{"run --latency=some", "--latency=some", "sampled or all"},
+        BadLine{"run --pin=maybe", "-pin=maybe", "true or false"},
+        BadLine{"run --target=-1", "--target=-1", "whole number"}, BadLine{"run -target", "--target", "for example"},
+        BadLine{"run --repeat=0", "--repeat=0", "give 1 to"},
+        BadLine{"run --warmup=99999999999", "--warmup", "give 0 to"},
+        BadLine{"run --operations=9000000000", "MiB", "--draw=live"},
+        BadLine{"run --draw=live --record=x", "--record", "--draw=ahead"},
+        BadLine{"run -P", "-P needs", "property file"}, BadLine{"run -P none", "cannot open none", "check the path"},
+        BadLine{"run -p", "-p needs", "name=value"}, BadLine{"run -p recordcount", "-p: 'recordcount'", "name=value"},
+        BadLine{"run -p recordcount=0", "-p: recordcount=0", "from 1 to"},
+        BadLine{"run -p threadcount=x", "-p: threadcount=x", "from 0 to 1024"},
+        BadLine{"run -p readpropotion=1", "-p: unknown", "spelling"},
+        BadLine{"run --workloads=./none.trace", "cannot open", "check the path"},
+        BadLine{"run --out=/proc/none --engines=dummy", "cannot make /proc/none", "--out"},
+        BadLine{"run --out=", "--out is empty", "directory"}));
 
 TEST_F(Cli, NamesTheLineOfABadWorkload) {
   const std::string path = write("w.properties", "readproportion=1\nrequestdistribution=zipf\n");
@@ -141,6 +154,69 @@ TEST_F(Cli, RunsTheMainJobInSmall) {
     EXPECT_GE(phases[phase], 1) << phase;
     EXPECT_EQ(phases[phase], phases["load"]) << phase;
   }
+}
+
+TEST_F(Cli, TakesYcsbsOptions) {
+  const std::string first = write("workloadmine", "readproportion=1\nupdateproportion=0\nrecordcount=100\n");
+  const std::string second = write("large.dat", "recordcount=2000\noperationcount=500\nthreadcount=1\ntarget=9\n");
+  const Outcome outcome = run("run -P " + first + " -P " + second +
+                              " -s -p operationcount=700 -p target=100000 -threads 2 --engines=dummy");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_EQ(outcome.output.find("not obeyed"), std::string::npos) << outcome.output;
+  std::ifstream in(directory_ + "/results/latest/results.json");
+  const nlohmann::json json = nlohmann::json::parse(in, nullptr, false);
+  ASSERT_FALSE(json.is_discarded());
+  ASSERT_EQ(json["runs"].size(), 2U);
+  const auto& run = json["runs"][1];
+  EXPECT_EQ(run["workload"], "mine");
+  EXPECT_EQ(run["records"], 2000);    // the later file
+  EXPECT_EQ(run["operations"], 700);  // -p beats files
+  EXPECT_EQ(run["threads"], 2);       // a flag beats both
+  EXPECT_EQ(run["operations_of"]["read"], 700);
+  EXPECT_EQ(json["manifest"]["flags"]["p"], "operationcount=700\ntarget=100000");
+}
+
+TEST_F(Cli, PropertiesOfTheCommandLineGoForEveryWorkload) {
+  const Outcome outcome =
+      run("run --workloads=a,b -p recordcount=300 -p requestdistribution=plain_zipf -p plain_zipf_alpha=1.5 "
+          "--operations=200 --engines=dummy");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  std::ifstream in(directory_ + "/results/latest/results.json");
+  const nlohmann::json json = nlohmann::json::parse(in, nullptr, false);
+  ASSERT_EQ(json["runs"].size(), 3U);
+  EXPECT_EQ(json["runs"][0]["records"], 300);
+  EXPECT_EQ(json["runs"][2]["distribution"], "plain_zipf 1.5");
+}
+
+TEST_F(Cli, RefusesTwoWaysToNameTheWork) {
+  const std::string path = write("workloadmine", "readproportion=1\n");
+  const Outcome outcome = run("run -P " + path + " --workloads=a");
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_NE(outcome.output.find("give one of them"), std::string::npos);
+}
+
+TEST_F(Cli, RecordsAndReplaysTraces) {
+  EXPECT_EQ(run("run --engines=dummy,absl_btree --records=500 --operations=300 --workloads=a,d --record=t --repeat=2")
+                .exit_code,
+            0);
+  const Outcome outcome = run("run --engines=absl_btree --workloads=t/load.trace,t/a.trace,t/d.trace");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  std::ifstream in(directory_ + "/results/latest/results.json");
+  const nlohmann::json json = nlohmann::json::parse(in, nullptr, false);
+  ASSERT_EQ(json["runs"].size(), 3U);
+  EXPECT_EQ(json["runs"][0]["records"], 500);
+  EXPECT_EQ(json["runs"][2]["operations"], 300);
+  const std::string bad = write("bad.trace", "READ 1\nREAD one\n");
+  EXPECT_NE(run("run --workloads=" + bad).output.find("bad.trace:2: 'one' is no key"), std::string::npos);
+}
+
+TEST_F(Cli, RepeatsAndTakesMedians) {
+  const Outcome outcome = run("run --engines=dummy,absl_btree --workloads=c --records=500 --operations=300 --repeat=3");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  std::ifstream in(directory_ + "/results/latest/results.json");
+  const nlohmann::json json = nlohmann::json::parse(in, nullptr, false);
+  ASSERT_EQ(json["runs"].size(), 4U);
+  for (const auto& run : json["runs"]) EXPECT_GT(run["throughput_ops_per_s"], 0);
 }
 
 TEST_F(Cli, TellsWhatItDoesNotObey) {

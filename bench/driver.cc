@@ -259,7 +259,7 @@ class alignas(64) Worker {
 
   // Beyond what ScanCheck verifies: a scan may end early only behind the last key.
   void scan(std::string_view from, uint32_t limit) {
-    ScanCheck seen(shape_, from, options_.absent_is_fine, &last_key_);
+    ScanCheck seen(shape_, from, options_.absent_is_fine || options_.scan_start_may_miss, &last_key_);
     const Status status =
         scans_++ % kScanChecksEvery == 0
             ? engine_->scan(from, limit, [&seen](auto key, auto value) { return seen.visit_thoroughly(key, value); })
@@ -270,7 +270,7 @@ class alignas(64) Worker {
       return note_failure(OpKind::kScan, "a scan returned a record out of order or with a wrong value");
     }
     const bool ended_early = seen.count() < limit && !options_.absent_is_fine;
-    if (ended_early && (seen.count() == 0 || seen.last_key() < options_.key_max)) {
+    if (ended_early && (seen.count() == 0 ? from <= options_.key_max : seen.last_key() < options_.key_max)) {
       note_failure(OpKind::kScan,
                    "a scan ended after " + std::to_string(seen.count()) + " of " + std::to_string(limit) + " records");
     }

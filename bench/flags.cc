@@ -29,6 +29,7 @@ DEFINE_string(draw, "ahead", "ahead or live");
 DEFINE_uint64(warmup, 0, "requests of each workload before its clock starts");
 DEFINE_string(latency, "sampled", "sampled (one operation in 64) or all");
 DEFINE_uint64(target, 0, "operations per second of a workload, over all threads; 0 = as many as go");
+DEFINE_string(record, "", "directory for the requests as traces");
 DEFINE_bool(pin, false, "each thread to one processor");
 DEFINE_uint32(repeat, 1, "times that everything is run, engines taking turns");
 DEFINE_string(P, "", "YCSB property files");
@@ -215,6 +216,10 @@ Status config_of_flags(const Properties& given, RunConfig* config) {
   config->draw = is_live ? DrawMode::kLive : DrawMode::kAhead;
   config->latency_every = times_all ? 1 : kLatencySampled;
   BONSAI_RETURN_IF_ERROR(check_memory(*config));
+  config->record_dir = FLAGS_record;
+  if (is_live && !FLAGS_record.empty()) {
+    return Status::InvalidArgument("--record writes what was drawn ahead; give --draw=ahead, or no --record");
+  }
   config->pool_dir = FLAGS_pool_dir;
   config->out_dir = FLAGS_out;
   if (FLAGS_out.empty()) return Status::InvalidArgument("--out is empty; give a directory for the results");
@@ -265,6 +270,8 @@ Status make_workload_of(const std::string& name, Properties properties, const Pr
   return make_workload(name, properties, workload, &request->notes);
 }
 
+bool is_trace(const std::string& word) { return fs::path(word).extension() == ".trace"; }
+
 Status read_workload(const std::string& word, const Properties& single, RunRequest* request, Workload* workload) {
   std::string path;
   BONSAI_RETURN_IF_ERROR(find_workload_file(word, &path));
@@ -292,6 +299,12 @@ Status steps_of_flags(const Properties& single, RunRequest* request) {
   if (words.empty()) return Status::InvalidArgument("--workloads is empty; give for example --workloads=load,a,b");
   for (const std::string& word : words) {
     Step step;
+    if (is_trace(word)) {
+      Trace trace;
+      BONSAI_RETURN_IF_ERROR(read_trace(word, &trace));
+      request->steps.push_back(step_of_trace(fs::path(word).stem().string(), std::move(trace)));
+      continue;
+    }
     step.load_only = word == "load";
     if (!step.load_only) BONSAI_RETURN_IF_ERROR(read_workload(word, single, request, &step.workload));
     request->steps.push_back(std::move(step));
@@ -299,6 +312,7 @@ Status steps_of_flags(const Properties& single, RunRequest* request) {
   const Workload* next = nullptr;
   Workload fallback;
   for (auto step = request->steps.rbegin(); step != request->steps.rend(); ++step) {
+    if (step->trace) continue;
     if (!step->load_only) {
       next = &step->workload;
       continue;

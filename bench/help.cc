@@ -23,22 +23,45 @@ Examples
   bonsai-bench experiment index-technique --scale=seed --out=results/seed
       A figure of the specification with as much data as it says; writes its table, its picture and a section of
       results/seed/report.html.
+  bonsai-bench run -P conf/workloads/workloada -p recordcount=100000 -p operationcount=500000 -threads 4 -s
+      As YCSB is called: one workload, out of property files and properties.
+  bonsai-bench run --repeat=5 --warmup=200000 --pin --workloads=load,a,c
+      For comparing: medians of five, engines taking turns.
+  bonsai-bench run --workloads=c --target=100000
+      Latency at a given load: how long requests wait that are due 100,000 times a second.
   bonsai-bench run --engines=dummy
       What the harness itself costs.
 
 What to run
   --engines=LIST        engines, separated by commas                                 [bonsai,absl_btree]
-  --workloads=LIST      load, names such as a or workloada, or paths of property files  [load,a,b,c,f,d,e]
+  --workloads=LIST      load, names such as a or workloada, paths of property files, or paths of traces (*.trace:
+                        INSERT, READ, UPDATE, SCAN, DELETE, RMW)                     [load,a,b,c,f,d,e]
                         The stores are loaded before the first workload anyway, and again before a workload that
-                        finds other keys than those loaded (E after D).
+                        finds other keys than those loaded (E after D). A trace that only inserts is a load.
+  -P FILE               a YCSB property file; several make one workload, the later winning. In place of --workloads.
+  -p NAME=VALUE         a YCSB property, beside those of files and winning over them; may be given again and again.
+                        requestdistribution: uniform, zipfian, latest, sequential, hotspot, exponential as in YCSB;
+                        plain_zipf is the Zipf over the keys themselves of research codes (plain_zipf_alpha, 0.99).
   --workload-dir=DIR    where workload names are looked up                           [conf/workloads of this tree]
   --seed=N              seed of all random choices; same seed, same requests         [1]
 
 How much
-  --records=N           records to load (recordcount of the files is not used)       [1000000]
-  --operations=N        requests per workload (operationcount is not used)           [1000000]
-  --threads=N           client threads, 0 = one per processor; engines that take only one get one   [0]
+  --records=N           records to load; else recordcount of -P or -p                [1000000]
+  --operations=N        requests per workload; else operationcount of -P or -p       [1000000]
+  --threads=N           client threads, 0 = one per processor; engines that take only one get one. Else threadcount
+                        of -P or -p                                                  [0]
   --depth=N             reads that a thread hands over at once, for engines with multi-get          [1]
+
+How it is measured
+  --draw=WHEN           ahead: requests are drawn before the clock starts and replayed from memory; live: while it
+                        runs, by the thread that carries them out                    [ahead]
+  --warmup=N            requests of each workload before its clock starts            [0]
+  --target=N            operations per second over all threads, of workloads (else target of -P or -p); each then has
+                        a time at which it ought to start, and its latency is told from there too   [0 = no target]
+  --latency=WHICH       sampled: one operation in 64 is timed; all. With a target all are           [sampled]
+  --repeat=N            everything N times over, engines taking turns; results are medians          [1]
+  --pin                 each thread to one processor
+  --record=DIR          writes the requests of each workload as DIR/NAME.trace
 
 Records
   --key=FORM            fixed8: 8-byte big-endian integers; string: "user" + number  [fixed8]
@@ -55,6 +78,7 @@ What comes out
                         seed (as much as the specification says)                     [small]
   --text=WHAT           table: a table at the end; ycsb: each run also as YCSB prints it ([READ], Operations, ...);
                         auto: table on a terminal, else ycsb                         [auto]
+  -s                    progress on stderr every 10 s, as YCSB reports it
   DIR/results.json      everything (docs/results.md); DIR/results.csv: one line per run
   DIR/ycsb/*.txt        each run as YCSB prints it
   DIR/hdr/*.hdr         latencies for HdrHistogram's tools

@@ -10,6 +10,8 @@
 namespace bonsai::bench {
 namespace {
 
+constexpr const char* kOfTrace = "trace";
+
 class EngineRun {
  public:
   EngineRun(const EngineEntry& entry, const RunConfig& config, const std::vector<Step>& steps,
@@ -45,22 +47,37 @@ class EngineRun {
     }
     const RecordShape shape{config_.key_form, workload.hashed_inserts, workload.zero_padding,
                             config_.value_bytes.value_or(workload.record_bytes)};
-    if (step.load_only || !open_ || shape != shape_ || keys_changed_) BONSAI_RETURN_IF_ERROR(load(shape));
+    if (step.load_only) load_trace_ = step.trace.get();
+    const Trace* records = step.trace ? load_trace_ : nullptr;
+    if (step.load_only || !open_ || shape != shape_ || keys_changed_ || records != loaded_trace_) {
+      BONSAI_RETURN_IF_ERROR(load(shape, records));
+    }
     if (step.load_only || stop_) return Status::OK();
-    const RequestPlan plan = draw_requests(workload, shape, config_.records, config_.operations + config_.warmup,
-                                           threads_, config_.seed, config_.draw);
-    AcknowledgedCounter counter(config_.records, plan.inserts_max);
-    PhaseOptions options = phase_options();
-    options.warmup = config_.warmup;
-    options.target_ops_per_s = config_.target_ops_per_s;
-    options.depth = can_.read_many ? config_.depth : 1;
-    options.absent_is_fine = workload.share(OpKind::kDelete) > 0;
-    options.counter = &counter;
     keys_changed_ = workload.changes_keys();
+    return step.trace ? replay(step) : run_workload(workload);
+  }
+
+  Status run_workload(const Workload& workload) {
+    const RequestPlan plan = draw_requests(workload, shape_, config_.records, config_.operations + config_.warmup,
+                                           threads_, config_.seed, config_.draw);
+    BONSAI_RETURN_IF_ERROR(record(workload.name, plan));
+    AcknowledgedCounter counter(config_.records, plan.inserts_max);
+    PhaseOptions options = workload_options(workload);
+    options.warmup = config_.warmup;
+    options.counter = &counter;
     return run_phase_named(workload.name, workload.distribution_text(), plan, options);
   }
 
-  Status load(const RecordShape& shape) {
+  Status replay(const Step& step) {
+    PhaseOptions options = workload_options(step.workload);
+    options.warmup = std::min<uint64_t>(config_.warmup, step.trace->requests.size() - 1);
+    options.scan_start_may_miss = true;
+    // Another thread's insert may be late.
+    options.absent_is_fine |= threads_ > 1 && step.trace->count(OpKind::kInsert) > 0;
+    return run_phase_named(step.workload.name, kOfTrace, plan_of_trace(*step.trace, shape_, threads_), options);
+  }
+
+  Status load(const RecordShape& shape, const Trace* trace) {
     const bool again = open_;
     if (open_) BONSAI_RETURN_IF_ERROR(engine_->close());
     open_ = false;
@@ -68,26 +85,48 @@ class EngineRun {
     BONSAI_RETURN_IF_ERROR(engine_->open(options));
     open_ = true;
     shape_ = shape;
+    loaded_trace_ = trace;
+    records_ = trace != nullptr ? trace->requests.size() : config_.records;
     keys_changed_ = false;
     user_bytes_ = 0;
-    const RequestPlan plan = draw_load(shape, config_.records, threads_, config_.draw);
+    const RequestPlan plan = trace != nullptr ? plan_of_trace(*trace, shape, threads_)
+                                              : draw_load(shape, config_.records, threads_, config_.draw);
     key_max_ = plan.key_max;
-    return run_phase_named(again ? "reload" : "load", "sequential", plan, phase_options());
+    if (!again && trace == nullptr) BONSAI_RETURN_IF_ERROR(record("load", plan));
+    return run_phase_named(again ? "reload" : "load", trace != nullptr ? kOfTrace : "sequential", plan,
+                           phase_options());
+  }
+
+  [[nodiscard]] Status record(const std::string& phase, const RequestPlan& plan) const {
+    if (config_.record_dir.empty()) return Status::OK();
+    return write_trace(config_.record_dir + "/" + phase + ".trace", plan, shape_, config_.records);
   }
 
   [[nodiscard]] uint64_t records_max() const {
     double insert_share = 0;
-    for (const Step& step : steps_) insert_share = std::max(insert_share, step.workload.share(OpKind::kInsert));
+    uint64_t traced = 0;
+    for (const Step& step : steps_) {
+      insert_share = std::max(insert_share, step.trace ? 0 : step.workload.share(OpKind::kInsert));
+      if (step.trace) traced += step.trace->count(OpKind::kInsert);
+    }
     // A drawn number of inserts strays little from its mean; twice the mean is never reached.
-    return config_.records + 1000 +
+    return config_.records + traced + 1000 +
            static_cast<uint64_t>(static_cast<double>(config_.operations + config_.warmup) * insert_share * 2);
+  }
+
+  [[nodiscard]] PhaseOptions workload_options(const Workload& workload) const {
+    PhaseOptions options = phase_options();
+    options.target_ops_per_s = config_.target_ops_per_s;
+    options.depth = can_.read_many ? config_.depth : 1;
+    options.absent_is_fine = workload.share(OpKind::kDelete) > 0;
+    return options;
   }
 
   [[nodiscard]] PhaseOptions phase_options() const {
     PhaseOptions options;
     options.shape = shape_;
     options.key_max = key_max_;
-    options.loaded = config_.records;
+    options.loaded = records_;
     options.latency_every = config_.latency_every;
     options.pin = config_.pin;
     options.stop = &stop_;
@@ -142,12 +181,12 @@ class EngineRun {
     result.workload = phase;
     result.key = key_form_name(shape_.key_form);
     result.value_size = shape_.value_bytes;
-    result.records = config_.records;
+    result.records = records_;
     result.threads = threads_;
     result.depth = options.depth;
     result.distribution = distribution;
     if (can_.durability) result.durability = config_.buffered ? "buffered" : "durable";
-    result.requests = config_.draw == DrawMode::kLive ? "drawn" : "replayed";
+    result.requests = distribution == kOfTrace ? kOfTrace : config_.draw == DrawMode::kLive ? "drawn" : "replayed";
     result.warmup_operations = options.warmup;
     const bool open_loop = options.target_ops_per_s > 0;
     if (open_loop) result.target_ops_per_s = options.target_ops_per_s;
@@ -157,7 +196,8 @@ class EngineRun {
 
   std::optional<uint64_t> user_bytes_after(const PhaseResult& measured) {
     user_bytes_ += measured.inserted_key_bytes + measured.inserted * shape_.value_bytes;
-    if (measured.removes > 0 || !can_.keeps_data) return std::nullopt;
+    // A trace may insert a record that is there.
+    if (measured.removes > 0 || !can_.keeps_data || loaded_trace_ != nullptr) return std::nullopt;
     return user_bytes_;
   }
 
@@ -180,13 +220,29 @@ class EngineRun {
   const unsigned threads_;
 
   bool open_ = false;
-  RecordShape shape_;          // of the loaded records
-  bool keys_changed_ = false;  // other keys than the loaded ones are there
+  RecordShape shape_;                    // of the loaded records
+  uint64_t records_ = 0;                 // how many they are
+  const Trace* load_trace_ = nullptr;    // what a trace runs on; null = YCSB's records
+  const Trace* loaded_trace_ = nullptr;  // what was loaded
+  bool keys_changed_ = false;            // other keys than the loaded ones are there
   std::string key_max_;
   uint64_t user_bytes_ = 0;
 };
 
 }  // namespace
+
+Step step_of_trace(const std::string& name, Trace trace) {
+  Step step;
+  step.load_only = trace.is_load();
+  step.workload.name = name;
+  step.workload.requests = Distribution::kTrace;
+  for (size_t kind = 0; kind < kOpKinds; ++kind) {
+    step.workload.shares[kind] =
+        static_cast<double>(trace.operations_of[kind]) / static_cast<double>(trace.requests.size());
+  }
+  step.trace = std::make_shared<const Trace>(std::move(trace));
+  return step;
+}
 
 Status run_engine(const EngineEntry& entry, const RunConfig& config, const std::vector<Step>& steps,
                   const std::atomic<bool>& stop, const RunListener& listener) {

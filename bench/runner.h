@@ -2,13 +2,15 @@
 //
 // A store is loaded before its first workload, and again ("reload") before a workload that needs other records than are
 // there: another record shape, or keys that an earlier workload inserted or deleted. So the list load,a,b,c,f,d,e runs
-// as in YCSB: load, A, B, C, F, D, reload, E.
+// as in YCSB: load, A, B, C, F, D, reload, E. A trace runs on the records of the load trace before it, or else on
+// YCSB's.
 #ifndef BONSAI_BENCH_RUNNER_H_
 #define BONSAI_BENCH_RUNNER_H_
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +18,7 @@
 #include "bench/driver.h"
 #include "bench/engine.h"
 #include "bench/results.h"
+#include "bench/trace.h"
 #include "bench/workload.h"
 
 namespace bonsai::bench {
@@ -39,13 +42,18 @@ struct RunConfig {
   bool buffered = false;
   std::string pool_dir;  // empty = the engine chooses
   std::string out_dir;
+  std::string record_dir;  // where the requests of each workload are written as traces; empty = nowhere
 };
 
 // One entry of --workloads.
 struct Step {
-  bool load_only = false;  // `workload` then only says how records look
-  Workload workload;
+  bool load_only = false;              // `workload` then only says how records look
+  Workload workload;                   // of a trace: its name and what it asks of an engine
+  std::shared_ptr<const Trace> trace;  // null = requests are drawn
 };
+
+// The step that replays `trace`. One that only inserts is a load: it begins with an empty store.
+[[nodiscard]] Step step_of_trace(const std::string& name, Trace trace);
 
 // What the runner tells while it works. Called from the thread that runs it.
 struct RunListener {

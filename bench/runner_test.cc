@@ -142,6 +142,91 @@ TEST(RunEngine, SaysThatAnEngineTakesOneThreadOnly) {
   EXPECT_FALSE(record.results[0].memory.nvm_bytes.has_value());
 }
 
+TEST(RunEngine, ReplaysWhatItRecorded) {
+  RunConfig config = small_config();
+  config.record_dir = testing::TempDir() + "/bench-recorded";
+  for (const unsigned threads : {1U, 2U}) {
+    config.threads = threads;
+    run("dummy", config, main_job());
+    RunConfig replaying = small_config();
+    replaying.threads = threads;
+    replaying.records = 1;  // not those of the trace
+    std::vector<Step> steps;
+    for (const char* name : {"load", "a", "d", "e", "f"}) {
+      Trace trace;
+      ASSERT_TRUE(read_trace(config.record_dir + "/" + name + ".trace", &trace).ok());
+      ASSERT_EQ(trace.requests.size(), 3000U);
+      steps.push_back(step_of_trace(name, std::move(trace)));
+    }
+    const Record record = run("absl_btree", replaying, steps);
+    EXPECT_EQ(record.phases, (std::vector<std::string>{"load", "a", "d", "reload", "e", "reload", "f"}));
+    for (const RunResult& result : record.results) {
+      EXPECT_EQ(result.failures, 0U) << result.workload << ": " << result.first_failure;
+      EXPECT_EQ(result.absent, 0U);
+      EXPECT_EQ(result.operations, 3000U);
+      EXPECT_EQ(result.records, 3000U);
+      EXPECT_EQ(result.distribution, "trace");
+      EXPECT_EQ(result.requests, "trace");
+    }
+  }
+}
+
+TEST(RunEngine, ATraceWithoutALoadRunsOnYcsbsRecords) {
+  RunConfig config = small_config();
+  config.warmup = 1;
+  Trace trace;
+  ASSERT_TRUE(
+      parse_trace("READ user6284781860667377211\nREAD 8517097267634966620\nSCAN 0 5\nREAD 5", "t", &trace).ok());
+  const Record record =
+      run("absl_btree", config, {step_of_trace("t", trace), step_of("c", {1}, Distribution::kUniform)});
+  EXPECT_EQ(record.phases, (std::vector<std::string>{"load", "t", "c"}));
+  EXPECT_EQ(record.results[1].operations, 3U);
+  EXPECT_EQ(record.results[1].warmup_operations, 1U);
+  EXPECT_EQ(record.results[1].failures, 1U);  // the last
+  EXPECT_NE(record.results[1].first_failure.find("not found"), std::string::npos);
+  EXPECT_EQ(record.results[2].failures, 0U);
+}
+
+TEST(RunEngine, TellsHowItRan) {
+  RunConfig config = small_config();
+  config.draw = DrawMode::kLive;
+  config.warmup = 500;
+  config.latency_every = 1;
+  config.pin = true;
+  const Record plain = run("dummy", config, main_job());
+  for (const RunResult& result : plain.results) {
+    EXPECT_EQ(result.operations, 3000U);
+    EXPECT_EQ(result.warmup_operations, result.distribution == "sequential" ? 0U : 500U);
+    EXPECT_EQ(result.requests, "drawn");
+    EXPECT_EQ(result.latency_every, 1U);
+    EXPECT_TRUE(result.pinned);
+    EXPECT_FALSE(result.target_ops_per_s.has_value());
+  }
+  config = small_config();
+  config.operations = 600;
+  config.target_ops_per_s = 10'000;
+  const Record paced = run("absl_btree", config, {step_of("c", {1}, Distribution::kPlainZipf)});
+  EXPECT_EQ(paced.results[0].latency_every, kLatencySampled);  // a load has no target
+  EXPECT_FALSE(paced.results[0].target_ops_per_s.has_value());
+  EXPECT_EQ(paced.results[1].latency_every, 1U);
+  EXPECT_EQ(paced.results[1].target_ops_per_s, 10'000);
+  EXPECT_EQ(paced.results[1].distribution, "plain_zipf 0.99");
+  EXPECT_LT(paced.results[1].throughput_ops_per_s, 10'100);
+}
+
+// Live, the engines find the same requests as replayed, and so the same records.
+TEST(RunEngine, LiveRequestsFindTheirRecords) {
+  RunConfig config = small_config();
+  config.draw = DrawMode::kLive;
+  config.warmup = 100;
+  for (const KeyForm form : {KeyForm::kFixed8, KeyForm::kString}) {
+    config.key_form = form;
+    for (const RunResult& result : run("absl_btree", config, main_job()).results) {
+      EXPECT_EQ(result.failures, 0U) << result.workload << ": " << result.first_failure;
+    }
+  }
+}
+
 TEST(RunEngine, EndsEarlyWhenStopped) {
   Record record;
   const std::atomic<bool> stop = true;

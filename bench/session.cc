@@ -48,7 +48,9 @@ class Session {
   }
 
   bool run_one(const EngineEntry& engine) {
-    const Status status = run_engine(engine, request_.config, request_.steps, interrupted_, listener());
+    RunConfig config = request_.config;
+    if (round_ > 0 || &engine != request_.engines.front()) config.record_dir.clear();  // recorded already
+    const Status status = run_engine(engine, config, request_.steps, interrupted_, listener());
     line_.clear();
     if (status.ok()) return true;
     std::fprintf(stderr, "bonsai-bench: engine %s: %s\n", std::string(engine.name).c_str(), status.ToString().c_str());

@@ -148,9 +148,9 @@ Status read_scan_lengths(const Properties& properties, Workload* workload) {
   size_t zipfian = 0;
   BONSAI_RETURN_IF_ERROR(read_choice(properties, "scanlengthdistribution", {"uniform", "zipfian"}, &zipfian));
   workload->scan_lengths_zipfian = zipfian == 1;
-  BONSAI_RETURN_IF_ERROR(read_number(properties, "minscanlength", 1, 1'000'000'000, &workload->scan_length_min));
+  BONSAI_RETURN_IF_ERROR(read_number(properties, "minscanlength", 1, kScanLengthMax, &workload->scan_length_min));
   BONSAI_RETURN_IF_ERROR(
-      read_number(properties, "maxscanlength", workload->scan_length_min, 1'000'000'000, &workload->scan_length_max));
+      read_number(properties, "maxscanlength", workload->scan_length_min, kScanLengthMax, &workload->scan_length_max));
   if (workload->scan_length_min <= workload->scan_length_max) return Status::OK();
   return Status::InvalidArgument("workload " + workload->name + ": minscanlength is above maxscanlength, which is " +
                                  std::to_string(workload->scan_length_max) + " when not set; set maxscanlength");

@@ -34,6 +34,8 @@ enum class Distribution : uint8_t {
 };
 [[nodiscard]] std::string_view distribution_name(Distribution distribution);
 
+inline constexpr uint32_t kScanLengthMax = 1'000'000'000;
+
 struct Workload {
   std::string name;
   std::array<double, kOpKinds> shares{};  // by OpKind, summing to 1

@@ -36,3 +36,5 @@ extern "C" std::vector<uint8_t>* fuzz_seed_input(size_t i) {
   input.assign(kSeeds[i].begin(), kSeeds[i].end());
   return &input;
 }
+
+extern "C" int fuzz_full_seconds() { return 20; }

@@ -21,6 +21,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes);
 // The i-th valid input to mutate; empty = there are no more. Optional.
 extern "C" __attribute__((weak)) std::vector<uint8_t>* fuzz_seed_input(size_t i);
 
+// How many seconds a full run takes; 5 without it. Optional.
+extern "C" __attribute__((weak)) int fuzz_full_seconds();
+
 namespace {
 
 using Input = std::vector<uint8_t>;
@@ -106,7 +109,8 @@ int main(int argc, char** argv) {
   const char* chosen = std::getenv("BONSAI_SEED");
   const uint64_t seed = chosen != nullptr ? std::strtoull(chosen, nullptr, 0) : std::random_device()();
   const std::string last_input_file = std::string(argv[0]) + ".last-input";
-  const int seconds = bonsai::testing::budget(1, 5, 300);
+  const int full_seconds = fuzz_full_seconds != nullptr ? fuzz_full_seconds() : 5;
+  const int seconds = bonsai::testing::budget(1, full_seconds, 300);
   std::printf("BONSAI_SEED=%llu, %d s; after a crash the input is in %s: pass it as an argument\n",
               static_cast<unsigned long long>(seed), seconds, last_input_file.c_str());
   std::fflush(stdout);
