@@ -1,9 +1,11 @@
+#include <string>
+
 #include "bench/flags.h"
 
 namespace bonsai::bench {
+namespace {
 
-const char* help_text() {
-  return R"(bonsai-bench: runs the YCSB workloads on ordered stores, side by side.
+constexpr const char* kUse = R"(bonsai-bench: runs the YCSB workloads on ordered stores, side by side.
 
   bonsai-bench run [flags]     load the stores, run the workloads, print a table, write DIR/results.json
   bonsai-bench experiment NAME [flags]   measure a table or figure of the specification (list names them)
@@ -31,7 +33,9 @@ Examples
       Latency at a given load: how long requests wait that are due 100,000 times a second.
   bonsai-bench run --engines=dummy
       What the harness itself costs.
+)";
 
+constexpr const char* kFlags = R"(
 What to run
   --engines=LIST        engines, separated by commas                                 [bonsai,absl_btree]
   --workloads=LIST      load, names such as a or workloada, paths of property files, or paths of traces (*.trace:
@@ -86,6 +90,12 @@ What comes out
 Reads are verified: each value names its key. Failures are counted, shown and make the exit code 1. Exit codes: 0 all
 well, 1 failures or an engine's error, 2 wrong command line or workload file, 130 interrupted.
 )";
+
+}  // namespace
+
+const char* help_text() {
+  static const std::string kText = std::string(kUse) + kFlags;
+  return kText.c_str();
 }
 
 }  // namespace bonsai::bench

@@ -47,9 +47,9 @@ struct RunConfig {
 
 // One entry of --workloads.
 struct Step {
-  bool load_only = false;              // `workload` then only says how records look
-  Workload workload;                   // of a trace: its name and what it asks of an engine
-  std::shared_ptr<const Trace> trace;  // null = requests are drawn
+  bool load_only = false;                        // `workload` then only says how records look
+  Workload workload;                             // of a trace: its name and what it asks of an engine
+  std::shared_ptr<const Trace> trace = nullptr;  // null = requests are drawn
 };
 
 // The step that replays `trace`. One that only inserts is a load: it begins with an empty store.
