@@ -22,6 +22,7 @@ class Count:
     def __init__(self):
         self.passed = self.failed = self.skipped = 0
         self.failures = []
+        self.not_run = []  # CTest tests that skipped themselves as a whole, with the last line of what they said
 
     def add(self, name, outcome):
         if outcome == "failed":
@@ -71,6 +72,9 @@ def count_ctest(root, results):
         cases = count_gtest(results / f"{name}.xml") if results else None
         if cases is None or cases.tests() == 0:
             count.add(name, outcome)
+            said = (case.findtext("system-out") or "").strip().splitlines()
+            if outcome == "skipped" and said:
+                count.not_run.append(f"{name}: {said[-1]}")
             continue
         count.passed += cases.passed
         count.skipped += cases.skipped
@@ -124,6 +128,7 @@ def read_regime(records, build):
         "seconds": {step: seconds for step, (_, seconds) in steps.items()},
         "figures": read_figures(records / "figures"),
         "failures": count.failures,
+        "not_run": count.not_run,
     }
 
 
@@ -153,6 +158,8 @@ def print_summary(summary, out):
     for name, regime in summary["regimes"].items():
         for failure in regime["failures"]:
             print(f"FAILED {name}: {failure}")
+        for reason in regime["not_run"]:
+            print(f"NOT RUN {name}: {reason}")
     print(f"budget {summary['budget']}, {summary['seconds']} s; the same as data: {out}")
     print(f"{summary['passed']} passed, {summary['failed']} failed, {summary['skipped']} skipped")
 

@@ -70,6 +70,13 @@ class ScorecardTest(unittest.TestCase):
         self.release('<testsuite><testcase name="t" status="notrun"><skipped/></testcase></testsuite>')
         self.assertEqual(1, self.run_scorecard()[0])
 
+    def test_a_program_that_skips_itself_says_why_on_the_scorecard(self):
+        self.release('<testsuite><testcase name="t"/><testcase name="guests" status="notrun"><skipped/>'
+                     '<system-out>looking\nno virtual machines here\n</system-out></testcase></testsuite>')
+        code, out, summary = self.run_scorecard()
+        self.assertEqual((0, 1), (code, summary["skipped"]))
+        self.assertIn("NOT RUN release: guests: no virtual machines here", out)
+
     def test_a_failed_step_is_a_failed_test(self):
         self.write("records/asan/steps.tsv", "configure\t0\t1\nbuild\t2\t9\n")
         code, out, summary = self.run_scorecard()

@@ -14,7 +14,7 @@ SETUP = ROOT / "scripts" / "setup.sh"
 PROVIDERS = {"PkgConfig": "pkg-config", "Boost": "libboost-context-dev", "absl": "libabsl-dev",
              "gflags": "libgflags-dev", "glog": "libgoogle-glog-dev", "nlohmann_json": "nlohmann-json3-dev",
              "GTest": "libgtest-dev", "libpmem": "libpmem-dev",
-             "rocksdb": "librocksdb-dev", "lmdb": "liblmdb-dev", "libisal": "libisal-dev",
+             "rocksdb": "librocksdb-dev", "lmdb": "liblmdb-dev", "libisal": "libisal-dev", "ZLIB": "zlib1g-dev",
              "libibverbs": "libibverbs-dev", "librdmacm": "librdmacm-dev",
              "rapidcheck": "librapidcheck-dev", "Threads": "g++", "Python3": "python3"}
 

@@ -16,6 +16,8 @@ Installs what is missing, then runs the regimes
 The budget of randomised tests is BONSAI_TEST_BUDGET = fast, full (default) or nightly (scripts/nightly.sh);
 with full, the sanitizers' regimes, where a step costs up to twenty times as much, take the fast one.
 BONSAI_SEED=N replays a seed that a failed test printed. docs/testing.md says more.
+The release regime also starts two virtual machines (scripts/testbed.sh) and runs the fabric over Soft-RoCE in them;
+where that is not possible the scorecard says so, and with BONSAI_TESTBED_REQUIRED=1 it is a failure.
 
 The last line is `N passed, N failed, N skipped`; the exit code is 0 only when something passed and nothing failed.
 TEXT
@@ -88,6 +90,7 @@ test_regime() {
 }
 
 setup build test
+setup testbed || echo "test.sh: the tests in virtual machines will not run" # and the scorecard says so
 broken=
 for regime in "${regimes[@]}"; do
   [[ -z $broken ]] || { echo "$regime: not run, since $broken does not build" && continue; }

@@ -12,6 +12,7 @@ usage: scripts/testbed.sh COMMAND
   cut K L [--one-way] guests K and L do not hear each other (one way: only L does not hear K)
   heal                ends all cuts
   down                stops the guests and removes everything
+  fetch               fetches the guests' kernel if that has not been done; up does so, too
 
 Guests boot Debian's own kernel (fetched once with apt-get download, taken apart, never installed), see this machine's
 files read-only at the same paths, and may write in /run, /dev/shm and in $BONSAI_TESTBED/share, which is this
@@ -33,7 +34,7 @@ boot_seconds_max=90
 busybox=/bin/busybox
 # In order of loading; what they depend on is found with modprobe.
 modules=(virtio_pci virtio_net virtio_rng 9pnet_virtio 9p crc32_generic crc32-pclmul ib_uverbs rdma_ucm rdma_rxe
-  libnvdimm nfit nd_btt nd_pmem dax_pmem device_dax)
+  libnvdimm nfit nd_btt nd_pmem dax_pmem device_dax sch_ingress cls_u32 act_gact)
 
 # ---- the kernel and the first file system
 
@@ -151,7 +152,7 @@ up() {
   (umask 077 && mkdir -p "$state/share")
   head -c 24 /dev/urandom | od -An -tx1 | tr -d ' \n' >"$state/token"
   echo "239.66.$((RANDOM % 250 + 1)).$((RANDOM % 250 + 1)):$((32000 + RANDOM % 700))" >"$state/group"
-  echo "$nvm" >"$state/nvm"
+  printf '%s' "$nvm" >"$state/nvm"
   make_initramfs
   choose_accelerator
   local k begin=$SECONDS
@@ -187,10 +188,14 @@ run_in_all() {
   return "$code"
 }
 
-# What guest K sends to L goes to an address that nobody has.
-mute() { exec_in "$1" "ip neigh replace 10.66.0.$2 lladdr 52:54:00:66:ff:ff dev fabric0 nud permanent"; }
+# Guest L drops what comes from K, silently, as a network would: neither end is told.
+mute() {
+  exec_in "$2" "tc qdisc replace dev fabric0 clsact && tc filter replace dev fabric0 ingress pref $1 protocol ip u32 \
+    match ip src 10.66.0.$1/32 action drop"
+}
 
 case "${1:-}" in
+  fetch) fetch_kernel ;;
   up) shift && up "$@" ;;
   exec) known "${2:-}" && exec_in "$2" "${*:3}" ;;
   run) [[ -e $state/1.port ]] || fail "no guests" && run_in_all "${*:2}" ;;
@@ -200,7 +205,7 @@ case "${1:-}" in
     known "${2:-}" && known "${3:-}" && mute "$2" "$3"
     [[ ${4:-} == --one-way ]] || mute "$3" "$2"
     ;;
-  heal) for k in $(guests); do alive "$k" && exec_in "$k" "ip neigh flush dev fabric0 nud permanent"; done ;;
+  heal) for k in $(guests); do alive "$k" && exec_in "$k" "tc qdisc del dev fabric0 clsact 2>/dev/null || true"; done ;;
   down)
     [[ -e $state/token || -e $state/share ]] || { echo "testbed: none is up in $state" && exit 0; }
     for k in $(guests); do [[ -e $state/$k.port ]] && stop_guest "$k" || true; done

@@ -1,4 +1,5 @@
 // Opening and creating pools: mappings, media, volume, recovery, tiers.
+#include <algorithm>
 #include <filesystem>
 
 #include "base/coro/scheduler.h"
@@ -14,6 +15,19 @@
 namespace bonsai {
 namespace store {
 namespace {
+
+// A DAX device exists before its pool does: it is there to be made one when nobody has written to its beginning.
+bool is_blank_device(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_character_file(path, ignored)) return false;
+  base::MappingOptions options;
+  options.read_only = true;
+  std::unique_ptr<base::Mapping> device;
+  if (!base::Mapping::open(path, options, &device).ok()) return false;
+  const std::byte* const begin = device->data();
+  return std::all_of(begin, begin + persist::kSuperblockCopies * persist::kPageBytes,
+                     [](std::byte byte) { return byte == std::byte{0}; });
+}
 
 class Opener {
  public:
@@ -52,7 +66,7 @@ class Opener {
       if (std::filesystem::is_directory(path, ignored)) {
         return Status::IoError(path + " is a directory; name a file in it");
       }
-      existing += std::filesystem::exists(path, ignored) ? 1 : 0;
+      existing += std::filesystem::exists(path, ignored) && !is_blank_device(path) ? 1 : 0;
     }
     if (existing == 0 && options_.create_if_missing) {
       create_ = true;

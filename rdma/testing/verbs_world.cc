@@ -14,6 +14,7 @@ class VerbsWorld final : public World {
  public:
   explicit VerbsWorld(const std::string& device) {
     options_.device = device;
+    options_.unreachable_ms = 1'000;  // tests wait for it often
     host_ = open()->host();
   }
   std::unique_ptr<Fabric> make_fabric() override { return open(); }

@@ -17,7 +17,7 @@
 namespace bonsai::rdma::verbs {
 namespace {
 
-constexpr uint8_t kRetries = 7;             // of a request that gets no answer
+constexpr uint8_t kRetries = 6;             // of a request that gets no answer; to Soft-RoCE 7 means for ever
 constexpr uint8_t kReceiverRetries = 6;     // of a SEND that finds no buffer,
 constexpr uint8_t kReceiverPauseCode = 20;  // each after 10.24 ms
 constexpr int kRejectedNobodyListens = 8;   // IB_CM_REJ_INVALID_SERVICE_ID

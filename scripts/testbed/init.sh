@@ -18,7 +18,7 @@ mkdir -p /dev/shm /dev/pts
 mount -t tmpfs -o mode=1777 shm /dev/shm
 mount -t devpts pts /dev/pts
 mount -t tmpfs -o mode=755 run /host/run
-mount -t 9p -o "cache=none,$options" share "/host$share" || echo "testbed: no share at $share"
+mount -t 9p -o "cache=mmap,$options" share "/host$share" || echo "testbed: no share at $share"
 
 ip link set lo up
 for path in /sys/class/net/eth*; do

@@ -1,0 +1,174 @@
+// Faults of the network and of the other machine, verb by verb, on a real device. Two machines are needed for some:
+// those ask the testbed (scripts/testbed/testbed_test.py) to cut and heal, through files in the folder that
+// BONSAI_TESTBED_SHARE names.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/testing/figures.h"
+#include "base/thread.h"
+#include "rdma/testing/suite.h"
+
+namespace bonsai::rdma {
+namespace {
+
+constexpr std::array kFabricVerbs = {Verb::kRead, Verb::kWrite, Verb::kCas, Verb::kFaa, Verb::kSend};
+
+// Has scripts/testbed.sh do something, e.g. "cut 1 2".
+void ask_testbed(const std::string& words) {
+  const std::string folder = std::getenv("BONSAI_TESTBED_SHARE");
+  const std::string request = folder + "/request";
+  std::ofstream(request + ".new") << words << "\n";
+  std::filesystem::rename(request + ".new", request);
+  for (base::BoundedWait wait("testbed", 60'000); std::filesystem::exists(request); wait.pause()) {
+    ASSERT_FALSE(wait.expired()) << words;
+  }
+}
+
+class NetworkTest : public FabricSuite {
+ protected:
+  // One request of `verb`; one-sided ones on the word at `offset` of `region`, which becomes 7 if it was 0.
+  void add(WorkList* list, Verb verb, Peer& peer, const RemoteRegion& region, uint64_t offset) {
+    const Slice word = here_.region->slice(8 * slots_++, 8);
+    const uint64_t seven = 7;
+    base::racy_store(word.data(), reinterpret_cast<const std::byte*>(&seven), 8);
+    if (verb == Verb::kRead) list->read(peer, region.at(offset), word);
+    if (verb == Verb::kWrite) list->write(peer, word, region.at(offset));
+    if (verb == Verb::kCas) list->cas(peer, region.at(offset), 0, 7, word);
+    if (verb == Verb::kFaa) list->faa(peer, region.at(offset), 7, word);
+    if (verb == Verb::kSend) list->send(peer, word);
+  }
+
+  // A peer that every verb ends at as `outcome`, and behind it nothing is carried out.
+  void expect_refused(Verb verb, const RemoteRegion& region, uint64_t offset, Outcome outcome) {
+    const auto peer = here_.connect(there_.address);
+    ASSERT_NE(peer, nullptr);
+    WorkList list;
+    add(&list, verb, *peer, region, offset);
+    add(&list, Verb::kWrite, *peer, there_.region, 1024);
+    EXPECT_FALSE(here_.worker->run(&list, kTestLimitMs).ok());
+    EXPECT_EQ(list.outcome(0), outcome) << verb_name(verb) << " " << outcome_name(list.outcome(0));
+    EXPECT_EQ(list.outcome(1), Outcome::kFlushed) << verb_name(verb) << " " << outcome_name(list.outcome(1));
+    EXPECT_EQ(there_.word(128), 0u) << verb_name(verb);
+    testing::add_figure("fault_matrix_cells", 1);
+  }
+
+  size_t slots_ = 0;
+};
+
+TEST_P(NetworkTest, EveryOneSidedVerbIsRefusedByTheOwner) {
+  for (const Verb verb : {Verb::kRead, Verb::kWrite, Verb::kCas, Verb::kFaa}) {
+    size_t id = 0;
+    const RemoteRegion stale = there_.add_region(64, "read,write,atomic", &id);
+    there_.remove_region(id);
+    expect_refused(verb, stale, 0, Outcome::kRemoteAccess);
+    expect_refused(verb, there_.region, Node::kBytes, Outcome::kRemoteAccess);
+    const RemoteRegion closed = there_.add_region(64, verb == Verb::kRead ? "write,atomic" : "read", &id);
+    expect_refused(verb, closed, 0, Outcome::kRemoteAccess);
+    EXPECT_EQ(there_.remove_region(id), std::string(64, '\0')) << verb_name(verb);
+  }
+}
+
+TEST_P(NetworkTest, ANodeThatConnectsTwiceHasTwoConnections) {
+  const auto first = here_.connect(there_.address);
+  auto second = here_.connect(there_.address);
+  WorkList list;
+  add(&list, Verb::kFaa, *first, there_.region, 0);
+  add(&list, Verb::kFaa, *second, there_.region, 0);
+  ASSERT_TRUE(here_.worker->run(&list, kTestLimitMs).ok());
+  second.reset();
+  list.clear();
+  add(&list, Verb::kFaa, *first, there_.region, 0);
+  EXPECT_TRUE(here_.worker->run(&list, kTestLimitMs).ok()) << "one connection's end is not the other's";
+  EXPECT_EQ(there_.word(0), 21u);
+  testing::add_figure("fault_matrix_cells", 1);
+}
+
+// Every failed request has a completion, signalled or not: as many as there can be must not overrun the queue.
+TEST_P(NetworkTest, ManyFailuresAtOnceOverrunNoQueue) {
+  const auto peer = here_.connect(there_.address);
+  const size_t bound = here_.fabric->capabilities().lists_pending_max;
+  std::vector<std::unique_ptr<WorkList>> lists;
+  for (size_t i = 0; i < bound; ++i) {
+    lists.push_back(std::make_unique<WorkList>());
+    const Slice word = here_.region->slice(0, 8);
+    while (lists[i]->room()) lists[i]->read(*peer, there_.region.at(i == 0 ? Node::kBytes : 0), word);
+    ASSERT_TRUE(here_.worker->post(lists[i].get()).ok());
+  }
+  for (size_t i = 0; i < bound; ++i) {
+    EXPECT_FALSE(here_.worker->wait(*lists[i], kTestLimitMs).ok());
+    for (size_t k = 0; k < lists[i]->size(); ++k) {
+      const Outcome expected = i + k == 0 ? Outcome::kRemoteAccess : Outcome::kFlushed;
+      ASSERT_EQ(lists[i]->outcome(k), expected) << i << " " << k;
+    }
+  }
+  const auto fresh = here_.connect(there_.address);
+  WorkList list;
+  add(&list, Verb::kFaa, *fresh, there_.region, 0);
+  EXPECT_TRUE(here_.worker->run(&list, kTestLimitMs).ok());
+  testing::add_figure("fault_matrix_cells", 1);
+}
+
+// ---- cuts
+
+struct Cut {
+  const char* words;
+  bool requests_arrive;  // so that what is reported as unknown has been carried out
+};
+
+class CutTest : public NetworkTest {
+ protected:
+  void expect_unreachable(const Cut& cut) {
+    slots_ = 0;
+    for (size_t word = 0; word < kFabricVerbs.size(); ++word) there_.set_word(word, 0);
+    std::array<std::unique_ptr<Peer>, kFabricVerbs.size()> peers;
+    std::array<WorkList, kFabricVerbs.size()> lists;
+    for (auto& peer : peers) ASSERT_NE(peer = here_.connect(there_.address), nullptr);
+    ask_testbed(cut.words);
+    const uint64_t begin = base::now_ns();
+    for (size_t i = 0; i < kFabricVerbs.size(); ++i) {
+      add(&lists[i], kFabricVerbs[i], *peers[i], there_.region, 8 * i);
+      add(&lists[i], Verb::kRead, *peers[i], there_.region, 8 * i);
+      ASSERT_TRUE(here_.worker->post(&lists[i]).ok());
+    }
+    for (size_t i = 0; i < kFabricVerbs.size(); ++i) {
+      EXPECT_TRUE(here_.worker->wait(lists[i], kTestLimitMs).IsUnavailable());
+      EXPECT_EQ(lists[i].outcome(0), Outcome::kUnreachable) << verb_name(kFabricVerbs[i]);
+      EXPECT_EQ(lists[i].outcome(1), Outcome::kUnreachable) << "it may have been carried out as well";
+      EXPECT_FALSE(peers[i]->usable());
+      testing::add_figure("fault_matrix_cells", 1);
+    }
+    const uint64_t waited_ms = (base::now_ns() - begin) / base::kNsPerMs;
+    std::printf("%s: given up after %llu ms\n", cut.words, static_cast<unsigned long long>(waited_ms));
+    EXPECT_GE(waited_ms, 1'000u) << "it tries again before it gives up";
+    for (auto& peer : peers) peer.reset();
+    std::unique_ptr<Peer> none;
+    EXPECT_TRUE(here_.worker->connect(there_.address, here_.hello, 300, &none).IsUnavailable());
+    ask_testbed("heal");
+    const auto peer = here_.connect(there_.address);
+    ASSERT_NE(peer, nullptr);
+    for (size_t i = 1; i < 4; ++i) {
+      EXPECT_EQ(there_.word(i), cut.requests_arrive ? 7u : 0u) << cut.words << " " << verb_name(kFabricVerbs[i]);
+    }
+  }
+};
+
+TEST_P(CutTest, WhatWasNotAnsweredIsUnknown) {
+  if (!site_.far() || std::getenv("BONSAI_TESTBED_SHARE") == nullptr) GTEST_SKIP() << "needs two guests of the testbed";
+  expect_unreachable({"cut 1 2", false});
+  expect_unreachable({"cut 1 2 --one-way", false});
+  expect_unreachable({"cut 2 1 --one-way", true});
+}
+
+INSTANTIATE_TEST_SUITE_P(, NetworkTest, ::testing::ValuesIn(settings()), setting_name);
+INSTANTIATE_TEST_SUITE_P(, CutTest, ::testing::ValuesIn(settings()), setting_name);
+
+}  // namespace
+}  // namespace bonsai::rdma

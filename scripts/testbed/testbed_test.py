@@ -1,0 +1,300 @@
+#!/usr/bin/env python3
+"""The tests that need several machines: scripts/testbed.sh itself, the fabric over Soft-RoCE, power cuts under a store.
+
+Starts two guests, runs everything in them and takes them down again. Exit code 77, and the reason in the last line,
+when this machine cannot run guests; with BONSAI_TESTBED_REQUIRED=1 (continuous integration) that is a failure.
+--junit FILE writes one test case per test, those of the GoogleTest programs that ran in guests included.
+"""
+import argparse
+import contextlib
+import os
+import pathlib
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+import xml.etree.ElementTree as ElementTree
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+EXIT_SKIPPED = 77
+TOOLS = ["qemu-system-x86_64", "busybox", "modprobe", "cpio", "rdma", "ndctl"]
+PUPPET_PORT = 7000
+DEVDAX = "/dev/dax0.0"
+
+
+def reason_to_skip(build):
+    if os.environ.get("BONSAI_TEST_BUDGET") == "fast":
+        return "the budget is 'fast'"
+    missing = [tool for tool in TOOLS if shutil.which(tool, path=os.environ["PATH"] + ":/sbin:/usr/sbin") is None]
+    if missing:
+        return f"{', '.join(missing)} missing (scripts/setup.sh testbed installs them)"
+    if not (build / "tests" / "rdma_device_test").exists():
+        return "the verbs provider was not built (scripts/setup.sh build installs what it needs)"
+    cached = subprocess.run([ROOT / "scripts/testbed.sh", "fetch"], capture_output=True, text=True)
+    return None if cached.returncode == 0 else cached.stderr.strip()
+
+
+class Testbed:
+    """A testbed of its own folder, driven by scripts/testbed.sh."""
+
+    def __init__(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="bonsai-testbed-test.")) / "state"
+        self.share = self.folder / "share"
+        self.environment = {**os.environ, "BONSAI_TESTBED": str(self.folder)}
+
+    def start(self, *words):
+        return subprocess.Popen([ROOT / "scripts/testbed.sh", *map(str, words)], env=self.environment, text=True,
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+    def run(self, *words, seconds=60, code=0):
+        """Runs a command of the testbed, expects its exit code (None: any), returns what it printed."""
+        process = self.start(*words)
+        try:
+            output, _ = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            output, _ = process.communicate()
+            raise AssertionError(f"{words} took more than {seconds} s; it printed:\n{output}") from None
+        assert code is None or process.returncode == code, \
+            f"{words}: exit code {process.returncode}, not {code}; it printed:\n{output}"
+        return output
+
+    def pids(self):
+        return [int(path.read_text()) for path in self.folder.glob("*.pid")]
+
+    def remove(self):
+        self.run("down", code=None)
+        shutil.rmtree(self.folder.parent, ignore_errors=True)
+
+
+def exists(pid):
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, 0)
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().split(")")[-1].split()[0] != "Z"
+    return False
+
+
+class Servant(threading.Thread):
+    """Does what tests in guests ask of the testbed, by a file `request` in the share; removes it when done."""
+
+    def __init__(self, testbed):
+        super().__init__(daemon=True)
+        self.testbed, self.stopped = testbed, False
+
+    def run(self):
+        request = self.testbed.share / "request"
+        while not self.stopped:
+            if request.exists():
+                self.testbed.run(*request.read_text().split())
+                request.unlink()
+            time.sleep(0.05)
+
+
+class Tests:
+    """The tests in the order in which they run; each leaves two healthy guests behind."""
+
+    def __init__(self, testbed, build):
+        self.testbed, self.programs = testbed, build / "tests"
+        self.guest_cases = []
+
+    # ---- the testbed itself
+
+    def test_up_is_ready_with_device_and_nvdimm(self):
+        begin = time.monotonic()
+        print(self.testbed.run("up", 2, "--nvm", "64M", seconds=150), end="")
+        print(f"two guests after {time.monotonic() - begin:.0f} s")
+        output = self.testbed.run("run", "rdma link; ls /dev/dax0.0")
+        for k in (1, 2):
+            assert f"[{k}] link rxe0/1 state ACTIVE" in output, output
+            assert f"[{k}] /dev/dax0.0" in output, output
+
+    def test_exec_passes_on_output_and_exit_code(self):
+        assert self.testbed.run("exec", 2, "echo out; echo err >&2; exit 7", code=7) == "out\nerr\n"
+        assert "there is no guest '3'" in self.testbed.run("exec", 3, "true", code=1)
+        assert "already" in self.testbed.run("up", 1, code=1)
+        assert self.testbed.run("exec", 1, f"echo kept >{self.testbed.share}/note") == ""
+        assert (self.testbed.share / "note").read_text() == "kept\n"
+        self.testbed.run("exec", 1, f"touch {ROOT}/must-not-be-written", code=1)
+
+    def test_cut_and_heal(self):
+        def hears(k, other):
+            return "1 packets received" in self.testbed.run("exec", k, f"busybox ping -q -c 1 -W 1 10.66.0.{other}",
+                                                            code=None)
+        assert hears(1, 2) and hears(2, 1)
+        self.testbed.run("cut", 1, 2)
+        assert not hears(1, 2) and not hears(2, 1)
+        self.testbed.run("heal")
+        assert hears(1, 2) and hears(2, 1)
+
+    # ---- the fabric
+
+    def guest_program(self, k, name, arguments, environment, seconds=120):
+        """Runs a GoogleTest program in a guest; its cases count as tests of this run."""
+        xml = self.testbed.share / f"{name}.xml"
+        words = " ".join([f"BONSAI_FIGURES={self.testbed.share}/figures", f"BONSAI_TESTBED_SHARE={self.testbed.share}",
+                          *environment, f"timeout {seconds}", str(self.programs / "rdma_device_test"), *arguments,
+                          f"--gtest_output=xml:{xml}"])
+        output = self.testbed.run("exec", k, f"cd /run; {words}", seconds=seconds + 20, code=None)
+        print(output, end="")
+        assert xml.exists(), "it left no results"
+        cases = list(ElementTree.parse(xml).getroot().iter("testcase"))
+        for case in cases:
+            case.set("classname", f"{name}.{case.get('classname')}")
+        self.guest_cases += cases
+        figures = self.testbed.share / "figures"
+        if figures.exists() and os.environ.get("BONSAI_FIGURES"):
+            with open(os.environ["BONSAI_FIGURES"], "a", encoding="ascii") as out:
+                out.write(figures.read_text())
+            figures.unlink()
+        assert cases and "[  PASSED  ]" in output and "FAILED" not in output, "see above"
+
+    def test_fabric_within_one_guest(self):
+        self.guest_program(1, "one_guest", [], ["BONSAI_FABRIC=verbs"])
+
+    def test_fabric_between_two_guests(self):
+        loop = f"while true; do {self.programs}/rdma_verbs_puppet verbs {PUPPET_PORT}; done"
+        self.testbed.run("exec", 2, f"setsid bash -c '{loop}' >/run/puppet.log 2>&1 </dev/null &")
+        servant = Servant(self.testbed)
+        servant.start()
+        try:
+            self.guest_program(1, "two_guests", ["--gtest_filter=-DeviceTest.*"],
+                               ["BONSAI_FABRIC=verbs", f"BONSAI_FABRIC_PUPPET=tcp:10.66.0.2:{PUPPET_PORT}"])
+        finally:
+            servant.stopped = True
+
+    # ---- power cuts
+
+    def write_until_killed(self, writers):
+        """Writers {guest: (pool, medium, first number, puts before the kill)} at once; all guests are killed when the
+        last writer has got so far, and started again. Returns the last number that each acknowledged."""
+        acknowledged = {}
+
+        def follow(k, process):
+            for line in process.stdout:
+                if re.fullmatch(r"\d+\n", line):  # a last line may be torn
+                    acknowledged[k] = int(line)
+                elif not line.strip().isdigit():
+                    print(f"[{k}] {line.strip()}")
+
+        started, readers = {}, []
+        for k, (pool, medium, first, _) in writers.items():
+            command = f"{self.programs}/power_cut write {pool} {medium} {first}"
+            started[k] = self.testbed.start("exec", k, command)
+            readers.append(threading.Thread(target=follow, args=(k, started[k])))
+            readers[-1].start()
+        end = time.monotonic() + 60
+        while time.monotonic() < end and any(acknowledged.get(k, 0) < first + puts
+                                             for k, (_, _, first, puts) in writers.items()):
+            time.sleep(0.02)
+        alive = [k for k, process in started.items() if process.poll() is None]
+        for k in writers:
+            self.testbed.run("kill", k)
+        for reader in readers:
+            reader.join()
+        assert alive == list(writers), f"writers ended by themselves; {alive} did not"
+        for k, (_, _, first, puts) in writers.items():
+            assert acknowledged.get(k, 0) >= first + puts, f"guest {k} acknowledged too little: {acknowledged.get(k)}"
+        for process in [self.testbed.start("restart", k) for k in writers]:
+            output, _ = process.communicate(timeout=150)
+            assert process.returncode == 0, output
+        return acknowledged
+
+    def check(self, k, pool, acknowledged, code=0):
+        output = self.testbed.run("exec", k, f"{self.programs}/power_cut check {pool} {acknowledged}", code=code)
+        print(f"[{k}] acknowledged {acknowledged}, found {output.strip()}")
+        return output
+
+    def shadow_pool(self):
+        """Where a shadow can write through by system calls: emulated processors lack the stores that devdax needs."""
+        pool = self.testbed.share / "pool"
+        pool.unlink(missing_ok=True)
+        bonsai = self.programs.parent / "bin" / "bonsai"
+        subprocess.run([bonsai, "create", f"--pool={pool}", "--bytes=2M", "--log_bytes=128K"], check=True,
+                       stdout=subprocess.DEVNULL)
+        return pool
+
+    def test_killed_guests_recover(self):
+        pools = {1: DEVDAX, 2: self.shadow_pool()}
+        acknowledged = self.write_until_killed({1: (DEVDAX, "auto", 1, random.randint(4_000, 30_000)),
+                                                2: (pools[2], "shadow", 1, random.randint(600, 1_200))})
+        self.found = {k: int(self.check(k, pools[k], acknowledged[k])) for k in (1, 2)}
+
+    def test_killed_without_flushes_loses(self):
+        """The canary: with flushes off the same check must fail; the guest beside it recovers a second time."""
+        first, pool = self.found[1] + 1, self.shadow_pool()
+        acknowledged = self.write_until_killed({1: (DEVDAX, "auto", first, random.randint(4_000, 30_000)),
+                                                2: (pool, "shadow-without-flushes", 1, 600)})
+        self.check(1, DEVDAX, acknowledged[1])
+        assert "lost" in self.check(2, pool, acknowledged[2], code=1)
+
+    # ---- the end
+
+    def test_down_leaves_nothing(self):
+        pids = self.testbed.pids()
+        assert len(pids) == 2 and all(map(exists, pids)), pids
+        self.testbed.run("down")
+        assert not self.testbed.folder.exists()
+        for _ in range(50):
+            if not any(map(exists, pids)):
+                break
+            time.sleep(0.1)
+        assert not any(map(exists, pids)), pids
+        assert "none is up" in self.testbed.run("down")
+
+
+def run_tests(tests, names):
+    """Runs the tests in order; after a failure of the first one nothing else can run. Returns JUnit cases."""
+    cases = []
+    for name in names:
+        case = ElementTree.Element("testcase", classname="testbed", name=name)
+        cases.append(case)
+        print(f"---- {name}", flush=True)
+        begin = time.monotonic()
+        try:
+            getattr(tests, name)()
+        except Exception as error:  # a failed test must not keep the guests running
+            traceback.print_exc(file=sys.stdout)
+            ElementTree.SubElement(case, "failure", message=str(error)[:2000])
+            if name == names[0]:
+                break
+        case.set("time", f"{time.monotonic() - begin:.1f}")
+        print(f"---- {name}: {time.monotonic() - begin:.1f} s", flush=True)
+    return cases
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
+    parser.add_argument("--junit", type=pathlib.Path)
+    parser.add_argument("tests", nargs="*", help="only tests whose name contains one of these, beside up and down")
+    arguments = parser.parse_args()
+    reason = reason_to_skip(arguments.build)
+    if reason is not None:
+        print(f"the fabric over Soft-RoCE, power cuts and scripts/testbed.sh were NOT tested: {reason}")
+        return 1 if os.environ.get("BONSAI_TESTBED_REQUIRED") == "1" else EXIT_SKIPPED
+    testbed = Testbed()
+    tests = Tests(testbed, arguments.build)
+    names = [name for name in Tests.__dict__ if name.startswith("test_")]
+    wanted = [name for name in names[1:-1] if any(word in name for word in arguments.tests or [""])]
+    try:
+        cases = run_tests(tests, [names[0], *wanted, names[-1]])
+    finally:
+        testbed.remove()
+    cases += tests.guest_cases
+    if arguments.junit:
+        suite = ElementTree.Element("testsuite", name="testbed")
+        suite.extend(cases)
+        arguments.junit.parent.mkdir(parents=True, exist_ok=True)
+        ElementTree.ElementTree(suite).write(arguments.junit)
+    failed = [case.get("name") for case in cases if case.find("failure") is not None]
+    print(f"{len(cases)} tests, failed: {', '.join(failed) or 'none'}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
