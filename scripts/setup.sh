@@ -17,7 +17,7 @@ TEXT
 }
 
 # group | package | why
-packages='
+read -r -d '' packages <<'LIST' || true
 build | cmake               | configures the build (3.25 or newer)
 build | ninja-build         | runs the build
 build | g++                 | compiles C++20, with the sanitizer runtimes
@@ -49,7 +49,7 @@ testbed | iproute2          | makes rxe0 and cuts the network
 testbed | ndctl             | makes the emulated NVDIMM a devdax
 testbed | ibverbs-providers | the user-space half of Soft-RoCE
 testbed | perftest          | what Soft-RoCE is compared with
-'
+LIST
 
 fail() {
   echo "setup: $*" >&2
