@@ -77,6 +77,7 @@ class alignas(64) Worker {
     gate->ready.arrive();
     run_part(warmup_, 0, &drawer);
     for (Histogram& histogram : result_.latency) histogram.clear();
+    live_.clear();
     result_.operations_of = {};
     gate->warm.arrive();
     start_ns_ = base::now_ns();
@@ -85,6 +86,7 @@ class alignas(64) Worker {
   }
 
   [[nodiscard]] uint64_t done() const { return done_.load(std::memory_order_relaxed); }
+  [[nodiscard]] const LiveLatency& live() const { return live_; }
   [[nodiscard]] uint64_t start_ns() const { return start_ns_; }
   [[nodiscard]] uint64_t end_ns() const { return end_ns_; }
 
@@ -187,6 +189,7 @@ class alignas(64) Worker {
     const uint64_t after = base::now_ns();
     result_.latency[kind].record(after - before);
     if (due_ns_ != 0) result_.intended_latency[kind].record(after - due_ns_);
+    live_.record(request.kind, after - (due_ns_ != 0 ? due_ns_ : before));
   }
 
   // The id of the record that `request` is for. Requires: not a new record.
@@ -327,6 +330,7 @@ class alignas(64) Worker {
   void note_batch_time(uint64_t before, uint64_t after) {
     const auto kind = static_cast<size_t>(OpKind::kRead);
     result_.latency[kind].record(after - before);
+    live_.record(OpKind::kRead, after - (due_[0] != 0 ? due_[0] : before));
     if (due_[0] == 0) return;
     for (size_t i = 0; i < gathered_; ++i) result_.intended_latency[kind].record(after - due_[i]);
   }
@@ -359,6 +363,7 @@ class alignas(64) Worker {
   uint64_t scans_ = 0;
   uint64_t errors_ = 0;
   PhaseResult result_;
+  LiveLatency live_;  // read by the watcher
   bool pinned_ = false;
   uint64_t start_ns_ = 0;
   uint64_t end_ns_ = 0;
@@ -372,7 +377,10 @@ void watch(const std::vector<std::unique_ptr<Worker>>& workers, const PhaseOptio
   uint64_t done_before = 0;
   while (!event->wait_for(kProgressEveryMs)) {
     PhaseProgress progress;
-    for (const auto& worker : workers) progress.done += worker->done();
+    for (const auto& worker : workers) {
+      progress.done += worker->done();
+      worker->live().add_to(&progress.latency);
+    }
     const uint64_t now = base::now_ns();
     if (progress.done != done_before) moved_ns = now;
     done_before = progress.done;

@@ -17,6 +17,7 @@
 #include "bench/acknowledged_counter.h"
 #include "bench/engine.h"
 #include "bench/histogram.h"
+#include "bench/live_latency.h"
 #include "bench/requests.h"
 
 namespace bonsai::bench {
@@ -28,7 +29,8 @@ inline constexpr uint64_t kErrorsMax = 100;
 struct PhaseProgress {
   uint64_t done = 0;  // operations, warm-up not counted
   double seconds = 0;
-  double seconds_idle = 0;  // since the last operation was seen to end
+  double seconds_idle = 0;      // since the last operation was seen to end
+  LatencyCountsByKind latency;  // of the timed operations; with a target from their intended start
 };
 
 struct PhaseOptions {

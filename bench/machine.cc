@@ -44,16 +44,16 @@ std::optional<std::string> cpu() {
   return std::nullopt;
 }
 
-std::string utc_now() {
+}  // namespace
+
+std::string utc_now(const char* form) {
   const auto seconds = static_cast<time_t>(base::wall_seconds());
   std::tm parts{};
   gmtime_r(&seconds, &parts);
   std::array<char, 32> text{};
-  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  std::strftime(text.data(), text.size(), form, &parts);
   return text.data();
 }
-
-}  // namespace
 
 std::string program_directory() {
   std::error_code error;
@@ -79,7 +79,7 @@ void describe_machine(Manifest* manifest) {
   if (utsname names{}; uname(&names) == 0) manifest->kernel = std::string(names.sysname) + " " + names.release;
   manifest->processors = processors();
   manifest->memory_bytes = memory_bytes();
-  manifest->started = utc_now();
+  manifest->started = utc_now("%Y-%m-%dT%H:%M:%SZ");
 }
 
 }  // namespace bonsai::bench

@@ -9,6 +9,9 @@ namespace bonsai::bench {
 // Fills what does not depend on the run: commit, cpu, kernel, processors, memory_bytes, started.
 void describe_machine(Manifest* manifest);
 
+// The date and time in UTC, in the form of strftime().
+[[nodiscard]] std::string utc_now(const char* form);
+
 // Processors that are on line, at least 1.
 [[nodiscard]] unsigned processors();
 

@@ -8,7 +8,9 @@ import collections
 import copy
 import csv
 import json
+import os
 import pathlib
+import pty
 import re
 import subprocess
 import sys
@@ -101,6 +103,29 @@ class OutputTest(unittest.TestCase):
                          [{"engine": "unordered_map", "workload": "e", "reason": "has no ordered scan"}])
 
     # ---- CSV
+
+    def test_the_status_line_lives_on_a_terminal_only(self):
+        command = [self.program, "run", "--engines=absl_btree", "--workloads=c", "--records=1000", "--operations=3000",
+                   "--target=3000", f"--out={self.out.parent / 'live'}"]
+        ours, theirs = pty.openpty()
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs) as process:
+            os.close(theirs)
+            seen = b""
+            while True:
+                try:
+                    part = os.read(ours, 4096)
+                except OSError:  # the terminal's other end is closed
+                    break
+                if not part:
+                    break
+                seen += part
+        os.close(ours)
+        self.assertEqual(process.returncode, 0)
+        live = rb"\r\x1b\[Kabsl_btree, workload c: \d+ %, 0\.00 Mop/s, p99 [\d.]+( k)? us, \d s left"
+        self.assertRegex(seen, live)
+        quiet = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=60, check=True)
+        self.assertNotIn(b"p99", quiet.stderr)
+        self.assertNotIn(b"\r", quiet.stderr)
 
     def test_an_experiment_leaves_its_table_and_its_picture(self):
         out = pathlib.Path(self.scratch.name) / "experiment"

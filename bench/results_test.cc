@@ -212,11 +212,56 @@ TEST(StatusLine, TellsShareRateAndTimeLeft) {
   StatusLine line(stderr, false);
   line.start("bonsai", "a", 1000);
   EXPECT_EQ(line.text({}), "bonsai, workload a: starting");
-  EXPECT_EQ(line.text({.done = 250, .seconds = 0.001, .seconds_idle = 0}),
+  EXPECT_EQ(line.text({.done = 250, .seconds = 0.001, .seconds_idle = 0, .latency = {}}),
             "bonsai, workload a: 25 %, 0.25 Mop/s, 0 s left");
+  PhaseProgress timed{.done = 250, .seconds = 0.001, .seconds_idle = 0, .latency = {}};
+  timed.latency[0].add(LatencyCounts::bucket(1200), 98);
+  timed.latency[1].add(LatencyCounts::bucket(50'000), 2);
+  EXPECT_EQ(line.text(timed), "bonsai, workload a: 25 %, 0.25 Mop/s, p99 53.2 us, 0 s left");
   line.start("bonsai", "reload", 4'000'000);
-  EXPECT_EQ(line.text({.done = 1'000'000, .seconds = 2, .seconds_idle = 0}),
+  EXPECT_EQ(line.text({.done = 1'000'000, .seconds = 2, .seconds_idle = 0, .latency = {}}),
             "bonsai, reload: 25 %, 0.50 Mop/s, 6 s left");
+}
+
+TEST(YcsbStatus, ReportsEveryTenSecondsWhatHappenedSince) {
+  YcsbStatus status;
+  status.start(4'000'000);
+  PhaseProgress progress{.done = 900'000, .seconds = 9.9, .seconds_idle = 0, .latency = {}};
+  EXPECT_FALSE(status.line(progress).has_value());
+  progress.done = 1'000'000;
+  progress.seconds = 10.1;
+  progress.latency[0].add(LatencyCounts::bucket(1000), 10);
+  const std::string first = status.line(progress).value_or("");
+  EXPECT_NE(first.find(" 10 sec: 1000000 operations; 99009.90 current ops/sec; est completion in 31 seconds [READ: "
+                       "Count=10, Max=1.02, 50=1.02,"),
+            std::string::npos)
+      << first;
+  EXPECT_FALSE(status.line(progress).has_value());
+  progress.done = 3'000'000;
+  progress.seconds = 20.1;
+  progress.latency[4].add(LatencyCounts::bucket(2000), 3);
+  const std::string second = status.line(progress).value_or("");
+  EXPECT_NE(second.find(" 20 sec: 3000000 operations; 200000.00 current ops/sec; est completion in 7 seconds "
+                        "[READ-MODIFY-WRITE: Count=3, "),
+            std::string::npos)
+      << second;
+}
+
+TEST(LatencyCounts, AreWithinAnEighth) {
+  for (uint64_t ns = 1; ns < uint64_t{1} << 40; ns += 1 + ns / 7) {
+    const uint64_t end = LatencyCounts::last_of(LatencyCounts::bucket(ns));
+    EXPECT_GE(end, ns);
+    EXPECT_LE(end - ns, ns / 8) << ns;
+  }
+  LatencyCounts counts;
+  EXPECT_EQ(counts.percentile(99), 0U);
+  for (uint64_t ns = 1; ns <= 1000; ++ns) counts.add(LatencyCounts::bucket(ns), 1);
+  EXPECT_EQ(counts.count(), 1000U);
+  EXPECT_NEAR(static_cast<double>(counts.percentile(50)), 500, 64);
+  EXPECT_NEAR(static_cast<double>(counts.percentile(99)), 990, 64);
+  LatencyCounts same = counts;
+  same.subtract(counts);
+  EXPECT_EQ(same.count(), 0U);
 }
 
 }  // namespace

@@ -58,8 +58,11 @@ class Session {
   }
 
   RunListener listener() {
-    return {.on_phase = [this](const std::string& engine, const std::string& phase,
-                               uint64_t operations) { line_.start(engine, phase, operations); },
+    return {.on_phase =
+                [this](const std::string& engine, const std::string& phase, uint64_t operations) {
+                  line_.start(engine, phase, operations);
+                  ycsb_status_.start(operations);
+                },
             .on_progress = [this](const PhaseProgress& progress) { show(progress); },
             .on_result = [this](const RunResult& result) { keep(result); },
             .on_note =
@@ -73,7 +76,11 @@ class Session {
   }
 
   void show(const PhaseProgress& progress) {
-    line_.show(progress);
+    if (request_.status) {
+      if (const auto text = ycsb_status_.line(progress)) std::fprintf(stderr, "%s\n", text->c_str());
+    } else {
+      line_.show(progress);
+    }
     if (progress.seconds_idle < kIdleSecondsMax) return;
     line_.clear();
     std::fprintf(stderr,
@@ -126,6 +133,7 @@ class Session {
   const std::atomic<bool>& interrupted_;
   OutputDirectory out_;
   StatusLine line_;
+  YcsbStatus ycsb_status_;
   unsigned round_ = 0;  // of the repetitions
   Repeats repeats_;
   Results results_;

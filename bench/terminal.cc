@@ -1,7 +1,13 @@
 #include "bench/terminal.h"
 
 #include <algorithm>
-#include <optional>
+#include <cmath>
+#include <initializer_list>
+#include <utility>
+
+#include "bench/charts.h"
+#include "bench/machine.h"
+#include "bench/ycsb_text.h"
 
 namespace bonsai::bench {
 namespace {
@@ -70,6 +76,31 @@ std::vector<const RunResult*> by_phase(const std::vector<RunResult>& runs) {
 
 }  // namespace
 
+std::optional<std::string> YcsbStatus::line(const PhaseProgress& progress) {
+  if (progress.seconds < next_seconds_ || progress.done == 0) return std::nullopt;
+  next_seconds_ += kSecondsBetween;
+  const double rate = static_cast<double>(progress.done) / progress.seconds;
+  const double current =
+      static_cast<double>(progress.done - last_.done) / std::max(progress.seconds - last_.seconds, 1e-9);
+  const double left = static_cast<double>(operations_ - std::min(operations_, progress.done)) / rate;
+  std::string text = utc_now("%Y-%m-%d %H:%M:%S:000") + " " + number(std::floor(progress.seconds), 0) +
+                     " sec: " + std::to_string(progress.done) + " operations; " + number(current, 2) +
+                     " current ops/sec; est completion in " + number(std::ceil(left), 0) + " seconds ";
+  for (size_t i = 0; i < kOpKinds; ++i) {
+    LatencyCounts since = progress.latency[i];
+    since.subtract(last_.latency[i]);
+    if (since.count() == 0) continue;
+    text += "[" + std::string(ycsb_name(static_cast<OpKind>(i))) + ": Count=" + std::to_string(since.count());
+    for (const auto& [name, percent] : std::initializer_list<std::pair<const char*, double>>{
+             {"Max", 100}, {"50", 50}, {"90", 90}, {"99", 99}, {"99.9", 99.9}, {"99.99", 99.99}}) {
+      text += std::string(", ") + name + "=" + number(static_cast<double>(since.percentile(percent)) / 1000, 2);
+    }
+    text += "] ";
+  }
+  last_ = progress;
+  return text;
+}
+
 void StatusLine::start(const std::string& engine, const std::string& phase, uint64_t operations) {
   what_ = engine + (phase.find("load") == std::string::npos ? ", workload " : ", ") + phase;
   operations_ = operations;
@@ -81,8 +112,12 @@ std::string StatusLine::text(const PhaseProgress& progress) const {
   const double share = static_cast<double>(progress.done) / static_cast<double>(std::max<uint64_t>(operations_, 1));
   const double rate = static_cast<double>(progress.done) / progress.seconds;
   const double seconds_left = static_cast<double>(operations_ - std::min(operations_, progress.done)) / rate;
-  return what_ + ": " + number(share * 100, 0) + " %, " + number(rate / 1e6, 2) + " Mop/s, " + number(seconds_left, 0) +
-         " s left";
+  LatencyCounts all;
+  for (const LatencyCounts& kind : progress.latency) all.add(kind);
+  const std::string p99 =
+      all.count() == 0 ? "" : "p99 " + short_number(static_cast<double>(all.percentile(99)) / 1000) + " us, ";
+  return what_ + ": " + number(share * 100, 0) + " %, " + number(rate / 1e6, 2) + " Mop/s, " + p99 +
+         number(seconds_left, 0) + " s left";
 }
 
 void StatusLine::show(const PhaseProgress& progress) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,26 @@
 #include "bench/results.h"
 
 namespace bonsai::bench {
+
+// The progress of a phase as YCSB's -s reports it, a line every kSecondsBetween. Latencies are those since the last
+// line, in microseconds, of the operations that were timed; Count is their number.
+class YcsbStatus {
+ public:
+  static constexpr double kSecondsBetween = 10;
+
+  void start(uint64_t operations) { *this = YcsbStatus(operations); }
+  // The line that is due, or nothing.
+  [[nodiscard]] std::optional<std::string> line(const PhaseProgress& progress);
+
+  YcsbStatus() = default;
+
+ private:
+  explicit YcsbStatus(uint64_t operations) : operations_(operations) {}
+
+  uint64_t operations_ = 0;
+  double next_seconds_ = kSecondsBetween;
+  PhaseProgress last_;
+};
 
 // The status line, rewritten in place on `out`. Silent unless `live`.
 class StatusLine {
@@ -22,7 +43,7 @@ class StatusLine {
   void show(const PhaseProgress& progress);
   void clear();
 
-  // The text of the line, for example "bonsai, workload a: 42 %, 1.84 Mop/s, 3 s left".
+  // The text of the line, for example "bonsai, workload a: 42 %, 1.84 Mop/s, p99 1.2 us, 3 s left".
   [[nodiscard]] std::string text(const PhaseProgress& progress) const;
 
  private:

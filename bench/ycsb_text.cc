@@ -46,6 +46,8 @@ void write_latency(std::string_view metric, const Histogram& latency, Exporter* 
 
 }  // namespace
 
+std::string_view ycsb_name(OpKind kind) { return kNames[static_cast<size_t>(kind)]; }
+
 std::string ycsb_text(const RunResult& run) {
   Exporter out;
   out.write("OVERALL", "RunTime(ms)", std::max<uint64_t>(1, static_cast<uint64_t>(std::llround(run.seconds * 1000))));
@@ -54,7 +56,8 @@ std::string ycsb_text(const RunResult& run) {
     if (run.operations_of[kind] == 0) continue;
     out.write(kNames[kind], "Operations", run.operations_of[kind]);
     write_latency(kNames[kind], run.latency[kind], &out);
-    out.write(kNames[kind], "Return=OK", run.operations_of[kind] - run.failures_of[kind]);
+    out.write(kNames[kind], "Return=OK",
+              run.operations_of[kind] - std::min(run.operations_of[kind], run.failures_of[kind]));
     if (run.failures_of[kind] > 0) out.write(kNames[kind], "Return=ERROR", run.failures_of[kind]);
   }
   for (size_t kind = 0; kind < kOpKinds; ++kind) {

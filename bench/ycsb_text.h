@@ -9,10 +9,14 @@
 #define BONSAI_BENCH_YCSB_TEXT_H_
 
 #include <string>
+#include <string_view>
 
 #include "bench/results.h"
 
 namespace bonsai::bench {
+
+// What YCSB calls a kind of request, e.g. READ-MODIFY-WRITE.
+[[nodiscard]] std::string_view ycsb_name(OpKind kind);
 
 [[nodiscard]] std::string ycsb_text(const RunResult& run);
 
