@@ -19,6 +19,8 @@ const std::vector<EngineEntry>& engine_list() {
       {"hopscotch", "tsl::hopscotch_map: hash, volatile, one thread", make_hopscotch_engine},
 #endif
       {"unordered_map", "std::unordered_map: hash, volatile, one thread", make_unordered_map_engine},
+      {"std_map", "std::map under one lock: ordered, volatile, any number of threads; the example",
+       make_std_map_engine},
       {"dummy", "stores nothing; shows what the harness itself costs", make_dummy_engine},
   };
   return kEngines;

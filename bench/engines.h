@@ -19,6 +19,7 @@ std::unique_ptr<Engine> make_rocksdb_engine();    // with BONSAI_BENCH_WITH_ROCK
 std::unique_ptr<Engine> make_lmdb_engine();       // with BONSAI_BENCH_WITH_LMDB
 std::unique_ptr<Engine> make_hopscotch_engine();  // with BONSAI_BENCH_WITH_HOPSCOTCH
 std::unique_ptr<Engine> make_unordered_map_engine();
+std::unique_ptr<Engine> make_std_map_engine();
 std::unique_ptr<Engine> make_dummy_engine();
 
 }  // namespace bonsai::bench

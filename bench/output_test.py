@@ -102,6 +102,12 @@ class OutputTest(unittest.TestCase):
         self.assertEqual(self.results["left_out"],
                          [{"engine": "unordered_map", "workload": "e", "reason": "has no ordered scan"}])
 
+    def test_another_store_takes_less_than_a_hundred_lines(self):
+        lines = (HERE / "engine_std_map.cc").read_text().count("\n")
+        for file in ("engines.h", "engine_list.cc", "CMakeLists.txt"):
+            lines += sum("std_map" in line for line in (HERE / file).read_text().splitlines())
+        self.assertIn(lines, range(20, 100))
+
     # ---- CSV
 
     def test_the_status_line_lives_on_a_terminal_only(self):
