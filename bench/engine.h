@@ -20,11 +20,12 @@
 namespace bonsai::bench {
 
 struct Capabilities {
-  bool threads = false;     // every operation may be called from any number of threads
-  bool durability = false;  // honours EngineOptions::buffered
-  bool scan = false;        // ascending scans
-  bool read_many = false;   // read_many overlaps its reads
-  bool keeps_data = true;   // false: a harness check that stores nothing, so that nothing can be verified
+  bool threads = false;          // every operation may be called from any number of threads
+  bool durability = false;       // honours EngineOptions::buffered
+  bool always_buffered = false;  // with `durability`: buffered whatever is asked
+  bool scan = false;             // ascending scans
+  bool read_many = false;        // read_many overlaps its reads
+  bool keeps_data = true;        // false: a harness check that stores nothing, so that nothing can be verified
 };
 
 struct EngineOptions {

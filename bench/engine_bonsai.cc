@@ -28,7 +28,10 @@ class BonsaiEngine final : public Engine {
   ~BonsaiEngine() override { (void)close(); }
 
   [[nodiscard]] Capabilities capabilities() const override {
-    return {.threads = true, .durability = true, .scan = true, .read_many = true};
+    Options store;
+    if (change_ != nullptr) change_(&store);
+    const bool buffered = store.durability == Durability::kBuffered;
+    return {.threads = true, .durability = true, .always_buffered = buffered, .scan = true, .read_many = true};
   }
 
   Status open(const EngineOptions& options) override {
@@ -94,6 +97,10 @@ class BonsaiEngine final : public Engine {
 
 std::unique_ptr<Engine> make_bonsai_engine(void (*change)(Options* options)) {
   return std::make_unique<BonsaiEngine>(change);
+}
+
+std::unique_ptr<Engine> make_bonsai_buffered_engine() {
+  return make_bonsai_engine([](Options* options) { options->durability = Durability::kBuffered; });
 }
 
 }  // namespace bonsai::bench

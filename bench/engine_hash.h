@@ -1,5 +1,5 @@
-// The volatile hash maps as engines: one thread, no scans. 8-byte keys and values are kept as integers, which is a map
-// at its best; all else as strings. The maps cannot tell what they hold in memory, so nothing is said of it.
+// The volatile hash maps as engines: no scans. 8-byte keys and values are kept as integers, which is a map at its best;
+// all else as strings. The maps cannot tell what they hold in memory, so nothing is said of it.
 #ifndef BONSAI_BENCH_ENGINE_HASH_H_
 #define BONSAI_BENCH_ENGINE_HASH_H_
 
@@ -31,58 +31,65 @@ Kept kept_of(std::string_view bytes) {
 inline std::string_view bytes_of(const uint64_t& word) { return {reinterpret_cast<const char*>(&word), 8}; }
 inline std::string_view bytes_of(const std::string& text) { return text; }
 
-// Requires of Map: find, end, insert_or_assign, erase and clear, as std::unordered_map has them.
-template <class Map, class Kept>
-class HashEngineOf final : public Engine {
+// A map in the shape of std::unordered_map as a table for HashEngine.
+template <class Map>
+class TableOf {
  public:
-  [[nodiscard]] Capabilities capabilities() const override { return {}; }
-  Status open(const EngineOptions&) override { return Status::OK(); }
-  Status close() override {
-    map_.clear();
-    return Status::OK();
-  }
-  Status insert(std::string_view key, std::string_view value) override {
-    map_.insert_or_assign(kept_of<Kept>(key), kept_of<Kept>(value));
-    return Status::OK();
-  }
-  Status read(std::string_view key, std::string* value) override {
-    const auto at = map_.find(kept_of<Kept>(key));
-    if (at == map_.end()) return Status::NotFound();
-    *value = bytes_of(at->second);
-    return Status::OK();
-  }
-  Status remove(std::string_view key) override {
-    map_.erase(kept_of<Kept>(key));
-    return Status::OK();
-  }
+  using Kept = typename Map::key_type;
 
- private:
+  Status put(const Kept& key, const Kept& value) {
+    map_[key] = value;
+    return Status::OK();
+  }
+  // Whether the key is there; *value is then its value.
+  bool get(const Kept& key, std::string* value) {
+    const auto at = map_.find(key);
+    if (at == map_.end()) return false;
+    *value = bytes_of(at->second);
+    return true;
+  }
+  void erase(const Kept& key) { map_.erase(key); }
+
+ protected:
   Map map_;
 };
 
-// Picks the map by the shape of the records.
-template <template <class> class Map>
+// Requires of Table<Kept>: put, get and erase, as TableOf has them; of any number of threads at once if kThreads.
+template <template <class> class Table, bool kThreads = false>
 class HashEngine final : public Engine {
  public:
-  [[nodiscard]] Capabilities capabilities() const override { return {}; }
+  [[nodiscard]] Capabilities capabilities() const override { return {.threads = kThreads}; }
   Status open(const EngineOptions& options) override {
     if (has_integer_records(options)) {
-      map_ = std::make_unique<HashEngineOf<Map<uint64_t>, uint64_t>>();
+      numbers_ = std::make_unique<Table<uint64_t>>();
     } else {
-      map_ = std::make_unique<HashEngineOf<Map<std::string>, std::string>>();
+      strings_ = std::make_unique<Table<std::string>>();
     }
     return Status::OK();
   }
   Status close() override {
-    map_.reset();
+    numbers_.reset();
+    strings_.reset();
     return Status::OK();
   }
-  Status insert(std::string_view key, std::string_view value) override { return map_->insert(key, value); }
-  Status read(std::string_view key, std::string* value) override { return map_->read(key, value); }
-  Status remove(std::string_view key) override { return map_->remove(key); }
+  Status insert(std::string_view key, std::string_view value) override {
+    return numbers_ ? numbers_->put(kept_of<uint64_t>(key), kept_of<uint64_t>(value))
+                    : strings_->put(kept_of<std::string>(key), kept_of<std::string>(value));
+  }
+  Status read(std::string_view key, std::string* value) override {
+    const bool found =
+        numbers_ ? numbers_->get(kept_of<uint64_t>(key), value) : strings_->get(kept_of<std::string>(key), value);
+    return found ? Status::OK() : Status::NotFound();
+  }
+  Status remove(std::string_view key) override {
+    numbers_ ? numbers_->erase(kept_of<uint64_t>(key)) : strings_->erase(kept_of<std::string>(key));
+    return Status::OK();
+  }
 
  private:
-  std::unique_ptr<Engine> map_;  // set while open
+  // One of them is set while open.
+  std::unique_ptr<Table<uint64_t>> numbers_;
+  std::unique_ptr<Table<std::string>> strings_;
 };
 
 // Keys may be plain integers, so the hash must mix.

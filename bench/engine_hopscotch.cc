@@ -7,7 +7,7 @@
 namespace bonsai::bench {
 namespace {
 template <class Kept>
-using HopscotchMap = tsl::hopscotch_map<Kept, Kept, MixingHash<Kept>>;
+using HopscotchMap = TableOf<tsl::hopscotch_map<Kept, Kept, MixingHash<Kept>>>;
 }  // namespace
 
 std::unique_ptr<Engine> make_hopscotch_engine() { return std::make_unique<HashEngine<HopscotchMap>>(); }

@@ -7,7 +7,7 @@
 namespace bonsai::bench {
 namespace {
 template <class Kept>
-using UnorderedMap = std::unordered_map<Kept, Kept, MixingHash<Kept>>;
+using UnorderedMap = TableOf<std::unordered_map<Kept, Kept, MixingHash<Kept>>>;
 }  // namespace
 
 std::unique_ptr<Engine> make_unordered_map_engine() { return std::make_unique<HashEngine<UnorderedMap>>(); }

@@ -14,10 +14,15 @@ namespace bonsai::bench {
 
 // `change`, unless null, is applied to the store's options: a variant for an experiment.
 std::unique_ptr<Engine> make_bonsai_engine(void (*change)(Options* options));
+// The same at the level `buffered`, whatever is asked.
+std::unique_ptr<Engine> make_bonsai_buffered_engine();
 std::unique_ptr<Engine> make_absl_btree_engine();
-std::unique_ptr<Engine> make_rocksdb_engine();    // with BONSAI_BENCH_WITH_ROCKSDB
-std::unique_ptr<Engine> make_lmdb_engine();       // with BONSAI_BENCH_WITH_LMDB
-std::unique_ptr<Engine> make_hopscotch_engine();  // with BONSAI_BENCH_WITH_HOPSCOTCH
+std::unique_ptr<Engine> make_rocksdb_engine();      // with BONSAI_BENCH_WITH_ROCKSDB
+std::unique_ptr<Engine> make_lmdb_engine();         // with BONSAI_BENCH_WITH_LMDB
+std::unique_ptr<Engine> make_hopscotch_engine();    // with BONSAI_BENCH_WITH_HOPSCOTCH
+std::unique_ptr<Engine> make_libcuckoo_engine();    // with BONSAI_BENCH_WITH_LIBCUCKOO
+std::unique_ptr<Engine> make_dense_hash_engine();   // with BONSAI_BENCH_WITH_SPARSEHASH
+std::unique_ptr<Engine> make_sparse_hash_engine();  // with BONSAI_BENCH_WITH_SPARSEHASH
 std::unique_ptr<Engine> make_unordered_map_engine();
 std::unique_ptr<Engine> make_std_map_engine();
 std::unique_ptr<Engine> make_dummy_engine();

@@ -185,7 +185,7 @@ class EngineRun {
     result.threads = threads_;
     result.depth = options.depth;
     result.distribution = distribution;
-    if (can_.durability) result.durability = config_.buffered ? "buffered" : "durable";
+    if (can_.durability) result.durability = config_.buffered || can_.always_buffered ? "buffered" : "durable";
     result.requests = distribution == kOfTrace ? kOfTrace : config_.draw == DrawMode::kLive ? "drawn" : "replayed";
     result.warmup_operations = options.warmup;
     const bool open_loop = options.target_ops_per_s > 0;

@@ -187,6 +187,16 @@ TEST(RunEngine, ATraceWithoutALoadRunsOnYcsbsRecords) {
   EXPECT_EQ(record.results[2].failures, 0U);
 }
 
+TEST(RunEngine, NamesTheLevelThatUpdatesHad) {
+  if (find_engine("bonsai") == nullptr) return;
+  RunConfig config = small_config();
+  const std::vector<Step> steps = {step_of("c", {1}, Distribution::kUniform)};
+  EXPECT_EQ(run("bonsai", config, steps).results[0].durability, "durable");
+  EXPECT_EQ(run("bonsai_buffered", config, steps).results[0].durability, "buffered");
+  config.buffered = true;
+  EXPECT_EQ(run("bonsai", config, steps).results[0].durability, "buffered");
+}
+
 TEST(RunEngine, TellsHowItRan) {
   RunConfig config = small_config();
   config.draw = DrawMode::kLive;

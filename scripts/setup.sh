@@ -31,6 +31,8 @@ build | librdmacm-dev       | connections between RDMA devices
 build | libabsl-dev         | absl::btree_map, the yardstick of the benchmark
 build | librocksdb-dev      | RocksDB, a rival in the benchmark
 build | liblmdb-dev         | LMDB, a rival in the benchmark
+build | libcuckoo-dev       | a hash map for threads, a rival in the benchmark
+build | libsparsehash-dev   | dense and sparse hash maps, rivals in the benchmark
 build | libtsl-hopscotch-map-dev | a hash map, a rival in the benchmark
 build | zlib1g-dev          | compresses the latency histograms of the benchmark
 build | libgflags-dev       | command-line flags of the programs
@@ -39,7 +41,7 @@ build | libgtest-dev        | the tests beside the code
 test  | clang-14            | the second compiler that must stay without warnings
 test  | clang-format-14     | the layout of the source (style test)
 test  | clang-tidy-14       | static analysis (scripts/tidy.sh)
-test  | chromium            | shows the benchmark's report to its test
+test  | chromium            | shows the report of the benchmark to its test
 test  | python3             | the style test and the scorecard
 testbed | qemu-system-x86   | the guests
 testbed | busybox-static    | their first programs

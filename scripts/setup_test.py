@@ -15,6 +15,8 @@ PROVIDERS = {"PkgConfig": "pkg-config", "Boost": "libboost-context-dev", "absl":
              "gflags": "libgflags-dev", "glog": "libgoogle-glog-dev", "nlohmann_json": "nlohmann-json3-dev",
              "GTest": "libgtest-dev", "libpmem": "libpmem-dev",
              "rocksdb": "librocksdb-dev", "lmdb": "liblmdb-dev", "libisal": "libisal-dev", "ZLIB": "zlib1g-dev",
+             "libcuckoo/cuckoohash_map.hh": "libcuckoo-dev", "sparsehash/dense_hash_map": "libsparsehash-dev",
+             "tsl/hopscotch_map.h": "libtsl-hopscotch-map-dev",
              "libibverbs": "libibverbs-dev", "librdmacm": "librdmacm-dev",
              "rapidcheck": "librapidcheck-dev", "Threads": "g++", "Python3": "python3"}
 
@@ -34,6 +36,7 @@ class SetupTest(unittest.TestCase):
         text = "\n".join(path.read_text() for path in files)
         wanted = set(re.findall(r"^\s*find_package\((\w+)", text, re.MULTILINE)) - {"bonsai"}
         wanted |= set(re.findall(r"pkg_check_modules\(\w+ [A-Z_ ]*(\w+)\)", text))
+        wanted |= set(re.findall(r"^bench_rival\(\w+ [A-Z]+ (\S+)\)", text, re.MULTILINE))
         self.assertLessEqual({"GTest", "libpmem"}, wanted)
         for name in wanted:
             self.assertIn(name, PROVIDERS, "name its package here")
