@@ -1,10 +1,14 @@
 #include "base/random.h"
 
+#include <sys/random.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
+
+#include "base/check.h"
 
 namespace bonsai::base {
 
@@ -16,6 +20,14 @@ uint64_t fresh_seed() {
   seed = splitmix64(seed ^ static_cast<uint64_t>(steady));
   seed = splitmix64(seed ^ static_cast<uint64_t>(getpid()));
   return splitmix64(seed ^ calls.fetch_add(1, std::memory_order_relaxed));
+}
+
+void random_secret(std::span<std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = getrandom(bytes.data(), bytes.size(), 0);
+    BONSAI_CHECK(n > 0 || errno == EINTR);
+    if (n > 0) bytes = bytes.subspan(static_cast<size_t>(n));
+  }
 }
 
 uint64_t seed_from_env_or(uint64_t fallback) {

@@ -1,9 +1,11 @@
-// Random numbers: small, fast, the same on every machine for the same seed. Not for secrets.
+// Random numbers: small, fast, the same on every machine for the same seed. For secrets there is random_secret().
 #ifndef BONSAI_BASE_RANDOM_H_
 #define BONSAI_BASE_RANDOM_H_
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace bonsai::base {
 
@@ -60,6 +62,9 @@ class Random {
 
 // A seed that no other call, thread or process is likely to get.
 [[nodiscard]] uint64_t fresh_seed();
+
+// Fills `bytes` from the operating system's generator: nobody can guess them.
+void random_secret(std::span<std::byte> bytes);
 
 // The seed of a randomised test: the environment's BONSAI_SEED (decimal, or hexadecimal after 0x) if it holds a number,
 // else `fallback`. Tests print it, so that a failure can be replayed.

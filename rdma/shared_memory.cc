@@ -1,28 +1,57 @@
 #include "rdma/shared_memory.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <cstring>
 #include <string>
 
 namespace bonsai::rdma {
+namespace {
+
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
+
+}  // namespace
 
 Status SharedMemory::make(size_t bytes, std::unique_ptr<SharedMemory>* memory) {
   if (bytes == 0) return Status::InvalidArgument("shared memory of no bytes; ask for at least one");
   std::unique_ptr<SharedMemory> made(new SharedMemory);
-  made->file_ = base::OsFile(::memfd_create("bonsai", MFD_CLOEXEC));
+  made->file_ = base::OsFile(::memfd_create("bonsai", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   const auto refused = [&](const char* call) {
     return Status::NoSpace(std::to_string(bytes) + " bytes of shared memory: " + call + ": " + std::strerror(errno) +
                            "; ask for less or raise the limit");
   };
   if (!made->file_.is_open()) return refused("memfd_create");
   if (::ftruncate(made->fd(), static_cast<off_t>(bytes)) != 0) return refused("ftruncate");
+  // Whoever maps it may rely on its size.
+  if (::fcntl(made->fd(), F_ADD_SEALS, kSeals) != 0) return refused("fcntl");
   void* mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, made->fd(), 0);
   if (mapped == MAP_FAILED) return refused("mmap");
   made->bytes_ = {static_cast<std::byte*>(mapped), bytes};
   *memory = std::move(made);
   return Status::OK();
+}
+
+Status SharedMemory::adopt(base::OsFile file, size_t bytes, bool writable, std::unique_ptr<SharedMemory>* memory) {
+  struct stat found {};
+  if (::fstat(file.fd(), &found) != 0 || found.st_size != static_cast<off_t>(bytes) || bytes == 0 ||
+      (::fcntl(file.fd(), F_GET_SEALS) & kSeals) != kSeals) {
+    return Status::InvalidArgument(
+        "a peer sent memory that is not what it should be; run the same version on both nodes");
+  }
+  std::unique_ptr<SharedMemory> made(new SharedMemory);
+  void* mapped = ::mmap(nullptr, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, file.fd(), 0);
+  if (mapped == MAP_FAILED) return base::os_error("mmap", "a peer's memory", errno);
+  made->file_ = std::move(file);
+  made->bytes_ = {static_cast<std::byte*>(mapped), bytes};
+  *memory = std::move(made);
+  return Status::OK();
+}
+
+base::OsFile SharedMemory::read_only_file() const {
+  return base::OsFile(::open(("/proc/self/fd/" + std::to_string(fd())).c_str(), O_RDONLY | O_CLOEXEC));
 }
 
 SharedMemory::~SharedMemory() {

@@ -17,12 +17,17 @@ class SharedMemory {
  public:
   // Errors: InvalidArgument (no bytes), NoSpace (the machine's memory or a limit of it).
   static Status make(size_t bytes, std::unique_ptr<SharedMemory>* memory);
+  // Maps what another process made and sent as a descriptor. Errors: InvalidArgument (it is not of that size or could
+  // still be cut short by its maker), IoError.
+  static Status adopt(base::OsFile file, size_t bytes, bool writable, std::unique_ptr<SharedMemory>* memory);
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
 
   [[nodiscard]] std::span<std::byte> bytes() const { return bytes_; }
   [[nodiscard]] int fd() const { return file_.fd(); }
+  // For others who may look only. Not open when the limit of open files is reached.
+  [[nodiscard]] base::OsFile read_only_file() const;
 
  private:
   SharedMemory() = default;

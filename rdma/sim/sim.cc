@@ -54,13 +54,7 @@ class SimListener {
     if (attempt->decided) return request_twice.hit();
     attempt->decided = true;
     attempt->answer = own;
-    if (attempt->own.version != own.version) {
-      attempt->status = Status::NotSupported(
-          attempt->address + " speaks fabric protocol " + std::to_string(own.version) + " and not " +
-          std::to_string(attempt->own.version) + "; run the same version on both nodes");
-    } else if (admit) {
-      attempt->status = admit(attempt->own, &attempt->answer);
-    }
+    attempt->status = admit_peer(admit, attempt->own, &attempt->answer);
     if (!attempt->status.ok()) return;
     auto [near, far] = SimEnd::make_two(core, {attempt->worker, attempt->own.node}, {worker, attempt->answer.node});
     attempt->end = near;

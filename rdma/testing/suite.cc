@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 
 namespace bonsai::rdma {
 namespace {
@@ -15,14 +16,28 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+// Where processes meet; removed at the end.
+struct Folder {
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "bonsai-shm.XXXXXX").string();
+    path = ::mkdtemp(name.data());
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+  std::filesystem::path path;
+};
+
 std::vector<Setting> choose_settings() {
   if (const std::string provider = environment("BONSAI_FABRIC"); !provider.empty()) {
     const std::string puppet = environment("BONSAI_FABRIC_PUPPET");
     return {{provider.substr(0, provider.find(':')) + (puppet.empty() ? "" : "_far"), provider, puppet}};
   }
+  static const Folder made;
+  const std::string folder = made.path.string();
+  const std::string puppet = (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "rdma_puppet").string();
   return {
-      {"loopback", "loopback", ""},
       {"sim", "sim", ""},
+      {"shm", "shm", ""},
+      {"shm_processes", "shm:" + folder, puppet + " shm:" + folder},
   };
 }
 

@@ -5,19 +5,20 @@
 #include <vector>
 
 #include "base/random.h"
-#include "rdma/loopback.h"
+#include "rdma/shm/shm.h"
 #include "rdma/sim/sim.h"
 
 namespace bonsai::rdma {
 namespace {
 
-class LoopbackWorld final : public World {
+class ShmWorld final : public World {
  public:
+  explicit ShmWorld(const std::string& folder) : network_(ShmOptions{folder}) {}
   std::unique_ptr<Fabric> make_fabric() override { return network_.make_fabric(); }
   std::string address(uint32_t node) override { return "node" + std::to_string(node); }
 
  private:
-  LoopbackNetwork network_;
+  ShmNetwork network_;
 };
 
 // Late, lost and torn as a network may be, and nothing broken.
@@ -37,7 +38,7 @@ struct Maker {
 
 std::vector<Maker>& makers() {
   static std::vector<Maker> known = {
-      {"loopback", [](const std::string&) -> std::unique_ptr<World> { return std::make_unique<LoopbackWorld>(); }},
+      {"shm", [](const std::string& folder) -> std::unique_ptr<World> { return std::make_unique<ShmWorld>(folder); }},
       {"sim", [](const std::string&) -> std::unique_ptr<World> { return std::make_unique<SimWorld>(); }},
   };
   return known;

@@ -1,0 +1,119 @@
+#include "rdma/shm/backing.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "base/status_macros.h"
+
+namespace bonsai::rdma {
+namespace {
+
+constexpr uint64_t kHugePageBytes = uint64_t{2} << 20;
+
+// One line of /proc/self/maps.
+struct Mapped {
+  uint64_t begin = 0, end = 0, offset = 0, inode = 0;
+  bool shared = false;
+  dev_t device = 0;
+  std::string path;
+};
+
+bool parse(const std::string& line, Mapped* mapped) {
+  std::istringstream in(line);
+  char dash = 0, colon = 0;
+  std::string rights;
+  unsigned major_number = 0, minor_number = 0;
+  in >> std::hex >> mapped->begin >> dash >> mapped->end >> rights >> mapped->offset >> major_number >> colon >>
+      minor_number >> std::dec >> mapped->inode >> std::ws;
+  if (in.fail() || rights.size() < 4) return false;
+  std::getline(in, mapped->path);
+  mapped->shared = rights[3] == 's';
+  mapped->device = makedev(major_number, minor_number);
+  return true;
+}
+
+bool is_file(int fd, const Mapped& mapped) {
+  struct stat found {};
+  return ::fstat(fd, &found) == 0 && found.st_ino == mapped.inode &&
+         (S_ISCHR(found.st_mode) || found.st_dev == mapped.device);
+}
+
+// A descriptor of the mapped file: by its name, else (it has none any more) by one that this process has open.
+base::OsFile open_mapped(const Mapped& mapped, int flags) {
+  base::OsFile file(::open(mapped.path.c_str(), flags | O_CLOEXEC));
+  if (file.is_open() && is_file(file.fd(), mapped)) return file;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error)) {
+    const int fd = std::stoi(entry.path().filename().string());
+    if (is_file(fd, mapped)) return base::OsFile(::open(entry.path().c_str(), flags | O_CLOEXEC));
+  }
+  return {};
+}
+
+uint64_t page_bytes(int fd) {
+  struct stat found {};
+  struct statfs system {};
+  if (::fstat(fd, &found) == 0 && S_ISCHR(found.st_mode)) return kHugePageBytes;
+  if (::fstatfs(fd, &system) == 0 && system.f_type == HUGETLBFS_MAGIC) return static_cast<uint64_t>(system.f_bsize);
+  return 4096;
+}
+
+}  // namespace
+
+Status find_backing(std::span<const std::byte> memory, bool writable, ShmBacking* backing) {
+  const auto begin = reinterpret_cast<uintptr_t>(memory.data());
+  const uintptr_t end = begin + memory.size();
+  Mapped whole;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    Mapped mapped;
+    if (!parse(line, &mapped) || mapped.end <= begin || mapped.begin >= end) continue;
+    if (!mapped.shared || mapped.inode == 0) break;
+    if (whole.end == 0) {
+      whole = mapped;
+    } else if (mapped.begin == whole.end && mapped.inode == whole.inode && mapped.device == whole.device &&
+               mapped.offset == whole.offset + (whole.end - whole.begin)) {
+      whole.end = mapped.end;
+    } else {
+      break;
+    }
+  }
+  if (whole.begin > begin || whole.end < end) {
+    return Status::NotSupported(
+        "this memory is not a shared mapping of one file, so no other process can reach it; register a pool's mapping "
+        "or rdma::SharedMemory");
+  }
+  backing->file = open_mapped(whole, writable ? O_RDWR : O_RDONLY);
+  if (!backing->file.is_open()) return base::os_error("open", whole.path, errno);
+  backing->offset = whole.offset + (begin - whole.begin);
+  return Status::OK();
+}
+
+Status map_backing(const base::OsFile& file, uint64_t offset, uint64_t bytes, bool writable,
+                   std::span<std::byte>* mapping, std::byte** memory) {
+  const uint64_t page = page_bytes(file.fd());
+  const uint64_t first = offset / page * page;
+  const uint64_t length = (offset + bytes - first + page - 1) / page * page;
+  void* mapped = ::mmap(nullptr, length, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, file.fd(),
+                        static_cast<off_t>(first));
+  if (mapped == MAP_FAILED) return base::os_error("mmap", "a peer's region", errno);
+  *mapping = {static_cast<std::byte*>(mapped), length};
+  *memory = static_cast<std::byte*>(mapped) + (offset - first);
+  return Status::OK();
+}
+
+void unmap_backing(std::span<std::byte> mapping) {
+  if (!mapping.empty()) ::munmap(mapping.data(), mapping.size());
+}
+
+}  // namespace bonsai::rdma

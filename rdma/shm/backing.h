@@ -1,0 +1,29 @@
+// Which file is behind a piece of memory, so that another process can map the same bytes. Internal to rdma/shm/.
+#ifndef BONSAI_RDMA_SHM_BACKING_H_
+#define BONSAI_RDMA_SHM_BACKING_H_
+
+#include <cstdint>
+#include <span>
+
+#include "base/nvm/os_file.h"
+#include "bonsai/status.h"
+
+namespace bonsai::rdma {
+
+struct ShmBacking {
+  base::OsFile file;
+  uint64_t offset = 0;  // of the first byte
+};
+
+// Finds the file that `memory` is a shared mapping of, and opens it once more: for reading, or for writing too.
+// Errors: NotSupported (private memory, or several files; says what to use instead), IoError.
+Status find_backing(std::span<const std::byte> memory, bool writable, ShmBacking* backing);
+
+// Maps `bytes` at `offset` of a file. *memory is their first byte; the mapping ends with unmap_backing().
+Status map_backing(const base::OsFile& file, uint64_t offset, uint64_t bytes, bool writable,
+                   std::span<std::byte>* mapping, std::byte** memory);
+void unmap_backing(std::span<std::byte> mapping);
+
+}  // namespace bonsai::rdma
+
+#endif  // BONSAI_RDMA_SHM_BACKING_H_

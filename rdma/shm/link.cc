@@ -1,0 +1,232 @@
+#include "rdma/shm/link.h"
+
+#include <cstring>
+
+#include "base/check.h"
+#include "base/nvm/racy_copy.h"
+
+namespace bonsai::rdma {
+namespace {
+
+constexpr uint64_t kAnswerMsMax = 5'000;
+
+}  // namespace
+
+ShmEnd::ShmEnd(uint32_t number, size_t side, std::shared_ptr<SharedMemory> page, std::shared_ptr<ShmWorkerState> own,
+               std::shared_ptr<ShmWorkerState> far)
+    : number_(number), side_(side), page_(std::move(page)), own_(std::move(own)), far_(std::move(far)) {}
+
+ShmEnd::ShmEnd(uint32_t number, size_t side, std::shared_ptr<SharedMemory> page, std::shared_ptr<ShmWorkerState> own,
+               ShmSocket socket, std::unique_ptr<SharedMemory> far_table, std::shared_ptr<ShmService> service)
+    : number_(number),
+      side_(side),
+      page_(std::move(page)),
+      own_(std::move(own)),
+      socket_(std::move(socket)),
+      far_table_(std::move(far_table)),
+      service_(std::move(service)) {}
+
+ShmEnd::~ShmEnd() { BONSAI_CHECK(closed_); }
+
+void ShmEnd::open() {
+  own_->regions().attach(this, {&page().turn[1 - side_], &gone_});
+  if (service_ == nullptr) return;
+  service_->watch(socket_.fd(), [self = weak_from_this()] {
+    const auto end = self.lock();
+    return end != nullptr && end->hear();
+  });
+}
+
+void ShmEnd::close() {
+  closed_ = true;
+  page().closed[side_].store(1, std::memory_order_seq_cst);
+  // The other end looks at this inside its turn: once a turn that is under way is over it touches nothing more here.
+  page().turn[1 - side_].wait_out(gone_);
+  own_->regions().detach(this);
+  if (service_ != nullptr) service_->unwatch(socket_.fd());
+  for (const auto& [key, view] : views_) unmap_backing(view.mapping);
+  views_.clear();
+}
+
+Outcome ShmEnd::perform(const WorkRequest& request, bool own) {
+  for (base::BoundedWait wait("shm.sibling", kAnswerMsMax); asking_ && !wait.expired();) wait.pause();
+  if (broken_) return Outcome::kFlushed;
+  Outcome outcome = Outcome::kUnreachable;
+  if (!gone()) outcome = own ? carry_out(request) : Outcome::kLocalAccess;
+  if (outcome != Outcome::kDone) {
+    broken_ = true;
+    page().closed[side_].store(1, std::memory_order_seq_cst);
+  }
+  return outcome;
+}
+
+Outcome ShmEnd::carry_out(const WorkRequest& request) {
+  if (request.verb == Verb::kSend) return send(request);
+  const ShmView* const view = find_view(request.remote.key);
+  if (view == nullptr) return gone() ? Outcome::kUnreachable : Outcome::kRemoteAccess;
+  ShmTurn& turn = page().turn[side_];
+  turn.enter();
+  const Outcome outcome = gone()           ? Outcome::kUnreachable
+                          : !view->valid() ? Outcome::kRemoteAccess
+                                           : access(*view, request);
+  turn.leave();
+  if (outcome == Outcome::kRemoteAccess && !view->valid()) drop_view(request.remote.key);
+  return outcome;
+}
+
+Outcome ShmEnd::access(const ShmView& view, const WorkRequest& request) {
+  std::byte* target = nullptr;
+  const Outcome outcome = view.find(request, &target);
+  if (outcome != Outcome::kDone) return outcome;
+  std::byte* const local = request.local.data();
+  switch (request.verb) {
+    case Verb::kRead:
+      base::racy_load(local, target, request.local.bytes());
+      break;
+    case Verb::kWrite:
+      base::racy_store(target, local, request.local.bytes());
+      break;
+    case Verb::kCas: {
+      uint64_t old = request.expected;
+      base::word_at(target).compare_exchange_strong(old, request.operand, std::memory_order_seq_cst);
+      std::memcpy(local, &old, sizeof old);
+      break;
+    }
+    case Verb::kFaa: {
+      const uint64_t old = base::word_at(target).fetch_add(request.operand, std::memory_order_seq_cst);
+      std::memcpy(local, &old, sizeof old);
+      break;
+    }
+    case Verb::kSend:
+    case Verb::kFlush:
+      break;
+  }
+  return Outcome::kDone;
+}
+
+Outcome ShmEnd::send(const WorkRequest& request) {
+  if (!get_inbox()) return gone() ? Outcome::kUnreachable : Outcome::kReceiverNotReady;
+  return far_inbox_->deliver(number_, {request.local.data(), request.local.bytes()});
+}
+
+ShmView* ShmEnd::find_view(uint64_t key) {
+  if (last_view_ != nullptr && last_view_->key == key) return last_view_;
+  auto found = views_.find(key);
+  if (found == views_.end()) {
+    ShmView view;
+    if (!get_view(key, &view)) return nullptr;
+    found = views_.emplace(key, view).first;
+  }
+  return last_view_ = &found->second;
+}
+
+void ShmEnd::drop_view(uint64_t key) {
+  const auto found = views_.find(key);
+  unmap_backing(found->second.mapping);
+  views_.erase(found);
+  last_view_ = nullptr;
+}
+
+bool ShmEnd::get_view(uint64_t key, ShmView* view) {
+  if (far_ != nullptr) return far_->regions().view(key, view);
+  ShmWire question, answer;
+  std::vector<base::OsFile> files;
+  question.say = ShmSay::kMap;
+  question.key = key;
+  if (!ask(question, &answer, &files) || files.size() != 1 || answer.place >= ShmRegions::kRegionsMax) return false;
+  view->key = key;
+  view->base = answer.base;
+  view->bytes = answer.bytes;
+  view->rights = {answer.read != 0, answer.write != 0, answer.atomic != 0};
+  view->word = reinterpret_cast<const std::atomic<uint64_t>*>(far_table_->bytes().data()) + answer.place;
+  const bool writable = view->rights.write || view->rights.atomic;
+  return map_backing(files[0], answer.offset, answer.bytes, writable, &view->mapping, &view->memory).ok();
+}
+
+bool ShmEnd::get_inbox() {
+  if (far_inbox_ != nullptr) return true;
+  if (far_ != nullptr) {
+    far_inbox_ = far_->inbox();
+    return far_inbox_ != nullptr;
+  }
+  ShmWire question, answer;
+  std::vector<base::OsFile> files;
+  question.say = ShmSay::kInbox;
+  std::unique_ptr<ShmInbox> inbox;
+  if (!ask(question, &answer, &files) || files.size() != 1) return false;
+  if (!ShmInbox::adopt(std::move(files[0]), answer.bytes, &inbox).ok()) return false;
+  far_inbox_ = std::move(inbox);
+  return true;
+}
+
+bool ShmEnd::ask(const ShmWire& question, ShmWire* answer, std::vector<base::OsFile>* files) {
+  {
+    const std::lock_guard lock(mutex_);
+    answered_.reset();
+  }
+  if (!socket_.send(question, {})) return false;
+  asking_ = true;
+  bool answered = false;
+  for (base::BoundedWait wait("shm.answer", kAnswerMsMax); !gone() && !wait.expired(); wait.pause()) {
+    const std::lock_guard lock(mutex_);
+    if (!answered_.has_value()) continue;
+    *answer = *answered_;
+    *files = std::move(answered_files_);
+    answered = true;
+    break;
+  }
+  asking_ = false;
+  return answered && answer->ok != 0;
+}
+
+bool ShmEnd::hear() {
+  ShmWire message;
+  std::vector<base::OsFile> files;
+  for (;;) {
+    switch (socket_.receive(&message, &files)) {
+      case ShmSocket::Read::kNothing:
+        return true;
+      case ShmSocket::Read::kEnd:
+        gone_.store(true, std::memory_order_release);
+        return false;
+      case ShmSocket::Read::kMessage:
+        break;
+    }
+    if (message.say == ShmSay::kMap || message.say == ShmSay::kInbox) {
+      answer(message);
+      continue;
+    }
+    const std::lock_guard lock(mutex_);
+    answered_ = message;
+    answered_files_ = std::move(files);
+  }
+}
+
+void ShmEnd::answer(const ShmWire& question) {
+  ShmWire answer;
+  if (question.say == ShmSay::kInbox) {
+    answer.say = ShmSay::kInboxIs;
+    const std::shared_ptr<ShmInbox> inbox = own_->inbox();
+    if (inbox == nullptr) return static_cast<void>(socket_.send(answer, {}));
+    answer.ok = 1;
+    answer.bytes = inbox->memory().bytes().size();
+    return static_cast<void>(socket_.send(answer, {inbox->memory().fd()}));
+  }
+  answer.say = ShmSay::kMapped;
+  bool sent = false;
+  own_->regions().describe(question.key, [&](const ShmView& view, size_t place, const ShmBacking& backing) {
+    if (!backing.file.is_open()) return;  // without rights
+    answer.ok = 1;
+    answer.base = view.base;
+    answer.bytes = view.bytes;
+    answer.offset = backing.offset;
+    answer.place = place;
+    answer.read = view.rights.read ? 1 : 0;
+    answer.write = view.rights.write ? 1 : 0;
+    answer.atomic = view.rights.atomic ? 1 : 0;
+    sent = socket_.send(answer, {backing.file.fd()});
+  });
+  if (!sent) static_cast<void>(socket_.send(answer, {}));
+}
+
+}  // namespace bonsai::rdma

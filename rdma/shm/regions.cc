@@ -1,0 +1,95 @@
+#include "rdma/shm/regions.h"
+
+#include "base/check.h"
+#include "base/probe.h"
+#include "base/random.h"
+#include "base/status_macros.h"
+#include "base/thread.h"
+
+namespace bonsai::rdma {
+namespace {
+
+constexpr uint64_t kAccessMsMax = 60'000;
+
+base::Probe waited{"shm.region_gone_amid_an_access"};
+
+}  // namespace
+
+void ShmTurn::wait_out(const std::atomic<bool>& gone) const {
+  const uint64_t inside = count.load(std::memory_order_seq_cst);
+  if (inside % 2 == 0) return;
+  waited.hit();
+  for (base::BoundedWait wait("shm.access_under_way", kAccessMsMax);
+       count.load(std::memory_order_acquire) == inside && !gone.load(); wait.pause()) {
+    // A peer that is stopped amid a copy: the promise that it touches nothing later cannot be kept by going on.
+    BONSAI_CHECK(!wait.expired());
+  }
+}
+
+Outcome ShmView::find(const WorkRequest& request, std::byte** target) const {
+  const uint64_t offset = request.remote.address - base;
+  if (offset > bytes || request.local.bytes() > bytes - offset) return Outcome::kRemoteAccess;
+  const bool allowed = request.verb == Verb::kRead    ? rights.read
+                       : request.verb == Verb::kWrite ? rights.write
+                                                      : rights.atomic;
+  if (!allowed) return Outcome::kRemoteAccess;
+  const bool atomic = request.verb == Verb::kCas || request.verb == Verb::kFaa;
+  if (atomic && request.remote.address % sizeof(uint64_t) != 0) return Outcome::kMisaligned;
+  *target = memory + offset;
+  return Outcome::kDone;
+}
+
+Status ShmRegions::make(bool between_processes, std::shared_ptr<ShmRegions>* regions) {
+  auto made = std::make_shared<ShmRegions>();
+  BONSAI_RETURN_IF_ERROR(SharedMemory::make(kTableBytes, &made->table_));
+  made->between_processes_ = between_processes;
+  for (size_t place = kRegionsMax; place > 0; --place) made->free_places_.push_back(place - 1);
+  *regions = std::move(made);
+  return Status::OK();
+}
+
+Status ShmRegions::add(std::span<std::byte> memory, Rights rights, uint64_t* key) {
+  Entry entry;
+  const bool reachable = rights.read || rights.write || rights.atomic;
+  if (between_processes_ && reachable) {
+    BONSAI_RETURN_IF_ERROR(find_backing(memory, rights.write || rights.atomic, &entry.backing));
+  }
+  const std::lock_guard lock(mutex_);
+  if (free_places_.empty()) {
+    return Status::NoSpace(std::to_string(kRegionsMax) + " regions are registered; register fewer, larger ones");
+  }
+  do base::random_secret(std::as_writable_bytes(std::span(key, 1)));
+  while (*key == 0 || entries_.count(*key) != 0);
+  entry.place = free_places_.back();
+  free_places_.pop_back();
+  entry.view = {
+      *key, reinterpret_cast<uintptr_t>(memory.data()), memory.size(), rights, &word(entry.place), memory.data(), {}};
+  word(entry.place).store(*key, std::memory_order_seq_cst);
+  entries_[*key] = std::move(entry);
+  return Status::OK();
+}
+
+void ShmRegions::remove(uint64_t key) {
+  const std::lock_guard lock(mutex_);
+  const size_t place = entries_.at(key).place;
+  word(place).store(0, std::memory_order_seq_cst);
+  for (const auto& [owner, accessor] : accessors_) accessor.turn->wait_out(*accessor.gone);
+  entries_.erase(key);
+  free_places_.push_back(place);
+}
+
+void ShmRegions::attach(const void* owner, Accessor accessor) {
+  const std::lock_guard lock(mutex_);
+  accessors_[owner] = accessor;
+}
+
+void ShmRegions::detach(const void* owner) {
+  const std::lock_guard lock(mutex_);
+  accessors_.erase(owner);
+}
+
+bool ShmRegions::view(uint64_t key, ShmView* view) {
+  return describe(key, [&](const ShmView& found, size_t, const ShmBacking&) { *view = found; });
+}
+
+}  // namespace bonsai::rdma

@@ -1,0 +1,100 @@
+// A node's registered memory, as its peers reach it. Internal to rdma/shm/.
+//
+// Whether a region is there is one word of a table that peers map read-only: its key, or 0. A peer marks itself as
+// accessing (ShmTurn), looks at the word, and only then touches the region; the owner clears the word and waits until
+// every peer that was accessing has gone on. All four accesses are sequentially consistent: one of the two sees the
+// other.
+#ifndef BONSAI_RDMA_SHM_REGIONS_H_
+#define BONSAI_RDMA_SHM_REGIONS_H_
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "rdma/shared_memory.h"
+#include "rdma/shm/backing.h"
+#include "rdma/work.h"
+
+namespace bonsai::rdma {
+
+// Odd while its peer is amid an access. One writer.
+struct ShmTurn {
+  // Returns when the access that may be under way now is over, or its process is `gone`.
+  void wait_out(const std::atomic<bool>& gone) const;
+  void enter() { count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst); }
+  void leave() { count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
+  std::atomic<uint64_t> count{0};
+};
+
+// A region as one connection reaches it.
+struct ShmView {
+  [[nodiscard]] bool valid() const { return word->load(std::memory_order_seq_cst) == key; }
+  // The request's target bytes, if it may have them.
+  Outcome find(const WorkRequest& request, std::byte** target) const;
+
+  uint64_t key = 0, base = 0, bytes = 0;
+  Rights rights;
+  const std::atomic<uint64_t>* word = nullptr;
+  std::byte* memory = nullptr;
+  std::span<std::byte> mapping;  // to be unmapped, if it is of another process
+};
+
+class ShmRegions {
+ public:
+  static constexpr size_t kRegionsMax = 8192;
+  static constexpr size_t kTableBytes = kRegionsMax * sizeof(uint64_t);
+  // Somebody who may access: when it is inside, and whether it still lives.
+  struct Accessor {
+    const ShmTurn* turn;
+    const std::atomic<bool>* gone;
+  };
+
+  // `between_processes`: regions with rights must have a file behind them.
+  static Status make(bool between_processes, std::shared_ptr<ShmRegions>* regions);
+
+  // Errors: InvalidArgument, NotSupported (find_backing), NoSpace (kRegionsMax).
+  Status add(std::span<std::byte> memory, Rights rights, uint64_t* key);
+  // Returns when nobody accesses it any more.
+  void remove(uint64_t key);
+
+  // Between the two, what the accessor points to stays.
+  void attach(const void* owner, Accessor accessor);
+  void detach(const void* owner);
+
+  // The view of a node in this process; false when there is no such region.
+  bool view(uint64_t key, ShmView* view);
+  // What another process needs to make a view: calls send(view, its place in the table, backing) under the lock.
+  template <class Send>
+  bool describe(uint64_t key, Send send) {
+    const std::lock_guard lock(mutex_);
+    const auto found = entries_.find(key);
+    if (found == entries_.end()) return false;
+    send(found->second.view, found->second.place, found->second.backing);
+    return true;
+  }
+  [[nodiscard]] const SharedMemory& table() const { return *table_; }
+
+ private:
+  struct Entry {
+    ShmView view;
+    size_t place = 0;
+    ShmBacking backing;
+  };
+  [[nodiscard]] std::atomic<uint64_t>& word(size_t place) const {
+    return reinterpret_cast<std::atomic<uint64_t>*>(table_->bytes().data())[place];
+  }
+
+  std::mutex mutex_;
+  bool between_processes_ = false;
+  std::unique_ptr<SharedMemory> table_;
+  std::map<uint64_t, Entry> entries_;
+  std::vector<size_t> free_places_;
+  std::map<const void*, Accessor> accessors_;
+};
+
+}  // namespace bonsai::rdma
+
+#endif  // BONSAI_RDMA_SHM_REGIONS_H_

@@ -1,0 +1,66 @@
+#include "rdma/shm/service.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <vector>
+
+#include "base/check.h"
+
+namespace bonsai::rdma {
+
+ShmService::ShmService() : wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  BONSAI_CHECK(wake_.is_open());
+  thread_ = base::Thread("shm.service", [this] { run(); });
+}
+
+ShmService::~ShmService() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake();
+  thread_.join();
+}
+
+void ShmService::watch(int fd, Ready ready) {
+  const std::lock_guard lock(mutex_);
+  watched_[fd] = std::move(ready);
+  wake();
+}
+
+void ShmService::unwatch(int fd) {
+  const std::lock_guard lock(mutex_);
+  watched_.erase(fd);
+}
+
+void ShmService::wake() {
+  const uint64_t one = 1;
+  static_cast<void>(!::write(wake_.fd(), &one, sizeof one));
+}
+
+void ShmService::run() {
+  std::vector<pollfd> ready;
+  for (;;) {
+    ready.assign(1, {wake_.fd(), POLLIN, 0});
+    {
+      const std::lock_guard lock(mutex_);
+      if (stop_) return;
+      for (const auto& [fd, call] : watched_) ready.push_back({fd, POLLIN, 0});
+    }
+    ::poll(ready.data(), ready.size(), -1);
+    uint64_t count = 0;
+    static_cast<void>(!::read(wake_.fd(), &count, sizeof count));
+    for (size_t i = 1; i < ready.size(); ++i) {
+      if (ready[i].revents == 0) continue;
+      const std::lock_guard lock(mutex_);
+      const auto found = watched_.find(ready[i].fd);
+      if (found == watched_.end()) continue;
+      const Ready call = found->second;
+      if (!call()) watched_.erase(ready[i].fd);
+    }
+  }
+}
+
+}  // namespace bonsai::rdma

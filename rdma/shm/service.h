@@ -1,0 +1,40 @@
+// The thread that listens to a process's sockets: who connects, who asks for memory, who has died. Internal to
+// rdma/shm/. It sleeps while nothing happens and is on no data path.
+#ifndef BONSAI_RDMA_SHM_SERVICE_H_
+#define BONSAI_RDMA_SHM_SERVICE_H_
+
+#include <functional>
+#include <map>
+#include <mutex>
+
+#include "base/nvm/os_file.h"
+#include "base/thread.h"
+
+namespace bonsai::rdma {
+
+class ShmService {
+ public:
+  // Called when the descriptor has something to read; false: do not watch it any more. It may watch others.
+  using Ready = std::function<bool()>;
+
+  ShmService();
+  ~ShmService();
+
+  void watch(int fd, Ready ready);
+  // When it has returned, `ready` is not running and will not be called again.
+  void unwatch(int fd);
+
+ private:
+  void run();
+  void wake();
+
+  std::recursive_mutex mutex_;  // held while a Ready runs
+  std::map<int, Ready> watched_;
+  bool stop_ = false;
+  base::OsFile wake_;
+  base::Thread thread_;  // last: it uses the others
+};
+
+}  // namespace bonsai::rdma
+
+#endif  // BONSAI_RDMA_SHM_SERVICE_H_

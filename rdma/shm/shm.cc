@@ -1,0 +1,378 @@
+#include "rdma/shm/shm.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "base/clock.h"
+#include "base/status_macros.h"
+#include "rdma/shm/link.h"
+
+namespace bonsai::rdma {
+namespace {
+
+constexpr size_t kListsPendingMax = 256;
+constexpr size_t kWaitingMax = 256;  // connections to one worker that nobody has accepted yet
+
+class ShmRegion final : public Region {
+ public:
+  ShmRegion(std::shared_ptr<ShmRegions> regions, std::span<std::byte> memory, Rights rights, uint64_t key)
+      : Region(memory, rights, {key, reinterpret_cast<uintptr_t>(memory.data()), memory.size()}),
+        regions_(std::move(regions)) {}
+  ~ShmRegion() override { regions_->remove(remote().key); }
+  [[nodiscard]] bool is_of(const ShmRegions* regions) const { return regions_.get() == regions; }
+
+ private:
+  std::shared_ptr<ShmRegions> regions_;
+};
+
+class ShmPeer final : public Peer {
+ public:
+  ShmPeer(const Hello& other, std::shared_ptr<ShmEnd> end) : Peer(other), end_(std::move(end)) { end_->open(); }
+  ~ShmPeer() override { end_->close(); }
+  [[nodiscard]] bool usable() const override { return end_->usable(); }
+  [[nodiscard]] ShmEnd& end() { return *end_; }
+
+ private:
+  std::shared_ptr<ShmEnd> end_;
+};
+
+// A worker that others may connect to.
+struct ShmListener {
+  // Errors: those of admit_peer(), Busy (too many wait).
+  Status admit_one(const Hello& other, Hello* answer) {
+    *answer = own;
+    BONSAI_RETURN_IF_ERROR(admit_peer(admit, other, answer));
+    const std::lock_guard lock(mutex);
+    if (waiting.size() < kWaitingMax) return Status::OK();
+    return Status::Busy(std::to_string(kWaitingMax) + " connections wait to be accepted there; try again later");
+  }
+  void push(std::unique_ptr<Peer> peer) {
+    const std::lock_guard lock(mutex);
+    waiting.push_back(std::move(peer));
+  }
+
+  Hello own;
+  Admit admit;
+  std::shared_ptr<ShmWorkerState> state;
+  std::mutex mutex;
+  std::deque<std::unique_ptr<Peer>> waiting;  // for accept()
+  ShmSocket socket;                           // between processes
+  base::OsFile address_lock;
+};
+
+}  // namespace
+
+class ShmState {
+ public:
+  explicit ShmState(const ShmOptions& chosen)
+      : options(chosen), service(chosen.folder.empty() ? nullptr : std::make_shared<ShmService>()) {}
+  [[nodiscard]] std::string path(const std::string& address) const { return options.folder + "/" + address; }
+
+  const ShmOptions options;
+  const std::shared_ptr<ShmService> service;
+  std::mutex mutex;
+  std::map<std::string, std::shared_ptr<ShmListener>> listeners;  // of this process
+};
+
+namespace {
+
+void refuse(const ShmSocket& socket, const Status& status) {
+  ShmWire answer;
+  answer.say = ShmSay::kAnswer;
+  answer.status = static_cast<int32_t>(status.code());
+  const std::string_view text = status.message().substr(0, answer.text.size() - 1);
+  std::copy(text.begin(), text.end(), answer.text.begin());
+  static_cast<void>(socket.send(answer, {}));
+}
+
+// Serves the first message on a connection that another process made.
+Status greet(const std::shared_ptr<ShmListener>& listener, const std::shared_ptr<ShmService>& service,
+             const ShmWire& hello, std::vector<base::OsFile>* files, ShmSocket* socket) {
+  if (hello.say != ShmSay::kHello || files->size() != 1) return Status::InvalidArgument("no greeting; connect anew");
+  std::unique_ptr<SharedMemory> far_table;
+  BONSAI_RETURN_IF_ERROR(SharedMemory::adopt(std::move((*files)[0]), ShmRegions::kTableBytes, false, &far_table));
+  ShmWire answer;
+  answer.say = ShmSay::kAnswer;
+  BONSAI_RETURN_IF_ERROR(listener->admit_one(hello.hello, &answer.hello));
+  std::unique_ptr<SharedMemory> page;
+  BONSAI_RETURN_IF_ERROR(SharedMemory::make(sizeof(ShmPage), &page));
+  answer.ok = 1;
+  const std::shared_ptr<SharedMemory> shared = std::move(page);
+  const auto end = std::make_shared<ShmEnd>(answer.hello.node, 1, shared, listener->state, std::move(*socket),
+                                            std::move(far_table), service);
+  auto peer = std::make_unique<ShmPeer>(hello.hello, end);
+  // Only now: the other process may use the connection as soon as it hears of it.
+  const base::OsFile table = listener->state->regions().table().read_only_file();
+  end->say(answer, {shared->fd(), table.fd()});
+  listener->push(std::move(peer));
+  return Status::OK();
+}
+
+// Called by the service when somebody connects from another process.
+bool accept_all(const std::shared_ptr<ShmListener>& listener, const std::shared_ptr<ShmService>& service) {
+  for (;;) {
+    auto socket = std::make_shared<ShmSocket>(listener->socket.accept());
+    if (socket->fd() < 0) return true;
+    service->watch(socket->fd(), [listener, service, socket] {
+      ShmWire hello;
+      std::vector<base::OsFile> files;
+      const ShmSocket::Read read = socket->receive(&hello, &files);
+      if (read == ShmSocket::Read::kNothing) return true;
+      if (read == ShmSocket::Read::kEnd) return false;
+      const int fd = socket->fd();
+      const Status status = greet(listener, service, hello, &files, socket.get());
+      if (!status.ok() && socket->fd() == fd) refuse(*socket, status);
+      return socket->fd() != fd;  // then the connection's end is watched under this number
+    });
+  }
+}
+
+}  // namespace
+
+class ShmWorker final : public Worker {
+ public:
+  ShmWorker(std::shared_ptr<ShmState> network, std::shared_ptr<ShmRegions> regions)
+      : network_(std::move(network)),
+        regions_(std::move(regions)),
+        state_(std::make_shared<ShmWorkerState>(regions_)) {}
+  ~ShmWorker() override {
+    for (const Started& started : started_) started.list->set_pending(0);
+    if (const auto inbox = state_->inbox()) inbox->close();
+    if (listener_ == nullptr) return;
+    if (network_->service != nullptr && listener_->socket.fd() >= 0) {
+      network_->service->unwatch(listener_->socket.fd());
+      ::unlink(network_->path(address_).c_str());
+    }
+    std::shared_ptr<ShmListener> mine;
+    {
+      const std::lock_guard lock(network_->mutex);
+      network_->listeners.erase(address_);
+      mine = std::move(listener_);
+    }
+    const std::lock_guard lock(mine->mutex);
+    mine->waiting.clear();
+  }
+
+  Status listen(const std::string& address, const Hello& own, Admit admit) override {
+    if (address.empty() || address.find('/') != std::string::npos || listener_ != nullptr) {
+      return Status::InvalidArgument("a worker listens once, at an address that is a file name");
+    }
+    auto listener = std::make_shared<ShmListener>();
+    listener->own = own;
+    listener->admit = std::move(admit);
+    listener->state = state_;
+    {
+      const std::lock_guard lock(network_->mutex);
+      if (network_->listeners.count(address) != 0) {
+        return Status::Busy(address + " has a listener already; choose another address");
+      }
+      if (network_->service != nullptr) {
+        BONSAI_RETURN_IF_ERROR(ShmSocket::listen(network_->path(address), &listener->socket, &listener->address_lock));
+      }
+      network_->listeners[address] = listener;
+    }
+    listener_ = listener;
+    address_ = address;
+    if (network_->service != nullptr) {
+      network_->service->watch(listener->socket.fd(),
+                               [listener, service = network_->service] { return accept_all(listener, service); });
+    }
+    return Status::OK();
+  }
+
+  Status connect(const std::string& address, const Hello& own, uint64_t limit_ms,
+                 std::unique_ptr<Peer>* peer) override {
+    ShmSocket socket;
+    for (base::BoundedWait wait("fabric.connect", limit_ms);; wait.pause()) {
+      if (const auto listener = find(address)) return connect_here(listener, own, peer);
+      if (network_->service != nullptr && ShmSocket::connect(network_->path(address), &socket).ok()) break;
+      if (wait.expired()) return Status::Unavailable("nobody listens at " + address + "; start that node");
+    }
+    return connect_there(std::move(socket), own, limit_ms, peer);
+  }
+
+  size_t poll() override {
+    size_t completed = 0;
+    while (!started_.empty() && (started_.front().due_ns == 0 || started_.front().due_ns <= base::now_ns())) {
+      started_.front().list->set_pending(0);
+      started_.pop_front();
+      ++completed;
+    }
+    return completed;
+  }
+
+  Status set_receive_ring(Slice memory, size_t message_bytes_max) override {
+    if (message_bytes_max == 0 || memory.bytes() < message_bytes_max || ring_.bytes() != 0) {
+      return Status::InvalidArgument("a receive ring is set once and holds at least one message");
+    }
+    std::unique_ptr<ShmInbox> inbox;
+    BONSAI_RETURN_IF_ERROR(ShmInbox::make(memory.bytes() / message_bytes_max, message_bytes_max, &inbox));
+    ring_ = memory;
+    slot_bytes_ = message_bytes_max;
+    state_->set_inbox(std::move(inbox));
+    return Status::OK();
+  }
+
+ protected:
+  Status start(WorkList* list) override {
+    if (started_.size() == kListsPendingMax) {
+      return Status::Unavailable(std::to_string(kListsPendingMax) + " work lists are pending; wait for one first");
+    }
+    list->set_pending(list->peers());
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < list->size(); ++i) {
+      WorkRequest& request = list->request(i);
+      BONSAI_CHECK(request.verb != Verb::kFlush);  // Capabilities::remote_flush
+      const bool own = static_cast<const ShmRegion*>(request.local.region())->is_of(regions_.get());
+      request.outcome = static_cast<ShmPeer*>(request.peer)->end().perform(request, own);
+      bytes += request.local.bytes();
+    }
+    started_.push_back({list, due(bytes)});
+    return Status::OK();
+  }
+  bool try_accept(std::unique_ptr<Peer>* peer) override {
+    if (listener_ == nullptr) return false;
+    const std::lock_guard lock(listener_->mutex);
+    if (listener_->waiting.empty()) return false;
+    *peer = std::move(listener_->waiting.front());
+    listener_->waiting.pop_front();
+    return true;
+  }
+  bool try_receive(Message* message) override {
+    const std::shared_ptr<ShmInbox> inbox = state_->inbox();
+    ShmInbox::Arrival arrival{};
+    if (inbox == nullptr || !inbox->take({ring_.data(), ring_.bytes()}, &arrival)) return false;
+    *message = Message(this, arrival.slot, arrival.from, {ring_.data() + arrival.slot * slot_bytes_, arrival.bytes});
+    return true;
+  }
+  void release_buffer(size_t slot) override { state_->inbox()->release(slot); }
+
+ private:
+  struct Started {
+    WorkList* list;
+    uint64_t due_ns;  // by the model; 0 = at once
+  };
+
+  [[nodiscard]] uint64_t due(uint64_t bytes) {
+    const ShmOptions& model = network_->options;
+    if (model.latency_ns == 0 && model.bytes_per_second == 0) return 0;
+    sent_ns_ = std::max(sent_ns_, base::now_ns());
+    if (model.bytes_per_second != 0) sent_ns_ += bytes * base::kNsPerSecond / model.bytes_per_second;
+    return sent_ns_ + model.latency_ns;
+  }
+
+  std::shared_ptr<ShmListener> find(const std::string& address) {
+    const std::lock_guard lock(network_->mutex);
+    const auto found = network_->listeners.find(address);
+    return found == network_->listeners.end() ? nullptr : found->second;
+  }
+
+  Status connect_here(const std::shared_ptr<ShmListener>& listener, const Hello& own, std::unique_ptr<Peer>* peer) {
+    Hello answer;
+    BONSAI_RETURN_IF_ERROR(listener->admit_one(own, &answer));
+    std::unique_ptr<SharedMemory> made;
+    BONSAI_RETURN_IF_ERROR(SharedMemory::make(sizeof(ShmPage), &made));
+    const std::shared_ptr<SharedMemory> page = std::move(made);
+    listener->push(
+        std::make_unique<ShmPeer>(own, std::make_shared<ShmEnd>(answer.node, 1, page, listener->state, state_)));
+    *peer = std::make_unique<ShmPeer>(answer, std::make_shared<ShmEnd>(own.node, 0, page, state_, listener->state));
+    return Status::OK();
+  }
+
+  Status connect_there(ShmSocket socket, const Hello& own, uint64_t limit_ms, std::unique_ptr<Peer>* peer) {
+    ShmWire hello, answer;
+    std::vector<base::OsFile> files;
+    hello.say = ShmSay::kHello;
+    hello.hello = own;
+    const base::OsFile table = regions_->table().read_only_file();
+    ShmSocket::Read read = ShmSocket::Read::kNothing;
+    if (!socket.send(hello, {table.fd()})) read = ShmSocket::Read::kEnd;
+    for (base::BoundedWait wait("fabric.connect", limit_ms); read == ShmSocket::Read::kNothing; wait.pause()) {
+      read = socket.receive(&answer, &files);
+      if (wait.expired()) return wait.status();
+    }
+    if (read == ShmSocket::Read::kEnd)
+      return Status::Unavailable("the other node left while it was being connected to");
+    if (answer.ok == 0) return status_from_wire(answer.status, answer.text.data());
+    if (files.size() != 2) return Status::InvalidArgument("a strange answer to a connection; run the same version");
+    std::unique_ptr<SharedMemory> page, table_there;
+    BONSAI_RETURN_IF_ERROR(SharedMemory::adopt(std::move(files[0]), sizeof(ShmPage), true, &page));
+    BONSAI_RETURN_IF_ERROR(SharedMemory::adopt(std::move(files[1]), ShmRegions::kTableBytes, false, &table_there));
+    *peer = std::make_unique<ShmPeer>(answer.hello,
+                                      std::make_shared<ShmEnd>(own.node, 0, std::move(page), state_, std::move(socket),
+                                                               std::move(table_there), network_->service));
+    return Status::OK();
+  }
+
+  const std::shared_ptr<ShmState> network_;
+  const std::shared_ptr<ShmRegions> regions_;
+  const std::shared_ptr<ShmWorkerState> state_;
+  std::shared_ptr<ShmListener> listener_;
+  std::string address_;
+  Slice ring_;
+  size_t slot_bytes_ = 0;
+  std::deque<Started> started_;  // carried out, not yet seen by poll()
+  uint64_t sent_ns_ = 0;         // the model: when what was posted has been sent
+};
+
+namespace {
+
+class ShmFabric final : public Fabric {
+ public:
+  ShmFabric(std::shared_ptr<ShmState> network, std::shared_ptr<ShmRegions> regions)
+      : network_(std::move(network)), regions_(std::move(regions)) {
+    const ShmOptions& options = network_->options;
+    capabilities_.text = options.folder.empty() ? "shm, in process" : "shm, between processes";
+    if (options.latency_ns != 0)
+      capabilities_.text += ", modelled latency " + std::to_string(options.latency_ns) + " ns";
+    if (options.bytes_per_second != 0) {
+      capabilities_.text += ", modelled bandwidth " + std::to_string(options.bytes_per_second) + " bytes/s";
+    }
+    capabilities_.atomics_with_cpu = true;
+    capabilities_.inline_bytes_max = SIZE_MAX;
+    capabilities_.message_bytes_max = SIZE_MAX;
+    capabilities_.lists_pending_max = kListsPendingMax;
+  }
+
+  [[nodiscard]] const Capabilities& capabilities() const override { return capabilities_; }
+
+  Status register_region(std::span<std::byte> memory, Rights rights, std::unique_ptr<Region>* region) override {
+    if (memory.empty()) return Status::InvalidArgument("a region of no bytes cannot be registered; give it memory");
+    if (rights.atomic && reinterpret_cast<uintptr_t>(memory.data()) % sizeof(uint64_t) != 0) {
+      return Status::InvalidArgument("a region with atomics begins off a multiple of 8; align its memory");
+    }
+    uint64_t key = 0;
+    BONSAI_RETURN_IF_ERROR(regions_->add(memory, rights, &key));
+    *region = std::make_unique<ShmRegion>(regions_, memory, rights, key);
+    return Status::OK();
+  }
+
+  Status make_worker(std::unique_ptr<Worker>* worker) override {
+    *worker = std::make_unique<ShmWorker>(network_, regions_);
+    return Status::OK();
+  }
+
+ private:
+  const std::shared_ptr<ShmState> network_;
+  const std::shared_ptr<ShmRegions> regions_;
+  Capabilities capabilities_;
+};
+
+}  // namespace
+
+ShmNetwork::ShmNetwork(const ShmOptions& options) : state_(std::make_shared<ShmState>(options)) {}
+ShmNetwork::~ShmNetwork() = default;
+
+std::unique_ptr<Fabric> ShmNetwork::make_fabric() {
+  std::shared_ptr<ShmRegions> regions;
+  BONSAI_CHECK(ShmRegions::make(!state_->options.folder.empty(), &regions).ok());
+  return std::make_unique<ShmFabric>(state_, regions);
+}
+
+}  // namespace bonsai::rdma

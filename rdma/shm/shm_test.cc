@@ -1,0 +1,304 @@
+// The shm provider under threads: atomics of several nodes and of the processor, messages, regions that go away; its
+// model; what memory it takes; how fast it is.
+#include "rdma/shm/shm.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/nvm/mapping.h"
+#include "base/nvm/racy_copy.h"
+#include "base/random.h"
+#include "base/testing/budget.h"
+#include "base/thread.h"
+#include "rdma/shm/inbox.h"
+
+namespace bonsai::rdma {
+namespace {
+
+constexpr uint64_t kLimitMs = 10'000;
+constexpr int kThreads = 3;
+
+class ShmTest : public ::testing::Test {
+ protected:
+  ShmTest() {
+    EXPECT_TRUE(server_->register_region(std::as_writable_bytes(std::span(memory_)), Rights::all(), &region_).ok());
+    EXPECT_TRUE(server_->make_worker(&worker_).ok());
+    EXPECT_TRUE(worker_->listen("server", {}, {}).ok());
+  }
+
+  // Runs body(worker, peer, local region) as a node and thread of its own.
+  template <class Body>
+  base::Thread client(Body body) {
+    return base::Thread("client", [this, body] {
+      const auto fabric = network_.make_fabric();
+      std::vector<uint64_t> words(8);
+      std::unique_ptr<Region> local;
+      ASSERT_TRUE(fabric->register_region(std::as_writable_bytes(std::span(words)), Rights::none(), &local).ok());
+      std::unique_ptr<Worker> worker;
+      ASSERT_TRUE(fabric->make_worker(&worker).ok());
+      std::unique_ptr<Peer> peer;
+      ASSERT_TRUE(worker->connect("server", {}, kLimitMs, &peer).ok());
+      body(*worker, *peer, *local, words);
+    });
+  }
+
+  ShmNetwork network_;
+  std::unique_ptr<Fabric> server_ = network_.make_fabric();
+  std::vector<uint64_t> memory_ = std::vector<uint64_t>(64);
+  std::unique_ptr<Region> region_;
+  std::unique_ptr<Worker> worker_;
+};
+
+TEST_F(ShmTest, AtomicsOfAllNodesAndOfTheProcessorAddUp) {
+  constexpr uint64_t kRounds = 5'000;
+  std::vector<base::Thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.push_back(client([&](Worker& worker, Peer& peer, Region& local, std::vector<uint64_t>& words) {
+      WorkList list;
+      for (uint64_t round = 0; round < kRounds; ++round) {
+        list.clear();
+        list.faa(peer, region_->remote().at(0), 1, local.slice(0, 8));
+        ASSERT_TRUE(worker.run(&list, kLimitMs).ok());
+        for (uint64_t seen = words[0];; seen = words[1]) {  // an addition by CAS
+          list.clear();
+          list.cas(peer, region_->remote().at(8), seen, seen + 1, local.slice(8, 8));
+          ASSERT_TRUE(worker.run(&list, kLimitMs).ok());
+          if (words[1] == seen) break;
+        }
+      }
+    }));
+  }
+  for (uint64_t round = 0; round < kRounds; ++round) {
+    base::word_at(reinterpret_cast<std::byte*>(&memory_[0])).fetch_add(1);
+  }
+  threads.clear();
+  EXPECT_EQ(memory_[0], (kThreads + 1) * kRounds);
+  EXPECT_EQ(memory_[1], kThreads * kRounds);
+}
+
+TEST_F(ShmTest, ALockTakenByCasGuardsBytes) {
+  constexpr uint64_t kRounds = 1'000;
+  std::vector<base::Thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.push_back(client([&](Worker& worker, Peer& peer, Region& local, std::vector<uint64_t>& words) {
+      const RemoteRegion remote = region_->remote();
+      for (uint64_t round = 0; round < kRounds;) {
+        WorkList list;
+        list.cas(peer, remote.at(0), 0, 1, local.slice(0, 8));
+        list.fence();
+        list.read(peer, remote.at(8), local.slice(8, 32));
+        ASSERT_TRUE(worker.run(&list, kLimitMs).ok());
+        if (words[0] != 0) continue;  // held by another: what was read does not count
+        ASSERT_TRUE(words[1] == words[2] && words[2] == words[3] && words[3] == words[4]);
+        for (size_t word = 1; word <= 4; ++word) ++words[word];
+        list.clear();
+        list.write(peer, local.slice(8, 32), remote.at(8));
+        list.cas(peer, remote.at(0), 1, 0, local.slice(0, 8));
+        ASSERT_TRUE(worker.run(&list, kLimitMs).ok());
+        ++round;
+      }
+    }));
+  }
+  threads.clear();
+  for (size_t word = 1; word <= 4; ++word) EXPECT_EQ(memory_[word], kThreads * kRounds);
+}
+
+TEST_F(ShmTest, MessagesPublishWhatWasWrittenBefore) {
+  constexpr uint64_t kRounds = 2'000;
+  std::vector<uint64_t> ring(16);
+  std::unique_ptr<Region> ring_region;
+  ASSERT_TRUE(server_->register_region(std::as_writable_bytes(std::span(ring)), Rights::none(), &ring_region).ok());
+  ASSERT_TRUE(worker_->set_receive_ring(ring_region->slice(0, 128), 8).ok());
+  std::atomic<uint64_t> taken{0};
+  base::Thread sender = client([&](Worker& worker, Peer& peer, Region& local, std::vector<uint64_t>& words) {
+    for (uint64_t round = 1; round <= kRounds; ++round) {
+      for (base::BoundedWait wait("taken", kLimitMs); taken.load() + 1 < round; wait.pause())
+        ASSERT_FALSE(wait.expired());
+      words[0] = round;
+      WorkList list;
+      list.write(peer, local.slice(0, 8), region_->remote().at(8 * (round % 8)));
+      list.send(peer, local.slice(0, 8));
+      ASSERT_TRUE(worker.run(&list, kLimitMs).ok());
+    }
+  });
+  for (uint64_t round = 1; round <= kRounds; ++round) {
+    Message message;
+    ASSERT_TRUE(worker_->receive(kLimitMs, &message).ok());
+    ASSERT_EQ(message.bytes().size(), 8u);
+    ASSERT_EQ(memory_[round % 8], round);
+    taken.store(round);
+  }
+}
+
+TEST_F(ShmTest, ARegionIsNotTouchedOnceItIsGone) {
+  std::atomic<int> ready{0};
+  std::atomic<uint64_t> written{0};
+  std::vector<base::Thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.push_back(client([&](Worker& worker, Peer& peer, Region& local, std::vector<uint64_t>& words) {
+      const RemoteRegion remote = region_->remote();
+      words[0] = 1;
+      ready.fetch_add(1);
+      Status status;
+      for (base::BoundedWait wait("region gone", kLimitMs); status.ok() && !wait.expired(); wait.pause()) {
+        WorkList list;
+        list.write(peer, local.slice(0, 8), remote.at(0));
+        status = worker.run(&list, kLimitMs);
+        written.fetch_add(status.ok() ? 1 : 0);
+      }
+      EXPECT_TRUE(status.IsInvalidArgument()) << status.ToString();
+    }));
+  }
+  for (base::BoundedWait wait("ready", kLimitMs); ready.load() < kThreads || written.load() < 100; wait.pause()) {
+    ASSERT_FALSE(wait.expired());
+  }
+  region_.reset();
+  memory_.assign(memory_.size(), 0);  // plain stores: ThreadSanitizer watches
+  threads.clear();
+  EXPECT_EQ(memory_[0], 0u);
+}
+
+// Nodes with one region each of `bytes`, and a connection from one to the other.
+struct Pair {
+  explicit Pair(const ShmOptions& options = {}, size_t bytes = size_t{1} << 20) : network(options) {
+    EXPECT_TRUE(SharedMemory::make(bytes, &memory).ok() && SharedMemory::make(bytes, &local_memory).ok());
+    EXPECT_TRUE(server->register_region(memory->bytes(), Rights::all(), &region).ok());
+    EXPECT_TRUE(client->register_region(local_memory->bytes(), Rights::none(), &local).ok());
+    EXPECT_TRUE(server->make_worker(&there).ok() && client->make_worker(&here).ok());
+    EXPECT_TRUE(there->listen("server", {}, {}).ok());
+    EXPECT_TRUE(here->connect("server", {}, kLimitMs, &peer).ok());
+  }
+
+  ShmNetwork network;
+  std::unique_ptr<SharedMemory> memory, local_memory;
+  std::unique_ptr<Fabric> server = network.make_fabric(), client = network.make_fabric();
+  std::unique_ptr<Region> region, local;
+  std::unique_ptr<Worker> there, here;
+  std::unique_ptr<Peer> peer;
+};
+
+TEST(ShmSpeed, ReadsPerSecond) {
+  constexpr size_t kBytes = 64;
+  Pair pair;
+  const size_t places = pair.memory->bytes().size() / kBytes;
+  const uint64_t rounds = testing::budget<uint64_t>(2'000, 40'000, 400'000);
+  base::Random dice(1);
+  WorkList list;
+  uint64_t reads = 0;
+  uint64_t begin_ns = base::now_ns();
+  for (uint64_t round = 0; round < rounds; ++round) {
+    list.clear();
+    while (list.room()) {
+      const uint64_t at = dice.below(places) * kBytes;
+      list.read(*pair.peer, pair.region->remote().at(at), pair.local->slice(list.size() * kBytes, kBytes));
+      ++reads;
+    }
+    ASSERT_TRUE(pair.here->run(&list, kLimitMs).ok());
+  }
+  const double batched_ns = static_cast<double>(base::now_ns() - begin_ns) / static_cast<double>(reads);
+  begin_ns = base::now_ns();
+  for (uint64_t round = 0; round < rounds; ++round) {
+    list.clear();
+    list.read(*pair.peer, pair.region->remote().at(dice.below(places) * kBytes), pair.local->slice(0, kBytes));
+    ASSERT_TRUE(pair.here->run(&list, kLimitMs).ok());
+  }
+  const double alone_ns = static_cast<double>(base::now_ns() - begin_ns) / static_cast<double>(rounds);
+  // The yardstick: the same copies and an atomic exchange each, without any fabric.
+  std::atomic<uint64_t> turn{0};
+  begin_ns = base::now_ns();
+  for (uint64_t read = 0; read < reads; ++read) {
+    turn.exchange(read);
+    base::racy_load(pair.local_memory->bytes().data() + read % 32 * kBytes,
+                    pair.memory->bytes().data() + dice.below(places) * kBytes, kBytes);
+  }
+  const double copy_ns = static_cast<double>(base::now_ns() - begin_ns) / static_cast<double>(reads);
+  std::printf("shm in process, 64-byte READs: %.1f M/s per thread in lists of 32, %.0f ns alone; a bare copy %.1f ns\n",
+              1e3 / batched_ns, alone_ns, copy_ns);
+  EXPECT_LT(batched_ns, 10 * copy_ns + 20);
+  EXPECT_LT(alone_ns, 40 * copy_ns + 100);
+}
+
+TEST(ShmModel, CompletionsTakeTheirTimeAndSayThatTheyAreModelled) {
+  Pair pair({.folder = "", .latency_ns = 20'000'000, .bytes_per_second = 1'000'000'000});
+  EXPECT_NE(pair.client->capabilities().text.find("modelled latency 20000000 ns"), std::string::npos);
+  uint64_t begin_ns = base::now_ns();
+  WorkList list;
+  list.read(*pair.peer, pair.region->remote().at(0), pair.local->slice(0, 64));
+  ASSERT_TRUE(pair.here->post(&list).ok());
+  EXPECT_EQ(pair.here->poll(), 0u);
+  EXPECT_TRUE(pair.here->wait(list, 1).IsUnavailable()) << "20 ms are not over";
+  EXPECT_TRUE(pair.here->wait(list, kLimitMs).ok());
+  EXPECT_GE(base::now_ns() - begin_ns, 20'000'000u);
+  WorkList large[20];  // 20 MB take 20 ms at 1 GB/s, however many are under way
+  begin_ns = base::now_ns();
+  for (WorkList& one : large) {
+    one.read(*pair.peer, pair.region->remote().at(0), pair.local->slice(0, 1'000'000));
+    ASSERT_TRUE(pair.here->post(&one).ok());
+  }
+  for (WorkList& one : large) EXPECT_TRUE(pair.here->wait(one, kLimitMs).ok());
+  EXPECT_GE(base::now_ns() - begin_ns, 40'000'000u);
+}
+
+TEST(ShmBetweenProcesses, OnlySharedMappingsCanBeReached) {
+  const std::filesystem::path folder = ::testing::TempDir() + "/shm-test." + std::to_string(base::fresh_seed());
+  std::filesystem::create_directory(folder);
+  {
+    Pair pair({.folder = folder.string(), .latency_ns = 0, .bytes_per_second = 0});
+    std::vector<std::byte> heap(4096);
+    std::unique_ptr<Region> region;
+    const Status status = pair.server->register_region(heap, Rights::all(), &region);
+    EXPECT_TRUE(status.IsNotSupported());
+    EXPECT_NE(status.message().find("SharedMemory"), std::string::npos) << "it says what to use";
+    EXPECT_TRUE(pair.server->register_region(heap, Rights::none(), &region).ok()) << "nobody else needs to reach it";
+    base::MappingOptions options;
+    options.create_bytes = size_t{1} << 16;
+    std::unique_ptr<base::Mapping> pool;
+    ASSERT_TRUE(base::Mapping::open((folder / "pool").string(), options, &pool).ok());
+    EXPECT_TRUE(pair.server->register_region({pool->data() + 4100, 1000}, {.read = true}, &region).ok()) << "a pool";
+    std::unique_ptr<Worker> worker;
+    ASSERT_TRUE(pair.server->make_worker(&worker).ok());
+    EXPECT_TRUE(worker->listen("../elsewhere", {}, {}).IsInvalidArgument());
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder / "server")) << "its socket is removed";
+  std::filesystem::remove_all(folder);
+}
+
+TEST(ShmInboxTest, ASenderThatDiesAmidAMessageLeavesTheInboxUsable) {
+  std::unique_ptr<ShmInbox> inbox;
+  ASSERT_TRUE(ShmInbox::make(2, 16, &inbox).ok());
+  const std::string text = "message";
+  const auto bytes = std::as_bytes(std::span(text));
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    pthread_mutex_lock(inbox->senders_for_test());
+    ::_exit(0);
+  }
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  EXPECT_EQ(inbox->deliver(7, bytes), Outcome::kDone);
+  EXPECT_EQ(inbox->deliver(7, bytes), Outcome::kDone);
+  EXPECT_EQ(inbox->deliver(7, bytes), Outcome::kReceiverNotReady);
+  std::vector<std::byte> ring(32);
+  ShmInbox::Arrival arrival{};
+  ASSERT_TRUE(inbox->take(ring, &arrival));
+  EXPECT_EQ(arrival.from, 7u);
+  EXPECT_EQ(arrival.bytes, text.size());
+  EXPECT_EQ(std::memcmp(ring.data() + arrival.slot * 16, text.data(), text.size()), 0);
+  inbox->release(arrival.slot);
+  EXPECT_EQ(inbox->deliver(7, bytes), Outcome::kDone);
+  inbox->close();
+  ASSERT_TRUE(inbox->take(ring, &arrival));
+  inbox->release(arrival.slot);
+  EXPECT_EQ(inbox->deliver(7, bytes), Outcome::kReceiverNotReady) << "closed";
+}
+
+}  // namespace
+}  // namespace bonsai::rdma

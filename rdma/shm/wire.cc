@@ -1,0 +1,105 @@
+#include "rdma/shm/wire.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace bonsai::rdma {
+namespace {
+
+constexpr size_t kFilesMax = 2;
+
+bool fill_address(const std::string& path, sockaddr_un* address) {
+  address->sun_family = AF_UNIX;
+  if (path.size() >= sizeof address->sun_path) return false;
+  std::memcpy(address->sun_path, path.c_str(), path.size() + 1);
+  return true;
+}
+
+base::OsFile make_socket() { return base::OsFile(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
+
+}  // namespace
+
+bool ShmSocket::send(const ShmWire& message, std::initializer_list<int> files) const {
+  ShmWire copy = message;
+  iovec part{&copy, sizeof copy};
+  alignas(cmsghdr) char control[CMSG_SPACE(kFilesMax * sizeof(int))] = {};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  if (files.size() > 0) {
+    header.msg_control = control;
+    header.msg_controllen = CMSG_SPACE(files.size() * sizeof(int));
+    cmsghdr* const rights = CMSG_FIRSTHDR(&header);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(files.size() * sizeof(int));
+    std::memcpy(CMSG_DATA(rights), files.begin(), files.size() * sizeof(int));
+  }
+  return ::sendmsg(fd(), &header, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof copy);
+}
+
+ShmSocket::Read ShmSocket::receive(ShmWire* message, std::vector<base::OsFile>* files) const {
+  iovec part{message, sizeof *message};
+  alignas(cmsghdr) char control[CMSG_SPACE(kFilesMax * sizeof(int))] = {};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  header.msg_control = control;
+  header.msg_controllen = sizeof control;
+  const ssize_t n = ::recvmsg(fd(), &header, MSG_CMSG_CLOEXEC);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return Read::kNothing;
+  files->clear();
+  for (cmsghdr* part_of = CMSG_FIRSTHDR(&header); part_of != nullptr; part_of = CMSG_NXTHDR(&header, part_of)) {
+    if (part_of->cmsg_level != SOL_SOCKET || part_of->cmsg_type != SCM_RIGHTS) continue;
+    const size_t count = (part_of->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; ++i) {
+      int received = -1;
+      std::memcpy(&received, CMSG_DATA(part_of) + i * sizeof(int), sizeof received);
+      files->emplace_back(received);
+    }
+  }
+  message->text.back() = '\0';
+  const bool whole = n == static_cast<ssize_t>(sizeof *message) && message->magic == ShmWire::kMagic;
+  return whole ? Read::kMessage : Read::kEnd;
+}
+
+Status ShmSocket::listen(const std::string& path, ShmSocket* socket, base::OsFile* lock) {
+  sockaddr_un address{};
+  if (!fill_address(path, &address)) return Status::InvalidArgument(path + " is too long for an address; shorten it");
+  // The lock says whether a living process has the address: a socket's file outlives its process.
+  *lock = base::OsFile(::open((path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!lock->is_open()) return base::os_error("open", path + ".lock", errno);
+  if (::flock(lock->fd(), LOCK_EX | LOCK_NB) != 0) {
+    return Status::Busy(path + " has a listener already; choose another address");
+  }
+  ::unlink(path.c_str());
+  base::OsFile file = make_socket();
+  if (::bind(file.fd(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 || ::listen(file.fd(), 64) != 0) {
+    return base::os_error("bind", path, errno);
+  }
+  *socket = ShmSocket(std::move(file));
+  return Status::OK();
+}
+
+Status ShmSocket::connect(const std::string& path, ShmSocket* socket) {
+  sockaddr_un address{};
+  if (!fill_address(path, &address)) return Status::InvalidArgument(path + " is too long for an address; shorten it");
+  base::OsFile file = make_socket();
+  if (::connect(file.fd(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+    return Status::Unavailable("nobody listens at " + path + "; start that node");
+  }
+  *socket = ShmSocket(std::move(file));
+  return Status::OK();
+}
+
+ShmSocket ShmSocket::accept() const {
+  return ShmSocket(base::OsFile(::accept4(fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)));
+}
+
+}  // namespace bonsai::rdma

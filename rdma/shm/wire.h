@@ -1,0 +1,66 @@
+// What processes say to each other over a unix socket: to connect, and to get at memory. Internal to rdma/shm/.
+#ifndef BONSAI_RDMA_SHM_WIRE_H_
+#define BONSAI_RDMA_SHM_WIRE_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "base/nvm/os_file.h"
+#include "rdma/fabric.h"
+
+namespace bonsai::rdma {
+
+enum class ShmSay : uint32_t {
+  kHello = 1,  // connect; with the table of regions
+  kAnswer,     // admitted, with the page that both share and the table of regions; or refused
+  kMap,        // asks for the region `key`
+  kMapped,     // it, with its file; or not (ok = 0)
+  kInbox,      // asks for the worker's inbox
+  kInboxIs,    // it, with its memory; or not
+};
+
+// One message; always the same size, so that a wrong one is noticed. Plain data between programs of one machine.
+struct ShmWire {
+  static constexpr uint32_t kMagic = 0x42534d31;
+  uint32_t magic = kMagic;
+  ShmSay say{};
+  uint32_t ok = 0;
+  int32_t status = 0;  // Status::Code
+  uint64_t key = 0, base = 0, bytes = 0, offset = 0, place = 0;
+  uint32_t read = 0, write = 0, atomic = 0, spare = 0;
+  Hello hello;
+  std::array<char, 200> text{};
+};
+static_assert(std::is_trivially_copyable_v<ShmWire>);
+
+// A stream of messages with descriptors. Never blocks.
+class ShmSocket {
+ public:
+  enum class Read : uint8_t { kMessage, kNothing, kEnd };
+
+  ShmSocket() = default;
+  explicit ShmSocket(base::OsFile file) : file_(std::move(file)) {}
+
+  [[nodiscard]] int fd() const { return file_.fd(); }
+  // False when the other end is gone or does not read.
+  bool send(const ShmWire& message, std::initializer_list<int> files) const;
+  // kEnd also for what is no message.
+  Read receive(ShmWire* message, std::vector<base::OsFile>* files) const;
+
+  // Errors: InvalidArgument (too long a path), Busy (a living process listens there), IoError.
+  static Status listen(const std::string& path, ShmSocket* socket, base::OsFile* lock);
+  // Errors: Unavailable (nobody listens).
+  static Status connect(const std::string& path, ShmSocket* socket);
+  // Errors: Unavailable (nobody is waiting).
+  [[nodiscard]] ShmSocket accept() const;
+
+ private:
+  base::OsFile file_;
+};
+
+}  // namespace bonsai::rdma
+
+#endif  // BONSAI_RDMA_SHM_WIRE_H_
