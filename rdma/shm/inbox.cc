@@ -1,18 +1,17 @@
 #include "rdma/shm/inbox.h"
 
 #include <cerrno>
-#include <ctime>
 
 #include "base/check.h"
-#include "base/clock.h"
 #include "base/nvm/racy_copy.h"
 #include "base/probe.h"
 #include "base/status_macros.h"
+#include "base/thread.h"
 
 namespace bonsai::rdma {
 namespace {
 
-constexpr time_t kSendersSecondsMax = 5;
+constexpr uint64_t kSendersMsMax = 5'000;
 
 base::Probe sender_died{"shm.sender_died_amid_a_message"};
 
@@ -58,8 +57,11 @@ Status ShmInbox::adopt(base::OsFile file, size_t bytes, std::unique_ptr<ShmInbox
 Outcome ShmInbox::deliver(uint32_t from, std::span<const std::byte> message) {
   Head& head = this->head();
   if (message.size() > slot_bytes_) return Outcome::kMessageTooLong;
-  const timespec until{static_cast<time_t>(base::wall_seconds()) + kSendersSecondsMax, 0};
-  const int locked = pthread_mutex_timedlock(&head.senders, &until);
+  int locked = EBUSY;
+  for (base::BoundedWait wait("shm.senders", kSendersMsMax);; wait.pause()) {
+    locked = pthread_mutex_trylock(&head.senders);
+    if (locked != EBUSY || wait.expired()) break;
+  }
   if (locked == EOWNERDEAD) {  // what it had not published is free again: nothing to mend
     sender_died.hit();
     pthread_mutex_consistent(&head.senders);

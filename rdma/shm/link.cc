@@ -1,5 +1,6 @@
 #include "rdma/shm/link.h"
 
+#include <chrono>
 #include <cstring>
 
 #include "base/check.h"
@@ -49,7 +50,6 @@ void ShmEnd::close() {
 }
 
 Outcome ShmEnd::perform(const WorkRequest& request, bool own) {
-  for (base::BoundedWait wait("shm.sibling", kAnswerMsMax); asking_ && !wait.expired();) wait.pause();
   if (broken_) return Outcome::kFlushed;
   Outcome outcome = Outcome::kUnreachable;
   if (!gone()) outcome = own ? carry_out(request) : Outcome::kLocalAccess;
@@ -165,18 +165,13 @@ bool ShmEnd::ask(const ShmWire& question, ShmWire* answer, std::vector<base::OsF
     answered_.reset();
   }
   if (!socket_.send(question, {})) return false;
-  asking_ = true;
-  bool answered = false;
-  for (base::BoundedWait wait("shm.answer", kAnswerMsMax); !gone() && !wait.expired(); wait.pause()) {
-    const std::lock_guard lock(mutex_);
-    if (!answered_.has_value()) continue;
-    *answer = *answered_;
-    *files = std::move(answered_files_);
-    answered = true;
-    break;
-  }
-  asking_ = false;
-  return answered && answer->ok != 0;
+  // Blocks the thread, siblings too: posting does not switch, and this happens once per region.
+  std::unique_lock lock(mutex_);
+  answer_came_.wait_for(lock, std::chrono::milliseconds(kAnswerMsMax), [this] { return answered_ || gone_; });
+  if (!answered_.has_value()) return false;
+  *answer = *answered_;
+  *files = std::move(answered_files_);
+  return answer->ok != 0;
 }
 
 bool ShmEnd::hear() {
@@ -186,9 +181,12 @@ bool ShmEnd::hear() {
     switch (socket_.receive(&message, &files)) {
       case ShmSocket::Read::kNothing:
         return true;
-      case ShmSocket::Read::kEnd:
+      case ShmSocket::Read::kEnd: {
+        const std::lock_guard lock(mutex_);
         gone_.store(true, std::memory_order_release);
+        answer_came_.notify_all();
         return false;
+      }
       case ShmSocket::Read::kMessage:
         break;
     }
@@ -199,6 +197,7 @@ bool ShmEnd::hear() {
     const std::lock_guard lock(mutex_);
     answered_ = message;
     answered_files_ = std::move(files);
+    answer_came_.notify_all();
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <condition_variable>
 #include <initializer_list>
 #include <memory>
 #include <mutex>
@@ -11,7 +12,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/thread.h"
 #include "rdma/shm/inbox.h"
 #include "rdma/shm/regions.h"
 #include "rdma/shm/service.h"
@@ -94,13 +94,13 @@ class ShmEnd : public std::enable_shared_from_this<ShmEnd> {
   const std::shared_ptr<ShmService> service_;
 
   bool broken_ = false, closed_ = false;
-  bool asking_ = false;  // a coroutine waits for an answer
   std::atomic<bool> gone_{false};
   std::unordered_map<uint64_t, ShmView> views_;
   ShmView* last_view_ = nullptr;
   std::shared_ptr<ShmInbox> far_inbox_;
 
   std::mutex mutex_;  // of the answer
+  std::condition_variable answer_came_;
   std::optional<ShmWire> answered_;
   std::vector<base::OsFile> answered_files_;
 };
