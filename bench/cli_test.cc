@@ -203,9 +203,10 @@ TEST_F(Cli, RecordsAndReplaysTraces) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   std::ifstream in(directory_ + "/results/latest/results.json");
   const nlohmann::json json = nlohmann::json::parse(in, nullptr, false);
-  ASSERT_EQ(json["runs"].size(), 3U);
+  ASSERT_EQ(json["runs"].size(), 4U);
   EXPECT_EQ(json["runs"][0]["records"], 500);
-  EXPECT_EQ(json["runs"][2]["operations"], 300);
+  EXPECT_EQ(json["runs"][3]["workload"], "d");
+  EXPECT_EQ(json["runs"][3]["operations"], 300);
   const std::string bad = write("bad.trace", "READ 1\nREAD one\n");
   EXPECT_NE(run("run --workloads=" + bad).output.find("bad.trace:2: 'one' is no key"), std::string::npos);
 }

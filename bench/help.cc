@@ -15,7 +15,7 @@ constexpr const char* kUse = R"(bonsai-bench: runs the YCSB workloads on ordered
 Examples
   bonsai-bench run
       The main job: load 1 M records of 8-byte keys and 8-byte values into bonsai and absl::btree_map, then YCSB's
-      A, B, C, F, D, load again, E, with one thread per processor. Results go to results/latest.
+      A, B, C, F, and after a fresh load each D and E, with one thread per processor. Results go to results/latest.
   bonsai-bench run --records=10000000 --operations=10000000 --threads=2 --out=results/ten-million
       The size of the numbers in DESIGN.md.
   bonsai-bench run --workloads=load,c --depth=16
@@ -41,7 +41,7 @@ What to run
   --workloads=LIST      load, names such as a or workloada, paths of property files, or paths of traces (*.trace:
                         INSERT, READ, UPDATE, SCAN, DELETE, RMW)                     [load,a,b,c,f,d,e]
                         The stores are loaded before the first workload anyway, and again before a workload that
-                        finds other keys than those loaded (E after D). A trace that only inserts is a load.
+                        finds other keys than those loaded (E after D), or inserts and finds updates (D). A trace that only inserts is a load.
   -P FILE               a YCSB property file; several make one workload, the later winning. In place of --workloads.
   -p NAME=VALUE         a YCSB property, beside those of files and winning over them; may be given again and again.
                         requestdistribution: uniform, zipfian, latest, sequential, hotspot, exponential as in YCSB;

@@ -49,11 +49,14 @@ class EngineRun {
                             config_.value_bytes.value_or(workload.record_bytes)};
     if (step.load_only) load_trace_ = step.trace.get();
     const Trace* records = step.trace ? load_trace_ : nullptr;
-    if (step.load_only || !open_ || shape != shape_ || keys_changed_ || records != loaded_trace_) {
+    const bool others_keys = keys_changed_ || records != loaded_trace_;
+    const bool wants_fresh = written_ && workload.changes_keys();
+    if (step.load_only || !open_ || shape != shape_ || others_keys || wants_fresh) {
       BONSAI_RETURN_IF_ERROR(load(shape, records));
     }
     if (step.load_only || stop_) return Status::OK();
     keys_changed_ = workload.changes_keys();
+    written_ |= workload.writes();
     return step.trace ? replay(step) : run_workload(workload);
   }
 
@@ -88,6 +91,7 @@ class EngineRun {
     loaded_trace_ = trace;
     records_ = trace != nullptr ? trace->requests.size() : config_.records;
     keys_changed_ = false;
+    written_ = false;
     user_bytes_ = 0;
     const RequestPlan plan = trace != nullptr ? plan_of_trace(*trace, shape, threads_)
                                               : draw_load(shape, config_.records, threads_, config_.draw);
@@ -224,6 +228,7 @@ class EngineRun {
   uint64_t records_ = 0;                 // how many they are
   const Trace* load_trace_ = nullptr;    // what a trace runs on; null = YCSB's records
   const Trace* loaded_trace_ = nullptr;  // what was loaded
+  bool written_ = false;                 // a workload has updated records since the load
   bool keys_changed_ = false;            // other keys than the loaded ones are there
   std::string key_max_;
   uint64_t user_bytes_ = 0;

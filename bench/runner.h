@@ -1,9 +1,9 @@
 // Runs the phases of the chosen workloads on the chosen engines, one engine after the other.
 //
 // A store is loaded before its first workload, and again ("reload") before a workload that needs other records than are
-// there: another record shape, or keys that an earlier workload inserted or deleted. So the list load,a,b,c,f,d,e runs
-// as in YCSB: load, A, B, C, F, D, reload, E. A trace runs on the records of the load trace before it, or else on
-// YCSB's.
+// there (another record shape, or keys that an earlier workload inserted or deleted) or that will insert or delete,
+// when records have been updated meanwhile. So the list load,a,b,c,f,d,e runs as load, A, B, C, F, reload, D, reload,
+// E. A trace runs on the records of the load trace before it, or else on YCSB's.
 #ifndef BONSAI_BENCH_RUNNER_H_
 #define BONSAI_BENCH_RUNNER_H_
 

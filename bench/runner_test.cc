@@ -76,8 +76,8 @@ class EveryEngine : public testing::TestWithParam<std::string> {};
 TEST_P(EveryEngine, RunsTheMainJobWithoutFailure) {
   const Record record = run(GetParam(), small_config(), main_job());
   const Capabilities can = find_engine(GetParam())->make()->capabilities();
-  std::vector<std::string> phases = {"load", "a", "b", "c", "f", "d", "reload", "e"};
-  if (!can.scan) phases.resize(6);  // E is left out, and with it its reload
+  std::vector<std::string> phases = {"load", "a", "b", "c", "f", "reload", "d", "reload", "e"};
+  if (!can.scan) phases.resize(7);  // E is left out, and with it its reload
   EXPECT_EQ(record.phases, phases);
   ASSERT_EQ(record.left_out.size(), can.scan ? 0U : 1U);
   if (!can.scan) {
@@ -91,12 +91,12 @@ TEST_P(EveryEngine, RunsTheMainJobWithoutFailure) {
     EXPECT_EQ(result.key, "fixed8");
   }
   EXPECT_EQ(record.results[0].distribution, "sequential");
-  EXPECT_EQ(record.results[5].distribution, "latest");
+  EXPECT_EQ(record.results[6].distribution, "latest");
   if (can.keeps_data) {
     EXPECT_EQ(record.results[4].user_bytes, 3000U * 16);
-    EXPECT_GT(record.results[5].user_bytes, 3000U * 16);
+    EXPECT_GT(record.results[6].user_bytes, 3000U * 16);
     if (can.scan) {
-      EXPECT_EQ(record.results[6].user_bytes, 3000U * 16);
+      EXPECT_EQ(record.results[7].user_bytes, 3000U * 16);
     }
     const MemoryUse& memory = record.results[0].memory;
     if (memory.dram_bytes || memory.nvm_bytes) {
@@ -133,6 +133,15 @@ TEST(RunEngine, LoadsByItselfAndAgainWhenRecordsDiffer) {
   EXPECT_FALSE(record.results[4].user_bytes.has_value());  // nobody counted what the deletes hit
 }
 
+TEST(RunEngine, InsertsIntoAFreshLoadUnlessNothingWasWritten) {
+  const Step reads = step_of("c", {1}, Distribution::kZipfian);
+  const Step updates = step_of("a", {0.5, 0.5}, Distribution::kZipfian);
+  const Step inserts = step_of("d", {0.95, 0, 0.05}, Distribution::kLatest);
+  EXPECT_EQ(run("dummy", small_config(), {reads, inserts}).phases, (std::vector<std::string>{"load", "c", "d"}));
+  EXPECT_EQ(run("dummy", small_config(), {updates, reads, inserts}).phases,
+            (std::vector<std::string>{"load", "a", "c", "reload", "d"}));
+}
+
 TEST(RunEngine, SaysThatAnEngineTakesOneThreadOnly) {
   const Record record = run("absl_btree", small_config(), {step_of("c", {1}, Distribution::kZipfian)});
   ASSERT_EQ(record.notes.size(), 1U);
@@ -159,7 +168,7 @@ TEST(RunEngine, ReplaysWhatItRecorded) {
       steps.push_back(step_of_trace(name, std::move(trace)));
     }
     const Record record = run("absl_btree", replaying, steps);
-    EXPECT_EQ(record.phases, (std::vector<std::string>{"load", "a", "d", "reload", "e", "reload", "f"}));
+    EXPECT_EQ(record.phases, (std::vector<std::string>{"load", "a", "reload", "d", "reload", "e", "reload", "f"}));
     for (const RunResult& result : record.results) {
       EXPECT_EQ(result.failures, 0U) << result.workload << ": " << result.first_failure;
       EXPECT_EQ(result.absent, 0U);

@@ -55,6 +55,7 @@ struct Workload {
   // The distribution as results name it: with its parameter when that is not YCSB's constant ("plain_zipf 1.2").
   [[nodiscard]] std::string distribution_text() const;
   [[nodiscard]] double share(OpKind kind) const { return shares[static_cast<size_t>(kind)]; }
+  [[nodiscard]] bool writes() const { return share(OpKind::kUpdate) > 0 || share(OpKind::kReadModifyWrite) > 0; }
   // Whether the store holds other keys after the workload than before.
   [[nodiscard]] bool changes_keys() const { return share(OpKind::kInsert) > 0 || share(OpKind::kDelete) > 0; }
 };
