@@ -67,11 +67,12 @@ TEST_P(BadCommandLines, ExitWithTwoAndTheRemedyAndLeaveNothing) {
 INSTANTIATE_TEST_SUITE_P(
     Lines, BadCommandLines,
     testing::Values(
-        BadLine{"", "no command", "run, experiment and list"},
-        BadLine{"walk", "unknown command 'walk'", "run, experiment and list"},
+        BadLine{"", "no command", "run, experiment, report and list"},
+        BadLine{"walk", "unknown command 'walk'", "run, experiment, report and list"},
         BadLine{"experiment", "no experiment is named", "index-technique"},
         BadLine{"experiment index", "unknown experiment 'index'", "index-technique"},
         BadLine{"experiment index-technique --scale=big", "--scale=big", "trial, small or seed"},
+        BadLine{"report --out=.", "no results in .", "run something with --out=."},
         BadLine{"run --recrods=5", "unknown flag --recrods", "--records"},
         BadLine{"run --flagfile=x", "unknown flag --flagfile", "--records"},
         BadLine{"run --records=0", "--records=0", "give 1 to"},

@@ -9,6 +9,7 @@ constexpr const char* kUse = R"(bonsai-bench: runs the YCSB workloads on ordered
 
   bonsai-bench run [flags]     load the stores, run the workloads, print a table, write DIR/results.json
   bonsai-bench experiment NAME [flags]   measure a table or figure of the specification (list names them)
+  bonsai-bench report --out=DIR  make DIR/report.html anew out of the results in DIR
   bonsai-bench list            show the engines, workloads and experiments that this build knows
   bonsai-bench --help          this text
 

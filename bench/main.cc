@@ -7,13 +7,14 @@
 #include <vector>
 
 #include "bench/flags.h"
+#include "bench/report.h"
 #include "bench/session.h"
 #include "bench/terminal.h"
 
 namespace bonsai::bench {
 namespace {
 
-constexpr const char* kCommands = "run, experiment and list";
+constexpr const char* kCommands = "run, experiment, report and list";
 
 std::atomic<bool> interrupted{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
@@ -64,6 +65,14 @@ int experiment(std::vector<std::string> words) {
   return run_experiment(std::move(request), interrupted);
 }
 
+int report(const std::vector<std::string>& words) {
+  if (Status status = read_flags(words); !status.ok()) return usage_error(status);
+  const std::string directory = flag_values().at("out");
+  if (Status status = write_report(directory); !status.ok()) return usage_error(status);
+  std::printf("report: %s/report.html\n", directory.c_str());
+  return 0;
+}
+
 int command(const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     if (word == "--help" || word == "-h" || word == "-help" || word == "help") {
@@ -78,6 +87,7 @@ int command(const std::vector<std::string>& words) {
   const std::vector<std::string> rest(words.begin() + 1, words.end());
   if (words[0] == "run") return run(rest);
   if (words[0] == "experiment") return experiment(rest);
+  if (words[0] == "report") return report(rest);
   if (words[0] == "list") {
     if (Status status = read_flags(rest); !status.ok()) return usage_error(status);
     return list();

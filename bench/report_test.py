@@ -15,7 +15,7 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 # pylint: disable=wrong-import-position
-from testing import browser  # noqa: E402
+from testing import browser, colour  # noqa: E402
 
 # Texts of pictures that reach beyond their picture, and parts of the page wider than the window.
 OUTSIDE = """(() => {
@@ -130,6 +130,15 @@ class ReportTest(unittest.TestCase):
         pdf = self.browser.print_to_pdf()
         self.assertTrue(pdf.startswith(b"%PDF"))
         self.assertIn(len(re.findall(rb"/Type\s*/Page\b", pdf)), range(2, 8))
+
+    def test_colours_differ_for_the_colour_blind(self):
+        for scheme in ("light", "dark"):
+            self.open(scheme=scheme)
+            colours = [self.browser.evaluate(f"getComputedStyle(document.documentElement).getPropertyValue('--c{i}')")
+                       for i in range(6)]
+            self.assertGreater(colour.closest_pair(colours)[0], 18, scheme)
+        # Red and green of one lightness are what the measure must refuse.
+        self.assertLess(colour.closest_pair(["#b05a00", "#6f7d00"])[0], 18)
 
     def test_the_browser_tells_what_is_wrong(self):
         page = pathlib.Path(self.scratch.name) / "broken.html"

@@ -6,20 +6,20 @@
 namespace bonsai::bench {
 namespace {
 
-// Series colours after Okabe and Ito, darkened for white paper and lightened for dark screens; they differ in lightness
-// too, and no chart tells series apart by colour alone.
+// Series colours after Okabe and Ito, moved apart in lightness so that every two of them differ for every kind of
+// colour blindness (report_test.py measures it). No chart tells series apart by colour alone anyway.
 constexpr std::string_view kStyle = R"(:root{color-scheme:light dark;
 --paper:#fff;--card:#fff;--ink:#1b1f24;--soft:#57606a;--faint:#d8dee4;--wash:#f6f8fa;
---c0:#0069a8;--c1:#d55e00;--c2:#00875f;--c3:#b3568a;--c4:#3a9bd9;--c5:#c58a00;--c6:#6e7681;--c7:#1b1f24;
---dram:#0069a8;--nvm:#c58a00;--alarm:#b42318;--warn-ink:#5c3d00;--warn:#fff4d6;--warn-edge:#c58a00}
+--c0:#1f6fb2;--c1:#d55e00;--c2:#00513a;--c3:#cc79a7;--c4:#56b4e9;--c5:#5c3a00;
+--dram:#1f6fb2;--nvm:#c58a00;--alarm:#b42318;--warn-ink:#5c3d00;--warn:#fff4d6;--warn-edge:#c58a00}
 @media(prefers-color-scheme:dark){:root{
 --paper:#0f1318;--card:#161b22;--ink:#e6edf3;--soft:#9aa5b1;--faint:#323a44;--wash:#1b222b;
---c0:#4aa8ea;--c1:#ff8a3d;--c2:#2fc496;--c3:#e58fc0;--c4:#8fd0ff;--c5:#f0b93a;--c6:#a3adb8;--c7:#f5f7fa;
---dram:#4aa8ea;--nvm:#f0b93a;--alarm:#ff7b72;--warn-ink:#ffe2a0;--warn:#3a2c08;--warn-edge:#f0b93a}}
+--c0:#5b8def;--c1:#ff8a3d;--c2:#2fc496;--c3:#c86fa8;--c4:#b5e0ff;--c5:#ffe08a;
+--dram:#5b8def;--nvm:#f0b93a;--alarm:#ff7b72;--warn-ink:#ffe2a0;--warn:#3a2c08;--warn-edge:#f0b93a}}
 @media print{:root{color-scheme:light;
 --paper:#fff;--card:#fff;--ink:#000;--soft:#444;--faint:#ccc;--wash:#f4f4f4;
---c0:#0069a8;--c1:#d55e00;--c2:#00875f;--c3:#b3568a;--c4:#3a9bd9;--c5:#c58a00;--c6:#6e7681;--c7:#1b1f24;
---dram:#0069a8;--nvm:#c58a00;--alarm:#b42318;--warn-ink:#5c3d00;--warn:#fff4d6;--warn-edge:#c58a00}}
+--c0:#1f6fb2;--c1:#d55e00;--c2:#00513a;--c3:#cc79a7;--c4:#56b4e9;--c5:#5c3a00;
+--dram:#1f6fb2;--nvm:#c58a00;--alarm:#b42318;--warn-ink:#5c3d00;--warn:#fff4d6;--warn-edge:#c58a00}}
 svg{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;font-size:12px}
 svg text{fill:var(--ink)}svg .soft{fill:var(--soft)}svg .small{font-size:11px}svg .strong{font-weight:600}
 svg .num{font-variant-numeric:tabular-nums}svg .end{text-anchor:end}svg .middle{text-anchor:middle}

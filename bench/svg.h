@@ -19,7 +19,7 @@ namespace bonsai::bench {
 // The CSS of pictures: variables for both colour schemes and for print, and the classes that charts use.
 [[nodiscard]] std::string_view svg_style();
 
-inline constexpr int kSeriesColours = 8;
+inline constexpr int kSeriesColours = 6;
 
 class Svg {
  public:
