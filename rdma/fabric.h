@@ -48,7 +48,7 @@ struct Hello {
   uint32_t version = kProtocolVersion;
   uint32_t node = 0;   // names the node in the cluster
   uint64_t epoch = 0;  // of the ownership under which it acts; 0 = none
-  std::array<std::byte, 32> credentials{};
+  std::array<std::byte, 32> credentials{};  // credentials.h
 };
 
 // Decides whether `other` may connect; its error is what connect() returns there. *answer is what the other end is told

@@ -28,6 +28,7 @@ build | libpmem-dev         | flushes and copies to non-volatile memory, chosen 
 build | libisal-dev         | fast checksums
 build | libibverbs-dev      | RDMA devices, for the verbs provider of the fabric
 build | librdmacm-dev       | connections between RDMA devices
+build | libsodium-dev       | nodes of the fabric prove who they are
 build | libabsl-dev         | absl::btree_map, the yardstick of the benchmark
 build | librocksdb-dev      | RocksDB, a rival in the benchmark
 build | liblmdb-dev         | LMDB, a rival in the benchmark

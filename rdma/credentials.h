@@ -1,0 +1,62 @@
+// Who may connect: nodes that share a secret prove it to each other in their Hellos, without an extra round trip.
+//
+//   connecting   secret.sign(&hello); worker->connect(address, hello, ...); secret.check_answer(hello, peer->hello())
+//   listening    worker->listen(address, own, secret.gate())
+//
+// The connecting node sends a fresh nonce, the time, and a keyed hash (BLAKE2b by libsodium) over them and the whole
+// Hello; the listening node answers with a keyed hash over its own Hello and the nonce. So node number, epoch and
+// version cannot be changed on the way, an answer cannot be made up or used again, and a greeting that was overheard is
+// refused when it comes a second time or late.
+//
+// Not promised: that what is sent after the connection was made is secret or untouched (docs/security.md).
+#ifndef BONSAI_RDMA_CREDENTIALS_H_
+#define BONSAI_RDMA_CREDENTIALS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "rdma/fabric.h"
+
+namespace bonsai::rdma {
+
+struct GateOptions {
+  uint64_t clock_skew_s_max = 30;        // between the nodes' calendar clocks, the message's way included
+  size_t connects_per_minute_max = 600;  // of one node
+  size_t nonces_max = size_t{1} << 16;   // remembered; when as many came within the skew all others are refused
+};
+
+// Thread-safety: const members from any thread.
+class Secret {
+ public:
+  static constexpr size_t kBytes = 32;
+
+  // Requires: `bytes` cannot be guessed (base::random_secret).
+  explicit Secret(std::span<const std::byte, kBytes> bytes);
+  // From a file of 64 hexadecimal digits that only its owner may read. Errors: IoError, InvalidArgument (what is wrong
+  // with it and how to make one).
+  static Status load(const std::string& path, Secret* secret);
+  Secret() = default;
+  ~Secret();
+  Secret(const Secret&) = default;
+  Secret& operator=(const Secret&) = default;
+
+  // Fills the credentials of a Hello that is otherwise complete. Each connection takes a new one.
+  void sign(Hello* hello) const;
+  // Whether the node that answered `sent` knows the secret. If not, close the connection unused.
+  // Errors: InvalidArgument.
+  [[nodiscard]] Status check_answer(const Hello& sent, const Hello& answer) const;
+
+  // Admits who knows the secret, then asks `next` if there is one. Keeps what it remembers in itself: make one per
+  // listening worker. Errors of the Admit: InvalidArgument (not the secret, too late, seen before), Busy (too many).
+  [[nodiscard]] Admit gate(const GateOptions& options = {}, Admit next = {}) const;
+
+ private:
+  std::array<std::byte, kBytes> key_{};
+};
+
+}  // namespace bonsai::rdma
+
+#endif  // BONSAI_RDMA_CREDENTIALS_H_
