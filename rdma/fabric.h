@@ -46,8 +46,8 @@ inline constexpr uint32_t kProtocolVersion = 1;
 // What the two ends of a connection tell each other before the first request.
 struct Hello {
   uint32_t version = kProtocolVersion;
-  uint32_t node = 0;   // names the node in the cluster
-  uint64_t epoch = 0;  // of the ownership under which it acts; 0 = none
+  uint32_t node = 0;                        // names the node in the cluster
+  uint64_t epoch = 0;                       // of the ownership under which it acts; 0 = none
   std::array<std::byte, 32> credentials{};  // credentials.h
 };
 

@@ -1,13 +1,18 @@
 #include "rdma/testing/puppet.h"
 
+#include <atomic>
 #include <csignal>
 #include <sstream>
 #include <vector>
 
+#include "base/thread.h"
+#include "rdma/remote_persist.h"
 #include "rdma/testing/node.h"
 
 namespace bonsai::rdma {
 namespace {
+
+constexpr uint32_t kAgentNumber = 50;  // above its node's
 
 Rights parse_rights(const std::string& text) {
   return {text.find("read") != std::string::npos, text.find("write") != std::string::npos,
@@ -43,9 +48,37 @@ std::string from_hex(const std::string& text) {
   return bytes;
 }
 
+// A flush agent on a worker and thread of its own.
+class Agent {
+ public:
+  Agent(Node& node, const std::string& at) : address(at) {
+    EXPECT_EQ("OK", status_text(node.fabric->make_worker(&worker_)));
+    EXPECT_EQ("OK", status_text(FlushAgent::make(
+                        node.fabric.get(), worker_.get(), node.memory->bytes(), 16,
+                        [this](auto bytes) { flushed += bytes.size(); }, &agent_)));
+    EXPECT_EQ("OK", status_text(worker_->listen(address, node.hello, {})));
+    thread_ = base::Thread("agent", [this] {
+      while (!stop_) static_cast<void>(agent_->serve(1));
+    });
+  }
+  ~Agent() {
+    stop_ = true;
+    thread_.join();
+  }
+
+  const std::string address;
+  std::atomic<uint64_t> flushed{0};
+
+ private:
+  std::unique_ptr<Worker> worker_;
+  std::unique_ptr<FlushAgent> agent_;
+  std::atomic<bool> stop_{false};
+  base::Thread thread_;
+};
+
 // A node and what it holds.
 struct Puppet::Body {
-  Body(World& world, uint32_t number, Rights rights) : node(world, number, rights) {}
+  Body(World& its_world, uint32_t number, Rights rights) : world(its_world), node(its_world, number, rights) {}
 
   struct Extra {
     std::unique_ptr<SharedMemory> memory;
@@ -54,11 +87,13 @@ struct Puppet::Body {
 
   std::string obey(const std::string& verb, std::istringstream& in);
 
+  World& world;
   Node node;
   std::map<size_t, Extra> extras;
   size_t extras_made = 0;
   std::vector<std::unique_ptr<Peer>> peers;
   std::vector<Message> held;
+  std::unique_ptr<Agent> agent;
 
  private:
   std::string memory_command(const std::string& verb, std::istringstream& in);
@@ -130,6 +165,11 @@ std::string Puppet::Body::obey(const std::string& verb, std::istringstream& in) 
   if (verb == "receive" || verb == "release" || verb == "accept" || verb == "close") return message_command(verb, in);
   if (verb == "answer") return answer(in);
   if (verb == "traffic") return "OK " + node.worker->traffic().text();
+  if (verb == "agent") {
+    agent = std::make_unique<Agent>(node, world.address(node.hello.node + kAgentNumber));
+    return "OK " + agent->address;
+  }
+  if (verb == "flushed") return "OK " + std::to_string(agent->flushed.load());
   if (verb == "admit") {
     uint64_t epoch = 0;
     int credential = 0;

@@ -10,6 +10,8 @@
 //   receive N limit_ms         -> OK from HEX (keeps the buffer) release N             -> OK (gives all back)
 //   accept N limit_ms          -> OK index node                  close N index         -> OK
 //   answer N index key address HEX  -> OK: WRITEs the bytes there, then SENDs them, to the accepted peer
+//   agent N                    -> OK address: a flush agent serves the node's memory there, on a thread of its own
+//   flushed N                  -> OK bytes (that the agent was asked to flush and did)
 //   die                        -> none: the process is killed, as by a power cut
 #ifndef BONSAI_RDMA_TESTING_PUPPET_H_
 #define BONSAI_RDMA_TESTING_PUPPET_H_

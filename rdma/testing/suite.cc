@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 
 namespace bonsai::rdma {
 namespace {
@@ -48,12 +50,23 @@ const std::vector<Setting>& settings() {
   return chosen;
 }
 
+namespace {
+
+template <class Wanted>
+std::vector<Setting> settings_that(Wanted wanted) {
+  std::vector<Setting> chosen;
+  std::copy_if(settings().begin(), settings().end(), std::back_inserter(chosen), wanted);
+  return chosen;
+}
+
+}  // namespace
+
 std::vector<Setting> far_settings() {
-  std::vector<Setting> far;
-  for (const Setting& setting : settings()) {
-    if (!setting.puppet.empty()) far.push_back(setting);
-  }
-  return far;
+  return settings_that([](const Setting& setting) { return !setting.puppet.empty(); });
+}
+
+std::vector<Setting> threaded_settings() {
+  return settings_that([](const Setting& setting) { return setting.provider != "sim"; });
 }
 
 Site::Site(const Setting& setting) : setting_(setting), world_(make_world(setting.provider)) {

@@ -29,6 +29,8 @@ struct Setting {
 const std::vector<Setting>& settings();
 // Those whose other nodes live in another process.
 std::vector<Setting> far_settings();
+// Those whose nodes may run on several threads.
+std::vector<Setting> threaded_settings();
 
 // What the test cases of one setting share; the other nodes' process is started once and again after it died.
 class Site {
