@@ -185,6 +185,33 @@ struct Pair {
   std::unique_ptr<Peer> peer;
 };
 
+void unregister_amid_writes() {
+  constexpr size_t kBytes = size_t{4} << 20;
+  Pair pair({}, kBytes);
+  std::memset(pair.local_memory->bytes().data(), 1, kBytes);
+  const RemoteRegion remote = pair.region->remote();
+  std::atomic<uint64_t> written{0};
+  Status status;
+  base::Thread writer("writer", [&] {
+    for (base::BoundedWait wait("region gone", kLimitMs); status.ok() && !wait.expired(); wait.pause()) {
+      WorkList list;
+      list.write(*pair.peer, pair.local->slice(0, kBytes), remote.at(0));
+      status = pair.here->run(&list, kLimitMs);
+      written.fetch_add(1);
+    }
+  });
+  for (base::BoundedWait wait("written", kLimitMs); written.load() < 3 && !wait.expired();) wait.pause();
+  pair.region.reset();
+  std::memset(pair.memory->bytes().data(), 0, kBytes);  // plain stores: ThreadSanitizer watches
+  writer.join();
+  EXPECT_TRUE(status.IsInvalidArgument()) << status.ToString();
+  for (const std::byte byte : pair.memory->bytes()) ASSERT_EQ(byte, std::byte{0}) << "touched after it was gone";
+}
+
+TEST(ShmRegionTest, AnAccessUnderWayIsWaitedFor) {
+  for (int round = 0; round < testing::budget(3, 10, 100); ++round) unregister_amid_writes();
+}
+
 TEST(ShmSpeed, ReadsPerSecond) {
   constexpr size_t kBytes = 64;
   Pair pair;
