@@ -1,7 +1,9 @@
 // What every provider must do when something is wrong, through the interface only (rdma/testing/suite.h).
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "rdma/testing/suite.h"
 
@@ -134,22 +136,37 @@ class FabricKillTest : public FabricSuite {};
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FabricKillTest);
 
 TEST_P(FabricKillTest, APeerThatWasKilled) {
-  const auto peer = here_.connect(there_.address);
-  WorkList list;
-  list.write(*peer, here_.put(0, "alive"), there_.region.at(0));
-  ASSERT_TRUE(here_.worker->run(&list, kTestLimitMs).ok());
+  constexpr size_t kVerbsOfAll = 5;  // every provider has these
+  std::vector<std::unique_ptr<Peer>> peers;
+  for (size_t i = 0; i < kVerbsOfAll; ++i) {
+    peers.push_back(here_.connect(there_.address));
+    WorkList list;
+    list.write(*peers.back(), here_.put(0, "alive"), there_.region.at(0));
+    ASSERT_TRUE(here_.worker->run(&list, kTestLimitMs).ok());
+  }
   there_.die();
   Site::forget();
-  // What is posted before the death is noticed may still end as done; then it is said, and for good.
-  Status status;
-  for (base::BoundedWait wait("death noticed", kTestLimitMs); status.ok() && !wait.expired(); wait.pause()) {
-    list.clear();
-    list.write(*peer, here_.region->slice(0, 5), there_.region.at(0));
-    status = here_.worker->run(&list, kTestLimitMs);
+  for (size_t verb = 0; verb < kVerbsOfAll; ++verb) {
+    Peer& peer = *peers[verb];
+    const Slice word = here_.region->slice(0, 8);
+    WorkList list;
+    // What is posted before the death is noticed may still end as done; then it is said, and for good.
+    Status status;
+    for (base::BoundedWait wait("death noticed", kTestLimitMs); status.ok() && !wait.expired(); wait.pause()) {
+      list.clear();
+      if (static_cast<Verb>(verb) == Verb::kRead) list.read(peer, there_.region.at(0), word);
+      if (static_cast<Verb>(verb) == Verb::kWrite) list.write(peer, word, there_.region.at(0));
+      if (static_cast<Verb>(verb) == Verb::kCas) list.cas(peer, there_.region.at(0), 0, 1, word);
+      if (static_cast<Verb>(verb) == Verb::kFaa) list.faa(peer, there_.region.at(0), 1, word);
+      if (static_cast<Verb>(verb) == Verb::kSend) list.send(peer, word);
+      status = here_.worker->run(&list, kTestLimitMs);
+    }
+    EXPECT_TRUE(status.IsUnavailable()) << verb_name(static_cast<Verb>(verb)) << ": " << status.ToString();
+    const Outcome outcome = list.outcome(0);
+    const bool no_buffer = static_cast<Verb>(verb) == Verb::kSend && outcome == Outcome::kReceiverNotReady;
+    EXPECT_TRUE(outcome == Outcome::kUnreachable || outcome == Outcome::kFlushed || no_buffer) << outcome_name(outcome);
+    EXPECT_FALSE(peer.usable());
   }
-  EXPECT_TRUE(status.IsUnavailable()) << status.ToString();
-  EXPECT_TRUE(list.outcome(0) == Outcome::kUnreachable || list.outcome(0) == Outcome::kFlushed);
-  EXPECT_FALSE(peer->usable());
   std::unique_ptr<Peer> none;
   EXPECT_TRUE(here_.worker->connect(there_.address, here_.hello, 100, &none).IsUnavailable());
 }

@@ -4,10 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/coro/scheduler.h"
+#include "base/testing/budget.h"
 #include "rdma/testing/suite.h"
 
 namespace bonsai::rdma {
@@ -204,6 +207,30 @@ TEST_P(FabricTest, TheOtherEndIsToldWhatAdmitMadeOfTheAnswer) {
   EXPECT_EQ(peer->hello().credentials[1], std::byte{9}) << "made of this connection's own credentials";
 }
 
+// Printed, not judged: what a READ of 64 bytes costs to another process or machine.
+class FabricSpeedTest : public FabricSuite {};
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FabricSpeedTest);
+
+TEST_P(FabricSpeedTest, ReadsInListsAndAlone) {
+  const auto peer = here_.connect(there_.address);
+  const auto run = [&](uint64_t lists, size_t reads) {
+    const uint64_t begin_ns = base::now_ns();
+    WorkList list;
+    for (uint64_t round = 0; round < lists; ++round) {
+      list.clear();
+      for (size_t i = 0; i < reads; ++i) list.read(*peer, there_.region.at(64 * i), here_.region->slice(64 * i, 64));
+      EXPECT_TRUE(here_.worker->run(&list, kTestLimitMs).ok());
+    }
+    return static_cast<double>(base::now_ns() - begin_ns) / static_cast<double>(lists * reads);
+  };
+  const uint64_t lists = testing::budget<uint64_t>(100, 1'000, 10'000);
+  static_cast<void>(run(10, 1));
+  const double listed_ns = run(lists, WorkList::kRequestsMax), alone_ns = run(lists, 1);
+  std::printf("%s: 64-byte READs %.3f M/s in lists of 32, %.0f ns alone\n", here_.fabric->capabilities().text.c_str(),
+              1e3 / listed_ns, alone_ns);
+}
+
+INSTANTIATE_TEST_SUITE_P(, FabricSpeedTest, ::testing::ValuesIn(far_settings()), setting_name);
 INSTANTIATE_TEST_SUITE_P(, FabricTest, ::testing::ValuesIn(settings()), setting_name);
 
 }  // namespace
