@@ -42,7 +42,8 @@ What to run
   --workloads=LIST      load, names such as a or workloada, paths of property files, or paths of traces (*.trace:
                         INSERT, READ, UPDATE, SCAN, DELETE, RMW)                     [load,a,b,c,f,d,e]
                         The stores are loaded before the first workload anyway, and again before a workload that
-                        finds other keys than those loaded (E after D), or inserts and finds updates (D). A trace that only inserts is a load.
+                        finds other keys than those loaded (E after D), or inserts and finds updates (D). A trace
+                        that only inserts is a load.
   -P FILE               a YCSB property file; several make one workload, the later winning. In place of --workloads.
   -p NAME=VALUE         a YCSB property, beside those of files and winning over them; may be given again and again.
                         requestdistribution: uniform, zipfian, latest, sequential, hotspot, exponential as in YCSB;
