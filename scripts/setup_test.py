@@ -17,7 +17,7 @@ PROVIDERS = {"PkgConfig": "pkg-config", "Boost": "libboost-context-dev", "absl":
              "rocksdb": "librocksdb-dev", "lmdb": "liblmdb-dev", "libisal": "libisal-dev", "ZLIB": "zlib1g-dev",
              "libcuckoo/cuckoohash_map.hh": "libcuckoo-dev", "sparsehash/dense_hash_map": "libsparsehash-dev",
              "tsl/hopscotch_map.h": "libtsl-hopscotch-map-dev",
-             "libibverbs": "libibverbs-dev", "librdmacm": "librdmacm-dev",
+             "libsodium": "libsodium-dev", "libibverbs": "libibverbs-dev", "librdmacm": "librdmacm-dev",
              "rapidcheck": "librapidcheck-dev", "Threads": "g++", "Python3": "python3"}
 
 
