@@ -5,31 +5,6 @@
 
 namespace bonsai::rdma {
 
-Status admit_peer(const Admit& admit, const Hello& other, Hello* answer) {
-  if (other.version != answer->version) {
-    return Status::NotSupported("the fabric there speaks protocol " + std::to_string(answer->version) + " and not " +
-                                std::to_string(other.version) + "; run the same version on both nodes");
-  }
-  return admit ? admit(other, answer) : Status::OK();
-}
-
-Status status_from_wire(int32_t code, std::string text) {
-  switch (static_cast<Status::Code>(code)) {
-    case Status::Code::kInvalidArgument:
-      return Status::InvalidArgument(std::move(text));
-    case Status::Code::kNotSupported:
-      return Status::NotSupported(std::move(text));
-    case Status::Code::kNoSpace:
-      return Status::NoSpace(std::move(text));
-    case Status::Code::kBusy:
-      return Status::Busy(std::move(text));
-    case Status::Code::kUnavailable:
-      return Status::Unavailable(std::move(text));
-    default:
-      return Status::IoError(std::move(text));
-  }
-}
-
 Message& Message::operator=(Message&& other) noexcept {
   if (this != &other) {
     release();

@@ -56,11 +56,6 @@ struct Hello {
 // listening worker's fabric from any thread; must not call the fabric.
 using Admit = std::function<Status(const Hello& other, Hello* answer)>;
 
-// For providers. Whether the listener that is *answer may serve `other`: the protocol's version, then `admit`.
-Status admit_peer(const Admit& admit, const Hello& other, Hello* answer);
-// For providers: a Status that came over the wire. What is not a code is an IoError.
-Status status_from_wire(int32_t code, std::string text);
-
 // What a provider and its device can do. Constant for a fabric's life.
 struct Capabilities {
   std::string text;               // e.g. "shm, in process"; stamped on results

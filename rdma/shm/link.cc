@@ -110,7 +110,7 @@ Outcome ShmEnd::send(const WorkRequest& request) {
 }
 
 ShmView* ShmEnd::find_view(uint64_t key) {
-  if (last_view_ != nullptr && last_view_->key == key) return last_view_;
+  if (last_view_ != nullptr && last_view_->region.key == key) return last_view_;
   auto found = views_.find(key);
   if (found == views_.end()) {
     ShmView view;
@@ -134,9 +134,7 @@ bool ShmEnd::get_view(uint64_t key, ShmView* view) {
   question.say = ShmSay::kMap;
   question.key = key;
   if (!ask(question, &answer, &files) || files.size() != 1 || answer.place >= ShmRegions::kRegionsMax) return false;
-  view->key = key;
-  view->base = answer.base;
-  view->bytes = answer.bytes;
+  view->region = {key, answer.base, answer.bytes};
   view->rights = {answer.read != 0, answer.write != 0, answer.atomic != 0};
   view->word = reinterpret_cast<const std::atomic<uint64_t>*>(far_table_->bytes().data()) + answer.place;
   const bool writable = view->rights.write || view->rights.atomic;
@@ -216,8 +214,8 @@ void ShmEnd::answer(const ShmWire& question) {
   own_->regions().describe(question.key, [&](const ShmView& view, size_t place, const ShmBacking& backing) {
     if (!backing.file.is_open()) return;  // without rights
     answer.ok = 1;
-    answer.base = view.base;
-    answer.bytes = view.bytes;
+    answer.base = view.region.base;
+    answer.bytes = view.region.bytes;
     answer.offset = backing.offset;
     answer.place = place;
     answer.read = view.rights.read ? 1 : 0;

@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "base/thread.h"
+#include "rdma/provider.h"
 
 namespace bonsai::rdma {
 namespace {
@@ -27,16 +28,10 @@ void ShmTurn::wait_out(const std::atomic<bool>& gone) const {
 }
 
 Outcome ShmView::find(const WorkRequest& request, std::byte** target) const {
-  const uint64_t offset = request.remote.address - base;
-  if (offset > bytes || request.local.bytes() > bytes - offset) return Outcome::kRemoteAccess;
-  const bool allowed = request.verb == Verb::kRead    ? rights.read
-                       : request.verb == Verb::kWrite ? rights.write
-                                                      : rights.atomic;
-  if (!allowed) return Outcome::kRemoteAccess;
-  const bool atomic = request.verb == Verb::kCas || request.verb == Verb::kFaa;
-  if (atomic && request.remote.address % sizeof(uint64_t) != 0) return Outcome::kMisaligned;
-  *target = memory + offset;
-  return Outcome::kDone;
+  uint64_t offset = 0;
+  const Outcome outcome = check_access(request, request.local.bytes(), region, rights, &offset);
+  if (outcome == Outcome::kDone) *target = memory + offset;
+  return outcome;
 }
 
 Status ShmRegions::make(bool between_processes, std::shared_ptr<ShmRegions>* regions) {
@@ -62,8 +57,10 @@ Status ShmRegions::add(std::span<std::byte> memory, Rights rights, uint64_t* key
   while (*key == 0 || entries_.count(*key) != 0);
   entry.place = free_places_.back();
   free_places_.pop_back();
-  entry.view = {
-      *key, reinterpret_cast<uintptr_t>(memory.data()), memory.size(), rights, &word(entry.place), memory.data(), {}};
+  entry.view.region = {*key, reinterpret_cast<uintptr_t>(memory.data()), memory.size()};
+  entry.view.rights = rights;
+  entry.view.word = &word(entry.place);
+  entry.view.memory = memory.data();
   word(entry.place).store(*key, std::memory_order_seq_cst);
   entries_[*key] = std::move(entry);
   return Status::OK();

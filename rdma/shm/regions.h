@@ -31,11 +31,11 @@ struct ShmTurn {
 
 // A region as one connection reaches it.
 struct ShmView {
-  [[nodiscard]] bool valid() const { return word->load(std::memory_order_seq_cst) == key; }
+  [[nodiscard]] bool valid() const { return word->load(std::memory_order_seq_cst) == region.key; }
   // The request's target bytes, if it may have them.
   Outcome find(const WorkRequest& request, std::byte** target) const;
 
-  uint64_t key = 0, base = 0, bytes = 0;
+  RemoteRegion region;
   Rights rights;
   const std::atomic<uint64_t>* word = nullptr;
   std::byte* memory = nullptr;

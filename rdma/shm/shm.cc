@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/status_macros.h"
+#include "rdma/provider.h"
 #include "rdma/shm/link.h"
 
 namespace bonsai::rdma {
@@ -343,10 +344,7 @@ class ShmFabric final : public Fabric {
   [[nodiscard]] const Capabilities& capabilities() const override { return capabilities_; }
 
   Status register_region(std::span<std::byte> memory, Rights rights, std::unique_ptr<Region>* region) override {
-    if (memory.empty()) return Status::InvalidArgument("a region of no bytes cannot be registered; give it memory");
-    if (rights.atomic && reinterpret_cast<uintptr_t>(memory.data()) % sizeof(uint64_t) != 0) {
-      return Status::InvalidArgument("a region with atomics begins off a multiple of 8; align its memory");
-    }
+    BONSAI_RETURN_IF_ERROR(check_registration(memory, rights));
     uint64_t key = 0;
     BONSAI_RETURN_IF_ERROR(regions_->add(memory, rights, &key));
     *region = std::make_unique<ShmRegion>(regions_, memory, rights, key);

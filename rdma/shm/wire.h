@@ -54,7 +54,7 @@ class ShmSocket {
   static Status listen(const std::string& path, ShmSocket* socket, base::OsFile* lock);
   // Errors: Unavailable (nobody listens).
   static Status connect(const std::string& path, ShmSocket* socket);
-  // Errors: Unavailable (nobody is waiting).
+  // Not open (fd() < 0) when nobody waits.
   [[nodiscard]] ShmSocket accept() const;
 
  private:

@@ -4,19 +4,13 @@
 
 #include "base/check.h"
 #include "base/probe.h"
+#include "rdma/provider.h"
 
 namespace bonsai::rdma {
 namespace {
 
 base::Probe gone_amid{"sim.region_gone_amid_an_access"};
 base::Probe too_long{"sim.message_too_long"};
-
-bool allowed(Verb verb, Rights rights) {
-  return verb == Verb::kRead    ? rights.read
-         : verb == Verb::kWrite ? rights.write
-         : verb == Verb::kFlush ? rights.write || rights.read
-                                : rights.atomic;
-}
 
 }  // namespace
 
@@ -57,14 +51,13 @@ void SimRegions::remove(uint64_t key) {
 Outcome SimRegions::find(const WorkRequest& request, size_t bytes, std::byte** target) const {
   const auto found = entries_.find(request.remote.key);
   if (found == entries_.end()) return Outcome::kRemoteAccess;
-  const auto& memory = found->second.memory;
-  const uint64_t offset = request.remote.address - reinterpret_cast<uintptr_t>(memory.data());
-  if (offset > memory.size() || bytes > memory.size() - offset) return Outcome::kRemoteAccess;
-  if (!allowed(request.verb, found->second.rights)) return Outcome::kRemoteAccess;
-  const bool atomic = request.verb == Verb::kCas || request.verb == Verb::kFaa;
-  if (atomic && request.remote.address % sizeof(uint64_t) != 0) return Outcome::kMisaligned;
-  *target = memory.data() + offset;
-  return Outcome::kDone;
+  const std::span<std::byte> memory = found->second.memory;
+  uint64_t offset = 0;
+  const Outcome outcome =
+      check_access(request, bytes, {request.remote.key, reinterpret_cast<uintptr_t>(memory.data()), memory.size()},
+                   found->second.rights, &offset);
+  if (outcome == Outcome::kDone) *target = memory.data() + offset;
+  return outcome;
 }
 
 Outcome SimInbox::deliver(uint32_t from, const std::vector<std::byte>& message) {

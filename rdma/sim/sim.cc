@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/probe.h"
 #include "base/status_macros.h"
+#include "rdma/provider.h"
 #include "rdma/sim/link.h"
 
 namespace bonsai::rdma {
@@ -230,10 +231,7 @@ class SimFabric final : public Fabric {
   [[nodiscard]] const Capabilities& capabilities() const override { return capabilities_; }
 
   Status register_region(std::span<std::byte> memory, Rights rights, std::unique_ptr<Region>* region) override {
-    if (memory.empty()) return Status::InvalidArgument("a region of no bytes cannot be registered; give it memory");
-    if (rights.atomic && reinterpret_cast<uintptr_t>(memory.data()) % sizeof(uint64_t) != 0) {
-      return Status::InvalidArgument("a region with atomics begins off a multiple of 8; align its memory");
-    }
+    BONSAI_RETURN_IF_ERROR(check_registration(memory, rights));
     *region = std::make_unique<SimRegion>(*core_, regions_, memory, rights);
     return Status::OK();
   }

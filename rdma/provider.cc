@@ -1,0 +1,65 @@
+#include "rdma/provider.h"
+
+#include <utility>
+
+namespace bonsai::rdma {
+namespace {
+
+bool allowed(Verb verb, Rights rights) {
+  switch (verb) {
+    case Verb::kRead:
+      return rights.read;
+    case Verb::kWrite:
+      return rights.write;
+    case Verb::kFlush:
+      return rights.read || rights.write;
+    default:
+      return rights.atomic;
+  }
+}
+
+}  // namespace
+
+Status admit_peer(const Admit& admit, const Hello& other, Hello* answer) {
+  if (other.version != answer->version) {
+    return Status::NotSupported("the fabric there speaks protocol " + std::to_string(answer->version) + " and not " +
+                                std::to_string(other.version) + "; run the same version on both nodes");
+  }
+  return admit ? admit(other, answer) : Status::OK();
+}
+
+Status status_from_wire(int32_t code, std::string text) {
+  switch (static_cast<Status::Code>(code)) {
+    case Status::Code::kInvalidArgument:
+      return Status::InvalidArgument(std::move(text));
+    case Status::Code::kNotSupported:
+      return Status::NotSupported(std::move(text));
+    case Status::Code::kNoSpace:
+      return Status::NoSpace(std::move(text));
+    case Status::Code::kBusy:
+      return Status::Busy(std::move(text));
+    case Status::Code::kUnavailable:
+      return Status::Unavailable(std::move(text));
+    default:
+      return Status::IoError(std::move(text));
+  }
+}
+
+Status check_registration(std::span<const std::byte> memory, Rights rights) {
+  if (memory.empty()) return Status::InvalidArgument("a region of no bytes cannot be registered; give it memory");
+  if (rights.atomic && reinterpret_cast<uintptr_t>(memory.data()) % sizeof(uint64_t) != 0) {
+    return Status::InvalidArgument("a region with atomics begins off a multiple of 8; align its memory");
+  }
+  return Status::OK();
+}
+
+Outcome check_access(const WorkRequest& request, uint64_t bytes, const RemoteRegion& region, Rights rights,
+                     uint64_t* offset) {
+  *offset = request.remote.address - region.base;
+  if (*offset > region.bytes || bytes > region.bytes - *offset) return Outcome::kRemoteAccess;
+  if (!allowed(request.verb, rights)) return Outcome::kRemoteAccess;
+  const bool atomic = request.verb == Verb::kCas || request.verb == Verb::kFaa;
+  return atomic && request.remote.address % sizeof(uint64_t) != 0 ? Outcome::kMisaligned : Outcome::kDone;
+}
+
+}  // namespace bonsai::rdma

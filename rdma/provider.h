@@ -1,0 +1,29 @@
+// What providers have in common: the checks of the interface's contract that need no device.
+#ifndef BONSAI_RDMA_PROVIDER_H_
+#define BONSAI_RDMA_PROVIDER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "rdma/fabric.h"
+
+namespace bonsai::rdma {
+
+// Whether the listener that is *answer may serve `other`: the protocol's version, then `admit`.
+Status admit_peer(const Admit& admit, const Hello& other, Hello* answer);
+
+// A Status that came over the wire. What is not a code is an IoError.
+Status status_from_wire(int32_t code, std::string text);
+
+// Whether memory may be registered with these rights at all. Errors: InvalidArgument.
+Status check_registration(std::span<const std::byte> memory, Rights rights);
+
+// Whether a peer may have `bytes` of the region for this request; *offset is where they begin in it.
+Outcome check_access(const WorkRequest& request, uint64_t bytes, const RemoteRegion& region, Rights rights,
+                     uint64_t* offset);
+
+}  // namespace bonsai::rdma
+
+#endif  // BONSAI_RDMA_PROVIDER_H_
