@@ -202,16 +202,18 @@ Svg bar_chart(const std::string& title, const std::vector<Bar>& bars) {
   return svg;
 }
 
-Svg memory_chart(const std::string& title, const std::vector<Stack>& stacks, double user_bytes) {
+Svg memory_chart(const std::string& title, const std::vector<Stack>& stacks, std::optional<double> user_bytes) {
   const double bottom = kTitleHeight + kRowHeight * static_cast<double>(stacks.size());
   Svg svg(kWidth, bottom + 18, title);
   svg.text(0, 14, title, "class=\"strong\"");
-  double largest = user_bytes;
+  double largest = user_bytes.value_or(0);
   for (const Stack& stack : stacks) largest = std::max(largest, stack.dram.value_or(0) + stack.nvm.value_or(0));
   const double scale = largest > 0 ? (kWidth - kLabelWidth - kValueWidth) / largest : 0;
-  const double user_x = kLabelWidth + user_bytes * scale;
-  svg.line(user_x, kTitleHeight - 5, user_x, bottom, "class=\"mark\" stroke-dasharray=\"4 3\"");
-  svg.text(user_x, bottom + 12, "keys and values: " + short_number(user_bytes), "class=\"soft small middle\"");
+  if (user_bytes) {
+    const double user_x = kLabelWidth + *user_bytes * scale;
+    svg.line(user_x, kTitleHeight - 5, user_x, bottom, "class=\"mark\" stroke-dasharray=\"4 3\"");
+    svg.text(user_x, bottom + 12, "keys and values: " + short_number(*user_bytes), "class=\"soft small middle\"");
+  }
   double y = kTitleHeight;
   for (const Stack& stack : stacks) {
     const double base = y + kBarHeight - 3;

@@ -35,8 +35,9 @@ struct Stack {
   std::string absent;  // shown when both are absent
 };
 
-// DRAM and NVM per engine, end to end, with a line at what the user stored. All in bytes per record.
-[[nodiscard]] Svg memory_chart(const std::string& title, const std::vector<Stack>& stacks, double user_bytes);
+// DRAM and NVM per engine, end to end, with a line at what the user stored, if that is known. All in bytes per record.
+[[nodiscard]] Svg memory_chart(const std::string& title, const std::vector<Stack>& stacks,
+                               std::optional<double> user_bytes);
 
 struct Tick {
   double at = 0;

@@ -75,6 +75,12 @@ TEST(MemoryChart, StacksDramAndNvmAndSaysWhoDoesNotTell) {
   EXPECT_EQ(count(chart, "keys and values: 16"), 1U);
 }
 
+TEST(MemoryChart, SaysNothingOfUserBytesThatAreNotKnown) {
+  const std::string chart = memory_chart("t", {{"ours", 5, 25, ""}}, std::nullopt).element();
+  EXPECT_EQ(count(chart, "keys and values"), 0U) << chart;
+  EXPECT_EQ(count(chart, "class=\"stack\""), 2U) << chart;
+}
+
 TEST(LineChart, KeepsNamesApart) {
   LineChart chart;
   chart.y_log = true;

@@ -65,6 +65,8 @@ TEST(Experiment, LeavesItsFilesAndASectionOfTheReport) {
   EXPECT_TRUE(std::filesystem::exists(directory + "/made-up.csv"));
   std::ofstream(directory + "/results.json") << R"({"version": 99})";
   EXPECT_EQ(write_report(directory).code(), Status::Code::kNotSupported);
+  std::ofstream(directory + "/results.json") << R"({"version": 1, "runs": [{}]})";
+  EXPECT_EQ(write_report(directory).code(), Status::Code::kCorruption);
   std::ofstream(directory + "/results.json") << "{";
   EXPECT_EQ(write_report(directory).code(), Status::Code::kCorruption);
   std::filesystem::remove_all(directory);

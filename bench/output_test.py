@@ -154,6 +154,20 @@ class OutputTest(unittest.TestCase):
         self.assertIn("Experiment index-technique", (out / "report.html").read_text())
         self.assertTrue(ended.stdout.endswith(f"report: {out}/report.html\n"))
 
+    def test_an_engine_that_ends_early_is_told(self):
+        out = pathlib.Path(self.scratch.name) / "early"
+        command = [self.program, "run", "--engines=bonsai,absl_btree", "--workloads=c", "--records=1000",
+                   "--operations=1000", "--pool-dir=/nowhere", f"--out={out}"]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(ended.returncode, 1)
+        results = json.loads((out / "results.json").read_text())
+        self.assertEqual(documented_schema.schema_breaches(self.schema, results), [])
+        [error] = results["errors"]
+        self.assertEqual(error["engine"], "bonsai")
+        self.assertIn("--pool-dir", error["message"])
+        self.assertEqual({run["engine"] for run in results["runs"]}, {"absl_btree"})
+        self.assertIn("ENDED EARLY", (out / "report.html").read_text())
+
     def test_an_open_loop_tells_intended_latencies(self):
         out = pathlib.Path(self.scratch.name) / "open"
         command = [self.program, "run", "--engines=absl_btree", "--workloads=c", "--records=1000", "--operations=4000",

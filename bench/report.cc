@@ -72,6 +72,7 @@ class RunReport {
       : manifest_(results.at("manifest")),
         runs_(results.at("runs")),
         left_out_(results.at("left_out")),
+        errors_(results.at("errors")),
         engines_(in_order(runs_, "engine")),
         workloads_(in_order(runs_, "workload")) {
     // Engines that were there for nothing but what they cannot do still have their place.
@@ -146,6 +147,11 @@ class RunReport {
     if (failures > 0) {
       out += "<div class=\"label alarm\"><strong>FAILURES:</strong> " + std::to_string(failures) +
              " operations failed; see the table.</div>\n";
+    }
+    for (const Json& error : errors_) {
+      out += "<div class=\"label alarm\"><strong>ENDED EARLY:</strong> " +
+             escaped(error.at("engine").get<std::string>()) + ": " + escaped(error.at("message").get<std::string>()) +
+             "</div>\n";
     }
     std::string emulated;
     for (const Json& what : manifest_.at("emulated")) emulated += escaped(what.get<std::string>()) + "<br>";
@@ -323,7 +329,7 @@ class RunReport {
 
   [[nodiscard]] std::string memory_panel(const std::string& workload) const {
     std::vector<Stack> stacks;
-    double user = 0;
+    std::optional<double> user;
     for (const std::string& engine : engines_) {
       Stack stack{engine, {}, {}, "does not tell"};
       const Json* run = find(engine, workload);
@@ -416,6 +422,7 @@ class RunReport {
   const Json& manifest_;
   const Json& runs_;
   const Json& left_out_;
+  const Json& errors_;
   std::vector<std::string> engines_;
   std::vector<std::string> workloads_;
 };
@@ -472,7 +479,12 @@ Status write_report(const std::string& directory) {
   if (results.is_null() && experiments.empty()) {
     return Status::NotFound("there are no results in " + directory + "; run something with --out=" + directory);
   }
-  return write_file(directory + "/report.html", report_html(results, experiments));
+  try {
+    return write_file(directory + "/report.html", report_html(results, experiments));
+  } catch (const Json::exception& error) {
+    return Status::Corruption("the results in " + directory + " lack what this program writes (" + error.what() +
+                              "); run again");
+  }
 }
 
 }  // namespace bonsai::bench

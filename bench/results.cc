@@ -153,6 +153,10 @@ std::string results_json(const Results& results) {
   for (const LeftOut& one : results.left_out) {
     json["left_out"].push_back({{"engine", one.engine}, {"workload", one.workload}, {"reason", one.reason}});
   }
+  json["errors"] = Json::array();
+  for (const EngineError& one : results.errors) {
+    json["errors"].push_back({{"engine", one.engine}, {"message", one.message}});
+  }
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

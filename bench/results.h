@@ -42,6 +42,12 @@ struct LeftOut {
   std::string reason;
 };
 
+// What ended the run of an engine before its time.
+struct EngineError {
+  std::string engine;
+  std::string message;
+};
+
 struct RunResult {
   std::string engine;
   std::string workload;
@@ -82,6 +88,7 @@ struct Results {
   Manifest manifest;
   std::vector<RunResult> runs;
   std::vector<LeftOut> left_out;
+  std::vector<EngineError> errors = {};
 };
 
 // Adds to the manifest what `who` stores its bytes on.

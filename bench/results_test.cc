@@ -50,9 +50,10 @@ TEST(Results, HaveTheDocumentedShape) {
   manifest.seed = 7;
   manifest.flags = {{"records", "1000"}};
   manifest.emulated = {"NVM: tmpfs"};
-  const Json json = Json::parse(results_json({manifest, {full_run()}, {{"lmdb", "x", "cannot"}}}));
+  const Json json =
+      Json::parse(results_json({manifest, {full_run()}, {{"lmdb", "x", "cannot"}}, {{"rocksdb", "no space"}}}));
   EXPECT_EQ(json["version"], kResultsVersion);
-  EXPECT_EQ(keys_of(json), (std::set<std::string>{"version", "manifest", "runs", "left_out"}));
+  EXPECT_EQ(keys_of(json), (std::set<std::string>{"version", "manifest", "runs", "left_out", "errors"}));
   for (const char* key : {"commit", "cpu", "kernel", "medium", "domain", "flags", "seed"}) {
     EXPECT_TRUE(json["manifest"].contains(key)) << key;
   }
@@ -95,6 +96,7 @@ TEST(Results, HaveTheDocumentedShape) {
   EXPECT_EQ(run["latency_us"]["read"]["curve"].back(), Json::parse("[100.0, 2.0]"));
   EXPECT_EQ(run["latency_us"]["read"]["curve"].size(), 10U) << "1001 samples tell percentiles up to 99 and the maximum";
   EXPECT_EQ(json["left_out"][0]["reason"], "cannot");
+  EXPECT_EQ(json["errors"][0]["message"], "no space");
   EXPECT_EQ(run["latency_us"]["read"]["p50"], 1.5);
   EXPECT_EQ(run["latency_us"]["read"]["max"], 2.0);
   EXPECT_EQ(run["memory"], Json::parse(R"({"dram_bytes": 4000, "nvm_bytes": 28000, "user_bytes": 16000,
@@ -108,7 +110,7 @@ TEST(Results, HaveTheDocumentedShape) {
 
 TEST(Results, AbsentFactsAreNull) {
   RunResult run;
-  const Json json = Json::parse(results_json({Manifest(), {run}, {}}));
+  const Json json = Json::parse(results_json({Manifest(), {run}, {}, {}}));
   for (const char* key : {"commit", "cpu", "kernel", "medium", "domain"}) {
     EXPECT_TRUE(json["manifest"][key].is_null()) << key;
   }
@@ -127,7 +129,7 @@ TEST(Csv, QuotesWhatNeedsItAndLeavesAbsentFactsEmpty) {
 TEST(Csv, HasOneLinePerRunAndNoColumnForAnObjectThatIsNull) {
   RunResult volatile_run = full_run();
   volatile_run.nvm.reset();
-  const auto json = nlohmann::ordered_json::parse(results_json({Manifest(), {volatile_run, full_run()}, {}}));
+  const auto json = nlohmann::ordered_json::parse(results_json({Manifest(), {volatile_run, full_run()}, {}, {}}));
   const std::string csv = runs_csv(json);
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 3);
   EXPECT_EQ(csv.find(",nvm,"), std::string::npos) << csv;

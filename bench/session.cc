@@ -54,6 +54,7 @@ class Session {
     line_.clear();
     if (status.ok()) return true;
     std::fprintf(stderr, "bonsai-bench: engine %s: %s\n", std::string(engine.name).c_str(), status.ToString().c_str());
+    results_.errors.push_back({std::string(engine.name), status.ToString()});
     return false;
   }
 
