@@ -189,6 +189,13 @@ TEST_F(Cli, PropertiesOfTheCommandLineGoForEveryWorkload) {
   EXPECT_EQ(json["runs"][2]["distribution"], "plain_zipf 1.5");
 }
 
+// The system refuses to look up a name of that length. (Found by bench_flags_fuzz.)
+TEST_F(Cli, TakesANameThatIsTooLongForAFileAsUnknown) {
+  const Outcome outcome = run("run --workload-dir=" + std::string(300, 'x'));
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.output;
+  EXPECT_NE(outcome.output.find("unknown workload 'a'"), std::string::npos) << outcome.output;
+}
+
 TEST_F(Cli, RefusesTwoWaysToNameTheWork) {
   const std::string path = write("workloadmine", "readproportion=1\n");
   const Outcome outcome = run("run -P " + path + " --workloads=a");
