@@ -3,12 +3,31 @@
 #define BONSAI_BASE_CRC_H_
 
 #include <isa-l/crc.h>
+#include <nmmintrin.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace bonsai::base {
+
+// Up to here the instruction itself is faster than a call that looks for carry-less multiplication.
+inline constexpr size_t kShortBytesMax = 64;
+
+// The same as crc32c() below, for few bytes.
+[[nodiscard]] inline uint32_t crc32c_short(const void* data, size_t n, uint32_t seed) {
+  const auto* at = static_cast<const unsigned char*>(data);
+  uint64_t crc = static_cast<uint32_t>(~seed);
+  for (; n >= 8; at += 8, n -= 8) {
+    uint64_t word;
+    std::memcpy(&word, at, sizeof word);
+    crc = _mm_crc32_u64(crc, word);
+  }
+  auto rest = static_cast<uint32_t>(crc);
+  for (; n > 0; ++at, --n) rest = _mm_crc32_u8(rest, *at);
+  return ~rest;
+}
 
 // The CRC-32C of n bytes, as iSCSI and RFC 3720 define it: crc32c("123456789", 9) == 0xe3069283.
 // `seed` is the CRC of what comes before: crc32c(b, m, crc32c(a, n)) is the CRC of a followed by b; 0 for none.
@@ -17,6 +36,7 @@ namespace bonsai::base {
 // Note: zeros only have the CRC of 0 when there are none, so that a page of zeros does not look valid with a zero CRC.
 [[nodiscard]] inline uint32_t crc32c(const void* data, size_t n, uint32_t seed = 0) {
   constexpr size_t kPieceBytesMax = size_t{1} << 30;
+  if (n <= kShortBytesMax) return crc32c_short(data, n, seed);
   auto* at = static_cast<unsigned char*>(const_cast<void*>(data));  // ISA-L only reads, in spite of its type
   uint32_t crc = ~seed;
   while (n > 0) {

@@ -41,6 +41,9 @@ target_compile_options(bonsai_options INTERFACE
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(bonsai_options INTERFACE -Wno-restrict)  # GCC 12 warns of std::string's own code (PR105651)
 endif()
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  target_compile_options(bonsai_options INTERFACE -march=x86-64-v2)  # SSE4.2: every processor since 2009
+endif()
 if(BONSAI_WERROR)
   target_compile_options(bonsai_options INTERFACE -Werror)
 endif()

@@ -2,11 +2,19 @@
 
 namespace bonsai::index {
 
+std::unique_ptr<Slots> Slots::make(uint32_t capacity) {
+  void* block = ::operator new(block_bytes(capacity));
+  std::unique_ptr<Slots> slots(new (block) Slots(capacity));
+  std::uninitialized_value_construct_n(slots->words(), capacity);
+  std::uninitialized_value_construct_n(slots->locks(), capacity);
+  return slots;
+}
+
 Slots* Layer::closed_slots() {
   static Slots* const closed = [] {
-    static Slots slots(1);
-    slots.freeze(0);
-    return &slots;
+    Slots* slots = Slots::make(1).release();
+    slots->freeze(0);
+    return slots;
   }();
   return closed;
 }
@@ -27,7 +35,7 @@ Bnode::~Bnode() {
 Slots* Bnode::slots_or_make(bool* made) {
   *made = false;
   if (Slots* slots = this->slots()) return slots;
-  auto fresh = std::make_unique<Slots>(capacity_);
+  auto fresh = Slots::make(capacity_);
   Slots* expected = nullptr;
   if (!slots_.compare_exchange_strong(expected, fresh.get(), std::memory_order_seq_cst)) return expected;
   *made = true;

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "base/check.h"
@@ -45,55 +46,72 @@ class Slots {
     [[nodiscard]] bool frozen() const { return (word & kFrozen) != 0; }
   };
 
-  // Requires: capacity a power of two.
-  explicit Slots(uint32_t capacity)
-      : capacity_(capacity),
-        words_(new std::atomic<uint64_t>[capacity]()),
-        locks_(new std::atomic<uint8_t>[capacity]()) {}
+  // One block: capacity, words, locks. Requires: capacity a power of two.
+  static std::unique_ptr<Slots> make(uint32_t capacity);
+  Slots(const Slots&) = delete;
+  Slots& operator=(const Slots&) = delete;
+  static void operator delete(void* block) { ::operator delete(block); }
 
   [[nodiscard]] uint32_t capacity() const { return capacity_; }
   [[nodiscard]] uint32_t used() const { return used_.load(std::memory_order_relaxed); }
   // Nearly full: new keys should go to a successor.
   [[nodiscard]] bool crowded() const { return used() >= capacity_ - capacity_ / 8; }
-  [[nodiscard]] uint64_t dram_bytes() const { return sizeof *this + capacity_ * 9; }
+  [[nodiscard]] uint64_t dram_bytes() const { return block_bytes(capacity_); }
 
   // Where `key` is, or where it would go.
   [[nodiscard]] Place find(const base::Key& key, uint64_t hash) const {
     for (uint32_t i = 0; i < capacity_; ++i) {
       const auto at = static_cast<uint32_t>(hash + i) & (capacity_ - 1);
       base::step("load head");
-      const uint64_t word = words_[at].load(std::memory_order_seq_cst);
+      const uint64_t word = words()[at].load(std::memory_order_seq_cst);
       const Node* head = head_of(word);
       if (head == nullptr || (print_of(word) == print(hash) && head->key() == key)) return {at, word};
     }
     return {};
   }
 
+  // Fetches the word at which find() begins, in a table that was made with `capacity`.
+  static void prefetch(const Slots* slots, uint32_t capacity, uint64_t hash) {
+    __builtin_prefetch(slots->words() + (hash & (capacity - 1)));
+  }
+  // Fetches the node that find() will look at first.
+  void prefetch_head(uint64_t hash) const {
+    const uint64_t word = words()[hash & (capacity_ - 1)].load(std::memory_order_relaxed);
+    if (print_of(word) == print(hash)) __builtin_prefetch(head_of(word));
+  }
+
   // Puts `node` in front of what `place` holds. False if the word has changed meanwhile.
   bool push(const Place& place, Node* node, uint64_t hash) {
     uint64_t expected = place.word;
     const uint64_t desired = print(hash) << 48 | reinterpret_cast<uint64_t>(node) | (place.word & kFrozen);
-    if (!words_[place.index].compare_exchange_strong(expected, desired, std::memory_order_seq_cst)) return false;
+    if (!words()[place.index].compare_exchange_strong(expected, desired, std::memory_order_seq_cst)) return false;
     if (place.head() == nullptr) used_.fetch_add(1, std::memory_order_relaxed);
     return true;
   }
 
-  [[nodiscard]] Node* head(uint32_t index) const { return head_of(words_[index].load(std::memory_order_seq_cst)); }
-  void freeze(uint32_t index) { words_[index].fetch_or(kFrozen, std::memory_order_seq_cst); }
+  [[nodiscard]] Node* head(uint32_t index) const { return head_of(words()[index].load(std::memory_order_seq_cst)); }
+  void freeze(uint32_t index) { words()[index].fetch_or(kFrozen, std::memory_order_seq_cst); }
 
   // One pruner per chain.
-  bool try_lock(uint32_t index) { return locks_[index].exchange(1, std::memory_order_acquire) == 0; }
-  void unlock(uint32_t index) { locks_[index].store(0, std::memory_order_release); }
+  bool try_lock(uint32_t index) { return locks()[index].exchange(1, std::memory_order_acquire) == 0; }
+  void unlock(uint32_t index) { locks()[index].store(0, std::memory_order_release); }
 
  private:
   static Node* head_of(uint64_t word) { return reinterpret_cast<Node*>(word & 0xffff'ffff'fffe); }
   static uint64_t print_of(uint64_t word) { return word >> 48; }
   static uint64_t print(uint64_t hash) { return hash >> 48; }
 
+  using Word = std::atomic<uint64_t>;
+  using Lock = std::atomic<uint8_t>;
+
+  explicit Slots(uint32_t capacity) : capacity_(capacity) {}
+  static size_t block_bytes(uint32_t capacity) { return sizeof(Slots) + capacity * (sizeof(Word) + sizeof(Lock)); }
+  [[nodiscard]] const Word* words() const { return reinterpret_cast<const Word*>(this + 1); }
+  [[nodiscard]] Word* words() { return reinterpret_cast<Word*>(this + 1); }
+  [[nodiscard]] Lock* locks() { return reinterpret_cast<Lock*>(words() + capacity_); }
+
   const uint32_t capacity_;
   std::atomic<uint32_t> used_{0};
-  std::unique_ptr<std::atomic<uint64_t>[]> words_;
-  std::unique_ptr<std::atomic<uint8_t>[]> locks_;
 };
 
 // What lies under a bnode: one word.
@@ -118,11 +136,11 @@ class Base {
   uintptr_t bits_ = 0;
 };
 
-class Bnode {
+class alignas(64) Bnode {  // what a get needs of it lies in the first line
  public:
   // `capacity`: of the table that the first put makes.
   Bnode(base::Fence lo, base::Fence hi, uint64_t gen, Base base, uint32_t capacity)
-      : lo_(std::move(lo)), hi_(std::move(hi)), gen_(gen), capacity_(capacity), base_(base) {}
+      : base_(base), capacity_(capacity), lo_(std::move(lo)), hi_(std::move(hi)), gen_(gen) {}
   ~Bnode();
   Bnode(const Bnode&) = delete;
   Bnode& operator=(const Bnode&) = delete;
@@ -135,6 +153,8 @@ class Bnode {
   [[nodiscard]] Slots* slots() const { return slots_.load(std::memory_order_seq_cst); }
   // Makes the table if there is none; *made tells the one caller who did.
   Slots* slots_or_make(bool* made);
+  // Fetches what a get reads first.
+  void prefetch() const { __builtin_prefetch(this); }
   // Closes the bnode: no word changes any more. Idempotent, by any thread.
   void freeze();
 
@@ -166,29 +186,33 @@ class Bnode {
   }
   [[nodiscard]] bool young() const { return claim_.load() >= Claim::kYoung; }
 
+  struct Queued {
+    Bnode* next = nullptr;
+    std::list<Bnode*>::iterator place;
+    bool queued = false;
+  };
+  Queued& queue() { return queue_; }  // owned by the queue of dirty bnodes
+
   // Lifetime: the tree or a layer holds one reference, the queue of dirty bnodes another.
   void ref() { references_.fetch_add(1, std::memory_order_relaxed); }
   void unref() {
     if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
-  Bnode* queue_next = nullptr;  // owned by the queue, like the rest
-  std::list<Bnode*>::iterator queue_place;
-  bool queued = false;
-
   [[nodiscard]] uint64_t dram_bytes() const;
 
  private:
   bool exchange(Claim from, Claim to) { return claim_.compare_exchange_strong(from, to); }
 
-  const base::Fence lo_, hi_;
-  const uint64_t gen_;
-  const uint32_t capacity_;
-  std::atomic<uint32_t> last_token_{0};
+  std::atomic<Layer*> layer_{nullptr};
   std::atomic<Slots*> slots_{nullptr};
   std::atomic<Base> base_;
-  std::atomic<Layer*> layer_{nullptr};
+  const uint32_t capacity_;
+  std::atomic<uint32_t> last_token_{0};
+  const base::Fence lo_, hi_;
+  const uint64_t gen_;
   std::atomic<uint32_t> references_{1};
   std::atomic<Claim> claim_{Claim::kFree};
+  Queued queue_;
 };
 
 // A replacement: `olds` give way to `news`, which cover the same range. Both sorted by range.

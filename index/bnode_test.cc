@@ -89,12 +89,12 @@ TEST(Slots, StalePlaceIsRefused) {
 }
 
 TEST(Slots, OnePrunerPerChain) {
-  Slots slots(16);
-  EXPECT_TRUE(slots.try_lock(3));
-  EXPECT_FALSE(slots.try_lock(3));
-  EXPECT_TRUE(slots.try_lock(4));
-  slots.unlock(3);
-  EXPECT_TRUE(slots.try_lock(3));
+  const auto slots = Slots::make(16);
+  EXPECT_TRUE(slots->try_lock(3));
+  EXPECT_FALSE(slots->try_lock(3));
+  EXPECT_TRUE(slots->try_lock(4));
+  slots->unlock(3);
+  EXPECT_TRUE(slots->try_lock(3));
 }
 
 TEST(Bnode, FreezeClosesEmptySlotsToo) {
@@ -146,10 +146,10 @@ TEST(Bnode, Claims) {
 TEST(Bnode, BaseIsOneOfThree) {
   Layer layer;
   Bnode* residue = any_bnode();
-  const persist::Dnode dnode(Fence(), Fence::infinite(), 1);
-  EXPECT_EQ(Base::of(&dnode).dnode(), &dnode);
-  EXPECT_EQ(Base::of(&dnode).layer(), nullptr);
-  EXPECT_EQ(Base::of(&dnode).residue(), nullptr);
+  const std::unique_ptr<const persist::Dnode> dnode = persist::Dnode::make({});
+  EXPECT_EQ(Base::of(dnode.get()).dnode(), dnode.get());
+  EXPECT_EQ(Base::of(dnode.get()).layer(), nullptr);
+  EXPECT_EQ(Base::of(dnode.get()).residue(), nullptr);
   EXPECT_EQ(Base::of(&layer).layer(), &layer);
   EXPECT_EQ(Base::of(&layer).dnode(), nullptr);
   EXPECT_EQ(Base::of(residue).residue(), residue);

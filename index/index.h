@@ -23,6 +23,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -49,7 +50,6 @@ class Index {
  public:
   struct Config {
     persist::Limits limits;
-    bool metadata_upload = true;
     size_t snapshots_max = 256;
     uint32_t tokens_max = uint32_t{1} << 31;  // updates that a bnode takes before it is replaced
   };
@@ -109,8 +109,16 @@ class Index {
     bool large = false;
     bool from_dnode = false;
   };
-  // The value of `key` as of `version` (kLatest: now).
-  Found get(const base::Key& key, uint64_t version, Value* value);
+  struct Lookup {
+    base::Key key;
+    Found found = Found::kAbsent;  // the answer
+    Value value = {};
+  };
+  // The value of the lookup's key as of `version` (kLatest: now).
+  void get(uint64_t version, Lookup* lookup);
+  // The same for several keys, each for itself; their cache misses overlap. Requires: at most kGetManyMax.
+  static constexpr size_t kGetManyMax = Tree::kFindManyMax;
+  void get_many(uint64_t version, std::span<Lookup> lookups);
 
   struct Item {
     std::string_view key, value;
@@ -158,6 +166,7 @@ class Index {
 
   // put.cc
   enum class Push { kPublished, kSuperseded, kFrozen, kFull, kStalled };
+  static Bnode* newest(Bnode* bnode, const base::Key& key);
   Bnode* live(const base::Key& key) const;
   enum class For { kPut, kBegunBatch };
   Outcome make_room(Bnode* bnode, For whom);
@@ -178,6 +187,9 @@ class Index {
 
   // read.cc
   Node* visible(Node* head, uint64_t version);
+  bool find_update(const Bnode& bnode, const base::Key& key, uint64_t hash, uint64_t version, Lookup* lookup);
+  static void finish(persist::DnodeSearch* search, Lookup* lookup);
+  void get_from(Bnode* bnode, uint64_t hash, uint64_t version, Lookup* lookup);
   void read_range(Bnode* bnode, const base::Key& from, uint64_t version, bool whole, uint64_t items_max,
                   Window* window);
 
@@ -194,6 +206,7 @@ class Index {
   void forget_dirty(Bnode* bnode);
   Layer* next_job(Which which);
   void drop_residue(Bnode* bnode);
+  bool upload_metadata(Bnode* bnode);
   void retire_large(const persist::LargeRef& ref);
 
   const Config config_;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <list>
 
 #include "index/testing.h"
@@ -32,9 +33,10 @@ TEST(Index, GetTellsWhereAValueLay) {
   ASSERT_TRUE(tier.put("a", "1"));
   const auto from_dnode = [&] {
     const auto guard = tier.epochs().enter();
-    Index::Value value;
-    EXPECT_EQ(tier.index().get(Key::of("a"), kLatest, &value), Index::Found::kValue);
-    return value.from_dnode;
+    Index::Lookup lookup{.key = Key::of("a")};
+    tier.index().get(kLatest, &lookup);
+    EXPECT_EQ(lookup.found, Index::Found::kValue);
+    return lookup.value.from_dnode;
   };
   EXPECT_FALSE(from_dnode());
   EXPECT_TRUE(tier.index().dirty());
@@ -64,6 +66,40 @@ TEST(Index, TokensDoNotRunOut) {
 
 // Under a sequential load only the last range is ever dirty; those before it must not stay queued, with all their
 // memory, when nobody but the urgent offloader looks.
+// Many keys at once: in bnodes, in dnodes of several runs, deleted, absent, over installed layers, now and as of a
+// snapshot. Each answer must be that of a lookup of its own.
+TEST(Index, GetManyAnswersAsGetDoes) {
+  Tier tier({.pool_bytes = size_t{16} << 20});
+  base::Random random(test_seed());
+  const auto expect_same = [&](uint64_t version) {
+    std::array<std::string, Index::kGetManyMax> keys;
+    std::array<Index::Lookup, Index::kGetManyMax> lookups;
+    const size_t n = 1 + random.below(keys.size());
+    for (size_t i = 0; i < n; ++i) {
+      keys[i] = random.chance(1, 8) ? "absent" + std::to_string(i) : key_of(random.below(2'500));
+      lookups[i] = {.key = Key::of(keys[i])};
+    }
+    const auto guard = tier.epochs().enter();
+    tier.index().get_many(version, {lookups.data(), n});
+    for (size_t i = 0; i < n; ++i) {
+      Index::Lookup single{.key = Key::of(keys[i])};
+      tier.index().get(version, &single);
+      ASSERT_EQ(lookups[i].found, single.found) << keys[i];
+      if (single.found != Index::Found::kValue) continue;
+      ASSERT_EQ(lookups[i].value.bytes, single.value.bytes) << keys[i];
+      ASSERT_EQ(lookups[i].value.from_dnode, single.value.from_dnode) << keys[i];
+    }
+  };
+  auto snapshot = tier.index().announce();
+  for (int round = 0; round < 4'000; ++round) {
+    const std::string key = key_of(random.below(2'500));
+    ASSERT_TRUE(random.chance(1, 5) ? tier.del(key) : tier.put(key, std::to_string(round)));
+    if (random.chance(1, 150)) tier.offload(random.chance(1, 2) ? Which::kUrgent : Which::kAll);
+    if (random.chance(1, 400)) snapshot = tier.index().announce();
+    if (random.chance(1, 10)) expect_same(random.chance(1, 2) ? kLatest : snapshot.version());
+  }
+}
+
 TEST(Index, OffloadedRangesLeaveTheQueue) {
   Tier tier({.pool_bytes = size_t{32} << 20});
   for (uint64_t i = 0; i < 20'000; ++i) {
@@ -71,7 +107,7 @@ TEST(Index, OffloadedRangesLeaveTheQueue) {
     if (tier.index().urgent()) tier.offload(Which::kUrgent);
     ASSERT_LE(tier.index().dirty_ranges(), 4u) << i;
   }
-  EXPECT_GT(tier.index().work().offloads.load(), 100u);
+  EXPECT_GT(tier.index().work().offloads.load(), 50u);
 }
 
 TEST(Index, APutStallsWhenItsRangeIsTwoBnodesDeep) {
@@ -104,7 +140,7 @@ TEST(Index, RangesSplitAndMerge) {
   ASSERT_TRUE(tier.drain().ok());
   EXPECT_EQ(tier.scan_now(), model);
   const size_t grown = tier.ranges();
-  EXPECT_GE(grown, 4'000u / 256);
+  EXPECT_GE(grown, 4'000u / 512);
   EXPECT_GT(tier.index().work().splits.load(), 0u);
   for (uint64_t i = 0; i < 4'000; ++i) {
     if (i % 50 != 0) {

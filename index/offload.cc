@@ -166,16 +166,15 @@ Status Offload::build_piece(Job* job, Bnode* successor, const std::vector<Chain>
   const Dnode& old = dnode_of(*job->layer->olds.front());
   job->updates += updates.size();
   if (append_suffices(*job, old, updates)) {
-    piece.predecessor = &old;
-    BONSAI_RETURN_IF_ERROR(
-        writer_.add(successor->lo(), successor->hi(), gen, old.runs(), old.has_large(), updates, &piece.dnode));
+    piece.kept_runs = true;
+    BONSAI_RETURN_IF_ERROR(writer_.add(successor->lo(), successor->hi(), gen, &old, updates, &piece.dnode));
   } else {
     std::vector<Entry> merged;
     if (!merge(*successor, *job->layer, updates, &merged)) {
       return Status::Corruption("a dnode of keys " + base::printable_range(successor->lo(), successor->hi()) +
                                 " is damaged and cannot be merged; run `bonsai check`");
     }
-    BONSAI_RETURN_IF_ERROR(writer_.add(successor->lo(), successor->hi(), gen, {}, false, merged, &piece.dnode));
+    BONSAI_RETURN_IF_ERROR(writer_.add(successor->lo(), successor->hi(), gen, nullptr, merged, &piece.dnode));
     ++job->compactions;
   }
   job->pieces.push_back(std::move(piece));
@@ -254,7 +253,7 @@ Status Offload::carry(Job* job, const Chain& chain, std::vector<std::vector<Node
     if (!(chain.key < old->lo().key()) && old->hi().above(chain.key)) dnode = &dnode_of(*old);
   }
   if (needs_base || (chain.updated && dnode->has_large())) {
-    found = dnode->find(index_.dnodes_.volume(), chain.key, &below);
+    found = dnode->find(index_.dnodes_.volume(), chain.key, chain.key.hash(), &below);
     if (found == persist::Find::kDamaged) {
       for (Node* node : kept) Node::destroy(node);
       return Status::Corruption("a dnode of keys " + base::printable_range(dnode->lo(), dnode->hi()) +
@@ -319,7 +318,6 @@ Status Offload::commit(std::vector<Layer*>* again) {
 void Offload::switch_over(Job* job) {
   std::vector<Bnode*> news;
   for (Piece& piece : job->pieces) {
-    if (index_.config_.metadata_upload) piece.dnode->upload(index_.dnodes_.volume(), piece.predecessor);
     step("switch base");
     if (piece.residue != nullptr) {
       piece.residue->set_base(Base::of(piece.dnode));
@@ -350,7 +348,8 @@ void Offload::bury(Job* job) {
     if (Bnode* residue = old->base().residue()) garbage->bnodes.push_back(residue);
     garbage->dnodes.emplace_back(&dnode_of(*old));
     const Piece& first = job->pieces.front();
-    garbage->kept.push_back(first.predecessor != nullptr ? first.dnode->runs() : std::vector<persist::RunDesc>());
+    garbage->kept.emplace_back();
+    if (first.kept_runs) garbage->kept.back().assign(first.dnode->runs().begin(), first.dnode->runs().end());
   }
   index_.work_.offloads.fetch_add(job->layer->olds.size(), std::memory_order_relaxed);
   index_.work_.updates_offloaded.fetch_add(job->updates, std::memory_order_relaxed);

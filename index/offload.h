@@ -44,8 +44,8 @@ class Offload {
   };
   struct Piece {
     Bnode* successor = nullptr;
-    persist::Dnode* dnode = nullptr;              // the writer's until commit
-    const persist::Dnode* predecessor = nullptr;  // if runs were taken over from it
+    persist::Dnode* dnode = nullptr;  // the writer's until commit
+    bool kept_runs = false;           // it has taken over those of its predecessor
     std::unique_ptr<Bnode> residue;
   };
   struct Job {

@@ -8,15 +8,19 @@ using base::Key;
 using base::mutant;
 using base::step;
 
-// The bnode that takes updates of `key` now: the tree's, or the newest installed successor.
-Bnode* Index::live(const Key& key) const {
-  step("load index");
-  Bnode* bnode = tree_.find(key);
+// The newest installed successor of a bnode that the tree has named.
+Bnode* Index::newest(Bnode* bnode, const Key& key) {
   for (Layer* layer = bnode->layer(); layer != nullptr && layer->installed.load(std::memory_order_seq_cst);
        layer = bnode->layer()) {
     bnode = layer->new_for(key);
   }
   return bnode;
+}
+
+// The bnode that takes updates of `key` now.
+Bnode* Index::live(const Key& key) const {
+  step("load index");
+  return newest(tree_.find(key), key);
 }
 
 Slots* Index::slots_of(Bnode* bnode) {

@@ -1,5 +1,7 @@
 // Reads: the newest visible node of the topmost layer that has one, else the dnode.
 #include <algorithm>
+#include <array>
+#include <bitset>
 
 #include "index/index.h"
 
@@ -23,36 +25,94 @@ Node* Index::visible(Node* head, uint64_t version) {
   return nullptr;
 }
 
-Index::Found Index::get(const Key& key, uint64_t version, Value* value) {
-  const uint64_t hash = key.hash();
-  for (Bnode* bnode = live(key); bnode != nullptr;) {
-    if (const Slots* slots = bnode->slots()) {
-      if (const Node* node = visible(slots->find(key, hash).head(), version)) {
-        if (node->tombstone()) return Found::kAbsent;
-        *value = {node->value(), node->large(), false};
-        return Found::kValue;
-      }
-    }
+// Looks for the key among a bnode's own updates. False: it has none that the reader sees.
+bool Index::find_update(const Bnode& bnode, const Key& key, uint64_t hash, uint64_t version, Lookup* lookup) {
+  const Slots* slots = bnode.slots();
+  const Node* node = slots != nullptr ? visible(slots->find(key, hash).head(), version) : nullptr;
+  if (node == nullptr) return false;
+  lookup->found = node->tombstone() ? Found::kAbsent : Found::kValue;
+  lookup->value = {node->value(), node->large(), false};
+  return true;
+}
+
+// Ends a lookup that has come to a dnode.
+void Index::finish(persist::DnodeSearch* search, Lookup* lookup) {
+  persist::Entry entry;
+  persist::Find found = persist::Find::kAbsent;
+  for (; search->here(); search->next()) {
+    found = search->check(&entry);
+    if (found != persist::Find::kAbsent) break;
+  }
+  lookup->value = {entry.value, entry.large, true};
+  if (found == persist::Find::kDamaged) {
+    lookup->found = Found::kDamaged;
+  } else {
+    lookup->found = found == persist::Find::kAbsent || entry.tombstone ? Found::kAbsent : Found::kValue;
+  }
+}
+
+void Index::get_from(Bnode* bnode, uint64_t hash, uint64_t version, Lookup* lookup) {
+  const Key& key = lookup->key;
+  for (;;) {
+    if (find_update(*bnode, key, hash, version, lookup)) return;
     step("load base");
     const Base base = bnode->base();
     if (const persist::Dnode* dnode = base.dnode()) {
-      persist::Entry entry;
-      value->from_dnode = true;
-      switch (dnode->find(dnodes_.volume(), key, &entry)) {
-        case persist::Find::kAbsent:
-          return Found::kAbsent;
-        case persist::Find::kDamaged:
-          return Found::kDamaged;
-        case persist::Find::kFound:
-          break;
-      }
-      if (entry.tombstone) return Found::kAbsent;
-      *value = {entry.value, entry.large, true};
-      return Found::kValue;
+      persist::DnodeSearch search;
+      search.start(dnodes_.volume(), *dnode, key, hash);
+      search.next();
+      return finish(&search, lookup);
     }
     bnode = base.layer() != nullptr ? base.layer()->old_for(key) : base.residue();
   }
-  return Found::kAbsent;
+}
+
+void Index::get(uint64_t version, Lookup* lookup) {
+  step("load index");
+  const Key& key = lookup->key;
+  get_from(newest(tree_.find_to_read(key), key), key.hash(), version, lookup);
+}
+
+// Each step is taken for all keys before the next, so that they wait for memory together.
+void Index::get_many(uint64_t version, std::span<Lookup> lookups) {
+  constexpr size_t kMax = kGetManyMax;
+  BONSAI_CHECK(lookups.size() <= kMax);
+  std::array<Key, kMax> keys;
+  std::array<uint64_t, kMax> hashes;
+  std::array<Bnode*, kMax> bnodes;
+  std::array<persist::DnodeSearch, kMax> searches;
+  std::bitset<kMax> searching;
+  const size_t n = lookups.size();
+  for (size_t i = 0; i < n; ++i) {
+    keys[i] = lookups[i].key;
+    hashes[i] = keys[i].hash();
+  }
+  step("load index");
+  tree_.find_many({keys.data(), n}, bnodes);
+  for (size_t i = 0; i < n; ++i) {
+    bnodes[i] = newest(bnodes[i], keys[i]);
+    if (const Slots* slots = bnodes[i]->slots()) Slots::prefetch(slots, bnodes[i]->capacity(), hashes[i]);
+    if (const persist::Dnode* dnode = bnodes[i]->base().dnode()) dnode->prefetch();
+  }
+  for (size_t i = 0; i < n; ++i) {
+    if (const Slots* slots = bnodes[i]->slots()) slots->prefetch_head(hashes[i]);
+  }
+  for (size_t i = 0; i < n; ++i) {
+    if (find_update(*bnodes[i], keys[i], hashes[i], version, &lookups[i])) continue;
+    step("load base");
+    if (const persist::Dnode* dnode = bnodes[i]->base().dnode()) {
+      searches[i].start(dnodes_.volume(), *dnode, keys[i], hashes[i]);
+      searching.set(i);
+    } else {
+      get_from(bnodes[i], hashes[i], version, &lookups[i]);
+    }
+  }
+  for (size_t i = 0; i < n; ++i) {
+    if (searching[i]) searches[i].next();
+  }
+  for (size_t i = 0; i < n; ++i) {
+    if (searching[i]) finish(&searches[i], &lookups[i]);
+  }
 }
 
 namespace {

@@ -134,7 +134,7 @@ Index::~Index() {
   }
   for (Bnode* bnode : dirty_) bnode->unref();
   for (Bnode* bnode = dirty_stack_.load(); bnode != nullptr;) {
-    Bnode* next = bnode->queue_next;
+    Bnode* next = bnode->queue().next;
     bnode->unref();
     bnode = next;
   }
@@ -217,7 +217,7 @@ void Index::enqueue_dirty(Bnode* bnode) {
   dirty_ranges_.fetch_add(1, std::memory_order_relaxed);
   Bnode* top = dirty_stack_.load(std::memory_order_relaxed);
   do {
-    bnode->queue_next = top;
+    bnode->queue().next = top;
   } while (!dirty_stack_.compare_exchange_weak(top, bnode, std::memory_order_release, std::memory_order_relaxed));
 }
 
@@ -231,9 +231,9 @@ void Index::enqueue_urgent(Layer* layer) {
 void Index::collect_dirty() {
   auto before = dirty_.end();
   for (Bnode* bnode = dirty_stack_.exchange(nullptr, std::memory_order_acquire); bnode != nullptr;
-       bnode = bnode->queue_next) {
-    before = bnode->queue_place = dirty_.insert(before, bnode);
-    bnode->queued = true;
+       bnode = bnode->queue().next) {
+    before = bnode->queue().place = dirty_.insert(before, bnode);
+    bnode->queue().queued = true;
   }
 }
 
@@ -244,23 +244,23 @@ Bnode* Index::next_dirty() {
   if (dirty_.empty()) return nullptr;
   Bnode* bnode = dirty_.front();
   dirty_.pop_front();
-  bnode->queued = false;
+  bnode->queue().queued = false;
   return bnode;
 }
 
 void Index::put_back_dirty(Bnode* bnode) {
   const std::lock_guard lock(queue_mutex_);
-  bnode->queue_place = dirty_.insert(dirty_.end(), bnode);
-  bnode->queued = true;
+  bnode->queue().place = dirty_.insert(dirty_.end(), bnode);
+  bnode->queue().queued = true;
 }
 
 // The bnode's updates are in dnodes: the queue must not keep its memory, since under kUrgent alone nobody would look.
 void Index::forget_dirty(Bnode* bnode) {
   const std::lock_guard lock(queue_mutex_);
   collect_dirty();
-  if (!bnode->queued) return;
-  dirty_.erase(bnode->queue_place);
-  bnode->queued = false;
+  if (!bnode->queue().queued) return;
+  dirty_.erase(bnode->queue().place);
+  bnode->queue().queued = false;
   dirty_ranges_.fetch_sub(1, std::memory_order_relaxed);
   bnode->unref();
 }
@@ -339,6 +339,23 @@ void Index::drop_residue(Bnode* bnode) {
   bnode->unclaim();
 }
 
+// Gives a dnode that recovery has found its metadata. False if nothing was done: somebody else is replacing the bnode,
+// or the dnode is damaged.
+bool Index::upload_metadata(Bnode* bnode) {
+  if (!bnode->claim()) return false;
+  const persist::Dnode* plain = bnode->base().dnode();
+  std::unique_ptr<persist::Dnode> dnode;
+  if (bnode->layer() == nullptr && plain != nullptr) dnode = plain->uploaded_copy(dnodes_.volume());
+  const bool done = dnode != nullptr;
+  if (done) {
+    bnode->set_base(Base::of(dnode.release()));
+    tree_.replace({bnode}, {bnode});  // knows its new dnode now
+    epochs_.retire_delete(const_cast<persist::Dnode*>(plain));
+  }
+  bnode->unclaim();
+  return done;
+}
+
 void Index::retire_large(const persist::LargeRef& ref) {
   epochs_.retire(
       new persist::LargeRef(ref),
@@ -365,8 +382,8 @@ bool Index::tidy(size_t ranges_max) {
       drop_residue(bnode);
       idle = false;
     } else if (const persist::Dnode* dnode = base.dnode();
-               config_.metadata_upload && dnode != nullptr && !dnode->uploaded()) {
-      idle = !const_cast<persist::Dnode*>(dnode)->upload(dnodes_.volume()) && idle;
+               dnodes_.metadata() && dnode != nullptr && !dnode->uploaded()) {
+      idle = !upload_metadata(bnode) && idle;
     }
   }
   const bool wrapped = at.is_infinite();

@@ -126,11 +126,11 @@ class Tier {
   // ---- reads
   std::optional<std::string> get(std::string_view key, uint64_t version = kLatest) {
     const auto guard = epochs_->enter();
-    Index::Value value;
-    const Index::Found found = index_->get(Key::of(key), version, &value);
-    BONSAI_CHECK(found != Index::Found::kDamaged);
-    if (found == Index::Found::kAbsent) return std::nullopt;
-    return text_of(value.bytes, value.large);
+    Index::Lookup lookup{.key = Key::of(key)};
+    index_->get(version, &lookup);
+    BONSAI_CHECK(lookup.found != Index::Found::kDamaged);
+    if (lookup.found == Index::Found::kAbsent) return std::nullopt;
+    return text_of(lookup.value.bytes, lookup.value.large);
   }
 
   // Everything as of a version, window by window.
@@ -194,7 +194,7 @@ class Tier {
       const persist::Dnode& dnode = *analysis.dnodes[i];
       BONSAI_CHECK(analysis.dnode_whole[i]);
       for (const persist::RunDesc& run : dnode.runs()) claim(scale::Addr::of_bits(run.addr), run.bytes);
-      if (!dnode.long_fences.is_nil()) claim(dnode.long_fences, dnode.long_fence_bytes);
+      if (!dnode.long_fences().is_nil()) claim(dnode.long_fences(), dnode.long_fence_bytes());
       BONSAI_CHECK(persist::for_each_large(*volume_, dnode, claim_large));
     }
     for (const persist::Tile& tile : analysis.tiles) {

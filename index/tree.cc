@@ -1,6 +1,7 @@
 #include "index/tree.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/check.h"
 
@@ -9,36 +10,111 @@ namespace bonsai::index {
 using base::Fence;
 using base::Key;
 
-// Heads lie apart from the full separators: most comparisons touch only them.
+// A search reads the pivots (the first head of each block), one block's heads and its children, which lie side by side,
+// and no full separator unless a head ties. Heads begin behind the prefix that all separators share, so that keys with
+// a long one are told apart, too.
 struct Tree::Inner {
-  uint16_t height = 0;  // 0: children are bnodes
+  static constexpr size_t kBlock = 8;  // heads in a line
+  static constexpr size_t kLine = kBlock * sizeof(uint64_t);
+  static constexpr size_t kPrefixBytesMax = 40;
+
+  struct Block {
+    uint64_t heads[kBlock];
+    std::atomic<uintptr_t> children[kBlock];
+    std::atomic<uintptr_t> below[kBlock];  // what will be read after the child: to be fetched only, it may be gone
+  };
+
+  alignas(kLine) uint64_t pivots[kFanout / kBlock - 1];  // of blocks 1, 2, ...
+  uint16_t height = 0;                                   // 0: children are bnodes
   uint16_t count = 0;
-  uint64_t heads[kFanout];
-  std::atomic<uintptr_t> children[kFanout];
+  uint16_t prefix_bytes = 0;
+  alignas(kLine) Block blocks[kFanout / kBlock];
+  char prefix[kPrefixBytesMax];
   Fence separators[kFanout];
 
+  [[nodiscard]] const std::atomic<uintptr_t>& child(size_t i) const { return blocks[i / kBlock].children[i % kBlock]; }
   [[nodiscard]] Inner* inner(size_t i) const {
-    return reinterpret_cast<Inner*>(children[i].load(std::memory_order_acquire));
+    return reinterpret_cast<Inner*>(child(i).load(std::memory_order_acquire));
   }
   [[nodiscard]] Bnode* bnode(size_t i) const {
-    return reinterpret_cast<Bnode*>(children[i].load(std::memory_order_seq_cst));
+    return reinterpret_cast<Bnode*>(child(i).load(std::memory_order_seq_cst));
+  }
+  void set_inner(size_t i, Inner* inner) {
+    blocks[i / kBlock].children[i % kBlock].store(reinterpret_cast<uintptr_t>(inner), std::memory_order_release);
+  }
+  void set_bnode(size_t i, Bnode* bnode) {
+    const auto below = reinterpret_cast<uintptr_t>(bnode->base().dnode());
+    blocks[i / kBlock].below[i % kBlock].store(below, std::memory_order_relaxed);
+    blocks[i / kBlock].children[i % kBlock].store(reinterpret_cast<uintptr_t>(bnode), std::memory_order_seq_cst);
+  }
+  void prefetch() const { __builtin_prefetch(this); }
+  void prefetch_block(size_t i) const {
+    __builtin_prefetch(blocks[i / kBlock].heads);
+    __builtin_prefetch(blocks[i / kBlock].children);
+  }
+  void prefetch_below(size_t i) const {
+    const uintptr_t below = blocks[i / kBlock].below[i % kBlock].load(std::memory_order_relaxed);
+    persist::Dnode::prefetch_all(reinterpret_cast<const void*>(below));
   }
 
+  void set_heads() {
+    if (count > 1) {
+      const std::string& first = separators[1].bytes();  // of separators[0] nothing is compared
+      const std::string& last = separators[count - 1].bytes();
+      const auto n = static_cast<ptrdiff_t>(std::min({first.size(), last.size(), kPrefixBytesMax}));
+      prefix_bytes =
+          static_cast<uint16_t>(std::mismatch(first.begin(), first.begin() + n, last.begin()).first - first.begin());
+      std::copy_n(first.begin(), prefix_bytes, prefix);
+    }
+    for (size_t i = 0; i < kFanout; ++i) {
+      uint64_t& head = blocks[i / kBlock].heads[i % kBlock];
+      head = i == 0 ? 0 : UINT64_MAX;  // minus infinity, and infinity behind the last
+      if (i > 0 && i < count) head = base::key_head(std::string_view(separators[i].bytes()).substr(prefix_bytes));
+      if (i > 0 && i % kBlock == 0) pivots[i / kBlock - 1] = head;
+    }
+  }
+
+  // What a search compares with the heads. False: `*edge` is the answer, the key lies before or behind all separators.
+  bool head_of(const Key& key, uint64_t* head, size_t* edge) const {
+    *head = key.head;
+    if (prefix_bytes == 0) return true;
+    const int order = key.bytes.substr(0, prefix_bytes).compare({prefix, prefix_bytes});
+    *edge = order < 0 ? 0 : count - size_t{1};
+    *head = order == 0 ? base::key_head(key.bytes.substr(prefix_bytes)) : 0;
+    return order == 0;
+  }
+  // The block, as index of its first child, where a search for `key` goes on.
+  [[nodiscard]] size_t block_of(const Key& key) const {
+    uint64_t head;
+    size_t edge;
+    return head_of(key, &head, &edge) ? rank(pivots, head) * kBlock : edge;
+  }
   // Index of the child whose range has `key`: the last separator that is not above it. The first always matches.
   [[nodiscard]] size_t index_of(const Key& key) const {
-    const uint64_t* begin = heads + 1;
-    const uint64_t* end = heads + count;
-    size_t i = static_cast<size_t>(std::upper_bound(begin, end, key.head) - begin);
-    while (i > 0 && heads[i] == key.head && key < separators[i].key()) --i;
-    return i;
+    return last_that(key, [&](size_t i) { return !(key < separators[i].key()); });
   }
   // The same for the last key below `key`.
   [[nodiscard]] size_t index_below(const Key& key) const {
-    const uint64_t* begin = heads + 1;
-    const uint64_t* end = heads + count;
-    size_t i = static_cast<size_t>(std::upper_bound(begin, end, key.head) - begin);
-    while (i > 0 && !(separators[i].key() < key)) --i;
+    return last_that(key, [&](size_t i) { return separators[i].key() < key; });
+  }
+
+ private:
+  // The last separator that fits. Requires: those that fit come first.
+  template <class Fits>
+  size_t last_that(const Key& key, Fits fits) const {
+    uint64_t head;
+    size_t i;
+    if (!head_of(key, &head, &i)) return i;
+    i = rank(pivots, head);
+    i = std::min<size_t>(i * kBlock + rank(blocks[i].heads + 1, head), count - size_t{1});
+    while (i > 0 && blocks[i / kBlock].heads[i % kBlock] == head && !fits(i)) --i;
     return i;
+  }
+  // Of eight rising heads, given from the second on, the last that is not above `head`; the first if there is none.
+  static size_t rank(const uint64_t* risen, uint64_t head) {
+    size_t not_above = 0;
+    for (size_t i = 0; i < kBlock - 1; ++i) not_above += risen[i] <= head ? 1 : 0;
+    return not_above;
   }
 };
 
@@ -64,12 +140,14 @@ Tree::Inner* Tree::make(const std::vector<Slot>& slots, size_t from, size_t to, 
   inner->count = static_cast<uint16_t>(to - from);
   for (size_t i = from; i < to; ++i) {
     const Slot& slot = slots[i];
-    inner->heads[i - from] = slot.separator.key().head;
     inner->separators[i - from] = slot.separator;
-    const uintptr_t child =
-        height > 0 ? reinterpret_cast<uintptr_t>(slot.child.inner) : reinterpret_cast<uintptr_t>(slot.child.bnode);
-    inner->children[i - from].store(child, std::memory_order_relaxed);
+    if (height > 0) {
+      inner->set_inner(i - from, slot.child.inner);
+    } else {
+      inner->set_bnode(i - from, slot.child.bnode);
+    }
   }
+  inner->set_heads();
   dram_bytes_.fetch_add(sizeof(Inner), std::memory_order_relaxed);
   return inner;
 }
@@ -104,6 +182,38 @@ Bnode* Tree::find(const Key& key) const {
   return inner->bnode(inner->index_of(key));
 }
 
+Bnode* Tree::find_to_read(const Key& key) const {
+  const Inner* inner = root_.load(std::memory_order_acquire);
+  while (inner->height > 0) {
+    inner = inner->inner(inner->index_of(key));
+    inner->prefetch();
+  }
+  const size_t i = inner->index_of(key);
+  inner->prefetch_below(i);
+  return inner->bnode(i);
+}
+
+void Tree::find_many(std::span<const Key> keys, std::span<Bnode*> bnodes) const {
+  BONSAI_DCHECK(keys.size() <= kFindManyMax && bnodes.size() >= keys.size());
+  std::array<const Inner*, kFindManyMax> at;
+  at.fill(root_.load(std::memory_order_acquire));
+  const auto prefetch_blocks = [&] {
+    for (size_t k = 0; k < keys.size(); ++k) at[k]->prefetch_block(at[k]->block_of(keys[k]));
+  };
+  for (uint16_t height = at[0]->height; height > 0; --height) {
+    prefetch_blocks();
+    for (size_t k = 0; k < keys.size(); ++k) {
+      at[k] = at[k]->inner(at[k]->index_of(keys[k]));
+      at[k]->prefetch();
+    }
+  }
+  prefetch_blocks();
+  for (size_t k = 0; k < keys.size(); ++k) {
+    bnodes[k] = at[k]->bnode(at[k]->index_of(keys[k]));
+    bnodes[k]->prefetch();
+  }
+}
+
 Bnode* Tree::find_below(const Fence& fence) const {
   const Inner* inner = root_.load(std::memory_order_acquire);
   for (;;) {
@@ -136,7 +246,7 @@ void Tree::replace(const std::vector<Bnode*>& olds, const std::vector<Bnode*>& n
   BONSAI_CHECK(first + olds.size() <= inner->count);
   for (size_t i = 0; i < olds.size(); ++i) BONSAI_CHECK(inner->bnode(first + i) == olds[i]);
   if (olds.size() == 1 && news.size() == 1) {
-    inner->children[first].store(reinterpret_cast<uintptr_t>(news[0]), std::memory_order_seq_cst);
+    inner->set_bnode(first, news[0]);
     return;
   }
   std::vector<Slot> slots;
@@ -180,7 +290,7 @@ void Tree::substitute(std::vector<Step> path, size_t first, size_t count, const 
   if (!path.empty()) {
     const auto [parent, index] = path.back();
     if (parts == 1) {
-      parent->children[index].store(reinterpret_cast<uintptr_t>(made[0].child.inner), std::memory_order_release);
+      parent->set_inner(index, made[0].child.inner);
     } else {
       made.front().separator = parent->separators[index];
       substitute(std::move(path), index, 1, made);

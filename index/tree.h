@@ -20,6 +20,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "base/epoch.h"
@@ -40,6 +41,12 @@ class Tree {
 
   // The bnode whose range has `key`.
   [[nodiscard]] Bnode* find(const base::Key& key) const;
+  // The same for a read, which will go on to the dnode below: fetches that meanwhile.
+  [[nodiscard]] Bnode* find_to_read(const base::Key& key) const;
+  // The bnodes of several keys: bnodes[i] for keys[i], fetched from memory. Their cache misses overlap.
+  // Requires: keys.size() <= kFindManyMax.
+  static constexpr size_t kFindManyMax = 32;
+  void find_many(std::span<const base::Key> keys, std::span<Bnode*> bnodes) const;
   // The bnode whose range has the last key below `fence`. Requires: `fence` is not the empty key.
   [[nodiscard]] Bnode* find_below(const base::Fence& fence) const;
 

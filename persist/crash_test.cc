@@ -133,7 +133,7 @@ class Life final : public Explorer {
   void judge_without_a_dnode(const Rig& rig) {
     for (size_t i = 0; i < rig.analysis.dnodes.size(); ++i) {
       if (!rig.analysis.dnode_live[i]) continue;
-      const uint64_t at = rig.analysis.dnodes[i]->header.offset() + offsetof(DnodeHeader, gen);
+      const uint64_t at = rig.analysis.dnodes[i]->header().offset() + offsetof(DnodeHeader, gen);
       scratch_.flip(at, 5);
       Rig damaged({&scratch_});
       static_cast<void>(damaged.analyse_only());
@@ -329,7 +329,7 @@ class Life final : public Explorer {
       stored.large ? entries.put_large(key, *stored.large) : entries.put(key, stored.value);
     }
     Dnode* dnode = nullptr;
-    return writer->add(lo, hi, gen_, {}, false, entries.list(), &dnode);
+    return writer->add(lo, hi, gen_, nullptr, entries.list(), &dnode);
   }
 
   // One dnode without large values gets one more run.
@@ -345,7 +345,7 @@ class Life final : public Explorer {
     }
     if (large || end != first + 1 || old.runs().size() == kRunsMax || random_.chance(1, 3)) return add(writer, lo, hi);
     Dnode* dnode = nullptr;
-    return writer->add(lo, hi, gen_, old.runs(), false, updates.list(), &dnode);
+    return writer->add(lo, hi, gen_, &old, updates.list(), &dnode);
   }
 
   // A user's value may look like dnode headers of the newest generation. Where it has lain, headers come to lie.

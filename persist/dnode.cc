@@ -1,105 +1,261 @@
 #include "persist/dnode.h"
 
-#include <emmintrin.h>
+#include <smmintrin.h>
 
 #include <algorithm>
+#include <cstring>
+#include <utility>
 
 #include "base/check.h"
 
 namespace bonsai::persist {
 
-Dnode::~Dnode() { delete meta_.load(std::memory_order_relaxed); }
+namespace {
 
-size_t Dnode::common_prefix_bytes() const {
-  if (hi_.is_infinite()) return 0;
-  const std::string_view a = lo_.bytes();
-  const std::string_view b = hi_.bytes();
-  const size_t n = std::min(a.size(), b.size());
-  return static_cast<size_t>(std::mismatch(a.begin(), a.begin() + static_cast<ptrdiff_t>(n), b.begin()).first -
-                             a.begin());
+size_t common_prefix_bytes(const base::Fence& lo, const base::Fence& hi) {
+  if (hi.is_infinite()) return 0;
+  const std::string_view a = lo.bytes();
+  const std::string_view b = hi.bytes();
+  const auto n = static_cast<ptrdiff_t>(std::min(a.size(), b.size()));
+  return static_cast<size_t>(std::mismatch(a.begin(), a.begin() + n, b.begin()).first - a.begin());
 }
 
-void Dnode::add_run(const RunDesc& run) {
-  BONSAI_CHECK(runs_.size() < kRunsMax);
-  runs_.push_back(run);
-  entries_ += run.count;
-  run_bytes_ += run.bytes;
+uint64_t heap_bytes(const base::Fence& fence) {
+  static const size_t inline_bytes = std::string().capacity();
+  return fence.bytes().capacity() > inline_bytes ? fence.bytes().capacity() : 0;
 }
 
-uint64_t Dnode::dram_bytes() const {
-  uint64_t bytes = sizeof *this + runs_.capacity() * sizeof(RunDesc);
-  if (const Meta* meta = meta_.load(std::memory_order_acquire)) {
-    for (const auto& run : meta->runs) bytes += run->dram_bytes();
+// How many of the samples are not above `bound`; how many are below it. The array is padded to four by UINT32_MAX.
+struct Ranks {
+  uint32_t not_above, below;
+};
+
+Ranks ranks_of(const uint32_t* samples, uint32_t n, uint32_t bound) {
+  const __m128i wanted = _mm_set1_epi32(static_cast<int>(bound));
+  Ranks ranks{0, 0};
+  for (uint32_t i = 0; i < n; i += 4) {
+    const __m128i have = _mm_load_si128(reinterpret_cast<const __m128i*>(samples + i));
+    const __m128i not_above = _mm_cmpeq_epi32(_mm_max_epu32(have, wanted), wanted);
+    const __m128i equal = _mm_cmpeq_epi32(have, wanted);
+    const auto bits = static_cast<uint32_t>(_mm_movemask_ps(_mm_castsi128_ps(not_above)));
+    ranks.not_above += static_cast<uint32_t>(__builtin_popcount(bits));
+    ranks.below += static_cast<uint32_t>(
+        __builtin_popcount(bits & ~static_cast<uint32_t>(_mm_movemask_ps(_mm_castsi128_ps(equal)))));
   }
-  return bytes;
+  ranks.not_above = std::min(ranks.not_above, n);
+  return ranks;
 }
 
-std::shared_ptr<const RunMeta> Dnode::run_meta(const scale::Volume& volume, const RunDesc& desc) const {
-  const RunView run(volume.local(scale::Addr::of_bits(desc.addr)), desc);
-  auto out = std::make_shared<RunMeta>();
-  out->fingerprints.assign(round_up(desc.count, RunMeta::kGroup), 0);
-  out->samples.reserve(out->fingerprints.size() / RunMeta::kGroup);
-  if (!run.uniform()) out->offsets.reserve(desc.count);
-  for (uint32_t i = 0; i < desc.count; ++i) {
-    Entry entry;
-    const uint32_t offset = run.entry_offset(i);
-    if (!run.entry_at(i, offset, &entry)) return nullptr;
-    if (i % RunMeta::kGroup == 0) out->samples.push_back(sample_head(entry.key.bytes));
-    out->fingerprints[i] = fingerprint(entry.key.hash());
-    if (!run.uniform()) out->offsets.push_back(offset);
+// Which of 32 fingerprints are `wanted`.
+uint32_t matches(const char* fingerprints, uint8_t wanted) {
+  const __m128i all = _mm_set1_epi8(static_cast<char>(wanted));
+  const auto half = [&](const char* at) {
+    const __m128i have = _mm_load_si128(reinterpret_cast<const __m128i*>(at));
+    return static_cast<uint32_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(have, all)));
+  };
+  return half(fingerprints) | half(fingerprints + sizeof(__m128i)) << 16;
+}
+
+}  // namespace
+
+Dnode::Dnode(Parts parts) : head_{}, parts_(std::make_unique<const Parts>(std::move(parts))) {
+  static_assert(sizeof *this + 3 * sizeof(Run) == static_cast<size_t>(kLine), "three runs in the first line");
+  head_.prefix_bytes = static_cast<uint16_t>(common_prefix_bytes(lo(), hi()));
+  head_.runs_count = static_cast<uint8_t>(runs().size());
+}
+
+std::unique_ptr<Dnode> Dnode::make_block(Parts parts, size_t bytes) {
+  BONSAI_CHECK(parts.runs.size() <= kRunsMax);
+  std::unique_ptr<Dnode> dnode(new (::operator new(bytes, kLine)) Dnode(std::move(parts)));
+  dnode->head_.block_bytes = static_cast<uint32_t>(bytes);
+  std::transform(dnode->runs().begin(), dnode->runs().end(), dnode->at<Run>(sizeof(Dnode)), run_of);
+  return dnode;
+}
+
+std::unique_ptr<Dnode> Dnode::make(Parts parts) {
+  const size_t bytes = metadata_offset(parts.runs.size());
+  return make_block(std::move(parts), bytes);
+}
+
+Dnode::Layout Dnode::layout(const std::vector<RunDesc>& runs) {
+  Layout out;
+  auto end = static_cast<uint32_t>(metadata_offset(runs.size()));
+  for (size_t i = 0; i < runs.size(); ++i) {
+    out.places[i].samples = end;
+    end += run_of(runs[i]).samples_bytes();
   }
+  end = static_cast<uint32_t>(round_up(end, kGroup));
+  for (size_t i = 0; i < runs.size(); ++i) {
+    out.places[i].fingerprints = end;
+    end += run_of(runs[i]).fingerprints_bytes();
+  }
+  for (size_t i = 0; i < runs.size(); ++i) {
+    out.places[i].offsets = end;
+    if (run_of(runs[i]).variable()) end += runs[i].count * static_cast<uint32_t>(sizeof(uint32_t));
+  }
+  out.end = end;
   return out;
 }
 
-bool Dnode::upload(const scale::Volume& volume, const Dnode* predecessor) {
-  if (uploaded()) return true;
-  const Meta* old = predecessor != nullptr ? predecessor->meta_.load(std::memory_order_acquire) : nullptr;
-  auto meta = std::make_unique<Meta>();
-  for (size_t i = 0; i < runs_.size(); ++i) {
-    const bool kept = old != nullptr && i < old->runs.size() && predecessor->runs_[i].addr == runs_[i].addr &&
-                      predecessor->prefix_bytes_ == prefix_bytes_;
-    meta->runs.push_back(kept ? old->runs[i] : run_meta(volume, runs_[i]));
-    if (meta->runs.back() == nullptr) return false;
+std::unique_ptr<Dnode> Dnode::make_uploaded(Parts parts, const scale::Volume& volume, const Dnode* kept, Fresh fresh) {
+  const Layout to = layout(parts.runs);
+  std::unique_ptr<Dnode> dnode = make_block(std::move(parts), to.end);
+  const std::vector<RunDesc>& runs = dnode->runs();
+  const bool same_prefix = kept != nullptr && kept->uploaded() && kept->head_.prefix_bytes == dnode->head_.prefix_bytes;
+  const Layout from = same_prefix ? layout(kept->runs()) : Layout();
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (same_prefix && i < kept->runs().size() && kept->runs()[i].addr == runs[i].addr) {
+      dnode->take_over(*kept, run_of(runs[i]), from.places[i], to.places[i]);
+      continue;
+    }
+    const bool in_hand = i + fresh.size() >= runs.size();
+    const auto entries = in_hand ? fresh[i + fresh.size() - runs.size()] : std::span<const Entry>();
+    if (!dnode->note_run(volume, runs[i], to.places[i], entries)) return nullptr;
   }
-  Meta* expected = nullptr;
-  if (meta_.compare_exchange_strong(expected, meta.get(), std::memory_order_acq_rel)) static_cast<void>(meta.release());
+  dnode->head_.uploaded = 1;
+  return dnode;
+}
+
+std::unique_ptr<Dnode> Dnode::uploaded_copy(const scale::Volume& volume) const {
+  return make_uploaded(*parts_, volume, nullptr, {});
+}
+
+void Dnode::take_over(const Dnode& kept, const Run& run, const Place& from, const Place& to) {
+  const auto copy = [&](uint32_t source, uint32_t target, size_t bytes) {
+    std::memcpy(at<char>(target), kept.at<char>(source), bytes);
+  };
+  copy(from.samples, to.samples, run.samples_bytes());
+  copy(from.fingerprints, to.fingerprints, run.fingerprints_bytes());
+  if (run.variable()) copy(from.offsets, to.offsets, run.count * sizeof(uint32_t));
+}
+
+// Fills in the metadata of one run, from its `entries` or, if that is empty, from NVM. False if an entry is damaged.
+bool Dnode::note_run(const scale::Volume& volume, const RunDesc& desc, const Place& place,
+                     std::span<const Entry> entries) {
+  const RunView view(volume.local(scale::Addr::of_bits(desc.addr)), desc);
+  const Run run = run_of(desc);
+  auto* samples = at<uint32_t>(place.samples);
+  auto* fingerprints = at<uint8_t>(place.fingerprints);
+  auto* offsets = at<uint32_t>(place.offsets);
+  std::fill_n(samples, run.samples_bytes() / sizeof(uint32_t), UINT32_MAX);
+  std::memset(fingerprints, 0, run.fingerprints_bytes());
+  uint32_t written = entries_offset(desc);
+  for (uint32_t i = 0; i < desc.count; ++i) {
+    Entry read;
+    const uint32_t offset = entries.empty() ? view.entry_offset(i) : written;
+    if (entries.empty() && !view.entry_at(i, offset, &read)) return false;
+    const Entry& entry = entries.empty() ? read : entries[i];
+    written += encoded_bytes(entry, !run.variable());
+    if (i % kGroup == 0) samples[i / kGroup] = sample(entry.key.bytes);
+    fingerprints[i] = fingerprint(entry.key.hash());
+    if (run.variable()) offsets[i] = offset;
+  }
   return true;
 }
 
-Find Dnode::find_by_meta(const RunView& run, const RunMeta& meta, const base::Key& key, uint64_t head, uint8_t print,
-                         Entry* entry) const {
-  const auto& samples = meta.samples;
-  const auto above = std::upper_bound(samples.begin(), samples.end(), head);
-  if (above == samples.begin()) return Find::kAbsent;
-  const auto from = std::lower_bound(samples.begin(), above, head);
-  const auto first = static_cast<uint32_t>(std::max<ptrdiff_t>(from - samples.begin() - 1, 0));
-  const auto last = static_cast<uint32_t>(above - samples.begin());
-  const __m128i wanted = _mm_set1_epi8(static_cast<char>(print));
-  for (uint32_t group = first; group < last; ++group) {
-    const uint32_t start = group * RunMeta::kGroup;
-    const __m128i have = _mm_loadu_si128(reinterpret_cast<const __m128i*>(meta.fingerprints.data() + start));
-    auto hits = static_cast<uint32_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(have, wanted)));
-    for (; hits != 0; hits &= hits - 1) {
-      const uint32_t i = start + static_cast<uint32_t>(__builtin_ctz(hits));
-      if (i >= run.count()) break;
-      if (!run.entry_at(i, run.uniform() ? run.entry_offset(i) : meta.offsets[i], entry)) return Find::kDamaged;
-      if (entry->key == key) return Find::kFound;
-    }
+uint64_t Dnode::entries() const {
+  uint64_t sum = 0;
+  for (const RunDesc& run : runs()) sum += run.count;
+  return sum;
+}
+
+uint64_t Dnode::run_bytes() const {
+  uint64_t sum = 0;
+  for (const RunDesc& run : runs()) sum += run.bytes;
+  return sum;
+}
+
+uint64_t Dnode::dram_bytes() const {
+  return head_.block_bytes + sizeof(Parts) + runs().capacity() * sizeof(RunDesc) + heap_bytes(lo()) + heap_bytes(hi());
+}
+
+Find Dnode::find(const scale::Volume& volume, const base::Key& key, uint64_t hash, Entry* entry) const {
+  DnodeSearch search;
+  search.start(volume, *this, key, hash);
+  for (search.next(); search.here(); search.next()) {
+    if (const Find found = search.check(entry); found != Find::kAbsent) return found;
   }
   return Find::kAbsent;
 }
 
-Find Dnode::find(const scale::Volume& volume, const base::Key& key, Entry* entry) const {
-  const Meta* meta = meta_.load(std::memory_order_acquire);
-  const uint64_t head = meta != nullptr ? sample_head(key.bytes) : 0;
-  const uint8_t print = meta != nullptr ? fingerprint(key.hash()) : 0;
-  for (size_t i = runs_.size(); i-- > 0;) {
-    const RunView run(volume.local(scale::Addr::of_bits(runs_[i].addr)), runs_[i]);
-    const Find found =
-        meta != nullptr ? find_by_meta(run, *meta->runs[i], key, head, print, entry) : run.find(key, entry);
-    if (found != Find::kAbsent) return found;
+void DnodeSearch::start(const scale::Volume& volume, const Dnode& dnode, const base::Key& key, uint64_t hash) {
+  volume_ = &volume;
+  dnode_ = &dnode;
+  key_ = key;
+  print_ = fingerprint(hash);
+  hits_ = 0;
+  const std::span<const Dnode::Run> runs = dnode.places();
+  run_ = static_cast<uint32_t>(runs.size() + 1);
+  if (!dnode.uploaded()) return;
+  const uint32_t sample = dnode.sample(key.bytes);
+  size_t samples = Dnode::metadata_offset(runs.size());
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const Ranks ranks = ranks_of(dnode.at<uint32_t>(samples), runs[i].groups(), sample);
+    samples += runs[i].samples_bytes();
+    groups_[i].next = std::max(ranks.below, 1U) - 1;
+    groups_[i].end = ranks.not_above;
   }
-  return Find::kAbsent;
+  auto fingerprints = static_cast<uint32_t>(round_up(samples, Dnode::kGroup));
+  for (size_t i = 0; i < runs.size(); ++i) {
+    groups_[i].fingerprints = fingerprints;
+    if (groups_[i].next < groups_[i].end)
+      __builtin_prefetch(dnode.at<char>(fingerprints + groups_[i].next * Dnode::kGroup));
+    fingerprints += runs[i].fingerprints_bytes();
+  }
+}
+
+void DnodeSearch::next() {
+  if (!dnode_->uploaded()) {
+    --run_;
+    return;
+  }
+  const std::span<const Dnode::Run> runs = dnode_->places();
+  while (hits_ == 0) {
+    if (run_ > runs.size() || groups_[run_ - 1].next == groups_[run_ - 1].end) {
+      if (--run_ == 0) return;
+      continue;
+    }
+    Groups& groups = groups_[run_ - 1];
+    first_ = groups.next++ * Dnode::kGroup;
+    hits_ = matches(dnode_->at<char>(groups.fingerprints + first_), print_);
+    const uint32_t left = runs[run_ - 1].count - first_;  // the padding behind them may match, too
+    if (left < Dnode::kGroup) hits_ &= (uint32_t{1} << left) - 1;
+  }
+  index_ = first_ + static_cast<uint32_t>(__builtin_ctz(hits_));
+  hits_ &= hits_ - 1;
+  const RunDesc run = desc();
+  const std::byte* entry = volume_->local(scale::Addr::of_bits(run.addr)) + offset();
+  const size_t bytes = std::min<size_t>(uniform_entry_bytes(run), kPrefetchBytesMax);  // the rest is read in sequence
+  __builtin_prefetch(entry);
+  __builtin_prefetch(entry + bytes - 1);
+}
+
+// The descriptor of the current run, without its checksum.
+RunDesc DnodeSearch::desc() const {
+  const Dnode::Run& run = dnode_->places()[run_ - 1];
+  if (run.variable()) return dnode_->runs()[run_ - 1];
+  RunDesc desc{run.addr, 0, run.count, 0, run.key_bytes, run.value_bytes};
+  desc.bytes = desc.count * uniform_entry_bytes(desc);
+  return desc;
+}
+
+// Of the current place in its run.
+uint32_t DnodeSearch::offset() const {
+  const Dnode::Run& run = dnode_->places()[run_ - 1];
+  if (!run.variable()) return index_ * (4U + run.key_bytes + run.value_bytes);
+  return dnode_->at<uint32_t>(Dnode::layout(dnode_->runs()).places[run_ - 1].offsets)[index_];
+}
+
+Find DnodeSearch::check(Entry* entry) const {
+  if (!dnode_->uploaded()) {
+    const RunDesc& run = dnode_->runs()[run_ - 1];
+    return RunView(volume_->local(scale::Addr::of_bits(run.addr)), run).find(key_, entry);
+  }
+  const RunDesc run = desc();
+  if (!RunView(volume_->local(scale::Addr::of_bits(run.addr)), run).entry_at(index_, offset(), entry)) {
+    return Find::kDamaged;
+  }
+  return entry->key == key_ ? Find::kFound : Find::kAbsent;
 }
 
 DnodeCursor::DnodeCursor(const scale::Volume& volume, const Dnode& dnode) {

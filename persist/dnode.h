@@ -1,17 +1,26 @@
 // A dnode as DRAM knows it: its range, generation, runs, and, if uploaded, fingerprints and key samples of each run.
 //
+// One block of memory, laid out for a get: the first line says where the first three runs lie, the samples of a dnode
+// of usual size fill the second, then a group of fingerprints is half a line. A get so reads three lines of DRAM, the
+// first two at once, and the entry's own line of NVM:
+//
+//   [head | where run 0, 1, ... lies] [samples of run 0, 1, ...] [fingerprints of run 0, 1, ...] [offsets of variable
+//   runs]
+//
 // Invariants
-//  - immutable but for `meta`, which goes once from null to complete;
+//  - immutable: metadata comes with a dnode's making, or with a copy of it (uploaded_copy);
 //  - a newer run's entry of a key hides an older run's;
 //  - every entry returned was verified by its check; a damaged one is answered with kDamaged, never skipped.
-// Thread-safety: all const methods, and upload(), from any thread. Readers must be inside an epoch guard, under which
-// the owner retires dnodes.
+// Thread-safety: all const methods from any thread. Readers must be inside an epoch guard, under which the owner
+// retires dnodes.
 #ifndef BONSAI_PERSIST_DNODE_H_
 #define BONSAI_PERSIST_DNODE_H_
 
-#include <atomic>
+#include <array>
 #include <cstdint>
 #include <memory>
+#include <new>
+#include <span>
 #include <vector>
 
 #include "base/key.h"
@@ -20,74 +29,164 @@
 
 namespace bonsai::persist {
 
-// Search help for one run: a sample of every 16th key and one fingerprint byte per entry, so that a get reads one
-// entry.
-struct RunMeta {
-  static constexpr uint32_t kGroup = 16;
-  std::vector<uint64_t> samples;      // heads of entries 0, 16, 32, ... behind the dnode's common prefix
-  std::vector<uint8_t> fingerprints;  // padded to a whole group
-  std::vector<uint32_t> offsets;      // variable runs only
-
-  [[nodiscard]] uint64_t dram_bytes() const {
-    return samples.capacity() * 8 + fingerprints.capacity() + offsets.capacity() * 4 + sizeof *this;
-  }
-};
-
 inline uint8_t fingerprint(uint64_t hash) { return static_cast<uint8_t>(hash >> 56); }
 
 class Dnode {
  public:
-  Dnode(base::Fence lo, base::Fence hi, uint64_t gen) : lo_(std::move(lo)), hi_(std::move(hi)), gen_(gen) {
-    prefix_bytes_ = common_prefix_bytes();
-  }
-  ~Dnode();
+  // What a dnode is made of; filled in by its writer, or read from its header.
+  struct Parts {
+    base::Fence lo, hi;
+    uint64_t gen = 0;
+    std::vector<RunDesc> runs;  // oldest first, at most kRunsMax
+    bool has_large = false;
+    scale::Addr header;       // where its header lies
+    scale::Addr long_fences;  // nil if the fences fit into the header
+    uint64_t long_fence_bytes = 0;
+  };
+  // The entries of the last runs, in the order of the runs: what their writer has in hand need not be read again.
+  using Fresh = std::span<const std::span<const Entry>>;
+
+  static std::unique_ptr<Dnode> make(Parts parts);
+  // With metadata: of `kept` (may be null) for the runs that it has too, of `fresh`, and else from the runs themselves.
+  // Null if an entry is damaged.
+  static std::unique_ptr<Dnode> make_uploaded(Parts parts, const scale::Volume& volume, const Dnode* kept, Fresh fresh);
+  // The same dnode with metadata; null if an entry is damaged.
+  [[nodiscard]] std::unique_ptr<Dnode> uploaded_copy(const scale::Volume& volume) const;
+  ~Dnode() = default;
   Dnode(const Dnode&) = delete;
   Dnode& operator=(const Dnode&) = delete;
+  static void operator delete(void* block) { ::operator delete(block, kLine); }
 
-  [[nodiscard]] const base::Fence& lo() const { return lo_; }
-  [[nodiscard]] const base::Fence& hi() const { return hi_; }
-  [[nodiscard]] uint64_t gen() const { return gen_; }
-  [[nodiscard]] const std::vector<RunDesc>& runs() const { return runs_; }
-  [[nodiscard]] uint64_t entries() const { return entries_; }  // hidden ones and tombstones included
-  [[nodiscard]] uint64_t run_bytes() const { return run_bytes_; }
-  [[nodiscard]] bool has_large() const { return has_large_; }
-  [[nodiscard]] bool uploaded() const { return meta_.load(std::memory_order_acquire) != nullptr; }
+  [[nodiscard]] const base::Fence& lo() const { return parts_->lo; }
+  [[nodiscard]] const base::Fence& hi() const { return parts_->hi; }
+  [[nodiscard]] uint64_t gen() const { return parts_->gen; }
+  [[nodiscard]] bool has_large() const { return parts_->has_large; }
+  [[nodiscard]] scale::Addr header() const { return parts_->header; }
+  [[nodiscard]] scale::Addr long_fences() const { return parts_->long_fences; }
+  [[nodiscard]] uint64_t long_fence_bytes() const { return parts_->long_fence_bytes; }
+  [[nodiscard]] const std::vector<RunDesc>& runs() const { return parts_->runs; }
+  [[nodiscard]] uint64_t entries() const;  // hidden ones and tombstones included
+  [[nodiscard]] uint64_t run_bytes() const;
+  [[nodiscard]] bool uploaded() const { return head_.uploaded != 0; }
   [[nodiscard]] uint64_t dram_bytes() const;
 
-  // The newest entry of `key`, a tombstone too. Requires: key lies in the range.
-  [[nodiscard]] Find find(const scale::Volume& volume, const base::Key& key, Entry* entry) const;
+  // The newest entry of `key`, a tombstone too. Requires: key lies in the range; hash is the key's.
+  [[nodiscard]] Find find(const scale::Volume& volume, const base::Key& key, uint64_t hash, Entry* entry) const;
 
-  // Builds the metadata from the runs; those that `predecessor` (may be null) has too are taken over from it.
-  // False (and nothing happens) if an entry is damaged.
-  bool upload(const scale::Volume& volume, const Dnode* predecessor = nullptr);
-
-  // Set-up by the owner, before the dnode is shared.
-  void add_run(const RunDesc& run);
-  void set_has_large() { has_large_ = true; }
-  scale::Addr header;       // where its header lies
-  scale::Addr long_fences;  // nil if the fences fit into the header
-  uint64_t long_fence_bytes = 0;
+  // Fetches what a get may read of the block at `dnode`, which may be null or gone: for one get that would wait for it.
+  static void prefetch_all(const void* dnode) {
+    const auto* block = static_cast<const char*>(dnode);
+    for (size_t i = 0; i < kPrefetchLines; ++i) __builtin_prefetch(block + i * static_cast<size_t>(kLine));
+  }
+  // Fetches what a DnodeSearch will read first.
+  void prefetch() const {
+    __builtin_prefetch(this);
+    __builtin_prefetch(at<char>(static_cast<size_t>(kLine)));
+  }
 
  private:
-  struct Meta {
-    std::vector<std::shared_ptr<const RunMeta>> runs;
-  };
-  [[nodiscard]] size_t common_prefix_bytes() const;
-  [[nodiscard]] std::shared_ptr<const RunMeta> run_meta(const scale::Volume& volume, const RunDesc& desc) const;
-  [[nodiscard]] uint64_t sample_head(std::string_view key) const {
-    return base::key_head(key.substr(std::min(prefix_bytes_, key.size())));
-  }
-  [[nodiscard]] Find find_by_meta(const RunView& run, const RunMeta& meta, const base::Key& key, uint64_t head,
-                                  uint8_t print, Entry* entry) const;
+  friend class DnodeSearch;
+  static constexpr size_t kPrefetchLines = 8;
+  static constexpr uint32_t kGroup = 32;  // entries per sample
+  static constexpr size_t kAlign = 16;    // of every array, for SSE
+  static constexpr std::align_val_t kLine{64};
 
-  base::Fence lo_, hi_;
-  uint64_t gen_;
-  std::vector<RunDesc> runs_;  // oldest first
-  uint64_t entries_ = 0;
-  uint64_t run_bytes_ = 0;
-  size_t prefix_bytes_ = 0;
-  bool has_large_ = false;
-  std::atomic<Meta*> meta_{nullptr};
+  struct Head {
+    uint16_t prefix_bytes;  // that all keys of the range share
+    uint8_t runs_count;
+    uint8_t uploaded;
+    uint32_t block_bytes;
+  };
+  // What a get needs of a run.
+  struct Run {
+    uint64_t addr;
+    uint16_t count, key_bytes, value_bytes;
+    uint16_t reserved;
+
+    [[nodiscard]] bool variable() const { return key_bytes == kVariableRun; }
+    [[nodiscard]] uint32_t groups() const { return (count + kGroup - 1) / kGroup; }
+    [[nodiscard]] uint32_t samples_bytes() const { return static_cast<uint32_t>(round_up(4 * groups(), kAlign)); }
+    [[nodiscard]] uint32_t fingerprints_bytes() const { return static_cast<uint32_t>(round_up(count, kGroup)); }
+  };
+  static_assert(sizeof(Run) == 16);
+  // Where the metadata of a run lies in the block.
+  struct Place {
+    uint32_t samples, fingerprints, offsets;
+  };
+  struct Layout {
+    std::array<Place, kRunsMax> places;
+    size_t end = 0;
+  };
+
+  explicit Dnode(Parts parts);
+  static std::unique_ptr<Dnode> make_block(Parts parts, size_t bytes);
+  static Run run_of(const RunDesc& desc) {
+    return {desc.addr, static_cast<uint16_t>(desc.count), desc.key_bytes, desc.value_bytes, 0};
+  }
+  static size_t metadata_offset(size_t runs) { return round_up(sizeof(Dnode) + runs * sizeof(Run), kAlign); }
+  static Layout layout(const std::vector<RunDesc>& runs);
+  [[nodiscard]] std::span<const Run> places() const { return {at<Run>(sizeof(Dnode)), head_.runs_count}; }
+
+  template <class T>
+  [[nodiscard]] const T* at(size_t offset) const {
+    return reinterpret_cast<const T*>(reinterpret_cast<const char*>(this) + offset);
+  }
+  // Four bytes of a key behind the common prefix: their order is the keys' order, ties undecided.
+  [[nodiscard]] uint32_t sample(std::string_view key) const {
+    return static_cast<uint32_t>(base::key_head(key.substr(std::min<size_t>(head_.prefix_bytes, key.size()))) >> 32);
+  }
+  template <class T>
+  [[nodiscard]] T* at(size_t offset) {
+    return reinterpret_cast<T*>(reinterpret_cast<char*>(this) + offset);
+  }
+  [[nodiscard]] bool note_run(const scale::Volume& volume, const RunDesc& desc, const Place& place,
+                              std::span<const Entry> entries);
+  void take_over(const Dnode& kept, const Run& run, const Place& from, const Place& to);
+
+  Head head_;
+  const std::unique_ptr<const Parts> parts_;
+};
+
+// A search for one key, in steps, so that many of them can wait for memory at the same time.
+//
+//   DnodeSearch search;
+//   search.start(volume, dnode, key, hash);                          reads the samples, prefetches fingerprints
+//   for (search.next(); search.here(); search.next()) {              reads fingerprints, prefetches an entry
+//     if (Find found = search.check(&entry); found != kAbsent) return found;               reads the entry
+//   }
+//
+// Requires: the dnode and the key's bytes outlive it.
+class DnodeSearch {
+ public:
+  // Begins. To be called before anything else.
+  void start(const scale::Volume& volume, const Dnode& dnode, const base::Key& key, uint64_t hash);
+  // Goes to the next place where the key may be, newest run first. Requires: here(), or the first call.
+  void next();
+  // False: there is no such place any more, the key is absent.
+  [[nodiscard]] bool here() const { return run_ != 0; }
+  // Looks there. kAbsent: not the key, go on.
+  [[nodiscard]] Find check(Entry* entry) const;
+
+ private:
+  struct Groups {
+    uint32_t next, end;     // to be searched
+    uint32_t fingerprints;  // where the run's lie in the block
+  };
+
+  static constexpr size_t kPrefetchBytesMax = 64;
+
+  [[nodiscard]] uint32_t offset() const;
+  [[nodiscard]] RunDesc desc() const;
+
+  const scale::Volume* volume_;
+  const Dnode* dnode_;
+  base::Key key_;
+  uint8_t print_;
+  uint32_t run_ = 0;  // the one that is searched, plus 1
+  uint32_t first_;    // entry of the group that is searched
+  uint32_t hits_;     // entries of that group that are left to look at
+  uint32_t index_;    // the place that next() found
+  std::array<Groups, kRunsMax> groups_;
 };
 
 // Walks the live entries of a dnode in key order, newest run first among equals; tombstones are visited too.

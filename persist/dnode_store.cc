@@ -49,78 +49,91 @@ Status DnodeStore::claim_extent(Space::Use use) {
 
 void DnodeStore::retire(const std::vector<const Dnode*>& dnodes) {
   for (const Dnode* dnode : dnodes) {
-    const Addr word = dnode->header + offsetof(DnodeHeader, mark);
+    const Addr word = dnode->header() + offsetof(DnodeHeader, mark);
     volume_.store8(word, kRetiredMark);
     volume_.flush(word, sizeof(uint64_t), kSiteRetire);
   }
   volume_.fence(kSiteRetireFence);
 }
 
-void DnodeStore::free(const Dnode& dnode, const std::vector<RunDesc>& kept) {
+void DnodeStore::free(const Dnode& dnode, std::span<const RunDesc> kept) {
   for (const RunDesc& run : dnode.runs()) {
     const bool taken_over =
         std::any_of(kept.begin(), kept.end(), [&](const RunDesc& other) { return other.addr == run.addr; });
     if (!taken_over) space_.free(Addr::of_bits(run.addr), run.bytes);
   }
-  if (!dnode.long_fences.is_nil()) space_.free(dnode.long_fences, dnode.long_fence_bytes);
-  give_slot(dnode.header);
+  if (!dnode.long_fences().is_nil()) space_.free(dnode.long_fences(), dnode.long_fence_bytes());
+  give_slot(dnode.header());
 }
 
 DnodeWriter::~DnodeWriter() { rollback({0, 0}); }
 
 void DnodeWriter::rollback(Mark mark) {
   for (; taken_.size() > mark.taken; taken_.pop_back()) store_.space().free(taken_.back().addr, taken_.back().bytes);
-  for (; dnodes_.size() > mark.dnodes; dnodes_.pop_back()) store_.give_slot(dnodes_.back()->header);
+  for (; dnodes_.size() > mark.dnodes; dnodes_.pop_back()) store_.give_slot(dnodes_.back()->header());
 }
 
-Status DnodeWriter::add(const base::Fence& lo, const base::Fence& hi, uint64_t gen, const std::vector<RunDesc>& kept,
-                        bool kept_has_large, const std::vector<Entry>& entries, Dnode** out) {
-  auto dnode = std::make_unique<Dnode>(lo, hi, gen);
-  for (const RunDesc& run : kept) dnode->add_run(run);
-  if (kept_has_large) dnode->set_has_large();
-  if (!entries.empty()) BONSAI_RETURN_IF_ERROR(write_runs(entries, kRunsMax - kept.size(), dnode.get()));
-  BONSAI_RETURN_IF_ERROR(place_fences(dnode.get()));
-  BONSAI_RETURN_IF_ERROR(store_.take_slot(&dnode->header));
-  *out = dnode.get();
-  dnodes_.push_back(std::move(dnode));
+Status DnodeWriter::add(const base::Fence& lo, const base::Fence& hi, uint64_t gen, const Dnode* kept,
+                        const std::vector<Entry>& entries, Dnode** dnode) {
+  Dnode::Parts parts;
+  parts.lo = lo;
+  parts.hi = hi;
+  parts.gen = gen;
+  if (kept != nullptr) {
+    parts.runs.assign(kept->runs().begin(), kept->runs().end());
+    parts.has_large = kept->has_large();
+  }
+  fresh_.clear();
+  if (!entries.empty()) BONSAI_RETURN_IF_ERROR(write_runs(entries, kRunsMax - parts.runs.size(), &parts));
+  BONSAI_RETURN_IF_ERROR(place_fences(&parts));
+  BONSAI_RETURN_IF_ERROR(store_.take_slot(&parts.header));
+  dnodes_.push_back(put_together(std::move(parts), kept));
+  *dnode = dnodes_.back().get();
   return Status::OK();
 }
 
+// With metadata if that is wanted and all entries can be read.
+std::unique_ptr<Dnode> DnodeWriter::put_together(Dnode::Parts parts, const Dnode* kept) const {
+  if (store_.metadata()) {
+    if (auto dnode = Dnode::make_uploaded(parts, store_.volume(), kept, fresh_)) return dnode;
+  }
+  return Dnode::make(std::move(parts));
+}
+
 // Writes entries as one run, or halves them until the pieces fit into the free intervals that there are.
-Status DnodeWriter::write_runs(std::span<const Entry> entries, size_t runs_max, Dnode* dnode) {
+Status DnodeWriter::write_runs(std::span<const Entry> entries, size_t runs_max, Dnode::Parts* parts) {
   uint64_t bytes_max = 4 * entries.size();
   for (const Entry& entry : entries) bytes_max += entry_bytes(entry);
   const uint64_t reserved = round_up(bytes_max, kBlockBytes);
   const Addr addr = store_.space().allocate(reserved, Space::Use::kReserve);
   if (!addr.is_nil()) {
-    write_run(entries, addr, reserved, dnode);
+    write_run(entries, addr, reserved, parts);
     return Status::OK();
   }
   if (runs_max < 2 || entries.size() < 2) {
     return Status::NoSpace("no room for a dnode of " + std::to_string(reserved) + " bytes");
   }
   const size_t half = entries.size() / 2;
-  const size_t runs_before = dnode->runs().size();
-  BONSAI_RETURN_IF_ERROR(write_runs(entries.first(half), runs_max / 2, dnode));
-  const size_t written = dnode->runs().size() - runs_before;
-  return write_runs(entries.subspan(half), runs_max - written, dnode);
+  const size_t runs_before = parts->runs.size();
+  BONSAI_RETURN_IF_ERROR(write_runs(entries.first(half), runs_max / 2, parts));
+  const size_t written = parts->runs.size() - runs_before;
+  return write_runs(entries.subspan(half), runs_max - written, parts);
 }
 
-void DnodeWriter::write_run(std::span<const Entry> entries, Addr addr, uint64_t reserved, Dnode* dnode) {
+void DnodeWriter::write_run(std::span<const Entry> entries, Addr addr, uint64_t reserved, Dnode::Parts* parts) {
   const RunDesc run = encode_run(entries, addr.bits(), &scratch_);
   const uint64_t used = round_up(run.bytes, kBlockBytes);
   if (used < reserved) store_.space().free(addr + used, reserved - used);
   taken_.push_back({addr, used});
   scratch_.resize(round_up(run.bytes, 8));
   store_.volume().nt_copy(addr, scratch_.data(), scratch_.size(), kSiteRun);
-  dnode->add_run(run);
-  for (const Entry& entry : entries) {
-    if (entry.large) dnode->set_has_large();
-  }
+  parts->runs.push_back(run);
+  fresh_.push_back(entries);
+  for (const Entry& entry : entries) parts->has_large = parts->has_large || entry.large;
 }
 
-Status DnodeWriter::place_fences(Dnode* dnode) {
-  const std::string both = dnode->lo().bytes() + dnode->hi().bytes();
+Status DnodeWriter::place_fences(Dnode::Parts* parts) {
+  const std::string both = parts->lo.bytes() + parts->hi.bytes();
   if (both.size() <= kInlineFenceBytes) return Status::OK();
   const uint64_t bytes = round_up(both.size(), kBlockBytes);
   const Addr addr = store_.space().allocate(bytes, Space::Use::kReserve);
@@ -129,8 +142,8 @@ Status DnodeWriter::place_fences(Dnode* dnode) {
   std::vector<std::byte> padded(round_up(both.size(), 8));
   std::memcpy(padded.data(), both.data(), both.size());
   store_.volume().nt_copy(addr, padded.data(), padded.size(), kSiteRun);
-  dnode->long_fences = addr;
-  dnode->long_fence_bytes = both.size();
+  parts->long_fences = addr;
+  parts->long_fence_bytes = both.size();
   return Status::OK();
 }
 
@@ -143,9 +156,9 @@ void DnodeWriter::write_header(const Dnode& dnode) {
   header.runs_count = static_cast<uint16_t>(dnode.runs().size());
   header.flags = dnode.has_large() ? kDnodeHasLarge : 0;
   std::copy(dnode.runs().begin(), dnode.runs().end(), header.runs);
-  header.fence_addr = dnode.long_fences.bits();
+  header.fence_addr = dnode.long_fences().bits();
   const std::string both = dnode.lo().bytes() + dnode.hi().bytes();
-  if (dnode.long_fences.is_nil()) {
+  if (dnode.long_fences().is_nil()) {
     std::memcpy(header.fences, both.data(), both.size());
   } else {
     const uint32_t crc = base::crc32c(both.data(), both.size(), 0);
@@ -153,7 +166,7 @@ void DnodeWriter::write_header(const Dnode& dnode) {
   }
   header.crc = header.computed_crc();
   header.mark = header.live_mark();
-  store_.volume().nt_copy(dnode.header, &header, sizeof header, kSiteHeader);
+  store_.volume().nt_copy(dnode.header(), &header, sizeof header, kSiteHeader);
 }
 
 std::vector<std::unique_ptr<Dnode>> DnodeWriter::commit() {
@@ -201,20 +214,23 @@ bool read_dnode(const scale::Volume& volume, Addr at, std::unique_ptr<Dnode>* dn
     return true;
   }
   if (!read_fences(volume, header, &lo, &hi)) return false;
-  auto read = std::make_unique<Dnode>(std::move(lo), std::move(hi), header.gen);
+  Dnode::Parts parts;
+  parts.lo = std::move(lo);
+  parts.hi = std::move(hi);
+  parts.gen = header.gen;
   for (size_t i = 0; i < header.runs_count; ++i) {
     const RunDesc& run = header.runs[i];
     const Addr addr = Addr::of_bits(run.addr);
     if (!volume.contains(addr, round_up(run.bytes, 8)) || !RunView(nullptr, run).well_formed()) return false;
-    read->add_run(run);
+    parts.runs.push_back(run);
   }
-  if ((header.flags & kDnodeHasLarge) != 0) read->set_has_large();
-  read->header = at;
+  parts.has_large = (header.flags & kDnodeHasLarge) != 0;
+  parts.header = at;
   if (header.fence_addr != 0) {
-    read->long_fences = Addr::of_bits(header.fence_addr);
-    read->long_fence_bytes = read->lo().bytes().size() + read->hi().bytes().size();
+    parts.long_fences = Addr::of_bits(header.fence_addr);
+    parts.long_fence_bytes = parts.lo.bytes().size() + parts.hi.bytes().size();
   }
-  *dnode = std::move(read);
+  *dnode = Dnode::make(std::move(parts));
   return true;
 }
 

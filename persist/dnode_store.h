@@ -45,13 +45,16 @@ class DnodeStore {
   void give_slot(scale::Addr slot);
   // Header slots to keep free while ordinary space lasts; 0 at first.
   void set_slots_ahead(size_t slots) { slots_ahead_ = slots; }
+  // Whether new dnodes get metadata (dnode.h); true at first.
+  void set_metadata(bool on) { metadata_ = on; }
+  [[nodiscard]] bool metadata() const { return metadata_; }
 
   // Marks dnodes as covered by newer ones. Requires: those are committed. One fence for all.
   void retire(const std::vector<const Dnode*>& dnodes);
 
   // Gives the space of a retired dnode back, except of the runs `kept` that its successor has taken over.
   // Requires: retired, and no reader is left.
-  void free(const Dnode& dnode, const std::vector<RunDesc>& kept);
+  void free(const Dnode& dnode, std::span<const RunDesc> kept);
 
   [[nodiscard]] scale::Volume& volume() { return volume_; }
   [[nodiscard]] Space& space() { return space_; }
@@ -65,6 +68,7 @@ class DnodeStore {
   std::mutex slots_mutex_;
   std::vector<scale::Addr> free_slots_;
   size_t slots_ahead_ = 0;
+  bool metadata_ = true;
 };
 
 // Builds dnodes and makes them durable together. Not thread-safe. An uncommitted writer gives back what it took.
@@ -75,10 +79,10 @@ class DnodeWriter {
   DnodeWriter(const DnodeWriter&) = delete;
   DnodeWriter& operator=(const DnodeWriter&) = delete;
 
-  // Writes a dnode with the runs `kept` (of the predecessor, oldest first) and, if `entries` is not empty, one run
-  // more. Requires: entries sorted, without duplicates, inside [lo, hi); room for the runs. Errors: NoSpace.
-  Status add(const base::Fence& lo, const base::Fence& hi, uint64_t gen, const std::vector<RunDesc>& kept,
-             bool kept_has_large, const std::vector<Entry>& entries, Dnode** dnode);
+  // Writes a dnode with the runs of `kept` (its predecessor; null = none) and, if `entries` is not empty, one run more.
+  // Requires: entries sorted, without duplicates, inside [lo, hi); room for the runs. Errors: NoSpace.
+  Status add(const base::Fence& lo, const base::Fence& hi, uint64_t gen, const Dnode* kept,
+             const std::vector<Entry>& entries, Dnode** dnode);
 
   // A point to go back to: rollback gives back everything that was added after mark().
   struct Mark {
@@ -91,9 +95,10 @@ class DnodeWriter {
   std::vector<std::unique_ptr<Dnode>> commit();
 
  private:
-  Status write_runs(std::span<const Entry> entries, size_t runs_max, Dnode* dnode);
-  void write_run(std::span<const Entry> entries, scale::Addr addr, uint64_t reserved, Dnode* dnode);
-  Status place_fences(Dnode* dnode);
+  Status write_runs(std::span<const Entry> entries, size_t runs_max, Dnode::Parts* parts);
+  void write_run(std::span<const Entry> entries, scale::Addr addr, uint64_t reserved, Dnode::Parts* parts);
+  Status place_fences(Dnode::Parts* parts);
+  std::unique_ptr<Dnode> put_together(Dnode::Parts parts, const Dnode* kept) const;
   void write_header(const Dnode& dnode);
 
   struct Piece {
@@ -102,7 +107,8 @@ class DnodeWriter {
   };
   DnodeStore& store_;
   std::vector<std::unique_ptr<Dnode>> dnodes_;
-  std::vector<Piece> taken_;  // runs and long fences, to be given back unless committed
+  std::vector<Piece> taken_;                   // runs and long fences, to be given back unless committed
+  std::vector<std::span<const Entry>> fresh_;  // of the runs of the dnode that is being added
   std::vector<std::byte> scratch_;
 };
 

@@ -36,12 +36,12 @@ class DnodeStoreTest : public ::testing::Test {
   std::unique_ptr<Dnode> write(const Fence& lo, const Fence& hi, uint64_t gen, const Entries& entries) {
     DnodeWriter writer(*rig().store);
     Dnode* dnode = nullptr;
-    EXPECT_TRUE(writer.add(lo, hi, gen, {}, false, entries.list(), &dnode).ok());
+    EXPECT_TRUE(writer.add(lo, hi, gen, nullptr, entries.list(), &dnode).ok());
     return std::move(writer.commit().front());
   }
   [[nodiscard]] bool reads(const Dnode& dnode, bool* retired) {
     std::unique_ptr<Dnode> read;
-    return read_dnode(rig().volume, dnode.header, &read, retired);
+    return read_dnode(rig().volume, dnode.header(), &read, retired);
   }
   Rig& rig() { return pool_.rig; }
   MemoryMedium& medium() { return pool_.medium; }
@@ -54,8 +54,8 @@ TEST_F(DnodeStoreTest, HeadersFollowTheFenceOfAllRuns) {
   DnodeWriter writer(*rig().store);
   medium().record(true);
   Dnode* dnode = nullptr;
-  ASSERT_TRUE(writer.add(Fence(), Fence(long_key), 5, {}, false, some_entries().list(), &dnode).ok());
-  ASSERT_TRUE(writer.add(Fence(long_key), Fence::infinite(), 5, {}, false, {}, &dnode).ok());
+  ASSERT_TRUE(writer.add(Fence(), Fence(long_key), 5, nullptr, some_entries().list(), &dnode).ok());
+  ASSERT_TRUE(writer.add(Fence(long_key), Fence::infinite(), 5, nullptr, {}, &dnode).ok());
   const auto dnodes = writer.commit();
   ASSERT_EQ(dnodes.size(), 2U);
   const MemoryMedium& m = medium();
@@ -78,17 +78,18 @@ TEST_F(DnodeStoreTest, ADnodeReadsBack) {
     const auto written = write(from, to, 7, some_entries());
     std::unique_ptr<Dnode> read;
     bool retired = true;
-    ASSERT_TRUE(read_dnode(rig().volume, written->header, &read, &retired));
+    ASSERT_TRUE(read_dnode(rig().volume, written->header(), &read, &retired));
     EXPECT_FALSE(retired);
     EXPECT_TRUE(read->lo() == from && read->hi() == to);
     EXPECT_EQ(read->gen(), 7U);
-    EXPECT_EQ(read->header, written->header);
-    EXPECT_EQ(read->long_fences, written->long_fences);
-    EXPECT_EQ(read->long_fence_bytes, written->long_fence_bytes);
-    EXPECT_EQ(read->long_fences.is_nil(), from.bytes().size() + to.bytes().size() <= kInlineFenceBytes);
+    EXPECT_EQ(read->header(), written->header());
+    EXPECT_EQ(read->long_fences(), written->long_fences());
+    EXPECT_EQ(read->long_fence_bytes(), written->long_fence_bytes());
+    EXPECT_EQ(read->long_fences().is_nil(), from.bytes().size() + to.bytes().size() <= kInlineFenceBytes);
     ASSERT_EQ(read->runs().size(), 1U);
     Entry entry;
-    EXPECT_EQ(read->find(rig().volume, Key::of("k1007"), &entry), Find::kFound);
+    const Key key = Key::of("k1007");
+    EXPECT_EQ(read->find(rig().volume, key, key.hash(), &entry), Find::kFound);
   }
 }
 
@@ -99,15 +100,15 @@ TEST_F(DnodeStoreTest, EveryFlipOfAHeaderIsRejected) {
   for (const Dnode* dnode : {inlined.get(), with_long.get()}) {
     ASSERT_TRUE(reads(*dnode, &retired));
     for (uint64_t bit = 0; bit < 8 * kDnodeHeaderBytes; ++bit) {
-      medium().flip(dnode->header.offset() + bit / 8, bit % 8);
+      medium().flip(dnode->header().offset() + bit / 8, bit % 8);
       EXPECT_FALSE(reads(*dnode, &retired)) << "bit " << bit;
-      medium().flip(dnode->header.offset() + bit / 8, bit % 8);
+      medium().flip(dnode->header().offset() + bit / 8, bit % 8);
     }
   }
-  for (uint64_t bit = 0; bit < 8 * with_long->long_fence_bytes; ++bit) {
-    medium().flip(with_long->long_fences.offset() + bit / 8, bit % 8);
+  for (uint64_t bit = 0; bit < 8 * with_long->long_fence_bytes(); ++bit) {
+    medium().flip(with_long->long_fences().offset() + bit / 8, bit % 8);
     EXPECT_FALSE(reads(*with_long, &retired)) << "long fence, bit " << bit;
-    medium().flip(with_long->long_fences.offset() + bit / 8, bit % 8);
+    medium().flip(with_long->long_fences().offset() + bit / 8, bit % 8);
   }
 }
 
@@ -117,21 +118,21 @@ TEST_F(DnodeStoreTest, RollbackGivesEverythingBack) {
   const std::string long_key(200, 'm');
   DnodeWriter writer(*rig().store);
   Dnode* dnode = nullptr;
-  ASSERT_TRUE(writer.add(Fence(), Fence("m"), 6, {}, false, some_entries().list(), &dnode).ok());
-  const Addr first_slot = dnode->header;
+  ASSERT_TRUE(writer.add(Fence(), Fence("m"), 6, nullptr, some_entries().list(), &dnode).ok());
+  const Addr first_slot = dnode->header();
   const uint64_t used_by_first = rig().space.used_bytes();
   const auto mark = writer.mark();
-  ASSERT_TRUE(writer.add(Fence("m"), Fence(long_key), 6, {}, false, some_entries(50).list(), &dnode).ok());
-  const Addr second_slot = dnode->header;
+  ASSERT_TRUE(writer.add(Fence("m"), Fence(long_key), 6, nullptr, some_entries(50).list(), &dnode).ok());
+  const Addr second_slot = dnode->header();
   EXPECT_GT(rig().space.used_bytes(), used_by_first);
   writer.rollback(mark);
   EXPECT_EQ(rig().space.used_bytes(), used_by_first);
-  ASSERT_TRUE(writer.add(Fence("m"), Fence::infinite(), 6, {}, false, {}, &dnode).ok());
-  EXPECT_EQ(dnode->header, second_slot);
+  ASSERT_TRUE(writer.add(Fence("m"), Fence::infinite(), 6, nullptr, {}, &dnode).ok());
+  EXPECT_EQ(dnode->header(), second_slot);
   EXPECT_NE(second_slot, first_slot);
   {
     DnodeWriter abandoned(*rig().store);
-    ASSERT_TRUE(abandoned.add(Fence(), Fence::infinite(), 9, {}, false, some_entries().list(), &dnode).ok());
+    ASSERT_TRUE(abandoned.add(Fence(), Fence::infinite(), 9, nullptr, some_entries().list(), &dnode).ok());
   }
   EXPECT_EQ(rig().space.used_bytes(), used_by_first);
   writer.rollback({0, 0});
@@ -149,7 +150,7 @@ TEST_F(DnodeStoreTest, RetireIsFlushedAndFencedAndReadsAsRetired) {
   bool retired = false;
   EXPECT_TRUE(reads(*a, &retired));
   EXPECT_TRUE(retired);
-  medium().flip(a->header.offset() + offsetof(DnodeHeader, mark), 2);
+  medium().flip(a->header().offset() + offsetof(DnodeHeader, mark), 2);
   EXPECT_FALSE(reads(*a, &retired)) << "a damaged mark makes no dnode live again";
 }
 
@@ -159,18 +160,17 @@ TEST_F(DnodeStoreTest, FreeGivesSpaceAndSlotBackButForKeptRuns) {
   const uint64_t used = rig().space.used_bytes();
   DnodeWriter writer(*rig().store);
   Dnode* dnode = nullptr;
-  ASSERT_TRUE(
-      writer.add(old_dnode->lo(), old_dnode->hi(), 6, old_dnode->runs(), false, some_entries(1).list(), &dnode).ok());
+  ASSERT_TRUE(writer.add(old_dnode->lo(), old_dnode->hi(), 6, old_dnode.get(), some_entries(1).list(), &dnode).ok());
   const auto successor = std::move(writer.commit().front());
   EXPECT_EQ(successor->runs().size(), 2U);
-  const uint64_t added = kBlockBytes + round_up(successor->long_fence_bytes, kBlockBytes);
+  const uint64_t added = kBlockBytes + round_up(successor->long_fence_bytes(), kBlockBytes);
   EXPECT_EQ(rig().space.used_bytes(), used + added);
   rig().store->retire({old_dnode.get()});
   rig().store->free(*old_dnode, successor->runs());
   EXPECT_EQ(rig().space.used_bytes(), used + kBlockBytes) << "the long fences only";
   Addr slot;
   ASSERT_TRUE(rig().store->take_slot(&slot).ok());
-  EXPECT_EQ(slot, old_dnode->header);
+  EXPECT_EQ(slot, old_dnode->header());
   rig().store->give_slot(slot);
   rig().store->retire({successor.get()});
   rig().store->free(*successor, {});
@@ -208,11 +208,11 @@ TEST_F(DnodeStoreTest, FullIsAnAnswer) {
   Status status;
   const Entries entries = some_entries(300);
   for (int i = 0; i < 10'000 && status.ok(); ++i) {
-    status = writer.add(Fence(), Fence::infinite(), 5, {}, false, entries.list(), &dnode);
+    status = writer.add(Fence(), Fence::infinite(), 5, nullptr, entries.list(), &dnode);
   }
   EXPECT_TRUE(status.IsNoSpace()) << status.ToString();
   writer.rollback({0, 0});
-  EXPECT_TRUE(writer.add(Fence(), Fence::infinite(), 5, {}, false, entries.list(), &dnode).ok());
+  EXPECT_TRUE(writer.add(Fence(), Fence::infinite(), 5, nullptr, entries.list(), &dnode).ok());
   writer.rollback({0, 0});
   while (!rig().space.allocate(kBlockBytes, Space::Use::kReserve).is_nil()) {
   }
@@ -220,7 +220,7 @@ TEST_F(DnodeStoreTest, FullIsAnAnswer) {
   Addr slot;
   for (int i = 0; i < 10'000 && status.ok(); ++i) status = rig().store->take_slot(&slot);
   EXPECT_TRUE(status.IsNoSpace());
-  status = writer.add(Fence(), Fence(std::string(200, 'x')), 5, {}, false, {}, &dnode);
+  status = writer.add(Fence(), Fence(std::string(200, 'x')), 5, nullptr, {}, &dnode);
   EXPECT_TRUE(status.IsNoSpace()) << "no room for long fences";
 }
 

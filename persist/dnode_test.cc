@@ -28,6 +28,26 @@ class DnodeTest : public ::testing::Test {
     pool_.rig.volume.copy(addr, bytes.data(), bytes.size());
     return desc;
   }
+  static Dnode::Parts parts(const Fence& lo, const Fence& hi, uint64_t gen, std::vector<RunDesc> runs) {
+    Dnode::Parts parts;
+    parts.lo = lo;
+    parts.hi = hi;
+    parts.gen = gen;
+    parts.runs = std::move(runs);
+    return parts;
+  }
+  // The plain dnode, and one with metadata that was read from the runs.
+  [[nodiscard]] std::vector<std::unique_ptr<Dnode>> both(const Dnode::Parts& parts) const {
+    std::vector<std::unique_ptr<Dnode>> dnodes;
+    dnodes.push_back(Dnode::make(parts));
+    dnodes.push_back(dnodes[0]->uploaded_copy(volume()));
+    EXPECT_FALSE(dnodes[0]->uploaded());
+    EXPECT_TRUE(dnodes[1] != nullptr && dnodes[1]->uploaded());
+    return dnodes;
+  }
+  [[nodiscard]] Find find(const Dnode& dnode, const std::string& key, Entry* entry) const {
+    return dnode.find(volume(), Key::of(key), Key::of(key).hash(), entry);
+  }
   [[nodiscard]] const scale::Volume& volume() const { return pool_.rig.volume; }
   void damage(const RunDesc& run, uint64_t offset) {
     pool_.medium.flip(scale::Addr::of_bits(run.addr).offset() + offset, 3);
@@ -40,7 +60,7 @@ using Model = std::map<std::string, std::pair<std::string, bool>>;  // key -> (v
 
 void expect_find(const scale::Volume& volume, const Dnode& dnode, const Model& model, const std::string& key) {
   Entry entry;
-  const Find found = dnode.find(volume, Key::of(key), &entry);
+  const Find found = dnode.find(volume, Key::of(key), Key::of(key).hash(), &entry);
   const auto it = model.find(key);
   ASSERT_EQ(found, it != model.end() ? Find::kFound : Find::kAbsent) << base::printable(key);
   if (found != Find::kFound) return;
@@ -70,25 +90,20 @@ TEST_F(DnodeTest, ANewerRunHidesAnOlderOne) {
   new_run.put("b", "2");
   new_run.del("c");
   new_run.put("d", "2");
-  Dnode dnode(Fence(), Fence::infinite(), 3);
-  dnode.add_run(write(old_run));
-  dnode.add_run(write(new_run));
-  EXPECT_EQ(dnode.entries(), 6U);
+  const auto dnodes = both(parts(Fence(), Fence::infinite(), 3, {write(old_run), write(new_run)}));
+  EXPECT_EQ(dnodes[0]->entries(), 6U);
   const Model model = {{"a", {"1", false}}, {"b", {"2", false}}, {"c", {"", true}}, {"d", {"2", false}}};
-  for (const bool uploaded : {false, true}) {
-    ASSERT_TRUE(!uploaded || dnode.upload(volume()));
-    EXPECT_EQ(dnode.uploaded(), uploaded);
-    for (const char* key : {"", "a", "aa", "b", "c", "d", "e"}) expect_find(volume(), dnode, model, key);
-    for (const char* from : {"", "a", "aa", "c", "d", "e"}) expect_cursor(volume(), dnode, model, from);
+  for (const auto& dnode : dnodes) {
+    for (const char* key : {"", "a", "aa", "b", "c", "d", "e"}) expect_find(volume(), *dnode, model, key);
+    for (const char* from : {"", "a", "aa", "c", "d", "e"}) expect_cursor(volume(), *dnode, model, from);
   }
 }
 
 TEST_F(DnodeTest, WithoutRunsEverythingIsAbsent) {
-  Dnode dnode(Fence(), Fence::infinite(), 1);
-  expect_find(volume(), dnode, {}, "a");
-  ASSERT_TRUE(dnode.upload(volume()));
-  expect_find(volume(), dnode, {}, "a");
-  expect_cursor(volume(), dnode, {}, "");
+  for (const auto& dnode : both(parts(Fence(), Fence::infinite(), 1, {}))) {
+    expect_find(volume(), *dnode, {}, "a");
+    expect_cursor(volume(), *dnode, {}, "");
+  }
 }
 
 std::string random_key(base::Random& random, const std::string& prefix) {
@@ -105,7 +120,7 @@ TEST_F(DnodeTest, AgreesWithAModelWithAndWithoutMetadata) {
       const Fence hi = prefix.empty()
                            ? Fence::infinite()
                            : Fence(prefix.substr(0, prefix.size() - 1) + static_cast<char>(prefix.back() + 1));
-      Dnode dnode(Fence(prefix), hi, 9);
+      std::vector<RunDesc> written;
       Model model;
       for (uint64_t runs = 1 + random.below(kRunsMax); runs-- > 0;) {
         const bool uniform = random.chance(1, 3);
@@ -121,73 +136,93 @@ TEST_F(DnodeTest, AgreesWithAModelWithAndWithoutMetadata) {
           value.second ? entries.del(key) : entries.put(key, value.first);
           model[key] = value;
         }
-        dnode.add_run(write(entries));
+        written.push_back(write(entries));
       }
-      for (const bool uploaded : {false, true}) {
-        ASSERT_TRUE(!uploaded || dnode.upload(volume()));
-        for (const auto& [key, value] : model) expect_find(volume(), dnode, model, key);
-        for (int i = 0; i < 50; ++i) expect_find(volume(), dnode, model, random_key(random, prefix));
+      const auto dnodes = both(parts(Fence(prefix), hi, 9, written));
+      for (const auto& dnode : dnodes) {
+        for (const auto& [key, value] : model) expect_find(volume(), *dnode, model, key);
+        for (int i = 0; i < 50; ++i) expect_find(volume(), *dnode, model, random_key(random, prefix));
       }
-      for (int i = 0; i < 5; ++i) expect_cursor(volume(), dnode, model, random_key(random, prefix));
-      for (const RunDesc& run : dnode.runs()) pool_.rig.space.free(scale::Addr::of_bits(run.addr), run.bytes);
+      for (int i = 0; i < 5; ++i) expect_cursor(volume(), *dnodes[0], model, random_key(random, prefix));
+      for (const RunDesc& run : written) pool_.rig.space.free(scale::Addr::of_bits(run.addr), run.bytes);
     }
   }
 }
 
-TEST_F(DnodeTest, MetadataOfKeptRunsIsTakenOver) {
-  Entries first;
-  for (int i = 100; i < 200; ++i) first.put("k" + std::to_string(i), "1");
-  Entries second;
-  second.put("k150", "2");
-  Dnode old_dnode(Fence(), Fence::infinite(), 1);
-  old_dnode.add_run(write(first));
-  ASSERT_TRUE(old_dnode.upload(volume()));
-  Dnode dnode(Fence(), Fence::infinite(), 2);
-  dnode.add_run(old_dnode.runs()[0]);
-  dnode.add_run(write(second));
-  damage(dnode.runs()[0], 5);  // would be noticed if the kept run were read again
-  ASSERT_TRUE(dnode.upload(volume(), &old_dnode));
-  EXPECT_GT(dnode.dram_bytes(), sizeof dnode);
-  Entry entry;
-  ASSERT_EQ(dnode.find(volume(), Key::of("k150"), &entry), Find::kFound);
-  EXPECT_EQ(entry.value, "2");
-  EXPECT_EQ(dnode.find(volume(), Key::of("k151"), &entry), Find::kFound);
-  EXPECT_EQ(dnode.find(volume(), Key::of("k100"), &entry), Find::kDamaged);
-  EXPECT_EQ(dnode.find(volume(), Key::of("k1"), &entry), Find::kAbsent);
+TEST_F(DnodeTest, MetadataOfKeptRunsAndOfFreshEntriesIsNotReadAgain) {
+  for (const bool uniform : {false, true}) {
+    Entries first;
+    for (int i = 100; i < 200; ++i) first.put("k" + std::to_string(i), uniform ? "1" : std::string(i % 5, 'v'));
+    Entries second;
+    for (int i = 150; i < 190; ++i) second.put("k" + std::to_string(i), uniform ? "2" : std::string(i % 3, 'w'));
+    const RunDesc kept_run = write(first);
+    const auto kept = both(parts(Fence(), Fence::infinite(), 1, {kept_run}));
+    const RunDesc fresh_run = write(second);
+    damage(kept_run, kept_run.bytes - 1);  // both would be noticed if the runs were read
+    damage(fresh_run, fresh_run.bytes - 1);
+    const std::span<const Entry> fresh[] = {second.list()};
+    const auto dnode = Dnode::make_uploaded(parts(Fence(), Fence::infinite(), 2, {kept_run, fresh_run}), volume(),
+                                            kept[1].get(), fresh);
+    ASSERT_NE(dnode, nullptr);
+    EXPECT_GT(dnode->dram_bytes(), kept[0]->dram_bytes());
+    Entry entry;
+    for (const Entry& wanted : second.list()) {
+      if (wanted.key.bytes == "k189") continue;
+      ASSERT_EQ(find(*dnode, std::string(wanted.key.bytes), &entry), Find::kFound) << wanted.key.bytes;
+      EXPECT_EQ(entry.value, wanted.value);
+    }
+    EXPECT_EQ(find(*dnode, "k149", &entry), Find::kFound);
+    EXPECT_EQ(find(*dnode, "k189", &entry), Find::kDamaged);
+    EXPECT_EQ(find(*dnode, "k199", &entry), Find::kDamaged);
+    EXPECT_EQ(find(*dnode, "k1", &entry), Find::kAbsent);
+  }
 }
 
 TEST_F(DnodeTest, MetadataOfAnotherRangeIsNotTakenOver) {
   Entries entries;
   for (int i = 100; i < 140; ++i) entries.put("prefix-" + std::to_string(i), "1");
-  Dnode old_dnode(Fence("prefix-1"), Fence("prefix-2"), 1);
-  old_dnode.add_run(write(entries));
-  ASSERT_TRUE(old_dnode.upload(volume()));
-  Dnode dnode(Fence("prefix-1"), Fence("q"), 2);  // its keys have no common prefix
-  dnode.add_run(old_dnode.runs()[0]);
-  ASSERT_TRUE(dnode.upload(volume(), &old_dnode));
+  const RunDesc run = write(entries);
+  const auto old_dnodes = both(parts(Fence("prefix-1"), Fence("prefix-2"), 1, {run}));
+  // Keys between these fences have no common prefix.
+  const auto dnode =
+      Dnode::make_uploaded(parts(Fence("prefix-1"), Fence("q"), 2, {run}), volume(), old_dnodes[1].get(), {});
+  ASSERT_NE(dnode, nullptr);
   for (const Entry& wanted : entries.list()) {
     Entry entry;
-    EXPECT_EQ(dnode.find(volume(), wanted.key, &entry), Find::kFound);
+    EXPECT_EQ(find(*dnode, std::string(wanted.key.bytes), &entry), Find::kFound);
   }
+}
+
+// Many keys with one sample: 4 bytes behind the common prefix do not tell them apart.
+TEST_F(DnodeTest, SamplesMayTie) {
+  Entries entries;
+  for (const char* head : {"aaaa", "bbbb", "\xff\xff\xff\xff"}) {
+    for (int i = 100; i < 180; ++i) entries.put(head + std::to_string(i), std::to_string(i));
+  }
+  const auto dnodes = both(parts(Fence(), Fence::infinite(), 1, {write(entries)}));
+  for (const Entry& wanted : entries.list()) {
+    Entry entry;
+    ASSERT_EQ(find(*dnodes[1], std::string(wanted.key.bytes), &entry), Find::kFound);
+    EXPECT_EQ(entry.value, wanted.value);
+  }
+  Entry entry;
+  for (const char* absent : {"a", "aaaa", "aaaa099", "bbbb2", "c", "\xff\xff\xff\xff\xff"})
+    EXPECT_EQ(find(*dnodes[1], absent, &entry), Find::kAbsent) << absent;
 }
 
 TEST_F(DnodeTest, DamageIsToldEverywhere) {
   Entries entries;
   for (int i = 100; i < 140; ++i) entries.put("k" + std::to_string(i), "value" + std::to_string(i));
-  Dnode dnode(Fence(), Fence::infinite(), 1);
-  dnode.add_run(write(entries));
-  Dnode other(Fence(), Fence::infinite(), 1);
-  other.add_run(dnode.runs()[0]);
-  ASSERT_TRUE(dnode.upload(volume()));
-  const uint32_t bytes_each = dnode.runs()[0].bytes / 40;
-  damage(dnode.runs()[0], 20 * bytes_each + bytes_each - 1);  // the value of k120
+  const auto dnodes = both(parts(Fence(), Fence::infinite(), 1, {write(entries)}));
+  const RunDesc& run = dnodes[0]->runs()[0];
+  const uint32_t bytes_each = run.bytes / 40;
+  damage(run, 20 * bytes_each + bytes_each - 1);  // the value of k120
   Entry entry;
-  EXPECT_EQ(dnode.find(volume(), Key::of("k120"), &entry), Find::kDamaged);
-  EXPECT_EQ(dnode.find(volume(), Key::of("k121"), &entry), Find::kFound);
-  EXPECT_EQ(other.find(volume(), Key::of("k120"), &entry), Find::kDamaged);
-  EXPECT_FALSE(other.upload(volume()));
-  EXPECT_FALSE(other.uploaded());
-  DnodeCursor cursor(volume(), dnode);
+  EXPECT_EQ(find(*dnodes[1], "k120", &entry), Find::kDamaged);
+  EXPECT_EQ(find(*dnodes[1], "k121", &entry), Find::kFound);
+  EXPECT_EQ(find(*dnodes[0], "k120", &entry), Find::kDamaged);
+  EXPECT_EQ(dnodes[0]->uploaded_copy(volume()), nullptr);
+  DnodeCursor cursor(volume(), *dnodes[1]);
   int seen = 0;
   for (cursor.seek(Key()); cursor.valid(); cursor.next()) ++seen;
   EXPECT_TRUE(cursor.damaged());

@@ -130,6 +130,7 @@ inline constexpr uint64_t kDnodeHeaderBytes = 256;
 inline constexpr uint64_t kDnodeMagic = 0x45444f4e44495342;
 inline constexpr uint64_t kRetiredMark = 0x6465726974657221;
 inline constexpr size_t kRunsMax = 6;
+inline constexpr uint32_t kRunEntriesMax = 0xffff;
 inline constexpr size_t kInlineFenceBytes = 64;
 inline constexpr uint16_t kInfiniteFence = 0xffff;
 inline constexpr uint16_t kVariableRun = 0xffff;

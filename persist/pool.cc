@@ -108,7 +108,8 @@ Limits Pool::limits() const {
   Limits limits;
   limits.large_value_bytes_min = std::min<uint64_t>(4096, superblocks[0].segment_bytes / 4);
   limits.dnode_bytes_max = std::clamp<uint64_t>(data_bytes / 64, 4096, 32768);
-  limits.dnode_entries_max = 256;
+  // Few and large ranges cost little DRAM; a small pool has room for small dnodes only.
+  limits.dnode_entries_max = std::clamp<uint64_t>(data_bytes / 8192, 256, 512);
   return limits;
 }
 
@@ -155,7 +156,7 @@ Status format_pool(scale::Volume& volume, const Options& options, const uint64_t
   DnodeStore store(volume, space, pool.geometry());
   DnodeWriter writer(store);
   Dnode* root = nullptr;
-  BONSAI_RETURN_IF_ERROR(writer.add(base::Fence(), base::Fence::infinite(), 1, {}, false, {}, &root));
+  BONSAI_RETURN_IF_ERROR(writer.add(base::Fence(), base::Fence::infinite(), 1, nullptr, {}, &root));
   static_cast<void>(writer.commit());
   write_run_state(volume, RunState::kClean);
   for (const Superblock& sb : pool.superblocks) write_superblock(volume, sb);

@@ -51,8 +51,8 @@ class Recovery {
       if (!a_.dnode_live[i]) continue;
       const Dnode& dnode = *a_.dnodes[i];
       for (const RunDesc& run : dnode.runs()) BONSAI_RETURN_IF_ERROR(claim(Addr::of_bits(run.addr), run.bytes, "run"));
-      if (!dnode.long_fences.is_nil()) {
-        BONSAI_RETURN_IF_ERROR(claim(dnode.long_fences, dnode.long_fence_bytes, "fence keys"));
+      if (!dnode.long_fences().is_nil()) {
+        BONSAI_RETURN_IF_ERROR(claim(dnode.long_fences(), dnode.long_fence_bytes(), "fence keys"));
       }
     }
     return claim_large_values();
@@ -122,7 +122,7 @@ class Recovery {
                                   " is damaged; run `bonsai check`");
       }
       Dnode* part = nullptr;
-      BONSAI_RETURN_IF_ERROR(writer.add(tile.lo, tile.hi, dnode.gen(), {}, false, entries, &part));
+      BONSAI_RETURN_IF_ERROR(writer.add(tile.lo, tile.hi, dnode.gen(), nullptr, entries, &part));
       rewritten.push_back(&tile);
     }
     if (rewritten.empty()) return Status::OK();
@@ -141,7 +141,7 @@ class Recovery {
     const std::vector<const Dnode*> dead = dnodes_where([&](size_t i) { return !a_.dnode_live[i]; });
     if (dead.empty()) return;
     store_.retire(dead);
-    for (const Dnode* dnode : dead) store_.give_slot(dnode->header);
+    for (const Dnode* dnode : dead) store_.give_slot(dnode->header());
   }
 
   // Dnodes whose live parts have been rewritten.

@@ -39,7 +39,7 @@ class RecoveryTest : public ::testing::Test {
       for (const auto& [key, value] : ranges[i].content) keep[i].put(key, value);
       Dnode* dnode = nullptr;
       const Fence hi = ranges[i].hi.empty() ? Fence::infinite() : Fence(ranges[i].hi);
-      EXPECT_TRUE(writer.add(Fence(ranges[i].lo), hi, ranges[i].gen, {}, false, keep[i].list(), &dnode).ok());
+      EXPECT_TRUE(writer.add(Fence(ranges[i].lo), hi, ranges[i].gen, nullptr, keep[i].list(), &dnode).ok());
     }
     return writer.commit();
   }
@@ -181,7 +181,7 @@ TEST_F(RecoveryTest, ARangeCoveredByRetiredOrInvalidDnodesOnlyIsDamage) {
   const auto halves = write({{"", "m", 6, {}}, {"m", "", 6, {{"z", "1"}}}});
   rig->store->retire({rig->ranges[0].dnode.get()});
   expect_content({{"z", "1"}});
-  pool_.medium.flip(halves[1]->header.offset() + 20, 0);
+  pool_.medium.flip(halves[1]->header().offset() + 20, 0);
   expect_damage("dnode headers", base::printable_range(Fence("m"), Fence::infinite()));
 }
 
@@ -197,11 +197,11 @@ TEST_F(RecoveryTest, NoWordOfTheNextHeaderMakesARetiredDnodeLive) {
   for (uint64_t i = 0; i < whole[0]->runs()[0].bytes; ++i) {
     pool_.medium.flip(Addr::of_bits(whole[0]->runs()[0].addr).offset() + i, 1);
   }
-  const uint64_t slot = whole[0]->header.offset();
+  const uint64_t slot = whole[0]->header().offset();
   for (uint64_t word = 0; word <= kDnodeHeaderBytes; word += 8) {  // of another header, or zero
     MemoryMedium torn(pool_.medium.image());
     if (word < kDnodeHeaderBytes)
-      std::memcpy(torn.view() + slot + word, torn.view() + newer[0]->header.offset() + word, 8);
+      std::memcpy(torn.view() + slot + word, torn.view() + newer[0]->header().offset() + word, 8);
     if (word == kDnodeHeaderBytes) std::memset(torn.view() + slot + offsetof(DnodeHeader, mark), 0, 8);
     Rig rig({&torn});
     ASSERT_TRUE(rig.open().ok()) << word;
@@ -214,7 +214,7 @@ TEST_F(RecoveryTest, NoWordOfTheNextHeaderMakesARetiredDnodeLive) {
 TEST_F(RecoveryTest, ATornHeaderIsNotCompletedByALaterOne) {
   static_cast<void>(write({{"", "", 5, {{"a", "old"}}}}));
   const auto lost = write({{"", "", 900, {{"a", "lost"}}}});
-  const uint64_t slot = lost[0]->header.offset();
+  const uint64_t slot = lost[0]->header().offset();
   for (uint64_t word = 0; word < kDnodeHeaderBytes; word += 8) {
     MemoryMedium torn(pool_.medium.image());
     std::byte complete[8];
@@ -238,7 +238,7 @@ TEST_F(RecoveryTest, TwoOwnersOfABlockAreCorruption) {
   const auto dnodes = write({{"", "m", 5, {{"a", "1"}}}});
   DnodeWriter writer(*pool_.rig.store);
   Dnode* dnode = nullptr;
-  ASSERT_TRUE(writer.add(Fence("m"), Fence::infinite(), 5, dnodes[0]->runs(), false, {}, &dnode).ok());
+  ASSERT_TRUE(writer.add(Fence("m"), Fence::infinite(), 5, dnodes[0].get(), {}, &dnode).ok());
   static_cast<void>(writer.commit());
   const Status status = Rig({&pool_.medium}).open();
   EXPECT_TRUE(status.IsCorruption());
@@ -257,7 +257,7 @@ TEST_F(RecoveryTest, LargeValuesAreClaimedWhereTheyAreLive) {
   entries.put_large("a", in_dnode);
   entries.put_large("z", hidden);
   Dnode* dnode = nullptr;
-  ASSERT_TRUE(writer.add(Fence(), Fence::infinite(), 5, {}, false, entries.list(), &dnode).ok());
+  ASSERT_TRUE(writer.add(Fence(), Fence::infinite(), 5, nullptr, entries.list(), &dnode).ok());
   EXPECT_TRUE(dnode->has_large());
   const auto old_dnode = writer.commit();
   int visited = 0;
@@ -301,7 +301,7 @@ TEST_F(RecoveryTest, ADamagedExtentEntryIsMendedByWhatTheExtentHolds) {
   const uint64_t table = pool_.rig.pool.superblocks[0].extent_table_offset;
   const Superblock& sb = pool_.rig.pool.superblocks[0];
   const auto extents = analysed()->analysis.header_extents;
-  const uint64_t index = (pool_.rig.ranges[0].dnode->header.offset() - sb.data_offset) / sb.extent_bytes;
+  const uint64_t index = (pool_.rig.ranges[0].dnode->header().offset() - sb.data_offset) / sb.extent_bytes;
   const uint64_t unused = sb.extents - 1;  // of an extent that holds no headers
   pool_.medium.flip(table + 8 * index, 4);
   expect_recovers_to({{"a", "1"}});
@@ -493,8 +493,7 @@ TEST(Recovery, TwoTargets) {
     DnodeWriter writer(*rig.store);
     Dnode* dnode = nullptr;
     ASSERT_TRUE(
-        writer
-            .add(Fence("k5"), Fence::infinite(), 100 + static_cast<uint64_t>(round), {}, false, entries.list(), &dnode)
+        writer.add(Fence("k5"), Fence::infinite(), 100 + static_cast<uint64_t>(round), nullptr, entries.list(), &dnode)
             .ok());
     static_cast<void>(writer.commit());
   }
@@ -520,7 +519,7 @@ TEST_F(RecoveryTest, AFlipAnywhereIsToldOrHarmless) {
   for (const char* key : {"a", "c", "gone"}) older.put(key, "old");
   DnodeWriter older_writer(*pool_.rig.store);
   Dnode* replaced = nullptr;
-  ASSERT_TRUE(older_writer.add(Fence(), Fence::infinite(), 4, {}, false, older.list(), &replaced).ok());
+  ASSERT_TRUE(older_writer.add(Fence(), Fence::infinite(), 4, nullptr, older.list(), &replaced).ok());
   const auto replaced_dnodes = older_writer.commit();
   Entries entries;
   entries.put("a", "1");
@@ -528,9 +527,9 @@ TEST_F(RecoveryTest, AFlipAnywhereIsToldOrHarmless) {
   entries.put("c", std::string(500, 'c'));
   DnodeWriter writer(*pool_.rig.store);
   Dnode* dnode = nullptr;
-  ASSERT_TRUE(writer.add(Fence(), Fence("m"), 5, {}, false, entries.list(), &dnode).ok());
-  ASSERT_TRUE(writer.add(Fence("m"), Fence(long_key), 5, {}, false, {}, &dnode).ok());
-  ASSERT_TRUE(writer.add(Fence(long_key), Fence::infinite(), 5, {}, false, {}, &dnode).ok());
+  ASSERT_TRUE(writer.add(Fence(), Fence("m"), 5, nullptr, entries.list(), &dnode).ok());
+  ASSERT_TRUE(writer.add(Fence("m"), Fence(long_key), 5, nullptr, {}, &dnode).ok());
+  ASSERT_TRUE(writer.add(Fence(long_key), Fence::infinite(), 5, nullptr, {}, &dnode).ok());
   const auto dnodes = writer.commit();
   pool_.rig.store->retire({pool_.rig.ranges[0].dnode.get(), replaced});
   for (uint32_t i = 0; i < 300; ++i) append("key" + std::to_string(i % 40), std::string(i % 60, 'v'), 6, i);

@@ -8,8 +8,6 @@
 namespace bonsai::persist {
 namespace {
 
-inline constexpr uint32_t kVariableHeadBytes = 10;  // check, value size and flags, key size
-
 uint32_t entry_seed(uint64_t run_addr, uint32_t i) { return static_cast<uint32_t>(mix64(run_addr + i)); }
 
 void append(std::vector<std::byte>* out, const void* data, size_t n) {
@@ -70,10 +68,10 @@ RunDesc encode_run(std::span<const Entry> entries, uint64_t addr, std::vector<st
 }
 
 bool RunView::well_formed() const {
-  if (desc_.count == 0 || desc_.bytes == 0) return false;
+  if (desc_.count == 0 || desc_.count > kRunEntriesMax || desc_.bytes == 0) return false;
   if (uniform()) {
     return desc_.key_bytes >= kKeyBytesMin && desc_.key_bytes <= kKeyBytesMax &&
-           uint64_t{desc_.count} * stride() == desc_.bytes;
+           uint64_t{desc_.count} * uniform_entry_bytes(desc_) == desc_.bytes;
   }
   return uint64_t{desc_.count} * (4 + kVariableHeadBytes + kKeyBytesMin) <= desc_.bytes;
 }
@@ -83,7 +81,7 @@ bool RunView::verify() const {
 }
 
 uint32_t RunView::entry_offset(uint32_t i) const {
-  if (uniform()) return i * stride();
+  if (uniform()) return i * uniform_entry_bytes(desc_);
   uint32_t offset;
   std::memcpy(&offset, bytes_ + size_t{4} * i, sizeof offset);
   return offset;

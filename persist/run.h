@@ -32,6 +32,14 @@ RunDesc encode_run(std::span<const Entry> entries, uint64_t addr, std::vector<st
 // Upper bound of the bytes that the entry takes in a run.
 inline uint64_t entry_bytes(const Entry& entry) { return 14 + entry.key.bytes.size() + entry.value.size(); }
 
+// Where things lie in a run: an entry of a uniform run; the first entry; the bytes of one.
+inline constexpr uint32_t kVariableHeadBytes = 10;  // check, value size and flags, key size
+inline uint32_t uniform_entry_bytes(const RunDesc& desc) { return 4U + desc.key_bytes + desc.value_bytes; }
+inline uint32_t entries_offset(const RunDesc& desc) { return desc.key_bytes == kVariableRun ? 4 * desc.count : 0; }
+inline uint32_t encoded_bytes(const Entry& entry, bool uniform) {
+  return static_cast<uint32_t>((uniform ? 4 : kVariableHeadBytes) + entry.key.bytes.size() + entry.value.size());
+}
+
 // Reads a run. Safe on arbitrary bytes: all offsets are checked against desc.bytes.
 class RunView {
  public:
@@ -57,8 +65,6 @@ class RunView {
   [[nodiscard]] bool well_formed() const;
 
  private:
-  [[nodiscard]] uint32_t stride() const { return 4 + desc_.key_bytes + desc_.value_bytes; }
-
   const char* bytes_;
   RunDesc desc_;
 };

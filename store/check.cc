@@ -61,7 +61,7 @@ class Checker {
       last_dnode_ = &dnode;
       ++report_.dnodes;
       for (const persist::RunDesc& run : dnode.runs()) check_run(dnode, run, range);
-      if (!dnode.long_fences.is_nil()) claim(dnode.long_fences, dnode.long_fence_bytes, "fence keys", range);
+      if (!dnode.long_fences().is_nil()) claim(dnode.long_fences(), dnode.long_fence_bytes(), "fence keys", range);
     }
     persist::DnodeCursor cursor(volume_, dnode);
     for (cursor.seek(tile.lo.key()); cursor.valid() && tile.hi.above(cursor.entry().key); cursor.next()) {

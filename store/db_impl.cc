@@ -1,6 +1,7 @@
 #include "store/db_impl.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include "base/check.h"
@@ -299,20 +300,20 @@ Status DbImpl::Get(const ReadOptions& options, std::string_view key, std::string
   BONSAI_RETURN_IF_ERROR(check_key(key));
   counters_.add(Count::kGets);
   const auto guard = tiers_->epochs->enter();
-  Index::Value found;
-  switch (tiers_->index->get(Key::of(key), version_of(options.snapshot), &found)) {
-    case Index::Found::kAbsent:
-      return Status::NotFound();
-    case Index::Found::kDamaged:
-      return damaged(key);
-    case Index::Found::kValue:
-      break;
-  }
-  if (found.from_dnode) counters_.add(Count::kGetsFromDnodes);
-  if (found.large) {
-    if (!tiers_->large->read(persist::large_ref(found.bytes), value)) return damaged(key);
-  } else {
-    value->assign(found.bytes);
+  Index::Lookup lookup{.key = Key::of(key)};
+  tiers_->index->get(version_of(options.snapshot), &lookup);
+  if (lookup.found == Index::Found::kValue && lookup.value.from_dnode) counters_.add(Count::kGetsFromDnodes);
+  return answer(lookup, value);
+}
+
+// Requires: the guard of the lookup.
+Status DbImpl::answer(const Index::Lookup& lookup, std::string* value) const {
+  if (lookup.found == Index::Found::kAbsent) return Status::NotFound();
+  if (lookup.found == Index::Found::kDamaged) return damaged(lookup.key.bytes);
+  if (!lookup.value.large) {
+    value->assign(lookup.value.bytes);
+  } else if (!tiers_->large->read(persist::large_ref(lookup.value.bytes), value)) {
+    return damaged(lookup.key.bytes);
   }
   return Status::OK();
 }
@@ -320,7 +321,26 @@ Status DbImpl::Get(const ReadOptions& options, std::string_view key, std::string
 void DbImpl::MultiGet(const ReadOptions& options, std::span<const std::string_view> keys, std::span<std::string> values,
                       std::span<Status> statuses) {
   BONSAI_CHECK(keys.size() == values.size() && keys.size() == statuses.size());
-  for (size_t i = 0; i < keys.size(); ++i) statuses[i] = Get(options, keys[i], &values[i]);
+  std::array<Index::Lookup, Index::kGetManyMax> lookups;
+  std::array<size_t, Index::kGetManyMax> places;
+  for (size_t next = 0; next < keys.size();) {
+    size_t n = 0;
+    for (; next < keys.size() && n < lookups.size(); ++next) {
+      statuses[next] = check_key(keys[next]);
+      if (!statuses[next].ok()) continue;
+      places[n] = next;
+      lookups[n++] = {.key = Key::of(keys[next])};
+    }
+    const auto guard = tiers_->epochs->enter();
+    tiers_->index->get_many(version_of(options.snapshot), {lookups.data(), n});
+    uint64_t from_dnodes = 0;
+    for (size_t i = 0; i < n; ++i) {
+      statuses[places[i]] = answer(lookups[i], &values[places[i]]);
+      if (lookups[i].found == Index::Found::kValue && lookups[i].value.from_dnode) ++from_dnodes;
+    }
+    counters_.add(Count::kGets, n);
+    counters_.add(Count::kGetsFromDnodes, from_dnodes);
+  }
 }
 
 Status DbImpl::announce(std::shared_ptr<const index::Versions::Announcement>* announcement) {

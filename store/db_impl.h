@@ -55,6 +55,7 @@ class DbImpl final : public DB {
  private:
   class Stall;
 
+  Status answer(const index::Index::Lookup& lookup, std::string* value) const;
   Status update(std::string_view key, std::string_view value, bool tombstone);
   Status put_with_pressure(index::Index::Put* put);
   Status admit(uint64_t bytes);

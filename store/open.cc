@@ -156,6 +156,7 @@ class Opener {
     BONSAI_RETURN_IF_ERROR(check_key_format());
     t_.pool.add_targets(&t_.space);
     t_.dnodes = std::make_unique<persist::DnodeStore>(typed, t_.space, t_.pool.geometry());
+    t_.dnodes->set_metadata(options_.metadata_upload);
     t_.dnodes->set_slots_ahead(std::min<uint64_t>(64, t_.space.capacity_bytes() / 16384));
     t_.large = std::make_unique<persist::LargeStore>(typed, t_.space);
     persist::Log::Config log;
@@ -165,7 +166,7 @@ class Opener {
     log.buffered = options_.durability == Durability::kBuffered;
     t_.log = persist::make_log(typed, std::move(log));
     t_.epochs = std::make_unique<base::EpochDomain>();
-    index::Index::Config config{t_.pool.limits(), options_.metadata_upload, options_.snapshots_max};
+    index::Index::Config config{t_.pool.limits(), options_.snapshots_max};
     t_.index = std::make_unique<index::Index>(config, *t_.log, *t_.dnodes, *t_.large, *t_.epochs);
     return recover();
   }
