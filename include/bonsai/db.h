@@ -110,8 +110,8 @@ class DB {
   Status Get(std::string_view key, std::string* value) { return Get(ReadOptions(), key, value); }
 
   // Gets many keys; values[i] and statuses[i] answer keys[i]. Requires equal sizes. Each get is atomic by itself;
-  // pass a snapshot for one moment over all. Waits for memory together, 32 keys at a time: on large stores several times
-  // as fast as one get after the other.
+  // pass a snapshot for one moment over all. Waits for memory together, 32 keys at a time: on large stores much faster
+  // than one get after the other.
   virtual void MultiGet(const ReadOptions& options, std::span<const std::string_view> keys,
                         std::span<std::string> values, std::span<Status> statuses) = 0;
 
