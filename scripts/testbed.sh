@@ -101,7 +101,7 @@ start_guest() {
   fi
   for attempt in {1..20}; do
     port=$((20000 + RANDOM % 12000))
-    setsid qemu-system-x86_64 -machine q35,nvdimm=on -accel "$(<"$state/accelerator")" -smp 2 -cpu max \
+    setsid qemu-system-x86_64 -machine q35,nvdimm=on -accel "$(<"$state/accelerator")" -smp 2 -cpu max,-erms,-fsrm \
       -m 1024,slots=2,maxmem=8G -nodefaults -display none -no-reboot -serial "file:$state/$k.console" \
       -kernel "$(kernel)" -initrd "$state/initramfs.gz" \
       -append "console=ttyS0 quiet panic=-1 mitigations=off testbed.k=$k testbed.share=$state/share" \

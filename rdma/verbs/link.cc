@@ -75,6 +75,8 @@ Status Events::make(std::unique_ptr<Events>* events) {
   std::unique_ptr<Events> made(new Events);
   made->channel_.reset(rdma_create_event_channel());
   if (made->channel_ == nullptr) return failed("open the connection manager (is the module rdma_ucm loaded?)");
+  // An event that was there may be withdrawn with its identifier: taking it must not wait for the next one.
+  if (::fcntl(made->channel_->fd, F_SETFL, O_NONBLOCK) != 0) return failed("set up the connection manager");
   made->stop_ = base::OsFile(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!made->stop_.is_open()) return failed("make an eventfd");
   made->thread_ = base::Thread("fabric-events", [raw = made.get()] { raw->run(); });

@@ -12,8 +12,10 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/testing/budget.h"
 #include "base/testing/figures.h"
 #include "base/thread.h"
+#include "rdma/litmus.h"
 #include "rdma/testing/suite.h"
 
 namespace bonsai::rdma {
@@ -114,6 +116,18 @@ TEST_P(NetworkTest, ManyFailuresAtOnceOverrunNoQueue) {
   add(&list, Verb::kFaa, *fresh, there_.region, 0);
   EXPECT_TRUE(here_.worker->run(&list, kTestLimitMs).ok());
   testing::add_figure("fault_matrix_cells", 1);
+}
+
+// What Bonsai relies on holds; what Soft-RoCE is known for is printed, for rdma/README.md to be checked against.
+TEST_P(NetworkTest, LitmusTestsPass) {
+  size_t id = 0;
+  const RemoteRegion scratch = there_.add_region(kLitmusBytes, "read,write,atomic", &id);
+  LitmusReport report;
+  EXPECT_EQ("OK", status_text(run_litmus(*here_.fabric, there_.address, here_.hello, scratch,
+                                         {.phase_ms = testing::budget<uint64_t>(500, 1'000, 20'000)}, &report)));
+  std::printf("litmus: %s\n", report.text().c_str());
+  EXPECT_EQ("OK", status_text(report.status()));
+  EXPECT_GT(report.unlocks, 0u);
 }
 
 // ---- cuts

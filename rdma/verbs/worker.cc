@@ -201,30 +201,49 @@ bool VerbsWorker::may_hand_over(WorkRequest* request, VerbsPeer* peer) const {
 }
 
 void VerbsWorker::ring(WorkList* list, VerbsPeer* peer) {
+  const size_t slot = free_doorbells_.back();
+  doorbells_[slot] = {list, peer};
+  if (hand_over(slot)) {
+    free_doorbells_.pop_back();
+    ++peer->doorbells_;
+  } else {
+    doorbells_[slot].list = nullptr;
+    not_handed_over_.push_back(list);
+  }
+}
+
+// Hands the rest of a doorbell to the device, up to the next fence if the device does not keep fences: Soft-RoCE (Linux
+// 6.1) now and then never goes on behind one. False when nothing was left to hand over: then all outcomes are known.
+bool VerbsWorker::hand_over(size_t slot) {
+  Doorbell& doorbell = doorbells_[slot];
+  WorkList* const list = doorbell.list;
+  VerbsPeer* const peer = doorbell.peer;
+  const bool keeps_fences = !device_.capabilities().emulated;
   std::array<ibv_send_wr, WorkList::kRequestsMax> chain;
   std::array<ibv_sge, WorkList::kRequestsMax> pieces;
-  const size_t slot = free_doorbells_.back();
-  size_t count = 0, last = 0;
-  for (size_t i = 0; i < list->size(); ++i) {
-    WorkRequest& request = list->request(i);
-    if (request.peer != peer || !may_hand_over(&request, peer)) continue;
+  size_t count = 0;
+  for (; doorbell.rest < list->size(); ++doorbell.rest) {
+    WorkRequest& request = list->request(doorbell.rest);
+    if (request.peer != peer) continue;
+    if (request.fenced && !keeps_fences && count > 0) break;
+    if (!may_hand_over(&request, peer)) continue;
     ibv_send_wr& wr = chain[count];
     fill(request, device_.inline_bytes_max(), &wr, &pieces[count]);
-    wr.wr_id = slot * WorkList::kRequestsMax + i;
+    wr.wr_id = slot * WorkList::kRequestsMax + doorbell.rest;
     wr.next = nullptr;
     if (count > 0) chain[count - 1].next = &wr;
     ++count;
-    last = i;
+    doorbell.last = doorbell.rest;
   }
   has_broken_peers_ |= peer->broken_;
-  if (count == 0) return not_handed_over_.push_back(list);
+  if (count == 0) return false;
+  chain[0].send_flags &= keeps_fences ? ~0U : ~unsigned{IBV_SEND_FENCE};
   chain[count - 1].send_flags |= IBV_SEND_SIGNALED;
-  free_doorbells_.pop_back();
-  ++peer->doorbells_;
-  doorbells_[slot] = {list, peer, 0, last, false};
   ibv_send_wr* refused = nullptr;
-  if (ibv_post_send(peer->link_->pair(), chain.data(), &refused) == 0) return;
-  peer->broken_ = peer->must_close_ = has_broken_peers_ = true;  // some of it may be on its way
+  if (ibv_post_send(peer->link_->pair(), chain.data(), &refused) != 0) {
+    peer->broken_ = peer->must_close_ = has_broken_peers_ = true;  // some of it may be on its way
+  }
+  return true;
 }
 
 size_t VerbsWorker::poll() {
@@ -271,8 +290,14 @@ void VerbsWorker::settle(Doorbell* doorbell, size_t index, Outcome outcome) {
   doorbell->next = index + 1;
   doorbell->failed |= outcome != Outcome::kDone;
   if (index < doorbell->last) return;
+  const auto slot = static_cast<size_t>(doorbell - doorbells_.data());
+  if (!doorbell->failed && hand_over(slot)) return;
+  for (; doorbell->rest < list->size(); ++doorbell->rest) {
+    WorkRequest& behind = list->request(doorbell->rest);
+    if (behind.peer == peer) behind.outcome = Outcome::kFlushed;
+  }
   doorbell->list = nullptr;
-  free_doorbells_.push_back(static_cast<size_t>(doorbell - doorbells_.data()));
+  free_doorbells_.push_back(slot);
   --peer->doorbells_;
   end_doorbell(list);
 }

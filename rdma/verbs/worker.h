@@ -99,6 +99,7 @@ class VerbsWorker final : public Worker {
     VerbsPeer* peer = nullptr;
     size_t next = 0;  // requests before this one have their outcome
     size_t last = 0;  // the signalled one
+    size_t rest = 0;  // from here on not handed over yet: behind a fence that the device does not keep
     bool failed = false;
   };
   struct Arrival {
@@ -112,6 +113,7 @@ class VerbsWorker final : public Worker {
   std::unique_ptr<Peer> make_peer(std::unique_ptr<Link> link);
 
   void ring(WorkList* list, VerbsPeer* peer);
+  bool hand_over(size_t slot);
   bool may_hand_over(WorkRequest* request, VerbsPeer* peer) const;
   void drain();
   void complete(const ibv_wc& completion);

@@ -1,0 +1,54 @@
+// Litmus tests of the provider in use, at start-up: two clients meet on the same far memory, and what they see is
+// compared with what Bonsai relies on. Devices and drivers differ in ways that no capability bit tells.
+//
+// Relied upon, so that a breach is an error
+//   - CAS and FAA are atomic among themselves, and a lock made of them guards the bytes beside it;
+//   - WRITEs of one list are seen in list order;
+//   - aligned 8-byte words are read and written whole.
+// Not relied upon, so that it is only counted
+//   - a READ beside a WRITE of several words may see some of it, and in any order of addresses: readers verify;
+//   - a lock released by WRITE may be taken up again by somebody's failed CAS (Soft-RoCE up to Linux 6.1 stores the old
+//     value back): a lock word is touched by atomics only.
+#ifndef BONSAI_RDMA_LITMUS_H_
+#define BONSAI_RDMA_LITMUS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "bonsai/status.h"
+#include "rdma/fabric.h"
+
+namespace bonsai::rdma {
+
+struct LitmusOptions {
+  uint64_t phase_ms = 250;     // for each of the four tests
+  uint64_t limit_ms = 10'000;  // for one answer
+};
+
+struct LitmusReport {
+  uint64_t additions = 0, additions_lost = 0;           // FAA by two clients
+  uint64_t swaps = 0, swaps_lost = 0;                   // CAS that succeeded, by two clients
+  uint64_t reads_in_order = 0, reads_out_of_order = 0;  // of two words that one list writes
+  uint64_t words_torn = 0;
+  uint64_t reads = 0, reads_torn = 0;      // of 4 KiB beside WRITEs of it
+  uint64_t reads_newer_behind = 0;         // torn, and a later word is newer than an earlier one
+  uint64_t unlocks = 0, unlocks_lost = 0;  // locks released by WRITE beside failing CASes
+
+  // OK, or NotSupported, naming what is relied upon and broken.
+  [[nodiscard]] Status status() const;
+  // One line for logs and results.
+  [[nodiscard]] std::string text() const;
+};
+
+inline constexpr uint64_t kLitmusBytes = 8192;
+
+// Runs the tests with two workers of `fabric`, on threads of their own, that connect as `own` to the worker at
+// `address`. `scratch` is memory there that allows everything; its first kLitmusBytes are overwritten.
+// Errors: those of Fabric::make_worker, Worker::connect and of requests; InvalidArgument (scratch too small). What was
+// found is in *report, whose status() is not returned.
+Status run_litmus(Fabric& fabric, const std::string& address, const Hello& own, const RemoteRegion& scratch,
+                  const LitmusOptions& options, LitmusReport* report);
+
+}  // namespace bonsai::rdma
+
+#endif  // BONSAI_RDMA_LITMUS_H_
