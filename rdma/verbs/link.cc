@@ -143,7 +143,7 @@ void Link::on_event(const rdma_cm_event& event) {
   bool changed = true;
   switch (event.event) {
     case RDMA_CM_EVENT_ESTABLISHED:
-      state_.store(State::kEstablished);
+      heard();
       break;
     case RDMA_CM_EVENT_DISCONNECTED:
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
@@ -278,8 +278,7 @@ Status Link::try_connect(Events& events, const sockaddr_storage& to, const Hello
   std::memcpy(&greeting, step.private_data.data(), sizeof greeting);
   other_ = greeting.hello;
   BONSAI_RETURN_IF_ERROR(bring_up(greeting.mtu_code));
-  State coming = State::kComing;
-  state_.compare_exchange_strong(coming, State::kEstablished);
+  heard();
   return rdma_establish(id_.get()) == 0 ? Status::OK() : failed("complete a connection");
 }
 

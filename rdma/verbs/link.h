@@ -92,6 +92,12 @@ class Link final : public EventSink {
   [[nodiscard]] bool established() const { return state_.load() == State::kEstablished; }
   [[nodiscard]] bool gone() const { return state_.load() == State::kGone; }
 
+  // Something came from the other end: so it holds the connection for complete.
+  void heard() {
+    State coming = State::kComing;
+    state_.compare_exchange_strong(coming, State::kEstablished);
+  }
+
   // Stops the queue pair, so that nothing that was posted starts any more, and tells the other end.
   void disconnect();
   // After disconnect(): destroys the queue pair. The device touches no memory on its behalf from here on.

@@ -459,6 +459,7 @@ bool Listener::find(uint32_t pair_number, uint32_t* node) {
   const std::lock_guard lock(mutex_);
   for (const auto& link : arrived_) {
     if (link->number() != pair_number) continue;
+    link->heard();
     *node = link->other().node;
     return true;
   }

@@ -52,7 +52,8 @@ class Listener final : public EventSink {
 
   // The oldest connection that is complete and was not taken.
   std::unique_ptr<Link> take();
-  // The node behind a queue pair whose connection was not taken yet; false when there is none.
+  // The node behind a queue pair that something came from and whose connection was not taken yet; false when there is
+  // none. What was received counts as the end of the set-up, whose own last message may come later.
   bool find(uint32_t pair_number, uint32_t* node);
   void on_event(const rdma_cm_event& event) override;
 
