@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/status_macros.h"
+#include "rdma/provider.h"
 
 namespace bonsai::rdma::verbs {
 namespace {
@@ -33,24 +34,6 @@ static_assert(sizeof(Refusal) == 148);
 
 Status failed(const char* what) {
   return Status::IoError(std::string("cannot ") + what + ": " + std::generic_category().message(errno));
-}
-
-Status status_of_refusal(const Refusal& refusal) {
-  const std::string text(refusal.text.data(), strnlen(refusal.text.data(), refusal.text.size()));
-  switch (static_cast<Status::Code>(refusal.code)) {
-    case Status::Code::kInvalidArgument:
-      return Status::InvalidArgument(text);
-    case Status::Code::kNotSupported:
-      return Status::NotSupported(text);
-    case Status::Code::kNoSpace:
-      return Status::NoSpace(text);
-    case Status::Code::kBusy:
-      return Status::Busy(text);
-    case Status::Code::kUnavailable:
-      return Status::Unavailable(text);
-    default:
-      return Status::IoError(text);
-  }
 }
 
 // The code of the time without acknowledgement after which a device sends again: 4.096 us << code, of which kRetries
@@ -185,7 +168,7 @@ Status Link::await(rdma_cm_event_type expected, uint64_t deadline_ns, Step* step
     std::memcpy(&refusal, step->private_data.data(), sizeof refusal);
     if (refusal.magic == kRefusalMagic) {
       *nobody = false;
-      return status_of_refusal(refusal);
+      return status_from_wire(refusal.code, {refusal.text.data(), strnlen(refusal.text.data(), refusal.text.size())});
     }
   }
   if (step->type == RDMA_CM_EVENT_REJECTED && step->status == kRejectedNobodyListens) {

@@ -8,6 +8,8 @@
 
 #include "base/nvm/medium_kind.h"
 #include "base/nvm/os_file.h"
+#include "base/status_macros.h"
+#include "rdma/provider.h"
 
 namespace bonsai::rdma::verbs {
 namespace {
@@ -74,10 +76,7 @@ VerbsRegion::VerbsRegion(std::span<std::byte> memory, Rights rights, MemoryRegio
 
 Status VerbsRegion::make(const Device& device, std::span<std::byte> memory, Rights rights,
                          std::unique_ptr<Region>* region) {
-  if (memory.empty()) return Status::InvalidArgument("a region of no bytes cannot be registered; give it memory");
-  if (rights.atomic && reinterpret_cast<uintptr_t>(memory.data()) % sizeof(uint64_t) != 0) {
-    return Status::InvalidArgument("a region with atomics begins off a multiple of 8; align its memory");
-  }
+  BONSAI_RETURN_IF_ERROR(check_registration(memory, rights));
   MemoryRegion registered(ibv_reg_mr(device.domain(), memory.data(), memory.size(), access_flags(rights)));
   if (registered == nullptr) return explain_refusal(device.name(), memory, errno);
   region->reset(new VerbsRegion(memory, rights, std::move(registered)));

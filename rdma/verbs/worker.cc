@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/coro/scheduler.h"
 #include "base/status_macros.h"
+#include "rdma/provider.h"
 #include "rdma/verbs/region.h"
 
 namespace bonsai::rdma::verbs {
@@ -475,12 +476,8 @@ Status Listener::admit(const rdma_cm_event& event, Greeting* other, Hello* answe
   if (event.id->verbs != queues_.device->context()) {
     return Status::InvalidArgument("this address is not one of " + queues_.device->name());
   }
-  if (other->hello.version != own_.version) {
-    return Status::NotSupported("the fabric there speaks protocol " + std::to_string(own_.version) + " and not " +
-                                std::to_string(other->hello.version) + "; run the same version on both nodes");
-  }
   *answer = own_;
-  return admit_ ? admit_(other->hello, answer) : Status::OK();
+  return admit_peer(admit_, other->hello, answer);
 }
 
 void Listener::on_event(const rdma_cm_event& event) {
