@@ -1,5 +1,5 @@
 // YCSB's core generators, as pure functions of a uniform draw, so that a second implementation can check them
-// (golden.py) and any source of randomness can drive them.
+// (testing/golden.py) and any source of randomness can drive them.
 //
 // `u` is always a draw from [0, 1). Thread-safety: distinct objects are independent; one object belongs to one thread.
 #ifndef BONSAI_BENCH_GENERATORS_H_

@@ -10,7 +10,7 @@
 
 #include "base/random.h"
 #include "bench/drawer.h"
-#include "bench/golden.h"
+#include "bench/testing/golden.h"
 
 namespace bonsai::bench {
 namespace {

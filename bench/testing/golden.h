@@ -1,6 +1,6 @@
 // Written by golden.py; do not edit. Golden numbers of YCSB's generators.
-#ifndef BONSAI_BENCH_GOLDEN_H_
-#define BONSAI_BENCH_GOLDEN_H_
+#ifndef BONSAI_BENCH_TESTING_GOLDEN_H_
+#define BONSAI_BENCH_TESTING_GOLDEN_H_
 
 #include <cstdint>
 
@@ -281,4 +281,4 @@ inline constexpr Request kRequestsSequential[] = {
 
 }  // namespace bonsai::bench::golden
 
-#endif  // BONSAI_BENCH_GOLDEN_H_
+#endif  // BONSAI_BENCH_TESTING_GOLDEN_H_

@@ -211,7 +211,7 @@ def header():
     zeta_1000 = zeta(1000)
     newest = [999 + 7 * i for i in range(len(DRAWS))]  # grows while requests are drawn
     text = "// Written by golden.py; do not edit. Golden numbers of YCSB's generators.\n"
-    text += "#ifndef BONSAI_BENCH_GOLDEN_H_\n#define BONSAI_BENCH_GOLDEN_H_\n\n#include <cstdint>\n\n"
+    text += "#ifndef BONSAI_BENCH_TESTING_GOLDEN_H_\n#define BONSAI_BENCH_TESTING_GOLDEN_H_\n\n#include <cstdint>\n\n"
     text += "namespace bonsai::bench::golden {\n\n// clang-format off\n"
     text += array("kHashed", "uint64_t", hashed, unsigned)
     text += array("kHashes", "uint64_t", [fnv1a(value) for value in hashed], unsigned)
@@ -249,7 +249,7 @@ def header():
     text += "struct Request {\n  int kind;\n  int source;\n  uint64_t key;\n  uint32_t scan_length;\n};\n"
     for name, workload in WORKLOADS.items():
         text += array("kRequests" + name, "Request", list(requests(*workload)), request_text)
-    text += "// clang-format on\n\n}  // namespace bonsai::bench::golden\n\n#endif  // BONSAI_BENCH_GOLDEN_H_\n"
+    text += "// clang-format on\n\n}  // namespace bonsai::bench::golden\n\n#endif  // BONSAI_BENCH_TESTING_GOLDEN_H_\n"
     return text
 
 
@@ -259,7 +259,8 @@ def main():
         with open(path, encoding="utf-8") as committed:
             if committed.read() == header():
                 return 0
-        print("golden.h differs from what golden.py computes; run: python3 bench/golden.py > bench/golden.h")
+        here = "bench/testing/golden"
+        print(f"golden.h differs from what golden.py computes; run: python3 {here}.py > {here}.h")
         return 1
     sys.stdout.write(header())
     return 0
