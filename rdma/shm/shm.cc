@@ -156,8 +156,9 @@ class ShmWorker final : public Worker {
       network_->listeners.erase(address_);
       mine = std::move(listener_);
     }
+    decltype(mine->waiting) refused;  // ends without the lock, since its peers' ends take the service's
     const std::lock_guard lock(mine->mutex);
-    mine->waiting.clear();
+    refused.swap(mine->waiting);
   }
 
   Status listen(const std::string& address, const Hello& own, Admit admit) override {

@@ -6,7 +6,9 @@
 
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 
 #include "base/nvm/racy_copy.h"
 #include "rdma/fabric.h"
@@ -38,6 +40,12 @@ struct Node {
                         address, hello, [this](const Hello& other, Hello* answer) { return admit(other, answer); })));
   }
 
+  // Whom the node admits from now on; at first everybody. The provider asks on a thread of its own.
+  void set_admit(Admit rule) {
+    const std::lock_guard lock(admit_mutex);
+    admit_rule = std::move(rule);
+  }
+
   std::unique_ptr<Peer> connect(const std::string& other) {
     std::unique_ptr<Peer> peer;
     EXPECT_EQ("OK", status_text(worker->connect(other, hello, kTestLimitMs, &peer)));
@@ -58,9 +66,15 @@ struct Node {
     return region->slice(offset, text.size());
   }
 
+  Status admit(const Hello& other, Hello* answer) {
+    const std::lock_guard lock(admit_mutex);
+    return admit_rule(other, answer);
+  }
+
   std::string address;
   Hello hello;
-  Admit admit = [](const Hello&, Hello*) { return Status::OK(); };
+  std::mutex admit_mutex;
+  Admit admit_rule = [](const Hello&, Hello*) { return Status::OK(); };
   std::unique_ptr<SharedMemory> memory, ring;
   std::unique_ptr<Fabric> fabric;
   std::unique_ptr<Region> region, ring_region;

@@ -174,12 +174,12 @@ std::string Puppet::Body::obey(const std::string& verb, std::istringstream& in) 
     uint64_t epoch = 0;
     int credential = 0;
     in >> epoch >> credential;
-    node.admit = [epoch, credential](const Hello& hello, Hello* own) {
+    node.set_admit([epoch, credential](const Hello& hello, Hello* own) {
       if (hello.epoch < epoch) return Status::Unavailable("epoch " + std::to_string(hello.epoch) + " has ended");
       if (hello.credentials[0] != std::byte(credential)) return Status::InvalidArgument("wrong credentials");
       own->credentials[1] = hello.credentials[0];
       return Status::OK();
-    };
+    });
     return "OK";
   }
   return "no such command";
