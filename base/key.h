@@ -23,6 +23,11 @@ inline uint64_t key_head(std::string_view bytes) {
   return __builtin_bswap64(raw);
 }
 
+inline size_t common_prefix_bytes(std::string_view a, std::string_view b) {
+  const auto n = static_cast<ptrdiff_t>(std::min(a.size(), b.size()));
+  return static_cast<size_t>(std::mismatch(a.begin(), a.begin() + n, b.begin()).first - a.begin());
+}
+
 // A key that somebody else owns. Requires: `bytes` outlives it.
 struct Key {
   uint64_t head = 0;

@@ -188,7 +188,7 @@ class Index {
   // read.cc
   Node* visible(Node* head, uint64_t version);
   bool find_update(const Bnode& bnode, const base::Key& key, uint64_t hash, uint64_t version, Lookup* lookup);
-  static void finish(persist::DnodeSearch* search, Lookup* lookup);
+  static void answer(persist::Find found, const persist::Entry& entry, Lookup* lookup);
   void get_from(Bnode* bnode, uint64_t hash, uint64_t version, Lookup* lookup);
   void read_range(Bnode* bnode, const base::Key& from, uint64_t version, bool whole, uint64_t items_max,
                   Window* window);

@@ -348,8 +348,7 @@ void Offload::bury(Job* job) {
     if (Bnode* residue = old->base().residue()) garbage->bnodes.push_back(residue);
     garbage->dnodes.emplace_back(&dnode_of(*old));
     const Piece& first = job->pieces.front();
-    garbage->kept.emplace_back();
-    if (first.kept_runs) garbage->kept.back().assign(first.dnode->runs().begin(), first.dnode->runs().end());
+    garbage->kept.push_back(first.kept_runs ? first.dnode->runs() : std::vector<persist::RunDesc>());
   }
   index_.work_.offloads.fetch_add(job->layer->olds.size(), std::memory_order_relaxed);
   index_.work_.updates_offloaded.fetch_add(job->updates, std::memory_order_relaxed);

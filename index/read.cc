@@ -36,13 +36,7 @@ bool Index::find_update(const Bnode& bnode, const Key& key, uint64_t hash, uint6
 }
 
 // Ends a lookup that has come to a dnode.
-void Index::finish(persist::DnodeSearch* search, Lookup* lookup) {
-  persist::Entry entry;
-  persist::Find found = persist::Find::kAbsent;
-  for (; search->here(); search->next()) {
-    found = search->check(&entry);
-    if (found != persist::Find::kAbsent) break;
-  }
+void Index::answer(persist::Find found, const persist::Entry& entry, Lookup* lookup) {
   lookup->value = {entry.value, entry.large, true};
   if (found == persist::Find::kDamaged) {
     lookup->found = Found::kDamaged;
@@ -58,10 +52,9 @@ void Index::get_from(Bnode* bnode, uint64_t hash, uint64_t version, Lookup* look
     step("load base");
     const Base base = bnode->base();
     if (const persist::Dnode* dnode = base.dnode()) {
-      persist::DnodeSearch search;
-      search.start(dnodes_.volume(), *dnode, key, hash);
-      search.next();
-      return finish(&search, lookup);
+      persist::Entry entry;
+      const persist::Find found = dnode->find(dnodes_.volume(), key, hash, &entry);
+      return answer(found, entry, lookup);
     }
     bnode = base.layer() != nullptr ? base.layer()->old_for(key) : base.residue();
   }
@@ -111,7 +104,10 @@ void Index::get_many(uint64_t version, std::span<Lookup> lookups) {
     if (searching[i]) searches[i].next();
   }
   for (size_t i = 0; i < n; ++i) {
-    if (searching[i]) finish(&searches[i], &lookups[i]);
+    if (!searching[i]) continue;
+    persist::Entry entry;
+    const persist::Find found = searches[i].finish(&entry);
+    answer(found, entry, &lookups[i]);
   }
 }
 

@@ -61,9 +61,7 @@ struct Tree::Inner {
     if (count > 1) {
       const std::string& first = separators[1].bytes();  // of separators[0] nothing is compared
       const std::string& last = separators[count - 1].bytes();
-      const auto n = static_cast<ptrdiff_t>(std::min({first.size(), last.size(), kPrefixBytesMax}));
-      prefix_bytes =
-          static_cast<uint16_t>(std::mismatch(first.begin(), first.begin() + n, last.begin()).first - first.begin());
+      prefix_bytes = static_cast<uint16_t>(std::min(base::common_prefix_bytes(first, last), kPrefixBytesMax));
       std::copy_n(first.begin(), prefix_bytes, prefix);
     }
     for (size_t i = 0; i < kFanout; ++i) {

@@ -12,14 +12,6 @@ namespace bonsai::persist {
 
 namespace {
 
-size_t common_prefix_bytes(const base::Fence& lo, const base::Fence& hi) {
-  if (hi.is_infinite()) return 0;
-  const std::string_view a = lo.bytes();
-  const std::string_view b = hi.bytes();
-  const auto n = static_cast<ptrdiff_t>(std::min(a.size(), b.size()));
-  return static_cast<size_t>(std::mismatch(a.begin(), a.begin() + n, b.begin()).first - a.begin());
-}
-
 uint64_t heap_bytes(const base::Fence& fence) {
   static const size_t inline_bytes = std::string().capacity();
   return fence.bytes().capacity() > inline_bytes ? fence.bytes().capacity() : 0;
@@ -60,7 +52,8 @@ uint32_t matches(const char* fingerprints, uint8_t wanted) {
 
 Dnode::Dnode(Parts parts) : head_{}, parts_(std::make_unique<const Parts>(std::move(parts))) {
   static_assert(sizeof *this + 3 * sizeof(Run) == static_cast<size_t>(kLine), "three runs in the first line");
-  head_.prefix_bytes = static_cast<uint16_t>(common_prefix_bytes(lo(), hi()));
+  if (!hi().is_infinite())
+    head_.prefix_bytes = static_cast<uint16_t>(base::common_prefix_bytes(lo().bytes(), hi().bytes()));
   head_.runs_count = static_cast<uint8_t>(runs().size());
 }
 
@@ -172,8 +165,13 @@ uint64_t Dnode::dram_bytes() const {
 Find Dnode::find(const scale::Volume& volume, const base::Key& key, uint64_t hash, Entry* entry) const {
   DnodeSearch search;
   search.start(volume, *this, key, hash);
-  for (search.next(); search.here(); search.next()) {
-    if (const Find found = search.check(entry); found != Find::kAbsent) return found;
+  search.next();
+  return search.finish(entry);
+}
+
+Find DnodeSearch::finish(Entry* entry) {
+  for (; here(); next()) {
+    if (const Find found = check(entry); found != Find::kAbsent) return found;
   }
   return Find::kAbsent;
 }

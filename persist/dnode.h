@@ -151,23 +151,23 @@ class Dnode {
 //
 //   DnodeSearch search;
 //   search.start(volume, dnode, key, hash);                          reads the samples, prefetches fingerprints
-//   for (search.next(); search.here(); search.next()) {              reads fingerprints, prefetches an entry
-//     if (Find found = search.check(&entry); found != kAbsent) return found;               reads the entry
-//   }
+//   search.next();                                                   reads fingerprints, prefetches an entry
+//   Find found = search.finish(&entry);                              reads the entry, and further ones if need be
 //
 // Requires: the dnode and the key's bytes outlive it.
 class DnodeSearch {
  public:
   // Begins. To be called before anything else.
   void start(const scale::Volume& volume, const Dnode& dnode, const base::Key& key, uint64_t hash);
-  // Goes to the next place where the key may be, newest run first. Requires: here(), or the first call.
+  // Goes to the next place where the key may be, newest run first. Once after start().
   void next();
-  // False: there is no such place any more, the key is absent.
-  [[nodiscard]] bool here() const { return run_ != 0; }
-  // Looks there. kAbsent: not the key, go on.
-  [[nodiscard]] Find check(Entry* entry) const;
+  // Looks there and at all places that follow.
+  [[nodiscard]] Find finish(Entry* entry);
 
  private:
+  // False: there is no place any more, the key is absent.
+  [[nodiscard]] bool here() const { return run_ != 0; }
+
   struct Groups {
     uint32_t next, end;     // to be searched
     uint32_t fingerprints;  // where the run's lie in the block
@@ -175,6 +175,8 @@ class DnodeSearch {
 
   static constexpr size_t kPrefetchBytesMax = 64;
 
+  // Looks at the current place. kAbsent: not the key.
+  [[nodiscard]] Find check(Entry* entry) const;
   [[nodiscard]] uint32_t offset() const;
   [[nodiscard]] RunDesc desc() const;
 
