@@ -15,7 +15,8 @@ set(BONSAI_TIMEOUT_SCALE 1 CACHE STRING "Factor on the time limit of every test 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+  # Without this ccache passes by every source that uses a precompiled header.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE_PROGRAM})
 endif()
 
 include(CTest)
@@ -77,6 +78,15 @@ function(bonsai_room name)
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
 endfunction()
 
+# GoogleTest and the headers that it brings, parsed once for all test programs. Not under clang, whose regime shows that
+# every test includes what it uses.
+if(BUILD_TESTING AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/test_headers.cc CONTENT "int main() {}\n")
+  add_executable(bonsai_test_headers ${CMAKE_BINARY_DIR}/test_headers.cc)
+  target_link_libraries(bonsai_test_headers PRIVATE bonsai_options GTest::gtest)
+  target_precompile_headers(bonsai_test_headers PRIVATE <gtest/gtest.h>)
+endif()
+
 # What every test program has in common: without BUILD_TESTING it is defined but neither built nor run; the time limit
 # grows with the regime (a sanitizer slows a test several times) and with BONSAI_TIMEOUT_SCALE.
 # Reads SOURCES LINKS LABELS ENVIRONMENT TIMEOUT SERIAL as TEST_* from the caller; further arguments go to the program.
@@ -109,6 +119,10 @@ function(bonsai_test name)
   bonsai_add_test_program(${name} --gtest_output=xml:${CMAKE_BINARY_DIR}/test-results/${name}.xml)
   if(BUILD_TESTING)
     target_link_libraries(${name} PRIVATE GTest::gtest GTest::gtest_main)
+    if(TARGET bonsai_test_headers)
+      target_precompile_headers(${name} REUSE_FROM bonsai_test_headers)
+      target_compile_options(${name} PRIVATE -fpch-preprocess)  # for ccache
+    endif()
   endif()
 endfunction()
 
