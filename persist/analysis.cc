@@ -176,8 +176,8 @@ class Analyst {
         judge_tail(index, at, offset, limit);
         return;
       }
-      if (record.header.kind == static_cast<uint8_t>(RecordKind::kEpoch)) {
-        epoch = record.header.gen;
+      if (record.kind == RecordKind::kEpoch) {
+        epoch = record.epoch;
         out_.epoch_max = std::max(out_.epoch_max, epoch);
       }
       if (epoch > closed_epoch_) {
@@ -197,11 +197,10 @@ class Analyst {
     SegmentState& state = out_.segments[index];
     bool damaged = state.sealed && !state.truncate;
     RecordView record;
-    for (uint64_t probe = offset + 8; !state.truncate && !damaged && probe + sizeof record.header <= limit;
-         probe += 8) {
+    for (uint64_t probe = offset + 8; !state.truncate && !damaged && probe + kRecordBytesMin <= limit; probe += 8) {
       const bool good = record.parse(volume_.local(at + probe), limit - probe, record_seed(state.sequence, probe));
-      const bool mark = good && record.header.kind == static_cast<uint8_t>(RecordKind::kEpoch);
-      damaged = durable_ ? good : mark && record.header.gen <= closed_epoch_ + 1;
+      const bool mark = good && record.kind == RecordKind::kEpoch;
+      damaged = durable_ ? good : mark && record.epoch <= closed_epoch_ + 1;
     }
     if (damaged) {
       damage(place("log record", at + offset), "it fails its checksum; its keys are unknown", Fence(),

@@ -1,4 +1,4 @@
-// The bytes of a pool on NVM, format version 1. docs/format.md explains them; this file is the definition.
+// The bytes of a pool on NVM, format version 2. docs/format.md explains them; this file is the definition.
 //
 //   target:  superblock | superblock copy | state | extent table | log segments | data area
 //   data:    blocks of 256 bytes: header extents (dnode headers side by side), runs, long fences, large values
@@ -17,7 +17,7 @@
 
 namespace bonsai::persist {
 
-inline constexpr uint64_t kFormatVersion = 1;
+inline constexpr uint64_t kFormatVersion = 2;
 inline constexpr uint64_t kBlockBytes = base::kMediaBlockBytes;
 inline constexpr uint64_t kPageBytes = 4096;
 
@@ -100,21 +100,19 @@ struct SegmentHeader {
 };
 static_assert(sizeof(SegmentHeader) == kSegmentHeaderBytes);
 
+// A record: u32 CRC32C of the rest of it, seeded by the segment's sequence and the record's offset; u8 tag; then
+//   put, delete   a part: [key bytes] [value bytes] token, generation, key, value
+//   batch         payload bytes, number of parts, parts, each with a tag of its own
+//   epoch         u64 epoch that the following records belong to
+// and zeroes up to a multiple of 8 bytes. Numbers are LEB128. The tag is a kind and flags; a part leaves out the key
+// bytes if the key has 8, and the value bytes if the value has 8 or the part is a delete.
 enum class RecordKind : uint8_t { kPut = 1, kDel = 2, kBatch = 3, kEpoch = 4 };
-
-struct RecordHeader {
-  uint32_t crc;          // CRC32C of the rest of the record, seeded by segment sequence and offset
-  uint32_t value_bytes;  // put: of the value as stored here; batch: of the payload
-  uint16_t key_bytes;
-  uint8_t kind;
-  uint8_t flags;   // kRecordLarge
-  uint32_t token;  // order among the records of one bnode; batch: number of updates
-  uint64_t gen;    // generation of the bnode; epoch: the epoch that the following records belong to
-
-  [[nodiscard]] uint64_t record_bytes() const { return round_up(sizeof *this + key_bytes + value_bytes, 8); }
-};
-static_assert(sizeof(RecordHeader) == 24);
-inline constexpr uint8_t kRecordLarge = 1;  // the value is a LargeRef
+inline constexpr uint8_t kTagKindMask = 7;
+inline constexpr uint8_t kTagLarge = 8;  // the value is a LargeRef
+inline constexpr uint8_t kTagKeyOf8 = 16;
+inline constexpr uint8_t kTagValueOf8 = 32;
+inline constexpr uint64_t kRecordBytesMin = 8;
+inline constexpr uint64_t kEpochRecordBytes = 16;
 
 // A value that lies by itself in the data area; log and dnodes hold this reference and never copy the value again.
 struct LargeRef {

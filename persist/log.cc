@@ -82,7 +82,7 @@ class LogOf final : public Log {
                          [&](uint32_t seed, std::byte* out) { encode_update(update, seed, out); });
   }
 
-  Result append_batch(const std::vector<Update>& updates, Use use, uint32_t* segment) override {
+  Result append_batch(std::span<const Update> updates, Use use, uint32_t* segment) override {
     return append_record(batch_record_bytes(updates), static_cast<int64_t>(updates.size()), use, segment,
                          [&](uint32_t seed, std::byte* out) { encode_batch(updates, seed, out); });
   }

@@ -56,7 +56,7 @@ class Log {
   virtual Result append(const Update& update, Use use, uint32_t* segment) = 0;
 
   // The same for a batch, as one record: it counts as updates.size() records of *segment.
-  virtual Result append_batch(const std::vector<Update>& updates, Use use, uint32_t* segment) = 0;
+  virtual Result append_batch(std::span<const Update> updates, Use use, uint32_t* segment) = 0;
 
   // Level buffered: closes the current epoch: everything appended before the call is durable when it returns true.
   // False if a stream was held for longer than a bounded wait; try again. Level durable: does nothing.

@@ -50,7 +50,8 @@ TEST(Log, AppendsComeBack) {
   ASSERT_EQ(pool.rig.log->append(put("a", "1"), Use::kOrdinary, &segment), Result::kOk);
   EXPECT_NE(segment, kNoSegment);
   ASSERT_EQ(pool.rig.log->append(put("b", "2"), Use::kOrdinary, &segment), Result::kOk);
-  ASSERT_EQ(pool.rig.log->append_batch({put("c", "3"), put("a", "4", 1)}, Use::kOrdinary, &segment), Result::kOk);
+  ASSERT_EQ(pool.rig.log->append_batch(std::vector{put("c", "3"), put("a", "4", 1)}, Use::kOrdinary, &segment),
+            Result::kOk);
   EXPECT_EQ(records_of(pool), (std::map<std::string, std::string>{{"a", "4"}, {"b", "2"}, {"c", "3"}}));
 }
 
@@ -79,7 +80,7 @@ TEST(Log, EachUseFindsItFullAtItsOwnLimit) {
     uint32_t segment = kNoSegment;
     for (int i = 0; i < 10'000; ++i) {
       const std::string key = "k" + std::to_string(i);
-      const Result result = use == Use::kBatch ? log.append_batch({put(key, value)}, use, &segment)
+      const Result result = use == Use::kBatch ? log.append_batch(std::vector{put(key, value)}, use, &segment)
                                                : log.append(put(key, value), use, &segment);
       if (result == Result::kFull) break;
       segments.insert(segment);
@@ -139,7 +140,8 @@ TEST(Log, ABatchKeepsItsSegmentUntilAllItsUpdatesAreDead) {
   MemoryPool pool;
   Log& log = *pool.rig.log;
   uint32_t segment = kNoSegment;
-  ASSERT_EQ(log.append_batch({put("a", "1"), put("b", "1"), put("c", "1")}, Use::kOrdinary, &segment), Result::kOk);
+  ASSERT_EQ(log.append_batch(std::vector{put("a", "1"), put("b", "1"), put("c", "1")}, Use::kOrdinary, &segment),
+            Result::kOk);
   log.seal_all();
   const size_t free = log.segments_free();
   log.release(segment, 2);

@@ -61,6 +61,11 @@ Status verify_superblock(const Superblock& sb, const std::string& path, uint64_t
                                 ", this program knows versions up to " + std::to_string(kFormatVersion) +
                                 "; open it with a newer Bonsai");
   }
+  if (sb.version < kFormatVersion) {
+    return Status::NotSupported(path + " has format version " + std::to_string(sb.version) +
+                                ", which was never released; this program reads version " +
+                                std::to_string(kFormatVersion) + "; create a new pool");
+  }
   if (sb.target_bytes > bytes) {
     return Status::Corruption(path + " is truncated: it has " + std::to_string(bytes) + " bytes of " +
                               std::to_string(sb.target_bytes) + "; restore the whole file");

@@ -74,6 +74,11 @@ TEST_F(PoolTest, ANewerVersionIsNotSupported) {
   expect_says(read({&medium_}), Status::Code::kNotSupported, "newer Bonsai");
 }
 
+TEST_F(PoolTest, AnOlderVersionIsNotSupported) {
+  change_both_copies(&medium_, true, [](Superblock* sb) { sb->version = kFormatVersion - 1; });
+  expect_says(read({&medium_}), Status::Code::kNotSupported, "never released");
+}
+
 TEST_F(PoolTest, ATruncatedFileIsCorruption) {
   for (const uint64_t bytes : {kPoolBytesMin - kPageBytes, 2 * kPageBytes, kPageBytes}) {
     MemoryMedium shorter(std::span<const std::byte>(medium_.view(), bytes));

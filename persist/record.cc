@@ -7,116 +7,180 @@
 namespace bonsai::persist {
 namespace {
 
-RecordHeader header_of(const Update& update) {
-  RecordHeader header{};
-  header.value_bytes = static_cast<uint32_t>(update.value.size());
-  header.key_bytes = static_cast<uint16_t>(update.key.size());
-  header.kind = static_cast<uint8_t>(update.tombstone ? RecordKind::kDel : RecordKind::kPut);
-  header.flags = update.large ? kRecordLarge : 0;
-  header.token = update.token;
-  header.gen = update.gen;
-  return header;
+inline constexpr uint64_t kCrcBytes = sizeof(uint32_t);
+
+// Requires: room for what is put.
+class Writer {
+ public:
+  explicit Writer(std::byte* at) : at_(at) {}
+  void byte(uint8_t value) { *at_++ = static_cast<std::byte>(value); }
+  void number(uint64_t n) {
+    for (; n >= 0x80; n >>= 7) byte(static_cast<uint8_t>(n | 0x80));
+    byte(static_cast<uint8_t>(n));
+  }
+  void bytes(std::string_view bytes) {
+    if (bytes.empty()) return;
+    std::memcpy(at_, bytes.data(), bytes.size());
+    at_ += bytes.size();
+  }
+  void part(const Update& update) {
+    const bool key_of_8 = update.key.size() == 8;
+    const bool value_of_8 = !update.tombstone && update.value.size() == 8;
+    const auto kind = static_cast<unsigned>(update.tombstone ? RecordKind::kDel : RecordKind::kPut);
+    byte(static_cast<uint8_t>(kind | (update.large ? kTagLarge : 0U) | (key_of_8 ? kTagKeyOf8 : 0U) |
+                              (value_of_8 ? kTagValueOf8 : 0U)));
+    if (!key_of_8) number(update.key.size());
+    if (!value_of_8 && !update.tombstone) number(update.value.size());
+    number(update.token);
+    number(update.gen);
+    bytes(update.key);
+    bytes(update.value);
+  }
+
+ private:
+  std::byte* at_;
+};
+
+// False from the first step outside on.
+class Reader {
+ public:
+  Reader(const std::byte* begin, uint64_t room) : begin_(begin), at_(begin), end_(begin + room) {}
+  [[nodiscard]] bool good() const { return good_; }
+  [[nodiscard]] uint64_t done() const { return static_cast<uint64_t>(at_ - begin_); }
+  bool bytes(uint64_t n, std::string_view* out) {
+    if (!good_ || n > static_cast<uint64_t>(end_ - at_)) return good_ = false;
+    *out = {reinterpret_cast<const char*>(at_), n};
+    at_ += n;
+    return true;
+  }
+  uint8_t byte() {
+    std::string_view one;
+    return bytes(1, &one) ? static_cast<uint8_t>(one[0]) : uint8_t{0};
+  }
+  uint64_t number() {
+    uint64_t n = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+      const uint8_t next = byte();
+      n |= uint64_t{next & 0x7fU} << shift;
+      if (next < 0x80) return n;
+    }
+    good_ = false;
+    return 0;
+  }
+  // Lengths and all else of a put or delete whose tag was read.
+  bool part(uint8_t tag, Update* update) {
+    update->tombstone = (tag & kTagKindMask) == static_cast<uint8_t>(RecordKind::kDel);
+    update->large = (tag & kTagLarge) != 0;
+    const uint64_t key_bytes = (tag & kTagKeyOf8) != 0 ? 8 : number();
+    const uint64_t value_bytes = update->tombstone ? 0 : (tag & kTagValueOf8) != 0 ? 8 : number();
+    const uint64_t token = number();
+    update->gen = number();
+    if (key_bytes < kKeyBytesMin || key_bytes > kKeyBytesMax || token > UINT32_MAX) good_ = false;
+    if (update->large && value_bytes != sizeof(LargeRef)) good_ = false;
+    update->token = static_cast<uint32_t>(token);
+    return bytes(key_bytes, &update->key) && bytes(value_bytes, &update->value);
+  }
+
+ private:
+  const std::byte* begin_;
+  const std::byte* at_;
+  const std::byte* end_;
+  bool good_ = true;
+};
+
+bool update_tag(uint8_t tag) {
+  const uint8_t kind = tag & kTagKindMask;
+  const bool known = (tag & ~(kTagKindMask | kTagLarge | kTagKeyOf8 | kTagValueOf8)) == 0;
+  if (kind == static_cast<uint8_t>(RecordKind::kDel)) return known && (tag & (kTagLarge | kTagValueOf8)) == 0;
+  return known && kind == static_cast<uint8_t>(RecordKind::kPut);
 }
 
-// Header, key, value, zero padding; without the checksum.
-uint64_t put_body(const Update& update, std::byte* out) {
-  const RecordHeader header = header_of(update);
-  const uint64_t bytes = update.record_bytes();
-  std::memset(out + bytes - 8, 0, 8);
-  std::memcpy(out, &header, sizeof header);
-  std::memcpy(out + sizeof header, update.key.data(), update.key.size());
-  if (!update.value.empty()) {
-    std::memcpy(out + sizeof header + update.key.size(), update.value.data(), update.value.size());
-  }
+bool tag_is(uint8_t tag, RecordKind kind) { return tag == static_cast<uint8_t>(kind); }
+
+uint64_t batch_payload_bytes(std::span<const Update> updates) {
+  uint64_t bytes = 0;
+  for (const Update& update : updates) bytes += update.part_bytes();
   return bytes;
 }
 
-void seal_crc(std::byte* record, uint64_t bytes, uint32_t seed) {
-  const uint32_t crc = base::crc32c(record + sizeof(uint32_t), bytes - sizeof(uint32_t), seed);
+uint64_t batch_bytes(uint64_t payload_bytes, uint64_t count) {
+  return round_up(kCrcBytes + 1 + varint_bytes(payload_bytes) + varint_bytes(count) + payload_bytes, 8);
+}
+
+Writer begin(std::byte* record, uint64_t bytes) {
+  std::memset(record + bytes - 8, 0, 8);
+  return Writer(record + kCrcBytes);
+}
+
+uint64_t seal(std::byte* record, uint64_t bytes, uint32_t seed) {
+  const uint32_t crc = base::crc32c(record + kCrcBytes, bytes - kCrcBytes, seed);
   std::memcpy(record, &crc, sizeof crc);
-}
-
-bool update_kind(uint8_t kind) {
-  return kind == static_cast<uint8_t>(RecordKind::kPut) || kind == static_cast<uint8_t>(RecordKind::kDel);
-}
-
-bool known_kind(uint8_t kind) {
-  return kind >= static_cast<uint8_t>(RecordKind::kPut) && kind <= static_cast<uint8_t>(RecordKind::kEpoch);
-}
-
-// Bounds of one put or delete, header and body within `room`.
-bool parse_update(const std::byte* at, uint64_t room, RecordHeader* header, Update* update) {
-  if (room < sizeof *header) return false;
-  std::memcpy(header, at, sizeof *header);
-  if (!update_kind(header->kind) || header->record_bytes() > room) return false;
-  if (header->key_bytes < kKeyBytesMin || header->key_bytes > kKeyBytesMax) return false;
-  update->tombstone = header->kind == static_cast<uint8_t>(RecordKind::kDel);
-  update->large = (header->flags & kRecordLarge) != 0;
-  if (update->tombstone && header->value_bytes != 0) return false;
-  if (update->large && header->value_bytes != sizeof(LargeRef)) return false;
-  const char* body = reinterpret_cast<const char*>(at) + sizeof *header;
-  update->key = {body, header->key_bytes};
-  update->value = {body + header->key_bytes, header->value_bytes};
-  update->gen = header->gen;
-  update->token = header->token;
-  return true;
+  return bytes;
 }
 
 }  // namespace
 
-uint64_t batch_record_bytes(const std::vector<Update>& updates) {
-  uint64_t bytes = sizeof(RecordHeader);
-  for (const Update& update : updates) bytes += update.record_bytes();
-  return bytes;
+uint64_t batch_record_bytes(std::span<const Update> updates) {
+  return batch_bytes(batch_payload_bytes(updates), updates.size());
 }
 
 uint64_t encode_update(const Update& update, uint32_t seed, std::byte* out) {
-  const uint64_t bytes = put_body(update, out);
-  seal_crc(out, bytes, seed);
-  return bytes;
+  const uint64_t bytes = update.record_bytes();
+  begin(out, bytes).part(update);
+  return seal(out, bytes, seed);
 }
 
-uint64_t encode_batch(const std::vector<Update>& updates, uint32_t seed, std::byte* out) {
-  uint64_t bytes = sizeof(RecordHeader);
-  for (const Update& update : updates) bytes += put_body(update, out + bytes);
-  RecordHeader header{};
-  header.value_bytes = static_cast<uint32_t>(bytes - sizeof header);
-  header.kind = static_cast<uint8_t>(RecordKind::kBatch);
-  header.token = static_cast<uint32_t>(updates.size());
-  std::memcpy(out, &header, sizeof header);
-  seal_crc(out, bytes, seed);
-  return bytes;
+uint64_t encode_batch(std::span<const Update> updates, uint32_t seed, std::byte* out) {
+  const uint64_t payload_bytes = batch_payload_bytes(updates);
+  const uint64_t bytes = batch_bytes(payload_bytes, updates.size());
+  Writer writer = begin(out, bytes);
+  writer.byte(static_cast<uint8_t>(RecordKind::kBatch));
+  writer.number(payload_bytes);
+  writer.number(updates.size());
+  for (const Update& update : updates) writer.part(update);
+  return seal(out, bytes, seed);
 }
 
 uint64_t encode_epoch(uint64_t epoch, uint32_t seed, std::byte* out) {
-  RecordHeader header{};
-  header.kind = static_cast<uint8_t>(RecordKind::kEpoch);
-  header.gen = epoch;
-  std::memcpy(out, &header, sizeof header);
-  seal_crc(out, sizeof header, seed);
-  return sizeof header;
+  Writer writer = begin(out, kEpochRecordBytes);
+  writer.byte(static_cast<uint8_t>(RecordKind::kEpoch));
+  writer.bytes({reinterpret_cast<const char*>(&epoch), sizeof epoch});
+  return seal(out, kEpochRecordBytes, seed);
 }
 
 bool RecordView::parse(const std::byte* at, uint64_t room, uint32_t seed) {
   updates.clear();
-  if (room < sizeof header) return false;
-  std::memcpy(&header, at, sizeof header);
-  bytes = header.record_bytes();
-  if (bytes > room || !known_kind(header.kind)) return false;
-  if (base::crc32c(at + sizeof(uint32_t), bytes - sizeof(uint32_t), seed) != header.crc) return false;
-  if (header.kind == static_cast<uint8_t>(RecordKind::kEpoch)) return header.key_bytes == 0 && header.value_bytes == 0;
-  if (header.kind != static_cast<uint8_t>(RecordKind::kBatch)) {
+  if (room < kRecordBytesMin) return false;
+  uint32_t crc;
+  std::memcpy(&crc, at, sizeof crc);
+  Reader reader(at + kCrcBytes, room - kCrcBytes);
+  const uint8_t tag = reader.byte();
+  kind = static_cast<RecordKind>(tag & kTagKindMask);
+  uint64_t count = 0;
+  std::string_view payload;
+  if (update_tag(tag)) {
     updates.emplace_back();
-    return parse_update(at, room, &header, &updates.back());
+    if (!reader.part(tag, &updates.back())) return false;
+  } else if (tag_is(tag, RecordKind::kBatch)) {
+    const uint64_t payload_bytes = reader.number();
+    count = reader.number();
+    if (!reader.bytes(payload_bytes, &payload)) return false;
+  } else if (tag_is(tag, RecordKind::kEpoch)) {
+    if (!reader.bytes(sizeof epoch, &payload)) return false;
+    std::memcpy(&epoch, payload.data(), sizeof epoch);
+  } else {
+    return false;
   }
-  if (header.key_bytes != 0) return false;
-  for (uint64_t offset = sizeof header; offset < bytes;) {
-    RecordHeader part;
+  bytes = round_up(kCrcBytes + reader.done(), 8);
+  if (bytes > room || base::crc32c(at + kCrcBytes, bytes - kCrcBytes, seed) != crc) return false;
+  if (kind != RecordKind::kBatch) return true;
+  for (Reader parts(reinterpret_cast<const std::byte*>(payload.data()), payload.size());
+       parts.done() < payload.size();) {
+    const uint8_t part = parts.byte();
     updates.emplace_back();
-    if (!parse_update(at + offset, bytes - offset, &part, &updates.back())) return false;
-    offset += part.record_bytes();
+    if (!update_tag(part) || !parts.part(part, &updates.back())) return false;
   }
-  return updates.size() == header.token;
+  return updates.size() == count;
 }
 
 }  // namespace bonsai::persist

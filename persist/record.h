@@ -2,14 +2,19 @@
 #ifndef BONSAI_PERSIST_RECORD_H_
 #define BONSAI_PERSIST_RECORD_H_
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
 #include "persist/format.h"
 
 namespace bonsai::persist {
+
+// Bytes of `n` as LEB128.
+constexpr uint64_t varint_bytes(uint64_t n) { return (static_cast<uint64_t>(std::bit_width(n | 1)) + 6) / 7; }
 
 // One update as the log and the dnodes see it. Views belong to the caller.
 struct Update {
@@ -20,28 +25,38 @@ struct Update {
   bool tombstone = false;
   bool large = false;
 
-  [[nodiscard]] uint64_t record_bytes() const { return round_up(sizeof(RecordHeader) + key.size() + value.size(), 8); }
+  // Bytes of the update inside a record, and as a record by itself.
+  [[nodiscard]] uint64_t part_bytes() const {
+    const uint64_t key_length = key.size() == 8 ? 0 : varint_bytes(key.size());
+    const uint64_t value_length = tombstone || value.size() == 8 ? 0 : varint_bytes(value.size());
+    return 1 + key_length + value_length + varint_bytes(token) + varint_bytes(gen) + key.size() + value.size();
+  }
+  [[nodiscard]] uint64_t record_bytes() const { return round_up(sizeof(uint32_t) + part_bytes(), 8); }
 };
+
+// At most so many bytes go to an update beside its key and value, and to a batch beside its updates.
+inline constexpr uint64_t kUpdateOverheadBytesMax = 32;
+inline constexpr uint64_t kBatchOverheadBytesMax = 32;
 
 // The seed of a record's checksum: a record is valid only in the segment, opening and place that it was written for.
 inline uint32_t record_seed(uint64_t segment_sequence, uint64_t offset) {
   return static_cast<uint32_t>(mix64(segment_sequence * 0x9e3779b97f4a7c15 + offset));
 }
 
-// Bytes that a batch record of these updates takes.
-uint64_t batch_record_bytes(const std::vector<Update>& updates);
+// Bytes that one record of all these updates takes.
+uint64_t batch_record_bytes(std::span<const Update> updates);
 
 // Encode one record into `out`, which has room for the record; returns its bytes (a multiple of 8, padding zeroed).
 uint64_t encode_update(const Update& update, uint32_t seed, std::byte* out);
-uint64_t encode_batch(const std::vector<Update>& updates, uint32_t seed, std::byte* out);
+uint64_t encode_batch(std::span<const Update> updates, uint32_t seed, std::byte* out);
 uint64_t encode_epoch(uint64_t epoch, uint32_t seed, std::byte* out);
-inline constexpr uint64_t kEpochRecordBytes = sizeof(RecordHeader);
 
 // A record read back; views point into the segment.
 struct RecordView {
-  RecordHeader header;
+  RecordKind kind = RecordKind::kPut;
   uint64_t bytes = 0;
-  std::vector<Update> updates;  // of kPut, kDel, kBatch
+  uint64_t epoch = 0;           // of kEpoch
+  std::vector<Update> updates;  // of the other kinds
 
   // Reads the record at `at` with `room` bytes behind it. False unless the checksum and all bounds hold;
   // safe on arbitrary bytes.

@@ -21,6 +21,8 @@ using testing::Rig;
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
+constexpr uint64_t kSmallRecordBytes = 16;  // of a key and a value that have up to 7 bytes together
+
 class RecoveryTest : public ::testing::Test {
  protected:
   struct Range {
@@ -337,7 +339,7 @@ TEST_F(RecoveryTest, RecordsAboveTheLiveDnodeCountAndTheHighestWins) {
 TEST_F(RecoveryTest, ATornTailIsCutSilently) {
   append("a", "1", 5, 1);
   const uint32_t segment = append("b", "2", 5, 2);
-  const uint64_t record = round_up(sizeof(RecordHeader) + 2, 8);
+  const uint64_t record = kSmallRecordBytes;
   pool_.medium.flip(segment_offset(segment) + kSegmentHeaderBytes + record + 3, 1);
   expect_content({{"a", "1"}});
   expect_recovers_to({{"a", "1"}});
@@ -359,7 +361,7 @@ TEST_F(RecoveryTest, ADamagedRecordBeforeTheSealedEndIsDamage) {
   append("a", "1", 5, 1);
   const uint32_t segment = append("b", "2", 5, 2);
   pool_.rig.log->seal_all();
-  pool_.medium.flip(segment_offset(segment) + kSegmentHeaderBytes + round_up(sizeof(RecordHeader) + 2, 8) + 3, 1);
+  pool_.medium.flip(segment_offset(segment) + kSegmentHeaderBytes + kSmallRecordBytes + 3, 1);
   expect_damage("log record");
 }
 
@@ -441,7 +443,7 @@ TEST_F(BufferedRecoveryTest, PiecesOfOpenEpochsAreNoDamage) {
   ASSERT_TRUE(pool_.rig.log->close_epoch());
   const uint32_t segment = append("b", "open", 5, 2);
   append("c", "open", 5, 3);
-  const uint64_t first_open = kSegmentHeaderBytes + kEpochRecordBytes + round_up(sizeof(RecordHeader) + 7, 8);
+  const uint64_t first_open = kSegmentHeaderBytes + kEpochRecordBytes + kSmallRecordBytes;
   for (const uint64_t at : {uint64_t{0}, kEpochRecordBytes}) {  // its mark, or its first record, did not survive
     pool_.medium.flip(segment_offset(segment) + first_open + at + 4, 1);
     expect_content({{"a", "closed"}});

@@ -227,7 +227,7 @@ Status DbImpl::make_batch(const WriteBatch& batch, std::vector<persist::LargeRef
   };
   std::vector<Part> parts;
   std::string storage;
-  uint64_t record_bytes = sizeof(persist::RecordHeader);
+  uint64_t record_bytes_bound = persist::kBatchOverheadBytesMax;
   for (size_t i = 0; i < order.size(); ++i) {
     const WriteBatch::Update& update = updates[order[i]];
     if (i + 1 < order.size() && updates[order[i + 1]].key == update.key) continue;
@@ -246,12 +246,12 @@ Status DbImpl::make_batch(const WriteBatch& batch, std::vector<persist::LargeRef
     } else {
       part.value_bytes = 0;
     }
-    record_bytes += persist::round_up(sizeof(persist::RecordHeader) + part.key_bytes + part.value_bytes, 8);
+    record_bytes_bound += persist::kUpdateOverheadBytesMax + part.key_bytes + part.value_bytes;
     parts.push_back(part);
   }
-  if (record_bytes > tiers_->log->record_bytes_max()) {
+  if (record_bytes_bound > tiers_->log->record_bytes_max()) {
     return Status::InvalidArgument(
-        "the batch takes " + std::to_string(record_bytes) + " bytes of log, one segment holds " +
+        "the batch takes up to " + std::to_string(record_bytes_bound) + " bytes of log, one segment holds " +
         std::to_string(tiers_->log->record_bytes_max()) + "; split the batch or create the pool with larger log_bytes");
   }
   *made = new index::Batch(parts.size(), std::move(storage));
