@@ -33,8 +33,8 @@ Status DnodeStore::claim_extent(Space::Use use) {
                            " bytes is left for dnode headers; delete data or use a larger pool");
   }
   static constexpr std::byte kZeros[kPageBytes] = {};
-  for (uint64_t i = 0; i < bytes; i += kPageBytes) volume_.nt_copy(extent + i, kZeros, kPageBytes, kSiteExtent);
-  volume_.fence(kSiteExtentFence);
+  for (uint64_t i = 0; i < bytes; i += kPageBytes) volume_.nt_copy(extent + i, kZeros, kPageBytes, kSiteExtentZero);
+  volume_.fence(kSiteExtentZeroFence);
   const ExtentGeometry& geometry = geometry_[extent.target()];
   const uint64_t index = (extent.offset() - geometry.data_offset) / bytes;
   const Addr entry(extent.target(), geometry.table_offset + 8 * index);
@@ -141,7 +141,7 @@ Status DnodeWriter::place_fences(Dnode::Parts* parts) {
   taken_.push_back({addr, bytes});
   std::vector<std::byte> padded(round_up(both.size(), 8));
   std::memcpy(padded.data(), both.data(), both.size());
-  store_.volume().nt_copy(addr, padded.data(), padded.size(), kSiteRun);
+  store_.volume().nt_copy(addr, padded.data(), padded.size(), kSiteLongFences);
   parts->long_fences = addr;
   parts->long_fence_bytes = both.size();
   return Status::OK();

@@ -190,10 +190,10 @@ TEST_F(DnodeStoreTest, ExtentsAreZeroedThenClaimedAndFoundAgain) {
     EXPECT_TRUE(slots.insert(slot.bits()).second) << "given twice";
   }
   const MemoryMedium& m = medium();
-  const size_t zeroed = m.first('|', kSiteExtentFence);
-  EXPECT_LT(m.first('n', kSiteExtent), zeroed);
+  const size_t zeroed = m.first('|', kSiteExtentZeroFence);
+  EXPECT_LT(m.first('n', kSiteExtentZero), zeroed);
   EXPECT_LT(zeroed, m.first('f', kSiteExtent));
-  EXPECT_LT(m.first('f', kSiteExtent), m.first('|', kSiteExtentFence, zeroed + 1));
+  EXPECT_LT(m.first('f', kSiteExtent), m.first('|', kSiteExtentFence));
   Rig again({&medium()});
   ASSERT_TRUE(again.open().ok());
   EXPECT_EQ(again.analysis.free_slots.size(), again.analysis.header_extents.size() * slots_each - 1)

@@ -172,16 +172,24 @@ struct DnodeHeader {
 static_assert(sizeof(DnodeHeader) == kDnodeHeaderBytes);
 inline constexpr uint16_t kDnodeHasLarge = 1;  // some entry refers to a large value
 
-// ---- sites of flushes and fences
+// ---- sites of flushes, nt copies and fences: one place of the code each, so that a test that leaves one out leaves
+// out that one only
 
+inline constexpr base::Site kSiteZero{"pool.zero"};
 inline constexpr base::Site kSiteCreate{"pool.create"};
 inline constexpr base::Site kSiteCreateFence{"pool.create.fence"};
 inline constexpr base::Site kSiteState{"pool.state"};
 inline constexpr base::Site kSiteStateFence{"pool.state.fence"};
+inline constexpr base::Site kSiteExtentZero{"extent.zero"};
+inline constexpr base::Site kSiteExtentZeroFence{"extent.zero.fence"};
 inline constexpr base::Site kSiteExtent{"extent.claim"};
 inline constexpr base::Site kSiteExtentFence{"extent.claim.fence"};
+inline constexpr base::Site kSiteExtentMend{"extent.mend"};
+inline constexpr base::Site kSiteExtentMendFence{"extent.mend.fence"};
 inline constexpr base::Site kSiteSegmentOpen{"segment.open"};
 inline constexpr base::Site kSiteSegmentOpenFence{"segment.open.fence"};
+inline constexpr base::Site kSiteSegmentFlush{"segment.flush"};
+inline constexpr base::Site kSiteSegmentFlushFence{"segment.flush.fence"};
 inline constexpr base::Site kSiteSegmentSeal{"segment.seal"};
 inline constexpr base::Site kSiteSegmentSealFence{"segment.seal.fence"};
 inline constexpr base::Site kSiteLogAppend{"log.append"};
@@ -190,9 +198,13 @@ inline constexpr base::Site kSiteLogTruncate{"log.truncate"};
 inline constexpr base::Site kSiteLogTruncateFence{"log.truncate.fence"};
 inline constexpr base::Site kSiteEpochFlush{"epoch.flush"};
 inline constexpr base::Site kSiteEpochFlushFence{"epoch.flush.fence"};
+inline constexpr base::Site kSiteEpochClose{"epoch.close"};
+inline constexpr base::Site kSiteEpochCloseFence{"epoch.close.fence"};
 inline constexpr base::Site kSiteLarge{"large.write"};
+inline constexpr base::Site kSiteLargeTail{"large.tail"};
 inline constexpr base::Site kSiteLargeFence{"large.write.fence"};
 inline constexpr base::Site kSiteRun{"dnode.run"};
+inline constexpr base::Site kSiteLongFences{"dnode.long_fences"};
 inline constexpr base::Site kSiteRunFence{"dnode.run.fence"};
 inline constexpr base::Site kSiteHeader{"dnode.header"};
 inline constexpr base::Site kSiteHeaderFence{"dnode.header.fence"};

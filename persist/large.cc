@@ -17,7 +17,7 @@ Status LargeStore::write(std::string_view value, LargeRef* ref) {
   if (whole < value.size()) {
     uint64_t tail = 0;
     std::memcpy(&tail, value.data() + whole, value.size() - whole);
-    volume_.nt_copy(addr + whole, &tail, sizeof tail, kSiteLarge);
+    volume_.nt_copy(addr + whole, &tail, sizeof tail, kSiteLargeTail);
   }
   volume_.fence(kSiteLargeFence);
   *ref = {addr.bits(), static_cast<uint32_t>(value.size()), base::crc32c(value.data(), value.size(), 0)};

@@ -183,8 +183,8 @@ class LogOf final : public Log {
   void seal(Stream& stream) {
     const Addr base = config_.segments[stream.segment];
     if (config_.buffered) {  // all of it: what close_epoch() has flushed it may not have fenced yet
-      volume_.flush(base + kSegmentHeaderBytes, stream.offset - kSegmentHeaderBytes, kSiteEpochFlush);
-      volume_.fence(kSiteEpochFlushFence);
+      volume_.flush(base + kSegmentHeaderBytes, stream.offset - kSegmentHeaderBytes, kSiteSegmentFlush);
+      volume_.fence(kSiteSegmentFlushFence);
     }
     const Addr end = base + offsetof(SegmentHeader, end);
     volume_.store8(end, checked_word(stream.offset, kSegmentEndSeed + table_[stream.segment].sequence));
@@ -213,6 +213,9 @@ class LogOf final : public Log {
     stream.records = 0;
   }
 
+  // Starts to write back what each stream has appended. False if one was held for too long.
+  [[nodiscard]] bool flush_streams();
+
   // The segment is sealed: from now on its count can reach zero.
   void drop_bias(uint32_t segment, int64_t records) { release(segment, kOpenBias - records); }
 
@@ -226,13 +229,23 @@ bool LogOf<Medium>::close_epoch() {
   if (!config_.buffered) return true;
   const std::lock_guard lock(close_mutex_);
   const uint64_t closing = epoch_.fetch_add(1);
+  const bool all_flushed = flush_streams();
+  volume_.fence(kSiteEpochFlushFence);  // if it gave up, too: for the next closer, perhaps another thread, it is done
+  if (!all_flushed) return false;
+  const Addr word(0, kStateEpochOffset);
+  volume_.store8(word, checked_word(closing, kStateEpochSeed));
+  volume_.flush(word, sizeof(uint64_t), kSiteEpochClose);
+  volume_.fence(kSiteEpochCloseFence);
+  epoch_closed(closing);
+  return true;
+}
+
+template <class Medium>
+bool LogOf<Medium>::flush_streams() {
   for (Stream& stream : streams_) {
     base::BoundedWait wait("close epoch", 1000);
     while (stream.held.exchange(true, std::memory_order_acquire)) {
-      if (wait.expired()) {
-        volume_.fence(kSiteEpochFlushFence);  // the next closer, perhaps another thread, takes these flushes for done
-        return false;
-      }
+      if (wait.expired()) return false;
       wait.pause();
     }
     if (stream.segment != kNoSegment && stream.offset > stream.flushed) {
@@ -241,12 +254,6 @@ bool LogOf<Medium>::close_epoch() {
     }
     stream.held.store(false, std::memory_order_release);
   }
-  volume_.fence(kSiteEpochFlushFence);
-  const Addr word(0, kStateEpochOffset);
-  volume_.store8(word, checked_word(closing, kStateEpochSeed));
-  volume_.flush(word, sizeof(uint64_t), kSiteState);
-  volume_.fence(kSiteStateFence);
-  epoch_closed(closing);
   return true;
 }
 

@@ -209,8 +209,8 @@ TEST(BufferedLog, AnAppendCostsNoFenceAndCountsOnceItsEpochIsClosed) {
   ASSERT_TRUE(log.close_epoch());
   const MemoryMedium& m = pool.medium;
   EXPECT_LT(m.first('f', kSiteEpochFlush), m.first('|', kSiteEpochFlushFence));
-  EXPECT_LT(m.first('|', kSiteEpochFlushFence), m.first('f', kSiteState));
-  EXPECT_LT(m.first('f', kSiteState), m.first('|', kSiteStateFence));
+  EXPECT_LT(m.first('|', kSiteEpochFlushFence), m.first('f', kSiteEpochClose));
+  EXPECT_LT(m.first('f', kSiteEpochClose), m.first('|', kSiteEpochCloseFence));
   EXPECT_EQ(records_of(pool).size(), 2U);
   ASSERT_EQ(log.append(put("c", "1"), Use::kOrdinary, &segment), Result::kOk);
   Rig rig({&pool.medium});

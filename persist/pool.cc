@@ -37,7 +37,7 @@ bool lay_out(uint64_t target_bytes, uint64_t log_bytes, uint32_t targets, Superb
 void zero(scale::Volume& volume, Addr at, uint64_t bytes) {
   static constexpr std::byte kZeros[kPageBytes] = {};
   for (uint64_t i = 0; i < bytes; i += kPageBytes) {
-    volume.nt_copy(at + i, kZeros, std::min(kPageBytes, bytes - i), kSiteCreate);
+    volume.nt_copy(at + i, kZeros, std::min(kPageBytes, bytes - i), kSiteZero);
   }
 }
 
@@ -155,14 +155,13 @@ Status format_pool(scale::Volume& volume, const Options& options, const uint64_t
       zero(volume, Addr(sb.target_index, sb.log_offset + i * sb.segment_bytes), kSegmentHeaderBytes);
     }
   }
-  volume.fence(kSiteCreateFence);
   Space space;
   pool.add_targets(&space);
   DnodeStore store(volume, space, pool.geometry());
   DnodeWriter writer(store);
   Dnode* root = nullptr;
   BONSAI_RETURN_IF_ERROR(writer.add(base::Fence(), base::Fence::infinite(), 1, nullptr, {}, &root));
-  static_cast<void>(writer.commit());
+  static_cast<void>(writer.commit());  // its fences complete the zeros, too
   write_run_state(volume, RunState::kClean);
   for (const Superblock& sb : pool.superblocks) write_superblock(volume, sb);
   volume.fence(kSiteCreateFence);

@@ -206,7 +206,7 @@ TEST(Creation, TheSuperblockIsWrittenWhenAllElseIsDurable) {
     if (events[i].op == 'n' && events[i].bytes == sizeof(Superblock)) superblock = superblock == 0 ? i : superblock;
   }
   ASSERT_NE(superblock, 0U);
-  EXPECT_LT(medium.first('|', kSiteCreateFence), medium.first('n', kSiteHeader));
+  EXPECT_LT(medium.last('n', kSiteZero), medium.first('|', kSiteHeaderFence));
   EXPECT_LT(medium.last('|', kSiteHeaderFence), superblock);
   EXPECT_LT(medium.last('|', kSiteStateFence), superblock);
   EXPECT_EQ(medium.last('|', kSiteCreateFence), events.size() - 1);

@@ -100,9 +100,9 @@ class Recovery {
   void repair_extent_entries() {
     for (const Addr entry : a_.damaged_extent_entries) {
       store_.volume().store8(entry, 0);
-      store_.volume().flush(entry, sizeof(uint64_t), kSiteExtent);
+      store_.volume().flush(entry, sizeof(uint64_t), kSiteExtentMend);
     }
-    if (!a_.damaged_extent_entries.empty()) store_.volume().fence(kSiteExtentFence);
+    if (!a_.damaged_extent_entries.empty()) store_.volume().fence(kSiteExtentMendFence);
   }
 
   // A crash between the halves of a split leaves the old dnode live on one half.

@@ -4,7 +4,7 @@
 Reads, for each folder RECORDS/REGIME:
   steps.tsv   one line `step TAB exit code TAB seconds` for each step that ran (configure, build, test, check)
   ctest.xml   JUnit, one test case per CTest test or style rule
-  figures     lines `name value` or `name=value` that tests appended (base/testing/figures.h)
+  figures     lines `name value` or `name=value`, and rows of tables, that tests appended (base/testing/figures.h)
 and BUILD/REGIME/test-results/NAME.xml, the cases of the GoogleTest program NAME.
 
 A GoogleTest program counts with its cases; when CTest calls it failed though no case failed (a crash, a time limit, a
@@ -86,15 +86,23 @@ def count_ctest(root, results):
 
 
 def read_figures(path):
-    figures = {}
+    """The figures {name: value} and the tables {table: {row: {column: value}}} of one regime."""
+    figures, tables = {}, {}
     if path.exists():
         for line in path.read_text().splitlines():
+            row = re.fullmatch(r"table\t([^\t]+)\t([^\t]+)\t((?:\w+=\d+ ?)+)", line)
+            if row:
+                columns = tables.setdefault(row[1], {}).setdefault(row[2], {})
+                for column in row[3].split():
+                    name, value = column.split("=")
+                    merge_figure(columns, name, int(value))
+                continue
             match = re.fullmatch(r"\s*([A-Za-z0-9_]+)[ =](\d+)\s*", line)
             if match is None:
                 print(f"scorecard: not a figure, ignored: {line!r} in {path}", file=sys.stderr)
                 continue
             merge_figure(figures, match[1], int(match[2]))
-    return figures
+    return figures, tables
 
 
 def merge_figure(figures, name, value):
@@ -121,12 +129,14 @@ def read_regime(records, build):
     for step, (code, _) in steps.items():
         if code != 0 and not count.failures:
             count.add(f"{step} (exit code {code}, see build/logs/{name}-{step}.log)", "failed")
+    figures, tables = read_figures(records / "figures")
     return {
         "passed": count.passed,
         "failed": count.failed,
         "skipped": count.skipped,
         "seconds": {step: seconds for step, (_, seconds) in steps.items()},
-        "figures": read_figures(records / "figures"),
+        "figures": figures,
+        "tables": tables,
         "failures": count.failures,
         "not_run": count.not_run,
     }
@@ -145,6 +155,14 @@ def summarize(records, build, budget, seconds):
     return {**total, "budget": budget, "seconds": seconds, "figures": figures, "regimes": regimes}
 
 
+def print_table(regime, table, rows):
+    columns = list(dict.fromkeys(column for row in rows.values() for column in row))
+    print(f"{table} ({regime}):")
+    print(f"  {'':<32}" + "".join(f"{column:>14}" for column in columns))
+    for name, row in sorted(rows.items()):
+        print(f"  {name:<32}" + "".join(f"{row.get(column, 0):>14,}" for column in columns))
+
+
 def print_summary(summary, out):
     print()
     print(f"{'regime':<10}{'passed':>8}{'failed':>8}{'skipped':>8}{'build':>9}{'tests':>9}")
@@ -153,6 +171,9 @@ def print_summary(summary, out):
         build = spent.get("configure", 0) + spent.get("build", 0)
         tests = spent.get("test", 0) + spent.get("check", 0)
         print(f"{name:<10}{regime['passed']:>8}{regime['failed']:>8}{regime['skipped']:>8}{build:>7} s{tests:>7} s")
+    for name, regime in summary["regimes"].items():
+        for table, rows in sorted(regime["tables"].items()):
+            print_table(name, table, rows)
     for name, value in sorted(summary["figures"].items()):
         print(f"{name:<34}{value:>16,}")
     for name, regime in summary["regimes"].items():

@@ -102,6 +102,16 @@ class ScorecardTest(unittest.TestCase):
         self.assertEqual({"kill_rounds": 57, "lag_us_max": 9}, summary["regimes"]["release"]["figures"])
         self.assertIn("kill_rounds", out)
 
+    def test_rows_of_tables_are_summed_and_printed(self):
+        self.release('<testsuite><testcase name="t"/></testsuite>')
+        self.write("records/release/figures", "table\tcrash images\tlog.append\tfences=3 images=50\nkill_rounds 1\n"
+                   "table\tcrash images\tlog.append\tfences=2 images=1\ntable\tcrash images\tbroken\tfences\n")
+        _, out, summary = self.run_scorecard()
+        self.assertEqual({"crash images": {"log.append": {"fences": 5, "images": 51}}},
+                         summary["regimes"]["release"]["tables"])
+        self.assertIn("crash images (release):", out)
+        self.assertRegex(out, r"log\.append +5 +51\n")
+
 
 if __name__ == "__main__":
     unittest.main()

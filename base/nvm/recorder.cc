@@ -230,4 +230,9 @@ size_t RecorderMedium::pending_words() const {
   return words;
 }
 
+size_t RecorderMedium::pending_lines() const {
+  const std::lock_guard lock(mutex_);
+  return groups_.size();
+}
+
 }  // namespace bonsai::base

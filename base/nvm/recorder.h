@@ -81,6 +81,8 @@ class RecorderMedium final : public HookedMedium {
 
   // Words stored and not durable yet.
   [[nodiscard]] size_t pending_words() const;
+  // The lines that hold them, at most; under eADR all ordinary stores count as one.
+  [[nodiscard]] size_t pending_lines() const;
 
   void store8(std::byte* dst, uint64_t value) override;
   void copy(std::byte* dst, const void* src, size_t n) override;

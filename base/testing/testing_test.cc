@@ -51,6 +51,20 @@ TEST(Figures, LinesOfManyThreadsDoNotMix) {
   std::remove(path.c_str());
 }
 
+TEST(Figures, ARowIsOneLine) {
+  const std::string path = ::testing::TempDir() + "rows-" + std::to_string(::getpid());
+  {
+    const ScopedEnvironment named("BONSAI_FIGURES", path.c_str());
+    add_row("crash images", "log.append", {{"fences", 3}, {"images", 50}});
+  }
+  std::ifstream file(path);
+  std::string line;
+  ASSERT_TRUE(std::getline(file, line));
+  EXPECT_EQ(line, "table\tcrash images\tlog.append\tfences=3 images=50");
+  EXPECT_FALSE(std::getline(file, line));
+  std::remove(path.c_str());
+}
+
 TEST(Figures, WithoutAFileNothingHappens) {
   const ScopedEnvironment unnamed("BONSAI_FIGURES", "");
   add_figure("sample", 1);

@@ -1,5 +1,8 @@
 // The exploration of crashes that the tests of persist/ share: a recorder medium, the images that a crash could leave
 // before each of its fences, verdicts on them, and one site that may be left out.
+//
+// At a fence that is explored the images are all legal ones, or else: nothing kept, everything kept, each line alone,
+// each line missing, and random ones.
 #ifndef BONSAI_PERSIST_TESTING_EXPLORER_H_
 #define BONSAI_PERSIST_TESTING_EXPLORER_H_
 
@@ -12,10 +15,10 @@
 #include <unordered_set>
 #include <vector>
 
-#include "base/crc.h"
 #include "base/nvm/recorder.h"
 #include "base/random.h"
 #include "persist/testing.h"
+#include "persist/testing/read_set.h"
 
 namespace bonsai::persist::testing {
 
@@ -24,48 +27,79 @@ struct Mutant {
   base::SiteUse use;
 };
 
-struct Amount {
-  int operations;
-  uint64_t images_per_fence;
-};
-
 // What was explored before the fences of one site.
 struct SiteImages {
-  uint64_t fences = 0;
+  uint64_t met = 0;         // fences
+  uint64_t fences = 0;      // of them, those explored
   uint64_t exhaustive = 0;  // of them, those of which all legal images were visited
   uint64_t images = 0;
-  std::unordered_set<uint64_t> contents;  // hashes of what differs within one life
+  std::unordered_set<uint64_t> contents;  // hashes of the bytes that recovery reads
 };
 
 struct Outcome {
   uint64_t images = 0;
   uint64_t recovery_images = 0;  // states that a power cut within a recovery left, each recovered again
+  uint64_t owners_checked = 0;   // recoveries whose space was compared with what lies in the pool
   std::map<std::string, SiteImages> by_site;
   uint64_t violations = 0;
   uint64_t refused = 0;  // recoveries that found no room: a known gap, see README.md; the pool itself is unharmed
   std::string first;     // what the first violation was
 };
 
-// What all explorations share: the recorder, the images, the verdicts.
+// Which fences a campaign of many lives explores, so that none of the sites takes more than its share of the images,
+// and early fences not more than late ones.
+class Shares {
+ public:
+  // Up to about `images_max` images per site, spread over so many rounds.
+  Shares(uint64_t images_max, uint64_t rounds) : images_max_(images_max), rounds_(rounds) {}
+
+  void next_round() { ++round_; }
+  // Whether to explore this fence, which takes up to `images`.
+  [[nodiscard]] bool grants(const SiteImages& site, uint64_t images, base::Random& random) const {
+    const uint64_t due = images_max_ * std::min(round_, rounds_) / rounds_;
+    if (due <= site.images) return false;
+    if (round_ == 1 || site.fences == 0) return true;
+    const uint64_t each = std::min(images, site.images / site.fences + 1);
+    const uint64_t fences_a_round = site.met / (round_ - 1) + 1;
+    const uint64_t wanted = (due - site.images) / each + 1;  // fences
+    return wanted >= fences_a_round || random.chance(wanted, fences_a_round);
+  }
+
+ private:
+  const uint64_t images_max_;
+  const uint64_t rounds_;
+  uint64_t round_ = 1;
+};
+
+constexpr size_t kDistinctMax = 1'000'000;  // counted per site, so that a nightly run keeps its memory
+
+// How an exploration runs.
+struct Manner {
+  std::optional<Mutant> mutant;
+  uint64_t samples = 12;           // random images at a fence that has too many to visit all
+  const Shares* shares = nullptr;  // null: every fence is explored
+  Domain domain = Domain::kAdr;
+};
+
+// What all explorations share: the recorder, the images, the verdicts. `outcome` may have seen other explorations.
 class Explorer {
  public:
-  Explorer(uint64_t seed, std::optional<Mutant> mutant, uint64_t images_per_fence, Domain domain = Domain::kAdr)
-      : random_(seed), mutant_(mutant), images_per_fence_(images_per_fence), domain_(domain) {}
+  Explorer(uint64_t seed, const Manner& manner, Outcome* outcome, uint64_t pool_bytes = kPoolBytesMin)
+      : outcome_(*outcome), random_(seed), scratch_(pool_bytes), manner_(manner) {}
   virtual ~Explorer() = default;
   Explorer(const Explorer&) = delete;
   Explorer& operator=(const Explorer&) = delete;
 
-  Outcome outcome;
   std::vector<base::SiteCount> sites;
 
  protected:
-  // Judges one image, which lies in scratch_ and may be changed.
-  virtual void judge() = 0;
+  // Judges one image, which lies in scratch_ and may be changed. Returns the bytes that recovery read of it.
+  virtual ReadSet judge() = 0;
 
   void start(std::span<const std::byte> image) {
     collect_sites();
-    medium_ = std::make_unique<base::RecorderMedium>(image, domain_, [] { return uint64_t{0}; });
-    if (mutant_) medium_->drop(*mutant_->site, mutant_->use);
+    medium_ = std::make_unique<base::RecorderMedium>(image, manner_.domain, [this] { return thread_; });
+    if (manner_.mutant) medium_->drop(*manner_.mutant->site, manner_.mutant->use);
     medium_->set_before_fence([this](const base::Site& site) { at_fence(site); });
   }
   void collect_sites() {
@@ -73,23 +107,30 @@ class Explorer {
     for (const base::SiteCount& count : medium_->site_counts()) sites.push_back(count);
   }
 
-  void explore(const char* before = "between fences") {
+  // Visits the images of this moment, whose next fence is of the site `before`.
+  void explore(const char* before = kAtRest) {
     if (failed()) return;
-    SiteImages& site = outcome.by_site[before];
-    const auto seen = medium_->each_crash_image(images_per_fence_, random_, [&](std::span<const std::byte> image) {
+    SiteImages& site = outcome_.by_site[before];
+    ++site.met;
+    const uint64_t images_max = 2 + 2 * medium_->pending_lines() + manner_.samples;
+    if (manner_.shares != nullptr && !manner_.shares->grants(site, images_max, random_)) return;
+    before_ = before;
+    const auto seen = medium_->each_crash_image(images_max, random_, [&](std::span<const std::byte> image) {
       if (failed()) return;
-      site.contents.insert(base::crc32c(image.data(), image.size(), 0));
       std::memcpy(scratch_.view(), image.data(), image.size());
-      judge();
+      const uint64_t hash = judge().hash(image.data());
+      if (site.contents.size() < kDistinctMax) site.contents.insert(hash);
     });
-    outcome.images += seen.visited;
+    outcome_.images += seen.visited;
     site.images += seen.visited;
     ++site.fences;
     site.exhaustive += seen.exhaustive ? 1 : 0;
+    before_ = kAtRest;
   }
 
   // At a fence chosen in advance one image is kept, to go on from.
   void at_fence(const base::Site& site) {
+    if (mute_) return;
     explore(site.name);
     if (fences_to_crash_ == 0 || --fences_to_crash_ != 0) return;
     crash_image_.clear();
@@ -99,21 +140,36 @@ class Explorer {
     }));
   }
 
-  [[nodiscard]] bool failed() const { return outcome.violations > 0; }
-  void violation(const std::string& what) {
-    if (outcome.violations++ == 0) outcome.first = what;
+  // Recovery looks at nothing outside the set: random bytes there change nothing.
+  void judge_rest(const ReadSet& read, const std::optional<Content>& content) {
+    const std::vector<std::byte> image = scratch_.image();
+    read.scramble_rest(scratch_.view(), scratch_.bytes(), random_);
+    Rig rig({&scratch_});
+    const Status status = rig.analyse_only();
+    if (!content && status.ok()) violation("bytes elsewhere make a pool of none");
+    if (content && (!status.ok() || analysed_content(rig) != content)) violation("bytes elsewhere change the content");
+    std::memcpy(scratch_.view(), image.data(), image.size());
   }
 
+  [[nodiscard]] bool failed() const { return outcome_.violations > 0; }
+  void violation(const std::string& what) {
+    if (outcome_.violations++ == 0) outcome_.first = std::string("before ") + before_ + ": " + what;
+  }
+
+  static constexpr const char* kAtRest = "(at rest)";
+
+  Outcome& outcome_;
   base::Random random_;
   std::unique_ptr<base::RecorderMedium> medium_;
-  MemoryMedium scratch_{kPoolBytesMin};
+  uint64_t thread_ = 0;  // that the recorder takes the caller for
+  MemoryMedium scratch_;
+  const char* before_ = kAtRest;  // the fence that is explored
+  bool mute_ = false;             // fences are the test's own
   uint64_t fences_to_crash_ = 0;  // 0 = none chosen
   std::vector<std::byte> crash_image_;
 
  private:
-  const std::optional<Mutant> mutant_;
-  const uint64_t images_per_fence_;
-  const Domain domain_;
+  const Manner manner_;
 };
 
 }  // namespace bonsai::persist::testing

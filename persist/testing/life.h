@@ -1,0 +1,570 @@
+// Random lives of a pool of the persistence tier, each a program of appends, batches, offloads, splits, merges, ends
+// and reopenings, and a creation over old bytes; each judges the images of its crashes by a model of its own.
+#ifndef BONSAI_PERSIST_TESTING_LIFE_H_
+#define BONSAI_PERSIST_TESTING_LIFE_H_
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "persist/testing/explorer.h"
+
+namespace bonsai::persist::testing {
+
+using base::Fence;
+using scale::Addr;
+
+// Creation over old bytes: no pool, or a sound one; and a sound one once format has returned.
+class Creation final : public Explorer {
+ public:
+  using Explorer::Explorer;
+
+  void run() {
+    std::vector<std::byte> garbage(kPoolBytesMin);
+    for (std::byte& byte : garbage) byte = static_cast<std::byte>(random_.next());
+    start(garbage);
+    Rig rig({medium_.get()});
+    EXPECT_TRUE(rig.format().ok());
+    created_ = true;
+    explore();
+    collect_sites();
+  }
+
+ private:
+  ReadSet judge() override {
+    Rig rig({&scratch_});
+    const Status status = rig.analyse_only();
+    std::optional<Content> content;
+    if (status.ok()) content = analysed_content(rig);
+    if (!status.ok() && created_) violation("the pool is gone: " + status.ToString());
+    if (status.ok() && content != Content{}) violation("a new pool is not empty");
+    const ReadSet read = content ? ReadSet(rig) : ReadSet();
+    if (random_.chance(1, 32) && !failed()) judge_rest(read, content);
+    return read;
+  }
+
+  bool created_ = false;
+};
+
+// How often a life does what, and for how long; weights in the order of Life::Do.
+struct Profile {
+  const char* name;
+  int operations;
+  std::array<uint8_t, 9> weights;
+  uint64_t pool_bytes = kPoolBytesMin;
+  uint64_t log_bytes = 0;  // 0: as the product chooses
+};
+
+// A life of a pool.
+class Life final : public Explorer {
+ public:
+  Life(uint64_t seed, const Manner& manner, Outcome* outcome, bool buffered, const Profile& profile)
+      : Explorer(seed, manner, outcome, profile.pool_bytes), buffered_(buffered), profile_(profile) {}
+
+  void run() {
+    MemoryMedium fresh(profile_.pool_bytes);
+    EXPECT_TRUE(Rig({&fresh}).format(profile_.log_bytes).ok());
+    start(fresh.image());
+    open();
+    for (int i = 0; i < profile_.operations && !failed() && !ended_; ++i) operate();
+    if (!ended_) explore();
+    collect_sites();
+  }
+
+ private:
+  enum class Do { kOffloadAll, kOffloadSome, kBatch, kPutLarge, kReopen, kCloseEpoch, kPut, kPutRolling, kClaim };
+
+  struct Stored {
+    std::string value;
+    std::optional<LargeRef> large;
+    bool operator==(const Stored& other) const { return value == other.value; }
+  };
+  struct Logged {
+    uint32_t segment;
+    bool tombstone;
+  };
+
+  // ---- the model: states[floor] and what came after it may be what a crash leaves
+
+  [[nodiscard]] Content now() const {
+    Content content;
+    for (const auto& [key, stored] : stored_) content[key] = stored.value;
+    return content;
+  }
+  [[nodiscard]] bool allowed(const Content& content) const {
+    return std::find(states_.begin() + static_cast<ptrdiff_t>(floor_), states_.end(), content) != states_.end();
+  }
+  void settle() { floor_ = states_.size() - 1; }
+
+  // ---- judging
+
+  ReadSet judge() override {
+    Rig rig({&scratch_});
+    if (const std::string wrong = judge_content(&rig); !wrong.empty()) {
+      violation(wrong);
+      return {};
+    }
+    const ReadSet read(rig);
+    judge_ends(rig);
+    judge_mending(rig);
+    if (random_.chance(1, 4)) judge_without_a_dnode(rig);
+    if (random_.chance(1, 64)) judge_rest(read, analysed_content(rig));
+    if (random_.chance(1, 10)) judge_recovery(*analysed_content(rig));
+    return read;
+  }
+
+  // What is wrong with an image that is not recovered yet; empty: nothing.
+  [[nodiscard]] std::string judge_content(Rig* rig) const {
+    if (const Status status = rig->analyse_only(); !status.ok()) return "no pool: " + status.ToString();
+    if (!rig->analysis.damages.empty()) return damage_status(rig->analysis.damages).ToString();
+    const auto content = analysed_content(*rig);
+    if (!content) return "a dnode or large value is damaged";
+    return allowed(*content) ? "" : "content is neither acknowledged nor in flight";
+  }
+
+  // Segments that were left or sealed have named ends.
+  void judge_ends(const Rig& rig) {
+    for (const auto& [segment, sequence] : sealed_) {
+      const SegmentState& state = rig.analysis.segments[segment];
+      if (state.sequence == sequence && !state.sealed) violation("a segment has lost its sealed end");
+    }
+    if (just_recovered_) judge_just_recovered(rig);
+  }
+
+  // What recovery promises of the pool when it returns: ends are named and cut, and free header slots hold no checksum.
+  void judge_just_recovered(const Rig& rig) {
+    for (const SegmentState& state : rig.analysis.segments) {
+      if (state.sequence != 0 && (!state.sealed || state.truncate)) violation("recovery has left an end open");
+    }
+    for (const Addr slot : rig_->analysis.free_slots) {
+      DnodeHeader header;
+      std::memcpy(&header, rig.volume.local(slot), sizeof header);
+      const bool taken = header.crc == header.computed_crc() && header.mark == header.live_mark();
+      if (header.crc != 0 && !taken) violation("recovery has left a checksum in a free header slot");
+    }
+  }
+
+  // Once recovery has mended the extent table, it is mended in every image.
+  void judge_mending(const Rig& rig) {
+    if (!mending_ || before_ == kSiteExtentMendFence.name) return;
+    if (!rig.analysis.damaged_extent_entries.empty()) violation("a write goes ahead of the mended extent table");
+  }
+
+  // With a live dnode damaged: told, or the content is still right. Never an older cover without its records.
+  void judge_without_a_dnode(const Rig& rig) {
+    const size_t tile = random_.below(rig.analysis.tiles.size());
+    const Dnode& dnode = *rig.analysis.dnodes[rig.analysis.tiles[tile].dnode];
+    const uint64_t at = dnode.header().offset() + offsetof(DnodeHeader, gen);
+    scratch_.flip(at, 5);
+    Rig damaged({&scratch_});
+    static_cast<void>(damaged.analyse_only());
+    const auto content = analysed_content(damaged);
+    if (content && !allowed(*content)) violation("an older dnode stands in for a damaged one");
+    scratch_.flip(at, 5);
+  }
+
+  void judge_recovery(const Content& content) {
+    scratch_.cut_power_after(random_.below(12));
+    static_cast<void>(Rig({&scratch_}).open());
+    ++outcome_.recovery_images;
+    scratch_.cut_power_after(UINT64_MAX);
+    for (int again = 0; again < 2; ++again) {
+      Rig rig({&scratch_});
+      const Status status = rig.open();
+      if (status.IsNoSpace()) return judge_refusal(content);
+      if (!status.ok()) return violation("recovery: " + status.ToString());
+      if (recovered_content(rig) != content) return violation("recovery changes the content");
+      if (again == 1) judge_owners(rig);
+    }
+  }
+
+  // Every block of the pool has one owner at most, and the space in use is that of the owners.
+  void judge_owners(const Rig& recovered) {
+    Rig rig({&scratch_});
+    static_cast<void>(rig.analyse_only());
+    const std::optional<uint64_t> owned = owned_bytes(rig);
+    if (!owned) violation("two owners of one block after recovery");
+    if (owned && *owned != recovered.space.used_bytes()) violation("space without an owner after recovery");
+    ++outcome_.owners_checked;
+  }
+
+  void judge_refusal(const Content& content) {
+    ++outcome_.refused;
+    Rig rig({&scratch_});
+    static_cast<void>(rig.analyse_only());
+    if (analysed_content(rig) != content) violation("a refused recovery changes the content");
+  }
+
+  // ---- operations
+
+  void operate() {
+    if (random_.chance(1, 12)) fences_to_crash_ = 1 + random_.below(5);
+    switch (choose()) {
+      case Do::kOffloadAll:
+        offload(0, dnodes_.size());
+        break;
+      case Do::kOffloadSome:
+        offload_some();
+        break;
+      case Do::kBatch:
+        batch();
+        break;
+      case Do::kPutLarge:
+        put(true, 1000 + random_.below(600));
+        break;
+      case Do::kReopen:
+        reopen();
+        break;
+      case Do::kCloseEpoch:
+        close_epoch();
+        break;
+      case Do::kPut:
+        put(false, random_.below(80));
+        break;
+      case Do::kPutRolling:
+        put(false, kRollingBytes);
+        break;
+      case Do::kClaim:
+        claim_extent_over_forged_headers();
+    }
+    if (!crash_image_.empty()) go_on_from_crash();
+  }
+
+  Do choose() {
+    uint64_t sum = 0;
+    for (const uint8_t weight : profile_.weights) sum += weight;
+    uint64_t at = random_.below(sum);
+    size_t i = 0;
+    for (; at >= profile_.weights[i]; ++i) at -= profile_.weights[i];
+    return static_cast<Do>(i);
+  }
+
+  std::string any_key(uint64_t first = 0, uint64_t end = 10) {
+    return "key" + std::to_string(first + random_.below(end - first));
+  }
+
+  Update update_of(const std::string& key, std::string_view value) {
+    Update update;
+    update.key = key;
+    update.value = value;
+    update.gen = gen_;
+    update.token = ++token_;
+    return update;
+  }
+
+  void put(bool large, uint64_t bytes) {
+    // Few keys are large, so that the pool never gets full: what a full one does is for other tests.
+    const std::string key = large ? any_key(2, 4) : bytes == kRollingBytes ? any_key(0, 2) : any_key();
+    const bool tombstone = !large && random_.chance(1, 5);
+    Stored stored{tombstone ? "" : std::string(bytes, static_cast<char>('a' + random_.below(26))), {}};
+    LargeRef ref{};
+    if (large) {
+      if (!rig_->large->write(stored.value, &ref).ok()) return offload(0, dnodes_.size());
+      stored.large = ref;
+    }
+    const std::string ref_bytes(bytes_of(ref));
+    Update update = update_of(key, large ? std::string_view(ref_bytes) : stored.value);
+    update.large = large;
+    update.tombstone = tombstone;
+    apply(key, tombstone ? nullptr : &stored);
+    append({update}, false);
+  }
+
+  void batch() {
+    std::vector<std::pair<std::string, std::string>> owned;
+    for (int i = 0; i < 3; ++i) owned.emplace_back("key" + std::to_string(3 * i), std::to_string(random_.next()));
+    std::vector<Update> updates;
+    for (const auto& [key, value] : owned) {
+      updates.push_back(update_of(key, value));
+      const Stored stored{value, {}};
+      apply(key, &stored);
+    }
+    append(updates, true);
+  }
+
+  void apply(const std::string& key, const Stored* stored) {
+    if (const auto it = stored_.find(key); it != stored_.end()) {
+      if (it->second.large) dead_.push_back(*it->second.large);
+      stored_.erase(it);
+    }
+    if (stored != nullptr) stored_[key] = *stored;
+  }
+
+  // Appends updates that the model has already applied; they are in flight until the log has answered.
+  void append(std::vector<Update> updates, bool as_batch) {
+    states_.push_back(now());
+    uint32_t segment = kNoSegment;
+    const auto try_append = [&](Log::Use use) {
+      return as_batch ? rig_->log->append_batch(updates, use, &segment) : rig_->log->append(updates[0], use, &segment);
+    };
+    Log::Result result = Log::Result::kFull;
+    const uint64_t thread = random_.below(profile_.log_bytes == 0 ? 1 : kThreads);
+    on_thread(thread, [&] {
+      result = try_append(Log::Use::kOrdinary);
+      if (result == Log::Result::kFull) result = try_append(Log::Use::kBatch);
+    });
+    if (failed()) return;
+    ASSERT_EQ(result, Log::Result::kOk);
+    note_segment(thread, segment);
+    for (const Update& update : updates) {
+      const std::string key(update.key);
+      if (const auto it = logged_.find(key); it != logged_.end()) rig_->log->release(it->second.segment);
+      logged_[key] = {segment, update.tombstone};
+    }
+    if (!buffered_) settle();
+    if (!rig_->log->full()) return;
+    offload(0, dnodes_.size());
+    close_epoch();  // before which no segment is free
+  }
+
+  // Another thread has another stream of the log, and completes none of this thread's flushes.
+  template <class Action>
+  void on_thread(uint64_t thread, Action action) {
+    if (thread == 0) return action();
+    thread_ = thread;
+    std::thread(action).join();
+    thread_ = 0;
+  }
+
+  void note_segment(uint64_t thread, uint32_t segment) {
+    uint32_t& open = open_segments_[thread];
+    if (segment == open) return;
+    if (open != kNoSegment) sealed_[open] = sequence_of(open);
+    sealed_.erase(segment);
+    open = segment;
+  }
+  uint64_t sequence_of(uint32_t segment) {
+    SegmentHeader header;
+    std::memcpy(&header, rig_->volume.local(rig_->pool.segments()[segment]), sizeof header);
+    return header.sequence;
+  }
+
+  void close_epoch() {
+    EXPECT_TRUE(rig_->log->close_epoch());
+    settle();
+  }
+
+  void offload_some() {
+    const size_t first = random_.below(dnodes_.size());
+    offload(first, std::min(dnodes_.size(), first + 1 + random_.below(2)));
+  }
+
+  // Replaces dnodes [first, end) by one or two that hold the newest values, as the index does.
+  void offload(size_t first, size_t end) {
+    close_epoch();
+    const Fence lo = dnodes_[first]->lo();
+    const Fence hi = dnodes_[end - 1]->hi();
+    DnodeWriter writer(*rig_->store);
+    const size_t longer = random_.chance(1, 4) ? kInlineFenceBytes : 0;  // too long for a header
+    const Fence middle("key" + std::to_string(1 + random_.below(8)) + std::string(longer, '+'));
+    const bool split = dnodes_.size() < 6 && random_.chance(1, 2) && lo < middle && middle < hi;
+    Status status = split ? add(&writer, lo, middle) : add_or_append(&writer, lo, hi, first, end);
+    if (split && status.ok()) status = add(&writer, middle, hi);
+    if (!status.ok()) return;
+    auto fresh = writer.commit();
+    std::vector<const Dnode*> old;
+    for (size_t i = first; i < end; ++i) old.push_back(dnodes_[i].get());
+    rig_->store->retire(old);
+    for (auto it = logged_.begin(); it != logged_.end();) {
+      const base::Key key = base::Key::of(it->first);
+      const bool inside = !(key < lo.key()) && hi.above(key);
+      if (inside) rig_->log->release(it->second.segment);
+      it = inside ? logged_.erase(it) : std::next(it);
+    }
+    for (const Dnode* dnode : old) rig_->store->free(*dnode, fresh[0]->runs());
+    if (first == 0 && end == dnodes_.size()) {
+      for (const LargeRef& ref : dead_) rig_->large->free(ref);
+      dead_.clear();
+    }
+    dnodes_.erase(dnodes_.begin() + static_cast<ptrdiff_t>(first), dnodes_.begin() + static_cast<ptrdiff_t>(end));
+    dnodes_.insert(dnodes_.begin() + static_cast<ptrdiff_t>(first), std::move_iterator(fresh.begin()),
+                   std::move_iterator(fresh.end()));
+    ++gen_;
+  }
+
+  Status add(DnodeWriter* writer, const Fence& lo, const Fence& hi) {
+    Entries entries;
+    for (const auto& [key, stored] : stored_) {
+      if (base::Key::of(key) < lo.key() || !hi.above(base::Key::of(key))) continue;
+      stored.large ? entries.put_large(key, *stored.large) : entries.put(key, stored.value);
+    }
+    Dnode* dnode = nullptr;
+    return writer->add(lo, hi, gen_, nullptr, entries.list(), &dnode);
+  }
+
+  // One dnode without large values gets one more run.
+  Status add_or_append(DnodeWriter* writer, const Fence& lo, const Fence& hi, size_t first, size_t end) {
+    const Dnode& old = *dnodes_[first];
+    bool large = old.has_large();
+    Entries updates;
+    for (const auto& [key, logged] : logged_) {
+      if (base::Key::of(key) < lo.key() || !hi.above(base::Key::of(key))) continue;
+      const auto it = stored_.find(key);
+      large = large || (it != stored_.end() && it->second.large);
+      logged.tombstone ? updates.del(key) : updates.put(key, it->second.value);
+    }
+    if (large || end != first + 1 || old.runs().size() == kRunsMax || random_.chance(1, 3)) return add(writer, lo, hi);
+    Dnode* dnode = nullptr;
+    return writer->add(lo, hi, gen_, &old, updates.list(), &dnode);
+  }
+
+  // A user's value may look like dnode headers of the newest generation. Where it has lain, headers come to lie.
+  void claim_extent_over_forged_headers() {
+    if (!forges_ || rig_->analysis.header_extents.size() > 1 || claims_++ > 0) return;
+    DnodeHeader header{};
+    header.magic = kDnodeMagic;
+    header.gen = uint64_t{1} << 50;
+    header.hi_bytes = kInfiniteFence;
+    header.crc = header.computed_crc();
+    header.mark = header.live_mark();
+    std::string forged;
+    for (int i = 0; i < 40; ++i) forged.append(reinterpret_cast<const char*>(&header), sizeof header);
+    LargeRef ref{};
+    while (!rig_->large->write(forged, &ref).ok()) {
+      forged.resize(forged.size() / 2 / kBlockBytes * kBlockBytes);
+      if (forged.empty()) return;
+    }
+    rig_->large->free(ref);
+    std::vector<Addr> taken(1);
+    thread_ = 1;
+    const uint64_t used = rig_->space.used_bytes();
+    while (rig_->store->take_slot(&taken.back()).ok() && rig_->space.used_bytes() == used) taken.emplace_back();
+    thread_ = 0;
+    if (rig_->space.used_bytes() != used) rig_->store->give_slot(taken.back());
+    taken.pop_back();
+    offload(0, dnodes_.size());
+    for (const Addr slot : taken) rig_->store->give_slot(slot);
+  }
+
+  // ---- lives end and begin
+
+  void open() {
+    sealed_.clear();
+    rig_ = std::make_unique<Rig>(std::vector<base::HookedMedium*>{medium_.get()}, buffered_);
+    rig_->after_recovery = [this] {
+      just_recovered_ = true;
+      explore();
+      just_recovered_ = false;
+    };
+    thread_ = 1;  // who opens a pool need not be who uses it
+    const Status status = rig_->open();
+    thread_ = 0;
+    mending_ = false;
+    if (status.IsNoSpace()) ended_ = true;
+    if (!status.ok()) return status.IsNoSpace() ? void(++outcome_.refused) : violation("opening: " + status.ToString());
+    open_segments_.fill(kNoSegment);
+    gen_ = rig_->analysis.gen_max + 1;
+    dnodes_.clear();
+    logged_.clear();
+    dead_.clear();
+    stored_.clear();
+    for (RecoveredRange& range : rig_->ranges) {
+      adopt(range);
+      dnodes_.push_back(std::move(range.dnode));
+    }
+    states_ = {now()};
+    floor_ = 0;
+  }
+
+  void adopt(const RecoveredRange& range) {
+    DnodeCursor cursor(rig_->volume, *range.dnode);
+    for (cursor.seek(range.dnode->lo().key()); cursor.valid(); cursor.next()) {
+      if (!cursor.entry().tombstone) adopt(cursor.entry().key.bytes, cursor.entry().value, cursor.entry().large);
+    }
+    for (const LiveRecord& record : range.records) {
+      const std::string key(record.update.key);
+      logged_[key] = {record.segment, record.update.tombstone};
+      apply(key, nullptr);
+      if (!record.update.tombstone) adopt(record.update.key, record.update.value, record.update.large);
+    }
+  }
+  void adopt(std::string_view key, std::string_view value, bool large) {
+    Stored stored{value_of(*rig_, value, large).value_or("damaged"), {}};
+    if (large) stored.large = large_ref(value);
+    apply(std::string(key), &stored);
+  }
+
+  void reopen() {
+    close_epoch();
+    rig_->log->seal_all();
+    for (const uint32_t open : open_segments_) {
+      if (open != kNoSegment) sealed_[open] = sequence_of(open);
+    }
+    explore();
+    write_run_state(rig_->volume, RunState::kClean);
+    const Content before = now();
+    if (!forges_ && random_.chance(1, 2)) damage_extent_entry();
+    open();
+    if (!failed() && !ended_ && now() != before) violation("a clean end changes the content");
+  }
+
+  // The medium damages the extent table where it names data. Forged headers in that data would be taken for real ones:
+  // the checks find damage and not malice.
+  void damage_extent_entry() {
+    static constexpr base::Site kDamage{"(damage)"};
+    const Superblock& sb = rig_->pool.superblocks[0];
+    const Addr entry(0, sb.extent_table_offset + 8 * random_.below(sb.extents));
+    uint64_t word;
+    std::memcpy(&word, rig_->volume.local(entry), sizeof word);
+    if (word != 0) return;
+    rig_->volume.store8(entry, uint64_t{1} << random_.below(64));
+    rig_->volume.flush(entry, sizeof word, kDamage);
+    fences_to_crash_ = 0;
+    mute_ = true;
+    rig_->volume.fence(kDamage);
+    mute_ = false;
+    mending_ = true;
+  }
+
+  void go_on_from_crash() {
+    const std::vector<std::byte> image = std::exchange(crash_image_, {});
+    fences_to_crash_ = 0;
+    if (failed()) return;
+    std::memcpy(scratch_.view(), image.data(), image.size());
+    Rig rig({&scratch_});
+    if (!rig.analyse_only().ok()) return violation("no pool after a crash");
+    const auto content = analysed_content(rig);
+    if (!content) return violation("damage after a crash");
+    states_ = {*content};
+    floor_ = 0;
+    rig_.reset();
+    claims_ = 0;
+    start(image);
+    open();
+    if (!failed() && !ended_ && now() != *content) violation("recovery changes the content");
+  }
+
+  static constexpr uint64_t kThreads = 2;
+  static constexpr uint64_t kRollingBytes = 2500;  // two such records do not fit into one segment
+
+  const bool buffered_;
+  const Profile& profile_;
+  std::unique_ptr<Rig> rig_;
+  std::vector<std::unique_ptr<Dnode>> dnodes_;
+  std::map<std::string, Stored> stored_;
+  std::map<std::string, Logged> logged_;  // records that count, by key
+  std::vector<LargeRef> dead_;
+  std::vector<Content> states_{Content{}};
+  size_t floor_ = 0;
+  bool just_recovered_ = false;
+  bool mending_ = false;                 // recovery has an entry of the extent table to mend
+  std::map<uint32_t, uint64_t> sealed_;  // segment -> sequence
+  std::array<uint32_t, kThreads> open_segments_{};
+  uint64_t gen_ = 0;
+  uint32_t token_ = 0;
+  int claims_ = 0;
+  const bool forges_ = random_.chance(1, 2);  // else the medium damages the extent table
+  bool ended_ = false;                        // nothing opens it
+};
+
+}  // namespace bonsai::persist::testing
+
+#endif  // BONSAI_PERSIST_TESTING_LIFE_H_

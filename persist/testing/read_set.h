@@ -1,0 +1,128 @@
+// Which bytes of a pool recovery, and reading every record after it, look at. Images of a crash that differ elsewhere
+// only are one image to the product.
+//
+// The set follows from an analysis of the pool. Explorer::judge_rest() proves that it is large enough: with random
+// bytes everywhere else the content stays the same.
+#ifndef BONSAI_PERSIST_TESTING_READ_SET_H_
+#define BONSAI_PERSIST_TESTING_READ_SET_H_
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/crc.h"
+#include "base/random.h"
+#include "persist/testing.h"
+
+namespace bonsai::persist::testing {
+
+class ReadSet {
+ public:
+  // Of a pool that is none: superblocks that do not verify.
+  ReadSet() {
+    for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) add(copy * kPageBytes, sizeof(Superblock));
+  }
+
+  // Of a pool on one target that was analysed and has no damage.
+  explicit ReadSet(const Rig& rig) {
+    const Superblock& sb = rig.pool.superblocks[0];
+    add(0, sizeof sb);
+    if (std::memcmp(rig.volume.local(scale::Addr(0, 0)), &sb, sizeof sb) != 0) add(kPageBytes, sizeof sb);
+    add(kStateRunOffset, sizeof(uint64_t));
+    add(kStateEpochOffset, sizeof(uint64_t));
+    add(sb.extent_table_offset, 8 * sb.extents);
+    for (const scale::Addr extent : rig.analysis.header_extents) add(extent.offset(), sb.extent_bytes);
+    for (size_t i = 0; i < rig.analysis.segments.size(); ++i) add_segment(rig, i);
+    for (const Tile& tile : rig.analysis.tiles) add_tile(rig, tile);
+    std::sort(ranges_.begin(), ranges_.end());
+  }
+
+  [[nodiscard]] uint64_t hash(const std::byte* pool) const {
+    uint32_t crc = 0;
+    for (const auto& [begin, end] : ranges_) crc = base::crc32c(pool + begin, end - begin, crc);
+    return crc;
+  }
+
+  // Writes random bytes everywhere else.
+  void scramble_rest(std::byte* pool, uint64_t bytes, base::Random& random) const {
+    uint64_t at = 0;
+    const auto scramble_to = [&](uint64_t end) {
+      while (at < end) {
+        const uint64_t word = random.next();
+        const uint64_t step = std::min<uint64_t>(sizeof word, end - at);
+        std::memcpy(pool + at, &word, step);
+        at += step;
+      }
+    };
+    for (const auto& [begin, end] : ranges_) {
+      scramble_to(begin);
+      at = std::max(at, end);
+    }
+    scramble_to(bytes);
+  }
+
+ private:
+  void add(uint64_t begin, uint64_t bytes) { ranges_.emplace_back(begin, begin + bytes); }
+
+  // A segment in use is read up to its sealed end, or as a whole in search of what may follow a torn record.
+  void add_segment(const Rig& rig, size_t i) {
+    const scale::Addr at = rig.pool.segments()[i];
+    SegmentHeader header;
+    std::memcpy(&header, rig.volume.local(at), sizeof header);
+    const uint64_t end = header.end == 0 ? rig.pool.segment_bytes() : header.end & kCheckedWordMax;
+    add(at.offset(), rig.analysis.segments[i].sequence == 0 ? sizeof header : end);
+  }
+
+  void add_tile(const Rig& rig, const Tile& tile) {
+    const Dnode& dnode = *rig.analysis.dnodes[tile.dnode];
+    for (const RunDesc& run : dnode.runs()) add(scale::Addr::of_bits(run.addr).offset(), run.bytes);
+    if (!dnode.long_fences().is_nil()) add(dnode.long_fences().offset(), dnode.long_fence_bytes());
+    for (const LiveRecord& record : tile.records) {
+      if (record.update.large) add_large(large_ref(record.update.value));
+    }
+    if (!dnode.has_large()) return;
+    DnodeCursor cursor(rig.volume, dnode);
+    for (cursor.seek(tile.lo.key()); cursor.valid() && tile.hi.above(cursor.entry().key); cursor.next()) {
+      if (cursor.entry().large) add_large(large_ref(cursor.entry().value));
+    }
+  }
+  void add_large(const LargeRef& ref) { add(scale::Addr::of_bits(ref.addr).offset(), ref.value_bytes); }
+
+  std::vector<std::pair<uint64_t, uint64_t>> ranges_;  // begin, end
+};
+
+// The bytes, in whole blocks, of all that has an owner in the data area of a pool on one target; nullopt if two owners
+// claim a block. Requires: analysed, no damage, every live dnode live on its whole range.
+inline std::optional<uint64_t> owned_bytes(const Rig& rig) {
+  std::vector<std::pair<uint64_t, uint64_t>> owned;  // first block, blocks
+  const auto own = [&](scale::Addr at, uint64_t bytes) {
+    owned.emplace_back(at.offset() / kBlockBytes, (bytes + kBlockBytes - 1) / kBlockBytes);
+  };
+  for (const scale::Addr extent : rig.analysis.header_extents) own(extent, rig.pool.superblocks[0].extent_bytes);
+  for (const Tile& tile : rig.analysis.tiles) {
+    const Dnode& dnode = *rig.analysis.dnodes[tile.dnode];
+    for (const RunDesc& run : dnode.runs()) own(scale::Addr::of_bits(run.addr), run.bytes);
+    if (!dnode.long_fences().is_nil()) own(dnode.long_fences(), dnode.long_fence_bytes());
+    const auto own_large = [&](const LargeRef& ref) { own(scale::Addr::of_bits(ref.addr), ref.value_bytes); };
+    DnodeCursor cursor(rig.volume, dnode);
+    for (cursor.seek(tile.lo.key()); cursor.valid(); cursor.next()) {
+      if (cursor.entry().large) own_large(large_ref(cursor.entry().value));
+    }
+    for (const LiveRecord& record : tile.records) {
+      if (record.update.large) own_large(large_ref(record.update.value));
+    }
+  }
+  std::sort(owned.begin(), owned.end());
+  uint64_t blocks = 0;
+  for (size_t i = 0; i < owned.size(); ++i) {
+    if (i > 0 && owned[i - 1].first + owned[i - 1].second > owned[i].first) return std::nullopt;
+    blocks += owned[i].second;
+  }
+  return blocks * kBlockBytes;
+}
+
+}  // namespace bonsai::persist::testing
+
+#endif  // BONSAI_PERSIST_TESTING_READ_SET_H_
