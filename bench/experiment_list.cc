@@ -6,6 +6,7 @@ const std::vector<Experiment>& experiment_list() {
   static const std::vector<Experiment> kExperiments = {
 #ifdef BONSAI_BENCH_WITH_STORE
       index_technique(),
+      recovery(),
 #endif
   };
   return kExperiments;
