@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "admin/flags.h"
+#include "admin/progress.h"
 
 namespace bonsai::admin {
 namespace {
@@ -107,7 +108,14 @@ Status OpenPool::close(Status work) {
 Status open_pool(const Options& options, OpenPool* pool) {
   std::string path;
   if (Status status = pool_path(&path); !status.ok()) return status;
-  if (Status status = DB::Open(options, path, &pool->db); !status.ok()) return with_remedy(std::move(status), path);
+  Status status;
+  {
+    ProgressLine progress("recovering");
+    Options telling = options;
+    telling.open_progress = [&progress](double done) { progress.show(done); };
+    status = DB::Open(telling, path, &pool->db);
+  }
+  if (!status.ok()) return with_remedy(std::move(status), path);
   pool->keys = {pool->db->GetStats().key_format, FLAGS_hex};
   return Status::OK();
 }

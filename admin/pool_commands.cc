@@ -1,12 +1,11 @@
 // stat and check: the commands that look at a pool as a whole.
-#include <unistd.h>
-
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "admin/command.h"
 #include "admin/flags.h"
 #include "admin/pool.h"
+#include "admin/progress.h"
 #include "bonsai/stats_fields.h"
 
 namespace bonsai::admin {
@@ -91,24 +90,6 @@ std::string check_table(const CheckReport& report) {
                                    "scan, or restore a copy of the pool");
 }
 
-// Shows the share that is done, on a terminal only, and wipes it at the end.
-class ProgressLine {
- public:
-  ~ProgressLine() {
-    if (shown_ >= 0) std::fputs("\r\033[K", stderr);
-  }
-  void show(double done) {
-    const int percent = static_cast<int>(done * 100);
-    if (!on_terminal_ || percent == shown_) return;
-    shown_ = percent;
-    std::fprintf(stderr, "\rchecking %d %%", percent);
-  }
-
- private:
-  bool on_terminal_ = isatty(STDERR_FILENO) == 1;
-  int shown_ = -1;
-};
-
 }  // namespace
 
 Status run_stat(const std::vector<std::string>&, ExitCode*) {
@@ -126,7 +107,7 @@ Status run_check(const std::vector<std::string>&, ExitCode* exit) {
   CheckReport report;
   Status status;
   {
-    ProgressLine progress;
+    ProgressLine progress("checking");
     status = Check(path, &report, [&progress](double done) { progress.show(done); });
   }
   if (status.IsCorruption()) return status;  // the usual advice would be this very command

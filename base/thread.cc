@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <utility>
 #include <vector>
@@ -53,6 +54,21 @@ uint32_t detail::assign_thread_ordinal() {
   static thread_local OrdinalHolder holder;
   ordinal_of_thread = holder.ordinal;
   return holder.ordinal;
+}
+
+unsigned processors() {
+  cpu_set_t allowed;
+  return sched_getaffinity(0, sizeof(allowed), &allowed) == 0 ? static_cast<unsigned>(CPU_COUNT(&allowed)) : 1;
+}
+
+void for_each_on(unsigned threads, size_t count, const std::function<void(size_t)>& work) {
+  std::atomic<size_t> next{0};
+  const auto run = [&] {
+    for (size_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) work(i);
+  };
+  std::vector<Thread> helpers;
+  for (size_t i = 1; i < std::min<size_t>(threads, count); ++i) helpers.emplace_back("bonsai-each", run);
+  run();
 }
 
 Status pin_thread(unsigned index) {

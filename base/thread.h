@@ -50,6 +50,14 @@ class Thread {
   std::thread thread_;
 };
 
+// How many processors the calling thread may run on; at least 1.
+[[nodiscard]] unsigned processors();
+
+// Calls work(i) for each i below `count`, on `threads` threads of which the caller is one, and returns when all are
+// done. Requires: the calls may run at the same time and in any order, and end by themselves. With one thread: in
+// order.
+void for_each_on(unsigned threads, size_t count, const std::function<void(size_t)>& work);
+
 // Binds the calling thread to the `index`-th of the processors that it may run on, counted round. Errors: NotSupported
 // when the system refuses.
 [[nodiscard]] Status pin_thread(unsigned index);

@@ -46,6 +46,17 @@ TEST(Thread, is_pinned_to_one_processor_that_it_may_use) {
   EXPECT_EQ(used.size(), static_cast<size_t>(CPU_COUNT(&allowed)));
 }
 
+TEST(Thread, for_each_on_visits_all_once_and_waits_for_them) {
+  EXPECT_GE(processors(), 1U);
+  for (const unsigned threads : {0U, 1U, 3U}) {
+    for (const size_t count : {size_t{0}, size_t{1}, size_t{2}, size_t{1000}}) {
+      std::vector<std::atomic<int>> visits(count);
+      for_each_on(threads, count, [&](size_t i) { visits[i].fetch_add(1); });
+      for (const auto& visit : visits) EXPECT_EQ(visit.load(), 1);
+    }
+  }
+}
+
 TEST(Thread, assignment_joins_the_old_body_first) {
   std::atomic<int> ended{0};
   Thread thread("one", [&] {

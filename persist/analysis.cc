@@ -1,9 +1,13 @@
 #include "persist/analysis.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <numeric>
+
+#include "base/thread.h"
 
 namespace bonsai::persist {
 
@@ -11,13 +15,6 @@ using base::Fence;
 using scale::Addr;
 
 namespace {
-
-std::string place(const char* what, Addr addr) {
-  char text[96];
-  std::snprintf(text, sizeof text, "%s at target %zu offset 0x%llx", what, addr.target(),
-                static_cast<unsigned long long>(addr.offset()));
-  return text;
-}
 
 uint64_t load8(const scale::Volume& volume, Addr addr) {
   uint64_t word;
@@ -27,14 +24,19 @@ uint64_t load8(const scale::Volume& volume, Addr addr) {
 
 class Analyst {
  public:
-  Analyst(const scale::Volume& volume, const Pool& pool, Analysis* out) : volume_(volume), pool_(pool), out_(*out) {}
+  Analyst(const scale::Volume& volume, const Pool& pool, Analysis* out, const AnalysisOptions& options)
+      : volume_(volume), pool_(pool), out_(*out), options_(options), caller_(base::thread_ordinal()) {}
 
   void run() {
     read_state();
-    for (size_t target = 0; target < pool_.superblocks.size(); ++target) read_extents(target);
+    for (size_t target = 0; target < pool_.superblocks.size(); ++target) list_extents(target);
+    const std::vector<Addr> segments = pool_.segments();
+    bytes_all_ = extents_.size() * pool_.superblocks[0].extent_bytes + segments.size() * pool_.segment_bytes();
+    read_extents();
     paint();
-    read_log();
+    read_log(segments);
     choose_winners();
+    if (options_.progress) options_.progress(1.0);
   }
 
  private:
@@ -45,51 +47,67 @@ class Analyst {
     durable_ = !known || (state & kCheckedWordMax) != static_cast<uint64_t>(RunState::kOpenBuffered);
     const uint64_t epoch = load8(volume_, Addr(0, kStateEpochOffset));
     if (epoch != 0 && !checked_word_ok(epoch, kStateEpochSeed)) {
-      damage(place("closed epoch", Addr(0, kStateEpochOffset)), "the word fails its check", Fence(), Fence::infinite());
+      damage(place_text("closed epoch", Addr(0, kStateEpochOffset)), "the word fails its check", Fence(),
+             Fence::infinite());
       return;
     }
     closed_epoch_ = out_.epoch_max = epoch & kCheckedWordMax;
   }
 
-  void read_extents(size_t target) {
+  // Header extents, and what the table cannot tell from one.
+  struct Extent {
+    Addr at, table_entry;
+    bool good = false;  // the table's word is
+    std::vector<std::unique_ptr<Dnode>> dnodes;
+    std::vector<Addr> free_slots;
+    size_t headers = 0;  // valid ones, retired included
+  };
+
+  void list_extents(size_t target) {
     const Superblock& sb = pool_.superblocks[target];
     for (uint64_t i = 0; i < sb.extents; ++i) {
-      const Addr at(target, sb.extent_table_offset + 8 * i);
-      const uint64_t word = load8(volume_, at);
+      const Addr entry(target, sb.extent_table_offset + 8 * i);
+      const uint64_t word = load8(volume_, entry);
       if (word == 0) continue;
-      const Addr extent(target, sb.data_offset + i * sb.extent_bytes);
       const bool good = checked_word_ok(word, kExtentSeed + (i << 8));
       if (good && (word & kCheckedWordMax) != static_cast<uint64_t>(ExtentKind::kHeaders)) continue;
-      if (!good && !has_valid_header(extent, sb.extent_bytes)) {
-        out_.damaged_extent_entries.push_back(at);
+      extents_.push_back({{target, sb.data_offset + i * sb.extent_bytes}, entry, good, {}, {}, 0});
+    }
+  }
+
+  void read_extents() {
+    const uint64_t bytes = pool_.superblocks[0].extent_bytes;
+    base::for_each_on(options_.threads, extents_.size(), [&](size_t i) {
+      read_headers(&extents_[i], bytes);
+      tell_done(bytes);
+    });
+    for (Extent& extent : extents_) {
+      // A damaged entry of the extent table: the headers themselves tell whether it is one of theirs.
+      if (!extent.good && extent.headers == 0) {
+        out_.damaged_extent_entries.push_back(extent.table_entry);
         continue;
       }
-      read_headers(extent, sb.extent_bytes);
+      out_.header_extents.push_back(extent.at);
+      out_.free_slots.insert(out_.free_slots.end(), extent.free_slots.begin(), extent.free_slots.end());
+      for (auto& dnode : extent.dnodes) {
+        out_.gen_max = std::max(out_.gen_max, dnode->gen());
+        out_.dnodes.push_back(std::move(dnode));
+      }
     }
   }
 
-  // A damaged entry of the extent table: the headers themselves tell whether it is one of theirs.
-  [[nodiscard]] bool has_valid_header(Addr extent, uint64_t bytes) const {
-    for (uint64_t offset = 0; offset < bytes; offset += kDnodeHeaderBytes) {
-      std::unique_ptr<Dnode> dnode;
-      bool retired = false;
-      if (read_dnode(volume_, extent + offset, &dnode, &retired)) return true;
-    }
-    return false;
-  }
-
-  void read_headers(Addr extent, uint64_t bytes) {
-    out_.header_extents.push_back(extent);
+  void read_headers(Extent* extent, uint64_t bytes) const {
     for (uint64_t offset = bytes; offset >= kDnodeHeaderBytes; offset -= kDnodeHeaderBytes) {
-      const Addr slot = extent + (offset - kDnodeHeaderBytes);
+      const Addr slot = extent->at + (offset - kDnodeHeaderBytes);
       std::unique_ptr<Dnode> dnode;
       bool retired = false;
-      if (!read_dnode(volume_, slot, &dnode, &retired) || retired) {
-        out_.free_slots.push_back(slot);
-        continue;
+      const bool valid = read_dnode(volume_, slot, &dnode, &retired);
+      extent->headers += valid ? 1 : 0;
+      if (valid && !retired) {
+        extent->dnodes.push_back(std::move(dnode));
+      } else {
+        extent->free_slots.push_back(slot);
       }
-      out_.gen_max = std::max(out_.gen_max, dnode->gen());
-      out_.dnodes.push_back(std::move(dnode));
     }
   }
 
@@ -132,102 +150,51 @@ class Analyst {
 
   void gap(const Fence& lo, const Fence& hi) { damage("dnode headers", "no valid dnode covers the range", lo, hi); }
 
-  void read_log() {
-    const std::vector<Addr> places = pool_.segments();
-    out_.segments.resize(places.size());
-    for (uint32_t i = 0; i < places.size(); ++i) read_segment(i, places[i]);
-  }
-
-  void read_segment(uint32_t index, Addr at) {
-    SegmentHeader header;
-    std::memcpy(&header, volume_.local(at), sizeof header);
-    out_.sequence_max = std::max(out_.sequence_max, header.sequence);  // of a torn header too: its records may be there
-    if (header.magic == 0) return;
-    SegmentState& state = out_.segments[index];
-    if (header.magic != kSegmentMagic || header.crc != header.computed_crc() || header.pool_id != pool_.pool_id()) {
-      damage(place("log segment header", at), "it fails its checksum; its records are unknown", Fence(),
-             Fence::infinite());
-      return;
+  void read_log(const std::vector<Addr>& segments) {
+    const TileTable tiles(out_.tiles, out_.dnodes);
+    const LogTerms terms{pool_.segment_bytes(), pool_.pool_id(), closed_epoch_, durable_};
+    std::vector<SegmentRead> reads(segments.size());
+    base::for_each_on(options_.threads, segments.size(), [&](size_t i) {
+      read_segment(volume_, segments[i], static_cast<uint32_t>(i), terms, tiles, &reads[i]);
+      tell_done(terms.segment_bytes);
+    });
+    for (SegmentRead& read : reads) {
+      out_.segments.push_back(read.state);
+      out_.log_records += read.records;
+      out_.gen_max = std::max(out_.gen_max, read.gen_max);
+      out_.sequence_max = std::max(out_.sequence_max, read.sequence_max);
+      out_.epoch_max = std::max(out_.epoch_max, read.epoch_max);
+      std::move(read.damages.begin(), read.damages.end(), std::back_inserter(out_.damages));
+      for (SegmentRead::Counted& counted : read.counted) out_.tiles[counted.tile].records.push_back(counted.record);
+      read.counted = {};
     }
-    state.sequence = header.sequence;
-    uint64_t limit = pool_.segment_bytes();
-    if (header.end != 0) {
-      const uint64_t end = header.end & kCheckedWordMax;
-      if (!checked_word_ok(header.end, kSegmentEndSeed + header.sequence) || end > limit) {
-        damage(place("log segment end", at), "it fails its check; which records count is unknown", Fence(),
-               Fence::infinite());
-        return;
-      }
-      state.sealed = true;
-      limit = end;
-    }
-    read_records(index, at, limit);
-  }
-
-  void read_records(uint32_t index, Addr at, uint64_t limit) {
-    SegmentState& state = out_.segments[index];
-    uint64_t epoch = 0;
-    uint64_t offset = kSegmentHeaderBytes;
-    state.end = offset;
-    RecordView record;
-    while (offset < limit) {
-      const bool good = record.parse(volume_.local(at + offset), limit - offset, record_seed(state.sequence, offset));
-      if (!good) {
-        judge_tail(index, at, offset, limit);
-        return;
-      }
-      if (record.kind == RecordKind::kEpoch) {
-        epoch = record.epoch;
-        out_.epoch_max = std::max(out_.epoch_max, epoch);
-      }
-      if (epoch > closed_epoch_) {
-        state.truncate = true;
-      } else {
-        for (const Update& update : record.updates) consider(update, index);
-        state.end = offset + record.bytes;
-      }
-      offset += record.bytes;
-    }
-  }
-
-  // An invalid record: the end of an open segment, unless a valid record lies behind it or the segment has a sealed
-  // end. Level buffered: records of the epochs behind the closed one may survive in any pieces, so only the mark of the
-  // first of them, or an earlier mark, tells that what is missing before it had been durable.
-  void judge_tail(uint32_t index, Addr at, uint64_t offset, uint64_t limit) {
-    SegmentState& state = out_.segments[index];
-    bool damaged = state.sealed && !state.truncate;
-    RecordView record;
-    for (uint64_t probe = offset + 8; !state.truncate && !damaged && probe + kRecordBytesMin <= limit; probe += 8) {
-      const bool good = record.parse(volume_.local(at + probe), limit - probe, record_seed(state.sequence, probe));
-      const bool mark = good && record.kind == RecordKind::kEpoch;
-      damaged = durable_ ? good : mark && record.epoch <= closed_epoch_ + 1;
-    }
-    if (damaged) {
-      damage(place("log record", at + offset), "it fails its checksum; its keys are unknown", Fence(),
-             Fence::infinite());
-    }
-  }
-
-  void consider(const Update& update, uint32_t segment) {
-    ++out_.log_records;
-    out_.gen_max = std::max(out_.gen_max, update.gen);
-    const size_t tile = find_tile(out_.tiles, base::Key::of(update.key));
-    if (tile == out_.tiles.size()) return;  // in a gap, which is reported
-    if (update.gen > out_.dnodes[out_.tiles[tile].dnode]->gen()) out_.tiles[tile].records.push_back({update, segment});
   }
 
   void choose_winners() {
-    for (Tile& tile : out_.tiles) {
-      auto& records = tile.records;
-      std::sort(records.begin(), records.end(), [](const LiveRecord& a, const LiveRecord& b) {
-        if (a.update.key != b.update.key) return a.update.key < b.update.key;
-        if (a.update.gen != b.update.gen) return a.update.gen > b.update.gen;
-        return a.update.token > b.update.token;
-      });
-      records.erase(std::unique(records.begin(), records.end(),
-                                [](const LiveRecord& a, const LiveRecord& b) { return a.update.key == b.update.key; }),
-                    records.end());
-      for (const LiveRecord& record : records) ++out_.segments[record.segment].live_records;
+    constexpr size_t kTilesPerStep = 256;
+    base::for_each_on(options_.threads, (out_.tiles.size() + kTilesPerStep - 1) / kTilesPerStep, [&](size_t step) {
+      const size_t end = std::min(out_.tiles.size(), (step + 1) * kTilesPerStep);
+      for (size_t i = step * kTilesPerStep; i < end; ++i) keep_winners(&out_.tiles[i].records);
+    });
+    for (const Tile& tile : out_.tiles) {
+      for (const LiveRecord& record : tile.records) ++out_.segments[record.segment].live_records;
+    }
+  }
+
+  static void keep_winners(std::vector<LiveRecord>* records) {
+    std::sort(records->begin(), records->end(), [](const LiveRecord& a, const LiveRecord& b) {
+      if (a.update.key != b.update.key) return a.update.key < b.update.key;
+      if (a.update.gen != b.update.gen) return a.update.gen > b.update.gen;
+      return a.update.token > b.update.token;
+    });
+    const auto same_key = [](const LiveRecord& a, const LiveRecord& b) { return a.update.key == b.update.key; };
+    records->erase(std::unique(records->begin(), records->end(), same_key), records->end());
+  }
+
+  void tell_done(uint64_t bytes) {
+    const uint64_t done = bytes_done_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+    if (options_.progress && base::thread_ordinal() == caller_) {
+      options_.progress(static_cast<double>(done) / static_cast<double>(bytes_all_));
     }
   }
 
@@ -238,14 +205,19 @@ class Analyst {
   const scale::Volume& volume_;
   const Pool& pool_;
   Analysis& out_;
+  const AnalysisOptions& options_;
+  const uint32_t caller_;
+  std::vector<Extent> extents_;
+  uint64_t bytes_all_ = 0;
+  std::atomic<uint64_t> bytes_done_{0};
   uint64_t closed_epoch_ = 0;
   bool durable_ = true;
 };
 
 }  // namespace
 
-void analyse(const scale::Volume& volume, const Pool& pool, Analysis* analysis) {
-  Analyst(volume, pool, analysis).run();
+void analyse(const scale::Volume& volume, const Pool& pool, Analysis* analysis, const AnalysisOptions& options) {
+  Analyst(volume, pool, analysis, options).run();
 }
 
 bool for_each_large(const scale::Volume& volume, const Dnode& dnode,
@@ -264,14 +236,6 @@ bool for_each_large(const scale::Volume& volume, const Dnode& dnode,
     }
   }
   return true;
-}
-
-size_t find_tile(const std::vector<Tile>& tiles, const base::Key& key) {
-  const auto above = std::upper_bound(tiles.begin(), tiles.end(), key,
-                                      [](const base::Key& k, const Tile& tile) { return k < tile.lo.key(); });
-  if (above == tiles.begin()) return tiles.size();
-  const auto tile = std::prev(above);
-  return tile->hi.above(key) ? static_cast<size_t>(tile - tiles.begin()) : tiles.size();
 }
 
 }  // namespace bonsai::persist

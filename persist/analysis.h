@@ -12,6 +12,7 @@
 #define BONSAI_PERSIST_ANALYSIS_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -61,14 +62,63 @@ struct Analysis {
   std::vector<CheckReport::Damage> damages;
 };
 
-// Requires: pool was read from this volume. Never fails: what it cannot read is damage.
-void analyse(const scale::Volume& volume, const Pool& pool, Analysis* analysis);
+struct AnalysisOptions {
+  unsigned threads = 1;
+  std::function<void(double)> progress;  // told of the share that is done, 0..1, by the calling thread
+};
+
+// Requires: pool was read from this volume. Never fails: what it cannot read is damage. The outcome does not depend on
+// the number of threads.
+void analyse(const scale::Volume& volume, const Pool& pool, Analysis* analysis, const AnalysisOptions& options = {});
+
+// Finds the tile of a key without touching the tiles: their first keys' heads and their generations, side by side.
+class TileTable {
+ public:
+  // Requires: the tiles outlive the table and do not move.
+  TileTable(const std::vector<Tile>& tiles, const std::vector<std::unique_ptr<Dnode>>& dnodes);
+
+  // The tile of `key`, or tiles.size() if it falls into a gap.
+  [[nodiscard]] size_t find(const base::Key& key) const;
+  [[nodiscard]] uint64_t gen(size_t tile) const { return places_[tile].gen; }
+  [[nodiscard]] size_t size() const { return places_.size(); }
+
+ private:
+  struct Place {
+    uint64_t head, gen;
+    bool gap_behind;
+  };
+  const std::vector<Tile>& tiles_;
+  std::vector<Place> places_;
+};
+
+// What one log segment holds.
+struct SegmentRead {
+  struct Counted {
+    size_t tile;
+    LiveRecord record;
+  };
+  SegmentState state;
+  std::vector<Counted> counted;  // records that are newer than the dnode of their tile
+  std::vector<CheckReport::Damage> damages;
+  uint64_t records = 0, gen_max = 0, sequence_max = 0, epoch_max = 0;
+};
+
+// How the log is to be read.
+struct LogTerms {
+  uint64_t segment_bytes = 0, pool_id = 0;
+  uint64_t closed_epoch = 0;  // level buffered: records of later epochs do not count
+  bool durable = true;        // the level at which the log was last written
+};
+
+// Reads one segment, at `at`. Thread-safe.
+void read_segment(const scale::Volume& volume, scale::Addr at, uint32_t index, const LogTerms& terms,
+                  const TileTable& tiles, SegmentRead* read);
+
+// "what at target 0 offset 0x1000"
+std::string place_text(const char* what, scale::Addr addr);
 
 // Calls visit(LargeRef) for each large value of a dnode. False if an entry is damaged.
 bool for_each_large(const scale::Volume& volume, const Dnode& dnode, const std::function<void(const LargeRef&)>& visit);
-
-// The tile of `key`, or tiles.size() if it falls into a gap.
-size_t find_tile(const std::vector<Tile>& tiles, const base::Key& key);
 
 }  // namespace bonsai::persist
 

@@ -118,6 +118,9 @@ Limits Pool::limits() const {
   return limits;
 }
 
+// A dnode at its bound, and a part of its last update beyond.
+uint64_t Pool::recovery_bytes() const { return round_up(limits().dnode_bytes_max / 4 * 5, kBlockBytes); }
+
 void Pool::add_targets(Space* space) const {
   for (const Superblock& sb : superblocks) {
     const uint64_t bytes = sb.extents * sb.extent_bytes;

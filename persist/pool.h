@@ -33,6 +33,8 @@ struct Pool {
   [[nodiscard]] uint64_t segment_bytes() const { return superblocks[0].segment_bytes; }
   [[nodiscard]] uint64_t log_bytes() const { return segments().size() * segment_bytes(); }
   [[nodiscard]] Limits limits() const;
+  // Room that recovery may need to rewrite a dnode of which a part is live; kept free for it (Space::set_aside).
+  [[nodiscard]] uint64_t recovery_bytes() const;
   // Adds every target's data area to `space`, all free.
   void add_targets(Space* space) const;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 #include "base/check.h"
 #include "base/status_macros.h"
@@ -24,8 +25,8 @@ class Recovery {
     repair_extent_entries();
     retire_dead();
     BONSAI_RETURN_IF_ERROR(rewrite_parts());
-    retire_rewritten();
     seal_segments();
+    static_cast<void>(store_.space().set_aside(pool_.recovery_bytes()));
     hand_over();
     return Status::OK();
   }
@@ -105,16 +106,23 @@ class Recovery {
     if (!a_.damaged_extent_entries.empty()) store_.volume().fence(kSiteExtentMendFence);
   }
 
-  // A crash between the halves of a split leaves the old dnode live on one half.
+  // A crash between the halves of a split leaves the old dnode live on one half. One dnode at a time, so that no more
+  // room is needed than one takes: Pool::recovery_bytes(), which the last recovery has set aside.
   Status rewrite_parts() {
-    DnodeWriter writer(store_);
-    std::vector<Tile*> rewritten;
+    std::map<size_t, std::vector<Tile*>> parts_of;
     for (Tile& tile : a_.tiles) {
-      const Dnode& dnode = *a_.dnodes[tile.dnode];
-      if (a_.dnode_whole[tile.dnode]) continue;
+      if (!a_.dnode_whole[tile.dnode]) parts_of[tile.dnode].push_back(&tile);
+    }
+    for (const auto& [dnode, parts] : parts_of) BONSAI_RETURN_IF_ERROR(rewrite(*a_.dnodes[dnode], parts));
+    return Status::OK();
+  }
+
+  Status rewrite(const Dnode& dnode, const std::vector<Tile*>& tiles) {
+    DnodeWriter writer(store_);
+    for (const Tile* tile : tiles) {
       std::vector<Entry> entries;
       DnodeCursor cursor(store_.volume(), dnode);
-      for (cursor.seek(tile.lo.key()); cursor.valid() && tile.hi.above(cursor.entry().key); cursor.next()) {
+      for (cursor.seek(tile->lo.key()); cursor.valid() && tile->hi.above(cursor.entry().key); cursor.next()) {
         if (!cursor.entry().tombstone) entries.push_back(cursor.entry());
       }
       if (cursor.damaged()) {
@@ -122,13 +130,13 @@ class Recovery {
                                   " is damaged; run `bonsai check`");
       }
       Dnode* part = nullptr;
-      BONSAI_RETURN_IF_ERROR(writer.add(tile.lo, tile.hi, dnode.gen(), nullptr, entries, &part));
-      rewritten.push_back(&tile);
+      BONSAI_RETURN_IF_ERROR(writer.add(tile->lo, tile->hi, dnode.gen(), nullptr, entries, &part));
     }
-    if (rewritten.empty()) return Status::OK();
     std::vector<std::unique_ptr<Dnode>> parts = writer.commit();
+    store_.retire({&dnode});
+    store_.free(dnode, {});
     for (size_t i = 0; i < parts.size(); ++i) {
-      rewritten[i]->dnode = a_.dnodes.size();
+      tiles[i]->dnode = a_.dnodes.size();
       a_.dnodes.push_back(std::move(parts[i]));
       a_.dnode_whole.push_back(true);
       a_.dnode_live.push_back(true);
@@ -138,27 +146,13 @@ class Recovery {
 
   // Dnodes that are live nowhere: nobody has claimed their runs, so their marks come before any block is written.
   void retire_dead() {
-    const std::vector<const Dnode*> dead = dnodes_where([&](size_t i) { return !a_.dnode_live[i]; });
+    std::vector<const Dnode*> dead;
+    for (size_t i = 0; i < a_.dnodes.size(); ++i) {
+      if (!a_.dnode_live[i]) dead.push_back(a_.dnodes[i].get());
+    }
     if (dead.empty()) return;
     store_.retire(dead);
     for (const Dnode* dnode : dead) store_.give_slot(dnode->header());
-  }
-
-  // Dnodes whose live parts have been rewritten.
-  void retire_rewritten() {
-    const auto rewritten = dnodes_where([&](size_t i) { return a_.dnode_live[i] && !a_.dnode_whole[i]; });
-    if (rewritten.empty()) return;
-    store_.retire(rewritten);
-    for (const Dnode* dnode : rewritten) store_.free(*dnode, {});
-  }
-
-  template <class Predicate>
-  [[nodiscard]] std::vector<const Dnode*> dnodes_where(Predicate wanted) const {
-    std::vector<const Dnode*> found;
-    for (size_t i = 0; i < a_.dnodes.size(); ++i) {
-      if (wanted(i)) found.push_back(a_.dnodes[i].get());
-    }
-    return found;
   }
 
   void seal_segments() {

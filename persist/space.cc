@@ -46,7 +46,16 @@ void Space::add_target(uint64_t begin, uint64_t end, uint64_t reserve_bytes) {
 
 scale::Addr Space::allocate(uint64_t bytes, Use use, uint64_t align) {
   bytes = round_up(std::max<uint64_t>(bytes, 1), kBlockBytes);
-  align = std::max(align, kBlockBytes);
+  const scale::Addr addr = take(bytes, std::max(align, kBlockBytes), use);
+  if (!addr.is_nil()) used_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  return addr;
+}
+
+bool Space::set_aside(uint64_t bytes) {
+  return !take(round_up(bytes, kBlockBytes), kBlockBytes, Use::kReserve).is_nil();
+}
+
+scale::Addr Space::take(uint64_t bytes, uint64_t align, Use use) {
   std::vector<std::pair<uint64_t, size_t>> order;  // (free bytes, target), emptiest target first
   for (size_t i = 0; i < targets_.size(); ++i) order.emplace_back(targets_[i]->free_bytes.load(), i);
   std::sort(order.begin(), order.end(), [](auto& a, auto& b) { return a.first > b.first; });
@@ -55,10 +64,7 @@ scale::Addr Space::allocate(uint64_t bytes, Use use, uint64_t align) {
     const std::lock_guard lock(target.mutex);
     const uint64_t floor_bytes = use == Use::kOrdinary ? target.reserve_bytes : 0;
     if (target.free_bytes.load() < bytes + floor_bytes) continue;
-    if (const uint64_t offset = target.take(bytes, align)) {
-      used_bytes_.fetch_add(bytes, std::memory_order_relaxed);
-      return {i, offset};
-    }
+    if (const uint64_t offset = target.take(bytes, align)) return {i, offset};
   }
   return {};
 }

@@ -2,7 +2,7 @@
 //
 // Invariants
 //  - free intervals are disjoint, maximal (never adjacent to each other) and multiples of kBlockBytes;
-//  - used_bytes + free bytes = capacity, per target.
+//  - used_bytes + free bytes + those set aside = capacity, per target.
 // Not promised: contiguity for requests larger than the largest free interval, even when the sum would do.
 //
 // Thread-safety: all methods; one mutex per target, held for a few map operations. Allocation happens per offloaded
@@ -43,6 +43,10 @@ class Space {
   // Recovery: marks a range as used. False when part of it is not free: two owners claim it, or it is out of bounds.
   [[nodiscard]] bool reserve(scale::Addr addr, uint64_t bytes);
 
+  // Withholds `bytes` in one piece for as long as the object lives, from the emptiest target that has them, so that
+  // they are free when the pool is next opened. They count as neither used nor free. False: there is no such piece.
+  bool set_aside(uint64_t bytes);
+
   [[nodiscard]] uint64_t capacity_bytes() const { return capacity_bytes_; }
   [[nodiscard]] uint64_t used_bytes() const { return used_bytes_.load(std::memory_order_relaxed); }
   [[nodiscard]] uint64_t reserve_bytes() const { return reserve_bytes_; }
@@ -61,6 +65,8 @@ class Space {
     void erase(std::map<uint64_t, uint64_t>::iterator it);
     uint64_t take(uint64_t bytes, uint64_t align);
   };
+
+  scale::Addr take(uint64_t bytes, uint64_t align, Use use);
 
   std::vector<std::unique_ptr<Target>> targets_;
   uint64_t capacity_bytes_ = 0;

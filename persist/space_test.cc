@@ -58,6 +58,21 @@ class Model {
   std::vector<std::vector<bool>> used_;
 };
 
+TEST(Space, WhatIsSetAsideIsOnePieceAndStaysFreeForTheNextOpening) {
+  Space space;
+  space.add_target(kBegin, kBegin + 8 * kBlockBytes, 0);
+  space.add_target(kBegin, kBegin + 20 * kBlockBytes, 0);
+  EXPECT_FALSE(space.set_aside(21 * kBlockBytes));
+  EXPECT_TRUE(space.set_aside(16 * kBlockBytes - 5));
+  EXPECT_EQ(space.used_bytes(), 0U);
+  EXPECT_EQ(space.ordinary_free_bytes(), 12 * kBlockBytes);
+  EXPECT_FALSE(space.set_aside(9 * kBlockBytes));
+  EXPECT_TRUE(space.allocate(9 * kBlockBytes, Space::Use::kReserve).is_nil());
+  EXPECT_FALSE(space.allocate(8 * kBlockBytes, Space::Use::kReserve).is_nil());
+  EXPECT_FALSE(space.allocate(4 * kBlockBytes, Space::Use::kReserve).is_nil());
+  EXPECT_TRUE(space.allocate(1, Space::Use::kReserve).is_nil());
+}
+
 TEST(Space, AgreesWithAModelUnderRandomOperations) {
   base::Random random = seeded_random(4);
   for (int round = 0; round < 20; ++round) {

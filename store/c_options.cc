@@ -67,6 +67,13 @@ void bonsai_options_set_buffered_window_ms(bonsai_options_t* options, uint32_t m
 void bonsai_options_set_background_threads(bonsai_options_t* options, uint32_t threads) {
   options->options.background_threads = threads;
 }
+void bonsai_options_set_recovery_threads(bonsai_options_t* options, uint32_t threads) {
+  options->options.recovery_threads = threads;
+}
+void bonsai_options_set_open_progress(bonsai_options_t* options, bonsai_progress progress, void* arg) {
+  options->options.open_progress = nullptr;
+  if (progress != nullptr) options->options.open_progress = [progress, arg](double done) { progress(arg, done); };
+}
 void bonsai_options_set_stall_ms_max(bonsai_options_t* options, uint32_t milliseconds) {
   options->options.stall_ms_max = milliseconds;
 }

@@ -264,6 +264,7 @@ TEST_F(CInterface, SettersReachTheOptions) {
   bonsai_options_set_buffered_window_ms(options_, 11);
   bonsai_options_set_background_threads(options_, 12);
   bonsai_options_set_stall_ms_max(options_, 13);
+  bonsai_options_set_recovery_threads(options_, 2);
   bonsai_options_set_snapshots_max(options_, 14);
   bonsai_options_set_metadata_upload(options_, 0);
   std::string logged;
@@ -318,6 +319,11 @@ TEST_F(CInterface, CheckReportsProgressAndMissingPools) {
   uint64_t count = 0;
   EXPECT_EQ(bonsai_check_report_find(report, "records", &count), BONSAI_OK);
   EXPECT_EQ(count, 0u);
+  done = -1;
+  bonsai_options_set_open_progress(options_, progress, &done);
+  must_open();
+  EXPECT_EQ(done, 1.0);
+  bonsai_options_set_open_progress(options_, nullptr, nullptr);
   EXPECT_EQ(bonsai_check_report_find(report, "nonsense", &count), BONSAI_NOT_FOUND);
   EXPECT_EQ(bonsai_check_report_find(report, nullptr, &count), BONSAI_NOT_FOUND);
   bonsai_check_report_destroy(report);

@@ -1,6 +1,5 @@
 // The offline check: everything that recovery verifies, and every stored byte besides.
 #include <algorithm>
-#include <cstring>
 
 #include "base/nvm/mapping.h"
 #include "base/nvm/product.h"
@@ -19,13 +18,6 @@ using persist::Dnode;
 using persist::Entry;
 using persist::LargeRef;
 using scale::Addr;
-
-std::string at(const char* what, Addr addr) {
-  char text[96];
-  std::snprintf(text, sizeof text, "%s at target %zu offset 0x%llx", what, addr.target(),
-                static_cast<unsigned long long>(addr.offset()));
-  return text;
-}
 
 class Checker {
  public:
@@ -85,17 +77,18 @@ class Checker {
     const Addr addr = Addr::of_bits(desc.addr);
     claim(addr, desc.bytes, "run", range);
     const persist::RunView run(volume_.local(addr), desc);
-    if (!run.verify()) damage(at("run", addr), "it fails its checksum", range);
+    if (!run.verify()) damage(persist::place_text("run", addr), "it fails its checksum", range);
     Entry last;
     Entry entry;
     for (uint32_t i = 0; i < run.count(); ++i) {
       if (!run.entry(i, &entry)) {
-        damage(at("entry", addr + run.entry_offset(i) % desc.bytes), "it fails its check", range);
+        damage(persist::place_text("entry", addr + run.entry_offset(i) % desc.bytes), "it fails its check", range);
         return;
       }
       const bool ordered = i == 0 || last.key < entry.key;
       if (!ordered || entry.key < dnode.lo().key() || !dnode.hi().above(entry.key)) {
-        damage(at("run", addr), ordered ? "a key lies outside the dnode's range" : "keys are out of order", range);
+        damage(persist::place_text("run", addr),
+               ordered ? "a key lies outside the dnode's range" : "keys are out of order", range);
         return;
       }
       last = entry;
@@ -105,13 +98,14 @@ class Checker {
   void check_large(const LargeRef& ref, std::string_view key) {
     ++report_.large_values;
     const Addr addr = Addr::of_bits(ref.addr);
-    if (!large_.verify(ref)) return damage(at("large value", addr), "it fails its checksum", base::printable(key));
+    if (!large_.verify(ref))
+      return damage(persist::place_text("large value", addr), "it fails its checksum", base::printable(key));
     claim(addr, ref.value_bytes, "large value", base::printable(key));
   }
 
   void claim(Addr addr, uint64_t bytes, const char* what, const std::string& range) {
     if (!space_.reserve(addr, bytes))
-      damage(at(what, addr), "it overlaps another owner's blocks or lies outside", range);
+      damage(persist::place_text(what, addr), "it overlaps another owner's blocks or lies outside", range);
   }
 
   void damage(std::string where, std::string what, std::string range) {

@@ -7,6 +7,7 @@
 #include "base/nvm/media.h"
 #include "base/random.h"
 #include "base/status_macros.h"
+#include "base/thread.h"
 #include "persist/analysis.h"
 #include "persist/recovery.h"
 #include "store/db_impl.h"
@@ -173,7 +174,7 @@ class Opener {
 
   Status recover() {
     persist::Analysis analysis;
-    persist::analyse(*t_.volume, t_.pool, &analysis);
+    persist::analyse(*t_.volume, t_.pool, &analysis, {recovery_threads(), options_.open_progress});
     if (!analysis.damages.empty()) return persist::damage_status(analysis.damages);
     std::vector<persist::RecoveredRange> ranges;
     BONSAI_RETURN_IF_ERROR(persist::recover(&analysis, t_.pool, t_.dnodes.get(), t_.log.get(), &ranges));
@@ -182,6 +183,15 @@ class Opener {
                                              ? persist::RunState::kOpenBuffered
                                              : persist::RunState::kOpenDurable);
     return t_.volume->health();
+  }
+
+  // Small pools are read by one thread: making more would take longer.
+  [[nodiscard]] unsigned recovery_threads() const {
+    if (options_.recovery_threads != 0) return options_.recovery_threads;
+    constexpr uint64_t kBytesPerThread = uint64_t{64} << 20;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < t_.volume->targets(); ++i) bytes += t_.volume->target_bytes(i);
+    return static_cast<unsigned>(std::clamp<uint64_t>(bytes / kBytesPerThread, 1, base::processors()));
   }
 
   Status check_key_format() const {

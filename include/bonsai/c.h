@@ -84,6 +84,9 @@ typedef struct bonsai_iterator_t bonsai_iterator_t;
 typedef struct bonsai_stats_t bonsai_stats_t;
 typedef struct bonsai_check_report_t bonsai_check_report_t;
 
+/* Told of the share of a long call that is done, 0..1, by the thread that made the call. */
+typedef void (*bonsai_progress)(void* arg, double done);
+
 /* ---- options of bonsai_open: bonsai/options.h says what each means and its default ----
    A setter given a value that it does not know makes bonsai_open() answer BONSAI_INVALID_ARGUMENT. */
 
@@ -108,6 +111,9 @@ BONSAI_EXPORT void bonsai_options_set_shadow_eviction_seed(bonsai_options_t* opt
 BONSAI_EXPORT void bonsai_options_set_durability(bonsai_options_t* options, int durability);
 BONSAI_EXPORT void bonsai_options_set_buffered_window_ms(bonsai_options_t* options, uint32_t milliseconds);
 BONSAI_EXPORT void bonsai_options_set_background_threads(bonsai_options_t* options, uint32_t threads);
+BONSAI_EXPORT void bonsai_options_set_recovery_threads(bonsai_options_t* options, uint32_t threads);
+/* NULL: no messages. */
+BONSAI_EXPORT void bonsai_options_set_open_progress(bonsai_options_t* options, bonsai_progress progress, void* arg);
 BONSAI_EXPORT void bonsai_options_set_stall_ms_max(bonsai_options_t* options, uint32_t milliseconds);
 BONSAI_EXPORT void bonsai_options_set_snapshots_max(bonsai_options_t* options, uint32_t snapshots);
 BONSAI_EXPORT void bonsai_options_set_metadata_upload(bonsai_options_t* options, unsigned char on);
@@ -223,9 +229,6 @@ BONSAI_EXPORT unsigned char bonsai_stats_emulated(const bonsai_stats_t* stats);
 BONSAI_EXPORT int bonsai_stats_key_format(const bonsai_stats_t* stats);
 
 /* ---- pools that are not open ---- */
-
-/* Told of the share of the check that is done, 0..1. */
-typedef void (*bonsai_progress)(void* arg, double done);
 
 /* Verifies a pool without changing a byte. BONSAI_OK means that the check could run; damage is in *report (NULL on any
    other code). progress may be NULL. */

@@ -1,0 +1,139 @@
+// The analysis: the outcome does not depend on threads, keys find their tiles, progress is told.
+#include "persist/analysis.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/thread.h"
+#include "persist/testing.h"
+
+namespace bonsai::persist {
+namespace {
+
+using base::Fence;
+using base::Key;
+using testing::Entries;
+using testing::MemoryPool;
+using testing::Rig;
+
+// Keys of which many share their first eight bytes, which tables of heads cannot tell apart.
+std::string key_of(uint64_t i) { return (i % 2 == 0 ? "a" : "the same head ") + std::to_string(100'000 + i); }
+
+// A pool of many dnodes, the log of which has records for each.
+class AnalysisTest : public ::testing::Test {
+ protected:
+  static constexpr uint64_t kKeys = 600;
+
+  AnalysisTest() : pool_(uint64_t{4} << 20) {
+    std::vector<std::string> cuts = {""};
+    for (uint64_t i = 0; i < kKeys; i += 7) cuts.push_back(key_of(i));
+    std::sort(cuts.begin(), cuts.end());
+    DnodeWriter writer(*pool_.rig.store);
+    for (size_t i = 0; i < cuts.size(); ++i) {
+      const Fence hi = i + 1 < cuts.size() ? Fence(cuts[i + 1]) : Fence::infinite();
+      Dnode* dnode = nullptr;
+      EXPECT_TRUE(writer.add(Fence(cuts[i]), hi, 5 + i % 3, nullptr, {}, &dnode).ok());
+    }
+    dnodes_ = writer.commit();
+    for (uint64_t i = 0; i < kKeys; ++i) {
+      const std::string key = key_of(i);
+      Update update;
+      update.key = key;
+      update.value = "value";
+      update.gen = 5 + i % 4;  // some are older than the dnode of their range
+      update.token = static_cast<uint32_t>(i);
+      uint32_t segment = kNoSegment;
+      EXPECT_EQ(pool_.rig.log->append(update, Log::Use::kOrdinary, &segment), Log::Result::kOk);
+    }
+  }
+
+  Analysis analysed(const AnalysisOptions& options = {}) {
+    Rig rig({&pool_.medium});
+    EXPECT_TRUE(read_pool(rig.volume, {"pool"}, &rig.pool).ok());
+    Analysis analysis;
+    analyse(rig.volume, rig.pool, &analysis, options);
+    return analysis;
+  }
+
+  MemoryPool pool_;
+  std::vector<std::unique_ptr<Dnode>> dnodes_;
+};
+
+void expect_same(const Analysis& a, const Analysis& b) {
+  EXPECT_EQ(a.gen_max, b.gen_max);
+  EXPECT_EQ(a.sequence_max, b.sequence_max);
+  EXPECT_EQ(a.log_records, b.log_records);
+  EXPECT_EQ(a.free_slots, b.free_slots);
+  EXPECT_EQ(a.header_extents, b.header_extents);
+  ASSERT_EQ(a.damages.size(), b.damages.size());
+  for (size_t i = 0; i < a.damages.size(); ++i) EXPECT_EQ(a.damages[i].where, b.damages[i].where);
+  ASSERT_EQ(a.tiles.size(), b.tiles.size());
+  for (size_t i = 0; i < a.tiles.size(); ++i) {
+    EXPECT_EQ(a.dnodes[a.tiles[i].dnode]->header(), b.dnodes[b.tiles[i].dnode]->header());
+    ASSERT_EQ(a.tiles[i].records.size(), b.tiles[i].records.size());
+    for (size_t j = 0; j < a.tiles[i].records.size(); ++j) {
+      EXPECT_EQ(a.tiles[i].records[j].update.key, b.tiles[i].records[j].update.key);
+      EXPECT_EQ(a.tiles[i].records[j].update.token, b.tiles[i].records[j].update.token);
+    }
+  }
+  for (size_t i = 0; i < a.segments.size(); ++i) {
+    EXPECT_EQ(a.segments[i].live_records, b.segments[i].live_records);
+    EXPECT_EQ(a.segments[i].end, b.segments[i].end);
+  }
+}
+
+TEST_F(AnalysisTest, ThreadsChangeNothing) {
+  for (const bool damaged : {false, true}) {
+    if (damaged) {
+      pool_.medium.flip(dnodes_[3]->header().offset() + 20, 0);
+      pool_.medium.flip(pool_.rig.pool.segments()[0].offset() + kSegmentHeaderBytes + 30, 0);
+    }
+    const Analysis alone = analysed();
+    EXPECT_EQ(alone.damages.size(), damaged ? 1U : 0U) << "the root, which is not retired, covers the first";
+    for (const unsigned threads : {2U, 5U}) expect_same(alone, analysed({threads, {}}));
+  }
+}
+
+TEST_F(AnalysisTest, KeysFindTheTileThatCoversThem) {
+  Analysis analysis = analysed();
+  for (const bool gap : {false, true}) {
+    if (gap) {  // two tiles are taken away, one of them the last
+      analysis.tiles.erase(analysis.tiles.begin() + 40);
+      analysis.tiles.pop_back();
+    }
+    const TileTable table(analysis.tiles, analysis.dnodes);
+    for (uint64_t i = 0; i < kKeys + 10; ++i) {
+      for (const std::string& bytes : {key_of(i), key_of(i) + "0", std::string(1, static_cast<char>(i))}) {
+        const Key key = Key::of(bytes);
+        size_t wanted = 0;
+        while (wanted < analysis.tiles.size() &&
+               (key < analysis.tiles[wanted].lo.key() || !analysis.tiles[wanted].hi.above(key))) {
+          ++wanted;
+        }
+        ASSERT_EQ(table.find(key), wanted) << bytes;
+        if (wanted < table.size()) {
+          EXPECT_EQ(table.gen(wanted), analysis.dnodes[analysis.tiles[wanted].dnode]->gen());
+        }
+      }
+    }
+  }
+}
+
+TEST_F(AnalysisTest, ProgressRisesToOne) {
+  for (const unsigned threads : {1U, 3U}) {
+    std::vector<double> told;
+    const uint32_t caller = base::thread_ordinal();
+    static_cast<void>(analysed({threads, [&](double done) {
+                                  EXPECT_EQ(base::thread_ordinal(), caller);
+                                  told.push_back(done);
+                                }}));
+    EXPECT_GE(told.size(), threads == 1 ? 2U : 1U);
+    EXPECT_TRUE(std::is_sorted(told.begin(), told.end()));
+    EXPECT_GT(told.front(), 0.0);
+    EXPECT_EQ(told.back(), 1.0);
+  }
+}
+
+}  // namespace
+}  // namespace bonsai::persist
