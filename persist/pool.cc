@@ -118,8 +118,12 @@ Limits Pool::limits() const {
   return limits;
 }
 
-// A dnode at its bound, and a part of its last update beyond.
-uint64_t Pool::recovery_bytes() const { return round_up(limits().dnode_bytes_max / 4 * 5, kBlockBytes); }
+// A dnode at its bound, and a part of its last update beyond. Pools below a megabyte cannot spare as much.
+uint64_t Pool::recovery_bytes() const {
+  uint64_t data_bytes = 0;
+  for (const Superblock& sb : superblocks) data_bytes += sb.extents * sb.extent_bytes;
+  return round_up(std::min(limits().dnode_bytes_max / 4 * 5, data_bytes / 32), kBlockBytes);
+}
 
 void Pool::add_targets(Space* space) const {
   for (const Superblock& sb : superblocks) {

@@ -86,7 +86,7 @@ class RecoveryTest : public ::testing::Test {
       MemoryMedium copy(pool_.medium.image());
       copy.record(true);
       Rig first({&copy});
-      Status status = first.open();
+      const Status status = first.open();
       ASSERT_TRUE(status.ok()) << status.ToString();
       EXPECT_TRUE(testing::recovered_content(first) == wanted);
       for (const auto& event : copy.events()) stores += event.op == 's' || event.op == 'n' || event.op == 'c' ? 1 : 0;
