@@ -36,6 +36,18 @@ DEFINE_string(P, "", "YCSB property files");
 DEFINE_string(p, "", "YCSB properties");
 DEFINE_bool(s, false, "progress as YCSB reports it");
 DEFINE_string(scale, "small", "data of an experiment: trial, small or seed");
+DEFINE_string(providers, "", "providers of the fabric, separated by commas");
+DEFINE_string(serve, "", "address at which to be the far side");
+DEFINE_string(peer, "", "address of the far side");
+DEFINE_bool(once, false, "serve one node only");
+DEFINE_string(requests, "read,write,cas,faa,send", "requests, separated by commas");
+DEFINE_string(sizes, "64,512,4096,32768", "bytes of a request, separated by commas");
+DEFINE_string(batches, "1,8,32", "requests per doorbell, separated by commas");
+DEFINE_string(depths, "1,4,16", "doorbells at once, separated by commas");
+DEFINE_uint64(cell_ms, 0, "milliseconds of each measurement");
+DEFINE_string(waits, "poll", "poll or block");
+DEFINE_string(device, "", "RDMA device");
+DEFINE_bool(perftest, true, "compare with perftest");
 DEFINE_string(out, "results/latest", "directory for the results");
 
 namespace bonsai::bench {
@@ -47,6 +59,8 @@ constexpr uint64_t kRecordsMax = 10'000'000'000;
 constexpr uint32_t kThreadsMax = 1024;
 constexpr uint32_t kDepthMax = 1024;
 constexpr uint32_t kRepeatMax = 1000;
+constexpr uint64_t kCellMsMax = 600'000;
+constexpr unsigned kFabricRuns = 9;
 constexpr uint64_t kTargetMax = 1'000'000'000;
 constexpr char kListed = '\n';  // between the values of a flag that came more than once
 
@@ -402,6 +416,42 @@ Status experiment_of_flags(const std::string& name, ExperimentRequest* request) 
   request->plan.scale = FLAGS_scale == "seed" ? Scale::kSeed : FLAGS_scale == "small" ? Scale::kSmall : Scale::kTrial;
   request->plan.repeat = FLAGS_repeat;
   request->plan.threads_max = request->plan.config.threads;
+  return Status::OK();
+}
+
+Status fabric_of_flags(FabricRequest* request) {
+  FabricConfig& config = request->config;
+  config.providers = split(FLAGS_providers);
+  for (const std::string& provider : config.providers) {
+    if (provider != "shm" && provider != "sim" && provider != "verbs") {
+      return Status::InvalidArgument("--providers=" + FLAGS_providers + ": '" + provider +
+                                     "' is unknown; give some of shm,sim,verbs");
+    }
+  }
+  const auto read_address = [](const char* flag, const std::string& text, std::optional<FabricAddress>* address) {
+    return text.empty() ? Status::OK() : parse_fabric_address(flag, text, &address->emplace());
+  };
+  BONSAI_RETURN_IF_ERROR(read_address("serve", FLAGS_serve, &request->serve));
+  BONSAI_RETURN_IF_ERROR(read_address("peer", FLAGS_peer, &config.peer));
+  if (request->serve && config.peer) return Status::InvalidArgument("--serve and --peer: one end is one of them");
+  if (config.peer && !config.providers.empty()) {
+    return Status::InvalidArgument("--peer and --providers both say what to measure; give one of them");
+  }
+  BONSAI_RETURN_IF_ERROR(parse_verbs("requests", FLAGS_requests, &config.grid.verbs));
+  BONSAI_RETURN_IF_ERROR(
+      parse_counts("sizes", FLAGS_sizes, kFabricBytesMin, kFabricBytesMax, sizeof(uint64_t), &config.grid.sizes));
+  BONSAI_RETURN_IF_ERROR(parse_counts("batches", FLAGS_batches, 1, kFabricBatchMax, 1, &config.grid.batches));
+  BONSAI_RETURN_IF_ERROR(parse_counts("depths", FLAGS_depths, 1, kFabricDepthMax, 1, &config.grid.depths));
+  BONSAI_RETURN_IF_ERROR(check_range("cell-ms", FLAGS_cell_ms, 0, kCellMsMax));
+  BONSAI_RETURN_IF_ERROR(check_range("repeat", FLAGS_repeat, 1, kRepeatMax));
+  BONSAI_RETURN_IF_ERROR(read_either("waits", FLAGS_waits, "poll", "block", &config.blocks));
+  if (FLAGS_out.empty()) return Status::InvalidArgument("--out is empty; give a directory for the results");
+  config.cell_ms = FLAGS_cell_ms;
+  config.runs = was_given("repeat") ? FLAGS_repeat : kFabricRuns;
+  request->once = FLAGS_once;
+  config.device = FLAGS_device;
+  config.perftest = FLAGS_perftest;
+  request->out_dir = FLAGS_out;
   return Status::OK();
 }
 

@@ -4,10 +4,12 @@
 #define BONSAI_BENCH_FLAGS_H_
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "bench/experiment.h"
+#include "bench/fabric_run.h"
 #include "bench/runner.h"
 #include "bonsai/status.h"
 
@@ -42,6 +44,17 @@ struct ExperimentRequest {
 // Builds the request for the experiment called `name`. Errors: InvalidArgument (no such experiment, listing those that
 // there are; bounds).
 Status experiment_of_flags(const std::string& name, ExperimentRequest* request);
+
+// `bonsai-bench fabric` with its flags.
+struct FabricRequest {
+  FabricConfig config;
+  std::optional<FabricAddress> serve;  // be the far side there
+  bool once = false;                   // until the first node that was served has gone
+  std::string out_dir;
+};
+
+// Errors: InvalidArgument (bounds, unknown words, each listing the known ones).
+Status fabric_of_flags(FabricRequest* request);
 
 // Every flag of ours and its value, as written in the manifest.
 [[nodiscard]] std::map<std::string, std::string> flag_values();

@@ -14,7 +14,7 @@
 namespace bonsai::bench {
 namespace {
 
-constexpr const char* kCommands = "run, experiment, report and list";
+constexpr const char* kCommands = "run, experiment, fabric, report and list";
 
 std::atomic<bool> interrupted{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
@@ -65,6 +65,14 @@ int experiment(std::vector<std::string> words) {
   return run_experiment(std::move(request), interrupted);
 }
 
+int fabric(const std::vector<std::string>& words) {
+  if (Status status = read_flags(words); !status.ok()) return usage_error(status);
+  FabricRequest request;
+  if (Status status = fabric_of_flags(&request); !status.ok()) return usage_error(status);
+  catch_interrupts();
+  return run_fabric(request, interrupted);
+}
+
 int report(const std::vector<std::string>& words) {
   if (Status status = read_flags(words); !status.ok()) return usage_error(status);
   const std::string directory = flag_values().at("out");
@@ -87,6 +95,7 @@ int command(const std::vector<std::string>& words) {
   const std::vector<std::string> rest(words.begin() + 1, words.end());
   if (words[0] == "run") return run(rest);
   if (words[0] == "experiment") return experiment(rest);
+  if (words[0] == "fabric") return fabric(rest);
   if (words[0] == "report") return report(rest);
   if (words[0] == "list") {
     if (Status status = read_flags(rest); !status.ok()) return usage_error(status);

@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "bench/charts.h"
 #include "bench/experiment.h"
+#include "bench/fabric_report.h"
 #include "bench/report_style.h"
 #include "bench/results.h"
 
@@ -437,7 +438,7 @@ Status read_json(const std::string& path, Json* json) {
   return Status::OK();
 }
 
-// The experiments whose files lie in `directory`, by name.
+// The experiments, and what was measured of the fabric, whose files lie in `directory`, by name.
 std::vector<Json> find_experiments(const std::string& directory) {
   std::vector<Json> experiments;
   std::vector<std::string> paths;
@@ -448,7 +449,7 @@ std::vector<Json> find_experiments(const std::string& directory) {
   std::sort(paths.begin(), paths.end());
   for (const std::string& path : paths) {
     Json json;
-    if (read_json(path, &json).ok() && is_experiment(json)) experiments.push_back(std::move(json));
+    if (read_json(path, &json).ok() && (is_experiment(json) || is_fabric(json))) experiments.push_back(std::move(json));
   }
   return experiments;
 }
@@ -463,7 +464,7 @@ std::string report_html(const Json& results, const std::vector<Json>& experiment
       "<title>bonsai-bench</title>\n<style>";
   out.append(svg_style()).append(kReportStyle).append("</style></head>\n<body><main>\n");
   out += results.is_null() ? "<h1>bonsai-bench</h1>\n" : RunReport(results).html();
-  for (const Json& experiment : experiments) out += experiment_section(experiment);
+  for (const Json& one : experiments) out += is_fabric(one) ? fabric_section(one) : experiment_section(one);
   return out + "</main></body></html>\n";
 }
 

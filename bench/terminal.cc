@@ -121,8 +121,12 @@ std::string StatusLine::text(const PhaseProgress& progress) const {
 }
 
 void StatusLine::show(const PhaseProgress& progress) {
+  if (live_) show_text(text(progress));
+}
+
+void StatusLine::show_text(const std::string& text) {
   if (!live_) return;
-  std::fprintf(out_, "\r\033[K%s", text(progress).c_str());
+  std::fprintf(out_, "\r\033[K%s", text.c_str());
   std::fflush(out_);
 }
 

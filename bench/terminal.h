@@ -41,6 +41,7 @@ class StatusLine {
 
   void start(const std::string& engine, const std::string& phase, uint64_t operations);
   void show(const PhaseProgress& progress);
+  void show_text(const std::string& text);
   void clear();
 
   // The text of the line, for example "bonsai, workload a: 42 %, 1.84 Mop/s, p99 1.2 us, 3 s left".

@@ -68,7 +68,7 @@ struct Capabilities {
 };
 
 // A connection. The destructor closes it: what is pending to this peer is completed first (as kFlushed where it had not
-// been carried out), and the other end's requests end as kUnreachable.
+// been carried out; the worker's next poll() notices), and the other end's requests end as kUnreachable.
 // Requires: destroyed before its worker.
 class Peer {
  public:

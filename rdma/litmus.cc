@@ -49,7 +49,10 @@ class Client {
   // Runs the list and empties it for the next. False after the first error, which status() keeps.
   bool run(WorkList* list) {
     if (status_.ok()) status_ = worker_->run(list, limit_ms_);
-    if (list->pending()) peer_.reset();  // no answer within the limit: ends it
+    if (list->pending()) {  // no answer within the limit: ends it
+      peer_.reset();
+      static_cast<void>(worker_->poll());
+    }
     if (status_.ok()) list->clear();
     return status_.ok();
   }
@@ -237,6 +240,14 @@ Status run_litmus(Fabric& fabric, const std::string& address, const Hello& own, 
   }
   *report = {};
   return Litmus(scratch, options, report).run(fabric, address, own);
+}
+
+Status check_at_start_up(Fabric& fabric, const std::string& address, const Hello& own, const RemoteRegion& scratch,
+                         const LitmusOptions& options, std::string* text) {
+  LitmusReport report;
+  BONSAI_RETURN_IF_ERROR(run_litmus(fabric, address, own, scratch, options, &report));
+  *text = report.text();
+  return report.status();
 }
 
 }  // namespace bonsai::rdma

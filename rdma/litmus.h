@@ -49,6 +49,11 @@ inline constexpr uint64_t kLitmusBytes = 8192;
 Status run_litmus(Fabric& fabric, const std::string& address, const Hello& own, const RemoteRegion& scratch,
                   const LitmusOptions& options, LitmusReport* report);
 
+// The check of a program that is about to rely on a provider: runs the tests, tells in *text (one line) what was found.
+// Errors: those of run_litmus(), and of LitmusReport::status().
+Status check_at_start_up(Fabric& fabric, const std::string& address, const Hello& own, const RemoteRegion& scratch,
+                         const LitmusOptions& options, std::string* text);
+
 }  // namespace bonsai::rdma
 
 #endif  // BONSAI_RDMA_LITMUS_H_

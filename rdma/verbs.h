@@ -43,6 +43,8 @@ class VerbsFabric : public Fabric {
 
   // The IP address by which other nodes reach this one, without a port; empty on a network without IP.
   [[nodiscard]] virtual const std::string& host() const = 0;
+  // The device's name, e.g. "rxe0".
+  [[nodiscard]] virtual const std::string& device() const = 0;
 };
 
 }  // namespace bonsai::rdma

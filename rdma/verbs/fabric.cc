@@ -15,6 +15,7 @@ class DeviceFabric final : public VerbsFabric {
 
   [[nodiscard]] const Capabilities& capabilities() const override { return device_->capabilities(); }
   [[nodiscard]] const std::string& host() const override { return device_->host(); }
+  [[nodiscard]] const std::string& device() const override { return device_->name(); }
   Status register_region(std::span<std::byte> memory, Rights rights, std::unique_ptr<Region>* region) override {
     return verbs::VerbsRegion::make(*device_, memory, rights, region);
   }
