@@ -135,9 +135,13 @@ void yield_thread() {
   sched_yield();
 }
 
-bool BoundedWait::expired() const { return start_ns_ != 0 && waited_ns() >= limit_ms_ * kNsPerMs; }
+bool BoundedWait::expired() const { return start_ns_ != 0 && now_ns() - start_ns_ >= limit_ms_ * kNsPerMs; }
 
-uint64_t BoundedWait::waited_ns() const { return start_ns_ == 0 ? 0 : now_ns() - start_ns_; }
+uint64_t BoundedWait::watch_ns() {
+  const uint64_t now = now_ns();
+  if (start_ns_ == 0) start_ns_ = now;
+  return now - start_ns_;
+}
 
 void BoundedWait::pause() {
   if (++pauses_ > kSpins) return pause_slowly();

@@ -96,10 +96,9 @@ class BoundedWait {
   [[nodiscard]] bool expired() const;
   void pause();
 
-  // For waits that can block on a device instead of napping: true once pause() has spun and yielded in vain; and how
-  // long ago the spinning phase ended, 0 before.
-  [[nodiscard]] bool has_spun() const { return pauses_ >= kSpins + kYields; }
-  [[nodiscard]] uint64_t waited_ns() const;
+  // For waits that poll a device and then block on it, in place of pause(): how long ago this was first called. The
+  // limit counts from there. Cost: one reading of the clock.
+  uint64_t watch_ns();
 
   [[nodiscard]] const char* name() const { return name_; }
   // Unavailable, naming the wait and its limit.

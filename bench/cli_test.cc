@@ -67,11 +67,21 @@ TEST_P(BadCommandLines, ExitWithTwoAndTheRemedyAndLeaveNothing) {
 INSTANTIATE_TEST_SUITE_P(
     Lines, BadCommandLines,
     testing::Values(
-        BadLine{"", "no command", "run, experiment, report and list"},
-        BadLine{"walk", "unknown command 'walk'", "run, experiment, report and list"},
+        BadLine{"", "no command", "run, experiment, fabric, report and list"},
+        BadLine{"walk", "unknown command 'walk'", "run, experiment, fabric, report and list"},
         BadLine{"experiment", "no experiment is named", "index-technique"},
         BadLine{"experiment index", "unknown experiment 'index'", "index-technique"},
         BadLine{"experiment index-technique --scale=big", "--scale=big", "trial, small or seed"},
+        BadLine{"fabric --providers=ib", "'ib' is unknown", "shm,sim,verbs"},
+        BadLine{"fabric --requests=flush", "'flush' is no request", "read,write,cas,faa,send"},
+        BadLine{"fabric --sizes=65", "'65' is out of bounds", "multiples of 8 from 8 to 65536"},
+        BadLine{"fabric --batches=33", "'33' is out of bounds", "numbers from 1 to 32"},
+        BadLine{"fabric --depths=1,,2", "'' is out of bounds", "from 1 to 64"},
+        BadLine{"fabric --waits=sleep", "--waits=sleep", "poll or block"},
+        BadLine{"fabric --peer=there", "--peer=there is no address", "FOLDER/NAME"},
+        BadLine{"fabric --serve=a:1 --peer=b:1", "--serve and --peer", "one of them"},
+        BadLine{"fabric --peer=b:1 --providers=shm", "--peer and --providers", "one of them"},
+        BadLine{"fabric --cell-ms=9999999", "--cell-ms", "give 0 to"},
         BadLine{"report --out=.", "no results in .", "run something with --out=."},
         BadLine{"run --recrods=5", "unknown flag --recrods", "--records"},
         BadLine{"run --flagfile=x", "unknown flag --flagfile", "--records"},
@@ -226,6 +236,22 @@ TEST_F(Cli, RepeatsAndTakesMedians) {
   const nlohmann::json json = nlohmann::json::parse(in, nullptr, false);
   ASSERT_EQ(json["runs"].size(), 4U);
   for (const auto& run : json["runs"]) EXPECT_GT(run["throughput_ops_per_s"], 0);
+}
+
+TEST_F(Cli, MeasuresTheFabricBetweenProcesses) {
+  const Outcome outcome =
+      run("fabric --providers=shm,sim --repeat=2 --cell-ms=1 --sizes=64 --batches=1,4 --depths=1 "
+          "--requests=read,send --out=here");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  for (const char* word : {"litmus tests", "NO NETWORK", "SIMULATED", "Medians of 2 runs", "here/report.html"}) {
+    EXPECT_NE(outcome.output.find(word), std::string::npos) << word << "\n" << outcome.output;
+  }
+  std::ifstream in(directory_ + "/here/fabric.json");
+  const auto json = nlohmann::json::parse(in, nullptr, false);
+  ASSERT_EQ(json["rows"].size(), 8U);
+  for (const auto& row : json["rows"]) EXPECT_GT(row["messages_per_s"], 0);
+  const Outcome nobody = run("fabric --peer=10.255.255.1:1 --device=none");
+  EXPECT_EQ(nobody.exit_code, 1) << nobody.output;
 }
 
 TEST_F(Cli, TellsWhatItDoesNotObey) {

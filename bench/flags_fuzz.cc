@@ -28,6 +28,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
     BONSAI_CHECK(!status.message().empty());
     return 0;
   }
+  bonsai::bench::FabricRequest fabric;
+  if (status = bonsai::bench::fabric_of_flags(&fabric); status.ok()) {
+    BONSAI_CHECK(!bonsai::bench::fabric_cells(fabric.config.grid).empty() && fabric.config.runs >= 1);
+  } else {
+    BONSAI_CHECK(!status.message().empty());
+  }
   const bonsai::bench::RunConfig& config = request.config;
   BONSAI_CHECK(config.records >= 1 && config.operations >= 1 && config.threads >= 1 && config.depth >= 1);
   BONSAI_CHECK(config.target_ops_per_s >= 0 && request.repeat >= 1);
@@ -43,6 +49,7 @@ extern "C" std::vector<uint8_t>* fuzz_seed_input(size_t i) {
       "-P\nconf/workloads/workloada\n-p\nrecordcount=10\n-p\noperationcount=20\n-threads\n2\n-target\n100\n-s",
       "--key=string\n--value-bytes=file\n--durability=buffered\n--draw=live\n--latency=all\n--pin\n--repeat=3",
       "--warmup=10\n--draw=ahead\n--latency=sampled\n--key=fixed8\n--value_bytes=0\n--text=table\n--out=x",
+      "--providers=shm,sim\n--sizes=8,64\n--batches=1,32\n--depths=1,64\n--waits=block\n--peer=a:1\n--serve=/b/c",
       "--workload-dir=conf/workloads\n--workloads=c,workloadd\n-p\nrequestdistribution=plain_zipf\n--engines=,"};
   static std::vector<uint8_t> input;
   if (i >= std::size(kSeeds)) return nullptr;

@@ -9,6 +9,7 @@ constexpr const char* kUse = R"(bonsai-bench: runs the YCSB workloads on ordered
 
   bonsai-bench run [flags]     load the stores, run the workloads, print a table, write DIR/results.json
   bonsai-bench experiment NAME [flags]   measure a table or figure of the specification (list names them)
+  bonsai-bench fabric [flags]  measure the fabric's providers, beside perftest where there is an RDMA device
   bonsai-bench report --out=DIR  make DIR/report.html anew out of the results in DIR
   bonsai-bench list            show the engines, workloads and experiments that this build knows
   bonsai-bench --help          this text
@@ -32,6 +33,12 @@ Examples
       For comparing: medians of five, engines taking turns.
   bonsai-bench run --workloads=c --target=100000
       Latency at a given load: how long requests wait that are due 100,000 times a second.
+  bonsai-bench fabric
+      Times and rates of READ, WRITE, CAS, FAA and SEND by size, batch and depth: on shm between two processes, on sim
+      in virtual time, and on this machine's RDMA device if it has one.
+  bonsai-bench fabric --serve=10.0.0.2:7000        on one node, and on the other
+  bonsai-bench fabric --peer=10.0.0.2:7000 --sizes=64,4096 --depths=1,16
+      Between two machines. scripts/fabric-bench.sh does that in two virtual machines with Soft-RoCE.
   bonsai-bench run --engines=dummy
       What the harness itself costs.
 )";
@@ -88,6 +95,24 @@ What comes out
   DIR/results.json      everything (docs/results.md); DIR/results.csv: one line per run
   DIR/ycsb/*.txt        each run as YCSB prints it
   DIR/hdr/*.hdr         latencies for HdrHistogram's tools
+
+The fabric (beside --repeat, of which the default is 9 here, and --out)
+  --providers=LIST      of shm, sim and verbs                                        [all that this machine has]
+  --serve=ADDR          be the far side there: HOST:PORT of an RDMA network, or FOLDER/NAME for shm. It lets every node
+                        of that network read and write memory of its own and start perftest, and no more. With --once
+                        it ends when the first node has gone.
+  --peer=ADDR           the far side is there                                        [one is started here]
+  --requests=LIST       of read, write, cas, faa, send                               [all]
+  --sizes=LIST          bytes of a request                                           [64,512,4096,32768]
+  --batches=LIST        requests in one doorbell                                     [1,8,32]
+  --depths=LIST         doorbells at once                                            [1,4,16]
+                        Each request is measured alone in each size; in the smallest one with each batch, with each
+                        depth, and with both at their largest.
+  --cell-ms=N           of each measurement              [20 on shm, 200 on verbs, 0.1 of virtual time on sim]
+  --waits=HOW           poll: without end; block: at once, woken by the device. verbs and perftest  [poll]
+  --device=NAME         the RDMA device                                              [found]
+  --perftest=BOOL       run ib_read_lat and the like at both ends, taking turns      [true]
+  DIR/fabric.json, .csv, .svg and a section of DIR/report.html: medians (docs/results.md)
 
 Reads are verified: each value names its key. Failures are counted, shown and make the exit code 1. Exit codes: 0 all
 well, 1 failures or an engine's error, 2 wrong command line or workload file, 130 interrupted.

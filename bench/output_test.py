@@ -64,6 +64,20 @@ class OutputTest(unittest.TestCase):
     def test_results_are_as_documented(self):
         self.assertEqual(documented_schema.schema_breaches(self.schema, self.results), [])
 
+    def test_what_was_measured_of_the_fabric_is_as_documented(self):
+        command = [self.program, "fabric", "--providers=shm,sim", "--repeat=2", "--cell-ms=1", "--sizes=64,512",
+                   "--batches=1,4", "--depths=1", f"--out={self.out}"]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
+        fabric = json.loads((self.out / "fabric.json").read_text())
+        # What an RDMA device would fill in besides.
+        fabric["rows"][0].update(perftest="ib_read_lat", perftest_us=1.5, ratio=0.9, goal=1.3, runs_perftest=[1.5])
+        fabric["rows"][1].update(perftest_messages_per_s=2.5)
+        fabric["notes"].append("made up")
+        self.assertEqual(documented_schema.schema_breaches(self.schema, fabric, "fabric.json"), [])
+        first = (self.out / "fabric.csv").read_text().splitlines()[0]
+        self.assertEqual(first.split(","), list(fabric["rows"][0])[:12])
+
     def test_the_schema_check_can_fail(self):
         def breaches(change):
             broken = copy.deepcopy(self.results)

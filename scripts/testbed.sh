@@ -91,6 +91,7 @@ kernel() { echo "$cache"/kernel/boot/vmlinuz-*; }
 alive() { [[ -e $state/$1.pid ]] && kill -0 "$(<"$state/$1.pid")" 2>/dev/null; }
 known() { [[ $1 =~ ^[0-9]+$ && -e $state/$1.port ]] || fail "there is no guest '$1' (scripts/testbed.sh up N first)"; }
 
+# tsc=reliable: else an emulated guest reads the time from an emulated HPET, thousands of times slower.
 start_guest() {
   local k=$1 port nvdimm=() attempt
   : >"$state/$k.console"
@@ -104,7 +105,7 @@ start_guest() {
     setsid qemu-system-x86_64 -machine q35,nvdimm=on -accel "$(<"$state/accelerator")" -smp 2 -cpu max,-erms,-fsrm \
       -m 1024,slots=2,maxmem=8G -nodefaults -display none -no-reboot -serial "file:$state/$k.console" \
       -kernel "$(kernel)" -initrd "$state/initramfs.gz" \
-      -append "console=ttyS0 quiet panic=-1 mitigations=off testbed.k=$k testbed.share=$state/share" \
+      -append "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable testbed.k=$k testbed.share=$state/share" \
       -fsdev "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap" \
       -device virtio-9p-pci,fsdev=root,mount_tag=root \
       -fsdev "local,id=share,path=$state/share,security_model=none,multidevs=remap" \

@@ -116,7 +116,7 @@ class VerbsWorker final : public Worker {
   void ring(WorkList* list, VerbsPeer* peer);
   bool hand_over(size_t slot);
   bool may_hand_over(WorkRequest* request, VerbsPeer* peer) const;
-  void drain();
+  size_t drain();
   void complete(const ibv_wc& completion);
   void complete_receive(const ibv_wc& completion);
   void settle(Doorbell* doorbell, size_t index, Outcome outcome);
