@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/coro/scheduler.h"
 #include "base/os_wait.h"
@@ -156,6 +157,13 @@ void BoundedWait::pause_slowly() {
   const uint64_t nap_ns = std::min<uint64_t>(20 * (pauses_ - kSpins - kYields), 1000) * kNsPerUs;
   const uint64_t end_ns = start_ns_ + limit_ms_ * kNsPerMs;
   Scheduler::wait_until(std::min(now + nap_ns, std::max(end_ns, now)));
+}
+
+void YieldingMutex::lock() {
+  constexpr uint64_t kWaitMsMax = 60'000;
+  for (BoundedWait wait(name_, kWaitMsMax); held_.exchange(true, std::memory_order_acquire); wait.pause()) {
+    BONSAI_CHECK(!wait.expired());
+  }
 }
 
 Status BoundedWait::status() const {

@@ -4,6 +4,7 @@
 #ifndef BONSAI_BASE_THREAD_H_
 #define BONSAI_BASE_THREAD_H_
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -114,6 +115,23 @@ class BoundedWait {
   uint64_t limit_ms_;
   uint64_t start_ns_ = 0;  // 0 = still spinning
   uint32_t pauses_ = 0;
+};
+
+// Mutual exclusion whose holder may be a coroutine that is suspended meanwhile, at a fence or a far access: who finds
+// it taken lets others run. For short sections off the hot path; meets the requirements of std::lock_guard. Errors: a
+// lock held for a minute is a broken invariant.
+class YieldingMutex {
+ public:
+  explicit YieldingMutex(const char* name) : name_(name) {}
+  YieldingMutex(const YieldingMutex&) = delete;
+  YieldingMutex& operator=(const YieldingMutex&) = delete;
+
+  void lock();
+  void unlock() { held_.store(false, std::memory_order_release); }
+
+ private:
+  const char* name_;
+  std::atomic<bool> held_{false};
 };
 
 }  // namespace bonsai::base

@@ -179,6 +179,38 @@ TEST(BoundedWait, inside_a_coroutine_lets_siblings_run) {
   }
 }
 
+TEST(YieldingMutex, excludes_threads) {
+  YieldingMutex mutex("test");
+  int count = 0;
+  std::vector<Thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back("counter", [&] {
+      for (int round = 0; round < 2000; ++round) {
+        const std::lock_guard lock(mutex);
+        ++count;
+      }
+    });
+  }
+  for (Thread& thread : threads) thread.join();
+  EXPECT_EQ(count, 8000);
+}
+
+TEST(YieldingMutex, lets_the_suspended_holder_go_on) {
+  YieldingMutex mutex("test");
+  Scheduler scheduler;
+  std::string order;
+  for (const char who : {'a', 'b'}) {
+    scheduler.spawn([&, who] {
+      const std::lock_guard lock(mutex);
+      order += who;
+      for (int i = 0; i < 200; ++i) Scheduler::yield();
+      order += who;
+    });
+  }
+  ASSERT_TRUE(scheduler.run().ok());
+  EXPECT_EQ(order, "aabb");
+}
+
 TEST(BoundedWait, expires_in_virtual_time_at_once) {
   Scheduler scheduler({.pick = Scheduler::Pick::kSeeded});
   bool expired = false;

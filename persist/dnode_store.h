@@ -11,10 +11,10 @@
 
 #include <algorithm>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
+#include "base/thread.h"
 #include "bonsai/status.h"
 #include "persist/dnode.h"
 #include "persist/space.h"
@@ -65,7 +65,7 @@ class DnodeStore {
   scale::Volume& volume_;
   Space& space_;
   std::vector<ExtentGeometry> geometry_;
-  std::mutex slots_mutex_;
+  base::YieldingMutex slots_mutex_{"header slots"};  // held over the fences of a new extent
   std::vector<scale::Addr> free_slots_;
   size_t slots_ahead_ = 0;
   bool metadata_ = true;

@@ -221,7 +221,7 @@ class LogOf final : public Log {
 
   scale::VolumeOf<Medium>& volume_;
   std::vector<Stream> streams_;
-  std::mutex close_mutex_;  // one closer at a time; never taken by an append
+  base::YieldingMutex close_mutex_{"close epoch"};  // one closer at a time; never taken by an append
 };
 
 template <class Medium>

@@ -73,9 +73,9 @@ class DbImpl::Stall {
   uint64_t started_ns_ = 0;
 };
 
-DbImpl::DbImpl(const Options& options, std::unique_ptr<Tiers> tiers)
+DbImpl::DbImpl(const Options& options, std::unique_ptr<Tiers> tiers, bool background)
     : options_(options), tiers_(std::move(tiers)), background_(options_, *tiers_) {
-  background_.start();
+  if (background) background_.start();
 }
 
 DbImpl::~DbImpl() {

@@ -30,7 +30,9 @@ class SnapshotImpl final : public Snapshot {
 
 class DbImpl final : public DB {
  public:
-  DbImpl(const Options& options, std::unique_ptr<Tiers> tiers);
+  // With `background` off no thread is started, at level `buffered` neither: then only Sync closes epochs, for tests
+  // that run the store in one thread.
+  DbImpl(const Options& options, std::unique_ptr<Tiers> tiers, bool background = true);
   ~DbImpl() override;
 
   Status Put(std::string_view key, std::string_view value) override;

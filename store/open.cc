@@ -44,6 +44,13 @@ class Opener {
     return status;
   }
 
+  Status open_on(std::vector<std::unique_ptr<base::HookedMedium>> media, bool create) {
+    create_ = create;
+    t_.hooked_media = std::move(media);
+    t_.medium_text = "media of the caller";
+    return wire(hooked_volume());
+  }
+
  private:
   Status check_options() const {
     if (options_.pool_bytes < kPoolBytesMin) {
@@ -137,7 +144,7 @@ class Opener {
   // Targets of mixed kinds share one family of media: those that need no hook are synced like files.
   std::unique_ptr<scale::VolumeOf<base::HookedMedium>> hooked_volume() {
     std::vector<base::HookedMedium*> media;
-    for (size_t i = 0; i < t_.mappings.size(); ++i) {
+    for (size_t i = 0; i < t_.hooked_media.size(); ++i) {
       auto& medium = t_.hooked_media[i];
       if (medium == nullptr) medium = std::make_unique<base::FileMedium>(*t_.mappings[i]);
       media.push_back(medium.get());
@@ -229,6 +236,16 @@ Status open_tiers(const Options& options, const std::string& path, std::unique_p
   BONSAI_RETURN_IF_ERROR(split_paths(path, &paths));
   auto opened = std::make_unique<Tiers>();
   BONSAI_RETURN_IF_ERROR(Opener(options, std::move(paths), opened.get()).open());
+  *tiers = std::move(opened);
+  return Status::OK();
+}
+
+Status open_tiers_on(const Options& options, std::vector<std::unique_ptr<base::HookedMedium>> media, bool create,
+                     std::unique_ptr<Tiers>* tiers) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < media.size(); ++i) names.push_back("target " + std::to_string(i));
+  auto opened = std::make_unique<Tiers>();
+  BONSAI_RETURN_IF_ERROR(Opener(options, std::move(names), opened.get()).open_on(std::move(media), create));
   *tiers = std::move(opened);
   return Status::OK();
 }

@@ -42,6 +42,10 @@ struct Tiers {
 // Opens or creates the pool at `path`, recovers it and wires the tiers. Errors: as DB::Open.
 Status open_tiers(const Options& options, const std::string& path, std::unique_ptr<Tiers>* tiers);
 
+// The same over media that the caller has made, all of one size: for tests that crash them.
+Status open_tiers_on(const Options& options, std::vector<std::unique_ptr<base::HookedMedium>> media, bool create,
+                     std::unique_ptr<Tiers>* tiers);
+
 // "a,b" -> {"a", "b"}. Errors: InvalidArgument (empty, too many).
 Status split_paths(const std::string& path, std::vector<std::string>* paths);
 

@@ -95,10 +95,14 @@ class Explorer {
  protected:
   // Judges one image, which lies in scratch_ and may be changed. Returns the bytes that recovery read of it.
   virtual ReadSet judge() = 0;
+  // Runs when a fence is about to be explored.
+  virtual void before_exploring() {}
+  // Which thread the recorder takes the caller for.
+  [[nodiscard]] virtual uint64_t thread() const { return 0; }
 
   void start(std::span<const std::byte> image) {
     collect_sites();
-    medium_ = std::make_unique<base::RecorderMedium>(image, manner_.domain, [this] { return thread_; });
+    medium_ = std::make_unique<base::RecorderMedium>(image, manner_.domain, [this] { return thread(); });
     if (manner_.mutant) medium_->drop(*manner_.mutant->site, manner_.mutant->use);
     medium_->set_before_fence([this](const base::Site& site) { at_fence(site); });
   }
@@ -115,6 +119,7 @@ class Explorer {
     const uint64_t images_max = 2 + 2 * medium_->pending_lines() + manner_.samples;
     if (manner_.shares != nullptr && !manner_.shares->grants(site, images_max, random_)) return;
     before_ = before;
+    before_exploring();
     const auto seen = medium_->each_crash_image(images_max, random_, [&](std::span<const std::byte> image) {
       if (failed()) return;
       std::memcpy(scratch_.view(), image.data(), image.size());
@@ -151,6 +156,39 @@ class Explorer {
     std::memcpy(scratch_.view(), image.data(), image.size());
   }
 
+  // Recovery with a power cut inside, then twice: the content stays, and every block has one owner.
+  void judge_recovery(const Content& content) {
+    scratch_.cut_power_after(random_.below(12));
+    static_cast<void>(Rig({&scratch_}).open());
+    ++outcome_.recovery_images;
+    scratch_.cut_power_after(UINT64_MAX);
+    for (int again = 0; again < 2; ++again) {
+      Rig rig({&scratch_});
+      const Status status = rig.open();
+      if (status.IsNoSpace()) return judge_refusal(content);
+      if (!status.ok()) return violation("recovery: " + status.ToString());
+      if (recovered_content(rig) != content) return violation("recovery changes the content");
+      if (again == 1) judge_owners(rig);
+    }
+  }
+
+  // Every block of the pool has one owner at most, and the space in use is that of the owners.
+  void judge_owners(const Rig& recovered) {
+    Rig rig({&scratch_});
+    static_cast<void>(rig.analyse_only());
+    const std::optional<uint64_t> owned = owned_bytes(rig);
+    if (!owned) violation("two owners of one block after recovery");
+    if (owned && *owned != recovered.space.used_bytes()) violation("space without an owner after recovery");
+    ++outcome_.owners_checked;
+  }
+
+  void judge_refusal(const Content& content) {
+    ++outcome_.refused;
+    Rig rig({&scratch_});
+    static_cast<void>(rig.analyse_only());
+    if (analysed_content(rig) != content) violation("a refused recovery changes the content");
+  }
+
   [[nodiscard]] bool failed() const { return outcome_.violations > 0; }
   void violation(const std::string& what) {
     if (outcome_.violations++ == 0) outcome_.first = std::string("before ") + before_ + ": " + what;
@@ -161,7 +199,6 @@ class Explorer {
   Outcome& outcome_;
   base::Random random_;
   std::unique_ptr<base::RecorderMedium> medium_;
-  uint64_t thread_ = 0;  // that the recorder takes the caller for
   MemoryMedium scratch_;
   const char* before_ = kAtRest;  // the fence that is explored
   bool mute_ = false;             // fences are the test's own

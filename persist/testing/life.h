@@ -106,6 +106,8 @@ class Life final : public Explorer {
 
   // ---- judging
 
+  [[nodiscard]] uint64_t thread() const override { return thread_; }
+
   ReadSet judge() override {
     Rig rig({&scratch_});
     if (const std::string wrong = judge_content(&rig); !wrong.empty()) {
@@ -169,38 +171,6 @@ class Life final : public Explorer {
     const auto content = analysed_content(damaged);
     if (content && !allowed(*content)) violation("an older dnode stands in for a damaged one");
     scratch_.flip(at, 5);
-  }
-
-  void judge_recovery(const Content& content) {
-    scratch_.cut_power_after(random_.below(12));
-    static_cast<void>(Rig({&scratch_}).open());
-    ++outcome_.recovery_images;
-    scratch_.cut_power_after(UINT64_MAX);
-    for (int again = 0; again < 2; ++again) {
-      Rig rig({&scratch_});
-      const Status status = rig.open();
-      if (status.IsNoSpace()) return judge_refusal(content);
-      if (!status.ok()) return violation("recovery: " + status.ToString());
-      if (recovered_content(rig) != content) return violation("recovery changes the content");
-      if (again == 1) judge_owners(rig);
-    }
-  }
-
-  // Every block of the pool has one owner at most, and the space in use is that of the owners.
-  void judge_owners(const Rig& recovered) {
-    Rig rig({&scratch_});
-    static_cast<void>(rig.analyse_only());
-    const std::optional<uint64_t> owned = owned_bytes(rig);
-    if (!owned) violation("two owners of one block after recovery");
-    if (owned && *owned != recovered.space.used_bytes()) violation("space without an owner after recovery");
-    ++outcome_.owners_checked;
-  }
-
-  void judge_refusal(const Content& content) {
-    ++outcome_.refused;
-    Rig rig({&scratch_});
-    static_cast<void>(rig.analyse_only());
-    if (analysed_content(rig) != content) violation("a refused recovery changes the content");
   }
 
   // ---- operations
@@ -543,6 +513,7 @@ class Life final : public Explorer {
   }
 
   static constexpr uint64_t kThreads = 2;
+  uint64_t thread_ = 0;
   static constexpr uint64_t kRollingBytes = 2500;  // two such records do not fit into one segment
 
   const bool buffered_;
