@@ -30,6 +30,12 @@ using persist::testing::ReadSet;
 using persist::testing::Rig;
 using persist::testing::Shares;
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSlow = true;
+#else
+constexpr bool kSlow = false;
+#endif
+
 constexpr uint64_t kPoolBytes = 128 << 10;
 constexpr uint64_t kSwitchesMax = 5'000'000;
 
@@ -72,7 +78,6 @@ struct Deeds {
 struct Kind {
   Durability durability;
   uint32_t clients;
-  int sittings;
   int operations;  // of each client in a sitting
 };
 
@@ -103,7 +108,7 @@ class StoreLife final : public Explorer {
   void run() {
     start(std::vector<std::byte>(kPoolBytes));
     forget();
-    for (int i = 0; i < kind_.sittings && !failed(); ++i) sit(i == 0);
+    for (int i = 0; i < (kSlow ? 2 : kSittings) && !failed(); ++i) sit(i == 0);
     if (!failed()) explore();
     collect_sites();
     for (const Sample& sample : samples_) {
@@ -308,6 +313,7 @@ class StoreLife final : public Explorer {
   }
 
   static constexpr size_t kSamplesMax = 8;
+  static constexpr int kSittings = 3;
 
   const Kind kind_;
   Deeds& deeds_;
@@ -325,16 +331,10 @@ class StoreLife final : public Explorer {
   std::vector<Sample> samples_;
 };
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSlow = true;
-#else
-constexpr bool kSlow = false;
-#endif
-
-constexpr Kind kKinds[] = {{Durability::kDurable, 1, 3, 300},
-                           {Durability::kDurable, 3, 3, 150},
-                           {Durability::kBuffered, 1, 3, 300},
-                           {Durability::kBuffered, 3, 3, 150}};
+constexpr Kind kKinds[] = {{Durability::kDurable, 1, 300},
+                           {Durability::kDurable, 3, 150},
+                           {Durability::kBuffered, 1, 300},
+                           {Durability::kBuffered, 3, 150}};
 
 void live_all(uint64_t seed, const Manner& manner, Outcome* outcome, Deeds* deeds) {
   for (const Kind& kind : kKinds) {
@@ -373,7 +373,7 @@ TEST(StoreCrash, EveryImageIsExplainedByWhatClientsDidAndSaw) {
   std::printf("BONSAI_SEED=%llu\n", static_cast<unsigned long long>(seed));
   base::Random random(seed);
   const auto rounds = kSlow ? uint64_t{1} : budget<uint64_t>(2, 20, 2000);
-  Shares shares(budget<uint64_t>(1000, 8'000, 800'000), rounds);
+  Shares shares(kSlow ? 100 : budget<uint64_t>(1000, 8'000, 800'000), rounds);
   Outcome all;
   Deeds deeds;
   for (uint64_t i = 0; i < rounds && all.violations == 0; ++i) {
