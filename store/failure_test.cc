@@ -1,0 +1,179 @@
+// What the machine refuses: full disk, file size limit, failing mmap, read-only medium, a second process, a full log.
+// Each is a clear error that names the fix, and nothing is lost.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "base/nvm/testing.h"
+#include "base/testing/budget.h"
+#include "bonsai/db.h"
+#include "store/testing/scratch.h"
+
+namespace bonsai::testing {
+namespace {
+
+using base::nvm_testing::in_child;
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr int kRecords = 50;
+
+std::string key_of(int i) { return "key" + std::to_string(1000 + i); }
+
+class FailureTest : public ::testing::Test {
+ protected:
+  static Options options(uint64_t pool_bytes = 4 * kMiB) {
+    Options options;
+    options.create_if_missing = true;
+    options.pool_bytes = pool_bytes;
+    return options;
+  }
+  static std::string try_open(const std::string& path, const Options& how) {
+    std::unique_ptr<DB> db;
+    const Status status = DB::Open(how, path, &db);
+    return status.ok() ? db->Close().ToString() : status.ToString();
+  }
+  void make() {
+    std::unique_ptr<DB> db;
+    ASSERT_TRUE(DB::Open(options(), path_, &db).ok());
+    for (int i = 0; i < kRecords; ++i) ASSERT_TRUE(db->Put(key_of(i), std::to_string(i)).ok());
+    ASSERT_TRUE(db->Close().ok());
+  }
+  void expect_whole() {
+    CheckReport report;
+    ASSERT_TRUE(Check(path_, &report).ok());
+    EXPECT_TRUE(report.ok());
+    EXPECT_EQ(report.records, static_cast<uint64_t>(kRecords));
+    std::unique_ptr<DB> db;
+    const Status status = DB::Open(Options(), path_, &db);
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    std::string value;
+    for (int i = 0; i < kRecords; ++i) {
+      ASSERT_TRUE(db->Get(key_of(i), &value).ok());
+      EXPECT_EQ(value, std::to_string(i));
+    }
+  }
+  static void expect_says(const std::string& text, std::initializer_list<std::string> parts) {
+    for (const std::string& part : parts)
+      EXPECT_NE(text.find(part), std::string::npos) << "no '" << part << "': " << text;
+  }
+  [[nodiscard]] size_t files() const {
+    return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(folder_.file("")), {}));
+  }
+
+  ScratchFolder folder_;
+  const std::string path_ = folder_.file("pool");
+};
+
+TEST_F(FailureTest, AFullDiskLeavesNothingBehind) {
+  expect_says(try_open(folder_.pool(3), options(uint64_t{1} << 42)), {"no space", "bytes are free there", "smaller"});
+  EXPECT_EQ(files(), 0U);
+  const std::string limited = in_child([&] {
+    const rlimit limit = {kMiB, kMiB};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    return try_open(folder_.pool(2), options());
+  });
+  expect_says(limited, {"no space", "ulimit -f"});
+  EXPECT_EQ(files(), 0U);
+}
+
+// The second target does not fit: the first, which was made, is taken away again.
+TEST_F(FailureTest, ATargetThatCannotBeMadeTakesTheOthersAlong) {
+  expect_says(try_open(path_ + "," + folder_.file("no/folder"), options()), {"I/O error", "mkdir -p"});
+  EXPECT_EQ(files(), 0U);
+}
+
+// Sanitizers need address space of their own, so the limit would hit them first.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_F(FailureTest, AFailingMmapIsAnErrorAndChangesNothing) {
+  make();
+  const auto with_little_address_space = [](const std::function<std::string()>& body) {
+    return in_child([&] {
+      rlimit limit = {};
+      std::ifstream statm("/proc/self/statm");
+      statm >> limit.rlim_cur;  // pages in use
+      limit.rlim_cur = limit.rlim_max = limit.rlim_cur * 4096 + 2 * kMiB;
+      ::setrlimit(RLIMIT_AS, &limit);
+      return body();
+    });
+  };
+  expect_says(with_little_address_space([&] { return try_open(path_, Options()); }), {"I/O error", "map", "ulimit -v"});
+  expect_says(with_little_address_space([&] { return try_open(folder_.file("new"), options()); }),
+              {"I/O error", "map", "ulimit -v"});
+  EXPECT_EQ(files(), 1U) << "what was made for the new pool is gone";
+  expect_whole();
+}
+#endif
+
+TEST_F(FailureTest, AReadOnlyMediumIsRefusedAndCanBeChecked) {
+  make();
+  const auto as_nobody = [&](const std::function<std::string()>& body) {
+    return in_child([&]() -> std::string {
+      if (::geteuid() == 0 && ::setuid(65534) != 0) return "cannot change user";
+      return body();
+    });
+  };
+  ASSERT_EQ(::chmod(folder_.file("").c_str(), 0555), 0);
+  ASSERT_EQ(::chmod(path_.c_str(), 0444), 0);
+  expect_says(as_nobody([&] { return try_open(path_, Options()); }), {"I/O error", path_, "chmod"});
+  expect_says(as_nobody([&] { return try_open(folder_.file("new"), options()); }), {"I/O error", "chmod"});
+  EXPECT_EQ(as_nobody([&] {
+              CheckReport report;
+              const Status status = Check(path_, &report);
+              return status.ok() && report.ok() ? std::to_string(report.records) : status.ToString();
+            }),
+            std::to_string(kRecords));
+  ASSERT_EQ(::chmod(folder_.file("").c_str(), 0755), 0);
+  ASSERT_EQ(::chmod(path_.c_str(), 0600), 0);
+  expect_whole();
+}
+
+TEST_F(FailureTest, ASecondProcessIsBusyAndTheFirstGoesOn) {
+  make();
+  const std::string text = in_child([&] {
+    std::unique_ptr<DB> owner;
+    if (!DB::Open(Options(), path_, &owner).ok()) return std::string("cannot open");
+    const std::string second = in_child([&] { return try_open(path_, Options()); });
+    return owner->Put(key_of(0), "0").ok() && owner->Close().ok() ? second : "the owner was disturbed";
+  });
+  expect_says(text, {"busy", path_, "another process"});
+  expect_whole();
+}
+
+// No patience at all: whoever finds the log full is told so, instead of waiting for the background.
+TEST_F(FailureTest, AFullLogIsAnAnswerAndNothingIsLost) {
+  Options impatient = options();
+  impatient.log_bytes = 32 << 10;
+  impatient.stall_ms_max = 0;
+  std::unique_ptr<DB> db;
+  ASSERT_TRUE(DB::Open(impatient, path_, &db).ok());
+  const auto value_of = [](int i) { return std::to_string(i) + std::string(300, 'v'); };
+  Status status;
+  int put = 0;
+  for (; put < budget(20'000, 100'000, 100'000); ++put) {
+    status = db->Put("new" + std::to_string(put % 1000), value_of(put));
+    if (!status.ok()) break;
+  }
+  ASSERT_TRUE(status.IsNoSpace()) << "the writer was never faster than the background: " << status.ToString();
+  expect_says(status.ToString(), {"log is full", "log_bytes"});
+  EXPECT_GT(db->GetStats().stalls, 0U);
+  EXPECT_TRUE(db->Delete("absent").ok()) << "deletes have log space of their own";
+  ASSERT_TRUE(db->Drain().ok());
+  EXPECT_TRUE(db->Put("after", "the log is free again").ok());
+  std::string value;
+  for (int i = std::max(0, put - 1000); i < put; ++i) {
+    ASSERT_TRUE(db->Get("new" + std::to_string(i % 1000), &value).ok());
+    ASSERT_EQ(value, value_of(i));
+  }
+  ASSERT_TRUE(db->Close().ok());
+  CheckReport report;
+  ASSERT_TRUE(Check(path_, &report).ok());
+  EXPECT_TRUE(report.ok());
+  EXPECT_EQ(report.records, static_cast<uint64_t>(std::min(put, 1000)) + 1);
+}
+
+}  // namespace
+}  // namespace bonsai::testing
