@@ -34,6 +34,10 @@ Status run_del(const std::vector<std::string>& operands, ExitCode* exit);
 Status run_scan(const std::vector<std::string>& operands, ExitCode* exit);
 Status run_stat(const std::vector<std::string>& operands, ExitCode* exit);
 Status run_check(const std::vector<std::string>& operands, ExitCode* exit);
+Status run_checkpoint(const std::vector<std::string>& operands, ExitCode* exit);
+Status run_salvage(const std::vector<std::string>& operands, ExitCode* exit);
+Status run_dump(const std::vector<std::string>& operands, ExitCode* exit);
+Status run_load(const std::vector<std::string>& operands, ExitCode* exit);
 Status run_doctor(const std::vector<std::string>& operands, ExitCode* exit);
 
 // Help of the program, and of one command.

@@ -51,6 +51,32 @@ constexpr std::string_view kCheckText =
     "  bonsai check --pool=a.pool\n"
     "  bonsai check --pool=a.pool --json\n";
 
+constexpr std::string_view kCheckpointText =
+    "Copies the records as of one moment into a new pool, whose targets are the operand. It appears when it is "
+    "complete.\n"
+    "A program that has the pool open makes such a copy while it works: bonsai::Checkpoint().\n\n"
+    "  bonsai checkpoint --pool=a.pool backup.pool\n";
+
+constexpr std::string_view kSalvageText =
+    "Copies all that verifies of a damaged pool, which is not changed, into a new one, and lists what is lost with "
+    "the\n"
+    "keys that it may affect. Exit code 0: nothing is lost; 4: the copy is there, and something is lost.\n\n"
+    "  bonsai salvage --pool=damaged.pool saved.pool\n";
+
+constexpr std::string_view kDumpText =
+    "Prints all records as of one moment as text, a record a line, to be read by bonsai load or anything else\n"
+    "(docs/dump.md).\n\n"
+    "  bonsai dump --pool=a.pool > a.txt\n"
+    "  bonsai dump --pool=a.pool | gzip > a.txt.gz\n";
+
+constexpr std::string_view kLoadText =
+    "Puts the records of a dump, from FILE or standard input, into the pool; other records stay. A dump that is cut "
+    "off\n"
+    "or malformed is an error; the records before the bad line are in the pool.\n\n"
+    "  bonsai load --pool=new.pool --create --bytes=1G a.txt\n"
+    "  bonsai load --pool=numbers.pool --create --key=fixed8 numbers.txt\n"
+    "  zcat a.txt.gz | bonsai load --pool=a.pool\n";
+
 constexpr std::string_view kDoctorText =
     "Looks at the processor, memory, NVM, RDMA, kernel modules and energy counters; changes nothing. Exit code 0:\n"
     "Bonsai can run here (though some things may be missing); 3: it cannot.\n\n"
@@ -88,14 +114,32 @@ std::span<const Command> all_commands() {
        {"pool", "from", "end", "limit", "key", "domain", "medium", "hex"},
        run_scan},
       {"stat", "", 0, 0, "show space, tiers and counters", kStatText, {"pool", "domain", "medium", "json"}, run_stat},
-      {"check",
-       "",
+      {"check", "", 0, 0, "verify a closed pool, changing nothing", kCheckText, {"pool", "json"}, run_check},
+      {"checkpoint",
+       "NEW",
+       1,
+       1,
+       "copy a pool into a new one",
+       kCheckpointText,
+       {"pool", "bytes", "log_bytes", "domain", "medium"},
+       run_checkpoint},
+      {"salvage",
+       "NEW",
+       1,
+       1,
+       "copy what can be read of a damaged pool into a new one",
+       kSalvageText,
+       {"pool", "bytes", "log_bytes", "domain"},
+       run_salvage},
+      {"dump", "", 0, 0, "print all records as text for load", kDumpText, {"pool", "domain", "medium"}, run_dump},
+      {"load",
+       "[FILE]",
        0,
-       0,
-       "verify a pool that is not open, without changing it",
-       kCheckText,
-       {"pool", "json"},
-       run_check},
+       1,
+       "put the records of a dump",
+       kLoadText,
+       {"pool", "create", "bytes", "log_bytes", "key", "durability", "domain", "medium"},
+       run_load},
       {"doctor",
        "",
        0,
@@ -114,12 +158,12 @@ std::string program_help() {
       "  bonsai COMMAND --pool=PATH[,PATH...] [FLAGS] [OPERANDS]\n\nCommands:\n";
   for (const Command& command : all_commands()) {
     std::string line = "  " + std::string(command.name);
-    line.resize(12, ' ');
+    line.resize(14, ' ');
     text += line + std::string(command.summary) + "\n";
   }
   return text +
-         "  help      show this, or the help of a command: bonsai help put\n"
-         "  version   show the version\n\n"
+         "  help        show this, or the help of a command: bonsai help put\n"
+         "  version     show the version\n\n"
          "Exit codes: 0 done; 1 the key has no value; 2 wrong usage or input; 3 failed; 4 the pool is damaged.\n"
          "Errors go to standard error.\n\n"
          "Try:\n"

@@ -59,6 +59,29 @@ std::string escape(std::string_view bytes) {
   return out;
 }
 
+Status unescape(std::string_view text, std::string* bytes) {
+  bytes->clear();
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\\') {
+      bytes->push_back(text[i]);
+      continue;
+    }
+    const char kind = ++i < text.size() ? text[i] : '\0';
+    constexpr std::string_view kKinds = "\\tnr", kBytes = "\\\t\n\r";
+    if (const size_t simple = kKinds.find(kind); simple != std::string_view::npos) {
+      bytes->push_back(kBytes[simple]);
+      continue;
+    }
+    std::string byte;
+    if (kind != 'x' || !from_hex(text.substr(std::min(i + 1, text.size()), 2), &byte).ok() || byte.size() != 1) {
+      return Status::InvalidArgument("a backslash is followed by none of \\ t n r xHH; write a backslash as \\\\");
+    }
+    bytes->append(byte);
+    i += 2;
+  }
+  return Status::OK();
+}
+
 std::string to_hex(std::string_view bytes) {
   std::string out;
   out.reserve(2 * bytes.size());

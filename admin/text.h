@@ -14,6 +14,9 @@ namespace bonsai::admin {
 // Printable ASCII as it is; backslash, tab, newline, return as \\ \t \n \r; every other byte as \xHH. Reversible.
 std::string escape(std::string_view bytes);
 
+// The bytes that escape() has written so. Errors: InvalidArgument (an unknown or unfinished escape).
+Status unescape(std::string_view text, std::string* bytes);
+
 std::string to_hex(std::string_view bytes);
 // Errors: InvalidArgument (odd length, not a hex digit).
 Status from_hex(std::string_view hex, std::string* bytes);

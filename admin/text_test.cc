@@ -9,6 +9,19 @@
 namespace bonsai::admin {
 namespace {
 
+TEST(Text, UnescapeTakesBackWhatEscapeWrites) {
+  std::string all;
+  for (int i = 0; i < 256; ++i) all += static_cast<char>(i);
+  std::string bytes;
+  ASSERT_TRUE(unescape(escape(all), &bytes).ok());
+  EXPECT_EQ(bytes, all);
+  ASSERT_TRUE(unescape("plain \xc3\xa4", &bytes).ok());
+  EXPECT_EQ(bytes, "plain \xc3\xa4");
+  for (const char* bad : {"\\", "a\\q", "\\x", "\\x1", "\\xg0", "\\X00"}) {
+    EXPECT_TRUE(unescape(bad, &bytes).IsInvalidArgument()) << bad;
+  }
+}
+
 TEST(Escape, KeepsPrintableAsciiAndNamesTheRest) {
   EXPECT_EQ(escape("apple ~!"), "apple ~!");
   EXPECT_EQ(escape("a\tb\nc\rd\\e"), "a\\tb\\nc\\rd\\\\e");

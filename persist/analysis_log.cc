@@ -48,7 +48,10 @@ class SegmentReader {
     uint64_t offset = kSegmentHeaderBytes;
     state_.end = offset;
     while (offset < limit) {
-      if (!parse(offset, limit)) return judge_tail(offset, limit);
+      if (!parse(offset, limit)) {
+        offset = judge_tail(offset, limit);
+        continue;
+      }
       if (record_.kind == RecordKind::kEpoch) {
         epoch = record_.epoch;
         out_.epoch_max = std::max(out_.epoch_max, epoch);
@@ -66,14 +69,22 @@ class SegmentReader {
   // An invalid record: the end of an open segment, unless a valid record lies behind it or the segment has a sealed
   // end. Level buffered: records of the epochs behind the closed one may survive in any pieces, so only the mark of the
   // first of them, or an earlier mark, tells that what is missing before it had been durable.
-  void judge_tail(uint64_t offset, uint64_t limit) {
-    bool damaged = state_.sealed && !state_.truncate;
-    for (uint64_t probe = offset + 8; !state_.truncate && !damaged && probe + kRecordBytesMin <= limit; probe += 8) {
+  // Returns where to go on behind damage; `limit` where there is nothing more.
+  uint64_t judge_tail(uint64_t offset, uint64_t limit) {
+    if (state_.truncate) return limit;
+    for (uint64_t probe = offset + 8; probe + kRecordBytesMin <= limit; probe += 8) {
       const bool good = parse(probe, limit);
       const bool mark = good && record_.kind == RecordKind::kEpoch;
-      damaged = terms_.durable ? good : mark && record_.epoch <= terms_.closed_epoch + 1;
+      if (!(terms_.durable ? good : mark && record_.epoch <= terms_.closed_epoch + 1)) continue;
+      damage_record(offset);
+      return probe;
     }
-    if (damaged) damage("log record", at_ + offset, "it fails its checksum; its keys are unknown");
+    if (state_.sealed) damage_record(offset);
+    return limit;
+  }
+
+  void damage_record(uint64_t offset) {
+    damage("log record", at_ + offset, "it fails its checksum; its keys are unknown");
   }
 
   void consider(const Update& update) {

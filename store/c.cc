@@ -59,10 +59,11 @@ Status multi_get(bonsai_t* db, const bonsai_readoptions_t* options, size_t count
 }
 
 Status open(const bonsai_options_t* options, const char* path, bonsai_t** db) {
-  if (path == nullptr) return Status::InvalidArgument("the path is NULL; pass the path of a pool");
-  if (options != nullptr && !options->refused.empty()) return Status::InvalidArgument(options->refused);
+  Options how;
+  Status status = options_for(options, path, &how);
+  if (!status.ok()) return status;
   auto handle = std::make_unique<bonsai_t>();
-  Status status = DB::Open(options == nullptr ? Options() : options->options, path, &handle->db);
+  status = DB::Open(how, path, &handle->db);
   if (status.ok()) *db = handle.release();
   return status;
 }

@@ -116,9 +116,7 @@ int bonsai_check(const char* path, bonsai_progress progress, void* arg, bonsai_c
   return guarded(errptr, [&]() -> bonsai::Status {
     if (path == nullptr) return bonsai::c::missing_path();
     auto fresh = std::make_unique<bonsai_check_report_t>();
-    std::function<void(double)> tell;
-    if (progress != nullptr) tell = [progress, arg](double done) { progress(arg, done); };
-    bonsai::Status status = bonsai::Check(path, &fresh->report, tell);
+    bonsai::Status status = bonsai::Check(path, &fresh->report, bonsai::c::progress_function(progress, arg));
     if (status.ok()) *report = fresh.release();
     return status;
   });
@@ -138,6 +136,35 @@ const char* bonsai_check_report_key_range(const bonsai_check_report_t* report, s
 unsigned char bonsai_check_report_clean(const bonsai_check_report_t* report) { return report->report.clean ? 1 : 0; }
 int bonsai_check_report_find(const bonsai_check_report_t* report, const char* name, uint64_t* value) {
   return bonsai::c::find_field(bonsai::c::kReportFields, report->report, name, value);
+}
+
+int bonsai_checkpoint(bonsai_t* db, const bonsai_options_t* options, const char* to, const bonsai_snapshot_t* snapshot,
+                      uint64_t* records, char** errptr) {
+  return guarded(errptr, [&]() -> bonsai::Status {
+    bonsai::Options how;
+    bonsai::Status status = bonsai::c::options_for(options, to, &how);
+    if (!status.ok()) return status;
+    return bonsai::Checkpoint(db->db.get(), how, to, snapshot == nullptr ? nullptr : snapshot->snapshot.get(), records);
+  });
+}
+
+int bonsai_salvage(const char* from, const bonsai_options_t* options, const char* to, bonsai_progress progress,
+                   void* arg, bonsai_check_report_t** report, char** errptr) {
+  *report = nullptr;
+  return guarded(errptr, [&]() -> bonsai::Status {
+    if (from == nullptr) return bonsai::c::missing_path();
+    bonsai::Options how;
+    bonsai::Status status = bonsai::c::options_for(options, to, &how);
+    if (!status.ok()) return status;
+    auto fresh = std::make_unique<bonsai_check_report_t>();
+    bonsai::SalvageReport salvaged;
+    status = bonsai::Salvage(from, how, to, &salvaged, bonsai::c::progress_function(progress, arg));
+    if (!status.ok()) return status;
+    fresh->report.records = salvaged.records;
+    fresh->report.damages = std::move(salvaged.lost);
+    *report = fresh.release();
+    return status;
+  });
 }
 
 int bonsai_describe_medium(const char* path, char** text, char** errptr) {

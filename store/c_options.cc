@@ -71,8 +71,7 @@ void bonsai_options_set_recovery_threads(bonsai_options_t* options, uint32_t thr
   options->options.recovery_threads = threads;
 }
 void bonsai_options_set_open_progress(bonsai_options_t* options, bonsai_progress progress, void* arg) {
-  options->options.open_progress = nullptr;
-  if (progress != nullptr) options->options.open_progress = [progress, arg](double done) { progress(arg, done); };
+  options->options.open_progress = bonsai::c::progress_function(progress, arg);
 }
 void bonsai_options_set_stall_ms_max(bonsai_options_t* options, uint32_t milliseconds) {
   options->options.stall_ms_max = milliseconds;

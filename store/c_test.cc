@@ -333,6 +333,35 @@ TEST_F(CInterface, CheckReportsProgressAndMissingPools) {
   EXPECT_TRUE(message.is_set());
 }
 
+TEST_F(CInterface, CheckpointAndSalvageMakePools) {
+  must_open();
+  ASSERT_EQ(bonsai_put(db_, "k", 1, "v", 1, nullptr), BONSAI_OK);
+  bonsai_snapshot_t* snapshot = nullptr;
+  ASSERT_EQ(bonsai_snapshot_create(db_, &snapshot, nullptr), BONSAI_OK);
+  ASSERT_EQ(bonsai_put(db_, "later", 5, "v", 1, nullptr), BONSAI_OK);
+  bonsai_options_set_pool_bytes(options_, 1 << 20);
+  uint64_t records = 0;
+  const std::string copy = folder_ + "/copy", saved = folder_ + "/saved";
+  EXPECT_EQ(bonsai_checkpoint(db_, options_, copy.c_str(), snapshot, &records, nullptr), BONSAI_OK);
+  EXPECT_EQ(records, 1u);
+  EXPECT_EQ(bonsai_checkpoint(db_, options_, copy.c_str(), nullptr, nullptr, nullptr), BONSAI_INVALID_ARGUMENT);
+  EXPECT_EQ(bonsai_checkpoint(db_, options_, nullptr, nullptr, nullptr, nullptr), BONSAI_INVALID_ARGUMENT);
+  bonsai_snapshot_release(snapshot);
+  bonsai_check_report_t* report = nullptr;
+  double done = -1;
+  const auto progress = [](void* arg, double share) { *static_cast<double*>(arg) = share; };
+  ASSERT_EQ(bonsai_salvage(copy.c_str(), options_, saved.c_str(), progress, &done, &report, nullptr), BONSAI_OK);
+  EXPECT_EQ(done, 1.0);
+  EXPECT_EQ(bonsai_check_report_damages(report), 0u);
+  EXPECT_EQ(bonsai_check_report_find(report, "records", &records), BONSAI_OK);
+  EXPECT_EQ(records, 1u);
+  bonsai_check_report_destroy(report);
+  EXPECT_EQ(bonsai_salvage(nullptr, options_, saved.c_str(), nullptr, nullptr, &report, nullptr),
+            BONSAI_INVALID_ARGUMENT);
+  EXPECT_EQ(bonsai_salvage(path().c_str(), options_, saved.c_str(), nullptr, nullptr, &report, nullptr), BONSAI_BUSY);
+  EXPECT_EQ(report, nullptr);
+}
+
 TEST(CDamageTexts, LiveInTheReportAndEndInNull) {
   bonsai_check_report_t report;
   report.report.damages.push_back({"dnode 7", "checksum", "[a, b)"});

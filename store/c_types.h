@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <new>
 #include <stdexcept>
@@ -100,6 +101,21 @@ inline bool names_bytes(const void* data, size_t size) noexcept { return data !=
 
 inline Status null_bytes() {
   return Status::InvalidArgument("a NULL pointer came with a length above 0; pass the bytes or the length 0");
+}
+
+// The options behind `options` (null: defaults). Errors: InvalidArgument (a setter was given nonsense, no path).
+inline Status options_for(const bonsai_options_t* options, const char* path, Options* out) {
+  if (path == nullptr) return Status::InvalidArgument("the path is NULL; pass the path of a pool");
+  if (options == nullptr) return Status::OK();
+  if (!options->refused.empty()) return Status::InvalidArgument(options->refused);
+  *out = options->options;
+  return Status::OK();
+}
+
+// Two pointers fit into the function object itself, so this allocates nothing.
+inline std::function<void(double)> progress_function(bonsai_progress progress, void* arg) {
+  if (progress == nullptr) return nullptr;
+  return [progress, arg](double done) { progress(arg, done); };
 }
 
 }  // namespace bonsai::c

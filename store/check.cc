@@ -1,14 +1,13 @@
 // The offline check: everything that recovery verifies, and every stored byte besides.
 #include <algorithm>
 
-#include "base/nvm/mapping.h"
-#include "base/nvm/product.h"
 #include "base/status_macros.h"
 #include "bonsai/db.h"
 #include "persist/analysis.h"
 #include "persist/large.h"
+#include "persist/survey.h"
 #include "scale/volume.h"
-#include "store/tiers.h"
+#include "store/read_only_pool.h"
 
 namespace bonsai {
 namespace store {
@@ -52,12 +51,15 @@ class Checker {
     if (last_dnode_ != &dnode) {  // a dnode may be live in several pieces
       last_dnode_ = &dnode;
       ++report_.dnodes;
-      for (const persist::RunDesc& run : dnode.runs()) check_run(dnode, run, range);
+      for (const persist::RunDesc& run : dnode.runs()) check_run(run, range);
       if (!dnode.long_fences().is_nil()) claim(dnode.long_fences(), dnode.long_fence_bytes(), "fence keys", range);
     }
-    persist::DnodeCursor cursor(volume_, dnode);
-    for (cursor.seek(tile.lo.key()); cursor.valid() && tile.hi.above(cursor.entry().key); cursor.next()) {
-      const Entry& entry = cursor.entry();
+    const persist::Survey survey = persist::survey(volume_, dnode, tile.lo, tile.hi);
+    for (const persist::Survey::Lost& lost : survey.lost) {
+      damage(persist::place_text("entries of the run", lost.where), "they fail their checks",
+             base::printable_range(lost.lo, lost.hi));
+    }
+    for (const Entry& entry : survey.entries) {
       const bool replaced = std::binary_search(tile.records.begin(), tile.records.end(), entry.key.bytes, Before{});
       if (!entry.tombstone && !replaced) ++report_.records;
       if (entry.large) check_large(persist::large_ref(entry.value), entry.key.bytes);
@@ -73,25 +75,11 @@ class Checker {
     bool operator()(std::string_view a, const persist::LiveRecord& b) const { return a < b.update.key; }
   };
 
-  void check_run(const Dnode& dnode, const persist::RunDesc& desc, const std::string& range) {
+  void check_run(const persist::RunDesc& desc, const std::string& range) {
     const Addr addr = Addr::of_bits(desc.addr);
     claim(addr, desc.bytes, "run", range);
-    const persist::RunView run(volume_.local(addr), desc);
-    if (!run.verify()) damage(persist::place_text("run", addr), "it fails its checksum", range);
-    Entry last;
-    Entry entry;
-    for (uint32_t i = 0; i < run.count(); ++i) {
-      if (!run.entry(i, &entry)) {
-        damage(persist::place_text("entry", addr + run.entry_offset(i) % desc.bytes), "it fails its check", range);
-        return;
-      }
-      const bool ordered = i == 0 || last.key < entry.key;
-      if (!ordered || entry.key < dnode.lo().key() || !dnode.hi().above(entry.key)) {
-        damage(persist::place_text("run", addr),
-               ordered ? "a key lies outside the dnode's range" : "keys are out of order", range);
-        return;
-      }
-      last = entry;
+    if (!persist::RunView(volume_.local(addr), desc).verify()) {
+      damage(persist::place_text("run", addr), "it fails its checksum", range);
     }
   }
 
@@ -126,25 +114,10 @@ class Checker {
 }  // namespace store
 
 Status Check(const std::string& path, CheckReport* report, const std::function<void(double)>& progress) {
-  std::vector<std::string> paths;
-  BONSAI_RETURN_IF_ERROR(store::split_paths(path, &paths));
-  std::vector<std::unique_ptr<base::Mapping>> mappings;
-  std::vector<std::unique_ptr<base::ProductMedium>> media;
-  std::vector<base::ProductMedium*> pointers;
-  for (const std::string& target : paths) {
-    base::MappingOptions options;
-    options.read_only = true;
-    mappings.emplace_back();
-    BONSAI_RETURN_IF_ERROR(base::Mapping::open(target, options, &mappings.back()));
-    media.push_back(std::make_unique<base::ProductMedium>(mappings.back()->data(), mappings.back()->bytes(),
-                                                          mappings.back()->domain()));
-    pointers.push_back(media.back().get());
-  }
-  scale::VolumeOf<base::ProductMedium> volume(pointers);
-  persist::Pool pool;
-  BONSAI_RETURN_IF_ERROR(persist::read_pool(volume, paths, &pool));
+  store::ReadOnlyPool source;
+  BONSAI_RETURN_IF_ERROR(source.open(path));
   *report = CheckReport();
-  store::Checker(volume, pool, report, progress).run();
+  store::Checker(source.volume(), source.pool(), report, progress).run();
   return Status::OK();
 }
 

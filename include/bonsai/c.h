@@ -245,6 +245,17 @@ BONSAI_EXPORT unsigned char bonsai_check_report_clean(const bonsai_check_report_
 /* Counts by name: targets, dnodes, records, log_records, large_values, data_bytes, data_bytes_used. */
 BONSAI_EXPORT int bonsai_check_report_find(const bonsai_check_report_t* report, const char* name, uint64_t* value);
 
+/* ---- copies: `options` (NULL: defaults) say how the new pool at `to` is made; bonsai/db.h says what is copied ---- */
+
+/* Copies an open store, as of a snapshot (NULL: now), into a new pool. *records (may be NULL): how many. */
+BONSAI_EXPORT int bonsai_checkpoint(bonsai_t* db, const bonsai_options_t* options, const char* to,
+                                    const bonsai_snapshot_t* snapshot, uint64_t* records, char** errptr);
+
+/* Copies all that verifies of a damaged pool that is not open. BONSAI_OK also when something is lost: *report (NULL on
+   any other code) lists that as its damages, and its count "records" says how many were copied. */
+BONSAI_EXPORT int bonsai_salvage(const char* from, const bonsai_options_t* options, const char* to,
+                                 bonsai_progress progress, void* arg, bonsai_check_report_t** report, char** errptr);
+
 /* Describes what storing at path would mean here; the path need not exist. *text is freed with bonsai_free(). */
 BONSAI_EXPORT int bonsai_describe_medium(const char* path, char** text, char** errptr);
 

@@ -163,6 +163,29 @@ struct CheckReport {
 // damage inside is reported in *report with an OK status. `progress`, if set, is told of each share done, 0..1.
 Status Check(const std::string& path, CheckReport* report, const std::function<void(double)>& progress = {});
 
+// Copies the records of an open store, as of `snapshot` or (null) of one moment during the call, into a new pool at
+// `to`, made as `options` say but with the key format of `db`. Reads and updates go on meanwhile; what they replace
+// stays in DRAM until the copy is done. The copy is durable when the call returns, and appears under its name only when
+// it is complete; until then its files end in ".partial" (a DAX device has no second name and holds whatever was
+// copied). *records, if not null: how many. Errors: as Scan of `db` and as Open and Put of the new pool; no pool is
+// left then.
+Status Checkpoint(DB* db, const Options& options, const std::string& to, const Snapshot* snapshot = nullptr,
+                  uint64_t* records = nullptr);
+
+// What `Salvage` could not save.
+struct SalvageReport {
+  uint64_t records = 0;                   // that were copied
+  std::vector<CheckReport::Damage> lost;  // each with the keys whose values are missing, or may be older ones
+};
+
+// Copies all that verifies of a damaged pool, which is not open and stays as it is, into a new one at `to`, made as
+// `options` say but with the key format of the old. Of a damaged dnode every entry that passes its check is copied, but
+// none that a lost one may have replaced. A damaged part of the log can hold updates of any keys: then those may have
+// older values in the copy, which its entry in *report says. Errors: as Check of `from` (nothing can be read, e.g. both
+// superblocks are damaged) and as Open and Put of the new pool (a copy needs room; then none is left).
+Status Salvage(const std::string& from, const Options& options, const std::string& to, SalvageReport* report,
+               const std::function<void(double)>& progress = {});
+
 // Describes what storing at `path` would mean here, e.g. "tmpfs (emulated NVM), flush clwb, domain ADR".
 // Works for files that do not exist yet. Errors: IoError.
 Status DescribeMedium(const std::string& path, std::string* text);

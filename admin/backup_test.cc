@@ -1,0 +1,111 @@
+// checkpoint, salvage, dump and load, as a user runs them.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+
+#include "admin/testing/run_program.h"
+#include "admin/testing/temp_folder.h"
+#include "bonsai/db.h"
+
+namespace bonsai::admin {
+namespace {
+
+class Backup : public testing::Test {
+ protected:
+  [[nodiscard]] std::string flag(const std::string& name) const { return "--pool=" + folder_.path(name); }
+  void make(const std::string& name, const std::vector<std::pair<std::string, std::string>>& records,
+            KeyFormat format = KeyFormat::kBytes) {
+    Options options;
+    options.create_if_missing = true;
+    options.pool_bytes = 4 << 20;
+    options.key_format = format;
+    std::unique_ptr<DB> db;
+    ASSERT_TRUE(DB::Open(options, folder_.path(name), &db).ok());
+    for (const auto& [key, value] : records) ASSERT_TRUE(db->Put(key, value).ok());
+    ASSERT_TRUE(db->Drain().ok());
+    ASSERT_TRUE(db->Close().ok());
+  }
+  ProgramResult load(const std::string& text, const std::string& key = "bytes", const std::string& name = "loaded") {
+    return run_program({"load", flag(name), "--create", "--bytes=4M", "--key=" + key}, text);
+  }
+
+  TempFolder folder_;
+};
+
+TEST_F(Backup, ArbitraryBytesGoThroughDumpAndLoad) {
+  std::string all;
+  for (int i = 0; i < 256; ++i) all += static_cast<char>(i);
+  make("pool", {{all, all}, {"empty", ""}, {"\\x41", "\\"}, {"end 3", "bonsai-dump 1 bytes"}, {"tab\t", "\t\n\r"}});
+  const ProgramResult dump = run_program({"dump", flag("pool")});
+  ASSERT_EQ(dump.exit_code, 0) << dump.err;
+  EXPECT_EQ(dump.out.rfind("bonsai-dump 1 bytes\n", 0), 0u);
+  EXPECT_NE(dump.out.find("\\\\x41\t\\\\\n"), std::string::npos) << dump.out;
+  EXPECT_TRUE(dump.out.ends_with("\nend 5\n")) << dump.out;
+  const ProgramResult loaded = load(dump.out);
+  ASSERT_EQ(loaded.exit_code, 0) << loaded.err;
+  EXPECT_NE(loaded.out.find("5 records"), std::string::npos);
+  EXPECT_EQ(run_program({"dump", flag("loaded")}).out, dump.out);
+  const ProgramResult of_file = run_program({"load", flag("loaded"), folder_.write("dump", dump.out)});
+  EXPECT_EQ(of_file.exit_code, 0) << of_file.err;
+  EXPECT_EQ(run_program({"dump", flag("loaded")}).out, dump.out) << "loading twice changes nothing";
+}
+
+TEST_F(Backup, Fixed8KeysAreDecimal) {
+  make("pool", {{std::string(8, '\0'), "zero"}, {std::string(8, '\xff'), "max"}}, KeyFormat::kFixed8);
+  const std::string text = "bonsai-dump 1 fixed8\n0\tzero\n18446744073709551615\tmax\nend 2\n";
+  EXPECT_EQ(run_program({"dump", flag("pool")}).out, text);
+  EXPECT_EQ(load(text, "fixed8").exit_code, 0);
+  EXPECT_EQ(run_program({"dump", flag("loaded")}).out, text);
+  const ProgramResult wrong = load(text, "bytes", "other");
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_NE(wrong.err.find("--key=fixed8"), std::string::npos) << wrong.err;
+}
+
+TEST_F(Backup, BadDumpsAreRefusedWithTheirLine) {
+  struct Bad {
+    const char* text;
+    const char* says;
+  };
+  for (const Bad& bad :
+       {Bad{"", "line 1"}, Bad{"bonsai-dump 2 bytes\nend 0\n", "bonsai-dump 1"},
+        Bad{"bonsai-dump 1 bytes\n", "ends early"}, Bad{"bonsai-dump 1 bytes\na\t1\n", "1 records before"},
+        Bad{"bonsai-dump 1 bytes\na\t1\nend 2\n", "end 1"},
+        Bad{"bonsai-dump 1 bytes\na\\\t1\nend 1\n", "line 2: a backslash"},
+        Bad{"bonsai-dump 1 bytes\n\t1\nend 1\n", "line 2: a key of 0 bytes"},
+        Bad{"bonsai-dump 1 bytes\nend 0\nmore\n", "follows"}}) {
+    const ProgramResult result = load(bad.text);
+    EXPECT_EQ(result.exit_code, 2) << bad.text;
+    EXPECT_NE(result.err.find(bad.says), std::string::npos) << bad.text << ": " << result.err;
+  }
+  EXPECT_EQ(run_program({"load", flag("loaded"), folder_.path("none")}).exit_code, 2);
+}
+
+TEST_F(Backup, CheckpointCopiesAndKeepsTheSource) {
+  make("pool", {{"a", "1"}, {"b", "2"}});
+  const ProgramResult result = run_program({"checkpoint", flag("pool"), folder_.path("copy"), "--bytes=4M"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.out.find("2 records"), std::string::npos);
+  EXPECT_EQ(run_program({"scan", flag("copy")}).out, "a\t1\nb\t2\n");
+  EXPECT_EQ(run_program({"scan", flag("pool")}).out, "a\t1\nb\t2\n");
+  EXPECT_EQ(run_program({"checkpoint", flag("pool"), folder_.path("copy")}).exit_code, 2) << "it exists";
+}
+
+TEST_F(Backup, SalvageSaysWhatIsLost) {
+  make("pool", {{"a", std::string(5000, 'A')}, {"b", std::string(5000, 'B')}, {"c", "small"}});
+  std::string bytes = read_file(folder_.path("pool"));
+  bytes[bytes.find(std::string(4000, 'B')) + 100] = 'X';
+  folder_.write("pool", bytes);
+  EXPECT_EQ(run_program({"check", flag("pool")}).exit_code, 4);
+  const ProgramResult result = run_program({"salvage", flag("pool"), folder_.path("copy"), "--bytes=4M"});
+  EXPECT_EQ(result.exit_code, 4) << result.err;
+  EXPECT_NE(result.out.find("2 records"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("keys: \"b\""), std::string::npos) << result.out;
+  EXPECT_EQ(run_program({"get", flag("copy"), "c"}).out, "small\n");
+  EXPECT_EQ(run_program({"get", flag("copy"), "b"}).exit_code, 1);
+  EXPECT_EQ(run_program({"check", flag("copy")}).exit_code, 0);
+  EXPECT_TRUE(read_file(folder_.path("pool")) == bytes) << "the damaged pool is not changed";
+}
+
+}  // namespace
+}  // namespace bonsai::admin

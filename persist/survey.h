@@ -1,0 +1,29 @@
+// What can be believed of a dnode whose runs may be damaged, entry by entry. For the offline check and for salvage;
+// serving reads never looks past damage.
+#ifndef BONSAI_PERSIST_SURVEY_H_
+#define BONSAI_PERSIST_SURVEY_H_
+
+#include <vector>
+
+#include "persist/dnode.h"
+#include "scale/volume.h"
+
+namespace bonsai::persist {
+
+struct Survey {
+  // Of the keys in [lo, hi) an entry is damaged: what the dnode says of them is unknown, older runs included, since the
+  // lost entry may have been newer.
+  struct Lost {
+    base::Fence lo, hi;
+    scale::Addr where;
+  };
+  std::vector<Entry> entries;  // the newest of each key that is not lost, in key order; tombstones included
+  std::vector<Lost> lost;      // in no order; may overlap
+};
+
+// Looks at the keys of `dnode` in [lo, hi). Safe on damaged runs. Requires: the dnode is valid and outlives the views.
+Survey survey(const scale::Volume& volume, const Dnode& dnode, const base::Fence& lo, const base::Fence& hi);
+
+}  // namespace bonsai::persist
+
+#endif  // BONSAI_PERSIST_SURVEY_H_
