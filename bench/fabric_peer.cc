@@ -12,7 +12,7 @@ namespace bonsai::bench {
 namespace {
 
 constexpr uint64_t kLimitMs = 10'000;
-constexpr uint64_t kNapMs = 2;
+constexpr uint64_t kNapMs = 20;  // while a test needs nothing of this side, it is left alone
 constexpr uint64_t kCreditEvery = FabricEnd::kSlots / 4;
 constexpr uint64_t kListenMsMax = 20'000;
 constexpr size_t kPeersMax = 16;

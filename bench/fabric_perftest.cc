@@ -31,6 +31,10 @@ std::string word_of(rdma::Verb verb) {
 
 bool perftest_tells_latency(const FabricCell& cell) { return cell.alone(); }
 
+bool perftest_measures(const FabricCell& cell, bool blocks) {
+  return !blocks || cell.verb != rdma::Verb::kWrite || !perftest_tells_latency(cell);
+}
+
 std::string perftest_program(const FabricCell& cell) {
   return "ib_" + word_of(cell.verb) + (perftest_tells_latency(cell) ? "_lat" : "_bw");
 }
@@ -85,7 +89,10 @@ Status parse_perftest(const FabricCell& cell, const std::string& output, double*
     found = value > 0;
   }
   if (found) return Status::OK();
-  return Status::Corruption(perftest_program(cell) + " printed no figure; is its version known (4.5 to 6)?");
+  const size_t end = output.find_last_not_of(" -\n");
+  const size_t begin = end == std::string::npos ? end : output.rfind('\n', end);
+  const std::string last = end == std::string::npos ? "" : output.substr(begin == std::string::npos ? 0 : begin + 1);
+  return Status::Corruption(perftest_program(cell) + " printed no figure; is its version known (4.5 to 6)? " + last);
 }
 
 bool is_listening(const std::string& table, uint64_t port) {

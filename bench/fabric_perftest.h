@@ -21,6 +21,8 @@ struct PerftestOrder {
 
 // A latency for a cell that is alone, else a rate.
 [[nodiscard]] bool perftest_tells_latency(const FabricCell& cell);
+// Whether perftest has it: ib_write_lat looks at memory and cannot wait for events.
+[[nodiscard]] bool perftest_measures(const FabricCell& cell, bool blocks);
 // The program of the cell, e.g. "ib_read_lat".
 [[nodiscard]] std::string perftest_program(const FabricCell& cell);
 // The command line; `server` is empty at the far side.

@@ -88,10 +88,10 @@ Status FabricProbe::measure_open(const FabricCell& cell, uint64_t duration_ns, s
   BONSAI_RETURN_IF_ERROR(stream(cell, duration_ns / 10, 1, flights, &first));
   const bool fast = first.p50_us * base::kNsPerUs < kFastNs;
   BONSAI_RETURN_IF_ERROR(stream(cell, duration_ns, fast ? kTimedEveryFast : 1, flights, sample));
-  if (cell.alone() && (sends || cell.verb == rdma::Verb::kWrite)) {
-    BONSAI_RETURN_IF_ERROR(ping_pong(cell, duration_ns, &(*flights)[0].list, sample));
-  }
-  return sends ? tell({.kind = OrderKind::kIdle}) : Status::OK();
+  const bool answered = cell.alone() && (sends || cell.verb == rdma::Verb::kWrite);
+  if (answered && !sends) BONSAI_RETURN_IF_ERROR(tell({.kind = OrderKind::kBusy}));
+  if (answered) BONSAI_RETURN_IF_ERROR(ping_pong(cell, duration_ns, &(*flights)[0].list, sample));
+  return sends || answered ? tell({.kind = OrderKind::kIdle}) : Status::OK();
 }
 
 Status FabricProbe::stream(const FabricCell& cell, uint64_t duration_ns, uint64_t timed_every,

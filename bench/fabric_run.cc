@@ -2,9 +2,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <set>
 
 #include "base/clock.h"
 #include "base/status_macros.h"
@@ -62,7 +64,9 @@ class Subject {
 
   [[nodiscard]] const FabricSubject& facts() const { return facts_; }
   Status measure(const FabricCell& cell, FabricSample* sample) { return probe_->measure(cell, cell_ns(), sample); }
-  [[nodiscard]] bool has_perftest() const { return facts_.name == "verbs" && config_.perftest; }
+  [[nodiscard]] bool has_perftest(const FabricCell& cell) const {
+    return facts_.name == "verbs" && config_.perftest && perftest_measures(cell, config_.blocks);
+  }
   Status measure_perftest(const FabricCell& cell, const FabricSample& ours, double* figure);
 
  private:
@@ -191,30 +195,30 @@ Status run_fabric_cells(const FabricConfig& config, const std::atomic<bool>& sto
   BONSAI_RETURN_IF_ERROR(open_subjects(config, listener, report, &subjects));
   report->runs = config.runs;
   report->polling = config.blocks ? "block" : "poll";
-  bool compares = true;
+  std::set<std::string> missing;  // programs of perftest that one end does not have
   for (unsigned run = 0; run < config.runs; ++run) {
     for (FabricRow& row : report->rows) {
       if (stop) return Status::Unavailable("interrupted");
-      for (const auto& subject : subjects) {
-        if (subject->facts().name != row.provider) continue;
-        const std::string what = row.provider + ", " + row.cell.text() + ", run " + std::to_string(run + 1) + " of " +
-                                 std::to_string(config.runs);
-        listener.on_progress(what);
-        FabricSample sample;
-        BONSAI_RETURN_IF_ERROR(subject->measure(row.cell, &sample));
-        row.samples.push_back(sample);
-        if (!subject->has_perftest() || !compares) continue;
-        listener.on_progress(what + ": " + perftest_program(row.cell));
-        double figure = 0;
-        const Status status = subject->measure_perftest(row.cell, sample, &figure);
-        if (status.ok()) row.perftest.push_back(figure);
-        if (status.IsNotFound() || status.IsNotSupported()) compares = false;
-        if (!status.ok()) {
-          const std::string note = perftest_program(row.cell) + ", " + row.cell.text() + ": " + status.ToString();
-          report->notes.push_back(note);
-          listener.on_note(note);
-        }
+      Subject& subject = **std::find_if(subjects.begin(), subjects.end(),
+                                        [&](const auto& one) { return one->facts().name == row.provider; });
+      const std::string what = row.provider + ", " + row.cell.text() + ", run " + std::to_string(run + 1) + " of " +
+                               std::to_string(config.runs);
+      listener.on_progress(what);
+      FabricSample sample;
+      BONSAI_RETURN_IF_ERROR(subject.measure(row.cell, &sample));
+      row.samples.push_back(sample);
+      const std::string program = perftest_program(row.cell);
+      if (!subject.has_perftest(row.cell) || missing.contains(program)) continue;
+      listener.on_progress(what + ": " + program);
+      double figure = 0;
+      const Status status = subject.measure_perftest(row.cell, sample, &figure);
+      if (status.ok()) {
+        row.perftest.push_back(figure);
+        continue;
       }
+      if (status.IsNotFound() || status.IsNotSupported()) missing.insert(program);
+      report->notes.push_back(program + ", " + row.cell.text() + ": " + std::string(status.message()));
+      listener.on_note(report->notes.back());
     }
   }
   return Status::OK();

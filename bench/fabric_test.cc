@@ -113,6 +113,13 @@ TEST(Perftest, BothEndsRunTheSameProgram) {
   EXPECT_EQ(words(order, ""), "ib_send_bw -F -d rxe0 -p 20000 -n 1024 -s 64 -t 16 -Q 1");
 }
 
+TEST(Perftest, HasNoWriteThatBlocks) {
+  EXPECT_FALSE(perftest_measures({Verb::kWrite, 64, 1, 1}, true));
+  EXPECT_TRUE(perftest_measures({Verb::kWrite, 64, 1, 1}, false));
+  EXPECT_TRUE(perftest_measures({Verb::kWrite, 64, 1, 16}, true));
+  EXPECT_TRUE(perftest_measures({Verb::kSend, 64, 1, 1}, true));
+}
+
 TEST(Perftest, RunsAsLongAsOursInWholeWindows) {
   EXPECT_EQ(perftest_iterations({Verb::kRead, 64, 1, 1}, 10'000, 200), 2004u);
   EXPECT_GE(perftest_iterations({Verb::kRead, 64, 1, 1}, 1, 200), 100u) << "a median needs some";
@@ -248,7 +255,13 @@ class Served : public ::testing::Test {
     std::string name = ::testing::TempDir() + "/bench-fabric-XXXXXX";
     EXPECT_NE(::mkdtemp(name.data()), nullptr);
     folder_ = name;
-    far_ = base::Thread("far", [this] { served_ = serve_fabric({"shm", folder_, "far"}, {}, false, stop_, silent()); });
+    // This thread goes on when the other has opened its files: shm looks through those of the process.
+    far_ = base::Thread("far", [this] {
+      served_ = serve_fabric(
+          {"shm", folder_, "far"}, {}, false, stop_,
+          {.on_progress = [](const std::string&) {}, .on_note = [this](const std::string&) { serves_.signal(); }});
+    });
+    EXPECT_TRUE(serves_.wait_for(10'000));
   }
   ~Served() override {
     stop_ = true;
@@ -259,6 +272,7 @@ class Served : public ::testing::Test {
 
   std::string folder_;
   std::atomic<bool> stop_{false};
+  base::Event serves_;
   Status served_;
   base::Thread far_;
 };
@@ -286,9 +300,9 @@ TEST_F(Served, ARunMeasuresEachCellAndLeavesItsFiles) {
 }
 
 TEST_F(Served, OneNodeAfterTheOther) {
+  std::unique_ptr<FabricEnd> end;
+  ASSERT_TRUE(FabricEnd::open({.provider = "shm", .folder = folder_, .device = {}}, &end).ok());
   for (int i = 0; i < 3; ++i) {
-    std::unique_ptr<FabricEnd> end;
-    ASSERT_TRUE(FabricEnd::open({.provider = "shm", .folder = folder_, .device = {}}, &end).ok());
     std::unique_ptr<FabricProbe> probe;
     const Status status = FabricProbe::connect(end.get(), "far", {nullptr, base::now_ns}, 10'000, &probe);
     ASSERT_TRUE(status.ok()) << status.ToString();

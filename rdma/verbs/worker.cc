@@ -20,7 +20,7 @@ namespace bonsai::rdma::verbs {
 namespace {
 
 constexpr uint64_t kReceive = uint64_t{1} << 63;  // in an identifier of work: a receive buffer
-constexpr int kPollsPerLook = 32;
+constexpr int kPollsPerLook = 8;
 constexpr int kBlockMsMax = 5;  // then the wait looks at its limit
 constexpr unsigned kEventsUnacknowledgedMax = 1000;
 
