@@ -171,11 +171,13 @@ class Tests:
     def test_fabric_is_measured_between_two_guests(self):
         """That it works, not how fast: a run each of a few requests, beside perftest where that is installed."""
         bench, out = self.programs.parent / "bin" / "bonsai-bench", self.testbed.share / "fabric"
-        self.testbed.run("exec", 2, f"setsid {bench} fabric --serve=10.66.0.2:7100 --once >/run/serve.log 2>&1 </dev/null &")
+        serve = f"setsid {bench} fabric --serve=10.66.0.2:7100 --once >/run/serve.log 2>&1 </dev/null &"
+        self.testbed.run("exec", 2, serve)
         print(self.testbed.run("exec", 1, f"cd /run; {bench} fabric --peer=10.66.0.2:7100 --requests=read,write "
                                f"--sizes=64 --batches=1 --depths=1 --repeat=1 --cell-ms=50 --out={out}"), end="")
         fabric = json.loads((out / "fabric.json").read_text())
-        assert "SOFTWARE RDMA" in fabric["subjects"][0]["label"] and "lost additions 0" in fabric["subjects"][0]["litmus"]
+        subject = fabric["subjects"][0]
+        assert "SOFTWARE RDMA" in subject["label"] and "lost additions 0" in subject["litmus"], subject
         assert len(fabric["rows"]) == 2, fabric["rows"]
         for row in fabric["rows"]:
             assert row["messages_per_s"] > 0, row
