@@ -88,6 +88,8 @@ void expect_shares(const Outcome& outcome) {
   EXPECT_GE(outcome.images, budget<uint64_t>(0, 1'000'000, 100'000'000));
   EXPECT_GE(outcome.recovery_images, 10'000U);
   EXPECT_GE(outcome.owners_checked, 10'000U);
+  EXPECT_GE(outcome.flips, 10'000U);
+  EXPECT_GT(outcome.flips_told, outcome.flips / 4);
   for (const auto& [name, site] : outcome.by_site) {
     EXPECT_GE(site.contents.size(), 1000U) << "before " << name;
     EXPECT_LE(10 * site.images, outcome.images) << "before " << name;
@@ -110,9 +112,12 @@ TEST(PersistCrash, EveryImageIsAcknowledgedOrInFlight) {
   add_figure("crash_recovery_images", all.recovery_images);
   add_figure("crash_images", all.images);
   add_figure("crash_violations", all.violations);
-  std::printf("%llu crash images, %llu of recoveries, owners of %llu; %llu recoveries refused for want of room\n",
-              static_cast<unsigned long long>(all.images), static_cast<unsigned long long>(all.recovery_images),
-              static_cast<unsigned long long>(all.owners_checked), static_cast<unsigned long long>(all.refused));
+  add_figure("bit_flips", all.flips);
+  const auto number = [](uint64_t n) { return static_cast<unsigned long long>(n); };
+  std::printf(
+      "%llu crash images, %llu of recoveries, owners of %llu; %llu bits flipped, %llu told; %llu refused for room\n",
+      number(all.images), number(all.recovery_images), number(all.owners_checked), number(all.flips),
+      number(all.flips_told), number(all.refused));
   EXPECT_LE(all.refused, all.images / 100);
   EXPECT_GT(all.images, 1000U);
   if (budget(0, 1, 1) == 1 && !kSlow) expect_shares(all);

@@ -117,7 +117,8 @@ class Life final : public Explorer {
     const ReadSet read(rig);
     judge_ends(rig);
     judge_mending(rig);
-    if (random_.chance(1, 4)) judge_without_a_dnode(rig);
+    if (random_.chance(1, 8)) judge_without_a_dnode(rig);
+    if (!forges_ && random_.chance(1, 4)) judge_flip(read);
     if (random_.chance(1, 64)) judge_rest(read, analysed_content(rig));
     if (random_.chance(1, 10)) judge_recovery(*analysed_content(rig));
     return read;
@@ -158,6 +159,26 @@ class Life final : public Explorer {
   void judge_mending(const Rig& rig) {
     if (!mending_ || before_ == kSiteExtentMendFence.name) return;
     if (!rig.analysis.damaged_extent_entries.empty()) violation("a write goes ahead of the mended extent table");
+  }
+
+  // With any bit flipped, the replaced dnodes and the log that still holds every record since being there or not: told,
+  // or the content is still right.
+  void judge_flip(const ReadSet& read) {
+    const uint64_t at = read.random_firm_byte(random_);
+    const auto bit = static_cast<unsigned>(random_.below(8));
+    scratch_.flip(at, bit);
+    ++outcome_.flips;
+    Rig flipped({&scratch_});
+    const auto content = flipped.analyse_only().ok() ? analysed_content(flipped) : std::nullopt;
+    outcome_.flips_told += content ? 0 : 1;
+    if (content && !allowed(*content)) violation("a flipped bit at " + std::to_string(at) + " gives older content");
+    if (random_.chance(1, 4)) {
+      MemoryMedium copy(scratch_.image());
+      Rig opened({&copy});
+      const auto recovered = opened.open().ok() ? recovered_content(opened) : std::nullopt;
+      if (recovered && !allowed(*recovered)) violation("recovery with a flipped bit gives older content");
+    }
+    scratch_.flip(at, bit);
   }
 
   // With a live dnode damaged: told, or the content is still right. Never an older cover without its records.
@@ -476,8 +497,7 @@ class Life final : public Explorer {
     if (!failed() && !ended_ && now() != before) violation("a clean end changes the content");
   }
 
-  // The medium damages the extent table where it names data. Forged headers in that data would be taken for real ones:
-  // the checks find damage and not malice.
+  // The medium damages the extent table where it names data. Forged headers in that data would be taken for real ones.
   void damage_extent_entry() {
     static constexpr base::Site kDamage{"(damage)"};
     const Superblock& sb = rig_->pool.superblocks[0];
@@ -532,7 +552,8 @@ class Life final : public Explorer {
   uint64_t gen_ = 0;
   uint32_t token_ = 0;
   int claims_ = 0;
-  const bool forges_ = random_.chance(1, 2);  // else the medium damages the extent table
+  // Either users forge headers or the medium does damage: the checks find damage and not malice.
+  const bool forges_ = random_.chance(1, 2);
   bool ended_ = false;                        // nothing opens it
 };
 

@@ -45,6 +45,17 @@ class ReadSet {
     return crc;
   }
 
+  // A byte whose damage must be told or do no harm: any but of the records of an open segment, whose last one looks
+  // torn when it is damaged (README.md).
+  [[nodiscard]] uint64_t random_firm_byte(base::Random& random) const {
+    uint64_t at = random.below(std::max<uint64_t>(firm_bytes_, 1));
+    for (const auto& [begin, bytes] : firm_) {
+      if (at < bytes) return begin + at;
+      at -= bytes;
+    }
+    return 0;
+  }
+
   // Writes random bytes everywhere else.
   void scramble_rest(std::byte* pool, uint64_t bytes, base::Random& random) const {
     uint64_t at = 0;
@@ -64,15 +75,25 @@ class ReadSet {
   }
 
  private:
-  void add(uint64_t begin, uint64_t bytes) { ranges_.emplace_back(begin, begin + bytes); }
+  void add(uint64_t begin, uint64_t bytes) {
+    ranges_.emplace_back(begin, begin + bytes);
+    firm_.emplace_back(begin, bytes);
+    firm_bytes_ += bytes;
+  }
 
   // A segment in use is read up to its sealed end, or as a whole in search of what may follow a torn record.
   void add_segment(const Rig& rig, size_t i) {
     const scale::Addr at = rig.pool.segments()[i];
     SegmentHeader header;
     std::memcpy(&header, rig.volume.local(at), sizeof header);
-    const uint64_t end = header.end == 0 ? rig.pool.segment_bytes() : header.end & kCheckedWordMax;
-    add(at.offset(), rig.analysis.segments[i].sequence == 0 ? sizeof header : end);
+    add(at.offset(), sizeof header);
+    if (rig.analysis.segments[i].sequence == 0) return;
+    const uint64_t records = at.offset() + sizeof header;
+    if (header.end == 0) {
+      ranges_.emplace_back(records, at.offset() + rig.pool.segment_bytes());
+      return;
+    }
+    add(records, (header.end & kCheckedWordMax) - sizeof header);
   }
 
   void add_tile(const Rig& rig, const Tile& tile) {
@@ -91,6 +112,8 @@ class ReadSet {
   void add_large(const LargeRef& ref) { add(scale::Addr::of_bits(ref.addr).offset(), ref.value_bytes); }
 
   std::vector<std::pair<uint64_t, uint64_t>> ranges_;  // begin, end
+  std::vector<std::pair<uint64_t, uint64_t>> firm_;    // begin, bytes
+  uint64_t firm_bytes_ = 0;
 };
 
 // The bytes, in whole blocks, of all that has an owner in the data area of a pool on one target; nullopt if two owners
