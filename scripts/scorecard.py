@@ -171,9 +171,12 @@ def print_summary(summary, out):
         build = spent.get("configure", 0) + spent.get("build", 0)
         tests = spent.get("test", 0) + spent.get("check", 0)
         print(f"{name:<10}{regime['passed']:>8}{regime['failed']:>8}{regime['skipped']:>8}{build:>7} s{tests:>7} s")
+    printed = set()  # tables of the first regime that has them; the JSON has all
     for name, regime in summary["regimes"].items():
         for table, rows in sorted(regime["tables"].items()):
-            print_table(name, table, rows)
+            if table not in printed:
+                print_table(name, table, rows)
+            printed.add(table)
     for name, value in sorted(summary["figures"].items()):
         print(f"{name:<34}{value:>16,}")
     for name, regime in summary["regimes"].items():

@@ -554,7 +554,7 @@ class Life final : public Explorer {
   int claims_ = 0;
   // Either users forge headers or the medium does damage: the checks find damage and not malice.
   const bool forges_ = random_.chance(1, 2);
-  bool ended_ = false;                        // nothing opens it
+  bool ended_ = false;  // nothing opens it
 };
 
 }  // namespace bonsai::persist::testing
