@@ -92,6 +92,12 @@ class Index {
     [[nodiscard]] bool persisted() const { return record_segment != persist::kNoSegment; }
   };
   Outcome put(Put* put);
+  // The same for several updates, in this order where they are of one key; their cache misses overlap, and one log
+  // record and fence make them durable together. Each is an update by itself: not atomic as a whole.
+  // Returns how many are done from the first on; if not all, *outcome says why, and the rest is to be put again.
+  // Requires: at most kPutManyMax.
+  static constexpr size_t kPutManyMax = Tree::kFindManyMax;
+  size_t put_many(std::span<Put> puts, Outcome* outcome);
   // Gives up a put that did not finish.
   void abandon(const Put& put);
 
@@ -171,6 +177,17 @@ class Index {
   enum class For { kPut, kBegunBatch };
   Outcome make_room(Bnode* bnode, For whom);
   [[nodiscard]] bool no_room(const Bnode& bnode, const Slots& slots, const Slots::Place& place) const;
+  struct Reservation {
+    Bnode* bnode;
+    Slots* slots;
+    uint64_t hash;
+    persist::Update update;
+  };
+  Outcome reserve(Bnode* bnode, uint64_t hash, const Put& put, Reservation* reserved);
+  size_t put_in_turn(std::span<Put> puts, Outcome* outcome);
+  bool persist_record(const Reservation& reserved, Put* put);
+  void persisted(uint32_t segment, Put* put);
+  Push publish(const Reservation& reserved, const Put& put);
   Push publish(Bnode* bnode, Slots* slots, const base::Key& key, uint64_t hash, Node* node);
   Slots* slots_of(Bnode* bnode);
   Outcome settle_head(Node* head);

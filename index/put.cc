@@ -1,4 +1,8 @@
 // Put: reserve a token, persist the record, publish the node, give it a version.
+#include <algorithm>
+#include <array>
+#include <bitset>
+
 #include "base/check.h"
 #include "index/index.h"
 
@@ -76,49 +80,122 @@ Index::Outcome Index::make_room(Bnode* bnode, For whom) {
   return Outcome::kDone;
 }
 
+// Takes a place and a token in `bnode` for the update. Anything but kDone: there is no room (any more).
+Index::Outcome Index::reserve(Bnode* bnode, uint64_t hash, const Put& put, Reservation* reserved) {
+  reserved->bnode = bnode;
+  reserved->hash = hash;
+  reserved->slots = slots_of(bnode);
+  if (no_room(*bnode, *reserved->slots, reserved->slots->find(put.key, hash))) return Outcome::kStalled;
+  step("reserve token");
+  reserved->update = {put.key.bytes, put.value, bnode->gen(), bnode->reserve_token(), put.tombstone, put.large};
+  return Outcome::kDone;
+}
+
+// The update's record in `segment` is the one that counts from now on.
+void Index::persisted(uint32_t segment, Put* put) {
+  if (put->persisted()) log_.release(put->record_segment);
+  put->record_segment = segment;
+}
+
+// Publishes a reserved update. kFrozen, kFull: it needs another reservation, under a successor.
+Index::Push Index::publish(const Reservation& reserved, const Put& put) {
+  const uint8_t flags = static_cast<uint8_t>((put.tombstone ? Node::kTombstone : 0) | (put.large ? Node::kLarge : 0));
+  Node* node = Node::make(put.key.bytes, put.value, flags, nullptr);
+  node->token = reserved.update.token;
+  node->segment = put.record_segment;
+  const Push pushed = publish(reserved.bnode, reserved.slots, put.key, reserved.hash, node);
+  if (pushed != Push::kPublished) Node::destroy(node);
+  if (pushed == Push::kSuperseded) {
+    if (put.persisted()) log_.release(put.record_segment);
+    if (put.large) log_.when_durable([this, ref = persist::large_ref(put.value)] { large_.free(ref); });
+  }
+  return pushed;
+}
+
 Index::Outcome Index::put(Put* put) {
   const uint64_t hash = put->key.hash();
   for (;;) {
     Bnode* bnode = live(put->key);
-    Slots* slots = slots_of(bnode);
-    const Slots::Place place = slots->find(put->key, hash);
-    if (no_room(*bnode, *slots, place)) {
-      if (const Outcome outcome = make_room(bnode, For::kPut); outcome != Outcome::kDone) return outcome;
-      continue;
+    Reservation reserved;
+    Push pushed = Push::kFull;
+    if (reserve(bnode, hash, *put, &reserved) == Outcome::kDone) {
+      const bool late = mutant(kPublishBeforePersist);
+      const bool reuse = mutant(kRetryReusesRecord) && put->persisted();
+      if (!late && !reuse && !persist_record(reserved, put)) return Outcome::kLogFull;
+      pushed = publish(reserved, *put);
+      if (late) static_cast<void>(persist_record(reserved, put));
     }
-    step("reserve token");
-    const uint32_t token = bnode->reserve_token();
-    uint32_t segment = put->record_segment;
-    const auto persist_record = [&] {
-      step("persist record");
-      persist::Update update{put->key.bytes, put->value, bnode->gen(), token, put->tombstone, put->large};
-      const auto use = put->persisted() ? persist::Log::Use::kReserve : put->use;
-      return log_.append(update, use, &segment) == persist::Log::Result::kOk;
-    };
-    const bool late = mutant(kPublishBeforePersist);
-    const bool reuse = mutant(kRetryReusesRecord) && put->persisted();
-    if (!late && !reuse) {
-      if (!persist_record()) return Outcome::kLogFull;
-      if (put->persisted()) log_.release(put->record_segment);
-      put->record_segment = segment;
-    }
-    const uint8_t flags =
-        static_cast<uint8_t>((put->tombstone ? Node::kTombstone : 0) | (put->large ? Node::kLarge : 0));
-    Node* node = Node::make(put->key.bytes, put->value, flags, nullptr);
-    node->token = token;
-    node->segment = segment;
-    const Push pushed = publish(bnode, slots, put->key, hash, node);
-    if (late) static_cast<void>(persist_record());
-    if (pushed == Push::kPublished) return Outcome::kDone;
-    Node::destroy(node);
+    if (pushed == Push::kPublished || pushed == Push::kSuperseded) return Outcome::kDone;
     if (pushed == Push::kStalled) return Outcome::kStalled;
-    if (pushed == Push::kSuperseded) {
-      if (segment != persist::kNoSegment) log_.release(segment);
-      if (put->large) log_.when_durable([this, ref = persist::large_ref(put->value)] { large_.free(ref); });
-      return Outcome::kDone;
-    }
     if (const Outcome outcome = make_room(bnode, For::kPut); outcome != Outcome::kDone) return outcome;
   }
+}
+
+bool Index::persist_record(const Reservation& reserved, Put* put) {
+  step("persist record");
+  uint32_t segment = persist::kNoSegment;
+  const auto use = put->persisted() ? persist::Log::Use::kReserve : put->use;
+  if (log_.append(reserved.update, use, &segment) != persist::Log::Result::kOk) return false;
+  persisted(segment, put);
+  return true;
+}
+
+// Each step is taken for all updates before the next, so that they wait for memory together, and one record and fence
+// make all of them durable. Those for which there is no room go alone, and so do all after an attempt that did not
+// finish: tokens of one key are taken in the order of its updates.
+size_t Index::put_many(std::span<Put> puts, Outcome* outcome) {
+  constexpr size_t kMax = kPutManyMax;
+  BONSAI_CHECK(puts.size() <= kMax);
+  const bool again = std::any_of(puts.begin(), puts.end(), [](const Put& put) { return put.persisted(); });
+  if (again || puts.size() == 1) return put_in_turn(puts, outcome);
+  std::array<Key, kMax> keys;
+  std::array<Bnode*, kMax> bnodes;
+  std::array<Reservation, kMax> reserved;
+  std::array<persist::Update, kMax> updates;
+  std::bitset<kMax> grouped;
+  size_t count = 0;
+  for (size_t i = 0; i < puts.size(); ++i) keys[i] = puts[i].key;
+  step("load index");
+  tree_.find_many({keys.data(), puts.size()}, bnodes);
+  for (size_t i = 0; i < puts.size(); ++i) {
+    reserved[i].hash = keys[i].hash();
+    bnodes[i] = newest(bnodes[i], keys[i]);
+    if (const Slots* slots = bnodes[i]->slots()) Slots::prefetch(slots, bnodes[i]->capacity(), reserved[i].hash);
+  }
+  for (size_t i = 0; i < puts.size(); ++i) {
+    if (const Slots* slots = bnodes[i]->slots()) slots->prefetch_head(reserved[i].hash);
+  }
+  uint64_t bytes = persist::kBatchOverheadBytesMax;
+  for (size_t i = 0; i < puts.size(); ++i) {
+    bytes += puts[i].key.bytes.size() + puts[i].value.size() + persist::kUpdateOverheadBytesMax;
+    if (bytes > log_.record_bytes_max()) break;
+    grouped[i] = reserve(bnodes[i], reserved[i].hash, puts[i], &reserved[i]) == Outcome::kDone;
+    if (grouped[i]) updates[count++] = reserved[i].update;
+  }
+  step("persist record");
+  uint32_t segment = persist::kNoSegment;
+  if (count != 0 && !mutant(kPublishBeforePersist)) {
+    const auto use = persist::Log::Use::kOrdinary;
+    if (log_.append_batch({updates.data(), count}, use, &segment) != persist::Log::Result::kOk) grouped.reset();
+  }
+  for (size_t i = 0; i < puts.size(); ++i) {
+    if (grouped[i]) persisted(segment, &puts[i]);
+  }
+  for (size_t i = 0; i < puts.size(); ++i) {
+    const Push pushed = grouped[i] ? publish(reserved[i], puts[i]) : Push::kFrozen;
+    if (pushed == Push::kPublished || pushed == Push::kSuperseded) continue;
+    *outcome = pushed == Push::kStalled ? Outcome::kStalled : put(&puts[i]);
+    if (*outcome != Outcome::kDone) return i;
+  }
+  return puts.size();
+}
+
+size_t Index::put_in_turn(std::span<Put> puts, Outcome* outcome) {
+  for (size_t i = 0; i < puts.size(); ++i) {
+    *outcome = put(&puts[i]);
+    if (*outcome != Outcome::kDone) return i;
+  }
+  return puts.size();
 }
 
 void Index::abandon(const Put& put) {

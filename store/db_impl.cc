@@ -144,41 +144,110 @@ Status DbImpl::store_large(std::string_view value, persist::LargeRef* ref) {
 
 // ---- updates
 
-Status DbImpl::Put(std::string_view key, std::string_view value) { return update(key, value, false); }
-Status DbImpl::Delete(std::string_view key) { return update(key, {}, true); }
-
-Status DbImpl::update(std::string_view key, std::string_view value, bool tombstone) {
-  BONSAI_RETURN_IF_ERROR(check_key(key));
-  BONSAI_RETURN_IF_ERROR(check_value(value));
-  if (!tombstone) BONSAI_RETURN_IF_ERROR(admit(key.size() + value.size()));
-  Index::Put put;
-  put.key = Key::of(key);
-  put.value = value;
-  put.tombstone = tombstone;
-  put.use = tombstone ? persist::Log::Use::kReserve : persist::Log::Use::kOrdinary;
-  persist::LargeRef ref{};
-  if (value.size() >= tiers_->pool.limits().large_value_bytes_min) {
-    BONSAI_RETURN_IF_ERROR(store_large(value, &ref));
-    put.large = true;
-    put.value = persist::bytes_of(ref);
-  }
-  BONSAI_RETURN_IF_ERROR(put_with_pressure(&put));
-  counters_.add(tombstone ? Count::kDels : Count::kPuts);
-  counters_.add(Count::kUserBytes, key.size() + value.size());
-  background_.after_update();
-  return tiers_->volume->health();
+Status DbImpl::Put(std::string_view key, std::string_view value) {
+  Status status;
+  Update update{.key = key, .value = value, .tombstone = false, .status = &status, .large = {}};
+  update_all<1>({&update, 1});
+  return status;
 }
 
-Status DbImpl::put_with_pressure(Index::Put* put) {
-  for (Stall stall(*this);;) {
+Status DbImpl::Delete(std::string_view key) {
+  Status status;
+  Update update{.key = key, .value = {}, .tombstone = true, .status = &status, .large = {}};
+  update_all<1>({&update, 1});
+  return status;
+}
+
+void DbImpl::MultiPut(std::span<const std::string_view> keys, std::span<const std::string_view> values,
+                      std::span<Status> statuses) {
+  BONSAI_CHECK(keys.size() == values.size() && keys.size() == statuses.size());
+  std::array<Update, Index::kPutManyMax> updates;
+  for (size_t next = 0; next < keys.size();) {
+    size_t n = 0;
+    for (; next < keys.size() && n < updates.size(); ++next) {
+      updates[n++] = {
+          .key = keys[next], .value = values[next], .tombstone = false, .status = &statuses[next], .large = {}};
+    }
+    update_all<Index::kPutManyMax>({updates.data(), n});
+  }
+}
+
+Status DbImpl::check(const Update& update) const {
+  BONSAI_RETURN_IF_ERROR(check_key(update.key));
+  return check_value(update.value);
+}
+
+Status DbImpl::prepare(Update* update, Index::Put* put) {
+  put->key = Key::of(update->key);
+  put->value = update->value;
+  put->tombstone = update->tombstone;
+  put->use = update->tombstone ? persist::Log::Use::kReserve : persist::Log::Use::kOrdinary;
+  if (update->value.size() >= tiers_->pool.limits().large_value_bytes_min) {
+    BONSAI_RETURN_IF_ERROR(store_large(update->value, &update->large));
+    put->large = true;
+    put->value = persist::bytes_of(update->large);
+  }
+  return Status::OK();
+}
+
+// Carries out some updates, at most kMax, in this order where they are of one key.
+template <size_t kMax>
+void DbImpl::update_all(std::span<Update> updates) {
+  std::array<Index::Put, kMax> puts;
+  std::array<Status*, kMax> statuses;
+  size_t n = 0;
+  uint64_t bytes = 0;
+  for (Update& update : updates) {
+    *update.status = check(update);
+    if (!update.tombstone && update.status->ok())
+      bytes += update.key.size() + update.value.size() + kEntryOverheadBytes;
+  }
+  const Status room = bytes == 0 ? Status::OK() : admit(bytes);
+  if (!room.ok() && updates.size() > 1) {  // some may fit
+    for (Update& update : updates) update_all<1>({&update, 1});
+    return;
+  }
+  uint64_t user_bytes = 0;
+  for (Update& update : updates) {
+    if (update.status->ok() && !update.tombstone) *update.status = room;
+    if (update.status->ok()) *update.status = prepare(&update, &puts[n]);
+    if (!update.status->ok()) continue;
+    statuses[n++] = update.status;
+  }
+  put_with_pressure({puts.data(), n}, {statuses.data(), n});
+  uint64_t deletes = 0, done = 0;
+  for (const Update& update : updates) {
+    if (!update.status->ok()) continue;
+    ++done;
+    deletes += update.tombstone ? 1 : 0;
+    user_bytes += update.key.size() + update.value.size();
+  }
+  counters_.add(Count::kDels, deletes);
+  counters_.add(Count::kPuts, done - deletes);
+  counters_.add(Count::kUserBytes, user_bytes);
+  background_.after_update();
+  if (const Status health = tiers_->volume->health(); !health.ok()) [[unlikely]] {
+    for (Status* status : std::span(statuses).first(n)) {
+      if (status->ok()) *status = health;
+    }
+  }
+}
+
+void DbImpl::put_with_pressure(std::span<Index::Put> puts, std::span<Status*> statuses) {
+  size_t done = 0;
+  for (Stall stall(*this); done < puts.size();) {
+    Index::Outcome outcome;
     {
       const auto guard = tiers_->epochs->enter();
-      if (tiers_->index->put(put) == Index::Outcome::kDone) return Status::OK();
+      done += tiers_->index->put_many(puts.subspan(done), &outcome);
     }
-    if (stall.wait(put->persisted())) continue;
-    tiers_->index->abandon(*put);
-    if (put->large && !put->persisted()) tiers_->large->free(persist::large_ref(put->value));
-    return stall.why(put->persisted());
+    if (done == puts.size() || stall.wait(puts[done].persisted())) continue;
+    for (; done < puts.size(); ++done) {
+      const Index::Put& put = puts[done];
+      tiers_->index->abandon(put);
+      if (put.large && !put.persisted()) tiers_->large->free(persist::large_ref(put.value));
+      *statuses[done] = stall.why(put.persisted());
+    }
   }
 }
 

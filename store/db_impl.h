@@ -37,6 +37,8 @@ class DbImpl final : public DB {
 
   Status Put(std::string_view key, std::string_view value) override;
   Status Delete(std::string_view key) override;
+  void MultiPut(std::span<const std::string_view> keys, std::span<const std::string_view> values,
+                std::span<Status> statuses) override;
   Status Write(const WriteBatch& batch) override;
   Status Get(const ReadOptions& options, std::string_view key, std::string* value) override;
   void MultiGet(const ReadOptions& options, std::span<const std::string_view> keys, std::span<std::string> values,
@@ -58,8 +60,18 @@ class DbImpl final : public DB {
   class Stall;
 
   Status answer(const index::Index::Lookup& lookup, std::string* value) const;
-  Status update(std::string_view key, std::string_view value, bool tombstone);
-  Status put_with_pressure(index::Index::Put* put);
+  // An update of one key that was asked for, and what carries it out.
+  struct Update {
+    std::string_view key, value;
+    bool tombstone = false;
+    Status* status = nullptr;  // of the caller
+    persist::LargeRef large{};
+  };
+  Status check(const Update& update) const;
+  Status prepare(Update* update, index::Index::Put* put);
+  template <size_t kMax>
+  void update_all(std::span<Update> updates);
+  void put_with_pressure(std::span<index::Index::Put> puts, std::span<Status*> statuses);
   Status admit(uint64_t bytes);
   Status check_value(std::string_view value) const;
   Status store_large(std::string_view value, persist::LargeRef* ref);

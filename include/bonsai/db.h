@@ -98,6 +98,12 @@ class DB {
   // Sets key to value. Errors: InvalidArgument (bounds, key form), NoSpace, Unavailable, IoError.
   virtual Status Put(std::string_view key, std::string_view value) = 0;
 
+  // Sets many keys, each as Put would, in this order where keys are equal; statuses[i] answers keys[i]. Requires equal
+  // sizes. Not atomic as a whole (that is Write). Up to 32 at a time wait for memory together and share one fence: on
+  // large stores much faster than one put after the other.
+  virtual void MultiPut(std::span<const std::string_view> keys, std::span<const std::string_view> values,
+                        std::span<Status> statuses) = 0;
+
   // Removes key; OK also when it has no value. Takes space that is reserved for it, so that a full pool can be emptied.
   virtual Status Delete(std::string_view key) = 0;
 
