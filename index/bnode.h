@@ -23,6 +23,7 @@
 
 #include "base/check.h"
 #include "base/key.h"
+#include "base/memory.h"
 #include "base/step.h"
 #include "index/node.h"
 #include "persist/dnode.h"
@@ -50,7 +51,7 @@ class Slots {
   static std::unique_ptr<Slots> make(uint32_t capacity);
   Slots(const Slots&) = delete;
   Slots& operator=(const Slots&) = delete;
-  static void operator delete(void* block) { ::operator delete(block); }
+  static void operator delete(void* block) { base::free_block(block); }
 
   [[nodiscard]] uint32_t capacity() const { return capacity_; }
   [[nodiscard]] uint32_t used() const { return used_.load(std::memory_order_relaxed); }
@@ -144,6 +145,8 @@ class alignas(64) Bnode {  // what a get needs of it lies in the first line
   ~Bnode();
   Bnode(const Bnode&) = delete;
   Bnode& operator=(const Bnode&) = delete;
+  static void* operator new(size_t bytes) { return base::allocate_block<64>(bytes); }
+  static void operator delete(void* block) { base::free_block<64>(block); }
 
   [[nodiscard]] const base::Fence& lo() const { return lo_; }
   [[nodiscard]] const base::Fence& hi() const { return hi_; }

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/key.h"
+#include "base/memory.h"
 #include "persist/log.h"
 #include "persist/record.h"
 
@@ -106,7 +107,7 @@ inline Node* Node::make(std::string_view key, std::string_view value, uint8_t fl
   const size_t link_bytes = batch != nullptr ? sizeof batch : 0;
   // At least room for a link, so that the compiler sees no read behind the end where there is none.
   const size_t tail_bytes = std::max(link_bytes + key.size() + value.size(), sizeof batch);
-  Node* node = new (::operator new(sizeof(Node) + tail_bytes)) Node();
+  Node* node = new (base::allocate_block(sizeof(Node) + tail_bytes)) Node();
   node->key_bytes = static_cast<uint16_t>(key.size());
   node->value_bytes = static_cast<uint32_t>(value.size());
   node->flags = flags;
@@ -125,7 +126,7 @@ inline Node* Node::make(std::string_view key, std::string_view value, uint8_t fl
 inline void Node::destroy(Node* node) {
   if (Batch* batch = node->batch()) batch->unref();
   node->~Node();
-  ::operator delete(node);
+  base::free_block(node);
 }
 
 }  // namespace bonsai::index

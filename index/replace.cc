@@ -15,24 +15,29 @@ using base::step;
 namespace {
 
 struct Sized {
-  std::string key;
+  base::Key key;
   uint64_t bytes;
 };
 
-// Keys that the successors of a bnode will hold, in order, with what they take in a dnode.
+bool below(const Sized& a, const Sized& b) { return a.key < b.key; }
+
+uint64_t entry_bytes(const Node& node) { return uint64_t{14} + node.key_bytes + node.value_bytes; }
+
+// Keys that the successors of a bnode will hold, in order, with what they take in a dnode; views as long as the guard.
 std::vector<Sized> keys_of(const scale::Volume& volume, const persist::Dnode& dnode, const Slots* slots) {
   std::vector<Sized> keys;
+  keys.reserve(dnode.entries() + (slots != nullptr ? slots->used() : 0));
   persist::DnodeCursor cursor(volume, dnode);
   for (cursor.seek({}); cursor.valid(); cursor.next()) {
-    if (!cursor.entry().tombstone)
-      keys.push_back({std::string(cursor.entry().key.bytes), persist::entry_bytes(cursor.entry())});
+    if (!cursor.entry().tombstone) keys.push_back({cursor.entry().key, persist::entry_bytes(cursor.entry())});
   }
+  const auto stored = static_cast<ptrdiff_t>(keys.size());
   for (uint32_t i = 0; slots != nullptr && i < slots->capacity(); ++i) {
     const Node* head = slots->head(i);
-    if (head == nullptr || head->tombstone()) continue;
-    keys.push_back({std::string(head->key_view()), uint64_t{14} + head->key_bytes + head->value_bytes});
+    if (head != nullptr && !head->tombstone()) keys.push_back({head->key(), entry_bytes(*head)});
   }
-  std::sort(keys.begin(), keys.end(), [](const Sized& a, const Sized& b) { return a.key < b.key; });
+  std::sort(keys.begin() + stored, keys.end(), below);
+  std::inplace_merge(keys.begin(), keys.begin() + stored, keys.end(), below);
   keys.erase(std::unique(keys.begin(), keys.end(), [](const Sized& a, const Sized& b) { return a.key == b.key; }),
              keys.end());
   return keys;
@@ -50,7 +55,7 @@ std::vector<std::string> cut(const std::vector<Sized>& keys, const persist::Limi
   std::vector<std::string> cuts;
   uint64_t weight = 0;  // of the keys so far, in units of 1/(2 * size * bytes)
   for (size_t i = 0; i < keys.size() && cuts.size() + 1 < pieces; ++i) {
-    if (i > 0 && weight * pieces >= 2 * keys.size() * bytes * (cuts.size() + 1)) cuts.push_back(keys[i].key);
+    if (i > 0 && weight * pieces >= 2 * keys.size() * bytes * (cuts.size() + 1)) cuts.emplace_back(keys[i].key.bytes);
     weight += bytes + keys.size() * keys[i].bytes;
   }
   return cuts;
@@ -83,7 +88,7 @@ Estimate estimate(const Bnode& bnode) {
     const Node* head = slots->head(i);
     if (head == nullptr) continue;
     ++sum.entries;
-    sum.bytes += uint64_t{14} + head->key_bytes + head->value_bytes;
+    sum.bytes += entry_bytes(*head);
   }
   return sum;
 }

@@ -51,7 +51,7 @@ uint32_t matches(const char* fingerprints, uint8_t wanted) {
 }  // namespace
 
 Dnode::Dnode(Parts parts) : head_{}, parts_(std::make_unique<const Parts>(std::move(parts))) {
-  static_assert(sizeof *this + 3 * sizeof(Run) == static_cast<size_t>(kLine), "three runs in the first line");
+  static_assert(sizeof *this + 3 * sizeof(Run) == kLine, "three runs in the first line");
   if (!hi().is_infinite())
     head_.prefix_bytes = static_cast<uint16_t>(base::common_prefix_bytes(lo().bytes(), hi().bytes()));
   head_.runs_count = static_cast<uint8_t>(runs().size());
@@ -59,7 +59,7 @@ Dnode::Dnode(Parts parts) : head_{}, parts_(std::make_unique<const Parts>(std::m
 
 std::unique_ptr<Dnode> Dnode::make_block(Parts parts, size_t bytes) {
   BONSAI_CHECK(parts.runs.size() <= kRunsMax);
-  std::unique_ptr<Dnode> dnode(new (::operator new(bytes, kLine)) Dnode(std::move(parts)));
+  std::unique_ptr<Dnode> dnode(new (base::allocate_block<kLine>(bytes)) Dnode(std::move(parts)));
   dnode->head_.block_bytes = static_cast<uint32_t>(bytes);
   std::transform(dnode->runs().begin(), dnode->runs().end(), dnode->at<Run>(sizeof(Dnode)), run_of);
   return dnode;

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "base/key.h"
+#include "base/memory.h"
 #include "persist/run.h"
 #include "scale/volume.h"
 
@@ -55,7 +56,7 @@ class Dnode {
   ~Dnode() = default;
   Dnode(const Dnode&) = delete;
   Dnode& operator=(const Dnode&) = delete;
-  static void operator delete(void* block) { ::operator delete(block, kLine); }
+  static void operator delete(void* block) { base::free_block<kLine>(block); }
 
   [[nodiscard]] const base::Fence& lo() const { return parts_->lo; }
   [[nodiscard]] const base::Fence& hi() const { return parts_->hi; }
@@ -76,12 +77,12 @@ class Dnode {
   // Fetches what a get may read of the block at `dnode`, which may be null or gone: for one get that would wait for it.
   static void prefetch_all(const void* dnode) {
     const auto* block = static_cast<const char*>(dnode);
-    for (size_t i = 0; i < kPrefetchLines; ++i) __builtin_prefetch(block + i * static_cast<size_t>(kLine));
+    for (size_t i = 0; i < kPrefetchLines; ++i) __builtin_prefetch(block + i * kLine);
   }
   // Fetches what a DnodeSearch will read first.
   void prefetch() const {
     __builtin_prefetch(this);
-    __builtin_prefetch(at<char>(static_cast<size_t>(kLine)));
+    __builtin_prefetch(at<char>(kLine));
   }
 
  private:
@@ -89,7 +90,7 @@ class Dnode {
   static constexpr size_t kPrefetchLines = 8;
   static constexpr uint32_t kGroup = 32;  // entries per sample
   static constexpr size_t kAlign = 16;    // of every array, for SSE
-  static constexpr std::align_val_t kLine{64};
+  static constexpr size_t kLine = base::kLineBytes;
 
   struct Head {
     uint16_t prefix_bytes;  // that all keys of the range share

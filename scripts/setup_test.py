@@ -18,7 +18,7 @@ PROVIDERS = {"PkgConfig": "pkg-config", "Boost": "libboost-context-dev", "absl":
              "libcuckoo/cuckoohash_map.hh": "libcuckoo-dev", "sparsehash/dense_hash_map": "libsparsehash-dev",
              "tsl/hopscotch_map.h": "libtsl-hopscotch-map-dev",
              "libsodium": "libsodium-dev", "libibverbs": "libibverbs-dev", "librdmacm": "librdmacm-dev",
-             "rapidcheck": "librapidcheck-dev", "Threads": "g++", "Python3": "python3"}
+             "TBB": "libtbb-dev", "rapidcheck": "librapidcheck-dev", "Threads": "g++", "Python3": "python3"}
 
 
 def run(*arguments, **environment):

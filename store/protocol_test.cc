@@ -46,6 +46,9 @@ const ProtocolCase kCases[] = {
     {"two batches of the same keys, scan", 2, "", "b | b | s s"},
     {"batch with delete, replace, scan", 3, "p0 p1 p2", "B b | r | s s"},
     {"batch, puts on top, multi-get", 2, "p0 p1", "b g0 | p0 p1 | m s"},
+    {"multi-put, put, gets", 2, "p0 p1", "P | p0 P | g0 g1 | s"},
+    {"multi-put, replace, scans", 2, "p0 p1", "P P | r | s s | g1 g0"},
+    {"multi-put in different bnodes, merge", 2, "p0 p1 f p0 p1", "P | r P | s s | g0", true},
     {"iterators, replace", 2, "p0 p1", "i i | p0 p1 | r"},
     {"keys in different bnodes", 2, "p0 p1", "p0 p1 | s s | r", true},
     {"keys in different bnodes, batch", 3, "p0 p1 p2", "b | s | p1 r | s", true},
@@ -164,10 +167,10 @@ const MutantCase kMutants[] = {
 #undef BONSAI_MUTANT
 
 // Runs all cases by turns until one fails. Its own process, for a broken rule may well end in a crash.
-[[noreturn]] void hunt(const MutantCase& mutant, uint64_t schedules_max) {
+[[noreturn]] void hunt(const MutantCase& mutant, uint64_t schedules_max, unsigned seconds_max) {
   constexpr uint64_t kTurn = 200;
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  alarm(300);  // a broken rule may hang, too
+  alarm(seconds_max);  // a broken rule may hang, too
   base::mutants_on.store(mutant.bit);
   uint64_t schedules = 0;
   for (uint64_t turn = 0; schedules < schedules_max; ++turn) {
@@ -187,13 +190,13 @@ const MutantCase kMutants[] = {
 }
 
 // Hunts in a process of its own, whose scratch files go with the folder. Returns its wait status.
-int hunt_apart(const MutantCase& mutant, uint64_t schedules_max) {
+int hunt_apart(const MutantCase& mutant, uint64_t schedules_max, unsigned seconds_max) {
   const ScratchFolder folder;
   std::fflush(stdout);
   const pid_t child = fork();
   if (child == 0) {
     setenv("BONSAI_TEST_DIR", folder.file(".").c_str(), 1);
-    hunt(mutant, schedules_max);
+    hunt(mutant, schedules_max, seconds_max);
   }
   EXPECT_GT(child, 0);
   int status = 0;
@@ -207,7 +210,7 @@ class Mutants : public ::testing::TestWithParam<MutantCase> {};
 
 TEST_P(Mutants, IsCaught) {
   const MutantCase& mutant = GetParam();
-  const int status = hunt_apart(mutant, budget<uint64_t>(30'000, 200'000, 2'000'000));
+  const int status = hunt_apart(mutant, budget<uint64_t>(30'000, 200'000, 2'000'000), budget<unsigned>(60, 120, 3'000));
   const bool killed = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
   add_figure("mutants", 1);
   add_figure("mutants_killed", killed ? 1 : 0);
@@ -218,7 +221,8 @@ TEST_P(Mutants, IsCaught) {
 
 // With all rules on the hunt ends in peace: what it reports above is the mutants' doing.
 TEST(MutantControl, TheHuntAloneKillsNothing) {
-  const int status = hunt_apart({"none", 0}, budget<uint64_t>(12'000, 30'000, 100'000));
+  const int status =
+      hunt_apart({"none", 0}, budget<uint64_t>(6'000, 30'000, 100'000), budget<unsigned>(300, 300, 3'000));
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 

@@ -77,11 +77,37 @@ bool Client::finish_update(const Status& status, uint64_t operation, const char*
 
 bool Client::put() {
   if (ebbing() && random_.chance(9, 10)) return del();
+  if (random_.chance(1, 4)) return multi_put();
   const Cell cell{random_key(random_.chance(2, 3)), new_value()};
   const std::string key = keys_.key_of(cell.key);
   const std::string value = bytes_of(cell.value);
   const uint64_t operation = lane_.begin_update(OpKind::kPut, cell);
   return finish_update(db_->Put(key, value), operation, "put");
+}
+
+// Several puts at once, each an update by itself.
+bool Client::multi_put() {
+  constexpr size_t kPutsMax = 3;  // more updates in flight make the checker slow
+  std::array<std::string, kPutsMax> keys, values;
+  std::array<std::string_view, kPutsMax> key_views, value_views;
+  std::array<uint64_t, kPutsMax> operations;
+  std::array<Status, kPutsMax> statuses;
+  cells_.clear();
+  while (cells_.size() < kPutsMax) {
+    const uint64_t key = random_key(random_.chance(2, 3));
+    if (std::any_of(cells_.begin(), cells_.end(), [&](const Cell& cell) { return cell.key == key; })) break;
+    const size_t i = cells_.size();
+    cells_.push_back({key, new_value()});
+    key_views[i] = keys[i] = keys_.key_of(key);
+    value_views[i] = values[i] = bytes_of(cells_[i].value);
+    operations[i] = lane_.begin_update(OpKind::kPut, cells_[i]);
+  }
+  const size_t n = cells_.size();
+  db_->MultiPut({key_views.data(), n}, {value_views.data(), n}, {statuses.data(), n});
+  for (size_t i = 0; i < n; ++i) {
+    if (!finish_update(statuses[i], operations[i], "multi-put")) return false;
+  }
+  return true;
 }
 
 bool Client::del() {

@@ -64,6 +64,7 @@ class Client {
   bool del();
   bool batch();
   bool get();
+  bool multi_put();
   bool multi_get();
   bool scan();
   bool snapshot();

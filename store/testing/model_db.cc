@@ -84,6 +84,11 @@ Status ModelDb::Put(std::string_view key, std::string_view value) {
   return ModelDb::Write(batch);
 }
 
+void ModelDb::MultiPut(std::span<const std::string_view> keys, std::span<const std::string_view> values,
+                       std::span<Status> statuses) {
+  for (size_t i = 0; i < keys.size(); ++i) statuses[i] = Put(keys[i], values[i]);
+}
+
 Status ModelDb::Delete(std::string_view key) {
   WriteBatch batch;
   batch.Delete(key);

@@ -23,6 +23,8 @@ class ModelDb : public DB {
 
   using DB::Get;
   Status Put(std::string_view key, std::string_view value) override;
+  void MultiPut(std::span<const std::string_view> keys, std::span<const std::string_view> values,
+                std::span<Status> statuses) override;
   Status Delete(std::string_view key) override;
   Status Write(const WriteBatch& batch) override;
   Status Get(const ReadOptions& options, std::string_view key, std::string* value) override;

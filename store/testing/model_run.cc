@@ -161,7 +161,8 @@ class Runner {
 
   void act() {
     using Action = void (Runner::*)();
-    static constexpr std::array<std::pair<uint32_t, Action>, 16> kActions = {{{300, &Runner::put},
+    static constexpr std::array<std::pair<uint32_t, Action>, 17> kActions = {{{300, &Runner::put},
+                                                                              {40, &Runner::multi_put},
                                                                               {80, &Runner::del},
                                                                               {60, &Runner::batch},
                                                                               {200, &Runner::get},
@@ -190,6 +191,21 @@ class Runner {
     const std::string key = some_key();
     const std::string value = some_value(true);
     same(model_.Put(key, value), db_->Put(key, value), "put " + shown(key));
+  }
+
+  // Some keys come twice, which shows the order.
+  void multi_put() {
+    std::vector<std::string> keys(1 + random_.below(40)), values(keys.size());
+    for (std::string& key : keys) key = random_.chance(1, 4) ? keys[random_.below(keys.size())] : some_key();
+    for (std::string& value : values) value = some_value(random_.chance(1, 8));
+    for (std::string& key : keys) {
+      if (key.empty()) key = some_key();
+    }
+    const std::vector<std::string_view> key_views(keys.begin(), keys.end()), value_views(values.begin(), values.end());
+    std::vector<Status> expected(keys.size()), actual(keys.size());
+    model_.MultiPut(key_views, value_views, expected);
+    db_->MultiPut(key_views, value_views, actual);
+    for (size_t i = 0; i < keys.size(); ++i) same(expected[i], actual[i], "multi-put " + shown(keys[i]));
   }
 
   void del() {

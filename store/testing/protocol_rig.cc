@@ -170,6 +170,8 @@ class Rig {
     switch (action[0]) {
       case 'p':
         return update(&lane, OpKind::kPut, {{key, ++value_}});
+      case 'P':
+        return multi_put(&lane);
       case 'x':
         return update(&lane, OpKind::kDelete, {{key, kAbsent}});
       case 'b':
@@ -221,6 +223,25 @@ class Rig {
       expect_ok(db_->Delete(key_of(cells[0].key)), "delete");
     }
     lane->end_update(operation);
+  }
+
+  // Puts all keys in one call; each is an update by itself.
+  void multi_put(Recorder::Lane* lane) {
+    const std::vector<Cell> cells = batch_of_all();
+    std::vector<std::string> keys, values;
+    std::vector<uint64_t> operations;
+    for (const Cell& cell : cells) {
+      keys.push_back(key_of(cell.key));
+      values.push_back(encode_value(cell.value, kValueBytesMin));
+      operations.push_back(lane->begin_update(OpKind::kPut, cell));
+    }
+    const std::vector<std::string_view> key_views(keys.begin(), keys.end()), value_views(values.begin(), values.end());
+    std::vector<Status> statuses(keys.size());
+    db_->MultiPut(key_views, value_views, statuses);
+    for (size_t i = 0; i < cells.size(); ++i) {
+      expect_ok(statuses[i], "multi-put");
+      lane->end_update(operations[i]);
+    }
   }
 
   uint64_t value_of(const Status& status, const std::string& bytes) {

@@ -7,6 +7,7 @@
 //
 // A program is a text of actions:
 //   p0  put key 0        x0  delete key 0      g0  get key 0        m   multi-get of all keys
+//   P   multi-put of all keys
 //   b   batch: put all keys     B   batch: put key 0, delete the last key
 //   s   scan all keys    i   iterator, forward and back             r   Drain, which replaces the bnodes
 //   f   (before the programs) fills the gaps of spread keys and empties them: updates and a Drain then merge
