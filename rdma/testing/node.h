@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -80,6 +81,19 @@ struct Node {
   std::unique_ptr<Region> region, ring_region;
   std::unique_ptr<Worker> worker;
 };
+
+inline constexpr std::array kFabricVerbs = {Verb::kRead, Verb::kWrite, Verb::kCas, Verb::kFaa, Verb::kSend};
+
+// One request of `verb`. One-sided ones concern the word at `remote`, which becomes 7 if it was 0 and is not only read;
+// a message is that 7.
+inline void add_seven(WorkList* list, Verb verb, Peer& peer, Remote remote, Slice word) {
+  base::word_at(word.data()).store(7);
+  if (verb == Verb::kRead) list->read(peer, remote, word);
+  if (verb == Verb::kWrite) list->write(peer, word, remote);
+  if (verb == Verb::kCas) list->cas(peer, remote, 0, 7, word);
+  if (verb == Verb::kFaa) list->faa(peer, remote, 7, word);
+  if (verb == Verb::kSend) list->send(peer, word);
+}
 
 }  // namespace bonsai::rdma
 

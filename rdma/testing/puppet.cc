@@ -1,7 +1,9 @@
 #include "rdma/testing/puppet.h"
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <deque>
 #include <sstream>
 #include <vector>
 
@@ -79,6 +81,10 @@ class Agent {
 // A node and what it holds.
 struct Puppet::Body {
   Body(World& its_world, uint32_t number, Rights rights) : world(its_world), node(its_world, number, rights) {}
+  ~Body() {
+    peers.clear();  // ends what was begun
+    static_cast<void>(node.worker->poll());
+  }
 
   struct Extra {
     std::unique_ptr<SharedMemory> memory;
@@ -92,6 +98,7 @@ struct Puppet::Body {
   std::map<size_t, Extra> extras;
   size_t extras_made = 0;
   std::vector<std::unique_ptr<Peer>> peers;
+  std::deque<WorkList> begun;
   std::vector<Message> held;
   std::unique_ptr<Agent> agent;
 
@@ -99,6 +106,7 @@ struct Puppet::Body {
   std::string memory_command(const std::string& verb, std::istringstream& in);
   std::string message_command(const std::string& verb, std::istringstream& in);
   std::string answer(std::istringstream& in);
+  std::string begin(std::istringstream& in);
 };
 
 std::string Puppet::Body::memory_command(const std::string& verb, std::istringstream& in) {
@@ -160,10 +168,24 @@ std::string Puppet::Body::answer(std::istringstream& in) {
   return status_text(node.worker->run(&list, kTestLimitMs));
 }
 
+std::string Puppet::Body::begin(std::istringstream& in) {
+  size_t peer = 0;
+  std::string wanted;
+  Remote remote;
+  in >> peer >> wanted >> remote.key >> remote.address;
+  const auto verb =
+      std::find_if(kFabricVerbs.begin(), kFabricVerbs.end(), [&](Verb known) { return wanted == verb_name(known); });
+  if (verb == kFabricVerbs.end()) return "no such request";
+  WorkList& list = begun.emplace_back();
+  add_seven(&list, *verb, *peers.at(peer), remote, node.region->slice(8 * begun.size(), 8));
+  return status_text(node.worker->post(&list));
+}
+
 std::string Puppet::Body::obey(const std::string& verb, std::istringstream& in) {
   if (verb == "put" || verb == "bytes" || verb == "region" || verb == "unregister") return memory_command(verb, in);
   if (verb == "receive" || verb == "release" || verb == "accept" || verb == "close") return message_command(verb, in);
   if (verb == "answer") return answer(in);
+  if (verb == "begin") return begin(in);
   if (verb == "traffic") return "OK " + node.worker->traffic().text();
   if (verb == "agent") {
     agent = std::make_unique<Agent>(node, world.address(node.hello.node + kAgentNumber));

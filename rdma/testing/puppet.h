@@ -10,6 +10,7 @@
 //   receive N limit_ms         -> OK from HEX (keeps the buffer) release N             -> OK (gives all back)
 //   accept N limit_ms          -> OK index node                  close N index         -> OK
 //   answer N index key address HEX  -> OK: WRITEs the bytes there, then SENDs them, to the accepted peer
+//   begin N index VERB key address -> OK: posts add_seven() of the accepted peer, and does not wait for its end
 //   agent N                    -> OK address: a flush agent serves the node's memory there, on a thread of its own
 //   flushed N                  -> OK bytes (that the agent was asked to flush and did)
 //   die                        -> none: the process is killed, as by a power cut
