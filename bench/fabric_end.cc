@@ -44,27 +44,24 @@ Status FabricEnd::open(const FabricChoice& choice, std::unique_ptr<FabricEnd>* e
     made->fabric_ = made->shm_->make_fabric();
   }
   constexpr uint64_t kRingBytes = kSlots * kFabricBytesMax;
-  BONSAI_RETURN_IF_ERROR(rdma::SharedMemory::make(kBytes, &made->memory_));
-  BONSAI_RETURN_IF_ERROR(rdma::SharedMemory::make(kRingBytes, &made->ring_));
-  BONSAI_RETURN_IF_ERROR(made->fabric_->register_region(made->memory_->bytes(), rdma::Rights::all(), &made->region_));
-  BONSAI_RETURN_IF_ERROR(
-      made->fabric_->register_region(made->ring_->bytes(), rdma::Rights::none(), &made->ring_region_));
+  BONSAI_RETURN_IF_ERROR(rdma::RegisteredMemory::make(*made->fabric_, kBytes, rdma::Rights::all(), &made->memory_));
+  BONSAI_RETURN_IF_ERROR(rdma::RegisteredMemory::make(*made->fabric_, kRingBytes, rdma::Rights::none(), &made->ring_));
   BONSAI_RETURN_IF_ERROR(made->fabric_->make_worker(&made->worker_));
-  BONSAI_RETURN_IF_ERROR(made->worker_->set_receive_ring(made->ring_region_->slice(0, kRingBytes), kFabricBytesMax));
+  BONSAI_RETURN_IF_ERROR(made->worker_->set_receive_ring(made->ring_->slice(0, kRingBytes), kFabricBytesMax));
   *end = std::move(made);
   return Status::OK();
 }
 
 uint64_t FabricEnd::word(uint64_t at) const {
-  return base::word_at(memory_->bytes().data() + at).load(std::memory_order_acquire);
+  return base::word_at(memory_->data() + at).load(std::memory_order_acquire);
 }
 
 void FabricEnd::set_word(uint64_t at, uint64_t value) {
-  base::word_at(memory_->bytes().data() + at).store(value, std::memory_order_release);
+  base::word_at(memory_->data() + at).store(value, std::memory_order_release);
 }
 
 Status FabricEnd::tell(rdma::Peer& peer, const FabricOrder& order, uint64_t limit_ms) {
-  std::memcpy(memory_->bytes().data() + kOrderAt, &order, sizeof order);
+  std::memcpy(memory_->data() + kOrderAt, &order, sizeof order);
   order_.clear();
   order_.send(peer, slice(kOrderAt, sizeof order));
   return worker_->run(&order_, limit_ms);

@@ -11,7 +11,7 @@
 #include "bench/fabric_perftest.h"
 #include "bench/fabric_plan.h"
 #include "rdma/fabric.h"
-#include "rdma/shared_memory.h"
+#include "rdma/registered_memory.h"
 #include "rdma/shm/shm.h"
 #include "rdma/sim/sim.h"
 
@@ -61,8 +61,8 @@ class FabricEnd {
 
   [[nodiscard]] rdma::Fabric& fabric() { return *fabric_; }
   [[nodiscard]] rdma::Worker& worker() { return *worker_; }
-  [[nodiscard]] rdma::RemoteRegion remote() const { return region_->remote(); }
-  [[nodiscard]] rdma::Slice slice(uint64_t at, uint64_t bytes) const { return region_->slice(at, bytes); }
+  [[nodiscard]] rdma::RemoteRegion remote() const { return memory_->remote(); }
+  [[nodiscard]] rdma::Slice slice(uint64_t at, uint64_t bytes) const { return memory_->slice(at, bytes); }
   // Words that the other end may write at any time.
   [[nodiscard]] uint64_t word(uint64_t at) const;
   void set_word(uint64_t at, uint64_t value);
@@ -90,9 +90,8 @@ class FabricEnd {
   std::shared_ptr<rdma::SimNetwork> sim_;
   std::string device_, host_;
   bool blocks_ = false;
-  std::unique_ptr<rdma::SharedMemory> memory_, ring_;
   std::unique_ptr<rdma::Fabric> fabric_;
-  std::unique_ptr<rdma::Region> region_, ring_region_;
+  std::unique_ptr<rdma::RegisteredMemory> memory_, ring_;
   std::unique_ptr<rdma::Worker> worker_;
   rdma::WorkList order_;
 };

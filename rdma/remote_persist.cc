@@ -51,10 +51,9 @@ Status RemotePersist::make(Fabric* fabric, Worker* worker, std::unique_ptr<Peer>
   PersistStrategy strategy{};
   BONSAI_RETURN_IF_ERROR(choose_strategy(domain, fabric->capabilities(), &strategy));
   std::unique_ptr<RemotePersist> made(new RemotePersist(worker, std::move(peer), strategy));
-  BONSAI_RETURN_IF_ERROR(SharedMemory::make(kInFlightMax * sizeof(Slot), &made->memory_));
   Rights rights;
   rights.write = strategy == PersistStrategy::kFlushAgent;  // the agent writes its answers there
-  BONSAI_RETURN_IF_ERROR(fabric->register_region(made->memory_->bytes(), rights, &made->region_));
+  BONSAI_RETURN_IF_ERROR(RegisteredMemory::make(*fabric, kInFlightMax * sizeof(Slot), rights, &made->memory_));
   for (size_t slot = 0; slot < kInFlightMax; ++slot) made->free_slots_.push_back(slot);
   *persist = std::move(made);
   return Status::OK();
@@ -85,7 +84,7 @@ void RemotePersist::fill(std::span<const Write> writes, size_t index, WorkList* 
   list->clear();
   const bool read = strategy_ == PersistStrategy::kReadAfterWrite && !base::mutant(kNoRead);
   const auto add_read = [&] {
-    list->read(*peer_, writes.back().to, region_->slice(offset(index, &slot(index).read), 1));
+    list->read(*peer_, writes.back().to, memory_->slice(offset(index, &slot(index).read), 1));
   };
   if (read && base::mutant(kReadBefore)) add_read();
   for (const Write& write : writes) list->write(*peer_, write.from, write.to);
@@ -111,10 +110,10 @@ void RemotePersist::add_flush(std::span<const Write> writes, size_t index, WorkL
   Slot& slot = this->slot(index);
   FlushRequest& request = slot.request;
   request.token = ++tokens_;
-  request.answer = region_->remote().at(offset(index, &slot.answer));
+  request.answer = memory_->remote().at(offset(index, &slot.answer));
   request.ranges = writes.size();
   for (size_t i = 0; i < writes.size(); ++i) request.range[i] = {writes[i].to.address, writes[i].from.bytes()};
-  list->send(*peer_, region_->slice(offset(index, &request), request_bytes(request.ranges)));
+  list->send(*peer_, memory_->slice(offset(index, &request), request_bytes(request.ranges)));
 }
 
 Status RemotePersist::await_answer(size_t index, uint64_t limit_ms) {
@@ -136,10 +135,10 @@ Status FlushAgent::make(Fabric* fabric, Worker* worker, std::span<const std::byt
                         Flush flush, std::unique_ptr<FlushAgent>* agent) {
   std::unique_ptr<FlushAgent> made(new FlushAgent(worker, served, std::move(flush)));
   const size_t ring_bytes = requests_max * sizeof(FlushRequest);
-  BONSAI_RETURN_IF_ERROR(SharedMemory::make(ring_bytes + kAnswersMax * sizeof(uint64_t), &made->memory_));
-  BONSAI_RETURN_IF_ERROR(fabric->register_region(made->memory_->bytes(), Rights::none(), &made->region_));
+  const size_t bytes = ring_bytes + kAnswersMax * sizeof(uint64_t);
+  BONSAI_RETURN_IF_ERROR(RegisteredMemory::make(*fabric, bytes, Rights::none(), &made->memory_));
   BONSAI_RETURN_IF_ERROR(
-      worker->set_receive_ring(made->region_->slice(kAnswersMax * sizeof(uint64_t), ring_bytes), sizeof(FlushRequest)));
+      worker->set_receive_ring(made->memory_->slice(kAnswersMax * sizeof(uint64_t), ring_bytes), sizeof(FlushRequest)));
   *agent = std::move(made);
   return Status::OK();
 }
@@ -210,7 +209,7 @@ Status FlushAgent::answer(const FlushRequest& request, uint32_t node, uint64_t w
     static_cast<void>(worker_->wait(list, limit_ms));  // an answer that failed: its peer will ask again
   if (list.pending()) return Status::Unavailable("earlier answers to flush requests are still on their way");
   list.clear();
-  const Slice slice = region_->slice(index * sizeof word, sizeof word);
+  const Slice slice = memory_->slice(index * sizeof word, sizeof word);
   std::memcpy(slice.data(), &word, sizeof word);
   list.write(*peer, slice, request.answer);
   return worker_->post(&list);

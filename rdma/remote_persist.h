@@ -25,7 +25,7 @@
 
 #include "rdma/domain.h"
 #include "rdma/fabric.h"
-#include "rdma/shared_memory.h"
+#include "rdma/registered_memory.h"
 
 namespace bonsai::rdma {
 
@@ -93,7 +93,7 @@ class RemotePersist {
   void fill(std::span<const Write> writes, size_t slot, WorkList* list);
   void add_flush(std::span<const Write> writes, size_t slot, WorkList* list);
   Status await_answer(size_t slot, uint64_t limit_ms);
-  [[nodiscard]] Slot& slot(size_t index) { return reinterpret_cast<Slot*>(memory_->bytes().data())[index]; }
+  [[nodiscard]] Slot& slot(size_t index) { return reinterpret_cast<Slot*>(memory_->data())[index]; }
   [[nodiscard]] size_t offset(size_t index, const void* field) {
     return index * sizeof(Slot) +
            static_cast<size_t>(static_cast<const std::byte*>(field) - reinterpret_cast<std::byte*>(&slot(index)));
@@ -104,8 +104,7 @@ class RemotePersist {
   const PersistStrategy strategy_;
   bool failed_ = false;
   uint64_t tokens_ = 0;
-  std::unique_ptr<SharedMemory> memory_;
-  std::unique_ptr<Region> region_;
+  std::unique_ptr<RegisteredMemory> memory_;
   std::vector<size_t> free_slots_;
   std::array<WorkList, kInFlightMax> lists_;  // by slot
 };
@@ -140,8 +139,7 @@ class FlushAgent {
   Worker* const worker_;
   const std::span<const std::byte> served_;
   const Flush flush_;
-  std::unique_ptr<SharedMemory> memory_;
-  std::unique_ptr<Region> region_;
+  std::unique_ptr<RegisteredMemory> memory_;
   std::vector<std::unique_ptr<Peer>> peers_;
   std::array<WorkList, kAnswersMax> answers_;
   size_t answered_ = 0;

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include <cstdlib>
+#include <set>
 #include <vector>
 
 #include "base/nvm/os_file.h"
@@ -69,6 +70,19 @@ TEST(DeviceTest, WhichMemoryItTakes) {
   const Status refused = registers(map(PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1), 4096);
   EXPECT_TRUE(refused.IsNotSupported()) << refused.ToString();
   EXPECT_NE(refused.message().find("read-only"), std::string::npos) << refused.ToString();
+}
+
+TEST(DeviceTest, OneKeyDoesNotTellTheNext) {
+  const auto fabric = open({});
+  std::unique_ptr<SharedMemory> memory;
+  ASSERT_TRUE(SharedMemory::make(4096, &memory).ok());
+  std::vector<std::unique_ptr<Region>> regions(24);
+  std::set<uint64_t> steps;
+  for (size_t i = 0; i < regions.size(); ++i) {
+    ASSERT_EQ("OK", status_text(fabric->register_region(memory->bytes(), Rights::all(), &regions[i])));
+    if (i > 0) steps.insert((regions[i]->remote().key >> 8) - (regions[i - 1]->remote().key >> 8));
+  }
+  EXPECT_GE(steps.size(), 6u) << "keys are given out in order";
 }
 
 }  // namespace

@@ -5,14 +5,18 @@
 #include <cstdio>
 #include <fstream>
 #include <system_error>
+#include <vector>
 
 #include "base/nvm/medium_kind.h"
 #include "base/nvm/os_file.h"
+#include "base/random.h"
 #include "base/status_macros.h"
 #include "rdma/provider.h"
 
 namespace bonsai::rdma::verbs {
 namespace {
+
+constexpr uint64_t kDecoysMax = 31;
 
 struct MappingText {
   std::string kind;  // e.g. "fsdax, /mnt/pool"
@@ -70,6 +74,19 @@ Status explain_refusal(const std::string& device, std::span<const std::byte> mem
   }
 }
 
+// Devices give out keys nearly in order. Before a key that others are to know, up to kDecoysMax are used up, so that
+// one key does not tell the next. They are kept until then, or the device might give out one of them again.
+std::vector<MemoryRegion> use_up_keys(const Device& device, std::byte* byte) {
+  std::vector<MemoryRegion> decoys;
+  uint64_t dice = 0;
+  base::random_secret(std::as_writable_bytes(std::span(&dice, 1)));
+  for (uint64_t left = dice % (kDecoysMax + 1); left > 0; --left) {
+    decoys.emplace_back(ibv_reg_mr(device.domain(), byte, 1, IBV_ACCESS_LOCAL_WRITE));
+    if (decoys.back() == nullptr) break;  // short of keys: then without
+  }
+  return decoys;
+}
+
 VerbsRegion::VerbsRegion(std::span<std::byte> memory, Rights rights, MemoryRegion registered)
     : Region(memory, rights, {registered->rkey, reinterpret_cast<uintptr_t>(memory.data()), memory.size()}),
       registered_(std::move(registered)) {}
@@ -77,6 +94,8 @@ VerbsRegion::VerbsRegion(std::span<std::byte> memory, Rights rights, MemoryRegio
 Status VerbsRegion::make(const Device& device, std::span<std::byte> memory, Rights rights,
                          std::unique_ptr<Region>* region) {
   BONSAI_RETURN_IF_ERROR(check_registration(memory, rights));
+  const bool is_shown = rights.read || rights.write || rights.atomic;
+  const std::vector<MemoryRegion> decoys = is_shown ? use_up_keys(device, memory.data()) : std::vector<MemoryRegion>();
   MemoryRegion registered(ibv_reg_mr(device.domain(), memory.data(), memory.size(), access_flags(rights)));
   if (registered == nullptr) return explain_refusal(device.name(), memory, errno);
   region->reset(new VerbsRegion(memory, rights, std::move(registered)));
