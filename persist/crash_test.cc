@@ -119,6 +119,7 @@ TEST(PersistCrash, EveryImageIsAcknowledgedOrInFlight) {
       number(all.images), number(all.recovery_images), number(all.owners_checked), number(all.flips),
       number(all.flips_told), number(all.refused));
   EXPECT_LE(all.refused, all.images / 100);
+  EXPECT_LE(all.filled, 1 + rounds / 20);
   EXPECT_GT(all.images, 1000U);
   if (budget(0, 1, 1) == 1 && !kSlow) expect_shares(all);
 }
