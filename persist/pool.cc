@@ -14,6 +14,8 @@ namespace {
 
 inline constexpr uint64_t kSmallPoolBytes = uint64_t{16} << 20;
 inline constexpr uint64_t kSegmentsMin = 4;
+// The extent table has room for a data area so many times as large as the target was at first.
+inline constexpr uint64_t kGrowthMax = 8;
 
 uint64_t extent_bytes_of(uint64_t target_bytes) { return target_bytes >= kSmallPoolBytes ? 65536 : 4096; }
 
@@ -23,7 +25,7 @@ bool lay_out(uint64_t target_bytes, uint64_t log_bytes, uint32_t targets, Superb
   sb->extent_bytes = extent_bytes_of(target_bytes);
   sb->extent_table_offset = kExtentTableOffset;
   const uint64_t extents_max = sb->target_bytes / sb->extent_bytes;
-  sb->log_offset = kExtentTableOffset + round_up(8 * extents_max, kPageBytes);
+  sb->log_offset = kExtentTableOffset + round_up(8 * kGrowthMax * extents_max, kPageBytes);
   const uint64_t log_share = (log_bytes != 0 ? log_bytes : sb->target_bytes * targets / 10) / targets;
   if (log_share > sb->target_bytes) return false;
   sb->segment_bytes = std::clamp<uint64_t>(std::bit_floor(log_share / 256), 4096, uint64_t{1} << 20);
@@ -41,11 +43,13 @@ void zero(scale::Volume& volume, Addr at, uint64_t bytes) {
   }
 }
 
-void write_superblock(scale::Volume& volume, Superblock sb) {
-  sb.crc = sb.computed_crc();
-  for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) {
+// Writes one of the two copies on each target, durably.
+void write_superblocks(scale::Volume& volume, const std::vector<Superblock>& superblocks, uint64_t copy) {
+  for (Superblock sb : superblocks) {
+    sb.crc = sb.computed_crc();
     volume.nt_copy(Addr(sb.target_index, copy * kPageBytes), &sb, sizeof sb, kSiteCreate);
   }
+  volume.fence(kSiteCreateFence);
 }
 
 std::string mend_hint() { return "; check the path, or create a new pool elsewhere"; }
@@ -73,19 +77,26 @@ Status verify_superblock(const Superblock& sb, const std::string& path, uint64_t
   return Status::OK();
 }
 
+// The valid copy of the larger target: a growth changes one after the other.
 Status read_superblock(const scale::Volume& volume, size_t target, const std::string& path, Superblock* sb) {
   Status status;
+  bool found = false;
   for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) {
     if (!volume.contains(Addr(target, copy * kPageBytes), kPageBytes)) {
-      if (copy != 0) return status;
+      if (copy != 0) break;
       return Status::NotSupported(path + " is too small for a Bonsai pool" + mend_hint());
     }
-    std::memcpy(sb, volume.local(Addr(target, copy * kPageBytes)), sizeof *sb);
-    const Status of_copy = verify_superblock(*sb, path, volume.target_bytes(target));
-    if (of_copy.ok()) return of_copy;
-    if (copy == 0 || of_copy.IsCorruption()) status = of_copy;
+    Superblock read;
+    std::memcpy(&read, volume.local(Addr(target, copy * kPageBytes)), sizeof read);
+    const Status of_copy = verify_superblock(read, path, volume.target_bytes(target));
+    if (!of_copy.ok()) {
+      if (copy == 0 || of_copy.IsCorruption()) status = of_copy;
+    } else if (!found || read.target_bytes > sb->target_bytes) {
+      *sb = read;
+      found = true;
+    }
   }
-  return status;
+  return found ? Status::OK() : status;
 }
 
 }  // namespace
@@ -157,7 +168,7 @@ Status format_pool(scale::Volume& volume, const Options& options, const uint64_t
   }
   for (const Superblock& sb : pool.superblocks) {
     zero(volume, Addr(sb.target_index, 0), kExtentTableOffset);
-    zero(volume, Addr(sb.target_index, sb.extent_table_offset), round_up(8 * sb.extents, kPageBytes));
+    zero(volume, Addr(sb.target_index, sb.extent_table_offset), sb.log_offset - sb.extent_table_offset);
     for (uint64_t i = 0; i < sb.segments; ++i) {
       zero(volume, Addr(sb.target_index, sb.log_offset + i * sb.segment_bytes), kSegmentHeaderBytes);
     }
@@ -170,8 +181,7 @@ Status format_pool(scale::Volume& volume, const Options& options, const uint64_t
   BONSAI_RETURN_IF_ERROR(writer.add(base::Fence(), base::Fence::infinite(), 1, nullptr, {}, &root));
   static_cast<void>(writer.commit());  // its fences complete the zeros, too
   write_run_state(volume, RunState::kClean);
-  for (const Superblock& sb : pool.superblocks) write_superblock(volume, sb);
-  volume.fence(kSiteCreateFence);
+  for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) write_superblocks(volume, pool.superblocks, copy);
   return Status::OK();
 }
 
@@ -192,6 +202,40 @@ Status read_pool(const scale::Volume& volume, const std::vector<std::string>& pa
     pool->superblocks.push_back(sb);
   }
   return Status::OK();
+}
+
+// The words of the extents that come into being are zero since creation.
+Status grow_pool(scale::Volume& volume, Pool* pool) {
+  std::vector<Superblock> grown = pool->superblocks;
+  for (Superblock& sb : grown) {
+    const uint64_t bytes = volume.target_bytes(sb.target_index) / kPageBytes * kPageBytes;
+    const uint64_t extents = bytes < sb.data_offset ? 0 : (bytes - sb.data_offset) / sb.extent_bytes;
+    if (extents <= sb.extents) continue;
+    if (8 * extents > sb.log_offset - sb.extent_table_offset) {
+      const uint64_t extents_max = (sb.log_offset - sb.extent_table_offset) / 8;
+      return Status::InvalidArgument("a target of this pool can have at most " +
+                                     std::to_string(sb.data_offset + extents_max * sb.extent_bytes) +
+                                     " bytes; for more, copy it into a larger pool: bonsai checkpoint");
+    }
+    sb.extents = extents;
+    sb.target_bytes = bytes;
+    sb.crc = sb.computed_crc();
+  }
+  pool->superblocks = std::move(grown);
+  settle_superblocks(volume, *pool);
+  return Status::OK();
+}
+
+void settle_superblocks(scale::Volume& volume, const Pool& pool) {
+  for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) {
+    std::vector<Superblock> differing;
+    for (const Superblock& sb : pool.superblocks) {
+      if (std::memcmp(&sb, volume.local(Addr(sb.target_index, copy * kPageBytes)), sizeof sb) != 0) {
+        differing.push_back(sb);
+      }
+    }
+    if (!differing.empty()) write_superblocks(volume, differing, copy);
+  }
 }
 
 void write_run_state(scale::Volume& volume, RunState state) {

@@ -1,4 +1,4 @@
-// A pool's fixed facts: geometry and superblocks, made at creation and never changed.
+// A pool's fixed facts: geometry and superblocks, made at creation and changed only by growth.
 #ifndef BONSAI_PERSIST_POOL_H_
 #define BONSAI_PERSIST_POOL_H_
 
@@ -46,6 +46,16 @@ Status format_pool(scale::Volume& volume, const Options& options, const uint64_t
 // Reads and verifies the superblocks. `paths` name the targets in messages.
 // Errors: NotSupported (foreign file, newer version), Corruption (damaged, truncated, targets of different pools).
 Status read_pool(const scale::Volume& volume, const std::vector<std::string>& paths, Pool* pool);
+
+// Makes the data area of each target that the volume has enlarged as large as the target; the log keeps its size. May
+// be cut by a crash anywhere: the pool then has its old or its new size, of each target by itself, and the next call
+// completes it. Requires: nobody uses the pool yet. Errors: InvalidArgument (larger than the extent table has room for:
+// eight times the size at creation); nothing has changed then.
+Status grow_pool(scale::Volume& volume, Pool* pool);
+
+// Makes both copies of each superblock those of `pool`, one copy after the other, if they are not: after damage to one,
+// or a growth that a crash cut off.
+void settle_superblocks(scale::Volume& volume, const Pool& pool);
 
 // Writes the run state durably.
 void write_run_state(scale::Volume& volume, RunState state);

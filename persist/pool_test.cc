@@ -57,6 +57,124 @@ TEST_F(PoolTest, ReadsBackWhatFormatWrote) {
   EXPECT_EQ(pool.log_bytes(), 4U * 4096);
 }
 
+// ---- growth
+
+// A pool of 128 KiB with a record in it, in a target that was enlarged to 512 KiB; behind the old end there is garbage.
+std::unique_ptr<MemoryMedium> enlarged_pool() {
+  MemoryMedium small(128 << 10);
+  EXPECT_TRUE(Rig({&small}).format().ok());
+  Rig rig({&small});
+  EXPECT_TRUE(rig.open().ok());
+  Update update;
+  update.key = "key";
+  update.value = "value";
+  update.gen = 2;
+  uint32_t segment = kNoSegment;
+  EXPECT_EQ(rig.log->append(update, Log::Use::kOrdinary, &segment), Log::Result::kOk);
+  auto large = std::make_unique<MemoryMedium>(size_t{512} << 10);
+  std::memset(large->view(), 0x47, large->bytes());
+  std::memcpy(large->view(), small.view(), small.bytes());
+  return large;
+}
+
+uint64_t data_bytes_of(const Pool& pool) { return pool.superblocks[0].extents * pool.superblocks[0].extent_bytes; }
+
+Status grow(MemoryMedium* medium, Pool* pool) {
+  scale::VolumeOf<HookedMedium> volume({medium});
+  if (Status status = read_pool(volume, {"some.pool"}, pool); !status.ok()) return status;
+  return grow_pool(volume, pool);
+}
+
+void expect_content_kept(MemoryMedium* medium) {
+  Rig rig({medium});
+  ASSERT_TRUE(rig.open().ok());
+  EXPECT_EQ(testing::recovered_content(rig), (testing::Content{{"key", "value"}}));
+  // All of the data area can be taken, and is found again.
+  DnodeWriter writer(*rig.store);
+  testing::Entries entries;
+  entries.put("key", std::string(100, 'v'));
+  Dnode* dnode = nullptr;
+  while (!rig.space.allocate(4096, Space::Use::kOrdinary).is_nil()) continue;
+  EXPECT_TRUE(writer.add(base::Fence(), base::Fence::infinite(), 50, nullptr, entries.list(), &dnode).ok());
+  static_cast<void>(writer.commit());
+  Rig again({medium});
+  EXPECT_TRUE(again.open().ok());
+}
+
+TEST_F(PoolTest, GrowthEnlargesTheDataAreaAndKeepsTheRest) {
+  const auto medium = enlarged_pool();
+  Pool before, after;
+  ASSERT_TRUE(read({medium.get()}, &before).ok());
+  ASSERT_TRUE(grow(medium.get(), &after).ok());
+  EXPECT_EQ(after.superblocks[0].target_bytes, medium->bytes());
+  EXPECT_EQ(data_bytes_of(after), data_bytes_of(before) + (384 << 10));
+  EXPECT_EQ(after.log_bytes(), before.log_bytes());
+  Pool twice;
+  medium->record(true);
+  ASSERT_TRUE(grow(medium.get(), &twice).ok());
+  EXPECT_TRUE(medium->events().empty()) << "there is nothing more to do";
+  EXPECT_EQ(data_bytes_of(twice), data_bytes_of(after));
+  expect_content_kept(medium.get());
+}
+
+// The crash is cut between any two stores, and in a superblock between any two words.
+TEST_F(PoolTest, ACrashInGrowthLeavesTheOldSizeOrTheNew) {
+  Pool old_size, new_size, pool;
+  const auto whole = enlarged_pool();
+  const std::vector<std::byte> before = whole->image();
+  ASSERT_TRUE(read({whole.get()}, &old_size).ok());
+  ASSERT_TRUE(grow(whole.get(), &new_size).ok());
+  for (uint64_t copies = 0; copies < kSuperblockCopies; ++copies) {
+    for (uint64_t words = 0; words <= sizeof(Superblock) / 8; ++words) {
+      MemoryMedium torn(before);
+      for (uint64_t copy = 0; copy <= copies; ++copy) {
+        const uint64_t at = copy * kPageBytes;
+        std::memcpy(torn.view() + at, whole->view() + at, copy < copies ? sizeof(Superblock) : 8 * words);
+      }
+      ASSERT_TRUE(read({&torn}, &pool).ok()) << copies << " copies and " << words << " words";
+      const uint64_t bytes = data_bytes_of(pool);
+      EXPECT_TRUE(bytes == data_bytes_of(old_size) || bytes == data_bytes_of(new_size));
+      EXPECT_TRUE(copies == 0 || bytes == data_bytes_of(new_size)) << "the first copy is complete";
+      ASSERT_TRUE(grow(&torn, &pool).ok());
+      EXPECT_EQ(data_bytes_of(pool), data_bytes_of(new_size));
+      for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) {
+        EXPECT_EQ(std::memcmp(torn.view() + copy * kPageBytes, whole->view(), sizeof(Superblock)), 0);
+      }
+      if (words % 5 == 0) expect_content_kept(&torn);
+    }
+  }
+}
+
+// Each copy is durable before the other is touched.
+TEST_F(PoolTest, GrowthFencesBetweenTheCopies) {
+  const auto medium = enlarged_pool();
+  medium->record(true);
+  Pool pool;
+  ASSERT_TRUE(grow(medium.get(), &pool).ok());
+  std::string order;
+  for (const auto& event : medium->events()) order += event.op;
+  EXPECT_EQ(order, "n|n|");
+}
+
+TEST_F(PoolTest, GrowthHasABoundAndSaysSo) {
+  auto medium = enlarged_pool();
+  MemoryMedium huge(size_t{64} << 20);
+  std::memcpy(huge.view(), medium->view(), medium->bytes());
+  Pool pool;
+  const Status status = grow(&huge, &pool);
+  expect_says(status, Status::Code::kInvalidArgument, "checkpoint");
+  EXPECT_LT(data_bytes_of(pool), uint64_t{128} << 10) << "nothing has changed";
+}
+
+TEST_F(PoolTest, ADamagedCopyIsMended) {
+  medium_.flip(kPageBytes + 70, 1);
+  Pool pool;
+  scale::VolumeOf<HookedMedium> volume({&medium_});
+  ASSERT_TRUE(read_pool(volume, {"some.pool"}, &pool).ok());
+  settle_superblocks(volume, pool);
+  EXPECT_EQ(std::memcmp(medium_.view(), medium_.view() + kPageBytes, sizeof(Superblock)), 0);
+}
+
 TEST_F(PoolTest, AForeignFileIsNotSupported) {
   MemoryMedium foreign(kPoolBytesMin);
   expect_says(read({&foreign}), Status::Code::kNotSupported, "not a Bonsai pool");

@@ -11,6 +11,10 @@ inline constexpr uint64_t kIdleMs = 20;
 inline constexpr size_t kTidyRanges = 256;
 inline constexpr uint64_t kReadersMs = 100;
 inline constexpr int kNoSpaceTries = 64;
+// A range is offloaded in less than this, so a sleep would be longer than the wait.
+inline constexpr uint64_t kYieldNs = 500'000;
+inline constexpr uint64_t kPauseNsUnit = 4'000;
+inline constexpr uint64_t kPauseNsMax = 1'000'000;
 }  // namespace
 
 void Background::start() {
@@ -88,9 +92,24 @@ void Background::relieve() {
   }
 }
 
-void Background::help_stalled() {
+// Of the half of the log that is left when it begins to be low, the share x is used: x / (1 - x) times the unit. So the
+// pause finds its level at any ratio of speeds, with the log neither full nor empty.
+uint64_t Background::pause_ns() const {
+  if (threads_.empty()) return 0;  // the writer has just worked itself
+  const persist::Log& log = *tiers_.log;
+  const size_t room = log.segments() / 2;
+  const size_t free = log.segments_free();
+  const size_t left = free > log.segments_reserved() ? free - log.segments_reserved() : 0;
+  return left >= room ? 0 : std::min(kPauseNsMax, kPauseNsUnit * (room - left) / (left + 1));
+}
+
+void Background::help_stalled(uint64_t stalled_ns) {
   if (threads_.empty()) {
     if (offload(Index::Which::kAll) == 0) base::yield_thread();
+  } else if (stalled_ns < kYieldNs) {
+    if (!signalled_.exchange(true)) wake_.signal();
+    base::yield_thread();
+    return;
   } else {
     wake_.signal();
     base::sleep_ms(1);

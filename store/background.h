@@ -27,13 +27,18 @@ class Background {
   void start();
   void stop();  // idempotent
 
-  // To be called after each update: wakes the threads, or works, when the log runs low. Cheap otherwise.
-  void after_update() {
-    if (tiers_.log->low() || tiers_.index->urgent()) [[unlikely]]
-      relieve();
+  // To be called after each update: wakes the threads, or works, when the log runs low. Cheap otherwise. Returns how
+  // many nanoseconds the writer should pause, so that writers that are faster than offloading slow down little by
+  // little instead of standing still once the log is full: nothing while the log is not low, then more the less is
+  // left.
+  [[nodiscard]] uint64_t after_update() {
+    if (!tiers_.log->low() && !tiers_.index->urgent()) [[likely]]
+      return 0;
+    relieve();
+    return pause_ns();
   }
-  // A writer cannot go on: makes some progress, or waits a little for it.
-  void help_stalled();
+  // A writer cannot go on, and has not been able to for so long: makes some progress, or waits a little for it.
+  void help_stalled(uint64_t stalled_ns);
   // The newest failure of offloading; OK when it last succeeded.
   Status last_failure() const;
   // How often in a row offloading found no space.
@@ -45,6 +50,7 @@ class Background {
 
  private:
   void relieve();
+  [[nodiscard]] uint64_t pause_ns() const;
   void run();
   void work();
   size_t offload(index::Index::Which which);

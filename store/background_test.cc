@@ -167,6 +167,24 @@ TEST_P(BackgroundTest, BufferedUpdatesBecomeDurableBySync) {
   expect_sound();
 }
 
+// A writer that is faster than offloading is slowed down bit by bit, and the counters say by how much.
+TEST_P(BackgroundTest, AFastWriterIsPausedBeforeItStalls) {
+  constexpr uint64_t kKeys = 20'000;
+  const auto db = open(options());
+  for (uint64_t i = 0; i < kKeys; ++i) ASSERT_TRUE(db->Put(key_of(static_cast<int>(i)), "first").ok());
+  for (uint64_t i = 0; i < 2 * kKeys; ++i) {  // one range after the other, so that none fills up
+    ASSERT_TRUE(db->Put(key_of(static_cast<int>(i * 7919 % kKeys)), "second").ok());
+  }
+  const Stats stats = db->GetStats();
+  if (GetParam() == 0) {
+    EXPECT_EQ(stats.pauses, 0u) << "writers that offload need no pause";
+  } else {
+    EXPECT_GT(stats.pauses, 0u);
+    EXPECT_GT(stats.pauses, stats.stalls);
+    EXPECT_GT(stats.pause_us, 0u);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Threads, BackgroundTest, ::testing::Values(0u, 1u, 2u),
                          [](const auto& threads) { return std::to_string(threads.param); });
 

@@ -22,6 +22,8 @@ enum class Count : uint32_t {
   kUserBytes,
   kStalls,
   kStallUs,
+  kPauses,
+  kPauseNs,
   kCounts
 };
 

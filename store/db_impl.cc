@@ -18,6 +18,8 @@ namespace {
 
 // Bytes that an update may come to need in the data area before space is reclaimed: entry, check, rounding.
 inline constexpr uint64_t kEntryOverheadBytes = 64;
+// A pause up to here does not give the processor away.
+inline constexpr uint64_t kSpinNs = 2'000;
 
 Status damaged(std::string_view key) {
   return Status::Corruption("the stored bytes of key " + base::printable(key) +
@@ -39,16 +41,17 @@ class DbImpl::Stall {
   // False when the bound is exceeded, or offloading finds no space again and again. The latter not for an update that
   // was begun: to give that up leaves its outcome unknown.
   [[nodiscard]] bool wait(bool begun) {
-    if (started_ns_ == 0) {
-      started_ns_ = base::now_ns();
-      db_.counters_.add(Count::kStalls);
-    }
-    db_.background_.help_stalled();
+    if (started_ns_ == 0) begin();
+    db_.background_.help_stalled(base::now_ns() - started_ns_);
     const uint64_t stalled_ms = (base::now_ns() - started_ns_) / base::kNsPerMs;
     if (!begun && stalled_ms > kRefusedMsMax && db_.background_.refusals_in_a_row() > kRefusalsMax) return false;
     return stalled_ms < db_.options_.stall_ms_max;
   }
 
+  void begin() {
+    started_ns_ = base::now_ns();
+    db_.counters_.add(Count::kStalls);
+  }
   void begin_again() { started_ns_ = base::now_ns(); }
 
   [[nodiscard]] Status why(bool unknown) const {
@@ -125,7 +128,8 @@ Status DbImpl::admit(uint64_t bytes) {
   };
   if (fits()) [[likely]]
     return Status::OK();
-  counters_.add(Count::kStalls);
+  Stall stall(*this);
+  stall.begin();
   const Status drained = background_.drain();
   if (fits()) return Status::OK();
   return Status::NoSpace("the pool is full (" + std::to_string(tiers_->space.used_bytes()) + " of " +
@@ -225,12 +229,27 @@ void DbImpl::update_all(std::span<Update> updates) {
   counters_.add(Count::kDels, deletes);
   counters_.add(Count::kPuts, done - deletes);
   counters_.add(Count::kUserBytes, user_bytes);
-  background_.after_update();
+  after_updates(done);
   if (const Status health = tiers_->volume->health(); !health.ok()) [[unlikely]] {
     for (Status* status : std::span(statuses).first(n)) {
       if (status->ok()) *status = health;
     }
   }
+}
+
+// Waits as long as the background asks for: on the processor, because a sleep would take far longer, but letting others
+// have it.
+void DbImpl::after_updates(uint64_t updates) {
+  const uint64_t pause_ns = updates * background_.after_update();
+  if (pause_ns == 0) [[likely]]
+    return;
+  const uint64_t begin_ns = base::now_ns();
+  uint64_t waited_ns = 0;
+  while ((waited_ns = base::now_ns() - begin_ns) < pause_ns) {
+    if (waited_ns >= kSpinNs) base::yield_thread();
+  }
+  counters_.add(Count::kPauses, updates);
+  counters_.add(Count::kPauseNs, waited_ns);
 }
 
 void DbImpl::put_with_pressure(std::span<Index::Put> puts, std::span<Status*> statuses) {
@@ -280,7 +299,7 @@ Status DbImpl::Write(const WriteBatch& batch) {
     counters_.add(update.is_delete ? Count::kDels : Count::kPuts);
     counters_.add(Count::kUserBytes, update.key.size() + update.value.size());
   }
-  background_.after_update();
+  after_updates(batch.Count());
   return tiers_->volume->health();
 }
 
@@ -519,6 +538,8 @@ Stats DbImpl::GetStats() const {
   stats.gets_from_dnodes = sum(Count::kGetsFromDnodes);
   stats.stalls = sum(Count::kStalls);
   stats.stall_us = sum(Count::kStallUs);
+  stats.pauses = sum(Count::kPauses);
+  stats.pause_us = sum(Count::kPauseNs) / base::kNsPerUs;
   stats.user_bytes_written = sum(Count::kUserBytes);
   const index::Work& work = t.index->work();
   stats.offloads = work.offloads.load();

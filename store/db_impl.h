@@ -71,6 +71,7 @@ class DbImpl final : public DB {
   Status prepare(Update* update, index::Index::Put* put);
   template <size_t kMax>
   void update_all(std::span<Update> updates);
+  void after_updates(uint64_t updates);
   void put_with_pressure(std::span<index::Index::Put> puts, std::span<Status*> statuses);
   Status admit(uint64_t bytes);
   Status check_value(std::string_view value) const;

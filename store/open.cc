@@ -90,6 +90,9 @@ class Opener {
     for (const std::string& path : paths_) {
       base::MappingOptions options;
       options.create_bytes = create_ ? options_.pool_bytes : 0;
+      options.grow_bytes = create_ ? 0 : options_.grow_bytes;
+      std::error_code none;
+      bytes_before_.push_back(options.grow_bytes == 0 ? 0 : std::filesystem::file_size(path, none));
       options.domain = options_.domain;
       std::unique_ptr<base::Mapping> mapping;
       if (Status status = base::Mapping::open(path, options, &mapping); !status.ok()) {
@@ -162,6 +165,8 @@ class Opener {
     }
     BONSAI_RETURN_IF_ERROR(persist::read_pool(typed, paths_, &t_.pool));
     BONSAI_RETURN_IF_ERROR(check_key_format());
+    if (options_.grow_bytes != 0 && !create_) BONSAI_RETURN_IF_ERROR(grow(typed));
+    persist::settle_superblocks(typed, t_.pool);
     t_.pool.add_targets(&t_.space);
     t_.dnodes = std::make_unique<persist::DnodeStore>(typed, t_.space, t_.pool.geometry());
     t_.dnodes->set_metadata(options_.metadata_upload);
@@ -192,6 +197,18 @@ class Opener {
     return t_.volume->health();
   }
 
+  // A refused growth gives the files their sizes back; the pool has not used more yet.
+  Status grow(scale::Volume& volume) {
+    Status status = persist::grow_pool(volume, &t_.pool);
+    for (size_t i = 0; !status.ok() && i < paths_.size(); ++i) {
+      std::error_code ignored;
+      if (bytes_before_[i] < t_.mappings[i]->bytes()) {
+        std::filesystem::resize_file(paths_[i], bytes_before_[i], ignored);
+      }
+    }
+    return status;
+  }
+
   // Small pools are read by one thread: making more would take longer.
   [[nodiscard]] unsigned recovery_threads() const {
     if (options_.recovery_threads != 0) return options_.recovery_threads;
@@ -211,6 +228,7 @@ class Opener {
   const Options& options_;
   const std::vector<std::string> paths_;
   Tiers& t_;
+  std::vector<uint64_t> bytes_before_;  // of files that may grow
   bool create_ = false;
   bool all_product_ = true;
 };

@@ -63,6 +63,9 @@ bool is_too_full_for(int fd, uint64_t bytes) {
 
 Status check_options(const std::string& path, const MappingOptions& options) {
   if (path.empty()) return Status::InvalidArgument("the path is empty: name a file or a DAX device");
+  if (options.grow_bytes != 0 && (options.read_only || options.create_bytes != 0)) {
+    return Status::InvalidArgument("cannot enlarge " + path + " and create it or open it read-only at once");
+  }
   if (options.create_bytes == 0) return Status::OK();
   if (options.read_only) return Status::InvalidArgument("cannot create " + path + " and open it read-only at once");
   if (options.create_bytes < kMappingBytesMin || options.create_bytes > uint64_t{INT64_MAX} / 2) {
@@ -124,6 +127,7 @@ Status Mapping::prepare(const MappingOptions& options) {
   if (options.lock) BONSAI_RETURN_IF_ERROR(take_lock());
   BONSAI_RETURN_IF_ERROR(find_bytes(options.create_bytes));
   if (created_) BONSAI_RETURN_IF_ERROR(allocate());
+  if (!created_ && options.grow_bytes > bytes_) BONSAI_RETURN_IF_ERROR(grow(options.grow_bytes));
   BONSAI_RETURN_IF_ERROR(map());
   return created_ ? keep_name() : Status::OK();
 }
@@ -155,10 +159,7 @@ Status Mapping::find_bytes(uint64_t create_bytes) {
   }
   if (created_) {
     bytes_ = round_up(create_bytes, kind_ == MediumKind::kHugetlb ? page_bytes_of(file_.fd()) : kPageBytes);
-    // Beyond this limit the kernel would not only refuse but end the process (SIGXFSZ).
-    rlimit limit = {};
-    const bool limited = ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes_;
-    return limited ? os_error("create", path_, EFBIG) : Status::OK();
+    return fits_file_size_limit() ? Status::OK() : os_error("create", path_, EFBIG);
   }
   struct stat info = {};
   if (::fstat(file_.fd(), &info) != 0) return os_error("examine", path_, errno);
@@ -179,6 +180,25 @@ Status Mapping::allocate() {
     error = ::posix_fallocate(file_.fd(), 0, static_cast<off_t>(bytes_));
   }
   return error == 0 ? Status::OK() : os_error(what, path_, error);
+}
+
+Status Mapping::grow(uint64_t grow_bytes) {
+  if (kind_ == MediumKind::kDevdax) {
+    return Status::NotSupported(path_ + " is a device of " + std::to_string(bytes_) + " bytes and cannot grow");
+  }
+  const size_t old_bytes = bytes_;
+  bytes_ = round_up(grow_bytes, kind_ == MediumKind::kHugetlb ? page_bytes_of(file_.fd()) : kPageBytes);
+  Status status = fits_file_size_limit() ? allocate() : os_error("enlarge", path_, EFBIG);
+  if (status.ok() && ::fsync(file_.fd()) != 0) status = os_error("write back", path_, errno);
+  // A refused allocation may have enlarged the file in part; should this fail, too, the pool is sound all the same.
+  if (!status.ok()) static_cast<void>(::ftruncate(file_.fd(), static_cast<off_t>(old_bytes)) == 0);
+  return status;
+}
+
+// Beyond this limit the kernel would not only refuse but end the process (SIGXFSZ).
+bool Mapping::fits_file_size_limit() const {
+  rlimit limit = {};
+  return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur >= bytes_;
 }
 
 Status Mapping::map() {

@@ -21,6 +21,9 @@ struct MappingOptions {
   // rounded up to whole pages) and zeros, its space is allocated at once, and it is removed again if anything fails. A
   // DAX device always exists: it is mapped whole and must have at least this size; its old content stays.
   uint64_t create_bytes = 0;
+  // Not 0: an existing regular file that is smaller is enlarged to this size (hugetlb: to whole pages), its space
+  // allocated at once; it keeps its size if that fails. Not together with create_bytes or read_only.
+  uint64_t grow_bytes = 0;
   bool read_only = false;
   // Takes the file's advisory lock for as long as it is mapped: exclusive, or shared with other readers for read_only.
   bool lock = true;
@@ -66,6 +69,8 @@ class Mapping {
   Status take_lock();
   Status find_bytes(uint64_t create_bytes);
   Status allocate();
+  Status grow(uint64_t grow_bytes);
+  [[nodiscard]] bool fits_file_size_limit() const;
   Status keep_name();
   Status map();
 

@@ -143,6 +143,40 @@ TEST_P(MappingOn, DirectoryInsteadOfAFile) {
   expect_says(try_open(dir_.path(), options), {"I/O error", "name a file in that directory"});
 }
 
+TEST_P(MappingOn, AnExistingFileGrowsAndKeepsItsBytes) {
+  std::memcpy(create(path_, kMiB)->data(), "seed", 4);
+  MappingOptions options;
+  options.grow_bytes = 3 * kMiB;
+  std::unique_ptr<Mapping> mapping;
+  ASSERT_TRUE(Mapping::open(path_, options, &mapping).ok());
+  EXPECT_EQ(mapping->bytes(), 3 * kMiB);
+  EXPECT_EQ(std::memcmp(mapping->data(), "seed", 4), 0);
+  EXPECT_EQ(mapping->data()[3 * kMiB - 1], std::byte{0});
+  expect_says(try_open(path_, options), {"busy"});
+  mapping.reset();
+  options.grow_bytes = 2 * kMiB;
+  ASSERT_TRUE(Mapping::open(path_, options, &mapping).ok());
+  EXPECT_EQ(mapping->bytes(), 3 * kMiB) << "no file shrinks";
+}
+
+TEST_P(MappingOn, AGrowthThatFailsKeepsTheSize) {
+  { auto mapping = create(path_, kMiB); }
+  MappingOptions options;
+  options.grow_bytes = uint64_t{1} << 42;
+  expect_says(try_open(path_, options), {"no space", path_.c_str(), "smaller"});
+  EXPECT_EQ(std::filesystem::file_size(path_), kMiB);
+  options.grow_bytes = 3 * kMiB;
+  const std::string limited = in_child([&] {
+    const rlimit limit = {2 * kMiB, 2 * kMiB};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    return try_open(path_, options);
+  });
+  expect_says(limited, {"no space", "ulimit -f"});
+  EXPECT_EQ(std::filesystem::file_size(path_), kMiB);
+  options.read_only = true;
+  expect_says(try_open(path_, options), {"invalid argument", "read-only"});
+}
+
 TEST_P(MappingOn, TooSmallFile) {
   write_file(path_, 100);
   expect_says(try_open(path_), {"corruption", path_.c_str(), "100 bytes"});

@@ -49,7 +49,8 @@ struct Options {
   KeyFormat key_format = KeyFormat::kBytes;  // on open it must be the pool's own unless `any_key_format`
   bool any_key_format = false;               // take whatever the existing pool has
   uint64_t pool_bytes = uint64_t{1} << 30;   // size of each target, when creating; >= kPoolBytesMin
-  uint64_t log_bytes = 0;                    // log budget over all targets, when creating; 0 = a tenth of the pool
+  uint64_t grow_bytes = 0;  // on open: targets that are smaller are enlarged to this size, not their log
+  uint64_t log_bytes = 0;   // log budget over all targets, when creating; 0 = a tenth of the pool
 
   // ---- the medium
   MediumChoice medium = MediumChoice::kAuto;
@@ -108,9 +109,10 @@ struct Stats {
   uint64_t puts = 0, dels = 0, gets = 0, scans = 0, batches = 0;
   uint64_t gets_from_dnodes = 0;
   uint64_t offloads = 0, splits = 0, merges = 0, compactions = 0;
-  uint64_t updates_offloaded = 0;  // updates that reached dnodes; WRR = 1 - updates_offloaded / (puts + dels)
-  uint64_t stalls = 0, stall_us = 0;
-  uint64_t user_bytes_written = 0;  // keys and values of acknowledged updates
+  uint64_t updates_offloaded = 0;     // updates that reached dnodes; WRR = 1 - updates_offloaded / (puts + dels)
+  uint64_t stalls = 0, stall_us = 0;  // updates that waited for room: log, data area or a bnode was full
+  uint64_t pauses = 0, pause_us = 0;  // updates slowed down beforehand, because the log filled faster than it emptied
+  uint64_t user_bytes_written = 0;    // keys and values of acknowledged updates
 
   // NVM writes (counters since open, all sites)
   uint64_t nvm_bytes_stored = 0, nvm_lines_flushed = 0, nvm_fences = 0, nvm_media_bytes = 0;
