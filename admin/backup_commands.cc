@@ -1,4 +1,4 @@
-// checkpoint, salvage, dump, load: copies of pools. The text form is documented in docs/dump.md.
+// checkpoint, salvage, grow, dump, load: copies of pools, and larger ones. The text form is documented in docs/dump.md.
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -137,6 +137,18 @@ Status run_salvage(const std::vector<std::string>& operands, ExitCode* exit) {
   }
   if (!report.lost.empty()) *exit = kExitDamaged;
   return print(text);
+}
+
+Status run_grow(const std::vector<std::string>&, ExitCode*) {
+  Options options;
+  if (!flag_given("bytes")) return Status::InvalidArgument("say how large each target is to be, e.g. --bytes=2G");
+  if (Status status = options_from_flags(&options); !status.ok()) return status;
+  options.grow_bytes = options.pool_bytes;
+  OpenPool pool;
+  if (Status status = open_pool(options, &pool); !status.ok()) return status;
+  const Stats stats = pool.db->GetStats();
+  return pool.close(
+      print(FLAGS_pool + ": " + human_size(stats.pool_bytes) + ", of it data " + human_size(stats.data_bytes) + "\n"));
 }
 
 Status run_dump(const std::vector<std::string>&, ExitCode*) {

@@ -91,6 +91,18 @@ TEST_F(Backup, CheckpointCopiesAndKeepsTheSource) {
   EXPECT_EQ(run_program({"checkpoint", flag("pool"), folder_.path("copy")}).exit_code, 2) << "it exists";
 }
 
+TEST_F(Backup, GrowEnlargesAPool) {
+  make("pool", {{"a", "1"}});
+  const ProgramResult result = run_program({"grow", flag("pool"), "--bytes=8M"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.out.find("8.0 MiB"), std::string::npos) << result.out;
+  EXPECT_EQ(read_file(folder_.path("pool")).size(), size_t{8} << 20);
+  EXPECT_EQ(run_program({"scan", flag("pool")}).out, "a\t1\n");
+  EXPECT_EQ(run_program({"check", flag("pool")}).exit_code, 0);
+  EXPECT_EQ(run_program({"grow", flag("pool")}).exit_code, 2) << "no size";
+  EXPECT_EQ(run_program({"grow", flag("pool"), "--bytes=1G"}).exit_code, 2) << "beyond the bound";
+}
+
 TEST_F(Backup, SalvageSaysWhatIsLost) {
   make("pool", {{"a", std::string(5000, 'A')}, {"b", std::string(5000, 'B')}, {"c", "small"}});
   std::string bytes = read_file(folder_.path("pool"));

@@ -63,6 +63,10 @@ constexpr std::string_view kSalvageText =
     "keys that it may affect. Exit code 0: nothing is lost; 4: the copy is there, and something is lost.\n\n"
     "  bonsai salvage --pool=damaged.pool saved.pool\n";
 
+constexpr std::string_view kGrowText =
+    "Enlarges each target to --bytes; the log keeps its size. At most to eight times the size at creation.\n\n"
+    "  bonsai grow --pool=a.pool --bytes=2G\n";
+
 constexpr std::string_view kDumpText =
     "Prints all records as of one moment as text, a record a line, to be read by bonsai load or anything else\n"
     "(docs/dump.md).\n\n"
@@ -131,6 +135,7 @@ std::span<const Command> all_commands() {
        kSalvageText,
        {"pool", "bytes", "log_bytes", "domain"},
        run_salvage},
+      {"grow", "", 0, 0, "enlarge a pool", kGrowText, {"pool", "bytes", "domain", "medium"}, run_grow},
       {"dump", "", 0, 0, "print all records as text for load", kDumpText, {"pool", "domain", "medium"}, run_dump},
       {"load",
        "[FILE]",

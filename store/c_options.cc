@@ -38,6 +38,7 @@ void bonsai_options_set_any_key_format(bonsai_options_t* options, unsigned char 
   options->options.any_key_format = on != 0;
 }
 void bonsai_options_set_pool_bytes(bonsai_options_t* options, uint64_t bytes) { options->options.pool_bytes = bytes; }
+void bonsai_options_set_grow_bytes(bonsai_options_t* options, uint64_t bytes) { options->options.grow_bytes = bytes; }
 void bonsai_options_set_log_bytes(bonsai_options_t* options, uint64_t bytes) { options->options.log_bytes = bytes; }
 void bonsai_options_set_medium(bonsai_options_t* options, int medium) {
   bonsai::c::set_enum(options, &options->options.medium, medium, bonsai::MediumChoice::kEmulator, "medium");

@@ -265,6 +265,7 @@ TEST_F(CInterface, SettersReachTheOptions) {
   bonsai_options_set_background_threads(options_, 12);
   bonsai_options_set_stall_ms_max(options_, 13);
   bonsai_options_set_recovery_threads(options_, 2);
+  bonsai_options_set_grow_bytes(options_, 1 << 16);
   bonsai_options_set_snapshots_max(options_, 14);
   bonsai_options_set_metadata_upload(options_, 0);
   std::string logged;
@@ -288,6 +289,8 @@ TEST_F(CInterface, SettersReachTheOptions) {
   EXPECT_EQ(set.buffered_window_ms, 11u);
   EXPECT_EQ(set.background_threads, 12u);
   EXPECT_EQ(set.stall_ms_max, 13u);
+  EXPECT_EQ(set.recovery_threads, 2u);
+  EXPECT_EQ(set.grow_bytes, 1u << 16);
   EXPECT_EQ(set.snapshots_max, 14u);
   set.log_sink('W', "slow");
   EXPECT_EQ(logged, "Wslow");

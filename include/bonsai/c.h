@@ -102,6 +102,7 @@ BONSAI_EXPORT void bonsai_options_set_error_if_exists(bonsai_options_t* options,
 BONSAI_EXPORT void bonsai_options_set_key_format(bonsai_options_t* options, int key_format);
 BONSAI_EXPORT void bonsai_options_set_any_key_format(bonsai_options_t* options, unsigned char on);
 BONSAI_EXPORT void bonsai_options_set_pool_bytes(bonsai_options_t* options, uint64_t bytes);
+BONSAI_EXPORT void bonsai_options_set_grow_bytes(bonsai_options_t* options, uint64_t bytes);
 BONSAI_EXPORT void bonsai_options_set_log_bytes(bonsai_options_t* options, uint64_t bytes);
 BONSAI_EXPORT void bonsai_options_set_medium(bonsai_options_t* options, int medium);
 BONSAI_EXPORT void bonsai_options_set_domain(bonsai_options_t* options, int domain);
