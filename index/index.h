@@ -44,6 +44,7 @@ namespace bonsai::index {
 // Counters of the tier's background work; monotonic.
 struct Work {
   std::atomic<uint64_t> offloads{0}, splits{0}, merges{0}, compactions{0}, updates_offloaded{0};
+  std::atomic<uint64_t> plans_by_writers{0}, plan_ns_of_writers{0};  // bnodes that a writer found full and replaced
 };
 
 class Index {

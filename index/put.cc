@@ -4,6 +4,7 @@
 #include <bitset>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "index/index.h"
 
 namespace bonsai::index {
@@ -68,12 +69,15 @@ bool Index::no_room(const Bnode& bnode, const Slots& slots, const Slots::Place& 
 Index::Outcome Index::make_room(Bnode* bnode, For whom) {
   Layer* layer = bnode->layer();
   if (layer == nullptr) {
+    const uint64_t begin_ns = base::now_ns();
     if (!plan(bnode, false) && (whom == For::kPut || !plan_on_young(bnode))) {
       return bnode->layer() != nullptr ? Outcome::kDone : Outcome::kStalled;
     }
     layer = bnode->layer();
     install(layer);
     enqueue_urgent(layer);
+    work_.plans_by_writers.fetch_add(1, std::memory_order_relaxed);
+    work_.plan_ns_of_writers.fetch_add(base::now_ns() - begin_ns, std::memory_order_relaxed);
     return Outcome::kDone;
   }
   install(layer);

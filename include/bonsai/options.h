@@ -111,6 +111,7 @@ struct Stats {
   uint64_t offloads = 0, splits = 0, merges = 0, compactions = 0;
   uint64_t updates_offloaded = 0;     // updates that reached dnodes; WRR = 1 - updates_offloaded / (puts + dels)
   uint64_t stalls = 0, stall_us = 0;  // updates that waited for room: log, data area or a bnode was full
+  uint64_t replacements = 0, replacement_us = 0;  // updates that found a bnode full and put another in its place
   uint64_t pauses = 0, pause_us = 0;  // updates slowed down beforehand, because the log filled faster than it emptied
   uint64_t user_bytes_written = 0;    // keys and values of acknowledged updates
 

@@ -46,6 +46,8 @@ inline constexpr StatsField kStatsFields[] = {
     {"updates_offloaded", &Stats::updates_offloaded, StatsKind::kCounter},
     {"stalls", &Stats::stalls, StatsKind::kCounter},
     {"stall_us", &Stats::stall_us, StatsKind::kCounter},
+    {"replacements", &Stats::replacements, StatsKind::kCounter},
+    {"replacement_us", &Stats::replacement_us, StatsKind::kCounter},
     {"pauses", &Stats::pauses, StatsKind::kCounter},
     {"pause_us", &Stats::pause_us, StatsKind::kCounter},
     {"user_bytes_written", &Stats::user_bytes_written, StatsKind::kCounter},
