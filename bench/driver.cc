@@ -1,6 +1,7 @@
 #include "bench/driver.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <memory>
 #include <optional>
@@ -64,11 +65,14 @@ class alignas(64) Worker {
         warmup_(part_of(options.warmup, threads, thread)),
         new_value_(shape_.value_bytes, '\0'),
         key_room_(shape_.key_bytes_max() * (options.depth + 1)),
-        ids_(options.depth),
+        value_room_(size_t{shape_.value_bytes} * options.depth),
+        places_(options.depth),
         keys_(options.depth),
+        new_values_(options.depth),
         values_(options.depth),
-        statuses_(options.depth),
-        due_(options.depth) {}
+        statuses_(options.depth) {
+    gathered_.reserve(options.depth);
+  }
 
   void run(Gate* gate) {
     pinned_ = options_.pin && base::pin_thread(thread_).ok();
@@ -126,7 +130,7 @@ class alignas(64) Worker {
     } else {
       *drawer ? run_at_once(end, drawn) : run_at_once(end, replayed);
     }
-    read_gathered();
+    hand_over();
     done_.store(turn_, std::memory_order_relaxed);
   }
 
@@ -137,8 +141,8 @@ class alignas(64) Worker {
       const bool at_mark = (turn_ & mask) == 0;
       if (at_mark && !go_on()) break;
       const Request& request = next(turn_);
-      if (options_.depth > 1 && request.kind == OpKind::kRead) {
-        gather_read(request);
+      if (options_.depth > 1 && can_be_gathered(request.kind)) {
+        gather(request);
       } else if (at_mark) {
         perform_timed(request);
       } else {
@@ -156,8 +160,8 @@ class alignas(64) Worker {
       due_ns_ = start_ns_ + static_cast<uint64_t>((static_cast<double>(turn_) - first) * interval_ns);
       if (!wait_until(due_ns_)) break;
       const Request& request = next(turn_);
-      if (options_.depth > 1 && request.kind == OpKind::kRead) {
-        gather_read(request);
+      if (options_.depth > 1 && can_be_gathered(request.kind)) {
+        gather(request);
       } else {
         perform_timed(request);
       }
@@ -244,18 +248,31 @@ class alignas(64) Worker {
     }
   }
 
-  void insert(const Request& request) {
-    const bool is_new = request.source == KeySource::kNew;
-    const uint64_t number = is_new ? options_.counter->take() : 0;
-    const uint64_t id = is_new ? shape_.id(number) : request.key;
-    const std::string_view key = key_of(request, id, options_.depth);
-    renew_value(id);
-    const Status status = engine_->insert(key, new_value_);
-    check(request.kind, status);
-    if (is_new) options_.counter->acknowledge(number);
+  struct Insert {
+    uint64_t id;
+    uint64_t number;  // of a new record, to be acknowledged
+    bool is_new;
+  };
+
+  Insert begin_insert(const Request& request) {
+    if (request.source != KeySource::kNew) return {request.key, 0, false};
+    const uint64_t number = options_.counter->take();
+    return {shape_.id(number), number, true};
+  }
+
+  void end_insert(const Insert& insert, std::string_view key, const Status& status) {
+    check(OpKind::kInsert, status);
+    if (insert.is_new) options_.counter->acknowledge(insert.number);
     if (!status.ok()) return;
     ++result_.inserted;
     result_.inserted_key_bytes += key.size();
+  }
+
+  void insert(const Request& request) {
+    const Insert insert = begin_insert(request);
+    const std::string_view key = key_of(request, insert.id, options_.depth);
+    renew_value(insert.id);
+    end_insert(insert, key, engine_->insert(key, new_value_));
   }
 
   void renew_value(uint64_t id) { fill_value(id, static_cast<uint32_t>(turn_), new_value_.data(), new_value_.size()); }
@@ -309,30 +326,87 @@ class alignas(64) Worker {
     if (result_.failures++ == 0) result_.first_failure = what;
   }
 
-  void gather_read(const Request& request) {
-    ids_[gathered_] = id_of(request);
-    keys_[gathered_] = key_of(request, ids_[gathered_], gathered_);
-    due_[gathered_] = due_ns_;
-    if (++gathered_ == options_.depth) read_gathered();
+  static bool can_be_gathered(OpKind kind) { return kind != OpKind::kScan && kind != OpKind::kDelete; }
+
+  void gather(const Request& request) {
+    const size_t place = gathered_.size();
+    Gathered operation{request.kind, {}, {}, due_ns_};
+    if (request.kind == OpKind::kInsert) {
+      operation.insert = begin_insert(request);
+    } else {
+      operation.insert.id = id_of(request);
+    }
+    operation.key = key_of(request, operation.insert.id, place);
+    if (request.kind != OpKind::kRead) {
+      fill_value(operation.insert.id, static_cast<uint32_t>(turn_), new_value_at(place), shape_.value_bytes);
+    }
+    gathered_.push_back(operation);
+    if (gathered_.size() == options_.depth) hand_over();
+  }
+
+  char* new_value_at(size_t place) { return value_room_.data() + place * shape_.value_bytes; }
+
+  // Carries out what was gathered: writes, reads, and for a read-modify-write its write after its read.
+  void hand_over() {
+    if (gathered_.empty()) return;
+    const bool timed =
+        gathered_[0].due_ns != 0 || batches_++ % std::max<uint64_t>(1, options_.latency_every / options_.depth) == 0;
+    const uint64_t before = timed ? base::now_ns() : 0;
+    write_gathered([](OpKind kind) { return kind == OpKind::kUpdate || kind == OpKind::kInsert; });
+    read_gathered();
+    write_gathered([](OpKind kind) { return kind == OpKind::kReadModifyWrite; });
+    if (timed) note_batch_time(before, base::now_ns());
+    gathered_.clear();
+  }
+
+  // Finds the gathered operations whose kind is wanted, and their keys.
+  template <class Wanted>
+  size_t choose(Wanted wanted) {
+    size_t n = 0;
+    for (size_t place = 0; place < gathered_.size(); ++place) {
+      if (!wanted(gathered_[place].kind)) continue;
+      keys_[n] = gathered_[place].key;
+      places_[n++] = place;
+    }
+    return n;
+  }
+
+  template <class Wanted>
+  void write_gathered(Wanted wanted) {
+    const size_t n = choose(wanted);
+    if (n == 0) return;
+    for (size_t i = 0; i < n; ++i) new_values_[i] = {new_value_at(places_[i]), shape_.value_bytes};
+    engine_->write_many(std::span(keys_).first(n), std::span(new_values_).first(n), std::span(statuses_).first(n));
+    for (size_t i = 0; i < n; ++i) {
+      const Gathered& operation = gathered_[places_[i]];
+      if (operation.kind == OpKind::kInsert) {
+        end_insert(operation.insert, operation.key, statuses_[i]);
+      } else {
+        check(operation.kind, statuses_[i]);
+      }
+    }
   }
 
   void read_gathered() {
-    if (gathered_ == 0) return;
-    const bool timed = due_[0] != 0 || batches_++ % std::max<uint64_t>(1, options_.latency_every / options_.depth) == 0;
-    const uint64_t before = timed ? base::now_ns() : 0;
-    engine_->read_many(std::span(keys_).first(gathered_), std::span(values_).first(gathered_),
-                       std::span(statuses_).first(gathered_));
-    if (timed) note_batch_time(before, base::now_ns());
-    for (size_t i = 0; i < gathered_; ++i) check_read(OpKind::kRead, statuses_[i], ids_[i], values_[i]);
-    gathered_ = 0;
+    const size_t n = choose([](OpKind kind) { return kind == OpKind::kRead || kind == OpKind::kReadModifyWrite; });
+    if (n == 0) return;
+    engine_->read_many(std::span(keys_).first(n), std::span(values_).first(n), std::span(statuses_).first(n));
+    for (size_t i = 0; i < n; ++i) {
+      const Gathered& operation = gathered_[places_[i]];
+      check_read(operation.kind, statuses_[i], operation.insert.id, values_[i]);
+    }
   }
 
+  // One sample for each kind that the hand-over had.
   void note_batch_time(uint64_t before, uint64_t after) {
-    const auto kind = static_cast<size_t>(OpKind::kRead);
-    result_.latency[kind].record(after - before);
-    live_.record(OpKind::kRead, after - (due_[0] != 0 ? due_[0] : before));
-    if (due_[0] == 0) return;
-    for (size_t i = 0; i < gathered_; ++i) result_.intended_latency[kind].record(after - due_[i]);
+    std::array<bool, kOpKinds> noted{};
+    for (const Gathered& operation : gathered_) {
+      const auto kind = static_cast<size_t>(operation.kind);
+      if (operation.due_ns != 0) result_.intended_latency[kind].record(after - operation.due_ns);
+      if (std::exchange(noted[kind], true)) continue;
+      result_.latency[kind].record(after - before);
+      live_.record(operation.kind, after - (operation.due_ns != 0 ? operation.due_ns : before));
+    }
   }
 
   Engine* engine_;
@@ -351,14 +425,20 @@ class alignas(64) Worker {
   std::string last_key_;   // of a scan
   std::vector<char> key_room_;
 
-  // Reads that wait to be handed over together (depth > 1).
-  size_t gathered_ = 0;
+  // Operations that wait to be handed over together (depth > 1).
+  struct Gathered {
+    OpKind kind;
+    Insert insert;  // of others only the id
+    std::string_view key;
+    uint64_t due_ns;
+  };
+  std::vector<Gathered> gathered_;
   uint64_t batches_ = 0;
-  std::vector<uint64_t> ids_;
-  std::vector<std::string_view> keys_;
+  std::vector<char> value_room_;
+  std::vector<size_t> places_;  // in gathered_, of what is in the engine's hands
+  std::vector<std::string_view> keys_, new_values_;
   std::vector<std::string> values_;
   std::vector<Status> statuses_;
-  std::vector<uint64_t> due_;
 
   uint64_t scans_ = 0;
   uint64_t errors_ = 0;

@@ -35,7 +35,7 @@ struct PhaseProgress {
 
 struct PhaseOptions {
   RecordShape shape;
-  unsigned depth = 1;                                     // reads handed to the engine at once
+  unsigned depth = 1;                                     // reads and writes handed to the engine at once
   bool absent_is_fine = false;                            // the workload deletes, so requests may miss
   bool scan_start_may_miss = false;                       // scans start at any key, not only at stored ones
   std::string key_max;                                    // the greatest loaded key: only there may a scan end early

@@ -29,7 +29,7 @@ class FaultyEngine final : public Engine {
  public:
   explicit FaultyEngine(Fault fault) : fault_(fault) {}
   [[nodiscard]] Capabilities capabilities() const override {
-    return {.threads = true, .scan = true, .read_many = true};
+    return {.threads = true, .scan = true, .many = true};
   }
   Status open(const EngineOptions&) override { return Status::OK(); }
   Status close() override { return Status::OK(); }

@@ -7,6 +7,11 @@ void Engine::read_many(std::span<const std::string_view> keys, std::span<std::st
   for (size_t i = 0; i < keys.size(); ++i) statuses[i] = read(keys[i], &values[i]);
 }
 
+void Engine::write_many(std::span<const std::string_view> keys, std::span<const std::string_view> values,
+                        std::span<Status> statuses) {
+  for (size_t i = 0; i < keys.size(); ++i) statuses[i] = insert(keys[i], values[i]);
+}
+
 Status Engine::read_modify_write(std::string_view key, std::string_view value, std::string* old) {
   if (Status status = read(key, old); !status.ok()) return status;
   return update(key, value);

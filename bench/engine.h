@@ -24,7 +24,7 @@ struct Capabilities {
   bool durability = false;       // honours EngineOptions::buffered
   bool always_buffered = false;  // with `durability`: buffered whatever is asked
   bool scan = false;             // ascending scans
-  bool read_many = false;        // read_many overlaps its reads
+  bool many = false;             // read_many and write_many overlap their operations
   bool keeps_data = true;        // false: a harness check that stores nothing, so that nothing can be verified
 };
 
@@ -83,6 +83,9 @@ class Engine {
   // Reads many keys; values[i] and statuses[i] answer keys[i]. Requires equal sizes.
   virtual void read_many(std::span<const std::string_view> keys, std::span<std::string> values,
                          std::span<Status> statuses);
+  // Inserts or updates many records, each by itself, in this order where keys are equal. Requires equal sizes.
+  virtual void write_many(std::span<const std::string_view> keys, std::span<const std::string_view> values,
+                          std::span<Status> statuses);
   // Reads the record and writes `value` in its place. *old is what was read. Errors: NotFound.
   virtual Status read_modify_write(std::string_view key, std::string_view value, std::string* old);
   // OK also when the key is absent.

@@ -31,7 +31,7 @@ class BonsaiEngine final : public Engine {
     Options store;
     if (change_ != nullptr) change_(&store);
     const bool buffered = store.durability == Durability::kBuffered;
-    return {.threads = true, .durability = true, .always_buffered = buffered, .scan = true, .read_many = true};
+    return {.threads = true, .durability = true, .always_buffered = buffered, .scan = true, .many = true};
   }
 
   Status open(const EngineOptions& options) override {
@@ -63,6 +63,10 @@ class BonsaiEngine final : public Engine {
   void read_many(std::span<const std::string_view> keys, std::span<std::string> values,
                  std::span<Status> statuses) override {
     db_->MultiGet(ReadOptions(), keys, values, statuses);
+  }
+  void write_many(std::span<const std::string_view> keys, std::span<const std::string_view> values,
+                  std::span<Status> statuses) override {
+    db_->MultiPut(keys, values, statuses);
   }
   Status remove(std::string_view key) override { return db_->Delete(key); }
   Status scan(std::string_view from, uint32_t limit, const ScanVisit& visit) override {

@@ -7,7 +7,7 @@ namespace {
 class DummyEngine final : public Engine {
  public:
   [[nodiscard]] Capabilities capabilities() const override {
-    return {.threads = true, .durability = false, .scan = true, .read_many = true, .keeps_data = false};
+    return {.threads = true, .durability = false, .scan = true, .many = true, .keeps_data = false};
   }
   Status open(const EngineOptions&) override { return Status::OK(); }
   Status close() override { return Status::OK(); }

@@ -14,7 +14,7 @@ namespace {
 class StdMapEngine final : public Engine {
  public:
   // What the store can do. What is left out here is shown as a dash and never asked for: this one is volatile (no
-  // `durability`) and reads one by one (no `read_many`).
+  // `durability`) and reads one by one (no `many`).
   [[nodiscard]] Capabilities capabilities() const override { return {.threads = true, .scan = true}; }
 
   // A fresh, empty store. `options.shape` says how keys and values look, `options.records_max` how many there will be.

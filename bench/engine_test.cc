@@ -166,6 +166,25 @@ TEST_P(EngineContract, ReadsManyEachForItself) {
   }
 }
 
+TEST_P(EngineContract, WritesManyInOrderAndEachForItself) {
+  ASSERT_TRUE(engine_->insert(key(5), value(5, 1)).ok());
+  std::vector<std::string> keys, contents;
+  for (uint64_t i = 0; i < 100; ++i) {  // every key twice
+    keys.push_back(key(i / 2));
+    contents.push_back(value(i / 2, static_cast<uint32_t>(2 + i % 2)));
+  }
+  const std::vector<std::string_view> key_views(keys.begin(), keys.end());
+  const std::vector<std::string_view> value_views(contents.begin(), contents.end());
+  std::vector<Status> statuses(keys.size(), Status::NotFound());
+  engine_->write_many(key_views, value_views, statuses);
+  for (uint64_t number = 0; number < 50; ++number) {
+    EXPECT_TRUE(statuses[2 * number].ok() && statuses[2 * number + 1].ok()) << number;
+    std::string read;
+    ASSERT_TRUE(engine_->read(key(number), &read).ok()) << number;
+    EXPECT_EQ(read, value(number, 3)) << number;
+  }
+}
+
 TEST_P(EngineContract, OpensEmptyAfterClose) {
   ASSERT_TRUE(engine_->insert(key(1), value(1, 1)).ok());
   ASSERT_TRUE(engine_->close().ok());

@@ -63,7 +63,7 @@ How much
   --operations=N        requests per workload; else operationcount of -P or -p       [1000000]
   --threads=N           client threads, 0 = one per processor; engines that take only one get one. Else threadcount
                         of -P or -p                                                  [0]
-  --depth=N             reads that a thread hands over at once, for engines with multi-get          [1]
+  --depth=N             reads and writes that a thread hands over at once, where an engine can      [1]
 
 How it is measured
   --draw=WHEN           ahead: requests are drawn before the clock starts and replayed from memory; live: while it

@@ -121,7 +121,6 @@ class EngineRun {
   [[nodiscard]] PhaseOptions workload_options(const Workload& workload) const {
     PhaseOptions options = phase_options();
     options.target_ops_per_s = config_.target_ops_per_s;
-    options.depth = can_.read_many ? config_.depth : 1;
     options.absent_is_fine = workload.share(OpKind::kDelete) > 0;
     return options;
   }
@@ -131,6 +130,7 @@ class EngineRun {
     options.shape = shape_;
     options.key_max = key_max_;
     options.loaded = records_;
+    options.depth = can_.many ? config_.depth : 1;
     options.latency_every = config_.latency_every;
     options.pin = config_.pin;
     options.stop = &stop_;

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/status_macros.h"
 #include "store/iterator.h"
+#include "store/session.h"
 
 namespace bonsai::store {
 
@@ -172,7 +173,14 @@ void DbImpl::MultiPut(std::span<const std::string_view> keys, std::span<const st
       updates[n++] = {
           .key = keys[next], .value = values[next], .tombstone = false, .status = &statuses[next], .large = {}};
     }
-    update_all<Index::kPutManyMax>({updates.data(), n});
+    update_many({updates.data(), n});
+  }
+}
+
+void DbImpl::update_many(std::span<Update> updates) {
+  for (size_t n; !updates.empty(); updates = updates.subspan(n)) {
+    n = std::min(updates.size(), Index::kPutManyMax);
+    update_all<Index::kPutManyMax>(updates.first(n));
   }
 }
 
@@ -409,27 +417,38 @@ Status DbImpl::answer(const Index::Lookup& lookup, std::string* value) const {
 void DbImpl::MultiGet(const ReadOptions& options, std::span<const std::string_view> keys, std::span<std::string> values,
                       std::span<Status> statuses) {
   BONSAI_CHECK(keys.size() == values.size() && keys.size() == statuses.size());
-  std::array<Index::Lookup, Index::kGetManyMax> lookups;
-  std::array<size_t, Index::kGetManyMax> places;
+  std::array<Read, Index::kGetManyMax> reads;
   for (size_t next = 0; next < keys.size();) {
     size_t n = 0;
-    for (; next < keys.size() && n < lookups.size(); ++next) {
-      statuses[next] = check_key(keys[next]);
-      if (!statuses[next].ok()) continue;
-      places[n] = next;
-      lookups[n++] = {.key = Key::of(keys[next])};
+    for (; next < keys.size() && n < reads.size(); ++next) reads[n++] = {keys[next], &values[next], &statuses[next]};
+    read_many(options, {reads.data(), n});
+  }
+}
+
+void DbImpl::read_many(const ReadOptions& options, std::span<const Read> reads) {
+  std::array<Index::Lookup, Index::kGetManyMax> lookups;
+  std::array<const Read*, Index::kGetManyMax> asked;
+  for (size_t next = 0; next < reads.size();) {
+    size_t n = 0;
+    for (; next < reads.size() && n < lookups.size(); ++next) {
+      *reads[next].status = check_key(reads[next].key);
+      if (!reads[next].status->ok()) continue;
+      asked[n] = &reads[next];
+      lookups[n++] = {.key = Key::of(reads[next].key)};
     }
     const auto guard = tiers_->epochs->enter();
     tiers_->index->get_many(version_of(options.snapshot), {lookups.data(), n});
     uint64_t from_dnodes = 0;
     for (size_t i = 0; i < n; ++i) {
-      statuses[places[i]] = answer(lookups[i], &values[places[i]]);
+      *asked[i]->status = answer(lookups[i], asked[i]->value);
       if (lookups[i].found == Index::Found::kValue && lookups[i].value.from_dnode) ++from_dnodes;
     }
     counters_.add(Count::kGets, n);
     counters_.add(Count::kGetsFromDnodes, from_dnodes);
   }
 }
+
+std::unique_ptr<Session> DbImpl::NewSession(size_t depth) { return std::make_unique<SessionImpl>(*this, depth); }
 
 Status DbImpl::announce(std::shared_ptr<const index::Versions::Announcement>* announcement) {
   index::Versions::Announcement own = tiers_->index->announce();

@@ -43,6 +43,7 @@ class DbImpl final : public DB {
   Status Get(const ReadOptions& options, std::string_view key, std::string* value) override;
   void MultiGet(const ReadOptions& options, std::span<const std::string_view> keys, std::span<std::string> values,
                 std::span<Status> statuses) override;
+  std::unique_ptr<Session> NewSession(size_t depth) override;
   Status Scan(const ScanOptions& options, std::string_view from, const ScanVisitor& visit) override;
   Status GetSnapshot(std::shared_ptr<const Snapshot>* snapshot) override;
   std::unique_ptr<Iterator> NewIterator(const ReadOptions& options) override;
@@ -50,6 +51,23 @@ class DbImpl final : public DB {
   Status Drain() override;
   [[nodiscard]] Stats GetStats() const override;
   Status Close() override;
+
+  // An update of one key that was asked for, and what carries it out.
+  struct Update {
+    std::string_view key, value;
+    bool tombstone = false;
+    Status* status = nullptr;  // of the caller
+    persist::LargeRef large{};
+  };
+  // Carries out updates, in this order where they are of one key.
+  void update_many(std::span<Update> updates);
+
+  struct Read {
+    std::string_view key;
+    std::string* value;
+    Status* status;
+  };
+  void read_many(const ReadOptions& options, std::span<const Read> reads);
 
   // For iterators.
   [[nodiscard]] Tiers& tiers() { return *tiers_; }
@@ -60,13 +78,6 @@ class DbImpl final : public DB {
   class Stall;
 
   Status answer(const index::Index::Lookup& lookup, std::string* value) const;
-  // An update of one key that was asked for, and what carries it out.
-  struct Update {
-    std::string_view key, value;
-    bool tombstone = false;
-    Status* status = nullptr;  // of the caller
-    persist::LargeRef large{};
-  };
   Status check(const Update& update) const;
   Status prepare(Update* update, index::Index::Put* put);
   template <size_t kMax>

@@ -8,7 +8,7 @@
 //  - a full store answers NoSpace and still takes deletes.
 //
 // Thread-safety: every method of DB may be called from any number of threads at once, except Close and the destructor,
-// which require that no other call runs. Iterators and WriteBatches belong to one thread at a time.
+// which require that no other call runs. Iterators, sessions and WriteBatches belong to one thread at a time.
 #ifndef BONSAI_DB_H_
 #define BONSAI_DB_H_
 
@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "bonsai/options.h"
+#include "bonsai/session.h"
 #include "bonsai/status.h"
 
 namespace bonsai {
@@ -120,6 +121,10 @@ class DB {
   // than one get after the other.
   virtual void MultiGet(const ReadOptions& options, std::span<const std::string_view> keys,
                         std::span<std::string> values, std::span<Status> statuses) = 0;
+
+  // A session of up to `depth` operations under way at once, for one thread. More than 32 bring little.
+  // Requires: 1 <= depth <= kSessionDepthMax. It must be destroyed before the DB is closed.
+  virtual std::unique_ptr<Session> NewSession(size_t depth = 32) = 0;
 
   // Visits the records from `from` (inclusive; empty = the first) in ascending order, as of one moment.
   // Errors: InvalidArgument, Corruption (after the records before the damage were visited),

@@ -122,6 +122,11 @@ void ModelDb::MultiGet(const ReadOptions& options, std::span<const std::string_v
   for (size_t i = 0; i < keys.size(); ++i) statuses[i] = Get(options, keys[i], &values[i]);
 }
 
+std::unique_ptr<Session> ModelDb::NewSession(size_t) {
+  BONSAI_CHECK(!"the model has no sessions");
+  return nullptr;
+}
+
 ModelDb::Records ModelDb::records_at(const ReadOptions& options, std::string_view from, std::string_view end,
                                      uint64_t limit) const {
   const std::lock_guard lock(mutex_);
