@@ -28,9 +28,7 @@ enum class Fault {
 class FaultyEngine final : public Engine {
  public:
   explicit FaultyEngine(Fault fault) : fault_(fault) {}
-  [[nodiscard]] Capabilities capabilities() const override {
-    return {.threads = true, .scan = true, .many = true};
-  }
+  [[nodiscard]] Capabilities capabilities() const override { return {.threads = true, .scan = true, .many = true}; }
   Status open(const EngineOptions&) override { return Status::OK(); }
   Status close() override { return Status::OK(); }
   Status insert(std::string_view key, std::string_view value) override {

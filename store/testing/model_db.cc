@@ -123,8 +123,19 @@ void ModelDb::MultiGet(const ReadOptions& options, std::span<const std::string_v
 }
 
 std::unique_ptr<Session> ModelDb::NewSession(size_t) {
-  BONSAI_CHECK(!"the model has no sessions");
-  return nullptr;
+  class AtOnce final : public Session {
+   public:
+    explicit AtOnce(DB* db) : db_(db) {}
+    void Get(std::string_view key, std::string* value, Status* status) override { *status = db_->Get(key, value); }
+    void Put(std::string_view key, std::string_view value, Status* status) override { *status = db_->Put(key, value); }
+    void Delete(std::string_view key, Status* status) override { *status = db_->Delete(key); }
+    void Wait() override {}
+    [[nodiscard]] size_t UnderWay() const override { return 0; }
+
+   private:
+    DB* db_;
+  };
+  return std::make_unique<AtOnce>(this);
 }
 
 ModelDb::Records ModelDb::records_at(const ReadOptions& options, std::string_view from, std::string_view end,

@@ -30,7 +30,7 @@ class ModelDb : public DB {
   Status Get(const ReadOptions& options, std::string_view key, std::string* value) override;
   void MultiGet(const ReadOptions& options, std::span<const std::string_view> keys, std::span<std::string> values,
                 std::span<Status> statuses) override;
-  std::unique_ptr<Session> NewSession(size_t depth) override;  // not modelled: the model is asked one by one
+  std::unique_ptr<Session> NewSession(size_t depth) override;  // carries all out at once
   Status Scan(const ScanOptions& options, std::string_view from, const ScanVisitor& visit) override;
   Status GetSnapshot(std::shared_ptr<const Snapshot>* snapshot) override;
   std::unique_ptr<Iterator> NewIterator(const ReadOptions& options) override;
