@@ -60,19 +60,24 @@ struct Profile {
   int operations;
   std::array<uint8_t, 9> weights;
   uint64_t pool_bytes = kPoolBytesMin;
-  uint64_t log_bytes = 0;  // 0: as the product chooses
+  uint64_t log_bytes = 0;    // 0: as the product chooses
+  uint64_t grown_bytes = 0;  // that the pool has after it has grown; 0: it does not grow
 };
 
 // A life of a pool.
 class Life final : public Explorer {
  public:
   Life(uint64_t seed, const Manner& manner, Outcome* outcome, bool buffered, const Profile& profile)
-      : Explorer(seed, manner, outcome, profile.pool_bytes), buffered_(buffered), profile_(profile) {}
+      : Explorer(seed, manner, outcome, std::max(profile.pool_bytes, profile.grown_bytes)),
+        buffered_(buffered),
+        profile_(profile) {}
 
   void run() {
     MemoryMedium fresh(profile_.pool_bytes);
     EXPECT_TRUE(Rig({&fresh}).format(profile_.log_bytes).ok());
-    start(fresh.image());
+    std::vector<std::byte> image = fresh.image();
+    image.resize(scratch_.bytes());
+    start(image);
     open();
     for (int i = 0; i < profile_.operations && !failed() && !ended_; ++i) operate();
     if (!ended_) explore();
@@ -497,6 +502,11 @@ class Life final : public Explorer {
     write_run_state(rig_->volume, RunState::kClean);
     const Content before = now();
     if (!forges_ && random_.chance(1, 2)) damage_extent_entry();
+    if (!mending_ && profile_.grown_bytes != 0 && random_.chance(1, 4)) {
+      Rig closed({medium_.get()});
+      EXPECT_TRUE(closed.analyse_only().ok());
+      EXPECT_TRUE(grow_pool(closed.volume, &closed.pool).ok());
+    }
     open();
     if (!failed() && !ended_ && now() != before) violation("a clean end changes the content");
   }

@@ -28,8 +28,7 @@ class ReadSet {
   // Of a pool on one target that was analysed and has no damage.
   explicit ReadSet(const Rig& rig) {
     const Superblock& sb = rig.pool.superblocks[0];
-    add(0, sizeof sb);
-    if (std::memcmp(rig.volume.local(scale::Addr(0, 0)), &sb, sizeof sb) != 0) add(kPageBytes, sizeof sb);
+    for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) add(copy * kPageBytes, sizeof sb);
     add(kStateRunOffset, sizeof(uint64_t));
     add(kStateEpochOffset, sizeof(uint64_t));
     add(sb.extent_table_offset, 8 * sb.extents);
