@@ -58,6 +58,24 @@ Status multi_get(bonsai_t* db, const bonsai_readoptions_t* options, size_t count
   return hand_out(got, statuses, values, values_bytes, codes);
 }
 
+Status multi_put(bonsai_t* db, size_t count, const char* const* keys, const size_t* keys_bytes,
+                 const char* const* values, const size_t* values_bytes, int* codes) {
+  std::vector<std::string_view> key_views(count), value_views(count);
+  for (size_t i = 0; i < count; ++i) {
+    if (!names_bytes(keys[i], keys_bytes[i]) || !names_bytes(values[i], values_bytes[i])) return null_bytes();
+    key_views[i] = {keys[i], keys_bytes[i]};
+    value_views[i] = {values[i], values_bytes[i]};
+  }
+  std::vector<Status> statuses(count);
+  db->db->MultiPut(key_views, value_views, statuses);
+  Status first_failure;
+  for (size_t i = 0; i < count; ++i) {
+    codes[i] = static_cast<int>(statuses[i].code());
+    if (!statuses[i].ok() && first_failure.ok()) first_failure = statuses[i];
+  }
+  return first_failure;
+}
+
 Status open(const bonsai_options_t* options, const char* path, bonsai_t** db) {
   Options how;
   Status status = options_for(options, path, &how);
@@ -187,6 +205,17 @@ int bonsai_multi_get(bonsai_t* db, const bonsai_readoptions_t* options, size_t c
   }
   const int code = guarded(
       errptr, [&] { return bonsai::c::multi_get(db, options, count, keys, keys_bytes, values, values_bytes, codes); });
+  for (size_t i = 0; i < count; ++i) {
+    if (codes[i] < 0) codes[i] = code;  // the call failed before it came to this key
+  }
+  return code;
+}
+
+int bonsai_multi_put(bonsai_t* db, size_t count, const char* const* keys, const size_t* keys_bytes,
+                     const char* const* values, const size_t* values_bytes, int* codes, char** errptr) {
+  for (size_t i = 0; i < count; ++i) codes[i] = -1;
+  const int code =
+      guarded(errptr, [&] { return bonsai::c::multi_put(db, count, keys, keys_bytes, values, values_bytes, codes); });
   for (size_t i = 0; i < count; ++i) {
     if (codes[i] < 0) codes[i] = code;  // the call failed before it came to this key
   }

@@ -179,6 +179,33 @@ TEST_F(CInterface, MultiGetFillsEveryArrayAlsoWhenOneKeyIsBad) {
   EXPECT_EQ(bonsai_multi_get(db_, nullptr, 0, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr), BONSAI_OK);
 }
 
+TEST_F(CInterface, MultiPutFillsEveryCodeAlsoWhenOneKeyIsBad) {
+  must_open();
+  const std::string long_key(1025, 'k');
+  std::array<const char*, 4> keys = {"a", long_key.data(), "z", "a"};
+  const std::array<size_t, 4> lengths = {1, long_key.size(), 1, 1};
+  const std::array<const char*, 4> values = {"first", "x", "", "second"};
+  const std::array<size_t, 4> sizes = {5, 1, 0, 6};
+  std::array<int, 4> codes;
+  Message message;
+  EXPECT_EQ(
+      bonsai_multi_put(db_, 4, keys.data(), lengths.data(), values.data(), sizes.data(), codes.data(), message.slot()),
+      BONSAI_INVALID_ARGUMENT);
+  EXPECT_TRUE(message.is_set());
+  EXPECT_EQ(codes, (std::array<int, 4>{BONSAI_OK, BONSAI_INVALID_ARGUMENT, BONSAI_OK, BONSAI_OK}));
+  char* value = nullptr;
+  size_t bytes = 0;
+  ASSERT_EQ(bonsai_get(db_, nullptr, "a", 1, &value, &bytes, nullptr), BONSAI_OK);
+  EXPECT_EQ(std::string(value, bytes), "second");
+  bonsai_free(value);
+
+  keys[0] = nullptr;
+  EXPECT_EQ(bonsai_multi_put(db_, 4, keys.data(), lengths.data(), values.data(), sizes.data(), codes.data(), nullptr),
+            BONSAI_INVALID_ARGUMENT);
+  EXPECT_EQ(codes[3], BONSAI_INVALID_ARGUMENT);
+  EXPECT_EQ(bonsai_multi_put(db_, 0, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr), BONSAI_OK);
+}
+
 struct Seen {
   std::string keys;
   size_t stop_after;

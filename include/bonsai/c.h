@@ -181,6 +181,11 @@ BONSAI_EXPORT int bonsai_multi_get(bonsai_t* db, const bonsai_readoptions_t* opt
                                    const char* const* keys, const size_t* keys_bytes, char** values,
                                    size_t* values_bytes, int* codes, char** errptr);
 
+/* Sets `count` keys, each as bonsai_put() would, in this order where keys are equal; not atomic as a whole. They share
+   fences and wait for memory together. codes[i] answers keys[i]; the result is as of bonsai_multi_get(). */
+BONSAI_EXPORT int bonsai_multi_put(bonsai_t* db, size_t count, const char* const* keys, const size_t* keys_bytes,
+                                   const char* const* values, const size_t* values_bytes, int* codes, char** errptr);
+
 /* Visits one record of a scan; the pointers die with the call. Returns 0 to stop the scan. */
 typedef unsigned char (*bonsai_scan_visitor)(void* arg, const char* key, size_t key_bytes, const char* value,
                                              size_t value_bytes);
