@@ -221,17 +221,16 @@ void DnodeSearch::next() {
   }
   index_ = first_ + static_cast<uint32_t>(__builtin_ctz(hits_));
   hits_ &= hits_ - 1;
-  const RunDesc run = desc();
+  const RunDesc run = dnode_->desc(run_ - 1);
   const std::byte* entry = volume_->local(scale::Addr::of_bits(run.addr)) + offset();
   const size_t bytes = std::min<size_t>(uniform_entry_bytes(run), kPrefetchBytesMax);  // the rest is read in sequence
   __builtin_prefetch(entry);
   __builtin_prefetch(entry + bytes - 1);
 }
 
-// The descriptor of the current run, without its checksum.
-RunDesc DnodeSearch::desc() const {
-  const Dnode::Run& run = dnode_->places()[run_ - 1];
-  if (run.variable()) return dnode_->runs()[run_ - 1];
+RunDesc Dnode::desc(size_t i) const {
+  const Run& run = places()[i];
+  if (run.variable()) return runs()[i];
   RunDesc desc{run.addr, 0, run.count, 0, run.key_bytes, run.value_bytes};
   desc.bytes = desc.count * uniform_entry_bytes(desc);
   return desc;
@@ -249,18 +248,36 @@ Find DnodeSearch::check(Entry* entry) const {
     const RunDesc& run = dnode_->runs()[run_ - 1];
     return RunView(volume_->local(scale::Addr::of_bits(run.addr)), run).find(key_, entry);
   }
-  const RunDesc run = desc();
+  const RunDesc run = dnode_->desc(run_ - 1);
   if (!RunView(volume_->local(scale::Addr::of_bits(run.addr)), run).entry_at(index_, offset(), entry)) {
     return Find::kDamaged;
   }
   return entry->key == key_ ? Find::kFound : Find::kAbsent;
 }
 
-DnodeCursor::DnodeCursor(const scale::Volume& volume, const Dnode& dnode) {
-  positions_.reserve(dnode.runs().size());
-  for (size_t i = dnode.runs().size(); i-- > 0;) {
-    const RunDesc& desc = dnode.runs()[i];
-    positions_.push_back({RunView(volume.local(scale::Addr::of_bits(desc.addr)), desc)});
+DnodeCursor::DnodeCursor(const scale::Volume& volume, const Dnode& dnode) : dnode_(dnode) {
+  const size_t runs = dnode.places().size();
+  positions_.reserve(runs);
+  for (size_t i = runs; i-- > 0;) {
+    const RunDesc desc = dnode.desc(i);
+    positions_.push_back({RunView(volume.local(scale::Addr::of_bits(desc.addr)), desc), i});
+  }
+}
+
+// Says where in each run the first entry at or after `key` is, as far as the samples tell. Of a key outside the range,
+// which may not have the prefix that the samples leave out, they tell nothing.
+void DnodeCursor::narrow(const base::Key& key) {
+  const std::span<const Dnode::Run> runs = dnode_.places();
+  const uint32_t sample = dnode_.sample(key.bytes);
+  const bool inside = !(key < dnode_.lo().key()) && dnode_.hi().above(key);
+  size_t samples = Dnode::metadata_offset(runs.size());
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const uint32_t count = runs[i].count;
+    range_[i] = {0, count};
+    if (!dnode_.uploaded() || !inside) continue;
+    const Ranks ranks = ranks_of(dnode_.at<uint32_t>(samples), runs[i].groups(), sample);
+    samples += runs[i].samples_bytes();
+    range_[i] = {(std::max(ranks.below, 1U) - 1) * Dnode::kGroup, std::min(ranks.not_above * Dnode::kGroup, count)};
   }
 }
 
@@ -271,9 +288,13 @@ void DnodeCursor::load(Position& position) {
 
 void DnodeCursor::seek(const base::Key& key) {
   damaged_ = false;
+  if (!key.bytes.empty()) narrow(key);
   for (Position& position : positions_) {
     position.index = 0;
-    if (!key.bytes.empty() && !position.run.lower_bound(key, &position.index)) damaged_ = true;
+    if (!key.bytes.empty()) {
+      const auto [lo, hi] = range_[position.place];
+      if (!position.run.lower_bound(key, lo, hi, &position.index)) damaged_ = true;
+    }
     load(position);
   }
   choose();

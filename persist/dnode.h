@@ -87,6 +87,7 @@ class Dnode {
 
  private:
   friend class DnodeSearch;
+  friend class DnodeCursor;
   static constexpr size_t kPrefetchLines = 8;
   static constexpr uint32_t kGroup = 32;  // entries per sample
   static constexpr size_t kAlign = 16;    // of every array, for SSE
@@ -127,6 +128,8 @@ class Dnode {
   static size_t metadata_offset(size_t runs) { return round_up(sizeof(Dnode) + runs * sizeof(Run), kAlign); }
   static Layout layout(const std::vector<RunDesc>& runs);
   [[nodiscard]] std::span<const Run> places() const { return {at<Run>(sizeof(Dnode)), head_.runs_count}; }
+  // The descriptor of run i; of runs of one entry size without its checksum.
+  [[nodiscard]] RunDesc desc(size_t i) const;
 
   template <class T>
   [[nodiscard]] const T* at(size_t offset) const {
@@ -179,7 +182,6 @@ class DnodeSearch {
   // Looks at the current place. kAbsent: not the key.
   [[nodiscard]] Find check(Entry* entry) const;
   [[nodiscard]] uint32_t offset() const;
-  [[nodiscard]] RunDesc desc() const;
 
   const scale::Volume* volume_;
   const Dnode* dnode_;
@@ -208,6 +210,7 @@ class DnodeCursor {
  private:
   struct Position {
     RunView run;
+    size_t place;  // of the run in the dnode
     uint32_t index = 0;
     Entry entry{};
     bool valid = false;
@@ -215,7 +218,11 @@ class DnodeCursor {
   void load(Position& position);
   void choose();
 
-  std::vector<Position> positions_;  // newest run first
+  void narrow(const base::Key& key);
+
+  const Dnode& dnode_;
+  std::vector<Position> positions_;                            // newest run first
+  std::array<std::pair<uint32_t, uint32_t>, kRunsMax> range_;  // by run: where the sought entry is, at most
   Entry entry_{};
   bool valid_ = false;
   bool damaged_ = false;

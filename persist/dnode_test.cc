@@ -142,8 +142,11 @@ TEST_F(DnodeTest, AgreesWithAModelWithAndWithoutMetadata) {
       for (const auto& dnode : dnodes) {
         for (const auto& [key, value] : model) expect_find(volume(), *dnode, model, key);
         for (int i = 0; i < 50; ++i) expect_find(volume(), *dnode, model, random_key(random, prefix));
+        for (int i = 0; i < 20; ++i) expect_cursor(volume(), *dnode, model, random_key(random, prefix));
+        for (const char* outside : {"", "\1", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "user", "zzz", "\xff\xff"}) {
+          expect_cursor(volume(), *dnode, model, outside);
+        }
       }
-      for (int i = 0; i < 5; ++i) expect_cursor(volume(), *dnodes[0], model, random_key(random, prefix));
       for (const RunDesc& run : written) pool_.rig.space.free(scale::Addr::of_bits(run.addr), run.bytes);
     }
   }

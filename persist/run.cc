@@ -114,9 +114,7 @@ bool RunView::entry_at(uint32_t i, uint32_t offset, Entry* entry) const {
   return true;
 }
 
-bool RunView::lower_bound(const base::Key& key, uint32_t* index) const {
-  uint32_t lo = 0;
-  uint32_t hi = desc_.count;
+bool RunView::lower_bound(const base::Key& key, uint32_t lo, uint32_t hi, uint32_t* index) const {
   while (lo < hi) {
     const uint32_t mid = lo + (hi - lo) / 2;
     Entry probe;

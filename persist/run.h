@@ -56,7 +56,11 @@ class RunView {
   [[nodiscard]] bool uniform() const { return desc_.key_bytes != kVariableRun; }
 
   // Index of the first entry at or after `key` (count() if none). False if a probed entry is damaged.
-  [[nodiscard]] bool lower_bound(const base::Key& key, uint32_t* index) const;
+  [[nodiscard]] bool lower_bound(const base::Key& key, uint32_t* index) const {
+    return lower_bound(key, 0, desc_.count, index);
+  }
+  // The same where it is known to be in [lo, hi].
+  [[nodiscard]] bool lower_bound(const base::Key& key, uint32_t lo, uint32_t hi, uint32_t* index) const;
   // Binary search for `key`.
   [[nodiscard]] Find find(const base::Key& key, Entry* entry) const;
   // The run's own checksum, over all of its bytes.
