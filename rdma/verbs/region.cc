@@ -78,10 +78,11 @@ Status explain_refusal(const std::string& device, std::span<const std::byte> mem
 // one key does not tell the next. They are kept until then, or the device might give out one of them again.
 std::vector<MemoryRegion> use_up_keys(const Device& device, std::byte* byte) {
   std::vector<MemoryRegion> decoys;
+  constexpr int access = IBV_ACCESS_LOCAL_WRITE;
   uint64_t dice = 0;
   base::random_secret(std::as_writable_bytes(std::span(&dice, 1)));
   for (uint64_t left = dice % (kDecoysMax + 1); left > 0; --left) {
-    decoys.emplace_back(ibv_reg_mr(device.domain(), byte, 1, IBV_ACCESS_LOCAL_WRITE));
+    decoys.emplace_back(ibv_reg_mr(device.domain(), byte, 1, access));
     if (decoys.back() == nullptr) break;  // short of keys: then without
   }
   return decoys;
