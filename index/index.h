@@ -184,7 +184,7 @@ class Index {
     uint64_t hash;
     persist::Update update;
   };
-  Outcome reserve(Bnode* bnode, uint64_t hash, const Put& put, Reservation* reserved);
+  bool reserve(Bnode* bnode, uint64_t hash, const Put& put, Reservation* reserved);
   size_t put_in_turn(std::span<Put> puts, Outcome* outcome);
   bool persist_record(const Reservation& reserved, Put* put);
   void persisted(uint32_t segment, Put* put);

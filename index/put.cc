@@ -84,15 +84,15 @@ Index::Outcome Index::make_room(Bnode* bnode, For whom) {
   return Outcome::kDone;
 }
 
-// Takes a place and a token in `bnode` for the update. Anything but kDone: there is no room (any more).
-Index::Outcome Index::reserve(Bnode* bnode, uint64_t hash, const Put& put, Reservation* reserved) {
+// Takes a place and a token in `bnode` for the update. False if there is no room (any more).
+bool Index::reserve(Bnode* bnode, uint64_t hash, const Put& put, Reservation* reserved) {
   reserved->bnode = bnode;
   reserved->hash = hash;
   reserved->slots = slots_of(bnode);
-  if (no_room(*bnode, *reserved->slots, reserved->slots->find(put.key, hash))) return Outcome::kStalled;
+  if (no_room(*bnode, *reserved->slots, reserved->slots->find(put.key, hash))) return false;
   step("reserve token");
   reserved->update = {put.key.bytes, put.value, bnode->gen(), bnode->reserve_token(), put.tombstone, put.large};
-  return Outcome::kDone;
+  return true;
 }
 
 // The update's record in `segment` is the one that counts from now on.
@@ -122,7 +122,7 @@ Index::Outcome Index::put(Put* put) {
     Bnode* bnode = live(put->key);
     Reservation reserved;
     Push pushed = Push::kFull;
-    if (reserve(bnode, hash, *put, &reserved) == Outcome::kDone) {
+    if (reserve(bnode, hash, *put, &reserved)) {
       const bool late = mutant(kPublishBeforePersist);
       const bool reuse = mutant(kRetryReusesRecord) && put->persisted();
       if (!late && !reuse && !persist_record(reserved, put)) return Outcome::kLogFull;
@@ -173,7 +173,7 @@ size_t Index::put_many(std::span<Put> puts, Outcome* outcome) {
   for (size_t i = 0; i < puts.size(); ++i) {
     bytes += puts[i].key.bytes.size() + puts[i].value.size() + persist::kUpdateOverheadBytesMax;
     if (bytes > log_.record_bytes_max()) break;
-    grouped[i] = reserve(bnodes[i], reserved[i].hash, puts[i], &reserved[i]) == Outcome::kDone;
+    grouped[i] = reserve(bnodes[i], reserved[i].hash, puts[i], &reserved[i]);
     if (grouped[i]) updates[count++] = reserved[i].update;
   }
   step("persist record");

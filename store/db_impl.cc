@@ -269,12 +269,11 @@ void DbImpl::put_with_pressure(std::span<Index::Put> puts, std::span<Status*> st
       done += tiers_->index->put_many(puts.subspan(done), &outcome);
     }
     if (done == puts.size() || stall.wait(puts[done].persisted())) continue;
-    for (; done < puts.size(); ++done) {
-      const Index::Put& put = puts[done];
-      tiers_->index->abandon(put);
-      if (put.large && !put.persisted()) tiers_->large->free(persist::large_ref(put.value));
-      *statuses[done] = stall.why(put.persisted());
-    }
+    // The others get a try of their own: a delete may take space that this one must not.
+    const Index::Put& put = puts[done];
+    tiers_->index->abandon(put);
+    if (put.large && !put.persisted()) tiers_->large->free(persist::large_ref(put.value));
+    *statuses[done++] = stall.why(put.persisted());
   }
 }
 
