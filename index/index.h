@@ -175,6 +175,9 @@ class Index {
   enum class Push { kPublished, kSuperseded, kFrozen, kFull, kStalled };
   static Bnode* newest(Bnode* bnode, const base::Key& key);
   Bnode* live(const base::Key& key) const;
+  enum class Fetch { kUpdates, kUpdatesAndDnode };
+  void live_many(std::span<const base::Key> keys, Fetch fetch, std::span<uint64_t> hashes,
+                 std::span<Bnode*> bnodes) const;
   enum class For { kPut, kBegunBatch };
   Outcome make_room(Bnode* bnode, For whom);
   [[nodiscard]] bool no_room(const Bnode& bnode, const Slots& slots, const Slots::Place& place) const;

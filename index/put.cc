@@ -28,6 +28,23 @@ Bnode* Index::live(const Key& key) const {
   return newest(tree_.find(key), key);
 }
 
+// The same for several keys, with their hashes; what will be looked at next is fetched, all at a time.
+void Index::live_many(std::span<const Key> keys, Fetch fetch, std::span<uint64_t> hashes,
+                      std::span<Bnode*> bnodes) const {
+  for (size_t i = 0; i < keys.size(); ++i) hashes[i] = keys[i].hash();
+  step("load index");
+  tree_.find_many(keys, bnodes);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    bnodes[i] = newest(bnodes[i], keys[i]);
+    if (const Slots* slots = bnodes[i]->slots()) Slots::prefetch(slots, bnodes[i]->capacity(), hashes[i]);
+    if (fetch == Fetch::kUpdates) continue;
+    if (const persist::Dnode* dnode = bnodes[i]->base().dnode()) dnode->prefetch();
+  }
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (const Slots* slots = bnodes[i]->slots()) slots->prefetch_head(hashes[i]);
+  }
+}
+
 Slots* Index::slots_of(Bnode* bnode) {
   bool made = false;
   Slots* slots = bnode->slots_or_make(&made);
@@ -153,27 +170,19 @@ size_t Index::put_many(std::span<Put> puts, Outcome* outcome) {
   const bool again = std::any_of(puts.begin(), puts.end(), [](const Put& put) { return put.persisted(); });
   if (again || puts.size() == 1) return put_in_turn(puts, outcome);
   std::array<Key, kMax> keys;
+  std::array<uint64_t, kMax> hashes;
   std::array<Bnode*, kMax> bnodes;
   std::array<Reservation, kMax> reserved;
   std::array<persist::Update, kMax> updates;
   std::bitset<kMax> grouped;
   size_t count = 0;
   for (size_t i = 0; i < puts.size(); ++i) keys[i] = puts[i].key;
-  step("load index");
-  tree_.find_many({keys.data(), puts.size()}, bnodes);
-  for (size_t i = 0; i < puts.size(); ++i) {
-    reserved[i].hash = keys[i].hash();
-    bnodes[i] = newest(bnodes[i], keys[i]);
-    if (const Slots* slots = bnodes[i]->slots()) Slots::prefetch(slots, bnodes[i]->capacity(), reserved[i].hash);
-  }
-  for (size_t i = 0; i < puts.size(); ++i) {
-    if (const Slots* slots = bnodes[i]->slots()) slots->prefetch_head(reserved[i].hash);
-  }
+  live_many({keys.data(), puts.size()}, Fetch::kUpdates, hashes, bnodes);
   uint64_t bytes = persist::kBatchOverheadBytesMax;
   for (size_t i = 0; i < puts.size(); ++i) {
     bytes += puts[i].key.bytes.size() + puts[i].value.size() + persist::kUpdateOverheadBytesMax;
     if (bytes > log_.record_bytes_max()) break;
-    grouped[i] = reserve(bnodes[i], reserved[i].hash, puts[i], &reserved[i]);
+    grouped[i] = reserve(bnodes[i], hashes[i], puts[i], &reserved[i]);
     if (grouped[i]) updates[count++] = reserved[i].update;
   }
   step("persist record");

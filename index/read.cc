@@ -76,20 +76,8 @@ void Index::get_many(uint64_t version, std::span<Lookup> lookups) {
   std::array<persist::DnodeSearch, kMax> searches;
   std::bitset<kMax> searching;
   const size_t n = lookups.size();
-  for (size_t i = 0; i < n; ++i) {
-    keys[i] = lookups[i].key;
-    hashes[i] = keys[i].hash();
-  }
-  step("load index");
-  tree_.find_many({keys.data(), n}, bnodes);
-  for (size_t i = 0; i < n; ++i) {
-    bnodes[i] = newest(bnodes[i], keys[i]);
-    if (const Slots* slots = bnodes[i]->slots()) Slots::prefetch(slots, bnodes[i]->capacity(), hashes[i]);
-    if (const persist::Dnode* dnode = bnodes[i]->base().dnode()) dnode->prefetch();
-  }
-  for (size_t i = 0; i < n; ++i) {
-    if (const Slots* slots = bnodes[i]->slots()) slots->prefetch_head(hashes[i]);
-  }
+  for (size_t i = 0; i < n; ++i) keys[i] = lookups[i].key;
+  live_many({keys.data(), n}, Fetch::kUpdatesAndDnode, hashes, bnodes);
   for (size_t i = 0; i < n; ++i) {
     if (find_update(*bnodes[i], keys[i], hashes[i], version, &lookups[i])) continue;
     step("load base");

@@ -173,7 +173,7 @@ void DbImpl::MultiPut(std::span<const std::string_view> keys, std::span<const st
       updates[n++] = {
           .key = keys[next], .value = values[next], .tombstone = false, .status = &statuses[next], .large = {}};
     }
-    update_many({updates.data(), n});
+    update_all<Index::kPutManyMax>({updates.data(), n});
   }
 }
 
@@ -219,7 +219,6 @@ void DbImpl::update_all(std::span<Update> updates) {
     for (Update& update : updates) update_all<1>({&update, 1});
     return;
   }
-  uint64_t user_bytes = 0;
   for (Update& update : updates) {
     if (update.status->ok() && !update.tombstone) *update.status = room;
     if (update.status->ok()) *update.status = prepare(&update, &puts[n]);
@@ -227,7 +226,7 @@ void DbImpl::update_all(std::span<Update> updates) {
     statuses[n++] = update.status;
   }
   put_with_pressure({puts.data(), n}, {statuses.data(), n});
-  uint64_t deletes = 0, done = 0;
+  uint64_t deletes = 0, done = 0, user_bytes = 0;
   for (const Update& update : updates) {
     if (!update.status->ok()) continue;
     ++done;
