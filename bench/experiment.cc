@@ -59,11 +59,13 @@ Status measure_once(const ExperimentPlan& plan, const EngineEntry& engine, const
 
 }  // namespace
 
-const Experiment* find_experiment(std::string_view name) {
+std::vector<const Experiment*> find_experiments(std::string_view name) {
+  std::vector<const Experiment*> figures;
   for (const Experiment& experiment : experiment_list()) {
-    if (experiment.name == name) return &experiment;
+    if (experiment.name == name) return {&experiment};
+    if (!name.empty() && experiment.group == name) figures.push_back(&experiment);
   }
-  return nullptr;
+  return figures;
 }
 
 Status measure(const ExperimentPlan& plan, const EngineEntry& engine, const RunConfig& config, const Workload& workload,

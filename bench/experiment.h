@@ -2,7 +2,8 @@
 // specification has. `bonsai-bench experiment NAME --out=DIR` writes DIR/NAME.json, DIR/NAME.csv, DIR/NAME.svg and a
 // section of DIR/report.html.
 //
-// An experiment is one file experiment_NAME.cc that declares an Experiment and a line in experiment_list.cc. Variants
+// An experiment is one file experiment_NAME.cc that declares an Experiment and a line in experiment_list.cc. One of
+// several figures is a group: one Experiment per figure. Variants
 // that cannot be measured today are columns with a reason and no figures.
 #ifndef BONSAI_BENCH_EXPERIMENT_H_
 #define BONSAI_BENCH_EXPERIMENT_H_
@@ -52,7 +53,7 @@ struct ExperimentResult {
   std::optional<MediumUse> medium;
 };
 
-// The figures of the specification; columns by their names in ExperimentResult.
+// The figures of the specification, if it has any; columns by their names in ExperimentResult.
 struct Reference {
   std::vector<std::string> columns;
   std::vector<Row> rows;
@@ -65,12 +66,13 @@ struct Experiment {
   std::string_view what;    // one line for `bonsai-bench list`
   Status (*run)(const ExperimentPlan& plan, ExperimentResult* result);
   Reference (*reference)();
+  std::string_view group = {};  // `experiment GROUP` runs all of it
 };
 
 // Every experiment of this build.
 [[nodiscard]] const std::vector<Experiment>& experiment_list();
-// The experiment called `name`, or null.
-[[nodiscard]] const Experiment* find_experiment(std::string_view name);
+// The experiment called `name`; or all of the group `name`; or none.
+[[nodiscard]] std::vector<const Experiment*> find_experiments(std::string_view name);
 
 // plan.repeat runs of one workload, each on a freshly loaded engine; *result is the one in the middle. Errors:
 // Unavailable when operations failed or the user interrupted, NotSupported when the engine cannot run the workload,

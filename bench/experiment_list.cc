@@ -3,12 +3,15 @@
 namespace bonsai::bench {
 
 const std::vector<Experiment>& experiment_list() {
-  static const std::vector<Experiment> kExperiments = {
+  static const std::vector<Experiment> kExperiments = [] {
+    std::vector<Experiment> all;
 #ifdef BONSAI_BENCH_WITH_STORE
-      index_technique(),
-      recovery(),
+    all = {index_technique(), recovery()};
+    const std::vector<Experiment> figures = kiwi();
+    all.insert(all.end(), figures.begin(), figures.end());
 #endif
-  };
+    return all;
+  }();
   return kExperiments;
 }
 

@@ -1,5 +1,6 @@
 // How an experiment looks: a chart of what was measured here, one of the specification's figures, and both tables.
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "bench/charts.h"
@@ -17,6 +18,34 @@ constexpr double kLegendLine = 18;
 
 std::string letter(size_t series) { return std::string(1, static_cast<char>('A' + series)); }
 
+// Figures that differ by more than so many times lie on logarithmic axes.
+constexpr double kLinearXMax = 1000;
+constexpr double kLinearYMax = 50;
+
+struct Scales {
+  Scales(const Json& experiment, const Json& rows) {
+    const auto x_column = experiment.at("columns").at(0).get<std::string>();
+    double x_low = INFINITY, x_high = 0, y_low = INFINITY, y_high = 0;
+    for (const Json& row : rows) {
+      const auto x = row.at(x_column).get<double>();
+      x_low = std::min(x_low, x);
+      x_high = std::max(x_high, x);
+      for (const Json& column : experiment.at("charted")) {
+        const auto found = row.find(column.get<std::string>());
+        if (found == row.end() || !found->is_number()) continue;
+        y_low = std::min(y_low, found->get<double>());
+        y_high = std::max(y_high, found->get<double>());
+      }
+    }
+    x_log = x_low > 1 && x_high > kLinearXMax * x_low;
+    y_log = y_low > 0 && y_high > kLinearYMax * y_low;
+  }
+  [[nodiscard]] double place(double x) const { return x_log ? std::log2(x) : x; }
+
+  bool x_log = false;
+  bool y_log = false;
+};
+
 LineChart chart_of(const Json& experiment, const Json& rows, const std::string& title) {
   LineChart chart;
   chart.title = title;
@@ -24,17 +53,19 @@ LineChart chart_of(const Json& experiment, const Json& rows, const std::string& 
   chart.x_label = x_column + "s";
   const Json& charted = experiment.at("charted");
   if (!charted.empty()) chart.y_label = experiment.at("units").at(charted.at(0).get<std::string>());
+  const Scales scales(experiment, rows);
   for (const Json& row : rows) {
     const auto x = row.at(x_column).get<double>();
-    chart.x_max = std::max(chart.x_max, x);
-    chart.x_ticks.push_back({x, short_number(x)});
+    chart.x_max = std::max(chart.x_max, scales.place(x));
+    chart.x_ticks.push_back({scales.place(x), short_number(x)});
   }
+  chart.y_log = scales.y_log;
   for (size_t i = 0; i < charted.size(); ++i) {
     Curve curve{letter(i), static_cast<int>(i), false, {}};
     for (const Json& row : rows) {
       const auto found = row.find(charted.at(i).get<std::string>());
       if (found == row.end() || !found->is_number()) continue;
-      curve.points.emplace_back(row.at(x_column).get<double>(), found->get<double>());
+      curve.points.emplace_back(scales.place(row.at(x_column).get<double>()), found->get<double>());
     }
     if (!curve.points.empty()) chart.curves.push_back(std::move(curve));
   }
@@ -46,8 +77,8 @@ Svg picture(const Json& experiment) {
   const double height = kChartHeight + 12 + kLegendLine * static_cast<double>(charted.size());
   Svg svg(2 * kChartWidth + 20, height, experiment.at("title").get<std::string>());
   svg.place(line_chart(chart_of(experiment, experiment.at("rows"), "Measured here")), 0, 0);
-  svg.place(line_chart(chart_of(experiment, experiment.at("reference"), "In the specification, other hardware")),
-            kChartWidth + 20, 0);
+  const LineChart specified = chart_of(experiment, experiment.at("reference"), "In the specification, other hardware");
+  if (!specified.curves.empty()) svg.place(line_chart(specified), kChartWidth + 20, 0);
   for (size_t i = 0; i < charted.size(); ++i) {
     const auto name = charted.at(i).get<std::string>();
     const auto absent = experiment.at("absent").find(name);
@@ -97,11 +128,10 @@ std::string experiment_section(const Json& experiment) {
     out += "<p class=\"soft\">" + std::string(kDash) + " " + escaped(column) + ": " +
            escaped(reason.get<std::string>()) + ".</p>\n";
   }
+  if (experiment.at("reference").empty()) return out;
   out += "<p><b>The specification's figures</b>, measured on other hardware:</p>\n";
   Json columns = Json::array();
-  if (!experiment.at("reference").empty()) {
-    for (const auto& [column, value] : experiment.at("reference").at(0).items()) columns.push_back(column);
-  }
+  for (const auto& [column, value] : experiment.at("reference").at(0).items()) columns.push_back(column);
   return out + table(columns, experiment.at("reference"));
 }
 

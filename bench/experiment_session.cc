@@ -12,24 +12,53 @@
 namespace bonsai::bench {
 namespace {
 
-void print_table(const ExperimentResult& result) {
-  std::vector<std::vector<std::string>> rows = {{}};
-  for (size_t i = 0; i < result.columns.size(); ++i) {
-    if (i > 0 && !result.columns[i].charted) continue;
-    rows[0].push_back(result.columns[i].name);
-    for (size_t j = 0; j < result.rows.size(); ++j) {
-      if (rows.size() <= j + 1) rows.emplace_back();
-      const auto& figure = result.rows[j][i];
+void print_rows(const std::vector<std::string>& columns, const std::vector<Row>& rows) {
+  std::vector<std::vector<std::string>> lines = {columns};
+  for (const Row& row : rows) {
+    lines.emplace_back();
+    for (const auto& figure : row) {
       char text[32] = "-";
       if (figure) std::snprintf(text, sizeof text, "%.4g", *figure);
-      rows[j + 1].emplace_back(text);
+      lines.back().emplace_back(text);
     }
   }
-  std::printf("%s", align(rows, 0).c_str());
+  std::printf("%s", align(lines, 0).c_str());
+}
+
+void print_tables(const Experiment& experiment, const ExperimentResult& result) {
+  std::vector<std::string> names;
+  for (const Column& column : result.columns) names.push_back(column.name);
+  std::printf("%s\n\n", std::string(experiment.title).c_str());
+  print_rows(names, result.rows);
   for (const Column& column : result.columns) {
-    if (column.charted && !column.absent.empty()) std::printf("- %s: %s\n", column.name.c_str(), column.absent.c_str());
+    if (!column.absent.empty()) std::printf("- %s: %s\n", column.name.c_str(), column.absent.c_str());
   }
+  const Reference reference = experiment.reference();
+  if (!reference.rows.empty()) {
+    std::printf("\nThe specification's figures (%s)\n", std::string(experiment.source).c_str());
+    print_rows(reference.columns, reference.rows);
+  }
+  std::printf("\n");
   for (const std::string& label : result.labels) std::printf("%s\n", label.c_str());
+}
+
+// Measures one experiment, writes and prints what came out.
+Status run_one(const Experiment& experiment, const ExperimentPlan& plan, Manifest manifest, StatusLine* line) {
+  ExperimentResult result;
+  const Status measured = experiment.run(plan, &result);
+  line->clear();
+  BONSAI_RETURN_IF_ERROR(measured);
+  if (result.medium) tell_medium("bonsai", *result.medium, &manifest);
+  if (result.medium && result.medium->emulated) {
+    result.labels.insert(result.labels.begin(),
+                         "EMULATED " + result.medium->text + "; no statement about a real device");
+  }
+  const std::string& directory = plan.config.out_dir;
+  BONSAI_RETURN_IF_ERROR(write_experiment(directory, experiment_json(experiment, result, manifest)));
+  print_tables(experiment, result);
+  std::printf("results: %s/%s.json\nreport: %s/report.html\n", directory.c_str(),
+              std::string(experiment.name).c_str(), directory.c_str());
+  return Status::OK();
 }
 
 }  // namespace
@@ -51,26 +80,14 @@ int run_experiment(ExperimentRequest request, const std::atomic<bool>& interrupt
   describe_machine(&manifest);
   manifest.flags = flag_values();
   manifest.seed = request.plan.config.seed;
-  ExperimentResult result;
-  Status status = request.experiment->run(request.plan, &result);
-  line.clear();
-  if (status.ok() && result.medium) tell_medium("bonsai", *result.medium, &manifest);
-  if (status.ok() && result.medium && result.medium->emulated) {
-    result.labels.insert(result.labels.begin(),
-                         "EMULATED " + result.medium->text + "; no statement about a real device");
+  for (const Experiment* experiment : request.experiments) {
+    if (experiment != request.experiments.front()) std::printf("\n");
+    if (Status status = run_one(*experiment, request.plan, manifest, &line); !status.ok()) {
+      std::fprintf(stderr, "bonsai-bench: experiment %s: %s\n", std::string(experiment->name).c_str(),
+                   status.ToString().c_str());
+      return interrupted ? kExitInterrupted : kExitFailures;
+    }
   }
-  const std::string& directory = request.plan.config.out_dir;
-  if (status.ok()) {
-    status = write_experiment(directory, experiment_json(*request.experiment, result, manifest));
-  }
-  if (!status.ok()) {
-    std::fprintf(stderr, "bonsai-bench: experiment %s: %s\n", std::string(request.experiment->name).c_str(),
-                 status.ToString().c_str());
-    return interrupted ? kExitInterrupted : kExitFailures;
-  }
-  print_table(result);
-  std::printf("results: %s/%s.json\nreport: %s/report.html\n", directory.c_str(),
-              std::string(request.experiment->name).c_str(), directory.c_str());
   return 0;
 }
 

@@ -7,6 +7,7 @@
 namespace bonsai::bench {
 
 [[nodiscard]] Experiment index_technique();
+[[nodiscard]] std::vector<Experiment> kiwi();
 [[nodiscard]] Experiment recovery();
 
 }  // namespace bonsai::bench

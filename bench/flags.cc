@@ -401,10 +401,13 @@ Status request_of_flags(RunRequest* request) {
 }
 
 Status experiment_of_flags(const std::string& name, ExperimentRequest* request) {
-  request->experiment = find_experiment(name);
-  if (request->experiment == nullptr) {
+  request->experiments = find_experiments(name);
+  if (request->experiments.empty()) {
     std::string known;
-    for (const Experiment& each : experiment_list()) known.append(" ").append(each.name);
+    for (const Experiment& each : experiment_list()) {
+      const std::string_view word = each.group.empty() ? each.name : each.group;
+      if (!known.ends_with(word)) known.append(" ").append(word);
+    }
     return Status::InvalidArgument((name.empty() ? "no experiment is named" : "unknown experiment '" + name + "'") +
                                    "; write bonsai-bench experiment NAME [flags]; the experiments are" + known);
   }

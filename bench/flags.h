@@ -37,12 +37,12 @@ Status request_of_flags(RunRequest* request);
 
 // `bonsai-bench experiment NAME` with its flags.
 struct ExperimentRequest {
-  const Experiment* experiment = nullptr;
+  std::vector<const Experiment*> experiments;  // not empty
   ExperimentPlan plan;
 };
 
-// Builds the request for the experiment called `name`. Errors: InvalidArgument (no such experiment, listing those that
-// there are; bounds).
+// Builds the request for the experiment, or its figures, called `name`. Errors: InvalidArgument (no such experiment,
+// listing those that there are; bounds).
 Status experiment_of_flags(const std::string& name, ExperimentRequest* request);
 
 // `bonsai-bench fabric` with its flags.

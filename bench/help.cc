@@ -8,7 +8,7 @@ namespace {
 constexpr const char* kUse = R"(bonsai-bench: runs the YCSB workloads on ordered stores, side by side.
 
   bonsai-bench run [flags]     load the stores, run the workloads, print a table, write DIR/results.json
-  bonsai-bench experiment NAME [flags]   measure a table or figure of the specification (list names them)
+  bonsai-bench experiment NAME [flags]   measure a figure of the specification, or a group (list names them)
   bonsai-bench fabric [flags]  measure the fabric's providers, beside perftest where there is an RDMA device
   bonsai-bench report --out=DIR  make DIR/report.html anew out of the results in DIR
   bonsai-bench list            show the engines, workloads and experiments that this build knows
@@ -27,6 +27,10 @@ Examples
   bonsai-bench experiment index-technique --scale=seed --out=results/seed
       A figure of the specification with as much data as it says; writes its table, its picture and a section of
       results/seed/report.html.
+  bonsai-bench experiment kiwi --repeat=3
+      KiWi's evaluation, all figures: gets, updates and scans alone and side by side, lengths of scans, memory, ordered
+      inserts, what scanner and updater cost each other, 12 threads per processor.
+      One figure alone: experiment kiwi-order.
   bonsai-bench run -P conf/workloads/workloada -p recordcount=100000 -p operationcount=500000 -threads 4 -s
       As YCSB is called: one workload, out of property files and properties.
   bonsai-bench run --repeat=5 --warmup=200000 --pin --workloads=load,a,c

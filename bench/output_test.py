@@ -147,6 +147,23 @@ class OutputTest(unittest.TestCase):
         self.assertNotIn(b"p99", quiet.stderr)
         self.assertNotIn(b"\r", quiet.stderr)
 
+    def test_a_group_of_experiments_runs_them_all(self):
+        out = pathlib.Path(self.scratch.name) / "kiwi"
+        command = [self.program, "experiment", "kiwi", "--scale=trial", "--threads=2", f"--out={out}"]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
+        names = ["alone", "beside", "sizes", "memory", "order", "interference", "crowd"]
+        for name in names:
+            found = json.loads((out / f"kiwi-{name}.json").read_text())
+            self.assertEqual(documented_schema.schema_breaches(self.schema, found, "NAME.json"), [])
+            self.assertIn(f"kiwi-{name}.json", ended.stdout)
+            self.assertTrue(any("EMULATED" in label for label in found["labels"]))
+            for row in found["rows"]:
+                for column in found["columns"]:
+                    self.assertTrue(row[column] is not None or column.endswith("absl_btree"), (name, column))
+        self.assertEqual(sorted(path.name for path in out.glob("*.svg")), sorted(f"kiwi-{name}.svg" for name in names))
+        crowd = json.loads((out / "kiwi-crowd.json").read_text())
+        self.assertEqual(len(crowd["rows"]), 24)
+
     def test_an_experiment_leaves_its_table_and_its_picture(self):
         out = pathlib.Path(self.scratch.name) / "experiment"
         command = [self.program, "experiment", "index-technique", "--scale=trial", "--threads=2", f"--out={out}"]

@@ -1,0 +1,417 @@
+// Seeds 000 and 001: KiWi's evaluation. Gets, updates and scans alone and beside each other, memory, order of inserts;
+// and what issue 4 asks of scans and of more threads than processors. One experiment per figure; `kiwi` runs them all.
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <string>
+
+#include "base/status_macros.h"
+#include "bench/engines.h"
+#include "bench/experiments.h"
+#include "bench/team.h"
+
+namespace bonsai::bench {
+namespace {
+
+constexpr RecordShape kShape;  // 8-byte keys, spread over the key space, and 8-byte values
+constexpr uint32_t kLongScan = 32'768;
+constexpr uint32_t kShortScan = 32;
+constexpr unsigned kCrowd = 12;  // threads per processor of a crowd: 24 on 2
+constexpr const char* kGroup = "kiwi";
+constexpr const char* kSource = "seeds 000 and 001";
+
+struct Size {
+  const char* name;
+  uint64_t records;
+};
+
+// The two sizes of the specification, or smaller ones.
+std::vector<Size> sizes(Scale scale) {
+  if (scale == Scale::kSeed) return {{"1 M", 1'000'000}, {"10 M", 10'000'000}};
+  if (scale == Scale::kSmall) return {{"100 K", 100'000}, {"1 M", 1'000'000}};
+  return {{"1 K", 1'000}, {"4 K", 4'000}};
+}
+
+uint64_t cell_ms(Scale scale) { return scale == Scale::kSeed ? 2'000 : scale == Scale::kSmall ? 250 : 5; }
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+std::string percent(double share) {
+  char text[16];
+  std::snprintf(text, sizeof text, "%.0f %%", 100 * share);
+  return text;
+}
+
+// A loaded store, on which teams work one after the other.
+class Subject {
+ public:
+  Subject(const ExperimentPlan& plan, uint64_t records, std::unique_ptr<Engine> engine = make_bonsai_engine(nullptr))
+      : plan_(plan), records_(records), engine_(std::move(engine)) {}
+  ~Subject() { static_cast<void>(engine_->close()); }
+  Subject(const Subject&) = delete;
+  Subject& operator=(const Subject&) = delete;
+
+  Status open(ExperimentResult* result) {
+    EngineOptions options;
+    options.shape = shape_;
+    options.records_max = 2 * records_;
+    options.pool_dir = plan_.config.pool_dir;
+    options.out_dir = plan_.config.out_dir;
+    BONSAI_RETURN_IF_ERROR(engine_->open(options));
+    if (result != nullptr) result->medium = engine_->medium();
+    return Status::OK();
+  }
+
+  Status load(ExperimentResult* result) {
+    BONSAI_RETURN_IF_ERROR(open(result));
+    plan_.listener.on_phase("store", "load " + std::to_string(records_), records_);
+    return load_for_team(engine_.get(), shape_, records_, plan_.threads_max, *plan_.stop);
+  }
+
+  // plan.repeat times; *team is the run in the middle by what all members did together.
+  Status run(const std::vector<Member>& members, TeamPlan* plan, TeamResult* team) {
+    plan_.listener.on_phase("store", std::to_string(members.size()) + " threads on " + std::to_string(records_), 0);
+    *plan = {.shape = shape_,
+             .records = records_,
+             .all_loaded = !updated_,
+             .ms = cell_ms(plan_.scale),
+             .seed = plan_.config.seed + ++cells_,
+             .members = members,
+             .stop = plan_.stop};
+    std::multimap<double, TeamResult> by_work;
+    for (unsigned i = 0; i < plan_.repeat; ++i) {
+      TeamResult one;
+      BONSAI_RETURN_IF_ERROR(run_team(engine_.get(), *plan, &one));
+      double records = 0;
+      for (const uint64_t each : one.records) records += static_cast<double>(each);
+      by_work.emplace(records / one.seconds, std::move(one));
+    }
+    for (const Member& member : members) updated_ |= member.part == Part::kPut;
+    auto middle = by_work.begin();
+    std::advance(middle, by_work.size() / 2);
+    *team = std::move(middle->second);
+    return Status::OK();
+  }
+
+  // The same: millions of records per second of one part or two.
+  Status rates(const std::vector<Member>& members, Part part, std::optional<double>* figure, Part other = Part::kGet,
+               std::optional<double>* other_figure = nullptr) {
+    TeamPlan plan;
+    TeamResult team;
+    BONSAI_RETURN_IF_ERROR(run(members, &plan, &team));
+    *figure = team.records_m_per_s(plan, part);
+    if (other_figure != nullptr) *other_figure = team.records_m_per_s(plan, other);
+    return Status::OK();
+  }
+
+  [[nodiscard]] Engine& engine() { return *engine_; }
+  [[nodiscard]] const RecordShape& shape() const { return shape_; }
+
+ private:
+  const ExperimentPlan& plan_;
+  const RecordShape shape_ = kShape;
+  const uint64_t records_;
+  std::unique_ptr<Engine> engine_;
+  bool updated_ = false;
+  uint64_t cells_ = 0;
+};
+
+std::vector<Member> team(unsigned threads, Part part, uint32_t scan_records = 0) {
+  return std::vector<Member>(threads, Member{part, scan_records});
+}
+
+// Half of the threads scan, the others put; at least one each.
+std::vector<Member> halves(unsigned threads, uint32_t scan_records) {
+  std::vector<Member> members = team(std::max(1U, threads / 2), Part::kScan, scan_records);
+  members.resize(std::max(2U, threads), Member{Part::kPut});
+  return members;
+}
+
+void label(const ExperimentPlan& plan, ExperimentResult* result, const std::string& what) {
+  result->labels.push_back(what);
+  result->labels.push_back(
+      "Durable updates; records of 8 + 8 bytes; " + std::to_string(cell_ms(plan.scale)) + " ms per figure" +
+      (plan.scale == Scale::kSeed ? "." : ", fewer records than the specification: --scale=seed."));
+}
+
+void label_threads(const ExperimentPlan& plan, ExperimentResult* result) {
+  if (plan.threads_max < 32) {
+    result->labels.push_back("Up to " + std::to_string(plan.threads_max) +
+                             " threads: the specification's figures go to 32.");
+  }
+}
+
+std::vector<unsigned> team_sizes(const ExperimentPlan& plan) { return thread_counts(plan, {1, 2, 4, 8, 16, 24, 32}); }
+
+// ---- get, put and scan alone
+
+Status run_alone(const ExperimentPlan& plan, ExperimentResult* result) {
+  result->columns = {{"thread", "threads"}};
+  for (const unsigned threads : team_sizes(plan)) result->rows.push_back({threads});
+  for (const Size& size : sizes(plan.scale)) {
+    Subject bonsai(plan, size.records);
+    Subject btree(plan, size.records, make_absl_btree_engine());
+    BONSAI_RETURN_IF_ERROR(bonsai.load(result));
+    BONSAI_RETURN_IF_ERROR(btree.load(nullptr));
+    const std::string of = std::string(", ") + size.name;
+    for (const auto& [name, part] :
+         {std::pair("gets", Part::kGet), {"scanned", Part::kScan}, {"updates", Part::kPut}}) {
+      result->columns.push_back({name + of, "M/s", true});
+      result->columns.push_back({name + of + ", absl_btree", "M/s"});
+      for (Row& row : result->rows) {
+        row.resize(row.size() + 2);
+        const auto threads = static_cast<unsigned>(*row[0]);
+        BONSAI_RETURN_IF_ERROR(bonsai.rates(team(threads, part, kLongScan), part, &row[row.size() - 2]));
+        if (threads == 1) BONSAI_RETURN_IF_ERROR(btree.rates(team(1, part, kLongScan), part, &row.back()));
+      }
+    }
+  }
+  label(plan, result,
+        "Gets; updates, half of them inserts and half deletes; records that scans of 32 K return. absl_btree, volatile "
+        "and for "
+        "one thread, in the same run.");
+  label_threads(plan, result);
+  return Status::OK();
+}
+
+Reference alone_reference() {
+  return {{"thread", "gets: KiWi / next best", "updates: KiWi / best other", "scans: KiWi / next best"},
+          {{32, 1.25, 0.91, 1.4}}};
+}
+
+// ---- scans beside puts, by threads
+
+Status run_beside(const ExperimentPlan& plan, ExperimentResult* result) {
+  result->columns = {{"thread", "threads"}};
+  std::vector<unsigned> counts = team_sizes(plan);
+  counts.erase(std::remove(counts.begin(), counts.end(), 1U), counts.end());
+  if (counts.empty()) counts = {2};
+  for (const unsigned threads : counts) result->rows.push_back({threads});
+  for (const Size& size : sizes(plan.scale)) {
+    Subject bonsai(plan, size.records);
+    BONSAI_RETURN_IF_ERROR(bonsai.load(result));
+    result->columns.push_back({"scanned, " + std::string(size.name), "M/s", true});
+    result->columns.push_back({"updates, " + std::string(size.name), "M/s", true});
+    for (Row& row : result->rows) {
+      row.resize(row.size() + 2);
+      BONSAI_RETURN_IF_ERROR(bonsai.rates(halves(static_cast<unsigned>(*row[0]), kLongScan), Part::kScan,
+                                          &row[row.size() - 2], Part::kPut, &row.back()));
+    }
+  }
+  label(plan, result, "Half of the threads scan 32 K records at a time, atomically; the others update.");
+  label_threads(plan, result);
+  return Status::OK();
+}
+
+Reference beside_reference() {
+  return {{"thread", "scans: KiWi / Java's skip list, whose scans are not atomic"}, {{32, 2}}};
+}
+
+// ---- scans beside puts, by the size of the scans
+
+Status run_sizes(const ExperimentPlan& plan, ExperimentResult* result) {
+  const Size size = sizes(plan.scale)[plan.scale == Scale::kSeed ? 0 : 1];
+  Subject bonsai(plan, size.records);
+  BONSAI_RETURN_IF_ERROR(bonsai.load(result));
+  result->columns = {{"record per scan", "records"}, {"scanned", "M/s", true}, {"updates", "M/s", true}};
+  for (uint32_t records = 2; records <= 65'536; records *= plan.scale == Scale::kTrial ? 32 : 2) {
+    Row row = {records, {}, {}};
+    BONSAI_RETURN_IF_ERROR(bonsai.rates(halves(plan.threads_max, records), Part::kScan, &row[1], Part::kPut, &row[2]));
+    result->rows.push_back(std::move(row));
+  }
+  label(plan, result,
+        "Half of " + std::to_string(std::max(2U, plan.threads_max)) + " threads scan, the others update; " + size.name +
+            " records. The specification draws this figure for 16 + 16 threads and gives no numbers.");
+  return Status::OK();
+}
+
+Reference no_reference() { return {}; }
+
+// ---- memory with short scans
+
+Status run_memory(const ExperimentPlan& plan, ExperimentResult* result) {
+  const Size size = sizes(plan.scale)[plan.scale == Scale::kSeed ? 0 : 1];
+  result->columns = {{"thread", "threads"},
+                     {"DRAM per record", "bytes", true},
+                     {"NVM per record", "bytes", true},
+                     {"scans", "M/s"},
+                     {"updates", "M/s"}};
+  for (const unsigned threads : team_sizes(plan)) {
+    if (threads < 2 && plan.threads_max >= 2) continue;
+    Subject bonsai(plan, size.records);
+    BONSAI_RETURN_IF_ERROR(bonsai.load(result));
+    TeamPlan cell;
+    TeamResult done;
+    BONSAI_RETURN_IF_ERROR(bonsai.run(halves(threads, kShortScan), &cell, &done));
+    const auto records = static_cast<double>(size.records);
+    result->rows.push_back({threads, done.dram_bytes / records, done.nvm_bytes / records,
+                            done.records_m_per_s(cell, Part::kScan) / kShortScan,
+                            done.records_m_per_s(cell, Part::kPut)});
+  }
+  label(
+      plan, result,
+      std::string(
+          "Memory in use while half of the threads scan 32 records at a time and the others update, a mean of up to 50 "
+          "samples; ") +
+          size.name + " records.");
+  label_threads(plan, result);
+  return Status::OK();
+}
+
+Reference memory_reference() { return {{"thread", "memory: KiWi / k-ary tree and skip list"}, {{32, 1.2}}}; }
+
+// ---- ordered against random inserts
+
+Status run_order(const ExperimentPlan& plan, ExperimentResult* result) {
+  const Size size = sizes(plan.scale)[1];
+  result->columns = {{"thread", "threads"},
+                     {"random inserts", "M/s", true},
+                     {"ordered inserts", "M/s", true},
+                     {"ordered / random", ""}};
+  Workload inserts;
+  inserts.name = "insert";
+  inserts.shares[static_cast<size_t>(OpKind::kInsert)] = 1;
+  RunConfig config = plan.config;
+  config.records = std::max<uint64_t>(size.records / 100, 100);
+  config.operations = size.records - config.records;
+  config.key_form = KeyForm::kFixed8;
+  config.value_bytes = 8;
+  const EngineEntry entry{"bonsai", "", [] { return make_bonsai_engine(nullptr); }};
+  ExperimentPlan once = plan;
+  once.repeat = 1;
+  for (const unsigned threads : team_sizes(plan)) {
+    config.threads = threads;
+    std::vector<double> random, ordered, ratios;
+    for (unsigned i = 0; i < plan.repeat; ++i) {
+      RunResult run;
+      inserts.hashed_inserts = true;
+      BONSAI_RETURN_IF_ERROR(measure(once, entry, config, inserts, &run));
+      random.push_back(run.throughput_ops_per_s / 1e6);
+      inserts.hashed_inserts = false;
+      BONSAI_RETURN_IF_ERROR(measure(once, entry, config, inserts, &run));
+      ordered.push_back(run.throughput_ops_per_s / 1e6);
+      ratios.push_back(ordered.back() / random.back());
+      result->medium = run.medium;
+    }
+    result->rows.push_back({threads, median(random), median(ordered), median(ratios)});
+  }
+  label(plan, result,
+        std::to_string(config.operations) + " inserts into " + std::to_string(config.records) +
+            " records, in random or rising order of keys. Issue 4 asks for ordered >= 0.8 of random.");
+  label_threads(plan, result);
+  return Status::OK();
+}
+
+Reference order_reference() {
+  return {{"thread", "ordered inserts", "ordered inserts, k-ary tree"}, {{32, 9.98, 0.0136}}};
+}
+
+// ---- what a scanner and a put thread cost each other
+
+Status run_interference(const ExperimentPlan& plan, ExperimentResult* result) {
+  const Size size = sizes(plan.scale)[1];
+  Subject bonsai(plan, size.records);
+  BONSAI_RETURN_IF_ERROR(bonsai.load(result));
+  result->columns = {{"round", "rounds"},
+                     {"updates beside a scanner / beside a stream", "", true},
+                     {"scanner beside updates / alone", "", true},
+                     {"updates beside a scanner", "M/s"},
+                     {"updates beside a stream of as many bytes", "M/s"},
+                     {"scanned beside updates", "M/s"},
+                     {"scanned alone", "M/s"},
+                     {"streamed", "M/s"}};
+  const Member put{Part::kPut};
+  const Member scan{Part::kScan, kLongScan};
+  std::vector<double> put_ratios, scan_ratios;
+  const unsigned rounds = std::max(plan.scale == Scale::kTrial ? 1U : 5U, plan.repeat);
+  for (unsigned round = 1; round <= rounds; ++round) {
+    // From a drained store each time: what was put before would be offloaded at the next one's cost.
+    std::optional<double> updates, scanned, unhindered, streamed, alone;
+    BONSAI_RETURN_IF_ERROR(bonsai.engine().settle());
+    BONSAI_RETURN_IF_ERROR(bonsai.rates({put, scan}, Part::kPut, &updates, Part::kScan, &scanned));
+    const Member stream{Part::kStream, kLongScan, 1e6 * *scanned};
+    BONSAI_RETURN_IF_ERROR(bonsai.engine().settle());
+    BONSAI_RETURN_IF_ERROR(bonsai.rates({put, stream}, Part::kPut, &unhindered, Part::kStream, &streamed));
+    BONSAI_RETURN_IF_ERROR(bonsai.engine().settle());
+    BONSAI_RETURN_IF_ERROR(bonsai.rates({scan}, Part::kScan, &alone));
+    put_ratios.push_back(*updates / *unhindered);
+    scan_ratios.push_back(*scanned / *alone);
+    result->rows.push_back(
+        {round, put_ratios.back(), scan_ratios.back(), updates, unhindered, scanned, alone, streamed});
+  }
+  label(plan, result,
+        std::string("One thread updates ") + size.name +
+            " records, another scans 32 K at a time, or reads as many bytes per second (16 per record) from an array "
+            "of its own.");
+  result->labels.push_back("Medians: updates keep " + percent(median(put_ratios)) +
+                           " of their pace beside the stream (issue 4: 95 %), the scanner " +
+                           percent(median(scan_ratios)) + " of its pace alone on the drained store (90 %).");
+  return Status::OK();
+}
+
+Reference interference_reference() {
+  return {{"round", "updates beside a scanner / beside a stream", "scanner beside updates / alone"}, {{1, 0.95, 0.9}}};
+}
+
+// ---- many more threads than processors
+
+Status run_crowd(const ExperimentPlan& plan, ExperimentResult* result) {
+  const Size size = sizes(plan.scale)[1];
+  const unsigned few = plan.threads_max;
+  const unsigned many = kCrowd * few;
+  Subject bonsai(plan, size.records);
+  BONSAI_RETURN_IF_ERROR(bonsai.load(result));
+  result->columns = {{"thread, slowest first", "threads"}};
+  for (unsigned i = 1; i <= many; ++i) result->rows.push_back({i});
+  label(plan, result,
+        std::to_string(many) + " threads of the same kind at once, each with what it did in " +
+            std::to_string(cell_ms(plan.scale)) + " ms, in thousands per second; " + size.name + " records.");
+  for (const auto& [name, part] :
+       {std::pair("gets", Part::kGet), {"scans of 32 K", Part::kScan}, {"updates", Part::kPut}}) {
+    TeamPlan cell;
+    TeamResult small, large;
+    BONSAI_RETURN_IF_ERROR(bonsai.run(team(few, part, kLongScan), &cell, &small));
+    const double before = small.records_m_per_s(cell, part);
+    BONSAI_RETURN_IF_ERROR(bonsai.run(team(many, part, kLongScan), &cell, &large));
+    const double crowd = large.records_m_per_s(cell, part);
+    std::sort(large.operations.begin(), large.operations.end());
+    result->columns.push_back({name, "K/s", part != Part::kScan});
+    double sum = 0;
+    for (unsigned i = 0; i < many; ++i) {
+      const double each = static_cast<double>(large.operations[i]) / large.seconds / 1e3;
+      result->rows[i].emplace_back(each);
+      sum += each;
+    }
+    result->labels.push_back(std::string(name) + ": " + std::to_string(many) + " threads reach " +
+                             percent(crowd / before) + " of " + std::to_string(few) +
+                             " threads (issue 4: 80 %), the slowest " +
+                             percent(*result->rows[0].back() / (sum / many)) + " of the mean (50 %).");
+  }
+  return Status::OK();
+}
+
+}  // namespace
+
+std::vector<Experiment> kiwi() {
+  return {
+      {"kiwi-alone", "KiWi: gets, updates and scans alone", kSource,
+       "gets, updates and scans of 32 K by threads, two sizes, beside absl_btree", run_alone, alone_reference, kGroup},
+      {"kiwi-beside", "KiWi: scans of 32 K beside updates", kSource,
+       "what scanners and updaters do side by side, by threads, two sizes", run_beside, beside_reference, kGroup},
+      {"kiwi-sizes", "KiWi: scans of 2 to 64 K records beside updates", kSource, "the same by the length of the scans",
+       run_sizes, no_reference, kGroup},
+      {"kiwi-memory", "KiWi: memory beside scans of 32 records", kSource,
+       "DRAM and NVM per record while scanners and updaters work", run_memory, memory_reference, kGroup},
+      {"kiwi-order", "KiWi: ordered against random inserts", kSource,
+       "inserts in rising and in random order of keys, by threads", run_order, order_reference, kGroup},
+      {"kiwi-interference", "What a scanner and an updater cost each other", "issue 4",
+       "an updater beside a scanner and beside a stream of as many bytes", run_interference, interference_reference,
+       kGroup},
+      {"kiwi-crowd", "Many more threads than processors", "issue 4", "what each of 12 threads per processor gets done",
+       run_crowd, no_reference, kGroup}};
+}
+
+}  // namespace bonsai::bench

@@ -1,0 +1,234 @@
+#include "bench/team.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "base/thread.h"
+#include "bench/scan_check.h"
+#include "bench/values.h"
+
+namespace bonsai::bench {
+namespace {
+
+constexpr uint64_t kSamplesMax = 50;  // of the memory in use
+constexpr size_t kLoadMany = 32;
+constexpr uint64_t kLoadChunk = 4096;
+
+// What all members share.
+struct Stage {
+  Engine* engine;
+  const TeamPlan& plan;
+  std::vector<uint64_t> unrelated;  // of kStream
+  std::atomic<unsigned> ready{0};
+  std::atomic<bool> go{false};
+  std::atomic<bool> end{false};
+};
+
+// One thread of the team. Aligned, so that counters of neighbours do not share a line.
+class alignas(128) Actor {
+ public:
+  Actor(Stage* stage, size_t index)
+      : stage_(*stage),
+        member_(stage->plan.members[index]),
+        shape_(stage->plan.shape),
+        random_(base::splitmix64(stage->plan.seed) + index),
+        key_room_(shape_.key_bytes_max(), '\0'),
+        value_room_(shape_.value_bytes, '\0') {}
+
+  void run() {
+    stage_.ready.fetch_add(1);
+    while (!stage_.go.load(std::memory_order_acquire)) base::yield_thread();
+    const uint64_t begin_ns = base::now_ns();
+    while (!stage_.end.load(std::memory_order_relaxed) && failure_.ok()) {
+      switch (member_.part) {
+        case Part::kGet:
+          get();
+          break;
+        case Part::kPut:
+          put();
+          break;
+        case Part::kScan:
+          scan();
+          break;
+        case Part::kStream:
+          stream(begin_ns);
+          break;
+      }
+      ++operations_;
+    }
+    stage_.end.store(stage_.end.load() || !failure_.ok());
+  }
+
+  [[nodiscard]] uint64_t operations() const { return operations_; }
+  [[nodiscard]] uint64_t records() const { return records_; }
+  [[nodiscard]] const Status& failure() const { return failure_; }
+
+ private:
+  std::string_view random_key(uint64_t numbers, uint64_t* id) {
+    *id = shape_.id(random_.below(numbers));
+    return encode_key(shape_, *id, key_room_.data());
+  }
+
+  void fail(const char* what, const Status& status) {
+    failure_ = Status::Unavailable(std::string(what) + (status.ok() ? " answered wrongly" : ": " + status.ToString()));
+  }
+
+  void get() {
+    uint64_t id;
+    const std::string_view key = random_key(stage_.plan.records, &id);
+    const Status status = stage_.engine->read(key, &value_);
+    const bool absent = status.IsNotFound() && !stage_.plan.all_loaded;
+    if (!absent && (!status.ok() || !value_is_of(id, value_, shape_.value_bytes))) fail("a get", status);
+    ++records_;
+  }
+
+  void put() {
+    uint64_t id;
+    const std::string_view key = random_key(2 * stage_.plan.records, &id);
+    Status status;
+    if (random_.chance(1, 2)) {
+      fill_value(id, static_cast<uint32_t>(operations_), value_room_.data(), value_room_.size());
+      status = stage_.engine->insert(key, value_room_);
+    } else {
+      status = stage_.engine->remove(key);
+    }
+    if (!status.ok()) fail("an update", status);
+    ++records_;
+  }
+
+  void scan() {
+    uint64_t id;
+    const std::string from(random_key(stage_.plan.records, &id));
+    ScanCheck check(shape_, from, true, &last_key_);
+    const bool thoroughly = operations_ % kScanChecksEvery == 0;
+    const Status status =
+        thoroughly ? stage_.engine->scan(from, member_.scan_records,
+                                         [&](auto key, auto value) { return check.visit_thoroughly(key, value); })
+                   : stage_.engine->scan(from, member_.scan_records,
+                                         [&](auto key, auto value) { return check.visit_lightly(key, value); });
+    if (!status.ok() || check.wrong()) fail("a scan", status);
+    records_ += check.count();
+  }
+
+  void stream(uint64_t begin_ns) {
+    const std::vector<uint64_t>& words = stage_.unrelated;
+    const uint64_t words_per_record = (shape_.key_bytes_max() + shape_.value_bytes) / 8;
+    const uint64_t n = std::min<uint64_t>(member_.scan_records * words_per_record, words.size());
+    const uint64_t first = random_.below(words.size() - n + 1);
+    uint64_t sum = 0;
+    for (uint64_t i = first; i < first + n; ++i) sum += words[i];
+    sum_ = sum;
+    records_ += n / words_per_record;
+    if (member_.records_per_s_max <= 0) return;
+    const uint64_t due_ns = begin_ns + static_cast<uint64_t>(static_cast<double>(records_) / member_.records_per_s_max *
+                                                             static_cast<double>(base::kNsPerSecond));
+    while (base::now_ns() < due_ns && !stage_.end.load(std::memory_order_relaxed)) {
+    }
+  }
+
+  Stage& stage_;
+  const Member member_;
+  const RecordShape& shape_;
+  base::Random random_;
+  std::string key_room_, value_room_, value_, last_key_;
+  uint64_t operations_ = 0;
+  uint64_t records_ = 0;
+  volatile uint64_t sum_ = 0;  // so that streaming is not optimised away
+  Status failure_;
+};
+
+// Lets the time pass, sampling the memory in use.
+void watch(const Stage& stage, TeamResult* result) {
+  const uint64_t begin_ns = base::now_ns();
+  const uint64_t end_ns = begin_ns + stage.plan.ms * base::kNsPerMs;
+  const uint64_t pause_ms = std::max<uint64_t>(1, stage.plan.ms / kSamplesMax);
+  uint64_t samples = 0;
+  while (base::now_ns() < end_ns && !stage.end.load() && !*stage.plan.stop) {
+    base::sleep_ms(std::min<uint64_t>(pause_ms, stage.plan.ms));
+    const MemoryUse memory = stage.engine->memory();
+    result->dram_bytes += static_cast<double>(memory.dram_bytes.value_or(0));
+    result->nvm_bytes += static_cast<double>(memory.nvm_bytes.value_or(0));
+    ++samples;
+  }
+  result->seconds = static_cast<double>(base::now_ns() - begin_ns) / static_cast<double>(base::kNsPerSecond);
+  result->dram_bytes /= static_cast<double>(std::max<uint64_t>(1, samples));
+  result->nvm_bytes /= static_cast<double>(std::max<uint64_t>(1, samples));
+}
+
+Status load_chunk(Engine* engine, const RecordShape& shape, uint64_t first, uint64_t count) {
+  std::vector<char> rooms(kLoadMany * (shape.key_bytes_max() + shape.value_bytes));
+  std::array<std::string_view, kLoadMany> keys, values;
+  std::array<Status, kLoadMany> statuses;
+  for (uint64_t done = 0; done < count;) {
+    size_t n = 0;
+    char* room = rooms.data();
+    for (; n < kLoadMany && done < count; ++n, ++done) {
+      const uint64_t id = shape.id(first + done);
+      keys[n] = encode_key(shape, id, room);
+      room += shape.key_bytes_max();
+      fill_value(id, 0, room, shape.value_bytes);
+      values[n] = {room, shape.value_bytes};
+      room += shape.value_bytes;
+    }
+    engine->write_many({keys.data(), n}, {values.data(), n}, {statuses.data(), n});
+    for (size_t i = 0; i < n; ++i) {
+      if (!statuses[i].ok()) return statuses[i];
+    }
+  }
+  return Status::OK();
+}
+
+}  // namespace
+
+double TeamResult::records_m_per_s(const TeamPlan& plan, Part part) const {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < records.size(); ++i) sum += plan.members[i].part == part ? records[i] : 0;
+  return static_cast<double>(sum) / seconds / 1e6;
+}
+
+Status load_for_team(Engine* engine, const RecordShape& shape, uint64_t records, unsigned threads,
+                     const std::atomic<bool>& stop) {
+  const uint64_t chunks = (records + kLoadChunk - 1) / kLoadChunk;
+  std::vector<Status> statuses(chunks);
+  base::for_each_on(engine->capabilities().threads ? threads : 1, chunks, [&](size_t i) {
+    if (stop) return;
+    const uint64_t first = i * kLoadChunk;
+    statuses[i] = load_chunk(engine, shape, first, std::min(kLoadChunk, records - first));
+  });
+  if (stop) return Status::Unavailable("interrupted");
+  for (const Status& status : statuses) {
+    if (!status.ok()) return status;
+  }
+  return engine->settle();
+}
+
+Status run_team(Engine* engine, const TeamPlan& plan, TeamResult* result) {
+  *result = TeamResult();
+  Stage stage{.engine = engine, .plan = plan, .unrelated = {}};
+  const auto streams = [](const Member& member) { return member.part == Part::kStream; };
+  if (std::any_of(plan.members.begin(), plan.members.end(), streams)) {
+    stage.unrelated.assign(plan.records * (plan.shape.key_bytes_max() + plan.shape.value_bytes) / 8 + 1, 1);
+  }
+  std::vector<std::unique_ptr<Actor>> actors;
+  for (size_t i = 0; i < plan.members.size(); ++i) actors.push_back(std::make_unique<Actor>(&stage, i));
+  {
+    std::vector<base::Thread> threads;
+    for (const auto& actor : actors) threads.emplace_back("team", [&actor] { actor->run(); });
+    while (stage.ready.load() < actors.size()) base::yield_thread();
+    stage.go.store(true, std::memory_order_release);
+    watch(stage, result);
+    stage.end.store(true);
+  }
+  if (*plan.stop) return Status::Unavailable("interrupted");
+  for (const auto& actor : actors) {
+    if (!actor->failure().ok()) return actor->failure();
+    result->operations.push_back(actor->operations());
+    result->records.push_back(actor->records());
+  }
+  return Status::OK();
+}
+
+}  // namespace bonsai::bench
