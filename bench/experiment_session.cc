@@ -56,8 +56,8 @@ Status run_one(const Experiment& experiment, const ExperimentPlan& plan, Manifes
   const std::string& directory = plan.config.out_dir;
   BONSAI_RETURN_IF_ERROR(write_experiment(directory, experiment_json(experiment, result, manifest)));
   print_tables(experiment, result);
-  std::printf("results: %s/%s.json\nreport: %s/report.html\n", directory.c_str(),
-              std::string(experiment.name).c_str(), directory.c_str());
+  std::printf("results: %s/%s.json\nreport: %s/report.html\n", directory.c_str(), std::string(experiment.name).c_str(),
+              directory.c_str());
   return Status::OK();
 }
 
