@@ -72,12 +72,13 @@ class Subject {
   }
 
   // plan.repeat times; *team is the run in the middle by what all members did together.
-  Status run(const std::vector<Member>& members, TeamPlan* plan, TeamResult* team) {
+  Status run(const std::vector<Member>& members, TeamPlan* plan, TeamResult* team, bool samples_memory = false) {
     plan_.listener.on_phase("store", std::to_string(members.size()) + " threads on " + std::to_string(records_), 0);
     *plan = {.shape = shape_,
              .records = records_,
              .all_loaded = !updated_,
              .ms = cell_ms(plan_.scale),
+             .samples_memory = samples_memory,
              .seed = plan_.config.seed + ++cells_,
              .members = members,
              .stop = plan_.stop};
@@ -245,7 +246,7 @@ Status run_memory(const ExperimentPlan& plan, ExperimentResult* result) {
     BONSAI_RETURN_IF_ERROR(bonsai.load(result));
     TeamPlan cell;
     TeamResult done;
-    BONSAI_RETURN_IF_ERROR(bonsai.run(halves(threads, kShortScan), &cell, &done));
+    BONSAI_RETURN_IF_ERROR(bonsai.run(halves(threads, kShortScan), &cell, &done, true));
     const auto records = static_cast<double>(size.records);
     result->rows.push_back({threads, done.dram_bytes / records, done.nvm_bytes / records,
                             done.records_m_per_s(cell, Part::kScan) / kShortScan,

@@ -147,7 +147,8 @@ void watch(const Stage& stage, TeamResult* result) {
   const uint64_t pause_ms = std::max<uint64_t>(1, stage.plan.ms / kSamplesMax);
   uint64_t samples = 0;
   while (base::now_ns() < end_ns && !stage.end.load() && !*stage.plan.stop) {
-    base::sleep_ms(std::min<uint64_t>(pause_ms, stage.plan.ms));
+    base::sleep_ms(pause_ms);
+    if (!stage.plan.samples_memory) continue;
     const MemoryUse memory = stage.engine->memory();
     result->dram_bytes += static_cast<double>(memory.dram_bytes.value_or(0));
     result->nvm_bytes += static_cast<double>(memory.nvm_bytes.value_or(0));

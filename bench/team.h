@@ -36,6 +36,7 @@ struct TeamPlan {
   uint64_t records = 0;
   bool all_loaded = true;  // nothing was deleted: a record that a get does not find is a failure
   uint64_t ms = 0;
+  bool samples_memory = false;  // asking the store disturbs it
   uint64_t seed = 1;
   std::vector<Member> members;              // a thread each
   const std::atomic<bool>* stop = nullptr;  // ends it early
@@ -45,7 +46,7 @@ struct TeamResult {
   double seconds = 0;
   std::vector<uint64_t> operations;  // by member
   std::vector<uint64_t> records;     // that were got, updated, scanned or streamed, by member
-  double dram_bytes = 0;             // means of samples that were taken meanwhile; 0 = the engine does not tell
+  double dram_bytes = 0;             // means of samples that were taken meanwhile, if asked for
   double nvm_bytes = 0;
 
   // Millions per second of the members of that part together.
