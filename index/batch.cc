@@ -97,11 +97,13 @@ Index::Outcome Index::push_item(Batch* batch, Batch::Item* item, bool* done) {
   node->token = bnode->reserve_token();
   node->next.store(place.head(), std::memory_order_relaxed);
   step("publish batch node");
-  if (!slots->push(place, node, hash)) {
+  bool crowds = false;
+  if (!slots->push(place, node, hash, &crowds)) {
     Node::destroy(node);
     return Outcome::kDone;
   }
   step("published batch node");
+  if (crowds) enqueue_crowded(bnode);
   item->gen.store(bnode->gen());
   Node* unset = nullptr;
   item->node.compare_exchange_strong(unset, node);

@@ -55,8 +55,10 @@ class Slots {
 
   [[nodiscard]] uint32_t capacity() const { return capacity_; }
   [[nodiscard]] uint32_t used() const { return used_.load(std::memory_order_relaxed); }
-  // Nearly full: new keys should go to a successor.
-  [[nodiscard]] bool crowded() const { return used() >= capacity_ - capacity_ / 8; }
+  // Time for a successor, so that writers do not meet a full table.
+  [[nodiscard]] bool crowded() const { return used() >= crowded_at(); }
+  // New keys must go to a successor.
+  [[nodiscard]] bool full() const { return used() >= capacity_ - capacity_ / 16; }
   [[nodiscard]] uint64_t dram_bytes() const { return block_bytes(capacity_); }
 
   // Where `key` is, or where it would go.
@@ -81,12 +83,18 @@ class Slots {
     if (print_of(word) == print(hash)) __builtin_prefetch(head_of(word));
   }
 
-  // Puts `node` in front of what `place` holds. False if the word has changed meanwhile.
-  bool push(const Place& place, Node* node, uint64_t hash) {
+  // Fetches the heads of all chains.
+  void prefetch_heads() const {
+    for (uint32_t i = 0; i < capacity_; ++i) __builtin_prefetch(head_of(words()[i].load(std::memory_order_relaxed)));
+  }
+
+  // Puts `node` in front of what `place` holds. False if the word has changed meanwhile. *crowds: this key, and no
+  // other, has made the table crowded.
+  bool push(const Place& place, Node* node, uint64_t hash, bool* crowds) {
     uint64_t expected = place.word;
     const uint64_t desired = print(hash) << 48 | reinterpret_cast<uint64_t>(node) | (place.word & kFrozen);
     if (!words()[place.index].compare_exchange_strong(expected, desired, std::memory_order_seq_cst)) return false;
-    if (place.head() == nullptr) used_.fetch_add(1, std::memory_order_relaxed);
+    *crowds = place.head() == nullptr && used_.fetch_add(1, std::memory_order_relaxed) + 1 == crowded_at();
     return true;
   }
 
@@ -106,6 +114,7 @@ class Slots {
   using Lock = std::atomic<uint8_t>;
 
   explicit Slots(uint32_t capacity) : capacity_(capacity) {}
+  [[nodiscard]] uint32_t crowded_at() const { return capacity_ - capacity_ / 8; }
   static size_t block_bytes(uint32_t capacity) { return sizeof(Slots) + capacity * (sizeof(Word) + sizeof(Lock)); }
   [[nodiscard]] const Word* words() const { return reinterpret_cast<const Word*>(this + 1); }
   [[nodiscard]] Word* words() { return reinterpret_cast<Word*>(this + 1); }
@@ -193,10 +202,11 @@ class alignas(64) Bnode {  // what a get needs of it lies in the first line
     Bnode* next = nullptr;
     std::list<Bnode*>::iterator place;
     bool queued = false;
+    Bnode* next_crowded = nullptr;
   };
-  Queued& queue() { return queue_; }  // owned by the queue of dirty bnodes
+  Queued& queue() { return queue_; }  // owned by the queues of dirty and of crowded bnodes
 
-  // Lifetime: the tree or a layer holds one reference, the queue of dirty bnodes another.
+  // Lifetime: the tree or a layer holds one reference, each queue that the bnode is in another.
   void ref() { references_.fetch_add(1, std::memory_order_relaxed); }
   void unref() {
     if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;

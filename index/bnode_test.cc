@@ -16,7 +16,7 @@ Bnode* any_bnode(uint32_t capacity = Slots::kCapacityMin) {
   return new Bnode(Fence(), Fence::infinite(), 3, Base(), capacity);
 }
 
-bool push(Slots* slots, const std::string& key, uint32_t token) {
+bool push(Slots* slots, const std::string& key, uint32_t token, bool* crowds) {
   Node* node = Node::make(key, "v", 0, nullptr);
   node->token = token;
   const uint64_t hash = node->key().hash();
@@ -24,10 +24,15 @@ bool push(Slots* slots, const std::string& key, uint32_t token) {
     const Slots::Place place = slots->find(node->key(), hash);
     if (place.index == Slots::kNowhere || place.frozen()) break;
     node->next = place.head();
-    if (slots->push(place, node, hash)) return true;
+    if (slots->push(place, node, hash, crowds)) return true;
   }
   Node::destroy(node);
   return false;
+}
+
+bool push(Slots* slots, const std::string& key, uint32_t token) {
+  bool crowds = false;
+  return push(slots, key, token, &crowds);
 }
 
 Node* head_of(const Slots* slots, const std::string& key) {
@@ -60,7 +65,12 @@ TEST(Slots, FullTableHasNoPlaceForANewKey) {
   Slots* slots = bnode->slots_or_make(&made);
   for (uint64_t i = 0; i < 16; ++i) {
     EXPECT_EQ(slots->crowded(), i >= 14) << i;
-    ASSERT_TRUE(push(slots, key_of(i), 1));
+    EXPECT_EQ(slots->full(), i >= 15) << i;
+    bool crowds = false;
+    ASSERT_TRUE(push(slots, key_of(i), 1, &crowds));
+    EXPECT_EQ(crowds, i == 13) << "told once: " << i;
+    ASSERT_TRUE(push(slots, key_of(i), 2, &crowds));
+    EXPECT_FALSE(crowds) << "no new key: " << i;
   }
   const Key other = Key::of("other");
   EXPECT_EQ(slots->find(other, other.hash()).index, Slots::kNowhere);
@@ -78,10 +88,11 @@ TEST(Slots, StalePlaceIsRefused) {
   const Slots::Place empty = slots->find(key, key.hash());
   ASSERT_TRUE(push(slots, "k", 1));
   Node* node = Node::make("k", "late", 0, nullptr);
-  EXPECT_FALSE(slots->push(empty, node, key.hash()));
+  bool crowds = false;
+  EXPECT_FALSE(slots->push(empty, node, key.hash(), &crowds));
   const Slots::Place open = slots->find(key, key.hash());
   slots->freeze(open.index);
-  EXPECT_FALSE(slots->push(open, node, key.hash())) << "the frozen bit is in the exchanged word";
+  EXPECT_FALSE(slots->push(open, node, key.hash(), &crowds)) << "the frozen bit is in the exchanged word";
   EXPECT_TRUE(slots->find(key, key.hash()).frozen());
   EXPECT_EQ(slots->find(key, key.hash()).head()->token, 1u);
   Node::destroy(node);

@@ -152,14 +152,21 @@ class Index {
     Status status;      // NoSpace: the data area is full; what was begun is kept and tried again
   };
   enum class Which { kUrgent, kAll };
-  // Offloads up to `ranges_max` ranges: those that writers wait for (urgent), then, if asked for all, the longest
-  // dirty.
+  // Offloads up to `ranges_max` ranges: those that writers wait for (urgent), then those whose bnodes are crowded, and,
+  // if asked for all, the longest dirty.
   OffloadResult offload(size_t ranges_max, Which which);
   // True while there are updates that are not in dnodes yet.
-  [[nodiscard]] bool dirty() const { return urgent() || dirty_ranges_.load(std::memory_order_relaxed) != 0; }
+  [[nodiscard]] bool dirty() const {
+    return urgent_ranges_.load(std::memory_order_relaxed) != 0 || dirty_ranges_.load(std::memory_order_relaxed) != 0;
+  }
   // Ranges with updates that no replacement has taken on yet.
   [[nodiscard]] uint64_t dirty_ranges() const { return dirty_ranges_.load(std::memory_order_relaxed); }
-  [[nodiscard]] bool urgent() const { return urgent_ranges_.load(std::memory_order_relaxed) != 0; }
+  // Offloading ought to begin at once: writers wait for it, or there are crowded bnodes enough for a group, which
+  // writers will otherwise have to replace themselves.
+  [[nodiscard]] bool urgent() const {
+    return urgent_ranges_.load(std::memory_order_relaxed) != 0 ||
+           crowded_ranges_.load(std::memory_order_relaxed) >= kCrowdedRanges;
+  }
   // Releases residues that no live scan needs any more, and builds missing dnode metadata. Bounded per call;
   // returns true when a whole pass found nothing left to do.
   bool tidy(size_t ranges_max);
@@ -220,12 +227,15 @@ class Index {
   void make_successors(Layer* layer, const std::vector<std::string>& cuts);
   void install(Layer* layer);
   void enqueue_dirty(Bnode* bnode);
+  void enqueue_crowded(Bnode* bnode);
   void enqueue_urgent(Layer* layer);
   void collect_dirty();
   Bnode* next_dirty();
+  Bnode* next_crowded();
   void put_back_dirty(Bnode* bnode);
   void forget_dirty(Bnode* bnode);
   Layer* next_job(Which which);
+  Layer* job_of_crowded();
   void drop_residue(Bnode* bnode);
   bool upload_metadata(Bnode* bnode);
   void retire_large(const persist::LargeRef& ref);
@@ -239,13 +249,18 @@ class Index {
   Tree tree_;
   Work work_;
 
-  std::atomic<Bnode*> dirty_stack_{nullptr};  // bnodes that got their first update, newest first
-  std::atomic<uint32_t> batch_owners_{0};     // that have log space set aside
-  std::atomic<uint64_t> dirty_ranges_{0};     // waiting in a queue
-  std::atomic<uint64_t> urgent_ranges_{0};    // installed and not finished
-  std::mutex queue_mutex_;                    // background only, and writers that found a bnode full
-  std::list<Bnode*> dirty_;                   // longest dirty first
-  std::deque<Layer*> urgent_;                 // installed, to be offloaded
+  static constexpr uint64_t kCrowdedRanges = 8;
+
+  std::atomic<Bnode*> dirty_stack_{nullptr};    // bnodes that got their first update, newest first
+  std::atomic<Bnode*> crowded_stack_{nullptr};  // bnodes that became crowded, newest first
+  std::atomic<uint32_t> batch_owners_{0};       // that have log space set aside
+  std::atomic<uint64_t> dirty_ranges_{0};       // waiting in a queue
+  std::atomic<uint64_t> crowded_ranges_{0};     // waiting in a queue
+  std::atomic<uint64_t> urgent_ranges_{0};      // installed and not finished
+  std::mutex queue_mutex_;                      // background only, and writers that found a bnode full
+  std::list<Bnode*> dirty_;                     // longest dirty first
+  std::deque<Bnode*> crowded_;                  // looked at and left for later
+  std::deque<Layer*> urgent_;                   // installed, to be offloaded
   base::Fence tidy_at_;
 };
 

@@ -110,6 +110,37 @@ TEST(Index, OffloadedRangesLeaveTheQueue) {
   EXPECT_GT(tier.index().work().offloads.load(), 50u);
 }
 
+// Crowded bnodes get their successors from the background, also those that became crowded while their predecessors were
+// being offloaded, so that writers never find one full.
+TEST(Index, ACrowdedBnodeIsReplacedBeforeAWriterMustDoIt) {
+  Tier tier;
+  uint64_t next = 0;
+  const auto put_new = [&](int n) {
+    for (int i = 0; i < n; ++i) ASSERT_TRUE(tier.put(key_of(next++), "v"));
+  };
+  const auto& work = tier.index().work();
+  put_new(13);
+  EXPECT_EQ(tier.offload(Which::kUrgent).ranges, 0u) << "nothing is crowded";
+  put_new(1);
+  EXPECT_FALSE(tier.index().urgent()) << "not enough for a group";
+  EXPECT_EQ(tier.offload(Which::kUrgent).ranges, 1u);
+  EXPECT_EQ(tier.offload(Which::kUrgent).ranges, 0u);
+  put_new(27);  // of 32
+  EXPECT_EQ(tier.offload(Which::kUrgent).ranges, 0u);
+  put_new(1);
+  EXPECT_EQ(tier.offload(Which::kUrgent).ranges, 1u);
+  EXPECT_EQ(work.plans_by_writers.load(), 0u);
+  put_new(61);  // of 64: one more than fits before a writer acts, and then the successor becomes crowded
+  EXPECT_EQ(work.plans_by_writers.load(), 1u);
+  put_new(111);
+  EXPECT_EQ(tier.offload(Which::kUrgent).ranges, 1u) << "the successor is young and left for later";
+  EXPECT_EQ(tier.offload(Which::kUrgent).ranges, 1u) << "it was not forgotten";
+  EXPECT_EQ(work.plans_by_writers.load(), 1u);
+  EXPECT_EQ(tier.scan_now().size(), next);
+  ASSERT_TRUE(tier.drain().ok());
+  EXPECT_EQ(tier.scan_now().size(), next);
+}
+
 TEST(Index, APutStallsWhenItsRangeIsTwoBnodesDeep) {
   Tier tier;
   Index::Outcome outcome = Index::Outcome::kDone;

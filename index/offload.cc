@@ -287,7 +287,8 @@ void Offload::make_residue(Piece* piece, const std::vector<std::vector<Node*>>& 
     for (size_t i = 0; i + 1 < chain.size(); ++i) chain[i]->next.store(chain[i + 1], std::memory_order_relaxed);
     const Key key = chain.front()->key();
     const uint64_t hash = key.hash();
-    BONSAI_CHECK(slots->push(slots->find(key, hash), chain.front(), hash));
+    bool crowds = false;
+    BONSAI_CHECK(slots->push(slots->find(key, hash), chain.front(), hash, &crowds));
   }
   piece->residue->freeze();
 }

@@ -77,7 +77,7 @@ Node* Index::unsettled_below(Bnode* bnode, const Key& key, uint64_t hash, uint64
 
 // True if an update that belongs at `place` must go to a successor.
 bool Index::no_room(const Bnode& bnode, const Slots& slots, const Slots::Place& place) const {
-  return place.index == Slots::kNowhere || place.frozen() || (place.head() == nullptr && slots.crowded()) ||
+  return place.index == Slots::kNowhere || place.frozen() || (place.head() == nullptr && slots.full()) ||
          bnode.tokens_used() >= config_.tokens_max;
 }
 
@@ -240,8 +240,10 @@ Index::Push Index::publish(Bnode* bnode, Slots* slots, const Key& key, uint64_t 
     node->next.store(head, std::memory_order_relaxed);
     if (mutant(kVersionBeforePublish)) early_version = versions_.now();
     step("publish");
-    if (!slots->push(place, node, hash)) continue;
+    bool crowds = false;
+    if (!slots->push(place, node, hash, &crowds)) continue;
     step("published");
+    if (crowds) enqueue_crowded(bnode);
     if (early_version != kNoVersion) {
       uint64_t unset = kNoVersion;
       node->version.compare_exchange_strong(unset, early_version);

@@ -84,6 +84,7 @@ Estimate estimate(const Bnode& bnode) {
   const persist::Dnode& dnode = dnode_under(bnode);
   Estimate sum{dnode.entries(), dnode.run_bytes()};
   const Slots* slots = bnode.slots();
+  if (slots != nullptr) slots->prefetch_heads();
   for (uint32_t i = 0; slots != nullptr && i < slots->capacity(); ++i) {
     const Node* head = slots->head(i);
     if (head == nullptr) continue;
@@ -111,7 +112,8 @@ void Index::start(std::vector<persist::RecoveredRange> ranges, uint64_t gen) {
       node->segment = record.segment;
       Slots* slots = slots_of(bnode);
       const uint64_t hash = node->key().hash();
-      BONSAI_CHECK(slots->push(slots->find(node->key(), hash), node, hash));
+      bool crowds = false;
+      BONSAI_CHECK(slots->push(slots->find(node->key(), hash), node, hash, &crowds) && !crowds);
     }
     bnodes.push_back(bnode);
   }
@@ -137,6 +139,7 @@ Index::~Index() {
     for (Bnode* bnode : layer->news) bnode->unref();
     delete layer;
   }
+  while (Bnode* bnode = next_crowded()) bnode->unref();
   for (Bnode* bnode : dirty_) bnode->unref();
   for (Bnode* bnode = dirty_stack_.load(); bnode != nullptr;) {
     Bnode* next = bnode->queue().next;
@@ -209,6 +212,7 @@ void Index::install(Layer* layer) {
   for (Bnode* old : layer->olds) old->freeze();
   for (Bnode* old : layer->olds) {
     const Slots* slots = old->slots();
+    slots->prefetch_heads();
     for (uint32_t i = 0; i < slots->capacity() && !mutant(kHeadsNotHelpedAtFreeze); ++i) {
       if (Node* head = slots->head(i)) static_cast<void>(versions_.settle(head));
     }
@@ -224,6 +228,16 @@ void Index::enqueue_dirty(Bnode* bnode) {
   do {
     bnode->queue().next = top;
   } while (!dirty_stack_.compare_exchange_weak(top, bnode, std::memory_order_release, std::memory_order_relaxed));
+}
+
+// Called once for a bnode, by the writer whose key made it crowded.
+void Index::enqueue_crowded(Bnode* bnode) {
+  bnode->ref();
+  crowded_ranges_.fetch_add(1, std::memory_order_relaxed);
+  Bnode* top = crowded_stack_.load(std::memory_order_relaxed);
+  do {
+    bnode->queue().next_crowded = top;
+  } while (!crowded_stack_.compare_exchange_weak(top, bnode, std::memory_order_release, std::memory_order_relaxed));
 }
 
 // Requires: the layer was counted in urgent_ranges_ when it was planned.
@@ -270,6 +284,41 @@ void Index::forget_dirty(Bnode* bnode) {
   bnode->unref();
 }
 
+// A crowded bnode; null if there is none. The caller gets the queue's reference.
+Bnode* Index::next_crowded() {
+  const std::lock_guard lock(queue_mutex_);
+  for (Bnode* bnode = crowded_stack_.exchange(nullptr, std::memory_order_acquire); bnode != nullptr;
+       bnode = bnode->queue().next_crowded) {
+    crowded_.push_back(bnode);
+  }
+  if (crowded_.empty()) return nullptr;
+  Bnode* bnode = crowded_.front();
+  crowded_.pop_front();
+  return bnode;
+}
+
+// Replaces a crowded bnode before a writer finds it full and must do so itself.
+Layer* Index::job_of_crowded() {
+  for (uint64_t tries = crowded_ranges_.load(std::memory_order_relaxed); tries > 0; --tries) {
+    Bnode* bnode = next_crowded();
+    if (bnode == nullptr) return nullptr;
+    Layer* job = nullptr;
+    if (bnode->layer() == nullptr) {
+      if (!plan(bnode, true)) {  // its predecessor's replacement is not finished: later
+        const std::lock_guard lock(queue_mutex_);
+        crowded_.push_back(bnode);
+        continue;
+      }
+      job = bnode->layer();
+      install(job);
+    }
+    crowded_ranges_.fetch_sub(1, std::memory_order_relaxed);
+    bnode->unref();
+    if (job != nullptr) return job;
+  }
+  return nullptr;
+}
+
 // Something to offload, with successors installed. Looks at each waiting bnode at most once.
 Layer* Index::next_job(Which which) {
   {
@@ -280,7 +329,7 @@ Layer* Index::next_job(Which which) {
       return layer;
     }
   }
-  if (which == Which::kUrgent) return nullptr;
+  if (Layer* job = job_of_crowded(); job != nullptr || which == Which::kUrgent) return job;
   for (uint64_t tries = dirty_ranges_.load(std::memory_order_relaxed); tries > 0; --tries) {
     Bnode* bnode = next_dirty();
     if (bnode == nullptr) return nullptr;

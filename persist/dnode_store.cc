@@ -102,16 +102,14 @@ std::unique_ptr<Dnode> DnodeWriter::put_together(Dnode::Parts parts, const Dnode
 
 // Writes entries as one run, or halves them until the pieces fit into the free intervals that there are.
 Status DnodeWriter::write_runs(std::span<const Entry> entries, size_t runs_max, Dnode::Parts* parts) {
-  uint64_t bytes_max = 4 * entries.size();
-  for (const Entry& entry : entries) bytes_max += entry_bytes(entry);
-  const uint64_t reserved = round_up(bytes_max, kBlockBytes);
-  const Addr addr = store_.space().allocate(reserved, Space::Use::kReserve);
+  const uint64_t bytes = encoded_run_bytes(entries);
+  const Addr addr = store_.space().allocate(bytes, Space::Use::kReserve);
   if (!addr.is_nil()) {
-    write_run(entries, addr, reserved, parts);
+    write_run(entries, addr, parts);
     return Status::OK();
   }
   if (runs_max < 2 || entries.size() < 2) {
-    return Status::NoSpace("no room for a dnode of " + std::to_string(reserved) + " bytes");
+    return Status::NoSpace("no room for a dnode of " + std::to_string(bytes) + " bytes");
   }
   const size_t half = entries.size() / 2;
   const size_t runs_before = parts->runs.size();
@@ -120,11 +118,9 @@ Status DnodeWriter::write_runs(std::span<const Entry> entries, size_t runs_max, 
   return write_runs(entries.subspan(half), runs_max - written, parts);
 }
 
-void DnodeWriter::write_run(std::span<const Entry> entries, Addr addr, uint64_t reserved, Dnode::Parts* parts) {
+void DnodeWriter::write_run(std::span<const Entry> entries, Addr addr, Dnode::Parts* parts) {
   const RunDesc run = encode_run(entries, addr.bits(), &scratch_);
-  const uint64_t used = round_up(run.bytes, kBlockBytes);
-  if (used < reserved) store_.space().free(addr + used, reserved - used);
-  taken_.push_back({addr, used});
+  taken_.push_back({addr, run.bytes});
   scratch_.resize(round_up(run.bytes, 8));
   store_.volume().nt_copy(addr, scratch_.data(), scratch_.size(), kSiteRun);
   parts->runs.push_back(run);

@@ -96,7 +96,7 @@ class DnodeWriter {
 
  private:
   Status write_runs(std::span<const Entry> entries, size_t runs_max, Dnode::Parts* parts);
-  void write_run(std::span<const Entry> entries, scale::Addr addr, uint64_t reserved, Dnode::Parts* parts);
+  void write_run(std::span<const Entry> entries, scale::Addr addr, Dnode::Parts* parts);
   Status place_fences(Dnode::Parts* parts);
   std::unique_ptr<Dnode> put_together(Dnode::Parts parts, const Dnode* kept) const;
   void write_header(const Dnode& dnode);

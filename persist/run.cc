@@ -47,6 +47,14 @@ void encode_entry(const Entry& entry, uint32_t seed, bool uniform, std::vector<s
 
 }  // namespace
 
+uint64_t encoded_run_bytes(std::span<const Entry> entries) {
+  const bool uniform = is_uniform(entries);
+  if (uniform) return entries.size() * encoded_bytes(entries.front(), uniform);
+  uint64_t bytes = 4 * entries.size();
+  for (const Entry& entry : entries) bytes += encoded_bytes(entry, uniform);
+  return bytes;
+}
+
 RunDesc encode_run(std::span<const Entry> entries, uint64_t addr, std::vector<std::byte>* bytes) {
   BONSAI_CHECK(!entries.empty());
   const bool uniform = is_uniform(entries);

@@ -26,6 +26,9 @@ struct Entry {
 
 enum class Find { kFound, kAbsent, kDamaged };
 
+// How many bytes encode_run() makes of `entries`. Requires: not empty.
+uint64_t encoded_run_bytes(std::span<const Entry> entries);
+
 // Encodes `entries` (sorted by key, no duplicates, not empty) for address `addr` into *bytes; returns the descriptor.
 RunDesc encode_run(std::span<const Entry> entries, uint64_t addr, std::vector<std::byte>* bytes);
 

@@ -49,9 +49,7 @@ void Background::work() {
   };
   close_epoch();
   while (!stop_.load()) {
-    const bool low = tiers_.log->low();
-    if (!low && !tiers_.index->urgent()) break;
-    if (offload(low ? Index::Which::kAll : Index::Which::kUrgent) == 0) break;
+    if (offload(tiers_.log->low() ? Index::Which::kAll : Index::Which::kUrgent) == 0) break;
     tiers_.epochs->collect();  // gives the space of replaced dnodes back
     close_epoch();
   }
@@ -61,7 +59,7 @@ void Background::work() {
 
 size_t Background::offload(Index::Which which) {
   const Index::OffloadResult result = tiers_.index->offload(kRangesPerStep, which);
-  report(result.status);
+  if (result.ranges > 0 || !result.status.ok()) report(result.status);
   if (result.ranges > 0) {
     refusals_in_a_row_.store(0, std::memory_order_relaxed);
   } else if (result.status.IsNoSpace()) {

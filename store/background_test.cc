@@ -85,7 +85,7 @@ TEST_P(BackgroundTest, DrainEmptiesTheLog) {
   const Stats stats = db->GetStats();
   EXPECT_EQ(stats.dnode_records, 3'000u);
   EXPECT_GT(stats.splits, 0u);
-  EXPECT_GT(stats.replacements, 0u);
+  EXPECT_TRUE(stats.replacements > 0 || GetParam() > 0) << "nobody else does it for writers";
   EXPECT_LT(stats.log_bytes_used, stats.log_bytes / 2) << "only the open segments are left";
   std::string value;
   ASSERT_TRUE(db->Get(key_of(1), &value).ok());
