@@ -7,8 +7,9 @@ const std::vector<Experiment>& experiment_list() {
     std::vector<Experiment> all;
 #ifdef BONSAI_BENCH_WITH_STORE
     all = {index_technique(), recovery()};
-    const std::vector<Experiment> figures = kiwi();
-    all.insert(all.end(), figures.begin(), figures.end());
+    for (const std::vector<Experiment>& group : {offloading(), kiwi()}) {
+      all.insert(all.end(), group.begin(), group.end());
+    }
 #endif
     return all;
   }();

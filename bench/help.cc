@@ -31,6 +31,9 @@ Examples
       KiWi's evaluation, all figures: gets, updates and scans alone and side by side, lengths of scans, memory, ordered
       inserts, what scanner and updater cost each other, 12 threads per processor.
       One figure alone: experiment kiwi-order.
+  bonsai-bench experiment offloading
+      Updates merged in bnodes and written out of place, against updates in place, on modelled NVM; the write reduction
+      by skew and by the size of the log.
   bonsai-bench run -P conf/workloads/workloada -p recordcount=100000 -p operationcount=500000 -threads 4 -s
       As YCSB is called: one workload, out of property files and properties.
   bonsai-bench run --repeat=5 --warmup=200000 --pin --workloads=load,a,c

@@ -164,6 +164,34 @@ class OutputTest(unittest.TestCase):
         crowd = json.loads((out / "kiwi-crowd.json").read_text())
         self.assertEqual(len(crowd["rows"]), 24)
 
+    def experiments(self, group, *names):
+        """Runs a group of experiments in a moment; returns what each left, checked against the documented format."""
+        out = pathlib.Path(self.scratch.name) / group
+        command = [self.program, "experiment", group, "--scale=trial", f"--out={out}"]
+        subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
+        self.assertEqual(sorted(path.name for path in out.glob("*.svg")), sorted(f"{name}.svg" for name in names))
+        for name in names:
+            found = json.loads((out / f"{name}.json").read_text())
+            self.assertEqual(documented_schema.schema_breaches(self.schema, found, "NAME.json"), [])
+            self.assertTrue(any("EMULATED" in label for label in found["labels"]))
+            self.assertTrue(all(value is not None for row in found["rows"] for value in row.values()))
+            yield found
+
+    def test_offloading_beside_updates_in_place(self):
+        names = ["offloading-groups", "offloading-single", "offloading-buffers"]
+        groups, single, buffers = self.experiments("offloading", *names)
+        for found in (groups, single):
+            self.assertEqual([row["alpha"] for row in found["rows"]], [0, 0.9, 0.99, 1.2, 1.5])
+            self.assertEqual(found["reference"][2]["A: WRR %"], 64)
+            self.assertTrue(all(row["B: WRR %"] == 0 for row in found["rows"]))
+            uniform = found["rows"][0]
+            # A block, or two where a record lies on their border.
+            self.assertGreater(uniform["B: media bytes per update"], 150)
+            self.assertLess(uniform["B: media bytes per update"], 300)
+        rates = [[row[name] for name in row if "WRR" in name] for row in buffers["rows"]]
+        self.assertTrue(all(len(row) == 5 and row == sorted(row) for row in rates), rates)
+        self.assertTrue(all(small < large for small, large in zip(rates[0], rates[-1])), rates)
+
     def test_an_experiment_leaves_its_table_and_its_picture(self):
         out = pathlib.Path(self.scratch.name) / "experiment"
         command = [self.program, "experiment", "index-technique", "--scale=trial", "--threads=2", f"--out={out}"]

@@ -99,6 +99,10 @@ class Index {
   // Requires: at most kPutManyMax.
   static constexpr size_t kPutManyMax = Tree::kFindManyMax;
   size_t put_many(std::span<Put> puts, Outcome* outcome);
+  // For an experiment alone (in_place.cc): overwrites records in their dnodes, durably, without a log. Returns how many
+  // are done from the first on; the next one cannot be done so: its record is not in a dnode, or it has another size.
+  // Requires: as put_many; nobody else uses the index, and nothing is being offloaded.
+  size_t put_in_place(std::span<Put> puts);
   // Gives up a put that did not finish.
   void abandon(const Put& put);
 

@@ -261,6 +261,10 @@ void DbImpl::after_updates(uint64_t updates) {
 
 void DbImpl::put_with_pressure(std::span<Index::Put> puts, std::span<Status*> statuses) {
   size_t done = 0;
+  if (options_.updates_in_place) [[unlikely]] {
+    const auto guard = tiers_->epochs->enter();
+    done = tiers_->index->put_in_place(puts);
+  }
   for (Stall stall(*this); done < puts.size();) {
     Index::Outcome outcome;
     {

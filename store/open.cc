@@ -30,6 +30,13 @@ bool is_blank_device(const std::string& path) {
                      [](std::byte byte) { return byte == std::byte{0}; });
 }
 
+// A coroutine lets others run; a thread by itself waits to the fraction of a microsecond, since a sleep would take
+// hundreds of times the latency of a fence.
+void wait_for_medium(uint64_t deadline_ns) {
+  if (base::Scheduler::current() != nullptr) return base::Scheduler::wait_until(deadline_ns);
+  base::wait_politely_until(deadline_ns);
+}
+
 class Opener {
  public:
   Opener(const Options& options, std::vector<std::string> paths, Tiers* tiers)
@@ -62,6 +69,13 @@ class Opener {
     }
     if (options_.durability == Durability::kBuffered && options_.buffered_window_ms == 0) {
       return Status::InvalidArgument("buffered_window_ms must be at least 1; use level durable for no loss window");
+    }
+    const bool throw_away = options_.medium == MediumChoice::kEmulator && options_.create_if_missing &&
+                            options_.error_if_exists && options_.background_threads == 0;
+    if (options_.updates_in_place && !throw_away) {
+      return Status::InvalidArgument(
+          "updates_in_place is for an experiment of bonsai-bench alone, a crash would damage records: it needs a new "
+          "pool (create_if_missing, error_if_exists) on the emulator medium and background_threads of 0");
     }
     return Status::OK();
   }
@@ -108,7 +122,7 @@ class Opener {
     base::MediaOptions options;
     options.choice = options_.medium;
     options.emulator_preset = options_.emulator_preset;
-    options.wait_until = base::Scheduler::wait_until;
+    options.wait_until = wait_for_medium;
     options.shadow_drops_flushes = options_.shadow_drops_flushes;
     options.shadow_eviction_seed = options_.shadow_eviction_seed;
     t_.emulated = false;

@@ -1,12 +1,14 @@
 // Opening and creating pools: what is refused, what is left on disk, what comes back.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "bonsai/db.h"
 #include "store/testing/scratch.h"
 
@@ -222,7 +224,70 @@ TEST_F(OpenTest, OptionsOutOfRange) {
         o.emulator_preset = "quantum";
       },
       Code::kInvalidArgument, "quantum");
+  refused([](Options& o) { o.updates_in_place = true; }, Code::kInvalidArgument, "updates_in_place");
+  refused(
+      [](Options& o) {
+        o.medium = MediumChoice::kEmulator;
+        o.updates_in_place = true;
+        o.background_threads = 0;
+      },
+      Code::kInvalidArgument, "error_if_exists");
   expect_whole(path_);
+}
+
+TEST_F(OpenTest, TheEmulatorsLatencyIsNotThatOfASleep) {
+  Options options = creating();
+  options.medium = MediumChoice::kEmulator;
+  std::unique_ptr<DB> db;
+  ASSERT_TRUE(DB::Open(options, path_, &db).ok());
+  uint64_t shortest = UINT64_MAX;
+  for (int i = 0; i < 200; ++i) {
+    const uint64_t begin = base::now_ns();
+    ASSERT_TRUE(db->Put("key", "value").ok());
+    shortest = std::min(shortest, base::now_ns() - begin);
+  }
+  EXPECT_GE(shortest, 100U);
+  EXPECT_LT(shortest, 40 * base::kNsPerUs);
+}
+
+// The rival of an experiment: it overwrites what lies in dnodes and leaves the log alone, and all else goes as always.
+TEST_F(OpenTest, UpdatesInPlaceReachTheirDnodesAtOnce) {
+  Options options = creating();
+  options.medium = MediumChoice::kEmulator;
+  options.emulator_preset = "dram";
+  options.error_if_exists = true;
+  options.background_threads = 0;
+  options.updates_in_place = true;
+  std::unique_ptr<DB> db;
+  const std::string path = folder_.file("rival");
+  Status status = DB::Open(options, path, &db);
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  constexpr int kKeys = 300;
+  const auto key = [](int i) { return "key" + std::to_string(1000 + i); };
+  for (int i = 0; i < kKeys; ++i) ASSERT_TRUE(db->Put(key(i), "old value").ok());
+  ASSERT_TRUE(db->Drain().ok());
+  const Stats before = db->GetStats();
+  for (int i = 0; i < kKeys; ++i) ASSERT_TRUE(db->Put(key(i), "new value").ok());
+  const Stats after = db->GetStats();
+  EXPECT_EQ(after.updates_offloaded - before.updates_offloaded, static_cast<uint64_t>(kKeys));
+  EXPECT_EQ(after.nvm_fences - before.nvm_fences, static_cast<uint64_t>(kKeys));
+  EXPECT_EQ(after.log_bytes_used, before.log_bytes_used);
+  EXPECT_EQ(after.data_bytes_used, before.data_bytes_used);
+  ASSERT_TRUE(db->Put(key(0), "longer than before").ok());
+  ASSERT_TRUE(db->Put("another", "1").ok());
+  ASSERT_TRUE(db->Delete(key(1)).ok());
+  ASSERT_TRUE(db->Close().ok());
+  status = DB::Open(Options(), path, &db);
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  std::string value;
+  for (int i = 2; i < kKeys; ++i) {
+    ASSERT_TRUE(db->Get(key(i), &value).ok()) << i;
+    ASSERT_EQ(value, "new value");
+  }
+  EXPECT_TRUE(db->Get(key(0), &value).ok());
+  EXPECT_EQ(value, "longer than before");
+  EXPECT_TRUE(db->Get(key(1), &value).IsNotFound());
+  EXPECT_TRUE(db->Get("another", &value).ok());
 }
 
 TEST_F(OpenTest, ForeignTruncatedAndDamagedFiles) {

@@ -18,6 +18,8 @@ double transfer_ns(size_t bytes, uint64_t bytes_per_s) {
 constexpr uint64_t kEmulatedWaitNsMax = kNsPerSecond;
 constexpr uint64_t kSleepErrorNs = 60 * kNsPerUs;  // how late the operating system may wake a sleeper
 constexpr size_t kNoBlock = SIZE_MAX;
+constexpr size_t kLinesPerBlock = kMediaBlockBytes / kLineBytes;
+constexpr uint8_t kAllLines = (1U << kLinesPerBlock) - 1;
 
 }  // namespace
 
@@ -45,7 +47,7 @@ EmulatorMedium::EmulatorMedium(const Mapping& mapping, const EmulatorModel& mode
       model_(model),
       flushes_(mapping.domain() != Domain::kEadr),
       wait_until_(wait_until) {
-  buffer_.fill(kNoBlock);
+  buffer_.fill({kNoBlock, 0});
 }
 
 void EmulatorMedium::store8(std::byte* dst, uint64_t value) {
@@ -97,15 +99,19 @@ void EmulatorMedium::accept(const std::byte* dst, size_t n) {
   double accepted = now;
   {
     const std::lock_guard lock(device_mutex_);
-    for (size_t block = offset / kMediaBlockBytes; block <= (offset + n - 1) / kMediaBlockBytes; ++block) {
-      size_t& held = buffer_[block % buffer_.size()];
-      if (held == block) continue;
-      if (held != kNoBlock) {
-        media_written_until_ns_ =
-            std::max(media_written_until_ns_, now) + transfer_ns(kMediaBlockBytes, model_.write_bytes_per_s);
-        accepted = media_written_until_ns_;
+    for (size_t line = offset / kLineBytes; line <= (offset + n - 1) / kLineBytes; ++line) {
+      const size_t block = line / kLinesPerBlock;
+      Held& held = buffer_[block % buffer_.size()];
+      if (held.block != block) {
+        if (held.block != kNoBlock) {
+          const double read_ns = held.lines == kAllLines ? 0 : transfer_ns(kMediaBlockBytes, model_.read_bytes_per_s);
+          media_written_until_ns_ = std::max(media_written_until_ns_, now) + read_ns +
+                                    transfer_ns(kMediaBlockBytes, model_.write_bytes_per_s);
+          accepted = media_written_until_ns_;
+        }
+        held = {block, 0};
       }
-      held = block;
+      held.lines |= static_cast<uint8_t>(1U << (line % kLinesPerBlock));
     }
   }
   Pending& mine = pending_.mine();

@@ -5,7 +5,8 @@
 // thread's deadline, through the owner's hook (which lets other coroutines run meanwhile); a reader asks
 // read_deadline() and waits in the same way.
 //   A flushed line that finds its block in the buffer is accepted at once. Else it takes the place of another block,
-//   whose 256 bytes go to the media first, at write_bytes_per_s. A fence ends write_latency_ns after its last line was
+//   whose 256 bytes go to the media first, at write_bytes_per_s; if some of its lines were not stored to, the block is
+// read before, at read_bytes_per_s. A fence ends write_latency_ns after its last line was
 //   accepted. A read ends read_latency_ns plus its blocks' transfer, at read_bytes_per_s, after reads before it.
 // Results obtained with it are modelled, and are labelled so.
 #ifndef BONSAI_BASE_NVM_EMULATOR_H_
@@ -71,7 +72,11 @@ class EmulatorMedium final : public HookedMedium {
   const WaitUntil wait_until_;
   PerThread<Pending> pending_;
   std::mutex device_mutex_;
-  std::array<size_t, 64> buffer_;      // block held by each slot
+  struct Held {
+    size_t block;
+    uint8_t lines;  // of it that were stored to, as bits
+  };
+  std::array<Held, 64> buffer_;
   double media_written_until_ns_ = 0;  // when the media have taken all blocks that left the buffer
   double media_read_until_ns_ = 0;
 };

@@ -76,6 +76,18 @@ TEST_F(Emulator, AFullBufferWritesAtTheMediasBandwidth) {
   EXPECT_EQ(waits.back(), 10'100U) << "ten blocks had to leave";
 }
 
+TEST_F(Emulator, ABlockThatWasStoredToInPartIsReadBeforeItIsWritten) {
+  for (size_t i = 0; i < 64; ++i) medium_.flush(medium_.view() + i * 256, 192, kSite);
+  medium_.flush(medium_.view() + 192, 8, kSite);
+  medium_.fence(kSite);
+  medium_.flush(medium_.view() + 64 * 256, 8, kSite);
+  medium_.fence(kSite);
+  EXPECT_EQ(waits.back(), 1'100U) << "the first block is whole";
+  medium_.flush(medium_.view() + 65 * 256, 8, kSite);
+  medium_.fence(kSite);
+  EXPECT_EQ(waits.back(), 1'200U);
+}
+
 TEST_F(Emulator, LinesOfOneBlockAreCombined) {
   for (size_t i = 0; i < 64; ++i) medium_.flush(medium_.view() + i * 256, 8, kSite);
   for (size_t i = 0; i < 64; ++i) medium_.flush(medium_.view() + i * 256 + 64, 8, kSite);

@@ -68,6 +68,11 @@ struct Options {
   uint32_t snapshots_max = 256;      // live snapshots, iterators and scans at one time
   bool metadata_upload = true;       // keep dnode fingerprints and key samples in DRAM
 
+  // Of no use to a store: bonsai-bench's experiment "offloading" measures with it what the design saves. Puts of
+  // records that lie in dnodes overwrite them there, without a log, so that a crash damages them; one thread only. Open
+  // refuses it (InvalidArgument) but for a pool that it makes on the emulator medium, and without background threads.
+  bool updates_in_place = false;
+
   // The library never prints. Messages (severity 'I', 'W' or 'E') go here when set; may be called from any thread.
   std::function<void(char severity, std::string_view message)> log_sink;
 

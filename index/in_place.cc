@@ -1,0 +1,48 @@
+// The rival of offloading: updates that go straight to their places in dnodes (persist/in_place.h).
+#include "persist/in_place.h"
+
+#include <algorithm>
+#include <array>
+#include <bitset>
+
+#include "base/check.h"
+#include "index/index.h"
+
+namespace bonsai::index {
+
+using base::Key;
+
+// As get_many() finds entries: each step is taken for all keys before the next.
+size_t Index::put_in_place(std::span<Put> puts) {
+  constexpr size_t kMax = kPutManyMax;
+  BONSAI_CHECK(puts.size() <= kMax);
+  std::array<Key, kMax> keys;
+  std::array<uint64_t, kMax> hashes;
+  std::array<Bnode*, kMax> bnodes;
+  std::array<persist::DnodeSearch, kMax> searches;
+  std::bitset<kMax> searching;
+  const size_t n = puts.size();
+  for (size_t i = 0; i < n; ++i) keys[i] = puts[i].key;
+  live_many({keys.data(), n}, Fetch::kUpdatesAndDnode, hashes, bnodes);
+  for (size_t i = 0; i < n; ++i) {
+    const persist::Dnode* dnode = bnodes[i]->base().dnode();
+    if (bnodes[i]->slots() != nullptr || dnode == nullptr || puts[i].tombstone || puts[i].large) continue;
+    searches[i].start(dnodes_.volume(), *dnode, keys[i], hashes[i]);
+    searching.set(i);
+  }
+  for (size_t i = 0; i < n; ++i) {
+    if (searching[i]) searches[i].next();
+  }
+  size_t done = 0;
+  for (; done < n && searching[done]; ++done) {
+    persist::Entry entry;
+    if (searches[done].finish(&entry) != persist::Find::kFound) break;
+    const persist::Dnode& dnode = *bnodes[done]->base().dnode();
+    if (!persist::overwrite_in_place(dnodes_.volume(), dnode, entry, puts[done].value)) break;
+  }
+  if (done != 0) dnodes_.volume().fence(persist::kSiteInPlaceFence);
+  work_.updates_offloaded.fetch_add(done, std::memory_order_relaxed);
+  return done;
+}
+
+}  // namespace bonsai::index
