@@ -18,6 +18,20 @@ inline void os_wait_until(uint64_t deadline_ns) {
   }
 }
 
+inline void relax_processor();
+
+// Blocks until the base clock reads deadline_ns, at most a second: pauses for the last microseconds, since the
+// operating system may wake a sleeper late, and sleeps before. On virtual time, which only its scheduler moves, it
+// returns at once.
+inline void wait_politely_until(uint64_t deadline_ns) {
+  constexpr uint64_t kSleepErrorNs = 60 * kNsPerUs;
+  if (virtual_now_ns != nullptr) return;
+  const uint64_t now = now_ns();
+  const uint64_t end = deadline_ns < now + kNsPerSecond ? deadline_ns : now + kNsPerSecond;
+  if (end > now + 2 * kSleepErrorNs) os_wait_until(end - kSleepErrorNs);
+  while (now_ns() < end) relax_processor();
+}
+
 // Tells the processor that this is a spinning wait.
 inline void relax_processor() {
 #if defined(__x86_64__)

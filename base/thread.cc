@@ -129,6 +129,11 @@ bool Event::wait_for(uint64_t limit_ms) {
   return take();
 }
 
+void wait_closely_until(uint64_t deadline_ns) {
+  if (Scheduler::current() != nullptr) return Scheduler::wait_until(deadline_ns);
+  wait_politely_until(deadline_ns);
+}
+
 void sleep_ms(uint64_t ms) { Scheduler::wait_until(now_ns() + ms * kNsPerMs); }
 
 void yield_thread() {

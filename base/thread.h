@@ -79,6 +79,10 @@ class Event {
   bool set_ = false;
 };
 
+// Returns when now_ns() >= deadline_ns, at most a second later, and soon after it: for waits of microseconds that a
+// sleep would miss. Inside a coroutine its siblings run meanwhile.
+void wait_closely_until(uint64_t deadline_ns);
+
 // Lets at least `ms` pass.
 void sleep_ms(uint64_t ms);
 

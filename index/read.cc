@@ -88,9 +88,13 @@ void Index::get_many(uint64_t version, std::span<Lookup> lookups) {
       get_from(bnodes[i], hashes[i], version, &lookups[i]);
     }
   }
+  scale::Reads reads(dnodes_.volume());
   for (size_t i = 0; i < n; ++i) {
-    if (searching[i]) searches[i].next();
+    if (!searching[i]) continue;
+    searches[i].next();
+    searches[i].expect(&reads);
   }
+  reads.wait();
   for (size_t i = 0; i < n; ++i) {
     if (!searching[i]) continue;
     persist::Entry entry;
@@ -167,7 +171,8 @@ void Index::read_range(Bnode* bnode, const Key& from, uint64_t version, bool who
   for (const persist::Dnode* dnode : all.dnodes) {
     if (window->items.size() >= items_max) return;
     persist::DnodeCursor cursor(dnodes_.volume(), *dnode);
-    for (cursor.seek(start); cursor.valid() && window->hi.above(cursor.entry().key); cursor.next()) {
+    const uint64_t wanted_max = items_max - window->items.size();
+    for (cursor.seek(start, wanted_max); cursor.valid() && window->hi.above(cursor.entry().key); cursor.next()) {
       if (window->items.size() >= items_max) return;
       const persist::Entry& entry = cursor.entry();
       while (update != updates.end() && update->key < entry.key) emit_update();

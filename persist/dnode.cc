@@ -166,12 +166,28 @@ Find Dnode::find(const scale::Volume& volume, const base::Key& key, uint64_t has
   DnodeSearch search;
   search.start(volume, *this, key, hash);
   search.next();
+  scale::Reads reads(volume);
+  search.expect(&reads);
+  reads.wait();
   return search.finish(entry);
 }
 
+void DnodeSearch::expect(scale::Reads* reads) const {
+  if (!volume_->reads_wait() || !here() || !dnode_->uploaded()) return;
+  const RunDesc run = dnode_->desc(run_ - 1);
+  // Of a variable run the average: what an entry has beyond lies in blocks that follow.
+  const uint64_t bytes = run.key_bytes == kVariableRun ? run.bytes / run.count : uniform_entry_bytes(run);
+  reads->add(scale::Addr::of_bits(run.addr) + offset(), bytes);
+}
+
 Find DnodeSearch::finish(Entry* entry) {
-  for (; here(); next()) {
+  while (here()) {
     if (const Find found = check(entry); found != Find::kAbsent) return found;
+    next();
+    if (!volume_->reads_wait()) continue;
+    scale::Reads reads(*volume_);
+    expect(&reads);
+    reads.wait();
   }
   return Find::kAbsent;
 }
@@ -246,7 +262,8 @@ uint32_t DnodeSearch::offset() const {
 Find DnodeSearch::check(Entry* entry) const {
   if (!dnode_->uploaded()) {
     const RunDesc& run = dnode_->runs()[run_ - 1];
-    return RunView(volume_->local(scale::Addr::of_bits(run.addr)), run).find(key_, entry);
+    scale::Reads reads(*volume_);
+    return RunView(volume_->local(scale::Addr::of_bits(run.addr)), run).find(key_, entry, &reads);
   }
   const RunDesc run = dnode_->desc(run_ - 1);
   if (!RunView(volume_->local(scale::Addr::of_bits(run.addr)), run).entry_at(index_, offset(), entry)) {
@@ -255,7 +272,7 @@ Find DnodeSearch::check(Entry* entry) const {
   return entry->key == key_ ? Find::kFound : Find::kAbsent;
 }
 
-DnodeCursor::DnodeCursor(const scale::Volume& volume, const Dnode& dnode) : dnode_(dnode) {
+DnodeCursor::DnodeCursor(const scale::Volume& volume, const Dnode& dnode) : volume_(volume), dnode_(dnode) {
   const size_t runs = dnode.places().size();
   positions_.reserve(runs);
   for (size_t i = runs; i-- > 0;) {
@@ -286,18 +303,30 @@ void DnodeCursor::load(Position& position) {
   if (position.valid && !position.run.entry(position.index, &position.entry)) damaged_ = true;
 }
 
-void DnodeCursor::seek(const base::Key& key) {
+void DnodeCursor::seek(const base::Key& key, uint64_t entries) {
   damaged_ = false;
   if (!key.bytes.empty()) narrow(key);
+  scale::Reads reads(volume_);
   for (Position& position : positions_) {
     position.index = 0;
     if (!key.bytes.empty()) {
       const auto [lo, hi] = range_[position.place];
-      if (!position.run.lower_bound(key, lo, hi, &position.index)) damaged_ = true;
+      if (!position.run.lower_bound(key, lo, hi, &position.index, &reads)) damaged_ = true;
     }
     load(position);
   }
+  await(entries);
   choose();
+}
+
+void DnodeCursor::await(uint64_t entries) const {
+  if (!volume_.reads_wait()) return;
+  scale::Reads reads(volume_);
+  for (const Position& position : positions_) {
+    const uint64_t count = std::min<uint64_t>(entries, position.run.count() - position.index);
+    position.run.expect(position.index, position.index + static_cast<uint32_t>(count), &reads);
+  }
+  reads.wait();
 }
 
 void DnodeCursor::choose() {

@@ -156,6 +156,7 @@ class Dnode {
 //   DnodeSearch search;
 //   search.start(volume, dnode, key, hash);                          reads the samples, prefetches fingerprints
 //   search.next();                                                   reads fingerprints, prefetches an entry
+//   search.expect(&reads);                                           (on emulated NVM) tells which entry
 //   Find found = search.finish(&entry);                              reads the entry, and further ones if need be
 //
 // Requires: the dnode and the key's bytes outlive it.
@@ -165,7 +166,9 @@ class DnodeSearch {
   void start(const scale::Volume& volume, const Dnode& dnode, const base::Key& key, uint64_t hash);
   // Goes to the next place where the key may be, newest run first. Once after start().
   void next();
-  // Looks there and at all places that follow.
+  // Tells which bytes finish() begins with, which are to be waited for before it.
+  void expect(scale::Reads* reads) const;
+  // Looks there and at all places that follow, and waits for those.
   [[nodiscard]] Find finish(Entry* entry);
 
  private:
@@ -200,8 +203,9 @@ class DnodeCursor {
   // Requires: the dnode outlives the cursor (epoch guard).
   DnodeCursor(const scale::Volume& volume, const Dnode& dnode);
 
-  // To the first entry at or after `key`; an empty key means the first.
-  void seek(const base::Key& key);
+  // To the first entry at or after `key`; an empty key means the first. Up to `entries` of each run are going to be
+  // read, and are waited for here; the cursor waits nowhere else.
+  void seek(const base::Key& key, uint64_t entries = UINT64_MAX);
   [[nodiscard]] bool valid() const { return valid_; }
   [[nodiscard]] bool damaged() const { return damaged_; }
   [[nodiscard]] const Entry& entry() const { return entry_; }
@@ -217,9 +221,11 @@ class DnodeCursor {
   };
   void load(Position& position);
   void choose();
+  void await(uint64_t entries) const;
 
   void narrow(const base::Key& key);
 
+  const scale::Volume& volume_;
   const Dnode& dnode_;
   std::vector<Position> positions_;                            // newest run first
   std::array<std::pair<uint32_t, uint32_t>, kRunsMax> range_;  // by run: where the sought entry is, at most

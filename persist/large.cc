@@ -30,6 +30,7 @@ bool LargeStore::verify(const LargeRef& ref) const {
 }
 
 bool LargeStore::read(const LargeRef& ref, std::string* value) const {
+  scale::Reads(volume_).wait_for(Addr::of_bits(ref.addr), ref.value_bytes);
   if (!verify(ref)) return false;
   value->assign(reinterpret_cast<const char*>(volume_.local(Addr::of_bits(ref.addr))), ref.value_bytes);
   return true;

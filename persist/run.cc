@@ -122,9 +122,20 @@ bool RunView::entry_at(uint32_t i, uint32_t offset, Entry* entry) const {
   return true;
 }
 
-bool RunView::lower_bound(const base::Key& key, uint32_t lo, uint32_t hi, uint32_t* index) const {
+void RunView::expect(uint32_t lo, uint32_t hi, scale::Reads* reads) const {
+  if (lo >= hi) return;
+  const uint64_t begin = uniform() ? entry_offset(lo) : desc_.bytes * uint64_t{lo} / desc_.count;
+  const uint64_t end = uniform() ? entry_offset(hi) : desc_.bytes * uint64_t{hi} / desc_.count;
+  reads->add(scale::Addr::of_bits(desc_.addr) + begin, end - begin);
+}
+
+bool RunView::lower_bound(const base::Key& key, uint32_t lo, uint32_t hi, uint32_t* index, scale::Reads* reads) const {
   while (lo < hi) {
     const uint32_t mid = lo + (hi - lo) / 2;
+    if (reads != nullptr) {
+      expect(mid, mid + 1, reads);
+      reads->wait();
+    }
     Entry probe;
     if (!entry(mid, &probe)) return false;
     if (probe.key < key) {
@@ -137,9 +148,9 @@ bool RunView::lower_bound(const base::Key& key, uint32_t lo, uint32_t hi, uint32
   return true;
 }
 
-Find RunView::find(const base::Key& key, Entry* found) const {
+Find RunView::find(const base::Key& key, Entry* found, scale::Reads* reads) const {
   uint32_t index;
-  if (!lower_bound(key, &index)) return Find::kDamaged;
+  if (!lower_bound(key, 0, desc_.count, &index, reads)) return Find::kDamaged;
   if (index == desc_.count) return Find::kAbsent;
   if (!entry(index, found)) return Find::kDamaged;
   return found->key == key ? Find::kFound : Find::kAbsent;

@@ -13,6 +13,7 @@
 
 #include "base/key.h"
 #include "persist/format.h"
+#include "scale/volume.h"
 
 namespace bonsai::persist {
 
@@ -60,12 +61,15 @@ class RunView {
 
   // Index of the first entry at or after `key` (count() if none). False if a probed entry is damaged.
   [[nodiscard]] bool lower_bound(const base::Key& key, uint32_t* index) const {
-    return lower_bound(key, 0, desc_.count, index);
+    return lower_bound(key, 0, desc_.count, index, nullptr);
   }
-  // The same where it is known to be in [lo, hi].
-  [[nodiscard]] bool lower_bound(const base::Key& key, uint32_t lo, uint32_t hi, uint32_t* index) const;
-  // Binary search for `key`.
-  [[nodiscard]] Find find(const base::Key& key, Entry* entry) const;
+  // The same where it is known to be in [lo, hi]. Each probe is waited for by `reads`, if not null.
+  [[nodiscard]] bool lower_bound(const base::Key& key, uint32_t lo, uint32_t hi, uint32_t* index,
+                                 scale::Reads* reads) const;
+  // Binary search for `key`. Each probe is waited for by `reads`, if not null.
+  [[nodiscard]] Find find(const base::Key& key, Entry* entry, scale::Reads* reads = nullptr) const;
+  // Tells that entries [lo, hi) are about to be read.
+  void expect(uint32_t lo, uint32_t hi, scale::Reads* reads) const;
   // The run's own checksum, over all of its bytes.
   [[nodiscard]] bool verify() const;
   // Descriptor and bounds fit together; to be called once before anything else on a descriptor from NVM.

@@ -61,6 +61,10 @@ class Volume {
            n <= bytes_[addr.target()] - addr.offset();
   }
 
+  // Whether reads of some target take modelled time: then readers tell what they read to Reads.
+  [[nodiscard]] bool reads_wait() const { return reads_wait_; }
+  [[nodiscard]] virtual uint64_t read_deadline(size_t target, uint64_t blocks) const = 0;
+
   // The operations of the NVM seam (base/nvm/medium.h), by address.
   virtual void store8(Addr dst, uint64_t value) = 0;
   virtual void copy(Addr dst, const void* src, size_t n) = 0;
@@ -74,6 +78,43 @@ class Volume {
  protected:
   std::vector<std::byte*> views_;
   std::vector<uint64_t> bytes_;
+  bool reads_wait_ = false;
+};
+
+// The far accesses that a reader is about to make, begun as they are told and waited for together. Where reads do not
+// wait, that is everywhere but on emulated NVM, telling costs one test.
+// Thread-safety: one owner.
+class Reads {
+ public:
+  // Requires: the volume outlives it.
+  explicit Reads(const Volume& volume) : volume_(volume) {}
+
+  // [addr, addr + n) is read. What lies in blocks of the last telling is there already.
+  void add(Addr addr, uint64_t n) {
+    if (volume_.reads_wait()) [[unlikely]]
+      begin(addr, n);
+  }
+  // Until all that were told have their bytes; siblings of a coroutine run meanwhile.
+  void wait() {
+    if (target_ != kNone) [[unlikely]]
+      finish();
+  }
+  void wait_for(Addr addr, uint64_t n) {
+    add(addr, n);
+    wait();
+  }
+
+ private:
+  static constexpr size_t kNone = SIZE_MAX;
+
+  void begin(Addr addr, uint64_t n);
+  void finish();
+
+  const Volume& volume_;
+  size_t target_ = kNone;          // of blocks_
+  uint64_t blocks_ = 0;            // told and not begun; devices are asked for as many as possible at a time
+  uint64_t deadline_ns_ = 0;       // of those that were begun
+  uint64_t first_ = 1, last_ = 0;  // blocks of the last telling, by address
 };
 
 template <class Medium>
@@ -85,6 +126,7 @@ class VolumeOf final : public Volume {
     for (Medium* medium : media_) {
       views_.push_back(medium->view());
       bytes_.push_back(medium->bytes());
+      reads_wait_ = reads_wait_ || medium->reads_wait();
     }
   }
 
@@ -102,6 +144,10 @@ class VolumeOf final : public Volume {
     } else {
       for (Medium* medium : media_) medium->fence(site);
     }
+  }
+
+  [[nodiscard]] uint64_t read_deadline(size_t target, uint64_t blocks) const override {
+    return media_[target]->read_deadline(blocks);
   }
 
   Status health() const override {

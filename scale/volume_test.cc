@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/nvm/recorder.h"
 
 namespace bonsai::scale {
@@ -43,10 +44,17 @@ class NotingMedium final : public base::HookedMedium {
     note(std::string("fence/") + site.name, view(), 0);
   }
   [[nodiscard]] Status health() const override { return failure; }
+  [[nodiscard]] bool reads_wait() const override { return read_ns != 0; }
+  [[nodiscard]] uint64_t read_deadline(uint64_t blocks) override {
+    reads.push_back(blocks);
+    return base::now_ns() + read_ns;
+  }
 
   std::vector<std::string> notes;
   int fences = 0;
   Status failure;
+  uint64_t read_ns = 0;
+  std::vector<uint64_t> reads;
 
  private:
   void note(const std::string& what, const std::byte* at, size_t n) {
@@ -210,6 +218,39 @@ TEST(Volume, DirectlyMappedTargetsShareOneFence) {
   EXPECT_EQ(after.bytes_stored - before.bytes_stored, 24u);
   for (size_t target = 0; target < 3; ++target) EXPECT_EQ(word(volume, Addr(target, 128)), 40 + target);
   EXPECT_TRUE(volume.health().ok());
+}
+
+TEST(Reads, AreToldTogetherAndWaitedForOnce) {
+  NotingMedium first, second;
+  first.read_ns = second.read_ns = 100'000;
+  const VolumeOf<base::HookedMedium> volume({&first, &second});
+  ASSERT_TRUE(volume.reads_wait());
+  Reads reads(volume);
+  const uint64_t begin_ns = base::now_ns();
+  reads.add(Addr(0, 300), 8);
+  reads.add(Addr(0, 400), 100);  // in the same block
+  reads.add(Addr(0, 1000), 100);
+  reads.add(Addr(1, 0), 257);
+  reads.add(Addr(1, 4000), 0);
+  EXPECT_TRUE(second.reads.empty());
+  reads.wait();
+  EXPECT_EQ(first.reads, std::vector<uint64_t>{3});
+  EXPECT_EQ(second.reads, std::vector<uint64_t>{2});
+  EXPECT_GE(base::now_ns() - begin_ns, 100'000U);
+  reads.wait();
+  reads.wait_for(Addr(1, 256), 1);  // still there
+  EXPECT_EQ(second.reads.size(), 1U);
+  reads.wait_for(Addr(1, 512), 1);
+  EXPECT_EQ(second.reads.size(), 2U);
+}
+
+TEST(Reads, CostNothingWhereTheyDoNotWait) {
+  NotingMedium medium;
+  const VolumeOf<base::HookedMedium> volume({&medium});
+  EXPECT_FALSE(volume.reads_wait());
+  Reads reads(volume);
+  reads.wait_for(Addr(0, 300), 8);
+  EXPECT_TRUE(medium.reads.empty());
 }
 
 }  // namespace

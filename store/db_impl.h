@@ -69,6 +69,9 @@ class DbImpl final : public DB {
   };
   void read_many(const ReadOptions& options, std::span<const Read> reads);
 
+  // Reads of NVM take modelled time, so that it pays to have several groups of operations under way.
+  [[nodiscard]] bool reads_wait() const { return tiers_->volume->reads_wait(); }
+
   // For iterators.
   [[nodiscard]] Tiers& tiers() { return *tiers_; }
   Status announce(std::shared_ptr<const index::Versions::Announcement>* announcement);

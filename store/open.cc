@@ -30,13 +30,6 @@ bool is_blank_device(const std::string& path) {
                      [](std::byte byte) { return byte == std::byte{0}; });
 }
 
-// A coroutine lets others run; a thread by itself waits to the fraction of a microsecond, since a sleep would take
-// hundreds of times the latency of a fence.
-void wait_for_medium(uint64_t deadline_ns) {
-  if (base::Scheduler::current() != nullptr) return base::Scheduler::wait_until(deadline_ns);
-  base::wait_politely_until(deadline_ns);
-}
-
 class Opener {
  public:
   Opener(const Options& options, std::vector<std::string> paths, Tiers* tiers)
@@ -122,7 +115,7 @@ class Opener {
     base::MediaOptions options;
     options.choice = options_.medium;
     options.emulator_preset = options_.emulator_preset;
-    options.wait_until = wait_for_medium;
+    options.wait_until = base::wait_closely_until;
     options.shadow_drops_flushes = options_.shadow_drops_flushes;
     options.shadow_eviction_seed = options_.shadow_eviction_seed;
     t_.emulated = false;

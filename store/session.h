@@ -1,10 +1,16 @@
 // The session behind bonsai::Session: keeps what was begun, and carries it out in groups: updates first, then reads, so
 // that reads see the updates that were begun before them.
+//
+// Where reads of NVM wait, a large group is cut into lanes, by keys, and each lane is carried out by a coroutine of its
+// own: while one waits for its reads or its fence another goes on. Operations of one key share a lane, so their order
+// is kept. Elsewhere nothing would be won: a group waits for memory together as it is.
 #ifndef BONSAI_STORE_SESSION_H_
 #define BONSAI_STORE_SESSION_H_
 
+#include <memory>
 #include <vector>
 
+#include "base/coro/scheduler.h"
 #include "bonsai/session.h"
 #include "store/db_impl.h"
 
@@ -20,15 +26,26 @@ class SessionImpl final : public Session {
   void Put(std::string_view key, std::string_view value, Status* status) override;
   void Delete(std::string_view key, Status* status) override;
   void Wait() override;
-  [[nodiscard]] size_t UnderWay() const override { return updates_.size() + reads_.size(); }
+  [[nodiscard]] size_t UnderWay() const override { return all_.updates.size() + all_.reads.size(); }
+
+  // Operations that share a lane, about.
+  static constexpr size_t kLaneOperations = 16;
 
  private:
+  struct Group {
+    std::vector<DbImpl::Update> updates;
+    std::vector<DbImpl::Read> reads;
+  };
+
   void make_room();
+  void carry_out(Group* group);
+  void carry_out_in_lanes(size_t lanes);
 
   DbImpl& db_;
   const size_t depth_;
-  std::vector<DbImpl::Update> updates_;
-  std::vector<DbImpl::Read> reads_;
+  Group all_;
+  std::vector<Group> lanes_;                    // empty but while a group is carried out
+  std::unique_ptr<base::Scheduler> scheduler_;  // made when it is first needed
 };
 
 }  // namespace bonsai::store

@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "base/nvm/counters.h"
 #include "base/nvm/racy_copy.h"
-#include "base/os_wait.h"
 
 namespace bonsai::base {
 namespace {
@@ -15,8 +14,6 @@ double transfer_ns(size_t bytes, uint64_t bytes_per_s) {
   return bytes_per_s == 0 ? 0 : static_cast<double>(bytes) * 1e9 / static_cast<double>(bytes_per_s);
 }
 
-constexpr uint64_t kEmulatedWaitNsMax = kNsPerSecond;
-constexpr uint64_t kSleepErrorNs = 60 * kNsPerUs;  // how late the operating system may wake a sleeper
 constexpr size_t kNoBlock = SIZE_MAX;
 constexpr size_t kLinesPerBlock = kMediaBlockBytes / kLineBytes;
 constexpr uint8_t kAllLines = (1U << kLinesPerBlock) - 1;
@@ -32,14 +29,6 @@ Status emulator_preset(std::string_view name, EmulatorModel* model) {
     return Status::InvalidArgument("unknown emulator preset '" + std::string(name) + "': use dram or optane");
   }
   return Status::OK();
-}
-
-void wait_politely_until(uint64_t deadline_ns) {
-  if (virtual_now_ns != nullptr) return;
-  const uint64_t now = now_ns();
-  const uint64_t end = std::min(deadline_ns, now + kEmulatedWaitNsMax);
-  if (end > now + 2 * kSleepErrorNs) os_wait_until(end - kSleepErrorNs);
-  while (now_ns() < end) relax_processor();
 }
 
 EmulatorMedium::EmulatorMedium(const Mapping& mapping, const EmulatorModel& model, WaitUntil wait_until)
@@ -81,10 +70,8 @@ void EmulatorMedium::fence(const Site&) {
   if (deadline > now_ns()) wait_until_(deadline);
 }
 
-uint64_t EmulatorMedium::read_deadline(const std::byte* address, size_t n) {
-  if (n == 0) return 0;
-  const auto offset = static_cast<size_t>(address - view());
-  const size_t blocks = (offset + n - 1) / kMediaBlockBytes - offset / kMediaBlockBytes + 1;
+uint64_t EmulatorMedium::read_deadline(uint64_t blocks) {
+  if (blocks == 0) return 0;
   const auto now = static_cast<double>(now_ns());
   const std::lock_guard lock(device_mutex_);
   media_read_until_ns_ =

@@ -22,6 +22,7 @@
 #include "base/nvm/mapping.h"
 #include "base/nvm/medium.h"
 #include "base/nvm/per_thread.h"
+#include "base/os_wait.h"
 #include "bonsai/status.h"
 
 namespace bonsai::base {
@@ -41,10 +42,6 @@ struct EmulatorModel {
 // Errors: InvalidArgument (unknown name; the message lists the known ones).
 Status emulator_preset(std::string_view name, EmulatorModel* model);
 
-// Blocks until the base clock reads deadline_ns, at most a second: pauses for the last microseconds, sleeps before.
-// On virtual time, which only its scheduler moves, it returns at once.
-void wait_politely_until(uint64_t deadline_ns);
-
 // Requires: the mapping outlives the medium. Thread-safety: as HookedMedium; wait_until is called without any lock.
 class EmulatorMedium final : public HookedMedium {
  public:
@@ -57,7 +54,8 @@ class EmulatorMedium final : public HookedMedium {
   void nt_copy(std::byte* dst, const void* src, size_t n, const Site& site) override;
   void flush(const std::byte* dst, size_t n, const Site& site) override;
   void fence(const Site& site) override;
-  [[nodiscard]] uint64_t read_deadline(const std::byte* address, size_t n) override;
+  [[nodiscard]] bool reads_wait() const override { return model_.read_latency_ns != 0 || model_.read_bytes_per_s != 0; }
+  [[nodiscard]] uint64_t read_deadline(uint64_t blocks) override;
 
  private:
   struct Pending {

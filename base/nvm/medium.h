@@ -65,11 +65,12 @@ class HookedMedium {
   // are about to pass on, and stop writing once it is not OK. Cost: one relaxed load.
   [[nodiscard]] virtual Status health() const { return Status::OK(); }
 
-  // The time (base clock, nanoseconds) at which a read of [address, address + n) that starts now would have its bytes;
-  // 0 = at once. Only the emulator answers anything else; the reader does the waiting.
-  [[nodiscard]] virtual uint64_t read_deadline(const std::byte* address, size_t n) {
-    static_cast<void>(address);
-    static_cast<void>(n);
+  // Whether reads take modelled time: then a reader asks read_deadline(), and waits. Only the emulator says yes.
+  [[nodiscard]] virtual bool reads_wait() const { return false; }
+  // The time (base clock, nanoseconds) at which reads of so many media blocks that start now would have their bytes; 0
+  // = at once.
+  [[nodiscard]] virtual uint64_t read_deadline(uint64_t blocks) {
+    static_cast<void>(blocks);
     return 0;
   }
 

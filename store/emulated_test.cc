@@ -1,0 +1,209 @@
+// Reads of NVM that take time: every read path tells its medium what it reads, in as few waits as can be, and the lanes
+// of a session wait at the same time.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "base/clock.h"
+#include "base/nvm/racy_copy.h"
+#include "base/random.h"
+#include "base/testing/budget.h"
+#include "store/db_impl.h"
+#include "store/session.h"
+
+namespace bonsai::store {
+namespace {
+
+// Memory whose reads take `latency_ns`, however many there are at once; counts what it is asked for.
+class SlowMedium final : public base::HookedMedium {
+ public:
+  static constexpr size_t kBytes = size_t{16} << 20;
+  SlowMedium() : HookedMedium(nullptr, 0), room_(kBytes / sizeof(Line)) {
+    set_view(reinterpret_cast<std::byte*>(room_.data()), kBytes);
+  }
+  void store8(std::byte* dst, uint64_t value) override { base::word_at(dst).store(value, std::memory_order_release); }
+  void copy(std::byte* dst, const void* src, size_t n) override { base::racy_store(dst, src, n); }
+  void nt_copy(std::byte* dst, const void* src, size_t n, const base::Site&) override { base::racy_store(dst, src, n); }
+  void flush(const std::byte*, size_t, const base::Site&) override {}
+  void fence(const base::Site&) override {}
+  [[nodiscard]] bool reads_wait() const override { return true; }
+  [[nodiscard]] uint64_t read_deadline(uint64_t blocks) override {
+    ++calls;
+    blocks_read += blocks;
+    return base::now_ns() + latency_ns.load();
+  }
+
+  std::atomic<uint64_t> calls{0}, blocks_read{0}, latency_ns{0};
+
+ private:
+  struct alignas(4096) Line {
+    std::byte bytes[4096];
+  };
+  std::vector<Line> room_;
+};
+
+std::string key_of(uint64_t i) { return "key" + std::to_string(1'000'000 + i * 7919 % 1'000'000); }
+
+class SlowReads : public ::testing::Test {
+ protected:
+  static constexpr uint64_t kRecords = 2000;
+
+  void open(bool upload) {
+    Options options;
+    options.create_if_missing = true;
+    options.pool_bytes = SlowMedium::kBytes;
+    options.metadata_upload = upload;
+    std::vector<std::unique_ptr<base::HookedMedium>> media;
+    media.push_back(std::make_unique<SlowMedium>());
+    medium_ = static_cast<SlowMedium*>(media.back().get());
+    std::unique_ptr<Tiers> tiers;
+    ASSERT_TRUE(open_tiers_on(options, std::move(media), true, &tiers).ok());
+    db_ = std::make_unique<DbImpl>(options, std::move(tiers), /*background=*/false);
+    for (uint64_t i = 0; i < kRecords; ++i) ASSERT_TRUE(db_->Put(key_of(i), "value of " + key_of(i)).ok());
+    ASSERT_TRUE(db_->Drain().ok());
+    medium_->calls = medium_->blocks_read = 0;
+  }
+
+  std::unique_ptr<DB> db_;
+  DbImpl& impl() { return static_cast<DbImpl&>(*db_); }
+  SlowMedium* medium_ = nullptr;
+};
+
+TEST_F(SlowReads, AGetWaitsOnceForItsEntry) {
+  open(true);
+  medium_->latency_ns = 20'000;
+  std::string value;
+  const uint64_t begin_ns = base::now_ns();
+  for (uint64_t i = 0; i < 200; ++i) {
+    ASSERT_TRUE(db_->Get(key_of(i), &value).ok());
+    ASSERT_EQ(value, "value of " + key_of(i));
+  }
+  EXPECT_GE(base::now_ns() - begin_ns, 200 * medium_->latency_ns);
+  EXPECT_GE(medium_->calls, 200U);
+  EXPECT_LT(medium_->calls, 300U) << "a few fingerprints look alike";
+  EXPECT_GE(medium_->blocks_read, medium_->calls);
+}
+
+TEST_F(SlowReads, AMultiGetWaitsOnceForAll) {
+  open(true);
+  std::vector<std::string> keys, values(32);
+  for (uint64_t i = 0; i < 32; ++i) keys.push_back(key_of(i));
+  const std::vector<std::string_view> views(keys.begin(), keys.end());
+  std::vector<Status> statuses(32);
+  db_->MultiGet(ReadOptions(), views, values, statuses);
+  for (uint64_t i = 0; i < 32; ++i) EXPECT_EQ(values[i], "value of " + keys[i]);
+  EXPECT_GE(medium_->blocks_read, 20U) << "some lie in one block";
+  const uint64_t together = medium_->calls.exchange(0);
+  for (uint64_t i = 0; i < 32; ++i) ASSERT_TRUE(db_->Get(keys[i], &values[i]).ok());
+  EXPECT_EQ(together, medium_->calls - 31) << "but for entries whose fingerprints look alike";
+}
+
+TEST_F(SlowReads, WithoutMetadataASearchWaitsForEachStep) {
+  open(false);
+  std::string value;
+  for (uint64_t i = 0; i < 100; ++i) ASSERT_TRUE(db_->Get(key_of(i), &value).ok());
+  EXPECT_GT(medium_->calls, 250U);
+}
+
+TEST_F(SlowReads, ScansAndIteratorsWaitForWhatTheyVisit) {
+  open(true);
+  uint64_t visited = 0;
+  ASSERT_TRUE(db_->Scan(ScanOptions(), "", [&](auto, auto) { return ++visited != 0; }).ok());
+  EXPECT_EQ(visited, kRecords);
+  EXPECT_GE(medium_->blocks_read, kRecords * 30 / base::kMediaBlockBytes);
+  EXPECT_LT(medium_->calls, 200U) << "not one by one";
+  const uint64_t before = medium_->blocks_read;
+  ScanOptions few;
+  few.limit = 2;
+  ASSERT_TRUE(db_->Scan(few, key_of(5), [](auto, auto) { return true; }).ok());
+  EXPECT_LT(medium_->blocks_read - before, 40U);
+}
+
+TEST_F(SlowReads, ALargeValueIsReadWhole) {
+  open(true);
+  ASSERT_TRUE(db_->Put("large", std::string(100'000, 'x')).ok());
+  medium_->blocks_read = 0;
+  std::string value;
+  ASSERT_TRUE(db_->Get("large", &value).ok());
+  EXPECT_GE(medium_->blocks_read, 100'000 / base::kMediaBlockBytes);
+}
+
+TEST_F(SlowReads, LanesOfASessionWaitTogether) {
+  open(true);
+  constexpr size_t kDepth = 8 * SessionImpl::kLaneOperations;
+  medium_->latency_ns = 2 * base::kNsPerMs;
+  SessionImpl session(impl(), kDepth);
+  std::vector<std::string> keys, values(kDepth);
+  std::vector<Status> statuses(kDepth);
+  for (uint64_t i = 0; i < kDepth; ++i) keys.push_back(key_of(i));
+  uint64_t least_ns = UINT64_MAX;
+  for (int round = 0; round < 5; ++round) {
+    medium_->calls = 0;
+    const uint64_t begin_ns = base::now_ns();
+    for (size_t i = 0; i < kDepth; ++i) session.Get(keys[i], &values[i], &statuses[i]);
+    session.Wait();
+    least_ns = std::min(least_ns, base::now_ns() - begin_ns);
+    for (size_t i = 0; i < kDepth; ++i) ASSERT_EQ(values[i], "value of " + keys[i]);
+  }
+  EXPECT_GE(least_ns, medium_->latency_ns);
+  EXPECT_LT(least_ns, medium_->calls * medium_->latency_ns / 2) << medium_->calls << " waits, one after the other";
+}
+
+// Against a map: updates of a key in their order; reads see what was begun before them.
+TEST_F(SlowReads, LanesKeepTheOrderOfAKey) {
+  open(true);
+  medium_->latency_ns = 500;
+  const uint64_t seed = base::seed_from_env_or(4);
+  std::printf("BONSAI_SEED=%llu\n", static_cast<unsigned long long>(seed));
+  base::Random random(seed);
+  constexpr size_t kDepth = 100;
+  SessionImpl session(impl(), kDepth);
+  std::map<std::string, std::string> model;
+  for (uint64_t i = 0; i < kRecords; ++i) model[key_of(i)] = "value of " + key_of(i);
+  struct Begun {
+    std::string key, value, expected;
+    Status status;
+    bool read = false;
+  };
+  const int rounds = testing::budget(20, 200, 2000);
+  for (int round = 0; round < rounds; ++round) {
+    std::vector<Begun> begun(1 + random.below(kDepth));
+    for (Begun& one : begun) {
+      one.key = key_of(random.below(20));
+      const uint64_t what = random.below(4);
+      if (what == 0) {
+        session.Delete(one.key, &one.status);
+        model.erase(one.key);
+      } else if (what == 1) {
+        one.value = std::to_string(random.next());
+        session.Put(one.key, one.value, &one.status);
+        model[one.key] = one.value;
+      } else {
+        one.read = true;
+        one.expected = model.contains(one.key) ? model[one.key] : "absent";
+        session.Get(one.key, &one.value, &one.status);
+      }
+    }
+    session.Wait();
+    std::map<std::string, bool> updated_later;
+    for (auto one = begun.rbegin(); one != begun.rend(); ++one) {
+      if (!one->read) {
+        ASSERT_TRUE(one->status.ok()) << one->status.ToString();
+        updated_later[one->key] = true;
+      } else if (!updated_later[one->key]) {
+        ASSERT_EQ(one->status.IsNotFound() ? "absent" : one->value, one->expected);
+      }
+    }
+    if (round % 16 == 0) {
+      ASSERT_TRUE(db_->Drain().ok());
+    }
+  }
+  std::string value;
+  for (const auto& [key, expected] : model) {
+    ASSERT_TRUE(db_->Get(key, &value).ok());
+    ASSERT_EQ(value, expected);
+  }
+}
+
+}  // namespace
+}  // namespace bonsai::store
