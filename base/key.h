@@ -19,7 +19,11 @@ namespace bonsai::base {
 // The first eight bytes as a big-endian integer, padded with zeros: order of heads is order of keys, ties undecided.
 inline uint64_t key_head(std::string_view bytes) {
   uint64_t raw = 0;
-  if (!bytes.empty()) std::memcpy(&raw, bytes.data(), std::min<size_t>(8, bytes.size()));
+  if (bytes.size() >= sizeof raw) {  // one load
+    std::memcpy(&raw, bytes.data(), sizeof raw);
+  } else if (!bytes.empty()) {
+    std::memcpy(&raw, bytes.data(), bytes.size());
+  }
   return __builtin_bswap64(raw);
 }
 

@@ -167,6 +167,9 @@ class alignas(64) Bnode {  // what a get needs of it lies in the first line
   Slots* slots_or_make(bool* made);
   // Fetches what a get reads first.
   void prefetch() const { __builtin_prefetch(this); }
+  void prefetch_whole() const {
+    for (size_t at = 0; at < sizeof(Bnode); at += 64) __builtin_prefetch(reinterpret_cast<const char*>(this) + at);
+  }
   // Closes the bnode: no word changes any more. Idempotent, by any thread.
   void freeze();
 
@@ -233,6 +236,7 @@ struct Layer {
   std::vector<Bnode*> olds, news;
   std::atomic<bool> installed{false};  // puts go to `news`
   std::atomic<bool> settled{false};    // no head of `olds` is without a version
+  bool compact = false;                // the new dnodes get one run each, even if the updates could be appended
   size_t locked = 0;                   // so many chains of `olds`, in order, are locked by the replacer
 
   [[nodiscard]] Bnode* old_for(const base::Key& key) const { return cover(olds, key); }

@@ -18,6 +18,7 @@
 #define BONSAI_INDEX_INDEX_H_
 
 #include <atomic>
+#include <boost/container/small_vector.hpp>
 #include <cstdint>
 #include <deque>
 #include <list>
@@ -29,8 +30,10 @@
 
 #include "base/epoch.h"
 #include "base/key.h"
+#include "bonsai/rows.h"
 #include "bonsai/status.h"
 #include "index/bnode.h"
+#include "index/compaction_queue.h"
 #include "index/tree.h"
 #include "index/versions.h"
 #include "persist/dnode_store.h"
@@ -131,19 +134,19 @@ class Index {
   static constexpr size_t kGetManyMax = Tree::kFindManyMax;
   void get_many(uint64_t version, std::span<Lookup> lookups);
 
-  struct Item {
-    std::string_view key, value;
-    bool large = false;
+  struct Piece {
+    Rows rows;
+    bool large = false;  // the values are LargeRefs' bytes
   };
   // The records of one bnode's range, as of a version.
   struct Window {
     base::Fence lo, hi;
-    std::vector<Item> items;  // in key order; views valid inside the guard
-    bool damaged = false;     // items end before the damage
+    boost::container::small_vector<Piece, 32> pieces;  // in key order; bytes valid inside the guard
+    bool damaged = false;                              // the pieces end before the damage
   };
-  // Reads the window that has `from`, from that key on; records behind the first `items_max` may be left out.
+  // Reads the window that has `from`, from that key on, its first `records_max` records.
   // `whole`: from the window's beginning.
-  void read_window(const base::Key& from, uint64_t version, bool whole, uint64_t items_max, Window* window);
+  void read_window(const base::Key& from, uint64_t version, bool whole, uint64_t records_max, Window* window);
   // Reads the whole window that has the last key below `fence`. Requires: `fence` is not the empty key.
   void read_window_below(const base::Fence& fence, uint64_t version, Window* window);
 
@@ -156,8 +159,8 @@ class Index {
     Status status;      // NoSpace: the data area is full; what was begun is kept and tried again
   };
   enum class Which { kUrgent, kAll };
-  // Offloads up to `ranges_max` ranges: those that writers wait for (urgent), then those whose bnodes are crowded, and,
-  // if asked for all, the longest dirty.
+  // Offloads up to `ranges_max` ranges: those that writers wait for (urgent), then those whose bnodes are crowded,
+  // those that scans want compacted, and, if asked for all, the longest dirty.
   OffloadResult offload(size_t ranges_max, Which which);
   // True while there are updates that are not in dnodes yet.
   [[nodiscard]] bool dirty() const {
@@ -171,6 +174,8 @@ class Index {
     return urgent_ranges_.load(std::memory_order_relaxed) != 0 ||
            crowded_ranges_.load(std::memory_order_relaxed) >= kCrowdedRanges;
   }
+  // Scans have asked for dnodes to be compacted; offload() sees to it.
+  [[nodiscard]] bool compaction_wanted() const { return !compactions_.empty(); }
   // Releases residues that no live scan needs any more, and builds missing dnode metadata. Bounded per call;
   // returns true when a whole pass found nothing left to do.
   bool tidy(size_t ranges_max);
@@ -222,7 +227,11 @@ class Index {
   bool find_update(const Bnode& bnode, const base::Key& key, uint64_t hash, uint64_t version, Lookup* lookup);
   static void answer(persist::Find found, const persist::Entry& entry, Lookup* lookup);
   void get_from(Bnode* bnode, uint64_t hash, uint64_t version, Lookup* lookup);
-  void read_range(Bnode* bnode, const base::Key& from, uint64_t version, bool whole, uint64_t items_max,
+  struct Layered;
+  struct Collected;
+  void collect(const Bnode& bnode, uint32_t depth, const Window& window, const base::Key& from, uint64_t version,
+               Collected* all);
+  void read_range(Bnode* bnode, const base::Key& from, uint64_t version, bool whole, uint64_t records_max,
                   Window* window);
 
   // replace.cc
@@ -240,6 +249,7 @@ class Index {
   void forget_dirty(Bnode* bnode);
   Layer* next_job(Which which);
   Layer* job_of_crowded();
+  Layer* job_of_scans();
   void drop_residue(Bnode* bnode);
   bool upload_metadata(Bnode* bnode);
   void retire_large(const persist::LargeRef& ref);
@@ -265,6 +275,7 @@ class Index {
   std::list<Bnode*> dirty_;                     // longest dirty first
   std::deque<Bnode*> crowded_;                  // looked at and left for later
   std::deque<Layer*> urgent_;                   // installed, to be offloaded
+  CompactionQueue compactions_;
   base::Fence tidy_at_;
 };
 

@@ -185,6 +185,7 @@ Status Offload::build_piece(Job* job, Bnode* successor, const std::vector<Chain>
 // compacted, so that no run names a value whose space was given back.
 bool Offload::append_suffices(const Job& job, const Dnode& old, const std::vector<Entry>& updates) const {
   const Layer& layer = *job.layer;
+  if (layer.compact) return false;
   if (layer.olds.size() != 1 || layer.news.size() != 1 || old.runs().empty() || updates.empty()) return false;
   if (old.has_large() || old.runs().size() == persist::kRunsMax) return false;
   const persist::Space& space = index_.dnodes_.space();

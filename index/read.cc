@@ -103,95 +103,133 @@ void Index::get_many(uint64_t version, std::span<Lookup> lookups) {
   }
 }
 
-namespace {
-
 // A visible update of one key, and how deep its layer lies.
-struct Layered {
+struct Index::Layered {
   Key key;
   const Node* node;
   uint32_t depth;
+
+  [[nodiscard]] Piece piece() const {
+    return {{key.bytes.data(), node->value().data(), 1, 0, node->key_bytes, node->value_bytes}, node->large()};
+  }
 };
 
-struct Collected {
-  std::vector<Layered> updates;
-  std::vector<const persist::Dnode*> dnodes;  // in range order
+// What a window is made of.
+struct Index::Collected {
+  boost::container::small_vector<Layered, 64> updates;
+  boost::container::small_vector<const persist::Dnode*, 4> dnodes;  // in range order
+  bool layered = false;                                             // they come from bnodes with ranges of their own
+
+  void sort() {
+    std::sort(updates.begin(), updates.end(), [](const Layered& a, const Layered& b) {
+      const auto order = compare(a.key, b.key);
+      return order != 0 ? order < 0 : a.depth < b.depth;
+    });
+    const auto same = [](const Layered& a, const Layered& b) { return a.key == b.key; };
+    updates.erase(std::unique(updates.begin(), updates.end(), same), updates.end());
+  }
 };
 
+// The visible updates of `bnode` and the layers below it, as far as they lie in the window, and the dnodes under them.
+void Index::collect(const Bnode& bnode, uint32_t depth, const Window& window, const Key& from, uint64_t version,
+                    Collected* all) {
+  if (const Slots* slots = bnode.slots()) {
+    slots->prefetch_heads();  // they wait for memory together
+    for (uint32_t i = 0; i < slots->capacity(); ++i) {
+      step("scan: load head");
+      Node* head = slots->head(i);
+      if (head == nullptr) continue;
+      const Key key = head->key();
+      if (key < from || !window.hi.above(key)) continue;
+      if (const Node* node = visible(head, version)) all->updates.push_back({node->key(), node, depth});
+    }
+  }
+  step("scan: load base");
+  const Base base = bnode.base();
+  if (const persist::Dnode* dnode = base.dnode()) {
+    dnode->prefetch();
+    all->dnodes.push_back(dnode);
+  } else if (const Bnode* residue = base.residue()) {
+    collect(*residue, depth + 1, window, from, version, all);
+  } else {
+    all->layered = true;
+    for (const Bnode* old : base.layer()->olds) {
+      if (old->lo() < window.hi && window.lo < old->hi()) collect(*old, depth + 1, window, from, version, all);
+    }
+  }
+}
+
+namespace {
+constexpr uint64_t kReadAheadRecords = 256;  // a scan of as many will go on behind its first window
 }  // namespace
 
-void Index::read_range(Bnode* bnode, const Key& from, uint64_t version, bool whole, uint64_t items_max,
+void Index::read_range(Bnode* bnode, const Key& from, uint64_t version, bool whole, uint64_t records_max,
                        Window* window) {
   window->lo = bnode->lo();
   window->hi = bnode->hi();
-  window->items.clear();
+  window->pieces.clear();
   window->damaged = false;
-  const auto wanted = [&](const Key& key) {
-    return (whole || !(key < from)) && window->hi.above(key) && !(key < window->lo.key());
-  };
-
+  const Key start = whole || from < window->lo.key() ? window->lo.key() : from;
   Collected all;
-  const auto collect = [&](auto& self, const Bnode* layer, uint32_t depth) -> void {
-    if (const Slots* slots = layer->slots()) {
-      for (uint32_t i = 0; i < slots->capacity(); ++i) {
-        step("scan: load head");
-        Node* head = slots->head(i);
-        if (head == nullptr || !wanted(head->key())) continue;
-        if (const Node* node = visible(head, version)) all.updates.push_back({node->key(), node, depth});
-      }
-    }
-    step("scan: load base");
-    const Base base = layer->base();
-    if (const persist::Dnode* dnode = base.dnode()) {
-      all.dnodes.push_back(dnode);
-    } else if (const Bnode* residue = base.residue()) {
-      self(self, residue, depth + 1);
-    } else {
-      for (const Bnode* old : base.layer()->olds) {
-        if (old->lo() < window->hi && window->lo < old->hi()) self(self, old, depth + 1);
-      }
-    }
-  };
-  collect(collect, bnode, 0);
-  auto& updates = all.updates;
-  std::sort(updates.begin(), updates.end(), [](const Layered& a, const Layered& b) {
-    const auto order = compare(a.key, b.key);
-    return order != 0 ? order < 0 : a.depth < b.depth;
-  });
-  updates.erase(
-      std::unique(updates.begin(), updates.end(), [](const Layered& a, const Layered& b) { return a.key == b.key; }),
-      updates.end());
+  collect(*bnode, 0, *window, start, version, &all);
+  all.sort();
 
-  auto update = updates.begin();
-  const auto emit_update = [&] {
-    if (!update->node->tombstone())
-      window->items.push_back({update->node->key_view(), update->node->value(), update->node->large()});
+  uint64_t left = records_max;
+  const auto add = [&](const Piece& piece) {
+    window->pieces.push_back(piece);
+    left -= piece.rows.count;
+  };
+  auto update = all.updates.begin();
+  const auto add_update = [&] {
+    if (!update->node->tombstone()) add(update->piece());
     ++update;
   };
-  const Key start = whole || from < window->lo.key() ? window->lo.key() : from;
+  const Key end = window->hi.key();
+  const bool whole_range = all.dnodes.size() == 1 && !all.layered;  // the dnode's range is the window's
   for (const persist::Dnode* dnode : all.dnodes) {
-    if (window->items.size() >= items_max) return;
     persist::DnodeCursor cursor(dnodes_.volume(), *dnode);
-    const uint64_t wanted_max = items_max - window->items.size();
-    for (cursor.seek(start, wanted_max); cursor.valid() && window->hi.above(cursor.entry().key); cursor.next()) {
-      if (window->items.size() >= items_max) return;
-      const persist::Entry& entry = cursor.entry();
-      while (update != updates.end() && update->key < entry.key) emit_update();
-      if (update != updates.end() && update->key == entry.key) {
-        emit_update();
-      } else if (!entry.tombstone) {
-        window->items.push_back({entry.key.bytes, entry.value, entry.large});
-      }
+    if (whole_range && !(window->lo.key() < start)) {
+      cursor.seek_inside({}, left);
+    } else if (whole_range) {
+      cursor.seek_inside(start, left);
+    } else {
+      cursor.seek(start, left);
     }
+    while (left > 0 && cursor.valid() && window->hi.above(cursor.key())) {
+      while (left > 0 && update != all.updates.end() && update->key < cursor.key()) add_update();
+      if (left == 0) break;
+      if (update != all.updates.end() && update->key == cursor.key()) {
+        add_update();
+        cursor.next();
+        continue;
+      }
+      const Key* below = window->hi.is_infinite() ? nullptr : &end;
+      if (update != all.updates.end()) below = &update->key;  // it lies in the window
+      const auto stretch = cursor.take(below, left);
+      if (!stretch.tombstone) add({stretch.rows, stretch.large});
+    }
+    if (dnode->note_scan() && all.dnodes.size() == 1) compactions_.ask(bnode);
     if (cursor.damaged()) {
       window->damaged = true;
       return;
     }
+    if (left == 0) return;
   }
-  while (update != updates.end()) emit_update();
+  while (left > 0 && update != all.updates.end()) add_update();
 }
 
-void Index::read_window(const Key& from, uint64_t version, bool whole, uint64_t items_max, Window* window) {
-  read_range(live(from), from, version, whole, items_max, window);
+void Index::read_window(const Key& from, uint64_t version, bool whole, uint64_t records_max, Window* window) {
+  step("load index");
+  Bnode* bnode = nullptr;
+  if (records_max < kReadAheadRecords) {
+    bnode = tree_.find_to_read(from);
+  } else {
+    const Bnode* next = nullptr;
+    bnode = tree_.find_to_scan(from, &next);
+    const persist::Dnode* dnode = next != nullptr ? next->base().dnode() : nullptr;
+    if (dnode != nullptr) dnode->prefetch_runs(dnodes_.volume());
+  }
+  read_range(newest(bnode, from), from, version, whole, records_max, window);
 }
 
 void Index::read_window_below(const base::Fence& fence, uint64_t version, Window* window) {

@@ -319,6 +319,24 @@ Layer* Index::job_of_crowded() {
   return nullptr;
 }
 
+// A range that scans want compacted, with successors installed; not while space is short.
+Layer* Index::job_of_scans() {
+  const persist::Space& space = dnodes_.space();
+  while (Bnode* bnode = compactions_.next()) {
+    const persist::Dnode* dnode = bnode->base().dnode();
+    const bool room = space.ordinary_free_bytes() >= space.reserve_bytes();
+    Layer* layer = nullptr;
+    if (room && dnode != nullptr && dnode->runs().size() > 1 && bnode->layer() == nullptr && plan(bnode, false)) {
+      layer = bnode->layer();
+      layer->compact = true;
+      install(layer);
+    }
+    bnode->unref();
+    if (layer != nullptr) return layer;
+  }
+  return nullptr;
+}
+
 // Something to offload, with successors installed. Looks at each waiting bnode at most once.
 Layer* Index::next_job(Which which) {
   {
@@ -329,7 +347,8 @@ Layer* Index::next_job(Which which) {
       return layer;
     }
   }
-  if (Layer* job = job_of_crowded(); job != nullptr || which == Which::kUrgent) return job;
+  if (Layer* job = job_of_crowded()) return job;
+  if (Layer* job = job_of_scans(); job != nullptr || which == Which::kUrgent) return job;
   for (uint64_t tries = dirty_ranges_.load(std::memory_order_relaxed); tries > 0; --tries) {
     Bnode* bnode = next_dirty();
     if (bnode == nullptr) return nullptr;

@@ -285,9 +285,11 @@ class Tier {
   }
   void take(const Index::Window& window, Model* model) const {
     BONSAI_CHECK(!window.damaged);
-    for (const Index::Item& item : window.items) {
-      const bool fresh = model->emplace(item.key, text_of(item.value, item.large)).second;
-      BONSAI_CHECK(fresh);
+    for (const auto& [rows, large] : window.pieces) {
+      for (size_t i = 0; i < rows.count; ++i) {
+        const bool fresh = model->emplace(rows.key(i), text_of(rows.value(i), large)).second;
+        BONSAI_CHECK(fresh);
+      }
     }
   }
 

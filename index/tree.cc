@@ -191,6 +191,18 @@ Bnode* Tree::find_to_read(const Key& key) const {
   return inner->bnode(i);
 }
 
+Bnode* Tree::find_to_scan(const Key& key, const Bnode** next) const {
+  const Inner* inner = root_.load(std::memory_order_acquire);
+  while (inner->height > 0) inner = inner->inner(inner->index_of(key));
+  const size_t i = inner->index_of(key);
+  *next = i + 1 < inner->count ? inner->bnode(i + 1) : nullptr;
+  if (i + 2 < inner->count) {
+    inner->bnode(i + 2)->prefetch_whole();
+    inner->prefetch_below(i + 2);
+  }
+  return inner->bnode(i);
+}
+
 void Tree::find_many(std::span<const Key> keys, std::span<Bnode*> bnodes) const {
   BONSAI_DCHECK(keys.size() <= kFindManyMax && bnodes.size() >= keys.size());
   std::array<const Inner*, kFindManyMax> at;

@@ -43,6 +43,9 @@ class Tree {
   [[nodiscard]] Bnode* find(const base::Key& key) const;
   // The same for a read, which will go on to the dnode below: fetches that meanwhile.
   [[nodiscard]] Bnode* find_to_read(const base::Key& key) const;
+  // The same for a read that goes on to the bnodes behind: *next is the one that follows if it hangs in the same inner
+  // node, else null. Fetches what lies behind that one, for the next call.
+  [[nodiscard]] Bnode* find_to_scan(const base::Key& key, const Bnode** next) const;
   // The bnodes of several keys: bnodes[i] for keys[i], fetched from memory. Their cache misses overlap.
   // Requires: keys.size() <= kFindManyMax.
   static constexpr size_t kFindManyMax = 32;

@@ -10,6 +10,8 @@
 
 namespace bonsai::persist {
 
+using base::Key;
+
 namespace {
 
 uint64_t heap_bytes(const base::Fence& fence) {
@@ -60,8 +62,10 @@ Dnode::Dnode(Parts parts) : head_{}, parts_(std::make_unique<const Parts>(std::m
 std::unique_ptr<Dnode> Dnode::make_block(Parts parts, size_t bytes) {
   BONSAI_CHECK(parts.runs.size() <= kRunsMax);
   std::unique_ptr<Dnode> dnode(new (base::allocate_block<kLine>(bytes)) Dnode(std::move(parts)));
-  dnode->head_.block_bytes = static_cast<uint32_t>(bytes);
-  std::transform(dnode->runs().begin(), dnode->runs().end(), dnode->at<Run>(sizeof(Dnode)), run_of);
+  const std::vector<RunDesc>& runs = dnode->runs();
+  std::transform(runs.begin(), runs.end(), dnode->at<Run>(sizeof(Dnode)), run_of);
+  std::transform(runs.begin(), runs.end(), dnode->at<uint32_t>(crcs_offset(runs.size())),
+                 [](const RunDesc& run) { return run.crc; });
   return dnode;
 }
 
@@ -159,7 +163,18 @@ uint64_t Dnode::run_bytes() const {
 }
 
 uint64_t Dnode::dram_bytes() const {
-  return head_.block_bytes + sizeof(Parts) + runs().capacity() * sizeof(RunDesc) + heap_bytes(lo()) + heap_bytes(hi());
+  const uint64_t block_bytes = uploaded() ? layout(runs()).end : metadata_offset(runs().size());
+  return block_bytes + sizeof(Parts) + runs().capacity() * sizeof(RunDesc) + heap_bytes(lo()) + heap_bytes(hi());
+}
+
+void Dnode::prefetch_runs(const scale::Volume& volume) const {
+  for (const Run& run : places()) {
+    const std::byte* bytes = volume.local(scale::Addr::of_bits(run.addr));
+    for (size_t at = 0; at < kPrefetchRunBytes; at += kLine) __builtin_prefetch(bytes + at);
+    const size_t end = run.variable() ? 0 : size_t{run.count} * (kUniformHeadBytes + run.key_bytes + run.value_bytes);
+    const size_t offset = reinterpret_cast<uintptr_t>(bytes) % kPageBytes;
+    for (size_t at = kPageBytes - offset; at < end; at += kPageBytes) __builtin_prefetch(bytes + at);
+  }
 }
 
 Find Dnode::find(const scale::Volume& volume, const base::Key& key, uint64_t hash, Entry* entry) const {
@@ -247,7 +262,8 @@ void DnodeSearch::next() {
 RunDesc Dnode::desc(size_t i) const {
   const Run& run = places()[i];
   if (run.variable()) return runs()[i];
-  RunDesc desc{run.addr, 0, run.count, 0, run.key_bytes, run.value_bytes};
+  const uint32_t crc = at<uint32_t>(crcs_offset(head_.runs_count))[i];
+  RunDesc desc{run.addr, 0, run.count, crc, run.key_bytes, run.value_bytes};
   desc.bytes = desc.count * uniform_entry_bytes(desc);
   return desc;
 }
@@ -272,83 +288,134 @@ Find DnodeSearch::check(Entry* entry) const {
   return entry->key == key_ ? Find::kFound : Find::kAbsent;
 }
 
-DnodeCursor::DnodeCursor(const scale::Volume& volume, const Dnode& dnode) : volume_(volume), dnode_(dnode) {
-  const size_t runs = dnode.places().size();
-  positions_.reserve(runs);
-  for (size_t i = runs; i-- > 0;) {
-    const RunDesc desc = dnode.desc(i);
-    positions_.push_back({RunView(volume.local(scale::Addr::of_bits(desc.addr)), desc), i});
-  }
-}
+namespace {
+constexpr uint64_t kPrefetchEntries = 64;  // the processor itself fetches what follows
+}  // namespace
 
-// Says where in each run the first entry at or after `key` is, as far as the samples tell. Of a key outside the range,
-// which may not have the prefix that the samples leave out, they tell nothing.
-void DnodeCursor::narrow(const base::Key& key) {
+// Makes the sources, each with a part of its run in which the first entry at or after `key` is, or behind which it
+// begins. The samples tell which. Of a key outside the range, which may not have the prefix that they leave out, they
+// tell nothing.
+void DnodeCursor::open(const Key& key, bool inside, uint64_t entries) {
   const std::span<const Dnode::Run> runs = dnode_.places();
-  const uint32_t sample = dnode_.sample(key.bytes);
-  const bool inside = !(key < dnode_.lo().key()) && dnode_.hi().above(key);
+  const bool told = dnode_.uploaded() && inside;
+  const uint32_t sample = told ? dnode_.sample(key.bytes) : 0;
+  std::array<std::pair<uint32_t, uint32_t>, kRunsMax> where;
   size_t samples = Dnode::metadata_offset(runs.size());
   for (size_t i = 0; i < runs.size(); ++i) {
     const uint32_t count = runs[i].count;
-    range_[i] = {0, count};
-    if (!dnode_.uploaded() || !inside) continue;
+    where[i] = {0, key.bytes.empty() ? 0 : count};
+    if (!told) continue;
     const Ranks ranks = ranks_of(dnode_.at<uint32_t>(samples), runs[i].groups(), sample);
     samples += runs[i].samples_bytes();
-    range_[i] = {(std::max(ranks.below, 1U) - 1) * Dnode::kGroup, std::min(ranks.not_above * Dnode::kGroup, count)};
+    where[i] = {(std::max(ranks.below, 1U) - 1) * Dnode::kGroup, std::min(ranks.not_above * Dnode::kGroup, count)};
+  }
+  sources_.clear();
+  for (size_t i = runs.size(); i-- > 0;) {
+    const auto [lo, hi] = where[i];
+    const uint32_t count = runs[i].count;
+    const bool most = entries >= count / 2 && (count - lo) >= count / 2;
+    const RunDesc desc = dnode_.desc(i);
+    const RunView run(volume_.local(scale::Addr::of_bits(desc.addr)), desc);
+    sources_.push_back({run, most, lo, hi, {}, {}});
+    if (!most) run.prefetch(lo, std::min(hi + static_cast<uint32_t>(std::min(entries, kPrefetchEntries)), count));
   }
 }
 
-void DnodeCursor::load(Position& position) {
-  position.valid = position.index < position.run.count();
-  if (position.valid && !position.run.entry(position.index, &position.entry)) damaged_ = true;
-}
-
-void DnodeCursor::seek(const base::Key& key, uint64_t entries) {
+void DnodeCursor::seek_in(const Key& key, bool inside, uint64_t entries) {
   damaged_ = false;
-  if (!key.bytes.empty()) narrow(key);
+  open(key, inside, entries);
   scale::Reads reads(volume_);
-  for (Position& position : positions_) {
-    position.index = 0;
-    if (!key.bytes.empty()) {
-      const auto [lo, hi] = range_[position.place];
-      if (!position.run.lower_bound(key, lo, hi, &position.index, &reads)) damaged_ = true;
-    }
-    load(position);
+  for (Source& source : sources_) {
+    if (!source.run.lower_bound(key, source.index, source.end, &source.index, &reads)) damaged_ = true;
+    source.end = source.run.count();
   }
   await(entries);
+  for (Source& source : sources_) {
+    if (source.whole) source.run.trust();
+    load(source);
+  }
   choose();
 }
 
 void DnodeCursor::await(uint64_t entries) const {
   if (!volume_.reads_wait()) return;
   scale::Reads reads(volume_);
-  for (const Position& position : positions_) {
-    const uint64_t count = std::min<uint64_t>(entries, position.run.count() - position.index);
-    position.run.expect(position.index, position.index + static_cast<uint32_t>(count), &reads);
+  for (const Source& source : sources_) {
+    const uint32_t first = source.whole ? 0 : source.index;
+    const uint64_t count = std::min<uint64_t>(source.whole ? UINT64_MAX : entries, source.run.count() - first);
+    source.run.expect(first, first + static_cast<uint32_t>(count), &reads);
   }
   reads.wait();
 }
 
-void DnodeCursor::choose() {
-  valid_ = false;
-  if (damaged_) return;
-  const Position* best = nullptr;
-  for (const Position& position : positions_) {
-    if (position.valid && (best == nullptr || position.entry.key < best->entry.key)) best = &position;
+void DnodeCursor::load(Source& source) {
+  if (!source.valid()) return;
+  if (source.run.uniform()) {
+    if (!source.run.sound(source.index)) damaged_ = true;
+    source.key = source.run.key_at(source.index);
+  } else {
+    if (!source.run.entry(source.index, &source.entry)) damaged_ = true;
+    source.key = source.entry.key;
   }
-  if (best == nullptr) return;
-  entry_ = best->entry;
-  valid_ = true;
+}
+
+void DnodeCursor::choose() {
+  best_ = nullptr;
+  if (damaged_) return;
+  for (Source& source : sources_) {
+    if (source.valid() && (best_ == nullptr || source.key < best_->key)) best_ = &source;
+  }
+}
+
+Entry DnodeCursor::entry() const {
+  if (!best_->run.uniform()) return best_->entry;
+  return {best_->key, best_->run.rows(best_->index, best_->index + 1).value(0)};
+}
+
+// Passes what the current entry hides.
+void DnodeCursor::pass_hidden() {
+  for (Source& source : sources_) {
+    if (&source != best_ && source.valid() && source.key == best_->key) advance(source);
+  }
 }
 
 void DnodeCursor::next() {
-  const base::Key passed = entry_.key;
-  for (Position& position : positions_) {
-    if (!position.valid || !(position.entry.key == passed)) continue;
-    ++position.index;
-    load(position);
-  }
+  pass_hidden();
+  advance(*best_);
   choose();
+}
+
+DnodeCursor::Stretch DnodeCursor::take(const Key* below, uint64_t max) {
+  Stretch stretch;
+  Source& source = *best_;
+  const uint32_t first = source.index;
+  if (!source.run.uniform()) {
+    const auto& [key, value, tombstone, large] = source.entry;
+    const auto key_bytes = static_cast<uint32_t>(key.bytes.size());
+    stretch = {
+        {key.bytes.data(), value.data(), 1, 0, key_bytes, static_cast<uint32_t>(value.size())}, tombstone, large};
+    next();
+    return stretch;
+  }
+  pass_hidden();
+  if (damaged_) max = 1;  // where the next entry of another run is nobody knows
+  const Key* stop = below;
+  for (const Source& other : sources_) {
+    if (&other != best_ && other.valid() && (stop == nullptr || other.key < *stop)) stop = &other.key;
+  }
+  const auto end = first + static_cast<uint32_t>(std::min<uint64_t>(max, source.end - first));
+  if (source.run.trusted()) {
+    source.index = end;
+    const bool all = stop == nullptr || source.run.key_at(end - 1) < *stop;
+    if (!all && !source.run.lower_bound(*stop, first + 1, end - 1, &source.index, nullptr)) damaged_ = true;
+    load(source);
+  } else {
+    do advance(source);
+    while (source.index < end && !damaged_ && (stop == nullptr || source.key < *stop));
+  }
+  stretch.rows = source.run.rows(first, source.index);
+  choose();
+  return stretch;
 }
 
 }  // namespace bonsai::persist

@@ -4,8 +4,8 @@
 // of usual size fill the second, then a group of fingerprints is half a line. A get so reads three lines of DRAM, the
 // first two at once, and the entry's own line of NVM:
 //
-//   [head | where run 0, 1, ... lies] [samples of run 0, 1, ...] [fingerprints of run 0, 1, ...] [offsets of variable
-//   runs]
+//   [head | where run 0, 1, ... lies | their checksums] [samples of run 0, 1, ...] [fingerprints of run 0, 1, ...]
+//   [offsets of variable runs]
 //
 // Invariants
 //  - immutable: metadata comes with a dnode's making, or with a copy of it (uploaded_copy);
@@ -17,6 +17,8 @@
 #define BONSAI_PERSIST_DNODE_H_
 
 #include <array>
+#include <atomic>
+#include <boost/container/static_vector.hpp>
 #include <cstdint>
 #include <memory>
 #include <new>
@@ -74,11 +76,19 @@ class Dnode {
   // The newest entry of `key`, a tombstone too. Requires: key lies in the range; hash is the key's.
   [[nodiscard]] Find find(const scale::Volume& volume, const base::Key& key, uint64_t hash, Entry* entry) const;
 
+  // To be called for a scan that went through it. True now and then, when scans have merged its runs so often that it
+  // is worth being written anew as one run.
+  [[nodiscard]] bool note_scan() const {
+    return head_.runs_count > 1 && (head_.merges.fetch_add(1, std::memory_order_relaxed) + 1) % kMergesMax == 0;
+  }
+
   // Fetches what a get may read of the block at `dnode`, which may be null or gone: for one get that would wait for it.
   static void prefetch_all(const void* dnode) {
     const auto* block = static_cast<const char*>(dnode);
     for (size_t i = 0; i < kPrefetchLines; ++i) __builtin_prefetch(block + i * kLine);
   }
+  // Fetches what a DnodeCursor that goes through all of it reads first, and the beginning of each further page.
+  void prefetch_runs(const scale::Volume& volume) const;
   // Fetches what a DnodeSearch will read first.
   void prefetch() const {
     __builtin_prefetch(this);
@@ -89,15 +99,18 @@ class Dnode {
   friend class DnodeSearch;
   friend class DnodeCursor;
   static constexpr size_t kPrefetchLines = 8;
-  static constexpr uint32_t kGroup = 32;  // entries per sample
-  static constexpr size_t kAlign = 16;    // of every array, for SSE
+  static constexpr uint8_t kMergesMax = 4;
+  static constexpr size_t kPrefetchRunBytes = 512;  // by then the processor has noticed
+  static constexpr uint32_t kGroup = 32;            // entries per sample
+  static constexpr size_t kAlign = 16;              // of every array, for SSE
   static constexpr size_t kLine = base::kLineBytes;
 
   struct Head {
     uint16_t prefix_bytes;  // that all keys of the range share
     uint8_t runs_count;
     uint8_t uploaded;
-    uint32_t block_bytes;
+    mutable std::atomic<uint8_t> merges;  // scans that had to merge runs
+    uint8_t reserved[3];
   };
   // What a get needs of a run.
   struct Run {
@@ -125,10 +138,11 @@ class Dnode {
   static Run run_of(const RunDesc& desc) {
     return {desc.addr, static_cast<uint16_t>(desc.count), desc.key_bytes, desc.value_bytes, 0};
   }
-  static size_t metadata_offset(size_t runs) { return round_up(sizeof(Dnode) + runs * sizeof(Run), kAlign); }
+  static size_t crcs_offset(size_t runs) { return sizeof(Dnode) + runs * sizeof(Run); }
+  static size_t metadata_offset(size_t runs) { return round_up(crcs_offset(runs) + runs * sizeof(uint32_t), kAlign); }
   static Layout layout(const std::vector<RunDesc>& runs);
   [[nodiscard]] std::span<const Run> places() const { return {at<Run>(sizeof(Dnode)), head_.runs_count}; }
-  // The descriptor of run i; of runs of one entry size without its checksum.
+  // The descriptor of run i.
   [[nodiscard]] RunDesc desc(size_t i) const;
 
   template <class T>
@@ -200,37 +214,60 @@ class DnodeSearch {
 // Walks the live entries of a dnode in key order, newest run first among equals; tombstones are visited too.
 class DnodeCursor {
  public:
+  // Entries that follow each other in one run: of a uniform run as many as there are, else one.
+  struct Stretch {
+    Rows rows;
+    bool tombstone = false;
+    bool large = false;  // the value is a LargeRef's bytes
+  };
+
   // Requires: the dnode outlives the cursor (epoch guard).
-  DnodeCursor(const scale::Volume& volume, const Dnode& dnode);
+  DnodeCursor(const scale::Volume& volume, const Dnode& dnode) : volume_(volume), dnode_(dnode) {}
 
   // To the first entry at or after `key`; an empty key means the first. Up to `entries` of each run are going to be
-  // read, and are waited for here; the cursor waits nowhere else.
-  void seek(const base::Key& key, uint64_t entries = UINT64_MAX);
-  [[nodiscard]] bool valid() const { return valid_; }
+  // read, and are waited for here; the cursor waits nowhere else. Of runs of which that is the greater part, the
+  // checksum of the whole run is verified instead of each entry's.
+  void seek(const base::Key& key, uint64_t entries = UINT64_MAX) { seek_in(key, inside(key), entries); }
+  // The same without a look at the dnode's range. Requires: key lies in it, or is empty.
+  void seek_inside(const base::Key& key, uint64_t entries) { seek_in(key, !key.bytes.empty(), entries); }
+  [[nodiscard]] bool valid() const { return best_ != nullptr; }
   [[nodiscard]] bool damaged() const { return damaged_; }
-  [[nodiscard]] const Entry& entry() const { return entry_; }
+  // Requires, as next() and take(): valid().
+  [[nodiscard]] const base::Key& key() const { return best_->key; }
+  [[nodiscard]] Entry entry() const;
   void next();
+  // The current entry and those behind it, up to `max` and below `below` (null: no bound), as far as they lie side by
+  // side; the cursor moves behind them. Requires: key() lies below `below`, max > 0.
+  Stretch take(const base::Key* below, uint64_t max);
 
  private:
-  struct Position {
+  struct Source {
     RunView run;
-    size_t place;  // of the run in the dnode
-    uint32_t index = 0;
-    Entry entry{};
-    bool valid = false;
+    bool whole;  // most of the run will be read
+    uint32_t index, end;
+    base::Key key;
+    Entry entry;  // of a variable run
+
+    [[nodiscard]] bool valid() const { return index < end; }
   };
-  void load(Position& position);
+  [[nodiscard]] bool inside(const base::Key& key) const {
+    return !key.bytes.empty() && !(key < dnode_.lo().key()) && dnode_.hi().above(key);
+  }
+  void seek_in(const base::Key& key, bool inside, uint64_t entries);
+  void open(const base::Key& key, bool inside, uint64_t entries);
+  void load(Source& source);
+  void advance(Source& source) {
+    ++source.index;
+    load(source);
+  }
+  void pass_hidden();
   void choose();
   void await(uint64_t entries) const;
 
-  void narrow(const base::Key& key);
-
   const scale::Volume& volume_;
   const Dnode& dnode_;
-  std::vector<Position> positions_;                            // newest run first
-  std::array<std::pair<uint32_t, uint32_t>, kRunsMax> range_;  // by run: where the sought entry is, at most
-  Entry entry_{};
-  bool valid_ = false;
+  boost::container::static_vector<Source, kRunsMax> sources_;  // newest run first
+  Source* best_ = nullptr;
   bool damaged_ = false;
 };
 

@@ -7,11 +7,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "base/key.h"
+#include "bonsai/rows.h"
 #include "persist/format.h"
 #include "scale/volume.h"
 
@@ -37,11 +39,15 @@ RunDesc encode_run(std::span<const Entry> entries, uint64_t addr, std::vector<st
 inline uint64_t entry_bytes(const Entry& entry) { return 14 + entry.key.bytes.size() + entry.value.size(); }
 
 // Where things lie in a run: an entry of a uniform run; the first entry; the bytes of one.
+inline constexpr uint32_t kUniformHeadBytes = 4;    // check
 inline constexpr uint32_t kVariableHeadBytes = 10;  // check, value size and flags, key size
-inline uint32_t uniform_entry_bytes(const RunDesc& desc) { return 4U + desc.key_bytes + desc.value_bytes; }
+inline uint32_t uniform_entry_bytes(const RunDesc& desc) {
+  return kUniformHeadBytes + desc.key_bytes + desc.value_bytes;
+}
 inline uint32_t entries_offset(const RunDesc& desc) { return desc.key_bytes == kVariableRun ? 4 * desc.count : 0; }
 inline uint32_t encoded_bytes(const Entry& entry, bool uniform) {
-  return static_cast<uint32_t>((uniform ? 4 : kVariableHeadBytes) + entry.key.bytes.size() + entry.value.size());
+  return static_cast<uint32_t>((uniform ? kUniformHeadBytes : kVariableHeadBytes) + entry.key.bytes.size() +
+                               entry.value.size());
 }
 
 // Reads a run. Safe on arbitrary bytes: all offsets are checked against desc.bytes.
@@ -51,6 +57,10 @@ class RunView {
   RunView(const std::byte* bytes, const RunDesc& desc) : bytes_(reinterpret_cast<const char*>(bytes)), desc_(desc) {}
 
   [[nodiscard]] uint32_t count() const { return desc_.count; }
+  // Verifies the run as a whole, which costs a fraction of its entries' checks. If it is sound, entries are not checked
+  // one by one from now on; if not, nothing changes.
+  void trust() { trusted_ = trusted_ || verify(); }
+  [[nodiscard]] bool trusted() const { return trusted_; }
   // The entry at index i, verified. False if damaged. Requires: i < count().
   [[nodiscard]] bool entry(uint32_t i, Entry* entry) const { return entry_at(i, entry_offset(i), entry); }
   // Same, with the entry's offset known from DRAM.
@@ -58,6 +68,17 @@ class RunView {
   // Offset of entry i in the run, from the run itself.
   [[nodiscard]] uint32_t entry_offset(uint32_t i) const;
   [[nodiscard]] bool uniform() const { return desc_.key_bytes != kVariableRun; }
+  // Of a uniform run: entries [from, to) as they lie, and the key of one, both unverified.
+  [[nodiscard]] Rows rows(uint32_t from, uint32_t to) const {
+    const uint32_t stride = uniform_entry_bytes(desc_);
+    const char* keys = bytes_ + size_t{from} * stride + kUniformHeadBytes;
+    return {keys, keys + desc_.key_bytes, to - from, stride, desc_.key_bytes, desc_.value_bytes};
+  }
+  [[nodiscard]] base::Key key_at(uint32_t i) const { return base::Key::of(rows(i, i + 1).key(0)); }
+  // Of a uniform run: whether entry i is sound.
+  [[nodiscard]] bool sound(uint32_t i) const;
+  // Fetches entries [from, to).
+  void prefetch(uint32_t from, uint32_t to) const;
 
   // Index of the first entry at or after `key` (count() if none). False if a probed entry is damaged.
   [[nodiscard]] bool lower_bound(const base::Key& key, uint32_t* index) const {
@@ -78,7 +99,20 @@ class RunView {
  private:
   const char* bytes_;
   RunDesc desc_;
+  bool trusted_ = false;
 };
+
+// What ties an entry's check to its place.
+inline uint32_t entry_seed(uint64_t run_addr, uint32_t i) { return static_cast<uint32_t>(mix64(run_addr + i)); }
+
+inline bool RunView::sound(uint32_t i) const {
+  if (trusted_) return true;
+  const uint32_t stride = uniform_entry_bytes(desc_);
+  const char* at = bytes_ + size_t{i} * stride;
+  uint32_t crc;
+  std::memcpy(&crc, at, sizeof crc);
+  return base::crc32c(at + kUniformHeadBytes, stride - kUniformHeadBytes, entry_seed(desc_.addr, i)) == crc;
+}
 
 }  // namespace bonsai::persist
 

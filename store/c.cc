@@ -233,6 +233,20 @@ int bonsai_scan(bonsai_t* db, const bonsai_readoptions_t* options, const char* f
   });
 }
 
+int bonsai_scan_rows(bonsai_t* db, const bonsai_readoptions_t* options, const char* from, size_t from_bytes,
+                     const char* end, size_t end_bytes, uint64_t limit, bonsai_rows_visitor visitor, void* arg,
+                     char** errptr) {
+  return guarded(errptr, [&] {
+    if (!names_bytes(from, from_bytes) || !names_bytes(end, end_bytes)) return null_bytes();
+    const bonsai::ScanOptions scan{bonsai::c::read_options(options).snapshot, limit, {end, end_bytes}};
+    return db->db->ScanRows(scan, {from, from_bytes}, [&](const bonsai::Rows& rows) noexcept {
+      const bonsai_rows_t c_rows = {rows.keys,         rows.values,    rows.count,
+                                    rows.stride_bytes, rows.key_bytes, rows.value_bytes};
+      return visitor(arg, &c_rows) != 0;
+    });
+  });
+}
+
 int bonsai_snapshot_create(bonsai_t* db, bonsai_snapshot_t** snapshot, char** errptr) {
   *snapshot = nullptr;
   return guarded(errptr, [&] {

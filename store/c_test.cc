@@ -234,6 +234,39 @@ TEST_F(CInterface, ScanKeepsFromEndLimitAndTheVisitorsWord) {
   EXPECT_EQ(bonsai_scan(db_, nullptr, nullptr, 1, nullptr, 0, 1, collect, nullptr, nullptr), BONSAI_INVALID_ARGUMENT);
 }
 
+unsigned char collect_rows(void* arg, const bonsai_rows_t* rows) {
+  auto* seen = static_cast<Seen*>(arg);
+  for (size_t i = 0; i < rows->count; ++i) {
+    seen->keys.append(rows->keys + i * rows->stride_bytes, rows->key_bytes);
+    seen->keys.append(rows->values + i * rows->stride_bytes, rows->value_bytes);
+  }
+  return seen->keys.size() < seen->stop_after ? 1 : 0;
+}
+
+TEST_F(CInterface, RowsAreTheRecordsOfAScan) {
+  must_open();
+  for (const char* key : {"a", "b", "c", "d", "e"}) ASSERT_EQ(put(key, "v"), BONSAI_OK);
+  ASSERT_EQ(put("c2", "longer"), BONSAI_OK);
+  ASSERT_EQ(put("c3", std::string(100'000, 'x')), BONSAI_OK);  // by itself, as a large value
+  const auto scan = [&](std::string_view from, std::string_view end, uint64_t limit, size_t stop_after) {
+    Seen seen{"", stop_after};
+    EXPECT_EQ(bonsai_scan_rows(db_, nullptr, from.data(), from.size(), end.data(), end.size(), limit, collect_rows,
+                               &seen, nullptr),
+              BONSAI_OK);
+    return seen.keys;
+  };
+  for (int drained = 0; drained < 2; ++drained) {
+    EXPECT_EQ(scan("", "c2", UINT64_MAX, 99), "avbvcv");
+    EXPECT_EQ(scan("b", "c3", UINT64_MAX, 99), "bvcvc2longer");
+    EXPECT_EQ(scan("b", "", 2, 99), "bvcv");
+    EXPECT_EQ(scan("", "", UINT64_MAX, 1).substr(0, 2), "av");
+    EXPECT_EQ(scan("c3", "", UINT64_MAX, 999'999), "c3" + std::string(100'000, 'x') + "dvev");
+    ASSERT_EQ(bonsai_drain(db_, nullptr), BONSAI_OK);
+  }
+  EXPECT_EQ(bonsai_scan_rows(db_, nullptr, nullptr, 1, nullptr, 0, 1, collect_rows, nullptr, nullptr),
+            BONSAI_INVALID_ARGUMENT);
+}
+
 TEST_F(CInterface, IteratorSeeksBothWays) {
   must_open();
   for (const char* key : {"a", "c", "e"}) ASSERT_EQ(put(key, "v"), BONSAI_OK);

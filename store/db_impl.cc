@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/status_macros.h"
+#include "store/damage.h"
 #include "store/iterator.h"
 #include "store/session.h"
 
@@ -21,11 +22,6 @@ namespace {
 inline constexpr uint64_t kEntryOverheadBytes = 64;
 // A pause up to here does not give the processor away.
 inline constexpr uint64_t kSpinNs = 2'000;
-
-Status damaged(std::string_view key) {
-  return Status::Corruption("the stored bytes of key " + base::printable(key) +
-                            " fail their checksum; run `bonsai check` on the pool");
-}
 
 }  // namespace
 
@@ -386,14 +382,6 @@ Status DbImpl::write_with_pressure(index::Batch* batch) {
 
 // ---- reads
 
-namespace {
-
-uint64_t version_of(const Snapshot* snapshot) {
-  return snapshot == nullptr ? index::kLatest : static_cast<const SnapshotImpl*>(snapshot)->version();
-}
-
-}  // namespace
-
 Status DbImpl::Get(const ReadOptions& options, std::string_view key, std::string* value) {
   BONSAI_RETURN_IF_ERROR(check_key(key));
   counters_.add(Count::kGets);
@@ -407,11 +395,11 @@ Status DbImpl::Get(const ReadOptions& options, std::string_view key, std::string
 // Requires: the guard of the lookup.
 Status DbImpl::answer(const Index::Lookup& lookup, std::string* value) const {
   if (lookup.found == Index::Found::kAbsent) return Status::NotFound();
-  if (lookup.found == Index::Found::kDamaged) return damaged(lookup.key.bytes);
+  if (lookup.found == Index::Found::kDamaged) return damaged_value(lookup.key.bytes);
   if (!lookup.value.large) {
     value->assign(lookup.value.bytes);
   } else if (!tiers_->large->read(persist::large_ref(lookup.value.bytes), value)) {
-    return damaged(lookup.key.bytes);
+    return damaged_value(lookup.key.bytes);
   }
   return Status::OK();
 }
@@ -466,40 +454,6 @@ Status DbImpl::GetSnapshot(std::shared_ptr<const Snapshot>* snapshot) {
   std::shared_ptr<const index::Versions::Announcement> announcement;
   BONSAI_RETURN_IF_ERROR(announce(&announcement));
   *snapshot = std::make_shared<SnapshotImpl>(std::move(announcement));
-  return Status::OK();
-}
-
-Status DbImpl::Scan(const ScanOptions& options, std::string_view from, const ScanVisitor& visit) {
-  if (from.size() > kKeyBytesMax) BONSAI_RETURN_IF_ERROR(check_key(from));
-  counters_.add(Count::kScans);
-  index::Versions::Announcement own;
-  uint64_t version = version_of(options.snapshot);
-  if (options.snapshot == nullptr) {
-    own = tiers_->index->announce();
-    if (!own) {
-      return Status::Unavailable("all " + std::to_string(options_.snapshots_max) +
-                                 " snapshot slots are taken; release snapshots and iterators, or raise snapshots_max");
-    }
-    version = own.version();
-  }
-  uint64_t left = options.limit;
-  Index::Window window;
-  std::string large;
-  for (base::Fence at(from); !at.is_infinite() && left > 0; at = window.hi) {
-    if (!options.end.empty() && options.end <= at.bytes()) break;
-    const auto guard = tiers_->epochs->enter();
-    tiers_->index->read_window(at.key(), version, false, left, &window);
-    for (const Index::Item& item : window.items) {
-      if (left == 0 || (!options.end.empty() && item.key >= options.end)) return Status::OK();
-      if (item.large && !tiers_->large->read(persist::large_ref(item.value), &large)) return damaged(item.key);
-      if (!visit(item.key, item.large ? std::string_view(large) : item.value)) return Status::OK();
-      --left;
-    }
-    if (window.damaged) {
-      return Status::Corruption("a dnode of keys " + base::printable_range(window.lo, window.hi) +
-                                " fails its checksum; run `bonsai check` on the pool");
-    }
-  }
   return Status::OK();
 }
 

@@ -28,6 +28,11 @@ class SnapshotImpl final : public Snapshot {
   std::shared_ptr<const index::Versions::Announcement> announcement_;
 };
 
+// Of a read: its snapshot's, else "now".
+inline uint64_t version_of(const Snapshot* snapshot) {
+  return snapshot == nullptr ? index::kLatest : static_cast<const SnapshotImpl*>(snapshot)->version();
+}
+
 class DbImpl final : public DB {
  public:
   // With `background` off no thread is started, at level `buffered` neither: then only Sync closes epochs, for tests
@@ -45,6 +50,7 @@ class DbImpl final : public DB {
                 std::span<Status> statuses) override;
   std::unique_ptr<Session> NewSession(size_t depth) override;
   Status Scan(const ScanOptions& options, std::string_view from, const ScanVisitor& visit) override;
+  Status ScanRows(const ScanOptions& options, std::string_view from, const RowsVisitor& visit) override;
   Status GetSnapshot(std::shared_ptr<const Snapshot>* snapshot) override;
   std::unique_ptr<Iterator> NewIterator(const ReadOptions& options) override;
   Status Sync() override;

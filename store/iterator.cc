@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "store/damage.h"
 #include "store/db_impl.h"
 
 namespace bonsai::store {
@@ -27,15 +28,13 @@ void IteratorImpl::keep(const Index::Window& window) {
   hi_ = window.hi;
   bytes_.clear();
   records_.clear();
-  for (const Index::Item& item : window.items) {
-    records_.push_back(
-        {bytes_.size(), static_cast<uint32_t>(item.key.size()), static_cast<uint32_t>(item.value.size()), item.large});
-    bytes_.append(item.key).append(item.value);
+  for (const auto& [rows, large] : window.pieces) {
+    for (size_t i = 0; i < rows.count; ++i) {
+      records_.push_back({bytes_.size(), rows.key_bytes, rows.value_bytes, large});
+      bytes_.append(rows.key(i)).append(rows.value(i));
+    }
   }
-  if (window.damaged) {
-    fail(Status::Corruption("a dnode of keys " + base::printable_range(lo_, hi_) +
-                            " fails its checksum; run `bonsai check` on the pool"));
-  }
+  if (window.damaged) fail(damaged_range(lo_, hi_));
 }
 
 void IteratorImpl::load_from(const Fence& at) {

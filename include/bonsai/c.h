@@ -196,6 +196,20 @@ BONSAI_EXPORT int bonsai_scan(bonsai_t* db, const bonsai_readoptions_t* options,
                               const char* end, size_t end_bytes, uint64_t limit, bonsai_scan_visitor visitor, void* arg,
                               char** errptr);
 
+/* Records that lie side by side: key i is key_bytes at keys + i * stride_bytes, value i value_bytes at
+   values + i * stride_bytes. The bytes die with the call of the visitor. */
+typedef struct {
+  const char* keys;
+  const char* values;
+  size_t count, stride_bytes, key_bytes, value_bytes;
+} bonsai_rows_t;
+typedef unsigned char (*bonsai_rows_visitor)(void* arg, const bonsai_rows_t* rows);
+
+/* As bonsai_scan(), as many records at a time as lie side by side: the fastest way through many of them. */
+BONSAI_EXPORT int bonsai_scan_rows(bonsai_t* db, const bonsai_readoptions_t* options, const char* from,
+                                   size_t from_bytes, const char* end, size_t end_bytes, uint64_t limit,
+                                   bonsai_rows_visitor visitor, void* arg, char** errptr);
+
 /* A moment of the store's history, for bonsai_readoptions_set_snapshot(). To be released before bonsai_close(). */
 BONSAI_EXPORT int bonsai_snapshot_create(bonsai_t* db, bonsai_snapshot_t** snapshot, char** errptr);
 BONSAI_EXPORT void bonsai_snapshot_release(bonsai_snapshot_t* snapshot);

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "bonsai/options.h"
+#include "bonsai/rows.h"
 #include "bonsai/session.h"
 #include "bonsai/status.h"
 
@@ -83,6 +84,8 @@ class Iterator {
 
 // Called for each record of a scan in ascending key order; the views die with the call. Returns false to stop.
 using ScanVisitor = std::function<bool(std::string_view key, std::string_view value)>;
+// The same for as many records at a time as lie side by side; at least one.
+using RowsVisitor = std::function<bool(const Rows& rows)>;
 
 class DB {
  public:
@@ -130,6 +133,8 @@ class DB {
   // Errors: InvalidArgument, Corruption (after the records before the damage were visited),
   // Unavailable (more than Options::snapshots_max at once).
   virtual Status Scan(const ScanOptions& options, std::string_view from, const ScanVisitor& visit) = 0;
+  // The same, handing out the records where they lie: the fastest way through many of them.
+  virtual Status ScanRows(const ScanOptions& options, std::string_view from, const RowsVisitor& visit) = 0;
 
   // Takes a snapshot. Errors: Unavailable (more than Options::snapshots_max at once).
   virtual Status GetSnapshot(std::shared_ptr<const Snapshot>* snapshot) = 0;

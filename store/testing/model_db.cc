@@ -158,6 +158,13 @@ Status ModelDb::Scan(const ScanOptions& options, std::string_view from, const Sc
   return Status::OK();
 }
 
+Status ModelDb::ScanRows(const ScanOptions& options, std::string_view from, const RowsVisitor& visit) {
+  return Scan(options, from, [&visit](std::string_view key, std::string_view value) {
+    const auto bytes = [](std::string_view text) { return static_cast<uint32_t>(text.size()); };
+    return visit({key.data(), value.data(), 1, 0, bytes(key), bytes(value)});
+  });
+}
+
 Status ModelDb::GetSnapshot(std::shared_ptr<const Snapshot>* snapshot) {
   uint64_t moment = 0;
   {

@@ -32,6 +32,7 @@ class ModelDb : public DB {
                 std::span<Status> statuses) override;
   std::unique_ptr<Session> NewSession(size_t depth) override;  // carries all out at once
   Status Scan(const ScanOptions& options, std::string_view from, const ScanVisitor& visit) override;
+  Status ScanRows(const ScanOptions& options, std::string_view from, const RowsVisitor& visit) override;
   Status GetSnapshot(std::shared_ptr<const Snapshot>* snapshot) override;
   std::unique_ptr<Iterator> NewIterator(const ReadOptions& options) override;
   Status Sync() override { return Status::OK(); }

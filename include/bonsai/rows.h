@@ -1,0 +1,28 @@
+// Records that lie side by side in memory: what a long scan is handed piece by piece instead of record by record.
+#ifndef BONSAI_ROWS_H_
+#define BONSAI_ROWS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace bonsai {
+
+// `count` records with keys of one size and values of one size, in ascending key order, each `stride_bytes` behind the
+// one before. The bytes belong to whoever handed the rows out.
+struct Rows {
+  const char* keys = nullptr;
+  const char* values = nullptr;
+  size_t count = 0;
+  size_t stride_bytes = 0;
+  uint32_t key_bytes = 0;
+  uint32_t value_bytes = 0;
+
+  // Requires: i < count.
+  [[nodiscard]] std::string_view key(size_t i) const { return {keys + i * stride_bytes, key_bytes}; }
+  [[nodiscard]] std::string_view value(size_t i) const { return {values + i * stride_bytes, value_bytes}; }
+};
+
+}  // namespace bonsai
+
+#endif  // BONSAI_ROWS_H_
