@@ -47,6 +47,7 @@ namespace bonsai::index {
 // Counters of the tier's background work; monotonic.
 struct Work {
   std::atomic<uint64_t> offloads{0}, splits{0}, merges{0}, compactions{0}, updates_offloaded{0};
+  std::atomic<uint64_t> moves{0};                                    // of runs, to gather free space
   std::atomic<uint64_t> plans_by_writers{0}, plan_ns_of_writers{0};  // bnodes that a writer found full and replaced
 };
 
@@ -162,6 +163,9 @@ class Index {
   // Offloads up to `ranges_max` ranges: those that writers wait for (urgent), then those whose bnodes are crowded,
   // those that scans want compacted, and, if asked for all, the longest dirty.
   OffloadResult offload(size_t ranges_max, Which which);
+  // Brings free blocks of the data area together by moving runs of dnodes, to be called when offloading finds no space.
+  // False: nothing was gained, or somebody else is at it. Waits for readers, boundedly.
+  bool gather();
   // True while there are updates that are not in dnodes yet.
   [[nodiscard]] bool dirty() const {
     return urgent_ranges_.load(std::memory_order_relaxed) != 0 || dirty_ranges_.load(std::memory_order_relaxed) != 0;
@@ -186,6 +190,7 @@ class Index {
 
  private:
   friend class Offload;
+  class Gather;
 
   // put.cc
   enum class Push { kPublished, kSuperseded, kFrozen, kFull, kStalled };
@@ -264,6 +269,7 @@ class Index {
   Work work_;
 
   static constexpr uint64_t kCrowdedRanges = 8;
+  static constexpr uint64_t kDnodesGathered = 2;  // room for so many of the largest
 
   std::atomic<Bnode*> dirty_stack_{nullptr};    // bnodes that got their first update, newest first
   std::atomic<Bnode*> crowded_stack_{nullptr};  // bnodes that became crowded, newest first
@@ -277,6 +283,8 @@ class Index {
   std::deque<Layer*> urgent_;                   // installed, to be offloaded
   CompactionQueue compactions_;
   base::Fence tidy_at_;
+  std::mutex gather_mutex_;     // background only
+  bool gather_upwards_ = true;  // under it
 };
 
 }  // namespace bonsai::index

@@ -27,7 +27,7 @@ void DnodeStore::give_slot(Addr slot) {
 // Zeroes an extent, then marks it in the extent table, so that recovery finds it and reads no stale bytes in it.
 Status DnodeStore::claim_extent(Space::Use use) {
   const uint64_t bytes = geometry_[0].extent_bytes;
-  const Addr extent = space_.allocate(bytes, use, bytes);
+  const Addr extent = space_.allocate(bytes, use, bytes, Space::Where::kHigh);
   if (extent.is_nil()) {
     return Status::NoSpace("no extent of " + std::to_string(bytes) +
                            " bytes is left for dnode headers; delete data or use a larger pool");
@@ -85,6 +85,30 @@ Status DnodeWriter::add(const base::Fence& lo, const base::Fence& hi, uint64_t g
   }
   fresh_.clear();
   if (!entries.empty()) BONSAI_RETURN_IF_ERROR(write_runs(entries, kRunsMax - parts.runs.size(), &parts));
+  return finish(std::move(parts), kept, dnode);
+}
+
+Status DnodeWriter::add_moved(const Dnode& dnode, size_t run, Addr to, Dnode** moved) {
+  Dnode::Parts parts;
+  parts.lo = dnode.lo();
+  parts.hi = dnode.hi();
+  parts.gen = dnode.gen();
+  parts.runs = dnode.runs();
+  parts.has_large = dnode.has_large();
+  const RunView view(store_.volume().local(Addr::of_bits(parts.runs[run].addr)), parts.runs[run]);
+  std::vector<Entry> entries(view.count());
+  for (uint32_t i = 0; i < view.count(); ++i) {
+    if (!view.entry(i, &entries[i])) {
+      return Status::Corruption("a dnode of keys " + base::printable_range(dnode.lo(), dnode.hi()) +
+                                " is damaged; run `bonsai check`");
+    }
+  }
+  parts.runs[run] = write_run(entries, to);
+  fresh_.clear();
+  return finish(std::move(parts), &dnode, moved);
+}
+
+Status DnodeWriter::finish(Dnode::Parts parts, const Dnode* kept, Dnode** dnode) {
   BONSAI_RETURN_IF_ERROR(place_fences(&parts));
   BONSAI_RETURN_IF_ERROR(store_.take_slot(&parts.header));
   dnodes_.push_back(put_together(std::move(parts), kept));
@@ -105,7 +129,10 @@ Status DnodeWriter::write_runs(std::span<const Entry> entries, size_t runs_max, 
   const uint64_t bytes = encoded_run_bytes(entries);
   const Addr addr = store_.space().allocate(bytes, Space::Use::kReserve);
   if (!addr.is_nil()) {
-    write_run(entries, addr, parts);
+    taken_.push_back({addr, bytes});
+    parts->runs.push_back(write_run(entries, addr));
+    fresh_.push_back(entries);
+    for (const Entry& entry : entries) parts->has_large = parts->has_large || entry.large;
     return Status::OK();
   }
   if (runs_max < 2 || entries.size() < 2) {
@@ -118,14 +145,11 @@ Status DnodeWriter::write_runs(std::span<const Entry> entries, size_t runs_max, 
   return write_runs(entries.subspan(half), runs_max - written, parts);
 }
 
-void DnodeWriter::write_run(std::span<const Entry> entries, Addr addr, Dnode::Parts* parts) {
+RunDesc DnodeWriter::write_run(std::span<const Entry> entries, Addr addr) {
   const RunDesc run = encode_run(entries, addr.bits(), &scratch_);
-  taken_.push_back({addr, run.bytes});
   scratch_.resize(round_up(run.bytes, 8));
   store_.volume().nt_copy(addr, scratch_.data(), scratch_.size(), kSiteRun);
-  parts->runs.push_back(run);
-  fresh_.push_back(entries);
-  for (const Entry& entry : entries) parts->has_large = parts->has_large || entry.large;
+  return run;
 }
 
 Status DnodeWriter::place_fences(Dnode::Parts* parts) {

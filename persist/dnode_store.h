@@ -84,6 +84,10 @@ class DnodeWriter {
   Status add(const base::Fence& lo, const base::Fence& hi, uint64_t gen, const Dnode* kept,
              const std::vector<Entry>& entries, Dnode** dnode);
 
+  // Writes `dnode` again with one of its runs at another place. The place is the caller's, also after rollback.
+  // Requires: `to` has room for the run. Errors: NoSpace, Corruption (the run is damaged).
+  Status add_moved(const Dnode& dnode, size_t run, scale::Addr to, Dnode** moved);
+
   // A point to go back to: rollback gives back everything that was added after mark().
   struct Mark {
     size_t dnodes, taken;
@@ -96,8 +100,9 @@ class DnodeWriter {
 
  private:
   Status write_runs(std::span<const Entry> entries, size_t runs_max, Dnode::Parts* parts);
-  void write_run(std::span<const Entry> entries, scale::Addr addr, Dnode::Parts* parts);
+  RunDesc write_run(std::span<const Entry> entries, scale::Addr addr);
   Status place_fences(Dnode::Parts* parts);
+  Status finish(Dnode::Parts parts, const Dnode* kept, Dnode** dnode);
   std::unique_ptr<Dnode> put_together(Dnode::Parts parts, const Dnode* kept) const;
   void write_header(const Dnode& dnode);
 

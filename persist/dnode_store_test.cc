@@ -139,6 +139,40 @@ TEST_F(DnodeStoreTest, RollbackGivesEverythingBack) {
   EXPECT_EQ(rig().space.used_bytes(), used);
 }
 
+TEST_F(DnodeStoreTest, AMovedRunReadsAsBefore) {
+  const std::string long_key(200, 'z');
+  const auto first = write(Fence(), Fence(long_key), 5, some_entries(100));
+  DnodeWriter writer(*rig().store);
+  Dnode* dnode = nullptr;
+  ASSERT_TRUE(writer.add(first->lo(), first->hi(), 6, first.get(), some_entries(3).list(), &dnode).ok());
+  const auto old_dnode = std::move(writer.commit().front());
+  const uint64_t used = rig().space.used_bytes();
+  const Addr to = rig().space.allocate(old_dnode->runs()[0].bytes, Space::Use::kReserve);
+  ASSERT_TRUE(writer.add_moved(*old_dnode, 0, to, &dnode).ok());
+  writer.rollback({0, 0});
+  EXPECT_EQ(rig().space.used_bytes(), used + round_up(old_dnode->runs()[0].bytes, kBlockBytes)) << "the caller's place";
+  ASSERT_TRUE(writer.add_moved(*old_dnode, 0, to, &dnode).ok());
+  const auto moved = std::move(writer.commit().front());
+  EXPECT_TRUE(moved->lo() == old_dnode->lo() && moved->hi() == old_dnode->hi());
+  EXPECT_EQ(moved->gen(), old_dnode->gen());
+  EXPECT_EQ(moved->runs()[0].addr, to.bits());
+  EXPECT_EQ(moved->runs()[0].bytes, old_dnode->runs()[0].bytes);
+  EXPECT_EQ(moved->runs()[1].addr, old_dnode->runs()[1].addr);
+  rig().store->retire({old_dnode.get()});
+  rig().store->free(*old_dnode, moved->runs());
+  EXPECT_EQ(rig().space.used_bytes(), used) << "also the long fences are there once";
+  DnodeCursor was(rig().volume, *old_dnode), is(rig().volume, *moved);
+  was.seek({});
+  for (is.seek({}); is.valid(); is.next(), was.next()) {
+    ASSERT_TRUE(was.valid());
+    EXPECT_EQ(is.entry().key.bytes, was.entry().key.bytes);
+    EXPECT_EQ(is.entry().value, was.entry().value);
+  }
+  EXPECT_FALSE(was.valid() || was.damaged() || is.damaged());
+  medium().flip(to.offset() + 40, 1);
+  EXPECT_TRUE(writer.add_moved(*moved, 0, to, &dnode).IsCorruption()) << "damage is not copied";
+}
+
 TEST_F(DnodeStoreTest, RetireIsFlushedAndFencedAndReadsAsRetired) {
   const auto a = write(Fence(), Fence("m"), 5, some_entries());
   const auto b = write(Fence("m"), Fence::infinite(), 5, {});

@@ -7,7 +7,7 @@ namespace bonsai::persist {
 using scale::Addr;
 
 Status LargeStore::write(std::string_view value, LargeRef* ref) {
-  const Addr addr = space_.allocate(value.size(), Space::Use::kOrdinary);
+  const Addr addr = space_.allocate(value.size(), Space::Use::kOrdinary, 0, Space::Where::kHigh);
   if (addr.is_nil()) {
     return Status::NoSpace("no room for a value of " + std::to_string(value.size()) +
                            " bytes; delete data or use a larger pool");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "base/check.h"
 #include "persist/format.h"
@@ -18,19 +19,62 @@ void Space::Target::erase(std::map<uint64_t, uint64_t>::iterator it) {
   by_offset.erase(it);
 }
 
+// Takes [start, start + bytes) out of a free interval.
+uint64_t Space::Target::cut(std::map<uint64_t, uint64_t>::iterator it, uint64_t start, uint64_t bytes) {
+  const auto [offset, size] = *it;
+  erase(it);
+  if (start > offset) insert(offset, start - offset);
+  if (start + bytes < offset + size) insert(start + bytes, offset + size - start - bytes);
+  free_bytes.fetch_sub(bytes, std::memory_order_relaxed);
+  return start;
+}
+
 // Best fit, lowest address among equals. Returns 0 when nothing fits (offset 0 is never data).
-uint64_t Space::Target::take(uint64_t bytes, uint64_t align) {
+uint64_t Space::Target::take(uint64_t bytes, uint64_t align, Where where) {
+  if (where == Where::kHigh) {
+    if (const uint64_t start = take_high(bytes, align)) return start;
+  }
   for (auto it = by_size.lower_bound({bytes, 0}); it != by_size.end(); ++it) {
     const auto [size, offset] = *it;
     const uint64_t start = round_up(offset, align);
-    if (start + bytes > offset + size) continue;
-    erase(by_offset.find(offset));
-    if (start > offset) insert(offset, start - offset);
-    if (start + bytes < offset + size) insert(start + bytes, offset + size - start - bytes);
-    free_bytes.fetch_sub(bytes, std::memory_order_relaxed);
-    return start;
+    if (start + bytes <= offset + size) return cut(by_offset.find(offset), start, bytes);
   }
   return 0;
+}
+
+// Of the highest free intervals the first that fits. Returns 0 when none does.
+uint64_t Space::Target::take_high(uint64_t bytes, uint64_t align) {
+  constexpr int kLooksMax = 64;
+  int looks = 0;
+  for (auto next = by_offset.end(); next != by_offset.begin() && looks < kLooksMax; ++looks) {
+    const auto it = --next;
+    const auto [offset, size] = *it;
+    if (size < bytes) continue;
+    const uint64_t start = (offset + size - bytes) / align * align;
+    if (start >= offset) return cut(it, start, bytes);
+  }
+  return 0;
+}
+
+// Joins a range to the free ones.
+void Space::Target::give(uint64_t begin, uint64_t bytes) {
+  uint64_t end = begin + bytes;
+  const auto next = by_offset.lower_bound(begin);
+  BONSAI_CHECK(next == by_offset.end() || next->first >= end);
+  if (next != by_offset.begin()) {
+    const auto prev = std::prev(next);
+    BONSAI_CHECK(prev->first + prev->second <= begin);
+    if (prev->first + prev->second == begin) {
+      begin = prev->first;
+      erase(prev);
+    }
+  }
+  if (const auto after = by_offset.find(end); after != by_offset.end()) {
+    end += after->second;
+    erase(after);
+  }
+  insert(begin, end - begin);
+  free_bytes.fetch_add(bytes, std::memory_order_relaxed);
 }
 
 void Space::add_target(uint64_t begin, uint64_t end, uint64_t reserve_bytes) {
@@ -44,18 +88,103 @@ void Space::add_target(uint64_t begin, uint64_t end, uint64_t reserve_bytes) {
   targets_.push_back(std::move(target));
 }
 
-scale::Addr Space::allocate(uint64_t bytes, Use use, uint64_t align) {
+scale::Addr Space::allocate(uint64_t bytes, Use use, uint64_t align, Where where) {
   bytes = round_up(std::max<uint64_t>(bytes, 1), kBlockBytes);
-  const scale::Addr addr = take(bytes, std::max(align, kBlockBytes), use);
+  const scale::Addr addr = take(bytes, std::max(align, kBlockBytes), use, where);
   if (!addr.is_nil()) used_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   return addr;
 }
 
 bool Space::set_aside(uint64_t bytes) {
-  return !take(round_up(bytes, kBlockBytes), kBlockBytes, Use::kReserve).is_nil();
+  bytes = round_up(bytes, kBlockBytes);
+  const scale::Addr addr = aside_.bytes == 0 ? take(bytes, kBlockBytes, Use::kReserve, Where::kLow) : scale::Addr();
+  if (addr.is_nil()) return false;
+  aside_ = {addr, bytes};
+  aside_bytes_wanted_ = bytes;
+  return true;
 }
 
-scale::Addr Space::take(uint64_t bytes, uint64_t align, Use use) {
+Space::Piece Space::aside() const {
+  if (aside_bytes_wanted_ == 0) return {};
+  const std::lock_guard lock(targets_[aside_.addr.target()]->mutex);
+  return sliding_.bytes == 0 ? aside_ : Piece();
+}
+
+void Space::widen_aside() {
+  Target& target = *targets_[aside_.addr.target()];
+  const std::lock_guard lock(target.mutex);
+  const auto take_in = [&](std::map<uint64_t, uint64_t>::iterator it) {
+    target.free_bytes.fetch_sub(it->second, std::memory_order_relaxed);
+    aside_.bytes += it->second;
+    target.erase(it);
+  };
+  if (const auto behind = target.by_offset.find(aside_.end().offset()); behind != target.by_offset.end()) {
+    take_in(behind);
+  }
+  auto before = target.by_offset.lower_bound(aside_.addr.offset());
+  if (before == target.by_offset.begin()) return;
+  --before;
+  if (before->first + before->second != aside_.addr.offset()) return;
+  aside_.addr = scale::Addr(aside_.addr.target(), before->first);
+  take_in(before);
+}
+
+scale::Addr Space::begin_slide(Piece used) {
+  used.bytes = round_up(used.bytes, kBlockBytes);
+  const std::lock_guard lock(targets_[aside_.addr.target()]->mutex);
+  BONSAI_CHECK(sliding_.bytes == 0 && used.bytes <= aside_.bytes);
+  BONSAI_CHECK(used.addr == aside_.end() || used.end() == aside_.addr);
+  sliding_ = used;
+  return used.addr == aside_.end() ? aside_.addr : aside_.addr + (aside_.bytes - used.bytes);
+}
+
+void Space::end_slide(bool copied) {
+  const std::lock_guard lock(targets_[aside_.addr.target()]->mutex);
+  const Piece used = std::exchange(sliding_, {});
+  if (copied) aside_.addr = used.addr == aside_.end() ? aside_.addr + used.bytes : used.addr;
+}
+
+scale::Addr Space::cut_aside(uint64_t bytes) {
+  bytes = round_up(bytes, kBlockBytes);
+  const std::lock_guard lock(targets_[aside_.addr.target()]->mutex);
+  BONSAI_CHECK(sliding_.bytes == 0 && bytes < aside_.bytes);
+  used_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  const scale::Addr addr = aside_.addr;
+  aside_ = {addr + bytes, aside_.bytes - bytes};
+  return addr;
+}
+
+bool Space::replace_aside(Piece piece) {
+  Target& target = *targets_[aside_.addr.target()];
+  const std::lock_guard lock(target.mutex);
+  const auto next = target.by_offset.upper_bound(piece.addr.offset());
+  if (next == target.by_offset.begin() || sliding_.bytes != 0) return false;
+  const auto it = std::prev(next);
+  if (piece.end().offset() > it->first + it->second) return false;
+  target.cut(it, piece.addr.offset(), piece.bytes);
+  target.give(aside_.addr.offset(), aside_.bytes);
+  aside_ = piece;
+  return true;
+}
+
+std::vector<Space::Piece> Space::free_pieces(size_t target) const {
+  const std::lock_guard lock(targets_[target]->mutex);
+  std::vector<Piece> pieces;
+  for (const auto& [offset, bytes] : targets_[target]->by_offset) pieces.push_back({{target, offset}, bytes});
+  return pieces;
+}
+
+void Space::restore_aside(bool keep_upper_end) {
+  Target& target = *targets_[aside_.addr.target()];
+  const std::lock_guard lock(target.mutex);
+  if (aside_.bytes <= aside_bytes_wanted_) return;
+  const uint64_t excess = aside_.bytes - aside_bytes_wanted_;
+  const uint64_t begin = aside_.addr.offset();
+  aside_ = {keep_upper_end ? aside_.addr + excess : aside_.addr, aside_bytes_wanted_};
+  target.give(keep_upper_end ? begin : aside_.end().offset(), excess);
+}
+
+scale::Addr Space::take(uint64_t bytes, uint64_t align, Use use, Where where) {
   std::vector<std::pair<uint64_t, size_t>> order;  // (free bytes, target), emptiest target first
   for (size_t i = 0; i < targets_.size(); ++i) order.emplace_back(targets_[i]->free_bytes.load(), i);
   std::sort(order.begin(), order.end(), [](auto& a, auto& b) { return a.first > b.first; });
@@ -64,7 +193,7 @@ scale::Addr Space::take(uint64_t bytes, uint64_t align, Use use) {
     const std::lock_guard lock(target.mutex);
     const uint64_t floor_bytes = use == Use::kOrdinary ? target.reserve_bytes : 0;
     if (target.free_bytes.load() < bytes + floor_bytes) continue;
-    if (const uint64_t offset = target.take(bytes, align)) return {i, offset};
+    if (const uint64_t offset = target.take(bytes, align, where)) return {i, offset};
   }
   return {};
 }
@@ -74,24 +203,7 @@ void Space::free(scale::Addr addr, uint64_t bytes) {
   if (bytes == 0) return;
   Target& target = *targets_[addr.target()];
   const std::lock_guard lock(target.mutex);
-  uint64_t begin = addr.offset();
-  uint64_t end = begin + bytes;
-  const auto next = target.by_offset.lower_bound(begin);
-  BONSAI_CHECK(next == target.by_offset.end() || next->first >= end);
-  if (next != target.by_offset.begin()) {
-    const auto prev = std::prev(next);
-    BONSAI_CHECK(prev->first + prev->second <= begin);
-    if (prev->first + prev->second == begin) {
-      begin = prev->first;
-      target.erase(prev);
-    }
-  }
-  if (const auto after = target.by_offset.find(end); after != target.by_offset.end()) {
-    end += after->second;
-    target.erase(after);
-  }
-  target.insert(begin, end - begin);
-  target.free_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  target.give(addr.offset(), bytes);
   used_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
 }
 
@@ -107,10 +219,7 @@ bool Space::reserve(scale::Addr addr, uint64_t bytes) {
   --it;
   const auto [offset, size] = *it;
   if (begin + bytes > offset + size) return false;
-  target.erase(it);
-  if (begin > offset) target.insert(offset, begin - offset);
-  if (begin + bytes < offset + size) target.insert(begin + bytes, offset + size - begin - bytes);
-  target.free_bytes.fetch_sub(bytes, std::memory_order_relaxed);
+  target.cut(it, begin, bytes);
   used_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   return true;
 }

@@ -3,7 +3,9 @@
 // Invariants
 //  - free intervals are disjoint, maximal (never adjacent to each other) and multiples of kBlockBytes;
 //  - used_bytes + free bytes + those set aside = capacity, per target.
-// Not promised: contiguity for requests larger than the largest free interval, even when the sum would do.
+// Not promised: contiguity for requests larger than the largest free interval, even when the sum would do. The piece
+// that is set aside is the means against it: as long as it is not shorter than a run, that run can move from one of its
+// sides to the other, and the free blocks behind it come to lie beside the piece.
 //
 // Thread-safety: all methods; one mutex per target, held for a few map operations. Allocation happens per offloaded
 // dnode, per segment roll and per large value, never per put.
@@ -26,6 +28,8 @@ class Space {
  public:
   // Who asks: ordinary data leaves the reserve alone, offloading and compaction may use it (it is what frees space).
   enum class Use { kOrdinary, kReserve };
+  // What will never move goes to high addresses, so that it does not stand between what does.
+  enum class Where { kLow, kHigh };
 
   Space() = default;
 
@@ -35,7 +39,7 @@ class Space {
 
   // Returns a range of at least `bytes`, rounded up to blocks, aligned to `align`; nil when there is none.
   // Targets are tried from the fullest-free one on.
-  [[nodiscard]] scale::Addr allocate(uint64_t bytes, Use use, uint64_t align = 0);
+  [[nodiscard]] scale::Addr allocate(uint64_t bytes, Use use, uint64_t align = 0, Where where = Where::kLow);
 
   // Gives a range back. Requires: it was allocated (or reserved) and is not used any more.
   void free(scale::Addr addr, uint64_t bytes);
@@ -44,8 +48,34 @@ class Space {
   [[nodiscard]] bool reserve(scale::Addr addr, uint64_t bytes);
 
   // Withholds `bytes` in one piece for as long as the object lives, from the emptiest target that has them, so that
-  // they are free when the pool is next opened. They count as neither used nor free. False: there is no such piece.
+  // they are free when the pool is next opened. They count as neither used nor free. False: there is no such piece, or
+  // one is set aside already.
   bool set_aside(uint64_t bytes);
+
+  struct Piece {
+    scale::Addr addr;
+    uint64_t bytes = 0;
+    [[nodiscard]] scale::Addr end() const { return addr + bytes; }
+  };
+  // ---- moving what is set aside: one mover at a time
+  [[nodiscard]] Piece aside() const;  // of 0 bytes if there is none, or a slide has not ended
+  [[nodiscard]] uint64_t aside_bytes_wanted() const { return aside_bytes_wanted_; }
+  // Takes in the free blocks at both ends of the piece. Requires: aside() has bytes.
+  void widen_aside();
+  // `used`, which touches the piece and is not longer, is to cross it. Returns where it must be copied: the other end.
+  [[nodiscard]] scale::Addr begin_slide(Piece used);
+  // The copy stands for `used`, whose old place nobody reads any more and now belongs to the piece; or (false) it was
+  // given up. From any thread.
+  void end_slide(bool copied);
+  // Takes the lower end of the piece for a run from elsewhere; it is used from now on. Requires: the piece is longer.
+  [[nodiscard]] scale::Addr cut_aside(uint64_t bytes);
+  // Sets `piece`, of the same target, aside instead, and frees the old one. False, and nothing changes, unless all of
+  // it is free.
+  bool replace_aside(Piece piece);
+  // The free pieces of a target, in order.
+  [[nodiscard]] std::vector<Piece> free_pieces(size_t target) const;
+  // Gives back what the piece has in excess of what was set aside at first. Requires: aside() has bytes.
+  void restore_aside(bool keep_upper_end);
 
   [[nodiscard]] uint64_t capacity_bytes() const { return capacity_bytes_; }
   [[nodiscard]] uint64_t used_bytes() const { return used_bytes_.load(std::memory_order_relaxed); }
@@ -63,15 +93,19 @@ class Space {
 
     void insert(uint64_t offset, uint64_t bytes);
     void erase(std::map<uint64_t, uint64_t>::iterator it);
-    uint64_t take(uint64_t bytes, uint64_t align);
+    void give(uint64_t begin, uint64_t bytes);
+    uint64_t take(uint64_t bytes, uint64_t align, Where where);
+    uint64_t take_high(uint64_t bytes, uint64_t align);
+    uint64_t cut(std::map<uint64_t, uint64_t>::iterator it, uint64_t start, uint64_t bytes);
   };
 
-  scale::Addr take(uint64_t bytes, uint64_t align, Use use);
-
+  scale::Addr take(uint64_t bytes, uint64_t align, Use use, Where where);
   std::vector<std::unique_ptr<Target>> targets_;
   uint64_t capacity_bytes_ = 0;
   uint64_t reserve_bytes_ = 0;
   std::atomic<uint64_t> used_bytes_{0};
+  Piece aside_, sliding_;  // under their target's mutex; sliding_ of 0 bytes: nothing is
+  uint64_t aside_bytes_wanted_ = 0;
 };
 
 }  // namespace bonsai::persist

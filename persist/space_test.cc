@@ -73,6 +73,64 @@ TEST(Space, WhatIsSetAsideIsOnePieceAndStaysFreeForTheNextOpening) {
   EXPECT_TRUE(space.allocate(1, Space::Use::kReserve).is_nil());
 }
 
+TEST(Space, WhatIsSetAsideWalksThroughTheAreaAndGathersFreeBlocks) {
+  constexpr auto kReserve = Space::Use::kReserve;
+  Space space;
+  space.add_target(kBegin, kBegin + 20 * kBlockBytes, 0);
+  EXPECT_EQ(space.aside().bytes, 0U);
+  ASSERT_TRUE(space.set_aside(4 * kBlockBytes));
+  const Addr a = space.allocate(3 * kBlockBytes - 1, kReserve);
+  const Addr b = space.allocate(2 * kBlockBytes, kReserve);
+  const Addr c = space.allocate(4 * kBlockBytes, kReserve);
+  const Addr d = space.allocate(7 * kBlockBytes, kReserve);
+  space.free(b, 2 * kBlockBytes);
+  const uint64_t used = space.used_bytes();
+  space.widen_aside();
+  EXPECT_EQ(space.aside().bytes, 4 * kBlockBytes) << "nothing free is beside it";
+  EXPECT_EQ(space.begin_slide({a, 3 * kBlockBytes - 1}), Addr(0, kBegin)) << "upwards";
+  EXPECT_EQ(space.aside().bytes, 0U) << "readers may be at the old place";
+  space.end_slide(true);
+  space.widen_aside();
+  EXPECT_EQ(space.aside().addr, Addr(0, kBegin) + 3 * kBlockBytes);
+  EXPECT_EQ(space.aside().bytes, 6 * kBlockBytes) << "b's place, too";
+  EXPECT_EQ(space.begin_slide({c, 4 * kBlockBytes}), Addr(0, kBegin + 3 * kBlockBytes));
+  space.end_slide(false);
+  EXPECT_EQ(space.aside().end(), c) << "given up";
+  space.restore_aside(true);
+  space.restore_aside(true);
+  EXPECT_EQ(space.aside().end(), c);
+  EXPECT_EQ(space.aside().bytes, 4 * kBlockBytes);
+  EXPECT_EQ(space.allocate(2 * kBlockBytes, kReserve), Addr(0, kBegin + 3 * kBlockBytes)) << "in one piece";
+  space.free(Addr(0, kBegin + 3 * kBlockBytes), 2 * kBlockBytes);
+  space.free(d, 7 * kBlockBytes);
+  EXPECT_EQ(space.used_bytes(), used - 7 * kBlockBytes);
+  space.widen_aside();
+  EXPECT_EQ(space.begin_slide({Addr(0, kBegin), 3 * kBlockBytes}), Addr(0, kBegin + 6 * kBlockBytes)) << "downwards";
+  space.end_slide(true);
+  EXPECT_EQ(space.aside().addr, Addr(0, kBegin));
+  space.restore_aside(false);
+  EXPECT_EQ(space.aside().addr, Addr(0, kBegin));
+  EXPECT_EQ(space.aside().bytes, 4 * kBlockBytes);
+}
+
+TEST(Space, AnotherPieceIsSetAsideWhereEverythingIsFree) {
+  Space space;
+  space.add_target(kBegin, kBegin + 20 * kBlockBytes, 0);
+  ASSERT_TRUE(space.set_aside(6 * kBlockBytes));
+  const Addr high = space.allocate(1, Space::Use::kReserve, 0, Space::Where::kHigh);
+  EXPECT_EQ(high, Addr(0, kBegin + 19 * kBlockBytes));
+  EXPECT_EQ(space.allocate(kBlockBytes, Space::Use::kReserve, 4 * kBlockBytes, Space::Where::kHigh),
+            Addr(0, kBegin + 16 * kBlockBytes));
+  EXPECT_EQ(space.cut_aside(2 * kBlockBytes), Addr(0, kBegin));
+  EXPECT_EQ(space.used_bytes(), 4 * kBlockBytes);
+  EXPECT_FALSE(space.replace_aside({Addr(0, kBegin + 12 * kBlockBytes), 6 * kBlockBytes})) << "a part is used";
+  ASSERT_EQ(space.free_pieces(0).size(), 2U);
+  EXPECT_EQ(space.free_pieces(0)[0].bytes, 10 * kBlockBytes);
+  EXPECT_TRUE(space.replace_aside({Addr(0, kBegin + 8 * kBlockBytes), 6 * kBlockBytes}));
+  EXPECT_EQ(space.free_pieces(0)[0].addr, Addr(0, kBegin + 2 * kBlockBytes)) << "the rest of the old piece is free";
+  EXPECT_EQ(space.free_pieces(0)[0].bytes, 6 * kBlockBytes);
+}
+
 TEST(Space, AgreesWithAModelUnderRandomOperations) {
   base::Random random = seeded_random(4);
   for (int round = 0; round < 20; ++round) {
@@ -85,7 +143,8 @@ TEST(Space, AgreesWithAModelUnderRandomOperations) {
       const uint64_t bytes = 1 + random.below(random.chance(1, 10) ? 20'000 : 2000);
       if (random.chance(1, 2)) {
         const uint64_t align = random.chance(1, 4) ? 4096 : kBlockBytes;
-        const Addr addr = space.allocate(bytes, Space::Use::kReserve, align);
+        const auto where = random.chance(1, 3) ? Space::Where::kHigh : Space::Where::kLow;
+        const Addr addr = space.allocate(bytes, Space::Use::kReserve, align, where);
         ASSERT_EQ(addr.is_nil(), !model.fits(bytes, align)) << bytes;
         if (addr.is_nil()) continue;
         ASSERT_EQ(addr.offset() % align, 0U);

@@ -10,7 +10,7 @@ namespace {
 inline constexpr uint64_t kIdleMs = 20;
 inline constexpr size_t kTidyRanges = 256;
 inline constexpr uint64_t kReadersMs = 100;
-inline constexpr int kNoSpaceTries = 64;
+inline constexpr int kNoSpaceTries = 200;
 // A range is offloaded in less than this, so a sleep would be longer than the wait.
 inline constexpr uint64_t kYieldNs = 500'000;
 inline constexpr uint64_t kPauseNsUnit = 4'000;
@@ -57,8 +57,15 @@ void Background::work() {
   tiers_.epochs->collect();
 }
 
-size_t Background::offload(Index::Which which) {
+// Free space that lies in pieces is gathered once.
+Index::OffloadResult Background::offload_ranges(Index::Which which) {
   const Index::OffloadResult result = tiers_.index->offload(kRangesPerStep, which);
+  if (result.ranges > 0 || !result.status.IsNoSpace() || !tiers_.index->gather()) return result;
+  return tiers_.index->offload(kRangesPerStep, which);
+}
+
+size_t Background::offload(Index::Which which) {
+  const Index::OffloadResult result = offload_ranges(which);
   if (result.ranges > 0 || !result.status.ok()) report(result.status);
   if (result.ranges > 0) {
     refusals_in_a_row_.store(0, std::memory_order_relaxed);
@@ -118,7 +125,7 @@ void Background::help_stalled(uint64_t stalled_ns) {
 Status Background::drain() {
   base::BoundedWait wait("drain", options_.stall_ms_max);
   for (int idle = 0; tiers_.index->dirty();) {
-    const Index::OffloadResult result = tiers_.index->offload(kRangesPerStep, Index::Which::kAll);
+    const Index::OffloadResult result = offload_ranges(Index::Which::kAll);
     if (result.ranges > 0) {
       idle = 0;
       wait = base::BoundedWait("drain", options_.stall_ms_max);
@@ -128,7 +135,9 @@ Status Background::drain() {
     ++idle;
     if (result.status.IsNoSpace() && idle <= kNoSpaceTries) {
       // Replaced dnodes may still wait for their readers; and another range may fit, or even give space back.
+      // Or a background thread is just gathering it.
       if (idle == 1) static_cast<void>(tiers_.epochs->drain(kReadersMs));
+      wait.pause();
       continue;
     }
     if (!result.status.ok() && !result.status.IsUnavailable()) return result.status;

@@ -54,6 +54,7 @@ class Background {
   void run();
   void work();
   size_t offload(index::Index::Which which);
+  index::Index::OffloadResult offload_ranges(index::Index::Which which);
   void report(const Status& status);
 
   static constexpr size_t kRangesPerStep = 16;

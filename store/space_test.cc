@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <map>
 #include <ostream>
 #include <string>
@@ -148,6 +150,55 @@ TEST_P(SpaceTest, BatchesToo) {
   status = db_->Write(batch);
   EXPECT_TRUE(status.ok()) << "a batch of deletes: " << status.ToString();
   expect_sound(records - batch.Count());
+}
+
+// Pools that are filled, thinned out and filled again, until what is free lies in pieces that are too short for
+// anything. What was acknowledged can still be offloaded.
+TEST(Fragments, APoolThatIsThinnedOutAndFilledAgainCanBeDrained) {
+  const uint64_t seed = base::seed_from_env_or(base::fresh_seed());
+  std::printf("BONSAI_SEED=%llu\n", static_cast<unsigned long long>(seed));
+  base::Random random(seed);
+  for (int pools = budget(2, 8, 200); pools > 0; --pools) {
+    const ScratchFolder folder;
+    Options options;
+    options.create_if_missing = true;
+    options.pool_bytes = (kMiB / 4) << random.below(3);
+    options.background_threads = static_cast<uint32_t>(random.below(2));
+    std::unique_ptr<DB> db;
+    ASSERT_TRUE(DB::Open(options, folder.pool(1), &db).ok());
+    const uint64_t bytes_max = std::array<uint64_t, 4>{1, 8, 30, 120}[random.below(4)];
+    std::map<std::string, std::string> model;
+    const auto put = [&](uint64_t i) {
+      const std::string value(random.chance(1, 2) ? bytes_max : random.below(bytes_max + 1), 'v');
+      const Status status = db->Put(key_of(i), value);
+      if (status.ok()) model[key_of(i)] = value;
+      EXPECT_TRUE(status.ok() || status.IsNoSpace()) << status.ToString();
+      return status.ok();
+    };
+    uint64_t keys = 0;
+    while (put(keys)) ++keys;
+    for (int round = 0; round < 4; ++round) {
+      const bool stripes = random.chance(1, 2);
+      for (uint64_t i = 0; i < 2 * keys; ++i) {
+        if (!model.contains(key_of(i)) || (stripes ? i / 200 % 2 == 0 : random.chance(1, 2))) continue;
+        ASSERT_TRUE(db->Delete(key_of(i)).ok());
+        model.erase(key_of(i));
+      }
+      for (int refused = 0; refused < 10;) refused += put(random.below(2 * keys)) ? 0 : 1;
+      const Status drained = db->Drain();
+      ASSERT_TRUE(drained.ok()) << drained.ToString();
+    }
+    std::string value;
+    for (const auto& [key, wanted] : model) {
+      ASSERT_TRUE(db->Get(key, &value).ok()) << key;
+      ASSERT_EQ(value, wanted) << key;
+    }
+    ASSERT_TRUE(db->Close().ok());
+    CheckReport report;
+    ASSERT_TRUE(Check(folder.pool(1), &report).ok());
+    EXPECT_TRUE(report.ok()) << report.damages[0].where << ": " << report.damages[0].what;
+    EXPECT_EQ(report.records, model.size());
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(, SpaceTest,

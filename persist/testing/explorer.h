@@ -45,6 +45,7 @@ struct Outcome {
   std::map<std::string, SiteImages> by_site;
   uint64_t violations = 0;
   uint64_t refused = 0;  // recoveries that found no room: a known gap, see README.md; the pool itself is unharmed
+  uint64_t moves = 0;    // of runs
   uint64_t filled = 0;   // lives that ended early, with no room left for their updates
   std::string first;     // what the first violation was
 };

@@ -1,5 +1,5 @@
-// Random lives of a pool of the persistence tier, each a program of appends, batches, offloads, splits, merges, ends
-// and reopenings, and a creation over old bytes; each judges the images of its crashes by a model of its own.
+// Random lives of a pool of the persistence tier, each a program of appends, batches, offloads, splits, merges, moves,
+// ends and reopenings; each judges the images of its crashes by a model of its own.
 #ifndef BONSAI_PERSIST_TESTING_LIFE_H_
 #define BONSAI_PERSIST_TESTING_LIFE_H_
 
@@ -22,43 +22,11 @@ namespace bonsai::persist::testing {
 using base::Fence;
 using scale::Addr;
 
-// Creation over old bytes: no pool, or a sound one; and a sound one once format has returned.
-class Creation final : public Explorer {
- public:
-  using Explorer::Explorer;
-
-  void run() {
-    std::vector<std::byte> garbage(kPoolBytesMin);
-    for (std::byte& byte : garbage) byte = static_cast<std::byte>(random_.next());
-    start(garbage);
-    Rig rig({medium_.get()});
-    EXPECT_TRUE(rig.format().ok());
-    created_ = true;
-    explore();
-    collect_sites();
-  }
-
- private:
-  ReadSet judge() override {
-    Rig rig({&scratch_});
-    const Status status = rig.analyse_only();
-    std::optional<Content> content;
-    if (status.ok()) content = analysed_content(rig);
-    if (!status.ok() && created_) violation("the pool is gone: " + status.ToString());
-    if (status.ok() && content != Content{}) violation("a new pool is not empty");
-    const ReadSet read = content ? ReadSet(rig) : ReadSet();
-    if (random_.chance(1, 32) && !failed()) judge_rest(read, content);
-    return read;
-  }
-
-  bool created_ = false;
-};
-
 // How often a life does what, and for how long; weights in the order of Life::Do.
 struct Profile {
   const char* name;
   int operations;
-  std::array<uint8_t, 9> weights;
+  std::array<uint8_t, 10> weights;
   uint64_t pool_bytes = kPoolBytesMin;
   uint64_t log_bytes = 0;    // 0: as the product chooses
   uint64_t grown_bytes = 0;  // that the pool has after it has grown; 0: it does not grow
@@ -85,7 +53,18 @@ class Life final : public Explorer {
   }
 
  private:
-  enum class Do { kOffloadAll, kOffloadSome, kBatch, kPutLarge, kReopen, kCloseEpoch, kPut, kPutRolling, kClaim };
+  enum class Do {
+    kOffloadAll,
+    kOffloadSome,
+    kBatch,
+    kPutLarge,
+    kReopen,
+    kCloseEpoch,
+    kPut,
+    kPutRolling,
+    kClaim,
+    kMove
+  };
 
   struct Stored {
     std::string value;
@@ -230,6 +209,9 @@ class Life final : public Explorer {
         break;
       case Do::kClaim:
         claim_extent_over_forged_headers();
+        break;
+      case Do::kMove:
+        move_run();
     }
     if (!crash_image_.empty()) go_on_from_crash();
   }
@@ -388,6 +370,24 @@ class Life final : public Explorer {
     dnodes_.insert(dnodes_.begin() + static_cast<ptrdiff_t>(first), std::move_iterator(fresh.begin()),
                    std::move_iterator(fresh.end()));
     ++gen_;
+  }
+
+  // Writes a dnode again with one of its runs elsewhere, as gathering free space does.
+  void move_run() {
+    std::unique_ptr<Dnode>& old = dnodes_[random_.below(dnodes_.size())];
+    if (old->runs().empty()) return;
+    const size_t run = random_.below(old->runs().size());
+    const uint64_t bytes = old->runs()[run].bytes;
+    const Addr to = rig_->space.allocate(bytes, Space::Use::kReserve);
+    if (to.is_nil()) return;
+    DnodeWriter writer(*rig_->store);
+    Dnode* dnode = nullptr;
+    if (!writer.add_moved(*old, run, to, &dnode).ok()) return rig_->space.free(to, bytes);
+    auto moved = std::move(writer.commit().front());
+    rig_->store->retire({old.get()});
+    rig_->store->free(*old, moved->runs());
+    old = std::move(moved);
+    ++outcome_.moves;
   }
 
   Status add(DnodeWriter* writer, const Fence& lo, const Fence& hi) {
