@@ -125,6 +125,10 @@ class Log {
   size_t reserved_;
 };
 
+// No log, for a store that is not durable: an append only names a segment, so that its end can be released as
+// another's. Of `config` it takes the bound of a record.
+std::unique_ptr<Log> make_no_log(Log::Config config);
+
 // The log over a volume of one kind of medium.
 template <class Medium>
 std::unique_ptr<Log> make_log(scale::VolumeOf<Medium>& volume, Log::Config config);

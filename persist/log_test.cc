@@ -196,6 +196,28 @@ TEST(Log, ARecordOfTheLargestSizeFits) {
 
 // ---- level buffered
 
+TEST(NoLog, TakesEverythingAndKeepsNothing) {
+  Log::Config config;
+  config.segment_bytes = 4096;
+  const std::unique_ptr<Log> log = make_no_log(std::move(config));
+  log->start(1, 1);
+  const size_t segments = log->segments_free();
+  const std::string large(1000, 'x');
+  uint32_t segment = kNoSegment;
+  for (int i = 0; i < 10'000; ++i) {
+    ASSERT_EQ(log->append(put("key", large), Use::kOrdinary, &segment), Result::kOk);
+    ASSERT_LT(segment, log->segments());
+    if (i % 2 == 0) log->release(segment);
+  }
+  ASSERT_EQ(log->append_batch(std::vector{put("c", "3"), put("a", "4", 1)}, Use::kBatch, &segment), Result::kOk);
+  log->release(segment, 2);
+  EXPECT_EQ(log->segments_free(), segments);
+  EXPECT_FALSE(log->low());
+  EXPECT_FALSE(log->full());
+  EXPECT_TRUE(log->close_epoch());
+  log->seal_all();
+}
+
 TEST(BufferedLog, AnAppendCostsNoFenceAndCountsOnceItsEpochIsClosed) {
   MemoryPool pool(kPoolBytesMin, true);
   Log& log = *pool.rig.log;

@@ -21,6 +21,7 @@ static_assert(BONSAI_DOMAIN_ADR == static_cast<int>(Domain::kAdr));
 static_assert(BONSAI_DOMAIN_EADR == static_cast<int>(Domain::kEadr));
 static_assert(BONSAI_MEDIUM_SHADOW == static_cast<int>(MediumChoice::kShadow));
 static_assert(BONSAI_MEDIUM_EMULATOR == static_cast<int>(MediumChoice::kEmulator));
+static_assert(BONSAI_MEDIUM_DRAM == static_cast<int>(MediumChoice::kDram));
 
 static_assert(BONSAI_KEY_BYTES_MIN == kKeyBytesMin && BONSAI_KEY_BYTES_MAX == kKeyBytesMax);
 static_assert(BONSAI_VALUE_BYTES_MAX == kValueBytesMax && BONSAI_POOL_BYTES_MIN == kPoolBytesMin);

@@ -41,7 +41,7 @@ void bonsai_options_set_pool_bytes(bonsai_options_t* options, uint64_t bytes) { 
 void bonsai_options_set_grow_bytes(bonsai_options_t* options, uint64_t bytes) { options->options.grow_bytes = bytes; }
 void bonsai_options_set_log_bytes(bonsai_options_t* options, uint64_t bytes) { options->options.log_bytes = bytes; }
 void bonsai_options_set_medium(bonsai_options_t* options, int medium) {
-  bonsai::c::set_enum(options, &options->options.medium, medium, bonsai::MediumChoice::kEmulator, "medium");
+  bonsai::c::set_enum(options, &options->options.medium, medium, bonsai::MediumChoice::kDram, "medium");
 }
 void bonsai_options_set_domain(bonsai_options_t* options, int domain) {
   bonsai::c::set_enum(options, &options->options.domain, domain, bonsai::Domain::kEadr, "domain");

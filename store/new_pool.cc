@@ -29,6 +29,9 @@ Status NewPool::create(Options options, const std::string& path) {
     if (!device) std::filesystem::remove(targets_.back().partial, ignored);  // of a copy that was interrupted
     partial_path += (partial_path.empty() ? "" : ",") + targets_.back().partial;
   }
+  if (options.medium == MediumChoice::kDram) {
+    return Status::InvalidArgument("a copy in DRAM would be gone at once; give another medium");
+  }
   options.create_if_missing = options.error_if_exists = true;
   return DB::Open(options, partial_path, &db_);
 }

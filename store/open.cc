@@ -73,8 +73,14 @@ class Opener {
     return Status::OK();
   }
 
+  [[nodiscard]] bool is_volatile() const { return options_.medium == MediumChoice::kDram; }
+
   // All targets exist, or none does and they are to be made.
   Status decide_creation() {
+    if (is_volatile()) {
+      create_ = true;
+      return Status::OK();
+    }
     size_t existing = 0;
     for (const std::string& path : paths_) {
       std::error_code ignored;
@@ -95,13 +101,18 @@ class Opener {
 
   Status map() {
     for (const std::string& path : paths_) {
+      std::unique_ptr<base::Mapping> mapping;
+      if (is_volatile()) {
+        BONSAI_RETURN_IF_ERROR(base::Mapping::make_in_memory(path, options_.pool_bytes, &mapping));
+        t_.mappings.push_back(std::move(mapping));
+        continue;
+      }
       base::MappingOptions options;
       options.create_bytes = create_ ? options_.pool_bytes : 0;
       options.grow_bytes = create_ ? 0 : options_.grow_bytes;
       std::error_code none;
       bytes_before_.push_back(options.grow_bytes == 0 ? 0 : std::filesystem::file_size(path, none));
       options.domain = options_.domain;
-      std::unique_ptr<base::Mapping> mapping;
       if (Status status = base::Mapping::open(path, options, &mapping); !status.ok()) {
         if (create_) remove_files();
         return status;
@@ -135,6 +146,7 @@ class Opener {
 
   // Takes back what an unfinished creation has made.
   void remove_files() {
+    if (is_volatile()) return;
     for (const auto& mapping : t_.mappings) {
       std::error_code ignored;
       if (std::filesystem::is_regular_file(mapping->path(), ignored)) std::filesystem::remove(mapping->path(), ignored);
@@ -184,7 +196,7 @@ class Opener {
     log.segment_bytes = t_.pool.segment_bytes();
     log.pool_id = t_.pool.pool_id();
     log.buffered = options_.durability == Durability::kBuffered;
-    t_.log = persist::make_log(typed, std::move(log));
+    t_.log = is_volatile() ? persist::make_no_log(std::move(log)) : persist::make_log(typed, std::move(log));
     t_.epochs = std::make_unique<base::EpochDomain>();
     index::Index::Config config{t_.pool.limits(), options_.snapshots_max};
     t_.index = std::make_unique<index::Index>(config, *t_.log, *t_.dnodes, *t_.large, *t_.epochs);

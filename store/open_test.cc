@@ -235,6 +235,79 @@ TEST_F(OpenTest, OptionsOutOfRange) {
   expect_whole(path_);
 }
 
+TEST_F(OpenTest, AStoreInDramIsAStoreUntilItIsClosed) {
+  Options options;
+  options.medium = MediumChoice::kDram;
+  options.pool_bytes = 32 * kMiB;
+  const std::string file = folder_.file("dram");
+  constexpr int kRecords = 20'000;
+  std::unique_ptr<DB> db;
+  ASSERT_TRUE(DB::Open(options, file, &db).ok());
+  EXPECT_EQ(db->GetStats().medium, "DRAM (no NVM), volatile");
+  EXPECT_FALSE(db->GetStats().emulated);
+  for (int i = 0; i < kRecords; ++i) ASSERT_TRUE(db->Put(key(i, options), "value" + std::to_string(i)).ok());
+  for (int i = 0; i < kRecords; i += 2) ASSERT_TRUE(db->Delete(key(i, options)).ok());
+  WriteBatch batch;
+  for (int i = 0; i < kRecords; i += 4) {
+    batch.Put(key(i, options), "batch");
+    if (batch.Count() < 100) continue;
+    ASSERT_TRUE(db->Write(batch).ok());
+    batch.Clear();
+  }
+  batch.Put("large", std::string(100'000, 'x'));
+  ASSERT_TRUE(db->Write(batch).ok());
+  EXPECT_EQ(db->GetStats().log_bytes_used, 0U);
+  const auto expect_records = [&](DB* there) {
+    int seen = 0;
+    ASSERT_TRUE(there
+                    ->Scan({}, "key",
+                           [&](std::string_view found, std::string_view value) {
+                             if (found == "large") return value == std::string(100'000, 'x');
+                             EXPECT_EQ(value.starts_with("batch"), std::stoi(std::string(found.substr(3))) % 4 == 0);
+                             return ++seen != 0;
+                           })
+                    .ok());
+    EXPECT_EQ(seen, kRecords / 2 + kRecords / 4);
+    std::string value;
+    EXPECT_TRUE(there->Get(key(2, options), &value).IsNotFound());
+    ASSERT_TRUE(there->Get(key(3, options), &value).ok());
+    EXPECT_EQ(value, "value3");
+  };
+  expect_records(db.get());
+  ASSERT_TRUE(db->Drain().ok());
+  EXPECT_GT(db->GetStats().dnode_records, 0U);
+  expect_records(db.get());
+  EXPECT_FALSE(std::filesystem::exists(file));
+  // What is to be kept is copied.
+  EXPECT_TRUE(Checkpoint(db.get(), options, path_).IsInvalidArgument());
+  options.medium = MediumChoice::kAuto;
+  ASSERT_TRUE(Checkpoint(db.get(), options, path_).ok());
+  ASSERT_TRUE(db->Close().ok());
+  ASSERT_TRUE(DB::Open(options, path_, &db).ok());
+  expect_records(db.get());
+  options.medium = MediumChoice::kDram;
+  ASSERT_TRUE(DB::Open(options, path_, &db).ok()) << "the path is only a name";
+  std::string value;
+  EXPECT_TRUE(db->Get(key(3, options), &value).IsNotFound());
+}
+
+TEST_F(OpenTest, AFullStoreInDramSaysSo) {
+  Options options;
+  options.medium = MediumChoice::kDram;
+  options.pool_bytes = kMiB;
+  options.stall_ms_max = 200;
+  std::unique_ptr<DB> db;
+  ASSERT_TRUE(DB::Open(options, path_, &db).ok());
+  Status status;
+  int written = 0;
+  for (; status.ok() && written < 100'000; ++written) status = db->Put(key(written, options), std::string(100, 'x'));
+  EXPECT_TRUE(status.IsNoSpace()) << status.ToString();
+  std::string value;
+  for (int i = 0; i + 1 < written; ++i) ASSERT_TRUE(db->Get(key(i, options), &value).ok()) << i;
+  for (int i = 0; i < written; ++i) ASSERT_TRUE(db->Delete(key(i, options)).ok()) << i;
+  EXPECT_TRUE(db->Get(key(1, options), &value).IsNotFound());
+}
+
 TEST_F(OpenTest, TheEmulatorsLatencyIsNotThatOfASleep) {
   Options options = creating();
   options.medium = MediumChoice::kEmulator;

@@ -91,6 +91,23 @@ Status Mapping::open(const std::string& path, const MappingOptions& options, std
   return Status::OK();
 }
 
+Status Mapping::make_in_memory(const std::string& name, uint64_t bytes, std::unique_ptr<Mapping>* mapping) {
+  std::unique_ptr<Mapping> made(new Mapping(name, MappingOptions()));
+  made->bytes_ = round_up(bytes, kPageBytes);
+  made->kind_ = MediumKind::kMemory;
+  made->domain_ = Domain::kEadr;
+  std::byte* const range = reserve(made->bytes_, kHugePageBytes);
+  if (range == nullptr || ::mprotect(range, made->bytes_, PROT_READ | PROT_WRITE) != 0) {
+    if (range != nullptr) ::munmap(range, made->bytes_);
+    return Status::NoSpace("no address space for " + std::to_string(bytes) + " bytes of memory for " + name +
+                           "; give a smaller pool_bytes");
+  }
+  made->data_ = range;
+  static_cast<void>(::madvise(range, made->bytes_, MADV_HUGEPAGE));
+  *mapping = std::move(made);
+  return Status::OK();
+}
+
 Mapping::~Mapping() {
   if (data_ == nullptr) return;
   static_cast<void>(sync());

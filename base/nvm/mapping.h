@@ -43,6 +43,9 @@ class Mapping {
   //   NotSupported     not something that can be mapped as a pool
   static Status open(const std::string& path, const MappingOptions& options, std::unique_ptr<Mapping>* mapping);
 
+  // Memory of the process instead of a file, all zeros; `name` is its path in messages. Errors: NoSpace.
+  static Status make_in_memory(const std::string& name, uint64_t bytes, std::unique_ptr<Mapping>* mapping);
+
   ~Mapping();
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;

@@ -48,6 +48,7 @@ Status make_media(const Mapping& mapping, const MediaOptions& options, Media* me
   Media made{nullptr, mapping.text(), mapping.emulated()};
   switch (options.choice) {
     case MediumChoice::kAuto:
+    case MediumChoice::kDram:
       BONSAI_RETURN_IF_ERROR(make_automatic(mapping, &made));
       break;
     case MediumChoice::kShadow:

@@ -64,6 +64,8 @@ std::string_view medium_kind_name(MediumKind kind) {
       return "hugetlb";
     case MediumKind::kFile:
       return "plain file";
+    case MediumKind::kMemory:
+      return "DRAM";
   }
   return "unknown";
 }
@@ -106,6 +108,7 @@ std::string_view flush_instruction_name() {
 std::string describe_medium(MediumKind kind, Domain domain, bool by_msync) {
   BONSAI_CHECK(domain != Domain::kAuto);
   std::string text(medium_kind_name(kind));
+  if (kind == MediumKind::kMemory) return text + " (no NVM), volatile";
   text += is_emulated(kind) ? " (emulated NVM), " : " (NVM), ";
   if (kind == MediumKind::kFile) {
     text += by_msync ? "durable by msync (slow)" : "never synced";

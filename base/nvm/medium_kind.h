@@ -17,13 +17,14 @@ enum class MediumKind : uint8_t {
   kTmpfs,    // memory of this machine: stands for NVM, lost when the machine stops
   kHugetlb,  // the same on huge pages
   kFile,     // file on disk: durable by msync only, slow
+  kMemory,   // memory of the process, no file: stands for nothing, and nothing is durable
 };
 
 [[nodiscard]] std::string_view medium_kind_name(MediumKind kind);
 
 // Whether the medium only stands for NVM.
 [[nodiscard]] constexpr bool is_emulated(MediumKind kind) {
-  return kind != MediumKind::kDevdax && kind != MediumKind::kFsdax;
+  return kind == MediumKind::kTmpfs || kind == MediumKind::kHugetlb || kind == MediumKind::kFile;
 }
 
 // The kind of an open file. Errors: NotSupported (neither a file nor a DAX device; the message says what to use).

@@ -93,7 +93,8 @@ typedef void (*bonsai_progress)(void* arg, double done);
 enum { BONSAI_KEY_BYTES = 0, BONSAI_KEY_FIXED8 = 1 };
 enum { BONSAI_DURABLE = 0, BONSAI_BUFFERED = 1 };
 enum { BONSAI_DOMAIN_AUTO = 0, BONSAI_DOMAIN_ADR = 1, BONSAI_DOMAIN_EADR = 2 };
-enum { BONSAI_MEDIUM_AUTO = 0, BONSAI_MEDIUM_SHADOW = 1, BONSAI_MEDIUM_EMULATOR = 2 };
+/* BONSAI_MEDIUM_DRAM: volatile, in memory of the process; nothing outlives it (options.h, MediumChoice::kDram). */
+enum { BONSAI_MEDIUM_AUTO = 0, BONSAI_MEDIUM_SHADOW = 1, BONSAI_MEDIUM_EMULATOR = 2, BONSAI_MEDIUM_DRAM = 3 };
 
 BONSAI_EXPORT bonsai_options_t* bonsai_options_create(void);
 BONSAI_EXPORT void bonsai_options_destroy(bonsai_options_t* options);

@@ -35,11 +35,15 @@ enum class Domain : uint8_t {
   kEadr = 2,  // every store survives
 };
 
-// What NVM writes go through. Every choice but kAuto is a test or emulation medium and is labelled so in results.
+// What NVM writes go through. kShadow and kEmulator are for tests and emulation and are labelled so in results.
 enum class MediumChoice : uint8_t {
   kAuto = 0,      // devdax, fsdax, tmpfs or hugetlb by flush instructions; a plain file by msync (slow)
   kShadow = 1,    // stores reach the pool file only by flush and fence, so SIGKILL acts as a power cut
   kEmulator = 2,  // tmpfs or file plus modelled NVM latency and bandwidth (`emulator_preset`)
+  // No NVM: a new, empty store in memory of the process, without log and flushes. VOLATILE: an acknowledged update is
+  // gone when the store is closed or the process ends. The path only names it, no file is read or made; Checkpoint
+  // keeps what it holds. For comparing, for tests and for caches.
+  kDram = 3,
 };
 
 struct Options {
