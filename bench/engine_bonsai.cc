@@ -1,8 +1,10 @@
 // This project's store, through its public interface.
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/status_macros.h"
+#include "base/thread.h"
 #include "bench/engines.h"
 #include "bench/pool_place.h"
 #include "bonsai/db.h"
@@ -24,12 +26,12 @@ uint64_t pool_bytes_for(const EngineOptions& options) {
 
 class BonsaiEngine final : public Engine {
  public:
-  explicit BonsaiEngine(void (*change)(Options* options)) : change_(change) {}
+  explicit BonsaiEngine(const BonsaiVariant& variant) : variant_(variant) {}
   ~BonsaiEngine() override { (void)close(); }
 
   [[nodiscard]] Capabilities capabilities() const override {
     Options store;
-    if (change_ != nullptr) change_(&store);
+    if (variant_.change != nullptr) variant_.change(&store);
     const bool buffered = store.durability == Durability::kBuffered;
     return {.threads = true, .durability = true, .always_buffered = buffered, .scan = true, .many = true};
   }
@@ -41,7 +43,7 @@ class BonsaiEngine final : public Engine {
     store.key_format = options.shape.key_form == KeyForm::kFixed8 ? KeyFormat::kFixed8 : KeyFormat::kBytes;
     store.durability = options.buffered ? Durability::kBuffered : Durability::kDurable;
     store.pool_bytes = pool_bytes_for(options);
-    if (change_ != nullptr) change_(&store);
+    if (variant_.change != nullptr) variant_.change(&store);
     BONSAI_RETURN_IF_ERROR(place_.make(options.pool_dir, options.out_dir, store.pool_bytes));
     Status status = DB::Open(store, place_.path() + "/pool", &db_);
     if (!status.ok()) place_.remove();
@@ -50,6 +52,7 @@ class BonsaiEngine final : public Engine {
 
   Status close() override {
     Status status;
+    for (auto& session : sessions_) session.reset();
     if (db_ != nullptr) status = db_->Close();
     db_.reset();
     place_.remove();
@@ -62,11 +65,15 @@ class BonsaiEngine final : public Engine {
   Status read(std::string_view key, std::string* value) override { return db_->Get(key, value); }
   void read_many(std::span<const std::string_view> keys, std::span<std::string> values,
                  std::span<Status> statuses) override {
-    db_->MultiGet(ReadOptions(), keys, values, statuses);
+    if (!variant_.sessions) return db_->MultiGet(ReadOptions(), keys, values, statuses);
+    for (size_t i = 0; i < keys.size(); ++i) session().Get(keys[i], &values[i], &statuses[i]);
+    session().Wait();
   }
   void write_many(std::span<const std::string_view> keys, std::span<const std::string_view> values,
                   std::span<Status> statuses) override {
-    db_->MultiPut(keys, values, statuses);
+    if (!variant_.sessions) return db_->MultiPut(keys, values, statuses);
+    for (size_t i = 0; i < keys.size(); ++i) session().Put(keys[i], values[i], &statuses[i]);
+    session().Wait();
   }
   Status remove(std::string_view key) override { return db_->Delete(key); }
   Status scan(std::string_view from, uint32_t limit, const ScanVisit& visit) override {
@@ -92,19 +99,28 @@ class BonsaiEngine final : public Engine {
   }
 
  private:
-  void (*change_)(Options* options);
+  // The calling thread's own: no other thread that lives has its number.
+  Session& session() {
+    std::unique_ptr<Session>& mine = sessions_.at(base::thread_ordinal());
+    if (mine == nullptr) mine = db_->NewSession(kSessionDepthMax);
+    return *mine;
+  }
+
+  static constexpr size_t kThreadsMax = 4096;
+  const BonsaiVariant variant_;
+  std::vector<std::unique_ptr<Session>> sessions_ = std::vector<std::unique_ptr<Session>>(kThreadsMax);
   PoolPlace place_;
   std::unique_ptr<DB> db_;  // set while open
 };
 
 }  // namespace
 
-std::unique_ptr<Engine> make_bonsai_engine(void (*change)(Options* options)) {
-  return std::make_unique<BonsaiEngine>(change);
+std::unique_ptr<Engine> make_bonsai_engine(const BonsaiVariant& variant) {
+  return std::make_unique<BonsaiEngine>(variant);
 }
 
 std::unique_ptr<Engine> make_bonsai_buffered_engine() {
-  return make_bonsai_engine([](Options* options) { options->durability = Durability::kBuffered; });
+  return make_bonsai_engine({.change = [](Options* options) { options->durability = Durability::kBuffered; }});
 }
 
 }  // namespace bonsai::bench

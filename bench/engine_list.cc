@@ -6,7 +6,7 @@ const std::vector<EngineEntry>& engine_list() {
   static const std::vector<EngineEntry> kEngines = {
 #ifdef BONSAI_BENCH_WITH_STORE
       {"bonsai", "this project's store: ordered, durable, any number of threads",
-       [] { return make_bonsai_engine(nullptr); }},
+       [] { return make_bonsai_engine({}); }},
       {"bonsai_buffered", "the same at the level buffered, to stand beside it", make_bonsai_buffered_engine},
 #endif
       {"absl_btree", "absl::btree_map: ordered, volatile, one thread; the yardstick", make_absl_btree_engine},

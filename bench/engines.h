@@ -12,8 +12,12 @@ struct Options;
 
 namespace bonsai::bench {
 
-// `change`, unless null, is applied to the store's options: a variant for an experiment.
-std::unique_ptr<Engine> make_bonsai_engine(void (*change)(Options* options));
+// A variant of this project's store, for an experiment.
+struct BonsaiVariant {
+  void (*change)(Options* options) = nullptr;  // unless null, applied to the store's options
+  bool sessions = false;                       // operations that are handed over together go through a session
+};
+std::unique_ptr<Engine> make_bonsai_engine(const BonsaiVariant& variant);
 // The same at the level `buffered`, whatever is asked.
 std::unique_ptr<Engine> make_bonsai_buffered_engine();
 std::unique_ptr<Engine> make_absl_btree_engine();

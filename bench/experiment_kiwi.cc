@@ -1,19 +1,17 @@
 // Seeds 000 and 001: KiWi's evaluation. Gets, updates and scans alone and beside each other, memory, order of inserts;
 // and what issue 4 asks of scans and of more threads than processors. One experiment per figure; `kiwi` runs them all.
 #include <algorithm>
-#include <cstdio>
-#include <map>
 #include <string>
 
 #include "base/status_macros.h"
 #include "bench/engines.h"
 #include "bench/experiments.h"
-#include "bench/team.h"
+#include "bench/fabric_plan.h"
+#include "bench/subject.h"
 
 namespace bonsai::bench {
 namespace {
 
-constexpr RecordShape kShape;  // 8-byte keys, spread over the key space, and 8-byte values
 constexpr uint32_t kLongScan = 32'768;
 constexpr uint32_t kShortScan = 32;
 constexpr unsigned kCrowd = 12;  // threads per processor of a crowd: 24 on 2
@@ -31,94 +29,6 @@ std::vector<Size> sizes(Scale scale) {
   if (scale == Scale::kSmall) return {{"100 K", 100'000}, {"1 M", 1'000'000}};
   return {{"1 K", 1'000}, {"4 K", 4'000}};
 }
-
-uint64_t cell_ms(Scale scale) { return scale == Scale::kSeed ? 2'000 : scale == Scale::kSmall ? 250 : 5; }
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
-std::string percent(double share) {
-  char text[16];
-  std::snprintf(text, sizeof text, "%.0f %%", 100 * share);
-  return text;
-}
-
-// A loaded store, on which teams work one after the other.
-class Subject {
- public:
-  Subject(const ExperimentPlan& plan, uint64_t records, std::unique_ptr<Engine> engine = make_bonsai_engine(nullptr))
-      : plan_(plan), records_(records), engine_(std::move(engine)) {}
-  ~Subject() { static_cast<void>(engine_->close()); }
-  Subject(const Subject&) = delete;
-  Subject& operator=(const Subject&) = delete;
-
-  Status open(ExperimentResult* result) {
-    EngineOptions options;
-    options.shape = shape_;
-    options.records_max = 2 * records_;
-    options.pool_dir = plan_.config.pool_dir;
-    options.out_dir = plan_.config.out_dir;
-    BONSAI_RETURN_IF_ERROR(engine_->open(options));
-    if (result != nullptr) result->medium = engine_->medium();
-    return Status::OK();
-  }
-
-  Status load(ExperimentResult* result) {
-    BONSAI_RETURN_IF_ERROR(open(result));
-    plan_.listener.on_phase("store", "load " + std::to_string(records_), records_);
-    return load_for_team(engine_.get(), shape_, records_, plan_.threads_max, *plan_.stop);
-  }
-
-  // plan.repeat times; *team is the run in the middle by what all members did together.
-  Status run(const std::vector<Member>& members, TeamPlan* plan, TeamResult* team, bool samples_memory = false) {
-    plan_.listener.on_phase("store", std::to_string(members.size()) + " threads on " + std::to_string(records_), 0);
-    *plan = {.shape = shape_,
-             .records = records_,
-             .all_loaded = !updated_,
-             .ms = cell_ms(plan_.scale),
-             .samples_memory = samples_memory,
-             .seed = plan_.config.seed + ++cells_,
-             .members = members,
-             .stop = plan_.stop};
-    std::multimap<double, TeamResult> by_work;
-    for (unsigned i = 0; i < plan_.repeat; ++i) {
-      TeamResult one;
-      BONSAI_RETURN_IF_ERROR(run_team(engine_.get(), *plan, &one));
-      double records = 0;
-      for (const uint64_t each : one.records) records += static_cast<double>(each);
-      by_work.emplace(records / one.seconds, std::move(one));
-    }
-    for (const Member& member : members) updated_ |= member.part == Part::kPut;
-    auto middle = by_work.begin();
-    std::advance(middle, by_work.size() / 2);
-    *team = std::move(middle->second);
-    return Status::OK();
-  }
-
-  // The same: millions of records per second of one part or two.
-  Status rates(const std::vector<Member>& members, Part part, std::optional<double>* figure, Part other = Part::kGet,
-               std::optional<double>* other_figure = nullptr) {
-    TeamPlan plan;
-    TeamResult team;
-    BONSAI_RETURN_IF_ERROR(run(members, &plan, &team));
-    *figure = team.records_m_per_s(plan, part);
-    if (other_figure != nullptr) *other_figure = team.records_m_per_s(plan, other);
-    return Status::OK();
-  }
-
-  [[nodiscard]] Engine& engine() { return *engine_; }
-  [[nodiscard]] const RecordShape& shape() const { return shape_; }
-
- private:
-  const ExperimentPlan& plan_;
-  const RecordShape shape_ = kShape;
-  const uint64_t records_;
-  std::unique_ptr<Engine> engine_;
-  bool updated_ = false;
-  uint64_t cells_ = 0;
-};
 
 std::vector<Member> team(unsigned threads, Part part, uint32_t scan_records = 0) {
   return std::vector<Member>(threads, Member{part, scan_records});
@@ -245,8 +155,10 @@ Status run_memory(const ExperimentPlan& plan, ExperimentResult* result) {
     Subject bonsai(plan, size.records);
     BONSAI_RETURN_IF_ERROR(bonsai.load(result));
     TeamPlan cell;
+    cell.members = halves(threads, kShortScan);
+    cell.samples_memory = true;
     TeamResult done;
-    BONSAI_RETURN_IF_ERROR(bonsai.run(halves(threads, kShortScan), &cell, &done, true));
+    BONSAI_RETURN_IF_ERROR(bonsai.run(&cell, &done));
     const auto records = static_cast<double>(size.records);
     result->rows.push_back({threads, done.dram_bytes / records, done.nvm_bytes / records,
                             done.records_m_per_s(cell, Part::kScan) / kShortScan,
@@ -280,7 +192,7 @@ Status run_order(const ExperimentPlan& plan, ExperimentResult* result) {
   config.operations = size.records - config.records;
   config.key_form = KeyForm::kFixed8;
   config.value_bytes = 8;
-  const EngineEntry entry{"bonsai", "", [] { return make_bonsai_engine(nullptr); }};
+  const EngineEntry entry{"bonsai", "", [] { return make_bonsai_engine({}); }};
   ExperimentPlan once = plan;
   once.repeat = 1;
   for (const unsigned threads : team_sizes(plan)) {
@@ -333,7 +245,7 @@ Status run_interference(const ExperimentPlan& plan, ExperimentResult* result) {
     std::optional<double> updates, scanned, unhindered, streamed, alone;
     BONSAI_RETURN_IF_ERROR(bonsai.engine().settle());
     BONSAI_RETURN_IF_ERROR(bonsai.rates({put, scan}, Part::kPut, &updates, Part::kScan, &scanned));
-    const Member stream{Part::kStream, kLongScan, 1e6 * *scanned};
+    const Member stream{.part = Part::kStream, .scan_records = kLongScan, .records_per_s_max = 1e6 * *scanned};
     BONSAI_RETURN_IF_ERROR(bonsai.engine().settle());
     BONSAI_RETURN_IF_ERROR(bonsai.rates({put, stream}, Part::kPut, &unhindered, Part::kStream, &streamed));
     BONSAI_RETURN_IF_ERROR(bonsai.engine().settle());
@@ -374,9 +286,11 @@ Status run_crowd(const ExperimentPlan& plan, ExperimentResult* result) {
        {std::pair("gets", Part::kGet), {"scans of 32 K", Part::kScan}, {"updates", Part::kPut}}) {
     TeamPlan cell;
     TeamResult small, large;
-    BONSAI_RETURN_IF_ERROR(bonsai.run(team(few, part, kLongScan), &cell, &small));
+    cell.members = team(few, part, kLongScan);
+    BONSAI_RETURN_IF_ERROR(bonsai.run(&cell, &small));
     const double before = small.records_m_per_s(cell, part);
-    BONSAI_RETURN_IF_ERROR(bonsai.run(team(many, part, kLongScan), &cell, &large));
+    cell.members = team(many, part, kLongScan);
+    BONSAI_RETURN_IF_ERROR(bonsai.run(&cell, &large));
     const double crowd = large.records_m_per_s(cell, part);
     std::sort(large.operations.begin(), large.operations.end());
     result->columns.push_back({name, "K/s", part != Part::kScan});

@@ -6,7 +6,7 @@ const std::vector<Experiment>& experiment_list() {
   static const std::vector<Experiment> kExperiments = [] {
     std::vector<Experiment> all;
 #ifdef BONSAI_BENCH_WITH_STORE
-    all = {index_technique(), recovery()};
+    all = {index_technique(), pipelining(), recovery()};
     for (const std::vector<Experiment>& group : {offloading(), kiwi()}) {
       all.insert(all.end(), group.begin(), group.end());
     }

@@ -159,7 +159,9 @@ TEST(Team, CountsWhatItsMembersDo) {
   EXPECT_GT(result.records[0], 9 * result.operations[0]);
   EXPECT_LE(result.records[0], 10 * result.operations[0]);
   // 100 K per second for 20 ms, in strides of a hundred.
-  ASSERT_TRUE(run_member(Faulty::Fault::kNone, {Part::kStream, 100, 100'000}, &result).ok());
+  ASSERT_TRUE(run_member(Faulty::Fault::kNone,
+                         {.part = Part::kStream, .scan_records = 100, .records_per_s_max = 100'000}, &result)
+                  .ok());
   EXPECT_GT(result.records[0], 0U);
   EXPECT_LE(static_cast<double>(result.records[0]), 100'000 * result.seconds + 200);
 }

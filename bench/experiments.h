@@ -9,6 +9,7 @@ namespace bonsai::bench {
 [[nodiscard]] Experiment index_technique();
 [[nodiscard]] std::vector<Experiment> kiwi();
 [[nodiscard]] std::vector<Experiment> offloading();
+[[nodiscard]] Experiment pipelining();
 [[nodiscard]] Experiment recovery();
 
 }  // namespace bonsai::bench

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/thread.h"
+#include "bench/generators.h"
 #include "bench/scan_check.h"
 #include "bench/values.h"
 
@@ -15,6 +16,7 @@ namespace {
 
 constexpr uint64_t kSamplesMax = 50;  // of the memory in use
 constexpr size_t kLoadMany = 32;
+constexpr uint64_t kDrawnMax = uint64_t{1} << 22;
 constexpr uint64_t kLoadChunk = 4096;
 
 // What all members share.
@@ -36,7 +38,18 @@ class alignas(128) Actor {
         shape_(stage->plan.shape),
         random_(base::splitmix64(stage->plan.seed) + index),
         key_room_(shape_.key_bytes_max(), '\0'),
-        value_room_(shape_.value_bytes, '\0') {}
+        value_room_(shape_.value_bytes, '\0'),
+        room_(member_.depth * (shape_.key_bytes_max() + shape_.value_bytes), '\0'),
+        ids_(member_.depth),
+        keys_(member_.depth),
+        new_values_(member_.depth),
+        values_(member_.depth),
+        statuses_(member_.depth) {
+    if (!stage->plan.zipfian) return;
+    const ScrambledZipfian zipfian(stage->plan.records);
+    drawn_.resize(std::min<uint64_t>(kDrawnMax, 2 * stage->plan.records));
+    for (uint64_t& number : drawn_) number = zipfian.draw(random_.unit());
+  }
 
   void run() {
     stage_.ready.fetch_add(1);
@@ -45,7 +58,10 @@ class alignas(128) Actor {
     while (!stage_.end.load(std::memory_order_relaxed) && failure_.ok()) {
       switch (member_.part) {
         case Part::kGet:
-          get();
+          member_.depth == 1 ? get() : get_many(0, member_.depth);
+          break;
+        case Part::kMix:
+          mix();
           break;
         case Part::kPut:
           put();
@@ -57,16 +73,62 @@ class alignas(128) Actor {
           stream(begin_ns);
           break;
       }
-      ++operations_;
+      ++rounds_;
     }
     stage_.end.store(stage_.end.load() || !failure_.ok());
   }
 
-  [[nodiscard]] uint64_t operations() const { return operations_; }
+  [[nodiscard]] uint64_t operations() const { return rounds_ * member_.depth; }
   [[nodiscard]] uint64_t records() const { return records_; }
   [[nodiscard]] const Status& failure() const { return failure_; }
 
  private:
+  // The number of a loaded record, out of the distribution that is asked for.
+  uint64_t loaded_number() {
+    if (drawn_.empty()) return random_.below(stage_.plan.records);
+    if (next_drawn_ == drawn_.size()) next_drawn_ = 0;
+    return drawn_[next_drawn_++];
+  }
+
+  // Fills in the keys, and new values, of `count` operations from the i-th on.
+  void draw(size_t i, size_t count) {
+    char* room = room_.data() + i * (shape_.key_bytes_max() + shape_.value_bytes);
+    for (; count > 0; ++i, --count) {
+      ids_[i] = shape_.id(loaded_number());
+      keys_[i] = encode_key(shape_, ids_[i], room);
+      room += shape_.key_bytes_max();
+      fill_value(ids_[i], static_cast<uint32_t>(rounds_), room, shape_.value_bytes);
+      new_values_[i] = {room, shape_.value_bytes};
+      room += shape_.value_bytes;
+    }
+  }
+
+  void get_many(size_t first, size_t count) {
+    if (count == 0) return;
+    draw(first, count);
+    stage_.engine->read_many(std::span(keys_).subspan(first, count), std::span(values_).subspan(first, count),
+                             std::span(statuses_).subspan(first, count));
+    for (size_t i = first; i < first + count; ++i) {
+      if (!statuses_[i].ok() || !value_is_of(ids_[i], values_[i], shape_.value_bytes)) fail("a get", statuses_[i]);
+    }
+    records_ += count;
+  }
+
+  void mix() {
+    size_t updates = 0;
+    for (unsigned i = 0; i < member_.depth; ++i) updates += random_.next() & 1;
+    draw(0, updates);
+    if (updates > 0) {
+      stage_.engine->write_many(std::span(keys_).first(updates), std::span(new_values_).first(updates),
+                                std::span(statuses_).first(updates));
+    }
+    for (size_t i = 0; i < updates; ++i) {
+      if (!statuses_[i].ok()) fail("an update", statuses_[i]);
+    }
+    records_ += updates;
+    get_many(updates, member_.depth - updates);
+  }
+
   std::string_view random_key(uint64_t numbers, uint64_t* id) {
     *id = shape_.id(random_.below(numbers));
     return encode_key(shape_, *id, key_room_.data());
@@ -78,7 +140,8 @@ class alignas(128) Actor {
 
   void get() {
     uint64_t id;
-    const std::string_view key = random_key(stage_.plan.records, &id);
+    id = shape_.id(loaded_number());
+    const std::string_view key = encode_key(shape_, id, key_room_.data());
     const Status status = stage_.engine->read(key, &value_);
     const bool absent = status.IsNotFound() && !stage_.plan.all_loaded;
     if (!absent && (!status.ok() || !value_is_of(id, value_, shape_.value_bytes))) fail("a get", status);
@@ -90,7 +153,7 @@ class alignas(128) Actor {
     const std::string_view key = random_key(2 * stage_.plan.records, &id);
     Status status;
     if (random_.chance(1, 2)) {
-      fill_value(id, static_cast<uint32_t>(operations_), value_room_.data(), value_room_.size());
+      fill_value(id, static_cast<uint32_t>(rounds_), value_room_.data(), value_room_.size());
       status = stage_.engine->insert(key, value_room_);
     } else {
       status = stage_.engine->remove(key);
@@ -103,7 +166,7 @@ class alignas(128) Actor {
     uint64_t id;
     const std::string from(random_key(stage_.plan.records, &id));
     ScanCheck check(shape_, from, true, &last_key_);
-    const bool thoroughly = operations_ % kScanChecksEvery == 0;
+    const bool thoroughly = rounds_ % kScanChecksEvery == 0;
     const Status status =
         thoroughly ? stage_.engine->scan(from, member_.scan_records,
                                          [&](auto key, auto value) { return check.visit_thoroughly(key, value); })
@@ -134,7 +197,13 @@ class alignas(128) Actor {
   const RecordShape& shape_;
   base::Random random_;
   std::string key_room_, value_room_, value_, last_key_;
-  uint64_t operations_ = 0;
+  std::string room_;                   // of keys and new values that are handed over together
+  std::vector<uint64_t> ids_, drawn_;  // of them; numbers drawn beforehand
+  std::vector<std::string_view> keys_, new_values_;
+  std::vector<std::string> values_;
+  std::vector<Status> statuses_;
+  size_t next_drawn_ = 0;
+  uint64_t rounds_ = 0;
   uint64_t records_ = 0;
   volatile uint64_t sum_ = 0;  // so that streaming is not optimised away
   Status failure_;

@@ -18,7 +18,8 @@
 namespace bonsai::bench {
 
 enum class Part : uint8_t {
-  kGet,     // of a random loaded record
+  kGet,     // of random loaded records
+  kMix,     // gets and updates, half and half, of random loaded records
   kPut,     // insert, update or delete of a random record
   kScan,    // of `scan_records` records from a random key on
   kStream,  // reads as many bytes as a scan of `scan_records` returns, from an array that has nothing to do with the
@@ -28,12 +29,14 @@ enum class Part : uint8_t {
 struct Member {
   Part part = Part::kGet;
   uint32_t scan_records = 0;
+  unsigned depth = 1;            // kGet, kMix: operations that are handed over together
   double records_per_s_max = 0;  // kStream: the pace to keep; 0 = as fast as it goes
 };
 
 struct TeamPlan {
   RecordShape shape;
   uint64_t records = 0;
+  bool zipfian = false;    // kGet, kMix: random as YCSB's zipfian is; else uniform
   bool all_loaded = true;  // nothing was deleted: a record that a get does not find is a failure
   uint64_t ms = 0;
   bool samples_memory = false;  // asking the store disturbs it
