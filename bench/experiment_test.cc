@@ -138,6 +138,7 @@ Status run_member(Faulty::Fault fault, Member member, TeamResult* result, bool s
   TeamPlan plan;
   plan.records = 5000;
   plan.ms = 20;
+  plan.zipfian = member.depth > 1;
   plan.members = {member};
   plan.stop = &stop;
   EngineOptions options;
@@ -158,6 +159,9 @@ TEST(Team, CountsWhatItsMembersDo) {
   ASSERT_TRUE(run_member(Faulty::Fault::kNone, {Part::kScan, 10}, &result).ok());
   EXPECT_GT(result.records[0], 9 * result.operations[0]);
   EXPECT_LE(result.records[0], 10 * result.operations[0]);
+  ASSERT_TRUE(run_member(Faulty::Fault::kNone, {.part = Part::kMix, .depth = 8}, &result).ok());
+  EXPECT_GT(result.operations[0], 0U);
+  EXPECT_EQ(result.operations, result.records);
   // 100 K per second for 20 ms, in strides of a hundred.
   ASSERT_TRUE(run_member(Faulty::Fault::kNone,
                          {.part = Part::kStream, .scan_records = 100, .records_per_s_max = 100'000}, &result)
@@ -170,6 +174,8 @@ TEST(Team, FindsFaults) {
   TeamResult result;
   EXPECT_TRUE(run_member(Faulty::Fault::kForgets, {Part::kGet}, &result).IsUnavailable());
   EXPECT_TRUE(run_member(Faulty::Fault::kMixes, {Part::kGet}, &result).IsUnavailable());
+  EXPECT_TRUE(run_member(Faulty::Fault::kMixes, {.part = Part::kGet, .depth = 8}, &result).IsUnavailable());
+  EXPECT_TRUE(run_member(Faulty::Fault::kForgets, {.part = Part::kMix, .depth = 8}, &result).IsUnavailable());
   EXPECT_TRUE(run_member(Faulty::Fault::kScansBackwards, {Part::kScan, 10}, &result).IsUnavailable());
   EXPECT_TRUE(run_member(Faulty::Fault::kNone, {Part::kGet}, &result, true).IsUnavailable());
 }

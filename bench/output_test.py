@@ -192,6 +192,19 @@ class OutputTest(unittest.TestCase):
         self.assertTrue(all(len(row) == 5 and row == sorted(row) for row in rates), rates)
         self.assertTrue(all(small < large for small, large in zip(rates[0], rates[-1])), rates)
 
+    def test_pipelining_has_a_row_for_each_depth(self):
+        out = pathlib.Path(self.scratch.name) / "pipelining"
+        command = [self.program, "experiment", "pipelining", "--scale=trial", "--threads=1", f"--out={out}"]
+        subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
+        found = json.loads((out / "pipelining.json").read_text())
+        self.assertEqual(documented_schema.schema_breaches(self.schema, found, "NAME.json"), [])
+        self.assertEqual([row["operation under way"] for row in found["rows"]], [1, 2, 4, 8, 16, 32, 64, 128])
+        self.assertTrue(any("EMULATED optane" in label for label in found["labels"]))
+        self.assertTrue(any("95 %" in label for label in found["labels"]))
+        for row in found["rows"]:
+            for column in found["columns"]:
+                self.assertGreater(row[column], 0, column)
+
     def test_an_experiment_leaves_its_table_and_its_picture(self):
         out = pathlib.Path(self.scratch.name) / "experiment"
         command = [self.program, "experiment", "index-technique", "--scale=trial", "--threads=2", f"--out={out}"]

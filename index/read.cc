@@ -88,18 +88,22 @@ void Index::get_many(uint64_t version, std::span<Lookup> lookups) {
       get_from(bnodes[i], hashes[i], version, &lookups[i]);
     }
   }
-  scale::Reads reads(dnodes_.volume());
   for (size_t i = 0; i < n; ++i) {
-    if (!searching[i]) continue;
-    searches[i].next();
-    searches[i].expect(&reads);
+    if (searching[i]) searches[i].next();
   }
-  reads.wait();
-  for (size_t i = 0; i < n; ++i) {
-    if (!searching[i]) continue;
-    persist::Entry entry;
-    const persist::Find found = searches[i].finish(&entry);
-    answer(found, entry, &lookups[i]);
+  // An entry whose fingerprint only looked right costs a further round, again for all that need one.
+  for (scale::Reads reads(dnodes_.volume()); searching.any();) {
+    for (size_t i = 0; i < n; ++i) {
+      if (searching[i]) searches[i].expect(&reads);
+    }
+    reads.wait();
+    for (size_t i = 0; i < n; ++i) {
+      persist::Find found;
+      persist::Entry entry;
+      if (!searching[i] || !searches[i].look(&found, &entry)) continue;
+      answer(found, entry, &lookups[i]);
+      searching.reset(i);
+    }
   }
 }
 

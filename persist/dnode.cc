@@ -187,8 +187,8 @@ Find Dnode::find(const scale::Volume& volume, const base::Key& key, uint64_t has
   return search.finish(entry);
 }
 
-void DnodeSearch::expect(scale::Reads* reads) const {
-  if (!volume_->reads_wait() || !here() || !dnode_->uploaded()) return;
+void DnodeSearch::expect_entry(scale::Reads* reads) const {
+  if (!here() || !dnode_->uploaded()) return;
   const RunDesc run = dnode_->desc(run_ - 1);
   // Of a variable run the average: what an entry has beyond lies in blocks that follow.
   const uint64_t bytes = run.key_bytes == kVariableRun ? run.bytes / run.count : uniform_entry_bytes(run);
@@ -196,15 +196,13 @@ void DnodeSearch::expect(scale::Reads* reads) const {
 }
 
 Find DnodeSearch::finish(Entry* entry) {
-  while (here()) {
-    if (const Find found = check(entry); found != Find::kAbsent) return found;
-    next();
-    if (!volume_->reads_wait()) continue;
+  Find found;
+  while (!look(&found, entry)) {
     scale::Reads reads(*volume_);
     expect(&reads);
     reads.wait();
   }
-  return Find::kAbsent;
+  return found;
 }
 
 void DnodeSearch::start(const scale::Volume& volume, const Dnode& dnode, const base::Key& key, uint64_t hash) {

@@ -180,8 +180,18 @@ class DnodeSearch {
   void start(const scale::Volume& volume, const Dnode& dnode, const base::Key& key, uint64_t hash);
   // Goes to the next place where the key may be, newest run first. Once after start().
   void next();
-  // Tells which bytes finish() begins with, which are to be waited for before it.
-  void expect(scale::Reads* reads) const;
+  // Tells which bytes look() or finish() begins with, which are to be waited for before it.
+  void expect(scale::Reads* reads) const {
+    if (volume_->reads_wait()) [[unlikely]]
+      expect_entry(reads);
+  }
+  // Looks there. False: it is another entry, and next() was done.
+  [[nodiscard]] bool look(Find* found, Entry* entry) {
+    *found = here() ? check(entry) : Find::kAbsent;
+    if (*found != Find::kAbsent || !here()) return true;
+    next();
+    return false;
+  }
   // Looks there and at all places that follow, and waits for those.
   [[nodiscard]] Find finish(Entry* entry);
 
@@ -196,6 +206,7 @@ class DnodeSearch {
 
   static constexpr size_t kPrefetchBytesMax = 64;
 
+  void expect_entry(scale::Reads* reads) const;
   // Looks at the current place. kAbsent: not the key.
   [[nodiscard]] Find check(Entry* entry) const;
   [[nodiscard]] uint32_t offset() const;

@@ -95,7 +95,8 @@ TEST_F(SlowReads, AMultiGetWaitsOnceForAll) {
   EXPECT_GE(medium_->blocks_read, 20U) << "some lie in one block";
   const uint64_t together = medium_->calls.exchange(0);
   for (uint64_t i = 0; i < 32; ++i) ASSERT_TRUE(db_->Get(keys[i], &values[i]).ok());
-  EXPECT_EQ(together, medium_->calls - 31) << "but for entries whose fingerprints look alike";
+  EXPECT_LT(together, 12U) << "a round for all whose fingerprint pointed at another entry";
+  EXPECT_GE(medium_->calls, 32U);
 }
 
 TEST_F(SlowReads, WithoutMetadataASearchWaitsForEachStep) {
