@@ -30,9 +30,13 @@ size_t Index::put_in_place(std::span<Put> puts) {
     searches[i].start(dnodes_.volume(), *dnode, keys[i], hashes[i]);
     searching.set(i);
   }
+  scale::Reads reads(dnodes_.volume());
   for (size_t i = 0; i < n; ++i) {
-    if (searching[i]) searches[i].next();
+    if (!searching[i]) continue;
+    searches[i].next();
+    searches[i].expect(&reads);
   }
+  reads.wait();
   size_t done = 0;
   for (; done < n && searching[done]; ++done) {
     persist::Entry entry;

@@ -32,6 +32,9 @@ Node* copy_of(const Node& node, uint64_t version, bool borrowed) {
   return copy;
 }
 
+// So much may be appended to a body of so many bytes or entries.
+uint64_t appended_max(uint64_t body) { return body / 4 * 3; }
+
 uint64_t version_of(const Node& node) { return node.version.load(std::memory_order_acquire); }
 
 }  // namespace
@@ -167,13 +170,15 @@ Status Offload::build_piece(Job* job, Bnode* successor, const std::vector<Chain>
   job->updates += updates.size();
   if (append_suffices(*job, old, updates)) {
     piece.kept_runs = true;
-    BONSAI_RETURN_IF_ERROR(writer_.add(successor->lo(), successor->hi(), gen, &old, updates, &piece.dnode));
+    BONSAI_RETURN_IF_ERROR(append(*successor, gen, old, updates, &piece.dnode));
   } else {
     std::vector<Entry> merged;
-    if (!merge(*successor, *job->layer, updates, &merged)) {
-      return Status::Corruption("a dnode of keys " + base::printable_range(successor->lo(), successor->hi()) +
-                                " is damaged and cannot be merged; run `bonsai check`");
+    auto update = updates.cbegin();
+    for (const Bnode* each : job->layer->olds) {
+      if (!merge(dnode_of(*each), *successor, Tombstones::kApply, updates, &update, &merged))
+        return damaged(*successor);
     }
+    take_rest(updates, Tombstones::kApply, update, &merged);
     BONSAI_RETURN_IF_ERROR(writer_.add(successor->lo(), successor->hi(), gen, nullptr, merged, &piece.dnode));
     ++job->compactions;
   }
@@ -181,51 +186,92 @@ Status Offload::build_piece(Job* job, Bnode* successor, const std::vector<Chain>
   return Status::OK();
 }
 
-// May the updates be appended as one more run, or is it time to compact? Dnodes with large values are always
-// compacted, so that no run names a value whose space was given back.
+// A body is compacted when what was appended since comes to three quarters of it: later would take more space, earlier
+// would write more.
+bool may_append(const Dnode& dnode, uint64_t entries, uint64_t bytes, const persist::Limits& limits) {
+  if (dnode.runs().empty() || dnode.has_large() || entries == 0) return false;
+  const persist::RunDesc& body = dnode.runs().front();
+  return dnode.run_bytes() - body.bytes + bytes <= appended_max(body.bytes) &&
+         dnode.entries() - body.count + entries <= appended_max(body.count) &&
+         dnode.entries() + entries <= limits.dnode_entries_max + appended_max(limits.dnode_entries_max);
+}
+
+// May the updates be appended, or is it time to compact? Dnodes with large values are always compacted, so that no run
+// names a value whose space was given back.
 bool Offload::append_suffices(const Job& job, const Dnode& old, const std::vector<Entry>& updates) const {
   const Layer& layer = *job.layer;
-  if (layer.compact) return false;
-  if (layer.olds.size() != 1 || layer.news.size() != 1 || old.runs().empty() || updates.empty()) return false;
-  if (old.has_large() || old.runs().size() == persist::kRunsMax) return false;
+  if (layer.compact || layer.olds.size() != 1 || layer.news.size() != 1) return false;
   const persist::Space& space = index_.dnodes_.space();
   if (space.ordinary_free_bytes() < space.reserve_bytes()) return false;  // space is short: squeeze
-  uint64_t bytes = old.run_bytes() - old.runs().front().bytes;
+  uint64_t bytes = 0;
   for (const Entry& update : updates) {
     if (update.large) return false;
     bytes += persist::entry_bytes(update);
   }
-  // As many appended entries as half of the first run: so overwritten and deleted ones are soon swept out.
-  const uint64_t appended = old.entries() - old.runs().front().count + updates.size();
-  return bytes <= old.runs().front().bytes / 2 && appended <= old.runs().front().count / 2 &&
-         old.entries() + updates.size() <= index_.config_.limits.dnode_entries_max * 3 / 2;
+  if (!may_append(old, updates.size(), bytes, index_.config_.limits)) return false;
+  return old.runs().size() < persist::kRunsMax || absorbs_newest(old, updates.size());
 }
 
-// What the new dnode holds: the old dnodes' entries in the range under the updates, tombstones applied.
-bool Offload::merge(const Bnode& successor, const Layer& layer, const std::vector<Entry>& updates,
-                    std::vector<Entry>* merged) const {
-  auto update = updates.begin();
-  const auto take_update = [&] {
-    if (!update->tombstone) merged->push_back(*update);
-    ++update;
-  };
-  for (const Bnode* old : layer.olds) {
-    const Dnode& dnode = dnode_of(*old);
-    if (!(dnode.lo() < successor.hi()) || !(successor.lo() < dnode.hi())) continue;
-    persist::DnodeCursor cursor(index_.dnodes_.volume(), dnode);
-    for (cursor.seek(successor.lo().key()); cursor.valid() && successor.hi().above(cursor.entry().key); cursor.next()) {
-      const Entry& entry = cursor.entry();
-      while (update != updates.end() && update->key < entry.key) take_update();
-      if (update != updates.end() && update->key == entry.key) {
-        take_update();
-      } else if (!entry.tombstone) {
-        merged->push_back(entry);
-      }
-    }
-    if (cursor.damaged()) return false;
+// A small newest run is written once more together with the updates if the dnode would otherwise run out of runs before
+// its body is compacted.
+bool Offload::absorbs_newest(const Dnode& old, uint64_t updates) {
+  const size_t runs = old.runs().size();
+  if (runs < 2 || 2 * old.runs().back().count > 3 * updates) return false;
+  const uint32_t body = old.runs().front().count;
+  const uint64_t appended = old.entries() - body + updates;
+  const uint64_t to_come = appended < appended_max(body) ? (appended_max(body) - appended) / updates : 0;
+  return runs + 1 + to_come > persist::kRunsMax;
+}
+
+Status Offload::append(const Bnode& successor, uint64_t gen, const Dnode& old, const std::vector<Entry>& updates,
+                       Dnode** dnode) {
+  if (!absorbs_newest(old, updates.size()))
+    return writer_.add(successor.lo(), successor.hi(), gen, &old, updates, dnode);
+  Dnode::Parts newest;
+  newest.lo = old.lo();
+  newest.hi = old.hi();
+  newest.runs = {old.runs().back()};
+  std::vector<Entry> merged;
+  auto update = updates.cbegin();
+  if (!merge(*Dnode::make(std::move(newest)), successor, Tombstones::kKeep, updates, &update, &merged)) {
+    return damaged(successor);
   }
-  while (update != updates.end()) take_update();
-  return true;
+  take_rest(updates, Tombstones::kKeep, update, &merged);
+  return writer_.add(successor.lo(), successor.hi(), gen, {old, old.runs().size() - 1}, merged, dnode);
+}
+
+Status Offload::damaged(const Bnode& successor) {
+  return Status::Corruption("a dnode of keys " + base::printable_range(successor.lo(), successor.hi()) +
+                            " is damaged and cannot be merged; run `bonsai check`");
+}
+
+// Appends what a dnode holds of the successor's range, and the updates up to there, which go before; *update is the
+// first that is not in *merged. False if the dnode is damaged.
+bool Offload::merge(const Dnode& dnode, const Bnode& successor, Tombstones tombstones,
+                    const std::vector<Entry>& updates, std::vector<Entry>::const_iterator* update,
+                    std::vector<Entry>* merged) const {
+  if (!(dnode.lo() < successor.hi()) || !(successor.lo() < dnode.hi())) return true;
+  const auto take = [&](const Entry& entry) {
+    if (tombstones == Tombstones::kKeep || !entry.tombstone) merged->push_back(entry);
+  };
+  persist::DnodeCursor cursor(index_.dnodes_.volume(), dnode);
+  for (cursor.seek(successor.lo().key()); cursor.valid() && successor.hi().above(cursor.entry().key); cursor.next()) {
+    const Entry& entry = cursor.entry();
+    for (; *update != updates.end() && (*update)->key < entry.key; ++*update) take(**update);
+    if (*update != updates.end() && (*update)->key == entry.key) {
+      take(*(*update)++);
+    } else {
+      take(entry);
+    }
+  }
+  return !cursor.damaged();
+}
+
+void Offload::take_rest(const std::vector<Entry>& updates, Tombstones tombstones,
+                        std::vector<Entry>::const_iterator update, std::vector<Entry>* merged) {
+  for (; update != updates.end(); ++update) {
+    if (tombstones == Tombstones::kKeep || !update->tombstone) merged->push_back(*update);
+  }
 }
 
 // Copies what announced scans need of a chain: the newest node and those below it, and the dnode's value under them.

@@ -19,6 +19,10 @@
 
 namespace bonsai::index {
 
+// Whether a dnode may take `entries` more of so many bytes as a run, or is to be compacted (and perhaps split).
+[[nodiscard]] bool may_append(const persist::Dnode& dnode, uint64_t entries, uint64_t bytes,
+                              const persist::Limits& limits);
+
 class Offload {
  public:
   explicit Offload(Index& index) : index_(index), writer_(index.dnodes_) {}
@@ -65,8 +69,16 @@ class Offload {
   Status build(Job* job, const std::vector<Chain>& chains);
   Status build_piece(Job* job, Bnode* successor, const std::vector<Chain>& chains);
   bool append_suffices(const Job& job, const persist::Dnode& old, const std::vector<persist::Entry>& updates) const;
-  bool merge(const Bnode& successor, const Layer& layer, const std::vector<persist::Entry>& updates,
+  static bool absorbs_newest(const persist::Dnode& old, uint64_t updates);
+  Status append(const Bnode& successor, uint64_t gen, const persist::Dnode& old,
+                const std::vector<persist::Entry>& updates, persist::Dnode** dnode);
+  enum class Tombstones { kApply, kKeep };  // kKeep: runs below may hold what they delete
+  bool merge(const persist::Dnode& dnode, const Bnode& successor, Tombstones tombstones,
+             const std::vector<persist::Entry>& updates, std::vector<persist::Entry>::const_iterator* update,
              std::vector<persist::Entry>* merged) const;
+  static void take_rest(const std::vector<persist::Entry>& updates, Tombstones tombstones,
+                        std::vector<persist::Entry>::const_iterator update, std::vector<persist::Entry>* merged);
+  static Status damaged(const Bnode& successor);
   Status carry(Job* job, const Chain& chain, std::vector<std::vector<Node*>>* carried);
   void make_residue(Piece* piece, const std::vector<std::vector<Node*>>& carried);
   void switch_over(Job* job);

@@ -76,15 +76,13 @@ const persist::Dnode& dnode_under(const Bnode& bnode) {
   return *base.residue()->base().dnode();
 }
 
+// What the bnode's updates take in a dnode.
 struct Estimate {
-  uint64_t entries, bytes;
+  uint64_t entries = 0, bytes = 0;
 };
 
-Estimate estimate(const Bnode& bnode) {
-  const persist::Dnode& dnode = dnode_under(bnode);
-  Estimate sum{dnode.entries(), dnode.run_bytes()};
-  const Slots* slots = bnode.slots();
-  if (slots != nullptr) slots->prefetch_heads();
+Estimate estimate(const Slots* slots) {
+  Estimate sum;
   for (uint32_t i = 0; slots != nullptr && i < slots->capacity(); ++i) {
     const Node* head = slots->head(i);
     if (head == nullptr) continue;
@@ -92,6 +90,12 @@ Estimate estimate(const Bnode& bnode) {
     sum.bytes += entry_bytes(*head);
   }
   return sum;
+}
+
+// The same, and the entries of the dnode under it.
+Estimate whole(const Bnode& bnode, const Estimate& updates) {
+  const persist::Dnode& dnode = dnode_under(bnode);
+  return {updates.entries + dnode.entries(), updates.bytes + dnode.run_bytes()};
 }
 
 }  // namespace
@@ -155,14 +159,17 @@ bool Index::plan(Bnode* bnode, bool may_merge) {
   auto* layer = new Layer();
   layer->olds = {bnode};
   const persist::Limits& limits = config_.limits;
-  const Estimate size = estimate(*bnode);
-  if (size.entries > limits.dnode_entries_max || size.bytes > limits.dnode_bytes_max) {
+  const Estimate updates = estimate(bnode->slots());
+  const Estimate size = whole(*bnode, updates);
+  // Overwritten entries count twice until the dnode is compacted, so then is the time to see whether it is too large.
+  const bool compacts = !may_append(dnode_under(*bnode), updates.entries, updates.bytes, limits);
+  if (compacts && (size.entries > limits.dnode_entries_max || size.bytes > limits.dnode_bytes_max)) {
     make_successors(layer, cut(keys_of(dnodes_.volume(), dnode_under(*bnode), bnode->slots()), limits));
     if (layer->news.size() > 1) work_.splits.fetch_add(1, std::memory_order_relaxed);
   } else if (may_merge && size.entries < limits.dnode_entries_max / 4 && size.bytes < limits.dnode_bytes_max / 4) {
     tree_.with_right_sibling(*bnode, [&](Bnode* right) {
       if (!right->claim()) return;
-      const Estimate other = estimate(*right);
+      const Estimate other = whole(*right, estimate(right->slots()));
       if (size.entries + other.entries > limits.dnode_entries_max / 2 ||
           size.bytes + other.bytes > limits.dnode_bytes_max / 2) {
         right->unclaim();

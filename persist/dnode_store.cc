@@ -73,15 +73,16 @@ void DnodeWriter::rollback(Mark mark) {
   for (; dnodes_.size() > mark.dnodes; dnodes_.pop_back()) store_.give_slot(dnodes_.back()->header());
 }
 
-Status DnodeWriter::add(const base::Fence& lo, const base::Fence& hi, uint64_t gen, const Dnode* kept,
+Status DnodeWriter::add(const base::Fence& lo, const base::Fence& hi, uint64_t gen, Kept kept,
                         const std::vector<Entry>& entries, Dnode** dnode) {
   Dnode::Parts parts;
   parts.lo = lo;
   parts.hi = hi;
   parts.gen = gen;
-  if (kept != nullptr) {
-    parts.runs.assign(kept->runs().begin(), kept->runs().end());
-    parts.has_large = kept->has_large();
+  if (kept.dnode != nullptr) {
+    const std::vector<RunDesc>& runs = kept.dnode->runs();
+    parts.runs.assign(runs.begin(), runs.begin() + static_cast<ptrdiff_t>(kept.runs));
+    parts.has_large = kept.dnode->has_large();
   }
   fresh_.clear();
   if (!entries.empty()) BONSAI_RETURN_IF_ERROR(write_runs(entries, kRunsMax - parts.runs.size(), &parts));
@@ -111,7 +112,7 @@ Status DnodeWriter::add_moved(const Dnode& dnode, size_t run, Addr to, Dnode** m
 Status DnodeWriter::finish(Dnode::Parts parts, const Dnode* kept, Dnode** dnode) {
   BONSAI_RETURN_IF_ERROR(place_fences(&parts));
   BONSAI_RETURN_IF_ERROR(store_.take_slot(&parts.header));
-  dnodes_.push_back(put_together(std::move(parts), kept));
+  dnodes_.push_back(put_together(std::move(parts), kept.dnode));
   *dnode = dnodes_.back().get();
   return Status::OK();
 }

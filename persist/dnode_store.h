@@ -79,10 +79,17 @@ class DnodeWriter {
   DnodeWriter(const DnodeWriter&) = delete;
   DnodeWriter& operator=(const DnodeWriter&) = delete;
 
-  // Writes a dnode with the runs of `kept` (its predecessor; null = none) and, if `entries` is not empty, one run more.
+  // Which runs of its predecessor a dnode takes over: none (null), all, or the oldest ones.
+  struct Kept {
+    Kept(const Dnode* whole) : dnode(whole), runs(whole == nullptr ? 0 : whole->runs().size()) {}
+    Kept(const Dnode& of, size_t oldest) : dnode(&of), runs(oldest) {}
+    const Dnode* dnode;
+    size_t runs;
+  };
+  // Writes a dnode with the runs `kept` and, if `entries` is not empty, one run more.
   // Requires: entries sorted, without duplicates, inside [lo, hi); room for the runs. Errors: NoSpace.
-  Status add(const base::Fence& lo, const base::Fence& hi, uint64_t gen, const Dnode* kept,
-             const std::vector<Entry>& entries, Dnode** dnode);
+  Status add(const base::Fence& lo, const base::Fence& hi, uint64_t gen, Kept kept, const std::vector<Entry>& entries,
+             Dnode** dnode);
 
   // Writes `dnode` again with one of its runs at another place. The place is the caller's, also after rollback.
   // Requires: `to` has room for the run. Errors: NoSpace, Corruption (the run is damaged).

@@ -87,8 +87,11 @@ class Log {
   [[nodiscard]] size_t segments_for_batches() const { return reserved_ / 2; }  // that only Use::kBatch takes
   [[nodiscard]] uint64_t segment_bytes() const { return config_.segment_bytes; }
   [[nodiscard]] bool buffered() const { return config_.buffered; }
-  // True when an ordinary append may soon find the log full: time to offload.
-  [[nodiscard]] bool low() const { return segments_free() < reserved_ + segments() / 2; }
+  // True when an ordinary append may soon find the log full: time to offload. The more of the log is in use, the more
+  // updates a range has gathered when its turn comes, and the less is written for each.
+  [[nodiscard]] bool low() const { return segments_free() < reserved_ + segments_low(); }
+  // Beside the reserve, what is left when the log begins to be low.
+  [[nodiscard]] size_t segments_low() const { return std::max<size_t>(1, segments() / 16); }
   [[nodiscard]] bool full() const { return segments_free() <= reserved_; }
 
  protected:

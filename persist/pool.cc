@@ -129,11 +129,11 @@ Limits Pool::limits() const {
   return limits;
 }
 
-// A dnode at its bound, and a part of its last update beyond. Pools below a megabyte cannot spare as much.
+// A dnode at its bound, and what may be appended to it. Pools below a megabyte cannot spare as much.
 uint64_t Pool::recovery_bytes() const {
   uint64_t data_bytes = 0;
   for (const Superblock& sb : superblocks) data_bytes += sb.extents * sb.extent_bytes;
-  return round_up(std::min(limits().dnode_bytes_max / 4 * 5, data_bytes / 32), kBlockBytes);
+  return round_up(std::min(limits().dnode_bytes_max * 2, data_bytes / 32), kBlockBytes);
 }
 
 void Pool::add_targets(Space* space) const {

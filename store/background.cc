@@ -97,12 +97,12 @@ void Background::relieve() {
   }
 }
 
-// Of the half of the log that is left when it begins to be low, the share x is used: x / (1 - x) times the unit. So the
+// Of the part of the log that is left when it begins to be low, the share x is used: x / (1 - x) times the unit. So the
 // pause finds its level at any ratio of speeds, with the log neither full nor empty.
 uint64_t Background::pause_ns() const {
   if (threads_.empty()) return 0;  // the writer has just worked itself
   const persist::Log& log = *tiers_.log;
-  const size_t room = log.segments() / 2;
+  const size_t room = log.segments_low();
   const size_t free = log.segments_free();
   const size_t left = free > log.segments_reserved() ? free - log.segments_reserved() : 0;
   return left >= room ? 0 : std::min(kPauseNsMax, kPauseNsUnit * (room - left) / (left + 1));

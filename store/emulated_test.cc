@@ -80,7 +80,7 @@ TEST_F(SlowReads, AGetWaitsOnceForItsEntry) {
   }
   EXPECT_GE(base::now_ns() - begin_ns, 200 * medium_->latency_ns);
   EXPECT_GE(medium_->calls, 200U);
-  EXPECT_LT(medium_->calls, 300U) << "a few fingerprints look alike";
+  EXPECT_LT(medium_->calls, 400U) << "of one run in eight a fingerprint looks alike";
   EXPECT_GE(medium_->blocks_read, medium_->calls);
 }
 
