@@ -330,13 +330,14 @@ Layer* Index::job_of_crowded() {
 Layer* Index::job_of_scans() {
   const persist::Space& space = dnodes_.space();
   while (Bnode* bnode = compactions_.next()) {
-    const persist::Dnode* dnode = bnode->base().dnode();
-    const bool room = space.ordinary_free_bytes() >= space.reserve_bytes();
     Layer* layer = nullptr;
-    if (room && dnode != nullptr && dnode->runs().size() > 1 && bnode->layer() == nullptr && plan(bnode, false)) {
-      layer = bnode->layer();
-      layer->compact = true;
-      install(layer);
+    if (bnode->layer() == nullptr && space.ordinary_free_bytes() >= space.reserve_bytes()) {
+      const persist::Dnode* dnode = bnode->base().dnode();  // while there was no layer it is not freed under our guard
+      if (dnode != nullptr && dnode->runs().size() > 1 && plan(bnode, false)) {
+        layer = bnode->layer();
+        layer->compact = true;
+        install(layer);
+      }
     }
     bnode->unref();
     if (layer != nullptr) return layer;
