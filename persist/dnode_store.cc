@@ -86,7 +86,7 @@ Status DnodeWriter::add(const base::Fence& lo, const base::Fence& hi, uint64_t g
   }
   fresh_.clear();
   if (!entries.empty()) BONSAI_RETURN_IF_ERROR(write_runs(entries, kRunsMax - parts.runs.size(), &parts));
-  return finish(std::move(parts), kept, dnode);
+  return finish(std::move(parts), kept.dnode, dnode);
 }
 
 Status DnodeWriter::add_moved(const Dnode& dnode, size_t run, Addr to, Dnode** moved) {
@@ -112,7 +112,7 @@ Status DnodeWriter::add_moved(const Dnode& dnode, size_t run, Addr to, Dnode** m
 Status DnodeWriter::finish(Dnode::Parts parts, const Dnode* kept, Dnode** dnode) {
   BONSAI_RETURN_IF_ERROR(place_fences(&parts));
   BONSAI_RETURN_IF_ERROR(store_.take_slot(&parts.header));
-  dnodes_.push_back(put_together(std::move(parts), kept.dnode));
+  dnodes_.push_back(put_together(std::move(parts), kept));
   *dnode = dnodes_.back().get();
   return Status::OK();
 }
