@@ -189,9 +189,10 @@ Find Dnode::find(const scale::Volume& volume, const base::Key& key, uint64_t has
 
 void DnodeSearch::expect_entry(scale::Reads* reads) const {
   if (!here() || !dnode_->uploaded()) return;
-  const RunDesc run = dnode_->desc(run_ - 1);
+  const Dnode::Run& run = dnode_->places()[run_ - 1];
   // Of a variable run the average: what an entry has beyond lies in blocks that follow.
-  const uint64_t bytes = run.key_bytes == kVariableRun ? run.bytes / run.count : uniform_entry_bytes(run);
+  const uint64_t bytes =
+      run.variable() ? dnode_->runs()[run_ - 1].bytes / run.count : uint64_t{4} + run.key_bytes + run.value_bytes;
   reads->add(scale::Addr::of_bits(run.addr) + offset(), bytes);
 }
 

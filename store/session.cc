@@ -47,9 +47,17 @@ void SessionImpl::carry_out_in_lanes(size_t lanes) {
     scheduler_ = std::make_unique<base::Scheduler>(base::Scheduler::Options{.stack_bytes = kStackBytes});
   }
   if (lanes_.size() < lanes) lanes_.resize(lanes);
-  const auto lane_of = [&](std::string_view key) -> Group& { return lanes_[base::Key::of(key).hash() % lanes]; };
-  for (const DbImpl::Update& update : all_.updates) lane_of(update.key).updates.push_back(update);
-  for (const DbImpl::Read& read : all_.reads) lane_of(read.key).reads.push_back(read);
+  if (all_.updates.empty()) {
+    for (size_t i = 0; i < lanes; ++i) {
+      const auto first = all_.reads.begin() + static_cast<ptrdiff_t>(i * all_.reads.size() / lanes);
+      const auto last = all_.reads.begin() + static_cast<ptrdiff_t>((i + 1) * all_.reads.size() / lanes);
+      lanes_[i].reads.assign(first, last);
+    }
+  } else {
+    const auto lane_of = [&](std::string_view key) -> Group& { return lanes_[base::Key::of(key).hash() % lanes]; };
+    for (const DbImpl::Update& update : all_.updates) lane_of(update.key).updates.push_back(update);
+    for (const DbImpl::Read& read : all_.reads) lane_of(read.key).reads.push_back(read);
+  }
   all_.updates.clear();
   all_.reads.clear();
   for (size_t i = 0; i < lanes; ++i) scheduler_->spawn([this, i] { carry_out(&lanes_[i]); }, "session lane");

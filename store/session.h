@@ -1,9 +1,9 @@
 // The session behind bonsai::Session: keeps what was begun, and carries it out in groups: updates first, then reads, so
 // that reads see the updates that were begun before them.
 //
-// Where reads of NVM wait, a large group is cut into lanes, by keys, and each lane is carried out by a coroutine of its
-// own: while one waits for its reads or its fence another goes on. Operations of one key share a lane, so their order
-// is kept. Elsewhere nothing would be won: a group waits for memory together as it is.
+// Where reads of NVM wait, a large group is cut into lanes, and each lane is carried out by a coroutine of its own:
+// while one waits for its reads or its fence another goes on. Unless all are reads, operations of one key share a lane,
+// so their order is kept. Elsewhere nothing would be won: a group waits for memory together as it is.
 #ifndef BONSAI_STORE_SESSION_H_
 #define BONSAI_STORE_SESSION_H_
 
@@ -29,7 +29,7 @@ class SessionImpl final : public Session {
   [[nodiscard]] size_t UnderWay() const override { return all_.updates.size() + all_.reads.size(); }
 
   // Operations that share a lane, about.
-  static constexpr size_t kLaneOperations = 16;
+  static constexpr size_t kLaneOperations = 32;
 
  private:
   struct Group {
