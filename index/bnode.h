@@ -9,12 +9,14 @@
 // meets FROZEN can finish the freeze and install them. Until the new dnode is durable the successor's base is the layer
 // itself; then it is the dnode, or a residue: a frozen bnode with the old versions that live scans still need.
 //
-// Memory ordering: every access to words, base and layer is seq_cst (see put-protocol, "store buffering"); on x86-64
+// Memory ordering: every access to words, marks, base and layer is seq_cst (see put-protocol, "store buffering"); on x86-64
 // the loads are plain.
 #ifndef BONSAI_INDEX_BNODE_H_
 #define BONSAI_INDEX_BNODE_H_
 
+#include <array>
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -25,6 +27,7 @@
 #include "base/key.h"
 #include "base/memory.h"
 #include "base/step.h"
+#include "index/mutants.h"
 #include "index/node.h"
 #include "persist/dnode.h"
 
@@ -47,7 +50,7 @@ class Slots {
     [[nodiscard]] bool frozen() const { return (word & kFrozen) != 0; }
   };
 
-  // One block: capacity, words, locks. Requires: capacity a power of two.
+  // One block: capacity, marks, words, locks. Requires: capacity a power of two, at most kCapacityMax.
   static std::unique_ptr<Slots> make(uint32_t capacity);
   Slots(const Slots&) = delete;
   Slots& operator=(const Slots&) = delete;
@@ -83,18 +86,40 @@ class Slots {
     if (print_of(word) == print(hash)) __builtin_prefetch(head_of(word));
   }
 
+  // Calls visit(index) for each slot that has a chain, and maybe for some that are about to have one.
+  template <class Visit>
+  void for_each_marked(Visit visit) const {
+    for (uint32_t first = 0; first < capacity_; first += kMarksPerWord) {
+      base::step("load marks");
+      for (uint64_t marks = marks_[first / kMarksPerWord].load(std::memory_order_seq_cst); marks != 0;
+           marks &= marks - 1) {
+        visit(first + static_cast<uint32_t>(std::countr_zero(marks)));
+      }
+    }
+  }
+  // The same for the head of each chain.
+  template <class Visit>
+  void for_each_head(Visit visit) const {
+    for_each_marked([&](uint32_t i) {
+      base::step("load head");
+      if (Node* node = head(i)) visit(node);
+    });
+  }
   // Fetches the heads of all chains.
   void prefetch_heads() const {
-    for (uint32_t i = 0; i < capacity_; ++i) __builtin_prefetch(head_of(words()[i].load(std::memory_order_relaxed)));
+    for_each_marked([&](uint32_t i) { __builtin_prefetch(head_of(words()[i].load(std::memory_order_relaxed))); });
   }
 
   // Puts `node` in front of what `place` holds. False if the word has changed meanwhile. *crowds: this key, and no
   // other, has made the table crowded.
   bool push(const Place& place, Node* node, uint64_t hash, bool* crowds) {
+    const bool first = place.head() == nullptr;
+    if (first && !base::mutant(kMarkLate)) mark(place.index);
     uint64_t expected = place.word;
     const uint64_t desired = print(hash) << 48 | reinterpret_cast<uint64_t>(node) | (place.word & kFrozen);
     if (!words()[place.index].compare_exchange_strong(expected, desired, std::memory_order_seq_cst)) return false;
-    *crowds = place.head() == nullptr && used_.fetch_add(1, std::memory_order_relaxed) + 1 == crowded_at();
+    if (first && base::mutant(kMarkLate)) mark(place.index);
+    *crowds = first && used_.fetch_add(1, std::memory_order_relaxed) + 1 == crowded_at();
     return true;
   }
 
@@ -113,7 +138,13 @@ class Slots {
   using Word = std::atomic<uint64_t>;
   using Lock = std::atomic<uint8_t>;
 
+  static constexpr uint32_t kMarksPerWord = 64;
+
   explicit Slots(uint32_t capacity) : capacity_(capacity) {}
+  void mark(uint32_t index) {
+    base::step("mark slot");
+    marks_[index / kMarksPerWord].fetch_or(uint64_t{1} << (index % kMarksPerWord), std::memory_order_seq_cst);
+  }
   [[nodiscard]] uint32_t crowded_at() const { return capacity_ - capacity_ / 8; }
   static size_t block_bytes(uint32_t capacity) { return sizeof(Slots) + capacity * (sizeof(Word) + sizeof(Lock)); }
   [[nodiscard]] const Word* words() const { return reinterpret_cast<const Word*>(this + 1); }
@@ -122,6 +153,7 @@ class Slots {
 
   const uint32_t capacity_;
   std::atomic<uint32_t> used_{0};
+  std::array<std::atomic<uint64_t>, kCapacityMax / kMarksPerWord> marks_{};
 };
 
 // What lies under a bnode: one word.

@@ -28,6 +28,7 @@ enum Mutant : uint32_t {
   kGenerationEqual = 1u << 17,   // a successor bnode keeps its predecessor's generation
   kBatchReadyEarly = 1u << 18,   // a batch becomes visible before all of its nodes are in place
   kBatchNotHelped = 1u << 19,    // a put pushes on top of a batch that is still being published
+  kMarkLate = 1u << 20,          // a slot is marked after its first node was published
 };
 
 }  // namespace bonsai::index

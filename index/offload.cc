@@ -113,16 +113,15 @@ Status Offload::lock_chains(Layer* layer) {
 void Offload::gather(const Bnode& old, Job* job, std::vector<Chain>* chains) const {
   const size_t first = chains->size();
   const auto collect = [&](const Slots* slots, bool updated) {
-    for (uint32_t i = 0; slots != nullptr && i < slots->capacity(); ++i) {
-      Node* head = slots->head(i);
-      if (head == nullptr) continue;
+    if (slots == nullptr) return;
+    slots->for_each_head([&](Node* head) {
       Chain chain{head->key(), {}, updated};
       for (Node* node = head; node != nullptr; node = node->next.load(std::memory_order_acquire)) {
         chain.nodes.push_back(node);
         if (updated) job->records.push_back(node);
       }
       chains->push_back(std::move(chain));
-    }
+    });
   };
   collect(old.slots(), true);
   if (const Bnode* residue = old.base().residue()) collect(residue->slots(), false);

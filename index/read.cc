@@ -139,14 +139,11 @@ void Index::collect(const Bnode& bnode, uint32_t depth, const Window& window, co
                     Collected* all) {
   if (const Slots* slots = bnode.slots()) {
     slots->prefetch_heads();  // they wait for memory together
-    for (uint32_t i = 0; i < slots->capacity(); ++i) {
-      step("scan: load head");
-      Node* head = slots->head(i);
-      if (head == nullptr) continue;
+    slots->for_each_head([&](Node* head) {
       const Key key = head->key();
-      if (key < from || !window.hi.above(key)) continue;
+      if (key < from || !window.hi.above(key)) return;
       if (const Node* node = visible(head, version)) all->updates.push_back({node->key(), node, depth});
-    }
+    });
   }
   step("scan: load base");
   const Base base = bnode.base();

@@ -32,9 +32,10 @@ std::vector<Sized> keys_of(const scale::Volume& volume, const persist::Dnode& dn
     if (!cursor.entry().tombstone) keys.push_back({cursor.entry().key, persist::entry_bytes(cursor.entry())});
   }
   const auto stored = static_cast<ptrdiff_t>(keys.size());
-  for (uint32_t i = 0; slots != nullptr && i < slots->capacity(); ++i) {
-    const Node* head = slots->head(i);
-    if (head != nullptr && !head->tombstone()) keys.push_back({head->key(), entry_bytes(*head)});
+  if (slots != nullptr) {
+    slots->for_each_head([&](const Node* head) {
+      if (!head->tombstone()) keys.push_back({head->key(), entry_bytes(*head)});
+    });
   }
   std::sort(keys.begin() + stored, keys.end(), below);
   std::inplace_merge(keys.begin(), keys.begin() + stored, keys.end(), below);
@@ -83,12 +84,12 @@ struct Estimate {
 
 Estimate estimate(const Slots* slots) {
   Estimate sum;
-  for (uint32_t i = 0; slots != nullptr && i < slots->capacity(); ++i) {
-    const Node* head = slots->head(i);
-    if (head == nullptr) continue;
+  if (slots == nullptr) return sum;
+  slots->prefetch_heads();
+  slots->for_each_head([&](const Node* head) {
     ++sum.entries;
     sum.bytes += entry_bytes(*head);
-  }
+  });
   return sum;
 }
 

@@ -164,6 +164,7 @@ const MutantCase kMutants[] = {
     BONSAI_MUTANT(kGenerationEqual),
     BONSAI_MUTANT(kBatchReadyEarly),
     BONSAI_MUTANT(kBatchNotHelped),
+    BONSAI_MUTANT(kMarkLate),
 };
 #undef BONSAI_MUTANT
 
