@@ -5,6 +5,7 @@ namespace bonsai::index {
 std::unique_ptr<Slots> Slots::make(uint32_t capacity) {
   void* block = base::allocate_block(block_bytes(capacity));
   std::unique_ptr<Slots> slots(new (block) Slots(capacity));
+  std::uninitialized_value_construct_n(slots->marks(), marks_count(capacity));
   std::uninitialized_value_construct_n(slots->words(), capacity);
   std::uninitialized_value_construct_n(slots->locks(), capacity);
   return slots;

@@ -9,12 +9,11 @@
 // meets FROZEN can finish the freeze and install them. Until the new dnode is durable the successor's base is the layer
 // itself; then it is the dnode, or a residue: a frozen bnode with the old versions that live scans still need.
 //
-// Memory ordering: every access to words, marks, base and layer is seq_cst (see put-protocol, "store buffering"); on x86-64
-// the loads are plain.
+// Memory ordering: every access to words, marks, base and layer is seq_cst (see put-protocol, "store buffering"); on
+// x86-64 the loads are plain.
 #ifndef BONSAI_INDEX_BNODE_H_
 #define BONSAI_INDEX_BNODE_H_
 
-#include <array>
 #include <atomic>
 #include <bit>
 #include <cstdint>
@@ -50,7 +49,7 @@ class Slots {
     [[nodiscard]] bool frozen() const { return (word & kFrozen) != 0; }
   };
 
-  // One block: capacity, marks, words, locks. Requires: capacity a power of two, at most kCapacityMax.
+  // One block: capacity, marks, words, locks. Requires: capacity a power of two.
   static std::unique_ptr<Slots> make(uint32_t capacity);
   Slots(const Slots&) = delete;
   Slots& operator=(const Slots&) = delete;
@@ -78,7 +77,7 @@ class Slots {
 
   // Fetches the word at which find() begins, in a table that was made with `capacity`.
   static void prefetch(const Slots* slots, uint32_t capacity, uint64_t hash) {
-    __builtin_prefetch(slots->words() + (hash & (capacity - 1)));
+    __builtin_prefetch(words_of(slots, capacity) + (hash & (capacity - 1)));
   }
   // Fetches the node that find() will look at first.
   void prefetch_head(uint64_t hash) const {
@@ -91,9 +90,9 @@ class Slots {
   void for_each_marked(Visit visit) const {
     for (uint32_t first = 0; first < capacity_; first += kMarksPerWord) {
       base::step("load marks");
-      for (uint64_t marks = marks_[first / kMarksPerWord].load(std::memory_order_seq_cst); marks != 0;
-           marks &= marks - 1) {
-        visit(first + static_cast<uint32_t>(std::countr_zero(marks)));
+      for (uint64_t left = marks()[first / kMarksPerWord].load(std::memory_order_seq_cst); left != 0;
+           left &= left - 1) {
+        visit(first + static_cast<uint32_t>(std::countr_zero(left)));
       }
     }
   }
@@ -135,6 +134,7 @@ class Slots {
   static uint64_t print_of(uint64_t word) { return word >> 48; }
   static uint64_t print(uint64_t hash) { return hash >> 48; }
 
+  using Marks = std::atomic<uint64_t>;  // a bit per slot
   using Word = std::atomic<uint64_t>;
   using Lock = std::atomic<uint8_t>;
 
@@ -143,17 +143,24 @@ class Slots {
   explicit Slots(uint32_t capacity) : capacity_(capacity) {}
   void mark(uint32_t index) {
     base::step("mark slot");
-    marks_[index / kMarksPerWord].fetch_or(uint64_t{1} << (index % kMarksPerWord), std::memory_order_seq_cst);
+    marks()[index / kMarksPerWord].fetch_or(uint64_t{1} << (index % kMarksPerWord), std::memory_order_seq_cst);
   }
   [[nodiscard]] uint32_t crowded_at() const { return capacity_ - capacity_ / 8; }
-  static size_t block_bytes(uint32_t capacity) { return sizeof(Slots) + capacity * (sizeof(Word) + sizeof(Lock)); }
-  [[nodiscard]] const Word* words() const { return reinterpret_cast<const Word*>(this + 1); }
-  [[nodiscard]] Word* words() { return reinterpret_cast<Word*>(this + 1); }
+  static size_t marks_count(uint32_t capacity) { return (capacity + kMarksPerWord - 1) / kMarksPerWord; }
+  static size_t block_bytes(uint32_t capacity) {
+    return sizeof(Slots) + marks_count(capacity) * sizeof(Marks) + capacity * (sizeof(Word) + sizeof(Lock));
+  }
+  [[nodiscard]] const Marks* marks() const { return reinterpret_cast<const Marks*>(this + 1); }
+  [[nodiscard]] Marks* marks() { return reinterpret_cast<Marks*>(this + 1); }
+  [[nodiscard]] const Word* words() const { return words_of(this, capacity_); }
+  [[nodiscard]] Word* words() { return const_cast<Word*>(words_of(this, capacity_)); }
   [[nodiscard]] Lock* locks() { return reinterpret_cast<Lock*>(words() + capacity_); }
+  static const Word* words_of(const Slots* slots, uint32_t capacity) {
+    return reinterpret_cast<const Word*>(reinterpret_cast<const Marks*>(slots + 1) + marks_count(capacity));
+  }
 
   const uint32_t capacity_;
   std::atomic<uint32_t> used_{0};
-  std::array<std::atomic<uint64_t>, kCapacityMax / kMarksPerWord> marks_{};
 };
 
 // What lies under a bnode: one word.

@@ -152,9 +152,13 @@ Status Offload::build_piece(Job* job, Bnode* successor, const std::vector<Chain>
   std::vector<Entry> updates;
   std::vector<std::vector<Node*>> carried;
   Status status;
+  const auto& olds = job->layer->olds;
+  const bool plain = live_.none() && std::none_of(olds.begin(), olds.end(),
+                                                  [](const Bnode* each) { return dnode_of(*each).has_large(); });
   for (const Chain& chain : chains) {
     if (chain.key < successor->lo().key() || !successor->hi().above(chain.key)) continue;
     if (chain.updated) updates.push_back(entry_of(*chain.nodes.front()));
+    if (plain && chain.nodes.size() == 1) continue;  // no version to be carried, no large value to be dropped
     status = carry(job, chain, &carried);
     if (!status.ok()) break;
   }

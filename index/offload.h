@@ -10,6 +10,7 @@
 #ifndef BONSAI_INDEX_OFFLOAD_H_
 #define BONSAI_INDEX_OFFLOAD_H_
 
+#include <boost/container/small_vector.hpp>
 #include <memory>
 #include <string>
 #include <vector>
@@ -42,9 +43,9 @@ class Offload {
   // The updates of one key, newest first: of the bnode, then of its residue.
   struct Chain {
     base::Key key;
-    std::vector<Node*> nodes;
-    bool updated = false;     // the bnode itself has some
-    bool in_residue = false;  // so has the residue under it
+    boost::container::small_vector<Node*, 2> nodes;  // newest first
+    bool updated = false;                            // the bnode itself has some
+    bool in_residue = false;                         // so has the residue under it
   };
   struct Piece {
     Bnode* successor = nullptr;
