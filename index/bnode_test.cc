@@ -230,5 +230,25 @@ TEST(Bnode, PushesRaceWithTheFreeze) {
   }
 }
 
+TEST(CompactionQueue, KeepsWhatItHasRoomForAndNothingAtItsEnd) {
+  auto* bnode = new Bnode(base::Fence(), base::Fence::infinite(), 1, Base(), 8);
+  {
+    CompactionQueue queue;
+    EXPECT_TRUE(queue.empty());
+    for (int i = 0; i < 10'000; ++i) queue.ask(bnode);
+    uint64_t taken = 0;
+    for (; Bnode* next = queue.next(); ++taken) {
+      EXPECT_EQ(next, bnode);
+      next->unref();
+    }
+    EXPECT_GT(taken, 1'000U);
+    EXPECT_LT(taken, 10'000U);
+    EXPECT_TRUE(queue.empty());
+    queue.ask(bnode);
+    queue.ask(bnode);
+  }
+  bnode->unref();  // the last reference: a leak or a second free shows under AddressSanitizer
+}
+
 }  // namespace
 }  // namespace bonsai::index::testing
