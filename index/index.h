@@ -73,8 +73,9 @@ class Index {
   Index(const Index&) = delete;
   Index& operator=(const Index&) = delete;
 
-  // Takes over what recovery found. Requires: called once, before anything else; gen above all that ever were.
-  void start(std::vector<persist::RecoveredRange> ranges, uint64_t gen);
+  // Takes over what recovery found, with so many threads. Requires: called once, before anything else; gen above all
+  // that ever were.
+  void start(std::vector<persist::RecoveredRange> ranges, uint64_t gen, unsigned threads = 1);
 
   // ---- updates (put.cc, batch.cc)
 
@@ -240,6 +241,7 @@ class Index {
                   Window* window);
 
   // replace.cc
+  Bnode* recovered(persist::RecoveredRange range, uint64_t gen);
   bool plan(Bnode* bnode, bool may_merge);
   bool plan_on_young(Bnode* bnode);
   void make_successors(Layer* layer, const std::vector<std::string>& cuts);

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "base/check.h"
+#include "base/thread.h"
 #include "index/index.h"
 #include "index/offload.h"
 
@@ -101,27 +102,33 @@ Estimate whole(const Bnode& bnode, const Estimate& updates) {
 
 }  // namespace
 
-void Index::start(std::vector<persist::RecoveredRange> ranges, uint64_t gen) {
-  std::vector<Bnode*> bnodes;
-  bnodes.reserve(ranges.size());
-  for (persist::RecoveredRange& range : ranges) {
-    persist::Dnode* dnode = range.dnode.release();
-    const auto capacity = std::max<uint64_t>(Slots::kCapacityMin, std::bit_ceil(2 * range.records.size()));
-    auto* bnode = new Bnode(dnode->lo(), dnode->hi(), gen, Base::of(dnode), static_cast<uint32_t>(capacity));
-    for (const persist::LiveRecord& record : range.records) {
-      const auto& update = record.update;
-      const auto flags =
-          static_cast<uint8_t>((update.tombstone ? Node::kTombstone : 0) | (update.large ? Node::kLarge : 0));
-      Node* node = Node::make(update.key, update.value, flags, nullptr);
-      node->version.store(kVersionOfBase, std::memory_order_relaxed);
-      node->segment = record.segment;
-      Slots* slots = slots_of(bnode);
-      const uint64_t hash = node->key().hash();
-      bool crowds = false;
-      BONSAI_CHECK(slots->push(slots->find(node->key(), hash), node, hash, &crowds) && !crowds);
-    }
-    bnodes.push_back(bnode);
+// The bnode of a range that recovery found, with the records that count.
+Bnode* Index::recovered(persist::RecoveredRange range, uint64_t gen) {
+  persist::Dnode* dnode = range.dnode.release();
+  const auto capacity = std::max<uint64_t>(Slots::kCapacityMin, std::bit_ceil(2 * range.records.size()));
+  auto* bnode = new Bnode(dnode->lo(), dnode->hi(), gen, Base::of(dnode), static_cast<uint32_t>(capacity));
+  for (const persist::LiveRecord& record : range.records) {
+    const auto& update = record.update;
+    const auto flags =
+        static_cast<uint8_t>((update.tombstone ? Node::kTombstone : 0) | (update.large ? Node::kLarge : 0));
+    Node* node = Node::make(update.key, update.value, flags, nullptr);
+    node->version.store(kVersionOfBase, std::memory_order_relaxed);
+    node->segment = record.segment;
+    Slots* slots = slots_of(bnode);
+    const uint64_t hash = node->key().hash();
+    bool crowds = false;
+    BONSAI_CHECK(slots->push(slots->find(node->key(), hash), node, hash, &crowds) && !crowds);
   }
+  return bnode;
+}
+
+void Index::start(std::vector<persist::RecoveredRange> ranges, uint64_t gen, unsigned threads) {
+  constexpr size_t kRangesPerStep = 256;
+  std::vector<Bnode*> bnodes(ranges.size());
+  base::for_each_on(threads, (ranges.size() + kRangesPerStep - 1) / kRangesPerStep, [&](size_t step) {
+    const size_t end = std::min(ranges.size(), (step + 1) * kRangesPerStep);
+    for (size_t i = step * kRangesPerStep; i < end; ++i) bnodes[i] = recovered(std::move(ranges[i]), gen);
+  });
   tree_.build(bnodes);
 }
 

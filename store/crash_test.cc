@@ -135,8 +135,9 @@ class StoreLife final : public Explorer {
   }
 
   // At level buffered a record has the epoch of its append, before its update has a place in the order that readers
-  // see. Of two updates in flight together either may survive alone, whatever order a reader saw. So what a read says
-  // of a key is no evidence while an update of that key is in flight that it does not show.
+  // see (docs/put-protocol.md, level buffered). Of two updates in flight together either may survive alone, whatever
+  // order a reader saw. So what a read says of a key is no evidence while an update of that key is in flight that it
+  // does not show.
   [[nodiscard]] History without_unseen_updates(const History& history) const {
     std::vector<std::vector<std::pair<const Operation*, uint64_t>>> updates(initial_.size());
     for (const Operation& op : history.operations) {

@@ -209,7 +209,7 @@ class Opener {
     if (!analysis.damages.empty()) return persist::damage_status(analysis.damages);
     std::vector<persist::RecoveredRange> ranges;
     BONSAI_RETURN_IF_ERROR(persist::recover(&analysis, t_.pool, t_.dnodes.get(), t_.log.get(), &ranges));
-    t_.index->start(std::move(ranges), analysis.gen_max + 1);
+    t_.index->start(std::move(ranges), analysis.gen_max + 1, recovery_threads());
     persist::write_run_state(*t_.volume, options_.durability == Durability::kBuffered
                                              ? persist::RunState::kOpenBuffered
                                              : persist::RunState::kOpenDurable);
