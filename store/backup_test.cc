@@ -155,7 +155,7 @@ bool is_of_the_log(const CheckReport::Damage& lost) { return lost.where.starts_w
 
 class SalvageTest : public BackupTest {
  protected:
-  SalvageTest() { folder_.expect_damage(path_); }
+  SalvageTest() { folder_.expect_damage(folder_.file("damaged")); }
 
   // Most records in dnodes, overwritten in part by later runs and by the log; some large values, some deletes.
   void make() {
