@@ -36,8 +36,8 @@ class CrashedPools {
     Options options;
     options.create_if_missing = true;
     options.key_format = KeyFormat::kFixed8;
-    // The store offloads when seven eighths of the log are used; so the whole tail stays in the log.
     options.background_threads = 0;  // nothing is written while the file is copied
+    // The store offloads when seven eighths of the log are used; so the whole tail stays in the log.
     options.log_bytes = std::max<uint64_t>(uint64_t{1} << 20, records_ / 10 * kLogRecordBytes * 4);
     options.pool_bytes = kPoolBytesBase + records_ * kRecordBytesMax + options.log_bytes;
     BONSAI_RETURN_IF_ERROR(place_.make(plan_.config.pool_dir, plan_.config.out_dir, 2 * options.pool_bytes));
