@@ -21,4 +21,16 @@ Status Engine::scan(std::string_view, uint32_t, const ScanVisit&) {
   return Status::NotSupported("this engine has no ordered scan");
 }
 
+Status Engine::scan_rows(std::string_view from, uint32_t limit, const RowsVisit& visit) {
+  return scan(from, limit, [&visit](std::string_view key, std::string_view value) {
+    Rows row;
+    row.keys = key.data();
+    row.values = value.data();
+    row.count = 1;
+    row.key_bytes = static_cast<uint32_t>(key.size());
+    row.value_bytes = static_cast<uint32_t>(value.size());
+    return visit(row);
+  });
+}
+
 }  // namespace bonsai::bench

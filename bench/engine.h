@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "bench/keys.h"
+#include "bonsai/rows.h"
 #include "bonsai/status.h"
 
 namespace bonsai::bench {
@@ -59,6 +60,9 @@ struct MediumUse {
 // Called with each record of a scan, ascending; returns false to stop.
 using ScanVisit = std::function<bool(std::string_view key, std::string_view value)>;
 
+// The same with many records at a time, as the store has them.
+using RowsVisit = std::function<bool(const Rows& rows)>;
+
 // Life: open, operations, close. After close it may be opened again, empty.
 // Errors of operations: NotFound where said, anything else counts as a failure and its message is shown.
 class Engine {
@@ -92,6 +96,8 @@ class Engine {
   virtual Status remove(std::string_view key) = 0;
   // Visits at most `limit` records from `from` (inclusive). Requires the capability.
   virtual Status scan(std::string_view from, uint32_t limit, const ScanVisit& visit);
+  // The same by rows; one record at a time where the store has nothing better.
+  virtual Status scan_rows(std::string_view from, uint32_t limit, const RowsVisit& visit);
 
   [[nodiscard]] virtual MemoryUse memory() const { return {}; }
   [[nodiscard]] virtual std::optional<NvmUse> nvm() const { return std::nullopt; }

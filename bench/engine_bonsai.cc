@@ -82,6 +82,12 @@ class BonsaiEngine final : public Engine {
     return db_->Scan(options, from, visit);
   }
 
+  Status scan_rows(std::string_view from, uint32_t limit, const RowsVisit& visit) override {
+    ScanOptions options;
+    options.limit = limit;
+    return db_->ScanRows(options, from, visit);
+  }
+
   [[nodiscard]] MemoryUse memory() const override {
     const Stats stats = db_->GetStats();
     return {.dram_bytes = stats.dram_bytes, .nvm_bytes = stats.log_bytes_used + stats.data_bytes_used};

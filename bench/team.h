@@ -21,7 +21,7 @@ enum class Part : uint8_t {
   kGet,     // of random loaded records
   kMix,     // gets and updates, half and half, of random loaded records
   kPut,     // insert, update or delete of a random record
-  kScan,    // of `scan_records` records from a random key on
+  kScan,    // of `scan_records` records from a random key on, by rows; keys and values are read
   kStream,  // reads as many bytes as a scan of `scan_records` returns, from an array that has nothing to do with the
             // store
 };
