@@ -78,7 +78,7 @@ Status run_variants(const ExperimentPlan& plan, unsigned depth, ExperimentResult
         result);
   result->labels.emplace_back(
       "The device alone: how many updates a second the write bandwidth of the model (2.3 GB/s) has room for, by the "
-      "media bytes that were counted; the processor is left out. Reads from NVM cost nothing here, in favour of B.");
+      "media bytes that were counted; the processor is left out.");
   return Status::OK();
 }
 

@@ -34,6 +34,8 @@ Examples
   bonsai-bench experiment offloading
       Updates merged in bnodes and written out of place, against updates in place, on modelled NVM; the write reduction
       by skew and by the size of the log.
+  bonsai-bench experiment write-amplification
+      Media bytes per user byte against NVM bytes per record, by the size of the log. Also log-packing, value-staging.
   bonsai-bench run -P conf/workloads/workloada -p recordcount=100000 -p operationcount=500000 -threads 4 -s
       As YCSB is called: one workload, out of property files and properties.
   bonsai-bench run --repeat=5 --warmup=200000 --pin --workloads=load,a,c

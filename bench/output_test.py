@@ -174,8 +174,26 @@ class OutputTest(unittest.TestCase):
             found = json.loads((out / f"{name}.json").read_text())
             self.assertEqual(documented_schema.schema_breaches(self.schema, found, "NAME.json"), [])
             self.assertTrue(any("EMULATED" in label for label in found["labels"]))
-            self.assertTrue(all(value is not None for row in found["rows"] for value in row.values()))
+            absent = found["absent"]
+            self.assertTrue(all((row[name] is None) == (name in absent) for row in found["rows"] for name in row))
             yield found
+
+    def test_writes_against_space_packing_and_value_size(self):
+        (found,) = self.experiments("write-amplification", "write-amplification")
+        small, large = found["rows"][0], found["rows"][-1]
+        for column in found["charted"]:
+            self.assertGreater(small[column], large[column], "a larger log writes less")
+            self.assertGreater(large[column], 1)
+        (found,) = self.experiments("log-packing", "log-packing")
+        fences = [row["fences per update"] for row in found["rows"]]
+        self.assertEqual(fences, sorted(fences, reverse=True), "what is packed shares a fence")
+        self.assertGreater(fences[0], 1)
+        self.assertLess(fences[-1], 0.2)
+        self.assertEqual(max(row[found["charted"][0]] for row in found["rows"]), 1)
+        (found,) = self.experiments("value-staging", "value-staging")
+        ratios = [row["media bytes / user bytes"] for row in found["rows"]]
+        self.assertGreater(min(ratios[:3]), 1.5, "values below 4 KiB lie in log and dnode")
+        self.assertLess(max(ratios[3:]), 1.5, "others are written once")
 
     def test_offloading_beside_updates_in_place(self):
         names = ["offloading-groups", "offloading-single", "offloading-buffers"]

@@ -87,7 +87,11 @@ class Study {
         keys_[i] = encode_key(shape_, shape_.id(numbers[at + i]), rooms_.data() + i * sizeof(uint64_t));
         values_[i] = value_;
       }
-      if (study_.depth == 1) {
+      if (study_.atomic) {
+        batch_.Clear();
+        for (size_t i = 0; i < n; ++i) batch_.Put(keys_[i], values_[i]);
+        statuses_[0] = db_->Write(batch_);
+      } else if (study_.depth == 1) {
         statuses_[0] = db_->Put(keys_[0], values_[0]);
       } else {
         db_->MultiPut({keys_.data(), n}, {values_.data(), n}, {statuses_.data(), n});
@@ -126,6 +130,7 @@ class Study {
   std::vector<std::string_view> keys_, values_;
   std::vector<Status> statuses_;
   std::vector<char> rooms_;
+  WriteBatch batch_;
   const std::string value_;
   base::Random random_;
   std::optional<PlainZipf> zipf_;
