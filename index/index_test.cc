@@ -213,10 +213,7 @@ TEST(Index, FewUpdatesAreAppendedManyAreCompacted) {
   EXPECT_EQ(tier.get(key_of(7)), "39");
   EXPECT_EQ(tier.get(key_of(6)), std::nullopt) << "its tombstone is still over the body";
   EXPECT_EQ(tier.space().used_bytes(), tier.bytes_in_use());
-  for (uint64_t i = 0; i < 80; ++i) {
-    ASSERT_TRUE(tier.put(key_of(i), std::to_string(i)));
-    ASSERT_TRUE(tier.drain().ok());
-  }
+  for (uint64_t i = 0; i < 80; ++i) ASSERT_TRUE(tier.put(key_of(i), std::to_string(i)) && tier.drain().ok());
   EXPECT_GT(tier.index().work().compactions.load(), compactions) << "what was appended does not pile up";
   EXPECT_EQ(tier.get(key_of(79)), "79");
   EXPECT_EQ(tier.space().used_bytes(), tier.bytes_in_use());
