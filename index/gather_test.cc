@@ -18,7 +18,7 @@ TEST(Gather, MovesRunsUnderTheirReaders) {
   for (int i = 0; i < 3'000; ++i)
     ASSERT_TRUE(tier.put(key_of(random.below(8'000)), std::string(random.below(90), 'b')));
   ASSERT_TRUE(tier.drain().ok());
-  const auto snapshot = tier.index().announce();
+  auto snapshot = tier.index().announce();
   const Model then = tier.scan(snapshot.version());
   for (uint64_t i = 0; i < 500; ++i) ASSERT_TRUE(tier.put(key_of(i * 3), "c"));
   for (uint64_t i = 2'000; tier.index().work().plans_by_writers.load() < 90; ++i) ASSERT_TRUE(tier.put(key_of(i), "d"));
@@ -34,6 +34,7 @@ TEST(Gather, MovesRunsUnderTheirReaders) {
   EXPECT_GT(tier.residues(), 0u);
   EXPECT_EQ(tier.scan_now(), now);
   EXPECT_EQ(tier.scan(snapshot.version()), then);
+  snapshot = Versions::Announcement();  // it does not outlive the index
   tier.crash();
   EXPECT_EQ(tier.scan_now(), now);
   EXPECT_GT(tier.space().aside().bytes, 0u);
