@@ -194,7 +194,8 @@ Status Offload::build_piece(Job* job, Bnode* successor, const std::vector<Chain>
 bool may_append(const Dnode& dnode, uint64_t entries, uint64_t bytes, const persist::Limits& limits) {
   if (dnode.runs().empty() || dnode.has_large() || entries == 0) return false;
   const persist::RunDesc& body = dnode.runs().front();
-  return dnode.run_bytes() - body.bytes + bytes <= appended_max(body.bytes) &&
+  return dnode.run_bytes() + bytes <= limits.dnode_bytes_max &&  // what a compaction needs at once has a bound
+         dnode.run_bytes() - body.bytes + bytes <= appended_max(body.bytes) &&
          dnode.entries() - body.count + entries <= appended_max(body.count) &&
          dnode.entries() + entries <= limits.dnode_entries_max + appended_max(limits.dnode_entries_max);
 }

@@ -139,7 +139,7 @@ uint64_t Pool::recovery_bytes() const {
 void Pool::add_targets(Space* space) const {
   for (const Superblock& sb : superblocks) {
     const uint64_t bytes = sb.extents * sb.extent_bytes;
-    const uint64_t rewriting = std::min(6 * limits().dnode_bytes_max, bytes / 3);  // a few dnodes, out of place
+    const uint64_t rewriting = std::min(3 * limits().dnode_bytes_max, bytes / 3);  // a few dnodes, out of place
     const uint64_t reserve = round_up(std::max({2 * sb.extent_bytes, rewriting, bytes / 32}), kBlockBytes);
     space->add_target(sb.data_offset, sb.data_offset + bytes, reserve);
   }
