@@ -130,33 +130,7 @@ class StoreLife final : public Explorer {
 
   void before_exploring() override {
     history_ = recorder_->history();
-    if (kind_.durability == Durability::kBuffered) history_ = without_unseen_updates(history_);
     verdicts_.clear();
-  }
-
-  // At level buffered a record has the epoch of its append, before its update has a place in the order that readers
-  // see (docs/put-protocol.md, level buffered). Of two updates in flight together either may survive alone, whatever
-  // order a reader saw. So what a read says of a key is no evidence while an update of that key is in flight that it
-  // does not show.
-  [[nodiscard]] History without_unseen_updates(const History& history) const {
-    std::vector<std::vector<std::pair<const Operation*, uint64_t>>> updates(initial_.size());
-    for (const Operation& op : history.operations) {
-      if (!is_update(op.kind)) continue;
-      for (const Cell& cell : history.cells_of(op)) updates[cell.key].emplace_back(&op, cell.value);
-    }
-    History kept;
-    for (const Operation& op : history.operations) {
-      std::vector<Cell> cells;
-      for (const Cell& cell : history.cells_of(op)) {
-        const auto unseen = [&](const auto& update) {
-          return update.first->invoke < op.ret && op.invoke < update.first->ret && update.second != cell.value;
-        };
-        const auto& of_key = updates[cell.key];
-        if (is_update(op.kind) || std::none_of(of_key.begin(), of_key.end(), unseen)) cells.push_back(cell);
-      }
-      if (!cells.empty()) kept.add(op.kind, op.thread, op.invoke, op.ret, cells);
-    }
-    return kept;
   }
 
   ReadSet judge() override {

@@ -4,7 +4,8 @@
 // state? Durable: a moment after the crash, so every acknowledged update counts, and updates in flight each wholly or
 // not at all. Buffered: any moment after the last acknowledged Sync, so the survivors are a prefix in real-time order,
 // causes before effects. Reads of the killed process take part: what a read saw must survive (durable), and what was
-// written after a read of x does not survive without x.
+// written after a read of x does not survive without x. At level buffered the order of two updates that were in flight
+// together, as a read saw it, is not asked for (docs/put-protocol.md says why): of the two the later may survive alone.
 #ifndef BONSAI_STORE_TESTING_CRASH_CHECK_H_
 #define BONSAI_STORE_TESTING_CRASH_CHECK_H_
 

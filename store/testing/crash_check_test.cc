@@ -67,6 +67,21 @@ TEST(CrashCheck, BufferedKeepsNoEffectWithoutItsCause) {
   EXPECT_TRUE(check_crash(h, {Durability::kBuffered, {}, cause_only, 0}, all_keys).ok);
 }
 
+// A put is held up behind its append; another one comes, is read, and is lost.
+TEST(CrashCheck, BufferedMayKeepAnUpdateInFlightWithoutOneThatOvertookIt) {
+  const auto accepts = [](uint64_t begun, const Cell& first, const Cell& second) {
+    History h;
+    h.add(OpKind::kPut, 1, 2, 3, {{2, 20}});
+    h.add(OpKind::kScan, 1, 4, 5, {{1, kAbsent}, {2, 20}});
+    h.add(OpKind::kPut, 0, begun, kOpen, {{1, 10}});
+    const Cell recovered[] = {first, second};
+    return check_crash(h, {Durability::kBuffered, {}, recovered, 0}, all_keys).ok;
+  };
+  EXPECT_TRUE(accepts(1, {1, 10}, {2, kAbsent})) << "in flight together";
+  EXPECT_FALSE(accepts(6, {1, 10}, {2, kAbsent})) << "begun when the lost one had returned";
+  EXPECT_TRUE(accepts(6, {1, kAbsent}, {2, 20}));
+}
+
 TEST(CrashCheck, DurableKeepsWhatAReadSaw) {
   History h;
   h.add(OpKind::kPut, 0, 1, kOpen, {{1, 10}});
