@@ -286,6 +286,23 @@ TEST_F(DnodeTest, StretchesEndBeforeTheDamage) {
   }
 }
 
+TEST_F(DnodeTest, AStretchDoesNotPassADamagedEntryOfAnOlderRun) {
+  Entries old_run;
+  Entries new_run;
+  for (int i = 100; i < 140; ++i) old_run.put("k" + std::to_string(i), "old");
+  for (int i = 110; i < 120; ++i) new_run.put("k" + std::to_string(i), "new");
+  const auto dnodes = both(parts(Fence(), Fence::infinite(), 1, {write(old_run), write(new_run)}));
+  const RunDesc older = dnodes[1]->runs()[0];
+  damage(older, 11 * (older.bytes / 40) + 4 + 1);  // k111 now says k911
+  for (const uint64_t entries : {uint64_t{1}, UINT64_MAX}) {
+    DnodeCursor cursor(volume(), *dnodes[1]);
+    size_t seen = 0;
+    for (cursor.seek(Key(), entries); cursor.valid();) seen += cursor.take(nullptr, UINT64_MAX).rows.count;
+    EXPECT_TRUE(cursor.damaged());
+    EXPECT_EQ(seen, 11U);
+  }
+}
+
 TEST_F(DnodeTest, ScansOfSeveralRunsAskForCompaction) {
   Entries entries;
   entries.put("a", "1");
