@@ -255,6 +255,8 @@ class Index {
   void put_back_dirty(Bnode* bnode);
   void forget_dirty(Bnode* bnode);
   Layer* next_job(Which which);
+  template <class Next, class PutBack>
+  Layer* job_of(std::atomic<uint64_t>* ranges, Next next, PutBack put_back);
   Layer* job_of_crowded();
   Layer* job_of_scans();
   void drop_residue(Bnode* bnode);

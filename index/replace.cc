@@ -312,26 +312,38 @@ Bnode* Index::next_crowded() {
   return bnode;
 }
 
-// Replaces a crowded bnode before a writer finds it full and must do so itself.
-Layer* Index::job_of_crowded() {
-  for (uint64_t tries = crowded_ranges_.load(std::memory_order_relaxed); tries > 0; --tries) {
-    Bnode* bnode = next_crowded();
+// A replacement of a bnode that waits in a queue, with successors installed; null if there is none. Looks at each
+// waiting bnode at most once. `ranges` counts those that wait; next() and put_back() take and give the queue's
+// reference.
+template <class Next, class PutBack>
+Layer* Index::job_of(std::atomic<uint64_t>* ranges, Next next, PutBack put_back) {
+  for (uint64_t tries = ranges->load(std::memory_order_relaxed); tries > 0; --tries) {
+    Bnode* bnode = next();
     if (bnode == nullptr) return nullptr;
     Layer* job = nullptr;
     if (bnode->layer() == nullptr) {
       if (!plan(bnode, true)) {  // its predecessor's replacement is not finished: later
-        const std::lock_guard lock(queue_mutex_);
-        crowded_.push_back(bnode);
+        put_back(bnode);
         continue;
       }
       job = bnode->layer();
       install(job);
     }
-    crowded_ranges_.fetch_sub(1, std::memory_order_relaxed);
+    ranges->fetch_sub(1, std::memory_order_relaxed);
     bnode->unref();
     if (job != nullptr) return job;
   }
   return nullptr;
+}
+
+// Replaces a crowded bnode before a writer finds it full and must do so itself.
+Layer* Index::job_of_crowded() {
+  return job_of(
+      &crowded_ranges_, [this] { return next_crowded(); },
+      [this](Bnode* bnode) {
+        const std::lock_guard lock(queue_mutex_);
+        crowded_.push_back(bnode);
+      });
 }
 
 // A range that scans want compacted, with successors installed; not while space is short.
@@ -353,7 +365,7 @@ Layer* Index::job_of_scans() {
   return nullptr;
 }
 
-// Something to offload, with successors installed. Looks at each waiting bnode at most once.
+// Something to offload, with successors installed.
 Layer* Index::next_job(Which which) {
   {
     const std::lock_guard lock(queue_mutex_);
@@ -365,23 +377,8 @@ Layer* Index::next_job(Which which) {
   }
   if (Layer* job = job_of_crowded()) return job;
   if (Layer* job = job_of_scans(); job != nullptr || which == Which::kUrgent) return job;
-  for (uint64_t tries = dirty_ranges_.load(std::memory_order_relaxed); tries > 0; --tries) {
-    Bnode* bnode = next_dirty();
-    if (bnode == nullptr) return nullptr;
-    Layer* job = nullptr;
-    if (bnode->layer() == nullptr) {
-      if (!plan(bnode, true)) {  // its predecessor's replacement is not finished: later
-        put_back_dirty(bnode);
-        continue;
-      }
-      job = bnode->layer();
-      install(job);
-    }
-    dirty_ranges_.fetch_sub(1, std::memory_order_relaxed);
-    bnode->unref();
-    if (job != nullptr) return job;
-  }
-  return nullptr;
+  return job_of(
+      &dirty_ranges_, [this] { return next_dirty(); }, [this](Bnode* bnode) { put_back_dirty(bnode); });
 }
 
 Index::OffloadResult Index::offload(size_t ranges_max, Which which) {
