@@ -32,6 +32,9 @@ struct Tree::Inner {
   char prefix[kPrefixBytesMax];
   Fence separators[kFanout];
 
+  static void* operator new(size_t bytes) { return base::allocate_block<kLine>(bytes); }
+  static void operator delete(void* block) { base::free_block<kLine>(block); }
+
   [[nodiscard]] const std::atomic<uintptr_t>& child(size_t i) const { return blocks[i / kBlock].children[i % kBlock]; }
   [[nodiscard]] Inner* inner(size_t i) const {
     return reinterpret_cast<Inner*>(child(i).load(std::memory_order_acquire));

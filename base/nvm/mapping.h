@@ -31,7 +31,7 @@ struct MappingOptions {
 };
 
 // Guarantees: [data(), data() + bytes()) is mapped while the object lives, shared with the file, at a multiple of 2 MiB
-// when it is that large. Thread-safety: const members from any thread.
+// when it is that large. What is created or enlarged on tmpfs has huge pages if the kernel gives them. Thread-safety: const members from any thread.
 class Mapping {
  public:
   // Errors, each naming the path and the remedy; *mapping stays unchanged and no existing file is touched:
@@ -71,7 +71,7 @@ class Mapping {
   Status prepare(const MappingOptions& options);
   Status take_lock();
   Status find_bytes(uint64_t create_bytes);
-  Status allocate();
+  Status allocate(size_t old_bytes);
   Status grow(uint64_t grow_bytes);
   [[nodiscard]] bool fits_file_size_limit() const;
   Status keep_name();

@@ -1,6 +1,7 @@
 #include "base/nvm/mapping.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -8,7 +9,9 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <sstream>
 
+#include "base/huge_range.h"
 #include "base/nvm/racy_copy.h"
 #include "base/nvm/testing.h"
 
@@ -72,6 +75,53 @@ TEST_P(MappingOn, SpaceIsReallyAllocated) {
   ASSERT_EQ(::stat(path_.c_str(), &info), 0);
   EXPECT_GE(static_cast<uint64_t>(info.st_blocks) * 512, 4 * kMiB);
   EXPECT_EQ(info.st_mode & 0077U, 0U) << "other users must not read the pool";
+}
+
+// Bytes of the mapping at `data` that huge pages stand for. Touches all of it.
+uint64_t huge_bytes(const Mapping& mapping) {
+  uint64_t sum = 0;
+  for (size_t at = 0; at < mapping.bytes(); at += 4096) sum += std::to_integer<uint64_t>(mapping.data()[at]);
+  EXPECT_EQ(sum, 0U);
+  std::ostringstream begin;
+  begin << std::hex << reinterpret_cast<uintptr_t>(mapping.data()) << '-';
+  std::ifstream maps("/proc/self/smaps");
+  std::string word;
+  bool found = false;
+  while (maps >> word) {
+    found = found || word.starts_with(begin.str());
+    uint64_t kib = 0;
+    if (found && word == "ShmemPmdMapped:" && maps >> kib) return kib << 10;
+  }
+  return 0;
+}
+
+// Whether this kernel makes a huge page of a small one when asked to.
+bool kernel_collapses() {
+  const int fd = ::memfd_create("probe", MFD_CLOEXEC);
+  std::byte* const range = reserve_range(kHugePageBytes, kHugePageBytes);
+  const bool mapped = fd >= 0 && ::ftruncate(fd, kHugePageBytes) == 0 && range != nullptr &&
+                      ::mmap(range, kHugePageBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == range;
+  if (mapped) *range = std::byte{1};
+  const bool collapsed = mapped && ::madvise(range, kHugePageBytes, MADV_COLLAPSE) == 0;
+  if (range != nullptr) ::munmap(range, kHugePageBytes);
+  ::close(fd);
+  return collapsed;
+}
+
+TEST(MappingOnTmpfs, HasHugePages) {
+  if (!kernel_collapses()) GTEST_SKIP() << "the kernel has no MADV_COLLAPSE for tmpfs: Linux 6.1 or later has";
+  const TempDir dir = TempDir::on_tmpfs();
+  const std::string path = dir.file("pool");
+  {
+    auto mapping = create(path, 9 * kMiB);
+    EXPECT_EQ(huge_bytes(*mapping), 8 * kMiB) << "the rest is less than a page";
+  }
+  EXPECT_EQ(huge_bytes(*reopen(path)), 8 * kMiB);
+  MappingOptions options;
+  options.grow_bytes = 16 * kMiB;
+  std::unique_ptr<Mapping> mapping;
+  ASSERT_TRUE(Mapping::open(path, options, &mapping).ok());
+  EXPECT_EQ(huge_bytes(*mapping), 14 * kMiB) << "what had small pages keeps them";
 }
 
 TEST_P(MappingOn, SizesAreWholePages) {

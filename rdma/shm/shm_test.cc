@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <filesystem>
@@ -212,45 +213,72 @@ TEST(ShmRegionTest, AnAccessUnderWayIsWaitedFor) {
   for (int round = 0; round < testing::budget(3, 10, 100); ++round) unregister_amid_writes();
 }
 
-TEST(ShmSpeed, ReadsPerSecond) {
-  constexpr size_t kBytes = 64;
-  Pair pair;
-  const size_t places = pair.memory->bytes().size() / kBytes;
-  const uint64_t rounds = testing::budget<uint64_t>(2'000, 40'000, 400'000);
-  base::Random dice(1);
-  WorkList list;
-  uint64_t reads = 0;
-  uint64_t begin_ns = base::now_ns();
-  for (uint64_t round = 0; round < rounds; ++round) {
-    list.clear();
-    while (list.room()) {
-      const uint64_t at = dice.below(places) * kBytes;
-      list.read(*pair.peer, pair.region->remote().at(at), pair.local->slice(list.size() * kBytes, kBytes));
-      ++reads;
-    }
-    ASSERT_TRUE(pair.here->run(&list, kLimitMs).ok());
+// Nanoseconds per READ of 64 bytes; of a bare copy: the same bytes moved and an atomic exchange, without any fabric.
+struct ReadTimes {
+  double batched_ns, alone_ns, copy_ns;
+};
+
+class ShmSpeed : public ::testing::Test {
+ protected:
+  ReadTimes measure(uint64_t rounds) {
+    uint64_t reads = 0;
+    const double batched_ns = timed([&] {
+      for (uint64_t round = 0; round < rounds; ++round) {
+        list_.clear();
+        for (; list_.room(); ++reads) add_read(list_.size());
+        EXPECT_TRUE(pair_.here->run(&list_, kLimitMs).ok());
+      }
+    });
+    const double alone_ns = timed([&] {
+      for (uint64_t round = 0; round < rounds; ++round) {
+        list_.clear();
+        add_read(0);
+        EXPECT_TRUE(pair_.here->run(&list_, kLimitMs).ok());
+      }
+    });
+    std::atomic<uint64_t> turn{0};
+    const double copy_ns = timed([&] {
+      for (uint64_t read = 0; read < reads; ++read) {
+        turn.exchange(read);
+        base::racy_load(pair_.local_memory->bytes().data() + read % 32 * kBytes,
+                        pair_.memory->bytes().data() + somewhere(), kBytes);
+      }
+    });
+    const auto all = static_cast<double>(reads);
+    return {batched_ns / all, alone_ns / static_cast<double>(rounds), copy_ns / all};
   }
-  const double batched_ns = static_cast<double>(base::now_ns() - begin_ns) / static_cast<double>(reads);
-  begin_ns = base::now_ns();
-  for (uint64_t round = 0; round < rounds; ++round) {
-    list.clear();
-    list.read(*pair.peer, pair.region->remote().at(dice.below(places) * kBytes), pair.local->slice(0, kBytes));
-    ASSERT_TRUE(pair.here->run(&list, kLimitMs).ok());
+
+ private:
+  static constexpr size_t kBytes = 64;
+
+  template <class Work>
+  static double timed(Work work) {
+    const uint64_t begin_ns = base::now_ns();
+    work();
+    return static_cast<double>(base::now_ns() - begin_ns);
   }
-  const double alone_ns = static_cast<double>(base::now_ns() - begin_ns) / static_cast<double>(rounds);
-  // The yardstick: the same copies and an atomic exchange each, without any fabric.
-  std::atomic<uint64_t> turn{0};
-  begin_ns = base::now_ns();
-  for (uint64_t read = 0; read < reads; ++read) {
-    turn.exchange(read);
-    base::racy_load(pair.local_memory->bytes().data() + read % 32 * kBytes,
-                    pair.memory->bytes().data() + dice.below(places) * kBytes, kBytes);
+  uint64_t somewhere() { return dice_.below(pair_.memory->bytes().size() / kBytes) * kBytes; }
+  void add_read(size_t to) {
+    list_.read(*pair_.peer, pair_.region->remote().at(somewhere()), pair_.local->slice(to * kBytes, kBytes));
   }
-  const double copy_ns = static_cast<double>(base::now_ns() - begin_ns) / static_cast<double>(reads);
+
+  Pair pair_;
+  base::Random dice_{1};
+  WorkList list_;
+};
+
+TEST_F(ShmSpeed, ReadsPerSecond) {
+  constexpr int kTries = 5;  // others run on this machine: the best of several tells what the code takes
+  ReadTimes best{1e9, 1e9, 1e9};
+  for (int i = 0; i < kTries; ++i) {
+    const ReadTimes times = measure(testing::budget<uint64_t>(400, 8'000, 80'000));
+    best = {std::min(best.batched_ns, times.batched_ns), std::min(best.alone_ns, times.alone_ns),
+            std::min(best.copy_ns, times.copy_ns)};
+  }
   std::printf("shm in process, 64-byte READs: %.1f M/s per thread in lists of 32, %.0f ns alone; a bare copy %.1f ns\n",
-              1e3 / batched_ns, alone_ns, copy_ns);
-  EXPECT_LT(batched_ns, 10 * copy_ns + 20);
-  EXPECT_LT(alone_ns, 40 * copy_ns + 100);
+              1e3 / best.batched_ns, best.alone_ns, best.copy_ns);
+  EXPECT_LT(best.batched_ns, 10 * best.copy_ns + 20);
+  EXPECT_LT(best.alone_ns, 40 * best.copy_ns + 100);
 }
 
 TEST(ShmModel, CompletionsTakeTheirTimeAndSayThatTheyAreModelled) {
