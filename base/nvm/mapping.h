@@ -31,7 +31,8 @@ struct MappingOptions {
 };
 
 // Guarantees: [data(), data() + bytes()) is mapped while the object lives, shared with the file, at a multiple of 2 MiB
-// when it is that large. What is created or enlarged on tmpfs has huge pages if the kernel gives them. Thread-safety: const members from any thread.
+// when it is that large. What is created or enlarged on tmpfs has huge pages if the kernel gives them. Thread-safety:
+// const members from any thread.
 class Mapping {
  public:
   // Errors, each naming the path and the remedy; *mapping stays unchanged and no existing file is touched:
