@@ -221,6 +221,7 @@ Status grow_pool(scale::Volume& volume, Pool* pool) {
     sb.target_bytes = bytes;
     sb.crc = sb.computed_crc();
   }
+  settle_superblocks(volume, *pool);  // an earlier growth may have left one copy torn, and the other is written next
   pool->superblocks = std::move(grown);
   settle_superblocks(volume, *pool);
   return Status::OK();

@@ -156,6 +156,28 @@ TEST_F(PoolTest, GrowthFencesBetweenTheCopies) {
   EXPECT_EQ(order, "n|n|");
 }
 
+// What a growth that was cut off has left torn is mended before the growth that follows touches the copy that is whole.
+TEST_F(PoolTest, ACrashInGrowthAfterACrashInGrowthLosesNothing) {
+  const auto medium = enlarged_pool();
+  const std::vector<std::byte> before = medium->image();
+  for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) {
+    for (uint64_t stores = 0; stores < 4; ++stores) {
+      MemoryMedium torn(before);
+      torn.flip(copy * kPageBytes + 70, 1);
+      torn.record(true);
+      torn.cut_power_after(stores);
+      Pool pool;
+      ASSERT_TRUE(grow(&torn, &pool).ok());
+      std::string order;
+      for (const auto& event : torn.events()) order += event.op;
+      EXPECT_EQ(order, "n|n|n|");
+      EXPECT_EQ(torn.events()[0].offset, copy * kPageBytes);
+      torn.flip(torn.events()[2 * std::min<uint64_t>(stores, 2)].offset + 70, 2);  // the store of the cut is torn
+      ASSERT_TRUE(read({&torn}, &pool).ok()) << "copy " << copy << ", power for " << stores << " stores";
+    }
+  }
+}
+
 TEST_F(PoolTest, GrowthHasABoundAndSaysSo) {
   auto medium = enlarged_pool();
   MemoryMedium huge(size_t{64} << 20);

@@ -1,5 +1,6 @@
 // The offline check: everything that recovery verifies, and every stored byte besides.
 #include <algorithm>
+#include <vector>
 
 #include "base/status_macros.h"
 #include "bonsai/db.h"
@@ -26,6 +27,7 @@ class Checker {
 
   void run() {
     persist::analyse(volume_, pool_, &analysis_);
+    dnode_seen_.resize(analysis_.dnodes.size());
     report_.damages = std::move(analysis_.damages);
     report_.clean = analysis_.clean;
     report_.log_records = analysis_.log_records;
@@ -48,8 +50,8 @@ class Checker {
   void check_tile(const persist::Tile& tile) {
     const Dnode& dnode = *analysis_.dnodes[tile.dnode];
     const std::string range = base::printable_range(tile.lo, tile.hi);
-    if (last_dnode_ != &dnode) {  // a dnode may be live in several pieces
-      last_dnode_ = &dnode;
+    if (!dnode_seen_[tile.dnode]) {  // a dnode may be live in several pieces, with others between them
+      dnode_seen_[tile.dnode] = true;
       ++report_.dnodes;
       for (const persist::RunDesc& run : dnode.runs()) check_run(run, range);
       if (!dnode.long_fences().is_nil()) claim(dnode.long_fences(), dnode.long_fence_bytes(), "fence keys", range);
@@ -107,7 +109,7 @@ class Checker {
   persist::Space space_;
   persist::LargeStore large_;
   persist::Analysis analysis_;
-  const Dnode* last_dnode_ = nullptr;
+  std::vector<bool> dnode_seen_;
 };
 
 }  // namespace

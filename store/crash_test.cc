@@ -39,46 +39,61 @@ constexpr bool kSlow = false;
 constexpr uint64_t kPoolBytes = 128 << 10;
 constexpr uint64_t kSwitchesMax = 5'000'000;
 
-// Lets another coroutine run before each operation, and after a fence: what follows is no operation of the seam.
-class YieldingMedium final : public base::HookedMedium {
+// A pool's file on a medium that has room for it to grow. With turns on it lets another coroutine run before each
+// operation, and after a fence: what follows is no operation of the seam.
+class FileOnMedium final : public base::HookedMedium {
  public:
-  explicit YieldingMedium(base::HookedMedium& to) : HookedMedium(to.view(), to.bytes()), to_(to) {}
+  FileOnMedium(base::HookedMedium& to, uint64_t bytes, bool turns)
+      : HookedMedium(to.view(), bytes), to_(to), turns_(turns) {}
 
   void store8(std::byte* dst, uint64_t value) override {
-    Scheduler::yield();
+    turn();
     to_.store8(dst, value);
   }
   void copy(std::byte* dst, const void* src, size_t n) override {
-    Scheduler::yield();
+    turn();
     to_.copy(dst, src, n);
   }
   void nt_copy(std::byte* dst, const void* src, size_t n, const base::Site& site) override {
-    Scheduler::yield();
+    turn();
     to_.nt_copy(dst, src, n, site);
   }
   void flush(const std::byte* dst, size_t n, const base::Site& site) override {
-    Scheduler::yield();
+    turn();
     to_.flush(dst, n, site);
   }
   void fence(const base::Site& site) override {
-    Scheduler::yield();
+    turn();
     to_.fence(site);
-    Scheduler::yield();
+    turn();
   }
 
  private:
+  void turn() const {
+    if (turns_) Scheduler::yield();
+  }
+
   base::HookedMedium& to_;
+  const bool turns_;
 };
+
+void write_file(const std::string& path, std::span<const std::byte> image) {
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(image.data()), static_cast<std::streamsize>(image.size()));
+}
 
 // What the lives have done, so that none passes for want of work.
 struct Deeds {
   uint64_t operations = 0, offloads = 0, splits = 0, merges = 0, compactions = 0, crashes = 0, closes = 0, opened = 0;
+  uint64_t growths = 0, growth_crashes = 0, growths_of_images = 0;
 };
 
 struct Kind {
   Durability durability;
   uint32_t clients;
-  int operations;  // of each client in a sitting
+  int operations;                    // of each client in a sitting
+  uint64_t pool_bytes = kPoolBytes;  // at creation; less: the pool grows when it is opened
+  int sittings = 3;
 };
 
 // A pool that is created, used by several clients, closed or crashed, opened again, and so on.
@@ -87,12 +102,12 @@ class StoreLife final : public Explorer {
   StoreLife(uint64_t seed, const Manner& manner, const Kind& kind, Outcome* outcome, Deeds* deeds)
       : Explorer(seed, manner, outcome, kPoolBytes), kind_(kind), deeds_(*deeds) {
     options_.create_if_missing = true;
-    options_.pool_bytes = kPoolBytes;
+    options_.pool_bytes = kind.pool_bytes;
     options_.log_bytes = kPoolBytes / 4;  // two streams
     options_.background_threads = 0;
     options_.durability = kind.durability;
     clients_.clients = kind.clients;
-    clients_.keys = 9 * (kind.clients + 1);
+    clients_.keys = (grows() ? 5 : 9) * (kind.clients + 1);
     clients_.value_bytes_max = 1150;  // an eighth lie by themselves
     clients_.batch_count_max = 3;     // fits into a segment
     clients_.tide = 25;
@@ -108,7 +123,7 @@ class StoreLife final : public Explorer {
   void run() {
     start(std::vector<std::byte>(kPoolBytes));
     forget();
-    for (int i = 0; i < (kSlow ? 2 : kSittings) && !failed(); ++i) sit(i == 0);
+    for (int i = 0; i < (kSlow ? 2 : kind_.sittings) && !failed(); ++i) sit(i == 0);
     if (!failed()) explore();
     collect_sites();
     for (const Sample& sample : samples_) {
@@ -118,7 +133,7 @@ class StoreLife final : public Explorer {
 
  private:
   struct Sample {
-    std::vector<std::byte> image;
+    std::vector<std::byte> image;  // of the file
     std::vector<Cell> cells;
   };
 
@@ -126,6 +141,10 @@ class StoreLife final : public Explorer {
 
   [[nodiscard]] uint64_t thread() const override {
     return Scheduler::current() == nullptr ? 0 : 1 + Scheduler::token().coroutine;
+  }
+
+  [[nodiscard]] std::string row_of(const base::Site& site) const override {
+    return wanted_bytes_ != pool_bytes_ ? std::string(site.name) + " (growth)" : site.name;
   }
 
   void before_exploring() override {
@@ -144,13 +163,38 @@ class StoreLife final : public Explorer {
     }
     std::vector<Cell> cells;
     if (!cells_of(*content, &cells)) violation("a key that nobody wrote");
+    const uint64_t bytes = rig.pool.superblocks[0].target_bytes;
+    if (bytes != pool_bytes_ && bytes != wanted_bytes_) violation("the pool has lost its size");
     const Verdict& verdict = verdict_of(*content, cells);
     if (!verdict.ok) violation(verdict.text);
     const ReadSet read(rig);
     if (random_.chance(1, 64)) judge_rest(read, content);
-    if (random_.chance(1, 200) && samples_.size() < kSamplesMax) samples_.push_back({scratch_.image(), cells});
-    if (random_.chance(1, 10)) judge_recovery(*content);
+    if (random_.chance(1, 200) && samples_.size() < kSamplesMax) {
+      const std::byte* const begin = scratch_.view();
+      samples_.push_back({{begin, begin + file_bytes_}, cells});
+    }
+    if (random_.chance(1, 10)) {
+      if (file_bytes_ < kPoolBytes) judge_growth(*content, bytes);
+      judge_recovery(*content);
+    }
     return read;
+  }
+
+  // An opening that grows the pool, cut off by the power or not: the content stays, and the pool has its size or the
+  // one that was asked for. What the next recovery finds is this.
+  void judge_growth(const Content& content, uint64_t bytes_before) {
+    const bool cut = random_.chance(2, 3);
+    scratch_.cut_power_after(cut ? random_.below(12) : UINT64_MAX);
+    std::unique_ptr<store::Tiers> tiers;
+    const Status opened = open_on(scratch_, kPoolBytes, false, &tiers);
+    if (!cut && !opened.ok()) violation("growth of a crashed pool: " + opened.ToString());
+    scratch_.cut_power_after(UINT64_MAX);
+    Rig rig({&scratch_});
+    if (!rig.analyse_only().ok() || analysed_content(rig) != content) violation("growth changes the content");
+    if (failed()) return;
+    const uint64_t bytes = rig.pool.superblocks[0].target_bytes;
+    if (bytes != kPoolBytes && !(cut && bytes == bytes_before)) violation("a pool has not grown");
+    ++deeds_.growths_of_images;
   }
 
   static std::string why(const Rig& rig) {
@@ -191,11 +235,11 @@ class StoreLife final : public Explorer {
     ++deeds_.opened;
     const ScratchFolder folder;
     const std::string path = folder.file("pool");
-    std::ofstream(path, std::ios::binary)
-        .write(reinterpret_cast<const char*>(sample.image.data()), static_cast<std::streamsize>(sample.image.size()));
+    write_file(path, sample.image);
     if (!expect_sound(path, nullptr)) return;
     Options options = options_;
     options.durability = Durability::kDurable;
+    if (grows()) options.grow_bytes = sample.image.size() + kGrowthBytes;
     std::unique_ptr<DB> db;
     if (const Status status = DB::Open(options, path, &db); !status.ok())
       return violation("open: " + status.ToString());
@@ -229,18 +273,11 @@ class StoreLife final : public Explorer {
 
   // From opening to a close or a crash.
   void sit(bool first) {
-    creating_ = first;
-    quiet_ = true;
-    std::vector<std::unique_ptr<base::HookedMedium>> media;
-    media.push_back(std::make_unique<YieldingMedium>(*medium_));
     std::unique_ptr<store::Tiers> tiers;
-    if (const Status status = store::open_tiers_on(options_, std::move(media), first, &tiers); !status.ok()) {
-      return violation("opening: " + status.ToString());
-    }
-    creating_ = false;
+    if (!open(first, &tiers)) return;
     const persist::Space& space = tiers->space;
     store::DbImpl db(options_, std::move(tiers), false);
-    fences_to_crash_ = random_.chance(1, 2) ? 1 + random_.below(60) : 0;
+    if (fences_to_crash_ == 0) fences_to_crash_ = random_.chance(1, 2) ? 1 + random_.below(60) : 0;
     quiet_ = false;
     if (!work(&db)) return;
     const Stats stats = db.GetStats();
@@ -253,6 +290,48 @@ class StoreLife final : public Explorer {
     mute_ = true;
     static_cast<void>(db.Close());
     mute_ = false;
+    go_on_from_crash();
+  }
+
+  // False when the sitting ends here: a violation, or a crash within a growth or the recovery that follows it.
+  bool open(bool first, std::unique_ptr<store::Tiers>* tiers) {
+    creating_ = first;
+    quiet_ = true;
+    fences_to_crash_ = 0;
+    wanted_bytes_ = pool_bytes_;
+    if (!first && grows() && random_.chance(3, 4)) {
+      file_bytes_ = std::min(kPoolBytes, file_bytes_ + kGrowthBytes * random_.below(3));
+      wanted_bytes_ = file_bytes_;
+      if (wanted_bytes_ != pool_bytes_ && random_.chance(1, 2)) fences_to_crash_ = 1 + random_.below(6);
+    }
+    const Status status = open_on(*medium_, wanted_bytes_ == pool_bytes_ ? 0 : wanted_bytes_, first, tiers);
+    if (!status.ok()) violation("opening: " + status.ToString());
+    if (failed()) return false;
+    creating_ = false;
+    if (!crash_image_.empty()) {
+      ++deeds_.growth_crashes;
+      tiers->reset();
+      go_on_from_crash();
+      return false;
+    }
+    deeds_.growths += wanted_bytes_ != pool_bytes_ ? 1 : 0;
+    pool_bytes_ = wanted_bytes_;
+    return true;
+  }
+
+  // The product's opening of the file on a medium.
+  Status open_on(base::HookedMedium& medium, uint64_t grow_bytes, bool first, std::unique_ptr<store::Tiers>* tiers) {
+    Options options = options_;
+    options.grow_bytes = grow_bytes;
+    std::vector<std::unique_ptr<base::HookedMedium>> media;
+    media.push_back(
+        std::make_unique<FileOnMedium>(medium, std::max(file_bytes_, grow_bytes), &medium == medium_.get()));
+    return store::open_tiers_on(options, std::move(media), first, tiers);
+  }
+
+  [[nodiscard]] bool grows() const { return kind_.pool_bytes < kPoolBytes; }
+
+  void go_on_from_crash() {
     start(std::exchange(crash_image_, {}));
     become_initial();
   }
@@ -303,7 +382,8 @@ class StoreLife final : public Explorer {
     Rig rig({&scratch_});
     const Status status = rig.analyse_only();
     const auto content = status.ok() ? analysed_content(rig) : std::nullopt;
-    if (!content || !cells_of(*content, &initial_)) violation("no pool to go on from");
+    if (!content || !cells_of(*content, &initial_)) return violation("no pool to go on from");
+    pool_bytes_ = wanted_bytes_ = rig.pool.superblocks[0].target_bytes;
     forget();
   }
 
@@ -313,7 +393,7 @@ class StoreLife final : public Explorer {
   }
 
   static constexpr size_t kSamplesMax = 8;
-  static constexpr int kSittings = 3;
+  static constexpr uint64_t kGrowthBytes = 4096;
 
   const Kind kind_;
   Deeds& deeds_;
@@ -324,6 +404,9 @@ class StoreLife final : public Explorer {
   std::vector<Cell> initial_;  // when the sitting began
   std::unique_ptr<Recorder> recorder_;
   std::vector<std::unique_ptr<Client>> sitting_;
+  uint64_t pool_bytes_ = kind_.pool_bytes;    // when the pool was last opened
+  uint64_t wanted_bytes_ = kind_.pool_bytes;  // that the opening under way gives it
+  uint64_t file_bytes_ = kind_.pool_bytes;    // enlarged before the pool, and for good
   bool creating_ = false;
   bool quiet_ = false;  // no operation is in flight, and all were acknowledged as durable
   History history_;     // until the moment that is explored
@@ -334,7 +417,8 @@ class StoreLife final : public Explorer {
 constexpr Kind kKinds[] = {{Durability::kDurable, 1, 300},
                            {Durability::kDurable, 3, 150},
                            {Durability::kBuffered, 1, 300},
-                           {Durability::kBuffered, 3, 150}};
+                           {Durability::kBuffered, 3, 150},
+                           {Durability::kDurable, 2, 24, 96 << 10, 14}};
 
 void live_all(uint64_t seed, const Manner& manner, Outcome* outcome, Deeds* deeds) {
   for (const Kind& kind : kKinds) {
@@ -357,12 +441,15 @@ void tell(const Outcome& all, const Deeds& deeds) {
   }
   std::printf(
       "%llu images, %llu of recoveries; %llu operations, %llu offloads, %llu splits, %llu merges, %llu "
-      "compactions, %llu crashes, %llu closes, %llu opened as files\n",
+      "compactions, %llu crashes, %llu closes, %llu opened as files; %llu growths, %llu crashes in them, %llu of "
+      "images\n",
       static_cast<unsigned long long>(all.images), static_cast<unsigned long long>(all.recovery_images),
       static_cast<unsigned long long>(deeds.operations), static_cast<unsigned long long>(deeds.offloads),
       static_cast<unsigned long long>(deeds.splits), static_cast<unsigned long long>(deeds.merges),
       static_cast<unsigned long long>(deeds.compactions), static_cast<unsigned long long>(deeds.crashes),
-      static_cast<unsigned long long>(deeds.closes), static_cast<unsigned long long>(deeds.opened));
+      static_cast<unsigned long long>(deeds.closes), static_cast<unsigned long long>(deeds.opened),
+      static_cast<unsigned long long>(deeds.growths), static_cast<unsigned long long>(deeds.growth_crashes),
+      static_cast<unsigned long long>(deeds.growths_of_images));
   add_figure("crash_images", all.images);
   add_figure("crash_recovery_images", all.recovery_images);
   add_figure("crash_violations", all.violations);
@@ -391,7 +478,34 @@ TEST(StoreCrash, EveryImageIsExplainedByWhatClientsDidAndSaw) {
   EXPECT_GT(deeds.merges, rounds);
   EXPECT_GT(deeds.compactions, rounds);
   EXPECT_GT(deeds.opened, 100U);
+  EXPECT_GT(deeds.growths, rounds);
+  EXPECT_GT(deeds.growth_crashes, rounds / 2);
+  EXPECT_GT(deeds.growths_of_images, rounds);
   for (const auto& [name, site] : all.by_site) EXPECT_LE(9 * site.images, all.images) << name;
+}
+
+// A crash in the cut of one range into three may leave the middle part only: the dnode before is live on both sides.
+TEST(StoreCrash, ADnodeThatIsLiveOnBothSidesOfAnotherIsNoDamage) {
+  persist::testing::MemoryPool pool;
+  const auto add = [&](const base::Fence& lo, const base::Fence& hi, uint64_t gen,
+                       const std::vector<std::string>& keys) {
+    persist::testing::Entries entries;
+    for (const std::string& key : keys) entries.put(key, "value");
+    persist::DnodeWriter writer(*pool.rig.store);
+    persist::Dnode* dnode = nullptr;
+    EXPECT_TRUE(writer.add(lo, hi, gen, nullptr, entries.list(), &dnode).ok());
+    static_cast<void>(writer.commit());
+  };
+  add(base::Fence(), base::Fence::infinite(), 10, {"a", "m", "z"});
+  add(base::Fence("m"), base::Fence("n"), 11, {"m"});
+  const ScratchFolder folder;
+  const std::string path = folder.file("pool");
+  write_file(path, pool.medium.image());
+  CheckReport report;
+  ASSERT_TRUE(Check(path, &report).ok());
+  EXPECT_TRUE(report.ok()) << report.damages[0].where << ": " << report.damages[0].what;
+  EXPECT_EQ(report.dnodes, 2U);
+  EXPECT_EQ(report.records, 3U);
 }
 
 // The judge's own test: with a fence left out, here under several writers, some image has no explanation.
@@ -400,11 +514,13 @@ TEST(StoreCrash, AFenceThatIsLeftOutIsNoticed) {
   base::Random random(base::seed_from_env_or(22));
   constexpr Kind kDurable = kKinds[1];
   constexpr Kind kBuffered = kKinds[3];
+  constexpr Kind kGrowing = kKinds[4];
   const std::pair<const base::Site*, Kind> left_out[] = {
       {&persist::kSiteLogAppendFence, kDurable},   {&persist::kSiteRunFence, kDurable},
       {&persist::kSiteHeaderFence, kDurable},      {&persist::kSiteSegmentOpenFence, kDurable},
       {&persist::kSiteLargeFence, kDurable},       {&persist::kSiteEpochFlushFence, kBuffered},
       {&persist::kSiteEpochCloseFence, kBuffered}, {&persist::kSiteSegmentFlushFence, kBuffered},
+      {&persist::kSiteCreateFence, kGrowing},
   };
   for (const auto& [site, kind] : left_out) {
     Outcome outcome;

@@ -101,6 +101,8 @@ class Explorer {
   virtual ReadSet judge() = 0;
   // Runs when a fence is about to be explored.
   virtual void before_exploring() {}
+  // The row of the table in which a fence is counted.
+  [[nodiscard]] virtual std::string row_of(const base::Site& site) const { return site.name; }
   // Which thread the recorder takes the caller for.
   [[nodiscard]] virtual uint64_t thread() const { return 0; }
 
@@ -116,7 +118,7 @@ class Explorer {
   }
 
   // Visits the images of this moment, whose next fence is of the site `before`.
-  void explore(const char* before = kAtRest) {
+  void explore(const std::string& before = kAtRest) {
     if (failed()) return;
     SiteImages& site = outcome_.by_site[before];
     ++site.met;
@@ -140,7 +142,7 @@ class Explorer {
   // At a fence chosen in advance one image is kept, to go on from.
   void at_fence(const base::Site& site) {
     if (mute_) return;
-    explore(site.name);
+    explore(row_of(site));
     if (fences_to_crash_ == 0 || --fences_to_crash_ != 0) return;
     crash_image_.clear();
     uint64_t met = 0;
@@ -195,7 +197,7 @@ class Explorer {
 
   [[nodiscard]] bool failed() const { return outcome_.violations > 0; }
   void violation(const std::string& what) {
-    if (outcome_.violations++ == 0) outcome_.first = std::string("before ") + before_ + ": " + what;
+    if (outcome_.violations++ == 0) outcome_.first = "before " + before_ + ": " + what;
   }
 
   static constexpr const char* kAtRest = "(at rest)";
@@ -204,7 +206,7 @@ class Explorer {
   base::Random random_;
   std::unique_ptr<base::RecorderMedium> medium_;
   MemoryMedium scratch_;
-  const char* before_ = kAtRest;  // the fence that is explored
+  std::string before_ = kAtRest;  // the fence that is explored
   bool mute_ = false;             // fences are the test's own
   uint64_t fences_to_crash_ = 0;  // 0 = none chosen
   std::vector<std::byte> crash_image_;

@@ -141,7 +141,7 @@ class Life final : public Explorer {
 
   // Once recovery has mended the extent table, it is mended in every image.
   void judge_mending(const Rig& rig) {
-    if (!mending_ || std::string_view(before_) == kSiteExtentMendFence.name) return;
+    if (!mending_ || before_ == kSiteExtentMendFence.name) return;
     if (!rig.analysis.damaged_extent_entries.empty()) violation("a write goes ahead of the mended extent table");
   }
 

@@ -29,7 +29,7 @@ History part_of(const History& history, const CrashCase& what, const KeyFilter& 
     const std::vector<Cell> cells = cells_where(history.cells_of(op), wanted);
     if (!cells.empty()) part.add(op.kind, op.thread, op.invoke, op.ret, cells);
   }
-  const uint64_t end = history.last_ordinal() + 1;
+  const uint64_t end = std::max(history.last_ordinal(), what.synced_at) + 1;
   const uint64_t earliest = what.durability == Durability::kDurable ? end : what.synced_at;
   part.add(OpKind::kRecovered, 0, earliest, end + 1, cells_where(what.recovered, wanted));
   return part;

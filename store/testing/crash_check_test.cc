@@ -67,6 +67,16 @@ TEST(CrashCheck, BufferedKeepsNoEffectWithoutItsCause) {
   EXPECT_TRUE(check_crash(h, {Durability::kBuffered, {}, cause_only, 0}, all_keys).ok);
 }
 
+// The last thing done was a Sync, and no operation has an ordinal after its.
+TEST(CrashCheck, BufferedKeepsWhatWasSyncedLast) {
+  History h;
+  h.add(OpKind::kPut, 0, 1, 2, {{1, 10}});
+  const Cell kept[] = {{1, 10}};
+  const Cell gone[] = {{1, kAbsent}};
+  EXPECT_TRUE(check_crash(h, {Durability::kBuffered, {}, kept, 7}, all_keys).ok);
+  EXPECT_FALSE(check_crash(h, {Durability::kBuffered, {}, gone, 7}, all_keys).ok);
+}
+
 // A put is held up behind its append; another one comes, is read, and is lost.
 TEST(CrashCheck, BufferedMayKeepAnUpdateInFlightWithoutOneThatOvertookIt) {
   const auto accepts = [](uint64_t begun, const Cell& first, const Cell& second) {
