@@ -41,14 +41,17 @@ struct EngineOptions {
 struct MemoryUse {
   std::optional<uint64_t> dram_bytes = {};
   std::optional<uint64_t> nvm_bytes = {};  // of a pool or of files
+  std::optional<uint64_t> log_bytes = {};  // that the log may take, in use or not
 };
 
-// Writes to NVM since open.
+// Writes to NVM since open, and gets.
 struct NvmUse {
   uint64_t bytes_stored = 0;
   uint64_t media_bytes = 0;
   uint64_t flushes = 0;
   uint64_t fences = 0;
+  uint64_t gets = 0;
+  uint64_t gets_answered = 0;  // of them by NVM: not by a buffer in DRAM
 };
 
 // What stores the bytes of a persistent engine.
@@ -84,6 +87,10 @@ class Engine {
   virtual Status update(std::string_view key, std::string_view value) { return insert(key, value); }
   // Errors: NotFound.
   virtual Status read(std::string_view key, std::string* value) = 0;
+  // How read_many and write_many go about it from now on: in one call to the store, or each operation begun by itself
+  // in a session that keeps them under way. Of no effect where a store has no sessions. Requires: no operation is
+  // running.
+  virtual void use_sessions(bool) {}
   // Reads many keys; values[i] and statuses[i] answer keys[i]. Requires equal sizes.
   virtual void read_many(std::span<const std::string_view> keys, std::span<std::string> values,
                          std::span<Status> statuses);

@@ -26,7 +26,7 @@ uint64_t pool_bytes_for(const EngineOptions& options) {
 
 class BonsaiEngine final : public Engine {
  public:
-  explicit BonsaiEngine(const BonsaiVariant& variant) : variant_(variant) {}
+  explicit BonsaiEngine(const BonsaiVariant& variant) : variant_(variant), sessions_are_used_(variant.sessions) {}
   ~BonsaiEngine() override { (void)close(); }
 
   [[nodiscard]] Capabilities capabilities() const override {
@@ -61,17 +61,18 @@ class BonsaiEngine final : public Engine {
 
   Status settle() override { return db_->Drain(); }
 
+  void use_sessions(bool use) override { sessions_are_used_ = use; }
   Status insert(std::string_view key, std::string_view value) override { return db_->Put(key, value); }
   Status read(std::string_view key, std::string* value) override { return db_->Get(key, value); }
   void read_many(std::span<const std::string_view> keys, std::span<std::string> values,
                  std::span<Status> statuses) override {
-    if (!variant_.sessions) return db_->MultiGet(ReadOptions(), keys, values, statuses);
+    if (!sessions_are_used_) return db_->MultiGet(ReadOptions(), keys, values, statuses);
     for (size_t i = 0; i < keys.size(); ++i) session().Get(keys[i], &values[i], &statuses[i]);
     session().Wait();
   }
   void write_many(std::span<const std::string_view> keys, std::span<const std::string_view> values,
                   std::span<Status> statuses) override {
-    if (!variant_.sessions) return db_->MultiPut(keys, values, statuses);
+    if (!sessions_are_used_) return db_->MultiPut(keys, values, statuses);
     for (size_t i = 0; i < keys.size(); ++i) session().Put(keys[i], values[i], &statuses[i]);
     session().Wait();
   }
@@ -90,14 +91,18 @@ class BonsaiEngine final : public Engine {
 
   [[nodiscard]] MemoryUse memory() const override {
     const Stats stats = db_->GetStats();
-    return {.dram_bytes = stats.dram_bytes, .nvm_bytes = stats.log_bytes_used + stats.data_bytes_used};
+    return {.dram_bytes = stats.dram_bytes,
+            .nvm_bytes = stats.log_bytes_used + stats.data_bytes_used,
+            .log_bytes = stats.log_bytes};
   }
   [[nodiscard]] std::optional<NvmUse> nvm() const override {
     const Stats stats = db_->GetStats();
     return NvmUse{.bytes_stored = stats.nvm_bytes_stored,
                   .media_bytes = stats.nvm_media_bytes,
                   .flushes = stats.nvm_lines_flushed,
-                  .fences = stats.nvm_fences};
+                  .fences = stats.nvm_fences,
+                  .gets = stats.gets,
+                  .gets_answered = stats.gets_from_dnodes};
   }
   [[nodiscard]] std::optional<MediumUse> medium() const override {
     Stats stats = db_->GetStats();
@@ -114,6 +119,7 @@ class BonsaiEngine final : public Engine {
 
   static constexpr size_t kThreadsMax = 4096;
   const BonsaiVariant variant_;
+  bool sessions_are_used_;
   std::vector<std::unique_ptr<Session>> sessions_ = std::vector<std::unique_ptr<Session>>(kThreadsMax);
   PoolPlace place_;
   std::unique_ptr<DB> db_;  // set while open

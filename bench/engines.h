@@ -2,6 +2,7 @@
 #ifndef BONSAI_BENCH_ENGINES_H_
 #define BONSAI_BENCH_ENGINES_H_
 
+#include <functional>
 #include <memory>
 
 #include "bench/engine.h"
@@ -14,8 +15,8 @@ namespace bonsai::bench {
 
 // A variant of this project's store, for an experiment.
 struct BonsaiVariant {
-  void (*change)(Options* options) = nullptr;  // unless null, applied to the store's options
-  bool sessions = false;                       // operations that are handed over together go through a session
+  std::function<void(Options* options)> change = {};  // unless empty, applied to the store's options
+  bool sessions = false;                              // Engine::use_sessions() at first
 };
 std::unique_ptr<Engine> make_bonsai_engine(const BonsaiVariant& variant);
 // The same at the level `buffered`, whatever is asked.

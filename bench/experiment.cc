@@ -1,7 +1,9 @@
 #include "bench/experiment.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -24,11 +26,19 @@ Json number_json(double value) {
   return whole ? Json(static_cast<int64_t>(value)) : Json(value);
 }
 
-Json rows_json(const std::vector<std::string>& columns, const std::vector<Row>& rows) {
+// The word of a cell. Requires: the column has words.
+const std::string& word_of(const Column& column, double cell) { return column.words.at(static_cast<size_t>(cell)); }
+
+Json cell_json(const Column& column, const std::optional<double>& cell) {
+  if (!cell) return nullptr;
+  return column.words.empty() ? number_json(*cell) : Json(word_of(column, *cell));
+}
+
+Json rows_json(const std::vector<Column>& columns, const std::vector<Row>& rows) {
   Json out = Json::array();
   for (const Row& row : rows) {
     Json line = Json::object();
-    for (size_t i = 0; i < columns.size(); ++i) line[columns[i]] = row[i] ? number_json(*row[i]) : Json(nullptr);
+    for (size_t i = 0; i < columns.size(); ++i) line[columns[i].name] = cell_json(columns[i], row[i]);
     out.push_back(std::move(line));
   }
   return out;
@@ -38,18 +48,8 @@ Json rows_json(const std::vector<std::string>& columns, const std::vector<Row>& 
 Status measure_once(const ExperimentPlan& plan, const EngineEntry& engine, const RunConfig& config,
                     const Workload& workload, std::vector<RunResult>* runs) {
   std::vector<RunResult> results;
-  RunListener listener = plan.listener;
-  listener.on_result = [&results](const RunResult& one) { results.push_back(one); };
-  listener.on_left_out = [&listener](const LeftOut& one) { listener.on_note(one.engine + " " + one.reason); };
   BONSAI_RETURN_IF_ERROR(
-      run_engine(engine, config, {{.load_only = false, .workload = workload}}, *plan.stop, listener));
-  if (*plan.stop) return Status::Unavailable("interrupted");
-  for (RunResult& one : results) {
-    if (one.failures > 0) {
-      return Status::Unavailable(one.workload + ": " + std::to_string(one.failures) +
-                                 " operations failed; the first: " + one.first_failure);
-    }
-  }
+      measure_in_turns(plan, {engine}, config, {{.load_only = false, .workload = workload}}, &results));
   if (results.empty() || results.back().workload != workload.name) {
     return Status::NotSupported(std::string(engine.name) + " cannot run workload " + workload.name);
   }
@@ -68,6 +68,23 @@ std::vector<const Experiment*> find_experiments(std::string_view name) {
   return figures;
 }
 
+Status measure_in_turns(const ExperimentPlan& plan, const std::vector<EngineEntry>& engines, const RunConfig& config,
+                        const std::vector<Step>& steps, std::vector<RunResult>* results) {
+  results->clear();
+  RunListener listener = plan.listener;
+  listener.on_result = [results](const RunResult& one) { results->push_back(one); };
+  listener.on_left_out = [&listener](const LeftOut& one) { listener.on_note(one.engine + " " + one.reason); };
+  BONSAI_RETURN_IF_ERROR(run_engines_in_turns(engines, config, steps, *plan.stop, listener));
+  if (*plan.stop) return Status::Unavailable("interrupted");
+  for (const RunResult& one : *results) {
+    if (one.failures > 0) {
+      return Status::Unavailable(one.engine + ", " + one.workload + ": " + std::to_string(one.failures) +
+                                 " operations failed; the first: " + one.first_failure);
+    }
+  }
+  return Status::OK();
+}
+
 Status measure(const ExperimentPlan& plan, const EngineEntry& engine, const RunConfig& config, const Workload& workload,
                RunResult* result) {
   std::vector<RunResult> runs;
@@ -76,6 +93,26 @@ Status measure(const ExperimentPlan& plan, const EngineEntry& engine, const RunC
   *result = merge_repeats(runs);
   return Status::OK();
 }
+
+std::string cell_text(const Column& column, const std::optional<double>& cell) {
+  if (!cell) return "-";
+  if (!column.words.empty()) return word_of(column, *cell);
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.4g", *cell);
+  return text.data();
+}
+
+std::vector<Column> reference_columns(const Reference& reference, const ExperimentResult& result) {
+  std::vector<Column> columns;
+  for (const std::string& name : reference.columns) {
+    columns.push_back({name, ""});
+    for (const Column& ours : result.columns) {
+      if (ours.name == name) columns.back().words = ours.words;
+    }
+  }
+  return columns;
+}
+
 std::vector<unsigned> thread_counts(const ExperimentPlan& plan, const std::vector<unsigned>& wanted) {
   std::vector<unsigned> counts = {plan.threads_max};
   for (const unsigned count : wanted) {
@@ -106,8 +143,8 @@ Json experiment_json(const Experiment& experiment, const ExperimentResult& resul
           {"units", units},
           {"charted", charted},
           {"absent", absent},
-          {"rows", rows_json(names, result.rows)},
-          {"reference", rows_json(reference.columns, reference.rows)},
+          {"rows", rows_json(result.columns, result.rows)},
+          {"reference", rows_json(reference_columns(reference, result), reference.rows)},
           {"manifest", manifest_json(manifest)}};
 }
 

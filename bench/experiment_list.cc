@@ -7,7 +7,7 @@ const std::vector<Experiment>& experiment_list() {
     std::vector<Experiment> all;
 #ifdef BONSAI_BENCH_WITH_STORE
     all = {index_technique(), pipelining(), recovery()};
-    for (const std::vector<Experiment>& group : {offloading(), writes(), kiwi()}) {
+    for (const std::vector<Experiment>& group : {speed(), offloading(), writes(), kiwi()}) {
       all.insert(all.end(), group.begin(), group.end());
     }
 #endif

@@ -12,31 +12,26 @@
 namespace bonsai::bench {
 namespace {
 
-void print_rows(const std::vector<std::string>& columns, const std::vector<Row>& rows) {
-  std::vector<std::vector<std::string>> lines = {columns};
+void print_rows(const std::vector<Column>& columns, const std::vector<Row>& rows) {
+  std::vector<std::vector<std::string>> lines(1);
+  for (const Column& column : columns) lines.back().push_back(column.name);
   for (const Row& row : rows) {
     lines.emplace_back();
-    for (const auto& figure : row) {
-      char text[32] = "-";
-      if (figure) std::snprintf(text, sizeof text, "%.4g", *figure);
-      lines.back().emplace_back(text);
-    }
+    for (size_t i = 0; i < row.size(); ++i) lines.back().push_back(cell_text(columns[i], row[i]));
   }
-  std::printf("%s", align(lines, 0).c_str());
+  std::printf("%s", align(lines, columns.front().words.empty() ? 0 : 1).c_str());
 }
 
 void print_tables(const Experiment& experiment, const ExperimentResult& result) {
-  std::vector<std::string> names;
-  for (const Column& column : result.columns) names.push_back(column.name);
   std::printf("%s\n\n", std::string(experiment.title).c_str());
-  print_rows(names, result.rows);
+  print_rows(result.columns, result.rows);
   for (const Column& column : result.columns) {
     if (!column.absent.empty()) std::printf("- %s: %s\n", column.name.c_str(), column.absent.c_str());
   }
   const Reference reference = experiment.reference();
   if (!reference.rows.empty()) {
     std::printf("\nThe specification's figures (%s)\n", std::string(experiment.source).c_str());
-    print_rows(reference.columns, reference.rows);
+    print_rows(reference_columns(reference, result), reference.rows);
   }
   std::printf("\n");
   for (const std::string& label : result.labels) std::printf("%s\n", label.c_str());

@@ -51,6 +51,30 @@ TEST(Experiment, WritesWhatItMeasuredBesideTheReference) {
   EXPECT_FALSE(is_experiment(Json::parse("[1]")));
 }
 
+Reference named_reference() { return {{"line", "goal"}, {{1, 7}}}; }
+
+TEST(Experiment, NamesItsRowsInWords) {
+  const ExperimentResult named = {
+      .columns = {{"line", "", false, {}, {"Load", "C <u>"}}, {"ratio", "times", true}, {"goal", "times", true}},
+      .rows = {{0, 2.5, 3}, {1, {}, 4}},
+      .labels = {},
+      .medium = {}};
+  Experiment made_up = experiment();
+  made_up.reference = named_reference;
+  const Json json = experiment_json(made_up, named, Manifest());
+  EXPECT_EQ(json.at("rows").dump(), R"([{"line":"Load","ratio":2.5,"goal":3},{"line":"C <u>","ratio":null,"goal":4}])");
+  EXPECT_EQ(json.at("reference").dump(), R"([{"line":"C <u>","goal":7}])");
+  EXPECT_EQ(cell_text(named.columns[0], 1), "C <u>");
+  EXPECT_EQ(cell_text(named.columns[1], 2.5), "2.5");
+  EXPECT_EQ(cell_text(named.columns[1], {}), "-");
+  // Bars in place of curves, whose rows would need places.
+  const std::string picture = experiment_svg(json);
+  EXPECT_NE(picture.find(">Load A<"), std::string::npos) << picture;
+  EXPECT_NE(picture.find(">C &lt;u&gt; A<"), std::string::npos) << picture;
+  EXPECT_EQ(picture.find("<polyline"), std::string::npos) << picture;
+  EXPECT_NE(experiment_section(json).find("<td>C &lt;u&gt;</td>"), std::string::npos);
+}
+
 TEST(Experiment, LeavesItsFilesAndASectionOfTheReport) {
   const std::string directory = testing::TempDir() + "/bench_experiment";
   std::filesystem::remove_all(directory);

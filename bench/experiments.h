@@ -11,6 +11,7 @@ namespace bonsai::bench {
 [[nodiscard]] std::vector<Experiment> offloading();
 [[nodiscard]] Experiment pipelining();
 [[nodiscard]] Experiment recovery();
+[[nodiscard]] std::vector<Experiment> speed();
 [[nodiscard]] std::vector<Experiment> writes();
 
 }  // namespace bonsai::bench

@@ -419,6 +419,11 @@ Status experiment_of_flags(const std::string& name, ExperimentRequest* request) 
   request->plan.scale = FLAGS_scale == "seed" ? Scale::kSeed : FLAGS_scale == "small" ? Scale::kSmall : Scale::kTrial;
   request->plan.repeat = FLAGS_repeat;
   request->plan.threads_max = request->plan.config.threads;
+  AskedFor& asked = request->plan.asked;
+  if (was_given("records")) asked.records = FLAGS_records;
+  if (was_given("operations")) asked.operations = FLAGS_operations;
+  if (was_given("threads") && FLAGS_threads > 0) asked.threads = FLAGS_threads;
+  if (was_given("depth")) asked.depth = FLAGS_depth;
   return Status::OK();
 }
 

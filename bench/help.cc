@@ -24,6 +24,10 @@ Examples
       Loading and reading only, reads handed over 16 at a time.
   bonsai-bench run --key=string --value-bytes=file --workloads=load,a,my/own.properties
       YCSB's own records (keys "user" + number, 10 fields of 100 bytes) and a property file of yours.
+  bonsai-bench experiment speed --repeat=5
+      Every line of issue 4's table against absl::btree_map: 10 M records of 8 + 8 bytes, 2 threads, sessions of 32
+      operations, five rounds in which the stores take turns; ratios with their floors and goals, memory, writes. Heeds
+      --records, --operations, --threads and --depth. speed-strings: the same with 24-byte keys and 100-byte values.
   bonsai-bench experiment index-technique --scale=seed --out=results/seed
       A figure of the specification with as much data as it says; writes its table, its picture and a section of
       results/seed/report.html.

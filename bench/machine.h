@@ -12,7 +12,7 @@ void describe_machine(Manifest* manifest);
 // The date and time in UTC, in the form of strftime().
 [[nodiscard]] std::string utc_now(const char* form);
 
-// Processors that are on line, at least 1.
+// Processors that this process may run on, at least 1.
 [[nodiscard]] unsigned processors();
 
 // Bytes of memory of the machine; absent when it does not tell.

@@ -222,6 +222,42 @@ class OutputTest(unittest.TestCase):
             for column in found["columns"]:
                 self.assertGreater(row[column], 0, column)
 
+    def test_speed_holds_every_line_against_its_floor_and_goal(self):
+        out = pathlib.Path(self.scratch.name) / "speed"
+        command = [self.program, "experiment", "speed", "--scale=trial", "--records=3000", "--operations=2000",
+                   "--depth=8", f"--out={out}"]
+        one = {min(os.sched_getaffinity(0))}
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True,
+                               preexec_fn=lambda: os.sched_setaffinity(0, one))
+        command = [self.program, "experiment", "speed-strings", "--scale=trial", f"--out={out}"]
+        subprocess.run(command, capture_output=True, timeout=100, check=True)
+        found, strings = (json.loads((out / f"{name}.json").read_text()) for name in ("speed", "speed-strings"))
+        lines = ["Load", "C zipf", "C uniform", "multi-get of 32", "A zipf", "B zipf", "D", "E zipf", "C at depth 1"]
+        for each, share in ((found, 1), (strings, 0.5)):
+            self.assertEqual(documented_schema.schema_breaches(self.schema, each, "NAME.json"), [])
+            self.assertEqual([row["line"] for row in each["rows"]], lines)
+            figures = {name: [row[name] / share for row in each["rows"]] for name in ("floor", "goal")}
+            self.assertEqual(figures["floor"], [1.9, 4.8, 6.2, 10, 3.2, 4.5, 4.5, 2.2, 2.8])
+            self.assertEqual(figures["goal"], [2.8, 7.5, 9.5, 14, 4.8, 7, 6.7, 3.4, 4])
+            for row in each["rows"]:
+                self.assertAlmostEqual(row["ratio"], row["bonsai Mop/s"] / row["absl_btree Mop/s"])
+                self.assertEqual((row["least"], row["most"]), (row["ratio"], row["ratio"]))
+                words = {(False, False): "neither", (True, False): "floor", (True, True): "goal"}
+                self.assertEqual(row["reached"], words[row["ratio"] >= row["floor"], row["ratio"] >= row["goal"]])
+                self.assertEqual(row["written"] is None, row["line"][0] in "Cm", row)
+                if row["line"][0] in "Cm":
+                    self.assertEqual((row["by dnodes %"], row["undrained"]), (100, row["DRAM B/rec"]))
+                self.assertGreater(row["NVM B/rec"], 16)
+            labels = " ".join(each["labels"])
+            for text in ("EMULATED", "E zipf", "a fresh load, D", "answered by dnodes", "Log, of the data"):
+                self.assertIn(text, labels)
+        self.assertIn("3000 records of 8 + 8 bytes, 2000 requests", " ".join(found["labels"]))
+        self.assertIn("2000 records of 24 + 100 bytes", " ".join(strings["labels"]))
+        self.assertIn("under way: 8 per thread", " ".join(found["labels"]))
+        self.assertEqual(found["manifest"]["processors"], 1)
+        self.assertEqual(found["reference"][0]["goal Mop/s"], 6)
+        self.assertIn("round 1 of 1: Load", ended.stderr)
+
     def test_an_experiment_leaves_its_table_and_its_picture(self):
         out = pathlib.Path(self.scratch.name) / "experiment"
         command = [self.program, "experiment", "index-technique", "--scale=trial", "--threads=2", f"--out={out}"]

@@ -64,7 +64,9 @@ Json memory_json(const RunResult& run) {
   // DRAM is never none: an engine that does not tell it leaves its efficiency unknown.
   const bool known = run.memory.dram_bytes && used > 0 && run.user_bytes;
   return {{"dram_bytes", or_null(run.memory.dram_bytes)},
+          {"dram_bytes_unsettled", or_null(run.memory_unsettled.dram_bytes)},
           {"nvm_bytes", or_null(run.memory.nvm_bytes)},
+          {"log_bytes", or_null(run.memory.log_bytes)},
           {"user_bytes", or_null(run.user_bytes)},
           {"space_efficiency",
            known ? Json(static_cast<double>(*run.user_bytes) / static_cast<double>(used)) : Json(nullptr)}};
@@ -75,7 +77,9 @@ Json nvm_json(const std::optional<NvmUse>& nvm) {
   return {{"bytes_stored", nvm->bytes_stored},
           {"media_bytes", nvm->media_bytes},
           {"flushes", nvm->flushes},
-          {"fences", nvm->fences}};
+          {"fences", nvm->fences},
+          {"gets", nvm->gets},
+          {"gets_answered", nvm->gets_answered}};
 }
 
 Json run_json(const RunResult& run) {

@@ -72,7 +72,8 @@ struct RunResult {
   uint64_t latency_every = 0;                        // one operation in so many was timed
   std::array<Histogram, kOpKinds> latency;           // from the start of the operation; of all repetitions
   std::array<Histogram, kOpKinds> intended_latency;  // from its intended start; empty without a target
-  MemoryUse memory;
+  MemoryUse memory;                                  // after settling
+  MemoryUse memory_unsettled;                        // before
   std::optional<uint64_t> user_bytes;  // keys and values of the live records; absent once records were deleted
   std::optional<NvmUse> nvm;
   std::optional<MediumUse> medium;  // absent for volatile engines and those that cannot tell

@@ -40,7 +40,9 @@ RunResult full_run() {
   for (uint64_t ns = 1000; ns <= 2000; ++ns) run.latency[static_cast<size_t>(OpKind::kRead)].record(ns);
   run.memory = {.dram_bytes = 4000, .nvm_bytes = 28000};
   run.user_bytes = 16000;
-  run.nvm = NvmUse{1, 2, 3, 4};
+  run.memory.log_bytes = 900;
+  run.memory_unsettled.dram_bytes = 4500;
+  run.nvm = NvmUse{1, 2, 3, 4, 5, 6};
   return run;
 }
 
@@ -99,9 +101,12 @@ TEST(Results, HaveTheDocumentedShape) {
   EXPECT_EQ(json["errors"][0]["message"], "no space");
   EXPECT_EQ(run["latency_us"]["read"]["p50"], 1.5);
   EXPECT_EQ(run["latency_us"]["read"]["max"], 2.0);
-  EXPECT_EQ(run["memory"], Json::parse(R"({"dram_bytes": 4000, "nvm_bytes": 28000, "user_bytes": 16000,
+  EXPECT_EQ(run["memory"], Json::parse(R"({"dram_bytes": 4000, "dram_bytes_unsettled": 4500,
+                                           "nvm_bytes": 28000, "log_bytes": 900, "user_bytes": 16000,
                                            "space_efficiency": 0.5})"));
-  EXPECT_EQ(run["nvm"], Json::parse(R"({"bytes_stored": 1, "media_bytes": 2, "flushes": 3, "fences": 4})"));
+  EXPECT_EQ(run["nvm"],
+            Json::parse(
+                R"({"bytes_stored": 1, "media_bytes": 2, "flushes": 3, "fences": 4, "gets": 5, "gets_answered": 6})"));
   EXPECT_TRUE(run["fabric"].is_null());
   EXPECT_EQ(run["durability"], "durable");
   EXPECT_EQ(run["depth"], 16);

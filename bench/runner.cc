@@ -25,22 +25,18 @@ class EngineRun {
         can_(engine_->capabilities()),
         threads_(can_.threads ? config.threads : 1) {}
 
-  Status run() {
+  void begin() const {
     if (threads_ < config_.threads) {
       note("runs on 1 thread: it takes no more (asked: " + std::to_string(config_.threads) + ")");
     }
-    Status status;
-    for (size_t i = 0; i < steps_.size() && status.ok() && !stop_; ++i) status = run_step(steps_[i]);
-    if (open_) {
-      const Status closed = engine_->close();
-      if (status.ok()) status = closed;
-    }
-    return status;
   }
 
- private:
+  Status close() { return open_ ? engine_->close() : Status::OK(); }
+
   Status run_step(const Step& step) {
     const Workload& workload = step.workload;
+    depth_ = !can_.many ? 1 : step.depth != 0 ? step.depth : config_.depth;
+    if (step.sessions) engine_->use_sessions(*step.sessions);
     if (!step.load_only && workload.share(OpKind::kScan) > 0 && !can_.scan) {
       listener_.on_left_out({name_, workload.name, "has no ordered scan"});
       return Status::OK();
@@ -60,6 +56,7 @@ class EngineRun {
     return step.trace ? replay(step) : run_workload(workload);
   }
 
+ private:
   Status run_workload(const Workload& workload) {
     const RequestPlan plan = draw_requests(workload, shape_, config_.records, config_.operations + config_.warmup,
                                            threads_, config_.seed, config_.draw);
@@ -130,7 +127,7 @@ class EngineRun {
     options.shape = shape_;
     options.key_max = key_max_;
     options.loaded = records_;
-    options.depth = can_.many ? config_.depth : 1;
+    options.depth = depth_;
     options.latency_every = config_.latency_every;
     options.pin = config_.pin;
     options.stop = &stop_;
@@ -148,6 +145,7 @@ class EngineRun {
       start_wall_seconds = base::wall_seconds();
     };
     PhaseResult measured = run_phase(engine_.get(), plan, options);
+    const MemoryUse memory_unsettled = engine_->memory();
     const uint64_t settle_start_ns = base::now_ns();
     const Status settled = engine_->settle();
 
@@ -168,6 +166,7 @@ class EngineRun {
     result.latency = std::move(measured.latency);
     result.intended_latency = std::move(measured.intended_latency);
     result.memory = engine_->memory();
+    result.memory_unsettled = memory_unsettled;
     result.user_bytes = user_bytes_after(measured);
     result.nvm = nvm_since(nvm_before);
     result.medium = engine_->medium();
@@ -208,8 +207,12 @@ class EngineRun {
   [[nodiscard]] std::optional<NvmUse> nvm_since(const std::optional<NvmUse>& before) const {
     std::optional<NvmUse> now = engine_->nvm();
     if (!now || !before) return now;
-    return NvmUse{now->bytes_stored - before->bytes_stored, now->media_bytes - before->media_bytes,
-                  now->flushes - before->flushes, now->fences - before->fences};
+    return NvmUse{now->bytes_stored - before->bytes_stored,
+                  now->media_bytes - before->media_bytes,
+                  now->flushes - before->flushes,
+                  now->fences - before->fences,
+                  now->gets - before->gets,
+                  now->gets_answered - before->gets_answered};
   }
 
   void note(const std::string& text) const { listener_.on_note(name_ + " " + text); }
@@ -224,6 +227,7 @@ class EngineRun {
   const unsigned threads_;
 
   bool open_ = false;
+  unsigned depth_ = 1;                   // of the current step
   RecordShape shape_;                    // of the loaded records
   uint64_t records_ = 0;                 // how many they are
   const Trace* load_trace_ = nullptr;    // what a trace runs on; null = YCSB's records
@@ -249,9 +253,30 @@ Step step_of_trace(const std::string& name, Trace trace) {
   return step;
 }
 
+Status run_engines_in_turns(const std::vector<EngineEntry>& entries, const RunConfig& config,
+                            const std::vector<Step>& steps, const std::atomic<bool>& stop,
+                            const RunListener& listener) {
+  std::vector<std::unique_ptr<EngineRun>> runs;
+  for (const EngineEntry& entry : entries) {
+    runs.push_back(std::make_unique<EngineRun>(entry, config, steps, stop, listener));
+    runs.back()->begin();
+  }
+  Status status;
+  for (const Step& step : steps) {
+    for (const auto& run : runs) {
+      if (status.ok() && !stop) status = run->run_step(step);
+    }
+  }
+  for (const auto& run : runs) {
+    const Status closed = run->close();
+    if (status.ok()) status = closed;
+  }
+  return status;
+}
+
 Status run_engine(const EngineEntry& entry, const RunConfig& config, const std::vector<Step>& steps,
                   const std::atomic<bool>& stop, const RunListener& listener) {
-  return EngineRun(entry, config, steps, stop, listener).run();
+  return run_engines_in_turns({entry}, config, steps, stop, listener);
 }
 
 }  // namespace bonsai::bench

@@ -1,4 +1,4 @@
-// Runs the phases of the chosen workloads on the chosen engines, one engine after the other.
+// Runs the phases of the chosen workloads on an engine, or on several that take turns.
 //
 // A store is loaded before its first workload, and again ("reload") before a workload that needs other records than are
 // there (another record shape, or keys that an earlier workload inserted or deleted) or that will insert or delete,
@@ -50,6 +50,8 @@ struct Step {
   bool load_only = false;                        // `workload` then only says how records look
   Workload workload;                             // of a trace: its name and what it asks of an engine
   std::shared_ptr<const Trace> trace = nullptr;  // null = requests are drawn
+  unsigned depth = 0;                            // 0 = RunConfig's
+  std::optional<bool> sessions = {};             // Engine::use_sessions() from this step on; absent = as it is
 };
 
 // The step that replays `trace`. One that only inserts is a load: it begins with an empty store.
@@ -69,6 +71,11 @@ struct RunListener {
 // time.
 Status run_engine(const EngineEntry& entry, const RunConfig& config, const std::vector<Step>& steps,
                   const std::atomic<bool>& stop, const RunListener& listener);
+
+// The same on several engines that are open at once: each step on each of them, in their order, before the next step,
+// so that what else the machine does hits them alike. Ends at the first error.
+Status run_engines_in_turns(const std::vector<EngineEntry>& entries, const RunConfig& config,
+                            const std::vector<Step>& steps, const std::atomic<bool>& stop, const RunListener& listener);
 
 }  // namespace bonsai::bench
 

@@ -142,6 +142,38 @@ TEST(RunEngine, InsertsIntoAFreshLoadUnlessNothingWasWritten) {
             (std::vector<std::string>{"load", "a", "c", "reload", "d"}));
 }
 
+TEST(RunEngines, TakeTurnsStepByStepAtTheDepthOfTheStep) {
+  std::vector<Step> steps = {step_of("c", {1}, Distribution::kZipfian), step_of("u", {1}, Distribution::kUniform),
+                             step_of("d", {0.95, 0, 0.05}, Distribution::kLatest)};
+  steps.front().sessions = true;
+  steps[1].depth = 3;
+  steps[1].sessions = false;
+  RunConfig config = small_config();
+  config.depth = 8;
+  std::vector<EngineEntry> engines = {*find_engine("absl_btree"), *find_engine("dummy")};
+  if (find_engine("bonsai") != nullptr) engines.back() = *find_engine("bonsai");
+  Record record;
+  std::atomic<bool> stop = false;
+  ASSERT_TRUE(run_engines_in_turns(engines, config, steps, stop, record.listener()).ok());
+  EXPECT_EQ(record.phases, (std::vector<std::string>{"load", "c", "load", "c", "u", "u", "d", "d"}));
+  ASSERT_EQ(record.results.size(), 8U);
+  for (size_t i = 0; i < record.results.size(); ++i) {
+    const RunResult& result = record.results[i];
+    const bool second = i == 2 || i == 3 || i == 5 || i == 7;
+    EXPECT_EQ(result.engine, engines[second ? 1 : 0].name) << i;
+    EXPECT_EQ(result.failures, 0U) << result.first_failure;
+    EXPECT_EQ(result.depth, second ? (result.workload == "u" ? 3U : 8U) : 1U);
+  }
+  if (const auto& nvm = record.results[5].nvm) {
+    EXPECT_EQ(nvm->gets, 3000U);
+    EXPECT_EQ(nvm->gets_answered, 3000U);
+  }
+  // An error ends all of them.
+  config.pool_dir = "/nowhere";
+  const Status status = run_engines_in_turns(engines, config, steps, stop, record.listener());
+  EXPECT_EQ(status.ok(), find_engine("bonsai") == nullptr);
+}
+
 TEST(RunEngine, SaysThatAnEngineTakesOneThreadOnly) {
   const Record record = run("absl_btree", small_config(), {step_of("c", {1}, Distribution::kZipfian)});
   ASSERT_EQ(record.notes.size(), 1U);
