@@ -86,6 +86,7 @@ void write_file(const std::string& path, std::span<const std::byte> image) {
 struct Deeds {
   uint64_t operations = 0, offloads = 0, splits = 0, merges = 0, compactions = 0, crashes = 0, closes = 0, opened = 0;
   uint64_t growths = 0, growth_crashes = 0, growths_of_images = 0;
+  uint64_t refused = 0;  // for want of room
 };
 
 struct Kind {
@@ -107,10 +108,11 @@ class StoreLife final : public Explorer {
     options_.background_threads = 0;
     options_.durability = kind.durability;
     clients_.clients = kind.clients;
-    clients_.keys = (grows() ? 5 : 9) * (kind.clients + 1);
+    clients_.keys = 9 * (kind.clients + 1);
     clients_.value_bytes_max = 1150;  // an eighth lie by themselves
     clients_.batch_count_max = 3;     // fits into a segment
     clients_.tide = 25;
+    clients_.may_be_full = true;
     clients_.mix.scan = clients_.mix.snapshot = clients_.mix.iterator = clients_.mix.multi_get = 1;
     clients_.mix.drain = 2;
     clients_.mix.sync = kind.durability == Durability::kBuffered ? 3 : 0;
@@ -357,6 +359,7 @@ class StoreLife final : public Explorer {
     }
     for (const auto& client : sitting_) {
       if (!client->error().empty()) violation("a client: " + client->error());
+      deeds_.refused += client->refused();
     }
     return !failed();
   }
@@ -418,7 +421,7 @@ constexpr Kind kKinds[] = {{Durability::kDurable, 1, 300},
                            {Durability::kDurable, 3, 150},
                            {Durability::kBuffered, 1, 300},
                            {Durability::kBuffered, 3, 150},
-                           {Durability::kDurable, 2, 24, 96 << 10, 14}};
+                           {Durability::kDurable, 2, 24, 80 << 10, 14}};
 
 void live_all(uint64_t seed, const Manner& manner, Outcome* outcome, Deeds* deeds) {
   for (const Kind& kind : kKinds) {
@@ -442,14 +445,14 @@ void tell(const Outcome& all, const Deeds& deeds) {
   std::printf(
       "%llu images, %llu of recoveries; %llu operations, %llu offloads, %llu splits, %llu merges, %llu "
       "compactions, %llu crashes, %llu closes, %llu opened as files; %llu growths, %llu crashes in them, %llu of "
-      "images\n",
+      "images; %llu refused for room\n",
       static_cast<unsigned long long>(all.images), static_cast<unsigned long long>(all.recovery_images),
       static_cast<unsigned long long>(deeds.operations), static_cast<unsigned long long>(deeds.offloads),
       static_cast<unsigned long long>(deeds.splits), static_cast<unsigned long long>(deeds.merges),
       static_cast<unsigned long long>(deeds.compactions), static_cast<unsigned long long>(deeds.crashes),
       static_cast<unsigned long long>(deeds.closes), static_cast<unsigned long long>(deeds.opened),
       static_cast<unsigned long long>(deeds.growths), static_cast<unsigned long long>(deeds.growth_crashes),
-      static_cast<unsigned long long>(deeds.growths_of_images));
+      static_cast<unsigned long long>(deeds.growths_of_images), static_cast<unsigned long long>(deeds.refused));
   add_figure("crash_images", all.images);
   add_figure("crash_recovery_images", all.recovery_images);
   add_figure("crash_violations", all.violations);
@@ -478,6 +481,7 @@ TEST(StoreCrash, EveryImageIsExplainedByWhatClientsDidAndSaw) {
   EXPECT_GT(deeds.merges, rounds);
   EXPECT_GT(deeds.compactions, rounds);
   EXPECT_GT(deeds.opened, 100U);
+  EXPECT_GT(deeds.refused, rounds);
   EXPECT_GT(deeds.growths, rounds);
   EXPECT_GT(deeds.growth_crashes, rounds / 2);
   EXPECT_GT(deeds.growths_of_images, rounds);
@@ -527,7 +531,7 @@ TEST(StoreCrash, AFenceThatIsLeftOutIsNoticed) {
     Deeds deeds;
     Manner manner;
     manner.mutant = Mutant{site, base::SiteUse::kFence};
-    for (int i = 0; i < 10 && outcome.violations == 0; ++i) {
+    for (int i = 0; i < 40 && outcome.violations == 0; ++i) {
       StoreLife(random.next(), manner, kind, &outcome, &deeds).run();
     }
     std::printf("  %-22s %8llu images: %s\n", site->name, static_cast<unsigned long long>(outcome.images),

@@ -70,6 +70,11 @@ uint64_t Client::value_of(const Status& status, const std::string& bytes) {
 // ---- updates
 
 bool Client::finish_update(const Status& status, uint64_t operation, const char* what) {
+  if (status.IsNoSpace() && options_.may_be_full) {
+    lane_.withdraw_update(operation);
+    ++refused_;
+    return true;
+  }
   if (!status.ok()) return fail(std::string(what) + ": " + status.ToString());
   lane_.end_update(operation);
   return true;
@@ -114,7 +119,9 @@ bool Client::del() {
   const Cell cell{random_key(random_.chance(2, 3)), kAbsent};
   const std::string key = keys_.key_of(cell.key);
   const uint64_t operation = lane_.begin_update(OpKind::kDelete, cell);
-  return finish_update(db_->Delete(key), operation, "delete");
+  const Status status = db_->Delete(key);
+  if (status.IsNoSpace()) return fail("delete: " + status.ToString());  // a full store still takes deletes
+  return finish_update(status, operation, "delete");
 }
 
 bool Client::batch() {

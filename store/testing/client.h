@@ -32,8 +32,9 @@ struct ClientOptions {
   uint64_t span_max = 48;        // keys that a scan covers at most
   uint32_t batch_count_max = 5;  // updates in a batch at most
   Mix mix;
-  uint64_t tide = 0;        // > 0: after so many steps of growth as many in which most updates are deletes, and so on
-  uint64_t generation = 0;  // makes value numbers unique over several runs on one pool; < 2^15
+  uint64_t tide = 0;         // > 0: after so many steps of growth as many in which most updates are deletes, and so on
+  bool may_be_full = false;  // NoSpace is an answer to what adds data, and nothing may have changed then
+  uint64_t generation = 0;   // makes value numbers unique over several runs on one pool; < 2^15
 
   // The client that alone updates `key`, or `clients` when all do.
   [[nodiscard]] uint32_t owner_of(uint64_t key) const { return static_cast<uint32_t>(key % (clients + 1)); }
@@ -50,6 +51,8 @@ class Client {
   [[nodiscard]] const std::string& error() const { return error_; }
   // The invocation ordinal of the last Sync that returned.
   [[nodiscard]] uint64_t synced_at() const { return synced_at_; }
+  // Updates that were answered with NoSpace.
+  [[nodiscard]] uint64_t refused() const { return refused_; }
 
  private:
   uint64_t random_key(bool own);
@@ -94,6 +97,7 @@ class Client {
   Recorder::Lane lane_;
   uint64_t next_value_;
   uint64_t synced_at_ = 0;
+  uint64_t refused_ = 0;
   uint64_t steps_ = 0;
   std::vector<Cell> cells_;
   const char* reading_ = "read";  // for messages

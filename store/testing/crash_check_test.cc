@@ -134,6 +134,21 @@ TEST(CrashCheck, WhatWasThereBeforeCounts) {
   }
 }
 
+// An update that was refused and changed nothing may be nowhere.
+TEST(CrashCheck, AWithdrawnUpdateMustNotSurvive) {
+  const auto recorder = Recorder::in_memory({.lanes = 1, .operations_max = 10, .cells_max = 10});
+  Recorder::Lane lane = recorder->lane(0);
+  const uint64_t put = lane.begin_update(OpKind::kPut, {1, 10});
+  const Cell there[] = {{1, 10}};
+  const Cell gone[] = {{1, kAbsent}};
+  EXPECT_TRUE(check_crash(recorder->history(), {Durability::kDurable, {}, there, 0}, all_keys).ok) << "in flight";
+  lane.withdraw_update(put);
+  for (const auto& keys : {all_keys, no_key}) {
+    EXPECT_FALSE(check_crash(recorder->history(), {Durability::kDurable, {}, there, 0}, keys).ok);
+    EXPECT_TRUE(check_crash(recorder->history(), {Durability::kDurable, {}, gone, 0}, keys).ok);
+  }
+}
+
 TEST(RecorderFile, SurvivesSigkill) {
   const std::string path = "/dev/shm/bonsai_recorder_test." + std::to_string(getpid());
   std::filesystem::remove(path);

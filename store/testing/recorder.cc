@@ -17,6 +17,8 @@ namespace {
 constexpr size_t kPageBytes = 4096;
 constexpr size_t up_to_page(size_t n) { return (n + kPageBytes - 1) / kPageBytes * kPageBytes; }
 
+constexpr uint64_t kWithdrawn = 0;  // `ret` of an update that changed nothing; ordinals begin with 1
+
 void* map(int fd, size_t bytes) {
   const int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED;
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
@@ -116,6 +118,7 @@ History Recorder::history() const {
     for (uint64_t i = 0; i < count; ++i) {
       const Operation& op = operations_of(number)[i];
       const uint64_t ret = std::atomic_ref(operations_of(number)[i].ret).load(std::memory_order_acquire);
+      if (ret == kWithdrawn) continue;
       all.add(op.kind, op.thread, op.invoke, ret, {cells_of(number) + op.cells_first, op.cells_count});
     }
   }
@@ -146,6 +149,10 @@ uint64_t Recorder::Lane::begin_update(OpKind kind, std::span<const Cell> cells) 
 
 void Recorder::Lane::end_update(uint64_t operation) {
   std::atomic_ref(recorder_->operations_of(number_)[operation].ret).store(recorder_->tick(), std::memory_order_release);
+}
+
+void Recorder::Lane::withdraw_update(uint64_t operation) {
+  std::atomic_ref(recorder_->operations_of(number_)[operation].ret).store(kWithdrawn, std::memory_order_release);
 }
 
 void Recorder::Lane::end_read(OpKind kind, uint64_t invoke, std::span<const Cell> cells) {

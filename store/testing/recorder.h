@@ -37,8 +37,10 @@ class Recorder {
     // Call before an update. Returns its number for end_update.
     uint64_t begin_update(OpKind kind, std::span<const Cell> cells);
     uint64_t begin_update(OpKind kind, const Cell& cell) { return begin_update(kind, std::span(&cell, 1)); }
-    // Call after it returned OK. An update that failed otherwise stays open.
+    // Call after it returned OK. An update that failed stays open, unless its answer says that nothing was changed.
     void end_update(uint64_t operation);
+    // Call after such an answer: from then on the update is no part of the history, and nobody may see its values.
+    void withdraw_update(uint64_t operation);
 
     // Call before a read; hand the result to end_read.
     uint64_t begin_read() { return recorder_->tick(); }
