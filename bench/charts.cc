@@ -166,10 +166,8 @@ std::string short_number(double value) {
   return text.data() + unit;
 }
 
-double bar_chart_height(size_t bars) { return kTitleHeight + kRowHeight * static_cast<double>(bars); }
-
 Svg bar_chart(const std::string& title, const std::vector<Bar>& bars) {
-  Svg svg(kWidth, bar_chart_height(bars.size()), title);
+  Svg svg(kWidth, kTitleHeight + kRowHeight * static_cast<double>(bars.size()), title);
   svg.text(0, 14, title, "class=\"strong\"");
   double largest = 0;
   for (const Bar& bar : bars) {

@@ -26,7 +26,6 @@ struct Bar {
 };
 
 // Bars of one scale, one below the other.
-[[nodiscard]] double bar_chart_height(size_t bars);
 [[nodiscard]] Svg bar_chart(const std::string& title, const std::vector<Bar>& bars);
 
 struct Stack {

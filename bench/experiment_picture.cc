@@ -72,50 +72,50 @@ LineChart chart_of(const Json& experiment, const Json& rows, const std::string& 
   return chart;
 }
 
-// Rows that have names have bars: of each row one per series, the first filled and the others outlined.
+// Whether the rows have names instead of places on an axis.
 bool has_names(const Json& experiment) {
   const Json& rows = experiment.at("rows");
   return !rows.empty() && rows.at(0).at(experiment.at("columns").at(0).get<std::string>()).is_string();
 }
 
-std::vector<Bar> bars_of(const Json& experiment) {
+// Of each row one bar per series: the first has the row's name, the others are outlined and have the series'.
+Svg bar_picture(const Json& experiment) {
+  const Json& charted = experiment.at("charted");
+  const auto first = charted.at(0).get<std::string>();
   std::vector<Bar> bars;
   for (const Json& row : experiment.at("rows")) {
     const auto name = row.at(experiment.at("columns").at(0).get<std::string>()).get<std::string>();
-    for (size_t i = 0; i < experiment.at("charted").size(); ++i) {
-      const auto series = experiment.at("charted").at(i).get<std::string>();
-      Bar bar{.label = (i == 0 ? name + " " : "") + letter(i), .colour = static_cast<int>(i), .outlined = i > 0};
+    for (size_t i = 0; i < charted.size(); ++i) {
+      const auto series = charted.at(i).get<std::string>();
+      Bar bar{.label = i == 0 ? name : series, .colour = static_cast<int>(i), .outlined = i > 0};
       bar.tip = name + ", " + series;
       if (row.at(series).is_number()) bar.value = row.at(series).get<double>();
       bars.push_back(std::move(bar));
     }
   }
-  return bars;
+  return bar_chart(first + ": " + experiment.at("units").at(first).get<std::string>(), bars);
 }
 
-Svg picture(const Json& experiment) {
+Svg curve_picture(const Json& experiment) {
   const Json& charted = experiment.at("charted");
-  const std::vector<Bar> bars = has_names(experiment) ? bars_of(experiment) : std::vector<Bar>();
-  const double chart_height = bars.empty() ? kChartHeight : bar_chart_height(bars.size());
-  const double height = chart_height + 12 + kLegendLine * static_cast<double>(charted.size());
+  const double height = kChartHeight + 12 + kLegendLine * static_cast<double>(charted.size());
   Svg svg(2 * kChartWidth + 20, height, experiment.at("title").get<std::string>());
-  if (bars.empty()) {
-    svg.place(line_chart(chart_of(experiment, experiment.at("rows"), "Measured here")), 0, 0);
-    const LineChart specified =
-        chart_of(experiment, experiment.at("reference"), "In the specification, other hardware");
-    if (!specified.curves.empty()) svg.place(line_chart(specified), kChartWidth + 20, 0);
-  } else {
-    svg.place(bar_chart("Measured here", bars), 0, 0);
-  }
+  svg.place(line_chart(chart_of(experiment, experiment.at("rows"), "Measured here")), 0, 0);
+  const LineChart specified = chart_of(experiment, experiment.at("reference"), "In the specification, other hardware");
+  if (!specified.curves.empty()) svg.place(line_chart(specified), kChartWidth + 20, 0);
   for (size_t i = 0; i < charted.size(); ++i) {
     const auto name = charted.at(i).get<std::string>();
     const auto absent = experiment.at("absent").find(name);
-    const double y = chart_height + 12 + kLegendLine * static_cast<double>(i);
+    const double y = kChartHeight + 12 + kLegendLine * static_cast<double>(i);
     svg.text(0, y, letter(i), "class=\"strong\"");
     svg.text(18, y, name + (absent == experiment.at("absent").end() ? "" : std::string(" ") + kDash + " not measured"),
              "class=\"small\"");
   }
   return svg;
+}
+
+Svg picture(const Json& experiment) {
+  return has_names(experiment) ? bar_picture(experiment) : curve_picture(experiment);
 }
 
 std::string table(const Json& columns, const Json& rows) {

@@ -69,8 +69,9 @@ TEST(Experiment, NamesItsRowsInWords) {
   EXPECT_EQ(cell_text(named.columns[1], {}), "-");
   // Bars in place of curves, whose rows would need places.
   const std::string picture = experiment_svg(json);
-  EXPECT_NE(picture.find(">Load A<"), std::string::npos) << picture;
-  EXPECT_NE(picture.find(">C &lt;u&gt; A<"), std::string::npos) << picture;
+  for (const char* text : {">Load<", ">C &lt;u&gt;<", ">goal<", ">ratio: times<"}) {
+    EXPECT_NE(picture.find(text), std::string::npos) << text << " in " << picture;
+  }
   EXPECT_EQ(picture.find("<polyline"), std::string::npos) << picture;
   EXPECT_NE(experiment_section(json).find("<td>C &lt;u&gt;</td>"), std::string::npos);
 }
