@@ -68,7 +68,7 @@ Index::Outcome Index::push_item(Batch* batch, Batch::Item* item, bool* done) {
   const Key key = Key::of(item->key);
   const uint64_t hash = key.hash();
   Bnode* bnode = live(key);
-  Slots* slots = slots_of(bnode);
+  Slots* slots = slots_of(bnode, Node::arena_bytes(item->key, item->value));
   const Slots::Place place = slots->find(key, hash);
   uint64_t gen = bnode->gen();
   Node* head = place.head();
@@ -94,7 +94,7 @@ Index::Outcome Index::push_item(Batch* batch, Batch::Item* item, bool* done) {
   if (tight || no_room(*bnode, *slots, place)) return make_room(bnode, begun ? For::kBegunBatch : For::kPut);
   if (place.head() != nullptr) prune(slots, place.index, place.head());
   Node* node = Node::make(item->key, item->value, item->flags, batch);
-  node->token = bnode->reserve_token();
+  node->token = bnode->reserve(slots, 0).token;
   node->next.store(place.head(), std::memory_order_relaxed);
   step("publish batch node");
   bool crowds = false;

@@ -2,9 +2,9 @@
 
 namespace bonsai::index {
 
-std::unique_ptr<Slots> Slots::make(uint32_t capacity) {
-  void* block = base::allocate_block(block_bytes(capacity));
-  std::unique_ptr<Slots> slots(new (block) Slots(capacity));
+std::unique_ptr<Slots> Slots::make(uint32_t capacity, uint32_t arena_bytes) {
+  void* block = base::allocate_block(block_bytes(capacity, arena_bytes));
+  std::unique_ptr<Slots> slots(new (block) Slots(capacity, arena_bytes));
   std::uninitialized_value_construct_n(slots->marks(), marks_count(capacity));
   std::uninitialized_value_construct_n(slots->words(), capacity);
   std::uninitialized_value_construct_n(slots->locks(), capacity);
@@ -23,7 +23,7 @@ Slots* Layer::closed_slots() {
 Bnode::~Bnode() {
   Slots* slots = slots_.load(std::memory_order_relaxed);
   if (slots == nullptr || slots == Layer::closed_slots()) return;
-  for (uint32_t i = 0; i < slots->capacity(); ++i) {
+  for (uint32_t i = 0; i < slots->capacity() && slots->has_blocks(); ++i) {
     for (Node* node = slots->head(i); node != nullptr;) {
       Node* next = node->next.load(std::memory_order_relaxed);
       Node::destroy(node);
@@ -33,10 +33,10 @@ Bnode::~Bnode() {
   delete slots;
 }
 
-Slots* Bnode::slots_or_make(bool* made) {
+Slots* Bnode::slots_or_make(size_t node_bytes, bool* made) {
   *made = false;
   if (Slots* slots = this->slots()) return slots;
-  auto fresh = Slots::make(capacity_);
+  auto fresh = Slots::make(capacity_, Slots::arena_bytes_for(capacity_, node_bytes));
   Slots* expected = nullptr;
   if (!slots_.compare_exchange_strong(expected, fresh.get(), std::memory_order_seq_cst)) return expected;
   *made = true;

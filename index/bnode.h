@@ -5,6 +5,11 @@
 // has one slot without any lock. FROZEN is in the very word that a put exchanges: setting it in every word, empty ones
 // too, closes the bnode for good. The table is made by the first put; an idle range has none.
 //
+// Arena. Update nodes lie in the table's block, one behind the other in the order of their tokens, and go with it: a
+// put allocates nothing, a replacer reads them in sequence, and nobody frees them one by one. The arena has room for as
+// many nodes as the table has slots for keys; later ones (of keys that are overwritten again and again), batches' nodes
+// and nodes larger than the first are blocks of their own.
+//
 // Layers. A bnode that is being replaced names its successors in a Layer *before* it is frozen, so that any put that
 // meets FROZEN can finish the freeze and install them. Until the new dnode is durable the successor's base is the layer
 // itself; then it is the dnode, or a residue: a frozen bnode with the old versions that live scans still need.
@@ -49,8 +54,12 @@ class Slots {
     [[nodiscard]] bool frozen() const { return (word & kFrozen) != 0; }
   };
 
-  // One block: capacity, marks, words, locks. Requires: capacity a power of two.
-  static std::unique_ptr<Slots> make(uint32_t capacity);
+  // One block: capacity, marks, words, locks, arena. Requires: capacity a power of two.
+  static std::unique_ptr<Slots> make(uint32_t capacity, uint32_t arena_bytes = 0);
+  // The arena of a table whose first node takes so many bytes. Few large nodes gain nothing by it.
+  static uint32_t arena_bytes_for(uint32_t capacity, size_t node_bytes) {
+    return node_bytes <= kArenaNodeBytesMax ? full_at(capacity) * static_cast<uint32_t>(node_bytes) : 0;
+  }
   Slots(const Slots&) = delete;
   Slots& operator=(const Slots&) = delete;
   static void operator delete(void* block) { base::free_block(block); }
@@ -60,8 +69,13 @@ class Slots {
   // Time for a successor, so that writers do not meet a full table.
   [[nodiscard]] bool crowded() const { return used() >= crowded_at(); }
   // New keys must go to a successor.
-  [[nodiscard]] bool full() const { return used() >= capacity_ - capacity_ / 16; }
-  [[nodiscard]] uint64_t dram_bytes() const { return block_bytes(capacity_); }
+  [[nodiscard]] bool full() const { return used() >= full_at(capacity_); }
+  [[nodiscard]] uint64_t dram_bytes() const { return block_bytes(capacity_, arena_bytes_); }
+
+  [[nodiscard]] uint32_t arena_bytes() const { return arena_bytes_; }
+  [[nodiscard]] std::byte* arena() { return reinterpret_cast<std::byte*>(this) + block_bytes(capacity_, 0); }
+  // Some node that was pushed may lie outside the arena.
+  [[nodiscard]] bool has_blocks() const { return has_blocks_.load(std::memory_order_relaxed); }
 
   // Where `key` is, or where it would go.
   [[nodiscard]] Place find(const base::Key& key, uint64_t hash) const {
@@ -113,6 +127,7 @@ class Slots {
   // other, has made the table crowded.
   bool push(const Place& place, Node* node, uint64_t hash, bool* crowds) {
     const bool first = place.head() == nullptr;
+    if (!node->in_arena() && !has_blocks()) has_blocks_.store(true, std::memory_order_relaxed);
     if (first && !base::mutant(kMarkLate)) mark(place.index);
     uint64_t expected = place.word;
     const uint64_t desired = print(hash) << 48 | reinterpret_cast<uint64_t>(node) | (place.word & kFrozen);
@@ -139,16 +154,20 @@ class Slots {
   using Lock = std::atomic<uint8_t>;
 
   static constexpr uint32_t kMarksPerWord = 64;
+  static constexpr size_t kArenaNodeBytesMax = 256;
 
-  explicit Slots(uint32_t capacity) : capacity_(capacity) {}
+  Slots(uint32_t capacity, uint32_t arena_bytes) : capacity_(capacity), arena_bytes_(arena_bytes) {}
   void mark(uint32_t index) {
     base::step("mark slot");
     marks()[index / kMarksPerWord].fetch_or(uint64_t{1} << (index % kMarksPerWord), std::memory_order_seq_cst);
   }
   [[nodiscard]] uint32_t crowded_at() const { return capacity_ - capacity_ / 8; }
+  static uint32_t full_at(uint32_t capacity) { return capacity - capacity / 16; }
   static size_t marks_count(uint32_t capacity) { return (capacity + kMarksPerWord - 1) / kMarksPerWord; }
-  static size_t block_bytes(uint32_t capacity) {
-    return sizeof(Slots) + marks_count(capacity) * sizeof(Marks) + capacity * (sizeof(Word) + sizeof(Lock));
+  static size_t block_bytes(uint32_t capacity, uint32_t arena_bytes) {
+    const size_t bytes =
+        sizeof(Slots) + marks_count(capacity) * sizeof(Marks) + capacity * (sizeof(Word) + sizeof(Lock));
+    return (bytes + alignof(Node) - 1) / alignof(Node) * alignof(Node) + arena_bytes;
   }
   [[nodiscard]] const Marks* marks() const { return reinterpret_cast<const Marks*>(this + 1); }
   [[nodiscard]] Marks* marks() { return reinterpret_cast<Marks*>(this + 1); }
@@ -161,6 +180,8 @@ class Slots {
 
   const uint32_t capacity_;
   std::atomic<uint32_t> used_{0};
+  const uint32_t arena_bytes_;
+  std::atomic<bool> has_blocks_{false};
 };
 
 // What lies under a bnode: one word.
@@ -202,8 +223,9 @@ class alignas(64) Bnode {  // what a get needs of it lies in the first line
   [[nodiscard]] uint32_t capacity() const { return capacity_; }
 
   [[nodiscard]] Slots* slots() const { return slots_.load(std::memory_order_seq_cst); }
-  // Makes the table if there is none; *made tells the one caller who did.
-  Slots* slots_or_make(bool* made);
+  // Makes the table if there is none, for nodes that take so many bytes of an arena (0: no arena); *made tells the one
+  // caller who did.
+  Slots* slots_or_make(size_t node_bytes, bool* made);
   // Fetches what a get reads first.
   void prefetch() const { __builtin_prefetch(this); }
   void prefetch_whole() const {
@@ -217,15 +239,25 @@ class alignas(64) Bnode {  // what a get needs of it lies in the first line
   [[nodiscard]] Layer* layer() const { return layer_.load(std::memory_order_seq_cst); }
   void set_layer(Layer* layer) { layer_.store(layer, std::memory_order_seq_cst); }
 
-  // The order of updates inside the generation.
-  uint32_t reserve_token() {
-    const uint32_t token = last_token_.fetch_add(1, std::memory_order_relaxed) + 1;
+  // The order of updates inside the generation, and where the node may lie: in the arena, or (null) in a block.
+  struct Reserved {
+    uint32_t token;
+    void* cell;
+  };
+  // Requires: `slots` is the bnode's table. `node_bytes` of the arena are wanted, perhaps 0.
+  Reserved reserve(Slots* slots, size_t node_bytes) {
+    const auto fits = [&](uint64_t reserved) { return (reserved & kArenaMask) + node_bytes <= slots->arena_bytes(); };
+    const bool wanted = node_bytes > 0 && fits(reserved_.load(std::memory_order_relaxed));
+    const uint64_t before = reserved_.fetch_add(kToken + (wanted ? node_bytes : 0), std::memory_order_relaxed);
+    const auto token = static_cast<uint32_t>(before / kToken + 1);
     BONSAI_CHECK(token != 0);
-    return token;
+    return {token, wanted && fits(before) ? slots->arena() + (before & kArenaMask) : nullptr};
   }
 
   // Tokens given out so far; they must not run out.
-  [[nodiscard]] uint32_t tokens_used() const { return last_token_.load(std::memory_order_relaxed); }
+  [[nodiscard]] uint32_t tokens_used() const {
+    return static_cast<uint32_t>(reserved_.load(std::memory_order_relaxed) / kToken);
+  }
 
   // Who may name a layer: one at a time, and for good once there is a layer. A fresh successor is young until its
   // predecessor's replacement is finished; only a batch, which that replacement may be waiting for, claims a young one,
@@ -261,8 +293,11 @@ class alignas(64) Bnode {  // what a get needs of it lies in the first line
   std::atomic<Layer*> layer_{nullptr};
   std::atomic<Slots*> slots_{nullptr};
   std::atomic<Base> base_;
+  // The last token above the bytes of the arena that are taken: one addition gives both.
+  static constexpr uint64_t kToken = uint64_t{1} << 32;
+  static constexpr uint64_t kArenaMask = kToken - 1;
+  std::atomic<uint64_t> reserved_{0};
   const uint32_t capacity_;
-  std::atomic<uint32_t> last_token_{0};
   const base::Fence lo_, hi_;
   const uint64_t gen_;
   std::atomic<uint32_t> references_{1};

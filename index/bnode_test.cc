@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <map>
 #include <set>
 
 #include "index/testing.h"
@@ -43,9 +45,9 @@ Node* head_of(const Slots* slots, const std::string& key) {
 TEST(Slots, AKeyHasOneChainNewestFirst) {
   Bnode* bnode = any_bnode();
   bool made = false;
-  Slots* slots = bnode->slots_or_make(&made);
+  Slots* slots = bnode->slots_or_make(0, &made);
   EXPECT_TRUE(made);
-  EXPECT_EQ(bnode->slots_or_make(&made), slots);
+  EXPECT_EQ(bnode->slots_or_make(0, &made), slots);
   EXPECT_FALSE(made);
   EXPECT_EQ(head_of(slots, "a"), nullptr);
   ASSERT_TRUE(push(slots, "a", 1));
@@ -62,7 +64,7 @@ TEST(Slots, AKeyHasOneChainNewestFirst) {
 TEST(Slots, FullTableHasNoPlaceForANewKey) {
   Bnode* bnode = any_bnode(16);
   bool made = false;
-  Slots* slots = bnode->slots_or_make(&made);
+  Slots* slots = bnode->slots_or_make(0, &made);
   for (uint64_t i = 0; i < 16; ++i) {
     EXPECT_EQ(slots->crowded(), i >= 14) << i;
     EXPECT_EQ(slots->full(), i >= 15) << i;
@@ -83,7 +85,7 @@ TEST(Slots, FullTableHasNoPlaceForANewKey) {
 TEST(Slots, StalePlaceIsRefused) {
   Bnode* bnode = any_bnode();
   bool made = false;
-  Slots* slots = bnode->slots_or_make(&made);
+  Slots* slots = bnode->slots_or_make(0, &made);
   const Key key = Key::of("k");
   const Slots::Place empty = slots->find(key, key.hash());
   ASSERT_TRUE(push(slots, "k", 1));
@@ -111,7 +113,7 @@ TEST(Slots, OnePrunerPerChain) {
 TEST(Bnode, FreezeClosesEmptySlotsToo) {
   Bnode* bnode = any_bnode();
   bool made = false;
-  Slots* slots = bnode->slots_or_make(&made);
+  Slots* slots = bnode->slots_or_make(0, &made);
   ASSERT_TRUE(push(slots, "a", 1));
   bnode->freeze();
   bnode->freeze();
@@ -124,7 +126,7 @@ TEST(Bnode, FrozenBeforeItsFirstPut) {
   Bnode* bnode = any_bnode();
   bnode->freeze();
   bool made = true;
-  Slots* slots = bnode->slots_or_make(&made);
+  Slots* slots = bnode->slots_or_make(0, &made);
   EXPECT_FALSE(made);
   EXPECT_EQ(slots, Layer::closed_slots());
   EXPECT_FALSE(push(slots, "a", 1));
@@ -208,9 +210,9 @@ TEST(Bnode, PushesRaceWithTheFreeze) {
         return;
       }
       bool made = false;
-      Slots* slots = bnode->slots_or_make(&made);
+      Slots* slots = bnode->slots_or_make(0, &made);
       for (int i = 0; i < 200; ++i) {
-        const uint32_t token = bnode->reserve_token();
+        const uint32_t token = bnode->reserve(slots, 0).token;
         if (push(slots, key_of(random.below(20)), token)) pushed[t].insert(token);
       }
     });
@@ -228,6 +230,60 @@ TEST(Bnode, PushesRaceWithTheFreeze) {
     EXPECT_EQ(frozen[0].first, all.size());
     bnode->unref();
   }
+}
+
+TEST(Bnode, TheArenaGivesEachNodeAPlaceOfItsOwn) {
+  const std::string key = "12345678", value = "abcdefgh";
+  const size_t node_bytes = Node::arena_bytes(key, value);
+  auto* bnode = new Bnode(base::Fence(), base::Fence::infinite(), 1, Base(), 64);
+  bool made = false;
+  Slots* slots = bnode->slots_or_make(node_bytes, &made);
+  const uint32_t room = slots->arena_bytes() / static_cast<uint32_t>(node_bytes);
+  EXPECT_EQ(room, 60U) << "a node for each key until the table is full";
+  std::array<std::vector<Bnode::Reserved>, 3> reserved;
+  in_threads(reserved.size(), [&](size_t t) {
+    for (int i = 0; i < 40; ++i) reserved[t].push_back(bnode->reserve(slots, node_bytes));
+  });
+  std::map<uint32_t, void*> by_token;
+  std::set<const std::byte*> cells;
+  for (const auto& own : reserved) {
+    for (const auto& [token, cell] : own) {
+      EXPECT_TRUE(by_token.emplace(token, cell).second) << "token " << token << " given twice";
+      if (cell != nullptr) cells.insert(static_cast<std::byte*>(cell));
+    }
+  }
+  EXPECT_EQ(cells.size(), room) << "all of the arena is used, then blocks";
+  EXPECT_EQ(*cells.begin(), slots->arena());
+  for (const std::byte* cell : cells) {
+    EXPECT_EQ(static_cast<size_t>(cell - slots->arena()) % node_bytes, 0U);
+    EXPECT_LE(cell + node_bytes, slots->arena() + slots->arena_bytes());
+  }
+  EXPECT_EQ(by_token.rbegin()->first, bnode->tokens_used());
+  for (const auto& [token, cell] : by_token) {
+    const bool last = token == bnode->tokens_used();
+    if (cell == nullptr && !last) continue;
+    Node* node = last ? Node::make(key, value, 0, nullptr) : Node::make_in(cell, key, value, 0);
+    node->token = token;
+    EXPECT_EQ(node->in_arena(), !last);
+    EXPECT_EQ(node->value(), value);
+    if (!last) continue;
+    EXPECT_FALSE(slots->has_blocks());
+    const uint64_t hash = node->key().hash();
+    bool crowds = false;
+    EXPECT_TRUE(slots->push(slots->find(node->key(), hash), node, hash, &crowds));
+    EXPECT_TRUE(slots->has_blocks()) << "to be freed one by one";
+  }
+  bnode->unref();
+}
+
+TEST(Bnode, LargeNodesHaveNoArena) {
+  auto* bnode = new Bnode(base::Fence(), base::Fence::infinite(), 1, Base(), 64);
+  bool made = false;
+  Slots* slots = bnode->slots_or_make(Node::arena_bytes("key", std::string(1000, 'v')), &made);
+  EXPECT_EQ(slots->arena_bytes(), 0U);
+  EXPECT_EQ(bnode->reserve(slots, 48).cell, nullptr);
+  EXPECT_EQ(bnode->tokens_used(), 1U);
+  bnode->unref();
 }
 
 TEST(CompactionQueue, KeepsWhatItHasRoomForAndNothingAtItsEnd) {

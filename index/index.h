@@ -207,6 +207,7 @@ class Index {
     Bnode* bnode;
     Slots* slots;
     uint64_t hash;
+    void* cell;  // for the node; null: it is to be a block
     persist::Update update;
   };
   bool reserve(Bnode* bnode, uint64_t hash, const Put& put, Reservation* reserved);
@@ -215,7 +216,7 @@ class Index {
   void persisted(uint32_t segment, Put* put);
   Push publish(const Reservation& reserved, const Put& put);
   Push publish(Bnode* bnode, Slots* slots, const base::Key& key, uint64_t hash, Node* node);
-  Slots* slots_of(Bnode* bnode);
+  Slots* slots_of(Bnode* bnode, size_t node_bytes);
   Outcome settle_head(Node* head);
   Node* unsettled_below(Bnode* bnode, const base::Key& key, uint64_t hash, uint64_t* gen) const;
   void prune(Slots* slots, uint32_t index, Node* own);

@@ -35,6 +35,7 @@ struct Node {
   static constexpr uint8_t kLarge = 2;  // the value is a LargeRef
   static constexpr uint8_t kInBatch = 4;
   static constexpr uint8_t kBorrowed = 8;  // the large value belongs to the dnode below
+  static constexpr uint8_t kInArena = 16;  // lies in its bnode's table, and goes with it
 
   std::atomic<Node*> next{nullptr};
   std::atomic<uint64_t> version{kNoVersion};
@@ -49,18 +50,31 @@ struct Node {
   [[nodiscard]] bool large() const { return (flags & kLarge) != 0; }
   [[nodiscard]] bool in_batch() const { return (flags & kInBatch) != 0; }
   [[nodiscard]] bool borrowed() const { return (flags & kBorrowed) != 0; }
+  [[nodiscard]] bool in_arena() const { return (flags & kInArena) != 0; }
   [[nodiscard]] std::string_view key_view() const { return {bytes(), key_bytes}; }
   [[nodiscard]] std::string_view value() const { return {bytes() + key_bytes, value_bytes}; }
   [[nodiscard]] base::Key key() const { return base::Key::of(key_view()); }
   [[nodiscard]] Batch* batch() const;  // null unless in_batch()
-  [[nodiscard]] uint64_t dram_bytes() const { return sizeof *this + key_bytes + value_bytes + (in_batch() ? 8 : 0); }
+  // Beside the arena.
+  [[nodiscard]] uint64_t dram_bytes() const {
+    return in_arena() ? 0 : sizeof *this + key_bytes + value_bytes + (in_batch() ? sizeof(Batch*) : 0);
+  }
 
+  // What a node outside a batch takes of an arena.
+  static size_t arena_bytes(std::string_view key, std::string_view value) {
+    return (sizeof(Node) + std::max(key.size() + value.size(), sizeof(Batch*)) + alignof(Node) - 1) / alignof(Node) *
+           alignof(Node);
+  }
   // Copies key and value. `batch`, if any, gains a reference.
   static Node* make(std::string_view key, std::string_view value, uint8_t flags, Batch* batch);
+  // The same for a node outside a batch, in `cell`, arena_bytes() of an arena.
+  static Node* make_in(void* cell, std::string_view key, std::string_view value, uint8_t flags);
+  // Of a node in an arena: nothing is left to be done.
   static void destroy(Node* node);
 
  private:
   Node() = default;
+  void copy(std::string_view key, std::string_view value);
   [[nodiscard]] const char* bytes() const {
     return reinterpret_cast<const char*>(this + 1) + (in_batch() ? sizeof(Batch*) : 0);
   }
@@ -108,22 +122,33 @@ inline Node* Node::make(std::string_view key, std::string_view value, uint8_t fl
   // At least room for a link, so that the compiler sees no read behind the end where there is none.
   const size_t tail_bytes = std::max(link_bytes + key.size() + value.size(), sizeof batch);
   Node* node = new (base::allocate_block(sizeof(Node) + tail_bytes)) Node();
-  node->key_bytes = static_cast<uint16_t>(key.size());
-  node->value_bytes = static_cast<uint32_t>(value.size());
   node->flags = flags;
-  char* at = reinterpret_cast<char*>(node + 1);
   if (batch != nullptr) {
     node->flags |= kInBatch;
     batch->references.fetch_add(1, std::memory_order_relaxed);
-    std::memcpy(at, &batch, sizeof batch);
-    at += sizeof batch;
+    std::memcpy(reinterpret_cast<char*>(node + 1), &batch, sizeof batch);
   }
-  std::memcpy(at, key.data(), key.size());
-  if (!value.empty()) std::memcpy(at + key.size(), value.data(), value.size());
+  node->copy(key, value);
   return node;
 }
 
+inline Node* Node::make_in(void* cell, std::string_view key, std::string_view value, uint8_t flags) {
+  Node* node = new (cell) Node();
+  node->flags = flags | kInArena;
+  node->copy(key, value);
+  return node;
+}
+
+inline void Node::copy(std::string_view key, std::string_view value) {
+  key_bytes = static_cast<uint16_t>(key.size());
+  value_bytes = static_cast<uint32_t>(value.size());
+  char* at = const_cast<char*>(bytes());
+  std::memcpy(at, key.data(), key.size());
+  if (!value.empty()) std::memcpy(at + key.size(), value.data(), value.size());
+}
+
 inline void Node::destroy(Node* node) {
+  if (node->in_arena()) return;
   if (Batch* batch = node->batch()) batch->unref();
   node->~Node();
   base::free_block(node);

@@ -35,6 +35,17 @@ Node* copy_of(const Node& node, uint64_t version, bool borrowed) {
 // So much may be appended to a body of so many bytes or entries.
 uint64_t appended_max(uint64_t body) { return body / 4 * 3; }
 
+// Drops each element that `joined` has merged into the one before it.
+template <class It, class Joined>
+It unique_by(It begin, It end, Joined joined) {
+  if (begin == end) return end;
+  It last = begin;
+  for (It at = std::next(begin); at != end; ++at) {
+    if (!joined(*last, *at) && ++last != at) *last = std::move(*at);
+  }
+  return std::next(last);
+}
+
 uint64_t version_of(const Node& node) { return node.version.load(std::memory_order_acquire); }
 
 }  // namespace
@@ -66,10 +77,10 @@ Status Offload::add(Layer* layer) {
   index_.versions_.load(&live_);
   Job job;
   job.layer = layer;
-  std::vector<Chain> chains;
-  for (const Bnode* old : layer->olds) gather(*old, &job, &chains);
+  chains_.clear();
+  for (const Bnode* old : layer->olds) gather(*old, &job);
   const auto mark = writer_.mark();
-  if (const Status status = build(&job, chains); !status.ok()) {
+  if (const Status status = build(&job); !status.ok()) {
     writer_.rollback(mark);
     return status;
   }
@@ -79,21 +90,21 @@ Status Offload::add(Layer* layer) {
 
 // Every head gets its version; batches on top are completed.
 Status Offload::settle(Layer* layer) {
+  if (layer->settled.load(std::memory_order_seq_cst)) return Status::OK();
+  bool settled = true;
   for (const Bnode* old : layer->olds) {
-    const Slots* slots = old->slots();
-    for (uint32_t i = 0; i < slots->capacity(); ++i) {
-      Node* head = slots->head(i);
-      if (head == nullptr || mutant(kHeadsNotHelpedAtFreeze)) continue;
-      if (index_.settle_head(head) != Index::Outcome::kDone) {
-        return Status::Unavailable("a batch on the range cannot be completed yet");
-      }
-    }
+    old->slots()->for_each_head([&](Node* head) {
+      if (mutant(kHeadsNotHelpedAtFreeze)) return;
+      settled = settled && index_.settle_head(head) == Index::Outcome::kDone;
+    });
   }
+  if (!settled) return Status::Unavailable("a batch on the range cannot be completed yet");
   layer->settled.store(true, std::memory_order_seq_cst);
   return Status::OK();
 }
 
-// Waits for pruners that are at work; none starts again on these chains, which now belong to the replacer.
+// Waits for pruners that are at work; none starts again on these chains, which now belong to the replacer. A chain of
+// one node has nothing to be pruned, and never will have.
 Status Offload::lock_chains(Layer* layer) {
   size_t chain = 0;
   for (const Bnode* old : layer->olds) {
@@ -101,7 +112,10 @@ Status Offload::lock_chains(Layer* layer) {
     if (slots == Layer::closed_slots()) continue;
     for (uint32_t i = 0; i < slots->capacity(); ++i) {
       if (chain++ < layer->locked) continue;
-      for (base::BoundedWait wait("pruner of a chain", kPrunerWaitMsMax); !slots->try_lock(i); wait.pause()) {
+      const Node* head = slots->head(i);
+      const bool prunable = head != nullptr && head->next.load(std::memory_order_acquire) != nullptr;
+      for (base::BoundedWait wait("pruner of a chain", kPrunerWaitMsMax); prunable && !slots->try_lock(i);
+           wait.pause()) {
         if (wait.expired()) return wait.status();
       }
       ++layer->locked;
@@ -110,55 +124,53 @@ Status Offload::lock_chains(Layer* layer) {
   return Status::OK();
 }
 
-void Offload::gather(const Bnode& old, Job* job, std::vector<Chain>* chains) const {
-  const size_t first = chains->size();
-  const auto collect = [&](const Slots* slots, bool updated) {
-    if (slots == nullptr) return;
-    slots->for_each_head([&](Node* head) {
-      Chain chain{head->key(), {}, updated};
-      for (Node* node = head; node != nullptr; node = node->next.load(std::memory_order_acquire)) {
-        chain.nodes.push_back(node);
-        if (updated) job->records.push_back(node);
-      }
-      chains->push_back(std::move(chain));
-    });
+// The chains of `old` in key order, each with the residue's chain of its key.
+void Offload::gather(const Bnode& old, Job* job) {
+  const size_t first = chains_.size();
+  const auto note = [&](const Node& node) {
+    const uint32_t segment = node.in_batch() ? node.batch()->segment.load() : node.segment;
+    if (segment != persist::kNoSegment) job->records.push_back(segment);
   };
-  collect(old.slots(), true);
-  if (const Bnode* residue = old.base().residue()) collect(residue->slots(), false);
-  std::sort(chains->begin() + static_cast<ptrdiff_t>(first), chains->end(), [](const Chain& a, const Chain& b) {
-    const auto order = compare(a.key, b.key);
-    return order != 0 ? order < 0 : a.updated && !b.updated;
-  });
-  size_t last = first;  // join the residue's chain to the bnode's
-  for (size_t i = first + 1; i < chains->size(); ++i) {
-    Chain& into = (*chains)[last];
-    Chain& chain = (*chains)[i];
-    if (chain.key == into.key) {
-      into.in_residue = true;
-      into.nodes.insert(into.nodes.end(), chain.nodes.begin(), chain.nodes.end());
-    } else if (++last != i) {
-      (*chains)[last] = std::move(chain);
-    }
+  if (const Slots* slots = old.slots()) {
+    slots->for_each_head([&](Node* head) {
+      chains_.push_back({head->key(), head, nullptr});
+      for (const Node* node = head; node != nullptr; node = node->next.load(std::memory_order_acquire)) note(*node);
+    });
   }
-  if (first < chains->size()) chains->resize(last + 1);
+  if (const Bnode* residue = old.base().residue()) {
+    residue->slots()->for_each_head([&](Node* head) { chains_.push_back({head->key(), nullptr, head}); });
+  }
+  const auto begin = chains_.begin() + static_cast<ptrdiff_t>(first);
+  std::sort(begin, chains_.end(), [](const Chain& a, const Chain& b) {
+    const auto order = compare(a.key, b.key);
+    return order != 0 ? order < 0 : a.updates != nullptr && b.updates == nullptr;
+  });
+  const auto joined = [](Chain& into, const Chain& chain) {
+    const bool same = chain.key == into.key;
+    if (same) into.residue = chain.residue;
+    return same;
+  };
+  chains_.erase(unique_by(begin, chains_.end(), joined), chains_.end());
 }
 
-Status Offload::build(Job* job, const std::vector<Chain>& chains) {
-  for (Bnode* successor : job->layer->news) BONSAI_RETURN_IF_ERROR(build_piece(job, successor, chains));
+Status Offload::build(Job* job) {
+  for (Bnode* successor : job->layer->news) BONSAI_RETURN_IF_ERROR(build_piece(job, successor));
   return Status::OK();
 }
 
-Status Offload::build_piece(Job* job, Bnode* successor, const std::vector<Chain>& chains) {
-  std::vector<Entry> updates;
+Status Offload::build_piece(Job* job, Bnode* successor) {
+  std::vector<Entry>& updates = updates_;
+  updates.clear();
   std::vector<std::vector<Node*>> carried;
   Status status;
   const auto& olds = job->layer->olds;
   const bool plain = live_.none() && std::none_of(olds.begin(), olds.end(),
                                                   [](const Bnode* each) { return dnode_of(*each).has_large(); });
-  for (const Chain& chain : chains) {
-    if (chain.key < successor->lo().key() || !successor->hi().above(chain.key)) continue;
-    if (chain.updated) updates.push_back(entry_of(*chain.nodes.front()));
-    if (plain && chain.nodes.size() == 1) continue;  // no version to be carried, no large value to be dropped
+  const bool all = job->layer->news.size() == 1;
+  for (const Chain& chain : chains_) {
+    if (!all && (chain.key < successor->lo().key() || !successor->hi().above(chain.key))) continue;
+    if (chain.updates != nullptr) updates.push_back(entry_of(*chain.updates));
+    if (plain && chain.single()) continue;  // no version to be carried, no large value to be dropped
     status = carry(job, chain, &carried);
     if (!status.ok()) break;
   }
@@ -175,7 +187,8 @@ Status Offload::build_piece(Job* job, Bnode* successor, const std::vector<Chain>
     piece.kept_runs = true;
     BONSAI_RETURN_IF_ERROR(append(*successor, gen, old, updates, &piece.dnode));
   } else {
-    std::vector<Entry> merged;
+    std::vector<Entry>& merged = merged_;
+    merged.clear();
     auto update = updates.cbegin();
     for (const Bnode* each : job->layer->olds) {
       if (!merge(dnode_of(*each), *successor, Tombstones::kApply, updates, &update, &merged))
@@ -235,7 +248,8 @@ Status Offload::append(const Bnode& successor, uint64_t gen, const Dnode& old, c
   newest.lo = old.lo();
   newest.hi = old.hi();
   newest.runs = {old.runs().back()};
-  std::vector<Entry> merged;
+  std::vector<Entry>& merged = merged_;
+  merged.clear();
   auto update = updates.cbegin();
   if (!merge(*Dnode::make(std::move(newest)), successor, Tombstones::kKeep, updates, &update, &merged)) {
     return damaged(successor);
@@ -281,12 +295,11 @@ void Offload::take_rest(const std::vector<Entry>& updates, Tombstones tombstones
 // Copies what announced scans need of a chain: the newest node and those below it, and the dnode's value under them.
 // Says which large values nobody needs any more.
 Status Offload::carry(Job* job, const Chain& chain, std::vector<std::vector<Node*>>* carried) {
-  const Node& newest = *chain.nodes.front();
+  const Node& newest = chain.newest();
   std::vector<Node*> kept{copy_of(newest, version_of(newest), true)};
   uint64_t version = version_of(newest);
-  bool base_value_kept = !chain.updated;
-  for (size_t i = 1; i < chain.nodes.size(); ++i) {
-    const Node& node = *chain.nodes[i];
+  bool base_value_kept = chain.updates == nullptr;
+  chain.for_each_older([&](const Node& node) {
     if (live_.need(version_of(node), version) && !mutant(kNoCarry)) {
       kept.push_back(copy_of(node, version_of(node), false));
       version = version_of(node);
@@ -294,8 +307,9 @@ Status Offload::carry(Job* job, const Chain& chain, std::vector<std::vector<Node
     } else if (node.large() && !node.borrowed()) {
       job->dropped.push_back(persist::large_ref(node.value()));
     }
-  }
-  const bool needs_base = chain.updated && !chain.in_residue && live_.need(kNoVersion, version) && !mutant(kNoCarry) &&
+  });
+  const bool updated = chain.updates != nullptr;
+  const bool needs_base = updated && chain.residue == nullptr && live_.need(kNoVersion, version) && !mutant(kNoCarry) &&
                           !mutant(kNoCarryBase);
   Entry below;
   persist::Find found = persist::Find::kAbsent;
@@ -303,7 +317,7 @@ Status Offload::carry(Job* job, const Chain& chain, std::vector<std::vector<Node
   for (const Bnode* old : job->layer->olds) {
     if (!(chain.key < old->lo().key()) && old->hi().above(chain.key)) dnode = &dnode_of(*old);
   }
-  if (needs_base || (chain.updated && dnode->has_large())) {
+  if (needs_base || (updated && dnode->has_large())) {
     found = dnode->find(index_.dnodes_.volume(), chain.key, chain.key.hash(), &below);
     if (found == persist::Find::kDamaged) {
       for (Node* node : kept) Node::destroy(node);
@@ -333,7 +347,7 @@ void Offload::make_residue(Piece* piece, const std::vector<std::vector<Node*>>& 
   const Bnode& successor = *piece->successor;
   piece->residue = std::make_unique<Bnode>(successor.lo(), successor.hi(), successor.gen(), Base(), capacity);
   bool made = false;
-  Slots* slots = piece->residue->slots_or_make(&made);
+  Slots* slots = piece->residue->slots_or_make(0, &made);
   for (const std::vector<Node*>& chain : carried) {
     for (size_t i = 0; i + 1 < chain.size(); ++i) chain[i]->next.store(chain[i + 1], std::memory_order_relaxed);
     const Key key = chain.front()->key();
@@ -385,9 +399,11 @@ void Offload::switch_over(Job* job) {
 
 // Everything is durable and reachable elsewhere: the old bnodes' log records are dead, the rest waits for its readers.
 void Offload::bury(Job* job) {
-  for (Node* node : job->records) {
-    const uint32_t segment = node->in_batch() ? node->batch()->segment.load() : node->segment;
-    if (segment != persist::kNoSegment) index_.log_.release(segment);
+  std::sort(job->records.begin(), job->records.end());
+  for (auto at = job->records.begin(); at != job->records.end();) {
+    const auto next = std::upper_bound(at, job->records.end(), *at);
+    index_.log_.release(*at, next - at);
+    at = next;
   }
   auto garbage = std::make_unique<Garbage>();
   garbage->dnode_store = &index_.dnodes_;

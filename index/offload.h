@@ -10,7 +10,6 @@
 #ifndef BONSAI_INDEX_OFFLOAD_H_
 #define BONSAI_INDEX_OFFLOAD_H_
 
-#include <boost/container/small_vector.hpp>
 #include <memory>
 #include <string>
 #include <vector>
@@ -43,9 +42,21 @@ class Offload {
   // The updates of one key, newest first: of the bnode, then of its residue.
   struct Chain {
     base::Key key;
-    boost::container::small_vector<Node*, 2> nodes;  // newest first
-    bool updated = false;                            // the bnode itself has some
-    bool in_residue = false;                         // so has the residue under it
+    Node* updates;  // heads, one of them perhaps null
+    Node* residue;
+
+    [[nodiscard]] const Node& newest() const { return updates != nullptr ? *updates : *residue; }
+    [[nodiscard]] bool single() const {
+      return newest().next.load(std::memory_order_acquire) == nullptr && (updates == nullptr || residue == nullptr);
+    }
+    template <class Visit>
+    void for_each_older(Visit visit) const {
+      for (const Node* head : {updates, residue}) {
+        for (const Node* node = head; node != nullptr; node = node->next.load(std::memory_order_acquire)) {
+          if (node != &newest()) visit(*node);
+        }
+      }
+    }
   };
   struct Piece {
     Bnode* successor = nullptr;
@@ -56,7 +67,7 @@ class Offload {
   struct Job {
     Layer* layer;
     std::vector<Piece> pieces;
-    std::vector<Node*> records;  // nodes whose log records die
+    std::vector<uint32_t> records;  // that die, by segment
     std::vector<persist::LargeRef> dropped;
     uint64_t updates = 0;
     uint64_t compactions = 0;
@@ -66,9 +77,9 @@ class Offload {
 
   Status settle(Layer* layer);
   static Status lock_chains(Layer* layer);
-  void gather(const Bnode& old, Job* job, std::vector<Chain>* chains) const;
-  Status build(Job* job, const std::vector<Chain>& chains);
-  Status build_piece(Job* job, Bnode* successor, const std::vector<Chain>& chains);
+  void gather(const Bnode& old, Job* job);
+  Status build(Job* job);
+  Status build_piece(Job* job, Bnode* successor);
   bool append_suffices(const Job& job, const persist::Dnode& old, const std::vector<persist::Entry>& updates) const;
   static bool absorbs_newest(const persist::Dnode& old, uint64_t updates);
   Status append(const Bnode& successor, uint64_t gen, const persist::Dnode& old,
@@ -89,6 +100,9 @@ class Offload {
   persist::DnodeWriter writer_;
   std::vector<Job> jobs_;
   LiveScans live_;
+  // Of the job that is being added; members for their memory's sake.
+  std::vector<Chain> chains_;  // in key order
+  std::vector<persist::Entry> updates_, merged_;
 };
 
 }  // namespace bonsai::index

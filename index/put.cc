@@ -45,9 +45,9 @@ void Index::live_many(std::span<const Key> keys, Fetch fetch, std::span<uint64_t
   }
 }
 
-Slots* Index::slots_of(Bnode* bnode) {
+Slots* Index::slots_of(Bnode* bnode, size_t node_bytes) {
   bool made = false;
-  Slots* slots = bnode->slots_or_make(&made);
+  Slots* slots = bnode->slots_or_make(node_bytes, &made);
   if (made) enqueue_dirty(bnode);
   return slots;
 }
@@ -105,10 +105,14 @@ Index::Outcome Index::make_room(Bnode* bnode, For whom) {
 bool Index::reserve(Bnode* bnode, uint64_t hash, const Put& put, Reservation* reserved) {
   reserved->bnode = bnode;
   reserved->hash = hash;
-  reserved->slots = slots_of(bnode);
+  const size_t node_bytes = Node::arena_bytes(put.key.bytes, put.value);
+  reserved->slots = slots_of(bnode, node_bytes);
   if (no_room(*bnode, *reserved->slots, reserved->slots->find(put.key, hash))) return false;
   step("reserve token");
-  reserved->update = {put.key.bytes, put.value, bnode->gen(), bnode->reserve_token(), put.tombstone, put.large};
+  const auto [token, cell] = bnode->reserve(reserved->slots, node_bytes);
+  if (cell != nullptr) __builtin_prefetch(cell, 1);
+  reserved->cell = cell;
+  reserved->update = {put.key.bytes, put.value, bnode->gen(), token, put.tombstone, put.large};
   return true;
 }
 
@@ -121,7 +125,8 @@ void Index::persisted(uint32_t segment, Put* put) {
 // Publishes a reserved update. kFrozen, kFull: it needs another reservation, under a successor.
 Index::Push Index::publish(const Reservation& reserved, const Put& put) {
   const uint8_t flags = static_cast<uint8_t>((put.tombstone ? Node::kTombstone : 0) | (put.large ? Node::kLarge : 0));
-  Node* node = Node::make(put.key.bytes, put.value, flags, nullptr);
+  Node* node = reserved.cell != nullptr ? Node::make_in(reserved.cell, put.key.bytes, put.value, flags)
+                                        : Node::make(put.key.bytes, put.value, flags, nullptr);
   node->token = reserved.update.token;
   node->segment = put.record_segment;
   const Push pushed = publish(reserved.bnode, reserved.slots, put.key, reserved.hash, node);
@@ -288,6 +293,7 @@ void Index::drop(Node* node) {
   if (node->large() && !node->borrowed()) {
     log_.when_durable([this, ref = persist::large_ref(node->value())] { retire_large(ref); });
   }
+  if (node->in_arena()) return;
   epochs_.retire(
       node, [](void* object, void*) { Node::destroy(static_cast<Node*>(object)); }, nullptr, node->dram_bytes());
 }

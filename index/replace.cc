@@ -68,7 +68,7 @@ uint32_t capacity_after(const Bnode& bnode) {
   const uint32_t capacity = bnode.capacity();
   if (slots == nullptr) return capacity;
   if (slots->crowded()) return std::min(capacity * 2, Slots::kCapacityMax);
-  return slots->used() < capacity / 4 ? std::max(capacity / 2, Slots::kCapacityMin) : capacity;
+  return slots->used() < capacity / 8 * 3 ? std::max(capacity / 2, Slots::kCapacityMin) : capacity;
 }
 
 const persist::Dnode& dnode_under(const Bnode& bnode) {
@@ -114,7 +114,7 @@ Bnode* Index::recovered(persist::RecoveredRange range, uint64_t gen) {
     Node* node = Node::make(update.key, update.value, flags, nullptr);
     node->version.store(kVersionOfBase, std::memory_order_relaxed);
     node->segment = record.segment;
-    Slots* slots = slots_of(bnode);
+    Slots* slots = slots_of(bnode, Node::arena_bytes(update.key, update.value));
     const uint64_t hash = node->key().hash();
     bool crowds = false;
     BONSAI_CHECK(slots->push(slots->find(node->key(), hash), node, hash, &crowds) && !crowds);
@@ -225,13 +225,15 @@ void Index::make_successors(Layer* layer, const std::vector<std::string>& cuts) 
 void Index::install(Layer* layer) {
   if (layer->installed.load(std::memory_order_seq_cst)) return;
   for (Bnode* old : layer->olds) old->freeze();
+  bool settled = true;
   for (Bnode* old : layer->olds) {
     const Slots* slots = old->slots();
     slots->prefetch_heads();
-    for (uint32_t i = 0; i < slots->capacity() && !mutant(kHeadsNotHelpedAtFreeze); ++i) {
-      if (Node* head = slots->head(i)) static_cast<void>(versions_.settle(head));
-    }
+    slots->for_each_head([&](Node* head) {
+      if (!mutant(kHeadsNotHelpedAtFreeze)) settled = versions_.settle(head) != kNoVersion && settled;
+    });
   }
+  if (settled) layer->settled.store(true, std::memory_order_seq_cst);
   step("install successors");
   layer->installed.store(true, std::memory_order_seq_cst);
 }
