@@ -287,7 +287,14 @@ class Index {
   std::deque<Bnode*> crowded_;                  // looked at and left for later
   std::deque<Layer*> urgent_;                   // installed, to be offloaded
   CompactionQueue compactions_;
+  struct TidyPass {
+    uint64_t untidy = 0;  // when it began
+    bool idle = true;     // so far
+  };
+  std::atomic<uint64_t> untidy_{1};  // rises with each thing that tidy() will have to see to
+  uint64_t tidied_ = 0;  // a whole pass that began with this found nothing; under queue_mutex_, as all below
   base::Fence tidy_at_;
+  TidyPass tidy_pass_;
   std::mutex gather_mutex_;     // background only
   bool gather_upwards_ = true;  // under it
 };

@@ -273,8 +273,10 @@ bool Offload::merge(const Dnode& dnode, const Bnode& successor, Tombstones tombs
     if (tombstones == Tombstones::kKeep || !entry.tombstone) merged->push_back(entry);
   };
   persist::DnodeCursor cursor(index_.dnodes_.volume(), dnode);
-  for (cursor.seek(successor.lo().key()); cursor.valid() && successor.hi().above(cursor.entry().key); cursor.next()) {
-    const Entry& entry = cursor.entry();
+  const bool to_the_end = !(successor.hi() < dnode.hi());
+  for (cursor.seek(successor.lo().key()); cursor.valid(); cursor.next()) {
+    const Entry entry = cursor.entry();
+    if (!to_the_end && !successor.hi().above(entry.key)) break;
     for (; *update != updates.end() && (*update)->key < entry.key; ++*update) take(**update);
     if (*update != updates.end() && (*update)->key == entry.key) {
       take(*(*update)++);
@@ -388,6 +390,7 @@ void Offload::switch_over(Job* job) {
     if (piece.residue != nullptr) {
       piece.residue->set_base(Base::of(piece.dnode));
       piece.successor->set_base(Base::of(piece.residue.release()));
+      index_.untidy_.fetch_add(1);
     } else {
       piece.successor->set_base(Base::of(piece.dnode));
     }

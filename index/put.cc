@@ -36,7 +36,10 @@ void Index::live_many(std::span<const Key> keys, Fetch fetch, std::span<uint64_t
   tree_.find_many(keys, bnodes);
   for (size_t i = 0; i < keys.size(); ++i) {
     bnodes[i] = newest(bnodes[i], keys[i]);
-    if (const Slots* slots = bnodes[i]->slots()) Slots::prefetch(slots, bnodes[i]->capacity(), hashes[i]);
+    if (const Slots* slots = bnodes[i]->slots()) {
+      if (fetch == Fetch::kUpdates) __builtin_prefetch(slots, 1);  // a push marks the slot and counts it
+      Slots::prefetch(slots, bnodes[i]->capacity(), hashes[i]);
+    }
     if (fetch == Fetch::kUpdates) continue;
     if (const persist::Dnode* dnode = bnodes[i]->base().dnode()) dnode->prefetch();
   }

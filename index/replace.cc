@@ -455,12 +455,15 @@ void Index::retire_large(const persist::LargeRef& ref) {
 }
 
 bool Index::tidy(size_t ranges_max) {
-  const auto guard = epochs_.enter();
+  const uint64_t untidy = untidy_.load();
   Fence at;
   {
     const std::lock_guard lock(queue_mutex_);
+    if (tidied_ == untidy) return true;
     at = tidy_at_;
+    if (at == Fence()) tidy_pass_ = {untidy, true};
   }
+  const auto guard = epochs_.enter();
   bool idle = true;
   for (size_t i = 0; i < ranges_max && !at.is_infinite(); ++i) {
     Bnode* bnode = tree_.find(at.key());
@@ -476,8 +479,11 @@ bool Index::tidy(size_t ranges_max) {
   }
   const bool wrapped = at.is_infinite();
   const std::lock_guard lock(queue_mutex_);
+  // Should another call have begun the same pass later, what this one has looked at is older.
+  tidy_pass_ = {std::min(tidy_pass_.untidy, untidy), tidy_pass_.idle && idle};
   tidy_at_ = wrapped ? Fence() : at;
-  return wrapped && idle;
+  if (wrapped && tidy_pass_.idle) tidied_ = tidy_pass_.untidy;
+  return wrapped && tidy_pass_.idle;
 }
 
 }  // namespace bonsai::index

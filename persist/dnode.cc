@@ -348,6 +348,8 @@ void DnodeCursor::await(uint64_t entries) const {
 }
 
 void DnodeCursor::load(Source& source) {
+  uint64_t& head = heads_[static_cast<size_t>(&source - sources_.data())];
+  head = UINT64_MAX;
   if (!source.valid()) return;
   if (source.run.uniform()) {
     if (!source.run.sound(source.index)) damaged_ = true;
@@ -356,11 +358,23 @@ void DnodeCursor::load(Source& source) {
     if (!source.run.entry(source.index, &source.entry)) damaged_ = true;
     source.key = source.entry.key;
   }
+  head = source.key.head;
 }
 
+// By the heads alone, unless two sources share the least one.
 void DnodeCursor::choose() {
   best_ = nullptr;
   if (damaged_) return;
+  const size_t n = sources_.size();
+  uint64_t least = UINT64_MAX;
+  for (size_t i = 0; i < n; ++i) least = std::min(least, heads_[i]);
+  uint32_t with_least = 0;
+  for (size_t i = 0; i < n; ++i) with_least |= (heads_[i] == least ? 1U : 0U) << i;
+  tied_ = least == UINT64_MAX || (with_least & (with_least - 1)) != 0;
+  if (!tied_) {
+    best_ = &sources_[static_cast<size_t>(__builtin_ctz(with_least))];
+    return;
+  }
   for (Source& source : sources_) {
     if (source.valid() && (best_ == nullptr || source.key < best_->key)) best_ = &source;
   }
@@ -373,6 +387,7 @@ Entry DnodeCursor::entry() const {
 
 // Passes what the current entry hides.
 void DnodeCursor::pass_hidden() {
+  if (!tied_) return;
   for (Source& source : sources_) {
     if (&source != best_ && source.valid() && source.key == best_->key) advance(source);
   }

@@ -278,6 +278,8 @@ class DnodeCursor {
   const scale::Volume& volume_;
   const Dnode& dnode_;
   boost::container::static_vector<Source, kRunsMax> sources_;  // newest run first
+  std::array<uint64_t, kRunsMax> heads_;                       // of their keys; of one at its end the highest
+  bool tied_ = false;                                          // other sources may have the current key, too
   Source* best_ = nullptr;
   bool damaged_ = false;
 };

@@ -14,13 +14,13 @@ void Space::Target::insert(uint64_t offset, uint64_t bytes) {
   by_size.emplace(bytes, offset);
 }
 
-void Space::Target::erase(std::map<uint64_t, uint64_t>::iterator it) {
+void Space::Target::erase(ByOffset::iterator it) {
   by_size.erase({it->second, it->first});
   by_offset.erase(it);
 }
 
 // Takes [start, start + bytes) out of a free interval.
-uint64_t Space::Target::cut(std::map<uint64_t, uint64_t>::iterator it, uint64_t start, uint64_t bytes) {
+uint64_t Space::Target::cut(ByOffset::iterator it, uint64_t start, uint64_t bytes) {
   const auto [offset, size] = *it;
   erase(it);
   if (start > offset) insert(offset, start - offset);
@@ -113,7 +113,7 @@ Space::Piece Space::aside() const {
 void Space::widen_aside() {
   Target& target = *targets_[aside_.addr.target()];
   const std::lock_guard lock(target.mutex);
-  const auto take_in = [&](std::map<uint64_t, uint64_t>::iterator it) {
+  const auto take_in = [&](Target::ByOffset::iterator it) {
     target.free_bytes.fetch_sub(it->second, std::memory_order_relaxed);
     aside_.bytes += it->second;
     target.erase(it);

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <memory_resource>
 #include <mutex>
 #include <set>
 #include <vector>
@@ -85,18 +86,20 @@ class Space {
 
  private:
   struct Target {
+    using ByOffset = std::pmr::map<uint64_t, uint64_t>;  // offset -> bytes
     std::mutex mutex;
-    std::map<uint64_t, uint64_t> by_offset;           // offset -> bytes
-    std::set<std::pair<uint64_t, uint64_t>> by_size;  // (bytes, offset)
+    std::pmr::unsynchronized_pool_resource nodes;  // both change with every run that is written or freed
+    ByOffset by_offset{&nodes};
+    std::pmr::set<std::pair<uint64_t, uint64_t>> by_size{&nodes};  // (bytes, offset)
     std::atomic<uint64_t> free_bytes{0};
     uint64_t reserve_bytes = 0;
 
     void insert(uint64_t offset, uint64_t bytes);
-    void erase(std::map<uint64_t, uint64_t>::iterator it);
+    void erase(ByOffset::iterator it);
     void give(uint64_t begin, uint64_t bytes);
     uint64_t take(uint64_t bytes, uint64_t align, Where where);
     uint64_t take_high(uint64_t bytes, uint64_t align);
-    uint64_t cut(std::map<uint64_t, uint64_t>::iterator it, uint64_t start, uint64_t bytes);
+    uint64_t cut(ByOffset::iterator it, uint64_t start, uint64_t bytes);
   };
 
   scale::Addr take(uint64_t bytes, uint64_t align, Use use, Where where);
