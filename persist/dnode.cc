@@ -26,18 +26,18 @@ struct Ranks {
 
 Ranks ranks_of(const uint32_t* samples, uint32_t n, uint32_t bound) {
   const __m128i wanted = _mm_set1_epi32(static_cast<int>(bound));
-  Ranks ranks{0, 0};
+  __m128i not_above = _mm_setzero_si128(), below = not_above;  // four counts each
   for (uint32_t i = 0; i < n; i += 4) {
     const __m128i have = _mm_load_si128(reinterpret_cast<const __m128i*>(samples + i));
-    const __m128i not_above = _mm_cmpeq_epi32(_mm_max_epu32(have, wanted), wanted);
-    const __m128i equal = _mm_cmpeq_epi32(have, wanted);
-    const auto bits = static_cast<uint32_t>(_mm_movemask_ps(_mm_castsi128_ps(not_above)));
-    ranks.not_above += static_cast<uint32_t>(__builtin_popcount(bits));
-    ranks.below += static_cast<uint32_t>(
-        __builtin_popcount(bits & ~static_cast<uint32_t>(_mm_movemask_ps(_mm_castsi128_ps(equal)))));
+    const __m128i is_not_above = _mm_cmpeq_epi32(_mm_max_epu32(have, wanted), wanted);
+    not_above = _mm_sub_epi32(not_above, is_not_above);
+    below = _mm_sub_epi32(below, _mm_andnot_si128(_mm_cmpeq_epi32(have, wanted), is_not_above));
   }
-  ranks.not_above = std::min(ranks.not_above, n);
-  return ranks;
+  __m128i both = _mm_add_epi32(not_above, _mm_slli_epi32(below, 16));  // a run has fewer groups than 2^16
+  both = _mm_add_epi32(both, _mm_shuffle_epi32(both, 0x4e));
+  both = _mm_add_epi32(both, _mm_shuffle_epi32(both, 0xb1));
+  const auto sums = static_cast<uint32_t>(_mm_cvtsi128_si32(both));
+  return {std::min(sums & 0xffff, n), sums >> 16};
 }
 
 // Which of 32 fingerprints are `wanted`.
@@ -216,14 +216,16 @@ void DnodeSearch::start(const scale::Volume& volume, const Dnode& dnode, const b
   run_ = static_cast<uint32_t>(runs.size() + 1);
   if (!dnode.uploaded()) return;
   const uint32_t sample = dnode.sample(key.bytes);
-  size_t samples = Dnode::metadata_offset(runs.size());
+  const auto* samples = dnode.at<uint32_t>(Dnode::metadata_offset(runs.size()));
   for (size_t i = 0; i < runs.size(); ++i) {
-    const Ranks ranks = ranks_of(dnode.at<uint32_t>(samples), runs[i].groups(), sample);
-    samples += runs[i].samples_bytes();
+    const uint32_t groups = runs[i].groups();
+    const Ranks ranks = ranks_of(samples, groups, sample);
+    samples += round_up(groups, Dnode::kAlign / sizeof(uint32_t));
     groups_[i].next = std::max(ranks.below, 1U) - 1;
     groups_[i].end = ranks.not_above;
   }
-  auto fingerprints = static_cast<uint32_t>(round_up(samples, Dnode::kGroup));
+  auto fingerprints = static_cast<uint32_t>(
+      round_up(static_cast<size_t>(reinterpret_cast<const char*>(samples) - dnode.at<char>(0)), Dnode::kGroup));
   for (size_t i = 0; i < runs.size(); ++i) {
     groups_[i].fingerprints = fingerprints;
     if (groups_[i].next < groups_[i].end)
@@ -251,11 +253,12 @@ void DnodeSearch::next() {
   }
   index_ = first_ + static_cast<uint32_t>(__builtin_ctz(hits_));
   hits_ &= hits_ - 1;
-  const RunDesc run = dnode_->desc(run_ - 1);
-  const std::byte* entry = volume_->local(scale::Addr::of_bits(run.addr)) + offset();
-  const size_t bytes = std::min<size_t>(uniform_entry_bytes(run), kPrefetchBytesMax);  // the rest is read in sequence
-  __builtin_prefetch(entry);
-  __builtin_prefetch(entry + bytes - 1);
+  const Dnode::Run& run = runs[run_ - 1];
+  entry_ = volume_->local(scale::Addr::of_bits(run.addr)) + offset();
+  const size_t entry_bytes =
+      run.variable() ? kVariableHeadBytes : size_t{kUniformHeadBytes} + run.key_bytes + run.value_bytes;
+  __builtin_prefetch(entry_);
+  __builtin_prefetch(entry_ + std::min(entry_bytes, kPrefetchBytesMax) - 1);  // the rest is read in sequence
 }
 
 RunDesc Dnode::desc(size_t i) const {
@@ -270,7 +273,7 @@ RunDesc Dnode::desc(size_t i) const {
 // Of the current place in its run.
 uint32_t DnodeSearch::offset() const {
   const Dnode::Run& run = dnode_->places()[run_ - 1];
-  if (!run.variable()) return index_ * (4U + run.key_bytes + run.value_bytes);
+  if (!run.variable()) return index_ * (kUniformHeadBytes + run.key_bytes + run.value_bytes);
   return dnode_->at<uint32_t>(Dnode::layout(dnode_->runs()).places[run_ - 1].offsets)[index_];
 }
 
@@ -280,8 +283,12 @@ Find DnodeSearch::check(Entry* entry) const {
     scale::Reads reads(*volume_);
     return RunView(volume_->local(scale::Addr::of_bits(run.addr)), run).find(key_, entry, &reads);
   }
-  const RunDesc run = dnode_->desc(run_ - 1);
-  if (!RunView(volume_->local(scale::Addr::of_bits(run.addr)), run).entry_at(index_, offset(), entry)) {
+  const Dnode::Run& run = dnode_->places()[run_ - 1];
+  if (run.variable()) {
+    const RunDesc desc = dnode_->desc(run_ - 1);
+    const RunView view(volume_->local(scale::Addr::of_bits(run.addr)), desc);
+    if (!view.entry_at(index_, static_cast<uint32_t>(entry_ - view.bytes()), entry)) return Find::kDamaged;
+  } else if (!uniform_entry(entry_, entry_seed(run.addr, index_), run.key_bytes, run.value_bytes, entry)) {
     return Find::kDamaged;
   }
   return entry->key == key_ ? Find::kFound : Find::kAbsent;

@@ -215,10 +215,11 @@ class DnodeSearch {
   const Dnode* dnode_;
   base::Key key_;
   uint8_t print_;
-  uint32_t run_ = 0;  // the one that is searched, plus 1
-  uint32_t first_;    // entry of the group that is searched
-  uint32_t hits_;     // entries of that group that are left to look at
-  uint32_t index_;    // the place that next() found
+  uint32_t run_ = 0;        // the one that is searched, plus 1
+  uint32_t first_;          // entry of the group that is searched
+  uint32_t hits_;           // entries of that group that are left to look at
+  uint32_t index_;          // the place that next() found
+  const std::byte* entry_;  // there
   std::array<Groups, kRunsMax> groups_;
 };
 

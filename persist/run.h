@@ -56,6 +56,7 @@ class RunView {
   // Requires: bytes has desc.bytes readable bytes.
   RunView(const std::byte* bytes, const RunDesc& desc) : bytes_(reinterpret_cast<const char*>(bytes)), desc_(desc) {}
 
+  [[nodiscard]] const std::byte* bytes() const { return reinterpret_cast<const std::byte*>(bytes_); }
   [[nodiscard]] uint32_t count() const { return desc_.count; }
   // Verifies the run as a whole, which costs a fraction of its entries' checks. If it is sound, entries are not checked
   // one by one from now on; if not, nothing changes.
@@ -104,6 +105,15 @@ class RunView {
 
 // What ties an entry's check to its place.
 inline uint32_t entry_seed(uint64_t run_addr, uint32_t i) { return static_cast<uint32_t>(mix64(run_addr + i)); }
+
+// The entry of a uniform run that lies at `at`. False if it is damaged. Requires: as many bytes can be read there.
+inline bool uniform_entry(const std::byte* at, uint32_t seed, uint32_t key_bytes, uint32_t value_bytes, Entry* entry) {
+  uint32_t crc;
+  std::memcpy(&crc, at, sizeof crc);
+  const auto* key = reinterpret_cast<const char*>(at) + kUniformHeadBytes;
+  *entry = {base::Key::of({key, key_bytes}), {key + key_bytes, value_bytes}};
+  return base::crc32c(key, key_bytes + value_bytes, seed) == crc;
+}
 
 inline bool RunView::sound(uint32_t i) const {
   if (trusted_) return true;
