@@ -142,6 +142,34 @@ TEST(RunEngine, InsertsIntoAFreshLoadUnlessNothingWasWritten) {
             (std::vector<std::string>{"load", "a", "c", "reload", "d"}));
 }
 
+// Writes down what it was told of sessions.
+class Sessions final : public Engine {
+ public:
+  explicit Sessions(std::string* told) : told_(told) {}
+  [[nodiscard]] Capabilities capabilities() const override { return {.many = true, .keeps_data = false}; }
+  Status open(const EngineOptions&) override { return Status::OK(); }
+  Status close() override { return Status::OK(); }
+  void use_sessions(bool use) override { *told_ += use ? "sessions " : "calls "; }
+  Status insert(std::string_view, std::string_view) override { return Status::OK(); }
+  Status read(std::string_view, std::string*) override { return Status::OK(); }
+  Status remove(std::string_view) override { return Status::OK(); }
+
+ private:
+  std::string* told_;
+};
+
+TEST(RunEngine, TellsTheEngineWhenAStepAsksForSessions) {
+  std::string told;
+  const EngineEntry entry{"sessions", "", [&told] { return std::make_unique<Sessions>(&told); }};
+  std::vector<Step> steps(3, step_of("c", {1}, Distribution::kUniform));
+  steps[0].sessions = true;
+  steps[2].sessions = false;
+  Record record;
+  const std::atomic<bool> stop = false;
+  EXPECT_TRUE(run_engine(entry, small_config(), steps, stop, record.listener()).ok());
+  EXPECT_EQ(told, "sessions calls ");
+}
+
 TEST(RunEngines, TakeTurnsStepByStepAtTheDepthOfTheStep) {
   std::vector<Step> steps = {step_of("c", {1}, Distribution::kZipfian), step_of("u", {1}, Distribution::kUniform),
                              step_of("d", {0.95, 0, 0.05}, Distribution::kLatest)};
@@ -164,9 +192,10 @@ TEST(RunEngines, TakeTurnsStepByStepAtTheDepthOfTheStep) {
     EXPECT_EQ(result.failures, 0U) << result.first_failure;
     EXPECT_EQ(result.depth, second ? (result.workload == "u" ? 3U : 8U) : 1U);
   }
-  if (const auto& nvm = record.results[5].nvm) {
-    EXPECT_EQ(nvm->gets, 3000U);
-    EXPECT_EQ(nvm->gets_answered, 3000U);
+  for (const size_t i : {3, 5}) {
+    const auto& nvm = record.results[i].nvm;
+    EXPECT_EQ(nvm ? nvm->gets : 3000, 3000U);
+    EXPECT_EQ(nvm ? nvm->gets_answered : 3000, 3000U);
   }
   // An error ends all of them.
   config.pool_dir = "/nowhere";
