@@ -18,6 +18,7 @@
 
 #include "base/key.h"
 #include "base/memory.h"
+#include "base/small_copy.h"
 #include "persist/log.h"
 #include "persist/record.h"
 
@@ -142,9 +143,7 @@ inline Node* Node::make_in(void* cell, std::string_view key, std::string_view va
 inline void Node::copy(std::string_view key, std::string_view value) {
   key_bytes = static_cast<uint16_t>(key.size());
   value_bytes = static_cast<uint32_t>(value.size());
-  char* at = const_cast<char*>(bytes());
-  std::memcpy(at, key.data(), key.size());
-  if (!value.empty()) std::memcpy(at + key.size(), value.data(), value.size());
+  base::copy_small(base::copy_small(const_cast<char*>(bytes()), key), value);
 }
 
 inline void Node::destroy(Node* node) {

@@ -378,6 +378,13 @@ Status Offload::commit(std::vector<Layer*>* again) {
   }
   step("retire dnodes");
   index_.dnodes_.retire(retired);
+  std::vector<int64_t> dead(index_.log_.segments());  // records of each segment
+  for (const Job& job : jobs_) {
+    for (const uint32_t segment : job.records) ++dead[segment];
+  }
+  for (uint32_t segment = 0; segment < dead.size(); ++segment) {
+    if (dead[segment] != 0) index_.log_.release(segment, dead[segment]);
+  }
   for (Job& job : jobs_) bury(&job);
   jobs_.clear();
   return Status::OK();
@@ -400,14 +407,8 @@ void Offload::switch_over(Job* job) {
   index_.tree_.replace(job->layer->olds, news);
 }
 
-// Everything is durable and reachable elsewhere: the old bnodes' log records are dead, the rest waits for its readers.
+// Everything is durable and reachable elsewhere: what is old waits for its readers.
 void Offload::bury(Job* job) {
-  std::sort(job->records.begin(), job->records.end());
-  for (auto at = job->records.begin(); at != job->records.end();) {
-    const auto next = std::upper_bound(at, job->records.end(), *at);
-    index_.log_.release(*at, next - at);
-    at = next;
-  }
   auto garbage = std::make_unique<Garbage>();
   garbage->dnode_store = &index_.dnodes_;
   garbage->large_store = &index_.large_;

@@ -91,23 +91,24 @@ struct Tree::Inner {
     return head_of(key, &head, &edge) ? rank(pivots, head) * kBlock : edge;
   }
   // Index of the child whose range has `key`: the last separator that is not above it. The first always matches.
-  [[nodiscard]] size_t index_of(const Key& key) const {
-    return last_that(key, [&](size_t i) { return !(key < separators[i].key()); });
+  [[nodiscard]] size_t index_of(const Key& key) const { return index_of(key, block_of(key)); }
+  // The same where block_of(key) is known.
+  [[nodiscard]] size_t index_of(const Key& key, size_t block) const {
+    return last_that(key, block, [&](size_t i) { return !(key < separators[i].key()); });
   }
   // The same for the last key below `key`.
   [[nodiscard]] size_t index_below(const Key& key) const {
-    return last_that(key, [&](size_t i) { return separators[i].key() < key; });
+    return last_that(key, block_of(key), [&](size_t i) { return separators[i].key() < key; });
   }
 
  private:
-  // The last separator that fits. Requires: those that fit come first.
+  // The last separator that fits. Requires: those that fit come first; `block` is block_of(key).
   template <class Fits>
-  size_t last_that(const Key& key, Fits fits) const {
+  size_t last_that(const Key& key, size_t block, Fits fits) const {
     uint64_t head;
     size_t i;
     if (!head_of(key, &head, &i)) return i;
-    i = rank(pivots, head);
-    i = std::min<size_t>(i * kBlock + rank(blocks[i].heads + 1, head), count - size_t{1});
+    i = std::min<size_t>(block + rank(blocks[block / kBlock].heads + 1, head), count - size_t{1});
     while (i > 0 && blocks[i / kBlock].heads[i % kBlock] == head && !fits(i)) --i;
     return i;
   }
@@ -209,20 +210,24 @@ Bnode* Tree::find_to_scan(const Key& key, const Bnode** next) const {
 void Tree::find_many(std::span<const Key> keys, std::span<Bnode*> bnodes) const {
   BONSAI_DCHECK(keys.size() <= kFindManyMax && bnodes.size() >= keys.size());
   std::array<const Inner*, kFindManyMax> at;
+  std::array<size_t, kFindManyMax> blocks;
   at.fill(root_.load(std::memory_order_acquire));
   const auto prefetch_blocks = [&] {
-    for (size_t k = 0; k < keys.size(); ++k) at[k]->prefetch_block(at[k]->block_of(keys[k]));
+    for (size_t k = 0; k < keys.size(); ++k) {
+      blocks[k] = at[k]->block_of(keys[k]);
+      at[k]->prefetch_block(blocks[k]);
+    }
   };
   for (uint16_t height = at[0]->height; height > 0; --height) {
     prefetch_blocks();
     for (size_t k = 0; k < keys.size(); ++k) {
-      at[k] = at[k]->inner(at[k]->index_of(keys[k]));
+      at[k] = at[k]->inner(at[k]->index_of(keys[k], blocks[k]));
       at[k]->prefetch();
     }
   }
   prefetch_blocks();
   for (size_t k = 0; k < keys.size(); ++k) {
-    bnodes[k] = at[k]->bnode(at[k]->index_of(keys[k]));
+    bnodes[k] = at[k]->bnode(at[k]->index_of(keys[k], blocks[k]));
     bnodes[k]->prefetch();
   }
 }

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/small_copy.h"
 #include "bonsai/options.h"
 
 namespace bonsai::persist {
@@ -19,9 +20,7 @@ class Writer {
     byte(static_cast<uint8_t>(n));
   }
   void bytes(std::string_view bytes) {
-    if (bytes.empty()) return;
-    std::memcpy(at_, bytes.data(), bytes.size());
-    at_ += bytes.size();
+    at_ = reinterpret_cast<std::byte*>(base::copy_small(reinterpret_cast<char*>(at_), bytes));
   }
   void part(const Update& update) {
     const bool key_of_8 = update.key.size() == 8;

@@ -3,15 +3,11 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/small_copy.h"
 #include "bonsai/options.h"
 
 namespace bonsai::persist {
 namespace {
-
-void append(std::vector<std::byte>* out, const void* data, size_t n) {
-  const auto* bytes = static_cast<const std::byte*>(data);
-  out->insert(out->end(), bytes, bytes + n);
-}
 
 bool is_uniform(std::span<const Entry> entries) {
   const Entry& first = entries.front();
@@ -25,43 +21,48 @@ bool is_uniform(std::span<const Entry> entries) {
   return true;
 }
 
-void encode_entry(const Entry& entry, uint32_t seed, bool uniform, std::vector<std::byte>* out) {
-  const size_t start = out->size();
-  const uint32_t placeholder = 0;
-  append(out, &placeholder, sizeof placeholder);
+// Returns the end of what it has written at `to`.
+char* encode_entry(const Entry& entry, uint32_t seed, bool uniform, char* to) {
+  char* at = to + sizeof(uint32_t);
   if (!uniform) {
     uint32_t meta = static_cast<uint32_t>(entry.value.size());
     if (entry.tombstone) meta |= kEntryTombstone;
     if (entry.large) meta |= kEntryLarge;
     const auto key_bytes = static_cast<uint16_t>(entry.key.bytes.size());
-    append(out, &meta, sizeof meta);
-    append(out, &key_bytes, sizeof key_bytes);
+    std::memcpy(at, &meta, sizeof meta);
+    std::memcpy(at + sizeof meta, &key_bytes, sizeof key_bytes);
+    at += sizeof meta + sizeof key_bytes;
   }
-  append(out, entry.key.bytes.data(), entry.key.bytes.size());
-  append(out, entry.value.data(), entry.value.size());
-  const uint32_t crc = base::crc32c(out->data() + start + 4, out->size() - start - 4, seed);
-  std::memcpy(out->data() + start, &crc, sizeof crc);
+  at = base::copy_small(base::copy_small(at, entry.key.bytes), entry.value);
+  const char* const checked = to + sizeof(uint32_t);
+  const uint32_t crc = base::crc32c(checked, static_cast<size_t>(at - checked), seed);
+  std::memcpy(to, &crc, sizeof crc);
+  return at;
 }
 
 }  // namespace
 
-uint64_t encoded_run_bytes(std::span<const Entry> entries) {
-  const bool uniform = is_uniform(entries);
+namespace {
+uint64_t encoded_run_bytes(std::span<const Entry> entries, bool uniform) {
   if (uniform) return entries.size() * encoded_bytes(entries.front(), uniform);
-  uint64_t bytes = 4 * entries.size();
+  uint64_t bytes = sizeof(uint32_t) * entries.size();
   for (const Entry& entry : entries) bytes += encoded_bytes(entry, uniform);
   return bytes;
 }
+}  // namespace
+
+uint64_t encoded_run_bytes(std::span<const Entry> entries) { return encoded_run_bytes(entries, is_uniform(entries)); }
 
 RunDesc encode_run(std::span<const Entry> entries, uint64_t addr, std::vector<std::byte>* bytes) {
   BONSAI_CHECK(!entries.empty());
   const bool uniform = is_uniform(entries);
-  bytes->clear();
-  if (!uniform) bytes->resize(4 * entries.size());
+  bytes->resize(encoded_run_bytes(entries, uniform));
+  char* const begin = reinterpret_cast<char*>(bytes->data());
+  char* at = begin + (uniform ? 0 : sizeof(uint32_t) * entries.size());
   for (uint32_t i = 0; i < entries.size(); ++i) {
-    const auto offset = static_cast<uint32_t>(bytes->size());
-    if (!uniform) std::memcpy(bytes->data() + 4 * i, &offset, sizeof offset);
-    encode_entry(entries[i], entry_seed(addr, i), uniform, bytes);
+    const auto offset = static_cast<uint32_t>(at - begin);
+    if (!uniform) std::memcpy(begin + sizeof offset * i, &offset, sizeof offset);
+    at = encode_entry(entries[i], entry_seed(addr, i), uniform, at);
   }
   RunDesc desc{};
   desc.addr = addr;

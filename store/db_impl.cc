@@ -74,7 +74,10 @@ class DbImpl::Stall {
 };
 
 DbImpl::DbImpl(const Options& options, std::unique_ptr<Tiers> tiers, bool background)
-    : options_(options), tiers_(std::move(tiers)), background_(options_, *tiers_) {
+    : options_(options),
+      tiers_(std::move(tiers)),
+      large_value_bytes_min_(tiers_->pool.limits().large_value_bytes_min),
+      background_(options_, *tiers_) {
   if (background) background_.start();
 }
 
@@ -190,7 +193,7 @@ Status DbImpl::prepare(Update* update, Index::Put* put) {
   put->value = update->value;
   put->tombstone = update->tombstone;
   put->use = update->tombstone ? persist::Log::Use::kReserve : persist::Log::Use::kOrdinary;
-  if (update->value.size() >= tiers_->pool.limits().large_value_bytes_min) {
+  if (update->value.size() >= large_value_bytes_min_) {
     BONSAI_RETURN_IF_ERROR(store_large(update->value, &update->large));
     put->large = true;
     put->value = persist::bytes_of(update->large);
@@ -328,7 +331,7 @@ Status DbImpl::make_batch(const WriteBatch& batch, std::vector<persist::LargeRef
     Part part{storage.size(), update.key.size(), update.value.size(),
               update.is_delete ? index::Node::kTombstone : uint8_t{0}};
     storage += update.key;
-    if (!update.is_delete && update.value.size() >= tiers_->pool.limits().large_value_bytes_min) {
+    if (!update.is_delete && update.value.size() >= large_value_bytes_min_) {
       persist::LargeRef ref;
       BONSAI_RETURN_IF_ERROR(store_large(update.value, &ref));
       large->push_back(ref);

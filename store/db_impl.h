@@ -101,6 +101,7 @@ class DbImpl final : public DB {
 
   const Options options_;
   std::unique_ptr<Tiers> tiers_;
+  const uint64_t large_value_bytes_min_;
   Counters counters_;
   Background background_;
   bool closed_ = false;

@@ -1,0 +1,23 @@
+// Copies of keys and values: mostly eight bytes, for which a call costs more than the copy.
+#ifndef BONSAI_BASE_SMALL_COPY_H_
+#define BONSAI_BASE_SMALL_COPY_H_
+
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+namespace bonsai::base {
+
+// Returns the end of the copy. Requires: room for it at `to`.
+inline char* copy_small(char* to, std::string_view bytes) {
+  if (bytes.size() == sizeof(uint64_t)) {
+    std::memcpy(to, bytes.data(), sizeof(uint64_t));
+  } else if (!bytes.empty()) {
+    std::memcpy(to, bytes.data(), bytes.size());
+  }
+  return to + bytes.size();
+}
+
+}  // namespace bonsai::base
+
+#endif  // BONSAI_BASE_SMALL_COPY_H_
