@@ -29,6 +29,9 @@ enum Mutant : uint32_t {
   kBatchReadyEarly = 1u << 18,   // a batch becomes visible before all of its nodes are in place
   kBatchNotHelped = 1u << 19,    // a put pushes on top of a batch that is still being published
   kMarkLate = 1u << 20,          // a slot is marked after its first node was published
+  kClaimIgnored = 1u << 21,      // a bnode is planned for by two replacers at once
+  kLayerForgotten = 1u << 22,    // a replacement that found no space is not tried again
+  kSplitByHalves = 1u << 23,     // a split of an inner node takes the place of the old one in two stores
 };
 
 }  // namespace bonsai::index

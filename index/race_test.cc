@@ -1,12 +1,18 @@
-// Races of the background with itself, forced at the product's own steps.
+// Races of the background with itself and with readers, at the product's own steps.
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <utility>
 
+#include "base/coro/scheduler.h"
+#include "base/random.h"
 #include "base/step.h"
+#include "base/testing/budget.h"
 #include "index/testing.h"
+#include "index/tree.h"
 
 namespace bonsai::index::testing {
 namespace {
@@ -65,6 +71,173 @@ TEST(Race, ALayerOfABatchWaitsUntilItsBnodeIsInTheTree) {
   ASSERT_TRUE(tier.drain().ok());
   EXPECT_EQ(tier.get("key"), "of the first bnode");
   EXPECT_EQ(tier.get("key9 of the last"), "2");
+}
+
+// ---- descents of the tree while its inner nodes are replaced and split
+
+// A tree of empty bnodes, one writer that cuts and joins ranges, and readers: all coroutines of one seeded scheduler,
+// which switches at each step of a descent. A replacement is one moment, so a descent must answer with a bnode that was
+// in the tree at some moment of the descent.
+class Descents {
+ public:
+  Descents(uint64_t seed, size_t ranges) : random_(seed) {
+    std::vector<Bnode*> bnodes;
+    for (size_t i = 0; i < ranges; ++i) {
+      const base::Fence lo = i == 0 ? base::Fence() : fence_of(kGap * i);
+      bnodes.push_back(keep(lo, i + 1 == ranges ? base::Fence::infinite() : fence_of(kGap * (i + 1))));
+    }
+    keys_ = kGap * ranges;
+    tree_.build(bnodes);
+  }
+  ~Descents() {
+    for (const auto& [bnode, life] : lives_) bnode->unref();
+  }
+  Descents(const Descents&) = delete;
+  Descents& operator=(const Descents&) = delete;
+
+  // Empty: every descent was right.
+  std::string run() {
+    base::Scheduler::Options options;
+    options.pick = base::Scheduler::Pick::kSeeded;
+    options.seed = random_.next();
+    options.stay_per_256 = random_.chance(1, 2) ? 0 : 160;
+    options.stack_bytes = size_t{128} << 10;
+    base::Scheduler scheduler(options);
+    scheduler.spawn([this] {
+      for (int i = 0; i < 12; ++i) replace();
+      writing_ = false;
+    });
+    for (int reader = 0; reader < 3; ++reader) {
+      scheduler.spawn([this] {
+        while (writing_ && wrong_.empty()) descend();
+      });
+    }
+    base::step_hook.store([](const char*) { base::Scheduler::yield(); });
+    const Status status = scheduler.run();
+    base::step_hook.store(nullptr);
+    return status.ok() ? wrong_ : status.ToString();
+  }
+  [[nodiscard]] uint64_t descents() const { return descents_; }
+
+ private:
+  static constexpr uint64_t kGap = 16;  // possible keys per range at first
+  struct Life {
+    uint64_t born = 0, died = UINT64_MAX;
+  };
+
+  static base::Fence fence_of(uint64_t key) { return base::Fence(key_of(key)); }
+
+  Bnode* keep(const base::Fence& lo, const base::Fence& hi) {
+    auto* bnode = new Bnode(lo, hi, 1, Base(), Slots::kCapacityMin);
+    bnode->ref();  // readers look at it after it has left the tree
+    lives_[bnode].born = now_;
+    return bnode;
+  }
+
+  // Cuts a range into several, or joins two.
+  void replace() {
+    base::Scheduler::yield();
+    Bnode* old = tree_.find(Key::of(key_of(random_.below(keys_))));
+    std::vector<Bnode*> olds{old};
+    std::vector<base::Fence> fences{old->lo()};
+    if (random_.chance(1, 4)) {
+      tree_.with_right_sibling(*old, [&](Bnode* right) { olds.push_back(right); });
+    } else {
+      for (uint64_t key = 0; key < keys_ && fences.size() < 9; ++key) {
+        const base::Fence cut = fence_of(key);
+        if (old->lo() < cut && cut < old->hi()) fences.push_back(cut);
+      }
+    }
+    fences.push_back(olds.back()->hi());
+    ++now_;
+    std::vector<Bnode*> news;
+    for (size_t i = 0; i + 1 < fences.size(); ++i) news.push_back(keep(fences[i], fences[i + 1]));
+    tree_.replace(olds, news);
+    for (Bnode* each : olds) {
+      lives_[each].died = ++now_;
+      each->unref();
+    }
+  }
+
+  void descend() {
+    const auto guard = epochs_.enter();
+    const std::string name = key_of(random_.below(keys_));
+    const std::string other = key_of(random_.below(keys_));
+    const Key keys[] = {Key::of(name), Key::of(other)};
+    const base::Fence fence(name);
+    const Bnode* next = nullptr;
+    Bnode* found[2] = {};
+    const uint64_t begin = now_;
+    switch (random_.below(5)) {
+      case 0:
+        return expect(tree_.find(keys[0]), keys[0], begin);
+      case 1:
+        return expect(tree_.find_to_read(keys[0]), keys[0], begin);
+      case 2:
+        return expect(tree_.find_to_scan(keys[0], &next), keys[0], begin);
+      case 3:
+        tree_.find_many(keys, found);
+        expect(found[0], keys[0], begin);
+        return expect(found[1], keys[1], begin);
+      default:
+        found[0] = tree_.find_below(fence);
+        return judge(found[0], found[0]->lo() < fence && !(found[0]->hi() < fence), begin, "find_below " + name);
+    }
+  }
+  void expect(const Bnode* bnode, const Key& key, uint64_t begin) {
+    judge(bnode, !(key < bnode->lo().key()) && bnode->hi().above(key), begin, std::string(key.bytes));
+  }
+  void judge(const Bnode* bnode, bool covers, uint64_t begin, const std::string& what) {
+    ++descents_;
+    const auto life = lives_.find(const_cast<Bnode*>(bnode));
+    const bool lived = life != lives_.end() && life->second.born <= now_ && life->second.died >= begin;
+    if (covers && lived) return;
+    wrong_ = what + (covers ? ": a bnode that had left the tree" : ": a bnode of another range");
+  }
+
+  base::Random random_;
+  base::EpochDomain epochs_;
+  Tree tree_{epochs_};
+  std::map<Bnode*, Life> lives_;
+  uint64_t keys_ = 0;
+  uint64_t now_ = 1;
+  uint64_t descents_ = 0;
+  bool writing_ = true;
+  std::string wrong_;
+};
+
+// Trees of one, two and three levels; one whose root is about to split.
+constexpr size_t kRanges[] = {3, 62, 150, 2500};
+
+std::string explore_descents(uint64_t seed, int schedules, uint64_t* descents) {
+  for (const size_t ranges : kRanges) {
+    for (int i = 0; i < (ranges > 1000 ? schedules / 10 : schedules); ++i, ++seed) {
+      Descents run(seed, ranges);
+      const std::string wrong = run.run();
+      *descents += run.descents();
+      if (!wrong.empty()) return std::to_string(ranges) + " ranges, BONSAI_SEED=" + std::to_string(seed) + ": " + wrong;
+    }
+  }
+  return "";
+}
+
+TEST(Race, EveryDescentEndsAtABnodeThatWasThere) {
+  const uint64_t seed = base::seed_from_env_or(base::fresh_seed());
+  std::printf("BONSAI_SEED=%llu\n", static_cast<unsigned long long>(seed));
+  const int schedules = bonsai::testing::budget(30, 300, 30'000);
+  uint64_t descents = 0;
+  EXPECT_EQ(explore_descents(seed, schedules, &descents), "");
+  EXPECT_GT(descents, static_cast<uint64_t>(schedules) * 100);
+  std::printf("%llu descents\n", static_cast<unsigned long long>(descents));
+}
+
+TEST(Race, ASplitOfAnInnerNodeByHalvesIsNoticed) {
+  uint64_t descents = 0;
+  base::mutants_on.store(kSplitByHalves);
+  const std::string wrong = explore_descents(1, 300, &descents);
+  base::mutants_on.store(0);
+  EXPECT_NE(wrong, "");
+  std::printf("%s\n", wrong.c_str());
 }
 
 }  // namespace

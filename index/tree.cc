@@ -9,6 +9,8 @@ namespace bonsai::index {
 
 using base::Fence;
 using base::Key;
+using base::mutant;
+using base::step;
 
 // A search reads the pivots (the first head of each block), one block's heads and its children, which lie side by side,
 // and no full separator unless a head ties. Heads begin behind the prefix that all separators share, so that keys with
@@ -180,13 +182,13 @@ void Tree::build(const std::vector<Bnode*>& bnodes) {
 
 Bnode* Tree::find(const Key& key) const {
   const Inner* inner = root_.load(std::memory_order_acquire);
-  while (inner->height > 0) inner = inner->inner(inner->index_of(key));
+  for (step("descend"); inner->height > 0; step("descend")) inner = inner->inner(inner->index_of(key));
   return inner->bnode(inner->index_of(key));
 }
 
 Bnode* Tree::find_to_read(const Key& key) const {
   const Inner* inner = root_.load(std::memory_order_acquire);
-  while (inner->height > 0) {
+  for (step("descend"); inner->height > 0; step("descend")) {
     inner = inner->inner(inner->index_of(key));
     inner->prefetch();
   }
@@ -197,7 +199,7 @@ Bnode* Tree::find_to_read(const Key& key) const {
 
 Bnode* Tree::find_to_scan(const Key& key, const Bnode** next) const {
   const Inner* inner = root_.load(std::memory_order_acquire);
-  while (inner->height > 0) inner = inner->inner(inner->index_of(key));
+  for (step("descend"); inner->height > 0; step("descend")) inner = inner->inner(inner->index_of(key));
   const size_t i = inner->index_of(key);
   *next = i + 1 < inner->count ? inner->bnode(i + 1) : nullptr;
   if (i + 2 < inner->count) {
@@ -221,12 +223,14 @@ void Tree::find_many(std::span<const Key> keys, std::span<Bnode*> bnodes) const 
   for (uint16_t height = at[0]->height; height > 0; --height) {
     prefetch_blocks();
     for (size_t k = 0; k < keys.size(); ++k) {
+      step("descend");
       at[k] = at[k]->inner(at[k]->index_of(keys[k], blocks[k]));
       at[k]->prefetch();
     }
   }
   prefetch_blocks();
   for (size_t k = 0; k < keys.size(); ++k) {
+    step("descend");
     bnodes[k] = at[k]->bnode(at[k]->index_of(keys[k], blocks[k]));
     bnodes[k]->prefetch();
   }
@@ -235,6 +239,7 @@ void Tree::find_many(std::span<const Key> keys, std::span<Bnode*> bnodes) const 
 Bnode* Tree::find_below(const Fence& fence) const {
   const Inner* inner = root_.load(std::memory_order_acquire);
   for (;;) {
+    step("descend");
     const size_t i = fence.is_infinite() ? inner->count - size_t{1} : inner->index_below(fence.key());
     if (inner->height == 0) return inner->bnode(i);
     inner = inner->inner(i);
@@ -310,6 +315,10 @@ void Tree::substitute(std::vector<Step> path, size_t first, size_t count, const 
     if (parts == 1) {
       parent->set_inner(index, made[0].child.inner);
     } else {
+      if (mutant(kSplitByHalves)) {
+        parent->set_inner(index, made.front().child.inner);
+        step("half a split");
+      }
       made.front().separator = parent->separators[index];
       substitute(std::move(path), index, 1, made);
     }
