@@ -162,7 +162,7 @@ Index::~Index() {
 
 // Chooses the successors of a bnode that nobody else is replacing, and names them. False if somebody else is.
 bool Index::plan(Bnode* bnode, bool may_merge) {
-  if (!bnode->claim()) return false;
+  if (!bnode->claim() && !(mutant(kClaimIgnored) && !bnode->young())) return false;
   BONSAI_CHECK(bnode->layer() == nullptr);
   auto* layer = new Layer();
   layer->olds = {bnode};
@@ -393,7 +393,7 @@ Index::OffloadResult Index::offload(size_t ranges_max, Which which) {
     if (layer == nullptr) break;
     const Status status = offload.add(layer);
     if (!status.ok()) {
-      again.push_back(layer);
+      if (!mutant(kLayerForgotten)) again.push_back(layer);
       if (!status.IsUnavailable()) result.status = status;
     }
   }

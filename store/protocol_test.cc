@@ -16,11 +16,18 @@
 #include "base/testing/budget.h"
 #include "base/testing/figures.h"
 #include "index/mutants.h"
+#include "persist/format.h"
+#include "store/db_impl.h"
 #include "store/testing/protocol_rig.h"
 #include "store/testing/scratch.h"
+#include "store/tiers.h"
 
 namespace bonsai::testing {
 namespace {
+
+// Where rules of their own are tested, which the hunt for a mutant may begin with.
+constexpr const char kCrowded[] = "writers and drains compete for a crowded range";
+constexpr const char kNoSpace[] = "no space for an offload, puts, scans";
 
 // The configurations of the model (facts/put-protocol.md, "Explored"), batches, iterators and snapshots added.
 const ProtocolCase kCases[] = {
@@ -58,11 +65,27 @@ const ProtocolCase kCases[] = {
     {"merge, batch, gets", 2, "p0 p1 f p0 p1", "r | b | g0 g1 | g1 g0", true},
     {"merge, puts, iterators", 3, "p0 p1 p2 f p0 p1 p2", "r | p0 p1 p2 r | i i | s s", true},
     {"merge while a snapshot is held", 2, "p0 p1 f p0 p1", "n o o | p0 r p1 | r p0", true},
+    {kCrowded, 4, "p0 r p1 r p2 r p3 r c", "p0 p1 p2 p3 | p3 p2 p1 p0 | r g3 | r s"},
+    {"writers make room, drains, scans", 4, "p0 r p0 r p0 r p0 r c", "p0 p1 p2 p3 | r g0 g2 | s s | r p1"},
+    {"a batch makes room, a drain, a put", 4, "p1 r p1 r p1 r p1 r c", "b g0 | p3 p2 | r | s s"},
+    {"two batches make room, drains", 4, "c", "b s | b g3 | r | r"},
+    {"scans ask for compaction, writers make room", 4, "p0 r p1 r p2 r p3 r c", "s s s | p0 p1 p2 p3 | r s | r"},
+    {"two drains compete", 2, "p0 p1", "r p0 r | r p1 r | s s | g0 g1"},
+    {"two drains compete for a merge", 3, "p0 p1 p2 f p0 p1 p2", "r p0 | r p2 | s s | p1 r", true},
+    {"a merge and writers that make room", 2, "p0 p1 f c", "p0 p1 | r g0 | r p1 | s s", true},
+    {kNoSpace, 2, "p0 p1", "h r H r | p0 p1 g0 | s s"},
+    {"no space for a while, deletes", 2, "p0 p1 r p0", "h | x0 p1 r | p0 g0 H | s s"},
+    {"no space, a batch, gets", 2, "p0 p1", "h b H b | r r | g0 g1 | g1 g0"},
+    {"no space, crowded, scans", 4, "p0 r p0 r p0 r p0 r c", "h r H | p0 p1 p2 p3 | s s"},
+    {"no space for a merge", 2, "p0 p1 f p0 p1", "h r H r | p0 p1 | s s", true},
+    {"no space while a snapshot is held", 2, "p0 p1 r", "n o o | p0 h r H r | p1 r"},
 };
 
-// Cases that fill and empty ranges before each schedule take longer.
+// Cases that fill and empty ranges before each schedule, or wait for space, take longer.
 uint64_t share_of(const ProtocolCase& what, uint64_t schedules) {
-  return std::string_view(what.before).find('f') == std::string_view::npos ? schedules : schedules / 10;
+  const bool fast = std::string_view(what.before).find('f') == std::string_view::npos &&
+                    std::string_view(what.programs).find('h') == std::string_view::npos;
+  return fast ? schedules : schedules / 10;
 }
 
 // A store on the shadow medium whose file can be copied at any step.
@@ -70,6 +93,7 @@ class Pools {
  public:
   explicit Pools(bool crashes) : crashes_(crashes) {
     store_.open = [this] { return open_new(); };
+    store_.hoard = [this](bool take) { take ? take_space() : give_space(); };
     if (!crashes) return;
     store_.copy_durable = [this] {
       std::filesystem::copy_file(pool_, copy_, std::filesystem::copy_options::overwrite_existing);
@@ -93,13 +117,28 @@ class Pools {
   std::unique_ptr<DB> open_new() {
     pool_ = folder_.file("pool." + std::to_string(++pools_));
     copy_ = folder_.file("copy." + std::to_string(pools_));
-    std::unique_ptr<DB> db;
-    const Status status = DB::Open(options(), pool_, &db);
+    std::unique_ptr<store::Tiers> tiers;
+    const Status status = store::open_tiers(options(), pool_, &tiers);
     if (!status.ok()) {
       std::fprintf(stderr, "cannot open the pool: %s\n", status.ToString().c_str());
       std::abort();
     }
-    return db;
+    space_ = &tiers->space;
+    return std::make_unique<store::DbImpl>(options(), std::move(tiers));
+  }
+
+  void take_space() {
+    for (uint64_t bytes = options().pool_bytes; bytes >= persist::kBlockBytes; bytes /= 2) {
+      for (;;) {
+        const scale::Addr at = space_->allocate(bytes, persist::Space::Use::kReserve);
+        if (at.is_nil()) break;
+        taken_.emplace_back(at, bytes);
+      }
+    }
+  }
+  void give_space() {
+    for (const auto& [at, bytes] : taken_) space_->free(at, bytes);
+    taken_.clear();
   }
 
   const bool crashes_;
@@ -107,6 +146,8 @@ class Pools {
   std::string pool_;
   std::string copy_;
   uint64_t pools_ = 0;
+  persist::Space* space_ = nullptr;                      // of the open store
+  std::vector<std::pair<scale::Addr, uint64_t>> taken_;  // of it
   ProtocolStore store_;
 };
 
@@ -119,6 +160,8 @@ TEST_P(Protocol, EveryCaseHoldsUnderEverySchedule) {
   const uint64_t schedules = crashes ? budget<uint64_t>(40, 200, 5'000) : budget<uint64_t>(300, 2'000, 100'000);
   uint64_t merges = 0;
   uint64_t splits = 0;
+  uint64_t replacements = 0;
+  uint64_t refused = 0;
   for (const ProtocolCase& what : kCases) {
     Pools pools(crashes);
     const ProtocolResult result = run_case(what, pools.store(), seed, share_of(what, schedules));
@@ -127,9 +170,14 @@ TEST_P(Protocol, EveryCaseHoldsUnderEverySchedule) {
     add_figure("protocol_crashes", result.crashes);
     merges += result.merges;
     splits += result.splits;
+    replacements += result.replacements;
+    refused += result.refused;
   }
-  std::printf("%llu splits, %llu merges\n", static_cast<unsigned long long>(splits),
-              static_cast<unsigned long long>(merges));
+  std::printf("%llu splits, %llu merges, %llu replacements by writers, %llu refused for room\n",
+              static_cast<unsigned long long>(splits), static_cast<unsigned long long>(merges),
+              static_cast<unsigned long long>(replacements), static_cast<unsigned long long>(refused));
+  EXPECT_GT(replacements, schedules / 20);
+  EXPECT_GT(refused, schedules / 20);
   EXPECT_GT(merges, schedules / 20);
   EXPECT_GT(splits, schedules / 20);
 }
@@ -140,6 +188,7 @@ INSTANTIATE_TEST_SUITE_P(, Protocol, ::testing::Values(false, true),
 struct MutantCase {
   const char* name;
   uint32_t bit;
+  const char* first = kCases[0].name;  // the case that the hunt begins with
 };
 
 #define BONSAI_MUTANT(name) \
@@ -165,6 +214,8 @@ const MutantCase kMutants[] = {
     BONSAI_MUTANT(kBatchReadyEarly),
     BONSAI_MUTANT(kBatchNotHelped),
     BONSAI_MUTANT(kMarkLate),
+    {"kClaimIgnored", index::kClaimIgnored, kCrowded},
+    {"kLayerForgotten", index::kLayerForgotten, kNoSpace},
 };
 #undef BONSAI_MUTANT
 
@@ -175,8 +226,11 @@ const MutantCase kMutants[] = {
   alarm(seconds_max);  // a broken rule may hang, too
   base::mutants_on.store(mutant.bit);
   uint64_t schedules = 0;
+  size_t first = 0;
+  while (std::string_view(kCases[first].name) != mutant.first) ++first;
   for (uint64_t turn = 0; schedules < schedules_max; ++turn) {
-    for (const ProtocolCase& what : kCases) {
+    for (size_t i = 0; i < std::size(kCases); ++i) {
+      const ProtocolCase& what = kCases[(first + i) % std::size(kCases)];
       Pools pools(turn % 2 == 0);
       const ProtocolResult result = run_case(what, pools.store(), 1 + turn, share_of(what, kTurn));
       schedules += result.schedules;

@@ -20,6 +20,8 @@ constexpr uint64_t kSpread = 1000;  // distance of key numbers when other record
 constexpr uint64_t kFillers = 50;   // of them between two neighbours
 constexpr size_t kFillerBytes = 400;
 constexpr int kDrainsToCompact = 10;
+constexpr uint64_t kCrowd = 12;        // keys that leave room for few more in a table of 16
+constexpr uint64_t kCrowdFirst = 100;  // number of the first of them, behind a key
 constexpr uint64_t kSwitchesMax = 2'000'000;
 constexpr std::array<uint32_t, 3> kStays = {0, 160, 235};  // Scheduler::Options::stay_per_256, by turns
 
@@ -87,6 +89,7 @@ class Rig {
   }
 
   [[nodiscard]] Stats stats() const { return db_->GetStats(); }
+  [[nodiscard]] uint64_t refused() const { return refused_; }
 
   Verdict run_schedule(bool with_crash) {
     recorder_ = Recorder::in_memory(
@@ -104,6 +107,7 @@ class Rig {
     snapshots_.assign(last + 1, nullptr);
     for (const std::string& action : before_) perform(action, last);
     if (Verdict verdict = run_programs(&steps); !verdict.ok) return verdict;
+    hoard(false);
     perform("s", last);
     for (uint64_t key = 0; key < what_.keys; ++key) perform("g" + std::to_string(key), last);
     snapshots_.clear();
@@ -140,6 +144,43 @@ class Rig {
     fill(true);
     fill(false);
     for (int i = 0; i < kDrainsToCompact; ++i) fill(false, 8);
+  }
+
+  // Brings the tables of the keys' bnodes near their bound. They are at their smallest after a few drains with few
+  // keys.
+  void crowd() {
+    for (uint64_t key = 0; key < (what_.spread ? what_.keys : 1); ++key) {
+      for (uint64_t i = 0; i < kCrowd; ++i) {
+        const uint64_t number = (what_.spread ? (key + 1) * kSpread : 0) + kCrowdFirst + i;
+        expect_ok(db_->Put(codec_.key_of(number), "c"), "crowding");
+      }
+    }
+  }
+
+  void hoard(bool take) {
+    if (take == hoards_) return;
+    hoards_ = take;
+    store_.hoard(take);
+    may_be_full_ = true;
+  }
+
+  // True for the answer of a store that has no space, in a case that takes it.
+  bool refuses(const Status& status) {
+    if (!may_be_full_ || !status.IsNoSpace()) return false;
+    ++refused_;
+    return true;
+  }
+
+  void drain() {
+    const Status status = db_->Drain();
+    if (!refuses(status)) expect_ok(status, "drain");
+  }
+
+  // Of a put or a batch: one that was refused has changed nothing.
+  void finish_update(Recorder::Lane* lane, uint64_t operation, const Status& status, const char* what) {
+    if (refuses(status)) return lane->withdraw_update(operation);
+    expect_ok(status, what);
+    lane->end_update(operation);
   }
 
   Verdict run_programs(StepWatch* steps) {
@@ -193,7 +234,13 @@ class Rig {
       case 'f':
         return fill_and_empty();
       case 'r':
-        return expect_ok(db_->Drain(), "drain");
+        return drain();
+      case 'c':
+        return crowd();
+      case 'h':
+        return hoard(true);
+      case 'H':
+        return hoard(false);
       default:
         BONSAI_CHECK(!"an unknown action");
     }
@@ -216,13 +263,14 @@ class Rig {
           batch.Put(key_of(cell.key), encode_value(cell.value, kValueBytesMin));
         }
       }
-      expect_ok(db_->Write(batch), "batch");
+      finish_update(lane, operation, db_->Write(batch), "batch");
     } else if (kind == OpKind::kPut) {
-      expect_ok(db_->Put(key_of(cells[0].key), encode_value(cells[0].value, kValueBytesMin)), "put");
+      const Status status = db_->Put(key_of(cells[0].key), encode_value(cells[0].value, kValueBytesMin));
+      finish_update(lane, operation, status, "put");
     } else {
       expect_ok(db_->Delete(key_of(cells[0].key)), "delete");
+      lane->end_update(operation);
     }
-    lane->end_update(operation);
   }
 
   // Puts all keys in one call; each is an update by itself.
@@ -239,8 +287,7 @@ class Rig {
     std::vector<Status> statuses(keys.size());
     db_->MultiPut(key_views, value_views, statuses);
     for (size_t i = 0; i < cells.size(); ++i) {
-      expect_ok(statuses[i], "multi-put");
-      lane->end_update(operations[i]);
+      finish_update(lane, operations[i], statuses[i], "multi-put");
     }
   }
 
@@ -395,6 +442,9 @@ class Rig {
   uint64_t value_ = 0;
   uint64_t steps_last_ = 50;
   bool abandoned_ = false;
+  bool hoards_ = false;
+  bool may_be_full_ = false;  // some schedule has taken the space
+  uint64_t refused_ = 0;
   std::string error_;
 };
 
@@ -417,6 +467,8 @@ ProtocolResult run_case(const ProtocolCase& what, const ProtocolStore& store, ui
     const Stats stats = rig.stats();
     result.splits += stats.splits;
     result.merges += stats.merges;
+    result.replacements += stats.replacements;
+    result.refused += rig.refused();
   }
   return result;
 }

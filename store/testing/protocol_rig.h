@@ -11,6 +11,10 @@
 //   b   batch: put all keys     B   batch: put key 0, delete the last key
 //   s   scan all keys    i   iterator, forward and back             r   Drain, which replaces the bnodes
 //   f   (before the programs) fills the gaps of spread keys and empties them: updates and a Drain then merge
+//   c   (before the programs) twelve other keys beside each key: four more fill the smallest table, and writers then
+//       plan successors, as the background does when it finds the bnode crowded
+//   h   takes all free space of the pool: offloads find none, updates may be answered with NoSpace
+//   H   gives it back; so does the end of the programs
 //   n   take a snapshot, release the one before                     o   read all keys through it by gets and a scan
 // Programs that run together are separated by '|'.
 #ifndef BONSAI_STORE_TESTING_PROTOCOL_RIG_H_
@@ -42,6 +46,8 @@ struct ProtocolStore {
   // Crash runs only: copies what is durable now; opens the copy. Both empty: no crash runs.
   std::function<void()> copy_durable;
   std::function<Status(std::unique_ptr<DB>*)> open_copy;
+  // Takes all free space of the open store's pool, or gives it back. Empty: cases with `h` cannot run.
+  std::function<void(bool take)> hoard;
   uint64_t schedules_per_store = 200;
 };
 
@@ -51,6 +57,8 @@ struct ProtocolResult {
   uint64_t crashes = 0;    // of them with a crash
   uint64_t splits = 0;     // that the stores did
   uint64_t merges = 0;
+  uint64_t replacements = 0;  // that writers had to plan
+  uint64_t refused = 0;       // updates and drains that found no space
   uint64_t seed = 0;  // of the failing run's store; run_case(..., seed) ends at the same failure
 };
 
