@@ -59,7 +59,7 @@ struct ProtocolResult {
   uint64_t merges = 0;
   uint64_t replacements = 0;  // that writers had to plan
   uint64_t refused = 0;       // updates and drains that found no space
-  uint64_t seed = 0;  // of the failing run's store; run_case(..., seed) ends at the same failure
+  uint64_t seed = 0;          // of the failing run's store; run_case(..., seed) ends at the same failure
 };
 
 // Runs `schedules` schedules of the case from `seed` on, each checked; ends at the first violation.
