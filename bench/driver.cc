@@ -70,8 +70,10 @@ class alignas(64) Worker {
         keys_(options.depth),
         new_values_(options.depth),
         values_(options.depth),
-        statuses_(options.depth) {
+        statuses_(options.depth),
+        last_keys_(options.depth) {
     gathered_.reserve(options.depth);
+    scans_seen_.reserve(options.depth);
   }
 
   void run(Gate* gate) {
@@ -279,11 +281,18 @@ class alignas(64) Worker {
 
   // Beyond what ScanCheck verifies: a scan may end early only behind the last key.
   void scan(std::string_view from, uint32_t limit) {
-    ScanCheck seen(shape_, from, options_.absent_is_fine || options_.scan_start_may_miss, &last_key_);
-    const Status status =
-        scans_++ % kScanChecksEvery == 0
-            ? engine_->scan(from, limit, [&seen](auto key, auto value) { return seen.visit_thoroughly(key, value); })
-            : engine_->scan(from, limit, [&seen](auto key, auto value) { return seen.visit_lightly(key, value); });
+    ScanCheck seen(shape_, from, options_.absent_is_fine || options_.scan_start_may_miss, &last_keys_.front());
+    end_scan(from, limit, seen, engine_->scan(from, limit, visit_of(&seen)));
+  }
+
+  ScanVisit visit_of(ScanCheck* seen) {
+    if (scans_++ % kScanChecksEvery == 0) {
+      return [seen](auto key, auto value) { return seen->visit_thoroughly(key, value); };
+    }
+    return [seen](auto key, auto value) { return seen->visit_lightly(key, value); };
+  }
+
+  void end_scan(std::string_view from, uint32_t limit, const ScanCheck& seen, const Status& status) {
     if (!status.ok()) return note_error(OpKind::kScan, status);
     if (!verifies_) return;
     if (seen.wrong() || seen.count() > limit) {
@@ -326,18 +335,18 @@ class alignas(64) Worker {
     if (result_.failures++ == 0) result_.first_failure = what;
   }
 
-  static bool can_be_gathered(OpKind kind) { return kind != OpKind::kScan && kind != OpKind::kDelete; }
+  static bool can_be_gathered(OpKind kind) { return kind != OpKind::kDelete; }
 
   void gather(const Request& request) {
     const size_t place = gathered_.size();
-    Gathered operation{request.kind, {}, {}, due_ns_};
+    Gathered operation{request.kind, {}, {}, due_ns_, request.scan_length};
     if (request.kind == OpKind::kInsert) {
       operation.insert = begin_insert(request);
     } else {
       operation.insert.id = id_of(request);
     }
     operation.key = key_of(request, operation.insert.id, place);
-    if (request.kind != OpKind::kRead) {
+    if (request.kind != OpKind::kRead && request.kind != OpKind::kScan) {
       fill_value(operation.insert.id, static_cast<uint32_t>(turn_), new_value_at(place), shape_.value_bytes);
     }
     gathered_.push_back(operation);
@@ -346,7 +355,7 @@ class alignas(64) Worker {
 
   char* new_value_at(size_t place) { return value_room_.data() + place * shape_.value_bytes; }
 
-  // Carries out what was gathered: writes, reads, and for a read-modify-write its write after its read.
+  // Carries out what was gathered: writes, reads, scans, and for a read-modify-write its write after its read.
   void hand_over() {
     if (gathered_.empty()) return;
     const bool timed =
@@ -354,6 +363,7 @@ class alignas(64) Worker {
     const uint64_t before = timed ? base::now_ns() : 0;
     write_gathered([](OpKind kind) { return kind == OpKind::kUpdate || kind == OpKind::kInsert; });
     read_gathered();
+    scan_gathered();
     write_gathered([](OpKind kind) { return kind == OpKind::kReadModifyWrite; });
     if (timed) note_batch_time(before, base::now_ns());
     gathered_.clear();
@@ -397,6 +407,21 @@ class alignas(64) Worker {
     }
   }
 
+  void scan_gathered() {
+    const size_t n = choose([](OpKind kind) { return kind == OpKind::kScan; });
+    if (n == 0) return;
+    scans_seen_.clear();
+    scan_jobs_.clear();
+    for (size_t i = 0; i < n; ++i) {
+      const bool may_miss = options_.absent_is_fine || options_.scan_start_may_miss;
+      scans_seen_.emplace_back(shape_, keys_[i], may_miss, &last_keys_[i]);
+      const uint32_t limit = gathered_[places_[i]].scan_length;
+      scan_jobs_.push_back({keys_[i], limit, visit_of(&scans_seen_.back()), &statuses_[i]});
+    }
+    engine_->scan_many(scan_jobs_);
+    for (size_t i = 0; i < n; ++i) end_scan(keys_[i], scan_jobs_[i].limit, scans_seen_[i], statuses_[i]);
+  }
+
   // One sample for each kind that the hand-over had.
   void note_batch_time(uint64_t before, uint64_t after) {
     std::array<bool, kOpKinds> noted{};
@@ -422,7 +447,6 @@ class alignas(64) Worker {
   uint64_t due_ns_ = 0;    // when the current operation ought to start; 0 = at once
   std::string new_value_;  // what this thread writes
   std::string value_;      // what it reads
-  std::string last_key_;   // of a scan
   std::vector<char> key_room_;
 
   // Operations that wait to be handed over together (depth > 1).
@@ -431,6 +455,7 @@ class alignas(64) Worker {
     Insert insert;  // of others only the id
     std::string_view key;
     uint64_t due_ns;
+    uint32_t scan_length;
   };
   std::vector<Gathered> gathered_;
   uint64_t batches_ = 0;
@@ -439,6 +464,9 @@ class alignas(64) Worker {
   std::vector<std::string_view> keys_, new_values_;
   std::vector<std::string> values_;
   std::vector<Status> statuses_;
+  std::vector<ScanCheck> scans_seen_;
+  std::vector<ScanJob> scan_jobs_;
+  std::vector<std::string> last_keys_;  // of scans
 
   uint64_t scans_ = 0;
   uint64_t errors_ = 0;

@@ -21,6 +21,10 @@ Status Engine::scan(std::string_view, uint32_t, const ScanVisit&) {
   return Status::NotSupported("this engine has no ordered scan");
 }
 
+void Engine::scan_many(std::span<const ScanJob> jobs) {
+  for (const ScanJob& job : jobs) *job.status = scan(job.from, job.limit, job.visit);
+}
+
 Status Engine::scan_rows(std::string_view from, uint32_t limit, const RowsVisit& visit) {
   return scan(from, limit, [&visit](std::string_view key, std::string_view value) {
     Rows row;

@@ -66,6 +66,13 @@ using ScanVisit = std::function<bool(std::string_view key, std::string_view valu
 // The same with many records at a time, as the store has them.
 using RowsVisit = std::function<bool(const Rows& rows)>;
 
+struct ScanJob {
+  std::string_view from;
+  uint32_t limit;
+  ScanVisit visit;
+  Status* status;
+};
+
 // Life: open, operations, close. After close it may be opened again, empty.
 // Errors of operations: NotFound where said, anything else counts as a failure and its message is shown.
 class Engine {
@@ -87,9 +94,9 @@ class Engine {
   virtual Status update(std::string_view key, std::string_view value) { return insert(key, value); }
   // Errors: NotFound.
   virtual Status read(std::string_view key, std::string* value) = 0;
-  // How read_many and write_many go about it from now on: in one call to the store, or each operation begun by itself
-  // in a session that keeps them under way. Of no effect where a store has no sessions. Requires: no operation is
-  // running.
+  // How read_many, write_many and scan_many go about it from now on: in one call to the store, or each operation begun
+  // by itself in a session that keeps them under way. Of no effect where a store has no sessions. Requires: no
+  // operation is running.
   virtual void use_sessions(bool) {}
   // Reads many keys; values[i] and statuses[i] answer keys[i]. Requires equal sizes.
   virtual void read_many(std::span<const std::string_view> keys, std::span<std::string> values,
@@ -103,6 +110,8 @@ class Engine {
   virtual Status remove(std::string_view key) = 0;
   // Visits at most `limit` records from `from` (inclusive). Requires the capability.
   virtual Status scan(std::string_view from, uint32_t limit, const ScanVisit& visit);
+  // Carries out many scans, each by itself.
+  virtual void scan_many(std::span<const ScanJob> jobs);
   // The same by rows; one record at a time where the store has nothing better.
   virtual Status scan_rows(std::string_view from, uint32_t limit, const RowsVisit& visit);
 

@@ -83,6 +83,16 @@ class BonsaiEngine final : public Engine {
     return db_->Scan(options, from, visit);
   }
 
+  void scan_many(std::span<const ScanJob> jobs) override {
+    if (!sessions_are_used_) return Engine::scan_many(jobs);
+    for (const ScanJob& job : jobs) {
+      ScanOptions options;
+      options.limit = job.limit;
+      session().Scan(options, job.from, job.visit, job.status);
+    }
+    session().Wait();
+  }
+
   Status scan_rows(std::string_view from, uint32_t limit, const RowsVisit& visit) override {
     ScanOptions options;
     options.limit = limit;

@@ -118,6 +118,10 @@ class Slots {
       if (Node* node = head(i)) visit(node);
     });
   }
+  // Fetches the words of all chains.
+  void prefetch_words() const {
+    for_each_marked([&](uint32_t i) { __builtin_prefetch(words() + i); });
+  }
   // Fetches the heads of all chains.
   void prefetch_heads() const {
     for_each_marked([&](uint32_t i) { __builtin_prefetch(head_of(words()[i].load(std::memory_order_relaxed))); });

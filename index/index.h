@@ -152,6 +152,14 @@ class Index {
   // Reads the whole window that has the last key below `fence`. Requires: `fence` is not the empty key.
   void read_window_below(const base::Fence& fence, uint64_t version, Window* window);
 
+  // Fetches what scans will read first, for all of them at a time. Requires: at most kStartsMax.
+  struct Start {
+    base::Key from;
+    uint64_t records_max = 0;
+  };
+  static constexpr size_t kStartsMax = Tree::kFindManyMax;
+  void prefetch_scans(std::span<const Start> starts) const;
+
   [[nodiscard]] Versions::Announcement announce() { return versions_.announce(); }
 
   // ---- background (replace.cc); any thread, outside a guard

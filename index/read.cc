@@ -233,6 +233,27 @@ void Index::read_window(const Key& from, uint64_t version, bool whole, uint64_t 
   read_range(newest(bnode, from), from, version, whole, records_max, window);
 }
 
+void Index::prefetch_scans(std::span<const Start> starts) const {
+  BONSAI_CHECK(starts.size() <= kStartsMax);
+  std::array<Key, kStartsMax> keys;
+  std::array<Bnode*, kStartsMax> bnodes;
+  for (size_t i = 0; i < starts.size(); ++i) keys[i] = starts[i].from;
+  tree_.find_many({keys.data(), starts.size()}, bnodes);
+  for (size_t i = 0; i < starts.size(); ++i) {
+    bnodes[i] = newest(bnodes[i], keys[i]);
+    if (const Slots* slots = bnodes[i]->slots()) __builtin_prefetch(slots);
+    if (const persist::Dnode* dnode = bnodes[i]->base().dnode()) dnode->prefetch();
+  }
+  for (size_t i = 0; i < starts.size(); ++i) {
+    if (const Slots* slots = bnodes[i]->slots()) slots->prefetch_words();
+    const persist::Dnode* dnode = bnodes[i]->base().dnode();
+    if (dnode != nullptr) dnode->prefetch_scan(dnodes_.volume(), keys[i], starts[i].records_max);
+  }
+  for (size_t i = 0; i < starts.size(); ++i) {
+    if (const Slots* slots = bnodes[i]->slots()) slots->prefetch_heads();
+  }
+}
+
 void Index::read_window_below(const base::Fence& fence, uint64_t version, Window* window) {
   Bnode* bnode = tree_.find_below(fence);
   for (Layer* layer = bnode->layer(); layer != nullptr && layer->installed.load(std::memory_order_seq_cst);

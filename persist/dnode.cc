@@ -294,36 +294,55 @@ Find DnodeSearch::check(Entry* entry) const {
   return entry->key == key_ ? Find::kFound : Find::kAbsent;
 }
 
-namespace {
-constexpr uint64_t kPrefetchEntries = 64;  // the processor itself fetches what follows
-}  // namespace
-
-// Makes the sources, each with a part of its run in which the first entry at or after `key` is, or behind which it
-// begins. The samples tell which. Of a key outside the range, which may not have the prefix that they leave out, they
-// tell nothing.
-void DnodeCursor::open(const Key& key, bool inside, uint64_t entries) {
-  const std::span<const Dnode::Run> runs = dnode_.places();
-  const bool told = dnode_.uploaded() && inside;
-  const uint32_t sample = told ? dnode_.sample(key.bytes) : 0;
-  std::array<std::pair<uint32_t, uint32_t>, kRunsMax> where;
-  size_t samples = Dnode::metadata_offset(runs.size());
+// The part of each run in which the first entry at or after `key` is, or behind which it begins. The samples tell
+// which. Of a key outside the range, which may not have the prefix that they leave out, they tell nothing.
+std::array<Dnode::Part, kRunsMax> Dnode::parts_with(const Key& key, bool inside) const {
+  const std::span<const Run> runs = places();
+  const bool told = uploaded() && inside;
+  const uint32_t wanted = told ? sample(key.bytes) : 0;
+  std::array<Part, kRunsMax> parts;
+  size_t samples = metadata_offset(runs.size());
   for (size_t i = 0; i < runs.size(); ++i) {
     const uint32_t count = runs[i].count;
-    where[i] = {0, key.bytes.empty() ? 0 : count};
+    parts[i] = {0, key.bytes.empty() ? 0 : count};
     if (!told) continue;
-    const Ranks ranks = ranks_of(dnode_.at<uint32_t>(samples), runs[i].groups(), sample);
+    const Ranks ranks = ranks_of(at<uint32_t>(samples), runs[i].groups(), wanted);
     samples += runs[i].samples_bytes();
-    where[i] = {(std::max(ranks.below, 1U) - 1) * Dnode::kGroup, std::min(ranks.not_above * Dnode::kGroup, count)};
+    parts[i] = {(std::max(ranks.below, 1U) - 1) * kGroup, std::min(ranks.not_above * kGroup, count)};
   }
+  return parts;
+}
+
+// Fetches the part of run i, and of what follows as much as is its share of `records`, but not what the processor will
+// fetch by itself.
+void Dnode::prefetch_part(const RunView& run, const Part& part, uint64_t records) const {
+  constexpr uint64_t kEntriesMax = 64;
+  uint64_t all = 0;
+  for (const Run& each : places()) all += each.count;
+  const uint64_t share = std::min(records, kEntriesMax) * run.count() / all + 1;
+  run.prefetch(part.lo, std::min(part.hi + static_cast<uint32_t>(share), run.count()));
+}
+
+void Dnode::prefetch_scan(const scale::Volume& volume, const Key& key, uint64_t records) const {
+  if (!uploaded() || key < lo().key()) return;
+  const std::array<Part, kRunsMax> parts = parts_with(key, true);
+  for (size_t i = 0; i < head_.runs_count; ++i) {
+    const RunDesc run = desc(i);
+    prefetch_part(RunView(volume.local(scale::Addr::of_bits(run.addr)), run), parts[i], records);
+  }
+}
+
+// Makes the sources, each with the part of its run in which the first entry at or after `key` is.
+void DnodeCursor::open(const Key& key, bool inside, uint64_t entries) {
+  const std::array<Dnode::Part, kRunsMax> parts = dnode_.parts_with(key, inside);
   sources_.clear();
-  for (size_t i = runs.size(); i-- > 0;) {
-    const auto [lo, hi] = where[i];
-    const uint32_t count = runs[i].count;
-    const bool most = entries >= count / 2 && (count - lo) >= count / 2;
+  for (size_t i = dnode_.places().size(); i-- > 0;) {
+    const Dnode::Part& part = parts[i];
     const RunDesc desc = dnode_.desc(i);
+    const bool most = entries >= desc.count / 2 && (desc.count - part.lo) >= desc.count / 2;
     const RunView run(volume_.local(scale::Addr::of_bits(desc.addr)), desc);
-    sources_.push_back({run, most, lo, hi, {}, {}});
-    if (!most) run.prefetch(lo, std::min(hi + static_cast<uint32_t>(std::min(entries, kPrefetchEntries)), count));
+    sources_.push_back({run, most, part.lo, part.hi, {}, {}});
+    if (!most) dnode_.prefetch_part(run, part, entries);
   }
 }
 

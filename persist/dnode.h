@@ -89,6 +89,8 @@ class Dnode {
   }
   // Fetches what a DnodeCursor that goes through all of it reads first, and the beginning of each further page.
   void prefetch_runs(const scale::Volume& volume) const;
+  // Fetches what a DnodeCursor that seeks `key`, of the range, and goes through so many records reads first.
+  void prefetch_scan(const scale::Volume& volume, const base::Key& key, uint64_t records) const;
   // Fetches what a DnodeSearch will read first.
   void prefetch() const {
     __builtin_prefetch(this);
@@ -128,6 +130,9 @@ class Dnode {
   struct Place {
     uint32_t samples, fingerprints, offsets;
   };
+  struct Part {
+    uint32_t lo, hi;  // entries
+  };
   struct Layout {
     std::array<Place, kRunsMax> places;
     size_t end = 0;
@@ -142,6 +147,8 @@ class Dnode {
   static size_t metadata_offset(size_t runs) { return round_up(crcs_offset(runs) + runs * sizeof(uint32_t), kAlign); }
   static Layout layout(const std::vector<RunDesc>& runs);
   [[nodiscard]] std::span<const Run> places() const { return {at<Run>(sizeof(Dnode)), head_.runs_count}; }
+  [[nodiscard]] std::array<Part, kRunsMax> parts_with(const base::Key& key, bool inside) const;
+  void prefetch_part(const RunView& run, const Part& part, uint64_t records) const;
   // The descriptor of run i.
   [[nodiscard]] RunDesc desc(size_t i) const;
 

@@ -74,6 +74,15 @@ class DbImpl final : public DB {
     Status* status;
   };
   void read_many(const ReadOptions& options, std::span<const Read> reads);
+  // One scan of a group; its views outlive it.
+  struct Ranged {
+    ScanOptions options;
+    std::string_view from;
+    ScanVisitor visit;
+    Status* status;
+  };
+  // Each by itself, one after the other; what they begin with is waited for together.
+  void scan_many(std::span<const Ranged> scans);
 
   // Reads of NVM take modelled time, so that it pays to have several groups of operations under way.
   [[nodiscard]] bool reads_wait() const { return tiers_->volume->reads_wait(); }

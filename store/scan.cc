@@ -1,10 +1,14 @@
 // Scans: window by window, each read inside an epoch guard, all as of one announced version.
+#include <algorithm>
+#include <array>
+
 #include "base/status_macros.h"
 #include "store/damage.h"
 #include "store/db_impl.h"
 
 namespace bonsai::store {
 
+using base::Key;
 using index::Index;
 
 namespace {
@@ -34,6 +38,20 @@ Status DbImpl::Scan(const ScanOptions& options, std::string_view from, const Sca
     }
     return true;
   });
+}
+
+void DbImpl::scan_many(std::span<const Ranged> scans) {
+  std::array<Index::Start, Index::kStartsMax> starts;
+  for (size_t next = 0; next < scans.size();) {
+    const auto group = scans.subspan(next, std::min(scans.size() - next, starts.size()));
+    for (size_t i = 0; i < group.size(); ++i) starts[i] = {Key::of(group[i].from), group[i].options.limit};
+    {
+      const auto guard = tiers_->epochs->enter();
+      tiers_->index->prefetch_scans({starts.data(), group.size()});
+    }
+    for (const Ranged& scan : group) *scan.status = Scan(scan.options, scan.from, scan.visit);
+    next += group.size();
+  }
 }
 
 Status DbImpl::ScanRows(const ScanOptions& options, std::string_view from, const RowsVisitor& visit) {

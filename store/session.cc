@@ -1,5 +1,8 @@
 #include "store/session.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "base/check.h"
 #include "base/key.h"
 
@@ -35,18 +38,22 @@ void SessionImpl::Delete(std::string_view key, Status* status) {
   all_.updates.push_back({.key = key, .value = {}, .tombstone = true, .status = status, .large = {}});
 }
 
+void SessionImpl::Scan(const ScanOptions& options, std::string_view from, ScanVisitor visit, Status* status) {
+  make_room();
+  all_.scans.push_back({.options = options, .from = from, .visit = std::move(visit), .status = status});
+}
+
 void SessionImpl::carry_out(Group* group) {
   db_.update_many(group->updates);
   db_.read_many(ReadOptions(), group->reads);
+  db_.scan_many(group->scans);
   group->updates.clear();
   group->reads.clear();
+  group->scans.clear();
 }
 
-void SessionImpl::carry_out_in_lanes(size_t lanes) {
-  if (scheduler_ == nullptr) {
-    scheduler_ = std::make_unique<base::Scheduler>(base::Scheduler::Options{.stack_bytes = kStackBytes});
-  }
-  if (lanes_.size() < lanes) lanes_.resize(lanes);
+// Updates and reads to lanes.
+void SessionImpl::deal_points(size_t lanes) {
   if (all_.updates.empty()) {
     for (size_t i = 0; i < lanes; ++i) {
       const auto first = all_.reads.begin() + static_cast<ptrdiff_t>(i * all_.reads.size() / lanes);
@@ -60,6 +67,17 @@ void SessionImpl::carry_out_in_lanes(size_t lanes) {
   }
   all_.updates.clear();
   all_.reads.clear();
+}
+
+void SessionImpl::deal_scans(size_t lanes) {
+  for (size_t i = 0; i < all_.scans.size(); ++i) lanes_[i % lanes].scans.push_back(std::move(all_.scans[i]));
+  all_.scans.clear();
+}
+
+void SessionImpl::run_lanes(size_t lanes) {
+  if (scheduler_ == nullptr) {
+    scheduler_ = std::make_unique<base::Scheduler>(base::Scheduler::Options{.stack_bytes = kStackBytes});
+  }
   for (size_t i = 0; i < lanes; ++i) scheduler_->spawn([this, i] { carry_out(&lanes_[i]); }, "session lane");
   // A coroutine for which there was no memory has not run; its lane is carried out here.
   if (scheduler_->run().ok()) return;
@@ -67,9 +85,25 @@ void SessionImpl::carry_out_in_lanes(size_t lanes) {
   for (size_t i = 0; i < lanes; ++i) carry_out(&lanes_[i]);
 }
 
+size_t SessionImpl::lanes_for(size_t operations) const {
+  return db_.reads_wait() ? (operations + kLaneOperations - 1) / kLaneOperations : 1;
+}
+
 void SessionImpl::Wait() {
-  const size_t lanes = (UnderWay() + kLaneOperations - 1) / kLaneOperations;
-  if (lanes > 1 && db_.reads_wait()) return carry_out_in_lanes(lanes);
+  const size_t lanes = lanes_for(points());
+  const size_t scan_lanes = db_.reads_wait() ? std::min(all_.scans.size(), kScanLanesMax) : 1;
+  lanes_.resize(std::max({lanes_.size(), lanes, scan_lanes}));
+  if (lanes > 1) {
+    deal_points(lanes);
+    run_lanes(lanes);
+  }
+  if (scan_lanes > 1) {  // behind all updates, which may be in any lane
+    std::vector<DbImpl::Ranged> scans = std::exchange(all_.scans, {});
+    carry_out(&all_);
+    all_.scans = std::move(scans);
+    deal_scans(scan_lanes);
+    run_lanes(scan_lanes);
+  }
   carry_out(&all_);
 }
 

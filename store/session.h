@@ -1,5 +1,5 @@
-// The session behind bonsai::Session: keeps what was begun, and carries it out in groups: updates first, then reads, so
-// that reads see the updates that were begun before them.
+// The session behind bonsai::Session: keeps what was begun, and carries it out in groups: updates first, then reads and
+// scans, so that these see the updates that were begun before them.
 //
 // Where reads of NVM wait, a large group is cut into lanes, and each lane is carried out by a coroutine of its own:
 // while one waits for its reads or its fence another goes on. Unless all are reads, operations of one key share a lane,
@@ -25,21 +25,28 @@ class SessionImpl final : public Session {
   void Get(std::string_view key, std::string* value, Status* status) override;
   void Put(std::string_view key, std::string_view value, Status* status) override;
   void Delete(std::string_view key, Status* status) override;
+  void Scan(const ScanOptions& options, std::string_view from, ScanVisitor visit, Status* status) override;
   void Wait() override;
-  [[nodiscard]] size_t UnderWay() const override { return all_.updates.size() + all_.reads.size(); }
+  [[nodiscard]] size_t UnderWay() const override { return points() + all_.scans.size(); }
 
-  // Operations that share a lane, about.
+  // Operations that share a lane, about; a scan has one for itself, up to a bound.
   static constexpr size_t kLaneOperations = 32;
+  static constexpr size_t kScanLanesMax = 32;
 
  private:
   struct Group {
     std::vector<DbImpl::Update> updates;
     std::vector<DbImpl::Read> reads;
+    std::vector<DbImpl::Ranged> scans;
   };
 
   void make_room();
+  [[nodiscard]] size_t points() const { return all_.updates.size() + all_.reads.size(); }
+  [[nodiscard]] size_t lanes_for(size_t operations) const;
   void carry_out(Group* group);
-  void carry_out_in_lanes(size_t lanes);
+  void deal_points(size_t lanes);
+  void deal_scans(size_t lanes);
+  void run_lanes(size_t lanes);
 
   DbImpl& db_;
   const size_t depth_;

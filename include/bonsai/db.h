@@ -13,7 +13,6 @@
 #define BONSAI_DB_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -81,11 +80,6 @@ class Iterator {
  protected:
   Iterator() = default;
 };
-
-// Called for each record of a scan in ascending key order; the views die with the call. Returns false to stop.
-using ScanVisitor = std::function<bool(std::string_view key, std::string_view value)>;
-// The same for as many records at a time as lie side by side; at least one.
-using RowsVisitor = std::function<bool(const Rows& rows)>;
 
 class DB {
  public:

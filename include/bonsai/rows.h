@@ -1,9 +1,11 @@
-// Records that lie side by side in memory: what a long scan is handed piece by piece instead of record by record.
+// Records that lie side by side in memory: what a long scan is handed piece by piece instead of record by record. And
+// what scans call with the records that they find.
 #ifndef BONSAI_ROWS_H_
 #define BONSAI_ROWS_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string_view>
 
 namespace bonsai {
@@ -22,6 +24,11 @@ struct Rows {
   [[nodiscard]] std::string_view key(size_t i) const { return {keys + i * stride_bytes, key_bytes}; }
   [[nodiscard]] std::string_view value(size_t i) const { return {values + i * stride_bytes, value_bytes}; }
 };
+
+// Called with each record of a scan, ascending; returns false to stop. The views are valid during the call.
+using ScanVisitor = std::function<bool(std::string_view key, std::string_view value)>;
+// The same for as many records at a time as lie side by side; at least one.
+using RowsVisitor = std::function<bool(const Rows& rows)>;
 
 }  // namespace bonsai
 

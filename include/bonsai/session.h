@@ -24,6 +24,8 @@
 #include <string>
 #include <string_view>
 
+#include "bonsai/options.h"
+#include "bonsai/rows.h"
 #include "bonsai/status.h"
 
 namespace bonsai {
@@ -40,6 +42,8 @@ class Session {
   virtual void Get(std::string_view key, std::string* value, Status* status) = 0;
   virtual void Put(std::string_view key, std::string_view value, Status* status) = 0;
   virtual void Delete(std::string_view key, Status* status) = 0;
+  // `visit` is called before the operation has ended, by Wait() or by a call that waits. It must not use the session.
+  virtual void Scan(const ScanOptions& options, std::string_view from, ScanVisitor visit, Status* status) = 0;
 
   virtual void Wait() = 0;
   // Operations that were begun and have not ended.

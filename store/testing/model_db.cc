@@ -129,6 +129,9 @@ std::unique_ptr<Session> ModelDb::NewSession(size_t) {
     void Get(std::string_view key, std::string* value, Status* status) override { *status = db_->Get(key, value); }
     void Put(std::string_view key, std::string_view value, Status* status) override { *status = db_->Put(key, value); }
     void Delete(std::string_view key, Status* status) override { *status = db_->Delete(key); }
+    void Scan(const ScanOptions& options, std::string_view from, ScanVisitor visit, Status* status) override {
+      *status = db_->Scan(options, from, visit);
+    }
     void Wait() override {}
     [[nodiscard]] size_t UnderWay() const override { return 0; }
 

@@ -231,7 +231,27 @@ class Runner {
         expected_status[i] = model_.Put(keys[i], values[i]);
       }
     }
+    std::array<std::string, kDepth> starts;
+    std::array<Records, kDepth> scanned;
+    std::array<Status, kDepth> scan_status;
+    ScanOptions few;
+    few.limit = 1 + random_.below(30);
+    const auto into = [](Records* records) {
+      return [records](std::string_view key, std::string_view value) {
+        records->emplace_back(key, value);
+        return true;
+      };
+    };
+    for (size_t i = 0; i < kDepth; ++i) {
+      starts[i] = some_key();
+      session->Scan(few, starts[i], into(&scanned[i]), &scan_status[i]);
+    }
     session->Wait();
+    for (size_t i = 0; i < kDepth; ++i) {
+      Records wanted;
+      same(model_.Scan(few, starts[i], into(&wanted)), scan_status[i], "session scan from " + shown(starts[i]));
+      if (wanted != scanned[i]) differ("a session's scan from " + shown(starts[i]) + " has other records");
+    }
     if (session->UnderWay() != 0) differ("a session has operations under way after Wait()");
     for (size_t i = 0; i < keys.size(); ++i) {
       same(expected_status[i], actual_status[i], "session " + shown(keys[i]));
