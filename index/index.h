@@ -170,7 +170,7 @@ class Index {
   };
   enum class Which { kUrgent, kAll };
   // Offloads up to `ranges_max` ranges: those that writers wait for (urgent), then those whose bnodes are crowded,
-  // those that scans want compacted, and, if asked for all, the longest dirty.
+  // those that reads want compacted, and, if asked for all, the longest dirty.
   OffloadResult offload(size_t ranges_max, Which which);
   // Brings free blocks of the data area together by moving runs of dnodes, to be called when offloading finds no space.
   // False: nothing was gained, or somebody else is at it. Waits for readers, boundedly.
@@ -241,6 +241,7 @@ class Index {
   Node* visible(Node* head, uint64_t version);
   bool find_update(const Bnode& bnode, const base::Key& key, uint64_t hash, uint64_t version, Lookup* lookup);
   static void answer(persist::Find found, const persist::Entry& entry, Lookup* lookup);
+  void note_get(Bnode* bnode, const persist::Dnode& dnode, uint64_t hash);
   void get_from(Bnode* bnode, uint64_t hash, uint64_t version, Lookup* lookup);
   struct Layered;
   struct Collected;

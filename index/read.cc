@@ -45,6 +45,11 @@ void Index::answer(persist::Find found, const persist::Entry& entry, Lookup* loo
   }
 }
 
+// Gets ask for a range to be compacted only while it has no updates: those would soon make runs anew.
+void Index::note_get(Bnode* bnode, const persist::Dnode& dnode, uint64_t hash) {
+  if (bnode->slots() == nullptr && dnode.note_get(hash)) compactions_.ask(bnode);
+}
+
 void Index::get_from(Bnode* bnode, uint64_t hash, uint64_t version, Lookup* lookup) {
   const Key& key = lookup->key;
   for (;;) {
@@ -54,6 +59,7 @@ void Index::get_from(Bnode* bnode, uint64_t hash, uint64_t version, Lookup* look
     if (const persist::Dnode* dnode = base.dnode()) {
       persist::Entry entry;
       const persist::Find found = dnode->find(dnodes_.volume(), key, hash, &entry);
+      note_get(bnode, *dnode, hash);
       return answer(found, entry, lookup);
     }
     bnode = base.layer() != nullptr ? base.layer()->old_for(key) : base.residue();
@@ -83,6 +89,7 @@ void Index::get_many(uint64_t version, std::span<Lookup> lookups) {
     step("load base");
     if (const persist::Dnode* dnode = bnodes[i]->base().dnode()) {
       searches[i].start(dnodes_.volume(), *dnode, keys[i], hashes[i]);
+      note_get(bnodes[i], *dnode, hashes[i]);
       searching.set(i);
     } else {
       get_from(bnodes[i], hashes[i], version, &lookups[i]);

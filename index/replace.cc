@@ -348,7 +348,7 @@ Layer* Index::job_of_crowded() {
       });
 }
 
-// A range that scans want compacted, with successors installed; not while space is short.
+// A range that reads want compacted, with successors installed; not while space is short.
 Layer* Index::job_of_scans() {
   const persist::Space& space = dnodes_.space();
   while (Bnode* bnode = compactions_.next()) {

@@ -76,11 +76,13 @@ class Dnode {
   // The newest entry of `key`, a tombstone too. Requires: key lies in the range; hash is the key's.
   [[nodiscard]] Find find(const scale::Volume& volume, const base::Key& key, uint64_t hash, Entry* entry) const;
 
-  // To be called for a scan that went through it. True now and then, when scans have merged its runs so often that it
-  // is worth being written anew as one run.
+  // To be called for a scan that went through it. True now and then, when reads have looked at several runs so often
+  // that it is worth being written anew as one run.
   [[nodiscard]] bool note_scan() const {
     return head_.runs_count > 1 && (head_.merges.fetch_add(1, std::memory_order_relaxed) + 1) % kMergesMax == 0;
   }
+  // The same for a get that came to it; those of a few keys stand for all. Requires: hash is the key's.
+  [[nodiscard]] bool note_get(uint64_t hash) const { return (hash >> 32) % kKeysPerNoted == 0 && note_scan(); }
 
   // Fetches what a get may read of the block at `dnode`, which may be null or gone: for one get that would wait for it.
   static void prefetch_all(const void* dnode) {
@@ -102,6 +104,7 @@ class Dnode {
   friend class DnodeCursor;
   static constexpr size_t kPrefetchLines = 8;
   static constexpr uint8_t kMergesMax = 4;
+  static constexpr uint64_t kKeysPerNoted = 32;
   static constexpr size_t kPrefetchRunBytes = 512;  // by then the processor has noticed
   static constexpr uint32_t kGroup = 32;            // entries per sample
   static constexpr size_t kAlign = 16;              // of every array, for SSE
@@ -111,7 +114,7 @@ class Dnode {
     uint16_t prefix_bytes;  // that all keys of the range share
     uint8_t runs_count;
     uint8_t uploaded;
-    mutable std::atomic<uint8_t> merges;  // scans that had to merge runs
+    mutable std::atomic<uint8_t> merges;  // reads that had to look at several runs
     uint8_t reserved[3];
   };
   // What a get needs of a run.

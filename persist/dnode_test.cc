@@ -303,7 +303,7 @@ TEST_F(DnodeTest, AStretchDoesNotPassADamagedEntryOfAnOlderRun) {
   }
 }
 
-TEST_F(DnodeTest, ScansOfSeveralRunsAskForCompaction) {
+TEST_F(DnodeTest, ReadsOfSeveralRunsAskForCompaction) {
   Entries entries;
   entries.put("a", "1");
   const RunDesc run = write(entries);
@@ -316,6 +316,15 @@ TEST_F(DnodeTest, ScansOfSeveralRunsAskForCompaction) {
   }
   EXPECT_GT(asked, 0);
   EXPECT_LT(asked, 50);
+  const uint64_t gets = 10'000;
+  uint64_t asked_by_gets = 0;
+  for (uint64_t i = 0; i < gets; ++i) {
+    const uint64_t hash = Key::of(std::to_string(i)).hash();
+    EXPECT_FALSE(one->note_get(hash));
+    asked_by_gets += two->note_get(hash) ? 1 : 0;
+  }
+  EXPECT_GT(asked_by_gets, gets / 256);
+  EXPECT_LT(asked_by_gets, gets / 64) << "a get gains little by it";
 }
 
 }  // namespace
