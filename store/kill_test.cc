@@ -292,10 +292,10 @@ void run_rounds(const Setup& setup, int rounds) {
     offloads += rig.offloads();
     merges += rig.merges();
   }
-  // A run in which hardly anything happened would prove nothing.
-  EXPECT_GT(acknowledged, static_cast<uint64_t>(rounds) * 50);
-  if (rounds >= kCrashesPerPool && !setup.stops_before_the_kill) {
-    EXPECT_GT(offloads, 0u);
+  // A run in which hardly anything happened would prove nothing. A single kill may come at once.
+  if (rounds >= kCrashesPerPool) {
+    EXPECT_GT(acknowledged, static_cast<uint64_t>(rounds) * 50);
+    EXPECT_TRUE(offloads > 0 || setup.stops_before_the_kill);
   }
   std::printf("%d rounds, %llu operations, %llu offloads, %llu merges\n", rounds,
               static_cast<unsigned long long>(acknowledged), static_cast<unsigned long long>(offloads),
