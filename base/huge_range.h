@@ -28,6 +28,18 @@ inline constexpr size_t kHugePageBytes = size_t{2} << 20;
   return begin + skipped;
 }
 
+// Memory of the process, all zeros, on huge pages if possible; to be unmapped by the caller. Null when there is none.
+[[nodiscard]] inline std::byte* map_huge(size_t bytes) {
+  std::byte* const range = reserve_range(bytes, kHugePageBytes);
+  if (range == nullptr) return nullptr;
+  if (::mprotect(range, bytes, PROT_READ | PROT_WRITE) != 0) {
+    ::munmap(range, bytes);
+    return nullptr;
+  }
+  static_cast<void>(::madvise(range, bytes, MADV_HUGEPAGE));
+  return range;
+}
+
 }  // namespace bonsai::base
 
 #endif  // BONSAI_BASE_HUGE_RANGE_H_

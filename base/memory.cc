@@ -12,17 +12,9 @@ namespace {
 
 constexpr size_t kGrowthBytes = size_t{8} << 20;
 
-// For the allocator: memory of the process, on huge pages if possible. Null when there is none.
 void* grow(std::intptr_t /*pool*/, size_t& bytes) {
   bytes = (bytes + kGrowthBytes - 1) / kGrowthBytes * kGrowthBytes;
-  std::byte* const range = reserve_range(bytes, kHugePageBytes);
-  if (range == nullptr) return nullptr;
-  if (::mprotect(range, bytes, PROT_READ | PROT_WRITE) != 0) {
-    ::munmap(range, bytes);
-    return nullptr;
-  }
-  static_cast<void>(::madvise(range, bytes, MADV_HUGEPAGE));
-  return range;
+  return map_huge(bytes);
 }
 
 int shrink(std::intptr_t /*pool*/, void* range, size_t bytes) { return ::munmap(range, bytes); }

@@ -1,4 +1,4 @@
-// Bnodes whose dnodes scans would like to have compacted. Bounded and lossy: a request that finds no room is dropped.
+// Bnodes whose dnodes reads would like to have compacted. Bounded and lossy: a request that finds no room is dropped.
 //
 // Thread-safety: ask() by any thread inside an epoch guard, wait-free; next() by background threads.
 // Memory ordering: a bnode is handed over by its slot, released by ask() and acquired by next(). The count only tells

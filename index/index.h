@@ -187,7 +187,7 @@ class Index {
     return urgent_ranges_.load(std::memory_order_relaxed) != 0 ||
            crowded_ranges_.load(std::memory_order_relaxed) >= kCrowdedRanges;
   }
-  // Scans have asked for dnodes to be compacted; offload() sees to it.
+  // Reads have asked for dnodes to be compacted; offload() sees to it.
   [[nodiscard]] bool compaction_wanted() const { return !compactions_.empty(); }
   // Releases residues that no live scan needs any more, and builds missing dnode metadata. Bounded per call;
   // returns true when a whole pass found nothing left to do.
@@ -268,7 +268,7 @@ class Index {
   template <class Next, class PutBack>
   Layer* job_of(std::atomic<uint64_t>* ranges, Next next, PutBack put_back);
   Layer* job_of_crowded();
-  Layer* job_of_scans();
+  Layer* job_of_reads();
   void drop_residue(Bnode* bnode);
   bool upload_metadata(Bnode* bnode);
   void retire_large(const persist::LargeRef& ref);

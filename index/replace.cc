@@ -349,7 +349,7 @@ Layer* Index::job_of_crowded() {
 }
 
 // A range that reads want compacted, with successors installed; not while space is short.
-Layer* Index::job_of_scans() {
+Layer* Index::job_of_reads() {
   const persist::Space& space = dnodes_.space();
   while (Bnode* bnode = compactions_.next()) {
     Layer* layer = nullptr;
@@ -378,7 +378,7 @@ Layer* Index::next_job(Which which) {
     }
   }
   if (Layer* job = job_of_crowded()) return job;
-  if (Layer* job = job_of_scans(); job != nullptr || which == Which::kUrgent) return job;
+  if (Layer* job = job_of_reads(); job != nullptr || which == Which::kUrgent) return job;
   return job_of(
       &dirty_ranges_, [this] { return next_dirty(); }, [this](Bnode* bnode) { put_back_dirty(bnode); });
 }

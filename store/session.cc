@@ -43,12 +43,17 @@ void SessionImpl::Scan(const ScanOptions& options, std::string_view from, ScanVi
   all_.scans.push_back({.options = options, .from = from, .visit = std::move(visit), .status = status});
 }
 
-void SessionImpl::carry_out(Group* group) {
+// Updates and reads.
+void SessionImpl::carry_out_points(Group* group) {
   db_.update_many(group->updates);
   db_.read_many(ReadOptions(), group->reads);
-  db_.scan_many(group->scans);
   group->updates.clear();
   group->reads.clear();
+}
+
+void SessionImpl::carry_out(Group* group) {
+  carry_out_points(group);
+  db_.scan_many(group->scans);
   group->scans.clear();
 }
 
@@ -97,10 +102,8 @@ void SessionImpl::Wait() {
     deal_points(lanes);
     run_lanes(lanes);
   }
+  carry_out_points(&all_);
   if (scan_lanes > 1) {  // behind all updates, which may be in any lane
-    std::vector<DbImpl::Ranged> scans = std::exchange(all_.scans, {});
-    carry_out(&all_);
-    all_.scans = std::move(scans);
     deal_scans(scan_lanes);
     run_lanes(scan_lanes);
   }

@@ -43,6 +43,7 @@ class SessionImpl final : public Session {
   void make_room();
   [[nodiscard]] size_t points() const { return all_.updates.size() + all_.reads.size(); }
   [[nodiscard]] size_t lanes_for(size_t operations) const;
+  void carry_out_points(Group* group);
   void carry_out(Group* group);
   void deal_points(size_t lanes);
   void deal_scans(size_t lanes);

@@ -103,14 +103,11 @@ Status Mapping::make_in_memory(const std::string& name, uint64_t bytes, std::uni
   made->bytes_ = round_up(bytes, kPageBytes);
   made->kind_ = MediumKind::kMemory;
   made->domain_ = Domain::kEadr;
-  std::byte* const range = reserve_range(made->bytes_, kHugePageBytes);
-  if (range == nullptr || ::mprotect(range, made->bytes_, PROT_READ | PROT_WRITE) != 0) {
-    if (range != nullptr) ::munmap(range, made->bytes_);
+  made->data_ = map_huge(made->bytes_);
+  if (made->data_ == nullptr) {
     return Status::NoSpace("no address space for " + std::to_string(bytes) + " bytes of memory for " + name +
                            "; give a smaller pool_bytes");
   }
-  made->data_ = range;
-  static_cast<void>(::madvise(range, made->bytes_, MADV_HUGEPAGE));
   *mapping = std::move(made);
   return Status::OK();
 }
