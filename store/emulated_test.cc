@@ -2,6 +2,7 @@
 // of a session wait at the same time.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
 
 #include "base/clock.h"
@@ -148,6 +149,36 @@ TEST_F(SlowReads, LanesOfASessionWaitTogether) {
   }
   EXPECT_GE(least_ns, medium_->latency_ns);
   EXPECT_LT(least_ns, medium_->calls * medium_->latency_ns / 2) << medium_->calls << " waits, one after the other";
+}
+
+TEST_F(SlowReads, ScansInLanesSeeTheUpdatesOfAllLanes) {
+  open(true);
+  medium_->latency_ns = 500;
+  constexpr size_t kUpdates = 3 * SessionImpl::kLaneOperations, kScans = SessionImpl::kScanLanesMax + 5;
+  std::array<Status, kUpdates> update_statuses;
+  std::array<Status, kScans> scan_statuses;
+  for (const size_t updates : {size_t{5}, kUpdates}) {
+    SessionImpl session(impl(), kUpdates + kScans);
+    const std::string value = "new " + std::to_string(updates);
+    std::vector<std::string> keys;
+    for (uint64_t i = 0; i < updates; ++i) keys.push_back("a" + std::to_string(1000 + i));
+    std::array<size_t, kScans> seen{};
+    ScanOptions options;
+    options.limit = updates;
+    for (size_t i = 0; i < updates; ++i) session.Put(keys[i], value, &update_statuses[i]);
+    for (size_t i = 0; i < kScans; ++i) {
+      const auto visit = [&seen, &value, i](std::string_view, std::string_view found) {
+        return ++seen[i], found == value;
+      };
+      session.Scan(options, keys.front(), visit, &scan_statuses[i]);
+    }
+    session.Wait();
+    EXPECT_EQ(session.UnderWay(), 0U);
+    for (size_t i = 0; i < kScans; ++i) {
+      ASSERT_TRUE(scan_statuses[i].ok()) << scan_statuses[i].ToString();
+      ASSERT_EQ(seen[i], updates) << "scan " << i << " met a value that was there before";
+    }
+  }
 }
 
 // Against a map: updates of a key in their order; reads see what was begun before them.
