@@ -45,6 +45,7 @@ class Slots {
   static constexpr uint64_t kFrozen = 1;
   static constexpr uint32_t kCapacityMin = 16;
   static constexpr uint32_t kCapacityMax = 128;
+  static constexpr uint32_t kRisingCapacityMax = 1024;  // where keys come in rising order, all to one bnode
   static constexpr uint32_t kNowhere = UINT32_MAX;
 
   struct Place {

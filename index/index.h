@@ -124,6 +124,13 @@ class Index {
     std::string_view bytes;  // valid inside the guard; a LargeRef's bytes if `large`
     bool large = false;
     bool from_dnode = false;
+
+    // One by one: to assign a fresh struct as a whole waits for its bytes.
+    void set(std::string_view new_bytes, bool is_large, bool is_from_dnode) {
+      bytes = new_bytes;
+      large = is_large;
+      from_dnode = is_from_dnode;
+    }
   };
   struct Lookup {
     base::Key key;
@@ -254,7 +261,7 @@ class Index {
   Bnode* recovered(persist::RecoveredRange range, uint64_t gen);
   bool plan(Bnode* bnode, bool may_merge);
   bool plan_on_young(Bnode* bnode);
-  void make_successors(Layer* layer, const std::vector<std::string>& cuts);
+  void make_successors(Layer* layer, const std::vector<std::string>& cuts, bool rising);
   void install(Layer* layer);
   void enqueue_dirty(Bnode* bnode);
   void enqueue_crowded(Bnode* bnode);

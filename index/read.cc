@@ -31,13 +31,13 @@ bool Index::find_update(const Bnode& bnode, const Key& key, uint64_t hash, uint6
   const Node* node = slots != nullptr ? visible(slots->find(key, hash).head(), version) : nullptr;
   if (node == nullptr) return false;
   lookup->found = node->tombstone() ? Found::kAbsent : Found::kValue;
-  lookup->value = {node->value(), node->large(), false};
+  lookup->value.set(node->value(), node->large(), false);
   return true;
 }
 
 // Ends a lookup that has come to a dnode.
 void Index::answer(persist::Find found, const persist::Entry& entry, Lookup* lookup) {
-  lookup->value = {entry.value, entry.large, true};
+  lookup->value.set(entry.value, entry.large, true);
   if (found == persist::Find::kDamaged) {
     lookup->found = Found::kDamaged;
   } else {

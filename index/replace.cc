@@ -45,7 +45,46 @@ std::vector<Sized> keys_of(const scale::Volume& volume, const persist::Dnode& dn
   return keys;
 }
 
-// Cuts the keys into pieces of about equal weight that fit the limits; returns the pieces' first keys but the first's.
+// Whether keys come in rising order, so that the next will lie behind all others: hardly one lies below the oldest
+// update, and hardly one above the newest. Of a table that fills up only.
+bool is_rising(const Slots* slots) {
+  constexpr uint32_t kOutOfOrder = 32;  // one of so many
+  if (slots == nullptr || !slots->crowded()) return false;
+  const Node* oldest = nullptr;
+  const Node* newest = nullptr;
+  slots->prefetch_heads();
+  slots->for_each_head([&](const Node* head) {
+    if (oldest == nullptr || head->token < oldest->token) oldest = head;
+    if (newest == nullptr || head->token > newest->token) newest = head;
+  });
+  if (oldest == nullptr) return false;
+  const base::Key lowest = oldest->key(), highest = newest->key();
+  uint32_t below = 0, above = 0;
+  slots->for_each_head([&](const Node* head) {
+    below += head->key() < lowest ? 1 : 0;
+    above += highest < head->key() ? 1 : 0;
+  });
+  return std::max(below, above) <= std::max(1U, slots->used() / kOutOfOrder);
+}
+
+// Cuts the keys into pieces that are nearly full and a last one; returns the pieces' first keys but the first's.
+std::vector<std::string> cut_rising(const std::vector<Sized>& keys, const persist::Limits& limits) {
+  const uint64_t entries_wanted = limits.dnode_entries_max * 9 / 10;
+  const uint64_t bytes_wanted = limits.dnode_bytes_max * 9 / 10;
+  std::vector<std::string> cuts;
+  uint64_t entries = 0, bytes = 0;
+  for (const Sized& key : keys) {
+    if (entries > 0 && (entries == entries_wanted || bytes + key.bytes > bytes_wanted)) {
+      cuts.emplace_back(key.key.bytes);
+      entries = bytes = 0;
+    }
+    ++entries;
+    bytes += key.bytes;
+  }
+  return cuts;
+}
+
+// The same into pieces of about equal weight.
 std::vector<std::string> cut(const std::vector<Sized>& keys, const persist::Limits& limits) {
   uint64_t bytes = 0;
   for (const Sized& key : keys) bytes += key.bytes;
@@ -63,11 +102,12 @@ std::vector<std::string> cut(const std::vector<Sized>& keys, const persist::Limi
   return cuts;
 }
 
-uint32_t capacity_after(const Bnode& bnode) {
+uint32_t capacity_after(const Bnode& bnode, bool rising) {
   const Slots* slots = bnode.slots();
-  const uint32_t capacity = bnode.capacity();
+  const uint32_t capacity_max = rising ? Slots::kRisingCapacityMax : Slots::kCapacityMax;
+  const uint32_t capacity = std::min(bnode.capacity(), capacity_max);
   if (slots == nullptr) return capacity;
-  if (slots->crowded()) return std::min(capacity * 2, Slots::kCapacityMax);
+  if (slots->crowded()) return std::min(capacity * 2, capacity_max);
   return slots->used() < capacity / 8 * 3 ? std::max(capacity / 2, Slots::kCapacityMin) : capacity;
 }
 
@@ -171,8 +211,10 @@ bool Index::plan(Bnode* bnode, bool may_merge) {
   const Estimate size = whole(*bnode, updates);
   // Overwritten entries count twice until the dnode is compacted, so then is the time to see whether it is too large.
   const bool compacts = !may_append(dnode_under(*bnode), updates.entries, updates.bytes, limits);
+  const bool rising = is_rising(bnode->slots());
   if (compacts && (size.entries > limits.dnode_entries_max || size.bytes > limits.dnode_bytes_max)) {
-    make_successors(layer, cut(keys_of(dnodes_.volume(), dnode_under(*bnode), bnode->slots()), limits));
+    const std::vector<Sized> keys = keys_of(dnodes_.volume(), dnode_under(*bnode), bnode->slots());
+    make_successors(layer, rising ? cut_rising(keys, limits) : cut(keys, limits), rising);
     if (layer->news.size() > 1) work_.splits.fetch_add(1, std::memory_order_relaxed);
   } else if (may_merge && size.entries < limits.dnode_entries_max / 4 && size.bytes < limits.dnode_bytes_max / 4) {
     tree_.with_right_sibling(*bnode, [&](Bnode* right) {
@@ -184,13 +226,13 @@ bool Index::plan(Bnode* bnode, bool may_merge) {
         return;
       }
       layer->olds.push_back(right);
-      make_successors(layer, {});
+      make_successors(layer, {}, false);
       bnode->set_layer(layer);
       right->set_layer(layer);
       work_.merges.fetch_add(1, std::memory_order_relaxed);
     });
   }
-  if (layer->news.empty()) make_successors(layer, {});
+  if (layer->news.empty()) make_successors(layer, {}, rising);
   urgent_ranges_.fetch_add(1, std::memory_order_relaxed);
   bnode->set_layer(layer);
   return true;
@@ -201,22 +243,24 @@ bool Index::plan_on_young(Bnode* bnode) {
   if (!bnode->claim_young()) return false;
   auto* layer = new Layer();
   layer->olds = {bnode};
-  make_successors(layer, {});
+  make_successors(layer, {}, is_rising(bnode->slots()));
   urgent_ranges_.fetch_add(1, std::memory_order_relaxed);
   bnode->set_layer(layer);
   return true;
 }
 
-// Successors of the olds' whole range, cut at `cuts`. They are young until the replacement is finished.
-void Index::make_successors(Layer* layer, const std::vector<std::string>& cuts) {
+// Successors of the olds' whole range, cut at `cuts`. They are young until the replacement is finished. Where keys come
+// in rising order, only the last one is going to get any.
+void Index::make_successors(Layer* layer, const std::vector<std::string>& cuts, bool rising) {
   uint64_t gen = 0;
   for (const Bnode* old : layer->olds) gen = std::max(gen, old->gen());
   gen += mutant(kGenerationEqual) ? 0 : 1;
-  const uint32_t capacity = capacity_after(*layer->olds.front());
+  const uint32_t capacity = capacity_after(*layer->olds.front(), rising);
   for (size_t i = 0; i <= cuts.size(); ++i) {
     const Fence lo = i == 0 ? layer->olds.front()->lo() : Fence(cuts[i - 1]);
     const Fence hi = i == cuts.size() ? layer->olds.back()->hi() : Fence(cuts[i]);
-    layer->news.push_back(new Bnode(lo, hi, gen, Base::of(layer), capacity));
+    const bool idle = rising && i < cuts.size();
+    layer->news.push_back(new Bnode(lo, hi, gen, Base::of(layer), idle ? Slots::kCapacityMin : capacity));
     layer->news.back()->set_young();
   }
 }

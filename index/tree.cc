@@ -13,12 +13,13 @@ using base::mutant;
 using base::step;
 
 // A search reads the pivots (the first head of each block), one block's heads and its children, which lie side by side,
-// and no full separator unless a head ties. Heads begin behind the prefix that all separators share, so that keys with
-// a long one are told apart, too.
+// and no full separator unless a head ties. Where separators share a long prefix, heads begin behind it, so that they
+// are told apart, too.
 struct Tree::Inner {
   static constexpr size_t kBlock = 8;  // heads in a line
   static constexpr size_t kLine = kBlock * sizeof(uint64_t);
   static constexpr size_t kPrefixBytesMax = 40;
+  static constexpr size_t kPrefixBytesMin = 4;  // shorter ones are left in the heads: to compare them costs more
 
   struct Block {
     uint64_t heads[kBlock];
@@ -30,8 +31,8 @@ struct Tree::Inner {
   uint16_t height = 0;                                   // 0: children are bnodes
   uint16_t count = 0;
   uint16_t prefix_bytes = 0;
-  alignas(kLine) Block blocks[kFanout / kBlock];
   char prefix[kPrefixBytesMax];
+  alignas(kLine) Block blocks[kFanout / kBlock];
   Fence separators[kFanout];
 
   static void* operator new(size_t bytes) { return base::allocate_block<kLine>(bytes); }
@@ -62,13 +63,18 @@ struct Tree::Inner {
     persist::Dnode::prefetch_all(reinterpret_cast<const void*>(below));
   }
 
+  void set_prefix() {
+    bool long_ones = false;  // others are all in their heads
+    for (size_t i = 1; i < count; ++i) long_ones = long_ones || separators[i].bytes().size() > sizeof(uint64_t);
+    if (!long_ones) return;
+    const std::string& first = separators[1].bytes();  // of separators[0] nothing is compared
+    const size_t common = base::common_prefix_bytes(first, separators[count - size_t{1}].bytes());
+    if (common < kPrefixBytesMin) return;
+    prefix_bytes = static_cast<uint16_t>(std::min(common, kPrefixBytesMax));
+    std::copy_n(first.begin(), prefix_bytes, prefix);
+  }
   void set_heads() {
-    if (count > 1) {
-      const std::string& first = separators[1].bytes();  // of separators[0] nothing is compared
-      const std::string& last = separators[count - 1].bytes();
-      prefix_bytes = static_cast<uint16_t>(std::min(base::common_prefix_bytes(first, last), kPrefixBytesMax));
-      std::copy_n(first.begin(), prefix_bytes, prefix);
-    }
+    set_prefix();
     for (size_t i = 0; i < kFanout; ++i) {
       uint64_t& head = blocks[i / kBlock].heads[i % kBlock];
       head = i == 0 ? 0 : UINT64_MAX;  // minus infinity, and infinity behind the last

@@ -57,19 +57,16 @@ void SessionImpl::carry_out(Group* group) {
   group->scans.clear();
 }
 
-// Updates and reads to lanes.
+// Reads need not be dealt: a lane is a part of them.
+std::span<DbImpl::Read> SessionImpl::reads_of(size_t lane, size_t lanes) {
+  const size_t first = lane * all_.reads.size() / lanes, end = (lane + 1) * all_.reads.size() / lanes;
+  return std::span(all_.reads).subspan(first, end - first);
+}
+
 void SessionImpl::deal_points(size_t lanes) {
-  if (all_.updates.empty()) {
-    for (size_t i = 0; i < lanes; ++i) {
-      const auto first = all_.reads.begin() + static_cast<ptrdiff_t>(i * all_.reads.size() / lanes);
-      const auto last = all_.reads.begin() + static_cast<ptrdiff_t>((i + 1) * all_.reads.size() / lanes);
-      lanes_[i].reads.assign(first, last);
-    }
-  } else {
-    const auto lane_of = [&](std::string_view key) -> Group& { return lanes_[base::Key::of(key).hash() % lanes]; };
-    for (const DbImpl::Update& update : all_.updates) lane_of(update.key).updates.push_back(update);
-    for (const DbImpl::Read& read : all_.reads) lane_of(read.key).reads.push_back(read);
-  }
+  const auto lane_of = [&](std::string_view key) -> Group& { return lanes_[base::Key::of(key).hash() % lanes]; };
+  for (const DbImpl::Update& update : all_.updates) lane_of(update.key).updates.push_back(update);
+  for (const DbImpl::Read& read : all_.reads) lane_of(read.key).reads.push_back(read);
   all_.updates.clear();
   all_.reads.clear();
 }
@@ -79,15 +76,17 @@ void SessionImpl::deal_scans(size_t lanes) {
   all_.scans.clear();
 }
 
-void SessionImpl::run_lanes(size_t lanes) {
+// Requires: carry_out(lane) once more does nothing that it has done.
+template <class CarryOut>
+void SessionImpl::run_lanes(size_t lanes, CarryOut carry_out) {
   if (scheduler_ == nullptr) {
     scheduler_ = std::make_unique<base::Scheduler>(base::Scheduler::Options{.stack_bytes = kStackBytes});
   }
-  for (size_t i = 0; i < lanes; ++i) scheduler_->spawn([this, i] { carry_out(&lanes_[i]); }, "session lane");
+  for (size_t i = 0; i < lanes; ++i) scheduler_->spawn([&carry_out, i] { carry_out(i); }, "session lane");
   // A coroutine for which there was no memory has not run; its lane is carried out here.
   if (scheduler_->run().ok()) return;
   BONSAI_CHECK(scheduler_->live() == 0);
-  for (size_t i = 0; i < lanes; ++i) carry_out(&lanes_[i]);
+  for (size_t i = 0; i < lanes; ++i) carry_out(i);
 }
 
 size_t SessionImpl::lanes_for(size_t operations) const {
@@ -98,14 +97,18 @@ void SessionImpl::Wait() {
   const size_t lanes = lanes_for(points());
   const size_t scan_lanes = db_.reads_wait() ? std::min(all_.scans.size(), kScanLanesMax) : 1;
   lanes_.resize(std::max({lanes_.size(), lanes, scan_lanes}));
-  if (lanes > 1) {
+  const auto carry_out_lane = [this](size_t lane) { carry_out(&lanes_[lane]); };
+  if (lanes > 1 && all_.updates.empty()) {
+    run_lanes(lanes, [&](size_t lane) { db_.read_many(ReadOptions(), reads_of(lane, lanes)); });
+    all_.reads.clear();
+  } else if (lanes > 1) {
     deal_points(lanes);
-    run_lanes(lanes);
+    run_lanes(lanes, carry_out_lane);
   }
   carry_out_points(&all_);
   if (scan_lanes > 1) {  // behind all updates, which may be in any lane
     deal_scans(scan_lanes);
-    run_lanes(scan_lanes);
+    run_lanes(scan_lanes, carry_out_lane);
   }
   carry_out(&all_);
 }

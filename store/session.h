@@ -30,7 +30,7 @@ class SessionImpl final : public Session {
   [[nodiscard]] size_t UnderWay() const override { return points() + all_.scans.size(); }
 
   // Operations that share a lane, about; a scan has one for itself, up to a bound.
-  static constexpr size_t kLaneOperations = 32;
+  static constexpr size_t kLaneOperations = 64;
   static constexpr size_t kScanLanesMax = 32;
 
  private:
@@ -45,9 +45,11 @@ class SessionImpl final : public Session {
   [[nodiscard]] size_t lanes_for(size_t operations) const;
   void carry_out_points(Group* group);
   void carry_out(Group* group);
+  std::span<DbImpl::Read> reads_of(size_t lane, size_t lanes);
   void deal_points(size_t lanes);
   void deal_scans(size_t lanes);
-  void run_lanes(size_t lanes);
+  template <class CarryOut>
+  void run_lanes(size_t lanes, CarryOut carry_out);
 
   DbImpl& db_;
   const size_t depth_;
