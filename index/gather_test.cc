@@ -13,7 +13,9 @@ using Which = Index::Which;
 TEST(Gather, MovesRunsUnderTheirReaders) {
   Tier tier;
   base::Random random(test_seed());
-  for (uint64_t i = 0; i < 8'000; ++i) ASSERT_TRUE(tier.put(key_of(i), std::string(random.below(200), 'a')));
+  for (uint64_t i = 0; i < 8'000; ++i) {
+    ASSERT_TRUE(tier.put(key_of(i * 7'919 % 8'000), std::string(random.below(200), 'a')));
+  }
   ASSERT_TRUE(tier.drain().ok());
   for (int i = 0; i < 3'000; ++i)
     ASSERT_TRUE(tier.put(key_of(random.below(8'000)), std::string(random.below(90), 'b')));

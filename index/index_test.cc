@@ -107,7 +107,7 @@ TEST(Index, OffloadedRangesLeaveTheQueue) {
     if (tier.index().urgent()) tier.offload(Which::kUrgent);
     ASSERT_LE(tier.index().dirty_ranges(), 4u) << i;
   }
-  EXPECT_GT(tier.index().work().offloads.load(), 50u);
+  EXPECT_GT(tier.index().work().offloads.load(), 20'000 / Slots::kRisingCapacityMax);
 }
 
 // Crowded bnodes get their successors from the background, also those that became crowded while their predecessors were
@@ -190,6 +190,34 @@ TEST(Index, RangesSplitAndMerge) {
   EXPECT_EQ(tier.space().used_bytes(), tier.bytes_in_use());
   tier.crash();
   EXPECT_EQ(tier.scan_now(), model);
+}
+
+// Keys that come in rising order all go to the last range: it gets a table that seldom fills up, and leaves full dnodes
+// behind, with tables of the least size.
+TEST(Index, RisingKeysFillDnodesAndSeldomTheTable) {
+  static constexpr uint64_t kRecords = 20'000;
+  const auto load = [](bool rising, Tier* tier) {
+    for (uint64_t i = 0; i < kRecords; ++i) {
+      ASSERT_TRUE(tier->put(key_of(rising ? i : i * 7'919 % kRecords), "v"));
+      if (tier->index().urgent()) tier->offload(Which::kUrgent);
+    }
+    ASSERT_TRUE(tier->drain().ok());
+    EXPECT_EQ(tier->scan_now().size(), kRecords);
+  };
+  Tier rising({.pool_bytes = size_t{32} << 20}), mixed({.pool_bytes = size_t{32} << 20});
+  load(true, &rising);
+  load(false, &mixed);
+  const uint64_t entries_max = rising.pool().limits().dnode_entries_max;
+  EXPECT_LE(rising.ranges(), kRecords / (entries_max * 9 / 10) + 2);
+  EXPECT_GE(mixed.ranges(), kRecords / entries_max * 5 / 4);
+  EXPECT_LE(rising.index().work().offloads.load(), kRecords / Slots::kRisingCapacityMax * 5 / 4 + 10);
+  EXPECT_GE(mixed.index().work().offloads.load(), kRecords / Slots::kCapacityMax);
+  size_t wide = 0;
+  rising.index().tree().for_each([&](Bnode* bnode) { wide += bnode->capacity() > Slots::kCapacityMin ? 1 : 0; });
+  EXPECT_LE(wide, rising.ranges() / 4) << "those that were split off while the table was small";
+  for (uint64_t i = 0; i < kRecords; i += 3) ASSERT_TRUE(rising.put(key_of(i * 7'919 % kRecords), "later"));
+  rising.index().tree().for_each([](Bnode* bnode) { EXPECT_LE(bnode->capacity(), Slots::kCapacityMax); });
+  EXPECT_EQ(rising.scan_now().size(), kRecords);
 }
 
 TEST(Index, FewUpdatesAreAppendedManyAreCompacted) {
@@ -299,14 +327,14 @@ TEST(Residue, SurvivesSplitAndMerge) {
     old[key_of(i)] = "old";
   }
   const Versions::Announcement own = tier.index().announce();
-  for (uint64_t i = 0; i < 2'000; ++i) ASSERT_TRUE(tier.put(key_of(i), "new"));
+  for (uint64_t i = 0; i < 3'000; ++i) ASSERT_TRUE(tier.put(key_of(i), "new"));
   ASSERT_TRUE(tier.drain().ok());
   EXPECT_GT(tier.ranges(), 4u);
   EXPECT_EQ(tier.scan(own.version()), old);
-  for (uint64_t i = 0; i < 2'000; ++i) ASSERT_TRUE(tier.del(key_of(i)));
+  for (uint64_t i = 0; i < 3'000; ++i) ASSERT_TRUE(tier.del(key_of(i)));
   ASSERT_TRUE(tier.drain().ok());
   for (int round = 0; round < 4; ++round) {
-    for (uint64_t i = 0; i < 2'000; i += 40) ASSERT_TRUE(tier.put(key_of(i), "x"));
+    for (uint64_t i = 0; i < 3'000; i += 40) ASSERT_TRUE(tier.put(key_of(i), "x"));
     ASSERT_TRUE(tier.drain().ok());
   }
   EXPECT_GT(tier.index().work().merges.load(), 0u);
@@ -386,7 +414,7 @@ TEST(Full, OffloadIsTriedAgainAndNothingIsLost) {
     ASSERT_TRUE(tier.put(key_of(i), value));
     model[key_of(i)] = value;
   };
-  for (uint64_t i = 0; i < 800; ++i) put(i, "before");
+  for (uint64_t i = 0; i < 800; ++i) put(i * 7 % 800, "before");
   ASSERT_TRUE(tier.drain().ok());
   Versions::Announcement own = tier.index().announce();
   const Model before = model;
