@@ -154,18 +154,26 @@ class Index {
     bool damaged = false;                              // the pieces end before the damage
   };
   // Reads the window that has `from`, from that key on, its first `records_max` records.
-  // `whole`: from the window's beginning.
-  void read_window(const base::Key& from, uint64_t version, bool whole, uint64_t records_max, Window* window);
+  // `whole`: from the window's beginning. `known`: null, or a bnode whose range has `from`, found inside this guard.
+  void read_window(const base::Key& from, uint64_t version, bool whole, uint64_t records_max, Window* window,
+                   Bnode* known = nullptr);
   // Reads the whole window that has the last key below `fence`. Requires: `fence` is not the empty key.
   void read_window_below(const base::Fence& fence, uint64_t version, Window* window);
 
-  // Fetches what scans will read first, for all of them at a time. Requires: at most kStartsMax.
+  // Scans that are about to begin, and what is known of their ranges.
   struct Start {
     base::Key from;
     uint64_t records_max = 0;
+    Bnode* first = nullptr;  // its range has `from`
+    Bnode* next = nullptr;   // the range behind that, if the scan is likely to come there
+
+    // A bnode for a window that begins with `key`, or null.
+    [[nodiscard]] Bnode* known(const base::Key& key) const;
   };
-  static constexpr size_t kStartsMax = Tree::kFindManyMax;
-  void prefetch_scans(std::span<const Start> starts) const;
+  // Fetches what scans will read, for all of them at a time, and fills in their bnodes. Requires: at most kStartsMax, of
+  // few records each; a guard, to be kept as long as the bnodes are used.
+  static constexpr size_t kStartsMax = 32;
+  void prefetch_scans(std::span<Start> starts) const;
 
   [[nodiscard]] Versions::Announcement announce() { return versions_.announce(); }
 
@@ -254,6 +262,8 @@ class Index {
   struct Collected;
   void collect(const Bnode& bnode, uint32_t depth, const Window& window, const base::Key& from, uint64_t version,
                Collected* all);
+  void prefetch_ranges(std::span<const base::Key> keys, std::span<const uint64_t> records_max,
+                       std::span<Bnode*> bnodes, std::span<uint64_t> records) const;
   void read_range(Bnode* bnode, const base::Key& from, uint64_t version, bool whole, uint64_t records_max,
                   Window* window);
 

@@ -226,12 +226,13 @@ void Index::read_range(Bnode* bnode, const Key& from, uint64_t version, bool who
   while (left > 0 && update != all.updates.end()) add_update();
 }
 
-void Index::read_window(const Key& from, uint64_t version, bool whole, uint64_t records_max, Window* window) {
+void Index::read_window(const Key& from, uint64_t version, bool whole, uint64_t records_max, Window* window,
+                        Bnode* known) {
   step("load index");
-  Bnode* bnode = nullptr;
-  if (records_max < kReadAheadRecords) {
+  Bnode* bnode = known;
+  if (known == nullptr && records_max < kReadAheadRecords) {
     bnode = tree_.find_to_read(from);
-  } else {
+  } else if (known == nullptr) {
     const Bnode* next = nullptr;
     bnode = tree_.find_to_scan(from, &next);
     const persist::Dnode* dnode = next != nullptr ? next->base().dnode() : nullptr;
@@ -240,25 +241,54 @@ void Index::read_window(const Key& from, uint64_t version, bool whole, uint64_t 
   read_range(newest(bnode, from), from, version, whole, records_max, window);
 }
 
-void Index::prefetch_scans(std::span<const Start> starts) const {
+Bnode* Index::Start::known(const Key& key) const {
+  if (key == from) return first;
+  return next != nullptr && next->lo().key() == key ? next : nullptr;
+}
+
+// Finds the ranges that have the keys and fetches what is read there: of each, up to so many records from the key on.
+// Tells how many records it has there, about.
+void Index::prefetch_ranges(std::span<const Key> keys, std::span<const uint64_t> records_max, std::span<Bnode*> bnodes,
+                            std::span<uint64_t> records) const {
+  std::array<Bnode*, kStartsMax> live;
+  tree_.find_many(keys, bnodes);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    live[i] = newest(bnodes[i], keys[i]);
+    live[i]->prefetch_whole();
+    if (const Slots* slots = live[i]->slots()) __builtin_prefetch(slots);
+    if (const persist::Dnode* dnode = live[i]->base().dnode()) dnode->prefetch_samples();
+  }
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (const Slots* slots = live[i]->slots()) slots->prefetch_words();
+    const persist::Dnode* dnode = live[i]->base().dnode();
+    records[i] = dnode != nullptr ? dnode->prefetch_scan(dnodes_.volume(), keys[i], records_max[i]) : UINT64_MAX;
+  }
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (const Slots* slots = live[i]->slots()) slots->prefetch_heads();
+  }
+}
+
+void Index::prefetch_scans(std::span<Start> starts) const {
   BONSAI_CHECK(starts.size() <= kStartsMax);
   std::array<Key, kStartsMax> keys;
+  std::array<uint64_t, kStartsMax> records_max, records;
   std::array<Bnode*, kStartsMax> bnodes;
-  for (size_t i = 0; i < starts.size(); ++i) keys[i] = starts[i].from;
-  tree_.find_many({keys.data(), starts.size()}, bnodes);
   for (size_t i = 0; i < starts.size(); ++i) {
-    bnodes[i] = newest(bnodes[i], keys[i]);
-    if (const Slots* slots = bnodes[i]->slots()) __builtin_prefetch(slots);
-    if (const persist::Dnode* dnode = bnodes[i]->base().dnode()) dnode->prefetch();
+    keys[i] = starts[i].from;
+    records_max[i] = starts[i].records_max;
   }
+  prefetch_ranges({keys.data(), starts.size()}, records_max, bnodes, records);
+  std::array<Start*, kStartsMax> crossing;
+  size_t n = 0;
   for (size_t i = 0; i < starts.size(); ++i) {
-    if (const Slots* slots = bnodes[i]->slots()) slots->prefetch_words();
-    const persist::Dnode* dnode = bnodes[i]->base().dnode();
-    if (dnode != nullptr) dnode->prefetch_scan(dnodes_.volume(), keys[i], starts[i].records_max);
+    starts[i].first = bnodes[i];
+    if (records[i] >= starts[i].records_max || bnodes[i]->hi().is_infinite()) continue;
+    keys[n] = bnodes[i]->hi().key();
+    records_max[n] = starts[i].records_max - records[i];
+    crossing[n++] = &starts[i];
   }
-  for (size_t i = 0; i < starts.size(); ++i) {
-    if (const Slots* slots = bnodes[i]->slots()) slots->prefetch_heads();
-  }
+  prefetch_ranges({keys.data(), n}, records_max, bnodes, records);
+  for (size_t i = 0; i < n; ++i) crossing[i]->next = bnodes[i];
 }
 
 void Index::read_window_below(const base::Fence& fence, uint64_t version, Window* window) {

@@ -323,13 +323,16 @@ void Dnode::prefetch_part(const RunView& run, const Part& part, uint64_t records
   run.prefetch(part.lo, std::min(part.hi + static_cast<uint32_t>(share), run.count()));
 }
 
-void Dnode::prefetch_scan(const scale::Volume& volume, const Key& key, uint64_t records) const {
-  if (!uploaded() || key < lo().key()) return;
+uint64_t Dnode::prefetch_scan(const scale::Volume& volume, const Key& key, uint64_t records) const {
+  if (!uploaded() || key < lo().key()) return UINT64_MAX;
   const std::array<Part, kRunsMax> parts = parts_with(key, true);
+  uint64_t entries = 0;
   for (size_t i = 0; i < head_.runs_count; ++i) {
     const RunDesc run = desc(i);
     prefetch_part(RunView(volume.local(scale::Addr::of_bits(run.addr)), run), parts[i], records);
+    entries += run.count - (parts[i].lo + parts[i].hi) / 2;
   }
+  return entries;
 }
 
 // Makes the sources, each with the part of its run in which the first entry at or after `key` is.
@@ -450,8 +453,8 @@ DnodeCursor::Stretch DnodeCursor::take(const Key* below, uint64_t max) {
     if (!all && !source.run.lower_bound(*stop, first + 1, end - 1, &source.index, nullptr)) damaged_ = true;
     load(source);
   } else {
-    do advance(source);
-    while (source.index < end && !damaged_ && (stop == nullptr || source.key < *stop));
+    source.index = source.run.sound_below(first + 1, end, stop != nullptr ? stop->head : UINT64_MAX);
+    for (load(source); source.index < end && !damaged_ && (stop == nullptr || source.key < *stop);) advance(source);
   }
   stretch.rows = source.run.rows(first, source.index);
   choose();

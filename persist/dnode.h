@@ -91,12 +91,18 @@ class Dnode {
   }
   // Fetches what a DnodeCursor that goes through all of it reads first, and the beginning of each further page.
   void prefetch_runs(const scale::Volume& volume) const;
-  // Fetches what a DnodeCursor that seeks `key`, of the range, and goes through so many records reads first.
-  void prefetch_scan(const scale::Volume& volume, const base::Key& key, uint64_t records) const;
+  // Fetches what a DnodeCursor that seeks `key`, of the range, and goes through so many records reads first. Returns
+  // about how many entries there are from the key on.
+  uint64_t prefetch_scan(const scale::Volume& volume, const base::Key& key, uint64_t records) const;
   // Fetches what a DnodeSearch will read first.
   void prefetch() const {
     __builtin_prefetch(this);
     __builtin_prefetch(at<char>(kLine));
+  }
+  // Fetches what tells where in the runs a key lies.
+  void prefetch_samples() const {
+    prefetch();
+    __builtin_prefetch(at<char>(2 * kLine));
   }
 
  private:

@@ -443,19 +443,23 @@ void DbImpl::read_many(const ReadOptions& options, std::span<const Read> reads) 
 
 std::unique_ptr<Session> DbImpl::NewSession(size_t depth) { return std::make_unique<SessionImpl>(*this, depth); }
 
-Status DbImpl::announce(std::shared_ptr<const index::Versions::Announcement>* announcement) {
-  index::Versions::Announcement own = tiers_->index->announce();
-  if (!own) {
-    return Status::Unavailable("all " + std::to_string(options_.snapshots_max) +
-                               " snapshot slots are taken; release snapshots and iterators, or raise snapshots_max");
-  }
+Status DbImpl::announce(index::Versions::Announcement* announcement) {
+  *announcement = tiers_->index->announce();
+  if (*announcement) return Status::OK();
+  return Status::Unavailable("all " + std::to_string(options_.snapshots_max) +
+                             " snapshot slots are taken; release snapshots and iterators, or raise snapshots_max");
+}
+
+Status DbImpl::announce_shared(std::shared_ptr<const index::Versions::Announcement>* announcement) {
+  index::Versions::Announcement own;
+  BONSAI_RETURN_IF_ERROR(announce(&own));
   *announcement = std::make_shared<const index::Versions::Announcement>(std::move(own));
   return Status::OK();
 }
 
 Status DbImpl::GetSnapshot(std::shared_ptr<const Snapshot>* snapshot) {
   std::shared_ptr<const index::Versions::Announcement> announcement;
-  BONSAI_RETURN_IF_ERROR(announce(&announcement));
+  BONSAI_RETURN_IF_ERROR(announce_shared(&announcement));
   *snapshot = std::make_shared<SnapshotImpl>(std::move(announcement));
   return Status::OK();
 }
@@ -466,7 +470,7 @@ std::unique_ptr<Iterator> DbImpl::NewIterator(const ReadOptions& options) {
   if (options.snapshot != nullptr) {
     announcement = static_cast<const SnapshotImpl*>(options.snapshot)->announcement();
   } else {
-    status = announce(&announcement);
+    status = announce_shared(&announcement);
   }
   return std::make_unique<IteratorImpl>(*this, std::move(announcement), std::move(status));
 }

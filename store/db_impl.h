@@ -81,7 +81,7 @@ class DbImpl final : public DB {
     ScanVisitor visit;
     Status* status;
   };
-  // Each by itself, one after the other; what they begin with is waited for together.
+  // One after the other; short ones wait for memory together, and all see the same moment.
   void scan_many(std::span<const Ranged> scans);
 
   // Reads of NVM take modelled time, so that it pays to have several groups of operations under way.
@@ -89,12 +89,16 @@ class DbImpl final : public DB {
 
   // For iterators.
   [[nodiscard]] Tiers& tiers() { return *tiers_; }
-  Status announce(std::shared_ptr<const index::Versions::Announcement>* announcement);
   Status check_key(std::string_view key) const;
 
  private:
   class Stall;
 
+  Status announce(index::Versions::Announcement* announcement);
+  Status announce_shared(std::shared_ptr<const index::Versions::Announcement>* announcement);
+  void scan_short_ones(std::span<const Ranged> scans);
+  Status scan_as_of(uint64_t version, const ScanOptions& options, std::string_view from, const RowsVisitor& visit,
+                    const index::Index::Start* start);
   Status answer(const index::Index::Lookup& lookup, std::string* value) const;
   Status check(const Update& update) const;
   Status prepare(Update* update, index::Index::Put* put);

@@ -29,51 +29,79 @@ bool cut_at(std::string_view end, Rows* rows) {
   return true;
 }
 
-}  // namespace
-
-Status DbImpl::Scan(const ScanOptions& options, std::string_view from, const ScanVisitor& visit) {
-  return ScanRows(options, from, [&visit](const Rows& rows) {
+auto one_by_one(const ScanVisitor& visit) {
+  return [&visit](const Rows& rows) {
     for (size_t i = 0; i < rows.count; ++i) {
       if (!visit(rows.key(i), rows.value(i))) return false;
     }
     return true;
-  });
+  };
 }
 
-void DbImpl::scan_many(std::span<const Ranged> scans) {
-  std::array<Index::Start, Index::kStartsMax> starts;
-  for (size_t next = 0; next < scans.size();) {
-    const auto group = scans.subspan(next, std::min(scans.size() - next, starts.size()));
-    for (size_t i = 0; i < group.size(); ++i) starts[i] = {Key::of(group[i].from), group[i].options.limit};
-    {
-      const auto guard = tiers_->epochs->enter();
-      tiers_->index->prefetch_scans({starts.data(), group.size()});
-    }
-    for (const Ranged& scan : group) *scan.status = Scan(scan.options, scan.from, scan.visit);
-    next += group.size();
-  }
+// Scans of so many records may share a guard and an announcement: what these hold up is soon free.
+constexpr uint64_t kShortScanRecordsMax = 1'024;
+
+}  // namespace
+
+Status DbImpl::Scan(const ScanOptions& options, std::string_view from, const ScanVisitor& visit) {
+  return ScanRows(options, from, one_by_one(visit));
 }
 
 Status DbImpl::ScanRows(const ScanOptions& options, std::string_view from, const RowsVisitor& visit) {
+  index::Versions::Announcement own;
+  if (options.snapshot != nullptr) return scan_as_of(version_of(options.snapshot), options, from, visit, nullptr);
+  BONSAI_RETURN_IF_ERROR(announce(&own));
+  return scan_as_of(own.version(), options, from, visit, nullptr);
+}
+
+void DbImpl::scan_many(std::span<const Ranged> scans) {
+  const auto is_short = [](const Ranged& scan) { return scan.options.limit <= kShortScanRecordsMax; };
+  while (!scans.empty()) {
+    size_t n = 0;
+    while (n < std::min(scans.size(), Index::kStartsMax) && is_short(scans[n])) ++n;
+    if (n > 0) {
+      scan_short_ones(scans.first(n));
+    } else {
+      n = 1;
+      *scans[0].status = Scan(scans[0].options, scans[0].from, scans[0].visit);
+    }
+    scans = scans.subspan(n);
+  }
+}
+
+// Under one guard and one announcement, which only short scans may hold for each other.
+void DbImpl::scan_short_ones(std::span<const Ranged> scans) {
+  index::Versions::Announcement own;
+  const Status announced = announce(&own);
+  std::array<Index::Start, Index::kStartsMax> starts;
+  for (size_t i = 0; i < scans.size(); ++i) {
+    starts[i] = {.from = Key::of(scans[i].from), .records_max = scans[i].options.limit};
+  }
+  const auto guard = tiers_->epochs->enter();
+  tiers_->index->prefetch_scans({starts.data(), scans.size()});
+  for (size_t i = 0; i < scans.size(); ++i) {
+    const auto& [options, from, visit, status] = scans[i];
+    const bool has_own = options.snapshot != nullptr;
+    *status = announced;
+    if (!has_own && !announced.ok()) continue;
+    const uint64_t version = has_own ? version_of(options.snapshot) : own.version();
+    *status = scan_as_of(version, options, from, one_by_one(visit), &starts[i]);
+  }
+}
+
+// `start`: what is known of its ranges, or null.
+Status DbImpl::scan_as_of(uint64_t version, const ScanOptions& options, std::string_view from, const RowsVisitor& visit,
+                          const Index::Start* start) {
   if (from.size() > kKeyBytesMax) BONSAI_RETURN_IF_ERROR(check_key(from));
   counters_.add(Count::kScans);
-  index::Versions::Announcement own;
-  uint64_t version = version_of(options.snapshot);
-  if (options.snapshot == nullptr) {
-    own = tiers_->index->announce();
-    if (!own) {
-      return Status::Unavailable("all " + std::to_string(options_.snapshots_max) +
-                                 " snapshot slots are taken; release snapshots and iterators, or raise snapshots_max");
-    }
-    version = own.version();
-  }
   uint64_t left = options.limit;
   Index::Window window;
   std::string large;
   for (base::Fence at(from); !at.is_infinite() && left > 0; at = window.hi) {
     if (!options.end.empty() && options.end <= at.bytes()) break;
     const auto guard = tiers_->epochs->enter();
-    tiers_->index->read_window(at.key(), version, false, left, &window);
+    index::Bnode* known = start != nullptr ? start->known(at.key()) : nullptr;
+    tiers_->index->read_window(at.key(), version, false, left, &window, known);
     for (auto& [rows, is_large] : window.pieces) {
       const bool last = !options.end.empty() && cut_at(options.end, &rows);
       if (last && rows.count == 0) return Status::OK();
