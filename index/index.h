@@ -170,8 +170,8 @@ class Index {
     // A bnode for a window that begins with `key`, or null.
     [[nodiscard]] Bnode* known(const base::Key& key) const;
   };
-  // Fetches what scans will read, for all of them at a time, and fills in their bnodes. Requires: at most kStartsMax, of
-  // few records each; a guard, to be kept as long as the bnodes are used.
+  // Fetches what scans will read, for all of them at a time, and fills in their bnodes. Requires: at most kStartsMax,
+  // of few records each; a guard, to be kept as long as the bnodes are used.
   static constexpr size_t kStartsMax = 32;
   void prefetch_scans(std::span<Start> starts) const;
 
@@ -262,8 +262,8 @@ class Index {
   struct Collected;
   void collect(const Bnode& bnode, uint32_t depth, const Window& window, const base::Key& from, uint64_t version,
                Collected* all);
-  void prefetch_ranges(std::span<const base::Key> keys, std::span<const uint64_t> records_max,
-                       std::span<Bnode*> bnodes, std::span<uint64_t> records) const;
+  void prefetch_ranges(std::span<const base::Key> keys, std::span<const uint64_t> records_max, std::span<Bnode*> bnodes,
+                       std::span<uint64_t> records) const;
   void read_range(Bnode* bnode, const base::Key& from, uint64_t version, bool whole, uint64_t records_max,
                   Window* window);
 

@@ -474,6 +474,58 @@ TEST(Window, BordersAndDirections) {
   }
 }
 
+// What a group of scans has found before it begins may have been replaced, split and merged when they come to it.
+TEST(Window, RangesThatAreKnownMayHaveBeenReplaced) {
+  constexpr uint64_t kRecords = 6'000, kLimit = 100;
+  Tier tier({.pool_bytes = size_t{32} << 20});
+  base::Random random(test_seed());
+  for (uint64_t i = 0; i < kRecords; ++i) ASSERT_TRUE(tier.put(key_of(i * 7'919 % kRecords), "before"));
+  ASSERT_TRUE(tier.drain().ok());
+  const uint64_t splits = tier.index().work().splits.load(), merges = tier.index().work().merges.load();
+  size_t crossings = 0;
+  for (int round = 0; round < 8; ++round) {
+    const auto guard = tier.epochs().enter();
+    std::array<std::string, Index::kStartsMax> keys;
+    std::array<Index::Start, Index::kStartsMax> starts;
+    for (size_t i = 0; i < starts.size(); ++i) {
+      keys[i] = key_of(random.below(kRecords));
+      starts[i] = {.from = Key::of(keys[i]), .records_max = kLimit};
+    }
+    tier.index().prefetch_scans(starts);
+    for (uint64_t i = 0; i < kRecords; ++i) {
+      const std::string key = key_of(i);
+      const bool kept = i % 16 == 0;
+      ASSERT_TRUE(round % 2 == 0 ? tier.put(key, "new") && tier.put(key + "+", "new") && tier.put(key + "-", "new")
+                                 : (kept || tier.del(key)) && tier.del(key + "+") && tier.del(key + "-"));
+    }
+    for (int again = 0; again < 3; ++again) {  // small ranges merge when they are next offloaded
+      while (tier.index().dirty()) ASSERT_TRUE(tier.offload().status.ok());  // drain() would wait for the guard
+      for (uint64_t i = 0; i < kRecords; i += 48) ASSERT_TRUE(tier.put(key_of(i), "again"));
+    }
+    for (const Index::Start& start : starts) {
+      Index::Window window, known;
+      base::Fence at(start.from.bytes);
+      for (int windows = 0; windows < 3 && !at.is_infinite(); ++windows, at = window.hi) {
+        tier.index().read_window(at.key(), kLatest, false, kLimit, &window);
+        tier.index().read_window(at.key(), kLatest, false, kLimit, &known, start.known(at.key()));
+        crossings += windows > 0 && start.known(at.key()) != nullptr ? 1 : 0;
+        ASSERT_EQ(known.lo, window.lo);
+        ASSERT_EQ(known.hi, window.hi);
+        ASSERT_EQ(known.pieces.size(), window.pieces.size());
+        for (size_t i = 0; i < window.pieces.size(); ++i) {
+          const Rows& wanted = window.pieces[i].rows;
+          const Rows& rows = known.pieces[i].rows;
+          ASSERT_EQ(rows.count, wanted.count);
+          ASSERT_EQ(rows.key(rows.count - 1), wanted.key(wanted.count - 1));
+        }
+      }
+    }
+  }
+  EXPECT_GT(tier.index().work().splits.load(), splits);
+  EXPECT_GT(tier.index().work().merges.load(), merges);
+  EXPECT_GT(crossings, 0U);
+}
+
 // ---- everything, at random, against a model
 
 class Walk {

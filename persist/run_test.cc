@@ -93,6 +93,30 @@ TEST(Run, AValueTooLongForAUniformRunMakesItVariable) {
   expect_reads_back(entries, false);
 }
 
+// Rows that are walked in one go end before the first that is damaged, and before the bound.
+TEST(Run, SoundBelowEndsAtDamageAndAtTheBound) {
+  for (const size_t value_bytes : {size_t{8}, size_t{5}, size_t{100}}) {  // the first has a loop of its own
+    constexpr uint32_t kEntries = 40;
+    Entries entries;
+    for (uint32_t i = 0; i < kEntries; ++i) {
+      entries.put("key000" + std::to_string(10 + i), std::string(value_bytes, static_cast<char>('a' + i % 26)));
+    }
+    EncodedRun run(entries.list());
+    const auto head_of = [&](uint32_t i) { return entries.list()[i].key.head; };
+    EXPECT_EQ(run.view().sound_below(0, kEntries, UINT64_MAX), kEntries);
+    EXPECT_EQ(run.view().sound_below(7, 7, UINT64_MAX), 7U);
+    for (uint32_t i = 0; i < kEntries; ++i) {
+      EXPECT_EQ(run.view().sound_below(0, kEntries, head_of(i)), i);
+      EXPECT_EQ(run.view().sound_below(i, kEntries, 0), i);
+      std::byte& byte = run.bytes[run.view().entry_offset(i) + 4 + 8 + value_bytes / 2];
+      byte ^= std::byte{16};
+      EXPECT_EQ(run.view().sound_below(0, kEntries, UINT64_MAX), i);
+      EXPECT_EQ(run.view().sound_below(0, i, UINT64_MAX), i);
+      byte ^= std::byte{16};
+    }
+  }
+}
+
 // A flipped bit anywhere: every key that is there is found with its value, or the damage is told. Never another value,
 // never "absent". And the run's own checksum always tells.
 void expect_flips_detected(const Entries& entries) {
