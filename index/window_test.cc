@@ -1,0 +1,98 @@
+// Windows, what scans read at a time: borders, both directions, ranges that are known before they are read.
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "index/index.h"
+#include "index/testing.h"
+
+namespace bonsai::index::testing {
+namespace {
+
+TEST(Window, BordersAndDirections) {
+  Tier tier({.pool_bytes = size_t{16} << 20});
+  Model model;
+  for (uint64_t i = 0; i < 1'500; ++i) {
+    ASSERT_TRUE(tier.put(key_of(i), "d"));
+    model[key_of(i)] = "d";
+  }
+  ASSERT_TRUE(tier.drain().ok());
+  for (uint64_t i = 0; i < 1'500; i += 3) {  // layers over the dnodes, without offload where the room lasts
+    ASSERT_TRUE(tier.put(key_of(i), "u"));
+    model[key_of(i)] = "u";
+  }
+  EXPECT_EQ(tier.scan(kLatest), model);
+  EXPECT_EQ(tier.scan_backwards(kLatest), model);
+  for (uint64_t i = 0; i < 1'500; i += 113) {
+    EXPECT_EQ(tier.scan(kLatest, key_of(i)), Model(model.lower_bound(key_of(i)), model.end()));
+    const auto guard = tier.epochs().enter();
+    Index::Window window;
+    const std::string key = key_of(i);
+    tier.index().read_window(Key::of(key), kLatest, true, UINT64_MAX, &window);
+    EXPECT_FALSE(Key::of(key) < window.lo.key());
+    EXPECT_TRUE(window.hi.above(Key::of(key)));
+    size_t records = 0;
+    for (const auto& piece : window.pieces) records += piece.rows.count;
+    const auto end = window.hi.is_infinite() ? model.end() : model.lower_bound(window.hi.bytes());
+    EXPECT_EQ(records, static_cast<size_t>(std::distance(model.lower_bound(window.lo.bytes()), end)));
+    Index::Window below;
+    tier.index().read_window_below(base::Fence(key), kLatest, &below);
+    EXPECT_TRUE(below.lo < base::Fence(key));
+    EXPECT_FALSE(below.hi < base::Fence(key));
+  }
+}
+
+// What a group of scans has found before it begins may have been replaced, split and merged when they come to it.
+TEST(Window, RangesThatAreKnownMayHaveBeenReplaced) {
+  constexpr uint64_t kRecords = 6'000, kLimit = 100;
+  Tier tier({.pool_bytes = size_t{32} << 20});
+  base::Random random(test_seed());
+  for (uint64_t i = 0; i < kRecords; ++i) ASSERT_TRUE(tier.put(key_of(i * 7'919 % kRecords), "before"));
+  ASSERT_TRUE(tier.drain().ok());
+  const uint64_t splits = tier.index().work().splits.load(), merges = tier.index().work().merges.load();
+  size_t crossings = 0;
+  for (int round = 0; round < 8; ++round) {
+    const auto guard = tier.epochs().enter();
+    std::array<std::string, Index::kStartsMax> keys;
+    std::array<Index::Start, Index::kStartsMax> starts;
+    for (size_t i = 0; i < starts.size(); ++i) {
+      keys[i] = key_of(random.below(kRecords));
+      starts[i] = {.from = Key::of(keys[i]), .records_max = kLimit};
+    }
+    tier.index().prefetch_scans(starts);
+    for (uint64_t i = 0; i < kRecords; ++i) {
+      const std::string key = key_of(i);
+      const bool kept = i % 16 == 0;
+      ASSERT_TRUE(round % 2 == 0 ? tier.put(key, "new") && tier.put(key + "+", "new") && tier.put(key + "-", "new")
+                                 : (kept || tier.del(key)) && tier.del(key + "+") && tier.del(key + "-"));
+    }
+    for (int again = 0; again < 3; ++again) {  // small ranges merge when they are next offloaded
+      while (tier.index().dirty()) ASSERT_TRUE(tier.offload().status.ok());  // drain() would wait for the guard
+      for (uint64_t i = 0; i < kRecords; i += 48) ASSERT_TRUE(tier.put(key_of(i), "again"));
+    }
+    for (const Index::Start& start : starts) {
+      Index::Window window, known;
+      base::Fence at(start.from.bytes);
+      for (int windows = 0; windows < 3 && !at.is_infinite(); ++windows, at = window.hi) {
+        tier.index().read_window(at.key(), kLatest, false, kLimit, &window);
+        tier.index().read_window(at.key(), kLatest, false, kLimit, &known, start.known(at.key()));
+        crossings += windows > 0 && start.known(at.key()) != nullptr ? 1 : 0;
+        ASSERT_EQ(known.lo, window.lo);
+        ASSERT_EQ(known.hi, window.hi);
+        ASSERT_EQ(known.pieces.size(), window.pieces.size());
+        for (size_t i = 0; i < window.pieces.size(); ++i) {
+          const Rows& wanted = window.pieces[i].rows;
+          const Rows& rows = known.pieces[i].rows;
+          ASSERT_EQ(rows.count, wanted.count);
+          ASSERT_EQ(rows.key(rows.count - 1), wanted.key(wanted.count - 1));
+        }
+      }
+    }
+  }
+  EXPECT_GT(tier.index().work().splits.load(), splits);
+  EXPECT_GT(tier.index().work().merges.load(), merges);
+  EXPECT_GT(crossings, 0U);
+}
+
+}  // namespace
+}  // namespace bonsai::index::testing
