@@ -215,7 +215,7 @@ class OutputTest(unittest.TestCase):
         subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
         found = json.loads((out / "pipelining.json").read_text())
         self.assertEqual(documented_schema.schema_breaches(self.schema, found, "NAME.json"), [])
-        self.assertEqual([row["operation under way"] for row in found["rows"]], [1, 2, 4, 8, 16, 32, 64, 128])
+        self.assertEqual([row["operation under way"] for row in found["rows"]], [1 << i for i in range(10)])
         self.assertTrue(any("EMULATED optane" in label for label in found["labels"]))
         self.assertTrue(any("95 %" in label for label in found["labels"]))
         for row in found["rows"]:
@@ -246,7 +246,9 @@ class OutputTest(unittest.TestCase):
                 self.assertEqual(row["reached"], words[row["ratio"] >= row["floor"], row["ratio"] >= row["goal"]])
                 self.assertEqual(row["written"] is None, row["line"][0] in "Cm", row)
                 if row["line"][0] in "Cm":
-                    self.assertEqual((row["by dnodes %"], row["undrained"]), (100, row["DRAM B/rec"]))
+                    self.assertEqual(row["by dnodes %"], 100)
+                    # No updates; but gets have dnodes of several runs compacted, and these may go on while it is asked.
+                    self.assertLess(row["undrained"], 1.5 * row["DRAM B/rec"])
                 self.assertGreater(row["NVM B/rec"], 16)
             labels = " ".join(each["labels"])
             for text in ("EMULATED", "E zipf", "a fresh load, D", "answered by dnodes", "Log, of the data"):

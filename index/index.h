@@ -271,7 +271,7 @@ class Index {
   Bnode* recovered(persist::RecoveredRange range, uint64_t gen);
   bool plan(Bnode* bnode, bool may_merge);
   bool plan_on_young(Bnode* bnode);
-  void make_successors(Layer* layer, const std::vector<std::string>& cuts, bool rising);
+  void make_successors(Layer* layer, const std::vector<std::string>& cuts, uint32_t capacity, bool rising);
   void install(Layer* layer);
   void enqueue_dirty(Bnode* bnode);
   void enqueue_crowded(Bnode* bnode);

@@ -102,15 +102,6 @@ std::vector<std::string> cut(const std::vector<Sized>& keys, const persist::Limi
   return cuts;
 }
 
-uint32_t capacity_after(const Bnode& bnode, bool rising) {
-  const Slots* slots = bnode.slots();
-  const uint32_t capacity_max = rising ? Slots::kRisingCapacityMax : Slots::kCapacityMax;
-  const uint32_t capacity = std::min(bnode.capacity(), capacity_max);
-  if (slots == nullptr) return capacity;
-  if (slots->crowded()) return std::min(capacity * 2, capacity_max);
-  return slots->used() < capacity / 8 * 3 ? std::max(capacity / 2, Slots::kCapacityMin) : capacity;
-}
-
 const persist::Dnode& dnode_under(const Bnode& bnode) {
   const Base base = bnode.base();
   if (const persist::Dnode* dnode = base.dnode()) return *dnode;
@@ -138,6 +129,21 @@ Estimate estimate(const Slots* slots) {
 Estimate whole(const Bnode& bnode, const Estimate& updates) {
   const persist::Dnode& dnode = dnode_under(bnode);
   return {updates.entries + dnode.entries(), updates.bytes + dnode.run_bytes()};
+}
+
+// A table doubles when it fills up. Where keys rise it may become wide, as long as its updates fit into a dnode: space
+// is set aside for a few of those, so that a full pool can still be offloaded.
+uint32_t capacity_after(const Bnode& bnode, const Estimate& updates, bool rising, const persist::Limits& limits) {
+  const Slots* slots = bnode.slots();
+  const uint64_t bytes_max = rising ? limits.dnode_bytes_max : 0;
+  const uint32_t capacity_max = updates.bytes <= bytes_max ? Slots::kRisingCapacityMax : Slots::kCapacityMax;
+  const uint32_t capacity = std::min(bnode.capacity(), capacity_max);
+  if (slots == nullptr) return capacity;
+  if (slots->crowded()) {
+    const bool widens = capacity < Slots::kCapacityMax || 2 * updates.bytes <= bytes_max;
+    return std::min(widens ? capacity * 2 : capacity, capacity_max);
+  }
+  return slots->used() < capacity / 8 * 3 ? std::max(capacity / 2, Slots::kCapacityMin) : capacity;
 }
 
 }  // namespace
@@ -212,9 +218,10 @@ bool Index::plan(Bnode* bnode, bool may_merge) {
   // Overwritten entries count twice until the dnode is compacted, so then is the time to see whether it is too large.
   const bool compacts = !may_append(dnode_under(*bnode), updates.entries, updates.bytes, limits);
   const bool rising = is_rising(bnode->slots());
+  const uint32_t capacity = capacity_after(*bnode, updates, rising, limits);
   if (compacts && (size.entries > limits.dnode_entries_max || size.bytes > limits.dnode_bytes_max)) {
     const std::vector<Sized> keys = keys_of(dnodes_.volume(), dnode_under(*bnode), bnode->slots());
-    make_successors(layer, rising ? cut_rising(keys, limits) : cut(keys, limits), rising);
+    make_successors(layer, rising ? cut_rising(keys, limits) : cut(keys, limits), capacity, rising);
     if (layer->news.size() > 1) work_.splits.fetch_add(1, std::memory_order_relaxed);
   } else if (may_merge && size.entries < limits.dnode_entries_max / 4 && size.bytes < limits.dnode_bytes_max / 4) {
     tree_.with_right_sibling(*bnode, [&](Bnode* right) {
@@ -226,13 +233,13 @@ bool Index::plan(Bnode* bnode, bool may_merge) {
         return;
       }
       layer->olds.push_back(right);
-      make_successors(layer, {}, false);
+      make_successors(layer, {}, capacity, false);
       bnode->set_layer(layer);
       right->set_layer(layer);
       work_.merges.fetch_add(1, std::memory_order_relaxed);
     });
   }
-  if (layer->news.empty()) make_successors(layer, {}, rising);
+  if (layer->news.empty()) make_successors(layer, {}, capacity, rising);
   urgent_ranges_.fetch_add(1, std::memory_order_relaxed);
   bnode->set_layer(layer);
   return true;
@@ -243,7 +250,8 @@ bool Index::plan_on_young(Bnode* bnode) {
   if (!bnode->claim_young()) return false;
   auto* layer = new Layer();
   layer->olds = {bnode};
-  make_successors(layer, {}, is_rising(bnode->slots()));
+  const bool rising = is_rising(bnode->slots());
+  make_successors(layer, {}, capacity_after(*bnode, estimate(bnode->slots()), rising, config_.limits), rising);
   urgent_ranges_.fetch_add(1, std::memory_order_relaxed);
   bnode->set_layer(layer);
   return true;
@@ -251,11 +259,10 @@ bool Index::plan_on_young(Bnode* bnode) {
 
 // Successors of the olds' whole range, cut at `cuts`. They are young until the replacement is finished. Where keys come
 // in rising order, only the last one is going to get any.
-void Index::make_successors(Layer* layer, const std::vector<std::string>& cuts, bool rising) {
+void Index::make_successors(Layer* layer, const std::vector<std::string>& cuts, uint32_t capacity, bool rising) {
   uint64_t gen = 0;
   for (const Bnode* old : layer->olds) gen = std::max(gen, old->gen());
   gen += mutant(kGenerationEqual) ? 0 : 1;
-  const uint32_t capacity = capacity_after(*layer->olds.front(), rising);
   for (size_t i = 0; i <= cuts.size(); ++i) {
     const Fence lo = i == 0 ? layer->olds.front()->lo() : Fence(cuts[i - 1]);
     const Fence hi = i == cuts.size() ? layer->olds.back()->hi() : Fence(cuts[i]);
