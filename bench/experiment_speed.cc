@@ -238,7 +238,8 @@ class Study {
                              ". Every phase was drained before the next began, outside the clock (\"drained in\").");
     result->labels.push_back("Operations under way: " + std::to_string(config_.depth) +
                              " per thread, by sessions; multi-get of 32 and depth 1 as they say, by MultiGet and Get. "
-                             "Scans are atomic, each by itself. absl_btree does everything one by one.");
+                             "Scans are atomic; those of a session that are under way together see the same moment. "
+                             "absl_btree does everything one by one.");
     const bool shared = processors() <= config_.threads;
     result->labels.push_back(std::to_string(processors()) + " processors, threads" + (config_.pin ? "" : " not") +
                              " pinned" +

@@ -258,7 +258,7 @@ bool Index::plan_on_young(Bnode* bnode) {
 }
 
 // Successors of the olds' whole range, cut at `cuts`. They are young until the replacement is finished. Where keys come
-// in rising order, only the last one is going to get any.
+// in rising order, the wide table is for the last one: the others may get keys of slower writers, but not as many.
 void Index::make_successors(Layer* layer, const std::vector<std::string>& cuts, uint32_t capacity, bool rising) {
   uint64_t gen = 0;
   for (const Bnode* old : layer->olds) gen = std::max(gen, old->gen());
@@ -266,8 +266,9 @@ void Index::make_successors(Layer* layer, const std::vector<std::string>& cuts, 
   for (size_t i = 0; i <= cuts.size(); ++i) {
     const Fence lo = i == 0 ? layer->olds.front()->lo() : Fence(cuts[i - 1]);
     const Fence hi = i == cuts.size() ? layer->olds.back()->hi() : Fence(cuts[i]);
-    const bool idle = rising && i < cuts.size();
-    layer->news.push_back(new Bnode(lo, hi, gen, Base::of(layer), idle ? Slots::kCapacityMin : capacity));
+    const bool passed = rising && i < cuts.size();
+    layer->news.push_back(
+        new Bnode(lo, hi, gen, Base::of(layer), passed ? std::min(capacity, Slots::kCapacityMax) : capacity));
     layer->news.back()->set_young();
   }
 }
