@@ -78,7 +78,8 @@ class RunView {
   [[nodiscard]] base::Key key_at(uint32_t i) const { return base::Key::of(rows(i, i + 1).key(0)); }
   // Of a uniform run: whether entry i is sound.
   [[nodiscard]] bool sound(uint32_t i) const;
-  // Same: of entries [from, to), how far they are sound and their keys' heads below `head`, from the first on.
+  // Same: of entries [from, to), how far they are sound and their keys' heads below `head`, from the first on. Looks at
+  // each, trusted or not.
   [[nodiscard]] uint32_t sound_below(uint32_t from, uint32_t to, uint64_t head) const;
   // Fetches entries [from, to).
   void prefetch(uint32_t from, uint32_t to) const;

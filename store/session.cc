@@ -76,7 +76,7 @@ void SessionImpl::deal_scans(size_t lanes) {
   all_.scans.clear();
 }
 
-// Requires: carry_out(lane) once more does nothing that it has done.
+// Requires: to call carry_out(lane) once more does no harm: updates and scans are gone then, reads are only made again.
 template <class CarryOut>
 void SessionImpl::run_lanes(size_t lanes, CarryOut carry_out) {
   if (scheduler_ == nullptr) {
