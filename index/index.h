@@ -172,7 +172,7 @@ class Index {
   };
   // Fetches what scans will read, for all of them at a time, and fills in their bnodes. Requires: at most kStartsMax,
   // of few records each; a guard, to be kept as long as the bnodes are used.
-  static constexpr size_t kStartsMax = 32;
+  static constexpr size_t kStartsMax = Tree::kFindManyMax;
   void prefetch_scans(std::span<Start> starts) const;
 
   [[nodiscard]] Versions::Announcement announce() { return versions_.announce(); }

@@ -48,7 +48,7 @@ class Tree {
   [[nodiscard]] Bnode* find_to_scan(const base::Key& key, const Bnode** next) const;
   // The bnodes of several keys: bnodes[i] for keys[i], fetched from memory. Their cache misses overlap.
   // Requires: keys.size() <= kFindManyMax.
-  static constexpr size_t kFindManyMax = 64;
+  static constexpr size_t kFindManyMax = 32;
   void find_many(std::span<const base::Key> keys, std::span<Bnode*> bnodes) const;
   // The bnode whose range has the last key below `fence`. Requires: `fence` is not the empty key.
   [[nodiscard]] Bnode* find_below(const base::Fence& fence) const;

@@ -30,7 +30,7 @@ class SessionImpl final : public Session {
   [[nodiscard]] size_t UnderWay() const override { return points() + all_.scans.size(); }
 
   // Operations that share a lane, about; a scan has one for itself, up to a bound.
-  static constexpr size_t kLaneOperations = 64;
+  static constexpr size_t kLaneOperations = 32;
   static constexpr size_t kScanLanesMax = 32;
 
  private:
