@@ -152,6 +152,11 @@ class Index {
     base::Fence lo, hi;
     boost::container::small_vector<Piece, 32> pieces;  // in key order; bytes valid inside the guard
     bool damaged = false;                              // the pieces end before the damage
+
+    // Memory of read_window(), kept for the next one.
+    std::vector<char> together;  // rows of pieces that lay scattered
+    std::vector<persist::Entry> updates;
+    persist::Merge merge;
   };
   // Reads the window that has `from`, from that key on, its first `records_max` records.
   // `whole`: from the window's beginning. `known`: null, or a bnode whose range has `from`, found inside this guard.
@@ -260,6 +265,8 @@ class Index {
   void get_from(Bnode* bnode, uint64_t hash, uint64_t version, Lookup* lookup);
   struct Layered;
   struct Collected;
+  static bool read_together(persist::DnodeCursor* cursor, const persist::Dnode& dnode, const Collected& all,
+                            uint64_t records_max, Window* window);
   void collect(const Bnode& bnode, uint32_t depth, const Window& window, const base::Key& from, uint64_t version,
                Collected* all);
   void prefetch_ranges(std::span<const base::Key> keys, std::span<const uint64_t> records_max, std::span<Bnode*> bnodes,

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/check.h"
+#include "base/spread_sort.h"
 #include "base/status_macros.h"
 #include "base/thread.h"
 
@@ -141,7 +142,8 @@ void Offload::gather(const Bnode& old, Job* job) {
     residue->slots()->for_each_head([&](Node* head) { chains_.push_back({head->key(), nullptr, head}); });
   }
   const auto begin = chains_.begin() + static_cast<ptrdiff_t>(first);
-  std::sort(begin, chains_.end(), [](const Chain& a, const Chain& b) {
+  const auto head_of = [](const Chain& chain) { return chain.key.head; };
+  base::spread_sort(begin, chains_.end(), head_of, [](const Chain& a, const Chain& b) {
     const auto order = compare(a.key, b.key);
     return order != 0 ? order < 0 : a.updates != nullptr && b.updates == nullptr;
   });
@@ -194,7 +196,6 @@ Status Offload::build_piece(Job* job, Bnode* successor) {
       if (!merge(dnode_of(*each), *successor, Tombstones::kApply, updates, &update, &merged))
         return damaged(*successor);
     }
-    take_rest(updates, Tombstones::kApply, update, &merged);
     BONSAI_RETURN_IF_ERROR(writer_.add(successor->lo(), successor->hi(), gen, nullptr, merged, &piece.dnode));
     ++job->compactions;
   }
@@ -254,7 +255,6 @@ Status Offload::append(const Bnode& successor, uint64_t gen, const Dnode& old, c
   if (!merge(*Dnode::make(std::move(newest)), successor, Tombstones::kKeep, updates, &update, &merged)) {
     return damaged(successor);
   }
-  take_rest(updates, Tombstones::kKeep, update, &merged);
   return writer_.add(successor.lo(), successor.hi(), gen, {old, old.runs().size() - 1}, merged, dnode);
 }
 
@@ -267,31 +267,19 @@ Status Offload::damaged(const Bnode& successor) {
 // first that is not in *merged. False if the dnode is damaged.
 bool Offload::merge(const Dnode& dnode, const Bnode& successor, Tombstones tombstones,
                     const std::vector<Entry>& updates, std::vector<Entry>::const_iterator* update,
-                    std::vector<Entry>* merged) const {
+                    std::vector<Entry>* merged) {
   if (!(dnode.lo() < successor.hi()) || !(successor.lo() < dnode.hi())) return true;
   const auto take = [&](const Entry& entry) {
     if (tombstones == Tombstones::kKeep || !entry.tombstone) merged->push_back(entry);
   };
   persist::DnodeCursor cursor(index_.dnodes_.volume(), dnode);
-  const bool to_the_end = !(successor.hi() < dnode.hi());
-  for (cursor.seek(successor.lo().key()); cursor.valid(); cursor.next()) {
-    const Entry entry = cursor.entry();
-    if (!to_the_end && !successor.hi().above(entry.key)) break;
-    for (; *update != updates.end() && (*update)->key < entry.key; ++*update) take(**update);
-    if (*update != updates.end() && (*update)->key == entry.key) {
-      take(*(*update)++);
-    } else {
-      take(entry);
-    }
-  }
+  const base::Fence& end = std::min(successor.hi(), dnode.hi());
+  const Key below = end.key();
+  cursor.seek(successor.lo().key());
+  const auto last = std::find_if(*update, updates.cend(), [&](const Entry& each) { return !end.above(each.key); });
+  cursor.visit_all(end.is_infinite() ? nullptr : &below, {*update, last}, &merge_, take);
+  *update = last;
   return !cursor.damaged();
-}
-
-void Offload::take_rest(const std::vector<Entry>& updates, Tombstones tombstones,
-                        std::vector<Entry>::const_iterator update, std::vector<Entry>* merged) {
-  for (; update != updates.end(); ++update) {
-    if (tombstones == Tombstones::kKeep || !update->tombstone) merged->push_back(*update);
-  }
 }
 
 // Copies what announced scans need of a chain: the newest node and those below it, and the dnode's value under them.

@@ -87,9 +87,7 @@ class Offload {
   enum class Tombstones { kApply, kKeep };  // kKeep: runs below may hold what they delete
   bool merge(const persist::Dnode& dnode, const Bnode& successor, Tombstones tombstones,
              const std::vector<persist::Entry>& updates, std::vector<persist::Entry>::const_iterator* update,
-             std::vector<persist::Entry>* merged) const;
-  static void take_rest(const std::vector<persist::Entry>& updates, Tombstones tombstones,
-                        std::vector<persist::Entry>::const_iterator update, std::vector<persist::Entry>* merged);
+             std::vector<persist::Entry>* merged);
   static Status damaged(const Bnode& successor);
   Status carry(Job* job, const Chain& chain, std::vector<std::vector<Node*>>* carried);
   void make_residue(Piece* piece, const std::vector<std::vector<Node*>>& carried);
@@ -103,6 +101,7 @@ class Offload {
   // Of the job that is being added; members for their memory's sake.
   std::vector<Chain> chains_;  // in key order
   std::vector<persist::Entry> updates_, merged_;
+  persist::Merge merge_;
 };
 
 }  // namespace bonsai::index

@@ -3,6 +3,8 @@
 #include <array>
 #include <bitset>
 
+#include "base/small_copy.h"
+#include "base/spread_sort.h"
 #include "index/index.h"
 
 namespace bonsai::index {
@@ -129,10 +131,11 @@ struct Index::Layered {
 struct Index::Collected {
   boost::container::small_vector<Layered, 64> updates;
   boost::container::small_vector<const persist::Dnode*, 4> dnodes;  // in range order
-  bool layered = false;                                             // they come from bnodes with ranges of their own
+  bool other_range = false;                                         // of one is not the window's
 
   void sort() {
-    std::sort(updates.begin(), updates.end(), [](const Layered& a, const Layered& b) {
+    const auto head_of = [](const Layered& each) { return each.key.head; };
+    base::spread_sort(updates.begin(), updates.end(), head_of, [](const Layered& a, const Layered& b) {
       const auto order = compare(a.key, b.key);
       return order != 0 ? order < 0 : a.depth < b.depth;
     });
@@ -160,16 +163,72 @@ void Index::collect(const Bnode& bnode, uint32_t depth, const Window& window, co
   } else if (const Bnode* residue = base.residue()) {
     collect(*residue, depth + 1, window, from, version, all);
   } else {
-    all->layered = true;
     for (const Bnode* old : base.layer()->olds) {
-      if (old->lo() < window.hi && window.lo < old->hi()) collect(*old, depth + 1, window, from, version, all);
+      if (!(old->lo() < window.hi) || !(window.lo < old->hi())) continue;
+      all->other_range = all->other_range || old->lo() != window.lo || old->hi() != window.hi;
+      collect(*old, depth + 1, window, from, version, all);
     }
   }
 }
 
 namespace {
-constexpr uint64_t kReadAheadRecords = 256;  // a scan of as many will go on behind its first window
+constexpr uint64_t kReadAheadRecords = 256;    // a scan of as many will go on behind its first window
+constexpr uint64_t kTogetherRecordsMin = 128;  // for fewer it is not worth putting a range together
+constexpr uint64_t kTogetherBytesMax = 64;     // larger records are not copied
+constexpr uint64_t kScatteredOneIn = 8;        // a range with fewer newer entries is mostly stretches of its body
 }  // namespace
+
+// Puts the records of a range that lie scattered, in runs and among its updates, side by side. False, and nothing is
+// done, if they may as well be read where they are.
+bool Index::read_together(persist::DnodeCursor* cursor, const persist::Dnode& dnode, const Collected& all,
+                          uint64_t records_max, Window* window) {
+  if (records_max < kTogetherRecordsMin || dnode.runs().empty()) return false;
+  const persist::RunDesc& body = dnode.runs().front();
+  const size_t row_bytes = size_t{body.key_bytes} + body.value_bytes;
+  const uint64_t newer = dnode.entries() - body.count + all.updates.size();
+  if (body.key_bytes == persist::kVariableRun || row_bytes > kTogetherBytesMax || newer * kScatteredOneIn < body.count)
+    return false;
+  std::vector<persist::Entry>& updates = window->updates;
+  updates.clear();
+  for (const Layered& each : all.updates) {
+    updates.push_back({each.key, each.node->value(), each.node->tombstone(), each.node->large()});
+  }
+  const persist::Merge& merge = window->merge;
+  if (!cursor->take_all(nullptr, updates, &window->merge)) return false;
+  const std::span<const persist::Merged> merged = merge.items();
+  uint64_t left = std::min<uint64_t>(records_max, merged.size());
+  window->together.resize(left * row_bytes);
+  char* to = window->together.data();
+  Rows rows{to, to + body.key_bytes, 0, row_bytes, body.key_bytes, body.value_bytes};
+  const auto end_rows = [&] {
+    if (rows.count > 0) window->pieces.push_back({rows});
+    rows.keys = to;
+    rows.values = to + body.key_bytes;
+    rows.count = 0;
+  };
+  for (auto each = merged.begin(); each != merged.end() && left > 0; ++each) {
+    if (const Rows* run = merge.rows_of(*each); run != nullptr && run->value_bytes == body.value_bytes) {
+      to = base::copy_small(base::copy_small(to, run->key(each->index)), run->value(each->index));
+      ++rows.count;
+      --left;
+      continue;
+    }
+    const persist::Entry entry = merge.entry(*each);
+    if (entry.tombstone) continue;
+    --left;
+    if (!entry.large && entry.value.size() == body.value_bytes) {
+      to = base::copy_small(base::copy_small(to, entry.key.bytes), entry.value);
+      ++rows.count;
+      continue;
+    }
+    end_rows();
+    window->pieces.push_back(
+        {{entry.key.bytes.data(), entry.value.data(), 1, 0, body.key_bytes, static_cast<uint32_t>(entry.value.size())},
+         entry.large});
+  }
+  end_rows();
+  return true;
+}
 
 void Index::read_range(Bnode* bnode, const Key& from, uint64_t version, bool whole, uint64_t records_max,
                        Window* window) {
@@ -193,15 +252,19 @@ void Index::read_range(Bnode* bnode, const Key& from, uint64_t version, bool who
     ++update;
   };
   const Key end = window->hi.key();
-  const bool whole_range = all.dnodes.size() == 1 && !all.layered;  // the dnode's range is the window's
+  const bool whole_range = all.dnodes.size() == 1 && !all.other_range;
   for (const persist::Dnode* dnode : all.dnodes) {
-    persist::DnodeCursor cursor(dnodes_.volume(), *dnode);
+    persist::DnodeCursor cursor(dnodes_.volume(), *dnode, persist::DnodeCursor::Verify::kAtFirst);
     if (whole_range && !(window->lo.key() < start)) {
       cursor.seek_inside({}, left);
     } else if (whole_range) {
       cursor.seek_inside(start, left);
     } else {
       cursor.seek(start, left);
+    }
+    if (whole_range && read_together(&cursor, *dnode, all, left, window)) {
+      if (dnode->note_scan()) compactions_.ask(bnode);
+      return;
     }
     while (left > 0 && cursor.valid() && window->hi.above(cursor.key())) {
       while (left > 0 && update != all.updates.end() && update->key < cursor.key()) add_update();

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "base/check.h"
+#include "base/spread_sort.h"
 #include "base/thread.h"
 #include "index/index.h"
 #include "index/offload.h"
@@ -20,28 +21,27 @@ struct Sized {
   uint64_t bytes;
 };
 
-bool below(const Sized& a, const Sized& b) { return a.key < b.key; }
-
 uint64_t entry_bytes(const Node& node) { return uint64_t{14} + node.key_bytes + node.value_bytes; }
 
 // Keys that the successors of a bnode will hold, in order, with what they take in a dnode; views as long as the guard.
 std::vector<Sized> keys_of(const scale::Volume& volume, const persist::Dnode& dnode, const Slots* slots) {
-  std::vector<Sized> keys;
-  keys.reserve(dnode.entries() + (slots != nullptr ? slots->used() : 0));
-  persist::DnodeCursor cursor(volume, dnode);
-  for (cursor.seek({}); cursor.valid(); cursor.next()) {
-    if (!cursor.entry().tombstone) keys.push_back({cursor.entry().key, persist::entry_bytes(cursor.entry())});
-  }
-  const auto stored = static_cast<ptrdiff_t>(keys.size());
+  std::vector<persist::Entry> updates;
   if (slots != nullptr) {
     slots->for_each_head([&](const Node* head) {
-      if (!head->tombstone()) keys.push_back({head->key(), entry_bytes(*head)});
+      updates.push_back({head->key(), head->value(), head->tombstone(), head->large()});
     });
   }
-  std::sort(keys.begin() + stored, keys.end(), below);
-  std::inplace_merge(keys.begin(), keys.begin() + stored, keys.end(), below);
-  keys.erase(std::unique(keys.begin(), keys.end(), [](const Sized& a, const Sized& b) { return a.key == b.key; }),
-             keys.end());
+  base::spread_sort(
+      updates.begin(), updates.end(), [](const persist::Entry& each) { return each.key.head; },
+      [](const persist::Entry& a, const persist::Entry& b) { return a.key < b.key; });
+  std::vector<Sized> keys;
+  keys.reserve(dnode.entries() + updates.size());
+  persist::Merge merge;
+  persist::DnodeCursor cursor(volume, dnode);
+  cursor.seek({});
+  cursor.visit_all(nullptr, updates, &merge, [&](const persist::Entry& entry) {
+    if (!entry.tombstone) keys.push_back({entry.key, persist::entry_bytes(entry)});
+  });
   return keys;
 }
 

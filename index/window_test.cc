@@ -42,6 +42,63 @@ TEST(Window, BordersAndDirections) {
   }
 }
 
+// Records that lie in several runs and among the updates are handed out side by side, but for those of other sizes.
+TEST(Window, ScatteredRecordsArePutTogether) {
+  constexpr uint64_t kRecords = 4'000;
+  Tier tier({.pool_bytes = size_t{16} << 20});
+  base::Random random(test_seed());
+  Model model;
+  const auto put = [&](uint64_t i, const std::string& value) {
+    model[key_of(i)] = value;
+    return tier.put(key_of(i), value);
+  };
+  for (uint64_t i = 0; i < kRecords; ++i) ASSERT_TRUE(put(i * 7'919 % kRecords, "before"));
+  ASSERT_TRUE(tier.drain().ok());
+  for (const std::string value : {"second", "+third", "fourth"}) {
+    for (uint64_t i = 0; i < kRecords / 4; ++i) ASSERT_TRUE(put(random.below(kRecords), value));
+    ASSERT_TRUE(value == "fourth" || tier.drain().ok());  // these stay in DRAM
+  }
+  const auto rows_per_piece = [&] {
+    Index::Window window;
+    size_t rows = 0, pieces = 0;
+    const auto guard = tier.epochs().enter();
+    for (base::Fence at(""); !at.is_infinite(); at = window.hi) {
+      tier.index().read_window(at.key(), kLatest, false, UINT64_MAX, &window);
+      pieces += window.pieces.size();
+      for (const auto& piece : window.pieces) rows += piece.rows.count;
+    }
+    return static_cast<double>(rows) / static_cast<double>(pieces);
+  };
+  EXPECT_GT(rows_per_piece(), 50);
+  EXPECT_EQ(tier.scan(kLatest), model);
+  EXPECT_EQ(tier.scan_backwards(kLatest), model);
+  const auto old = tier.index().announce();
+  const Model then = model;
+  for (uint64_t i = 0; i < kRecords; i += 40) {
+    ASSERT_TRUE(put(i, "a value of another size"));
+    ASSERT_TRUE(tier.del(key_of(i + 1)));
+    model.erase(key_of(i + 1));
+    ASSERT_TRUE(tier.put_large(key_of(i + 2), std::string(5'000, 'L')));
+    model[key_of(i + 2)] = std::string(5'000, 'L');
+  }
+  EXPECT_EQ(tier.scan(kLatest), model);
+  EXPECT_EQ(tier.scan(old.version()), then);
+  for (int i = 0; i < 50; ++i) {  // so many from one key on, and no more
+    Index::Window window;
+    const std::string from = key_of(random.below(kRecords));
+    const uint64_t records_max = 128 + random.below(200);
+    const auto guard = tier.epochs().enter();
+    tier.index().read_window(Key::of(from), kLatest, false, records_max, &window);
+    auto wanted = model.lower_bound(from);
+    uint64_t seen = 0;
+    for (const auto& piece : window.pieces) {
+      for (size_t row = 0; row < piece.rows.count; ++row, ++seen) ASSERT_EQ(piece.rows.key(row), (wanted++)->first);
+    }
+    ASSERT_LE(seen, records_max);
+    ASSERT_TRUE(seen == records_max || wanted == model.end() || !window.hi.above(Key::of(wanted->first)));
+  }
+}
+
 // What a group of scans has found before it begins may have been replaced, split and merged when they come to it.
 TEST(Window, RangesThatAreKnownMayHaveBeenReplaced) {
   constexpr uint64_t kRecords = 6'000, kLimit = 100;

@@ -103,6 +103,7 @@ std::unique_ptr<Dnode> Dnode::make_uploaded(Parts parts, const scale::Volume& vo
   for (size_t i = 0; i < runs.size(); ++i) {
     if (same_prefix && i < kept->runs().size() && kept->runs()[i].addr == runs[i].addr) {
       dnode->take_over(*kept, run_of(runs[i]), from.places[i], to.places[i]);
+      if (kept->verified(i)) dnode->note_verified(i);
       continue;
     }
     const bool in_hand = i + fresh.size() >= runs.size();
@@ -335,17 +336,30 @@ uint64_t Dnode::prefetch_scan(const scale::Volume& volume, const Key& key, uint6
   return entries;
 }
 
+namespace {
+// True one time in DnodeCursor::kVerifiedAgain. By chance, lest a loop over so many dnodes passes one over for ever.
+bool verify_again() {
+  thread_local uint32_t state = 1;
+  state = state * 1'664'525 + 1'013'904'223;
+  return (state >> 16) % DnodeCursor::kVerifiedAgain == 0;
+}
+}  // namespace
+
 // Makes the sources, each with the part of its run in which the first entry at or after `key` is.
 void DnodeCursor::open(const Key& key, bool inside, uint64_t entries) {
   const std::array<Dnode::Part, kRunsMax> parts = dnode_.parts_with(key, inside);
+  const bool at_first = verify_ == Verify::kAtFirst && !verify_again();
   sources_.clear();
   for (size_t i = dnode_.places().size(); i-- > 0;) {
     const Dnode::Part& part = parts[i];
     const RunDesc desc = dnode_.desc(i);
-    const bool most = entries >= desc.count / 2 && (desc.count - part.lo) >= desc.count / 2;
-    const RunView run(volume_.local(scale::Addr::of_bits(desc.addr)), desc);
-    sources_.push_back({run, most, part.lo, part.hi, {}, {}});
-    if (!most) dnode_.prefetch_part(run, part, entries);
+    const uint32_t many = desc.count / 2;
+    RunView run(volume_.local(scale::Addr::of_bits(desc.addr)), desc);
+    if (at_first && dnode_.verified(i)) run.trust_unseen();
+    const bool most = entries == UINT64_MAX || (entries >= many && desc.count - part.lo >= many);
+    const bool whole = most && !run.trusted();
+    sources_.push_back({run, whole, part.lo, part.hi, {}, {}});
+    if (!whole) dnode_.prefetch_part(run, part, entries);
   }
 }
 
@@ -358,11 +372,18 @@ void DnodeCursor::seek_in(const Key& key, bool inside, uint64_t entries) {
     source.end = source.run.count();
   }
   await(entries);
-  for (Source& source : sources_) {
-    if (source.whole) source.run.trust();
-    load(source);
-  }
+  verify_whole();
+  for (Source& source : sources_) load(source);
   choose();
+}
+
+void DnodeCursor::verify_whole() {
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    Source& source = sources_[i];
+    if (!source.whole) continue;
+    source.run.trust();
+    if (source.run.trusted()) dnode_.note_verified(sources_.size() - 1 - i);
+  }
 }
 
 void DnodeCursor::await(uint64_t entries) const {
@@ -449,8 +470,7 @@ DnodeCursor::Stretch DnodeCursor::take(const Key* below, uint64_t max) {
   const auto end = first + static_cast<uint32_t>(std::min<uint64_t>(max, source.end - first));
   if (source.run.trusted()) {
     source.index = end;
-    const bool all = stop == nullptr || source.run.key_at(end - 1) < *stop;
-    if (!all && !source.run.lower_bound(*stop, first + 1, end - 1, &source.index, nullptr)) damaged_ = true;
+    if (stop != nullptr && !source.run.lower_bound_near(*stop, first + 1, end, &source.index)) damaged_ = true;
     load(source);
   } else {
     source.index = source.run.sound_below(first + 1, end, stop != nullptr ? stop->head : UINT64_MAX);
@@ -459,6 +479,35 @@ DnodeCursor::Stretch DnodeCursor::take(const Key* below, uint64_t max) {
   stretch.rows = source.run.rows(first, source.index);
   choose();
   return stretch;
+}
+
+bool DnodeCursor::mergeable(std::span<const Entry> updates) const {
+  if (damaged_ || sources_.empty()) return false;
+  const size_t key_bytes = sources_.front().run.key_bytes();
+  return std::all_of(sources_.begin(), sources_.end(),
+                     [&](const Source& source) {
+                       return source.run.uniform() && source.run.trusted() && source.run.key_bytes() == key_bytes;
+                     }) &&
+         std::all_of(updates.begin(), updates.end(),
+                     [&](const Entry& update) { return update.key.bytes.size() == key_bytes; });
+}
+
+bool DnodeCursor::take_all(const Key* below, std::span<const Entry> updates, Merge* merge) {
+  if (!mergeable(updates)) return false;
+  const uint32_t key_bytes = sources_.front().run.key_bytes();
+  const size_t head_bytes = std::min<size_t>(key_bytes, sizeof(uint64_t));
+  merge->clear(std::min<size_t>(dnode_.head_.prefix_bytes, key_bytes - head_bytes));
+  for (auto source = sources_.rbegin(); source != sources_.rend(); ++source) {  // oldest first
+    uint32_t end = source->end;
+    if (below != nullptr) BONSAI_CHECK(source->run.lower_bound(*below, source->index, source->end, &end, nullptr));
+    merge->add(source->run.rows(0, source->run.count()), source->index, end);
+    source->index = end;
+    load(*source);
+  }
+  merge->add_updates(updates);
+  merge->put_together(key_bytes);
+  choose();
+  return true;
 }
 
 }  // namespace bonsai::persist

@@ -27,6 +27,7 @@
 
 #include "base/key.h"
 #include "base/memory.h"
+#include "persist/merge.h"
 #include "persist/run.h"
 #include "scale/volume.h"
 
@@ -120,8 +121,9 @@ class Dnode {
     uint16_t prefix_bytes;  // that all keys of the range share
     uint8_t runs_count;
     uint8_t uploaded;
-    mutable std::atomic<uint8_t> merges;  // reads that had to look at several runs
-    uint8_t reserved[3];
+    mutable std::atomic<uint8_t> merges;    // reads that had to look at several runs
+    mutable std::atomic<uint8_t> verified;  // runs that a cursor has found sound as a whole, a bit each
+    uint8_t reserved[2];
   };
   // What a get needs of a run.
   struct Run {
@@ -176,6 +178,12 @@ class Dnode {
   [[nodiscard]] bool note_run(const scale::Volume& volume, const RunDesc& desc, const Place& place,
                               std::span<const Entry> entries);
   void take_over(const Dnode& kept, const Run& run, const Place& from, const Place& to);
+  [[nodiscard]] bool verified(size_t run) const {
+    return (head_.verified.load(std::memory_order_relaxed) >> run & 1) != 0;
+  }
+  void note_verified(size_t run) const {
+    if (!verified(run)) head_.verified.fetch_or(static_cast<uint8_t>(1U << run), std::memory_order_relaxed);
+  }
 
   Head head_;
   const std::unique_ptr<const Parts> parts_;
@@ -249,12 +257,18 @@ class DnodeCursor {
     bool large = false;  // the value is a LargeRef's bytes
   };
 
+  // How often what is read is verified. kAtFirst: not again where a cursor has found the whole run sound, except one
+  // time in kVerifiedAgain, by chance, so that what gets damaged afterwards is told, too, if not by the first reader.
+  enum class Verify { kAlways, kAtFirst };
+  static constexpr uint32_t kVerifiedAgain = 64;
+
   // Requires: the dnode outlives the cursor (epoch guard).
-  DnodeCursor(const scale::Volume& volume, const Dnode& dnode) : volume_(volume), dnode_(dnode) {}
+  DnodeCursor(const scale::Volume& volume, const Dnode& dnode, Verify verify = Verify::kAlways)
+      : volume_(volume), dnode_(dnode), verify_(verify) {}
 
   // To the first entry at or after `key`; an empty key means the first. Up to `entries` of each run are going to be
-  // read, and are waited for here; the cursor waits nowhere else. Of runs of which that is the greater part, the
-  // checksum of the whole run is verified instead of each entry's.
+  // read, and are waited for here; the cursor waits nowhere else. Of runs of which that is the greater part, and of all
+  // by default, the checksum of the whole run is verified instead of each entry's.
   void seek(const base::Key& key, uint64_t entries = UINT64_MAX) { seek_in(key, inside(key), entries); }
   // The same without a look at the dnode's range. Requires: key lies in it, or is empty.
   void seek_inside(const base::Key& key, uint64_t entries) { seek_in(key, !key.bytes.empty(), entries); }
@@ -267,11 +281,19 @@ class DnodeCursor {
   // The current entry and those behind it, up to `max` and below `below` (null: no bound), as far as they lie side by
   // side; the cursor moves behind them. Requires: key() lies below `below`, max > 0.
   Stretch take(const base::Key* below, uint64_t max);
+  // All that is left below `below` (null: no bound) and `updates`, which are newer, in *merge; the cursor moves behind
+  // them. False, and nothing is done: keys differ in size, there are tombstones in the runs, or damage; they are to be
+  // visited one by one. Requires: a seek with the default of entries; updates are sorted and lie in the dnode's range.
+  [[nodiscard]] bool take_all(const base::Key* below, std::span<const Entry> updates, Merge* merge);
+  // The same with a call of visit(entry) for the newest of each key, tombstones too, by *merge or one by one. Ends
+  // before damage.
+  template <class Visit>
+  void visit_all(const base::Key* below, std::span<const Entry> updates, Merge* merge, Visit visit);
 
  private:
   struct Source {
     RunView run;
-    bool whole;  // most of the run will be read
+    bool whole;  // the run will be verified as a whole
     uint32_t index, end;
     base::Key key;
     Entry entry;  // of a variable run
@@ -283,6 +305,7 @@ class DnodeCursor {
   }
   void seek_in(const base::Key& key, bool inside, uint64_t entries);
   void open(const base::Key& key, bool inside, uint64_t entries);
+  void verify_whole();
   void load(Source& source);
   void advance(Source& source) {
     ++source.index;
@@ -290,16 +313,33 @@ class DnodeCursor {
   }
   void pass_hidden();
   void choose();
+  [[nodiscard]] bool mergeable(std::span<const Entry> updates) const;
   void await(uint64_t entries) const;
 
   const scale::Volume& volume_;
   const Dnode& dnode_;
+  const Verify verify_;
   boost::container::static_vector<Source, kRunsMax> sources_;  // newest run first
   std::array<uint64_t, kRunsMax> heads_;                       // of their keys; of one at its end the highest
   bool tied_ = false;                                          // other sources may have the current key, too
   Source* best_ = nullptr;
   bool damaged_ = false;
 };
+
+template <class Visit>
+void DnodeCursor::visit_all(const base::Key* below, std::span<const Entry> updates, Merge* merge, Visit visit) {
+  if (take_all(below, updates, merge)) {
+    for (const Merged& item : merge->items()) visit(merge->entry(item));
+    return;
+  }
+  auto update = updates.begin();
+  for (; valid() && (below == nullptr || key() < *below); next()) {
+    for (; update != updates.end() && update->key < key(); ++update) visit(*update);
+    const bool hidden = update != updates.end() && update->key == key();
+    visit(hidden ? *update++ : entry());
+  }
+  for (; update != updates.end() && !damaged_; ++update) visit(*update);
+}
 
 }  // namespace bonsai::persist
 

@@ -303,6 +303,97 @@ TEST_F(DnodeTest, AStretchDoesNotPassADamagedEntryOfAnOlderRun) {
   }
 }
 
+// Of random runs and updates, each key's newest, by way of a merge where keys are of one size and nothing is deleted.
+TEST_F(DnodeTest, RunsAndUpdatesComeTogether) {
+  base::Random random = seeded_random(4);
+  enum Kind { kShort, kEight, kLong, kDeletes, kSizes, kKinds };
+  for (int round = 0; round < 200; ++round) {
+    const int kind = round % kKinds;
+    const std::string prefix = kind == kLong ? "a prefix of all keys that is long, " : "";
+    const auto key_of = [&](uint64_t i) {
+      std::string digits = std::to_string(10'000'000 + i);
+      if (kind == kShort) digits = digits.substr(4);
+      if (kind == kSizes && i % 3 == 0) digits += "and more";
+      return prefix + digits;
+    };
+    Model model;
+    const auto some = [&](size_t n, bool deletes) {
+      std::map<std::string, std::pair<std::string, bool>> chosen;
+      for (size_t i = 0; i < n; ++i) {
+        const bool deleted = deletes && random.chance(1, 4);
+        chosen[key_of(random.below(500))] = {deleted ? "" : std::to_string(1'000 + random.below(9'000)), deleted};
+      }
+      Entries entries;
+      for (const auto& [key, value] : chosen) {
+        value.second ? entries.del(key) : entries.put(key, value.first);
+        model[key] = value;
+      }
+      return entries;
+    };
+    std::vector<RunDesc> runs;
+    for (size_t i = 1 + random.below(kRunsMax); i > 0; --i)
+      runs.push_back(write(some(1 + random.below(80), kind == kDeletes)));
+    const Fence hi = random.chance(1, 2) ? Fence(prefix + "2") : Fence::infinite();
+    const auto dnodes = both(parts(Fence(prefix + "0"), hi, 1, runs));
+    const std::string from = key_of(random.below(600));
+    const std::string below = random.chance(1, 2) ? key_of(random.below(600)) : "";
+    const Model stored = model;
+    const Entries updates = some(random.below(60), true);
+    Model wanted;
+    for (const auto& [key, value] : model) {
+      const bool updated = std::any_of(updates.list().begin(), updates.list().end(),
+                                       [&, k = &key](const Entry& each) { return each.key.bytes == *k; });
+      if (updated || (!(key < from) && (below.empty() || key < below))) wanted[key] = value;
+    }
+    for (const auto& dnode : dnodes) {
+      Merge merge;
+      DnodeCursor cursor(volume(), *dnode);
+      cursor.seek(Key::of(from));
+      const Key bound = Key::of(below);
+      Model seen;
+      std::string last;
+      cursor.visit_all(below.empty() ? nullptr : &bound, updates.list(), &merge, [&](const Entry& entry) {
+        EXPECT_LT(last, entry.key.bytes);
+        last = entry.key.bytes;
+        seen[last] = {std::string(entry.value), entry.tombstone};
+      });
+      EXPECT_EQ(seen, wanted);
+      EXPECT_EQ(merge.items().empty(), kind == kDeletes || kind == kSizes || wanted.empty());
+      const auto behind = below.empty() ? stored.end() : stored.lower_bound(std::max(from, below));
+      ASSERT_EQ(cursor.valid(), behind != stored.end());
+      if (cursor.valid()) {
+        EXPECT_EQ(cursor.key().bytes, behind->first);
+      }
+    }
+  }
+}
+
+TEST_F(DnodeTest, WhatIsVerifiedOnceIsVerifiedAgainSometimes) {
+  constexpr uint32_t kEntries = 200;
+  Entries entries;
+  for (uint32_t i = 0; i < kEntries; ++i) entries.put("k" + std::to_string(1'000 + i), "v");
+  const RunDesc run = write(entries);
+  const auto dnodes = both(parts(Fence(), Fence::infinite(), 1, {run}));
+  const auto is_damaged = [&](DnodeCursor::Verify verify) {
+    DnodeCursor cursor(volume(), *dnodes[1], verify);
+    uint64_t seen = 0;
+    for (cursor.seek(Key()); cursor.valid();) seen += cursor.take(nullptr, UINT64_MAX).rows.count;
+    EXPECT_EQ(seen, cursor.damaged() ? 100 : kEntries);
+    return cursor.damaged();
+  };
+  damage(run, 100 * (run.bytes / kEntries) + 5);
+  EXPECT_TRUE(is_damaged(DnodeCursor::Verify::kAtFirst)) << "nobody has verified it yet";
+  damage(run, 100 * (run.bytes / kEntries) + 5);  // it is sound again
+  EXPECT_FALSE(is_damaged(DnodeCursor::Verify::kAtFirst));
+  damage(run, 100 * (run.bytes / kEntries) + 5);
+  EXPECT_TRUE(is_damaged(DnodeCursor::Verify::kAlways));
+  uint32_t told = 0;
+  constexpr uint32_t kReads = 100 * DnodeCursor::kVerifiedAgain;
+  for (uint32_t i = 0; i < kReads; ++i) told += is_damaged(DnodeCursor::Verify::kAtFirst) ? 1 : 0;
+  EXPECT_GT(told, 50U);
+  EXPECT_LT(told, 200U);
+}
+
 TEST_F(DnodeTest, ReadsOfSeveralRunsAskForCompaction) {
   Entries entries;
   entries.put("a", "1");

@@ -180,6 +180,19 @@ bool RunView::lower_bound(const base::Key& key, uint32_t lo, uint32_t hi, uint32
   return !uniform() || ((lo == first || sound(lo - 1)) && (lo == end || sound(lo)));
 }
 
+bool RunView::lower_bound_near(const base::Key& key, uint32_t lo, uint32_t hi, uint32_t* index) const {
+  const uint32_t first = lo;
+  for (uint32_t step = 1; step <= hi - lo; step *= 2) {
+    if (!(key_at(lo + step - 1) < key)) {
+      hi = lo + step - 1;
+      break;
+    }
+    lo += step;
+  }
+  if (!lower_bound(key, lo, hi, index, nullptr)) return false;
+  return (*index == first || sound(*index - 1)) && (*index == desc_.count || sound(*index));
+}
+
 Find RunView::find(const base::Key& key, Entry* found, scale::Reads* reads) const {
   uint32_t index;
   if (!lower_bound(key, 0, desc_.count, &index, reads)) return Find::kDamaged;

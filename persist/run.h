@@ -61,6 +61,8 @@ class RunView {
   // Verifies the run as a whole, which costs a fraction of its entries' checks. If it is sound, entries are not checked
   // one by one from now on; if not, nothing changes.
   void trust() { trusted_ = trusted_ || verify(); }
+  // The same where a reader before has found it sound.
+  void trust_unseen() { trusted_ = true; }
   [[nodiscard]] bool trusted() const { return trusted_; }
   // The entry at index i, verified. False if damaged. Requires: i < count().
   [[nodiscard]] bool entry(uint32_t i, Entry* entry) const { return entry_at(i, entry_offset(i), entry); }
@@ -69,6 +71,8 @@ class RunView {
   // Offset of entry i in the run, from the run itself.
   [[nodiscard]] uint32_t entry_offset(uint32_t i) const;
   [[nodiscard]] bool uniform() const { return desc_.key_bytes != kVariableRun; }
+  // Of a uniform run: of each key.
+  [[nodiscard]] uint32_t key_bytes() const { return desc_.key_bytes; }
   // Of a uniform run: entries [from, to) as they lie, and the key of one, both unverified.
   [[nodiscard]] Rows rows(uint32_t from, uint32_t to) const {
     const uint32_t stride = uniform_entry_bytes(desc_);
@@ -91,6 +95,8 @@ class RunView {
   // The same where it is known to be in [lo, hi]. Each probe is waited for by `reads`, if not null.
   [[nodiscard]] bool lower_bound(const base::Key& key, uint32_t lo, uint32_t hi, uint32_t* index,
                                  scale::Reads* reads) const;
+  // Of a uniform run: the same where it is likely to be near lo, which looks 1, 2, 4, ... entries ahead first.
+  [[nodiscard]] bool lower_bound_near(const base::Key& key, uint32_t lo, uint32_t hi, uint32_t* index) const;
   // Binary search for `key`. Each probe is waited for by `reads`, if not null.
   [[nodiscard]] Find find(const base::Key& key, Entry* entry, scale::Reads* reads = nullptr) const;
   // Tells that entries [lo, hi) are about to be read.
