@@ -265,8 +265,7 @@ class Index {
   void get_from(Bnode* bnode, uint64_t hash, uint64_t version, Lookup* lookup);
   struct Layered;
   struct Collected;
-  static bool read_together(persist::DnodeCursor* cursor, const persist::Dnode& dnode, const Collected& all,
-                            uint64_t records_max, Window* window);
+  static bool read_together(persist::DnodeCursor* cursor, const Collected& all, uint64_t records_max, Window* window);
   void collect(const Bnode& bnode, uint32_t depth, const Window& window, const base::Key& from, uint64_t version,
                Collected* all);
   void prefetch_ranges(std::span<const base::Key> keys, std::span<const uint64_t> records_max, std::span<Bnode*> bnodes,

@@ -180,14 +180,13 @@ constexpr uint64_t kScatteredOneIn = 8;        // a range with fewer newer entri
 
 // Puts the records of a range that lie scattered, in runs and among its updates, side by side. False, and nothing is
 // done, if they may as well be read where they are.
-bool Index::read_together(persist::DnodeCursor* cursor, const persist::Dnode& dnode, const Collected& all,
-                          uint64_t records_max, Window* window) {
-  if (records_max < kTogetherRecordsMin || dnode.runs().empty()) return false;
-  const persist::RunDesc& body = dnode.runs().front();
-  const size_t row_bytes = size_t{body.key_bytes} + body.value_bytes;
-  const uint64_t newer = dnode.entries() - body.count + all.updates.size();
-  if (body.key_bytes == persist::kVariableRun || row_bytes > kTogetherBytesMax || newer * kScatteredOneIn < body.count)
+bool Index::read_together(persist::DnodeCursor* cursor, const Collected& all, uint64_t records_max, Window* window) {
+  const auto [body, newer] = cursor->sizes();
+  if (records_max < kTogetherRecordsMin || (newer + all.updates.size()) * kScatteredOneIn < body || body == 0)
     return false;
+  const auto [key_bytes, value_bytes] = cursor->body_bytes();
+  const size_t row_bytes = size_t{key_bytes} + value_bytes;
+  if (key_bytes == 0 || row_bytes > kTogetherBytesMax) return false;
   std::vector<persist::Entry>& updates = window->updates;
   updates.clear();
   for (const Layered& each : all.updates) {
@@ -199,15 +198,15 @@ bool Index::read_together(persist::DnodeCursor* cursor, const persist::Dnode& dn
   uint64_t left = std::min<uint64_t>(records_max, merged.size());
   window->together.resize(left * row_bytes);
   char* to = window->together.data();
-  Rows rows{to, to + body.key_bytes, 0, row_bytes, body.key_bytes, body.value_bytes};
+  Rows rows{to, to + key_bytes, 0, row_bytes, key_bytes, value_bytes};
   const auto end_rows = [&] {
     if (rows.count > 0) window->pieces.push_back({rows});
     rows.keys = to;
-    rows.values = to + body.key_bytes;
+    rows.values = to + key_bytes;
     rows.count = 0;
   };
   for (auto each = merged.begin(); each != merged.end() && left > 0; ++each) {
-    if (const Rows* run = merge.rows_of(*each); run != nullptr && run->value_bytes == body.value_bytes) {
+    if (const Rows* run = merge.rows_of(*each); run != nullptr && run->value_bytes == value_bytes) {
       to = base::copy_small(base::copy_small(to, run->key(each->index)), run->value(each->index));
       ++rows.count;
       --left;
@@ -216,14 +215,14 @@ bool Index::read_together(persist::DnodeCursor* cursor, const persist::Dnode& dn
     const persist::Entry entry = merge.entry(*each);
     if (entry.tombstone) continue;
     --left;
-    if (!entry.large && entry.value.size() == body.value_bytes) {
+    if (!entry.large && entry.value.size() == value_bytes) {
       to = base::copy_small(base::copy_small(to, entry.key.bytes), entry.value);
       ++rows.count;
       continue;
     }
     end_rows();
     window->pieces.push_back(
-        {{entry.key.bytes.data(), entry.value.data(), 1, 0, body.key_bytes, static_cast<uint32_t>(entry.value.size())},
+        {{entry.key.bytes.data(), entry.value.data(), 1, 0, key_bytes, static_cast<uint32_t>(entry.value.size())},
          entry.large});
   }
   end_rows();
@@ -262,7 +261,7 @@ void Index::read_range(Bnode* bnode, const Key& from, uint64_t version, bool who
     } else {
       cursor.seek(start, left);
     }
-    if (whole_range && read_together(&cursor, *dnode, all, left, window)) {
+    if (whole_range && read_together(&cursor, all, left, window)) {
       if (dnode->note_scan()) compactions_.ask(bnode);
       return;
     }
@@ -274,7 +273,7 @@ void Index::read_range(Bnode* bnode, const Key& from, uint64_t version, bool who
         cursor.next();
         continue;
       }
-      const Key* below = window->hi.is_infinite() ? nullptr : &end;
+      const Key* below = whole_range || window->hi.is_infinite() ? nullptr : &end;
       if (update != all.updates.end()) below = &update->key;  // it lies in the window
       const auto stretch = cursor.take(below, left);
       if (!stretch.tombstone) add({stretch.rows, stretch.large});

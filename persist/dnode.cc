@@ -386,6 +386,16 @@ void DnodeCursor::verify_whole() {
   }
 }
 
+// From the sources: the dnode's parts are two lines of memory further off.
+DnodeCursor::Sizes DnodeCursor::sizes() const {
+  Sizes sizes{0, 0};
+  for (const Source& source : sources_) {
+    sizes.newer += sizes.body;
+    sizes.body = source.run.count();
+  }
+  return sizes;
+}
+
 void DnodeCursor::await(uint64_t entries) const {
   if (!volume_.reads_wait()) return;
   scale::Reads reads(volume_);

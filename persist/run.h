@@ -10,6 +10,7 @@
 #include <cstring>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/key.h"
@@ -73,6 +74,10 @@ class RunView {
   [[nodiscard]] bool uniform() const { return desc_.key_bytes != kVariableRun; }
   // Of a uniform run: of each key.
   [[nodiscard]] uint32_t key_bytes() const { return desc_.key_bytes; }
+  // Of each key and value, 0, 0 if they differ.
+  [[nodiscard]] std::pair<uint32_t, uint32_t> record_bytes() const {
+    return uniform() ? std::pair<uint32_t, uint32_t>(desc_.key_bytes, desc_.value_bytes) : std::pair(0U, 0U);
+  }
   // Of a uniform run: entries [from, to) as they lie, and the key of one, both unverified.
   [[nodiscard]] Rows rows(uint32_t from, uint32_t to) const {
     const uint32_t stride = uniform_entry_bytes(desc_);
