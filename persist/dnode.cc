@@ -153,7 +153,7 @@ bool Dnode::note_run(const scale::Volume& volume, const RunDesc& desc, const Pla
 
 uint64_t Dnode::entries() const {
   uint64_t sum = 0;
-  for (const RunDesc& run : runs()) sum += run.count;
+  for (const Run& run : places()) sum += run.count;
   return sum;
 }
 
