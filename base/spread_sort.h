@@ -12,8 +12,9 @@
 
 namespace bonsai::base {
 
-inline constexpr size_t kSpreadLeast = 16,
-                        kSpreadMost = 1024;  // outside of it std::sort is faster, or takes less stack
+// Outside of these std::sort is faster, or takes less stack.
+inline constexpr size_t kSpreadLeast = 16;
+inline constexpr size_t kSpreadMost = 1024;
 
 // The sort below of so many. Not inline: callers with few elements need not pay for its stack.
 template <class It, class HeadOf, class Less>

@@ -181,12 +181,13 @@ constexpr uint64_t kScatteredOneIn = 8;        // a range with fewer newer entri
 // Puts the records of a range that lie scattered, in runs and among its updates, side by side. False, and nothing is
 // done, if they may as well be read where they are.
 bool Index::read_together(persist::DnodeCursor* cursor, const Collected& all, uint64_t records_max, Window* window) {
-  const auto [body, newer] = cursor->sizes();
-  if (records_max < kTogetherRecordsMin || (newer + all.updates.size()) * kScatteredOneIn < body || body == 0)
-    return false;
-  const auto [key_bytes, value_bytes] = cursor->body_bytes();
+  const persist::RunView* body = cursor->body();
+  if (records_max < kTogetherRecordsMin || body == nullptr || !body->uniform()) return false;
+  const uint64_t newer = cursor->entries() - body->count() + all.updates.size();
+  const Rows first = body->rows(0, 1);
+  const uint32_t key_bytes = first.key_bytes, value_bytes = first.value_bytes;
   const size_t row_bytes = size_t{key_bytes} + value_bytes;
-  if (key_bytes == 0 || row_bytes > kTogetherBytesMax) return false;
+  if (newer * kScatteredOneIn < body->count() || row_bytes > kTogetherBytesMax) return false;
   std::vector<persist::Entry>& updates = window->updates;
   updates.clear();
   for (const Layered& each : all.updates) {

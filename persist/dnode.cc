@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/random.h"
 
 namespace bonsai::persist {
 
@@ -339,9 +340,8 @@ uint64_t Dnode::prefetch_scan(const scale::Volume& volume, const Key& key, uint6
 namespace {
 // True one time in DnodeCursor::kVerifiedAgain. By chance, lest a loop over so many dnodes passes one over for ever.
 bool verify_again() {
-  thread_local uint32_t state = 1;
-  state = state * 1'664'525 + 1'013'904'223;
-  return (state >> 16) % DnodeCursor::kVerifiedAgain == 0;
+  thread_local base::Random dice(1);
+  return dice.chance(1, DnodeCursor::kVerifiedAgain);
 }
 }  // namespace
 
@@ -386,14 +386,10 @@ void DnodeCursor::verify_whole() {
   }
 }
 
-// From the sources: the dnode's parts are two lines of memory further off.
-DnodeCursor::Sizes DnodeCursor::sizes() const {
-  Sizes sizes{0, 0};
-  for (const Source& source : sources_) {
-    sizes.newer += sizes.body;
-    sizes.body = source.run.count();
-  }
-  return sizes;
+uint64_t DnodeCursor::entries() const {
+  uint64_t sum = 0;
+  for (const Source& source : sources_) sum += source.run.count();
+  return sum;
 }
 
 void DnodeCursor::await(uint64_t entries) const {

@@ -272,13 +272,10 @@ class DnodeCursor {
   void seek(const base::Key& key, uint64_t entries = UINT64_MAX) { seek_in(key, inside(key), entries); }
   // The same without a look at the dnode's range. Requires: key lies in it, or is empty.
   void seek_inside(const base::Key& key, uint64_t entries) { seek_in(key, !key.bytes.empty(), entries); }
-  // How many entries the runs have; of the oldest run, and of all others. 0 without runs.
-  struct Sizes {
-    uint64_t body, newer;
-  };
-  [[nodiscard]] Sizes sizes() const;
-  // Of the oldest run: bytes of a key and of a value; 0, 0 if they differ. Requires: the dnode has runs.
-  [[nodiscard]] std::pair<uint32_t, uint32_t> body_bytes() const { return sources_.back().run.record_bytes(); }
+  // The oldest run, null without runs; and how many entries all runs have. From what the cursor has at hand: the
+  // dnode's parts are two lines of memory further off.
+  [[nodiscard]] const RunView* body() const { return sources_.empty() ? nullptr : &sources_.back().run; }
+  [[nodiscard]] uint64_t entries() const;
   [[nodiscard]] bool valid() const { return best_ != nullptr; }
   [[nodiscard]] bool damaged() const { return damaged_; }
   // Requires, as next() and take(): valid().

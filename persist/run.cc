@@ -181,7 +181,7 @@ bool RunView::lower_bound(const base::Key& key, uint32_t lo, uint32_t hi, uint32
 }
 
 bool RunView::lower_bound_near(const base::Key& key, uint32_t lo, uint32_t hi, uint32_t* index) const {
-  const uint32_t first = lo;
+  BONSAI_CHECK(trusted_);
   for (uint32_t step = 1; step <= hi - lo; step *= 2) {
     if (!(key_at(lo + step - 1) < key)) {
       hi = lo + step - 1;
@@ -189,8 +189,7 @@ bool RunView::lower_bound_near(const base::Key& key, uint32_t lo, uint32_t hi, u
     }
     lo += step;
   }
-  if (!lower_bound(key, lo, hi, index, nullptr)) return false;
-  return (*index == first || sound(*index - 1)) && (*index == desc_.count || sound(*index));
+  return lower_bound(key, lo, hi, index, nullptr);
 }
 
 Find RunView::find(const base::Key& key, Entry* found, scale::Reads* reads) const {

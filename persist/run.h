@@ -10,7 +10,6 @@
 #include <cstring>
 #include <span>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/key.h"
@@ -74,10 +73,6 @@ class RunView {
   [[nodiscard]] bool uniform() const { return desc_.key_bytes != kVariableRun; }
   // Of a uniform run: of each key.
   [[nodiscard]] uint32_t key_bytes() const { return desc_.key_bytes; }
-  // Of each key and value, 0, 0 if they differ.
-  [[nodiscard]] std::pair<uint32_t, uint32_t> record_bytes() const {
-    return uniform() ? std::pair<uint32_t, uint32_t>(desc_.key_bytes, desc_.value_bytes) : std::pair(0U, 0U);
-  }
   // Of a uniform run: entries [from, to) as they lie, and the key of one, both unverified.
   [[nodiscard]] Rows rows(uint32_t from, uint32_t to) const {
     const uint32_t stride = uniform_entry_bytes(desc_);
@@ -100,7 +95,7 @@ class RunView {
   // The same where it is known to be in [lo, hi]. Each probe is waited for by `reads`, if not null.
   [[nodiscard]] bool lower_bound(const base::Key& key, uint32_t lo, uint32_t hi, uint32_t* index,
                                  scale::Reads* reads) const;
-  // Of a uniform run: the same where it is likely to be near lo, which looks 1, 2, 4, ... entries ahead first.
+  // Of a uniform, trusted run: the same where it is likely to be near lo, which looks 1, 2, 4, ... entries ahead first.
   [[nodiscard]] bool lower_bound_near(const base::Key& key, uint32_t lo, uint32_t hi, uint32_t* index) const;
   // Binary search for `key`. Each probe is waited for by `reads`, if not null.
   [[nodiscard]] Find find(const base::Key& key, Entry* entry, scale::Reads* reads = nullptr) const;
