@@ -29,6 +29,7 @@ find_package(TBB REQUIRED COMPONENTS tbbmalloc)
 find_package(nlohmann_json REQUIRED)
 pkg_check_modules(PMEM REQUIRED IMPORTED_TARGET libpmem)
 pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
+pkg_check_modules(XXHASH REQUIRED libxxhash) # its header alone is used
 pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
 pkg_check_modules(IBVERBS IMPORTED_TARGET libibverbs)
 pkg_check_modules(RDMACM IMPORTED_TARGET librdmacm)

@@ -26,6 +26,7 @@ build | ccache              | a second build of the same source takes seconds
 build | libboost-context-dev | Boost.Context and Boost.Coroutine2, the coroutines of the scheduler
 build | libpmem-dev         | flushes and copies to non-volatile memory, chosen by CPUID
 build | libisal-dev         | fast checksums
+build | libxxhash-dev       | hashes of keys; its header alone is used
 build | libtbb-dev          | memory for many small blocks
 build | libibverbs-dev      | RDMA devices, for the verbs provider of the fabric
 build | librdmacm-dev       | connections between RDMA devices

@@ -17,7 +17,8 @@ PROVIDERS = {"PkgConfig": "pkg-config", "Boost": "libboost-context-dev", "absl":
              "rocksdb": "librocksdb-dev", "lmdb": "liblmdb-dev", "libisal": "libisal-dev", "ZLIB": "zlib1g-dev",
              "libcuckoo/cuckoohash_map.hh": "libcuckoo-dev", "sparsehash/dense_hash_map": "libsparsehash-dev",
              "tsl/hopscotch_map.h": "libtsl-hopscotch-map-dev",
-             "libsodium": "libsodium-dev", "libibverbs": "libibverbs-dev", "librdmacm": "librdmacm-dev",
+             "libxxhash": "libxxhash-dev", "libsodium": "libsodium-dev", "libibverbs": "libibverbs-dev",
+             "librdmacm": "librdmacm-dev",
              "TBB": "libtbb-dev", "rapidcheck": "librapidcheck-dev", "Threads": "g++", "Python3": "python3"}
 
 
@@ -41,6 +42,29 @@ class SetupTest(unittest.TestCase):
         for name in wanted:
             self.assertIn(name, PROVIDERS, "name its package here")
             self.assertIn(PROVIDERS[name], listed("build", "test"))
+
+    def test_every_package_whose_headers_are_included_is_listed(self):
+        # A header that is there because another program's packages brought it is missing on a bare machine.
+        depends = dict(line.split("\t") for line in subprocess.check_output(
+            ["dpkg-query", "-W", "-f", "${Package}\\t${Depends}\\n"], text=True).splitlines())
+        brought, fresh = set(), listed("build", "test")
+        while fresh:
+            brought |= fresh
+            fresh = {name for package in fresh
+                     for name in re.findall(r"(?:^|[,|] *)([\w.+-]+)", depends.get(package, ""))} - brought
+        found = {}
+        for path in ROOT.glob("[a-z]*/**/*"):
+            if path.suffix in (".h", ".cc") and path.relative_to(ROOT).parts[0] != "build":
+                for header in re.findall(r"^#include <([^>]+)>", path.read_text(), re.MULTILINE):
+                    found.setdefault(header, path)
+        self.assertIn("xxhash.h", found)
+        for header, path in found.items():
+            places = [place / header for place in (pathlib.Path("/usr/include"),
+                                                   pathlib.Path("/usr/include/x86_64-linux-gnu"))]
+            files = [str(place) for place in places if place.exists()]
+            if files:  # else the compiler's or our own
+                owner = subprocess.check_output(["dpkg-query", "-S", files[0]], text=True).split(":")[0]
+                self.assertTrue(owner in brought, f"{path} includes <{header}> of {owner}")
 
     def test_each_package_has_a_reason(self):
         for line in run("--list", "build", "test").stdout.splitlines():
