@@ -32,9 +32,7 @@ size_t Index::put_in_place(std::span<Put> puts) {
   }
   scale::Reads reads(dnodes_.volume());
   for (size_t i = 0; i < n; ++i) {
-    if (!searching[i]) continue;
-    searches[i].next();
-    searches[i].expect(&reads);
+    if (searching[i]) searches[i].next(&reads);
   }
   reads.wait();
   size_t done = 0;

@@ -1,7 +1,7 @@
 // Reads: the newest visible node of the topmost layer that has one, else the dnode.
 #include <algorithm>
 #include <array>
-#include <bitset>
+#include <bit>
 
 #include "base/small_copy.h"
 #include "base/spread_sort.h"
@@ -74,6 +74,13 @@ void Index::get(uint64_t version, Lookup* lookup) {
   get_from(newest(tree_.find_to_read(key), key), key.hash(), version, lookup);
 }
 
+namespace {
+template <class Visit>
+void for_each_bit(uint64_t bits, Visit visit) {
+  for (; bits != 0; bits &= bits - 1) visit(static_cast<size_t>(std::countr_zero(bits)));
+}
+}  // namespace
+
 // Each step is taken for all keys before the next, so that they wait for memory together.
 void Index::get_many(uint64_t version, std::span<Lookup> lookups) {
   constexpr size_t kMax = kGetManyMax;
@@ -82,7 +89,8 @@ void Index::get_many(uint64_t version, std::span<Lookup> lookups) {
   std::array<uint64_t, kMax> hashes;
   std::array<Bnode*, kMax> bnodes;
   std::array<persist::DnodeSearch, kMax> searches;
-  std::bitset<kMax> searching;
+  static_assert(kMax <= 64);
+  uint64_t searching = 0;  // bit i: searches[i] has not ended
   const size_t n = lookups.size();
   for (size_t i = 0; i < n; ++i) keys[i] = lookups[i].key;
   live_many({keys.data(), n}, Fetch::kUpdatesAndDnode, hashes, bnodes);
@@ -92,27 +100,23 @@ void Index::get_many(uint64_t version, std::span<Lookup> lookups) {
     if (const persist::Dnode* dnode = bnodes[i]->base().dnode()) {
       searches[i].start(dnodes_.volume(), *dnode, keys[i], hashes[i]);
       note_get(bnodes[i], *dnode, hashes[i]);
-      searching.set(i);
+      searching |= uint64_t{1} << i;
     } else {
       get_from(bnodes[i], hashes[i], version, &lookups[i]);
     }
   }
-  for (size_t i = 0; i < n; ++i) {
-    if (searching[i]) searches[i].next();
-  }
+  scale::Reads reads(dnodes_.volume());
+  for_each_bit(searching, [&](size_t i) { searches[i].next(&reads); });
   // An entry whose fingerprint only looked right costs a further round, again for all that need one.
-  for (scale::Reads reads(dnodes_.volume()); searching.any();) {
-    for (size_t i = 0; i < n; ++i) {
-      if (searching[i]) searches[i].expect(&reads);
-    }
+  while (searching != 0) {
     reads.wait();
-    for (size_t i = 0; i < n; ++i) {
+    for_each_bit(searching, [&](size_t i) {
       persist::Find found;
       persist::Entry entry;
-      if (!searching[i] || !searches[i].look(&found, &entry)) continue;
+      if (!searches[i].look(&found, &entry, &reads)) return;
       answer(found, entry, &lookups[i]);
-      searching.reset(i);
-    }
+      searching &= ~(uint64_t{1} << i);
+    });
   }
 }
 

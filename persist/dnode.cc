@@ -173,7 +173,7 @@ void Dnode::prefetch_runs(const scale::Volume& volume) const {
   for (const Run& run : places()) {
     const std::byte* bytes = volume.local(scale::Addr::of_bits(run.addr));
     for (size_t at = 0; at < kPrefetchRunBytes; at += kLine) __builtin_prefetch(bytes + at);
-    const size_t end = run.variable() ? 0 : size_t{run.count} * (kUniformHeadBytes + run.key_bytes + run.value_bytes);
+    const size_t end = run.variable() ? 0 : size_t{run.count} * run.entry_bytes();
     const size_t offset = reinterpret_cast<uintptr_t>(bytes) % kPageBytes;
     for (size_t at = kPageBytes - offset; at < end; at += kPageBytes) __builtin_prefetch(bytes + at);
   }
@@ -182,29 +182,16 @@ void Dnode::prefetch_runs(const scale::Volume& volume) const {
 Find Dnode::find(const scale::Volume& volume, const base::Key& key, uint64_t hash, Entry* entry) const {
   DnodeSearch search;
   search.start(volume, *this, key, hash);
-  search.next();
   scale::Reads reads(volume);
-  search.expect(&reads);
+  search.next(&reads);
   reads.wait();
   return search.finish(entry);
 }
 
-void DnodeSearch::expect_entry(scale::Reads* reads) const {
-  if (!here() || !dnode_->uploaded()) return;
-  const Dnode::Run& run = dnode_->places()[run_ - 1];
-  // Of a variable run the average: what an entry has beyond lies in blocks that follow.
-  const uint64_t bytes =
-      run.variable() ? dnode_->runs()[run_ - 1].bytes / run.count : uint64_t{4} + run.key_bytes + run.value_bytes;
-  reads->add(scale::Addr::of_bits(run.addr) + offset(), bytes);
-}
-
 Find DnodeSearch::finish(Entry* entry) {
   Find found;
-  while (!look(&found, entry)) {
-    scale::Reads reads(*volume_);
-    expect(&reads);
-    reads.wait();
-  }
+  scale::Reads reads(*volume_);
+  while (!look(&found, entry, &reads)) reads.wait();
   return found;
 }
 
@@ -236,12 +223,13 @@ void DnodeSearch::start(const scale::Volume& volume, const Dnode& dnode, const b
   }
 }
 
-void DnodeSearch::next() {
+void DnodeSearch::next(scale::Reads* reads) {
   if (!dnode_->uploaded()) {
     --run_;
     return;
   }
   const std::span<const Dnode::Run> runs = dnode_->places();
+  const bool fetched = hits_ != 0;
   while (hits_ == 0) {
     if (run_ > runs.size() || groups_[run_ - 1].next == groups_[run_ - 1].end) {
       if (--run_ == 0) return;
@@ -256,11 +244,24 @@ void DnodeSearch::next() {
   index_ = first_ + static_cast<uint32_t>(__builtin_ctz(hits_));
   hits_ &= hits_ - 1;
   const Dnode::Run& run = runs[run_ - 1];
-  entry_ = volume_->local(scale::Addr::of_bits(run.addr)) + offset();
-  const size_t entry_bytes =
-      run.variable() ? kVariableHeadBytes : size_t{kUniformHeadBytes} + run.key_bytes + run.value_bytes;
-  __builtin_prefetch(entry_);
-  __builtin_prefetch(entry_ + std::min(entry_bytes, kPrefetchBytesMax) - 1);  // the rest is read in sequence
+  const uint32_t at = offset(run, index_);
+  entry_ = volume_->local(scale::Addr::of_bits(run.addr)) + at;
+  if (fetched) return;
+  fetch(run, at, reads);
+  // All that have the fingerprint are fetched at once, seldom more than one: else one would be waited for by itself.
+  for (uint32_t others = hits_; others != 0; others &= others - 1) {
+    fetch(run, offset(run, first_ + static_cast<uint32_t>(__builtin_ctz(others))), reads);
+  }
+}
+
+void DnodeSearch::fetch(const Dnode::Run& run, uint32_t at, scale::Reads* reads) const {
+  const scale::Addr addr = scale::Addr::of_bits(run.addr) + at;
+  const std::byte* entry = volume_->local(addr);
+  const size_t head_bytes = run.variable() ? kVariableHeadBytes : run.entry_bytes();
+  __builtin_prefetch(entry);
+  __builtin_prefetch(entry + std::min(head_bytes, kPrefetchBytesMax) - 1);  // the rest is read in sequence
+  // Of a variable run the average is told: what an entry has beyond lies in blocks that follow.
+  reads->add(addr, run.variable() ? dnode_->runs()[run_ - 1].bytes / run.count : head_bytes);
 }
 
 RunDesc Dnode::desc(size_t i) const {
@@ -272,11 +273,10 @@ RunDesc Dnode::desc(size_t i) const {
   return desc;
 }
 
-// Of the current place in its run.
-uint32_t DnodeSearch::offset() const {
-  const Dnode::Run& run = dnode_->places()[run_ - 1];
-  if (!run.variable()) return index_ * (kUniformHeadBytes + run.key_bytes + run.value_bytes);
-  return dnode_->at<uint32_t>(Dnode::layout(dnode_->runs()).places[run_ - 1].offsets)[index_];
+// Where the run's entry `index` begins.
+uint32_t DnodeSearch::offset(const Dnode::Run& run, uint32_t index) const {
+  if (!run.variable()) return index * run.entry_bytes();
+  return dnode_->at<uint32_t>(Dnode::layout(dnode_->runs()).places[run_ - 1].offsets)[index];
 }
 
 Find DnodeSearch::check(Entry* entry) const {

@@ -132,6 +132,8 @@ class Dnode {
     uint16_t reserved;
 
     [[nodiscard]] bool variable() const { return key_bytes == kVariableRun; }
+    // Requires: not variable.
+    [[nodiscard]] uint32_t entry_bytes() const { return kUniformHeadBytes + key_bytes + value_bytes; }
     [[nodiscard]] uint32_t groups() const { return (count + kGroup - 1) / kGroup; }
     [[nodiscard]] uint32_t samples_bytes() const { return static_cast<uint32_t>(round_up(4 * groups(), kAlign)); }
     [[nodiscard]] uint32_t fingerprints_bytes() const { return static_cast<uint32_t>(round_up(count, kGroup)); }
@@ -193,27 +195,23 @@ class Dnode {
 //
 //   DnodeSearch search;
 //   search.start(volume, dnode, key, hash);                          reads the samples, prefetches fingerprints
-//   search.next();                                                   reads fingerprints, prefetches an entry
-//   search.expect(&reads);                                           (on emulated NVM) tells which entry
-//   Find found = search.finish(&entry);                              reads the entry, and further ones if need be
+//   search.next(&reads);                                             reads fingerprints, prefetches entries, tells them
+//   reads.wait();
+//   Find found = search.finish(&entry);                              reads the entries, and further ones if need be
 //
 // Requires: the dnode and the key's bytes outlive it.
 class DnodeSearch {
  public:
   // Begins. To be called before anything else.
   void start(const scale::Volume& volume, const Dnode& dnode, const base::Key& key, uint64_t hash);
-  // Goes to the next place where the key may be, newest run first. Once after start().
-  void next();
-  // Tells which bytes look() or finish() begins with, which are to be waited for before it.
-  void expect(scale::Reads* reads) const {
-    if (volume_->reads_wait()) [[unlikely]]
-      expect_entry(reads);
-  }
-  // Looks there. False: it is another entry, and next() was done.
-  [[nodiscard]] bool look(Find* found, Entry* entry) {
+  // Goes to the next place where the key may be, newest run first, and tells what look() reads there. Once after
+  // start().
+  void next(scale::Reads* reads);
+  // Looks there. False: it is another entry, and next() was done. Requires: what was told was waited for.
+  [[nodiscard]] bool look(Find* found, Entry* entry, scale::Reads* reads) {
     *found = here() ? check(entry) : Find::kAbsent;
     if (*found != Find::kAbsent || !here()) return true;
-    next();
+    next(reads);
     return false;
   }
   // Looks there and at all places that follow, and waits for those.
@@ -230,10 +228,10 @@ class DnodeSearch {
 
   static constexpr size_t kPrefetchBytesMax = 64;
 
-  void expect_entry(scale::Reads* reads) const;
+  void fetch(const Dnode::Run& run, uint32_t at, scale::Reads* reads) const;
   // Looks at the current place. kAbsent: not the key.
   [[nodiscard]] Find check(Entry* entry) const;
-  [[nodiscard]] uint32_t offset() const;
+  [[nodiscard]] uint32_t offset(const Dnode::Run& run, uint32_t index) const;
 
   const scale::Volume* volume_;
   const Dnode* dnode_;

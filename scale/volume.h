@@ -107,7 +107,17 @@ class Reads {
  private:
   static constexpr size_t kNone = SIZE_MAX;
 
-  void begin(Addr addr, uint64_t n);
+  void begin(Addr addr, uint64_t n) {
+    if (n == 0) return;
+    const uint64_t first = addr.bits() / base::kMediaBlockBytes;
+    const uint64_t last = (addr.bits() + n - 1) / base::kMediaBlockBytes;
+    if (first >= first_ && last <= last_) return;
+    if (target_ != addr.target()) change_target(addr.target());
+    blocks_ += last - first + 1;
+    first_ = first;
+    last_ = last;
+  }
+  void change_target(size_t target);
   void finish();
 
   const Volume& volume_;

@@ -76,17 +76,19 @@ void SessionImpl::deal_scans(size_t lanes) {
   all_.scans.clear();
 }
 
-// Requires: to call carry_out(lane) once more does no harm: updates and scans are gone then, reads are only made again.
 template <class CarryOut>
-void SessionImpl::run_lanes(size_t lanes, CarryOut carry_out) {
+void SessionImpl::run_lanes(size_t lanes, size_t at_once_max, CarryOut carry_out) {
   if (scheduler_ == nullptr) {
     scheduler_ = std::make_unique<base::Scheduler>(base::Scheduler::Options{.stack_bytes = kStackBytes});
   }
-  for (size_t i = 0; i < lanes; ++i) scheduler_->spawn([&carry_out, i] { carry_out(i); }, "session lane");
-  // A coroutine for which there was no memory has not run; its lane is carried out here.
-  if (scheduler_->run().ok()) return;
-  BONSAI_CHECK(scheduler_->live() == 0);
-  for (size_t i = 0; i < lanes; ++i) carry_out(i);
+  size_t next = 0;
+  const auto work = [&] {
+    while (next < lanes) carry_out(next++);
+  };
+  for (size_t i = 0; i < std::min(lanes, at_once_max); ++i) scheduler_->spawn(work, "session lane");
+  // Those for which there was no memory have not run, which is all that can fail: others did their work, or do it here.
+  if (!scheduler_->run().ok()) BONSAI_CHECK(scheduler_->live() == 0);
+  work();
 }
 
 size_t SessionImpl::lanes_for(size_t operations) const {
@@ -99,16 +101,16 @@ void SessionImpl::Wait() {
   lanes_.resize(std::max({lanes_.size(), lanes, scan_lanes}));
   const auto carry_out_lane = [this](size_t lane) { carry_out(&lanes_[lane]); };
   if (lanes > 1 && all_.updates.empty()) {
-    run_lanes(lanes, [&](size_t lane) { db_.read_many(ReadOptions(), reads_of(lane, lanes)); });
+    run_lanes(lanes, kLanesAtOnceMax, [&](size_t lane) { db_.read_many(ReadOptions(), reads_of(lane, lanes)); });
     all_.reads.clear();
   } else if (lanes > 1) {
     deal_points(lanes);
-    run_lanes(lanes, carry_out_lane);
+    run_lanes(lanes, kLanesAtOnceMax, carry_out_lane);
   }
   carry_out_points(&all_);
   if (scan_lanes > 1) {  // behind all updates, which may be in any lane
     deal_scans(scan_lanes);
-    run_lanes(scan_lanes, carry_out_lane);
+    run_lanes(scan_lanes, kScanLanesMax, carry_out_lane);
   }
   carry_out(&all_);
 }

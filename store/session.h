@@ -1,8 +1,8 @@
 // The session behind bonsai::Session: keeps what was begun, and carries it out in groups: updates first, then reads and
 // scans, so that these see the updates that were begun before them.
 //
-// Where reads of NVM wait, a large group is cut into lanes, and each lane is carried out by a coroutine of its own:
-// while one waits for its reads or its fence another goes on. Unless all are reads, operations of one key share a lane,
+// Where reads of NVM wait, a large group is cut into lanes that a few coroutines carry out: while one waits for its
+// reads or its fence another goes on with its lane. Unless all are reads, operations of one key share a lane,
 // so their order is kept. Elsewhere nothing would be won: a group waits for memory together as it is.
 #ifndef BONSAI_STORE_SESSION_H_
 #define BONSAI_STORE_SESSION_H_
@@ -31,6 +31,9 @@ class SessionImpl final : public Session {
 
   // Operations that share a lane, about; a scan has one for itself, up to a bound.
   static constexpr size_t kLaneOperations = 32;
+  // Enough to hide the wait for one lane behind the others. More would push out of the first-level cache what a lane
+  // has fetched before it goes on: with 16 of them a get takes a third longer.
+  static constexpr size_t kLanesAtOnceMax = 4;
   static constexpr size_t kScanLanesMax = 32;
 
  private:
@@ -49,7 +52,7 @@ class SessionImpl final : public Session {
   void deal_points(size_t lanes);
   void deal_scans(size_t lanes);
   template <class CarryOut>
-  void run_lanes(size_t lanes, CarryOut carry_out);
+  void run_lanes(size_t lanes, size_t at_once_max, CarryOut carry_out);
 
   DbImpl& db_;
   const size_t depth_;

@@ -126,7 +126,6 @@ void Scheduler::suspend_running() {
 void Scheduler::wait_until(uint64_t deadline_ns) {
   Scheduler* scheduler = current_;
   if (scheduler == nullptr) return os_wait_until(deadline_ns);
-  if (now_ns() >= deadline_ns) return scheduler->yield_running();
   Coroutine* self = scheduler->running_;
   scheduler->add_timer(deadline_ns, self);
   scheduler->suspend_running();
@@ -189,8 +188,7 @@ const Scheduler::Timer* Scheduler::next_timer() {
   return nullptr;
 }
 
-void Scheduler::wake_due_timers() {
-  const uint64_t now = now_ns();
+void Scheduler::wake_due_timers(uint64_t now) {
   for (const Timer* timer = next_timer(); timer != nullptr && timer->deadline_ns <= now; timer = next_timer()) {
     make_ready(waiter(timer->token));
   }
@@ -199,24 +197,23 @@ void Scheduler::wake_due_timers() {
 void Scheduler::pass_time() {
   ++switches_;
   if (is_virtual()) virtual_ns_ += kVirtualNsPerSwitch;
-  if (!timers_.empty() && (is_virtual() || switches_ % kSwitchesPerClockRead == 0)) wake_due_timers();
+  if (!timers_.empty() && (is_virtual() || switches_ % kSwitchesPerClockRead == 0)) wake_due_timers(now_ns());
 }
 
 // Nothing can run: lets time pass until a coroutine can. False when none will within the bound.
 bool Scheduler::wait_for_timer() {
   const Timer* timer = next_timer();
   if (timer == nullptr) return false;
+  uint64_t now = now_ns();
   if (is_virtual()) {
-    virtual_ns_ = std::max(virtual_ns_, timer->deadline_ns);
+    now = virtual_ns_ = std::max(virtual_ns_, timer->deadline_ns);
   } else {
-    const uint64_t now = now_ns();
-    const uint64_t give_up_ns = now + options_.idle_ms_max * kNsPerMs;
-    const uint64_t until_ns = std::min(timer->deadline_ns, give_up_ns);
+    const uint64_t until_ns = std::min(timer->deadline_ns, now + options_.idle_ms_max * kNsPerMs);
     if (until_ns > now + kSpinNsMax) os_wait_until(until_ns);
-    while (now_ns() < until_ns) relax_processor();
+    for (; now < until_ns; now = now_ns()) relax_processor();
     if (until_ns < timer->deadline_ns) return false;
   }
-  wake_due_timers();
+  wake_due_timers(now);
   return true;
 }
 

@@ -140,7 +140,7 @@ class Scheduler {
   void make_ready(Coroutine* coroutine);
   void add_timer(uint64_t deadline_ns, Coroutine* coroutine);
   void pass_time();
-  void wake_due_timers();
+  void wake_due_timers(uint64_t now);
   const Timer* next_timer();
   bool wait_for_timer();
   Status run_all();

@@ -73,10 +73,12 @@ void EmulatorMedium::fence(const Site&) {
 uint64_t EmulatorMedium::read_deadline(uint64_t blocks) {
   if (blocks == 0) return 0;
   const auto now = static_cast<double>(now_ns());
-  const std::lock_guard lock(device_mutex_);
-  media_read_until_ns_ =
-      std::max(media_read_until_ns_, now) + transfer_ns(blocks * kMediaBlockBytes, model_.read_bytes_per_s);
-  return static_cast<uint64_t>(media_read_until_ns_) + model_.read_latency_ns;
+  const double transfer = transfer_ns(blocks * kMediaBlockBytes, model_.read_bytes_per_s);
+  double busy_until = media_read_until_ns_.load(std::memory_order_relaxed), until;
+  do {
+    until = std::max(busy_until, now) + transfer;
+  } while (!media_read_until_ns_.compare_exchange_weak(busy_until, until, std::memory_order_relaxed));
+  return static_cast<uint64_t>(until) + model_.read_latency_ns;
 }
 
 void EmulatorMedium::accept(const std::byte* dst, size_t n) {

@@ -13,6 +13,7 @@
 #define BONSAI_BASE_NVM_EMULATOR_H_
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -75,8 +76,8 @@ class EmulatorMedium final : public HookedMedium {
     uint8_t lines;  // of it that were stored to, as bits
   };
   std::array<Held, 64> buffer_;
-  double media_written_until_ns_ = 0;  // when the media have taken all blocks that left the buffer
-  double media_read_until_ns_ = 0;
+  double media_written_until_ns_ = 0;            // when the media have taken all blocks that left the buffer
+  std::atomic<double> media_read_until_ns_ = 0;  // by itself: readers take no lock
 };
 
 }  // namespace bonsai::base
