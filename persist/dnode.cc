@@ -229,7 +229,7 @@ void DnodeSearch::next(scale::Reads* reads) {
     return;
   }
   const std::span<const Dnode::Run> runs = dnode_->places();
-  const bool fetched = hits_ != 0;
+  const bool told = hits_ != 0;
   while (hits_ == 0) {
     if (run_ > runs.size() || groups_[run_ - 1].next == groups_[run_ - 1].end) {
       if (--run_ == 0) return;
@@ -241,27 +241,26 @@ void DnodeSearch::next(scale::Reads* reads) {
     const uint32_t left = runs[run_ - 1].count - first_;  // the padding behind them may match, too
     if (left < Dnode::kGroup) hits_ &= (uint32_t{1} << left) - 1;
   }
+  if (volume_->reads_wait() && !told) [[unlikely]]
+    tell_hits(reads);
+  const Dnode::Run& run = runs[run_ - 1];
   index_ = first_ + static_cast<uint32_t>(__builtin_ctz(hits_));
   hits_ &= hits_ - 1;
-  const Dnode::Run& run = runs[run_ - 1];
-  const uint32_t at = offset(run, index_);
-  entry_ = volume_->local(scale::Addr::of_bits(run.addr)) + at;
-  if (fetched) return;
-  fetch(run, at, reads);
-  // All that have the fingerprint are fetched at once, seldom more than one: else one would be waited for by itself.
-  for (uint32_t others = hits_; others != 0; others &= others - 1) {
-    fetch(run, offset(run, first_ + static_cast<uint32_t>(__builtin_ctz(others))), reads);
-  }
+  entry_ = volume_->local(scale::Addr::of_bits(run.addr)) + offset(run, index_);
+  const size_t entry_bytes = run.variable() ? kVariableHeadBytes : run.entry_bytes();
+  __builtin_prefetch(entry_);
+  __builtin_prefetch(entry_ + std::min(entry_bytes, kPrefetchBytesMax) - 1);  // the rest is read in sequence
 }
 
-void DnodeSearch::fetch(const Dnode::Run& run, uint32_t at, scale::Reads* reads) const {
-  const scale::Addr addr = scale::Addr::of_bits(run.addr) + at;
-  const std::byte* entry = volume_->local(addr);
-  const size_t head_bytes = run.variable() ? kVariableHeadBytes : run.entry_bytes();
-  __builtin_prefetch(entry);
-  __builtin_prefetch(entry + std::min(head_bytes, kPrefetchBytesMax) - 1);  // the rest is read in sequence
-  // Of a variable run the average is told: what an entry has beyond lies in blocks that follow.
-  reads->add(addr, run.variable() ? dnode_->runs()[run_ - 1].bytes / run.count : head_bytes);
+// Tells all entries of the group that have the fingerprint, seldom more than one: else one would be waited for by
+// itself. Of a variable run the average is told: what an entry has beyond lies in blocks that follow.
+void DnodeSearch::tell_hits(scale::Reads* reads) const {
+  const Dnode::Run& run = dnode_->places()[run_ - 1];
+  const uint64_t bytes = run.variable() ? dnode_->runs()[run_ - 1].bytes / run.count : run.entry_bytes();
+  for (uint32_t hits = hits_; hits != 0; hits &= hits - 1) {
+    const uint32_t at = offset(run, first_ + static_cast<uint32_t>(__builtin_ctz(hits)));
+    reads->add(scale::Addr::of_bits(run.addr) + at, bytes);
+  }
 }
 
 RunDesc Dnode::desc(size_t i) const {

@@ -228,7 +228,7 @@ class DnodeSearch {
 
   static constexpr size_t kPrefetchBytesMax = 64;
 
-  void fetch(const Dnode::Run& run, uint32_t at, scale::Reads* reads) const;
+  void tell_hits(scale::Reads* reads) const;
   // Looks at the current place. kAbsent: not the key.
   [[nodiscard]] Find check(Entry* entry) const;
   [[nodiscard]] uint32_t offset(const Dnode::Run& run, uint32_t index) const;

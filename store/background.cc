@@ -15,6 +15,9 @@ inline constexpr int kNoSpaceTries = 200;
 inline constexpr uint64_t kYieldNs = 500'000;
 inline constexpr uint64_t kPauseNsUnit = 4'000;
 inline constexpr uint64_t kPauseNsMax = 1'000'000;
+inline constexpr uint64_t kSpinNs = 2'000;    // a pause up to here does not give the processor away
+inline constexpr uint64_t kRangeNs = 12'000;  // that offloading a range takes, about
+inline constexpr uint64_t kHelpRangesMax = 4;
 }  // namespace
 
 void Background::start() {
@@ -49,7 +52,7 @@ void Background::work() {
   };
   close_epoch();
   while (!stop_.load()) {
-    if (offload(tiers_.log->low() ? Index::Which::kAll : Index::Which::kUrgent) == 0) break;
+    if (offload(kRangesPerStep, tiers_.log->low() ? Index::Which::kAll : Index::Which::kUrgent) == 0) break;
     tiers_.epochs->collect();  // gives the space of replaced dnodes back
     close_epoch();
   }
@@ -58,14 +61,14 @@ void Background::work() {
 }
 
 // Free space that lies in pieces is gathered once.
-Index::OffloadResult Background::offload_ranges(Index::Which which) {
-  const Index::OffloadResult result = tiers_.index->offload(kRangesPerStep, which);
+Index::OffloadResult Background::offload_ranges(size_t ranges_max, Index::Which which) {
+  const Index::OffloadResult result = tiers_.index->offload(ranges_max, which);
   if (result.ranges > 0 || !result.status.IsNoSpace() || !tiers_.index->gather()) return result;
-  return tiers_.index->offload(kRangesPerStep, which);
+  return tiers_.index->offload(ranges_max, which);
 }
 
-size_t Background::offload(Index::Which which) {
-  const Index::OffloadResult result = offload_ranges(which);
+size_t Background::offload(size_t ranges_max, Index::Which which) {
+  const Index::OffloadResult result = offload_ranges(ranges_max, which);
   if (result.ranges > 0 || !result.status.ok()) report(result.status);
   if (result.ranges > 0) {
     refusals_in_a_row_.store(0, std::memory_order_relaxed);
@@ -90,7 +93,7 @@ Status Background::last_failure() const {
 
 void Background::relieve() {
   if (threads_.empty()) {
-    static_cast<void>(offload(tiers_.log->low() ? Index::Which::kAll : Index::Which::kUrgent));
+    static_cast<void>(offload(kRangesPerStep, tiers_.log->low() ? Index::Which::kAll : Index::Which::kUrgent));
     tiers_.epochs->collect();
   } else if (!signalled_.load(std::memory_order_relaxed) && !signalled_.exchange(true)) {
     wake_.signal();
@@ -108,9 +111,37 @@ uint64_t Background::pause_ns() const {
   return left >= room ? 0 : std::min(kPauseNsMax, kPauseNsUnit * (room - left) / (left + 1));
 }
 
+// One writer waits, on the processor, because a sleep would take far longer, but letting others have it. More than one
+// need not: what is missing is somebody who offloads.
+uint64_t Background::hold_up(uint64_t ns) {
+  const uint64_t begin_ns = base::now_ns();
+  const bool alone = held_up_.fetch_add(1, std::memory_order_relaxed) == 0;
+  uint64_t held_ns = 0;
+  if (alone || !help(ns)) {
+    while ((held_ns = base::now_ns() - begin_ns) < ns) {
+      if (held_ns >= kSpinNs) base::yield_thread();
+    }
+  } else {
+    held_ns = base::now_ns() - begin_ns;
+  }
+  held_up_.fetch_sub(1, std::memory_order_relaxed);
+  return held_ns;
+}
+
+// Offloads for as long as is owed, if that is worth it. False: there was nothing to be offloaded.
+bool Background::help(uint64_t ns) {
+  if (owed_ns_.fetch_add(ns, std::memory_order_relaxed) + ns < kHelpRangesMax * kRangeNs) return true;
+  const uint64_t ranges = std::min(owed_ns_.exchange(0, std::memory_order_relaxed) / kRangeNs, kHelpRangesMax);
+  if (ranges == 0) return true;  // another one works for it
+  const size_t helped = offload(ranges, tiers_.log->low() ? Index::Which::kAll : Index::Which::kUrgent);
+  helped_ranges_.fetch_add(helped, std::memory_order_relaxed);
+  tiers_.epochs->collect();
+  return helped != 0;
+}
+
 void Background::help_stalled(uint64_t stalled_ns) {
   if (threads_.empty()) {
-    if (offload(Index::Which::kAll) == 0) base::yield_thread();
+    if (offload(kRangesPerStep, Index::Which::kAll) == 0) base::yield_thread();
   } else if (stalled_ns < kYieldNs) {
     if (!signalled_.exchange(true)) wake_.signal();
     base::yield_thread();
@@ -125,7 +156,7 @@ void Background::help_stalled(uint64_t stalled_ns) {
 Status Background::drain() {
   base::BoundedWait wait("drain", options_.stall_ms_max);
   for (int idle = 0; tiers_.index->dirty();) {
-    const Index::OffloadResult result = offload_ranges(Index::Which::kAll);
+    const Index::OffloadResult result = offload_ranges(kRangesPerStep, Index::Which::kAll);
     if (result.ranges > 0) {
       idle = 0;
       wait = base::BoundedWait("drain", options_.stall_ms_max);

@@ -27,15 +27,16 @@ class Background {
   void start();
   void stop();  // idempotent
 
-  // To be called after each update: wakes the threads, or works, when the log runs low. Cheap otherwise. Returns how
-  // many nanoseconds the writer should pause, so that writers that are faster than offloading slow down little by
-  // little instead of standing still once the log is full: nothing while the log is not low, then more the less is
-  // left.
-  [[nodiscard]] uint64_t after_update() {
+  // To be called after so many updates. Cheap while the log is not low. When it is, it wakes the threads, or works, and
+  // holds the writer up, so that writers that are faster than offloading slow down little by little instead of standing
+  // still once the log is full. Of several that are held up at a time one waits and the others offload. Returns for how
+  // many nanoseconds the writer was held up.
+  [[nodiscard]] uint64_t after_updates(uint64_t updates) {
     if (!tiers_.log->low() && !tiers_.index->urgent()) [[likely]]
       return 0;
     relieve();
-    return pause_ns();
+    const uint64_t ns = updates * pause_ns();
+    return ns == 0 ? 0 : hold_up(ns);
   }
   // A writer cannot go on, and has not been able to for so long: makes some progress, or waits a little for it.
   void help_stalled(uint64_t stalled_ns);
@@ -44,6 +45,9 @@ class Background {
   // How often in a row offloading found no space.
   [[nodiscard]] uint64_t refusals_in_a_row() const { return refusals_in_a_row_.load(std::memory_order_relaxed); }
 
+  // That writers offloaded while they were held up.
+  [[nodiscard]] uint64_t helped_ranges() const { return helped_ranges_.load(std::memory_order_relaxed); }
+
   // Offloads everything that is there now. Errors: of offloading, or Unavailable when nothing moves for the stall
   // bound.
   Status drain();
@@ -51,10 +55,12 @@ class Background {
  private:
   void relieve();
   [[nodiscard]] uint64_t pause_ns() const;
+  uint64_t hold_up(uint64_t ns);
+  bool help(uint64_t ns);
   void run();
   void work();
-  size_t offload(index::Index::Which which);
-  index::Index::OffloadResult offload_ranges(index::Index::Which which);
+  size_t offload(size_t ranges_max, index::Index::Which which);
+  index::Index::OffloadResult offload_ranges(size_t ranges_max, index::Index::Which which);
   void report(const Status& status);
 
   static constexpr size_t kRangesPerStep = 16;
@@ -64,8 +70,11 @@ class Background {
   std::atomic<bool> stop_{false};
   std::atomic<bool> signalled_{false};
   std::atomic<uint64_t> closed_at_ns_{0};
+  std::atomic<uint32_t> held_up_{0};  // writers
+  std::atomic<uint64_t> owed_ns_{0};  // that writers were not held up for because one of them is to work so long
   base::Event wake_;
   std::vector<base::Thread> threads_;
+  std::atomic<uint64_t> helped_ranges_{0};
   std::atomic<uint64_t> refusals_in_a_row_{0};
   mutable std::mutex failure_mutex_;
   Status failure_;

@@ -168,6 +168,30 @@ TEST_P(BackgroundTest, BufferedUpdatesBecomeDurableBySync) {
   expect_sound();
 }
 
+// Of several writers that are held up one waits, the others do what is missing.
+TEST(Background, WritersThatAreHeldUpTogetherOffload) {
+  const ScratchFolder folder;
+  Options options;
+  options.create_if_missing = true;
+  options.pool_bytes = 16 * kMiB;
+  options.log_bytes = 256 << 10;
+  std::unique_ptr<DB> db;
+  ASSERT_TRUE(DB::Open(options, folder.file("pool"), &db).ok());
+  constexpr int kWriters = 8, kRoundsMax = 50, kKeys = 40'000;
+  for (int round = 0; round < kRoundsMax && db->GetStats().helped_ranges == 0; ++round) {
+    std::vector<base::Thread> writers;
+    for (int writer = 0; writer < kWriters; ++writer) {
+      writers.emplace_back("writer", [&, writer] {
+        for (int i = writer; i < kKeys; i += kWriters) EXPECT_TRUE(db->Put(key_of(i), "value").ok());
+      });
+    }
+  }
+  const Stats stats = db->GetStats();
+  EXPECT_GT(stats.helped_ranges, 0U);
+  EXPECT_LE(stats.helped_ranges, stats.offloads);
+  EXPECT_GT(stats.pauses, 0U);
+}
+
 // A writer that is faster than offloading is slowed down bit by bit, and the counters say by how much.
 TEST_P(BackgroundTest, AFastWriterIsPausedBeforeItStalls) {
   constexpr uint64_t kKeys = 20'000;

@@ -20,8 +20,6 @@ namespace {
 
 // Bytes that an update may come to need in the data area before space is reclaimed: entry, check, rounding.
 inline constexpr uint64_t kEntryOverheadBytes = 64;
-// A pause up to here does not give the processor away.
-inline constexpr uint64_t kSpinNs = 2'000;
 
 }  // namespace
 
@@ -243,19 +241,12 @@ void DbImpl::update_all(std::span<Update> updates) {
   }
 }
 
-// Waits as long as the background asks for: on the processor, because a sleep would take far longer, but letting others
-// have it.
 void DbImpl::after_updates(uint64_t updates) {
-  const uint64_t pause_ns = updates * background_.after_update();
-  if (pause_ns == 0) [[likely]]
+  const uint64_t held_ns = background_.after_updates(updates);
+  if (held_ns == 0) [[likely]]
     return;
-  const uint64_t begin_ns = base::now_ns();
-  uint64_t waited_ns = 0;
-  while ((waited_ns = base::now_ns() - begin_ns) < pause_ns) {
-    if (waited_ns >= kSpinNs) base::yield_thread();
-  }
   counters_.add(Count::kPauses, updates);
-  counters_.add(Count::kPauseNs, waited_ns);
+  counters_.add(Count::kPauseNs, held_ns);
 }
 
 void DbImpl::put_with_pressure(std::span<Index::Put> puts, std::span<Status*> statuses) {
@@ -522,6 +513,7 @@ Stats DbImpl::GetStats() const {
   stats.stall_us = sum(Count::kStallUs);
   stats.pauses = sum(Count::kPauses);
   stats.pause_us = sum(Count::kPauseNs) / base::kNsPerUs;
+  stats.helped_ranges = background_.helped_ranges();
   stats.user_bytes_written = sum(Count::kUserBytes);
   const index::Work& work = t.index->work();
   stats.offloads = work.offloads.load();
