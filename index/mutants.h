@@ -20,18 +20,19 @@ enum Mutant : uint32_t {
   kPublishBeforePersist = 1u << 8,  // a put is visible before its record is durable
   kNoSupersedeTest = 1u << 9,       // chains are ordered by time of push, not by token
   kHeadsNotHelpedAtFreeze = 1u << 10,
-  kNoCarry = 1u << 11,           // replacement drops the versions that live scans need
-  kNoCarryBase = 1u << 12,       // ... or only the dnode's old value
-  kAnnounceLate = 1u << 14,      // a scan announces itself after it has its version
-  kPruneFromOwnNode = 1u << 15,  // pruning starts at one's own node and without the lock
-  kPruneAll = 1u << 16,          // pruning ignores announcements
-  kGenerationEqual = 1u << 17,   // a successor bnode keeps its predecessor's generation
-  kBatchReadyEarly = 1u << 18,   // a batch becomes visible before all of its nodes are in place
-  kBatchNotHelped = 1u << 19,    // a put pushes on top of a batch that is still being published
-  kMarkLate = 1u << 20,          // a slot is marked after its first node was published
-  kClaimIgnored = 1u << 21,      // a bnode is planned for by two replacers at once
-  kLayerForgotten = 1u << 22,    // a replacement that found no space is not tried again
-  kSplitByHalves = 1u << 23,     // a split of an inner node takes the place of the old one in two stores
+  kNoCarry = 1u << 11,              // replacement drops the versions that live scans need
+  kNoCarryBase = 1u << 12,          // ... or only the dnode's old value
+  kAnnounceLate = 1u << 14,         // a scan announces itself after it has its version
+  kPruneFromOwnNode = 1u << 15,     // pruning starts at one's own node and without the lock
+  kPruneAll = 1u << 16,             // pruning ignores announcements
+  kGenerationEqual = 1u << 17,      // a successor bnode keeps its predecessor's generation
+  kBatchReadyEarly = 1u << 18,      // a batch becomes visible before all of its nodes are in place
+  kBatchNotHelped = 1u << 19,       // a put pushes on top of a batch that is still being published
+  kMarkLate = 1u << 20,             // a slot is marked after its first node was published
+  kClaimIgnored = 1u << 21,         // a bnode is planned for by two replacers at once
+  kLayerForgotten = 1u << 22,       // a replacement that found no space is not tried again
+  kSplitByHalves = 1u << 23,        // a split of an inner node takes the place of the old one in two stores
+  kSiblingClaimIgnored = 1u << 24,  // a merge takes a right sibling that another replacer has claimed
 };
 
 }  // namespace bonsai::index

@@ -73,6 +73,116 @@ TEST(Race, ALayerOfABatchWaitsUntilItsBnodeIsInTheTree) {
   EXPECT_EQ(tier.get("key9 of the last"), "2");
 }
 
+// ---- a right sibling that two replacers want
+
+// Three neighbouring ranges, two small ones that a merge would put together and a full one behind them.
+class SmallNeighbours {
+ public:
+  // False: the ranges did not come out as wanted.
+  bool make() {
+    for (uint64_t i = 0; i < kKeys; ++i) {
+      if (!tier.put(key_of(i), std::string(100, 'v'))) return false;
+    }
+    if (!tier.drain().ok()) return false;
+    std::vector<std::string> begins;
+    tier.index().tree().for_each([&](Bnode* bnode) { begins.emplace_back(bnode->lo().bytes()); });
+    if (begins.size() < 4) return false;
+    left = begins[1], right = begins[2], behind = begins[3];
+    // The right one first: beside full ones neither is merged while it shrinks.
+    if (!shrink(right, behind) || !shrink(left, right) || tier.ranges() != begins.size()) return false;
+    ranges = begins.size();
+    return true;
+  }
+  // The one that is updated first is offloaded first.
+  bool update(const std::string& first, const std::string& second) {
+    return tier.put(first, "new") && tier.put(second, "new");
+  }
+  void expect_whole_now_and_later(const char* step) {
+    EXPECT_TRUE(whole()) << step;
+    ASSERT_TRUE(tier.drain().ok());
+    EXPECT_TRUE(whole()) << step;
+    tier.crash();
+    EXPECT_TRUE(whole()) << step;
+  }
+
+  Tier tier;
+  std::string left, right, behind;  // where the ranges begin
+  size_t ranges = 0;
+
+ private:
+  static constexpr uint64_t kKeys = 3'000;
+  static constexpr int kLeft = 8;  // keys that stay in a small range
+
+  // Both updates are there, and what was left of the ranges, and nothing else.
+  [[nodiscard]] bool whole() {
+    const Model model = tier.scan_now();
+    const auto kept = [&](const std::string& from, const std::string& to) {
+      return std::distance(model.lower_bound(from), model.lower_bound(to));
+    };
+    return model.at(left) == "new" && model.at(right) == "new" && kept(left, right) == kLeft &&
+           kept(right, behind) == kLeft && tier.scan_backwards(kLatest) == model;
+  }
+
+  bool shrink(const std::string& from, const std::string& to) {
+    const Model all = tier.scan_now();
+    int kept = 0;
+    for (auto each = all.lower_bound(from); each != all.lower_bound(to); ++each) {
+      if (kept++ >= kLeft && !tier.del(each->first)) return false;
+    }
+    return tier.drain().ok();
+  }
+};
+
+constexpr const char* kSteps[] = {"install successors", "persist dnodes", "switch base", "update index",
+                                  "retire dnodes"};
+
+// Offloads one range; when it comes to `step`, another replacer offloads one, too.
+size_t offload_two(Tier* tier, const char* step) {
+  size_t second = 0;
+  once_at = step;
+  once = [&] { second = tier->index().offload(1, Index::Which::kAll).ranges; };
+  base::step_hook.store(&hook);
+  const size_t first = tier->index().offload(1, Index::Which::kAll).ranges;
+  base::step_hook.store(nullptr);
+  once = {};
+  return first + second;
+}
+
+// The left one is merging with it when the right one's own turn comes.
+TEST(Race, ASiblingThatIsBeingMergedIsNotReplaced) {
+  for (const char* step : kSteps) {
+    SmallNeighbours small;
+    ASSERT_TRUE(small.make() && small.update(small.left, small.right));
+    EXPECT_EQ(offload_two(&small.tier, step), 1U) << step;
+    EXPECT_EQ(small.tier.ranges(), small.ranges - 1) << step;
+    small.expect_whole_now_and_later(step);
+  }
+}
+
+// The right one is being replaced by itself when its left neighbour would take it.
+TEST(Race, ASiblingThatIsBeingReplacedIsNotMerged) {
+  for (const char* step : kSteps) {
+    SmallNeighbours small;
+    ASSERT_TRUE(small.make() && small.update(small.right, small.left));
+    EXPECT_EQ(offload_two(&small.tier, step), 2U) << step;
+    EXPECT_EQ(small.tier.ranges(), small.ranges) << step;
+    small.expect_whole_now_and_later(step);
+  }
+}
+
+TEST(Race, ASiblingOfTwoReplacersIsNoticed) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(
+      {
+        SmallNeighbours small;
+        BONSAI_CHECK(small.make() && small.update(small.right, small.left));
+        base::mutants_on.store(kSiblingClaimIgnored);
+        offload_two(&small.tier, "persist dnodes");
+        BONSAI_CHECK(small.tier.ranges() == small.ranges);
+      },
+      "broken invariant");
+}
+
 // ---- descents of the tree while its inner nodes are replaced and split
 
 // A tree of empty bnodes, one writer that cuts and joins ranges, and readers: all coroutines of one seeded scheduler,
