@@ -115,17 +115,15 @@ uint64_t Background::pause_ns() const {
 // need not: what is missing is somebody who offloads.
 uint64_t Background::hold_up(uint64_t ns) {
   const uint64_t begin_ns = base::now_ns();
+  const auto held_ns = [begin_ns] { return base::now_ns() - begin_ns; };
   const bool alone = held_up_.fetch_add(1, std::memory_order_relaxed) == 0;
-  uint64_t held_ns = 0;
   if (alone || !help(ns)) {
-    while ((held_ns = base::now_ns() - begin_ns) < ns) {
-      if (held_ns >= kSpinNs) base::yield_thread();
+    while (held_ns() < ns) {
+      if (held_ns() >= kSpinNs) base::yield_thread();
     }
-  } else {
-    held_ns = base::now_ns() - begin_ns;
   }
   held_up_.fetch_sub(1, std::memory_order_relaxed);
-  return held_ns;
+  return held_ns();
 }
 
 // Offloads for as long as is owed, if that is worth it. False: there was nothing to be offloaded.
