@@ -53,7 +53,7 @@ class Study {
     for (const Variant& variant : kVariants) {
       subjects_.push_back(
           std::make_unique<Subject>(turn_, records_, make_bonsai_engine({.change = variant.change, .sessions = true})));
-      BONSAI_RETURN_IF_ERROR(subjects_.back()->load(&variant == &kVariants[kDram] ? nullptr : result));
+      BONSAI_RETURN_IF_ERROR(subjects_.back()->load(&variant == &kVariants[kFull] ? result : nullptr));
     }
     result->columns = {{"operation under way", "operations"}};
     for (const unsigned depth : kDepths) result->rows.push_back({depth});
