@@ -52,7 +52,7 @@ void Background::work() {
   };
   close_epoch();
   while (!stop_.load()) {
-    if (offload(kRangesPerStep, tiers_.log->low() ? Index::Which::kAll : Index::Which::kUrgent) == 0) break;
+    if (offload(kRangesPerStep, which()) == 0) break;
     tiers_.epochs->collect();  // gives the space of replaced dnodes back
     close_epoch();
   }
@@ -91,9 +91,11 @@ Status Background::last_failure() const {
   return failure_;
 }
 
+Index::Which Background::which() const { return tiers_.log->low() ? Index::Which::kAll : Index::Which::kUrgent; }
+
 void Background::relieve() {
   if (threads_.empty()) {
-    static_cast<void>(offload(kRangesPerStep, tiers_.log->low() ? Index::Which::kAll : Index::Which::kUrgent));
+    static_cast<void>(offload(kRangesPerStep, which()));
     tiers_.epochs->collect();
   } else if (!signalled_.load(std::memory_order_relaxed) && !signalled_.exchange(true)) {
     wake_.signal();
@@ -131,7 +133,7 @@ bool Background::help(uint64_t ns) {
   if (owed_ns_.fetch_add(ns, std::memory_order_relaxed) + ns < kHelpRangesMax * kRangeNs) return true;
   const uint64_t ranges = std::min(owed_ns_.exchange(0, std::memory_order_relaxed) / kRangeNs, kHelpRangesMax);
   if (ranges == 0) return true;  // another one works for it
-  const size_t helped = offload(ranges, tiers_.log->low() ? Index::Which::kAll : Index::Which::kUrgent);
+  const size_t helped = offload(ranges, which());
   helped_ranges_.fetch_add(helped, std::memory_order_relaxed);
   tiers_.epochs->collect();
   return helped != 0;

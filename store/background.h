@@ -59,6 +59,7 @@ class Background {
   bool help(uint64_t ns);
   void run();
   void work();
+  [[nodiscard]] index::Index::Which which() const;  // ranges are to be offloaded now
   size_t offload(size_t ranges_max, index::Index::Which which);
   index::Index::OffloadResult offload_ranges(size_t ranges_max, index::Index::Which which);
   void report(const Status& status);
