@@ -15,7 +15,8 @@ inline constexpr int kNoSpaceTries = 200;
 inline constexpr uint64_t kYieldNs = 500'000;
 inline constexpr uint64_t kPauseNsUnit = 4'000;
 inline constexpr uint64_t kPauseNsMax = 1'000'000;
-inline constexpr uint64_t kSpinNs = 2'000;    // a pause up to here does not give the processor away
+inline constexpr uint64_t kSpinNs = 2'000;  // a pause up to here does not give the processor away
+inline constexpr uint64_t kCloselyNs = 300'000;
 inline constexpr uint64_t kRangeNs = 12'000;  // that offloading a range takes, about
 inline constexpr uint64_t kHelpRangesMax = 4;
 }  // namespace
@@ -36,14 +37,40 @@ void Background::run() {
   const uint64_t idle_ms = options_.durability == Durability::kBuffered
                                ? std::max<uint64_t>(1, std::min<uint64_t>(kIdleMs, options_.buffered_window_ms / 2))
                                : kIdleMs;
-  while (!stop_.load()) {
-    static_cast<void>(wake_.wait_for(idle_ms));
-    signalled_.store(false);
-    if (!stop_.load()) work();
+  for (bool worked = false; !stop_.load();) {
+    if (!worked || !watch(idle_ms)) rest(idle_ms);
+    if (!stop_.load()) worked = work();
   }
 }
 
-void Background::work() {
+bool Background::wanted() const { return tiers_.log->low() || tiers_.index->urgent() || stop_.load(); }
+
+// Waking a thread costs a writer 10 us and more, once for each segment that it fills. So a thread that has just worked
+// looks out for more itself, closely at first and then ever less often, and sleeps only if there is none for some time.
+// True: there is some.
+bool Background::watch(uint64_t limit_ms) {
+  watching_.fetch_add(1);
+  base::BoundedWait wait("more to offload", limit_ms);
+  while (!wanted() && !wait.expired()) {
+    if (wait.watch_ns() < kCloselyNs) {
+      base::yield_thread();
+    } else {
+      wait.pause();
+    }
+  }
+  watching_.fetch_sub(1);
+  return !wait.expired();
+}
+
+void Background::rest(uint64_t limit_ms) {
+  sleeping_.fetch_add(1);
+  static_cast<void>(wake_.wait_for(limit_ms));
+  sleeping_.fetch_sub(1);
+  signalled_.store(false);
+}
+
+// False: there was nothing to be offloaded, or it could not be.
+bool Background::work() {
   const uint64_t window_ns = uint64_t{options_.buffered_window_ms} * base::kNsPerMs / 2;
   const auto close_epoch = [&] {
     if (options_.durability != Durability::kBuffered || base::now_ns() - closed_at_ns_.load() < window_ns) return;
@@ -51,13 +78,16 @@ void Background::work() {
     static_cast<void>(tiers_.log->close_epoch());
   };
   close_epoch();
+  bool worked = false;
   while (!stop_.load()) {
     if (offload(kRangesPerStep, which()) == 0) break;
+    worked = true;
     tiers_.epochs->collect();  // gives the space of replaced dnodes back
     close_epoch();
   }
   if (!tiers_.index->urgent()) static_cast<void>(tiers_.index->tidy(kTidyRanges));
   tiers_.epochs->collect();
+  return worked;
 }
 
 // Free space that lies in pieces is gathered once.
@@ -97,9 +127,16 @@ void Background::relieve() {
   if (threads_.empty()) {
     static_cast<void>(offload(kRangesPerStep, which()));
     tiers_.epochs->collect();
-  } else if (!signalled_.load(std::memory_order_relaxed) && !signalled_.exchange(true)) {
-    wake_.signal();
+  } else {
+    wake();
   }
+}
+
+void Background::wake() {
+  if (sleeping_.load(std::memory_order_relaxed) == 0 || watching_.load(std::memory_order_relaxed) != 0) return;
+  if (signalled_.load(std::memory_order_relaxed) || signalled_.exchange(true)) return;
+  wake_ups_.fetch_add(1, std::memory_order_relaxed);
+  wake_.signal();
 }
 
 // Of the part of the log that is left when it begins to be low, the share x is used: x / (1 - x) times the unit. So the
@@ -143,7 +180,7 @@ void Background::help_stalled(uint64_t stalled_ns) {
   if (threads_.empty()) {
     if (offload(kRangesPerStep, Index::Which::kAll) == 0) base::yield_thread();
   } else if (stalled_ns < kYieldNs) {
-    if (!signalled_.exchange(true)) wake_.signal();
+    wake();
     base::yield_thread();
     return;
   } else {

@@ -45,6 +45,8 @@ class Background {
   // How often in a row offloading found no space.
   [[nodiscard]] uint64_t refusals_in_a_row() const { return refusals_in_a_row_.load(std::memory_order_relaxed); }
 
+  // How often an update woke a thread.
+  [[nodiscard]] uint64_t wake_ups() const { return wake_ups_.load(std::memory_order_relaxed); }
   // That writers offloaded while they were held up.
   [[nodiscard]] uint64_t helped_ranges() const { return helped_ranges_.load(std::memory_order_relaxed); }
 
@@ -57,8 +59,12 @@ class Background {
   [[nodiscard]] uint64_t pause_ns() const;
   uint64_t hold_up(uint64_t ns);
   bool help(uint64_t ns);
+  void wake();
   void run();
-  void work();
+  [[nodiscard]] bool wanted() const;
+  [[nodiscard]] bool watch(uint64_t limit_ms);
+  void rest(uint64_t limit_ms);
+  bool work();
   [[nodiscard]] index::Index::Which which() const;  // ranges are to be offloaded now
   size_t offload(size_t ranges_max, index::Index::Which which);
   index::Index::OffloadResult offload_ranges(size_t ranges_max, index::Index::Which which);
@@ -70,6 +76,9 @@ class Background {
   Tiers& tiers_;
   std::atomic<bool> stop_{false};
   std::atomic<bool> signalled_{false};
+  std::atomic<uint32_t> watching_{0};  // threads that look out for work
+  std::atomic<uint32_t> sleeping_{0};  // ... that are to be woken
+  std::atomic<uint64_t> wake_ups_{0};
   std::atomic<uint64_t> closed_at_ns_{0};
   std::atomic<uint32_t> held_up_{0};  // writers
   std::atomic<uint64_t> owed_ns_{0};  // that writers were not held up for because one of them is to work so long

@@ -192,6 +192,27 @@ TEST(Background, WritersThatAreHeldUpTogetherOffload) {
   EXPECT_GT(stats.pauses, 0U);
 }
 
+// A thread that has just worked sees for itself that there is more to do. Whether it does in one round depends on the
+// system's scheduler; that it never does would be a fault.
+TEST(Background, AThreadThatHasJustWorkedNeedNotBeWoken) {
+  const ScratchFolder folder;
+  Options options;
+  options.create_if_missing = true;
+  options.pool_bytes = 16 * kMiB;
+  options.log_bytes = 256 << 10;
+  std::unique_ptr<DB> db;
+  ASSERT_TRUE(DB::Open(options, folder.file("pool"), &db).ok());
+  constexpr int kRoundsMax = 1'000, kKeys = 2'000;
+  bool seen = false;
+  for (int round = 0; round < kRoundsMax && !seen; ++round) {
+    const Stats before = db->GetStats();
+    for (int i = 0; i < kKeys; ++i) ASSERT_TRUE(db->Put(key_of(i), "value").ok());
+    const Stats after = db->GetStats();
+    seen = after.wake_ups == before.wake_ups && after.offloads > before.offloads;
+  }
+  EXPECT_TRUE(seen);
+}
+
 // A writer that is faster than offloading is slowed down bit by bit, and the counters say by how much.
 TEST_P(BackgroundTest, AFastWriterIsPausedBeforeItStalls) {
   constexpr uint64_t kKeys = 20'000;

@@ -513,6 +513,7 @@ Stats DbImpl::GetStats() const {
   stats.stall_us = sum(Count::kStallUs);
   stats.pauses = sum(Count::kPauses);
   stats.pause_us = sum(Count::kPauseNs) / base::kNsPerUs;
+  stats.wake_ups = background_.wake_ups();
   stats.helped_ranges = background_.helped_ranges();
   stats.user_bytes_written = sum(Count::kUserBytes);
   const index::Work& work = t.index->work();

@@ -122,6 +122,7 @@ struct Stats {
   uint64_t stalls = 0, stall_us = 0;  // updates that waited for room: log, data area or a bnode was full
   uint64_t replacements = 0, replacement_us = 0;  // updates that found a bnode full and put another in its place
   uint64_t pauses = 0, pause_us = 0;  // updates slowed down beforehand, because the log filled faster than it emptied
+  uint64_t wake_ups = 0;              // updates that woke a background thread, which takes some 10 us
   uint64_t helped_ranges = 0;         // that writers offloaded in the time of such pauses
   uint64_t user_bytes_written = 0;    // keys and values of acknowledged updates
 

@@ -50,6 +50,7 @@ inline constexpr StatsField kStatsFields[] = {
     {"replacement_us", &Stats::replacement_us, StatsKind::kCounter},
     {"pauses", &Stats::pauses, StatsKind::kCounter},
     {"pause_us", &Stats::pause_us, StatsKind::kCounter},
+    {"wake_ups", &Stats::wake_ups, StatsKind::kCounter},
     {"helped_ranges", &Stats::helped_ranges, StatsKind::kCounter},
     {"user_bytes_written", &Stats::user_bytes_written, StatsKind::kCounter},
     {"nvm_bytes_stored", &Stats::nvm_bytes_stored, StatsKind::kCounter},
