@@ -1,5 +1,9 @@
 // Seed 004, index tier (c): what offloading saves. One thread does all the work, updates only.
 //
+// Data offloading throughput counts the updates against the time in which data is brought to dnodes: all that a put
+// does before (log, tree, its merge in the bnode) is left out, as it must be in the specification: there one thread
+// offloads 12 to 26 million updates a second and reads 3 million records. "With the puts" counts all time.
+//
 // A is the product: updates are merged in place in bnodes and reach dnodes out of place. B is the naive rival: each
 // update is written to its place in its dnode and flushed there, without a log and therefore not safe in a crash
 // (Options::updates_in_place). Both look records up in groups and share one fence per group; B's writes find the same
@@ -56,6 +60,9 @@ Status run_variants(const ExperimentPlan& plan, unsigned depth, ExperimentResult
                      {"A: WRR %", "%"},
                      {"B: Mop/s", "Mop/s", true},
                      {"B: WRR %", "%"},
+                     {"A / B", "ratio"},
+                     {"A with the puts", "Mop/s", true},
+                     {"B with the puts", "Mop/s", true},
                      {"A: media bytes per update", "bytes"},
                      {"B: media bytes per update", "bytes"},
                      {"A: the device alone", "Mop/s", true},
@@ -67,7 +74,8 @@ Status run_variants(const ExperimentPlan& plan, unsigned depth, ExperimentResult
     study.options.updates_in_place = true;
     BONSAI_RETURN_IF_ERROR(run_updates(plan, study, &b));
     const auto device = [](const UpdateCosts& costs) { return kDeviceBytesPerS / costs.media_bytes_per_update / 1e6; };
-    result->rows.push_back({alpha, a.mops, a.wrr_percent, b.mops, b.wrr_percent, a.media_bytes_per_update,
+    result->rows.push_back({alpha, a.offload_mops, a.wrr_percent, b.offload_mops, b.wrr_percent,
+                            a.offload_mops / b.offload_mops, a.mops, b.mops, a.media_bytes_per_update,
                             b.media_bytes_per_update, device(a), device(b)});
     result->medium = a.medium;
   }
@@ -76,6 +84,10 @@ Status run_variants(const ExperimentPlan& plan, unsigned depth, ExperimentResult
         "crash damages records. Both: " +
             std::to_string(depth) + " update(s) at a time, which share a fence.",
         result);
+  result->labels.emplace_back(
+      "Mop/s: updates per second of the time in which data is brought to dnodes, for A the replacement of ranges, for "
+      "B "
+      "all of an update but its checks. With the puts: per second of all time, A's log included, which B has not.");
   result->labels.emplace_back(
       "The device alone: how many updates a second the write bandwidth of the model (2.3 GB/s) has room for, by the "
       "media bytes that were counted; the processor is left out.");

@@ -10,6 +10,7 @@ namespace bonsai::bench {
 [[nodiscard]] std::vector<Experiment> kiwi();
 [[nodiscard]] std::vector<Experiment> offloading();
 [[nodiscard]] Experiment pipelining();
+[[nodiscard]] Experiment put_tails();
 [[nodiscard]] Experiment recovery();
 [[nodiscard]] std::vector<Experiment> speed();
 [[nodiscard]] std::vector<Experiment> writes();

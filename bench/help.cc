@@ -38,6 +38,8 @@ Examples
   bonsai-bench experiment offloading
       Updates merged in bnodes and written out of place, against updates in place, on modelled NVM; the write reduction
       by skew and by the size of the log.
+  bonsai-bench experiment put-tails
+      Percentiles of single puts beside full offloading, and what the store says that they waited for.
   bonsai-bench experiment write-amplification
       Media bytes per user byte against NVM bytes per record, by the size of the log. Also log-packing, value-staging.
   bonsai-bench run -P conf/workloads/workloada -p recordcount=100000 -p operationcount=500000 -threads 4 -s

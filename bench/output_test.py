@@ -194,6 +194,18 @@ class OutputTest(unittest.TestCase):
         ratios = [row["media bytes / user bytes"] for row in found["rows"]]
         self.assertLess(max(ratios[3:]), 1.5, "values from 4 KiB on are written once")
 
+    def test_put_tails_are_told_with_what_made_puts_wait(self):
+        (found,) = self.experiments("put-tails", "put-tails")
+        self.assertEqual([row["alpha"] for row in found["rows"]], [0, 0.9, 0.99])
+        self.assertEqual([row["p99.9 / p50"] for row in found["reference"]], [20, 20, 20])
+        for row in found["rows"]:
+            times = [row[name] for name in ("p50", "p99", "p99.9", "p99.99", "longest")]
+            self.assertEqual(times, sorted(times))
+            self.assertGreater(times[0], 0)
+            self.assertAlmostEqual(row["p99.9 / p50"], row["p99.9"] / row["p50"])
+            for name in ("stalls", "pauses", "wake-ups", "replacements"):
+                self.assertTrue(0 <= row[name] <= 1e6, name)
+
     def test_offloading_beside_updates_in_place(self):
         names = ["offloading-groups", "offloading-single", "offloading-buffers"]
         groups, single, buffers = self.experiments("offloading", *names)
@@ -201,6 +213,9 @@ class OutputTest(unittest.TestCase):
             self.assertEqual([row["alpha"] for row in found["rows"]], [0, 0.9, 0.99, 1.2, 1.5])
             self.assertEqual(found["reference"][2]["A: WRR %"], 64)
             self.assertTrue(all(row["B: WRR %"] == 0 for row in found["rows"]))
+            for row in found["rows"]:
+                self.assertAlmostEqual(row["A / B"], row["A: Mop/s"] / row["B: Mop/s"])
+                self.assertGreaterEqual(row["A: Mop/s"], row["A with the puts"])
             uniform = found["rows"][0]
             # A block, or two where a record lies on their border.
             self.assertGreater(uniform["B: media bytes per update"], 150)

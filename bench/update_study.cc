@@ -45,6 +45,7 @@ class Study {
     plan_.listener.on_phase("bonsai", "update " + std::to_string(study_.records), 2 * study_.records);
     draw(&numbers);
     BONSAI_RETURN_IF_ERROR(put(numbers));
+    latency_.clear();
     const Stats before = db_->GetStats();
     numbers.resize(std::max<uint64_t>(1, 2 * study_.records / kSlices));
     uint64_t spent_ns = 0;
@@ -87,6 +88,7 @@ class Study {
         keys_[i] = encode_key(shape_, shape_.id(numbers[at + i]), rooms_.data() + i * sizeof(uint64_t));
         values_[i] = value_;
       }
+      const uint64_t begin_ns = study_.timed ? base::now_ns() : 0;
       if (study_.atomic) {
         batch_.Clear();
         for (size_t i = 0; i < n; ++i) batch_.Put(keys_[i], values_[i]);
@@ -96,6 +98,7 @@ class Study {
       } else {
         db_->MultiPut({keys_.data(), n}, {values_.data(), n}, {statuses_.data(), n});
       }
+      if (study_.timed) latency_.record(base::now_ns() - begin_ns);
       for (size_t i = 0; i < n; ++i) BONSAI_RETURN_IF_ERROR(statuses_[i]);
     }
     return Status::OK();
@@ -116,11 +119,17 @@ class Study {
     const auto updates = static_cast<double>(after.puts - before.puts);
     costs->medium = {.text = after.medium, .emulated = after.emulated};
     costs->mops = updates * 1e3 / static_cast<double>(spent_ns);
+    costs->offload_mops = updates / static_cast<double>(std::max<uint64_t>(1, after.offload_us - before.offload_us));
     costs->wrr_percent = 100 * (1 - static_cast<double>(after.updates_offloaded - before.updates_offloaded) / updates);
     costs->media_bytes_per_update = static_cast<double>(after.nvm_media_bytes - before.nvm_media_bytes) / updates;
     costs->write_amplification =
         costs->media_bytes_per_update / static_cast<double>(sizeof(uint64_t) + study_.value_bytes);
     costs->fences_per_update = static_cast<double>(after.nvm_fences - before.nvm_fences) / updates;
+    costs->latency = latency_;
+    costs->stalls = after.stalls - before.stalls;
+    costs->pauses = after.pauses - before.pauses;
+    costs->wake_ups = after.wake_ups - before.wake_ups;
+    costs->replacements = after.replacements - before.replacements;
     costs->log_percent_of_data = 100 * costs->log_bytes_per_record / costs->data_bytes_per_record;
   }
 
@@ -132,6 +141,7 @@ class Study {
   std::vector<char> rooms_;
   WriteBatch batch_;
   const std::string value_;
+  Histogram latency_;
   base::Random random_;
   std::optional<PlainZipf> zipf_;
   PoolPlace place_;

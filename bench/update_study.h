@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "bench/experiment.h"
+#include "bench/histogram.h"
 #include "bonsai/db.h"
 
 namespace bonsai::bench {
@@ -16,6 +17,7 @@ struct UpdateStudy {
   size_t value_bytes = 8;
   double alpha = 0;     // of a plain Zipf over the records; 0 = uniform
   unsigned depth = 1;   // updates handed over at once, by MultiPut; 1 = Put
+  bool timed = false;   // each hand-over
   bool atomic = false;  // ... as a write batch, which is one log record whatever its size
   Options options;      // of the store; the study sets creation, key format and pool_bytes
 
@@ -27,6 +29,7 @@ struct UpdateStudy {
 struct UpdateCosts {
   MediumUse medium;
   double mops = 0;                    // millions of updates per second
+  double offload_mops = 0;            // the same in the time that threads spent offloading
   double wrr_percent = 0;             // updates that never reached a dnode
   double media_bytes_per_update = 0;  // of the media, everything included
   double write_amplification = 0;     // the same per byte of keys and values
@@ -35,6 +38,8 @@ struct UpdateCosts {
   double log_bytes_per_record = 0;   // all of the log, used or not
   double dram_bytes_per_record = 0;  // tree, bnodes, updates, uploaded metadata
   double log_percent_of_data = 0;
+  Histogram latency;  // of hand-overs, if they were timed
+  uint64_t stalls = 0, pauses = 0, wake_ups = 0, replacements = 0;
 
   [[nodiscard]] double nvm_bytes_per_record() const { return data_bytes_per_record + log_bytes_per_record; }
 };

@@ -6,6 +6,7 @@
 #include <bitset>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "index/index.h"
 
 namespace bonsai::index {
@@ -14,6 +15,7 @@ using base::Key;
 
 // As get_many() finds entries: each step is taken for all keys before the next.
 size_t Index::put_in_place(std::span<Put> puts) {
+  const uint64_t begin_ns = base::now_ns();
   constexpr size_t kMax = kPutManyMax;
   BONSAI_CHECK(puts.size() <= kMax);
   std::array<Key, kMax> keys;
@@ -44,6 +46,7 @@ size_t Index::put_in_place(std::span<Put> puts) {
   }
   if (done != 0) dnodes_.volume().fence(persist::kSiteInPlaceFence);
   work_.updates_offloaded.fetch_add(done, std::memory_order_relaxed);
+  work_.offload_ns.fetch_add(base::now_ns() - begin_ns, std::memory_order_relaxed);
   return done;
 }
 

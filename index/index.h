@@ -47,6 +47,7 @@ namespace bonsai::index {
 // Counters of the tier's background work; monotonic.
 struct Work {
   std::atomic<uint64_t> offloads{0}, splits{0}, merges{0}, compactions{0}, updates_offloaded{0};
+  std::atomic<uint64_t> offload_ns{0};                               // of all threads that offload
   std::atomic<uint64_t> moves{0};                                    // of runs, to gather free space
   std::atomic<uint64_t> plans_by_writers{0}, plan_ns_of_writers{0};  // bnodes that a writer found full and replaced
 };
@@ -288,6 +289,7 @@ class Index {
   void put_back_dirty(Bnode* bnode);
   void forget_dirty(Bnode* bnode);
   Layer* next_job(Which which);
+  OffloadResult offload_some(size_t ranges_max, Which which);
   template <class Next, class PutBack>
   Layer* job_of(std::atomic<uint64_t>* ranges, Next next, PutBack put_back);
   Layer* job_of_crowded();

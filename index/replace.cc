@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/spread_sort.h"
 #include "base/thread.h"
 #include "index/index.h"
@@ -436,6 +437,13 @@ Layer* Index::next_job(Which which) {
 }
 
 Index::OffloadResult Index::offload(size_t ranges_max, Which which) {
+  const uint64_t begin_ns = base::now_ns();
+  const OffloadResult result = offload_some(ranges_max, which);
+  if (result.ranges > 0) work_.offload_ns.fetch_add(base::now_ns() - begin_ns, std::memory_order_relaxed);
+  return result;
+}
+
+Index::OffloadResult Index::offload_some(size_t ranges_max, Which which) {
   OffloadResult result;
   const auto guard = epochs_.enter();
   Offload offload(*this);

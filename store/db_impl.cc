@@ -523,6 +523,7 @@ Stats DbImpl::GetStats() const {
   stats.compactions = work.compactions.load();
   stats.replacements = work.plans_by_writers.load();
   stats.replacement_us = work.plan_ns_of_writers.load() / base::kNsPerUs;
+  stats.offload_us = work.offload_ns.load() / base::kNsPerUs;
   stats.updates_offloaded = work.updates_offloaded.load();
   const base::NvmCounters nvm = base::nvm_counters();
   stats.nvm_bytes_stored = nvm.bytes_stored;

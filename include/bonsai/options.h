@@ -118,6 +118,7 @@ struct Stats {
   uint64_t puts = 0, dels = 0, gets = 0, scans = 0, batches = 0;
   uint64_t gets_from_dnodes = 0;
   uint64_t offloads = 0, splits = 0, merges = 0, compactions = 0;
+  uint64_t offload_us = 0;            // that threads spent offloading, writers included
   uint64_t updates_offloaded = 0;     // updates that reached dnodes; WRR = 1 - updates_offloaded / (puts + dels)
   uint64_t stalls = 0, stall_us = 0;  // updates that waited for room: log, data area or a bnode was full
   uint64_t replacements = 0, replacement_us = 0;  // updates that found a bnode full and put another in its place

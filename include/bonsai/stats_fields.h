@@ -43,6 +43,7 @@ inline constexpr StatsField kStatsFields[] = {
     {"splits", &Stats::splits, StatsKind::kCounter},
     {"merges", &Stats::merges, StatsKind::kCounter},
     {"compactions", &Stats::compactions, StatsKind::kCounter},
+    {"offload_us", &Stats::offload_us, StatsKind::kCounter},
     {"updates_offloaded", &Stats::updates_offloaded, StatsKind::kCounter},
     {"stalls", &Stats::stalls, StatsKind::kCounter},
     {"stall_us", &Stats::stall_us, StatsKind::kCounter},
