@@ -21,11 +21,11 @@
 
 #include <atomic>
 #include <bit>
+#include <boost/container/small_vector.hpp>
 #include <cstdint>
 #include <list>
 #include <memory>
 #include <new>
-#include <vector>
 
 #include "base/check.h"
 #include "base/key.h"
@@ -312,7 +312,9 @@ class alignas(64) Bnode {  // what a get needs of it lies in the first line
 
 // A replacement: `olds` give way to `news`, which cover the same range. Both sorted by range.
 struct Layer {
-  std::vector<Bnode*> olds, news;
+  using Bnodes = boost::container::small_vector<Bnode*, 2>;
+
+  Bnodes olds, news;
   std::atomic<bool> installed{false};  // puts go to `news`
   std::atomic<bool> settled{false};    // no head of `olds` is without a version
   bool compact = false;                // the new dnodes get one run each, even if the updates could be appended
@@ -324,7 +326,7 @@ struct Layer {
   static Slots* closed_slots();
 
  private:
-  static Bnode* cover(const std::vector<Bnode*>& bnodes, const base::Key& key) {
+  static Bnode* cover(const Bnodes& bnodes, const base::Key& key) {
     size_t i = bnodes.size() - 1;
     while (i > 0 && key < bnodes[i]->lo().key()) --i;
     return bnodes[i];

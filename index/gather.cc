@@ -222,7 +222,7 @@ class Index::Gather {
   // A dnode that was written again, until nobody reads it.
   struct Replaced {
     std::unique_ptr<const Dnode> dnode;
-    std::vector<persist::RunDesc> kept;
+    persist::Runs kept;
     bool slides;  // the old place of its run belongs to the piece
 
     static void reclaim(void* object, void* store) {

@@ -192,6 +192,40 @@ TEST(Index, RangesSplitAndMerge) {
   EXPECT_EQ(tier.scan_now(), model);
 }
 
+// Whether a dnode is too large without what is overwritten is told by its first part. New keys behind that are found
+// out one compaction later.
+TEST(Index, OverwritingSplitsNothingAndNewKeysDoWhereverTheyCome) {
+  Tier tier({.pool_bytes = size_t{32} << 20});
+  Model model;
+  const uint64_t records = 20 * tier.pool().limits().dnode_entries_max;
+  const auto put_all = [&](const std::string& value) {
+    for (uint64_t i = 0; i < records; ++i) model[key_of(i * 7'919 % records)] = value;
+    for (const auto& record : model) ASSERT_TRUE(tier.put(record.first, record.second));
+    ASSERT_TRUE(tier.drain().ok());
+  };
+  put_all("first");
+  put_all("full");
+  const uint64_t splits = tier.index().work().splits.load();
+  for (const char* value : {"some", "more", "later"}) put_all(value);
+  EXPECT_EQ(tier.index().work().splits.load(), splits);
+  for (int round = 0; round < 20; ++round) {
+    std::vector<std::string> last;
+    tier.index().tree().for_each([&](Bnode* bnode) {
+      const auto behind = bnode->hi().is_infinite() ? model.end() : model.lower_bound(bnode->hi().bytes());
+      last.push_back(std::prev(behind)->first);
+    });
+    for (const std::string& key : last) {
+      for (int i = 0; i < 40; ++i) ASSERT_TRUE(tier.put(key + key_of(i), model[key + key_of(i)] = "new"));
+    }
+    ASSERT_TRUE(tier.drain().ok());
+    tier.index().tree().for_each([&](Bnode* bnode) {
+      EXPECT_LE(bnode->base().dnode()->runs().front().count, tier.pool().limits().dnode_entries_max * 7 / 4);
+    });
+  }
+  EXPECT_GT(tier.index().work().splits.load(), splits);
+  EXPECT_EQ(tier.scan_now(), model);
+}
+
 // Keys that come in rising order all go to the last range: it gets a table that seldom fills up, and leaves full dnodes
 // behind.
 TEST(Index, RisingKeysFillDnodesAndSeldomTheTable) {

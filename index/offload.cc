@@ -53,9 +53,9 @@ uint64_t version_of(const Node& node) { return node.version.load(std::memory_ord
 
 // What is freed once no reader can be looking at it.
 struct Offload::Garbage {
-  std::vector<Bnode*> bnodes;
-  std::vector<std::unique_ptr<const Dnode>> dnodes;
-  std::vector<std::vector<persist::RunDesc>> kept;  // runs of dnodes[i] that its successor has taken over
+  boost::container::small_vector<Bnode*, 2> bnodes;
+  boost::container::small_vector<std::unique_ptr<const Dnode>, 2> dnodes;
+  persist::Runs kept;  // that the successor of the first, then the only one, has taken over
   std::vector<persist::LargeRef> large;
   std::unique_ptr<Layer> layer;
   persist::DnodeStore* dnode_store;
@@ -64,7 +64,7 @@ struct Offload::Garbage {
   static void reclaim(void* object, void*) {
     const std::unique_ptr<Garbage> self(static_cast<Garbage*>(object));
     for (Bnode* bnode : self->bnodes) bnode->unref();
-    for (size_t i = 0; i < self->dnodes.size(); ++i) self->dnode_store->free(*self->dnodes[i], self->kept[i]);
+    for (const auto& dnode : self->dnodes) self->dnode_store->free(*dnode, self->kept);
     for (const persist::LargeRef& ref : self->large) self->large_store->free(ref);
   }
 };
@@ -133,6 +133,8 @@ void Offload::gather(const Bnode& old, Job* job) {
     if (segment != persist::kNoSegment) job->records.push_back(segment);
   };
   if (const Slots* slots = old.slots()) {
+    chains_.reserve(first + slots->used());
+    job->records.reserve(job->records.size() + slots->used());
     slots->for_each_head([&](Node* head) {
       chains_.push_back({head->key(), head, nullptr});
       for (const Node* node = head; node != nullptr; node = node->next.load(std::memory_order_acquire)) note(*node);
@@ -379,7 +381,6 @@ Status Offload::commit(std::vector<Layer*>* again) {
 }
 
 void Offload::switch_over(Job* job) {
-  std::vector<Bnode*> news;
   for (Piece& piece : job->pieces) {
     step("switch base");
     if (piece.residue != nullptr) {
@@ -389,10 +390,9 @@ void Offload::switch_over(Job* job) {
     } else {
       piece.successor->set_base(Base::of(piece.dnode));
     }
-    news.push_back(piece.successor);
   }
   step("update index");
-  index_.tree_.replace(job->layer->olds, news);
+  index_.tree_.replace(job->layer->olds, job->layer->news);
 }
 
 // Everything is durable and reachable elsewhere: what is old waits for its readers.
@@ -407,9 +407,8 @@ void Offload::bury(Job* job) {
     garbage->bnodes.push_back(old);
     if (Bnode* residue = old->base().residue()) garbage->bnodes.push_back(residue);
     garbage->dnodes.emplace_back(&dnode_of(*old));
-    const Piece& first = job->pieces.front();
-    garbage->kept.push_back(first.kept_runs ? first.dnode->runs() : std::vector<persist::RunDesc>());
   }
+  if (const Piece& first = job->pieces.front(); first.kept_runs) garbage->kept = first.dnode->runs();
   index_.work_.offloads.fetch_add(job->layer->olds.size(), std::memory_order_relaxed);
   index_.work_.updates_offloaded.fetch_add(job->updates, std::memory_order_relaxed);
   index_.work_.compactions.fetch_add(job->compactions, std::memory_order_relaxed);

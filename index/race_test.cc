@@ -248,7 +248,7 @@ class Descents {
   void replace() {
     base::Scheduler::yield();
     Bnode* old = tree_.find(Key::of(key_of(random_.below(keys_))));
-    std::vector<Bnode*> olds{old};
+    Layer::Bnodes olds{old};
     std::vector<base::Fence> fences{old->lo()};
     if (random_.chance(1, 4)) {
       tree_.with_right_sibling(*old, [&](Bnode* right) { olds.push_back(right); });
@@ -260,7 +260,7 @@ class Descents {
     }
     fences.push_back(olds.back()->hi());
     ++now_;
-    std::vector<Bnode*> news;
+    Layer::Bnodes news;
     for (size_t i = 0; i + 1 < fences.size(); ++i) news.push_back(keep(fences[i], fences[i + 1]));
     tree_.replace(olds, news);
     for (Bnode* each : olds) {

@@ -24,24 +24,33 @@ struct Sized {
 
 uint64_t entry_bytes(const Node& node) { return uint64_t{14} + node.key_bytes + node.value_bytes; }
 
-// Keys that the successors of a bnode will hold, in order, with what they take in a dnode; views as long as the guard.
-std::vector<Sized> keys_of(const scale::Volume& volume, const persist::Dnode& dnode, const Slots* slots) {
+// Visits the entries that the successors of a bnode will hold, in order, up to `below` (null: all); views as long as
+// the guard. Of the cursor, which stands at the dnode's first entry.
+template <class Visit>
+void visit_entries(persist::DnodeCursor* cursor, const Slots* slots, const base::Key* below, Visit visit) {
   std::vector<persist::Entry> updates;
   if (slots != nullptr) {
     slots->for_each_head([&](const Node* head) {
+      if (below != nullptr && !(head->key() < *below)) return;
       updates.push_back({head->key(), head->value(), head->tombstone(), head->large()});
     });
   }
   base::spread_sort(
       updates.begin(), updates.end(), [](const persist::Entry& each) { return each.key.head; },
       [](const persist::Entry& a, const persist::Entry& b) { return a.key < b.key; });
-  std::vector<Sized> keys;
-  keys.reserve(dnode.entries() + updates.size());
   persist::Merge merge;
+  cursor->visit_all(below, updates, &merge, [&](const persist::Entry& entry) {
+    if (!entry.tombstone) visit(entry);
+  });
+}
+
+// Their keys, with what they take in a dnode.
+std::vector<Sized> keys_of(const scale::Volume& volume, const persist::Dnode& dnode, const Slots* slots) {
+  std::vector<Sized> keys;
   persist::DnodeCursor cursor(volume, dnode);
   cursor.seek({});
-  cursor.visit_all(nullptr, updates, &merge, [&](const persist::Entry& entry) {
-    if (!entry.tombstone) keys.push_back({entry.key, persist::entry_bytes(entry)});
+  visit_entries(&cursor, slots, nullptr, [&](const persist::Entry& entry) {
+    keys.push_back({entry.key, persist::entry_bytes(entry)});
   });
   return keys;
 }
@@ -132,6 +141,27 @@ Estimate whole(const Bnode& bnode, const Estimate& updates) {
   return {updates.entries + dnode.entries(), updates.bytes + dnode.run_bytes()};
 }
 
+bool exceeds(const Estimate& size, const persist::Limits& limits) {
+  return size.entries > limits.dnode_entries_max || size.bytes > limits.dnode_bytes_max;
+}
+
+// What is left of `all`, the whole of a bnode, once each key has one entry: as in the first part of the range, and an
+// eighth more, lest a part that is no sample of it mislead. If it does nevertheless, a dnode is larger than it should
+// be until it is compacted again.
+Estimate without_hidden(const scale::Volume& volume, const persist::Dnode& dnode, const Slots* slots,
+                        const Estimate& all) {
+  constexpr uint32_t kSample = 64;
+  persist::DnodeCursor cursor(volume, dnode, persist::DnodeCursor::Verify::kAtFirst);
+  cursor.seek({});
+  const persist::RunView* body = cursor.body();
+  persist::Entry end;
+  if (body == nullptr || body->count() <= 2 * kSample || !body->entry(kSample, &end)) return all;
+  uint64_t entries = 0;
+  visit_entries(&cursor, slots, &end.key, [&](const persist::Entry&) { ++entries; });
+  entries = entries * body->count() / kSample * 9 / 8;
+  return {entries, all.bytes * entries / all.entries};
+}
+
 // A table doubles when it fills up. Where keys rise it may become wide, as long as its updates fit into a dnode: space
 // is set aside for a few of those, so that a full pool can still be offloaded.
 uint32_t capacity_after(const Bnode& bnode, const Estimate& updates, bool rising, const persist::Limits& limits) {
@@ -220,7 +250,11 @@ bool Index::plan(Bnode* bnode, bool may_merge) {
   const bool compacts = !may_append(dnode_under(*bnode), updates.entries, updates.bytes, limits);
   const bool rising = is_rising(bnode->slots());
   const uint32_t capacity = capacity_after(*bnode, updates, rising, limits);
-  if (compacts && (size.entries > limits.dnode_entries_max || size.bytes > limits.dnode_bytes_max)) {
+  const auto too_large = [&] {
+    return exceeds(size, limits) &&
+           (rising || exceeds(without_hidden(dnodes_.volume(), dnode_under(*bnode), bnode->slots(), size), limits));
+  };
+  if (compacts && too_large()) {
     const std::vector<Sized> keys = keys_of(dnodes_.volume(), dnode_under(*bnode), bnode->slots());
     make_successors(layer, rising ? cut_rising(keys, limits) : cut(keys, limits), capacity, rising);
     if (layer->news.size() > 1) work_.splits.fetch_add(1, std::memory_order_relaxed);

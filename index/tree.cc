@@ -258,8 +258,8 @@ void Tree::with_right_sibling(const Bnode& bnode, const std::function<void(Bnode
   if (inner->bnode(i) == &bnode && i + 1 < inner->count) offer(inner->bnode(i + 1));
 }
 
-std::vector<Tree::Step> Tree::path_to(const Key& key) const {
-  std::vector<Step> path;
+Tree::Path Tree::path_to(const Key& key) const {
+  Path path;
   for (Inner* inner = root_.load(std::memory_order_acquire);;) {
     const size_t i = inner->index_of(key);
     path.push_back({inner, i});
@@ -268,9 +268,9 @@ std::vector<Tree::Step> Tree::path_to(const Key& key) const {
   }
 }
 
-void Tree::replace(const std::vector<Bnode*>& olds, const std::vector<Bnode*>& news) {
+void Tree::replace(const Layer::Bnodes& olds, const Layer::Bnodes& news) {
   const std::lock_guard lock(change_mutex_);
-  const std::vector<Step> path = path_to(olds.front()->lo().key());
+  const Path path = path_to(olds.front()->lo().key());
   const auto [inner, first] = path.back();
   BONSAI_CHECK(first + olds.size() <= inner->count);
   for (size_t i = 0; i < olds.size(); ++i) BONSAI_CHECK(inner->bnode(first + i) == olds[i]);
@@ -286,7 +286,7 @@ void Tree::replace(const std::vector<Bnode*>& olds, const std::vector<Bnode*>& n
 
 // Replaces `count` children of the path's last node from `first` on by `slots`: copies the node, or splits it and
 // goes on one level up.
-void Tree::substitute(std::vector<Step> path, size_t first, size_t count, const std::vector<Slot>& slots) {
+void Tree::substitute(Path path, size_t first, size_t count, const std::vector<Slot>& slots) {
   Inner* inner = path.back().inner;
   path.pop_back();
   std::vector<Slot> all;

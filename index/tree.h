@@ -59,7 +59,7 @@ class Tree {
 
   // Puts `news` in the place of `olds`: one bnode, or neighbours that came from with_right_sibling().
   // Takes over one reference of each new bnode; the caller gets the olds'.
-  void replace(const std::vector<Bnode*>& olds, const std::vector<Bnode*>& news);
+  void replace(const Layer::Bnodes& olds, const Layer::Bnodes& news);
 
   // Calls visit for every bnode, in order; for none before build(). For statistics; bnodes replaced meanwhile may be
   // seen or missed.
@@ -84,11 +84,12 @@ class Tree {
     Inner* inner;
     size_t index;
   };
+  using Path = boost::container::small_vector<Step, 8>;  // from the root to a lowest node
 
   Inner* make(const std::vector<Slot>& slots, size_t from, size_t to, uint16_t height);
   void retire(Inner* inner);
-  [[nodiscard]] std::vector<Step> path_to(const base::Key& key) const;
-  void substitute(std::vector<Step> path, size_t first, size_t count, const std::vector<Slot>& slots);
+  [[nodiscard]] Path path_to(const base::Key& key) const;
+  void substitute(Path path, size_t first, size_t count, const std::vector<Slot>& slots);
   void destroy(Inner* inner);
   void visit(const Inner* inner, const std::function<void(Bnode*)>& call) const;
 

@@ -58,7 +58,7 @@ class Rig {
       const std::string key = random_.chance(1, 2) ? random_key(random_) : old->lo().bytes() + random_key(random_);
       if (old->lo().key() < Key::of(key) && old->hi().above(Key::of(key))) cuts[key] = nullptr;
     }
-    std::vector<Bnode*> news;
+    Layer::Bnodes news;
     Fence lo = old->lo();
     for (const auto& [key, none] : cuts) {
       news.push_back(bnode_between(lo, Fence(key)));
@@ -131,7 +131,7 @@ class Rig {
     Bnode *left, *right;
   };
 
-  void change(const std::vector<Bnode*>& olds, const std::vector<Bnode*>& news) {
+  void change(const Layer::Bnodes& olds, const Layer::Bnodes& news) {
     tree_.replace(olds, news);
     for (Bnode* old : olds) {
       model_.erase(old->lo().bytes());

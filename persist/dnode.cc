@@ -61,9 +61,8 @@ Dnode::Dnode(Parts parts) : head_{}, parts_(std::make_unique<const Parts>(std::m
 }
 
 std::unique_ptr<Dnode> Dnode::make_block(Parts parts, size_t bytes) {
-  BONSAI_CHECK(parts.runs.size() <= kRunsMax);
   std::unique_ptr<Dnode> dnode(new (base::allocate_block<kLine>(bytes)) Dnode(std::move(parts)));
-  const std::vector<RunDesc>& runs = dnode->runs();
+  const Runs& runs = dnode->runs();
   std::transform(runs.begin(), runs.end(), dnode->at<Run>(sizeof(Dnode)), run_of);
   std::transform(runs.begin(), runs.end(), dnode->at<uint32_t>(crcs_offset(runs.size())),
                  [](const RunDesc& run) { return run.crc; });
@@ -75,7 +74,7 @@ std::unique_ptr<Dnode> Dnode::make(Parts parts) {
   return make_block(std::move(parts), bytes);
 }
 
-Dnode::Layout Dnode::layout(const std::vector<RunDesc>& runs) {
+Dnode::Layout Dnode::layout(const Runs& runs) {
   Layout out;
   auto end = static_cast<uint32_t>(metadata_offset(runs.size()));
   for (size_t i = 0; i < runs.size(); ++i) {
@@ -98,7 +97,7 @@ Dnode::Layout Dnode::layout(const std::vector<RunDesc>& runs) {
 std::unique_ptr<Dnode> Dnode::make_uploaded(Parts parts, const scale::Volume& volume, const Dnode* kept, Fresh fresh) {
   const Layout to = layout(parts.runs);
   std::unique_ptr<Dnode> dnode = make_block(std::move(parts), to.end);
-  const std::vector<RunDesc>& runs = dnode->runs();
+  const Runs& runs = dnode->runs();
   const bool same_prefix = kept != nullptr && kept->uploaded() && kept->head_.prefix_bytes == dnode->head_.prefix_bytes;
   const Layout from = same_prefix ? layout(kept->runs()) : Layout();
   for (size_t i = 0; i < runs.size(); ++i) {
@@ -138,6 +137,11 @@ bool Dnode::note_run(const scale::Volume& volume, const RunDesc& desc, const Pla
   auto* offsets = at<uint32_t>(place.offsets);
   std::fill_n(samples, run.samples_bytes() / sizeof(uint32_t), UINT32_MAX);
   std::memset(fingerprints, 0, run.fingerprints_bytes());
+  if (!entries.empty() && !run.variable()) {
+    for (size_t i = 0; i < entries.size(); i += kGroup) samples[i / kGroup] = sample(entries[i].key.bytes);
+    for (size_t i = 0; i < entries.size(); ++i) fingerprints[i] = fingerprint(entries[i].key.hash());
+    return true;
+  }
   uint32_t written = entries_offset(desc);
   for (uint32_t i = 0; i < desc.count; ++i) {
     Entry read;
@@ -166,7 +170,7 @@ uint64_t Dnode::run_bytes() const {
 
 uint64_t Dnode::dram_bytes() const {
   const uint64_t block_bytes = uploaded() ? layout(runs()).end : metadata_offset(runs().size());
-  return block_bytes + sizeof(Parts) + runs().capacity() * sizeof(RunDesc) + heap_bytes(lo()) + heap_bytes(hi());
+  return block_bytes + sizeof(Parts) + heap_bytes(lo()) + heap_bytes(hi());
 }
 
 void Dnode::prefetch_runs(const scale::Volume& volume) const {

@@ -35,13 +35,15 @@ namespace bonsai::persist {
 
 inline uint8_t fingerprint(uint64_t hash) { return static_cast<uint8_t>(hash >> 56); }
 
+using Runs = boost::container::static_vector<RunDesc, kRunsMax>;
+
 class Dnode {
  public:
   // What a dnode is made of; filled in by its writer, or read from its header.
   struct Parts {
     base::Fence lo, hi;
     uint64_t gen = 0;
-    std::vector<RunDesc> runs;  // oldest first, at most kRunsMax
+    Runs runs;  // oldest first
     bool has_large = false;
     scale::Addr header;       // where its header lies
     scale::Addr long_fences;  // nil if the fences fit into the header
@@ -68,7 +70,7 @@ class Dnode {
   [[nodiscard]] scale::Addr header() const { return parts_->header; }
   [[nodiscard]] scale::Addr long_fences() const { return parts_->long_fences; }
   [[nodiscard]] uint64_t long_fence_bytes() const { return parts_->long_fence_bytes; }
-  [[nodiscard]] const std::vector<RunDesc>& runs() const { return parts_->runs; }
+  [[nodiscard]] const Runs& runs() const { return parts_->runs; }
   [[nodiscard]] uint64_t entries() const;  // hidden ones and tombstones included
   [[nodiscard]] uint64_t run_bytes() const;
   [[nodiscard]] bool uploaded() const { return head_.uploaded != 0; }
@@ -158,7 +160,7 @@ class Dnode {
   }
   static size_t crcs_offset(size_t runs) { return sizeof(Dnode) + runs * sizeof(Run); }
   static size_t metadata_offset(size_t runs) { return round_up(crcs_offset(runs) + runs * sizeof(uint32_t), kAlign); }
-  static Layout layout(const std::vector<RunDesc>& runs);
+  static Layout layout(const Runs& runs);
   [[nodiscard]] std::span<const Run> places() const { return {at<Run>(sizeof(Dnode)), head_.runs_count}; }
   [[nodiscard]] std::array<Part, kRunsMax> parts_with(const base::Key& key, bool inside) const;
   void prefetch_part(const RunView& run, const Part& part, uint64_t records) const;

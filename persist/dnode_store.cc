@@ -56,7 +56,7 @@ void DnodeStore::retire(const std::vector<const Dnode*>& dnodes) {
   volume_.fence(kSiteRetireFence);
 }
 
-void DnodeStore::free(const Dnode& dnode, std::span<const RunDesc> kept) {
+void DnodeStore::free(const Dnode& dnode, const Runs& kept) {
   for (const RunDesc& run : dnode.runs()) {
     const bool taken_over =
         std::any_of(kept.begin(), kept.end(), [&](const RunDesc& other) { return other.addr == run.addr; });
@@ -80,7 +80,7 @@ Status DnodeWriter::add(const base::Fence& lo, const base::Fence& hi, uint64_t g
   parts.hi = hi;
   parts.gen = gen;
   if (kept.dnode != nullptr) {
-    const std::vector<RunDesc>& runs = kept.dnode->runs();
+    const Runs& runs = kept.dnode->runs();
     parts.runs.assign(runs.begin(), runs.begin() + static_cast<ptrdiff_t>(kept.runs));
     parts.has_large = kept.dnode->has_large();
   }

@@ -54,7 +54,7 @@ class DnodeStore {
 
   // Gives the space of a retired dnode back, except of the runs `kept` that its successor has taken over.
   // Requires: retired, and no reader is left.
-  void free(const Dnode& dnode, std::span<const RunDesc> kept);
+  void free(const Dnode& dnode, const Runs& kept);
 
   [[nodiscard]] scale::Volume& volume() { return volume_; }
   [[nodiscard]] Space& space() { return space_; }

@@ -28,7 +28,7 @@ class DnodeTest : public ::testing::Test {
     pool_.rig.volume.copy(addr, bytes.data(), bytes.size());
     return desc;
   }
-  static Dnode::Parts parts(const Fence& lo, const Fence& hi, uint64_t gen, std::vector<RunDesc> runs) {
+  static Dnode::Parts parts(const Fence& lo, const Fence& hi, uint64_t gen, Runs runs) {
     Dnode::Parts parts;
     parts.lo = lo;
     parts.hi = hi;
@@ -148,7 +148,7 @@ TEST_F(DnodeTest, AgreesWithAModelWithAndWithoutMetadata) {
       const Fence hi = prefix.empty()
                            ? Fence::infinite()
                            : Fence(prefix.substr(0, prefix.size() - 1) + static_cast<char>(prefix.back() + 1));
-      std::vector<RunDesc> written;
+      Runs written;
       Model model;
       for (uint64_t runs = 1 + random.below(kRunsMax); runs-- > 0;) {
         const bool uniform = random.chance(1, 3);
@@ -334,7 +334,7 @@ TEST_F(DnodeTest, RunsAndUpdatesComeTogether) {
       }
       return entries;
     };
-    std::vector<RunDesc> runs;
+    Runs runs;
     for (size_t i = 1 + random.below(kRunsMax); i > 0; --i)
       runs.push_back(write(some(1 + random.below(80), kind == kDeletes)));
     const Fence hi = random.chance(1, 2) ? Fence(prefix + "2") : Fence::infinite();

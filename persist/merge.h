@@ -31,6 +31,7 @@ class Merge {
   void clear(size_t skipped) {
     skipped_ = skipped;
     sources_.clear();
+    oldest_.clear();
     items_.clear();
     ends_.clear();
     updates_ = {};
@@ -39,7 +40,7 @@ class Merge {
   void add(const Rows& rows, uint32_t from, uint32_t to) {
     const auto source = static_cast<uint32_t>(sources_.size());
     sources_.push_back(rows);
-    for (Merged& item : new_list(to - from)) {
+    for (Merged& item : new_list(to - from, source == 0)) {
       item = {head_of(rows.key(from)), source, from};
       ++from;
     }
@@ -48,16 +49,19 @@ class Merge {
     const auto source = static_cast<uint32_t>(sources_.size());
     updates_ = updates;
     uint32_t i = 0;
-    for (Merged& item : new_list(updates.size())) {
+    for (Merged& item : new_list(updates.size(), false)) {
       item = {head_of(updates[i].key.bytes), source, i};
       ++i;
     }
   }
   // Makes one list of all, which has the newest entry of each key. Neighbouring lists first, so that each entry is
-  // moved about log2(lists) times.
+  // moved about log2(lists) times; the oldest, mostly longer than the others together, last.
   void put_together(uint32_t key_bytes) {
-    const bool heads_decide = key_bytes <= skipped_ + sizeof(uint64_t);
-    while (ends_.size() > 1) heads_decide ? pass<true>() : pass<false>();
+    if (key_bytes <= skipped_ + sizeof(uint64_t)) {
+      put_together<true>();
+    } else {
+      put_together<false>();
+    }
   }
 
   [[nodiscard]] std::span<const Merged> items() const { return items_; }
@@ -73,11 +77,27 @@ class Merge {
 
  private:
   [[nodiscard]] uint64_t head_of(std::string_view key) const { return base::key_head(key.substr(skipped_)); }
-  std::span<Merged> new_list(size_t n) {
+  std::span<Merged> new_list(size_t n, bool oldest) {
+    if (oldest) {
+      oldest_.resize(n);
+      return oldest_;
+    }
     const size_t begin = items_.size();
     items_.resize(begin + n);
     ends_.push_back(items_.size());
     return {items_.data() + begin, n};
+  }
+
+  template <bool kHeadsDecide>
+  void put_together() {
+    while (ends_.size() > 1) pass<kHeadsDecide>();
+    other_.resize(items_.size() + oldest_.size());
+    const Merged* const items = items_.data();
+    const Merged* const oldest = oldest_.data();
+    const Merged* const end =
+        merge<kHeadsDecide>(items, items + items_.size(), oldest, oldest + oldest_.size(), other_.data());
+    other_.resize(static_cast<size_t>(end - other_.data()));
+    std::swap(items_, other_);
   }
 
   template <bool kHeadsDecide>
@@ -120,8 +140,9 @@ class Merge {
   size_t skipped_ = 0;
   std::vector<Rows> sources_;
   std::span<const Entry> updates_;
-  std::vector<Merged> items_, other_;
-  std::vector<size_t> ends_;  // of the lists, oldest first
+  std::vector<Merged> oldest_;         // the list of the first run
+  std::vector<Merged> items_, other_;  // the other lists
+  std::vector<size_t> ends_;           // of those, oldest first
 };
 
 }  // namespace bonsai::persist

@@ -40,9 +40,30 @@ char* encode_entry(const Entry& entry, uint32_t seed, bool uniform, char* to) {
   return at;
 }
 
-}  // namespace
+// The entries of a uniform run whose sizes are known when this is compiled: those of most stores.
+template <size_t kKeyBytes, size_t kValueBytes>
+void encode_entries(std::span<const Entry> entries, uint64_t addr, char* at) {
+  uint32_t i = 0;
+  for (const Entry& entry : entries) {
+    char* const checked = at + kUniformHeadBytes;
+    std::memcpy(checked, entry.key.bytes.data(), kKeyBytes);
+    std::memcpy(checked + kKeyBytes, entry.value.data(), kValueBytes);
+    const uint32_t crc = base::crc32c(checked, kKeyBytes + kValueBytes, entry_seed(addr, i++));
+    std::memcpy(at, &crc, sizeof crc);
+    at = checked + kKeyBytes + kValueBytes;
+  }
+}
 
-namespace {
+// All others; before the entries of a variable run their offsets.
+void encode_entries(std::span<const Entry> entries, uint64_t addr, bool uniform, char* begin) {
+  char* at = begin + (uniform ? 0 : sizeof(uint32_t) * entries.size());
+  for (uint32_t i = 0; i < entries.size(); ++i) {
+    const auto offset = static_cast<uint32_t>(at - begin);
+    if (!uniform) std::memcpy(begin + sizeof offset * i, &offset, sizeof offset);
+    at = encode_entry(entries[i], entry_seed(addr, i), uniform, at);
+  }
+}
+
 uint64_t encoded_run_bytes(std::span<const Entry> entries, bool uniform) {
   if (uniform) return entries.size() * encoded_bytes(entries.front(), uniform);
   uint64_t bytes = sizeof(uint32_t) * entries.size();
@@ -58,19 +79,18 @@ RunDesc encode_run(std::span<const Entry> entries, uint64_t addr, std::vector<st
   const bool uniform = is_uniform(entries);
   bytes->resize(encoded_run_bytes(entries, uniform));
   char* const begin = reinterpret_cast<char*>(bytes->data());
-  char* at = begin + (uniform ? 0 : sizeof(uint32_t) * entries.size());
-  for (uint32_t i = 0; i < entries.size(); ++i) {
-    const auto offset = static_cast<uint32_t>(at - begin);
-    if (!uniform) std::memcpy(begin + sizeof offset * i, &offset, sizeof offset);
-    at = encode_entry(entries[i], entry_seed(addr, i), uniform, at);
-  }
   RunDesc desc{};
   desc.addr = addr;
   desc.bytes = static_cast<uint32_t>(bytes->size());
   desc.count = static_cast<uint32_t>(entries.size());
-  desc.crc = base::crc32c(bytes->data(), bytes->size(), static_cast<uint32_t>(mix64(addr)));
   desc.key_bytes = uniform ? static_cast<uint16_t>(entries.front().key.bytes.size()) : kVariableRun;
   desc.value_bytes = uniform ? static_cast<uint16_t>(entries.front().value.size()) : 0;
+  if (uniform && desc.key_bytes == 8 && desc.value_bytes == 8) {
+    encode_entries<8, 8>(entries, addr, begin);
+  } else {
+    encode_entries(entries, addr, uniform, begin);
+  }
+  desc.crc = base::crc32c(bytes->data(), bytes->size(), static_cast<uint32_t>(mix64(addr)));
   return desc;
 }
 
