@@ -136,6 +136,8 @@ void wait_closely_until(uint64_t deadline_ns) {
 
 void sleep_ms(uint64_t ms) { Scheduler::wait_until(now_ns() + ms * kNsPerMs); }
 
+void sleep_us(uint64_t us) { Scheduler::wait_until(now_ns() + us * kNsPerUs); }
+
 void yield_thread() {
   if (Scheduler::current() != nullptr) return Scheduler::yield();
   sched_yield();

@@ -83,8 +83,9 @@ class Event {
 // sleep would miss. Inside a coroutine its siblings run meanwhile.
 void wait_closely_until(uint64_t deadline_ns);
 
-// Lets at least `ms` pass.
+// Lets at least `ms`, or `us`, pass. The system may add some 50 us.
 void sleep_ms(uint64_t ms);
+void sleep_us(uint64_t us);
 
 // Gives the processor to another thread, or inside a coroutine to a sibling.
 void yield_thread();

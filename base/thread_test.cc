@@ -133,6 +133,9 @@ TEST(Waits, sleep_takes_its_time_and_yield_returns) {
   const uint64_t start = now_ns();
   sleep_ms(5);
   EXPECT_GE(now_ns() - start, 5 * kNsPerMs);
+  const uint64_t again = now_ns();
+  sleep_us(300);
+  EXPECT_GE(now_ns() - again, 300 * kNsPerUs);
   yield_thread();
 }
 

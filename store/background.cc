@@ -1,5 +1,7 @@
 #include "store/background.h"
 
+#include <algorithm>
+
 #include "base/clock.h"
 
 namespace bonsai::store {
@@ -15,9 +17,9 @@ inline constexpr int kNoSpaceTries = 200;
 inline constexpr uint64_t kYieldNs = 500'000;
 inline constexpr uint64_t kPauseNsUnit = 4'000;
 inline constexpr uint64_t kPauseNsMax = 1'000'000;
-inline constexpr uint64_t kSpinNs = 2'000;  // a pause up to here does not give the processor away
-inline constexpr uint64_t kCloselyNs = 300'000;
-inline constexpr uint64_t kRangeNs = 12'000;  // that offloading a range takes, about
+inline constexpr uint64_t kSpinNs = 2'000;                    // a pause up to here does not give the processor away
+inline constexpr uint64_t kNapUsMin = 20, kNapUsMax = 1'000;  // between two looks whether there is work
+inline constexpr uint64_t kRangeNs = 12'000;                  // that offloading a range takes, about
 inline constexpr uint64_t kHelpRangesMax = 4;
 }  // namespace
 
@@ -46,17 +48,12 @@ void Background::run() {
 bool Background::wanted() const { return tiers_.log->low() || tiers_.index->urgent() || stop_.load(); }
 
 // Waking a thread costs a writer 10 us and more, once for each segment that it fills. So a thread that has just worked
-// looks out for more itself, closely at first and then ever less often, and sleeps only if there is none for some time.
-// True: there is some.
+// looks out for more itself, ever less often, and sleeps only if there is none for some time. True: there is some.
 bool Background::watch(uint64_t limit_ms) {
   watching_.fetch_add(1);
   base::BoundedWait wait("more to offload", limit_ms);
   while (!wanted() && !wait.expired()) {
-    if (wait.watch_ns() < kCloselyNs) {
-      base::yield_thread();
-    } else {
-      wait.pause();
-    }
+    base::sleep_us(std::clamp(wait.watch_ns() / base::kNsPerUs / 4, kNapUsMin, kNapUsMax));
   }
   watching_.fetch_sub(1);
   return !wait.expired();
@@ -139,12 +136,13 @@ void Background::wake() {
   wake_.signal();
 }
 
-// Of the part of the log that is left when it begins to be low, the share x is used: x / (1 - x) times the unit. So the
-// pause finds its level at any ratio of speeds, with the log neither full nor empty.
+// Of the part of the log that is left when it begins to be low a quarter is for offloading to begin. Of the rest the
+// share x is used: x / (1 - x) times the unit. So the pause finds its level at any ratio of speeds, with the log
+// neither full nor empty, and there is none where offloading keeps up.
 uint64_t Background::pause_ns() const {
   if (threads_.empty()) return 0;  // the writer has just worked itself
   const persist::Log& log = *tiers_.log;
-  const size_t room = log.segments_low();
+  const size_t room = log.segments_low() - log.segments_low() / 4;
   const size_t free = log.segments_free();
   const size_t left = free > log.segments_reserved() ? free - log.segments_reserved() : 0;
   return left >= room ? 0 : std::min(kPauseNsMax, kPauseNsUnit * (room - left) / (left + 1));
