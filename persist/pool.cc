@@ -13,6 +13,7 @@ using scale::Addr;
 namespace {
 
 inline constexpr uint64_t kSmallPoolBytes = uint64_t{16} << 20;
+inline constexpr uint64_t kLargePoolBytes = uint64_t{48} << 20;  // of the data area
 inline constexpr uint64_t kSegmentsMin = 4;
 // The extent table has room for a data area so many times as large as the target was at first.
 inline constexpr uint64_t kGrowthMax = 8;
@@ -123,9 +124,11 @@ Limits Pool::limits() const {
   for (const Superblock& sb : superblocks) data_bytes += sb.extents * sb.extent_bytes;
   Limits limits;
   limits.large_value_bytes_min = std::min<uint64_t>(4096, superblocks[0].segment_bytes / 4);
-  limits.dnode_bytes_max = std::clamp<uint64_t>(data_bytes / 64, 4096, 32768);
-  // Few and large ranges cost little DRAM; a small pool has room for small dnodes only.
-  limits.dnode_entries_max = std::clamp<uint64_t>(data_bytes / 8192, 256, 512);
+  // Few and large ranges cost little DRAM, and gather more updates before they are offloaded; a small pool has room for
+  // small dnodes only.
+  const uint64_t scale = data_bytes < kLargePoolBytes ? 1 : 2;
+  limits.dnode_bytes_max = scale * std::clamp<uint64_t>(data_bytes / 64, 4096, 32768);
+  limits.dnode_entries_max = scale * std::clamp<uint64_t>(data_bytes / 8192, 256, 512);
   return limits;
 }
 
