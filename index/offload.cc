@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <boost/container/small_vector.hpp>
 
 #include "base/check.h"
 #include "base/spread_sort.h"

@@ -40,7 +40,7 @@ void Background::run() {
                                ? std::max<uint64_t>(1, std::min<uint64_t>(kIdleMs, options_.buffered_window_ms / 2))
                                : kIdleMs;
   for (bool worked = false; !stop_.load();) {
-    if (!worked || !watch(idle_ms)) rest(idle_ms);
+    worked ? watch(idle_ms) : rest(idle_ms);
     if (!stop_.load()) worked = work();
   }
 }
@@ -48,15 +48,14 @@ void Background::run() {
 bool Background::wanted() const { return tiers_.log->low() || tiers_.index->urgent() || stop_.load(); }
 
 // Waking a thread costs a writer 10 us and more, once for each segment that it fills. So a thread that has just worked
-// looks out for more itself, ever less often, and sleeps only if there is none for some time. True: there is some.
-bool Background::watch(uint64_t limit_ms) {
+// looks out for more itself, ever less often, and sleeps only if there is none for some time.
+void Background::watch(uint64_t limit_ms) {
   watching_.fetch_add(1);
   base::BoundedWait wait("more to offload", limit_ms);
   while (!wanted() && !wait.expired()) {
     base::sleep_us(std::clamp(wait.watch_ns() / base::kNsPerUs / 4, kNapUsMin, kNapUsMax));
   }
   watching_.fetch_sub(1);
-  return !wait.expired();
 }
 
 void Background::rest(uint64_t limit_ms) {

@@ -62,7 +62,7 @@ class Background {
   void wake();
   void run();
   [[nodiscard]] bool wanted() const;
-  [[nodiscard]] bool watch(uint64_t limit_ms);
+  void watch(uint64_t limit_ms);
   void rest(uint64_t limit_ms);
   bool work();
   [[nodiscard]] index::Index::Which which() const;  // ranges are to be offloaded now
