@@ -79,11 +79,15 @@ Status run_variants(const ExperimentPlan& plan, unsigned depth, ExperimentResult
                             b.media_bytes_per_update, device(a), device(b)});
     result->medium = a.medium;
   }
+  char ratios[128];
+  std::snprintf(ratios, sizeof ratios, "A / B at uniform %.1f (issue 5 asks for 3), at alpha 0.99 %.1f (5).",
+                *result->rows[0][4], *result->rows[2][4]);
   label(plan,
         "A: bnode in-place merge, dnode out of place. B: each update in place in its dnode, flushed, without a log: a "
         "crash damages records. Both: " +
             std::to_string(depth) + " update(s) at a time, which share a fence.",
         result);
+  result->labels.emplace_back(ratios);
   result->labels.emplace_back(
       "Mop/s: updates per second of the time in which data is brought to dnodes, for A the replacement of ranges, for "
       "B "

@@ -217,6 +217,7 @@ class OutputTest(unittest.TestCase):
                 self.assertAlmostEqual(row["A / B"], row["A: Mop/s"] / row["B: Mop/s"])
                 self.assertGreaterEqual(row["A: Mop/s"], row["A with the puts"])
             uniform = found["rows"][0]
+            self.assertTrue(any(f"uniform {uniform['A / B']:.1f} (issue 5" in label for label in found["labels"]))
             # A block, or two where a record lies on their border.
             self.assertGreater(uniform["B: media bytes per update"], 150)
             self.assertLess(uniform["B: media bytes per update"], 300)

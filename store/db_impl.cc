@@ -74,6 +74,8 @@ class DbImpl::Stall {
 DbImpl::DbImpl(const Options& options, std::unique_ptr<Tiers> tiers, bool background)
     : options_(options),
       tiers_(std::move(tiers)),
+      key_bytes_min_(tiers_->pool.key_format() == KeyFormat::kFixed8 ? sizeof(uint64_t) : kKeyBytesMin),
+      key_bytes_max_(tiers_->pool.key_format() == KeyFormat::kFixed8 ? sizeof(uint64_t) : kKeyBytesMax),
       large_value_bytes_min_(tiers_->pool.limits().large_value_bytes_min),
       background_(options_, *tiers_) {
   if (background) background_.start();
@@ -100,19 +102,16 @@ Status DbImpl::Close() {
 
 // ---- checks
 
-Status DbImpl::check_key(std::string_view key) const {
+Status DbImpl::refuse_key(std::string_view key) const {
   if (tiers_->pool.key_format() == KeyFormat::kFixed8) {
-    if (key.size() == 8) return Status::OK();
     return Status::InvalidArgument("a key of " + std::to_string(key.size()) +
                                    " bytes in a pool of key=fixed8; keys are exactly 8 bytes, big-endian");
   }
-  if (key.size() >= kKeyBytesMin && key.size() <= kKeyBytesMax) return Status::OK();
   return Status::InvalidArgument("a key of " + std::to_string(key.size()) + " bytes; keys have " +
                                  std::to_string(kKeyBytesMin) + " to " + std::to_string(kKeyBytesMax) + " bytes");
 }
 
-Status DbImpl::check_value(std::string_view value) const {
-  if (value.size() <= kValueBytesMax) return Status::OK();
+Status DbImpl::refuse_value(std::string_view value) {
   return Status::InvalidArgument("a value of " + std::to_string(value.size()) + " bytes; values have at most " +
                                  std::to_string(kValueBytesMax) + " bytes");
 }

@@ -89,10 +89,22 @@ class DbImpl final : public DB {
 
   // For iterators.
   [[nodiscard]] Tiers& tiers() { return *tiers_; }
-  Status check_key(std::string_view key) const;
+  Status check_key(std::string_view key) const {
+    if (key.size() >= key_bytes_min_ && key.size() <= key_bytes_max_) [[likely]]
+      return Status::OK();
+    return refuse_key(key);
+  }
 
  private:
   class Stall;
+
+  [[nodiscard]] Status refuse_key(std::string_view key) const;
+  static Status check_value(std::string_view value) {
+    if (value.size() <= kValueBytesMax) [[likely]]
+      return Status::OK();
+    return refuse_value(value);
+  }
+  [[nodiscard]] static Status refuse_value(std::string_view value);
 
   Status announce(index::Versions::Announcement* announcement);
   Status announce_shared(std::shared_ptr<const index::Versions::Announcement>* announcement);
@@ -107,13 +119,13 @@ class DbImpl final : public DB {
   void after_updates(uint64_t updates);
   void put_with_pressure(std::span<index::Index::Put> puts, std::span<Status*> statuses);
   Status admit(uint64_t bytes);
-  Status check_value(std::string_view value) const;
   Status store_large(std::string_view value, persist::LargeRef* ref);
   Status make_batch(const WriteBatch& batch, std::vector<persist::LargeRef>* large, index::Batch** made);
   Status write_with_pressure(index::Batch* batch);
 
   const Options options_;
   std::unique_ptr<Tiers> tiers_;
+  const size_t key_bytes_min_, key_bytes_max_;
   const uint64_t large_value_bytes_min_;
   Counters counters_;
   Background background_;
