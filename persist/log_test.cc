@@ -350,11 +350,11 @@ void run_threads(bool buffered) {
     });
   }
   std::atomic<uint32_t> actions{0};
-  while (running.load() > 0) {
+  do {
     EXPECT_TRUE(log.close_epoch());
     log.when_durable([&] { actions.fetch_add(1); });
     base::yield_thread();
-  }
+  } while (running.load() > 0);
   for (std::thread& thread : threads) thread.join();
   EXPECT_TRUE(log.close_epoch());
   log.seal_all();
