@@ -79,9 +79,10 @@ Status run_variants(const ExperimentPlan& plan, unsigned depth, ExperimentResult
                             b.media_bytes_per_update, device(a), device(b)});
     result->medium = a.medium;
   }
+  constexpr size_t kRatioAt = 5;
   char ratios[128];
   std::snprintf(ratios, sizeof ratios, "A / B at uniform %.1f (issue 5 asks for 3), at alpha 0.99 %.1f (5).",
-                *result->rows[0][4], *result->rows[2][4]);
+                *result->rows[0][kRatioAt], *result->rows[2][kRatioAt]);
   label(plan,
         "A: bnode in-place merge, dnode out of place. B: each update in place in its dnode, flushed, without a log: a "
         "crash damages records. Both: " +
