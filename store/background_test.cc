@@ -168,15 +168,21 @@ TEST_P(BackgroundTest, BufferedUpdatesBecomeDurableBySync) {
   expect_sound();
 }
 
-// Of several writers that are held up one waits, the others do what is missing.
-TEST(Background, WritersThatAreHeldUpTogetherOffload) {
-  const ScratchFolder folder;
+// A store with the default number of background threads, whose log soon runs low.
+std::unique_ptr<DB> with_small_log(const ScratchFolder& folder) {
   Options options;
   options.create_if_missing = true;
   options.pool_bytes = 16 * kMiB;
   options.log_bytes = 256 << 10;
   std::unique_ptr<DB> db;
-  ASSERT_TRUE(DB::Open(options, folder.file("pool"), &db).ok());
+  EXPECT_TRUE(DB::Open(options, folder.file("pool"), &db).ok());
+  return db;
+}
+
+// Of several writers that are held up one waits, the others do what is missing.
+TEST(Background, WritersThatAreHeldUpTogetherOffload) {
+  const ScratchFolder folder;
+  const auto db = with_small_log(folder);
   constexpr int kWriters = 8, kRoundsMax = 50, kKeys = 40'000;
   for (int round = 0; round < kRoundsMax && db->GetStats().helped_ranges == 0; ++round) {
     std::vector<base::Thread> writers;
@@ -192,23 +198,22 @@ TEST(Background, WritersThatAreHeldUpTogetherOffload) {
   EXPECT_GT(stats.pauses, 0U);
 }
 
-// A thread that has just worked sees for itself that there is more to do. Whether it does in one round depends on the
-// system's scheduler; that it never does would be a fault.
+// A thread that has just worked sees for itself that there is more to do: pauses of a millisecond do not let it sleep.
+// On a busy machine it may oversleep, so one round of several has to show it.
 TEST(Background, AThreadThatHasJustWorkedNeedNotBeWoken) {
   const ScratchFolder folder;
-  Options options;
-  options.create_if_missing = true;
-  options.pool_bytes = 16 * kMiB;
-  options.log_bytes = 256 << 10;
-  std::unique_ptr<DB> db;
-  ASSERT_TRUE(DB::Open(options, folder.file("pool"), &db).ok());
-  constexpr int kRoundsMax = 1'000, kKeys = 2'000;
+  const auto db = with_small_log(folder);
+  constexpr int kRoundsMax = 20, kBursts = 50, kPuts = 500, kKeys = 20'000;
+  constexpr uint64_t kWakeUpsMax = 2;
   bool seen = false;
   for (int round = 0; round < kRoundsMax && !seen; ++round) {
     const Stats before = db->GetStats();
-    for (int i = 0; i < kKeys; ++i) ASSERT_TRUE(db->Put(key_of(i), "value").ok());
+    for (int burst = 0; burst < kBursts; ++burst) {
+      for (int i = 0; i < kPuts; ++i) ASSERT_TRUE(db->Put(key_of((burst * kPuts + i) * 7'919 % kKeys), "value").ok());
+      base::sleep_ms(1);
+    }
     const Stats after = db->GetStats();
-    seen = after.wake_ups == before.wake_ups && after.offloads > before.offloads;
+    seen = after.wake_ups - before.wake_ups <= kWakeUpsMax && after.offloads > before.offloads;
   }
   EXPECT_TRUE(seen);
 }
