@@ -8,6 +8,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <bit>
 #include <compare>
 #include <cstdint>
 #include <cstring>
@@ -30,6 +31,14 @@ inline uint64_t key_head(std::string_view bytes) {
 inline size_t common_prefix_bytes(std::string_view a, std::string_view b) {
   const auto n = static_cast<ptrdiff_t>(std::min(a.size(), b.size()));
   return static_cast<size_t>(std::mismatch(a.begin(), a.begin() + n, b.begin()).first - a.begin());
+}
+
+// The same in bits.
+inline size_t common_prefix_bits(std::string_view a, std::string_view b) {
+  const size_t bytes = common_prefix_bytes(a, b);
+  if (bytes == std::min(a.size(), b.size())) return bytes * 8;
+  const auto differ = static_cast<uint8_t>(a[bytes] ^ b[bytes]);
+  return bytes * 8 + static_cast<size_t>(std::countl_zero(differ));
 }
 
 // A key that somebody else owns. Requires: `bytes` outlives it.

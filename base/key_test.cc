@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,29 @@ TEST(Key, head_is_the_big_endian_integer) {
   EXPECT_EQ(key_head(std::string("\x01\x02\x03\x04\x05\x06\x07\x08", 8)), 0x0102030405060708u);
   EXPECT_EQ(key_head("\x01"), uint64_t{1} << 56);
   EXPECT_EQ(key_head(""), 0u);
+}
+
+// Two fences share so many bits; no key between them differs in these, and the next bit tells the fences apart.
+TEST(Key, common_prefix_bits_hold_for_all_keys_between) {
+  const auto bit_of = [](const std::string& key, size_t i) {
+    return i / 8 < key.size() ? static_cast<unsigned char>(key[i / 8]) >> (7 - i % 8) & 1 : 0;
+  };
+  EXPECT_EQ(common_prefix_bits("", "a"), 0u);
+  EXPECT_EQ(common_prefix_bits("ab", "abc"), 16u);
+  EXPECT_EQ(common_prefix_bits("a\x10", "a\x1f"), 12u);
+  EXPECT_EQ(common_prefix_bits("a", "\xff"), 0u);
+  std::vector<std::string> keys = awkward_keys();
+  std::sort(keys.begin(), keys.end());
+  for (size_t lo = 0; lo < keys.size(); ++lo) {
+    for (size_t hi = lo + 1; hi < std::min(keys.size(), lo + 20); ++hi) {
+      const size_t bits = common_prefix_bits(keys[lo], keys[hi]);
+      for (size_t between = lo; between <= hi; ++between) {
+        for (size_t i = 0; i < bits; ++i) ASSERT_EQ(bit_of(keys[between], i), bit_of(keys[lo], i));
+      }
+      const bool ended = bits / 8 == std::min(keys[lo].size(), keys[hi].size());
+      ASSERT_TRUE(ended || bit_of(keys[lo], bits) != bit_of(keys[hi], bits));
+    }
+  }
 }
 
 TEST(Key, hash_tells_padding_from_content) {

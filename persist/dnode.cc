@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "base/check.h"
@@ -20,25 +21,27 @@ uint64_t heap_bytes(const base::Fence& fence) {
   return fence.bytes().capacity() > inline_bytes ? fence.bytes().capacity() : 0;
 }
 
-// How many of the samples are not above `bound`; how many are below it. The array is padded to four by UINT32_MAX.
+// How many of the samples are not above `bound`; how many are below it. They are sorted, and padded to eight by the
+// highest.
 struct Ranks {
   uint32_t not_above, below;
 };
 
-Ranks ranks_of(const uint32_t* samples, uint32_t n, uint32_t bound) {
-  const __m128i wanted = _mm_set1_epi32(static_cast<int>(bound));
-  __m128i not_above = _mm_setzero_si128(), below = not_above;  // four counts each
-  for (uint32_t i = 0; i < n; i += 4) {
+Ranks ranks_of(const uint16_t* samples, uint32_t n, uint16_t bound) {
+  const __m128i wanted = _mm_set1_epi16(static_cast<int16_t>(bound));
+  __m128i counts = _mm_setzero_si128();  // eight
+  for (uint32_t i = 0; i < n; i += 8) {
     const __m128i have = _mm_load_si128(reinterpret_cast<const __m128i*>(samples + i));
-    const __m128i is_not_above = _mm_cmpeq_epi32(_mm_max_epu32(have, wanted), wanted);
-    not_above = _mm_sub_epi32(not_above, is_not_above);
-    below = _mm_sub_epi32(below, _mm_andnot_si128(_mm_cmpeq_epi32(have, wanted), is_not_above));
+    counts = _mm_sub_epi16(counts, _mm_cmpeq_epi16(_mm_max_epu16(have, wanted), wanted));
   }
-  __m128i both = _mm_add_epi32(not_above, _mm_slli_epi32(below, 16));  // a run has fewer groups than 2^16
-  both = _mm_add_epi32(both, _mm_shuffle_epi32(both, 0x4e));
-  both = _mm_add_epi32(both, _mm_shuffle_epi32(both, 0xb1));
-  const auto sums = static_cast<uint32_t>(_mm_cvtsi128_si32(both));
-  return {std::min(sums & 0xffff, n), sums >> 16};
+  counts = _mm_madd_epi16(counts, _mm_set1_epi16(1));
+  counts = _mm_add_epi32(counts, _mm_shuffle_epi32(counts, 0x4e));
+  counts = _mm_add_epi32(counts, _mm_shuffle_epi32(counts, 0xb1));
+  Ranks ranks;
+  ranks.not_above = std::min(static_cast<uint32_t>(_mm_cvtsi128_si32(counts)), n);
+  ranks.below = ranks.not_above;
+  while (ranks.below > 0 && samples[ranks.below - 1] == bound) --ranks.below;
+  return ranks;
 }
 
 // Which of 32 fingerprints are `wanted`.
@@ -56,7 +59,7 @@ uint32_t matches(const char* fingerprints, uint8_t wanted) {
 Dnode::Dnode(Parts parts) : head_{}, parts_(std::make_unique<const Parts>(std::move(parts))) {
   static_assert(sizeof *this + 3 * sizeof(Run) == kLine, "three runs in the first line");
   if (!hi().is_infinite())
-    head_.prefix_bytes = static_cast<uint16_t>(base::common_prefix_bytes(lo().bytes(), hi().bytes()));
+    head_.prefix_bits = static_cast<uint16_t>(base::common_prefix_bits(lo().bytes(), hi().bytes()));
   head_.runs_count = static_cast<uint8_t>(runs().size());
 }
 
@@ -98,7 +101,7 @@ std::unique_ptr<Dnode> Dnode::make_uploaded(Parts parts, const scale::Volume& vo
   const Layout to = layout(parts.runs);
   std::unique_ptr<Dnode> dnode = make_block(std::move(parts), to.end);
   const Runs& runs = dnode->runs();
-  const bool same_prefix = kept != nullptr && kept->uploaded() && kept->head_.prefix_bytes == dnode->head_.prefix_bytes;
+  const bool same_prefix = kept != nullptr && kept->uploaded() && kept->head_.prefix_bits == dnode->head_.prefix_bits;
   const Layout from = same_prefix ? layout(kept->runs()) : Layout();
   for (size_t i = 0; i < runs.size(); ++i) {
     if (same_prefix && i < kept->runs().size() && kept->runs()[i].addr == runs[i].addr) {
@@ -110,6 +113,7 @@ std::unique_ptr<Dnode> Dnode::make_uploaded(Parts parts, const scale::Volume& vo
     const auto entries = in_hand ? fresh[i + fresh.size() - runs.size()] : std::span<const Entry>();
     if (!dnode->note_run(volume, runs[i], to.places[i], entries)) return nullptr;
   }
+  if (!runs.empty()) dnode->head_.fingerprints = static_cast<uint16_t>(to.places[0].fingerprints / kGroup);
   dnode->head_.uploaded = 1;
   return dnode;
 }
@@ -132,13 +136,13 @@ bool Dnode::note_run(const scale::Volume& volume, const RunDesc& desc, const Pla
                      std::span<const Entry> entries) {
   const RunView view(volume.local(scale::Addr::of_bits(desc.addr)), desc);
   const Run run = run_of(desc);
-  auto* samples = at<uint32_t>(place.samples);
+  auto* samples = at<Sample>(place.samples);
   auto* fingerprints = at<uint8_t>(place.fingerprints);
   auto* offsets = at<uint32_t>(place.offsets);
-  std::fill_n(samples, run.samples_bytes() / sizeof(uint32_t), UINT32_MAX);
+  std::fill_n(samples, run.samples_bytes() / sizeof(Sample), std::numeric_limits<Sample>::max());
   std::memset(fingerprints, 0, run.fingerprints_bytes());
   if (!entries.empty() && !run.variable()) {
-    for (size_t i = 0; i < entries.size(); i += kGroup) samples[i / kGroup] = sample(entries[i].key.bytes);
+    for (size_t i = 0; i < entries.size(); i += kGroup) samples[i / kGroup] = sample(entries[i].key);
     for (size_t i = 0; i < entries.size(); ++i) fingerprints[i] = fingerprint(entries[i].key.hash());
     return true;
   }
@@ -149,7 +153,7 @@ bool Dnode::note_run(const scale::Volume& volume, const RunDesc& desc, const Pla
     if (entries.empty() && !view.entry_at(i, offset, &read)) return false;
     const Entry& entry = entries.empty() ? read : entries[i];
     written += encoded_bytes(entry, !run.variable());
-    if (i % kGroup == 0) samples[i / kGroup] = sample(entry.key.bytes);
+    if (i % kGroup == 0) samples[i / kGroup] = sample(entry.key);
     fingerprints[i] = fingerprint(entry.key.hash());
     if (run.variable()) offsets[i] = offset;
   }
@@ -202,25 +206,22 @@ Find DnodeSearch::finish(Entry* entry) {
 void DnodeSearch::start(const scale::Volume& volume, const Dnode& dnode, const base::Key& key, uint64_t hash) {
   volume_ = &volume;
   dnode_ = &dnode;
-  key_ = key;
+  key_ = &key;
   print_ = fingerprint(hash);
   hits_ = 0;
   const std::span<const Dnode::Run> runs = dnode.places();
-  run_ = static_cast<uint32_t>(runs.size() + 1);
-  if (!dnode.uploaded()) return;
-  const uint32_t sample = dnode.sample(key.bytes);
-  const auto* samples = dnode.at<uint32_t>(Dnode::metadata_offset(runs.size()));
-  for (size_t i = 0; i < runs.size(); ++i) {
-    const uint32_t groups = runs[i].groups();
-    const Ranks ranks = ranks_of(samples, groups, sample);
-    samples += round_up(groups, Dnode::kAlign / sizeof(uint32_t));
-    groups_[i].next = std::max(ranks.below, 1U) - 1;
-    groups_[i].end = ranks.not_above;
+  run_ = static_cast<uint32_t>(runs.size());
+  if (!dnode.uploaded()) {
+    ++run_;  // next() goes to the newest
+    return;
   }
-  auto fingerprints = static_cast<uint32_t>(
-      round_up(static_cast<size_t>(reinterpret_cast<const char*>(samples) - dnode.at<char>(0)), Dnode::kGroup));
+  const Dnode::Sample sample = dnode.sample(key);
+  const auto* samples = dnode.at<Dnode::Sample>(Dnode::metadata_offset(runs.size()));
+  uint32_t fingerprints = dnode.head_.fingerprints * Dnode::kGroup;
   for (size_t i = 0; i < runs.size(); ++i) {
-    groups_[i].fingerprints = fingerprints;
+    const Ranks ranks = ranks_of(samples, runs[i].groups(), sample);
+    samples += runs[i].samples_bytes() / sizeof sample;
+    groups_[i] = {std::max(ranks.below, 1U) - 1, ranks.not_above, fingerprints};
     if (groups_[i].next < groups_[i].end)
       __builtin_prefetch(dnode.at<char>(fingerprints + groups_[i].next * Dnode::kGroup));
     fingerprints += runs[i].fingerprints_bytes();
@@ -235,11 +236,12 @@ void DnodeSearch::next(scale::Reads* reads) {
   const std::span<const Dnode::Run> runs = dnode_->places();
   const bool told = hits_ != 0;
   while (hits_ == 0) {
-    if (run_ > runs.size() || groups_[run_ - 1].next == groups_[run_ - 1].end) {
-      if (--run_ == 0) return;
+    if (run_ == 0) return;
+    Groups& groups = groups_[run_ - 1];
+    if (groups.next == groups.end) {
+      --run_;
       continue;
     }
-    Groups& groups = groups_[run_ - 1];
     first_ = groups.next++ * Dnode::kGroup;
     hits_ = matches(dnode_->at<char>(groups.fingerprints + first_), print_);
     const uint32_t left = runs[run_ - 1].count - first_;  // the padding behind them may match, too
@@ -276,9 +278,7 @@ RunDesc Dnode::desc(size_t i) const {
   return desc;
 }
 
-// Where the run's entry `index` begins.
-uint32_t DnodeSearch::offset(const Dnode::Run& run, uint32_t index) const {
-  if (!run.variable()) return index * run.entry_bytes();
+uint32_t DnodeSearch::offset_of_variable(uint32_t index) const {
   return dnode_->at<uint32_t>(Dnode::layout(dnode_->runs()).places[run_ - 1].offsets)[index];
 }
 
@@ -286,7 +286,7 @@ Find DnodeSearch::check(Entry* entry) const {
   if (!dnode_->uploaded()) {
     const RunDesc& run = dnode_->runs()[run_ - 1];
     scale::Reads reads(*volume_);
-    return RunView(volume_->local(scale::Addr::of_bits(run.addr)), run).find(key_, entry, &reads);
+    return RunView(volume_->local(scale::Addr::of_bits(run.addr)), run).find(*key_, entry, &reads);
   }
   const Dnode::Run& run = dnode_->places()[run_ - 1];
   if (run.variable()) {
@@ -296,7 +296,7 @@ Find DnodeSearch::check(Entry* entry) const {
   } else if (!uniform_entry(entry_, entry_seed(run.addr, index_), run.key_bytes, run.value_bytes, entry)) {
     return Find::kDamaged;
   }
-  return entry->key == key_ ? Find::kFound : Find::kAbsent;
+  return entry->key == *key_ ? Find::kFound : Find::kAbsent;
 }
 
 // The part of each run in which the first entry at or after `key` is, or behind which it begins. The samples tell
@@ -304,14 +304,14 @@ Find DnodeSearch::check(Entry* entry) const {
 std::array<Dnode::Part, kRunsMax> Dnode::parts_with(const Key& key, bool inside) const {
   const std::span<const Run> runs = places();
   const bool told = uploaded() && inside;
-  const uint32_t wanted = told ? sample(key.bytes) : 0;
+  const Sample wanted = told ? sample(key) : Sample{0};
   std::array<Part, kRunsMax> parts;
   size_t samples = metadata_offset(runs.size());
   for (size_t i = 0; i < runs.size(); ++i) {
     const uint32_t count = runs[i].count;
     parts[i] = {0, key.bytes.empty() ? 0 : count};
     if (!told) continue;
-    const Ranks ranks = ranks_of(at<uint32_t>(samples), runs[i].groups(), wanted);
+    const Ranks ranks = ranks_of(at<Sample>(samples), runs[i].groups(), wanted);
     samples += runs[i].samples_bytes();
     parts[i] = {(std::max(ranks.below, 1U) - 1) * kGroup, std::min(ranks.not_above * kGroup, count)};
   }
@@ -505,7 +505,7 @@ bool DnodeCursor::take_all(const Key* below, std::span<const Entry> updates, Mer
   if (!mergeable(updates)) return false;
   const uint32_t key_bytes = sources_.front().run.key_bytes();
   const size_t head_bytes = std::min<size_t>(key_bytes, sizeof(uint64_t));
-  merge->clear(std::min<size_t>(dnode_.head_.prefix_bytes, key_bytes - head_bytes));
+  merge->clear(std::min<size_t>(dnode_.head_.prefix_bits / 8, key_bytes - head_bytes));
   for (auto source = sources_.rbegin(); source != sources_.rend(); ++source) {  // oldest first
     uint32_t end = source->end;
     if (below != nullptr) BONSAI_CHECK(source->run.lower_bound(*below, source->index, source->end, &end, nullptr));

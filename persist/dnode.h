@@ -114,18 +114,21 @@ class Dnode {
   static constexpr size_t kPrefetchLines = 8;
   static constexpr uint8_t kMergesMax = 4;
   static constexpr uint64_t kKeysPerNoted = 32;
-  static constexpr size_t kPrefetchRunBytes = 512;  // by then the processor has noticed
-  static constexpr uint32_t kGroup = 32;            // entries per sample
-  static constexpr size_t kAlign = 16;              // of every array, for SSE
+  static constexpr size_t kPrefetchRunBytes = 1280;  // a scan sees to the rest
+  static constexpr uint32_t kGroup = 32;             // entries per sample
+  static constexpr size_t kAlign = 16;               // of every array, for SSE
   static constexpr size_t kLine = base::kLineBytes;
 
+  using Sample = uint16_t;
+  static constexpr uint32_t kSampleBits = 16;
+
   struct Head {
-    uint16_t prefix_bytes;  // that all keys of the range share
+    uint16_t prefix_bits;  // that all keys of the range share
     uint8_t runs_count;
     uint8_t uploaded;
     mutable std::atomic<uint8_t> merges;    // reads that had to look at several runs
     mutable std::atomic<uint8_t> verified;  // runs that a cursor has found sound as a whole, a bit each
-    uint8_t reserved[2];
+    uint16_t fingerprints;                  // the group of this block in which they begin
   };
   // What a get needs of a run.
   struct Run {
@@ -137,7 +140,9 @@ class Dnode {
     // Requires: not variable.
     [[nodiscard]] uint32_t entry_bytes() const { return kUniformHeadBytes + key_bytes + value_bytes; }
     [[nodiscard]] uint32_t groups() const { return (count + kGroup - 1) / kGroup; }
-    [[nodiscard]] uint32_t samples_bytes() const { return static_cast<uint32_t>(round_up(4 * groups(), kAlign)); }
+    [[nodiscard]] uint32_t samples_bytes() const {
+      return static_cast<uint32_t>(round_up(sizeof(Sample) * groups(), kAlign));
+    }
     [[nodiscard]] uint32_t fingerprints_bytes() const { return static_cast<uint32_t>(round_up(count, kGroup)); }
   };
   static_assert(sizeof(Run) == 16);
@@ -171,9 +176,13 @@ class Dnode {
   [[nodiscard]] const T* at(size_t offset) const {
     return reinterpret_cast<const T*>(reinterpret_cast<const char*>(this) + offset);
   }
-  // Four bytes of a key behind the common prefix: their order is the keys' order, ties undecided.
-  [[nodiscard]] uint32_t sample(std::string_view key) const {
-    return static_cast<uint32_t>(base::key_head(key.substr(std::min<size_t>(head_.prefix_bytes, key.size()))) >> 32);
+  // Two bytes of a key behind the common prefix: their order is the keys' order, ties undecided. Most are in its head.
+  [[nodiscard]] Sample sample(const base::Key& key) const {
+    const uint32_t prefix_bits = head_.prefix_bits;
+    if (prefix_bits <= 64 - kSampleBits) [[likely]]
+      return static_cast<Sample>(key.head << prefix_bits >> (64 - kSampleBits));
+    const uint64_t head = base::key_head(key.bytes.substr(std::min<size_t>(prefix_bits / 8, key.bytes.size())));
+    return static_cast<Sample>(head << prefix_bits % 8 >> (64 - kSampleBits));
   }
   template <class T>
   [[nodiscard]] T* at(size_t offset) {
@@ -201,7 +210,7 @@ class Dnode {
 //   reads.wait();
 //   Find found = search.finish(&entry);                              reads the entries, and further ones if need be
 //
-// Requires: the dnode and the key's bytes outlive it.
+// Requires: the dnode and the key outlive it.
 class DnodeSearch {
  public:
   // Begins. To be called before anything else.
@@ -233,13 +242,17 @@ class DnodeSearch {
   void tell_hits(scale::Reads* reads) const;
   // Looks at the current place. kAbsent: not the key.
   [[nodiscard]] Find check(Entry* entry) const;
-  [[nodiscard]] uint32_t offset(const Dnode::Run& run, uint32_t index) const;
+  // Where the run's entry `index` begins.
+  [[nodiscard]] uint32_t offset(const Dnode::Run& run, uint32_t index) const {
+    return run.variable() ? offset_of_variable(index) : index * run.entry_bytes();
+  }
+  [[nodiscard]] uint32_t offset_of_variable(uint32_t index) const;
 
   const scale::Volume* volume_;
   const Dnode* dnode_;
-  base::Key key_;
+  const base::Key* key_;
   uint8_t print_;
-  uint32_t run_ = 0;        // the one that is searched, plus 1
+  uint32_t run_ = 0;        // the one that is searched, plus 1; 0: none is left
   uint32_t first_;          // entry of the group that is searched
   uint32_t hits_;           // entries of that group that are left to look at
   uint32_t index_;          // the place that next() found

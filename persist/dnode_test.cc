@@ -227,7 +227,32 @@ TEST_F(DnodeTest, MetadataOfAnotherRangeIsNotTakenOver) {
   }
 }
 
-// Many keys with one sample: 4 bytes behind the common prefix do not tell them apart.
+// Samples begin behind the bits that all keys of the range share, however many: in the keys' heads, across their end,
+// and far behind it.
+TEST_F(DnodeTest, SamplesBeginBehindTheCommonBits) {
+  for (const std::string prefix : {"", "p", "prefix", "prefix-", "prefix-of", "a much longer prefix "}) {
+    for (const int digit : {0, 1, 4, 7}) {  // keys differ from this bit of the byte behind the prefix on
+      Entries entries;
+      const int step = 0x80 >> digit;
+      for (int i = 0; i < 200; ++i) {
+        const std::string tail = {static_cast<char>(i < 100 ? 0 : step), static_cast<char>(i % 100), 't'};
+        entries.put(prefix + tail, std::to_string(i));
+      }
+      const std::string hi = prefix + static_cast<char>(step) + '\xff';
+      const auto dnodes = both(parts(Fence(prefix + '\0'), Fence(hi), 1, {write(entries)}));
+      for (const Entry& wanted : entries.list()) {
+        Entry entry;
+        ASSERT_EQ(find(*dnodes[1], std::string(wanted.key.bytes), &entry), Find::kFound);
+        ASSERT_EQ(entry.value, wanted.value);
+        DnodeCursor cursor(volume(), *dnodes[1]);
+        cursor.seek(wanted.key);
+        ASSERT_TRUE(cursor.valid() && cursor.key() == wanted.key);
+      }
+    }
+  }
+}
+
+// Many keys with one sample: 2 bytes behind the common prefix do not tell them apart.
 TEST_F(DnodeTest, SamplesMayTie) {
   Entries entries;
   for (const char* head : {"aaaa", "bbbb", "\xff\xff\xff\xff"}) {
