@@ -54,7 +54,7 @@ void Bnode::freeze() {
 }
 
 uint64_t Bnode::dram_bytes() const {
-  uint64_t bytes = sizeof *this;
+  uint64_t bytes = sizeof *this + sizeof(Range);
   const Slots* slots = this->slots();
   if (slots == nullptr || slots == Layer::closed_slots()) return bytes;
   bytes += slots->dram_bytes();

@@ -211,19 +211,20 @@ class Base {
   uintptr_t bits_ = 0;
 };
 
-class alignas(64) Bnode {  // what a get needs of it lies in the first line
+// One line, which is all that a get reads of it: thousands of them side by side take few pages. Its range lies apart.
+class alignas(base::kLineBytes) Bnode {
  public:
   // `capacity`: of the table that the first put makes.
   Bnode(base::Fence lo, base::Fence hi, uint64_t gen, Base base, uint32_t capacity)
-      : base_(base), capacity_(capacity), lo_(std::move(lo)), hi_(std::move(hi)), gen_(gen) {}
+      : base_(base), range_(new Range{std::move(lo), std::move(hi), {}}), gen_(gen), capacity_(capacity) {}
   ~Bnode();
   Bnode(const Bnode&) = delete;
   Bnode& operator=(const Bnode&) = delete;
-  static void* operator new(size_t bytes) { return base::allocate_block<64>(bytes); }
-  static void operator delete(void* block) { base::free_block<64>(block); }
+  static void* operator new(size_t bytes) { return base::allocate_block<base::kLineBytes>(bytes); }
+  static void operator delete(void* block) { base::free_block<base::kLineBytes>(block); }
 
-  [[nodiscard]] const base::Fence& lo() const { return lo_; }
-  [[nodiscard]] const base::Fence& hi() const { return hi_; }
+  [[nodiscard]] const base::Fence& lo() const { return range_->lo; }
+  [[nodiscard]] const base::Fence& hi() const { return range_->hi; }
   [[nodiscard]] uint64_t gen() const { return gen_; }
   [[nodiscard]] uint32_t capacity() const { return capacity_; }
 
@@ -233,8 +234,10 @@ class alignas(64) Bnode {  // what a get needs of it lies in the first line
   Slots* slots_or_make(size_t node_bytes, bool* made);
   // Fetches what a get reads first.
   void prefetch() const { __builtin_prefetch(this); }
-  void prefetch_whole() const {
-    for (size_t at = 0; at < sizeof(Bnode); at += 64) __builtin_prefetch(reinterpret_cast<const char*>(this) + at);
+  // Fetches what lo() and hi() read. Reads the bnode.
+  void prefetch_range() const {
+    __builtin_prefetch(&range_->lo);
+    __builtin_prefetch(&range_->hi);
   }
   // Closes the bnode: no word changes any more. Idempotent, by any thread.
   void freeze();
@@ -283,7 +286,7 @@ class alignas(64) Bnode {  // what a get needs of it lies in the first line
     bool queued = false;
     Bnode* next_crowded = nullptr;
   };
-  Queued& queue() { return queue_; }  // owned by the queues of dirty and of crowded bnodes
+  Queued& queue() { return range_->queue; }  // owned by the queues of dirty and of crowded bnodes
 
   // Lifetime: the tree or a layer holds one reference, each queue that the bnode is in another.
   void ref() { references_.fetch_add(1, std::memory_order_relaxed); }
@@ -302,13 +305,20 @@ class alignas(64) Bnode {  // what a get needs of it lies in the first line
   static constexpr uint64_t kToken = uint64_t{1} << 32;
   static constexpr uint64_t kArenaMask = kToken - 1;
   std::atomic<uint64_t> reserved_{0};
-  const uint32_t capacity_;
-  const base::Fence lo_, hi_;
+  struct Range {
+    const base::Fence lo, hi;
+    Queued queue;
+
+    static void* operator new(size_t bytes) { return base::allocate_block(bytes); }
+    static void operator delete(void* block) { base::free_block(block); }
+  };
+  const std::unique_ptr<Range> range_;
   const uint64_t gen_;
+  const uint32_t capacity_;
   std::atomic<uint32_t> references_{1};
   std::atomic<Claim> claim_{Claim::kFree};
-  Queued queue_;
 };
+static_assert(sizeof(Bnode) == base::kLineBytes);
 
 // A replacement: `olds` give way to `news`, which cover the same range. Both sorted by range.
 struct Layer {

@@ -161,8 +161,10 @@ class Index {
   };
   // Reads the window that has `from`, from that key on, its first `records_max` records.
   // `whole`: from the window's beginning. `known`: null, or a bnode whose range has `from`, found inside this guard.
+  // `following`: null, or what the last call inside this guard left there; a scan of many windows so searches the tree
+  // for few of them.
   void read_window(const base::Key& from, uint64_t version, bool whole, uint64_t records_max, Window* window,
-                   Bnode* known = nullptr);
+                   Bnode* known = nullptr, Following* following = nullptr);
   // Reads the whole window that has the last key below `fence`. Requires: `fence` is not the empty key.
   void read_window_below(const base::Fence& fence, uint64_t version, Window* window);
 
@@ -237,8 +239,9 @@ class Index {
     Slots* slots;
     uint64_t hash;
     void* cell;  // for the node; null: it is to be a block
-    persist::Update update;
+    uint32_t token;
   };
+  static void describe(const Reservation& reserved, const Put& put, persist::Update* update);
   bool reserve(Bnode* bnode, uint64_t hash, const Put& put, Reservation* reserved);
   size_t put_in_turn(std::span<Put> puts, Outcome* outcome);
   bool persist_record(const Reservation& reserved, Put* put);
@@ -264,11 +267,13 @@ class Index {
   static void answer(persist::Find found, const persist::Entry& entry, Lookup* lookup);
   void note_get(Bnode* bnode, const persist::Dnode& dnode, uint64_t hash);
   void get_from(Bnode* bnode, uint64_t hash, uint64_t version, Lookup* lookup);
+  class Gets;
   struct Layered;
   struct Collected;
   static bool read_together(persist::DnodeCursor* cursor, const Collected& all, uint64_t records_max, Window* window);
   void collect(const Bnode& bnode, uint32_t depth, const Window& window, const base::Key& from, uint64_t version,
                Collected* all);
+  void prefetch_following(const Following& following) const;
   void prefetch_ranges(std::span<const base::Key> keys, std::span<const uint64_t> records_max, std::span<Bnode*> bnodes,
                        std::span<uint64_t> records) const;
   void read_range(Bnode* bnode, const base::Key& from, uint64_t version, bool whole, uint64_t records_max,

@@ -64,8 +64,6 @@ TEST(Index, TokensDoNotRunOut) {
   EXPECT_EQ(tier.get("a"), "999");
 }
 
-// Under a sequential load only the last range is ever dirty; those before it must not stay queued, with all their
-// memory, when nobody but the urgent offloader looks.
 // Many keys at once: in bnodes, in dnodes of several runs, deleted, absent, over installed layers, now and as of a
 // snapshot. Each answer must be that of a lookup of its own.
 TEST(Index, GetManyAnswersAsGetDoes) {
@@ -100,6 +98,8 @@ TEST(Index, GetManyAnswersAsGetDoes) {
   }
 }
 
+// Under a sequential load only the last range is ever dirty; those before it must not stay queued, with all their
+// memory, when nobody but the urgent offloader looks.
 TEST(Index, OffloadedRangesLeaveTheQueue) {
   Tier tier({.pool_bytes = size_t{32} << 20});
   for (uint64_t i = 0; i < 20'000; ++i) {

@@ -115,8 +115,18 @@ bool Index::reserve(Bnode* bnode, uint64_t hash, const Put& put, Reservation* re
   const auto [token, cell] = bnode->reserve(reserved->slots, node_bytes);
   if (cell != nullptr) __builtin_prefetch(cell, 1);
   reserved->cell = cell;
-  reserved->update = {put.key.bytes, put.value, bnode->gen(), token, put.tombstone, put.large};
+  reserved->token = token;
   return true;
+}
+
+// What the log is to say of a reserved update. One by one: to copy what was just written waits for its bytes.
+void Index::describe(const Reservation& reserved, const Put& put, persist::Update* update) {
+  update->key = put.key.bytes;
+  update->value = put.value;
+  update->gen = reserved.bnode->gen();
+  update->token = reserved.token;
+  update->tombstone = put.tombstone;
+  update->large = put.large;
 }
 
 // The update's record in `segment` is the one that counts from now on.
@@ -130,7 +140,7 @@ Index::Push Index::publish(const Reservation& reserved, const Put& put) {
   const uint8_t flags = static_cast<uint8_t>((put.tombstone ? Node::kTombstone : 0) | (put.large ? Node::kLarge : 0));
   Node* node = reserved.cell != nullptr ? Node::make_in(reserved.cell, put.key.bytes, put.value, flags)
                                         : Node::make(put.key.bytes, put.value, flags, nullptr);
-  node->token = reserved.update.token;
+  node->token = reserved.token;
   node->segment = put.record_segment;
   const Push pushed = publish(reserved.bnode, reserved.slots, put.key, reserved.hash, node);
   if (pushed != Push::kPublished) Node::destroy(node);
@@ -164,7 +174,9 @@ bool Index::persist_record(const Reservation& reserved, Put* put) {
   step("persist record");
   uint32_t segment = persist::kNoSegment;
   const auto use = put->persisted() ? persist::Log::Use::kReserve : put->use;
-  if (log_.append(reserved.update, use, &segment) != persist::Log::Result::kOk) return false;
+  persist::Update update;
+  describe(reserved, *put, &update);
+  if (log_.append(update, use, &segment) != persist::Log::Result::kOk) return false;
   persisted(segment, put);
   return true;
 }
@@ -191,7 +203,7 @@ size_t Index::put_many(std::span<Put> puts, Outcome* outcome) {
     bytes += puts[i].key.bytes.size() + puts[i].value.size() + persist::kUpdateOverheadBytesMax;
     if (bytes > log_.record_bytes_max()) break;
     grouped[i] = reserve(bnodes[i], hashes[i], puts[i], &reserved[i]);
-    if (grouped[i]) updates[count++] = reserved[i].update;
+    if (grouped[i]) describe(reserved[i], puts[i], &updates[count++]);
   }
   step("persist record");
   uint32_t segment = persist::kNoSegment;

@@ -275,7 +275,7 @@ class Descents {
     const std::string other = key_of(random_.below(keys_));
     const Key keys[] = {Key::of(name), Key::of(other)};
     const base::Fence fence(name);
-    const Bnode* next = nullptr;
+    Following following;
     Bnode* found[2] = {};
     const uint64_t begin = now_;
     switch (random_.below(5)) {
@@ -284,7 +284,7 @@ class Descents {
       case 1:
         return expect(tree_.find_to_read(keys[0]), keys[0], begin);
       case 2:
-        return expect(tree_.find_to_scan(keys[0], &next), keys[0], begin);
+        return expect(tree_.find_to_scan(keys[0], &following), keys[0], begin);
       case 3:
         tree_.find_many(keys, found);
         expect(found[0], keys[0], begin);

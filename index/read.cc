@@ -74,51 +74,90 @@ void Index::get(uint64_t version, Lookup* lookup) {
   get_from(newest(tree_.find_to_read(key), key), key.hash(), version, lookup);
 }
 
-namespace {
-template <class Visit>
-void for_each_bit(uint64_t bits, Visit visit) {
-  for (; bits != 0; bits &= bits - 1) visit(static_cast<size_t>(std::countr_zero(bits)));
-}
-}  // namespace
+// The lookups of get_many(), which go through four stages, a few at a time: while those of one group are in one stage,
+// what the group before them will read in the next comes from memory. So the waits of some hide behind the work of
+// others, and no more lines are asked for at a time than the processor can have under way.
+class Index::Gets {
+ public:
+  Gets(Index& index, uint64_t version, std::span<Lookup> lookups)
+      : index_(index), version_(version), lookups_(lookups), reads_(index.dnodes_.volume()) {
+    BONSAI_CHECK(lookups.size() <= kGetManyMax);
+    for (size_t i = 0; i < lookups.size(); ++i) keys_[i] = lookups[i].key;
+  }
 
-// Each step is taken for all keys before the next, so that they wait for memory together.
-void Index::get_many(uint64_t version, std::span<Lookup> lookups) {
-  constexpr size_t kMax = kGetManyMax;
-  BONSAI_CHECK(lookups.size() <= kMax);
-  std::array<Key, kMax> keys;
-  std::array<uint64_t, kMax> hashes;
-  std::array<Bnode*, kMax> bnodes;
-  std::array<persist::DnodeSearch, kMax> searches;
-  static_assert(kMax <= 64);
-  uint64_t searching = 0;  // bit i: searches[i] has not ended
-  const size_t n = lookups.size();
-  for (size_t i = 0; i < n; ++i) keys[i] = lookups[i].key;
-  live_many({keys.data(), n}, Fetch::kUpdatesAndDnode, hashes, bnodes);
-  for (size_t i = 0; i < n; ++i) {
-    if (find_update(*bnodes[i], keys[i], hashes[i], version, &lookups[i])) continue;
-    step("load base");
-    if (const persist::Dnode* dnode = bnodes[i]->base().dnode()) {
-      searches[i].start(dnodes_.volume(), *dnode, keys[i], hashes[i]);
-      note_get(bnodes[i], *dnode, hashes[i]);
-      searching |= uint64_t{1} << i;
-    } else {
-      get_from(bnodes[i], hashes[i], version, &lookups[i]);
+  void run() {
+    constexpr size_t kGroup = 8;
+    const size_t n = lookups_.size();
+    // A slow medium is told everything before it is waited for.
+    const size_t group = index_.dnodes_.volume().reads_wait() ? n : kGroup;
+    descend(0, n);
+    for (size_t end = group; end < n + 3 * group; end += group) {
+      const auto stage = [&](size_t behind, auto work) {
+        if (end < (behind + 1) * group) return;
+        const size_t from = end - (behind + 1) * group;
+        if (from < n) (this->*work)(from, std::min(from + group, n));
+      };
+      stage(2, &Gets::look);
+      stage(1, &Gets::find);
+      stage(0, &Gets::start);
     }
   }
-  scale::Reads reads(dnodes_.volume());
-  for_each_bit(searching, [&](size_t i) { searches[i].next(&reads); });
-  // An entry whose fingerprint only looked right costs a further round, again for all that need one.
-  while (searching != 0) {
-    reads.wait();
-    for_each_bit(searching, [&](size_t i) {
-      persist::Find found;
-      persist::Entry entry;
-      if (!searches[i].look(&found, &entry, &reads)) return;
-      answer(found, entry, &lookups[i]);
-      searching &= ~(uint64_t{1} << i);
-    });
+
+ private:
+  // To the bnodes; fetches what is looked at there, and their dnodes.
+  void descend(size_t from, size_t to) {
+    const size_t n = to - from;
+    index_.live_many({&keys_[from], n}, Fetch::kUpdatesAndDnode, {&hashes_[from], n}, {&bnodes_[from], n});
   }
-}
+  // Looks at the bnodes' own updates, then at the dnodes' samples; fetches fingerprints.
+  void start(size_t from, size_t to) {
+    for (size_t i = from; i < to; ++i) {
+      searching_[i] = false;
+      if (index_.find_update(*bnodes_[i], keys_[i], hashes_[i], version_, &lookups_[i])) continue;
+      step("load base");
+      if (const persist::Dnode* dnode = bnodes_[i]->base().dnode()) {
+        searches_[i].start(index_.dnodes_.volume(), *dnode, keys_[i], hashes_[i]);
+        index_.note_get(bnodes_[i], *dnode, hashes_[i]);
+        searching_[i] = true;
+      } else {
+        index_.get_from(bnodes_[i], hashes_[i], version_, &lookups_[i]);
+      }
+    }
+  }
+  // Looks at fingerprints; fetches entries.
+  void find(size_t from, size_t to) {
+    for (size_t i = from; i < to; ++i) {
+      if (searching_[i]) searches_[i].next(&reads_);
+    }
+  }
+  // Looks at entries. One whose fingerprint only looked right costs a further round, again for all that need one.
+  void look(size_t from, size_t to) {
+    for (bool again = true; again;) {
+      again = false;
+      reads_.wait();
+      for (size_t i = from; i < to; ++i) {
+        if (!searching_[i]) continue;
+        persist::Find found;
+        persist::Entry entry;
+        searching_[i] = !searches_[i].look(&found, &entry, &reads_);
+        again = again || searching_[i];
+        if (!searching_[i]) answer(found, entry, &lookups_[i]);
+      }
+    }
+  }
+
+  Index& index_;
+  const uint64_t version_;
+  const std::span<Lookup> lookups_;
+  scale::Reads reads_;
+  std::array<Key, kGetManyMax> keys_;
+  std::array<uint64_t, kGetManyMax> hashes_;
+  std::array<Bnode*, kGetManyMax> bnodes_;
+  std::array<persist::DnodeSearch, kGetManyMax> searches_;
+  std::array<bool, kGetManyMax> searching_;
+};
+
+void Index::get_many(uint64_t version, std::span<Lookup> lookups) { Gets(*this, version, lookups).run(); }
 
 // A visible update of one key, and how deep its layer lies.
 struct Index::Layered {
@@ -293,17 +332,30 @@ void Index::read_range(Bnode* bnode, const Key& from, uint64_t version, bool who
   while (left > 0 && update != all.updates.end()) add_update();
 }
 
+// Fetches what the next windows read: of each what the one before had shown where to find.
+void Index::prefetch_following(const Following& following) const {
+  if (const Bnode* third = following.peek(2)) third->prefetch();
+  if (const Bnode* second = following.peek(1)) {
+    second->prefetch_range();
+    if (const persist::Dnode* dnode = second->base().dnode()) dnode->prefetch();
+  }
+  const Bnode* first = following.peek(0);
+  const persist::Dnode* dnode = first != nullptr ? first->base().dnode() : nullptr;
+  if (dnode != nullptr) dnode->prefetch_runs(dnodes_.volume());
+}
+
 void Index::read_window(const Key& from, uint64_t version, bool whole, uint64_t records_max, Window* window,
-                        Bnode* known) {
+                        Bnode* known, Following* following) {
   step("load index");
   Bnode* bnode = known;
   if (known == nullptr && records_max < kReadAheadRecords) {
     bnode = tree_.find_to_read(from);
   } else if (known == nullptr) {
-    const Bnode* next = nullptr;
-    bnode = tree_.find_to_scan(from, &next);
-    const persist::Dnode* dnode = next != nullptr ? next->base().dnode() : nullptr;
-    if (dnode != nullptr) dnode->prefetch_runs(dnodes_.volume());
+    Following own;
+    if (following == nullptr) following = &own;
+    bnode = following->take(from);
+    if (bnode == nullptr) bnode = tree_.find_to_scan(from, following);
+    prefetch_following(*following);
   }
   read_range(newest(bnode, from), from, version, whole, records_max, window);
 }
@@ -321,7 +373,7 @@ void Index::prefetch_ranges(std::span<const Key> keys, std::span<const uint64_t>
   tree_.find_many(keys, bnodes);
   for (size_t i = 0; i < keys.size(); ++i) {
     live[i] = newest(bnodes[i], keys[i]);
-    live[i]->prefetch_whole();
+    live[i]->prefetch_range();
     if (const Slots* slots = live[i]->slots()) __builtin_prefetch(slots);
     if (const persist::Dnode* dnode = live[i]->base().dnode()) dnode->prefetch_samples();
   }

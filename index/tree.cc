@@ -33,7 +33,7 @@ struct Tree::Inner {
   uint16_t prefix_bytes = 0;
   char prefix[kPrefixBytesMax];
   alignas(kLine) Block blocks[kFanout / kBlock];
-  Fence separators[kFanout];
+  std::vector<Fence> separators;  // `count`; apart, since they are hardly ever read
 
   static void* operator new(size_t bytes) { return base::allocate_block<kLine>(bytes); }
   static void operator delete(void* block) { base::free_block<kLine>(block); }
@@ -53,6 +53,7 @@ struct Tree::Inner {
     blocks[i / kBlock].below[i % kBlock].store(below, std::memory_order_relaxed);
     blocks[i / kBlock].children[i % kBlock].store(reinterpret_cast<uintptr_t>(bnode), std::memory_order_seq_cst);
   }
+  [[nodiscard]] uint64_t dram_bytes() const { return sizeof *this + separators.capacity() * sizeof(Fence); }
   void prefetch() const { __builtin_prefetch(this); }
   void prefetch_block(size_t i) const {
     __builtin_prefetch(blocks[i / kBlock].heads);
@@ -148,9 +149,10 @@ Tree::Inner* Tree::make(const std::vector<Slot>& slots, size_t from, size_t to, 
   auto* inner = new Inner();
   inner->height = height;
   inner->count = static_cast<uint16_t>(to - from);
+  inner->separators.reserve(to - from);
   for (size_t i = from; i < to; ++i) {
     const Slot& slot = slots[i];
-    inner->separators[i - from] = slot.separator;
+    inner->separators.push_back(slot.separator);
     if (height > 0) {
       inner->set_inner(i - from, slot.child.inner);
     } else {
@@ -158,12 +160,12 @@ Tree::Inner* Tree::make(const std::vector<Slot>& slots, size_t from, size_t to, 
     }
   }
   inner->set_heads();
-  dram_bytes_.fetch_add(sizeof(Inner), std::memory_order_relaxed);
+  dram_bytes_.fetch_add(inner->dram_bytes(), std::memory_order_relaxed);
   return inner;
 }
 
 void Tree::retire(Inner* inner) {
-  dram_bytes_.fetch_sub(sizeof(Inner), std::memory_order_relaxed);
+  dram_bytes_.fetch_sub(inner->dram_bytes(), std::memory_order_relaxed);
   epochs_.retire_delete(inner);
 }
 
@@ -203,23 +205,23 @@ Bnode* Tree::find_to_read(const Key& key) const {
   return inner->bnode(i);
 }
 
-Bnode* Tree::find_to_scan(const Key& key, const Bnode** next) const {
+Bnode* Tree::find_to_scan(const Key& key, Following* following) const {
   const Inner* inner = root_.load(std::memory_order_acquire);
   for (step("descend"); inner->height > 0; step("descend")) inner = inner->inner(inner->index_of(key));
-  const size_t i = inner->index_of(key);
-  *next = i + 1 < inner->count ? inner->bnode(i + 1) : nullptr;
-  if (i + 2 < inner->count) {
-    inner->bnode(i + 2)->prefetch_whole();
-    inner->prefetch_below(i + 2);
+  const size_t first = inner->index_of(key);
+  following->clear();
+  for (size_t i = first + 1; i < inner->count && !following->full(); ++i) {
+    following->add(inner->bnode(i));
+    inner->bnode(i)->prefetch();
   }
-  return inner->bnode(i);
+  return inner->bnode(first);
 }
 
 void Tree::find_many(std::span<const Key> keys, std::span<Bnode*> bnodes) const {
   BONSAI_DCHECK(keys.size() <= kFindManyMax && bnodes.size() >= keys.size());
   std::array<const Inner*, kFindManyMax> at;
   std::array<size_t, kFindManyMax> blocks;
-  at.fill(root_.load(std::memory_order_acquire));
+  std::fill_n(at.begin(), keys.size(), root_.load(std::memory_order_acquire));
   const auto prefetch_blocks = [&] {
     for (size_t k = 0; k < keys.size(); ++k) {
       blocks[k] = at[k]->block_of(keys[k]);

@@ -15,6 +15,7 @@
 #ifndef BONSAI_INDEX_TREE_H_
 #define BONSAI_INDEX_TREE_H_
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -28,6 +29,29 @@
 #include "index/bnode.h"
 
 namespace bonsai::index {
+
+// Bnodes in the order of their ranges, as a scan will come to them. Valid inside the guard in which they were found.
+class Following {
+ public:
+  static constexpr size_t kMax = 8;
+
+  void clear() { next_ = count_ = 0; }
+  void add(Bnode* bnode) { bnodes_[count_++] = bnode; }
+  [[nodiscard]] bool full() const { return count_ == kMax; }
+  // The i-th from now on; null if there is none.
+  [[nodiscard]] Bnode* peek(size_t i) const { return next_ + i < count_ ? bnodes_[next_ + i] : nullptr; }
+  // The next one, if its range begins with `key`; else null.
+  [[nodiscard]] Bnode* take(const base::Key& key) {
+    Bnode* bnode = peek(0);
+    if (bnode == nullptr || bnode->lo().key() != key) return nullptr;
+    ++next_;
+    return bnode;
+  }
+
+ private:
+  std::array<Bnode*, kMax> bnodes_;
+  size_t next_ = 0, count_ = 0;
+};
 
 class Tree {
  public:
@@ -43,9 +67,9 @@ class Tree {
   [[nodiscard]] Bnode* find(const base::Key& key) const;
   // The same for a read, which will go on to the dnode below: fetches that meanwhile.
   [[nodiscard]] Bnode* find_to_read(const base::Key& key) const;
-  // The same for a read that goes on to the bnodes behind: *next is the one that follows if it hangs in the same inner
-  // node, else null. Fetches what lies behind that one, for the next call.
-  [[nodiscard]] Bnode* find_to_scan(const base::Key& key, const Bnode** next) const;
+  // The same for a read that goes on to the bnodes behind, of which it tells as many as hang in the same inner node.
+  // Fetches them.
+  [[nodiscard]] Bnode* find_to_scan(const base::Key& key, Following* following) const;
   // The bnodes of several keys: bnodes[i] for keys[i], fetched from memory. Their cache misses overlap.
   // Requires: keys.size() <= kFindManyMax.
   static constexpr size_t kFindManyMax = 32;

@@ -113,6 +113,7 @@ class Rig {
       ++it, ++seen;
     });
     EXPECT_EQ(seen, model_.size());
+    check_following();
     for (const auto& [lo, bnode] : model_) {
       EXPECT_EQ(tree_.find(Key::of(lo)), bnode);
       EXPECT_EQ(tree_.find(Key::of(lo + '\0')), expected(lo + '\0'));
@@ -123,6 +124,24 @@ class Rig {
       EXPECT_EQ(tree_.find(Key::of(key)), expected(key));
       EXPECT_EQ(tree_.find_below(Fence(key)), std::prev(model_.lower_bound(key))->second);
     }
+  }
+
+  // A scan that begins anywhere comes to every bnode from there on, and searches the tree for some of them alone.
+  void check_following() {
+    Following following;
+    size_t searches = 0, steps = 0;
+    const Bnode* begin = expected(random_key(random_));
+    for (base::Fence at = begin->lo(); !at.is_infinite(); ++steps) {
+      EXPECT_EQ(following.take(Key::of(at.bytes() + '!')), nullptr) << "not its beginning";
+      const Bnode* bnode = following.take(at.key());
+      if (bnode == nullptr) {
+        bnode = tree_.find_to_scan(at.key(), &following);
+        ++searches;
+      }
+      ASSERT_EQ(bnode, expected(at.bytes()));
+      at = bnode->hi();
+    }
+    EXPECT_TRUE(steps < 100 || searches < steps / 3) << searches << " of " << steps;
   }
 
  private:

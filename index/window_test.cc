@@ -99,7 +99,20 @@ TEST(Window, ScatteredRecordsArePutTogether) {
   }
 }
 
-// What a group of scans has found before it begins may have been replaced, split and merged when they come to it.
+void expect_same(const Index::Window& known, const Index::Window& wanted) {
+  ASSERT_EQ(known.lo, wanted.lo);
+  ASSERT_EQ(known.hi, wanted.hi);
+  ASSERT_EQ(known.pieces.size(), wanted.pieces.size());
+  for (size_t i = 0; i < wanted.pieces.size(); ++i) {
+    const Rows& wanted_rows = wanted.pieces[i].rows;
+    const Rows& rows = known.pieces[i].rows;
+    ASSERT_EQ(rows.count, wanted_rows.count);
+    ASSERT_EQ(rows.key(rows.count - 1), wanted_rows.key(wanted_rows.count - 1));
+  }
+}
+
+// What scans have found, a group of them before they begin or one for its next windows, may have been replaced, split
+// and merged when they come to it.
 TEST(Window, RangesThatAreKnownMayHaveBeenReplaced) {
   constexpr uint64_t kRecords = 6'000, kLimit = 100;
   Tier tier({.pool_bytes = size_t{32} << 20});
@@ -107,7 +120,7 @@ TEST(Window, RangesThatAreKnownMayHaveBeenReplaced) {
   for (uint64_t i = 0; i < kRecords; ++i) ASSERT_TRUE(tier.put(key_of(i * 7'919 % kRecords), "before"));
   ASSERT_TRUE(tier.drain().ok());
   const uint64_t splits = tier.index().work().splits.load(), merges = tier.index().work().merges.load();
-  size_t crossings = 0;
+  size_t crossings = 0, followed = 0;
   for (int round = 0; round < 8; ++round) {
     const auto guard = tier.epochs().enter();
     std::array<std::string, Index::kStartsMax> keys;
@@ -117,6 +130,10 @@ TEST(Window, RangesThatAreKnownMayHaveBeenReplaced) {
       starts[i] = {.from = Key::of(keys[i]), .records_max = kLimit};
     }
     tier.index().prefetch_scans(starts);
+    std::array<Following, Index::kStartsMax> followings;
+    Index::Window window, known;
+    for (size_t i = 0; i < starts.size(); ++i)
+      tier.index().read_window(starts[i].from, kLatest, false, kRecords, &window, nullptr, &followings[i]);
     for (uint64_t i = 0; i < kRecords; ++i) {
       const std::string key = key_of(i);
       const bool kept = i % 16 == 0;
@@ -128,27 +145,29 @@ TEST(Window, RangesThatAreKnownMayHaveBeenReplaced) {
       for (uint64_t i = 0; i < kRecords; i += 48) ASSERT_TRUE(tier.put(key_of(i), "again"));
     }
     for (const Index::Start& start : starts) {
-      Index::Window window, known;
       base::Fence at(start.from.bytes);
       for (int windows = 0; windows < 3 && !at.is_infinite(); ++windows, at = window.hi) {
         tier.index().read_window(at.key(), kLatest, false, kLimit, &window);
         tier.index().read_window(at.key(), kLatest, false, kLimit, &known, start.known(at.key()));
         crossings += windows > 0 && start.known(at.key()) != nullptr ? 1 : 0;
-        ASSERT_EQ(known.lo, window.lo);
-        ASSERT_EQ(known.hi, window.hi);
-        ASSERT_EQ(known.pieces.size(), window.pieces.size());
-        for (size_t i = 0; i < window.pieces.size(); ++i) {
-          const Rows& wanted = window.pieces[i].rows;
-          const Rows& rows = known.pieces[i].rows;
-          ASSERT_EQ(rows.count, wanted.count);
-          ASSERT_EQ(rows.key(rows.count - 1), wanted.key(wanted.count - 1));
-        }
+        expect_same(known, window);
+      }
+    }
+    for (Following& following : followings) {
+      if (following.peek(0) == nullptr) continue;
+      for (base::Fence at = following.peek(0)->lo(); !at.is_infinite(); at = window.hi) {
+        const Bnode* next = following.peek(0);
+        followed += next != nullptr && next->lo() == at ? 1 : 0;
+        tier.index().read_window(at.key(), kLatest, false, UINT64_MAX, &window);
+        tier.index().read_window(at.key(), kLatest, false, UINT64_MAX, &known, nullptr, &following);
+        expect_same(known, window);
       }
     }
   }
   EXPECT_GT(tier.index().work().splits.load(), splits);
   EXPECT_GT(tier.index().work().merges.load(), merges);
   EXPECT_GT(crossings, 0U);
+  EXPECT_GT(followed, 0U);
 }
 
 }  // namespace

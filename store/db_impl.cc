@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/small_copy.h"
 #include "base/status_macros.h"
 #include "store/damage.h"
 #include "store/iterator.h"
@@ -389,8 +390,12 @@ Status DbImpl::Get(const ReadOptions& options, std::string_view key, std::string
 Status DbImpl::answer(const Index::Lookup& lookup, std::string* value) const {
   if (lookup.found == Index::Found::kAbsent) return Status::NotFound();
   if (lookup.found == Index::Found::kDamaged) return damaged_value(lookup.key.bytes);
-  if (!lookup.value.large) {
-    value->assign(lookup.value.bytes);
+  if (const std::string_view bytes = lookup.value.bytes; !lookup.value.large) {
+    if (value->size() == bytes.size()) {  // a caller's buffer that is used again
+      base::copy_small(value->data(), bytes);
+    } else {
+      value->assign(bytes);
+    }
   } else if (!tiers_->large->read(persist::large_ref(lookup.value.bytes), value)) {
     return damaged_value(lookup.key.bytes);
   }

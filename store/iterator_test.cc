@@ -1,6 +1,7 @@
 // Iterators over several ranges, both ways, over deletions, overwrites, large values, and while ranges are offloaded.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <iterator>
@@ -261,6 +262,33 @@ TEST_F(IteratorTest, TooManyAtOnceIsAStatus) {
   EXPECT_TRUE(db_->Scan({}, {}, [](auto, auto) { return true; }).IsUnavailable());
   all.pop_back();
   expect_content(*iterate(), content_);
+}
+
+// Rows come in parts, which put together are the records, whatever the values' size and the limit; and a visitor that
+// has had enough in the midst of a piece gets no more.
+TEST_F(IteratorTest, RowsComeInPartsAndNoneIsLost) {
+  for (const size_t value_bytes : {1, 8, 100, 700}) {
+    for (uint64_t i = 0; i < 800; ++i) put(key_of(i), std::string(value_bytes, static_cast<char>('a' + i % 26)));
+    drain();
+    for (const uint64_t limit : {uint64_t{1}, uint64_t{31}, uint64_t{500}, uint64_t{1'000}}) {
+      ScanOptions options;
+      options.limit = limit;
+      for (size_t calls_max = 1; calls_max < 200; calls_max *= 3) {
+        Content seen;
+        size_t calls = 0;
+        const Status status = db_->ScanRows(options, key_of(7), [&](const Rows& rows) {
+          EXPECT_GT(rows.count, 0U);
+          for (size_t i = 0; i < rows.count; ++i) seen.emplace(rows.key(i), rows.value(i));
+          return ++calls < calls_max;
+        });
+        ASSERT_TRUE(status.ok()) << status.ToString();
+        ASSERT_LE(calls, calls_max);
+        const auto first = content_.find(key_of(7));
+        const size_t wanted = calls < calls_max ? std::min<size_t>(limit, 793) : seen.size();
+        ASSERT_TRUE(std::equal(seen.begin(), seen.end(), first, std::next(first, static_cast<ptrdiff_t>(wanted))));
+      }
+    }
+  }
 }
 
 }  // namespace
