@@ -148,7 +148,8 @@ class Index {
     Rows rows;
     bool large = false;  // the values are LargeRefs' bytes
   };
-  // The records of one bnode's range, as of a version.
+  // The records of one bnode's range, or of its part before a bound that a scan of few records does not come to, as of
+  // a version.
   struct Window {
     base::Fence lo, hi;
     boost::container::small_vector<Piece, 32> pieces;  // in key order; bytes valid inside the guard
@@ -270,12 +271,17 @@ class Index {
   class Gets;
   struct Layered;
   struct Collected;
+  class Pieces;
   static bool read_together(persist::DnodeCursor* cursor, const Collected& all, uint64_t records_max, Window* window);
+  void collect_updates(const Bnode& bnode, uint32_t depth, const Window& window, const base::Key& from,
+                       uint64_t version, Collected* all);
   void collect(const Bnode& bnode, uint32_t depth, const Window& window, const base::Key& from, uint64_t version,
                Collected* all);
   void prefetch_following(const Following& following) const;
   void prefetch_ranges(std::span<const base::Key> keys, std::span<const uint64_t> records_max, std::span<Bnode*> bnodes,
                        std::span<uint64_t> records) const;
+  void read_few(Bnode* bnode, const persist::Dnode& dnode, const base::Key& start, uint64_t version,
+                uint64_t records_max, Window* window);
   void read_range(Bnode* bnode, const base::Key& from, uint64_t version, bool whole, uint64_t records_max,
                   Window* window);
 

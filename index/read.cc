@@ -1,7 +1,7 @@
 // Reads: the newest visible node of the topmost layer that has one, else the dnode.
 #include <algorithm>
 #include <array>
-#include <bit>
+#include <optional>
 
 #include "base/small_copy.h"
 #include "base/spread_sort.h"
@@ -187,17 +187,23 @@ struct Index::Collected {
   }
 };
 
-// The visible updates of `bnode` and the layers below it, as far as they lie in the window, and the dnodes under them.
+// The visible updates of `bnode` itself, as far as they lie in the window.
+void Index::collect_updates(const Bnode& bnode, uint32_t depth, const Window& window, const Key& from, uint64_t version,
+                            Collected* all) {
+  const Slots* slots = bnode.slots();
+  if (slots == nullptr) return;
+  slots->prefetch_heads();  // they wait for memory together
+  slots->for_each_head([&](Node* head) {
+    const Key key = head->key();
+    if (key < from || !window.hi.above(key)) return;
+    if (const Node* node = visible(head, version)) all->updates.push_back({node->key(), node, depth});
+  });
+}
+
+// The same with the layers below it, and the dnodes under them.
 void Index::collect(const Bnode& bnode, uint32_t depth, const Window& window, const Key& from, uint64_t version,
                     Collected* all) {
-  if (const Slots* slots = bnode.slots()) {
-    slots->prefetch_heads();  // they wait for memory together
-    slots->for_each_head([&](Node* head) {
-      const Key key = head->key();
-      if (key < from || !window.hi.above(key)) return;
-      if (const Node* node = visible(head, version)) all->updates.push_back({node->key(), node, depth});
-    });
-  }
+  collect_updates(bnode, depth, window, from, version, all);
   step("scan: load base");
   const Base base = bnode.base();
   if (const persist::Dnode* dnode = base.dnode()) {
@@ -273,6 +279,67 @@ bool Index::read_together(persist::DnodeCursor* cursor, const Collected& all, ui
   return true;
 }
 
+// Puts updates and what cursors come to together, in key order, until there are enough.
+class Index::Pieces {
+ public:
+  Pieces(const Collected& all, uint64_t records_max, Window* window)
+      : update_(all.updates.data()), updates_end_(update_ + all.updates.size()), left_(records_max), window_(window) {}
+
+  [[nodiscard]] uint64_t left() const { return left_; }
+  // All below `end`; null: all that the cursor comes to.
+  void add(persist::DnodeCursor* cursor, const Key* end) {
+    while (left_ > 0 && cursor->valid() && (end == nullptr || cursor->key() < *end)) {
+      while (left_ > 0 && update_ != updates_end_ && update_->key < cursor->key()) add_update();
+      if (left_ == 0) break;
+      if (update_ != updates_end_ && update_->key == cursor->key()) {
+        add_update();
+        cursor->next();
+        continue;
+      }
+      const Key* below = update_ != updates_end_ ? &update_->key : end;  // updates lie below the end
+      const auto stretch = cursor->take(below, left_);
+      if (!stretch.tombstone) add({stretch.rows, stretch.large});
+    }
+  }
+  void add_updates() {
+    while (left_ > 0 && update_ != updates_end_) add_update();
+  }
+
+ private:
+  void add(const Piece& piece) {
+    window_->pieces.push_back(piece);
+    left_ -= piece.rows.count;
+  }
+  void add_update() {
+    if (!update_->node->tombstone()) add(update_->piece());
+    ++update_;
+  }
+
+  const Layered* update_;
+  const Layered* const updates_end_;
+  uint64_t left_;
+  Window* const window_;
+};
+
+// A scan of few records from `start` on in a range that has one dnode. So many records on in the dnode's oldest run it
+// has enough, unless some were deleted: there the window ends, and updates behind it are not looked at. The dnode may be
+// read before the updates, which are newer than what it says, whenever they came.
+void Index::read_few(Bnode* bnode, const persist::Dnode& dnode, const Key& start, uint64_t version,
+                     uint64_t records_max, Window* window) {
+  persist::DnodeCursor cursor(dnodes_.volume(), dnode, persist::DnodeCursor::Verify::kAtFirst);
+  cursor.seek_inside(window->lo.key() < start ? start : Key(), records_max);
+  const std::optional<Key> end = cursor.key_ahead(records_max);
+  if (end) window->hi = base::Fence(end->bytes);
+  Collected all;
+  collect_updates(*bnode, 0, *window, start, version, &all);
+  all.sort();
+  Pieces pieces(all, records_max, window);
+  pieces.add(&cursor, end ? &*end : nullptr);
+  window->damaged = cursor.damaged();
+  if (!window->damaged) pieces.add_updates();
+  if (dnode.note_scan()) compactions_.ask(bnode);
+}
+
 void Index::read_range(Bnode* bnode, const Key& from, uint64_t version, bool whole, uint64_t records_max,
                        Window* window) {
   window->lo = bnode->lo();
@@ -280,56 +347,36 @@ void Index::read_range(Bnode* bnode, const Key& from, uint64_t version, bool who
   window->pieces.clear();
   window->damaged = false;
   const Key start = whole || from < window->lo.key() ? window->lo.key() : from;
+  step("scan: load base");
+  if (const persist::Dnode* dnode = bnode->base().dnode(); dnode != nullptr && records_max < kTogetherRecordsMin)
+    return read_few(bnode, *dnode, start, version, records_max, window);
   Collected all;
   collect(*bnode, 0, *window, start, version, &all);
   all.sort();
 
-  uint64_t left = records_max;
-  const auto add = [&](const Piece& piece) {
-    window->pieces.push_back(piece);
-    left -= piece.rows.count;
-  };
-  auto update = all.updates.begin();
-  const auto add_update = [&] {
-    if (!update->node->tombstone()) add(update->piece());
-    ++update;
-  };
+  Pieces pieces(all, records_max, window);
   const Key end = window->hi.key();
   const bool whole_range = all.dnodes.size() == 1 && !all.other_range;
   for (const persist::Dnode* dnode : all.dnodes) {
     persist::DnodeCursor cursor(dnodes_.volume(), *dnode, persist::DnodeCursor::Verify::kAtFirst);
-    if (whole_range && !(window->lo.key() < start)) {
-      cursor.seek_inside({}, left);
-    } else if (whole_range) {
-      cursor.seek_inside(start, left);
+    if (whole_range) {
+      cursor.seek_inside(window->lo.key() < start ? start : Key(), pieces.left());
     } else {
-      cursor.seek(start, left);
+      cursor.seek(start, pieces.left());
     }
-    if (whole_range && read_together(&cursor, all, left, window)) {
+    if (whole_range && read_together(&cursor, all, pieces.left(), window)) {
       if (dnode->note_scan()) compactions_.ask(bnode);
       return;
     }
-    while (left > 0 && cursor.valid() && window->hi.above(cursor.key())) {
-      while (left > 0 && update != all.updates.end() && update->key < cursor.key()) add_update();
-      if (left == 0) break;
-      if (update != all.updates.end() && update->key == cursor.key()) {
-        add_update();
-        cursor.next();
-        continue;
-      }
-      const Key* below = whole_range || window->hi.is_infinite() ? nullptr : &end;
-      if (update != all.updates.end()) below = &update->key;  // it lies in the window
-      const auto stretch = cursor.take(below, left);
-      if (!stretch.tombstone) add({stretch.rows, stretch.large});
-    }
+    pieces.add(&cursor, whole_range || window->hi.is_infinite() ? nullptr : &end);
     if (dnode->note_scan() && all.dnodes.size() == 1) compactions_.ask(bnode);
     if (cursor.damaged()) {
       window->damaged = true;
       return;
     }
-    if (left == 0) return;
+    if (pieces.left() == 0) return;
   }
-  while (left > 0 && update != all.updates.end()) add_update();
+  pieces.add_updates();
 }
 
 // Fetches what the next windows read: of each what the one before had shown where to find.

@@ -329,7 +329,7 @@ void Dnode::prefetch_part(const RunView& run, const Part& part, uint64_t records
 }
 
 uint64_t Dnode::prefetch_scan(const scale::Volume& volume, const Key& key, uint64_t records) const {
-  if (!uploaded() || key < lo().key()) return UINT64_MAX;
+  if (!uploaded()) return UINT64_MAX;
   const std::array<Part, kRunsMax> parts = parts_with(key, true);
   uint64_t entries = 0;
   for (size_t i = 0; i < head_.runs_count; ++i) {
@@ -341,26 +341,32 @@ uint64_t Dnode::prefetch_scan(const scale::Volume& volume, const Key& key, uint6
 }
 
 namespace {
-// True one time in DnodeCursor::kVerifiedAgain. By chance, lest a loop over so many dnodes passes one over for ever.
-bool verify_again() {
-  thread_local base::Random dice(1);
-  return dice.chance(1, DnodeCursor::kVerifiedAgain);
-}
+// What a cursor leaves to chance, lest a loop over so many dnodes passes one over for ever.
+struct Chance {
+  bool again;  // runs that were found sound are verified like others
+  bool whole;  // all runs are verified as wholes, however little is read
+
+  static Chance draw() {
+    thread_local base::Random dice(1);
+    const uint64_t drawn = dice.below(DnodeCursor::kVerifiedAgain * DnodeCursor::kVerifiedWhole);
+    return {drawn % DnodeCursor::kVerifiedAgain == 0, drawn / DnodeCursor::kVerifiedAgain == 0};
+  }
+};
 }  // namespace
 
 // Makes the sources, each with the part of its run in which the first entry at or after `key` is.
 void DnodeCursor::open(const Key& key, bool inside, uint64_t entries) {
   const std::array<Dnode::Part, kRunsMax> parts = dnode_.parts_with(key, inside);
-  const bool at_first = verify_ == Verify::kAtFirst && !verify_again();
+  const Chance chance = verify_ == Verify::kAtFirst ? Chance::draw() : Chance{true, false};
   sources_.clear();
   for (size_t i = dnode_.places().size(); i-- > 0;) {
     const Dnode::Part& part = parts[i];
     const RunDesc desc = dnode_.desc(i);
     const uint32_t many = desc.count / 2;
     RunView run(volume_.local(scale::Addr::of_bits(desc.addr)), desc);
-    if (at_first && dnode_.verified(i)) run.trust_unseen();
+    if (!chance.again && dnode_.verified(i)) run.trust_unseen();
     const bool most = entries == UINT64_MAX || (entries >= many && desc.count - part.lo >= many);
-    const bool whole = most && !run.trusted();
+    const bool whole = (most || chance.whole) && !run.trusted();
     sources_.push_back({run, whole, part.lo, part.hi, {}, {}});
     if (!whole) dnode_.prefetch_part(run, part, entries);
   }
@@ -370,8 +376,9 @@ void DnodeCursor::seek_in(const Key& key, bool inside, uint64_t entries) {
   damaged_ = false;
   open(key, inside, entries);
   scale::Reads reads(volume_);
+  scale::Reads* const told = volume_.reads_wait() ? &reads : nullptr;
   for (Source& source : sources_) {
-    if (!source.run.lower_bound(key, source.index, source.end, &source.index, &reads)) damaged_ = true;
+    if (!source.run.lower_bound(key, source.index, source.end, &source.index, told)) damaged_ = true;
     source.end = source.run.count();
   }
   await(entries);
@@ -393,6 +400,15 @@ uint64_t DnodeCursor::entries() const {
   uint64_t sum = 0;
   for (const Source& source : sources_) sum += source.run.count();
   return sum;
+}
+
+std::optional<Key> DnodeCursor::key_ahead(uint64_t entries) const {
+  if (sources_.empty() || damaged_) return std::nullopt;
+  const Source& oldest = sources_.back();
+  if (!oldest.run.uniform() || entries >= oldest.end - std::min(oldest.index, oldest.end)) return std::nullopt;
+  const uint32_t ahead = oldest.index + static_cast<uint32_t>(entries);
+  if (!oldest.run.sound(ahead)) return std::nullopt;
+  return oldest.run.key_at(ahead);
 }
 
 void DnodeCursor::await(uint64_t entries) const {

@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -94,8 +95,8 @@ class Dnode {
   }
   // Fetches what a DnodeCursor that goes through all of it reads first, and the beginning of each further page.
   void prefetch_runs(const scale::Volume& volume) const;
-  // Fetches what a DnodeCursor that seeks `key`, of the range, and goes through so many records reads first. Returns
-  // about how many entries there are from the key on.
+  // Fetches what a DnodeCursor that seeks `key` and goes through so many records reads first. Returns about how many
+  // entries there are from the key on. Requires: key lies in the range, at which it does not look.
   uint64_t prefetch_scan(const scale::Volume& volume, const base::Key& key, uint64_t records) const;
   // Fetches what a DnodeSearch will read first.
   void prefetch() const {
@@ -273,7 +274,9 @@ class DnodeCursor {
   // How often what is read is verified. kAtFirst: not again where a cursor has found the whole run sound, except one
   // time in kVerifiedAgain, by chance, so that what gets damaged afterwards is told, too, if not by the first reader.
   enum class Verify { kAlways, kAtFirst };
+  // As a whole a run is verified when most of it is read, and one time in kVerifiedWhole besides: for many short reads.
   static constexpr uint32_t kVerifiedAgain = 64;
+  static constexpr uint32_t kVerifiedWhole = 16;
 
   // Requires: the dnode outlives the cursor (epoch guard).
   DnodeCursor(const scale::Volume& volume, const Dnode& dnode, Verify verify = Verify::kAlways)
@@ -289,6 +292,9 @@ class DnodeCursor {
   // dnode's parts are two lines of memory further off.
   [[nodiscard]] const RunView* body() const { return sources_.empty() ? nullptr : &sources_.back().run; }
   [[nodiscard]] uint64_t entries() const;
+  // A key before which the cursor comes to so many entries at least, hidden ones and those hiding them counted once.
+  // None if there are not so many in the oldest run, or it cannot tell.
+  [[nodiscard]] std::optional<base::Key> key_ahead(uint64_t entries) const;
   [[nodiscard]] bool valid() const { return best_ != nullptr; }
   [[nodiscard]] bool damaged() const { return damaged_; }
   // Requires, as next() and take(): valid().

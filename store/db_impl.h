@@ -110,7 +110,7 @@ class DbImpl final : public DB {
   Status announce_shared(std::shared_ptr<const index::Versions::Announcement>* announcement);
   void scan_short_ones(std::span<const Ranged> scans);
   Status scan_as_of(uint64_t version, const ScanOptions& options, std::string_view from, const RowsVisitor& visit,
-                    const index::Index::Start* start);
+                    index::Index::Window* window, const index::Index::Start* start = nullptr);
   Status answer(const index::Index::Lookup& lookup, std::string* value) const;
   Status check(const Update& update) const;
   Status prepare(Update* update, index::Index::Put* put);

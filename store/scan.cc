@@ -31,8 +31,10 @@ bool cut_at(std::string_view end, Rows* rows) {
 
 auto one_by_one(const ScanVisitor& visit) {
   return [&visit](const Rows& rows) {
-    for (size_t i = 0; i < rows.count; ++i) {
-      if (!visit(rows.key(i), rows.value(i))) return false;
+    const char* key = rows.keys;
+    const char* value = rows.values;
+    for (size_t left = rows.count; left > 0; --left, key += rows.stride_bytes, value += rows.stride_bytes) {
+      if (!visit({key, rows.key_bytes}, {value, rows.value_bytes})) return false;
     }
     return true;
   };
@@ -69,9 +71,10 @@ Status DbImpl::Scan(const ScanOptions& options, std::string_view from, const Sca
 
 Status DbImpl::ScanRows(const ScanOptions& options, std::string_view from, const RowsVisitor& visit) {
   index::Versions::Announcement own;
-  if (options.snapshot != nullptr) return scan_as_of(version_of(options.snapshot), options, from, visit, nullptr);
+  Index::Window window;
+  if (options.snapshot != nullptr) return scan_as_of(version_of(options.snapshot), options, from, visit, &window);
   BONSAI_RETURN_IF_ERROR(announce(&own));
-  return scan_as_of(own.version(), options, from, visit, nullptr);
+  return scan_as_of(own.version(), options, from, visit, &window);
 }
 
 void DbImpl::scan_many(std::span<const Ranged> scans) {
@@ -94,6 +97,7 @@ void DbImpl::scan_short_ones(std::span<const Ranged> scans) {
   index::Versions::Announcement own;
   const Status announced = announce(&own);
   std::array<Index::Start, Index::kStartsMax> starts;
+  Index::Window window;  // for one after the other
   for (size_t i = 0; i < scans.size(); ++i) {
     starts[i] = {.from = Key::of(scans[i].from), .records_max = scans[i].options.limit};
   }
@@ -105,30 +109,29 @@ void DbImpl::scan_short_ones(std::span<const Ranged> scans) {
     *status = announced;
     if (!has_own && !announced.ok()) continue;
     const uint64_t version = has_own ? version_of(options.snapshot) : own.version();
-    *status = scan_as_of(version, options, from, one_by_one(visit), &starts[i]);
+    *status = scan_as_of(version, options, from, one_by_one(visit), &window, &starts[i]);
   }
 }
 
-// `start`: what is known of its ranges, or null.
+// `start`: what is known of its ranges, or null. *window is for its use.
 Status DbImpl::scan_as_of(uint64_t version, const ScanOptions& options, std::string_view from, const RowsVisitor& visit,
-                          const Index::Start* start) {
+                          Index::Window* window, const Index::Start* start) {
   if (from.size() > kKeyBytesMax) BONSAI_RETURN_IF_ERROR(check_key(from));
   counters_.add(Count::kScans);
   uint64_t left = options.limit;
-  Index::Window window;
   std::string large;
   index::Following following;
   base::EpochDomain::Guard guard;
   size_t windows = 0;
-  for (base::Fence at(from); !at.is_infinite() && left > 0; at = window.hi) {
+  for (base::Fence at(from); !at.is_infinite() && left > 0; at = window->hi) {
     if (!options.end.empty() && options.end <= at.bytes()) break;
     if (windows++ % kGuardWindows == 0) {
       following.clear();
       guard = tiers_->epochs->enter();
     }
     index::Bnode* known = start != nullptr ? start->known(at.key()) : nullptr;
-    tiers_->index->read_window(at.key(), version, false, left, &window, known, &following);
-    for (auto& [rows, is_large] : window.pieces) {
+    tiers_->index->read_window(at.key(), version, false, left, window, known, &following);
+    for (auto& [rows, is_large] : window->pieces) {
       const bool last = !options.end.empty() && cut_at(options.end, &rows);
       if (last && rows.count == 0) return Status::OK();
       left -= rows.count;
@@ -139,7 +142,7 @@ Status DbImpl::scan_as_of(uint64_t version, const ScanOptions& options, std::str
       }
       if (!visit_in_parts(rows, visit) || last) return Status::OK();
     }
-    if (window.damaged) return damaged_range(window.lo, window.hi);
+    if (window->damaged) return damaged_range(window->lo, window->hi);
   }
   return Status::OK();
 }
