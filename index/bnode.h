@@ -236,8 +236,8 @@ class alignas(base::kLineBytes) Bnode {
   void prefetch() const { __builtin_prefetch(this); }
   // Fetches what lo() and hi() read. Reads the bnode.
   void prefetch_range() const {
-    __builtin_prefetch(&range_->lo);
-    __builtin_prefetch(&range_->hi);
+    __builtin_prefetch(range_.get());
+    __builtin_prefetch(reinterpret_cast<const char*>(range_.get()) + base::kLineBytes);
   }
   // Closes the bnode: no word changes any more. Idempotent, by any thread.
   void freeze();
@@ -305,12 +305,12 @@ class alignas(base::kLineBytes) Bnode {
   static constexpr uint64_t kToken = uint64_t{1} << 32;
   static constexpr uint64_t kArenaMask = kToken - 1;
   std::atomic<uint64_t> reserved_{0};
-  struct Range {
+  struct alignas(base::kLineBytes) Range {
     const base::Fence lo, hi;
     Queued queue;
 
-    static void* operator new(size_t bytes) { return base::allocate_block(bytes); }
-    static void operator delete(void* block) { base::free_block(block); }
+    static void* operator new(size_t bytes) { return base::allocate_block<base::kLineBytes>(bytes); }
+    static void operator delete(void* block) { base::free_block<base::kLineBytes>(block); }
   };
   const std::unique_ptr<Range> range_;
   const uint64_t gen_;

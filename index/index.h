@@ -169,20 +169,24 @@ class Index {
   // Reads the whole window that has the last key below `fence`. Requires: `fence` is not the empty key.
   void read_window_below(const base::Fence& fence, uint64_t version, Window* window);
 
-  // Scans that are about to begin, and what is known of their ranges.
+  // A scan of few records that is about to begin, and what is known of its ranges.
   struct Start {
     base::Key from;
     uint64_t records_max = 0;
-    Bnode* first = nullptr;  // its range has `from`
-    Bnode* next = nullptr;   // the range behind that, if the scan is likely to come there
+    Bnode* first = nullptr;   // its range has `from`
+    Bnode* next = nullptr;    // the range behind that, if known
+    uint64_t beyond_max = 0;  // so many records are likely to be read in `next`
 
     // A bnode for a window that begins with `key`, or null.
     [[nodiscard]] Bnode* known(const base::Key& key) const;
   };
-  // Fetches what scans will read, for all of them at a time, and fills in their bnodes. Requires: at most kStartsMax,
-  // of few records each; a guard, to be kept as long as the bnodes are used.
+  // Finds the bnodes of scans. Requires: at most kStartsMax; a guard, to be kept as long as the bnodes are used.
   static constexpr size_t kStartsMax = Tree::kFindManyMax;
-  void prefetch_scans(std::span<Start> starts) const;
+  void find_starts(std::span<Start> starts) const;
+  // Fetches what a scan will read, in stages 0, 1, ...: each reads what the one before has fetched, so something else
+  // should be done in between.
+  static constexpr size_t kStartStages = 4;
+  void prefetch_start(Start* start, size_t stage) const;
 
   [[nodiscard]] Versions::Announcement announce() { return versions_.announce(); }
 
@@ -278,8 +282,8 @@ class Index {
   void collect(const Bnode& bnode, uint32_t depth, const Window& window, const base::Key& from, uint64_t version,
                Collected* all);
   void prefetch_following(const Following& following) const;
-  void prefetch_ranges(std::span<const base::Key> keys, std::span<const uint64_t> records_max, std::span<Bnode*> bnodes,
-                       std::span<uint64_t> records) const;
+  static void prefetch_range(const Bnode& bnode);
+  uint64_t prefetch_records(const Bnode& bnode, const base::Key& from, uint64_t records_max) const;
   void read_few(Bnode* bnode, const persist::Dnode& dnode, const base::Key& start, uint64_t version,
                 uint64_t records_max, Window* window);
   void read_range(Bnode* bnode, const base::Key& from, uint64_t version, bool whole, uint64_t records_max,

@@ -322,8 +322,8 @@ class Index::Pieces {
 };
 
 // A scan of few records from `start` on in a range that has one dnode. So many records on in the dnode's oldest run it
-// has enough, unless some were deleted: there the window ends, and updates behind it are not looked at. The dnode may be
-// read before the updates, which are newer than what it says, whenever they came.
+// has enough, unless some were deleted: there the window ends, and updates behind it are not looked at. The dnode may
+// be read before the updates, which are newer than what it says, whenever they came.
 void Index::read_few(Bnode* bnode, const persist::Dnode& dnode, const Key& start, uint64_t version,
                      uint64_t records_max, Window* window) {
   persist::DnodeCursor cursor(dnodes_.volume(), dnode, persist::DnodeCursor::Verify::kAtFirst);
@@ -412,49 +412,48 @@ Bnode* Index::Start::known(const Key& key) const {
   return next != nullptr && next->lo().key() == key ? next : nullptr;
 }
 
-// Finds the ranges that have the keys and fetches what is read there: of each, up to so many records from the key on.
-// Tells how many records it has there, about.
-void Index::prefetch_ranges(std::span<const Key> keys, std::span<const uint64_t> records_max, std::span<Bnode*> bnodes,
-                            std::span<uint64_t> records) const {
-  std::array<Bnode*, kStartsMax> live;
-  tree_.find_many(keys, bnodes);
-  for (size_t i = 0; i < keys.size(); ++i) {
-    live[i] = newest(bnodes[i], keys[i]);
-    live[i]->prefetch_range();
-    if (const Slots* slots = live[i]->slots()) __builtin_prefetch(slots);
-    if (const persist::Dnode* dnode = live[i]->base().dnode()) dnode->prefetch_samples();
-  }
-  for (size_t i = 0; i < keys.size(); ++i) {
-    if (const Slots* slots = live[i]->slots()) slots->prefetch_words();
-    const persist::Dnode* dnode = live[i]->base().dnode();
-    records[i] = dnode != nullptr ? dnode->prefetch_scan(dnodes_.volume(), keys[i], records_max[i]) : UINT64_MAX;
-  }
-  for (size_t i = 0; i < keys.size(); ++i) {
-    if (const Slots* slots = live[i]->slots()) slots->prefetch_heads();
+// Fetches what tells where in a range its updates and records lie.
+void Index::prefetch_range(const Bnode& bnode) {
+  bnode.prefetch_range();
+  if (const Slots* slots = bnode.slots()) __builtin_prefetch(slots);
+  if (const persist::Dnode* dnode = bnode.base().dnode()) dnode->prefetch_samples();
+}
+
+// Then where the updates lie, and up to so many records from the key on. Tells how many there are, about.
+uint64_t Index::prefetch_records(const Bnode& bnode, const Key& from, uint64_t records_max) const {
+  if (const Slots* slots = bnode.slots()) slots->prefetch_words();
+  const persist::Dnode* dnode = bnode.base().dnode();
+  return dnode != nullptr ? dnode->prefetch_scan(dnodes_.volume(), from, records_max) : UINT64_MAX;
+}
+
+void Index::find_starts(std::span<Start> starts) const {
+  BONSAI_CHECK(starts.size() <= kStartsMax);
+  std::array<Key, kStartsMax> keys;
+  std::array<Bnode*, kStartsMax> bnodes, followers;
+  const size_t n = starts.size();
+  for (size_t i = 0; i < n; ++i) keys[i] = starts[i].from;
+  tree_.find_many({keys.data(), n}, bnodes, {followers.data(), n});
+  for (size_t i = 0; i < n; ++i) {
+    starts[i].first = bnodes[i];
+    starts[i].next = followers[i];
   }
 }
 
-void Index::prefetch_scans(std::span<Start> starts) const {
-  BONSAI_CHECK(starts.size() <= kStartsMax);
-  std::array<Key, kStartsMax> keys;
-  std::array<uint64_t, kStartsMax> records_max, records;
-  std::array<Bnode*, kStartsMax> bnodes;
-  for (size_t i = 0; i < starts.size(); ++i) {
-    keys[i] = starts[i].from;
-    records_max[i] = starts[i].records_max;
+void Index::prefetch_start(Start* start, size_t stage) const {
+  if (stage == 0) {
+    start->first = newest(start->first, start->from);
+    prefetch_range(*start->first);
+  } else if (stage == 1) {
+    const uint64_t records = prefetch_records(*start->first, start->from, start->records_max);
+    if (records >= start->records_max || start->next == nullptr) return;
+    start->beyond_max = start->records_max - records;
+    start->next->prefetch();
+  } else if (stage == 2) {
+    if (const Slots* slots = start->first->slots()) slots->prefetch_heads();
+    if (start->beyond_max != 0) prefetch_range(*start->next);
+  } else if (start->beyond_max != 0) {
+    prefetch_records(*start->next, start->next->lo().key(), start->beyond_max);
   }
-  prefetch_ranges({keys.data(), starts.size()}, records_max, bnodes, records);
-  std::array<Start*, kStartsMax> crossing;
-  size_t n = 0;
-  for (size_t i = 0; i < starts.size(); ++i) {
-    starts[i].first = bnodes[i];
-    if (records[i] >= starts[i].records_max || bnodes[i]->hi().is_infinite()) continue;
-    keys[n] = bnodes[i]->hi().key();
-    records_max[n] = starts[i].records_max - records[i];
-    crossing[n++] = &starts[i];
-  }
-  prefetch_ranges({keys.data(), n}, records_max, bnodes, records);
-  for (size_t i = 0; i < n; ++i) crossing[i]->next = bnodes[i];
 }
 
 void Index::read_window_below(const base::Fence& fence, uint64_t version, Window* window) {

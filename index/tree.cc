@@ -217,7 +217,7 @@ Bnode* Tree::find_to_scan(const Key& key, Following* following) const {
   return inner->bnode(first);
 }
 
-void Tree::find_many(std::span<const Key> keys, std::span<Bnode*> bnodes) const {
+void Tree::find_many(std::span<const Key> keys, std::span<Bnode*> bnodes, std::span<Bnode*> followers) const {
   BONSAI_DCHECK(keys.size() <= kFindManyMax && bnodes.size() >= keys.size());
   std::array<const Inner*, kFindManyMax> at;
   std::array<size_t, kFindManyMax> blocks;
@@ -239,8 +239,10 @@ void Tree::find_many(std::span<const Key> keys, std::span<Bnode*> bnodes) const 
   prefetch_blocks();
   for (size_t k = 0; k < keys.size(); ++k) {
     step("descend");
-    bnodes[k] = at[k]->bnode(at[k]->index_of(keys[k], blocks[k]));
+    const size_t i = at[k]->index_of(keys[k], blocks[k]);
+    bnodes[k] = at[k]->bnode(i);
     bnodes[k]->prefetch();
+    if (!followers.empty()) followers[k] = i + 1 < at[k]->count ? at[k]->bnode(i + 1) : nullptr;
   }
 }
 

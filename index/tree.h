@@ -73,7 +73,10 @@ class Tree {
   // The bnodes of several keys: bnodes[i] for keys[i], fetched from memory. Their cache misses overlap.
   // Requires: keys.size() <= kFindManyMax.
   static constexpr size_t kFindManyMax = 32;
-  void find_many(std::span<const base::Key> keys, std::span<Bnode*> bnodes) const;
+  void find_many(std::span<const base::Key> keys, std::span<Bnode*> bnodes) const { find_many(keys, bnodes, {}); }
+  // The same with the bnode behind each, or null where that hangs in another inner node. Requires: followers has as
+  // many elements as keys, or none.
+  void find_many(std::span<const base::Key> keys, std::span<Bnode*> bnodes, std::span<Bnode*> followers) const;
   // The bnode whose range has the last key below `fence`. Requires: `fence` is not the empty key.
   [[nodiscard]] Bnode* find_below(const base::Fence& fence) const;
 

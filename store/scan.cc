@@ -44,7 +44,8 @@ auto one_by_one(const ScanVisitor& visit) {
 // nothing behind the end of a page. False: the visitor has had enough.
 bool visit_in_parts(Rows rows, const RowsVisitor& visit) {
   constexpr size_t kPartBytes = 640;
-  const size_t part_rows = std::max<size_t>(kPartBytes / std::max<size_t>(rows.stride_bytes, 1), 1);
+  if (rows.count * rows.stride_bytes <= 2 * kPartBytes) return visit(rows);
+  const size_t part_rows = std::max<size_t>(kPartBytes / rows.stride_bytes, 1);
   while (rows.count > part_rows) {
     Rows part = rows;
     part.count = part_rows;
@@ -102,8 +103,16 @@ void DbImpl::scan_short_ones(std::span<const Ranged> scans) {
     starts[i] = {.from = Key::of(scans[i].from), .records_max = scans[i].options.limit};
   }
   const auto guard = tiers_->epochs->enter();
-  tiers_->index->prefetch_scans({starts.data(), scans.size()});
-  for (size_t i = 0; i < scans.size(); ++i) {
+  const size_t n = scans.size();
+  tiers_->index->find_starts({starts.data(), n});
+  // What a scan reads comes from memory while those before it are at work.
+  constexpr size_t kStages = Index::kStartStages;
+  for (size_t step = 0; step < n + kStages; ++step) {
+    for (size_t stage = 0; stage < kStages; ++stage) {
+      if (step >= stage && step - stage < n) tiers_->index->prefetch_start(&starts[step - stage], stage);
+    }
+    if (step < kStages) continue;
+    const size_t i = step - kStages;
     const auto& [options, from, visit, status] = scans[i];
     const bool has_own = options.snapshot != nullptr;
     *status = announced;
@@ -113,7 +122,7 @@ void DbImpl::scan_short_ones(std::span<const Ranged> scans) {
   }
 }
 
-// `start`: what is known of its ranges, or null. *window is for its use.
+// `start`: what is known of its ranges, and the caller has a guard; or null. *window is for its use.
 Status DbImpl::scan_as_of(uint64_t version, const ScanOptions& options, std::string_view from, const RowsVisitor& visit,
                           Index::Window* window, const Index::Start* start) {
   if (from.size() > kKeyBytesMax) BONSAI_RETURN_IF_ERROR(check_key(from));
@@ -125,7 +134,7 @@ Status DbImpl::scan_as_of(uint64_t version, const ScanOptions& options, std::str
   size_t windows = 0;
   for (base::Fence at(from); !at.is_infinite() && left > 0; at = window->hi) {
     if (!options.end.empty() && options.end <= at.bytes()) break;
-    if (windows++ % kGuardWindows == 0) {
+    if (windows++ % kGuardWindows == 0 && start == nullptr) {
       following.clear();
       guard = tiers_->epochs->enter();
     }
