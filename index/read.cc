@@ -328,7 +328,8 @@ void Index::read_few(Bnode* bnode, const persist::Dnode& dnode, const Key& start
                      uint64_t records_max, Window* window) {
   persist::DnodeCursor cursor(dnodes_.volume(), dnode, persist::DnodeCursor::Verify::kAtFirst);
   cursor.seek_inside(window->lo.key() < start ? start : Key(), records_max);
-  const std::optional<Key> end = cursor.key_ahead(records_max);
+  std::optional<Key> end = cursor.key_ahead(records_max);
+  if (end && !(start < *end && window->hi.above(*end))) end.reset();  // it was damaged after it was found sound
   if (end) window->hi = base::Fence(end->bytes);
   Collected all;
   collect_updates(*bnode, 0, *window, start, version, &all);
