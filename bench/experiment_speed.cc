@@ -66,7 +66,7 @@ struct Shape {
 
   [[nodiscard]] uint64_t record_bytes() const { return key_bytes + value_bytes; }
 };
-constexpr Shape kIntegers{KeyForm::kFixed8, 8, 8, 132, 1, 4, 34};
+constexpr Shape kIntegers{KeyForm::kFixed8, 8, 8, 129, 1, 4, 34};
 constexpr Shape kStrings{KeyForm::kString, 24, 100, 100, 0.5, 8, 0};
 
 // What the rounds told of a line, a figure each.

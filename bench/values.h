@@ -27,7 +27,10 @@ inline void fill_value(uint64_t id, uint32_t stamp, char* room, size_t bytes) {
 [[nodiscard]] inline bool value_is_of(uint64_t id, std::string_view value, size_t bytes) {
   if (value.size() != bytes) return false;
   const uint32_t tag = value_tag(id);
-  if (std::memcmp(value.data(), &tag, std::min<size_t>(4, bytes)) != 0) return false;
+  if (bytes < sizeof tag) return std::memcmp(value.data(), &tag, bytes) == 0;
+  uint32_t found;
+  std::memcpy(&found, value.data(), sizeof found);
+  if (found != tag) return false;
   return bytes < 16 || std::memcmp(value.data(), value.data() + bytes / 8 * 8 - 8, 8) == 0;
 }
 
