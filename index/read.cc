@@ -88,19 +88,19 @@ class Index::Gets {
   void run() {
     constexpr size_t kGroup = 8;
     const size_t n = lookups_.size();
-    // A slow medium is told everything before it is waited for.
-    const size_t group = index_.dnodes_.volume().reads_wait() ? n : kGroup;
+    const bool waits = index_.dnodes_.volume().reads_wait();
     descend(0, n);
-    for (size_t end = group; end < n + 3 * group; end += group) {
+    for (size_t end = kGroup; end < n + 3 * kGroup; end += kGroup) {
       const auto stage = [&](size_t behind, auto work) {
-        if (end < (behind + 1) * group) return;
-        const size_t from = end - (behind + 1) * group;
-        if (from < n) (this->*work)(from, std::min(from + group, n));
+        if (end < (behind + 1) * kGroup) return;
+        const size_t from = end - (behind + 1) * kGroup;
+        if (from < n) (this->*work)(from, std::min(from + kGroup, n));
       };
-      stage(2, &Gets::look);
+      if (!waits) stage(2, &Gets::look);
       stage(1, &Gets::find);
       stage(0, &Gets::start);
     }
+    if (waits) look(0, n);  // a slow medium is told everything before it is waited for
   }
 
  private:
