@@ -149,7 +149,7 @@ TEST(Window, FewRecordsEndAWindowEarly) {
     }
     ASSERT_TRUE(left == 0 || wanted == model.end());
   }
-  EXPECT_GT(early, 100U);
+  EXPECT_GT(early, 20U);
   EXPECT_GT(short_of, 0U) << "no window lacked what was deleted";
 }
 
