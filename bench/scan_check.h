@@ -37,9 +37,14 @@ class ScanCheck {
   }
 
   bool visit_thoroughly(std::string_view key, std::string_view value) {
-    if (count_ > 0) wrong_ |= key <= last_key();
+    const bool is_first = count_ == 0;
+    const uint64_t before = last_;
+    if (!integer_keys_ && !is_first) wrong_ |= key <= last_key();
     visit_lightly(key, value);
-    if (integer_keys_) wrong_ |= !value_is_of(__builtin_bswap64(last_), value, shape_.value_bytes);
+    if (!integer_keys_) return true;
+    const uint64_t id = __builtin_bswap64(last_);  // whose order is that of the bytes
+    wrong_ |= !is_first && id <= __builtin_bswap64(before);
+    wrong_ |= !value_is_of(id, value, shape_.value_bytes);
     return true;
   }
 
