@@ -74,9 +74,10 @@ void Index::get(uint64_t version, Lookup* lookup) {
   get_from(newest(tree_.find_to_read(key), key), key.hash(), version, lookup);
 }
 
-// The lookups of get_many(), which go through four stages, a few at a time: while those of one group are in one stage,
-// what the group before them will read in the next comes from memory. So the waits of some hide behind the work of
-// others, and no more lines are asked for at a time than the processor can have under way.
+// The lookups of get_many(). All descend the tree together; then they go through three stages, a few at a time: while
+// those of one group are in one stage, what the group before them will read in the next comes from memory. So the waits
+// of some hide behind the work of others, and no more lines are asked for at a time than the processor can have under
+// way.
 class Index::Gets {
  public:
   Gets(Index& index, uint64_t version, std::span<Lookup> lookups)
@@ -89,7 +90,7 @@ class Index::Gets {
     constexpr size_t kGroup = 8;
     const size_t n = lookups_.size();
     const bool waits = index_.dnodes_.volume().reads_wait();
-    descend(0, n);
+    descend();
     for (size_t end = kGroup; end < n + 3 * kGroup; end += kGroup) {
       const auto stage = [&](size_t behind, auto work) {
         if (end < (behind + 1) * kGroup) return;
@@ -105,10 +106,7 @@ class Index::Gets {
 
  private:
   // To the bnodes; fetches what is looked at there, and their dnodes.
-  void descend(size_t from, size_t to) {
-    const size_t n = to - from;
-    index_.live_many({&keys_[from], n}, Fetch::kUpdatesAndDnode, {&hashes_[from], n}, {&bnodes_[from], n});
-  }
+  void descend() { index_.live_many({keys_.data(), lookups_.size()}, Fetch::kUpdatesAndDnode, hashes_, bnodes_); }
   // Looks at the bnodes' own updates, then at the dnodes' samples; fetches fingerprints.
   void start(size_t from, size_t to) {
     for (size_t i = from; i < to; ++i) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstring>
 
 #include "index/index.h"
 #include "index/testing.h"
@@ -42,16 +43,21 @@ TEST(Window, BordersAndDirections) {
   }
 }
 
+// Puts into both.
+auto putter(Tier& tier, Model& model) {
+  return [&](uint64_t i, const std::string& value) {
+    model[key_of(i)] = value;
+    return tier.put(key_of(i), value);
+  };
+}
+
 // Records that lie in several runs and among the updates are handed out side by side, but for those of other sizes.
 TEST(Window, ScatteredRecordsArePutTogether) {
   constexpr uint64_t kRecords = 4'000;
   Tier tier({.pool_bytes = size_t{16} << 20});
   base::Random random(test_seed());
   Model model;
-  const auto put = [&](uint64_t i, const std::string& value) {
-    model[key_of(i)] = value;
-    return tier.put(key_of(i), value);
-  };
+  const auto put = putter(tier, model);
   for (uint64_t i = 0; i < kRecords; ++i) ASSERT_TRUE(put(i * 7'919 % kRecords, "before"));
   ASSERT_TRUE(tier.drain().ok());
   for (const std::string value : {"second", "+third", "fourth"}) {
@@ -106,10 +112,7 @@ TEST(Window, FewRecordsEndAWindowEarly) {
   Tier tier({.pool_bytes = size_t{16} << 20});
   base::Random random(test_seed());
   Model model;
-  const auto put = [&](uint64_t i, const std::string& value) {
-    model[key_of(i)] = value;
-    return tier.put(key_of(i), value);
-  };
+  const auto put = putter(tier, model);
   for (uint64_t i = 0; i < kRecords; ++i) ASSERT_TRUE(put(i * 2, "before"));
   ASSERT_TRUE(tier.drain().ok());
   size_t early = 0, short_of = 0;
@@ -151,6 +154,35 @@ TEST(Window, FewRecordsEndAWindowEarly) {
   }
   EXPECT_GT(early, 20U);
   EXPECT_GT(short_of, 0U) << "no window lacked what was deleted";
+}
+
+// The record where a window would end may have been damaged after its run was found sound: then it ends neither before
+// its beginning nor behind its range.
+TEST(Window, ADamagedRecordEndsNone) {
+  constexpr uint64_t kRecords = 2'000;
+  Tier tier({.pool_bytes = size_t{16} << 20});
+  for (uint64_t i = 0; i < kRecords; ++i) ASSERT_TRUE(tier.put(key_of(i), "v"));
+  ASSERT_TRUE(tier.drain().ok());
+  const std::string first = key_of(0);
+  const auto guard = tier.epochs().enter();
+  Index::Window all;
+  tier.index().read_window(Key::of(first), kLatest, true, UINT64_MAX, &all);  // finds its run sound
+  ASSERT_EQ(all.pieces.size(), 1U);
+  const Rows& rows = all.pieces[0].rows;
+  ASSERT_GT(rows.count, 100U);
+  const std::string from(rows.key(50));
+  for (const char byte : {'\0', '\xff'}) {
+    std::memset(const_cast<char*>(rows.key(100).data()), byte, rows.key_bytes);
+    size_t sound = 0;
+    for (int i = 0; i < 50; ++i) {
+      Index::Window few;
+      tier.index().read_window(Key::of(from), kLatest, false, 50, &few);
+      sound += few.damaged ? 0 : 1;
+      ASSERT_TRUE(few.hi.above(Key::of(from)));
+      ASSERT_FALSE(all.hi < few.hi);
+    }
+    EXPECT_GT(sound, 0U) << "always verified: the case did not occur";
+  }
 }
 
 void expect_same(const Index::Window& known, const Index::Window& wanted) {

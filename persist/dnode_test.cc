@@ -424,6 +424,31 @@ TEST_F(DnodeTest, WhatIsVerifiedOnceIsVerifiedAgainSometimes) {
   EXPECT_LT(told, 200U);
 }
 
+// Short reads come to trust a run, too: one in kVerifiedWhole looks at all of it. None trusts a damaged one.
+TEST_F(DnodeTest, ShortReadsVerifyAWholeRunSometimes) {
+  constexpr uint64_t kEntries = 200;
+  Entries entries;
+  for (uint64_t i = 1'000; i < 1'000 + kEntries; ++i) entries.put("k" + std::to_string(i), "v" + std::to_string(i));
+  const RunDesc run = write(entries);
+  const auto told_of = [&](const Dnode& dnode) {  // of so many reads of one entry
+    uint32_t told = 0;
+    for (uint32_t i = 0; i < 100 * DnodeCursor::kVerifiedWhole; ++i) {
+      DnodeCursor cursor(volume(), dnode, DnodeCursor::Verify::kAtFirst);
+      cursor.seek(Key::of("k1100"), 1);
+      told += cursor.damaged() ? 1 : 0;
+    }
+    return told;
+  };
+  const auto sound = both(parts(Fence(), Fence::infinite(), 1, {run}));
+  const auto damaged = both(parts(Fence(), Fence::infinite(), 1, {run}));  // before it is
+  EXPECT_EQ(told_of(*sound[1]), 0U);
+  damage(run, 100 * (run.bytes / kEntries) + 5);
+  EXPECT_EQ(told_of(*damaged[1]), 100 * DnodeCursor::kVerifiedWhole) << "nobody has found it sound";
+  const uint32_t told = told_of(*sound[1]);
+  EXPECT_GT(told, 0U) << "verified again one time in kVerifiedAgain";
+  EXPECT_LT(told, 100U) << "it was found sound";
+}
+
 TEST_F(DnodeTest, ReadsOfSeveralRunsAskForCompaction) {
   Entries entries;
   entries.put("a", "1");
