@@ -94,10 +94,10 @@ Index::Outcome Index::push_item(Batch* batch, Batch::Item* item, bool* done) {
   if (tight || no_room(*bnode, *slots, place)) return make_room(bnode, begun ? For::kBegunBatch : For::kPut);
   if (place.head() != nullptr) prune(slots, place.index, place.head());
   Node* node = Node::make(item->key, item->value, item->flags, batch);
-  node->token = bnode->reserve(slots, 0).token;
+  bool crowds = false;
+  node->token = bnode->reserve(slots, 0, &crowds).token;
   node->next.store(place.head(), std::memory_order_relaxed);
   step("publish batch node");
-  bool crowds = false;
   if (!slots->push(place, node, hash, &crowds)) {
     Node::destroy(node);
     return Outcome::kDone;

@@ -11,10 +11,46 @@ std::unique_ptr<Slots> Slots::make(uint32_t capacity, uint32_t arena_bytes) {
   return slots;
 }
 
+Slots::~Slots() {
+  for (Chunk* chunk = chunks_.load(std::memory_order_relaxed); chunk != nullptr;) {
+    Chunk* below = chunk->below;
+    base::free_block<base::kLineBytes>(chunk);
+    chunk = below;
+  }
+}
+
+uint64_t Slots::dram_bytes() const {
+  const Chunk* chunk = chunks_.load(std::memory_order_acquire);
+  const uint64_t chunks = chunk != nullptr ? chunk->number : 0;
+  return block_bytes(capacity_, arena_bytes_) + chunks * (sizeof(Chunk) + kChunkBytes);
+}
+
+// Ends: each turn but the last finds a chunk full, and there are kChunksMax.
+void* Slots::cell_in_chunk(size_t node_bytes, bool* crowds) {
+  *crowds = false;
+  if (node_bytes > kArenaNodeBytesMax) return nullptr;
+  for (;;) {
+    Chunk* top = chunks_.load(std::memory_order_acquire);
+    if (top != nullptr && top->taken.load(std::memory_order_relaxed) + node_bytes <= kChunkBytes) {
+      const uint32_t at = top->taken.fetch_add(static_cast<uint32_t>(node_bytes), std::memory_order_relaxed);
+      if (at + node_bytes <= kChunkBytes) return top->nodes() + at;
+    }
+    if (top != nullptr && top->number == kChunksMax) return nullptr;
+    void* block = base::allocate_block<base::kLineBytes>(sizeof(Chunk) + kChunkBytes);
+    auto* fresh = new (block) Chunk{top, top != nullptr ? top->number + 1 : 1};
+    fresh->taken.store(static_cast<uint32_t>(node_bytes), std::memory_order_relaxed);
+    if (chunks_.compare_exchange_strong(top, fresh, std::memory_order_acq_rel)) {
+      *crowds = fresh->number == kChunksMax && tell_crowded();
+      return fresh->nodes();
+    }
+    base::free_block<base::kLineBytes>(fresh);
+  }
+}
+
 Slots* Layer::closed_slots() {
   static Slots* const closed = [] {
-    Slots* slots = Slots::make(1).release();
-    slots->freeze(0);
+    Slots* slots = Slots::make(Slots::kRisingCapacityMax).release();
+    for (uint32_t i = 0; i < Slots::kRisingCapacityMax; ++i) slots->freeze(i);
     return slots;
   }();
   return closed;
@@ -44,6 +80,7 @@ Slots* Bnode::slots_or_make(size_t node_bytes, bool* made) {
 }
 
 void Bnode::freeze() {
+  BONSAI_CHECK(slots() != nullptr || capacity_ <= Slots::kRisingCapacityMax);
   Slots* slots = nullptr;
   if (slots_.compare_exchange_strong(slots, Layer::closed_slots(), std::memory_order_seq_cst)) return;
   if (slots == Layer::closed_slots()) return;

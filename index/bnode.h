@@ -7,8 +7,9 @@
 //
 // Arena. Update nodes lie in the table's block, one behind the other in the order of their tokens, and go with it: a
 // put allocates nothing, a replacer reads them in sequence, and nobody frees them one by one. The arena has room for as
-// many nodes as the table has slots for keys; later ones (of keys that are overwritten again and again), batches' nodes
-// and nodes larger than the first are blocks of their own.
+// many nodes as the table has slots for keys; later ones (of keys that are overwritten again and again) lie in chunks
+// that hang on the table, as many as kChunksMax. Whoever makes the last chunk learns that the bnode is crowded. Batches'
+// nodes, large nodes and those behind the last chunk are blocks of their own.
 //
 // Layers. A bnode that is being replaced names its successors in a Layer *before* it is frozen, so that any put that
 // meets FROZEN can finish the freeze and install them. Until the new dnode is durable the successor's base is the layer
@@ -55,12 +56,16 @@ class Slots {
     [[nodiscard]] bool frozen() const { return (word & kFrozen) != 0; }
   };
 
+  static constexpr size_t kChunkBytes = 4032;  // of nodes
+  static constexpr uint32_t kChunksMax = 12;
+
   // One block: capacity, marks, words, locks, arena. Requires: capacity a power of two.
   static std::unique_ptr<Slots> make(uint32_t capacity, uint32_t arena_bytes = 0);
   // The arena of a table whose first node takes so many bytes. Few large nodes gain nothing by it.
   static uint32_t arena_bytes_for(uint32_t capacity, size_t node_bytes) {
     return node_bytes <= kArenaNodeBytesMax ? full_at(capacity) * static_cast<uint32_t>(node_bytes) : 0;
   }
+  ~Slots();
   Slots(const Slots&) = delete;
   Slots& operator=(const Slots&) = delete;
   static void operator delete(void* block) { base::free_block(block); }
@@ -71,23 +76,26 @@ class Slots {
   [[nodiscard]] bool crowded() const { return used() >= crowded_at(); }
   // New keys must go to a successor.
   [[nodiscard]] bool full() const { return used() >= full_at(capacity_); }
-  [[nodiscard]] uint64_t dram_bytes() const { return block_bytes(capacity_, arena_bytes_); }
+  // With its chunks.
+  [[nodiscard]] uint64_t dram_bytes() const;
 
   [[nodiscard]] uint32_t arena_bytes() const { return arena_bytes_; }
   [[nodiscard]] std::byte* arena() { return reinterpret_cast<std::byte*>(this) + block_bytes(capacity_, 0); }
-  // Some node that was pushed may lie outside the arena.
+  // A place for a node behind the arena; null if there is none: it is to be a block. *crowds as with push().
+  [[nodiscard]] void* cell_in_chunk(size_t node_bytes, bool* crowds);
+  // Some node that was pushed may be a block.
   [[nodiscard]] bool has_blocks() const { return has_blocks_.load(std::memory_order_relaxed); }
 
   // Where `key` is, or where it would go.
-  [[nodiscard]] Place find(const base::Key& key, uint64_t hash) const {
-    for (uint32_t i = 0; i < capacity_; ++i) {
-      const auto at = static_cast<uint32_t>(hash + i) & (capacity_ - 1);
-      base::step("load head");
-      const uint64_t word = words()[at].load(std::memory_order_seq_cst);
-      const Node* head = head_of(word);
-      if (head == nullptr || (print_of(word) == print(hash) && head->key() == key)) return {at, word};
-    }
-    return {};
+  [[nodiscard]] Place find(const base::Key& key, uint64_t hash) const { return find(this, capacity_, key, hash); }
+  // The same for who knows the capacity: the table's first line is not read.
+  static Place find(const Slots* slots, uint32_t capacity, const base::Key& key, uint64_t hash) {
+    return find_from(static_cast<uint32_t>(hash), slots, capacity, key, hash);
+  }
+  // The same once more. Requires: `place` is where find() or find_again() saw the key, or room for it, before. All slots
+  // in front of it belong to other keys, for good.
+  [[nodiscard]] Place find_again(const Place& place, const base::Key& key, uint64_t hash) const {
+    return find_from(place.index, this, capacity_, key, hash);
   }
 
   // Fetches the word at which find() begins, in a table that was made with `capacity`.
@@ -95,10 +103,12 @@ class Slots {
     __builtin_prefetch(words_of(slots, capacity) + (hash & (capacity - 1)));
   }
   // Fetches the node that find() will look at first.
-  void prefetch_head(uint64_t hash) const {
-    const uint64_t word = words()[hash & (capacity_ - 1)].load(std::memory_order_relaxed);
+  static void prefetch_head(const Slots* slots, uint32_t capacity, uint64_t hash) {
+    const uint64_t word = words_of(slots, capacity)[hash & (capacity - 1)].load(std::memory_order_relaxed);
     if (print_of(word) == print(hash)) __builtin_prefetch(head_of(word));
   }
+  // Fetches what a push onto a chain that is there will write besides the word.
+  void prefetch_to_push(const Place& place) { __builtin_prefetch(locks() + place.index, 1); }
 
   // Calls visit(index) for each slot that has a chain, and maybe for some that are about to have one.
   template <class Visit>
@@ -119,6 +129,12 @@ class Slots {
       if (Node* node = head(i)) visit(node);
     });
   }
+  // Fetches all but the arena, in a table that was made with `capacity`.
+  static void prefetch_all(const Slots* slots, uint32_t capacity) {
+    const auto* bytes = reinterpret_cast<const char*>(slots);
+    const size_t end = block_bytes(capacity, 0);
+    for (size_t at = 0; at < end; at += base::kLineBytes) __builtin_prefetch(bytes + at);
+  }
   // Fetches the words of all chains.
   void prefetch_words() const {
     for_each_marked([&](uint32_t i) { __builtin_prefetch(words() + i); });
@@ -128,8 +144,8 @@ class Slots {
     for_each_marked([&](uint32_t i) { __builtin_prefetch(head_of(words()[i].load(std::memory_order_relaxed))); });
   }
 
-  // Puts `node` in front of what `place` holds. False if the word has changed meanwhile. *crowds: this key, and no
-  // other, has made the table crowded.
+  // Puts `node` in front of what `place` holds. False if the word has changed meanwhile. *crowds: the table has become
+  // crowded, which nobody else is told.
   bool push(const Place& place, Node* node, uint64_t hash, bool* crowds) {
     const bool first = place.head() == nullptr;
     if (!node->in_arena() && !has_blocks()) has_blocks_.store(true, std::memory_order_relaxed);
@@ -138,7 +154,7 @@ class Slots {
     const uint64_t desired = print(hash) << 48 | reinterpret_cast<uint64_t>(node) | (place.word & kFrozen);
     if (!words()[place.index].compare_exchange_strong(expected, desired, std::memory_order_seq_cst)) return false;
     if (first && base::mutant(kMarkLate)) mark(place.index);
-    *crowds = first && used_.fetch_add(1, std::memory_order_relaxed) + 1 == crowded_at();
+    *crowds = first && used_.fetch_add(1, std::memory_order_relaxed) + 1 == crowded_at() && tell_crowded();
     return true;
   }
 
@@ -161,7 +177,30 @@ class Slots {
   static constexpr uint32_t kMarksPerWord = 64;
   static constexpr size_t kArenaNodeBytesMax = 256;
 
+  // Memory for nodes, taken from front to end; `below` was full, or is about to be.
+  struct Chunk {
+    Chunk* const below;
+    const uint32_t number;  // from 1 on
+    std::atomic<uint32_t> taken{0};
+    uint8_t padding[48] = {};
+
+    [[nodiscard]] std::byte* nodes() { return reinterpret_cast<std::byte*>(this + 1); }
+  };
+  static_assert(sizeof(Chunk) == base::kLineBytes);
+
   Slots(uint32_t capacity, uint32_t arena_bytes) : capacity_(capacity), arena_bytes_(arena_bytes) {}
+  static Place find_from(uint32_t first, const Slots* slots, uint32_t capacity, const base::Key& key, uint64_t hash) {
+    const Word* words = words_of(slots, capacity);
+    for (uint32_t i = 0; i < capacity; ++i) {
+      const uint32_t at = (first + i) & (capacity - 1);
+      base::step("load head");
+      const uint64_t word = words[at].load(std::memory_order_seq_cst);
+      const Node* head = head_of(word);
+      if (head == nullptr || (print_of(word) == print(hash) && head->key() == key)) return {at, word};
+    }
+    return {};
+  }
+  bool tell_crowded() { return !told_crowded_.exchange(true, std::memory_order_relaxed); }
   void mark(uint32_t index) {
     base::step("mark slot");
     marks()[index / kMarksPerWord].fetch_or(uint64_t{1} << (index % kMarksPerWord), std::memory_order_seq_cst);
@@ -187,6 +226,8 @@ class Slots {
   std::atomic<uint32_t> used_{0};
   const uint32_t arena_bytes_;
   std::atomic<bool> has_blocks_{false};
+  std::atomic<bool> told_crowded_{false};
+  std::atomic<Chunk*> chunks_{nullptr};  // newest first
 };
 
 // What lies under a bnode: one word.
@@ -247,19 +288,22 @@ class alignas(base::kLineBytes) Bnode {
   [[nodiscard]] Layer* layer() const { return layer_.load(std::memory_order_seq_cst); }
   void set_layer(Layer* layer) { layer_.store(layer, std::memory_order_seq_cst); }
 
-  // The order of updates inside the generation, and where the node may lie: in the arena, or (null) in a block.
+  // The order of updates inside the generation, and where the node may lie: in the table's memory, or (null) in a block.
   struct Reserved {
     uint32_t token;
     void* cell;
   };
-  // Requires: `slots` is the bnode's table. `node_bytes` of the arena are wanted, perhaps 0.
-  Reserved reserve(Slots* slots, size_t node_bytes) {
+  // Requires: `slots` is the bnode's table. So many bytes of its memory are wanted, perhaps 0. *crowds: the bnode has
+  // become crowded, which nobody else is told.
+  Reserved reserve(Slots* slots, size_t node_bytes, bool* crowds) {
     const auto fits = [&](uint64_t reserved) { return (reserved & kArenaMask) + node_bytes <= slots->arena_bytes(); };
     const bool wanted = node_bytes > 0 && fits(reserved_.load(std::memory_order_relaxed));
     const uint64_t before = reserved_.fetch_add(kToken + (wanted ? node_bytes : 0), std::memory_order_relaxed);
     const auto token = static_cast<uint32_t>(before / kToken + 1);
     BONSAI_CHECK(token != 0);
-    return {token, wanted && fits(before) ? slots->arena() + (before & kArenaMask) : nullptr};
+    *crowds = false;
+    if (wanted && fits(before)) return {token, slots->arena() + (before & kArenaMask)};
+    return {token, node_bytes > 0 ? slots->cell_in_chunk(node_bytes, crowds) : nullptr};
   }
 
   // Tokens given out so far; they must not run out.
@@ -332,7 +376,8 @@ struct Layer {
 
   [[nodiscard]] Bnode* old_for(const base::Key& key) const { return cover(olds, key); }
   [[nodiscard]] Bnode* new_for(const base::Key& key) const { return cover(news, key); }
-  // The table of a bnode that never had one and is frozen.
+  // The table of a bnode that never had one and is frozen: every word of the widest one, so that it is empty and closed
+  // for whoever reads it as one of the bnode's capacity.
   static Slots* closed_slots();
 
  private:

@@ -52,6 +52,8 @@ struct Work {
   std::atomic<uint64_t> plans_by_writers{0}, plan_ns_of_writers{0};  // bnodes that a writer found full and replaced
 };
 
+class Offload;
+
 class Index {
  public:
   struct Config {
@@ -62,14 +64,7 @@ class Index {
 
   // Requires: all references outlive the index.
   Index(Config config, persist::Log& log, persist::DnodeStore& dnodes, persist::LargeStore& large,
-        base::EpochDomain& epochs)
-      : config_(config),
-        log_(log),
-        dnodes_(dnodes),
-        large_(large),
-        epochs_(epochs),
-        versions_(config.snapshots_max),
-        tree_(epochs) {}
+        base::EpochDomain& epochs);
   ~Index();
   Index(const Index&) = delete;
   Index& operator=(const Index&) = delete;
@@ -243,7 +238,8 @@ class Index {
     Bnode* bnode;
     Slots* slots;
     uint64_t hash;
-    void* cell;  // for the node; null: it is to be a block
+    Slots::Place place;  // of the key when it was looked for
+    void* cell;          // for the node; null: it is to be a block
     uint32_t token;
   };
   static void describe(const Reservation& reserved, const Put& put, persist::Update* update);
@@ -252,7 +248,7 @@ class Index {
   bool persist_record(const Reservation& reserved, Put* put);
   void persisted(uint32_t segment, Put* put);
   Push publish(const Reservation& reserved, const Put& put);
-  Push publish(Bnode* bnode, Slots* slots, const base::Key& key, uint64_t hash, Node* node);
+  Push publish(const Reservation& reserved, const base::Key& key, Node* node);
   Slots* slots_of(Bnode* bnode, size_t node_bytes);
   Outcome settle_head(Node* head);
   Node* unsettled_below(Bnode* bnode, const base::Key& key, uint64_t hash, uint64_t* gen) const;
@@ -299,12 +295,15 @@ class Index {
   void enqueue_crowded(Bnode* bnode);
   void enqueue_urgent(Layer* layer);
   void collect_dirty();
+  static void prefetch_to_replace(const Bnode& bnode, size_t stage);
   Bnode* next_dirty();
   Bnode* next_crowded();
   void put_back_dirty(Bnode* bnode);
   void forget_dirty(Bnode* bnode);
   Layer* next_job(Which which);
   OffloadResult offload_some(size_t ranges_max, Which which);
+  std::unique_ptr<Offload> take_offload();
+  void keep_offload(std::unique_ptr<Offload> offload);
   template <class Next, class PutBack>
   Layer* job_of(std::atomic<uint64_t>* ranges, Next next, PutBack put_back);
   Layer* job_of_crowded();
@@ -323,6 +322,7 @@ class Index {
   Work work_;
 
   static constexpr uint64_t kCrowdedRanges = 8;
+  static constexpr size_t kReplaceStages = 3;
   static constexpr uint64_t kDnodesGathered = 2;  // room for so many of the largest
 
   std::atomic<Bnode*> dirty_stack_{nullptr};    // bnodes that got their first update, newest first
@@ -335,6 +335,7 @@ class Index {
   std::list<Bnode*> dirty_;                     // longest dirty first
   std::deque<Bnode*> crowded_;                  // looked at and left for later
   std::deque<Layer*> urgent_;                   // installed, to be offloaded
+  std::vector<std::unique_ptr<Offload>> idle_offloads_;  // kept for their memory; under queue_mutex_
   CompactionQueue compactions_;
   struct TidyPass {
     uint64_t untidy = 0;  // when it began

@@ -1,6 +1,7 @@
 #include "index/offload.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <boost/container/small_vector.hpp>
 
@@ -363,6 +364,7 @@ Status Offload::commit(std::vector<Layer*>* again) {
   step("persist dnodes");
   for (auto& dnode : writer_.commit()) static_cast<void>(dnode.release());  // the pieces' from now on
   std::vector<const Dnode*> retired;
+  fetch_paths();
   for (Job& job : jobs_) {
     for (const Bnode* old : job.layer->olds) retired.push_back(&dnode_of(*old));
     switch_over(&job);
@@ -379,6 +381,17 @@ Status Offload::commit(std::vector<Layer*>* again) {
   for (Job& job : jobs_) bury(&job);
   jobs_.clear();
   return Status::OK();
+}
+
+// The tree is about to be searched for each old bnode: what it reads there is waited for by all together.
+void Offload::fetch_paths() const {
+  std::array<Key, Tree::kFindManyMax> keys;
+  std::array<Bnode*, Tree::kFindManyMax> unused;
+  for (size_t first = 0; first < jobs_.size(); first += keys.size()) {
+    const size_t n = std::min(jobs_.size() - first, keys.size());
+    for (size_t i = 0; i < n; ++i) keys[i] = jobs_[first + i].layer->olds.front()->lo().key();
+    index_.tree_.find_many({keys.data(), n}, unused);
+  }
 }
 
 void Offload::switch_over(Job* job) {

@@ -91,6 +91,7 @@ class Offload {
   static Status damaged(const Bnode& successor);
   Status carry(Job* job, const Chain& chain, std::vector<std::vector<Node*>>* carried);
   void make_residue(Piece* piece, const std::vector<std::vector<Node*>>& carried);
+  void fetch_paths() const;
   void switch_over(Job* job);
   void bury(Job* job);
 

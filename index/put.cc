@@ -44,7 +44,7 @@ void Index::live_many(std::span<const Key> keys, Fetch fetch, std::span<uint64_t
     if (const persist::Dnode* dnode = bnodes[i]->base().dnode()) dnode->prefetch();
   }
   for (size_t i = 0; i < keys.size(); ++i) {
-    if (const Slots* slots = bnodes[i]->slots()) slots->prefetch_head(hashes[i]);
+    if (const Slots* slots = bnodes[i]->slots()) Slots::prefetch_head(slots, bnodes[i]->capacity(), hashes[i]);
   }
 }
 
@@ -110,9 +110,13 @@ bool Index::reserve(Bnode* bnode, uint64_t hash, const Put& put, Reservation* re
   reserved->hash = hash;
   const size_t node_bytes = Node::arena_bytes(put.key.bytes, put.value);
   reserved->slots = slots_of(bnode, node_bytes);
-  if (no_room(*bnode, *reserved->slots, reserved->slots->find(put.key, hash))) return false;
+  reserved->place = reserved->slots->find(put.key, hash);
+  if (no_room(*bnode, *reserved->slots, reserved->place)) return false;
+  if (reserved->place.head() != nullptr) reserved->slots->prefetch_to_push(reserved->place);
   step("reserve token");
-  const auto [token, cell] = bnode->reserve(reserved->slots, node_bytes);
+  bool crowds = false;
+  const auto [token, cell] = bnode->reserve(reserved->slots, node_bytes, &crowds);
+  if (crowds) enqueue_crowded(bnode);
   if (cell != nullptr) __builtin_prefetch(cell, 1);
   reserved->cell = cell;
   reserved->token = token;
@@ -142,7 +146,7 @@ Index::Push Index::publish(const Reservation& reserved, const Put& put) {
                                         : Node::make(put.key.bytes, put.value, flags, nullptr);
   node->token = reserved.token;
   node->segment = put.record_segment;
-  const Push pushed = publish(reserved.bnode, reserved.slots, put.key, reserved.hash, node);
+  const Push pushed = publish(reserved, put.key, node);
   if (pushed != Push::kPublished) Node::destroy(node);
   if (pushed == Push::kSuperseded) {
     if (put.persisted()) log_.release(put.record_segment);
@@ -236,10 +240,12 @@ void Index::abandon(const Put& put) {
 }
 
 // Requires: the node's record is durable.
-Index::Push Index::publish(Bnode* bnode, Slots* slots, const Key& key, uint64_t hash, Node* node) {
+Index::Push Index::publish(const Reservation& reserved, const Key& key, Node* node) {
+  Slots* slots = reserved.slots;
+  const uint64_t hash = reserved.hash;
   uint64_t early_version = kNoVersion;
-  for (;;) {
-    const Slots::Place place = slots->find(key, hash);
+  for (Slots::Place place = reserved.place;;) {
+    place = slots->find_again(place, key, hash);
     if (place.index == Slots::kNowhere) return Push::kFull;
     Node* head = place.head();
     if (head != nullptr) {
@@ -254,7 +260,7 @@ Index::Push Index::publish(Bnode* bnode, Slots* slots, const Key& key, uint64_t 
     if (place.frozen() && !mutant(kFreezeIgnored)) return Push::kFrozen;
     if (head == nullptr) {
       uint64_t gen = 0;
-      Node* below = unsettled_below(bnode, key, hash, &gen);
+      Node* below = unsettled_below(reserved.bnode, key, hash, &gen);
       if (below != nullptr && settle_head(below) != Outcome::kDone) return Push::kStalled;
     }
     node->next.store(head, std::memory_order_relaxed);
@@ -263,7 +269,7 @@ Index::Push Index::publish(Bnode* bnode, Slots* slots, const Key& key, uint64_t 
     bool crowds = false;
     if (!slots->push(place, node, hash, &crowds)) continue;
     step("published");
-    if (crowds) enqueue_crowded(bnode);
+    if (crowds) enqueue_crowded(reserved.bnode);
     if (early_version != kNoVersion) {
       uint64_t unset = kNoVersion;
       node->version.compare_exchange_strong(unset, early_version);

@@ -30,7 +30,8 @@ Node* Index::visible(Node* head, uint64_t version) {
 // Looks for the key among a bnode's own updates. False: it has none that the reader sees.
 bool Index::find_update(const Bnode& bnode, const Key& key, uint64_t hash, uint64_t version, Lookup* lookup) {
   const Slots* slots = bnode.slots();
-  const Node* node = slots != nullptr ? visible(slots->find(key, hash).head(), version) : nullptr;
+  if (slots == nullptr) return false;
+  const Node* node = visible(Slots::find(slots, bnode.capacity(), key, hash).head(), version);
   if (node == nullptr) return false;
   lookup->found = node->tombstone() ? Found::kAbsent : Found::kValue;
   lookup->value.set(node->value(), node->large(), false);

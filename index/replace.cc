@@ -199,6 +199,16 @@ Bnode* Index::recovered(persist::RecoveredRange range, uint64_t gen) {
   return bnode;
 }
 
+Index::Index(Config config, persist::Log& log, persist::DnodeStore& dnodes, persist::LargeStore& large,
+             base::EpochDomain& epochs)
+    : config_(config),
+      log_(log),
+      dnodes_(dnodes),
+      large_(large),
+      epochs_(epochs),
+      versions_(config.snapshots_max),
+      tree_(epochs) {}
+
 void Index::start(std::vector<persist::RecoveredRange> ranges, uint64_t gen, unsigned threads) {
   constexpr size_t kRangesPerStep = 256;
   std::vector<Bnode*> bnodes(ranges.size());
@@ -360,11 +370,31 @@ void Index::collect_dirty() {
   }
 }
 
-// The longest dirty bnode; null if there is none. The caller gets the queue's reference.
+// Fetches what a replacement of the bnode reads, in stages: each reads what the one before has fetched.
+void Index::prefetch_to_replace(const Bnode& bnode, size_t stage) {
+  if (stage == 0) {
+    bnode.prefetch();
+  } else if (stage == 1) {
+    bnode.prefetch_range();
+    if (const Slots* slots = bnode.slots()) Slots::prefetch_all(slots, bnode.capacity());
+    if (const persist::Dnode* dnode = bnode.base().dnode()) dnode->prefetch();
+  } else {
+    if (const Slots* slots = bnode.slots()) slots->prefetch_heads();
+    if (const persist::Dnode* dnode = bnode.base().dnode()) dnode->prefetch_parts();
+  }
+}
+
+// The longest dirty bnode; null if there is none. The caller gets the queue's reference. Those behind it are likely to
+// be the next, and are fetched meanwhile.
 Bnode* Index::next_dirty() {
   const std::lock_guard lock(queue_mutex_);
   collect_dirty();
   if (dirty_.empty()) return nullptr;
+  auto behind = dirty_.begin();
+  for (size_t stage = kReplaceStages; stage-- > 0;) {
+    if (++behind == dirty_.end()) break;
+    prefetch_to_replace(**behind, stage);
+  }
   Bnode* bnode = dirty_.front();
   dirty_.pop_front();
   bnode->queue().queued = false;
@@ -480,24 +510,40 @@ Index::OffloadResult Index::offload(size_t ranges_max, Which which) {
 Index::OffloadResult Index::offload_some(size_t ranges_max, Which which) {
   OffloadResult result;
   const auto guard = epochs_.enter();
-  Offload offload(*this);
+  std::unique_ptr<Offload> offload = take_offload();
   std::vector<Layer*> again;
   for (size_t i = 0; i < ranges_max && again.empty(); ++i) {
     Layer* layer = next_job(which);
     if (layer == nullptr) break;
-    const Status status = offload.add(layer);
+    const Status status = offload->add(layer);
     if (!status.ok()) {
       if (!mutant(kLayerForgotten)) again.push_back(layer);
       if (!status.IsUnavailable()) result.status = status;
     }
   }
-  result.ranges = offload.size();
-  if (const Status status = offload.commit(&again); !status.ok()) {
+  result.ranges = offload->size();
+  if (const Status status = offload->commit(&again); !status.ok()) {
     result.status = status;
     result.ranges = 0;
   }
+  keep_offload(std::move(offload));
   for (Layer* layer : again) enqueue_urgent(layer);
   return result;
+}
+
+// Memory of a group that was offloaded before, if there is one: a fresh one would grow, and be given back to the system,
+// with each group anew.
+std::unique_ptr<Offload> Index::take_offload() {
+  const std::lock_guard lock(queue_mutex_);
+  if (idle_offloads_.empty()) return std::make_unique<Offload>(*this);
+  std::unique_ptr<Offload> offload = std::move(idle_offloads_.back());
+  idle_offloads_.pop_back();
+  return offload;
+}
+
+void Index::keep_offload(std::unique_ptr<Offload> offload) {
+  const std::lock_guard lock(queue_mutex_);
+  idle_offloads_.push_back(std::move(offload));
 }
 
 // Lets go of old versions that no scan needs any more.

@@ -12,13 +12,14 @@
 #ifndef BONSAI_PERSIST_SPACE_H_
 #define BONSAI_PERSIST_SPACE_H_
 
+#include <absl/container/btree_map.h>
+#include <absl/container/btree_set.h>
+
 #include <atomic>
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <memory_resource>
 #include <mutex>
-#include <set>
+#include <utility>
 #include <vector>
 
 #include "scale/volume.h"
@@ -86,11 +87,10 @@ class Space {
 
  private:
   struct Target {
-    using ByOffset = std::pmr::map<uint64_t, uint64_t>;  // offset -> bytes
+    using ByOffset = absl::btree_map<uint64_t, uint64_t>;  // offset -> bytes; a change moves other elements
     std::mutex mutex;
-    std::pmr::unsynchronized_pool_resource nodes;  // both change with every run that is written or freed
-    ByOffset by_offset{&nodes};
-    std::pmr::set<std::pair<uint64_t, uint64_t>> by_size{&nodes};  // (bytes, offset)
+    ByOffset by_offset;
+    absl::btree_set<std::pair<uint64_t, uint64_t>> by_size;  // (bytes, offset)
     std::atomic<uint64_t> free_bytes{0};
     uint64_t reserve_bytes = 0;
 

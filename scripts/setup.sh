@@ -31,7 +31,7 @@ build | libtbb-dev          | memory for many small blocks
 build | libibverbs-dev      | RDMA devices, for the verbs provider of the fabric
 build | librdmacm-dev       | connections between RDMA devices
 build | libsodium-dev       | nodes of the fabric prove who they are
-build | libabsl-dev         | absl::btree_map, the yardstick of the benchmark
+build | libabsl-dev         | B-trees: of free space, and the yardstick of the benchmark
 build | librocksdb-dev      | RocksDB, a rival in the benchmark
 build | liblmdb-dev         | LMDB, a rival in the benchmark
 build | libcuckoo-dev       | a hash map for threads, a rival in the benchmark
