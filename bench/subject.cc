@@ -8,7 +8,7 @@
 
 namespace bonsai::bench {
 
-uint64_t cell_ms(Scale scale) { return scale == Scale::kSeed ? 2'000 : scale == Scale::kSmall ? 250 : 5; }
+uint64_t cell_ms(Scale scale) { return scale == Scale::kSeed ? 5'000 : scale == Scale::kSmall ? 250 : 5; }
 
 std::string percent(double share) {
   char text[16];

@@ -376,8 +376,8 @@ struct Layer {
 
   [[nodiscard]] Bnode* old_for(const base::Key& key) const { return cover(olds, key); }
   [[nodiscard]] Bnode* new_for(const base::Key& key) const { return cover(news, key); }
-  // The table of a bnode that never had one and is frozen: every word of the widest one, so that it is empty and closed
-  // for whoever reads it as one of the bnode's capacity.
+  // The table of a bnode that never had one and is frozen: the widest, so that who reads it as one of the bnode's
+  // capacity finds it empty.
   static Slots* closed_slots();
 
  private:

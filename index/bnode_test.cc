@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstring>
 #include <map>
 #include <set>
 
@@ -101,6 +102,40 @@ TEST(Slots, StalePlaceIsRefused) {
   bnode->unref();
 }
 
+// Keys that share the first slots of their search: what was seen in front of a key stays in front of it.
+TEST(Slots, ASearchGoesOnWhereItWas) {
+  const auto slots = Slots::make(16);
+  std::vector<Node*> nodes;
+  for (uint64_t round = 0; round < 3; ++round) {
+    for (uint64_t i = 0; i < 12; ++i) {
+      const std::string text = key_of(i);
+      const Key key = Key::of(text);
+      const Slots::Place before = slots->find(key, key.hash());
+      ASSERT_NE(before.index, Slots::kNowhere);
+      if (round == 0) {  // another key takes the place meanwhile
+        const std::string other = "other" + text;
+        const uint64_t hash = Key::of(other).hash();
+        if (i % 3 == 0) {
+          nodes.push_back(Node::make(other, "v", 0, nullptr));
+          bool crowds = false;
+          ASSERT_TRUE(slots->push(before, nodes.back(), hash, &crowds));
+        }
+      }
+      Slots::Place place = slots->find_again(before, key, key.hash());
+      EXPECT_EQ(place.index == before.index, round > 0 || i % 3 != 0);
+      EXPECT_EQ(place.index, slots->find(key, key.hash()).index);
+      nodes.push_back(Node::make(text, "v", 0, nullptr));
+      nodes.back()->next = place.head();
+      bool crowds = false;
+      ASSERT_TRUE(slots->push(place, nodes.back(), key.hash(), &crowds));
+      place = slots->find_again(place, key, key.hash());
+      EXPECT_EQ(place.head(), nodes.back());
+      EXPECT_EQ(Slots::find(slots.get(), 16, key, key.hash()).head(), nodes.back());
+    }
+  }
+  for (Node* node : nodes) Node::destroy(node);
+}
+
 TEST(Slots, OnePrunerPerChain) {
   const auto slots = Slots::make(16);
   EXPECT_TRUE(slots->try_lock(3));
@@ -130,6 +165,14 @@ TEST(Bnode, FrozenBeforeItsFirstPut) {
   Slots* slots = bnode->slots_or_make(0, &made);
   EXPECT_FALSE(made);
   EXPECT_EQ(slots, Layer::closed_slots());
+  for (uint32_t capacity = 1; capacity <= Slots::kRisingCapacityMax; capacity *= 2) {
+    for (uint64_t i = 0; i < 64; ++i) {
+      const std::string text = key_of(i);
+      const Key key = Key::of(text);
+      EXPECT_EQ(Slots::find(slots, capacity, key, key.hash()).head(), nullptr) << "read as a table of " << capacity;
+      EXPECT_TRUE(slots->find(key, key.hash()).frozen());
+    }
+  }
   EXPECT_FALSE(push(slots, "a", 1));
   bnode->freeze();
   EXPECT_EQ(bnode->dram_bytes(), dram_bytes) << "the closed table is nobody's";
@@ -213,7 +256,8 @@ TEST(Bnode, PushesRaceWithTheFreeze) {
       bool made = false;
       Slots* slots = bnode->slots_or_make(0, &made);
       for (int i = 0; i < 200; ++i) {
-        const uint32_t token = bnode->reserve(slots, 0).token;
+        bool crowds = false;
+        const uint32_t token = bnode->reserve(slots, 0, &crowds).token;
         if (push(slots, key_of(random.below(20)), token)) pushed[t].insert(token);
       }
     });
@@ -233,57 +277,105 @@ TEST(Bnode, PushesRaceWithTheFreeze) {
   }
 }
 
-TEST(Bnode, TheArenaGivesEachNodeAPlaceOfItsOwn) {
-  const std::string key = "12345678", value = "abcdefgh";
-  const size_t node_bytes = Node::arena_bytes(key, value);
-  auto* bnode = new Bnode(base::Fence(), base::Fence::infinite(), 1, Base(), 64);
-  bool made = false;
-  Slots* slots = bnode->slots_or_make(node_bytes, &made);
-  const uint32_t room = slots->arena_bytes() / static_cast<uint32_t>(node_bytes);
-  EXPECT_EQ(room, 60U) << "a node for each key until the table is full";
-  std::array<std::vector<Bnode::Reserved>, 3> reserved;
-  in_threads(reserved.size(), [&](size_t t) {
-    for (int i = 0; i < 40; ++i) reserved[t].push_back(bnode->reserve(slots, node_bytes));
-  });
+struct Cells {
   std::map<uint32_t, void*> by_token;
-  std::set<const std::byte*> cells;
-  for (const auto& own : reserved) {
-    for (const auto& [token, cell] : own) {
-      EXPECT_TRUE(by_token.emplace(token, cell).second) << "token " << token << " given twice";
-      if (cell != nullptr) cells.insert(static_cast<std::byte*>(cell));
+  std::set<const std::byte*> distinct;
+  size_t crowds = 0;  // so often it was told
+};
+
+// What several threads get that reserve so many nodes each.
+Cells reserve_in_threads(Bnode* bnode, size_t node_bytes, int each) {
+  Slots* slots = bnode->slots();
+  std::array<std::vector<Bnode::Reserved>, 3> reserved;
+  std::array<size_t, 3> crowds = {};
+  in_threads(reserved.size(), [&](size_t t) {
+    for (int i = 0; i < each; ++i) {
+      bool crowded = false;
+      reserved[t].push_back(bnode->reserve(slots, node_bytes, &crowded));
+      crowds[t] += crowded ? 1 : 0;
+    }
+  });
+  Cells cells;
+  for (size_t t = 0; t < reserved.size(); ++t) {
+    cells.crowds += crowds[t];
+    for (const auto& [token, cell] : reserved[t]) {
+      EXPECT_TRUE(cells.by_token.emplace(token, cell).second) << "token " << token << " given twice";
+      if (cell == nullptr) continue;
+      EXPECT_TRUE(cells.distinct.insert(static_cast<std::byte*>(cell)).second) << "a place given twice";
+      std::memset(cell, static_cast<int>(token), node_bytes);
     }
   }
-  EXPECT_EQ(cells.size(), room) << "all of the arena is used, then blocks";
-  EXPECT_EQ(*cells.begin(), slots->arena());
-  for (const std::byte* cell : cells) {
-    EXPECT_EQ(static_cast<size_t>(cell - slots->arena()) % node_bytes, 0U);
-    EXPECT_LE(cell + node_bytes, slots->arena() + slots->arena_bytes());
+  EXPECT_EQ(cells.by_token.rbegin()->first, bnode->tokens_used());
+  return cells;
+}
+
+TEST(Bnode, TheArenaAndChunksGiveEachNodeAPlaceOfItsOwn) {
+  const std::string key = "12345678", value = "abcdefgh";
+  const size_t node_bytes = Node::arena_bytes(key, value);
+  Bnode* bnode = any_bnode(64);
+  bool made = false;
+  Slots* slots = bnode->slots_or_make(node_bytes, &made);
+  const uint64_t dram_bytes = bnode->dram_bytes();
+  EXPECT_EQ(slots->arena_bytes(), 60 * node_bytes) << "a node for each key until the table is full";
+  const Cells cells = reserve_in_threads(bnode, node_bytes, 60);
+  EXPECT_EQ(cells.distinct.size(), 180U);
+  EXPECT_EQ(cells.crowds, 0U);
+  size_t in_arena = 0;
+  std::vector<const std::byte*> sorted(cells.distinct.begin(), cells.distinct.end());
+  for (size_t i = 0; i < sorted.size(); ++i) {
+    EXPECT_TRUE(i == 0 || sorted[i - 1] + node_bytes <= sorted[i]) << "two places overlap";
+    if (sorted[i] < slots->arena() || sorted[i] >= slots->arena() + slots->arena_bytes()) continue;
+    EXPECT_EQ(static_cast<size_t>(sorted[i] - slots->arena()) % node_bytes, 0U);
+    ++in_arena;
   }
-  EXPECT_EQ(by_token.rbegin()->first, bnode->tokens_used());
-  for (const auto& [token, cell] : by_token) {
-    const bool last = token == bnode->tokens_used();
-    if (cell == nullptr && !last) continue;
-    Node* node = last ? Node::make(key, value, 0, nullptr) : Node::make_in(cell, key, value, 0);
-    node->token = token;
-    EXPECT_EQ(node->in_arena(), !last);
-    EXPECT_EQ(node->value(), value);
-    if (!last) continue;
-    EXPECT_FALSE(slots->has_blocks());
-    const uint64_t hash = node->key().hash();
-    bool crowds = false;
-    EXPECT_TRUE(slots->push(slots->find(node->key(), hash), node, hash, &crowds));
-    EXPECT_TRUE(slots->has_blocks()) << "to be freed one by one";
+  EXPECT_GE(in_arena, 58U) << "all of the arena is used, but where reservations for its end met";
+  EXPECT_GE(bnode->dram_bytes(), dram_bytes + 120 * node_bytes);
+  EXPECT_LE(bnode->dram_bytes(), dram_bytes + 3 * (Slots::kChunkBytes + base::kLineBytes));
+  bool crowds = false;
+  Node* node = Node::make_in(bnode->reserve(slots, node_bytes, &crowds).cell, key, value, 0);
+  node->token = bnode->tokens_used();
+  EXPECT_TRUE(node->in_arena());
+  EXPECT_EQ(node->value(), value);
+  const uint64_t hash = node->key().hash();
+  EXPECT_TRUE(slots->push(slots->find(node->key(), hash), node, hash, &crowds));
+  EXPECT_FALSE(slots->has_blocks());
+  EXPECT_TRUE(push(slots, key, 1000));
+  EXPECT_TRUE(slots->has_blocks()) << "to be freed one by one";
+  bnode->unref();
+}
+
+TEST(Bnode, BehindTheLastChunkNodesAreBlocks) {
+  const size_t node_bytes = 48;
+  Bnode* bnode = any_bnode(16);
+  bool made = false;
+  Slots* slots = bnode->slots_or_make(node_bytes, &made);
+  const Cells cells = reserve_in_threads(bnode, node_bytes, 400);
+  EXPECT_EQ(cells.crowds, 1U) << "whoever makes the last chunk is told";
+  const size_t room = slots->arena_bytes() / node_bytes + Slots::kChunksMax * (Slots::kChunkBytes / node_bytes);
+  EXPECT_LE(cells.distinct.size(), room);
+  EXPECT_GE(cells.distinct.size(), room - 3 * (Slots::kChunksMax + 1)) << "of each chunk its end may be left";
+  EXPECT_LT(cells.distinct.size(), cells.by_token.size());
+  bool crowds = true;
+  EXPECT_EQ(bnode->reserve(slots, node_bytes, &crowds).cell, nullptr);
+  EXPECT_FALSE(crowds);
+  for (uint64_t i = 0; i < 16; ++i) {
+    ASSERT_TRUE(push(slots, key_of(i), 1, &crowds));
+    EXPECT_FALSE(crowds) << "it has been told that the bnode is crowded";
   }
   bnode->unref();
 }
 
-TEST(Bnode, LargeNodesHaveNoArena) {
-  auto* bnode = new Bnode(base::Fence(), base::Fence::infinite(), 1, Base(), 64);
-  bool made = false;
-  Slots* slots = bnode->slots_or_make(Node::arena_bytes("key", std::string(1000, 'v')), &made);
+TEST(Bnode, LargeNodesAndBatchesHaveNoPlaceInTheTable) {
+  const size_t node_bytes = Node::arena_bytes("key", std::string(1000, 'v'));
+  Bnode* bnode = any_bnode(64);
+  bool made = false, crowds = true;
+  Slots* slots = bnode->slots_or_make(node_bytes, &made);
   EXPECT_EQ(slots->arena_bytes(), 0U);
-  EXPECT_EQ(bnode->reserve(slots, 48).cell, nullptr);
-  EXPECT_EQ(bnode->tokens_used(), 1U);
+  EXPECT_EQ(bnode->reserve(slots, node_bytes, &crowds).cell, nullptr);
+  EXPECT_FALSE(crowds);
+  EXPECT_EQ(bnode->reserve(slots, 0, &crowds).cell, nullptr);
+  EXPECT_EQ(bnode->tokens_used(), 2U);
+  EXPECT_NE(bnode->reserve(slots, 48, &crowds).cell, nullptr) << "small ones have chunks";
   bnode->unref();
 }
 

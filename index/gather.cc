@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "base/check.h"
 #include "index/index.h"
@@ -46,7 +48,7 @@ class Index::Gather {
  private:
   static constexpr uint64_t kReadersMs = 100;
   static constexpr int kJumpsMax = 4;
-  static constexpr uint64_t kJumpGain = 16;  // a jump to a place of which less than this part is free is not worth it
+  static constexpr uint64_t kJumpGain = 2;  // a jump is made if the longest free piece could be so many times as long
 
   struct Run {
     uint64_t bytes;
@@ -95,10 +97,8 @@ class Index::Gather {
   // there; the rest of the old place becomes free. False: there is no such place. If a run there cannot be moved after
   // all, the piece stays where it is, and is shorter until it is next widened.
   bool jump() {
-    const Space::Piece piece = space_.aside();
-    const uint64_t bytes = std::min(piece.bytes, space_.aside_bytes_wanted());
-    const std::optional<Window> window = window_with_least(bytes);
-    if (!window || window->live + bytes / kJumpGain > bytes || window->live >= piece.bytes) return false;
+    const std::optional<Window> window = window_to_go_on();
+    if (!window) return false;
     for (const uint64_t from : window->runs) {
       const auto it = runs_.find(from);
       if (it == runs_.end() || !move(it, Way::kInto)) return true;
@@ -108,19 +108,48 @@ class Index::Gather {
     return true;
   }
 
-  // A part of the area in which everything is free or can be moved.
+  // A stretch of the area that is free, or a run's.
+  struct Part {
+    uint64_t at, bytes;
+    bool free;
+
+    [[nodiscard]] uint64_t end() const { return at + bytes; }
+    [[nodiscard]] uint64_t live() const { return free ? 0 : bytes; }
+  };
+  // Parts that lie side by side, between two things that will not move.
+  struct Pocket {
+    std::span<const Part> parts;
+    uint64_t free = 0, longest_free = 0;
+  };
+  // Some parts of a pocket.
   struct Window {
     Space::Piece piece;
-    uint64_t live = 0;
     std::vector<uint64_t> runs;
   };
 
-  // That of at least `bytes`, in the target of the piece, with the fewest bytes in use.
-  std::optional<Window> window_with_least(uint64_t bytes) const {
-    struct Part {
-      uint64_t at, bytes;
-      bool free;
-    };
+  // Where the piece is to be put: in the pocket that has the most to be gathered, and what is there must fit into the
+  // piece. A jump also carries free bytes: as many more lie at the old place as the new one had. None if all that is
+  // free is not worth it.
+  [[nodiscard]] std::optional<Window> window_to_go_on() const {
+    const Space::Piece piece = space_.aside();
+    const std::vector<Part> parts = parts_in_order();
+    std::vector<Pocket> pockets = pockets_of(parts);
+    const auto scattered = [](const Pocket& pocket) { return pocket.free - pocket.longest_free; };
+    std::sort(pockets.begin(), pockets.end(),
+              [&](const Pocket& a, const Pocket& b) { return scattered(a) > scattered(b); });
+    uint64_t free = 0;
+    for (const Pocket& pocket : pockets) free += pocket.free;
+    if (free < kJumpGain * longest_free()) return std::nullopt;
+    for (const Pocket& pocket : pockets) {
+      if (scattered(pocket) == 0) break;
+      Window window = widest_window(pocket, piece.bytes, space_.aside_bytes_wanted());
+      if (window.piece.bytes >= std::min(piece.bytes, space_.aside_bytes_wanted())) return window;
+    }
+    return std::nullopt;
+  }
+
+  // Of the piece's target.
+  [[nodiscard]] std::vector<Part> parts_in_order() const {
     std::vector<Part> parts;
     const size_t target = space_.aside().addr.target();
     for (const Space::Piece& free : space_.free_pieces(target)) parts.push_back({free.addr.bits(), free.bytes, true});
@@ -128,32 +157,48 @@ class Index::Gather {
       if (scale::Addr::of_bits(at).target() == target) parts.push_back({at, run.bytes, false});
     }
     std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.at < b.at; });
-    size_t best_first = 0, best_end = 0, first = 0;
-    uint64_t best_live = UINT64_MAX, live = 0;
-    for (size_t end = 0; end < parts.size(); ++end) {
-      if (end > first && parts[end - 1].at + parts[end - 1].bytes != parts[end].at) {
-        first = end;
-        live = 0;
+    return parts;
+  }
+
+  static std::vector<Pocket> pockets_of(std::span<const Part> parts) {
+    std::vector<Pocket> pockets;
+    for (size_t first = 0, i = 0; i < parts.size(); ++i) {
+      if (i == 0 || parts[i - 1].end() != parts[i].at) {
+        first = i;
+        pockets.emplace_back();
       }
-      live += parts[end].free ? 0 : parts[end].bytes;
-      for (; parts[end].at + parts[end].bytes - parts[first].at >= bytes; ++first) {
-        if (live < best_live) {
+      Pocket& pocket = pockets.back();
+      pocket.parts = parts.subspan(first, i + 1 - first);
+      if (!parts[i].free) continue;
+      pocket.free += parts[i].bytes;
+      pocket.longest_free = std::max(pocket.longest_free, parts[i].bytes);
+    }
+    return pockets;
+  }
+
+  // The widest window with less than `live_max` bytes in use; of those that are `bytes_wanted` wide the one with the
+  // least. So a piece that has become short grows from jump to jump.
+  static Window widest_window(const Pocket& pocket, uint64_t live_max, uint64_t bytes_wanted) {
+    const std::span<const Part> parts = pocket.parts;
+    std::span<const Part> best;
+    uint64_t best_bytes = 0, best_live = 0, live = 0;
+    for (size_t first = 0, end = 0; end < parts.size(); ++end) {
+      live += parts[end].live();
+      for (; first <= end; live -= parts[first++].live()) {
+        const uint64_t bytes = std::min(parts[end].end() - parts[first].at, bytes_wanted);
+        if (live < live_max && (bytes > best_bytes || (bytes == best_bytes && live < best_live))) {
+          best = parts.subspan(first, end + 1 - first);
+          best_bytes = bytes;
           best_live = live;
-          best_first = first;
-          best_end = end + 1;
         }
-        live -= parts[first].free ? 0 : parts[first].bytes;
-        if (first == end) {
-          ++first;
-          break;
-        }
+        if (live < live_max && bytes < bytes_wanted) break;
       }
     }
-    if (best_end == 0) return std::nullopt;
-    Window window{{scale::Addr::of_bits(parts[best_first].at), 0}, best_live, {}};
-    for (size_t i = best_first; i < best_end; ++i) {
-      window.piece.bytes += parts[i].bytes;
-      if (!parts[i].free) window.runs.push_back(parts[i].at);
+    Window window;
+    if (best.empty()) return window;
+    window.piece = {scale::Addr::of_bits(best.front().at), best.back().end() - best.front().at};
+    for (const Part& part : best) {
+      if (!part.free) window.runs.push_back(part.at);
     }
     return window;
   }

@@ -192,8 +192,8 @@ class Index {
     Status status;      // NoSpace: the data area is full; what was begun is kept and tried again
   };
   enum class Which { kUrgent, kAll };
-  // Offloads up to `ranges_max` ranges: those that writers wait for (urgent), then those whose bnodes are crowded,
-  // those that reads want compacted, and, if asked for all, the longest dirty.
+  // Offloads up to `ranges_max` ranges: those that writers wait for (urgent), then those whose bnodes are crowded, then
+  // those that reads want compacted or, if asked for all, the longest dirty.
   OffloadResult offload(size_t ranges_max, Which which);
   // Brings free blocks of the data area together by moving runs of dnodes, to be called when offloading finds no space.
   // False: nothing was gained, or somebody else is at it. Waits for readers, boundedly.

@@ -465,7 +465,8 @@ Layer* Index::job_of_crowded() {
       });
 }
 
-// A range that reads want compacted, with successors installed; not while space is short.
+// A range that reads want compacted, with successors installed; not while space is short, nor while the log is: writers
+// would pay for it.
 Layer* Index::job_of_reads() {
   const persist::Space& space = dnodes_.space();
   while (Bnode* bnode = compactions_.next()) {
@@ -495,7 +496,7 @@ Layer* Index::next_job(Which which) {
     }
   }
   if (Layer* job = job_of_crowded()) return job;
-  if (Layer* job = job_of_reads(); job != nullptr || which == Which::kUrgent) return job;
+  if (which == Which::kUrgent) return job_of_reads();
   return job_of(
       &dirty_ranges_, [this] { return next_dirty(); }, [this](Bnode* bnode) { put_back_dirty(bnode); });
 }
