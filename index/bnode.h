@@ -8,8 +8,8 @@
 // Arena. Update nodes lie in the table's block, one behind the other in the order of their tokens, and go with it: a
 // put allocates nothing, a replacer reads them in sequence, and nobody frees them one by one. The arena has room for as
 // many nodes as the table has slots for keys; later ones (of keys that are overwritten again and again) lie in chunks
-// that hang on the table, as many as kChunksMax. Whoever makes the last chunk learns that the bnode is crowded. Batches'
-// nodes, large nodes and those behind the last chunk are blocks of their own.
+// that hang on the table, as many as kChunksMax. Whoever makes the last chunk learns that the bnode is crowded.
+// Batches' nodes, large nodes and those behind the last chunk are blocks of their own.
 //
 // Layers. A bnode that is being replaced names its successors in a Layer *before* it is frozen, so that any put that
 // meets FROZEN can finish the freeze and install them. Until the new dnode is durable the successor's base is the layer
@@ -92,8 +92,8 @@ class Slots {
   static Place find(const Slots* slots, uint32_t capacity, const base::Key& key, uint64_t hash) {
     return find_from(static_cast<uint32_t>(hash), slots, capacity, key, hash);
   }
-  // The same once more. Requires: `place` is where find() or find_again() saw the key, or room for it, before. All slots
-  // in front of it belong to other keys, for good.
+  // The same once more. Requires: `place` is where find() or find_again() saw the key, or room for it, before. All
+  // slots in front of it belong to other keys, for good.
   [[nodiscard]] Place find_again(const Place& place, const base::Key& key, uint64_t hash) const {
     return find_from(place.index, this, capacity_, key, hash);
   }
@@ -288,7 +288,8 @@ class alignas(base::kLineBytes) Bnode {
   [[nodiscard]] Layer* layer() const { return layer_.load(std::memory_order_seq_cst); }
   void set_layer(Layer* layer) { layer_.store(layer, std::memory_order_seq_cst); }
 
-  // The order of updates inside the generation, and where the node may lie: in the table's memory, or (null) in a block.
+  // The order of updates inside the generation, and where the node may lie: in the table's memory, or (null) in a
+  // block.
   struct Reserved {
     uint32_t token;
     void* cell;

@@ -185,15 +185,15 @@ class Index {
 
   [[nodiscard]] Versions::Announcement announce() { return versions_.announce(); }
 
-  // ---- background (replace.cc); any thread, outside a guard
+  // ---- background (replace_queue.cc, gather.cc, replace.cc); any thread, outside a guard
 
   struct OffloadResult {
     size_t ranges = 0;  // that were offloaded
     Status status;      // NoSpace: the data area is full; what was begun is kept and tried again
   };
   enum class Which { kUrgent, kAll };
-  // Offloads up to `ranges_max` ranges: those that writers wait for (urgent), then those whose bnodes are crowded, then
-  // those that reads want compacted or, if asked for all, the longest dirty.
+  // Offloads up to `ranges_max` ranges: those that writers wait for (urgent), then those whose bnodes are crowded,
+  // those that reads want compacted, and, if asked for all, the longest dirty.
   OffloadResult offload(size_t ranges_max, Which which);
   // Brings free blocks of the data area together by moving runs of dnodes, to be called when offloading finds no space.
   // False: nothing was gained, or somebody else is at it. Waits for readers, boundedly.
@@ -291,6 +291,8 @@ class Index {
   bool plan_on_young(Bnode* bnode);
   void make_successors(Layer* layer, const std::vector<std::string>& cuts, uint32_t capacity, bool rising);
   void install(Layer* layer);
+
+  // replace_queue.cc
   void enqueue_dirty(Bnode* bnode);
   void enqueue_crowded(Bnode* bnode);
   void enqueue_urgent(Layer* layer);
@@ -308,6 +310,8 @@ class Index {
   Layer* job_of(std::atomic<uint64_t>* ranges, Next next, PutBack put_back);
   Layer* job_of_crowded();
   Layer* job_of_reads();
+
+  // replace.cc
   void drop_residue(Bnode* bnode);
   bool upload_metadata(Bnode* bnode);
   void retire_large(const persist::LargeRef& ref);
@@ -325,16 +329,16 @@ class Index {
   static constexpr size_t kReplaceStages = 3;
   static constexpr uint64_t kDnodesGathered = 2;  // room for so many of the largest
 
-  std::atomic<Bnode*> dirty_stack_{nullptr};    // bnodes that got their first update, newest first
-  std::atomic<Bnode*> crowded_stack_{nullptr};  // bnodes that became crowded, newest first
-  std::atomic<uint32_t> batch_owners_{0};       // that have log space set aside
-  std::atomic<uint64_t> dirty_ranges_{0};       // waiting in a queue
-  std::atomic<uint64_t> crowded_ranges_{0};     // waiting in a queue
-  std::atomic<uint64_t> urgent_ranges_{0};      // installed and not finished
-  std::mutex queue_mutex_;                      // background only, and writers that found a bnode full
-  std::list<Bnode*> dirty_;                     // longest dirty first
-  std::deque<Bnode*> crowded_;                  // looked at and left for later
-  std::deque<Layer*> urgent_;                   // installed, to be offloaded
+  std::atomic<Bnode*> dirty_stack_{nullptr};             // bnodes that got their first update, newest first
+  std::atomic<Bnode*> crowded_stack_{nullptr};           // bnodes that became crowded, newest first
+  std::atomic<uint32_t> batch_owners_{0};                // that have log space set aside
+  std::atomic<uint64_t> dirty_ranges_{0};                // waiting in a queue
+  std::atomic<uint64_t> crowded_ranges_{0};              // waiting in a queue
+  std::atomic<uint64_t> urgent_ranges_{0};               // installed and not finished
+  std::mutex queue_mutex_;                               // background only, and writers that found a bnode full
+  std::list<Bnode*> dirty_;                              // longest dirty first
+  std::deque<Bnode*> crowded_;                           // looked at and left for later
+  std::deque<Layer*> urgent_;                            // installed, to be offloaded
   std::vector<std::unique_ptr<Offload>> idle_offloads_;  // kept for their memory; under queue_mutex_
   CompactionQueue compactions_;
   struct TidyPass {

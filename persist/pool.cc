@@ -126,7 +126,7 @@ Limits Pool::limits() const {
   limits.large_value_bytes_min = std::min<uint64_t>(4096, superblocks[0].segment_bytes / 4);
   // Few and large ranges cost little DRAM, and gather more updates before they are offloaded; a small pool has room for
   // small dnodes only.
-  const uint64_t scale = data_bytes < kLargePoolBytes ? 1 : 2;
+  const uint64_t scale = data_bytes < kLargePoolBytes ? 1 : 3;
   limits.dnode_bytes_max = scale * std::clamp<uint64_t>(data_bytes / 64, 4096, 32768);
   limits.dnode_entries_max = scale * std::clamp<uint64_t>(data_bytes / 8192, 256, 512);
   return limits;
