@@ -52,6 +52,39 @@ bool gather_under_readers(uint64_t seed) {
   return gained;
 }
 
+// A jump that ends half way leaves the piece short, perhaps shorter than any run: it takes in what fits, and so grows
+// again. True: until any run can cross it.
+bool grow_short_piece(uint64_t seed) {
+  Tier tier;
+  base::Random random(seed);
+  for (uint64_t i = 0; i < 8'000; ++i) {
+    EXPECT_TRUE(tier.put(key_of(i * 7'919 % 8'000), std::string(random.below(200), 'a')));
+  }
+  EXPECT_TRUE(tier.drain().ok());
+  for (uint64_t i = 0; i < 8'000; ++i) EXPECT_TRUE(i / 200 % 2 == 0 || i % 16 == 0 || tier.del(key_of(i)));
+  EXPECT_TRUE(tier.drain().ok());
+  const Model model = tier.scan_now();
+  persist::Space& space = tier.space();
+  const uint64_t run_bytes_max = tier.pool().limits().dnode_bytes_max;
+  const uint64_t gap_bytes = run_bytes_max / 8;
+  for (const auto& piece : space.free_pieces(0)) {
+    const uint64_t left = piece.bytes > 2 * gap_bytes ? 2 * gap_bytes : gap_bytes;
+    EXPECT_TRUE(piece.bytes <= gap_bytes || space.reserve(piece.addr + gap_bytes, piece.bytes - left));
+  }
+  static_cast<void>(space.cut_aside(space.aside_bytes_wanted() - persist::kBlockBytes));
+  for (int i = 0; i < 40 && space.aside().bytes < run_bytes_max; ++i) static_cast<void>(tier.index().gather());
+  EXPECT_EQ(tier.scan_now(), model);
+  return space.aside().bytes >= run_bytes_max;
+}
+
+// About one arrangement in eight has too little between two things that do not move.
+TEST(Gather, APieceThatHasBecomeShortGrowsAgain) {
+  const uint64_t seed = test_seed();
+  int grown = 0;
+  for (uint64_t round = 0; round < 8; ++round) grown += grow_short_piece(seed + round) ? 1 : 0;
+  EXPECT_GE(grown, 3);
+}
+
 // About one arrangement in a thousand has the piece that is set aside hemmed in by what does not move.
 TEST(Gather, MovesRunsUnderTheirReaders) {
   const uint64_t seed = test_seed();
