@@ -113,13 +113,7 @@ class Slots {
   // Calls visit(index) for each slot that has a chain, and maybe for some that are about to have one.
   template <class Visit>
   void for_each_marked(Visit visit) const {
-    for (uint32_t first = 0; first < capacity_; first += kMarksPerWord) {
-      base::step("load marks");
-      for (uint64_t left = marks()[first / kMarksPerWord].load(std::memory_order_seq_cst); left != 0;
-           left &= left - 1) {
-        visit(first + static_cast<uint32_t>(std::countr_zero(left)));
-      }
-    }
+    visit_marked([] { base::step("load marks"); }, visit);
   }
   // The same for the head of each chain.
   template <class Visit>
@@ -137,11 +131,11 @@ class Slots {
   }
   // Fetches the words of all chains.
   void prefetch_words() const {
-    for_each_marked([&](uint32_t i) { __builtin_prefetch(words() + i); });
+    visit_marked([] {}, [&](uint32_t i) { __builtin_prefetch(words() + i); });
   }
-  // Fetches the heads of all chains.
+  // Fetches the heads of all chains. As all that only fetches it is no step of the protocol, so it may hold a lock.
   void prefetch_heads() const {
-    for_each_marked([&](uint32_t i) { __builtin_prefetch(head_of(words()[i].load(std::memory_order_relaxed))); });
+    visit_marked([] {}, [&](uint32_t i) { __builtin_prefetch(head_of(words()[i].load(std::memory_order_relaxed))); });
   }
 
   // Puts `node` in front of what `place` holds. False if the word has changed meanwhile. *crowds: the table has become
@@ -199,6 +193,16 @@ class Slots {
       if (head == nullptr || (print_of(word) == print(hash) && head->key() == key)) return {at, word};
     }
     return {};
+  }
+  template <class Before, class Visit>
+  void visit_marked(Before before_word, Visit visit) const {
+    for (uint32_t first = 0; first < capacity_; first += kMarksPerWord) {
+      before_word();
+      for (uint64_t left = marks()[first / kMarksPerWord].load(std::memory_order_seq_cst); left != 0;
+           left &= left - 1) {
+        visit(first + static_cast<uint32_t>(std::countr_zero(left)));
+      }
+    }
   }
   bool tell_crowded() { return !told_crowded_.exchange(true, std::memory_order_relaxed); }
   void mark(uint32_t index) {
