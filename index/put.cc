@@ -51,7 +51,10 @@ void Index::live_many(std::span<const Key> keys, Fetch fetch, std::span<uint64_t
 Slots* Index::slots_of(Bnode* bnode, size_t node_bytes) {
   bool made = false;
   Slots* slots = bnode->slots_or_make(node_bytes, &made);
-  if (made) enqueue_dirty(bnode);
+  if (made) {
+    step("queue as dirty");
+    enqueue_dirty(bnode);
+  }
   return slots;
 }
 

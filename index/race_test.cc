@@ -73,6 +73,30 @@ TEST(Race, ALayerOfABatchWaitsUntilItsBnodeIsInTheTree) {
   EXPECT_EQ(tier.get("key9 of the last"), "2");
 }
 
+// A writer is stopped between giving a bnode its table and queueing it, and others fill the bnode and offload it. Who
+// then looks at the queue must not read the bnode's dnode, which is gone (AddressSanitizer tells).
+TEST(Race, ABnodeThatWasOffloadedBeforeItWasQueuedIsOnlyDropped) {
+  Tier tier;
+  for (uint64_t i = 0; i < 5'000; ++i) ASSERT_TRUE(tier.put(key_of(i), std::string(100, 'v')));
+  ASSERT_TRUE(tier.drain().ok());
+  ASSERT_GT(tier.ranges(), 1u);
+  ASSERT_TRUE(tier.put("key", "before it in the queue"));
+  once_at = "queue as dirty";
+  once = [&] {
+    pile_up(&tier, "key9");
+    EXPECT_GE(tier.index().offload(1, Index::Which::kUrgent).ranges, 1u);
+  };
+  base::step_hook.store(&hook);
+  EXPECT_EQ(try_put(&tier, "key9"), Index::Outcome::kDone);
+  base::step_hook.store(nullptr);
+  EXPECT_FALSE(once) << "the step was not reached";
+  for (int i = 0; i < 4; ++i) tier.epochs().collect();
+  while (tier.index().offload(1, Index::Which::kAll).ranges != 0) tier.epochs().collect();
+  EXPECT_EQ(tier.index().dirty_ranges(), 0u);
+  EXPECT_EQ(tier.get("key"), "before it in the queue");
+  EXPECT_EQ(tier.get("key9"), "v");
+}
+
 // ---- a right sibling that two replacers want
 
 // Three neighbouring ranges, two small ones that a merge would put together and a full one behind them.

@@ -43,7 +43,8 @@ void Index::collect_dirty() {
   }
 }
 
-// Fetches what a replacement of the bnode reads, in stages: each reads what the one before has fetched.
+// Fetches what a replacement of the bnode reads, in stages: each reads what the one before has fetched. Requires: a
+// guard. A bnode that others replaced before its writer queued it is looked at, too, so that its dnode may be freed.
 void Index::prefetch_to_replace(const Bnode& bnode, size_t stage) {
   if (stage == 0) {
     bnode.prefetch();
@@ -53,6 +54,7 @@ void Index::prefetch_to_replace(const Bnode& bnode, size_t stage) {
     if (const persist::Dnode* dnode = bnode.base().dnode()) dnode->prefetch();
   } else {
     if (const Slots* slots = bnode.slots()) slots->prefetch_heads();
+    if (bnode.layer() != nullptr) return;
     if (const persist::Dnode* dnode = bnode.base().dnode()) dnode->prefetch_parts();
   }
 }
