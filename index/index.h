@@ -191,9 +191,10 @@ class Index {
     size_t ranges = 0;  // that were offloaded
     Status status;      // NoSpace: the data area is full; what was begun is kept and tried again
   };
-  enum class Which { kUrgent, kAll };
-  // Offloads up to `ranges_max` ranges: those that writers wait for (urgent), then those whose bnodes are crowded,
-  // those that reads want compacted, and, if asked for all, the longest dirty.
+  // kUrgent: those that writers wait for, then those whose bnodes are crowded; kAll: these, then the longest dirty;
+  // kCompactions: those that reads want compacted.
+  enum class Which { kUrgent, kAll, kCompactions };
+  // Offloads up to `ranges_max` ranges.
   OffloadResult offload(size_t ranges_max, Which which);
   // Brings free blocks of the data area together by moving runs of dnodes, to be called when offloading finds no space.
   // False: nothing was gained, or somebody else is at it. Waits for readers, boundedly.
@@ -210,7 +211,7 @@ class Index {
     return urgent_ranges_.load(std::memory_order_relaxed) != 0 ||
            crowded_ranges_.load(std::memory_order_relaxed) >= kCrowdedRanges;
   }
-  // Reads have asked for dnodes to be compacted; offload() sees to it.
+  // Reads have asked for dnodes to be compacted.
   [[nodiscard]] bool compaction_wanted() const { return !compactions_.empty(); }
   // Releases residues that no live scan needs any more, and builds missing dnode metadata. Bounded per call;
   // returns true when a whole pass found nothing left to do.

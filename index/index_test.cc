@@ -291,7 +291,7 @@ void expect_compaction(Tier& tier, Model& model, Read read) {
   const uint64_t compactions = tier.index().work().compactions.load();
   for (int i = 0; i < 10 && !tier.index().compaction_wanted(); ++i) read();
   ASSERT_TRUE(tier.index().compaction_wanted());
-  EXPECT_EQ(tier.offload(Index::Which::kUrgent, 8).ranges, 1U);
+  EXPECT_EQ(tier.offload(Index::Which::kCompactions, 8).ranges, 1U);
   EXPECT_FALSE(tier.index().compaction_wanted());
   EXPECT_EQ(tier.index().work().compactions.load(), compactions + 1);
   for (int i = 0; i < 20; ++i) read();

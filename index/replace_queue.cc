@@ -161,6 +161,7 @@ Layer* Index::job_of_reads() {
 
 // Something to offload, with successors installed.
 Layer* Index::next_job(Which which) {
+  if (which == Which::kCompactions) return job_of_reads();
   {
     const std::lock_guard lock(queue_mutex_);
     if (!urgent_.empty()) {
@@ -169,8 +170,7 @@ Layer* Index::next_job(Which which) {
       return layer;
     }
   }
-  if (Layer* job = job_of_crowded()) return job;
-  if (Layer* job = job_of_reads(); job != nullptr || which == Which::kUrgent) return job;
+  if (Layer* job = job_of_crowded(); job != nullptr || which == Which::kUrgent) return job;
   return job_of(
       &dirty_ranges_, [this] { return next_dirty(); }, [this](Bnode* bnode) { put_back_dirty(bnode); });
 }

@@ -76,14 +76,19 @@ bool Background::work() {
   close_epoch();
   bool worked = false;
   while (!stop_.load()) {
-    if (offload(kRangesPerStep, which()) == 0) break;
+    if (offload(kRangesPerStep, which()) + compact() == 0) break;
     worked = true;
-    tiers_.epochs->collect();  // gives the space of replaced dnodes back
     close_epoch();
   }
   if (!tiers_.index->urgent()) static_cast<void>(tiers_.index->tidy(kTidyRanges));
   tiers_.epochs->collect();
   return worked;
+}
+
+size_t Background::compact() {
+  const size_t ranges = offload(kRangesPerStep, Index::Which::kCompactions);
+  tiers_.epochs->collect();  // gives the space of replaced dnodes back
+  return ranges;
 }
 
 // Free space that lies in pieces is gathered once.

@@ -1,5 +1,6 @@
-// Background work: offloading, tidying, epochs of level buffered, reclamation. With no threads, writers do the
-// offloading themselves when the log runs low.
+// Background work: offloading, compaction, tidying, epochs of level buffered, reclamation. With no threads, writers do
+// the offloading themselves when the log runs low, and readers the compaction that they ask for: who wants work done
+// does it.
 #ifndef BONSAI_STORE_BACKGROUND_H_
 #define BONSAI_STORE_BACKGROUND_H_
 
@@ -38,6 +39,11 @@ class Background {
     const uint64_t ns = updates * pause_ns();
     return ns == 0 ? 0 : hold_up(ns);
   }
+  // To be called after a read, outside its guard.
+  void after_read() {
+    if (threads_.empty() && tiers_.index->compaction_wanted()) [[unlikely]]
+      compact();
+  }
   // A writer cannot go on, and has not been able to for so long: makes some progress, or waits a little for it.
   void help_stalled(uint64_t stalled_ns);
   // The newest failure of offloading; OK when it last succeeded.
@@ -65,6 +71,7 @@ class Background {
   void watch(uint64_t limit_ms);
   void rest(uint64_t limit_ms);
   bool work();
+  size_t compact();
   [[nodiscard]] index::Index::Which which() const;  // ranges are to be offloaded now
   size_t offload(size_t ranges_max, index::Index::Which which);
   index::Index::OffloadResult offload_ranges(size_t ranges_max, index::Index::Which which);

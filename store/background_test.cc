@@ -218,6 +218,30 @@ TEST(Background, AThreadThatHasJustWorkedNeedNotBeWoken) {
   EXPECT_TRUE(seen);
 }
 
+// Scans that find several runs have them put together: by a thread, or by themselves where there is none.
+TEST_P(BackgroundTest, ReadersGetWhatTheyAskForCompacted) {
+  constexpr int kKeys = 500, kScansMax = 1'000;
+  const auto db = open(options());
+  for (int i = 0; i < kKeys; ++i) ASSERT_TRUE(db->Put(key_of(i), "first").ok());
+  ASSERT_TRUE(db->Drain().ok());
+  ASSERT_TRUE(db->Put(key_of(7), "second").ok());
+  ASSERT_TRUE(db->Drain().ok());
+  const uint64_t before = db->GetStats().compactions;
+  uint64_t records = 0;
+  for (int i = 0; i < kScansMax && db->GetStats().compactions == before; ++i) {
+    if (GetParam() != 0) base::sleep_ms(1);
+    records = 0;
+    ASSERT_TRUE(db->Scan(ScanOptions(), {}, [&](std::string_view, std::string_view) { return ++records != 0; }).ok());
+  }
+  EXPECT_GT(db->GetStats().compactions, before);
+  EXPECT_EQ(records, kKeys);
+  std::string value;
+  ASSERT_TRUE(db->Get(key_of(7), &value).ok());
+  EXPECT_EQ(value, "second");
+  ASSERT_TRUE(db->Close().ok());
+  expect_sound();
+}
+
 // A writer that is faster than offloading is slowed down bit by bit, and the counters say by how much.
 TEST_P(BackgroundTest, AFastWriterIsPausedBeforeItStalls) {
   constexpr uint64_t kKeys = 20'000;

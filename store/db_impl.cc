@@ -379,11 +379,16 @@ Status DbImpl::write_with_pressure(index::Batch* batch) {
 Status DbImpl::Get(const ReadOptions& options, std::string_view key, std::string* value) {
   BONSAI_RETURN_IF_ERROR(check_key(key));
   counters_.add(Count::kGets);
-  const auto guard = tiers_->epochs->enter();
-  Index::Lookup lookup{.key = Key::of(key)};
-  tiers_->index->get(version_of(options.snapshot), &lookup);
-  if (lookup.found == Index::Found::kValue && lookup.value.from_dnode) counters_.add(Count::kGetsFromDnodes);
-  return answer(lookup, value);
+  Status status;
+  {
+    const auto guard = tiers_->epochs->enter();
+    Index::Lookup lookup{.key = Key::of(key)};
+    tiers_->index->get(version_of(options.snapshot), &lookup);
+    if (lookup.found == Index::Found::kValue && lookup.value.from_dnode) counters_.add(Count::kGetsFromDnodes);
+    status = answer(lookup, value);
+  }
+  background_.after_read();
+  return status;
 }
 
 // Requires: the guard of the lookup.
@@ -424,13 +429,16 @@ void DbImpl::read_many(const ReadOptions& options, std::span<const Read> reads) 
       asked[n] = &reads[next];
       lookups[n++] = {.key = Key::of(reads[next].key)};
     }
-    const auto guard = tiers_->epochs->enter();
-    tiers_->index->get_many(version_of(options.snapshot), {lookups.data(), n});
     uint64_t from_dnodes = 0;
-    for (size_t i = 0; i < n; ++i) {
-      *asked[i]->status = answer(lookups[i], asked[i]->value);
-      if (lookups[i].found == Index::Found::kValue && lookups[i].value.from_dnode) ++from_dnodes;
+    {
+      const auto guard = tiers_->epochs->enter();
+      tiers_->index->get_many(version_of(options.snapshot), {lookups.data(), n});
+      for (size_t i = 0; i < n; ++i) {
+        *asked[i]->status = answer(lookups[i], asked[i]->value);
+        if (lookups[i].found == Index::Found::kValue && lookups[i].value.from_dnode) ++from_dnodes;
+      }
     }
+    background_.after_read();
     counters_.add(Count::kGets, n);
     counters_.add(Count::kGetsFromDnodes, from_dnodes);
   }

@@ -71,11 +71,16 @@ Status DbImpl::Scan(const ScanOptions& options, std::string_view from, const Sca
 }
 
 Status DbImpl::ScanRows(const ScanOptions& options, std::string_view from, const RowsVisitor& visit) {
-  index::Versions::Announcement own;
-  Index::Window window;
-  if (options.snapshot != nullptr) return scan_as_of(version_of(options.snapshot), options, from, visit, &window);
-  BONSAI_RETURN_IF_ERROR(announce(&own));
-  return scan_as_of(own.version(), options, from, visit, &window);
+  Status status;
+  {
+    index::Versions::Announcement own;
+    Index::Window window;
+    if (options.snapshot == nullptr) BONSAI_RETURN_IF_ERROR(announce(&own));
+    const uint64_t version = options.snapshot != nullptr ? version_of(options.snapshot) : own.version();
+    status = scan_as_of(version, options, from, visit, &window);
+  }
+  background_.after_read();
+  return status;
 }
 
 void DbImpl::scan_many(std::span<const Ranged> scans) {
@@ -85,6 +90,7 @@ void DbImpl::scan_many(std::span<const Ranged> scans) {
     while (n < std::min(scans.size(), Index::kStartsMax) && is_short(scans[n])) ++n;
     if (n > 0) {
       scan_short_ones(scans.first(n));
+      background_.after_read();
     } else {
       n = 1;
       *scans[0].status = Scan(scans[0].options, scans[0].from, scans[0].visit);

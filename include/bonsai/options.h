@@ -66,7 +66,7 @@ struct Options {
   // ---- behaviour
   Durability durability = Durability::kDurable;
   uint32_t buffered_window_ms = 10;  // bound of the loss window of kBuffered
-  uint32_t background_threads = 1;   // offloading; 0 = writers do it when the log or a bnode is full
+  uint32_t background_threads = 1;   // 0 = writers offload when the log or a bnode is full, readers compact
   uint32_t recovery_threads = 0;     // that read the pool when it is opened; 0 = as many as there are processors
   uint32_t stall_ms_max = 10'000;    // how long back-pressure may hold an update before it fails with NoSpace
   uint32_t snapshots_max = 256;      // live snapshots, iterators and scans at one time
