@@ -223,7 +223,7 @@ namespace {
 constexpr uint64_t kReadAheadRecords = 256;    // a scan of as many will go on behind its first window
 constexpr uint64_t kTogetherRecordsMin = 128;  // for fewer it is not worth putting a range together
 constexpr uint64_t kTogetherBytesMax = 64;     // larger records are not copied
-constexpr uint64_t kScatteredOneIn = 8;        // a range with fewer newer entries is mostly stretches of its body
+constexpr uint64_t kScatteredOneIn = 16;       // a range with fewer newer entries is mostly stretches of its body
 }  // namespace
 
 // Puts the records of a range that lie scattered, in runs and among its updates, side by side. False, and nothing is
@@ -241,40 +241,23 @@ bool Index::read_together(persist::DnodeCursor* cursor, const Collected& all, ui
   for (const Layered& each : all.updates) {
     updates.push_back({each.key, each.node->value(), each.node->tombstone(), each.node->large()});
   }
-  const persist::Merge& merge = window->merge;
   if (!cursor->take_all(nullptr, updates, &window->merge)) return false;
-  const std::span<const persist::Merged> merged = merge.items();
-  uint64_t left = std::min<uint64_t>(records_max, merged.size());
-  window->together.resize(left * row_bytes);
-  char* to = window->together.data();
-  Rows rows{to, to + key_bytes, 0, row_bytes, key_bytes, value_bytes};
-  const auto end_rows = [&] {
-    if (rows.count > 0) window->pieces.push_back({rows});
-    rows.keys = to;
-    rows.values = to + key_bytes;
-    rows.count = 0;
+  std::vector<char>& together = window->together;
+  const uint64_t rows_max = std::min<uint64_t>(records_max, newer + body->count());
+  if (together.size() < (rows_max + 1) * row_bytes) together.resize((rows_max + 1) * row_bytes);
+  const char* begin = together.data();
+  const auto end_rows = [&](const char* end) {
+    const size_t count = static_cast<size_t>(end - begin) / row_bytes;
+    if (count > 0) window->pieces.push_back({{begin, begin + key_bytes, count, row_bytes, key_bytes, value_bytes}});
+    begin = end;
   };
-  for (auto each = merged.begin(); each != merged.end() && left > 0; ++each) {
-    if (const Rows* run = merge.rows_of(*each); run != nullptr && run->value_bytes == value_bytes) {
-      to = base::copy_small(base::copy_small(to, run->key(each->index)), run->value(each->index));
-      ++rows.count;
-      --left;
-      continue;
-    }
-    const persist::Entry entry = merge.entry(*each);
-    if (entry.tombstone) continue;
-    --left;
-    if (!entry.large && entry.value.size() == value_bytes) {
-      to = base::copy_small(base::copy_small(to, entry.key.bytes), entry.value);
-      ++rows.count;
-      continue;
-    }
-    end_rows();
+  const auto hand_out = [&](const char* rows_end, const persist::Entry& entry) {
+    end_rows(rows_end);
     window->pieces.push_back(
         {{entry.key.bytes.data(), entry.value.data(), 1, 0, key_bytes, static_cast<uint32_t>(entry.value.size())},
          entry.large});
-  }
-  end_rows();
+  };
+  end_rows(window->merge.copy_rows(records_max, together.data(), hand_out));
   return true;
 }
 

@@ -506,31 +506,56 @@ DnodeCursor::Stretch DnodeCursor::take(const Key* below, uint64_t max) {
   return stretch;
 }
 
-bool DnodeCursor::mergeable(std::span<const Entry> updates) const {
-  if (damaged_ || sources_.empty()) return false;
-  const size_t key_bytes = sources_.front().run.key_bytes();
+bool DnodeCursor::mergeable(uint32_t key_bytes, std::span<const Entry> updates) const {
   return std::all_of(sources_.begin(), sources_.end(),
                      [&](const Source& source) {
-                       return source.run.uniform() && source.run.trusted() && source.run.key_bytes() == key_bytes;
+                       return source.run.trusted() && (!source.run.uniform() || source.run.key_bytes() == key_bytes);
                      }) &&
          std::all_of(updates.begin(), updates.end(),
                      [&](const Entry& update) { return update.key.bytes.size() == key_bytes; });
 }
 
+// What is left of the variable runs, oldest first. False: keys differ in size, or damage.
+bool DnodeCursor::decode_variable(uint32_t key_bytes, std::vector<Entry>* entries) const {
+  entries->clear();
+  for (auto source = sources_.rbegin(); source != sources_.rend(); ++source) {
+    if (source->run.uniform()) continue;
+    for (uint32_t i = source->index; i < source->end; ++i) {
+      Entry& entry = entries->emplace_back();
+      if (!source->run.entry(i, &entry) || entry.key.bytes.size() != key_bytes) return false;
+    }
+  }
+  return true;
+}
+
 bool DnodeCursor::take_all(const Key* below, std::span<const Entry> updates, Merge* merge) {
-  if (!mergeable(updates)) return false;
-  const uint32_t key_bytes = sources_.front().run.key_bytes();
+  if (damaged_ || !valid()) return false;
+  const auto key_bytes = static_cast<uint32_t>(key().bytes.size());
+  if (!mergeable(key_bytes, updates) || !decode_variable(key_bytes, &merge->decoded())) return false;
   const size_t head_bytes = std::min<size_t>(key_bytes, sizeof(uint64_t));
-  merge->clear(std::min<size_t>(dnode_.head_.prefix_bits / 8, key_bytes - head_bytes));
+  merge->clear(key_bytes, std::min<size_t>(dnode_.head_.prefix_bits / 8, key_bytes - head_bytes));
+  std::span<const Entry> decoded = merge->decoded();
   for (auto source = sources_.rbegin(); source != sources_.rend(); ++source) {  // oldest first
-    uint32_t end = source->end;
-    if (below != nullptr) BONSAI_CHECK(source->run.lower_bound(*below, source->index, source->end, &end, nullptr));
-    merge->add(source->run.rows(0, source->run.count()), source->index, end);
-    source->index = end;
+    const uint32_t left = source->end - source->index;
+    uint32_t taken = left;
+    if (source->run.uniform()) {
+      uint32_t end = source->end;
+      if (below != nullptr) BONSAI_CHECK(source->run.lower_bound(*below, source->index, source->end, &end, nullptr));
+      merge->add(source->run.rows(0, source->run.count()), source->index, end);
+      taken = end - source->index;
+    } else {
+      const std::span<const Entry> of_run = decoded.first(left);
+      if (below != nullptr) {
+        const auto is_below = [below](const Entry& entry) { return entry.key < *below; };
+        taken = static_cast<uint32_t>(std::partition_point(of_run.begin(), of_run.end(), is_below) - of_run.begin());
+      }
+      merge->add(of_run.first(taken));
+      decoded = decoded.subspan(left);
+    }
+    source->index += taken;
     load(*source);
   }
-  merge->add_updates(updates);
-  merge->put_together(key_bytes);
+  merge->add(updates);
   choose();
   return true;
 }

@@ -310,9 +310,10 @@ class DnodeCursor {
   // The current entry and those behind it, up to `max` and below `below` (null: no bound), as far as they lie side by
   // side; the cursor moves behind them. Requires: key() lies below `below`, max > 0.
   Stretch take(const base::Key* below, uint64_t max);
-  // All that is left below `below` (null: no bound) and `updates`, which are newer, in *merge; the cursor moves behind
-  // them. False, and nothing is done: keys differ in size, there are tombstones in the runs, or damage; they are to be
-  // visited one by one. Requires: a seek with the default of entries; updates are sorted and lie in the dnode's range.
+  // All that is left below `below` (null: no bound) and `updates`, which are newer, is added to *merge, to be put
+  // together there; the cursor moves behind it. False, and nothing is done: there is nothing left, keys differ in size,
+  // or there is damage, or might be; entries are to be visited one by one. Requires: a seek with the default of
+  // entries; updates are sorted and lie in the dnode's range.
   [[nodiscard]] bool take_all(const base::Key* below, std::span<const Entry> updates, Merge* merge);
   // The same with a call of visit(entry) for the newest of each key, tombstones too, by *merge or one by one. Ends
   // before damage.
@@ -342,7 +343,8 @@ class DnodeCursor {
   }
   void pass_hidden();
   void choose();
-  [[nodiscard]] bool mergeable(std::span<const Entry> updates) const;
+  [[nodiscard]] bool mergeable(uint32_t key_bytes, std::span<const Entry> updates) const;
+  [[nodiscard]] bool decode_variable(uint32_t key_bytes, std::vector<Entry>* entries) const;
   void await(uint64_t entries) const;
 
   const scale::Volume& volume_;
@@ -358,6 +360,7 @@ class DnodeCursor {
 template <class Visit>
 void DnodeCursor::visit_all(const base::Key* below, std::span<const Entry> updates, Merge* merge, Visit visit) {
   if (take_all(below, updates, merge)) {
+    merge->put_together();
     for (const Merged& item : merge->items()) visit(merge->entry(item));
     return;
   }

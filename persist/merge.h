@@ -8,11 +8,14 @@
 
 #include <algorithm>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
+#include "base/small_copy.h"
 #include "persist/run.h"
 
 namespace bonsai::persist {
@@ -23,81 +26,99 @@ struct Merged {
   uint32_t source, index;
 };
 
-// To be filled by clear(), add() of each run, oldest first, add_updates(), put_together(); then read. Not thread-safe;
-// keeps its memory for the next time. Requires: what it is given outlives it; all keys are of one size.
+// To be filled by clear() and add() of each list, oldest first; then put_together() or copy_rows(), once. Not
+// thread-safe; keeps its memory for the next time. Requires: what it is given outlives it.
 class Merge {
  public:
-  // Keys differ in nothing before byte `skipped`, where they have eight more, unless they are shorter than that.
-  void clear(size_t skipped) {
+  // All keys have `key_bytes`. They differ in nothing before byte `skipped`, where they have eight more, unless they
+  // are shorter than that.
+  void clear(uint32_t key_bytes, size_t skipped) {
+    key_bytes_ = key_bytes;
     skipped_ = skipped;
     sources_.clear();
-    oldest_.clear();
     items_.clear();
     ends_.clear();
-    updates_ = {};
   }
   // Rows [from, to) of a run.
-  void add(const Rows& rows, uint32_t from, uint32_t to) {
-    const auto source = static_cast<uint32_t>(sources_.size());
-    sources_.push_back(rows);
-    for (Merged& item : new_list(to - from, source == 0)) {
-      item = {head_of(rows.key(from)), source, from};
-      ++from;
-    }
-  }
-  void add_updates(std::span<const Entry> updates) {
-    const auto source = static_cast<uint32_t>(sources_.size());
-    updates_ = updates;
-    uint32_t i = 0;
-    for (Merged& item : new_list(updates.size(), false)) {
-      item = {head_of(updates[i].key.bytes), source, i};
-      ++i;
-    }
-  }
-  // Makes one list of all, which has the newest entry of each key. Neighbouring lists first, so that each entry is
-  // moved about log2(lists) times; the oldest, mostly longer than the others together, last.
-  void put_together(uint32_t key_bytes) {
-    if (key_bytes <= skipped_ + sizeof(uint64_t)) {
-      put_together<true>();
-    } else {
-      put_together<false>();
-    }
-  }
+  void add(const Rows& rows, uint32_t from, uint32_t to) { add({rows, nullptr, from, to}); }
+  // Entries that do not lie as rows: updates, or decoded ones.
+  void add(std::span<const Entry> entries) { add({{}, entries.data(), 0, static_cast<uint32_t>(entries.size())}); }
+  // Memory for entries that the caller decodes before clear().
+  [[nodiscard]] std::vector<Entry>& decoded() { return decoded_; }
 
-  [[nodiscard]] std::span<const Merged> items() const { return items_; }
-  [[nodiscard]] Entry entry(const Merged& item) const {
-    if (item.source == sources_.size()) return updates_[item.index];
-    const Rows& rows = sources_[item.source];
-    return {base::Key::of(rows.key(item.index)), rows.value(item.index)};
-  }
-  // The rows that have the item, as row item.index; null if it is an update.
-  [[nodiscard]] const Rows* rows_of(const Merged& item) const {
-    return item.source == sources_.size() ? nullptr : &sources_[item.source];
-  }
-
- private:
-  [[nodiscard]] uint64_t head_of(std::string_view key) const { return base::key_head(key.substr(skipped_)); }
-  std::span<Merged> new_list(size_t n, bool oldest) {
-    if (oldest) {
-      oldest_.resize(n);
-      return oldest_;
-    }
-    const size_t begin = items_.size();
-    items_.resize(begin + n);
-    ends_.push_back(items_.size());
-    return {items_.data() + begin, n};
-  }
-
-  template <bool kHeadsDecide>
+  // Makes one list of all, which has the newest entry of each key.
   void put_together() {
-    while (ends_.size() > 1) pass<kHeadsDecide>();
+    put_newer_together();
+    oldest_.clear();
+    if (!sources_.empty()) list(0, &oldest_);
     other_.resize(items_.size() + oldest_.size());
     const Merged* const items = items_.data();
     const Merged* const oldest = oldest_.data();
+    const auto merge = heads_decide() ? &Merge::merge<true> : &Merge::merge<false>;
     const Merged* const end =
-        merge<kHeadsDecide>(items, items + items_.size(), oldest, oldest + oldest_.size(), other_.data());
+        (this->*merge)(items, items + items_.size(), oldest, oldest + oldest_.size(), other_.data());
     other_.resize(static_cast<size_t>(end - other_.data()));
     std::swap(items_, other_);
+  }
+  // After put_together().
+  [[nodiscard]] std::span<const Merged> items() const { return items_; }
+  [[nodiscard]] Entry entry(const Merged& item) const {
+    const Source& source = sources_[item.source];
+    if (source.entries != nullptr) return source.entries[item.index];
+    return {base::Key::of(source.rows.key(item.index)), source.rows.value(item.index)};
+  }
+
+  // Copies the newest entry of each key to `to`, key and value, side by side as rows, the first `rows_max` of them.
+  // Those that are not like the oldest list's (large, or of another size) are handed out instead by other(at, entry),
+  // `at` being the end of the rows before them; tombstones are left out. Returns the end of the rows. Requires: the
+  // oldest list has rows; room for one row more than there can be.
+  template <class Other>
+  char* copy_rows(uint64_t rows_max, char* to, Other other) {
+    BONSAI_CHECK(!sources_.empty() && sources_[0].entries == nullptr);
+    put_newer_together();
+    find_newer();
+    if (!heads_decide()) return copy_rows<false, 0>(rows_max, to, other);
+    const bool usual = key_bytes_ == sizeof(uint64_t) && sources_[0].rows.value_bytes == sizeof(uint64_t);
+    return usual ? copy_rows<true, sizeof(uint64_t)>(rows_max, to, other) : copy_rows<true, 0>(rows_max, to, other);
+  }
+
+ private:
+  struct Source {
+    Rows rows;
+    const Entry* entries;  // null: rows
+    uint32_t from, to;
+  };
+  // An entry of a newer list than the oldest one, where it lies.
+  enum class Kind : uint32_t { kRow, kTombstone, kOther };
+  struct Newer {
+    uint64_t head;
+    const char *key, *value;
+    Kind kind;
+  };
+
+  void add(const Source& source) {
+    sources_.push_back(source);
+    if (sources_.size() == 1) return;
+    list(sources_.size() - 1, &items_);
+    ends_.push_back(items_.size());
+  }
+  [[nodiscard]] uint64_t head_of(std::string_view key) const { return base::key_head(key.substr(skipped_)); }
+  [[nodiscard]] bool heads_decide() const { return key_bytes_ <= skipped_ + sizeof(uint64_t); }
+  // Appends what a source has.
+  void list(size_t number, std::vector<Merged>* items) const {
+    const Source& source = sources_[number];
+    const size_t before = items->size();
+    items->resize(before + source.to - source.from);
+    Merged* item = items->data() + before;
+    for (uint32_t i = source.from; i < source.to; ++i) {
+      const uint64_t head = head_of(source.entries != nullptr ? source.entries[i].key.bytes : source.rows.key(i));
+      *item++ = {head, static_cast<uint32_t>(number), i};
+    }
+  }
+  // Neighbouring lists first, so that each entry is moved about log2(lists) times; the oldest, mostly longer than the
+  // others together, later.
+  void put_newer_together() {
+    while (ends_.size() > 1) heads_decide() ? pass<true>() : pass<false>();
   }
 
   template <bool kHeadsDecide>
@@ -137,12 +158,85 @@ class Merge {
     return std::copy(b, b_end, out);
   }
 
+  void find_newer() {
+    newer_.clear();
+    const uint32_t value_bytes = sources_[0].rows.value_bytes;
+    for (const Merged& item : items_) {
+      const Source& source = sources_[item.source];
+      if (source.entries == nullptr) {
+        const Kind kind = source.rows.value_bytes == value_bytes ? Kind::kRow : Kind::kOther;
+        newer_.push_back({item.head, source.rows.key(item.index).data(), source.rows.value(item.index).data(), kind});
+        continue;
+      }
+      const Entry& entry = source.entries[item.index];
+      if (entry.tombstone) {  // it is copied, too, and overwritten by what follows
+        newer_.push_back({item.head, entry.key.bytes.data(), sources_[0].rows.values, Kind::kTombstone});
+        continue;
+      }
+      const bool like_rows = !entry.large && entry.value.size() == value_bytes;
+      newer_.push_back({item.head, entry.key.bytes.data(), entry.value.data(), like_rows ? Kind::kRow : Kind::kOther});
+    }
+  }
+
+  // kWordBytes: of each key and of each value, if not 0.
+  template <bool kHeadsDecide, size_t kWordBytes, class Other>
+  char* copy_rows(uint64_t left, char* to, const Other& other) const {
+    const Rows& rows = sources_[0].rows;
+    const size_t key_bytes = kWordBytes != 0 ? kWordBytes : key_bytes_;
+    const size_t value_bytes = kWordBytes != 0 ? kWordBytes : rows.value_bytes;
+    const auto copy = [&](const char* key, const char* value) {
+      std::memcpy(to, key, key_bytes);
+      std::memcpy(to + key_bytes, value, value_bytes);
+    };
+    const auto hand_out = [&](const Newer* each) {
+      other(to, entry(items_[static_cast<size_t>(each - newer_.data())]));
+      --left;
+    };
+    const char* b = rows.keys + sources_[0].from * rows.stride_bytes;
+    const char* const b_end = rows.keys + sources_[0].to * rows.stride_bytes;
+    const Newer* a = newer_.data();
+    const Newer* const a_end = a + newer_.size();
+    while (a != a_end && b != b_end && left > 0) {
+      const uint64_t b_head = head_of({b, key_bytes});
+      bool takes_a = a->head <= b_head, passes_b = b_head <= a->head;
+      if (!kHeadsDecide && a->head == b_head) {
+        const int order = std::memcmp(a->key, b, key_bytes);
+        takes_a = order <= 0;
+        passes_b = order >= 0;
+      }
+      if (takes_a & (a->kind == Kind::kOther)) [[unlikely]] {
+        hand_out(a);
+      } else {
+        copy(takes_a ? a->key : b, takes_a ? a->value : b + key_bytes);
+        const size_t stays = (takes_a & (a->kind == Kind::kTombstone)) ? 0 : 1;
+        to += stays * (key_bytes + value_bytes);
+        left -= stays;
+      }
+      a += takes_a ? 1 : 0;
+      b += passes_b ? rows.stride_bytes : 0;
+    }
+    for (; a != a_end && left > 0; ++a) {
+      if (a->kind == Kind::kOther) hand_out(a);
+      if (a->kind != Kind::kRow) continue;
+      copy(a->key, a->value);
+      to += key_bytes + value_bytes;
+      --left;
+    }
+    for (; b != b_end && left > 0; b += rows.stride_bytes, --left) {
+      copy(b, b + key_bytes);
+      to += key_bytes + value_bytes;
+    }
+    return to;
+  }
+
+  uint32_t key_bytes_ = 0;
   size_t skipped_ = 0;
-  std::vector<Rows> sources_;
-  std::span<const Entry> updates_;
-  std::vector<Merged> oldest_;         // the list of the first run
+  std::vector<Source> sources_;
+  std::vector<Entry> decoded_;
+  std::vector<Merged> oldest_;         // the first list
   std::vector<Merged> items_, other_;  // the other lists
   std::vector<size_t> ends_;           // of those, oldest first
+  std::vector<Newer> newer_;           // where the items lie
 };
 
 }  // namespace bonsai::persist
