@@ -12,6 +12,7 @@
 #include "bench/experiments.h"
 #include "bench/fabric_plan.h"
 #include "bench/machine.h"
+#include "bench/subject.h"
 #include "bonsai/options.h"
 
 namespace bonsai::bench {
@@ -23,7 +24,6 @@ constexpr unsigned kThreads = 2;
 constexpr unsigned kDepth = 32;  // more brings nothing
 constexpr unsigned kRoundsMin = 3;
 constexpr double kLogPercentMax = 10;
-constexpr uint64_t kLogBytesMin = uint64_t{1} << 14;
 constexpr double kAnsweredPercentMin = 85;
 constexpr double kWrittenMax = 5;
 constexpr const char* kOurs = "bonsai";
@@ -59,15 +59,15 @@ struct Shape {
   KeyForm key_form;
   uint32_t key_bytes;
   uint32_t value_bytes;
-  uint64_t log_permille;  // of keys and values: just below a tenth of what dnodes take after a load
+  double log_bytes;       // per record: just below a tenth of what dnodes take after a load
   double of_ratios;       // floors and goals are this part of those of kLines
   double dram_bytes_max;  // per record
   double bytes_max;       // DRAM and NVM per record; 0 = nobody says
 
   [[nodiscard]] uint64_t record_bytes() const { return key_bytes + value_bytes; }
 };
-constexpr Shape kIntegers{KeyForm::kFixed8, 8, 8, 129, 1, 4, 34};
-constexpr Shape kStrings{KeyForm::kString, 24, 100, 100, 0.5, 8, 0};
+constexpr Shape kIntegers{KeyForm::kFixed8, 8, 8, 2.045, 1, 4, 34};
+constexpr Shape kStrings{KeyForm::kString, 24, 100, 12.4, 0.5, 8, 0};
 
 // What the rounds told of a line, a figure each.
 struct Figures {
@@ -125,9 +125,7 @@ class Study {
   }
 
  private:
-  [[nodiscard]] uint64_t log_bytes() const {
-    return std::max(kLogBytesMin, config_.records * shape_.record_bytes() * shape_.log_permille / 1000);
-  }
+  [[nodiscard]] uint64_t log_bytes() const { return log_bytes_for(config_.records, shape_.log_bytes); }
 
   Status run_round(unsigned round, const std::vector<EngineEntry>& engines, ExperimentResult* result) {
     ExperimentPlan plan = plan_;

@@ -1,5 +1,6 @@
 #include "bench/subject.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <utility>
@@ -9,6 +10,11 @@
 namespace bonsai::bench {
 
 uint64_t cell_ms(Scale scale) { return scale == Scale::kSeed ? 5'000 : scale == Scale::kSmall ? 250 : 5; }
+
+uint64_t log_bytes_for(uint64_t records, double bytes_per_record) {
+  constexpr uint64_t kLogBytesMin = uint64_t{1} << 14;
+  return std::max(kLogBytesMin, static_cast<uint64_t>(static_cast<double>(records) * bytes_per_record));
+}
 
 std::string percent(double share) {
   char text[16];
