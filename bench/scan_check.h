@@ -15,7 +15,7 @@
 
 namespace bonsai::bench {
 
-inline constexpr uint64_t kScanChecksEvery = 16;
+inline constexpr uint64_t kScanChecksEvery = 64;
 
 class ScanCheck {
  public:
