@@ -254,7 +254,8 @@ Status run_interference(const ExperimentPlan& plan, ExperimentResult* result) {
   std::vector<double> put_ratios, after_ratios, drained_ratios;
   const unsigned rounds = std::max(plan.scale == Scale::kTrial ? 1U : 5U, plan.repeat);
   for (unsigned round = 1; round <= rounds; ++round) {
-    // From a drained store each time: what was put before would be offloaded at the next one's cost.
+    // From a drained store each time, but for the scanner after updates: what was put before would be offloaded at the
+    // next one's cost.
     std::optional<double> updates, scanned, unhindered, streamed, after, drained;
     BONSAI_RETURN_IF_ERROR(bonsai.engine().settle());
     BONSAI_RETURN_IF_ERROR(bonsai.rates({put, scan}, Part::kPut, &updates, Part::kScan, &scanned));

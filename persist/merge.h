@@ -185,8 +185,7 @@ class Merge {
     const size_t key_bytes = kWordBytes != 0 ? kWordBytes : key_bytes_;
     const size_t value_bytes = kWordBytes != 0 ? kWordBytes : rows.value_bytes;
     const auto copy = [&](const char* key, const char* value) {
-      std::memcpy(to, key, key_bytes);
-      std::memcpy(to + key_bytes, value, value_bytes);
+      base::copy_small(base::copy_small(to, {key, key_bytes}), {value, value_bytes});
     };
     const auto hand_out = [&](const Newer* each) {
       other(to, entry(items_[static_cast<size_t>(each - newer_.data())]));

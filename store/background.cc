@@ -78,6 +78,7 @@ bool Background::work() {
   while (!stop_.load()) {
     if (offload(kRangesPerStep, which()) + compact() == 0) break;
     worked = true;
+    tiers_.epochs->collect();  // gives the space of replaced dnodes back
     close_epoch();
   }
   if (!tiers_.index->urgent()) static_cast<void>(tiers_.index->tidy(kTidyRanges));
@@ -85,9 +86,9 @@ bool Background::work() {
   return worked;
 }
 
-size_t Background::compact() {
+size_t Background::compact_some() {
   const size_t ranges = offload(kRangesPerStep, Index::Which::kCompactions);
-  tiers_.epochs->collect();  // gives the space of replaced dnodes back
+  tiers_.epochs->collect();
   return ranges;
 }
 

@@ -41,8 +41,7 @@ class Background {
   }
   // To be called after a read, outside its guard.
   void after_read() {
-    if (threads_.empty() && tiers_.index->compaction_wanted()) [[unlikely]]
-      compact();
+    if (threads_.empty()) compact();
   }
   // A writer cannot go on, and has not been able to for so long: makes some progress, or waits a little for it.
   void help_stalled(uint64_t stalled_ns);
@@ -71,7 +70,8 @@ class Background {
   void watch(uint64_t limit_ms);
   void rest(uint64_t limit_ms);
   bool work();
-  size_t compact();
+  size_t compact() { return tiers_.index->compaction_wanted() ? compact_some() : 0; }
+  size_t compact_some();
   [[nodiscard]] index::Index::Which which() const;  // ranges are to be offloaded now
   size_t offload(size_t ranges_max, index::Index::Which which);
   index::Index::OffloadResult offload_ranges(size_t ranges_max, index::Index::Which which);
