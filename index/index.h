@@ -135,9 +135,18 @@ class Index {
   };
   // The value of the lookup's key as of `version` (kLatest: now).
   void get(uint64_t version, Lookup* lookup);
-  // The same for several keys, each for itself; their cache misses overlap. Requires: at most kGetManyMax.
-  static constexpr size_t kGetManyMax = Tree::kFindManyMax;
-  void get_many(uint64_t version, std::span<Lookup> lookups);
+  // The same for many keys, each for itself; their cache misses overlap, and what they read on NVM.
+  class Asker {
+   public:
+    // The key of the i-th lookup; false: it is none. In the order of i.
+    virtual bool key(size_t i, base::Key* key) = 0;
+    // The answer to the i-th lookup. In any order.
+    virtual void answer(size_t i, const Lookup& lookup) = 0;
+
+   protected:
+    ~Asker() = default;
+  };
+  void get_many(uint64_t version, size_t count, Asker* asker);
 
   struct Piece {
     Rows rows;

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <list>
 
 #include "index/testing.h"
@@ -70,22 +69,26 @@ TEST(Index, GetManyAnswersAsGetDoes) {
   Tier tier({.pool_bytes = size_t{16} << 20});
   base::Random random(test_seed());
   const auto expect_same = [&](uint64_t version) {
-    std::array<std::string, Index::kGetManyMax> keys;
-    std::array<Index::Lookup, Index::kGetManyMax> lookups;
-    const size_t n = 1 + random.below(keys.size());
+    Questions asked;
+    const size_t n = random.below(3 * Tree::kFindManyMax);
     for (size_t i = 0; i < n; ++i) {
-      keys[i] = random.chance(1, 8) ? "absent" + std::to_string(i) : key_of(random.below(2'500));
-      lookups[i] = {.key = Key::of(keys[i])};
+      asked.keys.push_back(random.chance(1, 8) ? "absent" + std::to_string(i) : key_of(random.below(2'500)));
+      if (random.chance(1, 20)) asked.keys.back().clear();  // not to be asked
     }
     const auto guard = tier.epochs().enter();
-    tier.index().get_many(version, {lookups.data(), n});
+    tier.index().get_many(version, n, &asked);
     for (size_t i = 0; i < n; ++i) {
-      Index::Lookup single{.key = Key::of(keys[i])};
+      const std::string& key = asked.keys[i];
+      ASSERT_EQ(asked.answers.count(i), key.empty() ? 0U : 1U) << key;
+      if (key.empty()) continue;
+      Index::Lookup single{.key = Key::of(key)};
       tier.index().get(version, &single);
-      ASSERT_EQ(lookups[i].found, single.found) << keys[i];
+      const Index::Lookup& lookup = asked.answers.find(i)->second;
+      ASSERT_EQ(lookup.key.bytes, key);
+      ASSERT_EQ(lookup.found, single.found) << key;
       if (single.found != Index::Found::kValue) continue;
-      ASSERT_EQ(lookups[i].value.bytes, single.value.bytes) << keys[i];
-      ASSERT_EQ(lookups[i].value.from_dnode, single.value.from_dnode) << keys[i];
+      ASSERT_EQ(lookup.value.bytes, single.value.bytes) << key;
+      ASSERT_EQ(lookup.value.from_dnode, single.value.from_dnode) << key;
     }
   };
   auto snapshot = tier.index().announce();

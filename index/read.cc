@@ -75,88 +75,99 @@ void Index::get(uint64_t version, Lookup* lookup) {
   get_from(newest(tree_.find_to_read(key), key), key.hash(), version, lookup);
 }
 
-// The lookups of get_many(). All descend the tree together; then they go through three stages, a few at a time: while
-// those of one group are in one stage, what the group before them will read in the next comes from memory. So the waits
-// of some hide behind the work of others, and no more lines are asked for at a time than the processor can have under
-// way.
+// get_many(), in three stages, by two blocks of lookups that take turns. While one block descends the tree, what the
+// other will read in its next stage comes from memory or, told to its Reads, from the device. So the waits of some hide
+// behind the work of others; only behind the last block there is no work left.
 class Index::Gets {
  public:
-  Gets(Index& index, uint64_t version, std::span<Lookup> lookups)
-      : index_(index), version_(version), lookups_(lookups), reads_(index.dnodes_.volume()) {
-    BONSAI_CHECK(lookups.size() <= kGetManyMax);
-    for (size_t i = 0; i < lookups.size(); ++i) keys_[i] = lookups[i].key;
-  }
+  Gets(Index& index, uint64_t version, Asker& asker, size_t count)
+      : index_(index), version_(version), asker_(asker), count_(count) {}
 
   void run() {
-    constexpr size_t kGroup = 8;
-    const size_t n = lookups_.size();
-    const bool waits = index_.dnodes_.volume().reads_wait();
-    descend();
-    for (size_t end = kGroup; end < n + 3 * kGroup; end += kGroup) {
-      const auto stage = [&](size_t behind, auto work) {
-        if (end < (behind + 1) * kGroup) return;
-        const size_t from = end - (behind + 1) * kGroup;
-        if (from < n) (this->*work)(from, std::min(from + kGroup, n));
-      };
-      if (!waits) stage(2, &Gets::look);
-      stage(1, &Gets::find);
-      stage(0, &Gets::start);
-    }
-    if (waits) look(0, n);  // a slow medium is told everything before it is waited for
+    Block* older = &blocks_[0];
+    Block* newer = &blocks_[1];
+    do {
+      look(older, find(newer));
+      start(older);
+      std::swap(older, newer);
+    } while (next_ < count_ || older->count + newer->count != 0);
   }
 
  private:
-  // To the bnodes; fetches what is looked at there, and their dnodes.
-  void descend() { index_.live_many({keys_.data(), lookups_.size()}, Fetch::kUpdatesAndDnode, hashes_, bnodes_); }
-  // Looks at the bnodes' own updates, then at the dnodes' samples; fetches fingerprints.
-  void start(size_t from, size_t to) {
-    for (size_t i = from; i < to; ++i) {
-      searching_[i] = false;
-      if (index_.find_update(*bnodes_[i], keys_[i], hashes_[i], version_, &lookups_[i])) continue;
-      step("load base");
-      if (const persist::Dnode* dnode = bnodes_[i]->base().dnode()) {
-        searches_[i].start(index_.dnodes_.volume(), *dnode, keys_[i], hashes_[i]);
-        index_.note_get(bnodes_[i], *dnode, hashes_[i]);
-        searching_[i] = true;
+  static constexpr size_t kBlock = Tree::kFindManyMax;
+
+  // Lookups that have come to a dnode.
+  struct Block {
+    explicit Block(const scale::Volume& volume) : reads(volume) {}
+
+    size_t count = 0;
+    size_t again = 0;  // the first of them, which were elsewhere before: what had their fingerprint was not theirs
+    std::array<size_t, kBlock> asked;
+    std::array<persist::DnodeSearch, kBlock> searches;
+    scale::Reads reads;
+  };
+
+  // Fills the block. Looks at the bnodes' own updates, then at the dnodes' samples; fetches fingerprints.
+  void start(Block* block) {
+    size_t n = 0;
+    for (; next_ < count_ && n < kBlock - block->count; ++next_) {
+      if (asker_.key(next_, &keys_[n])) asked_[n++] = next_;
+    }
+    if (n == 0) return;
+    index_.live_many({keys_.data(), n}, Fetch::kUpdatesAndDnode, hashes_, bnodes_);
+    for (size_t i = 0; i < n; ++i) {
+      Lookup lookup{.key = keys_[i]};
+      if (!index_.find_update(*bnodes_[i], keys_[i], hashes_[i], version_, &lookup)) {
+        step("load base");
+        if (const persist::Dnode* dnode = bnodes_[i]->base().dnode()) {
+          block->searches[block->count].start(index_.dnodes_.volume(), *dnode, keys_[i], hashes_[i]);
+          block->asked[block->count++] = asked_[i];
+          index_.note_get(bnodes_[i], *dnode, hashes_[i]);
+          continue;
+        }
+        index_.get_from(bnodes_[i], hashes_[i], version_, &lookup);
+      }
+      asker_.answer(asked_[i], lookup);
+    }
+  }
+  // Looks at fingerprints; fetches entries. Returns a reading of the clock, if it took one.
+  uint64_t find(Block* block) {
+    for (size_t i = block->again; i < block->count; ++i) block->searches[i].next(&block->reads);
+    return block->reads.begin();
+  }
+  // Looks at entries. now_ns: a reading of the clock, if there is one.
+  void look(Block* block, uint64_t now_ns) {
+    block->reads.wait(now_ns);
+    block->again = 0;
+    for (size_t i = 0; i < block->count; ++i) {
+      persist::Find found;
+      persist::Entry entry;
+      if (block->searches[i].look(&found, &entry, &block->reads)) {
+        Lookup lookup{.key = block->searches[i].key()};
+        Index::answer(found, entry, &lookup);
+        asker_.answer(block->asked[i], lookup);
       } else {
-        index_.get_from(bnodes_[i], hashes_[i], version_, &lookups_[i]);
+        block->searches[block->again] = block->searches[i];
+        block->asked[block->again++] = block->asked[i];
       }
     }
-  }
-  // Looks at fingerprints; fetches entries.
-  void find(size_t from, size_t to) {
-    for (size_t i = from; i < to; ++i) {
-      if (searching_[i]) searches_[i].next(&reads_);
-    }
-  }
-  // Looks at entries. One whose fingerprint only looked right costs a further round, again for all that need one.
-  void look(size_t from, size_t to) {
-    for (bool again = true; again;) {
-      again = false;
-      reads_.wait();
-      for (size_t i = from; i < to; ++i) {
-        if (!searching_[i]) continue;
-        persist::Find found;
-        persist::Entry entry;
-        searching_[i] = !searches_[i].look(&found, &entry, &reads_);
-        again = again || searching_[i];
-        if (!searching_[i]) answer(found, entry, &lookups_[i]);
-      }
-    }
+    block->count = block->again;
   }
 
   Index& index_;
   const uint64_t version_;
-  const std::span<Lookup> lookups_;
-  scale::Reads reads_;
-  std::array<Key, kGetManyMax> keys_;
-  std::array<uint64_t, kGetManyMax> hashes_;
-  std::array<Bnode*, kGetManyMax> bnodes_;
-  std::array<persist::DnodeSearch, kGetManyMax> searches_;
-  std::array<bool, kGetManyMax> searching_;
+  Asker& asker_;
+  const size_t count_;
+  size_t next_ = 0;  // of those that were not asked for yet
+  std::array<Block, 2> blocks_{Block(index_.dnodes_.volume()), Block(index_.dnodes_.volume())};
+  // Of the lookups that start.
+  std::array<size_t, kBlock> asked_;
+  std::array<Key, kBlock> keys_;
+  std::array<uint64_t, kBlock> hashes_;
+  std::array<Bnode*, kBlock> bnodes_;
 };
 
-void Index::get_many(uint64_t version, std::span<Lookup> lookups) { Gets(*this, version, lookups).run(); }
+void Index::get_many(uint64_t version, size_t count, Asker* asker) { Gets(*this, version, *asker, count).run(); }
 
 // A visible update of one key, and how deep its layer lies.
 struct Index::Layered {

@@ -308,6 +308,18 @@ class Tier {
   std::unique_ptr<Index> index_;
 };
 
+// What get_many() is asked, and how often and what it answers.
+struct Questions final : Index::Asker {
+  bool key(size_t i, base::Key* key) override {
+    *key = base::Key::of(keys[i]);
+    return !keys[i].empty();
+  }
+  void answer(size_t i, const Index::Lookup& lookup) override { answers.emplace(i, lookup); }
+
+  std::vector<std::string> keys;
+  std::multimap<size_t, Index::Lookup> answers;
+};
+
 }  // namespace bonsai::index::testing
 
 #endif  // BONSAI_INDEX_TESTING_H_

@@ -206,9 +206,8 @@ Find DnodeSearch::finish(Entry* entry) {
 void DnodeSearch::start(const scale::Volume& volume, const Dnode& dnode, const base::Key& key, uint64_t hash) {
   volume_ = &volume;
   dnode_ = &dnode;
-  key_ = &key;
+  key_ = key;
   print_ = fingerprint(hash);
-  hits_ = 0;
   const std::span<const Dnode::Run> runs = dnode.places();
   run_ = static_cast<uint32_t>(runs.size());
   if (!dnode.uploaded()) {
@@ -234,8 +233,7 @@ void DnodeSearch::next(scale::Reads* reads) {
     return;
   }
   const std::span<const Dnode::Run> runs = dnode_->places();
-  const bool told = hits_ != 0;
-  while (hits_ == 0) {
+  for (hits_ = 0; hits_ == 0;) {
     if (run_ == 0) return;
     Groups& groups = groups_[run_ - 1];
     if (groups.next == groups.end) {
@@ -247,26 +245,21 @@ void DnodeSearch::next(scale::Reads* reads) {
     const uint32_t left = runs[run_ - 1].count - first_;  // the padding behind them may match, too
     if (left < Dnode::kGroup) hits_ &= (uint32_t{1} << left) - 1;
   }
-  if (volume_->reads_wait() && !told) [[unlikely]]
-    tell_hits(reads);
   const Dnode::Run& run = runs[run_ - 1];
-  index_ = first_ + static_cast<uint32_t>(__builtin_ctz(hits_));
-  hits_ &= hits_ - 1;
-  entry_ = volume_->local(scale::Addr::of_bits(run.addr)) + offset(run, index_);
+  const scale::Addr addr = scale::Addr::of_bits(run.addr);
+  bytes_ = volume_->local(addr);
   const size_t entry_bytes = run.variable() ? kVariableHeadBytes : run.entry_bytes();
-  __builtin_prefetch(entry_);
-  __builtin_prefetch(entry_ + std::min(entry_bytes, kPrefetchBytesMax) - 1);  // the rest is read in sequence
-}
-
-// Tells all entries of the group that have the fingerprint, seldom more than one: else one would be waited for by
-// itself. Of a variable run the average is told: what an entry has beyond lies in blocks that follow.
-void DnodeSearch::tell_hits(scale::Reads* reads) const {
-  const Dnode::Run& run = dnode_->places()[run_ - 1];
-  const uint64_t bytes = run.variable() ? dnode_->runs()[run_ - 1].bytes / run.count : run.entry_bytes();
-  for (uint32_t hits = hits_; hits != 0; hits &= hits - 1) {
-    const uint32_t at = offset(run, first_ + static_cast<uint32_t>(__builtin_ctz(hits)));
-    reads->add(scale::Addr::of_bits(run.addr) + at, bytes);
-  }
+  const auto fetch = [&](uint32_t at) {
+    __builtin_prefetch(bytes_ + at);
+    __builtin_prefetch(bytes_ + at + std::min(entry_bytes, kPrefetchBytesMax) - 1);  // the rest is read in sequence
+  };
+  const uint32_t at = offset(run, index_of(hits_));
+  fetch(at);
+  const uint32_t further = hits_ & (hits_ - 1);
+  for (uint32_t hits = further; hits != 0; hits &= hits - 1) fetch(offset(run, index_of(hits)));
+  // Of a variable run the average is told: what an entry has beyond lies in blocks that follow.
+  const uint64_t told_bytes = run.variable() ? dnode_->runs()[run_ - 1].bytes / run.count : entry_bytes;
+  reads->add(addr + at, told_bytes, static_cast<unsigned>(__builtin_popcount(further)));
 }
 
 RunDesc Dnode::desc(size_t i) const {
@@ -286,17 +279,19 @@ Find DnodeSearch::check(Entry* entry) const {
   if (!dnode_->uploaded()) {
     const RunDesc& run = dnode_->runs()[run_ - 1];
     scale::Reads reads(*volume_);
-    return RunView(volume_->local(scale::Addr::of_bits(run.addr)), run).find(*key_, entry, &reads);
+    return RunView(volume_->local(scale::Addr::of_bits(run.addr)), run).find(key_, entry, &reads);
   }
   const Dnode::Run& run = dnode_->places()[run_ - 1];
-  if (run.variable()) {
-    const RunDesc desc = dnode_->desc(run_ - 1);
-    const RunView view(volume_->local(scale::Addr::of_bits(run.addr)), desc);
-    if (!view.entry_at(index_, static_cast<uint32_t>(entry_ - view.bytes()), entry)) return Find::kDamaged;
-  } else if (!uniform_entry(entry_, entry_seed(run.addr, index_), run.key_bytes, run.value_bytes, entry)) {
-    return Find::kDamaged;
+  for (uint32_t hits = hits_; hits != 0; hits &= hits - 1) {
+    const uint32_t index = index_of(hits), at = offset(run, index);
+    if (run.variable()) {
+      if (!RunView(bytes_, dnode_->desc(run_ - 1)).entry_at(index, at, entry)) return Find::kDamaged;
+    } else if (!uniform_entry(bytes_ + at, entry_seed(run.addr, index), run.key_bytes, run.value_bytes, entry)) {
+      return Find::kDamaged;
+    }
+    if (entry->key == key_) return Find::kFound;
   }
-  return entry->key == *key_ ? Find::kFound : Find::kAbsent;
+  return Find::kAbsent;
 }
 
 // The part of each run in which the first entry at or after `key` is, or behind which it begins. The samples tell

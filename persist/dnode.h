@@ -217,13 +217,13 @@ class Dnode {
 //   reads.wait();
 //   Find found = search.finish(&entry);                              reads the entries, and further ones if need be
 //
-// Requires: the dnode and the key outlive it.
+// Requires: the dnode and the key's bytes outlive it.
 class DnodeSearch {
  public:
   // Begins. To be called before anything else.
   void start(const scale::Volume& volume, const Dnode& dnode, const base::Key& key, uint64_t hash);
-  // Goes to the next place where the key may be, newest run first, and tells what look() reads there. Once after
-  // start().
+  // Goes to the next entries that the key may be in, newest run first, fetches them, and tells what look() reads there.
+  // Once after start().
   void next(scale::Reads* reads);
   // Looks there. False: it is another entry, and next() was done. Requires: what was told was waited for.
   [[nodiscard]] bool look(Find* found, Entry* entry, scale::Reads* reads) {
@@ -234,6 +234,8 @@ class DnodeSearch {
   }
   // Looks there and at all places that follow, and waits for those.
   [[nodiscard]] Find finish(Entry* entry);
+
+  [[nodiscard]] const base::Key& key() const { return key_; }
 
  private:
   // False: there is no place any more, the key is absent.
@@ -246,9 +248,10 @@ class DnodeSearch {
 
   static constexpr size_t kPrefetchBytesMax = 64;
 
-  void tell_hits(scale::Reads* reads) const;
-  // Looks at the current place. kAbsent: not the key.
+  // Looks at the current entries. kAbsent: none has the key.
   [[nodiscard]] Find check(Entry* entry) const;
+  // The entry of the first of the hits.
+  [[nodiscard]] uint32_t index_of(uint32_t hits) const { return first_ + static_cast<uint32_t>(__builtin_ctz(hits)); }
   // Where the run's entry `index` begins.
   [[nodiscard]] uint32_t offset(const Dnode::Run& run, uint32_t index) const {
     return run.variable() ? offset_of_variable(index) : index * run.entry_bytes();
@@ -257,13 +260,12 @@ class DnodeSearch {
 
   const scale::Volume* volume_;
   const Dnode* dnode_;
-  const base::Key* key_;
+  base::Key key_;
   uint8_t print_;
   uint32_t run_ = 0;        // the one that is searched, plus 1; 0: none is left
   uint32_t first_;          // entry of the group that is searched
-  uint32_t hits_;           // entries of that group that are left to look at
-  uint32_t index_;          // the place that next() found
-  const std::byte* entry_;  // there
+  uint32_t hits_;           // entries of that group that have the fingerprint
+  const std::byte* bytes_;  // of the run
   std::array<Groups, kRunsMax> groups_;
 };
 

@@ -2,20 +2,23 @@
 
 #include <algorithm>
 
+#include "base/clock.h"
 #include "base/thread.h"
 
 namespace bonsai::scale {
 
 void Reads::change_target(size_t target) {
-  if (target_ != kNone) deadline_ns_ = std::max(deadline_ns_, volume_.read_deadline(target_, blocks_));
+  const uint64_t now_ns = base::now_ns();
+  if (target_ != kNone) {
+    deadline_ns_ = std::max(deadline_ns_, volume_.read_deadline(target_, blocks_, since_ns_, now_ns));
+  }
+  since_ns_ = now_ns;
   target_ = target;
   blocks_ = 0;
 }
 
 void Reads::finish() {
-  deadline_ns_ = std::max(deadline_ns_, volume_.read_deadline(target_, blocks_));
-  target_ = kNone;
-  if (const uint64_t deadline_ns = std::exchange(deadline_ns_, 0)) base::wait_closely_until(deadline_ns);
+  if (deadline_ns_ > base::now_ns()) base::wait_closely_until(deadline_ns_);
 }
 
 template class VolumeOf<base::ProductMedium>;

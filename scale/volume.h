@@ -63,7 +63,8 @@ class Volume {
 
   // Whether reads of some target take modelled time: then readers tell what they read to Reads.
   [[nodiscard]] bool reads_wait() const { return reads_wait_; }
-  [[nodiscard]] virtual uint64_t read_deadline(size_t target, uint64_t blocks) const = 0;
+  [[nodiscard]] virtual uint64_t read_deadline(size_t target, uint64_t blocks, uint64_t first_ns,
+                                               uint64_t last_ns) const = 0;
 
   // The operations of the NVM seam (base/nvm/medium.h), by address.
   virtual void store8(Addr dst, uint64_t value) = 0;
@@ -81,23 +82,35 @@ class Volume {
   bool reads_wait_ = false;
 };
 
-// The far accesses that a reader is about to make, begun as they are told and waited for together. Where reads do not
-// wait, that is everywhere but on emulated NVM, telling costs one test.
+// The far accesses of a reader, which begin as they are told and are waited for together. Where reads do not wait, that
+// is everywhere but on emulated NVM, telling costs one test.
 // Thread-safety: one owner.
 class Reads {
  public:
   // Requires: the volume outlives it.
   explicit Reads(const Volume& volume) : volume_(volume) {}
 
-  // [addr, addr + n) is read. What lies in blocks of the last telling is there already.
-  void add(Addr addr, uint64_t n) {
+  // [addr, addr + n) is read, and perhaps so many further places near by, a block each. What lies in blocks of the last
+  // telling is there already.
+  void add(Addr addr, uint64_t n, uint64_t further_blocks = 0) {
     if (volume_.reads_wait()) [[unlikely]]
-      begin(addr, n);
+      tell(addr, n, further_blocks);
   }
-  // Until all that were told have their bytes; siblings of a coroutine run meanwhile.
-  void wait() {
-    if (target_ != kNone) [[unlikely]]
+  // No more is told before wait(): asks the devices when they will have what was told. Returns the clock, 0 if they
+  // were not asked.
+  uint64_t begin() {
+    if (target_ == kNone) [[likely]]
+      return 0;
+    change_target(kNone);
+    return since_ns_;
+  }
+  // Until all that were told have their bytes; siblings of a coroutine run meanwhile. now_ns: a reading of the clock,
+  // from which it is known without another one that they have them already.
+  void wait(uint64_t now_ns = 0) {
+    begin();
+    if (deadline_ns_ > now_ns) [[unlikely]]
       finish();
+    deadline_ns_ = 0;
   }
   void wait_for(Addr addr, uint64_t n) {
     add(addr, n);
@@ -107,13 +120,14 @@ class Reads {
  private:
   static constexpr size_t kNone = SIZE_MAX;
 
-  void begin(Addr addr, uint64_t n) {
+  void tell(Addr addr, uint64_t n, uint64_t further_blocks) {
     if (n == 0) return;
     const uint64_t first = addr.bits() / base::kMediaBlockBytes;
     const uint64_t last = (addr.bits() + n - 1) / base::kMediaBlockBytes;
-    if (first >= first_ && last <= last_) return;
+    const uint64_t blocks = further_blocks + (first < first_ || last > last_ ? last - first + 1 : 0);
+    if (blocks == 0) return;
     if (target_ != addr.target()) change_target(addr.target());
-    blocks_ += last - first + 1;
+    blocks_ += blocks;
     first_ = first;
     last_ = last;
   }
@@ -122,8 +136,9 @@ class Reads {
 
   const Volume& volume_;
   size_t target_ = kNone;          // of blocks_
-  uint64_t blocks_ = 0;            // told and not begun; devices are asked for as many as possible at a time
-  uint64_t deadline_ns_ = 0;       // of those that were begun
+  uint64_t blocks_ = 0;            // told; devices are asked for as many as possible at a time
+  uint64_t since_ns_ = 0;          // when the first of them was told; then, when the devices were asked
+  uint64_t deadline_ns_ = 0;       // of those that the devices were asked for
   uint64_t first_ = 1, last_ = 0;  // blocks of the last telling, by address
 };
 
@@ -156,8 +171,9 @@ class VolumeOf final : public Volume {
     }
   }
 
-  [[nodiscard]] uint64_t read_deadline(size_t target, uint64_t blocks) const override {
-    return media_[target]->read_deadline(blocks);
+  [[nodiscard]] uint64_t read_deadline(size_t target, uint64_t blocks, uint64_t first_ns,
+                                       uint64_t last_ns) const override {
+    return media_[target]->read_deadline(blocks, first_ns, last_ns);
   }
 
   Status health() const override {

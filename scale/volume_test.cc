@@ -45,9 +45,11 @@ class NotingMedium final : public base::HookedMedium {
   }
   [[nodiscard]] Status health() const override { return failure; }
   [[nodiscard]] bool reads_wait() const override { return read_ns != 0; }
-  [[nodiscard]] uint64_t read_deadline(uint64_t blocks) override {
+  [[nodiscard]] uint64_t read_deadline(uint64_t blocks, uint64_t first_ns, uint64_t last_ns) override {
     reads.push_back(blocks);
-    return base::now_ns() + read_ns;
+    EXPECT_LE(first_ns, last_ns);
+    first_told_ns = first_ns;
+    return last_ns + read_ns;
   }
 
   std::vector<std::string> notes;
@@ -55,6 +57,7 @@ class NotingMedium final : public base::HookedMedium {
   Status failure;
   uint64_t read_ns = 0;
   std::vector<uint64_t> reads;
+  uint64_t first_told_ns = 0;
 
  private:
   void note(const std::string& what, const std::byte* at, size_t n) {
@@ -242,6 +245,30 @@ TEST(Reads, AreToldTogetherAndWaitedForOnce) {
   EXPECT_EQ(second.reads.size(), 1U);
   reads.wait_for(Addr(1, 512), 1);
   EXPECT_EQ(second.reads.size(), 2U);
+}
+
+// Their time runs from when they were told and asked for, not from when they are waited for.
+TEST(Reads, TakeTheirTimeWhileTheReaderDoesSomethingElse) {
+  NotingMedium medium;
+  medium.read_ns = 50'000'000;
+  const VolumeOf<base::HookedMedium> volume({&medium});
+  Reads reads(volume);
+  EXPECT_EQ(reads.begin(), 0U) << "nothing was told";
+  const uint64_t before_ns = base::now_ns();
+  reads.add(Addr(0, 300), 8, 2);
+  reads.add(Addr(0, 310), 8);  // in the same block
+  const uint64_t told_ns = base::now_ns();
+  const uint64_t asked_ns = reads.begin();
+  EXPECT_EQ(medium.reads, std::vector<uint64_t>{3});
+  EXPECT_GE(medium.first_told_ns, before_ns);
+  EXPECT_LE(medium.first_told_ns, told_ns);
+  EXPECT_GE(asked_ns, told_ns);
+  reads.wait(asked_ns + medium.read_ns);  // a later time, so it is not waited for
+  EXPECT_LT(base::now_ns(), asked_ns + medium.read_ns);
+  reads.add(Addr(0, 1000), 1);
+  const uint64_t again_ns = reads.begin();
+  reads.wait(again_ns);
+  EXPECT_GE(base::now_ns(), again_ns + medium.read_ns);
 }
 
 TEST(Reads, CostNothingWhereTheyDoNotWait) {

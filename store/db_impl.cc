@@ -21,6 +21,8 @@ namespace {
 
 // Bytes that an update may come to need in the data area before space is reclaimed: entry, check, rounding.
 inline constexpr uint64_t kEntryOverheadBytes = 64;
+inline constexpr size_t kReadsPerGuardMax = 1024;  // a guard holds up what others want to free
+inline constexpr size_t kReadsToldMax = 256;       // by MultiGet, at a time
 
 }  // namespace
 
@@ -410,7 +412,7 @@ Status DbImpl::answer(const Index::Lookup& lookup, std::string* value) const {
 void DbImpl::MultiGet(const ReadOptions& options, std::span<const std::string_view> keys, std::span<std::string> values,
                       std::span<Status> statuses) {
   BONSAI_CHECK(keys.size() == values.size() && keys.size() == statuses.size());
-  std::array<Read, Index::kGetManyMax> reads;
+  std::array<Read, kReadsToldMax> reads;
   for (size_t next = 0; next < keys.size();) {
     size_t n = 0;
     for (; next < keys.size() && n < reads.size(); ++next) reads[n++] = {keys[next], &values[next], &statuses[next]};
@@ -418,29 +420,44 @@ void DbImpl::MultiGet(const ReadOptions& options, std::span<const std::string_vi
   }
 }
 
+// Gives the index the keys of reads, and these their answers.
+class DbImpl::Reading final : public Index::Asker {
+ public:
+  Reading(const DbImpl& db, std::span<const Read> reads) : db_(db), reads_(reads) {}
+
+  bool key(size_t i, Key* key) override {
+    const Read& read = reads_[i];
+    *read.status = db_.check_key(read.key);
+    if (!read.status->ok()) return false;
+    *key = Key::of(read.key);
+    ++asked_;
+    return true;
+  }
+  void answer(size_t i, const Index::Lookup& lookup) override {
+    *reads_[i].status = db_.answer(lookup, reads_[i].value);
+    if (lookup.found == Index::Found::kValue && lookup.value.from_dnode) ++from_dnodes_;
+  }
+
+  [[nodiscard]] uint64_t asked() const { return asked_; }
+  [[nodiscard]] uint64_t from_dnodes() const { return from_dnodes_; }
+
+ private:
+  const DbImpl& db_;
+  const std::span<const Read> reads_;
+  uint64_t asked_ = 0, from_dnodes_ = 0;
+};
+
 void DbImpl::read_many(const ReadOptions& options, std::span<const Read> reads) {
-  std::array<Index::Lookup, Index::kGetManyMax> lookups;
-  std::array<const Read*, Index::kGetManyMax> asked;
-  for (size_t next = 0; next < reads.size();) {
-    size_t n = 0;
-    for (; next < reads.size() && n < lookups.size(); ++next) {
-      *reads[next].status = check_key(reads[next].key);
-      if (!reads[next].status->ok()) continue;
-      asked[n] = &reads[next];
-      lookups[n++] = {.key = Key::of(reads[next].key)};
-    }
-    uint64_t from_dnodes = 0;
+  for (; !reads.empty(); reads = reads.subspan(std::min(reads.size(), kReadsPerGuardMax))) {
+    const std::span<const Read> now = reads.first(std::min(reads.size(), kReadsPerGuardMax));
+    Reading reading(*this, now);
     {
       const auto guard = tiers_->epochs->enter();
-      tiers_->index->get_many(version_of(options.snapshot), {lookups.data(), n});
-      for (size_t i = 0; i < n; ++i) {
-        *asked[i]->status = answer(lookups[i], asked[i]->value);
-        if (lookups[i].found == Index::Found::kValue && lookups[i].value.from_dnode) ++from_dnodes;
-      }
+      tiers_->index->get_many(version_of(options.snapshot), now.size(), &reading);
     }
     background_.after_read();
-    counters_.add(Count::kGets, n);
-    counters_.add(Count::kGetsFromDnodes, from_dnodes);
+    counters_.add(Count::kGets, reading.asked());
+    counters_.add(Count::kGetsFromDnodes, reading.from_dnodes());
   }
 }
 

@@ -73,6 +73,7 @@ class DbImpl final : public DB {
     std::string* value;
     Status* status;
   };
+  class Reading;
   void read_many(const ReadOptions& options, std::span<const Read> reads);
   // One scan of a group; its views outlive it.
   struct Ranged {

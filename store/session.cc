@@ -57,12 +57,6 @@ void SessionImpl::carry_out(Group* group) {
   group->scans.clear();
 }
 
-// Reads need not be dealt: a lane is a part of them.
-std::span<DbImpl::Read> SessionImpl::reads_of(size_t lane, size_t lanes) {
-  const size_t first = lane * all_.reads.size() / lanes, end = (lane + 1) * all_.reads.size() / lanes;
-  return std::span(all_.reads).subspan(first, end - first);
-}
-
 void SessionImpl::deal_points(size_t lanes) {
   const auto lane_of = [&](std::string_view key) -> Group& { return lanes_[base::Key::of(key).hash() % lanes]; };
   for (const DbImpl::Update& update : all_.updates) lane_of(update.key).updates.push_back(update);
@@ -100,10 +94,7 @@ void SessionImpl::Wait() {
   const size_t scan_lanes = db_.reads_wait() ? std::min(all_.scans.size(), kScanLanesMax) : 1;
   lanes_.resize(std::max({lanes_.size(), lanes, scan_lanes}));
   const auto carry_out_lane = [this](size_t lane) { carry_out(&lanes_[lane]); };
-  if (lanes > 1 && all_.updates.empty()) {
-    run_lanes(lanes, kLanesAtOnceMax, [&](size_t lane) { db_.read_many(ReadOptions(), reads_of(lane, lanes)); });
-    all_.reads.clear();
-  } else if (lanes > 1) {
+  if (lanes > 1 && !all_.updates.empty()) {
     deal_points(lanes);
     run_lanes(lanes, kLanesAtOnceMax, carry_out_lane);
   }

@@ -1,9 +1,9 @@
 // The session behind bonsai::Session: keeps what was begun, and carries it out in groups: updates first, then reads and
 // scans, so that these see the updates that were begun before them.
 //
-// Where reads of NVM wait, a large group is cut into lanes that a few coroutines carry out: while one waits for its
-// reads or its fence another goes on with its lane. Unless all are reads, operations of one key share a lane,
-// so their order is kept. Elsewhere nothing would be won: a group waits for memory together as it is.
+// Where reads of NVM wait, a large group with updates is cut into lanes that a few coroutines carry out: while one
+// waits for its reads or its fence another goes on with its lane. Operations of one key share a lane, so their order is
+// kept. Gets alone overlap without, in the index, as everything does where reads do not wait.
 #ifndef BONSAI_STORE_SESSION_H_
 #define BONSAI_STORE_SESSION_H_
 
@@ -48,7 +48,6 @@ class SessionImpl final : public Session {
   [[nodiscard]] size_t lanes_for(size_t operations) const;
   void carry_out_points(Group* group);
   void carry_out(Group* group);
-  std::span<DbImpl::Read> reads_of(size_t lane, size_t lanes);
   void deal_points(size_t lanes);
   void deal_scans(size_t lanes);
   template <class CarryOut>

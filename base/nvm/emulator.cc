@@ -70,15 +70,15 @@ void EmulatorMedium::fence(const Site&) {
   if (deadline > now_ns()) wait_until_(deadline);
 }
 
-uint64_t EmulatorMedium::read_deadline(uint64_t blocks) {
+uint64_t EmulatorMedium::read_deadline(uint64_t blocks, uint64_t first_ns, uint64_t last_ns) {
   if (blocks == 0) return 0;
-  const auto now = static_cast<double>(now_ns());
+  const auto first = static_cast<double>(first_ns);
   const double transfer = transfer_ns(blocks * kMediaBlockBytes, model_.read_bytes_per_s);
   double busy_until = media_read_until_ns_.load(std::memory_order_relaxed), until;
   do {
-    until = std::max(busy_until, now) + transfer;
+    until = std::max(busy_until, first) + transfer;
   } while (!media_read_until_ns_.compare_exchange_weak(busy_until, until, std::memory_order_relaxed));
-  return static_cast<uint64_t>(until) + model_.read_latency_ns;
+  return std::max(static_cast<uint64_t>(until), last_ns) + model_.read_latency_ns;
 }
 
 void EmulatorMedium::accept(const std::byte* dst, size_t n) {

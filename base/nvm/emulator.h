@@ -7,7 +7,7 @@
 //   A flushed line that finds its block in the buffer is accepted at once. Else it takes the place of another block,
 //   whose 256 bytes go to the media first, at write_bytes_per_s; if some of its lines were not stored to, the block is
 // read before, at read_bytes_per_s. A fence ends write_latency_ns after its last line was
-//   accepted. A read ends read_latency_ns plus its blocks' transfer, at read_bytes_per_s, after reads before it.
+//   accepted. A read ends read_latency_ns after its blocks' transfer, at read_bytes_per_s, behind reads before it.
 // Results obtained with it are modelled, and are labelled so.
 #ifndef BONSAI_BASE_NVM_EMULATOR_H_
 #define BONSAI_BASE_NVM_EMULATOR_H_
@@ -56,7 +56,7 @@ class EmulatorMedium final : public HookedMedium {
   void flush(const std::byte* dst, size_t n, const Site& site) override;
   void fence(const Site& site) override;
   [[nodiscard]] bool reads_wait() const override { return model_.read_latency_ns != 0 || model_.read_bytes_per_s != 0; }
-  [[nodiscard]] uint64_t read_deadline(uint64_t blocks) override;
+  [[nodiscard]] uint64_t read_deadline(uint64_t blocks, uint64_t first_ns, uint64_t last_ns) override;
 
  private:
   struct Pending {

@@ -97,11 +97,12 @@ TEST_F(Emulator, LinesOfOneBlockAreCombined) {
 
 TEST_F(Emulator, ReadsQueueForBandwidth) {
   EXPECT_TRUE(medium_.reads_wait());
-  EXPECT_EQ(medium_.read_deadline(1), frozen_ns + 400);
-  EXPECT_EQ(medium_.read_deadline(2), frozen_ns + 600) << "two blocks, behind one";
-  EXPECT_EQ(medium_.read_deadline(0), 0U);
-  frozen_ns += 10'000;
-  EXPECT_EQ(medium_.read_deadline(1), frozen_ns + 400);
+  EXPECT_EQ(medium_.read_deadline(1, 1'000, 1'000), 1'400U);
+  EXPECT_EQ(medium_.read_deadline(2, 1'000, 1'000), 1'600U) << "two blocks, behind one";
+  EXPECT_EQ(medium_.read_deadline(0, 1'000, 1'000), 0U);
+  EXPECT_EQ(medium_.read_deadline(1, 10'000, 10'000), 10'400U);
+  EXPECT_EQ(medium_.read_deadline(3, 20'000, 20'250), 20'600U) << "begun while the first were on their way";
+  EXPECT_EQ(medium_.read_deadline(3, 30'000, 31'000), 31'300U) << "the last takes its time, too";
 }
 
 TEST_F(Emulator, EadrFlushesCostNothing) {
@@ -203,7 +204,7 @@ TEST_F(MakeMedia, ShadowAndEmulatorAreLabelled) {
   options.choice = MediumChoice::kEmulator;
   ASSERT_TRUE(make(tmpfs_, options).ok());
   EXPECT_EQ(media_.text, "optane model on " + mapping_->text());
-  EXPECT_GT(media_.hooked->read_deadline(1), 0U);
+  EXPECT_GT(media_.hooked->read_deadline(1, 0, 0), 0U);
   const TempDir disk = TempDir::on_disk();
   ASSERT_TRUE(make(disk, options).ok());
   EXPECT_EQ(media_.text.find("msync"), std::string::npos) << "only the file medium calls it";

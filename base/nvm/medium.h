@@ -67,10 +67,12 @@ class HookedMedium {
 
   // Whether reads take modelled time: then a reader asks read_deadline(), and waits. Only the emulator says yes.
   [[nodiscard]] virtual bool reads_wait() const { return false; }
-  // The time (base clock, nanoseconds) at which reads of so many media blocks that start now would have their bytes; 0
-  // = at once.
-  [[nodiscard]] virtual uint64_t read_deadline(uint64_t blocks) {
+  // The time (base clock, nanoseconds) at which reads of so many media blocks have their bytes, if the first is begun
+  // at first_ns and the last at last_ns; 0 = at once.
+  [[nodiscard]] virtual uint64_t read_deadline(uint64_t blocks, uint64_t first_ns, uint64_t last_ns) {
     static_cast<void>(blocks);
+    static_cast<void>(first_ns);
+    static_cast<void>(last_ns);
     return 0;
   }
 

@@ -37,7 +37,7 @@ class ProductMedium final {
   [[nodiscard]] size_t bytes() const { return bytes_; }
   [[nodiscard]] static Status health() { return Status::OK(); }
   [[nodiscard]] static constexpr bool reads_wait() { return false; }
-  [[nodiscard]] static constexpr uint64_t read_deadline(uint64_t) { return 0; }
+  [[nodiscard]] static constexpr uint64_t read_deadline(uint64_t, uint64_t, uint64_t) { return 0; }
 
   void store8(std::byte* dst, uint64_t value) {
     check_range(dst, 8);

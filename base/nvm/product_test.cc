@@ -80,7 +80,7 @@ TEST_P(Product, EveryOperationCounts) {
   EXPECT_LE(after.media_bytes - before.media_bytes, 512U);
   EXPECT_TRUE(medium_.health().ok());
   EXPECT_FALSE(medium_.reads_wait());
-  EXPECT_EQ(medium_.read_deadline(1), 0U);
+  EXPECT_EQ(medium_.read_deadline(1, 0, 0), 0U);
 }
 
 // A writer replaces a value under a version; the reader copies first and asks later. Clean under TSan, and no torn copy
