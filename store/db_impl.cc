@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/container/static_vector.hpp>
 #include <numeric>
 
 #include "base/check.h"
@@ -21,8 +22,9 @@ namespace {
 
 // Bytes that an update may come to need in the data area before space is reclaimed: entry, check, rounding.
 inline constexpr uint64_t kEntryOverheadBytes = 64;
-inline constexpr size_t kReadsPerGuardMax = 1024;  // a guard holds up what others want to free
-inline constexpr size_t kReadsToldMax = 256;       // by MultiGet, at a time
+// Reads of one key each: under one guard, which holds up what others want to free; and told by MultiGet at a time.
+inline constexpr size_t kReadsPerGuardMax = 1024;
+inline constexpr size_t kReadsToldMax = 256;
 
 }  // namespace
 
@@ -412,11 +414,12 @@ Status DbImpl::answer(const Index::Lookup& lookup, std::string* value) const {
 void DbImpl::MultiGet(const ReadOptions& options, std::span<const std::string_view> keys, std::span<std::string> values,
                       std::span<Status> statuses) {
   BONSAI_CHECK(keys.size() == values.size() && keys.size() == statuses.size());
-  std::array<Read, kReadsToldMax> reads;
-  for (size_t next = 0; next < keys.size();) {
-    size_t n = 0;
-    for (; next < keys.size() && n < reads.size(); ++next) reads[n++] = {keys[next], &values[next], &statuses[next]};
-    read_many(options, {reads.data(), n});
+  boost::container::static_vector<Read, kReadsToldMax> reads;  // costs nothing for those that are not told
+  for (size_t next = 0; next < keys.size(); reads.clear()) {
+    for (; next < keys.size() && reads.size() < reads.capacity(); ++next) {
+      reads.push_back({keys[next], &values[next], &statuses[next]});
+    }
+    read_many(options, {reads.data(), reads.size()});
   }
 }
 
