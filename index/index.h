@@ -138,9 +138,9 @@ class Index {
   // The same for many keys, each for itself; their cache misses overlap, and what they read on NVM.
   class Asker {
    public:
-    // The key of the i-th lookup; false: it is none. In the order of i.
+    // The key of the i-th lookup, whose bytes stay until it is answered; false: it is none. In the order of i.
     virtual bool key(size_t i, base::Key* key) = 0;
-    // The answer to the i-th lookup. In any order.
+    // The answer to the i-th lookup, once for each. In any order.
     virtual void answer(size_t i, const Lookup& lookup) = 0;
 
    protected:

@@ -22,9 +22,7 @@ namespace {
 
 // Bytes that an update may come to need in the data area before space is reclaimed: entry, check, rounding.
 inline constexpr uint64_t kEntryOverheadBytes = 64;
-// Reads of one key each: under one guard, which holds up what others want to free; and told by MultiGet at a time.
-inline constexpr size_t kReadsPerGuardMax = 1024;
-inline constexpr size_t kReadsToldMax = 256;
+inline constexpr size_t kReadsToldMax = 256;  // by MultiGet, at a time
 
 }  // namespace
 
@@ -451,17 +449,15 @@ class DbImpl::Reading final : public Index::Asker {
 };
 
 void DbImpl::read_many(const ReadOptions& options, std::span<const Read> reads) {
-  for (; !reads.empty(); reads = reads.subspan(std::min(reads.size(), kReadsPerGuardMax))) {
-    const std::span<const Read> now = reads.first(std::min(reads.size(), kReadsPerGuardMax));
-    Reading reading(*this, now);
-    {
-      const auto guard = tiers_->epochs->enter();
-      tiers_->index->get_many(version_of(options.snapshot), now.size(), &reading);
-    }
-    background_.after_read();
-    counters_.add(Count::kGets, reading.asked());
-    counters_.add(Count::kGetsFromDnodes, reading.from_dnodes());
+  if (reads.empty()) return;
+  Reading reading(*this, reads);
+  {
+    const auto guard = tiers_->epochs->enter();
+    tiers_->index->get_many(version_of(options.snapshot), reads.size(), &reading);
   }
+  background_.after_read();
+  counters_.add(Count::kGets, reading.asked());
+  counters_.add(Count::kGetsFromDnodes, reading.from_dnodes());
 }
 
 std::unique_ptr<Session> DbImpl::NewSession(size_t depth) { return std::make_unique<SessionImpl>(*this, depth); }

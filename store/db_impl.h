@@ -74,6 +74,7 @@ class DbImpl final : public DB {
     Status* status;
   };
   class Reading;
+  // All under one guard, which holds up what others want to free: the caller sees that they are not too many.
   void read_many(const ReadOptions& options, std::span<const Read> reads);
   // One scan of a group; its views outlive it.
   struct Ranged {

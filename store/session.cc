@@ -90,11 +90,11 @@ size_t SessionImpl::lanes_for(size_t operations) const {
 }
 
 void SessionImpl::Wait() {
-  const size_t lanes = lanes_for(points());
+  const size_t lanes = all_.updates.empty() ? 1 : lanes_for(points());
   const size_t scan_lanes = db_.reads_wait() ? std::min(all_.scans.size(), kScanLanesMax) : 1;
   lanes_.resize(std::max({lanes_.size(), lanes, scan_lanes}));
   const auto carry_out_lane = [this](size_t lane) { carry_out(&lanes_[lane]); };
-  if (lanes > 1 && !all_.updates.empty()) {
+  if (lanes > 1) {
     deal_points(lanes);
     run_lanes(lanes, kLanesAtOnceMax, carry_out_lane);
   }
