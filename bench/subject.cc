@@ -37,7 +37,7 @@ Status Subject::run(TeamPlan* plan, TeamResult* team) {
   plan_.listener.on_phase("store", std::to_string(plan->members.size()) + " threads on " + std::to_string(records_), 0);
   plan->records = records_;
   plan->all_loaded = !updated_;
-  plan->ms = cell_ms(plan_.scale);
+  if (plan->ms == 0) plan->ms = cell_ms(plan_.scale);
   plan->seed = plan_.config.seed + ++cells_;
   plan->stop = plan_.stop;
   std::multimap<double, TeamResult> by_work;

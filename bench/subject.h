@@ -37,7 +37,7 @@ class Subject {
   Status load(ExperimentResult* result);
 
   // plan.repeat times; *team is the run in the middle by what all members did together. *plan: what it was told, but
-  // for `members`, `samples_memory` and `zipfian`, which the caller says.
+  // for `members`, `samples_memory` and `zipfian`, which the caller says, and `ms` unless it is 0.
   Status run(TeamPlan* plan, TeamResult* team);
 
   // The same: millions of records per second of one part or two.
