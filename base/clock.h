@@ -1,8 +1,12 @@
 // Time. The only place of the code that asks the operating system for it.
 //
-// Thread-safety: all functions from any thread. Cost of now_ns(): about 20 ns (a vDSO call), 1 ns on virtual time.
+// Thread-safety: all functions from any thread. Cost of now_ns(): 20 to 40 ns (a vDSO call), 1 ns on virtual time.
 #ifndef BONSAI_BASE_CLOCK_H_
 #define BONSAI_BASE_CLOCK_H_
+
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
 
 #include <chrono>
 #include <cstdint>
@@ -23,6 +27,38 @@ inline constinit thread_local const uint64_t* virtual_now_ns = nullptr;
   return static_cast<uint64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
           .count());
+}
+
+namespace clock_internal {
+
+inline constexpr int kFractionBits = 32;
+
+// What the processor's cycle counter says about the time, for a while, on this thread.
+struct Anchor {
+  uint64_t ticks = 0, ns = 0;                        // what both clocks said
+  uint64_t valid_ticks = 0;                          // from then on; 0 = the counter says nothing yet
+  uint64_t ns_per_tick = 0;                          // with kFractionBits
+  uint64_t rate_since_ticks = 0, rate_since_ns = 0;  // what the rate is measured from
+};
+inline constinit thread_local Anchor anchor{};
+
+// Compares both clocks. Returns now_ns().
+uint64_t cast_anchor();
+
+}  // namespace clock_internal
+
+// now_ns() but for about a tenth of a microsecond, by which it may go back: where the clock is read every few hundred
+// instructions. It asks the cycle counter, where that is steady, and does not keep the processor from running ahead, as
+// the system's clock does. Cost: 13 ns where now_ns() takes 31.
+[[nodiscard]] inline uint64_t quick_now_ns() {
+  if (const uint64_t* simulated = virtual_now_ns) return *simulated;
+#if defined(__x86_64__)
+  const clock_internal::Anchor& known = clock_internal::anchor;
+  const uint64_t ticks = __rdtsc() - known.ticks;
+  if (ticks < known.valid_ticks) [[likely]]
+    return known.ns + (ticks * known.ns_per_tick >> clock_internal::kFractionBits);
+#endif
+  return clock_internal::cast_anchor();
 }
 
 // Steady time in seconds, for rates and reports.

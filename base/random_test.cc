@@ -9,8 +9,6 @@
 #include <set>
 #include <vector>
 
-#include "base/clock.h"
-
 namespace bonsai::base {
 namespace {
 
@@ -103,18 +101,6 @@ TEST_F(SeedFromEnv, prefers_the_environment_when_it_is_a_number) {
   EXPECT_EQ(seed_from_env_or(5), 5u);
   setenv("BONSAI_SEED", "", 1);
   EXPECT_EQ(seed_from_env_or(5), 5u);
-}
-
-TEST(Clock, moves_forward_and_can_be_simulated) {
-  const uint64_t first = now_ns();
-  EXPECT_LE(first, now_ns());
-  EXPECT_GT(now_seconds(), 0.0);
-  EXPECT_GT(wall_seconds(), 1.7e9);
-  const uint64_t simulated = 42;
-  virtual_now_ns = &simulated;
-  EXPECT_EQ(now_ns(), 42u);
-  virtual_now_ns = nullptr;
-  EXPECT_GE(now_ns(), first);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace bonsai::bench {
 namespace {
 
 constexpr uint64_t kRecordBytes = 16;
-constexpr unsigned kDepths[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
+constexpr unsigned kDepths[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
 constexpr unsigned kRoundsMin = 3;
 
 struct Variant {

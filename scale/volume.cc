@@ -8,7 +8,7 @@
 namespace bonsai::scale {
 
 void Reads::change_target(size_t target) {
-  const uint64_t now_ns = base::now_ns();
+  const uint64_t now_ns = base::quick_now_ns();
   if (target_ != kNone) {
     deadline_ns_ = std::max(deadline_ns_, volume_.read_deadline(target_, blocks_, since_ns_, now_ns));
   }

@@ -90,8 +90,8 @@ class Reads {
   // Requires: the volume outlives it.
   explicit Reads(const Volume& volume) : volume_(volume) {}
 
-  // [addr, addr + n) is read, and perhaps so many further places near by, a block each. What lies in blocks of the last
-  // telling is there already.
+  // [addr, addr + n) is read, and perhaps so many further places near by, a block each. The block in which the last
+  // telling ended is there already.
   void add(Addr addr, uint64_t n, uint64_t further_blocks = 0) {
     if (volume_.reads_wait()) [[unlikely]]
       tell(addr, n, further_blocks);
@@ -124,22 +124,21 @@ class Reads {
     if (n == 0) return;
     const uint64_t first = addr.bits() / base::kMediaBlockBytes;
     const uint64_t last = (addr.bits() + n - 1) / base::kMediaBlockBytes;
-    const uint64_t blocks = further_blocks + (first < first_ || last > last_ ? last - first + 1 : 0);
+    const uint64_t blocks = further_blocks + (last - first) + (first != last_);
     if (blocks == 0) return;
     if (target_ != addr.target()) change_target(addr.target());
     blocks_ += blocks;
-    first_ = first;
     last_ = last;
   }
   void change_target(size_t target);
   void finish();
 
   const Volume& volume_;
-  size_t target_ = kNone;          // of blocks_
-  uint64_t blocks_ = 0;            // told; devices are asked for as many as possible at a time
-  uint64_t since_ns_ = 0;          // when the first of them was told; then, when the devices were asked
-  uint64_t deadline_ns_ = 0;       // of those that the devices were asked for
-  uint64_t first_ = 1, last_ = 0;  // blocks of the last telling, by address
+  size_t target_ = kNone;       // of blocks_
+  uint64_t blocks_ = 0;         // told; devices are asked for as many as possible at a time
+  uint64_t since_ns_ = 0;       // when the first of them was told; then, when the devices were asked
+  uint64_t deadline_ns_ = 0;    // of those that the devices were asked for
+  uint64_t last_ = UINT64_MAX;  // block in which the last telling ended, by address
 };
 
 template <class Medium>

@@ -6,8 +6,8 @@
 // read_deadline() and waits in the same way.
 //   A flushed line that finds its block in the buffer is accepted at once. Else it takes the place of another block,
 //   whose 256 bytes go to the media first, at write_bytes_per_s; if some of its lines were not stored to, the block is
-// read before, at read_bytes_per_s. A fence ends write_latency_ns after its last line was
-//   accepted. A read ends read_latency_ns after its blocks' transfer, at read_bytes_per_s, behind reads before it.
+//   read before, at read_bytes_per_s. A fence ends write_latency_ns after its last line was accepted. A read ends
+//   read_latency_ns after its blocks' transfer, at read_bytes_per_s, behind reads before it.
 // Results obtained with it are modelled, and are labelled so.
 #ifndef BONSAI_BASE_NVM_EMULATOR_H_
 #define BONSAI_BASE_NVM_EMULATOR_H_
@@ -38,8 +38,7 @@ struct EmulatorModel {
 // The model of a preset:
 //   dram    adds nothing
 //   optane  one Optane DC DIMM (100 series), typical published figures (Izraelevitz et al. 2019, Yang et al. 2020):
-//   read
-//           300 ns at random, write about 100 ns to the power-safe queue, 6.6 GB/s read, 2.3 GB/s write
+//           read 300 ns at random, write about 100 ns to the power-safe queue, 6.6 GB/s read, 2.3 GB/s write
 // Errors: InvalidArgument (unknown name; the message lists the known ones).
 Status emulator_preset(std::string_view name, EmulatorModel* model);
 

@@ -1,0 +1,93 @@
+#include "base/clock.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "base/thread.h"
+
+namespace bonsai::base {
+namespace {
+
+constexpr uint64_t kErrorNsMax = 1'000;
+
+// How often the quick clock lay outside what the other said before and after.
+uint64_t lies_in(uint64_t ms) {
+  const uint64_t end_ns = now_ns() + ms * kNsPerMs;
+  uint64_t lies = 0;
+  for (uint64_t before = now_ns(); before < end_ns;) {
+    const uint64_t quick = quick_now_ns();
+    const uint64_t after = now_ns();
+    lies += quick + kErrorNsMax < before || quick > after + kErrorNsMax;
+    before = after;
+  }
+  return lies;
+}
+
+TEST(Clock, MovesForwardAndCanBeSimulated) {
+  const uint64_t first = now_ns();
+  EXPECT_LE(first, now_ns());
+  EXPECT_GT(now_seconds(), 0.0);
+  EXPECT_GT(wall_seconds(), 1.7e9);
+  const uint64_t simulated = 42;
+  virtual_now_ns = &simulated;
+  EXPECT_EQ(now_ns(), 42u);
+  virtual_now_ns = nullptr;
+  EXPECT_GE(now_ns(), first);
+}
+
+TEST(Clock, TheQuickOneSaysTheSame) { EXPECT_EQ(lies_in(100), 0U); }
+
+TEST(Clock, TheQuickOneSaysTheSameWhenItIsAskedSeldom) {
+  static_cast<void>(quick_now_ns());
+  for (const uint64_t pause_ms : {2, 1'100, 2}) {
+    sleep_ms(pause_ms);
+    EXPECT_EQ(lies_in(2), 0U) << "after " << pause_ms << " ms";
+  }
+}
+
+TEST(Clock, EachThreadsQuickOneSaysTheSame) {
+  std::vector<uint64_t> lies(8);
+  std::vector<std::thread> threads;
+  for (uint64_t& mine : lies) threads.emplace_back([&mine] { mine = lies_in(100); });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(lies, std::vector<uint64_t>(lies.size(), 0));
+}
+
+TEST(Clock, TheQuickOneFollowsVirtualTime) {
+  const uint64_t simulated = 42;
+  virtual_now_ns = &simulated;
+  EXPECT_EQ(quick_now_ns(), 42U);
+  virtual_now_ns = nullptr;
+}
+
+#if defined(__x86_64__)
+// Whether the cycle counter is believed, which it is a millisecond after its first reading unless that was disturbed.
+bool comes_to_believe_the_counter() {
+  for (int ms = 0; ms < 500 && clock_internal::anchor.valid_ticks == 0; ++ms) EXPECT_EQ(lies_in(1), 0U);
+  return clock_internal::anchor.valid_ticks != 0;
+}
+
+TEST(Clock, TheCounterIsBelievedForAWhileOnly) {
+  if (!comes_to_believe_the_counter()) GTEST_SKIP() << "this processor's cycle counter is not steady";
+  const uint64_t anchored_ns = clock_internal::anchor.ns;
+  sleep_ms(2);
+  for (int i = 0; i < 1'000 && clock_internal::anchor.ns == anchored_ns; ++i) static_cast<void>(quick_now_ns());
+  EXPECT_GE(clock_internal::anchor.ns, anchored_ns + 2 * kNsPerMs);
+}
+
+// A machine that moves to another host may find its counter elsewhere.
+TEST(Clock, ACounterThatJumpedIsForgottenInASecond) {
+  if (!comes_to_believe_the_counter()) GTEST_SKIP() << "this processor's cycle counter is not steady";
+  clock_internal::anchor.rate_since_ticks += uint64_t{1} << 60;
+  clock_internal::anchor.valid_ticks = 0;
+  EXPECT_EQ(lies_in(5), 0U) << "the other clock is asked";
+  EXPECT_EQ(clock_internal::anchor.valid_ticks, 0U);
+  sleep_ms(1'100);
+  EXPECT_TRUE(comes_to_believe_the_counter());
+}
+#endif
+
+}  // namespace
+}  // namespace bonsai::base
