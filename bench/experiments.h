@@ -9,7 +9,7 @@ namespace bonsai::bench {
 [[nodiscard]] Experiment index_technique();
 [[nodiscard]] std::vector<Experiment> kiwi();
 [[nodiscard]] std::vector<Experiment> offloading();
-[[nodiscard]] Experiment pipelining();
+[[nodiscard]] std::vector<Experiment> pipelining();
 [[nodiscard]] Experiment put_tails();
 [[nodiscard]] Experiment recovery();
 [[nodiscard]] std::vector<Experiment> speed();

@@ -31,6 +31,9 @@ Examples
   bonsai-bench experiment index-technique --scale=seed --out=results/seed
       A figure of the specification with as much data as it says; writes its table, its picture and a section of
       results/seed/report.html.
+  bonsai-bench experiment pipelining-gets --scale=seed
+      Throughput by operations under way, 1 to 1,024, on modelled NVM beside a store in DRAM; a quarter of an hour.
+      pipelining-mix: the same with updates.
   bonsai-bench experiment kiwi --repeat=3
       KiWi's evaluation, all figures: gets, updates and scans alone and side by side, lengths of scans, memory, ordered
       inserts, what scanner and updater cost each other, 12 threads per processor.

@@ -229,14 +229,15 @@ class OutputTest(unittest.TestCase):
         out = pathlib.Path(self.scratch.name) / "pipelining"
         command = [self.program, "experiment", "pipelining", "--scale=trial", "--threads=1", f"--out={out}"]
         subprocess.run(command, capture_output=True, text=True, timeout=240, check=True)
-        found = json.loads((out / "pipelining.json").read_text())
-        self.assertEqual(documented_schema.schema_breaches(self.schema, found, "NAME.json"), [])
-        self.assertEqual([row["operation under way"] for row in found["rows"]], [1 << i for i in range(10)])
-        self.assertTrue(any("EMULATED optane" in label for label in found["labels"]))
-        self.assertTrue(any("95 %" in label for label in found["labels"]))
-        for row in found["rows"]:
-            for column in found["columns"]:
-                self.assertGreater(row[column], 0, column)
+        for name in ("pipelining-gets", "pipelining-mix"):
+            found = json.loads((out / f"{name}.json").read_text())
+            self.assertEqual(documented_schema.schema_breaches(self.schema, found, "NAME.json"), [])
+            self.assertEqual([row["operation under way"] for row in found["rows"]], [1 << i for i in range(11)])
+            self.assertTrue(any("EMULATED optane" in label for label in found["labels"]))
+            self.assertTrue(any("95 %" in label for label in found["labels"]))
+            for row in found["rows"]:
+                for column in found["columns"]:
+                    self.assertGreater(row[column], 0, column)
 
     def test_speed_holds_every_line_against_its_floor_and_goal(self):
         out = pathlib.Path(self.scratch.name) / "speed"
