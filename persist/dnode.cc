@@ -248,18 +248,31 @@ void DnodeSearch::next(scale::Reads* reads) {
   const Dnode::Run& run = runs[run_ - 1];
   const scale::Addr addr = scale::Addr::of_bits(run.addr);
   bytes_ = volume_->local(addr);
-  const size_t entry_bytes = run.variable() ? kVariableHeadBytes : run.entry_bytes();
-  const auto fetch = [&](uint32_t at) {
+  if (run.variable()) [[unlikely]] {
+    // The average is told: what an entry has beyond lies in blocks that follow.
+    const uint64_t told_bytes = dnode_->runs()[run_ - 1].bytes / run.count;
+    fetch(
+        addr, kVariableHeadBytes, told_bytes, [this](uint32_t index) { return offset_of_variable(index); }, reads);
+  } else {
+    const uint32_t entry_bytes = run.entry_bytes();
+    const uint32_t fetched_bytes = std::min(entry_bytes, kPrefetchBytesMax);  // the rest is read in sequence
+    fetch(
+        addr, fetched_bytes, entry_bytes, [=](uint32_t index) { return index * entry_bytes; }, reads);
+  }
+}
+
+template <class OffsetOf>
+void DnodeSearch::fetch(scale::Addr run, uint32_t fetched_bytes, uint64_t told_bytes, OffsetOf offset_of,
+                        scale::Reads* reads) const {
+  uint32_t further = hits_;
+  uint32_t at;
+  do {
+    at = offset_of(index_of(further));
     __builtin_prefetch(bytes_ + at);
-    __builtin_prefetch(bytes_ + at + std::min(entry_bytes, kPrefetchBytesMax) - 1);  // the rest is read in sequence
-  };
-  const uint32_t at = offset(run, index_of(hits_));
-  fetch(at);
-  const uint32_t further = hits_ & (hits_ - 1);
-  for (uint32_t hits = further; hits != 0; hits &= hits - 1) fetch(offset(run, index_of(hits)));
-  // Of a variable run the average is told: what an entry has beyond lies in blocks that follow.
-  const uint64_t told_bytes = run.variable() ? dnode_->runs()[run_ - 1].bytes / run.count : entry_bytes;
-  reads->add(addr + at, told_bytes, static_cast<unsigned>(__builtin_popcount(further)));
+    __builtin_prefetch(bytes_ + at + fetched_bytes - 1);
+    further &= further - 1;
+  } while (further != 0);
+  reads->add(run + at, told_bytes, static_cast<unsigned>(__builtin_popcount(hits_)) - 1);
 }
 
 RunDesc Dnode::desc(size_t i) const {

@@ -246,8 +246,12 @@ class DnodeSearch {
     uint32_t fingerprints;  // where the run's lie in the block
   };
 
-  static constexpr size_t kPrefetchBytesMax = 64;
+  static constexpr uint32_t kPrefetchBytesMax = 64;
 
+  // Fetches the current entries, so much of each, and tells what look() reads there.
+  template <class OffsetOf>
+  void fetch(scale::Addr run, uint32_t fetched_bytes, uint64_t told_bytes, OffsetOf offset_of,
+             scale::Reads* reads) const;
   // Looks at the current entries. kAbsent: none has the key.
   [[nodiscard]] Find check(Entry* entry) const;
   // The entry of the first of the hits.

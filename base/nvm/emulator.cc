@@ -9,9 +9,9 @@
 namespace bonsai::base {
 namespace {
 
-// Nanoseconds that `bytes` take; 0 for unlimited bandwidth.
-double transfer_ns(size_t bytes, uint64_t bytes_per_s) {
-  return bytes_per_s == 0 ? 0 : static_cast<double>(bytes) * 1e9 / static_cast<double>(bytes_per_s);
+// Nanoseconds that the transfer of a block takes; 0 for unlimited bandwidth.
+double block_ns(uint64_t bytes_per_s) {
+  return bytes_per_s == 0 ? 0 : static_cast<double>(kMediaBlockBytes) * 1e9 / static_cast<double>(bytes_per_s);
 }
 
 constexpr size_t kNoBlock = SIZE_MAX;
@@ -34,6 +34,8 @@ Status emulator_preset(std::string_view name, EmulatorModel* model) {
 EmulatorMedium::EmulatorMedium(const Mapping& mapping, const EmulatorModel& model, WaitUntil wait_until)
     : HookedMedium(mapping.data(), mapping.bytes()),
       model_(model),
+      read_block_ns_(block_ns(model.read_bytes_per_s)),
+      write_block_ns_(block_ns(model.write_bytes_per_s)),
       flushes_(mapping.domain() != Domain::kEadr),
       wait_until_(wait_until) {
   buffer_.fill({kNoBlock, 0});
@@ -73,7 +75,7 @@ void EmulatorMedium::fence(const Site&) {
 uint64_t EmulatorMedium::read_deadline(uint64_t blocks, uint64_t first_ns, uint64_t last_ns) {
   if (blocks == 0) return 0;
   const auto first = static_cast<double>(first_ns);
-  const double transfer = transfer_ns(blocks * kMediaBlockBytes, model_.read_bytes_per_s);
+  const double transfer = static_cast<double>(blocks) * read_block_ns_;
   double busy_until = media_read_until_ns_.load(std::memory_order_relaxed), until;
   do {
     until = std::max(busy_until, first) + transfer;
@@ -93,9 +95,8 @@ void EmulatorMedium::accept(const std::byte* dst, size_t n) {
       Held& held = buffer_[block % buffer_.size()];
       if (held.block != block) {
         if (held.block != kNoBlock) {
-          const double read_ns = held.lines == kAllLines ? 0 : transfer_ns(kMediaBlockBytes, model_.read_bytes_per_s);
-          media_written_until_ns_ = std::max(media_written_until_ns_, now) + read_ns +
-                                    transfer_ns(kMediaBlockBytes, model_.write_bytes_per_s);
+          const double read_ns = held.lines == kAllLines ? 0 : read_block_ns_;
+          media_written_until_ns_ = std::max(media_written_until_ns_, now) + read_ns + write_block_ns_;
           accepted = media_written_until_ns_;
         }
         held = {block, 0};

@@ -66,7 +66,8 @@ class EmulatorMedium final : public HookedMedium {
   void accept(const std::byte* dst, size_t n);
 
   const EmulatorModel model_;
-  const bool flushes_;  // ADR
+  const double read_block_ns_, write_block_ns_;  // what the transfer of a block takes
+  const bool flushes_;                           // ADR
   const WaitUntil wait_until_;
   PerThread<Pending> pending_;
   std::mutex device_mutex_;
@@ -75,8 +76,8 @@ class EmulatorMedium final : public HookedMedium {
     uint8_t lines;  // of it that were stored to, as bits
   };
   std::array<Held, 64> buffer_;
-  double media_written_until_ns_ = 0;            // when the media have taken all blocks that left the buffer
-  std::atomic<double> media_read_until_ns_ = 0;  // by itself: readers take no lock
+  double media_written_until_ns_ = 0;  // when the media have taken all blocks that left the buffer
+  alignas(kLineBytes) std::atomic<double> media_read_until_ns_ = 0;  // by itself: readers take no lock
 };
 
 }  // namespace bonsai::base
