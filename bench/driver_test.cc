@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <numeric>
 
 #include "base/thread.h"
+#include "bench/scan_check.h"
 #include "bench/values.h"
 
 namespace bonsai::bench {
@@ -235,6 +237,44 @@ TEST(Values, NameTheirKey) {
   fill_value(42, 8, other.data(), other.size());
   torn.replace(500, 500, other, 500, 500);
   EXPECT_FALSE(value_is_of(42, torn, torn.size()));
+}
+
+TEST(ScanCheck, SeesWhatIsWrongInRows) {
+  constexpr size_t kStride = 20, kRows = 5;
+  RecordShape shape;
+  shape.key_form = KeyForm::kFixed8;
+  shape.value_bytes = 8;
+  std::string bytes(kRows * kStride, '\0');
+  const Rows rows{bytes.data(), bytes.data() + 8, kRows, kStride, 8, 8};
+  const auto put = [&](size_t i, uint64_t id, uint64_t value_of) {
+    const uint64_t key = __builtin_bswap64(id);
+    std::memcpy(bytes.data() + i * kStride, &key, 8);
+    fill_value(value_of, 1, bytes.data() + i * kStride + 8, 8);
+  };
+  std::string room;
+  const auto wrong = [&] {
+    ScanCheck check(shape, rows.key(0), false, &room);
+    check.visit_thoroughly(Rows{rows.keys, rows.values, 2, kStride, 8, 8});  // what came before counts, too
+    check.visit_thoroughly(Rows{rows.keys + 2 * kStride, rows.values + 2 * kStride, 0, kStride, 8, 8});
+    check.visit_thoroughly(Rows{rows.keys + 2 * kStride, rows.values + 2 * kStride, kRows - 2, kStride, 8, 8});
+    EXPECT_EQ(check.count(), kRows);
+    EXPECT_EQ(check.last_key(), rows.key(kRows - 1));
+    return check.wrong();
+  };
+  const auto put_all = [&] {
+    for (size_t i = 0; i < kRows; ++i) put(i, 10 + i, 10 + i);
+  };
+  put_all();
+  EXPECT_FALSE(wrong());
+  for (size_t i = 0; i < kRows; ++i) {
+    put_all();
+    put(i, 10 + i, 99);
+    EXPECT_TRUE(wrong()) << "the value of row " << i;
+    if (i == 0) continue;
+    put_all();
+    put(i, 9 + i, 9 + i);
+    EXPECT_TRUE(wrong()) << "row " << i << " has the key before";
+  }
 }
 
 }  // namespace

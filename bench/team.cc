@@ -188,7 +188,7 @@ class alignas(128) Actor {
   void scan_thoroughly(std::string_view from) {
     ScanCheck check(shape_, from, true, &last_key_);
     const Status status = stage_.engine->scan_rows(from, member_.scan_records, [&](const Rows& rows) {
-      for (size_t i = 0; i < rows.count; ++i) check.visit_thoroughly(rows.key(i), rows.value(i));
+      check.visit_thoroughly(rows);
       return true;
     });
     if (!status.ok() || check.wrong()) fail("a scan", status);
