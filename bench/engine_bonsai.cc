@@ -13,7 +13,8 @@ namespace bonsai::bench {
 namespace {
 
 // What the pool reserves for a record beside its key and value, and how many times over, so that a run never waits for
-// compaction for want of room. The file is sparse; what is really used is in the results.
+// compaction for want of room. The whole pool is allocated when it is created, in memory on tmpfs; what is really used
+// is in the results.
 constexpr uint64_t kRecordOverheadBytes = 48;
 constexpr uint64_t kPoolFactor = 3;
 constexpr uint64_t kPoolBytesBase = uint64_t{64} << 20;
