@@ -158,6 +158,7 @@ class Index {
     base::Fence lo, hi;
     boost::container::small_vector<Piece, 32> pieces;  // in key order; bytes valid inside the guard
     bool damaged = false;                              // the pieces end before the damage
+    const char* records_behind = nullptr;              // where most of the next window's lie side by side, if known
 
     // Memory of read_window(), kept for the next one.
     std::vector<char> together;  // rows of pieces that lay scattered
@@ -287,7 +288,7 @@ class Index {
                        uint64_t version, Collected* all);
   void collect(const Bnode& bnode, uint32_t depth, const Window& window, const base::Key& from, uint64_t version,
                Collected* all);
-  void prefetch_following(const Following& following) const;
+  const char* prefetch_following(const Following& following) const;
   static void prefetch_range(const Bnode& bnode);
   uint64_t prefetch_records(const Bnode& bnode, const base::Key& from, uint64_t records_max) const;
   void read_few(Bnode* bnode, const persist::Dnode& dnode, const base::Key& start, uint64_t version,

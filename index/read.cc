@@ -373,8 +373,9 @@ void Index::read_range(Bnode* bnode, const Key& from, uint64_t version, bool who
   pieces.add_updates();
 }
 
-// Fetches what the next windows read: of each what the one before had shown where to find.
-void Index::prefetch_following(const Following& following) const {
+// Fetches what the next windows read: of each what the one before had shown where to find. Returns where the records of
+// the next one lie, if side by side: these come while the caller reads those before them.
+const char* Index::prefetch_following(const Following& following) const {
   if (const Bnode* third = following.peek(2)) third->prefetch();
   if (const Bnode* second = following.peek(1)) {
     second->prefetch_range();
@@ -382,12 +383,16 @@ void Index::prefetch_following(const Following& following) const {
   }
   const Bnode* first = following.peek(0);
   const persist::Dnode* dnode = first != nullptr ? first->base().dnode() : nullptr;
-  if (dnode != nullptr) dnode->prefetch_runs(dnodes_.volume());
+  if (dnode == nullptr) return nullptr;
+  if (const char* run = dnode->single_run(dnodes_.volume())) return run;
+  dnode->prefetch_runs(dnodes_.volume());
+  return nullptr;
 }
 
 void Index::read_window(const Key& from, uint64_t version, bool whole, uint64_t records_max, Window* window,
                         Bnode* known, Following* following) {
   step("load index");
+  window->records_behind = nullptr;
   Bnode* bnode = known;
   if (known == nullptr && records_max < kReadAheadRecords) {
     bnode = tree_.find_to_read(from);
@@ -396,7 +401,7 @@ void Index::read_window(const Key& from, uint64_t version, bool whole, uint64_t 
     if (following == nullptr) following = &own;
     bnode = following->take(from);
     if (bnode == nullptr) bnode = tree_.find_to_scan(from, following);
-    prefetch_following(*following);
+    window->records_behind = prefetch_following(*following);
   }
   read_range(newest(bnode, from), from, version, whole, records_max, window);
 }

@@ -185,6 +185,29 @@ TEST(Window, ADamagedRecordEndsNone) {
   }
 }
 
+// A scan may fetch what its next window will hand out while its caller reads what this one does.
+TEST(Window, TellsWhereTheNextOnesRecordsLie) {
+  constexpr uint64_t kRecords = 20'000;
+  Tier tier({.pool_bytes = size_t{16} << 20});
+  for (uint64_t i = 0; i < kRecords; ++i) ASSERT_TRUE(tier.put(key_of(i), "v"));
+  ASSERT_TRUE(tier.drain().ok());
+  const auto guard = tier.epochs().enter();
+  Following following;
+  Index::Window window;
+  size_t windows = 0, told = 0;
+  for (base::Fence at(""); !at.is_infinite(); at = window.hi, ++windows) {
+    const char* const place = window.records_behind;
+    tier.index().read_window(at.key(), kLatest, false, UINT64_MAX, &window, nullptr, &following);
+    if (place == nullptr) continue;
+    ++told;
+    const size_t into = static_cast<size_t>(window.pieces[0].rows.keys - place);
+    ASSERT_LT(into, base::kLineBytes) << "of window " << windows;
+  }
+  EXPECT_GT(told, windows / 2) << windows;
+  tier.index().read_window(Key::of(key_of(0)), kLatest, false, 10, &window);
+  EXPECT_EQ(window.records_behind, nullptr) << "a scan of few records ends before";
+}
+
 void expect_same(const Index::Window& known, const Index::Window& wanted) {
   ASSERT_EQ(known.lo, wanted.lo);
   ASSERT_EQ(known.hi, wanted.hi);

@@ -93,6 +93,12 @@ class Dnode {
     const auto* block = static_cast<const char*>(dnode);
     for (size_t i = 0; i < kPrefetchLines; ++i) __builtin_prefetch(block + i * kLine);
   }
+  // Where its one run lies; null if there are more.
+  [[nodiscard]] const char* single_run(const scale::Volume& volume) const {
+    const std::span<const Run> runs = places();
+    if (runs.size() != 1) return nullptr;
+    return reinterpret_cast<const char*>(volume.local(scale::Addr::of_bits(runs[0].addr)));
+  }
   // Fetches what a DnodeCursor that goes through all of it reads first, and the beginning of each further page.
   void prefetch_runs(const scale::Volume& volume) const;
   // Fetches what a DnodeCursor that seeks `key` and goes through so many records reads first. Returns about how many

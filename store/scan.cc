@@ -40,21 +40,65 @@ auto one_by_one(const ScanVisitor& visit) {
   };
 }
 
-// Hands out rows a few lines at a time, and fetches the part after the next meanwhile: by itself the processor fetches
-// nothing behind the end of a page. False: the visitor has had enough.
-bool visit_in_parts(Rows rows, const RowsVisitor& visit) {
-  constexpr size_t kPartBytes = 640;
-  if (rows.count * rows.stride_bytes <= 2 * kPartBytes) return visit(rows);
-  const size_t part_rows = std::max<size_t>(kPartBytes / rows.stride_bytes, 1);
+// A reader of many records has them fetched from memory a constant distance ahead, over the end of a run into the next
+// window's. By itself the processor fetches nothing behind the end of a page, and it begins slowly with each run. Into
+// the second-level cache, where two to three times as many misses can be under way as in the first.
+class ReadAhead {
+ public:
+  static constexpr size_t kPartBytes = 640;
+
+  // `rows` are read from now on, and then what lies at `next`, if that is known.
+  void enter(const Rows& rows, const char* next) {
+    const auto begin = reinterpret_cast<uintptr_t>(rows.keys);
+    end_ = begin + rows.count * rows.stride_bytes;
+    next_ = reinterpret_cast<uintptr_t>(next);
+    if (at_ - begin > kDistanceBytes + kPartBytes) at_ = begin;  // nobody has foreseen these
+    while (at_ < std::min(begin + kDistanceBytes, end_)) fetch();
+  }
+
+  // Called when `bytes` of them are about to be read.
+  void advance(size_t bytes) {
+    for (owed_bytes_ += bytes; owed_bytes_ >= kPartBytes; owed_bytes_ -= kPartBytes) {
+      if (at_ >= end_) [[unlikely]] {
+        if (next_ == 0) continue;
+        at_ = next_;
+        end_ = UINTPTR_MAX;
+      }
+      fetch();
+    }
+  }
+
+ private:
+  static constexpr size_t kDistanceBytes = 8 * kPartBytes;
+
+  void fetch() {
+    const auto* part = reinterpret_cast<const char*>(at_);
+    for (size_t i = 0; i < kPartBytes; i += base::kLineBytes) __builtin_prefetch(part + i, 0, 1);
+    at_ += kPartBytes;
+  }
+
+  uintptr_t at_ = 0;       // up to here
+  uintptr_t end_ = 0;      // the end of the run in which that is
+  uintptr_t next_ = 0;     // the run behind it, or 0
+  size_t owed_bytes_ = 0;  // read, but nothing fetched for it yet
+};
+
+// Hands out rows a few lines at a time. False: the visitor has had enough.
+bool visit_in_parts(Rows rows, const char* next, const RowsVisitor& visit, ReadAhead* ahead) {
+  if (rows.count * rows.stride_bytes <= 2 * ReadAhead::kPartBytes) return visit(rows);
+  const size_t part_rows = std::max<size_t>(ReadAhead::kPartBytes / rows.stride_bytes, 1);
+  const size_t part_bytes = part_rows * rows.stride_bytes;
+  ahead->enter(rows, next);
   while (rows.count > part_rows) {
     Rows part = rows;
     part.count = part_rows;
-    rows.keys += part_rows * rows.stride_bytes;
-    rows.values += part_rows * rows.stride_bytes;
+    rows.keys += part_bytes;
+    rows.values += part_bytes;
     rows.count -= part_rows;
-    for (size_t at = 0; at < kPartBytes; at += base::kLineBytes) __builtin_prefetch(rows.keys + kPartBytes + at);
+    ahead->advance(part_bytes);
     if (!visit(part)) return false;
   }
+  ahead->advance(rows.count * rows.stride_bytes);
   return visit(rows);
 }
 
@@ -137,6 +181,7 @@ Status DbImpl::scan_as_of(uint64_t version, const ScanOptions& options, std::str
   std::string large;
   index::Following following;
   base::EpochDomain::Guard guard;
+  ReadAhead ahead;
   size_t windows = 0;
   for (base::Fence at(from); !at.is_infinite() && left > 0; at = window->hi) {
     if (!options.end.empty() && options.end <= at.bytes()) break;
@@ -155,7 +200,8 @@ Status DbImpl::scan_as_of(uint64_t version, const ScanOptions& options, std::str
         rows.values = large.data();
         rows.value_bytes = static_cast<uint32_t>(large.size());
       }
-      if (!visit_in_parts(rows, visit) || last) return Status::OK();
+      if (!visit_in_parts(rows, left > 0 ? window->records_behind : nullptr, visit, &ahead) || last)
+        return Status::OK();
     }
     if (window->damaged) return damaged_range(window->lo, window->hi);
   }
