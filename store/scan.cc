@@ -40,9 +40,9 @@ auto one_by_one(const ScanVisitor& visit) {
   };
 }
 
-// A reader of many records has them fetched from memory a constant distance ahead, over the end of a run into the next
-// window's. By itself the processor fetches nothing behind the end of a page, and it begins slowly with each run. Into
-// the second-level cache, where two to three times as many misses can be under way as in the first.
+// A reader of many records has them fetched from memory a constant distance ahead, over the end of a run into the
+// next window's: by itself the processor begins slowly with each run. Into the second-level cache, which can have more
+// misses under way than the first.
 class ReadAhead {
  public:
   static constexpr size_t kPartBytes = 640;
