@@ -158,7 +158,7 @@ class Index {
     base::Fence lo, hi;
     boost::container::small_vector<Piece, 32> pieces;  // in key order; bytes valid inside the guard
     bool damaged = false;                              // the pieces end before the damage
-    const char* records_behind = nullptr;              // where most of the next window's lie side by side, if known
+    const char* records_behind = nullptr;              // the next window's, if known: to be fetched, not read
 
     // Memory of read_window(), kept for the next one.
     std::vector<char> together;  // rows of pieces that lay scattered

@@ -340,6 +340,7 @@ void Index::read_range(Bnode* bnode, const Key& from, uint64_t version, bool who
   window->hi = bnode->hi();
   window->pieces.clear();
   window->damaged = false;
+  window->records_behind = nullptr;
   const Key start = whole || from < window->lo.key() ? window->lo.key() : from;
   step("scan: load base");
   if (const persist::Dnode* dnode = bnode->base().dnode(); dnode != nullptr && records_max < kTogetherRecordsMin)
@@ -392,7 +393,7 @@ const char* Index::prefetch_following(const Following& following) const {
 void Index::read_window(const Key& from, uint64_t version, bool whole, uint64_t records_max, Window* window,
                         Bnode* known, Following* following) {
   step("load index");
-  window->records_behind = nullptr;
+  const char* records_behind = nullptr;
   Bnode* bnode = known;
   if (known == nullptr && records_max < kReadAheadRecords) {
     bnode = tree_.find_to_read(from);
@@ -401,9 +402,10 @@ void Index::read_window(const Key& from, uint64_t version, bool whole, uint64_t 
     if (following == nullptr) following = &own;
     bnode = following->take(from);
     if (bnode == nullptr) bnode = tree_.find_to_scan(from, following);
-    window->records_behind = prefetch_following(*following);
+    records_behind = prefetch_following(*following);
   }
   read_range(newest(bnode, from), from, version, whole, records_max, window);
+  window->records_behind = records_behind;
 }
 
 Bnode* Index::Start::known(const Key& key) const {

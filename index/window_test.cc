@@ -206,6 +206,11 @@ TEST(Window, TellsWhereTheNextOnesRecordsLie) {
   EXPECT_GT(told, windows / 2) << windows;
   tier.index().read_window(Key::of(key_of(0)), kLatest, false, 10, &window);
   EXPECT_EQ(window.records_behind, nullptr) << "a scan of few records ends before";
+  following.clear();
+  tier.index().read_window(Key::of(key_of(0)), kLatest, false, UINT64_MAX, &window, nullptr, &following);
+  EXPECT_NE(window.records_behind, nullptr);
+  tier.index().read_window_below(base::Fence(key_of(9)), kLatest, &window);
+  EXPECT_EQ(window.records_behind, nullptr) << "what another window told";
 }
 
 void expect_same(const Index::Window& known, const Index::Window& wanted) {
