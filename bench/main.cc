@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "bench/flags.h"
-#include "bench/report.h"
-#include "bench/session.h"
-#include "bench/terminal.h"
+#include "bench/cli/flags.h"
+#include "bench/cli/session.h"
+#include "bench/pages/report.h"
+#include "bench/report/terminal.h"
 
 namespace bonsai::bench {
 namespace {

@@ -12,7 +12,8 @@ Which rule applies where (tests = *_test.cc, *_fuzz.cc, testing.h and folders na
   nvm           all C and C++ but base/nvm       raw flushes, fences and non-temporal stores: use a medium
   flags         all but bench/ and admin/        gflags and glog
   layer         all C and C++                    includes against base <- rdma <- scale <- persist <- index <- store;
-                                                 admin and examples see include/bonsai only, bench also rdma and base
+                                                 admin and examples see include/bonsai only, bench also rdma and base;
+                                                 a wing of bench sees the wings below it (WINGS)
   print         rooms and include, not tests     writing to stdout or stderr: report by Status or the log sink
   exception     rooms and include, not tests     throw
   guard         *.h                              a header guard other than BONSAI_<PATH>_H_
@@ -42,6 +43,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 RATCHET = ROOT / "scripts" / "style-ratchet.txt"
 ROOMS = ["base", "rdma", "scale", "persist", "index", "store"]
 PROGRAMS = ["bench", "admin"]
+# Of bench, lowest first; its program and its tests' helpers (bench/testing) see all of them.
+WINGS = ["ycsb", "engines", "results", "driver", "report", "experiments", "fabric", "pages", "cli"]
 LINE_COLUMNS_MAX, FILE_LINES_MAX, FUNCTION_LINES_MAX, TEST_RATIO_MIN = 120, 600, 70, 0.6
 CPP = {".h", ".cc", ".cpp", ".c"}
 SOURCE = CPP | {".py", ".sh", ".cmake", ".txt", ".in"}
@@ -141,7 +144,18 @@ def visible_folders(source):
     return None
 
 
+def check_wings(source):
+    parts = source.path.parts
+    if not source.is_cpp or parts[0] != "bench" or parts[1] not in WINGS:
+        return
+    for line, text in enumerate(source.code.splitlines(), 1):
+        match = re.match(r'\s*#\s*include\s*"bench/(\w+)/', text)
+        if match is not None and match[1] in WINGS[WINGS.index(parts[1]) + 1:]:
+            yield Breach(source.path, line, "layer", f"bench/{parts[1]}/ may not include from bench/{match[1]}/")
+
+
 def check_layer(source):
+    yield from check_wings(source)
     visible = visible_folders(source)
     if not source.is_cpp or visible is None:
         return

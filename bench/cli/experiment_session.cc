@@ -1,0 +1,91 @@
+// `bonsai-bench experiment NAME`.
+#include <unistd.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "base/status_macros.h"
+#include "bench/cli/session.h"
+#include "bench/pages/report.h"
+#include "bench/report/terminal.h"
+#include "bench/results/machine.h"
+
+namespace bonsai::bench {
+namespace {
+
+void print_rows(const std::vector<Column>& columns, const std::vector<Row>& rows) {
+  std::vector<std::vector<std::string>> lines(1);
+  for (const Column& column : columns) lines.back().push_back(column.name);
+  for (const Row& row : rows) {
+    lines.emplace_back();
+    for (size_t i = 0; i < row.size(); ++i) lines.back().push_back(cell_text(columns[i], row[i]));
+  }
+  std::printf("%s", align(lines, columns.front().words.empty() ? 0 : 1).c_str());
+}
+
+void print_tables(const Experiment& experiment, const ExperimentResult& result) {
+  std::printf("%s\n\n", std::string(experiment.title).c_str());
+  print_rows(result.columns, result.rows);
+  for (const Column& column : result.columns) {
+    if (!column.absent.empty()) std::printf("- %s: %s\n", column.name.c_str(), column.absent.c_str());
+  }
+  const Reference reference = experiment.reference();
+  if (!reference.rows.empty()) {
+    std::printf("\nThe specification's figures (%s)\n", std::string(experiment.source).c_str());
+    print_rows(reference_columns(reference, result), reference.rows);
+  }
+  std::printf("\n");
+  for (const std::string& label : result.labels) std::printf("%s\n", label.c_str());
+}
+
+// Measures one experiment, writes and prints what came out.
+Status run_one(const Experiment& experiment, const ExperimentPlan& plan, Manifest manifest, StatusLine* line) {
+  ExperimentResult result;
+  const Status measured = experiment.run(plan, &result);
+  line->clear();
+  BONSAI_RETURN_IF_ERROR(measured);
+  if (result.medium) tell_medium("bonsai", *result.medium, &manifest);
+  if (result.medium && result.medium->emulated) {
+    result.labels.insert(result.labels.begin(),
+                         "EMULATED " + result.medium->text + "; no statement about a real device");
+  }
+  const std::string& directory = plan.config.out_dir;
+  BONSAI_RETURN_IF_ERROR(write_experiment(directory, experiment_json(experiment, result, manifest)));
+  BONSAI_RETURN_IF_ERROR(write_report(directory));
+  print_tables(experiment, result);
+  std::printf("results: %s/%s.json\nreport: %s/report.html\n", directory.c_str(), std::string(experiment.name).c_str(),
+              directory.c_str());
+  return Status::OK();
+}
+
+}  // namespace
+
+int run_experiment(ExperimentRequest request, const std::atomic<bool>& interrupted) {
+  StatusLine line(stderr, isatty(2) == 1);
+  const auto note = [&line](const std::string& text) {
+    line.clear();
+    std::fprintf(stderr, "note: %s\n", text.c_str());
+  };
+  request.plan.stop = &interrupted;
+  request.plan.listener = {.on_phase = [&line](const std::string& engine, const std::string& phase,
+                                               uint64_t operations) { line.start(engine, phase, operations); },
+                           .on_progress = [&line](const PhaseProgress& progress) { line.show(progress); },
+                           .on_result = {},
+                           .on_note = note,
+                           .on_left_out = {}};
+  Manifest manifest;
+  describe_machine(&manifest);
+  manifest.flags = flag_values();
+  manifest.seed = request.plan.config.seed;
+  for (const Experiment* experiment : request.experiments) {
+    if (experiment != request.experiments.front()) std::printf("\n");
+    if (Status status = run_one(*experiment, request.plan, manifest, &line); !status.ok()) {
+      std::fprintf(stderr, "bonsai-bench: experiment %s: %s\n", std::string(experiment->name).c_str(),
+                   status.ToString().c_str());
+      return interrupted ? kExitInterrupted : kExitFailures;
+    }
+  }
+  return 0;
+}
+
+}  // namespace bonsai::bench

@@ -1,0 +1,155 @@
+#include "bench/cli/session.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "bench/pages/output_directory.h"
+#include "bench/report/terminal.h"
+#include "bench/report/ycsb_text.h"
+#include "bench/results/machine.h"
+#include "bench/results/repeats.h"
+
+namespace bonsai::bench {
+namespace {
+
+class Session {
+ public:
+  Session(RunRequest request, const std::atomic<bool>& interrupted)
+      : request_(std::move(request)),
+        interrupted_(interrupted),
+        out_(request_.config.out_dir),
+        line_(stderr, isatty(2) == 1) {
+    describe_machine(&results_.manifest);
+    results_.manifest.flags = flag_values();
+    results_.manifest.seed = request_.config.seed;
+  }
+
+  int run() {
+    for (const std::string& text : request_.notes) note(text);
+    if (Status status = start(); !status.ok()) return usage_error(status);
+    bool failed = false;
+    // The engines take turns, so that a change of the machine's mood meets them all.
+    for (round_ = 0; round_ < request_.repeat && !interrupted_; ++round_) {
+      repeats_.begin();
+      for (const EngineEntry* engine : request_.engines) failed |= !run_one(*engine);
+    }
+    return finish(failed);
+  }
+
+ private:
+  Status start() {
+    BONSAI_RETURN_IF_ERROR(out_.open());
+    return out_.write(results_);
+  }
+
+  bool run_one(const EngineEntry& engine) {
+    RunConfig config = request_.config;
+    if (round_ > 0 || &engine != request_.engines.front()) config.record_dir.clear();  // recorded already
+    const Status status = run_engine(engine, config, request_.steps, interrupted_, listener());
+    line_.clear();
+    if (status.ok()) return true;
+    std::fprintf(stderr, "bonsai-bench: engine %s: %s\n", std::string(engine.name).c_str(), status.ToString().c_str());
+    results_.errors.push_back({std::string(engine.name), status.ToString()});
+    return false;
+  }
+
+  RunListener listener() {
+    return {.on_phase =
+                [this](const std::string& engine, const std::string& phase, uint64_t operations) {
+                  line_.start(engine, phase, operations);
+                  ycsb_status_.start(operations);
+                },
+            .on_progress = [this](const PhaseProgress& progress) { show(progress); },
+            .on_result = [this](const RunResult& result) { keep(result); },
+            .on_note =
+                [this](const std::string& text) {
+                  if (round_ == 0) note(text);
+                },
+            .on_left_out =
+                [this](const LeftOut& one) {
+                  if (round_ == 0) keep(one);
+                }};
+  }
+
+  void show(const PhaseProgress& progress) {
+    if (request_.status) {
+      if (const auto text = ycsb_status_.line(progress)) std::fprintf(stderr, "%s\n", text->c_str());
+    } else {
+      line_.show(progress);
+    }
+    if (progress.seconds_idle < kIdleSecondsMax) return;
+    line_.clear();
+    std::fprintf(stderr,
+                 "bonsai-bench: no operation has ended for %.0f s, so the engine hangs; giving up. What it stored is "
+                 "left behind for inspection; results so far are in %s\n",
+                 progress.seconds_idle, out_.file("results.json").c_str());
+    std::_Exit(kExitFailures);
+  }
+
+  void keep(const RunResult& result) {
+    repeats_.add(result, &results_.runs);
+    failures_ += result.failures;
+    if (result.medium) tell_medium(result.engine, *result.medium, &results_.manifest);
+    warn(out_.add(result));
+    warn(out_.write(results_));
+    if (!request_.ycsb_text) return;
+    line_.clear();
+    std::printf("%s, %s\n%s\n", result.engine.c_str(), result.workload.c_str(), ycsb_text(result).c_str());
+  }
+
+  void keep(const LeftOut& one) {
+    results_.left_out.push_back(one);
+    note(one.engine + " " + one.reason + ", so workload " + one.workload + " is left out");
+  }
+
+  void warn(const Status& status) {
+    if (!status.ok()) note(std::string(status.message()));
+  }
+
+  void note(const std::string& text) {
+    line_.clear();
+    std::fprintf(stderr, "note: %s\n", text.c_str());
+  }
+
+  int finish(bool failed) {
+    warn(out_.write(results_));
+    const Manifest& manifest = results_.manifest;
+    std::printf("%s", results_table(results_.runs).c_str());
+    std::printf("\n%s | %s | seed %llu | medium %s\n", manifest.cpu.value_or("unknown processor").c_str(),
+                manifest.kernel.value_or("unknown kernel").c_str(), static_cast<unsigned long long>(manifest.seed),
+                manifest.medium.value_or("none").c_str());
+    for (const std::string& what : manifest.emulated)
+      std::printf("EMULATED %s; no statement about a real device\n", what.c_str());
+    std::printf("results: %s\nreport: %s\n", out_.file("results.json").c_str(), out_.file("report.html").c_str());
+    if (interrupted_) return kExitInterrupted;
+    return failed || failures_ > 0 ? kExitFailures : 0;
+  }
+
+  const RunRequest request_;
+  const std::atomic<bool>& interrupted_;
+  OutputDirectory out_;
+  StatusLine line_;
+  YcsbStatus ycsb_status_;
+  unsigned round_ = 0;  // of the repetitions
+  Repeats repeats_;
+  Results results_;
+  uint64_t failures_ = 0;
+};
+
+}  // namespace
+
+int usage_error(const Status& status) {
+  std::fprintf(stderr, "bonsai-bench: %.*s\n", static_cast<int>(status.message().size()), status.message().data());
+  return kExitUsage;
+}
+
+int run_session(RunRequest request, const std::atomic<bool>& interrupted) {
+  return Session(std::move(request), interrupted).run();
+}
+
+}  // namespace bonsai::bench

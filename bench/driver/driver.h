@@ -1,0 +1,76 @@
+// Carries out a plan against an engine, on as many threads as the plan has, and measures it.
+//
+// The clock runs from the moment when all threads are ready, and warmed up if asked, to the moment when the last one is
+// done. One operation in kLatencySampled is timed; reading the clock for each would be a visible part of a 100 ns
+// operation. With a target the operations have times at which they ought to start (open loop); then each is timed, both
+// from its real start and from the intended one, so that a stall shows in all the operations that it delays and not in
+// one (coordinated omission).
+#ifndef BONSAI_BENCH_DRIVER_DRIVER_H_
+#define BONSAI_BENCH_DRIVER_DRIVER_H_
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "bench/driver/live_latency.h"
+#include "bench/engines/acknowledged_counter.h"
+#include "bench/engines/engine.h"
+#include "bench/results/histogram.h"
+#include "bench/ycsb/requests.h"
+
+namespace bonsai::bench {
+
+inline constexpr uint64_t kLatencySampled = 64;
+// After this many operations of one thread that answer with an error, the phase ends: the engine is out of order.
+inline constexpr uint64_t kErrorsMax = 100;
+
+struct PhaseProgress {
+  uint64_t done = 0;  // operations, warm-up not counted
+  double seconds = 0;
+  double seconds_idle = 0;      // since the last operation was seen to end
+  LatencyCountsByKind latency;  // of the timed operations; with a target from their intended start
+};
+
+struct PhaseOptions {
+  RecordShape shape;
+  unsigned depth = 1;                                     // reads and writes handed to the engine at once
+  bool absent_is_fine = false;                            // the workload deletes, so requests may miss
+  bool scan_start_may_miss = false;                       // scans start at any key, not only at stored ones
+  std::string key_max;                                    // the greatest loaded key: only there may a scan end early
+  uint64_t loaded = 0;                                    // records that were loaded
+  AcknowledgedCounter* counter = nullptr;                 // of inserts; may be null when the plan has none
+  uint64_t warmup = 0;                                    // so many of the plan's operations come before the clock
+  uint64_t latency_every = kLatencySampled;               // one operation in so many is timed; a power of two
+  double target_ops_per_s = 0;                            // open loop, over all threads; 0 = as fast as it goes
+  bool pin = false;                                       // thread i to the i-th processor
+  const std::atomic<bool>* stop = nullptr;                // ends the phase early when it becomes true; may be null
+  std::function<void()> on_clock;                         // called before the clock starts; may be empty
+  std::function<void(const PhaseProgress&)> on_progress;  // called about 5 times a second; may be empty
+};
+
+struct PhaseResult {
+  uint64_t operations = 0;  // that were carried out while the clock ran
+  double seconds = 0;
+  std::array<uint64_t, kOpKinds> operations_of{};  // by kind of request
+  std::array<uint64_t, kOpKinds> failures_of{};
+  uint64_t failures = 0;  // errors, absent records and wrong values, those of the warm-up included
+  uint64_t absent = 0;    // records that were not there, where that is no failure
+  std::string first_failure;
+  bool stopped = false;  // by `stop` or by kErrorsMax
+  bool pinned = false;   // every thread to its processor
+  uint64_t inserted = 0;
+  uint64_t inserted_key_bytes = 0;
+  uint64_t removes = 0;
+  std::array<Histogram, kOpKinds> latency;           // from the start of the operation
+  std::array<Histogram, kOpKinds> intended_latency;  // from the intended start; empty without a target
+};
+
+// Runs the phase. Requires: the engine is open and can do what the plan asks of it, on plan.threads.size() threads.
+// Requests that are drawn live are drawn out of a copy of the plan's drawers.
+[[nodiscard]] PhaseResult run_phase(Engine* engine, const RequestPlan& plan, const PhaseOptions& options);
+
+}  // namespace bonsai::bench
+
+#endif  // BONSAI_BENCH_DRIVER_DRIVER_H_

@@ -1,0 +1,68 @@
+// A team: threads that do different things to one store for a set time, each counting what it does. For experiments on
+// what the one costs the other, where the driver, whose threads all follow one list of requests, has no answer.
+//
+// Records are numbers whose keys are spread over the key space (keys.h). Loaded are [0, records); updates take random
+// numbers below twice that, half of them inserts and half deletes, so that there stay about as many.
+#ifndef BONSAI_BENCH_DRIVER_TEAM_H_
+#define BONSAI_BENCH_DRIVER_TEAM_H_
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bench/engines/engine.h"
+#include "bench/ycsb/keys.h"
+#include "bonsai/status.h"
+
+namespace bonsai::bench {
+
+enum class Part : uint8_t {
+  kGet,     // of random loaded records
+  kMix,     // gets and updates, half and half, of random loaded records
+  kPut,     // insert, update or delete of a random record
+  kScan,    // of `scan_records` records from a random key on, by rows; keys and values are read
+  kStream,  // reads as many bytes as a scan of `scan_records` returns, from an array that has nothing to do with the
+            // store
+};
+
+struct Member {
+  Part part = Part::kGet;
+  uint32_t scan_records = 0;
+  unsigned depth = 1;            // kGet, kMix: operations that are handed over together
+  double records_per_s_max = 0;  // kStream: the pace to keep; 0 = as fast as it goes
+};
+
+struct TeamPlan {
+  RecordShape shape;
+  uint64_t records = 0;
+  bool zipfian = false;    // kGet, kMix: random as YCSB's zipfian is; else uniform
+  bool all_loaded = true;  // nothing was deleted: a record that a get does not find is a failure
+  uint64_t ms = 0;
+  bool samples_memory = false;  // asking the store disturbs it
+  uint64_t seed = 1;
+  std::vector<Member> members;              // a thread each
+  const std::atomic<bool>* stop = nullptr;  // ends it early
+};
+
+struct TeamResult {
+  double seconds = 0;
+  std::vector<uint64_t> operations;  // by member
+  std::vector<uint64_t> records;     // that were got, updated, scanned or streamed, by member
+  double dram_bytes = 0;             // means of samples that were taken meanwhile, if asked for
+  double nvm_bytes = 0;
+
+  // Millions per second of the members of that part together.
+  [[nodiscard]] double records_m_per_s(const TeamPlan& plan, Part part) const;
+};
+
+// Inserts records [0, records) on `threads` threads, or as many as the engine takes, and settles. Errors: the engine's.
+Status load_for_team(Engine* engine, const RecordShape& shape, uint64_t records, unsigned threads,
+                     const std::atomic<bool>& stop);
+
+// Errors: Unavailable when the user interrupted, or an operation failed or answered wrongly, naming the first.
+Status run_team(Engine* engine, const TeamPlan& plan, TeamResult* result);
+
+}  // namespace bonsai::bench
+
+#endif  // BONSAI_BENCH_DRIVER_TEAM_H_

@@ -1,0 +1,155 @@
+// This project's store, through its public interface.
+// Needs: target bonsai_store
+#include "bench/engines/bonsai.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status_macros.h"
+#include "base/thread.h"
+#include "bench/engines/pool_place.h"
+#include "bonsai/db.h"
+
+namespace bonsai::bench {
+namespace {
+
+// What the pool reserves for a record beside its key and value, and how many times over, so that a run never waits for
+// compaction for want of room. The whole pool is allocated when it is created, in memory on tmpfs; what is really used
+// is in the results.
+constexpr uint64_t kRecordOverheadBytes = 48;
+constexpr uint64_t kPoolFactor = 3;
+constexpr uint64_t kPoolBytesBase = uint64_t{64} << 20;
+
+uint64_t pool_bytes_for(const EngineOptions& options) {
+  const uint64_t record = options.shape.key_bytes_max() + options.shape.value_bytes + kRecordOverheadBytes;
+  const uint64_t bytes = kPoolBytesBase + options.records_max * record * kPoolFactor;
+  return (bytes + 0x1fffff) & ~uint64_t{0x1fffff};
+}
+
+class BonsaiEngine final : public Engine {
+ public:
+  explicit BonsaiEngine(const BonsaiVariant& variant) : variant_(variant), sessions_are_used_(variant.sessions) {}
+  ~BonsaiEngine() override { (void)close(); }
+
+  [[nodiscard]] Capabilities capabilities() const override {
+    Options store;
+    if (variant_.change != nullptr) variant_.change(&store);
+    const bool buffered = store.durability == Durability::kBuffered;
+    return {.threads = true, .durability = true, .always_buffered = buffered, .scan = true, .many = true};
+  }
+
+  Status open(const EngineOptions& options) override {
+    Options store;
+    store.create_if_missing = true;
+    store.error_if_exists = true;
+    store.key_format = options.shape.key_form == KeyForm::kFixed8 ? KeyFormat::kFixed8 : KeyFormat::kBytes;
+    store.durability = options.buffered ? Durability::kBuffered : Durability::kDurable;
+    store.pool_bytes = pool_bytes_for(options);
+    if (variant_.change != nullptr) variant_.change(&store);
+    BONSAI_RETURN_IF_ERROR(place_.make(options.pool_dir, options.out_dir, store.pool_bytes));
+    Status status = DB::Open(store, place_.path() + "/pool", &db_);
+    if (!status.ok()) place_.remove();
+    return status;
+  }
+
+  Status close() override {
+    Status status;
+    for (auto& session : sessions_) session.reset();
+    if (db_ != nullptr) status = db_->Close();
+    db_.reset();
+    place_.remove();
+    return status;
+  }
+
+  Status settle() override { return db_->Drain(); }
+
+  void use_sessions(bool use) override { sessions_are_used_ = use; }
+  Status insert(std::string_view key, std::string_view value) override { return db_->Put(key, value); }
+  Status read(std::string_view key, std::string* value) override { return db_->Get(key, value); }
+  void read_many(std::span<const std::string_view> keys, std::span<std::string> values,
+                 std::span<Status> statuses) override {
+    if (!sessions_are_used_) return db_->MultiGet(ReadOptions(), keys, values, statuses);
+    for (size_t i = 0; i < keys.size(); ++i) session().Get(keys[i], &values[i], &statuses[i]);
+    session().Wait();
+  }
+  void write_many(std::span<const std::string_view> keys, std::span<const std::string_view> values,
+                  std::span<Status> statuses) override {
+    if (!sessions_are_used_) return db_->MultiPut(keys, values, statuses);
+    for (size_t i = 0; i < keys.size(); ++i) session().Put(keys[i], values[i], &statuses[i]);
+    session().Wait();
+  }
+  Status remove(std::string_view key) override { return db_->Delete(key); }
+  Status scan(std::string_view from, uint32_t limit, const ScanVisit& visit) override {
+    ScanOptions options;
+    options.limit = limit;
+    return db_->Scan(options, from, visit);
+  }
+
+  void scan_many(std::span<const ScanJob> jobs) override {
+    if (!sessions_are_used_) return Engine::scan_many(jobs);
+    for (const ScanJob& job : jobs) {
+      ScanOptions options;
+      options.limit = job.limit;
+      session().Scan(options, job.from, job.visit, job.status);
+    }
+    session().Wait();
+  }
+
+  Status scan_rows(std::string_view from, uint32_t limit, const RowsVisit& visit) override {
+    ScanOptions options;
+    options.limit = limit;
+    return db_->ScanRows(options, from, visit);
+  }
+
+  [[nodiscard]] MemoryUse memory() const override {
+    const Stats stats = db_->GetStats();
+    return {.dram_bytes = stats.dram_bytes,
+            .nvm_bytes = stats.log_bytes_used + stats.data_bytes_used,
+            .log_bytes = stats.log_bytes};
+  }
+  [[nodiscard]] std::optional<NvmUse> nvm() const override {
+    const Stats stats = db_->GetStats();
+    return NvmUse{.bytes_stored = stats.nvm_bytes_stored,
+                  .media_bytes = stats.nvm_media_bytes,
+                  .flushes = stats.nvm_lines_flushed,
+                  .fences = stats.nvm_fences,
+                  .gets = stats.gets,
+                  .gets_answered = stats.gets_from_dnodes};
+  }
+  [[nodiscard]] std::optional<MediumUse> medium() const override {
+    Stats stats = db_->GetStats();
+    return MediumUse{.text = std::move(stats.medium), .emulated = stats.emulated};
+  }
+
+ private:
+  // The calling thread's own: no other thread that lives has its number.
+  Session& session() {
+    std::unique_ptr<Session>& mine = sessions_.at(base::thread_ordinal());
+    if (mine == nullptr) mine = db_->NewSession(kSessionDepthMax);
+    return *mine;
+  }
+
+  static constexpr size_t kThreadsMax = 4096;
+  const BonsaiVariant variant_;
+  bool sessions_are_used_;
+  std::vector<std::unique_ptr<Session>> sessions_ = std::vector<std::unique_ptr<Session>>(kThreadsMax);
+  PoolPlace place_;
+  std::unique_ptr<DB> db_;  // set while open
+};
+
+}  // namespace
+
+std::unique_ptr<Engine> make_bonsai_engine(const BonsaiVariant& variant) {
+  return std::make_unique<BonsaiEngine>(variant);
+}
+
+std::vector<EngineEntry> engines_of_bonsai() {
+  const auto buffered = [](Options* options) { options->durability = Durability::kBuffered; };
+  return {{"bonsai", "this project's store: ordered, durable, any number of threads",
+           [] { return make_bonsai_engine({}); }, EngineGroup::kBonsai},
+          {"bonsai_buffered", "the same at the level buffered, to stand beside it",
+           [buffered] { return make_bonsai_engine({.change = buffered}); }, EngineGroup::kBonsai}};
+}
+
+}  // namespace bonsai::bench

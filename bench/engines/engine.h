@@ -1,0 +1,144 @@
+// One store under the benchmark's eyes. An engine is one file that implements this interface and lists what it makes;
+// README.md shows how.
+//
+// What an engine cannot do it declares in its capabilities; the harness then shows a dash. It never imitates.
+#ifndef BONSAI_BENCH_ENGINES_ENGINE_H_
+#define BONSAI_BENCH_ENGINES_ENGINE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/ycsb/keys.h"
+#include "bonsai/rows.h"
+#include "bonsai/status.h"
+
+namespace bonsai::bench {
+
+struct Capabilities {
+  bool threads = false;          // every operation may be called from any number of threads
+  bool durability = false;       // honours EngineOptions::buffered
+  bool always_buffered = false;  // with `durability`: buffered whatever is asked
+  bool scan = false;             // ascending scans
+  bool many = false;             // read_many and write_many overlap their operations
+  bool keeps_data = true;        // false: a harness check that stores nothing, so that nothing can be verified
+};
+
+struct EngineOptions {
+  RecordShape shape;
+  uint64_t records_max = 0;  // at most this many records at one time
+  bool buffered = false;     // else every update is durable when it returns
+  std::string pool_dir;      // where a persistent engine puts its files; empty = /dev/shm if they fit, else out_dir
+  std::string out_dir;       // where the results go; exists
+};
+
+// Bytes in use now; absent = the engine has none of it or cannot tell.
+struct MemoryUse {
+  std::optional<uint64_t> dram_bytes = {};
+  std::optional<uint64_t> nvm_bytes = {};  // of a pool or of files
+  std::optional<uint64_t> log_bytes = {};  // that the log may take, in use or not
+};
+
+// Writes to NVM since open, and gets.
+struct NvmUse {
+  uint64_t bytes_stored = 0;
+  uint64_t media_bytes = 0;
+  uint64_t flushes = 0;
+  uint64_t fences = 0;
+  uint64_t gets = 0;
+  uint64_t gets_answered = 0;  // of them by NVM: not by a buffer in DRAM
+};
+
+// What stores the bytes of a persistent engine.
+struct MediumUse {
+  std::string text;  // e.g. "tmpfs (emulated NVM), flush clwb, domain ADR"
+  bool emulated = false;
+};
+
+// Called with each record of a scan, ascending; returns false to stop.
+using ScanVisit = std::function<bool(std::string_view key, std::string_view value)>;
+
+// The same with many records at a time, as the store has them.
+using RowsVisit = std::function<bool(const Rows& rows)>;
+
+struct ScanJob {
+  std::string_view from;
+  uint32_t limit;
+  ScanVisit visit;
+  Status* status;
+};
+
+// Life: open, operations, close. After close it may be opened again, empty.
+// Errors of operations: NotFound where said, anything else counts as a failure and its message is shown.
+class Engine {
+ public:
+  virtual ~Engine() = default;
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  [[nodiscard]] virtual Capabilities capabilities() const = 0;
+
+  // Starts empty. Guarantees on error: nothing is left behind.
+  virtual Status open(const EngineOptions& options) = 0;
+  // Ends and removes everything that open made. Idempotent.
+  virtual Status close() = 0;
+  // Finishes work that was put off (draining a log, compaction), so that the next phase does not pay for this one.
+  virtual Status settle() { return Status::OK(); }
+
+  virtual Status insert(std::string_view key, std::string_view value) = 0;
+  virtual Status update(std::string_view key, std::string_view value) { return insert(key, value); }
+  // Errors: NotFound.
+  virtual Status read(std::string_view key, std::string* value) = 0;
+  // How read_many, write_many and scan_many go about it from now on: in one call to the store, or each operation begun
+  // by itself in a session that keeps them under way. Of no effect where a store has no sessions. Requires: no
+  // operation is running.
+  virtual void use_sessions(bool) {}
+  // Reads many keys; values[i] and statuses[i] answer keys[i]. Requires equal sizes.
+  virtual void read_many(std::span<const std::string_view> keys, std::span<std::string> values,
+                         std::span<Status> statuses);
+  // Inserts or updates many records, each by itself, in this order where keys are equal. Requires equal sizes.
+  virtual void write_many(std::span<const std::string_view> keys, std::span<const std::string_view> values,
+                          std::span<Status> statuses);
+  // Reads the record and writes `value` in its place. *old is what was read. Errors: NotFound.
+  virtual Status read_modify_write(std::string_view key, std::string_view value, std::string* old);
+  // OK also when the key is absent.
+  virtual Status remove(std::string_view key) = 0;
+  // Visits at most `limit` records from `from` (inclusive). Requires the capability.
+  virtual Status scan(std::string_view from, uint32_t limit, const ScanVisit& visit);
+  // Carries out many scans, each by itself.
+  virtual void scan_many(std::span<const ScanJob> jobs);
+  // The same by rows; one record at a time where the store has nothing better.
+  virtual Status scan_rows(std::string_view from, uint32_t limit, const RowsVisit& visit);
+
+  [[nodiscard]] virtual MemoryUse memory() const { return {}; }
+  [[nodiscard]] virtual std::optional<NvmUse> nvm() const { return std::nullopt; }
+  [[nodiscard]] virtual std::optional<MediumUse> medium() const { return std::nullopt; }
+
+ protected:
+  Engine() = default;
+};
+
+// How engines are listed: by group, then by name.
+enum class EngineGroup { kBonsai, kYardstick, kOrdered, kHash, kHarness };
+
+struct EngineEntry {
+  std::string_view name;
+  std::string_view what;  // one line for `bonsai-bench list`
+  std::function<std::unique_ptr<Engine>()> make;
+  EngineGroup group = EngineGroup::kHarness;
+};
+
+// Every engine of this build, in the order in which they are listed: those of each file here that defines
+// `std::vector<EngineEntry> engines_of_NAME()`, NAME being the file's, and whose needs are met.
+[[nodiscard]] const std::vector<EngineEntry>& engine_list();
+// The entry called `name`, or null.
+[[nodiscard]] const EngineEntry* find_engine(std::string_view name);
+
+}  // namespace bonsai::bench
+
+#endif  // BONSAI_BENCH_ENGINES_ENGINE_H_

@@ -1,0 +1,82 @@
+// std::map under one lock: the example of an engine. Adding a store takes this file alone, and, if it needs a library,
+// a line "Needs: ..." as in rocksdb.cc and the package's name in scripts/setup.sh; everything else (registration,
+// workloads, verification, latencies, report) comes by itself. What follows is the whole of what the harness asks.
+#include <map>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+
+#include "bench/engines/engine.h"
+
+namespace bonsai::bench {
+namespace {
+
+class StdMapEngine final : public Engine {
+ public:
+  // What the store can do. What is left out here is shown as a dash and never asked for: this one is volatile (no
+  // `durability`) and reads one by one (no `many`).
+  [[nodiscard]] Capabilities capabilities() const override { return {.threads = true, .scan = true}; }
+
+  // A fresh, empty store. `options.shape` says how keys and values look, `options.records_max` how many there will be.
+  // A store that keeps files puts them into a PoolPlace (engine_lmdb.cc).
+  Status open(const EngineOptions&) override { return Status::OK(); }
+
+  // Everything that open() and the run made is gone afterwards.
+  Status close() override {
+    map_.clear();
+    return Status::OK();
+  }
+
+  // Also the update of a record that is there. An update by other means overrides update(), too.
+  Status insert(std::string_view key, std::string_view value) override {
+    const std::unique_lock lock(mutex_);
+    const auto at = map_.find(key);
+    if (at == map_.end()) {
+      map_.emplace(key, value);
+    } else {
+      at->second = value;
+    }
+    return Status::OK();
+  }
+
+  // NotFound is an answer; any other error is a failure, is counted and makes the exit code 1.
+  Status read(std::string_view key, std::string* value) override {
+    const std::shared_lock lock(mutex_);
+    const auto at = map_.find(key);
+    if (at == map_.end()) return Status::NotFound();
+    *value = at->second;
+    return Status::OK();
+  }
+
+  Status remove(std::string_view key) override {
+    const std::unique_lock lock(mutex_);
+    const auto at = map_.find(key);
+    if (at != map_.end()) map_.erase(at);
+    return Status::OK();
+  }
+
+  // Ascending, from the first key at or after `from`; only because of `scan` above.
+  Status scan(std::string_view from, uint32_t limit, const ScanVisit& visit) override {
+    const std::shared_lock lock(mutex_);
+    auto at = map_.lower_bound(from);
+    for (uint32_t i = 0; i < limit && at != map_.end(); ++i, ++at) {
+      if (!visit(at->first, at->second)) break;
+    }
+    return Status::OK();
+  }
+
+  // memory(), nvm() and medium() stay as they are: nothing is told, so results say null and the report a dash.
+
+ private:
+  std::shared_mutex mutex_;
+  std::map<std::string, std::string, std::less<>> map_;
+};
+
+}  // namespace
+
+std::vector<EngineEntry> engines_of_std_map() {
+  return {{"std_map", "std::map under one lock: ordered, volatile, any number of threads; the example",
+           [] { return std::make_unique<StdMapEngine>(); }, EngineGroup::kOrdered}};
+}
+
+}  // namespace bonsai::bench

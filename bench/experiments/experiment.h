@@ -1,0 +1,125 @@
+// The frame of experiments: a table or figure of the specification, measured here and put beside the figures that the
+// specification has. `bonsai-bench experiment NAME --out=DIR` writes DIR/NAME.json, DIR/NAME.csv, DIR/NAME.svg and a
+// section of DIR/report.html.
+//
+// An experiment is one file NAME.cc here that declares an Experiment and a line in experiment_list.cc. One of
+// several figures is a group: one Experiment per figure. Variants
+// that cannot be measured today are columns with a reason and no figures.
+#ifndef BONSAI_BENCH_EXPERIMENTS_EXPERIMENT_H_
+#define BONSAI_BENCH_EXPERIMENTS_EXPERIMENT_H_
+
+#include <atomic>
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/driver/runner.h"
+
+namespace bonsai::bench {
+
+enum class Scale : uint8_t {
+  kTrial,  // a moment; only to see that it works
+  kSmall,  // seconds
+  kSeed,   // as much data as the specification says
+};
+
+// What the user said on the command line and did not leave to the experiment. Heeded where an experiment says so.
+struct AskedFor {
+  std::optional<uint64_t> records = {};
+  std::optional<uint64_t> operations = {};
+  std::optional<unsigned> threads = {};
+  std::optional<unsigned> depth = {};
+};
+
+// What an experiment works with.
+struct ExperimentPlan {
+  Scale scale = Scale::kSmall;
+  unsigned threads_max = 1;
+  unsigned repeat = 1;  // of each measurement, whose median counts
+  RunConfig config;     // seed, pool_dir, out_dir and pin are the user's
+  AskedFor asked;
+  const std::atomic<bool>* stop = nullptr;
+  RunListener listener;  // gets phases, progress and notes; results are the experiment's own
+};
+
+struct Column {
+  std::string name;
+  std::string unit;
+  bool charted = false;
+  std::string absent = {};              // why it has no figures; empty = it has
+  std::vector<std::string> words = {};  // unless empty, a figure is the place of a word in here
+};
+
+// A line of the table: a figure or nothing for each column.
+using Row = std::vector<std::optional<double>>;
+
+struct ExperimentResult {
+  // The first is the horizontal axis of the chart; where it has words, the chart has bars.
+  std::vector<Column> columns;
+  std::vector<Row> rows;
+  std::vector<std::string> labels;  // what a reader must know: emulation, size, what differs from the specification
+  std::optional<MediumUse> medium;
+};
+
+// The figures of the specification, if it has any; columns by their names in ExperimentResult, words are those of
+// there.
+struct Reference {
+  std::vector<std::string> columns;
+  std::vector<Row> rows;
+};
+
+struct Experiment {
+  std::string_view name;
+  std::string_view title;
+  std::string_view source;  // where the specification asks for it
+  std::string_view what;    // one line for `bonsai-bench list`
+  Status (*run)(const ExperimentPlan& plan, ExperimentResult* result);
+  Reference (*reference)();
+  std::string_view group = {};  // `experiment GROUP` runs all of it
+};
+
+// Every experiment of this build.
+[[nodiscard]] const std::vector<Experiment>& experiment_list();
+// The experiment called `name`; or all of the group `name`; or none.
+[[nodiscard]] std::vector<const Experiment*> find_experiments(std::string_view name);
+
+// Runs the steps once on the engines, which take turns; *results are those of every phase, in order. Errors:
+// Unavailable when operations failed or the user interrupted, others as run_engines_in_turns().
+Status measure_in_turns(const ExperimentPlan& plan, const std::vector<EngineEntry>& engines, const RunConfig& config,
+                        const std::vector<Step>& steps, std::vector<RunResult>* results);
+
+// plan.repeat runs of one workload, each on a freshly loaded engine; *result is the one in the middle. Errors:
+// Unavailable when operations failed or the user interrupted, NotSupported when the engine cannot run the workload,
+// others as run_engine().
+Status measure(const ExperimentPlan& plan, const EngineEntry& engine, const RunConfig& config, const Workload& workload,
+               RunResult* result);
+
+// A cell of the column as words: its word, or the figure in the form of printf(), or a dash.
+[[nodiscard]] std::string cell_text(const Column& column, const std::optional<double>& cell);
+
+// The columns of a reference, with the words that the result's columns of the same names have.
+[[nodiscard]] std::vector<Column> reference_columns(const Reference& reference, const ExperimentResult& result);
+
+// The counts of threads out of `wanted` that are within plan.threads_max, and threads_max itself.
+[[nodiscard]] std::vector<unsigned> thread_counts(const ExperimentPlan& plan, const std::vector<unsigned>& wanted);
+
+// What DIR/NAME.json holds (docs/results.md).
+[[nodiscard]] nlohmann::ordered_json experiment_json(const Experiment& experiment, const ExperimentResult& result,
+                                                     const Manifest& manifest);
+
+// The section of the report, and the picture as a file of its own, both of such JSON.
+[[nodiscard]] std::string experiment_section(const nlohmann::ordered_json& experiment);
+[[nodiscard]] std::string experiment_svg(const nlohmann::ordered_json& experiment);
+
+// True when `json` is what experiment_json() makes.
+[[nodiscard]] bool is_experiment(const nlohmann::ordered_json& json);
+
+// Writes NAME.json, NAME.csv and NAME.svg. Errors: IoError.
+Status write_experiment(const std::string& directory, const nlohmann::ordered_json& experiment);
+
+}  // namespace bonsai::bench
+
+#endif  // BONSAI_BENCH_EXPERIMENTS_EXPERIMENT_H_

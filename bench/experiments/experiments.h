@@ -1,0 +1,20 @@
+// The experiments, one per experiment_*.cc.
+#ifndef BONSAI_BENCH_EXPERIMENTS_EXPERIMENTS_H_
+#define BONSAI_BENCH_EXPERIMENTS_EXPERIMENTS_H_
+
+#include "bench/experiments/experiment.h"
+
+namespace bonsai::bench {
+
+[[nodiscard]] Experiment index_technique();
+[[nodiscard]] std::vector<Experiment> kiwi();
+[[nodiscard]] std::vector<Experiment> offloading();
+[[nodiscard]] std::vector<Experiment> pipelining();
+[[nodiscard]] Experiment put_tails();
+[[nodiscard]] Experiment recovery();
+[[nodiscard]] std::vector<Experiment> speed();
+[[nodiscard]] std::vector<Experiment> writes();
+
+}  // namespace bonsai::bench
+
+#endif  // BONSAI_BENCH_EXPERIMENTS_EXPERIMENTS_H_

@@ -1,0 +1,24 @@
+// DIR/report.html: the results of a run and of the experiments in DIR, for a person. One file, no scripts, nothing is
+// loaded; it follows the reader's light or dark setting and prints on paper.
+#ifndef BONSAI_BENCH_PAGES_REPORT_H_
+#define BONSAI_BENCH_PAGES_REPORT_H_
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "bonsai/status.h"
+
+namespace bonsai::bench {
+
+// The page. `results` is a results.json of this version or null; each experiment is what write_experiment() stores.
+[[nodiscard]] std::string report_html(const nlohmann::ordered_json& results,
+                                      const std::vector<nlohmann::ordered_json>& experiments);
+
+// Makes DIR/report.html of DIR/results.json and the experiments in DIR; what is missing is left out of the page.
+// Errors: IoError, NotSupported (results.json of another version), Corruption (no JSON), NotFound (nothing to report).
+Status write_report(const std::string& directory);
+
+}  // namespace bonsai::bench
+
+#endif  // BONSAI_BENCH_PAGES_REPORT_H_

@@ -1,0 +1,51 @@
+#include "bench/pages/report.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "bench/fabric/report.h"
+#include "bench/testing/experiment.h"
+
+namespace bonsai::bench {
+namespace {
+
+TEST(Report, HasASectionForEachExperiment) {
+  const std::string directory = testing::TempDir() + "/bench_report";
+  std::filesystem::remove_all(directory);
+  EXPECT_TRUE(write_report(directory).IsNotFound());
+  ASSERT_TRUE(write_experiment(directory, experiment_json(experiment(), result(), Manifest())).ok());
+  std::ofstream(directory + "/other.json") << "no JSON";
+  ASSERT_TRUE(write_report(directory).ok());
+  std::ifstream in(directory + "/report.html");
+  const std::string page((std::istreambuf_iterator<char>(in)), {});
+  EXPECT_NE(page.find("Experiment made-up"), std::string::npos);
+  EXPECT_NE(page.find("A &lt;title&gt;"), std::string::npos);
+  EXPECT_NE(page.find("theirs: not built"), std::string::npos);
+  std::ofstream(directory + "/results.json") << R"({"version": 99})";
+  EXPECT_EQ(write_report(directory).code(), Status::Code::kNotSupported);
+  std::ofstream(directory + "/results.json") << R"({"version": 1, "runs": [{}]})";
+  EXPECT_EQ(write_report(directory).code(), Status::Code::kCorruption);
+  std::ofstream(directory + "/results.json") << "{";
+  EXPECT_EQ(write_report(directory).code(), Status::Code::kCorruption);
+  std::filesystem::remove_all(directory);
+}
+
+TEST(Report, HasASectionForTheFabric) {
+  FabricReport fabric;
+  fabric.runs = 1;
+  fabric.subjects = {{"shm", "shared memory", "NO NETWORK is crossed", ""}};
+  const std::string directory = testing::TempDir() + "/bench_report_fabric";
+  std::filesystem::remove_all(directory);
+  ASSERT_TRUE(write_fabric(directory, fabric_json(fabric)).ok());
+  ASSERT_TRUE(write_report(directory).ok());
+  std::ifstream in(directory + "/report.html");
+  const std::string page((std::istreambuf_iterator<char>(in)), {});
+  EXPECT_NE(page.find("NO NETWORK is crossed"), std::string::npos);
+  std::filesystem::remove_all(directory);
+}
+
+}  // namespace
+}  // namespace bonsai::bench

@@ -1,0 +1,25 @@
+// The measurements of a run as YCSB 0.17 prints them (its text exporter), so that scripts that read YCSB's output read
+// this.
+//
+// As there: latencies are whole microseconds, cut and not rounded, but for the average; finer ones are in results.json.
+// Other than there: latencies are those of the timed sample while Operations and Return count all; the halves of a
+// READ-MODIFY-WRITE are not listed as READ and UPDATE; there are no lines about a garbage collector and none for
+// CLEANUP.
+#ifndef BONSAI_BENCH_REPORT_YCSB_TEXT_H_
+#define BONSAI_BENCH_REPORT_YCSB_TEXT_H_
+
+#include <string>
+#include <string_view>
+
+#include "bench/results/results.h"
+
+namespace bonsai::bench {
+
+// What YCSB calls a kind of request, e.g. READ-MODIFY-WRITE.
+[[nodiscard]] std::string_view ycsb_name(OpKind kind);
+
+[[nodiscard]] std::string ycsb_text(const RunResult& run);
+
+}  // namespace bonsai::bench
+
+#endif  // BONSAI_BENCH_REPORT_YCSB_TEXT_H_

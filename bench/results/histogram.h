@@ -1,0 +1,94 @@
+// Latency histogram: log-linear buckets, three significant digits (each bucket is at most 1/1024 of its value wide), as
+// in HdrHistogram. Units: nanoseconds. Thread-safety: none; one per thread, merged afterwards.
+#ifndef BONSAI_BENCH_RESULTS_HISTOGRAM_H_
+#define BONSAI_BENCH_RESULTS_HISTOGRAM_H_
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace bonsai::bench {
+
+class Histogram {
+ public:
+  // Longer times are recorded as this one: about 73 minutes.
+  static constexpr uint64_t kNanosecondsMax = (uint64_t{1} << 42) - 1;
+
+  void record(uint64_t ns) {
+    ns = std::min(ns, kNanosecondsMax);
+    if (counts_.empty()) counts_.resize(index(kNanosecondsMax) + 1);
+    ++counts_[index(ns)];
+    ++count_;
+    sum_ += static_cast<double>(ns);
+    min_ = std::min(min_, ns);
+    max_ = std::max(max_, ns);
+  }
+
+  void merge(const Histogram& other) {
+    if (counts_.size() < other.counts_.size()) counts_.resize(other.counts_.size());
+    for (size_t i = 0; i < other.counts_.size(); ++i) counts_[i] += other.counts_[i];
+    count_ += other.count_;
+    sum_ += other.sum_;
+    min_ = std::min(min_, other.min_);
+    max_ = std::max(max_, other.max_);
+  }
+
+  // Forgets the samples and keeps the memory.
+  void clear() {
+    std::fill(counts_.begin(), counts_.end(), 0);
+    count_ = 0;
+    max_ = 0;
+    min_ = UINT64_MAX;
+    sum_ = 0;
+  }
+
+  [[nodiscard]] uint64_t count() const { return count_; }
+  [[nodiscard]] uint64_t max() const { return max_; }
+  // Requires count() > 0.
+  [[nodiscard]] uint64_t min() const { return min_; }
+  // Of the samples themselves, not of their buckets. Requires count() > 0.
+  [[nodiscard]] double mean() const { return sum_ / static_cast<double>(count_); }
+  // The samples per bucket, in the order and of the widths of an HdrHistogram from 1 to kNanosecondsMax with three
+  // significant digits. Empty without samples.
+  [[nodiscard]] const std::vector<uint64_t>& buckets() const { return counts_; }
+
+  // The largest value of the bucket that holds the sample of rank ceil(percent / 100 * count), never above max().
+  // Requires count() > 0.
+  [[nodiscard]] uint64_t percentile(double percent) const {
+    const auto wanted = static_cast<uint64_t>(std::ceil(percent * static_cast<double>(count_) / 100.0));
+    uint64_t seen = 0;
+    for (size_t i = 0; i < counts_.size(); ++i) {
+      seen += counts_[i];
+      if (seen >= std::max<uint64_t>(wanted, 1)) return std::min(bucket_last(i), max_);
+    }
+    return max_;
+  }
+
+ private:
+  static constexpr int kBits = 11;  // values below 2^11 have buckets of their own
+  static constexpr uint64_t kHalf = uint64_t{1} << (kBits - 1);
+
+  static size_t index(uint64_t value) {
+    const int shift = std::max(0, static_cast<int>(std::bit_width(value)) - kBits);
+    return static_cast<size_t>(shift) * kHalf + (value >> shift);
+  }
+
+  static uint64_t bucket_last(size_t index) {
+    if (index < 2 * kHalf) return index;
+    const size_t shift = index / kHalf - 1;
+    return ((index - shift * kHalf + 1) << shift) - 1;
+  }
+
+  std::vector<uint64_t> counts_;  // empty until the first sample
+  uint64_t count_ = 0;
+  double sum_ = 0;
+  uint64_t min_ = UINT64_MAX;
+  uint64_t max_ = 0;
+};
+
+}  // namespace bonsai::bench
+
+#endif  // BONSAI_BENCH_RESULTS_HISTOGRAM_H_

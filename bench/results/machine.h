@@ -1,0 +1,26 @@
+// Facts about the machine and the build, for the manifest of a result. What cannot be told is absent.
+#ifndef BONSAI_BENCH_RESULTS_MACHINE_H_
+#define BONSAI_BENCH_RESULTS_MACHINE_H_
+
+#include "bench/results/results.h"
+
+namespace bonsai::bench {
+
+// Fills what does not depend on the run: commit, cpu, kernel, processors, memory_bytes, started.
+void describe_machine(Manifest* manifest);
+
+// The date and time in UTC, in the form of strftime().
+[[nodiscard]] std::string utc_now(const char* form);
+
+// Processors that this process may run on, at least 1.
+[[nodiscard]] unsigned processors();
+
+// Bytes of memory of the machine; absent when it does not tell.
+[[nodiscard]] std::optional<uint64_t> memory_bytes();
+
+// The directory of the running program, or "." when the system does not tell.
+[[nodiscard]] std::string program_directory();
+
+}  // namespace bonsai::bench
+
+#endif  // BONSAI_BENCH_RESULTS_MACHINE_H_

@@ -1,0 +1,178 @@
+#include "bench/results/results.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace bonsai::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <class T>
+Json or_null(const std::optional<T>& fact) {
+  return fact ? Json(*fact) : Json(nullptr);
+}
+
+Json microseconds(uint64_t ns) { return static_cast<double>(ns) / 1000.0; }
+
+// Percentiles beyond which at least ten samples lie, up to the maximum, as pairs of percent and microseconds.
+Json curve_json(const Histogram& histogram) {
+  static constexpr std::array<double, 16> kPercents = {1,  5,    10,   25,    50,    75,     90,     95,
+                                                       99, 99.5, 99.9, 99.95, 99.99, 99.995, 99.999, 100};
+  Json curve = Json::array();
+  for (const double percent : kPercents) {
+    const bool told = (100 - percent) * static_cast<double>(histogram.count()) >= 1000 || percent == 100;
+    if (told) curve.push_back({percent, microseconds(histogram.percentile(percent))});
+  }
+  return curve;
+}
+
+// A count for each kind of request that was there.
+Json counts_json(const std::array<uint64_t, kOpKinds>& counts, const std::array<uint64_t, kOpKinds>& present) {
+  Json kinds = Json::object();
+  for (size_t kind = 0; kind < kOpKinds; ++kind) {
+    if (present[kind] > 0) kinds[std::string(op_kind_name(static_cast<OpKind>(kind)))] = counts[kind];
+  }
+  return kinds;
+}
+
+Json latency_json(const std::array<Histogram, kOpKinds>& latency) {
+  Json kinds = Json::object();
+  for (size_t kind = 0; kind < kOpKinds; ++kind) {
+    const Histogram& histogram = latency[kind];
+    if (histogram.count() == 0) continue;
+    kinds[std::string(op_kind_name(static_cast<OpKind>(kind)))] = {{"p50", microseconds(histogram.percentile(50))},
+                                                                   {"p95", microseconds(histogram.percentile(95))},
+                                                                   {"p99", microseconds(histogram.percentile(99))},
+                                                                   {"p999", microseconds(histogram.percentile(99.9))},
+                                                                   {"max", microseconds(histogram.max())},
+                                                                   {"min", microseconds(histogram.min())},
+                                                                   {"mean", histogram.mean() / 1000.0},
+                                                                   {"samples", histogram.count()},
+                                                                   {"curve", curve_json(histogram)}};
+  }
+  return kinds;
+}
+
+Json memory_json(const RunResult& run) {
+  const uint64_t used = run.memory.dram_bytes.value_or(0) + run.memory.nvm_bytes.value_or(0);
+  // DRAM is never none: an engine that does not tell it leaves its efficiency unknown.
+  const bool known = run.memory.dram_bytes && used > 0 && run.user_bytes;
+  return {{"dram_bytes", or_null(run.memory.dram_bytes)},
+          {"dram_bytes_unsettled", or_null(run.memory_unsettled.dram_bytes)},
+          {"nvm_bytes", or_null(run.memory.nvm_bytes)},
+          {"log_bytes", or_null(run.memory.log_bytes)},
+          {"user_bytes", or_null(run.user_bytes)},
+          {"space_efficiency",
+           known ? Json(static_cast<double>(*run.user_bytes) / static_cast<double>(used)) : Json(nullptr)}};
+}
+
+Json nvm_json(const std::optional<NvmUse>& nvm) {
+  if (!nvm) return nullptr;
+  return {{"bytes_stored", nvm->bytes_stored},
+          {"media_bytes", nvm->media_bytes},
+          {"flushes", nvm->flushes},
+          {"fences", nvm->fences},
+          {"gets", nvm->gets},
+          {"gets_answered", nvm->gets_answered}};
+}
+
+Json run_json(const RunResult& run) {
+  return {{"engine", run.engine},
+          {"workload", run.workload},
+          {"key", run.key},
+          {"value_size", run.value_size},
+          {"records", run.records},
+          {"operations", run.operations},
+          {"threads", run.threads},
+          {"depth", run.depth},
+          {"distribution", run.distribution},
+          {"durability", or_null(run.durability)},
+          {"requests", run.requests},
+          {"warmup_operations", run.warmup_operations},
+          {"target_ops_per_s", or_null(run.target_ops_per_s)},
+          {"pinned", run.pinned},
+          {"throughput_ops_per_s", run.throughput_ops_per_s},
+          {"repeats_ops_per_s", run.repeats_ops_per_s},
+          {"failures", run.failures},
+          {"absent", run.absent},
+          {"latency_every", run.latency_every},
+          {"latency_us", latency_json(run.latency)},
+          {"intended_latency_us", run.target_ops_per_s ? latency_json(run.intended_latency) : Json(nullptr)},
+          {"memory", memory_json(run)},
+          {"nvm", nvm_json(run.nvm)},
+          {"fabric", nullptr},
+          {"medium", run.medium ? Json(run.medium->text) : Json(nullptr)},
+          {"emulated", run.medium ? Json(run.medium->emulated) : Json(nullptr)},
+          {"seconds", run.seconds},
+          {"settle_seconds", run.settle_seconds},
+          {"operations_of", counts_json(run.operations_of, run.operations_of)},
+          {"failures_of", counts_json(run.failures_of, run.operations_of)},
+          {"first_failure", run.failures > 0 ? Json(run.first_failure) : Json(nullptr)},
+          {"complete", !run.stopped}};
+}
+
+Status system_error(const std::string& what, const std::string& path) {
+  return Status::IoError(what + " " + path + ": " + std::strerror(errno) + "; give another --out");
+}
+
+}  // namespace
+
+Json manifest_json(const Manifest& manifest) {
+  return {{"commit", or_null(manifest.commit)},
+          {"cpu", or_null(manifest.cpu)},
+          {"kernel", or_null(manifest.kernel)},
+          {"medium", or_null(manifest.medium)},
+          {"domain", or_null(manifest.domain)},
+          {"flags", manifest.flags},
+          {"seed", manifest.seed},
+          {"emulated", manifest.emulated},
+          {"processors", manifest.processors},
+          {"memory_bytes", or_null(manifest.memory_bytes)},
+          {"started", manifest.started}};
+}
+
+void tell_medium(const std::string& who, const MediumUse& medium, Manifest* manifest) {
+  const std::string emulated = who + ": " + medium.text;
+  if (medium.emulated && std::count(manifest->emulated.begin(), manifest->emulated.end(), emulated) == 0) {
+    manifest->emulated.push_back(emulated);
+  }
+  if (manifest->medium) return;
+  manifest->medium = medium.text;
+  const size_t domain = medium.text.rfind("domain ");
+  if (domain != std::string::npos) manifest->domain = medium.text.substr(domain + 7);
+}
+
+std::string results_json(const Results& results) {
+  Json json = {{"version", kResultsVersion},
+               {"manifest", manifest_json(results.manifest)},
+               {"runs", Json::array()},
+               {"left_out", Json::array()}};
+  for (const RunResult& run : results.runs) json["runs"].push_back(run_json(run));
+  for (const LeftOut& one : results.left_out) {
+    json["left_out"].push_back({{"engine", one.engine}, {"workload", one.workload}, {"reason", one.reason}});
+  }
+  json["errors"] = Json::array();
+  for (const EngineError& one : results.errors) {
+    json["errors"].push_back({{"engine", one.engine}, {"message", one.message}});
+  }
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Status write_file(const std::string& path, const std::string& text) {
+  const std::string unfinished = path + ".unfinished";
+  std::ofstream out(unfinished, std::ios::binary | std::ios::trunc);
+  if (!out) return system_error("cannot write", unfinished);
+  out << text;
+  out.close();
+  if (!out) return system_error("cannot write", unfinished);
+  if (std::rename(unfinished.c_str(), path.c_str()) != 0) return system_error("cannot replace", path);
+  return Status::OK();
+}
+
+}  // namespace bonsai::bench

@@ -1,0 +1,109 @@
+// DIR/results.json: what was run, where, and what came out. README.md documents the format.
+// A fact that is absent (an engine without NVM, a commit that git does not know) is null, never 0.
+#ifndef BONSAI_BENCH_RESULTS_RESULTS_H_
+#define BONSAI_BENCH_RESULTS_RESULTS_H_
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/engines/engine.h"
+#include "bench/results/histogram.h"
+#include "bench/ycsb/workload.h"
+#include "bonsai/status.h"
+
+namespace bonsai::bench {
+
+// Version of the format. Fields may be added under the same version; a changed or removed one raises it.
+inline constexpr int kResultsVersion = 1;
+
+struct Manifest {
+  std::optional<std::string> commit;  // "-dirty" is appended when the work tree differs from it
+  std::optional<std::string> cpu;
+  std::optional<std::string> kernel;
+  std::optional<std::string> medium;  // of the first persistent engine that ran and told
+  std::optional<std::string> domain;
+  std::vector<std::string> emulated;  // what was emulated, in words
+  std::map<std::string, std::string> flags;
+  uint64_t seed = 0;
+  unsigned processors = 0;
+  std::optional<uint64_t> memory_bytes;
+  std::string started;  // UTC, ISO 8601
+};
+
+// A workload that an engine could not do.
+struct LeftOut {
+  std::string engine;
+  std::string workload;
+  std::string reason;
+};
+
+// What ended the run of an engine before its time.
+struct EngineError {
+  std::string engine;
+  std::string message;
+};
+
+struct RunResult {
+  std::string engine;
+  std::string workload;
+  std::string key;
+  uint64_t value_size = 0;
+  uint64_t records = 0;
+  uint64_t operations = 0;
+  unsigned threads = 0;
+  unsigned depth = 1;  // reads and writes handed over at once
+  std::string distribution;
+  std::optional<std::string> durability;
+  std::string requests = "replayed";       // "replayed" from memory, "drawn" while the clock ran, or of a "trace"
+  uint64_t warmup_operations = 0;          // carried out before the clock started, beside `operations`
+  std::optional<double> target_ops_per_s;  // open loop; absent = as fast as it went
+  bool pinned = false;                     // each thread to one processor
+  double throughput_ops_per_s = 0;         // of several repetitions the median
+  std::vector<double> repeats_ops_per_s;   // the throughput of each repetition, in order
+  std::array<uint64_t, kOpKinds> operations_of{};  // by kind of request
+  std::array<uint64_t, kOpKinds> failures_of{};
+  uint64_t failures = 0;
+  uint64_t absent = 0;                               // requests for records that may be missing, and were
+  uint64_t latency_every = 0;                        // one operation in so many was timed
+  std::array<Histogram, kOpKinds> latency;           // from the start of the operation; of all repetitions
+  std::array<Histogram, kOpKinds> intended_latency;  // from its intended start; empty without a target
+  MemoryUse memory;                                  // after settling
+  MemoryUse memory_unsettled;                        // before
+  std::optional<uint64_t> user_bytes;  // keys and values of the live records; absent once records were deleted
+  std::optional<NvmUse> nvm;
+  std::optional<MediumUse> medium;  // absent for volatile engines and those that cannot tell
+  double start_wall_seconds = 0;    // since 1970
+  double seconds = 0;
+  double settle_seconds = 0;  // finishing what the phase put off, outside the clock
+  std::string first_failure;
+  bool stopped = false;  // before its last operation
+};
+
+// All that one execution of the program found out.
+struct Results {
+  Manifest manifest;
+  std::vector<RunResult> runs;
+  std::vector<LeftOut> left_out;
+  std::vector<EngineError> errors = {};
+};
+
+// Adds to the manifest what `who` stores its bytes on.
+void tell_medium(const std::string& who, const MediumUse& medium, Manifest* manifest);
+
+// The manifest as it stands in files.
+[[nodiscard]] nlohmann::ordered_json manifest_json(const Manifest& manifest);
+
+// The JSON text of results.json.
+[[nodiscard]] std::string results_json(const Results& results);
+
+// Writes `text` to `path` whole or not at all. Errors: IoError.
+Status write_file(const std::string& path, const std::string& text);
+
+}  // namespace bonsai::bench
+
+#endif  // BONSAI_BENCH_RESULTS_RESULTS_H_

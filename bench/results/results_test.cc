@@ -1,0 +1,145 @@
+#include "bench/results/results.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "bench/results/csv.h"
+#include "bench/results/machine.h"
+#include "bench/testing/run.h"
+
+namespace bonsai::bench {
+namespace {
+
+using Json = nlohmann::json;
+
+std::set<std::string> keys_of(const Json& object) {
+  std::set<std::string> keys;
+  for (const auto& [key, value] : object.items()) keys.insert(key);
+  return keys;
+}
+
+TEST(Results, HaveTheDocumentedShape) {
+  Manifest manifest;
+  manifest.commit = "abc";
+  manifest.seed = 7;
+  manifest.flags = {{"records", "1000"}};
+  manifest.emulated = {"NVM: tmpfs"};
+  const Json json =
+      Json::parse(results_json({manifest, {full_run()}, {{"lmdb", "x", "cannot"}}, {{"rocksdb", "no space"}}}));
+  EXPECT_EQ(json["version"], kResultsVersion);
+  EXPECT_EQ(keys_of(json), (std::set<std::string>{"version", "manifest", "runs", "left_out", "errors"}));
+  for (const char* key : {"commit", "cpu", "kernel", "medium", "domain", "flags", "seed"}) {
+    EXPECT_TRUE(json["manifest"].contains(key)) << key;
+  }
+  const Json& run = json["runs"][0];
+  EXPECT_EQ(keys_of(run), (std::set<std::string>{"engine",
+                                                 "workload",
+                                                 "key",
+                                                 "value_size",
+                                                 "records",
+                                                 "operations",
+                                                 "threads",
+                                                 "depth",
+                                                 "distribution",
+                                                 "durability",
+                                                 "throughput_ops_per_s",
+                                                 "failures",
+                                                 "latency_us",
+                                                 "memory",
+                                                 "nvm",
+                                                 "fabric",
+                                                 "medium",
+                                                 "emulated",
+                                                 "seconds",
+                                                 "settle_seconds",
+                                                 "operations_of",
+                                                 "requests",
+                                                 "warmup_operations",
+                                                 "target_ops_per_s",
+                                                 "pinned",
+                                                 "repeats_ops_per_s",
+                                                 "absent",
+                                                 "latency_every",
+                                                 "intended_latency_us",
+                                                 "failures_of",
+                                                 "first_failure",
+                                                 "complete"}));
+  EXPECT_EQ(keys_of(run["latency_us"]), std::set<std::string>{"read"});
+  EXPECT_EQ(keys_of(run["latency_us"]["read"]),
+            (std::set<std::string>{"p50", "p95", "p99", "p999", "max", "min", "mean", "samples", "curve"}));
+  EXPECT_EQ(run["latency_us"]["read"]["curve"].back(), Json::parse("[100.0, 2.0]"));
+  EXPECT_EQ(run["latency_us"]["read"]["curve"].size(), 10U) << "1001 samples tell percentiles up to 99 and the maximum";
+  EXPECT_EQ(json["left_out"][0]["reason"], "cannot");
+  EXPECT_EQ(json["errors"][0]["message"], "no space");
+  EXPECT_EQ(run["latency_us"]["read"]["p50"], 1.5);
+  EXPECT_EQ(run["latency_us"]["read"]["max"], 2.0);
+  EXPECT_EQ(run["memory"], Json::parse(R"({"dram_bytes": 4000, "dram_bytes_unsettled": 4500,
+                                           "nvm_bytes": 28000, "log_bytes": 900, "user_bytes": 16000,
+                                           "space_efficiency": 0.5})"));
+  EXPECT_EQ(run["nvm"],
+            Json::parse(
+                R"({"bytes_stored": 1, "media_bytes": 2, "flushes": 3, "fences": 4, "gets": 5, "gets_answered": 6})"));
+  EXPECT_TRUE(run["fabric"].is_null());
+  EXPECT_EQ(run["durability"], "durable");
+  EXPECT_EQ(run["depth"], 16);
+  EXPECT_EQ(run["failures"], 3);
+}
+
+TEST(Results, AbsentFactsAreNull) {
+  RunResult run;
+  const Json json = Json::parse(results_json({Manifest(), {run}, {}, {}}));
+  for (const char* key : {"commit", "cpu", "kernel", "medium", "domain"}) {
+    EXPECT_TRUE(json["manifest"][key].is_null()) << key;
+  }
+  const Json& out = json["runs"][0];
+  for (const char* key : {"durability", "nvm", "fabric", "target_ops_per_s", "intended_latency_us"})
+    EXPECT_TRUE(out[key].is_null()) << key;
+  for (const auto& [key, value] : out["memory"].items()) EXPECT_TRUE(value.is_null()) << key;
+  EXPECT_TRUE(out["latency_us"].is_object());
+}
+
+TEST(Csv, QuotesWhatNeedsItAndLeavesAbsentFactsEmpty) {
+  const auto rows = nlohmann::ordered_json::parse(R"([{"a": 1.5, "b": "x,\"y\""}, {"a": null, "c": true}])");
+  EXPECT_EQ(csv_text({"a", "b", "c"}, rows), "a,b,c\n1.5,\"x,\"\"y\"\"\",\n,,true\n");
+}
+
+TEST(Csv, HasOneLinePerRunAndNoColumnForAnObjectThatIsNull) {
+  RunResult volatile_run = full_run();
+  volatile_run.nvm.reset();
+  const auto json = nlohmann::ordered_json::parse(results_json({Manifest(), {volatile_run, full_run()}, {}, {}}));
+  const std::string csv = runs_csv(json);
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 3);
+  EXPECT_EQ(csv.find(",nvm,"), std::string::npos) << csv;
+  EXPECT_NE(csv.find(",nvm_bytes_stored,nvm_media_bytes,nvm_flushes,nvm_fences"), std::string::npos) << csv;
+  EXPECT_NE(csv.find(",fabric,"), std::string::npos) << csv;
+}
+
+TEST(Results, AreWrittenWhole) {
+  const std::string path = testing::TempDir() + "/bench_results.json";
+  ASSERT_TRUE(write_file(path, "one").ok());
+  ASSERT_TRUE(write_file(path, "two").ok());
+  std::ifstream in(path);
+  std::string text;
+  std::getline(in, text);
+  EXPECT_EQ(text, "two");
+  EXPECT_FALSE(std::filesystem::exists(path + ".unfinished"));
+  const Status status = write_file("/nowhere/results.json", "x");
+  EXPECT_TRUE(status.IsIoError());
+  EXPECT_NE(status.message().find("--out"), std::string::npos);
+  std::filesystem::remove(path);
+}
+
+TEST(Machine, DescribesItself) {
+  Manifest manifest;
+  describe_machine(&manifest);
+  EXPECT_GE(manifest.processors, 1U);
+  EXPECT_EQ(manifest.started.size(), 20U) << manifest.started;
+  EXPECT_EQ(manifest.kernel.value_or("").rfind("Linux", 0), 0U);
+  EXPECT_TRUE(std::filesystem::is_directory(program_directory()));
+}
+
+}  // namespace
+}  // namespace bonsai::bench
