@@ -22,6 +22,7 @@ enum Mutant : uint32_t {
   kHeadsNotHelpedAtFreeze = 1u << 10,
   kNoCarry = 1u << 11,              // replacement drops the versions that live scans need
   kNoCarryBase = 1u << 12,          // ... or only the dnode's old value
+  kEqualKeysApart = 1u << 13,       // equal keys of a group are looked for, and reserved, each for itself
   kAnnounceLate = 1u << 14,         // a scan announces itself after it has its version
   kPruneFromOwnNode = 1u << 15,     // pruning starts at one's own node and without the lock
   kPruneAll = 1u << 16,             // pruning ignores announcements

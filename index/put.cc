@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <bitset>
+#include <utility>
 
 #include "base/check.h"
 #include "base/clock.h"
@@ -13,13 +14,37 @@ using base::Key;
 using base::mutant;
 using base::step;
 
+namespace {
+
+// Finds equal keys in a group: of each key the update before it that has the same one.
+class EqualKeys {
+ public:
+  static constexpr size_t kNone = SIZE_MAX;
+  // Of keys[i]; kNone if it is the first of its kind. Requires: called once for each i, from 0 on.
+  size_t before(size_t i, std::span<const Key> keys, std::span<const uint64_t> hashes) {
+    uint8_t& newest = newest_[hashes[i] % newest_.size()];
+    below_[i] = std::exchange(newest, static_cast<uint8_t>(i + 1));
+    for (size_t at = below_[i]; at != 0; at = below_[at - 1]) {
+      if (hashes[at - 1] == hashes[i] && keys[at - 1] == keys[i]) return at - 1;
+    }
+    return kNone;
+  }
+
+ private:
+  std::array<uint8_t, 256> newest_{};              // by a byte of the hash: one above the last index
+  std::array<uint8_t, Index::kPutManyMax> below_;  // the one before it there
+};
+
+}  // namespace
+
 // The newest installed successor of a bnode that the tree has named.
 Bnode* Index::newest(Bnode* bnode, const Key& key) {
-  for (Layer* layer = bnode->layer(); layer != nullptr && layer->installed.load(std::memory_order_seq_cst);
-       layer = bnode->layer()) {
+  for (;;) {
+    step("load layer");
+    const Layer* layer = bnode->layer();
+    if (layer == nullptr || !layer->installed.load(std::memory_order_seq_cst)) return bnode;
     bnode = layer->new_for(key);
   }
-  return bnode;
 }
 
 // The bnode that takes updates of `key` now.
@@ -190,7 +215,9 @@ bool Index::persist_record(const Reservation& reserved, Put* put) {
 
 // Each step is taken for all updates before the next, so that they wait for memory together, and one record and fence
 // make all of them durable. Those for which there is no room go alone, and so do all after an attempt that did not
-// finish: tokens of one key are taken in the order of its updates.
+// finish. Tokens of one key are taken in the order of its updates: it is looked for once, lest the bnode be replaced in
+// between, and behind an update that goes alone all others of its key do. Should the group's meet a frozen word, the
+// first does, and those behind it follow to the successor in their order: frozen words stay so.
 size_t Index::put_many(std::span<Put> puts, Outcome* outcome) {
   constexpr size_t kMax = kPutManyMax;
   BONSAI_CHECK(puts.size() <= kMax);
@@ -202,6 +229,7 @@ size_t Index::put_many(std::span<Put> puts, Outcome* outcome) {
   std::array<Reservation, kMax> reserved;
   std::array<persist::Update, kMax> updates;
   std::bitset<kMax> grouped;
+  EqualKeys equal;
   size_t count = 0;
   for (size_t i = 0; i < puts.size(); ++i) keys[i] = puts[i].key;
   live_many({keys.data(), puts.size()}, Fetch::kUpdates, hashes, bnodes);
@@ -209,6 +237,11 @@ size_t Index::put_many(std::span<Put> puts, Outcome* outcome) {
   for (size_t i = 0; i < puts.size(); ++i) {
     bytes += puts[i].key.bytes.size() + puts[i].value.size() + persist::kUpdateOverheadBytesMax;
     if (bytes > log_.record_bytes_max()) break;
+    const size_t before = mutant(kEqualKeysApart) ? EqualKeys::kNone : equal.before(i, keys, hashes);
+    if (before != EqualKeys::kNone) {
+      if (!grouped[before]) continue;
+      bnodes[i] = bnodes[before];
+    }
     grouped[i] = reserve(bnodes[i], hashes[i], puts[i], &reserved[i]);
     if (grouped[i]) describe(reserved[i], puts[i], &updates[count++]);
   }

@@ -28,6 +28,7 @@ namespace {
 
 // Where rules of their own are tested, which the hunt for a mutant may begin with.
 constexpr const char kCrowded[] = "writers and drains compete for a crowded range";
+constexpr const char kEqualKeys[] = "groups of equal keys, writers make room";
 constexpr const char kNoSpace[] = "no space for an offload, puts, scans";
 
 // The configurations of the model (facts/put-protocol.md, "Explored"), batches, iterators and snapshots added.
@@ -74,6 +75,10 @@ const ProtocolCase kCases[] = {
     {"two drains compete", 2, "p0 p1", "r p0 r | r p1 r | s s | g0 g1"},
     {"two drains compete for a merge", 3, "p0 p1 p2 f p0 p1 p2", "r p0 | r p2 | s s | p1 r", true},
     {"a merge and writers that make room", 2, "p0 p1 f c", "p0 p1 | r g0 | r p1 | s s", true},
+    {kEqualKeys, 4, "p0 r p0 r p0 r p0 r c", "E g0 | E | p1 p2 | r g3"},
+    {"sessions of equal keys, drains", 4, "p0 r p0 r p0 r p0 r c", "S g0 | r S | r p1 | p2 g3"},
+    {"groups of equal keys in different bnodes", 2, "p0 p1", "E S | r | r E | s g0", true},
+    {"groups of equal keys, batches", 2, "p0 p1 c", "E | b S | r g0 | B g1"},
     {kNoSpace, 2, "p0 p1", "h r H r | p0 p1 g0 | s s"},
     {"no space for a while, deletes", 2, "p0 p1 r p0", "h | x0 p1 r | p0 g0 H | s s"},
     {"no space, a batch, gets", 2, "p0 p1", "h b H b | r r | g0 g1 | g1 g0"},
@@ -216,6 +221,7 @@ const MutantCase kMutants[] = {
     BONSAI_MUTANT(kBatchNotHelped),
     BONSAI_MUTANT(kMarkLate),
     {"kClaimIgnored", index::kClaimIgnored, kCrowded},
+    {"kEqualKeysApart", index::kEqualKeysApart, kEqualKeys},
     {"kLayerForgotten", index::kLayerForgotten, kNoSpace},
 };
 #undef BONSAI_MUTANT

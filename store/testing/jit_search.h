@@ -33,7 +33,9 @@ class JitSearch {
     uint64_t ret;  // kOpen: may take effect at any time after `invoke`, or never
     bool update;
     typename Model::Payload payload;
+    size_t after = kNone;  // an update's: index of one that takes effect before it does; kNone: any order
   };
+  static constexpr size_t kNone = SIZE_MAX;
 
   enum class End { kExplained, kStuck, kGaveUp };
   struct Result {
@@ -110,7 +112,8 @@ class JitSearch {
         continue;
       }
       for (uint64_t left = updates_ & ~each.done; left != 0; left &= left - 1) {
-        todo.push_back(after(each, static_cast<size_t>(__builtin_ctzll(left))));
+        const auto slot = static_cast<size_t>(__builtin_ctzll(left));
+        if (may_be_next(each, ops_[pending_[slot]])) todo.push_back(after(each, slot));
       }
       if (rounds % 1024 == 1023) unify(&todo);
     }
@@ -119,6 +122,13 @@ class JitSearch {
     in_use_ &= ~bit;
     updates_ &= ~bit;
     return true;
+  }
+
+  // The update that must precede has ended, or has taken effect.
+  [[nodiscard]] bool may_be_next(const Configuration& each, const Op& op) const {
+    if (op.after == kNone) return true;
+    const size_t slot = slot_of_[op.after];
+    return pending_[slot] != op.after || ((in_use_ & ~each.done) >> slot & 1) == 0;
   }
 
   [[nodiscard]] Configuration after(const Configuration& before, size_t slot) const {

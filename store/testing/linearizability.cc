@@ -171,10 +171,32 @@ std::map<uint64_t, RegisterOps> by_key(const History& history) {
   for (size_t i = 0; i < history.operations.size(); ++i) {
     const Operation& op = history.operations[i];
     for (const Cell& cell : history.cells_of(op)) {
-      all[cell.key].push_back({op.invoke, op.ret, is_update(op.kind), {cell.value, i}});
+      all[cell.key].push_back({op.invoke, op.ret, is_update(op.kind), {cell.value, i}, RegisterSearch::kNone});
     }
   }
   return all;
+}
+
+// Updates of one key that a thread had under way together take effect in the order in which it asked for them: for each
+// operation the last one that must precede it.
+std::vector<size_t> orders_of_callers(const History& history) {
+  std::vector<size_t> after(history.operations.size(), MapSearch::kNone);
+  const auto share_a_key = [&](const Operation& a, const Operation& b) {
+    const auto left = history.cells_of(a), right = history.cells_of(b);
+    return std::find_first_of(left.begin(), left.end(), right.begin(), right.end(),
+                              [](const Cell& x, const Cell& y) { return x.key == y.key; }) != left.end();
+  };
+  for (size_t i = 0; i < after.size(); ++i) {
+    const Operation& op = history.operations[i];
+    for (size_t j = 0; is_update(op.kind) && j < after.size(); ++j) {
+      const Operation& other = history.operations[j];
+      if (!is_update(other.kind) || other.thread != op.thread || other.invoke >= op.invoke || other.ret < op.invoke)
+        continue;
+      const bool latest = after[i] == MapSearch::kNone || history.operations[after[i]].invoke < other.invoke;
+      if (latest && share_a_key(op, other)) after[i] = j;
+    }
+  }
+  return after;
 }
 
 }  // namespace
@@ -207,11 +229,12 @@ Verdict check_whole(const History& original, std::span<const Cell> initial) {
     const size_t number = number_of(cell.key);
     state[number] = cell.value;
   }
+  const std::vector<size_t> after = orders_of_callers(history);
   std::vector<MapSearch::Op> ops;
   for (const Operation& op : history.operations) {
     MapModel::Payload payload;
     for (const Cell& cell : history.cells_of(op)) payload.emplace_back(number_of(cell.key), cell.value);
-    ops.push_back({op.invoke, op.ret, is_update(op.kind), std::move(payload)});
+    ops.push_back({op.invoke, op.ret, is_update(op.kind), std::move(payload), after[ops.size()]});
   }
   const MapSearch::Result result = MapSearch(ops).run(state);
   if (result.end == MapSearch::End::kExplained) return {};

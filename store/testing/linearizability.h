@@ -3,7 +3,8 @@
 // check_registers judges each key by itself (a store is linearizable per key iff each key is), so it is exact for puts,
 // deletes and gets of any number of writers, and takes each cell of a batch or scan as an operation of its own: it does
 // not see torn batches or scans. ~10^6 events/s. check_whole judges all cells of an operation at one moment, and so
-// batches, scans and snapshots too, but is meant for histories of tens of operations.
+// batches, scans and snapshots too, but is meant for histories of tens of operations. It also holds a thread that had
+// updates of one key under way together (a group) to the order in which it asked for them.
 //
 // Updates with an unknown outcome (ret == kOpen) may have happened at any time since their invocation, or never.
 // Requires: no two updates of a key write the same value number, deletes excepted.

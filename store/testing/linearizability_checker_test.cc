@@ -137,6 +137,29 @@ TEST(Whole, LongForkOfTwoWritersFails) {
   EXPECT_FALSE(check_whole(h).ok);
 }
 
+TEST(Whole, UpdatesOfOneKeyInOneGroupKeepTheirOrder) {
+  const auto group_and_read = [](uint32_t second_thread, uint64_t seen) {
+    History h;
+    h.add(OpKind::kPut, 0, 1, 10, {{1, 10}});
+    h.add(OpKind::kDelete, 0, 2, 11, {{2, kAbsent}});
+    h.add(OpKind::kPut, second_thread, 3, 12, {{1, 11}});
+    h.add(OpKind::kGet, 2, 13, 14, {{1, seen}});
+    return check_whole(h);
+  };
+  EXPECT_TRUE(group_and_read(0, 11).ok);
+  EXPECT_FALSE(group_and_read(0, 10).ok);
+  EXPECT_TRUE(group_and_read(1, 10).ok) << "of two threads, either may be the last";
+
+  History h;  // both may be seen, in this order
+  h.add(OpKind::kPut, 0, 1, 20, {{1, 10}});
+  h.add(OpKind::kPut, 0, 2, 21, {{1, 11}});
+  h.add(OpKind::kGet, 1, 3, 4, {{1, 10}});
+  h.add(OpKind::kGet, 1, 5, 6, {{1, 11}});
+  EXPECT_TRUE(check_whole(h).ok);
+  h.add(OpKind::kGet, 1, 7, 8, {{1, 10}});
+  EXPECT_FALSE(check_whole(h).ok);
+}
+
 TEST(Whole, ReadsThroughOneSnapshotAreOneMoment) {
   History h;
   h.add(OpKind::kPut, 0, 1, 2, {{1, 10}});

@@ -212,7 +212,11 @@ class Rig {
       case 'p':
         return update(&lane, OpKind::kPut, {{key, ++value_}});
       case 'P':
-        return multi_put(&lane);
+        return multi_put(&lane, batch_of_all());
+      case 'E':
+        return multi_put(&lane, {{0, ++value_}, {what_.keys - 1, ++value_}, {0, ++value_}});
+      case 'S':
+        return session(&lane);
       case 'x':
         return update(&lane, OpKind::kDelete, {{key, kAbsent}});
       case 'b':
@@ -273,9 +277,8 @@ class Rig {
     }
   }
 
-  // Puts all keys in one call; each is an update by itself.
-  void multi_put(Recorder::Lane* lane) {
-    const std::vector<Cell> cells = batch_of_all();
+  // Puts in one call; each is an update by itself.
+  void multi_put(Recorder::Lane* lane, const std::vector<Cell>& cells) {
     std::vector<std::string> keys, values;
     std::vector<uint64_t> operations;
     for (const Cell& cell : cells) {
@@ -289,6 +292,28 @@ class Rig {
     for (size_t i = 0; i < cells.size(); ++i) {
       finish_update(lane, operations[i], statuses[i], "multi-put");
     }
+  }
+
+  void session(Recorder::Lane* lane) {
+    const uint64_t last = what_.keys - 1;
+    const Cell cells[] = {{0, ++value_}, {0, kAbsent}, {last, kAbsent}, {last, ++value_}};
+    Status statuses[std::size(cells)];
+    std::string keys[std::size(cells)], values[std::size(cells)];
+    uint64_t operations[std::size(cells)];
+    const std::unique_ptr<Session> session = db_->NewSession(std::size(cells));
+    for (size_t i = 0; i < std::size(cells); ++i) {
+      const bool deletes = cells[i].value == kAbsent;
+      operations[i] = lane->begin_update(deletes ? OpKind::kDelete : OpKind::kPut, cells[i]);
+      keys[i] = key_of(cells[i].key);
+      if (deletes) {
+        session->Delete(keys[i], &statuses[i]);
+      } else {
+        values[i] = encode_value(cells[i].value, kValueBytesMin);
+        session->Put(keys[i], values[i], &statuses[i]);
+      }
+    }
+    session->Wait();
+    for (size_t i = 0; i < std::size(cells); ++i) finish_update(lane, operations[i], statuses[i], "session");
   }
 
   uint64_t value_of(const Status& status, const std::string& bytes) {

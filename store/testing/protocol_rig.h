@@ -7,7 +7,8 @@
 //
 // A program is a text of actions:
 //   p0  put key 0        x0  delete key 0      g0  get key 0        m   multi-get of all keys
-//   P   multi-put of all keys
+//   P   multi-put of all keys                       E   multi-put of key 0, the last key, and key 0 once more
+//   S   session: put and delete key 0, delete and put the last key, as one group
 //   b   batch: put all keys     B   batch: put key 0, delete the last key
 //   s   scan all keys    i   iterator, forward and back             r   Drain, which replaces the bnodes
 //   f   (before the programs) fills the gaps of spread keys and empties them: updates and a Drain then merge

@@ -15,7 +15,7 @@ ProtocolResult run(Defect defect, const char* programs, uint64_t schedules = 500
 }
 
 TEST(ProtocolRig, EveryActionPassesOnACorrectStore) {
-  const ProtocolResult result = run(Defect::kNone, "p0 x1 g0 | b s B m | n p1 o n o | i r s");
+  const ProtocolResult result = run(Defect::kNone, "p0 x1 g0 | b s B m | n p1 o n o | i r s E S");
   EXPECT_TRUE(result.verdict.ok) << result.verdict.text;
   EXPECT_EQ(result.schedules, 500u);
 }
