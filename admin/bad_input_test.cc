@@ -66,6 +66,13 @@ TEST_F(BadInput, Commands) {
   EXPECT_EQ(run_program({}).exit_code, kUsage);
 }
 
+TEST_F(BadInput, APoolNamedWithoutItsFlagShowsTheRightCommand) {
+  refuses({"put", pool(), "apple", "green"}, kUsage, {"is this meant? bonsai put " + pool_flag() + " apple green"});
+  refuses({"get", pool(), "apple"}, kUsage, {"is this meant? bonsai get " + pool_flag() + " apple"});
+  refuses({"stat", pool()}, kUsage, {"is this meant? bonsai stat " + pool_flag()});
+  EXPECT_EQ(run_program({"get", pool_flag(), "a/b"}).exit_code, 1) << "a key may have a slash";
+}
+
 TEST_F(BadInput, Flags) {
   refuses({"get", "--pol=x", "k"}, kUsage, {"unknown flag '--pol=x'", "--pool"});
   refuses({"get", pool_flag(), "--limit=3", "k"}, kUsage, {"unknown flag '--limit=3'"});

@@ -1,4 +1,5 @@
 // bonsai: the admin program. Dispatches to the commands of commands.cc.
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -37,6 +38,17 @@ ExitCode fail(std::string_view command, const Status& status) {
   return exit_code(status);
 }
 
+// A newcomer names the pool first and without a flag: `bonsai put /dev/shm/a.pool apple red`.
+Status look_for_a_pool(const Command& command, const std::vector<std::string>& words) {
+  const bool takes_a_pool = std::find(command.flags.begin(), command.flags.end(), "pool") != command.flags.end();
+  if (!takes_a_pool || !FLAGS_pool.empty() || words.empty() || words[0].find('/') == std::string::npos) {
+    return Status::OK();
+  }
+  std::string meant = "bonsai " + std::string(command.name) + " --pool=" + words[0];
+  for (size_t i = 1; i < words.size(); ++i) meant += " " + words[i];
+  return Status::InvalidArgument("no pool was named; is this meant? " + meant);
+}
+
 Status count_operands(const Command& command, size_t count) {
   if (count >= command.operands_min && count <= command.operands_max) return Status::OK();
   const std::string name(command.name), wanted(command.operands.empty() ? "no operands" : command.operands);
@@ -49,6 +61,7 @@ Status run(const Command& command, const std::vector<std::string>& arguments, Ex
   Operands operands;
   if (Status status = parse_flags(arguments, command.flags, &operands); !status.ok()) return status;
   if (operands.help) return print(command_help(command));
+  if (Status status = look_for_a_pool(command, operands.words); !status.ok()) return status;
   if (Status status = count_operands(command, operands.words.size()); !status.ok()) return status;
   Status status = command.run(operands.words, exit);
   if (status.ok() && std::fflush(stdout) != 0) {

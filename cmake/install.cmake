@@ -4,11 +4,6 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-if(NOT TARGET bonsai_store)
-  message(STATUS "No bonsai_store target: the library and its package are not built")
-  return()
-endif()
-
 set(exports_map ${PROJECT_SOURCE_DIR}/cmake/exports.map)
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/library_anchor.cc CONTENT "// The code comes from the room libraries.\n")
 add_library(bonsai_library SHARED ${CMAKE_BINARY_DIR}/library_anchor.cc)

@@ -5,7 +5,7 @@ usage() {
   cat <<'TEXT'
 usage: scripts/run.sh [flag of bonsai-bench run]...
 
-Builds the release preset and runs
+Builds the programs bonsai and bonsai-bench of the release preset (in build/release/bin) and runs
   build/release/bin/bonsai-bench run --records=1000000 --operations=1000000 --threads=2 --out=results/latest
 Flags given here come after these, so they win: scripts/run.sh --records=10000000 --out=results/large.
 All flags: build/release/bin/bonsai-bench run --help, once it is built.
@@ -24,7 +24,7 @@ done
 
 setup build
 [[ -f build/release/build.ninja ]] || step configure build/logs/release-configure.log cmake --preset release
-step build build/logs/release-build.log cmake --build --preset release --target bonsai-bench
+step build build/logs/release-build.log cmake --build --preset release --target bonsai bonsai-bench
 
 echo "running: bonsai-bench run --records=1000000 --operations=1000000 --threads=2 --out=results/latest $*"
 build/release/bin/bonsai-bench run --records=1000000 --operations=1000000 --threads=2 --out=results/latest "$@"

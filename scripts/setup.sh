@@ -5,12 +5,13 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-usage: scripts/setup.sh [--list | --check] [build] [test] [testbed]
+usage: scripts/setup.sh [--list | --check] [build] [test] [testbed] [docs]
 
 Installs the missing packages of the named groups (default: build).
   build    what compiling the library, the programs and the tests takes
   test     what scripts/test.sh adds: the second compiler, the formatter, the linter
   testbed  what scripts/testbed.sh adds: virtual machines with Soft-RoCE
+  docs     what scripts/api.sh and scripts/coverage.sh add: the API reference, the coverage report
   --list   prints the packages of the groups with the reason for each; installs nothing
   --check  names what is missing and fails if anything is; installs nothing
 TEXT
@@ -46,6 +47,10 @@ test  | clang-format-14     | the layout of the source (style test)
 test  | clang-tidy-14       | static analysis (scripts/tidy.sh)
 test  | chromium            | shows the report of the benchmark to its test
 test  | python3             | the style test and the scorecard
+test  | dpkg-dev            | finds what the Debian package depends on
+test  | file                | tells cpack which files are programs
+docs  | doxygen             | the API reference (scripts/api.sh)
+docs  | gcovr               | the coverage report (scripts/coverage.sh)
 testbed | qemu-system-x86   | the guests
 testbed | busybox-static    | their first programs
 testbed | cpio              | packs their first file system
@@ -67,7 +72,7 @@ for argument in "$@"; do
   case "$argument" in
     --list) mode=list ;;
     --check) mode=check ;;
-    build | test | testbed) groups+=("$argument") ;;
+    build | test | testbed | docs) groups+=("$argument") ;;
     -h | --help) usage && exit 0 ;;
     *) usage >&2 && fail "unknown argument '$argument'" ;;
   esac

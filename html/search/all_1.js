@@ -1,0 +1,4 @@
+var searchData=
+[
+  ['bonsai_0',['Bonsai',['../md_README.html',1,'']]]
+];

@@ -1,0 +1,4 @@
+var searchData=
+[
+  ['security_0',['Security',['../md_SECURITY.html',1,'']]]
+];

@@ -1,0 +1,4 @@
+var searchData=
+[
+  ['architecture_0',['Architecture',['../md_ARCHITECTURE.html',1,'']]]
+];
