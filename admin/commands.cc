@@ -29,6 +29,10 @@ constexpr std::string_view kGetText =
     "  bonsai get --pool=numbers.pool 42        # a pool made with --key=fixed8\n"
     "  bonsai get --pool=a.pool --hex 6170706c65\n";
 
+constexpr std::string_view kExistsText =
+    "Prints nothing. Exit code 0: the key has a value; 1: it has none.\n\n"
+    "  bonsai exists --pool=a.pool apple && echo there\n";
+
 constexpr std::string_view kDelText =
     "Exit code 0 also when the key had no value.\n\n"
     "  bonsai del --pool=a.pool apple\n";
@@ -38,7 +42,12 @@ constexpr std::string_view kScanText =
     "\\xHH.\n\n"
     "  bonsai scan --pool=a.pool --limit=10\n"
     "  bonsai scan --pool=a.pool --from=apple --end=banana\n"
-    "  bonsai scan --pool=a.pool | wc -l\n";
+    "  bonsai scan --pool=a.pool --after=banana --limit=10    # the ten behind it\n";
+
+constexpr std::string_view kCountText =
+    "Prints how many records scan would print, as of one moment.\n\n"
+    "  bonsai count --pool=a.pool\n"
+    "  bonsai count --pool=a.pool --from=apple --end=banana\n";
 
 constexpr std::string_view kStatText =
     "Counters count since the pool was opened, that is, what opening it took.\n\n"
@@ -90,6 +99,9 @@ constexpr std::string_view kDoctorText =
 }  // namespace
 
 std::span<const Command> all_commands() {
+  const std::vector<std::string_view> record = {"pool", "key", "domain", "medium", "hex"};
+  const std::vector<std::string_view> range = {"pool", "from",   "after",  "end", "limit",
+                                               "key",  "domain", "medium", "hex"};
   static const std::vector<Command> commands = {
       {"create",
        "",
@@ -107,16 +119,11 @@ std::span<const Command> all_commands() {
        kPutText,
        {"pool", "create", "bytes", "log_bytes", "key", "durability", "domain", "medium", "hex", "value_file"},
        run_put},
-      {"get", "KEY", 1, 1, "print the value of a key", kGetText, {"pool", "key", "domain", "medium", "hex"}, run_get},
+      {"get", "KEY", 1, 1, "print the value of a key", kGetText, record, run_get},
+      {"exists", "KEY", 1, 1, "whether a key has a value", kExistsText, record, run_exists},
       {"del", "KEY", 1, 1, "remove a key", kDelText, {"pool", "key", "durability", "domain", "medium", "hex"}, run_del},
-      {"scan",
-       "",
-       0,
-       0,
-       "print records in key order",
-       kScanText,
-       {"pool", "from", "end", "limit", "key", "domain", "medium", "hex"},
-       run_scan},
+      {"scan", "", 0, 0, "print records in key order", kScanText, range, run_scan},
+      {"count", "", 0, 0, "count records", kCountText, range, run_count},
       {"stat", "", 0, 0, "show space, tiers and counters", kStatText, {"pool", "domain", "medium", "json"}, run_stat},
       {"check", "", 0, 0, "verify a closed pool, changing nothing", kCheckText, {"pool", "json"}, run_check},
       {"checkpoint",

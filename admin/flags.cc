@@ -17,6 +17,7 @@ DEFINE_string(medium, "auto", "auto|shadow|emulator|how the bytes are written; a
 DEFINE_bool(hex, false, "|keys and values are typed and shown as hex bytes");
 DEFINE_bool(json, false, "|print JSON");
 DEFINE_string(from, "", "KEY|first key (default: the first there is)");
+DEFINE_string(after, "", "KEY|begin behind this key");
 DEFINE_string(end, "", "KEY|stop before this key (default: no end)");
 DEFINE_uint64(limit, UINT64_MAX, "N|at most N records (default: all)");
 DEFINE_string(value_file, "", "FILE|read the value from FILE; - is standard input");

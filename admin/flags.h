@@ -22,6 +22,7 @@ DECLARE_string(medium);
 DECLARE_bool(hex);
 DECLARE_bool(json);
 DECLARE_string(from);
+DECLARE_string(after);
 DECLARE_string(end);
 DECLARE_uint64(limit);
 DECLARE_string(value_file);

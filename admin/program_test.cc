@@ -97,6 +97,21 @@ TEST_F(Program, ScanKeepsItsBounds) {
   EXPECT_EQ(bonsai("scan", {"--from=b", "--end=d"}).out, "b\tvb\nc\tvc\n");
   EXPECT_EQ(bonsai("scan", {"--from=bb", "--limit=1"}).out, "c\tvc\n");
   EXPECT_EQ(bonsai("scan", {"--limit=0"}).out, "");
+  EXPECT_EQ(bonsai("scan", {"--after=b"}).out, "c\tvc\nd\tvd\n");
+  EXPECT_EQ(bonsai("scan", {"--after=bb", "--limit=1"}).out, "c\tvc\n");
+  EXPECT_EQ(bonsai("scan", {"--after=b", "--from=b"}).exit_code, 2);
+  EXPECT_EQ(bonsai("count").out, "4\n");
+  EXPECT_EQ(bonsai("count", {"--from=b", "--end=d"}).out, "2\n");
+  EXPECT_EQ(bonsai("count", {"--after=b", "--limit=9"}).out, "2\n");
+}
+
+TEST_F(Program, ExistsAnswersByItsExitCode) {
+  create();
+  must("put", {"apple", "red"});
+  must("exists", {"apple"});
+  const ProgramResult result = bonsai("exists", {"pear"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.out + result.err, "");
 }
 
 TEST_F(Program, Fixed8KeysAreDecimalNumbers) {
@@ -175,8 +190,8 @@ TEST_F(Program, HelpIsSelfWrittenEverywhere) {
   const ProgramResult help = run_program({"--help"});
   EXPECT_EQ(help.exit_code, 0);
   EXPECT_EQ(help.out, run_program({"help"}).out);
-  for (const char* name : {"create", "put", "get", "del", "scan", "stat", "check", "checkpoint", "salvage", "grow",
-                           "dump", "load", "doctor"}) {
+  for (const char* name : {"create", "put", "get", "exists", "del", "scan", "count", "stat", "check", "checkpoint",
+                           "salvage", "grow", "dump", "load", "doctor"}) {
     EXPECT_NE(help.out.find(std::string("\n  ") + name + " "), std::string::npos) << name;
     const ProgramResult one = run_program({name, "--help"});
     EXPECT_EQ(one.exit_code, 0) << name;

@@ -1,4 +1,4 @@
-// create, put, get, del, scan: the commands that read and write records.
+// create, put, get, exists, del, scan, count: the commands that read and write records.
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -63,6 +63,23 @@ Status with_pool(Work&& work) {
   return with_remedy(pool.close(work(pool)), FLAGS_pool);
 }
 
+// The same with the range of records that --from or --after, --end and --limit name: work(pool, options, from).
+template <typename Work>
+Status with_range(Work&& work) {
+  if (!FLAGS_from.empty() && !FLAGS_after.empty()) {
+    return Status::InvalidArgument(
+        "give --from, which begins at its key, or --after, which begins behind it, not both");
+  }
+  return with_pool([&](OpenPool& pool) {
+    std::string from, end;
+    const std::string& begin = FLAGS_after.empty() ? FLAGS_from : FLAGS_after;
+    Status status = begin.empty() ? Status::OK() : pool.keys.parse(begin, &from);
+    if (status.ok() && !FLAGS_end.empty()) status = pool.keys.parse(FLAGS_end, &end);
+    if (!status.ok()) return status;
+    return work(pool, ScanOptions{nullptr, FLAGS_limit, end, !FLAGS_after.empty()}, from);
+  });
+}
+
 }  // namespace
 
 Status run_create(const std::vector<std::string>&, ExitCode*) {
@@ -113,18 +130,33 @@ Status run_del(const std::vector<std::string>& operands, ExitCode*) {
   });
 }
 
+Status run_exists(const std::vector<std::string>& operands, ExitCode* exit) {
+  const Status status = with_pool([&](OpenPool& pool) {
+    std::string key;
+    Status parsed = pool.keys.parse(operands[0], &key);
+    return parsed.ok() ? pool.db->Exists(key) : parsed;
+  });
+  if (!status.IsNotFound()) return status;
+  *exit = kExitNotFound;
+  return Status::OK();
+}
+
 Status run_scan(const std::vector<std::string>&, ExitCode*) {
-  return with_pool([](OpenPool& pool) {
-    std::string from, end;
-    Status status = FLAGS_from.empty() ? Status::OK() : pool.keys.parse(FLAGS_from, &from);
-    if (status.ok() && !FLAGS_end.empty()) status = pool.keys.parse(FLAGS_end, &end);
-    if (!status.ok()) return status;
+  return with_range([](OpenPool& pool, const ScanOptions& options, const std::string& from) {
     Status printed;
-    status = pool.db->Scan({nullptr, FLAGS_limit, end}, from, [&](std::string_view key, std::string_view value) {
+    const Status status = pool.db->Scan(options, from, [&](std::string_view key, std::string_view value) {
       printed = print(pool.keys.show(key) + "\t" + (FLAGS_hex ? to_hex(value) : escape(value)) + "\n");
       return printed.ok();
     });
     return status.ok() ? printed : status;
+  });
+}
+
+Status run_count(const std::vector<std::string>&, ExitCode*) {
+  return with_range([](OpenPool& pool, const ScanOptions& options, const std::string& from) {
+    uint64_t count = 0;
+    Status status = pool.db->Count(options, from, &count);
+    return status.ok() ? print(std::to_string(count) + "\n") : status;
   });
 }
 

@@ -1,20 +1,13 @@
-# Runs `program` twice on the fresh pool `pool` and compares what it prints; the
-# examples of all languages print the same. Arguments: -D program= -D pool=
+# Runs `program` twice on the fresh pool `pool` and compares what it prints with the file `expected`, where RUN stands
+# for the number of the run; the examples of all languages print the same. Arguments: -D program= -D pool= -D expected=
 file(REMOVE ${pool})
+file(READ ${expected} template)
 foreach(run 1 2)
   execute_process(COMMAND ${program} ${pool} OUTPUT_VARIABLE output ERROR_VARIABLE error RESULT_VARIABLE code)
-  set(expected "this is run ${run}
-now:
-  fruit/apple = red
-  fruit/cherry = dark red
-before the delete:
-  fruit/apple = red
-  fruit/banana = yellow
-  fruit/cherry = dark red
-")
-  if(NOT code EQUAL 0 OR NOT output STREQUAL expected)
+  string(REPLACE "RUN" "${run}" wanted "${template}")
+  if(NOT code EQUAL 0 OR NOT output STREQUAL wanted)
     message(FATAL_ERROR "Run ${run} of ${program} ended with ${code}:\n${error}\n"
-            "It printed:\n${output}\nExpected:\n${expected}")
+            "It printed:\n${output}\nExpected:\n${wanted}")
   endif()
 endforeach()
 file(REMOVE ${pool})

@@ -58,7 +58,7 @@ class Index {
  public:
   struct Config {
     persist::Limits limits;
-    size_t snapshots_max = 256;
+    size_t snapshots_max = SIZE_MAX;
     uint32_t tokens_max = uint32_t{1} << 31;  // updates that a bnode takes before it is replaced
   };
 

@@ -51,7 +51,7 @@ struct Sizes {
   size_t pool_bytes = size_t{4} << 20;
   uint64_t log_bytes = 0;  // 0: a tenth
   bool buffered = false;
-  size_t snapshots_max = 64;
+  size_t snapshots_max = SIZE_MAX;
   uint32_t tokens_max = uint32_t{1} << 31;
 };
 

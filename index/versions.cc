@@ -1,58 +1,111 @@
 #include "index/versions.h"
 
+#include <algorithm>
+#include <memory>
+
 namespace bonsai::index {
 
 using base::mutant;
 using base::step;
 
-bool LiveScans::need(uint64_t below, uint64_t above) const {
+void LiveScans::clear() {
+  bound_ = kNoBound;
+  asked_ = 0;
+  versions_.clear();
+}
+
+void LiveScans::add(uint64_t entry) {
+  if ((entry & Versions::kProvisional) != 0) {
+    bound_ = std::min(bound_, entry & ~Versions::kProvisional);
+  } else {
+    versions_.push_back(entry);
+  }
+}
+
+bool LiveScans::need(uint64_t below, uint64_t above) {
   if (mutant(kPruneAll) || below == above) return false;
-  for (size_t i = 0; i < count_; ++i) {
-    const uint64_t entry = entries_[i];
-    if ((entry & Versions::kProvisional) != 0) {
-      if (!mutant(kSnapshotUnannounced) && above > (entry & ~Versions::kProvisional)) return true;
-    } else if (below <= entry && entry < above) {
-      return true;
+  if (above > bound_ && !mutant(kSnapshotUnannounced)) return true;
+  if (asked_ < kAskedMax) {
+    const auto picks = [below, above](uint64_t version) { return below <= version && version < above; };
+    if (++asked_ < kAskedMax) return std::any_of(versions_.begin(), versions_.end(), picks);
+    std::sort(versions_.begin(), versions_.end());
+  }
+  const auto at = std::lower_bound(versions_.begin(), versions_.end(), below);
+  return at != versions_.end() && *at < above;
+}
+
+Versions::~Versions() {
+  for (size_t i = 1; i < kBlocks; ++i) delete[] blocks_[i].load();
+}
+
+// Makes the block if it is not there. Requires: those before it are.
+Versions::Word* Versions::block_at(size_t index) {
+  Word* block = blocks_[index].load(std::memory_order_seq_cst);
+  if (block != nullptr) return block;
+  auto made = std::make_unique<Word[]>(words_in(index));
+  if (blocks_[index].compare_exchange_strong(block, made.get())) block = made.release();
+  return block;
+}
+
+// The index of a slot of `block`, which now holds `entry`; 0: none was free.
+size_t Versions::take_slot(Word* block, size_t slots, uint64_t entry) {
+  if (block[kClaims].load(std::memory_order_relaxed) >= slots) return 0;
+  const uint64_t claims = block[kClaims].fetch_add(1);
+  if (claims < slots) {
+    size_t slot = 1 + claims;  // free, if the block was filled in order
+    for (size_t looked_at = 0; looked_at < slots; ++looked_at) {
+      uint64_t free = 0;
+      if (block[slot].load(std::memory_order_relaxed) == 0 && block[slot].compare_exchange_strong(free, entry)) {
+        return slot;
+      }
+      slot = slot == slots ? 1 : slot + 1;
     }
   }
-  return false;
+  block[kClaims].fetch_sub(1);
+  return 0;
 }
 
 Versions::Announcement Versions::announce() {
   Announcement own;
-  for (size_t i = 0; i < slots_max_; ++i) {
-    if (slots_[i].load(std::memory_order_relaxed) != 0) continue;
-    size_t used = slots_used_.load(std::memory_order_relaxed);
-    while (used < i + 1 && !slots_used_.compare_exchange_weak(used, i + 1)) {
-    }
-    const uint64_t bound = now();
-    uint64_t free = 0;
-    step("announce provisionally");
-    if (mutant(kAnnounceLate)) {
-      step("take version unannounced");
-      own.version_ = global_.fetch_add(1);
-      step("announce late");
-    }
-    if (!slots_[i].compare_exchange_strong(free, kProvisional | bound)) continue;
-    if (!mutant(kAnnounceLate)) {
-      step("take version");
-      own.version_ = global_.fetch_add(1);
-    }
-    step("announce version");
-    slots_[i].store(own.version_, std::memory_order_seq_cst);
-    own.versions_ = this;
-    own.slot_ = i;
+  const uint64_t bound = now();
+  step("announce provisionally");
+  if (mutant(kAnnounceLate)) {
+    step("take version unannounced");
+    own.version_ = global_.fetch_add(1);
+    step("announce late");
+  }
+  size_t left = limit_;
+  for (size_t i = 0; own.slot_ == 0 && i < kBlocks && left > 0; ++i) {
+    const size_t slots = std::min(words_in(i) - 1, left);
+    own.block_ = block_at(i);
+    own.slot_ = take_slot(own.block_, slots, kProvisional | bound);
+    left -= slots;
+  }
+  if (own.slot_ == 0) {
+    own.block_ = nullptr;
     return own;
   }
+  if (!mutant(kAnnounceLate)) {
+    step("take version");
+    own.version_ = global_.fetch_add(1);
+  }
+  step("announce version");
+  own.block_[own.slot_].store(own.version_, std::memory_order_seq_cst);
   return own;
 }
 
 void Versions::load(LiveScans* live) const {
   live->clear();
-  const size_t used = slots_used_.load(std::memory_order_seq_cst);
-  for (size_t i = 0; i < used; ++i) {
-    step("load announcement");
-    if (const uint64_t entry = slots_[i].load(std::memory_order_seq_cst)) live->add(entry);
+  for (size_t i = 0; i < kBlocks; ++i) {
+    step("load announcements");
+    const Word* block = blocks_[i].load(std::memory_order_seq_cst);
+    if (block == nullptr) return;
+    if (block[kClaims].load(std::memory_order_seq_cst) == 0) continue;
+    for (size_t slot = 1; slot < words_in(i); ++slot) {
+      if (block[slot].load(std::memory_order_acquire) == 0) continue;
+      step("load announcement");
+      if (const uint64_t entry = block[slot].load(std::memory_order_seq_cst)) live->add(entry);
+    }
   }
 }
 

@@ -3,18 +3,23 @@
 // After KiWi (Basin et al., PPoPP 2017): scans take a version by fetch-and-add, updates take theirs from the counter
 // after they are published, with help from whoever meets them. The announcement comes *before* the fetch-and-add:
 // a slot holds 0 (free), kProvisional | a (a scan that will get a version > a is about to), or the scan's version.
+// Slots lie in blocks, each twice as large as the one before. A block is made when those before it are full, and stays:
+// claims on it are counted, so that nobody looks into one that is empty again.
 //
-// Memory ordering. announce stores release before the fetch-and-add; a pruner loads the slots (acquire) after it knows
-// the version of the node that it keeps. Whoever learns a version > s read it from the counter after the fetch-and-add
-// that gave s, and so sees the announcement. Every access to the counter is seq_cst: publish-then-load-counter here
-// against fetch-and-add-then-load-pointers there is the store-buffering pattern.
+// Memory ordering. announce stores in this order: the block (or has seen it), a claim on it, the slot; then comes the
+// fetch-and-add. A pruner loads the blocks, their claims and the slots after it knows the version of the node that it
+// keeps. Whoever learns a version > s read it from the counter after the fetch-and-add that gave s, and so sees block,
+// claim and announcement of s, until they are released. Release goes the other way, the slot first, so that claims are
+// never fewer than announcements. Every access to the counter is seq_cst: publish-then-load-counter here against
+// fetch-and-add-then-load-pointers there is the store-buffering pattern.
 #ifndef BONSAI_INDEX_VERSIONS_H_
 #define BONSAI_INDEX_VERSIONS_H_
 
-#include <algorithm>
 #include <array>
 #include <atomic>
+#include <boost/container/small_vector.hpp>
 #include <cstdint>
+#include <utility>
 
 #include "base/step.h"
 #include "index/mutants.h"
@@ -22,28 +27,34 @@
 
 namespace bonsai::index {
 
-inline constexpr size_t kSnapshotsMax = 1024;
-
-// The announcements at one moment.
+// The announcements at one moment. Not thread-safe.
 class LiveScans {
  public:
-  void clear() { count_ = 0; }
-  void add(uint64_t entry) { entries_[count_++] = entry; }
-  [[nodiscard]] bool none() const { return count_ == 0; }
+  void clear();
+  void add(uint64_t entry);
+  [[nodiscard]] bool none() const { return versions_.empty() && bound_ == kNoBound; }
 
   // Does an announced scan need a node of version `below` directly under a kept node of version `above`?
-  [[nodiscard]] bool need(uint64_t below, uint64_t above) const;
+  [[nodiscard]] bool need(uint64_t below, uint64_t above);
 
  private:
-  size_t count_ = 0;
-  std::array<uint64_t, kSnapshotsMax> entries_;
+  static constexpr uint64_t kNoBound = UINT64_MAX;
+  static constexpr uint32_t kAskedMax = 32;  // to look at all so often costs less than to sort them
+
+  uint64_t bound_ = kNoBound;  // the least above which a provisional scan may get its version
+  uint32_t asked_ = 0;
+  boost::container::small_vector<uint64_t, 32> versions_;  // sorted once need() was asked kAskedMax times
 };
 
 class Versions {
+  using Word = std::atomic<uint64_t>;
+
  public:
   static constexpr uint64_t kProvisional = uint64_t{1} << 63;
 
-  explicit Versions(size_t snapshots_max) : slots_max_(std::min(snapshots_max, kSnapshotsMax)) {}
+  // At most `limit` announcements at one time.
+  explicit Versions(size_t limit = SIZE_MAX) : limit_(limit) { blocks_[0] = first_block_.data(); }
+  ~Versions();
   Versions(const Versions&) = delete;
   Versions& operator=(const Versions&) = delete;
 
@@ -53,25 +64,28 @@ class Versions {
     Announcement() = default;
     Announcement(Announcement&& other) noexcept { *this = std::move(other); }
     Announcement& operator=(Announcement&& other) noexcept {
-      std::swap(versions_, other.versions_);
+      std::swap(block_, other.block_);
       std::swap(slot_, other.slot_);
       std::swap(version_, other.version_);
       return *this;
     }
     ~Announcement() {
-      if (versions_ != nullptr) versions_->slots_[slot_].store(0, std::memory_order_release);
+      if (block_ == nullptr) return;
+      block_[slot_].store(0, std::memory_order_release);
+      block_[kClaims].fetch_sub(1, std::memory_order_release);
     }
     [[nodiscard]] uint64_t version() const { return version_; }
-    explicit operator bool() const { return versions_ != nullptr; }
+    explicit operator bool() const { return block_ != nullptr; }
 
    private:
     friend class Versions;
-    Versions* versions_ = nullptr;
+    Word* block_ = nullptr;
     size_t slot_ = 0;
     uint64_t version_ = 0;
   };
 
-  // Announces a scan and gives it its version; empty when all slots are taken. Wait-free: one pass over the slots.
+  // Announces a scan and gives it its version; empty when there are `limit` already. Wait-free: at most one pass over
+  // each block, of which there are few.
   [[nodiscard]] Announcement announce();
 
   [[nodiscard]] uint64_t now() const { return global_.load(std::memory_order_seq_cst); }
@@ -94,12 +108,20 @@ class Versions {
   void load(LiveScans* live) const;
 
  private:
+  // A block's first word counts its claims, the others are slots. The first block is one line, the next has two, ...
+  static constexpr size_t kClaims = 0;
+  static constexpr size_t kFirstWords = 8;
+  static constexpr size_t kBlocks = 40;
+  static constexpr size_t words_in(size_t block) { return kFirstWords << block; }
+
+  Word* block_at(size_t index);
+  static size_t take_slot(Word* block, size_t slots, uint64_t entry);
   uint64_t settle_slowly(Node* node);
 
   alignas(64) std::atomic<uint64_t> global_{kVersionFirst};
-  alignas(64) std::atomic<size_t> slots_used_{0};  // high-water mark
-  const size_t slots_max_;
-  alignas(64) std::array<std::atomic<uint64_t>, kSnapshotsMax> slots_{};
+  alignas(64) const size_t limit_;
+  std::array<std::atomic<Word*>, kBlocks> blocks_{};  // null from the first one on that was not needed yet
+  alignas(64) std::array<Word, kFirstWords> first_block_{};
 };
 
 }  // namespace bonsai::index

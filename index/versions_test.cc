@@ -82,15 +82,81 @@ TEST(Versions, SlotsRunOutAndComeBack) {
   EXPECT_FALSE(static_cast<bool>(versions.announce()));
 }
 
-TEST(Versions, MoreSlotsThanTheTableHasAreNotPromised) {
-  Versions versions(kSnapshotsMax + 5);
+TEST(Versions, AnnouncementsHaveNoBoundByThemselves) {
+  constexpr size_t kMany = 20'000;
+  Versions versions;
   std::vector<Versions::Announcement> all;
-  for (size_t i = 0; i < kSnapshotsMax; ++i) all.push_back(versions.announce());
-  EXPECT_TRUE(static_cast<bool>(all.back()));
-  EXPECT_FALSE(static_cast<bool>(versions.announce()));
+  for (size_t i = 0; i < kMany; ++i) {
+    all.push_back(versions.announce());
+    ASSERT_TRUE(static_cast<bool>(all.back()));
+    ASSERT_EQ(all.back().version(), kVersionFirst + i);
+  }
   LiveScans live;
   versions.load(&live);
-  EXPECT_TRUE(live.need(all.back().version(), all.back().version() + 1));
+  for (size_t i = 0; i < kMany; ++i) ASSERT_TRUE(live.need(kVersionFirst + i, kVersionFirst + i + 1)) << i;
+  EXPECT_FALSE(live.need(kVersionFirst + kMany, kVersionFirst + kMany + 1));
+  for (size_t i = 0; i < kMany; i += 2) all[i] = Versions::Announcement();
+  versions.load(&live);
+  for (size_t i = 0; i < kMany; ++i) ASSERT_EQ(live.need(kVersionFirst + i, kVersionFirst + i + 1), i % 2 == 1) << i;
+  all.clear();
+  versions.load(&live);
+  EXPECT_TRUE(live.none());
+}
+
+TEST(LiveScans, AnswersAreTheSameHoweverOftenAsked) {
+  const uint64_t seed = test_seed();
+  base::Random random(seed);
+  for (int round = 0; round < 50; ++round) {
+    LiveScans live;
+    live.clear();
+    std::vector<uint64_t> versions(random.below(60));
+    for (uint64_t& version : versions) live.add(version = 1 + random.below(100));
+    for (int i = 0; i < 100; ++i) {
+      const uint64_t below = random.below(100), above = below + random.below(20);
+      const bool expected = std::any_of(versions.begin(), versions.end(),
+                                        [&](uint64_t version) { return below <= version && version < above; });
+      ASSERT_EQ(live.need(below, above), expected) << "BONSAI_SEED=" << seed << " " << below << ".." << above;
+    }
+  }
+}
+
+// Threads announce and release at random, in several blocks at once; each looks for its own announcements.
+TEST(Versions, AnnouncementsOfManyThreadsAreAllSeen) {
+  constexpr size_t kThreads = 4, kRounds = 2'000, kHeldMax = 100;
+  const uint64_t seed = test_seed();
+  Versions versions;
+  in_threads(kThreads, [&](size_t thread) {
+    base::Random random(seed + thread);
+    std::vector<Versions::Announcement> held;
+    LiveScans live;
+    for (size_t i = 0; i < kRounds; ++i) {
+      if (held.size() == kHeldMax || (!held.empty() && random.below(2) == 0)) {
+        held.erase(held.begin() + static_cast<ptrdiff_t>(random.below(held.size())));
+      } else {
+        held.push_back(versions.announce());
+        ASSERT_TRUE(static_cast<bool>(held.back()));
+      }
+      if (i % 50 != 0) continue;
+      versions.load(&live);
+      for (const Versions::Announcement& own : held) {
+        ASSERT_TRUE(live.need(own.version(), own.version() + 1)) << "BONSAI_SEED=" << seed;
+      }
+    }
+  });
+  LiveScans live;
+  versions.load(&live);
+  EXPECT_TRUE(live.none());
+}
+
+TEST(Versions, ALimitHoldsAlsoBehindTheFirstBlock) {
+  constexpr size_t kLimit = 100;
+  Versions versions(kLimit);
+  std::vector<Versions::Announcement> all;
+  for (size_t i = 0; i < kLimit; ++i) all.push_back(versions.announce());
+  EXPECT_TRUE(static_cast<bool>(all.back()));
+  EXPECT_FALSE(static_cast<bool>(versions.announce()));
+  all[50] = Versions::Announcement();
+  EXPECT_TRUE(static_cast<bool>(versions.announce()));
 }
 
 TEST(Versions, ANodeIsVersionedOnce) {

@@ -87,12 +87,10 @@ Status open(const bonsai_options_t* options, const char* path, bonsai_t** db) {
 }
 
 Status close(bonsai_t* db) {
-  const uint64_t children = db->children.load(std::memory_order_acquire);
-  if (children != 0) {
-    return Status::Busy(std::to_string(children) + " iterators or snapshots are alive; destroy them, then close again");
-  }
   std::unique_ptr<bonsai_t> owned(db);
-  return owned->db->Close();
+  Status status = db->db->Close();
+  if (status.IsBusy()) static_cast<void>(owned.release());
+  return status;
 }
 
 }  // namespace
@@ -166,6 +164,17 @@ void bonsai_readoptions_set_snapshot(bonsai_readoptions_t* options, const bonsai
   options->options.snapshot = snapshot == nullptr ? nullptr : snapshot->snapshot.get();
 }
 
+void bonsai_readoptions_set_from_exclusive(bonsai_readoptions_t* options, unsigned char on) {
+  options->from_exclusive = on != 0;
+}
+
+int bonsai_exists(bonsai_t* db, const bonsai_readoptions_t* options, const char* key, size_t key_bytes, char** errptr) {
+  return guarded(errptr, [&] {
+    if (!names_bytes(key, key_bytes)) return null_bytes();
+    return db->db->Exists(bonsai::c::read_options(options), {key, key_bytes});
+  });
+}
+
 int bonsai_get(bonsai_t* db, const bonsai_readoptions_t* options, const char* key, size_t key_bytes, char** value,
                size_t* value_bytes, char** errptr) {
   *value = nullptr;
@@ -186,12 +195,7 @@ int bonsai_get_into(bonsai_t* db, const bonsai_readoptions_t* options, const cha
   return guarded(errptr, [&] {
     return bonsai::c::get_with(db, options, key, key_bytes, [&](std::string_view found) {
       *value_bytes = found.size();
-      if (found.size() > buffer_bytes) {
-        return Status::InvalidArgument("the value has " + std::to_string(found.size()) + " bytes, the buffer " +
-                                       std::to_string(buffer_bytes) + "; get it again with a larger buffer");
-      }
-      if (!found.empty()) std::memcpy(buffer, found.data(), found.size());
-      return Status::OK();
+      return bonsai::c::copy_into(found, buffer, buffer_bytes);
     });
   });
 }
@@ -226,10 +230,9 @@ int bonsai_scan(bonsai_t* db, const bonsai_readoptions_t* options, const char* f
                 size_t end_bytes, uint64_t limit, bonsai_scan_visitor visitor, void* arg, char** errptr) {
   return guarded(errptr, [&] {
     if (!names_bytes(from, from_bytes) || !names_bytes(end, end_bytes)) return null_bytes();
-    const bonsai::ScanOptions scan{bonsai::c::read_options(options).snapshot, limit, {end, end_bytes}};
-    return db->db->Scan(scan, {from, from_bytes}, [&](std::string_view key, std::string_view value) noexcept {
-      return visitor(arg, key.data(), key.size(), value.data(), value.size()) != 0;
-    });
+    if (visitor == nullptr) return bonsai::c::null_visitor();
+    return db->db->Scan(bonsai::c::scan_options(options, {end, end_bytes}, limit), {from, from_bytes},
+                        bonsai::c::scan_visitor(visitor, arg));
   });
 }
 
@@ -238,7 +241,8 @@ int bonsai_scan_rows(bonsai_t* db, const bonsai_readoptions_t* options, const ch
                      char** errptr) {
   return guarded(errptr, [&] {
     if (!names_bytes(from, from_bytes) || !names_bytes(end, end_bytes)) return null_bytes();
-    const bonsai::ScanOptions scan{bonsai::c::read_options(options).snapshot, limit, {end, end_bytes}};
+    if (visitor == nullptr) return bonsai::c::null_visitor();
+    const bonsai::ScanOptions scan = bonsai::c::scan_options(options, {end, end_bytes}, limit);
     return db->db->ScanRows(scan, {from, from_bytes}, [&](const bonsai::Rows& rows) noexcept {
       const bonsai_rows_t c_rows = {rows.keys,         rows.values,    rows.count,
                                     rows.stride_bytes, rows.key_bytes, rows.value_bytes};
@@ -247,42 +251,37 @@ int bonsai_scan_rows(bonsai_t* db, const bonsai_readoptions_t* options, const ch
   });
 }
 
+int bonsai_count(bonsai_t* db, const bonsai_readoptions_t* options, const char* from, size_t from_bytes,
+                 const char* end, size_t end_bytes, uint64_t limit, uint64_t* count, char** errptr) {
+  *count = 0;
+  return guarded(errptr, [&] {
+    if (!names_bytes(from, from_bytes) || !names_bytes(end, end_bytes)) return null_bytes();
+    return db->db->Count(bonsai::c::scan_options(options, {end, end_bytes}, limit), {from, from_bytes}, count);
+  });
+}
+
 int bonsai_snapshot_create(bonsai_t* db, bonsai_snapshot_t** snapshot, char** errptr) {
   *snapshot = nullptr;
   return guarded(errptr, [&] {
     auto handle = std::make_unique<bonsai_snapshot_t>();
-    handle->owner = db;
     Status status = db->db->GetSnapshot(&handle->snapshot);
-    if (!status.ok()) return status;
-    db->children.fetch_add(1, std::memory_order_relaxed);
-    *snapshot = handle.release();
+    if (status.ok()) *snapshot = handle.release();
     return status;
   });
 }
 
-void bonsai_snapshot_release(bonsai_snapshot_t* snapshot) {
-  if (snapshot == nullptr) return;
-  bonsai_t* owner = snapshot->owner;
-  delete snapshot;
-  owner->children.fetch_sub(1, std::memory_order_release);
-}
+void bonsai_snapshot_release(bonsai_snapshot_t* snapshot) { delete snapshot; }
 
 bonsai_iterator_t* bonsai_iter_create(bonsai_t* db, const bonsai_readoptions_t* options) {
   bonsai_iterator_t* iterator = nullptr;
   guarded(nullptr, [&] {
-    iterator = new bonsai_iterator_t{db, db->db->NewIterator(bonsai::c::read_options(options))};
-    db->children.fetch_add(1, std::memory_order_relaxed);
+    iterator = new bonsai_iterator_t{db->db->NewIterator(bonsai::c::read_options(options))};
     return Status::OK();
   });
   return iterator;
 }
 
-void bonsai_iter_destroy(bonsai_iterator_t* iterator) {
-  if (iterator == nullptr) return;
-  bonsai_t* owner = iterator->owner;
-  delete iterator;
-  owner->children.fetch_sub(1, std::memory_order_release);
-}
+void bonsai_iter_destroy(bonsai_iterator_t* iterator) { delete iterator; }
 
 unsigned char bonsai_iter_valid(const bonsai_iterator_t* iterator) { return iterator->iterator->Valid() ? 1 : 0; }
 void bonsai_iter_seek_to_first(bonsai_iterator_t* iterator) { iterator->iterator->SeekToFirst(); }
@@ -292,6 +291,12 @@ void bonsai_iter_seek(bonsai_iterator_t* iterator, const char* key, size_t key_b
 }
 void bonsai_iter_seek_for_prev(bonsai_iterator_t* iterator, const char* key, size_t key_bytes) {
   iterator->iterator->SeekForPrev({key, key_bytes});
+}
+void bonsai_iter_seek_after(bonsai_iterator_t* iterator, const char* key, size_t key_bytes) {
+  iterator->iterator->SeekAfter({key, key_bytes});
+}
+void bonsai_iter_seek_before(bonsai_iterator_t* iterator, const char* key, size_t key_bytes) {
+  iterator->iterator->SeekBefore({key, key_bytes});
 }
 void bonsai_iter_next(bonsai_iterator_t* iterator) { iterator->iterator->Next(); }
 void bonsai_iter_prev(bonsai_iterator_t* iterator) { iterator->iterator->Prev(); }

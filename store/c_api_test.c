@@ -89,6 +89,103 @@ static void test_reads(bonsai_t* db) {
   EXPECT(seen == 2);
 }
 
+/* The same content, by existence and number. */
+static void test_exists_and_count(bonsai_t* db) {
+  uint64_t count = 99;
+  bonsai_readoptions_t* options = bonsai_readoptions_create();
+  EXPECT(bonsai_exists(db, NULL, "c", 1, NULL) == BONSAI_OK);
+  EXPECT(bonsai_exists(db, NULL, "x", 1, NULL) == BONSAI_NOT_FOUND);
+  EXPECT(bonsai_exists(db, NULL, NULL, 1, NULL) == BONSAI_INVALID_ARGUMENT);
+  EXPECT(bonsai_count(db, NULL, NULL, 0, NULL, 0, UINT64_MAX, &count, NULL) == BONSAI_OK && count == 3);
+  EXPECT(bonsai_count(db, NULL, "b", 1, "d", 1, UINT64_MAX, &count, NULL) == BONSAI_OK && count == 2);
+  bonsai_readoptions_set_from_exclusive(options, 1);
+  EXPECT(bonsai_count(db, options, "b", 1, "d", 1, UINT64_MAX, &count, NULL) == BONSAI_OK && count == 1);
+  EXPECT(bonsai_count(db, NULL, NULL, 0, NULL, 0, 1, &count, NULL) == BONSAI_OK && count == 1);
+  EXPECT(bonsai_count(db, NULL, NULL, 1, NULL, 0, 1, &count, NULL) == BONSAI_INVALID_ARGUMENT && count == 0);
+  bonsai_readoptions_destroy(options);
+}
+
+static void expect_in_order(bonsai_session_t* session, size_t numbers) {
+  char keys[100][8];
+  char values[100][8];
+  bonsai_result_t results[100];
+  size_t i;
+  for (i = 0; i < numbers; ++i) {
+    sprintf(keys[i], "n%03u", (unsigned)i);
+    bonsai_session_get(session, keys[i], 4, values[i], sizeof values[i], &results[i]);
+  }
+  EXPECT(bonsai_session_wait(session, NULL) == BONSAI_OK);
+  EXPECT(bonsai_session_in_flight(session) == 0);
+  for (i = 0; i < numbers; ++i) {
+    EXPECT(results[i].code == BONSAI_OK && results[i].value_bytes == 4);
+    EXPECT(memcmp(values[i] + 1, keys[i] + 1, 3) == 0 && values[i][0] == (i % 2 == 0 ? 'v' : 'w'));
+  }
+}
+
+/* More operations than its depth, updates of one key in their order, reads behind them. */
+static void test_session(bonsai_t* db) {
+  char keys[100][8], firsts[100][8], seconds[100][8];
+  bonsai_result_t results[200];
+  size_t i;
+  int seen = 0;
+  uint64_t count = 0;
+  char* err = NULL;
+  bonsai_session_t* session = NULL;
+  EXPECT(bonsai_session_create(db, 0, &session, &err) == BONSAI_INVALID_ARGUMENT && session == NULL && err != NULL);
+  EXPECT(bonsai_session_create(db, BONSAI_SESSION_DEPTH_MAX + 1, &session, NULL) == BONSAI_INVALID_ARGUMENT);
+  EXPECT(bonsai_session_create(db, 32, &session, &err) == BONSAI_OK && session != NULL);
+  for (i = 0; i < 100; ++i) {
+    sprintf(keys[i], "n%03u", (unsigned)i);
+    sprintf(firsts[i], "v%03u", (unsigned)i);
+    sprintf(seconds[i], "w%03u", (unsigned)i);
+    bonsai_session_put(session, keys[i], 4, firsts[i], 4, &results[2 * i]);
+    EXPECT(results[2 * i].code == BONSAI_IN_FLIGHT);
+    if (i % 2 == 1) bonsai_session_put(session, keys[i], 4, seconds[i], 4, NULL);
+  }
+  EXPECT(bonsai_session_in_flight(session) > 0 && bonsai_session_in_flight(session) <= 32);
+  expect_in_order(session, 100);
+  for (i = 0; i < 100; ++i) EXPECT(results[2 * i].code == BONSAI_OK);
+
+  bonsai_session_scan(session, NULL, "b", 1, "e", 1, UINT64_MAX, count_two, &seen, &results[0]);
+  for (i = 0; i < 100; ++i) bonsai_session_delete(session, keys[i], 4, &results[i + 1]);
+  EXPECT(bonsai_session_wait(session, NULL) == BONSAI_OK && results[0].code == BONSAI_OK && seen == 2);
+  EXPECT(bonsai_count(db, NULL, "n", 1, "o", 1, UINT64_MAX, &count, NULL) == BONSAI_OK && count == 0);
+  EXPECT(bonsai_close(db, NULL) == BONSAI_BUSY);
+  bonsai_free(err);
+  bonsai_session_destroy(session);
+}
+
+static void test_failures_in_session(bonsai_t* db) {
+  char buffer[2];
+  char* err = NULL;
+  bonsai_result_t results[6];
+  bonsai_session_t* session = NULL;
+  EXPECT(put(db, "wide", "12345") == BONSAI_OK);
+  EXPECT(bonsai_session_create(db, 8, &session, NULL) == BONSAI_OK);
+  bonsai_session_get(session, "absent", 6, buffer, sizeof buffer, &results[0]);
+  EXPECT(bonsai_session_wait(session, &err) == BONSAI_OK && err == NULL);
+  EXPECT(results[0].code == BONSAI_NOT_FOUND && results[0].value_bytes == 0);
+  bonsai_session_get(session, "wide", 4, buffer, sizeof buffer, &results[0]);
+  bonsai_session_get(session, "b", 1, buffer, sizeof buffer, &results[1]);
+  bonsai_session_put(session, NULL, 3, "v", 1, &results[2]);
+  bonsai_session_put(session, "", 0, "v", 1, &results[3]);
+  bonsai_session_scan(session, NULL, NULL, 0, NULL, 0, 1, NULL, NULL, &results[4]);
+  bonsai_session_get(session, "wide", 4, NULL, 0, &results[5]);
+  EXPECT(results[2].code == BONSAI_INVALID_ARGUMENT); /* at once */
+  EXPECT(bonsai_session_wait(session, &err) == BONSAI_INVALID_ARGUMENT && err != NULL);
+  EXPECT(results[0].code == BONSAI_INVALID_ARGUMENT && results[0].value_bytes == 5);
+  EXPECT(results[1].code == BONSAI_OK && results[1].value_bytes == 1 && buffer[0] == '2');
+  EXPECT(results[3].code == BONSAI_INVALID_ARGUMENT);
+  EXPECT(results[4].code == BONSAI_INVALID_ARGUMENT);
+  EXPECT(results[5].code == BONSAI_INVALID_ARGUMENT && results[5].value_bytes == 5);
+  EXPECT(bonsai_session_wait(session, NULL) == BONSAI_OK); /* told once */
+  bonsai_session_delete(session, "wide", 4, NULL);
+  bonsai_session_destroy(session); /* waits */
+  bonsai_session_destroy(NULL);
+  EXPECT(bonsai_exists(db, NULL, "wide", 4, NULL) == BONSAI_NOT_FOUND);
+  bonsai_free(err);
+}
+
 static void test_snapshot_and_iterator(bonsai_t* db) {
   char* err = NULL;
   size_t bytes = 0;
@@ -112,10 +209,14 @@ static void test_snapshot_and_iterator(bonsai_t* db) {
   EXPECT(bonsai_iter_valid(iterator) && bonsai_iter_key(iterator, &bytes)[0] == 'd');
   bonsai_iter_next(iterator);
   EXPECT(!bonsai_iter_valid(iterator));
+  bonsai_iter_seek_after(iterator, "b", 1);
+  EXPECT(bonsai_iter_valid(iterator) && bonsai_iter_key(iterator, &bytes)[0] == 'c');
+  bonsai_iter_seek_before(iterator, "c", 1);
+  EXPECT(bonsai_iter_valid(iterator) && bonsai_iter_key(iterator, &bytes)[0] == 'b');
   EXPECT(bonsai_iter_status(iterator, &err) == BONSAI_OK && err == NULL);
 
   EXPECT(bonsai_close(db, &err) == BONSAI_BUSY); /* and the store stays open */
-  EXPECT(err != NULL && strstr(err, "2 iterators or snapshots") != NULL);
+  EXPECT(err != NULL && strstr(err, "1 snapshots, 1 iterators, 0 sessions") != NULL);
   bonsai_free(err);
   bonsai_iter_destroy(iterator);
   bonsai_readoptions_destroy(options);
@@ -165,6 +266,9 @@ static void test_store(const char* path) {
     EXPECT(put(db, "c", "3") == BONSAI_OK);
     EXPECT(put(db, "d", "4") == BONSAI_OK);
     test_reads(db);
+    test_exists_and_count(db);
+    test_session(db);
+    test_failures_in_session(db);
     test_snapshot_and_iterator(db);
     test_stats(db);
     EXPECT(bonsai_close(db, NULL) == BONSAI_OK);

@@ -232,6 +232,10 @@ TEST_F(CInterface, ScanKeepsFromEndLimitAndTheVisitorsWord) {
   EXPECT_EQ(scan("b", "", 2, 99), "bc");
   EXPECT_EQ(scan("b", "", UINT64_MAX, 3), "bcd");
   EXPECT_EQ(bonsai_scan(db_, nullptr, nullptr, 1, nullptr, 0, 1, collect, nullptr, nullptr), BONSAI_INVALID_ARGUMENT);
+  Message message;
+  EXPECT_EQ(bonsai_scan(db_, nullptr, nullptr, 0, nullptr, 0, 1, nullptr, nullptr, message.slot()),
+            BONSAI_INVALID_ARGUMENT);
+  EXPECT_NE(message.text().find("visitor is NULL"), std::string::npos);
 }
 
 unsigned char collect_rows(void* arg, const bonsai_rows_t* rows) {
@@ -264,6 +268,8 @@ TEST_F(CInterface, RowsAreTheRecordsOfAScan) {
     ASSERT_EQ(bonsai_drain(db_, nullptr), BONSAI_OK);
   }
   EXPECT_EQ(bonsai_scan_rows(db_, nullptr, nullptr, 1, nullptr, 0, 1, collect_rows, nullptr, nullptr),
+            BONSAI_INVALID_ARGUMENT);
+  EXPECT_EQ(bonsai_scan_rows(db_, nullptr, nullptr, 0, nullptr, 0, 1, nullptr, nullptr, nullptr),
             BONSAI_INVALID_ARGUMENT);
 }
 

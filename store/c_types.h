@@ -2,7 +2,6 @@
 #ifndef BONSAI_STORE_C_TYPES_H_
 #define BONSAI_STORE_C_TYPES_H_
 
-#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -22,11 +21,11 @@ struct bonsai_options_t {
 
 struct bonsai_t {
   std::unique_ptr<bonsai::DB> db;
-  std::atomic<uint64_t> children{0};  // live iterators and snapshots
 };
 
 struct bonsai_readoptions_t {
   bonsai::ReadOptions options;
+  bool from_exclusive = false;
 };
 
 struct bonsai_writebatch_t {
@@ -34,12 +33,10 @@ struct bonsai_writebatch_t {
 };
 
 struct bonsai_snapshot_t {
-  bonsai_t* owner;
   std::shared_ptr<const bonsai::Snapshot> snapshot;
 };
 
 struct bonsai_iterator_t {
-  bonsai_t* owner;
   std::unique_ptr<bonsai::Iterator> iterator;
 };
 
@@ -96,11 +93,35 @@ T* make(Args&&... args) noexcept {
   }
 }
 
+// Copies a value into memory of the caller. Errors: InvalidArgument (it is too small; nothing is copied).
+inline Status copy_into(std::string_view value, char* buffer, size_t buffer_bytes) {
+  if (value.size() > buffer_bytes) {
+    return Status::InvalidArgument("the value has " + std::to_string(value.size()) + " bytes, the buffer " +
+                                   std::to_string(buffer_bytes) + "; get it again with a larger buffer");
+  }
+  if (!value.empty()) std::memcpy(buffer, value.data(), value.size());
+  return Status::OK();
+}
+
 // Whether (data, size) names bytes.
 inline bool names_bytes(const void* data, size_t size) noexcept { return data != nullptr || size == 0; }
 
 inline Status null_bytes() {
   return Status::InvalidArgument("a NULL pointer came with a length above 0; pass the bytes or the length 0");
+}
+
+// How to scan: what the read options (null: defaults) say, and the rest.
+inline ScanOptions scan_options(const bonsai_readoptions_t* options, std::string_view end, uint64_t limit) noexcept {
+  if (options == nullptr) return {nullptr, limit, end};
+  return {options->options.snapshot, limit, end, options->from_exclusive};
+}
+
+inline Status null_visitor() { return Status::InvalidArgument("the visitor is NULL; pass a function"); }
+
+inline ScanVisitor scan_visitor(bonsai_scan_visitor visitor, void* arg) {
+  return [visitor, arg](std::string_view key, std::string_view value) noexcept {
+    return visitor(arg, key.data(), key.size(), value.data(), value.size()) != 0;
+  };
 }
 
 // The options behind `options` (null: defaults). Errors: InvalidArgument (a setter was given nonsense, no path).

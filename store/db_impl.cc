@@ -24,6 +24,12 @@ namespace {
 inline constexpr uint64_t kEntryOverheadBytes = 64;
 inline constexpr size_t kReadsToldMax = 256;  // by MultiGet, at a time
 
+// Requires: the lookup has found none.
+Status no_value(const Index::Lookup& lookup) {
+  if (lookup.found == Index::Found::kDamaged) return damaged_value(lookup.key.bytes);
+  return Status::NotFound();
+}
+
 }  // namespace
 
 // One update held up by back-pressure: helps or waits, and gives up after the stall bound.
@@ -85,11 +91,19 @@ DbImpl::DbImpl(const Options& options, std::unique_ptr<Tiers> tiers, bool backgr
 }
 
 DbImpl::~DbImpl() {
-  if (!closed_) static_cast<void>(Close());
+  const Status status = Close();
+  BONSAI_CHECK(!status.IsBusy());  // snapshots, iterators and sessions would read freed memory: destroy them before
 }
 
 Status DbImpl::Close() {
   if (closed_) return Status::OK();
+  const uint64_t snapshots = lent_.snapshots.load(std::memory_order_acquire);
+  const uint64_t iterators = lent_.iterators.load(std::memory_order_acquire);
+  const uint64_t sessions = lent_.sessions.load(std::memory_order_acquire);
+  if (snapshots + iterators + sessions != 0) {
+    return Status::Busy("alive: " + std::to_string(snapshots) + " snapshots, " + std::to_string(iterators) +
+                        " iterators, " + std::to_string(sessions) + " sessions; destroy them, then close again");
+  }
   Status status = Sync();
   background_.stop();
   closed_ = true;
@@ -378,7 +392,9 @@ Status DbImpl::write_with_pressure(index::Batch* batch) {
 
 // ---- reads
 
-Status DbImpl::Get(const ReadOptions& options, std::string_view key, std::string* value) {
+// `answer` makes a status of the lookup, inside its guard.
+template <class Answer>
+Status DbImpl::look_up(const ReadOptions& options, std::string_view key, Answer answer) {
   BONSAI_RETURN_IF_ERROR(check_key(key));
   counters_.add(Count::kGets);
   Status status;
@@ -387,16 +403,25 @@ Status DbImpl::Get(const ReadOptions& options, std::string_view key, std::string
     Index::Lookup lookup{.key = Key::of(key)};
     tiers_->index->get(version_of(options.snapshot), &lookup);
     if (lookup.found == Index::Found::kValue && lookup.value.from_dnode) counters_.add(Count::kGetsFromDnodes);
-    status = answer(lookup, value);
+    status = answer(lookup);
   }
   background_.after_read();
   return status;
 }
 
+Status DbImpl::Get(const ReadOptions& options, std::string_view key, std::string* value) {
+  return look_up(options, key, [&](const Index::Lookup& lookup) { return answer(lookup, value); });
+}
+
+Status DbImpl::Exists(const ReadOptions& options, std::string_view key) {
+  return look_up(options, key, [](const Index::Lookup& lookup) {
+    return lookup.found == Index::Found::kValue ? Status::OK() : no_value(lookup);
+  });
+}
+
 // Requires: the guard of the lookup.
 Status DbImpl::answer(const Index::Lookup& lookup, std::string* value) const {
-  if (lookup.found == Index::Found::kAbsent) return Status::NotFound();
-  if (lookup.found == Index::Found::kDamaged) return damaged_value(lookup.key.bytes);
+  if (lookup.found != Index::Found::kValue) return no_value(lookup);
   if (const std::string_view bytes = lookup.value.bytes; !lookup.value.large) {
     if (value->size() == bytes.size()) {  // a caller's buffer that is used again
       base::copy_small(value->data(), bytes);
@@ -465,8 +490,8 @@ std::unique_ptr<Session> DbImpl::NewSession(size_t depth) { return std::make_uni
 Status DbImpl::announce(index::Versions::Announcement* announcement) {
   *announcement = tiers_->index->announce();
   if (*announcement) return Status::OK();
-  return Status::Unavailable("all " + std::to_string(options_.snapshots_max) +
-                             " snapshot slots are taken; release snapshots and iterators, or raise snapshots_max");
+  return Status::Unavailable("there are " + std::to_string(options_.snapshots_max) +
+                             " snapshots, iterators and scans already; release some, or raise snapshots_max");
 }
 
 Status DbImpl::announce_shared(std::shared_ptr<const index::Versions::Announcement>* announcement) {
@@ -479,7 +504,7 @@ Status DbImpl::announce_shared(std::shared_ptr<const index::Versions::Announceme
 Status DbImpl::GetSnapshot(std::shared_ptr<const Snapshot>* snapshot) {
   std::shared_ptr<const index::Versions::Announcement> announcement;
   BONSAI_RETURN_IF_ERROR(announce_shared(&announcement));
-  *snapshot = std::make_shared<SnapshotImpl>(std::move(announcement));
+  *snapshot = std::make_shared<SnapshotImpl>(lent_, std::move(announcement));
   return Status::OK();
 }
 
@@ -530,7 +555,7 @@ Stats DbImpl::GetStats() const {
       stats.dram_bytes += dnode->dram_bytes();
     });
   }
-  const auto sum = [&](Count count) { return counters_.sum(count); };
+  const auto sum = [&](store::Count count) { return counters_.sum(count); };
   stats.puts = sum(Count::kPuts);
   stats.dels = sum(Count::kDels);
   stats.gets = sum(Count::kGets);

@@ -14,19 +14,40 @@
 
 namespace bonsai::store {
 
+// What a store has handed out and must get back before it is closed.
+struct Lent {
+  std::atomic<uint64_t> snapshots{0}, iterators{0}, sessions{0};
+};
+
+// Counts as one of them while it lives. It is the first member of what is lent, and so the last that ends.
+class Loan {
+ public:
+  explicit Loan(std::atomic<uint64_t>& count) : count_(count) { count_.fetch_add(1, std::memory_order_relaxed); }
+  ~Loan() { count_.fetch_sub(1, std::memory_order_release); }
+  Loan(const Loan&) = delete;
+  Loan& operator=(const Loan&) = delete;
+
+ private:
+  std::atomic<uint64_t>& count_;
+};
+
 // A moment of the history; whoever reads through it shares the announcement.
 class SnapshotImpl final : public Snapshot {
  public:
-  explicit SnapshotImpl(std::shared_ptr<const index::Versions::Announcement> announcement)
-      : announcement_(std::move(announcement)) {}
+  SnapshotImpl(Lent& lent, std::shared_ptr<const index::Versions::Announcement> announcement)
+      : loan_(lent.snapshots), announcement_(std::move(announcement)) {}
   [[nodiscard]] const std::shared_ptr<const index::Versions::Announcement>& announcement() const {
     return announcement_;
   }
   [[nodiscard]] uint64_t version() const { return announcement_->version(); }
 
  private:
+  const Loan loan_;
   std::shared_ptr<const index::Versions::Announcement> announcement_;
 };
+
+// Why a scan without a visitor is refused.
+[[nodiscard]] Status no_visitor();
 
 // Of a read: its snapshot's, else "now".
 inline uint64_t version_of(const Snapshot* snapshot) {
@@ -46,11 +67,13 @@ class DbImpl final : public DB {
                 std::span<Status> statuses) override;
   Status Write(const WriteBatch& batch) override;
   Status Get(const ReadOptions& options, std::string_view key, std::string* value) override;
+  Status Exists(const ReadOptions& options, std::string_view key) override;
   void MultiGet(const ReadOptions& options, std::span<const std::string_view> keys, std::span<std::string> values,
                 std::span<Status> statuses) override;
   std::unique_ptr<Session> NewSession(size_t depth) override;
   Status Scan(const ScanOptions& options, std::string_view from, const ScanVisitor& visit) override;
   Status ScanRows(const ScanOptions& options, std::string_view from, const RowsVisitor& visit) override;
+  Status Count(const ScanOptions& options, std::string_view from, uint64_t* count) override;
   Status GetSnapshot(std::shared_ptr<const Snapshot>* snapshot) override;
   std::unique_ptr<Iterator> NewIterator(const ReadOptions& options) override;
   Status Sync() override;
@@ -89,8 +112,9 @@ class DbImpl final : public DB {
   // Reads of NVM take modelled time, so that it pays to have several groups of operations under way.
   [[nodiscard]] bool reads_wait() const { return tiers_->volume->reads_wait(); }
 
-  // For iterators.
+  // For iterators and sessions.
   [[nodiscard]] Tiers& tiers() { return *tiers_; }
+  [[nodiscard]] Lent& lent() { return lent_; }
   Status check_key(std::string_view key) const {
     if (key.size() >= key_bytes_min_ && key.size() <= key_bytes_max_) [[likely]]
       return Status::OK();
@@ -111,8 +135,14 @@ class DbImpl final : public DB {
   Status announce(index::Versions::Announcement* announcement);
   Status announce_shared(std::shared_ptr<const index::Versions::Announcement>* announcement);
   void scan_short_ones(std::span<const Ranged> scans);
-  Status scan_as_of(uint64_t version, const ScanOptions& options, std::string_view from, const RowsVisitor& visit,
-                    index::Index::Window* window, const index::Index::Start* start = nullptr);
+  template <class Take>
+  Status walk(uint64_t version, const ScanOptions& options, std::string_view from, index::Index::Window* window,
+              const index::Index::Start* start, Take take);
+  template <class Take>
+  Status walk_alone(const ScanOptions& options, std::string_view from, Take take);
+  auto hand_out_to(const RowsVisitor& visit);
+  template <class Answer>
+  Status look_up(const ReadOptions& options, std::string_view key, Answer answer);
   Status answer(const index::Index::Lookup& lookup, std::string* value) const;
   Status check(const Update& update) const;
   Status prepare(Update* update, index::Index::Put* put);
@@ -130,6 +160,7 @@ class DbImpl final : public DB {
   const size_t key_bytes_min_, key_bytes_max_;
   const uint64_t large_value_bytes_min_;
   Counters counters_;
+  Lent lent_;
   Background background_;
   bool closed_ = false;
 };

@@ -4,7 +4,6 @@
 
 #include "base/check.h"
 #include "store/damage.h"
-#include "store/db_impl.h"
 
 namespace bonsai::store {
 

@@ -9,16 +9,19 @@
 
 #include "bonsai/db.h"
 #include "index/index.h"
+#include "store/db_impl.h"
 
 namespace bonsai::store {
-
-class DbImpl;
 
 class IteratorImpl final : public Iterator {
  public:
   // `status`: why there is no announcement, else OK.
   IteratorImpl(DbImpl& db, std::shared_ptr<const index::Versions::Announcement> announcement, Status status)
-      : db_(db), announcement_(std::move(announcement)), status_(std::move(status)), usable_(status_.ok()) {}
+      : loan_(db.lent().iterators),
+        db_(db),
+        announcement_(std::move(announcement)),
+        status_(std::move(status)),
+        usable_(status_.ok()) {}
 
   [[nodiscard]] bool Valid() const override { return valid_; }
   void SeekToFirst() override;
@@ -49,6 +52,7 @@ class IteratorImpl final : public Iterator {
     return {bytes_.data() + records_[i].key_offset, records_[i].key_bytes};
   }
 
+  const Loan loan_;
   DbImpl& db_;
   std::shared_ptr<const index::Versions::Announcement> announcement_;
   Status status_;

@@ -53,12 +53,9 @@ class Opener {
 
  private:
   Status check_options() const {
-    if (options_.pool_bytes < kPoolBytesMin) {
-      return Status::InvalidArgument("pool_bytes is " + std::to_string(options_.pool_bytes) + "; at least " +
-                                     std::to_string(kPoolBytesMin) + " are needed");
-    }
-    if (options_.snapshots_max == 0 || options_.snapshots_max > index::kSnapshotsMax) {
-      return Status::InvalidArgument("snapshots_max must be 1.." + std::to_string(index::kSnapshotsMax));
+    if (options_.pool_bytes < kPoolBytesMin || options_.pool_bytes > kPoolBytesMax) {
+      return Status::InvalidArgument("pool_bytes is " + std::to_string(options_.pool_bytes) + "; a target has " +
+                                     std::to_string(kPoolBytesMin) + " to " + std::to_string(kPoolBytesMax) + " bytes");
     }
     if (options_.durability == Durability::kBuffered && options_.buffered_window_ms == 0) {
       return Status::InvalidArgument("buffered_window_ms must be at least 1; use level durable for no loss window");
@@ -198,7 +195,7 @@ class Opener {
     log.buffered = options_.durability == Durability::kBuffered;
     t_.log = is_volatile() ? persist::make_no_log(std::move(log)) : persist::make_log(typed, std::move(log));
     t_.epochs = std::make_unique<base::EpochDomain>();
-    index::Index::Config config{t_.pool.limits(), options_.snapshots_max};
+    index::Index::Config config{t_.pool.limits(), options_.snapshots_max == 0 ? SIZE_MAX : options_.snapshots_max};
     t_.index = std::make_unique<index::Index>(config, *t_.log, *t_.dnodes, *t_.large, *t_.epochs);
     return recover();
   }
@@ -258,10 +255,14 @@ Status split_paths(const std::string& path, std::vector<std::string>* paths) {
   paths->clear();
   for (size_t begin = 0; begin <= path.size();) {
     const size_t comma = std::min(path.find(',', begin), path.size());
-    if (comma > begin) paths->push_back(path.substr(begin, comma - begin));
+    paths->push_back(path.substr(begin, comma - begin));
+    if (comma == begin) {
+      return Status::InvalidArgument(path.empty() ? "the pool's path is empty; name a file, e.g. /dev/shm/my.pool"
+                                                  : "a part of the path list '" + path +
+                                                        "' is empty; name one file per target, with one comma between");
+    }
     begin = comma + 1;
   }
-  if (paths->empty()) return Status::InvalidArgument("the pool's path is empty; name a file, e.g. /dev/shm/my.pool");
   if (paths->size() > scale::kTargetsMax) {
     return Status::InvalidArgument("a pool has at most " + std::to_string(scale::kTargetsMax) + " targets");
   }

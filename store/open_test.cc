@@ -116,7 +116,11 @@ TEST_F(OpenTest, WhatExistsAndWhatDoesNot) {
   options.create_if_missing = false;
   expect_refused(path_, options, Code::kIoError, "pool");
   expect_refused("", creating(), Code::kInvalidArgument, "empty");
-  expect_refused(",", creating(), Code::kInvalidArgument, "empty");
+  for (const std::string& list : {std::string(","), path_ + ",", "," + path_, path_ + ",," + folder_.file("other")}) {
+    expect_refused(list, creating(), Code::kInvalidArgument, "is empty");
+    CheckReport report;
+    EXPECT_TRUE(Check(list, &report).IsInvalidArgument()) << list;
+  }
   expect_refused(folder_.file("no/such/folder/pool"), creating(), Code::kIoError, "pool");
   make(path_);
   options = creating();
@@ -179,12 +183,20 @@ TEST_F(OpenTest, TargetsAreNamedAllAndInOrder) {
 
 TEST_F(OpenTest, TooManyTargets) { expect_refused(folder_.pool(65), creating(), Code::kInvalidArgument, "at most 64"); }
 
-TEST_F(OpenTest, PoolTooSmall) {
+TEST_F(OpenTest, PoolTooSmallOrTooLarge) {
   Options options = creating();
   options.pool_bytes = kPoolBytesMin - 1;
   expect_refused(path_, options, Code::kInvalidArgument, "65536");
   options.pool_bytes = 0;
   expect_refused(path_, options, Code::kInvalidArgument, "65536");
+  for (const uint64_t too_large : {kPoolBytesMax + 1, UINT64_MAX}) {
+    for (const MediumChoice medium : {MediumChoice::kAuto, MediumChoice::kDram}) {
+      options.medium = medium;
+      options.pool_bytes = too_large;
+      expect_refused(path_, options, Code::kInvalidArgument, "65536 to 4611686018427387903 bytes");
+    }
+  }
+  options.medium = MediumChoice::kAuto;
   options.pool_bytes = kMiB;
   options.log_bytes = kMiB;
   expect_refused(path_, options, Code::kInvalidArgument, "lower log_bytes");
@@ -211,8 +223,6 @@ TEST_F(OpenTest, OptionsOutOfRange) {
     expect_refused(path_, options, code, says);
     expect_refused(folder_.file("fresh"), options, code, says);
   };
-  refused([](Options& o) { o.snapshots_max = 0; }, Code::kInvalidArgument, "snapshots_max");
-  refused([](Options& o) { o.snapshots_max = UINT32_MAX; }, Code::kInvalidArgument, "snapshots_max");
   refused(
       [](Options& o) {
         o.durability = Durability::kBuffered;

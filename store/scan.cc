@@ -29,6 +29,13 @@ bool cut_at(std::string_view end, Rows* rows) {
   return true;
 }
 
+// The least key that a scan may visit; *behind keeps it if it is not `from` itself.
+std::string_view beginning(const ScanOptions& options, std::string_view from, std::string* behind) {
+  if (!options.from_exclusive) return from;
+  behind->reserve(from.size() + 1);
+  return behind->assign(from).append(1, '\0');
+}
+
 auto one_by_one(const ScanVisitor& visit) {
   return [&visit](const Rows& rows) {
     const char* key = rows.keys;
@@ -110,18 +117,53 @@ constexpr size_t kGuardWindows = index::Following::kMax + 1;
 
 }  // namespace
 
+Status no_visitor() { return Status::InvalidArgument("a scan has no visitor; pass a function that takes the records"); }
+
+// What a walk hands its pieces to, so that they come to `visit`.
+auto DbImpl::hand_out_to(const RowsVisitor& visit) {
+  return [this, &visit, large = std::string(), ahead = ReadAhead()](Index::Piece piece, const char* next,
+                                                                    Status* failed) mutable {
+    Rows& rows = piece.rows;
+    if (piece.large) {
+      if (!tiers_->large->read(persist::large_ref(rows.value(0)), &large)) {
+        *failed = damaged_value(rows.key(0));
+        return false;
+      }
+      rows.values = large.data();
+      rows.value_bytes = static_cast<uint32_t>(large.size());
+    }
+    return visit_in_parts(rows, next, visit, &ahead);
+  };
+}
+
 Status DbImpl::Scan(const ScanOptions& options, std::string_view from, const ScanVisitor& visit) {
+  if (!visit) return no_visitor();
   return ScanRows(options, from, one_by_one(visit));
 }
 
 Status DbImpl::ScanRows(const ScanOptions& options, std::string_view from, const RowsVisitor& visit) {
+  if (!visit) return no_visitor();
+  return walk_alone(options, from, hand_out_to(visit));
+}
+
+Status DbImpl::Count(const ScanOptions& options, std::string_view from, uint64_t* count) {
+  *count = 0;
+  return walk_alone(options, from, [count](const Index::Piece& piece, const char*, Status*) {
+    *count += piece.rows.count;
+    return true;
+  });
+}
+
+template <class Take>
+Status DbImpl::walk_alone(const ScanOptions& options, std::string_view from, Take take) {
   Status status;
   {
     index::Versions::Announcement own;
     Index::Window window;
+    std::string behind;
     if (options.snapshot == nullptr) BONSAI_RETURN_IF_ERROR(announce(&own));
     const uint64_t version = options.snapshot != nullptr ? version_of(options.snapshot) : own.version();
-    status = scan_as_of(version, options, from, visit, &window);
+    status = walk(version, options, beginning(options, from, &behind), &window, nullptr, std::move(take));
   }
   background_.after_read();
   return status;
@@ -148,9 +190,11 @@ void DbImpl::scan_short_ones(std::span<const Ranged> scans) {
   index::Versions::Announcement own;
   const Status announced = announce(&own);
   std::array<Index::Start, Index::kStartsMax> starts;
+  std::array<std::string, Index::kStartsMax> behind;
   Index::Window window;  // for one after the other
   for (size_t i = 0; i < scans.size(); ++i) {
-    starts[i] = {.from = Key::of(scans[i].from), .records_max = scans[i].options.limit};
+    const std::string_view from = beginning(scans[i].options, scans[i].from, &behind[i]);
+    starts[i] = {.from = Key::of(from), .records_max = scans[i].options.limit};
   }
   const auto guard = tiers_->epochs->enter();
   const size_t n = scans.size();
@@ -163,26 +207,29 @@ void DbImpl::scan_short_ones(std::span<const Ranged> scans) {
     }
     if (step < kStages) continue;
     const size_t i = step - kStages;
-    const auto& [options, from, visit, status] = scans[i];
+    const ScanOptions& options = scans[i].options;
+    Status* const status = scans[i].status;
+    const RowsVisitor visit_rows = one_by_one(scans[i].visit);
     const bool has_own = options.snapshot != nullptr;
     *status = announced;
     if (!has_own && !announced.ok()) continue;
     const uint64_t version = has_own ? version_of(options.snapshot) : own.version();
-    *status = scan_as_of(version, options, from, one_by_one(visit), &window, &starts[i]);
+    *status = walk(version, options, starts[i].from.bytes, &window, &starts[i], hand_out_to(visit_rows));
   }
 }
 
-// `start`: what is known of its ranges, and the caller has a guard; or null. *window is for its use.
-Status DbImpl::scan_as_of(uint64_t version, const ScanOptions& options, std::string_view from, const RowsVisitor& visit,
-                          Index::Window* window, const Index::Start* start) {
-  if (from.size() > kKeyBytesMax) BONSAI_RETURN_IF_ERROR(check_key(from));
+// From the least key that is not below `from`. `take(piece, next, &status)` gets what was found, and where the records
+// behind it lie, if that is known; false ends the walk. `start`: what is known of its ranges, and the caller has a
+// guard; or null. *window is for its use.
+template <class Take>
+Status DbImpl::walk(uint64_t version, const ScanOptions& options, std::string_view from, Index::Window* window,
+                    const Index::Start* start, Take take) {
   counters_.add(Count::kScans);
   uint64_t left = options.limit;
-  std::string large;
   index::Following following;
   base::EpochDomain::Guard guard;
-  ReadAhead ahead;
   size_t windows = 0;
+  Status failed;
   for (base::Fence at(from); !at.is_infinite() && left > 0; at = window->hi) {
     if (!options.end.empty() && options.end <= at.bytes()) break;
     if (windows++ % kGuardWindows == 0 && start == nullptr) {
@@ -191,17 +238,11 @@ Status DbImpl::scan_as_of(uint64_t version, const ScanOptions& options, std::str
     }
     index::Bnode* known = start != nullptr ? start->known(at.key()) : nullptr;
     tiers_->index->read_window(at.key(), version, false, left, window, known, &following);
-    for (auto& [rows, is_large] : window->pieces) {
-      const bool last = !options.end.empty() && cut_at(options.end, &rows);
-      if (last && rows.count == 0) return Status::OK();
-      left -= rows.count;
-      if (is_large) {
-        if (!tiers_->large->read(persist::large_ref(rows.value(0)), &large)) return damaged_value(rows.key(0));
-        rows.values = large.data();
-        rows.value_bytes = static_cast<uint32_t>(large.size());
-      }
-      if (!visit_in_parts(rows, left > 0 ? window->records_behind : nullptr, visit, &ahead) || last)
-        return Status::OK();
+    for (Index::Piece& piece : window->pieces) {
+      const bool last = !options.end.empty() && cut_at(options.end, &piece.rows);
+      if (last && piece.rows.count == 0) return Status::OK();
+      left -= piece.rows.count;
+      if (!take(piece, left > 0 ? window->records_behind : nullptr, &failed) || last) return failed;
     }
     if (window->damaged) return damaged_range(window->lo, window->hi);
   }

@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kStackBytes = size_t{256} << 10;
 }  // namespace
 
-SessionImpl::SessionImpl(DbImpl& db, size_t depth) : db_(db), depth_(depth) {
+SessionImpl::SessionImpl(DbImpl& db, size_t depth) : loan_(db.lent().sessions), db_(db), depth_(depth) {
   BONSAI_CHECK(depth >= 1 && depth <= kSessionDepthMax);
   all_.updates.reserve(depth);
   all_.reads.reserve(depth);
@@ -39,6 +39,10 @@ void SessionImpl::Delete(std::string_view key, Status* status) {
 }
 
 void SessionImpl::Scan(const ScanOptions& options, std::string_view from, ScanVisitor visit, Status* status) {
+  if (!visit) {
+    *status = no_visitor();
+    return;
+  }
   make_room();
   all_.scans.push_back({.options = options, .from = from, .visit = std::move(visit), .status = status});
 }

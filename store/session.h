@@ -53,6 +53,7 @@ class SessionImpl final : public Session {
   template <class CarryOut>
   void run_lanes(size_t lanes, size_t at_once_max, CarryOut carry_out);
 
+  const Loan loan_;
   DbImpl& db_;
   const size_t depth_;
   Group all_;

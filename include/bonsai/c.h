@@ -9,14 +9,16 @@
 
    Memory. Opaque objects are freed by their own _destroy, _release or _close function, for which NULL is a no-op.
    Values, texts and messages that the library hands out are freed with bonsai_free(). _create functions return NULL
-   only when memory has run out. Nothing that a caller passes in is kept after the call, but the log sink.
+   only when memory has run out. Nothing that a caller passes in is kept after the call, but the log sink, and what
+   operations of a session name until they have ended. Only pointers of which it is said may be NULL.
 
    Bytes. A key or value is a pointer and a length; it may hold zero bytes. A NULL pointer with length 0 is the empty
    string. Booleans are unsigned char, 0 or 1.
 
    Threads. A bonsai_t may be used by any number of threads at once, except in bonsai_close(). Every other object
    belongs to one thread at a time; a snapshot may be read through by many. No C++ exception crosses this interface.
-   Callbacks must not throw, longjmp or close the store.
+   Callbacks must not throw, longjmp or close the store. Visitors of scans may call the store (bonsai/rows.h), the log
+   sink must not.
 
    Stability. Functions and constants are added, never changed or removed, within one major version. */
 #ifndef BONSAI_C_H_
@@ -53,11 +55,11 @@ enum {
   BONSAI_OK = 0,
   BONSAI_NOT_FOUND = 1,        /* the key has no value */
   BONSAI_INVALID_ARGUMENT = 2, /* a stated bound was broken; nothing changed */
-  BONSAI_NO_SPACE = 3,         /* log, pool, DRAM budget or memory is full; deletes still work */
+  BONSAI_NO_SPACE = 3,         /* log, pool, DRAM budget or memory is full; nothing changed; deletes still work */
   BONSAI_CORRUPTION = 4,       /* stored bytes fail their checksum */
   BONSAI_IO_ERROR = 5,         /* the operating system refused */
-  BONSAI_UNAVAILABLE = 6,      /* a bounded wait ended; retrying may help */
-  BONSAI_BUSY = 7,             /* open elsewhere, or iterators and snapshots are still alive */
+  BONSAI_UNAVAILABLE = 6,      /* a bounded wait ended; an update may or may not take effect */
+  BONSAI_BUSY = 7,             /* open elsewhere, or snapshots, iterators or sessions are still alive */
   BONSAI_NOT_SUPPORTED = 8     /* this build, medium or format version cannot do it */
 };
 
@@ -72,6 +74,7 @@ BONSAI_EXPORT void bonsai_free(void* pointer);
 #define BONSAI_KEY_BYTES_MAX 1024
 #define BONSAI_VALUE_BYTES_MAX 16777216
 #define BONSAI_POOL_BYTES_MIN 65536
+#define BONSAI_SESSION_DEPTH_MAX 1024
 
 /* ---- types ---- */
 
@@ -81,6 +84,7 @@ typedef struct bonsai_readoptions_t bonsai_readoptions_t;
 typedef struct bonsai_writebatch_t bonsai_writebatch_t;
 typedef struct bonsai_snapshot_t bonsai_snapshot_t;
 typedef struct bonsai_iterator_t bonsai_iterator_t;
+typedef struct bonsai_session_t bonsai_session_t;
 typedef struct bonsai_stats_t bonsai_stats_t;
 typedef struct bonsai_check_report_t bonsai_check_report_t;
 
@@ -127,12 +131,12 @@ BONSAI_EXPORT void bonsai_options_set_log_sink(bonsai_options_t* options, bonsai
 
 /* ---- open and close ---- */
 
-/* Opens the pool at path (comma-separated: one per target) and stores it in *db; NULL on failure. options may be NULL:
-   defaults. */
+/* Opens the pool at path (comma-separated: one per target, none empty) and stores it in *db; NULL on failure. options
+   may be NULL: defaults. */
 BONSAI_EXPORT int bonsai_open(const bonsai_options_t* options, const char* path, bonsai_t** db, char** errptr);
 
-/* Syncs, closes and frees. While iterators or snapshots of db live: BONSAI_BUSY, and db stays open. With any other code
-   db is gone. */
+/* Syncs, closes and frees. While snapshots, iterators or sessions of db live: BONSAI_BUSY, and db stays open. With any
+   other code db is gone. NULL: nothing is done. */
 BONSAI_EXPORT int bonsai_close(bonsai_t* db, char** errptr);
 
 /* ---- updates ---- */
@@ -164,6 +168,12 @@ BONSAI_EXPORT bonsai_readoptions_t* bonsai_readoptions_create(void);
 BONSAI_EXPORT void bonsai_readoptions_destroy(bonsai_readoptions_t* options);
 /* Reads as of `snapshot`, which must outlive every use of the options; NULL: as of now. */
 BONSAI_EXPORT void bonsai_readoptions_set_snapshot(bonsai_readoptions_t* options, const bonsai_snapshot_t* snapshot);
+/* Scans and counts leave the record at `from` out: to go on behind the last key of an earlier scan. Default 0. */
+BONSAI_EXPORT void bonsai_readoptions_set_from_exclusive(bonsai_readoptions_t* options, unsigned char on);
+
+/* BONSAI_OK when key has a value, else BONSAI_NOT_FOUND. */
+BONSAI_EXPORT int bonsai_exists(bonsai_t* db, const bonsai_readoptions_t* options, const char* key, size_t key_bytes,
+                                char** errptr);
 
 /* Stores the value in a new *value of *value_bytes bytes, with an uncounted zero byte after it. On any other code than
    BONSAI_OK, *value is NULL and *value_bytes 0. An empty value is a non-NULL pointer with 0 bytes. */
@@ -192,7 +202,7 @@ typedef unsigned char (*bonsai_scan_visitor)(void* arg, const char* key, size_t 
                                              size_t value_bytes);
 
 /* Visits the records from `from` (inclusive; empty: the first) up to `end` (exclusive; empty: no end), at most `limit`
-   (UINT64_MAX: all), in ascending order, as of one moment. */
+   (UINT64_MAX: all), in ascending order, as of one moment. `from` and `end` may be any bytes of any length. */
 BONSAI_EXPORT int bonsai_scan(bonsai_t* db, const bonsai_readoptions_t* options, const char* from, size_t from_bytes,
                               const char* end, size_t end_bytes, uint64_t limit, bonsai_scan_visitor visitor, void* arg,
                               char** errptr);
@@ -211,13 +221,20 @@ BONSAI_EXPORT int bonsai_scan_rows(bonsai_t* db, const bonsai_readoptions_t* opt
                                    size_t from_bytes, const char* end, size_t end_bytes, uint64_t limit,
                                    bonsai_rows_visitor visitor, void* arg, char** errptr);
 
+/* Stores in *count how many records bonsai_scan() would visit, as of one moment; reads no values. */
+BONSAI_EXPORT int bonsai_count(bonsai_t* db, const bonsai_readoptions_t* options, const char* from, size_t from_bytes,
+                               const char* end, size_t end_bytes, uint64_t limit, uint64_t* count, char** errptr);
+
 /* A moment of the store's history, for bonsai_readoptions_set_snapshot(). To be released before bonsai_close(). */
 BONSAI_EXPORT int bonsai_snapshot_create(bonsai_t* db, bonsai_snapshot_t** snapshot, char** errptr);
 BONSAI_EXPORT void bonsai_snapshot_release(bonsai_snapshot_t* snapshot);
 
-/* An iterator stands nowhere until a seek. key and value only while valid; they live until the next seek, next, prev or
-   destroy. A failure makes it not valid and shows in bonsai_iter_status(). To be destroyed before bonsai_close(), and
-   before the snapshot that it reads. */
+/* An iterator reads as of its snapshot, else of the moment of bonsai_iter_create(), and stands nowhere until a seek.
+   What it seeks may be any bytes. _seek: the first record at or after key; _seek_after: the first one behind it;
+   _seek_for_prev: the last one at or before it; _seek_before: the last one before it. key, value, next and prev only
+   while it is valid; what key and value return lives until the next seek, next, prev or destroy. A failure makes it not
+   valid and shows in bonsai_iter_status(). To be destroyed before bonsai_close(), and before the snapshot that it
+   reads. */
 BONSAI_EXPORT bonsai_iterator_t* bonsai_iter_create(bonsai_t* db, const bonsai_readoptions_t* options);
 BONSAI_EXPORT void bonsai_iter_destroy(bonsai_iterator_t* iterator);
 BONSAI_EXPORT unsigned char bonsai_iter_valid(const bonsai_iterator_t* iterator);
@@ -225,11 +242,58 @@ BONSAI_EXPORT void bonsai_iter_seek_to_first(bonsai_iterator_t* iterator);
 BONSAI_EXPORT void bonsai_iter_seek_to_last(bonsai_iterator_t* iterator);
 BONSAI_EXPORT void bonsai_iter_seek(bonsai_iterator_t* iterator, const char* key, size_t key_bytes);
 BONSAI_EXPORT void bonsai_iter_seek_for_prev(bonsai_iterator_t* iterator, const char* key, size_t key_bytes);
+BONSAI_EXPORT void bonsai_iter_seek_after(bonsai_iterator_t* iterator, const char* key, size_t key_bytes);
+BONSAI_EXPORT void bonsai_iter_seek_before(bonsai_iterator_t* iterator, const char* key, size_t key_bytes);
 BONSAI_EXPORT void bonsai_iter_next(bonsai_iterator_t* iterator);
 BONSAI_EXPORT void bonsai_iter_prev(bonsai_iterator_t* iterator);
 BONSAI_EXPORT const char* bonsai_iter_key(const bonsai_iterator_t* iterator, size_t* key_bytes);
 BONSAI_EXPORT const char* bonsai_iter_value(const bonsai_iterator_t* iterator, size_t* value_bytes);
 BONSAI_EXPORT int bonsai_iter_status(const bonsai_iterator_t* iterator, char** errptr);
+
+/* ---- sessions: many operations of one thread in flight at once, several times faster than one call after the other on
+   a store that is larger than the caches (bonsai/session.h has the guarantees) ----
+
+     bonsai_result_t results[32];
+     for (i = 0; i < 32; ++i) bonsai_session_get(session, keys[i], 8, values[i], sizeof values[i], &results[i]);
+     code = bonsai_session_wait(session, &err);
+     for (i = 0; i < 32; ++i) if (results[i].code == BONSAI_OK) use(values[i], results[i].value_bytes);
+
+   An operation is begun by its call and has ended when bonsai_session_wait() returns, or before: a call that finds
+   `depth` operations in flight first waits for them. Until then all bytes that it was given, the buffer and *result
+   stay where they are. Updates of one key take effect in the order of their calls, and a read sees the session's
+   earlier updates; there is no other order. A session belongs to one thread at a time. */
+
+/* What an operation of a session came to. */
+typedef struct {
+  int code;           /* BONSAI_IN_FLIGHT until it has ended */
+  size_t value_bytes; /* of a get: of its value, also when the buffer is too small for it; else 0 */
+} bonsai_result_t;
+enum { BONSAI_IN_FLIGHT = -1 };
+
+/* Up to `depth` operations are in flight, 1 to BONSAI_SESSION_DEPTH_MAX; more than 32 bring little. Stores the session
+   in *session; NULL on failure. To be destroyed before bonsai_close(). */
+BONSAI_EXPORT int bonsai_session_create(bonsai_t* db, size_t depth, bonsai_session_t** session, char** errptr);
+/* Waits first. */
+BONSAI_EXPORT void bonsai_session_destroy(bonsai_session_t* session);
+
+/* Begins an operation, which answers *result as the function of the same name would. `result` may be NULL: then only
+   bonsai_session_wait() speaks of a failure. A get copies the value into `buffer`, as bonsai_get_into() does. */
+BONSAI_EXPORT void bonsai_session_get(bonsai_session_t* session, const char* key, size_t key_bytes, char* buffer,
+                                      size_t buffer_bytes, bonsai_result_t* result);
+BONSAI_EXPORT void bonsai_session_put(bonsai_session_t* session, const char* key, size_t key_bytes, const char* value,
+                                      size_t value_bytes, bonsai_result_t* result);
+BONSAI_EXPORT void bonsai_session_delete(bonsai_session_t* session, const char* key, size_t key_bytes,
+                                         bonsai_result_t* result);
+/* The visitor is called before the operation has ended, by bonsai_session_wait() or by a call that waits, perhaps on a
+   stack of 256 KiB. It must not use a session. */
+BONSAI_EXPORT void bonsai_session_scan(bonsai_session_t* session, const bonsai_readoptions_t* options, const char* from,
+                                       size_t from_bytes, const char* end, size_t end_bytes, uint64_t limit,
+                                       bonsai_scan_visitor visitor, void* arg, bonsai_result_t* result);
+
+/* Returns when all operations have ended: BONSAI_OK when each that was begun since the last wait answered BONSAI_OK or
+   BONSAI_NOT_FOUND, else one of the other codes, with its message. */
+BONSAI_EXPORT int bonsai_session_wait(bonsai_session_t* session, char** errptr);
+BONSAI_EXPORT size_t bonsai_session_in_flight(const bonsai_session_t* session);
 
 /* ---- fixed8 keys: 8 bytes, big-endian, so that bytewise order is numeric order ---- */
 

@@ -7,6 +7,10 @@
 //  - scans, iterators and snapshots are atomic, are never restarted and are never blocked by writers;
 //  - a full store answers NoSpace and still takes deletes.
 //
+// Errors. An update that fails has changed nothing, now and after a crash, and may be tried again; with two exceptions,
+// after which it may or may not have taken effect, which a read shows: Unavailable (a wait ended when its record was
+// durable already) and IoError (the medium failed). A read that fails says nothing of the key.
+//
 // Thread-safety: every method of DB may be called from any number of threads at once, except Close and the destructor,
 // which require that no other call runs. Iterators, sessions and WriteBatches belong to one thread at a time.
 #ifndef BONSAI_DB_H_
@@ -46,8 +50,9 @@ class WriteBatch {
 };
 
 // A moment of the store's history. Reads through it see exactly the updates that took effect before it was taken.
-// It keeps superseded versions in DRAM alive, so it should not be held for longer than needed. Released by its
-// destructor, which must run before the DB is closed. Thread-safety: may be shared by threads.
+// It keeps superseded versions in DRAM alive, and each update of a key that has a value looks at all snapshots that are
+// alive (some ns each), so it should not be held for longer than needed. Released by its destructor, which must run
+// before the DB is closed; iterators over it may live on. Thread-safety: may be shared by threads.
 class Snapshot {
  public:
   virtual ~Snapshot() = default;
@@ -58,8 +63,10 @@ class Snapshot {
   Snapshot() = default;
 };
 
-// Walks the records of one moment in key order, both ways. Requires: key() and value() only while Valid();
-// they are valid until the next call of a non-const method. A failure makes it !Valid() with status() not ok.
+// Walks the records of one moment in key order, both ways: of its snapshot, else of the moment at which NewIterator()
+// was called; no seek moves it. What one seeks need not be a key: any bytes, as of ScanOptions. It stands nowhere until
+// a seek, and again behind either end. Requires: key(), value(), Next() and Prev() only while Valid(); what key() and
+// value() return is valid until the next call of a non-const method. A failure makes it !Valid() with status() not ok.
 class Iterator {
  public:
   virtual ~Iterator() = default;
@@ -71,6 +78,12 @@ class Iterator {
   virtual void SeekToLast() = 0;
   virtual void Seek(std::string_view key) = 0;         // the first record at or after `key`
   virtual void SeekForPrev(std::string_view key) = 0;  // the last record at or before `key`
+  void SeekAfter(std::string_view key) { Seek(std::string(key).append(1, '\0')); }  // the first record behind `key`
+  void SeekBefore(std::string_view key) {                                           // the last record before `key`
+    const std::string bound(key);
+    SeekForPrev(bound);
+    if (Valid() && this->key() == bound) Prev();
+  }
   virtual void Next() = 0;
   virtual void Prev() = 0;
   [[nodiscard]] virtual std::string_view key() const = 0;
@@ -83,17 +96,18 @@ class Iterator {
 
 class DB {
  public:
-  // Opens the pool at `path`: one file, device or comma-separated list of them (one per target, always in the same
-  // order). Errors: IoError (missing, not writable), Corruption (damaged), NotSupported (foreign file, newer format
-  // version), Busy (open elsewhere), InvalidArgument (options), NoSpace (file system full). On error no existing file
-  // is changed. A crashed pool is recovered first; the time grows with the number of dnodes and the log tail.
+  // Opens the pool at `path`: one file, device or comma-separated list of them (one per target, none empty, always in
+  // the same order). Errors: IoError (missing, not writable), Corruption (damaged), NotSupported (foreign file, newer
+  // format version), Busy (open elsewhere), InvalidArgument (options), NoSpace (file system full). On error no existing
+  // file is changed. A crashed pool is recovered first; the time grows with the number of dnodes and the log tail.
   static Status Open(const Options& options, const std::string& path, std::unique_ptr<DB>* db);
 
   virtual ~DB() = default;
   DB(const DB&) = delete;
   DB& operator=(const DB&) = delete;
 
-  // Sets key to value. Errors: InvalidArgument (bounds, key form), NoSpace, Unavailable, IoError.
+  // Sets key to value. Errors: InvalidArgument (bounds, key form), NoSpace (after Options::stall_ms_max at most),
+  // Unavailable, IoError.
   virtual Status Put(std::string_view key, std::string_view value) = 0;
 
   // Sets many keys, each as Put would, in this order where keys are equal; statuses[i] answers keys[i]. Requires equal
@@ -113,6 +127,10 @@ class DB {
   virtual Status Get(const ReadOptions& options, std::string_view key, std::string* value) = 0;
   Status Get(std::string_view key, std::string* value) { return Get(ReadOptions(), key, value); }
 
+  // OK when key has a value, else NotFound. Errors: as Get, but the bytes of a large value are not read.
+  virtual Status Exists(const ReadOptions& options, std::string_view key) = 0;
+  Status Exists(std::string_view key) { return Exists(ReadOptions(), key); }
+
   // Gets many keys; values[i] and statuses[i] answer keys[i]. Requires equal sizes. Each get is atomic by itself;
   // pass a snapshot for one moment over all. Waits for memory together, 32 keys at a time: on large stores much faster
   // than one get after the other.
@@ -120,21 +138,25 @@ class DB {
                         std::span<std::string> values, std::span<Status> statuses) = 0;
 
   // A session of up to `depth` operations under way at once, for one thread. More than 32 bring little.
-  // Requires: 1 <= depth <= kSessionDepthMax. It must be destroyed before the DB is closed.
+  // Requires: 1 <= depth <= kSessionDepthMax. It is to be destroyed before the DB is closed.
   virtual std::unique_ptr<Session> NewSession(size_t depth = 32) = 0;
 
-  // Visits the records from `from` (inclusive; empty = the first) in ascending order, as of one moment.
-  // Errors: InvalidArgument, Corruption (after the records before the damage were visited),
-  // Unavailable (more than Options::snapshots_max at once).
+  // Visits the records from `from` on (inclusive unless ScanOptions::from_exclusive; empty = the first) in ascending
+  // order, as of one moment during the call or of the snapshot. Errors: InvalidArgument (no visitor), Corruption (after
+  // the records before the damage were visited), Unavailable (more than Options::snapshots_max at once).
   virtual Status Scan(const ScanOptions& options, std::string_view from, const ScanVisitor& visit) = 0;
   // The same, handing out the records where they lie: the fastest way through many of them.
   virtual Status ScanRows(const ScanOptions& options, std::string_view from, const RowsVisitor& visit) = 0;
 
-  // Takes a snapshot. Errors: Unavailable (more than Options::snapshots_max at once).
+  // How many records Scan would visit, as of one moment; reads no values. *count is set in every case: after an error,
+  // to how many there are before it. Errors: as Scan.
+  virtual Status Count(const ScanOptions& options, std::string_view from, uint64_t* count) = 0;
+
+  // Takes a snapshot; any number may be alive. Errors: Unavailable (more than Options::snapshots_max at once).
   virtual Status GetSnapshot(std::shared_ptr<const Snapshot>* snapshot) = 0;
 
-  // An iterator over `options.snapshot`, or over a moment of its own. Errors show in its status().
-  // It must be destroyed before the DB is closed.
+  // An iterator over `options.snapshot`, or over a moment during this call. Errors show in its status(). It is to be
+  // destroyed before the DB is closed.
   virtual std::unique_ptr<Iterator> NewIterator(const ReadOptions& options) = 0;
 
   // Returns when every update that returned before the call is durable. Only kBuffered has to wait for it.
@@ -145,7 +167,10 @@ class DB {
 
   [[nodiscard]] virtual Stats GetStats() const = 0;
 
-  // Syncs and closes. Further calls but the destructor are forbidden. The destructor closes too, ignoring errors.
+  // Syncs and closes. Busy, and the store stays open and usable as before, while a snapshot, iterator or session of it
+  // is alive: destroy those, then close again. After any other answer only the destructor may be called. The destructor
+  // closes too if Close has not, ignoring errors; it requires that none of them is alive, and ends the process if one
+  // is, because that one would go on to read freed memory.
   virtual Status Close() = 0;
 
  protected:

@@ -15,7 +15,8 @@ namespace bonsai {
 inline constexpr size_t kKeyBytesMin = 1;
 inline constexpr size_t kKeyBytesMax = 1024;
 inline constexpr size_t kValueBytesMax = size_t{16} << 20;
-inline constexpr uint64_t kPoolBytesMin = uint64_t{64} << 10;
+inline constexpr uint64_t kPoolBytesMin = uint64_t{64} << 10;  // of each target
+inline constexpr uint64_t kPoolBytesMax = (uint64_t{1} << 62) - 1;
 
 // Form of the keys; fixed when a pool is created.
 enum class KeyFormat : uint8_t {
@@ -52,9 +53,11 @@ struct Options {
   bool error_if_exists = false;
   KeyFormat key_format = KeyFormat::kBytes;  // on open it must be the pool's own unless `any_key_format`
   bool any_key_format = false;               // take whatever the existing pool has
-  uint64_t pool_bytes = uint64_t{1} << 30;   // size of each target, when creating; >= kPoolBytesMin
+  uint64_t pool_bytes = uint64_t{1} << 30;   // size of each target, when creating; kPoolBytesMin to kPoolBytesMax
   uint64_t grow_bytes = 0;  // on open: targets that are smaller are enlarged to this size, not their log
-  uint64_t log_bytes = 0;   // log budget over all targets, when creating; 0 = a tenth of the pool
+  // Log budget over all targets, when creating; 0 = a tenth of the pool. A target's share is rounded down to whole log
+  // segments, and raised to four segments of 4 KiB if it is less: Stats::log_bytes says what it came to.
+  uint64_t log_bytes = 0;
 
   // ---- the medium
   MediumChoice medium = MediumChoice::kAuto;
@@ -69,7 +72,7 @@ struct Options {
   uint32_t background_threads = 1;   // 0 = writers offload when the log or a bnode is full, readers compact
   uint32_t recovery_threads = 0;     // that read the pool when it is opened; 0 = as many as there are processors
   uint32_t stall_ms_max = 10'000;    // how long back-pressure may hold an update before it fails with NoSpace
-  uint32_t snapshots_max = 256;      // live snapshots, iterators and scans at one time
+  uint32_t snapshots_max = 0;        // live snapshots, iterators and scans at one time; 0 = no limit
   bool metadata_upload = true;       // keep dnode fingerprints and key samples in DRAM
 
   // Of no use to a store: bonsai-bench's experiment "offloading" measures with it what the design saves. Puts of
@@ -77,23 +80,27 @@ struct Options {
   // refuses it (InvalidArgument) but for a pool that it makes on the emulator medium, and without background threads.
   bool updates_in_place = false;
 
-  // The library never prints. Messages (severity 'I', 'W' or 'E') go here when set; may be called from any thread.
+  // The library never prints. Messages (severity 'I', 'W' or 'E') go here when set; may be called from any thread, and
+  // must not call the store.
   std::function<void(char severity, std::string_view message)> log_sink;
 
-  // Told of the share of the recovery that is done, 0..1, when set; by the thread that calls Open.
+  // Given the share of the recovery that is done, 0..1, when set; by the thread that calls Open.
   std::function<void(double done)> open_progress;
 };
 
 class Snapshot;
 
 struct ReadOptions {
-  const Snapshot* snapshot = nullptr;  // read as of this snapshot; null = now
+  const Snapshot* snapshot = nullptr;  // read as of this snapshot, of the same store; null = now
 };
 
+// Where a scan begins, its `from`, is an argument of its own. `from` and `end` need not be keys: any bytes, of any
+// length and in pools of either key format, say between which keys they lie in bytewise order.
 struct ScanOptions {
-  const Snapshot* snapshot = nullptr;
-  uint64_t limit = UINT64_MAX;  // at most this many records
-  std::string_view end = {};    // stop before this key; empty = no end
+  const Snapshot* snapshot = nullptr;  // as of this snapshot, of the same store; null = now
+  uint64_t limit = UINT64_MAX;         // at most this many records
+  std::string_view end = {};           // stop before this key; empty = no end
+  bool from_exclusive = false;         // begin behind `from`: to go on behind the last key of an earlier scan
 };
 
 // A point-in-time copy of the store's counters. Monotonic unless said otherwise; approximate while updates run.

@@ -26,6 +26,11 @@ struct Rows {
 };
 
 // Called with each record of a scan, ascending; returns false to stop. The views are valid during the call.
+//
+// A visitor may call every method of the store that it is called from, but Close and the destructor; updates too, which
+// its own scan does not see. While it runs, memory and space that others replace are held back, so that on a nearly
+// full store an update may wait and get NoSpace that would have succeeded after the scan: then stop, and go on behind
+// the last key. It must not use a session, and must not throw: the scan would end in the middle.
 using ScanVisitor = std::function<bool(std::string_view key, std::string_view value)>;
 // The same for as many records at a time as lie side by side; at least one.
 using RowsVisitor = std::function<bool(const Rows& rows)>;

@@ -42,7 +42,8 @@ class Session {
   virtual void Get(std::string_view key, std::string* value, Status* status) = 0;
   virtual void Put(std::string_view key, std::string_view value, Status* status) = 0;
   virtual void Delete(std::string_view key, Status* status) = 0;
-  // `visit` is called before the operation has ended, by Wait() or by a call that waits. It must not use the session.
+  // `visit` is called before the operation has ended, by Wait() or by a call that waits, perhaps on a stack of 256 KiB;
+  // rows.h says what it may do. What `options.end` views stays, too.
   virtual void Scan(const ScanOptions& options, std::string_view from, ScanVisitor visit, Status* status) = 0;
 
   virtual void Wait() = 0;

@@ -19,11 +19,11 @@ class [[nodiscard]] Status {
     kOk = 0,
     kNotFound = 1,         // the key has no value; not an error of the store
     kInvalidArgument = 2,  // the caller broke a stated bound; nothing changed
-    kNoSpace = 3,          // log, pool or DRAM budget is full; deletes still work
+    kNoSpace = 3,          // log, pool or DRAM budget is full; nothing changed; deletes still work
     kCorruption = 4,       // stored bytes fail their checksum; the message names the key range
     kIoError = 5,          // the operating system refused; the message has its reason
-    kUnavailable = 6,      // a bounded wait ended, or too few replicas answer; retrying may help
-    kBusy = 7,             // another owner has the pool open
+    kUnavailable = 6,      // a bounded wait ended, or too few replicas answer; an update may or may not take effect
+    kBusy = 7,             // another owner has the pool open, or what must be destroyed before is alive
     kNotSupported = 8,     // this build, medium or format version cannot do it
   };
 

@@ -117,6 +117,11 @@ Status ModelDb::Get(const ReadOptions& options, std::string_view key, std::strin
   return Status::OK();
 }
 
+Status ModelDb::Exists(const ReadOptions& options, std::string_view key) {
+  std::string ignored;
+  return Get(options, key, &ignored);
+}
+
 void ModelDb::MultiGet(const ReadOptions& options, std::span<const std::string_view> keys,
                        std::span<std::string> values, std::span<Status> statuses) {
   for (size_t i = 0; i < keys.size(); ++i) statuses[i] = Get(options, keys[i], &values[i]);
@@ -155,7 +160,8 @@ ModelDb::Records ModelDb::records_at(const ReadOptions& options, std::string_vie
 }
 
 Status ModelDb::Scan(const ScanOptions& options, std::string_view from, const ScanVisitor& visit) {
-  for (const auto& [key, value] : records_at({options.snapshot}, from, options.end, options.limit)) {
+  const std::string first = std::string(from) + (options.from_exclusive ? std::string(1, '\0') : "");
+  for (const auto& [key, value] : records_at({options.snapshot}, first, options.end, options.limit)) {
     if (!visit(key, value)) break;
   }
   return Status::OK();
@@ -168,11 +174,17 @@ Status ModelDb::ScanRows(const ScanOptions& options, std::string_view from, cons
   });
 }
 
+Status ModelDb::Count(const ScanOptions& options, std::string_view from, uint64_t* count) {
+  *count = 0;
+  return Scan(options, from, [count](auto, auto) { return ++*count, true; });
+}
+
 Status ModelDb::GetSnapshot(std::shared_ptr<const Snapshot>* snapshot) {
   uint64_t moment = 0;
   {
     const std::lock_guard lock(mutex_);
-    if (snapshots_.size() >= options_.snapshots_max) return Status::Unavailable("too many snapshots");
+    if (options_.snapshots_max != 0 && snapshots_.size() >= options_.snapshots_max)
+      return Status::Unavailable("too many snapshots");
     moment = moment_;
     snapshots_.insert(moment);
   }

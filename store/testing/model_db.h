@@ -28,11 +28,13 @@ class ModelDb : public DB {
   Status Delete(std::string_view key) override;
   Status Write(const WriteBatch& batch) override;
   Status Get(const ReadOptions& options, std::string_view key, std::string* value) override;
+  Status Exists(const ReadOptions& options, std::string_view key) override;
   void MultiGet(const ReadOptions& options, std::span<const std::string_view> keys, std::span<std::string> values,
                 std::span<Status> statuses) override;
   std::unique_ptr<Session> NewSession(size_t depth) override;  // carries all out at once
   Status Scan(const ScanOptions& options, std::string_view from, const ScanVisitor& visit) override;
   Status ScanRows(const ScanOptions& options, std::string_view from, const RowsVisitor& visit) override;
+  Status Count(const ScanOptions& options, std::string_view from, uint64_t* count) override;
   Status GetSnapshot(std::shared_ptr<const Snapshot>* snapshot) override;
   std::unique_ptr<Iterator> NewIterator(const ReadOptions& options) override;
   Status Sync() override { return Status::OK(); }

@@ -93,6 +93,12 @@ class Runner {
 
   std::string some_key() { return random_.chance(1, 10) ? new_key() : keys_[random_.below(keys_.size())]; }
 
+  // Where a scan may begin or end: also between keys, and behind the longest.
+  std::string some_bound() {
+    if (random_.chance(1, 10)) return std::string(kKeyBytesMax, '\xff') + some_key();
+    return some_key() + std::string(random_.below(4) / 3, '\0');
+  }
+
   std::string some_value(bool may_be_large) {
     const uint64_t kind = random_.below(1000);
     size_t n = 0;
@@ -129,6 +135,7 @@ class Runner {
     const Status status = model_.Get({.snapshot = expected_at}, key, &expected);
     same(status, db_->Get({.snapshot = actual_at}, key, &actual), "get " + shown(key));
     if (status.ok()) same(expected, actual, "get " + shown(key));
+    same(status, db_->Exists({.snapshot = actual_at}, key), "exists " + shown(key));
   }
 
   using Records = std::vector<std::pair<std::string, std::string>>;
@@ -150,6 +157,12 @@ class Runner {
     }
     if (expected.size() != actual.size()) {
       differ("scan: expected " + std::to_string(expected.size()) + " records, got " + std::to_string(actual.size()));
+    }
+    uint64_t count = 0;
+    options.snapshot = actual_at;
+    same(Status::OK(), db_->Count(options, from, &count), "count");
+    if (expected.size() < stop_after && count != expected.size()) {
+      differ("count: expected " + std::to_string(expected.size()) + ", got " + std::to_string(count));
     }
   }
 
@@ -236,6 +249,7 @@ class Runner {
     std::array<Status, kDepth> scan_status;
     ScanOptions few;
     few.limit = 1 + random_.below(30);
+    few.from_exclusive = random_.chance(1, 3);
     const auto into = [](Records* records) {
       return [records](std::string_view key, std::string_view value) {
         records->emplace_back(key, value);
@@ -243,7 +257,7 @@ class Runner {
       };
     };
     for (size_t i = 0; i < kDepth; ++i) {
-      starts[i] = some_key();
+      starts[i] = some_bound();
       session->Scan(few, starts[i], into(&scanned[i]), &scan_status[i]);
     }
     session->Wait();
@@ -300,11 +314,12 @@ class Runner {
   void scan() {
     const bool held = !moments_.empty() && random_.chance(1, 3);
     ScanOptions options;
-    const std::string end = random_.chance(1, 2) ? some_key() : "";
+    const std::string end = random_.chance(1, 2) ? some_bound() : "";
     options.end = end;
+    options.from_exclusive = random_.chance(1, 3);
     if (random_.chance(1, 2)) options.limit = random_.below(50);
     compare_scan(options, held ? moments_[0].expected.get() : nullptr, held ? moments_[0].actual.get() : nullptr,
-                 random_.chance(1, 5) ? "" : some_key(), random_.chance(1, 4) ? 1 + random_.below(10) : UINT64_MAX);
+                 random_.chance(1, 5) ? "" : some_bound(), random_.chance(1, 4) ? 1 + random_.below(10) : UINT64_MAX);
   }
 
   void hold_snapshot() {
@@ -335,13 +350,15 @@ class Runner {
   void walk_iterator() {
     if (walks_.empty()) return;
     const Walk& walk = walks_[random_.below(walks_.size())];
-    const std::string key = some_key();
-    const uint64_t seek = random_.below(4);
+    const std::string key = some_bound();
+    const uint64_t seek = random_.below(6);
     for (Iterator* iterator : {walk.expected.get(), walk.actual.get()}) {
       if (seek == 0) iterator->SeekToFirst();
       if (seek == 1) iterator->SeekToLast();
       if (seek == 2) iterator->Seek(key);
       if (seek == 3) iterator->SeekForPrev(key);
+      if (seek == 4) iterator->SeekAfter(key);
+      if (seek == 5) iterator->SeekBefore(key);
     }
     same_place(walk, "seek " + std::to_string(seek) + " " + shown(key));
     for (uint64_t i = random_.below(30); i > 0 && walk.expected->Valid() && verdict_.ok; --i) {
