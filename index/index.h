@@ -81,17 +81,16 @@ class Index {
     kStalled,  // the bnode is full and its predecessor's offload unfinished: offload, then call again
   };
 
-  // One update on its way; survives attempts that did not finish. Requires: the views outlive it.
+  // One update on its way; survives attempts that did not finish. Between these it holds nothing, above all no log
+  // segment that others wait for: it may be given up by forgetting it. Requires: the views outlive it.
   struct Put {
     base::Key key;
     std::string_view value;
     bool tombstone = false;
     bool large = false;
     persist::Log::Use use = persist::Log::Use::kOrdinary;
-    uint32_t record_segment = persist::kNoSegment;  // of a durable record that is not published; set by attempts
-
-    // An attempt has made a record durable: to give up now would leave the outcome unknown.
-    [[nodiscard]] bool persisted() const { return record_segment != persist::kNoSegment; }
+    uint32_t record_segment = persist::kNoSegment;  // that a record which is not published keeps alive, inside put()
+    bool recorded = false;  // an attempt has made a record durable: to give up now would leave the outcome unknown
   };
   Outcome put(Put* put);
   // The same for several updates, in this order where they are of one key; their cache misses overlap, and one log
@@ -104,9 +103,6 @@ class Index {
   // are done from the first on; the next one cannot be done so: its record is not in a dnode, or it has another size.
   // Requires: as put_many; nobody else uses the index, and nothing is being offloaded.
   size_t put_in_place(std::span<Put> puts);
-  // Gives up a put that did not finish.
-  void abandon(const Put& put);
-
   // Publishes a batch (items sorted by key, each key once) as a whole. The caller keeps its reference and calls again
   // until kDone: a batch that was begun must be completed.
   Outcome write(Batch* batch);
@@ -215,6 +211,10 @@ class Index {
   }
   // Ranges with updates that no replacement has taken on yet.
   [[nodiscard]] uint64_t dirty_ranges() const { return dirty_ranges_.load(std::memory_order_relaxed); }
+  // All ranges with updates, about.
+  [[nodiscard]] uint64_t ranges_to_offload() const {
+    return dirty_ranges() + urgent_ranges_.load(std::memory_order_relaxed);
+  }
   // Offloading ought to begin at once: writers wait for it, or there are crowded bnodes enough for a group, which
   // writers will otherwise have to replace themselves.
   [[nodiscard]] bool urgent() const {
@@ -258,6 +258,8 @@ class Index {
   size_t put_in_turn(std::span<Put> puts, Outcome* outcome);
   bool persist_record(const Reservation& reserved, Put* put);
   void persisted(uint32_t segment, Put* put);
+  void unpin(Put* put);
+  Outcome attempt(Put* put);
   Push publish(const Reservation& reserved, const Put& put);
   Push publish(const Reservation& reserved, const base::Key& key, Node* node);
   Slots* slots_of(Bnode* bnode, size_t node_bytes);

@@ -163,8 +163,16 @@ void Index::describe(const Reservation& reserved, const Put& put, persist::Updat
 
 // The update's record in `segment` is the one that counts from now on.
 void Index::persisted(uint32_t segment, Put* put) {
-  if (put->persisted()) log_.release(put->record_segment);
+  unpin(put);
   put->record_segment = segment;
+  put->recorded = true;
+}
+
+// Lets the log reuse the segment of a record that is not published. Whether a crash brings it back is open, as of any
+// update in flight; the next attempt writes another one, of a higher token.
+void Index::unpin(Put* put) {
+  const uint32_t segment = std::exchange(put->record_segment, persist::kNoSegment);
+  if (segment != persist::kNoSegment) log_.release(segment);
 }
 
 // Publishes a reserved update. kFrozen, kFull: it needs another reservation, under a successor.
@@ -177,13 +185,20 @@ Index::Push Index::publish(const Reservation& reserved, const Put& put) {
   const Push pushed = publish(reserved, put.key, node);
   if (pushed != Push::kPublished) Node::destroy(node);
   if (pushed == Push::kSuperseded) {
-    if (put.persisted()) log_.release(put.record_segment);
+    if (put.record_segment != persist::kNoSegment) log_.release(put.record_segment);
     if (put.large) log_.when_durable([this, ref = persist::large_ref(put.value)] { large_.free(ref); });
   }
   return pushed;
 }
 
+// What an attempt that did not finish waits for is offloading, which frees whole segments: it must not hold one back.
 Index::Outcome Index::put(Put* put) {
+  const Outcome outcome = attempt(put);
+  if (outcome != Outcome::kDone) unpin(put);
+  return outcome;
+}
+
+Index::Outcome Index::attempt(Put* put) {
   const uint64_t hash = put->key.hash();
   for (;;) {
     Bnode* bnode = live(put->key);
@@ -191,7 +206,7 @@ Index::Outcome Index::put(Put* put) {
     Push pushed = Push::kFull;
     if (reserve(bnode, hash, *put, &reserved)) {
       const bool late = mutant(kPublishBeforePersist);
-      const bool reuse = mutant(kRetryReusesRecord) && put->persisted();
+      const bool reuse = mutant(kRetryReusesRecord) && put->record_segment != persist::kNoSegment;
       if (!late && !reuse && !persist_record(reserved, put)) return Outcome::kLogFull;
       pushed = publish(reserved, *put);
       if (late) static_cast<void>(persist_record(reserved, put));
@@ -205,7 +220,7 @@ Index::Outcome Index::put(Put* put) {
 bool Index::persist_record(const Reservation& reserved, Put* put) {
   step("persist record");
   uint32_t segment = persist::kNoSegment;
-  const auto use = put->persisted() ? persist::Log::Use::kReserve : put->use;
+  const auto use = put->recorded ? persist::Log::Use::kReserve : put->use;
   persist::Update update;
   describe(reserved, *put, &update);
   if (log_.append(update, use, &segment) != persist::Log::Result::kOk) return false;
@@ -221,7 +236,7 @@ bool Index::persist_record(const Reservation& reserved, Put* put) {
 size_t Index::put_many(std::span<Put> puts, Outcome* outcome) {
   constexpr size_t kMax = kPutManyMax;
   BONSAI_CHECK(puts.size() <= kMax);
-  const bool again = std::any_of(puts.begin(), puts.end(), [](const Put& put) { return put.persisted(); });
+  const bool again = std::any_of(puts.begin(), puts.end(), [](const Put& put) { return put.recorded; });
   if (again || puts.size() == 1) return put_in_turn(puts, outcome);
   std::array<Key, kMax> keys;
   std::array<uint64_t, kMax> hashes;
@@ -258,7 +273,9 @@ size_t Index::put_many(std::span<Put> puts, Outcome* outcome) {
     const Push pushed = grouped[i] ? publish(reserved[i], puts[i]) : Push::kFrozen;
     if (pushed == Push::kPublished || pushed == Push::kSuperseded) continue;
     *outcome = pushed == Push::kStalled ? Outcome::kStalled : put(&puts[i]);
-    if (*outcome != Outcome::kDone) return i;
+    if (*outcome == Outcome::kDone) continue;
+    for (Put& unfinished : puts.subspan(i)) unpin(&unfinished);
+    return i;
   }
   return puts.size();
 }
@@ -269,10 +286,6 @@ size_t Index::put_in_turn(std::span<Put> puts, Outcome* outcome) {
     if (*outcome != Outcome::kDone) return i;
   }
   return puts.size();
-}
-
-void Index::abandon(const Put& put) {
-  if (put.persisted()) log_.release(put.record_segment);
 }
 
 // Requires: the node's record is durable.

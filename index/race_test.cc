@@ -29,9 +29,7 @@ Index::Outcome try_put(Tier* tier, const std::string& key) {
   put.key = Key::of(key);
   put.value = "v";
   const auto guard = tier->epochs().enter();
-  const Index::Outcome outcome = tier->index().put(&put);
-  if (outcome != Index::Outcome::kDone) tier->index().abandon(put);
-  return outcome;
+  return tier->index().put(&put);
 }
 
 // Fills the bnode of `prefix` and its successor until a put must wait for the offload between them.

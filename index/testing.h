@@ -260,9 +260,7 @@ class Tier {
     put.tombstone = tombstone;
     put.large = large;
     if (tombstone) put.use = persist::Log::Use::kReserve;
-    if (persist_in([&] { return index_->put(&put); })) return true;
-    index_->abandon(put);
-    return false;
+    return persist_in([&] { return index_->put(&put); });
   }
 
   // Calls attempt() until it is done, offloading between attempts.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/clock.h"
+#include "base/status_macros.h"
 
 namespace bonsai::store {
 
@@ -13,6 +14,7 @@ inline constexpr uint64_t kIdleMs = 20;
 inline constexpr size_t kTidyRanges = 256;
 inline constexpr uint64_t kReadersMs = 100;
 inline constexpr int kNoSpaceTries = 200;
+inline constexpr uint64_t kDrainRangesMin = 1'000;
 // A range is offloaded in less than this, so a sleep would be longer than the wait.
 inline constexpr uint64_t kYieldNs = 500'000;
 inline constexpr uint64_t kPauseNsUnit = 4'000;
@@ -194,30 +196,40 @@ void Background::help_stalled(uint64_t stalled_ns) {
 }
 
 Status Background::drain() {
-  base::BoundedWait wait("drain", options_.stall_ms_max);
-  for (int idle = 0; tiers_.index->dirty();) {
+  const index::Work& work = tiers_.index->work();
+  const uint64_t begin_ns = base::now_ns();
+  const uint64_t offloads = work.offloads.load() + 2 * tiers_.index->ranges_to_offload() + kDrainRangesMin;
+  const auto gained_on = [&] {
+    return work.offloads.load() > offloads && base::now_ns() - begin_ns > options_.stall_ms_max * base::kNsPerMs;
+  };
+  BONSAI_RETURN_IF_ERROR(drain_until(gained_on, options_.stall_ms_max));
+  if (!gained_on() || !tiers_.index->dirty()) return Status::OK();
+  return Status::Unavailable("updates came in as fast as they were offloaded; drain again when fewer do");
+}
+
+Status Background::drain_until(const std::function<bool()>& enough, uint64_t limit_ms) {
+  base::BoundedWait wait("drain", limit_ms);
+  for (int refused = 0; tiers_.index->dirty();) {
     const Index::OffloadResult result = offload_ranges(kRangesPerStep, Index::Which::kAll);
+    tiers_.epochs->collect();
+    if (enough()) return Status::OK();
     if (result.ranges > 0) {
-      idle = 0;
-      wait = base::BoundedWait("drain", options_.stall_ms_max);
-      tiers_.epochs->collect();
+      refused = 0;
+      wait = base::BoundedWait("drain", limit_ms);
       continue;
     }
-    ++idle;
-    if (result.status.IsNoSpace() && idle <= kNoSpaceTries) {
+    if (!result.status.ok() && !result.status.IsNoSpace() && !result.status.IsUnavailable()) return result.status;
+    if (result.status.IsNoSpace()) {
       // Replaced dnodes may still wait for their readers; and another range may fit, or even give space back.
       // Or a background thread is just gathering it.
-      if (idle == 1) static_cast<void>(tiers_.epochs->drain(kReadersMs));
-      wait.pause();
-      continue;
+      if (++refused > kNoSpaceTries) return result.status;
+      if (refused == 1) static_cast<void>(tiers_.epochs->drain(std::min(kReadersMs, limit_ms)));
     }
-    if (!result.status.ok() && !result.status.IsUnavailable()) return result.status;
     if (wait.expired()) return wait.status();
-    tiers_.epochs->collect();
     wait.pause();
   }
   static_cast<void>(tiers_.index->tidy(kTidyRanges));
-  static_cast<void>(tiers_.epochs->drain(kReadersMs));
+  static_cast<void>(tiers_.epochs->drain(std::min(kReadersMs, limit_ms)));
   return Status::OK();
 }
 

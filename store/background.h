@@ -55,9 +55,12 @@ class Background {
   // That writers offloaded while they were held up.
   [[nodiscard]] uint64_t helped_ranges() const { return helped_ranges_.load(std::memory_order_relaxed); }
 
-  // Offloads everything that is there now. Errors: of offloading, or Unavailable when nothing moves for the stall
-  // bound.
+  // Offloads everything that is there now. Errors: of offloading; Unavailable when nothing moves for the stall bound,
+  // or when after that bound more than twice the ranges that were there have been offloaded and there are still some.
   Status drain();
+  // Offloads until enough() or everything is in dnodes and what it replaced is free. Errors: of offloading; Unavailable
+  // when nothing moves for `limit_ms`.
+  Status drain_until(const std::function<bool()>& enough, uint64_t limit_ms);
 
  private:
   void relieve();

@@ -12,6 +12,7 @@
 #include "store/damage.h"
 #include "store/iterator.h"
 #include "store/session.h"
+#include "store/stall.h"
 
 namespace bonsai::store {
 
@@ -31,54 +32,6 @@ Status no_value(const Index::Lookup& lookup) {
 }
 
 }  // namespace
-
-// One update held up by back-pressure: helps or waits, and gives up after the stall bound.
-class DbImpl::Stall {
- public:
-  explicit Stall(DbImpl& db) : db_(db) {}
-  ~Stall() {
-    if (started_ns_ != 0) db_.counters_.add(Count::kStallUs, (base::now_ns() - started_ns_) / base::kNsPerUs);
-  }
-  Stall(const Stall&) = delete;
-  Stall& operator=(const Stall&) = delete;
-
-  // False when the bound is exceeded, or offloading finds no space again and again. The latter not for an update that
-  // was begun: to give that up leaves its outcome unknown.
-  [[nodiscard]] bool wait(bool begun) {
-    if (started_ns_ == 0) begin();
-    db_.background_.help_stalled(base::now_ns() - started_ns_);
-    const uint64_t stalled_ms = (base::now_ns() - started_ns_) / base::kNsPerMs;
-    if (!begun && stalled_ms > kRefusedMsMax && db_.background_.refusals_in_a_row() > kRefusalsMax) return false;
-    return stalled_ms < db_.options_.stall_ms_max;
-  }
-
-  void begin() {
-    started_ns_ = base::now_ns();
-    db_.counters_.add(Count::kStalls);
-  }
-  void begin_again() { started_ns_ = base::now_ns(); }
-
-  [[nodiscard]] Status why(bool unknown) const {
-    if (unknown) {
-      return Status::Unavailable("offloading did not finish in time; the update may or may not have taken effect");
-    }
-    const Status failure = db_.background_.last_failure();
-    if (!failure.ok()) {
-      return Status::NoSpace("the log is full and cannot be offloaded (" + failure.ToString() +
-                             "); delete data or use a larger pool");
-    }
-    return Status::NoSpace("the log is full and offloading cannot free it within " +
-                           std::to_string(db_.options_.stall_ms_max) + " ms; raise log_bytes or background_threads");
-  }
-
- private:
-  // Space may still come back from replaced dnodes that readers look at.
-  static constexpr uint64_t kRefusedMsMax = 200;
-  static constexpr uint64_t kRefusalsMax = 64;
-
-  DbImpl& db_;
-  uint64_t started_ns_ = 0;
-};
 
 DbImpl::DbImpl(const Options& options, std::unique_ptr<Tiers> tiers, bool background)
     : options_(options),
@@ -134,7 +87,7 @@ Status DbImpl::refuse_value(std::string_view value) {
 }
 
 // Is there room in the data area for `bytes` more, beside all updates that wait in the log?
-Status DbImpl::admit(uint64_t bytes) {
+Status DbImpl::admit(uint64_t bytes, Stall* stall) {
   const auto fits = [&] {
     const persist::Log& log = *tiers_->log;
     const uint64_t waiting = tiers_->index->dirty() ? (log.segments() - log.segments_free()) * log.segment_bytes() : 0;
@@ -142,9 +95,7 @@ Status DbImpl::admit(uint64_t bytes) {
   };
   if (fits()) [[likely]]
     return Status::OK();
-  Stall stall(*this);
-  stall.begin();
-  const Status drained = background_.drain();
+  const Status drained = stall->make_space(fits);
   if (fits()) return Status::OK();
   return Status::NoSpace("the pool is full (" + std::to_string(tiers_->space.used_bytes()) + " of " +
                          std::to_string(tiers_->space.capacity_bytes()) + " data bytes used" +
@@ -152,12 +103,13 @@ Status DbImpl::admit(uint64_t bytes) {
                          "); delete data, deletes still work, or use a larger pool");
 }
 
-Status DbImpl::store_large(std::string_view value, persist::LargeRef* ref) {
+Status DbImpl::store_large(std::string_view value, persist::LargeRef* ref, Stall* stall) {
   Status status = tiers_->large->write(value, ref);
   if (!status.IsNoSpace()) return status;
-  BONSAI_RETURN_IF_ERROR(background_.drain());
-  static_cast<void>(tiers_->epochs->drain(100));
-  return tiers_->large->write(value, ref);
+  const auto written = [&] { return (status = tiers_->large->write(value, ref)).ok(); };
+  static_cast<void>(stall->make_space(written));
+  if (!status.ok()) static_cast<void>(written());
+  return status;
 }
 
 // ---- updates
@@ -165,14 +117,16 @@ Status DbImpl::store_large(std::string_view value, persist::LargeRef* ref) {
 Status DbImpl::Put(std::string_view key, std::string_view value) {
   Status status;
   Update update{.key = key, .value = value, .tombstone = false, .status = &status, .large = {}};
-  update_all<1>({&update, 1});
+  Stall stall(options_, background_, counters_);
+  update_all<1>({&update, 1}, &stall);
   return status;
 }
 
 Status DbImpl::Delete(std::string_view key) {
   Status status;
   Update update{.key = key, .value = {}, .tombstone = true, .status = &status, .large = {}};
-  update_all<1>({&update, 1});
+  Stall stall(options_, background_, counters_);
+  update_all<1>({&update, 1}, &stall);
   return status;
 }
 
@@ -180,20 +134,22 @@ void DbImpl::MultiPut(std::span<const std::string_view> keys, std::span<const st
                       std::span<Status> statuses) {
   BONSAI_CHECK(keys.size() == values.size() && keys.size() == statuses.size());
   std::array<Update, Index::kPutManyMax> updates;
+  Stall stall(options_, background_, counters_);
   for (size_t next = 0; next < keys.size();) {
     size_t n = 0;
     for (; next < keys.size() && n < updates.size(); ++next) {
       updates[n++] = {
           .key = keys[next], .value = values[next], .tombstone = false, .status = &statuses[next], .large = {}};
     }
-    update_all<Index::kPutManyMax>({updates.data(), n});
+    update_all<Index::kPutManyMax>({updates.data(), n}, &stall);
   }
 }
 
 void DbImpl::update_many(std::span<Update> updates) {
+  Stall stall(options_, background_, counters_);
   for (size_t n; !updates.empty(); updates = updates.subspan(n)) {
     n = std::min(updates.size(), Index::kPutManyMax);
-    update_all<Index::kPutManyMax>(updates.first(n));
+    update_all<Index::kPutManyMax>(updates.first(n), &stall);
   }
 }
 
@@ -202,13 +158,13 @@ Status DbImpl::check(const Update& update) const {
   return check_value(update.value);
 }
 
-Status DbImpl::prepare(Update* update, Index::Put* put) {
+Status DbImpl::prepare(Update* update, Index::Put* put, Stall* stall) {
   put->key = Key::of(update->key);
   put->value = update->value;
   put->tombstone = update->tombstone;
   put->use = update->tombstone ? persist::Log::Use::kReserve : persist::Log::Use::kOrdinary;
   if (update->value.size() >= large_value_bytes_min_) {
-    BONSAI_RETURN_IF_ERROR(store_large(update->value, &update->large));
+    BONSAI_RETURN_IF_ERROR(store_large(update->value, &update->large, stall));
     put->large = true;
     put->value = persist::bytes_of(update->large);
   }
@@ -217,7 +173,7 @@ Status DbImpl::prepare(Update* update, Index::Put* put) {
 
 // Carries out some updates, at most kMax, in this order where they are of one key.
 template <size_t kMax>
-void DbImpl::update_all(std::span<Update> updates) {
+void DbImpl::update_all(std::span<Update> updates, Stall* stall) {
   std::array<Index::Put, kMax> puts;
   std::array<Status*, kMax> statuses;
   size_t n = 0;
@@ -227,18 +183,18 @@ void DbImpl::update_all(std::span<Update> updates) {
     if (!update.tombstone && update.status->ok())
       bytes += update.key.size() + update.value.size() + kEntryOverheadBytes;
   }
-  const Status room = bytes == 0 ? Status::OK() : admit(bytes);
+  const Status room = bytes == 0 ? Status::OK() : admit(bytes, stall);
   if (!room.ok() && updates.size() > 1) {  // some may fit
-    for (Update& update : updates) update_all<1>({&update, 1});
+    for (Update& update : updates) update_all<1>({&update, 1}, stall);
     return;
   }
   for (Update& update : updates) {
     if (update.status->ok() && !update.tombstone) *update.status = room;
-    if (update.status->ok()) *update.status = prepare(&update, &puts[n]);
+    if (update.status->ok()) *update.status = prepare(&update, &puts[n], stall);
     if (!update.status->ok()) continue;
     statuses[n++] = update.status;
   }
-  put_with_pressure({puts.data(), n}, {statuses.data(), n});
+  put_with_pressure({puts.data(), n}, {statuses.data(), n}, stall);
   uint64_t deletes = 0, done = 0, user_bytes = 0;
   for (const Update& update : updates) {
     if (!update.status->ok()) continue;
@@ -265,24 +221,25 @@ void DbImpl::after_updates(uint64_t updates) {
   counters_.add(Count::kPauseNs, held_ns);
 }
 
-void DbImpl::put_with_pressure(std::span<Index::Put> puts, std::span<Status*> statuses) {
+void DbImpl::put_with_pressure(std::span<Index::Put> puts, std::span<Status*> statuses, Stall* stall) {
   size_t done = 0;
   if (options_.updates_in_place) [[unlikely]] {
     const auto guard = tiers_->epochs->enter();
     done = tiers_->index->put_in_place(puts);
   }
-  for (Stall stall(*this); done < puts.size();) {
+  while (done < puts.size()) {
     Index::Outcome outcome;
+    const size_t before = done;
     {
       const auto guard = tiers_->epochs->enter();
       done += tiers_->index->put_many(puts.subspan(done), &outcome);
     }
-    if (done == puts.size() || stall.wait(puts[done].persisted())) continue;
+    if (done != before) stall->progress();
+    if (done == puts.size() || stall->wait(puts[done].recorded)) continue;
     // The others get a try of their own: a delete may take space that this one must not.
     const Index::Put& put = puts[done];
-    tiers_->index->abandon(put);
-    if (put.large && !put.persisted()) tiers_->large->free(persist::large_ref(put.value));
-    *statuses[done++] = stall.why(put.persisted());
+    if (put.large && !put.recorded) tiers_->large->free(persist::large_ref(put.value));
+    *statuses[done++] = stall->why(put.recorded);
   }
 }
 
@@ -296,12 +253,13 @@ Status DbImpl::Write(const WriteBatch& batch) {
     deletes_only = deletes_only && update.is_delete;
     bytes += update.key.size() + update.value.size() + kEntryOverheadBytes;
   }
-  if (!deletes_only) BONSAI_RETURN_IF_ERROR(admit(bytes));
+  Stall stall(options_, background_, counters_);
+  if (!deletes_only) BONSAI_RETURN_IF_ERROR(admit(bytes, &stall));
   std::vector<persist::LargeRef> large;
   index::Batch* made = nullptr;
-  Status status = make_batch(batch, &large, &made);
+  Status status = make_batch(batch, &large, &made, &stall);
   if (status.ok()) {
-    status = write_with_pressure(made);
+    status = write_with_pressure(made, &stall);
     made->unref();
   }
   if (!status.ok()) {
@@ -320,7 +278,8 @@ Status DbImpl::Write(const WriteBatch& batch) {
 }
 
 // Sorts by key, keeps the last update of each, writes large values, and copies the rest into the batch's own storage.
-Status DbImpl::make_batch(const WriteBatch& batch, std::vector<persist::LargeRef>* large, index::Batch** made) {
+Status DbImpl::make_batch(const WriteBatch& batch, std::vector<persist::LargeRef>* large, index::Batch** made,
+                          Stall* stall) {
   const auto& updates = batch.updates();
   std::vector<size_t> order(updates.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -340,7 +299,7 @@ Status DbImpl::make_batch(const WriteBatch& batch, std::vector<persist::LargeRef
     storage += update.key;
     if (!update.is_delete && update.value.size() >= large_value_bytes_min_) {
       persist::LargeRef ref;
-      BONSAI_RETURN_IF_ERROR(store_large(update.value, &ref));
+      BONSAI_RETURN_IF_ERROR(store_large(update.value, &ref, stall));
       large->push_back(ref);
       part.flags |= index::Node::kLarge;
       part.value_bytes = sizeof ref;
@@ -370,23 +329,23 @@ Status DbImpl::make_batch(const WriteBatch& batch, std::vector<persist::LargeRef
 }
 
 // A batch that was begun is not given up at the stall bound: its log space is set aside, so it only waits for others.
-Status DbImpl::write_with_pressure(index::Batch* batch) {
+Status DbImpl::write_with_pressure(index::Batch* batch, Stall* stall) {
   constexpr int kBoundsMax = 10;
   int bounds = 0;
-  for (Stall stall(*this);;) {
+  for (;;) {
     bool begun = false;
     {
       const auto guard = tiers_->epochs->enter();
       if (tiers_->index->write(batch) == Index::Outcome::kDone) return Status::OK();
       begun = batch->items[0].node.load() != nullptr;
     }
-    if (stall.wait(begun)) continue;
+    if (stall->wait(begun)) continue;
     if (begun && ++bounds < kBoundsMax) {
-      stall.begin_again();
+      stall->progress();
       continue;
     }
     if (!begun) tiers_->index->dismiss(batch);
-    return stall.why(begun);
+    return stall->why(begun);
   }
 }
 

@@ -14,6 +14,8 @@
 
 namespace bonsai::store {
 
+class Stall;
+
 // What a store has handed out and must get back before it is closed.
 struct Lent {
   std::atomic<uint64_t> snapshots{0}, iterators{0}, sessions{0};
@@ -122,8 +124,6 @@ class DbImpl final : public DB {
   }
 
  private:
-  class Stall;
-
   [[nodiscard]] Status refuse_key(std::string_view key) const;
   static Status check_value(std::string_view value) {
     if (value.size() <= kValueBytesMax) [[likely]]
@@ -145,15 +145,15 @@ class DbImpl final : public DB {
   Status look_up(const ReadOptions& options, std::string_view key, Answer answer);
   Status answer(const index::Index::Lookup& lookup, std::string* value) const;
   Status check(const Update& update) const;
-  Status prepare(Update* update, index::Index::Put* put);
+  Status prepare(Update* update, index::Index::Put* put, Stall* stall);
   template <size_t kMax>
-  void update_all(std::span<Update> updates);
+  void update_all(std::span<Update> updates, Stall* stall);
   void after_updates(uint64_t updates);
-  void put_with_pressure(std::span<index::Index::Put> puts, std::span<Status*> statuses);
-  Status admit(uint64_t bytes);
-  Status store_large(std::string_view value, persist::LargeRef* ref);
-  Status make_batch(const WriteBatch& batch, std::vector<persist::LargeRef>* large, index::Batch** made);
-  Status write_with_pressure(index::Batch* batch);
+  void put_with_pressure(std::span<index::Index::Put> puts, std::span<Status*> statuses, Stall* stall);
+  Status admit(uint64_t bytes, Stall* stall);
+  Status store_large(std::string_view value, persist::LargeRef* ref, Stall* stall);
+  Status make_batch(const WriteBatch& batch, std::vector<persist::LargeRef>* large, index::Batch** made, Stall* stall);
+  Status write_with_pressure(index::Batch* batch, Stall* stall);
 
   const Options options_;
   std::unique_ptr<Tiers> tiers_;

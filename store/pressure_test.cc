@@ -1,0 +1,120 @@
+// Back-pressure: what waits does not hold up what it waits for, and no call waits longer than it may.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "base/testing/budget.h"
+#include "bonsai/db.h"
+#include "bonsai/session.h"
+#include "store/testing/scratch.h"
+
+namespace bonsai::testing {
+namespace {
+
+constexpr uint64_t kKiB = uint64_t{1} << 10;
+
+std::string key_of(uint64_t i) { return "key" + std::to_string(100'000 + i); }
+
+class PressureTest : public ::testing::Test {
+ protected:
+  void open(uint64_t pool_bytes, uint64_t log_bytes, uint32_t stall_ms_max) {
+    Options options;
+    options.create_if_missing = true;
+    options.pool_bytes = pool_bytes;
+    options.log_bytes = log_bytes;
+    options.stall_ms_max = stall_ms_max;
+    const Status status = DB::Open(options, path_, &db_);
+    ASSERT_TRUE(status.ok()) << status.ToString();
+  }
+  // Runs body(0..n-1) on threads of their own until each has returned.
+  template <class Body>
+  static void in_threads(size_t n, Body body) {
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < n; ++i) threads.emplace_back([body, i] { body(i); });
+    for (std::thread& thread : threads) thread.join();
+  }
+  static uint64_t ms_since(uint64_t begin_ns) { return (base::now_ns() - begin_ns) / base::kNsPerMs; }
+
+  ScratchFolder folder_;
+  const std::string path_ = folder_.pool(1);
+  std::unique_ptr<DB> db_;
+};
+
+// Members of one group wait for the log that only offloading frees: the group must not hold it.
+TEST_F(PressureTest, GroupsOnASmallLogAllSucceed) {
+  constexpr size_t kThreads = 8, kGroup = 32;
+  constexpr uint64_t kKeys = 4'000;
+  open(8'192 * kKiB, 16 * kKiB, 3'000);
+  const int calls = budget(300, 1'000, 20'000);
+  std::atomic<uint64_t> failures{0};
+  in_threads(kThreads, [&](size_t thread) {
+    base::Random random(thread + 1);
+    const auto session = db_->NewSession(kGroup);
+    for (int call = 0; call < calls && failures.load() == 0; ++call) {
+      std::vector<std::string> keys;
+      for (size_t i = 0; i < kGroup; ++i) keys.push_back(key_of(random.below(kKeys)));
+      std::vector<Status> statuses(kGroup);
+      if (call % 2 == 0) {
+        const std::vector<std::string_view> views(keys.begin(), keys.end());
+        db_->MultiPut(views, views, statuses);
+      } else {
+        for (size_t i = 0; i < kGroup; ++i) {
+          i % 4 == 0 ? session->Delete(keys[i], &statuses[i]) : session->Put(keys[i], keys[i], &statuses[i]);
+        }
+        session->Wait();
+      }
+      for (const Status& status : statuses) {
+        if (!status.ok() && failures.fetch_add(1) == 0) ADD_FAILURE() << status.ToString();
+      }
+    }
+  });
+  EXPECT_EQ(failures.load(), 0U);
+  ASSERT_TRUE(db_->Close().ok());
+}
+
+// Others delete all the time, so that there is always something to be offloaded: a put that finds no room is told so.
+TEST_F(PressureTest, APutBesideDeletersReturnsInTime) {
+  constexpr uint64_t kStallMs = 300, kSlackMs = 700;
+  open(1'024 * kKiB, 0, kStallMs);
+  uint64_t records = 0;
+  while (db_->Put(key_of(records), std::string(500, 'v')).ok()) ++records;
+  std::atomic<bool> stop{false};
+  std::atomic<uint64_t> deletes{0};
+  std::vector<std::thread> deleters;
+  for (uint64_t thread = 0; thread < 2; ++thread) {
+    deleters.emplace_back([&, thread] {
+      base::Random random(thread + 1);
+      while (!stop.load()) {
+        EXPECT_TRUE(db_->Delete("absent" + std::to_string(random.below(100'000))).ok());
+        deletes.fetch_add(1);
+      }
+    });
+  }
+  while (deletes.load() < 100) std::this_thread::yield();
+  uint64_t longest_ms = 0;
+  for (int i = 0; i < budget(4, 8, 40); ++i) {
+    const uint64_t begin_ns = base::now_ns();
+    const size_t bytes = i % 2 == 0 ? 500 : 300'000;
+    const Status status = db_->Put(key_of(records + 1), std::string(bytes, 'w'));
+    longest_ms = std::max(longest_ms, ms_since(begin_ns));
+    EXPECT_TRUE(status.ok() || status.IsNoSpace()) << status.ToString();
+  }
+  const uint64_t begin_ns = base::now_ns();
+  const Status drained = db_->Drain();
+  const uint64_t drain_ms = ms_since(begin_ns);
+  stop.store(true);
+  for (std::thread& deleter : deleters) deleter.join();
+  EXPECT_LE(longest_ms, kStallMs + kSlackMs);
+  EXPECT_LE(drain_ms, 10 * kStallMs) << drained.ToString();
+  EXPECT_TRUE(drained.ok() || drained.IsUnavailable()) << drained.ToString();
+  const Status after = db_->Drain();
+  EXPECT_TRUE(after.ok()) << after.ToString();
+}
+
+}  // namespace
+}  // namespace bonsai::testing

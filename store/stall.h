@@ -1,0 +1,86 @@
+// What one call has waited for, and how long it may: admission, large values, a full log and full bnodes share one
+// bound, Options::stall_ms_max, which begins with the first wait and again with each update of the call that gets done.
+//
+// Thread-safety: one owner.
+#ifndef BONSAI_STORE_STALL_H_
+#define BONSAI_STORE_STALL_H_
+
+#include <algorithm>
+#include <functional>
+#include <string>
+
+#include "base/clock.h"
+#include "bonsai/options.h"
+#include "bonsai/status.h"
+#include "store/background.h"
+#include "store/counters.h"
+
+namespace bonsai::store {
+
+class Stall {
+ public:
+  // Requires: all outlive it.
+  Stall(const Options& options, Background& background, Counters& counters)
+      : limit_ms_(options.stall_ms_max), background_(background), counters_(counters) {}
+  ~Stall() { progress(); }
+  Stall(const Stall&) = delete;
+  Stall& operator=(const Stall&) = delete;
+
+  // The update that was held up is done, or refused for other reasons.
+  void progress() {
+    if (began_ns_ != 0) counters_.add(Count::kStallUs, (base::now_ns() - began_ns_) / base::kNsPerUs);
+    began_ns_ = 0;
+  }
+
+  // The log or a bnode is full: helps, or waits a little. False when the bound is exceeded, or offloading finds no
+  // space again and again. The latter not for an update that was begun: to give that up leaves its outcome unknown.
+  [[nodiscard]] bool wait(bool begun) {
+    begin();
+    background_.help_stalled(base::now_ns() - began_ns_);
+    if (!begun && stalled_ms() > kRefusedMsMax && background_.refusals_in_a_row() > kRefusalsMax) return false;
+    return left_ms() != 0;
+  }
+
+  // The data area has no room: offloads until enough() says that it has. Errors: NoSpace or Unavailable, why it has
+  // not; OK also if all is in dnodes and it has not.
+  Status make_space(const std::function<bool()>& enough) {
+    begin();
+    return background_.drain_until([&] { return enough() || left_ms() == 0; }, left_ms());
+  }
+
+  // After wait() has answered false.
+  [[nodiscard]] Status why(bool unknown) const {
+    if (unknown) {
+      return Status::Unavailable("offloading did not finish in time; the update may or may not have taken effect");
+    }
+    const Status failure = background_.last_failure();
+    if (!failure.ok()) {
+      return Status::NoSpace("the log is full and cannot be offloaded (" + failure.ToString() +
+                             "); delete data or use a larger pool");
+    }
+    return Status::NoSpace("the log is full and offloading cannot free it within " + std::to_string(limit_ms_) +
+                           " ms; raise log_bytes or background_threads");
+  }
+
+ private:
+  // Space may still come back from replaced dnodes that readers look at.
+  static constexpr uint64_t kRefusedMsMax = 200;
+  static constexpr uint64_t kRefusalsMax = 64;
+
+  void begin() {
+    if (began_ns_ != 0) return;
+    began_ns_ = base::now_ns();
+    counters_.add(Count::kStalls);
+  }
+  [[nodiscard]] uint64_t stalled_ms() const { return (base::now_ns() - began_ns_) / base::kNsPerMs; }
+  [[nodiscard]] uint64_t left_ms() const { return limit_ms_ - std::min(stalled_ms(), limit_ms_); }
+
+  const uint64_t limit_ms_;
+  Background& background_;
+  Counters& counters_;
+  uint64_t began_ns_ = 0;  // 0: nothing is held up
+};
+
+}  // namespace bonsai::store
+
+#endif  // BONSAI_STORE_STALL_H_
