@@ -47,27 +47,31 @@ Versions::Word* Versions::block_at(size_t index) {
   return block;
 }
 
-// The index of a slot of `block`, which now holds `entry`; 0: none was free.
-size_t Versions::take_slot(Word* block, size_t slots, uint64_t entry) {
-  if (block[kClaims].load(std::memory_order_relaxed) >= slots) return 0;
-  const uint64_t claims = block[kClaims].fetch_add(1);
-  if (claims < slots) {
-    size_t slot = 1 + claims;  // free, if the block was filled in order
-    for (size_t looked_at = 0; looked_at < slots; ++looked_at) {
-      uint64_t free = 0;
-      if (block[slot].load(std::memory_order_relaxed) == 0 && block[slot].compare_exchange_strong(free, entry)) {
-        return slot;
-      }
-      slot = slot == slots ? 1 : slot + 1;
+// A slot of `block`, which now holds `entry`; null: none was free. Looks at all, from the one behind `first` on.
+Versions::Word* Versions::take_slot(Word* block, size_t slots, size_t first, uint64_t entry) {
+  size_t at = first;
+  for (size_t looked_at = 0; looked_at < slots; ++looked_at) {
+    at = at == slots ? 1 : at + 1;
+    uint64_t free = 0;
+    if (block[at].load(std::memory_order_relaxed) == 0 && block[at].compare_exchange_strong(free, entry)) {
+      return &block[at];
     }
   }
-  block[kClaims].fetch_sub(1);
-  return 0;
+  return nullptr;
+}
+
+// The same, with a claim.
+Versions::Word* Versions::claim_slot(Word* block, size_t slots, uint64_t entry) {
+  if (block[kClaims].load(std::memory_order_relaxed) >= slots) return nullptr;
+  const uint64_t claims = block[kClaims].fetch_add(1);
+  Word* slot = claims < slots ? take_slot(block, slots, claims, entry) : nullptr;  // at once, if filled in order
+  if (slot == nullptr) block[kClaims].fetch_sub(1);
+  return slot;
 }
 
 Versions::Announcement Versions::announce() {
   Announcement own;
-  const uint64_t bound = now();
+  const uint64_t entry = kProvisional | now();
   step("announce provisionally");
   if (mutant(kAnnounceLate)) {
     step("take version unannounced");
@@ -75,22 +79,22 @@ Versions::Announcement Versions::announce() {
     step("announce late");
   }
   size_t left = limit_;
-  for (size_t i = 0; own.slot_ == 0 && i < kBlocks && left > 0; ++i) {
-    const size_t slots = std::min(words_in(i) - 1, left);
-    own.block_ = block_at(i);
-    own.slot_ = take_slot(own.block_, slots, kProvisional | bound);
+  size_t slots = std::min(kFirstWords - 1, left);
+  own.slot_ = take_slot(first_block_.data(), slots, 0, entry);
+  for (size_t i = 1; own.slot_ == nullptr && i < kBlocks && left > slots; ++i) {
     left -= slots;
+    slots = std::min(words_in(i) - 1, left);
+    Word* const block = block_at(i);
+    own.slot_ = claim_slot(block, slots, entry);
+    if (own.slot_ != nullptr) own.claims_ = &block[kClaims];
   }
-  if (own.slot_ == 0) {
-    own.block_ = nullptr;
-    return own;
-  }
+  if (own.slot_ == nullptr) return own;
   if (!mutant(kAnnounceLate)) {
     step("take version");
     own.version_ = global_.fetch_add(1);
   }
   step("announce version");
-  own.block_[own.slot_].store(own.version_, std::memory_order_seq_cst);
+  own.slot_->store(own.version_, std::memory_order_seq_cst);
   return own;
 }
 
@@ -100,7 +104,7 @@ void Versions::load(LiveScans* live) const {
     step("load announcements");
     const Word* block = blocks_[i].load(std::memory_order_seq_cst);
     if (block == nullptr) return;
-    if (block[kClaims].load(std::memory_order_seq_cst) == 0) continue;
+    if (i != 0 && block[kClaims].load(std::memory_order_seq_cst) == 0) continue;
     for (size_t slot = 1; slot < words_in(i); ++slot) {
       if (block[slot].load(std::memory_order_acquire) == 0) continue;
       step("load announcement");

@@ -4,7 +4,7 @@
 // after they are published, with help from whoever meets them. The announcement comes *before* the fetch-and-add:
 // a slot holds 0 (free), kProvisional | a (a scan that will get a version > a is about to), or the scan's version.
 // Slots lie in blocks, each twice as large as the one before. A block is made when those before it are full, and stays:
-// claims on it are counted, so that nobody looks into one that is empty again.
+// claims on it are counted, so that nobody looks into one that is empty again. Only the first, one line, goes without.
 //
 // Memory ordering. announce stores in this order: the block (or has seen it), a claim on it, the slot; then comes the
 // fetch-and-add. A pruner loads the blocks, their claims and the slots after it knows the version of the node that it
@@ -64,23 +64,22 @@ class Versions {
     Announcement() = default;
     Announcement(Announcement&& other) noexcept { *this = std::move(other); }
     Announcement& operator=(Announcement&& other) noexcept {
-      std::swap(block_, other.block_);
       std::swap(slot_, other.slot_);
+      std::swap(claims_, other.claims_);
       std::swap(version_, other.version_);
       return *this;
     }
     ~Announcement() {
-      if (block_ == nullptr) return;
-      block_[slot_].store(0, std::memory_order_release);
-      block_[kClaims].fetch_sub(1, std::memory_order_release);
+      if (slot_ != nullptr) slot_->store(0, std::memory_order_release);
+      if (claims_ != nullptr) claims_->fetch_sub(1, std::memory_order_release);
     }
     [[nodiscard]] uint64_t version() const { return version_; }
-    explicit operator bool() const { return block_ != nullptr; }
+    explicit operator bool() const { return slot_ != nullptr; }
 
    private:
     friend class Versions;
-    Word* block_ = nullptr;
-    size_t slot_ = 0;
+    Word* slot_ = nullptr;
+    Word* claims_ = nullptr;  // of the slot's block, if they are counted
     uint64_t version_ = 0;
   };
 
@@ -108,14 +107,16 @@ class Versions {
   void load(LiveScans* live) const;
 
  private:
-  // A block's first word counts its claims, the others are slots. The first block is one line, the next has two, ...
+  // A block's first word counts its claims, the others are slots. The first block is one line, which is always looked
+  // at: its claims are not counted. The next has two lines, ...
   static constexpr size_t kClaims = 0;
   static constexpr size_t kFirstWords = 8;
   static constexpr size_t kBlocks = 40;
   static constexpr size_t words_in(size_t block) { return kFirstWords << block; }
 
   Word* block_at(size_t index);
-  static size_t take_slot(Word* block, size_t slots, uint64_t entry);
+  static Word* take_slot(Word* block, size_t slots, size_t first, uint64_t entry);
+  static Word* claim_slot(Word* block, size_t slots, uint64_t entry);
   uint64_t settle_slowly(Node* node);
 
   alignas(64) std::atomic<uint64_t> global_{kVersionFirst};
