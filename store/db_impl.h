@@ -137,9 +137,9 @@ class DbImpl final : public DB {
   void scan_short_ones(std::span<const Ranged> scans);
   template <class Take>
   Status walk(uint64_t version, const ScanOptions& options, std::string_view from, index::Index::Window* window,
-              const index::Index::Start* start, Take take);
+              const index::Index::Start* start, Take&& take);
   template <class Take>
-  Status walk_alone(const ScanOptions& options, std::string_view from, Take take);
+  Status walk_alone(const ScanOptions& options, std::string_view from, Take&& take);
   auto hand_out_to(const RowsVisitor& visit);
   template <class Answer>
   Status look_up(const ReadOptions& options, std::string_view key, Answer answer);

@@ -121,7 +121,7 @@ Status no_visitor() { return Status::InvalidArgument("a scan has no visitor; pas
 
 // What a walk hands its pieces to, so that they come to `visit`.
 auto DbImpl::hand_out_to(const RowsVisitor& visit) {
-  return [this, &visit, large = std::string(), ahead = ReadAhead()](Index::Piece piece, const char* next,
+  return [this, &visit, large = std::string(), ahead = ReadAhead()](Index::Piece& piece, const char* next,
                                                                     Status* failed) mutable {
     Rows& rows = piece.rows;
     if (piece.large) {
@@ -155,7 +155,7 @@ Status DbImpl::Count(const ScanOptions& options, std::string_view from, uint64_t
 }
 
 template <class Take>
-Status DbImpl::walk_alone(const ScanOptions& options, std::string_view from, Take take) {
+Status DbImpl::walk_alone(const ScanOptions& options, std::string_view from, Take&& take) {
   Status status;
   {
     index::Versions::Announcement own;
@@ -163,7 +163,7 @@ Status DbImpl::walk_alone(const ScanOptions& options, std::string_view from, Tak
     std::string behind;
     if (options.snapshot == nullptr) BONSAI_RETURN_IF_ERROR(announce(&own));
     const uint64_t version = options.snapshot != nullptr ? version_of(options.snapshot) : own.version();
-    status = walk(version, options, beginning(options, from, &behind), &window, nullptr, std::move(take));
+    status = walk(version, options, beginning(options, from, &behind), &window, nullptr, take);
   }
   background_.after_read();
   return status;
@@ -223,7 +223,7 @@ void DbImpl::scan_short_ones(std::span<const Ranged> scans) {
 // guard; or null. *window is for its use.
 template <class Take>
 Status DbImpl::walk(uint64_t version, const ScanOptions& options, std::string_view from, Index::Window* window,
-                    const Index::Start* start, Take take) {
+                    const Index::Start* start, Take&& take) {
   counters_.add(Count::kScans);
   uint64_t left = options.limit;
   index::Following following;
