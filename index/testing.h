@@ -189,7 +189,7 @@ class Tier {
     const auto claim_large = [&](const persist::LargeRef& ref) {
       claim(scale::Addr::of_bits(ref.addr), ref.value_bytes);
     };
-    for (const scale::Addr extent : analysis.header_extents) claim(extent, pool_.superblocks[0].extent_bytes);
+    for (const auto& extent : analysis.header_extents) claim(extent.at, pool_.superblocks[0].extent_bytes);
     for (size_t i = 0; i < analysis.dnodes.size(); ++i) {
       const persist::Dnode& dnode = *analysis.dnodes[i];
       BONSAI_CHECK(analysis.dnode_whole[i]);
@@ -223,12 +223,7 @@ class Tier {
     pool_.add_targets(space_.get());
     dnodes_ = std::make_unique<persist::DnodeStore>(*volume_, *space_, pool_.geometry());
     large_ = std::make_unique<persist::LargeStore>(*volume_, *space_);
-    persist::Log::Config config;
-    config.segments = pool_.segments();
-    config.segment_bytes = pool_.segment_bytes();
-    config.pool_id = pool_.pool_id();
-    config.buffered = sizes_.buffered;
-    log_ = persist::make_log(*volume_, std::move(config));
+    log_ = persist::make_log(*volume_, pool_.log_config(sizes_.buffered));
     epochs_ = std::make_unique<base::EpochDomain>();
     Index::Config index;
     index.limits = pool_.limits();

@@ -6,8 +6,10 @@
 #include <iterator>
 #include <map>
 #include <numeric>
+#include <optional>
 
 #include "base/thread.h"
+#include "persist/words.h"
 
 namespace bonsai::persist {
 
@@ -15,12 +17,6 @@ using base::Fence;
 using scale::Addr;
 
 namespace {
-
-uint64_t load8(const scale::Volume& volume, Addr addr) {
-  uint64_t word;
-  std::memcpy(&word, volume.local(addr), sizeof word);
-  return word;
-}
 
 class Analyst {
  public:
@@ -36,42 +32,50 @@ class Analyst {
     paint();
     read_log(segments);
     choose_winners();
+    check_closed();
     if (options_.progress) options_.progress(1.0);
   }
 
  private:
   void read_state() {
-    const uint64_t state = load8(volume_, Addr(0, kStateRunOffset));
-    const bool known = checked_word_ok(state, kStateRunSeed);
-    out_.clean = known && (state & kCheckedWordMax) == static_cast<uint64_t>(RunState::kClean);
-    durable_ = !known || (state & kCheckedWordMax) != static_cast<uint64_t>(RunState::kOpenBuffered);
-    const uint64_t epoch = load8(volume_, Addr(0, kStateEpochOffset));
-    if (epoch != 0 && !checked_word_ok(epoch, kStateEpochSeed)) {
-      damage(place_text("closed epoch", Addr(0, kStateEpochOffset)), "the word fails its check", Fence(),
-             Fence::infinite());
-      return;
+    const std::optional<uint64_t> state = load_word(volume_, Addr(0, kStateRunOffset));
+    const uint64_t run = state.value_or(0) & 0xff;
+    out_.clean = run == static_cast<uint64_t>(RunState::kClean);
+    if (out_.clean) closed_with_ = static_cast<uint32_t>(*state >> 8);
+    if (!state) {
+      damage(place_text("run state", Addr(0, kStateRunOffset)), "the word fails its check", Fence(), Fence::infinite());
     }
-    closed_epoch_ = out_.epoch_max = epoch & kCheckedWordMax;
+    durable_ = run != static_cast<uint64_t>(RunState::kOpenBuffered);
+    closed_epoch_ = out_.epoch_max = closed_epoch(volume_, pool_, [this](Addr at) {
+      damage(place_text("closed epoch", at), "the word fails its check", Fence(), Fence::infinite());
+    });
   }
 
-  // Header extents, and what the table cannot tell from one.
+  // While a pool is closed, nothing changes that recovery goes by.
+  void check_closed() {
+    if (!out_.clean || summary_.value(closed_epoch_) == closed_with_) return;
+    damage("the pool's structure", "it is not what the pool was closed with; what is missing is unknown", Fence(),
+           Fence::infinite());
+  }
+
   struct Extent {
     Addr at, table_entry;
-    bool good = false;  // the table's word is
+    std::optional<uint64_t> writes;  // of its slots, at least; none: the table's word is damaged
     std::vector<std::unique_ptr<Dnode>> dnodes;
-    std::vector<Addr> free_slots;
-    size_t headers = 0;  // valid ones, retired included
+    std::vector<Addr> free_slots, torn_slots;
+    size_t headers = 0;      // valid ones, retired included
+    uint64_t writes_of = 0;  // its slots
+    uint64_t digest = 0;     // of the live ones
   };
 
   void list_extents(size_t target) {
     const Superblock& sb = pool_.superblocks[target];
     for (uint64_t i = 0; i < sb.extents; ++i) {
       const Addr entry(target, sb.extent_table_offset + 8 * i);
-      const uint64_t word = load8(volume_, entry);
-      if (word == 0) continue;
-      const bool good = checked_word_ok(word, kExtentSeed + (i << 8));
-      if (good && (word & kCheckedWordMax) != static_cast<uint64_t>(ExtentKind::kHeaders)) continue;
-      extents_.push_back({{target, sb.data_offset + i * sb.extent_bytes}, entry, good, {}, {}, 0});
+      std::optional<uint64_t> word = load_word(volume_, entry);
+      if (word == kExtentData) continue;
+      if (word) --*word;
+      extents_.push_back({{target, sb.data_offset + i * sb.extent_bytes}, entry, word, {}, {}, {}, 0, 0, 0});
     }
   }
 
@@ -81,33 +85,54 @@ class Analyst {
       read_headers(&extents_[i], bytes);
       tell_done(bytes);
     });
-    for (Extent& extent : extents_) {
-      // A damaged entry of the extent table: the headers themselves tell whether it is one of theirs.
-      if (!extent.good && extent.headers == 0) {
-        out_.damaged_extent_entries.push_back(extent.table_entry);
-        continue;
-      }
-      out_.header_extents.push_back(extent.at);
-      out_.free_slots.insert(out_.free_slots.end(), extent.free_slots.begin(), extent.free_slots.end());
-      for (auto& dnode : extent.dnodes) {
-        out_.gen_max = std::max(out_.gen_max, dnode->gen());
-        out_.dnodes.push_back(std::move(dnode));
-      }
+    for (Extent& extent : extents_) take(&extent);
+  }
+
+  // A damaged word of the extent table: the headers themselves tell whether the extent is one of theirs.
+  void take(Extent* extent) {
+    if (!extent->writes && extent->headers == 0) {
+      out_.damaged_extent_entries.push_back({extent->table_entry, kExtentData});
+      return;
+    }
+    summary_.sum += extent->digest;
+    settle_writes(extent);
+    if (!extent->writes) out_.damaged_extent_entries.push_back({extent->table_entry, 1 + extent->writes_of});
+    out_.header_extents.push_back({extent->at, extent->writes_of});
+    out_.free_slots.insert(out_.free_slots.end(), extent->free_slots.begin(), extent->free_slots.end());
+    for (auto& dnode : extent->dnodes) {
+      out_.gen_max = std::max(out_.gen_max, dnode->gen());
+      out_.dnodes.push_back(std::move(dnode));
+    }
+  }
+
+  // A slot that has been written less often than it was is in an earlier state. Only a header that a crash has torn can
+  // have taken writes with it: it gets them back when it is cleared.
+  void settle_writes(Extent* extent) {
+    const uint64_t missing = extent->writes.value_or(0) - std::min(extent->writes.value_or(0), extent->writes_of);
+    if (missing != 0 && extent->torn_slots.empty()) {
+      damage(place_text("dnode headers", extent->at), "some are of an earlier state; what is missing is unknown",
+             Fence(), Fence::infinite());
+    }
+    for (size_t i = 0; i < extent->torn_slots.size(); ++i) {
+      const uint64_t writes = i == 0 ? std::clamp<uint64_t>(missing, 1, UINT32_MAX) : 1;
+      out_.torn_slots.push_back({extent->torn_slots[i], static_cast<uint32_t>(writes)});
+      extent->writes_of += writes;
     }
   }
 
   void read_headers(Extent* extent, uint64_t bytes) const {
     for (uint64_t offset = bytes; offset >= kDnodeHeaderBytes; offset -= kDnodeHeaderBytes) {
       const Addr slot = extent->at + (offset - kDnodeHeaderBytes);
-      std::unique_ptr<Dnode> dnode;
-      bool retired = false;
-      const bool valid = read_dnode(volume_, slot, &dnode, &retired);
-      extent->headers += valid ? 1 : 0;
-      if (valid && !retired) {
-        extent->dnodes.push_back(std::move(dnode));
-      } else {
-        extent->free_slots.push_back(slot);
+      SlotRead read = read_slot(volume_, slot);
+      extent->writes_of += read.writes;
+      extent->digest += read.digest;
+      extent->headers += read.state == SlotRead::State::kLive || read.state == SlotRead::State::kRetired ? 1 : 0;
+      if (read.state == SlotRead::State::kLive) {
+        extent->dnodes.push_back(std::move(read.dnode));
+        continue;
       }
+      extent->free_slots.push_back(slot);
+      if (read.state == SlotRead::State::kTorn) extent->torn_slots.push_back(slot);
     }
   }
 
@@ -152,14 +177,17 @@ class Analyst {
 
   void read_log(const std::vector<Addr>& segments) {
     const TileTable tiles(out_.tiles, out_.dnodes);
-    const LogTerms terms{pool_.segment_bytes(), pool_.pool_id(), closed_epoch_, durable_};
+    const LogTerms terms{pool_.segment_bytes(), closed_epoch_, durable_};
+    const std::vector<Addr> entries = pool_.entries();
     std::vector<SegmentRead> reads(segments.size());
     base::for_each_on(options_.threads, segments.size(), [&](size_t i) {
-      read_segment(volume_, segments[i], static_cast<uint32_t>(i), terms, tiles, &reads[i]);
+      read_segment(volume_, {segments[i], entries[i], static_cast<uint32_t>(i)}, terms, tiles, &reads[i]);
       tell_done(terms.segment_bytes);
     });
     for (SegmentRead& read : reads) {
-      out_.segments.push_back(read.state);
+      const SegmentState& state = read.state;
+      summary_.add_segment(volume_, segments[out_.segments.size()], state.sequence, state.noted, state.sealed);
+      out_.segments.push_back(state);
       out_.log_records += read.records;
       out_.gen_max = std::max(out_.gen_max, read.gen_max);
       out_.sequence_max = std::max(out_.sequence_max, read.sequence_max);
@@ -211,6 +239,8 @@ class Analyst {
   uint64_t bytes_all_ = 0;
   std::atomic<uint64_t> bytes_done_{0};
   uint64_t closed_epoch_ = 0;
+  Summary summary_;           // of what was found
+  uint32_t closed_with_ = 0;  // that of a pool that was closed
   bool durable_ = true;
 };
 
@@ -224,7 +254,7 @@ bool for_each_large(const scale::Volume& volume, const Dnode& dnode,
                     const std::function<void(const LargeRef&)>& visit) {
   if (!dnode.has_large()) return true;
   for (const RunDesc& desc : dnode.runs()) {
-    const RunView run(volume.local(Addr::of_bits(desc.addr)), desc);
+    const RunView run(volume, desc);
     if (run.uniform()) continue;
     for (uint32_t i = 0; i < desc.count; ++i) {
       Entry entry;

@@ -38,8 +38,10 @@ struct Tile {
 };
 
 struct SegmentState {
-  uint64_t sequence = 0;  // 0: never used, or being reused
+  uint64_t sequence = 0;  // 0: never used
   bool sealed = false;
+  bool entered = false;      // its entry in the log table is its own, not of the opening before
+  uint64_t noted = 0;        // all before it was durable
   uint64_t end = 0;          // behind the last record that counts
   bool truncate = false;     // records behind `end` belong to epochs that were not closed
   int64_t live_records = 0;  // winners
@@ -51,9 +53,23 @@ struct Analysis {
   std::vector<bool> dnode_live;                // live anywhere
   std::vector<Tile> tiles;                     // tile the key space in order, but for gaps that are in `damages`
   std::vector<SegmentState> segments;
-  std::vector<scale::Addr> header_extents;
-  std::vector<scale::Addr> damaged_extent_entries;  // entries whose check fails; not needed, to be rewritten
+  struct HeaderExtent {
+    scale::Addr at;
+    uint64_t writes = 0;  // of its slots, in sum, when torn ones are cleared
+    bool operator==(const HeaderExtent&) const = default;
+  };
+  struct EntryRepair {
+    scale::Addr entry;
+    uint64_t value = 0;
+  };
+  struct TornSlot {
+    scale::Addr slot;
+    uint32_t writes = 0;  // to be written when it is cleared
+  };
+  std::vector<HeaderExtent> header_extents;
+  std::vector<EntryRepair> damaged_extent_entries;  // whose check fails; what they said is known all the same
   std::vector<scale::Addr> free_slots;              // header slots that hold nothing live
+  std::vector<TornSlot> torn_slots;                 // of them, those that hold nothing valid
   uint64_t gen_max = 0;
   uint64_t sequence_max = 0;
   uint64_t epoch_max = 0;
@@ -105,14 +121,20 @@ struct SegmentRead {
 
 // How the log is to be read.
 struct LogTerms {
-  uint64_t segment_bytes = 0, pool_id = 0;
+  uint64_t segment_bytes = 0;
   uint64_t closed_epoch = 0;  // level buffered: records of later epochs do not count
   bool durable = true;        // the level at which the log was last written
 };
 
-// Reads one segment, at `at`. Thread-safe.
-void read_segment(const scale::Volume& volume, scale::Addr at, uint32_t index, const LogTerms& terms,
-                  const TileTable& tiles, SegmentRead* read);
+// Where a segment and its entry in the log table lie.
+struct SegmentPlace {
+  scale::Addr at, entry;
+  uint32_t index = 0;
+};
+
+// Reads one segment. Thread-safe.
+void read_segment(const scale::Volume& volume, const SegmentPlace& place, const LogTerms& terms, const TileTable& tiles,
+                  SegmentRead* read);
 
 // "what at target 0 offset 0x1000"
 std::string place_text(const char* what, scale::Addr addr);

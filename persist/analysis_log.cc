@@ -1,8 +1,10 @@
 // The analysis of the log: one segment at a time.
 #include <algorithm>
-#include <cstring>
+#include <optional>
+#include <utility>
 
 #include "persist/analysis.h"
+#include "persist/words.h"
 
 namespace bonsai::persist {
 
@@ -13,40 +15,51 @@ namespace {
 
 class SegmentReader {
  public:
-  SegmentReader(const scale::Volume& volume, Addr at, uint32_t index, const LogTerms& terms, const TileTable& tiles,
+  SegmentReader(const scale::Volume& volume, const SegmentPlace& place, const LogTerms& terms, const TileTable& tiles,
                 SegmentRead* out)
-      : volume_(volume), at_(at), index_(index), terms_(terms), tiles_(tiles), out_(*out), state_(out->state) {}
+      : volume_(volume),
+        at_(place.at),
+        entry_(place.entry),
+        index_(place.index),
+        seed_(place_seed(volume, place.at)),
+        terms_(terms),
+        tiles_(tiles),
+        out_(*out),
+        state_(out->state) {}
 
   void run() {
-    SegmentHeader header;
-    std::memcpy(&header, volume_.local(at_), sizeof header);
-    out_.sequence_max = header.sequence;  // of a torn header too: its records may be there
-    if (header.magic == 0) return;
-    if (header.magic != kSegmentMagic || header.crc != header.computed_crc() || header.pool_id != terms_.pool_id) {
-      return damage("log segment header", at_, "it fails its checksum; its records are unknown");
+    const std::optional<uint64_t> sequence = load_word(volume_, at_);
+    if (!sequence) return damage("log segment", at_, "its word fails its check; its records are unknown");
+    out_.sequence_max = state_.sequence = *sequence;
+    state_.end = kSegmentHeaderBytes;
+    const std::optional<uint64_t> entered = load_word(volume_, entry_ + offsetof(SegmentEntry, sequence));
+    if (!entered) return damage_entry("it fails its check; which records count is unknown");
+    if (*entered > *sequence) {
+      return damage("log segment", at_, "it is of an earlier opening than the log table; its records are unknown");
     }
-    state_.sequence = header.sequence;
-    uint64_t limit = terms_.segment_bytes;
-    if (header.end != 0) {
-      const uint64_t end = header.end & kCheckedWordMax;
-      if (!checked_word_ok(header.end, kSegmentEndSeed + header.sequence) || end > limit) {
-        return damage("log segment end", at_, "it fails its check; which records count is unknown");
-      }
-      state_.sealed = true;
-      limit = end;
-    }
-    read_records(limit);
+    if (*entered < *sequence) return read_opening();
+    state_.entered = true;
+    const std::optional<uint64_t> end = load_word(volume_, entry_ + offsetof(SegmentEntry, end), *sequence);
+    if (!end || *end >> 1 > terms_.segment_bytes)
+      return damage_entry("it fails its check; which records count is unknown");
+    state_.noted = noted_ = *end >> 1;
+    state_.sealed = (*end & 1) != 0;
+    read_records(state_.sealed ? noted_ : terms_.segment_bytes);
   }
 
  private:
   [[nodiscard]] bool parse(uint64_t offset, uint64_t limit) {
-    return record_.parse(volume_.local(at_ + offset), limit - offset, record_seed(state_.sequence, offset));
+    return record_.parse(volume_.local(at_ + offset), limit - offset, record_seed(seed_, state_.sequence, offset));
+  }
+
+  // The segment was being opened. Its records come after its entry.
+  void read_opening() {
+    if (parse(kSegmentHeaderBytes, terms_.segment_bytes)) damage_entry("it is of an earlier opening than the segment");
   }
 
   void read_records(uint64_t limit) {
     uint64_t epoch = 0;
     uint64_t offset = kSegmentHeaderBytes;
-    state_.end = offset;
     while (offset < limit) {
       if (!parse(offset, limit)) {
         offset = judge_tail(offset, limit);
@@ -56,6 +69,7 @@ class SegmentReader {
         epoch = record_.epoch;
         out_.epoch_max = std::max(out_.epoch_max, epoch);
       }
+      check_noted(offset, epoch);
       if (epoch > terms_.closed_epoch) {
         state_.truncate = true;
       } else {
@@ -66,26 +80,38 @@ class SegmentReader {
     }
   }
 
-  // An invalid record: the end of an open segment, unless a valid record lies behind it or the segment has a sealed
-  // end. Level buffered: records of the epochs behind the closed one may survive in any pieces, so only the mark of the
-  // first of them, or an earlier mark, tells that what is missing before it had been durable.
-  // Returns where to go on behind damage; `limit` where there is nothing more.
+  // The entry must have kept pace. Level durable: with every record but the last, which may be in flight. Level
+  // buffered: with every record of a closed epoch.
+  void check_noted(uint64_t offset, uint64_t epoch) {
+    const bool behind = terms_.durable ? std::exchange(last_is_ahead_, offset >= noted_ + note_bytes_)
+                                       : epoch <= terms_.closed_epoch && offset >= noted_;
+    if (behind && !state_.sealed && !std::exchange(told_behind_, true)) {
+      damage_entry("it is of an earlier state than the segment");
+    }
+  }
+
+  // An invalid record: the end of an open segment, unless it lies before the noted end. Level durable: or unless a
+  // valid record lies behind it, before any that is not noted can begin. Level buffered: records of the epochs behind
+  // the closed one may survive in any pieces. Returns where to go on behind damage; `limit` where there is nothing
+  // more.
   uint64_t judge_tail(uint64_t offset, uint64_t limit) {
     if (state_.truncate) return limit;
-    for (uint64_t probe = offset + 8; probe + kRecordBytesMin <= limit; probe += 8) {
-      const bool good = parse(probe, limit);
-      const bool mark = good && record_.kind == RecordKind::kEpoch;
-      if (!(terms_.durable ? good : mark && record_.epoch <= terms_.closed_epoch + 1)) continue;
-      damage_record(offset);
+    const bool damaged = offset < noted_;
+    if (damaged) damage_record(offset);
+    const uint64_t probes_end = damaged ? limit : terms_.durable ? std::min(limit, noted_ + note_bytes_) : 0;
+    for (uint64_t probe = offset + 8; probe < probes_end && probe + kRecordBytesMin <= limit; probe += 8) {
+      if (!parse(probe, limit)) continue;
+      if (!damaged) damage_record(offset);
       return probe;
     }
-    if (state_.sealed) damage_record(offset);
     return limit;
   }
 
   void damage_record(uint64_t offset) {
     damage("log record", at_ + offset, "it fails its checksum; its keys are unknown");
   }
+
+  void damage_entry(const char* why) { damage("log table", entry_, why); }
 
   void consider(const Update& update) {
     ++out_.records;
@@ -100,13 +126,17 @@ class SegmentReader {
   }
 
   const scale::Volume& volume_;
-  const Addr at_;
+  const Addr at_, entry_;
   const uint32_t index_;
+  const uint64_t seed_;
   const LogTerms& terms_;
   const TileTable& tiles_;
   SegmentRead& out_;
   SegmentState& state_;
   RecordView record_;
+  uint64_t noted_ = 0;  // all before it is durable
+  const uint64_t note_bytes_ = note_bytes(terms_.segment_bytes);
+  bool last_is_ahead_ = false, told_behind_ = false;
 };
 
 }  // namespace
@@ -130,9 +160,9 @@ size_t TileTable::find(const base::Key& key) const {
   return !places_[tile - 1].gap_behind || tiles_[tile - 1].hi.above(key) ? tile - 1 : size();
 }
 
-void read_segment(const scale::Volume& volume, Addr at, uint32_t index, const LogTerms& terms, const TileTable& tiles,
+void read_segment(const scale::Volume& volume, const SegmentPlace& place, const LogTerms& terms, const TileTable& tiles,
                   SegmentRead* read) {
-  SegmentReader(volume, at, index, terms, tiles, read).run();
+  SegmentReader(volume, place, terms, tiles, read).run();
 }
 
 std::string place_text(const char* what, Addr addr) {

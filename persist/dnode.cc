@@ -67,8 +67,8 @@ std::unique_ptr<Dnode> Dnode::make_block(Parts parts, size_t bytes) {
   std::unique_ptr<Dnode> dnode(new (base::allocate_block<kLine>(bytes)) Dnode(std::move(parts)));
   const Runs& runs = dnode->runs();
   std::transform(runs.begin(), runs.end(), dnode->at<Run>(sizeof(Dnode)), run_of);
-  std::transform(runs.begin(), runs.end(), dnode->at<uint32_t>(crcs_offset(runs.size())),
-                 [](const RunDesc& run) { return run.crc; });
+  std::transform(runs.begin(), runs.end(), dnode->at<uint32_t>(births_offset(runs.size())),
+                 [](const RunDesc& run) { return run.birth; });
   return dnode;
 }
 
@@ -134,7 +134,7 @@ void Dnode::take_over(const Dnode& kept, const Run& run, const Place& from, cons
 // Fills in the metadata of one run, from its `entries` or, if that is empty, from NVM. False if an entry is damaged.
 bool Dnode::note_run(const scale::Volume& volume, const RunDesc& desc, const Place& place,
                      std::span<const Entry> entries) {
-  const RunView view(volume.local(scale::Addr::of_bits(desc.addr)), desc);
+  const RunView view(volume, desc);
   const Run run = run_of(desc);
   auto* samples = at<Sample>(place.samples);
   auto* fingerprints = at<uint8_t>(place.fingerprints);
@@ -278,9 +278,8 @@ void DnodeSearch::fetch(scale::Addr run, uint32_t fetched_bytes, uint64_t told_b
 RunDesc Dnode::desc(size_t i) const {
   const Run& run = places()[i];
   if (run.variable()) return runs()[i];
-  const uint32_t crc = at<uint32_t>(crcs_offset(head_.runs_count))[i];
-  RunDesc desc{run.addr, 0, run.count, crc, run.key_bytes, run.value_bytes};
-  desc.bytes = desc.count * uniform_entry_bytes(desc);
+  RunDesc desc{run.addr, 0, run.count, birth(i), run.key_bytes, run.value_bytes};
+  desc.bytes = desc.count * uniform_entry_bytes(desc) + kRunTrailerBytes;
   return desc;
 }
 
@@ -292,14 +291,15 @@ Find DnodeSearch::check(Entry* entry) const {
   if (!dnode_->uploaded()) {
     const RunDesc& run = dnode_->runs()[run_ - 1];
     scale::Reads reads(*volume_);
-    return RunView(volume_->local(scale::Addr::of_bits(run.addr)), run).find(key_, entry, &reads);
+    return RunView(*volume_, run).find(key_, entry, &reads);
   }
   const Dnode::Run& run = dnode_->places()[run_ - 1];
+  const uint64_t seed = run_seed({volume_->identity(), run.addr, dnode_->birth(run_ - 1)});
   for (uint32_t hits = hits_; hits != 0; hits &= hits - 1) {
     const uint32_t index = index_of(hits), at = offset(run, index);
     if (run.variable()) {
-      if (!RunView(bytes_, dnode_->desc(run_ - 1)).entry_at(index, at, entry)) return Find::kDamaged;
-    } else if (!uniform_entry(bytes_ + at, entry_seed(run.addr, index), run.key_bytes, run.value_bytes, entry)) {
+      if (!RunView(*volume_, dnode_->desc(run_ - 1)).entry_at(index, at, entry)) return Find::kDamaged;
+    } else if (!uniform_entry(bytes_ + at, entry_seed(seed, index), run.key_bytes, run.value_bytes, entry)) {
       return Find::kDamaged;
     }
     if (entry->key == key_) return Find::kFound;
@@ -342,7 +342,7 @@ uint64_t Dnode::prefetch_scan(const scale::Volume& volume, const Key& key, uint6
   uint64_t entries = 0;
   for (size_t i = 0; i < head_.runs_count; ++i) {
     const RunDesc run = desc(i);
-    prefetch_part(RunView(volume.local(scale::Addr::of_bits(run.addr)), run), parts[i], records);
+    prefetch_part(RunView(volume, run), parts[i], records);
     entries += run.count - (parts[i].lo + parts[i].hi) / 2;
   }
   return entries;
@@ -371,7 +371,7 @@ void DnodeCursor::open(const Key& key, bool inside, uint64_t entries) {
     const Dnode::Part& part = parts[i];
     const RunDesc desc = dnode_.desc(i);
     const uint32_t many = desc.count / 2;
-    RunView run(volume_.local(scale::Addr::of_bits(desc.addr)), desc);
+    RunView run(volume_, desc);
     if (!chance.again && dnode_.verified(i)) run.trust_unseen();
     const bool most = entries == UINT64_MAX || (entries >= many && desc.count - part.lo >= many);
     const bool whole = (most || chance.whole) && !run.trusted();

@@ -4,7 +4,7 @@
 // of usual size fill the second, then a group of fingerprints is half a line. A get so reads three lines of DRAM, the
 // first two at once, and the entry's own line of NVM:
 //
-//   [head | where run 0, 1, ... lies | their checksums] [samples of run 0, 1, ...] [fingerprints of run 0, 1, ...]
+//   [head | where run 0, 1, ... lies | their births] [samples of run 0, 1, ...] [fingerprints of run 0, 1, ...]
 //   [offsets of variable runs]
 //
 // Invariants
@@ -176,12 +176,13 @@ class Dnode {
   static Run run_of(const RunDesc& desc) {
     return {desc.addr, static_cast<uint16_t>(desc.count), desc.key_bytes, desc.value_bytes, 0};
   }
-  static size_t crcs_offset(size_t runs) { return sizeof(Dnode) + runs * sizeof(Run); }
-  static size_t metadata_offset(size_t runs) { return round_up(crcs_offset(runs) + runs * sizeof(uint32_t), kAlign); }
+  static size_t births_offset(size_t runs) { return sizeof(Dnode) + runs * sizeof(Run); }
+  static size_t metadata_offset(size_t runs) { return round_up(births_offset(runs) + runs * sizeof(uint32_t), kAlign); }
   static Layout layout(const Runs& runs);
   [[nodiscard]] std::span<const Run> places() const { return {at<Run>(sizeof(Dnode)), head_.runs_count}; }
   [[nodiscard]] std::array<Part, kRunsMax> parts_with(const base::Key& key, bool inside) const;
   void prefetch_part(const RunView& run, const Part& part, uint64_t records) const;
+  [[nodiscard]] uint32_t birth(size_t run) const { return at<uint32_t>(births_offset(head_.runs_count))[run]; }
   // The descriptor of run i.
   [[nodiscard]] RunDesc desc(size_t i) const;
 

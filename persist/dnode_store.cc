@@ -1,14 +1,26 @@
 #include "persist/dnode_store.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <optional>
 
 #include "base/check.h"
+#include "base/random.h"
 #include "base/status_macros.h"
+#include "persist/words.h"
 
 namespace bonsai::persist {
 
 using scale::Addr;
+
+DnodeStore::DnodeStore(scale::Volume& volume, Space& space, std::vector<ExtentGeometry> geometry)
+    : volume_(volume),
+      space_(space),
+      geometry_(std::move(geometry)),
+      births_(static_cast<uint32_t>(base::fresh_seed())) {
+  for (const ExtentGeometry& target : geometry_) writes_.emplace_back(target.extents);
+}
 
 Status DnodeStore::take_slot(Addr* slot) {
   const std::lock_guard lock(slots_mutex_);
@@ -24,7 +36,8 @@ void DnodeStore::give_slot(Addr slot) {
   free_slots_.push_back(slot);
 }
 
-// Zeroes an extent, then marks it in the extent table, so that recovery finds it and reads no stale bytes in it.
+// Makes all slots of an extent free ones, then names it in the extent table, so that recovery finds it and reads no
+// stale bytes in it.
 Status DnodeStore::claim_extent(Space::Use use) {
   const uint64_t bytes = geometry_[0].extent_bytes;
   const Addr extent = space_.allocate(bytes, use, bytes, Space::Where::kHigh);
@@ -32,28 +45,85 @@ Status DnodeStore::claim_extent(Space::Use use) {
     return Status::NoSpace("no extent of " + std::to_string(bytes) +
                            " bytes is left for dnode headers; delete data or use a larger pool");
   }
-  static constexpr std::byte kZeros[kPageBytes] = {};
-  for (uint64_t i = 0; i < bytes; i += kPageBytes) volume_.nt_copy(extent + i, kZeros, kPageBytes, kSiteExtentZero);
-  volume_.fence(kSiteExtentZeroFence);
-  const ExtentGeometry& geometry = geometry_[extent.target()];
-  const uint64_t index = (extent.offset() - geometry.data_offset) / bytes;
-  const Addr entry(extent.target(), geometry.table_offset + 8 * index);
-  volume_.store8(entry, checked_word(static_cast<uint64_t>(ExtentKind::kHeaders), kExtentSeed + (index << 8)));
-  volume_.flush(entry, sizeof(uint64_t), kSiteExtent);
+  write_free_slots(extent);
+  volume_.fence(kSiteExtentSlotsFence);
+  const uint64_t slots = bytes / kDnodeHeaderBytes;
+  store_word(volume_, table_entry(extent), 1 + slots);
+  volume_.flush(table_entry(extent), sizeof(uint64_t), kSiteExtent);
   volume_.fence(kSiteExtentFence);
-  for (uint64_t i = bytes; i >= kDnodeHeaderBytes; i -= kDnodeHeaderBytes) {
-    free_slots_.push_back(extent + (i - kDnodeHeaderBytes));
-  }
+  adopt_extent(extent, slots);
+  for (uint64_t i = slots; i-- > 0;) free_slots_.push_back(extent + i * kDnodeHeaderBytes);
   return Status::OK();
 }
 
+void DnodeStore::write_free_slots(Addr extent) {
+  std::array<uint64_t, kPageBytes / 8> page{};
+  for (uint64_t begin = 0; begin < geometry_[0].extent_bytes; begin += kPageBytes) {
+    for (uint64_t at = 0; at < kPageBytes; at += kDnodeHeaderBytes) {
+      page[at / 8] = kFreeSlotMagic;
+      page[at / 8 + 1] = checked_word(1, place_seed(volume_, extent + (begin + at + 8)));
+    }
+    volume_.nt_copy(extent + begin, page.data(), kPageBytes, kSiteExtentSlots);
+  }
+}
+
+Addr DnodeStore::extent_of(Addr slot) const {
+  const ExtentGeometry& geometry = geometry_[slot.target()];
+  const uint64_t inside = (slot.offset() - geometry.data_offset) % geometry.extent_bytes;
+  return {slot.target(), slot.offset() - inside};
+}
+
+Addr DnodeStore::table_entry(Addr extent) const {
+  const ExtentGeometry& geometry = geometry_[extent.target()];
+  const uint64_t index = (extent.offset() - geometry.data_offset) / geometry.extent_bytes;
+  return {extent.target(), geometry.table_offset + 8 * index};
+}
+
+uint64_t* DnodeStore::writes_in(Addr extent) {
+  const ExtentGeometry& geometry = geometry_[extent.target()];
+  return &writes_[extent.target()][(extent.offset() - geometry.data_offset) / geometry.extent_bytes];
+}
+
+void DnodeStore::count_writes(const std::vector<Addr>& slots) {
+  const std::lock_guard lock(writes_mutex_);
+  for (const Addr slot : slots) {
+    const Addr extent = extent_of(slot);
+    const uint64_t writes = ++*writes_in(extent);
+    const auto is_it = [&](const auto& known) { return known.first == extent; };
+    const auto known = std::find_if(not_noted_.begin(), not_noted_.end(), is_it);
+    if (known != not_noted_.end()) {
+      known->second = writes;
+    } else {
+      not_noted_.emplace_back(extent, writes);
+    }
+  }
+}
+
+// Starts to note in the extent table how often header slots have been written. What another thread is about to note is
+// noted here, too, so that the caller's fence completes it.
+std::vector<std::pair<Addr, uint64_t>> DnodeStore::note_writes() {
+  const std::lock_guard lock(writes_mutex_);
+  for (const auto& [extent, writes] : not_noted_) {
+    store_word(volume_, table_entry(extent), std::min(1 + writes, kCheckedWordMax));
+    volume_.flush(table_entry(extent), sizeof(uint64_t), kSiteExtentNote);
+  }
+  return not_noted_;
+}
+
 void DnodeStore::retire(const std::vector<const Dnode*>& dnodes) {
+  const std::vector<std::pair<Addr, uint64_t>> noted = note_writes();
   for (const Dnode* dnode : dnodes) {
-    const Addr word = dnode->header() + offsetof(DnodeHeader, mark);
-    volume_.store8(word, kRetiredMark);
+    const Addr slot = dnode->header();
+    DnodeHeader header;
+    std::memcpy(&header, volume_.local(slot), sizeof header);
+    const Addr word = slot + offsetof(DnodeHeader, mark);
+    volume_.store8(word, header.retired_mark(place_seed(volume_, slot)));
     volume_.flush(word, sizeof(uint64_t), kSiteRetire);
   }
   volume_.fence(kSiteRetireFence);
+  const std::lock_guard lock(writes_mutex_);
+  const auto done = [&](const auto& extent) { return std::find(noted.begin(), noted.end(), extent) != noted.end(); };
+  not_noted_.erase(std::remove_if(not_noted_.begin(), not_noted_.end(), done), not_noted_.end());
 }
 
 void DnodeStore::free(const Dnode& dnode, const Runs& kept) {
@@ -96,7 +166,7 @@ Status DnodeWriter::add_moved(const Dnode& dnode, size_t run, Addr to, Dnode** m
   parts.gen = dnode.gen();
   parts.runs = dnode.runs();
   parts.has_large = dnode.has_large();
-  const RunView view(store_.volume().local(Addr::of_bits(parts.runs[run].addr)), parts.runs[run]);
+  const RunView view(store_.volume(), parts.runs[run]);
   std::vector<Entry> entries(view.count());
   for (uint32_t i = 0; i < view.count(); ++i) {
     if (!view.entry(i, &entries[i])) {
@@ -147,7 +217,8 @@ Status DnodeWriter::write_runs(std::span<const Entry> entries, size_t runs_max, 
 }
 
 RunDesc DnodeWriter::write_run(std::span<const Entry> entries, Addr addr) {
-  const RunDesc run = encode_run(entries, addr.bits(), &scratch_);
+  const uint32_t birth = store_.births_.fetch_add(1, std::memory_order_relaxed);
+  const RunDesc run = encode_run(entries, {store_.volume().identity(), addr.bits(), birth}, &scratch_);
   scratch_.resize(round_up(run.bytes, 8));
   store_.volume().nt_copy(addr, scratch_.data(), scratch_.size(), kSiteRun);
   return run;
@@ -168,9 +239,27 @@ Status DnodeWriter::place_fences(Dnode::Parts* parts) {
   return Status::OK();
 }
 
+namespace {
+
+uint32_t long_fences_crc(const scale::Volume& volume, Addr at, const void* both, size_t bytes) {
+  return base::crc32c(both, bytes, static_cast<uint32_t>(place_seed(volume, at)));
+}
+
+// How often a slot that is not torn has been written.
+uint32_t writes_of(const scale::Volume& volume, Addr slot) {
+  DnodeHeader header;
+  std::memcpy(&header, volume.local(slot), sizeof header);
+  if (header.magic == kDnodeMagic) return header.writes;
+  return static_cast<uint32_t>(load_word(volume, slot + sizeof header.magic).value_or(0));
+}
+
+}  // namespace
+
 void DnodeWriter::write_header(const Dnode& dnode) {
+  const scale::Volume& volume = store_.volume();
   DnodeHeader header{};
   header.magic = kDnodeMagic;
+  header.writes = writes_of(volume, dnode.header()) + 1;
   header.gen = dnode.gen();
   header.lo_bytes = static_cast<uint16_t>(dnode.lo().bytes().size());
   header.hi_bytes = dnode.hi().is_infinite() ? kInfiniteFence : static_cast<uint16_t>(dnode.hi().bytes().size());
@@ -182,11 +271,12 @@ void DnodeWriter::write_header(const Dnode& dnode) {
   if (dnode.long_fences().is_nil()) {
     std::memcpy(header.fences, both.data(), both.size());
   } else {
-    const uint32_t crc = base::crc32c(both.data(), both.size(), 0);
+    const uint32_t crc = long_fences_crc(volume, dnode.long_fences(), both.data(), both.size());
     std::memcpy(header.fences, &crc, sizeof crc);
   }
-  header.crc = header.computed_crc();
-  header.mark = header.live_mark();
+  const uint64_t seed = place_seed(volume, dnode.header());
+  header.crc = header.computed_crc(seed);
+  header.mark = header.live_mark(seed);
   store_.volume().nt_copy(dnode.header(), &header, sizeof header, kSiteHeader);
 }
 
@@ -194,6 +284,9 @@ std::vector<std::unique_ptr<Dnode>> DnodeWriter::commit() {
   store_.volume().fence(kSiteRunFence);
   for (const auto& dnode : dnodes_) write_header(*dnode);
   store_.volume().fence(kSiteHeaderFence);
+  std::vector<Addr> slots;
+  for (const auto& dnode : dnodes_) slots.push_back(dnode->header());
+  store_.count_writes(slots);
   taken_.clear();
   return std::exchange(dnodes_, {});
 }
@@ -211,7 +304,7 @@ bool read_fences(const scale::Volume& volume, const DnodeHeader& header, base::F
     at = reinterpret_cast<const char*>(volume.local(addr));
     uint32_t crc;
     std::memcpy(&crc, header.fences, sizeof crc);
-    if (base::crc32c(at, both, 0) != crc) return false;
+    if (long_fences_crc(volume, addr, at, both) != crc) return false;
   } else if (both > kInlineFenceBytes) {
     return false;
   }
@@ -220,39 +313,51 @@ bool read_fences(const scale::Volume& volume, const DnodeHeader& header, base::F
   return *lo < *hi;
 }
 
-}  // namespace
-
-bool read_dnode(const scale::Volume& volume, Addr at, std::unique_ptr<Dnode>* dnode, bool* retired) {
-  DnodeHeader header;
-  std::memcpy(&header, volume.local(at), sizeof header);
-  if (header.magic != kDnodeMagic || header.crc != header.computed_crc()) return false;
-  if (header.runs_count > kRunsMax || (header.mark != header.live_mark() && header.mark != kRetiredMark)) return false;
-  *retired = header.mark == kRetiredMark;
-  base::Fence lo;
-  base::Fence hi;
-  if (*retired) {  // its runs and long fences may be gone
-    *dnode = nullptr;
-    return true;
-  }
-  if (!read_fences(volume, header, &lo, &hi)) return false;
+// The dnode that a live header describes; null if it is none (bounds, fences).
+std::unique_ptr<Dnode> dnode_of(const scale::Volume& volume, Addr slot, const DnodeHeader& header) {
   Dnode::Parts parts;
-  parts.lo = std::move(lo);
-  parts.hi = std::move(hi);
+  if (header.runs_count > kRunsMax || !read_fences(volume, header, &parts.lo, &parts.hi)) return nullptr;
   parts.gen = header.gen;
   for (size_t i = 0; i < header.runs_count; ++i) {
     const RunDesc& run = header.runs[i];
     const Addr addr = Addr::of_bits(run.addr);
-    if (!volume.contains(addr, round_up(run.bytes, 8)) || !RunView(nullptr, run).well_formed()) return false;
+    if (!volume.contains(addr, round_up(run.bytes, 8)) || !RunView::well_formed(run)) return nullptr;
     parts.runs.push_back(run);
   }
   parts.has_large = (header.flags & kDnodeHasLarge) != 0;
-  parts.header = at;
+  parts.header = slot;
   if (header.fence_addr != 0) {
     parts.long_fences = Addr::of_bits(header.fence_addr);
     parts.long_fence_bytes = parts.lo.bytes().size() + parts.hi.bytes().size();
   }
-  *dnode = Dnode::make(std::move(parts));
-  return true;
+  return Dnode::make(std::move(parts));
+}
+
+}  // namespace
+
+// Of a retired header only the header itself is looked at: its runs and long fences may be gone.
+SlotRead read_slot(const scale::Volume& volume, Addr slot) {
+  SlotRead read;
+  DnodeHeader header;
+  std::memcpy(&header, volume.local(slot), sizeof header);
+  if (header.magic == kFreeSlotMagic) {
+    const std::optional<uint64_t> writes = load_word(volume, slot + sizeof header.magic);
+    if (writes) read = {SlotRead::State::kFree, static_cast<uint32_t>(*writes), nullptr, 0};
+    return read;
+  }
+  const uint64_t seed = place_seed(volume, slot);
+  if (header.magic != kDnodeMagic || header.crc != header.computed_crc(seed)) return read;
+  if (header.mark == header.retired_mark(seed)) return {SlotRead::State::kRetired, header.writes, nullptr, 0};
+  if (header.mark != header.live_mark(seed)) return read;
+  std::unique_ptr<Dnode> dnode = dnode_of(volume, slot, header);
+  if (dnode != nullptr) read = {SlotRead::State::kLive, header.writes, std::move(dnode), header.live_mark(seed)};
+  return read;
+}
+
+void clear_slot(scale::Volume& volume, Addr slot, uint32_t writes) {
+  store_word(volume, slot + sizeof(uint64_t), writes);
+  volume.store8(slot, kFreeSlotMagic);
+  volume.flush(slot, 2 * sizeof(uint64_t), kSiteSlotClear);
 }
 
 }  // namespace bonsai::persist

@@ -10,8 +10,10 @@
 #define BONSAI_PERSIST_DNODE_STORE_H_
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/thread.h"
@@ -33,11 +35,12 @@ struct ExtentGeometry {
 class DnodeStore {
  public:
   // One geometry per target. Requires: volume and space outlive the store.
-  DnodeStore(scale::Volume& volume, Space& space, std::vector<ExtentGeometry> geometry)
-      : volume_(volume), space_(space), geometry_(std::move(geometry)) {}
+  DnodeStore(scale::Volume& volume, Space& space, std::vector<ExtentGeometry> geometry);
 
   // Recovery: tells of a header slot that is free to be written.
   void add_free_slot(scale::Addr slot) { free_slots_.push_back(slot); }
+  // Recovery: tells how often the slots of a header extent have been written, in sum.
+  void adopt_extent(scale::Addr extent, uint64_t writes) { *writes_in(extent) = writes; }
 
   // Takes a header slot. Claims new header extents ahead of need, because a nearly full pool may have room for dnodes
   // in small pieces but not for an extent. Errors: NoSpace.
@@ -49,7 +52,8 @@ class DnodeStore {
   void set_metadata(bool on) { metadata_ = on; }
   [[nodiscard]] bool metadata() const { return metadata_; }
 
-  // Marks dnodes as covered by newer ones. Requires: those are committed. One fence for all.
+  // Marks dnodes as covered by newer ones, and notes how often header slots have been written, so that from now on a
+  // slot's earlier state is told from the present one. Requires: those are committed. One fence for all.
   void retire(const std::vector<const Dnode*>& dnodes);
 
   // Gives the space of a retired dnode back, except of the runs `kept` that its successor has taken over.
@@ -60,13 +64,29 @@ class DnodeStore {
   [[nodiscard]] Space& space() { return space_; }
 
  private:
+  friend class DnodeWriter;
+
   Status claim_extent(Space::Use use);
+  void write_free_slots(scale::Addr extent);
+  [[nodiscard]] scale::Addr table_entry(scale::Addr extent) const;
+  // The extent in which a header slot lies.
+  [[nodiscard]] scale::Addr extent_of(scale::Addr slot) const;
+  [[nodiscard]] uint64_t* writes_in(scale::Addr extent);
+  // Header slots were written, and are durable.
+  void count_writes(const std::vector<scale::Addr>& slots);
+  [[nodiscard]] std::vector<std::pair<scale::Addr, uint64_t>> note_writes();
 
   scale::Volume& volume_;
   Space& space_;
   std::vector<ExtentGeometry> geometry_;
   base::YieldingMutex slots_mutex_{"header slots"};  // held over the fences of a new extent
   std::vector<scale::Addr> free_slots_;
+  // How often the slots of each extent, by target and number, have been written, and where that is not noted yet. Under
+  // the mutex.
+  base::YieldingMutex writes_mutex_{"header writes"};
+  std::vector<std::vector<uint64_t>> writes_;
+  std::vector<std::pair<scale::Addr, uint64_t>> not_noted_;  // extent, its writes
+  std::atomic<uint32_t> births_;                             // of runs
   size_t slots_ahead_ = 0;
   bool metadata_ = true;
 };
@@ -124,8 +144,23 @@ class DnodeWriter {
   std::vector<std::byte> scratch_;
 };
 
-// The dnode that a header describes. False if the header is not a valid one (checksum, bounds, fences).
-bool read_dnode(const scale::Volume& volume, scale::Addr header, std::unique_ptr<Dnode>* dnode, bool* retired);
+// What a header slot holds.
+struct SlotRead {
+  enum class State {
+    kLive,
+    kRetired,
+    kFree,
+    kTorn,  // nothing that is valid: a crash has torn it, or it is damaged
+  };
+  State state = State::kTorn;
+  uint32_t writes = 0;           // how often it has been written; 0 if torn
+  std::unique_ptr<Dnode> dnode;  // of a live one
+  uint64_t digest = 0;           // of a live one: of place and content
+};
+SlotRead read_slot(const scale::Volume& volume, scale::Addr slot);
+
+// Starts to make a slot a free one, durable with the caller's fence. A crash leaves it torn, or so.
+void clear_slot(scale::Volume& volume, scale::Addr slot, uint32_t writes);
 
 }  // namespace bonsai::persist
 

@@ -24,10 +24,11 @@ class DnodeTest : public ::testing::Test {
     for (const Entry& entry : entries.list()) room += entry_bytes(entry);
     const scale::Addr addr = pool_.rig.space.allocate(room, Space::Use::kReserve);
     EXPECT_FALSE(addr.is_nil());
-    const RunDesc desc = encode_run(entries.list(), addr.bits(), &bytes);
+    const RunDesc desc = encode_run(entries.list(), {pool_.rig.volume.identity(), addr.bits(), ++births_}, &bytes);
     pool_.rig.volume.copy(addr, bytes.data(), bytes.size());
     return desc;
   }
+  uint32_t births_ = 0;
   static Dnode::Parts parts(const Fence& lo, const Fence& hi, uint64_t gen, Runs runs) {
     Dnode::Parts parts;
     parts.lo = lo;
@@ -192,8 +193,8 @@ TEST_F(DnodeTest, MetadataOfKeptRunsAndOfFreshEntriesIsNotReadAgain) {
     const RunDesc kept_run = write(first);
     const auto kept = both(parts(Fence(), Fence::infinite(), 1, {kept_run}));
     const RunDesc fresh_run = write(second);
-    damage(kept_run, kept_run.bytes - 1);  // both would be noticed if the runs were read
-    damage(fresh_run, fresh_run.bytes - 1);
+    damage(kept_run, kept_run.bytes - kRunTrailerBytes - 1);  // both would be noticed if the runs were read
+    damage(fresh_run, fresh_run.bytes - kRunTrailerBytes - 1);
     const std::span<const Entry> fresh[] = {second.list()};
     const auto dnode = Dnode::make_uploaded(parts(Fence(), Fence::infinite(), 2, {kept_run, fresh_run}), volume(),
                                             kept[1].get(), fresh);

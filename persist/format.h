@@ -1,10 +1,14 @@
-// The bytes of a pool on NVM, format version 2. docs/format.md explains them; this file is the definition.
+// The bytes of a pool on NVM, format version 3. docs/format.md explains them; this file is the definition.
 //
-//   target:  superblock | superblock copy | state | extent table | log segments | data area
+//   target:  superblock | superblock copy | state | extent table, log table | log segments | data area
 //   data:    blocks of 256 bytes: header extents (dnode headers side by side), runs, long fences, large values
 //
 // All integers are little-endian. Every structure carries a CRC32C over what it says; words that change in place
 // are 8 bytes, stored atomically, with a check of their own. A reader verifies before it believes.
+//
+// Every check but the superblock's is bound to the pool (its identity) and to the place at which it lies, and to what
+// tells one use of the place from the next: a segment's sequence, a run's birth. So bytes of another pool, from
+// elsewhere or of an earlier use fail it. Zeros are never valid: what is unused says so in a word of its own.
 #ifndef BONSAI_PERSIST_FORMAT_H_
 #define BONSAI_PERSIST_FORMAT_H_
 
@@ -17,7 +21,7 @@
 
 namespace bonsai::persist {
 
-inline constexpr uint64_t kFormatVersion = 2;
+inline constexpr uint64_t kFormatVersion = 3;
 inline constexpr uint64_t kBlockBytes = base::kMediaBlockBytes;
 inline constexpr uint64_t kPageBytes = 4096;
 
@@ -44,16 +48,14 @@ struct Superblock {
   uint64_t segment_bytes;
   uint64_t segments;
   uint64_t data_offset;  // first extent
-  uint64_t reserved_word;
+  uint64_t log_table_offset;
   uint64_t crc;  // CRC32C of all before
 
   [[nodiscard]] uint32_t computed_crc() const { return base::crc32c(this, offsetof(Superblock, crc), 0); }
 };
 static_assert(sizeof(Superblock) == 128 && sizeof(Superblock) <= kPageBytes);
 
-// ---- words that change in place: 40 bits of value under 24 bits of check
-
-inline constexpr uint64_t kCheckedWordMax = (uint64_t{1} << 40) - 1;
+// ---- what checks are bound to
 
 constexpr uint64_t mix64(uint64_t x) {
   x ^= x >> 32;
@@ -62,45 +64,70 @@ constexpr uint64_t mix64(uint64_t x) {
   x *= 0xd6e8feb86659fd93;
   return x ^ (x >> 32);
 }
-// Requires: value <= kCheckedWordMax. `seed` ties the word to its place.
+// What the checks of a pool are bound to (scale::Volume::identity()); never 0.
+constexpr uint64_t pool_identity(const uint64_t pool_id[2]) { return mix64(pool_id[0] ^ mix64(pool_id[1])) | 1; }
+// The seed of a check of what lies at `addr` in that pool.
+constexpr uint64_t place_seed(uint64_t identity, uint64_t addr) {
+  return mix64((identity ^ addr) * 0x9e3779b97f4a7c15 + identity);
+}
+
+// ---- words that change in place: 40 bits of value under 24 bits of check (words.h)
+
+inline constexpr uint64_t kCheckedWordMax = (uint64_t{1} << 40) - 1;
+
+// Never 0. Requires: value <= kCheckedWordMax. `seed` ties the word to its place.
 constexpr uint64_t checked_word(uint64_t value, uint64_t seed) {
-  return value | (mix64(value ^ mix64(seed + 0x9e3779b97f4a7c15)) >> 40 << 40);
+  const uint64_t check = mix64(value ^ mix64(seed + 0x9e3779b97f4a7c15)) >> 40;
+  return value | (check == 0 ? 1 : check) << 40;
 }
 constexpr bool checked_word_ok(uint64_t word, uint64_t seed) {
   return checked_word(word & kCheckedWordMax, seed) == word;
 }
 
-// ---- state page: checked words, one line each
+// ---- state page of target 0: checked words, one line each
 
 inline constexpr uint64_t kStateOffset = kSuperblockCopies * kPageBytes;
-inline constexpr uint64_t kStateRunOffset = kStateOffset;                       // RunState
+inline constexpr uint64_t kStateRunOffset = kStateOffset;                       // RunState + summary << 8
 inline constexpr uint64_t kStateEpochOffset = kStateOffset + base::kLineBytes;  // closed epoch of `buffered`
-inline constexpr uint64_t kStateRunSeed = 1, kStateEpochSeed = 2, kExtentSeed = 3, kSegmentEndSeed = 4;
 enum class RunState : uint64_t { kClean = 1, kOpenDurable = 2, kOpenBuffered = 3 };
 
-inline constexpr uint64_t kExtentTableOffset = kStateOffset + kPageBytes;
-enum class ExtentKind : uint64_t { kData = 0, kHeaders = 1 };  // an entry of 0 (never written) is kData too
+// ---- extent table: a checked word for each extent, from kExtentTableOffset on. 0: data. Else of dnode headers: 1 and
+// how often, in sum, its slots have been written at least.
 
-// ---- log segment: 64-byte header, then records without gaps, each a multiple of 8 bytes
-// The header's magic word is zeroed first and stored last when a segment is opened, so that a line prefix tells all.
+inline constexpr uint64_t kExtentTableOffset = kStateOffset + kPageBytes;
+inline constexpr uint64_t kExtentData = 0;
+
+// ---- log table: a line whose first word, on target 0, is a copy of the closed epoch; then an entry for each segment.
+// It says what a segment holds at least, and lies apart from it, so that no one damage hits both.
+
+struct SegmentEntry {
+  uint64_t end;       // checked word, bound to the sequence, too: segment_end()
+  uint64_t sequence;  // checked word; behind the segment's own only while that is being opened
+};
+inline constexpr uint64_t kSegmentEntriesOffset = base::kLineBytes;
+static_assert(base::kLineBytes % sizeof(SegmentEntry) == 0, "both words are in one line, the end is stored first");
+// All records below `end` are durable; sealed: there are no others.
+constexpr uint64_t segment_end(uint64_t end, bool sealed) { return end << 1 | (sealed ? 1 : 0); }
+
+// ---- log segment: a line with one checked word, then records without gaps, each a multiple of 8 bytes
 
 inline constexpr uint64_t kSegmentMagic = 0x4745534941534e42;
 inline constexpr uint64_t kSegmentHeaderBytes = base::kLineBytes;
 
 struct SegmentHeader {
-  uint64_t magic;
-  uint64_t sequence;  // of opening, unique in the pool; seeds the records' checksums
-  uint64_t pool_id;
-  uint64_t stream;  // worker log that it belongs to
-  uint64_t crc;     // CRC32C of sequence, pool_id, stream
-  uint64_t end;     // 0 while open; checked word: offset behind the last record
-  uint64_t reserved[2];
-
-  [[nodiscard]] uint32_t computed_crc() const { return base::crc32c(&sequence, 24, 0); }
+  uint64_t sequence;  // checked word: of the opening, unique in the pool, 0 = never used; seeds the records' checksums
+  uint64_t magic;     // for a person with a hex dump
+  uint64_t reserved[6];
 };
 static_assert(sizeof(SegmentHeader) == kSegmentHeaderBytes);
 
-// A record: u32 CRC32C of the rest of it, seeded by the segment's sequence and the record's offset; u8 tag; then
+// Level durable: what was appended to an open segment is noted in its entry (`end`) whenever so much is not noted yet.
+constexpr uint64_t note_bytes(uint64_t segment_bytes) {
+  constexpr uint64_t kNoteBytesMax = 16384;
+  return segment_bytes / 8 < kNoteBytesMax ? segment_bytes / 8 : kNoteBytesMax;
+}
+
+// A record: u32 CRC32C of the rest of it (record_seed()); u8 tag; then
 //   put, delete   a part: [key bytes] [value bytes] token, generation, key, value
 //   batch         payload bytes, number of parts, parts, each with a tag of its own
 //   epoch         u64 epoch that the following records belong to
@@ -126,7 +153,7 @@ static_assert(sizeof(LargeRef) == 16);
 
 inline constexpr uint64_t kDnodeHeaderBytes = 256;
 inline constexpr uint64_t kDnodeMagic = 0x45444f4e44495342;
-inline constexpr uint64_t kRetiredMark = 0x6465726974657221;
+inline constexpr uint64_t kFreeSlotMagic = 0x544f4c5345455246;
 inline constexpr size_t kRunsMax = 6;
 inline constexpr uint32_t kRunEntriesMax = 0xffff;
 inline constexpr size_t kInlineFenceBytes = 64;
@@ -136,23 +163,27 @@ inline constexpr uint16_t kVariableRun = 0xffff;
 // One sorted run of entries.
 //   key_bytes != kVariableRun: `count` entries of {u32 check, key, value}, all of one size, all puts
 //   else: `count` u32 offsets, then entries of {u32 check, u32 value_bytes|flags, u16 key_bytes, key, value}
+// and the trailer: u32 CRC32C of all of that.
 struct RunDesc {
   uint64_t addr;
-  uint32_t bytes;
+  uint32_t bytes;  // with the trailer
   uint32_t count;
-  uint32_t crc;  // of all bytes; entries are checked one by one on reading, this is for the offline check
+  uint32_t birth;  // drawn when it was written: tells it from what lay at the place before
   uint16_t key_bytes;
   uint16_t value_bytes;
 };
 static_assert(sizeof(RunDesc) == 24);
+inline constexpr uint32_t kRunTrailerBytes = 4;
 
 inline constexpr uint32_t kEntryTombstone = uint32_t{1} << 31;
 inline constexpr uint32_t kEntryLarge = uint32_t{1} << 30;
 inline constexpr uint32_t kEntryValueMask = kEntryLarge - 1;
 
+// A slot that holds no header has kFreeSlotMagic and, as a checked word, how often it has been written.
 struct DnodeHeader {
   uint64_t magic;
-  uint64_t crc;  // CRC32C of what follows up to `mark`
+  uint32_t crc;     // CRC32C of what follows up to `mark`, bound to the slot
+  uint32_t writes;  // how often the slot has been written, this time included
   uint64_t gen;
   uint16_t lo_bytes;  // 0 = from the first key
   uint16_t hi_bytes;  // kInfiniteFence = to the end
@@ -161,13 +192,16 @@ struct DnodeHeader {
   RunDesc runs[kRunsMax];
   uint64_t fence_addr;             // nil: fences inline; else where `lo` and `hi` lie, one after the other
   char fences[kInlineFenceBytes];  // inline fences, or the CRC32C of those at fence_addr
-  uint64_t mark;                   // live_mark(), or kRetiredMark: newer dnodes cover the whole range
+  uint64_t mark;                   // live_mark(), or retired_mark(): newer dnodes cover the whole range
 
-  [[nodiscard]] uint32_t computed_crc() const {
-    return base::crc32c(&gen, offsetof(DnodeHeader, mark) - offsetof(DnodeHeader, gen), 0);
+  // slot_seed: place_seed() of the slot.
+  [[nodiscard]] uint32_t computed_crc(uint64_t slot_seed) const {
+    return base::crc32c(&writes, offsetof(DnodeHeader, mark) - offsetof(DnodeHeader, writes),
+                        static_cast<uint32_t>(slot_seed));
   }
   // Tied to the content, so that a torn write of the slot's next header cannot make a retired dnode live again.
-  [[nodiscard]] uint64_t live_mark() const { return mix64(crc); }
+  [[nodiscard]] uint64_t live_mark(uint64_t slot_seed) const { return mix64(slot_seed + crc) | 1; }
+  [[nodiscard]] uint64_t retired_mark(uint64_t slot_seed) const { return ~live_mark(slot_seed); }
 };
 static_assert(sizeof(DnodeHeader) == kDnodeHeaderBytes);
 inline constexpr uint16_t kDnodeHasLarge = 1;  // some entry refers to a large value
@@ -175,30 +209,40 @@ inline constexpr uint16_t kDnodeHasLarge = 1;  // some entry refers to a large v
 // ---- sites of flushes, nt copies and fences: one place of the code each, so that a test that leaves one out leaves
 // out that one only
 
-inline constexpr base::Site kSiteZero{"pool.zero"};
+inline constexpr base::Site kSiteFill{"pool.fill"};
 inline constexpr base::Site kSiteCreate{"pool.create"};
 inline constexpr base::Site kSiteCreateFence{"pool.create.fence"};
+inline constexpr base::Site kSiteGrow{"pool.grow"};
+inline constexpr base::Site kSiteGrowFence{"pool.grow.fence"};
 inline constexpr base::Site kSiteState{"pool.state"};
 inline constexpr base::Site kSiteStateFence{"pool.state.fence"};
-inline constexpr base::Site kSiteExtentZero{"extent.zero"};
-inline constexpr base::Site kSiteExtentZeroFence{"extent.zero.fence"};
+inline constexpr base::Site kSiteExtentSlots{"extent.slots"};
+inline constexpr base::Site kSiteExtentSlotsFence{"extent.slots.fence"};
 inline constexpr base::Site kSiteExtent{"extent.claim"};
 inline constexpr base::Site kSiteExtentFence{"extent.claim.fence"};
 inline constexpr base::Site kSiteExtentMend{"extent.mend"};
 inline constexpr base::Site kSiteExtentMendFence{"extent.mend.fence"};
 inline constexpr base::Site kSiteSegmentOpen{"segment.open"};
 inline constexpr base::Site kSiteSegmentOpenFence{"segment.open.fence"};
+inline constexpr base::Site kSiteSegmentEntry{"segment.entry"};
+inline constexpr base::Site kSiteSegmentEntryFence{"segment.entry.fence"};
 inline constexpr base::Site kSiteSegmentFlush{"segment.flush"};
 inline constexpr base::Site kSiteSegmentFlushFence{"segment.flush.fence"};
 inline constexpr base::Site kSiteSegmentSeal{"segment.seal"};
 inline constexpr base::Site kSiteSegmentSealFence{"segment.seal.fence"};
 inline constexpr base::Site kSiteLogAppend{"log.append"};
 inline constexpr base::Site kSiteLogAppendFence{"log.append.fence"};
+inline constexpr base::Site kSiteLogNote{"log.note"};
+inline constexpr base::Site kSiteLogNoteEnds{"log.note_ends"};
+inline constexpr base::Site kSiteLogNoteEndsFence{"log.note_ends.fence"};
 inline constexpr base::Site kSiteLogTruncate{"log.truncate"};
 inline constexpr base::Site kSiteLogTruncateFence{"log.truncate.fence"};
 inline constexpr base::Site kSiteEpochFlush{"epoch.flush"};
 inline constexpr base::Site kSiteEpochFlushFence{"epoch.flush.fence"};
+inline constexpr base::Site kSiteEpochNote{"epoch.note"};
+inline constexpr base::Site kSiteEpochNoteFence{"epoch.note.fence"};
 inline constexpr base::Site kSiteEpochClose{"epoch.close"};
+inline constexpr base::Site kSiteEpochCloseCopy{"epoch.close.copy"};
 inline constexpr base::Site kSiteEpochCloseFence{"epoch.close.fence"};
 inline constexpr base::Site kSiteLarge{"large.write"};
 inline constexpr base::Site kSiteLargeTail{"large.tail"};
@@ -209,6 +253,7 @@ inline constexpr base::Site kSiteRunFence{"dnode.run.fence"};
 inline constexpr base::Site kSiteHeader{"dnode.header"};
 inline constexpr base::Site kSiteHeaderFence{"dnode.header.fence"};
 inline constexpr base::Site kSiteSlotClear{"slot.clear"};
+inline constexpr base::Site kSiteExtentNote{"extent.note"};
 inline constexpr base::Site kSiteRetire{"dnode.retire"};
 inline constexpr base::Site kSiteRetireFence{"dnode.retire.fence"};
 

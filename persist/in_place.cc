@@ -12,9 +12,11 @@ bool overwrite_in_place(scale::Volume& volume, const Dnode& dnode, const Entry& 
     const std::byte* begin = volume.local(scale::Addr::of_bits(run.addr));
     if (key < begin || key >= begin + run.bytes || run.key_bytes == kVariableRun) continue;
     const uint64_t index = static_cast<uint64_t>(key - begin) / uniform_entry_bytes(run);
-    const Entry renewed{entry.key, value, false, false};
     thread_local std::vector<std::byte> bytes;
-    encode_run({&renewed, 1}, run.addr + index, &bytes);  // a run of one has the check of this place
+    bytes.resize(uniform_entry_bytes(run));
+    const uint64_t seed = run_seed({volume.identity(), run.addr, run.birth});
+    encode_uniform_entry({entry.key, value, false, false}, entry_seed(seed, static_cast<uint32_t>(index)),
+                         bytes.data());
     const scale::Addr place = scale::Addr::of_bits(run.addr) + index * bytes.size();
     volume.copy(place, bytes.data(), bytes.size());
     volume.flush(place, bytes.size(), kSiteInPlace);

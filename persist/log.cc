@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/step.h"
 #include "base/thread.h"
+#include "persist/words.h"
 
 namespace bonsai::persist {
 
@@ -88,6 +89,7 @@ class LogOf final : public Log {
   }
 
   bool close_epoch() override;
+  void note_ends() override;
   void seal_all() override;
 
  private:
@@ -95,7 +97,9 @@ class LogOf final : public Log {
     std::atomic<bool> held{false};
     uint32_t segment = kNoSegment;
     uint64_t offset = 0;   // of the next record
-    uint64_t flushed = 0;  // level buffered: durable up to here
+    uint64_t flushed = 0;  // level buffered: durable up to here, but for the fence
+    uint64_t noted = 0;    // end in the log table
+    uint64_t seed = 0;     // of the segment's place
     uint64_t epoch = 0;    // of the last epoch record in this segment
     int64_t records = 0;   // appended to this segment
     std::vector<std::byte> scratch;
@@ -139,12 +143,28 @@ class LogOf final : public Log {
     }
     if (config_.buffered) mark_epoch(*stream);
     if (stream->scratch.size() < bytes) stream->scratch.resize(bytes);
-    encode(record_seed(table_[stream->segment].sequence, stream->offset), stream->scratch.data());
+    encode(seed_of_next(*stream), stream->scratch.data());
+    if (!config_.buffered && stream->offset - stream->noted >= note_bytes(config_.segment_bytes)) {
+      note(*stream, stream->offset);
+      volume_.flush(entry(*stream), sizeof(SegmentEntry), kSiteLogNote);
+    }
     write(*stream, bytes);
     if (!config_.buffered) volume_.fence(kSiteLogAppendFence);
     stream->records += records;
     *segment = stream->segment;
     return Result::kOk;
+  }
+
+  [[nodiscard]] uint32_t seed_of_next(const Stream& stream) const {
+    return record_seed(stream.seed, table_[stream.segment].sequence, stream.offset);
+  }
+  [[nodiscard]] Addr entry(const Stream& stream) const { return config_.entries[stream.segment]; }
+
+  // Says in the log table that all before `end` is durable. Requires: it is. The caller flushes.
+  void note(Stream& stream, uint64_t end) {
+    store_word(volume_, entry(stream) + offsetof(SegmentEntry, end), segment_end(end, false),
+               table_[stream.segment].sequence);
+    stream.noted = end;
   }
 
   // Moves the scratch into the segment. Buffered records go through the cache, where close_epoch() flushes them.
@@ -162,7 +182,7 @@ class LogOf final : public Log {
     const uint64_t epoch = epoch_.load();
     if (stream.epoch == epoch) return;
     if (stream.scratch.size() < kEpochRecordBytes) stream.scratch.resize(kEpochRecordBytes);
-    encode_epoch(epoch, record_seed(table_[stream.segment].sequence, stream.offset), stream.scratch.data());
+    encode_epoch(epoch, seed_of_next(stream), stream.scratch.data());
     write(stream, kEpochRecordBytes);
     stream.epoch = epoch;
   }
@@ -175,6 +195,9 @@ class LogOf final : public Log {
     if (last != kNoSegment) seal(stream);
     open(stream, next);
     volume_.fence(kSiteSegmentOpenFence);
+    store_entry(volume_, entry(stream), table_[next].sequence, stream.offset, false);
+    volume_.flush(entry(stream), sizeof(SegmentEntry), kSiteSegmentEntry);
+    volume_.fence(kSiteSegmentEntryFence);
     if (last != kNoSegment) drop_bias(last, last_records);
     return Result::kOk;
   }
@@ -186,35 +209,35 @@ class LogOf final : public Log {
       volume_.flush(base + kSegmentHeaderBytes, stream.offset - kSegmentHeaderBytes, kSiteSegmentFlush);
       volume_.fence(kSiteSegmentFlushFence);
     }
-    const Addr end = base + offsetof(SegmentHeader, end);
-    volume_.store8(end, checked_word(stream.offset, kSegmentEndSeed + table_[stream.segment].sequence));
-    volume_.flush(end, sizeof(uint64_t), kSiteSegmentSeal);
+    store_word(volume_, entry(stream) + offsetof(SegmentEntry, end), segment_end(stream.offset, true),
+               table_[stream.segment].sequence);
+    volume_.flush(entry(stream), sizeof(SegmentEntry), kSiteSegmentSeal);
   }
 
+  // Starts to write the segment's word. The caller fences, and then writes its entry: one that is ahead of the word is
+  // damage, one that is behind it stands for a segment without records.
   void open(Stream& stream, uint32_t segment) {
-    SegmentHeader header{};
-    header.magic = kSegmentMagic;
-    header.sequence = next_sequence_.fetch_add(1);
-    header.pool_id = config_.pool_id;
-    header.stream = static_cast<uint64_t>(&stream - streams_.data());
-    header.crc = header.computed_crc();
-    table_[segment].sequence = header.sequence;
+    const uint64_t sequence = next_sequence_.fetch_add(1);
+    BONSAI_CHECK(sequence <= kCheckedWordMax);
+    table_[segment].sequence = sequence;
     table_[segment].live.store(kOpenBias, std::memory_order_relaxed);
     const Addr base = config_.segments[segment];
-    uint64_t words[sizeof header / 8];
-    std::memcpy(words, &header, sizeof header);
-    volume_.store8(base, 0);
-    for (size_t i = 1; i < std::size(words); ++i) volume_.store8(base + 8 * i, words[i]);
-    volume_.store8(base, words[0]);
-    volume_.flush(base, sizeof header, kSiteSegmentOpen);
+    store_word(volume_, base, sequence);
+    volume_.flush(base, sizeof(uint64_t), kSiteSegmentOpen);
     stream.segment = segment;
-    stream.offset = stream.flushed = kSegmentHeaderBytes;
+    stream.offset = stream.flushed = stream.noted = kSegmentHeaderBytes;
+    stream.seed = place_seed(volume_, base);
     stream.epoch = 0;
     stream.records = 0;
   }
 
-  // Starts to write back what each stream has appended. False if one was held for too long.
+  // Calls action(stream) for each, held. False if one was held by others for too long.
+  template <class Action>
+  [[nodiscard]] bool for_each_held(Action action);
+  // Starts to write back what each stream has appended.
   [[nodiscard]] bool flush_streams();
+  // Starts to note what each stream has flushed, which is durable by now, of segments that are still open.
+  [[nodiscard]] bool note_flushed();
 
   // The segment is sealed: from now on its count can reach zero.
   void drop_bias(uint32_t segment, int64_t records) { release(segment, kOpenBias - records); }
@@ -224,6 +247,7 @@ class LogOf final : public Log {
   base::YieldingMutex close_mutex_{"close epoch"};  // one closer at a time; never taken by an append
 };
 
+// The ends are durable before the epoch is: a record of a closed epoch that lies behind the end is damage.
 template <class Medium>
 bool LogOf<Medium>::close_epoch() {
   if (!config_.buffered) return true;
@@ -231,30 +255,65 @@ bool LogOf<Medium>::close_epoch() {
   const uint64_t closing = epoch_.fetch_add(1);
   const bool all_flushed = flush_streams();
   volume_.fence(kSiteEpochFlushFence);  // if it gave up, too: for the next closer, perhaps another thread, it is done
-  if (!all_flushed) return false;
+  if (!all_flushed || !note_flushed()) return false;
+  volume_.fence(kSiteEpochNoteFence);
   const Addr word(0, kStateEpochOffset);
-  volume_.store8(word, checked_word(closing, kStateEpochSeed));
+  store_word(volume_, word, closing);
+  store_word(volume_, config_.epoch_copy, closing);
   volume_.flush(word, sizeof(uint64_t), kSiteEpochClose);
+  volume_.flush(config_.epoch_copy, sizeof(uint64_t), kSiteEpochCloseCopy);
   volume_.fence(kSiteEpochCloseFence);
   epoch_closed(closing);
   return true;
 }
 
 template <class Medium>
-bool LogOf<Medium>::flush_streams() {
+template <class Action>
+bool LogOf<Medium>::for_each_held(Action action) {
   for (Stream& stream : streams_) {
     base::BoundedWait wait("close epoch", 1000);
     while (stream.held.exchange(true, std::memory_order_acquire)) {
       if (wait.expired()) return false;
       wait.pause();
     }
-    if (stream.segment != kNoSegment && stream.offset > stream.flushed) {
-      volume_.flush(config_.segments[stream.segment] + stream.flushed, stream.offset - stream.flushed, kSiteEpochFlush);
-      stream.flushed = stream.offset;
-    }
+    action(stream);
     stream.held.store(false, std::memory_order_release);
   }
   return true;
+}
+
+template <class Medium>
+bool LogOf<Medium>::flush_streams() {
+  return for_each_held([this](Stream& stream) {
+    if (stream.segment == kNoSegment || stream.offset == stream.flushed) return;
+    volume_.flush(config_.segments[stream.segment] + stream.flushed, stream.offset - stream.flushed, kSiteEpochFlush);
+    stream.flushed = stream.offset;
+  });
+}
+
+template <class Medium>
+bool LogOf<Medium>::note_flushed() {
+  return for_each_held([this](Stream& stream) {
+    if (stream.segment == kNoSegment || stream.noted == stream.flushed) return;
+    note(stream, stream.flushed);
+    volume_.flush(entry(stream), sizeof(SegmentEntry), kSiteEpochNote);
+  });
+}
+
+template <class Medium>
+void LogOf<Medium>::note_ends() {
+  if (config_.buffered) return;
+  bool noted = false;
+  for (Stream& stream : streams_) {
+    if (stream.held.exchange(true, std::memory_order_acquire)) continue;
+    if (stream.segment != kNoSegment && stream.noted != stream.offset) {
+      note(stream, stream.offset);
+      volume_.flush(entry(stream), sizeof(SegmentEntry), kSiteLogNoteEnds);
+      noted = true;
+    }
+    stream.held.store(false, std::memory_order_release);
+  }
+  if (noted) volume_.fence(kSiteLogNoteEndsFence);
 }
 
 template <class Medium>
@@ -293,6 +352,7 @@ class NoLog final : public Log {
     return Result::kOk;
   }
   bool close_epoch() override { return true; }
+  void note_ends() override {}
   void seal_all() override {}
 
   static constexpr size_t kSegments = 64;

@@ -5,7 +5,9 @@
 //    in its segment are durable (level durable), or once its epoch is closed (level buffered);
 //  - a segment is reused only after every record in it is dead: superseded by a durable newer record of the same key,
 //    or covered by a persisted dnode of its generation;
-//  - segments sealed on NVM name their end, so that a damaged record before it is told from a torn tail.
+//  - the log table on NVM names the sealed end of a segment, and of an open one how far it is durable at least, so that
+//    a damaged record before that is told from a torn tail. Level durable: to note_bytes() behind at most, and to the
+//    end after note_ends(); level buffered: to the end of what is closed.
 // Not promised: any order between streams, except epochs.
 //
 // A stream is held by one thread for the time of one append; there are more streams than cores, and a thread that finds
@@ -41,8 +43,9 @@ class Log {
 
   struct Config {
     std::vector<scale::Addr> segments;  // all segments of the pool
+    std::vector<scale::Addr> entries;   // of the log table, one for each
+    scale::Addr epoch_copy;
     uint64_t segment_bytes = 0;
-    uint64_t pool_id = 0;
     bool buffered = false;
   };
 
@@ -61,6 +64,10 @@ class Log {
   // Level buffered: closes the current epoch: everything appended before the call is durable when it returns true.
   // False if a stream was held for longer than a bounded wait; try again. Level durable: does nothing.
   [[nodiscard]] virtual bool close_epoch() = 0;
+
+  // Level durable: notes how far the open segments are durable. To be called when appends pause: what is noted is told
+  // from a torn tail when it is damaged. Leaves out streams that are in use.
+  virtual void note_ends() = 0;
 
   // Seals every open segment, so that the next recovery knows all ends. Requires: no append runs any more.
   virtual void seal_all() = 0;

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <span>
 
 #include "base/status_macros.h"
+#include "persist/words.h"
 
 namespace bonsai::persist {
 
@@ -26,22 +28,49 @@ bool lay_out(uint64_t target_bytes, uint64_t log_bytes, uint32_t targets, Superb
   sb->extent_bytes = extent_bytes_of(target_bytes);
   sb->extent_table_offset = kExtentTableOffset;
   const uint64_t extents_max = sb->target_bytes / sb->extent_bytes;
-  sb->log_offset = kExtentTableOffset + round_up(8 * kGrowthMax * extents_max, kPageBytes);
   const uint64_t log_share = (log_bytes != 0 ? log_bytes : sb->target_bytes * targets / 10) / targets;
   if (log_share > sb->target_bytes) return false;
   sb->segment_bytes = std::clamp<uint64_t>(std::bit_floor(log_share / 256), 4096, uint64_t{1} << 20);
   sb->segments = std::max(log_share / sb->segment_bytes, kSegmentsMin);
+  sb->log_table_offset = kExtentTableOffset + round_up(8 * kGrowthMax * extents_max, base::kLineBytes);
+  sb->log_offset =
+      round_up(sb->log_table_offset + kSegmentEntriesOffset + sb->segments * sizeof(SegmentEntry), kPageBytes);
   sb->data_offset = round_up(sb->log_offset + sb->segments * sb->segment_bytes, sb->extent_bytes);
   if (sb->data_offset + 4 * sb->extent_bytes > sb->target_bytes) return false;
   sb->extents = (sb->target_bytes - sb->data_offset) / sb->extent_bytes;
   return true;
 }
 
-void zero(scale::Volume& volume, Addr at, uint64_t bytes) {
-  static constexpr std::byte kZeros[kPageBytes] = {};
-  for (uint64_t i = 0; i < bytes; i += kPageBytes) {
-    volume.nt_copy(at + i, kZeros, std::min(kPageBytes, bytes - i), kSiteZero);
+void fill(scale::Volume& volume, Addr at, std::span<const uint64_t> words) {
+  volume.nt_copy(at, words.data(), words.size_bytes(), kSiteFill);
+}
+
+// Everything of a new target that is not data, but for the superblocks: what is unused says so.
+void fill_target(scale::Volume& volume, const Superblock& sb) {
+  const size_t target = sb.target_index;
+  const auto word = [&](Addr at, uint64_t value, uint64_t tie = 0) {
+    return checked_word(value, place_seed(volume, at) + tie);
+  };
+  std::vector<uint64_t> head(kExtentTableOffset / 8);  // no superblocks yet
+  const Addr epoch(target, kStateEpochOffset);
+  head[kStateEpochOffset / 8] = word(epoch, 0);
+  fill(volume, Addr(target, 0), head);
+  std::vector<uint64_t> extents(sb.extents);
+  for (uint64_t i = 0; i < sb.extents; ++i) {
+    extents[i] = word(Addr(target, sb.extent_table_offset + 8 * i), kExtentData);
   }
+  fill(volume, Addr(target, sb.extent_table_offset), extents);
+  std::vector<uint64_t> log_table(kSegmentEntriesOffset / 8);
+  log_table[0] = word(Addr(target, sb.log_table_offset), 0);
+  for (uint64_t i = 0; i < sb.segments; ++i) {
+    const Addr entry = Addr(target, sb.log_table_offset) + 8 * log_table.size();
+    log_table.push_back(word(entry + offsetof(SegmentEntry, end), segment_end(kSegmentHeaderBytes, true)));
+    log_table.push_back(word(entry + offsetof(SegmentEntry, sequence), 0));
+    const Addr segment(target, sb.log_offset + i * sb.segment_bytes);
+    const uint64_t header[sizeof(SegmentHeader) / 8] = {word(segment, 0), kSegmentMagic};
+    fill(volume, segment, header);
+  }
+  fill(volume, Addr(target, sb.log_table_offset), log_table);
 }
 
 // Writes one of the two copies on each target, durably.
@@ -90,6 +119,9 @@ Status read_superblock(const scale::Volume& volume, size_t target, const std::st
     Superblock read;
     std::memcpy(&read, volume.local(Addr(target, copy * kPageBytes)), sizeof read);
     const Status of_copy = verify_superblock(read, path, volume.target_bytes(target));
+    if (of_copy.ok() && found && std::memcmp(read.pool_id, sb->pool_id, sizeof read.pool_id) != 0) {
+      return Status::Corruption(path + ": the copies of the superblock are of different pools; restore the whole file");
+    }
     if (!of_copy.ok()) {
       if (copy == 0 || of_copy.IsCorruption()) status = of_copy;
     } else if (!found || read.target_bytes > sb->target_bytes) {
@@ -117,6 +149,20 @@ std::vector<Addr> Pool::segments() const {
       segments.emplace_back(sb.target_index, sb.log_offset + i * sb.segment_bytes);
   }
   return segments;
+}
+
+std::vector<Addr> Pool::entries() const {
+  std::vector<Addr> entries;
+  for (uint64_t i = 0; i < superblocks[0].segments; ++i) {
+    for (const Superblock& sb : superblocks) {
+      entries.emplace_back(sb.target_index, sb.log_table_offset + kSegmentEntriesOffset + i * sizeof(SegmentEntry));
+    }
+  }
+  return entries;
+}
+
+Log::Config Pool::log_config(bool buffered) const {
+  return {segments(), entries(), epoch_copy(), segment_bytes(), buffered};
 }
 
 Limits Pool::limits() const {
@@ -169,26 +215,22 @@ Status format_pool(scale::Volume& volume, const Options& options, const uint64_t
     }
     pool.superblocks.push_back(sb);
   }
-  for (const Superblock& sb : pool.superblocks) {
-    zero(volume, Addr(sb.target_index, 0), kExtentTableOffset);
-    zero(volume, Addr(sb.target_index, sb.extent_table_offset), sb.log_offset - sb.extent_table_offset);
-    for (uint64_t i = 0; i < sb.segments; ++i) {
-      zero(volume, Addr(sb.target_index, sb.log_offset + i * sb.segment_bytes), kSegmentHeaderBytes);
-    }
-  }
+  volume.bind(pool_identity(pool_id));
+  for (const Superblock& sb : pool.superblocks) fill_target(volume, sb);
   Space space;
   pool.add_targets(&space);
   DnodeStore store(volume, space, pool.geometry());
   DnodeWriter writer(store);
   Dnode* root = nullptr;
   BONSAI_RETURN_IF_ERROR(writer.add(base::Fence(), base::Fence::infinite(), 1, nullptr, {}, &root));
-  static_cast<void>(writer.commit());  // its fences complete the zeros, too
-  write_run_state(volume, RunState::kClean);
+  static_cast<void>(writer.commit());  // its fences complete what was filled, too
+  store.retire({});
+  write_clean_state(volume, pool);
   for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) write_superblocks(volume, pool.superblocks, copy);
   return Status::OK();
 }
 
-Status read_pool(const scale::Volume& volume, const std::vector<std::string>& paths, Pool* pool) {
+Status read_pool(scale::Volume& volume, const std::vector<std::string>& paths, Pool* pool) {
   pool->superblocks.clear();
   for (size_t i = 0; i < volume.targets(); ++i) {
     Superblock sb;
@@ -204,18 +246,37 @@ Status read_pool(const scale::Volume& volume, const std::vector<std::string>& pa
     }
     pool->superblocks.push_back(sb);
   }
+  volume.bind(pool_identity(pool->superblocks[0].pool_id));
   return Status::OK();
 }
 
-// The words of the extents that come into being are zero since creation.
+namespace {
+
+// Says that the extents that are about to come into being are of data.
+void declare_extents(scale::Volume& volume, const std::vector<Superblock>& before,
+                     const std::vector<Superblock>& after) {
+  bool written = false;
+  for (size_t i = 0; i < after.size(); ++i) {
+    const Addr table(i, after[i].extent_table_offset);
+    const uint64_t begin = 8 * before[i].extents, end = 8 * after[i].extents;
+    if (begin == end) continue;
+    for (uint64_t at = begin; at < end; at += 8) store_word(volume, table + at, kExtentData);
+    volume.flush(table + begin, end - begin, kSiteGrow);
+    written = true;
+  }
+  if (written) volume.fence(kSiteGrowFence);
+}
+
+}  // namespace
+
 Status grow_pool(scale::Volume& volume, Pool* pool) {
   std::vector<Superblock> grown = pool->superblocks;
   for (Superblock& sb : grown) {
     const uint64_t bytes = volume.target_bytes(sb.target_index) / kPageBytes * kPageBytes;
     const uint64_t extents = bytes < sb.data_offset ? 0 : (bytes - sb.data_offset) / sb.extent_bytes;
     if (extents <= sb.extents) continue;
-    if (8 * extents > sb.log_offset - sb.extent_table_offset) {
-      const uint64_t extents_max = (sb.log_offset - sb.extent_table_offset) / 8;
+    const uint64_t extents_max = (sb.log_table_offset - sb.extent_table_offset) / 8;
+    if (extents > extents_max) {
       return Status::InvalidArgument("a target of this pool can have at most " +
                                      std::to_string(sb.data_offset + extents_max * sb.extent_bytes) +
                                      " bytes; for more, copy it into a larger pool: bonsai checkpoint");
@@ -225,6 +286,7 @@ Status grow_pool(scale::Volume& volume, Pool* pool) {
     sb.crc = sb.computed_crc();
   }
   settle_superblocks(volume, *pool);  // an earlier growth may have left one copy torn, and the other is written next
+  declare_extents(volume, pool->superblocks, grown);
   pool->superblocks = std::move(grown);
   settle_superblocks(volume, *pool);
   return Status::OK();
@@ -242,11 +304,54 @@ void settle_superblocks(scale::Volume& volume, const Pool& pool) {
   }
 }
 
-void write_run_state(scale::Volume& volume, RunState state) {
+uint64_t closed_epoch(const scale::Volume& volume, const Pool& pool, const std::function<void(Addr)>& damaged) {
+  uint64_t closed = 0;
+  for (const Addr at : {Addr(0, kStateEpochOffset), pool.epoch_copy()}) {
+    const std::optional<uint64_t> epoch = load_word(volume, at);
+    if (!epoch && damaged) damaged(at);
+    closed = std::max(closed, epoch.value_or(0));
+  }
+  return closed;
+}
+
+void Summary::add_segment(const scale::Volume& volume, Addr segment, uint64_t sequence, uint64_t end, bool sealed) {
+  sum += mix64(mix64(place_seed(volume, segment) + sequence) + segment_end(end, sealed));
+}
+
+namespace {
+
+void write_state(scale::Volume& volume, RunState state, uint32_t summary) {
   const Addr word(0, kStateRunOffset);
-  volume.store8(word, checked_word(static_cast<uint64_t>(state), kStateRunSeed));
+  store_word(volume, word, static_cast<uint64_t>(state) | uint64_t{summary} << 8);
   volume.flush(word, sizeof(uint64_t), kSiteState);
   volume.fence(kSiteStateFence);
+}
+
+void add_headers(const scale::Volume& volume, const Superblock& sb, Summary* summary) {
+  const size_t target = sb.target_index;
+  for (uint64_t i = 0; i < sb.extents; ++i) {
+    if (load_word(volume, Addr(target, sb.extent_table_offset + 8 * i)) == kExtentData) continue;
+    const Addr extent(target, sb.data_offset + i * sb.extent_bytes);
+    for (uint64_t at = 0; at < sb.extent_bytes; at += kDnodeHeaderBytes) {
+      summary->sum += read_slot(volume, extent + at).digest;
+    }
+  }
+}
+
+}  // namespace
+
+void write_run_state(scale::Volume& volume, RunState state) { write_state(volume, state, 0); }
+
+void write_clean_state(scale::Volume& volume, const Pool& pool) {
+  Summary summary;
+  for (const Superblock& sb : pool.superblocks) add_headers(volume, sb, &summary);
+  const std::vector<Addr> segments = pool.segments(), entries = pool.entries();
+  for (size_t i = 0; i < segments.size(); ++i) {
+    const uint64_t sequence = load_word(volume, segments[i]).value_or(0);
+    const uint64_t end = load_word(volume, entries[i] + offsetof(SegmentEntry, end), sequence).value_or(0);
+    summary.add_segment(volume, segments[i], sequence, end >> 1, (end & 1) != 0);
+  }
+  write_state(volume, RunState::kClean, summary.value(closed_epoch(volume, pool)));
 }
 
 }  // namespace bonsai::persist

@@ -3,6 +3,7 @@
 #define BONSAI_PERSIST_POOL_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -27,9 +28,11 @@ struct Pool {
   std::vector<Superblock> superblocks;  // one per target, in order
 
   [[nodiscard]] KeyFormat key_format() const { return static_cast<KeyFormat>(superblocks[0].key_format); }
-  [[nodiscard]] uint64_t pool_id() const { return superblocks[0].pool_id[0]; }
   [[nodiscard]] std::vector<ExtentGeometry> geometry() const;
   [[nodiscard]] std::vector<scale::Addr> segments() const;  // targets take turns
+  [[nodiscard]] std::vector<scale::Addr> entries() const;   // of the log table, one for each
+  [[nodiscard]] scale::Addr epoch_copy() const { return {0, superblocks[0].log_table_offset}; }
+  [[nodiscard]] Log::Config log_config(bool buffered) const;
   [[nodiscard]] uint64_t segment_bytes() const { return superblocks[0].segment_bytes; }
   [[nodiscard]] uint64_t log_bytes() const { return segments().size() * segment_bytes(); }
   [[nodiscard]] Limits limits() const;
@@ -43,9 +46,9 @@ struct Pool {
 // Errors: InvalidArgument (too small, log too large).
 Status format_pool(scale::Volume& volume, const Options& options, const uint64_t pool_id[2]);
 
-// Reads and verifies the superblocks. `paths` name the targets in messages.
+// Reads and verifies the superblocks, and binds the volume to the pool. `paths` name the targets in messages.
 // Errors: NotSupported (foreign file, newer version), Corruption (damaged, truncated, targets of different pools).
-Status read_pool(const scale::Volume& volume, const std::vector<std::string>& paths, Pool* pool);
+Status read_pool(scale::Volume& volume, const std::vector<std::string>& paths, Pool* pool);
 
 // Makes the data area of each target that the volume has enlarged as large as the target; the log keeps its size. May
 // be cut by a crash anywhere: the pool then has its old or its new size, of each target by itself, and the next call
@@ -57,8 +60,27 @@ Status grow_pool(scale::Volume& volume, Pool* pool);
 // or a growth that a crash cut off.
 void settle_superblocks(scale::Volume& volume, const Pool& pool);
 
-// Writes the run state durably.
+// Writes the state of a pool in use durably.
 void write_run_state(scale::Volume& volume, RunState state);
+// The closed epoch of a pool: of the word and its copy the later, a crash can leave one behind. `damaged`, if not null,
+// is told of one that fails its check.
+uint64_t closed_epoch(const scale::Volume& volume, const Pool& pool,
+                      const std::function<void(scale::Addr)>& damaged = nullptr);
+
+// Says durably that nobody uses the pool, and what recovery will find in it. Requires: nothing else is being written.
+void write_clean_state(scale::Volume& volume, const Pool& pool);
+
+// A checksum of what recovery goes by: which dnodes are valid and not retired, what each log segment holds, the closed
+// epoch. While a pool is closed none of it may change, not even to an earlier state of the same place, which passes all
+// other checks. Digests are added up, in any order.
+struct Summary {
+  uint64_t sum = 0;
+
+  void add_segment(const scale::Volume& volume, scale::Addr segment, uint64_t sequence, uint64_t end, bool sealed);
+  [[nodiscard]] uint32_t value(uint64_t closed_epoch) const {
+    return static_cast<uint32_t>(mix64(sum + closed_epoch) >> 32);
+  }
+};
 
 }  // namespace bonsai::persist
 

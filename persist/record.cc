@@ -1,5 +1,6 @@
 #include "persist/record.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/small_copy.h"
@@ -61,10 +62,16 @@ class Reader {
     for (unsigned shift = 0; shift < 64; shift += 7) {
       const uint8_t next = byte();
       n |= uint64_t{next & 0x7fU} << shift;
-      if (next < 0x80) return n;
+      if (next >= 0x80) continue;
+      if (next == 0 && shift > 0) good_ = false;  // nobody writes a number so
+      return n;
     }
     good_ = false;
     return 0;
+  }
+  // Whether the bytes that are left are the padding of a record.
+  [[nodiscard]] bool rest_is_zero(uint64_t n) const {
+    return std::all_of(at_, at_ + n, [](std::byte b) { return b == std::byte{0}; });
   }
   // Lengths and all else of a put or delete whose tag was read.
   bool part(uint8_t tag, Update* update) {
@@ -171,7 +178,9 @@ bool RecordView::parse(const std::byte* at, uint64_t room, uint32_t seed) {
     return false;
   }
   bytes = round_up(kCrcBytes + reader.done(), 8);
-  if (bytes > room || base::crc32c(at + kCrcBytes, bytes - kCrcBytes, seed) != crc) return false;
+  if (!reader.good() || bytes > room || !reader.rest_is_zero(bytes - kCrcBytes - reader.done()) ||
+      base::crc32c(at + kCrcBytes, bytes - kCrcBytes, seed) != crc)
+    return false;
   if (kind != RecordKind::kBatch) return true;
   for (Reader parts(reinterpret_cast<const std::byte*>(payload.data()), payload.size());
        parts.done() < payload.size();) {

@@ -38,9 +38,11 @@ struct Update {
 inline constexpr uint64_t kUpdateOverheadBytesMax = 32;
 inline constexpr uint64_t kBatchOverheadBytesMax = 32;
 
-// The seed of a record's checksum: a record is valid only in the segment, opening and place that it was written for.
-inline uint32_t record_seed(uint64_t segment_sequence, uint64_t offset) {
-  return static_cast<uint32_t>(mix64(segment_sequence * 0x9e3779b97f4a7c15 + offset));
+// The seed of a record's checksum: a record is valid only in the pool, segment, opening and place that it was written
+// for. Of one place no two of 2^32 openings have the same seed, and so no record the same checksum: what an earlier
+// opening has left is never taken for a record of this one. `segment_seed`: place_seed() of the segment.
+inline uint32_t record_seed(uint64_t segment_seed, uint64_t sequence, uint64_t offset) {
+  return static_cast<uint32_t>(mix64(segment_seed + offset)) + static_cast<uint32_t>(sequence);
 }
 
 // Bytes that one record of all these updates takes.

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "persist/large.h"
+#include "persist/words.h"
 
 namespace bonsai::persist {
 
@@ -21,7 +22,7 @@ class Recovery {
 
   Status run() {
     BONSAI_RETURN_IF_ERROR(claim_space());
-    clear_free_slots();
+    clear_torn_slots();
     repair_extent_entries();
     retire_dead();
     BONSAI_RETURN_IF_ERROR(rewrite_parts());
@@ -47,7 +48,10 @@ class Recovery {
 
   Status claim_space() {
     const uint64_t extent_bytes = pool_.superblocks[0].extent_bytes;
-    for (const Addr extent : a_.header_extents) BONSAI_RETURN_IF_ERROR(claim(extent, extent_bytes, "header extent"));
+    for (const Analysis::HeaderExtent& extent : a_.header_extents) {
+      BONSAI_RETURN_IF_ERROR(claim(extent.at, extent_bytes, "header extent"));
+      store_.adopt_extent(extent.at, extent.writes);
+    }
     for (size_t i = 0; i < a_.dnodes.size(); ++i) {
       if (!a_.dnode_live[i]) continue;
       const Dnode& dnode = *a_.dnodes[i];
@@ -81,26 +85,17 @@ class Recovery {
   }
 
   // A header that a crash has torn, or left under the mark of the slot's last owner, was never committed and may have
-  // the highest generation. Were the slot written again and torn again, a single word could complete it. So its
-  // checksum goes before the slot is used. (The headers of later commits follow a fence of their own; seal_segments()
-  // has the last.)
-  void clear_free_slots() {
-    for (const Addr slot : a_.free_slots) {
-      const Addr crc = slot + offsetof(DnodeHeader, crc);
-      uint64_t word;
-      std::memcpy(&word, store_.volume().local(crc), sizeof word);
-      if (word != 0) {
-        store_.volume().store8(crc, 0);
-        store_.volume().flush(crc, sizeof(uint64_t), kSiteSlotClear);
-        cleared_ = true;
-      }
-      store_.add_free_slot(slot);
-    }
+  // the highest generation. Were the slot written again and torn again, a single word could complete it. So it is
+  // cleared before the slot is used. (The headers of later commits follow a fence of their own; seal_segments() has the
+  // last.)
+  void clear_torn_slots() {
+    for (const Analysis::TornSlot& torn : a_.torn_slots) clear_slot(store_.volume(), torn.slot, torn.writes);
+    for (const Addr slot : a_.free_slots) store_.add_free_slot(slot);
   }
 
   void repair_extent_entries() {
-    for (const Addr entry : a_.damaged_extent_entries) {
-      store_.volume().store8(entry, 0);
+    for (const auto& [entry, value] : a_.damaged_extent_entries) {
+      store_word(store_.volume(), entry, value);
       store_.volume().flush(entry, sizeof(uint64_t), kSiteExtentMend);
     }
     if (!a_.damaged_extent_entries.empty()) store_.volume().fence(kSiteExtentMendFence);
@@ -157,14 +152,13 @@ class Recovery {
 
   void seal_segments() {
     scale::Volume& volume = store_.volume();
-    const std::vector<Addr> places = pool_.segments();
-    bool flushed = cleared_;
-    for (size_t i = 0; i < places.size(); ++i) {
+    const std::vector<Addr> entries = pool_.entries();
+    bool flushed = !a_.torn_slots.empty();
+    for (size_t i = 0; i < entries.size(); ++i) {
       const SegmentState& segment = a_.segments[i];
-      if (segment.sequence == 0 || (segment.sealed && !segment.truncate)) continue;
-      const Addr end = places[i] + offsetof(SegmentHeader, end);
-      volume.store8(end, checked_word(segment.end, kSegmentEndSeed + segment.sequence));
-      volume.flush(end, sizeof(uint64_t), kSiteLogTruncate);
+      if (segment.entered && segment.sealed && !segment.truncate) continue;
+      store_entry(volume, entries[i], segment.sequence, segment.end, true);
+      volume.flush(entries[i], sizeof(SegmentEntry), kSiteLogTruncate);
       flushed = true;
     }
     if (flushed) volume.fence(kSiteLogTruncateFence);
@@ -185,7 +179,6 @@ class Recovery {
   DnodeStore& store_;
   Log& log_;
   std::vector<RecoveredRange>& ranges_;
-  bool cleared_ = false;
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Bringing a pool back: from the analysis to tiers that can serve.
 //
 // Idempotent, and safe to crash at any point: every step only writes what the next analysis would conclude again.
-//   1. checksums of free header slots are cleared, damaged entries of the extent table zeroed
+//   1. torn header slots are cleared, damaged words of the extent table written anew
 //   2. dnodes that are live nowhere are marked as retired
 //   3. dnodes that are live on a part of their range are rewritten for that part, under the same generation, and
 //   retired

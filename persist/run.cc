@@ -42,31 +42,31 @@ char* encode_entry(const Entry& entry, uint32_t seed, bool uniform, char* to) {
 
 // The entries of a uniform run whose sizes are known when this is compiled: those of most stores.
 template <size_t kKeyBytes, size_t kValueBytes>
-void encode_entries(std::span<const Entry> entries, uint64_t addr, char* at) {
+void encode_entries(std::span<const Entry> entries, uint64_t seed, char* at) {
   uint32_t i = 0;
   for (const Entry& entry : entries) {
     char* const checked = at + kUniformHeadBytes;
     std::memcpy(checked, entry.key.bytes.data(), kKeyBytes);
     std::memcpy(checked + kKeyBytes, entry.value.data(), kValueBytes);
-    const uint32_t crc = base::crc32c(checked, kKeyBytes + kValueBytes, entry_seed(addr, i++));
+    const uint32_t crc = base::crc32c(checked, kKeyBytes + kValueBytes, entry_seed(seed, i++));
     std::memcpy(at, &crc, sizeof crc);
     at = checked + kKeyBytes + kValueBytes;
   }
 }
 
 // All others; before the entries of a variable run their offsets.
-void encode_entries(std::span<const Entry> entries, uint64_t addr, bool uniform, char* begin) {
+void encode_entries(std::span<const Entry> entries, uint64_t seed, bool uniform, char* begin) {
   char* at = begin + (uniform ? 0 : sizeof(uint32_t) * entries.size());
   for (uint32_t i = 0; i < entries.size(); ++i) {
     const auto offset = static_cast<uint32_t>(at - begin);
     if (!uniform) std::memcpy(begin + sizeof offset * i, &offset, sizeof offset);
-    at = encode_entry(entries[i], entry_seed(addr, i), uniform, at);
+    at = encode_entry(entries[i], entry_seed(seed, i), uniform, at);
   }
 }
 
 uint64_t encoded_run_bytes(std::span<const Entry> entries, bool uniform) {
-  if (uniform) return entries.size() * encoded_bytes(entries.front(), uniform);
-  uint64_t bytes = sizeof(uint32_t) * entries.size();
+  if (uniform) return entries.size() * encoded_bytes(entries.front(), uniform) + kRunTrailerBytes;
+  uint64_t bytes = sizeof(uint32_t) * entries.size() + kRunTrailerBytes;
   for (const Entry& entry : entries) bytes += encoded_bytes(entry, uniform);
   return bytes;
 }
@@ -74,37 +74,49 @@ uint64_t encoded_run_bytes(std::span<const Entry> entries, bool uniform) {
 
 uint64_t encoded_run_bytes(std::span<const Entry> entries) { return encoded_run_bytes(entries, is_uniform(entries)); }
 
-RunDesc encode_run(std::span<const Entry> entries, uint64_t addr, std::vector<std::byte>* bytes) {
+void encode_uniform_entry(const Entry& entry, uint32_t seed, std::byte* to) {
+  encode_entry(entry, seed, true, reinterpret_cast<char*>(to));
+}
+
+RunDesc encode_run(std::span<const Entry> entries, const RunTie& tie, std::vector<std::byte>* bytes) {
   BONSAI_CHECK(!entries.empty());
   const bool uniform = is_uniform(entries);
   bytes->resize(encoded_run_bytes(entries, uniform));
   char* const begin = reinterpret_cast<char*>(bytes->data());
   RunDesc desc{};
-  desc.addr = addr;
+  desc.addr = tie.addr;
   desc.bytes = static_cast<uint32_t>(bytes->size());
   desc.count = static_cast<uint32_t>(entries.size());
+  desc.birth = tie.birth;
   desc.key_bytes = uniform ? static_cast<uint16_t>(entries.front().key.bytes.size()) : kVariableRun;
   desc.value_bytes = uniform ? static_cast<uint16_t>(entries.front().value.size()) : 0;
+  const uint64_t seed = run_seed(tie);
   if (uniform && desc.key_bytes == 8 && desc.value_bytes == 8) {
-    encode_entries<8, 8>(entries, addr, begin);
+    encode_entries<8, 8>(entries, seed, begin);
   } else {
-    encode_entries(entries, addr, uniform, begin);
+    encode_entries(entries, seed, uniform, begin);
   }
-  desc.crc = base::crc32c(bytes->data(), bytes->size(), static_cast<uint32_t>(mix64(addr)));
+  const uint64_t checked_bytes = bytes->size() - kRunTrailerBytes;
+  const uint32_t crc = base::crc32c(begin, checked_bytes, static_cast<uint32_t>(seed));
+  std::memcpy(begin + checked_bytes, &crc, sizeof crc);
   return desc;
 }
 
-bool RunView::well_formed() const {
-  if (desc_.count == 0 || desc_.count > kRunEntriesMax || desc_.bytes == 0) return false;
-  if (uniform()) {
-    return desc_.key_bytes >= kKeyBytesMin && desc_.key_bytes <= kKeyBytesMax &&
-           uint64_t{desc_.count} * uniform_entry_bytes(desc_) == desc_.bytes;
+bool RunView::well_formed(const RunDesc& desc) {
+  if (desc.count == 0 || desc.count > kRunEntriesMax || desc.bytes <= kRunTrailerBytes) return false;
+  const uint64_t bytes = desc.bytes - kRunTrailerBytes;
+  if (desc.key_bytes != kVariableRun) {
+    return desc.key_bytes >= kKeyBytesMin && desc.key_bytes <= kKeyBytesMax &&
+           uint64_t{desc.count} * uniform_entry_bytes(desc) == bytes;
   }
-  return uint64_t{desc_.count} * (4 + kVariableHeadBytes + kKeyBytesMin) <= desc_.bytes;
+  return uint64_t{desc.count} * (4 + kVariableHeadBytes + kKeyBytesMin) <= bytes;
 }
 
 bool RunView::verify() const {
-  return base::crc32c(bytes_, desc_.bytes, static_cast<uint32_t>(mix64(desc_.addr))) == desc_.crc;
+  const uint64_t checked_bytes = desc_.bytes - kRunTrailerBytes;
+  uint32_t crc;
+  std::memcpy(&crc, bytes_ + checked_bytes, sizeof crc);
+  return base::crc32c(bytes_, checked_bytes, static_cast<uint32_t>(seed_)) == crc;
 }
 
 // The size that most have gets a loop of its own, without a loop over words inside.
@@ -119,7 +131,7 @@ uint32_t RunView::sound_below(uint32_t from, uint32_t to, uint64_t head) const {
   const auto check_of = [&](const char* at, size_t checked_bytes) {
     uint32_t crc;
     std::memcpy(&crc, at, sizeof crc);
-    return base::crc32c(at + kUniformHeadBytes, checked_bytes, entry_seed(desc_.addr, from)) == crc;
+    return base::crc32c(at + kUniformHeadBytes, checked_bytes, entry_seed(seed_, from)) == crc;
   };
   constexpr size_t kUsualBytes = 16;
   if (stride - kUniformHeadBytes == kUsualBytes) return walk([&](const char* at) { return check_of(at, kUsualBytes); });
@@ -162,7 +174,7 @@ bool RunView::entry_at(uint32_t i, uint32_t offset, Entry* entry) const {
   }
   const uint64_t all = uint64_t{head_bytes} + key_bytes + value_bytes;
   if (all > desc_.bytes - offset) return false;
-  if (!trusted_ && base::crc32c(at + 4, all - 4, entry_seed(desc_.addr, i)) != crc) return false;
+  if (!trusted_ && base::crc32c(at + 4, all - 4, entry_seed(seed_, i)) != crc) return false;
   entry->key = base::Key::of({at + head_bytes, key_bytes});
   entry->value = {at + head_bytes + key_bytes, value_bytes};
   return true;

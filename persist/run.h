@@ -32,8 +32,17 @@ enum class Find { kFound, kAbsent, kDamaged };
 // How many bytes encode_run() makes of `entries`. Requires: not empty.
 uint64_t encoded_run_bytes(std::span<const Entry> entries);
 
-// Encodes `entries` (sorted by key, no duplicates, not empty) for address `addr` into *bytes; returns the descriptor.
-RunDesc encode_run(std::span<const Entry> entries, uint64_t addr, std::vector<std::byte>* bytes);
+// What a run's checks are bound to.
+struct RunTie {
+  uint64_t identity;  // of the pool
+  uint64_t addr;
+  uint32_t birth;
+};
+
+// Encodes `entries` (sorted by key, no duplicates, not empty) into *bytes; returns the descriptor.
+RunDesc encode_run(std::span<const Entry> entries, const RunTie& tie, std::vector<std::byte>* bytes);
+// One entry of a uniform run, at `to`.
+void encode_uniform_entry(const Entry& entry, uint32_t seed, std::byte* to);
 
 // Upper bound of the bytes that the entry takes in a run.
 inline uint64_t entry_bytes(const Entry& entry) { return 14 + entry.key.bytes.size() + entry.value.size(); }
@@ -50,11 +59,20 @@ inline uint32_t encoded_bytes(const Entry& entry, bool uniform) {
                                entry.value.size());
 }
 
+// What ties an entry's check to its run and its place in it.
+inline uint64_t run_seed(const RunTie& tie) {
+  return (tie.identity ^ tie.addr) * 0x9e3779b97f4a7c15 + tie.birth * 0xd6e8feb86659fd93;
+}
+inline uint32_t entry_seed(uint64_t run_seed, uint32_t i) { return static_cast<uint32_t>(mix64(run_seed + i)); }
+
 // Reads a run. Safe on arbitrary bytes: all offsets are checked against desc.bytes.
 class RunView {
  public:
-  // Requires: bytes has desc.bytes readable bytes.
-  RunView(const std::byte* bytes, const RunDesc& desc) : bytes_(reinterpret_cast<const char*>(bytes)), desc_(desc) {}
+  // Requires: well_formed(desc), and desc.bytes can be read where it lies.
+  RunView(const scale::Volume& volume, const RunDesc& desc)
+      : RunView(volume.local(scale::Addr::of_bits(desc.addr)), desc, volume.identity()) {}
+  RunView(const std::byte* bytes, const RunDesc& desc, uint64_t identity)
+      : bytes_(reinterpret_cast<const char*>(bytes)), desc_(desc), seed_(run_seed({identity, desc.addr, desc.birth})) {}
 
   [[nodiscard]] const std::byte* bytes() const { return reinterpret_cast<const std::byte*>(bytes_); }
   [[nodiscard]] uint32_t count() const { return desc_.count; }
@@ -103,17 +121,15 @@ class RunView {
   void expect(uint32_t lo, uint32_t hi, scale::Reads* reads) const;
   // The run's own checksum, over all of its bytes.
   [[nodiscard]] bool verify() const;
-  // Descriptor and bounds fit together; to be called once before anything else on a descriptor from NVM.
-  [[nodiscard]] bool well_formed() const;
+  // Sizes fit together; to be called once before anything else on a descriptor from NVM.
+  [[nodiscard]] static bool well_formed(const RunDesc& desc);
 
  private:
   const char* bytes_;
   RunDesc desc_;
+  uint64_t seed_;
   bool trusted_ = false;
 };
-
-// What ties an entry's check to its place.
-inline uint32_t entry_seed(uint64_t run_addr, uint32_t i) { return static_cast<uint32_t>(mix64(run_addr + i)); }
 
 // The entry of a uniform run that lies at `at`. False if it is damaged. Requires: as many bytes can be read there.
 inline bool uniform_entry(const std::byte* at, uint32_t seed, uint32_t key_bytes, uint32_t value_bytes, Entry* entry) {
@@ -130,7 +146,7 @@ inline bool RunView::sound(uint32_t i) const {
   const char* at = bytes_ + size_t{i} * stride;
   uint32_t crc;
   std::memcpy(&crc, at, sizeof crc);
-  return base::crc32c(at + kUniformHeadBytes, stride - kUniformHeadBytes, entry_seed(desc_.addr, i)) == crc;
+  return base::crc32c(at + kUniformHeadBytes, stride - kUniformHeadBytes, entry_seed(seed_, i)) == crc;
 }
 
 }  // namespace bonsai::persist

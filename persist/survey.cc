@@ -25,7 +25,7 @@ class Surveyor {
  private:
   void read(const RunDesc& desc) {
     const Addr addr = Addr::of_bits(desc.addr);
-    const RunView view(volume_.local(addr), desc);
+    const RunView view(volume_, desc);
     const size_t newer_lost = out_.lost.size();
     Fence at = dnode_.lo();  // all entries below are good
     bool damaged = false;

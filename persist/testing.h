@@ -148,12 +148,7 @@ class Rig {
     pool.add_targets(&space);
     store = std::make_unique<DnodeStore>(volume, space, pool.geometry());
     large = std::make_unique<LargeStore>(volume, space);
-    Log::Config config;
-    config.segments = pool.segments();
-    config.segment_bytes = pool.segment_bytes();
-    config.pool_id = pool.pool_id();
-    config.buffered = buffered_;
-    log = make_log(volume, std::move(config));
+    log = make_log(volume, pool.log_config(buffered_));
     status = recover(&analysis, pool, store.get(), log.get(), &ranges);
     if (!status.ok()) return status;
     if (after_recovery) after_recovery();

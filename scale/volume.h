@@ -51,6 +51,11 @@ class Volume {
  public:
   virtual ~Volume() = default;
 
+  // What checksums of the pool that lies here are bound to; 0 until it is known.
+  [[nodiscard]] uint64_t identity() const { return identity_; }
+  // Requires: no other thread uses the volume yet.
+  void bind(uint64_t identity) { identity_ = identity; }
+
   [[nodiscard]] size_t targets() const { return views_.size(); }
   [[nodiscard]] uint64_t target_bytes(size_t target) const { return bytes_[target]; }
 
@@ -77,6 +82,7 @@ class Volume {
   virtual Status health() const = 0;
 
  protected:
+  uint64_t identity_ = 0;
   std::vector<std::byte*> views_;
   std::vector<uint64_t> bytes_;
   bool reads_wait_ = false;

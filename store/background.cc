@@ -85,6 +85,7 @@ bool Background::work() {
   }
   if (!tiers_.index->urgent()) static_cast<void>(tiers_.index->tidy(kTidyRanges));
   tiers_.epochs->collect();
+  tiers_.log->note_ends();
   return worked;
 }
 

@@ -34,8 +34,8 @@ class Checker {
     report_.targets = volume_.targets();
     report_.key_format = pool_.key_format();
     pool_.add_targets(&space_);
-    for (const Addr extent : analysis_.header_extents) {
-      claim(extent, pool_.superblocks[0].extent_bytes, "header extent", {});
+    for (const persist::Analysis::HeaderExtent& extent : analysis_.header_extents) {
+      claim(extent.at, pool_.superblocks[0].extent_bytes, "header extent", {});
     }
     for (size_t i = 0; i < analysis_.tiles.size(); ++i) {
       check_tile(analysis_.tiles[i]);
@@ -80,7 +80,7 @@ class Checker {
   void check_run(const persist::RunDesc& desc, const std::string& range) {
     const Addr addr = Addr::of_bits(desc.addr);
     claim(addr, desc.bytes, "run", range);
-    if (!persist::RunView(volume_.local(addr), desc).verify()) {
+    if (!persist::RunView(volume_, desc).verify()) {
       damage(persist::place_text("run", addr), "it fails its checksum", range);
     }
   }

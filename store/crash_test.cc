@@ -12,6 +12,7 @@
 #include "base/testing/budget.h"
 #include "base/testing/figures.h"
 #include "persist/testing/explorer.h"
+#include "persist/testing/file_on_medium.h"
 #include "store/db_impl.h"
 #include "store/testing/client.h"
 #include "store/testing/crash_check.h"
@@ -23,6 +24,7 @@ namespace {
 using base::Scheduler;
 using persist::testing::Content;
 using persist::testing::Explorer;
+using persist::testing::FileOnMedium;
 using persist::testing::Manner;
 using persist::testing::Mutant;
 using persist::testing::Outcome;
@@ -38,44 +40,6 @@ constexpr bool kSlow = false;
 
 constexpr uint64_t kPoolBytes = 128 << 10;
 constexpr uint64_t kSwitchesMax = 5'000'000;
-
-// A pool's file on a medium that has room for it to grow. With turns on it lets another coroutine run before each
-// operation, and after a fence: what follows is no operation of the seam.
-class FileOnMedium final : public base::HookedMedium {
- public:
-  FileOnMedium(base::HookedMedium& to, uint64_t bytes, bool turns)
-      : HookedMedium(to.view(), bytes), to_(to), turns_(turns) {}
-
-  void store8(std::byte* dst, uint64_t value) override {
-    turn();
-    to_.store8(dst, value);
-  }
-  void copy(std::byte* dst, const void* src, size_t n) override {
-    turn();
-    to_.copy(dst, src, n);
-  }
-  void nt_copy(std::byte* dst, const void* src, size_t n, const base::Site& site) override {
-    turn();
-    to_.nt_copy(dst, src, n, site);
-  }
-  void flush(const std::byte* dst, size_t n, const base::Site& site) override {
-    turn();
-    to_.flush(dst, n, site);
-  }
-  void fence(const base::Site& site) override {
-    turn();
-    to_.fence(site);
-    turn();
-  }
-
- private:
-  void turn() const {
-    if (turns_) Scheduler::yield();
-  }
-
-  base::HookedMedium& to_;
-  const bool turns_;
-};
 
 void write_file(const std::string& path, std::span<const std::byte> image) {
   std::ofstream(path, std::ios::binary)
@@ -326,8 +290,9 @@ class StoreLife final : public Explorer {
     Options options = options_;
     options.grow_bytes = grow_bytes;
     std::vector<std::unique_ptr<base::HookedMedium>> media;
-    media.push_back(
-        std::make_unique<FileOnMedium>(medium, std::max(file_bytes_, grow_bytes), &medium == medium_.get()));
+    const std::function<void()> turn =
+        &medium == medium_.get() ? std::function<void()>([] { Scheduler::yield(); }) : nullptr;
+    media.push_back(std::make_unique<FileOnMedium>(medium, std::max(file_bytes_, grow_bytes), turn));
     return store::open_tiers_on(options, std::move(media), first, tiers);
   }
 

@@ -61,7 +61,7 @@ Status DbImpl::Close() {
   background_.stop();
   closed_ = true;
   tiers_->log->seal_all();
-  persist::write_run_state(*tiers_->volume, persist::RunState::kClean);
+  persist::write_clean_state(*tiers_->volume, tiers_->pool);
   if (status.ok()) status = tiers_->volume->health();
   const std::unique_ptr<Tiers> closing = std::move(tiers_);
   for (const auto& mapping : closing->mappings) {
@@ -484,6 +484,7 @@ Status DbImpl::Sync() {
   for (base::BoundedWait wait("sync", options_.stall_ms_max); !tiers_->log->close_epoch(); wait.pause()) {
     if (wait.expired()) return wait.status();
   }
+  tiers_->log->note_ends();
   return tiers_->volume->health();
 }
 

@@ -16,6 +16,9 @@
 #include <vector>
 
 #include "persist/testing/explorer.h"
+#include "persist/testing/file_on_medium.h"
+#include "persist/testing/floors.h"
+#include "persist/words.h"
 
 namespace bonsai::persist::testing {
 
@@ -101,6 +104,7 @@ class Life final : public Explorer {
     const ReadSet read(rig);
     judge_ends(rig);
     judge_mending(rig);
+    judge_floors(rig);
     if (random_.chance(1, 8)) judge_without_a_dnode(rig);
     if (!forges_ && random_.chance(1, 4)) judge_flip(read);
     if (random_.chance(1, 64)) judge_rest(read, analysed_content(rig));
@@ -126,23 +130,27 @@ class Life final : public Explorer {
     if (just_recovered_) judge_just_recovered(rig);
   }
 
-  // What recovery promises of the pool when it returns: ends are named and cut, and free header slots hold no checksum.
+  // What recovery promises of the pool when it returns: ends are named and cut, and no header slot is torn.
   void judge_just_recovered(const Rig& rig) {
     for (const SegmentState& state : rig.analysis.segments) {
-      if (state.sequence != 0 && (!state.sealed || state.truncate)) violation("recovery has left an end open");
+      if (!state.entered || !state.sealed || state.truncate) violation("recovery has left an end open");
     }
-    for (const Addr slot : rig_->analysis.free_slots) {
-      DnodeHeader header;
-      std::memcpy(&header, rig.volume.local(slot), sizeof header);
-      const bool taken = header.crc == header.computed_crc() && header.mark == header.live_mark();
-      if (header.crc != 0 && !taken) violation("recovery has left a checksum in a free header slot");
-    }
+    if (!rig.analysis.torn_slots.empty()) violation("recovery has left a torn header");
   }
 
   // Once recovery has mended the extent table, it is mended in every image.
   void judge_mending(const Rig& rig) {
-    if (!mending_ || before_ == kSiteExtentMendFence.name) return;
-    if (!rig.analysis.damaged_extent_entries.empty()) violation("a write goes ahead of the mended extent table");
+    if (before_ == kSiteExtentMendFence.name || rig.analysis.damaged_extent_entries.empty()) return;
+    violation(mending_ ? "a write goes ahead of the mended extent table" : "a word of the extent table is damaged");
+  }
+
+  // What tells an earlier state from the present one has kept pace.
+  void judge_floors(const Rig& rig) {
+    if (const std::string wrong = floors_.broken_in(rig); !wrong.empty()) violation(wrong);
+  }
+  void note_ends() {
+    rig_->log->note_ends();
+    if (!buffered_) floors_.raise_ends(*rig_);
   }
 
   // With any bit flipped, the replaced dnodes and the log that still holds every record since being there or not: told,
@@ -182,6 +190,7 @@ class Life final : public Explorer {
 
   void operate() {
     if (random_.chance(1, 12)) fences_to_crash_ = 1 + random_.below(5);
+    if (random_.chance(1, 8)) note_ends();
     switch (choose()) {
       case Do::kOffloadAll:
         offload(0, dnodes_.size());
@@ -323,14 +332,11 @@ class Life final : public Explorer {
     sealed_.erase(segment);
     open = segment;
   }
-  uint64_t sequence_of(uint32_t segment) {
-    SegmentHeader header;
-    std::memcpy(&header, rig_->volume.local(rig_->pool.segments()[segment]), sizeof header);
-    return header.sequence;
-  }
+  uint64_t sequence_of(uint32_t segment) { return load_word(rig_->volume, rig_->pool.segments()[segment]).value_or(0); }
 
   void close_epoch() {
     EXPECT_TRUE(rig_->log->close_epoch());
+    if (buffered_) floors_.raise_epoch(*rig_);
     settle();
   }
 
@@ -355,6 +361,7 @@ class Life final : public Explorer {
     std::vector<const Dnode*> old;
     for (size_t i = first; i < end; ++i) old.push_back(dnodes_[i].get());
     rig_->store->retire(old);
+    floors_.raise_extents(*rig_);
     for (auto it = logged_.begin(); it != logged_.end();) {
       const base::Key key = base::Key::of(it->first);
       const bool inside = !(key < lo.key()) && hi.above(key);
@@ -387,6 +394,7 @@ class Life final : public Explorer {
     rig_->store->retire({old.get()});
     rig_->store->free(*old, moved->runs());
     old = std::move(moved);
+    floors_.raise_extents(*rig_);
     ++outcome_.moves;
   }
 
@@ -416,22 +424,28 @@ class Life final : public Explorer {
     return writer->add(lo, hi, gen_, &old, updates.list(), &dnode);
   }
 
-  // A user's value may look like dnode headers of the newest generation. Where it has lain, headers come to lie.
+  // A value that looks like dnode headers of the newest generation, as if somebody knew the pool's identity and where
+  // it will lie. Where it has lain, headers come to lie.
   void claim_extent_over_forged_headers() {
     if (!forges_ || rig_->analysis.header_extents.size() > 1 || claims_++ > 0) return;
     DnodeHeader header{};
     header.magic = kDnodeMagic;
     header.gen = uint64_t{1} << 50;
     header.hi_bytes = kInfiniteFence;
-    header.crc = header.computed_crc();
-    header.mark = header.live_mark();
-    std::string forged;
-    for (int i = 0; i < 40; ++i) forged.append(reinterpret_cast<const char*>(&header), sizeof header);
+    std::string forged(40 * sizeof header, 'f');
     LargeRef ref{};
     while (!rig_->large->write(forged, &ref).ok()) {
       forged.resize(forged.size() / 2 / kBlockBytes * kBlockBytes);
       if (forged.empty()) return;
     }
+    for (uint64_t at = 0; at < forged.size(); at += sizeof header) {
+      const uint64_t seed = place_seed(rig_->volume, Addr::of_bits(ref.addr) + at);
+      header.crc = header.computed_crc(seed);
+      header.mark = header.live_mark(seed);
+      std::memcpy(forged.data() + at, &header, sizeof header);
+    }
+    rig_->large->free(ref);
+    EXPECT_TRUE(rig_->large->write(forged, &ref).ok());
     rig_->large->free(ref);
     std::vector<Addr> taken(1);
     thread_ = 1;
@@ -461,6 +475,7 @@ class Life final : public Explorer {
     if (status.IsNoSpace()) ended_ = true;
     if (!status.ok()) return status.IsNoSpace() ? void(++outcome_.refused) : violation("opening: " + status.ToString());
     open_segments_.fill(kNoSegment);
+    floors_ = Floors();
     gen_ = rig_->analysis.gen_max + 1;
     dnodes_.clear();
     logged_.clear();
@@ -499,16 +514,20 @@ class Life final : public Explorer {
       if (open != kNoSegment) sealed_[open] = sequence_of(open);
     }
     explore();
-    write_run_state(rig_->volume, RunState::kClean);
     const Content before = now();
-    if (!forges_ && random_.chance(1, 2)) damage_extent_entry();
-    if (!mending_ && profile_.grown_bytes != 0 && random_.chance(1, 4)) {
-      Rig closed({medium_.get()});
-      EXPECT_TRUE(closed.analyse_only().ok());
-      EXPECT_TRUE(grow_pool(closed.volume, &closed.pool).ok());
-    }
+    if (!forges_ && random_.chance(1, 2)) damage_extent_entry();  // of a pool that was not closed
+    if (!mending_) write_clean_state(rig_->volume, rig_->pool);
+    if (!mending_ && profile_.grown_bytes != 0 && random_.chance(1, 2)) grow();
     open();
     if (!failed() && !ended_ && now() != before) violation("a clean end changes the content");
+  }
+
+  void grow() {
+    const uint64_t bytes = rig_->pool.superblocks[0].target_bytes + kPageBytes;
+    FileOnMedium file(*medium_, std::min(bytes, profile_.grown_bytes));
+    Rig closed({&file});
+    EXPECT_TRUE(closed.analyse_only().ok());
+    EXPECT_TRUE(grow_pool(closed.volume, &closed.pool).ok());
   }
 
   // The medium damages the extent table where it names data. Forged headers in that data would be taken for real ones.
@@ -516,10 +535,9 @@ class Life final : public Explorer {
     static constexpr base::Site kDamage{"(damage)"};
     const Superblock& sb = rig_->pool.superblocks[0];
     const Addr entry(0, sb.extent_table_offset + 8 * random_.below(sb.extents));
-    uint64_t word;
-    std::memcpy(&word, rig_->volume.local(entry), sizeof word);
-    if (word != 0) return;
-    rig_->volume.store8(entry, uint64_t{1} << random_.below(64));
+    const uint64_t word = load8(rig_->volume, entry);
+    if (load_word(rig_->volume, entry) != kExtentData) return;
+    rig_->volume.store8(entry, random_.chance(1, 2) ? 0 : word ^ uint64_t{1} << random_.below(64));
     rig_->volume.flush(entry, sizeof word, kDamage);
     fences_to_crash_ = 0;
     mute_ = true;
@@ -541,6 +559,7 @@ class Life final : public Explorer {
     floor_ = 0;
     rig_.reset();
     claims_ = 0;
+    floors_ = Floors();  // they were raised after the crash, too
     start(image);
     open();
     if (!failed() && !ended_ && now() != *content) violation("recovery changes the content");
@@ -562,6 +581,7 @@ class Life final : public Explorer {
   bool just_recovered_ = false;
   bool mending_ = false;                 // recovery has an entry of the extent table to mend
   std::map<uint32_t, uint64_t> sealed_;  // segment -> sequence
+  Floors floors_;
   std::array<uint32_t, kThreads> open_segments_{};
   uint64_t gen_ = 0;
   uint32_t token_ = 0;

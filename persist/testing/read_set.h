@@ -32,7 +32,8 @@ class ReadSet {
     add(kStateRunOffset, sizeof(uint64_t));
     add(kStateEpochOffset, sizeof(uint64_t));
     add(sb.extent_table_offset, 8 * sb.extents);
-    for (const scale::Addr extent : rig.analysis.header_extents) add(extent.offset(), sb.extent_bytes);
+    add(sb.log_table_offset, sizeof(uint64_t));
+    for (const Analysis::HeaderExtent& extent : rig.analysis.header_extents) add(extent.at.offset(), sb.extent_bytes);
     for (size_t i = 0; i < rig.analysis.segments.size(); ++i) add_segment(rig, i);
     for (const Tile& tile : rig.analysis.tiles) add_tile(rig, tile);
     std::sort(ranges_.begin(), ranges_.end());
@@ -44,8 +45,8 @@ class ReadSet {
     return crc;
   }
 
-  // A byte whose damage must be told or do no harm: any but of the records of an open segment, whose last one looks
-  // torn when it is damaged (README.md).
+  // A byte whose damage must be told or do no harm: any but of the records of an open segment behind its noted end,
+  // whose last one looks torn when it is damaged (README.md).
   [[nodiscard]] uint64_t random_firm_byte(base::Random& random) const {
     uint64_t at = random.below(std::max<uint64_t>(firm_bytes_, 1));
     for (const auto& [begin, bytes] : firm_) {
@@ -83,16 +84,12 @@ class ReadSet {
   // A segment in use is read up to its sealed end, or as a whole in search of what may follow a torn record.
   void add_segment(const Rig& rig, size_t i) {
     const scale::Addr at = rig.pool.segments()[i];
-    SegmentHeader header;
-    std::memcpy(&header, rig.volume.local(at), sizeof header);
-    add(at.offset(), sizeof header);
-    if (rig.analysis.segments[i].sequence == 0) return;
-    const uint64_t records = at.offset() + sizeof header;
-    if (header.end == 0) {
-      ranges_.emplace_back(records, at.offset() + rig.pool.segment_bytes());
-      return;
-    }
-    add(records, (header.end & kCheckedWordMax) - sizeof header);
+    const SegmentState& state = rig.analysis.segments[i];
+    add(at.offset(), sizeof(uint64_t));
+    add(rig.pool.entries()[i].offset(), sizeof(SegmentEntry));
+    const uint64_t records = at.offset() + kSegmentHeaderBytes;
+    add(records, state.noted - std::min(state.noted, kSegmentHeaderBytes));
+    if (!state.sealed) ranges_.emplace_back(records, at.offset() + rig.pool.segment_bytes());
   }
 
   void add_tile(const Rig& rig, const Tile& tile) {
@@ -122,7 +119,8 @@ inline std::optional<uint64_t> owned_bytes(const Rig& rig) {
   const auto own = [&](scale::Addr at, uint64_t bytes) {
     owned.emplace_back(at.offset() / kBlockBytes, (bytes + kBlockBytes - 1) / kBlockBytes);
   };
-  for (const scale::Addr extent : rig.analysis.header_extents) own(extent, rig.pool.superblocks[0].extent_bytes);
+  for (const Analysis::HeaderExtent& extent : rig.analysis.header_extents)
+    own(extent.at, rig.pool.superblocks[0].extent_bytes);
   for (const Tile& tile : rig.analysis.tiles) {
     const Dnode& dnode = *rig.analysis.dnodes[tile.dnode];
     for (const RunDesc& run : dnode.runs()) own(scale::Addr::of_bits(run.addr), run.bytes);

@@ -1,0 +1,51 @@
+// A pool's file on a medium that has room for it to grow.
+#ifndef BONSAI_PERSIST_TESTING_FILE_ON_MEDIUM_H_
+#define BONSAI_PERSIST_TESTING_FILE_ON_MEDIUM_H_
+
+#include <functional>
+#include <utility>
+
+#include "base/nvm/medium.h"
+
+namespace bonsai::persist::testing {
+
+// Calls `turn` before each operation, and after a fence: what follows is no operation of the seam.
+class FileOnMedium final : public base::HookedMedium {
+ public:
+  FileOnMedium(base::HookedMedium& to, uint64_t bytes, std::function<void()> turn = nullptr)
+      : HookedMedium(to.view(), bytes), to_(to), turn_(std::move(turn)) {}
+
+  void store8(std::byte* dst, uint64_t value) override {
+    turn();
+    to_.store8(dst, value);
+  }
+  void copy(std::byte* dst, const void* src, size_t n) override {
+    turn();
+    to_.copy(dst, src, n);
+  }
+  void nt_copy(std::byte* dst, const void* src, size_t n, const base::Site& site) override {
+    turn();
+    to_.nt_copy(dst, src, n, site);
+  }
+  void flush(const std::byte* dst, size_t n, const base::Site& site) override {
+    turn();
+    to_.flush(dst, n, site);
+  }
+  void fence(const base::Site& site) override {
+    turn();
+    to_.fence(site);
+    turn();
+  }
+
+ private:
+  void turn() const {
+    if (turn_) turn_();
+  }
+
+  base::HookedMedium& to_;
+  const std::function<void()> turn_;
+};
+
+}  // namespace bonsai::persist::testing
+
+#endif  // BONSAI_PERSIST_TESTING_FILE_ON_MEDIUM_H_
