@@ -154,7 +154,10 @@ class Index {
     base::Fence lo, hi;
     boost::container::small_vector<Piece, 32> pieces;  // in key order; bytes valid inside the guard
     bool damaged = false;                              // the pieces end before the damage
-    const char* records_behind = nullptr;              // the next window's, if known: to be fetched, not read
+    std::span<const char> records_behind;              // the next window's, if known: to be fetched, not read
+
+    // How the dnodes' entries are to be verified; the caller's to say before a read.
+    persist::DnodeCursor::Verify verify = persist::DnodeCursor::Verify::kAlways;
 
     // Memory of read_window(), kept for the next one.
     std::vector<char> together;  // rows of pieces that lay scattered
@@ -290,7 +293,7 @@ class Index {
                        uint64_t version, Collected* all);
   void collect(const Bnode& bnode, uint32_t depth, const Window& window, const base::Key& from, uint64_t version,
                Collected* all);
-  const char* prefetch_following(const Following& following) const;
+  std::span<const char> prefetch_following(const Following& following) const;
   static void prefetch_range(const Bnode& bnode);
   uint64_t prefetch_records(const Bnode& bnode, const base::Key& from, uint64_t records_max) const;
   void read_few(Bnode* bnode, const persist::Dnode& dnode, const base::Key& start, uint64_t version,

@@ -319,10 +319,10 @@ class Index::Pieces {
 // be read before the updates, which are newer than what it says, whenever they came.
 void Index::read_few(Bnode* bnode, const persist::Dnode& dnode, const Key& start, uint64_t version,
                      uint64_t records_max, Window* window) {
-  persist::DnodeCursor cursor(dnodes_.volume(), dnode, persist::DnodeCursor::Verify::kAtFirst);
+  persist::DnodeCursor cursor(dnodes_.volume(), dnode, window->verify);
   cursor.seek_inside(window->lo.key() < start ? start : Key(), records_max);
   std::optional<Key> end = cursor.key_ahead(records_max);
-  if (end && !(start < *end && window->hi.above(*end))) end.reset();  // it was damaged after it was found sound
+  if (end && !(start < *end && window->hi.above(*end))) end.reset();  // a damaged one, not verified
   if (end) window->hi = base::Fence(end->bytes);
   Collected all;
   collect_updates(*bnode, 0, *window, start, version, &all);
@@ -340,7 +340,7 @@ void Index::read_range(Bnode* bnode, const Key& from, uint64_t version, bool who
   window->hi = bnode->hi();
   window->pieces.clear();
   window->damaged = false;
-  window->records_behind = nullptr;
+  window->records_behind = {};
   const Key start = whole || from < window->lo.key() ? window->lo.key() : from;
   step("scan: load base");
   if (const persist::Dnode* dnode = bnode->base().dnode(); dnode != nullptr && records_max < kTogetherRecordsMin)
@@ -353,7 +353,7 @@ void Index::read_range(Bnode* bnode, const Key& from, uint64_t version, bool who
   const Key end = window->hi.key();
   const bool whole_range = all.dnodes.size() == 1 && !all.other_range;
   for (const persist::Dnode* dnode : all.dnodes) {
-    persist::DnodeCursor cursor(dnodes_.volume(), *dnode, persist::DnodeCursor::Verify::kAtFirst);
+    persist::DnodeCursor cursor(dnodes_.volume(), *dnode, window->verify);
     if (whole_range) {
       cursor.seek_inside(window->lo.key() < start ? start : Key(), pieces.left());
     } else {
@@ -376,7 +376,7 @@ void Index::read_range(Bnode* bnode, const Key& from, uint64_t version, bool who
 
 // Fetches what the next windows read: of each what the one before had shown where to find. Returns where the records of
 // the next one lie, if side by side: these come while the caller reads those before them.
-const char* Index::prefetch_following(const Following& following) const {
+std::span<const char> Index::prefetch_following(const Following& following) const {
   if (const Bnode* third = following.peek(2)) third->prefetch();
   if (const Bnode* second = following.peek(1)) {
     second->prefetch_range();
@@ -384,16 +384,16 @@ const char* Index::prefetch_following(const Following& following) const {
   }
   const Bnode* first = following.peek(0);
   const persist::Dnode* dnode = first != nullptr ? first->base().dnode() : nullptr;
-  if (dnode == nullptr) return nullptr;
-  if (const char* run = dnode->single_run(dnodes_.volume())) return run;
-  dnode->prefetch_runs(dnodes_.volume());
-  return nullptr;
+  if (dnode == nullptr) return {};
+  const std::span<const char> run = dnode->single_run(dnodes_.volume());
+  if (run.empty()) dnode->prefetch_runs(dnodes_.volume());
+  return run;
 }
 
 void Index::read_window(const Key& from, uint64_t version, bool whole, uint64_t records_max, Window* window,
                         Bnode* known, Following* following) {
   step("load index");
-  const char* records_behind = nullptr;
+  std::span<const char> records_behind;
   Bnode* bnode = known;
   if (known == nullptr && records_max < kReadAheadRecords) {
     bnode = tree_.find_to_read(from);

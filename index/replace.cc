@@ -150,7 +150,7 @@ bool exceeds(const Estimate& size, const persist::Limits& limits) {
 Estimate without_hidden(const scale::Volume& volume, const persist::Dnode& dnode, const Slots* slots,
                         const Estimate& all) {
   constexpr uint32_t kSample = 64;
-  persist::DnodeCursor cursor(volume, dnode, persist::DnodeCursor::Verify::kAtFirst);
+  persist::DnodeCursor cursor(volume, dnode);
   cursor.seek({});
   const persist::RunView* body = cursor.body();
   persist::Entry end;

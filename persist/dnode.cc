@@ -106,7 +106,6 @@ std::unique_ptr<Dnode> Dnode::make_uploaded(Parts parts, const scale::Volume& vo
   for (size_t i = 0; i < runs.size(); ++i) {
     if (same_prefix && i < kept->runs().size() && kept->runs()[i].addr == runs[i].addr) {
       dnode->take_over(*kept, run_of(runs[i]), from.places[i], to.places[i]);
-      if (kept->verified(i)) dnode->note_verified(i);
       continue;
     }
     const bool in_hand = i + fresh.size() >= runs.size();
@@ -349,35 +348,35 @@ uint64_t Dnode::prefetch_scan(const scale::Volume& volume, const Key& key, uint6
 }
 
 namespace {
-// What a cursor leaves to chance, lest a loop over so many dnodes passes one over for ever.
-struct Chance {
-  bool again;  // runs that were found sound are verified like others
-  bool whole;  // all runs are verified as wholes, however little is read
+// By chance, lest a loop over so many dnodes passes one over for ever.
+bool is_sampled() {
+  thread_local base::Random dice(1);
+  return dice.below(DnodeCursor::kSampledOneIn) == 0;
+}
 
-  static Chance draw() {
-    thread_local base::Random dice(1);
-    const uint64_t drawn = dice.below(DnodeCursor::kVerifiedAgain * DnodeCursor::kVerifiedWhole);
-    return {drawn % DnodeCursor::kVerifiedAgain == 0, drawn / DnodeCursor::kVerifiedAgain == 0};
-  }
-};
+// Per entry the checksum of a whole run costs an eighth of the entries' own, or less; but what is not wanted of the run
+// may have to come from memory.
+bool is_worth_whole(uint64_t entries_wanted, uint64_t entries) { return 4 * entries_wanted >= 3 * entries; }
 }  // namespace
 
 // Makes the sources, each with the part of its run in which the first entry at or after `key` is.
 void DnodeCursor::open(const Key& key, bool inside, uint64_t entries) {
   const std::array<Dnode::Part, kRunsMax> parts = dnode_.parts_with(key, inside);
-  const Chance chance = verify_ == Verify::kAtFirst ? Chance::draw() : Chance{true, false};
+  const bool verifies = verify_ == Verify::kAlways || is_sampled();
+  uint64_t all = 0, wanted = 0;
   sources_.clear();
   for (size_t i = dnode_.places().size(); i-- > 0;) {
     const Dnode::Part& part = parts[i];
     const RunDesc desc = dnode_.desc(i);
-    const uint32_t many = desc.count / 2;
     RunView run(volume_, desc);
-    if (!chance.again && dnode_.verified(i)) run.trust_unseen();
-    const bool most = entries == UINT64_MAX || (entries >= many && desc.count - part.lo >= many);
-    const bool whole = (most || chance.whole) && !run.trusted();
-    sources_.push_back({run, whole, part.lo, part.hi, {}, {}});
-    if (!whole) dnode_.prefetch_part(run, part, entries);
+    if (!verifies) run.trust_unseen();
+    sources_.push_back({run, part.lo, part.hi, {}, {}});
+    all += desc.count;
+    wanted += std::min<uint64_t>(entries, desc.count - part.lo);
   }
+  whole_ = verifies && is_worth_whole(wanted, all);
+  if (whole_) return;
+  for (const Source& source : sources_) dnode_.prefetch_part(source.run, {source.index, source.end}, entries);
 }
 
 void DnodeCursor::seek_in(const Key& key, bool inside, uint64_t entries) {
@@ -390,18 +389,11 @@ void DnodeCursor::seek_in(const Key& key, bool inside, uint64_t entries) {
     source.end = source.run.count();
   }
   await(entries);
-  verify_whole();
-  for (Source& source : sources_) load(source);
-  choose();
-}
-
-void DnodeCursor::verify_whole() {
-  for (size_t i = 0; i < sources_.size(); ++i) {
-    Source& source = sources_[i];
-    if (!source.whole) continue;
-    source.run.trust();
-    if (source.run.trusted()) dnode_.note_verified(sources_.size() - 1 - i);
+  for (Source& source : sources_) {
+    if (whole_) source.run.trust();
+    load(source);
   }
+  choose();
 }
 
 uint64_t DnodeCursor::entries() const {
@@ -423,8 +415,8 @@ void DnodeCursor::await(uint64_t entries) const {
   if (!volume_.reads_wait()) return;
   scale::Reads reads(volume_);
   for (const Source& source : sources_) {
-    const uint32_t first = source.whole ? 0 : source.index;
-    const uint64_t count = std::min<uint64_t>(source.whole ? UINT64_MAX : entries, source.run.count() - first);
+    const uint32_t first = whole_ ? 0 : source.index;
+    const uint64_t count = std::min<uint64_t>(whole_ ? UINT64_MAX : entries, source.run.count() - first);
     source.run.expect(first, first + static_cast<uint32_t>(count), &reads);
   }
   reads.wait();
@@ -515,12 +507,23 @@ DnodeCursor::Stretch DnodeCursor::take(const Key* below, uint64_t max) {
 }
 
 bool DnodeCursor::mergeable(uint32_t key_bytes, std::span<const Entry> updates) const {
-  return std::all_of(sources_.begin(), sources_.end(),
-                     [&](const Source& source) {
-                       return source.run.trusted() && (!source.run.uniform() || source.run.key_bytes() == key_bytes);
-                     }) &&
+  return std::all_of(
+             sources_.begin(), sources_.end(),
+             [&](const Source& source) { return !source.run.uniform() || source.run.key_bytes() == key_bytes; }) &&
          std::all_of(updates.begin(), updates.end(),
                      [&](const Entry& update) { return update.key.bytes.size() == key_bytes; });
+}
+
+// Where what is left of the uniform runs below `below` ends. False: something of it is damaged, or might be.
+bool DnodeCursor::find_sound_ends(const Key* below, Ends* ends) const {
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    const auto& [run, index, end, key, entry] = sources_[i];
+    (*ends)[i] = end;
+    if (!run.uniform()) continue;
+    if (below != nullptr && !run.lower_bound(*below, index, end, &(*ends)[i], nullptr)) return false;
+    if (!run.trusted() && run.sound_below(index, (*ends)[i], UINT64_MAX) != (*ends)[i]) return false;
+  }
+  return true;
 }
 
 // What is left of the variable runs, oldest first. False: keys differ in size, or damage.
@@ -539,18 +542,18 @@ bool DnodeCursor::decode_variable(uint32_t key_bytes, std::vector<Entry>* entrie
 bool DnodeCursor::take_all(const Key* below, std::span<const Entry> updates, Merge* merge) {
   if (damaged_ || !valid()) return false;
   const auto key_bytes = static_cast<uint32_t>(key().bytes.size());
-  if (!mergeable(key_bytes, updates) || !decode_variable(key_bytes, &merge->decoded())) return false;
+  Ends ends;
+  if (!mergeable(key_bytes, updates) || !find_sound_ends(below, &ends)) return false;
+  if (!decode_variable(key_bytes, &merge->decoded())) return false;
   const size_t head_bytes = std::min<size_t>(key_bytes, sizeof(uint64_t));
   merge->clear(key_bytes, std::min<size_t>(dnode_.head_.prefix_bits / 8, key_bytes - head_bytes));
   std::span<const Entry> decoded = merge->decoded();
-  for (auto source = sources_.rbegin(); source != sources_.rend(); ++source) {  // oldest first
+  for (size_t i = sources_.size(); i-- > 0;) {  // oldest first
+    Source* const source = &sources_[i];
     const uint32_t left = source->end - source->index;
-    uint32_t taken = left;
+    uint32_t taken = ends[i] - source->index;
     if (source->run.uniform()) {
-      uint32_t end = source->end;
-      if (below != nullptr) BONSAI_CHECK(source->run.lower_bound(*below, source->index, source->end, &end, nullptr));
-      merge->add(source->run.rows(0, source->run.count()), source->index, end);
-      taken = end - source->index;
+      merge->add(source->run.rows(0, source->run.count()), source->index, ends[i]);
     } else {
       const std::span<const Entry> of_run = decoded.first(left);
       if (below != nullptr) {

@@ -93,11 +93,12 @@ class Dnode {
     const auto* block = static_cast<const char*>(dnode);
     for (size_t i = 0; i < kPrefetchLines; ++i) __builtin_prefetch(block + i * kLine);
   }
-  // Where its one run lies; null if there are more.
-  [[nodiscard]] const char* single_run(const scale::Volume& volume) const {
+  // Where its one run lies; empty if there are more, or if it is a variable one.
+  [[nodiscard]] std::span<const char> single_run(const scale::Volume& volume) const {
     const std::span<const Run> runs = places();
-    if (runs.size() != 1) return nullptr;
-    return reinterpret_cast<const char*>(volume.local(scale::Addr::of_bits(runs[0].addr)));
+    if (runs.size() != 1 || runs[0].variable()) return {};
+    const std::byte* bytes = volume.local(scale::Addr::of_bits(runs[0].addr));
+    return {reinterpret_cast<const char*>(bytes), size_t{runs[0].count} * runs[0].entry_bytes() + kRunTrailerBytes};
   }
   // Fetches what a DnodeCursor that goes through all of it reads first, and the beginning of each further page.
   void prefetch_runs(const scale::Volume& volume) const;
@@ -139,9 +140,9 @@ class Dnode {
     uint16_t prefix_bits;  // that all keys of the range share
     uint8_t runs_count;
     uint8_t uploaded;
-    mutable std::atomic<uint8_t> merges;    // reads that had to look at several runs
-    mutable std::atomic<uint8_t> verified;  // runs that a cursor has found sound as a whole, a bit each
-    uint16_t fingerprints;                  // the group of this block in which they begin
+    mutable std::atomic<uint8_t> merges;  // reads that had to look at several runs
+    uint8_t reserved;
+    uint16_t fingerprints;  // the group of this block in which they begin
   };
   // What a get needs of a run.
   struct Run {
@@ -205,12 +206,6 @@ class Dnode {
   [[nodiscard]] bool note_run(const scale::Volume& volume, const RunDesc& desc, const Place& place,
                               std::span<const Entry> entries);
   void take_over(const Dnode& kept, const Run& run, const Place& from, const Place& to);
-  [[nodiscard]] bool verified(size_t run) const {
-    return (head_.verified.load(std::memory_order_relaxed) >> run & 1) != 0;
-  }
-  void note_verified(size_t run) const {
-    if (!verified(run)) head_.verified.fetch_or(static_cast<uint8_t>(1U << run), std::memory_order_relaxed);
-  }
 
   Head head_;
   const std::unique_ptr<const Parts> parts_;
@@ -290,20 +285,18 @@ class DnodeCursor {
     bool large = false;  // the value is a LargeRef's bytes
   };
 
-  // How often what is read is verified. kAtFirst: not again where a cursor has found the whole run sound, except one
-  // time in kVerifiedAgain, by chance, so that what gets damaged afterwards is told, too, if not by the first reader.
-  enum class Verify { kAlways, kAtFirst };
-  // As a whole a run is verified when most of it is read, and one time in kVerifiedWhole besides: for many short reads.
-  static constexpr uint32_t kVerifiedAgain = 64;
-  static constexpr uint32_t kVerifiedWhole = 16;
+  // Whether what is read is verified before it is handed out. kSampled: by one cursor in kSampledOneIn, by chance; for
+  // readers who asked for it. Whoever copies or writes what it reads verifies always.
+  enum class Verify { kAlways, kSampled };
+  static constexpr uint32_t kSampledOneIn = 64;
 
   // Requires: the dnode outlives the cursor (epoch guard).
   DnodeCursor(const scale::Volume& volume, const Dnode& dnode, Verify verify = Verify::kAlways)
       : volume_(volume), dnode_(dnode), verify_(verify) {}
 
   // To the first entry at or after `key`; an empty key means the first. Up to `entries` of each run are going to be
-  // read, and are waited for here; the cursor waits nowhere else. Of runs of which that is the greater part, and of all
-  // by default, the checksum of the whole run is verified instead of each entry's.
+  // read, and are waited for here; the cursor waits nowhere else. If these are many, as by default, the checksums of
+  // the whole runs are verified instead of each entry's.
   void seek(const base::Key& key, uint64_t entries = UINT64_MAX) { seek_in(key, inside(key), entries); }
   // The same without a look at the dnode's range. Requires: key lies in it, or is empty.
   void seek_inside(const base::Key& key, uint64_t entries) { seek_in(key, !key.bytes.empty(), entries); }
@@ -325,8 +318,8 @@ class DnodeCursor {
   Stretch take(const base::Key* below, uint64_t max);
   // All that is left below `below` (null: no bound) and `updates`, which are newer, is added to *merge, to be put
   // together there; the cursor moves behind it. False, and nothing is done: there is nothing left, keys differ in size,
-  // or there is damage, or might be; entries are to be visited one by one. Requires: a seek with the default of
-  // entries; updates are sorted and lie in the dnode's range.
+  // or there is damage, or might be; entries are to be visited one by one. All is verified. Requires: updates are
+  // sorted and lie in the dnode's range.
   [[nodiscard]] bool take_all(const base::Key* below, std::span<const Entry> updates, Merge* merge);
   // The same with a call of visit(entry) for the newest of each key, tombstones too, by *merge or one by one. Ends
   // before damage.
@@ -336,7 +329,6 @@ class DnodeCursor {
  private:
   struct Source {
     RunView run;
-    bool whole;  // the run will be verified as a whole
     uint32_t index, end;
     base::Key key;
     Entry entry;  // of a variable run
@@ -348,7 +340,6 @@ class DnodeCursor {
   }
   void seek_in(const base::Key& key, bool inside, uint64_t entries);
   void open(const base::Key& key, bool inside, uint64_t entries);
-  void verify_whole();
   void load(Source& source);
   void advance(Source& source) {
     ++source.index;
@@ -356,7 +347,9 @@ class DnodeCursor {
   }
   void pass_hidden();
   void choose();
+  using Ends = std::array<uint32_t, kRunsMax>;  // of each source
   [[nodiscard]] bool mergeable(uint32_t key_bytes, std::span<const Entry> updates) const;
+  [[nodiscard]] bool find_sound_ends(const base::Key* below, Ends* ends) const;
   [[nodiscard]] bool decode_variable(uint32_t key_bytes, std::vector<Entry>* entries) const;
   void await(uint64_t entries) const;
 
@@ -365,6 +358,7 @@ class DnodeCursor {
   const Verify verify_;
   boost::container::static_vector<Source, kRunsMax> sources_;  // newest run first
   std::array<uint64_t, kRunsMax> heads_;                       // of their keys; of one at its end the highest
+  bool whole_ = false;                                         // runs are verified as wholes
   bool tied_ = false;                                          // other sources may have the current key, too
   Source* best_ = nullptr;
   bool damaged_ = false;

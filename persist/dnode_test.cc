@@ -430,55 +430,42 @@ TEST_F(DnodeTest, RunsAndUpdatesComeTogether) {
   EXPECT_GT(copied, 100);
 }
 
-TEST_F(DnodeTest, WhatIsVerifiedOnceIsVerifiedAgainSometimes) {
-  constexpr uint32_t kEntries = 200;
-  Entries entries;
-  for (uint32_t i = 0; i < kEntries; ++i) entries.put("k" + std::to_string(1'000 + i), "v");
-  const RunDesc run = write(entries);
-  const auto dnodes = both(parts(Fence(), Fence::infinite(), 1, {run}));
-  const auto is_damaged = [&](DnodeCursor::Verify verify) {
-    DnodeCursor cursor(volume(), *dnodes[1], verify);
-    uint64_t seen = 0;
-    for (cursor.seek(Key()); cursor.valid();) seen += cursor.take(nullptr, UINT64_MAX).rows.count;
-    EXPECT_EQ(seen, cursor.damaged() ? 100 : kEntries);
-    return cursor.damaged();
-  };
-  damage(run, 100 * (run.bytes / kEntries) + 5);
-  EXPECT_TRUE(is_damaged(DnodeCursor::Verify::kAtFirst)) << "nobody has verified it yet";
-  damage(run, 100 * (run.bytes / kEntries) + 5);  // it is sound again
-  EXPECT_FALSE(is_damaged(DnodeCursor::Verify::kAtFirst));
-  damage(run, 100 * (run.bytes / kEntries) + 5);
-  EXPECT_TRUE(is_damaged(DnodeCursor::Verify::kAlways));
-  uint32_t told = 0;
-  constexpr uint32_t kReads = 100 * DnodeCursor::kVerifiedAgain;
-  for (uint32_t i = 0; i < kReads; ++i) told += is_damaged(DnodeCursor::Verify::kAtFirst) ? 1 : 0;
-  EXPECT_GT(told, 50U);
-  EXPECT_LT(told, 200U);
-}
-
-// Short reads come to trust a run, too: one in kVerifiedWhole looks at all of it. None trusts a damaged one.
-TEST_F(DnodeTest, ShortReadsVerifyAWholeRunSometimes) {
-  constexpr uint64_t kEntries = 200;
-  Entries entries;
+// Whatever was read before, and however much is read now: what is damaged is told each time, or by about one cursor in
+// kSampledOneIn to readers who asked for that.
+TEST_F(DnodeTest, WhatWasFoundSoundIsVerifiedAgain) {
+  constexpr uint64_t kEntries = 200, kDamaged = 100;
+  Entries entries, newer;
   for (uint64_t i = 1'000; i < 1'000 + kEntries; ++i) entries.put("k" + std::to_string(i), "v" + std::to_string(i));
+  for (uint64_t i = 1'010; i < 1'000 + kEntries; i += 20) newer.put("k" + std::to_string(i), "w" + std::to_string(i));
   const RunDesc run = write(entries);
-  const auto told_of = [&](const Dnode& dnode) {  // of so many reads of one entry
+  const auto dnodes = both(parts(Fence(), Fence::infinite(), 1, {run, write(newer)}));
+  Merge merge;
+  const auto told_of = [&](DnodeCursor::Verify verify, uint64_t wanted, uint32_t reads) {
     uint32_t told = 0;
-    for (uint32_t i = 0; i < 100 * DnodeCursor::kVerifiedWhole; ++i) {
-      DnodeCursor cursor(volume(), dnode, DnodeCursor::Verify::kAtFirst);
-      cursor.seek(Key::of("k1100"), 1);
+    for (uint32_t i = 0; i < reads; ++i) {
+      const Dnode& dnode = *dnodes[i % 2];
+      DnodeCursor cursor(volume(), dnode, verify);
+      const uint64_t first = wanted == UINT64_MAX ? 1'000 : 1'000 + kDamaged - wanted / 2;
+      cursor.seek(Key::of("k" + std::to_string(first)), wanted);
+      uint64_t seen = 0;
+      if (i % 3 == 0 && cursor.valid() && !cursor.take_all(nullptr, {}, &merge)) {
+        ++told;
+        continue;
+      }
+      while (cursor.valid() && seen < wanted) seen += cursor.take(nullptr, wanted - seen).rows.count;
       told += cursor.damaged() ? 1 : 0;
     }
     return told;
   };
-  const auto sound = both(parts(Fence(), Fence::infinite(), 1, {run}));
-  const auto damaged = both(parts(Fence(), Fence::infinite(), 1, {run}));  // before it is
-  EXPECT_EQ(told_of(*sound[1]), 0U);
-  damage(run, 100 * (run.bytes / kEntries) + 5);
-  EXPECT_EQ(told_of(*damaged[1]), 100 * DnodeCursor::kVerifiedWhole) << "nobody has found it sound";
-  const uint32_t told = told_of(*sound[1]);
-  EXPECT_GT(told, 0U) << "verified again one time in kVerifiedAgain";
-  EXPECT_LT(told, 100U) << "it was found sound";
+  for (const uint64_t wanted : {uint64_t{1}, uint64_t{20}, uint64_t{120}, UINT64_MAX}) {
+    EXPECT_EQ(told_of(DnodeCursor::Verify::kAlways, wanted, 100), 0U);
+    damage(run, kDamaged * (run.bytes / kEntries) + 5);
+    EXPECT_EQ(told_of(DnodeCursor::Verify::kAlways, wanted, 100), 100U) << wanted;
+    const uint32_t told = told_of(DnodeCursor::Verify::kSampled, wanted, 100 * DnodeCursor::kSampledOneIn);
+    EXPECT_GT(told, 50U);
+    EXPECT_LT(told, 200U);
+    damage(run, kDamaged * (run.bytes / kEntries) + 5);  // it is sound again
+  }
 }
 
 TEST_F(DnodeTest, ReadsOfSeveralRunsAskForCompaction) {

@@ -79,7 +79,7 @@ class RunView {
   // Verifies the run as a whole, which costs a fraction of its entries' checks. If it is sound, entries are not checked
   // one by one from now on; if not, nothing changes.
   void trust() { trusted_ = trusted_ || verify(); }
-  // The same where a reader before has found it sound.
+  // The same without a look at it, for readers who do not want it verified.
   void trust_unseen() { trusted_ = true; }
   [[nodiscard]] bool trusted() const { return trusted_; }
   // The entry at index i, verified. False if damaged. Requires: i < count().

@@ -160,6 +160,9 @@ int bonsai_drain(bonsai_t* db, char** errptr) {
 
 bonsai_readoptions_t* bonsai_readoptions_create(void) { return bonsai::c::make<bonsai_readoptions_t>(); }
 void bonsai_readoptions_destroy(bonsai_readoptions_t* options) { delete options; }
+void bonsai_readoptions_set_verify_checksums(bonsai_readoptions_t* options, unsigned char verify) {
+  options->options.verify_checksums = verify != 0;
+}
 void bonsai_readoptions_set_snapshot(bonsai_readoptions_t* options, const bonsai_snapshot_t* snapshot) {
   options->options.snapshot = snapshot == nullptr ? nullptr : snapshot->snapshot.get();
 }

@@ -113,7 +113,7 @@ inline Status null_bytes() {
 // How to scan: what the read options (null: defaults) say, and the rest.
 inline ScanOptions scan_options(const bonsai_readoptions_t* options, std::string_view end, uint64_t limit) noexcept {
   if (options == nullptr) return {nullptr, limit, end};
-  return {options->options.snapshot, limit, end, options->from_exclusive};
+  return {options->options.snapshot, limit, end, options->from_exclusive, options->options.verify_checksums};
 }
 
 inline Status null_visitor() { return Status::InvalidArgument("the visitor is NULL; pass a function"); }

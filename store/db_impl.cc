@@ -475,7 +475,8 @@ std::unique_ptr<Iterator> DbImpl::NewIterator(const ReadOptions& options) {
   } else {
     status = announce_shared(&announcement);
   }
-  return std::make_unique<IteratorImpl>(*this, std::move(announcement), std::move(status));
+  return std::make_unique<IteratorImpl>(*this, std::move(announcement), verify_of(options.verify_checksums),
+                                        std::move(status));
 }
 
 // ---- the rest

@@ -56,6 +56,10 @@ inline uint64_t version_of(const Snapshot* snapshot) {
   return snapshot == nullptr ? index::kLatest : static_cast<const SnapshotImpl*>(snapshot)->version();
 }
 
+inline persist::DnodeCursor::Verify verify_of(bool verify_checksums) {
+  return verify_checksums ? persist::DnodeCursor::Verify::kAlways : persist::DnodeCursor::Verify::kSampled;
+}
+
 class DbImpl final : public DB {
  public:
   // With `background` off no thread is started, at level `buffered` neither: then only Sync closes epochs, for tests

@@ -39,6 +39,7 @@ void IteratorImpl::keep(const Index::Window& window) {
 void IteratorImpl::load_from(const Fence& at) {
   const auto guard = db_.tiers().epochs->enter();
   Index::Window window;
+  window.verify = verify_;
   db_.tiers().index->read_window(at.key(), announcement_->version(), true, UINT64_MAX, &window);
   keep(window);
 }
@@ -46,6 +47,7 @@ void IteratorImpl::load_from(const Fence& at) {
 void IteratorImpl::load_below(const Fence& fence) {
   const auto guard = db_.tiers().epochs->enter();
   Index::Window window;
+  window.verify = verify_;
   db_.tiers().index->read_window_below(fence, announcement_->version(), &window);
   keep(window);
 }

@@ -16,10 +16,12 @@ namespace bonsai::store {
 class IteratorImpl final : public Iterator {
  public:
   // `status`: why there is no announcement, else OK.
-  IteratorImpl(DbImpl& db, std::shared_ptr<const index::Versions::Announcement> announcement, Status status)
+  IteratorImpl(DbImpl& db, std::shared_ptr<const index::Versions::Announcement> announcement,
+               persist::DnodeCursor::Verify verify, Status status)
       : loan_(db.lent().iterators),
         db_(db),
         announcement_(std::move(announcement)),
+        verify_(verify),
         status_(std::move(status)),
         usable_(status_.ok()) {}
 
@@ -55,6 +57,7 @@ class IteratorImpl final : public Iterator {
   const Loan loan_;
   DbImpl& db_;
   std::shared_ptr<const index::Versions::Announcement> announcement_;
+  const persist::DnodeCursor::Verify verify_;
   Status status_;
   bool usable_;
   bool valid_ = false;

@@ -47,55 +47,38 @@ auto one_by_one(const ScanVisitor& visit) {
   };
 }
 
-// A reader of many records has them fetched from memory a constant distance ahead, over the end of a run into the
-// next window's: by itself the processor begins slowly with each run. Into the second-level cache, which can have more
-// misses under way than the first.
+// Rows are handed out so many bytes at a time.
+constexpr size_t kPartBytes = 640;
+
+// A window's records are in the processor's cache when they are handed out: they have just been verified. Meanwhile the
+// next window's are fetched, so that verifying them does not wait for memory: into the second-level cache, which can
+// have more misses under way than the first.
 class ReadAhead {
  public:
-  static constexpr size_t kPartBytes = 640;
-
-  // `rows` are read from now on, and then what lies at `next`, if that is known.
-  void enter(const Rows& rows, const char* next) {
-    const auto begin = reinterpret_cast<uintptr_t>(rows.keys);
-    end_ = begin + rows.count * rows.stride_bytes;
-    next_ = reinterpret_cast<uintptr_t>(next);
-    if (at_ - begin > kDistanceBytes + kPartBytes) at_ = begin;  // nobody has foreseen these
-    while (at_ < std::min(begin + kDistanceBytes, end_)) fetch();
+  // `next` is the next window's, however many pieces this one has.
+  void expect(std::span<const char> next) {
+    if (next.data() == next_) return;
+    next_ = at_ = next.data();
+    end_ = at_ + next.size();
   }
-
-  // Called when `bytes` of them are about to be read.
+  // Called when `bytes` are about to be handed out. The next window may have twice as many.
   void advance(size_t bytes) {
-    for (owed_bytes_ += bytes; owed_bytes_ >= kPartBytes; owed_bytes_ -= kPartBytes) {
-      if (at_ >= end_) [[unlikely]] {
-        if (next_ == 0) continue;
-        at_ = next_;
-        end_ = UINTPTR_MAX;
-      }
-      fetch();
+    for (size_t i = 0; i < 2 * bytes && at_ < end_; i += base::kLineBytes, at_ += base::kLineBytes) {
+      __builtin_prefetch(at_, 0, 1);
     }
   }
 
  private:
-  static constexpr size_t kDistanceBytes = 8 * kPartBytes;
-
-  void fetch() {
-    const auto* part = reinterpret_cast<const char*>(at_);
-    for (size_t i = 0; i < kPartBytes; i += base::kLineBytes) __builtin_prefetch(part + i, 0, 1);
-    at_ += kPartBytes;
-  }
-
-  uintptr_t at_ = 0;       // up to here
-  uintptr_t end_ = 0;      // the end of the run in which that is
-  uintptr_t next_ = 0;     // the run behind it, or 0
-  size_t owed_bytes_ = 0;  // read, but nothing fetched for it yet
+  const char* next_ = nullptr;
+  const char* at_ = nullptr;  // fetched up to here
+  const char* end_ = nullptr;
 };
 
 // Hands out rows a few lines at a time. False: the visitor has had enough.
-bool visit_in_parts(Rows rows, const char* next, const RowsVisitor& visit, ReadAhead* ahead) {
-  if (rows.count * rows.stride_bytes <= 2 * ReadAhead::kPartBytes) return visit(rows);
-  const size_t part_rows = std::max<size_t>(ReadAhead::kPartBytes / rows.stride_bytes, 1);
+bool visit_in_parts(Rows rows, const RowsVisitor& visit, ReadAhead* ahead) {
+  if (rows.count * rows.stride_bytes <= 2 * kPartBytes) return visit(rows);
+  const size_t part_rows = std::max<size_t>(kPartBytes / rows.stride_bytes, 1);
   const size_t part_bytes = part_rows * rows.stride_bytes;
-  ahead->enter(rows, next);
   while (rows.count > part_rows) {
     Rows part = rows;
     part.count = part_rows;
@@ -121,7 +104,7 @@ Status no_visitor() { return Status::InvalidArgument("a scan has no visitor; pas
 
 // What a walk hands its pieces to, so that they come to `visit`.
 auto DbImpl::hand_out_to(const RowsVisitor& visit) {
-  return [this, &visit, large = std::string(), ahead = ReadAhead()](Index::Piece& piece, const char* next,
+  return [this, &visit, large = std::string(), ahead = ReadAhead()](Index::Piece& piece, std::span<const char> next,
                                                                     Status* failed) mutable {
     Rows& rows = piece.rows;
     if (piece.large) {
@@ -132,7 +115,8 @@ auto DbImpl::hand_out_to(const RowsVisitor& visit) {
       rows.values = large.data();
       rows.value_bytes = static_cast<uint32_t>(large.size());
     }
-    return visit_in_parts(rows, next, visit, &ahead);
+    ahead.expect(next);
+    return visit_in_parts(rows, visit, &ahead);
   };
 }
 
@@ -148,7 +132,7 @@ Status DbImpl::ScanRows(const ScanOptions& options, std::string_view from, const
 
 Status DbImpl::Count(const ScanOptions& options, std::string_view from, uint64_t* count) {
   *count = 0;
-  return walk_alone(options, from, [count](const Index::Piece& piece, const char*, Status*) {
+  return walk_alone(options, from, [count](const Index::Piece& piece, std::span<const char>, Status*) {
     *count += piece.rows.count;
     return true;
   });
@@ -228,6 +212,7 @@ Status DbImpl::walk(uint64_t version, const ScanOptions& options, std::string_vi
   uint64_t left = options.limit;
   index::Following following;
   base::EpochDomain::Guard guard;
+  window->verify = verify_of(options.verify_checksums);
   size_t windows = 0;
   Status failed;
   for (base::Fence at(from); !at.is_infinite() && left > 0; at = window->hi) {
@@ -242,7 +227,7 @@ Status DbImpl::walk(uint64_t version, const ScanOptions& options, std::string_vi
       const bool last = !options.end.empty() && cut_at(options.end, &piece.rows);
       if (last && piece.rows.count == 0) return Status::OK();
       left -= piece.rows.count;
-      if (!take(piece, left > 0 ? window->records_behind : nullptr, &failed) || last) return failed;
+      if (!take(piece, left > 0 ? window->records_behind : std::span<const char>(), &failed) || last) return failed;
     }
     if (window->damaged) return damaged_range(window->lo, window->hi);
   }

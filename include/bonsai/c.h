@@ -168,6 +168,10 @@ BONSAI_EXPORT bonsai_readoptions_t* bonsai_readoptions_create(void);
 BONSAI_EXPORT void bonsai_readoptions_destroy(bonsai_readoptions_t* options);
 /* Reads as of `snapshot`, which must outlive every use of the options; NULL: as of now. */
 BONSAI_EXPORT void bonsai_readoptions_set_snapshot(bonsai_readoptions_t* options, const bonsai_snapshot_t* snapshot);
+/* Scans and iterators: 1 (the default) verifies the checksum of every record before it is returned, so that damage is
+   told and never returned; 0 that of one range of records in 64: faster, and damage may be returned as if it were
+   sound. Gets verify always. */
+BONSAI_EXPORT void bonsai_readoptions_set_verify_checksums(bonsai_readoptions_t* options, unsigned char verify);
 /* Scans and counts leave the record at `from` out: to go on behind the last key of an earlier scan. Default 0. */
 BONSAI_EXPORT void bonsai_readoptions_set_from_exclusive(bonsai_readoptions_t* options, unsigned char on);
 

@@ -92,6 +92,10 @@ class Snapshot;
 
 struct ReadOptions {
   const Snapshot* snapshot = nullptr;  // read as of this snapshot, of the same store; null = now
+  // Of iterators: every record is verified by its checksum before it is returned, so that damage is told and never
+  // returned. False: sampled, one range of records in 64, which is faster; damage may then be returned as if it were
+  // sound. Gets verify always.
+  bool verify_checksums = true;
 };
 
 // Where a scan begins, its `from`, is an argument of its own. `from` and `end` need not be keys: any bytes, of any
@@ -101,6 +105,7 @@ struct ScanOptions {
   uint64_t limit = UINT64_MAX;         // at most this many records
   std::string_view end = {};           // stop before this key; empty = no end
   bool from_exclusive = false;         // begin behind `from`: to go on behind the last key of an earlier scan
+  bool verify_checksums = true;        // as ReadOptions::verify_checksums
 };
 
 // A point-in-time copy of the store's counters. Monotonic unless said otherwise; approximate while updates run.
