@@ -7,6 +7,7 @@
 
 #include "base/thread.h"
 #include "persist/testing.h"
+#include "persist/words.h"
 
 namespace bonsai::persist {
 namespace {
@@ -92,6 +93,78 @@ TEST_F(AnalysisTest, ThreadsChangeNothing) {
     const Analysis alone = analysed();
     EXPECT_EQ(alone.damages.size(), damaged ? 1U : 0U) << "the root, which is not retired, covers the first";
     for (const unsigned threads : {2U, 5U}) expect_same(alone, analysed({threads, {}}));
+  }
+}
+
+// ---- bytes that were put where they do not belong
+
+class MisplacedBytes : public ::testing::Test {
+ protected:
+  // Two values of a key in two segments that are full, the older one in the first; then the pool is closed.
+  MisplacedBytes() {
+    for (uint32_t token = 1; token <= 2; ++token) append("key", std::to_string(token) + std::string(1500, 'v'), token);
+    append("other", std::string(2500, 'v'), 3);
+    pool_.rig.log->seal_all();
+    write_clean_state(pool_.rig.volume, pool_.rig.pool);
+    expect_told(false, "nothing was done yet");
+  }
+
+  uint32_t append(const std::string& key, const std::string& value, uint32_t token) {
+    Update update;
+    update.key = key;
+    update.value = value;
+    update.gen = 5;
+    update.token = token;
+    uint32_t segment = kNoSegment;
+    EXPECT_EQ(pool_.rig.log->append(update, Log::Use::kOrdinary, &segment), Log::Result::kOk);
+    return segment;
+  }
+  [[nodiscard]] std::byte* segment(size_t i) { return pool_.medium.view() + pool_.rig.pool.segments()[i].offset(); }
+  void expect_told(bool told, const std::string& what) {
+    Rig rig({&pool_.medium});
+    ASSERT_TRUE(rig.analyse_only().ok());
+    EXPECT_EQ(!rig.analysis.damages.empty(), told) << what;
+  }
+
+  MemoryPool pool_;
+};
+
+TEST_F(MisplacedBytes, ZerosAreNeverTakenForUnused) {
+  const Superblock& sb = pool_.rig.pool.superblocks[0];
+  const std::vector<std::byte> image = pool_.medium.image();
+  for (const uint64_t bytes : {8, 64, 4096}) {
+    for (const uint64_t at : {pool_.rig.pool.segments()[0].offset(), kStateRunOffset, kStateEpochOffset,
+                              sb.log_table_offset, sb.log_table_offset + kSegmentEntriesOffset}) {
+      std::memset(pool_.medium.view() + at, 0, bytes);
+      expect_told(true, std::to_string(bytes) + " zeros at " + std::to_string(at));
+      std::memcpy(pool_.medium.view(), image.data(), image.size());
+    }
+  }
+}
+
+TEST_F(MisplacedBytes, ASegmentElsewhereIsTold) {
+  std::memcpy(segment(1), segment(0), pool_.rig.pool.segment_bytes());
+  expect_told(true, "a copy of another segment");
+}
+
+// Above the noted end a record counts as one of this opening only where one can have been appended since.
+TEST_F(MisplacedBytes, AChanceHitFarBehindATornTailIsNoDamage) {
+  Rig rig({&pool_.medium});
+  ASSERT_TRUE(rig.open().ok());
+  Update update;
+  update.key = "key";
+  update.value = "3";
+  update.gen = 6;
+  uint32_t opened = kNoSegment;
+  ASSERT_EQ(rig.log->append(update, Log::Use::kOrdinary, &opened), Log::Result::kOk);
+  const uint64_t sequence = *load_word(rig.volume, rig.pool.segments()[opened]);
+  const uint64_t near = kSegmentHeaderBytes + note_bytes(rig.pool.segment_bytes()) - 8;
+  for (const uint64_t at : {near, near + 8}) {
+    const std::vector<std::byte> image = pool_.medium.image();
+    const uint64_t seed = place_seed(rig.volume, rig.pool.segments()[opened]);
+    encode_update(update, record_seed(seed, sequence, at), segment(opened) + at);
+    expect_told(at == near, "a record at " + std::to_string(at));
+    std::memcpy(pool_.medium.view(), image.data(), image.size());
   }
 }
 

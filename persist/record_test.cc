@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 
 #include "bonsai/options.h"
@@ -196,6 +197,16 @@ TEST(Record, BadContentUnderAGoodChecksumIsRejected) {
   EXPECT_FALSE(view.parse(bytes.data(), bytes.size(), kSeed)) << "an empty key";
   bytes = encoded(make_update(std::string(kKeyBytesMax + 1, 'k'), "value"));
   EXPECT_FALSE(view.parse(bytes.data(), bytes.size(), kSeed)) << "a key that is too long";
+}
+
+// What an earlier opening has left at a place is never taken for a record of this one: their seeds differ, always.
+TEST(Record, NoTwoOpeningsShareASeed) {
+  for (const uint64_t offset : {uint64_t{64}, uint64_t{4096}, uint64_t{1} << 19}) {
+    std::set<uint32_t> seeds;
+    constexpr uint64_t kOpenings = 300'000;  // by chance some ten of them would share one
+    for (uint64_t sequence = 1; sequence <= kOpenings; ++sequence) seeds.insert(record_seed(3, sequence, offset));
+    EXPECT_EQ(seeds.size(), kOpenings);
+  }
 }
 
 TEST(Record, ArbitraryBytesAreSafe) {
