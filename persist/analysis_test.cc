@@ -156,7 +156,7 @@ TEST_F(MisplacedBytes, AChanceHitFarBehindATornTailIsNoDamage) {
   update.value = "3";
   update.gen = 6;
   uint32_t opened = kNoSegment;
-  ASSERT_EQ(rig.log->append(update, Log::Use::kOrdinary, &opened), Log::Result::kOk);
+  ASSERT_EQ(rig.log->append(update, Log::Use::kBatch, &opened), Log::Result::kOk);
   const uint64_t sequence = *load_word(rig.volume, rig.pool.segments()[opened]);
   const uint64_t near = kSegmentHeaderBytes + note_bytes(rig.pool.segment_bytes()) - 8;
   for (const uint64_t at : {near, near + 8}) {
