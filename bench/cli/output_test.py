@@ -235,9 +235,12 @@ class OutputTest(unittest.TestCase):
             self.assertEqual([row["operation under way"] for row in found["rows"]], [1 << i for i in range(11)])
             self.assertTrue(any("EMULATED optane" in label for label in found["labels"]))
             self.assertTrue(any("95 %" in label for label in found["labels"]))
+            for row in found["reference"]:
+                self.assertEqual(set(row) - set(found["columns"]), set(), "neither measured nor absent for a reason")
             for row in found["rows"]:
                 for column in found["columns"]:
-                    self.assertGreater(row[column], 0, column)
+                    if column not in found["absent"]:
+                        self.assertGreater(row[column], 0, column)
 
     def test_speed_holds_every_line_against_its_floor_and_goal(self):
         out = pathlib.Path(self.scratch.name) / "speed"

@@ -54,8 +54,10 @@ struct Gate {
 // One thread of a phase.
 class alignas(64) Worker {
  public:
-  Worker(Engine* engine, const RequestList& list, const PhaseOptions& options, unsigned thread, unsigned threads)
+  Worker(Engine* engine, const RequestList& list, const PhaseOptions& options, Versions* versions, unsigned thread,
+         unsigned threads)
       : engine_(engine),
+        versions_(*versions),
         list_(list),
         options_(options),
         shape_(options.shape),
@@ -224,18 +226,24 @@ class alignas(64) Worker {
     const std::string_view key = key_of(request, id, options_.depth);
     switch (request.kind) {
       case OpKind::kRead: {
+        const uint32_t least = versions_.least(id);
         const Status status = engine_->read(key, &value_);
-        check_read(request.kind, status, id, value_);
+        check_read(request.kind, status, id, least, value_);
         break;
       }
-      case OpKind::kUpdate:
-        renew_value(id);
-        check(request.kind, engine_->update(key, new_value_));
+      case OpKind::kUpdate: {
+        const Versions::Write write = renew_value(id);
+        const Status status = engine_->update(key, new_value_);
+        versions_.end(write, status.ok());
+        check(request.kind, status);
         break;
+      }
       case OpKind::kReadModifyWrite: {
-        renew_value(id);
+        const uint32_t least = versions_.least(id);
+        const Versions::Write write = renew_value(id);
         const Status status = engine_->read_modify_write(key, new_value_, &value_);
-        check_read(request.kind, status, id, value_);
+        versions_.end(write, status.ok());
+        check_read(request.kind, status, id, least, value_);
         break;
       }
       case OpKind::kScan:
@@ -273,11 +281,19 @@ class alignas(64) Worker {
   void insert(const Request& request) {
     const Insert insert = begin_insert(request);
     const std::string_view key = key_of(request, insert.id, options_.depth);
-    renew_value(insert.id);
-    end_insert(insert, key, engine_->insert(key, new_value_));
+    const Versions::Write write = renew_value(insert.id);
+    const Status status = engine_->insert(key, new_value_);
+    versions_.end(write, status.ok());
+    end_insert(insert, key, status);
   }
 
-  void renew_value(uint64_t id) { fill_value(id, static_cast<uint32_t>(turn_), new_value_.data(), new_value_.size()); }
+  Versions::Write renew_value(uint64_t id) { return begin_write(id, new_value_.data()); }
+
+  Versions::Write begin_write(uint64_t id, char* room) {
+    const Versions::Write write = versions_.begin(id, static_cast<uint32_t>(turn_));
+    fill_value(id, write.stamp, room, shape_.value_bytes);
+    return write;
+  }
 
   // Beyond what ScanCheck verifies: a scan may end early only behind the last key.
   void scan(std::string_view from, uint32_t limit) {
@@ -315,11 +331,15 @@ class alignas(64) Worker {
     note_error(kind, status);
   }
 
-  void check_read(OpKind kind, const Status& status, uint64_t id, std::string_view value) {
+  void check_read(OpKind kind, const Status& status, uint64_t id, uint32_t least, std::string_view value) {
     if (!status.ok()) [[unlikely]]
       return check(kind, status);
-    if (!verifies_ || value_is_of(id, value, shape_.value_bytes)) [[likely]]
+    if (!verifies_) return;
+    if (value_is_of(id, value, shape_.value_bytes)) [[likely]] {
+      if (least != 0 && value.size() >= 8 && value_stamp(value) < least)
+        note_failure(kind, "a read returned a stale value");
       return;
+    }
     note_failure(kind, "a read returned a value that is not its record's (" + std::to_string(value.size()) + " bytes)");
   }
 
@@ -339,16 +359,17 @@ class alignas(64) Worker {
 
   void gather(const Request& request) {
     const size_t place = gathered_.size();
-    Gathered operation{request.kind, {}, {}, due_ns_, request.scan_length};
+    Gathered operation{request.kind, {}, {}, due_ns_, request.scan_length, {}, 0};
     if (request.kind == OpKind::kInsert) {
       operation.insert = begin_insert(request);
     } else {
       operation.insert.id = id_of(request);
     }
     operation.key = key_of(request, operation.insert.id, place);
-    if (request.kind != OpKind::kRead && request.kind != OpKind::kScan) {
-      fill_value(operation.insert.id, static_cast<uint32_t>(turn_), new_value_at(place), shape_.value_bytes);
-    }
+    if (request.kind == OpKind::kRead || request.kind == OpKind::kReadModifyWrite)
+      operation.least = versions_.least(operation.insert.id);
+    if (request.kind != OpKind::kRead && request.kind != OpKind::kScan)
+      operation.write = begin_write(operation.insert.id, new_value_at(place));
     gathered_.push_back(operation);
     if (gathered_.size() == options_.depth) hand_over();
   }
@@ -389,6 +410,7 @@ class alignas(64) Worker {
     engine_->write_many(std::span(keys_).first(n), std::span(new_values_).first(n), std::span(statuses_).first(n));
     for (size_t i = 0; i < n; ++i) {
       const Gathered& operation = gathered_[places_[i]];
+      versions_.end(operation.write, statuses_[i].ok());
       if (operation.kind == OpKind::kInsert) {
         end_insert(operation.insert, operation.key, statuses_[i]);
       } else {
@@ -403,7 +425,7 @@ class alignas(64) Worker {
     engine_->read_many(std::span(keys_).first(n), std::span(values_).first(n), std::span(statuses_).first(n));
     for (size_t i = 0; i < n; ++i) {
       const Gathered& operation = gathered_[places_[i]];
-      check_read(operation.kind, statuses_[i], operation.insert.id, values_[i]);
+      check_read(operation.kind, statuses_[i], operation.insert.id, operation.least, values_[i]);
     }
   }
 
@@ -435,6 +457,7 @@ class alignas(64) Worker {
   }
 
   Engine* engine_;
+  Versions& versions_;
   const RequestList& list_;
   const PhaseOptions& options_;
   const RecordShape shape_;
@@ -456,6 +479,8 @@ class alignas(64) Worker {
     std::string_view key;
     uint64_t due_ns;
     uint32_t scan_length;
+    Versions::Write write;  // of those that write
+    uint32_t least;         // stamp, of those that read
   };
   std::vector<Gathered> gathered_;
   uint64_t batches_ = 0;
@@ -505,9 +530,11 @@ PhaseResult run_phase(Engine* engine, const RequestPlan& plan, const PhaseOption
   BONSAI_CHECK(std::has_single_bit(options.latency_every) && options.warmup <= plan.operations);
   const auto count = static_cast<unsigned>(plan.threads.size());
   Gate gate(count);
+  Versions of_this_phase;
+  Versions* const versions = options.versions != nullptr ? options.versions : &of_this_phase;
   std::vector<std::unique_ptr<Worker>> workers;
   for (unsigned i = 0; i < count; ++i) {
-    workers.push_back(std::make_unique<Worker>(engine, plan.threads[i], options, i, count));
+    workers.push_back(std::make_unique<Worker>(engine, plan.threads[i], options, versions, i, count));
   }
   {
     std::vector<base::Thread> threads;

@@ -15,6 +15,7 @@
 #include <string>
 
 #include "bench/driver/live_latency.h"
+#include "bench/driver/versions.h"
 #include "bench/engines/acknowledged_counter.h"
 #include "bench/engines/engine.h"
 #include "bench/results/histogram.h"
@@ -41,6 +42,7 @@ struct PhaseOptions {
   std::string key_max;                                    // the greatest loaded key: only there may a scan end early
   uint64_t loaded = 0;                                    // records that were loaded
   AcknowledgedCounter* counter = nullptr;                 // of inserts; may be null when the plan has none
+  Versions* versions = nullptr;                           // of the store as it is loaded; null = of this phase alone
   uint64_t warmup = 0;                                    // so many of the plan's operations come before the clock
   uint64_t latency_every = kLatencySampled;               // one operation in so many is timed; a power of two
   double target_ops_per_s = 0;                            // open loop, over all threads; 0 = as fast as it goes

@@ -21,6 +21,7 @@ enum class Fault {
   kLosesKeys,
   kMixesValues,
   kShortValues,
+  kKeepsOldValues,
   kScanSkips,
   kScanEndsEarly,
   kScanBackwards,
@@ -36,6 +37,7 @@ class FaultyEngine final : public Engine {
   Status insert(std::string_view key, std::string_view value) override {
     if (fault_ == Fault::kRefuses && map_.size() >= 100) return Status::NoSpace("the store is full");
     std::lock_guard lock(mutex_);
+    if (fault_ == Fault::kKeepsOldValues && map_.find(key) != map_.end()) return Status::OK();
     map_.insert_or_assign(std::string(key), std::string(value));
     return Status::OK();
   }
@@ -89,6 +91,8 @@ PhaseResult run_on(Engine* engine, const Workload& workload, const RecordShape& 
                    PhaseResult* loaded = nullptr) {
   const RequestPlan load = draw_load(shape, kRecords, threads);
   PhaseOptions options;
+  Versions versions;
+  options.versions = &versions;
   options.shape = shape;
   options.key_max = load.key_max;
   options.loaded = kRecords;
@@ -172,6 +176,7 @@ INSTANTIATE_TEST_SUITE_P(Faults, FaultyEngines,
                                          Detection{Fault::kLosesKeys, {0, 0, 0, 0, 1}, "not found"},
                                          Detection{Fault::kMixesValues, {1}, "not its record's"},
                                          Detection{Fault::kShortValues, {1}, "(7 bytes)"},
+                                         Detection{Fault::kKeepsOldValues, {0, 0, 0, 0, 1}, "a stale value"},
                                          Detection{Fault::kScanSkips, {0, 0, 0, 1}, "out of order"},
                                          Detection{Fault::kScanBackwards, {0, 0, 0, 1}, "out of order"},
                                          Detection{Fault::kScanEndsEarly, {0, 0, 0, 1}, "ended after"}));

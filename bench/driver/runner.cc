@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/status_macros.h"
+#include "bench/results/machine.h"
 
 namespace bonsai::bench {
 namespace {
@@ -90,6 +91,7 @@ class EngineRun {
     keys_changed_ = false;
     written_ = false;
     user_bytes_ = 0;
+    versions_ = std::make_unique<Versions>();
     const RequestPlan plan = trace != nullptr ? plan_of_trace(*trace, shape, threads_)
                                               : draw_load(shape, config_.records, threads_, config_.draw);
     key_max_ = plan.key_max;
@@ -127,6 +129,7 @@ class EngineRun {
     options.shape = shape_;
     options.key_max = key_max_;
     options.loaded = records_;
+    options.versions = versions_.get();
     options.depth = depth_;
     options.latency_every = config_.latency_every;
     options.pin = config_.pin;
@@ -146,6 +149,7 @@ class EngineRun {
     };
     PhaseResult measured = run_phase(engine_.get(), plan, options);
     const MemoryUse memory_unsettled = engine_->memory();
+    const std::optional<double> huge_pages = huge_page_share();
     const uint64_t settle_start_ns = base::now_ns();
     const Status settled = engine_->settle();
 
@@ -167,6 +171,7 @@ class EngineRun {
     result.intended_latency = std::move(measured.intended_latency);
     result.memory = engine_->memory();
     result.memory_unsettled = memory_unsettled;
+    result.huge_pages = huge_pages;
     result.user_bytes = user_bytes_after(measured);
     result.nvm = nvm_since(nvm_before);
     result.medium = engine_->medium();
@@ -236,6 +241,7 @@ class EngineRun {
   bool keys_changed_ = false;            // other keys than the loaded ones are there
   std::string key_max_;
   uint64_t user_bytes_ = 0;
+  std::unique_ptr<Versions> versions_;  // since the load
 };
 
 }  // namespace

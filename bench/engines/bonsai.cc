@@ -81,24 +81,21 @@ class BonsaiEngine final : public Engine {
   }
   Status remove(std::string_view key) override { return db_->Delete(key); }
   Status scan(std::string_view from, uint32_t limit, const ScanVisit& visit) override {
-    ScanOptions options;
-    options.limit = limit;
+    const ScanOptions options = scan_options(limit);
     return db_->Scan(options, from, visit);
   }
 
   void scan_many(std::span<const ScanJob> jobs) override {
     if (!sessions_are_used_) return Engine::scan_many(jobs);
     for (const ScanJob& job : jobs) {
-      ScanOptions options;
-      options.limit = job.limit;
+      const ScanOptions options = scan_options(job.limit);
       session().Scan(options, job.from, job.visit, job.status);
     }
     session().Wait();
   }
 
   Status scan_rows(std::string_view from, uint32_t limit, const RowsVisit& visit) override {
-    ScanOptions options;
-    options.limit = limit;
+    const ScanOptions options = scan_options(limit);
     return db_->ScanRows(options, from, visit);
   }
 
@@ -123,6 +120,13 @@ class BonsaiEngine final : public Engine {
   }
 
  private:
+  [[nodiscard]] ScanOptions scan_options(uint32_t limit) const {
+    ScanOptions options;
+    options.limit = limit;
+    options.verify_checksums = !variant_.sampled_scans;
+    return options;
+  }
+
   // The calling thread's own: no other thread that lives has its number.
   Session& session() {
     std::unique_ptr<Session>& mine = sessions_.at(base::thread_ordinal());
@@ -149,7 +153,9 @@ std::vector<EngineEntry> engines_of_bonsai() {
   return {{"bonsai", "this project's store: ordered, durable, any number of threads",
            [] { return make_bonsai_engine({}); }, EngineGroup::kBonsai},
           {"bonsai_buffered", "the same at the level buffered, to stand beside it",
-           [buffered] { return make_bonsai_engine({.change = buffered}); }, EngineGroup::kBonsai}};
+           [buffered] { return make_bonsai_engine({.change = buffered}); }, EngineGroup::kBonsai},
+          {"bonsai_sampled", "the same, but scans verify a sample only (verify_checksums off)",
+           [] { return make_bonsai_engine({.sampled_scans = true}); }, EngineGroup::kBonsai}};
 }
 
 }  // namespace bonsai::bench

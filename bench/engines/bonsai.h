@@ -16,6 +16,7 @@ namespace bonsai::bench {
 struct BonsaiVariant {
   std::function<void(Options* options)> change = {};  // unless empty, applied to the store's options
   bool sessions = false;                              // Engine::use_sessions() at first
+  bool sampled_scans = false;                         // ScanOptions::verify_checksums is off
 };
 std::unique_ptr<Engine> make_bonsai_engine(const BonsaiVariant& variant);
 

@@ -1,11 +1,13 @@
 // LMDB: ordered, durable by a sync per update; buffered leaves out the sync of its meta page (MDB_NOMETASYNC), after
 // which a crash may take back the last updates. Its file lies where bonsai's pool would. On tmpfs a sync reaches no
-// device, so its price there is that of the system call. One thread: LMDB has one writer, and binds readers to threads.
+// device, so its price there is that of the system call. Any number of threads: readers do not wait, writers take
+// turns. Many reads share a transaction, and so do many writes, with its sync.
 // Needs: package lmdb
 #include <lmdb.h>
 
 #include <algorithm>
 
+#include "base/huge_range.h"
 #include "base/status_macros.h"
 #include "bench/engines/engine.h"
 #include "bench/engines/pool_place.h"
@@ -15,6 +17,7 @@ namespace {
 
 constexpr uint64_t kMapBytesBase = uint64_t{64} << 20;
 constexpr uint64_t kRecordOverheadBytes = 64;
+constexpr unsigned kReadersMax = 4096;
 constexpr uint64_t kMapFactor = 4;  // half-full pages, and pages that await reuse
 
 Status status_of(int code) {
@@ -31,7 +34,9 @@ class LmdbEngine final : public Engine {
  public:
   ~LmdbEngine() override { (void)close(); }
 
-  [[nodiscard]] Capabilities capabilities() const override { return {.durability = true, .scan = true}; }
+  [[nodiscard]] Capabilities capabilities() const override {
+    return {.threads = true, .durability = true, .scan = true, .many = true};
+  }
 
   Status open(const EngineOptions& options) override {
     const uint64_t record = options.shape.key_bytes_max() + options.shape.value_bytes + kRecordOverheadBytes;
@@ -49,21 +54,41 @@ class LmdbEngine final : public Engine {
     return Status::OK();
   }
 
+  // The file's pages become huge ones, as a pool's are, as far as the kernel makes them so.
+  Status settle() override {
+    MDB_envinfo info;
+    if (const int code = mdb_env_info(environment_, &info); code != MDB_SUCCESS) return status_of(code);
+    const auto begin = reinterpret_cast<uintptr_t>(info.me_mapaddr);
+    const uintptr_t end = begin + place_.bytes_of_files();
+    constexpr size_t kHuge = base::kHugePageBytes;
+    for (uintptr_t at = (begin + kHuge - 1) / kHuge * kHuge; at + kHuge <= end; at += kHuge) {
+      if (::madvise(reinterpret_cast<void*>(at), kHuge, MADV_COLLAPSE) != 0) break;
+    }
+    return Status::OK();
+  }
+
   Status insert(std::string_view key, std::string_view value) override {
-    return within(0, [&](MDB_txn* transaction) {
-      MDB_val k = view(key);
-      MDB_val v = view(value);
-      return mdb_put(transaction, table_, &k, &v, 0);
-    });
+    return within(0, [&](MDB_txn* transaction) { return put(transaction, key, value); });
   }
   Status read(std::string_view key, std::string* value) override {
-    return within(MDB_RDONLY, [&](MDB_txn* transaction) {
-      MDB_val k = view(key);
-      MDB_val v;
-      const int code = mdb_get(transaction, table_, &k, &v);
-      if (code == MDB_SUCCESS) value->assign(view(v));
+    return within(MDB_RDONLY, [&](MDB_txn* transaction) { return get(transaction, key, value); });
+  }
+  void read_many(std::span<const std::string_view> keys, std::span<std::string> values,
+                 std::span<Status> statuses) override {
+    const Status status = within(MDB_RDONLY, [&](MDB_txn* transaction) {
+      for (size_t i = 0; i < keys.size(); ++i) statuses[i] = status_of(get(transaction, keys[i], &values[i]));
+      return MDB_SUCCESS;
+    });
+    if (!status.ok()) std::fill(statuses.begin(), statuses.end(), status);
+  }
+  void write_many(std::span<const std::string_view> keys, std::span<const std::string_view> values,
+                  std::span<Status> statuses) override {
+    const Status status = within(0, [&](MDB_txn* transaction) {
+      int code = MDB_SUCCESS;
+      for (size_t i = 0; i < keys.size() && code == MDB_SUCCESS; ++i) code = put(transaction, keys[i], values[i]);
       return code;
     });
+    std::fill(statuses.begin(), statuses.end(), status);
   }
   Status remove(std::string_view key) override {
     const Status status = within(0, [&](MDB_txn* transaction) {
@@ -91,9 +116,23 @@ class LmdbEngine final : public Engine {
   [[nodiscard]] std::optional<MediumUse> medium() const override { return place_.medium_of_files(); }
 
  private:
+  int put(MDB_txn* transaction, std::string_view key, std::string_view value) const {
+    MDB_val k = view(key);
+    MDB_val v = view(value);
+    return mdb_put(transaction, table_, &k, &v, 0);
+  }
+  int get(MDB_txn* transaction, std::string_view key, std::string* value) const {
+    MDB_val k = view(key);
+    MDB_val v;
+    const int code = mdb_get(transaction, table_, &k, &v);
+    if (code == MDB_SUCCESS) value->assign(view(v));
+    return code;
+  }
+
   int open_at(uint64_t bytes, unsigned flags) {
     if (const int code = mdb_env_create(&environment_); code != MDB_SUCCESS) return code;
     if (const int code = mdb_env_set_mapsize(environment_, bytes); code != MDB_SUCCESS) return code;
+    if (const int code = mdb_env_set_maxreaders(environment_, kReadersMax); code != MDB_SUCCESS) return code;
     if (const int code = mdb_env_open(environment_, place_.path().c_str(), flags, 0600); code != MDB_SUCCESS)
       return code;
     const Status status =
@@ -121,8 +160,8 @@ class LmdbEngine final : public Engine {
 }  // namespace
 
 std::vector<EngineEntry> engines_of_lmdb() {
-  return {{"lmdb", "LMDB: ordered, durable by sync, one thread", [] { return std::make_unique<LmdbEngine>(); },
-           EngineGroup::kOrdered}};
+  return {{"lmdb", "LMDB: ordered, durable by sync, any number of threads, of which one writes at a time",
+           [] { return std::make_unique<LmdbEngine>(); }, EngineGroup::kOrdered}};
 }
 
 }  // namespace bonsai::bench

@@ -18,7 +18,7 @@ class StdMapEngine final : public Engine {
   [[nodiscard]] Capabilities capabilities() const override { return {.threads = true, .scan = true}; }
 
   // A fresh, empty store. `options.shape` says how keys and values look, `options.records_max` how many there will be.
-  // A store that keeps files puts them into a PoolPlace (engine_lmdb.cc).
+  // A store that keeps files puts them into a PoolPlace (lmdb.cc).
   Status open(const EngineOptions&) override { return Status::OK(); }
 
   // Everything that open() and the run made is gone afterwards.

@@ -12,6 +12,7 @@
 #include "bench/engines/pool_place.h"
 #include "bench/experiments/experiments.h"
 #include "bench/ycsb/keys.h"
+#include "bench/ycsb/values.h"
 #include "bonsai/db.h"
 
 namespace bonsai::bench {
@@ -43,13 +44,13 @@ class CrashedPools {
     BONSAI_RETURN_IF_ERROR(place_.make(plan_.config.pool_dir, plan_.config.out_dir, 2 * options.pool_bytes));
     plan_.listener.on_phase("bonsai", "load " + std::to_string(records_), records_);
     BONSAI_RETURN_IF_ERROR(DB::Open(options, pool(), &db_));
-    BONSAI_RETURN_IF_ERROR(put(0, records_));
+    BONSAI_RETURN_IF_ERROR(put(records_));
     BONSAI_RETURN_IF_ERROR(db_->Drain());
     Row row = {static_cast<double>(records_), static_cast<double>(db_->GetStats().dnodes)};
     for (const uint64_t share : kTailShares) {
       const uint64_t tail = records_ * share / 100;
       BONSAI_RETURN_IF_ERROR(db_->Drain());
-      BONSAI_RETURN_IF_ERROR(put(0, tail));
+      BONSAI_RETURN_IF_ERROR(put(tail));
       BONSAI_RETURN_IF_ERROR(measure_open(tail, &row));
     }
     const Stats stats = db_->GetStats();
@@ -59,11 +60,15 @@ class CrashedPools {
   }
 
  private:
-  Status put(uint64_t first, uint64_t count) {
-    char room[8];
-    for (uint64_t i = first; i < first + count; ++i) {
+  // The first `count` records, with a stamp that none had before: what the log holds differs from what lies below.
+  Status put(uint64_t count) {
+    char room[8], value[8];
+    ++stamp_;
+    for (uint64_t i = 0; i < count; ++i) {
       if (i % 1024 == 0 && *plan_.stop) return Status::Unavailable("interrupted");
-      BONSAI_RETURN_IF_ERROR(db_->Put(encode_key(kShape, kShape.id(i), room), "8 bytes."));
+      const uint64_t id = kShape.id(i);
+      fill_value(id, stamp_, value, sizeof value);
+      BONSAI_RETURN_IF_ERROR(db_->Put(encode_key(kShape, id, room), {value, sizeof value}));
     }
     return Status::OK();
   }
@@ -83,7 +88,7 @@ class CrashedPools {
       const uint64_t begin_ns = base::now_ns();
       BONSAI_RETURN_IF_ERROR(DB::Open(options, crashed, &recovered));
       seconds.push_back(static_cast<double>(base::now_ns() - begin_ns) / 1e9);
-      BONSAI_RETURN_IF_ERROR(verify(recovered.get()));
+      BONSAI_RETURN_IF_ERROR(verify(recovered.get(), tail));
       BONSAI_RETURN_IF_ERROR(recovered->Close());
       std::filesystem::remove(crashed, error);
     }
@@ -92,12 +97,18 @@ class CrashedPools {
     return Status::OK();
   }
 
-  // A sample of the records is there, so that a store that recovers nothing fast does not win.
-  Status verify(DB* recovered) const {
-    char room[8];
+  // All of the log's tail and a sample of the other records are there with the values written last, so that a store
+  // that recovers fast because it leaves things out does not win. Requires: no tail before was longer.
+  Status verify(DB* recovered, uint64_t tail) const {
+    char room[8], wanted[8];
     std::string value;
-    for (uint64_t i = 0; i < records_; i += std::max<uint64_t>(1, records_ / 1000)) {
-      BONSAI_RETURN_IF_ERROR(recovered->Get(encode_key(kShape, kShape.id(i), room), &value));
+    for (uint64_t i = 0; i < records_; i += i < tail ? 1 : std::max<uint64_t>(1, records_ / 1000)) {
+      const uint64_t id = kShape.id(i);
+      fill_value(id, i < tail ? stamp_ : kLoadStamp, wanted, sizeof wanted);
+      BONSAI_RETURN_IF_ERROR(recovered->Get(encode_key(kShape, id, room), &value));
+      if (value != std::string_view(wanted, sizeof wanted)) {
+        return Status::Corruption("record " + std::to_string(i) + " has an older value after recovery");
+      }
     }
     return Status::OK();
   }
@@ -106,6 +117,8 @@ class CrashedPools {
 
   const ExperimentPlan& plan_;
   const uint64_t records_;
+  static constexpr uint32_t kLoadStamp = 1;
+  uint32_t stamp_ = 0;  // of the last put()
   PoolPlace place_;
   std::unique_ptr<DB> db_;
 };

@@ -72,6 +72,7 @@ constexpr Shape kStrings{KeyForm::kString, 24, 100, 12.4, 0.5, 8, 0};
 // What the rounds told of a line, a figure each.
 struct Figures {
   std::vector<double> ours, theirs, ratio;
+  std::vector<double> huge_pages;  // share of the program's memory
   std::vector<double> dram, dram_undrained, nvm, log, written, answered, drained_in, their_dram;
 };
 
@@ -165,6 +166,7 @@ class Study {
     figures->log.push_back(per_record(ours.memory.log_bytes));
     figures->their_dram.push_back(per_record(theirs.memory.dram_bytes));
     figures->drained_in.push_back(ours.settle_seconds);
+    figures->huge_pages.push_back(std::min(ours.huge_pages.value_or(0), theirs.huge_pages.value_or(0)));
     const auto count = [&](OpKind kind) { return ours.operations_of[static_cast<size_t>(kind)]; };
     const uint64_t written = (count(OpKind::kInsert) + count(OpKind::kUpdate)) * shape_.record_bytes();
     if (written > 0) {
@@ -237,7 +239,11 @@ class Study {
     result->labels.push_back("Operations under way: " + std::to_string(config_.depth) +
                              " per thread, by sessions; multi-get of 32 and depth 1 as they say, by MultiGet and Get. "
                              "Scans are atomic; those of a session that are under way together see the same moment. "
-                             "absl_btree does everything one by one.");
+                             "absl_btree does everything one by one. Every record that a scan returns was verified by "
+                             "its checksum.");
+    result->labels.push_back(
+        "Pages: the memory of both stores is asked for in pages of 2 MiB; of the whole program's " +
+        percent(median(figures_[kCUniform].huge_pages)) + " lay on such in C uniform.");
     const bool shared = processors() <= config_.threads;
     result->labels.push_back(std::to_string(processors()) + " processors, threads" + (config_.pin ? "" : " not") +
                              " pinned" +

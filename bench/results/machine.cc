@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -74,6 +75,21 @@ std::optional<uint64_t> memory_bytes() {
   const long page_bytes = sysconf(_SC_PAGESIZE);
   if (pages <= 0 || page_bytes <= 0) return std::nullopt;
   return static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_bytes);
+}
+
+std::optional<double> huge_page_share() {
+  std::ifstream in("/proc/self/smaps_rollup");
+  double resident = 0, huge = 0;
+  for (std::string line; std::getline(in, line);) {
+    const size_t colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    const std::string name = line.substr(0, colon);
+    const double kilobytes = std::strtod(line.c_str() + colon + 1, nullptr);
+    if (name == "Rss") resident = kilobytes;
+    if (name == "AnonHugePages" || name == "ShmemPmdMapped" || name == "FilePmdMapped") huge += kilobytes;
+  }
+  if (resident <= 0) return std::nullopt;
+  return huge / resident;
 }
 
 void describe_machine(Manifest* manifest) {

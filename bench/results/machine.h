@@ -18,6 +18,10 @@ void describe_machine(Manifest* manifest);
 // Bytes of memory of the machine; absent when it does not tell.
 [[nodiscard]] std::optional<uint64_t> memory_bytes();
 
+// The share of this process's memory in use, files that it maps included, that lies on huge pages; absent when the
+// system does not tell.
+[[nodiscard]] std::optional<double> huge_page_share();
+
 // The directory of the running program, or "." when the system does not tell.
 [[nodiscard]] std::string program_directory();
 

@@ -105,6 +105,7 @@ Json run_json(const RunResult& run) {
           {"latency_us", latency_json(run.latency)},
           {"intended_latency_us", run.target_ops_per_s ? latency_json(run.intended_latency) : Json(nullptr)},
           {"memory", memory_json(run)},
+          {"huge_pages", or_null(run.huge_pages)},
           {"nvm", nvm_json(run.nvm)},
           {"fabric", nullptr},
           {"medium", run.medium ? Json(run.medium->text) : Json(nullptr)},

@@ -74,6 +74,7 @@ struct RunResult {
   std::array<Histogram, kOpKinds> intended_latency;  // from its intended start; empty without a target
   MemoryUse memory;                                  // after settling
   MemoryUse memory_unsettled;                        // before
+  std::optional<double> huge_pages;                  // huge_page_share() when the phase ended
   std::optional<uint64_t> user_bytes;  // keys and values of the live records; absent once records were deleted
   std::optional<NvmUse> nvm;
   std::optional<MediumUse> medium;  // absent for volatile engines and those that cannot tell

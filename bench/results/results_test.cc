@@ -49,6 +49,7 @@ TEST(Results, HaveTheDocumentedShape) {
                                                  "failures",
                                                  "latency_us",
                                                  "memory",
+                                                 "huge_pages",
                                                  "nvm",
                                                  "fabric",
                                                  "medium",

@@ -24,6 +24,13 @@ inline void fill_value(uint64_t id, uint32_t stamp, char* room, size_t bytes) {
   for (size_t done = 0; done < bytes; done += 8) std::memcpy(room + done, &word, std::min<size_t>(8, bytes - done));
 }
 
+// The stamp of a value. Requires: value_is_of() its key, at least 8 bytes.
+[[nodiscard]] inline uint32_t value_stamp(std::string_view value) {
+  uint32_t stamp;
+  std::memcpy(&stamp, value.data() + sizeof stamp, sizeof stamp);
+  return stamp;
+}
+
 [[nodiscard]] inline bool value_is_of(uint64_t id, std::string_view value, size_t bytes) {
   if (value.size() != bytes) return false;
   const uint32_t tag = value_tag(id);

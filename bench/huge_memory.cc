@@ -1,0 +1,67 @@
+// Memory on huge pages for every engine of the program: what they ask of operator new, in this program or in a library,
+// lies in one pool whose regions are. Bonsai's pools and its DRAM lie on huge pages, so the others get them, too.
+//
+// Sanitizers watch operator new: their builds keep it.
+#include "base/memory.h"
+
+#if BONSAI_SCALABLE_MEMORY
+#include <oneapi/tbb/scalable_allocator.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+
+#include "base/huge_range.h"
+
+namespace bonsai::bench {
+namespace {
+
+constexpr size_t kRegionBytes = size_t{8} << 20;
+
+void* grow(std::intptr_t /*pool*/, size_t& bytes) {
+  bytes = (bytes + kRegionBytes - 1) / kRegionBytes * kRegionBytes;
+  return base::map_huge(bytes);
+}
+
+int shrink(std::intptr_t /*pool*/, void* range, size_t bytes) { return ::munmap(range, bytes); }
+
+// Lives as long as the process.
+rml::MemoryPool* pool() {
+  static rml::MemoryPool* const made = [] {
+    const rml::MemPoolPolicy policy(grow, shrink, kRegionBytes);
+    rml::MemoryPool* fresh = nullptr;
+    if (rml::pool_create_v1(0, &policy, &fresh) != rml::POOL_OK) std::abort();
+    return fresh;
+  }();
+  return made;
+}
+
+void* allocate(size_t bytes, size_t alignment) {
+  bytes = std::max<size_t>(bytes, 1);
+  void* const block = alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__
+                          ? rml::pool_malloc(pool(), bytes)
+                          : rml::pool_aligned_malloc(pool(), bytes, alignment);
+  if (block == nullptr) std::abort();
+  return block;
+}
+
+void give_back(void* block) noexcept {
+  if (block != nullptr) rml::pool_free(pool(), block);
+}
+
+}  // namespace
+}  // namespace bonsai::bench
+
+// The other forms, for arrays and without exceptions, come to these.
+void* operator new(size_t bytes) { return bonsai::bench::allocate(bytes, 1); }
+void* operator new(size_t bytes, std::align_val_t alignment) {
+  return bonsai::bench::allocate(bytes, static_cast<size_t>(alignment));
+}
+void operator delete(void* block) noexcept { bonsai::bench::give_back(block); }
+void operator delete(void* block, size_t /*bytes*/) noexcept { bonsai::bench::give_back(block); }
+void operator delete(void* block, std::align_val_t /*alignment*/) noexcept { bonsai::bench::give_back(block); }
+void operator delete(void* block, size_t /*bytes*/, std::align_val_t /*alignment*/) noexcept {
+  bonsai::bench::give_back(block);
+}
+#endif
