@@ -50,6 +50,8 @@ void give_back(void* block) noexcept {
   if (block != nullptr) rml::pool_free(pool(), block);
 }
 
+size_t bytes_of(void* block) noexcept { return block != nullptr ? rml::pool_msize(pool(), block) : 0; }
+
 }  // namespace
 }  // namespace bonsai::bench
 
@@ -64,4 +66,6 @@ void operator delete(void* block, std::align_val_t /*alignment*/) noexcept { bon
 void operator delete(void* block, size_t /*bytes*/, std::align_val_t /*alignment*/) noexcept {
   bonsai::bench::give_back(block);
 }
+// RocksDB asks how large its blocks are, all of them of operator new.
+extern "C" size_t malloc_usable_size(void* block) noexcept { return bonsai::bench::bytes_of(block); }
 #endif
