@@ -259,8 +259,9 @@ class Index::Gather {
     if (run.frozen == nullptr && holder == bnode) index_.tree_.replace({bnode}, {bnode});  // knows its new dnode now
     index_.dnodes_.retire({old});
     index_.work_.moves.fetch_add(1, std::memory_order_relaxed);
-    index_.epochs_.retire(new Replaced{std::unique_ptr<const Dnode>(old), across ? runs : moved->runs(), across},
-                          &Replaced::reclaim, &index_.dnodes_);
+    index_.epochs_.retire(
+        new Replaced{std::unique_ptr<const Dnode>(old), across ? runs : moved->runs(), moved->long_fences(), across},
+        &Replaced::reclaim, &index_.dnodes_);
     return to.bits();
   }
 
@@ -268,12 +269,13 @@ class Index::Gather {
   struct Replaced {
     std::unique_ptr<const Dnode> dnode;
     persist::Runs kept;
+    scale::Addr kept_fences;
     bool slides;  // the old place of its run belongs to the piece
 
     static void reclaim(void* object, void* store) {
       const std::unique_ptr<Replaced> self(static_cast<Replaced*>(object));
       auto* dnodes = static_cast<persist::DnodeStore*>(store);
-      dnodes->free(*self->dnode, self->kept);
+      dnodes->free(*self->dnode, self->kept, self->kept_fences);
       if (self->slides) dnodes->space().end_slide(true);
     }
   };

@@ -303,6 +303,7 @@ class Index {
 
   // replace.cc
   Bnode* recovered(persist::RecoveredRange range, uint64_t gen);
+  [[nodiscard]] persist::Limits limits_now() const;
   bool plan(Bnode* bnode, bool may_merge);
   bool plan_on_young(Bnode* bnode);
   void make_successors(Layer* layer, const std::vector<std::string>& cuts, uint32_t capacity, bool rising);
@@ -329,6 +330,7 @@ class Index {
 
   // replace.cc
   void drop_residue(Bnode* bnode);
+  void release_residue(Bnode* bnode);
   bool upload_metadata(Bnode* bnode);
   void retire_large(const persist::LargeRef& ref);
 

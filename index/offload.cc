@@ -58,6 +58,7 @@ struct Offload::Garbage {
   boost::container::small_vector<Bnode*, 2> bnodes;
   boost::container::small_vector<std::unique_ptr<const Dnode>, 2> dnodes;
   persist::Runs kept;  // that the successor of the first, then the only one, has taken over
+  scale::Addr kept_fences;
   std::vector<persist::LargeRef> large;
   std::unique_ptr<Layer> layer;
   persist::DnodeStore* dnode_store;
@@ -66,7 +67,7 @@ struct Offload::Garbage {
   static void reclaim(void* object, void*) {
     const std::unique_ptr<Garbage> self(static_cast<Garbage*>(object));
     for (Bnode* bnode : self->bnodes) bnode->unref();
-    for (const auto& dnode : self->dnodes) self->dnode_store->free(*dnode, self->kept);
+    for (const auto& dnode : self->dnodes) self->dnode_store->free(*dnode, self->kept, self->kept_fences);
     for (const persist::LargeRef& ref : self->large) self->large_store->free(ref);
   }
 };
@@ -78,6 +79,9 @@ Status Offload::add(Layer* layer) {
   BONSAI_RETURN_IF_ERROR(settle(layer));
   BONSAI_RETURN_IF_ERROR(lock_chains(layer));
   index_.versions_.load(&live_);
+  if (live_.none()) {  // what they hold may be the very room that is missing
+    for (Bnode* old : layer->olds) index_.release_residue(old);
+  }
   Job job;
   job.layer = layer;
   chains_.clear();
@@ -422,7 +426,10 @@ void Offload::bury(Job* job) {
     if (Bnode* residue = old->base().residue()) garbage->bnodes.push_back(residue);
     garbage->dnodes.emplace_back(&dnode_of(*old));
   }
-  if (const Piece& first = job->pieces.front(); first.kept_runs) garbage->kept = first.dnode->runs();
+  if (const Piece& first = job->pieces.front(); first.kept_runs) {
+    garbage->kept = first.dnode->runs();
+    garbage->kept_fences = first.dnode->long_fences();
+  }
   index_.work_.offloads.fetch_add(job->layer->olds.size(), std::memory_order_relaxed);
   index_.work_.updates_offloaded.fetch_add(job->updates, std::memory_order_relaxed);
   index_.work_.compactions.fetch_add(job->compactions, std::memory_order_relaxed);

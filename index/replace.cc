@@ -76,19 +76,27 @@ bool is_rising(const Slots* slots) {
   return std::max(below, above) <= std::max(1U, slots->used() / kOutOfOrder);
 }
 
+// A fence between two keys that follow each other: the second one, or if that is long its beginning, as short as it may
+// be: fence keys that do not fit into a header take blocks of their own.
+std::string fence_between(std::string_view below, std::string_view key) {
+  if (key.size() <= persist::kInlineFenceBytes / 2) return std::string(key);
+  const auto differ = std::mismatch(key.begin(), key.end(), below.begin(), below.end()).first;
+  return std::string(key.begin(), differ + 1);
+}
+
 // Cuts the keys into pieces that are nearly full and a last one; returns the pieces' first keys but the first's.
 std::vector<std::string> cut_rising(const std::vector<Sized>& keys, const persist::Limits& limits) {
   const uint64_t entries_wanted = limits.dnode_entries_max * 9 / 10;
   const uint64_t bytes_wanted = limits.dnode_bytes_max * 9 / 10;
   std::vector<std::string> cuts;
   uint64_t entries = 0, bytes = 0;
-  for (const Sized& key : keys) {
-    if (entries > 0 && (entries == entries_wanted || bytes + key.bytes > bytes_wanted)) {
-      cuts.emplace_back(key.key.bytes);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (entries > 0 && (entries == entries_wanted || bytes + keys[i].bytes > bytes_wanted)) {
+      cuts.push_back(fence_between(keys[i - 1].key.bytes, keys[i].key.bytes));
       entries = bytes = 0;
     }
     ++entries;
-    bytes += key.bytes;
+    bytes += keys[i].bytes;
   }
   return cuts;
 }
@@ -105,7 +113,9 @@ std::vector<std::string> cut(const std::vector<Sized>& keys, const persist::Limi
   std::vector<std::string> cuts;
   uint64_t weight = 0;  // of the keys so far, in units of 1/(2 * size * bytes)
   for (size_t i = 0; i < keys.size() && cuts.size() + 1 < pieces; ++i) {
-    if (i > 0 && weight * pieces >= 2 * keys.size() * bytes * (cuts.size() + 1)) cuts.emplace_back(keys[i].key.bytes);
+    if (i > 0 && weight * pieces >= 2 * keys.size() * bytes * (cuts.size() + 1)) {
+      cuts.push_back(fence_between(keys[i - 1].key.bytes, keys[i].key.bytes));
+    }
     weight += bytes + keys.size() * keys[i].bytes;
   }
   return cuts;
@@ -246,13 +256,23 @@ Index::~Index() {
   }
 }
 
+// A split takes a header and what is left over of two blocks. While space is short, so that deletes live on what is set
+// aside for them, a range is split for its bytes alone, and neighbours are merged sooner.
+persist::Limits Index::limits_now() const {
+  constexpr uint64_t kEntriesTimes = 4;
+  persist::Limits limits = config_.limits;
+  const persist::Space& space = dnodes_.space();
+  if (space.ordinary_free_bytes() < space.reserve_bytes()) limits.dnode_entries_max *= kEntriesTimes;
+  return limits;
+}
+
 // Chooses the successors of a bnode that nobody else is replacing, and names them. False if somebody else is.
 bool Index::plan(Bnode* bnode, bool may_merge) {
   if (!bnode->claim() && !(mutant(kClaimIgnored) && !bnode->young())) return false;
   BONSAI_CHECK(bnode->layer() == nullptr);
   auto* layer = new Layer();
   layer->olds = {bnode};
-  const persist::Limits& limits = config_.limits;
+  const persist::Limits limits = limits_now();
   const Estimate updates = estimate(bnode->slots());
   const Estimate size = whole(*bnode, updates);
   // Overwritten entries count twice until the dnode is compacted, so then is the time to see whether it is too large.
@@ -336,23 +356,26 @@ void Index::install(Layer* layer) {
 
 // Lets go of old versions that no scan needs any more.
 void Index::drop_residue(Bnode* bnode) {
-  Bnode* residue = bnode->base().residue();
-  if (residue == nullptr || !bnode->claim()) return;
-  residue = bnode->base().residue();
+  if (bnode->base().residue() == nullptr || !bnode->claim()) return;
   LiveScans live;
   versions_.load(&live);
-  if (residue != nullptr && bnode->layer() == nullptr && live.none()) {
-    bnode->set_base(residue->base());
-    Slots* slots = residue->slots();
-    for (uint32_t i = 0; i < slots->capacity(); ++i) {
-      for (const Node* node = slots->head(i); node != nullptr; node = node->next.load(std::memory_order_relaxed)) {
-        if (node->large() && !node->borrowed()) retire_large(persist::large_ref(node->value()));
-      }
-    }
-    epochs_.retire(
-        residue, [](void* object, void*) { static_cast<Bnode*>(object)->unref(); }, nullptr, residue->dram_bytes());
-  }
+  if (bnode->layer() == nullptr && live.none()) release_residue(bnode);
   bnode->unclaim();
+}
+
+// Requires: the bnode's claim, or its layer in hand; no scan is announced.
+void Index::release_residue(Bnode* bnode) {
+  Bnode* residue = bnode->base().residue();
+  if (residue == nullptr) return;
+  bnode->set_base(residue->base());
+  Slots* slots = residue->slots();
+  for (uint32_t i = 0; i < slots->capacity(); ++i) {
+    for (const Node* node = slots->head(i); node != nullptr; node = node->next.load(std::memory_order_relaxed)) {
+      if (node->large() && !node->borrowed()) retire_large(persist::large_ref(node->value()));
+    }
+  }
+  epochs_.retire(
+      residue, [](void* object, void*) { static_cast<Bnode*>(object)->unref(); }, nullptr, residue->dram_bytes());
 }
 
 // Gives a dnode that recovery has found its metadata. False if nothing was done: somebody else is replacing the bnode,

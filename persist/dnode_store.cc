@@ -126,13 +126,15 @@ void DnodeStore::retire(const std::vector<const Dnode*>& dnodes) {
   not_noted_.erase(std::remove_if(not_noted_.begin(), not_noted_.end(), done), not_noted_.end());
 }
 
-void DnodeStore::free(const Dnode& dnode, const Runs& kept) {
+void DnodeStore::free(const Dnode& dnode, const Runs& kept_runs, Addr kept_fences) {
   for (const RunDesc& run : dnode.runs()) {
     const bool taken_over =
-        std::any_of(kept.begin(), kept.end(), [&](const RunDesc& other) { return other.addr == run.addr; });
+        std::any_of(kept_runs.begin(), kept_runs.end(), [&](const RunDesc& other) { return other.addr == run.addr; });
     if (!taken_over) space_.free(Addr::of_bits(run.addr), run.bytes);
   }
-  if (!dnode.long_fences().is_nil()) space_.free(dnode.long_fences(), dnode.long_fence_bytes());
+  if (!dnode.long_fences().is_nil() && dnode.long_fences().bits() != kept_fences.bits()) {
+    space_.free(dnode.long_fences(), dnode.long_fence_bytes());
+  }
   give_slot(dnode.header());
 }
 
@@ -180,7 +182,12 @@ Status DnodeWriter::add_moved(const Dnode& dnode, size_t run, Addr to, Dnode** m
 }
 
 Status DnodeWriter::finish(Dnode::Parts parts, const Dnode* kept, Dnode** dnode) {
-  BONSAI_RETURN_IF_ERROR(place_fences(&parts));
+  if (kept != nullptr && kept->lo() == parts.lo && kept->hi() == parts.hi) {
+    parts.long_fences = kept->long_fences();
+    parts.long_fence_bytes = kept->long_fence_bytes();
+  } else {
+    BONSAI_RETURN_IF_ERROR(place_fences(&parts));
+  }
   BONSAI_RETURN_IF_ERROR(store_.take_slot(&parts.header));
   dnodes_.push_back(put_together(std::move(parts), kept));
   *dnode = dnodes_.back().get();
@@ -228,7 +235,7 @@ Status DnodeWriter::place_fences(Dnode::Parts* parts) {
   const std::string both = parts->lo.bytes() + parts->hi.bytes();
   if (both.size() <= kInlineFenceBytes) return Status::OK();
   const uint64_t bytes = round_up(both.size(), kBlockBytes);
-  const Addr addr = store_.space().allocate(bytes, Space::Use::kReserve);
+  const Addr addr = store_.space().allocate(bytes, Space::Use::kReserve, 0, Space::Where::kHigh);
   if (addr.is_nil()) return Status::NoSpace("no room for the long fence keys of a dnode");
   taken_.push_back({addr, bytes});
   std::vector<std::byte> padded(round_up(both.size(), 8));

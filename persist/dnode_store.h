@@ -56,9 +56,9 @@ class DnodeStore {
   // slot's earlier state is told from the present one. Requires: those are committed. One fence for all.
   void retire(const std::vector<const Dnode*>& dnodes);
 
-  // Gives the space of a retired dnode back, except of the runs `kept` that its successor has taken over.
-  // Requires: retired, and no reader is left.
-  void free(const Dnode& dnode, const Runs& kept);
+  // Gives the space of a retired dnode back, except of the runs and the long fence keys that its successor has taken
+  // over. Requires: retired, and no reader is left.
+  void free(const Dnode& dnode, const Runs& kept_runs, scale::Addr kept_fences = {});
 
   [[nodiscard]] scale::Volume& volume() { return volume_; }
   [[nodiscard]] Space& space() { return space_; }
@@ -106,8 +106,9 @@ class DnodeWriter {
     const Dnode* dnode;
     size_t runs;
   };
-  // Writes a dnode with the runs `kept` and, if `entries` is not empty, one run more.
-  // Requires: entries sorted, without duplicates, inside [lo, hi); room for the runs. Errors: NoSpace.
+  // Writes a dnode with the runs `kept` and, if `entries` is not empty, one run more. Long fence keys are taken over
+  // from there if they are the same. Requires: entries sorted, without duplicates, inside [lo, hi); room for the runs.
+  // Errors: NoSpace.
   Status add(const base::Fence& lo, const base::Fence& hi, uint64_t gen, Kept kept, const std::vector<Entry>& entries,
              Dnode** dnode);
 

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/step.h"
 #include "base/thread.h"
 #include "persist/words.h"
@@ -67,6 +69,12 @@ void Log::epoch_closed(uint64_t epoch) {
     waiting_.erase(later, waiting_.end());
   }
   for (Waiting& waiting : due) waiting.action();
+}
+
+void Log::note_window(uint64_t ns) {
+  const uint64_t us = ns / base::kNsPerUs;
+  if (us > window_us_max()) window_us_max_.store(us, std::memory_order_relaxed);
+  if (us > config_.window_ms * 1'000) window_excesses_.fetch_add(1, std::memory_order_relaxed);
 }
 
 namespace {
@@ -235,7 +243,7 @@ class LogOf final : public Log {
   template <class Action>
   [[nodiscard]] bool for_each_held(Action action);
   // Starts to write back what each stream has appended.
-  [[nodiscard]] bool flush_streams();
+  [[nodiscard]] bool flush_streams(uint64_t epoch);
   // Starts to note what each stream has flushed, which is durable by now, of segments that are still open.
   [[nodiscard]] bool note_flushed();
 
@@ -245,6 +253,8 @@ class LogOf final : public Log {
   scale::VolumeOf<Medium>& volume_;
   std::vector<Stream> streams_;
   base::YieldingMutex close_mutex_{"close epoch"};  // one closer at a time; never taken by an append
+  uint64_t window_begin_ns_ = base::now_ns();       // of the oldest epoch that is not closed; under it, as the next
+  bool window_has_updates_ = false;
 };
 
 // The ends are durable before the epoch is: a record of a closed epoch that lies behind the end is damage.
@@ -252,8 +262,9 @@ template <class Medium>
 bool LogOf<Medium>::close_epoch() {
   if (!config_.buffered) return true;
   const std::lock_guard lock(close_mutex_);
+  const uint64_t next_begin_ns = base::now_ns();
   const uint64_t closing = epoch_.fetch_add(1);
-  const bool all_flushed = flush_streams();
+  const bool all_flushed = flush_streams(closing);
   volume_.fence(kSiteEpochFlushFence);  // if it gave up, too: for the next closer, perhaps another thread, it is done
   if (!all_flushed || !note_flushed()) return false;
   volume_.fence(kSiteEpochNoteFence);
@@ -263,6 +274,8 @@ bool LogOf<Medium>::close_epoch() {
   volume_.flush(word, sizeof(uint64_t), kSiteEpochClose);
   volume_.flush(config_.epoch_copy, sizeof(uint64_t), kSiteEpochCloseCopy);
   volume_.fence(kSiteEpochCloseFence);
+  if (std::exchange(window_has_updates_, false)) note_window(base::now_ns() - window_begin_ns_);
+  window_begin_ns_ = next_begin_ns;
   epoch_closed(closing);
   return true;
 }
@@ -283,8 +296,9 @@ bool LogOf<Medium>::for_each_held(Action action) {
 }
 
 template <class Medium>
-bool LogOf<Medium>::flush_streams() {
-  return for_each_held([this](Stream& stream) {
+bool LogOf<Medium>::flush_streams(uint64_t epoch) {
+  return for_each_held([this, epoch](Stream& stream) {
+    window_has_updates_ = window_has_updates_ || stream.epoch >= epoch;
     if (stream.segment == kNoSegment || stream.offset == stream.flushed) return;
     volume_.flush(config_.segments[stream.segment] + stream.flushed, stream.offset - stream.flushed, kSiteEpochFlush);
     stream.flushed = stream.offset;

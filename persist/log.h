@@ -47,6 +47,7 @@ class Log {
     scale::Addr epoch_copy;
     uint64_t segment_bytes = 0;
     bool buffered = false;
+    uint64_t window_ms = 0;  // level buffered: no update should wait longer for its epoch's end
   };
 
   virtual ~Log() = default;
@@ -68,6 +69,11 @@ class Log {
   // Level durable: notes how far the open segments are durable. To be called when appends pause: what is noted is told
   // from a torn tail when it is damaged. Leaves out streams that are in use.
   virtual void note_ends() = 0;
+
+  // Level buffered: how old the oldest update could be when the epoch that made it durable was closed: the longest so
+  // far, and how often it was older than Config::window_ms.
+  [[nodiscard]] uint64_t window_us_max() const { return window_us_max_.load(std::memory_order_relaxed); }
+  [[nodiscard]] uint64_t window_excesses() const { return window_excesses_.load(std::memory_order_relaxed); }
 
   // Seals every open segment, so that the next recovery knows all ends. Requires: no append runs any more.
   virtual void seal_all() = 0;
@@ -115,6 +121,8 @@ class Log {
   void give_free(uint32_t segment);
   // Runs what waited for `epoch` and those before it.
   void epoch_closed(uint64_t epoch);
+  // Updates of the last `ns` have become durable just now. By one thread at a time.
+  void note_window(uint64_t ns);
 
   Config config_;
   std::vector<Segment> table_;
@@ -122,6 +130,7 @@ class Log {
   std::atomic<uint64_t> epoch_{1};
 
  private:
+  std::atomic<uint64_t> window_us_max_{0}, window_excesses_{0};
   struct Waiting {
     uint64_t epoch;
     std::function<void()> action;

@@ -178,11 +178,14 @@ Limits Pool::limits() const {
   return limits;
 }
 
-// A dnode at its bound, and what may be appended to it. Pools below a megabyte cannot spare as much.
+// A dnode at its bound, and what may be appended to it. Pools below a megabyte cannot spare as much, but room for one
+// dnode to be moved through.
 uint64_t Pool::recovery_bytes() const {
   uint64_t data_bytes = 0;
   for (const Superblock& sb : superblocks) data_bytes += sb.extents * sb.extent_bytes;
-  return round_up(std::min(limits().dnode_bytes_max * 2, data_bytes / 32), kBlockBytes);
+  const uint64_t dnode_bytes_max = limits().dnode_bytes_max;
+  const uint64_t spared = std::max(data_bytes / 32, std::min(dnode_bytes_max, data_bytes / 8));
+  return round_up(std::min(2 * dnode_bytes_max, spared), kBlockBytes);
 }
 
 void Pool::add_targets(Space* space) const {

@@ -26,23 +26,32 @@ inline constexpr uint64_t kHelpRangesMax = 4;
 }  // namespace
 
 void Background::start() {
-  const bool buffered = options_.durability == Durability::kBuffered;
-  const uint32_t threads = buffered ? std::max(1u, options_.background_threads) : options_.background_threads;
-  for (uint32_t i = 0; i < threads; ++i) threads_.emplace_back("bonsai-bg-" + std::to_string(i), [this] { run(); });
+  for (uint32_t i = 0; i < options_.background_threads; ++i) {
+    threads_.emplace_back("bonsai-bg-" + std::to_string(i), [this] { run(); });
+  }
+  if (options_.durability == Durability::kBuffered) closer_ = base::Thread("bonsai-epochs", [this] { close_epochs(); });
 }
 
 void Background::stop() {
   stop_.store(true);
   for (size_t i = 0; i < threads_.size(); ++i) wake_.signal();
+  closing_.signal();
   threads_.clear();
+  closer_.join();
+}
+
+// Twice in a window, so that an update that came just after a closing still becomes durable inside it. A thread of its
+// own: offloading takes longer.
+void Background::close_epochs() {
+  while (!stop_.load()) {
+    static_cast<void>(closing_.wait_for(std::max<uint64_t>(1, options_.buffered_window_ms / 2)));
+    static_cast<void>(tiers_.log->close_epoch());
+  }
 }
 
 void Background::run() {
-  const uint64_t idle_ms = options_.durability == Durability::kBuffered
-                               ? std::max<uint64_t>(1, std::min<uint64_t>(kIdleMs, options_.buffered_window_ms / 2))
-                               : kIdleMs;
   for (bool worked = false; !stop_.load();) {
-    worked ? watch(idle_ms) : rest(idle_ms);
+    worked ? watch(kIdleMs) : rest(kIdleMs);
     if (!stop_.load()) worked = work();
   }
 }
@@ -69,19 +78,11 @@ void Background::rest(uint64_t limit_ms) {
 
 // False: there was nothing to be offloaded, or it could not be.
 bool Background::work() {
-  const uint64_t window_ns = uint64_t{options_.buffered_window_ms} * base::kNsPerMs / 2;
-  const auto close_epoch = [&] {
-    if (options_.durability != Durability::kBuffered || base::now_ns() - closed_at_ns_.load() < window_ns) return;
-    closed_at_ns_.store(base::now_ns());
-    static_cast<void>(tiers_.log->close_epoch());
-  };
-  close_epoch();
   bool worked = false;
   while (!stop_.load()) {
     if (offload(kRangesPerStep, which()) + compact() == 0) break;
     worked = true;
     tiers_.epochs->collect();  // gives the space of replaced dnodes back
-    close_epoch();
   }
   if (!tiers_.index->urgent()) static_cast<void>(tiers_.index->tidy(kTidyRanges));
   tiers_.epochs->collect();
@@ -95,10 +96,17 @@ size_t Background::compact_some() {
   return ranges;
 }
 
-// Free space that lies in pieces is gathered once.
+// Where space is short one thread at a time sees to it: several would take it from each other. What replaced dnodes
+// hold comes back first, then free space that lies in pieces is gathered. Only what that thread is refused is an
+// answer.
 Index::OffloadResult Background::offload_ranges(size_t ranges_max, Index::Which which) {
-  const Index::OffloadResult result = tiers_.index->offload(ranges_max, which);
-  if (result.ranges > 0 || !result.status.IsNoSpace() || !tiers_.index->gather()) return result;
+  const Index::OffloadResult first = tiers_.index->offload(ranges_max, which);
+  if (first.ranges > 0 || !first.status.IsNoSpace()) return first;
+  const std::unique_lock lock(scarce_mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return {};
+  static_cast<void>(tiers_.epochs->drain(kReadersMs));
+  const Index::OffloadResult second = tiers_.index->offload(ranges_max, which);
+  if (second.ranges > 0 || !second.status.IsNoSpace() || !tiers_.index->gather()) return second;
   return tiers_.index->offload(ranges_max, which);
 }
 

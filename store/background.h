@@ -69,6 +69,7 @@ class Background {
   bool help(uint64_t ns);
   void wake();
   void run();
+  void close_epochs();
   [[nodiscard]] bool wanted() const;
   void watch(uint64_t limit_ms);
   void rest(uint64_t limit_ms);
@@ -89,13 +90,15 @@ class Background {
   std::atomic<uint32_t> watching_{0};  // threads that look out for work
   std::atomic<uint32_t> sleeping_{0};  // ... that are to be woken
   std::atomic<uint64_t> wake_ups_{0};
-  std::atomic<uint64_t> closed_at_ns_{0};
   std::atomic<uint32_t> held_up_{0};  // writers
   std::atomic<uint64_t> owed_ns_{0};  // that writers were not held up for because one of them is to work so long
   base::Event wake_;
   std::vector<base::Thread> threads_;
+  base::Thread closer_;  // of epochs, at level buffered
+  base::Event closing_;
   std::atomic<uint64_t> helped_ranges_{0};
   std::atomic<uint64_t> refusals_in_a_row_{0};
+  std::mutex scarce_mutex_;  // for who makes room where there is none
   mutable std::mutex failure_mutex_;
   Status failure_;
 };

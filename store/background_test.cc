@@ -168,6 +168,21 @@ TEST_P(BackgroundTest, BufferedUpdatesBecomeDurableBySync) {
   expect_sound();
 }
 
+// Also while the threads that offload are busy, or there are none.
+TEST_P(BackgroundTest, BufferedUpdatesBecomeDurableInTimeAndTheStoreTellsHowLongItTook) {
+  Options buffered = options();
+  buffered.durability = Durability::kBuffered;
+  buffered.buffered_window_ms = 20;
+  const auto db = open(buffered);
+  for (int tries = 0; db->GetStats().window_us_max == 0 && tries < 10'000; ++tries) {
+    ASSERT_TRUE(db->Put(key_of(tries % 100), "v").ok());
+    base::sleep_ms(1);
+  }
+  const Stats stats = db->GetStats();
+  EXPECT_GT(stats.window_us_max, 0u) << "nobody closes epochs";
+  EXPECT_EQ(stats.window_excesses > 0, stats.window_us_max > 20'000);
+}
+
 // A store with the default number of background threads, whose log soon runs low.
 std::unique_ptr<DB> with_small_log(const ScratchFolder& folder) {
   Options options;

@@ -23,6 +23,12 @@ namespace {
 
 // Bytes that an update may come to need in the data area before space is reclaimed: entry, check, rounding.
 inline constexpr uint64_t kEntryOverheadBytes = 64;
+// The same of an update of a key; a long one may come to stand beside the data once more, as a fence key.
+uint64_t room_for(std::string_view key, std::string_view value) {
+  const uint64_t as_fence = key.size() > persist::kInlineFenceBytes / 2 ? key.size() : 0;
+  return key.size() + value.size() + as_fence + kEntryOverheadBytes;
+}
+
 inline constexpr size_t kReadsToldMax = 256;  // by MultiGet, at a time
 
 // Requires: the lookup has found none.
@@ -180,8 +186,7 @@ void DbImpl::update_all(std::span<Update> updates, Stall* stall) {
   uint64_t bytes = 0;
   for (Update& update : updates) {
     *update.status = check(update);
-    if (!update.tombstone && update.status->ok())
-      bytes += update.key.size() + update.value.size() + kEntryOverheadBytes;
+    if (!update.tombstone && update.status->ok()) bytes += room_for(update.key, update.value);
   }
   const Status room = bytes == 0 ? Status::OK() : admit(bytes, stall);
   if (!room.ok() && updates.size() > 1) {  // some may fit
@@ -251,7 +256,7 @@ Status DbImpl::Write(const WriteBatch& batch) {
     BONSAI_RETURN_IF_ERROR(check_key(update.key));
     BONSAI_RETURN_IF_ERROR(check_value(update.value));
     deletes_only = deletes_only && update.is_delete;
-    bytes += update.key.size() + update.value.size() + kEntryOverheadBytes;
+    bytes += room_for(update.key, update.value);
   }
   Stall stall(options_, background_, counters_);
   if (!deletes_only) BONSAI_RETURN_IF_ERROR(admit(bytes, &stall));
@@ -529,6 +534,8 @@ Stats DbImpl::GetStats() const {
   stats.pause_us = sum(Count::kPauseNs) / base::kNsPerUs;
   stats.wake_ups = background_.wake_ups();
   stats.helped_ranges = background_.helped_ranges();
+  stats.window_excesses = t.log->window_excesses();
+  stats.window_us_max = t.log->window_us_max();
   stats.user_bytes_written = sum(Count::kUserBytes);
   const index::Work& work = t.index->work();
   stats.offloads = work.offloads.load();

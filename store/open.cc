@@ -189,6 +189,7 @@ class Opener {
     t_.dnodes->set_slots_ahead(std::min<uint64_t>(64, t_.space.capacity_bytes() / 16384));
     t_.large = std::make_unique<persist::LargeStore>(typed, t_.space);
     persist::Log::Config log = t_.pool.log_config(options_.durability == Durability::kBuffered);
+    log.window_ms = options_.buffered_window_ms;
     t_.log = is_volatile() ? persist::make_no_log(std::move(log)) : persist::make_log(typed, std::move(log));
     t_.epochs = std::make_unique<base::EpochDomain>();
     index::Index::Config config{t_.pool.limits(), options_.snapshots_max == 0 ? SIZE_MAX : options_.snapshots_max};

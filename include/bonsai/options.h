@@ -26,7 +26,8 @@ enum class KeyFormat : uint8_t {
 
 enum class Durability : uint8_t {
   kDurable = 0,   // when an update returns it survives the crash that the medium's domain speaks of
-  kBuffered = 1,  // updates of the last `buffered_window_ms` may be lost; what survives is a prefix in real-time order
+  kBuffered = 1,  // the updates of about the last `buffered_window_ms` may be lost; what survives is a prefix in
+                  // real-time order
 };
 
 // What a crash takes away. kAuto: eADR where the platform says so, else ADR; for a plain file, ADR by msync.
@@ -68,12 +69,15 @@ struct Options {
 
   // ---- behaviour
   Durability durability = Durability::kDurable;
-  uint32_t buffered_window_ms = 10;  // bound of the loss window of kBuffered
-  uint32_t background_threads = 1;   // 0 = writers offload when the log or a bnode is full, readers compact
-  uint32_t recovery_threads = 0;     // that read the pool when it is opened; 0 = as many as there are processors
-  uint32_t stall_ms_max = 10'000;    // how long back-pressure may hold an update before it fails with NoSpace
-  uint32_t snapshots_max = 0;        // live snapshots, iterators and scans at one time; 0 = no limit
-  bool metadata_upload = true;       // keep dnode fingerprints and key samples in DRAM
+  // Of kBuffered: an update is to be durable so long after it returned, and is where the machine lets the thread that
+  // sees to it run in time. Where it does not, a crash may take older updates, too: Stats::window_excesses counts that,
+  // and Stats::window_us_max is the longest window there was. Sync() is certain.
+  uint32_t buffered_window_ms = 10;
+  uint32_t background_threads = 1;  // 0 = writers offload when the log or a bnode is full, readers compact
+  uint32_t recovery_threads = 0;    // that read the pool when it is opened; 0 = as many as there are processors
+  uint32_t stall_ms_max = 10'000;   // how long back-pressure may hold an update before it fails with NoSpace
+  uint32_t snapshots_max = 0;       // live snapshots, iterators and scans at one time; 0 = no limit
+  bool metadata_upload = true;      // keep dnode fingerprints and key samples in DRAM
 
   // Of no use to a store: bonsai-bench's experiment "offloading" measures with it what the design saves. Puts of
   // records that lie in dnodes overwrite them there, without a log, so that a crash damages them; one thread only. Open
@@ -137,6 +141,8 @@ struct Stats {
   uint64_t pauses = 0, pause_us = 0;  // updates slowed down beforehand, because the log filled faster than it emptied
   uint64_t wake_ups = 0;              // updates that woke a background thread, which takes some 10 us
   uint64_t helped_ranges = 0;         // that writers offloaded in the time of such pauses
+  uint64_t window_excesses = 0;       // times that updates waited longer for durability than buffered_window_ms
+  uint64_t window_us_max = 0;         // the longest that updates have waited for durability at level kBuffered
   uint64_t user_bytes_written = 0;    // keys and values of acknowledged updates
 
   // NVM writes (counters since open, all sites)

@@ -53,6 +53,8 @@ inline constexpr StatsField kStatsFields[] = {
     {"pause_us", &Stats::pause_us, StatsKind::kCounter},
     {"wake_ups", &Stats::wake_ups, StatsKind::kCounter},
     {"helped_ranges", &Stats::helped_ranges, StatsKind::kCounter},
+    {"window_excesses", &Stats::window_excesses, StatsKind::kCounter},
+    {"window_us_max", &Stats::window_us_max, StatsKind::kGauge},
     {"user_bytes_written", &Stats::user_bytes_written, StatsKind::kCounter},
     {"nvm_bytes_stored", &Stats::nvm_bytes_stored, StatsKind::kCounter},
     {"nvm_lines_flushed", &Stats::nvm_lines_flushed, StatsKind::kCounter},

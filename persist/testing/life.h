@@ -368,7 +368,7 @@ class Life final : public Explorer {
       if (inside) rig_->log->release(it->second.segment);
       it = inside ? logged_.erase(it) : std::next(it);
     }
-    for (const Dnode* dnode : old) rig_->store->free(*dnode, fresh[0]->runs());
+    for (const Dnode* dnode : old) rig_->store->free(*dnode, fresh[0]->runs(), fresh[0]->long_fences());
     if (first == 0 && end == dnodes_.size()) {
       for (const LargeRef& ref : dead_) rig_->large->free(ref);
       dead_.clear();
@@ -392,7 +392,7 @@ class Life final : public Explorer {
     if (!writer.add_moved(*old, run, to, &dnode).ok()) return rig_->space.free(to, bytes);
     auto moved = std::move(writer.commit().front());
     rig_->store->retire({old.get()});
-    rig_->store->free(*old, moved->runs());
+    rig_->store->free(*old, moved->runs(), moved->long_fences());
     old = std::move(moved);
     floors_.raise_extents(*rig_);
     ++outcome_.moves;
