@@ -77,7 +77,7 @@ bool Background::work() {
   };
   close_epoch();
   bool worked = false;
-  while (!stop_.load()) {
+  while (!stop_.load() && !tiers_.volume->failed()) {
     if (offload(kRangesPerStep, which()) + compact() == 0) break;
     worked = true;
     tiers_.epochs->collect();  // gives the space of replaced dnodes back
@@ -85,7 +85,7 @@ bool Background::work() {
   }
   if (!tiers_.index->urgent()) static_cast<void>(tiers_.index->tidy(kTidyRanges));
   tiers_.epochs->collect();
-  tiers_.log->note_ends();
+  static_cast<void>(tiers_.log->note_ends());
   return worked;
 }
 
@@ -231,7 +231,7 @@ Status Background::drain_until(const std::function<bool()>& enough, uint64_t lim
   }
   static_cast<void>(tiers_.index->tidy(kTidyRanges));
   static_cast<void>(tiers_.epochs->drain(std::min(kReadersMs, limit_ms)));
-  return Status::OK();
+  return tiers_.volume->health();
 }
 
 }  // namespace bonsai::store
