@@ -33,8 +33,16 @@ void Background::start() {
 
 void Background::stop() {
   stop_.store(true);
-  for (size_t i = 0; i < threads_.size(); ++i) wake_.signal();
+  for (size_t i = 0; i < threads_.size(); ++i) wake_->signal();
   threads_.clear();
+}
+
+// None of them runs here: to join one, or to destroy what one waits for, would take for ever.
+void Background::forget_threads() {
+  static_cast<void>(new std::vector<base::Thread>(std::move(threads_)));
+  threads_.clear();
+  static_cast<void>(wake_.release());
+  wake_ = std::make_unique<base::Event>();
 }
 
 void Background::run() {
@@ -62,7 +70,7 @@ void Background::watch(uint64_t limit_ms) {
 
 void Background::rest(uint64_t limit_ms) {
   sleeping_.fetch_add(1);
-  static_cast<void>(wake_.wait_for(limit_ms));
+  static_cast<void>(wake_->wait_for(limit_ms));
   sleeping_.fetch_sub(1);
   signalled_.store(false);
 }
@@ -141,7 +149,7 @@ void Background::wake() {
   if (sleeping_.load(std::memory_order_relaxed) == 0 || watching_.load(std::memory_order_relaxed) != 0) return;
   if (signalled_.load(std::memory_order_relaxed) || signalled_.exchange(true)) return;
   wake_ups_.fetch_add(1, std::memory_order_relaxed);
-  wake_.signal();
+  wake_->signal();
 }
 
 // Of the part of the log that is left when it begins to be low a quarter is for offloading to begin. Of the rest the
@@ -190,7 +198,7 @@ void Background::help_stalled(uint64_t stalled_ns) {
     base::yield_thread();
     return;
   } else {
-    wake_.signal();
+    wake_->signal();
     base::sleep_ms(1);
   }
   tiers_.epochs->collect();
