@@ -419,6 +419,7 @@ void tell(const Outcome& all, const Deeds& deeds) {
       static_cast<unsigned long long>(deeds.growths), static_cast<unsigned long long>(deeds.growth_crashes),
       static_cast<unsigned long long>(deeds.growths_of_images), static_cast<unsigned long long>(deeds.refused));
   add_figure("crash_images", all.images);
+  add_figure("crash_images_distinct", all.contents.size());
   add_figure("crash_recovery_images", all.recovery_images);
   add_figure("crash_violations", all.violations);
 }
@@ -463,7 +464,7 @@ TEST(StoreCrash, ADnodeThatIsLiveOnBothSidesOfAnotherIsNoDamage) {
     persist::DnodeWriter writer(*pool.rig.store);
     persist::Dnode* dnode = nullptr;
     EXPECT_TRUE(writer.add(lo, hi, gen, nullptr, entries.list(), &dnode).ok());
-    static_cast<void>(writer.commit());
+    static_cast<void>(persist::testing::committed(writer));
   };
   add(base::Fence(), base::Fence::infinite(), 10, {"a", "m", "z"});
   add(base::Fence("m"), base::Fence("n"), 11, {"m"});
