@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/memory.h"
 #include "base/thread.h"
 #include "bonsai/db.h"
+#include "store/early_work.h"
 #include "store/testing/scratch.h"
 
 namespace bonsai::testing {
@@ -260,6 +262,66 @@ TEST_P(BackgroundTest, AFastWriterIsPausedBeforeItStalls) {
     EXPECT_GT(stats.pauses, stats.stalls);
     EXPECT_GT(stats.pause_us, 0u);
   }
+}
+
+// A store that is left alone offloads and compacts by itself, and writes no more than its allowance for it.
+TEST(Background, AnIdleStorePutsItselfInOrder) {
+  constexpr int kKeys = 20'000, kLooksMax = 2'000;
+  const ScratchFolder folder;
+  Options options;
+  options.create_if_missing = true;
+  options.pool_bytes = 32 * kMiB;
+  options.log_bytes = 4 * kMiB;
+  std::unique_ptr<DB> db;
+  ASSERT_TRUE(DB::Open(options, folder.file("pool"), &db).ok());
+  for (int round = 0; round < 3; ++round) {  // appends runs, some
+    for (int i = round; i < kKeys; i += 1 + 6 * round) ASSERT_TRUE(db->Put(key_of(i), "value").ok());
+    Stats stats = db->GetStats();
+    for (int look = 0; look < kLooksMax && stats.log_bytes_used > options.log_bytes / 16; ++look) {
+      base::sleep_ms(5);
+      stats = db->GetStats();
+    }
+    EXPECT_LE(stats.log_bytes_used, options.log_bytes / 16) << "only the open segments are left";
+    EXPECT_GT(stats.early_bytes, 0U);
+  }
+  // As many records as keys: each dnode has one run, in which none is hidden.
+  Stats stats = db->GetStats();
+  for (int look = 0; look < kLooksMax && stats.dnode_records != kKeys; ++look) {
+    base::sleep_ms(5);
+    stats = db->GetStats();
+  }
+  EXPECT_EQ(stats.dnode_records, static_cast<uint64_t>(kKeys));
+  const uint64_t early_bytes = stats.early_bytes;
+  EXPECT_LT(early_bytes, stats.user_bytes_written / store::EarlyWork::kUserBytesPerByte +
+                             static_cast<uint64_t>(store::EarlyWork::kBytesSavedMax) + 32 * kMiB);
+  base::sleep_ms(200);
+  EXPECT_EQ(db->GetStats().early_bytes, early_bytes) << "in order: nothing is written any more";
+  const uint64_t before = db->GetStats().gets_from_dnodes;
+  std::string value;
+  for (int i = 0; i < kKeys; i += 100) ASSERT_TRUE(db->Get(key_of(i), &value).ok());
+  EXPECT_EQ(db->GetStats().gets_from_dnodes - before, static_cast<uint64_t>(kKeys) / 100);
+}
+
+// What Stats tells of DRAM is what the store holds: a load, and a drain that gives most of it back.
+TEST(Background, DramIsAccountedForAndGivenBack) {
+  if (base::memory_use().held_bytes == 0 && !BONSAI_SCALABLE_MEMORY) GTEST_SKIP() << "a sanitizer has its own memory";
+  constexpr int kKeys = 200'000;
+  const ScratchFolder folder;
+  Options options;
+  options.create_if_missing = true;
+  options.pool_bytes = 64 * kMiB;
+  options.log_bytes = 8 * kMiB;
+  std::unique_ptr<DB> db;
+  ASSERT_TRUE(DB::Open(options, folder.file("pool"), &db).ok());
+  const auto held = [] { return static_cast<double>(base::memory_use().held_bytes); };
+  for (int i = 0; i < kKeys; ++i) ASSERT_TRUE(db->Put(key_of(i * 7'919 % kKeys), "value").ok());
+  const double loaded = held();
+  EXPECT_NEAR(static_cast<double>(db->GetStats().dram_bytes), loaded, 0.15 * loaded);
+  ASSERT_TRUE(db->Drain().ok());
+  base::give_back_memory();
+  const double drained = held();
+  EXPECT_LT(drained, loaded / 2);
+  EXPECT_NEAR(static_cast<double>(db->GetStats().dram_bytes), drained, 0.15 * drained);
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, BackgroundTest, ::testing::Values(0u, 1u, 2u),

@@ -121,7 +121,8 @@ struct Stats {
   uint64_t log_bytes_used = 0;   // segments in use
   uint64_t data_bytes = 0;       // space for dnodes and large values
   uint64_t data_bytes_used = 0;  // of it allocated
-  uint64_t dram_bytes = 0;       // tree, bnodes, update nodes, uploaded metadata
+  // Tree, bnodes, update nodes, uploaded metadata, what of them waits to be freed, and what rounding their sizes costs.
+  uint64_t dram_bytes = 0;
   uint64_t bnodes = 0;
   uint64_t dnodes = 0;
   uint64_t dnode_records = 0;  // records in dnodes, superseded and deleted ones included
@@ -137,6 +138,7 @@ struct Stats {
   uint64_t pauses = 0, pause_us = 0;  // updates slowed down beforehand, because the log filled faster than it emptied
   uint64_t wake_ups = 0;              // updates that woke a background thread, which takes some 10 us
   uint64_t helped_ranges = 0;         // that writers offloaded in the time of such pauses
+  uint64_t early_bytes = 0;           // media bytes of offloading and compaction for the sake of reads, before need
   uint64_t user_bytes_written = 0;    // keys and values of acknowledged updates
 
   // NVM writes (counters since open, all sites)

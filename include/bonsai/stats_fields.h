@@ -53,6 +53,7 @@ inline constexpr StatsField kStatsFields[] = {
     {"pause_us", &Stats::pause_us, StatsKind::kCounter},
     {"wake_ups", &Stats::wake_ups, StatsKind::kCounter},
     {"helped_ranges", &Stats::helped_ranges, StatsKind::kCounter},
+    {"early_bytes", &Stats::early_bytes, StatsKind::kCounter},
     {"user_bytes_written", &Stats::user_bytes_written, StatsKind::kCounter},
     {"nvm_bytes_stored", &Stats::nvm_bytes_stored, StatsKind::kCounter},
     {"nvm_lines_flushed", &Stats::nvm_lines_flushed, StatsKind::kCounter},
