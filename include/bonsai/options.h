@@ -69,11 +69,13 @@ struct Options {
   // ---- behaviour
   Durability durability = Durability::kDurable;
   uint32_t buffered_window_ms = 10;  // bound of the loss window of kBuffered
-  uint32_t background_threads = 1;   // 0 = writers offload when the log or a bnode is full, readers compact
-  uint32_t recovery_threads = 0;     // that read the pool when it is opened; 0 = as many as there are processors
-  uint32_t stall_ms_max = 10'000;    // how long back-pressure may hold an update before it fails with NoSpace
-  uint32_t snapshots_max = 0;        // live snapshots, iterators and scans at one time; 0 = no limit
-  bool metadata_upload = true;       // keep dnode fingerprints and key samples in DRAM
+  // 0 = writers offload when the log or a bnode is full, readers compact, and an idle store does not put itself in
+  // order.
+  uint32_t background_threads = 1;
+  uint32_t recovery_threads = 0;   // that read the pool when it is opened; 0 = as many as there are processors
+  uint32_t stall_ms_max = 10'000;  // how long back-pressure may hold an update before it fails with NoSpace
+  uint32_t snapshots_max = 0;      // live snapshots, iterators and scans at one time; 0 = no limit
+  bool metadata_upload = true;     // keep dnode fingerprints and key samples in DRAM
 
   // Of no use to a store: bonsai-bench's experiment "offloading" measures with it what the design saves. Puts of
   // records that lie in dnodes overwrite them there, without a log, so that a crash damages them; one thread only. Open
