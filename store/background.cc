@@ -88,6 +88,7 @@ bool Background::work() {
   tiers_.epochs->collect();
   tiers_.log->note_ends();
   if (!worked) base::give_back_memory();
+  if (!worked && look().idle) base::give_back_memory();
   return worked;
 }
 
@@ -97,10 +98,12 @@ EarlyWork::May Background::look() const {
                       .user_bytes = counters_.sum(Count::kUserBytes)});
 }
 
-// What reads have asked for; in an idle store all that is not in order. How many ranges were seen to.
+// What reads have asked for; in an idle store all that is not in order; nothing where space is short. How many ranges
+// were seen to.
 size_t Background::work_early() {
   const EarlyWork::May may = look();
-  if (!may.write) return 0;
+  const bool roomy = tiers_.space.ordinary_free_bytes() >= tiers_.space.reserve_bytes();
+  if (!may.write || !roomy) return 0;
   if (may.idle && tiers_.index->dirty()) return offload_early(Index::Which::kAll);
   if (may.idle && !tiers_.index->compaction_wanted()) tiers_.index->ask_for_compactions(kTidyRanges);
   return tiers_.index->compaction_wanted() ? offload_early(Index::Which::kCompactions) : 0;
