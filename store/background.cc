@@ -87,7 +87,6 @@ bool Background::work() {
   if (!tiers_.index->urgent()) static_cast<void>(tiers_.index->tidy(kTidyRanges));
   tiers_.epochs->collect();
   tiers_.log->note_ends();
-  if (!worked) base::give_back_memory();
   if (!worked && look().idle) base::give_back_memory();
   return worked;
 }
