@@ -1,46 +1,42 @@
 #include "base/memory.h"
 
 #if BONSAI_SCALABLE_MEMORY
-#include <oneapi/tbb/scalable_allocator.h>
-#include <sys/mman.h>
-
 #include "base/check.h"
-#include "base/huge_range.h"
 
-namespace bonsai::base::internal {
+namespace bonsai::base {
 namespace {
 
-constexpr size_t kGrowthBytes = size_t{8} << 20;
-
-void* grow(std::intptr_t /*pool*/, size_t& bytes) {
-  bytes = (bytes + kGrowthBytes - 1) / kGrowthBytes * kGrowthBytes;
-  return map_huge(bytes);
-}
-
-int shrink(std::intptr_t /*pool*/, void* range, size_t bytes) { return ::munmap(range, bytes); }
-
-// Lives as long as the process: blocks may be freed by threads that end after main().
-rml::MemoryPool* pool() {
-  static rml::MemoryPool* const made = [] {
-    const rml::MemPoolPolicy policy(grow, shrink, kGrowthBytes);
-    rml::MemoryPool* fresh = nullptr;
-    BONSAI_CHECK(rml::pool_create_v1(0, &policy, &fresh) == rml::POOL_OK);
-    return fresh;
-  }();
-  return made;
+// Live as long as the process: blocks may be freed by threads that end after main().
+Heap& heap_of(Lifetime lifetime) {
+  static auto* const updates = new Heap();
+  static auto* const ranges = new Heap();
+  return lifetime == Lifetime::kUpdates ? *updates : *ranges;
 }
 
 }  // namespace
 
-void* allocate_from_pool(size_t bytes, size_t alignment) {
-  void* const block = alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__
-                          ? rml::pool_malloc(pool(), bytes)
-                          : rml::pool_aligned_malloc(pool(), bytes, alignment);
+void* internal::allocate_from_heap(size_t bytes, Lifetime lifetime) {
+  void* const block = heap_of(lifetime).allocate(bytes);
   BONSAI_CHECK(block != nullptr);
   return block;
 }
 
-void free_to_pool(void* block) { rml::pool_free(pool(), block); }
+void give_back_memory() {
+  heap_of(Lifetime::kUpdates).give_back();
+  heap_of(Lifetime::kRanges).give_back();
+}
 
-}  // namespace bonsai::base::internal
+Heap::Use memory_use() {
+  const Heap::Use updates = heap_of(Lifetime::kUpdates).use(), ranges = heap_of(Lifetime::kRanges).use();
+  return {updates.held_bytes + ranges.held_bytes, updates.used_bytes + ranges.used_bytes};
+}
+
+}  // namespace bonsai::base
+#else
+namespace bonsai::base {
+
+void give_back_memory() {}
+Heap::Use memory_use() { return {}; }
+
+}  // namespace bonsai::base
 #endif

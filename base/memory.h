@@ -1,15 +1,17 @@
-// Memory for the many small blocks of the DRAM tier (update nodes, tables, dnode metadata), which foreground threads
-// allocate and background threads free: a pool of oneTBB's scalable allocator, which keeps free lists per thread and
-// hands blocks back to the thread that allocated them. The C library's malloc took a quarter of a put's time. The pool
-// lies on huge pages where the kernel gives them, since lookups go through it at random. Sanitizers watch operator new,
-// so that is what they get.
+// Memory for the blocks of the DRAM tier (tables of updates, update nodes, dnode metadata, bnodes), which foreground
+// threads allocate and background threads free: two heaps of the process (heap.h), one for what goes when a range is
+// offloaded and one for what stays. They lie on huge pages where the kernel gives them, since lookups go through them
+// at random. Sanitizers watch operator new, so that is what they get.
 //
 // Thread-safety: everything from any thread; a block may be freed by another thread than allocated it.
 #ifndef BONSAI_BASE_MEMORY_H_
 #define BONSAI_BASE_MEMORY_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <new>
+
+#include "base/heap.h"
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define BONSAI_SCALABLE_MEMORY 1
@@ -19,21 +21,27 @@
 
 namespace bonsai::base {
 
+enum class Lifetime : uint8_t {
+  kUpdates,  // until a range is offloaded
+  kRanges,   // about as long as the range
+};
+
 #if BONSAI_SCALABLE_MEMORY
 namespace internal {
 // Never null: memory that has run out ends the process.
-void* allocate_from_pool(size_t bytes, size_t alignment);
-void free_to_pool(void* block);
+void* allocate_from_heap(size_t bytes, Lifetime lifetime);
 }  // namespace internal
 #endif
 
-// A block aligned to `alignment`, a power of two; for free_block(). Requires: bytes >= alignment. Memory that has run
-// out ends the process, as with operator new in code without exceptions.
+// A block aligned to `alignment`, 16 or 64; for free_block(). Memory that has run out ends the process, as with
+// operator new in code without exceptions.
 template <size_t alignment = __STDCPP_DEFAULT_NEW_ALIGNMENT__>
-[[nodiscard]] void* allocate_block(size_t bytes) {
+[[nodiscard]] void* allocate_block(size_t bytes, Lifetime lifetime) {
 #if BONSAI_SCALABLE_MEMORY
-  return internal::allocate_from_pool(bytes, alignment);
+  static_assert(alignment <= 64);
+  return internal::allocate_from_heap((bytes + alignment - 1) / alignment * alignment, lifetime);
 #else
+  static_cast<void>(lifetime);
   return ::operator new (bytes, std::align_val_t{alignment});
 #endif
 }
@@ -42,11 +50,17 @@ template <size_t alignment = __STDCPP_DEFAULT_NEW_ALIGNMENT__>
 template <size_t alignment = __STDCPP_DEFAULT_NEW_ALIGNMENT__>
 void free_block(void* block) {
 #if BONSAI_SCALABLE_MEMORY
-  internal::free_to_pool(block);
+  Heap::free(block);
 #else
   ::operator delete (block, std::align_val_t{alignment});
 #endif
 }
+
+// Gives memory that is free, and was kept for the next blocks, back to the system.
+void give_back_memory();
+
+// Of all blocks of the process; zeros under a sanitizer.
+[[nodiscard]] Heap::Use memory_use();
 
 }  // namespace bonsai::base
 

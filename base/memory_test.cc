@@ -15,7 +15,7 @@ template <size_t alignment>
 void expect_aligned_blocks() {
   std::vector<void*> blocks;
   for (size_t bytes = alignment; bytes < 3000; bytes += 37) {
-    void* block = allocate_block<alignment>(bytes);
+    void* block = allocate_block<alignment>(bytes, Lifetime::kUpdates);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(block) % alignment, 0U) << bytes;
     std::memset(block, static_cast<int>(bytes), bytes);
     blocks.push_back(block);
@@ -37,7 +37,7 @@ TEST(Memory, BlocksAreAlignedAndApart) {
 TEST(Memory, ABlockMayBeFreedByAnotherThread) {
   std::vector<void*> blocks(10'000);
   Thread("allocates", [&] {
-    for (void*& block : blocks) block = allocate_block(48);
+    for (void*& block : blocks) block = allocate_block(48, Lifetime::kRanges);
   }).join();
   Thread("frees", [&] {
     for (void* block : blocks) free_block(block);

@@ -3,7 +3,7 @@
 namespace bonsai::index {
 
 std::unique_ptr<Slots> Slots::make(uint32_t capacity, uint32_t arena_bytes) {
-  void* block = base::allocate_block(block_bytes(capacity, arena_bytes));
+  void* block = base::allocate_block(block_bytes(capacity, arena_bytes), base::Lifetime::kUpdates);
   std::unique_ptr<Slots> slots(new (block) Slots(capacity, arena_bytes));
   std::uninitialized_value_construct_n(slots->marks(), marks_count(capacity));
   std::uninitialized_value_construct_n(slots->words(), capacity);
@@ -36,7 +36,7 @@ void* Slots::cell_in_chunk(size_t node_bytes, bool* crowds) {
       if (at + node_bytes <= kChunkBytes) return top->nodes() + at;
     }
     if (top != nullptr && top->number == kChunksMax) return nullptr;
-    void* block = base::allocate_block<base::kLineBytes>(sizeof(Chunk) + kChunkBytes);
+    void* block = base::allocate_block<base::kLineBytes>(sizeof(Chunk) + kChunkBytes, base::Lifetime::kUpdates);
     auto* fresh = new (block) Chunk{top, top != nullptr ? top->number + 1 : 1};
     fresh->taken.store(static_cast<uint32_t>(node_bytes), std::memory_order_relaxed);
     if (chunks_.compare_exchange_strong(top, fresh, std::memory_order_acq_rel)) {

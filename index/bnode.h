@@ -265,7 +265,9 @@ class alignas(base::kLineBytes) Bnode {
   ~Bnode();
   Bnode(const Bnode&) = delete;
   Bnode& operator=(const Bnode&) = delete;
-  static void* operator new(size_t bytes) { return base::allocate_block<base::kLineBytes>(bytes); }
+  static void* operator new(size_t bytes) {
+    return base::allocate_block<base::kLineBytes>(bytes, base::Lifetime::kRanges);
+  }
   static void operator delete(void* block) { base::free_block<base::kLineBytes>(block); }
 
   [[nodiscard]] const base::Fence& lo() const { return range_->lo; }
@@ -358,7 +360,9 @@ class alignas(base::kLineBytes) Bnode {
     const base::Fence lo, hi;
     Queued queue;
 
-    static void* operator new(size_t bytes) { return base::allocate_block<base::kLineBytes>(bytes); }
+    static void* operator new(size_t bytes) {
+      return base::allocate_block<base::kLineBytes>(bytes, base::Lifetime::kRanges);
+    }
     static void operator delete(void* block) { base::free_block<base::kLineBytes>(block); }
   };
   const std::unique_ptr<Range> range_;

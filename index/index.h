@@ -198,9 +198,10 @@ class Index {
   // ---- background (replace_queue.cc, gather.cc, replace.cc); any thread, outside a guard
 
   struct OffloadResult {
-    size_t ranges = 0;  // that were offloaded
-    Status status;      // NoSpace: the data area is full; what was begun is kept and tried again. IoError: the volume
-                        // has failed; what was begun is kept, for reads
+    size_t ranges = 0;         // that were offloaded
+    uint64_t media_bytes = 0;  // that were written for it
+    Status status;  // NoSpace: the data area is full; what was begun is kept and tried again. IoError: the volume has
+                    // failed; what was begun is kept, for reads
   };
   // kUrgent: those that writers wait for, then those whose bnodes are crowded; kAll: these, then the longest dirty;
   // kCompactions: those that reads want compacted.
@@ -210,6 +211,9 @@ class Index {
   // Brings free blocks of the data area together by moving runs of dnodes, to be called when offloading finds no space.
   // False: nothing was gained, or somebody else is at it. Waits for readers, boundedly.
   bool gather();
+  // Asks for ranges without updates whose dnodes are not compact, as reads do: looks at up to `ranges_max` ranges,
+  // where the last call ended. Does nothing while no offload has come since all were looked at.
+  void ask_for_compactions(size_t ranges_max);
   // True while there are updates that are not in dnodes yet.
   [[nodiscard]] bool dirty() const {
     return urgent_ranges_.load(std::memory_order_relaxed) != 0 || dirty_ranges_.load(std::memory_order_relaxed) != 0;
@@ -370,8 +374,11 @@ class Index {
   uint64_t tidied_ = 0;  // a whole pass that began with this found nothing; under queue_mutex_, as all below
   base::Fence tidy_at_;
   TidyPass tidy_pass_;
-  std::mutex gather_mutex_;     // background only
-  bool gather_upwards_ = true;  // under it
+  base::Fence ask_at_;           // where ask_for_compactions() goes on
+  uint64_t ask_offloads_ = 0;    // when its pass began
+  uint64_t asked_offloads_ = 0;  // when the pass began that was the last to be ended
+  std::mutex gather_mutex_;      // background only
+  bool gather_upwards_ = true;   // under it
 };
 
 }  // namespace bonsai::index

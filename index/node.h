@@ -122,7 +122,7 @@ inline Node* Node::make(std::string_view key, std::string_view value, uint8_t fl
   const size_t link_bytes = batch != nullptr ? sizeof batch : 0;
   // At least room for a link, so that the compiler sees no read behind the end where there is none.
   const size_t tail_bytes = std::max(link_bytes + key.size() + value.size(), sizeof batch);
-  Node* node = new (base::allocate_block(sizeof(Node) + tail_bytes)) Node();
+  Node* node = new (base::allocate_block(sizeof(Node) + tail_bytes, base::Lifetime::kUpdates)) Node();
   node->flags = flags;
   if (batch != nullptr) {
     node->flags |= kInBatch;

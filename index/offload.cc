@@ -65,6 +65,14 @@ struct Offload::Garbage {
   persist::DnodeStore* dnode_store;
   persist::LargeStore* large_store;
 
+  // Without nodes that are blocks of their own.
+  [[nodiscard]] uint64_t dram_bytes() const {
+    uint64_t bytes = sizeof *this;
+    for (const Bnode* bnode : bnodes)
+      bytes += sizeof *bnode + (bnode->slots() != nullptr ? bnode->slots()->dram_bytes() : 0);
+    for (const auto& dnode : dnodes) bytes += dnode->dram_bytes();
+    return bytes;
+  }
   static void reclaim(void* object, void*) {
     const std::unique_ptr<Garbage> self(static_cast<Garbage*>(object));
     for (Bnode* bnode : self->bnodes) bnode->unref();
@@ -359,6 +367,7 @@ void Offload::make_residue(Piece* piece, const std::vector<std::vector<Node*>>& 
 }
 
 Status Offload::commit(std::vector<Layer*>* again) {
+  media_bytes_ = 0;
   if (jobs_.empty()) return Status::OK();
   // Level buffered: no update may be durable in a dnode before its cause is in the log.
   if (Status status = index_.log_.close_epoch(); !status.ok()) {
@@ -367,6 +376,7 @@ Status Offload::commit(std::vector<Layer*>* again) {
     return status;
   }
   step("persist dnodes");
+  media_bytes_ = writer_.media_bytes();
   std::vector<std::unique_ptr<Dnode>> fresh;
   if (Status status = writer_.commit(&fresh); !status.ok()) {
     put_back(again);
@@ -380,6 +390,7 @@ Status Offload::commit(std::vector<Layer*>* again) {
     switch_over(&job);
   }
   step("retire dnodes");
+  media_bytes_ += retired.size() * persist::kBlockBytes;
   if (Status status = index_.dnodes_.retire(retired); !status.ok()) {
     for (Job& job : jobs_) bury(&job, Predecessors::kKept);
     jobs_.clear();
@@ -451,7 +462,8 @@ void Offload::bury(Job* job, Predecessors predecessors) {
   index_.work_.compactions.fetch_add(job->compactions, std::memory_order_relaxed);
   index_.urgent_ranges_.fetch_sub(1, std::memory_order_relaxed);
   for (Bnode* fresh : job->layer->news) fresh->grow_up();
-  index_.epochs_.retire(garbage.release(), &Garbage::reclaim);
+  const uint64_t bytes = garbage->dram_bytes();
+  index_.epochs_.retire(garbage.release(), &Garbage::reclaim, nullptr, bytes);
 }
 
 }  // namespace bonsai::index

@@ -34,6 +34,8 @@ class Offload {
   Status add(Layer* layer);
   [[nodiscard]] size_t size() const { return jobs_.size(); }
 
+  // That the last commit() wrote.
+  [[nodiscard]] uint64_t media_bytes() const { return media_bytes_; }
   // Makes everything that was added durable and lets the successors stand on it. Errors: Unavailable (level buffered:
   // the epoch could not be closed), and the layers are appended to *again; IoError (the volume has failed): either so,
   // or the successors stand on new dnodes, and the old ones and their log records are kept, too.
@@ -101,6 +103,7 @@ class Offload {
   Index& index_;
   persist::DnodeWriter writer_;
   std::vector<Job> jobs_;
+  uint64_t media_bytes_ = 0;
   LiveScans live_;
   // Of the job that is being added; members for their memory's sake.
   std::vector<Chain> chains_;  // in key order

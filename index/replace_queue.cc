@@ -6,6 +6,7 @@
 
 namespace bonsai::index {
 
+using base::Fence;
 using base::mutant;
 
 void Index::enqueue_dirty(Bnode* bnode) {
@@ -159,6 +160,29 @@ Layer* Index::job_of_reads() {
   return nullptr;
 }
 
+void Index::ask_for_compactions(size_t ranges_max) {
+  const uint64_t offloads = work_.offloads.load(std::memory_order_relaxed);
+  Fence at;
+  {
+    const std::lock_guard lock(queue_mutex_);
+    if (ask_at_ == Fence()) {
+      if (asked_offloads_ == offloads + 1) return;
+      ask_offloads_ = offloads;
+    }
+    at = ask_at_;
+  }
+  const auto guard = epochs_.enter();
+  for (size_t i = 0; i < ranges_max && !at.is_infinite(); ++i) {
+    Bnode* bnode = tree_.find(at.key());
+    at = bnode->hi();
+    const persist::Dnode* dnode = bnode->base().dnode();
+    if (bnode->slots() == nullptr && dnode != nullptr && dnode->runs().size() > 1) compactions_.ask(bnode);
+  }
+  const std::lock_guard lock(queue_mutex_);
+  if (at.is_infinite()) asked_offloads_ = ask_offloads_ + 1;
+  ask_at_ = at.is_infinite() ? Fence() : at;
+}
+
 // Something to offload, with successors installed.
 Layer* Index::next_job(Which which) {
   if (which == Which::kCompactions) return job_of_reads();
@@ -205,6 +229,7 @@ Index::OffloadResult Index::offload_some(size_t ranges_max, Which which) {
     result.status = status;
     result.ranges = 0;
   }
+  result.media_bytes = offload->media_bytes();
   keep_offload(std::move(offload));
   for (Layer* layer : again) enqueue_urgent(layer);
   return result;

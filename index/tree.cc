@@ -35,7 +35,7 @@ struct Tree::Inner {
   alignas(kLine) Block blocks[kFanout / kBlock];
   std::vector<Fence> separators;  // `count`; apart, since they are hardly ever read
 
-  static void* operator new(size_t bytes) { return base::allocate_block<kLine>(bytes); }
+  static void* operator new(size_t bytes) { return base::allocate_block<kLine>(bytes, base::Lifetime::kRanges); }
   static void operator delete(void* block) { base::free_block<kLine>(block); }
 
   [[nodiscard]] const std::atomic<uintptr_t>& child(size_t i) const { return blocks[i / kBlock].children[i % kBlock]; }

@@ -64,7 +64,8 @@ Dnode::Dnode(Parts parts) : head_{}, parts_(std::make_unique<const Parts>(std::m
 }
 
 std::unique_ptr<Dnode> Dnode::make_block(Parts parts, size_t bytes) {
-  std::unique_ptr<Dnode> dnode(new (base::allocate_block<kLine>(bytes)) Dnode(std::move(parts)));
+  std::unique_ptr<Dnode> dnode(new (base::allocate_block<kLine>(bytes, base::Lifetime::kRanges))
+                                   Dnode(std::move(parts)));
   const Runs& runs = dnode->runs();
   std::transform(runs.begin(), runs.end(), dnode->at<Run>(sizeof(Dnode)), run_of);
   std::transform(runs.begin(), runs.end(), dnode->at<uint32_t>(births_offset(runs.size())),

@@ -146,6 +146,12 @@ void DnodeWriter::rollback(Mark mark) {
   for (; dnodes_.size() > mark.dnodes; dnodes_.pop_back()) store_.give_slot(dnodes_.back()->header());
 }
 
+uint64_t DnodeWriter::media_bytes() const {
+  uint64_t bytes = dnodes_.size() * kBlockBytes;  // headers
+  for (const Piece& piece : taken_) bytes += round_up(piece.bytes, kBlockBytes);
+  return bytes;
+}
+
 Status DnodeWriter::add(const base::Fence& lo, const base::Fence& hi, uint64_t gen, Kept kept,
                         const std::vector<Entry>& entries, Dnode** dnode) {
   Dnode::Parts parts;

@@ -124,6 +124,8 @@ class DnodeWriter {
   };
   [[nodiscard]] Mark mark() const { return {dnodes_.size(), taken_.size()}; }
   void rollback(Mark mark);
+  // That commit() brings to the media, or has brought by then: whole blocks.
+  [[nodiscard]] uint64_t media_bytes() const;
 
   // Makes all of them durable and hands them over, in the order of add(). Errors: IoError (the volume has failed): some
   // of their headers may come to be found by a recovery, so nothing that they took is given back.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/clock.h"
+#include "base/memory.h"
 #include "base/status_macros.h"
 
 namespace bonsai::store {
@@ -91,20 +92,44 @@ void Background::rest(uint64_t limit_ms) {
 bool Background::work() {
   bool worked = false;
   while (!stop_.load() && !tiers_.volume->failed()) {
-    if (offload(kRangesPerStep, which()) + compact() == 0) break;
+    if (offload(kRangesPerStep, which()).ranges + work_early() == 0) break;
     worked = true;
     tiers_.epochs->collect();  // gives the space of replaced dnodes back
   }
   if (!tiers_.index->urgent()) static_cast<void>(tiers_.index->tidy(kTidyRanges));
   tiers_.epochs->collect();
   static_cast<void>(tiers_.log->note_ends());
+  if (!worked && look().idle) base::give_back_memory();
   return worked;
 }
 
-size_t Background::compact_some() {
-  const size_t ranges = offload(kRangesPerStep, Index::Which::kCompactions);
+EarlyWork::May Background::look() const {
+  return early_.look({.now_ns = base::now_ns(),
+                      .updates = counters_.sum(Count::kPuts) + counters_.sum(Count::kDels),
+                      .user_bytes = counters_.sum(Count::kUserBytes)});
+}
+
+// What reads have asked for; in an idle store all that is not in order; nothing where space is short. How many ranges
+// were seen to.
+size_t Background::work_early() {
+  const EarlyWork::May may = look();
+  const bool roomy = tiers_.space.ordinary_free_bytes() >= tiers_.space.reserve_bytes();
+  if (!may.write || !roomy) return 0;
+  if (may.idle && tiers_.index->dirty()) return offload_early(Index::Which::kAll);
+  if (may.idle && !tiers_.index->compaction_wanted()) tiers_.index->ask_for_compactions(kTidyRanges);
+  return tiers_.index->compaction_wanted() ? offload_early(Index::Which::kCompactions) : 0;
+}
+
+size_t Background::offload_early(Index::Which which) {
+  const Index::OffloadResult result = offload(kRangesPerStep, which);
+  early_.wrote(result.media_bytes);
+  return result.ranges;
+}
+
+void Background::compact_some() {
+  if (!look().write) return;
+  static_cast<void>(offload_early(Index::Which::kCompactions));
   tiers_.epochs->collect();
-  return ranges;
 }
 
 // Where space is short one thread at a time sees to it: several would take it from each other. What replaced dnodes
@@ -121,7 +146,7 @@ Index::OffloadResult Background::offload_ranges(size_t ranges_max, Index::Which 
   return tiers_.index->offload(ranges_max, which);
 }
 
-size_t Background::offload(size_t ranges_max, Index::Which which) {
+Index::OffloadResult Background::offload(size_t ranges_max, Index::Which which) {
   const Index::OffloadResult result = offload_ranges(ranges_max, which);
   if (result.ranges > 0 || !result.status.ok()) report(result.status);
   if (result.ranges > 0) {
@@ -129,7 +154,7 @@ size_t Background::offload(size_t ranges_max, Index::Which which) {
   } else if (result.status.IsNoSpace()) {
     refusals_in_a_row_.fetch_add(1, std::memory_order_relaxed);
   }
-  return result.ranges;
+  return result;
 }
 
 void Background::report(const Status& status) {
@@ -195,7 +220,7 @@ bool Background::help(uint64_t ns) {
   if (owed_ns_.fetch_add(ns, std::memory_order_relaxed) + ns < kHelpRangesMax * kRangeNs) return true;
   const uint64_t ranges = std::min(owed_ns_.exchange(0, std::memory_order_relaxed) / kRangeNs, kHelpRangesMax);
   if (ranges == 0) return true;  // another one works for it
-  const size_t helped = offload(ranges, which());
+  const size_t helped = offload(ranges, which()).ranges;
   helped_ranges_.fetch_add(helped, std::memory_order_relaxed);
   tiers_.epochs->collect();
   return helped != 0;
@@ -203,7 +228,7 @@ bool Background::help(uint64_t ns) {
 
 void Background::help_stalled(uint64_t stalled_ns) {
   if (threads_.empty()) {
-    if (offload(kRangesPerStep, Index::Which::kAll) == 0) base::yield_thread();
+    if (offload(kRangesPerStep, Index::Which::kAll).ranges == 0) base::yield_thread();
   } else if (stalled_ns < kYieldNs) {
     wake();
     base::yield_thread();

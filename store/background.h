@@ -1,6 +1,6 @@
 // Background work: offloading, compaction, tidying, epochs of level buffered, reclamation. With no threads, writers do
 // the offloading themselves when the log runs low, and readers the compaction that they ask for: who wants work done
-// does it.
+// does it; and nobody does what an idle store would have done early (early_work.h).
 #ifndef BONSAI_STORE_BACKGROUND_H_
 #define BONSAI_STORE_BACKGROUND_H_
 
@@ -14,14 +14,17 @@
 #include "base/thread.h"
 #include "bonsai/options.h"
 #include "bonsai/status.h"
+#include "store/counters.h"
+#include "store/early_work.h"
 #include "store/tiers.h"
 
 namespace bonsai::store {
 
 class Background {
  public:
-  // Requires: tiers outlive it.
-  Background(const Options& options, Tiers& tiers) : options_(options), tiers_(tiers) {}
+  // Requires: tiers and counters outlive it.
+  Background(const Options& options, Tiers& tiers, const Counters& counters)
+      : options_(options), tiers_(tiers), counters_(counters) {}
   ~Background() { stop(); }
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
@@ -59,6 +62,8 @@ class Background {
   [[nodiscard]] uint64_t wake_ups() const { return wake_ups_.load(std::memory_order_relaxed); }
   // That writers offloaded while they were held up.
   [[nodiscard]] uint64_t helped_ranges() const { return helped_ranges_.load(std::memory_order_relaxed); }
+  // Media bytes of what was offloaded and compacted before it had to be.
+  [[nodiscard]] uint64_t early_bytes() const { return early_.bytes(); }
 
   // Offloads everything that is there now. Errors: of offloading; Unavailable when nothing moves for the stall bound,
   // or when after that bound more than twice the ranges that were there have been offloaded and there are still some.
@@ -79,10 +84,15 @@ class Background {
   void watch(uint64_t limit_ms);
   void rest(uint64_t limit_ms);
   bool work();
-  size_t compact() { return tiers_.index->compaction_wanted() ? compact_some() : 0; }
-  size_t compact_some();
+  size_t work_early();
+  void compact() {
+    if (tiers_.index->compaction_wanted()) compact_some();
+  }
+  void compact_some();
+  EarlyWork::May look() const;
+  size_t offload_early(index::Index::Which which);
   [[nodiscard]] index::Index::Which which() const;  // ranges are to be offloaded now
-  size_t offload(size_t ranges_max, index::Index::Which which);
+  index::Index::OffloadResult offload(size_t ranges_max, index::Index::Which which);
   index::Index::OffloadResult offload_ranges(size_t ranges_max, index::Index::Which which);
   void report(const Status& status);
 
@@ -90,6 +100,8 @@ class Background {
 
   const Options& options_;
   Tiers& tiers_;
+  const Counters& counters_;
+  mutable EarlyWork early_;
   std::atomic<bool> stop_{false};
   std::atomic<bool> signalled_{false};
   std::atomic<uint32_t> watching_{0};  // threads that look out for work

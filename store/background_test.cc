@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/memory.h"
 #include "base/thread.h"
 #include "bonsai/db.h"
+#include "store/early_work.h"
 #include "store/testing/scratch.h"
 
 namespace bonsai::testing {
@@ -276,6 +278,67 @@ TEST_P(BackgroundTest, AFastWriterIsPausedBeforeItStalls) {
     EXPECT_GT(stats.pause_us, 0u);
   }
 }
+
+// A store that is left alone offloads and compacts by itself, and writes no more than its allowance for it.
+TEST(Background, AnIdleStorePutsItselfInOrder) {
+  constexpr int kKeys = 20'000, kRounds = 3, kLooksMax = 200;
+  const ScratchFolder folder;
+  Options options;
+  options.create_if_missing = true;
+  options.pool_bytes = 32 * kMiB;
+  options.log_bytes = 4 * kMiB;
+  std::unique_ptr<DB> db;
+  ASSERT_TRUE(DB::Open(options, folder.file("pool"), &db).ok());
+  uint64_t early_bytes = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    // All, then few enough of a range to be appended as a run; none gets crowded.
+    for (int i = round; i < kKeys; i += 1 + 9 * round) ASSERT_TRUE(db->Put(key_of(i), "value").ok());
+    const uint64_t before = early_bytes;
+    bool rests = false;
+    for (int look = 0; look < kLooksMax && !rests; ++look) {
+      base::sleep_ms(150);
+      rests = db->GetStats().early_bytes == early_bytes && early_bytes > before;
+      early_bytes = db->GetStats().early_bytes;
+    }
+    EXPECT_TRUE(rests) << "it is in order, and writes nothing any more";
+  }
+  const Stats stats = db->GetStats();
+  EXPECT_EQ(stats.dnode_records, static_cast<uint64_t>(kKeys)) << "each dnode has one run, in which none is hidden";
+  EXPECT_LE(stats.log_bytes_used, options.log_bytes / 16) << "only the open segments are left";
+  std::string value;
+  for (int i = 0; i < kKeys; i += 100) ASSERT_TRUE(db->Get(key_of(i), &value).ok());
+  EXPECT_EQ(db->GetStats().gets_from_dnodes - stats.gets_from_dnodes, static_cast<uint64_t>(kKeys) / 100);
+}
+
+#if BONSAI_SCALABLE_MEMORY
+// What Stats tells of DRAM is what the store holds: loaded, and drained, when most of it is given back.
+TEST(Background, DramIsAccountedForAndGivenBack) {
+  constexpr int kKeys = 200'000;
+  const ScratchFolder folder;
+  Options options;
+  options.create_if_missing = true;
+  options.pool_bytes = 128 * kMiB;
+  options.log_bytes = 12 * kMiB;
+  std::unique_ptr<DB> db;
+  ASSERT_TRUE(DB::Open(options, folder.file("pool"), &db).ok());
+  const auto held = [] { return static_cast<double>(base::memory_use().held_bytes); };
+  // What is not in the heaps, fences and descriptions of dnodes, is small.
+  const auto expect_told = [&] {
+    const auto told = static_cast<double>(db->GetStats().dram_bytes);
+    EXPECT_GE(told, 0.9 * held());
+    EXPECT_LE(told, 1.1 * held() + kMiB);
+  };
+  const std::string value(100, 'v');
+  for (int i = 0; i < kKeys; ++i) ASSERT_TRUE(db->Put(key_of(static_cast<int>(i * 7'919LL % kKeys)), value).ok());
+  const double loaded = held();
+  expect_told();
+  ASSERT_TRUE(db->Drain().ok());
+  base::give_back_memory();
+  const double drained = held();
+  EXPECT_LT(drained, loaded / 2);
+  expect_told();
+}
+#endif
 
 INSTANTIATE_TEST_SUITE_P(Threads, BackgroundTest, ::testing::Values(0u, 1u, 2u),
                          [](const auto& threads) { return std::to_string(threads.param); });

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/memory.h"
 #include "base/small_copy.h"
 #include "base/status_macros.h"
 #include "store/damage.h"
@@ -45,7 +46,7 @@ DbImpl::DbImpl(const Options& options, std::unique_ptr<Tiers> tiers, bool backgr
       key_bytes_min_(tiers_->pool.key_format() == KeyFormat::kFixed8 ? sizeof(uint64_t) : kKeyBytesMin),
       key_bytes_max_(tiers_->pool.key_format() == KeyFormat::kFixed8 ? sizeof(uint64_t) : kKeyBytesMax),
       large_value_bytes_min_(tiers_->pool.limits().large_value_bytes_min),
-      background_(options_, *tiers_) {
+      background_(options_, *tiers_, counters_) {
   if (background) background_.start();
 }
 
@@ -524,6 +525,14 @@ Status DbImpl::Sync() {
 
 Status DbImpl::Drain() { return owner_.mine() ? background_.drain() : of_parent(); }
 
+// What blocks of so many bytes take from the system, with their share of what the heaps round up or have free.
+uint64_t DbImpl::with_rounding(uint64_t bytes) {
+  const base::Heap::Use use = base::memory_use();
+  if (use.used_bytes == 0) return bytes;
+  return static_cast<uint64_t>(static_cast<double>(bytes) * static_cast<double>(use.held_bytes) /
+                               static_cast<double>(use.used_bytes));
+}
+
 Stats DbImpl::GetStats() const {
   Stats stats;
   const Tiers& t = *tiers_;
@@ -536,7 +545,7 @@ Stats DbImpl::GetStats() const {
   stats.log_bytes_used = (t.log->segments() - t.log->segments_free()) * t.log->segment_bytes();
   stats.data_bytes = t.space.capacity_bytes();
   stats.data_bytes_used = t.space.used_bytes();
-  stats.dram_bytes = t.index->tree().dram_bytes();
+  stats.dram_bytes = t.index->tree().dram_bytes() + t.epochs->retired_bytes();
   {
     const auto guard = t.epochs->enter();
     t.index->tree().for_each([&](index::Bnode* bnode) {
@@ -549,6 +558,7 @@ Stats DbImpl::GetStats() const {
       stats.dram_bytes += dnode->dram_bytes();
     });
   }
+  stats.dram_bytes = with_rounding(stats.dram_bytes) + sizeof *this;
   const auto sum = [&](store::Count count) { return counters_.sum(count); };
   stats.puts = sum(Count::kPuts);
   stats.dels = sum(Count::kDels);
@@ -564,6 +574,7 @@ Stats DbImpl::GetStats() const {
   stats.helped_ranges = background_.helped_ranges();
   stats.window_excesses = t.log->window_excesses();
   stats.window_us_max = t.log->window_us_max();
+  stats.early_bytes = background_.early_bytes();
   stats.user_bytes_written = sum(Count::kUserBytes);
   const index::Work& work = t.index->work();
   stats.offloads = work.offloads.load();

@@ -152,6 +152,7 @@ class DbImpl final : public DB {
   auto hand_out_to(const RowsVisitor& visit);
   template <class Answer>
   Status look_up(const ReadOptions& options, std::string_view key, Answer answer);
+  static uint64_t with_rounding(uint64_t bytes);
   Status answer(const index::Index::Lookup& lookup, std::string* value) const;
   Status check(const Update& update) const;
   Status prepare(Update* update, index::Index::Put* put, Stall* stall);

@@ -73,11 +73,13 @@ struct Options {
   // sees to it run in time. Where it does not, a crash may take older updates, too: Stats::window_excesses counts that,
   // and Stats::window_us_max is the longest window there was. Sync() is certain.
   uint32_t buffered_window_ms = 10;
-  uint32_t background_threads = 1;  // 0 = writers offload when the log or a bnode is full, readers compact
-  uint32_t recovery_threads = 0;    // that read the pool when it is opened; 0 = as many as there are processors
-  uint32_t stall_ms_max = 10'000;   // how long back-pressure may hold an update before it fails with NoSpace
-  uint32_t snapshots_max = 0;       // live snapshots, iterators and scans at one time; 0 = no limit
-  bool metadata_upload = true;      // keep dnode fingerprints and key samples in DRAM
+  // 0 = writers offload when the log or a bnode is full, readers compact, and an idle store does not put itself in
+  // order.
+  uint32_t background_threads = 1;
+  uint32_t recovery_threads = 0;   // that read the pool when it is opened; 0 = as many as there are processors
+  uint32_t stall_ms_max = 10'000;  // how long back-pressure may hold an update before it fails with NoSpace
+  uint32_t snapshots_max = 0;      // live snapshots, iterators and scans at one time; 0 = no limit
+  bool metadata_upload = true;     // keep dnode fingerprints and key samples in DRAM
 
   // Of no use to a store: bonsai-bench's experiment "offloading" measures with it what the design saves. Puts of
   // records that lie in dnodes overwrite them there, without a log, so that a crash damages them; one thread only. Open
@@ -125,7 +127,8 @@ struct Stats {
   uint64_t log_bytes_used = 0;   // segments in use
   uint64_t data_bytes = 0;       // space for dnodes and large values
   uint64_t data_bytes_used = 0;  // of it allocated
-  uint64_t dram_bytes = 0;       // tree, bnodes, update nodes, uploaded metadata
+  // Tree, bnodes, update nodes, uploaded metadata, what of them waits to be freed, and what rounding their sizes costs.
+  uint64_t dram_bytes = 0;
   uint64_t bnodes = 0;
   uint64_t dnodes = 0;
   uint64_t dnode_records = 0;  // records in dnodes, superseded and deleted ones included
@@ -143,6 +146,7 @@ struct Stats {
   uint64_t helped_ranges = 0;         // that writers offloaded in the time of such pauses
   uint64_t window_excesses = 0;       // times that updates waited longer for durability than buffered_window_ms
   uint64_t window_us_max = 0;         // the longest that updates have waited for durability at level kBuffered
+  uint64_t early_bytes = 0;           // media bytes of offloading and compaction for the sake of reads, before need
   uint64_t user_bytes_written = 0;    // keys and values of acknowledged updates
 
   // NVM writes (counters since open, all sites)

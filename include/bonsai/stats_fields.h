@@ -55,6 +55,7 @@ inline constexpr StatsField kStatsFields[] = {
     {"helped_ranges", &Stats::helped_ranges, StatsKind::kCounter},
     {"window_excesses", &Stats::window_excesses, StatsKind::kCounter},
     {"window_us_max", &Stats::window_us_max, StatsKind::kGauge},
+    {"early_bytes", &Stats::early_bytes, StatsKind::kCounter},
     {"user_bytes_written", &Stats::user_bytes_written, StatsKind::kCounter},
     {"nvm_bytes_stored", &Stats::nvm_bytes_stored, StatsKind::kCounter},
     {"nvm_lines_flushed", &Stats::nvm_lines_flushed, StatsKind::kCounter},

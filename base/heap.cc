@@ -1,0 +1,276 @@
+#include "base/heap.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <new>
+
+#include "base/check.h"
+#include "base/huge_range.h"
+
+namespace bonsai::base {
+namespace {
+
+constexpr size_t kLineBytes = 64;
+constexpr size_t kSmallStep = 16;
+constexpr size_t kSmallMax = 1024;  // up to here sizes are multiples of the step, above as many as fill a slab
+constexpr size_t kSlabsPerRegion = Heap::kRegionBytes / Heap::kSlabBytes;
+constexpr int kTries = 64;  // to get a shard that somebody holds, mostly for some 50 ns
+
+}  // namespace
+
+// At the beginning of its memory.
+struct alignas(kLineBytes) Heap::Slab {
+  Shard* shard;
+  Region* region;
+  Slab* before = nullptr;  // in the list of slabs of its class that have room
+  Slab* behind = nullptr;
+  void* free = nullptr;  // blocks that were used and are not, each naming the next
+  uint32_t block_bytes;
+  uint16_t slab_class;
+  uint16_t slabs = 1;   // that it takes
+  uint16_t blocks = 0;  // used or free again
+  uint16_t blocks_used = 0;
+  uint16_t blocks_max;
+
+  [[nodiscard]] bool full() const { return blocks_used == blocks_max; }
+};
+
+struct Heap::Region {
+  std::byte* begin;
+  size_t bytes;
+  uint32_t free_slabs;  // a bit for each; a region of one large block has none
+
+  static constexpr uint32_t kAll = UINT32_MAX;
+  static_assert(kSlabsPerRegion == 32);
+
+  // Where so many free slabs follow each other; kSlabsPerRegion if nowhere.
+  [[nodiscard]] size_t find(size_t slabs) const {
+    uint32_t at = free_slabs;
+    for (size_t i = 1; i < slabs; ++i) at &= at >> 1;
+    return static_cast<size_t>(std::countr_zero(at));
+  }
+  static uint32_t mask(size_t first, size_t slabs) {
+    return (slabs == kSlabsPerRegion ? kAll : (uint32_t{1} << slabs) - 1) << first;
+  }
+};
+
+class Heap::Shard {
+ public:
+  Shard() = default;
+  ~Shard() {
+    give_back(0);
+    BONSAI_CHECK(held_bytes_ == 0);
+  }
+  Shard(const Shard&) = delete;
+  Shard& operator=(const Shard&) = delete;
+
+  [[nodiscard]] std::mutex& mutex() { return mutex_; }
+
+  // The rest requires the mutex.
+  void* allocate(size_t bytes) {
+    const size_t slab_class = class_of(bytes);
+    if (slab_class == kLarge) return allocate_large(bytes);
+    Slab*& first = roomy_[slab_class];
+    if (first == nullptr) {
+      const size_t block_bytes = block_bytes_of(slab_class);
+      Slab* slab = make_slab(1, slab_class, block_bytes, (kSlabBytes - sizeof(Slab)) / block_bytes);
+      if (slab == nullptr) return nullptr;
+      link(slab);
+    }
+    Slab* slab = first;
+    void* block = slab->free;
+    if (block != nullptr) {
+      std::memcpy(&slab->free, block, sizeof slab->free);
+    } else {
+      block = reinterpret_cast<std::byte*>(slab + 1) + size_t{slab->blocks++} * slab->block_bytes;
+    }
+    ++slab->blocks_used;
+    used_bytes_ += slab->block_bytes;
+    if (slab->full()) unlink(slab);
+    return block;
+  }
+
+  static void free(Slab* slab, void* block) { slab->shard->free_here(slab, block); }
+
+  void give_back(size_t kept) {
+    for (auto at = regions_with_room_.begin(); at != regions_with_room_.end() && empty_regions_ > kept;) {
+      Region* region = *at;
+      if (region->free_slabs != Region::kAll) {
+        ++at;
+        continue;
+      }
+      at = regions_with_room_.erase(at);
+      --empty_regions_;
+      unmap(region);
+    }
+  }
+
+  [[nodiscard]] Use use() const { return {held_bytes_, used_bytes_}; }
+
+ private:
+  static constexpr size_t kSmallClasses = kSmallMax / kSmallStep;
+  static constexpr size_t kBlocksMax = (kSlabBytes - sizeof(Slab)) / kSmallMax;  // of a slab of more than small blocks
+  static constexpr size_t kLarge = kSmallClasses + kBlocksMax;
+  static constexpr size_t kKeptOneIn = 8;  // empty regions, of all
+
+  static size_t class_of(size_t bytes) {
+    if (bytes <= kSmallMax) return (std::max<size_t>(bytes, 1) - 1) / kSmallStep;
+    const size_t blocks = (kSlabBytes - sizeof(Slab)) / ((bytes + kLineBytes - 1) / kLineBytes * kLineBytes);
+    return blocks == 0 ? kLarge : kSmallClasses + kBlocksMax - std::min(blocks, kBlocksMax);
+  }
+  static size_t block_bytes_of(size_t slab_class) {
+    if (slab_class < kSmallClasses) return (slab_class + 1) * kSmallStep;
+    const size_t blocks = kBlocksMax - (slab_class - kSmallClasses);
+    return (kSlabBytes - sizeof(Slab)) / blocks / kLineBytes * kLineBytes;
+  }
+
+  void* allocate_large(size_t bytes) {
+    const size_t slabs = (bytes + sizeof(Slab) + kSlabBytes - 1) / kSlabBytes;
+    Slab* slab = make_slab(slabs, kLarge, slabs * kSlabBytes - sizeof(Slab), 1);
+    if (slab == nullptr) return nullptr;
+    slab->blocks = slab->blocks_used = 1;
+    used_bytes_ += slab->block_bytes;
+    return slab + 1;
+  }
+
+  Slab* make_slab(size_t slabs, size_t slab_class, size_t block_bytes, size_t blocks) {
+    Region* region = nullptr;
+    std::byte* at = slabs > kSlabsPerRegion ? take_region(slabs, &region) : take_slabs(slabs, &region);
+    if (at == nullptr) return nullptr;
+    auto* slab = new (at) Slab{.shard = this,
+                               .region = region,
+                               .block_bytes = static_cast<uint32_t>(block_bytes),
+                               .slab_class = static_cast<uint16_t>(slab_class),
+                               .slabs = static_cast<uint16_t>(slabs),
+                               .blocks_max = static_cast<uint16_t>(blocks)};
+    return slab;
+  }
+
+  std::byte* take_slabs(size_t slabs, Region** region) {
+    size_t first = kSlabsPerRegion;
+    for (Region* each : regions_with_room_) {
+      first = each->find(slabs);
+      *region = each;
+      if (first < kSlabsPerRegion) break;
+    }
+    if (first >= kSlabsPerRegion) {
+      *region = map(kRegionBytes);
+      if (*region == nullptr) return nullptr;
+      (*region)->free_slabs = Region::kAll;
+      regions_with_room_.insert(*region);
+      ++empty_regions_;
+      first = 0;
+    }
+    if ((*region)->free_slabs == Region::kAll) --empty_regions_;
+    (*region)->free_slabs &= ~Region::mask(first, slabs);
+    if ((*region)->free_slabs == 0) regions_with_room_.erase(*region);
+    return (*region)->begin + first * kSlabBytes;
+  }
+  // For one large block.
+  std::byte* take_region(size_t slabs, Region** region) {
+    BONSAI_CHECK(slabs <= UINT16_MAX);
+    *region = map((slabs * kSlabBytes + kRegionBytes - 1) / kRegionBytes * kRegionBytes);
+    return *region != nullptr ? (*region)->begin : nullptr;
+  }
+
+  void free_here(Slab* slab, void* block) {
+    used_bytes_ -= slab->block_bytes;
+    const bool was_full = slab->full();
+    std::memcpy(block, &slab->free, sizeof slab->free);
+    slab->free = block;
+    --slab->blocks_used;
+    if (slab->blocks_used == 0) {
+      if (!was_full) unlink(slab);
+      return free_slabs(slab);
+    }
+    if (was_full) link(slab);
+  }
+  void free_slabs(const Slab* slab) {
+    Region* region = slab->region;
+    if (slab->slabs > kSlabsPerRegion) return unmap(region);
+    if (region->free_slabs == 0) regions_with_room_.insert(region);
+    const auto* begin = reinterpret_cast<const std::byte*>(slab);
+    region->free_slabs |= Region::mask(static_cast<size_t>(begin - region->begin) / kSlabBytes, slab->slabs);
+    if (region->free_slabs != Region::kAll) return;
+    ++empty_regions_;
+    give_back(1 + held_bytes_ / kRegionBytes / kKeptOneIn);
+  }
+
+  // The list of a class is in no order; its first slab is filled first.
+  void link(Slab* slab) {
+    Slab*& first = roomy_[slab->slab_class];
+    slab->before = nullptr;
+    slab->behind = first;
+    if (first != nullptr) first->before = slab;
+    first = slab;
+  }
+  void unlink(Slab* slab) {
+    (slab->before != nullptr ? slab->before->behind : roomy_[slab->slab_class]) = slab->behind;
+    if (slab->behind != nullptr) slab->behind->before = slab->before;
+  }
+
+  Region* map(size_t bytes) {
+    std::byte* begin = map_huge(bytes);
+    if (begin == nullptr) return nullptr;
+    held_bytes_ += bytes;
+    return new Region{begin, bytes, 0};
+  }
+  void unmap(Region* region) {
+    held_bytes_ -= region->bytes;
+    ::munmap(region->begin, region->bytes);
+    delete region;
+  }
+
+  struct ByAddress {
+    bool operator()(const Region* a, const Region* b) const { return a->begin < b->begin; }
+  };
+  std::mutex mutex_;
+  std::array<Slab*, kLarge> roomy_{};  // by class
+  std::set<Region*, ByAddress> regions_with_room_;
+  size_t empty_regions_ = 0;
+  uint64_t held_bytes_ = 0, used_bytes_ = 0;
+};
+
+Heap::Heap() {
+  for (auto& shard : shards_) shard = std::make_unique<Shard>();
+}
+
+Heap::~Heap() = default;
+
+void* Heap::allocate(size_t bytes) {
+  for (size_t i = 0; i < kShards * kTries; ++i) {
+    Shard& shard = *shards_[i / kTries];
+    const std::unique_lock lock(shard.mutex(), std::try_to_lock);
+    if (lock.owns_lock()) return shard.allocate(bytes);
+  }
+  const std::lock_guard lock(shards_[0]->mutex());
+  return shards_[0]->allocate(bytes);
+}
+
+void Heap::free(void* block) {
+  auto* slab = reinterpret_cast<Slab*>(reinterpret_cast<uintptr_t>(block) / kSlabBytes * kSlabBytes);
+  const std::lock_guard lock(slab->shard->mutex());
+  Shard::free(slab, block);
+}
+
+void Heap::give_back() {
+  for (const auto& shard : shards_) {
+    const std::lock_guard lock(shard->mutex());
+    shard->give_back(0);
+  }
+}
+
+Heap::Use Heap::use() const {
+  Use sum;
+  for (const auto& shard : shards_) {
+    const std::lock_guard lock(shard->mutex());
+    sum.held_bytes += shard->use().held_bytes;
+    sum.used_bytes += shard->use().used_bytes;
+  }
+  return sum;
+}
+
+}  // namespace bonsai::base

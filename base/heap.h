@@ -1,0 +1,63 @@
+// Memory in blocks of any size that is given back to the system once it is free.
+//
+// Regions of 2 MiB, on huge pages where the kernel gives them, are cut into slabs of 64 KiB, and a slab into blocks of
+// one size; a larger block takes several slabs. A slab that has become empty may get another size; a region that has
+// become empty is unmapped, but for a few that are kept in hand. The slab with the lowest address goes first, so that
+// the others become empty. Allocators that keep free lists per thread give nothing back where one thread allocates and
+// another frees.
+//
+// Blocks that live long should not share a heap with those that do not: one of them keeps a region.
+//
+// Thread-safety: everything from any thread; a block may be freed by another thread than allocated it. Allocating does
+// not wait for a thread that was preempted, freeing may. Cost: some 20 ns; a region costs 10 us, and what the kernel
+// takes to clear it.
+#ifndef BONSAI_BASE_HEAP_H_
+#define BONSAI_BASE_HEAP_H_
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <set>
+
+namespace bonsai::base {
+
+class Heap {
+ public:
+  static constexpr size_t kSlabBytes = size_t{64} << 10;
+  static constexpr size_t kRegionBytes = size_t{2} << 20;
+
+  Heap();
+  // Requires: all blocks are free.
+  ~Heap();
+  Heap(const Heap&) = delete;
+  Heap& operator=(const Heap&) = delete;
+
+  // A block of at least so many bytes, at a multiple of 16, and of 64 if `bytes` is one. Null: there is no memory.
+  [[nodiscard]] void* allocate(size_t bytes);
+  // Requires: a block of any heap.
+  static void free(void* block);
+
+  // Gives back the regions that were kept in hand.
+  void give_back();
+
+  struct Use {
+    uint64_t held_bytes = 0;  // from the system
+    uint64_t used_bytes = 0;  // in blocks, with what rounding their sizes costs
+  };
+  [[nodiscard]] Use use() const;
+
+ private:
+  struct Region;
+  struct Slab;
+  class Shard;
+  // More than one, so that nobody waits for the first one's holder.
+  static constexpr size_t kShards = 4;
+  std::array<std::unique_ptr<Shard>, kShards> shards_;
+};
+
+}  // namespace bonsai::base
+
+#endif  // BONSAI_BASE_HEAP_H_
