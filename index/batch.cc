@@ -70,12 +70,10 @@ Index::Outcome Index::push_item(Batch* batch, Batch::Item* item, bool* done) {
   Bnode* bnode = live(key);
   Slots* slots = slots_of(bnode, Node::arena_bytes(item->key, item->value));
   const Slots::Place place = slots->find(key, hash);
-  uint64_t gen = bnode->gen();
   Node* head = place.head();
-  if (head == nullptr && !place.frozen()) head = unsettled_below(bnode, key, hash, &gen);
+  if (head == nullptr && !place.frozen()) head = unsettled_below(bnode, key, hash);
   *done = true;
   if (head != nullptr && head->batch() == batch) {
-    item->gen.store(gen);
     Node* unset = nullptr;
     item->node.compare_exchange_strong(unset, head);
     return Outcome::kDone;
@@ -93,7 +91,7 @@ Index::Outcome Index::push_item(Batch* batch, Batch::Item* item, bool* done) {
   const bool tight = !begun && slots->used() + wanted > slots->capacity() - slots->capacity() / 8;
   if (tight || no_room(*bnode, *slots, place)) return make_room(bnode, begun ? For::kBegunBatch : For::kPut);
   if (place.head() != nullptr) prune(slots, place.index, place.head());
-  Node* node = Node::make(item->key, item->value, item->flags, batch);
+  Node* node = Node::make(item->key, item->value, item->flags, batch, bnode->gen());
   bool crowds = false;
   node->token = bnode->reserve(slots, 0, &crowds).token;
   node->next.store(place.head(), std::memory_order_relaxed);
@@ -104,7 +102,6 @@ Index::Outcome Index::push_item(Batch* batch, Batch::Item* item, bool* done) {
   }
   step("published batch node");
   if (crowds) enqueue_crowded(bnode);
-  item->gen.store(bnode->gen());
   Node* unset = nullptr;
   item->node.compare_exchange_strong(unset, node);
   *done = true;
@@ -118,8 +115,8 @@ Index::Outcome Index::make_durable(Batch* batch, persist::Log::Use use) {
     updates.reserve(batch->items.size());
     for (const Batch::Item& item : batch->items) {
       const bool tombstone = (item.flags & Node::kTombstone) != 0;
-      updates.push_back({item.key, item.value, item.gen.load(), item.node.load()->token, tombstone,
-                         (item.flags & Node::kLarge) != 0});
+      const Node& node = *item.node.load();
+      updates.push_back({item.key, item.value, node.gen(), node.token, tombstone, (item.flags & Node::kLarge) != 0});
     }
     step("persist batch record");
     uint32_t segment = persist::kNoSegment;

@@ -379,7 +379,7 @@ struct Layer {
 
   Bnodes olds, news;
   std::atomic<bool> installed{false};  // puts go to `news`
-  std::atomic<bool> settled{false};    // no head of `olds` is without a version
+  std::atomic<bool> settled{false};    // no head of `olds`, and of what they still stand on, is without a version
   bool compact = false;                // the new dnodes get one run each, even if the updates could be appended
   size_t locked = 0;                   // so many chains of `olds`, in order, are locked by the replacer
 

@@ -274,7 +274,7 @@ class Index {
   Push publish(const Reservation& reserved, const base::Key& key, Node* node);
   Slots* slots_of(Bnode* bnode, size_t node_bytes);
   Outcome settle_head(Node* head);
-  Node* unsettled_below(Bnode* bnode, const base::Key& key, uint64_t hash, uint64_t* gen) const;
+  Node* unsettled_below(Bnode* bnode, const base::Key& key, uint64_t hash) const;
   void prune(Slots* slots, uint32_t index, Node* own);
   void drop(Node* node);
 

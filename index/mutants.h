@@ -34,6 +34,7 @@ enum Mutant : uint32_t {
   kLayerForgotten = 1u << 22,       // a replacement that found no space is not tried again
   kSplitByHalves = 1u << 23,        // a split of an inner node takes the place of the old one in two stores
   kSiblingClaimIgnored = 1u << 24,  // a merge takes a right sibling that another replacer has claimed
+  kSettledByOwnHeads = 1u << 25,    // a layer counts as settled though one below it is not
 };
 
 }  // namespace bonsai::index

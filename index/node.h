@@ -56,9 +56,10 @@ struct Node {
   [[nodiscard]] std::string_view value() const { return {bytes() + key_bytes, value_bytes}; }
   [[nodiscard]] base::Key key() const { return base::Key::of(key_view()); }
   [[nodiscard]] Batch* batch() const;  // null unless in_batch()
+  [[nodiscard]] uint64_t gen() const;  // of the bnode that it was made for; requires in_batch()
   // Beside the arena.
   [[nodiscard]] uint64_t dram_bytes() const {
-    return in_arena() ? 0 : sizeof *this + key_bytes + value_bytes + (in_batch() ? sizeof(Batch*) : 0);
+    return in_arena() ? 0 : sizeof *this + key_bytes + value_bytes + link_bytes();
   }
 
   // What a node outside a batch takes of an arena.
@@ -66,19 +67,28 @@ struct Node {
     return (sizeof(Node) + std::max(key.size() + value.size(), sizeof(Batch*)) + alignof(Node) - 1) / alignof(Node) *
            alignof(Node);
   }
-  // Copies key and value. `batch`, if any, gains a reference.
-  static Node* make(std::string_view key, std::string_view value, uint8_t flags, Batch* batch);
+  // Copies key and value. `batch`, if any, gains a reference, and the node knows its bnode's generation.
+  static Node* make(std::string_view key, std::string_view value, uint8_t flags, Batch* batch, uint64_t gen = 0);
   // The same for a node outside a batch, in `cell`, arena_bytes() of an arena.
   static Node* make_in(void* cell, std::string_view key, std::string_view value, uint8_t flags);
   // Of a node in an arena: nothing is left to be done.
   static void destroy(Node* node);
 
  private:
+  struct Link {  // between a batch's node and its key
+    Batch* batch;
+    uint64_t gen;
+  };
+
   Node() = default;
-  void copy(std::string_view key, std::string_view value);
-  [[nodiscard]] const char* bytes() const {
-    return reinterpret_cast<const char*>(this + 1) + (in_batch() ? sizeof(Batch*) : 0);
+  [[nodiscard]] size_t link_bytes() const { return in_batch() ? sizeof(Link) : 0; }
+  [[nodiscard]] Link link() const {
+    Link link;
+    std::memcpy(&link, this + 1, sizeof link);
+    return link;
   }
+  void copy(std::string_view key, std::string_view value);
+  [[nodiscard]] const char* bytes() const { return reinterpret_cast<const char*>(this + 1) + link_bytes(); }
 };
 static_assert(sizeof(Node) == 32);
 
@@ -93,7 +103,6 @@ struct Batch {
     std::string_view key, value;  // in `storage`: helpers may come late
     uint8_t flags = 0;
     std::atomic<Node*> node{nullptr};  // the one that was published
-    std::atomic<uint64_t> gen{0};      // generation of its bnode, set before `node`
   };
 
   // Requires: the items' views are set before the batch is shared; they point into bytes.
@@ -111,15 +120,11 @@ struct Batch {
   }
 };
 
-inline Batch* Node::batch() const {
-  if (!in_batch()) return nullptr;
-  Batch* batch;
-  std::memcpy(&batch, this + 1, sizeof batch);
-  return batch;
-}
+inline Batch* Node::batch() const { return in_batch() ? link().batch : nullptr; }
+inline uint64_t Node::gen() const { return link().gen; }
 
-inline Node* Node::make(std::string_view key, std::string_view value, uint8_t flags, Batch* batch) {
-  const size_t link_bytes = batch != nullptr ? sizeof batch : 0;
+inline Node* Node::make(std::string_view key, std::string_view value, uint8_t flags, Batch* batch, uint64_t gen) {
+  const size_t link_bytes = batch != nullptr ? sizeof(Link) : 0;
   // At least room for a link, so that the compiler sees no read behind the end where there is none.
   const size_t tail_bytes = std::max(link_bytes + key.size() + value.size(), sizeof batch);
   Node* node = new (base::allocate_block(sizeof(Node) + tail_bytes, base::Lifetime::kUpdates)) Node();
@@ -127,7 +132,8 @@ inline Node* Node::make(std::string_view key, std::string_view value, uint8_t fl
   if (batch != nullptr) {
     node->flags |= kInBatch;
     batch->references.fetch_add(1, std::memory_order_relaxed);
-    std::memcpy(reinterpret_cast<char*>(node + 1), &batch, sizeof batch);
+    const Link link{batch, gen};
+    std::memcpy(reinterpret_cast<char*>(node + 1), &link, sizeof link);
   }
   node->copy(key, value);
   return node;

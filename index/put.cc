@@ -92,15 +92,15 @@ Index::Outcome Index::settle_head(Node* head) {
   return Outcome::kDone;
 }
 
-// The newest head of the key's chains in frozen predecessors, while that may still be without a version.
-Node* Index::unsettled_below(Bnode* bnode, const Key& key, uint64_t hash, uint64_t* gen) const {
+// The newest head of the key's chains in frozen predecessors, while that may still be without a version. It suffices:
+// it was pushed only after those below it had theirs.
+Node* Index::unsettled_below(Bnode* bnode, const Key& key, uint64_t hash) const {
   const Bnode* old = bnode;
   for (const Layer* layer = old->base().layer(); layer != nullptr && !layer->settled.load(std::memory_order_seq_cst);
        layer = old->base().layer()) {
     old = layer->old_for(key);
     const Slots* slots = old->slots();
     Node* head = slots != nullptr ? slots->find(key, hash).head() : nullptr;
-    *gen = old->gen();
     if (head != nullptr) return head;
   }
   return nullptr;
@@ -324,8 +324,7 @@ Index::Push Index::publish(const Reservation& reserved, const Key& key, Node* no
     }
     if (place.frozen() && !mutant(kFreezeIgnored)) return Push::kFrozen;
     if (head == nullptr) {
-      uint64_t gen = 0;
-      Node* below = unsettled_below(reserved.bnode, key, hash, &gen);
+      Node* below = unsettled_below(reserved.bnode, key, hash);
       if (below != nullptr && settle_head(below) != Outcome::kDone) return Push::kStalled;
     }
     node->next.store(head, std::memory_order_relaxed);

@@ -337,12 +337,16 @@ void Index::make_successors(Layer* layer, const std::vector<std::string>& cuts, 
   }
 }
 
-// Freezes the old bnodes and lets the successors take over. Any thread, any number of times.
+// Freezes the old bnodes and lets the successors take over. Any thread, any number of times. The layer is settled if no
+// head is without a version, neither here nor further down: the batch that an older successor waits for may be below.
 void Index::install(Layer* layer) {
   if (layer->installed.load(std::memory_order_seq_cst)) return;
   for (Bnode* old : layer->olds) old->freeze();
   bool settled = true;
   for (Bnode* old : layer->olds) {
+    const Layer* below = old->base().layer();
+    const bool pending = below != nullptr && !below->settled.load(std::memory_order_seq_cst);
+    if (pending && !mutant(kSettledByOwnHeads)) settled = false;
     const Slots* slots = old->slots();
     slots->prefetch_heads();
     slots->for_each_head([&](Node* head) {

@@ -1,0 +1,176 @@
+// A model of the put protocol where batches stand over successors that are not offloaded: explicit states, every access
+// to shared memory a step of its own (docs/put-protocol.md, 2 (d) and (f)).
+//
+// One range of three keys, whose bnodes take few keys each and pile up 0, 1, 2, ... as they are replaced, and one
+// wide bnode aside with a key below and a key above them, which batches begin or end with. Programs of puts, batches,
+// gets, scans and offloads run on it; helping is a stack of frames per thread. Left out are pruning, residues (a bnode
+// that was offloaded stays readable), splits and merges.
+//
+// Steps of one thread are put together where no other thread can tell: loads of what never changes again, and the
+// walk to the newest bnode, whose last load decides.
+#ifndef BONSAI_INDEX_TESTING_PUT_MODEL_H_
+#define BONSAI_INDEX_TESTING_PUT_MODEL_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace bonsai::index::model {
+
+using Byte = uint8_t;
+
+inline constexpr Byte kKeys = 5;  // 0 and 4 lie aside
+inline constexpr Byte kBnodes = 6, kAside = kBnodes - 1;
+inline constexpr Byte kNodes = 12, kThreads = 4, kOperations = 8, kFrames = 8, kAttempts = 4;
+inline constexpr Byte kVersionFirst = 2;
+
+enum class Kind : Byte { kPut, kBatch, kGet, kScan, kOffload };
+constexpr bool is_update(Kind kind) { return kind <= Kind::kBatch; }
+
+struct Operation {
+  Kind kind;
+  Byte keys = 0;  // bits; an offload has none
+};
+
+// Rules that can be left out.
+enum Rule : uint32_t {
+  kSettledBelow = 1u << 0,      // a layer is settled only if those below it are, too
+  kLookBelow = 1u << 1,         // who puts a key first into a successor settles its head below
+  kItemBelow = 1u << 2,         // a helper looks for a batch's item below, too
+  kCellAfterHead = 1u << 3,     // a helper looks whether the batch is still publishing after it loaded the head
+  kHelpBatch = 1u << 4,         // nobody pushes on top of a batch that is publishing
+  kReadyLast = 1u << 5,         // a batch is ready when all items stand
+  kReadyAfterRecord = 1u << 6,  // ... and its record is durable
+  kYoungWaits = 1u << 7,        // a layer on a successor is not offloaded before that has grown up
+  kBegunStacks = 1u << 8,       // a begun batch does not wait for the predecessor's offload
+  kSettleAtOffload = 1u << 9,   // an offload completes the batches on its range
+};
+
+// Runs a thread alone before the exploration begins.
+struct Lead {
+  Byte thread;
+  enum class Until : Byte { kRecorded, kNodeStands, kDone } until;  // a put's record; one more node; the program's end
+};
+
+struct Config {
+  const char* name;
+  std::vector<std::vector<Operation>> programs;
+  std::vector<Lead> lead = {};
+  std::array<Byte, kBnodes> capacity = {1, 1, kKeys, kKeys, kKeys, kKeys};  // keys that each bnode takes
+};
+
+#pragma pack(push, 1)
+struct Node {
+  Byte key, operation, bnode, token, version, next;
+};
+
+// Bnode b, and the layer on it, which names bnode b + 1.
+struct Bnode {
+  Byte words[kKeys];  // head | kFrozen
+  Byte tokens, used, young, over_dnode;
+  Byte named, installed, settled, taken;
+};
+
+struct BatchState {
+  Byte cell;  // as Batch::cell
+  Byte recorded;
+  Byte node[kKeys];
+  Byte gen[kKeys], token[kKeys];  // in the record
+};
+
+struct Frame {
+  Byte routine, pc, operation, key, bnode, below, node, word, token, version;
+};
+
+struct Thread {
+  Byte next, depth, attempt;
+  Frame frames[kFrames];
+};
+
+struct State {
+  Byte version, tree, nodes, error;
+  Byte dnode_gen, dnode[kKeys];  // what is durable
+  Node node[kNodes];             // from 1 on
+  Bnode bnode[kBnodes];
+  BatchState batch[kOperations];
+  Byte record[kOperations][kAttempts][2];  // generation and token of puts
+  Thread thread[kThreads];
+  Byte status[kOperations];  // kIdle, kRunning, kDone
+  Byte before[kOperations];  // bits of the operations that had ended when it began
+  Byte seen[kOperations][kKeys];
+};
+#pragma pack(pop)
+
+inline constexpr Byte kFrozen = 0x80;
+inline constexpr Byte kPublishing = 0, kReady = 1;
+inline constexpr Byte kIdle = 0, kRunning = 1, kDone = 2;
+
+// The value that an operation writes; 0 is what was there at first.
+constexpr Byte value_of(Byte operation) { return static_cast<Byte>(operation + 1); }
+constexpr bool is_aside(Byte key) { return key == 0 || key + 1 == kKeys; }
+constexpr Byte gen_of(Byte bnode) { return bnode == kAside ? 1 : static_cast<Byte>(bnode + 1); }
+
+class PutModel {
+ public:
+  explicit PutModel(const Config& config, uint32_t left_out);
+
+  [[nodiscard]] State first() const;
+  [[nodiscard]] size_t threads() const { return config_.programs.size(); }
+  [[nodiscard]] size_t operations() const { return operations_.size(); }
+  [[nodiscard]] const Operation& operation(size_t i) const { return operations_[i]; }
+  [[nodiscard]] bool ended(const State& s, size_t thread) const;
+  // One step of a thread whose program has not ended. False: it must wait for others, nothing was changed.
+  bool step(State* s, size_t thread);
+  // What the last step was.
+  [[nodiscard]] const char* note() const { return note_; }
+  // What a crash now recovers of a key.
+  [[nodiscard]] Byte recovered(const State& s, Byte key) const;
+  // What a key holds when all programs have ended.
+  [[nodiscard]] static Byte final_value(const State& s, Byte key);
+  // A broken invariant, or null.
+  [[nodiscard]] const char* broken(const State& s) const;
+
+ private:
+  enum Routine : Byte { kPutRoutine, kWriteRoutine, kReadRoutine, kOffloadRoutine, kSettle, kComplete, kMakeRoom };
+  enum class For : Byte { kPut, kBegunBatch };
+
+  [[nodiscard]] bool rule(Rule rule) const { return (left_out_ & rule) == 0; }
+  [[nodiscard]] bool is_batch(const Node& node) const { return operations_[node.operation].kind == Kind::kBatch; }
+  [[nodiscard]] Byte version_of(const State& s, Byte node) const;
+  [[nodiscard]] bool publishing(const State& s, Byte node) const;
+  [[nodiscard]] bool no_room(const State& s, const Frame& f) const;
+  [[nodiscard]] static Byte live(const State& s, Byte key);
+  static Byte push(State* s, const Frame& f, Byte operation);
+
+  static Frame& call(Thread* t, Routine routine);
+  static void settle(Thread* t, Byte node) { call(t, kSettle).node = node; }
+  static void make_room(Thread* t, Byte bnode, For whom);
+  void begin(State* s, Thread* t, size_t thread) const;
+  static void end(State* s, Thread* t);
+
+  // One step each, of the topmost frame.
+  bool put(State* s, Thread* t);
+  static void judge_put(State* s, Thread* t);
+  bool write(State* s, Thread* t);
+  bool complete(State* s, Thread* t);
+  void judge_item(const State& s, Thread* t);
+  void record(State* s, Frame* f);
+  bool look_below(const State& s, Frame* f, Rule rule);
+  bool settle(State* s, Thread* t);
+  bool make_room(State* s, Thread* t);
+  void settle_layer(State* s, Thread* t);
+  bool read(State* s, Thread* t);
+  bool offload(State* s, Thread* t);
+  bool take(State* s, Thread* t);
+
+  const Config config_;
+  const uint32_t left_out_;
+  std::vector<Operation> operations_;
+  std::vector<std::vector<Byte>> programs_;  // numbers of operations
+  const char* note_ = "";
+};
+
+}  // namespace bonsai::index::model
+
+#endif  // BONSAI_INDEX_TESTING_PUT_MODEL_H_
