@@ -258,17 +258,17 @@ TEST(BufferedLog, ActionsWaitForTheirEpoch) {
 TEST(BufferedLog, CountsUpdatesThatWaitedTooLongForTheirEpochsEnd) {
   MemoryPool pool(kPoolBytesMin, true);  // with a window of 0
   Log& log = *pool.rig.log;
-  ASSERT_TRUE(log.close_epoch());
+  ASSERT_TRUE(log.close_epoch().ok());
   EXPECT_EQ(log.window_excesses(), 0U) << "nobody has waited";
   uint32_t segment = kNoSegment;
   ASSERT_EQ(log.append(put("a", "1"), Use::kOrdinary, &segment), Result::kOk);
   base::sleep_ms(2);
-  ASSERT_TRUE(log.close_epoch());
+  ASSERT_TRUE(log.close_epoch().ok());
   EXPECT_EQ(log.window_excesses(), 1U);
   EXPECT_GE(log.window_us_max(), 2'000U);
   const uint64_t us = log.window_us_max();
   base::sleep_us(4 * us);
-  ASSERT_TRUE(log.close_epoch());
+  ASSERT_TRUE(log.close_epoch().ok());
   EXPECT_EQ(log.window_excesses(), 1U);
   EXPECT_EQ(log.window_us_max(), us);
 }
