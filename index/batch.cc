@@ -123,9 +123,8 @@ Index::Outcome Index::make_durable(Batch* batch, persist::Log::Use use) {
     }
     step("persist batch record");
     uint32_t segment = persist::kNoSegment;
-    if (log_.append_batch(updates, use, &segment) == persist::Log::Result::kFull) {
-      return Outcome::kLogFull;
-    }
+    const Outcome outcome = outcome_of(log_.append_batch(updates, use, &segment));
+    if (outcome != Outcome::kDone) return outcome;
     uint32_t unset = persist::kNoSegment;
     if (!batch->segment.compare_exchange_strong(unset, segment)) {
       log_.release(segment, static_cast<int64_t>(updates.size()));

@@ -222,6 +222,7 @@ class Index::Gather {
 
   // False if the run is not its bnode's any more, or cannot be moved now.
   bool move(std::map<uint64_t, Run>::iterator it, Way way) {
+    if (index_.dnodes_.volume().failed()) return false;  // the last move may not have ended
     const auto guard = index_.epochs_.enter();
     const auto [from, run] = *it;
     Bnode* bnode = run.frozen != nullptr ? run.frozen : index_.tree_.find(run.lo.key());
@@ -253,11 +254,16 @@ class Index::Gather {
       return 0;
     }
     step("persist moved run");
-    for (auto& dnode : writer.commit()) static_cast<void>(dnode.release());  // the holder's from now on
+    std::vector<std::unique_ptr<Dnode>> fresh;
+    if (!writer.commit(&fresh).ok()) return 0;  // and neither place is used again
+    static_cast<void>(fresh.front().release());  // the holder's from now on
     step("switch base to moved run");
     holder->set_base(Base::of(moved));
     if (run.frozen == nullptr && holder == bnode) index_.tree_.replace({bnode}, {bnode});  // knows its new dnode now
-    index_.dnodes_.retire({old});
+    if (!index_.dnodes_.retire({old}).ok()) {
+      index_.epochs_.retire_delete(const_cast<Dnode*>(old));
+      return 0;
+    }
     index_.work_.moves.fetch_add(1, std::memory_order_relaxed);
     index_.epochs_.retire(
         new Replaced{std::unique_ptr<const Dnode>(old), across ? runs : moved->runs(), moved->long_fences(), across},
@@ -287,7 +293,7 @@ class Index::Gather {
 
 bool Index::gather() {
   const std::unique_lock lock(gather_mutex_, std::try_to_lock);
-  if (!lock.owns_lock() || dnodes_.space().aside().bytes == 0) return false;
+  if (!lock.owns_lock() || dnodes_.space().aside().bytes == 0 || dnodes_.volume().failed()) return false;
   std::deque<Layer*> held;
   {
     const std::lock_guard queue_lock(queue_mutex_);

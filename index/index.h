@@ -79,6 +79,7 @@ class Index {
     kDone,
     kLogFull,  // no log segment: offload, then call again with the same arguments
     kStalled,  // the bnode is full and its predecessor's offload unfinished: offload, then call again
+    kFailed,   // the volume has failed: what was begun may come to be found by a recovery or not
   };
 
   // One update on its way; survives attempts that did not finish. Between these it holds nothing, above all no log
@@ -198,7 +199,8 @@ class Index {
 
   struct OffloadResult {
     size_t ranges = 0;  // that were offloaded
-    Status status;      // NoSpace: the data area is full; what was begun is kept and tried again
+    Status status;      // NoSpace: the data area is full; what was begun is kept and tried again. IoError: the volume
+                        // has failed; what was begun is kept, for reads
   };
   // kUrgent: those that writers wait for, then those whose bnodes are crowded; kAll: these, then the longest dirty;
   // kCompactions: those that reads want compacted.
@@ -259,7 +261,8 @@ class Index {
   static void describe(const Reservation& reserved, const Put& put, persist::Update* update);
   bool reserve(Bnode* bnode, uint64_t hash, const Put& put, Reservation* reserved);
   size_t put_in_turn(std::span<Put> puts, Outcome* outcome);
-  bool persist_record(const Reservation& reserved, Put* put);
+  static Outcome outcome_of(persist::Log::Result result);
+  Outcome persist_record(const Reservation& reserved, Put* put);
   void persisted(uint32_t segment, Put* put);
   void unpin(Put* put);
   Outcome attempt(Put* put);

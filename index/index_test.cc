@@ -519,7 +519,7 @@ class Walk {
   void rest() {
     if (random_.chance(1, 3)) {
       snapshots_.clear();
-      ASSERT_TRUE(tier_.log().close_epoch());
+      ASSERT_TRUE(tier_.log().close_epoch().ok());
       tier_.crash();
     } else if (random_.chance(1, 2)) {
       snapshots_.clear();

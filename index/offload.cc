@@ -61,12 +61,14 @@ struct Offload::Garbage {
   scale::Addr kept_fences;
   std::vector<persist::LargeRef> large;
   std::unique_ptr<Layer> layer;
+  Predecessors predecessors;
   persist::DnodeStore* dnode_store;
   persist::LargeStore* large_store;
 
   static void reclaim(void* object, void*) {
     const std::unique_ptr<Garbage> self(static_cast<Garbage*>(object));
     for (Bnode* bnode : self->bnodes) bnode->unref();
+    if (self->predecessors == Predecessors::kKept) return;
     for (const auto& dnode : self->dnodes) self->dnode_store->free(*dnode, self->kept, self->kept_fences);
     for (const persist::LargeRef& ref : self->large) self->large_store->free(ref);
   }
@@ -359,14 +361,18 @@ void Offload::make_residue(Piece* piece, const std::vector<std::vector<Node*>>& 
 Status Offload::commit(std::vector<Layer*>* again) {
   if (jobs_.empty()) return Status::OK();
   // Level buffered: no update may be durable in a dnode before its cause is in the log.
-  if (!index_.log_.close_epoch()) {
-    for (const Job& job : jobs_) again->push_back(job.layer);
+  if (Status status = index_.log_.close_epoch(); !status.ok()) {
     writer_.rollback({0, 0});
-    jobs_.clear();
-    return Status::Unavailable("the log's epoch could not be closed: a writer was held up; trying again");
+    put_back(again);
+    return status;
   }
   step("persist dnodes");
-  for (auto& dnode : writer_.commit()) static_cast<void>(dnode.release());  // the pieces' from now on
+  std::vector<std::unique_ptr<Dnode>> fresh;
+  if (Status status = writer_.commit(&fresh); !status.ok()) {
+    put_back(again);
+    return status;
+  }
+  for (auto& dnode : fresh) static_cast<void>(dnode.release());  // the pieces' from now on
   std::vector<const Dnode*> retired;
   fetch_paths();
   for (Job& job : jobs_) {
@@ -374,7 +380,11 @@ Status Offload::commit(std::vector<Layer*>* again) {
     switch_over(&job);
   }
   step("retire dnodes");
-  index_.dnodes_.retire(retired);
+  if (Status status = index_.dnodes_.retire(retired); !status.ok()) {
+    for (Job& job : jobs_) bury(&job, Predecessors::kKept);
+    jobs_.clear();
+    return status;
+  }
   std::vector<int64_t> dead(index_.log_.segments());  // records of each segment
   for (const Job& job : jobs_) {
     for (const uint32_t segment : job.records) ++dead[segment];
@@ -382,9 +392,14 @@ Status Offload::commit(std::vector<Layer*>* again) {
   for (uint32_t segment = 0; segment < dead.size(); ++segment) {
     if (dead[segment] != 0) index_.log_.release(segment, dead[segment]);
   }
-  for (Job& job : jobs_) bury(&job);
+  for (Job& job : jobs_) bury(&job, Predecessors::kGivenBack);
   jobs_.clear();
   return Status::OK();
+}
+
+void Offload::put_back(std::vector<Layer*>* again) {
+  for (const Job& job : jobs_) again->push_back(job.layer);
+  jobs_.clear();
 }
 
 // The tree is about to be searched for each old bnode: what it reads there is waited for by all together.
@@ -414,8 +429,9 @@ void Offload::switch_over(Job* job) {
 }
 
 // Everything is durable and reachable elsewhere: what is old waits for its readers.
-void Offload::bury(Job* job) {
+void Offload::bury(Job* job, Predecessors predecessors) {
   auto garbage = std::make_unique<Garbage>();
+  garbage->predecessors = predecessors;
   garbage->dnode_store = &index_.dnodes_;
   garbage->large_store = &index_.large_;
   garbage->layer.reset(job->layer);

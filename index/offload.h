@@ -34,8 +34,9 @@ class Offload {
   Status add(Layer* layer);
   [[nodiscard]] size_t size() const { return jobs_.size(); }
 
-  // Makes everything that was added durable and lets the successors stand on it.
-  // Errors: Unavailable (level buffered: the epoch could not be closed); the layers are appended to *again.
+  // Makes everything that was added durable and lets the successors stand on it. Errors: Unavailable (level buffered:
+  // the epoch could not be closed), and the layers are appended to *again; IoError (the volume has failed): either so,
+  // or the successors stand on new dnodes, and the old ones and their log records are kept, too.
   Status commit(std::vector<Layer*>* again);
 
  private:
@@ -93,7 +94,9 @@ class Offload {
   void make_residue(Piece* piece, const std::vector<std::vector<Node*>>& carried);
   void fetch_paths() const;
   void switch_over(Job* job);
-  void bury(Job* job);
+  void put_back(std::vector<Layer*>* again);
+  enum class Predecessors { kGivenBack, kKept };  // on NVM
+  void bury(Job* job, Predecessors predecessors);
 
   Index& index_;
   persist::DnodeWriter writer_;

@@ -207,7 +207,9 @@ Index::Outcome Index::attempt(Put* put) {
     if (reserve(bnode, hash, *put, &reserved)) {
       const bool late = mutant(kPublishBeforePersist);
       const bool reuse = mutant(kRetryReusesRecord) && put->record_segment != persist::kNoSegment;
-      if (!late && !reuse && !persist_record(reserved, put)) return Outcome::kLogFull;
+      if (!late && !reuse) {
+        if (const Outcome outcome = persist_record(reserved, put); outcome != Outcome::kDone) return outcome;
+      }
       pushed = publish(reserved, *put);
       if (late) static_cast<void>(persist_record(reserved, put));
     }
@@ -217,15 +219,29 @@ Index::Outcome Index::attempt(Put* put) {
   }
 }
 
-bool Index::persist_record(const Reservation& reserved, Put* put) {
+Index::Outcome Index::outcome_of(persist::Log::Result result) {
+  switch (result) {
+    case persist::Log::Result::kOk:
+      return Outcome::kDone;
+    case persist::Log::Result::kFull:
+      return Outcome::kLogFull;
+    case persist::Log::Result::kHeld:
+      return Outcome::kStalled;
+    case persist::Log::Result::kFailed:
+      break;
+  }
+  return Outcome::kFailed;
+}
+
+Index::Outcome Index::persist_record(const Reservation& reserved, Put* put) {
   step("persist record");
   uint32_t segment = persist::kNoSegment;
   const auto use = put->recorded ? persist::Log::Use::kReserve : put->use;
   persist::Update update;
   describe(reserved, *put, &update);
-  if (log_.append(update, use, &segment) != persist::Log::Result::kOk) return false;
-  persisted(segment, put);
-  return true;
+  const Outcome outcome = outcome_of(log_.append(update, use, &segment));
+  if (outcome == Outcome::kDone) persisted(segment, put);
+  return outcome;
 }
 
 // Each step is taken for all updates before the next, so that they wait for memory together, and one record and fence

@@ -184,6 +184,10 @@ Index::OffloadResult Index::offload(size_t ranges_max, Which which) {
 
 Index::OffloadResult Index::offload_some(size_t ranges_max, Which which) {
   OffloadResult result;
+  if (dnodes_.volume().failed()) {
+    result.status = dnodes_.volume().health();
+    return result;
+  }
   const auto guard = epochs_.enter();
   std::unique_ptr<Offload> offload = take_offload();
   std::vector<Layer*> again;

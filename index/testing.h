@@ -236,8 +236,8 @@ class Tier {
     std::vector<persist::RecoveredRange> ranges;
     BONSAI_CHECK(persist::recover(&analysis, pool_, dnodes_.get(), log_.get(), &ranges).ok());
     index_->start(std::move(ranges), analysis.gen_max + 1);
-    persist::write_run_state(*volume_,
-                             sizes_.buffered ? persist::RunState::kOpenBuffered : persist::RunState::kOpenDurable);
+    const auto state = sizes_.buffered ? persist::RunState::kOpenBuffered : persist::RunState::kOpenDurable;
+    BONSAI_CHECK(persist::write_run_state(*volume_, state).ok());
   }
   void close() {
     index_.reset();

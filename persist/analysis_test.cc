@@ -36,7 +36,7 @@ class AnalysisTest : public ::testing::Test {
       Dnode* dnode = nullptr;
       EXPECT_TRUE(writer.add(Fence(cuts[i]), hi, 5 + i % 3, nullptr, {}, &dnode).ok());
     }
-    dnodes_ = writer.commit();
+    dnodes_ = testing::committed(writer);
     for (uint64_t i = 0; i < kKeys; ++i) {
       const std::string key = key_of(i);
       Update update;

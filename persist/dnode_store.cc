@@ -46,11 +46,11 @@ Status DnodeStore::claim_extent(Space::Use use) {
                            " bytes is left for dnode headers; delete data or use a larger pool");
   }
   write_free_slots(extent);
-  volume_.fence(kSiteExtentSlotsFence);
+  if (!volume_.fence(kSiteExtentSlotsFence)) return volume_.health();
   const uint64_t slots = bytes / kDnodeHeaderBytes;
   store_word(volume_, table_entry(extent), 1 + slots);
   volume_.flush(table_entry(extent), sizeof(uint64_t), kSiteExtent);
-  volume_.fence(kSiteExtentFence);
+  if (!volume_.fence(kSiteExtentFence)) return volume_.health();
   adopt_extent(extent, slots);
   for (uint64_t i = slots; i-- > 0;) free_slots_.push_back(extent + i * kDnodeHeaderBytes);
   return Status::OK();
@@ -110,7 +110,7 @@ std::vector<std::pair<Addr, uint64_t>> DnodeStore::note_writes() {
   return not_noted_;
 }
 
-void DnodeStore::retire(const std::vector<const Dnode*>& dnodes) {
+Status DnodeStore::retire(const std::vector<const Dnode*>& dnodes) {
   const std::vector<std::pair<Addr, uint64_t>> noted = note_writes();
   for (const Dnode* dnode : dnodes) {
     const Addr slot = dnode->header();
@@ -120,10 +120,11 @@ void DnodeStore::retire(const std::vector<const Dnode*>& dnodes) {
     volume_.store8(word, header.retired_mark(place_seed(volume_, slot)));
     volume_.flush(word, sizeof(uint64_t), kSiteRetire);
   }
-  volume_.fence(kSiteRetireFence);
+  if (!volume_.fence(kSiteRetireFence)) return volume_.health();
   const std::lock_guard lock(writes_mutex_);
   const auto done = [&](const auto& extent) { return std::find(noted.begin(), noted.end(), extent) != noted.end(); };
   not_noted_.erase(std::remove_if(not_noted_.begin(), not_noted_.end(), done), not_noted_.end());
+  return Status::OK();
 }
 
 void DnodeStore::free(const Dnode& dnode, const Runs& kept_runs, Addr kept_fences) {
@@ -287,15 +288,17 @@ void DnodeWriter::write_header(const Dnode& dnode) {
   store_.volume().nt_copy(dnode.header(), &header, sizeof header, kSiteHeader);
 }
 
-std::vector<std::unique_ptr<Dnode>> DnodeWriter::commit() {
-  store_.volume().fence(kSiteRunFence);
-  for (const auto& dnode : dnodes_) write_header(*dnode);
-  store_.volume().fence(kSiteHeaderFence);
-  std::vector<Addr> slots;
-  for (const auto& dnode : dnodes_) slots.push_back(dnode->header());
-  store_.count_writes(slots);
+Status DnodeWriter::commit(std::vector<std::unique_ptr<Dnode>>* dnodes) {
+  *dnodes = std::exchange(dnodes_, {});
   taken_.clear();
-  return std::exchange(dnodes_, {});
+  scale::Volume& volume = store_.volume();
+  if (!volume.fence(kSiteRunFence)) return volume.health();
+  for (const auto& dnode : *dnodes) write_header(*dnode);
+  if (!volume.fence(kSiteHeaderFence)) return volume.health();
+  std::vector<Addr> slots;
+  for (const auto& dnode : *dnodes) slots.push_back(dnode->header());
+  store_.count_writes(slots);
+  return Status::OK();
 }
 
 namespace {

@@ -43,7 +43,7 @@ class DnodeStore {
   void adopt_extent(scale::Addr extent, uint64_t writes) { *writes_in(extent) = writes; }
 
   // Takes a header slot. Claims new header extents ahead of need, because a nearly full pool may have room for dnodes
-  // in small pieces but not for an extent. Errors: NoSpace.
+  // in small pieces but not for an extent. Errors: NoSpace, IoError (the volume has failed).
   Status take_slot(scale::Addr* slot);
   void give_slot(scale::Addr slot);
   // Header slots to keep free while ordinary space lasts; 0 at first.
@@ -54,7 +54,8 @@ class DnodeStore {
 
   // Marks dnodes as covered by newer ones, and notes how often header slots have been written, so that from now on a
   // slot's earlier state is told from the present one. Requires: those are committed. One fence for all.
-  void retire(const std::vector<const Dnode*>& dnodes);
+  // Errors: IoError (the volume has failed); then log records and space must stay as they are.
+  [[nodiscard]] Status retire(const std::vector<const Dnode*>& dnodes);
 
   // Gives the space of a retired dnode back, except of the runs and the long fence keys that its successor has taken
   // over. Requires: retired, and no reader is left.
@@ -91,7 +92,8 @@ class DnodeStore {
   bool metadata_ = true;
 };
 
-// Builds dnodes and makes them durable together. Not thread-safe. An uncommitted writer gives back what it took.
+// Builds dnodes and makes them durable together. Not thread-safe. A writer that commit() was not called of gives back
+// what it took.
 class DnodeWriter {
  public:
   explicit DnodeWriter(DnodeStore& store) : store_(store) {}
@@ -123,8 +125,9 @@ class DnodeWriter {
   [[nodiscard]] Mark mark() const { return {dnodes_.size(), taken_.size()}; }
   void rollback(Mark mark);
 
-  // Makes all of them durable and hands them over, in the order of add().
-  std::vector<std::unique_ptr<Dnode>> commit();
+  // Makes all of them durable and hands them over, in the order of add(). Errors: IoError (the volume has failed): some
+  // of their headers may come to be found by a recovery, so nothing that they took is given back.
+  [[nodiscard]] Status commit(std::vector<std::unique_ptr<Dnode>>* dnodes);
 
  private:
   Status write_runs(std::span<const Entry> entries, size_t runs_max, Dnode::Parts* parts);

@@ -37,7 +37,7 @@ class DnodeStoreTest : public ::testing::Test {
     DnodeWriter writer(*rig().store);
     Dnode* dnode = nullptr;
     EXPECT_TRUE(writer.add(lo, hi, gen, nullptr, entries.list(), &dnode).ok());
-    return std::move(writer.commit().front());
+    return std::move(testing::committed(writer).front());
   }
   [[nodiscard]] bool reads(const Dnode& dnode, bool* retired) {
     const SlotRead::State state = read_slot(rig().volume, dnode.header()).state;
@@ -57,7 +57,7 @@ TEST_F(DnodeStoreTest, HeadersFollowTheFenceOfAllRuns) {
   Dnode* dnode = nullptr;
   ASSERT_TRUE(writer.add(Fence(), Fence(long_key), 5, nullptr, some_entries().list(), &dnode).ok());
   ASSERT_TRUE(writer.add(Fence(long_key), Fence::infinite(), 5, nullptr, {}, &dnode).ok());
-  const auto dnodes = writer.commit();
+  const auto dnodes = testing::committed(writer);
   ASSERT_EQ(dnodes.size(), 2U);
   const MemoryMedium& m = medium();
   EXPECT_LT(m.last('n', kSiteRun), m.first('|', kSiteRunFence));
@@ -144,20 +144,20 @@ TEST_F(DnodeStoreTest, AMovedRunReadsAsBefore) {
   DnodeWriter writer(*rig().store);
   Dnode* dnode = nullptr;
   ASSERT_TRUE(writer.add(first->lo(), first->hi(), 6, first.get(), some_entries(3).list(), &dnode).ok());
-  const auto old_dnode = std::move(writer.commit().front());
+  const auto old_dnode = std::move(testing::committed(writer).front());
   const uint64_t used = rig().space.used_bytes();
   const Addr to = rig().space.allocate(old_dnode->runs()[0].bytes, Space::Use::kReserve);
   ASSERT_TRUE(writer.add_moved(*old_dnode, 0, to, &dnode).ok());
   writer.rollback({0, 0});
   EXPECT_EQ(rig().space.used_bytes(), used + round_up(old_dnode->runs()[0].bytes, kBlockBytes)) << "the caller's place";
   ASSERT_TRUE(writer.add_moved(*old_dnode, 0, to, &dnode).ok());
-  const auto moved = std::move(writer.commit().front());
+  const auto moved = std::move(testing::committed(writer).front());
   EXPECT_TRUE(moved->lo() == old_dnode->lo() && moved->hi() == old_dnode->hi());
   EXPECT_EQ(moved->gen(), old_dnode->gen());
   EXPECT_EQ(moved->runs()[0].addr, to.bits());
   EXPECT_EQ(moved->runs()[0].bytes, old_dnode->runs()[0].bytes);
   EXPECT_EQ(moved->runs()[1].addr, old_dnode->runs()[1].addr);
-  rig().store->retire({old_dnode.get()});
+  testing::retire(*rig().store, {old_dnode.get()});
   rig().store->free(*old_dnode, moved->runs(), moved->long_fences());
   EXPECT_EQ(rig().space.used_bytes(), used) << "also the long fences are there once";
   DnodeCursor was(rig().volume, *old_dnode), is(rig().volume, *moved);
@@ -176,7 +176,7 @@ TEST_F(DnodeStoreTest, RetireIsFlushedAndFencedAndReadsAsRetired) {
   const auto a = write(Fence(), Fence("m"), 5, some_entries());
   const auto b = write(Fence("m"), Fence::infinite(), 5, {});
   medium().record(true);
-  rig().store->retire({a.get(), b.get()});
+  testing::retire(*rig().store, {a.get(), b.get()});
   const auto& events = medium().events();
   ASSERT_EQ(events.size(), 7U) << "two marks, and how often the slots of their extent were written";
   EXPECT_LT(medium().first('f', kSiteExtentNote), 6U);
@@ -195,18 +195,18 @@ TEST_F(DnodeStoreTest, FreeGivesSpaceAndSlotBackButForKeptRuns) {
   DnodeWriter writer(*rig().store);
   Dnode* dnode = nullptr;
   ASSERT_TRUE(writer.add(old_dnode->lo(), old_dnode->hi(), 6, old_dnode.get(), some_entries(1).list(), &dnode).ok());
-  const auto successor = std::move(writer.commit().front());
+  const auto successor = std::move(testing::committed(writer).front());
   EXPECT_EQ(successor->runs().size(), 2U);
   const uint64_t added = kBlockBytes;  // the run; the fence keys are taken over
   EXPECT_EQ(rig().space.used_bytes(), used + added);
-  rig().store->retire({old_dnode.get()});
+  testing::retire(*rig().store, {old_dnode.get()});
   rig().store->free(*old_dnode, successor->runs(), successor->long_fences());
   EXPECT_EQ(rig().space.used_bytes(), used + kBlockBytes) << "the appended run only";
   Addr slot;
   ASSERT_TRUE(rig().store->take_slot(&slot).ok());
   EXPECT_EQ(slot, old_dnode->header());
   rig().store->give_slot(slot);
-  rig().store->retire({successor.get()});
+  testing::retire(*rig().store, {successor.get()});
   rig().store->free(*successor, {});
   EXPECT_EQ(rig().space.used_bytes(), used_before);
 }

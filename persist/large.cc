@@ -20,7 +20,7 @@ Status LargeStore::write(std::string_view value, LargeRef* ref) {
     std::memcpy(&tail, value.data() + whole, value.size() - whole);
     volume_.nt_copy(addr + whole, &tail, sizeof tail, kSiteLargeTail);
   }
-  volume_.fence(kSiteLargeFence);
+  if (!volume_.fence(kSiteLargeFence)) return volume_.health();
   const auto seed = static_cast<uint32_t>(place_seed(volume_, addr));
   *ref = {addr.bits(), static_cast<uint32_t>(value.size()), base::crc32c(value.data(), value.size(), seed)};
   return Status::OK();

@@ -27,7 +27,7 @@ class LargeStore {
  public:
   LargeStore(scale::Volume& volume, Space& space) : volume_(volume), space_(space) {}
 
-  // Writes a value durably. Errors: NoSpace.
+  // Writes a value durably. Errors: NoSpace, IoError (the volume has failed).
   Status write(std::string_view value, LargeRef* ref);
   // Replaces *value by the value. False if it fails its checksum or bounds.
   [[nodiscard]] bool read(const LargeRef& ref, std::string* value) const;

@@ -96,9 +96,9 @@ class LogOf final : public Log {
                          [&](uint32_t seed, std::byte* out) { encode_batch(updates, seed, out); });
   }
 
-  bool close_epoch() override;
-  void note_ends() override;
-  void seal_all() override;
+  Status close_epoch() override;
+  Status note_ends() override;
+  Status seal_all() override;
 
  private:
   struct alignas(2 * base::kLineBytes) Stream {
@@ -113,7 +113,7 @@ class LogOf final : public Log {
     std::vector<std::byte> scratch;
   };
 
-  // Holds one stream; the thread's own if it is free.
+  // Holds one stream, the thread's own if it is free; none if all are held for too long.
   class Hold {
    public:
     explicit Hold(LogOf& log) {
@@ -125,29 +125,37 @@ class LogOf final : public Log {
           return;
         }
         if ((i + 1) % log.streams_.size() == own) {
-          BONSAI_CHECK(!wait.expired());
+          if (wait.expired()) return;
           wait.pause();
         }
       }
     }
-    ~Hold() { stream_->held.store(false, std::memory_order_release); }
+    ~Hold() {
+      if (stream_ != nullptr) stream_->held.store(false, std::memory_order_release);
+    }
     Hold(const Hold&) = delete;
     Hold& operator=(const Hold&) = delete;
     Stream* operator->() { return stream_; }
     Stream& operator*() { return *stream_; }
+    explicit operator bool() const { return stream_ != nullptr; }
 
    private:
-    static constexpr uint64_t kHoldWaitMsMax = 60'000;
-    Stream* stream_;
+    static constexpr uint64_t kHoldWaitMsMax = 1000;
+    Stream* stream_ = nullptr;
   };
 
   template <class Encode>
   Result append_record(uint64_t bytes, int64_t records, Use use, uint32_t* segment, Encode encode) {
     BONSAI_CHECK(bytes <= record_bytes_max());
     Hold stream(*this);
+    if (!stream) [[unlikely]]
+      return Result::kHeld;
+    // The stream's last record may be lost: nothing may follow it, nor a named end.
+    if (volume_.failed()) [[unlikely]]
+      return Result::kFailed;
     const uint64_t mark_bytes = config_.buffered ? kEpochRecordBytes : 0;
     if (stream->segment == kNoSegment || stream->offset + bytes + mark_bytes > config_.segment_bytes) {
-      if (roll(*stream, use) == Result::kFull) return Result::kFull;
+      if (const Result rolled = roll(*stream, use); rolled != Result::kOk) return rolled;
     }
     if (config_.buffered) mark_epoch(*stream);
     if (stream->scratch.size() < bytes) stream->scratch.resize(bytes);
@@ -157,7 +165,7 @@ class LogOf final : public Log {
       volume_.flush(entry(*stream), sizeof(SegmentEntry), kSiteLogNote);
     }
     write(*stream, bytes);
-    if (!config_.buffered) volume_.fence(kSiteLogAppendFence);
+    if (!config_.buffered && !volume_.fence(kSiteLogAppendFence)) return Result::kFailed;
     stream->records += records;
     *segment = stream->segment;
     return Result::kOk;
@@ -200,26 +208,28 @@ class LogOf final : public Log {
     if (next == kNoSegment) return Result::kFull;
     const uint32_t last = stream.segment;
     const int64_t last_records = stream.records;
-    if (last != kNoSegment) seal(stream);
+    if (last != kNoSegment && !seal(stream)) return Result::kFailed;
     open(stream, next);
-    volume_.fence(kSiteSegmentOpenFence);
+    if (!volume_.fence(kSiteSegmentOpenFence)) return Result::kFailed;
     store_entry(volume_, entry(stream), table_[next].sequence, stream.offset, false);
     volume_.flush(entry(stream), sizeof(SegmentEntry), kSiteSegmentEntry);
-    volume_.fence(kSiteSegmentEntryFence);
+    if (!volume_.fence(kSiteSegmentEntryFence)) return Result::kFailed;
     if (last != kNoSegment) drop_bias(last, last_records);
     return Result::kOk;
   }
 
-  // Starts to write the end of the stream's segment (and, buffered, what was not flushed yet). The caller fences.
-  void seal(Stream& stream) {
+  // Starts to write the end of the stream's segment (and, buffered, what was not flushed yet). The caller fences. False:
+  // nothing of it was begun, because the volume has failed.
+  [[nodiscard]] bool seal(Stream& stream) {
     const Addr base = config_.segments[stream.segment];
     if (config_.buffered) {  // all of it: what close_epoch() has flushed it may not have fenced yet
       volume_.flush(base + kSegmentHeaderBytes, stream.offset - kSegmentHeaderBytes, kSiteSegmentFlush);
-      volume_.fence(kSiteSegmentFlushFence);
+      if (!volume_.fence(kSiteSegmentFlushFence)) return false;
     }
     store_word(volume_, entry(stream) + offsetof(SegmentEntry, end), segment_end(stream.offset, true),
                table_[stream.segment].sequence);
     volume_.flush(entry(stream), sizeof(SegmentEntry), kSiteSegmentSeal);
+    return true;
   }
 
   // Starts to write the segment's word. The caller fences, and then writes its entry: one that is ahead of the word is
@@ -259,25 +269,29 @@ class LogOf final : public Log {
 
 // The ends are durable before the epoch is: a record of a closed epoch that lies behind the end is damage.
 template <class Medium>
-bool LogOf<Medium>::close_epoch() {
-  if (!config_.buffered) return true;
+Status LogOf<Medium>::close_epoch() {
+  if (!config_.buffered) return Status::OK();
+  if (volume_.failed()) return volume_.health();
   const std::lock_guard lock(close_mutex_);
   const uint64_t next_begin_ns = base::now_ns();
   const uint64_t closing = epoch_.fetch_add(1);
   const bool all_flushed = flush_streams(closing);
-  volume_.fence(kSiteEpochFlushFence);  // if it gave up, too: for the next closer, perhaps another thread, it is done
-  if (!all_flushed || !note_flushed()) return false;
-  volume_.fence(kSiteEpochNoteFence);
+  // If it gave up, too: for the next closer, perhaps another thread, it is done.
+  if (!volume_.fence(kSiteEpochFlushFence)) return volume_.health();
+  if (!all_flushed || !note_flushed()) {
+    return Status::Unavailable("the log's epoch could not be closed: a writer was held up; try again");
+  }
+  if (!volume_.fence(kSiteEpochNoteFence)) return volume_.health();
   const Addr word(0, kStateEpochOffset);
   store_word(volume_, word, closing);
   store_word(volume_, config_.epoch_copy, closing);
   volume_.flush(word, sizeof(uint64_t), kSiteEpochClose);
   volume_.flush(config_.epoch_copy, sizeof(uint64_t), kSiteEpochCloseCopy);
-  volume_.fence(kSiteEpochCloseFence);
+  if (!volume_.fence(kSiteEpochCloseFence)) return volume_.health();
   if (std::exchange(window_has_updates_, false)) note_window(base::now_ns() - window_begin_ns_);
   window_begin_ns_ = next_begin_ns;
   epoch_closed(closing);
-  return true;
+  return Status::OK();
 }
 
 template <class Medium>
@@ -315,32 +329,35 @@ bool LogOf<Medium>::note_flushed() {
 }
 
 template <class Medium>
-void LogOf<Medium>::note_ends() {
-  if (config_.buffered) return;
+Status LogOf<Medium>::note_ends() {
+  if (config_.buffered) return Status::OK();
   bool noted = false;
   for (Stream& stream : streams_) {
     if (stream.held.exchange(true, std::memory_order_acquire)) continue;
-    if (stream.segment != kNoSegment && stream.noted != stream.offset) {
+    // If the volume has failed, the last record may be lost.
+    if (stream.segment != kNoSegment && stream.noted != stream.offset && !volume_.failed()) {
       note(stream, stream.offset);
       volume_.flush(entry(stream), sizeof(SegmentEntry), kSiteLogNoteEnds);
       noted = true;
     }
     stream.held.store(false, std::memory_order_release);
   }
-  if (noted) volume_.fence(kSiteLogNoteEndsFence);
+  return !noted || volume_.fence(kSiteLogNoteEndsFence) ? Status::OK() : volume_.health();
 }
 
 template <class Medium>
-void LogOf<Medium>::seal_all() {
+Status LogOf<Medium>::seal_all() {
+  if (volume_.failed()) return volume_.health();
   for (Stream& stream : streams_) {
-    if (stream.segment != kNoSegment) seal(stream);
+    if (stream.segment != kNoSegment && !seal(stream)) return volume_.health();
   }
-  volume_.fence(kSiteSegmentSealFence);
+  if (!volume_.fence(kSiteSegmentSealFence)) return volume_.health();
   for (Stream& stream : streams_) {
     if (stream.segment == kNoSegment) continue;
     drop_bias(stream.segment, stream.records);
     stream.segment = kNoSegment;
   }
+  return Status::OK();
 }
 
 }  // namespace
@@ -365,9 +382,9 @@ class NoLog final : public Log {
     *segment = mine();
     return Result::kOk;
   }
-  bool close_epoch() override { return true; }
-  void note_ends() override {}
-  void seal_all() override {}
+  Status close_epoch() override { return Status::OK(); }
+  Status note_ends() override { return Status::OK(); }
+  Status seal_all() override { return Status::OK(); }
 
   static constexpr size_t kSegments = 64;
 

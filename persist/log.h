@@ -39,7 +39,12 @@ class Log {
     kReserve,   // deletes, and second records of updates that were already persisted once
     kBatch,     // the record of a begun batch, by its owner: takes the last segments
   };
-  enum class Result { kOk, kFull };
+  enum class Result {
+    kOk,
+    kFull,    // nothing was written; offloading frees segments
+    kFailed,  // the volume has failed: the record may come to be found by a recovery or not
+    kHeld,    // all streams were held for longer than a bounded wait, so nothing was written; try again
+  };
 
   struct Config {
     std::vector<scale::Addr> segments;  // all segments of the pool
@@ -55,20 +60,21 @@ class Log {
   Log& operator=(const Log&) = delete;
 
   // Appends one record and makes it durable (level durable) before it returns. *segment names the segment that the
-  // record keeps alive until release(). kFull: nothing was written; offloading frees segments.
+  // record keeps alive until release(); only kOk sets it.
   // Requires: update.record_bytes() <= record_bytes_max().
   virtual Result append(const Update& update, Use use, uint32_t* segment) = 0;
 
   // The same for a batch, as one record: it counts as updates.size() records of *segment.
   virtual Result append_batch(std::span<const Update> updates, Use use, uint32_t* segment) = 0;
 
-  // Level buffered: closes the current epoch: everything appended before the call is durable when it returns true.
-  // False if a stream was held for longer than a bounded wait; try again. Level durable: does nothing.
-  [[nodiscard]] virtual bool close_epoch() = 0;
+  // Level buffered: closes the current epoch: everything appended before the call is durable when it returns OK.
+  // Level durable: does nothing. Errors: Unavailable (a stream was held for longer than a bounded wait; try again),
+  // IoError (the volume has failed).
+  [[nodiscard]] virtual Status close_epoch() = 0;
 
   // Level durable: notes how far the open segments are durable. To be called when appends pause: what is noted is told
-  // from a torn tail when it is damaged. Leaves out streams that are in use.
-  virtual void note_ends() = 0;
+  // from a torn tail when it is damaged. Leaves out streams that are in use. Errors: IoError (the volume has failed).
+  [[nodiscard]] virtual Status note_ends() = 0;
 
   // Level buffered: how old the oldest update could be when the epoch that made it durable was closed: the longest so
   // far, and how often it was older than Config::window_ms.
@@ -76,7 +82,8 @@ class Log {
   [[nodiscard]] uint64_t window_excesses() const { return window_excesses_.load(std::memory_order_relaxed); }
 
   // Seals every open segment, so that the next recovery knows all ends. Requires: no append runs any more.
-  virtual void seal_all() = 0;
+  // Errors: IoError (the volume has failed).
+  [[nodiscard]] virtual Status seal_all() = 0;
 
   // Runs `action` once everything appended before the call is durable: at once at level durable, when the current epoch
   // is closed at level buffered. For giving back what only a durable newer record makes superfluous. Thread-safe.

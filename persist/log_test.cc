@@ -142,7 +142,7 @@ TEST(Log, ABatchKeepsItsSegmentUntilAllItsUpdatesAreDead) {
   uint32_t segment = kNoSegment;
   ASSERT_EQ(log.append_batch(std::vector{put("a", "1"), put("b", "1"), put("c", "1")}, Use::kOrdinary, &segment),
             Result::kOk);
-  log.seal_all();
+  EXPECT_TRUE(log.seal_all().ok());
   const size_t free = log.segments_free();
   log.release(segment, 2);
   EXPECT_EQ(log.segments_free(), free);
@@ -157,7 +157,7 @@ TEST(Log, SealAllNamesEveryEnd) {
   Rig before({&pool.medium});
   records_of(pool, &before);
   EXPECT_FALSE(before.analysis.segments[segment].sealed);
-  pool.rig.log->seal_all();
+  EXPECT_TRUE(pool.rig.log->seal_all().ok());
   Rig after({&pool.medium});
   EXPECT_EQ(records_of(pool, &after).size(), 1U);
   EXPECT_TRUE(after.analysis.segments[segment].sealed);
@@ -214,8 +214,8 @@ TEST(NoLog, TakesEverythingAndKeepsNothing) {
   EXPECT_EQ(log->segments_free(), segments);
   EXPECT_FALSE(log->low());
   EXPECT_FALSE(log->full());
-  EXPECT_TRUE(log->close_epoch());
-  log->seal_all();
+  EXPECT_TRUE(log->close_epoch().ok());
+  EXPECT_TRUE(log->seal_all().ok());
 }
 
 TEST(BufferedLog, AnAppendCostsNoFenceAndCountsOnceItsEpochIsClosed) {
@@ -228,7 +228,7 @@ TEST(BufferedLog, AnAppendCostsNoFenceAndCountsOnceItsEpochIsClosed) {
   EXPECT_EQ(pool.medium.events().size(), 1U);
   EXPECT_TRUE(records_of(pool).empty());
   pool.medium.record(true);
-  ASSERT_TRUE(log.close_epoch());
+  ASSERT_TRUE(log.close_epoch().ok());
   const MemoryMedium& m = pool.medium;
   EXPECT_LT(m.first('f', kSiteEpochFlush), m.first('|', kSiteEpochFlushFence));
   EXPECT_LT(m.first('|', kSiteEpochFlushFence), m.first('f', kSiteEpochClose));
@@ -245,14 +245,14 @@ TEST(BufferedLog, ActionsWaitForTheirEpoch) {
   int ran = 0;
   pool.rig.log->when_durable([&] { ++ran; });
   EXPECT_EQ(ran, 0);
-  ASSERT_TRUE(pool.rig.log->close_epoch());
+  ASSERT_TRUE(pool.rig.log->close_epoch().ok());
   EXPECT_EQ(ran, 1);
-  ASSERT_TRUE(pool.rig.log->close_epoch());
+  ASSERT_TRUE(pool.rig.log->close_epoch().ok());
   EXPECT_EQ(ran, 1);
   MemoryPool durable;
   durable.rig.log->when_durable([&] { ++ran; });
   EXPECT_EQ(ran, 2) << "level durable: at once";
-  EXPECT_TRUE(durable.rig.log->close_epoch());
+  EXPECT_TRUE(durable.rig.log->close_epoch().ok());
 }
 
 TEST(BufferedLog, CountsUpdatesThatWaitedTooLongForTheirEpochsEnd) {
@@ -278,11 +278,11 @@ TEST(BufferedLog, ADeadSegmentIsFreeOnceTheEpochIsClosed) {
   Log& log = *pool.rig.log;
   uint32_t segment = kNoSegment;
   ASSERT_EQ(log.append(put("a", "1"), Use::kOrdinary, &segment), Result::kOk);
-  log.seal_all();
+  EXPECT_TRUE(log.seal_all().ok());
   const size_t free = log.segments_free();
   log.release(segment);
   EXPECT_EQ(log.segments_free(), free) << "the newer record that made it dead is not durable yet";
-  ASSERT_TRUE(log.close_epoch());
+  ASSERT_TRUE(log.close_epoch().ok());
   EXPECT_EQ(log.segments_free(), free + 1);
 }
 
@@ -303,7 +303,7 @@ class StallingMedium final : public base::HookedMedium {
     below_.nt_copy(dst, src, n, s);
   }
   void flush(const std::byte* dst, size_t n, const base::Site& s) override { below_.flush(dst, n, s); }
-  void fence(const base::Site& s) override { below_.fence(s); }
+  bool fence(const base::Site& s) override { return below_.fence(s); }
   std::atomic<bool> stall{false}, stalled{false};
 
  private:
@@ -326,12 +326,12 @@ TEST(BufferedLog, AClosersBoundedWaitEndsWithAFence) {
   std::thread held([&] { append_elsewhere("b"); });  // a later stream
   while (!medium.stalled.load()) std::this_thread::yield();
   memory.record(true);
-  EXPECT_FALSE(rig.log->close_epoch());
+  EXPECT_TRUE(rig.log->close_epoch().IsUnavailable());
   EXPECT_LT(memory.first('f', kSiteEpochFlush), memory.events().size()) << "the first stream was flushed";
   EXPECT_EQ(memory.first('|', kSiteEpochFlushFence), memory.events().size() - 1);
   medium.stall = false;
   held.join();
-  EXPECT_TRUE(rig.log->close_epoch());
+  EXPECT_TRUE(rig.log->close_epoch().ok());
   Rig again({&memory});
   ASSERT_TRUE(again.analyse_only().ok());
   ASSERT_EQ(again.analysis.tiles.size(), 1U);
@@ -369,13 +369,13 @@ void run_threads(bool buffered) {
   }
   std::atomic<uint32_t> actions{0};
   do {
-    EXPECT_TRUE(log.close_epoch());
+    EXPECT_TRUE(log.close_epoch().ok());
     log.when_durable([&] { actions.fetch_add(1); });
     base::yield_thread();
   } while (running.load() > 0);
   for (std::thread& thread : threads) thread.join();
-  EXPECT_TRUE(log.close_epoch());
-  log.seal_all();
+  EXPECT_TRUE(log.close_epoch().ok());
+  EXPECT_TRUE(log.seal_all().ok());
   EXPECT_GT(actions.load(), 0U);
   const auto records = records_of(pool);
   ASSERT_EQ(records.size(), kThreads);

@@ -74,12 +74,12 @@ void fill_target(scale::Volume& volume, const Superblock& sb) {
 }
 
 // Writes one of the two copies on each target, durably.
-void write_superblocks(scale::Volume& volume, const std::vector<Superblock>& superblocks, uint64_t copy) {
+Status write_superblocks(scale::Volume& volume, const std::vector<Superblock>& superblocks, uint64_t copy) {
   for (Superblock sb : superblocks) {
     sb.crc = sb.computed_crc();
     volume.nt_copy(Addr(sb.target_index, copy * kPageBytes), &sb, sizeof sb, kSiteCreate);
   }
-  volume.fence(kSiteCreateFence);
+  return volume.fence(kSiteCreateFence) ? Status::OK() : volume.health();
 }
 
 std::string mend_hint() { return "; check the path, or create a new pool elsewhere"; }
@@ -226,10 +226,13 @@ Status format_pool(scale::Volume& volume, const Options& options, const uint64_t
   DnodeWriter writer(store);
   Dnode* root = nullptr;
   BONSAI_RETURN_IF_ERROR(writer.add(base::Fence(), base::Fence::infinite(), 1, nullptr, {}, &root));
-  static_cast<void>(writer.commit());  // its fences complete what was filled, too
-  store.retire({});
-  write_clean_state(volume, pool);
-  for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) write_superblocks(volume, pool.superblocks, copy);
+  std::vector<std::unique_ptr<Dnode>> unused;
+  BONSAI_RETURN_IF_ERROR(writer.commit(&unused));  // its fences complete what was filled, too
+  BONSAI_RETURN_IF_ERROR(store.retire({}));
+  BONSAI_RETURN_IF_ERROR(write_clean_state(volume, pool));
+  for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) {
+    BONSAI_RETURN_IF_ERROR(write_superblocks(volume, pool.superblocks, copy));
+  }
   return Status::OK();
 }
 
@@ -256,8 +259,8 @@ Status read_pool(scale::Volume& volume, const std::vector<std::string>& paths, P
 namespace {
 
 // Says that the extents that are about to come into being are of data.
-void declare_extents(scale::Volume& volume, const std::vector<Superblock>& before,
-                     const std::vector<Superblock>& after) {
+Status declare_extents(scale::Volume& volume, const std::vector<Superblock>& before,
+                       const std::vector<Superblock>& after) {
   bool written = false;
   for (size_t i = 0; i < after.size(); ++i) {
     const Addr table(i, after[i].extent_table_offset);
@@ -267,7 +270,7 @@ void declare_extents(scale::Volume& volume, const std::vector<Superblock>& befor
     volume.flush(table + begin, end - begin, kSiteGrow);
     written = true;
   }
-  if (written) volume.fence(kSiteGrowFence);
+  return !written || volume.fence(kSiteGrowFence) ? Status::OK() : volume.health();
 }
 
 }  // namespace
@@ -288,14 +291,14 @@ Status grow_pool(scale::Volume& volume, Pool* pool) {
     sb.target_bytes = bytes;
     sb.crc = sb.computed_crc();
   }
-  settle_superblocks(volume, *pool);  // an earlier growth may have left one copy torn, and the other is written next
-  declare_extents(volume, pool->superblocks, grown);
+  // An earlier growth may have left one copy torn, and the other is written next.
+  BONSAI_RETURN_IF_ERROR(settle_superblocks(volume, *pool));
+  BONSAI_RETURN_IF_ERROR(declare_extents(volume, pool->superblocks, grown));
   pool->superblocks = std::move(grown);
-  settle_superblocks(volume, *pool);
-  return Status::OK();
+  return settle_superblocks(volume, *pool);
 }
 
-void settle_superblocks(scale::Volume& volume, const Pool& pool) {
+Status settle_superblocks(scale::Volume& volume, const Pool& pool) {
   for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) {
     std::vector<Superblock> differing;
     for (const Superblock& sb : pool.superblocks) {
@@ -303,8 +306,9 @@ void settle_superblocks(scale::Volume& volume, const Pool& pool) {
         differing.push_back(sb);
       }
     }
-    if (!differing.empty()) write_superblocks(volume, differing, copy);
+    if (!differing.empty()) BONSAI_RETURN_IF_ERROR(write_superblocks(volume, differing, copy));
   }
+  return Status::OK();
 }
 
 uint64_t closed_epoch(const scale::Volume& volume, const Pool& pool, const std::function<void(Addr)>& damaged) {
@@ -323,11 +327,11 @@ void Summary::add_segment(const scale::Volume& volume, Addr segment, uint64_t se
 
 namespace {
 
-void write_state(scale::Volume& volume, RunState state, uint32_t summary) {
+Status write_state(scale::Volume& volume, RunState state, uint32_t summary) {
   const Addr word(0, kStateRunOffset);
   store_word(volume, word, static_cast<uint64_t>(state) | uint64_t{summary} << 8);
   volume.flush(word, sizeof(uint64_t), kSiteState);
-  volume.fence(kSiteStateFence);
+  return volume.fence(kSiteStateFence) ? Status::OK() : volume.health();
 }
 
 void add_headers(const scale::Volume& volume, const Superblock& sb, Summary* summary) {
@@ -343,9 +347,9 @@ void add_headers(const scale::Volume& volume, const Superblock& sb, Summary* sum
 
 }  // namespace
 
-void write_run_state(scale::Volume& volume, RunState state) { write_state(volume, state, 0); }
+Status write_run_state(scale::Volume& volume, RunState state) { return write_state(volume, state, 0); }
 
-void write_clean_state(scale::Volume& volume, const Pool& pool) {
+Status write_clean_state(scale::Volume& volume, const Pool& pool) {
   Summary summary;
   for (const Superblock& sb : pool.superblocks) add_headers(volume, sb, &summary);
   const std::vector<Addr> segments = pool.segments(), entries = pool.entries();
@@ -354,7 +358,7 @@ void write_clean_state(scale::Volume& volume, const Pool& pool) {
     const uint64_t end = load_word(volume, entries[i] + offsetof(SegmentEntry, end), sequence).value_or(0);
     summary.add_segment(volume, segments[i], sequence, end >> 1, (end & 1) != 0);
   }
-  write_state(volume, RunState::kClean, summary.value(closed_epoch(volume, pool)));
+  return write_state(volume, RunState::kClean, summary.value(closed_epoch(volume, pool)));
 }
 
 }  // namespace bonsai::persist

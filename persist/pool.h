@@ -43,7 +43,7 @@ struct Pool {
 };
 
 // Writes a new, empty pool over all targets of the volume. Requires: nothing of worth on it. `pool_id` is random.
-// Errors: InvalidArgument (too small, log too large).
+// Errors: InvalidArgument (too small, log too large), IoError (the volume has failed).
 Status format_pool(scale::Volume& volume, const Options& options, const uint64_t pool_id[2]);
 
 // Reads and verifies the superblocks, and binds the volume to the pool. `paths` name the targets in messages.
@@ -53,22 +53,23 @@ Status read_pool(scale::Volume& volume, const std::vector<std::string>& paths, P
 // Makes the data area of each target that the volume has enlarged as large as the target; the log keeps its size. May
 // be cut by a crash anywhere: the pool then has its old or its new size, of each target by itself, and the next call
 // completes it. Requires: nobody uses the pool yet. Errors: InvalidArgument (larger than the extent table has room for:
-// eight times the size at creation); nothing has changed then.
+// eight times the size at creation), and nothing has changed then; IoError (the volume has failed).
 Status grow_pool(scale::Volume& volume, Pool* pool);
 
 // Makes both copies of each superblock those of `pool`, one copy after the other, if they are not: after damage to one,
-// or a growth that a crash cut off.
-void settle_superblocks(scale::Volume& volume, const Pool& pool);
+// or a growth that a crash cut off. Errors: IoError (the volume has failed).
+Status settle_superblocks(scale::Volume& volume, const Pool& pool);
 
-// Writes the state of a pool in use durably.
-void write_run_state(scale::Volume& volume, RunState state);
+// Writes the state of a pool in use durably. Errors: IoError (the volume has failed).
+Status write_run_state(scale::Volume& volume, RunState state);
 // The closed epoch of a pool: of the word and its copy the later, a crash can leave one behind. `damaged`, if not null,
 // is told of one that fails its check.
 uint64_t closed_epoch(const scale::Volume& volume, const Pool& pool,
                       const std::function<void(scale::Addr)>& damaged = nullptr);
 
 // Says durably that nobody uses the pool, and what recovery will find in it. Requires: nothing else is being written.
-void write_clean_state(scale::Volume& volume, const Pool& pool);
+// Errors: IoError (the volume has failed).
+Status write_clean_state(scale::Volume& volume, const Pool& pool);
 
 // A checksum of what recovery goes by: which dnodes are valid and not retired, what each log segment holds, the closed
 // epoch. While a pool is closed none of it may change, not even to an earlier state of the same place, which passes all

@@ -96,7 +96,7 @@ void expect_content_kept(MemoryMedium* medium) {
   Dnode* dnode = nullptr;
   while (!rig.space.allocate(4096, Space::Use::kOrdinary).is_nil()) continue;
   EXPECT_TRUE(writer.add(base::Fence(), base::Fence::infinite(), 50, nullptr, entries.list(), &dnode).ok());
-  static_cast<void>(writer.commit());
+  static_cast<void>(testing::committed(writer));
   Rig again({medium});
   EXPECT_TRUE(again.open().ok());
 }
@@ -202,7 +202,7 @@ TEST_F(PoolTest, ADamagedCopyIsMended) {
   Pool pool;
   scale::VolumeOf<HookedMedium> volume({&medium_});
   ASSERT_TRUE(read_pool(volume, {"some.pool"}, &pool).ok());
-  settle_superblocks(volume, pool);
+  ASSERT_TRUE(settle_superblocks(volume, pool).ok());
   EXPECT_EQ(std::memcmp(medium_.view(), medium_.view() + kPageBytes, sizeof(Superblock)), 0);
 }
 
@@ -360,8 +360,8 @@ TEST(Creation, TheSuperblockIsWrittenWhenAllElseIsDurable) {
 TEST(Creation, RunStateIsAChoiceOfThree) {
   testing::MemoryPool pool;
   for (const RunState state : {RunState::kClean, RunState::kOpenDurable, RunState::kOpenBuffered}) {
-    state == RunState::kClean ? write_clean_state(pool.rig.volume, pool.rig.pool)
-                              : write_run_state(pool.rig.volume, state);
+    const bool clean = state == RunState::kClean;
+    ASSERT_TRUE((clean ? write_clean_state(pool.rig.volume, pool.rig.pool) : write_run_state(pool.rig.volume, state)).ok());
     Rig again({&pool.medium});
     ASSERT_TRUE(again.analyse_only().ok());
     EXPECT_EQ(again.analysis.clean, state == RunState::kClean);

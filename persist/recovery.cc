@@ -23,10 +23,10 @@ class Recovery {
   Status run() {
     BONSAI_RETURN_IF_ERROR(claim_space());
     clear_torn_slots();
-    repair_extent_entries();
-    retire_dead();
+    BONSAI_RETURN_IF_ERROR(repair_extent_entries());
+    BONSAI_RETURN_IF_ERROR(retire_dead());
     BONSAI_RETURN_IF_ERROR(rewrite_parts());
-    seal_segments();
+    BONSAI_RETURN_IF_ERROR(seal_segments());
     static_cast<void>(store_.space().set_aside(pool_.recovery_bytes()));
     hand_over();
     return Status::OK();
@@ -93,12 +93,13 @@ class Recovery {
     for (const Addr slot : a_.free_slots) store_.add_free_slot(slot);
   }
 
-  void repair_extent_entries() {
+  Status repair_extent_entries() {
     for (const auto& [entry, value] : a_.damaged_extent_entries) {
       store_word(store_.volume(), entry, value);
       store_.volume().flush(entry, sizeof(uint64_t), kSiteExtentMend);
     }
-    if (!a_.damaged_extent_entries.empty()) store_.volume().fence(kSiteExtentMendFence);
+    if (a_.damaged_extent_entries.empty() || store_.volume().fence(kSiteExtentMendFence)) return Status::OK();
+    return store_.volume().health();
   }
 
   // A crash between the halves of a split leaves the old dnode live on one half. One dnode at a time, so that no more
@@ -127,8 +128,9 @@ class Recovery {
       Dnode* part = nullptr;
       BONSAI_RETURN_IF_ERROR(writer.add(tile->lo, tile->hi, dnode.gen(), nullptr, entries, &part));
     }
-    std::vector<std::unique_ptr<Dnode>> parts = writer.commit();
-    store_.retire({&dnode});
+    std::vector<std::unique_ptr<Dnode>> parts;
+    BONSAI_RETURN_IF_ERROR(writer.commit(&parts));
+    BONSAI_RETURN_IF_ERROR(store_.retire({&dnode}));
     store_.free(dnode, {});
     for (size_t i = 0; i < parts.size(); ++i) {
       tiles[i]->dnode = a_.dnodes.size();
@@ -140,17 +142,18 @@ class Recovery {
   }
 
   // Dnodes that are live nowhere: nobody has claimed their runs, so their marks come before any block is written.
-  void retire_dead() {
+  Status retire_dead() {
     std::vector<const Dnode*> dead;
     for (size_t i = 0; i < a_.dnodes.size(); ++i) {
       if (!a_.dnode_live[i]) dead.push_back(a_.dnodes[i].get());
     }
-    if (dead.empty()) return;
-    store_.retire(dead);
+    if (dead.empty()) return Status::OK();
+    BONSAI_RETURN_IF_ERROR(store_.retire(dead));
     for (const Dnode* dnode : dead) store_.give_slot(dnode->header());
+    return Status::OK();
   }
 
-  void seal_segments() {
+  Status seal_segments() {
     scale::Volume& volume = store_.volume();
     const std::vector<Addr> entries = pool_.entries();
     bool flushed = !a_.torn_slots.empty();
@@ -161,7 +164,7 @@ class Recovery {
       volume.flush(entries[i], sizeof(SegmentEntry), kSiteLogTruncate);
       flushed = true;
     }
-    if (flushed) volume.fence(kSiteLogTruncateFence);
+    return !flushed || volume.fence(kSiteLogTruncateFence) ? Status::OK() : volume.health();
   }
 
   void hand_over() {

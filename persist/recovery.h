@@ -28,7 +28,7 @@ struct RecoveredRange {
 
 // Requires: `analysis` is of this pool and has no damages; `space` holds the pool's targets, all free; `log` was not
 // started. Guarantees: *ranges tile the key space in order; space, store and log agree with them. Errors: Corruption
-// (two owners of one block, a large value that fails), NoSpace.
+// (two owners of one block, a large value that fails), NoSpace, IoError (the volume has failed).
 Status recover(Analysis* analysis, const Pool& pool, DnodeStore* store, Log* log, std::vector<RecoveredRange>* ranges);
 
 // Why a damaged pool is not opened.

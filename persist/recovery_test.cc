@@ -44,7 +44,7 @@ class RecoveryTest : public ::testing::Test {
       const Fence hi = ranges[i].hi.empty() ? Fence::infinite() : Fence(ranges[i].hi);
       EXPECT_TRUE(writer.add(Fence(ranges[i].lo), hi, ranges[i].gen, nullptr, keep[i].list(), &dnode).ok());
     }
-    return writer.commit();
+    return testing::committed(writer);
   }
 
   uint32_t append(std::string_view key, std::string_view value, uint64_t gen, uint32_t token, bool tombstone = false) {
@@ -183,7 +183,7 @@ TEST_F(RecoveryTest, ManyRandomDnodesAgreeWithAModel) {
 TEST_F(RecoveryTest, ARangeCoveredByRetiredOrInvalidDnodesOnlyIsDamage) {
   Rig* const rig = &pool_.rig;
   const auto halves = write({{"", "m", 6, {}}, {"m", "", 6, {{"z", "1"}}}});
-  rig->store->retire({rig->ranges[0].dnode.get()});
+  testing::retire(*rig->store, {rig->ranges[0].dnode.get()});
   expect_content({{"z", "1"}});
   pool_.medium.flip(halves[1]->header().offset() + 20, 0);
   expect_damage("dnode headers", base::printable_range(Fence("m"), Fence::infinite()));
@@ -271,7 +271,7 @@ TEST_F(RecoveryTest, TwoOwnersOfABlockAreCorruption) {
   DnodeWriter writer(*pool_.rig.store);
   Dnode* dnode = nullptr;
   ASSERT_TRUE(writer.add(Fence("m"), Fence::infinite(), 5, dnodes[0].get(), {}, &dnode).ok());
-  static_cast<void>(writer.commit());
+  static_cast<void>(testing::committed(writer));
   const Status status = Rig({&pool_.medium}).open();
   EXPECT_TRUE(status.IsCorruption());
   EXPECT_NE(status.message().find("two owners"), std::string_view::npos);
@@ -291,7 +291,7 @@ TEST_F(RecoveryTest, LargeValuesAreClaimedWhereTheyAreLive) {
   Dnode* dnode = nullptr;
   ASSERT_TRUE(writer.add(Fence(), Fence::infinite(), 5, nullptr, entries.list(), &dnode).ok());
   EXPECT_TRUE(dnode->has_large());
-  const auto old_dnode = writer.commit();
+  const auto old_dnode = testing::committed(writer);
   int visited = 0;
   EXPECT_TRUE(for_each_large(pool_.rig.volume, *old_dnode[0], [&](const LargeRef&) { ++visited; }));
   EXPECT_EQ(visited, 2);
@@ -388,14 +388,14 @@ TEST_F(RecoveryTest, ADamagedRecordWithAValidOneBehindItIsDamage) {
 TEST_F(RecoveryTest, ADamagedRecordBeforeTheSealedEndIsDamage) {
   append("a", "1", 5, 1);
   const uint32_t segment = append("b", "2", 5, 2);
-  pool_.rig.log->seal_all();
+  EXPECT_TRUE(pool_.rig.log->seal_all().ok());
   pool_.medium.flip(segment_offset(segment) + kSegmentHeaderBytes + kSmallRecordBytes + 3, 1);
   expect_damage("log record");
 }
 
 TEST_F(RecoveryTest, EveryFlipOfASealedSegmentHeaderIsToldOrHarmless) {
   const uint32_t segment = append("a", "1", 5, 1);
-  pool_.rig.log->seal_all();
+  EXPECT_TRUE(pool_.rig.log->seal_all().ok());
   int told = 0;
   for (uint64_t bit = 0; bit < 8 * kSegmentHeaderBytes; ++bit) {
     pool_.medium.flip(segment_offset(segment) + bit / 8, bit % 8);
@@ -433,7 +433,7 @@ TEST_F(RecoveryTest, ASegmentThatWasBeingOpenedIsEmpty) {
 
 TEST_F(BufferedRecoveryTest, OpenEpochsAreCutAndStayCut) {
   append("a", "closed", 5, 1);
-  ASSERT_TRUE(pool_.rig.log->close_epoch());
+  ASSERT_TRUE(pool_.rig.log->close_epoch().ok());
   const uint32_t segment = append("b", "open", 5, 2);
   expect_content({{"a", "closed"}});
   EXPECT_TRUE(analysed()->analysis.segments[segment].truncate);
@@ -449,7 +449,7 @@ TEST_F(BufferedRecoveryTest, OpenEpochsAreCutAndStayCut) {
     update.token = i;
     uint32_t unused = kNoSegment;
     ASSERT_EQ(again.log->append(update, Log::Use::kOrdinary, &unused), Log::Result::kOk);
-    ASSERT_TRUE(again.log->close_epoch());
+    ASSERT_TRUE(again.log->close_epoch().ok());
     wanted[key] = "";
     expect_content(wanted);
   }
@@ -457,7 +457,7 @@ TEST_F(BufferedRecoveryTest, OpenEpochsAreCutAndStayCut) {
 
 TEST_F(BufferedRecoveryTest, PiecesOfOpenEpochsAreNoDamage) {
   append("a", "closed", 5, 1);
-  ASSERT_TRUE(pool_.rig.log->close_epoch());
+  ASSERT_TRUE(pool_.rig.log->close_epoch().ok());
   const uint32_t segment = append("b", "open", 5, 2);
   append("c", "open", 5, 3);
   const uint64_t first_open = kSegmentHeaderBytes + kEpochRecordBytes + kSmallRecordBytes;
@@ -471,7 +471,7 @@ TEST_F(BufferedRecoveryTest, PiecesOfOpenEpochsAreNoDamage) {
 TEST_F(BufferedRecoveryTest, DamageInAClosedEpochIsToldByTheMarkBehindIt) {
   const uint32_t segment = append("a", "closed", 5, 1);
   append("b", "closed", 5, 2);
-  ASSERT_TRUE(pool_.rig.log->close_epoch());
+  ASSERT_TRUE(pool_.rig.log->close_epoch().ok());
   append("c", "open", 5, 3);
   pool_.medium.flip(segment_offset(segment) + kSegmentHeaderBytes + kEpochRecordBytes + 4, 1);
   expect_damage("log record");
@@ -479,7 +479,7 @@ TEST_F(BufferedRecoveryTest, DamageInAClosedEpochIsToldByTheMarkBehindIt) {
 
 TEST_F(BufferedRecoveryTest, ADamagedEpochWordIsDamage) {
   append("a", "closed", 5, 1);
-  ASSERT_TRUE(pool_.rig.log->close_epoch());
+  ASSERT_TRUE(pool_.rig.log->close_epoch().ok());
   pool_.medium.flip(kStateEpochOffset + 1, 1);
   expect_damage("closed epoch");
 }
@@ -514,7 +514,7 @@ TEST(Recovery, TwoTargets) {
     ASSERT_TRUE(
         writer.add(Fence("k5"), Fence::infinite(), 100 + static_cast<uint64_t>(round), nullptr, entries.list(), &dnode)
             .ok());
-    static_cast<void>(writer.commit());
+    static_cast<void>(testing::committed(writer));
   }
 }
 
@@ -539,7 +539,7 @@ TEST_F(RecoveryTest, AFlipAnywhereIsToldOrHarmless) {
   DnodeWriter older_writer(*pool_.rig.store);
   Dnode* replaced = nullptr;
   ASSERT_TRUE(older_writer.add(Fence(), Fence::infinite(), 4, nullptr, older.list(), &replaced).ok());
-  const auto replaced_dnodes = older_writer.commit();
+  const auto replaced_dnodes = testing::committed(older_writer);
   Entries entries;
   entries.put("a", "1");
   entries.put_large("b", large);
@@ -549,10 +549,10 @@ TEST_F(RecoveryTest, AFlipAnywhereIsToldOrHarmless) {
   ASSERT_TRUE(writer.add(Fence(), Fence("m"), 5, nullptr, entries.list(), &dnode).ok());
   ASSERT_TRUE(writer.add(Fence("m"), Fence(long_key), 5, nullptr, {}, &dnode).ok());
   ASSERT_TRUE(writer.add(Fence(long_key), Fence::infinite(), 5, nullptr, {}, &dnode).ok());
-  const auto dnodes = writer.commit();
-  pool_.rig.store->retire({pool_.rig.ranges[0].dnode.get(), replaced});
+  const auto dnodes = testing::committed(writer);
+  testing::retire(*pool_.rig.store, {pool_.rig.ranges[0].dnode.get(), replaced});
   for (uint32_t i = 0; i < 300; ++i) append("key" + std::to_string(i % 40), std::string(i % 60, 'v'), 6, i);
-  pool_.rig.log->seal_all();
+  EXPECT_TRUE(pool_.rig.log->seal_all().ok());
   Content wanted;
   {
     const auto content = testing::analysed_content(*analysed());

@@ -72,7 +72,10 @@ class MemoryMedium final : public base::HookedMedium {
   void flush(const std::byte* dst, size_t n, const base::Site& site) override {
     static_cast<void>(note('f', dst, n, site.name));
   }
-  void fence(const base::Site& site) override { static_cast<void>(note('|', view(), 0, site.name)); }
+  bool fence(const base::Site& site) override {
+    static_cast<void>(note('|', view(), 0, site.name));
+    return true;
+  }
 
   void record(bool on) {
     events_.clear();
@@ -123,6 +126,16 @@ class MemoryMedium final : public base::HookedMedium {
 
 inline constexpr uint64_t kPoolId[2] = {0x1111, 0x2222};
 
+// On media that do not fail.
+inline std::vector<std::unique_ptr<Dnode>> committed(DnodeWriter& writer) {
+  std::vector<std::unique_ptr<Dnode>> dnodes;
+  BONSAI_CHECK(writer.commit(&dnodes).ok());
+  return dnodes;
+}
+inline void retire(DnodeStore& store, const std::vector<const Dnode*>& dnodes) {
+  BONSAI_CHECK(store.retire(dnodes).ok());
+}
+
 // The tiers of one pool. format() or open() first; after open() everything but an index is there.
 class Rig {
  public:
@@ -152,8 +165,7 @@ class Rig {
     status = recover(&analysis, pool, store.get(), log.get(), &ranges);
     if (!status.ok()) return status;
     if (after_recovery) after_recovery();
-    write_run_state(volume, buffered_ ? RunState::kOpenBuffered : RunState::kOpenDurable);
-    return Status::OK();
+    return write_run_state(volume, buffered_ ? RunState::kOpenBuffered : RunState::kOpenDurable);
   }
 
   std::function<void()> after_recovery;  // runs in open() between recover() and the new run state

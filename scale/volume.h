@@ -7,6 +7,7 @@
 #ifndef BONSAI_SCALE_VOLUME_H_
 #define BONSAI_SCALE_VOLUME_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -76,16 +77,23 @@ class Volume {
   virtual void copy(Addr dst, const void* src, size_t n) = 0;
   virtual void nt_copy(Addr dst, const void* src, size_t n, const base::Site& site) = 0;
   virtual void flush(Addr addr, size_t n, const base::Site& site) = 0;
-  virtual void fence(const base::Site& site) = 0;
+  // Waits until what this thread has flushed or copied past the cache is durable on every target. False: it may not be.
+  // A volume forgets no failure: after a fence that was false all are, for every thread. Nothing is published,
+  // acknowledged, retired, released or used again on the strength of one; what it was to make durable may come to lie
+  // in the pool all the same, so neither is its space used again. Cost on directly mapped media: the instruction.
+  [[nodiscard]] virtual bool fence(const base::Site& site) = 0;
 
-  // Whether every fence so far kept its promise; only media that write through the file system can fail.
-  virtual Status health() const = 0;
+  // Some fence was false: there will be no updates any more until the pool is opened again.
+  [[nodiscard]] bool failed() const { return failed_.load(std::memory_order_relaxed); }
+  // Why, and what to do; OK as long as none was.
+  [[nodiscard]] virtual Status health() const = 0;
 
  protected:
   uint64_t identity_ = 0;
   std::vector<std::byte*> views_;
   std::vector<uint64_t> bytes_;
   bool reads_wait_ = false;
+  std::atomic<bool> failed_{false};
 };
 
 // The far accesses of a reader, which begin as they are told and are waited for together. Where reads do not wait, that
@@ -168,24 +176,30 @@ class VolumeOf final : public Volume {
   void flush(Addr addr, size_t n, const base::Site& site) override { medium(addr).flush(at(addr), n, site); }
 
   // One fence instruction serves every directly mapped target; other media are fenced one by one.
-  void fence(const base::Site& site) override {
+  [[nodiscard]] bool fence(const base::Site& site) override {
     if constexpr (std::is_same_v<Medium, base::ProductMedium>) {
-      media_[0]->fence(site);
+      return media_[0]->fence(site);
     } else {
-      for (Medium* medium : media_) medium->fence(site);
+      bool kept = true;
+      for (Medium* medium : media_) kept = medium->fence(site) && kept;
+      if (!kept) failed_.store(true);
+      return !failed_.load();
     }
   }
+
+  [[nodiscard]] bool failed() const { return !std::is_same_v<Medium, base::ProductMedium> && Volume::failed(); }
 
   [[nodiscard]] uint64_t read_deadline(size_t target, uint64_t blocks, uint64_t first_ns,
                                        uint64_t last_ns) const override {
     return media_[target]->read_deadline(blocks, first_ns, last_ns);
   }
 
-  Status health() const override {
+  [[nodiscard]] Status health() const override {
+    if (!failed()) return Status::OK();
     for (const Medium* medium : media_) {
       if (Status status = medium->health(); !status.ok()) return status;
     }
-    return Status::OK();
+    return Status::IoError("a target did not confirm a write; close the store and open it again");
   }
 
  private:

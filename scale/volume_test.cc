@@ -39,9 +39,10 @@ class NotingMedium final : public base::HookedMedium {
   void flush(const std::byte* dst, size_t n, const base::Site& site) override {
     note(std::string("flush/") + site.name, dst, n);
   }
-  void fence(const base::Site& site) override {
+  bool fence(const base::Site& site) override {
     ++fences;
     note(std::string("fence/") + site.name, view(), 0);
+    return failure.ok();
   }
   [[nodiscard]] Status health() const override { return failure; }
   [[nodiscard]] bool reads_wait() const override { return read_ns != 0; }
@@ -127,21 +128,34 @@ TEST_F(TwoTargets, OperationsReachTheirTargetOnly) {
 
 TEST_F(TwoTargets, AFenceFencesEveryMedium) {
   volume_.flush(Addr(1, 0), 8, kFlushSite);
-  volume_.fence(kFenceSite);
+  EXPECT_TRUE(volume_.fence(kFenceSite));
   EXPECT_EQ(one_.fences, 1);
   EXPECT_EQ(two_.fences, 1);
   EXPECT_EQ(two_.notes.back(), "fence/volume_test.fence 0+0");
 }
 
 TEST_F(TwoTargets, OneFailingMediumFailsTheVolume) {
+  EXPECT_TRUE(volume_.fence(kFenceSite));
+  EXPECT_FALSE(volume_.failed());
   EXPECT_TRUE(volume_.health().ok());
   two_.failure = Status::IoError("two broke");
+  EXPECT_FALSE(volume_.failed()) << "nobody has fenced since";
+  EXPECT_FALSE(volume_.fence(kFenceSite));
+  EXPECT_EQ(one_.fences, 2) << "the others are fenced all the same";
+  EXPECT_TRUE(volume_.failed());
   EXPECT_TRUE(volume_.health().IsIoError());
   EXPECT_EQ(volume_.health().message(), "two broke");
   one_.failure = Status::IoError("one broke");
   EXPECT_EQ(volume_.health().message(), "one broke");
-  two_.failure = one_.failure = Status::OK();
-  EXPECT_TRUE(volume_.health().ok());
+}
+
+TEST_F(TwoTargets, AFailureIsNotForgotten) {
+  two_.failure = Status::IoError("two broke");
+  EXPECT_FALSE(volume_.fence(kFenceSite));
+  two_.failure = Status::OK();
+  EXPECT_FALSE(volume_.fence(kFenceSite)) << "though the medium says that it works again";
+  EXPECT_TRUE(volume_.failed());
+  EXPECT_TRUE(volume_.health().IsIoError()) << volume_.health().ToString();
 }
 
 TEST(Volume, TargetsMayDifferInSize) {
@@ -175,13 +189,13 @@ TEST(Volume, DurabilityIsThatOfTheTarget) {
   EXPECT_EQ(one.pending_words(), 1u);
   EXPECT_EQ(two.pending_words(), 1u);
   volume.flush(Addr(1, 64), 8, kFlushSite);
-  volume.fence(kFenceSite);
+  EXPECT_TRUE(volume.fence(kFenceSite));
   EXPECT_EQ(durable(one, 64), 0u) << "stored, fenced, not flushed";
   EXPECT_EQ(durable(two, 64), 6u);
   EXPECT_EQ(one.pending_words(), 1u);
   volume.flush(Addr(0, 64), 8, kFlushSite);
   EXPECT_EQ(durable(one, 64), 0u) << "flushed, not fenced";
-  volume.fence(kFenceSite);
+  EXPECT_TRUE(volume.fence(kFenceSite));
   EXPECT_EQ(durable(one, 64), 5u);
   for (const base::RecorderMedium* medium : {&one, &two}) {
     for (const base::SiteCount& count : medium->site_counts()) {
@@ -199,7 +213,7 @@ TEST(Volume, ADroppedFlushIsSeenOnItsTarget) {
     volume.store8(Addr(target, 0), 9);
     volume.flush(Addr(target, 0), 8, kFlushSite);
   }
-  volume.fence(kFenceSite);
+  EXPECT_TRUE(volume.fence(kFenceSite));
   EXPECT_EQ(one.pending_words(), 0u);
   EXPECT_EQ(two.pending_words(), 1u);
 }
@@ -214,7 +228,7 @@ TEST(Volume, DirectlyMappedTargetsShareOneFence) {
     volume.store8(Addr(target, 128), 40 + target);
     volume.flush(Addr(target, 128), 8, kFlushSite);
   }
-  volume.fence(kFenceSite);
+  EXPECT_TRUE(volume.fence(kFenceSite));
   const base::NvmCounters after = base::nvm_counters();
   EXPECT_EQ(after.fences - before.fences, 1u);
   EXPECT_EQ(after.lines_flushed - before.lines_flushed, 3u);

@@ -79,14 +79,14 @@ void Background::rest(uint64_t limit_ms) {
 // False: there was nothing to be offloaded, or it could not be.
 bool Background::work() {
   bool worked = false;
-  while (!stop_.load()) {
+  while (!stop_.load() && !tiers_.volume->failed()) {
     if (offload(kRangesPerStep, which()) + compact() == 0) break;
     worked = true;
     tiers_.epochs->collect();  // gives the space of replaced dnodes back
   }
   if (!tiers_.index->urgent()) static_cast<void>(tiers_.index->tidy(kTidyRanges));
   tiers_.epochs->collect();
-  tiers_.log->note_ends();
+  static_cast<void>(tiers_.log->note_ends());
   return worked;
 }
 
@@ -239,7 +239,7 @@ Status Background::drain_until(const std::function<bool()>& enough, uint64_t lim
   }
   static_cast<void>(tiers_.index->tidy(kTidyRanges));
   static_cast<void>(tiers_.epochs->drain(std::min(kReadersMs, limit_ms)));
-  return Status::OK();
+  return tiers_.volume->health();
 }
 
 }  // namespace bonsai::store

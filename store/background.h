@@ -47,6 +47,8 @@ class Background {
   void help_stalled(uint64_t stalled_ns);
   // The newest failure of offloading; OK when it last succeeded.
   Status last_failure() const;
+  // As of the volume: once it is not OK there are no updates and no offloading any more.
+  [[nodiscard]] Status health() const { return tiers_.volume->health(); }
   // How often in a row offloading found no space.
   [[nodiscard]] uint64_t refusals_in_a_row() const { return refusals_in_a_row_.load(std::memory_order_relaxed); }
 

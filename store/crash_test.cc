@@ -463,7 +463,7 @@ TEST(StoreCrash, ADnodeThatIsLiveOnBothSidesOfAnotherIsNoDamage) {
     persist::DnodeWriter writer(*pool.rig.store);
     persist::Dnode* dnode = nullptr;
     EXPECT_TRUE(writer.add(lo, hi, gen, nullptr, entries.list(), &dnode).ok());
-    static_cast<void>(writer.commit());
+    static_cast<void>(persist::testing::committed(writer));
   };
   add(base::Fence(), base::Fence::infinite(), 10, {"a", "m", "z"});
   add(base::Fence("m"), base::Fence("n"), 11, {"m"});

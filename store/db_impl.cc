@@ -66,9 +66,11 @@ Status DbImpl::Close() {
   Status status = Sync();
   background_.stop();
   closed_ = true;
-  tiers_->log->seal_all();
-  persist::write_clean_state(*tiers_->volume, tiers_->pool);
-  if (status.ok()) status = tiers_->volume->health();
+  if (const Status sealed = tiers_->log->seal_all(); status.ok()) status = sealed;
+  if (!tiers_->volume->failed()) {
+    const Status clean = persist::write_clean_state(*tiers_->volume, tiers_->pool);
+    if (status.ok()) status = clean;
+  }
   const std::unique_ptr<Tiers> closing = std::move(tiers_);
   for (const auto& mapping : closing->mappings) {
     if (Status synced = mapping->sync(); status.ok()) status = synced;
@@ -103,6 +105,7 @@ Status DbImpl::admit(uint64_t bytes, Stall* stall) {
     return Status::OK();
   const Status drained = stall->make_space(fits);
   if (fits()) return Status::OK();
+  if (tiers_->volume->failed()) return tiers_->volume->health();
   return Status::NoSpace("the pool is full (" + std::to_string(tiers_->space.used_bytes()) + " of " +
                          std::to_string(tiers_->space.capacity_bytes()) + " data bytes used" +
                          (drained.ok() ? std::string() : ", " + drained.ToString()) +
@@ -184,6 +187,10 @@ void DbImpl::update_all(std::span<Update> updates, Stall* stall) {
   std::array<Status*, kMax> statuses;
   size_t n = 0;
   uint64_t bytes = 0;
+  if (tiers_->volume->failed()) [[unlikely]] {
+    for (Update& update : updates) *update.status = tiers_->volume->health();
+    return;
+  }
   for (Update& update : updates) {
     *update.status = check(update);
     if (!update.tombstone && update.status->ok()) bytes += room_for(update.key, update.value);
@@ -211,11 +218,6 @@ void DbImpl::update_all(std::span<Update> updates, Stall* stall) {
   counters_.add(Count::kPuts, done - deletes);
   counters_.add(Count::kUserBytes, user_bytes);
   after_updates(done);
-  if (const Status health = tiers_->volume->health(); !health.ok()) [[unlikely]] {
-    for (Status* status : std::span(statuses).first(n)) {
-      if (status->ok()) *status = health;
-    }
-  }
 }
 
 void DbImpl::after_updates(uint64_t updates) {
@@ -243,13 +245,17 @@ void DbImpl::put_with_pressure(std::span<Index::Put> puts, std::span<Status*> st
     if (done == puts.size() || stall->wait(puts[done].recorded)) continue;
     // The others get a try of their own: a delete may take space that this one must not.
     const Index::Put& put = puts[done];
-    if (put.large && !put.recorded) tiers_->large->free(persist::large_ref(put.value));
+    // If the volume has failed, a record that nobody counts on may refer to it all the same.
+    if (put.large && !put.recorded && !tiers_->volume->failed()) {
+      tiers_->large->free(persist::large_ref(put.value));
+    }
     *statuses[done++] = stall->why(put.recorded);
   }
 }
 
 Status DbImpl::Write(const WriteBatch& batch) {
   if (batch.Count() == 0) return Status::OK();
+  if (tiers_->volume->failed()) return tiers_->volume->health();
   uint64_t bytes = 0;
   bool deletes_only = true;
   for (const WriteBatch::Update& update : batch.updates()) {
@@ -268,7 +274,7 @@ Status DbImpl::Write(const WriteBatch& batch) {
     made->unref();
   }
   if (!status.ok()) {
-    if (!status.IsUnavailable()) {
+    if (!status.IsUnavailable() && !tiers_->volume->failed()) {
       for (const persist::LargeRef& ref : large) tiers_->large->free(ref);
     }
     return status;
@@ -279,7 +285,7 @@ Status DbImpl::Write(const WriteBatch& batch) {
     counters_.add(Count::kUserBytes, update.key.size() + update.value.size());
   }
   after_updates(batch.Count());
-  return tiers_->volume->health();
+  return Status::OK();
 }
 
 // Sorts by key, keeps the last update of each, writes large values, and copies the rest into the batch's own storage.
@@ -487,11 +493,12 @@ std::unique_ptr<Iterator> DbImpl::NewIterator(const ReadOptions& options) {
 // ---- the rest
 
 Status DbImpl::Sync() {
-  for (base::BoundedWait wait("sync", options_.stall_ms_max); !tiers_->log->close_epoch(); wait.pause()) {
+  for (base::BoundedWait wait("sync", options_.stall_ms_max);; wait.pause()) {
+    const Status closed = tiers_->log->close_epoch();
+    if (closed.ok()) return tiers_->log->note_ends();
+    if (!closed.IsUnavailable()) return closed;
     if (wait.expired()) return wait.status();
   }
-  tiers_->log->note_ends();
-  return tiers_->volume->health();
 }
 
 Status DbImpl::Drain() { return background_.drain(); }

@@ -26,7 +26,7 @@ class SlowMedium final : public base::HookedMedium {
   void copy(std::byte* dst, const void* src, size_t n) override { base::racy_store(dst, src, n); }
   void nt_copy(std::byte* dst, const void* src, size_t n, const base::Site&) override { base::racy_store(dst, src, n); }
   void flush(const std::byte*, size_t, const base::Site&) override {}
-  void fence(const base::Site&) override {}
+  bool fence(const base::Site&) override { return true; }
   [[nodiscard]] bool reads_wait() const override { return true; }
   [[nodiscard]] uint64_t read_deadline(uint64_t blocks, uint64_t, uint64_t last_ns) override {
     ++calls;

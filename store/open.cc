@@ -182,7 +182,7 @@ class Opener {
     BONSAI_RETURN_IF_ERROR(persist::read_pool(typed, paths_, &t_.pool));
     BONSAI_RETURN_IF_ERROR(check_key_format());
     if (options_.grow_bytes != 0 && !create_) BONSAI_RETURN_IF_ERROR(grow(typed));
-    persist::settle_superblocks(typed, t_.pool);
+    BONSAI_RETURN_IF_ERROR(persist::settle_superblocks(typed, t_.pool));
     t_.pool.add_targets(&t_.space);
     t_.dnodes = std::make_unique<persist::DnodeStore>(typed, t_.space, t_.pool.geometry());
     t_.dnodes->set_metadata(options_.metadata_upload);
@@ -204,10 +204,9 @@ class Opener {
     std::vector<persist::RecoveredRange> ranges;
     BONSAI_RETURN_IF_ERROR(persist::recover(&analysis, t_.pool, t_.dnodes.get(), t_.log.get(), &ranges));
     t_.index->start(std::move(ranges), analysis.gen_max + 1, recovery_threads());
-    persist::write_run_state(*t_.volume, options_.durability == Durability::kBuffered
-                                             ? persist::RunState::kOpenBuffered
-                                             : persist::RunState::kOpenDurable);
-    return t_.volume->health();
+    return persist::write_run_state(*t_.volume, options_.durability == Durability::kBuffered
+                                                    ? persist::RunState::kOpenBuffered
+                                                    : persist::RunState::kOpenDurable);
   }
 
   // A refused growth gives the files their sizes back; the pool has not used more yet.

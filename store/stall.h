@@ -32,9 +32,10 @@ class Stall {
     began_ns_ = 0;
   }
 
-  // The log or a bnode is full: helps, or waits a little. False when the bound is exceeded, or offloading finds no
-  // space again and again. The latter not for an update that was begun: to give that up leaves its outcome unknown.
+  // The log or a bnode is full: helps, or waits a little. False when the bound is exceeded, the volume has failed, or
+  // offloading finds no space again and again. The latter not for an update that was begun: to give that up leaves its outcome unknown.
   [[nodiscard]] bool wait(bool begun) {
+    if (!background_.health().ok()) return false;
     begin();
     background_.help_stalled(base::now_ns() - began_ns_);
     if (!begun && stalled_ms() > kRefusedMsMax && background_.refusals_in_a_row() > kRefusalsMax) return false;
@@ -50,6 +51,9 @@ class Stall {
 
   // After wait() has answered false.
   [[nodiscard]] Status why(bool unknown) const {
+    if (const Status health = background_.health(); !health.ok()) {
+      return Status::IoError(std::string(health.message()) + "; this update may or may not have taken effect");
+    }
     if (unknown) {
       return Status::Unavailable("offloading did not finish in time; the update may or may not have taken effect");
     }

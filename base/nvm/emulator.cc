@@ -62,14 +62,15 @@ void EmulatorMedium::flush(const std::byte* dst, size_t n, const Site&) {
   if (flushes_) accept(dst, n);
 }
 
-void EmulatorMedium::fence(const Site&) {
+bool EmulatorMedium::fence(const Site&) {
   count_fence();
   std::atomic_signal_fence(std::memory_order_seq_cst);
   Pending& mine = pending_.mine();
-  if (mine.accepted_ns == 0) return;
+  if (mine.accepted_ns == 0) return true;
   const uint64_t deadline = mine.accepted_ns + model_.write_latency_ns;
   mine.accepted_ns = 0;
   if (deadline > now_ns()) wait_until_(deadline);
+  return true;
 }
 
 uint64_t EmulatorMedium::read_deadline(uint64_t blocks, uint64_t first_ns, uint64_t last_ns) {

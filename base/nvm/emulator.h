@@ -53,7 +53,7 @@ class EmulatorMedium final : public HookedMedium {
   void copy(std::byte* dst, const void* src, size_t n) override;
   void nt_copy(std::byte* dst, const void* src, size_t n, const Site& site) override;
   void flush(const std::byte* dst, size_t n, const Site& site) override;
-  void fence(const Site& site) override;
+  bool fence(const Site& site) override;
   [[nodiscard]] bool reads_wait() const override { return model_.read_latency_ns != 0 || model_.read_bytes_per_s != 0; }
   [[nodiscard]] uint64_t read_deadline(uint64_t blocks, uint64_t first_ns, uint64_t last_ns) override;
 

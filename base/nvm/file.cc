@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "base/nvm/racy_copy.h"
 
@@ -33,32 +34,48 @@ void FileMedium::flush(const std::byte* dst, size_t n, const Site&) {
   extend(dst, n);
 }
 
-void FileMedium::fence(const Site&) {
+bool FileMedium::fence(const Site&) {
   count_fence();
-  Span& span = spans_.mine();
-  if (span.begin == span.end) return;
-  const size_t begin = span.begin / kPageBytes * kPageBytes;
-  if (sync_(view() + begin, span.end - begin, MS_SYNC) != 0) {
-    int none = 0;
-    error_.compare_exchange_strong(none, errno, std::memory_order_relaxed);
+  if (const Span mine = std::exchange(flushed_.mine().span, {}); !mine.empty()) {
+    std::unique_lock lock(mutex_);
+    wanted_.add(mine);
+    const uint64_t round = rounds_begun_ + 1;
+    round_ended_.wait(lock, [&] { return rounds_ended_ >= round || rounds_ended_ == rounds_begun_; });
+    if (rounds_ended_ < round) write_back(&lock);
   }
-  span.begin = span.end = 0;
+  return error_.load(std::memory_order_relaxed) == 0;
+}
+
+// Requires: no round runs.
+void FileMedium::write_back(std::unique_lock<std::mutex>* lock) {
+  const Span span = std::exchange(wanted_, {});
+  ++rounds_begun_;
+  lock->unlock();
+  const size_t begin = span.begin / kPageBytes * kPageBytes;
+  const int error = sync_(view() + begin, span.end - begin, MS_SYNC) == 0 ? 0 : errno;
+  lock->lock();
+  if (error_.load(std::memory_order_relaxed) == 0) error_.store(error, std::memory_order_relaxed);
+  ++rounds_ended_;
+  round_ended_.notify_all();
 }
 
 Status FileMedium::health() const {
   const int error = error_.load(std::memory_order_relaxed);
   if (error == 0) return Status::OK();
   return Status::IoError(std::string(os_error("write back", path_, error).message()) +
-                         "; updates since then may be lost: close the store, mend the disk and open it again");
+                         "; the store takes no updates any more, what it had acknowledged can be read: close it, repair the disk or "
+                         "copy the file to another, and open it again");
 }
 
 void FileMedium::extend(const std::byte* dst, size_t n) {
   if (n == 0) return;
-  Span& span = spans_.mine();
   const auto begin = static_cast<size_t>(dst - view());
-  const bool empty = span.begin == span.end;
-  span.begin = empty ? begin : std::min(span.begin, begin);
-  span.end = empty ? begin + n : std::max(span.end, begin + n);
+  flushed_.mine().span.add({begin, begin + n});
+}
+
+void FileMedium::Span::add(const Span& other) {
+  begin = empty() ? other.begin : std::min(begin, other.begin);
+  end = std::max(end, other.end);
 }
 
 }  // namespace bonsai::base

@@ -57,12 +57,12 @@ class HookedMedium {
   virtual void nt_copy(std::byte* dst, const void* src, size_t n, const Site& site) = 0;
   // Starts writing back the lines that hold [dst, dst + n).
   virtual void flush(const std::byte* dst, size_t n, const Site& site) = 0;
-  // Waits until this thread's flushes and non-temporal copies are durable.
-  virtual void fence(const Site& site) = 0;
+  // Waits until this thread's flushes and non-temporal copies are durable. False: they may not be, and never will be
+  // for certain, because write-back failed (plain file); real NVM always answers true. Its one caller is the volume,
+  // which forgets no failure (scale/volume.h).
+  virtual bool fence(const Site& site) = 0;
 
-  // Whether every fence so far kept its promise. A fence has no result, because on real NVM it cannot fail; a medium
-  // whose write-back can fail (plain file) keeps the first error for good. Owners ask after a fence whose promise they
-  // are about to pass on, and stop writing once it is not OK. Cost: one relaxed load.
+  // Why a fence failed: which file, and what to do. OK as long as none did.
   [[nodiscard]] virtual Status health() const { return Status::OK(); }
 
   // Whether reads take modelled time: then a reader asks read_deadline(), and waits. Only the emulator says yes.

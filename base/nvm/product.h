@@ -70,11 +70,12 @@ class ProductMedium final {
     count_flush(dst, n);
   }
 
-  void fence(const Site&) {
+  bool fence(const Site&) {
     std::atomic_signal_fence(std::memory_order_seq_cst);
     _mm_sfence();
     std::atomic_signal_fence(std::memory_order_seq_cst);
     count_fence();
+    return true;
   }
 
  private:

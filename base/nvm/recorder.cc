@@ -71,19 +71,25 @@ void RecorderMedium::flush(const std::byte* dst, size_t n, const Site& site) {
   }
 }
 
-void RecorderMedium::fence(const Site& site) {
+bool RecorderMedium::fence(const Site& site) {
   count_fence();
-  if (!count_use(site, SiteUse::kFence)) return;
+  if (!count_use(site, SiteUse::kFence)) return true;
   if (before_fence_) before_fence_(site);
   const std::lock_guard lock(mutex_);
   const uint64_t thread = my_thread();
+  const bool fails = fences_to_failure_ != 0 && --fences_to_failure_ == 0;
   const auto found = pending_.find(thread);
-  if (found == pending_.end()) return;
+  if (found == pending_.end()) return !fails;
+  if (fails) {
+    pending_.erase(found);
+    return false;
+  }
   const Pending& pending = found->second;
   for (const auto& [line, sequence_end] : pending.flushed_before) settle_prefix(line, sequence_end);
   for (const size_t line : pending.loose_lines) settle_loose(line, thread);
   if (eadr_) settle_prefix(kEveryLine, pending.stores_end);
   pending_.erase(found);
+  return true;
 }
 
 uint64_t RecorderMedium::my_thread() const { return thread_of_ ? thread_of_() : thread_serial(); }

@@ -67,6 +67,10 @@ class RecorderMedium final : public HookedMedium {
 
   void drop(const Site& site, SiteUse use) { dropped_.push_back({&site, use}); }
 
+  // The n-th fence from now on that is not dropped fails: it answers false, and whatever it was to make durable may
+  // survive a crash or not from then on, in part, too. 0 = none.
+  void fail_fence(uint64_t n) { fences_to_failure_ = n; }
+
   // Each site and use so far, by name.
   [[nodiscard]] std::vector<SiteCount> site_counts() const;
 
@@ -88,7 +92,7 @@ class RecorderMedium final : public HookedMedium {
   void copy(std::byte* dst, const void* src, size_t n) override;
   void nt_copy(std::byte* dst, const void* src, size_t n, const Site& site) override;
   void flush(const std::byte* dst, size_t n, const Site& site) override;
-  void fence(const Site& site) override;
+  bool fence(const Site& site) override;
 
  private:
   struct Store {
@@ -139,6 +143,7 @@ class RecorderMedium final : public HookedMedium {
   std::map<uint64_t, Pending> pending_;
   std::vector<uint64_t> durable_sequence_;  // per word: the store that its durable value is of
   uint64_t next_sequence_ = 1;
+  uint64_t fences_to_failure_ = 0;
   std::vector<SiteKey> dropped_;
   std::vector<std::pair<SiteKey, uint64_t>> counts_;
 };

@@ -87,15 +87,16 @@ void ShadowMedium::flush(const std::byte* dst, size_t n, const Site&) {
   add_pending(dst, n);
 }
 
-void ShadowMedium::fence(const Site&) {
+bool ShadowMedium::fence(const Site&) {
   count_fence();
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  if (writes_through_) return;
+  if (writes_through_) return true;
   std::vector<size_t>& lines = pending_.mine().lines;
   std::sort(lines.begin(), lines.end());
   lines.erase(std::unique(lines.begin(), lines.end()), lines.end());
   for (const size_t line : lines) write_back(line);
   lines.clear();
+  return true;
 }
 
 void ShadowMedium::add_pending(const std::byte* dst, size_t n) {

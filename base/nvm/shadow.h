@@ -48,7 +48,7 @@ class ShadowMedium final : public HookedMedium {
   void copy(std::byte* dst, const void* src, size_t n) override;
   void nt_copy(std::byte* dst, const void* src, size_t n, const Site& site) override;
   void flush(const std::byte* dst, size_t n, const Site& site) override;
-  void fence(const Site& site) override;
+  bool fence(const Site& site) override;
 
  private:
   // What one thread has flushed since its fence, and the lines that it stored to most recently.

@@ -47,6 +47,7 @@ struct Outcome {
   uint64_t refused = 0;  // recoveries that found no room: a known gap, see README.md; the pool itself is unharmed
   uint64_t moves = 0;    // of runs
   uint64_t filled = 0;   // lives that ended early, with no room left for their updates
+  uint64_t fence_failures = 0;
   std::string first;     // what the first violation was
 };
 
@@ -143,7 +144,9 @@ class Explorer {
   void at_fence(const base::Site& site) {
     if (mute_) return;
     explore(row_of(site));
-    if (fences_to_crash_ == 0 || --fences_to_crash_ != 0) return;
+    if (fences_to_crash_ != 0 && --fences_to_crash_ == 0) choose_crash_image();
+  }
+  void choose_crash_image() {
     crash_image_.clear();
     uint64_t met = 0;
     static_cast<void>(medium_->each_crash_image(16, random_, [&](std::span<const std::byte> image) {

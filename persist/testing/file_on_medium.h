@@ -31,10 +31,11 @@ class FileOnMedium final : public base::HookedMedium {
     turn();
     to_.flush(dst, n, site);
   }
-  void fence(const base::Site& site) override {
+  bool fence(const base::Site& site) override {
     turn();
-    to_.fence(site);
+    const bool kept = to_.fence(site);
     turn();
+    return kept;
   }
 
  private:

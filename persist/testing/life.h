@@ -90,6 +90,9 @@ class Life final : public Explorer {
     return std::find(states_.begin() + static_cast<ptrdiff_t>(floor_), states_.end(), content) != states_.end();
   }
   void settle() { floor_ = states_.size() - 1; }
+  void settle_closed() {
+    if (!fence_failed_) settle();
+  }
 
   // ---- judging
 
@@ -149,8 +152,7 @@ class Life final : public Explorer {
     if (const std::string wrong = floors_.broken_in(rig); !wrong.empty()) violation(wrong);
   }
   void note_ends() {
-    rig_->log->note_ends();
-    if (!buffered_) floors_.raise_ends(*rig_);
+    if (kept(rig_->log->note_ends()) && !buffered_) floors_.raise_ends(*rig_);
   }
 
   // With any bit flipped, the replaced dnodes and the log that still holds every record since being there or not: told,
@@ -190,6 +192,7 @@ class Life final : public Explorer {
 
   void operate() {
     if (random_.chance(1, 12)) fences_to_crash_ = 1 + random_.below(5);
+    if (random_.chance(1, 32)) medium_->fail_fence(1 + random_.below(8));
     if (random_.chance(1, 8)) note_ends();
     switch (choose()) {
       case Do::kOffloadAll:
@@ -222,7 +225,30 @@ class Life final : public Explorer {
       case Do::kMove:
         move_run();
     }
+    if (!failed() && !ended_ && fence_failed_) live_on_failed();
     if (!crash_image_.empty()) go_on_from_crash();
+  }
+
+  // False: a fence has failed. What needs one must not succeed any more.
+  bool kept(const Status& status) {
+    if (status.ok() && fence_failed_) violation("something succeeds after a fence that failed");
+    fence_failed_ = fence_failed_ || status.IsIoError();
+    return status.ok();
+  }
+
+  // Of the last update that the failure may have left in flight there is no more than one; the other attempts change
+  // nothing that a user sees, and only fail. Then the power goes off, too: what is in the pool by then is on the medium
+  // or not.
+  void live_on_failed() {
+    ++outcome_.fence_failures;
+    if (dnodes_.empty()) return choose_crash_image();  // it failed while the pool was opened
+    if (floor_ + 1 == states_.size()) put(false, random_.below(80));
+    offload_some();
+    move_run();
+    static_cast<void>(rig_->volume.fence(kVain));
+    static_cast<void>(kept(rig_->log->seal_all()));
+    explore();
+    if (crash_image_.empty()) choose_crash_image();
   }
 
   Do choose() {
@@ -254,7 +280,9 @@ class Life final : public Explorer {
     Stored stored{tombstone ? "" : std::string(bytes, static_cast<char>('a' + random_.below(26))), {}};
     LargeRef ref{};
     if (large) {
-      if (!rig_->large->write(stored.value, &ref).ok()) return offload(0, dnodes_.size());
+      if (const Status status = rig_->large->write(stored.value, &ref); !kept(status)) {
+        return status.IsNoSpace() ? offload(0, dnodes_.size()) : void();
+      }
       stored.large = ref;
     }
     const std::string ref_bytes(bytes_of(ref));
@@ -299,6 +327,11 @@ class Life final : public Explorer {
       if (result == Log::Result::kFull) result = try_append(Log::Use::kBatch);
     });
     if (failed()) return;
+    if (result == Log::Result::kFailed) fence_failed_ = true;
+    if (fence_failed_) {
+      if (result == Log::Result::kOk && !buffered_) violation("an update is acknowledged after a fence that failed");
+      return;
+    }
     if (result == Log::Result::kFull) {  // runs have piled up until nothing can be offloaded: the life ends
       ended_ = true;
       ++outcome_.filled;
@@ -335,9 +368,10 @@ class Life final : public Explorer {
   uint64_t sequence_of(uint32_t segment) { return load_word(rig_->volume, rig_->pool.segments()[segment]).value_or(0); }
 
   void close_epoch() {
-    EXPECT_TRUE(rig_->log->close_epoch());
+    const Status closed = rig_->log->close_epoch();
+    if (buffered_ && !kept(closed)) return;
     if (buffered_) floors_.raise_epoch(*rig_);
-    settle();
+    settle_closed();
   }
 
   void offload_some() {
@@ -348,6 +382,7 @@ class Life final : public Explorer {
   // Replaces dnodes [first, end) by one or two that hold the newest values, as the index does.
   void offload(size_t first, size_t end) {
     close_epoch();
+    if (fence_failed_ && buffered_) return;
     const Fence lo = dnodes_[first]->lo();
     const Fence hi = dnodes_[end - 1]->hi();
     DnodeWriter writer(*rig_->store);
@@ -356,11 +391,13 @@ class Life final : public Explorer {
     const bool split = dnodes_.size() < 6 && random_.chance(1, 2) && lo < middle && middle < hi;
     Status status = split ? add(&writer, lo, middle) : add_or_append(&writer, lo, hi, first, end);
     if (split && status.ok()) status = add(&writer, middle, hi);
+    if (status.IsIoError()) static_cast<void>(kept(status));
     if (!status.ok()) return;
-    auto fresh = writer.commit();
+    std::vector<std::unique_ptr<Dnode>> fresh;
+    if (!kept(writer.commit(&fresh))) return;
     std::vector<const Dnode*> old;
     for (size_t i = first; i < end; ++i) old.push_back(dnodes_[i].get());
-    rig_->store->retire(old);
+    if (!kept(rig_->store->retire(old))) return;
     floors_.raise_extents(*rig_);
     for (auto it = logged_.begin(); it != logged_.end();) {
       const base::Key key = base::Key::of(it->first);
@@ -389,11 +426,14 @@ class Life final : public Explorer {
     if (to.is_nil()) return;
     DnodeWriter writer(*rig_->store);
     Dnode* dnode = nullptr;
-    if (!writer.add_moved(*old, run, to, &dnode).ok()) return rig_->space.free(to, bytes);
-    auto moved = std::move(writer.commit().front());
-    rig_->store->retire({old.get()});
-    rig_->store->free(*old, moved->runs(), moved->long_fences());
-    old = std::move(moved);
+    if (const Status status = writer.add_moved(*old, run, to, &dnode); !status.ok()) {
+      if (status.IsIoError()) static_cast<void>(kept(status));
+      return rig_->space.free(to, bytes);
+    }
+    std::vector<std::unique_ptr<Dnode>> moved;
+    if (!kept(writer.commit(&moved)) || !kept(rig_->store->retire({old.get()}))) return;
+    rig_->store->free(*old, moved.front()->runs(), moved.front()->long_fences());
+    old = std::move(moved.front());
     floors_.raise_extents(*rig_);
     ++outcome_.moves;
   }
@@ -417,7 +457,8 @@ class Life final : public Explorer {
       if (base::Key::of(key) < lo.key() || !hi.above(base::Key::of(key))) continue;
       const auto it = stored_.find(key);
       large = large || (it != stored_.end() && it->second.large);
-      logged.tombstone ? updates.del(key) : updates.put(key, it->second.value);
+      const bool deleted = logged.tombstone || it == stored_.end();  // the latter by an update in flight
+      deleted ? updates.del(key) : updates.put(key, it->second.value);
     }
     if (large || end != first + 1 || old.runs().size() == kRunsMax || random_.chance(1, 3)) return add(writer, lo, hi);
     Dnode* dnode = nullptr;
@@ -434,7 +475,8 @@ class Life final : public Explorer {
     header.hi_bytes = kInfiniteFence;
     std::string forged(40 * sizeof header, 'f');
     LargeRef ref{};
-    while (!rig_->large->write(forged, &ref).ok()) {
+    for (Status status; status = rig_->large->write(forged, &ref), !kept(status);) {
+      if (fence_failed_) return;
       forged.resize(forged.size() / 2 / kBlockBytes * kBlockBytes);
       if (forged.empty()) return;
     }
@@ -450,8 +492,13 @@ class Life final : public Explorer {
     std::vector<Addr> taken(1);
     thread_ = 1;
     const uint64_t used = rig_->space.used_bytes();
-    while (rig_->store->take_slot(&taken.back()).ok() && rig_->space.used_bytes() == used) taken.emplace_back();
+    Status status;
+    while (status = rig_->store->take_slot(&taken.back()), status.ok() && rig_->space.used_bytes() == used) {
+      taken.emplace_back();
+    }
     thread_ = 0;
+    fence_failed_ = status.IsIoError() || rig_->volume.failed();
+    if (fence_failed_) return;
     if (rig_->space.used_bytes() != used) rig_->store->give_slot(taken.back());
     taken.pop_back();
     offload(0, dnodes_.size());
@@ -468,16 +515,18 @@ class Life final : public Explorer {
       explore();
       just_recovered_ = false;
     };
+    fence_failed_ = false;
+    dnodes_.clear();
     thread_ = 1;  // who opens a pool need not be who uses it
     const Status status = rig_->open();
     thread_ = 0;
+    if (status.IsIoError()) return static_cast<void>(kept(status));
     mending_ = false;
     if (status.IsNoSpace()) ended_ = true;
     if (!status.ok()) return status.IsNoSpace() ? void(++outcome_.refused) : violation("opening: " + status.ToString());
     open_segments_.fill(kNoSegment);
     floors_ = Floors();
     gen_ = rig_->analysis.gen_max + 1;
-    dnodes_.clear();
     logged_.clear();
     dead_.clear();
     stored_.clear();
@@ -509,25 +558,26 @@ class Life final : public Explorer {
 
   void reopen() {
     close_epoch();
-    rig_->log->seal_all();
+    if (fence_failed_ || !kept(rig_->log->seal_all())) return;
     for (const uint32_t open : open_segments_) {
       if (open != kNoSegment) sealed_[open] = sequence_of(open);
     }
     explore();
     const Content before = now();
     if (!forges_ && random_.chance(1, 2)) damage_extent_entry();  // of a pool that was not closed
-    if (!mending_) write_clean_state(rig_->volume, rig_->pool);
-    if (!mending_ && profile_.grown_bytes != 0 && random_.chance(1, 2)) grow();
+    if (!mending_ && !kept(write_clean_state(rig_->volume, rig_->pool))) return;
+    if (!mending_ && profile_.grown_bytes != 0 && random_.chance(1, 2) && !grow()) return dnodes_.clear();
     open();
-    if (!failed() && !ended_ && now() != before) violation("a clean end changes the content");
+    if (!failed() && !ended_ && !fence_failed_ && now() != before) violation("a clean end changes the content");
   }
 
-  void grow() {
+  // False: a fence has failed.
+  bool grow() {
     const uint64_t bytes = rig_->pool.superblocks[0].target_bytes + kPageBytes;
     FileOnMedium file(*medium_, std::min(bytes, profile_.grown_bytes));
     Rig closed({&file});
     EXPECT_TRUE(closed.analyse_only().ok());
-    EXPECT_TRUE(grow_pool(closed.volume, &closed.pool).ok());
+    return kept(grow_pool(closed.volume, &closed.pool));
   }
 
   // The medium damages the extent table where it names data. Forged headers in that data would be taken for real ones.
@@ -541,7 +591,8 @@ class Life final : public Explorer {
     rig_->volume.flush(entry, sizeof word, kDamage);
     fences_to_crash_ = 0;
     mute_ = true;
-    rig_->volume.fence(kDamage);
+    medium_->fail_fence(0);
+    static_cast<void>(rig_->volume.fence(kDamage));
     mute_ = false;
     mending_ = true;
   }
@@ -565,6 +616,7 @@ class Life final : public Explorer {
     if (!failed() && !ended_ && now() != *content) violation("recovery changes the content");
   }
 
+  static constexpr base::Site kVain{"(in vain)"};
   static constexpr uint64_t kThreads = 2;
   uint64_t thread_ = 0;
   static constexpr uint64_t kRollingBytes = 2500;  // two such records do not fit into one segment
@@ -588,7 +640,8 @@ class Life final : public Explorer {
   int claims_ = 0;
   // Either users forge headers or the medium does damage: the checks find damage and not malice.
   const bool forges_ = random_.chance(1, 2);
-  bool ended_ = false;  // nothing opens it, or nothing can be added
+  bool ended_ = false;         // nothing opens it, or nothing can be added
+  bool fence_failed_ = false;  // since it was opened
 };
 
 }  // namespace bonsai::persist::testing
