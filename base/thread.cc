@@ -143,12 +143,17 @@ void yield_thread() {
   sched_yield();
 }
 
-bool BoundedWait::expired() const { return start_ns_ != 0 && now_ns() - start_ns_ >= limit_ms_ * kNsPerMs; }
+bool BoundedWait::expired() const { return counted_to_ns_ != 0 && passed_ns(now_ns()) >= limit_ms_ * kNsPerMs; }
+
+uint64_t BoundedWait::passed_ns(uint64_t now) const {
+  return counted_to_ns_ == 0 ? 0 : counted_ns_ + std::min(now - counted_to_ns_, kStepNsMax);
+}
 
 uint64_t BoundedWait::watch_ns() {
   const uint64_t now = now_ns();
-  if (start_ns_ == 0) start_ns_ = now;
-  return now - start_ns_;
+  if (counted_to_ns_ != 0) counted_ns_ += now - counted_to_ns_;
+  counted_to_ns_ = now;
+  return counted_ns_;
 }
 
 void BoundedWait::pause() {
@@ -159,18 +164,17 @@ void BoundedWait::pause() {
 
 void BoundedWait::pause_slowly() {
   const uint64_t now = now_ns();
-  if (start_ns_ == 0) start_ns_ = now;
+  counted_ns_ = passed_ns(now);
+  counted_to_ns_ = now;
   if (pauses_ <= kSpins + kYields) return yield_thread();
   const uint64_t nap_ns = std::min<uint64_t>(20 * (pauses_ - kSpins - kYields), 1000) * kNsPerUs;
-  const uint64_t end_ns = start_ns_ + limit_ms_ * kNsPerMs;
-  Scheduler::wait_until(std::min(now + nap_ns, std::max(end_ns, now)));
+  const uint64_t left_ns = limit_ms_ * kNsPerMs - std::min(counted_ns_, limit_ms_ * kNsPerMs);
+  Scheduler::wait_until(now + std::min(nap_ns, left_ns));
 }
 
 void YieldingMutex::lock() {
-  constexpr uint64_t kWaitMsMax = 60'000;
-  for (BoundedWait wait(name_, kWaitMsMax); held_.exchange(true, std::memory_order_acquire); wait.pause()) {
-    BONSAI_CHECK(!wait.expired());
-  }
+  BoundedWait wait(name_, kUnboundedMs);
+  while (held_.exchange(true, std::memory_order_acquire)) wait.pause();
 }
 
 Status BoundedWait::status() const {

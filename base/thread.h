@@ -17,6 +17,8 @@
 namespace bonsai::base {
 
 inline constexpr uint32_t kNoOrdinal = UINT32_MAX;
+// For a BoundedWait for a lock: it is let go of as soon as its holder runs.
+inline constexpr uint64_t kUnboundedMs = uint64_t{1} << 40;
 
 namespace detail {
 inline constinit thread_local uint32_t ordinal_of_thread = kNoOrdinal;
@@ -94,16 +96,21 @@ void yield_thread();
 //   for (BoundedWait wait("log.segment", 1000); !condition(); wait.pause()) if (wait.expired()) return wait.status();
 // It spins for about a microsecond, then yields, then sleeps up to a millisecond at a time. Inside a coroutine it
 // always yields to the siblings. Making one costs nothing: the clock is first read when spinning has not helped.
+//
+// The limit is of time in which this thread could have gone on: between two pauses no more than kStepNsMax counts, so
+// that a process which was stopped, or a machine that was suspended, finds its waits as it left them.
 class BoundedWait {
  public:
   BoundedWait(const char* name, uint64_t limit_ms) : name_(name), limit_ms_(limit_ms) {}
+
+  static constexpr uint64_t kStepNsMax = 100'000'000;
 
   // True when `limit_ms` have passed since the wait left its spinning phase.
   [[nodiscard]] bool expired() const;
   void pause();
 
-  // For waits that poll a device and then block on it, in place of pause(): how long ago this was first called. The
-  // limit counts from there. Cost: one reading of the clock.
+  // For waits that poll a device and then block on it, in place of pause(): how much time has passed since this was
+  // first called, all of it. The limit counts from there. Cost: one reading of the clock.
   uint64_t watch_ns();
 
   [[nodiscard]] const char* name() const { return name_; }
@@ -112,19 +119,21 @@ class BoundedWait {
 
  private:
   void pause_slowly();
+  [[nodiscard]] uint64_t passed_ns(uint64_t now) const;
 
   static constexpr uint32_t kSpins = 32;
   static constexpr uint32_t kYields = 64;
 
   const char* name_;
   uint64_t limit_ms_;
-  uint64_t start_ns_ = 0;  // 0 = still spinning
+  uint64_t counted_to_ns_ = 0;  // by the clock; 0 = still spinning
+  uint64_t counted_ns_ = 0;
   uint32_t pauses_ = 0;
 };
 
 // Mutual exclusion whose holder may be a coroutine that is suspended meanwhile, at a fence or a far access: who finds
-// it taken lets others run. For short sections off the hot path; meets the requirements of std::lock_guard. Errors: a
-// lock held for a minute is a broken invariant.
+// it taken lets others run. For short sections off the hot path; meets the requirements of std::lock_guard. Waits as
+// long as the lock is held, as std::mutex does: its holder may have been stopped.
 class YieldingMutex {
  public:
   explicit YieldingMutex(const char* name) : name_(name) {}

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <set>
@@ -163,6 +166,31 @@ TEST(BoundedWait, is_bounded_for_those_who_watch_instead_of_pausing) {
     last_ns = now_ns;
   }
   EXPECT_GE(wait.watch_ns(), 2 * kNsPerMs);
+}
+
+// A process that is stopped for longer than a limit goes on where it was.
+TEST(BoundedWait, does_not_expire_while_the_process_is_stopped) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    std::atomic<bool> done{false};
+    std::thread other([&] {
+      for (int i = 0; i < 30; ++i) sleep_ms(10);
+      done.store(true);
+    });
+    BoundedWait wait("another thread", 1000);
+    for (; !done.load() && !wait.expired();) wait.pause();
+    const bool reached = done.load();
+    other.join();
+    ::_exit(reached ? 0 : 1);
+  }
+  sleep_ms(100);
+  ASSERT_EQ(::kill(child, SIGSTOP), 0);
+  sleep_ms(1300);
+  ASSERT_EQ(::kill(child, SIGCONT), 0);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0) << "the wait expired";
 }
 
 TEST(BoundedWait, inside_a_coroutine_lets_siblings_run) {

@@ -255,7 +255,7 @@ class Index::Gather {
     }
     step("persist moved run");
     std::vector<std::unique_ptr<Dnode>> fresh;
-    if (!writer.commit(&fresh).ok()) return 0;  // and neither place is used again
+    if (!writer.commit(&fresh).ok()) return 0;   // and neither place is used again
     static_cast<void>(fresh.front().release());  // the holder's from now on
     step("switch base to moved run");
     holder->set_base(Base::of(moved));

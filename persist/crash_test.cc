@@ -84,10 +84,11 @@ void tell_sites(const Outcome& outcome) {
   }
 }
 
-// In a full run: a million images, of each site at least a thousand that differ in what recovery reads, and of none
-// more than a tenth of all.
+// In a full run: a million images that differ in what recovery reads, of each site at least a thousand, and of none
+// more than a tenth of all images.
 void expect_shares(const Outcome& outcome) {
   EXPECT_GE(outcome.images, budget<uint64_t>(0, 1'000'000, 100'000'000));
+  EXPECT_GE(outcome.contents.size(), 1'000'000U);
   EXPECT_GE(outcome.recovery_images, 10'000U);
   EXPECT_GE(outcome.owners_checked, 10'000U);
   EXPECT_GE(outcome.flips, 10'000U);
@@ -101,7 +102,7 @@ void expect_shares(const Outcome& outcome) {
 TEST(PersistCrash, EveryImageIsAcknowledgedOrInFlight) {
   base::Random random = testing::seeded_random(11);
   const auto rounds = kSlow ? uint64_t{1} : budget<uint64_t>(8, 96, 9'600);
-  Shares shares(kSlow ? 200 : budget<uint64_t>(10'000, 97'000, 9'700'000), rounds);
+  Shares shares(kSlow ? 200 : budget<uint64_t>(10'000, 140'000, 9'700'000), rounds);
   Outcome all;
   for (uint64_t i = 0; i < rounds && all.violations == 0; ++i) {
     const uint64_t seed = random.next();
@@ -113,17 +114,21 @@ TEST(PersistCrash, EveryImageIsAcknowledgedOrInFlight) {
   tell_sites(all);
   add_figure("crash_recovery_images", all.recovery_images);
   add_figure("crash_images", all.images);
+  add_figure("crash_images_distinct", all.contents.size());
+  add_figure("fence_failures", all.fence_failures);
   add_figure("crash_violations", all.violations);
   add_figure("bit_flips", all.flips);
   const auto number = [](uint64_t n) { return static_cast<unsigned long long>(n); };
   std::printf(
-      "%llu crash images, %llu of recoveries, owners of %llu; %llu bits flipped, %llu told; %llu refused for room\n",
-      number(all.images), number(all.recovery_images), number(all.owners_checked), number(all.flips),
-      number(all.flips_told), number(all.refused));
+      "%llu crash images, %llu distinct, %llu of recoveries, owners of %llu; %llu fences failed; %llu bits flipped, "
+      "%llu told; %llu refused for room\n",
+      number(all.images), number(all.contents.size()), number(all.recovery_images), number(all.owners_checked),
+      number(all.fence_failures), number(all.flips), number(all.flips_told), number(all.refused));
   EXPECT_GT(all.moves, rounds);
   EXPECT_LE(all.refused, all.images / 100);
   EXPECT_LE(all.filled, 1 + rounds / 20);
   EXPECT_GT(all.images, 1000U);
+  EXPECT_GT(all.fence_failures, rounds);
   if (budget(0, 1, 1) == 1 && !kSlow) expect_shares(all);
 }
 

@@ -32,6 +32,9 @@ constexpr uint64_t round_up(uint64_t n, uint64_t unit) { return (n + unit - 1) /
 inline constexpr uint64_t kSuperblockMagic = 0x31564b4941534e42;  // "BNSAIKV1"
 inline constexpr uint64_t kSuperblockCopies = 2;
 
+// The first word of a target while its pool is being created; then the superblock's takes its place.
+inline constexpr uint64_t kCreatingMagic = 0x676e696b616d6e42;  // "Bnmaking"
+
 struct Superblock {
   uint64_t magic;
   uint64_t version;

@@ -218,8 +218,8 @@ class LogOf final : public Log {
     return Result::kOk;
   }
 
-  // Starts to write the end of the stream's segment (and, buffered, what was not flushed yet). The caller fences. False:
-  // nothing of it was begun, because the volume has failed.
+  // Starts to write the end of the stream's segment (and, buffered, what was not flushed yet). The caller fences.
+  // False: nothing of it was begun, because the volume has failed.
   [[nodiscard]] bool seal(Stream& stream) {
     const Addr base = config_.segments[stream.segment];
     if (config_.buffered) {  // all of it: what close_epoch() has flushed it may not have fenced yet

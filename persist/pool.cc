@@ -52,6 +52,7 @@ void fill_target(scale::Volume& volume, const Superblock& sb) {
     return checked_word(value, place_seed(volume, at) + tie);
   };
   std::vector<uint64_t> head(kExtentTableOffset / 8);  // no superblocks yet
+  head[0] = kCreatingMagic;
   const Addr epoch(target, kStateEpochOffset);
   head[kStateEpochOffset / 8] = word(epoch, 0);
   fill(volume, Addr(target, 0), head);
@@ -86,6 +87,10 @@ std::string mend_hint() { return "; check the path, or create a new pool elsewhe
 
 // Verifies one copy against the target that it lies on.
 Status verify_superblock(const Superblock& sb, const std::string& path, uint64_t bytes) {
+  if (sb.magic == kCreatingMagic) {
+    return Status::NotSupported(path + " holds no pool yet: its creation was interrupted; remove it, or open it with " +
+                                "create_if_missing (--create)");
+  }
   if (sb.magic != kSuperblockMagic) {
     return Status::NotSupported(path + " is not a Bonsai pool (its first bytes are foreign)" + mend_hint());
   }
@@ -234,6 +239,14 @@ Status format_pool(scale::Volume& volume, const Options& options, const uint64_t
     BONSAI_RETURN_IF_ERROR(write_superblocks(volume, pool.superblocks, copy));
   }
   return Status::OK();
+}
+
+bool is_unfinished(std::span<const std::byte> first_bytes) {
+  uint64_t first;
+  if (first_bytes.size() < kFirstBytes) return false;
+  std::memcpy(&first, first_bytes.data(), sizeof first);
+  return first == kCreatingMagic && std::all_of(first_bytes.begin() + sizeof first, first_bytes.end(),
+                                                [](std::byte byte) { return byte == std::byte{0}; });
 }
 
 Status read_pool(scale::Volume& volume, const std::vector<std::string>& paths, Pool* pool) {

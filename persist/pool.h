@@ -2,8 +2,10 @@
 #ifndef BONSAI_PERSIST_POOL_H_
 #define BONSAI_PERSIST_POOL_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -45,6 +47,10 @@ struct Pool {
 // Writes a new, empty pool over all targets of the volume. Requires: nothing of worth on it. `pool_id` is random.
 // Errors: InvalidArgument (too small, log too large), IoError (the volume has failed).
 Status format_pool(scale::Volume& volume, const Options& options, const uint64_t pool_id[2]);
+
+// Whether the first bytes of a target are those of a creation that has not come to its end: they hold no pool.
+inline constexpr uint64_t kFirstBytes = kSuperblockCopies * kPageBytes;
+bool is_unfinished(std::span<const std::byte> first_bytes);
 
 // Reads and verifies the superblocks, and binds the volume to the pool. `paths` name the targets in messages.
 // Errors: NotSupported (foreign file, newer version), Corruption (damaged, truncated, targets of different pools).

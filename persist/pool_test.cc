@@ -361,7 +361,8 @@ TEST(Creation, RunStateIsAChoiceOfThree) {
   testing::MemoryPool pool;
   for (const RunState state : {RunState::kClean, RunState::kOpenDurable, RunState::kOpenBuffered}) {
     const bool clean = state == RunState::kClean;
-    ASSERT_TRUE((clean ? write_clean_state(pool.rig.volume, pool.rig.pool) : write_run_state(pool.rig.volume, state)).ok());
+    ASSERT_TRUE(
+        (clean ? write_clean_state(pool.rig.volume, pool.rig.pool) : write_run_state(pool.rig.volume, state)).ok());
     Rig again({&pool.medium});
     ASSERT_TRUE(again.analyse_only().ok());
     EXPECT_EQ(again.analysis.clean, state == RunState::kClean);

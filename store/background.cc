@@ -34,8 +34,8 @@ void Background::start() {
 
 void Background::stop() {
   stop_.store(true);
-  for (size_t i = 0; i < threads_.size(); ++i) wake_.signal();
-  closing_.signal();
+  for (size_t i = 0; i < threads_.size(); ++i) wake_->signal();
+  closing_->signal();
   threads_.clear();
   closer_.join();
 }
@@ -44,8 +44,19 @@ void Background::stop() {
 // own: offloading takes longer.
 void Background::close_epochs() {
   while (!stop_.load()) {
-    static_cast<void>(closing_.wait_for(std::max<uint64_t>(1, options_.buffered_window_ms / 2)));
+    static_cast<void>(closing_->wait_for(std::max<uint64_t>(1, options_.buffered_window_ms / 2)));
     static_cast<void>(tiers_.log->close_epoch());
+  }
+}
+
+// None of them runs here: to join one, or to destroy what one waits for, would take for ever.
+void Background::forget_threads() {
+  threads_.push_back(std::move(closer_));
+  static_cast<void>(new std::vector<base::Thread>(std::move(threads_)));
+  threads_.clear();
+  for (std::unique_ptr<base::Event>* const event : {&wake_, &closing_}) {
+    static_cast<void>(event->release());
+    *event = std::make_unique<base::Event>();
   }
 }
 
@@ -71,7 +82,7 @@ void Background::watch(uint64_t limit_ms) {
 
 void Background::rest(uint64_t limit_ms) {
   sleeping_.fetch_add(1);
-  static_cast<void>(wake_.wait_for(limit_ms));
+  static_cast<void>(wake_->wait_for(limit_ms));
   sleeping_.fetch_sub(1);
   signalled_.store(false);
 }
@@ -149,7 +160,7 @@ void Background::wake() {
   if (sleeping_.load(std::memory_order_relaxed) == 0 || watching_.load(std::memory_order_relaxed) != 0) return;
   if (signalled_.load(std::memory_order_relaxed) || signalled_.exchange(true)) return;
   wake_ups_.fetch_add(1, std::memory_order_relaxed);
-  wake_.signal();
+  wake_->signal();
 }
 
 // Of the part of the log that is left when it begins to be low a quarter is for offloading to begin. Of the rest the
@@ -198,7 +209,7 @@ void Background::help_stalled(uint64_t stalled_ns) {
     base::yield_thread();
     return;
   } else {
-    wake_.signal();
+    wake_->signal();
     base::sleep_ms(1);
   }
   tiers_.epochs->collect();

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -27,6 +28,8 @@ class Background {
 
   void start();
   void stop();  // idempotent
+  // In a forked child, in place of stop(): the threads are the parent's, and are forgotten.
+  void forget_threads();
 
   // To be called after so many updates. Cheap while the log is not low. When it is, it wakes the threads, or works, and
   // holds the writer up, so that writers that are faster than offloading slow down little by little instead of standing
@@ -94,10 +97,10 @@ class Background {
   std::atomic<uint64_t> wake_ups_{0};
   std::atomic<uint32_t> held_up_{0};  // writers
   std::atomic<uint64_t> owed_ns_{0};  // that writers were not held up for because one of them is to work so long
-  base::Event wake_;
+  std::unique_ptr<base::Event> wake_ = std::make_unique<base::Event>();
   std::vector<base::Thread> threads_;
   base::Thread closer_;  // of epochs, at level buffered
-  base::Event closing_;
+  std::unique_ptr<base::Event> closing_ = std::make_unique<base::Event>();
   std::atomic<uint64_t> helped_ranges_{0};
   std::atomic<uint64_t> refusals_in_a_row_{0};
   std::mutex scarce_mutex_;  // for who makes room where there is none

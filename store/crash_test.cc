@@ -419,6 +419,7 @@ void tell(const Outcome& all, const Deeds& deeds) {
       static_cast<unsigned long long>(deeds.growths), static_cast<unsigned long long>(deeds.growth_crashes),
       static_cast<unsigned long long>(deeds.growths_of_images), static_cast<unsigned long long>(deeds.refused));
   add_figure("crash_images", all.images);
+  add_figure("crash_images_distinct", all.contents.size());
   add_figure("crash_recovery_images", all.recovery_images);
   add_figure("crash_violations", all.violations);
 }

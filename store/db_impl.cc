@@ -56,6 +56,13 @@ DbImpl::~DbImpl() {
 
 Status DbImpl::Close() {
   if (closed_) return Status::OK();
+  if (!owner_.mine()) {
+    closed_ = true;
+    background_.forget_threads();
+    tiers_->mappings.clear();             // and with them this process's share in their locks
+    static_cast<void>(tiers_.release());  // what its end would write is the parent's to write
+    return of_parent();
+  }
   const uint64_t snapshots = lent_.snapshots.load(std::memory_order_acquire);
   const uint64_t iterators = lent_.iterators.load(std::memory_order_acquire);
   const uint64_t sessions = lent_.sessions.load(std::memory_order_acquire);
@@ -79,6 +86,13 @@ Status DbImpl::Close() {
 }
 
 // ---- checks
+
+Status DbImpl::of_parent() {
+  return Status::NotSupported(
+      "this process was forked from the one that has the pool open, which goes on using it; open pools after the fork");
+}
+
+Status DbImpl::refuse_update() const { return owner_.mine() ? tiers_->volume->health() : of_parent(); }
 
 Status DbImpl::refuse_key(std::string_view key) const {
   if (tiers_->pool.key_format() == KeyFormat::kFixed8) {
@@ -187,8 +201,8 @@ void DbImpl::update_all(std::span<Update> updates, Stall* stall) {
   std::array<Status*, kMax> statuses;
   size_t n = 0;
   uint64_t bytes = 0;
-  if (tiers_->volume->failed()) [[unlikely]] {
-    for (Update& update : updates) *update.status = tiers_->volume->health();
+  if (!takes_updates()) [[unlikely]] {
+    for (Update& update : updates) *update.status = refuse_update();
     return;
   }
   for (Update& update : updates) {
@@ -255,7 +269,7 @@ void DbImpl::put_with_pressure(std::span<Index::Put> puts, std::span<Status*> st
 
 Status DbImpl::Write(const WriteBatch& batch) {
   if (batch.Count() == 0) return Status::OK();
-  if (tiers_->volume->failed()) return tiers_->volume->health();
+  if (!takes_updates()) return refuse_update();
   uint64_t bytes = 0;
   bool deletes_only = true;
   for (const WriteBatch::Update& update : batch.updates()) {
@@ -366,6 +380,7 @@ Status DbImpl::write_with_pressure(index::Batch* batch, Stall* stall) {
 template <class Answer>
 Status DbImpl::look_up(const ReadOptions& options, std::string_view key, Answer answer) {
   BONSAI_RETURN_IF_ERROR(check_key(key));
+  if (!owner_.mine()) return of_parent();
   counters_.add(Count::kGets);
   Status status;
   {
@@ -445,6 +460,10 @@ class DbImpl::Reading final : public Index::Asker {
 
 void DbImpl::read_many(const ReadOptions& options, std::span<const Read> reads) {
   if (reads.empty()) return;
+  if (!owner_.mine()) [[unlikely]] {
+    for (const Read& read : reads) *read.status = of_parent();
+    return;
+  }
   Reading reading(*this, reads);
   {
     const auto guard = tiers_->epochs->enter();
@@ -458,6 +477,7 @@ void DbImpl::read_many(const ReadOptions& options, std::span<const Read> reads) 
 std::unique_ptr<Session> DbImpl::NewSession(size_t depth) { return std::make_unique<SessionImpl>(*this, depth); }
 
 Status DbImpl::announce(index::Versions::Announcement* announcement) {
+  if (!owner_.mine()) return of_parent();
   *announcement = tiers_->index->announce();
   if (*announcement) return Status::OK();
   return Status::Unavailable("there are " + std::to_string(options_.snapshots_max) +
@@ -493,6 +513,7 @@ std::unique_ptr<Iterator> DbImpl::NewIterator(const ReadOptions& options) {
 // ---- the rest
 
 Status DbImpl::Sync() {
+  if (!owner_.mine()) return of_parent();
   for (base::BoundedWait wait("sync", options_.stall_ms_max);; wait.pause()) {
     const Status closed = tiers_->log->close_epoch();
     if (closed.ok()) return tiers_->log->note_ends();
@@ -501,7 +522,7 @@ Status DbImpl::Sync() {
   }
 }
 
-Status DbImpl::Drain() { return background_.drain(); }
+Status DbImpl::Drain() { return owner_.mine() ? background_.drain() : of_parent(); }
 
 Stats DbImpl::GetStats() const {
   Stats stats;

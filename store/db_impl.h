@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/own_process.h"
 #include "bonsai/db.h"
 #include "store/background.h"
 #include "store/counters.h"
@@ -128,6 +129,10 @@ class DbImpl final : public DB {
   }
 
  private:
+  // Of the owner's process and a volume that has not failed; else why it is refused.
+  [[nodiscard]] bool takes_updates() const { return owner_.mine() && !tiers_->volume->failed(); }
+  [[nodiscard]] Status refuse_update() const;
+  [[nodiscard]] static Status of_parent();
   [[nodiscard]] Status refuse_key(std::string_view key) const;
   static Status check_value(std::string_view value) {
     if (value.size() <= kValueBytesMax) [[likely]]
@@ -166,6 +171,7 @@ class DbImpl final : public DB {
   Counters counters_;
   Lent lent_;
   Background background_;
+  const base::OwnProcess owner_;
   bool closed_ = false;
 };
 

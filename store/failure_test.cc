@@ -3,9 +3,13 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <stdexcept>
 #include <string>
 
 #include "base/nvm/testing.h"
@@ -177,6 +181,96 @@ TEST_F(FailureTest, AFullPoolGrowsOnRequestAndAGrowthThatFailsChangesNothing) {
   CheckReport report;
   ASSERT_TRUE(Check(path_, &report).ok());
   EXPECT_TRUE(report.ok());
+}
+
+// Forks while a store is open and kills the parent after more updates; the child ends in the meantime, and with it what
+// it has inherited.
+TEST_F(FailureTest, AForkedChildTouchesNothing) {
+  make();
+  constexpr int kAfter = 20;
+  const pid_t parent = ::fork();
+  ASSERT_GE(parent, 0);
+  if (parent == 0) {
+    static std::unique_ptr<DB> db;  // exit() destroys it
+    Options here;
+    here.domain = Domain::kAdr;
+    if (!DB::Open(here, path_, &db).ok()) ::_exit(1);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      std::string value;
+      const bool refused = db->Put("child", "x").IsNotSupported() && db->Delete(key_of(0)).IsNotSupported() &&
+                           db->Get(key_of(1), &value).IsNotSupported() && db->Drain().IsNotSupported();
+      if (!refused) ::_exit(2);
+      db.reset();
+      ::_exit(0);
+    }
+    const auto put = [&](int i) { return db->Put("after" + std::to_string(i), "x").ok(); };
+    for (int i = 0; i < kAfter / 2; ++i) {
+      if (!put(i)) ::_exit(3);
+    }
+    int status = 0;
+    if (::waitpid(child, &status, 0) != child || status != 0) ::_exit(4);
+    for (int i = kAfter / 2; i < kAfter; ++i) {
+      if (!put(i)) ::_exit(5);
+    }
+    ::kill(::getpid(), SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(parent, &status, 0), parent);
+  ASSERT_TRUE(WIFSIGNALED(status)) << "step " << WEXITSTATUS(status);
+  std::unique_ptr<DB> db;
+  const Status opened = DB::Open(Options(), path_, &db);
+  ASSERT_TRUE(opened.ok()) << opened.ToString();
+  std::string value;
+  for (int i = 0; i < kAfter; ++i) EXPECT_TRUE(db->Get("after" + std::to_string(i), &value).ok()) << i;
+  EXPECT_TRUE(db->Get("child", &value).IsNotFound());
+}
+
+// Every block of the copy is a hole at first, and none may be left to be filled while the store is used.
+TEST_F(FailureTest, ASparseCopyIsFilledWhenItIsOpened) {
+  make();
+  const std::string copy = folder_.file("copy");
+  {
+    std::ifstream from(path_, std::ios::binary);
+    std::ofstream to(copy, std::ios::binary);
+    std::string block(4096, '\0');
+    for (uint64_t at = 0; from.read(block.data(), 4096); at += 4096) {
+      if (block.find_first_not_of('\0') == std::string::npos) continue;
+      to.seekp(static_cast<std::streamoff>(at));
+      to.write(block.data(), 4096);
+    }
+  }
+  std::filesystem::resize_file(copy, 4 * kMiB);
+  struct stat info = {};
+  ASSERT_EQ(::stat(copy.c_str(), &info), 0);
+  ASSERT_LT(info.st_blocks * 512, static_cast<int64_t>(4 * kMiB)) << "it is no sparse copy";
+  EXPECT_EQ(try_open(copy, Options()), "OK");
+  ASSERT_EQ(::stat(copy.c_str(), &info), 0);
+  EXPECT_GE(info.st_blocks * 512, static_cast<int64_t>(4 * kMiB));
+}
+
+// The visitor's scan has ended with it: nobody runs it again.
+TEST_F(FailureTest, AVisitorThatThrowsInASessionIsRunOnce) {
+  make();
+  std::unique_ptr<DB> db;
+  ASSERT_TRUE(DB::Open(Options(), path_, &db).ok());
+  int calls = 0;
+  Status status;
+  {
+    const std::unique_ptr<Session> session = db->NewSession(4);
+    session->Scan(
+        ScanOptions(), "",
+        [&](std::string_view, std::string_view) -> bool {
+          ++calls;
+          throw std::runtime_error("of the visitor");
+        },
+        &status);
+    EXPECT_THROW(session->Wait(), std::runtime_error);
+    session->Wait();
+  }
+  EXPECT_EQ(calls, 1);
+  EXPECT_TRUE(db->Put(key_of(0), "0").ok()) << "the store works on";
+  ASSERT_TRUE(db->Close().ok());
 }
 
 // No patience at all: whoever finds the log full is told so, instead of waiting for the background.

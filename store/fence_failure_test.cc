@@ -223,8 +223,9 @@ class Sitting {
 
   void expect_fail_stop(DB* db) {
     EXPECT_EQ(all_of(db), acknowledged_) << "reads go on, and see nothing that was not acknowledged";
-    for (const Updates& updates : {Updates{{any_key(), "v"}}, Updates{{any_key(), std::nullopt}},
-                                   Updates{{"key1", "a"}, {"key2", "b"}}, Updates{{any_key(), std::string(1100, 'l')}}}) {
+    for (const Updates& updates :
+         {Updates{{any_key(), "v"}}, Updates{{any_key(), std::nullopt}}, Updates{{"key1", "a"}, {"key2", "b"}},
+          Updates{{any_key(), std::string(1100, 'l')}}}) {
       const Status status = carry_out(db, updates);
       EXPECT_TRUE(status.IsIoError()) << status.ToString();
       EXPECT_NE(status.message().find("the pool's file"), std::string::npos) << status.ToString();

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "base/nvm/os_file.h"
 #include "base/status_macros.h"
 #include "store/tiers.h"
 
@@ -45,6 +46,8 @@ Status NewPool::complete() {
     std::filesystem::rename(target.partial, target.name, error);
     if (error) return Status::IoError("cannot name the pool " + target.name + ": " + error.message());
   }
+  // Else a crash may take the names back after this has answered.
+  for (const Target& target : targets_) BONSAI_RETURN_IF_ERROR(base::sync_directory_of(target.name));
   targets_.clear();
   return Status::OK();
 }

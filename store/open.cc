@@ -5,6 +5,7 @@
 #include "base/coro/scheduler.h"
 #include "base/nvm/file.h"
 #include "base/nvm/media.h"
+#include "base/nvm/os_file.h"
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "base/thread.h"
@@ -17,7 +18,8 @@ namespace bonsai {
 namespace store {
 namespace {
 
-// A DAX device exists before its pool does: it is there to be made one when nobody has written to its beginning.
+// A DAX device exists before its pool does: it is there to be made one when nobody has written to its beginning, or the
+// creation of one was interrupted.
 bool is_blank_device(const std::string& path) {
   std::error_code ignored;
   if (!std::filesystem::is_character_file(path, ignored)) return false;
@@ -25,9 +27,9 @@ bool is_blank_device(const std::string& path) {
   options.read_only = true;
   std::unique_ptr<base::Mapping> device;
   if (!base::Mapping::open(path, options, &device).ok()) return false;
-  const std::byte* const begin = device->data();
-  return std::all_of(begin, begin + persist::kSuperblockCopies * persist::kPageBytes,
-                     [](std::byte byte) { return byte == std::byte{0}; });
+  const std::span first_bytes(device->data(), std::min<size_t>(device->bytes(), persist::kFirstBytes));
+  return persist::is_unfinished(first_bytes) ||
+         std::all_of(first_bytes.begin(), first_bytes.end(), [](std::byte byte) { return byte == std::byte{0}; });
 }
 
 class Opener {
@@ -84,6 +86,10 @@ class Opener {
       if (std::filesystem::is_directory(path, ignored)) {
         return Status::IoError(path + " is a directory; name a file in it");
       }
+      // What an interrupted creation has left holds nothing.
+      if (options_.create_if_missing) {
+        static_cast<void>(base::remove_unused(path, persist::kFirstBytes, persist::is_unfinished));
+      }
       existing += std::filesystem::exists(path, ignored) && !is_blank_device(path) ? 1 : 0;
     }
     if (existing == 0 && options_.create_if_missing) {
@@ -106,6 +112,7 @@ class Opener {
       }
       base::MappingOptions options;
       options.create_bytes = create_ ? options_.pool_bytes : 0;
+      options.create_mark = persist::kCreatingMagic;
       options.grow_bytes = create_ ? 0 : options_.grow_bytes;
       std::error_code none;
       bytes_before_.push_back(options.grow_bytes == 0 ? 0 : std::filesystem::file_size(path, none));

@@ -1,6 +1,7 @@
 #include "store/session.h"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "base/check.h"
@@ -57,8 +58,12 @@ void SessionImpl::carry_out_points(Group* group) {
 
 void SessionImpl::carry_out(Group* group) {
   carry_out_points(group);
+  // Also when a visitor throws: what was begun is not carried out again.
+  const struct Ended {
+    std::vector<DbImpl::Ranged>& scans;
+    ~Ended() { scans.clear(); }
+  } ended{group->scans};
   db_.scan_many(group->scans);
-  group->scans.clear();
 }
 
 void SessionImpl::deal_points(size_t lanes) {
@@ -97,7 +102,14 @@ void SessionImpl::Wait() {
   const size_t lanes = all_.updates.empty() ? 1 : lanes_for(points());
   const size_t scan_lanes = db_.reads_wait() ? std::min(all_.scans.size(), kScanLanesMax) : 1;
   lanes_.resize(std::max({lanes_.size(), lanes, scan_lanes}));
-  const auto carry_out_lane = [this](size_t lane) { carry_out(&lanes_[lane]); };
+  std::exception_ptr thrown;  // by a visitor; no exception leaves a coroutine
+  const auto carry_out_lane = [&](size_t lane) {
+    try {
+      carry_out(&lanes_[lane]);
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+  };
   if (lanes > 1) {
     deal_points(lanes);
     run_lanes(lanes, kLanesAtOnceMax, carry_out_lane);
@@ -108,6 +120,7 @@ void SessionImpl::Wait() {
     run_lanes(scan_lanes, kScanLanesMax, carry_out_lane);
   }
   carry_out(&all_);
+  if (thrown) std::rethrow_exception(thrown);
 }
 
 }  // namespace bonsai::store

@@ -33,7 +33,8 @@ class Stall {
   }
 
   // The log or a bnode is full: helps, or waits a little. False when the bound is exceeded, the volume has failed, or
-  // offloading finds no space again and again. The latter not for an update that was begun: to give that up leaves its outcome unknown.
+  // offloading finds no space again and again. The latter not for an update that was begun: to give that up leaves its
+  // outcome unknown.
   [[nodiscard]] bool wait(bool begun) {
     if (!background_.health().ok()) return false;
     begin();

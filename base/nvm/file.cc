@@ -62,9 +62,10 @@ void FileMedium::write_back(std::unique_lock<std::mutex>* lock) {
 Status FileMedium::health() const {
   const int error = error_.load(std::memory_order_relaxed);
   if (error == 0) return Status::OK();
-  return Status::IoError(std::string(os_error("write back", path_, error).message()) +
-                         "; the store takes no updates any more, what it had acknowledged can be read: close it, repair the disk or "
-                         "copy the file to another, and open it again");
+  return Status::IoError(
+      std::string(os_error("write back", path_, error).message()) +
+      "; the store takes no updates any more, what it had acknowledged can be read: close it, repair the disk or "
+      "copy the file to another, and open it again");
 }
 
 void FileMedium::extend(const std::byte* dst, size_t n) {

@@ -66,7 +66,7 @@ class FileMedium final : public HookedMedium {
   std::mutex mutex_;
   std::condition_variable round_ended_;
   // Under the mutex. A round is one msync.
-  Span wanted_;               // by the fences that wait for the next round
+  Span wanted_;  // by the fences that wait for the next round
   uint64_t rounds_begun_ = 0;
   uint64_t rounds_ended_ = 0;
 };

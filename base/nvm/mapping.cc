@@ -21,6 +21,15 @@ constexpr size_t kPageBytes = 4096;
 
 constexpr size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 
+// How many bytes of a file of this size have no space on the file system yet: of one that is made or enlarged, and of a
+// sparse copy.
+uint64_t missing_bytes(int fd, uint64_t bytes) {
+  constexpr uint64_t kBlockOfStat = 512;
+  struct stat info = {};
+  if (::fstat(fd, &info) != 0) return bytes;
+  return bytes - std::min(bytes, static_cast<uint64_t>(info.st_blocks) * kBlockOfStat);
+}
+
 // A number in a file of one line, as sysfs has them; 0 when it cannot be read.
 uint64_t number_in(const std::string& path) {
   std::ifstream file(path);
@@ -128,6 +137,7 @@ Status Mapping::open_file(const MappingOptions& options) {
   const bool is_device = ::stat(path_.c_str(), &info) == 0 && S_ISCHR(info.st_mode);
   created_ = options.create_bytes > 0 && !is_device;
   // O_NONBLOCK: opening a pipe by mistake must fail, not wait.
+  if (created_ && create_marked(options)) return Status::OK();
   const int flags = (read_only_ ? O_RDONLY : O_RDWR) | (created_ ? O_CREAT | O_EXCL : 0) | O_NONBLOCK | O_CLOEXEC;
   file_ = OsFile(::open(path_.c_str(), flags, 0600));
   if (file_.is_open()) return Status::OK();
@@ -142,6 +152,18 @@ Status Mapping::open_file(const MappingOptions& options) {
   return os_error(created_ ? "create" : "open", path_, error);
 }
 
+// Makes the file with its mark and its lock, and then names it. False: it must be made otherwise, or cannot be.
+bool Mapping::create_marked(const MappingOptions& options) {
+  OsFile unnamed(::open(directory_of(path_).c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0600));
+  const uint64_t mark = options.create_mark;
+  if (!unnamed.is_open() || ::pwrite(unnamed.fd(), &mark, sizeof mark, 0) != sizeof mark) return false;
+  if (options.lock && ::flock(unnamed.fd(), LOCK_EX | LOCK_NB) != 0) return false;
+  const std::string self = "/proc/self/fd/" + std::to_string(unnamed.fd());
+  if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, path_.c_str(), AT_SYMLINK_FOLLOW) != 0) return false;
+  file_ = std::move(unnamed);
+  return true;
+}
+
 Status Mapping::prepare(const MappingOptions& options) {
   BONSAI_RETURN_IF_ERROR(detect_medium_kind(file_.fd(), path_, &kind_));
   domain_ = resolve_domain(kind_, options.domain);
@@ -149,6 +171,8 @@ Status Mapping::prepare(const MappingOptions& options) {
   BONSAI_RETURN_IF_ERROR(find_bytes(options.create_bytes));
   if (created_) BONSAI_RETURN_IF_ERROR(allocate(0));
   if (!created_ && options.grow_bytes > bytes_) BONSAI_RETURN_IF_ERROR(grow(options.grow_bytes));
+  if (!created_) BONSAI_RETURN_IF_ERROR(settle_cache());
+  if (!created_) BONSAI_RETURN_IF_ERROR(fill_holes());
   BONSAI_RETURN_IF_ERROR(map());
   return created_ ? keep_name() : Status::OK();
 }
@@ -156,12 +180,15 @@ Status Mapping::prepare(const MappingOptions& options) {
 // A new file survives a crash only when its size and its name in the directory were written too.
 Status Mapping::keep_name() {
   if (::fsync(file_.fd()) != 0) return os_error("write back", path_, errno);
-  const std::string directory = directory_of(path_);
-  const OsFile opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  // EINVAL: a file system without directories to sync, such as hugetlbfs.
-  if (!opened.is_open() || (::fsync(opened.fd()) != 0 && errno != EINVAL)) {
-    return os_error("write back the directory", directory, errno);
-  }
+  return sync_directory_of(path_);
+}
+
+// What the page cache of a plain file holds need not be what the disk has: a process that was killed had not synced it,
+// and a failed write-back leaves pages that count as clean. Who opens the file is to see what a crash would leave.
+Status Mapping::settle_cache() const {
+  if (kind_ != MediumKind::kFile) return Status::OK();
+  if (::fsync(file_.fd()) != 0) return os_error("write back", path_, errno);
+  static_cast<void>(::posix_fadvise(file_.fd(), 0, 0, POSIX_FADV_DONTNEED));
   return Status::OK();
 }
 
@@ -194,7 +221,7 @@ Status Mapping::find_bytes(uint64_t create_bytes) {
 // Takes the space behind the first `old_bytes` now: a hole that cannot be filled later would end the process (SIGBUS).
 Status Mapping::allocate(size_t old_bytes) {
   const std::string what = "allocate " + std::to_string(bytes_) + " bytes for";
-  if (is_too_full_for(file_.fd(), bytes_)) return os_error(what, path_, ENOSPC);
+  if (is_too_full_for(file_.fd(), missing_bytes(file_.fd(), bytes_))) return os_error(what, path_, ENOSPC);
   if (kind_ == MediumKind::kTmpfs && ::ftruncate(file_.fd(), static_cast<off_t>(bytes_)) == 0) {
     allocate_huge(file_.fd(), old_bytes, bytes_);
   }
@@ -204,6 +231,20 @@ Status Mapping::allocate(size_t old_bytes) {
     error = ::posix_fallocate(file_.fd(), 0, static_cast<off_t>(bytes_));
   }
   return error == 0 ? Status::OK() : os_error(what, path_, error);
+}
+
+// The holes of a sparse copy would be filled as they are touched, and there may be no room by then. On tmpfs that holds
+// for reading, too, and a reader cannot fill them.
+Status Mapping::fill_holes() {
+  const bool fills = kind_ == MediumKind::kTmpfs || (kind_ == MediumKind::kFile && !read_only_);
+  const uint64_t missing = fills ? missing_bytes(file_.fd(), bytes_) : 0;
+  if (missing == 0) return Status::OK();
+  if (is_too_full_for(file_.fd(), missing) || (!read_only_ && !allocate(bytes_).ok())) {
+    return Status::NoSpace(path_ + " is a sparse copy: " + std::to_string(missing) + " of its " +
+                           std::to_string(bytes_) + " bytes have no space yet, and its file system has no room for " +
+                           "them; free some there, or copy the file to another");
+  }
+  return Status::OK();
 }
 
 Status Mapping::grow(uint64_t grow_bytes) {
@@ -243,6 +284,7 @@ Status Mapping::map() {
     return os_error("map " + std::to_string(bytes_) + " bytes of", path_, error);
   }
   data_ = static_cast<std::byte*>(mapped);
+  static_cast<void>(::madvise(data_, bytes_, MADV_DONTFORK));  // the file is this process's alone
   // allocate() took huge pages where it could; on a tmpfs mounted with huge=advise files of others get them with time.
   if (kind_ == MediumKind::kTmpfs) static_cast<void>(::madvise(data_, bytes_, MADV_HUGEPAGE));
   return Status::OK();

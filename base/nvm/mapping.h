@@ -21,6 +21,9 @@ struct MappingOptions {
   // rounded up to whole pages) and zeros, its space is allocated at once, and it is removed again if anything fails. A
   // DAX device always exists: it is mapped whole and must have at least this size; its old content stays.
   uint64_t create_bytes = 0;
+  // The first word of a new file from the moment at which it has a name (where the file system lets files be made
+  // before they are named, and written: hugetlbfs does not), so that what an interrupted creation left is known.
+  uint64_t create_mark = 0;
   // Not 0: an existing regular file that is smaller is enlarged to this size (hugetlb: to whole pages), its space
   // allocated at once; it keeps its size if that fails. Not together with create_bytes or read_only.
   uint64_t grow_bytes = 0;
@@ -31,14 +34,15 @@ struct MappingOptions {
 };
 
 // Guarantees: [data(), data() + bytes()) is mapped while the object lives, shared with the file, at a multiple of 2 MiB
-// when it is that large. What is created or enlarged on tmpfs has huge pages if the kernel gives them. Thread-safety:
-// const members from any thread.
+// when it is that large; in this process alone, not in children that it forks. What is created or enlarged on tmpfs has
+// huge pages if the kernel gives them. Thread-safety: const members from any thread.
 class Mapping {
  public:
   // Errors, each naming the path and the remedy; *mapping stays unchanged and no existing file is touched:
   //   IoError          missing, exists though it was to be created, not permitted, a directory, mmap refused
   //   InvalidArgument  create_bytes out of range or together with read_only, empty path
-  //   NoSpace          the file system, quota or file size limit has no room for create_bytes
+  //   NoSpace          the file system, quota or file size limit has no room for create_bytes, grow_bytes, or the
+  //                    holes of a sparse copy, which are filled
   //   Busy             the lock is held by another opener
   //   Corruption       existing, but smaller than kMappingBytesMin
   //   NotSupported     not something that can be mapped as a pool
@@ -69,10 +73,13 @@ class Mapping {
   Mapping(std::string path, const MappingOptions& options) : path_(std::move(path)), read_only_(options.read_only) {}
 
   Status open_file(const MappingOptions& options);
+  [[nodiscard]] bool create_marked(const MappingOptions& options);
   Status prepare(const MappingOptions& options);
   Status take_lock();
   Status find_bytes(uint64_t create_bytes);
   Status allocate(size_t old_bytes);
+  [[nodiscard]] Status settle_cache() const;
+  Status fill_holes();
   Status grow(uint64_t grow_bytes);
   [[nodiscard]] bool fits_file_size_limit() const;
   Status keep_name();

@@ -1,9 +1,12 @@
 #include "base/nvm/os_file.h"
 
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 
 #include <cerrno>
 #include <system_error>
+#include <vector>
 
 namespace bonsai::base {
 namespace {
@@ -62,6 +65,25 @@ std::string directory_of(const std::string& path) {
   const size_t slash = path.find_last_of('/');
   if (slash == std::string::npos) return ".";
   return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+bool remove_unused(const std::string& path, size_t n, const std::function<bool(std::span<const std::byte>)>& judge) {
+  const OsFile file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  struct stat info = {};
+  std::vector<std::byte> first(n);
+  // Who removes it has its lock, so while this has it the name stays that of this file.
+  return file.is_open() && ::flock(file.fd(), LOCK_EX | LOCK_NB) == 0 && ::fstat(file.fd(), &info) == 0 &&
+         S_ISREG(info.st_mode) && info.st_nlink != 0 &&
+         ::pread(file.fd(), first.data(), n, 0) == static_cast<ssize_t>(n) && judge(first) &&
+         ::unlink(path.c_str()) == 0;
+}
+
+Status sync_directory_of(const std::string& path) {
+  const std::string directory = directory_of(path);
+  const OsFile opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  // EINVAL: a file system without directories to sync, such as hugetlbfs.
+  if (opened.is_open() && (::fsync(opened.fd()) == 0 || errno == EINVAL)) return Status::OK();
+  return os_error("write back the directory", directory, errno);
 }
 
 }  // namespace bonsai::base

@@ -5,6 +5,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cstddef>
+#include <functional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -38,6 +41,13 @@ Status os_error(const std::string& what, const std::string& path, int error);
 
 // The directory that holds `path`; "." for a bare name.
 std::string directory_of(const std::string& path);
+
+// Removes a regular file that no mapping has locked, if `judge` says yes to its first n bytes. False: it is still
+// there.
+bool remove_unused(const std::string& path, size_t n, const std::function<bool(std::span<const std::byte>)>& judge);
+
+// Makes the names in the directory that holds `path` durable. Errors: IoError.
+Status sync_directory_of(const std::string& path);
 
 }  // namespace bonsai::base
 

@@ -9,7 +9,12 @@
 //
 // Errors. An update that fails has changed nothing, now and after a crash, and may be tried again; with two exceptions,
 // after which it may or may not have taken effect, which a read shows: Unavailable (a wait ended when its record was
-// durable already) and IoError (the medium failed). A read that fails says nothing of the key.
+// durable already) and IoError (the medium failed). After an IoError the store takes no updates any more, nor a Drain
+// or Sync, until it is opened again; reads go on, and all that was acknowledged is kept (kBuffered: all that was
+// synced). A read that fails says nothing of the key.
+//
+// Processes. A store belongs to the process that opened it. In a child that it forks every call answers NotSupported
+// and the destructor writes nothing; iterators and sessions from before the fork must not be used there.
 //
 // Thread-safety: every method of DB may be called from any number of threads at once, except Close and the destructor,
 // which require that no other call runs. Iterators, sessions and WriteBatches belong to one thread at a time.

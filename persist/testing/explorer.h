@@ -43,12 +43,13 @@ struct Outcome {
   uint64_t flips_told = 0;       // of them, those that were refused
   uint64_t owners_checked = 0;   // recoveries whose space was compared with what lies in the pool
   std::map<std::string, SiteImages> by_site;
+  std::unordered_set<uint64_t> contents;  // of all sites together: what differs in nothing that recovery reads is one
   uint64_t violations = 0;
   uint64_t refused = 0;  // recoveries that found no room: a known gap, see README.md; the pool itself is unharmed
   uint64_t moves = 0;    // of runs
   uint64_t filled = 0;   // lives that ended early, with no room left for their updates
   uint64_t fence_failures = 0;
-  std::string first;     // what the first violation was
+  std::string first;  // what the first violation was
 };
 
 // Which fences a campaign of many lives explores, so that none of the sites takes more than its share of the images,
@@ -76,7 +77,9 @@ class Shares {
   uint64_t round_ = 1;
 };
 
-constexpr size_t kDistinctMax = 1'000'000;  // counted per site, so that a nightly run keeps its memory
+// What is counted, so that a nightly run keeps its memory.
+constexpr size_t kDistinctMax = 1'000'000;  // per site
+constexpr size_t kDistinctOfAllMax = 16'000'000;
 
 // How an exploration runs.
 struct Manner {
@@ -132,6 +135,7 @@ class Explorer {
       std::memcpy(scratch_.view(), image.data(), image.size());
       const uint64_t hash = judge().hash(image.data());
       if (site.contents.size() < kDistinctMax) site.contents.insert(hash);
+      if (outcome_.contents.size() < kDistinctOfAllMax) outcome_.contents.insert(hash);
     });
     outcome_.images += seen.visited;
     site.images += seen.visited;

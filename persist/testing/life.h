@@ -18,6 +18,8 @@
 #include "persist/testing/explorer.h"
 #include "persist/testing/file_on_medium.h"
 #include "persist/testing/floors.h"
+#include "persist/testing/life_model.h"
+#include "persist/testing/profile.h"
 #include "persist/words.h"
 
 namespace bonsai::persist::testing {
@@ -25,21 +27,11 @@ namespace bonsai::persist::testing {
 using base::Fence;
 using scale::Addr;
 
-// How often a life does what, and for how long; weights in the order of Life::Do.
-struct Profile {
-  const char* name;
-  int operations;
-  std::array<uint8_t, 10> weights;
-  uint64_t pool_bytes = kPoolBytesMin;
-  uint64_t log_bytes = 0;    // 0: as the product chooses
-  uint64_t grown_bytes = 0;  // that the pool has after it has grown; 0: it does not grow
-};
-
 // A life of a pool.
-class Life final : public Explorer {
+class Life final : public LifeModel {
  public:
   Life(uint64_t seed, const Manner& manner, Outcome* outcome, bool buffered, const Profile& profile)
-      : Explorer(seed, manner, outcome, std::max(profile.pool_bytes, profile.grown_bytes)),
+      : LifeModel(seed, manner, outcome, std::max(profile.pool_bytes, profile.grown_bytes)),
         buffered_(buffered),
         profile_(profile) {}
 
@@ -56,43 +48,10 @@ class Life final : public Explorer {
   }
 
  private:
-  enum class Do {
-    kOffloadAll,
-    kOffloadSome,
-    kBatch,
-    kPutLarge,
-    kReopen,
-    kCloseEpoch,
-    kPut,
-    kPutRolling,
-    kClaim,
-    kMove
-  };
-
-  struct Stored {
-    std::string value;
-    std::optional<LargeRef> large;
-    bool operator==(const Stored& other) const { return value == other.value; }
-  };
   struct Logged {
     uint32_t segment;
     bool tombstone;
   };
-
-  // ---- the model: states[floor] and what came after it may be what a crash leaves
-
-  [[nodiscard]] Content now() const {
-    Content content;
-    for (const auto& [key, stored] : stored_) content[key] = stored.value;
-    return content;
-  }
-  [[nodiscard]] bool allowed(const Content& content) const {
-    return std::find(states_.begin() + static_cast<ptrdiff_t>(floor_), states_.end(), content) != states_.end();
-  }
-  void settle() { floor_ = states_.size() - 1; }
-  void settle_closed() {
-    if (!fence_failed_) settle();
-  }
 
   // ---- judging
 
@@ -229,13 +188,6 @@ class Life final : public Explorer {
     if (!crash_image_.empty()) go_on_from_crash();
   }
 
-  // False: a fence has failed. What needs one must not succeed any more.
-  bool kept(const Status& status) {
-    if (status.ok() && fence_failed_) violation("something succeeds after a fence that failed");
-    fence_failed_ = fence_failed_ || status.IsIoError();
-    return status.ok();
-  }
-
   // Of the last update that the failure may have left in flight there is no more than one; the other attempts change
   // nothing that a user sees, and only fail. Then the power goes off, too: what is in the pool by then is on the medium
   // or not.
@@ -303,14 +255,6 @@ class Life final : public Explorer {
       apply(key, &stored);
     }
     append(updates, true);
-  }
-
-  void apply(const std::string& key, const Stored* stored) {
-    if (const auto it = stored_.find(key); it != stored_.end()) {
-      if (it->second.large) dead_.push_back(*it->second.large);
-      stored_.erase(it);
-    }
-    if (stored != nullptr) stored_[key] = *stored;
   }
 
   // Appends updates that the model has already applied; they are in flight until the log has answered.
@@ -625,11 +569,7 @@ class Life final : public Explorer {
   const Profile& profile_;
   std::unique_ptr<Rig> rig_;
   std::vector<std::unique_ptr<Dnode>> dnodes_;
-  std::map<std::string, Stored> stored_;
   std::map<std::string, Logged> logged_;  // records that count, by key
-  std::vector<LargeRef> dead_;
-  std::vector<Content> states_{Content{}};
-  size_t floor_ = 0;
   bool just_recovered_ = false;
   bool mending_ = false;                 // recovery has an entry of the extent table to mend
   std::map<uint32_t, uint64_t> sealed_;  // segment -> sequence
@@ -640,8 +580,7 @@ class Life final : public Explorer {
   int claims_ = 0;
   // Either users forge headers or the medium does damage: the checks find damage and not malice.
   const bool forges_ = random_.chance(1, 2);
-  bool ended_ = false;         // nothing opens it, or nothing can be added
-  bool fence_failed_ = false;  // since it was opened
+  bool ended_ = false;  // nothing opens it, or nothing can be added
 };
 
 }  // namespace bonsai::persist::testing

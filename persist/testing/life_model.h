@@ -1,0 +1,64 @@
+// What a life of a pool has done, and so what a crash may leave of it.
+#ifndef BONSAI_PERSIST_TESTING_LIFE_MODEL_H_
+#define BONSAI_PERSIST_TESTING_LIFE_MODEL_H_
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "persist/testing/explorer.h"
+
+namespace bonsai::persist::testing {
+
+class LifeModel : public Explorer {
+ protected:
+  using Explorer::Explorer;
+
+  struct Stored {
+    std::string value;
+    std::optional<LargeRef> large;
+    bool operator==(const Stored& other) const { return value == other.value; }
+  };
+
+  // states[floor] and what came after it may be what a crash leaves
+
+  [[nodiscard]] Content now() const {
+    Content content;
+    for (const auto& [key, stored] : stored_) content[key] = stored.value;
+    return content;
+  }
+  [[nodiscard]] bool allowed(const Content& content) const {
+    return std::find(states_.begin() + static_cast<ptrdiff_t>(floor_), states_.end(), content) != states_.end();
+  }
+  void settle() { floor_ = states_.size() - 1; }
+  void settle_closed() {
+    if (!fence_failed_) settle();
+  }
+
+  void apply(const std::string& key, const Stored* stored) {
+    if (const auto it = stored_.find(key); it != stored_.end()) {
+      if (it->second.large) dead_.push_back(*it->second.large);
+      stored_.erase(it);
+    }
+    if (stored != nullptr) stored_[key] = *stored;
+  }
+
+  // False: a fence has failed. What needs one must not succeed any more.
+  bool kept(const Status& status) {
+    if (status.ok() && fence_failed_) violation("something succeeds after a fence that failed");
+    fence_failed_ = fence_failed_ || status.IsIoError();
+    return status.ok();
+  }
+
+  std::map<std::string, Stored> stored_;
+  std::vector<LargeRef> dead_;
+  std::vector<Content> states_{Content{}};
+  size_t floor_ = 0;
+  bool fence_failed_ = false;  // since it was opened
+};
+
+}  // namespace bonsai::persist::testing
+
+#endif  // BONSAI_PERSIST_TESTING_LIFE_MODEL_H_

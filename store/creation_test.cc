@@ -1,0 +1,151 @@
+// Pools that come into being: a creation may be killed at any moment, and what it left is no obstacle; a checkpoint
+// that was answered keeps its name.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "base/testing/budget.h"
+#include "base/thread.h"
+#include "bonsai/db.h"
+#include "persist/format.h"
+#include "store/testing/scratch.h"
+
+namespace bonsai::testing {
+namespace {
+
+// What this program syncs and renames, while it is noted.
+std::vector<std::string> noted;
+bool noting = false;
+
+std::string path_of(int fd) {
+  std::error_code ignored;
+  return std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd), ignored).string();
+}
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+Options creating(uint64_t pool_bytes) {
+  Options options;
+  options.create_if_missing = true;
+  options.pool_bytes = pool_bytes;
+  return options;
+}
+
+Status use(const std::string& path, const Options& options) {
+  std::unique_ptr<DB> db;
+  Status status = DB::Open(options, path, &db);
+  if (status.ok()) status = db->Put("key", "value");
+  return status.ok() ? db->Close() : status;
+}
+
+void write_word(const std::string& path, uint64_t at, uint64_t word) {
+  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+  file.seekp(static_cast<std::streamoff>(at));
+  file.write(reinterpret_cast<const char*>(&word), sizeof word);
+}
+
+TEST(Creation, ThatIsKilledLeavesNothingInTheWay) {
+  const ScratchFolder folder;
+  base::Random random(base::seed_from_env_or(base::fresh_seed()));
+  int unfinished = 0;
+  for (int round = 0; round < budget(20, 60, 1000); ++round) {
+    const std::string path = folder.file("pool" + std::to_string(round));
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      const Status status = use(path, creating(64 * kMiB));
+      ::_exit(status.ok() ? 0 : 1);
+    }
+    base::sleep_us(random.below(20'000));
+    ::kill(child, SIGKILL);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    if (std::filesystem::exists(path)) {
+      std::ifstream file(path, std::ios::binary);
+      uint64_t word = 0;
+      file.read(reinterpret_cast<char*>(&word), sizeof word);
+      unfinished += word == persist::kCreatingMagic ? 1 : 0;
+    }
+    const Status again = use(path, creating(kMiB));
+    EXPECT_TRUE(again.ok()) << "round " << round << ": " << again.ToString();
+    std::filesystem::remove(path);
+  }
+  std::printf("%d creations were not finished\n", unfinished);
+}
+
+TEST(Creation, OnlyWhatHoldsNothingIsReplaced) {
+  const ScratchFolder folder;
+  const std::string path = folder.file("pool");
+  ASSERT_TRUE(use(path, creating(kMiB)).ok());
+  const auto first_words = [&] {
+    std::ifstream file(path, std::ios::binary);
+    std::string bytes(2 * persist::kPageBytes, ' ');
+    file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    return bytes;
+  };
+  // One superblock gives way to an older state of its page: the other one says that there is a pool.
+  write_word(path, 0, persist::kCreatingMagic);
+  ASSERT_TRUE(use(path, creating(kMiB)).ok());
+  EXPECT_EQ(std::filesystem::file_size(path), kMiB);
+  std::unique_ptr<DB> db;
+  std::string value;
+  ASSERT_TRUE(DB::Open(Options(), path, &db).ok());
+  EXPECT_TRUE(db->Get("key", &value).ok());
+  ASSERT_TRUE(db->Close().ok());
+  db.reset();
+
+  std::filesystem::remove(path);
+  std::ofstream(path) << std::string(kMiB, '\0');
+  write_word(path, 0, persist::kCreatingMagic);
+  const std::string before = first_words();
+  Status status = use(path, Options());
+  EXPECT_TRUE(status.IsNotSupported()) << status.ToString();
+  EXPECT_NE(status.message().find("interrupted"), std::string::npos) << status.ToString();
+  EXPECT_EQ(first_words(), before);
+  Options exclusive = creating(kMiB);
+  exclusive.error_if_exists = true;
+  EXPECT_TRUE(use(path, exclusive).ok());
+
+  std::ofstream(path) << std::string(kMiB, '\0');
+  status = use(path, creating(kMiB));
+  EXPECT_TRUE(status.IsNotSupported()) << "a file of zeros is somebody's: " << status.ToString();
+}
+
+TEST(Creation, AnAnsweredCheckpointKeepsItsName) {
+  const ScratchFolder folder;
+  std::unique_ptr<DB> db;
+  ASSERT_TRUE(DB::Open(creating(kMiB), folder.file("pool"), &db).ok());
+  ASSERT_TRUE(db->Put("key", "value").ok());
+  noted.clear();
+  noting = true;
+  const Status status = Checkpoint(db.get(), creating(kMiB), folder.file("copy"), nullptr, nullptr);
+  noting = false;
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  const std::string named = "rename " + folder.file("copy");
+  const auto renamed = std::find(noted.begin(), noted.end(), named);
+  ASSERT_NE(renamed, noted.end());
+  const std::string synced = "fsync " + std::filesystem::path(folder.file("copy")).parent_path().string();
+  EXPECT_NE(std::find(renamed, noted.end(), synced), noted.end()) << "the name was not made durable";
+}
+
+}  // namespace
+}  // namespace bonsai::testing
+
+// In place of the library's: they note, and do the same.
+extern "C" int fsync(int fd) {
+  if (bonsai::testing::noting) bonsai::testing::noted.push_back("fsync " + bonsai::testing::path_of(fd));
+  return static_cast<int>(::syscall(SYS_fsync, fd));
+}
+extern "C" int rename(const char* from, const char* to) noexcept {
+  if (bonsai::testing::noting) bonsai::testing::noted.push_back(std::string("rename ") + to);
+  return static_cast<int>(::syscall(SYS_rename, from, to));
+}
