@@ -104,8 +104,8 @@ class MisplacedBytes : public ::testing::Test {
   MisplacedBytes() {
     for (uint32_t token = 1; token <= 2; ++token) append("key", std::to_string(token) + std::string(1500, 'v'), token);
     append("other", std::string(2500, 'v'), 3);
-    pool_.rig.log->seal_all();
-    write_clean_state(pool_.rig.volume, pool_.rig.pool);
+    EXPECT_TRUE(pool_.rig.log->seal_all().ok());
+    EXPECT_TRUE(write_clean_state(pool_.rig.volume, pool_.rig.pool).ok());
     expect_told(false, "nothing was done yet");
   }
 
