@@ -330,6 +330,7 @@ bool LogOf<Medium>::note_flushed() {
 
 template <class Medium>
 Status LogOf<Medium>::note_ends() {
+  if (volume_.failed()) return volume_.health();
   if (config_.buffered) return Status::OK();
   bool noted = false;
   for (Stream& stream : streams_) {
