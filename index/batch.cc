@@ -41,9 +41,10 @@ Index::Outcome Index::write(Batch* batch) {
 
 // Brings a batch from publishing to ready. Any thread may do it, several at once too.
 Index::Outcome Index::complete(Batch* batch, persist::Log::Use use) {
-  for (size_t i = 0; i < batch->items.size(); ++i) {
+  for (size_t i = batch->placed.load(std::memory_order_relaxed); i < batch->items.size(); ++i) {
     if (batch->cell.load(std::memory_order_seq_cst) != Batch::kPublishing) return Outcome::kDone;
     if (const Outcome outcome = publish_item(batch, i); outcome != Outcome::kDone) return outcome;
+    batch->placed.store(i + 1, std::memory_order_relaxed);
     if (mutant(kBatchReadyEarly)) {
       uint64_t publishing = Batch::kPublishing;
       batch->cell.compare_exchange_strong(publishing, Batch::kReady);
@@ -58,17 +59,26 @@ Index::Outcome Index::publish_item(Batch* batch, size_t i) {
   bool done = false;
   while (!done) {
     if (item.node.load(std::memory_order_seq_cst) != nullptr) return Outcome::kDone;
-    if (const Outcome outcome = push_item(batch, &item, &done); outcome != Outcome::kDone) return outcome;
+    if (const Outcome outcome = push_item(batch, i, &done); outcome != Outcome::kDone) return outcome;
   }
   return Outcome::kDone;
 }
 
+std::span<const Batch::Item> Index::ToPublish::below(const base::Fence& hi) const {
+  const auto end = std::partition_point(items.begin() + 1, items.end(),
+                                        [&](const Batch::Item& item) { return hi.above(Key::of(item.key)); });
+  return items.first(static_cast<size_t>(end - items.begin()));
+}
+
 // One attempt; *done when the item is in place or the batch complete.
-Index::Outcome Index::push_item(Batch* batch, Batch::Item* item, bool* done) {
+Index::Outcome Index::push_item(Batch* batch, size_t i, bool* done) {
+  Batch::Item* const item = &batch->items[i];
   const Key key = Key::of(item->key);
   const uint64_t hash = key.hash();
   Bnode* bnode = live(key);
-  Slots* slots = slots_of(bnode, Node::arena_bytes(item->key, item->value));
+  // A table that is wide for a batch's sake, whose nodes lie elsewhere, has no arena.
+  Slots* slots =
+      slots_of(bnode, bnode->capacity() <= Slots::kCapacityMax ? Node::arena_bytes(item->key, item->value) : 0);
   const Slots::Place place = slots->find(key, hash);
   uint64_t gen = bnode->gen();
   Node* head = place.head();
@@ -87,11 +97,11 @@ Index::Outcome Index::push_item(Batch* batch, Batch::Item* item, bool* done) {
   if (head != nullptr) {
     if (const Outcome outcome = settle_head(head); outcome != Outcome::kDone) return outcome;
   }
-  // A batch begins only where it has room: once begun it may not wait, and then piles up layers that are not cut.
-  const bool begun = batch->items.front().node.load(std::memory_order_seq_cst) != nullptr;
-  const uint64_t wanted = std::min<uint64_t>(batch->items.size(), slots->capacity() / 2);
-  const bool tight = !begun && slots->used() + wanted > slots->capacity() - slots->capacity() / 8;
-  if (tight || no_room(*bnode, *slots, place)) return make_room(bnode, begun ? For::kBegunBatch : For::kPut);
+  // A batch begins only where it has room, because then it can wait for it.
+  const ToPublish left{std::span<const Batch::Item>(batch->items).subspan(i), batch->begun()};
+  const bool tight =
+      !left.begun && slots->room() < std::min<size_t>(left.below(bnode->hi()).size(), Slots::kBatchCapacityMax / 2);
+  if (tight || no_room(*bnode, *slots, place)) return make_room(bnode, &left);
   if (place.head() != nullptr) prune(slots, place.index, place.head());
   Node* node = Node::make(item->key, item->value, item->flags, batch);
   bool crowds = false;

@@ -33,6 +33,80 @@ TEST(Batch, OfMoreKeysThanABnodeHasSlots) {
   EXPECT_EQ(tier.scan_now(), expected);
 }
 
+// How many layers the deepest range reads through, and the entries of the largest dnode.
+struct Depth {
+  size_t layers = 0;
+  uint64_t entries = 0;
+};
+
+void measure(const Bnode& bnode, size_t layers, Depth* depth) {
+  depth->layers = std::max(depth->layers, layers);
+  const Base base = bnode.base();
+  if (const persist::Dnode* dnode = base.dnode()) depth->entries = std::max(depth->entries, dnode->entries());
+  if (const Layer* layer = base.layer()) {
+    for (const Bnode* old : layer->olds) measure(*old, layers + 1, depth);
+  }
+}
+
+void measure_newest(const Bnode& bnode, Depth* depth) {
+  if (const Layer* layer = bnode.layer()) {
+    for (const Bnode* fresh : layer->news) measure_newest(*fresh, depth);
+  } else {
+    measure(bnode, 0, depth);
+  }
+}
+
+Depth depth_of(Tier& tier) {
+  const auto guard = tier.epochs().enter();
+  Depth depth;
+  tier.index().tree().for_each([&](Bnode* bnode) { measure_newest(*bnode, &depth); });
+  return depth;
+}
+
+// Batch i of `batches` writes every batches-th key from i on, so that each goes over the whole range.
+Updates spread(uint64_t i, uint64_t batches, uint64_t count, Model* model) {
+  Updates updates;
+  for (uint64_t k = 0; k < count; ++k) {
+    const std::string key = key_of(k * batches + i);
+    updates[key] = std::to_string(i);
+    (*model)[key] = std::to_string(i);
+  }
+  return updates;
+}
+
+// Batches that come to lie on each other before anything is offloaded. What a range gathers is cut into dnodes of usual
+// size, and the layers that it is read through stay few.
+TEST(Batch, StackedLargeOnesAreCutAndStayShallow) {
+  constexpr uint64_t kBatches = 8, kCount = 11'000;  // more than a run may have entries
+  Tier tier({.pool_bytes = size_t{160} << 20, .log_bytes = uint64_t{96} << 20});
+  Model model;
+  for (uint64_t i = 0; i < kBatches; ++i) {
+    // The first item waits for room, and so for the layers before it, if others may fill its range.
+    Batch* batch = Tier::make_batch(spread(i, kBatches, kCount, &model));
+    const auto write = [&] {
+      const auto guard = tier.epochs().enter();
+      return tier.index().write(batch);
+    };
+    while (write() == Index::Outcome::kStalled) {
+      ASSERT_FALSE(batch->begun());
+      ASSERT_EQ(tier.offload(Index::Which::kUrgent, 1).ranges, 1u);
+    }
+    ASSERT_TRUE(batch->begun());
+    batch->unref();
+    EXPECT_LE(depth_of(tier).layers, 10u) << "after batch " << i;
+  }
+  EXPECT_LE(tier.index().work().plans_by_writers.load(), kBatches * kCount / 100);
+  EXPECT_TRUE(tier.scan_now() == model);
+  tier.crash();
+  EXPECT_TRUE(tier.scan_now() == model) << "one range of recovered updates";
+  ASSERT_TRUE(tier.drain().ok());
+  EXPECT_TRUE(tier.scan_now() == model);
+  EXPECT_LE(depth_of(tier).entries, 4 * tier.pool().limits().dnode_entries_max);
+  tier.crash();
+  EXPECT_TRUE(tier.scan_now() == model);
+  EXPECT_EQ(tier.space().used_bytes(), tier.bytes_in_use());
+}
+
 TEST(Batch, DrivesThroughRangesThatAreBeingReplaced) {
   Tier tier({.pool_bytes = size_t{16} << 20});
   Model expected;

@@ -49,8 +49,8 @@ void* Slots::cell_in_chunk(size_t node_bytes, bool* crowds) {
 
 Slots* Layer::closed_slots() {
   static Slots* const closed = [] {
-    Slots* slots = Slots::make(Slots::kRisingCapacityMax).release();
-    for (uint32_t i = 0; i < Slots::kRisingCapacityMax; ++i) slots->freeze(i);
+    Slots* slots = Slots::make(Slots::kBatchCapacityMax).release();
+    for (uint32_t i = 0; i < Slots::kBatchCapacityMax; ++i) slots->freeze(i);
     return slots;
   }();
   return closed;
@@ -80,7 +80,7 @@ Slots* Bnode::slots_or_make(size_t node_bytes, bool* made) {
 }
 
 void Bnode::freeze() {
-  BONSAI_CHECK(slots() != nullptr || capacity_ <= Slots::kRisingCapacityMax);
+  BONSAI_CHECK(slots() != nullptr || capacity_ <= Slots::kBatchCapacityMax);
   Slots* slots = nullptr;
   if (slots_.compare_exchange_strong(slots, Layer::closed_slots(), std::memory_order_seq_cst)) return;
   if (slots == Layer::closed_slots()) return;

@@ -20,6 +20,7 @@
 #ifndef BONSAI_INDEX_BNODE_H_
 #define BONSAI_INDEX_BNODE_H_
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <boost/container/small_vector.hpp>
@@ -46,7 +47,9 @@ class Slots {
   static constexpr uint64_t kFrozen = 1;
   static constexpr uint32_t kCapacityMin = 16;
   static constexpr uint32_t kCapacityMax = 128;
-  static constexpr uint32_t kRisingCapacityMax = 1024;  // where keys come in rising order, all to one bnode
+  static constexpr uint32_t kRisingCapacityMax = 1024;           // where keys come in rising order, all to one bnode
+  static constexpr uint32_t kBatchCapacityMax = 4096;            // where a batch brings all of them at once
+  static constexpr uint32_t kCapacityLimit = uint32_t{1} << 31;  // where recovery has found as many updates
   static constexpr uint32_t kNowhere = UINT32_MAX;
 
   struct Place {
@@ -63,7 +66,8 @@ class Slots {
   static std::unique_ptr<Slots> make(uint32_t capacity, uint32_t arena_bytes = 0);
   // The arena of a table whose first node takes so many bytes. Few large nodes gain nothing by it.
   static uint32_t arena_bytes_for(uint32_t capacity, size_t node_bytes) {
-    return node_bytes <= kArenaNodeBytesMax ? full_at(capacity) * static_cast<uint32_t>(node_bytes) : 0;
+    if (node_bytes > kArenaNodeBytesMax) return 0;
+    return static_cast<uint32_t>(std::min<uint64_t>(kArenaBytesMax, uint64_t{full_at(capacity)} * node_bytes));
   }
   ~Slots();
   Slots(const Slots&) = delete;
@@ -75,7 +79,9 @@ class Slots {
   // Time for a successor, so that writers do not meet a full table.
   [[nodiscard]] bool crowded() const { return used() >= crowded_at(); }
   // New keys must go to a successor.
-  [[nodiscard]] bool full() const { return used() >= full_at(capacity_); }
+  [[nodiscard]] bool full() const { return room() == 0; }
+  // For so many new keys.
+  [[nodiscard]] uint32_t room() const { return full_at(capacity_) - std::min(used(), full_at(capacity_)); }
   // With its chunks.
   [[nodiscard]] uint64_t dram_bytes() const;
 
@@ -170,6 +176,10 @@ class Slots {
 
   static constexpr uint32_t kMarksPerWord = 64;
   static constexpr size_t kArenaNodeBytesMax = 256;
+  // What a bnode counts in 32 bits (Bnode::reserve): far from their end, however many overshoot. No narrower than any
+  // table but those that recovery makes.
+  static constexpr uint64_t kArenaBytesMax = uint64_t{1} << 20;
+  static_assert(kArenaBytesMax >= kBatchCapacityMax * kArenaNodeBytesMax);
 
   // Memory for nodes, taken from front to end; `below` was full, or is about to be.
   struct Chunk {
@@ -319,13 +329,17 @@ class alignas(base::kLineBytes) Bnode {
   // Who may name a layer: one at a time, and for good once there is a layer. A fresh successor is young until its
   // predecessor's replacement is finished; only a batch, which that replacement may be waiting for, claims a young one,
   // and the layer that it names is not offloaded before the bnode has grown up.
-  enum class Claim : uint8_t { kFree, kClaimed, kYoung, kYoungClaimed };
+  enum class Claim : uint8_t { kFree, kClaimed, kYoung, kYoungClaimed, kYoungInstalled };
   bool claim() { return exchange(Claim::kFree, Claim::kClaimed); }
   bool claim_young() { return exchange(Claim::kYoung, Claim::kYoungClaimed); }
   void unclaim() { claim_.store(Claim::kFree); }
   void set_young() { claim_.store(Claim::kYoung); }
-  void grow_up() {
-    if (!exchange(Claim::kYoung, Claim::kFree)) exchange(Claim::kYoungClaimed, Claim::kClaimed);
+  // Its own layer is installed. True: the caller queues that; false: whoever lets the bnode grow up does. Called once.
+  bool queue_installed() { return !exchange(Claim::kYoungClaimed, Claim::kYoungInstalled); }
+  // Its predecessor's replacement is finished. True: the caller queues the bnode's own layer.
+  [[nodiscard]] bool grow_up() {
+    if (exchange(Claim::kYoung, Claim::kFree) || exchange(Claim::kYoungClaimed, Claim::kClaimed)) return false;
+    return exchange(Claim::kYoungInstalled, Claim::kClaimed);
   }
   [[nodiscard]] bool young() const { return claim_.load() >= Claim::kYoung; }
 
@@ -387,9 +401,9 @@ struct Layer {
 
  private:
   static Bnode* cover(const Bnodes& bnodes, const base::Key& key) {
-    size_t i = bnodes.size() - 1;
-    while (i > 0 && key < bnodes[i]->lo().key()) --i;
-    return bnodes[i];
+    const auto above = std::upper_bound(bnodes.begin() + 1, bnodes.end(), key,
+                                        [](const base::Key& k, const Bnode* each) { return k < each->lo().key(); });
+    return *(above - 1);
   }
 };
 

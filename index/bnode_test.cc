@@ -188,15 +188,23 @@ TEST(Bnode, Claims) {
   bnode->set_young();
   EXPECT_FALSE(bnode->claim()) << "its predecessor is not offloaded";
   EXPECT_TRUE(bnode->young());
-  bnode->grow_up();
+  EXPECT_FALSE(bnode->grow_up());
   EXPECT_FALSE(bnode->young());
   EXPECT_TRUE(bnode->claim());
+  EXPECT_TRUE(bnode->queue_installed()) << "the planner queues its layer itself";
   bnode->set_young();
   EXPECT_TRUE(bnode->claim_young());
   EXPECT_TRUE(bnode->young()) << "claimed by a batch, and its predecessor still not offloaded";
-  bnode->grow_up();
+  EXPECT_FALSE(bnode->grow_up()) << "the layer is not installed, so that the planner queues it";
   EXPECT_FALSE(bnode->young());
   EXPECT_FALSE(bnode->claim()) << "a batch that claimed a young bnode keeps it";
+  EXPECT_TRUE(bnode->queue_installed());
+  bnode->set_young();
+  EXPECT_TRUE(bnode->claim_young());
+  EXPECT_FALSE(bnode->queue_installed());
+  EXPECT_TRUE(bnode->young());
+  EXPECT_TRUE(bnode->grow_up()) << "installed before: who lets it grow up queues the layer";
+  EXPECT_FALSE(bnode->young());
   bnode->unref();
 }
 

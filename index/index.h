@@ -245,8 +245,15 @@ class Index {
   enum class Fetch { kUpdates, kUpdatesAndDnode };
   void live_many(std::span<const base::Key> keys, Fetch fetch, std::span<uint64_t> hashes,
                  std::span<Bnode*> bnodes) const;
-  enum class For { kPut, kBegunBatch };
-  Outcome make_room(Bnode* bnode, For whom);
+  // What a batch has left to publish from an item on.
+  struct ToPublish {
+    std::span<const Batch::Item> items;
+    bool begun;  // it may not wait any more
+
+    // Those of one range. Requires: the first lies in it.
+    [[nodiscard]] std::span<const Batch::Item> below(const base::Fence& hi) const;
+  };
+  Outcome make_room(Bnode* bnode, const ToPublish* left);
   [[nodiscard]] bool no_room(const Bnode& bnode, const Slots& slots, const Slots::Place& place) const;
   struct Reservation {
     Bnode* bnode;
@@ -276,7 +283,7 @@ class Index {
   Outcome complete(Batch* batch, persist::Log::Use use);
   Outcome publish_item(Batch* batch, size_t i);
   Outcome make_durable(Batch* batch, persist::Log::Use use);
-  Outcome push_item(Batch* batch, Batch::Item* item, bool* done);
+  Outcome push_item(Batch* batch, size_t i, bool* done);
 
   // read.cc
   Node* visible(Node* head, uint64_t version);
@@ -291,8 +298,7 @@ class Index {
   static bool read_together(persist::DnodeCursor* cursor, const Collected& all, uint64_t records_max, Window* window);
   void collect_updates(const Bnode& bnode, uint32_t depth, const Window& window, const base::Key& from,
                        uint64_t version, Collected* all);
-  void collect(const Bnode& bnode, uint32_t depth, const Window& window, const base::Key& from, uint64_t version,
-               Collected* all);
+  void collect(const Bnode& bnode, const Window& window, const base::Key& from, uint64_t version, Collected* all);
   std::span<const char> prefetch_following(const Following& following) const;
   static void prefetch_range(const Bnode& bnode);
   uint64_t prefetch_records(const Bnode& bnode, const base::Key& from, uint64_t records_max) const;
@@ -305,8 +311,9 @@ class Index {
   Bnode* recovered(persist::RecoveredRange range, uint64_t gen);
   [[nodiscard]] persist::Limits limits_now() const;
   bool plan(Bnode* bnode, bool may_merge);
-  bool plan_on_young(Bnode* bnode);
-  void make_successors(Layer* layer, const std::vector<std::string>& cuts, uint32_t capacity, bool rising);
+  bool plan_for_batch(Bnode* bnode, const ToPublish& left);
+  template <class CapacityOf>
+  static void make_successors(Layer* layer, const std::vector<std::string>& cuts, CapacityOf capacity_of);
   void install(Layer* layer);
 
   // replace_queue.cc

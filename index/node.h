@@ -102,10 +102,13 @@ struct Batch {
   std::atomic<uint64_t> cell{kPublishing};
   std::atomic<uint32_t> segment{persist::kNoSegment};  // holds the durable record
   std::atomic<uint32_t> references{1};
-  bool admitted = false;    // the owner's: log space for the record is set aside
-  std::vector<Item> items;  // in key order, each key once
+  std::atomic<size_t> placed{0};  // items before this one are in place; there may be more
+  bool admitted = false;          // the owner's: log space for the record is set aside
+  std::vector<Item> items;        // in key order, each key once
   const std::string storage;
 
+  // A node may stand in a chain, so that the batch must be completed. Requires: asked by its owner, or by who met it.
+  [[nodiscard]] bool begun() const { return items.front().node.load(std::memory_order_seq_cst) != nullptr; }
   void unref() {
     if (references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }

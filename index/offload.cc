@@ -73,9 +73,7 @@ struct Offload::Garbage {
 };
 
 Status Offload::add(Layer* layer) {
-  for (const Bnode* old : layer->olds) {
-    if (old->young()) return Status::Unavailable("the range's predecessor is not offloaded yet");
-  }
+  for (const Bnode* old : layer->olds) BONSAI_CHECK(!old->young());
   BONSAI_RETURN_IF_ERROR(settle(layer));
   BONSAI_RETURN_IF_ERROR(lock_chains(layer));
   index_.versions_.load(&live_);
@@ -164,11 +162,19 @@ void Offload::gather(const Bnode& old, Job* job) {
 }
 
 Status Offload::build(Job* job) {
-  for (Bnode* successor : job->layer->news) BONSAI_RETURN_IF_ERROR(build_piece(job, successor));
+  std::span<const Chain> left = chains_;
+  for (Bnode* successor : job->layer->news) {
+    const auto end = std::partition_point(left.begin(), left.end(),
+                                          [&](const Chain& chain) { return successor->hi().above(chain.key); });
+    const auto count = static_cast<size_t>(end - left.begin());
+    BONSAI_RETURN_IF_ERROR(build_piece(job, successor, left.first(count)));
+    left = left.subspan(count);
+  }
   return Status::OK();
 }
 
-Status Offload::build_piece(Job* job, Bnode* successor) {
+// Of the chains in the successor's range.
+Status Offload::build_piece(Job* job, Bnode* successor, std::span<const Chain> chains) {
   std::vector<Entry>& updates = updates_;
   updates.clear();
   std::vector<std::vector<Node*>> carried;
@@ -176,9 +182,7 @@ Status Offload::build_piece(Job* job, Bnode* successor) {
   const auto& olds = job->layer->olds;
   const bool plain = live_.none() && std::none_of(olds.begin(), olds.end(),
                                                   [](const Bnode* each) { return dnode_of(*each).has_large(); });
-  const bool all = job->layer->news.size() == 1;
-  for (const Chain& chain : chains_) {
-    if (!all && (chain.key < successor->lo().key() || !successor->hi().above(chain.key))) continue;
+  for (const Chain& chain : chains) {
     if (chain.updates != nullptr) updates.push_back(entry_of(*chain.updates));
     if (plain && chain.single()) continue;  // no version to be carried, no large value to be dropped
     status = carry(job, chain, &carried);
@@ -434,7 +438,9 @@ void Offload::bury(Job* job) {
   index_.work_.updates_offloaded.fetch_add(job->updates, std::memory_order_relaxed);
   index_.work_.compactions.fetch_add(job->compactions, std::memory_order_relaxed);
   index_.urgent_ranges_.fetch_sub(1, std::memory_order_relaxed);
-  for (Bnode* fresh : job->layer->news) fresh->grow_up();
+  for (Bnode* fresh : job->layer->news) {
+    if (fresh->grow_up()) index_.enqueue_urgent(fresh->layer());
+  }
   index_.epochs_.retire(garbage.release(), &Garbage::reclaim);
 }
 

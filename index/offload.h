@@ -11,6 +11,7 @@
 #define BONSAI_INDEX_OFFLOAD_H_
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,7 @@ class Offload {
   Offload& operator=(const Offload&) = delete;
 
   // Takes in an installed layer. Errors, each leaving the layer as it was: NoSpace, Corruption (its old dnode),
-  // Unavailable (its predecessor is not offloaded, a batch on it cannot be completed, or a pruner is held up).
+  // Unavailable (a batch on it cannot be completed, or a pruner is held up). Requires: its predecessor is offloaded.
   Status add(Layer* layer);
   [[nodiscard]] size_t size() const { return jobs_.size(); }
 
@@ -79,7 +80,7 @@ class Offload {
   static Status lock_chains(Layer* layer);
   void gather(const Bnode& old, Job* job);
   Status build(Job* job);
-  Status build_piece(Job* job, Bnode* successor);
+  Status build_piece(Job* job, Bnode* successor, std::span<const Chain> chains);
   bool append_suffices(const Job& job, const persist::Dnode& old, const std::vector<persist::Entry>& updates) const;
   static bool absorbs_newest(const persist::Dnode& old, uint64_t updates);
   Status append(const Bnode& successor, uint64_t gen, const persist::Dnode& old,

@@ -112,18 +112,17 @@ bool Index::no_room(const Bnode& bnode, const Slots& slots, const Slots::Place& 
          bnode.tokens_used() >= config_.tokens_max;
 }
 
-// A put waits when its bnode's predecessor is not offloaded yet, so that layers do not pile up. A begun
-// batch must not: its own nodes may be what that offload waits for.
-Index::Outcome Index::make_room(Bnode* bnode, For whom) {
+// A put waits when its bnode's predecessor is not offloaded yet, so that layers do not pile up; so does a batch that
+// has not begun. A begun one must not: its own nodes may be what that offload waits for.
+Index::Outcome Index::make_room(Bnode* bnode, const ToPublish* left) {
   Layer* layer = bnode->layer();
   if (layer == nullptr) {
     const uint64_t begin_ns = base::now_ns();
-    if (!plan(bnode, false) && (whom == For::kPut || !plan_on_young(bnode))) {
-      return bnode->layer() != nullptr ? Outcome::kDone : Outcome::kStalled;
-    }
+    const bool planned = left == nullptr ? plan(bnode, false) : plan_for_batch(bnode, *left);
+    if (!planned) return bnode->layer() != nullptr ? Outcome::kDone : Outcome::kStalled;
     layer = bnode->layer();
     install(layer);
-    enqueue_urgent(layer);
+    if (bnode->queue_installed()) enqueue_urgent(layer);
     work_.plans_by_writers.fetch_add(1, std::memory_order_relaxed);
     work_.plan_ns_of_writers.fetch_add(base::now_ns() - begin_ns, std::memory_order_relaxed);
     return Outcome::kDone;
@@ -213,7 +212,7 @@ Index::Outcome Index::attempt(Put* put) {
     }
     if (pushed == Push::kPublished || pushed == Push::kSuperseded) return Outcome::kDone;
     if (pushed == Push::kStalled) return Outcome::kStalled;
-    if (const Outcome outcome = make_room(bnode, For::kPut); outcome != Outcome::kDone) return outcome;
+    if (const Outcome outcome = make_room(bnode, nullptr); outcome != Outcome::kDone) return outcome;
   }
 }
 

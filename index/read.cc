@@ -210,22 +210,31 @@ void Index::collect_updates(const Bnode& bnode, uint32_t depth, const Window& wi
   });
 }
 
-// The same with the layers below it, and the dnodes under them.
-void Index::collect(const Bnode& bnode, uint32_t depth, const Window& window, const Key& from, uint64_t version,
-                    Collected* all) {
-  collect_updates(bnode, depth, window, from, version, all);
-  step("scan: load base");
-  const Base base = bnode.base();
-  if (const persist::Dnode* dnode = base.dnode()) {
-    dnode->prefetch();
-    all->dnodes.push_back(dnode);
-  } else if (const Bnode* residue = base.residue()) {
-    collect(*residue, depth + 1, window, from, version, all);
-  } else {
-    for (const Bnode* old : base.layer()->olds) {
-      if (!(old->lo() < window.hi) || !(window.lo < old->hi())) continue;
-      all->other_range = all->other_range || old->lo() != window.lo || old->hi() != window.hi;
-      collect(*old, depth + 1, window, from, version, all);
+// The same with the layers below it, and the dnodes under them: these in the order of their ranges.
+void Index::collect(const Bnode& bnode, const Window& window, const Key& from, uint64_t version, Collected* all) {
+  struct Below {
+    const Bnode* bnode;
+    uint32_t depth;
+  };
+  boost::container::small_vector<Below, 8> left{{&bnode, 0}};
+  while (!left.empty()) {
+    const auto [next, depth] = left.back();
+    left.pop_back();
+    collect_updates(*next, depth, window, from, version, all);
+    step("scan: load base");
+    const Base base = next->base();
+    if (const persist::Dnode* dnode = base.dnode()) {
+      dnode->prefetch();
+      all->dnodes.push_back(dnode);
+    } else if (const Bnode* residue = base.residue()) {
+      left.push_back({residue, depth + 1});
+    } else {
+      const Layer::Bnodes& olds = base.layer()->olds;
+      for (auto old = olds.rbegin(); old != olds.rend(); ++old) {
+        if (!((*old)->lo() < window.hi) || !(window.lo < (*old)->hi())) continue;
+        all->other_range = all->other_range || (*old)->lo() != window.lo || (*old)->hi() != window.hi;
+        left.push_back({*old, depth + 1});
+      }
     }
   }
 }
@@ -346,7 +355,7 @@ void Index::read_range(Bnode* bnode, const Key& from, uint64_t version, bool who
   if (const persist::Dnode* dnode = bnode->base().dnode(); dnode != nullptr && records_max < kTogetherRecordsMin)
     return read_few(bnode, *dnode, start, version, records_max, window);
   Collected all;
-  collect(*bnode, 0, *window, start, version, &all);
+  collect(*bnode, *window, start, version, &all);
   all.sort();
 
   Pieces pieces(all, records_max, window);
@@ -461,9 +470,9 @@ void Index::read_window_below(const base::Fence& fence, uint64_t version, Window
   Bnode* bnode = tree_.find_below(fence);
   for (Layer* layer = bnode->layer(); layer != nullptr && layer->installed.load(std::memory_order_seq_cst);
        layer = bnode->layer()) {
-    size_t i = layer->news.size() - 1;
-    while (i > 0 && !(layer->news[i]->lo() < fence)) --i;
-    bnode = layer->news[i];
+    const auto behind = std::partition_point(layer->news.begin() + 1, layer->news.end(),
+                                             [&](const Bnode* each) { return each->lo() < fence; });
+    bnode = *(behind - 1);
   }
   read_range(bnode, bnode->lo().key(), version, true, UINT64_MAX, window);
 }

@@ -1,6 +1,8 @@
 // Replacement, first half: planning successors, freezing, installing; tidying. What waits for it: replace_queue.cc.
 #include <algorithm>
 #include <bit>
+#include <boost/container/small_vector.hpp>
+#include <span>
 
 #include "base/check.h"
 #include "base/spread_sort.h"
@@ -11,6 +13,7 @@
 namespace bonsai::index {
 
 using base::Fence;
+using base::Key;
 using base::mutant;
 using base::step;
 
@@ -41,6 +44,55 @@ void visit_entries(persist::DnodeCursor* cursor, const Slots* slots, const base:
   cursor->visit_all(below, updates, &merge, [&](const persist::Entry& entry) {
     if (!entry.tombstone) visit(entry);
   });
+}
+
+// Visits what a bnode's range holds, in no order, some of it perhaps outside and some keys more than once: the tables
+// of the bnode and of those that it stands on, and the dnodes. Views as long as the guard.
+template <class VisitSlots, class VisitDnode>
+void visit_stack(const Bnode& top, VisitSlots visit_slots, VisitDnode visit_dnode) {
+  boost::container::small_vector<const Bnode*, 8> left{&top};
+  while (!left.empty()) {
+    const Bnode& bnode = *left.back();
+    left.pop_back();
+    if (const Slots* slots = bnode.slots()) visit_slots(*slots);
+    const Base base = bnode.base();
+    if (const Layer* layer = base.layer()) {
+      for (const Bnode* old : layer->olds) {
+        if (old->lo() < top.hi() && top.lo() < old->hi()) left.push_back(old);
+      }
+    } else {
+      visit_dnode(base.dnode() != nullptr ? *base.dnode() : *base.residue()->base().dnode());
+    }
+  }
+}
+
+// The keys of that, and of what a batch brings, with what they take in a dnode; in order, each once.
+std::vector<Sized> keys_of_stack(const scale::Volume& volume, const Bnode& top, std::span<const Batch::Item> items) {
+  std::vector<Sized> keys;
+  visit_stack(
+      top,
+      [&](const Slots& slots) {
+        slots.for_each_head([&](const Node* head) {
+          const base::Key key = head->key();
+          if (!(key < top.lo().key()) && top.hi().above(key)) keys.push_back({key, entry_bytes(*head)});
+        });
+      },
+      [&](const persist::Dnode& dnode) {
+        persist::DnodeCursor cursor(volume, dnode);
+        for (cursor.seek(top.lo().key()); cursor.valid() && top.hi().above(cursor.key()); cursor.next()) {
+          keys.push_back({cursor.key(), persist::entry_bytes(cursor.entry())});
+        }
+      });
+  for (const Batch::Item& item : items) {
+    const persist::Entry entry{base::Key::of(item.key), item.value};
+    keys.push_back({entry.key, persist::entry_bytes(entry)});
+  }
+  base::spread_sort(
+      keys.begin(), keys.end(), [](const Sized& each) { return each.key.head; },
+      [](const Sized& a, const Sized& b) { return a.key != b.key ? a.key < b.key : a.bytes > b.bytes; });
+  keys.erase(std::unique(keys.begin(), keys.end(), [](const Sized& a, const Sized& b) { return a.key == b.key; }),
+             keys.end());
+  return keys;
 }
 
 // Their keys, with what they take in a dnode.
@@ -150,13 +202,14 @@ Estimate whole(const Bnode& bnode, const Estimate& updates) {
   return {updates.entries + dnode.entries(), updates.bytes + dnode.run_bytes()};
 }
 
-bool exceeds(const Estimate& size, const persist::Limits& limits) {
-  return size.entries > limits.dnode_entries_max || size.bytes > limits.dnode_bytes_max;
+// Whether it is more than `dnodes` of them may hold.
+bool exceeds(const Estimate& size, const persist::Limits& limits, uint64_t dnodes = 1) {
+  return size.entries > dnodes * limits.dnode_entries_max || size.bytes > dnodes * limits.dnode_bytes_max;
 }
 
 // What is left of `all`, the whole of a bnode, once each key has one entry: as in the first part of the range, and an
 // eighth more, lest a part that is no sample of it mislead. If it does nevertheless, a dnode is larger than it should
-// be until it is compacted again.
+// be until it is compacted again. Requires: `all` is not so much that this would matter.
 Estimate without_hidden(const scale::Volume& volume, const persist::Dnode& dnode, const Slots* slots,
                         const Estimate& all) {
   constexpr uint32_t kSample = 64;
@@ -192,6 +245,7 @@ uint32_t capacity_after(const Bnode& bnode, const Estimate& updates, bool rising
 Bnode* Index::recovered(persist::RecoveredRange range, uint64_t gen) {
   persist::Dnode* dnode = range.dnode.release();
   const auto capacity = std::max<uint64_t>(Slots::kCapacityMin, std::bit_ceil(2 * range.records.size()));
+  BONSAI_CHECK(capacity <= Slots::kCapacityLimit);
   auto* bnode = new Bnode(dnode->lo(), dnode->hi(), gen, Base::of(dnode), static_cast<uint32_t>(capacity));
   for (const persist::LiveRecord& record : range.records) {
     const auto& update = record.update;
@@ -240,10 +294,14 @@ Index::~Index() {
   tree_.for_each([&](Bnode* bnode) {
     if (bnode->layer() == nullptr || !bnode->layer()->installed.load()) discard(bnode->base());
   });
-  for (Layer* layer : urgent_) {
-    for (Bnode* old : layer->olds) discard(old->base());
+  std::deque<Layer*> layers = urgent_;  // and those that stand on them
+  for (size_t i = 0; i < layers.size(); ++i) {
+    for (const Bnode* bnode : layers[i]->news) {
+      if (bnode->layer() != nullptr) layers.push_back(bnode->layer());
+    }
+    for (Bnode* old : layers[i]->olds) discard(old->base());
   }
-  for (Layer* layer : urgent_) {
+  for (const Layer* layer : layers) {
     for (Bnode* bnode : layer->news) bnode->unref();
     delete layer;
   }
@@ -279,13 +337,19 @@ bool Index::plan(Bnode* bnode, bool may_merge) {
   const bool compacts = !may_append(dnode_under(*bnode), updates.entries, updates.bytes, limits);
   const bool rising = is_rising(bnode->slots());
   const uint32_t capacity = capacity_after(*bnode, updates, rising, limits);
+  // Where keys come in rising order, the wide table is for the last one: the others may get keys of slower writers, but
+  // not as many.
+  const auto capacity_of = [&](const Fence&, const Fence& hi) {
+    return rising && hi != layer->olds.back()->hi() ? std::min(capacity, Slots::kCapacityMax) : capacity;
+  };
   const auto too_large = [&] {
     return exceeds(size, limits) &&
-           (rising || exceeds(without_hidden(dnodes_.volume(), dnode_under(*bnode), bnode->slots(), size), limits));
+           (rising || exceeds(size, limits, 2) ||
+            exceeds(without_hidden(dnodes_.volume(), dnode_under(*bnode), bnode->slots(), size), limits));
   };
   if (compacts && too_large()) {
     const std::vector<Sized> keys = keys_of(dnodes_.volume(), dnode_under(*bnode), bnode->slots());
-    make_successors(layer, rising ? cut_rising(keys, limits) : cut(keys, limits), capacity, rising);
+    make_successors(layer, rising ? cut_rising(keys, limits) : cut(keys, limits), capacity_of);
     if (layer->news.size() > 1) work_.splits.fetch_add(1, std::memory_order_relaxed);
   } else if (may_merge && size.entries < limits.dnode_entries_max / 4 && size.bytes < limits.dnode_bytes_max / 4) {
     tree_.with_right_sibling(*bnode, [&](Bnode* right) {
@@ -297,42 +361,76 @@ bool Index::plan(Bnode* bnode, bool may_merge) {
         return;
       }
       layer->olds.push_back(right);
-      make_successors(layer, {}, capacity, false);
+      make_successors(layer, {}, capacity_of);
       bnode->set_layer(layer);
       right->set_layer(layer);
       work_.merges.fetch_add(1, std::memory_order_relaxed);
     });
   }
-  if (layer->news.empty()) make_successors(layer, {}, capacity, rising);
+  if (layer->news.empty()) make_successors(layer, {}, capacity_of);
   urgent_ranges_.fetch_add(1, std::memory_order_relaxed);
   bnode->set_layer(layer);
   return true;
 }
 
-// Names one successor of a bnode whose predecessor's replacement is not finished. False if somebody else has.
-bool Index::plan_on_young(Bnode* bnode) {
-  if (!bnode->claim_young()) return false;
+// The same for a bnode in which a batch finds no room, with room for all that the batch has left to publish there, and
+// cut by what will be there: whatever the range has gathered, in layers that are not offloaded yet as well, comes to
+// lie in dnodes of usual size, and a range that is filled by batches again and again gets few layers, because tables
+// double. False if somebody else is replacing it; of a young one also if the batch may wait.
+bool Index::plan_for_batch(Bnode* bnode, const ToPublish& left) {
+  if (!bnode->claim() && !(left.begun && bnode->claim_young())) return false;
+  const persist::Limits limits = limits_now();
+  const std::span<const Batch::Item> items = left.below(bnode->hi());
+  Estimate size;
+  const auto add = [&](uint64_t entries, uint64_t bytes) { size = {size.entries + entries, size.bytes + bytes}; };
+  for (const Batch::Item& item : items) {
+    add(1, persist::entry_bytes({Key::of(item.key), item.value}));
+  }
+  visit_stack(
+      *bnode,
+      [&](const Slots& slots) {
+        const Estimate updates = estimate(&slots);
+        add(updates.entries, updates.bytes);
+      },
+      [&](const persist::Dnode& dnode) { add(dnode.entries(), dnode.run_bytes()); });
+  std::vector<std::string> cuts;
+  if (exceeds(size, limits)) {
+    const std::vector<Sized> keys = keys_of_stack(dnodes_.volume(), *bnode, items);
+    const bool rising = keys[keys.size() - items.size()].key == Key::of(items.front().key);  // all others lie below
+    cuts = rising ? cut_rising(keys, limits) : cut(keys, limits);
+    if (!cuts.empty()) work_.splits.fetch_add(1, std::memory_order_relaxed);
+  }
+  const Slots* slots = bnode->slots();
+  const bool doubles = slots != nullptr && slots->crowded();
+  const uint32_t capacity_min = std::min(doubles ? 2 * bnode->capacity() : bnode->capacity(),
+                                         cuts.empty() ? Slots::kBatchCapacityMax : Slots::kCapacityMax);
   auto* layer = new Layer();
   layer->olds = {bnode};
-  const bool rising = is_rising(bnode->slots());
-  make_successors(layer, {}, capacity_after(*bnode, estimate(bnode->slots()), rising, config_.limits), rising);
+  make_successors(layer, cuts, [&](const Fence& lo, const Fence& hi) {
+    const auto before = [&](const Fence& end) {
+      return std::partition_point(items.begin(), items.end(),
+                                  [&](const Batch::Item& item) { return end.above(Key::of(item.key)); });
+    };
+    const auto count = static_cast<uint64_t>(before(hi) - before(lo));
+    return static_cast<uint32_t>(
+        std::clamp<uint64_t>(std::bit_ceil(count + count / 2), capacity_min, Slots::kBatchCapacityMax));
+  });
   urgent_ranges_.fetch_add(1, std::memory_order_relaxed);
   bnode->set_layer(layer);
   return true;
 }
 
-// Successors of the olds' whole range, cut at `cuts`. They are young until the replacement is finished. Where keys come
-// in rising order, the wide table is for the last one: the others may get keys of slower writers, but not as many.
-void Index::make_successors(Layer* layer, const std::vector<std::string>& cuts, uint32_t capacity, bool rising) {
+// Successors of the olds' whole range, cut at `cuts`. They are young until the replacement is finished.
+// capacity_of(lo, hi): of the table of one.
+template <class CapacityOf>
+void Index::make_successors(Layer* layer, const std::vector<std::string>& cuts, CapacityOf capacity_of) {
   uint64_t gen = 0;
   for (const Bnode* old : layer->olds) gen = std::max(gen, old->gen());
   gen += mutant(kGenerationEqual) ? 0 : 1;
   for (size_t i = 0; i <= cuts.size(); ++i) {
     const Fence lo = i == 0 ? layer->olds.front()->lo() : Fence(cuts[i - 1]);
     const Fence hi = i == cuts.size() ? layer->olds.back()->hi() : Fence(cuts[i]);
-    const bool passed = rising && i < cuts.size();
-    layer->news.push_back(
-        new Bnode(lo, hi, gen, Base::of(layer), passed ? std::min(capacity, Slots::kCapacityMax) : capacity));
+    layer->news.push_back(new Bnode(lo, hi, gen, Base::of(layer), capacity_of(lo, hi)));
     layer->news.back()->set_young();
   }
 }

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <optional>
 
+#include "base/narrow.h"
 #include "base/thread.h"
 #include "persist/words.h"
 
@@ -41,7 +42,7 @@ class Analyst {
     const std::optional<uint64_t> state = load_word(volume_, Addr(0, kStateRunOffset));
     const uint64_t run = state.value_or(0) & 0xff;
     out_.clean = run == static_cast<uint64_t>(RunState::kClean);
-    if (out_.clean) closed_with_ = static_cast<uint32_t>(*state >> 8);
+    if (out_.clean) closed_with_ = base::low_bits<uint32_t>(*state >> 8);
     if (!state) {
       damage(place_text("run state", Addr(0, kStateRunOffset)), "the word fails its check", Fence(), Fence::infinite());
     }
@@ -115,7 +116,7 @@ class Analyst {
     }
     for (size_t i = 0; i < extent->torn_slots.size(); ++i) {
       const uint64_t writes = i == 0 ? std::clamp<uint64_t>(missing, 1, UINT32_MAX) : 1;
-      out_.torn_slots.push_back({extent->torn_slots[i], static_cast<uint32_t>(writes)});
+      out_.torn_slots.push_back({extent->torn_slots[i], base::low_bits<uint32_t>(writes)});
       extent->writes_of += writes;
     }
   }
@@ -181,7 +182,7 @@ class Analyst {
     const std::vector<Addr> entries = pool_.entries();
     std::vector<SegmentRead> reads(segments.size());
     base::for_each_on(options_.threads, segments.size(), [&](size_t i) {
-      read_segment(volume_, {segments[i], entries[i], static_cast<uint32_t>(i)}, terms, tiles, &reads[i]);
+      read_segment(volume_, {segments[i], entries[i], base::checked_narrow<uint32_t>(i)}, terms, tiles, &reads[i]);
       tell_done(terms.segment_bytes);
     });
     for (SegmentRead& read : reads) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/narrow.h"
 #include "base/random.h"
 
 namespace bonsai::persist {
@@ -28,7 +29,7 @@ struct Ranks {
 };
 
 Ranks ranks_of(const uint16_t* samples, uint32_t n, uint16_t bound) {
-  const __m128i wanted = _mm_set1_epi16(static_cast<int16_t>(bound));
+  const __m128i wanted = _mm_set1_epi16(base::low_bits<int16_t>(bound));
   __m128i counts = _mm_setzero_si128();  // eight
   for (uint32_t i = 0; i < n; i += 8) {
     const __m128i have = _mm_load_si128(reinterpret_cast<const __m128i*>(samples + i));
@@ -38,7 +39,7 @@ Ranks ranks_of(const uint16_t* samples, uint32_t n, uint16_t bound) {
   counts = _mm_add_epi32(counts, _mm_shuffle_epi32(counts, 0x4e));
   counts = _mm_add_epi32(counts, _mm_shuffle_epi32(counts, 0xb1));
   Ranks ranks;
-  ranks.not_above = std::min(static_cast<uint32_t>(_mm_cvtsi128_si32(counts)), n);
+  ranks.not_above = std::min(base::low_bits<uint32_t>(_mm_cvtsi128_si32(counts)), n);
   ranks.below = ranks.not_above;
   while (ranks.below > 0 && samples[ranks.below - 1] == bound) --ranks.below;
   return ranks;
@@ -49,7 +50,7 @@ uint32_t matches(const char* fingerprints, uint8_t wanted) {
   const __m128i all = _mm_set1_epi8(static_cast<char>(wanted));
   const auto half = [&](const char* at) {
     const __m128i have = _mm_load_si128(reinterpret_cast<const __m128i*>(at));
-    return static_cast<uint32_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(have, all)));
+    return base::low_bits<uint32_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(have, all)));
   };
   return half(fingerprints) | half(fingerprints + sizeof(__m128i)) << 16;
 }
@@ -59,8 +60,8 @@ uint32_t matches(const char* fingerprints, uint8_t wanted) {
 Dnode::Dnode(Parts parts) : head_{}, parts_(std::make_unique<const Parts>(std::move(parts))) {
   static_assert(sizeof *this + 3 * sizeof(Run) == kLine, "three runs in the first line");
   if (!hi().is_infinite())
-    head_.prefix_bits = static_cast<uint16_t>(base::common_prefix_bits(lo().bytes(), hi().bytes()));
-  head_.runs_count = static_cast<uint8_t>(runs().size());
+    head_.prefix_bits = base::checked_narrow<uint16_t>(base::common_prefix_bits(lo().bytes(), hi().bytes()));
+  head_.runs_count = base::checked_narrow<uint8_t>(runs().size());
 }
 
 std::unique_ptr<Dnode> Dnode::make_block(Parts parts, size_t bytes) {
@@ -79,19 +80,19 @@ std::unique_ptr<Dnode> Dnode::make(Parts parts) {
 
 Dnode::Layout Dnode::layout(const Runs& runs) {
   Layout out;
-  auto end = static_cast<uint32_t>(metadata_offset(runs.size()));
+  auto end = base::checked_narrow<uint32_t>(metadata_offset(runs.size()));
   for (size_t i = 0; i < runs.size(); ++i) {
     out.places[i].samples = end;
     end += run_of(runs[i]).samples_bytes();
   }
-  end = static_cast<uint32_t>(round_up(end, kGroup));
+  end = base::checked_narrow<uint32_t>(round_up(end, kGroup));
   for (size_t i = 0; i < runs.size(); ++i) {
     out.places[i].fingerprints = end;
     end += run_of(runs[i]).fingerprints_bytes();
   }
   for (size_t i = 0; i < runs.size(); ++i) {
     out.places[i].offsets = end;
-    if (run_of(runs[i]).variable()) end += runs[i].count * static_cast<uint32_t>(sizeof(uint32_t));
+    if (run_of(runs[i]).variable()) end += runs[i].count * base::checked_narrow<uint32_t>(sizeof(uint32_t));
   }
   out.end = end;
   return out;
@@ -112,7 +113,7 @@ std::unique_ptr<Dnode> Dnode::make_uploaded(Parts parts, const scale::Volume& vo
     const auto entries = in_hand ? fresh[i + fresh.size() - runs.size()] : std::span<const Entry>();
     if (!dnode->note_run(volume, runs[i], to.places[i], entries)) return nullptr;
   }
-  if (!runs.empty()) dnode->head_.fingerprints = static_cast<uint16_t>(to.places[0].fingerprints / kGroup);
+  if (!runs.empty()) dnode->head_.fingerprints = base::checked_narrow<uint16_t>(to.places[0].fingerprints / kGroup);
   dnode->head_.uploaded = 1;
   return dnode;
 }
@@ -208,7 +209,7 @@ void DnodeSearch::start(const scale::Volume& volume, const Dnode& dnode, const b
   key_ = key;
   print_ = fingerprint(hash);
   const std::span<const Dnode::Run> runs = dnode.places();
-  run_ = static_cast<uint32_t>(runs.size());
+  run_ = base::checked_narrow<uint32_t>(runs.size());
   if (!dnode.uploaded()) {
     ++run_;  // next() goes to the newest
     return;
@@ -271,7 +272,7 @@ void DnodeSearch::fetch(scale::Addr run, uint32_t fetched_bytes, uint64_t told_b
     __builtin_prefetch(bytes_ + at + fetched_bytes - 1);
     further &= further - 1;
   } while (further != 0);
-  reads->add(run + at, told_bytes, static_cast<unsigned>(__builtin_popcount(hits_)) - 1);
+  reads->add(run + at, told_bytes, base::low_bits<unsigned>(__builtin_popcount(hits_)) - 1);
 }
 
 RunDesc Dnode::desc(size_t i) const {
@@ -332,7 +333,7 @@ void Dnode::prefetch_part(const RunView& run, const Part& part, uint64_t records
   uint64_t all = 0;
   for (const Run& each : places()) all += each.count;
   const uint64_t share = std::min(records, kEntriesMax) * run.count() / all + 1;
-  run.prefetch(part.lo, std::min(part.hi + static_cast<uint32_t>(share), run.count()));
+  run.prefetch(part.lo, std::min(part.hi + base::checked_narrow<uint32_t>(share), run.count()));
 }
 
 uint64_t Dnode::prefetch_scan(const scale::Volume& volume, const Key& key, uint64_t records) const {
@@ -406,7 +407,7 @@ std::optional<Key> DnodeCursor::key_ahead(uint64_t entries) const {
   if (sources_.empty() || damaged_) return std::nullopt;
   const Source& oldest = sources_.back();
   if (!oldest.run.uniform() || entries >= oldest.end - std::min(oldest.index, oldest.end)) return std::nullopt;
-  const uint32_t ahead = oldest.index + static_cast<uint32_t>(entries);
+  const uint32_t ahead = oldest.index + base::checked_narrow<uint32_t>(entries);
   if (!oldest.run.sound(ahead)) return std::nullopt;
   return oldest.run.key_at(ahead);
 }
@@ -417,7 +418,7 @@ void DnodeCursor::await(uint64_t entries) const {
   for (const Source& source : sources_) {
     const uint32_t first = whole_ ? 0 : source.index;
     const uint64_t count = std::min<uint64_t>(whole_ ? UINT64_MAX : entries, source.run.count() - first);
-    source.run.expect(first, first + static_cast<uint32_t>(count), &reads);
+    source.run.expect(first, first + base::checked_narrow<uint32_t>(count), &reads);
   }
   reads.wait();
 }
@@ -480,9 +481,10 @@ DnodeCursor::Stretch DnodeCursor::take(const Key* below, uint64_t max) {
   const uint32_t first = source.index;
   if (!source.run.uniform()) {
     const auto& [key, value, tombstone, large] = source.entry;
-    const auto key_bytes = static_cast<uint32_t>(key.bytes.size());
-    stretch = {
-        {key.bytes.data(), value.data(), 1, 0, key_bytes, static_cast<uint32_t>(value.size())}, tombstone, large};
+    const auto key_bytes = base::checked_narrow<uint32_t>(key.bytes.size());
+    stretch = {{key.bytes.data(), value.data(), 1, 0, key_bytes, base::checked_narrow<uint32_t>(value.size())},
+               tombstone,
+               large};
     next();
     return stretch;
   }
@@ -492,7 +494,7 @@ DnodeCursor::Stretch DnodeCursor::take(const Key* below, uint64_t max) {
   for (const Source& other : sources_) {
     if (&other != best_ && other.valid() && (stop == nullptr || other.key < *stop)) stop = &other.key;
   }
-  const auto end = first + static_cast<uint32_t>(std::min<uint64_t>(max, source.end - first));
+  const auto end = first + base::checked_narrow<uint32_t>(std::min<uint64_t>(max, source.end - first));
   if (source.run.trusted()) {
     source.index = end;
     if (stop != nullptr && !source.run.lower_bound_near(*stop, first + 1, end, &source.index)) damaged_ = true;
@@ -541,7 +543,7 @@ bool DnodeCursor::decode_variable(uint32_t key_bytes, std::vector<Entry>* entrie
 
 bool DnodeCursor::take_all(const Key* below, std::span<const Entry> updates, Merge* merge) {
   if (damaged_ || !valid()) return false;
-  const auto key_bytes = static_cast<uint32_t>(key().bytes.size());
+  const auto key_bytes = base::checked_narrow<uint32_t>(key().bytes.size());
   Ends ends;
   if (!mergeable(key_bytes, updates) || !find_sound_ends(below, &ends)) return false;
   if (!decode_variable(key_bytes, &merge->decoded())) return false;
@@ -558,7 +560,8 @@ bool DnodeCursor::take_all(const Key* below, std::span<const Entry> updates, Mer
       const std::span<const Entry> of_run = decoded.first(left);
       if (below != nullptr) {
         const auto is_below = [below](const Entry& entry) { return entry.key < *below; };
-        taken = static_cast<uint32_t>(std::partition_point(of_run.begin(), of_run.end(), is_below) - of_run.begin());
+        taken = base::checked_narrow<uint32_t>(std::partition_point(of_run.begin(), of_run.end(), is_below) -
+                                               of_run.begin());
       }
       merge->add(of_run.first(taken));
       decoded = decoded.subspan(left);

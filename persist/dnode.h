@@ -28,13 +28,14 @@
 
 #include "base/key.h"
 #include "base/memory.h"
+#include "base/narrow.h"
 #include "persist/merge.h"
 #include "persist/run.h"
 #include "scale/volume.h"
 
 namespace bonsai::persist {
 
-inline uint8_t fingerprint(uint64_t hash) { return static_cast<uint8_t>(hash >> 56); }
+inline uint8_t fingerprint(uint64_t hash) { return base::low_bits<uint8_t>(hash >> 56); }
 
 using Runs = boost::container::static_vector<RunDesc, kRunsMax>;
 
@@ -155,9 +156,11 @@ class Dnode {
     [[nodiscard]] uint32_t entry_bytes() const { return kUniformHeadBytes + key_bytes + value_bytes; }
     [[nodiscard]] uint32_t groups() const { return (count + kGroup - 1) / kGroup; }
     [[nodiscard]] uint32_t samples_bytes() const {
-      return static_cast<uint32_t>(round_up(sizeof(Sample) * groups(), kAlign));
+      return base::checked_narrow<uint32_t>(round_up(sizeof(Sample) * groups(), kAlign));
     }
-    [[nodiscard]] uint32_t fingerprints_bytes() const { return static_cast<uint32_t>(round_up(count, kGroup)); }
+    [[nodiscard]] uint32_t fingerprints_bytes() const {
+      return base::checked_narrow<uint32_t>(round_up(count, kGroup));
+    }
   };
   static_assert(sizeof(Run) == 16);
   // Where the metadata of a run lies in the block.
@@ -175,7 +178,7 @@ class Dnode {
   explicit Dnode(Parts parts);
   static std::unique_ptr<Dnode> make_block(Parts parts, size_t bytes);
   static Run run_of(const RunDesc& desc) {
-    return {desc.addr, static_cast<uint16_t>(desc.count), desc.key_bytes, desc.value_bytes, 0};
+    return {desc.addr, base::checked_narrow<uint16_t>(desc.count), desc.key_bytes, desc.value_bytes, 0};
   }
   static size_t births_offset(size_t runs) { return sizeof(Dnode) + runs * sizeof(Run); }
   static size_t metadata_offset(size_t runs) { return round_up(births_offset(runs) + runs * sizeof(uint32_t), kAlign); }
@@ -195,9 +198,9 @@ class Dnode {
   [[nodiscard]] Sample sample(const base::Key& key) const {
     const uint32_t prefix_bits = head_.prefix_bits;
     if (prefix_bits <= 64 - kSampleBits) [[likely]]
-      return static_cast<Sample>(key.head << prefix_bits >> (64 - kSampleBits));
+      return base::low_bits<Sample>(key.head << prefix_bits >> (64 - kSampleBits));
     const uint64_t head = base::key_head(key.bytes.substr(std::min<size_t>(prefix_bits / 8, key.bytes.size())));
-    return static_cast<Sample>(head << prefix_bits % 8 >> (64 - kSampleBits));
+    return base::low_bits<Sample>(head << prefix_bits % 8 >> (64 - kSampleBits));
   }
   template <class T>
   [[nodiscard]] T* at(size_t offset) {
@@ -257,7 +260,9 @@ class DnodeSearch {
   // Looks at the current entries. kAbsent: none has the key.
   [[nodiscard]] Find check(Entry* entry) const;
   // The entry of the first of the hits.
-  [[nodiscard]] uint32_t index_of(uint32_t hits) const { return first_ + static_cast<uint32_t>(__builtin_ctz(hits)); }
+  [[nodiscard]] uint32_t index_of(uint32_t hits) const {
+    return first_ + base::low_bits<uint32_t>(__builtin_ctz(hits));
+  }
   // Where the run's entry `index` begins.
   [[nodiscard]] uint32_t offset(const Dnode::Run& run, uint32_t index) const {
     return run.variable() ? offset_of_variable(index) : index * run.entry_bytes();

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/check.h"
+#include "base/narrow.h"
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "persist/words.h"
@@ -18,7 +19,7 @@ DnodeStore::DnodeStore(scale::Volume& volume, Space& space, std::vector<ExtentGe
     : volume_(volume),
       space_(space),
       geometry_(std::move(geometry)),
-      births_(static_cast<uint32_t>(base::fresh_seed())) {
+      births_(base::low_bits<uint32_t>(base::fresh_seed())) {
   for (const ExtentGeometry& target : geometry_) writes_.emplace_back(target.extents);
 }
 
@@ -202,10 +203,16 @@ std::unique_ptr<Dnode> DnodeWriter::put_together(Dnode::Parts parts, const Dnode
   return Dnode::make(std::move(parts));
 }
 
-// Writes entries as one run, or halves them until the pieces fit into the free intervals that there are.
+// Writes entries as one run, or halves them until the pieces fit into a run, and into the free intervals that there
+// are.
 Status DnodeWriter::write_runs(std::span<const Entry> entries, size_t runs_max, Dnode::Parts* parts) {
   const uint64_t bytes = encoded_run_bytes(entries);
-  const Addr addr = store_.space().allocate(bytes, Space::Use::kReserve);
+  const bool fits = entries.size() <= kRunEntriesMax && bytes <= kRunBytesMax;
+  if (!fits && (runs_max < 2 || entries.size() < 2)) {
+    return Status::NotSupported("a range of " + std::to_string(entries.size()) + " entries and " +
+                                std::to_string(bytes) + " bytes does not fit into the runs of one dnode");
+  }
+  const Addr addr = fits ? store_.space().allocate(bytes, Space::Use::kReserve) : Addr();
   if (!addr.is_nil()) {
     taken_.push_back({addr, bytes});
     parts->runs.push_back(write_run(entries, addr));
@@ -249,7 +256,7 @@ Status DnodeWriter::place_fences(Dnode::Parts* parts) {
 namespace {
 
 uint32_t long_fences_crc(const scale::Volume& volume, Addr at, const void* both, size_t bytes) {
-  return base::crc32c(both, bytes, static_cast<uint32_t>(place_seed(volume, at)));
+  return base::crc32c(both, bytes, base::low_bits<uint32_t>(place_seed(volume, at)));
 }
 
 // How often a slot that is not torn has been written.
@@ -257,7 +264,7 @@ uint32_t writes_of(const scale::Volume& volume, Addr slot) {
   DnodeHeader header;
   std::memcpy(&header, volume.local(slot), sizeof header);
   if (header.magic == kDnodeMagic) return header.writes;
-  return static_cast<uint32_t>(load_word(volume, slot + sizeof header.magic).value_or(0));
+  return base::low_bits<uint32_t>(load_word(volume, slot + sizeof header.magic).value_or(0));
 }
 
 }  // namespace
@@ -268,9 +275,10 @@ void DnodeWriter::write_header(const Dnode& dnode) {
   header.magic = kDnodeMagic;
   header.writes = writes_of(volume, dnode.header()) + 1;
   header.gen = dnode.gen();
-  header.lo_bytes = static_cast<uint16_t>(dnode.lo().bytes().size());
-  header.hi_bytes = dnode.hi().is_infinite() ? kInfiniteFence : static_cast<uint16_t>(dnode.hi().bytes().size());
-  header.runs_count = static_cast<uint16_t>(dnode.runs().size());
+  header.lo_bytes = base::checked_narrow<uint16_t>(dnode.lo().bytes().size());
+  header.hi_bytes =
+      dnode.hi().is_infinite() ? kInfiniteFence : base::checked_narrow<uint16_t>(dnode.hi().bytes().size());
+  header.runs_count = base::checked_narrow<uint16_t>(dnode.runs().size());
   header.flags = dnode.has_large() ? kDnodeHasLarge : 0;
   std::copy(dnode.runs().begin(), dnode.runs().end(), header.runs);
   header.fence_addr = dnode.long_fences().bits();
@@ -349,7 +357,7 @@ SlotRead read_slot(const scale::Volume& volume, Addr slot) {
   std::memcpy(&header, volume.local(slot), sizeof header);
   if (header.magic == kFreeSlotMagic) {
     const std::optional<uint64_t> writes = load_word(volume, slot + sizeof header.magic);
-    if (writes) read = {SlotRead::State::kFree, static_cast<uint32_t>(*writes), nullptr, 0};
+    if (writes) read = {SlotRead::State::kFree, base::low_bits<uint32_t>(*writes), nullptr, 0};
     return read;
   }
   const uint64_t seed = place_seed(volume, slot);

@@ -17,6 +17,7 @@
 #include <cstring>
 
 #include "base/crc.h"
+#include "base/narrow.h"
 #include "base/nvm/medium.h"
 
 namespace bonsai::persist {
@@ -156,6 +157,7 @@ inline constexpr uint64_t kDnodeMagic = 0x45444f4e44495342;
 inline constexpr uint64_t kFreeSlotMagic = 0x544f4c5345455246;
 inline constexpr size_t kRunsMax = 6;
 inline constexpr uint32_t kRunEntriesMax = 0xffff;
+inline constexpr uint64_t kRunBytesMax = uint64_t{1} << 31;
 inline constexpr size_t kInlineFenceBytes = 64;
 inline constexpr uint16_t kInfiniteFence = 0xffff;
 inline constexpr uint16_t kVariableRun = 0xffff;
@@ -197,7 +199,7 @@ struct DnodeHeader {
   // slot_seed: place_seed() of the slot.
   [[nodiscard]] uint32_t computed_crc(uint64_t slot_seed) const {
     return base::crc32c(&writes, offsetof(DnodeHeader, mark) - offsetof(DnodeHeader, writes),
-                        static_cast<uint32_t>(slot_seed));
+                        base::low_bits<uint32_t>(slot_seed));
   }
   // Tied to the content, so that a torn write of the slot's next header cannot make a retired dnode live again.
   [[nodiscard]] uint64_t live_mark(uint64_t slot_seed) const { return mix64(slot_seed + crc) | 1; }

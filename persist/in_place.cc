@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/narrow.h"
+
 namespace bonsai::persist {
 
 bool overwrite_in_place(scale::Volume& volume, const Dnode& dnode, const Entry& entry, std::string_view value) {
@@ -15,7 +17,7 @@ bool overwrite_in_place(scale::Volume& volume, const Dnode& dnode, const Entry& 
     thread_local std::vector<std::byte> bytes;
     bytes.resize(uniform_entry_bytes(run));
     const uint64_t seed = run_seed({volume.identity(), run.addr, run.birth});
-    encode_uniform_entry({entry.key, value, false, false}, entry_seed(seed, static_cast<uint32_t>(index)),
+    encode_uniform_entry({entry.key, value, false, false}, entry_seed(seed, base::checked_narrow<uint32_t>(index)),
                          bytes.data());
     const scale::Addr place = scale::Addr::of_bits(run.addr) + index * bytes.size();
     volume.copy(place, bytes.data(), bytes.size());

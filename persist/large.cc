@@ -1,6 +1,7 @@
 #include "persist/large.h"
 
 #include "base/crc.h"
+#include "base/narrow.h"
 #include "persist/words.h"
 
 namespace bonsai::persist {
@@ -21,14 +22,14 @@ Status LargeStore::write(std::string_view value, LargeRef* ref) {
     volume_.nt_copy(addr + whole, &tail, sizeof tail, kSiteLargeTail);
   }
   volume_.fence(kSiteLargeFence);
-  const auto seed = static_cast<uint32_t>(place_seed(volume_, addr));
-  *ref = {addr.bits(), static_cast<uint32_t>(value.size()), base::crc32c(value.data(), value.size(), seed)};
+  const auto seed = base::low_bits<uint32_t>(place_seed(volume_, addr));
+  *ref = {addr.bits(), base::checked_narrow<uint32_t>(value.size()), base::crc32c(value.data(), value.size(), seed)};
   return Status::OK();
 }
 
 bool LargeStore::verify(const LargeRef& ref) const {
   const Addr addr = Addr::of_bits(ref.addr);
-  const auto seed = static_cast<uint32_t>(place_seed(volume_, addr));
+  const auto seed = base::low_bits<uint32_t>(place_seed(volume_, addr));
   return volume_.contains(addr, ref.value_bytes) && base::crc32c(volume_.local(addr), ref.value_bytes, seed) == ref.crc;
 }
 

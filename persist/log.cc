@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/narrow.h"
 #include "base/step.h"
 #include "base/thread.h"
 #include "persist/words.h"
@@ -39,7 +40,7 @@ void Log::adopt(uint32_t segment, uint64_t sequence, int64_t records) {
 void Log::start(uint64_t sequence, uint64_t epoch) {
   next_sequence_ = sequence;
   epoch_ = epoch;
-  for (uint32_t i = static_cast<uint32_t>(table_.size()); i-- > 0;) {
+  for (uint32_t i = base::checked_narrow<uint32_t>(table_.size()); i-- > 0;) {
     if (table_[i].live.load() == 0) give_free(i);
   }
 }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/narrow.h"
 #include "base/small_copy.h"
 #include "persist/run.h"
 
@@ -42,7 +43,9 @@ class Merge {
   // Rows [from, to) of a run.
   void add(const Rows& rows, uint32_t from, uint32_t to) { add({rows, nullptr, from, to}); }
   // Entries that do not lie as rows: updates, or decoded ones.
-  void add(std::span<const Entry> entries) { add({{}, entries.data(), 0, static_cast<uint32_t>(entries.size())}); }
+  void add(std::span<const Entry> entries) {
+    add({{}, entries.data(), 0, base::checked_narrow<uint32_t>(entries.size())});
+  }
   // Memory for entries that the caller decodes before clear().
   [[nodiscard]] std::vector<Entry>& decoded() { return decoded_; }
 
@@ -112,7 +115,7 @@ class Merge {
     Merged* item = items->data() + before;
     for (uint32_t i = source.from; i < source.to; ++i) {
       const uint64_t head = head_of(source.entries != nullptr ? source.entries[i].key.bytes : source.rows.key(i));
-      *item++ = {head, static_cast<uint32_t>(number), i};
+      *item++ = {head, base::checked_narrow<uint32_t>(number), i};
     }
   }
   // Neighbouring lists first, so that each entry is moved about log2(lists) times; the oldest, mostly longer than the

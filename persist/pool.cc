@@ -5,6 +5,7 @@
 #include <cstring>
 #include <span>
 
+#include "base/narrow.h"
 #include "base/status_macros.h"
 #include "persist/words.h"
 
@@ -199,7 +200,7 @@ void Pool::add_targets(Space* space) const {
 
 Status format_pool(scale::Volume& volume, const Options& options, const uint64_t pool_id[2]) {
   Pool pool;
-  const auto targets = static_cast<uint32_t>(volume.targets());
+  const auto targets = base::checked_narrow<uint32_t>(volume.targets());
   uint64_t bytes_min = UINT64_MAX;
   for (size_t i = 0; i < targets; ++i) bytes_min = std::min(bytes_min, volume.target_bytes(i));
   for (uint32_t i = 0; i < targets; ++i) {
@@ -210,7 +211,7 @@ Status format_pool(scale::Volume& volume, const Options& options, const uint64_t
     sb.pool_id[1] = pool_id[1];
     sb.target_index = i;
     sb.target_count = targets;
-    sb.key_format = static_cast<uint32_t>(options.key_format);
+    sb.key_format = base::checked_narrow<uint32_t>(options.key_format);
     if (!lay_out(bytes_min, options.log_bytes, targets, &sb)) {
       return Status::InvalidArgument(
           "a pool of " + std::to_string(bytes_min) + " bytes per target has no room for data" +

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/narrow.h"
 #include "bonsai/options.h"
 #include "bonsai/status.h"
 #include "persist/dnode_store.h"
@@ -78,7 +79,7 @@ struct Summary {
 
   void add_segment(const scale::Volume& volume, scale::Addr segment, uint64_t sequence, uint64_t end, bool sealed);
   [[nodiscard]] uint32_t value(uint64_t closed_epoch) const {
-    return static_cast<uint32_t>(mix64(sum + closed_epoch) >> 32);
+    return base::low_bits<uint32_t>(mix64(sum + closed_epoch) >> 32);
   }
 };
 

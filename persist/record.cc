@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/narrow.h"
 #include "base/small_copy.h"
 #include "bonsai/options.h"
 
@@ -17,8 +18,8 @@ class Writer {
   explicit Writer(std::byte* at) : at_(at) {}
   void byte(uint8_t value) { *at_++ = static_cast<std::byte>(value); }
   void number(uint64_t n) {
-    for (; n >= 0x80; n >>= 7) byte(static_cast<uint8_t>(n | 0x80));
-    byte(static_cast<uint8_t>(n));
+    for (; n >= 0x80; n >>= 7) byte(base::low_bits<uint8_t>(n | 0x80));
+    byte(base::low_bits<uint8_t>(n));
   }
   void bytes(std::string_view bytes) {
     at_ = reinterpret_cast<std::byte*>(base::copy_small(reinterpret_cast<char*>(at_), bytes));
@@ -26,9 +27,9 @@ class Writer {
   void part(const Update& update) {
     const bool key_of_8 = update.key.size() == 8;
     const bool value_of_8 = !update.tombstone && update.value.size() == 8;
-    const auto kind = static_cast<unsigned>(update.tombstone ? RecordKind::kDel : RecordKind::kPut);
-    byte(static_cast<uint8_t>(kind | (update.large ? kTagLarge : 0U) | (key_of_8 ? kTagKeyOf8 : 0U) |
-                              (value_of_8 ? kTagValueOf8 : 0U)));
+    const auto kind = base::checked_narrow<unsigned>(update.tombstone ? RecordKind::kDel : RecordKind::kPut);
+    byte(base::low_bits<uint8_t>(kind | (update.large ? kTagLarge : 0U) | (key_of_8 ? kTagKeyOf8 : 0U) |
+                                 (value_of_8 ? kTagValueOf8 : 0U)));
     if (!key_of_8) number(update.key.size());
     if (!value_of_8 && !update.tombstone) number(update.value.size());
     number(update.token);
@@ -55,7 +56,7 @@ class Reader {
   }
   uint8_t byte() {
     std::string_view one;
-    return bytes(1, &one) ? static_cast<uint8_t>(one[0]) : uint8_t{0};
+    return bytes(1, &one) ? base::low_bits<uint8_t>(one[0]) : uint8_t{0};
   }
   uint64_t number() {
     uint64_t n = 0;
@@ -75,7 +76,7 @@ class Reader {
   }
   // Lengths and all else of a put or delete whose tag was read.
   bool part(uint8_t tag, Update* update) {
-    update->tombstone = (tag & kTagKindMask) == static_cast<uint8_t>(RecordKind::kDel);
+    update->tombstone = (tag & kTagKindMask) == base::checked_narrow<uint8_t>(RecordKind::kDel);
     update->large = (tag & kTagLarge) != 0;
     const uint64_t key_bytes = (tag & kTagKeyOf8) != 0 ? 8 : number();
     const uint64_t value_bytes = update->tombstone ? 0 : (tag & kTagValueOf8) != 0 ? 8 : number();
@@ -83,7 +84,7 @@ class Reader {
     update->gen = number();
     if (key_bytes < kKeyBytesMin || key_bytes > kKeyBytesMax || token > UINT32_MAX) good_ = false;
     if (update->large && value_bytes != sizeof(LargeRef)) good_ = false;
-    update->token = static_cast<uint32_t>(token);
+    update->token = base::low_bits<uint32_t>(token);
     return bytes(key_bytes, &update->key) && bytes(value_bytes, &update->value);
   }
 
@@ -97,11 +98,11 @@ class Reader {
 bool update_tag(uint8_t tag) {
   const uint8_t kind = tag & kTagKindMask;
   const bool known = (tag & ~(kTagKindMask | kTagLarge | kTagKeyOf8 | kTagValueOf8)) == 0;
-  if (kind == static_cast<uint8_t>(RecordKind::kDel)) return known && (tag & (kTagLarge | kTagValueOf8)) == 0;
-  return known && kind == static_cast<uint8_t>(RecordKind::kPut);
+  if (kind == base::checked_narrow<uint8_t>(RecordKind::kDel)) return known && (tag & (kTagLarge | kTagValueOf8)) == 0;
+  return known && kind == base::checked_narrow<uint8_t>(RecordKind::kPut);
 }
 
-bool tag_is(uint8_t tag, RecordKind kind) { return tag == static_cast<uint8_t>(kind); }
+bool tag_is(uint8_t tag, RecordKind kind) { return tag == base::checked_narrow<uint8_t>(kind); }
 
 uint64_t batch_payload_bytes(std::span<const Update> updates) {
   uint64_t bytes = 0;
@@ -140,7 +141,7 @@ uint64_t encode_batch(std::span<const Update> updates, uint32_t seed, std::byte*
   const uint64_t payload_bytes = batch_payload_bytes(updates);
   const uint64_t bytes = batch_bytes(payload_bytes, updates.size());
   Writer writer = begin(out, bytes);
-  writer.byte(static_cast<uint8_t>(RecordKind::kBatch));
+  writer.byte(base::checked_narrow<uint8_t>(RecordKind::kBatch));
   writer.number(payload_bytes);
   writer.number(updates.size());
   for (const Update& update : updates) writer.part(update);
@@ -149,7 +150,7 @@ uint64_t encode_batch(std::span<const Update> updates, uint32_t seed, std::byte*
 
 uint64_t encode_epoch(uint64_t epoch, uint32_t seed, std::byte* out) {
   Writer writer = begin(out, kEpochRecordBytes);
-  writer.byte(static_cast<uint8_t>(RecordKind::kEpoch));
+  writer.byte(base::checked_narrow<uint8_t>(RecordKind::kEpoch));
   writer.bytes({reinterpret_cast<const char*>(&epoch), sizeof epoch});
   return seal(out, kEpochRecordBytes, seed);
 }

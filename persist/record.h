@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/narrow.h"
 #include "persist/format.h"
 
 namespace bonsai::persist {
@@ -42,7 +43,7 @@ inline constexpr uint64_t kBatchOverheadBytesMax = 32;
 // for. Of one place no two of 2^32 openings have the same seed, and so no record the same checksum: what an earlier
 // opening has left is never taken for a record of this one. `segment_seed`: place_seed() of the segment.
 inline uint32_t record_seed(uint64_t segment_seed, uint64_t sequence, uint64_t offset) {
-  return static_cast<uint32_t>(mix64(segment_seed + offset)) + static_cast<uint32_t>(sequence);
+  return base::low_bits<uint32_t>(mix64(segment_seed + offset)) + base::low_bits<uint32_t>(sequence);
 }
 
 // Bytes that one record of all these updates takes.

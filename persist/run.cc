@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/narrow.h"
 #include "base/small_copy.h"
 #include "bonsai/options.h"
 
@@ -25,10 +26,11 @@ bool is_uniform(std::span<const Entry> entries) {
 char* encode_entry(const Entry& entry, uint32_t seed, bool uniform, char* to) {
   char* at = to + sizeof(uint32_t);
   if (!uniform) {
-    uint32_t meta = static_cast<uint32_t>(entry.value.size());
+    BONSAI_CHECK(entry.value.size() <= kEntryValueMask);
+    uint32_t meta = base::checked_narrow<uint32_t>(entry.value.size());
     if (entry.tombstone) meta |= kEntryTombstone;
     if (entry.large) meta |= kEntryLarge;
-    const auto key_bytes = static_cast<uint16_t>(entry.key.bytes.size());
+    const auto key_bytes = base::checked_narrow<uint16_t>(entry.key.bytes.size());
     std::memcpy(at, &meta, sizeof meta);
     std::memcpy(at + sizeof meta, &key_bytes, sizeof key_bytes);
     at += sizeof meta + sizeof key_bytes;
@@ -58,7 +60,7 @@ void encode_entries(std::span<const Entry> entries, uint64_t seed, char* at) {
 void encode_entries(std::span<const Entry> entries, uint64_t seed, bool uniform, char* begin) {
   char* at = begin + (uniform ? 0 : sizeof(uint32_t) * entries.size());
   for (uint32_t i = 0; i < entries.size(); ++i) {
-    const auto offset = static_cast<uint32_t>(at - begin);
+    const auto offset = base::checked_narrow<uint32_t>(at - begin);
     if (!uniform) std::memcpy(begin + sizeof offset * i, &offset, sizeof offset);
     at = encode_entry(entries[i], entry_seed(seed, i), uniform, at);
   }
@@ -79,17 +81,17 @@ void encode_uniform_entry(const Entry& entry, uint32_t seed, std::byte* to) {
 }
 
 RunDesc encode_run(std::span<const Entry> entries, const RunTie& tie, std::vector<std::byte>* bytes) {
-  BONSAI_CHECK(!entries.empty());
+  BONSAI_CHECK(!entries.empty() && entries.size() <= kRunEntriesMax);
   const bool uniform = is_uniform(entries);
   bytes->resize(encoded_run_bytes(entries, uniform));
   char* const begin = reinterpret_cast<char*>(bytes->data());
   RunDesc desc{};
   desc.addr = tie.addr;
-  desc.bytes = static_cast<uint32_t>(bytes->size());
-  desc.count = static_cast<uint32_t>(entries.size());
+  desc.bytes = base::checked_narrow<uint32_t>(bytes->size());
+  desc.count = base::checked_narrow<uint32_t>(entries.size());
   desc.birth = tie.birth;
-  desc.key_bytes = uniform ? static_cast<uint16_t>(entries.front().key.bytes.size()) : kVariableRun;
-  desc.value_bytes = uniform ? static_cast<uint16_t>(entries.front().value.size()) : 0;
+  desc.key_bytes = uniform ? base::checked_narrow<uint16_t>(entries.front().key.bytes.size()) : kVariableRun;
+  desc.value_bytes = uniform ? base::checked_narrow<uint16_t>(entries.front().value.size()) : 0;
   const uint64_t seed = run_seed(tie);
   if (uniform && desc.key_bytes == 8 && desc.value_bytes == 8) {
     encode_entries<8, 8>(entries, seed, begin);
@@ -97,7 +99,7 @@ RunDesc encode_run(std::span<const Entry> entries, const RunTie& tie, std::vecto
     encode_entries(entries, seed, uniform, begin);
   }
   const uint64_t checked_bytes = bytes->size() - kRunTrailerBytes;
-  const uint32_t crc = base::crc32c(begin, checked_bytes, static_cast<uint32_t>(seed));
+  const uint32_t crc = base::crc32c(begin, checked_bytes, base::low_bits<uint32_t>(seed));
   std::memcpy(begin + checked_bytes, &crc, sizeof crc);
   return desc;
 }
@@ -116,7 +118,7 @@ bool RunView::verify() const {
   const uint64_t checked_bytes = desc_.bytes - kRunTrailerBytes;
   uint32_t crc;
   std::memcpy(&crc, bytes_ + checked_bytes, sizeof crc);
-  return base::crc32c(bytes_, checked_bytes, static_cast<uint32_t>(seed_)) == crc;
+  return base::crc32c(bytes_, checked_bytes, base::low_bits<uint32_t>(seed_)) == crc;
 }
 
 // The size that most have gets a loop of its own, without a loop over words inside.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/key.h"
+#include "base/narrow.h"
 #include "bonsai/rows.h"
 #include "persist/format.h"
 #include "scale/volume.h"
@@ -55,15 +56,15 @@ inline uint32_t uniform_entry_bytes(const RunDesc& desc) {
 }
 inline uint32_t entries_offset(const RunDesc& desc) { return desc.key_bytes == kVariableRun ? 4 * desc.count : 0; }
 inline uint32_t encoded_bytes(const Entry& entry, bool uniform) {
-  return static_cast<uint32_t>((uniform ? kUniformHeadBytes : kVariableHeadBytes) + entry.key.bytes.size() +
-                               entry.value.size());
+  return base::checked_narrow<uint32_t>((uniform ? kUniformHeadBytes : kVariableHeadBytes) + entry.key.bytes.size() +
+                                        entry.value.size());
 }
 
 // What ties an entry's check to its run and its place in it.
 inline uint64_t run_seed(const RunTie& tie) {
   return (tie.identity ^ tie.addr) * 0x9e3779b97f4a7c15 + tie.birth * 0xd6e8feb86659fd93;
 }
-inline uint32_t entry_seed(uint64_t run_seed, uint32_t i) { return static_cast<uint32_t>(mix64(run_seed + i)); }
+inline uint32_t entry_seed(uint64_t run_seed, uint32_t i) { return base::low_bits<uint32_t>(mix64(run_seed + i)); }
 
 // Reads a run. Safe on arbitrary bytes: all offsets are checked against desc.bytes.
 class RunView {

@@ -9,6 +9,7 @@ Which rule applies where (tests = *_test.cc, *_fuzz.cc, testing.h and folders na
   sleep         rooms above base, not tests      sleeping by other means than base/
   clock         rooms above base, not tests      reading a clock by other means than base/clock.h
   random        rooms above base, not tests      random numbers by other means than base/random.h
+  narrow        persist, not tests               casts to narrower integers: use base/narrow.h
   nvm           all C and C++ but base/nvm       raw flushes, fences and non-temporal stores: use a medium
   flags         all but bench/ and admin/        gflags and glog
   layer         all C and C++                    includes against base <- rdma <- scale <- persist <- index <- store;
@@ -48,8 +49,8 @@ WINGS = ["ycsb", "engines", "results", "driver", "report", "experiments", "fabri
 LINE_COLUMNS_MAX, FILE_LINES_MAX, FUNCTION_LINES_MAX, TEST_RATIO_MIN = 120, 600, 70, 0.6
 CPP = {".h", ".cc", ".cpp", ".c"}
 SOURCE = CPP | {".py", ".sh", ".cmake", ".txt", ".in"}
-RULES = ["format", "thread", "sleep", "clock", "random", "nvm", "flags", "layer", "print", "exception", "guard", "line",
-         "file", "function", "unfinished", "dead_code", "dash", "path", "test_ratio"]
+RULES = ["format", "thread", "sleep", "clock", "random", "narrow", "nvm", "flags", "layer", "print", "exception",
+         "guard", "line", "file", "function", "unfinished", "dead_code", "dash", "path", "test_ratio"]
 
 Breach = namedtuple("Breach", "path line rule message")
 
@@ -109,6 +110,9 @@ BANNED = [
            r"\btime\s*\(\s*(nullptr|NULL|0)\s*\)|rdtsc", "use base/clock.h"),
     Banned("random", above_base, r"\bstd::(random_device|mt19937(_64)?|default_random_engine|minstd_rand)\b|"
            r"\bs?rand(om|48)?\s*\(|\bgetrandom\b|#include <random>", "use base/random.h"),
+    Banned("narrow", lambda source: source.folder == "persist" and not source.is_test,
+           r"static_cast<(std::)?(u?int(8|16|32)_t|unsigned short|short|int)>",
+           "use checked_narrow or low_bits (base/narrow.h): what is written here is believed for years"),
     Banned("nvm", lambda source: not str(source.path).startswith("base/nvm/"),
            r"\bpmem2?_\w+\s*\(|_mm_(clwb|clflush\w*|stream\w*|sfence)\b|"
            r"__builtin_ia32_(clwb|clflush\w*|sfence|movnt\w*)\b|\bmsync\s*\(|libpmem",
