@@ -28,6 +28,7 @@ build | libboost-context-dev | Boost.Context and Boost.Coroutine2, the coroutine
 build | libpmem-dev         | flushes and copies to non-volatile memory, chosen by CPUID
 build | libisal-dev         | fast checksums
 build | libxxhash-dev       | hashes of keys; its header alone is used
+build | libtbb-dev          | huge pages for what rivals of the benchmark allocate
 build | libibverbs-dev      | RDMA devices, for the verbs provider of the fabric
 build | librdmacm-dev       | connections between RDMA devices
 build | libsodium-dev       | nodes of the fabric prove who they are

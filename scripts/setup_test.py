@@ -19,7 +19,7 @@ PROVIDERS = {"PkgConfig": "pkg-config", "Boost": "libboost-context-dev", "absl":
              "tsl/hopscotch_map.h": "libtsl-hopscotch-map-dev",
              "libxxhash": "libxxhash-dev", "libsodium": "libsodium-dev", "libibverbs": "libibverbs-dev",
              "librdmacm": "librdmacm-dev",
-             "rapidcheck": "librapidcheck-dev", "Threads": "g++", "Python3": "python3"}
+             "TBB": "libtbb-dev", "rapidcheck": "librapidcheck-dev", "Threads": "g++", "Python3": "python3"}
 
 
 def run(*arguments, **environment):
