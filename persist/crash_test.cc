@@ -39,7 +39,7 @@ constexpr Profile kProfiles[] = {
     {"reopening", 80, {1, 3, 1, 0, 12, 1, 6, 0, 1, 2}},
     {"splitting", 80, {2, 12, 1, 1, 1, 1, 10, 0, 1, 2}},
     {"streams", 80, {1, 2, 2, 1, 1, 4, 15, 6, 1, 2}, 96 << 10, 32 << 10},
-    {"growing", 40, {1, 3, 1, 1, 8, 2, 8, 1, 1, 2}, kPoolBytesMin, 0, 96 << 10},
+    {"growing", 56, {1, 3, 1, 1, 8, 2, 8, 1, 1, 2}, kPoolBytesMin, 0, 96 << 10},
     {"short", 8, {2, 2, 1, 1, 1, 1, 4, 1, 8, 1}},
 };
 
@@ -101,8 +101,8 @@ void expect_shares(const Outcome& outcome) {
 
 TEST(PersistCrash, EveryImageIsAcknowledgedOrInFlight) {
   base::Random random = testing::seeded_random(11);
-  const auto rounds = kSlow ? uint64_t{1} : budget<uint64_t>(8, 96, 9'600);
-  Shares shares(kSlow ? 200 : budget<uint64_t>(10'000, 140'000, 9'700'000), rounds);
+  const auto rounds = kSlow ? uint64_t{1} : budget<uint64_t>(8, 120, 12'000);
+  Shares shares(kSlow ? 200 : budget<uint64_t>(10'000, 145'000, 14'500'000), rounds);
   Outcome all;
   for (uint64_t i = 0; i < rounds && all.violations == 0; ++i) {
     const uint64_t seed = random.next();
