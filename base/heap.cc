@@ -250,8 +250,14 @@ void* Heap::allocate(size_t bytes) {
   return shards_[0]->allocate(bytes);
 }
 
+Heap::Slab* Heap::slab_of(const void* block) {
+  return reinterpret_cast<Slab*>(reinterpret_cast<uintptr_t>(block) / kSlabBytes * kSlabBytes);
+}
+
+size_t Heap::block_bytes(const void* block) { return slab_of(block)->block_bytes; }
+
 void Heap::free(void* block) {
-  auto* slab = reinterpret_cast<Slab*>(reinterpret_cast<uintptr_t>(block) / kSlabBytes * kSlabBytes);
+  Slab* slab = slab_of(block);
   const std::lock_guard lock(slab->shard->mutex());
   Shard::free(slab, block);
 }

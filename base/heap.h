@@ -40,6 +40,9 @@ class Heap {
   // Requires: a block of any heap.
   static void free(void* block);
 
+  // What the block really has. Requires: a block of any heap.
+  [[nodiscard]] static size_t block_bytes(const void* block);
+
   // Gives back the regions that were kept in hand.
   void give_back();
 
@@ -53,6 +56,7 @@ class Heap {
   struct Region;
   struct Slab;
   class Shard;
+  static Slab* slab_of(const void* block);
   // More than one, so that nobody waits for the first one's holder.
   static constexpr size_t kShards = 4;
   std::array<std::unique_ptr<Shard>, kShards> shards_;

@@ -56,6 +56,15 @@ void free_block(void* block) {
 #endif
 }
 
+// What a block that was allocated for so many bytes takes.
+inline size_t bytes_of_block([[maybe_unused]] const void* block, [[maybe_unused]] size_t bytes) {
+#if BONSAI_SCALABLE_MEMORY
+  return Heap::block_bytes(block);
+#else
+  return bytes;
+#endif
+}
+
 // Gives memory that is free, and was kept for the next blocks, back to the system.
 void give_back_memory();
 

@@ -22,7 +22,8 @@ Slots::~Slots() {
 uint64_t Slots::dram_bytes() const {
   const Chunk* chunk = chunks_.load(std::memory_order_acquire);
   const uint64_t chunks = chunk != nullptr ? chunk->number : 0;
-  return block_bytes(capacity_, arena_bytes_) + chunks * (sizeof(Chunk) + kChunkBytes);
+  const uint64_t own = base::bytes_of_block(this, block_bytes(capacity_, arena_bytes_));
+  return own + (chunk != nullptr ? chunks * base::bytes_of_block(chunk, sizeof(Chunk) + kChunkBytes) : 0);
 }
 
 // Ends: each turn but the last finds a chunk full, and there are kChunksMax.

@@ -236,6 +236,9 @@ class Index {
   // returns true when a whole pass found nothing left to do.
   bool tidy(size_t ranges_max);
 
+  // What a bnode of the tree takes, with its successors, which the tree may not name yet.
+  [[nodiscard]] static uint64_t dram_bytes(const Bnode& bnode);
+
   [[nodiscard]] base::EpochDomain& epochs() { return epochs_; }
   [[nodiscard]] const Work& work() const { return work_; }
   [[nodiscard]] const Tree& tree() const { return tree_; }

@@ -456,6 +456,20 @@ void Index::install(Layer* layer) {
   layer->installed.store(true, std::memory_order_seq_cst);
 }
 
+uint64_t Index::dram_bytes(const Bnode& bnode) {
+  uint64_t bytes = 0;
+  std::vector<const Bnode*> counted{&bnode};
+  while (!counted.empty()) {
+    const Bnode* each = counted.back();
+    counted.pop_back();
+    bytes += each->dram_bytes();
+    const Layer* layer = each->layer();
+    if (layer == nullptr || layer->olds.front() != each) continue;  // of two that merge one counts the layer
+    counted.insert(counted.end(), layer->news.begin(), layer->news.end());
+  }
+  return bytes;
+}
+
 // Lets go of old versions that no scan needs any more.
 void Index::drop_residue(Bnode* bnode) {
   if (bnode->base().residue() == nullptr || !bnode->claim()) return;

@@ -175,7 +175,7 @@ uint64_t Dnode::run_bytes() const {
 
 uint64_t Dnode::dram_bytes() const {
   const uint64_t block_bytes = uploaded() ? layout(runs()).end : metadata_offset(runs().size());
-  return block_bytes + sizeof(Parts) + heap_bytes(lo()) + heap_bytes(hi());
+  return base::bytes_of_block(this, block_bytes) + sizeof(Parts) + heap_bytes(lo()) + heap_bytes(hi());
 }
 
 void Dnode::prefetch_runs(const scale::Volume& volume) const {

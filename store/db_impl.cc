@@ -550,7 +550,7 @@ Stats DbImpl::GetStats() const {
     const auto guard = t.epochs->enter();
     t.index->tree().for_each([&](index::Bnode* bnode) {
       ++stats.bnodes;
-      stats.dram_bytes += bnode->dram_bytes();
+      stats.dram_bytes += index::Index::dram_bytes(*bnode);
       const persist::Dnode* dnode = bnode->base().dnode();
       if (dnode == nullptr) return;
       ++stats.dnodes;
