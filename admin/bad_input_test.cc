@@ -212,7 +212,7 @@ TEST_F(BadInput, PoolIsAForeignFile) {
 // The superblock as far as every format version keeps it: it starts the first two pages, byte 8 holds the version and
 // byte 120 the CRC-32C of all before. A later program's pool is one with a higher version and a sound CRC.
 constexpr size_t kVersionOffset = 8, kCrcOffset = 120, kSecondSuperblockOffset = 4096;
-constexpr uint64_t kVersion = 2;
+constexpr uint64_t kVersion = 3;
 
 uint64_t crc32c(std::string_view bytes) {
   uint32_t crc = ~uint32_t{0};
