@@ -16,18 +16,30 @@ using base::Key;
 using base::mutant;
 using base::step;
 
-// A batch that was begun must be completed, or its nodes would be in everybody's way. So each owner first sets a
-// segment aside that only owners take: then its record fits, whatever happens to the log meanwhile.
+// A batch that was begun must be completed, or its nodes would be in everybody's way. So each owner first sets log
+// space aside: a segment that only owners take, or as many as a large record needs, for itself. Then its record fits,
+// whatever happens to the log meanwhile.
 bool Index::admit(Batch* batch) {
   if (batch->admitted) return true;
+  persist::Log::Packing packing(log_);
+  batch->pack(&packing);
   const uint32_t owners = batch_owners_.fetch_add(1) + 1;
-  batch->admitted = owners <= log_.segments_for_batches() && owners <= log_.segments_free();
+  batch->admitted =
+      owners <= kBatchesMax &&
+      (packing.segments() > 1 ? log_.take(packing.segments(), &batch->log_segments) == persist::Log::Result::kOk
+                              : owners <= log_.segments_for_batches() && owners <= log_.segments_free());
   if (!batch->admitted) batch_owners_.fetch_sub(1);
   return batch->admitted;
 }
 
+// Requires: of a batch that is not admitted, that it does not try again.
 void Index::dismiss(Batch* batch) {
-  if (std::exchange(batch->admitted, false)) batch_owners_.fetch_sub(1);
+  if (std::exchange(batch->admitted, false)) {
+    batch_owners_.fetch_sub(1);
+    if (!batch->begun()) log_.give_back(batch->log_segments);
+  } else {
+    log_.want_none();
+  }
 }
 
 Index::Outcome Index::write(Batch* batch) {
@@ -128,18 +140,35 @@ Index::Outcome Index::make_durable(Batch* batch, persist::Log::Use use) {
       updates.push_back({item.key, item.value, node.gen(), node.token, tombstone, (item.flags & Node::kLarge) != 0});
     }
     step("persist batch record");
-    uint32_t segment = persist::kNoSegment;
-    const Outcome outcome = outcome_of(log_.append_batch(updates, use, &segment));
-    if (outcome != Outcome::kDone) return outcome;
-    uint32_t unset = persist::kNoSegment;
-    if (!batch->segment.compare_exchange_strong(unset, segment)) {
-      log_.release(segment, static_cast<int64_t>(updates.size()));
+    if (!batch->log_segments.empty()) {
+      if (const Outcome outcome = make_shares_durable(batch, updates); outcome != Outcome::kDone) return outcome;
+    } else {
+      uint32_t segment = persist::kNoSegment;
+      const Outcome outcome = outcome_of(log_.append_batch(updates, use, &segment));
+      if (outcome != Outcome::kDone) return outcome;
+      uint32_t unset = persist::kNoSegment;
+      if (!batch->segment.compare_exchange_strong(unset, segment)) {
+        log_.release(segment, static_cast<int64_t>(updates.size()));
+      }
     }
   }
   step("batch ready");
   uint64_t publishing = Batch::kPublishing;
   batch->cell.compare_exchange_strong(publishing, Batch::kReady);
   return Outcome::kDone;
+}
+
+// The space is one's alone, so there is one record; whoever writes it waits for nobody.
+Index::Outcome Index::make_shares_durable(Batch* batch, std::span<const persist::Update> updates) {
+  if (batch->persisting.exchange(true)) return Outcome::kStalled;
+  uint32_t segment = persist::kNoSegment;
+  const Outcome outcome = outcome_of(log_.append_shares(updates, batch->log_segments, &segment));
+  if (outcome == Outcome::kDone) {
+    batch->segment.store(segment);
+  } else {
+    batch->persisting.store(false);
+  }
+  return outcome;
 }
 
 }  // namespace bonsai::index

@@ -293,6 +293,7 @@ class Index {
   Outcome complete(Batch* batch, persist::Log::Use use);
   Outcome publish_item(Batch* batch, size_t i);
   Outcome make_durable(Batch* batch, persist::Log::Use use);
+  Outcome make_shares_durable(Batch* batch, std::span<const persist::Update> updates);
   Outcome push_item(Batch* batch, size_t i, bool* done);
 
   // read.cc
@@ -361,6 +362,7 @@ class Index {
   Work work_;
 
   static constexpr uint64_t kCrowdedRanges = 8;
+  static constexpr uint32_t kBatchesMax = 64;  // begun at a time: each may come to help the next, which takes stack
   static constexpr size_t kReplaceStages = 3;
   static constexpr uint64_t kDnodesGathered = 2;  // room for so many of the largest
 

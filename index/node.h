@@ -112,10 +112,20 @@ struct Batch {
   std::atomic<uint32_t> segment{persist::kNoSegment};  // holds the durable record
   std::atomic<uint32_t> references{1};
   std::atomic<size_t> placed{0};  // items before this one are in place; there may be more
-  bool admitted = false;          // the owner's: log space for the record is set aside
-  std::vector<Item> items;        // in key order, each key once
+  // The owner's, set before the batch is begun: log space for the record is set aside, here if it takes several
+  // segments.
+  bool admitted = false;
+  std::vector<uint32_t> log_segments;
+  std::atomic<bool> persisting{false};  // somebody writes its record there
+  std::vector<Item> items;              // in key order, each key once
   const std::string storage;
 
+  // What each item takes of the log at most.
+  void pack(persist::Log::Packing* packing) const {
+    for (const Item& item : items) {
+      packing->add(item.key.size() + item.value.size() + persist::kUpdateOverheadBytesMax);
+    }
+  }
   // A node may stand in a chain, so that the batch must be completed. Requires: asked by its owner, or by who met it.
   [[nodiscard]] bool begun() const { return items.front().node.load(std::memory_order_seq_cst) != nullptr; }
   void unref() {

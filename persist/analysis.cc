@@ -33,6 +33,7 @@ class Analyst {
     paint();
     read_log(segments);
     choose_winners();
+    judge_orphans(segments);
     check_closed();
     if (options_.progress) options_.progress(1.0);
   }
@@ -185,6 +186,7 @@ class Analyst {
       read_segment(volume_, {segments[i], entries[i], base::checked_narrow<uint32_t>(i)}, terms, tiles, &reads[i]);
       tell_done(terms.segment_bytes);
     });
+    judge_shares(&reads);
     for (SegmentRead& read : reads) {
       const SegmentState& state = read.state;
       summary_.add_segment(volume_, segments[out_.segments.size()], state.sequence, state.noted, state.sealed);
@@ -196,6 +198,56 @@ class Analyst {
       std::move(read.damages.begin(), read.damages.end(), std::back_inserter(out_.damages));
       for (SegmentRead::Counted& counted : read.counted) out_.tiles[counted.tile].records.push_back(counted.record);
       read.counted = {};
+    }
+  }
+
+  // A batch that lies in several segments counts if all of them are there. Else it was cut off by a crash: what is left
+  // of it is cut off, too. Or it is dead, and its segments are being used again: then newer updates of all its keys are
+  // somewhere. Or else a share is missing of a batch that was once durable.
+  void judge_shares(std::vector<SegmentRead>* reads) {
+    std::map<std::pair<uint64_t, uint64_t>, std::vector<uint32_t>> batches;
+    for (uint32_t i = 0; i < reads->size(); ++i) {
+      if (const auto& share = (*reads)[i].share) batches[{share->first_sequence, share->share.count}].push_back(i);
+    }
+    for (const auto& [batch, segments] : batches) {
+      const bool whole = segments.size() == batch.second;
+      uint32_t home = kNoSegment;
+      for (const uint32_t i : segments) {
+        if ((*reads)[i].share->share.number == 0) home = i;
+      }
+      for (const uint32_t i : segments) {
+        SegmentRead& read = (*reads)[i];
+        if (whole) {
+          if (i != home) read.state.home = home;
+          for (SegmentRead::Counted& counted : read.counted) counted.record.segment = home;
+          continue;
+        }
+        if (read.state.sealed) {
+          std::move(read.counted.begin(), read.counted.end(), std::back_inserter(orphans_));
+        } else {
+          read.state.end = read.share->offset;
+        }
+        read.records = 0;
+        read.counted.clear();
+      }
+    }
+  }
+
+  // Updates of a batch, a share of which is missing, that nothing newer replaces.
+  void judge_orphans(const std::vector<Addr>& segments) {
+    for (const SegmentRead::Counted& orphan : orphans_) {
+      const Update& update = orphan.record.update;
+      const std::vector<LiveRecord>& winners = out_.tiles[orphan.tile].records;
+      const auto winner =
+          std::lower_bound(winners.begin(), winners.end(), update.key,
+                           [](const LiveRecord& record, std::string_view key) { return record.update.key < key; });
+      const bool replaced = winner != winners.end() && winner->update.key == update.key &&
+                            std::pair(update.gen, update.token) < std::pair(winner->update.gen, winner->update.token);
+      if (replaced) continue;
+      damage(place_text("log segment", segments[orphan.record.segment]),
+             "a segment is missing that holds another part of its batch; the keys there are unknown", Fence(),
+             Fence::infinite());
+      return;
     }
   }
 
@@ -237,6 +289,7 @@ class Analyst {
   const AnalysisOptions& options_;
   const uint32_t caller_;
   std::vector<Extent> extents_;
+  std::vector<SegmentRead::Counted> orphans_;
   uint64_t bytes_all_ = 0;
   std::atomic<uint64_t> bytes_done_{0};
   uint64_t closed_epoch_ = 0;

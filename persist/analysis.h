@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,11 +41,12 @@ struct Tile {
 struct SegmentState {
   uint64_t sequence = 0;  // 0: never used
   bool sealed = false;
-  bool entered = false;      // its entry in the log table is its own, not of the opening before
-  uint64_t noted = 0;        // all before it was durable
-  uint64_t end = 0;          // behind the last record that counts
-  bool truncate = false;     // records behind `end` belong to epochs that were not closed
-  int64_t live_records = 0;  // winners
+  bool entered = false;        // its entry in the log table is its own, not of the opening before
+  uint64_t noted = 0;          // all before it was durable
+  uint64_t end = 0;            // behind the last record that counts
+  bool truncate = false;       // records behind `end` belong to epochs that were not closed
+  int64_t live_records = 0;    // winners; of a batch in several segments all are counted in its first
+  uint32_t home = kNoSegment;  // the first segment of such a batch, if this is another one
 };
 
 struct Analysis {
@@ -113,8 +115,15 @@ struct SegmentRead {
     size_t tile;
     LiveRecord record;
   };
+  // A share of a batch that is cut. Whether it counts the others say.
+  struct OfShare {
+    uint64_t first_sequence = 0;  // of the first share's segment; with the count it names the batch
+    Share share;
+    uint64_t offset = 0;  // of its record
+  };
   SegmentState state;
   std::vector<Counted> counted;  // records that are newer than the dnode of their tile
+  std::optional<OfShare> share;  // whose updates all of `counted` are then
   std::vector<CheckReport::Damage> damages;
   uint64_t records = 0, gen_max = 0, sequence_max = 0, epoch_max = 0;
 };

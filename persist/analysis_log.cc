@@ -73,12 +73,15 @@ class SegmentReader {
       if (epoch > terms_.closed_epoch) {
         state_.truncate = true;
       } else {
+        if (record_.kind == RecordKind::kShare) note_share(offset);
         for (const Update& update : record_.updates) consider(update);
         state_.end = offset + record_.bytes;
       }
       offset += record_.bytes;
     }
   }
+
+  void note_share(uint64_t offset) { out_.share = {state_.sequence - record_.share.number, record_.share, offset}; }
 
   // The entry must have kept pace. Level durable: with every record but the last, which may be in flight. Level
   // buffered: with every record of a closed epoch.

@@ -32,15 +32,16 @@ using testing::Profile;
 using testing::Shares;
 using testing::SiteImages;
 
-// offload all, some; batch; large put; reopen; close epoch; put, rolling put; claim an extent; move a run
+// offload all, some; batch; large put; reopen; close epoch; put, rolling put; claim an extent; move a run; batch
+// over two segments
 constexpr Profile kProfiles[] = {
-    {"mixed", 120, {2, 4, 2, 2, 1, 4, 15, 2, 2, 2}},
-    {"rolling", 80, {1, 1, 1, 0, 1, 2, 5, 16, 0, 1}},
-    {"reopening", 80, {1, 3, 1, 0, 12, 1, 6, 0, 1, 2}},
-    {"splitting", 80, {2, 12, 1, 1, 1, 1, 10, 0, 1, 2}},
-    {"streams", 80, {1, 2, 2, 1, 1, 4, 15, 6, 1, 2}, 96 << 10, 32 << 10},
-    {"growing", 56, {1, 3, 1, 1, 8, 2, 8, 1, 1, 2}, kPoolBytesMin, 0, 96 << 10},
-    {"short", 8, {2, 2, 1, 1, 1, 1, 4, 1, 8, 1}},
+    {"mixed", 120, {2, 4, 2, 2, 1, 4, 15, 2, 2, 2, 2}},
+    {"rolling", 80, {1, 1, 1, 0, 1, 2, 5, 16, 0, 1, 3}},
+    {"reopening", 80, {1, 3, 1, 0, 12, 1, 6, 0, 1, 2, 2}},
+    {"splitting", 80, {2, 12, 1, 1, 1, 1, 10, 0, 1, 2, 1}},
+    {"streams", 80, {1, 2, 2, 1, 1, 4, 15, 6, 1, 2, 3}, 96 << 10, 32 << 10},
+    {"growing", 56, {1, 3, 1, 1, 8, 2, 8, 1, 1, 2, 1}, kPoolBytesMin, 0, 96 << 10},
+    {"short", 8, {2, 2, 1, 1, 1, 1, 4, 1, 8, 1, 1}},
 };
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

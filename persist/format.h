@@ -134,16 +134,25 @@ constexpr uint64_t note_bytes(uint64_t segment_bytes) {
 // A record: u32 CRC32C of the rest of it (record_seed()); u8 tag; then
 //   put, delete   a part: [key bytes] [value bytes] token, generation, key, value
 //   batch         payload bytes, number of parts, parts, each with a tag of its own
+//   share         as batch, but before the parts: its number, from 0, and the number of shares of the whole batch
 //   epoch         u64 epoch that the following records belong to
 // and zeroes up to a multiple of 8 bytes. Numbers are LEB128. The tag is a kind and flags; a part leaves out the key
 // bytes if the key has 8, and the value bytes if the value has 8 or the part is a delete.
-enum class RecordKind : uint8_t { kPut = 1, kDel = 2, kBatch = 3, kEpoch = 4 };
+// A batch that does not fit into a segment is cut into shares, each the only batch of a segment of its own. Their
+// segments have consecutive sequences, which tie them together: share i lies in the one of the first share's sequence +
+// i.
+enum class RecordKind : uint8_t { kPut = 1, kDel = 2, kBatch = 3, kEpoch = 4, kShare = 5 };
 inline constexpr uint8_t kTagKindMask = 7;
 inline constexpr uint8_t kTagLarge = 8;  // the value is a LargeRef
 inline constexpr uint8_t kTagKeyOf8 = 16;
 inline constexpr uint8_t kTagValueOf8 = 32;
 inline constexpr uint64_t kRecordBytesMin = 8;
 inline constexpr uint64_t kEpochRecordBytes = 16;
+
+// Values from here on lie by themselves.
+constexpr uint64_t large_value_bytes_min(uint64_t segment_bytes) {
+  return segment_bytes / 4 < 4096 ? segment_bytes / 4 : 4096;
+}
 
 // A value that lies by itself in the data area; log and dnodes hold this reference and never copy the value again.
 struct LargeRef {
@@ -240,6 +249,11 @@ inline constexpr base::Site kSiteLogAppendFence{"log.append.fence"};
 inline constexpr base::Site kSiteLogNote{"log.note"};
 inline constexpr base::Site kSiteLogNoteEnds{"log.note_ends"};
 inline constexpr base::Site kSiteLogNoteEndsFence{"log.note_ends.fence"};
+inline constexpr base::Site kSiteShareOpenFence{"log.share.open.fence"};
+inline constexpr base::Site kSiteShareEntryFence{"log.share.entry.fence"};
+inline constexpr base::Site kSiteShare{"log.share"};
+inline constexpr base::Site kSiteShareFence{"log.share.fence"};
+inline constexpr base::Site kSiteShareSealFence{"log.share.seal.fence"};
 inline constexpr base::Site kSiteLogTruncate{"log.truncate"};
 inline constexpr base::Site kSiteLogTruncateFence{"log.truncate.fence"};
 inline constexpr base::Site kSiteEpochFlush{"epoch.flush"};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "base/check.h"
@@ -9,6 +10,7 @@
 #include "base/narrow.h"
 #include "base/step.h"
 #include "base/thread.h"
+#include "bonsai/options.h"
 #include "persist/words.h"
 
 namespace bonsai::persist {
@@ -23,7 +25,11 @@ Log::Log(Config config) : config_(std::move(config)), table_(config_.segments.si
 void Log::release(uint32_t segment, int64_t records) {
   const int64_t before = table_[segment].live.fetch_sub(records, std::memory_order_acq_rel);
   BONSAI_CHECK(before >= records);  // else some record was given up twice
-  if (before == records) when_durable([this, segment] { give_free(segment); });
+  if (before != records) return;
+  when_durable([this, segment, others = std::exchange(table_[segment].others, {})] {
+    give_free(segment);
+    for (const uint32_t other : others) give_free(other);
+  });
 }
 
 void Log::when_durable(std::function<void()> action) {
@@ -32,9 +38,11 @@ void Log::when_durable(std::function<void()> action) {
   waiting_.push_back({epoch_.load(), std::move(action)});
 }
 
-void Log::adopt(uint32_t segment, uint64_t sequence, int64_t records) {
+void Log::adopt(uint32_t segment, uint64_t sequence, int64_t records, std::vector<uint32_t> others) {
   table_[segment].sequence = sequence;
   table_[segment].live.store(records, std::memory_order_relaxed);
+  for (const uint32_t other : others) table_[other].live.store(kHeldByAnother, std::memory_order_relaxed);
+  table_[segment].others = std::move(others);
 }
 
 void Log::start(uint64_t sequence, uint64_t epoch) {
@@ -47,12 +55,41 @@ void Log::start(uint64_t sequence, uint64_t epoch) {
 
 uint32_t Log::take_free(Use use) {
   const std::lock_guard lock(free_mutex_);
-  const size_t kept = use == Use::kOrdinary ? reserved_ : use == Use::kReserve ? segments_for_batches() : 0;
+  const size_t kept = use == Use::kOrdinary  ? reserved_ + wanted_.load(std::memory_order_relaxed)
+                      : use == Use::kReserve ? segments_for_batches()
+                                             : 0;
   if (free_.size() <= kept) return kNoSegment;
   const uint32_t segment = free_.back();
   free_.pop_back();
   free_count_.store(free_.size(), std::memory_order_relaxed);
   return segment;
+}
+
+Log::Result Log::take(size_t count, std::vector<uint32_t>* segments) {
+  const std::lock_guard lock(free_mutex_);
+  // Of a log of few segments no more is left than what other batches were promised.
+  const size_t kept = std::max(segments_for_batches(), std::min(reserved_, this->segments() / 8));
+  const bool full = free_.size() < count + kept;
+  wanted_.store(full ? count : 0, std::memory_order_relaxed);
+  if (full) return Result::kFull;
+  segments->assign(free_.end() - static_cast<ptrdiff_t>(count), free_.end());
+  free_.resize(free_.size() - count);
+  free_count_.store(free_.size(), std::memory_order_relaxed);
+  return Result::kOk;
+}
+
+void Log::give_back(const std::vector<uint32_t>& segments) {
+  for (const uint32_t segment : segments) give_free(segment);
+}
+
+// What is neither open (a quarter: LogOf's streams), nor left in take().
+size_t Log::batch_segments_max() const { return segments() * 9 / 16; }
+
+// However large the updates are, each segment but the last is full up to one of them.
+uint64_t Log::batch_bytes_max() const {
+  const uint64_t bytes = record_bytes_max() - kBatchOverheadBytesMax;
+  const uint64_t update_max = kUpdateOverheadBytesMax + kKeyBytesMax + large_value_bytes_min(config_.segment_bytes);
+  return bytes + (batch_segments_max() - 1) * (bytes - update_max);
 }
 
 void Log::give_free(uint32_t segment) {
@@ -97,6 +134,7 @@ class LogOf final : public Log {
                          [&](uint32_t seed, std::byte* out) { encode_batch(updates, seed, out); });
   }
 
+  Result append_shares(std::span<const Update> updates, std::span<const uint32_t> segments, uint32_t* segment) override;
   Status close_epoch() override;
   Status note_ends() override;
   Status seal_all() override;
@@ -212,8 +250,7 @@ class LogOf final : public Log {
     if (last != kNoSegment && !seal(stream)) return Result::kFailed;
     open(stream, next);
     if (!volume_.fence(kSiteSegmentOpenFence)) return Result::kFailed;
-    store_entry(volume_, entry(stream), table_[next].sequence, stream.offset, false);
-    volume_.flush(entry(stream), sizeof(SegmentEntry), kSiteSegmentEntry);
+    enter(next);
     if (!volume_.fence(kSiteSegmentEntryFence)) return Result::kFailed;
     if (last != kNoSegment) drop_bias(last, last_records);
     return Result::kOk;
@@ -222,32 +259,60 @@ class LogOf final : public Log {
   // Starts to write the end of the stream's segment (and, buffered, what was not flushed yet). The caller fences.
   // False: nothing of it was begun, because the volume has failed.
   [[nodiscard]] bool seal(Stream& stream) {
-    const Addr base = config_.segments[stream.segment];
     if (config_.buffered) {  // all of it: what close_epoch() has flushed it may not have fenced yet
+      const Addr base = config_.segments[stream.segment];
       volume_.flush(base + kSegmentHeaderBytes, stream.offset - kSegmentHeaderBytes, kSiteSegmentFlush);
       if (!volume_.fence(kSiteSegmentFlushFence)) return false;
     }
-    store_word(volume_, entry(stream) + offsetof(SegmentEntry, end), segment_end(stream.offset, true),
-               table_[stream.segment].sequence);
-    volume_.flush(entry(stream), sizeof(SegmentEntry), kSiteSegmentSeal);
+    seal_at(stream.segment, stream.offset);
     return true;
+  }
+
+  void seal_at(uint32_t segment, uint64_t end) {
+    const Addr entry = config_.entries[segment];
+    store_word(volume_, entry + offsetof(SegmentEntry, end), segment_end(end, true), table_[segment].sequence);
+    volume_.flush(entry, sizeof(SegmentEntry), kSiteSegmentSeal);
   }
 
   // Starts to write the segment's word. The caller fences, and then writes its entry: one that is ahead of the word is
   // damage, one that is behind it stands for a segment without records.
   void open(Stream& stream, uint32_t segment) {
-    const uint64_t sequence = next_sequence_.fetch_add(1);
+    open_at(segment, next_sequence_.fetch_add(1));
+    stream.segment = segment;
+    stream.offset = stream.flushed = stream.noted = kSegmentHeaderBytes;
+    stream.seed = place_seed(volume_, config_.segments[segment]);
+    stream.epoch = 0;
+    stream.records = 0;
+  }
+
+  void open_at(uint32_t segment, uint64_t sequence) {
     BONSAI_CHECK(sequence <= kCheckedWordMax);
     table_[segment].sequence = sequence;
     table_[segment].live.store(kOpenBias, std::memory_order_relaxed);
-    const Addr base = config_.segments[segment];
-    store_word(volume_, base, sequence);
-    volume_.flush(base, sizeof(uint64_t), kSiteSegmentOpen);
-    stream.segment = segment;
-    stream.offset = stream.flushed = stream.noted = kSegmentHeaderBytes;
-    stream.seed = place_seed(volume_, base);
-    stream.epoch = 0;
-    stream.records = 0;
+    store_word(volume_, config_.segments[segment], sequence);
+    volume_.flush(config_.segments[segment], sizeof(uint64_t), kSiteSegmentOpen);
+  }
+
+  // The second half of an opening. The caller fences, and then appends.
+  void enter(uint32_t segment) {
+    store_entry(volume_, config_.entries[segment], table_[segment].sequence, kSegmentHeaderBytes, false);
+    volume_.flush(config_.entries[segment], sizeof(SegmentEntry), kSiteSegmentEntry);
+  }
+
+  // Writes a share into its open segment; returns its end. *buffer is used again for the next one.
+  uint64_t write_share(std::span<const Update> updates, Share share, uint64_t epoch, uint32_t segment,
+                       std::vector<std::byte>* buffer) {
+    const Addr at = config_.segments[segment];
+    const uint64_t offset = kSegmentHeaderBytes;
+    buffer->resize(kEpochRecordBytes + share_record_bytes(updates, share));
+    const auto seed = [&](uint64_t before) {
+      return record_seed(place_seed(volume_, at), table_[segment].sequence, offset + before);
+    };
+    uint64_t encoded = 0;
+    if (config_.buffered) encoded = encode_epoch(epoch, seed(0), buffer->data());
+    encoded += encode_share(updates, share, seed(encoded), buffer->data() + encoded);
+    volume_.nt_copy(at + offset, buffer->data(), encoded, kSiteShare);
+    return offset + encoded;
   }
 
   // Calls action(stream) for each, held. False if one was held by others for too long.
@@ -267,6 +332,51 @@ class LogOf final : public Log {
   uint64_t window_begin_ns_ = base::now_ns();       // of the oldest epoch that is not closed; under it, as the next
   bool window_has_updates_ = false;
 };
+
+// Level buffered: the stream is held, so that the epoch in which all shares are is not closed before they are durable
+// and sealed.
+template <class Medium>
+Log::Result LogOf<Medium>::append_shares(std::span<const Update> updates, std::span<const uint32_t> segments,
+                                         uint32_t* segment) {
+  std::optional<Hold> stream;
+  if (config_.buffered) stream.emplace(*this);
+  if (stream && !*stream) return Result::kHeld;
+  if (volume_.failed()) return Result::kFailed;
+  std::vector<std::span<const Update>> shares;
+  Packing packing(*this);
+  size_t first = 0;
+  for (size_t i = 0; i < updates.size(); ++i) {
+    if (packing.add(updates[i].part_bytes())) continue;
+    shares.push_back(updates.subspan(first, i - first));
+    first = i;
+  }
+  shares.push_back(updates.subspan(first));
+  BONSAI_CHECK(shares.size() <= segments.size());
+  for (const uint32_t unneeded : segments.subspan(shares.size())) give_free(unneeded);
+  segments = segments.first(shares.size());
+
+  const uint64_t sequence = next_sequence_.fetch_add(shares.size());
+  for (size_t i = 0; i < shares.size(); ++i) open_at(segments[i], sequence + i);
+  if (!volume_.fence(kSiteShareOpenFence)) return Result::kFailed;
+  for (const uint32_t each : segments) enter(each);
+  if (!volume_.fence(kSiteShareEntryFence)) return Result::kFailed;
+  const uint64_t epoch = epoch_.load();
+  std::vector<std::byte> buffer;
+  std::vector<uint64_t> ends;
+  for (size_t i = 0; i < shares.size(); ++i) {
+    table_[segments[i]].live.store(kHeldByAnother, std::memory_order_relaxed);
+    ends.push_back(write_share(shares[i], {i, shares.size()}, epoch, segments[i], &buffer));
+  }
+  if (!volume_.fence(kSiteShareFence)) return Result::kFailed;
+  // Only now: a sealed share says that all of them were durable.
+  for (size_t i = 0; i < shares.size(); ++i) seal_at(segments[i], ends[i]);
+  if (!volume_.fence(kSiteShareSealFence)) return Result::kFailed;
+  const uint32_t home = segments.front();
+  table_[home].others.assign(segments.begin() + 1, segments.end());
+  table_[home].live.store(static_cast<int64_t>(updates.size()), std::memory_order_release);
+  *segment = home;
+  return Result::kOk;
+}
 
 // The ends are durable before the epoch is: a record of a closed epoch that lies behind the end is damage.
 template <class Medium>
@@ -381,6 +491,11 @@ class NoLog final : public Log {
     return Result::kOk;
   }
   Result append_batch(std::span<const Update>, Use, uint32_t* segment) override {
+    *segment = mine();
+    return Result::kOk;
+  }
+  Result append_shares(std::span<const Update>, std::span<const uint32_t> segments, uint32_t* segment) override {
+    for (const uint32_t each : segments) give_free(each);
     *segment = mine();
     return Result::kOk;
   }

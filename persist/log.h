@@ -15,6 +15,7 @@
 #ifndef BONSAI_PERSIST_LOG_H_
 #define BONSAI_PERSIST_LOG_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -23,6 +24,7 @@
 #include <span>
 #include <vector>
 
+#include "base/check.h"
 #include "persist/format.h"
 #include "persist/record.h"
 #include "scale/volume.h"
@@ -67,6 +69,43 @@ class Log {
   // The same for a batch, as one record: it counts as updates.size() records of *segment.
   virtual Result append_batch(std::span<const Update> updates, Use use, uint32_t* segment) = 0;
 
+  // The same for a batch that does not fit into a record: cut into shares, each in one of `segments`, which take() gave
+  // for it; those that are not needed become free. All or nothing counts at recovery, and all segments become free
+  // together, when updates.size() records of *segment are released. Never kFull.
+  virtual Result append_shares(std::span<const Update> updates, std::span<const uint32_t> segments,
+                               uint32_t* segment) = 0;
+
+  // Takes free segments for a batch. kFull: none was taken; until as many are free, ordinary appends leave them alone
+  // and the log is low(). Who does not ask again calls want_none(); who does not append gives them back.
+  Result take(size_t count, std::vector<uint32_t>* segments);
+  void give_back(const std::vector<uint32_t>& segments);
+  void want_none() { wanted_.store(0, std::memory_order_relaxed); }
+
+  // Counts the segments of a batch whose updates take at most so many bytes each.
+  class Packing {
+   public:
+    explicit Packing(const Log& log) : bytes_max_(log.record_bytes_max() - kBatchOverheadBytesMax) {}
+    // False: the update begins a new segment.
+    bool add(uint64_t bytes) {
+      BONSAI_CHECK(bytes <= bytes_max_);
+      bytes_ += bytes;
+      const bool fits = bytes_ <= bytes_max_;
+      if (!fits) ++segments_, bytes_ = bytes;
+      return fits;
+    }
+    [[nodiscard]] size_t segments() const { return segments_; }  // 1: it fits into a record
+
+   private:
+    const uint64_t bytes_max_;
+    uint64_t bytes_ = 0;
+    size_t segments_ = 1;
+  };
+  // So many segments are found for a batch, by offloading if need be.
+  [[nodiscard]] size_t batch_segments_max() const;
+  // A batch whose updates take so many bytes, kUpdateOverheadBytesMax beside key and value included, needs no more: a
+  // quarter of the log or more.
+  [[nodiscard]] uint64_t batch_bytes_max() const;
+
   // Level buffered: closes the current epoch: everything appended before the call is durable when it returns OK.
   // Level durable: does nothing. Errors: Unavailable (a stream was held for longer than a bounded wait; try again),
   // IoError (the volume has failed).
@@ -92,9 +131,9 @@ class Log {
   // Says that `records` records of a segment are dead. Thread-safe.
   void release(uint32_t segment, int64_t records = 1);
 
-  // Recovery: the segment holds `records` live records and must be kept until they are released. Requires: no append
-  // yet.
-  void adopt(uint32_t segment, uint64_t sequence, int64_t records);
+  // Recovery: the segment holds `records` live records and must be kept until they are released, and with it the others
+  // that hold the rest of its batch. Requires: no append yet.
+  void adopt(uint32_t segment, uint64_t sequence, int64_t records, std::vector<uint32_t> others = {});
   // Recovery ends: all segments that were not adopted are free. `sequence` and `epoch`: above all that were ever used.
   void start(uint64_t sequence, uint64_t epoch);
 
@@ -109,7 +148,9 @@ class Log {
   [[nodiscard]] bool buffered() const { return config_.buffered; }
   // True when an ordinary append may soon find the log full: time to offload. The more of the log is in use, the more
   // updates a range has gathered when its turn comes, and the less is written for each.
-  [[nodiscard]] bool low() const { return segments_free() < reserved_ + segments_low(); }
+  [[nodiscard]] bool low() const {
+    return segments_free() < reserved_ + std::max(segments_low(), wanted_.load(std::memory_order_relaxed));
+  }
   // Beside the reserve, what is left when the log begins to be low.
   [[nodiscard]] size_t segments_low() const { return std::max<size_t>(1, segments() / 16); }
   [[nodiscard]] bool full() const { return segments_free() <= reserved_; }
@@ -118,8 +159,10 @@ class Log {
   struct Segment {
     std::atomic<int64_t> live{0};  // records alive, plus kOpenBias while open
     uint64_t sequence = 0;
+    std::vector<uint32_t> others;  // that become free with this one
   };
   static constexpr int64_t kOpenBias = int64_t{1} << 40;
+  static constexpr int64_t kHeldByAnother = 1;  // of Segment::others
 
   explicit Log(Config config);
 
@@ -148,6 +191,7 @@ class Log {
   std::mutex free_mutex_;
   std::vector<uint32_t> free_;
   std::atomic<size_t> free_count_{0};
+  std::atomic<size_t> wanted_{0};  // by a batch that waits for so many
   size_t reserved_;
 };
 

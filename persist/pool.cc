@@ -175,7 +175,7 @@ Limits Pool::limits() const {
   uint64_t data_bytes = 0;
   for (const Superblock& sb : superblocks) data_bytes += sb.extents * sb.extent_bytes;
   Limits limits;
-  limits.large_value_bytes_min = std::min<uint64_t>(4096, superblocks[0].segment_bytes / 4);
+  limits.large_value_bytes_min = large_value_bytes_min(superblocks[0].segment_bytes);
   // Few and large ranges cost little DRAM, and gather more updates before they are offloaded; a small pool has room for
   // small dnodes only.
   const uint64_t scale = data_bytes < kLargePoolBytes ? 1 : 3;

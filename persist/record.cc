@@ -148,6 +148,25 @@ uint64_t encode_batch(std::span<const Update> updates, uint32_t seed, std::byte*
   return seal(out, bytes, seed);
 }
 
+uint64_t share_record_bytes(std::span<const Update> updates, Share share) {
+  const uint64_t payload_bytes = batch_payload_bytes(updates);
+  return round_up(kCrcBytes + 1 + varint_bytes(payload_bytes) + varint_bytes(updates.size()) +
+                      varint_bytes(share.number) + varint_bytes(share.count) + payload_bytes,
+                  8);
+}
+
+uint64_t encode_share(std::span<const Update> updates, Share share, uint32_t seed, std::byte* out) {
+  const uint64_t bytes = share_record_bytes(updates, share);
+  Writer writer = begin(out, bytes);
+  writer.byte(base::checked_narrow<uint8_t>(RecordKind::kShare));
+  writer.number(batch_payload_bytes(updates));
+  writer.number(updates.size());
+  writer.number(share.number);
+  writer.number(share.count);
+  for (const Update& update : updates) writer.part(update);
+  return seal(out, bytes, seed);
+}
+
 uint64_t encode_epoch(uint64_t epoch, uint32_t seed, std::byte* out) {
   Writer writer = begin(out, kEpochRecordBytes);
   writer.byte(base::checked_narrow<uint8_t>(RecordKind::kEpoch));
@@ -168,9 +187,10 @@ bool RecordView::parse(const std::byte* at, uint64_t room, uint32_t seed) {
   if (update_tag(tag)) {
     updates.emplace_back();
     if (!reader.part(tag, &updates.back())) return false;
-  } else if (tag_is(tag, RecordKind::kBatch)) {
+  } else if (tag_is(tag, RecordKind::kBatch) || tag_is(tag, RecordKind::kShare)) {
     const uint64_t payload_bytes = reader.number();
     count = reader.number();
+    if (kind == RecordKind::kShare) share = {reader.number(), reader.number()};
     if (!reader.bytes(payload_bytes, &payload)) return false;
   } else if (tag_is(tag, RecordKind::kEpoch)) {
     if (!reader.bytes(sizeof epoch, &payload)) return false;
@@ -182,14 +202,14 @@ bool RecordView::parse(const std::byte* at, uint64_t room, uint32_t seed) {
   if (!reader.good() || bytes > room || !reader.rest_is_zero(bytes - kCrcBytes - reader.done()) ||
       base::crc32c(at + kCrcBytes, bytes - kCrcBytes, seed) != crc)
     return false;
-  if (kind != RecordKind::kBatch) return true;
+  if (kind != RecordKind::kBatch && kind != RecordKind::kShare) return true;
   for (Reader parts(reinterpret_cast<const std::byte*>(payload.data()), payload.size());
        parts.done() < payload.size();) {
     const uint8_t part = parts.byte();
     updates.emplace_back();
     if (!update_tag(part) || !parts.part(part, &updates.back())) return false;
   }
-  return updates.size() == count;
+  return updates.size() == count && (kind != RecordKind::kShare || share.number < share.count);
 }
 
 }  // namespace bonsai::persist

@@ -52,6 +52,13 @@ uint64_t batch_record_bytes(std::span<const Update> updates);
 // Encode one record into `out`, which has room for the record; returns its bytes (a multiple of 8, padding zeroed).
 uint64_t encode_update(const Update& update, uint32_t seed, std::byte* out);
 uint64_t encode_batch(std::span<const Update> updates, uint32_t seed, std::byte* out);
+// Of a batch that is cut: one of its shares. A share takes no more than a batch of its updates and
+// kBatchOverheadBytesMax.
+struct Share {
+  uint64_t number = 0, count = 0;
+};
+uint64_t share_record_bytes(std::span<const Update> updates, Share share);
+uint64_t encode_share(std::span<const Update> updates, Share share, uint32_t seed, std::byte* out);
 uint64_t encode_epoch(uint64_t epoch, uint32_t seed, std::byte* out);
 
 // A record read back; views point into the segment.
@@ -59,6 +66,7 @@ struct RecordView {
   RecordKind kind = RecordKind::kPut;
   uint64_t bytes = 0;
   uint64_t epoch = 0;           // of kEpoch
+  Share share;                  // of kShare
   std::vector<Update> updates;  // of the other kinds
 
   // Reads the record at `at` with `room` bytes behind it. False unless the checksum and all bounds hold;

@@ -168,8 +168,13 @@ class Recovery {
   }
 
   void hand_over() {
+    std::vector<std::vector<uint32_t>> others(a_.segments.size());  // that are kept with a segment
     for (uint32_t i = 0; i < a_.segments.size(); ++i) {
-      if (a_.segments[i].live_records > 0) log_.adopt(i, a_.segments[i].sequence, a_.segments[i].live_records);
+      if (const uint32_t home = a_.segments[i].home; home != kNoSegment) others[home].push_back(i);
+    }
+    for (uint32_t i = 0; i < a_.segments.size(); ++i) {
+      const SegmentState& segment = a_.segments[i];
+      if (segment.live_records > 0) log_.adopt(i, segment.sequence, segment.live_records, std::move(others[i]));
     }
     log_.start(a_.sequence_max + 1, a_.epoch_max + 1);
     ranges_.clear();

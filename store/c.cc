@@ -128,6 +128,8 @@ int bonsai_write(bonsai_t* db, const bonsai_writebatch_t* batch, char** errptr) 
   return guarded(errptr, [&] { return db->db->Write(batch->batch); });
 }
 
+uint64_t bonsai_batch_bytes_max(const bonsai_t* db) { return db->db->BatchBytesMax(); }
+
 bonsai_writebatch_t* bonsai_writebatch_create(void) { return bonsai::c::make<bonsai_writebatch_t>(); }
 void bonsai_writebatch_destroy(bonsai_writebatch_t* batch) { delete batch; }
 void bonsai_writebatch_clear(bonsai_writebatch_t* batch) { batch->batch.Clear(); }

@@ -74,7 +74,7 @@ class StoreLife final : public Explorer {
     clients_.clients = kind.clients;
     clients_.keys = 9 * (kind.clients + 1);
     clients_.value_bytes_max = 1150;  // an eighth lie by themselves
-    clients_.batch_count_max = 3;     // fits into a segment
+    clients_.batch_count_max = 9;     // takes up to three segments
     clients_.tide = 25;
     clients_.may_be_full = true;
     clients_.mix.scan = clients_.mix.snapshot = clients_.mix.iterator = clients_.mix.multi_get = 1;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <boost/container/static_vector.hpp>
-#include <numeric>
 
 #include "base/check.h"
 #include "base/clock.h"
@@ -279,11 +278,13 @@ Status DbImpl::Write(const WriteBatch& batch) {
     deletes_only = deletes_only && update.is_delete;
     bytes += room_for(update.key, update.value);
   }
+  const Ordered updates = in_order(batch);
+  BONSAI_RETURN_IF_ERROR(check_size(updates));
   Stall stall(options_, background_, counters_);
   if (!deletes_only) BONSAI_RETURN_IF_ERROR(admit(bytes, &stall));
   std::vector<persist::LargeRef> large;
   index::Batch* made = nullptr;
-  Status status = make_batch(batch, &large, &made, &stall);
+  Status status = make_batch(updates, &large, &made, &stall);
   if (status.ok()) {
     status = write_with_pressure(made, &stall);
     made->unref();
@@ -300,57 +301,6 @@ Status DbImpl::Write(const WriteBatch& batch) {
     counters_.add(Count::kUserBytes, update.key.size() + update.value.size());
   }
   after_updates(batch.Count());
-  return Status::OK();
-}
-
-// Sorts by key, keeps the last update of each, writes large values, and copies the rest into the batch's own storage.
-Status DbImpl::make_batch(const WriteBatch& batch, std::vector<persist::LargeRef>* large, index::Batch** made,
-                          Stall* stall) {
-  const auto& updates = batch.updates();
-  std::vector<size_t> order(updates.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return updates[a].key < updates[b].key; });
-  struct Part {
-    size_t key_offset, key_bytes, value_bytes;
-    uint8_t flags;
-  };
-  std::vector<Part> parts;
-  std::string storage;
-  uint64_t record_bytes_bound = persist::kBatchOverheadBytesMax;
-  for (size_t i = 0; i < order.size(); ++i) {
-    const WriteBatch::Update& update = updates[order[i]];
-    if (i + 1 < order.size() && updates[order[i + 1]].key == update.key) continue;
-    Part part{storage.size(), update.key.size(), update.value.size(),
-              update.is_delete ? index::Node::kTombstone : uint8_t{0}};
-    storage += update.key;
-    if (!update.is_delete && update.value.size() >= large_value_bytes_min_) {
-      persist::LargeRef ref;
-      BONSAI_RETURN_IF_ERROR(store_large(update.value, &ref, stall));
-      large->push_back(ref);
-      part.flags |= index::Node::kLarge;
-      part.value_bytes = sizeof ref;
-      storage += persist::bytes_of(ref);
-    } else if (!update.is_delete) {
-      storage += update.value;
-    } else {
-      part.value_bytes = 0;
-    }
-    record_bytes_bound += persist::kUpdateOverheadBytesMax + part.key_bytes + part.value_bytes;
-    parts.push_back(part);
-  }
-  if (record_bytes_bound > tiers_->log->record_bytes_max()) {
-    return Status::InvalidArgument(
-        "the batch takes up to " + std::to_string(record_bytes_bound) + " bytes of log, one segment holds " +
-        std::to_string(tiers_->log->record_bytes_max()) + "; split the batch or create the pool with larger log_bytes");
-  }
-  *made = new index::Batch(parts.size(), std::move(storage));
-  const std::string_view bytes = (*made)->storage;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    index::Batch::Item& item = (*made)->items[i];
-    item.key = bytes.substr(parts[i].key_offset, parts[i].key_bytes);
-    item.value = bytes.substr(parts[i].key_offset + parts[i].key_bytes, parts[i].value_bytes);
-    item.flags = parts[i].flags;
-  }
   return Status::OK();
 }
 

@@ -73,6 +73,7 @@ class DbImpl final : public DB {
   void MultiPut(std::span<const std::string_view> keys, std::span<const std::string_view> values,
                 std::span<Status> statuses) override;
   Status Write(const WriteBatch& batch) override;
+  [[nodiscard]] uint64_t BatchBytesMax() const override;
   Status Get(const ReadOptions& options, std::string_view key, std::string* value) override;
   Status Exists(const ReadOptions& options, std::string_view key) override;
   void MultiGet(const ReadOptions& options, std::span<const std::string_view> keys, std::span<std::string> values,
@@ -162,7 +163,10 @@ class DbImpl final : public DB {
   void put_with_pressure(std::span<index::Index::Put> puts, std::span<Status*> statuses, Stall* stall);
   Status admit(uint64_t bytes, Stall* stall);
   Status store_large(std::string_view value, persist::LargeRef* ref, Stall* stall);
-  Status make_batch(const WriteBatch& batch, std::vector<persist::LargeRef>* large, index::Batch** made, Stall* stall);
+  using Ordered = std::vector<const WriteBatch::Update*>;
+  static Ordered in_order(const WriteBatch& batch);
+  [[nodiscard]] Status check_size(const Ordered& updates) const;
+  Status make_batch(const Ordered& updates, std::vector<persist::LargeRef>* large, index::Batch** made, Stall* stall);
   Status write_with_pressure(index::Batch* batch, Stall* stall);
 
   const Options options_;

@@ -146,6 +146,9 @@ BONSAI_EXPORT int bonsai_put(bonsai_t* db, const char* key, size_t key_bytes, co
 BONSAI_EXPORT int bonsai_delete(bonsai_t* db, const char* key, size_t key_bytes, char** errptr);
 BONSAI_EXPORT int bonsai_write(bonsai_t* db, const bonsai_writebatch_t* batch, char** errptr);
 
+/* Every batch of up to so many bytes is small enough for bonsai_write: of each update key, value and 32 bytes. */
+BONSAI_EXPORT uint64_t bonsai_batch_bytes_max(const bonsai_t* db);
+
 /* A batch is applied whole or not at all. It is copied, so it may be cleared and used again. Its put and delete fail
    only for want of memory or for a NULL pointer with a length; bounds are checked by bonsai_write(). */
 BONSAI_EXPORT bonsai_writebatch_t* bonsai_writebatch_create(void);

@@ -48,9 +48,16 @@ class WriteBatch {
   void Delete(std::string_view key) { updates_.push_back({std::string(key), {}, true}); }
   void Clear() { updates_.clear(); }
   [[nodiscard]] size_t Count() const { return updates_.size(); }
+  // It takes at most so many bytes of log: key, value and 32 bytes for each update.
+  [[nodiscard]] uint64_t LogBytes() const {
+    uint64_t bytes = 0;
+    for (const Update& update : updates_) bytes += update.key.size() + update.value.size() + kUpdateLogBytes;
+    return bytes;
+  }
   [[nodiscard]] const std::vector<Update>& updates() const { return updates_; }
 
  private:
+  static constexpr uint64_t kUpdateLogBytes = 32;
   std::vector<Update> updates_;
 };
 
@@ -124,8 +131,12 @@ class DB {
   // Removes key; OK also when it has no value. Takes space that is reserved for it, so that a full pool can be emptied.
   virtual Status Delete(std::string_view key) = 0;
 
-  // Applies the batch whole. Errors as Put, plus InvalidArgument when it is larger than one log segment can hold.
+  // Applies the batch whole. Errors as Put, plus InvalidArgument when it is too large for the log. One that takes
+  // several log segments may wait for as many to be freed.
   virtual Status Write(const WriteBatch& batch) = 0;
+  // Every batch of up to so many LogBytes() is small enough: a quarter of Options::log_bytes or more. Others may be,
+  // too: values from 4 KiB on (in small pools, from a quarter of a segment on) lie apart and take 16 bytes of log.
+  [[nodiscard]] virtual uint64_t BatchBytesMax() const = 0;
 
   // Copies the value of key into *value, whose capacity is reused. Errors: NotFound, InvalidArgument, Corruption.
   // Wait-free over DRAM and local NVM; allocates nothing but room in *value.

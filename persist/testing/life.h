@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -153,37 +154,21 @@ class Life final : public LifeModel {
     if (random_.chance(1, 12)) fences_to_crash_ = 1 + random_.below(5);
     if (random_.chance(1, 32)) medium_->fail_fence(1 + random_.below(8));
     if (random_.chance(1, 8)) note_ends();
-    switch (choose()) {
-      case Do::kOffloadAll:
-        offload(0, dnodes_.size());
-        break;
-      case Do::kOffloadSome:
-        offload_some();
-        break;
-      case Do::kBatch:
-        batch();
-        break;
-      case Do::kPutLarge:
-        put(true, 1000 + random_.below(600));
-        break;
-      case Do::kReopen:
-        reopen();
-        break;
-      case Do::kCloseEpoch:
-        close_epoch();
-        break;
-      case Do::kPut:
-        put(false, random_.below(80));
-        break;
-      case Do::kPutRolling:
-        put(false, kRollingBytes);
-        break;
-      case Do::kClaim:
-        claim_extent_over_forged_headers();
-        break;
-      case Do::kMove:
-        move_run();
-    }
+    const std::function<void()> deeds[] = {
+        [&] { offload(0, dnodes_.size()); },
+        [&] { offload_some(); },
+        [&] { batch(); },
+        [&] { put(true, 1000 + random_.below(600)); },
+        [&] { reopen(); },
+        [&] { close_epoch(); },
+        [&] { put(false, random_.below(80)); },
+        [&] { put(false, kRollingBytes); },
+        [&] { claim_extent_over_forged_headers(); },
+        [&] { move_run(); },
+        [&] { large_batch(); },
+    };
+    static_assert(std::size(deeds) == std::tuple_size_v<decltype(Profile::weights)>);
+    deeds[profile_.choose(random_)]();
     if (!failed() && !ended_ && fence_failed_) live_on_failed();
     if (!crash_image_.empty()) go_on_from_crash();
   }
@@ -201,15 +186,6 @@ class Life final : public LifeModel {
     static_cast<void>(kept(rig_->log->seal_all()));
     explore();
     if (crash_image_.empty()) choose_crash_image();
-  }
-
-  Do choose() {
-    uint64_t sum = 0;
-    for (const uint8_t weight : profile_.weights) sum += weight;
-    uint64_t at = random_.below(sum);
-    size_t i = 0;
-    for (; at >= profile_.weights[i]; ++i) at -= profile_.weights[i];
-    return static_cast<Do>(i);
   }
 
   std::string any_key(uint64_t first = 0, uint64_t end = 10) {
@@ -245,16 +221,44 @@ class Life final : public LifeModel {
     append({update}, false);
   }
 
-  void batch() {
-    std::vector<std::pair<std::string, std::string>> owned;
-    for (int i = 0; i < 3; ++i) owned.emplace_back("key" + std::to_string(3 * i), std::to_string(random_.next()));
+  using Owned = std::vector<std::pair<std::string, std::string>>;
+  std::vector<Update> apply_all(const Owned& owned) {
     std::vector<Update> updates;
     for (const auto& [key, value] : owned) {
       updates.push_back(update_of(key, value));
       const Stored stored{value, {}};
       apply(key, &stored);
     }
-    append(updates, true);
+    return updates;
+  }
+  void batch() {
+    Owned owned;
+    for (int i = 0; i < 3; ++i) owned.emplace_back("key" + std::to_string(3 * i), std::to_string(random_.next()));
+    append(apply_all(owned), true);
+  }
+  // Two records that do not fit into one segment.
+  void large_batch() {
+    std::vector<uint32_t> segments;
+    if (rig_->log->take(2, &segments) == Log::Result::kFull) offload(0, dnodes_.size());
+    if (segments.empty()) close_epoch();
+    if (failed() || fence_failed_ || (segments.empty() && rig_->log->take(2, &segments) == Log::Result::kFull)) {
+      return rig_->log->want_none();
+    }
+    const auto any_value = [&] { return std::string(kRollingBytes, static_cast<char>('a' + random_.below(26))); };
+    const Owned owned{{"key0", any_value()}, {"key1", any_value()}};
+    const std::vector<Update> updates = apply_all(owned);
+    states_.push_back(now());
+    uint32_t segment = kNoSegment;
+    Log::Result result = Log::Result::kOk;
+    on_thread(any_thread(), [&] { result = rig_->log->append_shares(updates, segments, &segment); });
+    if (failed()) return;
+    if (result == Log::Result::kFailed) fence_failed_ = true;
+    if (fence_failed_) {
+      if (result == Log::Result::kOk && !buffered_) violation("a batch is acknowledged after a fence that failed");
+      return;
+    }
+    for (const uint32_t each : segments) sealed_[each] = sequence_of(each);
+    note_logged(updates, segment);
   }
 
   // Appends updates that the model has already applied; they are in flight until the log has answered.
@@ -265,7 +269,7 @@ class Life final : public LifeModel {
       return as_batch ? rig_->log->append_batch(updates, use, &segment) : rig_->log->append(updates[0], use, &segment);
     };
     Log::Result result = Log::Result::kFull;
-    const uint64_t thread = random_.below(profile_.log_bytes == 0 ? 1 : kThreads);
+    const uint64_t thread = any_thread();
     on_thread(thread, [&] {
       result = try_append(Log::Use::kOrdinary);
       if (result == Log::Result::kFull) result = try_append(Log::Use::kBatch);
@@ -282,6 +286,11 @@ class Life final : public LifeModel {
       return;
     }
     note_segment(thread, segment);
+    note_logged(updates, segment);
+  }
+
+  // They are durable, or will be with the epoch, and so replace what was logged of their keys.
+  void note_logged(const std::vector<Update>& updates, uint32_t segment) {
     for (const Update& update : updates) {
       const std::string key(update.key);
       if (const auto it = logged_.find(key); it != logged_.end()) rig_->log->release(it->second.segment);
@@ -292,6 +301,8 @@ class Life final : public LifeModel {
     offload(0, dnodes_.size());
     close_epoch();  // before which no segment is free
   }
+
+  uint64_t any_thread() { return random_.below(profile_.log_bytes == 0 ? 1 : kThreads); }
 
   // Another thread has another stream of the log, and completes none of this thread's flushes.
   template <class Action>

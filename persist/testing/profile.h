@@ -5,20 +5,29 @@
 #include <array>
 #include <cstdint>
 
+#include "base/random.h"
 #include "persist/format.h"
 
 namespace bonsai::persist::testing {
 
-enum class Do { kOffloadAll, kOffloadSome, kBatch, kPutLarge, kReopen, kCloseEpoch, kPut, kPutRolling, kClaim, kMove };
-
-// How often a life does what, and for how long; weights in the order of Do.
+// How often a life does what, and for how long; weights in the order of Life::operate().
 struct Profile {
   const char* name;
   int operations;
-  std::array<uint8_t, 10> weights;
+  std::array<uint8_t, 11> weights;
   uint64_t pool_bytes = kPoolBytesMin;
   uint64_t log_bytes = 0;    // 0: as the product chooses
   uint64_t grown_bytes = 0;  // that the pool has after it has grown; 0: it does not grow
+
+  // What is next.
+  [[nodiscard]] size_t choose(base::Random& random) const {
+    uint64_t sum = 0;
+    for (const uint8_t weight : weights) sum += weight;
+    uint64_t at = random.below(sum);
+    size_t i = 0;
+    for (; at >= weights[i]; ++i) at -= weights[i];
+    return i;
+  }
 };
 
 }  // namespace bonsai::persist::testing

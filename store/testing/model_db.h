@@ -27,6 +27,7 @@ class ModelDb : public DB {
                 std::span<Status> statuses) override;
   Status Delete(std::string_view key) override;
   Status Write(const WriteBatch& batch) override;
+  [[nodiscard]] uint64_t BatchBytesMax() const override { return UINT64_MAX; }
   Status Get(const ReadOptions& options, std::string_view key, std::string* value) override;
   Status Exists(const ReadOptions& options, std::string_view key) override;
   void MultiGet(const ReadOptions& options, std::span<const std::string_view> keys, std::span<std::string> values,

@@ -1,0 +1,178 @@
+// Batches through the public interface: up to a bound that can be asked for, whatever the log is made of; what is too
+// large is told so, and nothing is changed.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "base/testing/budget.h"
+#include "base/thread.h"
+#include "bonsai/c.h"
+#include "bonsai/db.h"
+#include "store/testing/scratch.h"
+
+namespace bonsai::testing {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr uint64_t kUpdateBytes = 32;  // that LogBytes() adds to key and value
+using Model = std::map<std::string, std::string>;
+
+std::string key_of(uint64_t i) { return "key" + std::to_string(10'000'000 + i); }
+
+class Store {
+ public:
+  explicit Store(uint64_t pool_bytes, uint64_t log_bytes = 0) {
+    options.create_if_missing = true;
+    options.pool_bytes = pool_bytes;
+    options.log_bytes = log_bytes;
+    open();
+  }
+  void open() {
+    db.reset();
+    const Status status = DB::Open(options, path_, &db);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+  }
+  Model content() const {
+    Model all;
+    EXPECT_TRUE(db->Scan({}, "", [&](std::string_view key, std::string_view value) {
+                    all.emplace(key, value);
+                    return true;
+                  }).ok());
+    return all;
+  }
+
+  Options options;
+  std::unique_ptr<DB> db;
+
+ private:
+  ScratchFolder folder_;
+  const std::string path_ = folder_.file("pool");
+};
+
+// Fills a batch with updates of such values until it has the bytes.
+WriteBatch batch_of(uint64_t log_bytes, size_t value_bytes, char value, Model* model) {
+  WriteBatch batch;
+  const uint64_t each = key_of(0).size() + value_bytes + kUpdateBytes;
+  for (uint64_t i = 0; (i + 1) * each <= log_bytes; ++i) {
+    batch.Put(key_of(i), std::string(value_bytes, value));
+    (*model)[key_of(i)] = std::string(value_bytes, value);
+  }
+  EXPECT_LE(batch.LogBytes(), log_bytes);
+  return batch;
+}
+
+TEST(StoreBatch, OfAQuarterOfTheLogIsAtomicAndComesBack) {
+  for (const auto& [pool_bytes, log_bytes] : {std::pair{kMiB / 2, uint64_t{0}}, std::pair{kMiB, uint64_t{0}},
+                                              std::pair{16 * kMiB, kMiB}, std::pair{64 * kMiB, 8 * kMiB}}) {
+    Store store(pool_bytes, log_bytes);
+    EXPECT_GE(4 * store.db->BatchBytesMax(), store.db->GetStats().log_bytes);
+    for (const size_t value_bytes : {8, 100, 700}) {
+      Model model;
+      const WriteBatch batch = batch_of(store.db->BatchBytesMax(), value_bytes, 'a', &model);
+      for (int again = 0; again < 6; ++again) {
+        const Status status = store.db->Write(batch);
+        ASSERT_TRUE(status.ok()) << "pool " << pool_bytes << " values " << value_bytes << ": " << status.ToString();
+      }
+      Model seen = store.content();
+      for (const auto& [key, value] : model) ASSERT_EQ(seen[key], value);
+      store.open();
+      ASSERT_TRUE(store.content() == seen) << "closed and opened";
+      for (const auto& [key, value] : seen) ASSERT_TRUE(store.db->Delete(key).ok());
+      ASSERT_TRUE(store.db->Drain().ok());
+    }
+  }
+}
+
+TEST(StoreBatch, TooLargeIsToldWithTheBoundAndChangesNothing) {
+  Store store(16 * kMiB, kMiB);
+  ASSERT_TRUE(store.db->Put(key_of(0), "before").ok());
+  Model model;
+  const WriteBatch batch = batch_of(4 * store.db->BatchBytesMax(), 100, 'b', &model);
+  const Status status = store.db->Write(batch);
+  EXPECT_EQ(status.code(), Status::Code::kInvalidArgument) << status.ToString();
+  const std::string text(status.message());
+  EXPECT_NE(text.find(std::to_string(batch.LogBytes())), std::string::npos) << text;
+  EXPECT_NE(text.find(std::to_string(store.db->BatchBytesMax())), std::string::npos) << text;
+  EXPECT_NE(text.find("split it"), std::string::npos) << text;
+  EXPECT_EQ(text.find("full"), std::string::npos) << text;
+  EXPECT_EQ(store.content(), (Model{{key_of(0), "before"}}));
+}
+
+TEST(StoreBatch, OfManyUpdatesOfOneKeyIsSmall) {
+  Store store(kMiB);
+  WriteBatch batch;
+  while (batch.LogBytes() <= 2 * store.db->BatchBytesMax()) batch.Put("key", std::to_string(batch.Count()));
+  const Status status = store.db->Write(batch);
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  EXPECT_EQ(store.content(), (Model{{"key", std::to_string(batch.Count() - 1)}}));
+}
+
+TEST(StoreBatch, TheBoundInC) {
+  ScratchFolder folder;
+  bonsai_options_t* options = bonsai_options_create();
+  char* error = nullptr;
+  bonsai_options_set_create_if_missing(options, 1);
+  bonsai_options_set_pool_bytes(options, kMiB);
+  bonsai_t* db = nullptr;
+  ASSERT_EQ(bonsai_open(options, folder.file("pool").c_str(), &db, &error), BONSAI_OK) << error;
+  EXPECT_GE(bonsai_batch_bytes_max(db), kMiB / 40);
+  EXPECT_EQ(bonsai_close(db, &error), BONSAI_OK);
+  bonsai_options_destroy(options);
+}
+
+// 10^2 to 10^5 updates: the time for each does not grow with their number.
+TEST(StoreBatch, TimeIsLinearInTheUpdates) {
+  Store store(512 * kMiB, 256 * kMiB);
+  double us_least = 0;
+  for (uint64_t count = 1'000; count <= 100'000; count *= 10) {
+    double us = 1e9;
+    for (uint64_t round = 0; round < 3; ++round) {
+      const uint64_t batches = std::max<uint64_t>(1, 3'000 / count);
+      const uint64_t begin_ns = base::now_ns();
+      for (uint64_t b = 0; b < batches; ++b) {
+        WriteBatch batch;
+        for (uint64_t i = 0; i < count; ++i) batch.Put(key_of(i * 97 + b), std::to_string(round));
+        ASSERT_TRUE(store.db->Write(batch).ok());
+      }
+      us = std::min(us, static_cast<double>(base::now_ns() - begin_ns) / 1e3 / static_cast<double>(count * batches));
+    }
+    std::printf("%7llu updates: %.2f us each\n", static_cast<unsigned long long>(count), us);
+    if (us_least == 0) us_least = us;
+    EXPECT_LE(us, 10 * us_least + 10) << count << " updates";  // a machine that is busy included
+  }
+}
+
+// Several threads, each a batch after the other over the whole key space, then nothing is missing and no dnode too
+// large.
+TEST(StoreBatch, LargeOnesOfManyThreadsAllComeBack) {
+  const uint64_t count = budget<uint64_t>(3'000, 9'000, 100'000);
+  for (const uint64_t threads : {1, 4, 16}) {
+    Store store(256 * kMiB, 64 * kMiB);
+    const uint64_t batches = threads == 16 ? 1 : 6;
+    std::vector<base::Thread> writers;
+    std::atomic<uint64_t> failed{0};
+    for (uint64_t t = 0; t < threads; ++t) {
+      writers.emplace_back("writer", [&, t] {
+        for (uint64_t b = 0; b < batches; ++b) {
+          WriteBatch batch;
+          for (uint64_t i = 0; i < count; ++i) batch.Put(key_of((i * batches + b) * threads + t), std::to_string(b));
+          if (!store.db->Write(batch).ok()) failed.fetch_add(1);
+        }
+      });
+    }
+    writers.clear();
+    EXPECT_EQ(failed.load(), 0u);
+    EXPECT_EQ(store.content().size(), threads * batches * count) << threads << " threads";
+    ASSERT_TRUE(store.db->Drain().ok());
+    EXPECT_EQ(store.content().size(), threads * batches * count) << threads << " threads, drained";
+    store.open();
+    EXPECT_EQ(store.content().size(), threads * batches * count) << threads << " threads, opened again";
+  }
+}
+
+}  // namespace
+}  // namespace bonsai::testing
