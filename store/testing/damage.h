@@ -81,7 +81,7 @@ inline bool do_damage(const DamageKind& kind, const DamageSources& sources, base
   std::byte* const to = image->data() + at;
   const Image before(to, to + bytes);
   *where = std::string(kind.name) + " at " + std::to_string(at) + ", " + std::to_string(bytes) + " bytes";
-  const auto take = [&](const std::byte* from) { std::memmove(to, from, bytes); };
+  const auto take = [to, n = bytes](const std::byte* from) { std::memmove(to, from, n); };
   switch (kind.how) {
     case DamageKind::How::kFlip:
       for (uint64_t i = 0; i < kind.count; ++i) to[random.below(bytes)] ^= std::byte(1U << random.below(8));
