@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/nvm/file.h"
+#include "base/nvm/racy_copy.h"
 #include "base/random.h"
 #include "base/testing/budget.h"
 #include "base/testing/figures.h"
@@ -70,12 +71,15 @@ class Disk {
     errno = fails ? EIO : 0;
     return fails ? -1 : 0;
   }
+  // Other threads write to the page meanwhile, as they do while a kernel writes it back.
   void write_page(size_t at) {
-    if (std::memcmp(&cache_[at], view_ + at, kPageBytes) == 0) return;
-    std::memcpy(&disk_[at], view_ + at, kPageBytes);
-    clean_page(at);
+    std::vector<std::byte> page(kPageBytes);
+    base::racy_load(page.data(), view_ + at, kPageBytes);
+    if (std::memcmp(&cache_[at], page.data(), kPageBytes) == 0) return;
+    std::memcpy(&disk_[at], page.data(), kPageBytes);
+    std::memcpy(&cache_[at], page.data(), kPageBytes);
   }
-  void clean_page(size_t at) { std::memcpy(&cache_[at], view_ + at, kPageBytes); }
+  void clean_page(size_t at) { base::racy_load(&cache_[at], view_ + at, kPageBytes); }
 
   static inline Disk* current = nullptr;
 
