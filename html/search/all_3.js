@@ -1,4 +1,0 @@
-var searchData=
-[
-  ['security_0',['Security',['../md_SECURITY.html',1,'']]]
-];
