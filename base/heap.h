@@ -2,9 +2,9 @@
 //
 // Regions of 2 MiB, on huge pages where the kernel gives them, are cut into slabs of 64 KiB, and a slab into blocks of
 // one size; a larger block takes several slabs. A slab that has become empty may get another size; a region that has
-// become empty is unmapped, but for a few that are kept in hand. The slab with the lowest address goes first, so that
-// the others become empty. Allocators that keep free lists per thread give nothing back where one thread allocates and
-// another frees.
+// become empty is unmapped, but for a few that are kept in hand. A slab is taken from the region with the lowest
+// address that has room, so that the others become empty. Allocators that keep free lists per thread give nothing back
+// where one thread allocates and another frees.
 //
 // Blocks that live long should not share a heap with those that do not: one of them keeps a region.
 //
