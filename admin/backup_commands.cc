@@ -5,16 +5,13 @@
 #include <memory>
 
 #include "admin/command.h"
+#include "admin/dump.h"
 #include "admin/flags.h"
 #include "admin/pool.h"
 #include "admin/progress.h"
 
 namespace bonsai::admin {
 namespace {
-
-constexpr std::string_view kDumpTitle = "bonsai-dump 1 ";
-
-std::string_view name_of(KeyFormat format) { return format == KeyFormat::kFixed8 ? "fixed8" : "bytes"; }
 
 // Options of a new pool that holds a copy: as large as the old one unless --bytes is given.
 Status options_of_copy(const std::string& path, Options* options) {
@@ -27,81 +24,6 @@ Status options_of_copy(const std::string& path, Options* options) {
   }
   return status;
 }
-
-// One line without its end. False at the end of the file.
-bool read_line(FILE* in, std::string* line) {
-  char* text = nullptr;
-  size_t room = 0;
-  const ssize_t bytes = ::getline(&text, &room, in);
-  const std::unique_ptr<char, void (*)(void*)> owned(text, std::free);
-  if (bytes < 0) return false;
-  line->assign(text, static_cast<size_t>(bytes));
-  if (!line->empty() && line->back() == '\n') line->pop_back();
-  return true;
-}
-
-// Reads a dump into a pool.
-class Loader {
- public:
-  Loader(FILE* in, OpenPool& pool) : in_(in), pool_(pool) {}
-
-  Status run() {
-    if (Status status = title(); !status.ok()) return status;
-    std::string line;
-    while (next(&line)) {
-      const size_t tab = line.find('\t');
-      if (tab == std::string::npos) return end(line);
-      Status status = put(std::string_view(line).substr(0, tab), std::string_view(line).substr(tab + 1));
-      if (!status.ok()) return status;
-    }
-    return bad("the dump ends early, its last line is missing");
-  }
-  [[nodiscard]] uint64_t records() const { return records_; }
-
- private:
-  bool next(std::string* line) {
-    ++line_;
-    return read_line(in_, line);
-  }
-
-  [[nodiscard]] Status bad(const std::string& what) const {
-    return Status::InvalidArgument("line " + std::to_string(line_) + ": " + what + "; the " + std::to_string(records_) +
-                                   " records before are in the pool");
-  }
-
-  Status title() {
-    std::string line;
-    if (!next(&line) || !line.starts_with(kDumpTitle)) return bad("this is not a dump, which begins \"bonsai-dump 1\"");
-    const std::string keys = line.substr(kDumpTitle.size());
-    if (keys == name_of(pool_.keys.format)) return Status::OK();
-    return bad("the dump has keys of the form " + escape(keys) + ", the pool " +
-               std::string(name_of(pool_.keys.format)) + ": load it into a pool made with --key=" + escape(keys));
-  }
-
-  Status put(std::string_view key_text, std::string_view value_text) {
-    std::string key, value;
-    Status status =
-        pool_.keys.format == KeyFormat::kFixed8 ? pool_.keys.parse(key_text, &key) : unescape(key_text, &key);
-    if (status.ok()) status = unescape(value_text, &value);
-    if (!status.ok()) return bad(std::string(status.message()));
-    status = pool_.db->Put(key, value);
-    if (status.IsInvalidArgument()) return bad(std::string(status.message()));
-    if (status.ok()) ++records_;
-    return status;
-  }
-
-  Status end(const std::string& line) {
-    const std::string wanted = "end " + std::to_string(records_);
-    if (line != wanted) return bad("expected a record or \"" + wanted + "\"");
-    std::string more;
-    return next(&more) ? bad("something follows the last line") : Status::OK();
-  }
-
-  FILE* const in_;
-  OpenPool& pool_;
-  uint64_t line_ = 0;
-  uint64_t records_ = 0;
-};
 
 }  // namespace
 
@@ -132,7 +54,7 @@ Status run_salvage(const std::vector<std::string>& operands, ExitCode* exit) {
   if (status.IsCorruption()) return status;
   if (!status.ok()) return with_remedy(std::move(status), operands[0]);
   std::string text = operands[0] + ": " + std::to_string(report.records) + " records\n";
-  for (const CheckReport::Damage& lost : report.lost) {
+  for (const Damage& lost : report.lost) {
     text += "LOST     " + lost.where + ": " + lost.what + "\n         keys: " + lost.key_range + "\n";
   }
   if (!report.lost.empty()) *exit = kExitDamaged;
@@ -157,7 +79,7 @@ Status run_dump(const std::vector<std::string>&, ExitCode*) {
   OpenPool pool;
   if (Status status = open_pool(options, &pool); !status.ok()) return status;
   uint64_t records = 0;
-  Status printed = print(std::string(kDumpTitle) + std::string(name_of(pool.keys.format)) + "\n");
+  Status printed = print(std::string(kDumpTitle) + std::string(key_format_name(pool.keys.format)) + "\n");
   Status status = pool.db->Scan({}, {}, [&](std::string_view key, std::string_view value) {
     const std::string shown = pool.keys.format == KeyFormat::kFixed8 ? pool.keys.show(key) : escape(key);
     printed = printed.ok() ? print(shown + "\t" + escape(value) + "\n") : printed;
@@ -179,9 +101,10 @@ Status run_load(const std::vector<std::string>& operands, ExitCode*) {
   if (Status status = options_from_flags(&options); !status.ok()) return status;
   OpenPool pool;
   if (Status status = open_pool(options, &pool); !status.ok()) return status;
-  Loader loader(operands.empty() ? stdin : file.get(), pool);
-  Status status = with_remedy(pool.close(loader.run()), FLAGS_pool);
-  return status.ok() ? print(FLAGS_pool + ": " + std::to_string(loader.records()) + " records\n") : status;
+  uint64_t records = 0;
+  Status status = load_dump(operands.empty() ? stdin : file.get(), pool.db.get(), pool.keys, &records);
+  status = with_remedy(pool.close(std::move(status)), FLAGS_pool);
+  return status.ok() ? print(FLAGS_pool + ": " + std::to_string(records) + " records\n") : status;
 }
 
 }  // namespace bonsai::admin

@@ -12,7 +12,7 @@ namespace bonsai::admin {
 namespace {
 
 constexpr std::string_view kCreateText =
-    "Makes the pool and describes what it lies on. A pool that exists is left as it is, with an error.\n\n"
+    "Makes the pool and describes what it is stored on. A pool that exists is left as it is, with an error.\n\n"
     "  bonsai create --pool=/dev/shm/a.pool --bytes=64M\n"
     "  bonsai create --pool=/mnt/pmem0/a,/mnt/pmem1/a --bytes=16G --key=fixed8\n";
 
@@ -42,7 +42,7 @@ constexpr std::string_view kScanText =
     "\\xHH.\n\n"
     "  bonsai scan --pool=a.pool --limit=10\n"
     "  bonsai scan --pool=a.pool --from=apple --end=banana\n"
-    "  bonsai scan --pool=a.pool --after=banana --limit=10    # the ten behind it\n";
+    "  bonsai scan --pool=a.pool --after=banana --limit=10    # the ten after it\n";
 
 constexpr std::string_view kCountText =
     "Prints how many records scan would print, as of one moment.\n\n"
@@ -156,7 +156,7 @@ std::span<const Command> all_commands() {
        "",
        0,
        0,
-       "tell what this machine offers, and how to mend what is missing",
+       "show what this machine offers, and how to get what is missing",
        kDoctorText,
        {"json", "root"},
        run_doctor},

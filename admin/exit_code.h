@@ -1,4 +1,4 @@
-// What the program tells the shell.
+// What the program returns to the shell.
 #ifndef BONSAI_ADMIN_EXIT_CODE_H_
 #define BONSAI_ADMIN_EXIT_CODE_H_
 

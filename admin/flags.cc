@@ -13,11 +13,11 @@ DEFINE_string(log_bytes, "0", "SIZE|part of a new pool that is log; 0: a tenth")
 DEFINE_string(key, "bytes", "bytes|fixed8|keys of a new pool: byte strings, or 64-bit integers given in decimal");
 DEFINE_string(durability, "durable", "durable|buffered|what returning means: safe, or safe within 10 ms");
 DEFINE_string(domain, "auto", "auto|adr|eadr|what survives a crash: flushed lines (adr) or every store (eadr)");
-DEFINE_string(medium, "auto", "auto|shadow|emulator|how the bytes are written; all but auto are for tests");
+DEFINE_string(medium, "auto", "auto|shadow|emulator|how the bytes of --pool are written; all but auto are for tests");
 DEFINE_bool(hex, false, "|keys and values are typed and shown as hex bytes");
 DEFINE_bool(json, false, "|print JSON");
 DEFINE_string(from, "", "KEY|first key (default: the first there is)");
-DEFINE_string(after, "", "KEY|begin behind this key");
+DEFINE_string(after, "", "KEY|begin after this key");
 DEFINE_string(end, "", "KEY|stop before this key (default: no end)");
 DEFINE_uint64(limit, UINT64_MAX, "N|at most N records (default: all)");
 DEFINE_string(value_file, "", "FILE|read the value from FILE; - is standard input");

@@ -8,6 +8,7 @@
 
 #include "admin/command.h"
 #include "admin/flags.h"
+#include "admin/log_sink.h"
 #include "admin/text.h"
 #include "bonsai/c.h"
 
@@ -92,6 +93,7 @@ ExitCode dispatch(const std::string& name, const std::vector<std::string>& argum
 }  // namespace bonsai::admin
 
 int main(int argc, char** argv) {
+  bonsai::admin::start_log(argv[0]);
   if (argc < 2) {
     std::fputs(bonsai::admin::program_help().c_str(), stderr);
     return bonsai::admin::kExitUsage;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "admin/flags.h"
+#include "admin/log_sink.h"
 #include "admin/progress.h"
 
 namespace bonsai::admin {
@@ -30,10 +31,10 @@ constexpr std::array<std::pair<const char*, KeyFormat>, 2> kKeyFormats = {
     {{"bytes", KeyFormat::kBytes}, {"fixed8", KeyFormat::kFixed8}}};
 constexpr std::array<std::pair<const char*, Durability>, 2> kDurabilities = {
     {{"durable", Durability::kDurable}, {"buffered", Durability::kBuffered}}};
-constexpr std::array<std::pair<const char*, Domain>, 3> kDomains = {
-    {{"auto", Domain::kAuto}, {"adr", Domain::kAdr}, {"eadr", Domain::kEadr}}};
-constexpr std::array<std::pair<const char*, MediumChoice>, 3> kMedia = {
-    {{"auto", MediumChoice::kAuto}, {"shadow", MediumChoice::kShadow}, {"emulator", MediumChoice::kEmulator}}};
+constexpr std::array<std::pair<const char*, PersistenceDomain>, 3> kDomains = {
+    {{"auto", PersistenceDomain::kAuto}, {"adr", PersistenceDomain::kAdr}, {"eadr", PersistenceDomain::kEadr}}};
+constexpr std::array<std::pair<const char*, TestMedium>, 3> kMedia = {
+    {{"auto", TestMedium::kNone}, {"shadow", TestMedium::kShadow}, {"emulator", TestMedium::kEmulator}}};
 
 std::string remedy_for_io_error(const std::string& path) {
   for (const std::string& target : targets_of(path)) {
@@ -74,12 +75,12 @@ std::string remedy(const Status& status, const std::string& path) {
 Status options_from_flags(Options* options) {
   Status status = parse_choice("key", FLAGS_key, kKeyFormats, &options->key_format);
   if (status.ok()) status = parse_choice("durability", FLAGS_durability, kDurabilities, &options->durability);
-  if (status.ok()) status = parse_choice("domain", FLAGS_domain, kDomains, &options->domain);
-  if (status.ok()) status = parse_choice("medium", FLAGS_medium, kMedia, &options->medium);
+  if (status.ok()) status = parse_choice("domain", FLAGS_domain, kDomains, &options->persistence_domain);
   if (status.ok()) status = parse_size(FLAGS_bytes, "--bytes", &options->pool_bytes);
   if (status.ok()) status = parse_size(FLAGS_log_bytes, "--log_bytes", &options->log_bytes);
   options->create_if_missing = FLAGS_create;
   options->any_key_format = !flag_given("key");
+  options->log_sink = log_line;
   return status;
 }
 
@@ -107,13 +108,15 @@ Status OpenPool::close(Status work) {
 
 Status open_pool(const Options& options, OpenPool* pool) {
   std::string path;
-  if (Status status = pool_path(&path); !status.ok()) return status;
-  Status status;
+  TestOptions test;
+  Status status = parse_choice("medium", FLAGS_medium, kMedia, &test.medium);
+  if (status.ok()) status = pool_path(&path);
+  if (!status.ok()) return status;
   {
     ProgressLine progress("recovering");
     Options telling = options;
     telling.open_progress = [&progress](double done) { progress.show(done); };
-    status = DB::Open(telling, path, &pool->db);
+    status = OpenForTest(telling, test, path, &pool->db);
   }
   if (!status.ok()) return with_remedy(std::move(status), path);
   pool->keys = {pool->db->GetStats().key_format, FLAGS_hex};

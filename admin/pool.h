@@ -1,4 +1,4 @@
-// Opening the pool that the flags name, and errors that say which command mends them.
+// Opening the pool that the flags name, and errors that say which command repairs them.
 #ifndef BONSAI_ADMIN_POOL_H_
 #define BONSAI_ADMIN_POOL_H_
 
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "admin/text.h"
-#include "bonsai/db.h"
+#include "bonsai/testing.h"
 
 namespace bonsai::admin {
 
@@ -29,7 +29,8 @@ struct OpenPool {
   Status close(Status work);
 };
 
-// Opens --pool. Creates it only when `options` say so. Errors: as DB::Open, with the remedy in terms of this program.
+// Opens --pool. Creates it only when `options` say so. Errors: as OpenForTest, with the remedy in terms of this
+// program.
 Status open_pool(const Options& options, OpenPool* pool);
 
 // `status` with advice for the pool at `path` appended, where this program has a remedy to offer.

@@ -66,7 +66,7 @@ Json check_json(const CheckReport& report) {
                {"data_bytes", report.data_bytes},
                {"data_bytes_used", report.data_bytes_used},
                {"damages", Json::array()}};
-  for (const CheckReport::Damage& damage : report.damages) {
+  for (const Damage& damage : report.damages) {
     json["damages"].push_back({{"where", damage.where}, {"what", damage.what}, {"key_range", damage.key_range}});
   }
   return json;
@@ -80,7 +80,7 @@ std::string check_table(const CheckReport& report) {
                      row("records in the log", std::to_string(report.log_records)) +
                      row("large values", std::to_string(report.large_values)) +
                      row("data", used_of(report.data_bytes_used, report.data_bytes));
-  for (const CheckReport::Damage& damage : report.damages) {
+  for (const Damage& damage : report.damages) {
     text += "DAMAGED  " + damage.where + ": " + damage.what +
             "\n         keys: " + (damage.key_range.empty() ? "none" : damage.key_range) + "\n";
   }

@@ -67,8 +67,7 @@ Status with_pool(Work&& work) {
 template <typename Work>
 Status with_range(Work&& work) {
   if (!FLAGS_from.empty() && !FLAGS_after.empty()) {
-    return Status::InvalidArgument(
-        "give --from, which begins at its key, or --after, which begins behind it, not both");
+    return Status::InvalidArgument("give --from, which begins at its key, or --after, which begins after it, not both");
   }
   return with_pool([&](OpenPool& pool) {
     std::string from, end;

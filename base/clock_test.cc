@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t kErrorNsMax = 1'000;
 
-// How often the quick clock lay outside what the other said before and after.
+// How often the quick clock was outside what the other clock said before and after.
 uint64_t lies_in(uint64_t ms) {
   const uint64_t end_ns = now_ns() + ms * kNsPerMs;
   uint64_t lies = 0;

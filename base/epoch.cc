@@ -98,7 +98,7 @@ void EpochDomain::retire(void* object, Reclaim reclaim, void* context, size_t by
 void EpochDomain::collect_some(Shard& own) {
   const uint64_t oldest = advance_and_find_oldest();
   collect_shard(own, oldest, kReclaimsPerRetire);
-  // Lists that exited threads left behind get their turn here.
+  // Lists that exited threads left get their turn here.
   Shard& other = (*shards_)[next_shard_.fetch_add(1, std::memory_order_relaxed) % kShards];
   collect_shard(other, oldest, kReclaimsPerRetire);
 }

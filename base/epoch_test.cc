@@ -290,7 +290,8 @@ TEST(EpochDeath, domain_must_outlive_its_guards) {
       "guard_outlives_domain");
 }
 
-// Objects are poisoned when reclaimed and then freed for good, so that both a stale read and a sanitizer tell.
+// Objects are poisoned when reclaimed and then freed for good, so that both a stale read and a sanitizer find a use
+// after that.
 struct Poisoned {
   static constexpr uint64_t kAlive = 0x600dF00d, kDead = 0xdeadDead;
   std::atomic<uint64_t> state{kAlive};

@@ -84,7 +84,7 @@ class Fence {
   [[nodiscard]] bool is_infinite() const { return infinite_; }
   [[nodiscard]] Key key() const { return {head_, bytes_}; }
   [[nodiscard]] const std::string& bytes() const { return bytes_; }
-  // True if `key` lies below this fence.
+  // True if `key` is below this fence.
   [[nodiscard]] bool above(const Key& key) const { return infinite_ || key < this->key(); }
 
   friend std::strong_ordering compare(const Fence& a, const Fence& b) {

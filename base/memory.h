@@ -1,6 +1,6 @@
 // Memory for the blocks of the DRAM tier (tables of updates, update nodes, dnode metadata, bnodes), which foreground
 // threads allocate and background threads free: two heaps of the process (heap.h), one for what goes when a range is
-// offloaded and one for what stays. They lie on huge pages where the kernel gives them, since lookups go through them
+// offloaded and one for what stays. They are on huge pages where the kernel gives them, since lookups go through them
 // at random. Sanitizers watch operator new, so that is what they get.
 //
 // Thread-safety: everything from any thread; a block may be freed by another thread than allocated it.

@@ -32,7 +32,7 @@ inline void wait_politely_until(uint64_t deadline_ns) {
   while (now_ns() < end) relax_processor();
 }
 
-// Tells the processor that this is a spinning wait.
+// Informs the processor that this is a spinning wait.
 inline void relax_processor() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();

@@ -1,27 +1,21 @@
-// Named steps of the lock-free protocols, so that tests can run the product's own code under chosen interleavings and
-// with single rules switched off. Both exist only in the test variant of the libraries (BONSAI_STEPPED); in the product
-// they are compile-time nothing.
+// Named steps of the lock-free protocols, so that tests can run the product's own code under chosen interleavings. They
+// exist only in the test variant of the libraries (BONSAI_STEPPED); in the product they are compile-time nothing.
 #ifndef BONSAI_BASE_STEP_H_
 #define BONSAI_BASE_STEP_H_
 
 #include <atomic>
-#include <cstdint>
 
 namespace bonsai::base {
 
 #ifdef BONSAI_STEPPED
 
-// A namespace of its own keeps these apart from the empty ones when a test links both variants of a room.
+// A namespace of its own keeps this apart from the empty one when a test links both variants of a room.
 inline namespace stepped {
 
 // Called before each shared-memory step of the protocols when set. Set it only while no operation runs.
 using StepHook = void (*)(const char* step);
 inline std::atomic<StepHook> step_hook{nullptr};
 
-// Rules that are switched off; bits are defined by the protocol (index/mutants.h).
-inline std::atomic<uint32_t> mutants_on{0};
-
-inline bool mutant(uint32_t bit) { return (mutants_on.load(std::memory_order_relaxed) & bit) != 0; }
 inline void step(const char* name) {
   if (StepHook hook = step_hook.load(std::memory_order_relaxed)) hook(name);
 }
@@ -30,7 +24,6 @@ inline void step(const char* name) {
 
 #else
 
-constexpr bool mutant(uint32_t) { return false; }
 constexpr void step(const char*) {}
 
 #endif

@@ -174,7 +174,7 @@ void BoundedWait::pause_slowly() {
 
 void YieldingMutex::lock() {
   BoundedWait wait(name_, kUnboundedMs);
-  while (held_.exchange(true, std::memory_order_acquire)) wait.pause();
+  while (!try_lock()) wait.pause();
 }
 
 Status BoundedWait::status() const {

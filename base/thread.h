@@ -34,7 +34,7 @@ uint32_t assign_thread_ordinal();
   return ordinal != kNoOrdinal ? ordinal : detail::assign_thread_ordinal();
 }
 
-// A named OS thread that is joined by its destructor. The body must return by itself: tell it to before the join.
+// A named OS thread that is joined by its destructor. The body must return by itself: signal it to before the join.
 // Thread-safety: one owner.
 class Thread {
  public:
@@ -141,6 +141,7 @@ class YieldingMutex {
   YieldingMutex& operator=(const YieldingMutex&) = delete;
 
   void lock();
+  [[nodiscard]] bool try_lock() { return !held_.exchange(true, std::memory_order_acquire); }
   void unlock() { held_.store(false, std::memory_order_release); }
 
  private:

@@ -1,5 +1,5 @@
 // Memory on huge pages for every engine of the program: what they ask of operator new, in this program or in a library,
-// lies in one pool whose regions are. Bonsai's pools and its DRAM lie on huge pages, so the others get them, too.
+// is in one pool whose regions are. Bonsai's pools and its DRAM are on huge pages, so the others get them, too.
 //
 // Sanitizers watch operator new: their builds keep it.
 #include "base/memory.h"

@@ -8,6 +8,7 @@
 
 #include "bench/cli/flags.h"
 #include "bench/cli/session.h"
+#include "bench/engines/log_sink.h"
 #include "bench/pages/report.h"
 #include "bench/report/terminal.h"
 
@@ -109,4 +110,7 @@ int command(const std::vector<std::string>& words) {
 }  // namespace
 }  // namespace bonsai::bench
 
-int main(int argc, char** argv) { return bonsai::bench::command(std::vector<std::string>(argv + 1, argv + argc)); }
+int main(int argc, char** argv) {
+  bonsai::bench::start_log(argv[0]);
+  return bonsai::bench::command(std::vector<std::string>(argv + 1, argv + argc));
+}

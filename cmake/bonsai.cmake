@@ -1,5 +1,5 @@
 # House rules of the build: language, warnings, where programs land, and the functions that rooms use:
-# bonsai_room, bonsai_test, bonsai_fuzz. The closing checks are in cmake/registration.cmake and cmake/install.cmake.
+# bonsai_room, bonsai_test. The closing checks are in cmake/registration.cmake and cmake/install.cmake.
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -10,6 +10,7 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 
 option(BONSAI_WERROR "Warnings are errors" OFF)
 set(BONSAI_SANITIZE "" CACHE STRING "Sanitizers of the whole build: empty, thread, or address,undefined")
+option(BONSAI_CHECKED "Checks of whole structures, too: BONSAI_SLOW_INVARIANT (base/check.h)" OFF)
 set(BONSAI_TIMEOUT_SCALE 1 CACHE STRING "Factor on the time limit of every test (scripts/nightly.sh raises it)")
 
 find_program(CCACHE_PROGRAM ccache)
@@ -35,6 +36,7 @@ pkg_check_modules(IBVERBS IMPORTED_TARGET libibverbs)
 pkg_check_modules(RDMACM IMPORTED_TARGET librdmacm)
 if(BUILD_TESTING)
   find_package(GTest REQUIRED)
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
 endif()
 
 add_library(bonsai_options INTERFACE)
@@ -50,11 +52,16 @@ endif()
 if(BONSAI_WERROR)
   target_compile_options(bonsai_options INTERFACE -Werror)
 endif()
+if(BONSAI_CHECKED)
+  target_compile_definitions(bonsai_options INTERFACE BONSAI_CHECKED)
+endif()
+set(BONSAI_INSTRUMENTS)  # for programs that do not use bonsai_options
 if(BONSAI_SANITIZE)
+  set(BONSAI_INSTRUMENTS -fsanitize=${BONSAI_SANITIZE})
   target_compile_options(bonsai_options INTERFACE
-    -fsanitize=${BONSAI_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
-  target_link_options(bonsai_options INTERFACE -fsanitize=${BONSAI_SANITIZE})
-  # Sanitizers are told of coroutine switches (base/coro/sanitizers.h).
+    ${BONSAI_INSTRUMENTS} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(bonsai_options INTERFACE ${BONSAI_INSTRUMENTS})
+  # Sanitizers are informed of coroutine switches (base/coro/sanitizers.h).
   if(BONSAI_SANITIZE MATCHES address)
     target_compile_definitions(bonsai_options INTERFACE BONSAI_CORO_ASAN)
   endif()
@@ -66,7 +73,7 @@ endif()
 # The switch itself is not instrumented (see base/coro/fiber.cc). Source properties hold for one directory: called in
 # each that compiles the file.
 function(bonsai_leave_switch_uninstrumented)
-  if(BONSAI_SANITIZE)
+  if(BONSAI_SANITIZE OR BONSAI_FUZZ)
     set_source_files_properties(${PROJECT_SOURCE_DIR}/base/coro/fiber.cc PROPERTIES COMPILE_OPTIONS -fno-sanitize=all)
   endif()
 endfunction()
@@ -134,14 +141,4 @@ function(bonsai_test name)
       target_compile_options(${name} PRIVATE -fpch-preprocess -Wno-stringop-overflow -Wno-array-bounds)
     endif()
   endif()
-endfunction()
-
-# bonsai_fuzz(NAME SOURCES file... LINKS target... [TIMEOUT seconds]): a fuzz test. The source defines
-# LLVMFuzzerTestOneInput(const uint8_t*, size_t); base/testing/fuzz_main.cc feeds it seeded random inputs for the time
-# that the budget grants, and adds the figure fuzz_seconds.
-function(bonsai_fuzz name)
-  cmake_parse_arguments(TEST "SERIAL" "TIMEOUT" "SOURCES;LINKS;LABELS;ENVIRONMENT" ${ARGN})
-  list(APPEND TEST_SOURCES ${PROJECT_SOURCE_DIR}/base/testing/fuzz_main.cc)
-  list(APPEND TEST_LABELS fuzz)
-  bonsai_add_test_program(${name})
 endfunction()

@@ -34,7 +34,7 @@ install(FILES ${CMAKE_BINARY_DIR}/bonsaiConfig.cmake ${CMAKE_BINARY_DIR}/bonsaiC
         DESTINATION ${package_folder})
 install(FILES ${CMAKE_BINARY_DIR}/bonsai.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/bonsai DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-        FILES_MATCHING PATTERN "*.h")
+        FILES_MATCHING PATTERN "*.h" PATTERN testing.h EXCLUDE) # it is not part of the interface
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/conf/workloads DESTINATION ${CMAKE_INSTALL_DATADIR}/bonsai)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 

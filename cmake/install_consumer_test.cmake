@@ -18,6 +18,11 @@ endfunction()
 
 run("install" ${CMAKE_COMMAND} --install ${build} --prefix ${prefix})
 
+file(GLOB_RECURSE test_headers ${prefix}/*/bonsai/testing.h)
+if(test_headers)
+  message(FATAL_ERROR "${test_headers} is installed, but is not part of the stable interface (cmake/install.cmake)")
+endif()
+
 run("find_package" ${CMAKE_COMMAND} -G Ninja -S ${source}/cmake/consumer -B ${scratch}/cmake
     -D CMAKE_PREFIX_PATH=${prefix} -D CMAKE_CXX_COMPILER=${cxx})
 run("build by find_package" ${CMAKE_COMMAND} --build ${scratch}/cmake)

@@ -1,11 +1,8 @@
 # The style test and the tests of the scripts, in CTest too. Under a sanitizer they would only repeat themselves.
 if(BUILD_TESTING AND NOT BONSAI_SANITIZE)
-  find_package(Python3 COMPONENTS Interpreter)
-  if(Python3_FOUND)
-    add_test(NAME style COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/style.py)
-    add_test(NAME scripts_test
-             COMMAND ${Python3_EXECUTABLE} -m unittest discover -s ${PROJECT_SOURCE_DIR}/scripts -p *_test.py)
-    set_tests_properties(style PROPERTIES TIMEOUT 120 LABELS style)
-    set_tests_properties(scripts_test PROPERTIES TIMEOUT 120 LABELS scripts)
-  endif()
+  add_test(NAME style COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/style.py)
+  add_test(NAME scripts_test
+           COMMAND ${Python3_EXECUTABLE} -m unittest discover -s ${PROJECT_SOURCE_DIR}/scripts -p *_test.py)
+  set_tests_properties(style PROPERTIES TIMEOUT 120 LABELS style)
+  set_tests_properties(scripts_test PROPERTIES TIMEOUT 120 LABELS scripts)
 endif()

@@ -2,7 +2,7 @@
    Usage: session_c POOL
 
    On a store that is larger than the processor's caches a session is several times faster than one call after the
-   other: its operations wait for memory, and updates for their fences, together. */
+   other: the cache misses of its operations overlap, and its updates share fences. */
 #include <bonsai/c.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static void store_squares(bonsai_t* db) {
     snprintf(values[i], sizeof values[i], "%d", i * i);
     bonsai_session_put(session, keys[i], KEY_BYTES, values[i], strlen(values[i]), NULL);
   }
-  must(bonsai_session_wait(session, &err)); /* speaks of all; a bonsai_result_t would tell of each */
+  must(bonsai_session_wait(session, &err)); /* of all; a bonsai_result_t would hold each one's */
   bonsai_session_destroy(session);
 }
 
@@ -50,7 +50,7 @@ static void print_some(bonsai_t* db) {
   }
   must(bonsai_session_wait(session, &err));
   for (i = 0; i < 2; ++i) {
-    if (results[i].code != BONSAI_OK) continue; /* it would be BONSAI_NOT_FOUND, or the wait had told */
+    if (results[i].code != BONSAI_OK) continue; /* BONSAI_NOT_FOUND: other errors ended the wait */
     printf("the square of %d is %.*s\n", numbers[i], (int)results[i].value_bytes, values[i]);
   }
   bonsai_session_destroy(session);
@@ -74,22 +74,22 @@ static unsigned char turn(void* arg, const char* key, size_t key_bytes, const ch
   return 1;
 }
 
-/* Each page begins behind the last key of the one before. */
+/* Each page begins after the last key of the one before. */
 static void print_pages(bonsai_t* db) {
   struct page page;
   char from[KEY_BYTES + 1] = "square/";
   int number;
-  bonsai_readoptions_t* behind = bonsai_readoptions_create();
-  if (behind == NULL) must(BONSAI_NO_SPACE);
-  bonsai_readoptions_set_from_exclusive(behind, 1);
+  bonsai_readoptions_t* after = bonsai_readoptions_create();
+  if (after == NULL) must(BONSAI_NO_SPACE);
+  bonsai_readoptions_set_from_exclusive(after, 1);
   for (number = 1;; ++number) {
     memset(&page, 0, sizeof page);
-    must(bonsai_scan(db, number == 1 ? NULL : behind, from, strlen(from), "square/\xff", 8, 400, turn, &page, &err));
+    must(bonsai_scan(db, number == 1 ? NULL : after, from, strlen(from), "square/\xff", 8, 400, turn, &page, &err));
     if (page.records == 0) break;
     printf("page %d: %d to %d\n", number, atoi(page.first + 7), atoi(page.last + 7));
     memcpy(from, page.last, sizeof from);
   }
-  bonsai_readoptions_destroy(behind);
+  bonsai_readoptions_destroy(after);
 }
 
 int main(int argc, char** argv) {

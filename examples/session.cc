@@ -54,7 +54,7 @@ void print_some(bonsai::DB* db) {
   if (db->Exists(key_of(kNumbers)).IsNotFound()) std::printf("there is no square of %d\n", kNumbers);
 }
 
-// Each page begins behind the last key of the one before.
+// Each page begins after the last key of the one before.
 void print_pages(bonsai::DB* db) {
   bonsai::ScanOptions options;
   options.limit = 400;

@@ -8,19 +8,30 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
 #include "index/index.h"
 
 namespace bonsai::index {
 
 using base::Key;
-using base::mutant;
 using base::step;
+
+namespace {
+
+[[maybe_unused]] bool keys_rise(const Batch& batch) {
+  const auto fall = [](const Batch::Item& a, const Batch::Item& b) { return a.key >= b.key; };
+  return std::adjacent_find(batch.items.begin(), batch.items.end(), fall) == batch.items.end();
+}
+
+}  // namespace
 
 // A batch that was begun must be completed, or its nodes would be in everybody's way. So each owner first sets log
 // space aside: a segment that only owners take, or as many as a large record needs, for itself. Then its record fits,
 // whatever happens to the log meanwhile.
 bool Index::admit(Batch* batch) {
   if (batch->admitted) return true;
+  BONSAI_INVARIANT(!batch->items.empty());
+  BONSAI_SLOW_INVARIANT(keys_rise(*batch));
   persist::Log::Packing packing(log_);
   batch->pack(&packing);
   const uint32_t owners = batch_owners_.fetch_add(1) + 1;
@@ -35,7 +46,7 @@ bool Index::admit(Batch* batch) {
 // Requires: of a batch that is not admitted, that it does not try again.
 void Index::dismiss(Batch* batch) {
   if (std::exchange(batch->admitted, false)) {
-    batch_owners_.fetch_sub(1);
+    BONSAI_INVARIANT(batch_owners_.fetch_sub(1) > 0);
     if (!batch->begun()) log_.give_back(batch->log_segments);
   } else {
     log_.want_none();
@@ -47,6 +58,7 @@ Index::Outcome Index::write(Batch* batch) {
   const Outcome outcome = complete(batch, persist::Log::Use::kBatch);
   if (outcome != Outcome::kDone) return outcome;
   versions_.settle(batch);
+  BONSAI_INVARIANT(batch->cell.load() >= kVersionFirst);
   dismiss(batch);
   return Outcome::kDone;
 }
@@ -57,11 +69,6 @@ Index::Outcome Index::complete(Batch* batch, persist::Log::Use use) {
     if (batch->cell.load(std::memory_order_seq_cst) != Batch::kPublishing) return Outcome::kDone;
     if (const Outcome outcome = publish_item(batch, i); outcome != Outcome::kDone) return outcome;
     batch->placed.store(i + 1, std::memory_order_relaxed);
-    if (mutant(kBatchReadyEarly)) {
-      uint64_t publishing = Batch::kPublishing;
-      batch->cell.compare_exchange_strong(publishing, Batch::kReady);
-      for (size_t j = i + 1; j < batch->items.size(); ++j) static_cast<void>(publish_item(batch, j));
-    }
   }
   return make_durable(batch, use);
 }
@@ -88,7 +95,7 @@ Index::Outcome Index::push_item(Batch* batch, size_t i, bool* done) {
   const Key key = Key::of(item->key);
   const uint64_t hash = key.hash();
   Bnode* bnode = live(key);
-  // A table that is wide for a batch's sake, whose nodes lie elsewhere, has no arena.
+  // A table that is wide for a batch's sake, whose nodes are elsewhere, has no arena.
   Slots* slots =
       slots_of(bnode, bnode->capacity() <= Slots::kCapacityMax ? Node::arena_bytes(item->key, item->value) : 0);
   const Slots::Place place = slots->find(key, hash);
@@ -101,9 +108,9 @@ Index::Outcome Index::push_item(Batch* batch, size_t i, bool* done) {
     return Outcome::kDone;
   }
   // Read after the head: if the batch is still publishing now, its node is not below this head.
-  if (batch->cell.load(std::memory_order_seq_cst) != Batch::kPublishing && !mutant(kBatchReadyEarly))
-    return Outcome::kDone;
+  if (batch->cell.load(std::memory_order_seq_cst) != Batch::kPublishing) return Outcome::kDone;
   *done = false;
+  BONSAI_SLOW_INVARIANT(bnode->covers(key));
   if (head != nullptr) {
     if (const Outcome outcome = settle_head(head); outcome != Outcome::kDone) return outcome;
   }
@@ -136,6 +143,7 @@ Index::Outcome Index::make_durable(Batch* batch, persist::Log::Use use) {
     updates.reserve(batch->items.size());
     for (const Batch::Item& item : batch->items) {
       const bool tombstone = (item.flags & Node::kTombstone) != 0;
+      BONSAI_INVARIANT(item.node.load() != nullptr);
       const Node& node = *item.node.load();
       updates.push_back({item.key, item.value, node.gen(), node.token, tombstone, (item.flags & Node::kLarge) != 0});
     }
@@ -152,6 +160,7 @@ Index::Outcome Index::make_durable(Batch* batch, persist::Log::Use use) {
       }
     }
   }
+  BONSAI_INVARIANT(batch->segment.load() != persist::kNoSegment);  // durable before visible
   step("batch ready");
   uint64_t publishing = Batch::kPublishing;
   batch->cell.compare_exchange_strong(publishing, Batch::kReady);

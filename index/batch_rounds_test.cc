@@ -31,7 +31,7 @@ struct Shape {
   int rounds;
 };
 
-// A tier that lives through rounds. In each the threads write keys of their own, which lie between each other's, and
+// A tier that lives through rounds. In each the threads write keys of their own, which are between each other's, and
 // one pair of keys that they share and that each batch gives one value.
 class Rounds {
  public:

@@ -3,6 +3,7 @@
 namespace bonsai::index {
 
 std::unique_ptr<Slots> Slots::make(uint32_t capacity, uint32_t arena_bytes) {
+  BONSAI_INVARIANT(std::has_single_bit(capacity) && capacity <= kCapacityLimit && arena_bytes <= kArenaBytesMax);
   void* block = base::allocate_block(block_bytes(capacity, arena_bytes), base::Lifetime::kUpdates);
   std::unique_ptr<Slots> slots(new (block) Slots(capacity, arena_bytes));
   std::uninitialized_value_construct_n(slots->marks(), marks_count(capacity));
@@ -89,6 +90,15 @@ void Bnode::freeze() {
     base::step("freeze head");
     slots->freeze(i);
   }
+}
+
+bool Bnode::frozen() const {
+  const Slots* slots = this->slots();
+  if (slots == nullptr) return false;
+  for (uint32_t i = 0; i < slots->capacity(); ++i) {
+    if (!slots->frozen(i)) return false;
+  }
+  return true;
 }
 
 uint64_t Bnode::dram_bytes() const {

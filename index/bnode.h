@@ -1,15 +1,15 @@
-// Bnodes: the recent updates of one key range, in DRAM, over what lies below.
+// Bnodes: the recent updates of one key range, in DRAM, over what is below.
 //
 // Slots. A bnode's keys hang in a small open-addressed table of words {fingerprint, pointer to the chain's head,
 // FROZEN}. A word goes from empty to a chain once and never back, probing is linear and ends at an empty word, so a key
 // has one slot without any lock. FROZEN is in the very word that a put exchanges: setting it in every word, empty ones
 // too, closes the bnode for good. The table is made by the first put; an idle range has none.
 //
-// Arena. Update nodes lie in the table's block, one behind the other in the order of their tokens, and go with it: a
-// put allocates nothing, a replacer reads them in sequence, and nobody frees them one by one. The arena has room for as
-// many nodes as the table has slots for keys; later ones (of keys that are overwritten again and again) lie in chunks
-// that hang on the table, as many as kChunksMax. Whoever makes the last chunk learns that the bnode is crowded.
-// Batches' nodes, large nodes and those behind the last chunk are blocks of their own.
+// Arena. Update nodes are in the table's block, one after the other in the order of their tokens, and go with it: a put
+// allocates nothing, a replacer reads them in sequence, and nobody frees them one by one. The arena has room for as
+// many nodes as the table has slots for keys; later ones (of keys that are overwritten again and again) are in chunks
+// that hang on the table, as many as kChunksMax. Whoever makes the last chunk learns that the bnode is above the
+// high-water mark. Batches' nodes, large nodes and those after the last chunk are blocks of their own.
 //
 // Layers. A bnode that is being replaced names its successors in a Layer *before* it is frozen, so that any put that
 // meets FROZEN can finish the freeze and install them. Until the new dnode is durable the successor's base is the layer
@@ -33,7 +33,6 @@
 #include "base/key.h"
 #include "base/memory.h"
 #include "base/step.h"
-#include "index/mutants.h"
 #include "index/node.h"
 #include "persist/dnode.h"
 
@@ -87,7 +86,7 @@ class Slots {
 
   [[nodiscard]] uint32_t arena_bytes() const { return arena_bytes_; }
   [[nodiscard]] std::byte* arena() { return reinterpret_cast<std::byte*>(this) + block_bytes(capacity_, 0); }
-  // A place for a node behind the arena; null if there is none: it is to be a block. *crowds as with push().
+  // A place for a node outside the arena; null if there is none: it is to be a block. *crowds as with push().
   [[nodiscard]] void* cell_in_chunk(size_t node_bytes, bool* crowds);
   // Some node that was pushed may be a block.
   [[nodiscard]] bool has_blocks() const { return has_blocks_.load(std::memory_order_relaxed); }
@@ -144,21 +143,21 @@ class Slots {
     visit_marked([] {}, [&](uint32_t i) { __builtin_prefetch(head_of(words()[i].load(std::memory_order_relaxed))); });
   }
 
-  // Puts `node` in front of what `place` holds. False if the word has changed meanwhile. *crowds: the table has become
-  // crowded, which nobody else is told.
+  // Puts `node` in front of what `place` holds. False if the word has changed meanwhile. *crowds: the table has risen
+  // above the high-water mark, which no other caller learns.
   bool push(const Place& place, Node* node, uint64_t hash, bool* crowds) {
     const bool first = place.head() == nullptr;
     if (!node->in_arena() && !has_blocks()) has_blocks_.store(true, std::memory_order_relaxed);
-    if (first && !base::mutant(kMarkLate)) mark(place.index);
+    if (first) mark(place.index);
     uint64_t expected = place.word;
     const uint64_t desired = print(hash) << 48 | reinterpret_cast<uint64_t>(node) | (place.word & kFrozen);
     if (!words()[place.index].compare_exchange_strong(expected, desired, std::memory_order_seq_cst)) return false;
-    if (first && base::mutant(kMarkLate)) mark(place.index);
     *crowds = first && used_.fetch_add(1, std::memory_order_relaxed) + 1 == crowded_at() && tell_crowded();
     return true;
   }
 
   [[nodiscard]] Node* head(uint32_t index) const { return head_of(words()[index].load(std::memory_order_seq_cst)); }
+  [[nodiscard]] bool frozen(uint32_t index) const { return (words()[index].load() & kFrozen) != 0; }
   void freeze(uint32_t index) { words()[index].fetch_or(kFrozen, std::memory_order_seq_cst); }
 
   // One pruner per chain.
@@ -244,7 +243,7 @@ class Slots {
   std::atomic<Chunk*> chunks_{nullptr};  // newest first
 };
 
-// What lies under a bnode: one word.
+// What is under a bnode: one word.
 class Base {
  public:
   Base() = default;
@@ -266,7 +265,8 @@ class Base {
   uintptr_t bits_ = 0;
 };
 
-// One line, which is all that a get reads of it: thousands of them side by side take few pages. Its range lies apart.
+// One line, which is all that a get reads of it: thousands of them side by side take few pages. Its range is stored
+// apart.
 class alignas(base::kLineBytes) Bnode {
  public:
   // `capacity`: of the table that the first put makes.
@@ -286,8 +286,8 @@ class alignas(base::kLineBytes) Bnode {
   [[nodiscard]] uint32_t capacity() const { return capacity_; }
 
   [[nodiscard]] Slots* slots() const { return slots_.load(std::memory_order_seq_cst); }
-  // Makes the table if there is none, for nodes that take so many bytes of an arena (0: no arena); *made tells the one
-  // caller who did.
+  // Makes the table if there is none, for nodes that take so many bytes of an arena (0: no arena); *made: this caller
+  // did, and no other.
   Slots* slots_or_make(size_t node_bytes, bool* made);
   // Fetches what a get reads first.
   void prefetch() const { __builtin_prefetch(this); }
@@ -298,20 +298,23 @@ class alignas(base::kLineBytes) Bnode {
   }
   // Closes the bnode: no word changes any more. Idempotent, by any thread.
   void freeze();
+  // For invariants: whether every word is.
+  [[nodiscard]] bool frozen() const;
+  [[nodiscard]] bool covers(const base::Key& key) const { return !(key < lo().key()) && hi().above(key); }
 
   [[nodiscard]] Base base() const { return base_.load(std::memory_order_seq_cst); }
   void set_base(Base base) { base_.store(base, std::memory_order_seq_cst); }
   [[nodiscard]] Layer* layer() const { return layer_.load(std::memory_order_seq_cst); }
   void set_layer(Layer* layer) { layer_.store(layer, std::memory_order_seq_cst); }
 
-  // The order of updates inside the generation, and where the node may lie: in the table's memory, or (null) in a
+  // The order of updates inside the generation, and where the node may be: in the table's memory, or (null) in a
   // block.
   struct Reserved {
     uint32_t token;
     void* cell;
   };
   // Requires: `slots` is the bnode's table. So many bytes of its memory are wanted, perhaps 0. *crowds: the bnode has
-  // become crowded, which nobody else is told.
+  // risen above the high-water mark, which no other caller learns.
   Reserved reserve(Slots* slots, size_t node_bytes, bool* crowds) {
     const auto fits = [&](uint64_t reserved) { return (reserved & kArenaMask) + node_bytes <= slots->arena_bytes(); };
     const bool wanted = node_bytes > 0 && fits(reserved_.load(std::memory_order_relaxed));
@@ -328,15 +331,15 @@ class alignas(base::kLineBytes) Bnode {
     return static_cast<uint32_t>(reserved_.load(std::memory_order_relaxed) / kToken);
   }
 
-  // Who may name a layer: one at a time, and for good once there is a layer. A fresh successor is young until its
-  // predecessor's replacement is finished; only a batch, which that replacement may be waiting for, claims a young one,
-  // and the layer that it names is not offloaded before the bnode has grown up.
+  // Who may name a layer: one at a time, and for good once there is a layer. A fresh successor is pending until its
+  // predecessor's replacement is finished; only a batch, which that replacement may be waiting for, claims a pending
+  // one, and the layer that it names is not offloaded before the bnode is settled.
   enum class Claim : uint8_t { kFree, kClaimed, kYoung, kYoungClaimed, kYoungInstalled };
   bool claim() { return exchange(Claim::kFree, Claim::kClaimed); }
   bool claim_young() { return exchange(Claim::kYoung, Claim::kYoungClaimed); }
-  void unclaim() { claim_.store(Claim::kFree); }
+  void unclaim() { BONSAI_INVARIANT(claim_.exchange(Claim::kFree) == Claim::kClaimed); }
   void set_young() { claim_.store(Claim::kYoung); }
-  // Its own layer is installed. True: the caller queues that; false: whoever lets the bnode grow up does. Called once.
+  // Its own layer is installed. True: the caller queues that; false: whoever settles the bnode does. Called once.
   bool queue_installed() { return !exchange(Claim::kYoungClaimed, Claim::kYoungInstalled); }
   // Its predecessor's replacement is finished. True: the caller queues the bnode's own layer.
   [[nodiscard]] bool grow_up() {
@@ -351,12 +354,14 @@ class alignas(base::kLineBytes) Bnode {
     bool queued = false;
     Bnode* next_crowded = nullptr;
   };
-  Queued& queue() { return range_->queue; }  // owned by the queues of dirty and of crowded bnodes
+  Queued& queue() { return range_->queue; }  // owned by the queues of bnodes
 
   // Lifetime: the tree or a layer holds one reference, each queue that the bnode is in another.
   void ref() { references_.fetch_add(1, std::memory_order_relaxed); }
   void unref() {
-    if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+    const uint32_t before = references_.fetch_sub(1, std::memory_order_acq_rel);
+    BONSAI_INVARIANT(before > 0);
+    if (before == 1) delete this;
   }
   [[nodiscard]] uint64_t dram_bytes() const;
 

@@ -179,6 +179,12 @@ TEST(Bnode, FrozenBeforeItsFirstPut) {
   bnode->unref();
 }
 
+TEST(BnodeDeathTest, WhatIsNotClaimedIsNotGivenBack) {
+  Bnode* bnode = any_bnode();
+  EXPECT_DEATH(bnode->unclaim(), "broken invariant");
+  bnode->unref();
+}
+
 TEST(Bnode, Claims) {
   Bnode* bnode = any_bnode();
   EXPECT_FALSE(bnode->claim_young()) << "not young";
@@ -288,7 +294,7 @@ TEST(Bnode, PushesRaceWithTheFreeze) {
 struct Cells {
   std::map<uint32_t, void*> by_token;
   std::set<const std::byte*> distinct;
-  size_t crowds = 0;  // so often it was told
+  size_t crowds = 0;  // so often it was reported
 };
 
 // What several threads get that reserve so many nodes each.

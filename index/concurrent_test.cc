@@ -138,7 +138,7 @@ TEST(Concurrent, ReadsOfAKeyNeverGoBack) {
   expect_settled(tier);
 }
 
-// Batches over the same keys, which lie in many ranges and are frozen all the time: every snapshot sees one batch.
+// Batches over the same keys, which are in many ranges and are frozen all the time: every snapshot sees one batch.
 TEST(Concurrent, ConflictingBatchesStayWhole) {
   Tier tier({.pool_bytes = size_t{16} << 20});
   constexpr uint64_t kKeys = 12;

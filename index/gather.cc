@@ -56,7 +56,7 @@ class Index::Gather {
     Bnode* frozen;   // the bnode, if it is one of a held layer
   };
 
-  // Old versions that live scans need may lie between a bnode and its dnode.
+  // Old versions that live scans need may be between a bnode and its dnode.
   static Bnode* holder_of(Bnode* bnode) {
     Bnode* residue = bnode->base().residue();
     return residue != nullptr ? residue : bnode;
@@ -71,7 +71,7 @@ class Index::Gather {
   }
 
   // Widens the piece to `bytes`, or as far as runs in either direction can be moved. False: it is not there, since a
-  // reader is held up.
+  // reader was preempted.
   bool walk(uint64_t bytes) {
     for (int turns = 0; turns < 2; ++turns) {
       for (;;) {
@@ -116,7 +116,7 @@ class Index::Gather {
     [[nodiscard]] uint64_t end() const { return at + bytes; }
     [[nodiscard]] uint64_t live() const { return free ? 0 : bytes; }
   };
-  // Parts that lie side by side, between two things that will not move.
+  // Parts that are side by side, between two things that will not move.
   struct Pocket {
     std::span<const Part> parts;
     uint64_t free = 0, longest_free = 0;
@@ -128,7 +128,7 @@ class Index::Gather {
   };
 
   // Where the piece is to be put: in the pocket that has the most to be gathered, and what is there must fit into the
-  // piece. A jump also carries free bytes: as many more lie at the old place as the new one had. None if all that is
+  // piece. A jump also carries free bytes: as many more are at the old place as the new one had. None if all that is
   // free is not worth it.
   [[nodiscard]] std::optional<Window> window_to_go_on() const {
     const Space::Piece piece = space_.aside();
@@ -216,13 +216,14 @@ class Index::Gather {
   }
 
   enum class Way {
-    kAcross,  // the piece; it then lies where the run was
+    kAcross,  // the piece; it is then where the run was
     kInto,    // the piece, which gets shorter; where the run was is free
   };
 
   // False if the run is not its bnode's any more, or cannot be moved now.
   bool move(std::map<uint64_t, Run>::iterator it, Way way) {
     if (index_.dnodes_.volume().failed()) return false;  // the last move may not have ended
+    step("move run");
     const auto guard = index_.epochs_.enter();
     const auto [from, run] = *it;
     Bnode* bnode = run.frozen != nullptr ? run.frozen : index_.tree_.find(run.lo.key());
@@ -243,7 +244,8 @@ class Index::Gather {
     if (old == nullptr) return 0;
     const auto& runs = old->runs();
     const auto desc = std::find_if(runs.begin(), runs.end(), [&](const auto& other) { return other.addr == from; });
-    if (desc == runs.end()) return 0;
+    // Others replace runs meanwhile: what is there now may be a longer or a shorter one of the same bnode.
+    if (desc == runs.end() || persist::round_up(desc->bytes, persist::kBlockBytes) != run.bytes) return 0;
     const bool across = way == Way::kAcross;
     const scale::Addr to =
         across ? space_.begin_slide({scale::Addr::of_bits(from), run.bytes}) : space_.cut_aside(run.bytes);

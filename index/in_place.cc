@@ -32,7 +32,7 @@ size_t Index::put_in_place(std::span<Put> puts) {
     searches[i].start(dnodes_.volume(), *dnode, keys[i], hashes[i]);
     searching.set(i);
   }
-  scale::Reads reads(dnodes_.volume());
+  scale::ReadBatch reads(dnodes_.volume());
   for (size_t i = 0; i < n; ++i) {
     if (searching[i]) searches[i].next(&reads);
   }

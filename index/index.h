@@ -161,7 +161,7 @@ class Index {
     persist::DnodeCursor::Verify verify = persist::DnodeCursor::Verify::kAlways;
 
     // Memory of read_window(), kept for the next one.
-    std::vector<char> together;  // rows of pieces that lay scattered
+    std::vector<char> together;  // rows of pieces that were scattered
     std::vector<persist::Entry> updates;
     persist::Merge merge;
   };
@@ -179,7 +179,7 @@ class Index {
     base::Key from;
     uint64_t records_max = 0;
     Bnode* first = nullptr;   // its range has `from`
-    Bnode* next = nullptr;    // the range behind that, if known
+    Bnode* next = nullptr;    // the range after that, if known
     uint64_t beyond_max = 0;  // so many records are likely to be read in `next`
 
     // A bnode for a window that begins with `key`, or null.
@@ -203,8 +203,8 @@ class Index {
     Status status;  // NoSpace: the data area is full; what was begun is kept and tried again. IoError: the volume has
                     // failed; what was begun is kept, for reads
   };
-  // kUrgent: those that writers wait for, then those whose bnodes are crowded; kAll: these, then the longest dirty;
-  // kCompactions: those that reads want compacted.
+  // kUrgent: those that writers wait for, then those whose bnodes are above the high-water mark; kAll: these, then the
+  // longest dirty; kCompactions: those that reads want compacted.
   enum class Which { kUrgent, kAll, kCompactions };
   // Offloads up to `ranges_max` ranges.
   OffloadResult offload(size_t ranges_max, Which which);
@@ -224,8 +224,8 @@ class Index {
   [[nodiscard]] uint64_t ranges_to_offload() const {
     return dirty_ranges() + urgent_ranges_.load(std::memory_order_relaxed);
   }
-  // Offloading ought to begin at once: writers wait for it, or there are crowded bnodes enough for a group, which
-  // writers will otherwise have to replace themselves.
+  // Offloading ought to begin at once: writers wait for it, or there are bnodes above the high-water mark enough for a
+  // group, which writers will otherwise have to replace themselves.
   [[nodiscard]] bool urgent() const {
     return urgent_ranges_.load(std::memory_order_relaxed) != 0 ||
            crowded_ranges_.load(std::memory_order_relaxed) >= kCrowdedRanges;
@@ -259,7 +259,7 @@ class Index {
     std::span<const Batch::Item> items;
     bool begun;  // it may not wait any more
 
-    // Those of one range. Requires: the first lies in it.
+    // Those of one range. Requires: the first is in it.
     [[nodiscard]] std::span<const Batch::Item> below(const base::Fence& hi) const;
   };
   Outcome make_room(Bnode* bnode, const ToPublish* left);
@@ -367,7 +367,7 @@ class Index {
   static constexpr uint64_t kDnodesGathered = 2;  // room for so many of the largest
 
   std::atomic<Bnode*> dirty_stack_{nullptr};             // bnodes that got their first update, newest first
-  std::atomic<Bnode*> crowded_stack_{nullptr};           // bnodes that became crowded, newest first
+  std::atomic<Bnode*> crowded_stack_{nullptr};           // bnodes above the high-water mark, newest first
   std::atomic<uint32_t> batch_owners_{0};                // that have log space set aside
   std::atomic<uint64_t> dirty_ranges_{0};                // waiting in a queue
   std::atomic<uint64_t> crowded_ranges_{0};              // waiting in a queue

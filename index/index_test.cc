@@ -113,8 +113,8 @@ TEST(Index, OffloadedRangesLeaveTheQueue) {
   EXPECT_GT(tier.index().work().offloads.load(), 20'000 / Slots::kRisingCapacityMax);
 }
 
-// Crowded bnodes get their successors from the background, also those that became crowded while their predecessors were
-// being offloaded, so that writers never find one full.
+// Bnodes above the high-water mark get their successors from the background, also those that rose above it while their
+// predecessors were being offloaded, so that writers never find one full.
 TEST(Index, ACrowdedBnodeIsReplacedBeforeAWriterMustDoIt) {
   Tier tier;
   uint64_t next = 0;
@@ -133,7 +133,7 @@ TEST(Index, ACrowdedBnodeIsReplacedBeforeAWriterMustDoIt) {
   put_new(1);
   EXPECT_EQ(tier.offload(Which::kUrgent).ranges, 1u);
   EXPECT_EQ(work.plans_by_writers.load(), 0u);
-  put_new(61);  // of 64: one more than fits before a writer acts, and then the successor becomes crowded
+  put_new(61);  // of 64: one more than fits before a writer acts, and then the successor rises above the mark
   EXPECT_EQ(work.plans_by_writers.load(), 1u);
   put_new(111);
   EXPECT_EQ(tier.offload(Which::kUrgent).ranges, 1u) << "the successor is young and left for later";
@@ -195,7 +195,7 @@ TEST(Index, RangesSplitAndMerge) {
   EXPECT_EQ(tier.scan_now(), model);
 }
 
-// Whether a dnode is too large without what is overwritten is told by its first part. New keys behind that are found
+// Whether a dnode is too large without what is overwritten is judged by its first part. New keys after that are found
 // out one compaction later.
 TEST(Index, OverwritingSplitsNothingAndNewKeysDoWhereverTheyCome) {
   Tier tier({.pool_bytes = size_t{32} << 20});
@@ -229,8 +229,8 @@ TEST(Index, OverwritingSplitsNothingAndNewKeysDoWhereverTheyCome) {
   EXPECT_EQ(tier.scan_now(), model);
 }
 
-// Keys that come in rising order all go to the last range: it gets a table that seldom fills up, and leaves full dnodes
-// behind.
+// Keys that come in rising order all go to the last range: it gets a table that seldom fills up, and its dnodes are
+// full.
 TEST(Index, RisingKeysFillDnodesAndSeldomTheTable) {
   static constexpr uint64_t kRecords = 20'000;
   const auto load = [](bool rising, Tier* tier) {

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/check.h"
 #include "base/key.h"
 #include "base/memory.h"
 #include "base/small_copy.h"
@@ -36,7 +37,7 @@ struct Node {
   static constexpr uint8_t kLarge = 2;  // the value is a LargeRef
   static constexpr uint8_t kInBatch = 4;
   static constexpr uint8_t kBorrowed = 8;  // the large value belongs to the dnode below
-  static constexpr uint8_t kInArena = 16;  // lies in its bnode's table, and goes with it
+  static constexpr uint8_t kInArena = 16;  // is in its bnode's table, and goes with it
 
   std::atomic<Node*> next{nullptr};
   std::atomic<uint64_t> version{kNoVersion};
@@ -129,7 +130,9 @@ struct Batch {
   // A node may stand in a chain, so that the batch must be completed. Requires: asked by its owner, or by who met it.
   [[nodiscard]] bool begun() const { return items.front().node.load(std::memory_order_seq_cst) != nullptr; }
   void unref() {
-    if (references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+    const uint32_t before = references.fetch_sub(1, std::memory_order_acq_rel);
+    BONSAI_INVARIANT(before > 0);
+    if (before == 1) delete this;
   }
 };
 
@@ -138,7 +141,7 @@ inline uint64_t Node::gen() const { return link().gen; }
 
 inline Node* Node::make(std::string_view key, std::string_view value, uint8_t flags, Batch* batch, uint64_t gen) {
   const size_t link_bytes = batch != nullptr ? sizeof(Link) : 0;
-  // At least room for a link, so that the compiler sees no read behind the end where there is none.
+  // At least room for a link, so that the compiler sees no read past the end where there is none.
   const size_t tail_bytes = std::max(link_bytes + key.size() + value.size(), sizeof batch);
   Node* node = new (base::allocate_block(sizeof(Node) + tail_bytes, base::Lifetime::kUpdates)) Node();
   node->flags = flags;
@@ -160,6 +163,7 @@ inline Node* Node::make_in(void* cell, std::string_view key, std::string_view va
 }
 
 inline void Node::copy(std::string_view key, std::string_view value) {
+  BONSAI_INVARIANT(key.size() <= UINT16_MAX && value.size() <= UINT32_MAX);
   key_bytes = static_cast<uint16_t>(key.size());
   value_bytes = static_cast<uint32_t>(value.size());
   base::copy_small(base::copy_small(const_cast<char*>(bytes()), key), value);

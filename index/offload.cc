@@ -13,7 +13,6 @@
 namespace bonsai::index {
 
 using base::Key;
-using base::mutant;
 using base::step;
 using persist::Dnode;
 using persist::Entry;
@@ -108,10 +107,8 @@ Status Offload::settle(Layer* layer) {
   if (layer->settled.load(std::memory_order_seq_cst)) return Status::OK();
   bool settled = true;
   for (const Bnode* old : layer->olds) {
-    old->slots()->for_each_head([&](Node* head) {
-      if (mutant(kHeadsNotHelpedAtFreeze)) return;
-      settled = settled && index_.settle_head(head) == Index::Outcome::kDone;
-    });
+    old->slots()->for_each_head(
+        [&](Node* head) { settled = settled && index_.settle_head(head) == Index::Outcome::kDone; });
   }
   if (!settled) return Status::Unavailable("a batch on the range cannot be completed yet");
   layer->settled.store(true, std::memory_order_seq_cst);
@@ -312,7 +309,7 @@ Status Offload::carry(Job* job, const Chain& chain, std::vector<std::vector<Node
   uint64_t version = version_of(newest);
   bool base_value_kept = chain.updates == nullptr;
   chain.for_each_older([&](const Node& node) {
-    if (live_.need(version_of(node), version) && !mutant(kNoCarry)) {
+    if (live_.need(version_of(node), version)) {
       kept.push_back(copy_of(node, version_of(node), false));
       version = version_of(node);
       base_value_kept = base_value_kept || node.borrowed();
@@ -321,8 +318,7 @@ Status Offload::carry(Job* job, const Chain& chain, std::vector<std::vector<Node
     }
   });
   const bool updated = chain.updates != nullptr;
-  const bool needs_base = updated && chain.residue == nullptr && live_.need(kNoVersion, version) && !mutant(kNoCarry) &&
-                          !mutant(kNoCarryBase);
+  const bool needs_base = updated && chain.residue == nullptr && live_.need(kNoVersion, version);
   Entry below;
   persist::Find found = persist::Find::kAbsent;
   const Dnode* dnode = nullptr;
@@ -373,7 +369,7 @@ void Offload::make_residue(Piece* piece, const std::vector<std::vector<Node*>>& 
 Status Offload::commit(std::vector<Layer*>* again) {
   media_bytes_ = 0;
   if (jobs_.empty()) return Status::OK();
-  // Level buffered: no update may be durable in a dnode before its cause is in the log.
+  // Mode buffered: no update may be durable in a dnode before its cause is in the log.
   if (Status status = index_.log_.close_epoch(); !status.ok()) {
     writer_.rollback({0, 0});
     put_back(again);
@@ -417,7 +413,7 @@ void Offload::put_back(std::vector<Layer*>* again) {
   jobs_.clear();
 }
 
-// The tree is about to be searched for each old bnode: what it reads there is waited for by all together.
+// The tree is about to be searched for each old bnode: the cache misses of all these searches overlap.
 void Offload::fetch_paths() const {
   std::array<Key, Tree::kFindManyMax> keys;
   std::array<Bnode*, Tree::kFindManyMax> unused;

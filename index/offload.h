@@ -31,13 +31,13 @@ class Offload {
   Offload& operator=(const Offload&) = delete;
 
   // Takes in an installed layer. Errors, each leaving the layer as it was: NoSpace, Corruption (its old dnode),
-  // Unavailable (a batch on it cannot be completed, or a pruner is held up). Requires: its predecessor is offloaded.
+  // Unavailable (a batch on it cannot be completed, or a pruner was preempted). Requires: its predecessor is offloaded.
   Status add(Layer* layer);
   [[nodiscard]] size_t size() const { return jobs_.size(); }
 
   // That the last commit() wrote.
   [[nodiscard]] uint64_t media_bytes() const { return media_bytes_; }
-  // Makes everything that was added durable and lets the successors stand on it. Errors: Unavailable (level buffered:
+  // Makes everything that was added durable and lets the successors stand on it. Errors: Unavailable (mode buffered:
   // the epoch could not be closed), and the layers are appended to *again; IoError (the volume has failed): either so,
   // or the successors stand on new dnodes, and the old ones and their log records are kept, too.
   Status commit(std::vector<Layer*>* again);

@@ -11,7 +11,6 @@
 namespace bonsai::index {
 
 using base::Key;
-using base::mutant;
 using base::step;
 
 namespace {
@@ -121,6 +120,7 @@ Index::Outcome Index::make_room(Bnode* bnode, const ToPublish* left) {
     const bool planned = left == nullptr ? plan(bnode, false) : plan_for_batch(bnode, *left);
     if (!planned) return bnode->layer() != nullptr ? Outcome::kDone : Outcome::kStalled;
     layer = bnode->layer();
+    BONSAI_INVARIANT(layer != nullptr);
     install(layer);
     if (bnode->queue_installed()) enqueue_urgent(layer);
     work_.plans_by_writers.fetch_add(1, std::memory_order_relaxed);
@@ -135,6 +135,7 @@ Index::Outcome Index::make_room(Bnode* bnode, const ToPublish* left) {
 bool Index::reserve(Bnode* bnode, uint64_t hash, const Put& put, Reservation* reserved) {
   reserved->bnode = bnode;
   reserved->hash = hash;
+  BONSAI_SLOW_INVARIANT(bnode->covers(put.key));
   const size_t node_bytes = Node::arena_bytes(put.key.bytes, put.value);
   reserved->slots = slots_of(bnode, node_bytes);
   reserved->place = reserved->slots->find(put.key, hash);
@@ -162,6 +163,7 @@ void Index::describe(const Reservation& reserved, const Put& put, persist::Updat
 
 // The update's record in `segment` is the one that counts from now on.
 void Index::persisted(uint32_t segment, Put* put) {
+  BONSAI_INVARIANT(segment != persist::kNoSegment);
   unpin(put);
   put->record_segment = segment;
   put->recorded = true;
@@ -181,6 +183,7 @@ Index::Push Index::publish(const Reservation& reserved, const Put& put) {
                                         : Node::make(put.key.bytes, put.value, flags, nullptr);
   node->token = reserved.token;
   node->segment = put.record_segment;
+  BONSAI_INVARIANT(node->segment != persist::kNoSegment);  // durable before visible
   const Push pushed = publish(reserved, put.key, node);
   if (pushed != Push::kPublished) Node::destroy(node);
   if (pushed == Push::kSuperseded) {
@@ -204,16 +207,12 @@ Index::Outcome Index::attempt(Put* put) {
     Reservation reserved;
     Push pushed = Push::kFull;
     if (reserve(bnode, hash, *put, &reserved)) {
-      const bool late = mutant(kPublishBeforePersist);
-      const bool reuse = mutant(kRetryReusesRecord) && put->record_segment != persist::kNoSegment;
-      if (!late && !reuse) {
-        if (const Outcome outcome = persist_record(reserved, put); outcome != Outcome::kDone) return outcome;
-      }
+      if (const Outcome outcome = persist_record(reserved, put); outcome != Outcome::kDone) return outcome;
       pushed = publish(reserved, *put);
-      if (late) static_cast<void>(persist_record(reserved, put));
     }
     if (pushed == Push::kPublished || pushed == Push::kSuperseded) return Outcome::kDone;
     if (pushed == Push::kStalled) return Outcome::kStalled;
+    BONSAI_INVARIANT(pushed == Push::kFrozen || pushed == Push::kFull);
     if (const Outcome outcome = make_room(bnode, nullptr); outcome != Outcome::kDone) return outcome;
   }
 }
@@ -243,11 +242,11 @@ Index::Outcome Index::persist_record(const Reservation& reserved, Put* put) {
   return outcome;
 }
 
-// Each step is taken for all updates before the next, so that they wait for memory together, and one record and fence
-// make all of them durable. Those for which there is no room go alone, and so do all after an attempt that did not
-// finish. Tokens of one key are taken in the order of its updates: it is looked for once, lest the bnode be replaced in
-// between, and behind an update that goes alone all others of its key do. Should the group's meet a frozen word, the
-// first does, and those behind it follow to the successor in their order: frozen words stay so.
+// Each step is taken for all updates before the next, so that their cache misses overlap, and one record and fence make
+// all of them durable. Those for which there is no room go alone, and so do all after an attempt that did not finish.
+// Tokens of one key are taken in the order of its updates: it is looked for once, lest the bnode be replaced in
+// between, and after an update that goes alone all others of its key do. Should the group's meet a frozen word, the
+// first does, and those after it follow to the successor in their order: frozen words stay so.
 size_t Index::put_many(std::span<Put> puts, Outcome* outcome) {
   constexpr size_t kMax = kPutManyMax;
   BONSAI_CHECK(puts.size() <= kMax);
@@ -267,8 +266,9 @@ size_t Index::put_many(std::span<Put> puts, Outcome* outcome) {
   for (size_t i = 0; i < puts.size(); ++i) {
     bytes += puts[i].key.bytes.size() + puts[i].value.size() + persist::kUpdateOverheadBytesMax;
     if (bytes > log_.record_bytes_max()) break;
-    const size_t before = mutant(kEqualKeysApart) ? EqualKeys::kNone : equal.before(i, keys, hashes);
+    const size_t before = equal.before(i, keys, hashes);
     if (before != EqualKeys::kNone) {
+      BONSAI_INVARIANT(before < i);
       if (!grouped[before]) continue;
       bnodes[i] = bnodes[before];
     }
@@ -277,7 +277,7 @@ size_t Index::put_many(std::span<Put> puts, Outcome* outcome) {
   }
   step("persist record");
   uint32_t segment = persist::kNoSegment;
-  if (count != 0 && !mutant(kPublishBeforePersist)) {
+  if (count != 0) {
     const auto use = persist::Log::Use::kOrdinary;
     if (log_.append_batch({updates.data(), count}, use, &segment) != persist::Log::Result::kOk) grouped.reset();
   }
@@ -307,38 +307,28 @@ size_t Index::put_in_turn(std::span<Put> puts, Outcome* outcome) {
 Index::Push Index::publish(const Reservation& reserved, const Key& key, Node* node) {
   Slots* slots = reserved.slots;
   const uint64_t hash = reserved.hash;
-  uint64_t early_version = kNoVersion;
   for (Slots::Place place = reserved.place;;) {
     place = slots->find_again(place, key, hash);
     if (place.index == Slots::kNowhere) return Push::kFull;
     Node* head = place.head();
     if (head != nullptr) {
-      const bool superseded = head->token > node->token && !mutant(kNoSupersedeTest);
-      const bool help = !mutant(superseded ? kSupersededNoHelp : kNoHelpBeforePush);
-      const bool pending = head->in_batch() && head->batch()->cell.load() == Batch::kPublishing;
-      if (pending ? !mutant(kBatchNotHelped) : help) {
-        if (settle_head(head) != Outcome::kDone) return Push::kStalled;
-      }
-      if (superseded) return Push::kSuperseded;
+      if (settle_head(head) != Outcome::kDone) return Push::kStalled;
+      if (head->token > node->token) return Push::kSuperseded;
+      BONSAI_INVARIANT(head->token < node->token);
+      BONSAI_INVARIANT(head->version.load(std::memory_order_relaxed) != kNoVersion);
     }
-    if (place.frozen() && !mutant(kFreezeIgnored)) return Push::kFrozen;
+    if (place.frozen()) return Push::kFrozen;
     if (head == nullptr) {
       Node* below = unsettled_below(reserved.bnode, key, hash);
       if (below != nullptr && settle_head(below) != Outcome::kDone) return Push::kStalled;
     }
     node->next.store(head, std::memory_order_relaxed);
-    if (mutant(kVersionBeforePublish)) early_version = versions_.now();
     step("publish");
     bool crowds = false;
     if (!slots->push(place, node, hash, &crowds)) continue;
     step("published");
     if (crowds) enqueue_crowded(reserved.bnode);
-    if (early_version != kNoVersion) {
-      uint64_t unset = kNoVersion;
-      node->version.compare_exchange_strong(unset, early_version);
-    } else if (!mutant(kReturnBeforeVersion)) {
-      versions_.settle(node);
-    }
+    versions_.settle(node);
     prune(slots, place.index, node);
     return Push::kPublished;
   }
@@ -346,11 +336,10 @@ Index::Push Index::publish(const Reservation& reserved, const Key& key, Node* no
 
 // Unlinks what no announced scan can pick. One pruner per chain; who finds it locked leaves the work to others.
 void Index::prune(Slots* slots, uint32_t index, Node* own) {
-  const bool reckless = mutant(kPruneFromOwnNode);
   if (own->next.load(std::memory_order_acquire) == nullptr) return;
   step("prune: lock");
-  if (!reckless && !slots->try_lock(index)) return;
-  Node* kept = reckless ? own : slots->head(index);
+  if (!slots->try_lock(index)) return;
+  Node* kept = slots->head(index);
   step("prune: load version");
   if (kept->version.load(std::memory_order_acquire) == kNoVersion) kept = kept->next.load(std::memory_order_acquire);
   LiveScans live;
@@ -359,7 +348,10 @@ void Index::prune(Slots* slots, uint32_t index, Node* own) {
     step("prune: load next");
     Node* below = kept->next.load(std::memory_order_acquire);
     if (below == nullptr) break;
-    if (live.need(below->version.load(std::memory_order_acquire), kept->version.load(std::memory_order_acquire))) {
+    const uint64_t version_below = below->version.load(std::memory_order_acquire);
+    const uint64_t version = kept->version.load(std::memory_order_acquire);
+    BONSAI_INVARIANT(version_below != kNoVersion && version_below <= version);
+    if (live.need(version_below, version)) {
       kept = below;
       continue;
     }
@@ -367,11 +359,12 @@ void Index::prune(Slots* slots, uint32_t index, Node* own) {
     kept->next.store(below->next.load(std::memory_order_acquire), std::memory_order_release);
     drop(below);
   }
-  if (!reckless) slots->unlock(index);
+  slots->unlock(index);
 }
 
 // Gives up an unlinked node: a durable newer record of its key has superseded its own.
 void Index::drop(Node* node) {
+  BONSAI_INVARIANT(node->version.load(std::memory_order_relaxed) != kNoVersion);
   const uint32_t segment = node->in_batch() ? node->batch()->segment.load() : node->segment;
   if (segment != persist::kNoSegment) log_.release(segment);
   if (node->large() && !node->borrowed()) {

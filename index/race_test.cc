@@ -72,7 +72,7 @@ TEST(Race, ALayerOfABatchWaitsUntilItsBnodeIsInTheTree) {
 }
 
 // A writer is stopped between giving a bnode its table and queueing it, and others fill the bnode and offload it. Who
-// then looks at the queue must not read the bnode's dnode, which is gone (AddressSanitizer tells).
+// then looks at the queue must not read the bnode's dnode, which is gone (AddressSanitizer reports it).
 TEST(Race, ABnodeThatWasOffloadedBeforeItWasQueuedIsOnlyDropped) {
   Tier tier;
   for (uint64_t i = 0; i < 5'000; ++i) ASSERT_TRUE(tier.put(key_of(i), std::string(100, 'v')));
@@ -97,7 +97,7 @@ TEST(Race, ABnodeThatWasOffloadedBeforeItWasQueuedIsOnlyDropped) {
 
 // ---- a right sibling that two replacers want
 
-// Three neighbouring ranges, two small ones that a merge would put together and a full one behind them.
+// Three neighbouring ranges, two small ones that a merge would put together and a full one after them.
 class SmallNeighbours {
  public:
   // False: the ranges did not come out as wanted.
@@ -198,7 +198,7 @@ TEST(Race, ASiblingOfTwoReplacersIsNoticed) {
       {
         SmallNeighbours small;
         BONSAI_CHECK(small.make() && small.update(small.right, small.left));
-        base::mutants_on.store(kSiblingClaimIgnored);
+        bonsai::testing::mutants_on.store(kSiblingClaimIgnored);
         offload_two(&small.tier, "persist dnodes");
         BONSAI_CHECK(small.tier.ranges() == small.ranges);
       },
@@ -365,9 +365,9 @@ TEST(Race, EveryDescentEndsAtABnodeThatWasThere) {
 
 TEST(Race, ASplitOfAnInnerNodeByHalvesIsNoticed) {
   uint64_t descents = 0;
-  base::mutants_on.store(kSplitByHalves);
+  bonsai::testing::mutants_on.store(kSplitByHalves);
   const std::string wrong = explore_descents(1, 300, &descents);
-  base::mutants_on.store(0);
+  bonsai::testing::mutants_on.store(0);
   EXPECT_NE(wrong, "");
   std::printf("%s\n", wrong.c_str());
 }

@@ -10,7 +10,6 @@
 namespace bonsai::index {
 
 using base::Key;
-using base::mutant;
 using base::step;
 
 // The first node of a chain that a reader at `version` sees; null if there is none.
@@ -20,7 +19,7 @@ Node* Index::visible(Node* head, uint64_t version) {
     step("load next");
     Node* next = node->next.load(std::memory_order_acquire);
     step("load version");
-    const uint64_t own = mutant(kIgnoreUnversioned) ? node->version.load() : versions_.settle(node);
+    const uint64_t own = versions_.settle(node);
     if (own != kNoVersion && own <= version) return node;
     node = next;
   }
@@ -76,8 +75,8 @@ void Index::get(uint64_t version, Lookup* lookup) {
 }
 
 // get_many(), in three stages, by two blocks of lookups that take turns. While one block descends the tree, what the
-// other will read in its next stage comes from memory or, told to its Reads, from the device. So the waits of some hide
-// behind the work of others; only behind the last block there is no work left.
+// other will read in its next stage comes from memory or, by its ReadBatch, from the device. So the work of some hides
+// the waits of others; only after the last block there is no work left.
 class Index::Gets {
  public:
   Gets(Index& index, uint64_t version, Asker& asker, size_t count)
@@ -104,7 +103,7 @@ class Index::Gets {
     size_t again = 0;  // the first of them, which were elsewhere before: what had their fingerprint was not theirs
     std::array<size_t, kBlock> asked;
     std::array<persist::DnodeSearch, kBlock> searches;
-    scale::Reads reads;
+    scale::ReadBatch reads;
   };
 
   // Fills the block. Looks at the bnodes' own updates, then at the dnodes' samples; fetches fingerprints.
@@ -169,7 +168,7 @@ class Index::Gets {
 
 void Index::get_many(uint64_t version, size_t count, Asker* asker) { Gets(*this, version, *asker, count).run(); }
 
-// A visible update of one key, and how deep its layer lies.
+// A visible update of one key, and how deep its layer is.
 struct Index::Layered {
   Key key;
   const Node* node;
@@ -197,12 +196,12 @@ struct Index::Collected {
   }
 };
 
-// The visible updates of `bnode` itself, as far as they lie in the window.
+// The visible updates of `bnode` itself, as far as they are in the window.
 void Index::collect_updates(const Bnode& bnode, uint32_t depth, const Window& window, const Key& from, uint64_t version,
                             Collected* all) {
   const Slots* slots = bnode.slots();
   if (slots == nullptr) return;
-  slots->prefetch_heads();  // they wait for memory together
+  slots->prefetch_heads();  // their cache misses overlap
   slots->for_each_head([&](Node* head) {
     const Key key = head->key();
     if (key < from || !window.hi.above(key)) return;
@@ -240,13 +239,13 @@ void Index::collect(const Bnode& bnode, const Window& window, const Key& from, u
 }
 
 namespace {
-constexpr uint64_t kReadAheadRecords = 256;    // a scan of as many will go on behind its first window
+constexpr uint64_t kReadAheadRecords = 256;    // a scan of as many will go on after its first window
 constexpr uint64_t kTogetherRecordsMin = 128;  // for fewer it is not worth putting a range together
 constexpr uint64_t kTogetherBytesMax = 64;     // larger records are not copied
 constexpr uint64_t kScatteredOneIn = 16;       // a range with fewer newer entries is mostly stretches of its body
 }  // namespace
 
-// Puts the records of a range that lie scattered, in runs and among its updates, side by side. False, and nothing is
+// Puts the records of a range that are scattered over runs and updates side by side. False, and nothing is
 // done, if they may as well be read where they are.
 bool Index::read_together(persist::DnodeCursor* cursor, const Collected& all, uint64_t records_max, Window* window) {
   const persist::RunView* body = cursor->body();
@@ -298,7 +297,7 @@ class Index::Pieces {
         cursor->next();
         continue;
       }
-      const Key* below = update_ != updates_end_ ? &update_->key : end;  // updates lie below the end
+      const Key* below = update_ != updates_end_ ? &update_->key : end;  // updates are below the end
       const auto stretch = cursor->take(below, left_);
       if (!stretch.tombstone) add({stretch.rows, stretch.large});
     }
@@ -324,7 +323,7 @@ class Index::Pieces {
 };
 
 // A scan of few records from `start` on in a range that has one dnode. So many records on in the dnode's oldest run it
-// has enough, unless some were deleted: there the window ends, and updates behind it are not looked at. The dnode may
+// has enough, unless some were deleted: there the window ends, and updates after it are not looked at. The dnode may
 // be read before the updates, which are newer than what it says, whenever they came.
 void Index::read_few(Bnode* bnode, const persist::Dnode& dnode, const Key& start, uint64_t version,
                      uint64_t records_max, Window* window) {
@@ -384,7 +383,7 @@ void Index::read_range(Bnode* bnode, const Key& from, uint64_t version, bool who
 }
 
 // Fetches what the next windows read: of each what the one before had shown where to find. Returns where the records of
-// the next one lie, if side by side: these come while the caller reads those before them.
+// the next one are, if side by side: these come while the caller reads those before them.
 std::span<const char> Index::prefetch_following(const Following& following) const {
   if (const Bnode* third = following.peek(2)) third->prefetch();
   if (const Bnode* second = following.peek(1)) {
@@ -422,14 +421,14 @@ Bnode* Index::Start::known(const Key& key) const {
   return next != nullptr && next->lo().key() == key ? next : nullptr;
 }
 
-// Fetches what tells where in a range its updates and records lie.
+// Fetches what says where in a range its updates and records are.
 void Index::prefetch_range(const Bnode& bnode) {
   bnode.prefetch_range();
   if (const Slots* slots = bnode.slots()) __builtin_prefetch(slots);
   if (const persist::Dnode* dnode = bnode.base().dnode()) dnode->prefetch_samples();
 }
 
-// Then where the updates lie, and up to so many records from the key on. Tells how many there are, about.
+// Then the updates, and up to so many records from the key on. Returns about how many there are.
 uint64_t Index::prefetch_records(const Bnode& bnode, const Key& from, uint64_t records_max) const {
   if (const Slots* slots = bnode.slots()) slots->prefetch_words();
   const persist::Dnode* dnode = bnode.base().dnode();

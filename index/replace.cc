@@ -14,10 +14,16 @@ namespace bonsai::index {
 
 using base::Fence;
 using base::Key;
-using base::mutant;
 using base::step;
 
 namespace {
+
+// Whether each begins where the one before it ends.
+template <class Bnodes>
+bool tile(const Bnodes& bnodes) {
+  const auto apart = [](const Bnode* a, const Bnode* b) { return a->hi() != b->lo(); };
+  return std::adjacent_find(bnodes.begin(), bnodes.end(), apart) == bnodes.end();
+}
 
 struct Sized {
   base::Key key;
@@ -106,8 +112,8 @@ std::vector<Sized> keys_of(const scale::Volume& volume, const persist::Dnode& dn
   return keys;
 }
 
-// Whether keys come in rising order, so that the next will lie behind all others: hardly one lies below the oldest
-// update, and hardly one above the newest. Of a table that fills up only.
+// Whether keys come in rising order, so that the next will be after all others: hardly one is below the oldest update,
+// and hardly one above the newest. Of a table that fills up only.
 bool is_rising(const Slots* slots) {
   constexpr uint32_t kOutOfOrder = 32;  // one of so many
   if (slots == nullptr || !slots->crowded()) return false;
@@ -256,6 +262,7 @@ Bnode* Index::recovered(persist::RecoveredRange range, uint64_t gen) {
     node->segment = record.segment;
     Slots* slots = slots_of(bnode, Node::arena_bytes(update.key, update.value));
     const uint64_t hash = node->key().hash();
+    BONSAI_SLOW_INVARIANT(bnode->covers(node->key()));
     bool crowds = false;
     BONSAI_CHECK(slots->push(slots->find(node->key(), hash), node, hash, &crowds) && !crowds);
   }
@@ -279,6 +286,7 @@ void Index::start(std::vector<persist::RecoveredRange> ranges, uint64_t gen, uns
     const size_t end = std::min(ranges.size(), (step + 1) * kRangesPerStep);
     for (size_t i = step * kRangesPerStep; i < end; ++i) bnodes[i] = recovered(std::move(ranges[i]), gen);
   });
+  BONSAI_INVARIANT(bnodes.front()->lo() == Fence() && bnodes.back()->hi().is_infinite() && tile(bnodes));
   tree_.build(bnodes);
 }
 
@@ -326,7 +334,7 @@ persist::Limits Index::limits_now() const {
 
 // Chooses the successors of a bnode that nobody else is replacing, and names them. False if somebody else is.
 bool Index::plan(Bnode* bnode, bool may_merge) {
-  if (!bnode->claim() && !(mutant(kClaimIgnored) && !bnode->young())) return false;
+  if (!bnode->claim()) return false;
   BONSAI_CHECK(bnode->layer() == nullptr);
   auto* layer = new Layer();
   layer->olds = {bnode};
@@ -353,7 +361,7 @@ bool Index::plan(Bnode* bnode, bool may_merge) {
     if (layer->news.size() > 1) work_.splits.fetch_add(1, std::memory_order_relaxed);
   } else if (may_merge && size.entries < limits.dnode_entries_max / 4 && size.bytes < limits.dnode_bytes_max / 4) {
     tree_.with_right_sibling(*bnode, [&](Bnode* right) {
-      if (!right->claim() && !mutant(kSiblingClaimIgnored)) return;
+      if (!right->claim()) return;
       const Estimate other = whole(*right, estimate(right->slots()));
       if (size.entries + other.entries > limits.dnode_entries_max / 2 ||
           size.bytes + other.bytes > limits.dnode_bytes_max / 2) {
@@ -374,11 +382,12 @@ bool Index::plan(Bnode* bnode, bool may_merge) {
 }
 
 // The same for a bnode in which a batch finds no room, with room for all that the batch has left to publish there, and
-// cut by what will be there: whatever the range has gathered, in layers that are not offloaded yet as well, comes to
-// lie in dnodes of usual size, and a range that is filled by batches again and again gets few layers, because tables
-// double. False if somebody else is replacing it; of a young one also if the batch may wait.
+// cut by what will be there: whatever the range has gathered, in layers that are not offloaded yet as well, goes to
+// dnodes of usual size, and a range that is filled by batches again and again gets few layers, because tables double.
+// False if somebody else is replacing it; of a young one also if the batch may wait.
 bool Index::plan_for_batch(Bnode* bnode, const ToPublish& left) {
   if (!bnode->claim() && !(left.begun && bnode->claim_young())) return false;
+  BONSAI_INVARIANT(bnode->layer() == nullptr);
   const persist::Limits& limits = config_.limits;
   const std::span<const Batch::Item> items = left.below(bnode->hi());
   Estimate size;
@@ -396,7 +405,7 @@ bool Index::plan_for_batch(Bnode* bnode, const ToPublish& left) {
   std::vector<std::string> cuts;
   if (exceeds(size, limits)) {
     const std::vector<Sized> keys = keys_of_stack(dnodes_.volume(), *bnode, items);
-    const bool rising = keys[keys.size() - items.size()].key == Key::of(items.front().key);  // all others lie below
+    const bool rising = keys[keys.size() - items.size()].key == Key::of(items.front().key);  // all others are below
     cuts = rising ? cut_rising(keys, limits) : cut(keys, limits);
     if (!cuts.empty()) work_.splits.fetch_add(1, std::memory_order_relaxed);
   }
@@ -424,15 +433,19 @@ bool Index::plan_for_batch(Bnode* bnode, const ToPublish& left) {
 // capacity_of(lo, hi): of the table of one.
 template <class CapacityOf>
 void Index::make_successors(Layer* layer, const std::vector<std::string>& cuts, CapacityOf capacity_of) {
+  BONSAI_INVARIANT(layer->news.empty() && !layer->olds.empty());
+  BONSAI_INVARIANT(tile(layer->olds));
   uint64_t gen = 0;
   for (const Bnode* old : layer->olds) gen = std::max(gen, old->gen());
-  gen += mutant(kGenerationEqual) ? 0 : 1;
+  ++gen;
   for (size_t i = 0; i <= cuts.size(); ++i) {
     const Fence lo = i == 0 ? layer->olds.front()->lo() : Fence(cuts[i - 1]);
     const Fence hi = i == cuts.size() ? layer->olds.back()->hi() : Fence(cuts[i]);
+    BONSAI_INVARIANT(lo < hi);
     layer->news.push_back(new Bnode(lo, hi, gen, Base::of(layer), capacity_of(lo, hi)));
     layer->news.back()->set_young();
   }
+  BONSAI_INVARIANT(tile(layer->news));
 }
 
 // Freezes the old bnodes and lets the successors take over. Any thread, any number of times. The layer is settled if no
@@ -442,16 +455,15 @@ void Index::install(Layer* layer) {
   for (Bnode* old : layer->olds) old->freeze();
   bool settled = true;
   for (Bnode* old : layer->olds) {
+    BONSAI_SLOW_INVARIANT(old->frozen());
     const Layer* below = old->base().layer();
-    const bool pending = below != nullptr && !below->settled.load(std::memory_order_seq_cst);
-    if (pending && !mutant(kSettledByOwnHeads)) settled = false;
+    if (below != nullptr && !below->settled.load(std::memory_order_seq_cst)) settled = false;
     const Slots* slots = old->slots();
     slots->prefetch_heads();
-    slots->for_each_head([&](Node* head) {
-      if (!mutant(kHeadsNotHelpedAtFreeze)) settled = versions_.settle(head) != kNoVersion && settled;
-    });
+    slots->for_each_head([&](Node* head) { settled = versions_.settle(head) != kNoVersion && settled; });
   }
   if (settled) layer->settled.store(true, std::memory_order_seq_cst);
+  BONSAI_INVARIANT(!layer->news.empty());
   step("install successors");
   layer->installed.store(true, std::memory_order_seq_cst);
 }
@@ -483,6 +495,7 @@ void Index::drop_residue(Bnode* bnode) {
 void Index::release_residue(Bnode* bnode) {
   Bnode* residue = bnode->base().residue();
   if (residue == nullptr) return;
+  BONSAI_INVARIANT(residue->slots() != nullptr && residue->base().dnode() != nullptr);
   bnode->set_base(residue->base());
   Slots* slots = residue->slots();
   for (uint32_t i = 0; i < slots->capacity(); ++i) {
@@ -502,6 +515,7 @@ bool Index::upload_metadata(Bnode* bnode) {
   std::unique_ptr<persist::Dnode> dnode;
   if (bnode->layer() == nullptr && plain != nullptr) dnode = plain->uploaded_copy(dnodes_.volume());
   const bool done = dnode != nullptr;
+  BONSAI_INVARIANT(!done || (dnode->lo() == bnode->lo() && dnode->hi() == bnode->hi()));
   if (done) {
     bnode->set_base(Base::of(dnode.release()));
     tree_.replace({bnode}, {bnode});  // knows its new dnode now

@@ -7,9 +7,9 @@
 namespace bonsai::index {
 
 using base::Fence;
-using base::mutant;
 
 void Index::enqueue_dirty(Bnode* bnode) {
+  BONSAI_INVARIANT(bnode->slots() != nullptr);
   bnode->ref();
   dirty_ranges_.fetch_add(1, std::memory_order_relaxed);
   Bnode* top = dirty_stack_.load(std::memory_order_relaxed);
@@ -18,7 +18,7 @@ void Index::enqueue_dirty(Bnode* bnode) {
   } while (!dirty_stack_.compare_exchange_weak(top, bnode, std::memory_order_release, std::memory_order_relaxed));
 }
 
-// Called once for a bnode, by the writer whose key made it crowded.
+// Called once for a bnode, by the writer whose key raised it above the high-water mark.
 void Index::enqueue_crowded(Bnode* bnode) {
   bnode->ref();
   crowded_ranges_.fetch_add(1, std::memory_order_relaxed);
@@ -30,6 +30,7 @@ void Index::enqueue_crowded(Bnode* bnode) {
 
 // Requires: the layer was counted in urgent_ranges_ when it was planned.
 void Index::enqueue_urgent(Layer* layer) {
+  BONSAI_INVARIANT(layer->installed.load() && urgent_ranges_.load(std::memory_order_relaxed) > 0);
   const std::lock_guard lock(queue_mutex_);
   urgent_.push_back(layer);
 }
@@ -39,6 +40,7 @@ void Index::collect_dirty() {
   auto before = dirty_.end();
   for (Bnode* bnode = dirty_stack_.exchange(nullptr, std::memory_order_acquire); bnode != nullptr;
        bnode = bnode->queue().next) {
+    BONSAI_INVARIANT(!bnode->queue().queued);
     before = bnode->queue().place = dirty_.insert(before, bnode);
     bnode->queue().queued = true;
   }
@@ -60,7 +62,7 @@ void Index::prefetch_to_replace(const Bnode& bnode, size_t stage) {
   }
 }
 
-// The longest dirty bnode; null if there is none. The caller gets the queue's reference. Those behind it are likely to
+// The longest dirty bnode; null if there is none. The caller gets the queue's reference. Those after it are likely to
 // be the next, and are fetched meanwhile.
 Bnode* Index::next_dirty() {
   const std::lock_guard lock(queue_mutex_);
@@ -73,12 +75,14 @@ Bnode* Index::next_dirty() {
   }
   Bnode* bnode = dirty_.front();
   dirty_.pop_front();
+  BONSAI_INVARIANT(bnode->queue().queued);
   bnode->queue().queued = false;
   return bnode;
 }
 
 void Index::put_back_dirty(Bnode* bnode) {
   const std::lock_guard lock(queue_mutex_);
+  BONSAI_INVARIANT(!bnode->queue().queued);
   bnode->queue().place = dirty_.insert(dirty_.end(), bnode);
   bnode->queue().queued = true;
 }
@@ -90,11 +94,11 @@ void Index::forget_dirty(Bnode* bnode) {
   if (!bnode->queue().queued) return;
   dirty_.erase(bnode->queue().place);
   bnode->queue().queued = false;
-  dirty_ranges_.fetch_sub(1, std::memory_order_relaxed);
+  BONSAI_INVARIANT(dirty_ranges_.fetch_sub(1, std::memory_order_relaxed) > 0);
   bnode->unref();
 }
 
-// A crowded bnode; null if there is none. The caller gets the queue's reference.
+// A bnode above the high-water mark; null if there is none. The caller gets the queue's reference.
 Bnode* Index::next_crowded() {
   const std::lock_guard lock(queue_mutex_);
   for (Bnode* bnode = crowded_stack_.exchange(nullptr, std::memory_order_acquire); bnode != nullptr;
@@ -124,14 +128,15 @@ Layer* Index::job_of(std::atomic<uint64_t>* ranges, Next next, PutBack put_back)
       job = bnode->layer();
       install(job);
     }
-    ranges->fetch_sub(1, std::memory_order_relaxed);
+    BONSAI_INVARIANT(ranges->fetch_sub(1, std::memory_order_relaxed) > 0);
+    BONSAI_INVARIANT(job == nullptr || job->installed.load());
     bnode->unref();
     if (job != nullptr) return job;
   }
   return nullptr;
 }
 
-// Replaces a crowded bnode before a writer finds it full and must do so itself.
+// Replaces a bnode above the high-water mark before a writer finds it full and must do so itself.
 Layer* Index::job_of_crowded() {
   return job_of(
       &crowded_ranges_, [this] { return next_crowded(); },
@@ -220,7 +225,7 @@ Index::OffloadResult Index::offload_some(size_t ranges_max, Which which) {
     if (layer == nullptr) break;
     const Status status = offload->add(layer);
     if (!status.ok()) {
-      if (!mutant(kLayerForgotten)) again.push_back(layer);
+      again.push_back(layer);
       if (!status.IsUnavailable()) result.status = status;
     }
   }

@@ -1,5 +1,5 @@
 // Batches over successors that are not offloaded, at the product's own steps: chosen ones, then seeded schedules in
-// which each thread is held up somewhere until others have gone on (the model of it: testing/put_model.h).
+// which each thread is stopped somewhere until others have gone on (the model of it: testing/put_model.h).
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -88,9 +88,9 @@ std::optional<std::string> far_behind_the_put() {
 TEST(StackRace, APutSeesABatchTwoLayersBelow) { EXPECT_EQ(far_behind_the_put(), "x"); }
 
 TEST(StackRace, ALayerThatIsSettledByItsOwnHeadsIsNoticed) {
-  base::mutants_on.store(kSettledByOwnHeads);
+  bonsai::testing::mutants_on.store(kSettledByOwnHeads);
   EXPECT_EQ(far_behind_the_put(), std::nullopt);
-  base::mutants_on.store(0);
+  bonsai::testing::mutants_on.store(0);
 }
 
 // The same, and a put that began before: it finds X's node in the old bnode and helps, while X's owner has not noted
@@ -125,9 +125,9 @@ int batch_nodes_with_a_helper() {
 TEST(StackRace, AHelperFindsABatchsItemTwoLayersBelow) { EXPECT_EQ(batch_nodes_with_a_helper(), 2 + 2); }
 
 TEST(StackRace, AnItemThatStandsTwiceIsNoticed) {
-  base::mutants_on.store(kSettledByOwnHeads);
+  bonsai::testing::mutants_on.store(kSettledByOwnHeads);
   EXPECT_EQ(batch_nodes_with_a_helper(), 2 + 2 + 1);
-  base::mutants_on.store(0);
+  bonsai::testing::mutants_on.store(0);
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ class Tier {
     bytes_ = static_cast<std::byte*>(std::aligned_alloc(4096, sizes.pool_bytes));
     BONSAI_CHECK(bytes_ != nullptr);
     std::memset(bytes_, 0, sizes.pool_bytes);
-    medium_ = std::make_unique<base::ProductMedium>(bytes_, sizes.pool_bytes, Domain::kAdr);
+    medium_ = std::make_unique<base::ProductMedium>(bytes_, sizes.pool_bytes, PersistenceDomain::kAdr);
     volume_ = std::make_unique<scale::VolumeOf<base::ProductMedium>>(std::vector<base::ProductMedium*>{medium_.get()});
     Options options;
     options.log_bytes = sizes.log_bytes;

@@ -9,12 +9,11 @@ namespace bonsai::index {
 
 using base::Fence;
 using base::Key;
-using base::mutant;
 using base::step;
 
-// A search reads the pivots (the first head of each block), one block's heads and its children, which lie side by side,
-// and no full separator unless a head ties. Where separators share a long prefix, heads begin behind it, so that they
-// are told apart, too.
+// A search reads the pivots (the first head of each block), one block's heads and its children, which are side by side,
+// and no full separator unless a head ties. Where separators share a long prefix, heads begin after it, so that they
+// differ, too.
 struct Tree::Inner {
   static constexpr size_t kBlock = 8;  // heads in a line
   static constexpr size_t kLine = kBlock * sizeof(uint64_t);
@@ -78,13 +77,13 @@ struct Tree::Inner {
     set_prefix();
     for (size_t i = 0; i < kFanout; ++i) {
       uint64_t& head = blocks[i / kBlock].heads[i % kBlock];
-      head = i == 0 ? 0 : UINT64_MAX;  // minus infinity, and infinity behind the last
+      head = i == 0 ? 0 : UINT64_MAX;  // minus infinity, and infinity after the last
       if (i > 0 && i < count) head = base::key_head(std::string_view(separators[i].bytes()).substr(prefix_bytes));
       if (i > 0 && i % kBlock == 0) pivots[i / kBlock - 1] = head;
     }
   }
 
-  // What a search compares with the heads. False: `*edge` is the answer, the key lies before or behind all separators.
+  // What a search compares with the heads. False: `*edge` is the answer, the key is before or after all separators.
   bool head_of(const Key& key, uint64_t* head, size_t* edge) const {
     *head = key.head;
     if (prefix_bytes == 0) return true;
@@ -152,6 +151,7 @@ Tree::Inner* Tree::make(const std::vector<Slot>& slots, size_t from, size_t to, 
   inner->separators.reserve(to - from);
   for (size_t i = from; i < to; ++i) {
     const Slot& slot = slots[i];
+    BONSAI_INVARIANT(i == from || slots[i - 1].separator < slot.separator);
     inner->separators.push_back(slot.separator);
     if (height > 0) {
       inner->set_inner(i - from, slot.child.inner);
@@ -171,6 +171,7 @@ void Tree::retire(Inner* inner) {
 
 void Tree::build(const std::vector<Bnode*>& bnodes) {
   constexpr size_t kFill = kFanout * 3 / 4;
+  BONSAI_INVARIANT(!bnodes.empty() && root_.load() == nullptr);
   std::vector<Slot> level;
   level.reserve(bnodes.size());
   for (Bnode* bnode : bnodes) level.push_back({bnode->lo(), {.bnode = bnode}});
@@ -191,7 +192,9 @@ void Tree::build(const std::vector<Bnode*>& bnodes) {
 Bnode* Tree::find(const Key& key) const {
   const Inner* inner = root_.load(std::memory_order_acquire);
   for (step("descend"); inner->height > 0; step("descend")) inner = inner->inner(inner->index_of(key));
-  return inner->bnode(inner->index_of(key));
+  Bnode* bnode = inner->bnode(inner->index_of(key));
+  BONSAI_SLOW_INVARIANT(bnode->covers(key));
+  return bnode;
 }
 
 Bnode* Tree::find_to_read(const Key& key) const {
@@ -202,6 +205,7 @@ Bnode* Tree::find_to_read(const Key& key) const {
   }
   const size_t i = inner->index_of(key);
   inner->prefetch_below(i);
+  BONSAI_SLOW_INVARIANT(inner->bnode(i)->covers(key));
   return inner->bnode(i);
 }
 
@@ -241,6 +245,7 @@ void Tree::find_many(std::span<const Key> keys, std::span<Bnode*> bnodes, std::s
     step("descend");
     const size_t i = at[k]->index_of(keys[k], blocks[k]);
     bnodes[k] = at[k]->bnode(i);
+    BONSAI_SLOW_INVARIANT(bnodes[k]->covers(keys[k]));
     bnodes[k]->prefetch();
     if (!followers.empty()) followers[k] = i + 1 < at[k]->count ? at[k]->bnode(i + 1) : nullptr;
   }
@@ -277,6 +282,8 @@ void Tree::replace(const Layer::Bnodes& olds, const Layer::Bnodes& news) {
   const Path path = path_to(olds.front()->lo().key());
   const auto [inner, first] = path.back();
   BONSAI_CHECK(first + olds.size() <= inner->count);
+  BONSAI_INVARIANT(news.front()->lo() == olds.front()->lo() && news.back()->hi() == olds.back()->hi());
+  for (size_t i = 1; i < news.size(); ++i) BONSAI_INVARIANT(news[i - 1]->hi() == news[i]->lo());
   for (size_t i = 0; i < olds.size(); ++i) BONSAI_CHECK(inner->bnode(first + i) == olds[i]);
   if (olds.size() == 1 && news.size() == 1) {
     inner->set_bnode(first, news[0]);
@@ -287,6 +294,12 @@ void Tree::replace(const Layer::Bnodes& olds, const Layer::Bnodes& news) {
   slots.front().separator = inner->separators[first];
   substitute(path, first, olds.size(), slots);
 }
+
+namespace {
+
+bool share_a_layer(const Bnode& a, const Bnode& b) { return a.layer() != nullptr && a.layer() == b.layer(); }
+
+}  // namespace
 
 // Replaces `count` children of the path's last node from `first` on by `slots`: copies the node, or splits it and
 // goes on one level up.
@@ -311,13 +324,14 @@ void Tree::substitute(Path path, size_t first, size_t count, const std::vector<S
   const auto cut = [&](size_t p) {
     const size_t at = all.size() * p / parts;
     if (p == 0 || p == parts || inner->height > 0) return at;
-    const Layer* layer = all[at].child.bnode->layer();
-    return layer != nullptr && layer == all[at - 1].child.bnode->layer() ? at + 1 : at;
+    return share_a_layer(*all[at - 1].child.bnode, *all[at].child.bnode) ? at + 1 : at;
   };
   std::vector<Slot> made;
   for (size_t p = 0; p < parts; ++p) {
     const size_t from = cut(p);
     const size_t to = cut(p + 1);
+    BONSAI_INVARIANT(inner->height > 0 || from == 0 ||
+                     !share_a_layer(*all[from - 1].child.bnode, *all[from].child.bnode));
     made.push_back({all[from].separator, {.inner = make(all, from, to, inner->height)}});
   }
   if (!path.empty()) {
@@ -325,10 +339,6 @@ void Tree::substitute(Path path, size_t first, size_t count, const std::vector<S
     if (parts == 1) {
       parent->set_inner(index, made[0].child.inner);
     } else {
-      if (mutant(kSplitByHalves)) {
-        parent->set_inner(index, made.front().child.inner);
-        step("half a split");
-      }
       made.front().separator = parent->separators[index];
       substitute(std::move(path), index, 1, made);
     }

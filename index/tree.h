@@ -2,7 +2,7 @@
 //
 // Readers are wait-free: they follow one pointer per level and compare. Inner nodes never change in place but for their
 // child pointers; a node whose separators change is replaced by a copy, and the old one retired by epoch.
-// The tree may lag behind: a bnode that it names may have successors already (bnode.h, layers); whoever finds a
+// The tree may lag: a bnode that it names may have successors already (bnode.h, layers); whoever finds a
 // bnode here follows them. So puts never touch the tree; only the background does, one structure change at a time,
 // under a mutex that no foreground operation takes.
 //
@@ -67,14 +67,14 @@ class Tree {
   [[nodiscard]] Bnode* find(const base::Key& key) const;
   // The same for a read, which will go on to the dnode below: fetches that meanwhile.
   [[nodiscard]] Bnode* find_to_read(const base::Key& key) const;
-  // The same for a read that goes on to the bnodes behind, of which it tells as many as hang in the same inner node.
-  // Fetches them.
+  // The same for a read that goes on to the bnodes after it, of which it returns as many as hang in the same inner
+  // node. Fetches them.
   [[nodiscard]] Bnode* find_to_scan(const base::Key& key, Following* following) const;
   // The bnodes of several keys: bnodes[i] for keys[i], fetched from memory. Their cache misses overlap.
   // Requires: keys.size() <= kFindManyMax.
   static constexpr size_t kFindManyMax = 32;
   void find_many(std::span<const base::Key> keys, std::span<Bnode*> bnodes) const { find_many(keys, bnodes, {}); }
-  // The same with the bnode behind each, or null where that hangs in another inner node. Requires: followers has as
+  // The same with the bnode after each, or null where that hangs in another inner node. Requires: followers has as
   // many elements as keys, or none.
   void find_many(std::span<const base::Key> keys, std::span<Bnode*> bnodes, std::span<Bnode*> followers) const;
   // The bnode whose range has the last key below `fence`. Requires: `fence` is not the empty key.

@@ -13,7 +13,7 @@ namespace {
 
 using base::Fence;
 
-// A key of few bytes behind a head that most keys share: separators then differ only behind their first eight bytes.
+// A key of few bytes after a head that most keys share: separators then differ only after their first eight bytes.
 std::string random_key(base::Random& random) {
   std::string key = random.chance(1, 8) ? "" : "samehead";
   const size_t tail = 1 + random.below(5);

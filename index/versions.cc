@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <memory>
 
+#include "base/check.h"
+
 namespace bonsai::index {
 
-using base::mutant;
 using base::step;
 
 void LiveScans::clear() {
@@ -23,8 +24,9 @@ void LiveScans::add(uint64_t entry) {
 }
 
 bool LiveScans::need(uint64_t below, uint64_t above) {
-  if (mutant(kPruneAll) || below == above) return false;
-  if (above > bound_ && !mutant(kSnapshotUnannounced)) return true;
+  BONSAI_INVARIANT(below <= above);
+  if (below == above) return false;
+  if (above > bound_) return true;
   if (asked_ < kAskedMax) {
     const auto picks = [below, above](uint64_t version) { return below <= version && version < above; };
     if (++asked_ < kAskedMax) return std::any_of(versions_.begin(), versions_.end(), picks);
@@ -47,7 +49,7 @@ Versions::Word* Versions::block_at(size_t index) {
   return block;
 }
 
-// A slot of `block`, which now holds `entry`; null: none was free. Looks at all, from the one behind `first` on.
+// A slot of `block`, which now holds `entry`; null: none was free. Looks at all, from the one after `first` on.
 Versions::Word* Versions::take_slot(Word* block, size_t slots, size_t first, uint64_t entry) {
   size_t at = first;
   for (size_t looked_at = 0; looked_at < slots; ++looked_at) {
@@ -65,7 +67,7 @@ Versions::Word* Versions::claim_slot(Word* block, size_t slots, uint64_t entry) 
   if (block[kClaims].load(std::memory_order_relaxed) >= slots) return nullptr;
   const uint64_t claims = block[kClaims].fetch_add(1);
   Word* slot = claims < slots ? take_slot(block, slots, claims, entry) : nullptr;  // at once, if filled in order
-  if (slot == nullptr) block[kClaims].fetch_sub(1);
+  if (slot == nullptr) BONSAI_INVARIANT(block[kClaims].fetch_sub(1) > 0);
   return slot;
 }
 
@@ -73,11 +75,6 @@ Versions::Announcement Versions::announce() {
   Announcement own;
   const uint64_t entry = kProvisional | now();
   step("announce provisionally");
-  if (mutant(kAnnounceLate)) {
-    step("take version unannounced");
-    own.version_ = global_.fetch_add(1);
-    step("announce late");
-  }
   size_t left = limit_;
   size_t slots = std::min(kFirstWords - 1, left);
   own.slot_ = take_slot(first_block_.data(), slots, 0, entry);
@@ -89,10 +86,9 @@ Versions::Announcement Versions::announce() {
     if (own.slot_ != nullptr) own.claims_ = &block[kClaims];
   }
   if (own.slot_ == nullptr) return own;
-  if (!mutant(kAnnounceLate)) {
-    step("take version");
-    own.version_ = global_.fetch_add(1);
-  }
+  step("take version");
+  own.version_ = global_.fetch_add(1);
+  BONSAI_INVARIANT(own.version_ >= kVersionFirst && own.version_ < kProvisional);
   step("announce version");
   own.slot_->store(own.version_, std::memory_order_seq_cst);
   return own;
@@ -129,6 +125,7 @@ uint64_t Versions::settle_slowly(Node* node) {
       value = unset;
     }
   }
+  BONSAI_INVARIANT(value >= kVersionFirst);
   if (batch != nullptr) node->version.store(value, std::memory_order_release);
   return value;
 }

@@ -3,7 +3,7 @@
 // After KiWi (Basin et al., PPoPP 2017): scans take a version by fetch-and-add, updates take theirs from the counter
 // after they are published, with help from whoever meets them. The announcement comes *before* the fetch-and-add:
 // a slot holds 0 (free), kProvisional | a (a scan that will get a version > a is about to), or the scan's version.
-// Slots lie in blocks, each twice as large as the one before. A block is made when those before it are full, and stays:
+// Slots are in blocks, each twice as large as the one before. A block is made when those before it are full, and stays:
 // claims on it are counted, so that nobody looks into one that is empty again. Only the first, one line, goes without.
 //
 // Memory ordering. announce stores in this order: the block (or has seen it), a claim on it, the slot; then comes the
@@ -21,8 +21,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/check.h"
 #include "base/step.h"
-#include "index/mutants.h"
 #include "index/node.h"
 
 namespace bonsai::index {
@@ -71,7 +71,7 @@ class Versions {
     }
     ~Announcement() {
       if (slot_ != nullptr) slot_->store(0, std::memory_order_release);
-      if (claims_ != nullptr) claims_->fetch_sub(1, std::memory_order_release);
+      if (claims_ != nullptr) BONSAI_INVARIANT(claims_->fetch_sub(1, std::memory_order_release) > 0);
     }
     [[nodiscard]] uint64_t version() const { return version_; }
     explicit operator bool() const { return slot_ != nullptr; }

@@ -241,5 +241,10 @@ TEST(Versions, AVersionAboveAScanShowsItsAnnouncement) {
   scanner.join();
 }
 
+TEST(VersionsDeathTest, AnOlderNodeAboveANewerOneEndsTheProgram) {
+  LiveScans live;
+  EXPECT_DEATH(static_cast<void>(live.need(5, 3)), "broken invariant: below <= above");
+}
+
 }  // namespace
 }  // namespace bonsai::index::testing

@@ -51,7 +51,7 @@ auto putter(Tier& tier, Model& model) {
   };
 }
 
-// Records that lie in several runs and among the updates are handed out side by side, but for those of other sizes.
+// Records of several runs and of updates are returned side by side, but for those of other sizes.
 TEST(Window, ScatteredRecordsArePutTogether) {
   constexpr uint64_t kRecords = 4'000;
   Tier tier({.pool_bytes = size_t{16} << 20});
@@ -105,7 +105,7 @@ TEST(Window, ScatteredRecordsArePutTogether) {
   }
 }
 
-// A window of few records ends where it has enough. Updates that delete much, and such that come behind its end or in
+// A window of few records ends where it has enough. Updates that delete much, and such that come after its end or in
 // place of records, in a run or still in the bnode, neither get lost nor come twice.
 TEST(Window, FewRecordsEndAWindowEarly) {
   constexpr uint64_t kRecords = 3'000;
@@ -157,7 +157,7 @@ TEST(Window, FewRecordsEndAWindowEarly) {
 }
 
 // The record where a window would end may be damaged, and not be verified: then it ends neither before its beginning
-// nor behind its range.
+// nor after its range.
 TEST(Window, ADamagedRecordEndsNone) {
   constexpr uint64_t kRecords = 2'000;
   Tier tier({.pool_bytes = size_t{16} << 20});
@@ -186,7 +186,7 @@ TEST(Window, ADamagedRecordEndsNone) {
   }
 }
 
-// A scan may fetch what its next window will hand out while its caller reads what this one does.
+// A scan may fetch what its next window will return while its caller reads what this one does.
 TEST(Window, TellsWhereTheNextOnesRecordsLie) {
   constexpr uint64_t kRecords = 20'000;
   Tier tier({.pool_bytes = size_t{16} << 20});

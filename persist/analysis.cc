@@ -8,6 +8,7 @@
 #include <numeric>
 #include <optional>
 
+#include "base/check.h"
 #include "base/narrow.h"
 #include "base/thread.h"
 #include "persist/words.h"
@@ -90,7 +91,7 @@ class Analyst {
     for (Extent& extent : extents_) take(&extent);
   }
 
-  // A damaged word of the extent table: the headers themselves tell whether the extent is one of theirs.
+  // A damaged word of the extent table: the headers themselves show whether the extent is one of theirs.
   void take(Extent* extent) {
     if (!extent->writes && extent->headers == 0) {
       out_.damaged_extent_entries.push_back({extent->table_entry, kExtentData});
@@ -150,6 +151,7 @@ class Analyst {
     for (const size_t i : order) paint_one(i, &painted);
     Fence at;
     for (auto& [lo, piece] : painted) {
+      BONSAI_INVARIANT(!(lo < at) && lo < piece.first && out_.dnode_live[piece.second]);
       if (at < lo) gap(at, lo);
       at = piece.first;
       out_.tiles.push_back({lo, piece.first, piece.second, {}});
@@ -201,8 +203,8 @@ class Analyst {
     }
   }
 
-  // A batch that lies in several segments counts if all of them are there. Else it was cut off by a crash: what is left
-  // of it is cut off, too. Or it is dead, and its segments are being used again: then newer updates of all its keys are
+  // A batch in several segments counts if all of them are there. Else a crash truncated it: what is left of it is
+  // truncated, too. Or it is dead, and its segments are being used again: then newer updates of all its keys are
   // somewhere. Or else a share is missing of a batch that was once durable.
   void judge_shares(std::vector<SegmentRead>* reads) {
     std::map<std::pair<uint64_t, uint64_t>, std::vector<uint32_t>> batches;

@@ -1,12 +1,12 @@
 // Reading a pool that nobody writes: which dnodes are live, which log records count, what is damaged.
 // Recovery and the offline check share it; it changes nothing.
 //
-// Rules (DESIGN section 4)
+// Rules (docs/design.md, section 4)
 //  - for any key the valid, unretired dnode of the highest generation that covers it is the live one;
 //  - a record counts if its generation is above that of the live dnode of its key; of those the highest
 //    (generation, token) wins;
-//  - level buffered: records of epochs that were not closed do not count;
-//  - a key range without a live dnode, and an invalid record with valid ones behind it, are damage.
+//  - mode buffered: records of epochs that were not closed do not count;
+//  - a key range without a live dnode, and an invalid record with valid ones after it, are damage.
 // Time grows with the number of dnode headers and the log, not with the bytes stored.
 #ifndef BONSAI_PERSIST_ANALYSIS_H_
 #define BONSAI_PERSIST_ANALYSIS_H_
@@ -18,7 +18,8 @@
 #include <string>
 #include <vector>
 
-#include "bonsai/db.h"
+#include "bonsai/damage.h"
+#include "bonsai/options.h"
 #include "persist/dnode.h"
 #include "persist/log.h"
 #include "persist/pool.h"
@@ -43,8 +44,8 @@ struct SegmentState {
   bool sealed = false;
   bool entered = false;        // its entry in the log table is its own, not of the opening before
   uint64_t noted = 0;          // all before it was durable
-  uint64_t end = 0;            // behind the last record that counts
-  bool truncate = false;       // records behind `end` belong to epochs that were not closed
+  uint64_t end = 0;            // after the last record that counts
+  bool truncate = false;       // records after `end` belong to epochs that were not closed
   int64_t live_records = 0;    // winners; of a batch in several segments all are counted in its first
   uint32_t home = kNoSegment;  // the first segment of such a batch, if this is another one
 };
@@ -77,12 +78,12 @@ struct Analysis {
   uint64_t epoch_max = 0;
   uint64_t log_records = 0;
   bool clean = false;
-  std::vector<CheckReport::Damage> damages;
+  std::vector<Damage> damages;
 };
 
 struct AnalysisOptions {
   unsigned threads = 1;
-  std::function<void(double)> progress;  // told of the share that is done, 0..1, by the calling thread
+  std::function<void(double)> progress;  // called with the share that is done, 0..1, by the calling thread
 };
 
 // Requires: pool was read from this volume. Never fails: what it cannot read is damage. The outcome does not depend on
@@ -124,18 +125,18 @@ struct SegmentRead {
   SegmentState state;
   std::vector<Counted> counted;  // records that are newer than the dnode of their tile
   std::optional<OfShare> share;  // whose updates all of `counted` are then
-  std::vector<CheckReport::Damage> damages;
+  std::vector<Damage> damages;
   uint64_t records = 0, gen_max = 0, sequence_max = 0, epoch_max = 0;
 };
 
 // How the log is to be read.
 struct LogTerms {
   uint64_t segment_bytes = 0;
-  uint64_t closed_epoch = 0;  // level buffered: records of later epochs do not count
-  bool durable = true;        // the level at which the log was last written
+  uint64_t closed_epoch = 0;  // mode buffered: records of later epochs do not count
+  bool durable = true;        // the mode in which the log was last written
 };
 
-// Where a segment and its entry in the log table lie.
+// Where a segment and its entry in the log table are.
 struct SegmentPlace {
   scale::Addr at, entry;
   uint32_t index = 0;

@@ -83,8 +83,8 @@ class SegmentReader {
 
   void note_share(uint64_t offset) { out_.share = {state_.sequence - record_.share.number, record_.share, offset}; }
 
-  // The entry must have kept pace. Level durable: with every record but the last, which may be in flight. Level
-  // buffered: with every record of a closed epoch.
+  // The entry must have kept pace. Mode durable: with every record but the last, which may be in flight. Mode buffered:
+  // with every record of a closed epoch.
   void check_noted(uint64_t offset, uint64_t epoch) {
     const bool behind = terms_.durable ? std::exchange(last_is_ahead_, offset >= noted_ + note_bytes_)
                                        : epoch <= terms_.closed_epoch && offset >= noted_;
@@ -93,10 +93,9 @@ class SegmentReader {
     }
   }
 
-  // An invalid record: the end of an open segment, unless it lies before the noted end. Level durable: or unless a
-  // valid record lies behind it, before any that is not noted can begin. Level buffered: records of the epochs behind
-  // the closed one may survive in any pieces. Returns where to go on behind damage; `limit` where there is nothing
-  // more.
+  // An invalid record: the end of an open segment, unless it is before the noted end. Mode durable: or unless a valid
+  // record follows it, before any that is not noted can begin. Mode buffered: records of epochs after the closed one
+  // may survive in any pieces. Returns where to go on after damage; `limit` where there is nothing more.
   uint64_t judge_tail(uint64_t offset, uint64_t limit) {
     if (state_.truncate) return limit;
     const bool damaged = offset < noted_;

@@ -1,4 +1,4 @@
-// The analysis: the outcome does not depend on threads, keys find their tiles, progress is told.
+// The analysis: the outcome does not depend on threads, keys find their tiles, progress is reported.
 #include "persist/analysis.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ using testing::Entries;
 using testing::MemoryPool;
 using testing::Rig;
 
-// Keys of which many share their first eight bytes, which tables of heads cannot tell apart.
+// Keys of which many share their first eight bytes, which tables of heads cannot distinguish.
 std::string key_of(uint64_t i) { return (i % 2 == 0 ? "a" : "the same head ") + std::to_string(100'000 + i); }
 
 // A pool of many dnodes, the log of which has records for each.

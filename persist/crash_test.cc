@@ -107,7 +107,7 @@ TEST(PersistCrash, EveryImageIsAcknowledgedOrInFlight) {
   Outcome all;
   for (uint64_t i = 0; i < rounds && all.violations == 0; ++i) {
     const uint64_t seed = random.next();
-    const Manner manner{{}, 12, &shares, i % 4 == 3 ? Domain::kEadr : Domain::kAdr};
+    const Manner manner{{}, 12, &shares, i % 4 == 3 ? PersistenceDomain::kEadr : PersistenceDomain::kAdr};
     explore_all(seed, manner, &all, nullptr);
     EXPECT_EQ(all.violations, 0U) << "round " << i << ": " << all.first;
     shares.next_round();

@@ -61,6 +61,7 @@ Dnode::Dnode(Parts parts) : head_{}, parts_(std::make_unique<const Parts>(std::m
   static_assert(sizeof *this + 3 * sizeof(Run) == kLine, "three runs in the first line");
   if (!hi().is_infinite())
     head_.prefix_bits = base::checked_narrow<uint16_t>(base::common_prefix_bits(lo().bytes(), hi().bytes()));
+  BONSAI_INVARIANT(runs().size() <= kRunsMax);
   head_.runs_count = base::checked_narrow<uint8_t>(runs().size());
 }
 
@@ -191,7 +192,7 @@ void Dnode::prefetch_runs(const scale::Volume& volume) const {
 Find Dnode::find(const scale::Volume& volume, const base::Key& key, uint64_t hash, Entry* entry) const {
   DnodeSearch search;
   search.start(volume, *this, key, hash);
-  scale::Reads reads(volume);
+  scale::ReadBatch reads(volume);
   search.next(&reads);
   reads.wait();
   return search.finish(entry);
@@ -199,7 +200,7 @@ Find Dnode::find(const scale::Volume& volume, const base::Key& key, uint64_t has
 
 Find DnodeSearch::finish(Entry* entry) {
   Find found;
-  scale::Reads reads(*volume_);
+  scale::ReadBatch reads(*volume_);
   while (!look(&found, entry, &reads)) reads.wait();
   return found;
 }
@@ -228,7 +229,7 @@ void DnodeSearch::start(const scale::Volume& volume, const Dnode& dnode, const b
   }
 }
 
-void DnodeSearch::next(scale::Reads* reads) {
+void DnodeSearch::next(scale::ReadBatch* reads) {
   if (!dnode_->uploaded()) {
     --run_;
     return;
@@ -243,14 +244,14 @@ void DnodeSearch::next(scale::Reads* reads) {
     }
     first_ = groups.next++ * Dnode::kGroup;
     hits_ = matches(dnode_->at<char>(groups.fingerprints + first_), print_);
-    const uint32_t left = runs[run_ - 1].count - first_;  // the padding behind them may match, too
+    const uint32_t left = runs[run_ - 1].count - first_;  // the padding after them may match, too
     if (left < Dnode::kGroup) hits_ &= (uint32_t{1} << left) - 1;
   }
   const Dnode::Run& run = runs[run_ - 1];
   const scale::Addr addr = scale::Addr::of_bits(run.addr);
   bytes_ = volume_->local(addr);
   if (run.variable()) [[unlikely]] {
-    // The average is told: what an entry has beyond lies in blocks that follow.
+    // The average is issued: what an entry has beyond is in blocks that follow.
     const uint64_t told_bytes = dnode_->runs()[run_ - 1].bytes / run.count;
     fetch(
         addr, kVariableHeadBytes, told_bytes, [this](uint32_t index) { return offset_of_variable(index); }, reads);
@@ -264,7 +265,7 @@ void DnodeSearch::next(scale::Reads* reads) {
 
 template <class OffsetOf>
 void DnodeSearch::fetch(scale::Addr run, uint32_t fetched_bytes, uint64_t told_bytes, OffsetOf offset_of,
-                        scale::Reads* reads) const {
+                        scale::ReadBatch* reads) const {
   uint32_t further = hits_;
   uint32_t at;
   do {
@@ -291,7 +292,7 @@ uint32_t DnodeSearch::offset_of_variable(uint32_t index) const {
 Find DnodeSearch::check(Entry* entry) const {
   if (!dnode_->uploaded()) {
     const RunDesc& run = dnode_->runs()[run_ - 1];
-    scale::Reads reads(*volume_);
+    scale::ReadBatch reads(*volume_);
     return RunView(*volume_, run).find(key_, entry, &reads);
   }
   const Dnode::Run& run = dnode_->places()[run_ - 1];
@@ -308,8 +309,8 @@ Find DnodeSearch::check(Entry* entry) const {
   return Find::kAbsent;
 }
 
-// The part of each run in which the first entry at or after `key` is, or behind which it begins. The samples tell
-// which. Of a key outside the range, which may not have the prefix that they leave out, they tell nothing.
+// The part of each run in which the first entry at or after `key` is, or after which it begins. The samples say which.
+// Of a key outside the range, which may not have the prefix that they leave out, they say nothing.
 std::array<Dnode::Part, kRunsMax> Dnode::parts_with(const Key& key, bool inside) const {
   const std::span<const Run> runs = places();
   const bool told = uploaded() && inside;
@@ -384,8 +385,8 @@ void DnodeCursor::open(const Key& key, bool inside, uint64_t entries) {
 void DnodeCursor::seek_in(const Key& key, bool inside, uint64_t entries) {
   damaged_ = false;
   open(key, inside, entries);
-  scale::Reads reads(volume_);
-  scale::Reads* const told = volume_.reads_wait() ? &reads : nullptr;
+  scale::ReadBatch reads(volume_);
+  scale::ReadBatch* const told = volume_.reads_wait() ? &reads : nullptr;
   for (Source& source : sources_) {
     if (!source.run.lower_bound(key, source.index, source.end, &source.index, told)) damaged_ = true;
     source.end = source.run.count();
@@ -415,7 +416,7 @@ std::optional<Key> DnodeCursor::key_ahead(uint64_t entries) const {
 
 void DnodeCursor::await(uint64_t entries) const {
   if (!volume_.reads_wait()) return;
-  scale::Reads reads(volume_);
+  scale::ReadBatch reads(volume_);
   for (const Source& source : sources_) {
     const uint32_t first = whole_ ? 0 : source.index;
     const uint64_t count = std::min<uint64_t>(whole_ ? UINT64_MAX : entries, source.run.count() - first);

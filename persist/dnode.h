@@ -1,10 +1,10 @@
 // A dnode as DRAM knows it: its range, generation, runs, and, if uploaded, fingerprints and key samples of each run.
 //
-// One block of memory, laid out for a get: the first line says where the first three runs lie, the samples of a dnode
+// One block of memory, laid out for a get: the first line says where the first three runs are, the samples of a dnode
 // of usual size fill the second, then a group of fingerprints is half a line. A get so reads three lines of DRAM, the
 // first two at once, and the entry's own line of NVM:
 //
-//   [head | where run 0, 1, ... lies | their births] [samples of run 0, 1, ...] [fingerprints of run 0, 1, ...]
+//   [head | where run 0, 1, ... is | their births] [samples of run 0, 1, ...] [fingerprints of run 0, 1, ...]
 //   [offsets of variable runs]
 //
 // Invariants
@@ -47,7 +47,7 @@ class Dnode {
     uint64_t gen = 0;
     Runs runs;  // oldest first
     bool has_large = false;
-    scale::Addr header;       // where its header lies
+    scale::Addr header;       // where its header is
     scale::Addr long_fences;  // nil if the fences fit into the header
     uint64_t long_fence_bytes = 0;
   };
@@ -78,7 +78,7 @@ class Dnode {
   [[nodiscard]] bool uploaded() const { return head_.uploaded != 0; }
   [[nodiscard]] uint64_t dram_bytes() const;
 
-  // The newest entry of `key`, a tombstone too. Requires: key lies in the range; hash is the key's.
+  // The newest entry of `key`, a tombstone too. Requires: key is in the range; hash is the key's.
   [[nodiscard]] Find find(const scale::Volume& volume, const base::Key& key, uint64_t hash, Entry* entry) const;
 
   // To be called for a scan that went through it. True now and then, when reads have looked at several runs so often
@@ -94,7 +94,7 @@ class Dnode {
     const auto* block = static_cast<const char*>(dnode);
     for (size_t i = 0; i < kPrefetchLines; ++i) __builtin_prefetch(block + i * kLine);
   }
-  // Where its one run lies; empty if there are more, or if it is a variable one.
+  // Where its one run is; empty if there are more, or if it is a variable one.
   [[nodiscard]] std::span<const char> single_run(const scale::Volume& volume) const {
     const std::span<const Run> runs = places();
     if (runs.size() != 1 || runs[0].variable()) return {};
@@ -104,7 +104,7 @@ class Dnode {
   // Fetches what a DnodeCursor that goes through all of it reads first, and the beginning of each further page.
   void prefetch_runs(const scale::Volume& volume) const;
   // Fetches what a DnodeCursor that seeks `key` and goes through so many records reads first. Returns about how many
-  // entries there are from the key on. Requires: key lies in the range, at which it does not look.
+  // entries there are from the key on. Requires: key is in the range, at which it does not look.
   uint64_t prefetch_scan(const scale::Volume& volume, const base::Key& key, uint64_t records) const;
   // Fetches what a DnodeSearch will read first.
   void prefetch() const {
@@ -117,7 +117,7 @@ class Dnode {
       __builtin_prefetch(reinterpret_cast<const char*>(parts_.get()) + i);
     }
   }
-  // Fetches what tells where in the runs a key lies.
+  // Fetches what says where in the runs a key is.
   void prefetch_samples() const {
     prefetch();
     __builtin_prefetch(at<char>(2 * kLine));
@@ -163,7 +163,7 @@ class Dnode {
     }
   };
   static_assert(sizeof(Run) == 16);
-  // Where the metadata of a run lies in the block.
+  // Where the metadata of a run is in the block.
   struct Place {
     uint32_t samples, fingerprints, offsets;
   };
@@ -194,7 +194,7 @@ class Dnode {
   [[nodiscard]] const T* at(size_t offset) const {
     return reinterpret_cast<const T*>(reinterpret_cast<const char*>(this) + offset);
   }
-  // Two bytes of a key behind the common prefix: their order is the keys' order, ties undecided. Most are in its head.
+  // Two bytes of a key after the common prefix: their order is the keys' order, ties undecided. Most are in its head.
   [[nodiscard]] Sample sample(const base::Key& key) const {
     const uint32_t prefix_bits = head_.prefix_bits;
     if (prefix_bits <= 64 - kSampleBits) [[likely]]
@@ -214,11 +214,11 @@ class Dnode {
   const std::unique_ptr<const Parts> parts_;
 };
 
-// A search for one key, in steps, so that many of them can wait for memory at the same time.
+// A search for one key, in steps, so that the cache misses of many can overlap.
 //
 //   DnodeSearch search;
 //   search.start(volume, dnode, key, hash);                          reads the samples, prefetches fingerprints
-//   search.next(&reads);                                             reads fingerprints, prefetches entries, tells them
+//   search.next(&reads);                                             reads fingerprints, prefetches and issues entries
 //   reads.wait();
 //   Find found = search.finish(&entry);                              reads the entries, and further ones if need be
 //
@@ -227,11 +227,11 @@ class DnodeSearch {
  public:
   // Begins. To be called before anything else.
   void start(const scale::Volume& volume, const Dnode& dnode, const base::Key& key, uint64_t hash);
-  // Goes to the next entries that the key may be in, newest run first, fetches them, and tells what look() reads there.
-  // Once after start().
-  void next(scale::Reads* reads);
-  // Looks there. False: it is another entry, and next() was done. Requires: what was told was waited for.
-  [[nodiscard]] bool look(Find* found, Entry* entry, scale::Reads* reads) {
+  // Goes to the next entries that the key may be in, newest run first, fetches them, and issues what look() reads
+  // there. Once after start().
+  void next(scale::ReadBatch* reads);
+  // Looks there. False: it is another entry, and next() was done. Requires: what was issued was waited for.
+  [[nodiscard]] bool look(Find* found, Entry* entry, scale::ReadBatch* reads) {
     *found = here() ? check(entry) : Find::kAbsent;
     if (*found != Find::kAbsent || !here()) return true;
     next(reads);
@@ -248,15 +248,15 @@ class DnodeSearch {
 
   struct Groups {
     uint32_t next, end;     // to be searched
-    uint32_t fingerprints;  // where the run's lie in the block
+    uint32_t fingerprints;  // where the run's are in the block
   };
 
   static constexpr uint32_t kPrefetchBytesMax = 64;
 
-  // Fetches the current entries, so much of each, and tells what look() reads there.
+  // Fetches the current entries, so much of each, and issues what look() reads there.
   template <class OffsetOf>
   void fetch(scale::Addr run, uint32_t fetched_bytes, uint64_t told_bytes, OffsetOf offset_of,
-             scale::Reads* reads) const;
+             scale::ReadBatch* reads) const;
   // Looks at the current entries. kAbsent: none has the key.
   [[nodiscard]] Find check(Entry* entry) const;
   // The entry of the first of the hits.
@@ -290,7 +290,7 @@ class DnodeCursor {
     bool large = false;  // the value is a LargeRef's bytes
   };
 
-  // Whether what is read is verified before it is handed out. kSampled: by one cursor in kSampledOneIn, by chance; for
+  // Whether what is read is verified before it is returned. kSampled: by one cursor in kSampledOneIn, by chance; for
   // readers who asked for it. Whoever copies or writes what it reads verifies always.
   enum class Verify { kAlways, kSampled };
   static constexpr uint32_t kSampledOneIn = 64;
@@ -303,14 +303,14 @@ class DnodeCursor {
   // read, and are waited for here; the cursor waits nowhere else. If these are many, as by default, the checksums of
   // the whole runs are verified instead of each entry's.
   void seek(const base::Key& key, uint64_t entries = UINT64_MAX) { seek_in(key, inside(key), entries); }
-  // The same without a look at the dnode's range. Requires: key lies in it, or is empty.
+  // The same without a look at the dnode's range. Requires: key is in it, or is empty.
   void seek_inside(const base::Key& key, uint64_t entries) { seek_in(key, !key.bytes.empty(), entries); }
   // The oldest run, null without runs; and how many entries all runs have. From what the cursor has at hand: the
   // dnode's parts are two lines of memory further off.
   [[nodiscard]] const RunView* body() const { return sources_.empty() ? nullptr : &sources_.back().run; }
   [[nodiscard]] uint64_t entries() const;
   // A key before which the cursor comes to so many entries at least, hidden ones and those hiding them counted once.
-  // None if there are not so many in the oldest run, or it cannot tell.
+  // None if there are not so many in the oldest run, or it is not known.
   [[nodiscard]] std::optional<base::Key> key_ahead(uint64_t entries) const;
   [[nodiscard]] bool valid() const { return best_ != nullptr; }
   [[nodiscard]] bool damaged() const { return damaged_; }
@@ -318,13 +318,13 @@ class DnodeCursor {
   [[nodiscard]] const base::Key& key() const { return best_->key; }
   [[nodiscard]] Entry entry() const;
   void next();
-  // The current entry and those behind it, up to `max` and below `below` (null: no bound), as far as they lie side by
-  // side; the cursor moves behind them. Requires: key() lies below `below`, max > 0.
+  // The current entry and those after it, up to `max` and below `below` (null: no bound), as far as they are side by
+  // side; the cursor moves past them. Requires: key() is below `below`, max > 0.
   Stretch take(const base::Key* below, uint64_t max);
   // All that is left below `below` (null: no bound) and `updates`, which are newer, is added to *merge, to be put
-  // together there; the cursor moves behind it. False, and nothing is done: there is nothing left, keys differ in size,
+  // together there; the cursor moves past it. False, and nothing is done: there is nothing left, keys differ in size,
   // or there is damage, or might be; entries are to be visited one by one. All is verified. Requires: updates are
-  // sorted and lie in the dnode's range.
+  // sorted and in the dnode's range.
   [[nodiscard]] bool take_all(const base::Key* below, std::span<const Entry> updates, Merge* merge);
   // The same with a call of visit(entry) for the newest of each key, tombstones too, by *merge or one by one. Ends
   // before damage.

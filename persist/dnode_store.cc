@@ -9,6 +9,7 @@
 #include "base/narrow.h"
 #include "base/random.h"
 #include "base/status_macros.h"
+#include "persist/sites.h"
 #include "persist/words.h"
 
 namespace bonsai::persist {
@@ -28,12 +29,15 @@ Status DnodeStore::take_slot(Addr* slot) {
   if (free_slots_.size() < slots_ahead_) static_cast<void>(claim_extent(Space::Use::kOrdinary));
   if (free_slots_.empty()) BONSAI_RETURN_IF_ERROR(claim_extent(Space::Use::kReserve));
   *slot = free_slots_.back();
+  BONSAI_INVARIANT(slot->offset() % kDnodeHeaderBytes == 0 && volume_.contains(*slot, kDnodeHeaderBytes));
   free_slots_.pop_back();
   return Status::OK();
 }
 
 void DnodeStore::give_slot(Addr slot) {
   const std::lock_guard lock(slots_mutex_);
+  BONSAI_INVARIANT(!slot.is_nil() && slot.offset() % kDnodeHeaderBytes == 0);
+  BONSAI_SLOW_INVARIANT(std::find(free_slots_.begin(), free_slots_.end(), slot) == free_slots_.end());
   free_slots_.push_back(slot);
 }
 
@@ -70,6 +74,7 @@ void DnodeStore::write_free_slots(Addr extent) {
 
 Addr DnodeStore::extent_of(Addr slot) const {
   const ExtentGeometry& geometry = geometry_[slot.target()];
+  BONSAI_INVARIANT(slot.target() < geometry_.size() && slot.offset() >= geometry.data_offset);
   const uint64_t inside = (slot.offset() - geometry.data_offset) % geometry.extent_bytes;
   return {slot.target(), slot.offset() - inside};
 }
@@ -77,6 +82,7 @@ Addr DnodeStore::extent_of(Addr slot) const {
 Addr DnodeStore::table_entry(Addr extent) const {
   const ExtentGeometry& geometry = geometry_[extent.target()];
   const uint64_t index = (extent.offset() - geometry.data_offset) / geometry.extent_bytes;
+  BONSAI_INVARIANT(index < geometry.extents);
   return {extent.target(), geometry.table_offset + 8 * index};
 }
 
@@ -143,6 +149,7 @@ void DnodeStore::free(const Dnode& dnode, const Runs& kept_runs, Addr kept_fence
 DnodeWriter::~DnodeWriter() { rollback({0, 0}); }
 
 void DnodeWriter::rollback(Mark mark) {
+  BONSAI_INVARIANT(taken_.size() >= mark.taken && dnodes_.size() >= mark.dnodes);
   for (; taken_.size() > mark.taken; taken_.pop_back()) store_.space().free(taken_.back().addr, taken_.back().bytes);
   for (; dnodes_.size() > mark.dnodes; dnodes_.pop_back()) store_.give_slot(dnodes_.back()->header());
 }
@@ -153,14 +160,27 @@ uint64_t DnodeWriter::media_bytes() const {
   return bytes;
 }
 
+namespace {
+
+[[maybe_unused]] bool rise_within(const base::Fence& lo, const base::Fence& hi, const std::vector<Entry>& entries) {
+  const auto fall = [](const Entry& a, const Entry& b) { return !(a.key < b.key); };
+  return entries.empty() || (!(entries.front().key < lo.key()) && hi.above(entries.back().key) &&
+                             std::adjacent_find(entries.begin(), entries.end(), fall) == entries.end());
+}
+
+}  // namespace
+
 Status DnodeWriter::add(const base::Fence& lo, const base::Fence& hi, uint64_t gen, Kept kept,
                         const std::vector<Entry>& entries, Dnode** dnode) {
+  BONSAI_INVARIANT(lo < hi && gen > 0);
+  BONSAI_SLOW_INVARIANT(rise_within(lo, hi, entries));
   Dnode::Parts parts;
   parts.lo = lo;
   parts.hi = hi;
   parts.gen = gen;
   if (kept.dnode != nullptr) {
     const Runs& runs = kept.dnode->runs();
+    BONSAI_INVARIANT(kept.runs <= runs.size());
     parts.runs.assign(runs.begin(), runs.begin() + static_cast<ptrdiff_t>(kept.runs));
     parts.has_large = kept.dnode->has_large();
   }
@@ -176,6 +196,7 @@ Status DnodeWriter::add_moved(const Dnode& dnode, size_t run, Addr to, Dnode** m
   parts.gen = dnode.gen();
   parts.runs = dnode.runs();
   parts.has_large = dnode.has_large();
+  BONSAI_INVARIANT(run < parts.runs.size() && !to.is_nil());
   const RunView view(store_.volume(), parts.runs[run]);
   std::vector<Entry> entries(view.count());
   for (uint32_t i = 0; i < view.count(); ++i) {
@@ -196,6 +217,7 @@ Status DnodeWriter::finish(Dnode::Parts parts, const Dnode* kept, Dnode** dnode)
   } else {
     BONSAI_RETURN_IF_ERROR(place_fences(&parts));
   }
+  for (const RunDesc& run : parts.runs) BONSAI_INVARIANT(RunView::well_formed(run));
   BONSAI_RETURN_IF_ERROR(store_.take_slot(&parts.header));
   dnodes_.push_back(put_together(std::move(parts), kept));
   *dnode = dnodes_.back().get();
@@ -255,6 +277,7 @@ Status DnodeWriter::place_fences(Dnode::Parts* parts) {
   std::vector<std::byte> padded(round_up(both.size(), 8));
   std::memcpy(padded.data(), both.data(), both.size());
   store_.volume().nt_copy(addr, padded.data(), padded.size(), kSiteLongFences);
+  BONSAI_INVARIANT(both.size() <= 2 * kKeyBytesMax);
   parts->long_fences = addr;
   parts->long_fence_bytes = both.size();
   return Status::OK();

@@ -24,7 +24,7 @@
 
 namespace bonsai::persist {
 
-// Where the extent tables and data areas lie; from the superblocks.
+// Where the extent tables and data areas are; from the superblocks.
 struct ExtentGeometry {
   uint64_t extent_bytes = 0;
   uint64_t table_offset = 0;
@@ -37,9 +37,9 @@ class DnodeStore {
   // One geometry per target. Requires: volume and space outlive the store.
   DnodeStore(scale::Volume& volume, Space& space, std::vector<ExtentGeometry> geometry);
 
-  // Recovery: tells of a header slot that is free to be written.
+  // Recovery: adds a header slot that is free to be written.
   void add_free_slot(scale::Addr slot) { free_slots_.push_back(slot); }
-  // Recovery: tells how often the slots of a header extent have been written, in sum.
+  // Recovery: sets how often the slots of a header extent have been written, in sum.
   void adopt_extent(scale::Addr extent, uint64_t writes) { *writes_in(extent) = writes; }
 
   // Takes a header slot. Claims new header extents ahead of need, because a nearly full pool may have room for dnodes
@@ -53,7 +53,7 @@ class DnodeStore {
   [[nodiscard]] bool metadata() const { return metadata_; }
 
   // Marks dnodes as covered by newer ones, and notes how often header slots have been written, so that from now on a
-  // slot's earlier state is told from the present one. Requires: those are committed. One fence for all.
+  // slot's earlier state is distinguished from the present one. Requires: those are committed. One fence for all.
   // Errors: IoError (the volume has failed); then log records and space must stay as they are.
   [[nodiscard]] Status retire(const std::vector<const Dnode*>& dnodes);
 
@@ -70,7 +70,7 @@ class DnodeStore {
   Status claim_extent(Space::Use use);
   void write_free_slots(scale::Addr extent);
   [[nodiscard]] scale::Addr table_entry(scale::Addr extent) const;
-  // The extent in which a header slot lies.
+  // The extent in which a header slot is.
   [[nodiscard]] scale::Addr extent_of(scale::Addr slot) const;
   [[nodiscard]] uint64_t* writes_in(scale::Addr extent);
   // Header slots were written, and are durable.

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "persist/sites.h"
 #include "persist/testing.h"
 
 namespace bonsai::persist {

@@ -228,11 +228,11 @@ TEST_F(DnodeTest, MetadataOfAnotherRangeIsNotTakenOver) {
   }
 }
 
-// Samples begin behind the bits that all keys of the range share, however many: in the keys' heads, across their end,
-// and far behind it.
+// Samples begin after the bits that all keys of the range share, however many: in the keys' heads, across their end,
+// and far after it.
 TEST_F(DnodeTest, SamplesBeginBehindTheCommonBits) {
   for (const std::string prefix : {"", "p", "prefix", "prefix-", "prefix-of", "a much longer prefix "}) {
-    for (const int digit : {0, 1, 4, 7}) {  // keys differ from this bit of the byte behind the prefix on
+    for (const int digit : {0, 1, 4, 7}) {  // keys differ from this bit of the byte after the prefix on
       Entries entries;
       const int step = 0x80 >> digit;
       for (int i = 0; i < 200; ++i) {
@@ -253,7 +253,7 @@ TEST_F(DnodeTest, SamplesBeginBehindTheCommonBits) {
   }
 }
 
-// Many keys with one sample: 2 bytes behind the common prefix do not tell them apart.
+// Many keys with one sample: 2 bytes after the common prefix do not distinguish them.
 TEST_F(DnodeTest, SamplesMayTie) {
   Entries entries;
   for (const char* head : {"aaaa", "bbbb", "\xff\xff\xff\xff"}) {
@@ -329,7 +329,7 @@ TEST_F(DnodeTest, AStretchDoesNotPassADamagedEntryOfAnOlderRun) {
   }
 }
 
-// What Merge::copy_rows() hands out, rows and others, must be the model's first puts. False: the oldest run has no
+// What Merge::copy_rows() returns, rows and others, must be the model's first puts. False: the oldest run has no
 // rows.
 bool expect_rows(const scale::Volume& volume, const Dnode& dnode, const std::string& from, const Key* below,
                  const Entries& updates, const Model& model, uint64_t rows_max) {
@@ -430,8 +430,8 @@ TEST_F(DnodeTest, RunsAndUpdatesComeTogether) {
   EXPECT_GT(copied, 100);
 }
 
-// Whatever was read before, and however much is read now: what is damaged is told each time, or by about one cursor in
-// kSampledOneIn to readers who asked for that.
+// Whatever was read before, and however much is read now: what is damaged is reported each time, or by about one cursor
+// in kSampledOneIn to readers who asked for that.
 TEST_F(DnodeTest, WhatWasFoundSoundIsVerifiedAgain) {
   constexpr uint64_t kEntries = 200, kDamaged = 100;
   Entries entries, newer;

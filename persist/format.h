@@ -6,9 +6,9 @@
 // All integers are little-endian. Every structure carries a CRC32C over what it says; words that change in place
 // are 8 bytes, stored atomically, with a check of their own. A reader verifies before it believes.
 //
-// Every check but the superblock's is bound to the pool (its identity) and to the place at which it lies, and to what
-// tells one use of the place from the next: a segment's sequence, a run's birth. So bytes of another pool, from
-// elsewhere or of an earlier use fail it. Zeros are never valid: what is unused says so in a word of its own.
+// Every check but the superblock's is bound to the pool (its identity) and to its place, and to what distinguishes one
+// use of the place from the next: a segment's sequence, a run's birth. So bytes of another pool, from elsewhere or of
+// an earlier use fail it. Zeros are never valid: what is unused says so in a word of its own.
 #ifndef BONSAI_PERSIST_FORMAT_H_
 #define BONSAI_PERSIST_FORMAT_H_
 
@@ -70,7 +70,7 @@ constexpr uint64_t mix64(uint64_t x) {
 }
 // What the checks of a pool are bound to (scale::Volume::identity()); never 0.
 constexpr uint64_t pool_identity(const uint64_t pool_id[2]) { return mix64(pool_id[0] ^ mix64(pool_id[1])) | 1; }
-// The seed of a check of what lies at `addr` in that pool.
+// The seed of a check of what is stored at `addr` in that pool.
 constexpr uint64_t place_seed(uint64_t identity, uint64_t addr) {
   return mix64((identity ^ addr) * 0x9e3779b97f4a7c15 + identity);
 }
@@ -102,11 +102,11 @@ inline constexpr uint64_t kExtentTableOffset = kStateOffset + kPageBytes;
 inline constexpr uint64_t kExtentData = 0;
 
 // ---- log table: a line whose first word, on target 0, is a copy of the closed epoch; then an entry for each segment.
-// It says what a segment holds at least, and lies apart from it, so that no one damage hits both.
+// It says what a segment holds at least, and is stored apart from it, so that no one damage hits both.
 
 struct SegmentEntry {
   uint64_t end;       // checked word, bound to the sequence, too: segment_end()
-  uint64_t sequence;  // checked word; behind the segment's own only while that is being opened
+  uint64_t sequence;  // checked word; older than the segment's own only while that is being opened
 };
 inline constexpr uint64_t kSegmentEntriesOffset = base::kLineBytes;
 static_assert(base::kLineBytes % sizeof(SegmentEntry) == 0, "both words are in one line, the end is stored first");
@@ -125,7 +125,7 @@ struct SegmentHeader {
 };
 static_assert(sizeof(SegmentHeader) == kSegmentHeaderBytes);
 
-// Level durable: what was appended to an open segment is noted in its entry (`end`) whenever so much is not noted yet.
+// Mode durable: what was appended to an open segment is noted in its entry (`end`) whenever so much is not noted yet.
 constexpr uint64_t note_bytes(uint64_t segment_bytes) {
   constexpr uint64_t kNoteBytesMax = 16384;
   return segment_bytes / 8 < kNoteBytesMax ? segment_bytes / 8 : kNoteBytesMax;
@@ -137,10 +137,9 @@ constexpr uint64_t note_bytes(uint64_t segment_bytes) {
 //   share         as batch, but before the parts: its number, from 0, and the number of shares of the whole batch
 //   epoch         u64 epoch that the following records belong to
 // and zeroes up to a multiple of 8 bytes. Numbers are LEB128. The tag is a kind and flags; a part leaves out the key
-// bytes if the key has 8, and the value bytes if the value has 8 or the part is a delete.
-// A batch that does not fit into a segment is cut into shares, each the only batch of a segment of its own. Their
-// segments have consecutive sequences, which tie them together: share i lies in the one of the first share's sequence +
-// i.
+// bytes if the key has 8, and the value bytes if the value has 8 or the part is a delete. A batch that does not fit
+// into a segment is cut into shares, each the only batch of a segment of its own. Their segments have consecutive
+// sequences, which tie them together: share i is in the one of the first share's sequence + i.
 enum class RecordKind : uint8_t { kPut = 1, kDel = 2, kBatch = 3, kEpoch = 4, kShare = 5 };
 inline constexpr uint8_t kTagKindMask = 7;
 inline constexpr uint8_t kTagLarge = 8;  // the value is a LargeRef
@@ -149,12 +148,12 @@ inline constexpr uint8_t kTagValueOf8 = 32;
 inline constexpr uint64_t kRecordBytesMin = 8;
 inline constexpr uint64_t kEpochRecordBytes = 16;
 
-// Values from here on lie by themselves.
+// Values from here on are stored apart.
 constexpr uint64_t large_value_bytes_min(uint64_t segment_bytes) {
   return segment_bytes / 4 < 4096 ? segment_bytes / 4 : 4096;
 }
 
-// A value that lies by itself in the data area; log and dnodes hold this reference and never copy the value again.
+// A value that is stored apart in the data area; log and dnodes hold this reference and never copy the value again.
 struct LargeRef {
   uint64_t addr;
   uint32_t value_bytes;
@@ -182,7 +181,7 @@ struct RunDesc {
   uint64_t addr;
   uint32_t bytes;  // with the trailer
   uint32_t count;
-  uint32_t birth;  // drawn when it was written: tells it from what lay at the place before
+  uint32_t birth;  // drawn when it was written: differs from that of what was at the place before
   uint16_t key_bytes;
   uint16_t value_bytes;
 };
@@ -204,7 +203,7 @@ struct DnodeHeader {
   uint16_t runs_count;
   uint16_t flags;
   RunDesc runs[kRunsMax];
-  uint64_t fence_addr;             // nil: fences inline; else where `lo` and `hi` lie, one after the other
+  uint64_t fence_addr;             // nil: fences inline; else where `lo` and `hi` are, one after the other
   char fences[kInlineFenceBytes];  // inline fences, or the CRC32C of those at fence_addr
   uint64_t mark;                   // live_mark(), or retired_mark(): newer dnodes cover the whole range
 
@@ -219,62 +218,6 @@ struct DnodeHeader {
 };
 static_assert(sizeof(DnodeHeader) == kDnodeHeaderBytes);
 inline constexpr uint16_t kDnodeHasLarge = 1;  // some entry refers to a large value
-
-// ---- sites of flushes, nt copies and fences: one place of the code each, so that a test that leaves one out leaves
-// out that one only
-
-inline constexpr base::Site kSiteFill{"pool.fill"};
-inline constexpr base::Site kSiteCreate{"pool.create"};
-inline constexpr base::Site kSiteCreateFence{"pool.create.fence"};
-inline constexpr base::Site kSiteGrow{"pool.grow"};
-inline constexpr base::Site kSiteGrowFence{"pool.grow.fence"};
-inline constexpr base::Site kSiteState{"pool.state"};
-inline constexpr base::Site kSiteStateFence{"pool.state.fence"};
-inline constexpr base::Site kSiteExtentSlots{"extent.slots"};
-inline constexpr base::Site kSiteExtentSlotsFence{"extent.slots.fence"};
-inline constexpr base::Site kSiteExtent{"extent.claim"};
-inline constexpr base::Site kSiteExtentFence{"extent.claim.fence"};
-inline constexpr base::Site kSiteExtentMend{"extent.mend"};
-inline constexpr base::Site kSiteExtentMendFence{"extent.mend.fence"};
-inline constexpr base::Site kSiteSegmentOpen{"segment.open"};
-inline constexpr base::Site kSiteSegmentOpenFence{"segment.open.fence"};
-inline constexpr base::Site kSiteSegmentEntry{"segment.entry"};
-inline constexpr base::Site kSiteSegmentEntryFence{"segment.entry.fence"};
-inline constexpr base::Site kSiteSegmentFlush{"segment.flush"};
-inline constexpr base::Site kSiteSegmentFlushFence{"segment.flush.fence"};
-inline constexpr base::Site kSiteSegmentSeal{"segment.seal"};
-inline constexpr base::Site kSiteSegmentSealFence{"segment.seal.fence"};
-inline constexpr base::Site kSiteLogAppend{"log.append"};
-inline constexpr base::Site kSiteLogAppendFence{"log.append.fence"};
-inline constexpr base::Site kSiteLogNote{"log.note"};
-inline constexpr base::Site kSiteLogNoteEnds{"log.note_ends"};
-inline constexpr base::Site kSiteLogNoteEndsFence{"log.note_ends.fence"};
-inline constexpr base::Site kSiteShareOpenFence{"log.share.open.fence"};
-inline constexpr base::Site kSiteShareEntryFence{"log.share.entry.fence"};
-inline constexpr base::Site kSiteShare{"log.share"};
-inline constexpr base::Site kSiteShareFence{"log.share.fence"};
-inline constexpr base::Site kSiteShareSealFence{"log.share.seal.fence"};
-inline constexpr base::Site kSiteLogTruncate{"log.truncate"};
-inline constexpr base::Site kSiteLogTruncateFence{"log.truncate.fence"};
-inline constexpr base::Site kSiteEpochFlush{"epoch.flush"};
-inline constexpr base::Site kSiteEpochFlushFence{"epoch.flush.fence"};
-inline constexpr base::Site kSiteEpochNote{"epoch.note"};
-inline constexpr base::Site kSiteEpochNoteFence{"epoch.note.fence"};
-inline constexpr base::Site kSiteEpochClose{"epoch.close"};
-inline constexpr base::Site kSiteEpochCloseCopy{"epoch.close.copy"};
-inline constexpr base::Site kSiteEpochCloseFence{"epoch.close.fence"};
-inline constexpr base::Site kSiteLarge{"large.write"};
-inline constexpr base::Site kSiteLargeTail{"large.tail"};
-inline constexpr base::Site kSiteLargeFence{"large.write.fence"};
-inline constexpr base::Site kSiteRun{"dnode.run"};
-inline constexpr base::Site kSiteLongFences{"dnode.long_fences"};
-inline constexpr base::Site kSiteRunFence{"dnode.run.fence"};
-inline constexpr base::Site kSiteHeader{"dnode.header"};
-inline constexpr base::Site kSiteHeaderFence{"dnode.header.fence"};
-inline constexpr base::Site kSiteSlotClear{"slot.clear"};
-inline constexpr base::Site kSiteExtentNote{"extent.note"};
-inline constexpr base::Site kSiteRetire{"dnode.retire"};
-inline constexpr base::Site kSiteRetireFence{"dnode.retire.fence"};
 
 }  // namespace bonsai::persist
 

@@ -1,5 +1,5 @@
-// What the design does not do: an entry of a dnode is overwritten where it lies. For the experiment that compares
-// (Options::updates_in_place), on pools that are thrown away.
+// What the design does not do: an entry of a dnode is overwritten in its place. For the experiment that compares
+// (TestOptions::updates_in_place), on pools that are thrown away.
 //
 // Not promised, and the reason why nothing else may use it: a crash while an entry is written leaves it damaged, a
 // reader beside the writer may find it damaged, and the run's own checksum, which `bonsai check` reads, no longer fits.

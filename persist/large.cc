@@ -1,7 +1,9 @@
 #include "persist/large.h"
 
+#include "base/check.h"
 #include "base/crc.h"
 #include "base/narrow.h"
+#include "persist/sites.h"
 #include "persist/words.h"
 
 namespace bonsai::persist {
@@ -14,6 +16,7 @@ Status LargeStore::write(std::string_view value, LargeRef* ref) {
     return Status::NoSpace("no room for a value of " + std::to_string(value.size()) +
                            " bytes; delete data or use a larger pool");
   }
+  BONSAI_INVARIANT(!value.empty() && volume_.contains(addr, round_up(value.size(), 8)));
   const size_t whole = value.size() / 8 * 8;
   volume_.nt_copy(addr, value.data(), whole, kSiteLarge);
   if (whole < value.size()) {
@@ -34,7 +37,7 @@ bool LargeStore::verify(const LargeRef& ref) const {
 }
 
 bool LargeStore::read(const LargeRef& ref, std::string* value) const {
-  scale::Reads(volume_).wait_for(Addr::of_bits(ref.addr), ref.value_bytes);
+  scale::ReadBatch(volume_).wait_for(Addr::of_bits(ref.addr), ref.value_bytes);
   if (!verify(ref)) return false;
   value->assign(reinterpret_cast<const char*>(volume_.local(Addr::of_bits(ref.addr))), ref.value_bytes);
   return true;

@@ -1,4 +1,4 @@
-// Large values: each lies by itself in the data area, is written once and never copied; log and dnodes refer to it.
+// Large values: each is stored apart in the data area, is written once and never copied; log and dnodes refer to it.
 //
 // Invariant: a large value is durable before any record or dnode that refers to it.
 // Thread-safety: all methods.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "persist/sites.h"
 #include "persist/testing.h"
 
 namespace bonsai::persist {

@@ -11,6 +11,7 @@
 #include "base/step.h"
 #include "base/thread.h"
 #include "bonsai/options.h"
+#include "persist/sites.h"
 #include "persist/words.h"
 
 namespace bonsai::persist {
@@ -23,12 +24,16 @@ Log::Log(Config config) : config_(std::move(config)), table_(config_.segments.si
 }
 
 void Log::release(uint32_t segment, int64_t records) {
+  BONSAI_INVARIANT(segment < table_.size() && records > 0);
   const int64_t before = table_[segment].live.fetch_sub(records, std::memory_order_acq_rel);
   BONSAI_CHECK(before >= records);  // else some record was given up twice
   if (before != records) return;
   when_durable([this, segment, others = std::exchange(table_[segment].others, {})] {
     give_free(segment);
-    for (const uint32_t other : others) give_free(other);
+    for (const uint32_t other : others) {
+      BONSAI_INVARIANT(other != segment);
+      give_free(other);
+    }
   });
 }
 
@@ -39,6 +44,7 @@ void Log::when_durable(std::function<void()> action) {
 }
 
 void Log::adopt(uint32_t segment, uint64_t sequence, int64_t records, std::vector<uint32_t> others) {
+  BONSAI_INVARIANT(segment < table_.size() && sequence > 0 && records > 0);
   table_[segment].sequence = sequence;
   table_[segment].live.store(records, std::memory_order_relaxed);
   for (const uint32_t other : others) table_[other].live.store(kHeldByAnother, std::memory_order_relaxed);
@@ -46,6 +52,7 @@ void Log::adopt(uint32_t segment, uint64_t sequence, int64_t records, std::vecto
 }
 
 void Log::start(uint64_t sequence, uint64_t epoch) {
+  for (const Segment& segment : table_) BONSAI_INVARIANT(segment.sequence < sequence);
   next_sequence_ = sequence;
   epoch_ = epoch;
   for (uint32_t i = base::checked_narrow<uint32_t>(table_.size()); i-- > 0;) {
@@ -94,11 +101,14 @@ uint64_t Log::batch_bytes_max() const {
 
 void Log::give_free(uint32_t segment) {
   const std::lock_guard lock(free_mutex_);
+  BONSAI_INVARIANT(segment < table_.size() && free_.size() < table_.size());
+  BONSAI_SLOW_INVARIANT(std::find(free_.begin(), free_.end(), segment) == free_.end());
   free_.push_back(segment);
   free_count_.store(free_.size(), std::memory_order_relaxed);
 }
 
 void Log::epoch_closed(uint64_t epoch) {
+  BONSAI_INVARIANT(epoch < epoch_.load());
   std::vector<Waiting> due;
   {
     const std::lock_guard lock(waiting_mutex_);
@@ -126,12 +136,12 @@ class LogOf final : public Log {
   Result append(const Update& update, Use use, uint32_t* segment) override {
     const uint64_t bytes = update.record_bytes();
     return append_record(bytes, 1, use, segment,
-                         [&](uint32_t seed, std::byte* out) { encode_update(update, seed, out); });
+                         [&](uint32_t seed, std::byte* out) { return encode_update(update, seed, out); });
   }
 
   Result append_batch(std::span<const Update> updates, Use use, uint32_t* segment) override {
     return append_record(batch_record_bytes(updates), static_cast<int64_t>(updates.size()), use, segment,
-                         [&](uint32_t seed, std::byte* out) { encode_batch(updates, seed, out); });
+                         [&](uint32_t seed, std::byte* out) { return encode_batch(updates, seed, out); });
   }
 
   Result append_shares(std::span<const Update> updates, std::span<const uint32_t> segments, uint32_t* segment) override;
@@ -144,7 +154,7 @@ class LogOf final : public Log {
     std::atomic<bool> held{false};
     uint32_t segment = kNoSegment;
     uint64_t offset = 0;   // of the next record
-    uint64_t flushed = 0;  // level buffered: durable up to here, but for the fence
+    uint64_t flushed = 0;  // mode buffered: durable up to here, but for the fence
     uint64_t noted = 0;    // end in the log table
     uint64_t seed = 0;     // of the segment's place
     uint64_t epoch = 0;    // of the last epoch record in this segment
@@ -198,13 +208,14 @@ class LogOf final : public Log {
     }
     if (config_.buffered) mark_epoch(*stream);
     if (stream->scratch.size() < bytes) stream->scratch.resize(bytes);
-    encode(seed_of_next(*stream), stream->scratch.data());
+    BONSAI_INVARIANT(encode(seed_of_next(*stream), stream->scratch.data()) == bytes);
     if (!config_.buffered && stream->offset - stream->noted >= note_bytes(config_.segment_bytes)) {
       note(*stream, stream->offset);
       volume_.flush(entry(*stream), sizeof(SegmentEntry), kSiteLogNote);
     }
     write(*stream, bytes);
     if (!config_.buffered && !volume_.fence(kSiteLogAppendFence)) return Result::kFailed;
+    BONSAI_INVARIANT(stream->noted <= stream->offset && stream->offset <= config_.segment_bytes);
     stream->records += records;
     *segment = stream->segment;
     return Result::kOk;
@@ -217,6 +228,7 @@ class LogOf final : public Log {
 
   // Says in the log table that all before `end` is durable. Requires: it is. The caller flushes.
   void note(Stream& stream, uint64_t end) {
+    BONSAI_INVARIANT(end > stream.noted && end <= stream.offset);
     store_word(volume_, entry(stream) + offsetof(SegmentEntry, end), segment_end(end, false),
                table_[stream.segment].sequence);
     stream.noted = end;
@@ -236,6 +248,7 @@ class LogOf final : public Log {
   void mark_epoch(Stream& stream) {
     const uint64_t epoch = epoch_.load();
     if (stream.epoch == epoch) return;
+    BONSAI_INVARIANT(stream.epoch < epoch);
     if (stream.scratch.size() < kEpochRecordBytes) stream.scratch.resize(kEpochRecordBytes);
     encode_epoch(epoch, seed_of_next(stream), stream.scratch.data());
     write(stream, kEpochRecordBytes);
@@ -246,6 +259,7 @@ class LogOf final : public Log {
     const uint32_t next = take_free(use);
     if (next == kNoSegment) return Result::kFull;
     const uint32_t last = stream.segment;
+    BONSAI_INVARIANT(next != last && stream.records >= 0);
     const int64_t last_records = stream.records;
     if (last != kNoSegment && !seal(stream)) return Result::kFailed;
     open(stream, next);
@@ -275,7 +289,7 @@ class LogOf final : public Log {
   }
 
   // Starts to write the segment's word. The caller fences, and then writes its entry: one that is ahead of the word is
-  // damage, one that is behind it stands for a segment without records.
+  // damage, one that is older stands for a segment without records.
   void open(Stream& stream, uint32_t segment) {
     open_at(segment, next_sequence_.fetch_add(1));
     stream.segment = segment;
@@ -287,6 +301,7 @@ class LogOf final : public Log {
 
   void open_at(uint32_t segment, uint64_t sequence) {
     BONSAI_CHECK(sequence <= kCheckedWordMax);
+    BONSAI_INVARIANT(sequence > table_[segment].sequence);
     table_[segment].sequence = sequence;
     table_[segment].live.store(kOpenBias, std::memory_order_relaxed);
     store_word(volume_, config_.segments[segment], sequence);
@@ -311,6 +326,7 @@ class LogOf final : public Log {
     uint64_t encoded = 0;
     if (config_.buffered) encoded = encode_epoch(epoch, seed(0), buffer->data());
     encoded += encode_share(updates, share, seed(encoded), buffer->data() + encoded);
+    BONSAI_INVARIANT(offset + encoded <= config_.segment_bytes);
     volume_.nt_copy(at + offset, buffer->data(), encoded, kSiteShare);
     return offset + encoded;
   }
@@ -324,7 +340,10 @@ class LogOf final : public Log {
   [[nodiscard]] bool note_flushed();
 
   // The segment is sealed: from now on its count can reach zero.
-  void drop_bias(uint32_t segment, int64_t records) { release(segment, kOpenBias - records); }
+  void drop_bias(uint32_t segment, int64_t records) {
+    BONSAI_INVARIANT(records < kOpenBias);
+    release(segment, kOpenBias - records);
+  }
 
   scale::VolumeOf<Medium>& volume_;
   std::vector<Stream> streams_;
@@ -333,7 +352,7 @@ class LogOf final : public Log {
   bool window_has_updates_ = false;
 };
 
-// Level buffered: the stream is held, so that the epoch in which all shares are is not closed before they are durable
+// Mode buffered: the stream is held, so that the epoch in which all shares are is not closed before they are durable
 // and sealed.
 template <class Medium>
 Log::Result LogOf<Medium>::append_shares(std::span<const Update> updates, std::span<const uint32_t> segments,
@@ -378,7 +397,7 @@ Log::Result LogOf<Medium>::append_shares(std::span<const Update> updates, std::s
   return Result::kOk;
 }
 
-// The ends are durable before the epoch is: a record of a closed epoch that lies behind the end is damage.
+// The ends are durable before the epoch is: a record of a closed epoch that is after the end is damage.
 template <class Medium>
 Status LogOf<Medium>::close_epoch() {
   if (!config_.buffered) return Status::OK();
@@ -390,7 +409,7 @@ Status LogOf<Medium>::close_epoch() {
   // If it gave up, too: for the next closer, perhaps another thread, it is done.
   if (!volume_.fence(kSiteEpochFlushFence)) return volume_.health();
   if (!all_flushed || !note_flushed()) {
-    return Status::Unavailable("the log's epoch could not be closed: a writer was held up; try again");
+    return Status::Unavailable("the log's epoch could not be closed: a writer was preempted; try again");
   }
   if (!volume_.fence(kSiteEpochNoteFence)) return volume_.health();
   const Addr word(0, kStateEpochOffset);
@@ -425,6 +444,7 @@ bool LogOf<Medium>::flush_streams(uint64_t epoch) {
   return for_each_held([this, epoch](Stream& stream) {
     window_has_updates_ = window_has_updates_ || stream.epoch >= epoch;
     if (stream.segment == kNoSegment || stream.offset == stream.flushed) return;
+    BONSAI_INVARIANT(stream.flushed < stream.offset);
     volume_.flush(config_.segments[stream.segment] + stream.flushed, stream.offset - stream.flushed, kSiteEpochFlush);
     stream.flushed = stream.offset;
   });
@@ -434,6 +454,7 @@ template <class Medium>
 bool LogOf<Medium>::note_flushed() {
   return for_each_held([this](Stream& stream) {
     if (stream.segment == kNoSegment || stream.noted == stream.flushed) return;
+    BONSAI_INVARIANT(stream.noted < stream.flushed);
     note(stream, stream.flushed);
     volume_.flush(entry(stream), sizeof(SegmentEntry), kSiteEpochNote);
   });

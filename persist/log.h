@@ -1,13 +1,13 @@
 // The log: what makes an update durable before it is visible. Append-only streams, one per worker, cut into segments.
 //
 // Invariants
-//  - a segment's records lie without gaps from its header on; a record is acknowledged only after it and all before it
-//    in its segment are durable (level durable), or once its epoch is closed (level buffered);
+//  - a segment's records follow its header without gaps; a record is acknowledged only after it and all before it
+//    in its segment are durable (mode durable), or once its epoch is closed (mode buffered);
 //  - a segment is reused only after every record in it is dead: superseded by a durable newer record of the same key,
 //    or covered by a persisted dnode of its generation;
 //  - the log table on NVM names the sealed end of a segment, and of an open one how far it is durable at least, so that
-//    a damaged record before that is told from a torn tail. Level durable: to note_bytes() behind at most, and to the
-//    end after note_ends(); level buffered: to the end of what is closed.
+//    a damaged record before that is distinguished from a torn tail. Mode durable: all but the last note_bytes() at
+//    most, and all after note_ends(); mode buffered: all that is closed.
 // Not promised: any order between streams, except epochs.
 //
 // A stream is held by one thread for the time of one append; there are more streams than cores, and a thread that finds
@@ -54,14 +54,14 @@ class Log {
     scale::Addr epoch_copy;
     uint64_t segment_bytes = 0;
     bool buffered = false;
-    uint64_t window_ms = 0;  // level buffered: no update should wait longer for its epoch's end
+    uint64_t window_ms = 0;  // mode buffered: no update should wait longer for its epoch's end
   };
 
   virtual ~Log() = default;
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
 
-  // Appends one record and makes it durable (level durable) before it returns. *segment names the segment that the
+  // Appends one record and makes it durable (mode durable) before it returns. *segment names the segment that the
   // record keeps alive until release(); only kOk sets it.
   // Requires: update.record_bytes() <= record_bytes_max().
   virtual Result append(const Update& update, Use use, uint32_t* segment) = 0;
@@ -106,16 +106,16 @@ class Log {
   // quarter of the log or more.
   [[nodiscard]] uint64_t batch_bytes_max() const;
 
-  // Level buffered: closes the current epoch: everything appended before the call is durable when it returns OK.
-  // Level durable: does nothing. Errors: Unavailable (a stream was held for longer than a bounded wait; try again),
+  // Mode buffered: closes the current epoch: everything appended before the call is durable when it returns OK.
+  // Mode durable: does nothing. Errors: Unavailable (a stream was held for longer than a bounded wait; try again),
   // IoError (the volume has failed).
   [[nodiscard]] virtual Status close_epoch() = 0;
 
-  // Level durable: notes how far the open segments are durable. To be called when appends pause: what is noted is told
-  // from a torn tail when it is damaged. Leaves out streams that are in use. Errors: IoError (the volume has failed).
+  // Mode durable: notes how far the open segments are durable. To be called when appends pause: damage to what is noted
+  // is distinguished from a torn tail. Leaves out streams that are in use. Errors: IoError (the volume has failed).
   [[nodiscard]] virtual Status note_ends() = 0;
 
-  // Level buffered: how old the oldest update could be when the epoch that made it durable was closed: the longest so
+  // Mode buffered: how old the oldest update could be when the epoch that made it durable was closed: the longest so
   // far, and how often it was older than Config::window_ms.
   [[nodiscard]] uint64_t window_us_max() const { return window_us_max_.load(std::memory_order_relaxed); }
   [[nodiscard]] uint64_t window_excesses() const { return window_excesses_.load(std::memory_order_relaxed); }
@@ -124,8 +124,8 @@ class Log {
   // Errors: IoError (the volume has failed).
   [[nodiscard]] virtual Status seal_all() = 0;
 
-  // Runs `action` once everything appended before the call is durable: at once at level durable, when the current epoch
-  // is closed at level buffered. For giving back what only a durable newer record makes superfluous. Thread-safe.
+  // Runs `action` once everything appended before the call is durable: at once in mode durable, when the current epoch
+  // is closed in mode buffered. For giving back what only a durable newer record makes superfluous. Thread-safe.
   void when_durable(std::function<void()> action);
 
   // Says that `records` records of a segment are dead. Thread-safe.

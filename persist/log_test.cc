@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/thread.h"
+#include "persist/sites.h"
 #include "persist/testing.h"
 
 namespace bonsai::persist {
@@ -194,7 +195,15 @@ TEST(Log, ARecordOfTheLargestSizeFits) {
   EXPECT_EQ(records_of(pool)["key"], value);
 }
 
-// ---- level buffered
+// ---- mode buffered
+
+TEST(LogDeathTest, ARecordIsReleasedOnceAndFromASegmentThatThereIs) {
+  MemoryPool pool;
+  Log& log = *pool.rig.log;
+  EXPECT_DEATH(log.release(12'345), "broken invariant");
+  EXPECT_DEATH(log.release(0, 0), "broken invariant");
+  EXPECT_DEATH(log.release(0, 1), "broken invariant") << "nothing was appended there";
+}
 
 TEST(NoLog, TakesEverythingAndKeepsNothing) {
   Log::Config config;
@@ -251,7 +260,7 @@ TEST(BufferedLog, ActionsWaitForTheirEpoch) {
   EXPECT_EQ(ran, 1);
   MemoryPool durable;
   durable.rig.log->when_durable([&] { ++ran; });
-  EXPECT_EQ(ran, 2) << "level durable: at once";
+  EXPECT_EQ(ran, 2) << "mode durable: at once";
   EXPECT_TRUE(durable.rig.log->close_epoch().ok());
 }
 
@@ -286,7 +295,7 @@ TEST(BufferedLog, ADeadSegmentIsFreeOnceTheEpochIsClosed) {
   EXPECT_EQ(log.segments_free(), free + 1);
 }
 
-// An append that is held up inside the medium holds its stream: the closer gives up after its bound, leaves nothing
+// An append that is stalled inside the medium holds its stream: the closer gives up after its bound, leaves nothing
 // flushed and not fenced (the next closer may be another thread), and a later close makes all of it durable.
 class StallingMedium final : public base::HookedMedium {
  public:

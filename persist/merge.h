@@ -1,4 +1,4 @@
-// Entries of one range that lie in several places, put together: those of each run and the updates, each list sorted.
+// Merges entries of one range from several places: those of each run and the updates, each list sorted.
 //
 // Without a branch that the processor could guess wrongly: which of two random keys is less is a coin toss, and a wrong
 // guess costs more than several comparisons. Keys are represented by eight bytes of theirs. The lists are short (those
@@ -42,7 +42,7 @@ class Merge {
   }
   // Rows [from, to) of a run.
   void add(const Rows& rows, uint32_t from, uint32_t to) { add({rows, nullptr, from, to}); }
-  // Entries that do not lie as rows: updates, or decoded ones.
+  // Entries that are not rows: updates, or decoded ones.
   void add(std::span<const Entry> entries) {
     add({{}, entries.data(), 0, base::checked_narrow<uint32_t>(entries.size())});
   }
@@ -72,7 +72,7 @@ class Merge {
   }
 
   // Copies the newest entry of each key to `to`, key and value, side by side as rows, the first `rows_max` of them.
-  // Those that are not like the oldest list's (large, or of another size) are handed out instead by other(at, entry),
+  // Those that are not like the oldest list's (large, or of another size) are passed to other(at, entry) instead,
   // `at` being the end of the rows before them; tombstones are left out. Returns the end of the rows. Requires: the
   // oldest list has rows; room for one row more than there can be.
   template <class Other>
@@ -91,7 +91,7 @@ class Merge {
     const Entry* entries;  // null: rows
     uint32_t from, to;
   };
-  // An entry of a newer list than the oldest one, where it lies.
+  // An entry of a newer list than the oldest one, and where it is.
   enum class Kind : uint32_t { kRow, kTombstone, kOther };
   struct Newer {
     uint64_t head;
@@ -238,7 +238,7 @@ class Merge {
   std::vector<Merged> oldest_;         // the first list
   std::vector<Merged> items_, other_;  // the other lists
   std::vector<size_t> ends_;           // of those, oldest first
-  std::vector<Newer> newer_;           // where the items lie
+  std::vector<Newer> newer_;           // where the items are
 };
 
 }  // namespace bonsai::persist

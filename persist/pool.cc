@@ -5,8 +5,10 @@
 #include <cstring>
 #include <span>
 
+#include "base/check.h"
 #include "base/narrow.h"
 #include "base/status_macros.h"
+#include "persist/sites.h"
 #include "persist/words.h"
 
 namespace bonsai::persist {
@@ -84,16 +86,34 @@ Status write_superblocks(scale::Volume& volume, const std::vector<Superblock>& s
   return volume.fence(kSiteCreateFence) ? Status::OK() : volume.health();
 }
 
-std::string mend_hint() { return "; check the path, or create a new pool elsewhere"; }
+std::string remedy() { return "; check the path, or create a new pool elsewhere"; }
 
-// Verifies one copy against the target that it lies on.
+// Whether the parts of a target follow each other as lay_out() makes them, and end with the target. A checksum that is
+// right over such numbers was made by a program that is not.
+bool sound_layout(const Superblock& sb) {
+  const auto at_most = [&sb](uint64_t n, uint64_t unit) { return unit != 0 && n <= sb.target_bytes / unit; };
+  return sb.target_count >= 1 && sb.target_count <= scale::kTargetsMax && sb.target_index < sb.target_count &&
+         sb.key_format <= static_cast<uint64_t>(KeyFormat::kFixed8) && std::has_single_bit(sb.extent_bytes) &&
+         sb.extent_bytes >= kPageBytes && at_most(sb.extents, sb.extent_bytes) && sb.extents >= 1 &&
+         std::has_single_bit(sb.segment_bytes) && sb.segment_bytes >= kPageBytes &&
+         at_most(sb.segments, sb.segment_bytes) && sb.segments >= kSegmentsMin &&
+         sb.extent_table_offset == kExtentTableOffset && sb.log_table_offset % base::kLineBytes == 0 &&
+         sb.log_offset % kPageBytes == 0 && sb.data_offset % sb.extent_bytes == 0 &&
+         sb.log_table_offset <= sb.target_bytes && sb.log_offset <= sb.target_bytes &&
+         sb.data_offset <= sb.target_bytes && sb.extent_table_offset + 8 * sb.extents <= sb.log_table_offset &&
+         sb.log_table_offset + kSegmentEntriesOffset + sb.segments * sizeof(SegmentEntry) <= sb.log_offset &&
+         sb.log_offset + sb.segments * sb.segment_bytes <= sb.data_offset &&
+         sb.data_offset + sb.extents * sb.extent_bytes <= sb.target_bytes;
+}
+
+// Verifies one copy against the target that it is on.
 Status verify_superblock(const Superblock& sb, const std::string& path, uint64_t bytes) {
   if (sb.magic == kCreatingMagic) {
     return Status::NotSupported(path + " holds no pool yet: its creation was interrupted; remove it, or open it with " +
                                 "create_if_missing (--create)");
   }
   if (sb.magic != kSuperblockMagic) {
-    return Status::NotSupported(path + " is not a Bonsai pool (its first bytes are foreign)" + mend_hint());
+    return Status::NotSupported(path + " is not a Bonsai pool (its first bytes are foreign)" + remedy());
   }
   if (sb.crc != sb.computed_crc()) return Status::Corruption(path + ": superblock fails its checksum");
   if (sb.version > kFormatVersion) {
@@ -110,6 +130,9 @@ Status verify_superblock(const Superblock& sb, const std::string& path, uint64_t
     return Status::Corruption(path + " is truncated: it has " + std::to_string(bytes) + " bytes of " +
                               std::to_string(sb.target_bytes) + "; restore the whole file");
   }
+  if (!sound_layout(sb)) {
+    return Status::Corruption(path + ": the superblock describes a layout that no pool has; restore the whole file");
+  }
   return Status::OK();
 }
 
@@ -120,7 +143,7 @@ Status read_superblock(const scale::Volume& volume, size_t target, const std::st
   for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) {
     if (!volume.contains(Addr(target, copy * kPageBytes), kPageBytes)) {
       if (copy != 0) break;
-      return Status::NotSupported(path + " is too small for a Bonsai pool" + mend_hint());
+      return Status::NotSupported(path + " is too small for a Bonsai pool" + remedy());
     }
     Superblock read;
     std::memcpy(&read, volume.local(Addr(target, copy * kPageBytes)), sizeof read);
@@ -222,6 +245,7 @@ Status format_pool(scale::Volume& volume, const Options& options, const uint64_t
           "a pool of " + std::to_string(bytes_min) + " bytes per target has no room for data" +
           (options.log_bytes != 0 ? " beside its log; lower log_bytes or raise" : "; raise") + " pool_bytes");
     }
+    BONSAI_INVARIANT(sound_layout(sb));
     pool.superblocks.push_back(sb);
   }
   volume.bind(pool_identity(pool_id));
@@ -303,6 +327,7 @@ Status grow_pool(scale::Volume& volume, Pool* pool) {
     }
     sb.extents = extents;
     sb.target_bytes = bytes;
+    BONSAI_INVARIANT(sound_layout(sb));
     sb.crc = sb.computed_crc();
   }
   // An earlier growth may have left one copy torn, and the other is written next.

@@ -22,7 +22,7 @@ namespace bonsai::persist {
 
 // Sizes that follow from the geometry; every tier uses these instead of constants of its own.
 struct Limits {
-  uint64_t large_value_bytes_min = 0;  // values from here on lie by themselves
+  uint64_t large_value_bytes_min = 0;  // values from here on are stored apart
   uint64_t dnode_bytes_max = 0;        // a dnode that would grow beyond is split
   uint64_t dnode_entries_max = 0;
 };
@@ -64,13 +64,13 @@ Status read_pool(scale::Volume& volume, const std::vector<std::string>& paths, P
 Status grow_pool(scale::Volume& volume, Pool* pool);
 
 // Makes both copies of each superblock those of `pool`, one copy after the other, if they are not: after damage to one,
-// or a growth that a crash cut off. Errors: IoError (the volume has failed).
+// or a growth that a crash interrupted. Errors: IoError (the volume has failed).
 Status settle_superblocks(scale::Volume& volume, const Pool& pool);
 
 // Writes the state of a pool in use durably. Errors: IoError (the volume has failed).
 Status write_run_state(scale::Volume& volume, RunState state);
-// The closed epoch of a pool: of the word and its copy the later, a crash can leave one behind. `damaged`, if not null,
-// is told of one that fails its check.
+// The closed epoch of a pool: of the word and its copy the later, since a crash can leave one older. `damaged`, if not
+// null, is called with one that fails its check.
 uint64_t closed_epoch(const scale::Volume& volume, const Pool& pool,
                       const std::function<void(scale::Addr)>& damaged = nullptr);
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "persist/sites.h"
 #include "persist/testing.h"
 
 namespace bonsai::persist {
@@ -27,12 +28,12 @@ Superblock superblock_of(const MemoryMedium& medium) {
 }
 
 template <class Change>
-void change_both_copies(MemoryMedium* medium, bool mend_crc, Change change) {
+void change_both_copies(MemoryMedium* medium, bool fix_crc, Change change) {
   for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) {
     Superblock sb;
     std::memcpy(&sb, medium->view() + copy * kPageBytes, sizeof sb);
     change(&sb);
-    if (mend_crc) sb.crc = sb.computed_crc();
+    if (fix_crc) sb.crc = sb.computed_crc();
     std::memcpy(medium->view() + copy * kPageBytes, &sb, sizeof sb);
   }
 }
@@ -59,7 +60,7 @@ TEST_F(PoolTest, ReadsBackWhatFormatWrote) {
 
 // ---- growth
 
-// A pool of 128 KiB with a record in it, in a target that was enlarged to 512 KiB; behind the old end there is garbage.
+// A pool of 128 KiB with a record in it, in a target that was enlarged to 512 KiB; after the old end there is garbage.
 std::unique_ptr<MemoryMedium> enlarged_pool() {
   MemoryMedium small(128 << 10);
   EXPECT_TRUE(Rig({&small}).format().ok());
@@ -160,7 +161,7 @@ TEST_F(PoolTest, GrowthFencesBetweenTheCopies) {
   EXPECT_EQ(order, "sf|n|n|");
 }
 
-// What a growth that was cut off has left torn is mended before the growth that follows touches the copy that is whole.
+// What an interrupted growth has left torn is repaired before the next growth touches the copy that is whole.
 TEST_F(PoolTest, ACrashInGrowthAfterACrashInGrowthLosesNothing) {
   const auto medium = enlarged_pool();
   const std::vector<std::byte> before = medium->image();
@@ -253,6 +254,30 @@ TEST_F(PoolTest, EveryFlipOfBothCopiesIsRefused) {
   }
   change_both_copies(&medium_, false, [](Superblock* sb) { sb->segments += 1; });
   expect_says(read({&medium_}), Status::Code::kCorruption, "checksum");
+}
+
+// Its checksum is right, so a program wrote it so.
+TEST_F(PoolTest, ALayoutThatNoPoolHasIsCorruption) {
+  const Superblock sound = superblock_of(medium_);
+  const std::vector<std::pair<uint64_t Superblock::*, std::vector<uint64_t>>> wrong = {
+      {&Superblock::target_bytes, {0, kPageBytes}},
+      {&Superblock::extent_bytes, {0, 100, 3 * kPageBytes, uint64_t{1} << 63}},
+      {&Superblock::extent_table_offset, {0, sound.extent_table_offset + 8, UINT64_MAX}},
+      {&Superblock::extents, {0, sound.extents + 1, uint64_t{1} << 52, UINT64_MAX}},
+      {&Superblock::log_table_offset, {0, sound.log_offset, UINT64_MAX}},
+      {&Superblock::log_offset, {0, sound.data_offset, UINT64_MAX}},
+      {&Superblock::segment_bytes, {0, 1, 2 * sound.segment_bytes, uint64_t{1} << 63}},
+      {&Superblock::segments, {0, 1, sound.segments + 100, UINT64_MAX}},
+      {&Superblock::data_offset, {0, sound.data_offset + 1, sound.target_bytes, UINT64_MAX}}};
+  for (size_t field = 0; field < wrong.size(); ++field) {
+    for (const uint64_t value : wrong[field].second) {
+      change_both_copies(&medium_, true, [&](Superblock* sb) { sb->*wrong[field].first = value; });
+      EXPECT_FALSE(read({&medium_}).ok()) << "field " << field << " = " << value;
+      expect_says(read({&medium_}), Status::Code::kCorruption, "restore the whole file");
+      change_both_copies(&medium_, true, [&](Superblock* sb) { *sb = sound; });
+    }
+  }
+  EXPECT_TRUE(read({&medium_}).ok());
 }
 
 TEST_F(PoolTest, TargetsMustBeAllThereInOrderAndOfOnePool) {

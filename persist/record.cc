@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/check.h"
 #include "base/narrow.h"
 #include "base/small_copy.h"
 #include "bonsai/options.h"
@@ -120,6 +121,7 @@ Writer begin(std::byte* record, uint64_t bytes) {
 }
 
 uint64_t seal(std::byte* record, uint64_t bytes, uint32_t seed) {
+  BONSAI_INVARIANT(bytes >= kRecordBytesMin && bytes % 8 == 0);
   const uint32_t crc = base::crc32c(record + kCrcBytes, bytes - kCrcBytes, seed);
   std::memcpy(record, &crc, sizeof crc);
   return bytes;
@@ -156,6 +158,7 @@ uint64_t share_record_bytes(std::span<const Update> updates, Share share) {
 }
 
 uint64_t encode_share(std::span<const Update> updates, Share share, uint32_t seed, std::byte* out) {
+  BONSAI_INVARIANT(share.number < share.count);
   const uint64_t bytes = share_record_bytes(updates, share);
   Writer writer = begin(out, bytes);
   writer.byte(base::checked_narrow<uint8_t>(RecordKind::kShare));

@@ -69,7 +69,7 @@ struct RecordView {
   Share share;                  // of kShare
   std::vector<Update> updates;  // of the other kinds
 
-  // Reads the record at `at` with `room` bytes behind it. False unless the checksum and all bounds hold;
+  // Reads the record at `at` with `room` bytes to the end. False unless the checksum and all bounds hold;
   // safe on arbitrary bytes.
   [[nodiscard]] bool parse(const std::byte* at, uint64_t room, uint32_t seed);
 };

@@ -159,7 +159,7 @@ TEST(Record, IsValidInItsOwnPlaceAndOpeningOnly) {
 
 // A record whose checksum is right and whose content is not: parse() must judge the content, too.
 TEST(Record, BadContentUnderAGoodChecksumIsRejected) {
-  const auto mend = [](std::vector<std::byte>* bytes) {
+  const auto repair = [](std::vector<std::byte>* bytes) {
     const uint32_t crc = base::crc32c(bytes->data() + 4, bytes->size() - 4, kSeed);
     std::memcpy(bytes->data(), &crc, sizeof crc);
   };
@@ -174,23 +174,23 @@ TEST(Record, BadContentUnderAGoodChecksumIsRejected) {
                             tag(RecordKind::kDel, kTagLarge), tag(RecordKind::kPut, kTagLarge)}) {
     auto bytes = encoded(make_update("key", "value"));
     set(&bytes, 4, bad);
-    mend(&bytes);
+    repair(&bytes);
     EXPECT_FALSE(view.parse(bytes.data(), bytes.size(), kSeed)) << "tag " << static_cast<int>(bad);
   }
   const std::vector<Update> two = {make_update("a", "1"), make_update("b", "2")};  // parts of 7 bytes, from 7 on
   auto bytes = encoded(two);
   set(&bytes, 6, 3);
-  mend(&bytes);
+  repair(&bytes);
   EXPECT_FALSE(view.parse(bytes.data(), bytes.size(), kSeed)) << "a batch with a wrong count";
 
   bytes = encoded(two);
   set(&bytes, 8, 100);
-  mend(&bytes);
+  repair(&bytes);
   EXPECT_FALSE(view.parse(bytes.data(), bytes.size(), kSeed)) << "a part that sticks out of its batch";
 
   bytes = encoded(two);
   set(&bytes, 7, tag(RecordKind::kEpoch));
-  mend(&bytes);
+  repair(&bytes);
   EXPECT_FALSE(view.parse(bytes.data(), bytes.size(), kSeed)) << "an epoch inside a batch";
 
   bytes = encoded(make_update("", "value"));

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "persist/large.h"
+#include "persist/sites.h"
 #include "persist/words.h"
 
 namespace bonsai::persist {
@@ -21,6 +22,7 @@ class Recovery {
       : a_(*analysis), pool_(pool), store_(*store), log_(*log), ranges_(*ranges) {}
 
   Status run() {
+    BONSAI_INVARIANT(a_.damages.empty() && a_.segments.size() == pool_.segments().size());
     BONSAI_RETURN_IF_ERROR(claim_space());
     clear_torn_slots();
     BONSAI_RETURN_IF_ERROR(repair_extent_entries());
@@ -41,7 +43,7 @@ class Recovery {
 
   Status claim_large(const LargeRef& ref) {
     if (!store_.volume().contains(Addr::of_bits(ref.addr), ref.value_bytes)) {
-      return Status::Corruption("a large value lies outside the pool; run `bonsai check` on it");
+      return Status::Corruption("a large value is outside the pool; run `bonsai check` on it");
     }
     return claim(Addr::of_bits(ref.addr), ref.value_bytes, "large value");
   }
@@ -96,9 +98,9 @@ class Recovery {
   Status repair_extent_entries() {
     for (const auto& [entry, value] : a_.damaged_extent_entries) {
       store_word(store_.volume(), entry, value);
-      store_.volume().flush(entry, sizeof(uint64_t), kSiteExtentMend);
+      store_.volume().flush(entry, sizeof(uint64_t), kSiteExtentRepair);
     }
-    if (a_.damaged_extent_entries.empty() || store_.volume().fence(kSiteExtentMendFence)) return Status::OK();
+    if (a_.damaged_extent_entries.empty() || store_.volume().fence(kSiteExtentRepairFence)) return Status::OK();
     return store_.volume().health();
   }
 
@@ -132,6 +134,7 @@ class Recovery {
     BONSAI_RETURN_IF_ERROR(writer.commit(&parts));
     BONSAI_RETURN_IF_ERROR(store_.retire({&dnode}));
     store_.free(dnode, {});
+    BONSAI_INVARIANT(parts.size() == tiles.size());
     for (size_t i = 0; i < parts.size(); ++i) {
       tiles[i]->dnode = a_.dnodes.size();
       a_.dnodes.push_back(std::move(parts[i]));
@@ -167,15 +170,34 @@ class Recovery {
     return !flushed || volume.fence(kSiteLogTruncateFence) ? Status::OK() : volume.health();
   }
 
+  // The live dnodes tile the key space, each of them once.
+  void check_tiles() const {
+    base::Fence at;
+    for (const Tile& tile : a_.tiles) {
+      BONSAI_INVARIANT(tile.lo == at && tile.lo < tile.hi);
+      BONSAI_INVARIANT(a_.dnode_live[tile.dnode] && a_.dnodes[tile.dnode] != nullptr);
+      BONSAI_INVARIANT(a_.dnodes[tile.dnode]->lo() == tile.lo && a_.dnodes[tile.dnode]->hi() == tile.hi);
+      for (const LiveRecord& record : tile.records) {
+        BONSAI_INVARIANT(record.update.gen > a_.dnodes[tile.dnode]->gen() && record.segment < a_.segments.size());
+      }
+      at = tile.hi;
+    }
+    BONSAI_INVARIANT(at.is_infinite());
+  }
+
   void hand_over() {
     std::vector<std::vector<uint32_t>> others(a_.segments.size());  // that are kept with a segment
     for (uint32_t i = 0; i < a_.segments.size(); ++i) {
-      if (const uint32_t home = a_.segments[i].home; home != kNoSegment) others[home].push_back(i);
+      if (const uint32_t home = a_.segments[i].home; home != kNoSegment) {
+        BONSAI_INVARIANT(home < others.size() && home != i);
+        others[home].push_back(i);
+      }
     }
     for (uint32_t i = 0; i < a_.segments.size(); ++i) {
       const SegmentState& segment = a_.segments[i];
       if (segment.live_records > 0) log_.adopt(i, segment.sequence, segment.live_records, std::move(others[i]));
     }
+    check_tiles();
     log_.start(a_.sequence_max + 1, a_.epoch_max + 1);
     ranges_.clear();
     ranges_.reserve(a_.tiles.size());
@@ -195,8 +217,8 @@ Status recover(Analysis* analysis, const Pool& pool, DnodeStore* store, Log* log
   return Recovery(analysis, pool, store, log, ranges).run();
 }
 
-Status damage_status(const std::vector<CheckReport::Damage>& damages) {
-  const CheckReport::Damage& first = damages.front();
+Status damage_status(const std::vector<Damage>& damages) {
+  const Damage& first = damages.front();
   return Status::Corruption(first.where + ": " + first.what + "; keys affected: " + first.key_range +
                             (damages.size() > 1 ? " (and " + std::to_string(damages.size() - 1) + " more)" : "") +
                             "; run `bonsai check` for the whole list");

@@ -5,7 +5,7 @@
 //   2. dnodes that are live nowhere are marked as retired
 //   3. dnodes that are live on a part of their range are rewritten for that part, under the same generation, and
 //   retired
-//   4. open segments are sealed; records of epochs that were not closed are cut off
+//   4. open segments are sealed; records of epochs that were not closed are truncated
 #ifndef BONSAI_PERSIST_RECOVERY_H_
 #define BONSAI_PERSIST_RECOVERY_H_
 
@@ -32,7 +32,7 @@ struct RecoveredRange {
 Status recover(Analysis* analysis, const Pool& pool, DnodeStore* store, Log* log, std::vector<RecoveredRange>* ranges);
 
 // Why a damaged pool is not opened.
-Status damage_status(const std::vector<CheckReport::Damage>& damages);
+Status damage_status(const std::vector<Damage>& damages);
 
 }  // namespace bonsai::persist
 

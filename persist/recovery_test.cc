@@ -429,7 +429,7 @@ TEST_F(RecoveryTest, ASegmentThatWasBeingOpenedIsEmpty) {
   EXPECT_GT(analysed()->analysis.segments[opened].sequence, sequence + 1);
 }
 
-// ---- level buffered
+// ---- mode buffered
 
 TEST_F(BufferedRecoveryTest, OpenEpochsAreCutAndStayCut) {
   append("a", "closed", 5, 1);
@@ -527,8 +527,8 @@ void expect_recovery_right_or_refused(const MemoryMedium& damaged, const Content
   EXPECT_TRUE(!content || *content == wanted);
 }
 
-// A pool with everything in it, replaced dnodes too, one bit flipped: the same content, or damage that is told; never
-// other content.
+// A pool with everything in it, replaced dnodes too, one bit flipped: the same content, or damage that is reported;
+// never other content.
 TEST_F(RecoveryTest, AFlipAnywhereIsToldOrHarmless) {
   base::Random random = testing::seeded_random(7);
   const std::string long_key(200, 'n');

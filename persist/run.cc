@@ -1,5 +1,6 @@
 #include "persist/run.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/check.h"
@@ -21,6 +22,8 @@ bool is_uniform(std::span<const Entry> entries) {
   }
   return true;
 }
+
+[[maybe_unused]] bool no_rise(const Entry& a, const Entry& b) { return !(a.key < b.key); }
 
 // Returns the end of what it has written at `to`.
 char* encode_entry(const Entry& entry, uint32_t seed, bool uniform, char* to) {
@@ -82,10 +85,12 @@ void encode_uniform_entry(const Entry& entry, uint32_t seed, std::byte* to) {
 
 RunDesc encode_run(std::span<const Entry> entries, const RunTie& tie, std::vector<std::byte>* bytes) {
   BONSAI_CHECK(!entries.empty() && entries.size() <= kRunEntriesMax);
+  BONSAI_SLOW_INVARIANT(std::adjacent_find(entries.begin(), entries.end(), no_rise) == entries.end());
   const bool uniform = is_uniform(entries);
   bytes->resize(encoded_run_bytes(entries, uniform));
   char* const begin = reinterpret_cast<char*>(bytes->data());
   RunDesc desc{};
+  BONSAI_INVARIANT(tie.identity != 0 && tie.addr != 0);
   desc.addr = tie.addr;
   desc.bytes = base::checked_narrow<uint32_t>(bytes->size());
   desc.count = base::checked_narrow<uint32_t>(entries.size());
@@ -101,6 +106,7 @@ RunDesc encode_run(std::span<const Entry> entries, const RunTie& tie, std::vecto
   const uint64_t checked_bytes = bytes->size() - kRunTrailerBytes;
   const uint32_t crc = base::crc32c(begin, checked_bytes, base::low_bits<uint32_t>(seed));
   std::memcpy(begin + checked_bytes, &crc, sizeof crc);
+  BONSAI_INVARIANT(RunView::well_formed(desc));
   return desc;
 }
 
@@ -182,14 +188,15 @@ bool RunView::entry_at(uint32_t i, uint32_t offset, Entry* entry) const {
   return true;
 }
 
-void RunView::expect(uint32_t lo, uint32_t hi, scale::Reads* reads) const {
+void RunView::expect(uint32_t lo, uint32_t hi, scale::ReadBatch* reads) const {
   if (lo >= hi) return;
   const uint64_t begin = uniform() ? entry_offset(lo) : desc_.bytes * uint64_t{lo} / desc_.count;
   const uint64_t end = uniform() ? entry_offset(hi) : desc_.bytes * uint64_t{hi} / desc_.count;
   reads->add(scale::Addr::of_bits(desc_.addr) + begin, end - begin);
 }
 
-bool RunView::lower_bound(const base::Key& key, uint32_t lo, uint32_t hi, uint32_t* index, scale::Reads* reads) const {
+bool RunView::lower_bound(const base::Key& key, uint32_t lo, uint32_t hi, uint32_t* index,
+                          scale::ReadBatch* reads) const {
   const uint32_t first = lo, end = hi;
   while (lo < hi) {
     const uint32_t mid = lo + (hi - lo) / 2;
@@ -226,7 +233,7 @@ bool RunView::lower_bound_near(const base::Key& key, uint32_t lo, uint32_t hi, u
   return lower_bound(key, lo, hi, index, nullptr);
 }
 
-Find RunView::find(const base::Key& key, Entry* found, scale::Reads* reads) const {
+Find RunView::find(const base::Key& key, Entry* found, scale::ReadBatch* reads) const {
   uint32_t index;
   if (!lower_bound(key, 0, desc_.count, &index, reads)) return Find::kDamaged;
   if (index == desc_.count) return Find::kAbsent;

@@ -48,7 +48,7 @@ void encode_uniform_entry(const Entry& entry, uint32_t seed, std::byte* to);
 // Upper bound of the bytes that the entry takes in a run.
 inline uint64_t entry_bytes(const Entry& entry) { return 14 + entry.key.bytes.size() + entry.value.size(); }
 
-// Where things lie in a run: an entry of a uniform run; the first entry; the bytes of one.
+// Sizes in a run: an entry of a uniform run; the first entry; the bytes of one.
 inline constexpr uint32_t kUniformHeadBytes = 4;    // check
 inline constexpr uint32_t kVariableHeadBytes = 10;  // check, value size and flags, key size
 inline uint32_t uniform_entry_bytes(const RunDesc& desc) {
@@ -69,7 +69,7 @@ inline uint32_t entry_seed(uint64_t run_seed, uint32_t i) { return base::low_bit
 // Reads a run. Safe on arbitrary bytes: all offsets are checked against desc.bytes.
 class RunView {
  public:
-  // Requires: well_formed(desc), and desc.bytes can be read where it lies.
+  // Requires: well_formed(desc), and desc.bytes can be read at its address.
   RunView(const scale::Volume& volume, const RunDesc& desc)
       : RunView(volume.local(scale::Addr::of_bits(desc.addr)), desc, volume.identity()) {}
   RunView(const std::byte* bytes, const RunDesc& desc, uint64_t identity)
@@ -92,7 +92,7 @@ class RunView {
   [[nodiscard]] bool uniform() const { return desc_.key_bytes != kVariableRun; }
   // Of a uniform run: of each key.
   [[nodiscard]] uint32_t key_bytes() const { return desc_.key_bytes; }
-  // Of a uniform run: entries [from, to) as they lie, and the key of one, both unverified.
+  // Of a uniform run: entries [from, to) as they are stored, and the key of one, both unverified.
   [[nodiscard]] Rows rows(uint32_t from, uint32_t to) const {
     const uint32_t stride = uniform_entry_bytes(desc_);
     const char* keys = bytes_ + size_t{from} * stride + kUniformHeadBytes;
@@ -113,13 +113,13 @@ class RunView {
   }
   // The same where it is known to be in [lo, hi]. Each probe is waited for by `reads`, if not null.
   [[nodiscard]] bool lower_bound(const base::Key& key, uint32_t lo, uint32_t hi, uint32_t* index,
-                                 scale::Reads* reads) const;
+                                 scale::ReadBatch* reads) const;
   // Of a uniform, trusted run: the same where it is likely to be near lo, which looks 1, 2, 4, ... entries ahead first.
   [[nodiscard]] bool lower_bound_near(const base::Key& key, uint32_t lo, uint32_t hi, uint32_t* index) const;
   // Binary search for `key`. Each probe is waited for by `reads`, if not null.
-  [[nodiscard]] Find find(const base::Key& key, Entry* entry, scale::Reads* reads = nullptr) const;
-  // Tells that entries [lo, hi) are about to be read.
-  void expect(uint32_t lo, uint32_t hi, scale::Reads* reads) const;
+  [[nodiscard]] Find find(const base::Key& key, Entry* entry, scale::ReadBatch* reads = nullptr) const;
+  // Issues the read of entries [lo, hi).
+  void expect(uint32_t lo, uint32_t hi, scale::ReadBatch* reads) const;
   // The run's own checksum, over all of its bytes.
   [[nodiscard]] bool verify() const;
   // Sizes fit together; to be called once before anything else on a descriptor from NVM.
@@ -132,7 +132,7 @@ class RunView {
   bool trusted_ = false;
 };
 
-// The entry of a uniform run that lies at `at`. False if it is damaged. Requires: as many bytes can be read there.
+// The entry of a uniform run that is at `at`. False if it is damaged. Requires: as many bytes can be read there.
 inline bool uniform_entry(const std::byte* at, uint32_t seed, uint32_t key_bytes, uint32_t value_bytes, Entry* entry) {
   uint32_t crc;
   std::memcpy(&crc, at, sizeof crc);

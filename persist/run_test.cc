@@ -122,8 +122,8 @@ TEST(Run, SoundBelowEndsAtDamageAndAtTheBound) {
   }
 }
 
-// A flipped bit anywhere: every key that is there is found with its value, or the damage is told. Never another value,
-// never "absent". And the run's own checksum always tells.
+// A flipped bit anywhere: every key that is there is found with its value, or the damage is reported. Never another
+// value, never "absent". And the run's own checksum always fails.
 void expect_flips_detected(const Entries& entries) {
   EncodedRun run(entries.list());
   uint64_t detected = 0;

@@ -1,5 +1,5 @@
 // Batches over several segments: all of one counts or nothing, its segments live and die together, and a share that is
-// missing is told from a crash.
+// missing is distinguished from a crash.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -92,7 +92,7 @@ TEST_P(Shares, OneThatIsMissingInACrashTakesTheOthersWithIt) {
   EXPECT_EQ(content(), Content());
   Rig recovered({&pool.medium}, GetParam());
   ASSERT_TRUE(recovered.open().ok());
-  EXPECT_EQ(content(), Content()) << "what is left is cut off for good";
+  EXPECT_EQ(content(), Content()) << "what is left is truncated for good";
   EXPECT_EQ(recovered.log->segments_free(), recovered.log->segments());
 }
 

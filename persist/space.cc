@@ -9,19 +9,34 @@
 
 namespace bonsai::persist {
 
+namespace {
+
+template <class Intervals>
+[[maybe_unused]] uint64_t bytes_of(const Intervals& intervals) {
+  uint64_t sum = 0;
+  for (const auto& [offset, bytes] : intervals) sum += bytes;
+  return sum;
+}
+
+}  // namespace
+
 void Space::Target::insert(uint64_t offset, uint64_t bytes) {
+  BONSAI_INVARIANT(bytes > 0 && offset % kBlockBytes == 0 && bytes % kBlockBytes == 0);
   by_offset.emplace(offset, bytes);
   by_size.emplace(bytes, offset);
+  BONSAI_INVARIANT(by_offset.size() == by_size.size());
 }
 
 void Space::Target::erase(ByOffset::iterator it) {
-  by_size.erase({it->second, it->first});
+  BONSAI_INVARIANT(by_size.erase({it->second, it->first}) == 1);
   by_offset.erase(it);
 }
 
 // Takes [start, start + bytes) out of a free interval.
 uint64_t Space::Target::cut(ByOffset::iterator it, uint64_t start, uint64_t bytes) {
   const auto [offset, size] = *it;
+  BONSAI_INVARIANT(start >= offset && start + bytes <= offset + size);
+  BONSAI_INVARIANT(free_bytes.load(std::memory_order_relaxed) >= bytes);
   erase(it);
   if (start > offset) insert(offset, start - offset);
   if (start + bytes < offset + size) insert(start + bytes, offset + size - start - bytes);
@@ -75,6 +90,7 @@ void Space::Target::give(uint64_t begin, uint64_t bytes) {
   }
   insert(begin, end - begin);
   free_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  BONSAI_SLOW_INVARIANT(free_bytes.load(std::memory_order_relaxed) == bytes_of(by_offset));
 }
 
 void Space::add_target(uint64_t begin, uint64_t end, uint64_t reserve_bytes) {
@@ -91,6 +107,7 @@ void Space::add_target(uint64_t begin, uint64_t end, uint64_t reserve_bytes) {
 scale::Addr Space::allocate(uint64_t bytes, Use use, uint64_t align, Where where) {
   bytes = round_up(std::max<uint64_t>(bytes, 1), kBlockBytes);
   const scale::Addr addr = take(bytes, std::max(align, kBlockBytes), use, where);
+  BONSAI_INVARIANT(addr.is_nil() || addr.offset() % std::max(align, kBlockBytes) == 0);
   if (!addr.is_nil()) used_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   return addr;
 }
@@ -99,6 +116,7 @@ bool Space::set_aside(uint64_t bytes) {
   bytes = round_up(bytes, kBlockBytes);
   const scale::Addr addr = aside_.bytes == 0 ? take(bytes, kBlockBytes, Use::kReserve, Where::kLow) : scale::Addr();
   if (addr.is_nil()) return false;
+  BONSAI_INVARIANT(addr.target() < targets_.size() && sliding_.bytes == 0);
   aside_ = {addr, bytes};
   aside_bytes_wanted_ = bytes;
   return true;
@@ -141,6 +159,7 @@ scale::Addr Space::begin_slide(Piece used) {
 void Space::end_slide(bool copied) {
   const std::lock_guard lock(targets_[aside_.addr.target()]->mutex);
   const Piece used = std::exchange(sliding_, {});
+  BONSAI_INVARIANT(used.bytes > 0);
   if (copied) aside_.addr = used.addr == aside_.end() ? aside_.addr + used.bytes : used.addr;
 }
 
@@ -178,6 +197,7 @@ void Space::restore_aside(bool keep_upper_end) {
   Target& target = *targets_[aside_.addr.target()];
   const std::lock_guard lock(target.mutex);
   if (aside_.bytes <= aside_bytes_wanted_) return;
+  BONSAI_INVARIANT(sliding_.bytes == 0);
   const uint64_t excess = aside_.bytes - aside_bytes_wanted_;
   const uint64_t begin = aside_.addr.offset();
   aside_ = {keep_upper_end ? aside_.addr + excess : aside_.addr, aside_bytes_wanted_};
@@ -201,6 +221,8 @@ scale::Addr Space::take(uint64_t bytes, uint64_t align, Use use, Where where) {
 void Space::free(scale::Addr addr, uint64_t bytes) {
   bytes = round_up(bytes, kBlockBytes);
   if (bytes == 0) return;
+  BONSAI_INVARIANT(addr.target() < targets_.size() && !addr.is_nil());
+  BONSAI_INVARIANT(used_bytes_.load(std::memory_order_relaxed) >= bytes);
   Target& target = *targets_[addr.target()];
   const std::lock_guard lock(target.mutex);
   target.give(addr.offset(), bytes);

@@ -5,7 +5,7 @@
 //  - used_bytes + free bytes + those set aside = capacity, per target.
 // Not promised: contiguity for requests larger than the largest free interval, even when the sum would do. The piece
 // that is set aside is the means against it: as long as it is not shorter than a run, that run can move from one of its
-// sides to the other, and the free blocks behind it come to lie beside the piece.
+// sides to the other, and the free blocks beyond it are then beside the piece.
 //
 // Thread-safety: all methods; one mutex per target, held for a few map operations. Allocation happens per offloaded
 // dnode, per segment roll and per large value, never per put.

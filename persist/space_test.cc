@@ -251,5 +251,17 @@ TEST(Space, ThreadsNeverShareABlock) {
   for (const std::byte owner : owners) EXPECT_EQ(owner, std::byte{0});
 }
 
+TEST(SpaceDeathTest, ABlockIsFreedOnce) {
+  Space space;
+  space.add_target(4096, 65536, 0);
+  const Addr first = space.allocate(kBlockBytes, Space::Use::kOrdinary);
+  const Addr second = space.allocate(kBlockBytes, Space::Use::kOrdinary);
+  ASSERT_FALSE(first.is_nil() || second.is_nil());
+  space.free(first, kBlockBytes);
+  EXPECT_DEATH(space.free(first, kBlockBytes), "broken invariant");
+  EXPECT_DEATH(space.free(Addr(), kBlockBytes), "broken invariant");
+  EXPECT_DEATH(space.free(Addr(7, 4096), kBlockBytes), "broken invariant");
+}
+
 }  // namespace
 }  // namespace bonsai::persist

@@ -21,7 +21,7 @@ inline uint64_t load8(const scale::Volume& volume, scale::Addr at) {
   return word;
 }
 
-// `tie` binds the word to more than its place. Requires, as all below: the word lies in its target.
+// `tie` binds the word to more than its place. Requires, as all below: the word is in its target.
 inline std::optional<uint64_t> load_word(const scale::Volume& volume, scale::Addr at, uint64_t tie = 0) {
   const uint64_t word = load8(volume, at);
   if (!checked_word_ok(word, place_seed(volume, at) + tie)) return std::nullopt;
@@ -34,7 +34,8 @@ void store_word(AnyVolume& volume, scale::Addr at, uint64_t value, uint64_t tie 
   volume.store8(at, checked_word(value, place_seed(volume, at) + tie));
 }
 
-// Both words of a segment's entry: a line prefix of them is the old entry, or one that is behind the segment's word.
+// Both words of a segment's entry: a line prefix of them is the old entry, or one that is older than the segment's
+// word.
 template <class AnyVolume>
 void store_entry(AnyVolume& volume, scale::Addr entry, uint64_t sequence, uint64_t end, bool sealed) {
   store_word(volume, entry + offsetof(SegmentEntry, end), segment_end(end, sealed), sequence);

@@ -8,11 +8,10 @@
 //
 // Guarantees
 //   - A request's outcome is known exactly or is said to be unknown (Outcome::kUnreachable); no status is dropped.
-//   - A request that fails breaks its connection: what was posted to that peer behind it ends as kFlushed, later posts,
+//   - A request that fails breaks its connection: what was posted to that peer after it ends as kFlushed, later posts,
 //     too, until a new connection is made. Other peers are not concerned.
 //   - Every wait has a bound in milliseconds (0: looks once) and ends as Unavailable, naming the wait. Inside a
-//   coroutine of a
-//     base::Scheduler its siblings run meanwhile; outside, the thread spins briefly, then blocks.
+//     coroutine of a base::Scheduler its siblings run meanwhile; outside, the thread spins briefly, then blocks.
 //   - Traffic is counted always and exactly (traffic.h).
 // Not promised
 //   - That a completed WRITE is durable, or even in the peer's memory as its processor sees it from the medium's side:
@@ -43,7 +42,7 @@ namespace bonsai::rdma {
 
 inline constexpr uint32_t kProtocolVersion = 1;
 
-// What the two ends of a connection tell each other before the first request.
+// What the two ends of a connection send each other before the first request.
 struct Hello {
   uint32_t version = kProtocolVersion;
   uint32_t node = 0;                        // names the node in the cluster
@@ -51,7 +50,7 @@ struct Hello {
   std::array<std::byte, 32> credentials{};  // credentials.h
 };
 
-// Decides whether `other` may connect; its error is what connect() returns there. *answer is what the other end is told
+// Decides whether `other` may connect; its error is what connect() returns there. *answer is what the other end learns
 // of this one: it comes in as `own` of listen(), and may leave with credentials made for this very Hello. Called on the
 // listening worker's fabric from any thread; must not call the fabric.
 using Admit = std::function<Status(const Hello& other, Hello* answer)>;
@@ -123,7 +122,7 @@ class Worker {
 
   // ---- connections
 
-  // Lets others connect to this worker at `address`, in the provider's notation; `own` is told to those who are
+  // Lets others connect to this worker at `address`, in the provider's notation; `own` is sent to those who are
   // admitted, as `admit` left it. Without `admit` all are. Once per worker. Errors: Busy (the address is taken),
   // InvalidArgument.
   virtual Status listen(const std::string& address, const Hello& own, Admit admit) = 0;
@@ -148,7 +147,7 @@ class Worker {
   // post() and wait().
   Status run(WorkList* list, uint64_t limit_ms);
 
-  // Polls until ready(): for what another node writes into this one's memory, which no completion tells of.
+  // Polls until ready(): for what another node writes into this one's memory, which no completion reports.
   // Errors: Unavailable when the bound expired, naming the wait.
   Status await(const char* name, uint64_t limit_ms, const std::function<bool()>& ready);
 

@@ -17,14 +17,14 @@ class FabricFaultTest : public FabricSuite {
  protected:
   void SetUp() override { there_.put(512, "-----"); }
 
-  // Sends `list` and checks how its first request ends, that what is behind it does not count as done, that the
+  // Sends `list` and checks how its first request ends, that what follows it does not count as done, that the
   // connection is broken, and that a new one works.
   void expect_fault(Peer& peer, WorkList& list, Outcome outcome) {
     const Slice later = here_.put(512, "later");
     list.write(peer, later, there_.region.at(512));
     EXPECT_FALSE(here_.worker->run(&list, kTestLimitMs).ok());
     EXPECT_EQ(list.outcome(0), outcome) << outcome_name(list.outcome(0));
-    // Behind an unanswered request it may be unknown whether this one was carried out.
+    // After an unanswered request it may be unknown whether this one was carried out.
     const bool unknown = outcome == Outcome::kUnreachable && list.outcome(1) == outcome;
     EXPECT_TRUE(unknown || list.outcome(1) == Outcome::kFlushed) << outcome_name(list.outcome(1));
     if (!unknown) {

@@ -24,7 +24,7 @@ TEST_P(FabricPersistTest, OneRoundTripByAgentAndByRead) {
               status_text(RemotePersist::make(&fabric, here_.worker.get(), here_.connect(address), domain, &persist)));
     const bool by_agent = persist->strategy() == PersistStrategy::kFlushAgent;
     EXPECT_EQ(by_agent, domain == RemoteDomain::kAdr);
-    for (int round = 0; round < 40; ++round) {  // more than there are slots, buffers and answers under way
+    for (int round = 0; round < 40; ++round) {  // more than there are slots, buffers and answers in flight
       const std::string text = "record " + std::to_string(round) + (by_agent ? " by agent" : " by read ");
       const RemotePersist::Write writes[] = {{here_.put(0, text), there_.region.at(128)},
                                              {here_.put(64, text), there_.region.at(1024)}};

@@ -1,5 +1,5 @@
-// Every fault against every verb: what the initiator is told, and what happened at the target. The expected outcomes
-// are the table in rdma/README.md, so that it cannot go stale: this test runs each cell and compares.
+// Every fault against every verb: what the initiator gets, and what happened at the target. The expected outcomes are
+// the table in docs/fabric.md, so that it cannot go stale: this test runs each cell and compares.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -236,9 +236,9 @@ std::string text_of(const Row& row, const std::function<std::unique_ptr<Cell>(Ve
   return line;
 }
 
-std::string readme_row(const std::string& fault) {
-  std::ifstream readme(std::string(BONSAI_SOURCE_DIR) + "/rdma/README.md");
-  for (std::string line; std::getline(readme, line);) {
+std::string table_row(const std::string& fault) {
+  std::ifstream page(std::string(BONSAI_SOURCE_DIR) + "/docs/fabric.md");
+  for (std::string line; std::getline(page, line);) {
     if (line.rfind("| " + fault + " |", 0) == 0) return line;
   }
   return "(no such row)";
@@ -250,7 +250,7 @@ TEST(FaultMatrix, OnSim) {
     const auto make = [&](Verb verb) {
       return std::make_unique<Cell>(&network, network.make_fabric(), network.make_fabric(), verb);
     };
-    EXPECT_EQ(text_of(row, make), readme_row(row.fault));
+    EXPECT_EQ(text_of(row, make), table_row(row.fault));
   }
 }
 
@@ -261,7 +261,7 @@ TEST(FaultMatrix, OnShmWhereTheFaultCanBeMade) {
     const auto make = [&](Verb verb) {
       return std::make_unique<Cell>(nullptr, network.make_fabric(), network.make_fabric(), verb);
     };
-    EXPECT_EQ(text_of(row, make), readme_row(row.fault));
+    EXPECT_EQ(text_of(row, make), table_row(row.fault));
   }
 }
 

@@ -12,7 +12,7 @@
 namespace bonsai::rdma {
 namespace {
 
-// Where things lie in the scratch memory; apart by more than a line.
+// Places in the scratch memory, apart by more than a line.
 constexpr uint64_t kCounterAt = 0;
 constexpr uint64_t kSwapAt = 256;
 constexpr uint64_t kLockAt = 512;
@@ -23,7 +23,7 @@ constexpr size_t kBlockBytes = 4096;
 constexpr size_t kBlockWords = kBlockBytes / sizeof(uint64_t);
 constexpr uint64_t kNeverHeld = ~uint64_t{0};  // what a CAS expects that is to fail
 
-// Both halves of a word tell the round, so that half a word is noticed.
+// Both halves of a word hold the round, so that half a word is noticed.
 constexpr uint64_t word_of(uint64_t round) { return (round << 32) | (round & 0xffffffffU); }
 constexpr bool is_torn(uint64_t word) { return (word >> 32) != (word & 0xffffffffU); }
 
@@ -229,7 +229,7 @@ std::string LitmusReport::text() const {
   return "lost additions " + of(additions_lost, additions) + ", lost swaps " + of(swaps_lost, swaps) +
          ", reads out of order " + of(reads_out_of_order, reads_in_order + reads_out_of_order) + ", torn words " +
          std::to_string(words_torn) + "; to be expected on some devices: torn reads " + of(reads_torn, reads) +
-         " (newer behind older " + std::to_string(reads_newer_behind) + "), unlocks by WRITE lost " +
+         " (newer after older " + std::to_string(reads_newer_behind) + "), unlocks by WRITE lost " +
          of(unlocks_lost, unlocks);
 }
 

@@ -1,5 +1,5 @@
 // Litmus tests of the provider in use, at start-up: two clients meet on the same far memory, and what they see is
-// compared with what Bonsai relies on. Devices and drivers differ in ways that no capability bit tells.
+// compared with what Bonsai relies on. Devices and drivers differ in ways that no capability bit shows.
 //
 // Relied upon, so that a breach is an error
 //   - CAS and FAA are atomic among themselves, and a lock made of them guards the bytes beside it;
@@ -49,8 +49,8 @@ inline constexpr uint64_t kLitmusBytes = 8192;
 Status run_litmus(Fabric& fabric, const std::string& address, const Hello& own, const RemoteRegion& scratch,
                   const LitmusOptions& options, LitmusReport* report);
 
-// The check of a program that is about to rely on a provider: runs the tests, tells in *text (one line) what was found.
-// Errors: those of run_litmus(), and of LitmusReport::status().
+// The check of a program that is about to rely on a provider: runs the tests, writes to *text (one line) what was
+// found. Errors: those of run_litmus(), and of LitmusReport::status().
 Status check_at_start_up(Fabric& fabric, const std::string& address, const Hello& own, const RemoteRegion& scratch,
                          const LitmusOptions& options, std::string* text);
 

@@ -30,8 +30,12 @@ Status admit_peer(const Admit& admit, const Hello& other, Hello* answer) {
 
 Status status_from_wire(int32_t code, std::string text) {
   switch (static_cast<Status::Code>(code)) {
+    case Status::Code::kNotFound:
+      return Status::NotFound(std::move(text));
     case Status::Code::kInvalidArgument:
       return Status::InvalidArgument(std::move(text));
+    case Status::Code::kCorruption:
+      return Status::Corruption(std::move(text));
     case Status::Code::kNotSupported:
       return Status::NotSupported(std::move(text));
     case Status::Code::kNoSpace:

@@ -70,7 +70,7 @@ class Region {
   [[nodiscard]] Rights rights() const { return rights_; }
   // For peers. Keys cannot be guessed where the device allows it.
   [[nodiscard]] RemoteRegion remote() const { return remote_; }
-  // Requires: [offset, offset + bytes) lies in the region.
+  // Requires: [offset, offset + bytes) is in the region.
   [[nodiscard]] Slice slice(size_t offset, size_t bytes) const {
     BONSAI_CHECK(offset <= memory_.size() && bytes <= memory_.size() - offset);
     return {this, memory_.data() + offset, bytes};

@@ -22,7 +22,7 @@ class RegisteredMemory {
 
   [[nodiscard]] std::byte* data() const { return memory_->bytes().data(); }
   [[nodiscard]] RemoteRegion remote() const { return region_->remote(); }
-  // Requires: [offset, offset + bytes) lies in it.
+  // Requires: [offset, offset + bytes) is in it.
   [[nodiscard]] Slice slice(size_t offset, size_t bytes) const { return region_->slice(offset, bytes); }
 
  private:

@@ -5,8 +5,6 @@
 
 #include "base/nvm/racy_copy.h"
 #include "base/status_macros.h"
-#include "base/step.h"
-#include "rdma/mutants.h"
 
 namespace bonsai::rdma {
 namespace {
@@ -38,7 +36,7 @@ Status choose_strategy(RemoteDomain domain, const Capabilities& capabilities, Pe
   }
   if (capabilities.remote_flush) {
     *strategy = PersistStrategy::kFlush;
-  } else if (domain == RemoteDomain::kAdr && !base::mutant(kReadForAdr)) {
+  } else if (domain == RemoteDomain::kAdr) {
     *strategy = PersistStrategy::kFlushAgent;
   } else {
     *strategy = PersistStrategy::kReadAfterWrite;
@@ -65,15 +63,43 @@ RemotePersist::~RemotePersist() {
 }
 
 Status RemotePersist::persist(std::span<const Write> writes, uint64_t limit_ms) {
+  BONSAI_RETURN_IF_ERROR(worker_->await("persist.slot", limit_ms, [this] { return failed_ || !free_slots_.empty(); }));
+  size_t ticket = 0;
+  BONSAI_RETURN_IF_ERROR(begin(writes, &ticket));
+  const Status waited = worker_->await("persist.answer", limit_ms, [&] { return ended(ticket); });
+  const Status status = end(ticket);
+  return waited.ok() ? status : waited;
+}
+
+Status RemotePersist::begin(std::span<const Write> writes, size_t* ticket) {
   BONSAI_CHECK(!writes.empty() && writes.size() <= kWritesMax);
   if (failed_) return Status::Unavailable("remote persistence over this connection has failed; connect anew");
-  BONSAI_RETURN_IF_ERROR(worker_->await("persist.slot", limit_ms, [this] { return !free_slots_.empty(); }));
+  if (free_slots_.empty()) return Status::Busy(std::to_string(kInFlightMax) + " persists are in flight; end one first");
   const size_t slot = free_slots_.back();
+  fill(writes, slot, &lists_[slot]);
+  BONSAI_RETURN_IF_ERROR(worker_->post(&lists_[slot]));
   free_slots_.pop_back();
-  const Status status = run(writes, slot, limit_ms);
+  *ticket = slot;
+  return Status::OK();
+}
+
+bool RemotePersist::ended(size_t ticket) {
+  const WorkList& list = lists_[ticket];
+  if (list.pending()) return false;
+  if (strategy_ != PersistStrategy::kFlushAgent || !list.status().ok()) return true;
+  return (answer_word(ticket) & FlushRequest::kTokenMax) == slot(ticket).request.token || !peer_->usable();
+}
+
+Status RemotePersist::end(size_t ticket) {
+  Status status;
+  if (!ended(ticket)) {
+    status = Status::Unavailable("the answer was not waited for");
+  } else if (status = lists_[ticket].status(); status.ok() && strategy_ == PersistStrategy::kFlushAgent) {
+    status = answer_status(ticket);
+  }
   // After an error the slot stays out of use: the node may still write an answer to it.
   if (status.ok()) {
-    free_slots_.push_back(slot);
+    free_slots_.push_back(ticket);
   } else {
     failed_ = true;
   }
@@ -82,31 +108,19 @@ Status RemotePersist::persist(std::span<const Write> writes, uint64_t limit_ms) 
 
 void RemotePersist::fill(std::span<const Write> writes, size_t index, WorkList* list) {
   list->clear();
-  const bool read = strategy_ == PersistStrategy::kReadAfterWrite && !base::mutant(kNoRead);
-  const auto add_read = [&] {
-    list->read(*peer_, writes.back().to, memory_->slice(offset(index, &slot(index).read), 1));
-  };
-  if (read && base::mutant(kReadBefore)) add_read();
   for (const Write& write : writes) list->write(*peer_, write.from, write.to);
-  if (read && !base::mutant(kReadBefore)) add_read();
-  if (strategy_ != PersistStrategy::kReadAfterWrite) add_flush(writes, index, list);
-}
-
-Status RemotePersist::run(std::span<const Write> writes, size_t index, uint64_t limit_ms) {
-  fill(writes, index, &lists_[index]);
-  BONSAI_RETURN_IF_ERROR(worker_->run(&lists_[index], limit_ms));
-  if (strategy_ != PersistStrategy::kFlushAgent || base::mutant(kAnswerNotAwaited)) return Status::OK();
-  return await_answer(index, limit_ms);
+  if (strategy_ == PersistStrategy::kReadAfterWrite) {
+    list->read(*peer_, writes.back().to, memory_->slice(offset(index, &slot(index).read), 1));
+  } else {
+    add_flush(writes, index, list);
+  }
 }
 
 void RemotePersist::add_flush(std::span<const Write> writes, size_t index, WorkList* list) {
-  if (strategy_ == PersistStrategy::kFlush && !base::mutant(kNoFlush)) {
-    const size_t skipped = base::mutant(kFlushSkipsLast) ? 1 : 0;
-    for (size_t i = 0; i + skipped < writes.size(); ++i) {
-      list->flush(*peer_, writes[i].to, writes[i].from.bytes());
-    }
+  if (strategy_ == PersistStrategy::kFlush) {
+    for (const Write& write : writes) list->flush(*peer_, write.to, write.from.bytes());
+    return;
   }
-  if (strategy_ != PersistStrategy::kFlushAgent) return;
   Slot& slot = this->slot(index);
   FlushRequest& request = slot.request;
   request.token = ++tokens_;
@@ -116,29 +130,28 @@ void RemotePersist::add_flush(std::span<const Write> writes, size_t index, WorkL
   list->send(*peer_, memory_->slice(offset(index, &request), request_bytes(request.ranges)));
 }
 
-Status RemotePersist::await_answer(size_t index, uint64_t limit_ms) {
-  const uint64_t token = slot(index).request.token;
-  const auto word = base::word_at(reinterpret_cast<std::byte*>(&slot(index).answer));
-  uint64_t answer = 0;
-  bool gone = false;
-  BONSAI_RETURN_IF_ERROR(worker_->await("persist.answer", limit_ms, [&] {
-    gone = !peer_->usable();
-    answer = word.load(std::memory_order_acquire);
-    return gone || (answer & ~FlushRequest::kRefused) == token;
-  }));
-  if (answer == token) return Status::OK();
-  if (gone) return status_of(Outcome::kUnreachable, Verb::kSend);
+uint64_t RemotePersist::answer_word(size_t ticket) {
+  return base::word_at(reinterpret_cast<std::byte*>(&slot(ticket).answer)).load(std::memory_order_acquire);
+}
+
+Status RemotePersist::answer_status(size_t ticket) {
+  const uint64_t token = slot(ticket).request.token;
+  const uint64_t word = answer_word(ticket);
+  if (word == token) return Status::OK();
+  if ((word & FlushRequest::kTokenMax) != token) return status_of(Outcome::kUnreachable, Verb::kSend);
+  if ((word & FlushRequest::kFailed) != 0) {
+    return Status::IoError("the node's medium could not make the bytes durable; see the node's log");
+  }
   return Status::InvalidArgument("the flush agent does not serve these bytes; ask the node for its regions");
 }
 
-Status FlushAgent::make(Fabric* fabric, Worker* worker, std::span<const std::byte> served, size_t requests_max,
-                        Flush flush, std::unique_ptr<FlushAgent>* agent) {
-  std::unique_ptr<FlushAgent> made(new FlushAgent(worker, served, std::move(flush)));
+Status FlushAgent::make(Fabric* fabric, Worker* worker, size_t requests_max, Flush flush,
+                        std::unique_ptr<FlushAgent>* agent) {
+  std::unique_ptr<FlushAgent> made(new FlushAgent(worker, std::move(flush)));
+  constexpr size_t kAnswers = kAnswersMax * kAnswerBytesMax;
   const size_t ring_bytes = requests_max * sizeof(FlushRequest);
-  const size_t bytes = ring_bytes + kAnswersMax * sizeof(uint64_t);
-  BONSAI_RETURN_IF_ERROR(RegisteredMemory::make(*fabric, bytes, Rights::none(), &made->memory_));
-  BONSAI_RETURN_IF_ERROR(
-      worker->set_receive_ring(made->memory_->slice(kAnswersMax * sizeof(uint64_t), ring_bytes), sizeof(FlushRequest)));
+  BONSAI_RETURN_IF_ERROR(RegisteredMemory::make(*fabric, kAnswers + ring_bytes, Rights::none(), &made->memory_));
+  BONSAI_RETURN_IF_ERROR(worker->set_receive_ring(made->memory_->slice(kAnswers, ring_bytes), sizeof(FlushRequest)));
   *agent = std::move(made);
   return Status::OK();
 }
@@ -146,6 +159,19 @@ Status FlushAgent::make(Fabric* fabric, Worker* worker, std::span<const std::byt
 FlushAgent::~FlushAgent() {
   peers_.clear();
   static_cast<void>(worker_->poll());
+}
+
+FlushAgent::Flush FlushAgent::within(std::span<const std::byte> served,
+                                     std::function<void(std::span<const std::byte> bytes)> flush) {
+  return [served, flush = std::move(flush)](std::span<const FlushRequest::Range> ranges) {
+    const auto base = reinterpret_cast<uintptr_t>(served.data());
+    for (const FlushRequest::Range& range : ranges) {
+      const uint64_t offset = range.address - base;
+      if (offset > served.size() || range.bytes > served.size() - offset) return FlushResult::kNotServed;
+      flush(served.subspan(offset, range.bytes));
+    }
+    return FlushResult::kDone;
+  };
 }
 
 Status FlushAgent::serve(uint64_t limit_ms) {
@@ -160,28 +186,28 @@ Status FlushAgent::serve(uint64_t limit_ms) {
       return Status::InvalidArgument("a flush request of " + std::to_string(bytes) + " bytes was dropped");
     }
     std::memcpy(&request, message.bytes().data(), bytes);
+    node = message.from();
+    if (request.token > FlushRequest::kTokenMax && other_) {
+      return other_(std::as_bytes(std::span(&request, 1)).first(bytes), node);
+    }
     if (request.ranges > FlushRequest::kRangesMax || bytes != request_bytes(request.ranges)) {
       return Status::InvalidArgument("a malformed flush request was dropped");
     }
-    node = message.from();
   }
-  if (base::mutant(kAgentAnswersFirst)) std::swap(request.range, held_.range);
-  const uint64_t word = flush_ranges(request) ? request.token : request.token | FlushRequest::kRefused;
-  return answer(request, node, word, limit_ms);
+  const uint64_t word = flush_ranges(request);
+  return answer(node, std::as_bytes(std::span(&word, 1)), request.answer, limit_ms);
 }
 
-bool FlushAgent::flush_ranges(const FlushRequest& request) {
-  const auto base = reinterpret_cast<uintptr_t>(served_.data());
-  for (uint64_t i = 0; i < request.ranges; ++i) {
-    const uint64_t offset = request.range[i].address - base;
-    if (offset > served_.size() || request.range[i].bytes > served_.size() - offset) {
-      if (base::mutant(kAgentAnswersFirst)) continue;
-      return false;
-    }
-    if (base::mutant(kAgentNeverFlushes) || (base::mutant(kAgentSkipsLast) && i + 1 == request.ranges)) continue;
-    flush_(served_.subspan(offset, request.range[i].bytes));
+uint64_t FlushAgent::flush_ranges(const FlushRequest& request) {
+  switch (flush_(std::span(request.range.data(), request.ranges))) {
+    case FlushResult::kDone:
+      return request.token;
+    case FlushResult::kNotServed:
+      return request.token | FlushRequest::kRefused;
+    case FlushResult::kFailed:
+      break;
   }
-  return true;
+  return request.token | FlushRequest::kFailed;
 }
 
 void FlushAgent::accept_peers() {
@@ -198,20 +224,28 @@ Peer* FlushAgent::peer_of(uint32_t node) {
   return nullptr;
 }
 
-Status FlushAgent::answer(const FlushRequest& request, uint32_t node, uint64_t word, uint64_t limit_ms) {
+bool FlushAgent::connected(uint32_t node) {
+  accept_peers();
+  return peer_of(node) != nullptr;
+}
+
+Status FlushAgent::answer(uint32_t node, std::span<const std::byte> bytes, Remote to, uint64_t limit_ms) {
+  constexpr size_t kLast = sizeof(uint64_t);
+  BONSAI_CHECK(bytes.size() % kLast == 0 && !bytes.empty() && bytes.size() <= kAnswerBytesMax);
   accept_peers();
   Peer* const peer = peer_of(node);
-  if (peer == nullptr)
-    return Status::Unavailable("node " + std::to_string(node) + " left before its flush was answered");
+  if (peer == nullptr) return Status::Unavailable("node " + std::to_string(node) + " left before it was answered");
   const size_t index = answered_++ % kAnswersMax;
   WorkList& list = answers_[index];
   if (list.pending())
     static_cast<void>(worker_->wait(list, limit_ms));  // an answer that failed: its peer will ask again
-  if (list.pending()) return Status::Unavailable("earlier answers to flush requests are still on their way");
+  if (list.pending()) return Status::Unavailable("earlier answers are still on their way");
   list.clear();
-  const Slice slice = memory_->slice(index * sizeof word, sizeof word);
-  std::memcpy(slice.data(), &word, sizeof word);
-  list.write(*peer, slice, request.answer);
+  const Slice slice = memory_->slice(index * kAnswerBytesMax, bytes.size());
+  std::memcpy(slice.data(), bytes.data(), bytes.size());
+  const size_t head = bytes.size() - kLast;
+  if (head != 0) list.write(*peer, memory_->slice(index * kAnswerBytesMax, head), to);
+  list.write(*peer, memory_->slice(index * kAnswerBytesMax + head, kLast), {to.key, to.address + head});
   return worker_->post(&list);
 }
 

@@ -44,14 +44,24 @@ struct FlushRequest {
     uint64_t address = 0;
     uint64_t bytes = 0;
   };
-  uint64_t token = 0;  // the answer; with kRefused when the ranges are not the agent's
+  uint64_t token = 0;  // the answer; with kRefused when the ranges are not the agent's, kFailed when a flush failed
   Remote answer;       // where it is written
   uint64_t ranges = 0;
   std::array<Range, kRangesMax> range{};
 
   static constexpr uint64_t kRefused = uint64_t{1} << 63;
+  static constexpr uint64_t kFailed = uint64_t{1} << 61;
+  // Tokens are below: a message of another kind begins with a word that is not (FlushAgent::set_other).
+  static constexpr uint64_t kTokenMax = (uint64_t{1} << 61) - 1;
 };
 static_assert(sizeof(FlushRequest) == 272);
+
+// How a flush agent fared with the ranges of a request.
+enum class FlushResult : uint8_t {
+  kDone,       // all are durable
+  kNotServed,  // some range is not the agent's
+  kFailed,     // the medium could not make them durable
+};
 
 // A connection whose WRITEs can be made durable. Several coroutines of the worker's thread may persist at the same
 // time. Requires: destroyed before its worker. Thread-safety: the worker's thread.
@@ -71,9 +81,19 @@ class RemotePersist {
   ~RemotePersist();
 
   // Writes them, in order, and returns when they are durable. One round trip. Requires: 1..kWritesMax writes.
-  // Errors: Unavailable (unknown whether durable), InvalidArgument (the peer refused). After an error nothing more can
-  // be persisted here, and the sources stay in use until this object is destroyed: do so and connect anew.
+  // Errors: Unavailable (unknown whether durable), InvalidArgument (the peer refused), IoError (its medium failed).
+  // After an error nothing more can be persisted here, and the sources stay in use until this object is destroyed: do
+  // so and connect anew.
   Status persist(std::span<const Write> writes, uint64_t limit_ms);
+
+  // The parts of persist(), for callers that have several in flight. Neither lets siblings of a coroutine run.
+  // Posts the writes and what makes them durable; *ticket names them until end(). Errors: Busy (kInFlightMax are in
+  // flight; nothing was posted: poll, end() one and try again), Unavailable.
+  Status begin(std::span<const Write> writes, size_t* ticket);
+  // Whether they have ended, as far as the worker's polls have seen.
+  [[nodiscard]] bool ended(size_t ticket);
+  // Errors: as persist(). Requires: ended(ticket); or that nobody waits for it any more, which is an error.
+  Status end(size_t ticket);
 
   [[nodiscard]] PersistStrategy strategy() const { return strategy_; }
   // For other requests over the same connection.
@@ -89,10 +109,10 @@ class RemotePersist {
   RemotePersist(Worker* worker, std::unique_ptr<Peer> peer, PersistStrategy strategy)
       : worker_(worker), peer_(std::move(peer)), strategy_(strategy) {}
 
-  Status run(std::span<const Write> writes, size_t slot, uint64_t limit_ms);
   void fill(std::span<const Write> writes, size_t slot, WorkList* list);
   void add_flush(std::span<const Write> writes, size_t slot, WorkList* list);
-  Status await_answer(size_t slot, uint64_t limit_ms);
+  [[nodiscard]] uint64_t answer_word(size_t ticket);
+  Status answer_status(size_t ticket);
   [[nodiscard]] Slot& slot(size_t index) { return reinterpret_cast<Slot*>(memory_->data())[index]; }
   [[nodiscard]] size_t offset(size_t index, const void* field) {
     return index * sizeof(Slot) +
@@ -114,36 +134,48 @@ class RemotePersist {
 // Thread-safety: the worker's thread. Requires: destroyed before the worker.
 class FlushAgent {
  public:
-  // Makes `bytes`, which lie in the served memory, durable: flushes and fences.
-  using Flush = std::function<void(std::span<const std::byte> bytes)>;
+  // Makes the ranges, addresses as in RemoteRegion, durable: checks that it serves them, flushes and fences.
+  using Flush = std::function<FlushResult(std::span<const FlushRequest::Range> ranges)>;
+  // Takes a message of another kind.
+  using Other = std::function<Status(std::span<const std::byte> message, uint32_t node)>;
   static constexpr size_t kAnswersMax = 16;
+  static constexpr size_t kAnswerBytesMax = 512;
 
   // Gives the worker its receive ring, of `requests_max` buffers. Errors: those of register_region().
-  static Status make(Fabric* fabric, Worker* worker, std::span<const std::byte> served, size_t requests_max,
-                     Flush flush, std::unique_ptr<FlushAgent>* agent);
+  static Status make(Fabric* fabric, Worker* worker, size_t requests_max, Flush flush,
+                     std::unique_ptr<FlushAgent>* agent);
+  // The Flush of an agent that serves `served` and nothing else, by `flush`.
+  static Flush within(std::span<const std::byte> served, std::function<void(std::span<const std::byte> bytes)> flush);
   ~FlushAgent();
 
+  // Messages of at most sizeof(FlushRequest) bytes whose first word is above FlushRequest::kTokenMax go to `other`.
+  void set_other(Other other) { other_ = std::move(other); }
+
   // Serves one request. Errors: Unavailable (none came within the bound; the usual case of an idle agent),
-  // InvalidArgument (a malformed request, which is dropped).
+  // InvalidArgument (a malformed request, which is dropped), and those of Other.
   Status serve(uint64_t limit_ms);
 
+  // Writes `bytes` into the memory of `node` at `to`, the last word last. Requires: a multiple of 8 bytes, more than 8
+  // of them only if a word of their own says that they are complete, at most kAnswerBytesMax. Errors: Unavailable.
+  Status answer(uint32_t node, std::span<const std::byte> bytes, Remote to, uint64_t limit_ms);
+
+  // Whether some connection of the node is usable.
+  [[nodiscard]] bool connected(uint32_t node);
+
  private:
-  FlushAgent(Worker* worker, std::span<const std::byte> served, Flush flush)
-      : worker_(worker), served_(served), flush_(std::move(flush)) {}
+  FlushAgent(Worker* worker, Flush flush) : worker_(worker), flush_(std::move(flush)) {}
 
   void accept_peers();
   Peer* peer_of(uint32_t node);
-  bool flush_ranges(const FlushRequest& request);
-  Status answer(const FlushRequest& request, uint32_t node, uint64_t word, uint64_t limit_ms);
+  [[nodiscard]] uint64_t flush_ranges(const FlushRequest& request);
 
   Worker* const worker_;
-  const std::span<const std::byte> served_;
   const Flush flush_;
+  Other other_;
   std::unique_ptr<RegisteredMemory> memory_;
   std::vector<std::unique_ptr<Peer>> peers_;
   std::array<WorkList, kAnswersMax> answers_;
   size_t answered_ = 0;
-  FlushRequest held_;  // by a mutant only
 };
 
 }  // namespace bonsai::rdma

@@ -13,9 +13,9 @@
 #include "base/step.h"
 #include "base/testing/budget.h"
 #include "base/testing/figures.h"
-#include "rdma/mutants.h"
 #include "rdma/sim/sim.h"
 #include "rdma/testing/budget.h"
+#include "rdma/testing/mutants.h"
 #include "rdma/testing/strategy_fabric.h"
 
 namespace bonsai::rdma {
@@ -81,12 +81,14 @@ class History {
     std::unique_ptr<Region> region;
     ASSERT_TRUE(fabric->register_region(nvm_->view(), Rights::all(), &region).ok());
     std::unique_ptr<FlushAgent> agent;
-    ASSERT_TRUE(FlushAgent::make(
-                    fabric.get(), worker.get(), nvm_->view(), 8,
-                    [&](std::span<const std::byte> bytes) {
-                      nvm_->flush(static_cast<size_t>(bytes.data() - nvm_->view().data()), bytes.size());
-                    },
-                    &agent)
+    ASSERT_TRUE(FlushAgent::make(fabric.get(), worker.get(), 8,
+                                 FlushAgent::within(nvm_->view(),
+                                                    [&](std::span<const std::byte> bytes) {
+                                                      nvm_->flush(
+                                                          static_cast<size_t>(bytes.data() - nvm_->view().data()),
+                                                          bytes.size());
+                                                    }),
+                                 &agent)
                     .ok());
     remote_ = region->remote();
     Hello hello;
@@ -183,10 +185,10 @@ TEST(RemotePersistMutants, EachDroppedRemoteFlushIsNoticed) {
   };
   size_t killed = 0;
   for (const Broken& broken : kBroken) {
-    base::mutants_on = broken.mutant;
+    bonsai::testing::mutants_on = broken.mutant;
     size_t lost = 0;
     for (uint64_t seed = 1; seed <= 200 && lost == 0; ++seed) lost = History(kCases[broken.in_case], seed).run();
-    base::mutants_on = 0;
+    bonsai::testing::mutants_on = 0;
     EXPECT_GT(lost, 0u) << broken.name << " survived 200 histories";
     killed += lost > 0 ? 1 : 0;
   }
@@ -207,9 +209,8 @@ TEST(RemotePersistBudget, OneRoundTripByEveryStrategy) {
     ASSERT_TRUE(server->register_region(nvm->view(), Rights::all(), &target).ok());
     ASSERT_TRUE(client->register_region(bytes, Rights::none(), &source).ok());
     std::unique_ptr<FlushAgent> agent;
-    ASSERT_TRUE(FlushAgent::make(
-                    server.get(), there.get(), nvm->view(), 4, [](auto) {}, &agent)
-                    .ok());
+    ASSERT_TRUE(
+        FlushAgent::make(server.get(), there.get(), 4, FlushAgent::within(nvm->view(), [](auto) {}), &agent).ok());
     ASSERT_TRUE(there->listen("target", {}, {}).ok());
     base::Scheduler scheduler({.virtual_time = true});
     bool stop = false;

@@ -9,11 +9,11 @@
 //   BONSAI_RETURN_IF_ERROR(worker.run(list, limit_ms));
 //
 // Order, per peer (that of reliable connections)
-//   - effects at the peer happen in list order: a READ, atomic or FLUSH sees all earlier WRITEs, whoever receives a
-//   SEND or
-//     meets the effect of an atomic sees what was written before it;
+//   - effects at the peer happen in list order: a READ, atomic or FLUSH sees all earlier WRITEs; whoever receives a
+//     SEND, or meets the effect of an atomic, sees what was written before it;
 //   - except that a WRITE or SEND may take effect before an earlier READ or atomic of the list has: call fence()
-//   between. Between peers there is no order.
+//     between them.
+// Between peers there is no order.
 // Not promised
 //   - any order of the bytes inside one READ or WRITE, or that a READ beside a WRITE gets all of it or none: aligned
 //     8-byte words come whole, no more. Readers verify by checksum or per-line version and retry.
@@ -41,7 +41,7 @@ class Peer;
 enum class Outcome : uint8_t {
   kDone,              // carried out
   kFlushed,           // not carried out: an earlier request to this peer failed, or the connection was closed. What
-                      // stands behind a kUnreachable and may have been carried out is kUnreachable, too
+                      // follows a kUnreachable and may have been carried out is kUnreachable, too
   kLocalAccess,       // the local slice is not of a region of this worker's fabric: not sent
   kRemoteAccess,      // the peer refused: stale key, outside the region, or no such right; nothing changed
   kMisaligned,        // an atomic that is not on 8 aligned bytes; nothing changed

@@ -7,7 +7,7 @@
 
 namespace bonsai::scale {
 
-void Reads::change_target(size_t target) {
+void ReadBatch::change_target(size_t target) {
   const uint64_t now_ns = base::quick_now_ns();
   if (target_ != kNone) {
     deadline_ns_ = std::max(deadline_ns_, volume_.read_deadline(target_, blocks_, since_ns_, now_ns));
@@ -17,7 +17,7 @@ void Reads::change_target(size_t target) {
   blocks_ = 0;
 }
 
-void Reads::finish() {
+void ReadBatch::finish() {
   if (deadline_ns_ > base::now_ns()) base::wait_closely_until(deadline_ns_);
 }
 

@@ -1,6 +1,6 @@
 // The volume: one address space over NVM targets. Persistence names bytes by volume address and never by pointer.
 //
-// In this form every target is local, layout is `none` (an object lies on one target), and so a write and its persist
+// In this form every target is local, layout is `none` (an object is on one target), and so a write and its persist
 // complete at once. Raw pointers come from local() only and are for reading.
 //
 // Thread-safety: everything but construction may be called from any thread.
@@ -52,7 +52,7 @@ class Volume {
  public:
   virtual ~Volume() = default;
 
-  // What checksums of the pool that lies here are bound to; 0 until it is known.
+  // What checksums of the pool stored here are bound to; 0 until it is known.
   [[nodiscard]] uint64_t identity() const { return identity_; }
   // Requires: no other thread uses the volume yet.
   void bind(uint64_t identity) { identity_ = identity; }
@@ -60,14 +60,14 @@ class Volume {
   [[nodiscard]] size_t targets() const { return views_.size(); }
   [[nodiscard]] uint64_t target_bytes(size_t target) const { return bytes_[target]; }
 
-  // Where the bytes at `addr` can be read. Requires: [addr, addr + n) was checked to lie in its target (contains()).
+  // Where the bytes at `addr` can be read. Requires: [addr, addr + n) was checked to be in its target (contains()).
   [[nodiscard]] const std::byte* local(Addr addr) const { return views_[addr.target()] + addr.offset(); }
   [[nodiscard]] bool contains(Addr addr, uint64_t n) const {
     return addr.target() < views_.size() && addr.offset() <= bytes_[addr.target()] &&
            n <= bytes_[addr.target()] - addr.offset();
   }
 
-  // Whether reads of some target take modelled time: then readers tell what they read to Reads.
+  // Whether reads of some target take modelled time: then readers issue a ReadBatch.
   [[nodiscard]] bool reads_wait() const { return reads_wait_; }
   [[nodiscard]] virtual uint64_t read_deadline(size_t target, uint64_t blocks, uint64_t first_ns,
                                                uint64_t last_ns) const = 0;
@@ -79,8 +79,8 @@ class Volume {
   virtual void flush(Addr addr, size_t n, const base::Site& site) = 0;
   // Waits until what this thread has flushed or copied past the cache is durable on every target. False: it may not be.
   // A volume forgets no failure: after a fence that was false all are, for every thread. Nothing is published,
-  // acknowledged, retired, released or used again on the strength of one; what it was to make durable may come to lie
-  // in the pool all the same, so neither is its space used again. Cost on directly mapped media: the instruction.
+  // acknowledged, retired, released or used again on the strength of one; what it was to make durable may reach the
+  // pool all the same, so its space is not used again either. Cost on directly mapped media: the instruction.
   [[nodiscard]] virtual bool fence(const base::Site& site) = 0;
 
   // Some fence was false: there will be no updates any more until the pool is opened again.
@@ -96,29 +96,28 @@ class Volume {
   std::atomic<bool> failed_{false};
 };
 
-// The far accesses of a reader, which begin as they are told and are waited for together. Where reads do not wait, that
-// is everywhere but on emulated NVM, telling costs one test.
-// Thread-safety: one owner.
-class Reads {
+// A read batch: the far accesses of a reader, which begin as they are issued and are waited for together. Where reads
+// do not wait, that is everywhere but on emulated NVM, issuing costs one test. Thread-safety: one owner.
+class ReadBatch {
  public:
   // Requires: the volume outlives it.
-  explicit Reads(const Volume& volume) : volume_(volume) {}
+  explicit ReadBatch(const Volume& volume) : volume_(volume) {}
 
   // [addr, addr + n) is read, and perhaps so many further places near by, a block each. The block in which the last
-  // telling ended is there already.
+  // range ended is there already.
   void add(Addr addr, uint64_t n, uint64_t further_blocks = 0) {
     if (volume_.reads_wait()) [[unlikely]]
       tell(addr, n, further_blocks);
   }
-  // No more is told before wait(): asks the devices when they will have what was told. Returns the clock, 0 if they
-  // were not asked.
+  // Nothing more is added before wait(): asks the devices when they will have what was issued. Returns the clock, 0 if
+  // they were not asked.
   uint64_t begin() {
     if (target_ == kNone) [[likely]]
       return 0;
     change_target(kNone);
     return since_ns_;
   }
-  // Until all that were told have their bytes; siblings of a coroutine run meanwhile. now_ns: a reading of the clock,
+  // Waits until all that was issued is there; siblings of a coroutine run meanwhile. now_ns: a reading of the clock,
   // from which it is known without another one that they have them already.
   void wait(uint64_t now_ns = 0) {
     begin();
@@ -149,10 +148,10 @@ class Reads {
 
   const Volume& volume_;
   size_t target_ = kNone;       // of blocks_
-  uint64_t blocks_ = 0;         // told; devices are asked for as many as possible at a time
-  uint64_t since_ns_ = 0;       // when the first of them was told; then, when the devices were asked
+  uint64_t blocks_ = 0;         // issued; devices are asked for as many as possible at a time
+  uint64_t since_ns_ = 0;       // when the first of them was issued; then, when the devices were asked
   uint64_t deadline_ns_ = 0;    // of those that the devices were asked for
-  uint64_t last_ = UINT64_MAX;  // block in which the last telling ended, by address
+  uint64_t last_ = UINT64_MAX;  // block in which the last range ended, by address
 };
 
 template <class Medium>

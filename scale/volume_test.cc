@@ -19,7 +19,7 @@ inline constexpr base::Site kFenceSite{"volume_test.fence"};
 
 constexpr size_t kBytes = 4096;
 
-// Remembers which operations reached it, and may be told to fail.
+// Remembers which operations reached it, and fails if asked to.
 class NotingMedium final : public base::HookedMedium {
  public:
   NotingMedium() : HookedMedium(nullptr, 0) { set_view(bytes_of_view_.data(), kBytes); }
@@ -160,7 +160,7 @@ TEST_F(TwoTargets, AFailureIsNotForgotten) {
 
 TEST(Volume, TargetsMayDifferInSize) {
   std::vector<std::byte> image(kBytes / 2);
-  base::RecorderMedium small(image, Domain::kAdr);
+  base::RecorderMedium small(image, PersistenceDomain::kAdr);
   NotingMedium large;
   const VolumeOf<base::HookedMedium> volume({&small, &large});
   EXPECT_EQ(volume.target_bytes(0), kBytes / 2);
@@ -177,7 +177,7 @@ TEST(Volume, HasAtLeastOneTargetAndAtMostItsBound) {
 // What is durable, and where, is the business of the medium that holds the bytes.
 TEST(Volume, DurabilityIsThatOfTheTarget) {
   const std::vector<std::byte> image(kBytes);
-  base::RecorderMedium one(image, Domain::kAdr), two(image, Domain::kAdr);
+  base::RecorderMedium one(image, PersistenceDomain::kAdr), two(image, PersistenceDomain::kAdr);
   VolumeOf<base::HookedMedium> volume({&one, &two});
   const auto durable = [](const base::RecorderMedium& medium, size_t offset) {
     uint64_t value;
@@ -206,7 +206,7 @@ TEST(Volume, DurabilityIsThatOfTheTarget) {
 
 TEST(Volume, ADroppedFlushIsSeenOnItsTarget) {
   const std::vector<std::byte> image(kBytes);
-  base::RecorderMedium one(image, Domain::kAdr), two(image, Domain::kAdr);
+  base::RecorderMedium one(image, PersistenceDomain::kAdr), two(image, PersistenceDomain::kAdr);
   two.drop(kFlushSite, base::SiteUse::kFlush);
   VolumeOf<base::HookedMedium> volume({&one, &two});
   for (const uint64_t target : {uint64_t{0}, uint64_t{1}}) {
@@ -221,7 +221,7 @@ TEST(Volume, ADroppedFlushIsSeenOnItsTarget) {
 TEST(Volume, DirectlyMappedTargetsShareOneFence) {
   alignas(64) static std::array<std::byte, kBytes> memory[3];
   std::vector<base::ProductMedium> media;
-  for (auto& bytes : memory) media.emplace_back(bytes.data(), kBytes, Domain::kAdr);
+  for (auto& bytes : memory) media.emplace_back(bytes.data(), kBytes, PersistenceDomain::kAdr);
   VolumeOf<base::ProductMedium> volume({&media[0], &media[1], &media[2]});
   const base::NvmCounters before = base::nvm_counters();
   for (size_t target = 0; target < 3; ++target) {
@@ -237,12 +237,12 @@ TEST(Volume, DirectlyMappedTargetsShareOneFence) {
   EXPECT_TRUE(volume.health().ok());
 }
 
-TEST(Reads, AreToldTogetherAndWaitedForOnce) {
+TEST(ReadBatch, AreToldTogetherAndWaitedForOnce) {
   NotingMedium first, second;
   first.read_ns = second.read_ns = 100'000;
   const VolumeOf<base::HookedMedium> volume({&first, &second});
   ASSERT_TRUE(volume.reads_wait());
-  Reads reads(volume);
+  ReadBatch reads(volume);
   const uint64_t begin_ns = base::now_ns();
   reads.add(Addr(0, 300), 8);
   reads.add(Addr(0, 400), 100);  // in the same block
@@ -261,12 +261,12 @@ TEST(Reads, AreToldTogetherAndWaitedForOnce) {
   EXPECT_EQ(second.reads.size(), 2U);
 }
 
-// Their time runs from when they were told and asked for, not from when they are waited for.
-TEST(Reads, TakeTheirTimeWhileTheReaderDoesSomethingElse) {
+// Their time runs from when they were issued, not from when they are waited for.
+TEST(ReadBatch, TakeTheirTimeWhileTheReaderDoesSomethingElse) {
   NotingMedium medium;
   medium.read_ns = 50'000'000;
   const VolumeOf<base::HookedMedium> volume({&medium});
-  Reads reads(volume);
+  ReadBatch reads(volume);
   EXPECT_EQ(reads.begin(), 0U) << "nothing was told";
   const uint64_t before_ns = base::now_ns();
   reads.add(Addr(0, 300), 8, 2);
@@ -285,11 +285,11 @@ TEST(Reads, TakeTheirTimeWhileTheReaderDoesSomethingElse) {
   EXPECT_GE(base::now_ns(), again_ns + medium.read_ns);
 }
 
-TEST(Reads, CostNothingWhereTheyDoNotWait) {
+TEST(ReadBatch, CostNothingWhereTheyDoNotWait) {
   NotingMedium medium;
   const VolumeOf<base::HookedMedium> volume({&medium});
   EXPECT_FALSE(volume.reads_wait());
-  Reads reads(volume);
+  ReadBatch reads(volume);
   reads.wait_for(Addr(0, 300), 8);
   EXPECT_TRUE(medium.reads.empty());
 }

@@ -11,7 +11,7 @@ setup() {
   [[ ${BONSAI_SKIP_SETUP:-} == 1 ]] || scripts/setup.sh "$@"
 }
 
-# Tells that a step goes on, every second on a terminal, else every half minute, until its standard input ends.
+# Shows that a step goes on, every second on a terminal, else every half minute, until its standard input ends.
 heartbeat() {
   local name=$1 log=$2 begin=$SECONDS pause=30 last
   [[ -t 1 ]] && pause=1

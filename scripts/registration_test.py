@@ -1,5 +1,4 @@
-"""cmake/registration.cmake: a test or fuzz file that no target names fails configuration, and the message says how to
-mend it."""
+"""cmake/registration.cmake: a test or fuzz file that no target names fails configuration, with a message that helps."""
 import pathlib
 import shutil
 import subprocess

@@ -126,6 +126,8 @@ def read_regime(records, build):
     count = Count() if root is None else count_ctest(root, build / name / "test-results")
     if name == "clang" and steps.get("build", (1, 0))[0] == 0:
         count.add("compiles without warnings", "passed")
+    if steps.get("fuzz", (1, 0))[0] == 0:
+        count.add("fuzz targets do not crash", "passed")
     for step, (code, _) in steps.items():
         if code != 0 and not count.failures:
             count.add(f"{step} (exit code {code}, see build/logs/{name}-{step}.log)", "failed")
@@ -169,7 +171,7 @@ def print_summary(summary, out):
     for name, regime in summary["regimes"].items():
         spent = regime["seconds"]
         build = spent.get("configure", 0) + spent.get("build", 0)
-        tests = spent.get("test", 0) + spent.get("check", 0)
+        tests = spent.get("test", 0) + spent.get("check", 0) + spent.get("fuzz", 0)
         print(f"{name:<10}{regime['passed']:>8}{regime['failed']:>8}{regime['skipped']:>8}{build:>7} s{tests:>7} s")
     printed = set()  # tables of the first regime that has them; the JSON has all
     for name, regime in summary["regimes"].items():

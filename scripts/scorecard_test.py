@@ -93,6 +93,14 @@ class ScorecardTest(unittest.TestCase):
         code, _, summary = self.run_scorecard()
         self.assertEqual((0, 1), (code, summary["passed"]))
 
+    def test_fuzzing_is_a_test_that_can_fail(self):
+        self.write("records/clang/steps.tsv", "configure\t0\t1\nbuild\t0\t9\nfuzz\t0\t31\n")
+        code, _, summary = self.run_scorecard()
+        self.assertEqual((0, 2), (code, summary["passed"]))
+        self.write("records/clang/steps.tsv", "configure\t0\t1\nbuild\t0\t9\nfuzz\t1\t31\n")
+        code, _, summary = self.run_scorecard()
+        self.assertEqual((1, 1, 1), (code, summary["passed"], summary["failed"]))
+
     def test_figures_are_summed_and_maxima_kept(self):
         self.release('<testsuite><testcase name="t"/></testsuite>')
         self.write("records/release/figures", "kill_rounds 50\nkill_rounds=7\nlag_us_max 3\nlag_us_max 9\nnonsense\n")

@@ -40,15 +40,17 @@ build | libsparsehash-dev   | dense and sparse hash maps, rivals in the benchmar
 build | libtsl-hopscotch-map-dev | a hash map, a rival in the benchmark
 build | zlib1g-dev          | compresses the latency histograms of the benchmark
 build | libgflags-dev       | command-line flags of the programs
+build | libgoogle-glog-dev  | logging of the programs
 build | nlohmann-json3-dev  | result files of the programs
 build | libgtest-dev        | the tests beside the code
 test  | clang-14            | the second compiler that must stay without warnings
+test  | libclang-rt-14-dev  | the fuzzer and its sanitizer (scripts/fuzz.py)
 test  | clang-format-14     | the layout of the source (style test)
 test  | clang-tidy-14       | static analysis (scripts/tidy.sh)
 test  | chromium            | shows the report of the benchmark to its test
 test  | python3             | the style test and the scorecard
 test  | dpkg-dev            | finds what the Debian package depends on
-test  | file                | tells cpack which files are programs
+test  | file                | says for cpack which files are programs
 docs  | doxygen             | the API reference (scripts/api.sh)
 docs  | gcovr               | the coverage report (scripts/coverage.sh)
 testbed | qemu-system-x86   | the guests
@@ -130,7 +132,7 @@ log=$(mktemp -t bonsai-setup.XXXXXX)
 apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 "$@" >>"$log" 2>&1; }
 if ! { apt update && apt install -y --no-install-recommends "${missing[@]}"; }; then
   tail -n 20 "$log" >&2
-  fail "apt-get failed (whole output: $log). When that is mended, run this again, or as root: $by_hand"
+  fail "apt-get failed (whole output: $log). When that is repaired, run this again, or as root: $by_hand"
 fi
 rm -f "$log"
 echo "setup: done"

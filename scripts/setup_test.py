@@ -12,7 +12,7 @@ SETUP = ROOT / "scripts" / "setup.sh"
 
 # What the build files look for, and the package that has it.
 PROVIDERS = {"PkgConfig": "pkg-config", "Boost": "libboost-context-dev", "absl": "libabsl-dev",
-             "gflags": "libgflags-dev", "glog": "libgoogle-glog-dev", "nlohmann_json": "nlohmann-json3-dev",
+             "gflags": "libgflags-dev", "libglog": "libgoogle-glog-dev", "nlohmann_json": "nlohmann-json3-dev",
              "GTest": "libgtest-dev", "libpmem": "libpmem-dev",
              "rocksdb": "librocksdb-dev", "lmdb": "liblmdb-dev", "libisal": "libisal-dev", "ZLIB": "zlib1g-dev",
              "libcuckoo/cuckoohash_map.hh": "libcuckoo-dev", "sparsehash/dense_hash_map": "libsparsehash-dev",

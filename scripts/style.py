@@ -25,7 +25,9 @@ Which rule applies where (tests = *_test.cc, *_fuzz.cc, testing.h and folders na
   dead_code     C and C++                        code kept as a comment (examples indented by 3 or more are welcome)
   dash          all source and prose             long dashes: write plain English
   path          all source                       absolute paths of somebody's machine
-  test_ratio    rooms, bench, admin              fewer than 0.6 lines of test per line of product over all of them
+  test_ratio    rooms, bench, admin              fewer than 0.6 lines of test per line of product in one of them
+
+Rules about documents, comments and texts are in style_prose.py.
 
 Options: --junit FILE writes one test case per rule; --tighten rewrites style-ratchet.txt after functions shrank (it
 never adds or raises an entry); --ratio prints the lines of test and product of each room.
@@ -40,19 +42,24 @@ import xml.etree.ElementTree as ElementTree
 from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import style_prose  # noqa: E402
+from style_prose import Breach  # noqa: E402
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RATCHET = ROOT / "scripts" / "style-ratchet.txt"
 ROOMS = ["base", "rdma", "scale", "persist", "index", "store"]
 PROGRAMS = ["bench", "admin"]
 # Of bench, lowest first; its program and its tests' helpers (bench/testing) see all of them.
-WINGS = ["ycsb", "engines", "results", "driver", "report", "experiments", "fabric", "pages", "cli"]
+WINGS = ["ycsb", "maps", "engines", "results", "driver", "report", "experiments", "fabric", "rivals", "pages", "cli"]
 LINE_COLUMNS_MAX, FILE_LINES_MAX, FUNCTION_LINES_MAX, TEST_RATIO_MIN = 120, 600, 70, 0.6
+# Rooms that have less, and what they must have: it may only rise.
+TEST_RATIO_MIN_OF = {"bench": 0.45}
 CPP = {".h", ".cc", ".cpp", ".c"}
 SOURCE = CPP | {".py", ".sh", ".cmake", ".txt", ".in"}
 RULES = ["format", "thread", "sleep", "clock", "random", "narrow", "nvm", "flags", "layer", "print", "exception",
-         "guard", "line", "file", "function", "unfinished", "dead_code", "dash", "path", "test_ratio"]
-
-Breach = namedtuple("Breach", "path line rule message")
+         "guard", "line", "file", "function", "unfinished", "dead_code", "dash", "path", "test_ratio",
+         *style_prose.RULES]
 
 
 class Source:
@@ -169,7 +176,7 @@ def check_layer(source):
             continue
         folder = match[1].split("/")[0]
         if match[1].startswith("../") or folder in {"bonsai", *ROOMS, *PROGRAMS} - visible:
-            shared = source.is_test and match[1].startswith("base/testing/")
+            shared = source.is_test and match[1].startswith(("base/testing/", "base/check.h"))
             if not shared:
                 yield Breach(source.path, line, "layer", f"{source.folder}/ may not include {match[1]}")
 
@@ -338,18 +345,19 @@ def count_lines(sources):
     """Lines that are not blank, per room: {room: [product, test]}."""
     counts = {}
     for source in sources:
-        if source.is_cpp and source.folder in ROOMS + PROGRAMS + ["include"]:
-            room = counts.setdefault("store" if source.folder == "include" else source.folder, [0, 0])
+        counted = source.is_cpp or source.path.suffix == ".py"
+        if counted and source.folder in ROOMS + PROGRAMS + ["include", "testing"]:
+            room = counts.setdefault("store" if source.folder in ("include", "testing") else source.folder, [0, 0])
             room[source.is_test] += sum(1 for line in source.lines if line.strip())
     return counts
 
 
 def check_test_ratio(sources):
-    counts = count_lines(sources)
-    product, test = (sum(room[i] for room in counts.values()) for i in (0, 1))
-    if product and test < TEST_RATIO_MIN * product:
-        yield Breach(".", 1, "test_ratio", f"{test} lines of test for {product} of product: {test / product:.2f}, "
-                     f"needs {TEST_RATIO_MIN} (per room: scripts/style.py --ratio)")
+    for room, (product, test) in sorted(count_lines(sources).items()):
+        needed = TEST_RATIO_MIN_OF.get(room, TEST_RATIO_MIN)
+        if test < needed * product:
+            yield Breach(room, 1, "test_ratio", f"{test} lines of test for {product} of product: "
+                         f"{test / product:.2f}, needs {needed} (scripts/style.py --ratio)")
 
 
 def check_format(sources):
@@ -374,6 +382,7 @@ def check_source(source, ratchet):
     yield from check_lines(source)
     yield from check_dead_code(source)
     yield from check_functions(source, ratchet)
+    yield from style_prose.check_source(source)
 
 
 def files_that_git_knows():
@@ -384,15 +393,19 @@ def files_that_git_knows():
                           capture_output=True, text=True).stdout.split("\n")[:-1]
 
 
-def read_tree():
+def names_of_files():
     names = files_that_git_knows()
     if not names:
         names = [str(path.relative_to(ROOT)) for path in ROOT.rglob("*")
                  if path.relative_to(ROOT).parts[0] not in (".git", "build", "results")]
+    return sorted(name for name in set(names) if (ROOT / name).is_file())
+
+
+def read_tree(names):
     sources = []
-    for name in sorted(set(names)):
+    for name in names:
         path = ROOT / name
-        if path.is_file() and (path.suffix in SOURCE | {".md"} or path.name == "run"):
+        if path.suffix in SOURCE | {".md"} or path.name == "run":
             sources.append(Source(name, path.read_text(errors="replace")))
     return sources
 
@@ -426,7 +439,8 @@ def main():
     parser.add_argument("--tighten", action="store_true")
     parser.add_argument("--ratio", action="store_true")
     arguments = parser.parse_args()
-    sources, ratchet = read_tree(), read_ratchet()
+    names, ratchet = names_of_files(), read_ratchet()
+    sources = read_tree(names)
     if arguments.tighten:
         tighten(sources, ratchet)
         return 0
@@ -434,7 +448,7 @@ def main():
         print_ratio(sources)
         return 0
     breaches = [breach for source in sources for breach in check_source(source, ratchet)]
-    breaches += [*check_ratchet(sources, ratchet), *check_test_ratio(sources)]
+    breaches += [*check_ratchet(sources, ratchet), *check_test_ratio(sources), *style_prose.check_tree(sources, names)]
     format_breaches = check_format(sources)
     breaches += format_breaches or []
     for breach in breaches:

@@ -56,7 +56,7 @@ BAD = {
 GOOD = [
     ("base/thread.cc", "std::thread worker(run);"),
     ("index/a_test.cc", "std::thread worker(run); std::mt19937_64 random(seed);"),
-    ("store/testing/a.cc", "std::this_thread::sleep_for(pause); printf(\"x\");"),
+    ("testing/a.cc", "std::this_thread::sleep_for(pause); printf(\"x\");"),
     ("index/a.cc", "// waits as std::this_thread::yield() would, then rand() decides what runs"),
     ("index/a.cc", 'const char* text = "std::thread and printf(";'),
     ("index/a.cc", "operand(1); std::snprintf(text, 3, format);"),
@@ -91,7 +91,7 @@ class StyleTest(unittest.TestCase):
                     self.assertIn(rule, [breach.rule for breach in breaches(path, text)])
 
     def test_every_rule_has_a_canary(self):
-        elsewhere = {"format", "test_ratio"}  # below
+        elsewhere = {"format", "test_ratio", *style.style_prose.RULES}  # below; style_prose_test.py
         self.assertEqual(set(style.RULES), set(BAD) | elsewhere)
 
     def test_good_code_passes(self):
@@ -112,6 +112,8 @@ class StyleTest(unittest.TestCase):
         few, enough = (style.Source("base/a_test.cc", "int x;\n" * count) for count in (5, 6))
         self.assertEqual(1, len(list(style.check_test_ratio([product, few]))))
         self.assertEqual(0, len(list(style.check_test_ratio([product, enough]))))
+        elsewhere = style.Source("admin/a_test.py", "x = 1\n" * 100)
+        self.assertEqual(["base"], [breach.path for breach in style.check_test_ratio([product, few, elsewhere])])
 
     def test_ratchet_allows_what_it_lists_and_no_line_more(self):
         text = "int f() {\n" + LONG_BODY + "}\n"

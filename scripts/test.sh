@@ -9,7 +9,7 @@ Installs what is missing, then runs the regimes
   release  every test, as shipped
   asan     every test under AddressSanitizer and UndefinedBehaviorSanitizer
   tsan     every test under ThreadSanitizer
-  clang    everything compiles with clang 14 without a warning
+  clang    everything compiles with clang 14 without a warning; then a minute of fuzzing (scripts/fuzz.py)
   --fast          style and release only, with small budgets: within 5 minutes on 2 cores
   --regimes=LIST  only these, comma-separated, e.g. --regimes=asan,tsan
   --tests=REGEX   only the CTest tests whose name matches
@@ -89,6 +89,11 @@ test_regime() {
   BONSAI_TEST_BUDGET=$budget BONSAI_FIGURES="$root/$records/$1/figures" recorded "$1" test "${command[@]}"
 }
 
+# What the clang build is instrumented for.
+fuzz_regime() {
+  BONSAI_FIGURES="$root/$records/clang/figures" recorded clang fuzz python3 scripts/fuzz.py
+}
+
 setup build test
 setup testbed || echo "test.sh: the tests in virtual machines will not run" # and the scorecard says so
 broken=
@@ -96,7 +101,7 @@ for regime in "${regimes[@]}"; do
   [[ -z $broken ]] || { echo "$regime: not run, since $broken does not build" && continue; }
   case "$regime" in
     style) recorded style check python3 scripts/style.py --junit "$records/style/ctest.xml" || true ;;
-    clang) build_regime clang || true ;;
+    clang) { build_regime clang && fuzz_regime; } || true ;;
     *) if build_regime "$regime"; then test_regime "$regime" || true; else broken=$regime; fi ;;
   esac
 done

@@ -189,7 +189,7 @@ run_in_all() {
   return "$code"
 }
 
-# Guest L drops what comes from K, silently, as a network would: neither end is told.
+# Guest L drops what comes from K, silently, as a network would: neither end learns of it.
 mute() {
   exec_in "$2" "tc qdisc replace dev fabric0 clsact && tc filter replace dev fabric0 ingress pref $1 protocol ip u32 \
     match ip src 10.66.0.$1/32 action drop"

@@ -133,8 +133,7 @@ void Background::compact_some() {
 }
 
 // Where space is short one thread at a time sees to it: several would take it from each other. What replaced dnodes
-// hold comes back first, then free space that lies in pieces is gathered. Only what that thread is refused is an
-// answer.
+// hold comes back first, then free space is defragmented. Only what that thread is refused is an answer.
 Index::OffloadResult Background::offload_ranges(size_t ranges_max, Index::Which which) {
   const Index::OffloadResult first = tiers_.index->offload(ranges_max, which);
   if (first.ranges > 0 || !first.status.IsNoSpace()) return first;

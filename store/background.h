@@ -1,6 +1,14 @@
-// Background work: offloading, compaction, tidying, epochs of level buffered, reclamation. With no threads, writers do
-// the offloading themselves when the log runs low, and readers the compaction that they ask for: who wants work done
-// does it; and nobody does what an idle store would have done early (early_work.h).
+// Background work: offloading, compaction, tidying, closing the epochs of mode buffered, reclamation.
+//
+// Throttling. Writers that outrun offloading are slowed down before the log is full, by x / (1 - x) times 4 us per
+// update, at most 1 ms; x is the used share of the last sixteenth of the log before its reserve, less the quarter of it
+// in which offloading begins. Of several writers that are throttled at a time one waits and the others offload as long.
+// An update that still finds no room stalls (stall.h).
+// Waking. A thread without work looks for more for 20 ms, ever less often, before it sleeps. An update that finds it
+// asleep wakes it, which costs the update some 10 us.
+// Without threads. Writers offload when the log is low. A get or a scan compacts what reads have asked for, at most 16
+// ranges, after it has its answer and outside its guard; that takes locks, so the read may wait for another thread. An
+// idle store does nothing early (early_work.h).
 #ifndef BONSAI_STORE_BACKGROUND_H_
 #define BONSAI_STORE_BACKGROUND_H_
 
@@ -35,9 +43,9 @@ class Background {
   void forget_threads();
 
   // To be called after so many updates. Cheap while the log is not low. When it is, it wakes the threads, or works, and
-  // holds the writer up, so that writers that are faster than offloading slow down little by little instead of standing
-  // still once the log is full. Of several that are held up at a time one waits and the others offload. Returns for how
-  // many nanoseconds the writer was held up.
+  // throttles the writer, so that writers that are faster than offloading slow down little by little instead of
+  // stalling once the log is full. Of several that are throttled at a time one waits and the others offload. Returns
+  // for how many nanoseconds the writer was throttled.
   [[nodiscard]] uint64_t after_updates(uint64_t updates) {
     if (!tiers_.log->low() && !tiers_.index->urgent()) [[likely]]
       return 0;
@@ -60,7 +68,7 @@ class Background {
 
   // How often an update woke a thread.
   [[nodiscard]] uint64_t wake_ups() const { return wake_ups_.load(std::memory_order_relaxed); }
-  // That writers offloaded while they were held up.
+  // That writers offloaded while they were throttled.
   [[nodiscard]] uint64_t helped_ranges() const { return helped_ranges_.load(std::memory_order_relaxed); }
   // Media bytes of what was offloaded and compacted before it had to be.
   [[nodiscard]] uint64_t early_bytes() const { return early_.bytes(); }
@@ -108,10 +116,10 @@ class Background {
   std::atomic<uint32_t> sleeping_{0};  // ... that are to be woken
   std::atomic<uint64_t> wake_ups_{0};
   std::atomic<uint32_t> held_up_{0};  // writers
-  std::atomic<uint64_t> owed_ns_{0};  // that writers were not held up for because one of them is to work so long
+  std::atomic<uint64_t> owed_ns_{0};  // that no writer was throttled for because one of them is to work so long
   std::unique_ptr<base::Event> wake_ = std::make_unique<base::Event>();
   std::vector<base::Thread> threads_;
-  base::Thread closer_;  // of epochs, at level buffered
+  base::Thread closer_;  // of epochs, in mode buffered
   std::unique_ptr<base::Event> closing_ = std::make_unique<base::Event>();
   std::atomic<uint64_t> helped_ranges_{0};
   std::atomic<uint64_t> refusals_in_a_row_{0};

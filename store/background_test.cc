@@ -11,7 +11,7 @@
 #include "base/thread.h"
 #include "bonsai/db.h"
 #include "store/early_work.h"
-#include "store/testing/scratch.h"
+#include "testing/scratch.h"
 
 namespace bonsai::testing {
 namespace {
@@ -111,7 +111,7 @@ TEST_P(BackgroundTest, NothingStallsWhenThereIsRoom) {
   EXPECT_EQ(stats.stall_us, 0u);
 }
 
-// A snapshot keeps old versions, not the log: writers must not stall behind it.
+// A snapshot keeps old versions, not the log: writers must not stall because of it.
 TEST_P(BackgroundTest, AHeldSnapshotHoldsNoLog) {
   const auto db = open(options());
   ASSERT_TRUE(db->Put(key_of(0), "before").ok());
@@ -196,7 +196,7 @@ std::unique_ptr<DB> with_small_log(const ScratchFolder& folder) {
   return db;
 }
 
-// Of several writers that are held up one waits, the others do what is missing.
+// Of several writers that are throttled one waits, the others do what is missing.
 TEST(Background, WritersThatAreHeldUpTogetherOffload) {
   const ScratchFolder folder;
   const auto db = with_small_log(folder);
@@ -291,7 +291,7 @@ TEST(Background, AnIdleStorePutsItselfInOrder) {
   ASSERT_TRUE(DB::Open(options, folder.file("pool"), &db).ok());
   uint64_t early_bytes = 0;
   for (int round = 0; round < kRounds; ++round) {
-    // All, then few enough of a range to be appended as a run; none gets crowded.
+    // All, then few enough of a range to be appended as a run; none gets above the high-water mark.
     for (int i = round; i < kKeys; i += 1 + 9 * round) ASSERT_TRUE(db->Put(key_of(i), "value").ok());
     const uint64_t before = early_bytes;
     bool rests = false;
@@ -311,7 +311,7 @@ TEST(Background, AnIdleStorePutsItselfInOrder) {
 }
 
 #if BONSAI_SCALABLE_MEMORY
-// What Stats tells of DRAM is what the store holds: loaded, and drained, when most of it is given back.
+// What Stats says of DRAM is what the store holds: loaded, and drained, when most of it is given back.
 TEST(Background, DramIsAccountedForAndGivenBack) {
   constexpr int kKeys = 200'000;
   const ScratchFolder folder;

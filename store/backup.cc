@@ -1,4 +1,7 @@
 // Copies of a pool: a checkpoint of one that is open, and what can be saved of one that is damaged.
+//
+// Salvage does not bring back keys that only the log knows in a range without a sound dnode: the record could be older
+// than what the dnode held. Damage in the log may leave older values in the copy; they are listed as lost.
 #include <algorithm>
 
 #include "base/status_macros.h"

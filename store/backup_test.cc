@@ -14,7 +14,7 @@
 #include "base/testing/figures.h"
 #include "base/thread.h"
 #include "bonsai/db.h"
-#include "store/testing/scratch.h"
+#include "testing/scratch.h"
 
 namespace bonsai::testing {
 namespace {
@@ -143,7 +143,7 @@ std::string key_in(std::string text) {
   return text.substr(1, text.size() - 2);
 }
 
-bool covers(const CheckReport::Damage& lost, const std::string& key) {
+bool covers(const Damage& lost, const std::string& key) {
   const std::string& range = lost.key_range;
   if (range[0] == '"') return key_in(range) == key;
   const size_t comma = range.find(", ");
@@ -151,7 +151,7 @@ bool covers(const CheckReport::Damage& lost, const std::string& key) {
   return (lo == "first key" || key_in(lo) <= key) && (hi == "end" || key < key_in(hi));
 }
 
-bool is_of_the_log(const CheckReport::Damage& lost) { return lost.where.starts_with("log"); }
+bool is_of_the_log(const Damage& lost) { return lost.where.starts_with("log"); }
 
 class SalvageTest : public BackupTest {
  protected:

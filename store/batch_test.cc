@@ -1,5 +1,5 @@
 // Batches through the public interface: up to a bound that can be asked for, whatever the log is made of; what is too
-// large is told so, and nothing is changed.
+// large gets an error that says so, and nothing is changed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 #include "base/thread.h"
 #include "bonsai/c.h"
 #include "bonsai/db.h"
-#include "store/testing/scratch.h"
+#include "testing/scratch.h"
 
 namespace bonsai::testing {
 namespace {

@@ -122,7 +122,7 @@ static void expect_in_order(bonsai_session_t* session, size_t numbers) {
   }
 }
 
-/* More operations than its depth, updates of one key in their order, reads behind them. */
+/* More operations than its depth, updates of one key in their order, reads after them. */
 static void test_session(bonsai_t* db) {
   char keys[100][8], firsts[100][8], seconds[100][8];
   bonsai_result_t results[200];
@@ -178,7 +178,7 @@ static void test_failures_in_session(bonsai_t* db) {
   EXPECT(results[3].code == BONSAI_INVALID_ARGUMENT);
   EXPECT(results[4].code == BONSAI_INVALID_ARGUMENT);
   EXPECT(results[5].code == BONSAI_INVALID_ARGUMENT && results[5].value_bytes == 5);
-  EXPECT(bonsai_session_wait(session, NULL) == BONSAI_OK); /* told once */
+  EXPECT(bonsai_session_wait(session, NULL) == BONSAI_OK); /* reported once */
   bonsai_session_delete(session, "wide", 4, NULL);
   bonsai_session_destroy(session); /* waits */
   bonsai_session_destroy(NULL);

@@ -17,10 +17,8 @@ static_assert(BONSAI_NOT_SUPPORTED == static_cast<int>(Status::Code::kNotSupport
 
 static_assert(BONSAI_KEY_FIXED8 == static_cast<int>(KeyFormat::kFixed8));
 static_assert(BONSAI_BUFFERED == static_cast<int>(Durability::kBuffered));
-static_assert(BONSAI_DOMAIN_ADR == static_cast<int>(Domain::kAdr));
-static_assert(BONSAI_DOMAIN_EADR == static_cast<int>(Domain::kEadr));
-static_assert(BONSAI_MEDIUM_SHADOW == static_cast<int>(MediumChoice::kShadow));
-static_assert(BONSAI_MEDIUM_EMULATOR == static_cast<int>(MediumChoice::kEmulator));
+static_assert(BONSAI_PERSISTENCE_DOMAIN_ADR == static_cast<int>(PersistenceDomain::kAdr));
+static_assert(BONSAI_PERSISTENCE_DOMAIN_EADR == static_cast<int>(PersistenceDomain::kEadr));
 static_assert(BONSAI_MEDIUM_DRAM == static_cast<int>(MediumChoice::kDram));
 
 static_assert(BONSAI_KEY_BYTES_MIN == kKeyBytesMin && BONSAI_KEY_BYTES_MAX == kKeyBytesMax);
@@ -53,8 +51,7 @@ int find_field(const Table& table, const Object& object, const char* name, uint6
   return BONSAI_NOT_FOUND;
 }
 
-const char* damage_text(const bonsai_check_report_t* report, size_t index,
-                        std::string CheckReport::Damage::*text) noexcept {
+const char* damage_text(const bonsai_check_report_t* report, size_t index, std::string Damage::*text) noexcept {
   if (index >= report->report.damages.size()) return nullptr;
   return (report->report.damages[index].*text).c_str();
 }
@@ -126,13 +123,13 @@ int bonsai_check(const char* path, bonsai_progress progress, void* arg, bonsai_c
 void bonsai_check_report_destroy(bonsai_check_report_t* report) { delete report; }
 size_t bonsai_check_report_damages(const bonsai_check_report_t* report) { return report->report.damages.size(); }
 const char* bonsai_check_report_where(const bonsai_check_report_t* report, size_t index) {
-  return bonsai::c::damage_text(report, index, &bonsai::CheckReport::Damage::where);
+  return bonsai::c::damage_text(report, index, &bonsai::Damage::where);
 }
 const char* bonsai_check_report_what(const bonsai_check_report_t* report, size_t index) {
-  return bonsai::c::damage_text(report, index, &bonsai::CheckReport::Damage::what);
+  return bonsai::c::damage_text(report, index, &bonsai::Damage::what);
 }
 const char* bonsai_check_report_key_range(const bonsai_check_report_t* report, size_t index) {
-  return bonsai::c::damage_text(report, index, &bonsai::CheckReport::Damage::key_range);
+  return bonsai::c::damage_text(report, index, &bonsai::Damage::key_range);
 }
 unsigned char bonsai_check_report_clean(const bonsai_check_report_t* report) { return report->report.clean ? 1 : 0; }
 int bonsai_check_report_find(const bonsai_check_report_t* report, const char* name, uint64_t* value) {

@@ -43,24 +43,12 @@ void bonsai_options_set_log_bytes(bonsai_options_t* options, uint64_t bytes) { o
 void bonsai_options_set_medium(bonsai_options_t* options, int medium) {
   bonsai::c::set_enum(options, &options->options.medium, medium, bonsai::MediumChoice::kDram, "medium");
 }
-void bonsai_options_set_domain(bonsai_options_t* options, int domain) {
-  bonsai::c::set_enum(options, &options->options.domain, domain, bonsai::Domain::kEadr, "domain");
-}
-void bonsai_options_set_emulator_preset(bonsai_options_t* options, const char* preset) {
-  const int code = bonsai::c::guarded(nullptr, [&] {
-    options->options.emulator_preset = preset == nullptr ? "" : preset;
-    return bonsai::Status::OK();
-  });
-  if (code != BONSAI_OK) options->refused = "no memory";  // short enough to need none itself
-}
-void bonsai_options_set_shadow_drops_flushes(bonsai_options_t* options, unsigned char on) {
-  options->options.shadow_drops_flushes = on != 0;
-}
-void bonsai_options_set_shadow_eviction_seed(bonsai_options_t* options, uint64_t seed) {
-  options->options.shadow_eviction_seed = seed;
+void bonsai_options_set_persistence_domain(bonsai_options_t* options, int domain) {
+  bonsai::c::set_enum(options, &options->options.persistence_domain, domain, bonsai::PersistenceDomain::kEadr,
+                      "persistence domain");
 }
 void bonsai_options_set_durability(bonsai_options_t* options, int durability) {
-  bonsai::c::set_enum(options, &options->options.durability, durability, bonsai::Durability::kBuffered, "durability");
+  bonsai::c::set_enum(options, &options->options.durability, durability, bonsai::Durability::kVolatile, "durability");
 }
 void bonsai_options_set_buffered_window_ms(bonsai_options_t* options, uint32_t milliseconds) {
   options->options.buffered_window_ms = milliseconds;

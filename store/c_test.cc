@@ -298,7 +298,7 @@ TEST_F(CInterface, UnknownOptionValuesAreRefusedAtOpenAndMakeNoFile) {
   const std::vector<std::pair<void (*)(bonsai_options_t*, int), std::string>> setters = {
       {bonsai_options_set_key_format, "key format"},
       {bonsai_options_set_medium, "medium"},
-      {bonsai_options_set_domain, "domain"},
+      {bonsai_options_set_persistence_domain, "persistence domain"},
       {bonsai_options_set_durability, "durability"}};
   for (const auto& [set, name] : setters) {
     for (const int value : {-1, 77}) {
@@ -321,12 +321,9 @@ TEST_F(CInterface, SettersReachTheOptions) {
   bonsai_options_set_key_format(options_, BONSAI_KEY_FIXED8);
   bonsai_options_set_any_key_format(options_, 1);
   bonsai_options_set_log_bytes(options_, 12345);
-  bonsai_options_set_medium(options_, BONSAI_MEDIUM_EMULATOR);
-  bonsai_options_set_domain(options_, BONSAI_DOMAIN_EADR);
-  bonsai_options_set_emulator_preset(options_, "dram");
-  bonsai_options_set_shadow_drops_flushes(options_, 1);
-  bonsai_options_set_shadow_eviction_seed(options_, 9);
-  bonsai_options_set_durability(options_, BONSAI_BUFFERED);
+  bonsai_options_set_medium(options_, BONSAI_MEDIUM_DRAM);
+  bonsai_options_set_persistence_domain(options_, BONSAI_PERSISTENCE_DOMAIN_EADR);
+  bonsai_options_set_durability(options_, BONSAI_VOLATILE);
   bonsai_options_set_buffered_window_ms(options_, 11);
   bonsai_options_set_background_threads(options_, 12);
   bonsai_options_set_stall_ms_max(options_, 13);
@@ -342,16 +339,14 @@ TEST_F(CInterface, SettersReachTheOptions) {
       },
       &logged);
   const Options& set = options_->options;
-  EXPECT_TRUE(set.create_if_missing && set.error_if_exists && set.any_key_format && set.shadow_drops_flushes);
+  EXPECT_TRUE(set.create_if_missing && set.error_if_exists && set.any_key_format);
   EXPECT_FALSE(set.metadata_upload);
   EXPECT_EQ(set.key_format, KeyFormat::kFixed8);
-  EXPECT_EQ(set.medium, MediumChoice::kEmulator);
-  EXPECT_EQ(set.domain, Domain::kEadr);
-  EXPECT_EQ(set.durability, Durability::kBuffered);
-  EXPECT_EQ(set.emulator_preset, "dram");
+  EXPECT_EQ(set.medium, MediumChoice::kDram);
+  EXPECT_EQ(set.persistence_domain, PersistenceDomain::kEadr);
+  EXPECT_EQ(set.durability, Durability::kVolatile);
   EXPECT_EQ(set.pool_bytes, uint64_t{64} << 20);
   EXPECT_EQ(set.log_bytes, 12345u);
-  EXPECT_EQ(set.shadow_eviction_seed, 9u);
   EXPECT_EQ(set.buffered_window_ms, 11u);
   EXPECT_EQ(set.background_threads, 12u);
   EXPECT_EQ(set.stall_ms_max, 13u);

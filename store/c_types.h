@@ -1,4 +1,4 @@
-// What stands behind the opaque types of bonsai/c.h, and the one place where statuses and exceptions become codes.
+// What the opaque types of bonsai/c.h contain, and the one place where statuses and exceptions become codes.
 #ifndef BONSAI_STORE_C_TYPES_H_
 #define BONSAI_STORE_C_TYPES_H_
 
@@ -124,7 +124,7 @@ inline ScanVisitor scan_visitor(bonsai_scan_visitor visitor, void* arg) {
   };
 }
 
-// The options behind `options` (null: defaults). Errors: InvalidArgument (a setter was given nonsense, no path).
+// The options that `options` holds (null: defaults). Errors: InvalidArgument (a setter was given nonsense, no path).
 inline Status options_for(const bonsai_options_t* options, const char* path, Options* out) {
   if (path == nullptr) return Status::InvalidArgument("the path is NULL; pass the path of a pool");
   if (options == nullptr) return Status::OK();

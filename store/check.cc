@@ -95,7 +95,7 @@ class Checker {
 
   void claim(Addr addr, uint64_t bytes, const char* what, const std::string& range) {
     if (!space_.reserve(addr, bytes))
-      damage(persist::place_text(what, addr), "it overlaps another owner's blocks or lies outside", range);
+      damage(persist::place_text(what, addr), "it overlaps another owner's blocks or is outside the pool", range);
   }
 
   void damage(std::string where, std::string what, std::string range) {

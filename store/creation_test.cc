@@ -17,7 +17,7 @@
 #include "base/thread.h"
 #include "bonsai/db.h"
 #include "persist/format.h"
-#include "store/testing/scratch.h"
+#include "testing/scratch.h"
 
 namespace bonsai::testing {
 namespace {
@@ -114,6 +114,14 @@ TEST(Creation, OnlyWhatHoldsNothingIsReplaced) {
   Options exclusive = creating(kMiB);
   exclusive.error_if_exists = true;
   EXPECT_TRUE(use(path, exclusive).ok());
+
+  std::filesystem::remove(path);
+  std::ofstream(path) << "12345678";
+  EXPECT_FALSE(use(path, creating(kMiB)).ok()) << "a short file of somebody";
+  write_word(path, 0, persist::kCreatingMagic);
+  EXPECT_EQ(std::filesystem::file_size(path), sizeof(uint64_t)) << "killed between its name and its size";
+  status = use(path, creating(kMiB));
+  EXPECT_TRUE(status.ok()) << status.ToString();
 
   std::ofstream(path) << std::string(kMiB, '\0');
   status = use(path, creating(kMiB));

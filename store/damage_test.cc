@@ -1,7 +1,7 @@
 // The damage campaign. Pools with everything in them, closed and crashed, are damaged in every way that media, copies
-// and people do damage; then each key must have its last acknowledged value, or the damage must be told. Never an older
-// value, a missing key or one that nobody wrote; no crash, no hang.
-#include "store/testing/damage.h"
+// and people do damage; then each key must have its last acknowledged value, or the damage must be reported. Never an
+// older value, a missing key or one that nobody wrote; no crash, no hang.
+#include "testing/damage.h"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@
 #include "persist/testing.h"
 #include "persist/testing/file_on_medium.h"
 #include "store/db_impl.h"
-#include "store/testing/scratch.h"
+#include "testing/scratch.h"
 
 namespace bonsai::testing {
 namespace {
@@ -34,7 +34,7 @@ constexpr bool kSlow = false;
 
 enum class End {
   kClosed,
-  kSynced,  // a crash after Sync: all that was acknowledged is told from a torn write
+  kSynced,  // a crash after Sync: all that was acknowledged is distinguished from a torn write
   kBusy,    // a crash at once: what was appended last may be lost with what is damaged there
 };
 
@@ -164,7 +164,7 @@ class Subject {
     const Status status = db->Write(batch);
     for (const auto& [key, value] : values) note(key, value, status);
   }
-  // Level buffered: nothing is acknowledged before Sync.
+  // Mode buffered: nothing is acknowledged before Sync.
   void note(uint64_t key, const std::optional<std::string>& value, const Status& status) {
     if (!status.ok()) {
       EXPECT_TRUE(status.IsNoSpace() || status.IsUnavailable()) << status.ToString();
@@ -237,7 +237,7 @@ DamageSources sources_of(const Subject& subject, const Subject& other, size_t ta
   return sources;
 }
 
-// Judges one damaged pool. What is wrong; empty: the damage was told, or did no harm.
+// Judges one damaged pool. What is wrong; empty: the damage was reported, or did no harm.
 class Judge {
  public:
   Judge(const Subject& subject, const Images& images) : subject_(subject), images_(images) {}
@@ -295,7 +295,7 @@ class Judge {
     return options;
   }
 
-  // All of a store; nullopt if it tells of damage.
+  // All of a store; nullopt if it reports damage.
   std::optional<Content> content_of(DB* db) {
     Content content;
     const Status status = db->Scan(ScanOptions(), {}, [&](std::string_view key, std::string_view value) {
@@ -355,7 +355,7 @@ TEST(StoreDamage, IsToldOrHarmless) {
   const uint64_t rounds = kSlow ? 1 : budget<uint64_t>(1, 6, 60);
   const uint64_t damages_each = budget<uint64_t>(6, kSlow ? 12 : 48, 48);
   uint64_t damages = 0, silent = 0, told = 0, opened = 0;
-  std::map<std::string, std::pair<uint64_t, uint64_t>> by_kind;  // done, told
+  std::map<std::string, std::pair<uint64_t, uint64_t>> by_kind;  // done, reported
   for (uint64_t round = 0; round < rounds; ++round) {
     for (const PoolKind& pool : kPools) {
       const Subject subject(pool, random), other(pool, random);

@@ -244,7 +244,7 @@ void DbImpl::after_updates(uint64_t updates) {
 
 void DbImpl::put_with_pressure(std::span<Index::Put> puts, std::span<Status*> statuses, Stall* stall) {
   size_t done = 0;
-  if (options_.updates_in_place) [[unlikely]] {
+  if (tiers_->updates_in_place) [[unlikely]] {
     const auto guard = tiers_->epochs->enter();
     done = tiers_->index->put_in_place(puts);
   }
@@ -373,7 +373,7 @@ Status DbImpl::answer(const Index::Lookup& lookup, std::string* value) const {
 void DbImpl::MultiGet(const ReadOptions& options, std::span<const std::string_view> keys, std::span<std::string> values,
                       std::span<Status> statuses) {
   BONSAI_CHECK(keys.size() == values.size() && keys.size() == statuses.size());
-  boost::container::static_vector<Read, kReadsToldMax> reads;  // costs nothing for those that are not told
+  boost::container::static_vector<Read, kReadsToldMax> reads;  // costs nothing for those that are not issued
   for (size_t next = 0; next < keys.size(); reads.clear()) {
     for (; next < keys.size() && reads.size() < reads.capacity(); ++next) {
       reads.push_back({keys[next], &values[next], &statuses[next]});

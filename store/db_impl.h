@@ -1,4 +1,4 @@
-// The store behind DB: argument checks, admission, back-pressure and background work around the index tier.
+// What DB does: argument checks, admission, back-pressure and background work around the index tier.
 #ifndef BONSAI_STORE_DB_IMPL_H_
 #define BONSAI_STORE_DB_IMPL_H_
 
@@ -17,7 +17,7 @@ namespace bonsai::store {
 
 class Stall;
 
-// What a store has handed out and must get back before it is closed.
+// What a store has lent and must get back before it is closed.
 struct Lent {
   std::atomic<uint64_t> snapshots{0}, iterators{0}, sessions{0};
 };
@@ -63,7 +63,7 @@ inline persist::DnodeCursor::Verify verify_of(bool verify_checksums) {
 
 class DbImpl final : public DB {
  public:
-  // With `background` off no thread is started, at level `buffered` neither: then only Sync closes epochs, for tests
+  // With `background` off no thread is started, in mode `buffered` neither: then only Sync closes epochs, for tests
   // that run the store in one thread.
   DbImpl(const Options& options, std::unique_ptr<Tiers> tiers, bool background = true);
   ~DbImpl() override;
@@ -105,7 +105,7 @@ class DbImpl final : public DB {
     Status* status;
   };
   class Reading;
-  // All under one guard, which holds up what others want to free: the caller sees that they are not too many.
+  // All under one guard, which delays what others want to free: the caller sees that they are not too many.
   void read_many(const ReadOptions& options, std::span<const Read> reads);
   // One scan of a group; its views outlive it.
   struct Ranged {
@@ -114,10 +114,10 @@ class DbImpl final : public DB {
     ScanVisitor visit;
     Status* status;
   };
-  // One after the other; short ones wait for memory together, and all see the same moment.
+  // One after the other; the cache misses of short ones overlap, and all see the same moment.
   void scan_many(std::span<const Ranged> scans);
 
-  // Reads of NVM take modelled time, so that it pays to have several groups of operations under way.
+  // Reads of NVM take modelled time, so that it pays to have several groups of operations in flight.
   [[nodiscard]] bool reads_wait() const { return tiers_->volume->reads_wait(); }
 
   // For iterators and sessions.

@@ -1,4 +1,4 @@
-// Reads of NVM that take time: every read path tells its medium what it reads, in as few waits as can be, and the lanes
+// Reads of NVM that take time: every read path issues what it reads together, in as few waits as can be, and the lanes
 // of a session wait at the same time.
 #include <gtest/gtest.h>
 
@@ -180,7 +180,7 @@ TEST_F(SlowReads, ScansInLanesSeeTheUpdatesOfAllLanes) {
       session.Scan(options, keys.front(), visit, &scan_statuses[i]);
     }
     session.Wait();
-    EXPECT_EQ(session.UnderWay(), 0U);
+    EXPECT_EQ(session.InFlight(), 0U);
     for (size_t i = 0; i < kScans; ++i) {
       ASSERT_TRUE(scan_statuses[i].ok()) << scan_statuses[i].ToString();
       ASSERT_EQ(seen[i], updates) << "scan " << i << " met a value that was there before";

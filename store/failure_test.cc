@@ -1,12 +1,15 @@
 // What the machine refuses: full disk, file size limit, failing mmap, read-only medium, a second process, a full log.
 // Each is a clear error that names the fix, and nothing is lost.
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
@@ -16,7 +19,7 @@
 #include "base/testing/budget.h"
 #include "base/thread.h"
 #include "bonsai/db.h"
-#include "store/testing/scratch.h"
+#include "testing/scratch.h"
 
 namespace bonsai::testing {
 namespace {
@@ -193,7 +196,7 @@ TEST_F(FailureTest, AForkedChildTouchesNothing) {
   if (parent == 0) {
     static std::unique_ptr<DB> db;  // exit() destroys it
     Options here;
-    here.domain = Domain::kAdr;
+    here.persistence_domain = PersistenceDomain::kAdr;
     if (!DB::Open(here, path_, &db).ok()) ::_exit(1);
     const pid_t child = ::fork();
     if (child == 0) {
@@ -226,27 +229,102 @@ TEST_F(FailureTest, AForkedChildTouchesNothing) {
   EXPECT_TRUE(db->Get("child", &value).IsNotFound());
 }
 
+// A file system of its own, with room for `bytes`, in which a child works; it goes with the child. "skipped: ...": this
+// process may not mount one, with the reason.
+std::string in_small_disk(const std::string& folder, uint64_t bytes, const std::function<std::string()>& body) {
+  return in_child([&]() -> std::string {
+    const auto refused = [](const char* what) { return std::string("skipped: ") + what + ": " + std::strerror(errno); };
+    const bool alone = ::unshare(CLONE_NEWNS) == 0 || ::unshare(CLONE_NEWNS | CLONE_NEWUSER) == 0;
+    if (!alone) return refused("no mounts of its own");
+    if (::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return refused("no private mounts");
+    std::filesystem::create_directory(folder);
+    const std::string size = "size=" + std::to_string(bytes);
+    if (::mount("none", folder.c_str(), "tmpfs", 0, size.c_str()) != 0) return refused("no tmpfs may be mounted");
+    return body();
+  });
+}
+
+// Copies a file without its blocks of zeros.
+void copy_sparsely(const std::string& from_path, const std::string& to_path) {
+  std::ifstream from(from_path, std::ios::binary);
+  std::ofstream to(to_path, std::ios::binary);
+  std::string block(4096, '\0');
+  for (uint64_t at = 0; from.read(block.data(), 4096); at += 4096) {
+    if (block.find_first_not_of('\0') == std::string::npos) continue;
+    to.seekp(static_cast<std::streamoff>(at));
+    to.write(block.data(), 4096);
+  }
+  to.close();
+  std::filesystem::resize_file(to_path, std::filesystem::file_size(from_path));
+}
+
+// Takes all room of a file system but the last `left` bytes.
+void fill_disk(const std::string& folder, uint64_t left) {
+  const uint64_t room = std::filesystem::space(folder).available;
+  std::ofstream(folder + "/filler", std::ios::binary) << std::string(room - left, 'f');
+}
+
 // Every block of the copy is a hole at first, and none may be left to be filled while the store is used.
 TEST_F(FailureTest, ASparseCopyIsFilledWhenItIsOpened) {
   make();
   const std::string copy = folder_.file("copy");
-  {
-    std::ifstream from(path_, std::ios::binary);
-    std::ofstream to(copy, std::ios::binary);
-    std::string block(4096, '\0');
-    for (uint64_t at = 0; from.read(block.data(), 4096); at += 4096) {
-      if (block.find_first_not_of('\0') == std::string::npos) continue;
-      to.seekp(static_cast<std::streamoff>(at));
-      to.write(block.data(), 4096);
-    }
-  }
-  std::filesystem::resize_file(copy, 4 * kMiB);
+  copy_sparsely(path_, copy);
   struct stat info = {};
   ASSERT_EQ(::stat(copy.c_str(), &info), 0);
   ASSERT_LT(info.st_blocks * 512, static_cast<int64_t>(4 * kMiB)) << "it is no sparse copy";
   EXPECT_EQ(try_open(copy, Options()), "OK");
   ASSERT_EQ(::stat(copy.c_str(), &info), 0);
   EXPECT_GE(info.st_blocks * 512, static_cast<int64_t>(4 * kMiB));
+}
+
+// Whoever touches a hole there dies of SIGBUS; so opening, reading only and checking say what is missing.
+TEST_F(FailureTest, ASparseCopyOnAFullDiskIsRefused) {
+  make();
+  const std::string disk = folder_.file("disk"), copy = disk + "/pool";
+  const auto copied = [&](uint64_t left, const std::function<std::string()>& body) {
+    return in_small_disk(disk, 8 * kMiB, [&] {
+      copy_sparsely(path_, copy);
+      fill_disk(disk, left);
+      const std::string text = body();
+      return std::filesystem::file_size(copy) == 4 * kMiB ? text : "its size changed: " + text;
+    });
+  };
+  const std::string refused = copied(256 << 10, [&] { return try_open(copy, Options()); });
+  if (refused.starts_with("skipped")) GTEST_SKIP() << refused;
+  expect_says(refused, {"no space", "sparse copy", copy, "free some there"});
+  expect_says(copied(0,
+                     [&] {
+                       CheckReport report;
+                       return Check(copy, &report).ToString();
+                     }),
+              {"no space", "sparse copy"});
+  expect_says(copied(0, [&] { return Salvage(copy, options(), folder_.file("saved"), nullptr).ToString(); }),
+              {"no space", "sparse copy"});
+  EXPECT_EQ(copied(4 * kMiB, [&] { return try_open(copy, Options()); }), "OK") << "where there is room, it is filled";
+}
+
+// 6 MiB are asked for, 4 of them are the pool's already and 3 are free: what is missing counts, not the whole.
+TEST_F(FailureTest, APoolGrowsIntoRoomThatIsSmallerThanItself) {
+  make();
+  const std::string disk = folder_.file("disk"), copy = disk + "/pool";
+  const auto grown_to = [&](uint64_t bytes) {
+    return in_small_disk(disk, 8 * kMiB, [&] {
+      std::filesystem::copy_file(path_, copy);
+      fill_disk(disk, 3 * kMiB);
+      Options more;
+      more.grow_bytes = bytes;
+      std::unique_ptr<DB> db;
+      const Status status = DB::Open(more, copy, &db);
+      if (!status.ok()) return status.ToString() + ", " + std::to_string(std::filesystem::file_size(copy));
+      std::string value;
+      const bool whole = db->Get(key_of(7), &value).ok() && db->Put("new", "value").ok() && db->Close().ok();
+      return whole ? "OK, " + std::to_string(std::filesystem::file_size(copy)) : "it lost records";
+    });
+  };
+  const std::string text = grown_to(6 * kMiB);
+  if (text.starts_with("skipped")) GTEST_SKIP() << text;
+  EXPECT_EQ(text, "OK, " + std::to_string(6 * kMiB));
+  expect_says(grown_to(8 * kMiB), {"no space", ", " + std::to_string(4 * kMiB)});
 }
 
 // The visitor's scan has ended with it: nobody runs it again.
@@ -273,7 +351,7 @@ TEST_F(FailureTest, AVisitorThatThrowsInASessionIsRunOnce) {
   ASSERT_TRUE(db->Close().ok());
 }
 
-// No patience at all: whoever finds the log full is told so, instead of waiting for the background.
+// No patience at all: whoever finds the log full gets an error, instead of waiting for the background.
 TEST_F(FailureTest, AFullLogIsAnAnswerAndNothingIsLost) {
   Options impatient = options();
   impatient.log_bytes = 32 << 10;

@@ -105,7 +105,7 @@ void apply(const Updates& updates, Content* content) {
   }
 }
 
-// A store over a mapping that a disk stands behind.
+// A store over a mapping that is backed by a disk.
 class Machine {
  public:
   Machine(Disk* disk, const std::vector<std::byte>& content, const Options& options, bool create) : options_(options) {
@@ -239,7 +239,7 @@ class Sitting {
     EXPECT_EQ(all_of(db), acknowledged_);
   }
 
-  // What was acknowledged, and perhaps what failed; at level buffered a prefix of it that has what was synced.
+  // What was acknowledged, and perhaps what failed; in mode buffered a prefix of it that has what was synced.
   [[nodiscard]] bool allowed(const Content& content) const {
     if (options_.durability == Durability::kBuffered) {
       Content prefix = settled_;

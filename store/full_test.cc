@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "base/testing/budget.h"
 #include "bonsai/db.h"
-#include "store/testing/scratch.h"
+#include "testing/scratch.h"
 
 namespace bonsai::testing {
 namespace {

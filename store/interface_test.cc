@@ -1,5 +1,5 @@
 // The contract of include/bonsai as a newcomer reads it: closing, bounds, existence, counting, moments, what visitors
-// may do, what an update that fails leaves behind.
+// may do, what an update that fails has changed.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -11,8 +11,8 @@
 #include "base/random.h"
 #include "base/testing/budget.h"
 #include "base/thread.h"
-#include "bonsai/db.h"
-#include "store/testing/scratch.h"
+#include "bonsai/testing.h"
+#include "testing/scratch.h"
 
 namespace bonsai::testing {
 namespace {
@@ -23,12 +23,12 @@ constexpr uint64_t kMiB = uint64_t{1} << 20;
 
 class InterfaceTest : public ::testing::Test {
  protected:
-  void open(const std::function<void(Options*)>& change = {}) {
+  void open(const std::function<void(Options*)>& change = {}, const TestOptions& test = {}) {
     Options options;
     options.create_if_missing = true;
     options.pool_bytes = 32 * kMiB;
     if (change) change(&options);
-    const Status status = DB::Open(options, folder_.file("pool"), &db_);
+    const Status status = OpenForTest(options, test, folder_.file("pool"), &db_);
     ASSERT_TRUE(status.ok()) << status.ToString();
   }
   void put(const std::string& key, const std::string& value = "v") {
@@ -136,6 +136,7 @@ TEST_F(InterfaceTest, ExclusiveScansGoOnBehindTheLastKey) {
     open([&](Options* options) {
       options->key_format = format;
       options->medium = MediumChoice::kDram;
+      options->durability = Durability::kVolatile;
     });
     Keys keys;
     for (uint64_t i = 0; i < 3'000; ++i) {
@@ -365,9 +366,9 @@ TEST_F(InterfaceTest, VisitorsMayCallTheStore) {
 }
 
 TEST_F(InterfaceTest, VisitorsOfSessionsMayCallTheStore) {
-  for (const MediumChoice medium : {MediumChoice::kAuto, MediumChoice::kEmulator}) {
+  for (const TestMedium medium : {TestMedium::kNone, TestMedium::kEmulator}) {
     db_.reset();
-    open([&](Options* options) { options->medium = medium; });
+    open({}, {.medium = medium});
     for (int i = 0; i < 200; ++i) put("key" + std::to_string(1'000 + i), "0");
     ASSERT_TRUE(db_->Drain().ok());
     const auto session = db_->NewSession(64);

@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "base/thread.h"
 #include "bonsai/db.h"
-#include "store/testing/scratch.h"
+#include "testing/scratch.h"
 
 namespace bonsai::testing {
 namespace {
@@ -94,7 +94,7 @@ class IteratorTest : public ::testing::Test {
 
 TEST_F(IteratorTest, AnEmptyStoreHasNoRecords) {
   const auto iterator = iterate();
-  EXPECT_FALSE(iterator->Valid()) << "it stands nowhere until a seek";
+  EXPECT_FALSE(iterator->Valid()) << "it has no position until a seek";
   iterator->SeekToFirst();
   EXPECT_FALSE(iterator->Valid());
   iterator->SeekToLast();

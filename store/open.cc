@@ -1,4 +1,8 @@
 // Opening and creating pools: mappings, media, volume, recovery, tiers.
+//
+// A creation that is killed can be made anew, with two exceptions after which its files have to be removed by hand: a
+// pool of several targets that is killed between the first words of its superblocks, and a file system where a file
+// cannot be made before it has a name (hugetlbfs).
 #include <algorithm>
 #include <filesystem>
 
@@ -34,8 +38,8 @@ bool is_blank_device(const std::string& path) {
 
 class Opener {
  public:
-  Opener(const Options& options, std::vector<std::string> paths, Tiers* tiers)
-      : options_(options), paths_(std::move(paths)), t_(*tiers) {}
+  Opener(const Options& options, const TestOptions& test, std::vector<std::string> paths, Tiers* tiers)
+      : options_(options), test_(test), paths_(std::move(paths)), t_(*tiers) {}
 
   Status open() {
     BONSAI_RETURN_IF_ERROR(check_options());
@@ -60,11 +64,26 @@ class Opener {
                                      std::to_string(kPoolBytesMin) + " to " + std::to_string(kPoolBytesMax) + " bytes");
     }
     if (options_.durability == Durability::kBuffered && options_.buffered_window_ms == 0) {
-      return Status::InvalidArgument("buffered_window_ms must be at least 1; use level durable for no loss window");
+      return Status::InvalidArgument("buffered_window_ms must be at least 1; use mode durable for no loss window");
     }
-    const bool throw_away = options_.medium == MediumChoice::kEmulator && options_.create_if_missing &&
+    if (is_volatile() && options_.durability != Durability::kVolatile) {
+      return Status::InvalidArgument(
+          "a store in DRAM is gone when it is closed: set durability to volatile, too, or medium to auto to keep it");
+    }
+    if (!is_volatile() && options_.durability == Durability::kVolatile) {
+      return Status::InvalidArgument(
+          "only a store in DRAM can be volatile: set medium to DRAM, too, or durability to durable or buffered");
+    }
+    return check_test_options();
+  }
+
+  Status check_test_options() const {
+    if (is_volatile() && test_.medium != TestMedium::kNone) {
+      return Status::InvalidArgument("a store in DRAM writes no NVM that could be played; give another medium");
+    }
+    const bool throw_away = test_.medium == TestMedium::kEmulator && options_.create_if_missing &&
                             options_.error_if_exists && options_.background_threads == 0;
-    if (options_.updates_in_place && !throw_away) {
+    if (test_.updates_in_place && !throw_away) {
       return Status::InvalidArgument(
           "updates_in_place is for an experiment of bonsai-bench alone, a crash would damage records: it needs a new "
           "pool (create_if_missing, error_if_exists) on the emulator medium and background_threads of 0");
@@ -116,7 +135,7 @@ class Opener {
       options.grow_bytes = create_ ? 0 : options_.grow_bytes;
       std::error_code none;
       bytes_before_.push_back(options.grow_bytes == 0 ? 0 : std::filesystem::file_size(path, none));
-      options.domain = options_.domain;
+      options.domain = options_.persistence_domain;
       if (Status status = base::Mapping::open(path, options, &mapping); !status.ok()) {
         if (create_) remove_files();
         return status;
@@ -128,11 +147,9 @@ class Opener {
 
   Status make_media() {
     base::MediaOptions options;
-    options.choice = options_.medium;
-    options.emulator_preset = options_.emulator_preset;
+    options.test = test_;
     options.wait_until = base::wait_closely_until;
-    options.shadow_drops_flushes = options_.shadow_drops_flushes;
-    options.shadow_eviction_seed = options_.shadow_eviction_seed;
+    t_.updates_in_place = test_.updates_in_place;
     t_.emulated = false;
     for (const auto& mapping : t_.mappings) {
       base::Media media;
@@ -245,6 +262,7 @@ class Opener {
   }
 
   const Options& options_;
+  const TestOptions& test_;
   const std::vector<std::string> paths_;
   Tiers& t_;
   std::vector<uint64_t> bytes_before_;  // of files that may grow
@@ -272,11 +290,12 @@ Status split_paths(const std::string& path, std::vector<std::string>* paths) {
   return Status::OK();
 }
 
-Status open_tiers(const Options& options, const std::string& path, std::unique_ptr<Tiers>* tiers) {
+Status open_tiers(const Options& options, const TestOptions& test, const std::string& path,
+                  std::unique_ptr<Tiers>* tiers) {
   std::vector<std::string> paths;
   BONSAI_RETURN_IF_ERROR(split_paths(path, &paths));
   auto opened = std::make_unique<Tiers>();
-  BONSAI_RETURN_IF_ERROR(Opener(options, std::move(paths), opened.get()).open());
+  BONSAI_RETURN_IF_ERROR(Opener(options, test, std::move(paths), opened.get()).open());
   *tiers = std::move(opened);
   return Status::OK();
 }
@@ -286,7 +305,8 @@ Status open_tiers_on(const Options& options, std::vector<std::unique_ptr<base::H
   std::vector<std::string> names;
   for (size_t i = 0; i < media.size(); ++i) names.push_back("target " + std::to_string(i));
   auto opened = std::make_unique<Tiers>();
-  BONSAI_RETURN_IF_ERROR(Opener(options, std::move(names), opened.get()).open_on(std::move(media), create));
+  BONSAI_RETURN_IF_ERROR(
+      Opener(options, TestOptions(), std::move(names), opened.get()).open_on(std::move(media), create));
   *tiers = std::move(opened);
   return Status::OK();
 }
@@ -294,14 +314,18 @@ Status open_tiers_on(const Options& options, std::vector<std::unique_ptr<base::H
 }  // namespace store
 
 Status DB::Open(const Options& options, const std::string& path, std::unique_ptr<DB>* db) {
+  return OpenForTest(options, {}, path, db);
+}
+
+Status OpenForTest(const Options& options, const TestOptions& test, const std::string& path, std::unique_ptr<DB>* db) {
   std::unique_ptr<store::Tiers> tiers;
-  BONSAI_RETURN_IF_ERROR(store::open_tiers(options, path, &tiers));
+  BONSAI_RETURN_IF_ERROR(store::open_tiers(options, test, path, &tiers));
   *db = std::make_unique<store::DbImpl>(options, std::move(tiers));
   return Status::OK();
 }
 
 Status DescribeMedium(const std::string& path, std::string* text) {
-  return base::describe_medium(path, Domain::kAuto, text);
+  return base::describe_medium(path, PersistenceDomain::kAuto, text);
 }
 
 }  // namespace bonsai

@@ -1,6 +1,5 @@
-// Bytes on NVM that change under an open store, after they were read and found sound: whatever reads them tells of it
-// or has not touched them. Nothing answers with them, and nothing copies them to where their checksum would be made
-// anew.
+// Bytes on NVM that change under an open store, after they were read and found sound: whatever reads them reports it or
+// has not touched them. Nothing answers with them, and nothing copies them to where their checksum would be made anew.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -20,7 +19,7 @@
 #include "base/testing/budget.h"
 #include "bonsai/db.h"
 #include "persist/format.h"
-#include "store/testing/scratch.h"
+#include "testing/scratch.h"
 
 namespace bonsai::testing {
 namespace {
@@ -34,7 +33,7 @@ using Records = std::vector<std::pair<std::string, std::string>>;
 
 std::string key_of(uint64_t i) { return "key" + std::to_string(1'000'000 + i); }
 
-// The bytes of a pool that somebody else has open, to be changed behind their back.
+// The bytes of a pool that somebody else has open, to be changed unnoticed.
 class PoolBytes {
  public:
   explicit PoolBytes(const std::string& path) : bytes_(std::filesystem::file_size(path)) {
@@ -130,8 +129,8 @@ class OpenDamageTest : public ::testing::Test {
 
   enum class Told { kNothing, kDamage };
 
-  // What a reader from `from` on has seen must be the records there: all of them, or if it was told of damage the
-  // first ones.
+  // What a reader from `from` on has seen must be the records there: all of them, or the first ones if damage was
+  // reported to it.
   void judge(const char* who, const Status& status, const Records& seen, const std::string& from, uint64_t limit) {
     told_ |= !status.ok();
     EXPECT_TRUE(status.ok() || status.IsCorruption()) << who << ": " << status.ToString();

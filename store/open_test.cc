@@ -10,8 +10,8 @@
 
 #include "base/clock.h"
 #include "base/testing/budget.h"
-#include "bonsai/db.h"
-#include "store/testing/scratch.h"
+#include "bonsai/testing.h"
+#include "testing/scratch.h"
 
 namespace bonsai::testing {
 namespace {
@@ -190,13 +190,14 @@ TEST_F(OpenTest, PoolTooSmallOrTooLarge) {
   options.pool_bytes = 0;
   expect_refused(path_, options, Code::kInvalidArgument, "65536");
   for (const uint64_t too_large : {kPoolBytesMax + 1, UINT64_MAX}) {
-    for (const MediumChoice medium : {MediumChoice::kAuto, MediumChoice::kDram}) {
-      options.medium = medium;
+    for (const bool in_dram : {false, true}) {
+      options.medium = in_dram ? MediumChoice::kDram : MediumChoice::kAuto;
+      options.durability = in_dram ? Durability::kVolatile : Durability::kDurable;
       options.pool_bytes = too_large;
       expect_refused(path_, options, Code::kInvalidArgument, "65536 to 4611686018427387903 bytes");
     }
   }
-  options.medium = MediumChoice::kAuto;
+  options = creating();
   options.pool_bytes = kMiB;
   options.log_bytes = kMiB;
   expect_refused(path_, options, Code::kInvalidArgument, "lower log_bytes");
@@ -229,26 +230,38 @@ TEST_F(OpenTest, OptionsOutOfRange) {
         o.buffered_window_ms = 0;
       },
       Code::kInvalidArgument, "buffered_window_ms");
-  refused(
-      [](Options& o) {
-        o.medium = MediumChoice::kEmulator;
-        o.emulator_preset = "quantum";
-      },
-      Code::kInvalidArgument, "quantum");
-  refused([](Options& o) { o.updates_in_place = true; }, Code::kInvalidArgument, "updates_in_place");
-  refused(
-      [](Options& o) {
-        o.medium = MediumChoice::kEmulator;
-        o.updates_in_place = true;
-        o.background_threads = 0;
-      },
-      Code::kInvalidArgument, "error_if_exists");
+  refused([](Options& o) { o.medium = MediumChoice::kDram; }, Code::kInvalidArgument, "durability to volatile");
+  refused([](Options& o) { o.durability = Durability::kVolatile; }, Code::kInvalidArgument, "medium to DRAM");
+  expect_whole(path_);
+}
+
+TEST_F(OpenTest, TestOptionsThatCannotBe) {
+  make(path_);
+  const auto refused = [&](const Options& options, const TestOptions& test, const char* says) {
+    std::unique_ptr<DB> db;
+    for (const std::string& path : {path_, folder_.file("fresh")}) {
+      const Status status = OpenForTest(options, test, path, &db);
+      EXPECT_TRUE(status.IsInvalidArgument()) << status.ToString();
+      EXPECT_NE(status.message().find(says), std::string::npos) << status.ToString();
+      EXPECT_EQ(db, nullptr);
+    }
+    EXPECT_FALSE(std::filesystem::exists(folder_.file("fresh")));
+  };
+  Options options = creating();
+  refused(options, {.medium = TestMedium::kEmulator, .emulator_preset = "quantum"}, "quantum");
+  refused(options, {.updates_in_place = true}, "updates_in_place");
+  options.background_threads = 0;
+  refused(options, {.medium = TestMedium::kEmulator, .updates_in_place = true}, "error_if_exists");
+  options.medium = MediumChoice::kDram;
+  options.durability = Durability::kVolatile;
+  refused(options, {.medium = TestMedium::kShadow}, "in DRAM");
   expect_whole(path_);
 }
 
 TEST_F(OpenTest, AStoreInDramIsAStoreUntilItIsClosed) {
   Options options;
   options.medium = MediumChoice::kDram;
+  options.durability = Durability::kVolatile;
   options.pool_bytes = 32 * kMiB;
   const std::string file = folder_.file("dram");
   const int kRecords = testing::budget(4'000, 20'000, 100'000) / 4 * 4;
@@ -292,11 +305,13 @@ TEST_F(OpenTest, AStoreInDramIsAStoreUntilItIsClosed) {
   // What is to be kept is copied.
   EXPECT_TRUE(Checkpoint(db.get(), options, path_).IsInvalidArgument());
   options.medium = MediumChoice::kAuto;
+  options.durability = Durability::kDurable;
   ASSERT_TRUE(Checkpoint(db.get(), options, path_).ok());
   ASSERT_TRUE(db->Close().ok());
   ASSERT_TRUE(DB::Open(options, path_, &db).ok());
   expect_records(db.get());
   options.medium = MediumChoice::kDram;
+  options.durability = Durability::kVolatile;
   ASSERT_TRUE(DB::Open(options, path_, &db).ok()) << "the path is only a name";
   std::string value;
   EXPECT_TRUE(db->Get(key(3, options), &value).IsNotFound());
@@ -305,6 +320,7 @@ TEST_F(OpenTest, AStoreInDramIsAStoreUntilItIsClosed) {
 TEST_F(OpenTest, AFullStoreInDramSaysSo) {
   Options options;
   options.medium = MediumChoice::kDram;
+  options.durability = Durability::kVolatile;
   options.pool_bytes = kMiB;
   options.stall_ms_max = 200;
   std::unique_ptr<DB> db;
@@ -320,10 +336,8 @@ TEST_F(OpenTest, AFullStoreInDramSaysSo) {
 }
 
 TEST_F(OpenTest, TheEmulatorsLatencyIsNotThatOfASleep) {
-  Options options = creating();
-  options.medium = MediumChoice::kEmulator;
   std::unique_ptr<DB> db;
-  ASSERT_TRUE(DB::Open(options, path_, &db).ok());
+  ASSERT_TRUE(OpenForTest(creating(), {.medium = TestMedium::kEmulator}, path_, &db).ok());
   uint64_t shortest = UINT64_MAX;
   for (int i = 0; i < 200; ++i) {
     const uint64_t begin = base::now_ns();
@@ -334,18 +348,16 @@ TEST_F(OpenTest, TheEmulatorsLatencyIsNotThatOfASleep) {
   EXPECT_LT(shortest, 40 * base::kNsPerUs);
 }
 
-// The rival of an experiment: it overwrites what lies in dnodes and leaves the log alone, and all else goes as always.
+// The rival of an experiment: it overwrites entries of dnodes and leaves the log alone, and all else goes as always.
 TEST_F(OpenTest, UpdatesInPlaceReachTheirDnodesAtOnce) {
   Options options = creating();
-  options.medium = MediumChoice::kEmulator;
-  options.emulator_preset = "dram";
   options.error_if_exists = true;
   options.background_threads = 0;
-  options.updates_in_place = true;
+  const TestOptions test{.medium = TestMedium::kEmulator, .emulator_preset = "dram", .updates_in_place = true};
   std::unique_ptr<DB> db;
   const std::string path = folder_.file("rival");
-  folder_.expect_damage(path);  // updates in place leave the checksums of runs behind
-  Status status = DB::Open(options, path, &db);
+  folder_.expect_damage(path);  // updates in place do not renew the checksums of runs
+  Status status = OpenForTest(options, test, path, &db);
   ASSERT_TRUE(status.ok()) << status.ToString();
   constexpr int kKeys = 300;
   const auto key = [](int i) { return "key" + std::to_string(1000 + i); };

@@ -1,4 +1,4 @@
-// Back-pressure: what waits does not hold up what it waits for, and no call waits longer than it may.
+// Back-pressure: what waits does not block what it waits for, and no call waits longer than it may.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -11,7 +11,7 @@
 #include "base/testing/budget.h"
 #include "bonsai/db.h"
 #include "bonsai/session.h"
-#include "store/testing/scratch.h"
+#include "testing/scratch.h"
 
 namespace bonsai::testing {
 namespace {
@@ -77,7 +77,8 @@ TEST_F(PressureTest, GroupsOnASmallLogAllSucceed) {
   ASSERT_TRUE(db_->Close().ok());
 }
 
-// Others delete all the time, so that there is always something to be offloaded: a put that finds no room is told so.
+// Others delete all the time, so that there is always something to be offloaded: a put that finds no room gets an
+// error.
 TEST_F(PressureTest, APutBesideDeletersReturnsInTime) {
   constexpr uint64_t kStallMs = 300, kSlackMs = 700;
   open(1'024 * kKiB, 0, kStallMs);

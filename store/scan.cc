@@ -13,7 +13,7 @@ using index::Index;
 
 namespace {
 
-// Drops the rows at and behind `end`. True if there were any.
+// Drops the rows at and after `end`. True if there were any.
 bool cut_at(std::string_view end, Rows* rows) {
   if (rows->key(rows->count - 1) < end) return false;
   size_t lo = 0;
@@ -29,11 +29,11 @@ bool cut_at(std::string_view end, Rows* rows) {
   return true;
 }
 
-// The least key that a scan may visit; *behind keeps it if it is not `from` itself.
-std::string_view beginning(const ScanOptions& options, std::string_view from, std::string* behind) {
+// The least key that a scan may visit; *above keeps it if it is not `from` itself.
+std::string_view beginning(const ScanOptions& options, std::string_view from, std::string* above) {
   if (!options.from_exclusive) return from;
-  behind->reserve(from.size() + 1);
-  return behind->assign(from).append(1, '\0');
+  above->reserve(from.size() + 1);
+  return above->assign(from).append(1, '\0');
 }
 
 auto one_by_one(const ScanVisitor& visit) {
@@ -47,12 +47,12 @@ auto one_by_one(const ScanVisitor& visit) {
   };
 }
 
-// Rows are handed out so many bytes at a time.
+// Rows are passed to the visitor so many bytes at a time.
 constexpr size_t kPartBytes = 640;
 
-// A window's records are in the processor's cache when they are handed out: they have just been verified. Meanwhile the
+// A window's records are in the processor's cache when they are passed on: they have just been verified. Meanwhile the
 // next window's are fetched, so that verifying them does not wait for memory: into the second-level cache, which can
-// have more misses under way than the first.
+// have more misses in flight than the first.
 class ReadAhead {
  public:
   // `next` is the next window's, however many pieces this one has.
@@ -61,7 +61,7 @@ class ReadAhead {
     next_ = at_ = next.data();
     end_ = at_ + next.size();
   }
-  // Called when `bytes` are about to be handed out. The next window may have twice as many.
+  // Called when `bytes` are about to be passed on. The next window may have twice as many.
   void advance(size_t bytes) {
     for (size_t i = 0; i < 2 * bytes && at_ < end_; i += base::kLineBytes, at_ += base::kLineBytes) {
       __builtin_prefetch(at_, 0, 1);
@@ -74,7 +74,7 @@ class ReadAhead {
   const char* end_ = nullptr;
 };
 
-// Hands out rows a few lines at a time. False: the visitor has had enough.
+// Passes rows on a few lines at a time. False: the visitor has had enough.
 bool visit_in_parts(Rows rows, const RowsVisitor& visit, ReadAhead* ahead) {
   if (rows.count * rows.stride_bytes <= 2 * kPartBytes) return visit(rows);
   const size_t part_rows = std::max<size_t>(kPartBytes / rows.stride_bytes, 1);
@@ -92,7 +92,7 @@ bool visit_in_parts(Rows rows, const RowsVisitor& visit, ReadAhead* ahead) {
   return visit(rows);
 }
 
-// Scans of so many records may share a guard and an announcement: what these hold up is soon free.
+// Scans of so many records may share a guard and an announcement: what these delay is soon free.
 constexpr uint64_t kShortScanRecordsMax = 1'024;
 
 // So many windows share a guard: an inner node of the tree is searched once for them.
@@ -144,10 +144,10 @@ Status DbImpl::walk_alone(const ScanOptions& options, std::string_view from, Tak
   {
     index::Versions::Announcement own;
     Index::Window window;
-    std::string behind;
+    std::string above;
     if (options.snapshot == nullptr) BONSAI_RETURN_IF_ERROR(announce(&own));
     const uint64_t version = options.snapshot != nullptr ? version_of(options.snapshot) : own.version();
-    status = walk(version, options, beginning(options, from, &behind), &window, nullptr, take);
+    status = walk(version, options, beginning(options, from, &above), &window, nullptr, take);
   }
   background_.after_read();
   return status;
@@ -174,10 +174,10 @@ void DbImpl::scan_short_ones(std::span<const Ranged> scans) {
   index::Versions::Announcement own;
   const Status announced = announce(&own);
   std::array<Index::Start, Index::kStartsMax> starts;
-  std::array<std::string, Index::kStartsMax> behind;
+  std::array<std::string, Index::kStartsMax> above;
   Index::Window window;  // for one after the other
   for (size_t i = 0; i < scans.size(); ++i) {
-    const std::string_view from = beginning(scans[i].options, scans[i].from, &behind[i]);
+    const std::string_view from = beginning(scans[i].options, scans[i].from, &above[i]);
     starts[i] = {.from = Key::of(from), .records_max = scans[i].options.limit};
   }
   const auto guard = tiers_->epochs->enter();
@@ -203,7 +203,7 @@ void DbImpl::scan_short_ones(std::span<const Ranged> scans) {
 }
 
 // From the least key that is not below `from`. `take(piece, next, &status)` gets what was found, and where the records
-// behind it lie, if that is known; false ends the walk. `start`: what is known of its ranges, and the caller has a
+// after it are, if that is known; false ends the walk. `start`: what is known of its ranges, and the caller has a
 // guard; or null. *window is for its use.
 template <class Take>
 Status DbImpl::walk(uint64_t version, const ScanOptions& options, std::string_view from, Index::Window* window,

@@ -21,7 +21,7 @@ SessionImpl::SessionImpl(DbImpl& db, size_t depth) : loan_(db.lent().sessions), 
 }
 
 void SessionImpl::make_room() {
-  if (UnderWay() == depth_) Wait();
+  if (InFlight() == depth_) Wait();
 }
 
 void SessionImpl::Get(std::string_view key, std::string* value, Status* status) {
@@ -115,7 +115,7 @@ void SessionImpl::Wait() {
     run_lanes(lanes, kLanesAtOnceMax, carry_out_lane);
   }
   carry_out_points(&all_);
-  if (scan_lanes > 1) {  // behind all updates, which may be in any lane
+  if (scan_lanes > 1) {  // after all updates, which may be in any lane
     deal_scans(scan_lanes);
     run_lanes(scan_lanes, kScanLanesMax, carry_out_lane);
   }

@@ -1,4 +1,4 @@
-// The session behind bonsai::Session: keeps what was begun, and carries it out in groups: updates first, then reads and
+// Implements bonsai::Session: keeps what was begun, and carries it out in groups: updates first, then reads and
 // scans, so that these see the updates that were begun before them.
 //
 // Where reads of NVM wait, a large group with updates is cut into lanes that a few coroutines carry out: while one
@@ -27,12 +27,12 @@ class SessionImpl final : public Session {
   void Delete(std::string_view key, Status* status) override;
   void Scan(const ScanOptions& options, std::string_view from, ScanVisitor visit, Status* status) override;
   void Wait() override;
-  [[nodiscard]] size_t UnderWay() const override { return points() + all_.scans.size(); }
+  [[nodiscard]] size_t InFlight() const override { return points() + all_.scans.size(); }
 
   // Operations that share a lane, about; a scan has one for itself, up to a bound.
   static constexpr size_t kLaneOperations = 32;
-  // Enough to hide the wait for one lane behind the others. More would push out of the first-level cache what a lane
-  // has fetched before it goes on: with 16 of them a get takes a third longer.
+  // Enough to hide the wait for one lane by the work of the others. More would push out of the first-level cache what a
+  // lane has fetched before it goes on: with 16 of them a get takes a third longer.
   static constexpr size_t kLanesAtOnceMax = 4;
   static constexpr size_t kScanLanesMax = 32;
 

@@ -1,5 +1,5 @@
-// A pool that fills up: NoSpace is an answer, deletes work, space comes back, and what the store counts is what lies
-// there.
+// A pool that fills up: NoSpace is an answer, deletes work, space comes back, and what the store counts is what is
+// stored.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "base/testing/budget.h"
 #include "bonsai/db.h"
-#include "store/testing/scratch.h"
+#include "testing/scratch.h"
 
 namespace bonsai::testing {
 namespace {
@@ -152,7 +152,7 @@ TEST_P(SpaceTest, BatchesToo) {
   expect_sound(records - batch.Count());
 }
 
-// Pools that are filled, thinned out and filled again, until what is free lies in pieces that are too short for
+// Pools that are filled, thinned out and filled again, until what is free is in pieces that are too short for
 // anything. What was acknowledged can still be offloaded.
 TEST(Fragments, APoolThatIsThinnedOutAndFilledAgainCanBeDrained) {
   const uint64_t seed = base::seed_from_env_or(base::fresh_seed());

@@ -26,7 +26,7 @@ class Stall {
   Stall(const Stall&) = delete;
   Stall& operator=(const Stall&) = delete;
 
-  // The update that was held up is done, or refused for other reasons.
+  // The update that was stalled is done, or refused for other reasons.
   void progress() {
     if (began_ns_ != 0) counters_.add(Count::kStallUs, (base::now_ns() - began_ns_) / base::kNsPerUs);
     began_ns_ = 0;
@@ -53,7 +53,8 @@ class Stall {
   // After wait() has answered false.
   [[nodiscard]] Status why(bool unknown) const {
     if (const Status health = background_.health(); !health.ok()) {
-      return Status::IoError(std::string(health.message()) + "; this update may or may not have taken effect");
+      const std::string text = std::string(health.message()) + "; this update may or may not have taken effect";
+      return health.IsUnavailable() ? Status::Unavailable(text) : Status::IoError(text);
     }
     if (unknown) {
       return Status::Unavailable("offloading did not finish in time; the update may or may not have taken effect");
@@ -83,7 +84,7 @@ class Stall {
   const uint64_t limit_ms_;
   Background& background_;
   Counters& counters_;
-  uint64_t began_ns_ = 0;  // 0: nothing is held up
+  uint64_t began_ns_ = 0;  // 0: nothing is stalled
 };
 
 }  // namespace bonsai::store

@@ -12,6 +12,7 @@
 #include "base/nvm/product.h"
 #include "bonsai/options.h"
 #include "bonsai/status.h"
+#include "bonsai/testing.h"
 #include "index/index.h"
 #include "persist/dnode_store.h"
 #include "persist/large.h"
@@ -29,6 +30,7 @@ struct Tiers {
   std::unique_ptr<scale::Volume> volume;
   std::string medium_text;
   bool emulated = true;
+  bool updates_in_place = false;  // TestOptions::updates_in_place
 
   persist::Pool pool;
   persist::Space space;
@@ -39,8 +41,9 @@ struct Tiers {
   std::unique_ptr<index::Index> index;
 };
 
-// Opens or creates the pool at `path`, recovers it and wires the tiers. Errors: as DB::Open.
-Status open_tiers(const Options& options, const std::string& path, std::unique_ptr<Tiers>* tiers);
+// Opens or creates the pool at `path`, recovers it and wires the tiers. Errors: as OpenForTest.
+Status open_tiers(const Options& options, const TestOptions& test, const std::string& path,
+                  std::unique_ptr<Tiers>* tiers);
 
 // The same over media that the caller has made, all of one size: for tests that crash them.
 Status open_tiers_on(const Options& options, std::vector<std::unique_ptr<base::HookedMedium>> media, bool create,

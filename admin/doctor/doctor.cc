@@ -6,7 +6,7 @@ namespace bonsai::admin {
 std::vector<Finding> examine(const SysRoot& root, const CpuFlags& flags) {
   const Finding devdax = probe_devdax(root), fsdax = probe_fsdax(root);
   Finding emulation = probe_emulation(root);
-  // Pools can lie on NVM instead of /dev/shm: that is required only where there is none.
+  // Pools can be on NVM instead of /dev/shm, which is required only where there is no NVM.
   emulation.required = devdax.mark != Mark::kOk && fsdax.mark != Mark::kOk;
   return {
       probe_flush(flags),

@@ -30,11 +30,11 @@ Finding probe_flush(const CpuFlags& flags) {
     finding.mark = Mark::kWarn;
     finding.found = "clflush only: every flush waits and drops its line from the cache";
     finding.remedy =
-        "in a virtual machine, pass the host's processor through (QEMU: -cpu host); otherwise it cannot be mended";
+        "in a virtual machine, pass the host's processor through (QEMU: -cpu host); otherwise it cannot be repaired";
   } else {
     finding.mark = Mark::kMissing;
     finding.found = "none";
-    finding.remedy = "cannot be mended here: Bonsai needs an x86-64 processor";
+    finding.remedy = "cannot be repaired here: Bonsai needs an x86-64 processor";
   }
   return finding;
 }

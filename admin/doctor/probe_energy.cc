@@ -17,7 +17,7 @@ Finding probe_energy(const SysRoot& root) {
     finding.mark = Mark::kMissing;
     finding.found = "none";
     finding.remedy =
-        "cannot be mended here: no powercap counters (virtual machines have none); energy is reported as n/a";
+        "cannot be repaired here: no powercap counters (virtual machines have none); energy is reported as n/a";
   } else if (!locked.empty()) {
     finding.mark = Mark::kWarn;
     finding.found += "; cannot be read";

@@ -19,7 +19,7 @@ std::optional<uint64_t> number_at(std::string_view text) {
   return number;
 }
 
-// The number behind `name` in /proc/meminfo, in the file's own unit (KiB, or a count).
+// The number after `name` in /proc/meminfo, in the file's own unit (KiB, or a count).
 std::optional<uint64_t> meminfo(const SysRoot& root, std::string_view name) {
   for (const std::string& line : root.lines("/proc/meminfo")) {
     if (line.starts_with(name) && line.substr(name.size(), 1) == ":") return number_at(line.substr(name.size() + 1));
@@ -55,7 +55,7 @@ Finding probe_huge_pages(const SysRoot& root) {
   if (page_bytes == 0) {
     finding.mark = Mark::kMissing;
     finding.found = "none";
-    finding.remedy = "cannot be mended here: this kernel has no huge pages (CONFIG_HUGETLBFS)";
+    finding.remedy = "cannot be repaired here: this kernel has no huge pages (CONFIG_HUGETLBFS)";
   } else if (pages == 0) {
     finding.mark = Mark::kWarn;
     finding.remedy = "for pools on hugetlbfs: sudo sysctl -w vm.nr_hugepages=512";
@@ -71,7 +71,7 @@ Finding probe_transparent_huge_pages(const SysRoot& root) {
   if (begin == std::string::npos || end == std::string::npos) {
     finding.mark = Mark::kWarn;
     finding.found = "none";
-    finding.remedy = "cannot be mended here: this kernel has none (CONFIG_TRANSPARENT_HUGEPAGE)";
+    finding.remedy = "cannot be repaired here: this kernel has none (CONFIG_TRANSPARENT_HUGEPAGE)";
     return finding;
   }
   finding.found = text.substr(begin + 1, end - begin - 1);

@@ -46,7 +46,7 @@ std::string module_remedy(const SysRoot& root, std::string_view module) {
     case ModuleState::kAbsent:
       return kernel_package(root);
     case ModuleState::kNoModules:
-      return "cannot be mended here: no modules for this kernel (/lib/modules/" + kernel_release(root) +
+      return "cannot be repaired here: no modules for this kernel (/lib/modules/" + kernel_release(root) +
              " is missing); in a container, load it on the host";
     default:
       return "";

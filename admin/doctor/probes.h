@@ -21,7 +21,7 @@ struct Finding {
   std::string name;
   Mark mark = Mark::kOk;
   std::string found;      // what there is
-  std::string remedy;     // the command that mends it, or why none can; empty when the mark is ok
+  std::string remedy;     // the command that repairs it, or why none can; empty when the mark is ok
   bool required = false;  // Bonsai cannot run at all without it
 };
 
@@ -48,7 +48,7 @@ Finding probe_devdax(const SysRoot& root);
 Finding probe_fsdax(const SysRoot& root);
 Finding probe_emulation(const SysRoot& root);
 
-// RDMA and the kernel modules behind it
+// RDMA and the kernel modules that it needs
 Finding probe_rdma_device(const SysRoot& root);
 Finding probe_rdma_nodes(const SysRoot& root);
 Finding probe_module(const SysRoot& root, std::string_view module, std::string_view needed_for);

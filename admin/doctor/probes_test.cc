@@ -142,7 +142,7 @@ TEST_F(Probes, RdmaDevice) {
 }
 
 TEST_F(Probes, SoftRoceIsTheRemedyWhereTheKernelHasIt) {
-  EXPECT_TRUE(has(probe_rdma_device(root_).remedy, "cannot be mended here"));
+  EXPECT_TRUE(has(probe_rdma_device(root_).remedy, "cannot be repaired here"));
   modules("kernel/drivers/infiniband/sw/rxe/rdma_rxe.ko.xz: kernel/x.ko\n");
   EXPECT_TRUE(
       has(probe_rdma_device(root_).remedy, "sudo modprobe rdma_rxe && sudo rdma link add rxe0 type rxe netdev lo"));
@@ -155,7 +155,7 @@ TEST_F(Probes, SoftRoceIsTheRemedyWhereTheKernelHasIt) {
 
 TEST_F(Probes, ModuleStates) {
   EXPECT_EQ(rxe().mark, Mark::kMissing);
-  EXPECT_TRUE(has(rxe().remedy, "cannot be mended here"));
+  EXPECT_TRUE(has(rxe().remedy, "cannot be repaired here"));
   modules("kernel/other.ko:\nkernel/rdma_rxe_not.ko: kernel/rdma_rxe.ko\n");
   EXPECT_EQ(rxe().found, "not in this kernel (for Soft-RoCE)") << "a longer name, or a dependency, is another module";
   EXPECT_TRUE(has(rxe().remedy, "install a kernel"));

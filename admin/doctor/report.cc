@@ -35,7 +35,7 @@ std::string doctor_table(const std::vector<Finding>& findings) {
   text += "\n" + std::to_string(count(findings, Mark::kOk)) + " ok, " + std::to_string(count(findings, Mark::kWarn)) +
           " warn, " + std::to_string(count(findings, Mark::kMissing)) + " missing. ";
   return text + (can_run(findings) ? "Bonsai can run here.\n"
-                                   : "Bonsai cannot run here until the missing required things are mended.\n");
+                                   : "Bonsai cannot run here until the missing required things are there.\n");
 }
 
 std::string doctor_json(const std::vector<Finding>& findings) {

@@ -10,7 +10,7 @@ namespace {
 const std::vector<Finding> kFindings = {
     {"cpu", "flush instruction", Mark::kOk, "clwb", "", true},
     {"memory", "huge pages", Mark::kWarn, "0 reserved", "sysctl", false},
-    {"energy", "energy counters", Mark::kMissing, "none", "cannot be mended here", false},
+    {"energy", "energy counters", Mark::kMissing, "none", "cannot be repaired here", false},
 };
 
 TEST(DoctorReport, TableHasALinePerFindingAndRemedy) {
@@ -19,7 +19,7 @@ TEST(DoctorReport, TableHasALinePerFindingAndRemedy) {
             "warn     memory  huge pages              0 reserved\n"
             "         -> sysctl\n"
             "missing  energy  energy counters         none\n"
-            "         -> cannot be mended here\n"
+            "         -> cannot be repaired here\n"
             "\n1 ok, 1 warn, 1 missing. Bonsai can run here.\n");
 }
 

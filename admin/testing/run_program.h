@@ -1,4 +1,4 @@
-// Runs the built `bonsai` as a shell would and tells what it said.
+// Runs the built `bonsai` as a shell would and returns what it printed.
 #ifndef BONSAI_ADMIN_TESTING_RUN_PROGRAM_H_
 #define BONSAI_ADMIN_TESTING_RUN_PROGRAM_H_
 

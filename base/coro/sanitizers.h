@@ -1,4 +1,4 @@
-// What the sanitizers must be told about stacks and switches: Debian's Boost.Context has no hooks of its own.
+// What the sanitizers must know about stacks and switches: Debian's Boost.Context has no hooks of its own.
 // Each function is empty in builds without the sanitizer that it speaks to.
 //
 // BONSAI_CORO_ASAN and BONSAI_CORO_TSAN come from the build and not from the compiler's own macros, because fiber.cc is
@@ -82,7 +82,7 @@ inline void sanitizer_before_switch([[maybe_unused]] SanitizerContext& from, [[m
 #endif
 }
 
-// Immediately after the switch, on the stack that was switched to; tells the bounds of the one that was left.
+// Immediately after the switch, on the stack that was switched to; reports the bounds of the one that was left.
 inline void sanitizer_after_switch([[maybe_unused]] SanitizerContext& from, [[maybe_unused]] SanitizerContext& to) {
 #ifdef BONSAI_CORO_ASAN
   __sanitizer_finish_switch_fiber(to.asan_fake_stack, &from.asan_bottom, &from.asan_bytes);

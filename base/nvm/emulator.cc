@@ -36,7 +36,7 @@ EmulatorMedium::EmulatorMedium(const Mapping& mapping, const EmulatorModel& mode
       model_(model),
       read_block_ns_(block_ns(model.read_bytes_per_s)),
       write_block_ns_(block_ns(model.write_bytes_per_s)),
-      flushes_(mapping.domain() != Domain::kEadr),
+      flushes_(mapping.domain() != PersistenceDomain::kEadr),
       wait_until_(wait_until) {
   buffer_.fill({kNoBlock, 0});
 }

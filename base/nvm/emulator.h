@@ -7,7 +7,7 @@
 //   A flushed line that finds its block in the buffer is accepted at once. Else it takes the place of another block,
 //   whose 256 bytes go to the media first, at write_bytes_per_s; if some of its lines were not stored to, the block is
 //   read before, at read_bytes_per_s. A fence ends write_latency_ns after its last line was accepted. A read ends
-//   read_latency_ns after its blocks' transfer, at read_bytes_per_s, behind reads before it.
+//   read_latency_ns after its blocks' transfer, at read_bytes_per_s, after reads before it.
 // Results obtained with it are modelled, and are labelled so.
 #ifndef BONSAI_BASE_NVM_EMULATOR_H_
 #define BONSAI_BASE_NVM_EMULATOR_H_

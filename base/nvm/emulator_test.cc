@@ -107,7 +107,7 @@ TEST_F(Emulator, ReadsQueueForBandwidth) {
 
 TEST_F(Emulator, EadrFlushesCostNothing) {
   mapping_.reset();
-  mapping_ = create(dir_.file("eadr"), kBytes, Domain::kEadr);
+  mapping_ = create(dir_.file("eadr"), kBytes, PersistenceDomain::kEadr);
   EmulatorMedium medium(*mapping_, model_, wait_frozen);
   medium.flush(medium.view(), 8, kSite);
   medium.fence(kSite);
@@ -166,7 +166,7 @@ TEST(PoliteWait, ReachesTheDeadlineAndIsBounded) {
 
 class MakeMedia : public ::testing::Test {
  protected:
-  Status make(const TempDir& dir, MediaOptions options, Domain domain = Domain::kAuto) {
+  Status make(const TempDir& dir, MediaOptions options, PersistenceDomain domain = PersistenceDomain::kAuto) {
     media_ = {};
     mapping_ = create(dir.file(std::to_string(++files_)), kBytes, domain);
     return make_media(*mapping_, options, &media_);
@@ -188,27 +188,27 @@ TEST_F(MakeMedia, AutomaticIsTheProductMediumExceptForPlainFiles) {
   if (mapping_->kind() != MediumKind::kFile) return;  // the temporary directory is a tmpfs here
   EXPECT_NE(media_.hooked, nullptr);
   EXPECT_NE(media_.text.find("slow"), std::string::npos);
-  EXPECT_TRUE(make(disk, {}, Domain::kEadr).IsInvalidArgument());
+  EXPECT_TRUE(make(disk, {}, PersistenceDomain::kEadr).IsInvalidArgument());
 }
 
 TEST_F(MakeMedia, ShadowAndEmulatorAreLabelled) {
   MediaOptions options;
-  options.choice = MediumChoice::kShadow;
+  options.test.medium = TestMedium::kShadow;
   ASSERT_TRUE(make(tmpfs_, options).ok());
   EXPECT_EQ(media_.text, "shadow on " + mapping_->text());
   EXPECT_NE(media_.hooked->view(), mapping_->data());
-  options.shadow_drops_flushes = true;
+  options.test.shadow_drops_flushes = true;
   ASSERT_TRUE(make(tmpfs_, options).ok());
   EXPECT_EQ(media_.text, "shadow without flushes on " + mapping_->text());
-  EXPECT_TRUE(make(tmpfs_, options, Domain::kEadr).IsInvalidArgument());
-  options.choice = MediumChoice::kEmulator;
+  EXPECT_TRUE(make(tmpfs_, options, PersistenceDomain::kEadr).IsInvalidArgument());
+  options.test.medium = TestMedium::kEmulator;
   ASSERT_TRUE(make(tmpfs_, options).ok());
   EXPECT_EQ(media_.text, "optane model on " + mapping_->text());
   EXPECT_GT(media_.hooked->read_deadline(1, 0, 0), 0U);
   const TempDir disk = TempDir::on_disk();
   ASSERT_TRUE(make(disk, options).ok());
   EXPECT_EQ(media_.text.find("msync"), std::string::npos) << "only the file medium calls it";
-  options.emulator_preset = "flash";
+  options.test.emulator_preset = "flash";
   EXPECT_TRUE(make(tmpfs_, options).IsInvalidArgument());
   EXPECT_EQ(media_.hooked, nullptr);
 }

@@ -5,9 +5,9 @@
 // share the next one.
 //
 // An msync can fail, and afterwards the kernel may count the lost pages as clean, so that a later success means
-// nothing. The first error therefore stays for good: every later fence fails, too. And as the kernel tells an error to
-// one caller only, whoever asks first, only one msync runs at a time: else a fence whose pages were lost could answer
-// before the thread that was told of it has said so.
+// nothing. The first error therefore stays for good: every later fence fails, too. The kernel also reports an error to
+// one caller only, the first that asks. So only one msync runs at a time: else a fence whose pages were lost could
+// return OK before the thread that got the error has recorded it.
 #ifndef BONSAI_BASE_NVM_FILE_H_
 #define BONSAI_BASE_NVM_FILE_H_
 

@@ -111,7 +111,7 @@ Status Mapping::make_in_memory(const std::string& name, uint64_t bytes, std::uni
   std::unique_ptr<Mapping> made(new Mapping(name, MappingOptions()));
   made->bytes_ = round_up(bytes, kPageBytes);
   made->kind_ = MediumKind::kMemory;
-  made->domain_ = Domain::kEadr;
+  made->domain_ = PersistenceDomain::kEadr;
   made->data_ = map_huge(made->bytes_);
   if (made->data_ == nullptr) {
     return Status::NoSpace("no address space for " + std::to_string(bytes) + " bytes of memory for " + name +
@@ -214,11 +214,11 @@ Status Mapping::find_bytes(uint64_t create_bytes) {
   bytes_ = static_cast<size_t>(info.st_size);
   if (bytes_ >= kMappingBytesMin) return Status::OK();
   return Status::Corruption(path_ + " has only " + std::to_string(bytes_) +
-                            " bytes: it was cut off, or is not a pool; " +
+                            " bytes: it was truncated, or is not a pool; " +
                             "restore it, or remove it and create a new one");
 }
 
-// Takes the space behind the first `old_bytes` now: a hole that cannot be filled later would end the process (SIGBUS).
+// Takes the space after the first `old_bytes` now: a hole that cannot be filled later would end the process (SIGBUS).
 Status Mapping::allocate(size_t old_bytes) {
   const std::string what = "allocate " + std::to_string(bytes_) + " bytes for";
   if (is_too_full_for(file_.fd(), missing_bytes(file_.fd(), bytes_))) return os_error(what, path_, ENOSPC);

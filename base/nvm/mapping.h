@@ -30,7 +30,7 @@ struct MappingOptions {
   bool read_only = false;
   // Takes the file's advisory lock for as long as it is mapped: exclusive, or shared with other readers for read_only.
   bool lock = true;
-  Domain domain = Domain::kAuto;  // as declared by the operator
+  PersistenceDomain domain = PersistenceDomain::kAuto;  // as declared by the operator
 };
 
 // Guarantees: [data(), data() + bytes()) is mapped while the object lives, shared with the file, at a multiple of 2 MiB
@@ -63,7 +63,7 @@ class Mapping {
   [[nodiscard]] size_t bytes() const { return bytes_; }
   [[nodiscard]] MediumKind kind() const { return kind_; }
   [[nodiscard]] bool emulated() const { return is_emulated(kind_); }
-  [[nodiscard]] Domain domain() const { return domain_; }  // never kAuto
+  [[nodiscard]] PersistenceDomain domain() const { return domain_; }  // never kAuto
   [[nodiscard]] bool read_only() const { return read_only_; }
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] int fd() const { return file_.fd(); }
@@ -90,7 +90,7 @@ class Mapping {
   bool created_ = false;
   OsFile file_;
   MediumKind kind_ = MediumKind::kFile;
-  Domain domain_ = Domain::kAdr;
+  PersistenceDomain domain_ = PersistenceDomain::kAdr;
   std::byte* data_ = nullptr;
   size_t bytes_ = 0;
 };

@@ -311,29 +311,29 @@ TEST_P(MappingOn, DevicesAndPipesAreRefused) {
 
 TEST_P(MappingOn, DescribesFilesThatExistAndOnesThatDoNot) {
   std::string planned, real;
-  ASSERT_TRUE(describe_medium(path_, Domain::kAuto, &planned).ok());
+  ASSERT_TRUE(describe_medium(path_, PersistenceDomain::kAuto, &planned).ok());
   EXPECT_FALSE(exists(path_));
   EXPECT_TRUE(std::filesystem::is_empty(dir_.path()));
   auto mapping = create(path_, kMiB);
-  ASSERT_TRUE(describe_medium(path_, Domain::kAuto, &real).ok());
+  ASSERT_TRUE(describe_medium(path_, PersistenceDomain::kAuto, &real).ok());
   EXPECT_EQ(planned, real);
   EXPECT_EQ(real, mapping->text());
   if (GetParam()) {
     EXPECT_EQ(mapping->kind(), MediumKind::kTmpfs);
     EXPECT_EQ(real, "tmpfs (emulated NVM), flush " + std::string(flush_instruction_name()) + ", domain ADR");
   }
-  ASSERT_TRUE(describe_medium(path_, Domain::kEadr, &real).ok());
+  ASSERT_TRUE(describe_medium(path_, PersistenceDomain::kEadr, &real).ok());
   expect_says(real, {"domain eADR"});
-  EXPECT_FALSE(describe_medium(dir_.file("no/pool"), Domain::kAuto, &real).ok());
-  EXPECT_FALSE(describe_medium(dir_.path(), Domain::kAuto, &real).ok());
-  EXPECT_FALSE(describe_medium("/dev/null", Domain::kAuto, &real).ok());
+  EXPECT_FALSE(describe_medium(dir_.file("no/pool"), PersistenceDomain::kAuto, &real).ok());
+  EXPECT_FALSE(describe_medium(dir_.path(), PersistenceDomain::kAuto, &real).ok());
+  EXPECT_FALSE(describe_medium("/dev/null", PersistenceDomain::kAuto, &real).ok());
 }
 
 TEST(MediumKinds, DomainIsTheDeclaredOneOrAdr) {
-  EXPECT_EQ(resolve_domain(MediumKind::kTmpfs, Domain::kAuto), Domain::kAdr);
-  EXPECT_EQ(resolve_domain(MediumKind::kTmpfs, Domain::kEadr), Domain::kEadr);
-  EXPECT_EQ(resolve_domain(MediumKind::kDevdax, Domain::kAdr), Domain::kAdr);
-  EXPECT_NE(resolve_domain(MediumKind::kFsdax, Domain::kAuto), Domain::kAuto);
+  EXPECT_EQ(resolve_domain(MediumKind::kTmpfs, PersistenceDomain::kAuto), PersistenceDomain::kAdr);
+  EXPECT_EQ(resolve_domain(MediumKind::kTmpfs, PersistenceDomain::kEadr), PersistenceDomain::kEadr);
+  EXPECT_EQ(resolve_domain(MediumKind::kDevdax, PersistenceDomain::kAdr), PersistenceDomain::kAdr);
+  EXPECT_NE(resolve_domain(MediumKind::kFsdax, PersistenceDomain::kAuto), PersistenceDomain::kAuto);
 }
 
 TEST(MediumKinds, OnlyDaxIsNotEmulated) {
@@ -342,8 +342,9 @@ TEST(MediumKinds, OnlyDaxIsNotEmulated) {
   EXPECT_TRUE(is_emulated(MediumKind::kTmpfs));
   EXPECT_TRUE(is_emulated(MediumKind::kHugetlb));
   EXPECT_TRUE(is_emulated(MediumKind::kFile));
-  expect_says(describe_medium(MediumKind::kDevdax, Domain::kEadr), {"devdax (NVM), no flush, domain eADR"});
-  expect_says(describe_medium(MediumKind::kFile, Domain::kAdr), {"plain file (emulated NVM)", "msync (slow)"});
+  expect_says(describe_medium(MediumKind::kDevdax, PersistenceDomain::kEadr), {"devdax (NVM), no flush, domain eADR"});
+  expect_says(describe_medium(MediumKind::kFile, PersistenceDomain::kAdr),
+              {"plain file (emulated NVM)", "msync (slow)"});
 }
 
 TEST(MediumKinds, FlushInstructionFollowsTheEnvironmentOfLibpmem) {

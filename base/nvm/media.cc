@@ -9,7 +9,7 @@ namespace {
 
 Status make_automatic(const Mapping& mapping, Media* media) {
   if (mapping.kind() != MediumKind::kFile) return Status::OK();
-  if (mapping.domain() == Domain::kEadr) {
+  if (mapping.domain() == PersistenceDomain::kEadr) {
     return Status::InvalidArgument("domain eADR is declared, but " + mapping.path() +
                                    " is a plain file, whose stores do not survive a power cut: declare auto or adr, or "
                                    "put the pool on NVM or tmpfs");
@@ -25,20 +25,20 @@ void label(const Mapping& mapping, const std::string& name, Media* media) {
 
 Status make_shadow(const Mapping& mapping, const MediaOptions& options, Media* media) {
   ShadowOptions shadow;
-  shadow.drops_flushes = options.shadow_drops_flushes;
-  shadow.eviction_seed = options.shadow_eviction_seed;
+  shadow.drops_flushes = options.test.shadow_drops_flushes;
+  shadow.eviction_seed = options.test.shadow_eviction_seed;
   std::unique_ptr<ShadowMedium> made;
   BONSAI_RETURN_IF_ERROR(ShadowMedium::make(mapping, shadow, &made));
   media->hooked = std::move(made);
-  label(mapping, options.shadow_drops_flushes ? "shadow without flushes" : "shadow", media);
+  label(mapping, options.test.shadow_drops_flushes ? "shadow without flushes" : "shadow", media);
   return Status::OK();
 }
 
 Status make_emulator(const Mapping& mapping, const MediaOptions& options, Media* media) {
   EmulatorModel model;
-  BONSAI_RETURN_IF_ERROR(emulator_preset(options.emulator_preset, &model));
+  BONSAI_RETURN_IF_ERROR(emulator_preset(options.test.emulator_preset, &model));
   media->hooked = std::make_unique<EmulatorMedium>(mapping, model, options.wait_until);
-  label(mapping, options.emulator_preset + " model", media);
+  label(mapping, options.test.emulator_preset + " model", media);
   return Status::OK();
 }
 
@@ -46,15 +46,14 @@ Status make_emulator(const Mapping& mapping, const MediaOptions& options, Media*
 
 Status make_media(const Mapping& mapping, const MediaOptions& options, Media* media) {
   Media made{nullptr, mapping.text(), mapping.emulated()};
-  switch (options.choice) {
-    case MediumChoice::kAuto:
-    case MediumChoice::kDram:
+  switch (options.test.medium) {
+    case TestMedium::kNone:
       BONSAI_RETURN_IF_ERROR(make_automatic(mapping, &made));
       break;
-    case MediumChoice::kShadow:
+    case TestMedium::kShadow:
       BONSAI_RETURN_IF_ERROR(make_shadow(mapping, options, &made));
       break;
-    case MediumChoice::kEmulator:
+    case TestMedium::kEmulator:
       BONSAI_RETURN_IF_ERROR(make_emulator(mapping, options, &made));
       break;
   }

@@ -1,4 +1,4 @@
-// Makes the medium that the options ask for.
+// Makes the medium that a mapping asks for, or that a test asks for on top of it.
 #ifndef BONSAI_BASE_NVM_MEDIA_H_
 #define BONSAI_BASE_NVM_MEDIA_H_
 
@@ -9,17 +9,14 @@
 #include "base/nvm/emulator.h"
 #include "base/nvm/mapping.h"
 #include "base/nvm/medium.h"
-#include "bonsai/options.h"
 #include "bonsai/status.h"
+#include "bonsai/testing.h"
 
 namespace bonsai::base {
 
 struct MediaOptions {
-  MediumChoice choice = MediumChoice::kAuto;
-  std::string emulator_preset = "optane";
+  TestOptions test;  // updates_in_place aside
   EmulatorMedium::WaitUntil wait_until = wait_politely_until;
-  bool shadow_drops_flushes = false;
-  uint64_t shadow_eviction_seed = 0;
 };
 
 struct Media {

@@ -38,7 +38,7 @@ struct NvmCounters {
 };
 
 // Interface of every medium; ProductMedium has the same members, non-virtual.
-//   Requires: destinations lie in [view(), view() + bytes()).
+//   Requires: destinations are in [view(), view() + bytes()).
 //   Thread-safety: all operations from any thread; racing stores to one 8-byte word are the caller's business.
 class HookedMedium {
  public:

@@ -28,7 +28,7 @@ bool is_dax_device(dev_t device) {
   return subsystem.substr(subsystem.find_last_of('/') + 1) == "dax";
 }
 
-// Only a mapping that is really asked for tells: mount options and device attributes promise more than they keep.
+// Only an attempt to map shows it: mount options and device attributes promise more than they keep.
 bool maps_with_sync(int fd) {
   void* const page = ::mmap(nullptr, 4096, PROT_READ, MAP_SHARED_VALIDATE | MAP_SYNC, fd, 0);
   if (page == MAP_FAILED) return false;
@@ -90,9 +90,9 @@ Status detect_medium_kind(int fd, const std::string& path, MediumKind* kind) {
   return Status::NotSupported(path + " is neither a regular file nor a DAX device (/dev/daxX.Y)");
 }
 
-Domain resolve_domain(MediumKind kind, Domain declared) {
-  if (declared != Domain::kAuto) return declared;
-  return !is_emulated(kind) && pmem_has_auto_flush() == 1 ? Domain::kEadr : Domain::kAdr;
+PersistenceDomain resolve_domain(MediumKind kind, PersistenceDomain declared) {
+  if (declared != PersistenceDomain::kAuto) return declared;
+  return !is_emulated(kind) && pmem_has_auto_flush() == 1 ? PersistenceDomain::kEadr : PersistenceDomain::kAdr;
 }
 
 std::string_view flush_instruction_name() {
@@ -105,22 +105,22 @@ std::string_view flush_instruction_name() {
   return "clflush";
 }
 
-std::string describe_medium(MediumKind kind, Domain domain, bool by_msync) {
-  BONSAI_CHECK(domain != Domain::kAuto);
+std::string describe_medium(MediumKind kind, PersistenceDomain domain, bool by_msync) {
+  BONSAI_CHECK(domain != PersistenceDomain::kAuto);
   std::string text(medium_kind_name(kind));
   if (kind == MediumKind::kMemory) return text + " (no NVM), volatile";
   text += is_emulated(kind) ? " (emulated NVM), " : " (NVM), ";
   if (kind == MediumKind::kFile) {
     text += by_msync ? "durable by msync (slow)" : "never synced";
-  } else if (domain == Domain::kEadr) {
+  } else if (domain == PersistenceDomain::kEadr) {
     text += "no flush";
   } else {
     text.append("flush ").append(flush_instruction_name());
   }
-  return text + (domain == Domain::kEadr ? ", domain eADR" : ", domain ADR");
+  return text + (domain == PersistenceDomain::kEadr ? ", domain eADR" : ", domain ADR");
 }
 
-Status describe_medium(const std::string& path, Domain declared, std::string* text) {
+Status describe_medium(const std::string& path, PersistenceDomain declared, std::string* text) {
   if (path.empty()) return Status::InvalidArgument("the path is empty: name a file or a DAX device");
   MediumKind kind = MediumKind::kFile;
   OsFile file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
@@ -128,7 +128,7 @@ Status describe_medium(const std::string& path, Domain declared, std::string* te
     if (Status status = detect_medium_kind(file.fd(), path, &kind); !status.ok()) return status;
   } else {
     if (errno != ENOENT) return os_error("open", path, errno);
-    // A file without a name tells what a file here would be. Where that is not possible the directory tells less: it
+    // A file without a name shows what a file here would be. Where that is not possible the directory shows less: it
     // cannot show that files can be mapped with MAP_SYNC.
     const std::string directory = directory_of(path);
     file = OsFile(::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));

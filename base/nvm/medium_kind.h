@@ -32,7 +32,7 @@ Status detect_medium_kind(int fd, const std::string& path, MediumKind* kind);
 
 // `declared` if it is not kAuto. Else, on real NVM, eADR when every NVM region of the platform says that its domain
 // includes the caches; ADR otherwise. A medium that only stands for NVM counts as ADR.
-[[nodiscard]] Domain resolve_domain(MediumKind kind, Domain declared);
+[[nodiscard]] PersistenceDomain resolve_domain(MediumKind kind, PersistenceDomain declared);
 
 // The instruction that libpmem flushes with on this machine, by CPUID and by libpmem's own PMEM_NO_* environment:
 // "clwb", "clflushopt" or "clflush".
@@ -40,11 +40,11 @@ Status detect_medium_kind(int fd, const std::string& path, MediumKind* kind);
 
 // For example "tmpfs (emulated NVM), flush clwb, domain ADR". Requires a resolved domain. A plain file is described as
 // written back by msync, or, for media that do not do so, as lost with the machine.
-[[nodiscard]] std::string describe_medium(MediumKind kind, Domain domain, bool by_msync = true);
+[[nodiscard]] std::string describe_medium(MediumKind kind, PersistenceDomain domain, bool by_msync = true);
 
 // The same for what `path` is, or would be if it were created now. Creates and changes nothing.
 // Errors: IoError (not readable, directory missing), NotSupported (not usable as a pool).
-Status describe_medium(const std::string& path, Domain declared, std::string* text);
+Status describe_medium(const std::string& path, PersistenceDomain declared, std::string* text);
 
 }  // namespace bonsai::base
 

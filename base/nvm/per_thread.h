@@ -1,7 +1,7 @@
 // State of one object for each thread that uses it: a medium's pending flushes.
 //
 // A state belongs to a thread ordinal, and ordinals of ended threads are used again: a new thread may find what an
-// ended one left behind. For pending flushes that is harmless, since a line that was flushed may reach the medium at
+// ended one left. For pending flushes that is harmless, since a line that was flushed may reach the medium at
 // any time.
 //
 // Thread-safety: mine() from any thread. Cost: a thread-local comparison; a mutex at the first use by a thread, and

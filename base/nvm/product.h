@@ -28,9 +28,9 @@ namespace bonsai::base {
 // Requires: [view, view + bytes) stays mapped; domain is kAdr or kEadr. Thread-safety: as HookedMedium.
 class ProductMedium final {
  public:
-  ProductMedium(std::byte* view, size_t bytes, Domain domain)
-      : view_(view), bytes_(bytes), flushes_(domain != Domain::kEadr) {
-    BONSAI_CHECK(domain != Domain::kAuto);
+  ProductMedium(std::byte* view, size_t bytes, PersistenceDomain domain)
+      : view_(view), bytes_(bytes), flushes_(domain != PersistenceDomain::kEadr) {
+    BONSAI_CHECK(domain != PersistenceDomain::kAuto);
   }
 
   [[nodiscard]] std::byte* view() const { return view_; }

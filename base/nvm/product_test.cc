@@ -18,7 +18,7 @@ struct Free {
   void operator()(std::byte* p) const { std::free(p); }
 };
 
-class Product : public ::testing::TestWithParam<Domain> {
+class Product : public ::testing::TestWithParam<PersistenceDomain> {
  protected:
   Product() : memory_(static_cast<std::byte*>(std::aligned_alloc(4096, kBytes))) {
     std::memset(memory_.get(), 0, kBytes);
@@ -121,8 +121,8 @@ TEST_P(Product, RangeChecksStopTheProgramInDebugBuilds) {
 }
 #endif
 
-INSTANTIATE_TEST_SUITE_P(Domains, Product, ::testing::Values(Domain::kAdr, Domain::kEadr),
-                         [](const auto& each) { return each.param == Domain::kAdr ? "Adr" : "Eadr"; });
+INSTANTIATE_TEST_SUITE_P(Domains, Product, ::testing::Values(PersistenceDomain::kAdr, PersistenceDomain::kEadr),
+                         [](const auto& each) { return each.param == PersistenceDomain::kAdr ? "Adr" : "Eadr"; });
 
 }  // namespace
 }  // namespace bonsai::base

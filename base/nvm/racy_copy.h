@@ -74,6 +74,20 @@ inline void racy_load(void* target, const std::byte* shared, size_t n) {
       [&](size_t i) { to[i] = nvm_internal::byte_at(shared + i).load(std::memory_order_relaxed); });
 }
 
+// Copies shared bytes to shared ones; whole words where both are off a multiple of 8 by as much, else as racy_store().
+inline void racy_copy(std::byte* to, const std::byte* from, size_t n) {
+  if ((reinterpret_cast<uintptr_t>(to) - reinterpret_cast<uintptr_t>(from)) % 8 != 0) return racy_store(to, from, n);
+  nvm_internal::each_part(
+      to, n,
+      [&](size_t i) {
+        word_at(to + i).store(word_at(from + i).load(std::memory_order_relaxed), std::memory_order_relaxed);
+      },
+      [&](size_t i) {
+        nvm_internal::byte_at(to + i).store(nvm_internal::byte_at(from + i).load(std::memory_order_relaxed),
+                                            std::memory_order_relaxed);
+      });
+}
+
 }  // namespace bonsai::base
 
 #endif  // BONSAI_BASE_NVM_RACY_COPY_H_

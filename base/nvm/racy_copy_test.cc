@@ -29,13 +29,18 @@ TEST(RacyCopy, EveryByteOfEverySizeArrivesAndNoOther) {
       }
       racy_load(target.data() + 3, shared.data() + offset, n);
       ASSERT_EQ(target, source) << n << " bytes at " << offset;
+      alignas(8) std::array<std::byte, kMax + 16> alike{}, elsewhere{};
+      racy_copy(alike.data() + offset, shared.data() + offset, n);
+      ASSERT_EQ(alike, shared) << n << " bytes at " << offset;
+      racy_copy(elsewhere.data() + 3, shared.data() + offset, n);
+      ASSERT_EQ(elsewhere, source) << n << " bytes at " << offset;
     }
   }
 }
 
 // One thread writes blocks whose words have eight equal bytes, another reads them; returns how many words had not. The
-// blocks lie so that glibc's memcpy takes `rep movsb`: apart, and two words off where vectors of the processor would
-// be.
+// blocks are placed so that glibc's memcpy takes `rep movsb`: apart, and two words off where vectors of the processor
+// would be.
 template <class Store, class Load>
 uint64_t torn_words(Store store, Load load) {
   constexpr size_t kBytes = 8192, kWords = kBytes / sizeof(uint64_t);

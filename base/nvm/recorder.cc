@@ -31,14 +31,14 @@ std::byte* bytes_of(std::vector<Line>& lines) { return reinterpret_cast<std::byt
 
 }  // namespace
 
-RecorderMedium::RecorderMedium(std::span<const std::byte> image, Domain domain, ThreadOf thread_of)
+RecorderMedium::RecorderMedium(std::span<const std::byte> image, PersistenceDomain domain, ThreadOf thread_of)
     : HookedMedium(nullptr, 0),
-      eadr_(domain == Domain::kEadr),
+      eadr_(domain == PersistenceDomain::kEadr),
       thread_of_(std::move(thread_of)),
       view_lines_(lines_from(image)),
       durable_lines_(view_lines_),
       durable_sequence_(image.size() / 8, 0) {
-  BONSAI_CHECK(domain != Domain::kAuto);
+  BONSAI_CHECK(domain != PersistenceDomain::kAuto);
   set_view(bytes_of(view_lines_), image.size());
 }
 

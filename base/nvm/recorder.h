@@ -1,4 +1,4 @@
-// The recorder medium: remembers what a crash could leave behind, for the crash explorer.
+// The recorder medium: remembers what a crash could leave, for the crash explorer.
 //
 // It lives in plain memory and keeps, beside the view, the durable image and the stores that are not durable yet.
 // The unit is an aligned 8-byte word.
@@ -15,7 +15,7 @@
 // an ordinary copy. Dropped uses are counted all the same.
 //
 // Threads are those of `thread_of`, by default the operating system's; an explorer under a scheduler passes the running
-// coroutine's number instead, and so tells coroutines apart by who fenced what.
+// coroutine's number instead, and so knows which coroutine fenced what.
 //
 // Thread-safety: the five operations from any thread (one mutex). The hook runs without the mutex. All else: while no
 // operation runs.
@@ -60,7 +60,7 @@ class RecorderMedium final : public HookedMedium {
   using Visit = std::function<void(std::span<const std::byte> image)>;
 
   // Starts with `image` durable. Requires: its size is a multiple of 64; domain is kAdr or kEadr.
-  RecorderMedium(std::span<const std::byte> image, Domain domain, ThreadOf thread_of = {});
+  RecorderMedium(std::span<const std::byte> image, PersistenceDomain domain, ThreadOf thread_of = {});
 
   // Runs before each fence that is not dropped, on the fencing thread, with the fence's site. Empty = none.
   void set_before_fence(std::function<void(const Site&)> hook) { before_fence_ = std::move(hook); }

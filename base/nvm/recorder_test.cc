@@ -46,7 +46,7 @@ class Recorder : public ::testing::Test {
   static inline CrashImages last_;
   uint64_t thread_ = 0;
   std::vector<std::byte> zeros_{kBytes};
-  RecorderMedium medium_{zeros_, Domain::kAdr, [this] { return thread_; }};
+  RecorderMedium medium_{zeros_, PersistenceDomain::kAdr, [this] { return thread_; }};
 };
 
 TEST_F(Recorder, NothingPendingIsOneImage) {
@@ -138,7 +138,7 @@ TEST_F(Recorder, CopiesTearAtAlignedWordsAndKeepTheBytesAround) {
 }
 
 TEST_F(Recorder, EadrIsOneGlobalPrefix) {
-  RecorderMedium medium(zeros_, Domain::kEadr, [this] { return thread_; });
+  RecorderMedium medium(zeros_, PersistenceDomain::kEadr, [this] { return thread_; });
   medium.store8(medium.view() + 640, 1);
   medium.store8(medium.view(), 2);
   thread_ = 1;
@@ -189,7 +189,7 @@ TEST_F(Recorder, UsesOfSitesCanBeDroppedAndAreCounted) {
 
 TEST_F(Recorder, StartsWithTheGivenImage) {
   zeros_[100] = std::byte{7};
-  RecorderMedium medium(zeros_, Domain::kAdr);
+  RecorderMedium medium(zeros_, PersistenceDomain::kAdr);
   EXPECT_EQ(medium.bytes(), kBytes);
   EXPECT_EQ(medium.view()[100], std::byte{7});
   EXPECT_EQ(medium.durable_image()[100], std::byte{7});
@@ -215,7 +215,7 @@ TEST_F(Recorder, EqualStoresAreOneImage) {
 }
 
 TEST_F(Recorder, RealThreadsAreToldApart) {
-  RecorderMedium medium(zeros_, Domain::kAdr);
+  RecorderMedium medium(zeros_, PersistenceDomain::kAdr);
   std::thread([&] {
     medium.store8(medium.view(), 1);
     medium.flush(medium.view(), 8, kSite);
@@ -225,7 +225,7 @@ TEST_F(Recorder, RealThreadsAreToldApart) {
 }
 
 TEST_F(Recorder, RealThreadsMayRace) {
-  RecorderMedium medium(zeros_, Domain::kAdr);
+  RecorderMedium medium(zeros_, PersistenceDomain::kAdr);
   std::vector<std::thread> threads;
   for (size_t t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
@@ -357,7 +357,7 @@ struct Result {
 Result explore(Bug bug, uint64_t seed, int operations, uint64_t images_max) {
   Random random(seed);
   const std::vector<std::byte> zeros(kLogBytes);
-  RecorderMedium medium(zeros, Domain::kAdr);
+  RecorderMedium medium(zeros, PersistenceDomain::kAdr);
   Log log(medium, bug);
   Contents acknowledged, with_in_flight;
   Result result;

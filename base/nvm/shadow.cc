@@ -28,7 +28,7 @@ void copy_pages(std::byte* to, const std::byte* from, size_t bytes) {
 }  // namespace
 
 Status ShadowMedium::make(const Mapping& mapping, const ShadowOptions& options, std::unique_ptr<ShadowMedium>* medium) {
-  const bool eadr = mapping.domain() == Domain::kEadr;
+  const bool eadr = mapping.domain() == PersistenceDomain::kEadr;
   if (mapping.read_only())
     return Status::InvalidArgument("a shadow medium cannot write " + mapping.path() + ": it is mapped read-only");
   if (eadr && options.drops_flushes) {
@@ -37,7 +37,7 @@ Status ShadowMedium::make(const Mapping& mapping, const ShadowOptions& options, 
   }
   if (mapping.bytes() % kLineBytes != 0) {
     return Status::Corruption(mapping.path() + " has " + std::to_string(mapping.bytes()) +
-                              " bytes and ends inside a cache line: it was cut off, restore it");
+                              " bytes and ends inside a cache line: it was truncated, restore it");
   }
   LineWriter writer;
   BONSAI_RETURN_IF_ERROR(LineWriter::make(mapping, options.lines_by_system_call, &writer));

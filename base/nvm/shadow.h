@@ -1,9 +1,9 @@
 // The shadow medium: makes SIGKILL act as a power cut.
 //
-// A killed process leaves the page cache behind, so its stores to a shared mapping all survive: that is a crash of an
-// eADR machine. Here stores go to private memory, the view, and a line reaches the mapped file only when it was flushed
-// and its thread fenced (or by an early eviction, which ADR allows at any time). What the file holds after SIGKILL is
-// what an ADR machine could hold after a power cut. With domain eADR the view is the mapping itself.
+// The page cache outlives a killed process, so its stores to a shared mapping all survive: that is a crash of an eADR
+// machine. Here stores go to private memory, the view, and a line reaches the mapped file only when it was flushed and
+// its thread fenced (or by an early eviction, which ADR allows at any time). What the file holds after SIGKILL is what
+// an ADR machine could hold after a power cut. In persistence domain eADR the view is the mapping itself.
 //
 // Two things are kinder than hardware can be: a line is copied as it is at the fence, so that stores between flush and
 // fence survive too, and a fence that the kill interrupts has copied whole lines in order. The recorder covers both.

@@ -40,7 +40,8 @@ class Shadow : public ::testing::TestWithParam<bool> {
   }
 
   // Runs `body` on a shadow of the pool in a process that is then killed.
-  void run_and_kill(const std::function<void(ShadowMedium&)>& body, Domain domain = Domain::kAdr) {
+  void run_and_kill(const std::function<void(ShadowMedium&)>& body,
+                    PersistenceDomain domain = PersistenceDomain::kAdr) {
     const std::string end = in_child([&]() -> std::string {
       std::unique_ptr<Mapping> mapping;
       MappingOptions opening;
@@ -123,7 +124,7 @@ TEST_P(Shadow, AnotherThreadsFenceDoesNotCompleteMyFlush) {
 
 TEST_P(Shadow, EadrKeepsEveryStore) {
   { auto mapping = create(path_, kBytes); }
-  run_and_kill([](ShadowMedium& medium) { medium.store8(medium.view() + 8, 9); }, Domain::kEadr);
+  run_and_kill([](ShadowMedium& medium) { medium.store8(medium.view() + 8, 9); }, PersistenceDomain::kEadr);
   EXPECT_EQ(survived(8), 9U);
 }
 
@@ -248,7 +249,7 @@ TEST(ShadowErrors, BadInput) {
   const std::string path = dir.file("pool");
   std::unique_ptr<ShadowMedium> medium;
   {
-    auto mapping = create(path, kBytes, Domain::kEadr);
+    auto mapping = create(path, kBytes, PersistenceDomain::kEadr);
     ShadowOptions canary;
     canary.drops_flushes = true;
     EXPECT_TRUE(ShadowMedium::make(*mapping, canary, &medium).IsInvalidArgument());

@@ -42,7 +42,8 @@ class TempDir {
   std::string path_;
 };
 
-inline std::unique_ptr<Mapping> create(const std::string& path, uint64_t bytes, Domain domain = Domain::kAuto) {
+inline std::unique_ptr<Mapping> create(const std::string& path, uint64_t bytes,
+                                       PersistenceDomain domain = PersistenceDomain::kAuto) {
   std::unique_ptr<Mapping> mapping;
   MappingOptions options;
   options.create_bytes = bytes;

@@ -1,22 +1,19 @@
-// A fuzz target that must fail: its planted bug proves that fuzz_main.cc mutates its way to one.
-#include <cstddef>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <vector>
+// A target with a planted fault, after comparisons that random bytes do not pass: scripts/fuzz.py must find it before
+// it believes that other targets have none.
+#include "base/check.h"
+#include "base/testing/fuzz.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes);
-extern "C" std::vector<uint8_t>* fuzz_seed_input(size_t i);
+namespace bonsai::testing {
+namespace {
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
-  if (bytes == 4 && data[0] == 'b' && data[1] == 'u' && data[2] == 'g' && data[3] > 0x7f) {
-    std::puts("found the planted bug");
-    std::exit(1);
-  }
-  return 0;
+void run(std::string_view input) {
+  const bool planted = input.size() == 4 && input[0] == 'b' && input[1] == 'u' && input[2] == 'g' && input[3] == '!';
+  BONSAI_CHECK(!planted);
 }
 
-extern "C" std::vector<uint8_t>* fuzz_seed_input(size_t i) {
-  static std::vector<uint8_t> seed{'b', 'u', 'g', '!'};
-  return i == 0 ? &seed : nullptr;
-}
+std::vector<std::string> seeds() { return {"seed"}; }
+
+const FuzzRegistration canary("canary", run, seeds);
+
+}  // namespace
+}  // namespace bonsai::testing

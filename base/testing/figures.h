@@ -36,7 +36,7 @@ inline void append_figure_line(const std::string& line) {
 // Adds `value` to the figure `name` of this test run; does nothing when no file is named.
 //   Requires: `name` is one word of [a-z0-9_].
 //   Thread-safety: any thread, any process: one O_APPEND write per figure, so lines never mix.
-//   Errors: told on stderr, so that a missing figure has a cause; the test goes on.
+//   Errors: reported on stderr, so that a missing figure has a cause; the test goes on.
 inline void add_figure(std::string_view name, uint64_t value) {
   detail::append_figure_line(std::string(name) + " " + std::to_string(value) + "\n");
 }

@@ -10,6 +10,7 @@
 
 #include "base/testing/budget.h"
 #include "base/testing/figures.h"
+#include "base/testing/mutants.h"
 
 namespace bonsai::testing {
 namespace {
@@ -80,6 +81,14 @@ TEST(Budget, ChoosesByTheEnvironment) {
 TEST(BudgetDeathTest, AMisspeltBudgetEndsTheProgram) {
   const ScopedEnvironment misspelt("BONSAI_TEST_BUDGET", "nigthly");
   EXPECT_EXIT(static_cast<void>(budget(1, 2, 3)), ::testing::ExitedWithCode(2), "use fast, full or nightly");
+}
+
+TEST(Mutants, are_off_unless_their_bit_is_set) {
+  EXPECT_FALSE(mutant(UINT32_MAX));
+  mutants_on = 4;
+  EXPECT_TRUE(mutant(4));
+  EXPECT_FALSE(mutant(2));
+  mutants_on = 0;
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The program as a person meets it: what it says, what it leaves behind, and its exit codes.
+// The program as a person meets it: what it says, which files it writes, and its exit codes.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadLine{"walk", "unknown command 'walk'", "run, experiment, fabric, report and list"},
         BadLine{"experiment", "no experiment is named", "index-technique"},
         BadLine{"experiment index", "unknown experiment 'index'", "index-technique"},
-        BadLine{"experiment index-technique --scale=big", "--scale=big", "trial, small or seed"},
+        BadLine{"experiment index-technique --scale=big", "--scale=big", "trial, small or paper"},
         BadLine{"fabric --providers=ib", "'ib' is unknown", "shm,sim,verbs"},
         BadLine{"fabric --requests=flush", "'flush' is no request", "read,write,cas,faa,send"},
         BadLine{"fabric --sizes=65", "'65' is out of bounds", "multiples of 8 from 8 to 65536"},

@@ -23,7 +23,7 @@ void print_rows(const std::vector<Column>& columns, const std::vector<Row>& rows
   std::printf("%s", align(lines, columns.front().words.empty() ? 0 : 1).c_str());
 }
 
-void print_tables(const Experiment& experiment, const ExperimentResult& result) {
+void print_tables(const Experiment& experiment, const ExperimentResult& result, const std::string& heading) {
   std::printf("%s\n\n", std::string(experiment.title).c_str());
   print_rows(result.columns, result.rows);
   for (const Column& column : result.columns) {
@@ -31,7 +31,7 @@ void print_tables(const Experiment& experiment, const ExperimentResult& result) 
   }
   const Reference reference = experiment.reference();
   if (!reference.rows.empty()) {
-    std::printf("\nThe specification's figures (%s)\n", std::string(experiment.source).c_str());
+    std::printf("\n%s\n", heading.c_str());
     print_rows(reference_columns(reference, result), reference.rows);
   }
   std::printf("\n");
@@ -50,9 +50,10 @@ Status run_one(const Experiment& experiment, const ExperimentPlan& plan, Manifes
                          "EMULATED " + result.medium->text + "; no statement about a real device");
   }
   const std::string& directory = plan.config.out_dir;
-  BONSAI_RETURN_IF_ERROR(write_experiment(directory, experiment_json(experiment, result, manifest)));
+  const nlohmann::ordered_json json = experiment_json(experiment, result, manifest);
+  BONSAI_RETURN_IF_ERROR(write_experiment(directory, json));
   BONSAI_RETURN_IF_ERROR(write_report(directory));
-  print_tables(experiment, result);
+  print_tables(experiment, result, reference_heading(json));
   std::printf("results: %s/%s.json\nreport: %s/report.html\n", directory.c_str(), std::string(experiment.name).c_str(),
               directory.c_str());
   return Status::OK();

@@ -35,7 +35,7 @@ DEFINE_uint32(repeat, 1, "times that everything is run, engines taking turns");
 DEFINE_string(P, "", "YCSB property files");
 DEFINE_string(p, "", "YCSB properties");
 DEFINE_bool(s, false, "progress as YCSB reports it");
-DEFINE_string(scale, "small", "data of an experiment: trial, small or seed");
+DEFINE_string(scale, "small", "data of an experiment: trial, small or paper");
 DEFINE_string(providers, "", "providers of the fabric, separated by commas");
 DEFINE_string(serve, "", "address at which to be the far side");
 DEFINE_string(peer, "", "address of the far side");
@@ -193,7 +193,7 @@ Status read_counts(const Properties& given, RunConfig* config) {
   return Status::OK();
 }
 
-// Requests that are drawn ahead lie in memory.
+// Requests that are drawn ahead are kept in memory.
 Status check_memory(const RunConfig& config) {
   if (config.draw == DrawMode::kLive) return Status::OK();
   const RecordShape shape{config.key_form, true, 1, 0};
@@ -411,12 +411,12 @@ Status experiment_of_flags(const std::string& name, ExperimentRequest* request) 
     return Status::InvalidArgument((name.empty() ? "no experiment is named" : "unknown experiment '" + name + "'") +
                                    "; write bonsai-bench experiment NAME [flags]; the experiments are" + known);
   }
-  if (FLAGS_scale != "trial" && FLAGS_scale != "small" && FLAGS_scale != "seed") {
-    return Status::InvalidArgument("--scale=" + FLAGS_scale + " is unknown; give trial, small or seed");
+  if (FLAGS_scale != "trial" && FLAGS_scale != "small" && FLAGS_scale != "paper") {
+    return Status::InvalidArgument("--scale=" + FLAGS_scale + " is unknown; give trial, small or paper");
   }
   BONSAI_RETURN_IF_ERROR(check_range("repeat", FLAGS_repeat, 1, kRepeatMax));
   BONSAI_RETURN_IF_ERROR(config_of_flags(Properties(), &request->plan.config));
-  request->plan.scale = FLAGS_scale == "seed" ? Scale::kSeed : FLAGS_scale == "small" ? Scale::kSmall : Scale::kTrial;
+  request->plan.scale = FLAGS_scale == "paper" ? Scale::kPaper : FLAGS_scale == "small" ? Scale::kSmall : Scale::kTrial;
   request->plan.repeat = FLAGS_repeat;
   request->plan.threads_max = request->plan.config.threads;
   AskedFor& asked = request->plan.asked;

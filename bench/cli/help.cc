@@ -8,9 +8,9 @@ namespace {
 constexpr const char* kUse = R"(bonsai-bench: runs the YCSB workloads on ordered stores, side by side.
 
   bonsai-bench run [flags]     load the stores, run the workloads, print a table, write DIR/results.json
-  bonsai-bench experiment NAME [flags]   measure a figure of the specification, or a group (list names them)
+  bonsai-bench experiment NAME [flags]   measure a figure of a paper, a goal of the project, or a group of them
   bonsai-bench fabric [flags]  measure the fabric's providers, beside perftest where there is an RDMA device
-  bonsai-bench report --out=DIR  make DIR/report.html anew out of the results in DIR
+  bonsai-bench report --out=DIR  make DIR/report.html anew from the results in DIR
   bonsai-bench list            show the engines, workloads and experiments that this build knows
   bonsai-bench --help          this text
 
@@ -19,20 +19,21 @@ Examples
       The main job: load 1 M records of 8-byte keys and 8-byte values into bonsai and absl::btree_map, then YCSB's
       A, B, C, F, and after a fresh load each D and E, with one thread per processor. Results go to results/latest.
   bonsai-bench run --records=10000000 --operations=10000000 --threads=2 --out=results/ten-million
-      The size of the numbers in DESIGN.md.
+      The size of the numbers in docs/design.md.
   bonsai-bench run --workloads=load,c --depth=16
       Loading and reading only, reads handed over 16 at a time.
   bonsai-bench run --key=string --value-bytes=file --workloads=load,a,my/own.properties
       YCSB's own records (keys "user" + number, 10 fields of 100 bytes) and a property file of yours.
   bonsai-bench experiment speed --repeat=5
-      Every line of issue 4's table against absl::btree_map: 10 M records of 8 + 8 bytes, 2 threads, sessions of 32
-      operations, five rounds in which the stores take turns; ratios with their floors and goals, memory, writes. Heeds
-      --records, --operations, --threads and --depth. speed-strings: the same with 24-byte keys and 100-byte values.
-  bonsai-bench experiment index-technique --scale=seed --out=results/seed
-      A figure of the specification with as much data as it says; writes its table, its picture and a section of
-      results/seed/report.html.
-  bonsai-bench experiment pipelining-gets --scale=seed
-      Throughput by operations under way, 1 to 1,024, on modelled NVM beside a store in DRAM; a quarter of an hour.
+      Every line of the goals (docs/design.md, section 6) against absl::btree_map: 10 M records of 8 + 8 bytes,
+      2 threads, sessions of 32 operations, five rounds in which the stores take turns. Prints ratios with their floors
+      and goals, memory and writes. Obeys --records, --operations, --threads and --depth. speed-strings: the same with
+      24-byte keys and 100-byte values.
+  bonsai-bench experiment index-technique --scale=paper --out=results/paper
+      A figure of a paper with as much data as there; writes its table, its picture and a section of
+      results/paper/report.html.
+  bonsai-bench experiment pipelining-gets --scale=paper
+      Throughput by operations in flight, 1 to 1,024, on modelled NVM beside a store in DRAM; a quarter of an hour.
       pipelining-mix: the same with updates.
   bonsai-bench experiment kiwi --repeat=3
       KiWi's evaluation, all figures: gets, updates and scans alone and side by side, lengths of scans, memory, ordered
@@ -88,7 +89,7 @@ How it is measured
                         runs, by the thread that carries them out                    [ahead]
   --warmup=N            requests of each workload before its clock starts            [0]
   --target=N            operations per second over all threads, of workloads (else target of -P or -p); each then has
-                        a time at which it ought to start, and its latency is told from there too   [0 = no target]
+                        a time at which it ought to start, and its latency is counted from there, too [0 = no target]
   --latency=WHICH       sampled: one operation in 64 is timed; all. With a target all are           [sampled]
   --repeat=N            everything N times over, engines taking turns; results are medians          [1]
   --pin                 each thread to one processor
@@ -106,7 +107,7 @@ Where
 
 What comes out
   --scale=SIZE          data of an experiment: trial (a moment, only to see that it works), small (seconds) or
-                        seed (as much as the specification says)                     [small]
+                        paper (as much as the paper or the goal has)                 [small]
   --text=WHAT           table: a table at the end; ycsb: each run also as YCSB prints it ([READ], Operations, ...);
                         auto: table on a terminal, else ycsb                         [auto]
   -s                    progress on stderr every 10 s, as YCSB reports it

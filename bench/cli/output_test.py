@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a real run leaves behind, read by readers that were written from the formats' descriptions and not from the
+"""The files of a real run, read by readers that were written from the formats' descriptions and not from the
 program: results.json against docs/results.md, YCSB's text, HdrHistogram's logs, CSV.
 
 usage: output_test.py PROGRAM [unittest arguments]
@@ -52,7 +52,7 @@ class OutputTest(unittest.TestCase):
         return next(run for run in self.results["runs"] if (run["engine"], run["workload"]) == (engine, workload))
 
     def named_runs(self):
-        """(name of its files, run); a name that comes again gets its number behind it."""
+        """(name of its files, run); a name that comes again gets its number as a suffix."""
         seen = collections.Counter()
         for run in self.results["runs"]:
             name = f"{run['engine']}-{run['workload']}"
@@ -102,6 +102,8 @@ class OutputTest(unittest.TestCase):
         self.assertTrue(ours["emulated"])
         self.assertTrue(self.results["manifest"]["emulated"])
         self.assertGreater(ours["nvm"]["fences"], 0)
+        for run in self.results["runs"]:
+            self.assertIsNotNone(run["memory"]["process_bytes"], run["engine"])
         self.assertIsNone(self.run_of("bonsai", "x")["memory"]["user_bytes"])
 
     def test_operations_by_kind_add_up(self):
@@ -217,8 +219,8 @@ class OutputTest(unittest.TestCase):
                 self.assertAlmostEqual(row["A / B"], row["A: Mop/s"] / row["B: Mop/s"])
                 self.assertGreaterEqual(row["A: Mop/s"], row["A with the puts"])
             uniform = found["rows"][0]
-            self.assertTrue(any(f"uniform {uniform['A / B']:.1f} (issue 5" in label for label in found["labels"]))
-            # A block, or two where a record lies on their border.
+            self.assertTrue(any(f"uniform {uniform['A / B']:.1f} (goal 3" in label for label in found["labels"]))
+            # A block, or two where a record crosses their border.
             self.assertGreater(uniform["B: media bytes per update"], 150)
             self.assertLess(uniform["B: media bytes per update"], 300)
         rates = [[row[name] for name in row if "WRR" in name] for row in buffers["rows"]]
@@ -232,7 +234,7 @@ class OutputTest(unittest.TestCase):
         for name in ("pipelining-gets", "pipelining-mix"):
             found = json.loads((out / f"{name}.json").read_text())
             self.assertEqual(documented_schema.schema_breaches(self.schema, found, "NAME.json"), [])
-            self.assertEqual([row["operation under way"] for row in found["rows"]], [1 << i for i in range(11)])
+            self.assertEqual([row["operations in flight"] for row in found["rows"]], [1 << i for i in range(11)])
             self.assertTrue(any("EMULATED optane" in label for label in found["labels"]))
             self.assertTrue(any("95 %" in label for label in found["labels"]))
             for row in found["reference"]:
@@ -270,12 +272,15 @@ class OutputTest(unittest.TestCase):
                     # No updates; but gets have dnodes of several runs compacted, and these may go on while it is asked.
                     self.assertLess(row["undrained"], 1.5 * row["DRAM B/rec"])
                 self.assertGreater(row["NVM B/rec"], 16)
+                for name in ("process B/rec", "process, undrained", "absl_btree process"):
+                    self.assertGreaterEqual(row[name], 0)
             labels = " ".join(each["labels"])
-            for text in ("EMULATED", "E zipf", "a fresh load, D", "answered by dnodes", "Log, of the data"):
+            for text in ("EMULATED", "E zipf", "a fresh load, D", "answered by dnodes", "what the process holds",
+                         "Log, of the data"):
                 self.assertIn(text, labels)
         self.assertIn("3000 records of 8 + 8 bytes, 2000 requests", " ".join(found["labels"]))
         self.assertIn("2000 records of 24 + 100 bytes", " ".join(strings["labels"]))
-        self.assertIn("under way: 8 per thread", " ".join(found["labels"]))
+        self.assertIn("in flight: 8 per thread", " ".join(found["labels"]))
         self.assertEqual(found["manifest"]["processors"], 1)
         self.assertEqual(found["reference"][0]["goal Mop/s"], 6)
         self.assertIn("round 1 of 1: Load", ended.stderr)
@@ -371,7 +376,10 @@ class OutputTest(unittest.TestCase):
             self.assertEqual(metric["MaxLatency(us)"], int(latency["max"]))
             self.assertEqual(metric["95thPercentileLatency(us)"], int(latency["p95"]))
             self.assertEqual(metric["99thPercentileLatency(us)"], int(latency["p99"]))
-        self.assertEqual(len(parsed), 1 + len(run["operations_of"]))
+        self.assertEqual(parsed["MEMORY"], {part.title() + "Bytes": run["memory"][part + "_bytes"]
+                                            for part in ("dram", "process", "nvm")
+                                            if run["memory"][part + "_bytes"] is not None})
+        self.assertEqual(len(parsed), 2 + len(run["operations_of"]))
 
     # ---- HdrHistogram
 

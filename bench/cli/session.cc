@@ -85,8 +85,8 @@ class Session {
     if (progress.seconds_idle < kIdleSecondsMax) return;
     line_.clear();
     std::fprintf(stderr,
-                 "bonsai-bench: no operation has ended for %.0f s, so the engine hangs; giving up. What it stored is "
-                 "left behind for inspection; results so far are in %s\n",
+                 "bonsai-bench: no operation has ended for %.0f s, so the engine hangs; giving up. What it stored "
+                 "is kept for inspection; results so far are in %s\n",
                  progress.seconds_idle, out_.file("results.json").c_str());
     std::_Exit(kExitFailures);
   }

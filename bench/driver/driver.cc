@@ -295,7 +295,7 @@ class alignas(64) Worker {
     return write;
   }
 
-  // Beyond what ScanCheck verifies: a scan may end early only behind the last key.
+  // Beyond what ScanCheck verifies: a scan may end early only after the last key.
   void scan(std::string_view from, uint32_t limit) {
     ScanCheck seen(shape_, from, options_.absent_is_fine || options_.scan_start_may_miss, &last_keys_.front());
     end_scan(from, limit, seen, engine_->scan(from, limit, visit_of(&seen)));

@@ -44,6 +44,10 @@ class EngineRun {
     }
     const RecordShape shape{config_.key_form, workload.hashed_inserts, workload.zero_padding,
                             config_.value_bytes.value_or(workload.record_bytes)};
+    if (can_.words_only && (shape.key_form != KeyForm::kFixed8 || shape.value_bytes != 8)) {
+      listener_.on_left_out({name_, workload.name, "takes records of 8 + 8 bytes only"});
+      return Status::OK();
+    }
     if (step.load_only) load_trace_ = step.trace.get();
     const Trace* records = step.trace ? load_trace_ : nullptr;
     const bool others_keys = keys_changed_ || records != loaded_trace_;
@@ -80,10 +84,12 @@ class EngineRun {
 
   Status load(const RecordShape& shape, const Trace* trace) {
     const bool again = open_;
+    begin_turn();
     if (open_) BONSAI_RETURN_IF_ERROR(engine_->close());
     open_ = false;
     EngineOptions options{shape, records_max(), config_.buffered, config_.pool_dir, config_.out_dir};
     BONSAI_RETURN_IF_ERROR(engine_->open(options));
+    process_growth_ = process_growth();
     open_ = true;
     shape_ = shape;
     loaded_trace_ = trace;
@@ -147,8 +153,9 @@ class EngineRun {
       nvm_before = engine_->nvm();
       start_wall_seconds = base::wall_seconds();
     };
+    begin_turn();
     PhaseResult measured = run_phase(engine_.get(), plan, options);
-    const MemoryUse memory_unsettled = engine_->memory();
+    const MemoryUse memory_unsettled = memory_in_use();
     const std::optional<double> huge_pages = huge_page_share();
     const uint64_t settle_start_ns = base::now_ns();
     const Status settled = engine_->settle();
@@ -169,7 +176,8 @@ class EngineRun {
     result.pinned = measured.pinned;
     result.latency = std::move(measured.latency);
     result.intended_latency = std::move(measured.intended_latency);
-    result.memory = engine_->memory();
+    result.memory = memory_in_use();
+    process_growth_ = process_growth();
     result.memory_unsettled = memory_unsettled;
     result.huge_pages = huge_pages;
     result.user_bytes = user_bytes_after(measured);
@@ -180,6 +188,22 @@ class EngineRun {
     if (!settled.ok()) return settled;
     if (measured.stopped && !stop_) return Status::Unavailable("gave up after " + measured.first_failure);
     return Status::OK();
+  }
+
+  // What the process's memory grows by from now on is the engine's: the requests are drawn.
+  void begin_turn() { process_before_ = process_bytes(); }
+
+  // Since before the engine was opened, in its turns.
+  [[nodiscard]] std::optional<int64_t> process_growth() const {
+    const std::optional<uint64_t> now = process_bytes();
+    if (!now || !process_before_ || !process_growth_) return std::nullopt;
+    return *process_growth_ + static_cast<int64_t>(*now - *process_before_);
+  }
+
+  [[nodiscard]] MemoryUse memory_in_use() const {
+    MemoryUse memory = engine_->memory();
+    if (const auto grown = process_growth()) memory.process_bytes = static_cast<uint64_t>(std::max<int64_t>(0, *grown));
+    return memory;
   }
 
   [[nodiscard]] RunResult describe_run(const std::string& phase, const std::string& distribution,
@@ -241,7 +265,9 @@ class EngineRun {
   bool keys_changed_ = false;            // other keys than the loaded ones are there
   std::string key_max_;
   uint64_t user_bytes_ = 0;
-  std::unique_ptr<Versions> versions_;  // since the load
+  std::unique_ptr<Versions> versions_;         // since the load
+  std::optional<uint64_t> process_before_;     // this turn of the engine
+  std::optional<int64_t> process_growth_ = 0;  // in the turns before it
 };
 
 }  // namespace

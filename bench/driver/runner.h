@@ -57,7 +57,7 @@ struct Step {
 // The step that replays `trace`. One that only inserts is a load: it begins with an empty store.
 [[nodiscard]] Step step_of_trace(const std::string& name, Trace trace);
 
-// What the runner tells while it works. Called from the thread that runs it.
+// What the runner reports while it works. Called from the thread that runs it.
 struct RunListener {
   std::function<void(const std::string& engine, const std::string& phase, uint64_t operations)> on_phase;
   std::function<void(const PhaseProgress& progress)> on_progress;
@@ -66,9 +66,9 @@ struct RunListener {
   std::function<void(const LeftOut& left_out)> on_left_out;
 };
 
-// Runs all steps on one engine and closes it. Every finished phase is told to `listener`; so are failures, which are no
-// error here. Errors: what the engine answered to open, close or settle; Unavailable when a phase ended before its
-// time.
+// Runs all steps on one engine and closes it. Every finished phase is reported to `listener`; so are failures, which
+// are no error here. Errors: what the engine answered to open, close or settle; Unavailable when a phase ended before
+// its time.
 Status run_engine(const EngineEntry& entry, const RunConfig& config, const std::vector<Step>& steps,
                   const std::atomic<bool>& stop, const RunListener& listener);
 

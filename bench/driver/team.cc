@@ -235,8 +235,8 @@ class alignas(128) Actor {
   Status failure_;
 };
 
-// A time in which a member did nothing, because the machine had no processor for it, tells nothing: it is made longer,
-// but not by more than this.
+// A time in which a member did nothing, because the machine had no processor for it, is no measurement: it is made
+// longer, but not by more than this.
 constexpr uint64_t kBeginMsMax = 10'000;
 
 // Lets the time pass, sampling the memory in use.

@@ -8,8 +8,8 @@
 
 #include "base/status_macros.h"
 #include "base/thread.h"
+#include "bench/engines/log_sink.h"
 #include "bench/engines/pool_place.h"
-#include "bonsai/db.h"
 
 namespace bonsai::bench {
 namespace {
@@ -33,22 +33,23 @@ class BonsaiEngine final : public Engine {
   ~BonsaiEngine() override { (void)close(); }
 
   [[nodiscard]] Capabilities capabilities() const override {
-    Options store;
+    StoreOptions store;
     if (variant_.change != nullptr) variant_.change(&store);
     const bool buffered = store.durability == Durability::kBuffered;
     return {.threads = true, .durability = true, .always_buffered = buffered, .scan = true, .many = true};
   }
 
   Status open(const EngineOptions& options) override {
-    Options store;
+    StoreOptions store;
     store.create_if_missing = true;
     store.error_if_exists = true;
     store.key_format = options.shape.key_form == KeyForm::kFixed8 ? KeyFormat::kFixed8 : KeyFormat::kBytes;
     store.durability = options.buffered ? Durability::kBuffered : Durability::kDurable;
     store.pool_bytes = pool_bytes_for(options);
+    store.log_sink = log_line;
     if (variant_.change != nullptr) variant_.change(&store);
     BONSAI_RETURN_IF_ERROR(place_.make(options.pool_dir, options.out_dir, store.pool_bytes));
-    Status status = DB::Open(store, place_.path() + "/pool", &db_);
+    Status status = OpenForTest(store, store.test, place_.path() + "/pool", &db_);
     if (!status.ok()) place_.remove();
     return status;
   }
@@ -149,10 +150,10 @@ std::unique_ptr<Engine> make_bonsai_engine(const BonsaiVariant& variant) {
 }
 
 std::vector<EngineEntry> engines_of_bonsai() {
-  const auto buffered = [](Options* options) { options->durability = Durability::kBuffered; };
+  const auto buffered = [](StoreOptions* options) { options->durability = Durability::kBuffered; };
   return {{"bonsai", "this project's store: ordered, durable, any number of threads",
            [] { return make_bonsai_engine({}); }, EngineGroup::kBonsai},
-          {"bonsai_buffered", "the same at the level buffered, to stand beside it",
+          {"bonsai_buffered", "the same in mode buffered, to stand beside it",
            [buffered] { return make_bonsai_engine({.change = buffered}); }, EngineGroup::kBonsai},
           {"bonsai_sampled", "the same, but scans verify a sample only (verify_checksums off)",
            [] { return make_bonsai_engine({.sampled_scans = true}); }, EngineGroup::kBonsai}};

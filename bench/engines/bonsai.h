@@ -6,17 +6,19 @@
 #include <memory>
 
 #include "bench/engines/engine.h"
-
-namespace bonsai {
-struct Options;
-}
+#include "bonsai/testing.h"
 
 namespace bonsai::bench {
 
+// What a store is opened with, the medium of an experiment among it.
+struct StoreOptions : Options {
+  TestOptions test;
+};
+
 struct BonsaiVariant {
-  std::function<void(Options* options)> change = {};  // unless empty, applied to the store's options
-  bool sessions = false;                              // Engine::use_sessions() at first
-  bool sampled_scans = false;                         // ScanOptions::verify_checksums is off
+  std::function<void(StoreOptions* options)> change = {};  // unless empty, applied to the store's options
+  bool sessions = false;                                   // Engine::use_sessions() at first
+  bool sampled_scans = false;                              // ScanOptions::verify_checksums is off
 };
 std::unique_ptr<Engine> make_bonsai_engine(const BonsaiVariant& variant);
 

@@ -26,6 +26,7 @@ struct Capabilities {
   bool always_buffered = false;  // with `durability`: buffered whatever is asked
   bool scan = false;             // ascending scans
   bool many = false;             // read_many and write_many overlap their operations
+  bool words_only = false;       // takes records of 8 + 8 bytes only
   bool keeps_data = true;        // false: a harness check that stores nothing, so that nothing can be verified
 };
 
@@ -37,11 +38,14 @@ struct EngineOptions {
   std::string out_dir;       // where the results go; exists
 };
 
-// Bytes in use now; absent = the engine has none of it or cannot tell.
+// Bytes in use now; absent = the engine has none of it or does not know.
 struct MemoryUse {
   std::optional<uint64_t> dram_bytes = {};
   std::optional<uint64_t> nvm_bytes = {};  // of a pool or of files
   std::optional<uint64_t> log_bytes = {};  // that the log may take, in use or not
+  // By how much this process's memory, mapped files aside, has grown since before the engine was opened, while it was
+  // the engine's turn. Measured by the harness, whatever the engine reports.
+  std::optional<uint64_t> process_bytes = {};
 };
 
 // Writes to NVM since open, and gets.
@@ -83,7 +87,7 @@ class Engine {
 
   [[nodiscard]] virtual Capabilities capabilities() const = 0;
 
-  // Starts empty. Guarantees on error: nothing is left behind.
+  // Starts empty. Guarantees on error: nothing is left.
   virtual Status open(const EngineOptions& options) = 0;
   // Ends and removes everything that open made. Idempotent.
   virtual Status close() = 0;
@@ -95,7 +99,7 @@ class Engine {
   // Errors: NotFound.
   virtual Status read(std::string_view key, std::string* value) = 0;
   // How read_many, write_many and scan_many go about it from now on: in one call to the store, or each operation begun
-  // by itself in a session that keeps them under way. Of no effect where a store has no sessions. Requires: no
+  // by itself in a session that keeps them in flight. Of no effect where a store has no sessions. Requires: no
   // operation is running.
   virtual void use_sessions(bool) {}
   // Reads many keys; values[i] and statuses[i] answer keys[i]. Requires equal sizes.

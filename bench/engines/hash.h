@@ -1,5 +1,5 @@
 // The volatile hash maps as engines: no scans. 8-byte keys and values are kept as integers, which is a map at its best;
-// all else as strings. The maps cannot tell what they hold in memory, so nothing is said of it.
+// all else as strings. The maps do not report what they hold in memory.
 #ifndef BONSAI_BENCH_ENGINES_HASH_H_
 #define BONSAI_BENCH_ENGINES_HASH_H_
 

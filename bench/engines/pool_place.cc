@@ -17,7 +17,7 @@ namespace {
 constexpr const char* kSharedMemory = "/dev/shm";
 constexpr long kTmpfsMagic = 0x01021994;
 
-// MemAvailable of the kernel, or no limit when it does not tell.
+// MemAvailable of the kernel, or no limit when it does not say.
 uint64_t memory_available() {
   std::ifstream in("/proc/meminfo");
   std::string name;

@@ -24,7 +24,7 @@ class PoolPlace {
   // Removes the directory and what is in it. Idempotent.
   void remove();
 
-  // What files there lie on, for an engine that makes its updates durable by syncing files. Requires: made.
+  // What files there are stored on, for an engine that makes its updates durable by syncing files. Requires: made.
   [[nodiscard]] MediumUse medium_of_files() const;
 
   // Bytes that its files take on that medium. Requires: made.

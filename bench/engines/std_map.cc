@@ -65,7 +65,7 @@ class StdMapEngine final : public Engine {
     return Status::OK();
   }
 
-  // memory(), nvm() and medium() stay as they are: nothing is told, so results say null and the report a dash.
+  // memory(), nvm() and medium() stay as they are: nothing is reported, so results say null and the report a dash.
 
  private:
   std::shared_mutex mutex_;

@@ -18,6 +18,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kExperimentVersion = 1;
+constexpr const char* kPublishedName = "published";
+constexpr const char* kGoalsName = "goals";
 
 // Counts are whole numbers in the file, too.
 Json number_json(double value) {
@@ -43,7 +45,7 @@ Json rows_json(const std::vector<Column>& columns, const std::vector<Row>& rows)
   return out;
 }
 
-// One run; its result goes behind *runs.
+// One run; its result is appended to *runs.
 Status measure_once(const ExperimentPlan& plan, const EngineEntry& engine, const RunConfig& config,
                     const Workload& workload, std::vector<RunResult>* runs) {
   std::vector<RunResult> results;
@@ -143,8 +145,15 @@ Json experiment_json(const Experiment& experiment, const ExperimentResult& resul
           {"charted", charted},
           {"absent", absent},
           {"rows", rows_json(result.columns, result.rows)},
+          {"reference_is", reference.kind == ReferenceKind::kGoals ? kGoalsName : kPublishedName},
           {"reference", rows_json(reference_columns(reference, result), reference.rows)},
           {"manifest", manifest_json(manifest)}};
+}
+
+std::string reference_heading(const Json& experiment) {
+  const auto source = experiment.at("source").get<std::string>();
+  if (experiment.value("reference_is", kPublishedName) == kGoalsName) return "Goals (" + source + ")";
+  return "Published figures (" + source + "), measured on other hardware";
 }
 
 bool is_experiment(const Json& json) {

@@ -1,10 +1,10 @@
-// The frame of experiments: a table or figure of the specification, measured here and put beside the figures that the
-// specification has. `bonsai-bench experiment NAME --out=DIR` writes DIR/NAME.json, DIR/NAME.csv, DIR/NAME.svg and a
-// section of DIR/report.html.
+// The frame of experiments: a table or figure of a paper, or the goals of docs/design.md, section 6, measured here and
+// shown beside the published figures or the goals. `bonsai-bench experiment NAME --out=DIR` writes DIR/NAME.json,
+// DIR/NAME.csv, DIR/NAME.svg and a section of DIR/report.html.
 //
-// An experiment is one file NAME.cc here that declares an Experiment and a line in experiment_list.cc. One of
-// several figures is a group: one Experiment per figure. Variants
-// that cannot be measured today are columns with a reason and no figures.
+// An experiment is one file NAME.cc here that declares an Experiment, and a line in experiment_list.cc. A study with
+// several figures is a group: one Experiment per figure. A variant that cannot be measured today is a column with a
+// reason and no figures.
 #ifndef BONSAI_BENCH_EXPERIMENTS_EXPERIMENT_H_
 #define BONSAI_BENCH_EXPERIMENTS_EXPERIMENT_H_
 
@@ -23,7 +23,7 @@ namespace bonsai::bench {
 enum class Scale : uint8_t {
   kTrial,  // a moment; only to see that it works
   kSmall,  // seconds
-  kSeed,   // as much data as the specification says
+  kPaper,  // as much data as the paper, or the goal
 };
 
 // What the user said on the command line and did not leave to the experiment. Heeded where an experiment says so.
@@ -60,21 +60,28 @@ struct ExperimentResult {
   // The first is the horizontal axis of the chart; where it has words, the chart has bars.
   std::vector<Column> columns;
   std::vector<Row> rows;
-  std::vector<std::string> labels;  // what a reader must know: emulation, size, what differs from the specification
+  std::vector<std::string> labels;  // what a reader must know: emulation, size, what differs from the paper
   std::optional<MediumUse> medium;
 };
 
-// The figures of the specification, if it has any; columns by their names in ExperimentResult, words are those of
-// there.
+// What the results are compared with.
+enum class ReferenceKind : uint8_t {
+  kPublished,  // figures of the paper that Experiment::source names, from other hardware
+  kGoals,      // docs/design.md, section 6
+};
+
+// The figures to compare with, if there are any. Columns have the names, and words the meaning, that they have in
+// ExperimentResult.
 struct Reference {
   std::vector<std::string> columns;
   std::vector<Row> rows;
+  ReferenceKind kind = ReferenceKind::kPublished;
 };
 
 struct Experiment {
   std::string_view name;
   std::string_view title;
-  std::string_view source;  // where the specification asks for it
+  std::string_view source;  // the paper or section that has the figures or the goals (docs/design.md, section 7)
   std::string_view what;    // one line for `bonsai-bench list`
   Status (*run)(const ExperimentPlan& plan, ExperimentResult* result);
   Reference (*reference)();
@@ -99,6 +106,9 @@ Status measure(const ExperimentPlan& plan, const EngineEntry& engine, const RunC
 
 // A cell of the column as words: its word, or the figure in the form of printf(), or a dash.
 [[nodiscard]] std::string cell_text(const Column& column, const std::optional<double>& cell);
+
+// The heading over the reference of the experiment with this JSON.
+[[nodiscard]] std::string reference_heading(const nlohmann::ordered_json& experiment);
 
 // The columns of a reference, with the words that the result's columns of the same names have.
 [[nodiscard]] std::vector<Column> reference_columns(const Reference& reference, const ExperimentResult& result);

@@ -1,4 +1,4 @@
-// How an experiment looks: a chart of what was measured here, one of the specification's figures, and both tables.
+// How an experiment looks: a chart of what was measured here, one of the published figures or goals, and both tables.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -18,7 +18,7 @@ constexpr double kLegendLine = 18;
 
 std::string letter(size_t series) { return std::string(1, static_cast<char>('A' + series)); }
 
-// Figures that differ by more than so many times lie on logarithmic axes.
+// Figures that differ by more than so many times get logarithmic axes.
 constexpr double kLinearXMax = 1000;
 constexpr double kLinearYMax = 50;
 
@@ -101,8 +101,10 @@ Svg curve_picture(const Json& experiment) {
   const double height = kChartHeight + 12 + kLegendLine * static_cast<double>(charted.size());
   Svg svg(2 * kChartWidth + 20, height, experiment.at("title").get<std::string>());
   svg.place(line_chart(chart_of(experiment, experiment.at("rows"), "Measured here")), 0, 0);
-  const LineChart specified = chart_of(experiment, experiment.at("reference"), "In the specification, other hardware");
-  if (!specified.curves.empty()) svg.place(line_chart(specified), kChartWidth + 20, 0);
+  const bool goals = experiment.value("reference_is", "") == "goals";
+  const LineChart reference =
+      chart_of(experiment, experiment.at("reference"), goals ? "Goals" : "Published, on other hardware");
+  if (!reference.curves.empty()) svg.place(line_chart(reference), kChartWidth + 20, 0);
   for (size_t i = 0; i < charted.size(); ++i) {
     const auto name = charted.at(i).get<std::string>();
     const auto absent = experiment.at("absent").find(name);
@@ -161,7 +163,7 @@ std::string experiment_section(const Json& experiment) {
            escaped(reason.get<std::string>()) + ".</p>\n";
   }
   if (experiment.at("reference").empty()) return out;
-  out += "<p><b>The specification's figures</b>, measured on other hardware:</p>\n";
+  out += "<p><b>" + escaped(reference_heading(experiment)) + "</b></p>\n";
   Json columns = Json::array();
   for (const auto& [column, value] : experiment.at("reference").at(0).items()) columns.push_back(column);
   return out + table(columns, experiment.at("reference"));

@@ -1,4 +1,5 @@
-// Seed 004, index tier (a): what each technique of the index tier gives to a read-only workload, by number of threads.
+// BonsaiKV scheme, index tier, table (a): what each technique of the index tier gives to a read-only workload, by
+// number of threads.
 #include <string>
 
 #include "base/status_macros.h"
@@ -10,26 +11,29 @@ namespace bonsai::bench {
 namespace {
 
 constexpr uint64_t kRecordBytes = 16;  // 8-byte keys, 8-byte values
-constexpr uint64_t kSeedBytes = 300'000'000;
+constexpr uint64_t kPaperBytes = 300'000'000;
 constexpr uint64_t kSmallBytes = 16'000'000;
 constexpr uint64_t kTrialBytes = 160'000;
-constexpr unsigned kPipelineDepth = 64;  // operations of a session under way; the specification: 4 coroutines
+constexpr unsigned kPipelineDepth = 64;  // operations of a session in flight; in the paper: 4 coroutines
 
 struct Variant {
   const char* column;
-  void (*change)(Options* options);
+  void (*change)(StoreOptions* options);
   unsigned depth = 1;
   bool all_in_dram = false;
 };
 
-void in_dram(Options* options) { options->medium = MediumChoice::kDram; }
-void on_nvm(Options* options) { options->medium = MediumChoice::kEmulator; }
-void without_upload(Options* options) {
+void in_dram(StoreOptions* options) {
+  options->medium = MediumChoice::kDram;
+  options->durability = Durability::kVolatile;
+}
+void on_nvm(StoreOptions* options) { options->test.medium = TestMedium::kEmulator; }
+void without_upload(StoreOptions* options) {
   on_nvm(options);
   options->metadata_upload = false;
 }
 
-// A line each; in the order of the specification, then ours.
+// A line each; in the order of the paper, then ours.
 constexpr Variant kVariants[] = {
     {"DRAM-only, pipelining", in_dram, kPipelineDepth, true},
     {"data offloading + metadata uploading + pipelining", on_nvm, kPipelineDepth},
@@ -66,7 +70,7 @@ Status measure_row(const ExperimentPlan& plan, RunConfig config, ExperimentResul
 }
 
 Status run(const ExperimentPlan& plan, ExperimentResult* result) {
-  const uint64_t bytes = plan.scale == Scale::kSeed    ? kSeedBytes
+  const uint64_t bytes = plan.scale == Scale::kPaper   ? kPaperBytes
                          : plan.scale == Scale::kSmall ? kSmallBytes
                                                        : kTrialBytes;
   RunConfig config = plan.config;
@@ -81,15 +85,15 @@ Status run(const ExperimentPlan& plan, ExperimentResult* result) {
     result->columns.push_back({"DRAM bytes per record, " + std::string(variant.column), "bytes"});
   }
   result->labels = {"YCSB-C, zipfian, " + std::to_string(config.records) + " records of 8 + 8 bytes" +
-                    (plan.scale == Scale::kSeed ? " (the 0.3 GB of the specification)"
-                                                : ", less than the 0.3 GB of the specification: --scale=seed")};
+                    (plan.scale == Scale::kPaper ? " (the 0.3 GB of the paper)"
+                                                 : ", less than the 0.3 GB of the paper: --scale=paper")};
   result->labels.emplace_back(
-      "NVM is modelled: preset optane of the emulator. DRAM-only is a store without NVM or log, whose records lie in "
+      "NVM is modelled: preset optane of the emulator. DRAM-only is a store without NVM or log, whose records are in "
       "DRAM as they would on NVM; they count as its DRAM. Pipelining: sessions of " +
       std::to_string(kPipelineDepth) + " operations.");
   if (plan.threads_max < 24) {
     result->labels.push_back("Up to " + std::to_string(plan.threads_max) +
-                             " threads: the specification's rows for more are not measured here.");
+                             " threads: the paper's rows for more are not measured here.");
   }
   for (const unsigned threads : thread_counts(plan, {1, 6, 12, 18, 24})) {
     config.threads = threads;
@@ -113,7 +117,7 @@ Reference reference() {
 Experiment index_technique() {
   return {"index-technique",
           "Index tier, technique by technique, read-only",
-          "seed 004, index tier (a)",
+          "BonsaiKV scheme, index tier, table (a)",
           "throughput by threads: DRAM-only, offloading, metadata uploading, pipelining",
           run,
           reference};

@@ -1,4 +1,4 @@
-// How evenly puts take their time beside full offloading (issue 5): one thread puts, one background thread offloads.
+// How evenly puts take their time beside full offloading: one thread puts, one background thread offloads.
 #include <string>
 
 #include "base/status_macros.h"
@@ -13,7 +13,7 @@ constexpr const char* kAlpha = "alpha";
 constexpr const char* kRatio = "p99.9 / p50";
 
 uint64_t records_of(Scale scale) {
-  return scale == Scale::kSeed ? 10'000'000 : scale == Scale::kSmall ? 1'000'000 : 6'000;
+  return scale == Scale::kPaper ? 10'000'000 : scale == Scale::kSmall ? 1'000'000 : 6'000;
 }
 
 Status run_tails(const ExperimentPlan& plan, ExperimentResult* result) {
@@ -52,22 +52,22 @@ Status run_tails(const ExperimentPlan& plan, ExperimentResult* result) {
       "Updates only, " + std::to_string(records_of(plan.scale)) +
           " records of 8 + 8 bytes, one put at a time, each timed; as many updates as records go before, twice as many "
           "are counted." +
-          (plan.scale == Scale::kSeed ? "" : " Larger: --scale=seed"),
-      "alpha: of a Zipf over the records; 0 = uniform. The figure of the specification is its bound.",
-      "The store's own counters tell what puts waited for: stalls (log, space or bnode full), pauses (the log fills "
+          (plan.scale == Scale::kPaper ? "" : " Larger: --scale=paper"),
+      "alpha: of a Zipf over the records; 0 = uniform. The goal is an upper bound.",
+      "The store's own counters say what puts waited for: stalls (log, space or bnode full), throttling (the log fills "
       "faster than it empties), wake-ups of the background thread, replacements of full bnodes. The rest is the "
       "machine's."};
   return Status::OK();
 }
 
-Reference tails_reference() { return {{kAlpha, kRatio}, {{0, 20}, {0.90, 20}, {0.99, 20}}}; }
+Reference tails_reference() { return {{kAlpha, kRatio}, {{0, 20}, {0.90, 20}, {0.99, 20}}, ReferenceKind::kGoals}; }
 
 }  // namespace
 
 Experiment put_tails() {
   return {"put-tails",
           "Put latency beside offloading",
-          "issue 5, foreground put p99.9",
+          "docs/design.md, section 6",
           "percentiles of single puts, one thread beside one background thread, and what made puts wait",
           run_tails,
           tails_reference};

@@ -11,14 +11,12 @@
 #include "base/status_macros.h"
 #include "bench/engines/pool_place.h"
 #include "bench/experiments/experiments.h"
-#include "bench/ycsb/keys.h"
-#include "bench/ycsb/values.h"
+#include "bench/experiments/versioned_records.h"
 #include "bonsai/db.h"
 
 namespace bonsai::bench {
 namespace {
 
-constexpr RecordShape kShape;                      // 8-byte keys, hashed, and 8-byte values
 constexpr uint64_t kTailShares[] = {0, 1, 5, 10};  // records in the log, in percent of the records stored
 constexpr uint64_t kLogRecordBytes = 40;
 constexpr uint64_t kRecordBytesMax = 64;  // of the data area, room for offloading included
@@ -60,18 +58,7 @@ class CrashedPools {
   }
 
  private:
-  // The first `count` records, with a stamp that none had before: what the log holds differs from what lies below.
-  Status put(uint64_t count) {
-    char room[8], value[8];
-    ++stamp_;
-    for (uint64_t i = 0; i < count; ++i) {
-      if (i % 1024 == 0 && *plan_.stop) return Status::Unavailable("interrupted");
-      const uint64_t id = kShape.id(i);
-      fill_value(id, stamp_, value, sizeof value);
-      BONSAI_RETURN_IF_ERROR(db_->Put(encode_key(kShape, id, room), {value, sizeof value}));
-    }
-    return Status::OK();
-  }
+  Status put(uint64_t count) { return versioned_.put(db_.get(), count, *plan_.stop); }
 
   // The median of the seconds that opening a copy takes.
   Status measure_open(uint64_t tail, Row* row) {
@@ -88,7 +75,7 @@ class CrashedPools {
       const uint64_t begin_ns = base::now_ns();
       BONSAI_RETURN_IF_ERROR(DB::Open(options, crashed, &recovered));
       seconds.push_back(static_cast<double>(base::now_ns() - begin_ns) / 1e9);
-      BONSAI_RETURN_IF_ERROR(verify(recovered.get(), tail));
+      BONSAI_RETURN_IF_ERROR(versioned_.verify(recovered.get()));
       BONSAI_RETURN_IF_ERROR(recovered->Close());
       std::filesystem::remove(crashed, error);
     }
@@ -97,34 +84,17 @@ class CrashedPools {
     return Status::OK();
   }
 
-  // All of the log's tail and a sample of the other records are there with the values written last, so that a store
-  // that recovers fast because it leaves things out does not win. Requires: no tail before was longer.
-  Status verify(DB* recovered, uint64_t tail) const {
-    char room[8], wanted[8];
-    std::string value;
-    for (uint64_t i = 0; i < records_; i += i < tail ? 1 : std::max<uint64_t>(1, records_ / 1000)) {
-      const uint64_t id = kShape.id(i);
-      fill_value(id, i < tail ? stamp_ : kLoadStamp, wanted, sizeof wanted);
-      BONSAI_RETURN_IF_ERROR(recovered->Get(encode_key(kShape, id, room), &value));
-      if (value != std::string_view(wanted, sizeof wanted)) {
-        return Status::Corruption("record " + std::to_string(i) + " has an older value after recovery");
-      }
-    }
-    return Status::OK();
-  }
-
   [[nodiscard]] std::string pool() const { return place_.path() + "/pool"; }
 
   const ExperimentPlan& plan_;
   const uint64_t records_;
-  static constexpr uint32_t kLoadStamp = 1;
-  uint32_t stamp_ = 0;  // of the last put()
+  VersionedRecords versioned_{records_};
   PoolPlace place_;
   std::unique_ptr<DB> db_;
 };
 
 Status run(const ExperimentPlan& plan, ExperimentResult* result) {
-  const uint64_t records_max = plan.scale == Scale::kSeed    ? 10'000'000
+  const uint64_t records_max = plan.scale == Scale::kPaper   ? 10'000'000
                                : plan.scale == Scale::kSmall ? 1'000'000
                                                              : 10'000;
   result->columns = {{"record", "records"}, {"dnodes", "dnodes"}};
@@ -132,22 +102,24 @@ Status run(const ExperimentPlan& plan, ExperimentResult* result) {
   result->labels = {
       "Seconds until DB::Open returns, records of 8 + 8 bytes; fingerprints are uploaded afterwards, in the "
       "background. The crash is a copy of the pool's file, taken while the store is open.",
-      "The figure of the specification is its goal for this class of machine."};
-  if (plan.scale != Scale::kSeed) result->labels.emplace_back("Less than the 10 M records of the goal: --scale=seed");
+      "The goal is for this class of machine."};
+  if (plan.scale != Scale::kPaper) result->labels.emplace_back("Less than the 10 M records of the goal: --scale=paper");
   for (const uint64_t divisor : {100, 32, 10, 3, 1}) {
     BONSAI_RETURN_IF_ERROR(CrashedPools(plan, records_max / divisor).measure(result));
   }
   return Status::OK();
 }
 
-Reference reference() { return {{"record", column_name(0), column_name(10)}, {{10'000'000, 2.0, 2.0}}}; }
+Reference reference() {
+  return {{"record", column_name(0), column_name(10)}, {{10'000'000, 2.0, 2.0}}, ReferenceKind::kGoals};
+}
 
 }  // namespace
 
 Experiment recovery() {
   return {"recovery",
           "Recovery after a crash",
-          "issue 5, recovery",
+          "docs/design.md, section 6",
           "seconds to open a crashed pool, by records stored and by the log tail",
           run,
           reference};

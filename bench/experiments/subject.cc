@@ -9,7 +9,7 @@
 
 namespace bonsai::bench {
 
-uint64_t cell_ms(Scale scale) { return scale == Scale::kSeed ? 5'000 : scale == Scale::kSmall ? 250 : 5; }
+uint64_t cell_ms(Scale scale) { return scale == Scale::kPaper ? 5'000 : scale == Scale::kSmall ? 250 : 5; }
 
 uint64_t log_bytes_for(uint64_t records, double bytes_per_record) {
   constexpr uint64_t kLogBytesMin = uint64_t{1} << 14;

@@ -17,7 +17,7 @@ namespace bonsai::bench {
 [[nodiscard]] uint64_t cell_ms(Scale scale);
 
 // The log of an experiment: so much per record, by default just below a tenth of what records of 8 + 8 bytes take in
-// dnodes, which issue 4 allows.
+// dnodes, the bound of docs/design.md, section 6.
 [[nodiscard]] uint64_t log_bytes_for(uint64_t records, double bytes_per_record = 2.045);
 
 // "95 %".
@@ -33,11 +33,11 @@ class Subject {
   Subject(const Subject&) = delete;
   Subject& operator=(const Subject&) = delete;
 
-  // Opens and loads the store; *result, if not null, is told the medium. Errors: those of the store.
+  // Opens and loads the store; *result, if not null, gets the medium. Errors: those of the store.
   Status load(ExperimentResult* result);
 
-  // plan.repeat times; *team is the run in the middle by what all members did together. *plan: what it was told, but
-  // for `members`, `samples_memory` and `zipfian`, which the caller says, and `ms` unless it is 0.
+  // plan.repeat times; *team is the run in the middle by what all members did together. *plan: as it was given, but for
+  // `members`, `samples_memory` and `zipfian`, which the caller says, and `ms` unless it is 0.
   Status run(TeamPlan* plan, TeamResult* team);
 
   // The same: millions of records per second of one part or two.

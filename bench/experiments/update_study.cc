@@ -62,14 +62,14 @@ class Study {
 
  private:
   Status open() {
-    Options options = study_.options;
+    StoreOptions options = study_.options;
     options.create_if_missing = true;
     options.error_if_exists = true;
     options.key_format = KeyFormat::kFixed8;
     const uint64_t record_bytes = sizeof(uint64_t) + study_.value_bytes + kRecordOverheadBytes;
     options.pool_bytes = kPoolBytesBase + study_.records * record_bytes * kPoolFactor + options.log_bytes;
     BONSAI_RETURN_IF_ERROR(place_.make(plan_.config.pool_dir, plan_.config.out_dir, options.pool_bytes));
-    return DB::Open(options, place_.path() + "/pool", &db_);
+    return OpenForTest(options, options.test, place_.path() + "/pool", &db_);
   }
 
   void draw(std::vector<uint64_t>* numbers) {

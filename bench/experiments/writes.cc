@@ -1,4 +1,4 @@
-// What an update costs in writes to NVM: against space (issue 5), by the packing of the log, and for large values (two
+// What an update costs in writes to NVM: against space, by the packing of the log, and for large values (two
 // figures of the BonsaiKV paper).
 #include <algorithm>
 #include <string>
@@ -15,7 +15,7 @@ constexpr uint64_t kLogPercent = 18;
 constexpr uint64_t kLogBytesMin = uint64_t{1} << 14;
 
 uint64_t bytes_of(Scale scale) {
-  return scale == Scale::kSeed ? 160'000'000 : scale == Scale::kSmall ? 6'400'000 : 96'000;
+  return scale == Scale::kPaper ? 160'000'000 : scale == Scale::kSmall ? 6'400'000 : 96'000;
 }
 
 UpdateStudy study_of(const ExperimentPlan& plan, size_t value_bytes, uint64_t log_percent) {
@@ -31,7 +31,7 @@ UpdateStudy study_of(const ExperimentPlan& plan, size_t value_bytes, uint64_t lo
 std::string size_label(const ExperimentPlan& plan) {
   return "Updates only, 1 thread that also offloads, " + std::to_string(bytes_of(plan.scale) / 1'000'000) +
          " MB of keys and values; counted after as many updates as records, over twice as many." +
-         (plan.scale == Scale::kSeed ? "" : " Larger: --scale=seed");
+         (plan.scale == Scale::kPaper ? "" : " Larger: --scale=paper");
 }
 
 // ---- write amplification against space
@@ -70,12 +70,14 @@ Status run_amplification(const ExperimentPlan& plan, ExperimentResult* result) {
                     "buffer of 64 would write, of log, dnodes, headers, retire marks and compaction.",
                     "NVM bytes per record: the most at any moment, all of the log included. The log in % of the data: "
                     "of what dnodes take.",
-                    "The figure of the specification is its goal: at most 5 at 34 bytes, the log at most 10 % of the "
+                    "Goal: at most 5 at 34 bytes, the log at most 10 % of the "
                     "data."};
   return Status::OK();
 }
 
-Reference amplification_reference() { return {{kLogSize, kUniform, kUniformSpace}, {{kLogPercent, 5, 34}}}; }
+Reference amplification_reference() {
+  return {{kLogSize, kUniform, kUniformSpace}, {{kLogPercent, 5, 34}}, ReferenceKind::kGoals};
+}
 
 // ---- log packing
 
@@ -97,7 +99,7 @@ Status run_packing(const ExperimentPlan& plan, ExperimentResult* result) {
   double best = 0;
   for (const Packing& packing : {Packing{24, 1, false}, {256, 12, false}, {640, kGroup, false}, {4096, 200, true}}) {
     UpdateStudy study = study_of(plan, 8, kLogPercent);
-    study.options.medium = MediumChoice::kEmulator;
+    study.options.test.medium = TestMedium::kEmulator;
     study.options.log_bytes = std::max(study.options.log_bytes, kLogBytesOfPacking);
     study.depth = packing.depth;
     study.atomic = packing.atomic;
@@ -111,7 +113,7 @@ Status run_packing(const ExperimentPlan& plan, ExperimentResult* result) {
   result->labels = {size_label(plan),
                     "Bytes of a log record, which are written and fenced together: Put; MultiPut of 12 and of 32; a "
                     "write batch of 200, which is atomic besides.",
-                    "The specification packs in a DRAM buffer and returns before it is written; here every update is "
+                    "The paper packs in a DRAM buffer and returns before it is written; here every update is "
                     "durable when it returns, so what is packed is what the caller hands over together."};
   return Status::OK();
 }
@@ -132,7 +134,7 @@ Status run_values(const ExperimentPlan& plan, ExperimentResult* result) {
                       "the store has no other way than to copy a value past the cache, in order and in whole blocks"}};
   for (const size_t bytes : {256, 1024, 4088, 4096, 16384}) {
     UpdateStudy study = study_of(plan, bytes, kLogPercent);
-    study.options.medium = MediumChoice::kEmulator;
+    study.options.test.medium = TestMedium::kEmulator;
     study.depth = 1;
     study.options.log_bytes = std::max(study.options.log_bytes, uint64_t{4} << 20);  // large values begin at 4 KiB
     UpdateCosts costs;
@@ -147,7 +149,7 @@ Status run_values(const ExperimentPlan& plan, ExperimentResult* result) {
   }
   result->labels = {size_label(plan),
                     "One put at a time. Values from 4096 bytes on are written once, apart, in place of log and dnode.",
-                    "The specification: values of 16 KB, 24 threads, staged 256 bytes at a time in DRAM or not."};
+                    "The paper: values of 16 KB, 24 threads, staged 256 bytes at a time in DRAM or not."};
   return Status::OK();
 }
 
@@ -156,7 +158,7 @@ Reference values_reference() { return {{kValue, "in whole media blocks", "not st
 }  // namespace
 
 std::vector<Experiment> writes() {
-  return {{"write-amplification", "Write amplification against space", "issue 5, write amplification",
+  return {{"write-amplification", "Write amplification against space", "docs/design.md, section 6",
            "media bytes per user byte, and NVM bytes per record, by the size of the log", run_amplification,
            amplification_reference},
           {"log-packing", "Log packing", "BonsaiKV paper, log packing",

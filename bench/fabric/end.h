@@ -1,4 +1,4 @@
-// What both ends of `bonsai-bench fabric` have: a provider, memory and one worker; and what they tell each other.
+// What both ends of `bonsai-bench fabric` have: a provider, memory and one worker; and what they send each other.
 #ifndef BONSAI_BENCH_FABRIC_END_H_
 #define BONSAI_BENCH_FABRIC_END_H_
 
@@ -47,7 +47,7 @@ struct FabricChoice {
 
 class FabricEnd {
  public:
-  // Where things lie in the memory of each end.
+  // Places in the memory of each end.
   static constexpr uint64_t kDataBytes = 4 << 20;                // what is read, written and added to
   static constexpr uint64_t kPingAt = kDataBytes;                // where pings arrive
   static constexpr uint64_t kOutAt = kPingAt + kFabricBytesMax;  // what is written and sent

@@ -133,7 +133,7 @@ void FabricPeer::answer_order(const FabricOrder& answer) {
   peers_.erase(found);
 }
 
-// The answer lies where the message does, whose buffer is given back only when it has been sent: so it is copied.
+// The answer is where the message is, whose buffer is given back only when it has been sent: so it is copied.
 void FabricPeer::echo(const rdma::Message& message) {
   if (served_ == nullptr || !end_.worker().wait(answer_, kLimitMs).ok()) return;
   const size_t bytes = std::min<size_t>(message.bytes().size(), kFabricBytesMax);
@@ -164,7 +164,7 @@ void FabricPeer::count_message() {
   ++taken_;
   if (taken_ % kCreditEvery != 0) return;
   if (credit_.pending()) static_cast<void>(end_.worker().poll());
-  if (credit_.pending()) return;  // the next one tells of this, too
+  if (credit_.pending()) return;  // the next one reports this, too
   end_.set_word(FabricEnd::kOrderAt + sizeof(FabricOrder), taken_);
   credit_.clear();
   credit_.write(*served_, end_.slice(FabricEnd::kOrderAt + sizeof(FabricOrder), sizeof taken_),

@@ -1,5 +1,5 @@
-// The programs of perftest (Debian package of that name), which measure the same on the same device. One order tells
-// both ends what to run.
+// The programs of perftest (Debian package of that name), which measure the same on the same device. One order names
+// what both ends run.
 #ifndef BONSAI_BENCH_FABRIC_PERFTEST_H_
 #define BONSAI_BENCH_FABRIC_PERFTEST_H_
 

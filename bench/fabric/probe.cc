@@ -17,7 +17,7 @@ constexpr uint64_t kLineBytes = 64;
 
 }  // namespace
 
-// A doorbell under way.
+// A doorbell in flight.
 struct FabricProbe::Flight {
   rdma::WorkList list;
   uint64_t begin_ns = 0;
@@ -123,7 +123,7 @@ Status FabricProbe::stream(const FabricCell& cell, uint64_t duration_ns, uint64_
   return Status::OK();
 }
 
-// Posts what the cell asks for; requests that are under way at once concern different bytes.
+// Posts what the cell asks for; requests that are in flight at once concern different bytes.
 Status FabricProbe::launch(const FabricCell& cell, size_t place, rdma::WorkList* list) {
   list->clear();
   const uint64_t stride = std::max(cell.bytes, kLineBytes);
@@ -180,7 +180,7 @@ Status FabricProbe::ping_pong(const FabricCell& cell, uint64_t duration_ns, rdma
   return Status::OK();
 }
 
-// The last word tells that a ping has arrived, as in perftest; what comes before is not looked at.
+// The last word shows that a ping has arrived, as in perftest; what comes before is not looked at.
 Status FabricProbe::ping(const FabricCell& cell, rdma::WorkList* list) {
   const uint64_t last_word = cell.bytes - sizeof(uint64_t);
   end_.set_word(FabricEnd::kOutAt + last_word, ++round_);

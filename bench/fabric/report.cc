@@ -107,7 +107,7 @@ std::string goal_line(const Json& fabric) {
 
 using Key = double (*)(const Json& row);
 double size_of(const Json& row) { return row.at("bytes").get<double>(); }
-double under_way(const Json& row) { return row.at("batch").get<double>() * row.at("depth").get<double>(); }
+double in_flight(const Json& row) { return row.at("batch").get<double>() * row.at("depth").get<double>(); }
 
 // One chart of a provider: rows that `wanted` takes, evenly spaced by `key`, ours and perftest's.
 LineChart chart_of(const Json& fabric, const std::string& provider, bool (*wanted)(const Json&), Key key,
@@ -150,7 +150,7 @@ LineChart chart_of(const Json& fabric, const std::string& provider, bool (*wante
   return chart;
 }
 
-bool is_alone(const Json& row) { return under_way(row) == 1; }
+bool is_alone(const Json& row) { return in_flight(row) == 1; }
 // Sizes have rates of their own: only the size that batches and depths were measured in.
 bool is_of_the_rates(const Json& row) { return row.at("is_base").get<bool>(); }
 
@@ -164,10 +164,10 @@ Svg picture(const Json& fabric) {
     times.title = name + ": time of one request";
     times.y_label = "us";
     times.x_label = "bytes";
-    LineChart rates = chart_of(fabric, name, is_of_the_rates, under_way, "messages_per_s", "perftest_messages_per_s");
+    LineChart rates = chart_of(fabric, name, is_of_the_rates, in_flight, "messages_per_s", "perftest_messages_per_s");
     rates.title = name + ": requests per second";
     rates.y_label = "requests/s";
-    rates.x_label = "requests under way";
+    rates.x_label = "requests in flight";
     svg.place(line_chart(times), 0, y);
     svg.place(line_chart(rates), kChartWidth + 20, y);
     y += kChartHeight;

@@ -21,7 +21,7 @@ class OutputDirectory {
 
   // Makes the directories and removes what an earlier run left in ycsb/ and hdr/. Errors: IoError.
   Status open();
-  // Writes the files of one run. A second run of a name gets "-2" behind it. Errors: IoError.
+  // Writes the files of one run. A second run of a name gets the suffix "-2". Errors: IoError.
   Status add(const RunResult& run);
   // Writes the files about all runs. Errors: IoError.
   Status write(const Results& results) const;

@@ -211,7 +211,7 @@ class RunReport {
     }
     bar.tip = engine + ", " + workload_title(workload) + ": " + short_number(*bar.value) + " operations/s, " +
               std::to_string(run->at("threads").get<unsigned>()) + " thread(s), " +
-              text_or(run->at("durability"), "volatile") + ", medium " + text_or(run->at("medium"), "not told");
+              text_or(run->at("durability"), "volatile") + ", medium " + text_or(run->at("medium"), "not reported");
     return bar;
   }
 
@@ -257,11 +257,12 @@ class RunReport {
   }
 
   [[nodiscard]] std::string latency() const {
-    std::string out = section("Latency",
-                              "Microseconds that an operation took, by percentile, on a logarithmic scale; "
-                              "lower is better. Timed is a sample of the operations; curves end where the sample no "
-                              "longer tells. A reading of many records at once is timed as a whole. With a star: from "
-                              "the moment at which the operation should have begun (open loop).");
+    std::string out =
+        section("Latency",
+                "Microseconds that an operation took, by percentile, on a logarithmic scale; "
+                "lower is better. Timed is a sample of the operations; curves end where the sample "
+                "gets too small. A reading of many records at once is timed as a whole. With a star: from "
+                "the moment at which the operation should have begun (open loop).");
     out += "<div class=\"grid\" id=\"latency\">\n";
     for (const std::string& workload : workloads_) {
       for (const char* kind : {"read", "update", "insert", "scan", "rmw", "delete"}) {
@@ -271,7 +272,7 @@ class RunReport {
     return out + "</div>\n";
   }
 
-  // Where a percentile lies on the axis: each nine is as wide as the one before it.
+  // Where a percentile is on the axis: each nine is as wide as the one before it.
   [[nodiscard]] static double place(double percent) { return -std::log10(1 - percent / 100); }
 
   static void add_curve(const std::string& name, int colour, bool dashed, const Json& latency, LineChart* chart) {
@@ -313,7 +314,7 @@ class RunReport {
   [[nodiscard]] std::string memory() const {
     std::string out = section("Memory",
                               "Bytes per record after the phase has settled; fewer is better. The line is what "
-                              "the user stored. + ?: and DRAM that the engine does not tell.");
+                              "the user stored. + ?: and DRAM that the engine does not report.");
     out +=
         "<ul class=\"legend\"><li><i style=\"background:var(--dram)\"></i>DRAM</li><li><i style=\"background:"
         "color-mix(in srgb,var(--nvm) 35%,transparent);border:1.5px solid var(--nvm)\"></i>NVM or file</li></ul>\n";
@@ -332,7 +333,7 @@ class RunReport {
     std::vector<Stack> stacks;
     std::optional<double> user;
     for (const std::string& engine : engines_) {
-      Stack stack{engine, {}, {}, "does not tell"};
+      Stack stack{engine, {}, {}, "does not report"};
       const Json* run = find(engine, workload);
       if (run == nullptr) stack.absent = why_absent(engine, workload);
       if (run != nullptr) {
@@ -350,11 +351,11 @@ class RunReport {
   [[nodiscard]] std::string table() const {
     std::string out = section("All figures",
                               "Latencies in \xc2\xb5s. NVM writes include what the phase put off and did "
-                              "afterwards (settle). A dash: the engine cannot do it or cannot tell.");
+                              "afterwards (settle). A dash: the engine cannot do it or does not report it.");
     out += "<div class=\"scroll\" id=\"runs\"><table><thead><tr>";
     for (const char* name : {"workload", "engine", "level"}) out += std::string("<th class=\"l\">") + name + "</th>";
-    for (const char* name : {"threads", "kop/s", "kind", "p50", "p99", "p99.9", "DRAM B/rec", "NVM B/rec",
-                             "stored B/op", "media B/op", "fences/op", "settle s", "failures"}) {
+    for (const char* name : {"threads", "kop/s", "kind", "p50", "p99", "p99.9", "DRAM B/rec", "process B/rec",
+                             "NVM B/rec", "stored B/op", "media B/op", "fences/op", "settle s", "failures"}) {
       out += std::string("<th>") + name + "</th>";
     }
     out += "</tr></thead><tbody>\n";
@@ -374,7 +375,7 @@ class RunReport {
   }
 
   [[nodiscard]] std::string absent_cells(const std::string& engine, const std::string& workload) const {
-    return std::string("<td class=\"l soft\" colspan=\"14\">") + kDash + " " + escaped(why_absent(engine, workload)) +
+    return std::string("<td class=\"l soft\" colspan=\"15\">") + kDash + " " + escaped(why_absent(engine, workload)) +
            "</td>";
   }
 
@@ -395,6 +396,7 @@ class RunReport {
     }
     const auto records = run.at("records").get<double>();
     cell(number_or_dash(run.at("memory").at("dram_bytes"), 1, records));
+    cell(number_or_dash(run.at("memory").at("process_bytes"), 1, records));
     cell(number_or_dash(run.at("memory").at("nvm_bytes"), 1, records));
     const auto operations = std::max(1.0, run.at("operations").get<double>());
     const Json& nvm = run.at("nvm");
@@ -438,7 +440,7 @@ Status read_json(const std::string& path, Json* json) {
   return Status::OK();
 }
 
-// The experiments, and what was measured of the fabric, whose files lie in `directory`, by name.
+// The experiments, and what was measured of the fabric, whose files are in `directory`, by name.
 std::vector<Json> find_experiments(const std::string& directory) {
   std::vector<Json> experiments;
   std::vector<std::string> paths;

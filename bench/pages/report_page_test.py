@@ -72,10 +72,10 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(self.browser.evaluate(COUNT.format("#throughput .absent")), 1)
         self.assertIn("has no ordered scan", self.browser.evaluate("document.body.innerText"))
         # With very few samples there is nothing but the maximum.
-        told = [(run["workload"], kind) for run in shown for kind, latency in run["latency_us"].items()
+        drawn = [(run["workload"], kind) for run in shown for kind, latency in run["latency_us"].items()
                 if len(latency["curve"]) > 1]
-        self.assertEqual(self.browser.evaluate(COUNT.format("#latency figure")), len(set(told)))
-        self.assertEqual(self.browser.evaluate(COUNT.format("#latency .curve")), len(told))
+        self.assertEqual(self.browser.evaluate(COUNT.format("#latency figure")), len(set(drawn)))
+        self.assertEqual(self.browser.evaluate(COUNT.format("#latency .curve")), len(drawn))
         workloads = {run["workload"] for run in self.results["runs"]}
         self.assertEqual(self.browser.evaluate(COUNT.format("#runs tbody tr")), 3 * len(workloads))
 

@@ -1,5 +1,5 @@
-// The charts of the report. No chart tells its series apart by colour alone: bars and curves carry their names, curves
-// have marks of different shapes, parts of a stack have different fillings.
+// The charts of the report. No chart distinguishes its series by colour alone: bars and curves carry their names,
+// curves have marks of different shapes, parts of a stack have different fillings.
 #ifndef BONSAI_BENCH_REPORT_CHARTS_H_
 #define BONSAI_BENCH_REPORT_CHARTS_H_
 

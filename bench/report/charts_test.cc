@@ -65,11 +65,12 @@ TEST(BarChart, StandsZeroAndNothing) {
 TEST(MemoryChart, StacksDramAndNvmAndSaysWhoDoesNotTell) {
   const std::string chart =
       memory_chart(
-          "t", {{"ours", 5, 25, ""}, {"volatile", 20, {}, ""}, {"file", {}, 40, ""}, {"mute", {}, {}, "does not tell"}},
+          "t",
+          {{"ours", 5, 25, ""}, {"volatile", 20, {}, ""}, {"file", {}, 40, ""}, {"mute", {}, {}, "does not report"}},
           16)
           .element();
   EXPECT_EQ(count(chart, "class=\"stack\""), 4U) << chart;
-  EXPECT_EQ(count(chart, "does not tell"), 1U);
+  EXPECT_EQ(count(chart, "does not report"), 1U);
   EXPECT_EQ(count(chart, ">30</text>"), 1U) << "the sum";
   EXPECT_EQ(count(chart, ">40 + ?</text>"), 1U) << "DRAM unknown";
   EXPECT_EQ(count(chart, "keys and values: 16"), 1U);

@@ -13,7 +13,7 @@ namespace bonsai::bench {
 // Text for HTML or XML, also inside an attribute.
 [[nodiscard]] std::string escaped(std::string_view text);
 
-// A coordinate or length: at most one digit behind the point.
+// A coordinate or length: at most one digit after the point.
 [[nodiscard]] std::string coordinate(double value);
 
 // The CSS of pictures: variables for both colour schemes and for print, and the classes that charts use.

@@ -38,7 +38,7 @@ std::string latencies(const RunResult& run) {
   return text.empty() ? kDash : text;
 }
 
-// How far the repetitions lie apart, of their median.
+// How far the repetitions are apart, relative to their median.
 std::string spread(const RunResult& run) {
   const std::vector<double>& rates = run.repeats_ops_per_s;
   if (rates.size() < 2 || run.throughput_ops_per_s <= 0) return kDash;
@@ -54,6 +54,7 @@ std::vector<std::string> row(const RunResult& run) {
           number(run.throughput_ops_per_s / 1e6, 3),
           spread(run),
           per_record(run.memory.dram_bytes, run),
+          per_record(run.memory.process_bytes, run),
           per_record(run.memory.nvm_bytes, run),
           run.settle_seconds < 0.005 ? kDash : number(run.settle_seconds, 2),
           std::to_string(run.failures),
@@ -157,7 +158,7 @@ std::string align(const std::vector<std::vector<std::string>>& rows, size_t left
 
 std::string results_table(const std::vector<RunResult>& runs) {
   std::vector<std::vector<std::string>> rows = {{"workload", "engine", "level", "threads", "Mop/s", "spread",
-                                                 "DRAM B/rec", "NVM B/rec", "settle s", "failures",
+                                                 "DRAM B/rec", "process", "NVM B/rec", "settle s", "failures",
                                                  "latency us, p50 / p99"}};
   std::string failures;
   for (const RunResult* run : by_phase(runs)) {

@@ -19,7 +19,8 @@ TEST(YcsbText, ListsWhatWasDoneAndWhatFailed) {
             "[READ], AverageLatency(us), 1.5\n[READ], MinLatency(us), 1\n[READ], MaxLatency(us), 2\n"
             "[READ], 50thPercentileLatency(us), 1\n[READ], 95thPercentileLatency(us), 1\n"
             "[READ], 99thPercentileLatency(us), 1\n[READ], Return=OK, 397\n[READ], Return=ERROR, 3\n"
-            "[READ-MODIFY-WRITE], Operations, 100\n[READ-MODIFY-WRITE], Return=OK, 100\n");
+            "[READ-MODIFY-WRITE], Operations, 100\n[READ-MODIFY-WRITE], Return=OK, 100\n"
+            "[MEMORY], DramBytes, 4000\n[MEMORY], ProcessBytes, 5000\n[MEMORY], NvmBytes, 28000\n");
   run.intended_latency[static_cast<size_t>(OpKind::kRead)].record(7000);
   EXPECT_NE(ycsb_text(run).find("[Intended-READ], Operations, 400\n[Intended-READ], AverageLatency(us), 7.0\n"),
             std::string::npos);

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <string_view>
+#include <utility>
 
 namespace bonsai::bench {
 namespace {
@@ -65,6 +66,11 @@ std::string ycsb_text(const RunResult& run) {
     const std::string metric = "Intended-" + std::string(kNames[kind]);
     out.write(metric, "Operations", run.operations_of[kind]);
     write_latency(metric, run.intended_latency[kind], &out);
+  }
+  for (const auto& [measurement, bytes] : {std::pair("DramBytes", run.memory.dram_bytes),
+                                           {"ProcessBytes", run.memory.process_bytes},
+                                           {"NvmBytes", run.memory.nvm_bytes}}) {
+    if (bytes) out.write("MEMORY", measurement, *bytes);
   }
   return out.text();
 }

@@ -4,7 +4,8 @@
 // As there: latencies are whole microseconds, cut and not rounded, but for the average; finer ones are in results.json.
 // Other than there: latencies are those of the timed sample while Operations and Return count all; the halves of a
 // READ-MODIFY-WRITE are not listed as READ and UPDATE; there are no lines about a garbage collector and none for
-// CLEANUP.
+// CLEANUP; [MEMORY] has what is in use after settling: as the engine reports it (DramBytes, NvmBytes) and by what the
+// process's memory has grown (ProcessBytes).
 #ifndef BONSAI_BENCH_REPORT_YCSB_TEXT_H_
 #define BONSAI_BENCH_REPORT_YCSB_TEXT_H_
 

@@ -10,6 +10,8 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <utility>
+#include <vector>
 
 #include "base/clock.h"
 
@@ -46,6 +48,18 @@ std::optional<std::string> cpu() {
   return std::nullopt;
 }
 
+// What the system says of this process's memory, in kilobytes, by the system's names; empty when it does not.
+std::vector<std::pair<std::string, double>> use_of_memory() {
+  std::ifstream in("/proc/self/smaps_rollup");
+  std::vector<std::pair<std::string, double>> use;
+  for (std::string line; std::getline(in, line);) {
+    const size_t colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    use.emplace_back(line.substr(0, colon), std::strtod(line.c_str() + colon + 1, nullptr));
+  }
+  return use;
+}
+
 }  // namespace
 
 std::string utc_now(const char* form) {
@@ -78,18 +92,20 @@ std::optional<uint64_t> memory_bytes() {
 }
 
 std::optional<double> huge_page_share() {
-  std::ifstream in("/proc/self/smaps_rollup");
   double resident = 0, huge = 0;
-  for (std::string line; std::getline(in, line);) {
-    const size_t colon = line.find(':');
-    if (colon == std::string::npos) continue;
-    const std::string name = line.substr(0, colon);
-    const double kilobytes = std::strtod(line.c_str() + colon + 1, nullptr);
+  for (const auto& [name, kilobytes] : use_of_memory()) {
     if (name == "Rss") resident = kilobytes;
     if (name == "AnonHugePages" || name == "ShmemPmdMapped" || name == "FilePmdMapped") huge += kilobytes;
   }
   if (resident <= 0) return std::nullopt;
   return huge / resident;
+}
+
+std::optional<uint64_t> process_bytes() {
+  for (const auto& [name, kilobytes] : use_of_memory()) {
+    if (name == "Anonymous") return static_cast<uint64_t>(kilobytes * 1024);
+  }
+  return std::nullopt;
 }
 
 void describe_machine(Manifest* manifest) {

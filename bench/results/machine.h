@@ -1,4 +1,4 @@
-// Facts about the machine and the build, for the manifest of a result. What cannot be told is absent.
+// Facts about the machine and the build, for the manifest of a result. What is not known is absent.
 #ifndef BONSAI_BENCH_RESULTS_MACHINE_H_
 #define BONSAI_BENCH_RESULTS_MACHINE_H_
 
@@ -15,14 +15,18 @@ void describe_machine(Manifest* manifest);
 // Processors that this process may run on, at least 1.
 [[nodiscard]] unsigned processors();
 
-// Bytes of memory of the machine; absent when it does not tell.
+// Bytes of memory of the machine; absent when it does not say.
 [[nodiscard]] std::optional<uint64_t> memory_bytes();
 
-// The share of this process's memory in use, files that it maps included, that lies on huge pages; absent when the
-// system does not tell.
+// The share of this process's memory in use, files that it maps included, that is on huge pages; absent when the system
+// does not say.
 [[nodiscard]] std::optional<double> huge_page_share();
 
-// The directory of the running program, or "." when the system does not tell.
+// This process's memory that is not of files: its heap, stacks and mappings of zeros, as far as they were touched;
+// absent when the system does not say.
+[[nodiscard]] std::optional<uint64_t> process_bytes();
+
+// The directory of the running program, or "." when the system does not say.
 [[nodiscard]] std::string program_directory();
 
 }  // namespace bonsai::bench

@@ -20,7 +20,7 @@ Json or_null(const std::optional<T>& fact) {
 
 Json microseconds(uint64_t ns) { return static_cast<double>(ns) / 1000.0; }
 
-// Percentiles beyond which at least ten samples lie, up to the maximum, as pairs of percent and microseconds.
+// Percentiles beyond which there are at least ten samples, up to the maximum, as pairs of percent and microseconds.
 Json curve_json(const Histogram& histogram) {
   static constexpr std::array<double, 16> kPercents = {1,  5,    10,   25,    50,    75,     90,     95,
                                                        99, 99.5, 99.9, 99.95, 99.99, 99.995, 99.999, 100};
@@ -61,10 +61,12 @@ Json latency_json(const std::array<Histogram, kOpKinds>& latency) {
 
 Json memory_json(const RunResult& run) {
   const uint64_t used = run.memory.dram_bytes.value_or(0) + run.memory.nvm_bytes.value_or(0);
-  // DRAM is never none: an engine that does not tell it leaves its efficiency unknown.
+  // DRAM is never none: an engine that does not report it leaves its efficiency unknown.
   const bool known = run.memory.dram_bytes && used > 0 && run.user_bytes;
   return {{"dram_bytes", or_null(run.memory.dram_bytes)},
           {"dram_bytes_unsettled", or_null(run.memory_unsettled.dram_bytes)},
+          {"process_bytes", or_null(run.memory.process_bytes)},
+          {"process_bytes_unsettled", or_null(run.memory_unsettled.process_bytes)},
           {"nvm_bytes", or_null(run.memory.nvm_bytes)},
           {"log_bytes", or_null(run.memory.log_bytes)},
           {"user_bytes", or_null(run.user_bytes)},

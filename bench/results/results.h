@@ -25,7 +25,7 @@ struct Manifest {
   std::optional<std::string> commit;  // "-dirty" is appended when the work tree differs from it
   std::optional<std::string> cpu;
   std::optional<std::string> kernel;
-  std::optional<std::string> medium;  // of the first persistent engine that ran and told
+  std::optional<std::string> medium;  // of the first persistent engine that ran and reported it
   std::optional<std::string> domain;
   std::vector<std::string> emulated;  // what was emulated, in words
   std::map<std::string, std::string> flags;
@@ -77,7 +77,7 @@ struct RunResult {
   std::optional<double> huge_pages;                  // huge_page_share() when the phase ended
   std::optional<uint64_t> user_bytes;  // keys and values of the live records; absent once records were deleted
   std::optional<NvmUse> nvm;
-  std::optional<MediumUse> medium;  // absent for volatile engines and those that cannot tell
+  std::optional<MediumUse> medium;  // absent for volatile engines and those that do not report it
   double start_wall_seconds = 0;    // since 1970
   double seconds = 0;
   double settle_seconds = 0;  // finishing what the phase put off, outside the clock

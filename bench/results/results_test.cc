@@ -78,6 +78,7 @@ TEST(Results, HaveTheDocumentedShape) {
   EXPECT_EQ(run["latency_us"]["read"]["p50"], 1.5);
   EXPECT_EQ(run["latency_us"]["read"]["max"], 2.0);
   EXPECT_EQ(run["memory"], Json::parse(R"({"dram_bytes": 4000, "dram_bytes_unsettled": 4500,
+                                           "process_bytes": 5000, "process_bytes_unsettled": null,
                                            "nvm_bytes": 28000, "log_bytes": 900, "user_bytes": 16000,
                                            "space_efficiency": 0.5})"));
   EXPECT_EQ(run["nvm"],

@@ -1,4 +1,4 @@
-"""Opens a page in headless Chromium over its DevTools pipe (no driver, no port) and tells what happened: console
+"""Opens a page in headless Chromium over its DevTools pipe (no driver, no port) and reports what happened: console
 messages, network requests, the answers to scripts, a screenshot.
 """
 import base64
@@ -63,15 +63,15 @@ class Browser:
             self.buffer += part
         message, _, self.buffer = self.buffer.partition(b"\0")
         message = json.loads(message)
-        method, told = message.get("method"), message.get("params", {})
+        method, details = message.get("method"), message.get("params", {})
         if method == "Runtime.consoleAPICalled":
-            self.console.append(" ".join(str(word.get("value", word)) for word in told["args"]))
+            self.console.append(" ".join(str(word.get("value", word)) for word in details["args"]))
         elif method == "Runtime.exceptionThrown":
-            self.console.append(told["exceptionDetails"]["text"])
+            self.console.append(details["exceptionDetails"]["text"])
         elif method == "Log.entryAdded":
-            self.console.append(told["entry"]["text"])
+            self.console.append(details["entry"]["text"])
         elif method == "Network.requestWillBeSent":
-            self.requests.append(told["request"]["url"])
+            self.requests.append(details["request"]["url"])
         elif method == "Page.loadEventFired":
             self.loaded = True
         return message

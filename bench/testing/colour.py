@@ -36,6 +36,6 @@ def distance(one, other, deficiency):
 
 
 def closest_pair(colours):
-    """(distance, one, other, deficiency) of the two that are hardest to tell apart."""
+    """(distance, one, other, deficiency) of the two that are hardest to distinguish."""
     return min((distance(one, other, deficiency), one, other, deficiency)
                for one, other in itertools.combinations(colours, 2) for deficiency in DEFICIENCIES)

@@ -55,7 +55,7 @@ def hotspot(which, u, items, hot_data, hot_requests):
 
 
 def exponential(u, percentile, reach):
-    """How far behind: percentile percent of the draws are below reach."""
+    """The distance from the newest: percentile percent of the draws are below reach."""
     gamma = -math.log(1 - percentile / 100) / reach
     return math.floor(-math.log(u) / gamma)
 

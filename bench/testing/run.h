@@ -25,6 +25,7 @@ inline RunResult full_run() {
   run.memory = {.dram_bytes = 4000, .nvm_bytes = 28000};
   run.user_bytes = 16000;
   run.memory.log_bytes = 900;
+  run.memory.process_bytes = 5000;
   run.memory_unsettled.dram_bytes = 4500;
   run.nvm = NvmUse{1, 2, 3, 4, 5, 6};
   return run;

@@ -6,7 +6,8 @@ A stream may hold several runs, each beginning with [OVERALL], RunTime(ms).
 import re
 
 LINE = re.compile(r"^\[([A-Z][A-Za-z_-]*)\], ([^,]+), ([-+]?[0-9]+(?:\.[0-9]+)?(?:E[-+]?[0-9]+)?)$")
-INTEGERS = re.compile(r"RunTime\(ms\)|Operations|(Min|Max)Latency\(us\)|.*PercentileLatency\(us\)|Return=\w+")
+INTEGERS = re.compile(r"RunTime\(ms\)|Operations|(Min|Max)Latency\(us\)|.*PercentileLatency\(us\)|Return=\w+|"
+                      r"(Dram|Process|Nvm)Bytes")  # the last line is ours
 REAL = re.compile(r"Throughput\(ops/sec\)|AverageLatency\(us\)")
 
 

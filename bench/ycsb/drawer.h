@@ -2,7 +2,7 @@
 // are drawn ahead and replayed or drawn while the clock runs.
 //
 // What cannot be known ahead is kept in a form that costs one step when the request is carried out: the numbers of new
-// records are taken from a counter, as in YCSB; `latest` and `exponential` keep how far behind the newest record they
+// records are taken from a counter, as in YCSB; `latest` and `exponential` keep how far before the newest record they
 // look; a zipfian request for a record that is inserted during the run keeps its number, and falls back to a loaded
 // record if the inserter is late.
 #ifndef BONSAI_BENCH_YCSB_DRAWER_H_

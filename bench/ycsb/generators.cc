@@ -42,7 +42,7 @@ double PlainZipf::area_until(double x) const {
 double PlainZipf::inverse_area(double area) const {
   const double power = 1.0 - alpha_;
   if (power == 0) return std::exp(area);
-  // Rounding may carry an area past the bound of the integral, which is where the last item lies.
+  // Rounding may carry an area past the bound of the integral, which is where the last item is.
   return std::exp(std::log1p(std::max(area * power, -1.0)) / power);
 }
 

@@ -74,7 +74,7 @@ class ScrambledZipfian {
   Zipfian zipfian_;
 };
 
-// YCSB's `latest` request distribution: how far behind the newest key to look, 0 = the newest.
+// YCSB's `latest` request distribution: how far before the newest key to look, 0 = the newest.
 class LatestOffset {
  public:
   // `newest` is the number of the newest key at the start. Requires newest >= 1.
@@ -86,7 +86,7 @@ class LatestOffset {
   Zipfian zipfian_;
 };
 
-// YCSB's `exponential` request distribution: how far behind the newest key to look. `percentile` percent of the draws
+// YCSB's `exponential` request distribution: how far before the newest key to look. `percentile` percent of the draws
 // are below `range`. A draw has no upper bound (u = 0 gives the largest number); the caller draws again.
 class ExponentialOffset {
  public:

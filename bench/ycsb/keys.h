@@ -37,7 +37,7 @@ struct RecordShape {
   }
 };
 
-// Writes the key of `id` to `room`, which holds key_bytes_max() bytes. Returns the key, which lies in `room`.
+// Writes the key of `id` to `room`, which holds key_bytes_max() bytes. Returns the key, which is in `room`.
 inline std::string_view encode_key(const RecordShape& shape, uint64_t id, char* room) {
   if (shape.key_form == KeyForm::kFixed8) {
     const uint64_t big_endian = __builtin_bswap64(id);

@@ -11,6 +11,7 @@
 
 #include "bench/ycsb/drawer.h"
 #include "bench/ycsb/keys.h"
+#include "bench/ycsb/mapped_vector.h"
 #include "bench/ycsb/workload.h"
 
 namespace bonsai::bench {
@@ -23,8 +24,8 @@ enum class DrawMode : uint8_t {
 // The requests of one thread, and for string keys the keys that are known ahead, `key_stride` bytes apart.
 struct RequestList {
   uint64_t operations = 0;
-  std::vector<Request> requests;  // empty when `live` draws them
-  std::vector<char> keys;
+  MappedVector<Request> requests;  // empty when `live` draws them
+  MappedVector<char> keys;
   size_t key_stride = 0;
   std::optional<Drawer> live;
 };

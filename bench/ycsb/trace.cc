@@ -32,7 +32,7 @@ bool read_whole_number(std::string_view word, uint64_t* number) {
   return error == std::errc() && stop == end;
 }
 
-// Parses line by line, so that a file need not lie in memory.
+// Parses line by line, so that a file need not fit into memory.
 class Parser {
  public:
   explicit Parser(const std::string& source) : source_(source) {}

@@ -78,7 +78,7 @@ TEST(ReadTrace, SaysWhatIsWrongWithAFile) {
   EXPECT_FALSE(read_trace("/", &trace).ok());
 }
 
-// Lines that lie across the pieces in which a file is read.
+// Lines that cross the pieces in which a file is read.
 TEST(ReadTrace, ReadsFilesOfAnySize) {
   const std::string path = scratch("large.trace");
   {
@@ -117,8 +117,8 @@ TEST_P(RoundTrip, GivesEachThreadItsRequestsBack) {
     ASSERT_EQ(replayed.operations, 3001U);
     uint64_t unresolved = 0;
     for (unsigned thread = 0; thread < threads; ++thread) {
-      const std::vector<Request>& before = plan.threads[thread].requests;
-      const std::vector<Request>& after = replayed.threads[thread].requests;
+      const MappedVector<Request>& before = plan.threads[thread].requests;
+      const MappedVector<Request>& after = replayed.threads[thread].requests;
       ASSERT_EQ(before.size(), after.size());
       ASSERT_EQ(replayed.threads[thread].operations, after.size());
       for (size_t i = 0; i < before.size(); ++i) {

@@ -34,7 +34,7 @@ const std::set<std::string_view> kIgnored = {"workload",
                                              "readallfieldsbyname",
                                              "core_workload_insertion_retry_limit",
                                              "core_workload_insertion_retry_interval"};
-// Known to YCSB and not obeyed: the user is told.
+// Known to YCSB and not supported: a message says so.
 const std::set<std::string_view> kNotObeyed = {"readallfields",   "writeallfields", "fieldlengthdistribution",
                                                "minfieldlength",  "dataintegrity",  "fieldlengthhistogram",
                                                "insertstart",     "insertcount",    "target",

@@ -8,7 +8,7 @@
    failed; the message may be missing (NULL) when memory has run out. BONSAI_NOT_FOUND is an answer and sets no message.
 
    Memory. Opaque objects are freed by their own _destroy, _release or _close function, for which NULL is a no-op.
-   Values, texts and messages that the library hands out are freed with bonsai_free(). _create functions return NULL
+   Values, texts and messages that the library returns are freed with bonsai_free(). _create functions return NULL
    only when memory has run out. Nothing that a caller passes in is kept after the call, but the log sink, and what
    operations of a session name until they have ended. Only pointers of which it is said may be NULL.
 
@@ -65,7 +65,7 @@ enum {
 
 BONSAI_EXPORT const char* bonsai_code_name(int code); /* e.g. "not found"; static; "unknown" for others */
 
-/* Frees what the library handed out: values, texts, messages. */
+/* Frees what the library returned: values, texts, messages. */
 BONSAI_EXPORT void bonsai_free(void* pointer);
 
 /* ---- bounds ---- */
@@ -88,17 +88,17 @@ typedef struct bonsai_session_t bonsai_session_t;
 typedef struct bonsai_stats_t bonsai_stats_t;
 typedef struct bonsai_check_report_t bonsai_check_report_t;
 
-/* Told of the share of a long call that is done, 0..1, by the thread that made the call. */
+/* Called with the share of a long call that is done, 0..1, by the thread that made the call. */
 typedef void (*bonsai_progress)(void* arg, double done);
 
 /* ---- options of bonsai_open: bonsai/options.h says what each means and its default ----
    A setter given a value that it does not know makes bonsai_open() answer BONSAI_INVALID_ARGUMENT. */
 
 enum { BONSAI_KEY_BYTES = 0, BONSAI_KEY_FIXED8 = 1 };
-enum { BONSAI_DURABLE = 0, BONSAI_BUFFERED = 1 };
-enum { BONSAI_DOMAIN_AUTO = 0, BONSAI_DOMAIN_ADR = 1, BONSAI_DOMAIN_EADR = 2 };
-/* BONSAI_MEDIUM_DRAM: volatile, in memory of the process; nothing outlives it (options.h, MediumChoice::kDram). */
-enum { BONSAI_MEDIUM_AUTO = 0, BONSAI_MEDIUM_SHADOW = 1, BONSAI_MEDIUM_EMULATOR = 2, BONSAI_MEDIUM_DRAM = 3 };
+/* What a store is made of, and whether it lasts. BONSAI_MEDIUM_DRAM goes with BONSAI_VOLATILE only, and the reverse. */
+enum { BONSAI_MEDIUM_AUTO = 0, BONSAI_MEDIUM_DRAM = 1 };
+enum { BONSAI_DURABLE = 0, BONSAI_BUFFERED = 1, BONSAI_VOLATILE = 2 };
+enum { BONSAI_PERSISTENCE_DOMAIN_AUTO = 0, BONSAI_PERSISTENCE_DOMAIN_ADR = 1, BONSAI_PERSISTENCE_DOMAIN_EADR = 2 };
 
 BONSAI_EXPORT bonsai_options_t* bonsai_options_create(void);
 BONSAI_EXPORT void bonsai_options_destroy(bonsai_options_t* options);
@@ -110,10 +110,7 @@ BONSAI_EXPORT void bonsai_options_set_pool_bytes(bonsai_options_t* options, uint
 BONSAI_EXPORT void bonsai_options_set_grow_bytes(bonsai_options_t* options, uint64_t bytes);
 BONSAI_EXPORT void bonsai_options_set_log_bytes(bonsai_options_t* options, uint64_t bytes);
 BONSAI_EXPORT void bonsai_options_set_medium(bonsai_options_t* options, int medium);
-BONSAI_EXPORT void bonsai_options_set_domain(bonsai_options_t* options, int domain);
-BONSAI_EXPORT void bonsai_options_set_emulator_preset(bonsai_options_t* options, const char* preset);
-BONSAI_EXPORT void bonsai_options_set_shadow_drops_flushes(bonsai_options_t* options, unsigned char on);
-BONSAI_EXPORT void bonsai_options_set_shadow_eviction_seed(bonsai_options_t* options, uint64_t seed);
+BONSAI_EXPORT void bonsai_options_set_persistence_domain(bonsai_options_t* options, int domain);
 BONSAI_EXPORT void bonsai_options_set_durability(bonsai_options_t* options, int durability);
 BONSAI_EXPORT void bonsai_options_set_buffered_window_ms(bonsai_options_t* options, uint32_t milliseconds);
 BONSAI_EXPORT void bonsai_options_set_background_threads(bonsai_options_t* options, uint32_t threads);
@@ -172,10 +169,10 @@ BONSAI_EXPORT void bonsai_readoptions_destroy(bonsai_readoptions_t* options);
 /* Reads as of `snapshot`, which must outlive every use of the options; NULL: as of now. */
 BONSAI_EXPORT void bonsai_readoptions_set_snapshot(bonsai_readoptions_t* options, const bonsai_snapshot_t* snapshot);
 /* Scans and iterators: 1 (the default) verifies the checksum of every record before it is returned, so that damage is
-   told and never returned; 0 that of one range of records in 64: faster, and damage may be returned as if it were
+   reported and never returned; 0 that of one range of records in 64: faster, and damage may be returned as if it were
    sound. Gets verify always. */
 BONSAI_EXPORT void bonsai_readoptions_set_verify_checksums(bonsai_readoptions_t* options, unsigned char verify);
-/* Scans and counts leave the record at `from` out: to go on behind the last key of an earlier scan. Default 0. */
+/* Scans and counts leave the record at `from` out: to go on after the last key of an earlier scan. Default 0. */
 BONSAI_EXPORT void bonsai_readoptions_set_from_exclusive(bonsai_readoptions_t* options, unsigned char on);
 
 /* BONSAI_OK when key has a value, else BONSAI_NOT_FOUND. */
@@ -200,7 +197,7 @@ BONSAI_EXPORT int bonsai_multi_get(bonsai_t* db, const bonsai_readoptions_t* opt
                                    size_t* values_bytes, int* codes, char** errptr);
 
 /* Sets `count` keys, each as bonsai_put() would, in this order where keys are equal; not atomic as a whole. They share
-   fences and wait for memory together. codes[i] answers keys[i]; the result is as of bonsai_multi_get(). */
+   fences, and their cache misses overlap. codes[i] answers keys[i]; the result is as of bonsai_multi_get(). */
 BONSAI_EXPORT int bonsai_multi_put(bonsai_t* db, size_t count, const char* const* keys, const size_t* keys_bytes,
                                    const char* const* values, const size_t* values_bytes, int* codes, char** errptr);
 
@@ -214,7 +211,7 @@ BONSAI_EXPORT int bonsai_scan(bonsai_t* db, const bonsai_readoptions_t* options,
                               const char* end, size_t end_bytes, uint64_t limit, bonsai_scan_visitor visitor, void* arg,
                               char** errptr);
 
-/* Records that lie side by side: key i is key_bytes at keys + i * stride_bytes, value i value_bytes at
+/* Records side by side: key i is key_bytes at keys + i * stride_bytes, value i value_bytes at
    values + i * stride_bytes. The bytes die with the call of the visitor. */
 typedef struct {
   const char* keys;
@@ -223,7 +220,7 @@ typedef struct {
 } bonsai_rows_t;
 typedef unsigned char (*bonsai_rows_visitor)(void* arg, const bonsai_rows_t* rows);
 
-/* As bonsai_scan(), as many records at a time as lie side by side: the fastest way through many of them. */
+/* As bonsai_scan(), as many records at a time as are side by side: the fastest way through many of them. */
 BONSAI_EXPORT int bonsai_scan_rows(bonsai_t* db, const bonsai_readoptions_t* options, const char* from,
                                    size_t from_bytes, const char* end, size_t end_bytes, uint64_t limit,
                                    bonsai_rows_visitor visitor, void* arg, char** errptr);
@@ -236,8 +233,8 @@ BONSAI_EXPORT int bonsai_count(bonsai_t* db, const bonsai_readoptions_t* options
 BONSAI_EXPORT int bonsai_snapshot_create(bonsai_t* db, bonsai_snapshot_t** snapshot, char** errptr);
 BONSAI_EXPORT void bonsai_snapshot_release(bonsai_snapshot_t* snapshot);
 
-/* An iterator reads as of its snapshot, else of the moment of bonsai_iter_create(), and stands nowhere until a seek.
-   What it seeks may be any bytes. _seek: the first record at or after key; _seek_after: the first one behind it;
+/* An iterator reads as of its snapshot, else of the moment of bonsai_iter_create(), and has no position until a seek.
+   What it seeks may be any bytes. _seek: the first record at or after key; _seek_after: the first one after it;
    _seek_for_prev: the last one at or before it; _seek_before: the last one before it. key, value, next and prev only
    while it is valid; what key and value return lives until the next seek, next, prev or destroy. A failure makes it not
    valid and shows in bonsai_iter_status(). To be destroyed before bonsai_close(), and before the snapshot that it
@@ -284,7 +281,7 @@ BONSAI_EXPORT int bonsai_session_create(bonsai_t* db, size_t depth, bonsai_sessi
 BONSAI_EXPORT void bonsai_session_destroy(bonsai_session_t* session);
 
 /* Begins an operation, which answers *result as the function of the same name would. `result` may be NULL: then only
-   bonsai_session_wait() speaks of a failure. A get copies the value into `buffer`, as bonsai_get_into() does. */
+   bonsai_session_wait() reports a failure. A get copies the value into `buffer`, as bonsai_get_into() does. */
 BONSAI_EXPORT void bonsai_session_get(bonsai_session_t* session, const char* key, size_t key_bytes, char* buffer,
                                       size_t buffer_bytes, bonsai_result_t* result);
 BONSAI_EXPORT void bonsai_session_put(bonsai_session_t* session, const char* key, size_t key_bytes, const char* value,

@@ -1,6 +1,6 @@
 // The public store: an ordered, durable key-value store over tiered memory.
 //
-// Shape: that of RocksDB. Contract: DESIGN section 2, in short
+// Shape: that of RocksDB. Contract: docs/design.md, section 2, in short
 //  - Put, Delete and Write return after the update is durable (Options::durability == kDurable), and no read ever
 //    returns a value that a crash could still take back;
 //  - Write(batch) is atomic for readers and for crashes;
@@ -28,6 +28,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bonsai/damage.h"
 #include "bonsai/options.h"
 #include "bonsai/rows.h"
 #include "bonsai/session.h"
@@ -76,9 +77,10 @@ class Snapshot {
 };
 
 // Walks the records of one moment in key order, both ways: of its snapshot, else of the moment at which NewIterator()
-// was called; no seek moves it. What one seeks need not be a key: any bytes, as of ScanOptions. It stands nowhere until
-// a seek, and again behind either end. Requires: key(), value(), Next() and Prev() only while Valid(); what key() and
-// value() return is valid until the next call of a non-const method. A failure makes it !Valid() with status() not ok.
+// was called; no seek moves it. What one seeks need not be a key: any bytes, as of ScanOptions. It has no position
+// until a seek, and none past either end. Requires: key(), value(), Next() and Prev() only while Valid(); what key()
+// and value() return is valid until the next call of a non-const method. A failure makes it !Valid() with status() not
+// ok.
 class Iterator {
  public:
   virtual ~Iterator() = default;
@@ -90,7 +92,7 @@ class Iterator {
   virtual void SeekToLast() = 0;
   virtual void Seek(std::string_view key) = 0;         // the first record at or after `key`
   virtual void SeekForPrev(std::string_view key) = 0;  // the last record at or before `key`
-  void SeekAfter(std::string_view key) { Seek(std::string(key).append(1, '\0')); }  // the first record behind `key`
+  void SeekAfter(std::string_view key) { Seek(std::string(key).append(1, '\0')); }  // the first record after `key`
   void SeekBefore(std::string_view key) {                                           // the last record before `key`
     const std::string bound(key);
     SeekForPrev(bound);
@@ -123,7 +125,7 @@ class DB {
   virtual Status Put(std::string_view key, std::string_view value) = 0;
 
   // Sets many keys, each as Put would, in this order where keys are equal; statuses[i] answers keys[i]. Requires equal
-  // sizes. Not atomic as a whole (that is Write). Up to 32 at a time wait for memory together and share one fence: on
+  // sizes. Not atomic as a whole (that is Write). Up to 32 at a time overlap their cache misses and share one fence: on
   // large stores much faster than one put after the other.
   virtual void MultiPut(std::span<const std::string_view> keys, std::span<const std::string_view> values,
                         std::span<Status> statuses) = 0;
@@ -135,7 +137,8 @@ class DB {
   // several log segments may wait for as many to be freed.
   virtual Status Write(const WriteBatch& batch) = 0;
   // Every batch of up to so many LogBytes() is small enough: a quarter of Options::log_bytes or more. Others may be,
-  // too: values from 4 KiB on (in small pools, from a quarter of a segment on) lie apart and take 16 bytes of log.
+  // too: values from 4 KiB on (in small pools, from a quarter of a segment on) are stored apart and take 16 bytes of
+  // log.
   [[nodiscard]] virtual uint64_t BatchBytesMax() const = 0;
 
   // Copies the value of key into *value, whose capacity is reused. Errors: NotFound, InvalidArgument, Corruption.
@@ -147,13 +150,13 @@ class DB {
   virtual Status Exists(const ReadOptions& options, std::string_view key) = 0;
   Status Exists(std::string_view key) { return Exists(ReadOptions(), key); }
 
-  // Gets many keys; values[i] and statuses[i] answer keys[i]. Requires equal sizes. Each get is atomic by itself;
-  // pass a snapshot for one moment over all. Waits for memory together, 32 keys at a time: on large stores much faster
-  // than one get after the other.
+  // Gets many keys; values[i] and statuses[i] answer keys[i]. Requires equal sizes. Each get is atomic by itself; pass
+  // a snapshot for one moment over all. The cache misses of 32 keys at a time overlap: on large stores much faster than
+  // one get after the other.
   virtual void MultiGet(const ReadOptions& options, std::span<const std::string_view> keys,
                         std::span<std::string> values, std::span<Status> statuses) = 0;
 
-  // A session of up to `depth` operations under way at once, for one thread. More than 32 bring little.
+  // A session of up to `depth` operations in flight at once, for one thread. More than 32 bring little.
   // Requires: 1 <= depth <= kSessionDepthMax. It is to be destroyed before the DB is closed.
   virtual std::unique_ptr<Session> NewSession(size_t depth = 32) = 0;
 
@@ -161,7 +164,7 @@ class DB {
   // order, as of one moment during the call or of the snapshot. Errors: InvalidArgument (no visitor), Corruption (after
   // the records before the damage were visited), Unavailable (more than Options::snapshots_max at once).
   virtual Status Scan(const ScanOptions& options, std::string_view from, const ScanVisitor& visit) = 0;
-  // The same, handing out the records where they lie: the fastest way through many of them.
+  // The same, with the records passed where they are stored: the fastest way through many of them.
   virtual Status ScanRows(const ScanOptions& options, std::string_view from, const RowsVisitor& visit) = 0;
 
   // How many records Scan would visit, as of one moment; reads no values. *count is set in every case: after an error,
@@ -195,11 +198,6 @@ class DB {
 
 // What `Check` found. `ok()` means: nothing is damaged.
 struct CheckReport {
-  struct Damage {
-    std::string where;      // e.g. "dnode header at target 0 offset 0x12100"
-    std::string what;       // what is wrong
-    std::string key_range;  // keys whose values may be affected, printable; empty = none
-  };
   std::vector<Damage> damages;
   uint64_t dnodes = 0, records = 0, log_records = 0, large_values = 0;
   uint64_t data_bytes = 0, data_bytes_used = 0;
@@ -211,7 +209,7 @@ struct CheckReport {
 
 // Verifies a pool that is not open, without changing a byte: superblocks, checksums of every dnode, record and large
 // value, tiling of the key space, overlaps and leaks of space. Errors: as Open (the pool cannot be read at all);
-// damage inside is reported in *report with an OK status. `progress`, if set, is told of each share done, 0..1.
+// damage inside is reported in *report with an OK status. `progress`, if set, is called with the share done, 0..1.
 Status Check(const std::string& path, CheckReport* report, const std::function<void(double)>& progress = {});
 
 // Copies the records of an open store, as of `snapshot` or (null) of one moment during the call, into a new pool at
@@ -225,8 +223,8 @@ Status Checkpoint(DB* db, const Options& options, const std::string& to, const S
 
 // What `Salvage` could not save.
 struct SalvageReport {
-  uint64_t records = 0;                   // that were copied
-  std::vector<CheckReport::Damage> lost;  // each with the keys whose values are missing, or may be older ones
+  uint64_t records = 0;      // that were copied
+  std::vector<Damage> lost;  // each with the keys whose values are missing, or may be older ones
 };
 
 // Copies all that verifies of a damaged pool, which is not open and stays as it is, into a new one at `to`, made as

@@ -24,28 +24,28 @@ enum class KeyFormat : uint8_t {
   kFixed8 = 1,  // exactly 8 bytes: a big-endian integer, so that bytewise order is numeric order
 };
 
+// What a store is made of.
+enum class MediumChoice : uint8_t {
+  kAuto =
+      0,  // what the path names: devdax, fsdax, tmpfs or hugetlb by flush instructions; a plain file by msync (slow)
+  kDram = 1,  // memory of the process: a new, empty store. The path only names it, no file is read or made.
+};
+
+// How long updates last. Stores in DRAM are kVolatile and no others are, so that nobody loses updates by the choice of
+// a medium alone: anything else is InvalidArgument.
 enum class Durability : uint8_t {
-  kDurable = 0,   // when an update returns it survives the crash that the medium's domain speaks of
+  kDurable = 0,   // when an update returns it survives a crash of the medium's persistence domain
   kBuffered = 1,  // the updates of about the last `buffered_window_ms` may be lost; what survives is a prefix in
                   // real-time order
+  kVolatile = 2,  // an update is gone when the store is closed or the process ends: no log, no flushes. Checkpoint
+                  // keeps what the store holds. For caches, and for comparing.
 };
 
 // What a crash takes away. kAuto: eADR where the platform says so, else ADR; for a plain file, ADR by msync.
-enum class Domain : uint8_t {
+enum class PersistenceDomain : uint8_t {
   kAuto = 0,
   kAdr = 1,   // only lines that were flushed and fenced survive
   kEadr = 2,  // every store survives
-};
-
-// What NVM writes go through. kShadow and kEmulator are for tests and emulation and are labelled so in results.
-enum class MediumChoice : uint8_t {
-  kAuto = 0,      // devdax, fsdax, tmpfs or hugetlb by flush instructions; a plain file by msync (slow)
-  kShadow = 1,    // stores reach the pool file only by flush and fence, so SIGKILL acts as a power cut
-  kEmulator = 2,  // tmpfs or file plus modelled NVM latency and bandwidth (`emulator_preset`)
-  // No NVM: a new, empty store in memory of the process, without log and flushes. VOLATILE: an acknowledged update is
-  // gone when the store is closed or the process ends. The path only names it, no file is read or made; Checkpoint
-  // keeps what it holds. For comparing, for tests and for caches.
-  kDram = 3,
 };
 
 struct Options {
@@ -62,13 +62,10 @@ struct Options {
 
   // ---- the medium
   MediumChoice medium = MediumChoice::kAuto;
-  Domain domain = Domain::kAuto;
-  std::string emulator_preset = "optane";
-  bool shadow_drops_flushes = false;  // canary: a shadow medium whose flushes do nothing
-  uint64_t shadow_eviction_seed = 0;  // 0 = no early evictions
+  PersistenceDomain persistence_domain = PersistenceDomain::kAuto;
+  Durability durability = Durability::kDurable;
 
   // ---- behaviour
-  Durability durability = Durability::kDurable;
   // Of kBuffered: an update is to be durable so long after it returned, and is where the machine lets the thread that
   // sees to it run in time. Where it does not, a crash may take older updates, too: Stats::window_excesses counts that,
   // and Stats::window_us_max is the longest window there was. Sync() is certain.
@@ -80,11 +77,6 @@ struct Options {
   uint32_t stall_ms_max = 10'000;  // how long back-pressure may hold an update before it fails with NoSpace
   uint32_t snapshots_max = 0;      // live snapshots, iterators and scans at one time; 0 = no limit
   bool metadata_upload = true;     // keep dnode fingerprints and key samples in DRAM
-
-  // Of no use to a store: bonsai-bench's experiment "offloading" measures with it what the design saves. Puts of
-  // records that lie in dnodes overwrite them there, without a log, so that a crash damages them; one thread only. Open
-  // refuses it (InvalidArgument) but for a pool that it makes on the emulator medium, and without background threads.
-  bool updates_in_place = false;
 
   // The library never prints. Messages (severity 'I', 'W' or 'E') go here when set; may be called from any thread, and
   // must not call the store.
@@ -98,19 +90,19 @@ class Snapshot;
 
 struct ReadOptions {
   const Snapshot* snapshot = nullptr;  // read as of this snapshot, of the same store; null = now
-  // Of iterators: every record is verified by its checksum before it is returned, so that damage is told and never
+  // Of iterators: every record is verified by its checksum before it is returned, so that damage is reported and never
   // returned. False: sampled, one range of records in 64, which is faster; damage may then be returned as if it were
   // sound. Gets verify always.
   bool verify_checksums = true;
 };
 
 // Where a scan begins, its `from`, is an argument of its own. `from` and `end` need not be keys: any bytes, of any
-// length and in pools of either key format, say between which keys they lie in bytewise order.
+// length and in pools of either key format, mark a place in the bytewise order of keys.
 struct ScanOptions {
   const Snapshot* snapshot = nullptr;  // as of this snapshot, of the same store; null = now
   uint64_t limit = UINT64_MAX;         // at most this many records
   std::string_view end = {};           // stop before this key; empty = no end
-  bool from_exclusive = false;         // begin behind `from`: to go on behind the last key of an earlier scan
+  bool from_exclusive = false;         // begin after `from`: to go on after the last key of an earlier scan
   bool verify_checksums = true;        // as ReadOptions::verify_checksums
 };
 

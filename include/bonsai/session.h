@@ -1,4 +1,4 @@
-// A session: many operations of one thread under way at once, so that their cache misses and far accesses overlap and
+// A session: many operations of one thread in flight at once, so that their cache misses and far accesses overlap and
 // their updates share fences. On a store larger than the caches this is several times faster than one call after the
 // other; no threads, callbacks or coroutines are seen.
 //
@@ -7,13 +7,13 @@
 //   session->Wait();  // all values and statuses are there
 //
 // An operation is begun by its call. It has ended when Wait() returns, or before: a call that finds `depth` operations
-// under way first waits for them. Results are what the DB's method of the same name would give.
+// in flight first waits for them. Results are what the DB's method of the same name would give.
 //
 // Guarantees
 //  - each operation takes effect at one moment between its call and its end, and a durable update is durable at its
 //  end;
 //  - updates of one key take effect in the order of their calls, and a read sees the session's earlier updates.
-// Not promised: any other order among operations under way, nor what of them survives a crash before they have ended.
+// Not promised: any other order among operations in flight, nor what of them survives a crash before they have ended.
 //
 // Requires: until an operation has ended, the bytes that key and value view, and *value and *status, stay where they
 // are. Thread-safety: one thread at a time; a DB serves any number of sessions.
@@ -34,7 +34,7 @@ inline constexpr size_t kSessionDepthMax = 1024;
 
 class Session {
  public:
-  // Waits for what is under way.
+  // Waits for what is in flight.
   virtual ~Session() = default;
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -48,7 +48,7 @@ class Session {
 
   virtual void Wait() = 0;
   // Operations that were begun and have not ended.
-  [[nodiscard]] virtual size_t UnderWay() const = 0;
+  [[nodiscard]] virtual size_t InFlight() const = 0;
 
  protected:
   Session() = default;

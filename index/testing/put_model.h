@@ -1,13 +1,13 @@
 // A model of the put protocol where batches stand over successors that are not offloaded: explicit states, every access
-// to shared memory a step of its own (docs/put-protocol.md, 2 (d) and (f)).
+// to shared memory a step of its own (docs/put-protocol.md, 3 (d) and (f)).
 //
 // One range of three keys, whose bnodes take few keys each and pile up 0, 1, 2, ... as they are replaced, and one
 // wide bnode aside with a key below and a key above them, which batches begin or end with. Programs of puts, batches,
 // gets, scans and offloads run on it; helping is a stack of frames per thread. Left out are pruning, residues (a bnode
 // that was offloaded stays readable), splits and merges.
 //
-// Steps of one thread are put together where no other thread can tell: loads of what never changes again, and the
-// walk to the newest bnode, whose last load decides.
+// Steps of one thread are put together where no other thread sees a difference: loads of what never changes again, and
+// the walk to the newest bnode, whose last load decides.
 #ifndef BONSAI_INDEX_TESTING_PUT_MODEL_H_
 #define BONSAI_INDEX_TESTING_PUT_MODEL_H_
 
@@ -20,7 +20,7 @@ namespace bonsai::index::model {
 
 using Byte = uint8_t;
 
-inline constexpr Byte kKeys = 5;  // 0 and 4 lie aside
+inline constexpr Byte kKeys = 5;  // 0 and 4 are aside
 inline constexpr Byte kBnodes = 6, kAside = kBnodes - 1;
 inline constexpr Byte kNodes = 12, kThreads = 4, kOperations = 8, kFrames = 8, kAttempts = 4;
 inline constexpr Byte kVersionFirst = 2;
@@ -42,7 +42,7 @@ enum Rule : uint32_t {
   kHelpBatch = 1u << 4,         // nobody pushes on top of a batch that is publishing
   kReadyLast = 1u << 5,         // a batch is ready when all items stand
   kReadyAfterRecord = 1u << 6,  // ... and its record is durable
-  kYoungWaits = 1u << 7,        // a layer on a successor is not offloaded before that has grown up
+  kYoungWaits = 1u << 7,        // a layer on a successor is not offloaded before that is settled
   kBegunStacks = 1u << 8,       // a begun batch does not wait for the predecessor's offload
   kSettleAtOffload = 1u << 9,   // an offload completes the batches on its range
 };

@@ -41,7 +41,7 @@ struct Outcome {
   uint64_t recovery_images = 0;  // states that a power cut within a recovery left, each recovered again
   uint64_t flips = 0;            // images in which one bit was damaged
   uint64_t flips_told = 0;       // of them, those that were refused
-  uint64_t owners_checked = 0;   // recoveries whose space was compared with what lies in the pool
+  uint64_t owners_checked = 0;   // recoveries whose space was compared with what is in the pool
   std::map<std::string, SiteImages> by_site;
   std::unordered_set<uint64_t> contents;  // of all sites together: what differs in nothing that recovery reads is one
   uint64_t violations = 0;
@@ -88,7 +88,7 @@ struct Manner {
   std::optional<Mutant> mutant;
   uint64_t samples = 12;           // random images at a fence that has too many to visit all
   const Shares* shares = nullptr;  // null: every fence is explored
-  Domain domain = Domain::kAdr;
+  PersistenceDomain domain = PersistenceDomain::kAdr;
 };
 
 // What all explorations share: the recorder, the images, the verdicts. `outcome` may have seen other explorations.
@@ -103,7 +103,7 @@ class Explorer {
   std::vector<base::SiteCount> sites;
 
  protected:
-  // Judges one image, which lies in scratch_ and may be changed. Returns the bytes that recovery read of it.
+  // Judges one image, which is in scratch_ and may be changed. Returns the bytes that recovery read of it.
   virtual ReadSet judge() = 0;
   // Runs when a fence is about to be explored.
   virtual void before_exploring() {}

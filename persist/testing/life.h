@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "persist/sites.h"
 #include "persist/testing/explorer.h"
 #include "persist/testing/file_on_medium.h"
 #include "persist/testing/floors.h"
@@ -66,7 +67,7 @@ class Life final : public LifeModel {
     }
     const ReadSet read(rig);
     judge_ends(rig);
-    judge_mending(rig);
+    judge_repair(rig);
     judge_floors(rig);
     if (random_.chance(1, 8)) judge_without_a_dnode(rig);
     if (!forges_ && random_.chance(1, 4)) judge_flip(read);
@@ -101,13 +102,13 @@ class Life final : public LifeModel {
     if (!rig.analysis.torn_slots.empty()) violation("recovery has left a torn header");
   }
 
-  // Once recovery has mended the extent table, it is mended in every image.
-  void judge_mending(const Rig& rig) {
-    if (before_ == kSiteExtentMendFence.name || rig.analysis.damaged_extent_entries.empty()) return;
-    violation(mending_ ? "a write goes ahead of the mended extent table" : "a word of the extent table is damaged");
+  // Once recovery has repaired the extent table, it is whole in every image.
+  void judge_repair(const Rig& rig) {
+    if (before_ == kSiteExtentRepairFence.name || rig.analysis.damaged_extent_entries.empty()) return;
+    violation(repairing_ ? "a write goes ahead of the repaired extent table" : "a word of the extent table is damaged");
   }
 
-  // What tells an earlier state from the present one has kept pace.
+  // What distinguishes an earlier state from the present one has kept pace.
   void judge_floors(const Rig& rig) {
     if (const std::string wrong = floors_.broken_in(rig); !wrong.empty()) violation(wrong);
   }
@@ -115,8 +116,8 @@ class Life final : public LifeModel {
     if (kept(rig_->log->note_ends()) && !buffered_) floors_.raise_ends(*rig_);
   }
 
-  // With any bit flipped, the replaced dnodes and the log that still holds every record since being there or not: told,
-  // or the content is still right.
+  // With any bit flipped, the replaced dnodes and the log that still holds every record since being there or not:
+  // reported, or the content is still right.
   void judge_flip(const ReadSet& read) {
     const uint64_t at = read.random_firm_byte(random_);
     const auto bit = static_cast<unsigned>(random_.below(8));
@@ -135,7 +136,7 @@ class Life final : public LifeModel {
     scratch_.flip(at, bit);
   }
 
-  // With a live dnode damaged: told, or the content is still right. Never an older cover without its records.
+  // With a live dnode damaged: reported, or the content is still right. Never an older cover without its records.
   void judge_without_a_dnode(const Rig& rig) {
     const size_t tile = random_.below(rig.analysis.tiles.size());
     const Dnode& dnode = *rig.analysis.dnodes[rig.analysis.tiles[tile].dnode];
@@ -421,7 +422,7 @@ class Life final : public LifeModel {
   }
 
   // A value that looks like dnode headers of the newest generation, as if somebody knew the pool's identity and where
-  // it will lie. Where it has lain, headers come to lie.
+  // it will be stored. Headers are later stored in its place.
   void claim_extent_over_forged_headers() {
     if (!forges_ || rig_->analysis.header_extents.size() > 1 || claims_++ > 0) return;
     DnodeHeader header{};
@@ -476,7 +477,7 @@ class Life final : public LifeModel {
     const Status status = rig_->open();
     thread_ = 0;
     if (status.IsIoError()) return static_cast<void>(kept(status));
-    mending_ = false;
+    repairing_ = false;
     if (status.IsNoSpace()) ended_ = true;
     if (!status.ok()) return status.IsNoSpace() ? void(++outcome_.refused) : violation("opening: " + status.ToString());
     open_segments_.fill(kNoSegment);
@@ -520,8 +521,8 @@ class Life final : public LifeModel {
     explore();
     const Content before = now();
     if (!forges_ && random_.chance(1, 2)) damage_extent_entry();  // of a pool that was not closed
-    if (!mending_ && !kept(write_clean_state(rig_->volume, rig_->pool))) return;
-    if (!mending_ && profile_.grown_bytes != 0 && random_.chance(1, 2) && !grow()) return dnodes_.clear();
+    if (!repairing_ && !kept(write_clean_state(rig_->volume, rig_->pool))) return;
+    if (!repairing_ && profile_.grown_bytes != 0 && random_.chance(1, 2) && !grow()) return dnodes_.clear();
     open();
     if (!failed() && !ended_ && !fence_failed_ && now() != before) violation("a clean end changes the content");
   }
@@ -549,7 +550,7 @@ class Life final : public LifeModel {
     medium_->fail_fence(0);
     static_cast<void>(rig_->volume.fence(kDamage));
     mute_ = false;
-    mending_ = true;
+    repairing_ = true;
   }
 
   void go_on_from_crash() {
@@ -582,7 +583,7 @@ class Life final : public LifeModel {
   std::vector<std::unique_ptr<Dnode>> dnodes_;
   std::map<std::string, Logged> logged_;  // records that count, by key
   bool just_recovered_ = false;
-  bool mending_ = false;                 // recovery has an entry of the extent table to mend
+  bool repairing_ = false;               // recovery has an entry of the extent table to repair
   std::map<uint32_t, uint64_t> sealed_;  // segment -> sequence
   Floors floors_;
   std::array<uint32_t, kThreads> open_segments_{};

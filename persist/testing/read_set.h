@@ -45,7 +45,7 @@ class ReadSet {
     return crc;
   }
 
-  // A byte whose damage must be told or do no harm: any but of the records of an open segment behind its noted end,
+  // A byte whose damage must be reported or do no harm: any but of the records of an open segment after its noted end,
   // whose last one looks torn when it is damaged (README.md).
   [[nodiscard]] uint64_t random_firm_byte(base::Random& random) const {
     uint64_t at = random.below(std::max<uint64_t>(firm_bytes_, 1));

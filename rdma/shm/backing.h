@@ -1,4 +1,4 @@
-// Which file is behind a piece of memory, so that another process can map the same bytes. Internal to rdma/shm/.
+// Which file backs a piece of memory, so that another process can map the same bytes. Internal to rdma/shm/.
 #ifndef BONSAI_RDMA_SHM_BACKING_H_
 #define BONSAI_RDMA_SHM_BACKING_H_
 

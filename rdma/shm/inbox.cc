@@ -62,7 +62,7 @@ Outcome ShmInbox::deliver(uint32_t from, std::span<const std::byte> message) {
     locked = pthread_mutex_trylock(&head.senders);
     if (locked != EBUSY || wait.expired()) break;
   }
-  if (locked == EOWNERDEAD) {  // what it had not published is free again: nothing to mend
+  if (locked == EOWNERDEAD) {  // what it had not published is free again: nothing to repair
     sender_died.hit();
     pthread_mutex_consistent(&head.senders);
   } else if (locked != 0) {

@@ -1,8 +1,8 @@
 // A worker's incoming messages, in memory that their senders share. Internal to rdma/shm/.
 //
-// The messages lie here, not in the ring that the worker was given: the receiver copies each there, so that a sender
-// cannot change it once it is being read. Senders exclude each other by a mutex that survives their death; the receiver
-// needs none. A message takes a free slot and an arrival at once, by one store.
+// The messages are stored here, not in the ring that the worker was given: the receiver copies each there, so that a
+// sender cannot change it once it is being read. Senders exclude each other by a mutex that survives their death; the
+// receiver needs none. A message takes a free slot and an arrival at once, by one store.
 #ifndef BONSAI_RDMA_SHM_INBOX_H_
 #define BONSAI_RDMA_SHM_INBOX_H_
 

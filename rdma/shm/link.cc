@@ -41,7 +41,7 @@ void ShmEnd::open() {
 void ShmEnd::close() {
   closed_ = true;
   page().closed[side_].store(1, std::memory_order_seq_cst);
-  // The other end looks at this inside its turn: once a turn that is under way is over it touches nothing more here.
+  // The other end looks at this inside its turn: once a turn that is in flight is over it touches nothing more here.
   page().turn[1 - side_].wait_out(gone_);
   own_->regions().detach(this);
   if (service_ != nullptr) service_->unwatch(socket_.fd());
@@ -84,7 +84,7 @@ Outcome ShmEnd::access(const ShmView& view, const WorkRequest& request) {
       base::racy_load(local, target, request.local.bytes());
       break;
     case Verb::kWrite:
-      base::racy_store(target, local, request.local.bytes());
+      base::racy_copy(target, local, request.local.bytes());  // whose owner may store meanwhile
       break;
     case Verb::kCas: {
       uint64_t old = request.expected;

@@ -59,7 +59,7 @@ class ShmEnd : public std::enable_shared_from_this<ShmEnd> {
   void open();
 
   [[nodiscard]] bool usable() const { return !broken_ && !gone(); }
-  // Carries out one request. A failure breaks the connection. `own` tells whether the local memory is of this node.
+  // Carries out one request. A failure breaks the connection. `own`: the local memory is of this node.
   Outcome perform(const WorkRequest& request, bool own);
   void close();
   // The answer to the greeting of the other process.

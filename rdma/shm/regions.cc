@@ -20,7 +20,7 @@ void ShmTurn::wait_out(const std::atomic<bool>& gone) const {
   const uint64_t inside = count.load(std::memory_order_seq_cst);
   if (inside % 2 == 0) return;
   waited.hit();
-  for (base::BoundedWait wait("shm.access_under_way", kAccessMsMax);
+  for (base::BoundedWait wait("shm.access_in_flight", kAccessMsMax);
        count.load(std::memory_order_acquire) == inside && !gone.load(); wait.pause()) {
     // A peer that is stopped amid a copy: the promise that it touches nothing later cannot be kept by going on.
     BONSAI_CHECK(!wait.expired());

@@ -22,7 +22,7 @@ namespace bonsai::rdma {
 
 // Odd while its peer is amid an access. One writer.
 struct ShmTurn {
-  // Returns when the access that may be under way now is over, or its process is `gone`.
+  // Returns when the access that may be in flight now is over, or its process is `gone`.
   void wait_out(const std::atomic<bool>& gone) const;
   void enter() { count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst); }
   void leave() { count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
@@ -52,7 +52,7 @@ class ShmRegions {
     const std::atomic<bool>* gone;
   };
 
-  // `between_processes`: regions with rights must have a file behind them.
+  // `between_processes`: regions with rights must be backed by a file.
   static Status make(bool between_processes, std::shared_ptr<ShmRegions>* regions);
 
   // Errors: InvalidArgument, NotSupported (find_backing), NoSpace (kRegionsMax).

@@ -3,8 +3,8 @@
 //
 // One-sided work is carried out by the poster's thread while it posts, in list order, and is seen as complete by its
 // next poll(). WRITE and READ are copies (base/nvm/racy_copy.h), CAS and FAA the processor's own atomics. Between nodes
-// of one process the owner's addresses are used; another process gets the file behind a region over a unix socket the
-// first time that it names its key, mapped with the region's rights and no more.
+// of one process the owner's addresses are used; another process gets the file that backs a region over a unix socket
+// the first time that it names its key, mapped with the region's rights and no more.
 //
 // A region that goes away: its owner waits until nobody is amid an access, later ones are refused. That binds the
 // honest; a process that got a mapping keeps it until it ends (docs/security.md).

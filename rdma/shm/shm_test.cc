@@ -209,7 +209,7 @@ void unregister_amid_writes() {
   for (const std::byte byte : pair.memory->bytes()) ASSERT_EQ(byte, std::byte{0}) << "touched after it was gone";
 }
 
-TEST(ShmRegionTest, AnAccessUnderWayIsWaitedFor) {
+TEST(ShmRegionTest, AnAccessInFlightIsWaitedFor) {
   for (int round = 0; round < testing::budget(3, 10, 100); ++round) unregister_amid_writes();
 }
 
@@ -268,7 +268,7 @@ class ShmSpeed : public ::testing::Test {
 };
 
 TEST_F(ShmSpeed, ReadsPerSecond) {
-  constexpr int kTries = 5;  // others run on this machine: the best of several tells what the code takes
+  constexpr int kTries = 5;  // others run on this machine: the best of several is what the code takes
   ReadTimes best{1e9, 1e9, 1e9};
   for (int i = 0; i < kTries; ++i) {
     const ReadTimes times = measure(testing::budget<uint64_t>(400, 8'000, 80'000));
@@ -292,7 +292,7 @@ TEST(ShmModel, CompletionsTakeTheirTimeAndSayThatTheyAreModelled) {
   EXPECT_TRUE(pair.here->wait(list, 1).IsUnavailable()) << "20 ms are not over";
   EXPECT_TRUE(pair.here->wait(list, kLimitMs).ok());
   EXPECT_GE(base::now_ns() - begin_ns, 20'000'000u);
-  WorkList large[20];  // 20 MB take 20 ms at 1 GB/s, however many are under way
+  WorkList large[20];  // 20 MB take 20 ms at 1 GB/s, however many are in flight
   begin_ns = base::now_ns();
   for (WorkList& one : large) {
     one.read(*pair.peer, pair.region->remote().at(0), pair.local->slice(0, 1'000'000));

@@ -65,7 +65,8 @@ ShmSocket::Read ShmSocket::receive(ShmWire* message, std::vector<base::OsFile>* 
     }
   }
   message->text.back() = '\0';
-  const bool whole = n == static_cast<ssize_t>(sizeof *message) && message->magic == ShmWire::kMagic;
+  const bool truncated = (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0;  // what was longer looks whole otherwise
+  const bool whole = n == static_cast<ssize_t>(sizeof *message) && !truncated && message->magic == ShmWire::kMagic;
   return whole ? Read::kMessage : Read::kEnd;
 }
 

@@ -196,7 +196,7 @@ void SimEnd::move_bytes(const RequestPtr& request, std::byte* target) {
   }
   access->left.push_back({begin, n - begin});
   other_->worker_->regions->watch(request->asked.remote.key, access);
-  if (write) writing_ = true;  // what comes behind a WRITE sees all of it
+  if (write) writing_ = true;  // what follows a WRITE sees all of it
   take_part(request, access);
 }
 

@@ -91,7 +91,7 @@ class SimEnd : public std::enable_shared_from_this<SimEnd> {
   size_t next_ = 0;               // of queue_: the first that has not been taken up by the target
   size_t ordered_ = 0;            // READs, atomics and FLUSHes that are being executed
   bool writing_ = false;          // a WRITE is being executed
-  bool pumping_ = false;          // an event for pump() is under way
+  bool pumping_ = false;          // an event for pump() is in flight
   bool stopped_ = false;          // a refusal is on its way back: the target takes nothing more
   bool broken_ = false, closed_ = false;
   bool gone_ = false;  // the other end said that it ended

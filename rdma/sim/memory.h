@@ -34,7 +34,7 @@ struct SimAccess {
 class SimRegions {
  public:
   uint64_t add(SimCore& core, std::span<std::byte> memory, Rights rights);
-  // Finishes what is under way there first.
+  // Finishes what is in flight there first.
   void remove(uint64_t key);
   // Whether the request may have its target bytes, and where they are.
   [[nodiscard]] Outcome find(const WorkRequest& request, size_t bytes, std::byte** target) const;

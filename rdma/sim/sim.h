@@ -7,10 +7,10 @@
 // somebody waits. Both are reproducible: a run is a function of SimOptions::seed and of what the nodes do; trace() is a
 // hash of all that happened.
 //
-// Persistent memory: what the fabric writes to a SimNvm is visible at once and survives a crash only when the domain's
-// strategy has run (domain.h): a processor's flush (SimNvm::flush) for adr, a READ, atomic or SEND behind it on the
-// same connection for adr-direct and eadr, a FLUSH for all. SimNvm::crash() keeps a legal remainder of the rest: of
-// each 64-byte line some prefix of its stores.
+// Persistent memory: what the fabric writes to a SimNvm is visible at once and survives a crash only when the strategy
+// of the persistence domain has run (domain.h): a processor's flush (SimNvm::flush) for adr, a READ, atomic or SEND
+// after it on the same connection for adr-direct and eadr, a FLUSH for all. SimNvm::crash() keeps a legal remainder of
+// the rest: of each 64-byte line some prefix of its stores.
 //
 // Thread-safety: none; all nodes of a network live on one thread.
 #ifndef BONSAI_RDMA_SIM_SIM_H_

@@ -253,7 +253,7 @@ void Cluster::judge(Client& client, const WorkList& list, size_t server) {
       if (request.verb == Verb::kWrite && done) expected.done[word] = words[w];
       if (request.verb == Verb::kWrite && perhaps) expected.unknown[word].insert(words[w]);
       if (request.verb != Verb::kRead || !done) continue;
-      // WRITEs behind it in the list may have passed it.
+      // WRITEs after it in the list may have passed it.
       bool legal = words[w] == expected.done[word] || expected.unknown[word].count(words[w]) != 0;
       for (size_t later = i + 1; later < list.size() && !legal; ++later) {
         const uint64_t* written = &client.words[later * kRangeWords];

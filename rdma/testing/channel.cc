@@ -29,7 +29,7 @@ class DirectChannel final : public Channel {
   Puppet puppet_;
 };
 
-// A stream socket to a puppet, and the process behind it if it was started here.
+// A stream socket to a puppet, and the puppet's process if it was started here.
 class FarChannel final : public Channel {
  public:
   FarChannel(int socket, pid_t child) : socket_(socket), child_(child) {}

@@ -55,9 +55,10 @@ class Agent {
  public:
   Agent(Node& node, const std::string& at) : address(at) {
     EXPECT_EQ("OK", status_text(node.fabric->make_worker(&worker_)));
-    EXPECT_EQ("OK", status_text(FlushAgent::make(
-                        node.fabric.get(), worker_.get(), node.memory->bytes(), 16,
-                        [this](auto bytes) { flushed += bytes.size(); }, &agent_)));
+    EXPECT_EQ("OK",
+              status_text(FlushAgent::make(
+                  node.fabric.get(), worker_.get(), 16,
+                  FlushAgent::within(node.memory->bytes(), [this](auto bytes) { flushed += bytes.size(); }), &agent_)));
     EXPECT_EQ("OK", status_text(worker_->listen(address, node.hello, {})));
     thread_ = base::Thread("agent", [this] {
       while (!stop_) static_cast<void>(agent_->serve(1));

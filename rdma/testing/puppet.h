@@ -1,4 +1,4 @@
-// Nodes that do what they are told in text: one line a command, one line the answer. So a test drives nodes that live
+// Nodes that obey commands in text: one line a command, one line the answer. So a test drives nodes that live
 // in its own process, in another one or on another machine in the same way.
 //
 // A command is `VERB NODE ARGUMENTS`, the answer `OK VALUES` or the text of a Status. Bytes travel as hexadecimal

@@ -15,7 +15,7 @@
 namespace bonsai::rdma {
 namespace {
 
-// Obeys until the input ends. A node that cannot be made is told by a failed expectation on stderr.
+// Obeys until the input ends. A node that cannot be made is a failed expectation on stderr.
 void serve(World& world, int in, int out) {
   Puppet puppet(world);
   std::string pending;

@@ -2,8 +2,8 @@
 // them.
 //
 // Which settings run: those of settings(), or with BONSAI_FABRIC=PROVIDER in the environment that provider only, its
-// other nodes in this process or, with BONSAI_FABRIC_PUPPET=LAUNCH, behind far_channel(LAUNCH). So one program covers
-// a provider within a process, between processes and between machines:
+// other nodes in this process or, with BONSAI_FABRIC_PUPPET=LAUNCH, at the far end of far_channel(LAUNCH). So one
+// program covers a provider within a process, between processes and between machines:
 //   BONSAI_FABRIC=verbs BONSAI_FABRIC_PUPPET=tcp:10.66.0.2:7000 rdma_fabric_test
 #ifndef BONSAI_RDMA_TESTING_SUITE_H_
 #define BONSAI_RDMA_TESTING_SUITE_H_

@@ -107,7 +107,7 @@ Status Device::open(const VerbsOptions& options, std::unique_ptr<Device>* device
 Status Device::choose_port() {
   std::vector<ibv_gid_entry> table(256);
   const ssize_t entries = ibv_query_gid_table(context_, table.data(), table.size(), 0);
-  if (entries < 0) return Status::NotSupported(name_ + " does not tell its addresses: " + reason(int(-entries)));
+  if (entries < 0) return Status::NotSupported(name_ + " does not list its addresses: " + reason(int(-entries)));
   table.resize(static_cast<size_t>(entries));
   int best = 0;
   for (const ibv_gid_entry& entry : table) {
@@ -149,7 +149,7 @@ uint32_t Device::sends_max() const {
   return static_cast<uint32_t>(capabilities_.lists_pending_max * WorkList::kRequestsMax);
 }
 
-// Devices do not tell how much they can send inline; the queue pair that one makes does.
+// Devices do not say how much they can send inline; a queue pair does.
 uint32_t Device::probe_inline_bytes() const {
   const CompletionQueue queue(ibv_create_cq(context_, 1, nullptr, nullptr, 0));
   if (queue == nullptr) return 0;

@@ -24,10 +24,10 @@
 
 namespace bonsai::rdma::verbs {
 
-// Destroying waits until the events that were told about the identifier have been handled.
+// Destroying waits until the events of the identifier that were reported have been handled.
 using ConnectionId = std::unique_ptr<rdma_cm_id, Destroy<rdma_destroy_id>>;
 
-// Who is told about an identifier; its context. Called on the thread of Events; must not destroy the identifier.
+// Receives the events of an identifier; its context. Called on the thread of Events; must not destroy the identifier.
 class EventSink {
  public:
   virtual void on_event(const rdma_cm_event& event) = 0;
@@ -98,7 +98,7 @@ class Link final : public EventSink {
     state_.compare_exchange_strong(coming, State::kEstablished);
   }
 
-  // Stops the queue pair, so that nothing that was posted starts any more, and tells the other end.
+  // Stops the queue pair, so that nothing that was posted starts any more, and informs the other end.
   void disconnect();
   // After disconnect(): destroys the queue pair. The device touches no memory on its behalf from here on.
   void destroy_pair() { pair_.reset(); }

@@ -40,7 +40,7 @@ class NetworkTest : public FabricSuite {
     add_seven(list, verb, peer, region.at(offset), here_.region->slice(8 * slots_++, 8));
   }
 
-  // A peer that every verb ends at as `outcome`, and behind it nothing is carried out.
+  // A peer at which every verb ends as `outcome`; nothing that follows is carried out.
   void expect_refused(Verb verb, const RemoteRegion& region, uint64_t offset, Outcome outcome) {
     const auto peer = here_.connect(there_.address);
     ASSERT_NE(peer, nullptr);
@@ -110,7 +110,7 @@ TEST_P(NetworkTest, ManyFailuresAtOnceOverrunNoQueue) {
   testing::add_figure("fault_matrix_cells", 1);
 }
 
-// What Bonsai relies on holds; what Soft-RoCE is known for is printed, for rdma/README.md to be checked against.
+// What Bonsai relies on holds; what Soft-RoCE is known for is printed, for docs/fabric.md to be checked against.
 TEST_P(NetworkTest, LitmusTestsPass) {
   size_t id = 0;
   const RemoteRegion scratch = there_.add_region(kLitmusBytes, "read,write,atomic", &id);

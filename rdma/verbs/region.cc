@@ -23,7 +23,7 @@ struct MappingText {
   bool writable = true;
 };
 
-// What lies at `address`, from the process's own list of mappings.
+// What is mapped at `address`, from the process's own list of mappings.
 MappingText describe_mapping(const std::byte* address) {
   const auto wanted = reinterpret_cast<uint64_t>(address);
   std::ifstream maps("/proc/self/maps");
@@ -75,7 +75,7 @@ Status explain_refusal(const std::string& device, std::span<const std::byte> mem
 }
 
 // Devices give out keys nearly in order. Before a key that others are to know, up to kDecoysMax are used up, so that
-// one key does not tell the next. They are kept until then, or the device might give out one of them again.
+// one key does not reveal the next. They are kept until then, or the device might give out one of them again.
 std::vector<MemoryRegion> use_up_keys(const Device& device, std::byte* byte) {
   std::vector<MemoryRegion> decoys;
   constexpr int access = IBV_ACCESS_LOCAL_WRITE;

@@ -37,7 +37,7 @@ class VerbsPeer final : public Peer {
   bool has_failed_ = false;  // a request has ended in another way than kDone
   bool is_closed_ = false;   // the queue pair is gone
   // How requests end that the device gave back unanswered: unknown, until a request was refused by the other end, for
-  // behind a refusal nothing is carried out.
+  // after a refusal nothing is carried out.
   Outcome unanswered_ = Outcome::kUnreachable;
   size_t doorbells_ = 0;  // with the device
 };
@@ -52,7 +52,7 @@ class Listener final : public EventSink {
 
   // The oldest connection that is complete and was not taken.
   std::unique_ptr<Link> take();
-  // The node behind a queue pair that something came from and whose connection was not taken yet; false when there is
+  // The node of a queue pair from which something came and whose connection was not taken yet; false when there is
   // none. What was received counts as the end of the set-up, whose own last message may come later.
   bool find(uint32_t pair_number, uint32_t* node);
   void on_event(const rdma_cm_event& event) override;
@@ -62,7 +62,7 @@ class Listener final : public EventSink {
 
   Listener(const Link::Queues& queues, const Hello& own, Admit admit)
       : queues_(queues), own_(own), admit_(std::move(admit)) {}
-  // Decides about a request; *other is what it said, *answer what it is told.
+  // Decides about a request; *other is what it said, *answer the reply.
   Status admit(const rdma_cm_event& event, Greeting* other, Hello* answer);
 
   const Link::Queues queues_;
@@ -100,7 +100,7 @@ class VerbsWorker final : public Worker {
     VerbsPeer* peer = nullptr;
     size_t next = 0;  // requests before this one have their outcome
     size_t last = 0;  // the signalled one
-    size_t rest = 0;  // from here on not handed over yet: behind a fence that the device does not keep
+    size_t rest = 0;  // from here on not handed over yet: after a fence that the device does not keep
     bool failed = false;
   };
   struct Arrival {

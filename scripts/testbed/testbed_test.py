@@ -97,7 +97,7 @@ class Servant(threading.Thread):
 
 
 class Tests:
-    """The tests in the order in which they run; each leaves two healthy guests behind."""
+    """The tests in the order in which they run; each leaves two healthy guests."""
 
     def __init__(self, testbed, build):
         self.testbed, self.programs = testbed, build / "tests"

@@ -1,0 +1,17 @@
+#include "bench/engines/log_sink.h"
+
+#include <glog/logging.h>
+
+namespace bonsai::bench {
+
+void start_log(const char* program) {
+  FLAGS_logtostderr = true;
+  google::InitGoogleLogging(program);
+}
+
+void log_line(char severity, std::string_view message) {
+  const int level = severity == 'I' ? google::GLOG_INFO : severity == 'E' ? google::GLOG_ERROR : google::GLOG_WARNING;
+  google::LogMessage("store", 0, level).stream() << message;
+}
+
+}  // namespace bonsai::bench

@@ -1,0 +1,80 @@
+// A pool's place is a fresh directory that goes away, and what cannot be had is refused with the flag that helps.
+#include "bench/engines/pool_place.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace bonsai::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string scratch() {
+  const std::string folder = ::testing::TempDir() + "pool-place-" + std::to_string(::getpid());
+  fs::create_directories(folder);
+  return folder;
+}
+
+TEST(PoolPlace, IsAFreshDirectoryThatGoesAway) {
+  const std::string parent = scratch();
+  std::string first;
+  {
+    PoolPlace place, other;
+    ASSERT_TRUE(place.make(parent, "", 1).ok());
+    ASSERT_TRUE(other.make(parent, "", 1).ok());
+    first = place.path();
+    EXPECT_EQ(fs::path(first).parent_path(), fs::path(parent));
+    EXPECT_NE(first, other.path());
+    std::ofstream(first + "/file") << std::string(100'000, 'x');
+    EXPECT_GE(place.bytes_of_files(), 100'000U);
+    EXPECT_FALSE(place.medium_of_files().text.empty());
+    EXPECT_LT(other.bytes_of_files(), 100'000U);
+  }
+  EXPECT_FALSE(fs::exists(first));
+  fs::remove_all(parent);
+}
+
+TEST(PoolPlace, IsMadeAnewAndRemovedTwice) {
+  const std::string parent = scratch();
+  PoolPlace place;
+  ASSERT_TRUE(place.make(parent, "", 1).ok());
+  const std::string first = place.path();
+  ASSERT_TRUE(place.make(parent, "", 1).ok());
+  EXPECT_FALSE(fs::exists(first));
+  const std::string second = place.path();
+  place.remove();
+  place.remove();
+  EXPECT_TRUE(place.path().empty());
+  EXPECT_FALSE(fs::exists(second));
+  fs::remove_all(parent);
+}
+
+TEST(PoolPlace, RefusesWhatItCannotHaveAndNamesTheFlag) {
+  PoolPlace place;
+  const Status missing = place.make("/nowhere/at/all", "", 1);
+  EXPECT_TRUE(missing.IsIoError()) << missing.ToString();
+  EXPECT_NE(missing.message().find("--pool-dir"), std::string_view::npos);
+  const std::string parent = scratch();
+  const Status full = place.make(parent, "", uint64_t{1} << 60);
+  EXPECT_TRUE(full.IsNoSpace()) << full.ToString();
+  EXPECT_NE(full.message().find("--pool-dir"), std::string_view::npos);
+  EXPECT_TRUE(place.path().empty());
+  EXPECT_TRUE(fs::is_empty(parent)) << "nothing stays";
+  fs::remove_all(parent);
+}
+
+TEST(PoolPlace, WithoutAChoiceTheFallbackServesWhereMemoryDoesNot) {
+  const std::string parent = scratch();
+  PoolPlace place;
+  const Status status = place.make("", parent, uint64_t{1} << 60);  // in no memory, and on no disk
+  EXPECT_TRUE(status.IsNoSpace()) << status.ToString();
+  EXPECT_NE(status.message().find(parent), std::string_view::npos) << status.ToString();
+  ASSERT_TRUE(place.make("", parent, 1).ok());
+  fs::remove_all(parent);
+}
+
+}  // namespace
+}  // namespace bonsai::bench

@@ -1,0 +1,34 @@
+// Rules of the maps that a test can switch off, one bit each; the lists in mutants/ have what that changes. The tests
+// must notice each.
+#ifndef BONSAI_BENCH_MAPS_TESTING_MUTANTS_H_
+#define BONSAI_BENCH_MAPS_TESTING_MUTANTS_H_
+
+#include <cstdint>
+
+#include "base/testing/mutants.h"
+
+namespace bonsai::bench::maps {
+
+using bonsai::testing::mutant;
+
+enum Mutant : uint32_t {
+  // The skip list
+  kRemovedReplaced = 1u << 0,         // an update stores its value into a node that was removed
+  kLostInsertAcknowledged = 1u << 1,  // an insert whose swap was lost returns
+  // KiWi
+  kScanHelpsNobody = 1u << 2,  // a scan passes by puts without a version
+  kGetHelpsNobody = 1u << 3,   // a get does
+  kVersionTooEarly = 1u << 4,  // the version that a put is given was read before the put was seen
+  kPutsNotFrozen = 1u << 5,    // a rebalance leaves the pending puts alone
+  kRemovalsDropped = 1u << 6,  // as published: a removal ends the versions of a key that are kept
+  kScansForgotten = 1u << 7,   // a rebalance keeps the newest versions only
+  kLastLinkedWins = 1u << 8,   // of two puts of one version the one that comes later to the list wins
+  kListReadFirst = 1u << 9,    // a rebalance reads the list before the pending puts
+  // The k-ary tree
+  kLeavesUnchecked = 1u << 10,       // a scan does not look whether its leaves are still in place
+  kLostSwapAcknowledged = 1u << 11,  // an update whose swap was lost returns
+};
+
+}  // namespace bonsai::bench::maps
+
+#endif  // BONSAI_BENCH_MAPS_TESTING_MUTANTS_H_

@@ -1,0 +1,25 @@
+// Rules of the rivals' protocols that a test can switch off, one bit each; the lists in mutants/ have what that
+// changes. Each engine's tests must notice those of its own.
+#ifndef BONSAI_BENCH_RIVALS_TESTING_MUTANTS_H_
+#define BONSAI_BENCH_RIVALS_TESTING_MUTANTS_H_
+
+#include <cstdint>
+
+#include "base/testing/mutants.h"
+
+namespace bonsai::bench::rivals {
+
+using bonsai::testing::mutant;
+
+enum Mutant : uint32_t {
+  // RACE-like
+  kReusedAtOnce = 1u << 0,            // a freed block is reused while others may read it
+  kDuplicatesUnchecked = 1u << 1,     // an insert does not look for another one of its key
+  kLostInsertAcknowledged = 1u << 2,  // an insert whose CAS was lost says OK
+  kBlockUnverified = 1u << 3,         // a block is believed whatever its checksum says
+  kFirstMatchBelieved = 1u << 4,      // ... and whatever its key is
+};
+
+}  // namespace bonsai::bench::rivals
+
+#endif  // BONSAI_BENCH_RIVALS_TESTING_MUTANTS_H_

@@ -1,0 +1,105 @@
+// Memory nodes and compute nodes of a test, on sim or shm.
+#ifndef BONSAI_BENCH_RIVALS_TESTING_RIG_H_
+#define BONSAI_BENCH_RIVALS_TESTING_RIG_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/rivals/client.h"
+#include "bench/rivals/connection.h"
+#include "bench/rivals/memory_node.h"
+#include "rdma/shm/shm.h"
+#include "rdma/sim/sim.h"
+#include "testing/history.h"
+#include "testing/recorder.h"
+
+namespace bonsai::bench::rivals {
+
+// Where a client sits. Clients of one thread share its connection.
+struct Seat {
+  size_t client = 0;  // 0 to the number of clients - 1
+  size_t compute_node = 0;
+  Connection* connection = nullptr;
+};
+
+struct Shape {
+  size_t compute_nodes = 1;
+  size_t threads = 1;     // of each
+  size_t coroutines = 1;  // of each thread
+
+  [[nodiscard]] size_t clients() const { return compute_nodes * threads * coroutines; }
+};
+
+class Rig {
+ public:
+  struct Options {
+    bool sim = true;  // else shm
+    uint64_t seed = 1;
+    size_t memory_nodes = 1;
+    size_t bytes = size_t{1} << 20;  // of each memory node
+    size_t fixed_bytes = 0;
+  };
+  explicit Rig(const Options& options);
+  ~Rig();
+
+  [[nodiscard]] std::vector<MemoryNode*> nodes() const;
+
+  // Runs `body` for every client of the shape at the same time, while the memory nodes serve, and returns when all are
+  // done. On sim: one thread, one seeded schedule of all coroutines. On shm: threads.
+  void run(const Shape& shape, const std::function<void(const Seat&)>& body);
+  // The same with one client.
+  void run_one(const std::function<void(Connection*)>& body);
+
+ private:
+  std::unique_ptr<rdma::Fabric> make_fabric();
+  void run_simulated(const Shape& shape, const std::function<void(const Seat&)>& body);
+  void run_threads(const Shape& shape, const std::function<void(const Seat&)>& body);
+  [[nodiscard]] std::unique_ptr<Connection> connect(size_t compute_node, size_t thread) const;
+
+  const Options options_;
+  rdma::SimNetwork sim_;
+  rdma::ShmNetwork shm_;
+  std::vector<std::unique_ptr<rdma::Fabric>> memory_fabrics_, compute_fabrics_;
+  std::vector<std::unique_ptr<MemoryNode>> nodes_;
+  uint32_t runs_ = 0;
+};
+
+// Random clients of few keys, and what they saw.
+class Judge {
+ public:
+  // Chances in 100; the rest are gets.
+  struct Mix {
+    uint64_t keys = 3;
+    uint64_t inserts = 25, updates = 25, removes = 15;
+    size_t value_bytes_max = 8;
+    uint64_t operations = 40;  // of each client
+  };
+  Judge(const Mix& mix, size_t clients);
+
+  // Stores all keys, before anybody acts.
+  void load(Client* client);
+
+  // Requires: one caller per seat at a time.
+  void act(Client* client, size_t seat, uint64_t seed);
+  // Whether what was seen is linearizable, key by key. Requires: nobody acts.
+  [[nodiscard]] bonsai::testing::Verdict verdict() const;
+
+  static std::string key_of(uint64_t number);
+  // Values of 8 bytes up to `bytes_max`, as their number wants; number_of() is kGarbled for bytes of no value.
+  static std::string value_of(uint64_t number, size_t bytes_max);
+  static uint64_t number_of(const std::string& value, size_t bytes_max);
+
+ private:
+  void write(Client* client, bonsai::testing::Recorder::Lane* lane, uint64_t key, uint64_t number, uint64_t dice);
+
+  const Mix mix_;
+  std::vector<bonsai::testing::Cell> loaded_;
+  std::unique_ptr<bonsai::testing::Recorder> recorder_;
+};
+
+}  // namespace bonsai::bench::rivals
+
+#endif  // BONSAI_BENCH_RIVALS_TESTING_RIG_H_

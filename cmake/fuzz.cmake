@@ -1,0 +1,36 @@
+# Fuzz targets (base/testing/fuzz.h). All are in two programs: fuzz_replay_test, an ordinary test of every build, and,
+# in builds with BONSAI_FUZZ (preset clang), `fuzz`, which scripts/fuzz.py runs.
+option(BONSAI_FUZZ "Instrument all code for libFuzzer and AddressSanitizer, and build fuzz (clang only)" OFF)
+if(BONSAI_FUZZ)
+  set(BONSAI_INSTRUMENTS -fsanitize=address,fuzzer-no-link)
+  target_compile_options(bonsai_options INTERFACE ${BONSAI_INSTRUMENTS})
+  target_link_options(bonsai_options INTERFACE ${BONSAI_INSTRUMENTS})
+  target_compile_definitions(bonsai_options INTERFACE BONSAI_CORO_ASAN)
+endif()
+
+# bonsai_fuzz(NAME SOURCES file... LINKS target...): fuzz targets of one room. A source registers its targets by
+# FuzzRegistration, so it is linked as an object.
+function(bonsai_fuzz name)
+  cmake_parse_arguments(FUZZ "" "" "SOURCES;LINKS" ${ARGN})
+  add_library(${name} OBJECT EXCLUDE_FROM_ALL ${FUZZ_SOURCES})
+  target_link_libraries(${name} PUBLIC ${FUZZ_LINKS} PRIVATE bonsai_options)
+  if(BUILD_TESTING)
+    target_link_libraries(${name} PUBLIC GTest::gtest)
+  endif()
+  target_compile_options(${name} PRIVATE ${BONSAI_TEST_OPTIONS})
+  target_compile_definitions(${name} PRIVATE BONSAI_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  set_property(GLOBAL APPEND PROPERTY BONSAI_FUZZ_OBJECTS ${name})
+endfunction()
+
+# The two programs; called once, after all rooms.
+function(bonsai_fuzz_programs)
+  get_property(objects GLOBAL PROPERTY BONSAI_FUZZ_OBJECTS)
+  bonsai_test(fuzz_replay_test SOURCES fuzz_replay_test.cc LINKS ${objects} LABELS fuzz)
+  target_compile_definitions(fuzz_replay_test PRIVATE BONSAI_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  if(BONSAI_FUZZ)
+    add_executable(fuzz fuzz_main.cc)
+    target_link_libraries(fuzz PRIVATE bonsai_options ${objects})
+    target_link_options(fuzz PRIVATE -fsanitize=fuzzer)
+    set_target_properties(fuzz PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  endif()
+endfunction()

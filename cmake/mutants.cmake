@@ -1,0 +1,24 @@
+# bonsai_mutants(OUT ROOM): copies of a room's sources in which tests switch off rules of its protocol, made at build
+# time by scripts/mutate.py from ROOM/testing/mutants. OUT lists them, as paths. Who compiles them puts
+# ${BONSAI_MUTANTS_INCLUDE} among its options, so that the headers among them are found before the originals.
+set(BONSAI_MUTANTS_INCLUDE "SHELL:-iquote ${CMAKE_BINARY_DIR}/mutants")
+
+function(bonsai_mutants out room)
+  set(folder ${PROJECT_SOURCE_DIR}/${room})
+  set(script ${PROJECT_SOURCE_DIR}/scripts/mutate.py)
+  file(GLOB lists CONFIGURE_DEPENDS ${folder}/testing/mutants/*.mutants)
+  set(copies)
+  set(sources)
+  foreach(list IN LISTS lists)
+    cmake_path(GET list STEM LAST_ONLY source)
+    list(APPEND sources ${folder}/${source})
+    list(APPEND copies ${CMAKE_BINARY_DIR}/mutants/${room}/${source})
+  endforeach()
+  add_custom_command(
+    OUTPUT ${copies}
+    COMMAND Python3::Interpreter ${script} --room ${room} --out ${CMAKE_BINARY_DIR}/mutants
+    DEPENDS ${lists} ${sources} ${folder}/testing/mutants.h ${script}
+    COMMENT "Putting mutants into copies of ${room}/"
+    VERBATIM)
+  set(${out} ${copies} PARENT_SCOPE)
+endfunction()

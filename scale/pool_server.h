@@ -1,0 +1,95 @@
+// The serving side of remote targets: a folder of pools, handed to one owner each. It sets up, admits and flushes;
+// bytes are moved by the owners' READs and WRITEs alone.
+//
+// Invariants
+//   - A pool has at most one owner at a time, a node (Hello::node) with a live connection. When its last connection has
+//     gone the pool is closed: its region is unregistered first, so that nothing of that owner reaches it any more.
+//   - What is answered to a flush request is durable in the domain of the pool's medium, or the answer says that it is
+//     not.
+//   - Requests are bytes from outside: whatever they hold, nothing but the named pool of the configured folder is
+//     touched.
+//
+// Thread-safety: one thread at a time, the worker's.
+#ifndef BONSAI_SCALE_POOL_SERVER_H_
+#define BONSAI_SCALE_POOL_SERVER_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/nvm/mapping.h"
+#include "base/nvm/media.h"
+#include "base/nvm/product.h"
+#include "bonsai/status.h"
+#include "rdma/credentials.h"
+#include "rdma/fabric.h"
+#include "rdma/registered_memory.h"
+#include "rdma/remote_persist.h"
+#include "scale/pool_wire.h"
+
+namespace bonsai::scale {
+
+class PoolServer {
+ public:
+  struct Config {
+    std::string folder;   // of the pools' files; exists
+    std::string address;  // where to listen, in the fabric's notation
+    uint32_t node = 0;    // of this server, for its Hello
+    // What owners must prove that they know; null: everybody who reaches the address is admitted.
+    const rdma::Secret* secret = nullptr;
+    // What it takes until WRITEs of the fabric survive a power cut of this node (rdma/domain.h). A pool on a medium
+    // that needs more (a file, written back by msync) is served as kAdr all the same.
+    rdma::RemoteDomain domain = rdma::RemoteDomain::kAdr;
+    PersistenceDomain cache_domain = PersistenceDomain::kAuto;  // as Options::persistence_domain
+    base::MediaOptions media;
+    uint64_t answer_ms_max = 1'000;  // for one answer to leave
+  };
+
+  // Listens. Requires: the fabric outlives the server. Errors: InvalidArgument (undeclared domain, address), Busy (the
+  // address is taken), IoError (no such folder), those of Fabric::make_worker.
+  static Status make(rdma::Fabric* fabric, const Config& config, std::unique_ptr<PoolServer>* server);
+  ~PoolServer();
+
+  // Serves one request, if one comes within the bound; closes pools whose owners have gone. Errors: Unavailable (none
+  // came: the usual case of an idle server), InvalidArgument (a malformed request, which was dropped).
+  Status serve(uint64_t limit_ms);
+
+  [[nodiscard]] size_t open_pools() const { return pools_.size(); }
+
+ private:
+  // A pool that has an owner. Members in the order in which they need each other.
+  struct Pool {
+    std::unique_ptr<base::Mapping> mapping;
+    base::Media media;
+    std::unique_ptr<rdma::Region> region;
+
+    void flush(const rdma::FlushRequest::Range& range);
+    bool fence();
+
+    uint32_t owner = 0;
+  };
+
+  PoolServer(rdma::Fabric* fabric, const Config& config) : fabric_(fabric), config_(config) {}
+
+  Status start();
+  Status admit(const PoolRequest& request, uint32_t node, PoolAnswer* answer);
+  Status open(const PoolRequest& request, const std::string& name, uint32_t node, PoolAnswer* answer);
+  Status release(const std::string& name, uint32_t node, bool remove);
+  Status take(std::span<const std::byte> message, uint32_t node);
+  [[nodiscard]] rdma::FlushResult flush(std::span<const rdma::FlushRequest::Range> ranges);
+  [[nodiscard]] Pool* pool_of(const rdma::FlushRequest::Range& range);
+  void close_abandoned();
+
+  rdma::Fabric* const fabric_;
+  const Config config_;
+  std::unique_ptr<rdma::Worker> worker_;
+  std::unique_ptr<rdma::FlushAgent> agent_;
+  std::map<std::string, Pool> pools_;
+  uint64_t looked_ns_ = 0;  // when owners were last looked at
+};
+
+}  // namespace bonsai::scale
+
+#endif  // BONSAI_SCALE_POOL_SERVER_H_

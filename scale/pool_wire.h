@@ -1,0 +1,65 @@
+// What a client and the server of a node's pools say to each other before bytes flow: messages of fixed size, little
+// endian as all of Bonsai's bytes. A request travels as one SEND; the answer is written into the client's memory, its
+// token last, by one list, so that who sees the token sees all of it.
+#ifndef BONSAI_SCALE_POOL_WIRE_H_
+#define BONSAI_SCALE_POOL_WIRE_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "rdma/region.h"
+#include "scale/target_name.h"
+
+namespace bonsai::scale {
+
+enum class PoolOp : uint64_t {
+  kOpen = 1,    // an existing pool becomes the caller's
+  kCreate = 2,  // a new pool of `bytes` zeros becomes the caller's
+  kClose = 3,   // the caller gives a pool back
+  kRemove = 4,  // the caller gives a pool back, and it is gone
+};
+
+struct PoolRequest {
+  // No token of a flush request has this bit (rdma/remote_persist.h), so both kinds share one connection.
+  static constexpr uint64_t kMagic = uint64_t{1} << 62 | 0x6c6f6f70;
+
+  uint64_t magic = kMagic;
+  uint64_t token = 0;   // of the answer; not 0
+  rdma::Remote answer;  // where the PoolAnswer is written
+  PoolOp op = PoolOp::kOpen;
+  uint64_t bytes = 0;  // kCreate: of the pool. kOpen: 0, or the size that a smaller pool is enlarged to
+  uint64_t mark = 0;   // kCreate: the first word of the pool from the moment at which it has a name
+  std::array<char, kPoolNameBytesMax + 1> pool{};  // ends with a zero byte
+};
+static_assert(sizeof(PoolRequest) == 152);
+
+struct PoolAnswer {
+  int64_t code = 0;              // of a Status
+  rdma::RemoteRegion region;     // the pool's bytes, when OK
+  uint64_t domain = 0;           // an rdma::RemoteDomain: what makes a WRITE to them durable
+  uint64_t emulated = 1;         // whether the medium only stands for NVM
+  std::array<char, 216> text{};  // OK: the medium; else the message
+  uint64_t token = 0;            // of the request; written last
+};
+static_assert(sizeof(PoolAnswer) == 272);
+
+// Copies as much of `text` as fits, with a zero byte after it.
+template <size_t kBytes>
+void set_wire_text(std::array<char, kBytes>* wire, std::string_view text) {
+  wire->fill('\0');
+  text = text.substr(0, kBytes - 1);
+  for (size_t i = 0; i < text.size(); ++i) (*wire)[i] = text[i];
+}
+
+// What a peer wrote there may have no end.
+template <size_t kBytes>
+std::string wire_text(const std::array<char, kBytes>& wire) {
+  const std::string_view all(wire.data(), wire.size());
+  return std::string(all.substr(0, all.find('\0')));
+}
+
+}  // namespace bonsai::scale
+
+#endif  // BONSAI_SCALE_POOL_WIRE_H_

@@ -1,0 +1,303 @@
+#include "scale/remote_link.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <mutex>
+
+#include "base/nvm/racy_copy.h"
+#include "base/random.h"
+#include "base/status_macros.h"
+#include "rdma/provider.h"
+
+namespace bonsai::scale {
+namespace {
+
+constexpr uint64_t kRequestBytesMax = uint64_t{1} << 20;  // of one READ or WRITE
+constexpr size_t kStoresMax = 64;
+
+}  // namespace
+
+Status RemoteLink::make(std::shared_ptr<rdma::Fabric> fabric, const LinkOptions& options,
+                        std::unique_ptr<RemoteLink>* link) {
+  std::unique_ptr<RemoteLink> made(new RemoteLink(std::move(fabric), options));
+  BONSAI_RETURN_IF_ERROR(made->start());
+  *link = std::move(made);
+  return Status::OK();
+}
+
+Status RemoteLink::start() {
+  node_ = static_cast<uint32_t>(base::fresh_seed() | 1);
+  rdma::Rights rights;
+  rights.write = true;  // nodes write their answers there
+  BONSAI_RETURN_IF_ERROR(rdma::RegisteredMemory::make(*fabric_, sizeof(Control), rights, &control_));
+  return fabric_->make_worker(&worker_);
+}
+
+RemoteLink::~RemoteLink() {
+  // A node that does not answer closes the pool when it finds this node gone.
+  for (size_t target = 0; target < targets_.size(); ++target) static_cast<void>(release(target, PoolOp::kClose));
+  targets_.clear();
+}
+
+Status RemoteLink::connect(const TargetName& name, std::unique_ptr<rdma::Peer>* peer) {
+  rdma::Hello own;
+  own.node = node_;
+  if (options_.secret != nullptr) options_.secret->sign(&own);
+  std::unique_ptr<rdma::Peer> made;
+  if (const Status status = worker_->connect(name.node, own, options_.limit_ms, &made); !status.ok()) {
+    if (!status.IsUnavailable()) return status;
+    return Status::Unavailable(name.text + ": no node answers at " + name.node + " (" + std::string(status.message()) +
+                               "); start bonsaid there, and see that both use the same folder or network");
+  }
+  if (options_.secret != nullptr) BONSAI_RETURN_IF_ERROR(options_.secret->check_answer(own, made->hello()));
+  *peer = std::move(made);
+  return Status::OK();
+}
+
+// Empties the list for a request. Errors: Unavailable (one that was given up is still in flight).
+Status RemoteLink::begin_list() {
+  static_cast<void>(worker_->poll());
+  if (list_.pending()) return Status::Unavailable("an earlier request has not ended yet");
+  list_.clear();
+  return Status::OK();
+}
+
+Status RemoteLink::ask(rdma::Peer* peer, const TargetName& name, PoolOp op, uint64_t bytes, uint64_t mark,
+                       PoolAnswer* answer) {
+  auto& control = *reinterpret_cast<Control*>(control_->data());
+  control.request = {};
+  control.request.token = ++tokens_;
+  control.request.answer = control_->remote().at(offsetof(Control, answer));
+  control.request.op = op;
+  control.request.bytes = bytes;
+  control.request.mark = mark;
+  set_wire_text(&control.request.pool, name.pool);
+  Status status = begin_list();
+  if (status.ok()) {
+    list_.send(*peer, control_->slice(0, sizeof control.request));
+    status = worker_->run(&list_, options_.limit_ms);
+  }
+  if (status.ok()) {
+    const auto token = base::word_at(control_->data() + offsetof(Control, answer) + offsetof(PoolAnswer, token));
+    status = worker_->await("link.answer", options_.limit_ms,
+                            [&] { return token.load(std::memory_order_acquire) == tokens_ || !peer->usable(); });
+    if (status.ok() && token.load(std::memory_order_acquire) != tokens_) {
+      status = Status::Unavailable("the node left");
+    }
+  }
+  if (!status.ok()) {
+    return Status::Unavailable(name.text + ": the node does not answer (" + std::string(status.message()) +
+                               "); see whether bonsaid runs there, and retry");
+  }
+  base::racy_load(answer, reinterpret_cast<const std::byte*>(&control.answer), sizeof *answer);
+  if (answer->code == 0) return Status::OK();
+  return rdma::status_from_wire(static_cast<int32_t>(answer->code), name.text + ": " + wire_text(answer->text));
+}
+
+Status RemoteLink::open(const TargetName& name, PoolOp op, uint64_t bytes, uint64_t mark, size_t* target) {
+  for (const auto& other : targets_) {
+    if (other->name.node == name.node && other->name.pool == name.pool && other->persist != nullptr) {
+      return Status::InvalidArgument(name.text + " is named twice; each target is named once");
+    }
+  }
+  auto made = std::make_unique<Target>();
+  made->name = name;
+  std::unique_ptr<rdma::Peer> peer;
+  BONSAI_RETURN_IF_ERROR(connect(name, &peer));
+  PoolAnswer answer;
+  const Status asked = ask(peer.get(), name, op, bytes, mark, &answer);
+  if (asked.IsUnavailable()) {
+    // The connection ends before what it may still deliver is used again.
+    peer.reset();
+    static_cast<void>(worker_->poll());
+  }
+  BONSAI_RETURN_IF_ERROR(asked);
+  made->pool = {answer.region, answer.emulated != 0, wire_text(answer.text) + ", over " + text()};
+  BONSAI_RETURN_IF_ERROR(rdma::RemotePersist::make(fabric_.get(), worker_.get(), std::move(peer),
+                                                   static_cast<rdma::RemoteDomain>(answer.domain), &made->persist));
+  *target = targets_.size();
+  targets_.push_back(std::move(made));
+  return Status::OK();
+}
+
+Status RemoteLink::release(size_t target, PoolOp op) {
+  Target& left = *targets_[target];
+  if (left.persist == nullptr) return Status::OK();
+  PoolAnswer answer;
+  const Status status = ask(&left.persist->peer(), left.name, op, 0, 0, &answer);
+  left.persist.reset();
+  left.mirror.reset();
+  return status;
+}
+
+Status RemoteLink::remove(size_t target) { return release(target, PoolOp::kRemove); }
+
+Status RemoteLink::make_mirror(size_t target) {
+  Target& of = *targets_[target];
+  return rdma::RegisteredMemory::make(*fabric_, of.pool.region.bytes, rdma::Rights::none(), &of.mirror);
+}
+
+std::span<std::byte> RemoteLink::mirror(size_t target) const {
+  return {targets_[target]->mirror->data(), targets_[target]->pool.region.bytes};
+}
+
+Status RemoteLink::fetch(size_t target, uint64_t offset, uint64_t n) {
+  Target& from = *targets_[target];
+  const std::lock_guard lock(mutex_);
+  while (n != 0) {
+    BONSAI_RETURN_IF_ERROR(begin_list());
+    while (n != 0 && list_.room()) {
+      const uint64_t piece = std::min(n, kRequestBytesMax);
+      list_.read(from.persist->peer(), from.pool.region.at(offset), from.mirror->slice(offset, piece));
+      offset += piece;
+      n -= piece;
+    }
+    const Status status = worker_->run(&list_, options_.limit_ms);
+    if (list_.pending()) {  // its memory is in use until the connection is closed
+      from.persist.reset();
+      static_cast<void>(worker_->poll());
+    }
+    if (!status.ok())
+      return Status::Unavailable(from.name.text + " could not be read: " + std::string(status.message()));
+  }
+  return Status::OK();
+}
+
+void RemoteLink::note_store(size_t target, uint64_t offset) {
+  std::vector<Range>& stores = noted_.mine().stores;
+  if (stores.size() == kStoresMax) stores.erase(stores.begin());
+  stores.push_back({target, offset, sizeof(uint64_t), true});
+}
+
+void RemoteLink::note(size_t target, uint64_t offset, uint64_t n) {
+  if (n == 0) return;
+  Noted& mine = noted_.mine();
+  // All words but the last go before, each by itself; the last goes with the range.
+  const auto within = [&](const Range& store) {
+    return store.target == target && store.offset >= offset && store.offset + store.bytes <= offset + n;
+  };
+  const auto last = std::find_if(mine.stores.rbegin(), mine.stores.rend(), within);
+  const bool apart = last != mine.stores.rend();
+  if (apart) {
+    const Range* const last_store = &*last;
+    for (const Range& store : mine.stores) {
+      if (&store != last_store && within(store) && store.offset != last_store->offset) mine.ranges.push_back(store);
+    }
+    std::erase_if(mine.stores, within);
+  }
+  note_range(&mine, {target, offset, n, apart});
+}
+
+void RemoteLink::note_range(Noted* mine, const Range& range) {
+  if (!mine->ranges.empty()) {
+    Range& last = mine->ranges.back();
+    const bool joins = !last.apart && !range.apart && last.target == range.target &&
+                       range.offset <= last.offset + last.bytes &&
+                       last.offset <= range.offset;  // goes on where it ends, or begins in it
+    if (joins) {
+      last.bytes = std::max(last.bytes, range.offset + range.bytes - last.offset);
+      return;
+    }
+  }
+  mine->ranges.push_back(range);
+}
+
+// Posts the first of the ranges, and those that follow it on the same target. False: no more can be in flight there.
+bool RemoteLink::post_next(Noted* mine) {
+  const size_t number = mine->ranges.front().target;
+  Target& target = *targets_[number];
+  std::array<rdma::RemotePersist::Write, rdma::RemotePersist::kWritesMax> writes;
+  size_t count = 0, whole = 0;
+  uint64_t begun = 0;  // of the range that does not fit any more
+  for (const Range& range : mine->ranges) {
+    if (range.target != number) break;
+    begun = 0;
+    while (begun < range.bytes && count < writes.size()) {
+      const uint64_t piece = std::min(range.bytes - begun, kRequestBytesMax);
+      const uint64_t at = range.offset + begun;
+      writes[count++] = {target.mirror->slice(at, piece), target.pool.region.at(at)};
+      begun += piece;
+    }
+    if (begun < range.bytes) break;
+    ++whole;
+    begun = 0;
+    if (count == writes.size()) break;
+  }
+  size_t ticket = 0;
+  const Status status = target.persist->begin(std::span(writes.data(), count), &ticket);
+  if (status.IsBusy()) return false;
+  if (!status.ok()) {
+    fail(number, status);
+    return false;
+  }
+  mine->posted.push_back({number, ticket, ++mine->numbers});
+  mine->ranges.erase(mine->ranges.begin(), mine->ranges.begin() + static_cast<std::ptrdiff_t>(whole));
+  if (begun != 0) {
+    mine->ranges.front().offset += begun;
+    mine->ranges.front().bytes -= begun;
+  }
+  return true;
+}
+
+// Requires: mutex_. Lets no sibling run.
+void RemoteLink::post(Noted* mine) {
+  while (!mine->ranges.empty() && !failed_.load(std::memory_order_relaxed) && post_next(mine)) {
+  }
+}
+
+// Requires: mutex_. Lets no sibling run.
+void RemoteLink::look(Noted* mine) {
+  static_cast<void>(worker_->poll());
+  std::erase_if(mine->posted, [this](const Posted& posted) {
+    rdma::RemotePersist& persist = *targets_[posted.target]->persist;
+    if (!persist.ended(posted.ticket)) return false;
+    if (const Status status = persist.end(posted.ticket); !status.ok()) fail(posted.target, status);
+    return true;
+  });
+}
+
+bool RemoteLink::fence() {
+  Noted& mine = noted_.mine();
+  if (mine.ranges.empty() && mine.posted.empty()) return !failed_.load(std::memory_order_acquire);
+  uint64_t last = 0;  // of this thread's posts that this fence answers for; 0: not all are posted yet
+  for (base::BoundedWait wait("link.fence", options_.limit_ms);; wait.pause()) {
+    if (failed_.load(std::memory_order_acquire)) break;
+    if (mutex_.try_lock()) {
+      const std::lock_guard lock(mutex_, std::adopt_lock);
+      post(&mine);
+      if (last == 0 && mine.ranges.empty()) last = mine.numbers + 1;
+      look(&mine);
+    }
+    if (last != 0 && (mine.posted.empty() || mine.posted.front().number >= last)) break;
+    if (wait.expired()) {
+      const std::lock_guard lock(mutex_);
+      fail(mine.posted.empty() ? 0 : mine.posted.front().target, wait.status());
+      break;
+    }
+  }
+  return !failed_.load(std::memory_order_acquire);
+}
+
+// Requires: mutex_.
+void RemoteLink::fail(size_t target, const Status& status) {
+  if (!failed_.load(std::memory_order_relaxed)) {
+    status_ =
+        Status::Unavailable(targets_[target]->name.text + " did not confirm a write (" + std::string(status.message()) +
+                            "); what was acknowledged is kept there: see that its node runs, close the store and "
+                            "open it again");
+  }
+  failed_.store(true, std::memory_order_release);
+}
+
+Status RemoteLink::status() const {
+  const std::lock_guard lock(mutex_);
+  return status_;
+}
+
+rdma::Traffic RemoteLink::traffic() const {
+  const std::lock_guard lock(mutex_);
+  return worker_->traffic();
+}
+
+}  // namespace bonsai::scale

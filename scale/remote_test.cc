@@ -1,0 +1,314 @@
+// Remote targets over shm, nodes of one process: what reaches the serving node and what does not, owners, failures.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/nvm/racy_copy.h"
+#include "base/nvm/testing.h"
+#include "base/thread.h"
+#include "rdma/shm/shm.h"
+#include "scale/fabrics.h"
+#include "scale/remote_link.h"
+#include "scale/remote_target.h"
+#include "scale/target_name.h"
+#include "scale/testing/serving_node.h"
+#include "scale/volume.h"
+
+namespace bonsai::scale {
+namespace {
+
+inline constexpr base::Site kFlushSite{"remote_test.flush"};
+inline constexpr base::Site kFenceSite{"remote_test.fence"};
+constexpr uint64_t kBytes = 64 << 10;
+
+TargetName named(const std::string& pool) {
+  TargetName name;
+  EXPECT_TRUE(parse_target_name("shm://node/" + pool, &name).ok());
+  return name;
+}
+
+class RemoteTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<RemoteLink> make_link(LinkOptions options = {}) {
+    std::unique_ptr<RemoteLink> link;
+    const Status status = RemoteLink::make(network_.make_fabric(), options, &link);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    return link;
+  }
+  // The target's medium, of a new pool.
+  std::unique_ptr<RemoteTarget> create(RemoteLink* link, const std::string& pool, size_t* target) {
+    Status status = link->open(named(pool), PoolOp::kCreate, kBytes, 0, target);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    std::unique_ptr<RemoteTarget> medium;
+    status = RemoteTarget::make(link, *target, true, &medium);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    return medium;
+  }
+  uint64_t word_of_file(const std::string& pool, uint64_t offset) {
+    std::ifstream file(scratch_.file(pool), std::ios::binary);
+    file.seekg(static_cast<std::streamoff>(offset));
+    uint64_t word = ~uint64_t{0};
+    file.read(reinterpret_cast<char*>(&word), sizeof word);
+    return word;
+  }
+
+  base::nvm_testing::TempDir scratch_ = base::nvm_testing::TempDir::on_tmpfs();
+  rdma::ShmNetwork network_;
+  ServingNode node_{&network_, scratch_.path()};
+};
+
+TEST(TargetNameTest, TellsPathsFromRemoteTargets) {
+  TargetName name;
+  ASSERT_TRUE(parse_target_name("/mnt/pmem/my.pool", &name).ok());
+  EXPECT_FALSE(name.is_remote());
+  EXPECT_EQ(name.text, "/mnt/pmem/my.pool");
+  ASSERT_TRUE(parse_target_name("rdma://10.0.0.2:7471/a-1.pool", &name).ok());
+  EXPECT_EQ(name.scheme, "rdma");
+  EXPECT_EQ(name.node, "10.0.0.2:7471");
+  EXPECT_EQ(name.pool, "a-1.pool");
+  ASSERT_TRUE(parse_target_name("./odd://name", &name).ok());
+  EXPECT_FALSE(name.is_remote()) << "no scheme";
+  for (const char* wrong : {"shm://", "shm://node", "shm://node/", "shm:///pool", "shm://node/a/b", "shm://node/..",
+                            "shm://node/.hidden", "shm://node/a b"}) {
+    const Status status = parse_target_name(wrong, &name);
+    EXPECT_TRUE(status.IsInvalidArgument()) << wrong;
+    EXPECT_NE(status.message().find("shm://NODE/POOL"), std::string::npos) << "it shows the form";
+  }
+  EXPECT_FALSE(is_pool_name(std::string(kPoolNameBytesMax + 1, 'a')));
+  EXPECT_TRUE(is_pool_name(std::string(kPoolNameBytesMax, 'a')));
+}
+
+TEST_F(RemoteTest, OnlyWhatWasFlushedAndFencedReachesTheNode) {
+  const auto link = make_link();
+  size_t target = 0;
+  const auto medium = create(link.get(), "p", &target);
+  std::byte* const view = medium->view();
+  medium->store8(view + 64, 1);
+  medium->store8(view + 128, 2);
+  medium->flush(view + 128, 8, kFlushSite);
+  EXPECT_EQ(word_of_file("p", 128), 0u) << "flushed, not fenced";
+  EXPECT_TRUE(medium->fence(kFenceSite));
+  EXPECT_EQ(word_of_file("p", 64), 0u) << "never flushed";
+  EXPECT_EQ(word_of_file("p", 128), 2u);
+  const uint64_t content[2] = {3, 4};
+  medium->nt_copy(view + 256, content, sizeof content, kFlushSite);
+  medium->copy(view + 512, content, sizeof content);
+  medium->flush(view + 512, sizeof content, kFlushSite);
+  EXPECT_TRUE(medium->fence(kFenceSite));
+  EXPECT_EQ(word_of_file("p", 264), 4u);
+  EXPECT_EQ(word_of_file("p", 512), 3u);
+  EXPECT_TRUE(medium->health().ok());
+}
+
+TEST_F(RemoteTest, AnOpenedPoolIsFetchedWhole) {
+  {
+    const auto link = make_link();
+    size_t target = 0;
+    const auto medium = create(link.get(), "p", &target);
+    for (uint64_t offset = 0; offset < kBytes; offset += 8) medium->store8(medium->view() + offset, offset * 3 + 1);
+    medium->flush(medium->view(), kBytes, kFlushSite);
+    ASSERT_TRUE(medium->fence(kFenceSite));
+  }
+  const auto link = make_link();
+  size_t target = 0;
+  ASSERT_EQ("OK", link->open(named("p"), PoolOp::kOpen, 0, 0, &target).ToString());
+  EXPECT_EQ(link->pool(target).region.bytes, kBytes);
+  EXPECT_NE(link->pool(target).text.find("over shm"), std::string::npos) << link->pool(target).text;
+  std::unique_ptr<RemoteTarget> medium;
+  ASSERT_EQ("OK", RemoteTarget::make(link.get(), target, false, &medium).ToString());
+  for (uint64_t offset = 0; offset < kBytes; offset += 8) {
+    ASSERT_EQ(base::word_at(medium->view() + offset).load(), offset * 3 + 1) << offset;
+  }
+}
+
+TEST_F(RemoteTest, AFenceIsOneListForEachTarget) {
+  const auto link = make_link();
+  size_t one = 0, two = 0;
+  const auto first = create(link.get(), "one", &one), second = create(link.get(), "two", &two);
+  VolumeOf<base::HookedMedium> volume({first.get(), second.get()});
+  const uint64_t content[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+  const rdma::Traffic before = link->traffic();
+  volume.nt_copy(Addr(0, 0), content, sizeof content, kFlushSite);
+  volume.nt_copy(Addr(0, 64), content, sizeof content, kFlushSite);  // goes on there: one WRITE
+  volume.nt_copy(Addr(1, 4096), content, sizeof content, kFlushSite);
+  EXPECT_TRUE(volume.fence(kFenceSite));
+  const rdma::Traffic after = link->traffic();
+  EXPECT_EQ(after.round_trips - before.round_trips, 2u);
+  EXPECT_EQ(after.messages() - before.messages(), 4u) << "a WRITE and a flush request each";
+  EXPECT_EQ(word_of_file("one", 64), 1u);
+  EXPECT_EQ(word_of_file("two", 4096 + 56), 8u);
+  EXPECT_TRUE(volume.fence(kFenceSite));
+  EXPECT_EQ(link->traffic().round_trips, after.round_trips) << "nothing to do";
+}
+
+// More ranges than one flush request takes, and more than may be in flight.
+TEST_F(RemoteTest, AFenceOfAnySizeIsWhole) {
+  const auto link = make_link();
+  size_t target = 0;
+  const auto medium = create(link.get(), "p", &target);
+  for (uint64_t offset = 0; offset < kBytes; offset += 64) {
+    medium->store8(medium->view() + offset, offset + 1);
+    medium->flush(medium->view() + offset, 8, kFlushSite);
+  }
+  ASSERT_TRUE(medium->fence(kFenceSite));
+  for (uint64_t offset = 0; offset < kBytes; offset += 64) ASSERT_EQ(word_of_file("p", offset), offset + 1);
+}
+
+// Threads store to words of the same lines, and to one word in turn, as they may on NVM.
+TEST_F(RemoteTest, ThreadsShareLinesAndTheLastContentStays) {
+  const auto link = make_link();
+  size_t target = 0;
+  const auto medium = create(link.get(), "p", &target);
+  constexpr uint64_t kThreads = 4, kRounds = 200;
+  base::YieldingMutex turn("turn");
+  uint64_t shared = 0;
+  std::atomic<uint64_t> wrong{0};
+  base::for_each_on(kThreads, kThreads, [&](size_t thread) {
+    std::byte* const mine = medium->view() + 8 * thread;
+    std::byte* const common = medium->view() + 4096;
+    for (uint64_t round = 1; round <= kRounds; ++round) {
+      medium->store8(mine, round);
+      medium->flush(mine, 8, kFlushSite);
+      {
+        const std::lock_guard lock(turn);
+        medium->store8(common, ++shared);
+        medium->flush(common, 8, kFlushSite);
+      }
+      if (!medium->fence(kFenceSite) || word_of_file("p", 8 * thread) != round) wrong.fetch_add(1);
+    }
+  });
+  EXPECT_EQ(wrong.load(), 0u);
+  EXPECT_EQ(word_of_file("p", 4096), kThreads * kRounds);
+}
+
+TEST_F(RemoteTest, APoolHasOneOwner) {
+  size_t target = 0;
+  auto first = make_link();
+  create(first.get(), "p", &target);
+  const auto second = make_link();
+  size_t other = 0;
+  const Status busy = second->open(named("p"), PoolOp::kOpen, 0, 0, &other);
+  EXPECT_TRUE(busy.IsBusy()) << busy.ToString();
+  EXPECT_NE(busy.message().find("has an owner"), std::string::npos);
+  const Status twice = first->open(named("p"), PoolOp::kOpen, 0, 0, &other);
+  EXPECT_TRUE(twice.IsInvalidArgument()) << twice.ToString();
+  first.reset();
+  EXPECT_EQ("OK", second->open(named("p"), PoolOp::kOpen, 0, 0, &other).ToString());
+}
+
+TEST_F(RemoteTest, SaysWhatIsMissing) {
+  const auto link = make_link({.limit_ms = 200});
+  size_t target = 0;
+  const Status missing = link->open(named("p"), PoolOp::kOpen, 0, 0, &target);
+  EXPECT_TRUE(missing.IsNotFound()) << missing.ToString();
+  EXPECT_NE(missing.message().find("shm://node/p"), std::string::npos) << missing.ToString();
+  TargetName elsewhere = named("p");
+  elsewhere.node = "nobody";
+  const Status nobody = link->open(elsewhere, PoolOp::kOpen, 0, 0, &target);
+  EXPECT_TRUE(nobody.IsUnavailable()) << nobody.ToString();
+  EXPECT_NE(nobody.message().find("start bonsaid"), std::string::npos) << nobody.ToString();
+  EXPECT_TRUE(link->open(named("p"), PoolOp::kCreate, 8, 0, &target).IsInvalidArgument()) << "too small";
+  TargetName climbing = named("p");
+  climbing.pool = "../p";
+  EXPECT_TRUE(link->open(climbing, PoolOp::kCreate, kBytes, 0, &target).IsInvalidArgument());
+  ASSERT_TRUE(link->open(named("p"), PoolOp::kCreate, kBytes, 77, &target).ok());
+  EXPECT_EQ(word_of_file("p", 0), 77u) << "marked as unfinished";
+  ASSERT_TRUE(link->remove(target).ok());
+  EXPECT_FALSE(std::filesystem::exists(scratch_.file("p")));
+}
+
+TEST_F(RemoteTest, ASilentNodeFailsTheFenceWithinItsBoundAndForGood) {
+  const auto link = make_link({.limit_ms = 300});
+  size_t target = 0;
+  const auto medium = create(link.get(), "p", &target);
+  medium->store8(medium->view() + 64, 1);
+  medium->flush(medium->view() + 64, 8, kFlushSite);
+  ASSERT_TRUE(medium->fence(kFenceSite));
+  node_.pause(true);
+  medium->store8(medium->view() + 64, 2);
+  medium->flush(medium->view() + 64, 8, kFlushSite);
+  const uint64_t begin_ns = base::now_ns();
+  EXPECT_FALSE(medium->fence(kFenceSite));
+  EXPECT_LT(base::now_ns() - begin_ns, 5'000'000'000U);
+  EXPECT_TRUE(medium->health().IsUnavailable());
+  EXPECT_NE(medium->health().message().find("shm://node/p"), std::string::npos) << medium->health().ToString();
+  node_.pause(false);
+  EXPECT_FALSE(medium->fence(kFenceSite)) << "what was in flight may be lost, whatever the node says now";
+}
+
+// Words of one line that are flushed one after another travel one after another, whichever comes first in memory.
+TEST_F(RemoteTest, WordsOfALineKeepTheirOrder) {
+  const auto link = make_link();
+  size_t target = 0;
+  const auto medium = create(link.get(), "p", &target);
+  const auto writes_of = [&](auto store) {
+    const uint64_t before = link->traffic().of(rdma::Verb::kWrite).messages;
+    store();
+    EXPECT_TRUE(medium->fence(kFenceSite));
+    return link->traffic().of(rdma::Verb::kWrite).messages - before;
+  };
+  std::byte* const line = medium->view() + 640;
+  const auto store = [&](size_t word) { medium->store8(line + 8 * word, 1); };
+  const auto flush = [&](size_t word, size_t words) { medium->flush(line + 8 * word, 8 * words, kFlushSite); };
+  EXPECT_EQ(writes_of([&] { store(0), flush(0, 1), store(1), flush(1, 1); }), 2u);
+  EXPECT_EQ(writes_of([&] { store(3), store(2), flush(2, 2); }), 2u) << "the first by itself, then both";
+  EXPECT_EQ(writes_of([&] { store(5), flush(4, 4); }), 1u);
+  const uint64_t content = 1;
+  EXPECT_EQ(writes_of([&] { medium->copy(line, &content, 8), flush(0, 1), store(1), flush(1, 1); }), 2u);
+  EXPECT_EQ(writes_of([&] { store(0), flush(0, 1), medium->copy(line + 8, &content, 8), flush(1, 1); }), 2u);
+}
+
+// The request is in flight for longer than it is waited for: an answer, and nothing that is torn down too early.
+TEST(RemoteLinkTest, GivesUpARequestThatTakesTooLong) {
+  const auto scratch = base::nvm_testing::TempDir::on_tmpfs();
+  rdma::ShmNetwork network({.folder = "", .latency_ns = 300'000'000});
+  const ServingNode node(&network, scratch.path());
+  std::unique_ptr<RemoteLink> link;
+  ASSERT_TRUE(RemoteLink::make(network.make_fabric(), {.limit_ms = 50}, &link).ok());
+  size_t target = 0;
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const Status status = link->open(named("p"), PoolOp::kCreate, kBytes, 0, &target);
+    EXPECT_TRUE(status.IsUnavailable()) << status.ToString();
+  }
+  link.reset();
+  base::sleep_ms(700);  // until the node's answers have left, too
+}
+
+TEST(Fabrics, SchemesAreRegistered) {
+  std::shared_ptr<rdma::Fabric> fabric;
+  const Status unknown = open_fabric("carrier", &fabric);
+  EXPECT_TRUE(unknown.IsNotSupported());
+  EXPECT_NE(unknown.message().find("shm://"), std::string::npos) << unknown.ToString();
+  rdma::ShmNetwork network;
+  register_fabric("carrier", [&](std::shared_ptr<rdma::Fabric>* made) {
+    *made = network.make_fabric();
+    return Status::OK();
+  });
+  EXPECT_TRUE(open_fabric("carrier", &fabric).ok());
+  EXPECT_NE(fabric, nullptr);
+}
+
+TEST(Fabrics, ProcessesOfAUserMeetInAFolderOfHis) {
+  const auto scratch = base::nvm_testing::TempDir::on_tmpfs();
+  const std::string chosen = scratch.file("meeting");
+  ASSERT_EQ(::setenv("BONSAI_SHM_FOLDER", chosen.c_str(), 1), 0);
+  std::string folder;
+  ASSERT_EQ("OK", shm_folder(&folder).ToString());
+  EXPECT_EQ(folder, chosen);
+  EXPECT_EQ(std::filesystem::status(chosen).permissions(), std::filesystem::perms::owner_all);
+  std::shared_ptr<rdma::Fabric> fabric;
+  EXPECT_EQ("OK", open_fabric("shm", &fabric).ToString());
+  std::filesystem::permissions(chosen, std::filesystem::perms::all);
+  const Status open_to_all = shm_folder(&folder);
+  EXPECT_TRUE(open_to_all.IsIoError()) << open_to_all.ToString();
+  EXPECT_NE(open_to_all.message().find("chmod 700"), std::string::npos) << open_to_all.ToString();
+  ::unsetenv("BONSAI_SHM_FOLDER");
+}
+
+}  // namespace
+}  // namespace bonsai::scale

@@ -1,0 +1,135 @@
+// Any bytes as the name of a target, and as a request to the server of a node's pools.
+#include <stdlib.h>
+
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/check.h"
+#include "base/testing/fuzz.h"
+#include "rdma/shm/shm.h"
+#include "scale/pool_server.h"
+#include "scale/target_name.h"
+
+namespace bonsai::scale {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::fuzz_bytes;
+using testing::FuzzInput;
+using testing::FuzzRegistration;
+
+// ---- the name of a target
+
+void run_name(std::string_view input) {
+  TargetName name;
+  const Status status = parse_target_name(std::string(input), &name);
+  if (!status.ok()) {
+    BONSAI_CHECK(status.IsInvalidArgument() && !status.message().empty());
+  } else if (name.is_remote()) {
+    BONSAI_CHECK(is_pool_name(name.pool) && !name.node.empty());
+  }
+}
+
+std::vector<std::string> seeds_of_names() {
+  return {"/mnt/pmem/my.pool", "shm://NAME/POOL", "rdma://HOST:4711/a.pool_1", "rdma://[::1]:1/-", "://"};
+}
+
+const FuzzRegistration target_name("target_name", run_name, seeds_of_names);
+
+// ---- a request of the pools' server
+
+constexpr uint64_t kLimitMs = 5'000;
+constexpr uint64_t kPoolBytesMax = uint64_t{1} << 20;
+
+class ServerRig {
+ public:
+  ServerRig() {
+    BONSAI_CHECK(::mkdtemp(folder_.data()) != nullptr);
+    fs::create_directory(folder_ + "/pools");
+    PoolServer::Config config;
+    config.folder = folder_ + "/pools";
+    config.address = "node";
+    BONSAI_CHECK(PoolServer::make(serving_.get(), config, &server_).ok());
+    BONSAI_CHECK(asking_->make_worker(&worker_).ok());
+    BONSAI_CHECK(asking_->register_region(memory_, rdma::Rights::all(), &region_).ok());
+    connect();
+  }
+  ~ServerRig() {
+    server_.reset();
+    fs::remove_all(folder_);
+  }
+  ServerRig(const ServerRig&) = delete;
+  ServerRig& operator=(const ServerRig&) = delete;
+
+  // Asks, and closes what was opened, so that inputs stay independent of each other.
+  void ask(std::string_view message) {
+    if (message.empty() || message.size() > sizeof(rdma::FlushRequest)) return;
+    send(message);
+    PoolRequest request;
+    std::memcpy(&request, memory_.data(), std::min(message.size(), sizeof request));
+    request.magic = PoolRequest::kMagic;
+    request.token = 1;
+    request.op = PoolOp::kRemove;
+    send(fuzz_bytes(request));
+    BONSAI_CHECK(server_->open_pools() == 0);
+    for (const auto& entry : fs::directory_iterator(folder_)) BONSAI_CHECK(entry.path().filename() == "pools");
+  }
+
+ private:
+  static constexpr size_t kAnswerAt = 1024;
+
+  // The answer goes where there is room for it when the input's words for that are 0.
+  void send(std::string_view message) {
+    std::memcpy(memory_.data(), message.data(), message.size());
+    if (message.size() == sizeof(PoolRequest)) {
+      PoolRequest request;
+      std::memcpy(&request, memory_.data(), sizeof request);
+      if (request.answer.key == 0) request.answer = region_->remote().at(kAnswerAt + request.answer.address % 512);
+      request.bytes = std::min(request.bytes, kPoolBytesMax);
+      std::memcpy(memory_.data(), &request, sizeof request);
+    }
+    list_.clear();
+    list_.send(*peer_, region_->slice(0, message.size()));
+    BONSAI_CHECK(worker_->run(&list_, kLimitMs).ok());
+    static_cast<void>(server_->serve(kLimitMs));
+    if (!peer_->usable()) connect();  // an answer to a place that there is not ends the connection
+  }
+  void connect() { BONSAI_CHECK(worker_->connect("node", {}, kLimitMs, &peer_).ok()); }
+
+  std::string folder_ = "/tmp/bonsai_fuzz.XXXXXX";
+  rdma::ShmNetwork network_;
+  std::unique_ptr<rdma::Fabric> serving_ = network_.make_fabric(), asking_ = network_.make_fabric();
+  std::unique_ptr<PoolServer> server_;
+  std::vector<std::byte> memory_ = std::vector<std::byte>(2048);
+  std::unique_ptr<rdma::Worker> worker_;
+  std::unique_ptr<rdma::Region> region_;
+  std::unique_ptr<rdma::Peer> peer_;
+  rdma::WorkList list_;
+};
+
+void run_request(std::string_view input) {
+  static ServerRig rig;
+  rig.ask(input);
+}
+
+std::vector<std::string> seeds_of_requests() {
+  std::vector<std::string> seeds;
+  for (const PoolOp op : {PoolOp::kOpen, PoolOp::kCreate, PoolOp::kClose, PoolOp::kRemove}) {
+    PoolRequest request;
+    request.token = 7;
+    request.op = op;
+    request.bytes = uint64_t{64} << 10;
+    set_wire_text(&request.pool, "a.pool");
+    seeds.push_back(fuzz_bytes(request));
+  }
+  return seeds;
+}
+
+const FuzzRegistration request("pool_request", run_request, seeds_of_requests);
+
+}  // namespace
+}  // namespace bonsai::scale

@@ -1,0 +1,46 @@
+#include "scale/target_name.h"
+
+#include <algorithm>
+
+namespace bonsai::scale {
+namespace {
+
+bool is_name_byte(char byte) {
+  return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || (byte >= '0' && byte <= '9') || byte == '.' ||
+         byte == '_' || byte == '-';
+}
+
+bool is_scheme(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char byte) { return byte >= 'a' && byte <= 'z'; });
+}
+
+}  // namespace
+
+bool is_pool_name(std::string_view name) {
+  return !name.empty() && name.size() <= kPoolNameBytesMax && name[0] != '.' &&
+         std::all_of(name.begin(), name.end(), is_name_byte);
+}
+
+Status parse_target_name(const std::string& text, TargetName* name) {
+  TargetName parsed;
+  parsed.text = text;
+  const size_t mark = text.find("://");
+  if (mark == std::string::npos || !is_scheme(std::string_view(text).substr(0, mark))) {
+    *name = std::move(parsed);
+    return Status::OK();
+  }
+  parsed.scheme = text.substr(0, mark);
+  const size_t begin = mark + 3;
+  const size_t slash = text.find('/', begin);
+  if (slash == std::string::npos || slash == begin || !is_pool_name(std::string_view(text).substr(slash + 1))) {
+    return Status::InvalidArgument("'" + text + "' names no remote target; write " + parsed.scheme +
+                                   (parsed.scheme == "rdma" ? "://HOST:PORT/POOL" : "://NODE/POOL") +
+                                   ", where POOL is one file name of letters, digits, '.', '_' and '-'");
+  }
+  parsed.node = text.substr(begin, slash - begin);
+  parsed.pool = text.substr(slash + 1);
+  *name = std::move(parsed);
+  return Status::OK();
+}
+
+}  // namespace bonsai::scale

@@ -1,0 +1,37 @@
+// How a user names a target: a plain path, or `SCHEME://NODE/POOL` for a pool that a node of a fabric serves.
+//
+//   /mnt/pmem/my.pool           a file or DAX device of this machine
+//   shm://NAME/POOL             served under NAME by a process of this machine
+//   rdma://HOST:PORT/POOL       served over RDMA
+#ifndef BONSAI_SCALE_TARGET_NAME_H_
+#define BONSAI_SCALE_TARGET_NAME_H_
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "bonsai/status.h"
+
+namespace bonsai::scale {
+
+inline constexpr size_t kPoolNameBytesMax = 95;
+
+struct TargetName {
+  std::string text;    // as the user wrote it
+  std::string scheme;  // "shm", "rdma", ...; empty: a plain path
+  std::string node;    // where the node listens, in the notation of the fabric's provider
+  std::string pool;    // what it serves there
+
+  [[nodiscard]] bool is_remote() const { return !scheme.empty(); }
+};
+
+// Whether a pool of a node may be called so: 1 to kPoolNameBytesMax letters, digits, '.', '_' and '-', not beginning
+// with a dot, so that it is one file name.
+[[nodiscard]] bool is_pool_name(std::string_view name);
+
+// Errors: InvalidArgument (a scheme without node or pool, or a pool name that is none; the message shows the form).
+Status parse_target_name(const std::string& text, TargetName* name);
+
+}  // namespace bonsai::scale
+
+#endif  // BONSAI_SCALE_TARGET_NAME_H_

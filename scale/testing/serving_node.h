@@ -1,0 +1,61 @@
+// A node of a test's process that serves a folder of pools under the address "node", on a thread of its own.
+#ifndef BONSAI_SCALE_TESTING_SERVING_NODE_H_
+#define BONSAI_SCALE_TESTING_SERVING_NODE_H_
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "base/thread.h"
+#include "rdma/shm/shm.h"
+#include "scale/pool_server.h"
+
+namespace bonsai::scale {
+
+class ServingNode {
+ public:
+  ServingNode(rdma::ShmNetwork* network, const std::string& folder) : fabric_(network->make_fabric()) {
+    PoolServer::Config config;
+    config.folder = folder;
+    config.address = "node";
+    const Status status = PoolServer::make(fabric_.get(), config, &server_);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    thread_ = base::Thread("server", [this] {
+      while (!stop_.load()) {
+        const bool pausing = paused_.load();
+        silent_.store(pausing);
+        if (pausing) {
+          base::sleep_ms(1);
+        } else {
+          static_cast<void>(server_->serve(1));
+        }
+      }
+    });
+  }
+  ~ServingNode() {
+    stop_.store(true);
+    thread_.join();
+  }
+  ServingNode(const ServingNode&) = delete;
+  ServingNode& operator=(const ServingNode&) = delete;
+
+  // Returns when it answers no more, or answers again.
+  void pause(bool on) {
+    paused_.store(on);
+    for (base::BoundedWait wait("serving node", 10'000); silent_.load() != on && !wait.expired(); wait.pause()) {
+    }
+    EXPECT_EQ(silent_.load(), on);
+  }
+
+ private:
+  std::unique_ptr<rdma::Fabric> fabric_;
+  std::unique_ptr<PoolServer> server_;
+  std::atomic<bool> stop_{false}, paused_{false}, silent_{false};
+  base::Thread thread_;
+};
+
+}  // namespace bonsai::scale
+
+#endif  // BONSAI_SCALE_TESTING_SERVING_NODE_H_

@@ -1,0 +1,207 @@
+"""The rules of style.py about what people read: documents, comments, help and error texts.
+
+  rule          applies to                       forbids
+  authority     all source and prose             references to what is not in the tree: numbered issues, drafts
+  reference     *.md but docs/lab; docs/*.md     files, links, anchors and identifiers in backticks that are not in the
+                named in source                  tree; NAMES_ALLOWED is the exception
+  readme        README.md                        more than 800 words: measurements go to docs/lab, the rest to headers
+  words         *.md, comments, messages, help;  words of the left column of the glossary's second table
+                scripts and build files whole    (ARCHITECTURE.md); code in backticks is exempt
+"""
+import re
+from collections import namedtuple
+
+Breach = namedtuple("Breach", "path line rule message")
+RULES = ["authority", "reference", "readme", "words"]
+
+README_WORDS_MAX = 800
+
+
+def is_history(source):
+    """Pages of what was true on a day: they name things of that day."""
+    return source.path.parts[:2] == ("docs", "lab") or source.path.name == "CHANGELOG.md"
+
+
+# ---- authority ----------------------------------------------------------------------------------------------------
+
+AUTHORITY = [(re.compile(pattern), remedy) for pattern, remedy in (
+    (r"\bDESIGN\b", "refer to docs/design.md and its section"),
+    (r"\b[Ii]ssues? #?\d+", "issues are not in the tree: write what the reader needs, or refer to docs/design.md"),
+    (r"\b[Ss]eeds? 0\d\d\b", "refer to the paper by its name (docs/design.md, section 7)"),
+    (r"\b[Tt]he specifications?\b", "name the paper (docs/design.md, section 7), or call a target of our own a goal"),
+    (r"\bfacts/\w", "this file is not in the tree"))]
+
+
+def check_authority(source):
+    if not source.is_source and source.path.suffix != ".md":
+        return
+    for line, text in enumerate(source.lines, 1):
+        for pattern, remedy in AUTHORITY:
+            if match := pattern.search(text):
+                yield Breach(source.path, line, "authority", f"{match[0]}: {remedy}")
+
+
+# ---- length -------------------------------------------------------------------------------------------------------
+
+def check_readme(source):
+    if source.path.name != "README.md":
+        return
+    words = len(source.text.split())
+    if words > README_WORDS_MAX:
+        yield Breach(source.path, 1, "readme",
+                     f"{words} words; {README_WORDS_MAX} are allowed: see docs/lab and headers")
+
+
+# ---- references ---------------------------------------------------------------------------------------------------
+
+# Names that documents may use without being in the tree: examples, what is built, what is not built yet.
+NAMES_ALLOWED = {"foo.cc", "foo_test.cc", "replicas_min",
+                 "latency_us_read_p50", "bench_output_test", "bench_report_page_test", "_fuzz.cc"}
+FILE_NAME = re.compile(r"(?<![\w$/.{-])(?:[\w.-]+/)*[\w-]+\.(?:h|cc|cpp|py|sh|md|cmake|svg|yml)\b(?![\w/}])")
+IDENTIFIER = re.compile(r"(?<![\w-])(?:[a-z]\w*_\w+|k[A-Z]\w+|[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]*)+|[A-Z]+_[A-Z_]+)"
+                        r"(?![\w-])")
+SPAN = re.compile(r"`([^`\n]+)`")
+LINK = re.compile(r"\]\(([^()\s]+)\)")
+
+
+def words_of(sources):
+    """Every identifier that code, scripts and build files have, in comments not."""
+    words = set()
+    for source in sources:
+        if source.path.suffix == ".md" or source.path.name.startswith("style_"):
+            continue
+        text = re.sub(r"//[^\n]*", "", source.text) if source.is_cpp else source.text
+        words.update(re.findall(r"\w+", text))
+    return words
+
+
+def anchors_of(text):
+    """The anchors of a document's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", re.sub(r"[`*]", "", heading)).strip().lower().replace(" ", "-")
+            for heading in headings}
+
+
+class Tree:
+    """What documents may name. `names` are all files of the tree, by their paths."""
+
+    def __init__(self, sources, names):
+        self.words = words_of(sources) | NAMES_ALLOWED
+        self.names = set(names)
+        self.base_names = {name.rsplit("/", 1)[-1] for name in names}
+        self.folders = {"/".join(name.split("/")[:depth]) for name in names for depth in range(1, name.count("/") + 1)}
+        self.documents = {str(source.path): source.text for source in sources if source.path.suffix == ".md"}
+
+    def has_file(self, name, folder):
+        """Whether a document in `folder` may call a file by this name; NAME.cc is for the reader to fill in."""
+        if name in NAMES_ALLOWED or name.startswith("build/") or re.match(r"[A-Z]+\.", name.rsplit("/", 1)[-1]):
+            return True
+        if "/" not in name:
+            return name in self.base_names
+        return name in self.names or resolve(folder, name) in self.names or any(
+            known.endswith("/" + name) for known in self.names)
+
+
+def resolve(folder, name):
+    parts = [] if folder == "." else folder.split("/")
+    for part in name.split("/"):
+        if part == "..":
+            parts = parts[:-1]
+        elif part != ".":
+            parts.append(part)
+    return "/".join(parts)
+
+
+def check_links(source, line, text, tree):
+    for target in LINK.findall(text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        file, _, anchor = target.partition("#")
+        path = resolve(str(source.path.parent), file.rstrip("/")) if file else str(source.path)
+        if path not in tree.names | tree.folders:
+            yield Breach(source.path, line, "reference", f"the link {target} leads to nothing")
+        elif anchor and anchor not in anchors_of(tree.documents.get(path, "")):
+            yield Breach(source.path, line, "reference", f"{path} has no heading #{anchor}")
+
+
+def check_names(source, line, text, tree):
+    for span in SPAN.findall(text):
+        files = FILE_NAME.findall(span)
+        for name in files:
+            if not tree.has_file(name, str(source.path.parent)):
+                yield Breach(source.path, line, "reference", f"{name} is not in the tree")
+        for name in files:
+            span = span.replace(name, "")
+        for name in IDENTIFIER.findall(span):
+            if name not in tree.words:
+                yield Breach(source.path, line, "reference", f"`{name}` is not in the tree: rename or remove it")
+
+
+def check_reference(source, tree):
+    if source.path.suffix == ".md" and not is_history(source):
+        for line, text in enumerate(source.lines, 1):
+            yield from check_links(source, line, text, tree)
+            yield from check_names(source, line, text, tree)
+    elif source.is_source and not source.is_test:
+        for line, text in enumerate(source.lines, 1):
+            for name in re.findall(r"(?<![\w/.-])docs/[\w/-]+\.md\b", text):
+                if name not in tree.names:
+                    yield Breach(source.path, line, "reference", f"{name} is not in the tree")
+
+
+# ---- words --------------------------------------------------------------------------------------------------------
+
+WORDS_HEADING = "### Words that are not used"
+LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+BLOCK = re.compile(r'/\*.*?\*/|R"([^(\s]*)\(.*?\)\1"', re.DOTALL)  # comments of C, and help texts
+
+
+def words_not_used(architecture):
+    """{word: what to say instead} of the second table of the glossary."""
+    words = {}
+    for row in re.findall(r"^\| (.+?) \| (.+?) \|$", architecture.split(WORDS_HEADING)[-1], re.MULTILINE)[1:]:
+        words.update({word: row[1] for word in row[0].split(", ")})
+    return words
+
+
+def prose_of(source):
+    """(line, text) of what people read in a file: all of a document or script, comments and sentences of code."""
+    if source.is_cpp:
+        yield from source.comments
+        for block in BLOCK.finditer(source.text):
+            yield from enumerate(block[0].splitlines(), source.text.count("\n", 0, block.start()) + 1)
+        if not source.is_test:
+            for line, text in enumerate(source.lines, 1):
+                yield from ((line, literal) for literal in LITERAL.findall(text) if " " in literal)
+    elif source.path.suffix in (".md", ".py", ".sh", ".cmake", ".txt") and not source.path.name.startswith("style"):
+        text = source.text.split(WORDS_HEADING)[0] if source.path.name == "ARCHITECTURE.md" else source.text
+        yield from enumerate(text.splitlines(), 1)
+
+
+def find_words(sources, words):
+    if not words:
+        return
+    phrases = "|".join(sorted(map(re.escape, words), key=len, reverse=True))
+    pattern = re.compile(rf"\b({phrases})\b", re.IGNORECASE)
+    for source in sources:
+        for line, text in prose_of(source):
+            for match in pattern.finditer(SPAN.sub("", text)):
+                word = match[0].lower()
+                yield Breach(source.path, line, "words", f"{word}: say {words[word]} (ARCHITECTURE.md, glossary)")
+
+
+def check_words(sources):
+    architecture = next((source.text for source in sources if str(source.path) == "ARCHITECTURE.md"), "")
+    return find_words(sources, words_not_used(architecture) if WORDS_HEADING in architecture else {})
+
+
+def check_source(source):
+    yield from check_authority(source)
+    yield from check_readme(source)
+
+
+def check_tree(sources, names):
+    yield from check_words(sources)
+    tree = Tree(sources, names)
+    for source in sources:
+        yield from check_reference(source, tree)

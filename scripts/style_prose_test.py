@@ -1,0 +1,103 @@
+"""The rules about documents and texts tested: each catches its seeded breaches and lets the good neighbour pass."""
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import style  # noqa: E402
+import style_prose  # noqa: E402
+
+
+def source(path, text):
+    return style.Source(path, text)
+
+
+def rules_of(breaches):
+    return [breach.rule for breach in breaches]
+
+
+class AuthorityTest(unittest.TestCase):
+    BAD = ["// see DES" + "IGN section 2", "asked for by iss" + "ue 4", "Iss" + "ue #12", "see" + "d 004, table (a)",
+           "as the specifi" + "cation says", "fac" + "ts/put-protocol.md"]
+    GOOD = ["docs/design.md, section 2", "this issue has 4 parts", "seed 17 of the run", "a specification of a format",
+            "artefacts/x"]
+
+    def test_bad_references_are_caught_in_code_documents_and_scripts(self):
+        for path in ("base/a.cc", "docs/a.md", "scripts/a.sh", "index/a.h"):
+            for text in self.BAD:
+                with self.subTest(path=path, text=text):
+                    self.assertEqual(["authority"], rules_of(style_prose.check_authority(source(path, text))))
+
+    def test_good_text_passes(self):
+        for text in self.GOOD:
+            with self.subTest(text=text):
+                self.assertEqual([], rules_of(style_prose.check_authority(source("docs/a.md", text))))
+
+
+class ReadmeTest(unittest.TestCase):
+    def test_800_words_and_no_more(self):
+        self.assertEqual([], rules_of(style_prose.check_readme(source("room/README.md", "word " * 800))))
+        self.assertEqual(["readme"], rules_of(style_prose.check_readme(source("room/README.md", "word " * 801))))
+        self.assertEqual([], rules_of(style_prose.check_readme(source("docs/a.md", "word " * 801))))
+
+
+class ReferenceTest(unittest.TestCase):
+    CODE = ("index/bnode.h", "class BnodeWord { int claim_young(); };  // only_in_comment\nint kLow;\n")
+    NAMES = ["index/bnode.h", "index/README.md", "docs/design.md", "docs/a.md", "docs/lab/old.md"]
+
+    def check(self, path, text):
+        design = source("docs/design.md", "# Design\n## 2. The `contract`\n")
+        return list(style_prose.check_tree([source(*self.CODE), design, source(path, text)], self.NAMES))
+
+    def test_what_is_not_there_is_caught(self):
+        for text in ("`claim_old`", "`BnodeWords::find`", "`only_in_comment`", "`kHigh`", "`index/gone.h`", "`gone.h`",
+                     "[x](gone.md)", "[x](design.md#2-the-contact)", "`bnode.h`, `gone.cc`"):
+            with self.subTest(text=text):
+                self.assertEqual(["reference"], rules_of(self.check("docs/a.md", text)))
+        self.assertEqual(["reference"], rules_of(self.check("index/a.cc", "// see docs/gone.md, section 2")))
+
+    def test_what_is_there_passes(self):
+        for text in ("`claim_young`", "`BnodeWord`", "`kLow`", "`index/bnode.h`", "`bnode.h`", "[x](design.md)",
+                     "[x](design.md#2-the-contract)", "[x](../index/)", "`NAME.cc`", "`Word`", "old_name unticked"):
+            with self.subTest(text=text):
+                self.assertEqual([], self.check("docs/a.md", text))
+        self.assertEqual([], self.check("index/a.cc", "// see docs/design.md, section 2"))
+
+    def test_history_names_what_there_was(self):
+        self.assertEqual([], self.check("docs/lab/old.md", "`gone_since` and `gone.h`"))
+
+
+class WordsTest(unittest.TestCase):
+    ARCHITECTURE = ("# Architecture\nIt tells a story.\n### Words that are not used\n\n| not used | say instead |\n"
+                    "|---|---|\n"
+                    "| tell, tells | report |\n| under way | in flight |\n")
+
+    def found(self, path, text):
+        architecture = source("ARCHITECTURE.md", self.ARCHITECTURE)
+        breaches = style_prose.check_words([architecture, source(path, text)])
+        return [breach.message.split(":")[0] for breach in breaches if str(breach.path) == path]
+
+    def test_the_list_is_that_of_the_glossary(self):
+        self.assertEqual({"tell": "report", "tells": "report", "under way": "in flight"},
+                         style_prose.words_not_used(self.ARCHITECTURE))
+        breaches = list(style_prose.check_words([source("ARCHITECTURE.md", self.ARCHITECTURE)]))
+        self.assertEqual([2], [breach.line for breach in breaches], "the list itself is exempt")
+
+    def test_documents_comments_messages_and_scripts_are_searched(self):
+        self.assertEqual(["tells", "under way"], self.found("room/a.md", "It tells what is under way."))
+        self.assertEqual(["tells"], self.found("room/a.cc", "int x;  // tells the time"))
+        self.assertEqual(["tell"], self.found("room/a.cc", 'return Status::IoError("cannot tell why");'))
+        self.assertEqual(["tell"], self.found("room/a.h", "/* What the C\n   interface can tell. */"))
+        self.assertEqual(["tell"], self.found("room/a.cc", 'auto help = R"(shows\nwhat to tell)";'))
+        self.assertEqual(["tell"], self.found("room/a.sh", "# what to tell"))
+        self.assertEqual(["tell"], self.found("room/CMakeLists.txt", "# what to tell"))
+        self.assertEqual(["Tell".lower()], self.found("room/a.md", "Tell it."))
+
+    def test_code_is_exempt(self):
+        self.assertEqual([], self.found("room/a.md", "`tell()` retells, it does not teller; foretells"))
+        self.assertEqual([], self.found("room/a.cc", 'tell(x); const char* key = "tells";'))
+        self.assertEqual([], self.found("room/a_test.cc", 'EXPECT_TRUE(x) << "he could tell";'))
+
+
+if __name__ == "__main__":
+    unittest.main()

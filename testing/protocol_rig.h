@@ -1,0 +1,72 @@
+// Runs small concurrent programs against a store under interleavings that a seed chooses, and judges each run.
+//
+// Every program is a coroutine of base::Scheduler (Pick::kSeeded); base::step_hook switches between them at each step
+// of the protocols. All is one thread, so a run is a function of its seed. In crash runs the pool file of a shadow
+// medium, which holds exactly what is durable, is copied at one seeded step; the copy is then recovered, and its state
+// must explain what was done and seen until that step.
+//
+// A program is a text of actions:
+//   p0  put key 0        x0  delete key 0      g0  get key 0        m   multi-get of all keys
+//   P   multi-put of all keys                       E   multi-put of key 0, the last key, and key 0 once more
+//   S   session: put and delete key 0, delete and put the last key, as one group
+//   b   batch: put all keys     B   batch: put key 0, delete the last key
+//   s   scan all keys    i   iterator, forward and back             r   Drain, which replaces the bnodes
+//   f   (before the programs) fills the gaps of spread keys and empties them: updates and a Drain then merge
+//   c   (before the programs) twelve other keys beside each key: four more fill the smallest table, and writers then
+//       plan successors, as the background does with a bnode above the high-water mark
+//   h   takes all free space of the pool: offloads find none, updates may be answered with NoSpace
+//   H   gives it back; so does the end of the programs
+//   n   take a snapshot, release the one before                     o   read all keys through it by gets and a scan
+// Programs that run together are separated by '|'.
+#ifndef BONSAI_TESTING_PROTOCOL_RIG_H_
+#define BONSAI_TESTING_PROTOCOL_RIG_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bonsai/db.h"
+#include "testing/history.h"
+
+namespace bonsai::testing {
+
+struct ProtocolCase {
+  const char* name;
+  uint64_t keys;         // keys 0..keys-1
+  const char* before;    // done one by one before the programs start
+  const char* programs;  // run together
+  bool spread = false;   // other records between the keys, so that the keys are in different bnodes
+};
+
+// How the rig gets at stores.
+struct ProtocolStore {
+  // Opens an empty store, for `schedules_per_store` runs of one case.
+  std::function<std::unique_ptr<DB>()> open;
+  // Crash runs only: copies what is durable now; opens the copy. Both empty: no crash runs.
+  std::function<void()> copy_durable;
+  std::function<Status(std::unique_ptr<DB>*)> open_copy;
+  // Takes all free space of the open store's pool, or gives it back. Empty: cases with `h` cannot run.
+  std::function<void(bool take)> hoard;
+  uint64_t schedules_per_store = 200;
+};
+
+struct ProtocolResult {
+  Verdict verdict;
+  uint64_t schedules = 0;  // that ran, the failing one included
+  uint64_t crashes = 0;    // of them with a crash
+  uint64_t splits = 0;     // that the stores did
+  uint64_t merges = 0;
+  uint64_t replacements = 0;  // that writers had to plan
+  uint64_t refused = 0;       // updates and drains that found no space
+  uint64_t seed = 0;          // of the failing run's store; run_case(..., seed) ends at the same failure
+};
+
+// Runs `schedules` schedules of the case from `seed` on, each checked; ends at the first violation.
+// Thread-safety: one thread at a time in the process, since the step hook is global.
+ProtocolResult run_case(const ProtocolCase& what, const ProtocolStore& store, uint64_t seed, uint64_t schedules);
+
+}  // namespace bonsai::testing
+
+#endif  // BONSAI_TESTING_PROTOCOL_RIG_H_

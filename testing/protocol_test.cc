@@ -1,0 +1,303 @@
+// The product's own code under thousands of seeded interleavings of small programs, crashes included; and with each
+// rule of the put protocol switched off in turn, where the same cases must fail.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "base/step.h"
+#include "base/testing/budget.h"
+#include "base/testing/figures.h"
+#include "index/testing/mutants.h"
+#include "persist/format.h"
+#include "store/db_impl.h"
+#include "store/tiers.h"
+#include "testing/protocol_rig.h"
+#include "testing/scratch.h"
+
+namespace bonsai::testing {
+namespace {
+
+// Where rules of their own are tested, which the hunt for a mutant may begin with.
+constexpr const char kCrowded[] = "writers and drains compete for a crowded range";
+constexpr const char kEqualKeys[] = "groups of equal keys, writers make room";
+constexpr const char kNoSpace[] = "no space for an offload, puts, scans";
+
+// The small configurations of docs/put-protocol.md, section 5, with batches, iterators and snapshots.
+const ProtocolCase kCases[] = {
+    {"two puts of a key, scan, get", 1, "p0", "p0 | p0 | s g0"},
+    {"two puts of a key, two readers", 1, "p0", "p0 | p0 | g0 g0 | g0 g0"},
+    {"puts on two keys, two scans", 2, "", "p0 | p1 | s | s"},
+    {"puts on two keys, scan and gets", 2, "p0 p1", "p0 | p1 | s | g0 g1"},
+    {"writer of two keys, two scans", 2, "p0 p1", "p0 p1 | s s | s"},
+    {"three keys, scan", 3, "p0 p1 p2", "p0 p1 | p2 p0 | s s"},
+    {"superseded put, then scan", 1, "", "p0 s | p0 s | p0 g0"},
+    {"superseded put, then get", 1, "p0", "p0 g0 | p0 g0 | s"},
+    {"three puts, two scans", 1, "p0", "p0 p0 | p0 | s | s"},
+    {"four puts and a scan", 1, "p0", "p0 | p0 | p0 | p0 | s s"},
+    {"puts, deletes, get, scan", 1, "p0", "p0 x0 | x0 p0 | g0 g0 | s"},
+    {"replace, put, get, scan", 1, "p0", "r | p0 | g0 g0 | s"},
+    {"replace, two writers, get, scan", 1, "p0", "r | p0 p0 | p0 | g0 s"},
+    {"replace, two keys, puts, scan", 2, "p0 p1", "r | p0 p1 | s s | g1"},
+    {"replace of drained keys, overwrites, scans", 2, "p0 p1 r", "p0 p1 r | s s | s"},
+    {"two replacements, puts, scan", 2, "p0 p1", "r p0 r | p1 p0 | s s"},
+    {"replacements while a snapshot is held", 2, "p0 p1 r", "n o o | p0 p1 r p0 r | p1"},
+    {"snapshots, overwrites, pruning", 2, "p0 p1", "n o o | p0 p0 p0 | p1 p1"},
+    {"batch and scans", 2, "p0 p1", "b | s s | s"},
+    {"batch, gets, put on its keys", 2, "p0 p1", "b | g0 g1 | g1 g0 | p1"},
+    {"two batches of the same keys, scan", 2, "", "b | b | s s"},
+    {"batch with delete, replace, scan", 3, "p0 p1 p2", "B b | r | s s"},
+    {"batch, puts on top, multi-get", 2, "p0 p1", "b g0 | p0 p1 | m s"},
+    {"multi-put, put, gets", 2, "p0 p1", "P | p0 P | g0 g1 | s"},
+    {"multi-put, replace, scans", 2, "p0 p1", "P P | r | s s | g1 g0"},
+    {"multi-put in different bnodes, merge", 2, "p0 p1 f p0 p1", "P | r P | s s | g0", true},
+    {"iterators, replace", 2, "p0 p1", "i i | p0 p1 | r"},
+    {"keys in different bnodes", 2, "p0 p1", "p0 p1 | s s | r", true},
+    {"keys in different bnodes, batch", 3, "p0 p1 p2", "b | s | p1 r | s", true},
+    {"keys in different bnodes, snapshot", 2, "p0 p1 r", "n o o | p0 p1 r | p0", true},
+    {"merge, puts, scans", 2, "p0 p1 f p0 p1", "r | p0 p1 | s s", true},
+    {"merge, batch, gets", 2, "p0 p1 f p0 p1", "r | b | g0 g1 | g1 g0", true},
+    {"merge, puts, iterators", 3, "p0 p1 p2 f p0 p1 p2", "r | p0 p1 p2 r | i i | s s", true},
+    {"merge while a snapshot is held", 2, "p0 p1 f p0 p1", "n o o | p0 r p1 | r p0", true},
+    {kCrowded, 4, "p0 r p1 r p2 r p3 r c", "p0 p1 p2 p3 | p3 p2 p1 p0 | r g3 | r s"},
+    {"writers make room, drains, scans", 4, "p0 r p0 r p0 r p0 r c", "p0 p1 p2 p3 | r g0 g2 | s s | r p1"},
+    {"a batch makes room, a drain, a put", 4, "p1 r p1 r p1 r p1 r c", "b g0 | p3 p2 | r | s s"},
+    {"two batches make room, drains", 4, "c", "b s | b g3 | r | r"},
+    {"scans ask for compaction, writers make room", 4, "p0 r p1 r p2 r p3 r c", "s s s | p0 p1 p2 p3 | r s | r"},
+    {"two drains compete", 2, "p0 p1", "r p0 r | r p1 r | s s | g0 g1"},
+    {"two drains compete for a merge", 3, "p0 p1 p2 f p0 p1 p2", "r p0 | r p2 | s s | p1 r", true},
+    {"a merge and writers that make room", 2, "p0 p1 f c", "p0 p1 | r g0 | r p1 | s s", true},
+    {kEqualKeys, 4, "p0 r p0 r p0 r p0 r c", "E g0 | E | p1 p2 | r g3"},
+    {"sessions of equal keys, drains", 4, "p0 r p0 r p0 r p0 r c", "S g0 | r S | r p1 | p2 g3"},
+    {"groups of equal keys in different bnodes", 2, "p0 p1", "E S | r | r E | s g0", true},
+    {"groups of equal keys, batches", 2, "p0 p1 c", "E | b S | r g0 | B g1"},
+    {kNoSpace, 2, "p0 p1", "h r H r | p0 p1 g0 | s s"},
+    {"no space for a while, deletes", 2, "p0 p1 r p0", "h | x0 p1 r | p0 g0 H | s s"},
+    {"no space, a batch, gets", 2, "p0 p1", "h b H b | r r | g0 g1 | g1 g0"},
+    {"no space, crowded, scans", 4, "p0 r p0 r p0 r p0 r c", "h r H | p0 p1 p2 p3 | s s"},
+    {"no space for a merge", 2, "p0 p1 f p0 p1", "h r H r | p0 p1 | s s", true},
+    {"no space while a snapshot is held", 2, "p0 p1 r", "n o o | p0 h r H r | p1 r"},
+};
+
+// Cases that fill and empty ranges before each schedule, or wait for space, take longer.
+uint64_t share_of(const ProtocolCase& what, uint64_t schedules) {
+  const bool fast = std::string_view(what.before).find('f') == std::string_view::npos &&
+                    std::string_view(what.programs).find('h') == std::string_view::npos;
+  return fast ? schedules : schedules / 10;
+}
+
+// A store on the shadow medium whose file can be copied at any step.
+class Pools {
+ public:
+  explicit Pools(bool crashes) : crashes_(crashes) {
+    store_.open = [this] { return open_new(); };
+    store_.hoard = [this](bool take) { take ? take_space() : give_space(); };
+    if (!crashes) return;
+    store_.copy_durable = [this] {
+      std::filesystem::copy_file(pool_, copy_, std::filesystem::copy_options::overwrite_existing);
+    };
+    store_.open_copy = [this](std::unique_ptr<DB>* db) { return OpenForTest(options(), test_options(), copy_, db); };
+    store_.schedules_per_store = 100;
+  }
+  [[nodiscard]] const ProtocolStore& store() const { return store_; }
+
+ private:
+  [[nodiscard]] Options options() const {
+    Options options;
+    options.create_if_missing = true;
+    options.pool_bytes = uint64_t{1} << 20;  // small: it is copied at every crash
+    options.background_threads = 0;
+    options.persistence_domain = PersistenceDomain::kAdr;
+    return options;
+  }
+  [[nodiscard]] TestOptions test_options() const {
+    return {.medium = crashes_ ? TestMedium::kShadow : TestMedium::kNone};
+  }
+
+  std::unique_ptr<DB> open_new() {
+    pool_ = folder_.file("pool." + std::to_string(++pools_));
+    copy_ = folder_.file("copy." + std::to_string(pools_));
+    std::unique_ptr<store::Tiers> tiers;
+    const Status status = store::open_tiers(options(), test_options(), pool_, &tiers);
+    if (!status.ok()) {
+      std::fprintf(stderr, "cannot open the pool: %s\n", status.ToString().c_str());
+      std::abort();
+    }
+    space_ = &tiers->space;
+    return std::make_unique<store::DbImpl>(options(), std::move(tiers));
+  }
+
+  void take_space() {
+    for (uint64_t bytes = options().pool_bytes; bytes >= persist::kBlockBytes; bytes /= 2) {
+      for (;;) {
+        const scale::Addr at = space_->allocate(bytes, persist::Space::Use::kReserve);
+        if (at.is_nil()) break;
+        taken_.emplace_back(at, bytes);
+      }
+    }
+  }
+  void give_space() {
+    for (const auto& [at, bytes] : taken_) space_->free(at, bytes);
+    taken_.clear();
+  }
+
+  const bool crashes_;
+  ScratchFolder folder_;
+  std::string pool_;
+  std::string copy_;
+  uint64_t pools_ = 0;
+  persist::Space* space_ = nullptr;                      // of the open store
+  std::vector<std::pair<scale::Addr, uint64_t>> taken_;  // of it
+  ProtocolStore store_;
+};
+
+class Protocol : public ::testing::TestWithParam<bool> {};
+
+TEST_P(Protocol, EveryCaseHoldsUnderEverySchedule) {
+  const bool crashes = GetParam();
+  const uint64_t seed = base::seed_from_env_or(base::fresh_seed());
+  std::printf("BONSAI_SEED=%llu\n", static_cast<unsigned long long>(seed));
+  const uint64_t schedules = crashes ? budget<uint64_t>(40, 200, 5'000) : budget<uint64_t>(300, 2'000, 100'000);
+  uint64_t merges = 0;
+  uint64_t splits = 0;
+  uint64_t replacements = 0;
+  uint64_t refused = 0;
+  for (const ProtocolCase& what : kCases) {
+    Pools pools(crashes);
+    const ProtocolResult result = run_case(what, pools.store(), seed, share_of(what, schedules));
+    EXPECT_TRUE(result.verdict.ok) << result.verdict.text;
+    add_figure("protocol_schedules", result.schedules);
+    add_figure("protocol_crashes", result.crashes);
+    merges += result.merges;
+    splits += result.splits;
+    replacements += result.replacements;
+    refused += result.refused;
+  }
+  std::printf("%llu splits, %llu merges, %llu replacements by writers, %llu refused for room\n",
+              static_cast<unsigned long long>(splits), static_cast<unsigned long long>(merges),
+              static_cast<unsigned long long>(replacements), static_cast<unsigned long long>(refused));
+  EXPECT_GT(replacements, schedules / 20);
+  EXPECT_GT(refused, schedules / 20);
+  EXPECT_GT(merges, schedules / 20);
+  EXPECT_GT(splits, schedules / 20);
+}
+
+INSTANTIATE_TEST_SUITE_P(, Protocol, ::testing::Values(false, true),
+                         [](const auto& crashes) { return crashes.param ? "Crashing" : "Running"; });
+
+struct MutantCase {
+  const char* name;
+  uint32_t bit;
+  const char* first = kCases[0].name;  // the case that the hunt begins with
+};
+
+#define BONSAI_MUTANT(name) \
+  MutantCase { #name, index::name }
+const MutantCase kMutants[] = {
+    BONSAI_MUTANT(kVersionBeforePublish),
+    BONSAI_MUTANT(kNoHelpBeforePush),
+    BONSAI_MUTANT(kSupersededNoHelp),
+    BONSAI_MUTANT(kFreezeIgnored),
+    BONSAI_MUTANT(kRetryReusesRecord),
+    BONSAI_MUTANT(kSnapshotUnannounced),
+    BONSAI_MUTANT(kIgnoreUnversioned),
+    BONSAI_MUTANT(kReturnBeforeVersion),
+    BONSAI_MUTANT(kPublishBeforePersist),
+    BONSAI_MUTANT(kNoSupersedeTest),
+    BONSAI_MUTANT(kHeadsNotHelpedAtFreeze),
+    BONSAI_MUTANT(kNoCarry),
+    BONSAI_MUTANT(kNoCarryBase),
+    BONSAI_MUTANT(kAnnounceLate),
+    BONSAI_MUTANT(kPruneFromOwnNode),
+    BONSAI_MUTANT(kPruneAll),
+    BONSAI_MUTANT(kGenerationEqual),
+    BONSAI_MUTANT(kBatchReadyEarly),
+    BONSAI_MUTANT(kBatchNotHelped),
+    BONSAI_MUTANT(kMarkLate),
+    {"kClaimIgnored", index::kClaimIgnored, kCrowded},
+    {"kEqualKeysApart", index::kEqualKeysApart, kEqualKeys},
+    {"kLayerForgotten", index::kLayerForgotten, kNoSpace},
+};
+#undef BONSAI_MUTANT
+
+// Runs all cases by turns until one fails. Its own process, for a broken rule may well end in a crash.
+[[noreturn]] void hunt(const MutantCase& mutant, uint64_t schedules_max, unsigned seconds_max) {
+  constexpr uint64_t kTurn = 200;
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  alarm(seconds_max);  // a broken rule may hang, too; who finds nothing for so long ends before
+  const uint64_t end_ns = base::now_ns() + seconds_max * base::kNsPerSecond / 5 * 4;
+  bonsai::testing::mutants_on.store(mutant.bit);
+  uint64_t schedules = 0;
+  size_t first = 0;
+  while (std::string_view(kCases[first].name) != mutant.first) ++first;
+  for (uint64_t turn = 0; schedules < schedules_max; ++turn) {
+    for (size_t i = 0; i < std::size(kCases); ++i) {
+      const ProtocolCase& what = kCases[(first + i) % std::size(kCases)];
+      Pools pools(turn % 2 == 0);
+      const ProtocolResult result = run_case(what, pools.store(), 1 + turn, share_of(what, kTurn));
+      schedules += result.schedules;
+      if (result.verdict.ok && base::now_ns() > end_ns) _exit(0);
+      if (!result.verdict.ok) {
+        std::printf("%s: caught after %llu schedules: %s\n", mutant.name, static_cast<unsigned long long>(schedules),
+                    result.verdict.text.substr(0, 1200).c_str());
+        std::fflush(stdout);
+        _exit(1);
+      }
+    }
+  }
+  _exit(0);
+}
+
+// Hunts in a process of its own, whose scratch files go with the folder. Returns its wait status.
+int hunt_apart(const MutantCase& mutant, uint64_t schedules_max, unsigned seconds_max) {
+  const ScratchFolder folder;
+  std::fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    setenv("BONSAI_TEST_DIR", folder.file(".").c_str(), 1);
+    hunt(mutant, schedules_max, seconds_max);
+  }
+  EXPECT_GT(child, 0);
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return status;
+}
+
+// The slowest is caught in 2 s, by a sanitizer in 30. A rule whose loss frees a node twice may hang where no sanitizer
+// looks on.
+constexpr unsigned kMutantSecondsMax = BONSAI_SCALABLE_MEMORY != 0 ? 15 : 90;
+
+std::string name_of_mutant(const ::testing::TestParamInfo<MutantCase>& mutant) { return mutant.param.name; }
+
+class Mutants : public ::testing::TestWithParam<MutantCase> {};
+
+TEST_P(Mutants, IsCaught) {
+  const MutantCase& mutant = GetParam();
+  const int status = hunt_apart(mutant, budget<uint64_t>(30'000, 200'000, 2'000'000), kMutantSecondsMax);
+  const bool killed = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+  add_figure("mutants", 1);
+  add_figure("mutants_killed", killed ? 1 : 0);
+  add_row("mutants: left out, and noticed", mutant.name, {{"mutants", 1}, {"killed", killed ? 1U : 0U}});
+  EXPECT_TRUE(killed) << mutant.name << ": no case fails without this rule";
+  if (WIFSIGNALED(status)) std::printf("%s: caught by signal %d\n", mutant.name, WTERMSIG(status));
+}
+
+// With all rules on the hunt ends in peace: what it reports above is the mutants' doing.
+TEST(MutantControl, TheHuntAloneKillsNothing) {
+  const int status =
+      hunt_apart({"none", 0}, budget<uint64_t>(6'000, 30'000, 100'000), budget<unsigned>(300, 300, 3'000));
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(, Mutants, ::testing::ValuesIn(kMutants), name_of_mutant);
+
+}  // namespace
+}  // namespace bonsai::testing
