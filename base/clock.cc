@@ -5,6 +5,18 @@
 #include <x86intrin.h>
 #endif
 
+#include <ctime>
+
+namespace bonsai::base {
+
+uint64_t thread_cpu_ns() {
+  timespec used{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return static_cast<uint64_t>(used.tv_sec) * kNsPerSecond + static_cast<uint64_t>(used.tv_nsec);
+}
+
+}  // namespace bonsai::base
+
 namespace bonsai::base::clock_internal {
 
 #if defined(__x86_64__)

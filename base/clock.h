@@ -64,6 +64,10 @@ uint64_t cast_anchor();
 // Steady time in seconds, for rates and reports.
 [[nodiscard]] inline double now_seconds() { return static_cast<double>(now_ns()) * 1e-9; }
 
+// Processor time that the calling thread has used, in nanoseconds. Waits, and others' turns on the processor, do not
+// count. Cost: a system call.
+[[nodiscard]] uint64_t thread_cpu_ns();
+
 // Calendar time in seconds since 1970. It may jump; never use it for intervals.
 [[nodiscard]] inline double wall_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();

@@ -37,6 +37,16 @@ TEST(Clock, MovesForwardAndCanBeSimulated) {
   EXPECT_GE(now_ns(), first);
 }
 
+TEST(Clock, ProcessorTimeCountsWorkAndNoSleep) {
+  const uint64_t begin = thread_cpu_ns();
+  sleep_ms(50);
+  const uint64_t slept = thread_cpu_ns();
+  EXPECT_LT(slept - begin, 25 * kNsPerMs);
+  while (thread_cpu_ns() < slept + 2 * kNsPerMs) {
+  }
+  EXPECT_GE(thread_cpu_ns(), slept + 2 * kNsPerMs);
+}
+
 TEST(Clock, TheQuickOneSaysTheSame) { EXPECT_EQ(lies_in(100), 0U); }
 
 TEST(Clock, TheQuickOneSaysTheSameWhenItIsAskedSeldom) {

@@ -55,6 +55,7 @@ struct PhaseOptions {
 struct PhaseResult {
   uint64_t operations = 0;  // that were carried out while the clock ran
   double seconds = 0;
+  double cpu_seconds = 0;                          // of processors, that all threads used while the clock ran
   std::array<uint64_t, kOpKinds> operations_of{};  // by kind of request
   std::array<uint64_t, kOpKinds> failures_of{};
   uint64_t failures = 0;  // errors, absent records and wrong values, those of the warm-up included

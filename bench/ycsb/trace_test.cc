@@ -5,10 +5,16 @@
 #include <filesystem>
 #include <fstream>
 
+#include "testing/scratch.h"
+
 namespace bonsai::bench {
 namespace {
 
-std::string scratch(const std::string& name) { return testing::TempDir() + "/bench-trace-" + name; }
+// Of this process: two runs of the tests at one time do not meet.
+std::string scratch(const std::string& name) {
+  static const testing::ScratchFolder kFolder;
+  return kFolder.file(name);
+}
 
 TEST(ParseTrace, ReadsEveryFormOfALine) {
   Trace trace;
@@ -38,7 +44,7 @@ struct BadTrace {
   const char* remedy;
 };
 
-class BadTraces : public testing::TestWithParam<BadTrace> {};
+class BadTraces : public ::testing::TestWithParam<BadTrace> {};
 
 TEST_P(BadTraces, NameLineAndRemedyAndChangeNothing) {
   Trace trace;
@@ -57,20 +63,20 @@ const std::string kLongLine(kTraceLineBytesMax + 1, 'x');
 
 INSTANTIATE_TEST_SUITE_P(
     Texts, BadTraces,
-    testing::Values(BadTrace{"", ": ", "write lines such as READ 42"},
-                    BadTrace{"# nothing\n", ": ", "write lines such as READ 42"},
-                    BadTrace{"READ 1\nread 2\n", ":2: ", "INSERT, READ, UPDATE, SCAN, DELETE or RMW"},
-                    BadTrace{"\n\nREADX 2", ":3: ", "INSERT, READ"},
-                    BadTrace{"READ", ":1: the key is missing", "below 2^64"},
-                    BadTrace{"READ x", ":1: 'x'", "below 2^64"}, BadTrace{"READ user", ":1: ", "below 2^64"},
-                    BadTrace{"READ -1", ":1: ", "below 2^64"}, BadTrace{"READ 1.5", ":1: ", "below 2^64"},
-                    BadTrace{"READ 18446744073709551616", ":1: ", "below 2^64"},
-                    BadTrace{"SCAN 1", ":1: the number of records is missing", "SCAN key records"},
-                    BadTrace{"SCAN 1 0", ":1: '0' records", "SCAN key records"},
-                    BadTrace{"SCAN 1 1000000001", ":1: ", "SCAN key records"},
-                    BadTrace{"READ 1 2", ":1: '2' follows", "one request per line"},
-                    BadTrace{"SCAN 1 2 3", ":1: '3' follows", "one request per line"},
-                    BadTrace{kLongLine.c_str(), ":1: longer than", "give a text file"}));
+    ::testing::Values(BadTrace{"", ": ", "write lines such as READ 42"},
+                      BadTrace{"# nothing\n", ": ", "write lines such as READ 42"},
+                      BadTrace{"READ 1\nread 2\n", ":2: ", "INSERT, READ, UPDATE, SCAN, DELETE or RMW"},
+                      BadTrace{"\n\nREADX 2", ":3: ", "INSERT, READ"},
+                      BadTrace{"READ", ":1: the key is missing", "below 2^64"},
+                      BadTrace{"READ x", ":1: 'x'", "below 2^64"}, BadTrace{"READ user", ":1: ", "below 2^64"},
+                      BadTrace{"READ -1", ":1: ", "below 2^64"}, BadTrace{"READ 1.5", ":1: ", "below 2^64"},
+                      BadTrace{"READ 18446744073709551616", ":1: ", "below 2^64"},
+                      BadTrace{"SCAN 1", ":1: the number of records is missing", "SCAN key records"},
+                      BadTrace{"SCAN 1 0", ":1: '0' records", "SCAN key records"},
+                      BadTrace{"SCAN 1 1000000001", ":1: ", "SCAN key records"},
+                      BadTrace{"READ 1 2", ":1: '2' follows", "one request per line"},
+                      BadTrace{"SCAN 1 2 3", ":1: '3' follows", "one request per line"},
+                      BadTrace{kLongLine.c_str(), ":1: longer than", "give a text file"}));
 
 TEST(ReadTrace, SaysWhatIsWrongWithAFile) {
   Trace trace;
@@ -100,7 +106,7 @@ TEST(ReadTrace, DoesNotSwallowAFileWithoutLines) {
   EXPECT_NE(status.message().find("longer than"), std::string::npos);
 }
 
-class RoundTrip : public testing::TestWithParam<Distribution> {};
+class RoundTrip : public ::testing::TestWithParam<Distribution> {};
 
 TEST_P(RoundTrip, GivesEachThreadItsRequestsBack) {
   Workload workload;
@@ -136,7 +142,7 @@ TEST_P(RoundTrip, GivesEachThreadItsRequestsBack) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Distributions, RoundTrip,
-                         testing::Values(Distribution::kZipfian, Distribution::kLatest, Distribution::kUniform));
+                         ::testing::Values(Distribution::kZipfian, Distribution::kLatest, Distribution::kUniform));
 
 TEST(WriteTrace, ResolvesAsOneThreadWould) {
   RequestPlan plan;
