@@ -37,6 +37,7 @@ struct BareTarget {
 
 void put(MemoryMedium* medium, uint64_t at, std::string_view bytes) {
   BONSAI_CHECK(at + bytes.size() <= kBytes);
+  if (bytes.empty()) return;  // without bytes there may be no pointer, which memcpy must not get
   std::memcpy(medium->view() + at, bytes.data(), bytes.size());
 }
 
