@@ -13,7 +13,7 @@ using bonsai::testing::mutant;
 
 enum Mutant : uint32_t {
   // The skip list
-  kRemovedReplaced = 1u << 0,         // an update stores its value into a node that was removed
+  kRemovedReplaced = 1u << 0,         // an update of a node that was removed returns
   kLostInsertAcknowledged = 1u << 1,  // an insert whose swap was lost returns
   // KiWi
   kScanHelpsNobody = 1u << 2,  // a scan passes by puts without a version
