@@ -20,9 +20,9 @@ using testing::Rig;
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
-Entries some_entries(int count = 20) {
+Entries some_entries(int count = 20, const std::string& prefix = "k") {
   Entries entries;
-  for (int i = 0; i < count; ++i) entries.put("k" + std::to_string(1000 + i), "value");
+  for (int i = 0; i < count; ++i) entries.put(prefix + std::to_string(1000 + i), "value");
   return entries;
 }
 
@@ -71,11 +71,11 @@ TEST_F(DnodeStoreTest, HeadersFollowTheFenceOfAllRuns) {
 }
 
 TEST_F(DnodeStoreTest, ADnodeReadsBack) {
-  const std::string lo(100, 'a');
-  const std::string hi(1024, 'b');
+  const std::string lo(100, 'j');
+  const std::string hi(1024, 'l');
   for (const auto& [from, to] : {std::pair{Fence(), Fence::infinite()},
                                  {Fence("k"), Fence("l")},
-                                 {Fence(std::string(32, 'a')), Fence(std::string(32, 'b'))},
+                                 {Fence(std::string(32, 'j')), Fence(std::string(32, 'l'))},
                                  {Fence(lo), Fence(hi)}}) {
     const auto written = write(from, to, 7, some_entries());
     const std::unique_ptr<Dnode> read = read_slot(rig().volume, written->header()).dnode;
@@ -122,7 +122,7 @@ TEST_F(DnodeStoreTest, RollbackGivesEverythingBack) {
   const Addr first_slot = dnode->header();
   const uint64_t used_by_first = rig().space.used_bytes();
   const auto mark = writer.mark();
-  ASSERT_TRUE(writer.add(Fence("m"), Fence(long_key), 6, nullptr, some_entries(50).list(), &dnode).ok());
+  ASSERT_TRUE(writer.add(Fence("m"), Fence(long_key), 6, nullptr, some_entries(50, "m").list(), &dnode).ok());
   const Addr second_slot = dnode->header();
   EXPECT_GT(rig().space.used_bytes(), used_by_first);
   writer.rollback(mark);
