@@ -11,7 +11,7 @@ Installs the missing packages of the named groups (default: build).
   build    what compiling the library, the programs and the tests takes
   test     what scripts/test.sh adds: the second compiler, the formatter, the linter
   testbed  what scripts/testbed.sh adds: virtual machines with Soft-RoCE
-  docs     what scripts/api.sh and scripts/coverage.sh add: the API reference, the coverage report
+  docs     what scripts/api.sh, coverage.sh and instructions.py add
   --list   prints the packages of the groups with the reason for each; installs nothing
   --check  names what is missing and fails if anything is; installs nothing
 TEXT
@@ -53,6 +53,7 @@ test  | dpkg-dev            | finds what the Debian package depends on
 test  | file                | says for cpack which files are programs
 docs  | doxygen             | the API reference (scripts/api.sh)
 docs  | gcovr               | the coverage report (scripts/coverage.sh)
+docs  | valgrind            | counts instructions per operation (scripts/instructions.py)
 testbed | qemu-system-x86   | the guests
 testbed | busybox-static    | their first programs
 testbed | cpio              | packs their first file system

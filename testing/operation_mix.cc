@@ -1,0 +1,111 @@
+// So many operations of one kind on a store that is loaded and drained, through the public interface only, for
+// scripts/instructions.py, which counts what they cost.
+//   operation_mix KIND RECORDS OPERATIONS    KIND: put, get, multi_get (32 keys a call), scan (of 50 records)
+// One thread, no background threads, 8-byte keys in random order, 8-byte values, a pool in memory (tmpfs) that is
+// removed in the end. The requests of a run are a prefix of those of a longer one.
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bonsai/db.h"
+
+namespace {
+
+constexpr size_t kGroup = 32;
+
+uint64_t mix(uint64_t x) {
+  x = (x ^ (x >> 31)) * 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 29)) * 0xbf58476d1ce4e5b9;
+  return x ^ (x >> 32);
+}
+
+std::string key_of(uint64_t number) {
+  const uint64_t bits = mix(number);
+  return {reinterpret_cast<const char*>(&bits), sizeof bits};
+}
+
+class Mix {
+ public:
+  Mix(bonsai::DB* db, uint64_t records) : db_(*db), records_(records) {}
+
+  bonsai::Status load() {
+    bonsai::Status status;
+    for (uint64_t i = 0; i < records_ && status.ok(); ++i) status = db_.Put(key_of(i), "as it was");
+    return status.ok() ? db_.Drain() : status;
+  }
+
+  bonsai::Status run(const std::string& kind, uint64_t operations) {
+    if (kind == "multi_get") return multi_get(operations);
+    bonsai::Status status;
+    for (uint64_t i = 0; i < operations && status.ok(); ++i) {
+      const std::string key = key_of(mix(i) % records_);
+      if (kind == "put") {
+        status = db_.Put(key, "replaced");
+      } else if (kind == "get") {
+        status = db_.Get(key, &value_);
+      } else if (kind == "scan") {
+        bonsai::ScanOptions options;
+        options.limit = 50;
+        status = db_.Scan(options, key, [this](std::string_view, std::string_view) { return ++visited_ != 0; });
+      } else {
+        status = bonsai::Status::InvalidArgument("'" + kind + "' is none of put, get, multi_get, scan");
+      }
+    }
+    return status;
+  }
+
+ private:
+  bonsai::Status multi_get(uint64_t operations) {
+    std::vector<std::string> keys(kGroup), values(kGroup);
+    std::vector<bonsai::Status> statuses(kGroup);
+    for (uint64_t i = 0; i < operations; i += kGroup) {
+      for (size_t j = 0; j < kGroup; ++j) keys[j] = key_of(mix(i + j) % records_);
+      const std::vector<std::string_view> views(keys.begin(), keys.end());
+      db_.MultiGet({}, views, values, statuses);
+      for (const bonsai::Status& status : statuses) {
+        if (!status.ok()) return status;
+      }
+    }
+    return bonsai::Status::OK();
+  }
+
+  bonsai::DB& db_;
+  const uint64_t records_;
+  std::string value_;
+  uint64_t visited_ = 0;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 4) {
+    std::fprintf(stderr, "usage: operation_mix put|get|multi_get|scan RECORDS OPERATIONS\n");
+    return 2;
+  }
+  const uint64_t records = std::strtoull(argv[2], nullptr, 10);
+  const std::string pool = "/dev/shm/operation_mix." + std::to_string(::getpid());
+  bonsai::Options options;
+  options.create_if_missing = true;
+  options.error_if_exists = true;
+  options.key_format = bonsai::KeyFormat::kFixed8;
+  options.pool_bytes = (uint64_t{64} << 20) + 256 * records;
+  options.background_threads = 0;
+  options.recovery_threads = 1;
+  std::unique_ptr<bonsai::DB> db;
+  bonsai::Status status = bonsai::DB::Open(options, pool, &db);
+  if (status.ok()) {
+    Mix mix(db.get(), records);
+    status = mix.load();
+    if (status.ok()) status = mix.run(argv[1], std::strtoull(argv[3], nullptr, 10));
+    db.reset();
+  }
+  ::unlink(pool.c_str());
+  if (!status.ok()) std::fprintf(stderr, "operation_mix: %s\n", status.ToString().c_str());
+  return status.ok() ? 0 : 1;
+}
