@@ -118,7 +118,8 @@ macro(bonsai_add_test_program name)
       math(EXPR TEST_TIMEOUT "${TEST_TIMEOUT} * 3")
     endif()
     add_test(NAME ${name} COMMAND ${name} ${ARGN})
-    set_tests_properties(${name} PROPERTIES TIMEOUT ${TEST_TIMEOUT} LABELS "${TEST_LABELS}"
+    # CTest begins with the highest cost, so that no long test is left alone in the end.
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${TEST_TIMEOUT} COST ${TEST_TIMEOUT} LABELS "${TEST_LABELS}"
                          ENVIRONMENT "${TEST_ENVIRONMENT}" RUN_SERIAL ${TEST_SERIAL})
   else()
     set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL TRUE)
