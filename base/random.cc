@@ -13,6 +13,7 @@
 namespace bonsai::base {
 
 uint64_t fresh_seed() {
+  if (simulated_random != nullptr) return simulated_random->next();
   static std::atomic<uint64_t> calls{0};
   const auto wall = std::chrono::system_clock::now().time_since_epoch().count();
   const auto steady = std::chrono::steady_clock::now().time_since_epoch().count();
@@ -23,6 +24,10 @@ uint64_t fresh_seed() {
 }
 
 void random_secret(std::span<std::byte> bytes) {
+  if (simulated_random != nullptr) {
+    for (std::byte& byte : bytes) byte = static_cast<std::byte>(simulated_random->next());
+    return;
+  }
   while (!bytes.empty()) {
     const ssize_t n = getrandom(bytes.data(), bytes.size(), 0);
     BONSAI_CHECK(n > 0 || errno == EINTR);

@@ -60,11 +60,24 @@ class Random {
   uint64_t state_[4]{};
 };
 
-// A seed that no other call, thread or process is likely to get.
+// When set, this thread lives in a simulation, and what it takes for chance here is a function of a seed: a scheduler in
+// virtual time sets it while it runs, as it sets the clock (base/clock.h). Nobody else sets it.
+inline constinit thread_local Random* simulated_random = nullptr;
+
+// A seed that no other call, thread or process is likely to get; in a simulation, that no other call gets.
 [[nodiscard]] uint64_t fresh_seed();
 
-// Fills `bytes` from the operating system's generator: nobody can guess them.
+// Fills `bytes` from the operating system's generator: nobody can guess them. In a simulation everybody can.
 void random_secret(std::span<std::byte> bytes);
+
+namespace random_internal {
+inline constinit thread_local Random of_thread{1};
+}  // namespace random_internal
+
+// The calling thread's generator, for chances that need no seed of their own.
+[[nodiscard]] inline Random& thread_random() {
+  return simulated_random != nullptr ? *simulated_random : random_internal::of_thread;
+}
 
 // The seed of a randomised test: the environment's BONSAI_SEED (decimal, or hexadecimal after 0x) if it holds a number,
 // else `fallback`. Tests print it, so that a failure can be replayed.

@@ -87,22 +87,51 @@ Status pin_thread(unsigned index) {
   return Status::NotSupported("the system refuses to bind a thread to a processor; run without pinning");
 }
 
-Thread::Thread(std::string name, std::function<void()> body)
-    : thread_([name = std::move(name), body = std::move(body)] {
-        pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
-        body();
-      }) {}
+// A thread that is a coroutine.
+struct Thread::Simulated {
+  std::string name;
+  std::function<void()> body;
+  bool ended = false;
+  Scheduler::Token joiner;
+};
+
+Thread::Thread(std::string name, std::function<void()> body) {
+  Scheduler* const scheduler = Scheduler::current();
+  if (scheduler != nullptr && scheduler->is_virtual()) {
+    simulated_ = std::make_shared<Simulated>(Simulated{std::move(name), std::move(body), false, {}});
+    scheduler->spawn(
+        [self = simulated_, scheduler] {
+          std::exchange(self->body, nullptr)();
+          self->ended = true;
+          scheduler->wake(self->joiner);
+        },
+        simulated_->name.c_str());
+    return;
+  }
+  thread_ = std::thread([name = std::move(name), body = std::move(body)] {
+    pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
+    body();
+  });
+}
 
 Thread& Thread::operator=(Thread&& other) noexcept {
   if (this != &other) {
     join();
     thread_ = std::move(other.thread_);
+    simulated_ = std::move(other.simulated_);
   }
   return *this;
 }
 
 void Thread::join() {
   if (thread_.joinable()) thread_.join();
+  if (simulated_ == nullptr) return;
+  while (!simulated_->ended) {
+    BONSAI_CHECK(Scheduler::current() != nullptr);  // only a coroutine can wait for one
+    simulated_->joiner = Scheduler::token();
+    static_cast<void>(Scheduler::park());
+  }
+  simulated_.reset();
 }
 
 void Event::signal() {
@@ -132,6 +161,15 @@ bool Event::wait_for(uint64_t limit_ms) {
 void wait_closely_until(uint64_t deadline_ns) {
   if (Scheduler::current() != nullptr) return Scheduler::wait_until(deadline_ns);
   wait_politely_until(deadline_ns);
+}
+
+void yield_until(uint64_t deadline_ns) {
+  constexpr uint64_t kSpinNs = 2 * kNsPerUs;
+  if (Scheduler::current() != nullptr) return Scheduler::wait_until(deadline_ns);
+  const uint64_t begin_ns = now_ns();
+  for (uint64_t now = begin_ns; now < deadline_ns; now = now_ns()) {
+    if (now - begin_ns >= kSpinNs) sched_yield();
+  }
 }
 
 void sleep_ms(uint64_t ms) { Scheduler::wait_until(now_ns() + ms * kNsPerMs); }

@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -35,6 +36,7 @@ uint32_t assign_thread_ordinal();
 }
 
 // A named OS thread that is joined by its destructor. The body must return by itself: signal it to before the join.
+// Made by a coroutine in virtual time it is a coroutine of the same scheduler, and its owner is one, too.
 // Thread-safety: one owner.
 class Thread {
  public:
@@ -47,10 +49,13 @@ class Thread {
 
   // Waits for the body's end. Idempotent.
   void join();
-  [[nodiscard]] bool joinable() const { return thread_.joinable(); }
+  [[nodiscard]] bool joinable() const { return thread_.joinable() || simulated_ != nullptr; }
 
  private:
+  struct Simulated;
+
   std::thread thread_;
+  std::shared_ptr<Simulated> simulated_;
 };
 
 // How many processors the calling thread may run on; at least 1.
@@ -84,6 +89,10 @@ class Event {
 // Returns when now_ns() >= deadline_ns, at most a second later, and soon after it: for waits of microseconds that a
 // sleep would miss. Inside a coroutine its siblings run meanwhile.
 void wait_closely_until(uint64_t deadline_ns);
+
+// Returns when now_ns() >= deadline_ns: keeps the processor for the first two microseconds and then gives it away again
+// and again, for pauses of which a sleep would make more. Inside a coroutine its siblings run meanwhile.
+void yield_until(uint64_t deadline_ns);
 
 // Lets at least `ms`, or `us`, pass. The system may add some 50 us.
 void sleep_ms(uint64_t ms);

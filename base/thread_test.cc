@@ -73,6 +73,43 @@ TEST(Thread, assignment_joins_the_old_body_first) {
   EXPECT_FALSE(thread.joinable());
 }
 
+TEST(Thread, made_by_a_coroutine_in_virtual_time_is_a_coroutine) {
+  const auto order_of = [](uint64_t seed) {
+    std::string order;
+    Scheduler scheduler({.pick = Scheduler::Pick::kSeeded, .seed = seed});
+    scheduler.spawn([&] {
+      const uint32_t here = thread_ordinal();
+      Thread slow("slow", [&] {
+        sleep_ms(1'000);
+        EXPECT_EQ(thread_ordinal(), here);
+        order += "slow ";
+      });
+      Thread quick("quick", [&] { order += "quick "; });
+      EXPECT_TRUE(slow.joinable());
+      quick.join();
+      quick.join();
+      EXPECT_FALSE(quick.joinable());
+      slow = Thread("last", [&] { order += "last "; });
+      slow.join();
+      for_each_on(3, 4, [&](size_t i) {
+        yield_thread();
+        order += std::to_string(i);
+      });
+    });
+    EXPECT_TRUE(scheduler.run().ok());
+    return order;
+  };
+  std::set<std::string> orders;
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    const std::string order = order_of(seed);
+    EXPECT_EQ(order, order_of(seed));
+    EXPECT_LT(order.find("quick"), order.find("slow"));
+    EXPECT_LT(order.find("slow"), order.find('0'));
+    orders.insert(order);
+  }
+  EXPECT_GT(orders.size(), 10U);
+}
+
 TEST(ThreadOrdinal, is_dense_unique_and_reused) {
   const uint32_t mine = thread_ordinal();
   EXPECT_EQ(thread_ordinal(), mine);
@@ -140,6 +177,21 @@ TEST(Waits, sleep_takes_its_time_and_yield_returns) {
   sleep_us(300);
   EXPECT_GE(now_ns() - again, 300 * kNsPerUs);
   yield_thread();
+}
+
+TEST(Waits, yield_until_returns_at_its_deadline) {
+  for (const uint64_t ns : {uint64_t{0}, uint64_t{500}, 3 * kNsPerMs}) {
+    const uint64_t deadline_ns = now_ns() + ns;
+    yield_until(deadline_ns);
+    EXPECT_GE(now_ns(), deadline_ns);
+  }
+  Scheduler scheduler({.virtual_time = true});
+  scheduler.spawn([] {
+    const uint64_t deadline_ns = now_ns() + kNsPerSecond;
+    yield_until(deadline_ns);
+    EXPECT_GE(now_ns(), deadline_ns);
+  });
+  EXPECT_TRUE(scheduler.run().ok());
 }
 
 TEST(BoundedWait, expires_after_its_limit_and_says_who_it_was) {

@@ -389,7 +389,7 @@ class Index {
   base::Fence ask_at_;           // where ask_for_compactions() goes on
   uint64_t ask_offloads_ = 0;    // when its pass began
   uint64_t asked_offloads_ = 0;  // when the pass began that was the last to be ended
-  std::mutex gather_mutex_;      // background only
+  base::YieldingMutex gather_mutex_{"gather"};  // background only
   bool gather_upwards_ = true;   // under it
 };
 

@@ -352,10 +352,7 @@ uint64_t Dnode::prefetch_scan(const scale::Volume& volume, const Key& key, uint6
 
 namespace {
 // By chance, lest a loop over so many dnodes passes one over for ever.
-bool is_sampled() {
-  thread_local base::Random dice(1);
-  return dice.below(DnodeCursor::kSampledOneIn) == 0;
-}
+bool is_sampled() { return base::thread_random().below(DnodeCursor::kSampledOneIn) == 0; }
 
 // Per entry the checksum of a whole run costs an eighth of the entries' own, or less; but what is not wanted of the run
 // may have to come from memory.

@@ -20,7 +20,6 @@ inline constexpr uint64_t kDrainRangesMin = 1'000;
 inline constexpr uint64_t kYieldNs = 500'000;
 inline constexpr uint64_t kPauseNsUnit = 4'000;
 inline constexpr uint64_t kPauseNsMax = 1'000'000;
-inline constexpr uint64_t kSpinNs = 2'000;                    // a pause up to here does not give the processor away
 inline constexpr uint64_t kNapUsMin = 20, kNapUsMax = 1'000;  // between two looks whether there is work
 inline constexpr uint64_t kRangeNs = 12'000;                  // that offloading a range takes, about
 inline constexpr uint64_t kHelpRangesMax = 4;
@@ -203,15 +202,10 @@ uint64_t Background::pause_ns() const {
 // need not: what is missing is somebody who offloads.
 uint64_t Background::hold_up(uint64_t ns) {
   const uint64_t begin_ns = base::now_ns();
-  const auto held_ns = [begin_ns] { return base::now_ns() - begin_ns; };
   const bool alone = held_up_.fetch_add(1, std::memory_order_relaxed) == 0;
-  if (alone || !help(ns)) {
-    while (held_ns() < ns) {
-      if (held_ns() >= kSpinNs) base::yield_thread();
-    }
-  }
+  if (alone || !help(ns)) base::yield_until(begin_ns + ns);
   held_up_.fetch_sub(1, std::memory_order_relaxed);
-  return held_ns();
+  return base::now_ns() - begin_ns;
 }
 
 // Offloads for as long as is owed, if that is worth it. False: there was nothing to be offloaded.

@@ -123,7 +123,7 @@ class Background {
   std::unique_ptr<base::Event> closing_ = std::make_unique<base::Event>();
   std::atomic<uint64_t> helped_ranges_{0};
   std::atomic<uint64_t> refusals_in_a_row_{0};
-  std::mutex scarce_mutex_;  // for who makes room where there is none
+  base::YieldingMutex scarce_mutex_{"scarce space"};  // for who makes room where there is none
   mutable std::mutex failure_mutex_;
   Status failure_;
 };

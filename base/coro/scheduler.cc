@@ -34,7 +34,8 @@ struct Scheduler::Coroutine {
   uint64_t deadline_ns = 0;  // while waiting
 };
 
-Scheduler::Scheduler(const Options& options) : options_(options), random_(options.seed) {}
+Scheduler::Scheduler(const Options& options)
+    : options_(options), random_(options.seed), world_random_(splitmix64(~options.seed)) {}
 
 Scheduler::~Scheduler() {
   BONSAI_CHECK(running_ == nullptr);
@@ -48,6 +49,7 @@ void Scheduler::reset(uint64_t seed) {
   BONSAI_CHECK(live_ == 0);
   options_.seed = seed;
   random_ = Random(seed);
+  world_random_ = Random(splitmix64(~seed));
   virtual_ns_ = kVirtualStartNs;
   switches_ = 0;
   timers_made_ = 0;
@@ -228,7 +230,9 @@ Status Scheduler::run() {
   BONSAI_CHECK(running_ == nullptr);
   Scheduler* outer = std::exchange(current_, this);
   const uint64_t* outer_clock = std::exchange(virtual_now_ns, is_virtual() ? &virtual_ns_ : nullptr);
+  Random* outer_random = std::exchange(simulated_random, is_virtual() ? &world_random_ : nullptr);
   Status status = run_all();
+  simulated_random = outer_random;
   virtual_now_ns = outer_clock;
   current_ = outer;
   if (status.ok()) status = std::exchange(spawn_failure_, Status::OK());

@@ -57,7 +57,8 @@ class Scheduler {
     // switches, which other bugs need than a switch at every step.
     uint32_t stay_per_256 = 0;
     // now_ns() is simulated inside the coroutines: it starts at 1 s, each switch takes kVirtualNsPerSwitch, and when
-    // nothing can run it jumps to the next deadline. Deadlines then cost no real time.
+    // nothing can run it jumps to the next deadline. Deadlines then cost no real time. Randomness of base/random.h is
+    // simulated, too, and a base::Thread that a coroutine makes is a coroutine.
     bool virtual_time = false;
     size_t stack_bytes = size_t{64} << 10;
     // run() gives up when nothing could run for so long (real time only).
@@ -117,6 +118,7 @@ class Scheduler {
   // Makes a parked coroutine runnable. Requires: on the scheduler's thread.
   void wake(const Token& token);
 
+  [[nodiscard]] bool is_virtual() const { return options_.virtual_time || options_.pick == Pick::kSeeded; }
   [[nodiscard]] size_t live() const { return live_; }            // spawned and not ended
   [[nodiscard]] size_t created() const { return all_.size(); }   // coroutines ever made
   [[nodiscard]] uint64_t switches() const { return switches_; }  // points where a switch was possible, since reset()
@@ -129,7 +131,6 @@ class Scheduler {
     Token token;
   };
 
-  [[nodiscard]] bool is_virtual() const { return options_.virtual_time || options_.pick == Pick::kSeeded; }
   [[nodiscard]] Coroutine* waiter(const Token& token);
   Coroutine* unused_coroutine();
   static void run_body(void* coroutine) noexcept;
@@ -149,7 +150,8 @@ class Scheduler {
   static inline constinit thread_local Scheduler* current_ = nullptr;
 
   Options options_;
-  Random random_;
+  Random random_;        // chooses the switches
+  Random world_random_;  // what the coroutines take for chance
   uint64_t virtual_ns_ = kVirtualStartNs;
   uint64_t switches_ = 0;
   uint64_t switches_end_ = 0;  // where the current run() gives up

@@ -135,6 +135,34 @@ TEST(Scheduler, seeded_runs_are_a_function_of_the_seed) {
   EXPECT_GT(traces.size(), 45u);
 }
 
+TEST(Scheduler, what_a_seeded_run_takes_for_chance_is_a_function_of_the_seed) {
+  const auto drawn = [](uint64_t seed) {
+    std::vector<uint64_t> numbers;
+    const auto draw = [&] {
+      numbers.push_back(fresh_seed());
+      numbers.push_back(thread_random().next());
+      random_secret(std::as_writable_bytes(std::span(&numbers.emplace_back(), 1)));
+      numbers.push_back(static_cast<uint64_t>(wall_seconds()));
+      Scheduler::yield();
+    };
+    Scheduler scheduler({.pick = Scheduler::Pick::kSeeded, .seed = seed});
+    scheduler.spawn(draw);
+    scheduler.spawn(draw);
+    EXPECT_TRUE(scheduler.run().ok());
+    scheduler.reset(seed);
+    scheduler.spawn(draw);
+    EXPECT_TRUE(scheduler.run().ok());
+    return numbers;
+  };
+  const std::vector<uint64_t> once = drawn(1);
+  EXPECT_EQ(once, drawn(1));
+  EXPECT_NE(once, drawn(2));
+  EXPECT_EQ(once[0], once[8]) << "a reset begins anew";
+  EXPECT_NE(once[0], once[4]);
+  EXPECT_EQ(simulated_random, nullptr);
+  EXPECT_NE(fresh_seed(), once[0]);
+}
+
 TEST(Scheduler, seeded_reaches_every_interleaving) {
   Scheduler scheduler({.pick = Pick::kSeeded});
   std::set<std::string> traces;
