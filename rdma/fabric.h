@@ -61,6 +61,7 @@ struct Capabilities {
   bool emulated = true;           // no network is crossed
   bool atomics_with_cpu = false;  // fabric atomics are atomic with the peer's processor, too
   bool remote_flush = false;      // WorkList::flush() may be used
+  bool masked_cas = false;        // WorkList::masked_cas() may be used
   size_t inline_bytes_max = 0;    // WRITEs and SENDs up to here need no second look at the local memory
   size_t message_bytes_max = 0;   // of one SEND
   size_t lists_pending_max = 0;   // per worker; post() beyond it is Unavailable

@@ -61,6 +61,27 @@ TEST_P(FabricTest, CasAndFaaAnswerTheOldValue) {
   EXPECT_EQ(there_.word(3), 42u);
 }
 
+TEST_P(FabricTest, MaskedCasComparesAndStoresTheBitsOfItsMasks) {
+  if (!here_.fabric->capabilities().masked_cas) GTEST_SKIP() << "this provider has no masked CAS";
+  const auto peer = here_.connect(there_.address);
+  there_.set_word(3, 0xff00);
+  WorkList list;
+  const auto swap = [&](WorkList::Masked expected, WorkList::Masked desired, size_t at) {
+    list.masked_cas(*peer, there_.region.at(24), expected, desired, here_.region->slice(at, 8));
+  };
+  swap({0x0000, 0x000f}, {0xffff, 0x000f}, 0);   // four bits of it are taken,
+  swap({0x0000, 0x00ff}, {0x00f0, 0x00f0}, 8);   // and of these eight some were
+  swap({0xdead, 0x0000}, {0x1234, 0xf000}, 16);  // nothing is compared
+  swap({0x1f0f, ~uint64_t{0}}, {1, ~uint64_t{0}}, 24);
+  ASSERT_TRUE(here_.worker->run(&list, kTestLimitMs).ok());
+  EXPECT_EQ(here_.word(0), 0xff00u);
+  EXPECT_EQ(here_.word(1), 0xff0fu) << "it tells what it met";
+  EXPECT_EQ(here_.word(2), 0xff0fu);
+  EXPECT_EQ(here_.word(3), 0x1f0fu);
+  EXPECT_EQ(there_.word(3), 1u);
+  EXPECT_EQ(here_.worker->traffic().of(Verb::kMaskedCas), (Traffic::Flow{4, 32}));
+}
+
 TEST_P(FabricTest, MessagesArriveInOrderAndNameTheirSender) {
   const auto peer = here_.connect(there_.address);
   WorkList list;

@@ -23,7 +23,8 @@ namespace {
 constexpr uint64_t kLimitMs = 2'000;
 constexpr size_t kWords = 64;
 constexpr uint64_t kNew = 0x4e4e4e4e4e4e4e4e;
-constexpr size_t kVerbsOfTable = 5;  // FLUSH is the sim's only
+// In the table's order; FLUSH is the sim's only.
+constexpr Verb kVerbsOfTable[] = {Verb::kRead, Verb::kWrite, Verb::kCas, Verb::kFaa, Verb::kSend, Verb::kMaskedCas};
 
 // One node with memory of its own.
 struct Place {
@@ -72,6 +73,7 @@ class Cell {
     if (verb_ == Verb::kRead) list.read(*peer, remote.at(offset), here.region->slice(8 * 32, 8 * 8));
     if (verb_ == Verb::kWrite) list.write(*peer, here.region->slice(0, 8 * 8), remote.at(offset));
     if (verb_ == Verb::kCas) list.cas(*peer, remote.at(offset), 0, kNew, word);
+    if (verb_ == Verb::kMaskedCas) list.masked_cas(*peer, remote.at(offset), {0, 1}, {kNew, ~uint64_t{0}}, word);
     if (verb_ == Verb::kFaa) list.faa(*peer, remote.at(offset), kNew, word);
     if (verb_ == Verb::kSend) list.send(*peer, here.region->slice(0, 64));
     EXPECT_TRUE(here.worker->post(&list).ok());
@@ -225,14 +227,14 @@ const std::vector<Row>& rows() {
 
 std::string text_of(const Row& row, const std::function<std::unique_ptr<Cell>(Verb)>& make) {
   std::string line = std::string("| ") + row.fault + " |";
-  for (size_t verb = 0; verb < kVerbsOfTable; ++verb) {
-    const std::unique_ptr<Cell> cell = make(static_cast<Verb>(verb));
+  for (const Verb verb : kVerbsOfTable) {
+    const std::unique_ptr<Cell> cell = make(verb);
     row.run(*cell);
     if (cell->sim != nullptr) cell->sim->heal();
     if (cell->target.empty()) cell->target = cell->effect();
     line += " " + cell->initiator + " / " + cell->target + " |";
   }
-  testing::add_figure("fault_matrix_cells", kVerbsOfTable);
+  testing::add_figure("fault_matrix_cells", std::size(kVerbsOfTable));
   return line;
 }
 

@@ -62,8 +62,22 @@ Outcome check_access(const WorkRequest& request, uint64_t bytes, const RemoteReg
   *offset = request.remote.address - region.base;
   if (*offset > region.bytes || bytes > region.bytes - *offset) return Outcome::kRemoteAccess;
   if (!allowed(request.verb, rights)) return Outcome::kRemoteAccess;
-  const bool atomic = request.verb == Verb::kCas || request.verb == Verb::kFaa;
-  return atomic && request.remote.address % sizeof(uint64_t) != 0 ? Outcome::kMisaligned : Outcome::kDone;
+  return is_atomic(request.verb) && request.remote.address % sizeof(uint64_t) != 0 ? Outcome::kMisaligned
+                                                                                   : Outcome::kDone;
+}
+
+bool changes_word(const WorkRequest& request, uint64_t old, uint64_t* changed) {
+  switch (request.verb) {
+    case Verb::kCas:
+      *changed = request.operand;
+      return old == request.expected;
+    case Verb::kMaskedCas:
+      *changed = (old & ~request.swap_mask) | (request.operand & request.swap_mask);
+      return ((old ^ request.expected) & request.compare_mask) == 0;
+    default:
+      *changed = old + request.operand;
+      return true;
+  }
 }
 
 }  // namespace bonsai::rdma

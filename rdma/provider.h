@@ -24,6 +24,9 @@ Status check_registration(std::span<const std::byte> memory, Rights rights);
 Outcome check_access(const WorkRequest& request, uint64_t bytes, const RemoteRegion& region, Rights rights,
                      uint64_t* offset);
 
+// What an atomic makes of a word that holds `old`. False: it leaves the word as it is.
+bool changes_word(const WorkRequest& request, uint64_t old, uint64_t* changed);
+
 }  // namespace bonsai::rdma
 
 #endif  // BONSAI_RDMA_PROVIDER_H_

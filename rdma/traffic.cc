@@ -3,7 +3,7 @@
 namespace bonsai::rdma {
 
 const char* verb_name(Verb verb) {
-  static constexpr const char* kNames[kVerbs] = {"READ", "WRITE", "CAS", "FAA", "SEND", "FLUSH"};
+  static constexpr const char* kNames[kVerbs] = {"READ", "WRITE", "CAS", "FAA", "SEND", "FLUSH", "masked CAS"};
   return kNames[static_cast<size_t>(verb)];
 }
 

@@ -18,11 +18,15 @@
 
 namespace bonsai::rdma {
 
-enum class Verb : uint8_t { kRead, kWrite, kCas, kFaa, kSend, kFlush };
-inline constexpr size_t kVerbs = 6;
+enum class Verb : uint8_t { kRead, kWrite, kCas, kFaa, kSend, kFlush, kMaskedCas };
+inline constexpr size_t kVerbs = 7;
 
-// "READ", "WRITE", "CAS", "FAA", "SEND", "FLUSH".
+// "READ", "WRITE", "CAS", "FAA", "SEND", "FLUSH", "masked CAS".
 const char* verb_name(Verb verb);
+// Whether it changes one 8-byte word, and answers what that held.
+[[nodiscard]] inline bool is_atomic(Verb verb) {
+  return verb == Verb::kCas || verb == Verb::kFaa || verb == Verb::kMaskedCas;
+}
 
 struct Traffic {
   struct Flow {

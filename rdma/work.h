@@ -61,16 +61,17 @@ struct WorkRequest {
   Verb verb;
   bool fenced;  // starts after all earlier READs and atomics of the list to this peer have finished
   Peer* peer;
-  Slice local;        // READ, CAS, FAA: gets the answer; WRITE, SEND: is sent; FLUSH: none
-  Remote remote;      // not for SEND
-  uint64_t operand;   // CAS: the new value; FAA: what is added; FLUSH: how many bytes
-  uint64_t expected;  // CAS only
-  Outcome outcome;    // once the list is not pending any more
+  Slice local;                       // READ, atomics: gets the answer; WRITE, SEND: is sent; FLUSH: none
+  Remote remote;                     // not for SEND
+  uint64_t operand;                  // CAS: the new value; FAA: what is added; FLUSH: how many bytes
+  uint64_t expected;                 // CAS only
+  uint64_t compare_mask, swap_mask;  // masked CAS only
+  Outcome outcome;                   // once the list is not pending any more
 };
 
 // Requires: slices stay registered and peers stay alive until the list is complete; a pending list is neither changed
 // nor destroyed (an unanswered one is completed by closing its peers).
-// Cost: no allocation; 64 bytes per request, in place.
+// Cost: no allocation; 96 bytes per request, in place.
 class WorkList {
  public:
   static constexpr size_t kRequestsMax = 32;
@@ -83,22 +84,28 @@ class WorkList {
   // ---- filling. Requires: room(), not pending.
 
   // Copies to.bytes() bytes from the peer.
-  void read(Peer& peer, Remote from, Slice to) { add({Verb::kRead, false, &peer, to, from, 0, 0, {}}); }
+  void read(Peer& peer, Remote from, Slice to) { add(Verb::kRead, peer, to, from); }
   // Copies from.bytes() bytes to the peer.
-  void write(Peer& peer, Slice from, Remote to) { add({Verb::kWrite, false, &peer, from, to, 0, 0, {}}); }
+  void write(Peer& peer, Slice from, Remote to) { add(Verb::kWrite, peer, from, to); }
   // Stores `desired` in the peer's 8-byte word if that holds `expected`. *old gets what it held.
   void cas(Peer& peer, Remote word, uint64_t expected, uint64_t desired, Slice old) {
-    add({Verb::kCas, false, &peer, old, word, desired, expected, {}});
+    add(Verb::kCas, peer, old, word, desired, expected);
   }
   // Adds to the peer's 8-byte word, modulo 2^64. *old gets what it held.
-  void faa(Peer& peer, Remote word, uint64_t addend, Slice old) {
-    add({Verb::kFaa, false, &peer, old, word, addend, 0, {}});
+  void faa(Peer& peer, Remote word, uint64_t addend, Slice old) { add(Verb::kFaa, peer, old, word, addend); }
+  // Of the peer's 8-byte word: if the bits of compare_mask are those of `expected`, stores the bits of swap_mask of
+  // `desired`, and leaves the others. *old gets what the word held. Requires: Capabilities::masked_cas.
+  struct Masked {
+    uint64_t bits, mask;
+  };
+  void masked_cas(Peer& peer, Remote word, Masked expected, Masked desired, Slice old) {
+    add(Verb::kMaskedCas, peer, old, word, desired.bits, expected.bits, expected.mask, desired.mask);
   }
   // Delivers a message into the next receive buffer of the peer's worker.
-  void send(Peer& peer, Slice message) { add({Verb::kSend, false, &peer, message, {}, 0, 0, {}}); }
+  void send(Peer& peer, Slice message) { add(Verb::kSend, peer, message, {}); }
   // Makes durable what was written to the peer's bytes before, as RDMA FLUSH with the persistent placement does.
   // Requires: Capabilities::remote_flush.
-  void flush(Peer& peer, Remote first, uint64_t bytes) { add({Verb::kFlush, false, &peer, {}, first, bytes, 0, {}}); }
+  void flush(Peer& peer, Remote first, uint64_t bytes) { add(Verb::kFlush, peer, {}, first, bytes); }
   // The next request waits, at this node, for the answers of the READs and atomics before it.
   void fence() { fence_next_ = true; }
   // Empties a complete list, for the next use.
@@ -131,7 +138,8 @@ class WorkList {
   }
 
  private:
-  void add(const WorkRequest& request);
+  void add(Verb verb, Peer& peer, Slice local, Remote remote, uint64_t operand = 0, uint64_t expected = 0,
+           uint64_t compare_mask = 0, uint64_t swap_mask = 0);
 
   std::array<WorkRequest, kRequestsMax> requests_;
   size_t size_ = 0;

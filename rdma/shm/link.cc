@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/nvm/racy_copy.h"
+#include "rdma/provider.h"
 
 namespace bonsai::rdma {
 namespace {
@@ -94,6 +95,14 @@ Outcome ShmEnd::access(const ShmView& view, const WorkRequest& request) {
     }
     case Verb::kFaa: {
       const uint64_t old = base::word_at(target).fetch_add(request.operand, std::memory_order_seq_cst);
+      std::memcpy(local, &old, sizeof old);
+      break;
+    }
+    case Verb::kMaskedCas: {
+      uint64_t old = base::word_at(target).load(std::memory_order_seq_cst), changed = 0;
+      while (changes_word(request, old, &changed) &&
+             !base::word_at(target).compare_exchange_weak(old, changed, std::memory_order_seq_cst)) {
+      }
       std::memcpy(local, &old, sizeof old);
       break;
     }

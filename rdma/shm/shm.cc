@@ -337,6 +337,7 @@ class ShmFabric final : public Fabric {
       capabilities_.text += ", modelled bandwidth " + std::to_string(options.bytes_per_second) + " bytes/s";
     }
     capabilities_.atomics_with_cpu = true;
+    capabilities_.masked_cas = true;
     capabilities_.inline_bytes_max = SIZE_MAX;
     capabilities_.message_bytes_max = SIZE_MAX;
     capabilities_.lists_pending_max = kListsPendingMax;

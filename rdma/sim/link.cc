@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/probe.h"
+#include "rdma/provider.h"
 
 namespace bonsai::rdma {
 namespace {
@@ -166,12 +167,12 @@ void SimEnd::run_atomic(const RequestPtr& request, std::byte* target) {
   }
   uint64_t old = 0;
   std::memcpy(&old, target, sizeof old);
-  const bool cas = request->asked.verb == Verb::kCas;
-  const uint64_t changed = cas ? request->asked.operand : old + request->asked.operand;
+  uint64_t changed = 0;
+  const bool changes = changes_word(request->asked, old, &changed);
   std::vector<std::byte> word(sizeof old);
   std::memcpy(word.data(), &changed, sizeof changed);
   SimAccess access{core_, connection_, true, target, &word, {{0, sizeof old}}};
-  if (!cas || old == request->asked.expected) access.finish();
+  if (changes) access.finish();
   std::memcpy(request->bytes.data(), &old, sizeof old);
   executed(request);
 }

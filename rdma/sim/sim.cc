@@ -224,6 +224,7 @@ class SimFabric final : public Fabric {
     capabilities_.text = "sim, deterministic, virtual time";
     capabilities_.atomics_with_cpu = true;
     capabilities_.remote_flush = true;
+    capabilities_.masked_cas = true;
     capabilities_.message_bytes_max = size_t{1} << 20;
     capabilities_.lists_pending_max = core_->options.lists_pending_max;
   }

@@ -220,7 +220,12 @@ void Cluster::fill(Client& client, WorkList* list, size_t server) {
         list->faa(*peer, target.remote.at(8 * kCounterWord), 1, client.slot(i, 1));
         break;
       case 5:
-        list->cas(*peer, target.remote.at(8 * kCasWord), client.seen, client.seen + 1, client.slot(i, 1));
+        if (dice.chance(1, 2)) {
+          list->masked_cas(*peer, target.remote.at(8 * kCasWord), {client.seen, ~uint64_t{0}},
+                           {client.seen + 1, client.seen ^ (client.seen + 1)}, client.slot(i, 1));
+        } else {
+          list->cas(*peer, target.remote.at(8 * kCasWord), client.seen, client.seen + 1, client.slot(i, 1));
+        }
         break;
       case 6:
         client.words[i * kRangeWords] = ++client.value;
@@ -263,7 +268,7 @@ void Cluster::judge(Client& client, const WorkList& list, size_t server) {
       EXPECT_TRUE(legal) << "client " << client.index << " read " << words[w] << " in word " << word;
     }
     if (request.verb == Verb::kFaa) (done ? expected.added : expected.added_perhaps) += done || perhaps ? 1 : 0;
-    if (request.verb == Verb::kCas) {
+    if (request.verb == Verb::kCas || request.verb == Verb::kMaskedCas) {
       if (done && words[0] == request.expected) ++expected.swapped;
       if (done) client.seen = words[0] + (words[0] == request.expected ? 1 : 0);
       if (perhaps) ++expected.swapped_perhaps;

@@ -26,7 +26,6 @@ constexpr unsigned kEventsUnacknowledgedMax = 1000;
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
-bool is_atomic(Verb verb) { return verb == Verb::kCas || verb == Verb::kFaa; }
 
 Outcome outcome_of(ibv_wc_status status, Verb verb) {
   switch (status) {
@@ -81,6 +80,7 @@ void fill(const WorkRequest& request, uint32_t inline_bytes_max, ibv_send_wr* wr
       wr->wr.atomic = {request.remote.address, request.operand, 0, key};
       return;
     case Verb::kFlush:
+    case Verb::kMaskedCas:
       return;
   }
 }
@@ -185,7 +185,7 @@ Status VerbsWorker::start(WorkList* list) {
 
 // What the device need not be asked for, because its end is known. A refusal stops the peer.
 bool VerbsWorker::may_hand_over(WorkRequest* request, VerbsPeer* peer) const {
-  BONSAI_CHECK(request->verb != Verb::kFlush);  // Capabilities::remote_flush
+  BONSAI_CHECK(request->verb != Verb::kFlush && request->verb != Verb::kMaskedCas);  // Capabilities say so
   if (!peer->usable()) {
     request->outcome = peer->has_failed_ ? Outcome::kFlushed : Outcome::kUnreachable;
   } else if (!static_cast<const VerbsRegion*>(request->local.region())->is_of(device_)) {
