@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "base/status_macros.h"
 #include "base/thread.h"
 #include "bench/engines/scan_check.h"
 #include "bench/ycsb/generators.h"
@@ -294,8 +295,8 @@ double TeamResult::records_m_per_s(const TeamPlan& plan, Part part) const {
   return static_cast<double>(sum) / seconds / 1e6;
 }
 
-Status load_for_team(Engine* engine, const RecordShape& shape, uint64_t records, unsigned threads,
-                     const std::atomic<bool>& stop) {
+Status insert_for_team(Engine* engine, const RecordShape& shape, uint64_t records, unsigned threads,
+                       const std::atomic<bool>& stop) {
   const uint64_t chunks = (records + kLoadChunk - 1) / kLoadChunk;
   std::vector<Status> statuses(chunks);
   base::for_each_on(engine->capabilities().threads ? threads : 1, chunks, [&](size_t i) {
@@ -307,6 +308,12 @@ Status load_for_team(Engine* engine, const RecordShape& shape, uint64_t records,
   for (const Status& status : statuses) {
     if (!status.ok()) return status;
   }
+  return Status::OK();
+}
+
+Status load_for_team(Engine* engine, const RecordShape& shape, uint64_t records, unsigned threads,
+                     const std::atomic<bool>& stop) {
+  BONSAI_RETURN_IF_ERROR(insert_for_team(engine, shape, records, threads, stop));
   return engine->settle();
 }
 

@@ -56,7 +56,11 @@ struct TeamResult {
   [[nodiscard]] double records_m_per_s(const TeamPlan& plan, Part part) const;
 };
 
-// Inserts records [0, records) on `threads` threads, or as many as the engine takes, and settles. Errors: the engine's.
+// Inserts records [0, records) on `threads` threads, or as many as the engine takes. Errors: the engine's.
+Status insert_for_team(Engine* engine, const RecordShape& shape, uint64_t records, unsigned threads,
+                       const std::atomic<bool>& stop);
+
+// The same, and settles.
 Status load_for_team(Engine* engine, const RecordShape& shape, uint64_t records, unsigned threads,
                      const std::atomic<bool>& stop);
 

@@ -6,6 +6,7 @@
 
 namespace bonsai::bench {
 
+[[nodiscard]] Experiment as_left();
 [[nodiscard]] Experiment index_technique();
 [[nodiscard]] std::vector<Experiment> kiwi();
 [[nodiscard]] std::vector<Experiment> offloading();
