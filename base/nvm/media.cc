@@ -1,5 +1,6 @@
 #include "base/nvm/media.h"
 
+#include "base/nvm/far.h"
 #include "base/nvm/file.h"
 #include "base/nvm/shadow.h"
 #include "base/status_macros.h"
@@ -42,6 +43,14 @@ Status make_emulator(const Mapping& mapping, const MediaOptions& options, Media*
   return Status::OK();
 }
 
+// On the other side is a shadow: what was not fenced is lost there, too.
+Status make_far(const Mapping& mapping, const MediaOptions& options, Media* media) {
+  BONSAI_RETURN_IF_ERROR(make_shadow(mapping, options, media));
+  media->hooked = std::make_unique<FarMedium>(std::move(media->hooked), FarOptions{.seed = options.test.far_seed});
+  label(mapping, "far medium", media);
+  return Status::OK();
+}
+
 }  // namespace
 
 Status make_media(const Mapping& mapping, const MediaOptions& options, Media* media) {
@@ -55,6 +64,9 @@ Status make_media(const Mapping& mapping, const MediaOptions& options, Media* me
       break;
     case TestMedium::kEmulator:
       BONSAI_RETURN_IF_ERROR(make_emulator(mapping, options, &made));
+      break;
+    case TestMedium::kFar:
+      BONSAI_RETURN_IF_ERROR(make_far(mapping, options, &made));
       break;
   }
   *media = std::move(made);

@@ -1,6 +1,7 @@
 // The NVM seam: every store to persistent memory goes through a medium.
 //
-// A medium covers one mapped target. Readers read through view() directly; writers only use the five operations.
+// A medium covers one target. Readers read through view() directly, unless far() says otherwise (far_reads.h); writers
+// only use the five operations.
 // Two families share one shape, so that hot code is a template over it:
 //   ProductMedium  final, inlines to plain and non-temporal stores and to libpmem's flush, chosen by CPUID
 //   HookedMedium   virtual: shadow, recorder, emulator, plain file
@@ -16,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/nvm/far_reads.h"
 #include "bonsai/status.h"
 
 namespace bonsai::base {
@@ -64,6 +66,9 @@ class HookedMedium {
 
   // Why a fence failed: which file, and what to do. OK as long as none did.
   [[nodiscard]] virtual Status health() const { return Status::OK(); }
+
+  // How the bytes of a far target are read; null: view() is mapped.
+  [[nodiscard]] virtual FarReads* far() { return nullptr; }
 
   // Whether reads take modelled time: then a reader asks read_deadline(), and waits. Only the emulator says yes.
   [[nodiscard]] virtual bool reads_wait() const { return false; }

@@ -36,6 +36,7 @@ class ProductMedium final {
   [[nodiscard]] std::byte* view() const { return view_; }
   [[nodiscard]] size_t bytes() const { return bytes_; }
   [[nodiscard]] static Status health() { return Status::OK(); }
+  [[nodiscard]] static constexpr FarReads* far() { return nullptr; }
   [[nodiscard]] static constexpr bool reads_wait() { return false; }
   [[nodiscard]] static constexpr uint64_t read_deadline(uint64_t, uint64_t, uint64_t) { return 0; }
 

@@ -17,6 +17,7 @@ enum class TestMedium : uint8_t {
   kNone = 0,      // nothing: the store writes as DB::Open would
   kShadow = 1,    // stores reach the pool file only by flush and fence, so SIGKILL acts as a power cut
   kEmulator = 2,  // modelled NVM latency and bandwidth (`emulator_preset`)
+  kFar = 3,       // a target that is not mapped, as on another node: bytes come late, through reads alone
 };
 
 struct TestOptions {
@@ -24,6 +25,7 @@ struct TestOptions {
   std::string emulator_preset = "optane";
   bool shadow_drops_flushes = false;  // canary: a shadow medium whose flushes do nothing
   uint64_t shadow_eviction_seed = 0;  // 0 = no early evictions
+  uint64_t far_seed = 1;              // when bytes of a far medium come
 
   // The experiment "offloading" of bonsai-bench measures with it what the design saves. Puts of records that are in
   // dnodes overwrite them there, without a log, so that a crash damages them; one thread only. Refused

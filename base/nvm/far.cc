@@ -1,0 +1,197 @@
+#include "base/nvm/far.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "base/nvm/racy_copy.h"
+
+namespace bonsai::base {
+
+namespace {
+
+constexpr size_t kPage = 4096;
+constexpr uint64_t kPollsMax = 4;    // after which a read has ended
+constexpr size_t kForgottenMax = 4;  // reads that nobody waits for and that are in flight for longer
+constexpr std::byte kJunk{0xe5};
+
+size_t to_pages(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+
+}  // namespace
+
+FarMedium::FarMedium(std::unique_ptr<HookedMedium> near, const FarOptions& options) : FarMedium(*near, options) {
+  owned_ = std::move(near);
+}
+
+// The same memory twice: as the view, closed, and open for the medium itself.
+FarMedium::FarMedium(HookedMedium& near, const FarOptions& options)
+    : HookedMedium(nullptr, 0), options_(options), near_(near), random_(options.seed) {
+  const size_t bytes = to_pages(near_.bytes());
+  const int fd = ::memfd_create("bonsai-far", MFD_CLOEXEC);
+  BONSAI_CHECK(fd >= 0 && ::ftruncate(fd, static_cast<off_t>(bytes)) == 0);
+  void* const view = ::mmap(nullptr, bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  void* const own = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  BONSAI_CHECK(view != MAP_FAILED && own != MAP_FAILED && ::close(fd) == 0);
+  set_view(static_cast<std::byte*>(view), near_.bytes());
+  own_ = static_cast<std::byte*>(own);
+  resident_.resize(bytes / kPage);
+}
+
+FarMedium::~FarMedium() {
+  for (auto& [ticket, reads] : reads_) arrive(&reads, SIZE_MAX);
+  for (Reads& reads : forgotten_) arrive(&reads, SIZE_MAX);
+  ::munmap(view(), to_pages(bytes()));
+  ::munmap(own_, to_pages(bytes()));
+}
+
+uint64_t FarMedium::offset_of(const std::byte* dst) const {
+  BONSAI_CHECK(dst >= view() && dst <= view() + bytes());
+  return static_cast<uint64_t>(dst - view());
+}
+
+void FarMedium::stage(Op op, const std::byte* dst, size_t n, const Site* site) {
+  BONSAI_CHECK(offset_of(dst) + n <= bytes());
+  pending_.mine().staged.push_back({op, offset_of(dst), n, site});
+}
+
+void FarMedium::store8(std::byte* dst, uint64_t value) {
+  stage(Op::kStore, dst, sizeof value, nullptr);
+  word_at(own_ + offset_of(dst)).store(value, std::memory_order_release);
+}
+
+void FarMedium::copy(std::byte* dst, const void* src, size_t n) {
+  stage(Op::kCopy, dst, n, nullptr);
+  racy_store(own_ + offset_of(dst), src, n);
+}
+
+void FarMedium::nt_copy(std::byte* dst, const void* src, size_t n, const Site& site) {
+  stage(Op::kNtCopy, dst, n, &site);
+  racy_store(own_ + offset_of(dst), src, n);
+}
+
+void FarMedium::flush(const std::byte* dst, size_t n, const Site& site) { stage(Op::kFlush, dst, n, &site); }
+
+// The content is today's: another thread may have stored a newer one.
+void FarMedium::bring(const Staged& staged) {
+  std::byte* const dst = near_.view() + staged.offset;
+  if (staged.op == Op::kFlush) return near_.flush(dst, staged.bytes, *staged.site);
+  if (staged.op == Op::kStore) return near_.store8(dst, word_at(own_ + staged.offset).load(std::memory_order_acquire));
+  std::vector<std::byte> content(staged.bytes);
+  racy_load(content.data(), own_ + staged.offset, content.size());
+  if (staged.op == Op::kCopy) return near_.copy(dst, content.data(), content.size());
+  near_.nt_copy(dst, content.data(), content.size(), *staged.site);
+}
+
+bool FarMedium::fence(const Site& site) {
+  std::vector<Staged> staged = std::exchange(pending_.mine().staged, {});
+  if (failed_.load()) return false;
+  const std::lock_guard lock(fence_mutex_);
+  const bool fails = one_in(fences_failed_one_in_);
+  if (fails) {
+    const std::lock_guard random_lock(mutex_);
+    staged.resize(random_.below(staged.size() + 1));
+  }
+  for (const Staged& each : staged) bring(each);
+  if (near_.fence(site) && !fails) return true;
+  failed_.store(true);
+  return false;
+}
+
+Status FarMedium::health() const {
+  if (!failed_.load()) return near_.health();
+  return Status::Unavailable("a far target did not confirm a write; close the store and open it again");
+}
+
+FarReads::Memory FarMedium::memory(size_t bytes) { return {new std::byte[bytes], std::default_delete<std::byte[]>()}; }
+
+uint64_t FarMedium::begin(std::span<const Piece> pieces, std::shared_ptr<const void> holder) {
+  const bool fails = one_in(reads_failed_one_in_);
+  for (const Piece& piece : pieces) {
+    BONSAI_CHECK(piece.offset <= bytes() && piece.bytes <= bytes() - piece.offset);
+    std::memset(piece.to, static_cast<int>(kJunk), piece.bytes);
+  }
+  const std::lock_guard lock(mutex_);
+  ++counts_.lists;
+  counts_.reads += pieces.size();
+  for (const Piece& piece : pieces) counts_.bytes += piece.bytes;
+  Reads reads{{pieces.begin(), pieces.end()}, std::move(holder), random_.below(kPollsMax + 1), fails};
+  reads_.emplace(++tickets_, std::move(reads));
+  return tickets_;
+}
+
+// Requires: mutex_, or that nobody else calls.
+void FarMedium::arrive(Reads* reads, size_t pieces_max) {
+  for (; pieces_max > 0 && !reads->pieces.empty(); --pieces_max) {
+    std::swap(reads->pieces[random_.below(reads->pieces.size())], reads->pieces.back());
+    const Piece& piece = reads->pieces.back();
+    racy_load(piece.to, near_.view() + piece.offset, piece.bytes);
+    reads->pieces.pop_back();
+  }
+}
+
+bool FarMedium::ended(uint64_t ticket, Status* status) {
+  if (silent_.load()) return false;
+  const std::lock_guard lock(mutex_);
+  const auto at = reads_.find(ticket);
+  BONSAI_CHECK(at != reads_.end());
+  Reads& reads = at->second;
+  if (reads.polls_left > 0) {
+    --reads.polls_left;
+    arrive(&reads, 1);
+    return false;
+  }
+  if (reads.fails) {
+    *status = Status::Unavailable("the far medium was asked to fail reads");
+    forgotten_.push_back(std::move(reads));
+  } else {
+    arrive(&reads, SIZE_MAX);
+    *status = Status::OK();
+  }
+  reads_.erase(at);
+  for (; forgotten_.size() > kForgottenMax; forgotten_.pop_front()) arrive(&forgotten_.front(), SIZE_MAX);
+  return true;
+}
+
+void FarMedium::forget(uint64_t ticket) {
+  const std::lock_guard lock(mutex_);
+  const auto at = reads_.find(ticket);
+  BONSAI_CHECK(at != reads_.end());
+  forgotten_.push_back(std::move(at->second));
+  reads_.erase(at);
+}
+
+// A page that is resident already has what this node stored there.
+Status FarMedium::make_resident(uint64_t offset, uint64_t n) {
+  if (silent_.load() || one_in(reads_failed_one_in_)) {
+    return Status::Unavailable("the far medium was asked to fail reads");
+  }
+  BONSAI_CHECK(offset <= bytes() && n <= bytes() - offset);
+  const std::lock_guard lock(mutex_);
+  for (size_t page = offset / kPage; page < to_pages(offset + n) / kPage; ++page) {
+    if (resident_[page]) continue;
+    const size_t at = page * kPage;
+    racy_copy(own_ + at, near_.view() + at, std::min(kPage, bytes() - at));
+    BONSAI_CHECK(::mprotect(view() + at, kPage, PROT_READ) == 0);
+    resident_[page] = true;
+    counts_.resident_bytes += kPage;
+  }
+  return Status::OK();
+}
+
+bool FarMedium::one_in(const std::atomic<uint64_t>& n) {
+  const uint64_t chance = n.load();
+  if (chance == 0) return false;
+  const std::lock_guard lock(mutex_);
+  return random_.below(chance) == 0;
+}
+
+FarMedium::Counts FarMedium::counts() const {
+  const std::lock_guard lock(mutex_);
+  return counts_;
+}
+
+}  // namespace bonsai::base

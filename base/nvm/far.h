@@ -1,0 +1,116 @@
+// The far medium: memory that behaves as a target on another node does, without a network; for tests.
+//
+// Its view is reserved and cannot be read, so that a reader who forgets the seam faults at once; what was made resident
+// can. Stores stay on this node's side until a fence takes those of its thread, in their order, to the `near` medium,
+// which stands for the other node: over a shadow a SIGKILL is a power cut there, over a recorder crash images are its.
+// Reads are carried from the near medium's view: late, in pieces that arrive in any order by the seed, to memory that
+// holds junk until then; what nobody waits for any more arrives all the same.
+//
+// On demand reads fail, or do not end at all, and fences fail, for good as they do everywhere (medium.h): what such a
+// fence was to bring is on the other side in part.
+//
+// Thread-safety: as HookedMedium; switches at any time.
+#ifndef BONSAI_BASE_NVM_FAR_H_
+#define BONSAI_BASE_NVM_FAR_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/nvm/medium.h"
+#include "base/nvm/per_thread.h"
+#include "base/random.h"
+
+namespace bonsai::base {
+
+struct FarOptions {
+  uint64_t seed = 1;
+  uint64_t limit_ms = 10'000;  // of a read
+};
+
+class FarMedium final : public HookedMedium, public FarReads {
+ public:
+  // Requires: the near medium has a mapped view, and only this one writes it from now on.
+  FarMedium(std::unique_ptr<HookedMedium> near, const FarOptions& options);
+  // The same over one that outlives it.
+  FarMedium(HookedMedium& near, const FarOptions& options);
+  ~FarMedium() override;
+
+  void store8(std::byte* dst, uint64_t value) override;
+  void copy(std::byte* dst, const void* src, size_t n) override;
+  void nt_copy(std::byte* dst, const void* src, size_t n, const Site& site) override;
+  void flush(const std::byte* dst, size_t n, const Site& site) override;
+  bool fence(const Site& site) override;
+  [[nodiscard]] Status health() const override;
+  [[nodiscard]] FarReads* far() override { return this; }
+
+  [[nodiscard]] Memory memory(size_t bytes) override;
+  [[nodiscard]] uint64_t begin(std::span<const Piece> pieces, std::shared_ptr<const void> holder) override;
+  [[nodiscard]] bool ended(uint64_t ticket, Status* status) override;
+  void forget(uint64_t ticket) override;
+  [[nodiscard]] uint64_t limit_ms() const override { return options_.limit_ms; }
+  [[nodiscard]] Status make_resident(uint64_t offset, uint64_t n) override;
+
+  // From now on one list of reads in so many fails, by chance; 0: none.
+  void fail_reads(uint64_t one_in) { reads_failed_one_in_.store(one_in); }
+  // From now on one fence in so many fails, by chance; 0: none.
+  void fail_fences(uint64_t one_in) { fences_failed_one_in_.store(one_in); }
+  // Whether reads do not end.
+  void silence(bool on) { silent_.store(on); }
+
+  struct Counts {
+    uint64_t lists = 0, reads = 0, bytes = 0;  // carried
+    uint64_t resident_bytes = 0;
+  };
+  [[nodiscard]] Counts counts() const;
+
+ private:
+  enum class Op : uint8_t { kStore, kCopy, kNtCopy, kFlush };
+  struct Staged {
+    Op op;
+    uint64_t offset, bytes;
+    const Site* site;
+  };
+  struct Pending {
+    explicit Pending(uint32_t) {}
+    std::vector<Staged> staged;
+  };
+  struct Reads {
+    std::vector<Piece> pieces;  // that have not arrived
+    std::shared_ptr<const void> holder;
+    uint64_t polls_left;
+    bool fails;
+  };
+
+  [[nodiscard]] uint64_t offset_of(const std::byte* dst) const;
+  void stage(Op op, const std::byte* dst, size_t n, const Site* site);
+  void bring(const Staged& staged);
+  void arrive(Reads* reads, size_t pieces_max);
+  [[nodiscard]] bool one_in(const std::atomic<uint64_t>& n);
+
+  const FarOptions options_;
+  std::unique_ptr<HookedMedium> owned_;
+  HookedMedium& near_;
+  std::byte* own_ = nullptr;  // this node's side of the view, always accessible
+  PerThread<Pending> pending_;
+  std::atomic<uint64_t> reads_failed_one_in_{0}, fences_failed_one_in_{0};
+  std::atomic<bool> silent_{false}, failed_{false};
+
+  std::mutex fence_mutex_;    // one fence at a time: no older content replaces a newer one
+  mutable std::mutex mutex_;  // for what follows
+  Random random_;
+  std::vector<bool> resident_;       // by page
+  std::map<uint64_t, Reads> reads_;  // in flight, by ticket
+  std::deque<Reads> forgotten_;
+  uint64_t tickets_ = 0;
+  Counts counts_;
+};
+
+}  // namespace bonsai::base
+
+#endif  // BONSAI_BASE_NVM_FAR_H_

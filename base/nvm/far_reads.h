@@ -1,0 +1,52 @@
+// How the bytes of a far target come here: of a medium whose view is not mapped memory, as on another node.
+//
+// Two ways. *Resident* ranges are kept in view(), where everybody may read them, stores of this node included: what an
+// owner goes by all the time. All other bytes are *carried*: reads are begun, polled, and ended, and a byte of view()
+// that is not resident is only a name.
+//
+// A carried read sees what was durable when it was begun, or some of what has become so since; not what this node has
+// stored and not fenced. Reads of one ticket and of several end in any order.
+//
+// Thread-safety: all methods from any thread; one ticket is its owner's.
+#ifndef BONSAI_BASE_NVM_FAR_READS_H_
+#define BONSAI_BASE_NVM_FAR_READS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "bonsai/status.h"
+
+namespace bonsai::base {
+
+class FarReads {
+ public:
+  virtual ~FarReads() = default;
+
+  struct Piece {
+    uint64_t offset;
+    std::byte* to;
+    uint64_t bytes;
+  };
+  using Memory = std::shared_ptr<std::byte>;
+
+  // Memory that pieces may be read to, as long as somebody holds it.
+  [[nodiscard]] virtual Memory memory(size_t bytes) = 0;
+  // Begins to read the pieces; returns their ticket. `holder` keeps the memory that they go to, and is let go when they
+  // have ended: also when their reader is gone by then.
+  [[nodiscard]] virtual uint64_t begin(std::span<const Piece> pieces, std::shared_ptr<const void> holder) = 0;
+  // Whether all pieces have ended. Then *status says how, and the ticket is given back. Errors: Unavailable.
+  [[nodiscard]] virtual bool ended(uint64_t ticket, Status* status) = 0;
+  // Gives a ticket back whose pieces may be in flight.
+  virtual void forget(uint64_t ticket) = 0;
+  // How long a reader waits before it gives up.
+  [[nodiscard]] virtual uint64_t limit_ms() const = 0;
+
+  // Makes [offset, offset + n) resident. Idempotent. Errors: Unavailable.
+  [[nodiscard]] virtual Status make_resident(uint64_t offset, uint64_t n) = 0;
+};
+
+}  // namespace bonsai::base
+
+#endif  // BONSAI_BASE_NVM_FAR_READS_H_
