@@ -127,13 +127,20 @@ macro(bonsai_add_test_program name)
 endmacro()
 
 # bonsai_test(NAME SOURCES file... LINKS target... [LABELS label...] [ENVIRONMENT VAR=value...] [TIMEOUT seconds]
-#             [SERIAL]): a GoogleTest program, one CTest test. SERIAL: nothing else runs beside it.
+#             [SERIAL] [FAR]): a GoogleTest program, one CTest test. SERIAL: nothing else runs beside it. FAR: another
+# one, NAME_far, runs it on far media (base/testing/far.h), with small budgets.
 # Its cases are counted by scripts/test.sh from the XML that it leaves in test-results/. Figures and budgets:
 # base/testing/figures.h and budget.h; docs/testing.md explains both.
 function(bonsai_test name)
-  cmake_parse_arguments(TEST "SERIAL" "TIMEOUT" "SOURCES;LINKS;LABELS;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(TEST "SERIAL;FAR" "TIMEOUT" "SOURCES;LINKS;LABELS;ENVIRONMENT" ${ARGN})
   bonsai_add_test_program(${name} --gtest_output=xml:${CMAKE_BINARY_DIR}/test-results/${name}.xml)
   if(BUILD_TESTING)
+    if(TEST_FAR)
+      add_test(NAME ${name}_far
+               COMMAND ${name} --gtest_output=xml:${CMAKE_BINARY_DIR}/test-results/${name}_far.xml)
+      set_tests_properties(${name}_far PROPERTIES TIMEOUT ${TEST_TIMEOUT} LABELS "${TEST_LABELS}"
+                           ENVIRONMENT "BONSAI_TEST_MEDIUM=far;BONSAI_TEST_BUDGET=fast;${TEST_ENVIRONMENT}")
+    endif()
     target_link_libraries(${name} PRIVATE GTest::gtest GTest::gtest_main)
     target_compile_options(${name} PRIVATE ${BONSAI_TEST_OPTIONS})
     if(TARGET bonsai_test_headers)

@@ -34,13 +34,13 @@ size_t Index::put_in_place(std::span<Put> puts) {
   }
   scale::ReadBatch reads(dnodes_.volume());
   for (size_t i = 0; i < n; ++i) {
-    if (searching[i]) searches[i].next(&reads);
+    if (searching[i]) searches[i].issue(&reads);
   }
-  reads.wait();
+  if (!reads.wait().ok()) return 0;
   size_t done = 0;
   for (; done < n && searching[done]; ++done) {
     persist::Entry entry;
-    if (searches[done].finish(&entry) != persist::Find::kFound) break;
+    if (searches[done].finish(&entry, &reads) != persist::Find::kFound) break;
     const persist::Dnode& dnode = *bnodes[done]->base().dnode();
     if (!persist::overwrite_in_place(dnodes_.volume(), dnode, entry, puts[done].value)) break;
   }

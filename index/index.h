@@ -112,7 +112,12 @@ class Index {
 
   // ---- reads (read.cc)
 
-  enum class Found { kValue, kAbsent, kDamaged };
+  enum class Found {
+    kValue,
+    kAbsent,
+    kDamaged,
+    kUnavailable,  // what is stored did not come from a far target
+  };
   struct Value {
     std::string_view bytes;  // valid inside the guard; a LargeRef's bytes if `large`
     bool large = false;
@@ -153,9 +158,9 @@ class Index {
   // a version.
   struct Window {
     base::Fence lo, hi;
-    boost::container::small_vector<Piece, 32> pieces;  // in key order; bytes valid inside the guard
-    bool damaged = false;                              // the pieces end before the damage
-    std::span<const char> records_behind;              // the next window's, if known: to be fetched, not read
+    boost::container::small_vector<Piece, 32> pieces;    // in key order; bytes valid inside the guard
+    persist::Trouble trouble = persist::Trouble::kNone;  // the pieces end before it
+    std::span<const char> records_behind;                // the next window's, if known: to be fetched, not read
 
     // How the dnodes' entries are to be verified; the caller's to say before a read.
     persist::DnodeCursor::Verify verify = persist::DnodeCursor::Verify::kAlways;

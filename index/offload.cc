@@ -212,8 +212,7 @@ Status Offload::build_piece(Job* job, Bnode* successor, std::span<const Chain> c
     merged.clear();
     auto update = updates.cbegin();
     for (const Bnode* each : job->layer->olds) {
-      if (!merge(dnode_of(*each), *successor, Tombstones::kApply, updates, &update, &merged))
-        return damaged(*successor);
+      BONSAI_RETURN_IF_ERROR(merge(dnode_of(*each), *successor, Tombstones::kApply, updates, &update, &merged));
     }
     BONSAI_RETURN_IF_ERROR(writer_.add(successor->lo(), successor->hi(), gen, nullptr, merged, &piece.dnode));
     ++job->compactions;
@@ -271,23 +270,17 @@ Status Offload::append(const Bnode& successor, uint64_t gen, const Dnode& old, c
   std::vector<Entry>& merged = merged_;
   merged.clear();
   auto update = updates.cbegin();
-  if (!merge(*Dnode::make(std::move(newest)), successor, Tombstones::kKeep, updates, &update, &merged)) {
-    return damaged(successor);
-  }
+  BONSAI_RETURN_IF_ERROR(
+      merge(*Dnode::make(std::move(newest)), successor, Tombstones::kKeep, updates, &update, &merged));
   return writer_.add(successor.lo(), successor.hi(), gen, {old, old.runs().size() - 1}, merged, dnode);
 }
 
-Status Offload::damaged(const Bnode& successor) {
-  return Status::Corruption("a dnode of keys " + base::printable_range(successor.lo(), successor.hi()) +
-                            " is damaged and cannot be merged; run `bonsai check`");
-}
-
 // Appends what a dnode holds of the successor's range, and the updates up to there, which go before; *update is the
-// first that is not in *merged. False if the dnode is damaged.
-bool Offload::merge(const Dnode& dnode, const Bnode& successor, Tombstones tombstones,
-                    const std::vector<Entry>& updates, std::vector<Entry>::const_iterator* update,
-                    std::vector<Entry>* merged) {
-  if (!(dnode.lo() < successor.hi()) || !(successor.lo() < dnode.hi())) return true;
+// first that is not in *merged. Errors: Corruption, Unavailable.
+Status Offload::merge(const Dnode& dnode, const Bnode& successor, Tombstones tombstones,
+                      const std::vector<Entry>& updates, std::vector<Entry>::const_iterator* update,
+                      std::vector<Entry>* merged) {
+  if (!(dnode.lo() < successor.hi()) || !(successor.lo() < dnode.hi())) return Status::OK();
   const auto take = [&](const Entry& entry) {
     if (tombstones == Tombstones::kKeep || !entry.tombstone) merged->push_back(entry);
   };
@@ -298,7 +291,8 @@ bool Offload::merge(const Dnode& dnode, const Bnode& successor, Tombstones tombs
   const auto last = std::find_if(*update, updates.cend(), [&](const Entry& each) { return !end.above(each.key); });
   cursor.visit_all(end.is_infinite() ? nullptr : &below, {*update, last}, &merge_, take);
   *update = last;
-  return !cursor.damaged();
+  if (cursor.trouble() == persist::Trouble::kNone) return Status::OK();
+  return persist::unreadable(index_.dnodes_.volume(), cursor.trouble(), successor.lo(), successor.hi());
 }
 
 // Copies what announced scans need of a chain: the newest node and those below it, and the dnode's value under them.
@@ -327,10 +321,12 @@ Status Offload::carry(Job* job, const Chain& chain, std::vector<std::vector<Node
   }
   if (needs_base || (updated && dnode->has_large())) {
     found = dnode->find(index_.dnodes_.volume(), chain.key, chain.key.hash(), &below);
-    if (found == persist::Find::kDamaged) {
+    if (found == persist::Find::kDamaged || found == persist::Find::kUnavailable) {
       for (Node* node : kept) Node::destroy(node);
-      return Status::Corruption("a dnode of keys " + base::printable_range(dnode->lo(), dnode->hi()) +
-                                " is damaged; run `bonsai check`");
+      const bool damaged = found == persist::Find::kDamaged;
+      return persist::unreadable(index_.dnodes_.volume(),
+                                 damaged ? persist::Trouble::kDamaged : persist::Trouble::kUnavailable, dnode->lo(),
+                                 dnode->hi());
     }
   }
   const bool value_below = found == persist::Find::kFound && !below.tombstone;

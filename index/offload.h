@@ -89,10 +89,9 @@ class Offload {
   Status append(const Bnode& successor, uint64_t gen, const persist::Dnode& old,
                 const std::vector<persist::Entry>& updates, persist::Dnode** dnode);
   enum class Tombstones { kApply, kKeep };  // kKeep: runs below may hold what they delete
-  bool merge(const persist::Dnode& dnode, const Bnode& successor, Tombstones tombstones,
-             const std::vector<persist::Entry>& updates, std::vector<persist::Entry>::const_iterator* update,
-             std::vector<persist::Entry>* merged);
-  static Status damaged(const Bnode& successor);
+  Status merge(const persist::Dnode& dnode, const Bnode& successor, Tombstones tombstones,
+               const std::vector<persist::Entry>& updates, std::vector<persist::Entry>::const_iterator* update,
+               std::vector<persist::Entry>* merged);
   Status carry(Job* job, const Chain& chain, std::vector<std::vector<Node*>>* carried);
   void make_residue(Piece* piece, const std::vector<std::vector<Node*>>& carried);
   void fetch_paths() const;

@@ -42,6 +42,8 @@ void Index::answer(persist::Find found, const persist::Entry& entry, Lookup* loo
   lookup->value.set(entry.value, entry.large, true);
   if (found == persist::Find::kDamaged) {
     lookup->found = Found::kDamaged;
+  } else if (found == persist::Find::kUnavailable) {
+    lookup->found = Found::kUnavailable;
   } else {
     lookup->found = found == persist::Find::kAbsent || entry.tombstone ? Found::kAbsent : Found::kValue;
   }
@@ -131,12 +133,13 @@ class Index::Gets {
   }
   // Looks at fingerprints; fetches entries. Returns a reading of the clock, if it took one.
   uint64_t find(Block* block) {
-    for (size_t i = block->again; i < block->count; ++i) block->searches[i].next(&block->reads);
+    for (size_t i = block->again; i < block->count; ++i) block->searches[i].issue(&block->reads);
     return block->reads.begin();
   }
   // Looks at entries. now_ns: a reading of the clock, if there is one.
   void look(Block* block, uint64_t now_ns) {
-    block->reads.wait(now_ns);
+    if (!block->reads.wait(now_ns).ok()) [[unlikely]]
+      give_up(block);
     block->again = 0;
     for (size_t i = 0; i < block->count; ++i) {
       persist::Find found;
@@ -151,6 +154,21 @@ class Index::Gets {
       }
     }
     block->count = block->again;
+  }
+
+  // Answers those whose entries did not come; the others stay.
+  void give_up(Block* block) {
+    size_t left = 0;
+    for (size_t i = 0; i < block->count; ++i) {
+      if (block->searches[i].lost(block->reads)) {
+        const Lookup lookup{.key = block->searches[i].key(), .found = Found::kUnavailable};
+        asker_.answer(block->asked[i], lookup);
+      } else {
+        block->searches[left] = block->searches[i];
+        block->asked[left++] = block->asked[i];
+      }
+    }
+    block->count = left;
   }
 
   Index& index_;
@@ -337,8 +355,8 @@ void Index::read_few(Bnode* bnode, const persist::Dnode& dnode, const Key& start
   all.sort();
   Pieces pieces(all, records_max, window);
   pieces.add(&cursor, end ? &*end : nullptr);
-  window->damaged = cursor.damaged();
-  if (!window->damaged) pieces.add_updates();
+  window->trouble = cursor.trouble();
+  if (window->trouble == persist::Trouble::kNone) pieces.add_updates();
   if (dnode.note_scan()) compactions_.ask(bnode);
 }
 
@@ -347,7 +365,7 @@ void Index::read_range(Bnode* bnode, const Key& from, uint64_t version, bool who
   window->lo = bnode->lo();
   window->hi = bnode->hi();
   window->pieces.clear();
-  window->damaged = false;
+  window->trouble = persist::Trouble::kNone;
   window->records_behind = {};
   const Key start = whole || from < window->lo.key() ? window->lo.key() : from;
   step("scan: load base");
@@ -373,10 +391,8 @@ void Index::read_range(Bnode* bnode, const Key& from, uint64_t version, bool who
     }
     pieces.add(&cursor, whole_range || window->hi.is_infinite() ? nullptr : &end);
     if (dnode->note_scan() && all.dnodes.size() == 1) compactions_.ask(bnode);
-    if (cursor.damaged()) {
-      window->damaged = true;
-      return;
-    }
+    window->trouble = cursor.trouble();
+    if (window->trouble != persist::Trouble::kNone) return;
     if (pieces.left() == 0) return;
   }
   pieces.add_updates();

@@ -72,8 +72,10 @@ void visit_stack(const Bnode& top, VisitSlots visit_slots, VisitDnode visit_dnod
   }
 }
 
-// The keys of that, and of what a batch brings, with what they take in a dnode; in order, each once.
-std::vector<Sized> keys_of_stack(const scale::Volume& volume, const Bnode& top, std::span<const Batch::Item> items) {
+// The keys of that, and of what a batch brings, with what they take in a dnode; in order, each once. *trouble: whether
+// some may be missing.
+std::vector<Sized> keys_of_stack(const scale::Volume& volume, const Bnode& top, std::span<const Batch::Item> items,
+                                 persist::Trouble* trouble) {
   std::vector<Sized> keys;
   visit_stack(
       top,
@@ -88,6 +90,7 @@ std::vector<Sized> keys_of_stack(const scale::Volume& volume, const Bnode& top, 
         for (cursor.seek(top.lo().key()); cursor.valid() && top.hi().above(cursor.key()); cursor.next()) {
           keys.push_back({cursor.key(), persist::entry_bytes(cursor.entry())});
         }
+        *trouble = std::max(*trouble, cursor.trouble());
       });
   for (const Batch::Item& item : items) {
     const persist::Entry entry{base::Key::of(item.key), item.value};
@@ -101,14 +104,16 @@ std::vector<Sized> keys_of_stack(const scale::Volume& volume, const Bnode& top, 
   return keys;
 }
 
-// Their keys, with what they take in a dnode.
-std::vector<Sized> keys_of(const scale::Volume& volume, const persist::Dnode& dnode, const Slots* slots) {
+// Their keys, with what they take in a dnode. *trouble as above.
+std::vector<Sized> keys_of(const scale::Volume& volume, const persist::Dnode& dnode, const Slots* slots,
+                           persist::Trouble* trouble) {
   std::vector<Sized> keys;
   persist::DnodeCursor cursor(volume, dnode);
   cursor.seek({});
   visit_entries(&cursor, slots, nullptr, [&](const persist::Entry& entry) {
     keys.push_back({entry.key, persist::entry_bytes(entry)});
   });
+  *trouble = cursor.trouble();
   return keys;
 }
 
@@ -332,7 +337,8 @@ persist::Limits Index::limits_now() const {
   return limits;
 }
 
-// Chooses the successors of a bnode that nobody else is replacing, and names them. False if somebody else is.
+// Chooses the successors of a bnode that nobody else is replacing, and names them. False if somebody else is, or where
+// to split its range cannot be read now.
 bool Index::plan(Bnode* bnode, bool may_merge) {
   if (!bnode->claim()) return false;
   BONSAI_CHECK(bnode->layer() == nullptr);
@@ -356,7 +362,13 @@ bool Index::plan(Bnode* bnode, bool may_merge) {
             exceeds(without_hidden(dnodes_.volume(), dnode_under(*bnode), bnode->slots(), size), limits));
   };
   if (compacts && too_large()) {
-    const std::vector<Sized> keys = keys_of(dnodes_.volume(), dnode_under(*bnode), bnode->slots());
+    persist::Trouble trouble = persist::Trouble::kNone;
+    const std::vector<Sized> keys = keys_of(dnodes_.volume(), dnode_under(*bnode), bnode->slots(), &trouble);
+    if (trouble == persist::Trouble::kUnavailable) {
+      delete layer;
+      bnode->unclaim();
+      return false;
+    }
     make_successors(layer, rising ? cut_rising(keys, limits) : cut(keys, limits), capacity_of);
     if (layer->news.size() > 1) work_.splits.fetch_add(1, std::memory_order_relaxed);
   } else if (may_merge && size.entries < limits.dnode_entries_max / 4 && size.bytes < limits.dnode_bytes_max / 4) {
@@ -384,6 +396,7 @@ bool Index::plan(Bnode* bnode, bool may_merge) {
 // The same for a bnode in which a batch finds no room, with room for all that the batch has left to publish there, and
 // cut by what will be there: whatever the range has gathered, in layers that are not offloaded yet as well, goes to
 // dnodes of usual size, and a range that is filled by batches again and again gets few layers, because tables double.
+// It is not cut if where to do so cannot be read now: a batch that was begun does not wait for that.
 // False if somebody else is replacing it; of a young one also if the batch may wait.
 bool Index::plan_for_batch(Bnode* bnode, const ToPublish& left) {
   if (!bnode->claim() && !(left.begun && bnode->claim_young())) return false;
@@ -404,9 +417,10 @@ bool Index::plan_for_batch(Bnode* bnode, const ToPublish& left) {
       [&](const persist::Dnode& dnode) { add(dnode.entries(), dnode.run_bytes()); });
   std::vector<std::string> cuts;
   if (exceeds(size, limits)) {
-    const std::vector<Sized> keys = keys_of_stack(dnodes_.volume(), *bnode, items);
+    persist::Trouble trouble = persist::Trouble::kNone;
+    const std::vector<Sized> keys = keys_of_stack(dnodes_.volume(), *bnode, items, &trouble);
     const bool rising = keys[keys.size() - items.size()].key == Key::of(items.front().key);  // all others are below
-    cuts = rising ? cut_rising(keys, limits) : cut(keys, limits);
+    if (trouble != persist::Trouble::kUnavailable) cuts = rising ? cut_rising(keys, limits) : cut(keys, limits);
     if (!cuts.empty()) work_.splits.fetch_add(1, std::memory_order_relaxed);
   }
   const Slots* slots = bnode->slots();
@@ -507,13 +521,14 @@ void Index::release_residue(Bnode* bnode) {
       residue, [](void* object, void*) { static_cast<Bnode*>(object)->unref(); }, nullptr, residue->dram_bytes());
 }
 
-// Gives a dnode that recovery has found its metadata. False if nothing was done: somebody else is replacing the bnode,
-// or the dnode is damaged.
+// Gives a dnode that recovery has found its metadata. False if there is nothing more to be done: somebody else is
+// replacing the bnode, or the dnode is damaged.
 bool Index::upload_metadata(Bnode* bnode) {
   if (!bnode->claim()) return false;
   const persist::Dnode* plain = bnode->base().dnode();
   std::unique_ptr<persist::Dnode> dnode;
-  if (bnode->layer() == nullptr && plain != nullptr) dnode = plain->uploaded_copy(dnodes_.volume());
+  persist::Trouble trouble = persist::Trouble::kNone;
+  if (bnode->layer() == nullptr && plain != nullptr) dnode = plain->uploaded_copy(dnodes_.volume(), &trouble);
   const bool done = dnode != nullptr;
   BONSAI_INVARIANT(!done || (dnode->lo() == bnode->lo() && dnode->hi() == bnode->hi()));
   if (done) {
@@ -522,7 +537,7 @@ bool Index::upload_metadata(Bnode* bnode) {
     epochs_.retire_delete(const_cast<persist::Dnode*>(plain));
   }
   bnode->unclaim();
-  return done;
+  return done || trouble == persist::Trouble::kUnavailable;
 }
 
 void Index::retire_large(const persist::LargeRef& ref) {

@@ -14,8 +14,10 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/nvm/far.h"
 #include "base/nvm/product.h"
 #include "base/random.h"
+#include "base/testing/far.h"
 #include "base/thread.h"
 #include "index/index.h"
 #include "persist/analysis.h"
@@ -62,7 +64,15 @@ class Tier {
     BONSAI_CHECK(bytes_ != nullptr);
     std::memset(bytes_, 0, sizes.pool_bytes);
     medium_ = std::make_unique<base::ProductMedium>(bytes_, sizes.pool_bytes, PersistenceDomain::kAdr);
-    volume_ = std::make_unique<scale::VolumeOf<base::ProductMedium>>(std::vector<base::ProductMedium*>{medium_.get()});
+    if (bonsai::testing::far_asked()) {
+      near_ = std::make_unique<Near>(medium_.get());
+      far_ = std::make_unique<base::FarMedium>(*near_, base::FarOptions());
+      far_volume_ = std::make_unique<FarVolume>(std::vector<base::HookedMedium*>{far_.get()});
+      volume_ = far_volume_.get();
+    } else {
+      mapped_volume_ = std::make_unique<MappedVolume>(std::vector<base::ProductMedium*>{medium_.get()});
+      volume_ = mapped_volume_.get();
+    }
     Options options;
     options.log_bytes = sizes.log_bytes;
     const uint64_t pool_id[2] = {7, 9};
@@ -71,7 +81,9 @@ class Tier {
   }
   ~Tier() {
     close();
-    volume_.reset();
+    mapped_volume_.reset();
+    far_volume_.reset();
+    far_.reset();
     std::free(bytes_);
   }
   Tier(const Tier&) = delete;
@@ -128,7 +140,7 @@ class Tier {
     const auto guard = epochs_->enter();
     Index::Lookup lookup{.key = Key::of(key)};
     index_->get(version, &lookup);
-    BONSAI_CHECK(lookup.found != Index::Found::kDamaged);
+    BONSAI_CHECK(lookup.found == Index::Found::kValue || lookup.found == Index::Found::kAbsent);
     if (lookup.found == Index::Found::kAbsent) return std::nullopt;
     return text_of(lookup.value.bytes, lookup.value.large);
   }
@@ -183,8 +195,7 @@ class Tier {
     persist::Space space;
     pool_.add_targets(&space);
     persist::Analysis analysis;
-    persist::analyse(*volume_, pool_, &analysis);
-    BONSAI_CHECK(analysis.damages.empty());
+    BONSAI_CHECK(persist::analyse(*volume_, pool_, &analysis).ok() && analysis.damages.empty());
     const auto claim = [&](scale::Addr at, uint64_t bytes) { BONSAI_CHECK(space.reserve(at, bytes)); };
     const auto claim_large = [&](const persist::LargeRef& ref) {
       claim(scale::Addr::of_bits(ref.addr), ref.value_bytes);
@@ -223,16 +234,18 @@ class Tier {
     pool_.add_targets(space_.get());
     dnodes_ = std::make_unique<persist::DnodeStore>(*volume_, *space_, pool_.geometry());
     large_ = std::make_unique<persist::LargeStore>(*volume_, *space_);
-    log_ = persist::make_log(*volume_, pool_.log_config(sizes_.buffered));
+    const persist::Log::Config config = pool_.log_config(sizes_.buffered);
+    log_ =
+        far_volume_ != nullptr ? persist::make_log(*far_volume_, config) : persist::make_log(*mapped_volume_, config);
     epochs_ = std::make_unique<base::EpochDomain>();
+    volume_->set_epochs(epochs_.get());
     Index::Config index;
     index.limits = pool_.limits();
     index.snapshots_max = sizes_.snapshots_max;
     index.tokens_max = sizes_.tokens_max;
     index_ = std::make_unique<Index>(index, *log_, *dnodes_, *large_, *epochs_);
     persist::Analysis analysis;
-    persist::analyse(*volume_, pool_, &analysis);
-    BONSAI_CHECK(analysis.damages.empty());
+    BONSAI_CHECK(persist::analyse(*volume_, pool_, &analysis).ok() && analysis.damages.empty());
     std::vector<persist::RecoveredRange> ranges;
     BONSAI_CHECK(persist::recover(&analysis, pool_, dnodes_.get(), log_.get(), &ranges).ok());
     index_->start(std::move(ranges), analysis.gen_max + 1);
@@ -242,6 +255,7 @@ class Tier {
   void close() {
     index_.reset();
     epochs_.reset();
+    volume_->set_epochs(nullptr);
     log_.reset();
     large_.reset();
     dnodes_.reset();
@@ -273,11 +287,11 @@ class Tier {
 
   std::string text_of(std::string_view bytes, bool large) const {
     std::string text(bytes);
-    if (large) BONSAI_CHECK(large_->read(persist::large_ref(bytes), &text));
+    if (large) BONSAI_CHECK(large_->read(persist::large_ref(bytes), &text) == persist::Trouble::kNone);
     return text;
   }
   void take(const Index::Window& window, Model* model) const {
-    BONSAI_CHECK(!window.damaged);
+    BONSAI_CHECK(window.trouble == persist::Trouble::kNone);
     for (const auto& [rows, large] : window.pieces) {
       for (size_t i = 0; i < rows.count; ++i) {
         const bool fresh = model->emplace(rows.key(i), text_of(rows.value(i), large)).second;
@@ -288,10 +302,33 @@ class Tier {
 
   static constexpr uint64_t kWaitMs = 30'000;
 
+  using MappedVolume = scale::VolumeOf<base::ProductMedium>;
+  using FarVolume = scale::VolumeOf<base::HookedMedium>;
+
+  // The product's medium as what is on the other side of a far one.
+  class Near final : public base::HookedMedium {
+   public:
+    explicit Near(base::ProductMedium* medium) : HookedMedium(medium->view(), medium->bytes()), medium_(*medium) {}
+    void store8(std::byte* dst, uint64_t value) override { medium_.store8(dst, value); }
+    void copy(std::byte* dst, const void* src, size_t n) override { medium_.copy(dst, src, n); }
+    void nt_copy(std::byte* dst, const void* src, size_t n, const base::Site& site) override {
+      medium_.nt_copy(dst, src, n, site);
+    }
+    void flush(const std::byte* dst, size_t n, const base::Site& site) override { medium_.flush(dst, n, site); }
+    bool fence(const base::Site& site) override { return medium_.fence(site); }
+
+   private:
+    base::ProductMedium& medium_;
+  };
+
   const Sizes sizes_;
   std::byte* bytes_ = nullptr;
   std::unique_ptr<base::ProductMedium> medium_;
-  std::unique_ptr<scale::VolumeOf<base::ProductMedium>> volume_;
+  std::unique_ptr<Near> near_;
+  std::unique_ptr<base::FarMedium> far_;
+  std::unique_ptr<MappedVolume> mapped_volume_;
+  std::unique_ptr<FarVolume> far_volume_;
+  scale::Volume* volume_ = nullptr;  // the one that there is
   persist::Pool pool_;
   std::unique_ptr<persist::Space> space_;
   std::unique_ptr<persist::DnodeStore> dnodes_;

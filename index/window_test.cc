@@ -178,7 +178,7 @@ TEST(Window, ADamagedRecordEndsNone) {
       Index::Window few;
       few.verify = persist::DnodeCursor::Verify::kSampled;
       tier.index().read_window(Key::of(from), kLatest, false, 50, &few);
-      sound += few.damaged ? 0 : 1;
+      sound += few.trouble == persist::Trouble::kNone ? 1 : 0;
       ASSERT_TRUE(few.hi.above(Key::of(from)));
       ASSERT_FALSE(all.hi < few.hi);
     }
@@ -188,6 +188,7 @@ TEST(Window, ADamagedRecordEndsNone) {
 
 // A scan may fetch what its next window will return while its caller reads what this one does.
 TEST(Window, TellsWhereTheNextOnesRecordsLie) {
+  if (bonsai::testing::far_asked()) GTEST_SKIP() << "they are nowhere before they are read";
   constexpr uint64_t kRecords = 20'000;
   Tier tier({.pool_bytes = size_t{16} << 20});
   for (uint64_t i = 0; i < kRecords; ++i) ASSERT_TRUE(tier.put(key_of(i), "v"));

@@ -25,18 +25,20 @@ class Analyst {
   Analyst(const scale::Volume& volume, const Pool& pool, Analysis* out, const AnalysisOptions& options)
       : volume_(volume), pool_(pool), out_(*out), options_(options), caller_(base::thread_ordinal()) {}
 
-  void run() {
+  Status run() {
     read_state();
     for (size_t target = 0; target < pool_.superblocks.size(); ++target) list_extents(target);
     const std::vector<Addr> segments = pool_.segments();
     bytes_all_ = extents_.size() * pool_.superblocks[0].extent_bytes + segments.size() * pool_.segment_bytes();
     read_extents();
+    if (unavailable_.load()) return volume_.unavailable();
     paint();
     read_log(segments);
     choose_winners();
     judge_orphans(segments);
     check_closed();
     if (options_.progress) options_.progress(1.0);
+    return Status::OK();
   }
 
  private:
@@ -123,10 +125,12 @@ class Analyst {
     }
   }
 
-  void read_headers(Extent* extent, uint64_t bytes) const {
+  void read_headers(Extent* extent, uint64_t bytes) {
+    if (!volume_.fetch(extent->at, bytes).ok()) return unavailable_.store(true);
     for (uint64_t offset = bytes; offset >= kDnodeHeaderBytes; offset -= kDnodeHeaderBytes) {
       const Addr slot = extent->at + (offset - kDnodeHeaderBytes);
       SlotRead read = read_slot(volume_, slot);
+      if (read.state == SlotRead::State::kUnavailable) return unavailable_.store(true);
       extent->writes_of += read.writes;
       extent->digest += read.digest;
       extent->headers += read.state == SlotRead::State::kLive || read.state == SlotRead::State::kRetired ? 1 : 0;
@@ -290,6 +294,7 @@ class Analyst {
   Analysis& out_;
   const AnalysisOptions& options_;
   const uint32_t caller_;
+  std::atomic<bool> unavailable_{false};  // some of the headers, or what they refer to
   std::vector<Extent> extents_;
   std::vector<SegmentRead::Counted> orphans_;
   uint64_t bytes_all_ = 0;
@@ -302,17 +307,21 @@ class Analyst {
 
 }  // namespace
 
-void analyse(const scale::Volume& volume, const Pool& pool, Analysis* analysis, const AnalysisOptions& options) {
-  Analyst(volume, pool, analysis, options).run();
+Status analyse(const scale::Volume& volume, const Pool& pool, Analysis* analysis, const AnalysisOptions& options) {
+  return Analyst(volume, pool, analysis, options).run();
 }
 
 bool for_each_large(const scale::Volume& volume, const Dnode& dnode,
                     const std::function<void(const LargeRef&)>& visit) {
   if (!dnode.has_large()) return true;
+  scale::ReadBatch reads(volume);
+  std::vector<RunView> runs;
   for (const RunDesc& desc : dnode.runs()) {
-    const RunView run(volume, desc);
-    if (run.uniform()) continue;
-    for (uint32_t i = 0; i < desc.count; ++i) {
+    if (desc.key_bytes == kVariableRun) runs.push_back(issue_run(volume, desc, &reads));
+  }
+  if (!reads.wait().ok()) return false;
+  for (const RunView& run : runs) {
+    for (uint32_t i = 0; i < run.count(); ++i) {
       Entry entry;
       if (!run.entry(i, &entry)) return false;
       if (!entry.large) continue;

@@ -86,9 +86,10 @@ struct AnalysisOptions {
   std::function<void(double)> progress;  // called with the share that is done, 0..1, by the calling thread
 };
 
-// Requires: pool was read from this volume. Never fails: what it cannot read is damage. The outcome does not depend on
-// the number of threads.
-void analyse(const scale::Volume& volume, const Pool& pool, Analysis* analysis, const AnalysisOptions& options = {});
+// Requires: pool was read from this volume. What is not sound is damage, and no error. The outcome does not depend on
+// the number of threads. Errors: Unavailable (of a far target), and then the analysis says nothing.
+[[nodiscard]] Status analyse(const scale::Volume& volume, const Pool& pool, Analysis* analysis,
+                             const AnalysisOptions& options = {});
 
 // Finds the tile of a key without touching the tiles: their first keys' heads and their generations, side by side.
 class TileTable {
@@ -149,7 +150,7 @@ void read_segment(const scale::Volume& volume, const SegmentPlace& place, const 
 // "what at target 0 offset 0x1000"
 std::string place_text(const char* what, scale::Addr addr);
 
-// Calls visit(LargeRef) for each large value of a dnode. False if an entry is damaged.
+// Calls visit(LargeRef) for each large value of a dnode. False if an entry is damaged or cannot be read.
 bool for_each_large(const scale::Volume& volume, const Dnode& dnode, const std::function<void(const LargeRef&)>& visit);
 
 }  // namespace bonsai::persist

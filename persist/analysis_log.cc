@@ -49,7 +49,7 @@ class SegmentReader {
 
  private:
   [[nodiscard]] bool parse(uint64_t offset, uint64_t limit) {
-    return record_.parse(volume_.local(at_ + offset), limit - offset, record_seed(seed_, state_.sequence, offset));
+    return record_.parse(volume_.resident(at_ + offset), limit - offset, record_seed(seed_, state_.sequence, offset));
   }
 
   // The segment was being opened. Its records come after its entry.

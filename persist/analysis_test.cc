@@ -50,14 +50,15 @@ class AnalysisTest : public ::testing::Test {
   }
 
   Analysis analysed(const AnalysisOptions& options = {}) {
-    Rig rig({&pool_.medium});
+    Rig& rig = *rigs_.emplace_back(std::make_unique<Rig>(std::vector<base::HookedMedium*>{&pool_.medium}));
     EXPECT_TRUE(read_pool(rig.volume, {"pool"}, &rig.pool).ok());
     Analysis analysis;
-    analyse(rig.volume, rig.pool, &analysis, options);
+    EXPECT_TRUE(analyse(rig.volume, rig.pool, &analysis, options).ok());
     return analysis;
   }
 
   MemoryPool pool_;
+  std::vector<std::unique_ptr<Rig>> rigs_;  // that analysed; what they found are views
   std::vector<std::unique_ptr<Dnode>> dnodes_;
 };
 

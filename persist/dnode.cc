@@ -9,7 +9,6 @@
 
 #include "base/check.h"
 #include "base/narrow.h"
-#include "base/random.h"
 
 namespace bonsai::persist {
 
@@ -100,28 +99,39 @@ Dnode::Layout Dnode::layout(const Runs& runs) {
   return out;
 }
 
-std::unique_ptr<Dnode> Dnode::make_uploaded(Parts parts, const scale::Volume& volume, const Dnode* kept, Fresh fresh) {
+// Runs that have to be read are one list of reads.
+std::unique_ptr<Dnode> Dnode::make_uploaded(Parts parts, const scale::Volume& volume, const Dnode* kept, Fresh fresh,
+                                            Trouble* trouble) {
   const Layout to = layout(parts.runs);
   std::unique_ptr<Dnode> dnode = make_block(std::move(parts), to.end);
   const Runs& runs = dnode->runs();
   const bool same_prefix = kept != nullptr && kept->uploaded() && kept->head_.prefix_bits == dnode->head_.prefix_bits;
   const Layout from = same_prefix ? layout(kept->runs()) : Layout();
+  scale::ReadBatch reads(volume);
+  boost::container::static_vector<std::pair<size_t, RunView>, kRunsMax> to_note;
   for (size_t i = 0; i < runs.size(); ++i) {
     if (same_prefix && i < kept->runs().size() && kept->runs()[i].addr == runs[i].addr) {
       dnode->take_over(*kept, run_of(runs[i]), from.places[i], to.places[i]);
-      continue;
+    } else if (i < fresh.size() && !fresh[i].empty()) {
+      to_note.emplace_back(i, RunView(nullptr, runs[i], volume.identity()));
+    } else {
+      to_note.emplace_back(i, issue_run(volume, runs[i], &reads));
     }
-    const bool in_hand = i + fresh.size() >= runs.size();
-    const auto entries = in_hand ? fresh[i + fresh.size() - runs.size()] : std::span<const Entry>();
-    if (!dnode->note_run(volume, runs[i], to.places[i], entries)) return nullptr;
+  }
+  const bool there = reads.wait().ok();
+  for (const auto& [i, view] : to_note) {
+    const auto entries = i < fresh.size() ? fresh[i] : std::span<const Entry>();
+    if (there && dnode->note_run(view, to.places[i], entries)) continue;
+    if (trouble != nullptr) *trouble = there ? Trouble::kDamaged : Trouble::kUnavailable;
+    return nullptr;
   }
   if (!runs.empty()) dnode->head_.fingerprints = base::checked_narrow<uint16_t>(to.places[0].fingerprints / kGroup);
   dnode->head_.uploaded = 1;
   return dnode;
 }
 
-std::unique_ptr<Dnode> Dnode::uploaded_copy(const scale::Volume& volume) const {
-  return make_uploaded(*parts_, volume, nullptr, {});
+std::unique_ptr<Dnode> Dnode::uploaded_copy(const scale::Volume& volume, Trouble* trouble) const {
+  return make_uploaded(*parts_, volume, nullptr, {}, trouble);
 }
 
 void Dnode::take_over(const Dnode& kept, const Run& run, const Place& from, const Place& to) {
@@ -133,10 +143,10 @@ void Dnode::take_over(const Dnode& kept, const Run& run, const Place& from, cons
   if (run.variable()) copy(from.offsets, to.offsets, run.count * sizeof(uint32_t));
 }
 
-// Fills in the metadata of one run, from its `entries` or, if that is empty, from NVM. False if an entry is damaged.
-bool Dnode::note_run(const scale::Volume& volume, const RunDesc& desc, const Place& place,
-                     std::span<const Entry> entries) {
-  const RunView view(volume, desc);
+// Fills in the metadata of one run, from its `entries` or, if that is empty, from its bytes. False if an entry is
+// damaged.
+bool Dnode::note_run(const RunView& view, const Place& place, std::span<const Entry> entries) {
+  const RunDesc& desc = view.desc();
   const Run run = run_of(desc);
   auto* samples = at<Sample>(place.samples);
   auto* fingerprints = at<uint8_t>(place.fingerprints);
@@ -181,7 +191,7 @@ uint64_t Dnode::dram_bytes() const {
 
 void Dnode::prefetch_runs(const scale::Volume& volume) const {
   for (const Run& run : places()) {
-    const std::byte* bytes = volume.local(scale::Addr::of_bits(run.addr));
+    const std::byte* bytes = volume.hint(scale::Addr::of_bits(run.addr));
     for (size_t at = 0; at < kPrefetchRunBytes; at += kLine) __builtin_prefetch(bytes + at);
     const size_t end = run.variable() ? 0 : size_t{run.count} * run.entry_bytes();
     const size_t offset = reinterpret_cast<uintptr_t>(bytes) % kPageBytes;
@@ -193,15 +203,18 @@ Find Dnode::find(const scale::Volume& volume, const base::Key& key, uint64_t has
   DnodeSearch search;
   search.start(volume, *this, key, hash);
   scale::ReadBatch reads(volume);
-  search.next(&reads);
-  reads.wait();
-  return search.finish(entry);
+  search.issue(&reads);
+  if (!reads.wait().ok()) [[unlikely]]
+    return Find::kUnavailable;
+  return search.finish(entry, &reads);
 }
 
-Find DnodeSearch::finish(Entry* entry) {
+Find DnodeSearch::finish(Entry* entry, scale::ReadBatch* reads) {
   Find found;
-  scale::ReadBatch reads(*volume_);
-  while (!look(&found, entry, &reads)) reads.wait();
+  while (!look(&found, entry, reads)) {
+    if (!reads->wait().ok()) [[unlikely]]
+      return Find::kUnavailable;
+  }
   return found;
 }
 
@@ -229,9 +242,12 @@ void DnodeSearch::start(const scale::Volume& volume, const Dnode& dnode, const b
   }
 }
 
+// Dnodes without metadata: what is far was issued as a whole, what is mapped is waited for by each probe.
 void DnodeSearch::next(scale::ReadBatch* reads) {
   if (!dnode_->uploaded()) {
-    --run_;
+    if (--run_ == 0) return;
+    bytes_ = reads->mapped(scale::Addr::of_bits(dnode_->places()[run_ - 1].addr));
+    if (bytes_ == nullptr) bytes_ = carried_[run_ - 1];
     return;
   }
   const std::span<const Dnode::Run> runs = dnode_->places();
@@ -243,18 +259,20 @@ void DnodeSearch::next(scale::ReadBatch* reads) {
       continue;
     }
     first_ = groups.next++ * Dnode::kGroup;
-    hits_ = matches(dnode_->at<char>(groups.fingerprints + first_), print_);
-    const uint32_t left = runs[run_ - 1].count - first_;  // the padding after them may match, too
-    if (left < Dnode::kGroup) hits_ &= (uint32_t{1} << left) - 1;
+    hits_ = hits_of(runs[run_ - 1], groups.fingerprints, first_);
   }
   const Dnode::Run& run = runs[run_ - 1];
   const scale::Addr addr = scale::Addr::of_bits(run.addr);
-  bytes_ = volume_->local(addr);
-  if (run.variable()) [[unlikely]] {
+  bytes_ = reads->mapped(addr);
+  if (bytes_ == nullptr) [[unlikely]] {
+    bytes_ = carried_[run_ - 1];
+  } else if (run.variable()) [[unlikely]] {
     // The average is issued: what an entry has beyond is in blocks that follow.
     const uint64_t told_bytes = dnode_->runs()[run_ - 1].bytes / run.count;
+    const size_t of = run_ - 1;
     fetch(
-        addr, kVariableHeadBytes, told_bytes, [this](uint32_t index) { return offset_of_variable(index); }, reads);
+        addr, kVariableHeadBytes, told_bytes, [=, this](uint32_t index) { return offset_of_variable(of, index); },
+        reads);
   } else {
     const uint32_t entry_bytes = run.entry_bytes();
     const uint32_t fetched_bytes = std::min(entry_bytes, kPrefetchBytesMax);  // the rest is read in sequence
@@ -263,13 +281,65 @@ void DnodeSearch::next(scale::ReadBatch* reads) {
   }
 }
 
+inline uint32_t DnodeSearch::hits_of(const Dnode::Run& run, uint32_t fingerprints, uint32_t first) const {
+  const uint32_t hits = matches(dnode_->at<char>(fingerprints + first), print_);
+  const uint32_t left = run.count - first;  // the padding after them may match, too
+  return left < Dnode::kGroup ? hits & ((uint32_t{1} << left) - 1) : hits;
+}
+
+void DnodeSearch::carry(scale::ReadBatch* reads) {
+  const std::span<const Dnode::Run> runs = dnode_->places();
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const scale::Addr addr = scale::Addr::of_bits(runs[i].addr);
+    if (reads->mapped(addr) != nullptr) continue;
+    carried_[i] = dnode_->uploaded() ? carry_hits(i, reads) : reads->issue(addr, dnode_->runs()[i].bytes);
+  }
+}
+
+// Of the run, all entries that may have the key, each at its own distance from the run's beginning, which is returned;
+// null if there are none.
+const std::byte* DnodeSearch::carry_hits(size_t run, scale::ReadBatch* reads) const {
+  const Dnode::Run& of = dnode_->places()[run];
+  const scale::Addr addr = scale::Addr::of_bits(of.addr);
+  const auto for_each_hit = [&](auto visit) {
+    for (uint32_t group = groups_[run].next; group < groups_[run].end; ++group) {
+      const uint32_t first = group * Dnode::kGroup;
+      for (uint32_t hits = hits_of(of, groups_[run].fingerprints, first); hits != 0; hits &= hits - 1) {
+        const uint32_t index = index_of(first, hits);
+        visit(offset(run, index), end_of(run, index));
+      }
+    }
+  };
+  uint32_t begin = UINT32_MAX, end = 0;
+  for_each_hit([&](uint32_t from, uint32_t to) {
+    begin = std::min(begin, from);
+    end = to;
+  });
+  if (end == 0) return nullptr;
+  const std::byte* place = reads->place(addr + begin, end - begin);
+  for_each_hit([&](uint32_t from, uint32_t to) { reads->read(addr + from, to - from, place + (from - begin)); });
+  return scale::begin_of(place, begin);
+}
+
+uint32_t DnodeSearch::end_of(size_t run, uint32_t index) const {
+  const Dnode::Run& of = dnode_->places()[run];
+  if (index + 1 < of.count || !of.variable()) return offset(run, index + 1);
+  return dnode_->runs()[run].bytes - kRunTrailerBytes;
+}
+
+bool DnodeSearch::lost(const scale::ReadBatch& reads) const {
+  const std::span<const Dnode::Run> runs = dnode_->places();
+  return std::any_of(runs.begin(), runs.end(),
+                     [&](const Dnode::Run& run) { return reads.lost(scale::Addr::of_bits(run.addr)); });
+}
+
 template <class OffsetOf>
 void DnodeSearch::fetch(scale::Addr run, uint32_t fetched_bytes, uint64_t told_bytes, OffsetOf offset_of,
                         scale::ReadBatch* reads) const {
   uint32_t further = hits_;
   uint32_t at;
   do {
-    at = offset_of(index_of(further));
+    at = offset_of(index_of(first_, further));
     __builtin_prefetch(bytes_ + at);
     __builtin_prefetch(bytes_ + at + fetched_bytes - 1);
     further &= further - 1;
@@ -285,22 +355,29 @@ RunDesc Dnode::desc(size_t i) const {
   return desc;
 }
 
-uint32_t DnodeSearch::offset_of_variable(uint32_t index) const {
-  return dnode_->at<uint32_t>(Dnode::layout(dnode_->runs()).places[run_ - 1].offsets)[index];
+uint32_t DnodeSearch::offset_of_variable(size_t run, uint32_t index) const {
+  return dnode_->at<uint32_t>(Dnode::layout(dnode_->runs()).places[run].offsets)[index];
+}
+
+// Looks no further than the entry's end, whatever it says itself: of a far run no more is there.
+bool DnodeSearch::variable_entry(uint32_t index, uint32_t at, Entry* entry) const {
+  RunDesc desc = dnode_->desc(run_ - 1);
+  desc.bytes = end_of(run_ - 1, index);
+  return RunView(bytes_, desc, volume_->identity()).entry_at(index, at, entry);
 }
 
 Find DnodeSearch::check(Entry* entry) const {
   if (!dnode_->uploaded()) {
     const RunDesc& run = dnode_->runs()[run_ - 1];
     scale::ReadBatch reads(*volume_);
-    return RunView(*volume_, run).find(key_, entry, &reads);
+    return RunView(bytes_, run, volume_->identity()).find(key_, entry, &reads);
   }
   const Dnode::Run& run = dnode_->places()[run_ - 1];
   const uint64_t seed = run_seed({volume_->identity(), run.addr, dnode_->birth(run_ - 1)});
   for (uint32_t hits = hits_; hits != 0; hits &= hits - 1) {
-    const uint32_t index = index_of(hits), at = offset(run, index);
+    const uint32_t index = index_of(first_, hits), at = offset(run_ - 1, index);
     if (run.variable()) {
-      if (!RunView(*volume_, dnode_->desc(run_ - 1)).entry_at(index, at, entry)) return Find::kDamaged;
+      if (!variable_entry(index, at, entry)) return Find::kDamaged;
     } else if (!uniform_entry(bytes_ + at, entry_seed(seed, index), run.key_bytes, run.value_bytes, entry)) {
       return Find::kDamaged;
     }
@@ -344,233 +421,15 @@ uint64_t Dnode::prefetch_scan(const scale::Volume& volume, const Key& key, uint6
   uint64_t entries = 0;
   for (size_t i = 0; i < head_.runs_count; ++i) {
     const RunDesc run = desc(i);
-    prefetch_part(RunView(volume, run), parts[i], records);
+    prefetch_part(RunView(volume.hint(scale::Addr::of_bits(run.addr)), run, volume.identity()), parts[i], records);
     entries += run.count - (parts[i].lo + parts[i].hi) / 2;
   }
   return entries;
 }
 
-namespace {
-// By chance, lest a loop over so many dnodes passes one over for ever.
-bool is_sampled() { return base::thread_random().below(DnodeCursor::kSampledOneIn) == 0; }
-
-// Per entry the checksum of a whole run costs an eighth of the entries' own, or less; but what is not wanted of the run
-// may have to come from memory.
-bool is_worth_whole(uint64_t entries_wanted, uint64_t entries) { return 4 * entries_wanted >= 3 * entries; }
-}  // namespace
-
-// Makes the sources, each with the part of its run in which the first entry at or after `key` is.
-void DnodeCursor::open(const Key& key, bool inside, uint64_t entries) {
-  const std::array<Dnode::Part, kRunsMax> parts = dnode_.parts_with(key, inside);
-  const bool verifies = verify_ == Verify::kAlways || is_sampled();
-  uint64_t all = 0, wanted = 0;
-  sources_.clear();
-  for (size_t i = dnode_.places().size(); i-- > 0;) {
-    const Dnode::Part& part = parts[i];
-    const RunDesc desc = dnode_.desc(i);
-    RunView run(volume_, desc);
-    if (!verifies) run.trust_unseen();
-    sources_.push_back({run, part.lo, part.hi, {}, {}});
-    all += desc.count;
-    wanted += std::min<uint64_t>(entries, desc.count - part.lo);
-  }
-  whole_ = verifies && is_worth_whole(wanted, all);
-  if (whole_) return;
-  for (const Source& source : sources_) dnode_.prefetch_part(source.run, {source.index, source.end}, entries);
-}
-
-void DnodeCursor::seek_in(const Key& key, bool inside, uint64_t entries) {
-  damaged_ = false;
-  open(key, inside, entries);
-  scale::ReadBatch reads(volume_);
-  scale::ReadBatch* const told = volume_.reads_wait() ? &reads : nullptr;
-  for (Source& source : sources_) {
-    if (!source.run.lower_bound(key, source.index, source.end, &source.index, told)) damaged_ = true;
-    source.end = source.run.count();
-  }
-  await(entries);
-  for (Source& source : sources_) {
-    if (whole_) source.run.trust();
-    load(source);
-  }
-  choose();
-}
-
-uint64_t DnodeCursor::entries() const {
-  uint64_t sum = 0;
-  for (const Source& source : sources_) sum += source.run.count();
-  return sum;
-}
-
-std::optional<Key> DnodeCursor::key_ahead(uint64_t entries) const {
-  if (sources_.empty() || damaged_) return std::nullopt;
-  const Source& oldest = sources_.back();
-  if (!oldest.run.uniform() || entries >= oldest.end - std::min(oldest.index, oldest.end)) return std::nullopt;
-  const uint32_t ahead = oldest.index + base::checked_narrow<uint32_t>(entries);
-  if (!oldest.run.sound(ahead)) return std::nullopt;
-  return oldest.run.key_at(ahead);
-}
-
-void DnodeCursor::await(uint64_t entries) const {
-  if (!volume_.reads_wait()) return;
-  scale::ReadBatch reads(volume_);
-  for (const Source& source : sources_) {
-    const uint32_t first = whole_ ? 0 : source.index;
-    const uint64_t count = std::min<uint64_t>(whole_ ? UINT64_MAX : entries, source.run.count() - first);
-    source.run.expect(first, first + base::checked_narrow<uint32_t>(count), &reads);
-  }
-  reads.wait();
-}
-
-void DnodeCursor::load(Source& source) {
-  uint64_t& head = heads_[static_cast<size_t>(&source - sources_.data())];
-  head = UINT64_MAX;
-  if (!source.valid()) return;
-  if (source.run.uniform()) {
-    if (!source.run.sound(source.index)) damaged_ = true;
-    source.key = source.run.key_at(source.index);
-  } else {
-    if (!source.run.entry(source.index, &source.entry)) damaged_ = true;
-    source.key = source.entry.key;
-  }
-  head = source.key.head;
-}
-
-// By the heads alone, unless two sources share the least one.
-void DnodeCursor::choose() {
-  best_ = nullptr;
-  if (damaged_) return;
-  const size_t n = sources_.size();
-  uint64_t least = UINT64_MAX;
-  for (size_t i = 0; i < n; ++i) least = std::min(least, heads_[i]);
-  uint32_t with_least = 0;
-  for (size_t i = 0; i < n; ++i) with_least |= (heads_[i] == least ? 1U : 0U) << i;
-  tied_ = least == UINT64_MAX || (with_least & (with_least - 1)) != 0;
-  if (!tied_) {
-    best_ = &sources_[static_cast<size_t>(__builtin_ctz(with_least))];
-    return;
-  }
-  for (Source& source : sources_) {
-    if (source.valid() && (best_ == nullptr || source.key < best_->key)) best_ = &source;
-  }
-}
-
-Entry DnodeCursor::entry() const {
-  if (!best_->run.uniform()) return best_->entry;
-  return {best_->key, best_->run.rows(best_->index, best_->index + 1).value(0)};
-}
-
-// Passes what the current entry hides.
-void DnodeCursor::pass_hidden() {
-  if (!tied_) return;
-  for (Source& source : sources_) {
-    if (&source != best_ && source.valid() && source.key == best_->key) advance(source);
-  }
-}
-
-void DnodeCursor::next() {
-  pass_hidden();
-  advance(*best_);
-  choose();
-}
-
-DnodeCursor::Stretch DnodeCursor::take(const Key* below, uint64_t max) {
-  Stretch stretch;
-  Source& source = *best_;
-  const uint32_t first = source.index;
-  if (!source.run.uniform()) {
-    const auto& [key, value, tombstone, large] = source.entry;
-    const auto key_bytes = base::checked_narrow<uint32_t>(key.bytes.size());
-    stretch = {{key.bytes.data(), value.data(), 1, 0, key_bytes, base::checked_narrow<uint32_t>(value.size())},
-               tombstone,
-               large};
-    next();
-    return stretch;
-  }
-  pass_hidden();
-  if (damaged_) max = 1;  // where the next entry of another run is nobody knows
-  const Key* stop = below;
-  for (const Source& other : sources_) {
-    if (&other != best_ && other.valid() && (stop == nullptr || other.key < *stop)) stop = &other.key;
-  }
-  const auto end = first + base::checked_narrow<uint32_t>(std::min<uint64_t>(max, source.end - first));
-  if (source.run.trusted()) {
-    source.index = end;
-    if (stop != nullptr && !source.run.lower_bound_near(*stop, first + 1, end, &source.index)) damaged_ = true;
-    load(source);
-  } else {
-    source.index = source.run.sound_below(first + 1, end, stop != nullptr ? stop->head : UINT64_MAX);
-    for (load(source); source.index < end && !damaged_ && (stop == nullptr || source.key < *stop);) advance(source);
-  }
-  stretch.rows = source.run.rows(first, source.index);
-  choose();
-  return stretch;
-}
-
-bool DnodeCursor::mergeable(uint32_t key_bytes, std::span<const Entry> updates) const {
-  return std::all_of(
-             sources_.begin(), sources_.end(),
-             [&](const Source& source) { return !source.run.uniform() || source.run.key_bytes() == key_bytes; }) &&
-         std::all_of(updates.begin(), updates.end(),
-                     [&](const Entry& update) { return update.key.bytes.size() == key_bytes; });
-}
-
-// Where what is left of the uniform runs below `below` ends. False: something of it is damaged, or might be.
-bool DnodeCursor::find_sound_ends(const Key* below, Ends* ends) const {
-  for (size_t i = 0; i < sources_.size(); ++i) {
-    const auto& [run, index, end, key, entry] = sources_[i];
-    (*ends)[i] = end;
-    if (!run.uniform()) continue;
-    if (below != nullptr && !run.lower_bound(*below, index, end, &(*ends)[i], nullptr)) return false;
-    if (!run.trusted() && run.sound_below(index, (*ends)[i], UINT64_MAX) != (*ends)[i]) return false;
-  }
-  return true;
-}
-
-// What is left of the variable runs, oldest first. False: keys differ in size, or damage.
-bool DnodeCursor::decode_variable(uint32_t key_bytes, std::vector<Entry>* entries) const {
-  entries->clear();
-  for (auto source = sources_.rbegin(); source != sources_.rend(); ++source) {
-    if (source->run.uniform()) continue;
-    for (uint32_t i = source->index; i < source->end; ++i) {
-      Entry& entry = entries->emplace_back();
-      if (!source->run.entry(i, &entry) || entry.key.bytes.size() != key_bytes) return false;
-    }
-  }
-  return true;
-}
-
-bool DnodeCursor::take_all(const Key* below, std::span<const Entry> updates, Merge* merge) {
-  if (damaged_ || !valid()) return false;
-  const auto key_bytes = base::checked_narrow<uint32_t>(key().bytes.size());
-  Ends ends;
-  if (!mergeable(key_bytes, updates) || !find_sound_ends(below, &ends)) return false;
-  if (!decode_variable(key_bytes, &merge->decoded())) return false;
-  const size_t head_bytes = std::min<size_t>(key_bytes, sizeof(uint64_t));
-  merge->clear(key_bytes, std::min<size_t>(dnode_.head_.prefix_bits / 8, key_bytes - head_bytes));
-  std::span<const Entry> decoded = merge->decoded();
-  for (size_t i = sources_.size(); i-- > 0;) {  // oldest first
-    Source* const source = &sources_[i];
-    const uint32_t left = source->end - source->index;
-    uint32_t taken = ends[i] - source->index;
-    if (source->run.uniform()) {
-      merge->add(source->run.rows(0, source->run.count()), source->index, ends[i]);
-    } else {
-      const std::span<const Entry> of_run = decoded.first(left);
-      if (below != nullptr) {
-        const auto is_below = [below](const Entry& entry) { return entry.key < *below; };
-        taken = base::checked_narrow<uint32_t>(std::partition_point(of_run.begin(), of_run.end(), is_below) -
-                                               of_run.begin());
-      }
-      merge->add(of_run.first(taken));
-      decoded = decoded.subspan(left);
-    }
-    source->index += taken;
-    load(*source);
-  }
-  merge->add(updates);
-  choose();
-  return true;
+Status unreadable(const scale::Volume& volume, Trouble trouble, const base::Fence& lo, const base::Fence& hi) {
+  if (trouble == Trouble::kUnavailable) return volume.unavailable();
+  return Status::Corruption("a dnode of keys " + base::printable_range(lo, hi) + " is damaged; run `bonsai check`");
 }
 
 }  // namespace bonsai::persist

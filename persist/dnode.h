@@ -10,9 +10,10 @@
 // Invariants
 //  - immutable: metadata comes with a dnode's making, or with a copy of it (uploaded_copy);
 //  - a newer run's entry of a key hides an older run's;
-//  - every entry returned was verified by its check; a damaged one is answered with kDamaged, never skipped.
+//  - every entry returned was verified by its check; a damaged one is answered with kDamaged, never skipped;
+//  - what did not come from a far target is answered with kUnavailable, never with an older entry.
 // Thread-safety: all const methods from any thread. Readers must be inside an epoch guard, under which the owner
-// retires dnodes.
+// retires dnodes and, where the volume has far targets, what reads have brought (scale/read_batch.h).
 #ifndef BONSAI_PERSIST_DNODE_H_
 #define BONSAI_PERSIST_DNODE_H_
 
@@ -51,15 +52,17 @@ class Dnode {
     scale::Addr long_fences;  // nil if the fences fit into the header
     uint64_t long_fence_bytes = 0;
   };
-  // The entries of the last runs, in the order of the runs: what their writer has in hand need not be read again.
+  // The entries of each run that its writer has in hand, in the order of the runs; of others, and of runs after these,
+  // none. They need not be read again, and before a fence cannot be: what was copied may not be there yet.
   using Fresh = std::span<const std::span<const Entry>>;
 
   static std::unique_ptr<Dnode> make(Parts parts);
   // With metadata: of `kept` (may be null) for the runs that it has too, of `fresh`, and else from the runs themselves.
-  // Null if an entry is damaged.
-  static std::unique_ptr<Dnode> make_uploaded(Parts parts, const scale::Volume& volume, const Dnode* kept, Fresh fresh);
-  // The same dnode with metadata; null if an entry is damaged.
-  [[nodiscard]] std::unique_ptr<Dnode> uploaded_copy(const scale::Volume& volume) const;
+  // Null if an entry is damaged or cannot be read; *trouble, if not null, says which.
+  static std::unique_ptr<Dnode> make_uploaded(Parts parts, const scale::Volume& volume, const Dnode* kept, Fresh fresh,
+                                              Trouble* trouble = nullptr);
+  // The same dnode with metadata, likewise.
+  [[nodiscard]] std::unique_ptr<Dnode> uploaded_copy(const scale::Volume& volume, Trouble* trouble = nullptr) const;
   ~Dnode() = default;
   Dnode(const Dnode&) = delete;
   Dnode& operator=(const Dnode&) = delete;
@@ -94,11 +97,11 @@ class Dnode {
     const auto* block = static_cast<const char*>(dnode);
     for (size_t i = 0; i < kPrefetchLines; ++i) __builtin_prefetch(block + i * kLine);
   }
-  // Where its one run is; empty if there are more, or if it is a variable one.
+  // Where its one run is, to be fetched and not read; empty if there are more, or if it is a variable one.
   [[nodiscard]] std::span<const char> single_run(const scale::Volume& volume) const {
     const std::span<const Run> runs = places();
     if (runs.size() != 1 || runs[0].variable()) return {};
-    const std::byte* bytes = volume.local(scale::Addr::of_bits(runs[0].addr));
+    const std::byte* bytes = volume.hint(scale::Addr::of_bits(runs[0].addr));
     return {reinterpret_cast<const char*>(bytes), size_t{runs[0].count} * runs[0].entry_bytes() + kRunTrailerBytes};
   }
   // Fetches what a DnodeCursor that goes through all of it reads first, and the beginning of each further page.
@@ -206,8 +209,7 @@ class Dnode {
   [[nodiscard]] T* at(size_t offset) {
     return reinterpret_cast<T*>(reinterpret_cast<char*>(this) + offset);
   }
-  [[nodiscard]] bool note_run(const scale::Volume& volume, const RunDesc& desc, const Place& place,
-                              std::span<const Entry> entries);
+  [[nodiscard]] bool note_run(const RunView& view, const Place& place, std::span<const Entry> entries);
   void take_over(const Dnode& kept, const Run& run, const Place& from, const Place& to);
 
   Head head_;
@@ -218,19 +220,25 @@ class Dnode {
 //
 //   DnodeSearch search;
 //   search.start(volume, dnode, key, hash);                          reads the samples, prefetches fingerprints
-//   search.next(&reads);                                             reads fingerprints, prefetches and issues entries
-//   reads.wait();
-//   Find found = search.finish(&entry);                              reads the entries, and further ones if need be
+//   search.issue(&reads);                                            reads fingerprints, prefetches and issues entries
+//   if (!reads.wait().ok()) return Find::kUnavailable;
+//   Find found = search.finish(&entry, &reads);                      reads the entries, and further ones if need be
+//
+// Of runs on far targets all that the key may be in is one list of reads, and nothing is waited for later.
 //
 // Requires: the dnode and the key's bytes outlive it.
 class DnodeSearch {
  public:
   // Begins. To be called before anything else.
   void start(const scale::Volume& volume, const Dnode& dnode, const base::Key& key, uint64_t hash);
-  // Goes to the next entries that the key may be in, newest run first, fetches them, and issues what look() reads
-  // there. Once after start().
-  void next(scale::ReadBatch* reads);
-  // Looks there. False: it is another entry, and next() was done. Requires: what was issued was waited for.
+  // Goes to the first entries that the key may be in, fetches them, and issues what look() reads there. Once after
+  // start().
+  void issue(scale::ReadBatch* reads) {
+    if (reads->waits()) [[unlikely]]
+      carry(reads);
+    next(reads);
+  }
+  // Looks there. False: it is another entry, and the next ones were issued. Requires: what was issued was waited for.
   [[nodiscard]] bool look(Find* found, Entry* entry, scale::ReadBatch* reads) {
     *found = here() ? check(entry) : Find::kAbsent;
     if (*found != Find::kAbsent || !here()) return true;
@@ -238,7 +246,9 @@ class DnodeSearch {
     return false;
   }
   // Looks there and at all places that follow, and waits for those.
-  [[nodiscard]] Find finish(Entry* entry);
+  [[nodiscard]] Find finish(Entry* entry, scale::ReadBatch* reads);
+  // Whether the last wait may have missed some of it.
+  [[nodiscard]] bool lost(const scale::ReadBatch& reads) const;
 
   [[nodiscard]] const base::Key& key() const { return key_; }
 
@@ -253,21 +263,32 @@ class DnodeSearch {
 
   static constexpr uint32_t kPrefetchBytesMax = 64;
 
+  // Goes to the next entries that the key may be in, newest run first, fetches them, and issues what is mapped.
+  void next(scale::ReadBatch* reads);
+  // Entries of a run's group that have the fingerprint, as bits.
+  [[nodiscard]] uint32_t hits_of(const Dnode::Run& run, uint32_t fingerprints, uint32_t first) const;
+  // Issues what far runs have.
+  void carry(scale::ReadBatch* reads);
+  [[nodiscard]] const std::byte* carry_hits(size_t run, scale::ReadBatch* reads) const;
+  // Where the entry `index` of the run ends.
+  [[nodiscard]] uint32_t end_of(size_t run, uint32_t index) const;
   // Fetches the current entries, so much of each, and issues what look() reads there.
   template <class OffsetOf>
   void fetch(scale::Addr run, uint32_t fetched_bytes, uint64_t told_bytes, OffsetOf offset_of,
              scale::ReadBatch* reads) const;
   // Looks at the current entries. kAbsent: none has the key.
   [[nodiscard]] Find check(Entry* entry) const;
+  [[nodiscard]] bool variable_entry(uint32_t index, uint32_t at, Entry* entry) const;
   // The entry of the first of the hits.
-  [[nodiscard]] uint32_t index_of(uint32_t hits) const {
-    return first_ + base::low_bits<uint32_t>(__builtin_ctz(hits));
+  static uint32_t index_of(uint32_t first, uint32_t hits) {
+    return first + base::low_bits<uint32_t>(__builtin_ctz(hits));
   }
   // Where the run's entry `index` begins.
-  [[nodiscard]] uint32_t offset(const Dnode::Run& run, uint32_t index) const {
-    return run.variable() ? offset_of_variable(index) : index * run.entry_bytes();
+  [[nodiscard]] uint32_t offset(size_t run, uint32_t index) const {
+    const Dnode::Run& of = dnode_->places()[run];
+    return of.variable() ? offset_of_variable(run, index) : index * of.entry_bytes();
   }
-  [[nodiscard]] uint32_t offset_of_variable(uint32_t index) const;
+  [[nodiscard]] uint32_t offset_of_variable(size_t run, uint32_t index) const;
 
   const scale::Volume* volume_;
   const Dnode* dnode_;
@@ -276,8 +297,9 @@ class DnodeSearch {
   uint32_t run_ = 0;        // the one that is searched, plus 1; 0: none is left
   uint32_t first_;          // entry of the group that is searched
   uint32_t hits_;           // entries of that group that have the fingerprint
-  const std::byte* bytes_;  // of the run
+  const std::byte* bytes_;  // of the run; of a far one those are there that may be looked at
   std::array<Groups, kRunsMax> groups_;
+  std::array<const std::byte*, kRunsMax> carried_;  // of far runs
 };
 
 // Walks the live entries of a dnode in key order, newest run first among equals; tombstones are visited too.
@@ -297,11 +319,11 @@ class DnodeCursor {
 
   // Requires: the dnode outlives the cursor (epoch guard).
   DnodeCursor(const scale::Volume& volume, const Dnode& dnode, Verify verify = Verify::kAlways)
-      : volume_(volume), dnode_(dnode), verify_(verify) {}
+      : volume_(volume), dnode_(dnode), verify_(verify), reads_(volume) {}
 
   // To the first entry at or after `key`; an empty key means the first. Up to `entries` of each run are going to be
-  // read, and are waited for here; the cursor waits nowhere else. If these are many, as by default, the checksums of
-  // the whole runs are verified instead of each entry's.
+  // read, and are waited for here; elsewhere the cursor waits only if it comes to more of a far run. If these are many,
+  // as by default, the checksums of the whole runs are verified instead of each entry's.
   void seek(const base::Key& key, uint64_t entries = UINT64_MAX) { seek_in(key, inside(key), entries); }
   // The same without a look at the dnode's range. Requires: key is in it, or is empty.
   void seek_inside(const base::Key& key, uint64_t entries) { seek_in(key, !key.bytes.empty(), entries); }
@@ -313,7 +335,8 @@ class DnodeCursor {
   // None if there are not so many in the oldest run, or it is not known.
   [[nodiscard]] std::optional<base::Key> key_ahead(uint64_t entries) const;
   [[nodiscard]] bool valid() const { return best_ != nullptr; }
-  [[nodiscard]] bool damaged() const { return damaged_; }
+  // Why it is not valid though there may be more entries.
+  [[nodiscard]] Trouble trouble() const { return trouble_; }
   // Requires, as next() and take(): valid().
   [[nodiscard]] const base::Key& key() const { return best_->key; }
   [[nodiscard]] Entry entry() const;
@@ -323,11 +346,11 @@ class DnodeCursor {
   Stretch take(const base::Key* below, uint64_t max);
   // All that is left below `below` (null: no bound) and `updates`, which are newer, is added to *merge, to be put
   // together there; the cursor moves past it. False, and nothing is done: there is nothing left, keys differ in size,
-  // or there is damage, or might be; entries are to be visited one by one. All is verified. Requires: updates are
+  // or there is trouble, or might be; entries are to be visited one by one. All is verified. Requires: updates are
   // sorted and in the dnode's range.
   [[nodiscard]] bool take_all(const base::Key* below, std::span<const Entry> updates, Merge* merge);
   // The same with a call of visit(entry) for the newest of each key, tombstones too, by *merge or one by one. Ends
-  // before damage.
+  // before trouble.
   template <class Visit>
   void visit_all(const base::Key* below, std::span<const Entry> updates, Merge* merge, Visit visit);
 
@@ -335,6 +358,7 @@ class DnodeCursor {
   struct Source {
     RunView run;
     uint32_t index, end;
+    uint32_t there;  // so far the run's entries can be read, from the index on
     base::Key key;
     Entry entry;  // of a variable run
 
@@ -344,6 +368,11 @@ class DnodeCursor {
     return !key.bytes.empty() && !(key < dnode_.lo().key()) && dnode_.hi().above(key);
   }
   void seek_in(const base::Key& key, bool inside, uint64_t entries);
+  [[nodiscard]] bool carry(uint64_t entries);
+  void issue(Source* source, uint32_t first, uint32_t end);
+  [[nodiscard]] bool arrived();
+  [[nodiscard]] bool bring_more(Source* source);
+  [[nodiscard]] bool bring_rest();
   void open(const base::Key& key, bool inside, uint64_t entries);
   void load(Source& source);
   void advance(Source& source) {
@@ -356,18 +385,27 @@ class DnodeCursor {
   [[nodiscard]] bool mergeable(uint32_t key_bytes, std::span<const Entry> updates) const;
   [[nodiscard]] bool find_sound_ends(const base::Key* below, Ends* ends) const;
   [[nodiscard]] bool decode_variable(uint32_t key_bytes, std::vector<Entry>* entries) const;
-  void await(uint64_t entries) const;
+  void await(uint64_t entries);
+  void found_damage() {
+    if (trouble_ == Trouble::kNone) trouble_ = Trouble::kDamaged;
+  }
+
+  static constexpr uint32_t kMoreMin = 64;
 
   const scale::Volume& volume_;
   const Dnode& dnode_;
   const Verify verify_;
+  scale::ReadBatch reads_;
   boost::container::static_vector<Source, kRunsMax> sources_;  // newest run first
   std::array<uint64_t, kRunsMax> heads_;                       // of their keys; of one at its end the highest
   bool whole_ = false;                                         // runs are verified as wholes
   bool tied_ = false;                                          // other sources may have the current key, too
   Source* best_ = nullptr;
-  bool damaged_ = false;
+  Trouble trouble_ = Trouble::kNone;
 };
+
+// What a reader of the keys [lo, hi) reports. Requires: trouble is not kNone.
+Status unreadable(const scale::Volume& volume, Trouble trouble, const base::Fence& lo, const base::Fence& hi);
 
 template <class Visit>
 void DnodeCursor::visit_all(const base::Key* below, std::span<const Entry> updates, Merge* merge, Visit visit) {
@@ -382,7 +420,7 @@ void DnodeCursor::visit_all(const base::Key* below, std::span<const Entry> updat
     const bool hidden = update != updates.end() && update->key == key();
     visit(hidden ? *update++ : entry());
   }
-  for (; update != updates.end() && !damaged_; ++update) visit(*update);
+  for (; update != updates.end() && trouble_ == Trouble::kNone; ++update) visit(*update);
 }
 
 }  // namespace bonsai::persist

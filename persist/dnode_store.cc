@@ -50,6 +50,10 @@ Status DnodeStore::claim_extent(Space::Use use) {
     return Status::NoSpace("no extent of " + std::to_string(bytes) +
                            " bytes is left for dnode headers; delete data or use a larger pool");
   }
+  if (Status status = volume_.fetch(extent, bytes); !status.ok()) {
+    space_.free(extent, bytes);
+    return status;
+  }
   write_free_slots(extent);
   if (!volume_.fence(kSiteExtentSlotsFence)) return volume_.health();
   const uint64_t slots = bytes / kDnodeHeaderBytes;
@@ -122,7 +126,7 @@ Status DnodeStore::retire(const std::vector<const Dnode*>& dnodes) {
   for (const Dnode* dnode : dnodes) {
     const Addr slot = dnode->header();
     DnodeHeader header;
-    std::memcpy(&header, volume_.local(slot), sizeof header);
+    std::memcpy(&header, volume_.resident(slot), sizeof header);
     const Addr word = slot + offsetof(DnodeHeader, mark);
     volume_.store8(word, header.retired_mark(place_seed(volume_, slot)));
     volume_.flush(word, sizeof(uint64_t), kSiteRetire);
@@ -184,7 +188,7 @@ Status DnodeWriter::add(const base::Fence& lo, const base::Fence& hi, uint64_t g
     parts.runs.assign(runs.begin(), runs.begin() + static_cast<ptrdiff_t>(kept.runs));
     parts.has_large = kept.dnode->has_large();
   }
-  fresh_.clear();
+  fresh_.assign(parts.runs.size(), {});
   if (!entries.empty()) BONSAI_RETURN_IF_ERROR(write_runs(entries, kRunsMax - parts.runs.size(), &parts));
   return finish(std::move(parts), kept.dnode, dnode);
 }
@@ -197,16 +201,18 @@ Status DnodeWriter::add_moved(const Dnode& dnode, size_t run, Addr to, Dnode** m
   parts.runs = dnode.runs();
   parts.has_large = dnode.has_large();
   BONSAI_INVARIANT(run < parts.runs.size() && !to.is_nil());
-  const RunView view(store_.volume(), parts.runs[run]);
+  scale::ReadBatch reads(store_.volume());
+  const RunView view = issue_run(store_.volume(), parts.runs[run], &reads);
+  BONSAI_RETURN_IF_ERROR(reads.wait());
   std::vector<Entry> entries(view.count());
   for (uint32_t i = 0; i < view.count(); ++i) {
     if (!view.entry(i, &entries[i])) {
-      return Status::Corruption("a dnode of keys " + base::printable_range(dnode.lo(), dnode.hi()) +
-                                " is damaged; run `bonsai check`");
+      return unreadable(store_.volume(), Trouble::kDamaged, dnode.lo(), dnode.hi());
     }
   }
   parts.runs[run] = write_run(entries, to);
-  fresh_.clear();
+  fresh_.assign(parts.runs.size(), {});
+  fresh_[run] = entries;
   return finish(std::move(parts), &dnode, moved);
 }
 
@@ -292,7 +298,7 @@ uint32_t long_fences_crc(const scale::Volume& volume, Addr at, const void* both,
 // How often a slot that is not torn has been written.
 uint32_t writes_of(const scale::Volume& volume, Addr slot) {
   DnodeHeader header;
-  std::memcpy(&header, volume.local(slot), sizeof header);
+  std::memcpy(&header, volume.resident(slot), sizeof header);
   if (header.magic == kDnodeMagic) return header.writes;
   return base::low_bits<uint32_t>(load_word(volume, slot + sizeof header.magic).value_or(0));
 }
@@ -340,30 +346,33 @@ Status DnodeWriter::commit(std::vector<std::unique_ptr<Dnode>>* dnodes) {
 
 namespace {
 
-bool read_fences(const scale::Volume& volume, const DnodeHeader& header, base::Fence* lo, base::Fence* hi) {
+Trouble read_fences(const scale::Volume& volume, const DnodeHeader& header, base::Fence* lo, base::Fence* hi) {
   const bool infinite = header.hi_bytes == kInfiniteFence;
   const size_t hi_bytes = infinite ? 0 : header.hi_bytes;
   const size_t both = header.lo_bytes + hi_bytes;
   const char* at = header.fences;
+  scale::ReadBatch reads(volume);
   if (header.fence_addr != 0) {
     const Addr addr = Addr::of_bits(header.fence_addr);
-    if (!volume.contains(addr, both)) return false;
-    at = reinterpret_cast<const char*>(volume.local(addr));
+    if (!volume.contains(addr, both)) return Trouble::kDamaged;
+    at = reinterpret_cast<const char*>(reads.issue(addr, both));
+    if (!reads.wait().ok()) return Trouble::kUnavailable;
     uint32_t crc;
     std::memcpy(&crc, header.fences, sizeof crc);
-    if (long_fences_crc(volume, addr, at, both) != crc) return false;
+    if (long_fences_crc(volume, addr, at, both) != crc) return Trouble::kDamaged;
   } else if (both > kInlineFenceBytes) {
-    return false;
+    return Trouble::kDamaged;
   }
   *lo = base::Fence(std::string_view(at, header.lo_bytes));
   *hi = infinite ? base::Fence::infinite() : base::Fence(std::string_view(at + header.lo_bytes, hi_bytes));
-  return *lo < *hi;
+  return *lo < *hi ? Trouble::kNone : Trouble::kDamaged;
 }
 
-// The dnode that a live header describes; null if it is none (bounds, fences).
-std::unique_ptr<Dnode> dnode_of(const scale::Volume& volume, Addr slot, const DnodeHeader& header) {
+// The dnode that a live header describes; null if it is none (bounds, fences), or what it refers to cannot be read.
+std::unique_ptr<Dnode> dnode_of(const scale::Volume& volume, Addr slot, const DnodeHeader& header, Trouble* trouble) {
   Dnode::Parts parts;
-  if (header.runs_count > kRunsMax || !read_fences(volume, header, &parts.lo, &parts.hi)) return nullptr;
+  *trouble = header.runs_count > kRunsMax ? Trouble::kDamaged : read_fences(volume, header, &parts.lo, &parts.hi);
+  if (*trouble != Trouble::kNone) return nullptr;
   parts.gen = header.gen;
   for (size_t i = 0; i < header.runs_count; ++i) {
     const RunDesc& run = header.runs[i];
@@ -386,7 +395,7 @@ std::unique_ptr<Dnode> dnode_of(const scale::Volume& volume, Addr slot, const Dn
 SlotRead read_slot(const scale::Volume& volume, Addr slot) {
   SlotRead read;
   DnodeHeader header;
-  std::memcpy(&header, volume.local(slot), sizeof header);
+  std::memcpy(&header, volume.resident(slot), sizeof header);
   if (header.magic == kFreeSlotMagic) {
     const std::optional<uint64_t> writes = load_word(volume, slot + sizeof header.magic);
     if (writes) read = {SlotRead::State::kFree, base::low_bits<uint32_t>(*writes), nullptr, 0};
@@ -396,7 +405,9 @@ SlotRead read_slot(const scale::Volume& volume, Addr slot) {
   if (header.magic != kDnodeMagic || header.crc != header.computed_crc(seed)) return read;
   if (header.mark == header.retired_mark(seed)) return {SlotRead::State::kRetired, header.writes, nullptr, 0};
   if (header.mark != header.live_mark(seed)) return read;
-  std::unique_ptr<Dnode> dnode = dnode_of(volume, slot, header);
+  Trouble trouble = Trouble::kNone;
+  std::unique_ptr<Dnode> dnode = dnode_of(volume, slot, header, &trouble);
+  if (trouble == Trouble::kUnavailable) read.state = SlotRead::State::kUnavailable;
   if (dnode != nullptr) read = {SlotRead::State::kLive, header.writes, std::move(dnode), header.live_mark(seed)};
   return read;
 }

@@ -43,7 +43,7 @@ class DnodeStore {
   void adopt_extent(scale::Addr extent, uint64_t writes) { *writes_in(extent) = writes; }
 
   // Takes a header slot. Claims new header extents ahead of need, because a nearly full pool may have room for dnodes
-  // in small pieces but not for an extent. Errors: NoSpace, IoError (the volume has failed).
+  // in small pieces but not for an extent. Errors: NoSpace, IoError (the volume has failed), Unavailable.
   Status take_slot(scale::Addr* slot);
   void give_slot(scale::Addr slot);
   // Header slots to keep free while ordinary space lasts; 0 at first.
@@ -115,7 +115,7 @@ class DnodeWriter {
              Dnode** dnode);
 
   // Writes `dnode` again with one of its runs at another place. The place is the caller's, also after rollback.
-  // Requires: `to` has room for the run. Errors: NoSpace, Corruption (the run is damaged).
+  // Requires: `to` has room for the run. Errors: NoSpace, Corruption (the run is damaged), Unavailable.
   Status add_moved(const Dnode& dnode, size_t run, scale::Addr to, Dnode** moved);
 
   // A point to go back to: rollback gives back everything that was added after mark().
@@ -146,7 +146,7 @@ class DnodeWriter {
   DnodeStore& store_;
   std::vector<std::unique_ptr<Dnode>> dnodes_;
   std::vector<Piece> taken_;                   // runs and long fences, to be given back unless committed
-  std::vector<std::span<const Entry>> fresh_;  // of the runs of the dnode that is being added
+  std::vector<std::span<const Entry>> fresh_;  // of the runs of the dnode that is being added, as Dnode::Fresh
   std::vector<std::byte> scratch_;
 };
 
@@ -156,13 +156,15 @@ struct SlotRead {
     kLive,
     kRetired,
     kFree,
-    kTorn,  // nothing that is valid: a crash has torn it, or it is damaged
+    kTorn,         // nothing that is valid: a crash has torn it, or it is damaged
+    kUnavailable,  // it is live, and refers to what cannot be read now
   };
   State state = State::kTorn;
   uint32_t writes = 0;           // how often it has been written; 0 if torn
   std::unique_ptr<Dnode> dnode;  // of a live one
   uint64_t digest = 0;           // of a live one: of place and content
 };
+// Requires: the slot is resident.
 SlotRead read_slot(const scale::Volume& volume, scale::Addr slot);
 
 // Starts to make a slot a free one, durable with the caller's fence. A crash leaves it torn, or so.

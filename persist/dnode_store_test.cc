@@ -94,6 +94,7 @@ TEST_F(DnodeStoreTest, ADnodeReadsBack) {
 }
 
 TEST_F(DnodeStoreTest, EveryFlipOfAHeaderIsRejected) {
+  if (bonsai::testing::far_asked()) GTEST_SKIP() << "what is resident is not read from the other side again";
   const auto inlined = write(Fence("k"), Fence("l"), 7, some_entries());
   const auto with_long = write(Fence(), Fence(std::string(200, 'x')), 7, some_entries());
   bool retired = false;
@@ -168,12 +169,13 @@ TEST_F(DnodeStoreTest, AMovedRunReadsAsBefore) {
     EXPECT_EQ(is.entry().key.bytes, was.entry().key.bytes);
     EXPECT_EQ(is.entry().value, was.entry().value);
   }
-  EXPECT_FALSE(was.valid() || was.damaged() || is.damaged());
+  EXPECT_TRUE(!was.valid() && was.trouble() == Trouble::kNone && is.trouble() == Trouble::kNone);
   medium().flip(to.offset() + 40, 1);
   EXPECT_TRUE(writer.add_moved(*moved, 0, to, &dnode).IsCorruption()) << "damage is not copied";
 }
 
 TEST_F(DnodeStoreTest, RetireIsFlushedAndFencedAndReadsAsRetired) {
+  if (bonsai::testing::far_asked()) GTEST_SKIP() << "what is resident is not read from the other side again";
   const auto a = write(Fence(), Fence("m"), 5, some_entries());
   const auto b = write(Fence("m"), Fence::infinite(), 5, {});
   medium().record(true);

@@ -66,7 +66,7 @@ void run_superblock(std::string_view bytes) {
   }
   BONSAI_CHECK(pool.limits().dnode_bytes_max > 0);
   Analysis analysis;
-  analyse(target.volume, pool, &analysis);
+  BONSAI_CHECK(analyse(target.volume, pool, &analysis).ok());
   BONSAI_CHECK(!analysis.damages.empty());
 }
 

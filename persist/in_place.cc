@@ -11,7 +11,7 @@ bool overwrite_in_place(scale::Volume& volume, const Dnode& dnode, const Entry& 
   if (entry.value.size() != value.size() || entry.tombstone || entry.large) return false;
   const auto* key = reinterpret_cast<const std::byte*>(entry.key.bytes.data());
   for (const RunDesc& run : dnode.runs()) {
-    const std::byte* begin = volume.local(scale::Addr::of_bits(run.addr));
+    const std::byte* begin = volume.hint(scale::Addr::of_bits(run.addr));
     if (key < begin || key >= begin + run.bytes || run.key_bytes == kVariableRun) continue;
     const uint64_t index = static_cast<uint64_t>(key - begin) / uniform_entry_bytes(run);
     thread_local std::vector<std::byte> bytes;

@@ -30,17 +30,28 @@ Status LargeStore::write(std::string_view value, LargeRef* ref) {
   return Status::OK();
 }
 
-bool LargeStore::verify(const LargeRef& ref) const {
+// Its bytes, verified, as long as `reads`.
+Trouble LargeStore::bring(const LargeRef& ref, scale::ReadBatch* reads, const std::byte** bytes) const {
   const Addr addr = Addr::of_bits(ref.addr);
+  if (!volume_.contains(addr, ref.value_bytes)) return Trouble::kDamaged;
+  *bytes = reads->issue(addr, ref.value_bytes);
+  if (!reads->wait().ok()) return Trouble::kUnavailable;
   const auto seed = base::low_bits<uint32_t>(place_seed(volume_, addr));
-  return volume_.contains(addr, ref.value_bytes) && base::crc32c(volume_.local(addr), ref.value_bytes, seed) == ref.crc;
+  return base::crc32c(*bytes, ref.value_bytes, seed) == ref.crc ? Trouble::kNone : Trouble::kDamaged;
 }
 
-bool LargeStore::read(const LargeRef& ref, std::string* value) const {
-  scale::ReadBatch(volume_).wait_for(Addr::of_bits(ref.addr), ref.value_bytes);
-  if (!verify(ref)) return false;
-  value->assign(reinterpret_cast<const char*>(volume_.local(Addr::of_bits(ref.addr))), ref.value_bytes);
-  return true;
+Trouble LargeStore::verify(const LargeRef& ref) const {
+  scale::ReadBatch reads(volume_);
+  const std::byte* unused = nullptr;
+  return bring(ref, &reads, &unused);
+}
+
+Trouble LargeStore::read(const LargeRef& ref, std::string* value) const {
+  scale::ReadBatch reads(volume_);
+  const std::byte* bytes = nullptr;
+  const Trouble trouble = bring(ref, &reads, &bytes);
+  if (trouble == Trouble::kNone) value->assign(reinterpret_cast<const char*>(bytes), ref.value_bytes);
+  return trouble;
 }
 
 }  // namespace bonsai::persist

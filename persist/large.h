@@ -11,7 +11,9 @@
 
 #include "bonsai/status.h"
 #include "persist/format.h"
+#include "persist/run.h"
 #include "persist/space.h"
+#include "scale/read_batch.h"
 #include "scale/volume.h"
 
 namespace bonsai::persist {
@@ -29,13 +31,15 @@ class LargeStore {
 
   // Writes a value durably. Errors: NoSpace, IoError (the volume has failed).
   Status write(std::string_view value, LargeRef* ref);
-  // Replaces *value by the value. False if it fails its checksum or bounds.
-  [[nodiscard]] bool read(const LargeRef& ref, std::string* value) const;
-  [[nodiscard]] bool verify(const LargeRef& ref) const;
+  // Replaces *value by the value. kDamaged: it fails its checksum or bounds, and *value is as it was.
+  [[nodiscard]] Trouble read(const LargeRef& ref, std::string* value) const;
+  [[nodiscard]] Trouble verify(const LargeRef& ref) const;
   // Gives the space back. Requires: no durable record or dnode that counts refers to it, and no reader.
   void free(const LargeRef& ref) { space_.free(scale::Addr::of_bits(ref.addr), ref.value_bytes); }
 
  private:
+  [[nodiscard]] Trouble bring(const LargeRef& ref, scale::ReadBatch* reads, const std::byte** bytes) const;
+
   scale::Volume& volume_;
   Space& space_;
 };

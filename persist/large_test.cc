@@ -18,9 +18,9 @@ TEST(Large, AValueOfAnySizeComesBackAndItsSpaceToo) {
     value.back() = 'e';
     LargeRef ref{};
     ASSERT_TRUE(pool.rig.large->write(value, &ref).ok());
-    EXPECT_TRUE(pool.rig.large->verify(ref));
+    EXPECT_EQ(pool.rig.large->verify(ref), Trouble::kNone);
     std::string read;
-    ASSERT_TRUE(pool.rig.large->read(ref, &read));
+    ASSERT_EQ(pool.rig.large->read(ref, &read), Trouble::kNone);
     EXPECT_EQ(read, value);
     const LargeRef copy = large_ref(bytes_of(ref));
     EXPECT_EQ(copy.addr, ref.addr);
@@ -48,19 +48,19 @@ TEST(Large, DamageIsTold) {
   std::string read = "untouched";
   for (uint64_t byte = 0; byte < 500; ++byte) {
     pool.medium.flip(scale::Addr::of_bits(ref.addr).offset() + byte, byte % 8);
-    EXPECT_FALSE(pool.rig.large->read(ref, &read));
+    EXPECT_EQ(pool.rig.large->read(ref, &read), Trouble::kDamaged);
     pool.medium.flip(scale::Addr::of_bits(ref.addr).offset() + byte, byte % 8);
   }
   EXPECT_EQ(read, "untouched");
-  EXPECT_TRUE(pool.rig.large->read(ref, &read));
+  EXPECT_EQ(pool.rig.large->read(ref, &read), Trouble::kNone);
 }
 
 TEST(Large, AReferenceOutsideThePoolIsRefused) {
   MemoryPool pool;
   std::string read;
-  EXPECT_FALSE(pool.rig.large->read({kPoolBytesMin - 8, 16, 0}, &read));
-  EXPECT_FALSE(pool.rig.large->read({scale::Addr(3, 4096).bits(), 16, 0}, &read));
-  EXPECT_FALSE(pool.rig.large->read({UINT64_MAX, UINT32_MAX, 0}, &read));
+  EXPECT_EQ(pool.rig.large->read({kPoolBytesMin - 8, 16, 0}, &read), Trouble::kDamaged);
+  EXPECT_EQ(pool.rig.large->read({scale::Addr(3, 4096).bits(), 16, 0}, &read), Trouble::kDamaged);
+  EXPECT_EQ(pool.rig.large->read({UINT64_MAX, UINT32_MAX, 0}, &read), Trouble::kDamaged);
 }
 
 TEST(Large, FullIsAnAnswerThatLeavesTheReserve) {

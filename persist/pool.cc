@@ -136,6 +136,14 @@ Status verify_superblock(const Superblock& sb, const std::string& path, uint64_t
   return Status::OK();
 }
 
+// Makes all before the data area resident.
+Status fetch_heads(const scale::Volume& volume, const Pool& pool) {
+  for (const Superblock& sb : pool.superblocks) {
+    BONSAI_RETURN_IF_ERROR(volume.fetch(Addr(sb.target_index, 0), sb.data_offset));
+  }
+  return Status::OK();
+}
+
 // The valid copy of the larger target: a growth changes one after the other.
 Status read_superblock(const scale::Volume& volume, size_t target, const std::string& path, Superblock* sb) {
   Status status;
@@ -146,7 +154,7 @@ Status read_superblock(const scale::Volume& volume, size_t target, const std::st
       return Status::NotSupported(path + " is too small for a Bonsai pool" + remedy());
     }
     Superblock read;
-    std::memcpy(&read, volume.local(Addr(target, copy * kPageBytes)), sizeof read);
+    std::memcpy(&read, volume.resident(Addr(target, copy * kPageBytes)), sizeof read);
     const Status of_copy = verify_superblock(read, path, volume.target_bytes(target));
     if (of_copy.ok() && found && std::memcmp(read.pool_id, sb->pool_id, sizeof read.pool_id) != 0) {
       return Status::Corruption(path + ": the copies of the superblock are of different pools; restore the whole file");
@@ -249,6 +257,7 @@ Status format_pool(scale::Volume& volume, const Options& options, const uint64_t
     pool.superblocks.push_back(sb);
   }
   volume.bind(pool_identity(pool_id));
+  BONSAI_RETURN_IF_ERROR(fetch_heads(volume, pool));
   for (const Superblock& sb : pool.superblocks) fill_target(volume, sb);
   Space space;
   pool.add_targets(&space);
@@ -278,6 +287,7 @@ Status read_pool(scale::Volume& volume, const std::vector<std::string>& paths, P
   pool->superblocks.clear();
   for (size_t i = 0; i < volume.targets(); ++i) {
     Superblock sb;
+    BONSAI_RETURN_IF_ERROR(volume.fetch(Addr(i, 0), std::min(kFirstBytes, volume.target_bytes(i))));
     BONSAI_RETURN_IF_ERROR(read_superblock(volume, i, paths[i], &sb));
     const Superblock& first = i == 0 ? sb : pool->superblocks[0];
     if (sb.target_count != volume.targets()) {
@@ -291,7 +301,7 @@ Status read_pool(scale::Volume& volume, const std::vector<std::string>& paths, P
     pool->superblocks.push_back(sb);
   }
   volume.bind(pool_identity(pool->superblocks[0].pool_id));
-  return Status::OK();
+  return fetch_heads(volume, *pool);
 }
 
 namespace {
@@ -341,7 +351,7 @@ Status settle_superblocks(scale::Volume& volume, const Pool& pool) {
   for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) {
     std::vector<Superblock> differing;
     for (const Superblock& sb : pool.superblocks) {
-      if (std::memcmp(&sb, volume.local(Addr(sb.target_index, copy * kPageBytes)), sizeof sb) != 0) {
+      if (std::memcmp(&sb, volume.resident(Addr(sb.target_index, copy * kPageBytes)), sizeof sb) != 0) {
         differing.push_back(sb);
       }
     }

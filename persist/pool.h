@@ -46,15 +46,16 @@ struct Pool {
 };
 
 // Writes a new, empty pool over all targets of the volume. Requires: nothing of worth on it. `pool_id` is random.
-// Errors: InvalidArgument (too small, log too large), IoError (the volume has failed).
+// Errors: InvalidArgument (too small, log too large), IoError (the volume has failed), Unavailable.
 Status format_pool(scale::Volume& volume, const Options& options, const uint64_t pool_id[2]);
 
 // Whether the first bytes of a target are those of a creation that has not come to its end: they hold no pool.
 inline constexpr uint64_t kFirstBytes = kSuperblockCopies * kPageBytes;
 bool is_unfinished(std::span<const std::byte> first_bytes);
 
-// Reads and verifies the superblocks, and binds the volume to the pool. `paths` name the targets in messages.
-// Errors: NotSupported (foreign file, newer version), Corruption (damaged, truncated, targets of different pools).
+// Reads and verifies the superblocks, and binds the volume to the pool. `paths` name the targets in messages. All
+// before the data area is resident from then on: superblocks, state, tables and log. Errors: NotSupported (foreign
+// file, newer version), Corruption (damaged, truncated, targets of different pools), Unavailable.
 Status read_pool(scale::Volume& volume, const std::vector<std::string>& paths, Pool* pool);
 
 // Makes the data area of each target that the volume has enlarged as large as the target; the log keeps its size. May

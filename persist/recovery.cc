@@ -74,9 +74,8 @@ class Recovery {
         for (cursor.seek(tile.lo.key()); cursor.valid() && tile.hi.above(cursor.entry().key); cursor.next()) {
           if (cursor.entry().large) BONSAI_RETURN_IF_ERROR(claim_large(large_ref(cursor.entry().value)));
         }
-        if (cursor.damaged()) {
-          return Status::Corruption("a dnode of keys " + base::printable_range(tile.lo, tile.hi) +
-                                    " is damaged; run `bonsai check`");
+        if (cursor.trouble() != Trouble::kNone) {
+          return unreadable(store_.volume(), cursor.trouble(), tile.lo, tile.hi);
         }
       }
       for (const LiveRecord& record : tile.records) {
@@ -123,9 +122,8 @@ class Recovery {
       for (cursor.seek(tile->lo.key()); cursor.valid() && tile->hi.above(cursor.entry().key); cursor.next()) {
         if (!cursor.entry().tombstone) entries.push_back(cursor.entry());
       }
-      if (cursor.damaged()) {
-        return Status::Corruption("a dnode of keys " + base::printable_range(dnode.lo(), dnode.hi()) +
-                                  " is damaged; run `bonsai check`");
+      if (cursor.trouble() != Trouble::kNone) {
+        return unreadable(store_.volume(), cursor.trouble(), dnode.lo(), dnode.hi());
       }
       Dnode* part = nullptr;
       BONSAI_RETURN_IF_ERROR(writer.add(tile->lo, tile->hi, dnode.gen(), nullptr, entries, &part));

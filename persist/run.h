@@ -16,6 +16,7 @@
 #include "base/narrow.h"
 #include "bonsai/rows.h"
 #include "persist/format.h"
+#include "scale/read_batch.h"
 #include "scale/volume.h"
 
 namespace bonsai::persist {
@@ -28,7 +29,15 @@ struct Entry {
   bool large = false;
 };
 
-enum class Find { kFound, kAbsent, kDamaged };
+enum class Find {
+  kFound,
+  kAbsent,
+  kDamaged,
+  kUnavailable,  // bytes did not come: another time they may (scale::Volume::unavailable)
+};
+
+// Why a reader does not have what it wanted.
+enum class Trouble { kNone, kDamaged, kUnavailable };
 
 // How many bytes encode_run() makes of `entries`. Requires: not empty.
 uint64_t encoded_run_bytes(std::span<const Entry> entries);
@@ -69,13 +78,14 @@ inline uint32_t entry_seed(uint64_t run_seed, uint32_t i) { return base::low_bit
 // Reads a run. Safe on arbitrary bytes: all offsets are checked against desc.bytes.
 class RunView {
  public:
-  // Requires: well_formed(desc), and desc.bytes can be read at its address.
-  RunView(const scale::Volume& volume, const RunDesc& desc)
-      : RunView(volume.local(scale::Addr::of_bits(desc.addr)), desc, volume.identity()) {}
+  // Requires: well_formed(desc), and what is looked at can be read at its place after `bytes`.
   RunView(const std::byte* bytes, const RunDesc& desc, uint64_t identity)
       : bytes_(reinterpret_cast<const char*>(bytes)), desc_(desc), seed_(run_seed({identity, desc.addr, desc.birth})) {}
 
   [[nodiscard]] const std::byte* bytes() const { return reinterpret_cast<const std::byte*>(bytes_); }
+  // They are elsewhere now.
+  void move_to(const std::byte* bytes) { bytes_ = reinterpret_cast<const char*>(bytes); }
+  [[nodiscard]] const RunDesc& desc() const { return desc_; }
   [[nodiscard]] uint32_t count() const { return desc_.count; }
   // Verifies the run as a whole, which costs a fraction of its entries' checks. If it is sound, entries are not checked
   // one by one from now on; if not, nothing changes.
@@ -111,14 +121,14 @@ class RunView {
   [[nodiscard]] bool lower_bound(const base::Key& key, uint32_t* index) const {
     return lower_bound(key, 0, desc_.count, index, nullptr);
   }
-  // The same where it is known to be in [lo, hi]. Each probe is waited for by `reads`, if not null.
+  // The same where it is known to be in [lo, hi]. Each probe of a mapped run is waited for by `reads`, if not null.
   [[nodiscard]] bool lower_bound(const base::Key& key, uint32_t lo, uint32_t hi, uint32_t* index,
                                  scale::ReadBatch* reads) const;
   // Of a uniform, trusted run: the same where it is likely to be near lo, which looks 1, 2, 4, ... entries ahead first.
   [[nodiscard]] bool lower_bound_near(const base::Key& key, uint32_t lo, uint32_t hi, uint32_t* index) const;
-  // Binary search for `key`. Each probe is waited for by `reads`, if not null.
+  // Binary search for `key`. `reads` as above.
   [[nodiscard]] Find find(const base::Key& key, Entry* entry, scale::ReadBatch* reads = nullptr) const;
-  // Issues the read of entries [lo, hi).
+  // Issues the read of entries [lo, hi) of a mapped run.
   void expect(uint32_t lo, uint32_t hi, scale::ReadBatch* reads) const;
   // The run's own checksum, over all of its bytes.
   [[nodiscard]] bool verify() const;
@@ -131,6 +141,11 @@ class RunView {
   uint64_t seed_;
   bool trusted_ = false;
 };
+
+// Reads a whole run, to be looked at when `reads` was waited for.
+inline RunView issue_run(const scale::Volume& volume, const RunDesc& desc, scale::ReadBatch* reads) {
+  return {reads->issue(scale::Addr::of_bits(desc.addr), desc.bytes), desc, volume.identity()};
+}
 
 // The entry of a uniform run that is at `at`. False if it is damaged. Requires: as many bytes can be read there.
 inline bool uniform_entry(const std::byte* at, uint32_t seed, uint32_t key_bytes, uint32_t value_bytes, Entry* entry) {

@@ -15,7 +15,12 @@ class Surveyor {
       : volume_(volume), dnode_(dnode), lo_(lo), hi_(hi), out_(*out) {}
 
   void run() {
-    for (size_t i = dnode_.runs().size(); i > 0; --i) read(dnode_.runs()[i - 1]);  // the newest is the last
+    out_.bytes = std::make_unique<scale::ReadBatch>(volume_);
+    std::vector<RunView> runs;
+    for (const RunDesc& run : dnode_.runs()) runs.push_back(issue_run(volume_, run, out_.bytes.get()));
+    out_.status = out_.bytes->wait();
+    if (!out_.status.ok()) return;
+    for (auto run = runs.rbegin(); run != runs.rend(); ++run) read(*run);  // the newest is the last
     auto& entries = out_.entries;
     std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.key < b.key; });
     const auto same_key = [](const Entry& a, const Entry& b) { return a.key == b.key; };
@@ -23,9 +28,8 @@ class Surveyor {
   }
 
  private:
-  void read(const RunDesc& desc) {
-    const Addr addr = Addr::of_bits(desc.addr);
-    const RunView view(volume_, desc);
+  void read(const RunView& view) {
+    const Addr addr = Addr::of_bits(view.desc().addr);
     const size_t newer_lost = out_.lost.size();
     Fence at = dnode_.lo();  // all entries below are good
     bool damaged = false;

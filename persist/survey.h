@@ -3,9 +3,11 @@
 #ifndef BONSAI_PERSIST_SURVEY_H_
 #define BONSAI_PERSIST_SURVEY_H_
 
+#include <memory>
 #include <vector>
 
 #include "persist/dnode.h"
+#include "scale/read_batch.h"
 #include "scale/volume.h"
 
 namespace bonsai::persist {
@@ -19,9 +21,11 @@ struct Survey {
   };
   std::vector<Entry> entries;  // the newest of each key that is not lost, in key order; tombstones included
   std::vector<Lost> lost;      // in no order; may overlap
+  Status status;               // Unavailable: the runs could not be read, and nothing is known
+  std::unique_ptr<scale::ReadBatch> bytes;  // of the entries
 };
 
-// Looks at the keys of `dnode` in [lo, hi). Safe on damaged runs. Requires: the dnode is valid and outlives the views.
+// Looks at the keys of `dnode` in [lo, hi). Safe on damaged runs. Requires: the dnode is valid.
 Survey survey(const scale::Volume& volume, const Dnode& dnode, const base::Fence& lo, const base::Fence& hi);
 
 }  // namespace bonsai::persist

@@ -19,8 +19,11 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/epoch.h"
+#include "base/nvm/far.h"
 #include "base/nvm/medium.h"
 #include "base/random.h"
+#include "base/testing/far.h"
 #include "persist/analysis.h"
 #include "persist/dnode_store.h"
 #include "persist/large.h"
@@ -140,7 +143,9 @@ inline void retire(DnodeStore& store, const std::vector<const Dnode*>& dnodes) {
 class Rig {
  public:
   explicit Rig(std::vector<base::HookedMedium*> media, bool buffered = false)
-      : volume(std::move(media)), buffered_(buffered) {}
+      : volume(far_if_asked(std::move(media))), buffered_(buffered) {
+    volume.set_epochs(&epochs_);
+  }
 
   Status format(uint64_t log_bytes = 0) {
     Options options;
@@ -150,8 +155,7 @@ class Rig {
 
   Status analyse_only() {
     Status status = read_pool(volume, std::vector<std::string>(volume.targets(), "pool"), &pool);
-    if (status.ok()) analyse(volume, pool, &analysis);
-    return status;
+    return status.ok() ? analyse(volume, pool, &analysis) : status;
   }
 
   Status open() {
@@ -168,6 +172,23 @@ class Rig {
     return write_run_state(volume, buffered_ ? RunState::kOpenBuffered : RunState::kOpenDurable);
   }
 
+ private:
+  std::vector<base::HookedMedium*> far_if_asked(std::vector<base::HookedMedium*> media) {
+    constexpr size_t kBytesMax = size_t{64} << 20;  // of a far one
+    if (!bonsai::testing::far_asked()) return media;
+    for (base::HookedMedium*& medium : media) {
+      if (medium->bytes() > kBytesMax) continue;
+      far_.push_back(std::make_unique<base::FarMedium>(*medium, base::FarOptions{.seed = far_.size() + 1}));
+      medium = far_.back().get();
+    }
+    return media;
+  }
+
+  std::vector<std::unique_ptr<base::FarMedium>> far_;  // over the rig's media, if the run asks for them
+  base::EpochDomain epochs_;
+  const base::EpochDomain::Guard guard_ = epochs_.enter();  // what was read stays
+
+ public:
   std::function<void()> after_recovery;  // runs in open() between recover() and the new run state
   scale::VolumeOf<base::HookedMedium> volume;
   Pool pool;
@@ -219,7 +240,7 @@ inline std::optional<std::string> value_of(const Rig& rig, std::string_view valu
   Space unused;
   std::string out;
   const LargeStore store(const_cast<scale::VolumeOf<base::HookedMedium>&>(rig.volume), unused);
-  if (!store.read(large_ref(value), &out)) return std::nullopt;
+  if (store.read(large_ref(value), &out) != Trouble::kNone) return std::nullopt;
   return out;
 }
 
@@ -246,7 +267,7 @@ inline bool collect(const Rig& rig, const Dnode& dnode, const base::Fence& lo, c
     if (!value) return false;
     (*content)[std::string(cursor.entry().key.bytes)] = *value;
   }
-  return !cursor.damaged();
+  return cursor.trouble() == Trouble::kNone;
 }
 
 // Of a rig that was analysed only.

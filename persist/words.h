@@ -1,4 +1,4 @@
-// Checked words on a volume (format.h): read, verified against their pool and place, and stored.
+// Checked words on a volume (format.h): read, verified against their pool and place, and stored. All are resident.
 #ifndef BONSAI_PERSIST_WORDS_H_
 #define BONSAI_PERSIST_WORDS_H_
 
@@ -17,7 +17,7 @@ inline uint64_t place_seed(const scale::Volume& volume, scale::Addr at) {
 
 inline uint64_t load8(const scale::Volume& volume, scale::Addr at) {
   uint64_t word;
-  std::memcpy(&word, volume.local(at), sizeof word);
+  std::memcpy(&word, volume.resident(at), sizeof word);
   return word;
 }
 

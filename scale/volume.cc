@@ -1,24 +1,24 @@
 #include "scale/volume.h"
 
-#include <algorithm>
-
-#include "base/clock.h"
-#include "base/thread.h"
-
 namespace bonsai::scale {
 
-void ReadBatch::change_target(size_t target) {
-  const uint64_t now_ns = base::quick_now_ns();
-  if (target_ != kNone) {
-    deadline_ns_ = std::max(deadline_ns_, volume_.read_deadline(target_, blocks_, since_ns_, now_ns));
-  }
-  since_ns_ = now_ns;
-  target_ = target;
-  blocks_ = 0;
+Status Volume::fetch(Addr addr, uint64_t n) const {
+  base::FarReads* const far = far_[addr.target()];
+  if (far == nullptr) return Status::OK();
+  Status status = far->make_resident(addr.offset(), n);
+  return status.ok() ? status : note_lost(addr.target(), status);
 }
 
-void ReadBatch::finish() {
-  if (deadline_ns_ > base::now_ns()) base::wait_closely_until(deadline_ns_);
+Status Volume::note_lost(size_t target, const Status& why) const {
+  const std::lock_guard lock(lost_mutex_);
+  lost_ = Status::Unavailable("target " + std::to_string(target) + " of the pool could not be read (" +
+                              std::string(why.message()) + "); see that its node runs and can be reached, and repeat");
+  return lost_;
+}
+
+Status Volume::unavailable() const {
+  const std::lock_guard lock(lost_mutex_);
+  return lost_;
 }
 
 template class VolumeOf<base::ProductMedium>;

@@ -1,9 +1,10 @@
 // The volume: one address space over NVM targets. Persistence names bytes by volume address and never by pointer.
 //
-// In this form every target is local, layout is `none` (an object is on one target), and so a write and its persist
-// complete at once. Raw pointers come from local() only and are for reading.
+// Layout is `none`: an object is on one target. Targets are mapped here or far (base/nvm/far_reads.h); a write and its
+// persist complete at the fence on both. Bytes are read by a ReadBatch (read_batch.h), which can fail on a far target;
+// only what is resident is read where it is.
 //
-// Thread-safety: everything but construction may be called from any thread.
+// Thread-safety: everything but construction and set_epochs() may be called from any thread.
 #ifndef BONSAI_SCALE_VOLUME_H_
 #define BONSAI_SCALE_VOLUME_H_
 
@@ -11,10 +12,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <type_traits>
 #include <vector>
 
 #include "base/check.h"
+#include "base/epoch.h"
 #include "base/nvm/medium.h"
 #include "base/nvm/product.h"
 #include "bonsai/status.h"
@@ -60,14 +63,27 @@ class Volume {
   [[nodiscard]] size_t targets() const { return views_.size(); }
   [[nodiscard]] uint64_t target_bytes(size_t target) const { return bytes_[target]; }
 
-  // Where the bytes at `addr` can be read. Requires: [addr, addr + n) was checked to be in its target (contains()).
-  [[nodiscard]] const std::byte* local(Addr addr) const { return views_[addr.target()] + addr.offset(); }
+  // Where the bytes at `addr` are, to be read there. Requires: they are in their target (contains()), and on a far one
+  // fetch() was called for them.
+  [[nodiscard]] const std::byte* resident(Addr addr) const { return views_[addr.target()] + addr.offset(); }
+  // The same for the processor's prefetching and for comparing places, of any bytes; not to be read.
+  [[nodiscard]] const std::byte* hint(Addr addr) const { return resident(addr); }
+  // From now on [addr, addr + n) may be read where it is. Errors: Unavailable.
+  [[nodiscard]] Status fetch(Addr addr, uint64_t n) const;
+  // How a far target is read; null: it is mapped.
+  [[nodiscard]] base::FarReads* far(size_t target) const { return far_[target]; }
+
+  // Carried bytes stay until the guards of `epochs` that were alive then have ended; null, as at first: as long as
+  // their batch. Requires: no other thread uses the volume; the domain outlives all batches.
+  void set_epochs(base::EpochDomain* epochs) { epochs_ = epochs; }
+  [[nodiscard]] base::EpochDomain* epochs() const { return epochs_; }
+
   [[nodiscard]] bool contains(Addr addr, uint64_t n) const {
     return addr.target() < views_.size() && addr.offset() <= bytes_[addr.target()] &&
            n <= bytes_[addr.target()] - addr.offset();
   }
 
-  // Whether reads of some target take modelled time: then readers issue a ReadBatch.
+  // Whether reads of some target take time, because it is far or models NVM.
   [[nodiscard]] bool reads_wait() const { return reads_wait_; }
   [[nodiscard]] virtual uint64_t read_deadline(size_t target, uint64_t blocks, uint64_t first_ns,
                                                uint64_t last_ns) const = 0;
@@ -88,70 +104,23 @@ class Volume {
   // Why, and what to do; OK as long as none was.
   [[nodiscard]] virtual Status health() const = 0;
 
+  // A read of the target has failed. Returns, and keeps, what unavailable() says.
+  Status note_lost(size_t target, const Status& why) const;
+  // Why the last read that failed did, and what to do.
+  [[nodiscard]] Status unavailable() const;
+
  protected:
   uint64_t identity_ = 0;
   std::vector<std::byte*> views_;
   std::vector<uint64_t> bytes_;
+  std::vector<base::FarReads*> far_;
   bool reads_wait_ = false;
   std::atomic<bool> failed_{false};
-};
-
-// A read batch: the far accesses of a reader, which begin as they are issued and are waited for together. Where reads
-// do not wait, that is everywhere but on emulated NVM, issuing costs one test. Thread-safety: one owner.
-class ReadBatch {
- public:
-  // Requires: the volume outlives it.
-  explicit ReadBatch(const Volume& volume) : volume_(volume) {}
-
-  // [addr, addr + n) is read, and perhaps so many further places near by, a block each. The block in which the last
-  // range ended is there already.
-  void add(Addr addr, uint64_t n, uint64_t further_blocks = 0) {
-    if (volume_.reads_wait()) [[unlikely]]
-      tell(addr, n, further_blocks);
-  }
-  // Nothing more is added before wait(): asks the devices when they will have what was issued. Returns the clock, 0 if
-  // they were not asked.
-  uint64_t begin() {
-    if (target_ == kNone) [[likely]]
-      return 0;
-    change_target(kNone);
-    return since_ns_;
-  }
-  // Waits until all that was issued is there; siblings of a coroutine run meanwhile. now_ns: a reading of the clock,
-  // from which it is known without another one that they have them already.
-  void wait(uint64_t now_ns = 0) {
-    begin();
-    if (deadline_ns_ > now_ns) [[unlikely]]
-      finish();
-    deadline_ns_ = 0;
-  }
-  void wait_for(Addr addr, uint64_t n) {
-    add(addr, n);
-    wait();
-  }
 
  private:
-  static constexpr size_t kNone = SIZE_MAX;
-
-  void tell(Addr addr, uint64_t n, uint64_t further_blocks) {
-    if (n == 0) return;
-    const uint64_t first = addr.bits() / base::kMediaBlockBytes;
-    const uint64_t last = (addr.bits() + n - 1) / base::kMediaBlockBytes;
-    const uint64_t blocks = further_blocks + (last - first) + (first != last_);
-    if (blocks == 0) return;
-    if (target_ != addr.target()) change_target(addr.target());
-    blocks_ += blocks;
-    last_ = last;
-  }
-  void change_target(size_t target);
-  void finish();
-
-  const Volume& volume_;
-  size_t target_ = kNone;       // of blocks_
-  uint64_t blocks_ = 0;         // issued; devices are asked for as many as possible at a time
-  uint64_t since_ns_ = 0;       // when the first of them was issued; then, when the devices were asked
-  uint64_t deadline_ns_ = 0;    // of those that the devices were asked for
-  uint64_t last_ = UINT64_MAX;  // block in which the last range ended, by address
+  base::EpochDomain* epochs_ = nullptr;
+  mutable std::mutex lost_mutex_;
+  mutable Status lost_;
 };
 
 template <class Medium>
@@ -163,7 +132,8 @@ class VolumeOf final : public Volume {
     for (Medium* medium : media_) {
       views_.push_back(medium->view());
       bytes_.push_back(medium->bytes());
-      reads_wait_ = reads_wait_ || medium->reads_wait();
+      far_.push_back(medium->far());
+      reads_wait_ = reads_wait_ || medium->reads_wait() || medium->far() != nullptr;
     }
   }
 

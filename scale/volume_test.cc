@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
 #include "base/nvm/recorder.h"
 
 namespace bonsai::scale {
@@ -45,20 +44,10 @@ class NotingMedium final : public base::HookedMedium {
     return failure.ok();
   }
   [[nodiscard]] Status health() const override { return failure; }
-  [[nodiscard]] bool reads_wait() const override { return read_ns != 0; }
-  [[nodiscard]] uint64_t read_deadline(uint64_t blocks, uint64_t first_ns, uint64_t last_ns) override {
-    reads.push_back(blocks);
-    EXPECT_LE(first_ns, last_ns);
-    first_told_ns = first_ns;
-    return last_ns + read_ns;
-  }
 
   std::vector<std::string> notes;
   int fences = 0;
   Status failure;
-  uint64_t read_ns = 0;
-  std::vector<uint64_t> reads;
-  uint64_t first_told_ns = 0;
 
  private:
   void note(const std::string& what, const std::byte* at, size_t n) {
@@ -69,7 +58,7 @@ class NotingMedium final : public base::HookedMedium {
 
 uint64_t word(const Volume& volume, Addr addr) {
   uint64_t value;
-  std::memcpy(&value, volume.local(addr), sizeof value);
+  std::memcpy(&value, volume.resident(addr), sizeof value);
   return value;
 }
 
@@ -123,7 +112,7 @@ TEST_F(TwoTargets, OperationsReachTheirTargetOnly) {
   EXPECT_EQ(two_.notes, (std::vector<std::string>{"copy 3+5", "nt_copy/volume_test.flush 64+16"}));
   EXPECT_EQ(word(volume_, Addr(0, 8)), 77u);
   EXPECT_EQ(word(volume_, Addr(1, 8)), 0u);
-  EXPECT_EQ(std::memcmp(volume_.local(Addr(1, 64)), bytes, 16), 0);
+  EXPECT_EQ(std::memcmp(volume_.resident(Addr(1, 64)), bytes, 16), 0);
 }
 
 TEST_F(TwoTargets, AFenceFencesEveryMedium) {
@@ -235,63 +224,6 @@ TEST(Volume, DirectlyMappedTargetsShareOneFence) {
   EXPECT_EQ(after.bytes_stored - before.bytes_stored, 24u);
   for (size_t target = 0; target < 3; ++target) EXPECT_EQ(word(volume, Addr(target, 128)), 40 + target);
   EXPECT_TRUE(volume.health().ok());
-}
-
-TEST(ReadBatch, AreToldTogetherAndWaitedForOnce) {
-  NotingMedium first, second;
-  first.read_ns = second.read_ns = 100'000;
-  const VolumeOf<base::HookedMedium> volume({&first, &second});
-  ASSERT_TRUE(volume.reads_wait());
-  ReadBatch reads(volume);
-  const uint64_t begin_ns = base::now_ns();
-  reads.add(Addr(0, 300), 8);
-  reads.add(Addr(0, 400), 100);  // in the same block
-  reads.add(Addr(0, 1000), 100);
-  reads.add(Addr(1, 0), 257);
-  reads.add(Addr(1, 4000), 0);
-  EXPECT_TRUE(second.reads.empty());
-  reads.wait();
-  EXPECT_EQ(first.reads, std::vector<uint64_t>{3});
-  EXPECT_EQ(second.reads, std::vector<uint64_t>{2});
-  EXPECT_GE(base::now_ns() - begin_ns, 100'000U);
-  reads.wait();
-  reads.wait_for(Addr(1, 256), 1);  // still there
-  EXPECT_EQ(second.reads.size(), 1U);
-  reads.wait_for(Addr(1, 512), 1);
-  EXPECT_EQ(second.reads.size(), 2U);
-}
-
-// Their time runs from when they were issued, not from when they are waited for.
-TEST(ReadBatch, TakeTheirTimeWhileTheReaderDoesSomethingElse) {
-  NotingMedium medium;
-  medium.read_ns = 50'000'000;
-  const VolumeOf<base::HookedMedium> volume({&medium});
-  ReadBatch reads(volume);
-  EXPECT_EQ(reads.begin(), 0U) << "nothing was told";
-  const uint64_t before_ns = base::now_ns();
-  reads.add(Addr(0, 300), 8, 2);
-  reads.add(Addr(0, 310), 8);  // in the same block
-  const uint64_t told_ns = base::now_ns();
-  const uint64_t asked_ns = reads.begin();
-  EXPECT_EQ(medium.reads, std::vector<uint64_t>{3});
-  EXPECT_GE(medium.first_told_ns, before_ns);
-  EXPECT_LE(medium.first_told_ns, told_ns);
-  EXPECT_GE(asked_ns, told_ns);
-  reads.wait(asked_ns + medium.read_ns);  // a later time, so it is not waited for
-  EXPECT_LT(base::now_ns(), asked_ns + medium.read_ns);
-  reads.add(Addr(0, 1000), 1);
-  const uint64_t again_ns = reads.begin();
-  reads.wait(again_ns);
-  EXPECT_GE(base::now_ns(), again_ns + medium.read_ns);
-}
-
-TEST(ReadBatch, CostNothingWhereTheyDoNotWait) {
-  NotingMedium medium;
-  const VolumeOf<base::HookedMedium> volume({&medium});
-  EXPECT_FALSE(volume.reads_wait());
-  ReadBatch reads(volume);
-  reads.wait_for(Addr(0, 300), 8);
-  EXPECT_TRUE(medium.reads.empty());
 }
 
 }  // namespace

@@ -11,6 +11,8 @@ Which rule applies where (tests = *_test.cc, *_fuzz.cc, testing.h and folders na
   random        rooms above base, not tests      random numbers by other means than base/random.h
   narrow        persist, not tests               casts to narrower integers: use base/narrow.h
   nvm           all C and C++ but base/nvm       raw flushes, fences and non-temporal stores: use a medium
+  seam          persist, index, store, no tests  bytes of a volume read where they are: issue a ReadBatch; what is
+                                                 resident is read by a few files of persist (RESIDENT_READERS)
   flags         all but bench/ and admin/        gflags and glog
   layer         all C and C++                    includes against base <- rdma <- scale <- persist <- index <- store;
                                                  admin and examples see include/bonsai only, bench also rdma and base;
@@ -55,10 +57,12 @@ WINGS = ["ycsb", "maps", "engines", "results", "driver", "report", "experiments"
 LINE_COLUMNS_MAX, FILE_LINES_MAX, FUNCTION_LINES_MAX, TEST_RATIO_MIN = 120, 600, 70, 0.6
 # Rooms that have less, and what they must have: it may only rise.
 TEST_RATIO_MIN_OF = {"bench": 0.45}
+# What reads superblocks, tables, headers and log, which are resident.
+RESIDENT_READERS = ["persist/words.h", "persist/pool.cc", "persist/dnode_store.cc", "persist/analysis_log.cc"]
 CPP = {".h", ".cc", ".cpp", ".c"}
 SOURCE = CPP | {".py", ".sh", ".cmake", ".txt", ".in"}
-RULES = ["format", "thread", "sleep", "clock", "random", "narrow", "nvm", "flags", "layer", "print", "exception",
-         "guard", "line", "file", "function", "unfinished", "dead_code", "dash", "path", "test_ratio",
+RULES = ["format", "thread", "sleep", "clock", "random", "narrow", "nvm", "seam", "flags", "layer", "print",
+         "exception", "guard", "line", "file", "function", "unfinished", "dead_code", "dash", "path", "test_ratio",
          *style_prose.RULES]
 
 
@@ -124,6 +128,9 @@ BANNED = [
            r"\bpmem2?_\w+\s*\(|_mm_(clwb|clflush\w*|stream\w*|sfence)\b|"
            r"__builtin_ia32_(clwb|clflush\w*|sfence|movnt\w*)\b|\bmsync\s*\(|libpmem",
            "write persistent memory through a medium (base/nvm/medium.h)"),
+    Banned("seam", lambda source: source.folder in ["persist", "index", "store"] and not source.is_test and
+           str(source.path) not in RESIDENT_READERS, r"(\.|->)(resident|view|local)\s*\(",
+           "bytes may be on another node: issue a ReadBatch (scale/read_batch.h), wait, look at the answer"),
     Banned("flags", lambda source: source.folder not in PROGRAMS, r"#include <(gflags|glog)/",
            "gflags and glog belong to the programs: a host program has its own"),
     Banned("print", library,

@@ -11,6 +11,7 @@
 #include "base/thread.h"
 #include "bonsai/db.h"
 #include "store/early_work.h"
+#include "testing/open.h"
 #include "testing/scratch.h"
 
 namespace bonsai::testing {
@@ -32,7 +33,7 @@ class BackgroundTest : public ::testing::TestWithParam<uint32_t> {
   }
   std::unique_ptr<DB> open(const Options& options) {
     std::unique_ptr<DB> db;
-    const Status status = DB::Open(options, path_, &db);
+    const Status status = open_db(options, path_, &db);
     EXPECT_TRUE(status.ok()) << status.ToString();
     return db;
   }
@@ -192,7 +193,7 @@ std::unique_ptr<DB> with_small_log(const ScratchFolder& folder) {
   options.pool_bytes = 16 * kMiB;
   options.log_bytes = 256 << 10;
   std::unique_ptr<DB> db;
-  EXPECT_TRUE(DB::Open(options, folder.file("pool"), &db).ok());
+  EXPECT_TRUE(open_db(options, folder.file("pool"), &db).ok());
   return db;
 }
 
@@ -288,7 +289,7 @@ TEST(Background, AnIdleStorePutsItselfInOrder) {
   options.pool_bytes = 32 * kMiB;
   options.log_bytes = 4 * kMiB;
   std::unique_ptr<DB> db;
-  ASSERT_TRUE(DB::Open(options, folder.file("pool"), &db).ok());
+  ASSERT_TRUE(open_db(options, folder.file("pool"), &db).ok());
   uint64_t early_bytes = 0;
   for (int round = 0; round < kRounds; ++round) {
     // All, then few enough of a range to be appended as a run; none gets above the high-water mark.
@@ -320,7 +321,7 @@ TEST(Background, DramIsAccountedForAndGivenBack) {
   options.pool_bytes = 128 * kMiB;
   options.log_bytes = 12 * kMiB;
   std::unique_ptr<DB> db;
-  ASSERT_TRUE(DB::Open(options, folder.file("pool"), &db).ok());
+  ASSERT_TRUE(open_db(options, folder.file("pool"), &db).ok());
   const auto held = [] { return static_cast<double>(base::memory_use().held_bytes); };
   // What is not in the heaps, fences and descriptions of dnodes, is small.
   const auto expect_told = [&] {

@@ -27,7 +27,7 @@ class Salvager {
 
   Status run(const std::function<void(double)>& progress) {
     persist::Analysis analysis;
-    persist::analyse(volume_, pool_, &analysis);
+    BONSAI_RETURN_IF_ERROR(persist::analyse(volume_, pool_, &analysis));
     report_.lost = std::move(analysis.damages);
     for (size_t i = 0; i < analysis.tiles.size(); ++i) {
       const Tile& tile = analysis.tiles[i];
@@ -41,6 +41,7 @@ class Salvager {
   // The log's records are newer than the dnode, and win also where the dnode is damaged.
   Status copy_tile(const Tile& tile, const persist::Dnode& dnode) {
     const persist::Survey survey = persist::survey(volume_, dnode, tile.lo, tile.hi);
+    BONSAI_RETURN_IF_ERROR(survey.status);
     for (const persist::Survey::Lost& lost : survey.lost) {
       lose(persist::place_text("entries of the run", lost.where), "they fail their checks",
            base::printable_range(lost.lo, lost.hi));
@@ -65,7 +66,9 @@ class Salvager {
     if (tombstone) return Status::OK();
     if (large) {
       const persist::LargeRef ref = persist::large_ref(value);
-      if (!large_.read(ref, &value_)) {
+      const persist::Trouble trouble = large_.read(ref, &value_);
+      if (trouble == persist::Trouble::kUnavailable) return volume_.unavailable();
+      if (trouble == persist::Trouble::kDamaged) {
         lose(persist::place_text("large value", scale::Addr::of_bits(ref.addr)), "it fails its checksum",
              base::printable(key));
         return Status::OK();

@@ -12,6 +12,7 @@
 #include "base/thread.h"
 #include "bonsai/c.h"
 #include "bonsai/db.h"
+#include "testing/open.h"
 #include "testing/scratch.h"
 
 namespace bonsai::testing {
@@ -33,7 +34,7 @@ class Store {
   }
   void open() {
     db.reset();
-    const Status status = DB::Open(options, path_, &db);
+    const Status status = open_db(options, path_, &db);
     EXPECT_TRUE(status.ok()) << status.ToString();
   }
   Model content() const {

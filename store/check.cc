@@ -25,8 +25,8 @@ class Checker {
           const std::function<void(double)>& progress)
       : volume_(volume), pool_(pool), report_(*report), progress_(progress), large_(volume, space_) {}
 
-  void run() {
-    persist::analyse(volume_, pool_, &analysis_);
+  Status run() {
+    BONSAI_RETURN_IF_ERROR(persist::analyse(volume_, pool_, &analysis_));
     dnode_seen_.resize(analysis_.dnodes.size());
     report_.damages = std::move(analysis_.damages);
     report_.clean = analysis_.clean;
@@ -38,25 +38,28 @@ class Checker {
       claim(extent.at, pool_.superblocks[0].extent_bytes, "header extent", {});
     }
     for (size_t i = 0; i < analysis_.tiles.size(); ++i) {
-      check_tile(analysis_.tiles[i]);
+      BONSAI_RETURN_IF_ERROR(check_tile(analysis_.tiles[i]));
       if (progress_ && i % 64 == 0) progress_(static_cast<double>(i) / static_cast<double>(analysis_.tiles.size()));
     }
     report_.data_bytes = space_.capacity_bytes();
     report_.data_bytes_used = space_.used_bytes();
     if (progress_) progress_(1.0);
+    return Status::OK();
   }
 
  private:
-  void check_tile(const persist::Tile& tile) {
+  // Errors: Unavailable.
+  Status check_tile(const persist::Tile& tile) {
     const Dnode& dnode = *analysis_.dnodes[tile.dnode];
     const std::string range = base::printable_range(tile.lo, tile.hi);
     if (!dnode_seen_[tile.dnode]) {  // a dnode may be live in several pieces, with others between them
       dnode_seen_[tile.dnode] = true;
       ++report_.dnodes;
-      for (const persist::RunDesc& run : dnode.runs()) check_run(run, range);
+      BONSAI_RETURN_IF_ERROR(check_runs(dnode, range));
       if (!dnode.long_fences().is_nil()) claim(dnode.long_fences(), dnode.long_fence_bytes(), "fence keys", range);
     }
     const persist::Survey survey = persist::survey(volume_, dnode, tile.lo, tile.hi);
+    BONSAI_RETURN_IF_ERROR(survey.status);
     for (const persist::Survey::Lost& lost : survey.lost) {
       damage(persist::place_text("entries of the run", lost.where), "they fail their checks",
              base::printable_range(lost.lo, lost.hi));
@@ -64,12 +67,14 @@ class Checker {
     for (const Entry& entry : survey.entries) {
       const bool replaced = std::binary_search(tile.records.begin(), tile.records.end(), entry.key.bytes, Before{});
       if (!entry.tombstone && !replaced) ++report_.records;
-      if (entry.large) check_large(persist::large_ref(entry.value), entry.key.bytes);
+      if (entry.large) BONSAI_RETURN_IF_ERROR(check_large(persist::large_ref(entry.value), entry.key.bytes));
     }
     for (const persist::LiveRecord& record : tile.records) {
       if (!record.update.tombstone) ++report_.records;
-      if (record.update.large) check_large(persist::large_ref(record.update.value), record.update.key);
+      if (record.update.large)
+        BONSAI_RETURN_IF_ERROR(check_large(persist::large_ref(record.update.value), record.update.key));
     }
+    return Status::OK();
   }
 
   struct Before {
@@ -77,20 +82,30 @@ class Checker {
     bool operator()(std::string_view a, const persist::LiveRecord& b) const { return a < b.update.key; }
   };
 
-  void check_run(const persist::RunDesc& desc, const std::string& range) {
-    const Addr addr = Addr::of_bits(desc.addr);
-    claim(addr, desc.bytes, "run", range);
-    if (!persist::RunView(volume_, desc).verify()) {
-      damage(persist::place_text("run", addr), "it fails its checksum", range);
+  Status check_runs(const Dnode& dnode, const std::string& range) {
+    scale::ReadBatch reads(volume_);
+    std::vector<persist::RunView> runs;
+    for (const persist::RunDesc& desc : dnode.runs()) runs.push_back(persist::issue_run(volume_, desc, &reads));
+    BONSAI_RETURN_IF_ERROR(reads.wait());
+    for (const persist::RunView& run : runs) {
+      const Addr addr = Addr::of_bits(run.desc().addr);
+      claim(addr, run.desc().bytes, "run", range);
+      if (!run.verify()) damage(persist::place_text("run", addr), "it fails its checksum", range);
     }
+    return Status::OK();
   }
 
-  void check_large(const LargeRef& ref, std::string_view key) {
+  Status check_large(const LargeRef& ref, std::string_view key) {
     ++report_.large_values;
     const Addr addr = Addr::of_bits(ref.addr);
-    if (!large_.verify(ref))
-      return damage(persist::place_text("large value", addr), "it fails its checksum", base::printable(key));
-    claim(addr, ref.value_bytes, "large value", base::printable(key));
+    const persist::Trouble trouble = large_.verify(ref);
+    if (trouble == persist::Trouble::kUnavailable) return volume_.unavailable();
+    if (trouble == persist::Trouble::kDamaged) {
+      damage(persist::place_text("large value", addr), "it fails its checksum", base::printable(key));
+    } else {
+      claim(addr, ref.value_bytes, "large value", base::printable(key));
+    }
+    return Status::OK();
   }
 
   void claim(Addr addr, uint64_t bytes, const char* what, const std::string& range) {
@@ -119,8 +134,7 @@ Status Check(const std::string& path, CheckReport* report, const std::function<v
   store::ReadOnlyPool source;
   BONSAI_RETURN_IF_ERROR(source.open(path));
   *report = CheckReport();
-  store::Checker(source.volume(), source.pool(), report, progress).run();
-  return Status::OK();
+  return store::Checker(source.volume(), source.pool(), report, progress).run();
 }
 
 }  // namespace bonsai

@@ -1,4 +1,4 @@
-// What reads say of stored bytes that fail their checksum.
+// What reads say of stored bytes that fail their checksum, or that they did not get.
 #ifndef BONSAI_STORE_DAMAGE_H_
 #define BONSAI_STORE_DAMAGE_H_
 
@@ -6,15 +6,21 @@
 
 #include "base/key.h"
 #include "bonsai/status.h"
+#include "persist/run.h"
+#include "scale/volume.h"
 
 namespace bonsai::store {
 
-inline Status damaged_value(std::string_view key) {
+// Requires, as below: trouble is not kNone.
+inline Status no_value(const scale::Volume& volume, persist::Trouble trouble, std::string_view key) {
+  if (trouble == persist::Trouble::kUnavailable) return volume.unavailable();
   return Status::Corruption("the stored bytes of key " + base::printable(key) +
                             " fail their checksum; run `bonsai check` on the pool");
 }
 
-inline Status damaged_range(const base::Fence& lo, const base::Fence& hi) {
+inline Status no_range(const scale::Volume& volume, persist::Trouble trouble, const base::Fence& lo,
+                       const base::Fence& hi) {
+  if (trouble == persist::Trouble::kUnavailable) return volume.unavailable();
   return Status::Corruption("a dnode of keys " + base::printable_range(lo, hi) +
                             " fails its checksum; run `bonsai check` on the pool");
 }

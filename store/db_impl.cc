@@ -32,9 +32,11 @@ uint64_t room_for(std::string_view key, std::string_view value) {
 inline constexpr size_t kReadsToldMax = 256;  // by MultiGet, at a time
 
 // Requires: the lookup has found none.
-Status no_value(const Index::Lookup& lookup) {
-  if (lookup.found == Index::Found::kDamaged) return damaged_value(lookup.key.bytes);
-  return Status::NotFound();
+Status nothing_found(const scale::Volume& volume, const Index::Lookup& lookup) {
+  if (lookup.found == Index::Found::kAbsent) [[likely]]
+    return Status::NotFound();
+  const bool damaged = lookup.found == Index::Found::kDamaged;
+  return no_value(volume, damaged ? persist::Trouble::kDamaged : persist::Trouble::kUnavailable, lookup.key.bytes);
 }
 
 }  // namespace
@@ -350,22 +352,23 @@ Status DbImpl::Get(const ReadOptions& options, std::string_view key, std::string
 }
 
 Status DbImpl::Exists(const ReadOptions& options, std::string_view key) {
-  return look_up(options, key, [](const Index::Lookup& lookup) {
-    return lookup.found == Index::Found::kValue ? Status::OK() : no_value(lookup);
+  return look_up(options, key, [this](const Index::Lookup& lookup) {
+    return lookup.found == Index::Found::kValue ? Status::OK() : nothing_found(*tiers_->volume, lookup);
   });
 }
 
 // Requires: the guard of the lookup.
 Status DbImpl::answer(const Index::Lookup& lookup, std::string* value) const {
-  if (lookup.found != Index::Found::kValue) return no_value(lookup);
+  if (lookup.found != Index::Found::kValue) return nothing_found(*tiers_->volume, lookup);
   if (const std::string_view bytes = lookup.value.bytes; !lookup.value.large) {
     if (value->size() == bytes.size()) {  // a caller's buffer that is used again
       base::copy_small(value->data(), bytes);
     } else {
       value->assign(bytes);
     }
-  } else if (!tiers_->large->read(persist::large_ref(lookup.value.bytes), value)) {
-    return damaged_value(lookup.key.bytes);
+  } else {
+    const persist::Trouble trouble = tiers_->large->read(persist::large_ref(lookup.value.bytes), value);
+    if (trouble != persist::Trouble::kNone) return no_value(*tiers_->volume, trouble, lookup.key.bytes);
   }
   return Status::OK();
 }

@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "base/testing/budget.h"
 #include "bonsai/db.h"
+#include "testing/open.h"
 #include "testing/scratch.h"
 
 namespace bonsai::testing {
@@ -58,7 +59,7 @@ class Filled {
     options_.pool_bytes = life.pool_bytes;
     options_.log_bytes = life.log_bytes;
     options_.background_threads = life.background_threads;
-    const Status status = DB::Open(options_, folder_.pool(1), &db_);
+    const Status status = open_db(options_, folder_.pool(1), &db_);
     EXPECT_TRUE(status.ok()) << status.ToString();
   }
 
@@ -127,7 +128,7 @@ class Filled {
     for (const auto& mine : records_) records += mine.size();
     EXPECT_EQ(report.records, records);
     EXPECT_EQ(report.data_bytes_used, stats.data_bytes_used) << "bytes are leaked, or counted wrongly";
-    const Status status = DB::Open(options_, folder_.pool(1), &db_);
+    const Status status = open_db(options_, folder_.pool(1), &db_);
     EXPECT_TRUE(status.ok()) << status.ToString();
   }
 

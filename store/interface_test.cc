@@ -12,6 +12,7 @@
 #include "base/testing/budget.h"
 #include "base/thread.h"
 #include "bonsai/testing.h"
+#include "testing/open.h"
 #include "testing/scratch.h"
 
 namespace bonsai::testing {
@@ -28,7 +29,9 @@ class InterfaceTest : public ::testing::Test {
     options.create_if_missing = true;
     options.pool_bytes = 32 * kMiB;
     if (change) change(&options);
-    const Status status = OpenForTest(options, test, folder_.file("pool"), &db_);
+    const bool own_medium = test.medium != TestMedium::kNone;
+    const Status status = own_medium ? OpenForTest(options, test, folder_.file("pool"), &db_)
+                                     : open_db(options, folder_.file("pool"), &db_);
     ASSERT_TRUE(status.ok()) << status.ToString();
   }
   void put(const std::string& key, const std::string& value = "v") {

@@ -33,7 +33,7 @@ void IteratorImpl::keep(const Index::Window& window) {
       bytes_.append(rows.key(i)).append(rows.value(i));
     }
   }
-  if (window.damaged) fail(damaged_range(lo_, hi_));
+  if (window.trouble != persist::Trouble::kNone) fail(no_range(*db_.tiers().volume, window.trouble, lo_, hi_));
 }
 
 void IteratorImpl::load_from(const Fence& at) {
@@ -81,10 +81,8 @@ void IteratorImpl::land() {
   const Record& record = records_[at_];
   if (record.large) {
     const std::string_view ref(bytes_.data() + record.key_offset + record.key_bytes, record.value_bytes);
-    if (!db_.tiers().large->read(persist::large_ref(ref), &large_)) {
-      return fail(Status::Corruption("the large value of key " + base::printable(key_at(at_)) +
-                                     " fails its checksum; run `bonsai check` on the pool"));
-    }
+    const persist::Trouble trouble = db_.tiers().large->read(persist::large_ref(ref), &large_);
+    if (trouble != persist::Trouble::kNone) return fail(no_value(*db_.tiers().volume, trouble, key_at(at_)));
   }
   valid_ = true;
 }

@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "base/thread.h"
 #include "bonsai/db.h"
+#include "testing/open.h"
 #include "testing/scratch.h"
 
 namespace bonsai::testing {
@@ -29,7 +30,7 @@ class IteratorTest : public ::testing::Test {
     options.pool_bytes = uint64_t{32} << 20;
     options.background_threads = 0;  // ranges are offloaded when the test says so
     options.snapshots_max = 8;
-    const Status status = DB::Open(options, folder_.file("pool"), &db_);
+    const Status status = open_db(options, folder_.file("pool"), &db_);
     EXPECT_TRUE(status.ok()) << status.ToString();
   }
 

@@ -216,6 +216,7 @@ class Opener {
     log.window_ms = options_.buffered_window_ms;
     t_.log = is_volatile() ? persist::make_no_log(std::move(log)) : persist::make_log(typed, std::move(log));
     t_.epochs = std::make_unique<base::EpochDomain>();
+    typed.set_epochs(t_.epochs.get());
     index::Index::Config config{t_.pool.limits(), options_.snapshots_max == 0 ? SIZE_MAX : options_.snapshots_max};
     t_.index = std::make_unique<index::Index>(config, *t_.log, *t_.dnodes, *t_.large, *t_.epochs);
     return recover();
@@ -223,7 +224,8 @@ class Opener {
 
   Status recover() {
     persist::Analysis analysis;
-    persist::analyse(*t_.volume, t_.pool, &analysis, {recovery_threads(), options_.open_progress});
+    BONSAI_RETURN_IF_ERROR(
+        persist::analyse(*t_.volume, t_.pool, &analysis, {recovery_threads(), options_.open_progress}));
     if (!analysis.damages.empty()) return persist::damage_status(analysis.damages);
     std::vector<persist::RecoveredRange> ranges;
     BONSAI_RETURN_IF_ERROR(persist::recover(&analysis, t_.pool, t_.dnodes.get(), t_.log.get(), &ranges));

@@ -11,6 +11,7 @@
 #include "base/testing/budget.h"
 #include "bonsai/db.h"
 #include "bonsai/session.h"
+#include "testing/open.h"
 #include "testing/scratch.h"
 
 namespace bonsai::testing {
@@ -28,7 +29,7 @@ class PressureTest : public ::testing::Test {
     options.pool_bytes = pool_bytes;
     options.log_bytes = log_bytes;
     options.stall_ms_max = stall_ms_max;
-    const Status status = DB::Open(options, path_, &db_);
+    const Status status = open_db(options, path_, &db_);
     ASSERT_TRUE(status.ok()) << status.ToString();
   }
   // Runs body(0..n-1) on threads of their own until each has returned.

@@ -108,8 +108,9 @@ auto DbImpl::hand_out_to(const RowsVisitor& visit) {
                                                                     Status* failed) mutable {
     Rows& rows = piece.rows;
     if (piece.large) {
-      if (!tiers_->large->read(persist::large_ref(rows.value(0)), &large)) {
-        *failed = damaged_value(rows.key(0));
+      const persist::Trouble trouble = tiers_->large->read(persist::large_ref(rows.value(0)), &large);
+      if (trouble != persist::Trouble::kNone) {
+        *failed = no_value(*tiers_->volume, trouble, rows.key(0));
         return false;
       }
       rows.values = large.data();
@@ -229,7 +230,8 @@ Status DbImpl::walk(uint64_t version, const ScanOptions& options, std::string_vi
       left -= piece.rows.count;
       if (!take(piece, left > 0 ? window->records_behind : std::span<const char>(), &failed) || last) return failed;
     }
-    if (window->damaged) return damaged_range(window->lo, window->hi);
+    if (window->trouble != persist::Trouble::kNone)
+      return no_range(*tiers_->volume, window->trouble, window->lo, window->hi);
   }
   return Status::OK();
 }

@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "base/testing/budget.h"
 #include "bonsai/db.h"
+#include "testing/open.h"
 #include "testing/scratch.h"
 
 namespace bonsai::testing {
@@ -35,7 +36,7 @@ class SpaceTest : public ::testing::TestWithParam<Shape> {
     options_.create_if_missing = true;
     options_.pool_bytes = kMiB / GetParam().targets;
     options_.background_threads = GetParam().background_threads;
-    const Status status = DB::Open(options_, path_, &db_);
+    const Status status = open_db(options_, path_, &db_);
     EXPECT_TRUE(status.ok()) << status.ToString();
   }
 
@@ -64,7 +65,7 @@ class SpaceTest : public ::testing::TestWithParam<Shape> {
     EXPECT_EQ(report.records, records);
     EXPECT_EQ(report.data_bytes, stats.data_bytes);
     EXPECT_EQ(report.data_bytes_used, stats.data_bytes_used) << "bytes are leaked, or counted wrongly";
-    ASSERT_TRUE(DB::Open(options_, path_, &db_).ok());
+    ASSERT_TRUE(open_db(options_, path_, &db_).ok());
     EXPECT_EQ(db_->GetStats().data_bytes_used, report.data_bytes_used) << "recovery counts otherwise";
   }
 
@@ -165,7 +166,7 @@ TEST(Fragments, APoolThatIsThinnedOutAndFilledAgainCanBeDrained) {
     options.pool_bytes = (kMiB / 4) << random.below(3);
     options.background_threads = static_cast<uint32_t>(random.below(2));
     std::unique_ptr<DB> db;
-    ASSERT_TRUE(DB::Open(options, folder.pool(1), &db).ok());
+    ASSERT_TRUE(open_db(options, folder.pool(1), &db).ok());
     const uint64_t bytes_max = std::array<uint64_t, 4>{1, 8, 30, 120}[random.below(4)];
     std::map<std::string, std::string> model;
     const auto put = [&](uint64_t i) {

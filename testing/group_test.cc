@@ -14,6 +14,7 @@
 #include "base/testing/budget.h"
 #include "base/testing/figures.h"
 #include "bonsai/db.h"
+#include "testing/open.h"
 #include "testing/scratch.h"
 
 namespace bonsai::testing {
@@ -147,7 +148,7 @@ TEST_P(Groups, OfEqualKeysEndInTheOrderOfTheCalls) {
   options.pool_bytes = uint64_t{64} << 20;
   options.log_bytes = what.log_bytes;
   std::unique_ptr<DB> db;
-  ASSERT_TRUE(DB::Open(options, folder.file("pool"), &db).ok());
+  ASSERT_TRUE(open_db(options, folder.file("pool"), &db).ok());
   std::atomic<uint64_t> judged{0};
   std::vector<std::string> wrong(what.threads);
   std::vector<std::thread> threads;

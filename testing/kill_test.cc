@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/testing/budget.h"
+#include "base/testing/far.h"
 #include "base/testing/figures.h"
 #include "base/thread.h"
 #include "bonsai/testing.h"
@@ -97,7 +98,7 @@ void run_client(DB* db, const Setup& setup, const ClientOptions& options, uint32
 [[noreturn]] void write_until_killed(const Setup& setup, const std::string& pool, uint64_t generation, uint64_t seed,
                                      bool only_open, Recorder* recorder) {
   TestOptions shadow;
-  shadow.medium = TestMedium::kShadow;
+  shadow.medium = far_asked() ? TestMedium::kFar : TestMedium::kShadow;
   shadow.shadow_drops_flushes = setup.drops_flushes;
   shadow.shadow_eviction_seed = seed % 2 == 0 ? seed : 0;
   std::unique_ptr<DB> db;

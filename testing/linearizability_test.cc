@@ -10,6 +10,7 @@
 #include "base/testing/figures.h"
 #include "bonsai/db.h"
 #include "testing/client.h"
+#include "testing/open.h"
 #include "testing/scratch.h"
 
 namespace bonsai::testing {
@@ -39,7 +40,7 @@ Stats run(const Case& what, uint64_t steps) {
   options.log_bytes = what.log_bytes;
   options.background_threads = what.background_threads;
   std::unique_ptr<DB> db;
-  const Status opened = DB::Open(options, pool, &db);
+  const Status opened = open_db(options, pool, &db);
   EXPECT_TRUE(opened.ok()) << opened.ToString();
   if (!opened.ok()) return {};
 

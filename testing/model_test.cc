@@ -7,6 +7,7 @@
 #include "base/testing/budget.h"
 #include "base/testing/figures.h"
 #include "testing/model_run.h"
+#include "testing/open.h"
 #include "testing/scratch.h"
 
 namespace bonsai::testing {
@@ -61,7 +62,7 @@ TEST_P(Model, StoreAnswersAsTheModel) {
                                              .keys = shape.keys,
                                              .value_bytes_max = shape.value_bytes_max,
                                              .large_bytes_max = shape.large_bytes_max},
-                                            [&](std::unique_ptr<DB>* db) { return DB::Open(options, pool, db); });
+                                            [&](std::unique_ptr<DB>* db) { return open_db(options, pool, db); });
   ASSERT_TRUE(verdict.ok) << verdict.text;
   add_figure("model_steps", steps);
   CheckReport report;

@@ -1,0 +1,299 @@
+// The walk through a dnode's entries.
+#include <algorithm>
+#include <utility>
+
+#include "base/narrow.h"
+#include "base/random.h"
+#include "persist/dnode.h"
+
+namespace bonsai::persist {
+
+using base::Key;
+
+namespace {
+// By chance, lest a loop over so many dnodes passes one over for ever.
+bool is_sampled() { return base::thread_random().below(DnodeCursor::kSampledOneIn) == 0; }
+
+// Per entry the checksum of a whole run costs an eighth of the entries' own, or less; but what is not wanted of the run
+// may have to come from memory.
+bool is_worth_whole(uint64_t entries_wanted, uint64_t entries) { return 4 * entries_wanted >= 3 * entries; }
+}  // namespace
+
+// Makes the sources, each with the part of its run in which the first entry at or after `key` is.
+void DnodeCursor::open(const Key& key, bool inside, uint64_t entries) {
+  const std::array<Dnode::Part, kRunsMax> parts = dnode_.parts_with(key, inside);
+  const bool verifies = verify_ == Verify::kAlways || is_sampled();
+  uint64_t all = 0, wanted = 0;
+  sources_.clear();
+  for (size_t i = dnode_.places().size(); i-- > 0;) {
+    const Dnode::Part& part = parts[i];
+    const RunDesc desc = dnode_.desc(i);
+    RunView run(reads_.mapped(scale::Addr::of_bits(desc.addr)), desc, volume_.identity());
+    if (!verifies) run.trust_unseen();
+    sources_.push_back({run, part.lo, part.hi, desc.count, {}, {}});
+    all += desc.count;
+    wanted += std::min<uint64_t>(entries, desc.count - part.lo);
+  }
+  whole_ = verifies && is_worth_whole(wanted, all);
+  if (whole_) return;
+  for (const Source& source : sources_) dnode_.prefetch_part(source.run, {source.index, source.end}, entries);
+}
+
+void DnodeCursor::seek_in(const Key& key, bool inside, uint64_t entries) {
+  trouble_ = Trouble::kNone;
+  open(key, inside, entries);
+  if (reads_.waits() && !carry(entries)) [[unlikely]]
+    return;
+  scale::ReadBatch* const told = reads_.waits() ? &reads_ : nullptr;
+  for (Source& source : sources_) {
+    if (!source.run.lower_bound(key, source.index, source.end, &source.index, told)) found_damage();
+    source.end = source.there;
+  }
+  await(entries);
+  for (Source& source : sources_) {
+    if (whole_) source.run.trust();
+    load(source);
+  }
+  choose();
+}
+
+// Reads what far runs have of the part in which the first entry is and of the entries after it; a run that is to be
+// verified as a whole, or whose entries' places are not known, as a whole. One list. False: it did not come.
+bool DnodeCursor::carry(uint64_t entries) {
+  for (Source& source : sources_) {
+    if (source.run.bytes() != nullptr) continue;
+    const uint32_t count = source.run.count();
+    const bool part = !whole_ && source.run.uniform();
+    const uint64_t wanted = source.end + std::min<uint64_t>(entries, count) + 1;
+    const uint32_t end = part ? base::checked_narrow<uint32_t>(std::min<uint64_t>(wanted, count)) : count;
+    issue(&source, part ? source.index : 0, end);
+  }
+  return arrived();
+}
+
+// Issues entries [first, end) of a far run; of a variable run, or if these are the whole, all of its bytes.
+void DnodeCursor::issue(Source* source, uint32_t first, uint32_t end) {
+  RunView& run = source->run;
+  const scale::Addr addr = scale::Addr::of_bits(run.desc().addr);
+  source->there = end;
+  if (!run.uniform() || (first == 0 && end == run.count())) {
+    run.move_to(reads_.issue(addr, run.desc().bytes));
+    return;
+  }
+  const uint64_t entry_bytes = uniform_entry_bytes(run.desc()), begin = first * entry_bytes;
+  run.move_to(scale::begin_of(reads_.issue(addr + begin, end * entry_bytes - begin), begin));
+}
+
+bool DnodeCursor::arrived() {
+  if (reads_.wait().ok()) return true;
+  trouble_ = Trouble::kUnavailable;
+  best_ = nullptr;
+  sources_.clear();
+  return false;
+}
+
+// At the end of what is there of a run: reads on. False: there is no more, or it did not come.
+bool DnodeCursor::bring_more(Source* source) {
+  const uint32_t count = source->run.count();
+  if (source->there == count) return false;
+  const uint32_t there = source->there;
+  issue(source, source->index, std::min(count, there + std::max(kMoreMin, there / 2)));
+  source->end = source->there;
+  if (reads_.wait().ok()) return true;
+  trouble_ = Trouble::kUnavailable;
+  source->end = source->index;
+  return false;
+}
+
+// All that is left of the runs. False: it did not come.
+bool DnodeCursor::bring_rest() {
+  bool issued = false;
+  for (Source& source : sources_) {
+    if (source.there == source.run.count()) continue;
+    issue(&source, source.index, source.run.count());
+    source.end = source.there;
+    issued = true;
+  }
+  return !issued || arrived();
+}
+
+uint64_t DnodeCursor::entries() const {
+  uint64_t sum = 0;
+  for (const Source& source : sources_) sum += source.run.count();
+  return sum;
+}
+
+std::optional<Key> DnodeCursor::key_ahead(uint64_t entries) const {
+  if (sources_.empty() || trouble_ != Trouble::kNone) return std::nullopt;
+  const Source& oldest = sources_.back();
+  if (!oldest.run.uniform() || entries >= oldest.end - std::min(oldest.index, oldest.end)) return std::nullopt;
+  const uint32_t ahead = oldest.index + base::checked_narrow<uint32_t>(entries);
+  if (!oldest.run.sound(ahead)) return std::nullopt;
+  return oldest.run.key_at(ahead);
+}
+
+// Of mapped runs; the others are there.
+void DnodeCursor::await(uint64_t entries) {
+  if (!reads_.waits()) return;
+  for (const Source& source : sources_) {
+    const uint32_t first = whole_ ? 0 : source.index;
+    const uint64_t count = std::min<uint64_t>(whole_ ? UINT64_MAX : entries, source.run.count() - first);
+    source.run.expect(first, first + base::checked_narrow<uint32_t>(count), &reads_);
+  }
+  static_cast<void>(reads_.wait());
+}
+
+void DnodeCursor::load(Source& source) {
+  uint64_t& head = heads_[static_cast<size_t>(&source - sources_.data())];
+  head = UINT64_MAX;
+  if (!source.valid() && !bring_more(&source)) return;
+  if (source.run.uniform()) {
+    if (!source.run.sound(source.index)) found_damage();
+    source.key = source.run.key_at(source.index);
+  } else {
+    if (!source.run.entry(source.index, &source.entry)) found_damage();
+    source.key = source.entry.key;
+  }
+  head = source.key.head;
+}
+
+// By the heads alone, unless two sources share the least one.
+void DnodeCursor::choose() {
+  best_ = nullptr;
+  if (trouble_ != Trouble::kNone) return;
+  const size_t n = sources_.size();
+  uint64_t least = UINT64_MAX;
+  for (size_t i = 0; i < n; ++i) least = std::min(least, heads_[i]);
+  uint32_t with_least = 0;
+  for (size_t i = 0; i < n; ++i) with_least |= (heads_[i] == least ? 1U : 0U) << i;
+  tied_ = least == UINT64_MAX || (with_least & (with_least - 1)) != 0;
+  if (!tied_) {
+    best_ = &sources_[static_cast<size_t>(__builtin_ctz(with_least))];
+    return;
+  }
+  for (Source& source : sources_) {
+    if (source.valid() && (best_ == nullptr || source.key < best_->key)) best_ = &source;
+  }
+}
+
+Entry DnodeCursor::entry() const {
+  if (!best_->run.uniform()) return best_->entry;
+  return {best_->key, best_->run.rows(best_->index, best_->index + 1).value(0)};
+}
+
+// Passes what the current entry hides.
+void DnodeCursor::pass_hidden() {
+  if (!tied_) return;
+  for (Source& source : sources_) {
+    if (&source != best_ && source.valid() && source.key == best_->key) advance(source);
+  }
+}
+
+void DnodeCursor::next() {
+  pass_hidden();
+  advance(*best_);
+  choose();
+}
+
+DnodeCursor::Stretch DnodeCursor::take(const Key* below, uint64_t max) {
+  Stretch stretch;
+  Source& source = *best_;
+  const uint32_t first = source.index;
+  if (!source.run.uniform()) {
+    const auto& [key, value, tombstone, large] = source.entry;
+    const auto key_bytes = base::checked_narrow<uint32_t>(key.bytes.size());
+    stretch = {{key.bytes.data(), value.data(), 1, 0, key_bytes, base::checked_narrow<uint32_t>(value.size())},
+               tombstone,
+               large};
+    next();
+    return stretch;
+  }
+  pass_hidden();
+  if (trouble_ != Trouble::kNone) max = 1;  // where the next entry of another run is nobody knows
+  const Key* stop = below;
+  for (const Source& other : sources_) {
+    if (&other != best_ && other.valid() && (stop == nullptr || other.key < *stop)) stop = &other.key;
+  }
+  const auto end = first + base::checked_narrow<uint32_t>(std::min<uint64_t>(max, source.end - first));
+  stretch.rows = source.run.rows(first, end);  // before the run may come to be read elsewhere
+  if (source.run.trusted()) {
+    source.index = end;
+    if (stop != nullptr && !source.run.lower_bound_near(*stop, first + 1, end, &source.index)) found_damage();
+    load(source);
+  } else {
+    source.index = source.run.sound_below(first + 1, end, stop != nullptr ? stop->head : UINT64_MAX);
+    for (load(source); source.index < end && trouble_ == Trouble::kNone && (stop == nullptr || source.key < *stop);)
+      advance(source);
+  }
+  stretch.rows.count = source.index - first;
+  choose();
+  return stretch;
+}
+
+bool DnodeCursor::mergeable(uint32_t key_bytes, std::span<const Entry> updates) const {
+  return std::all_of(
+             sources_.begin(), sources_.end(),
+             [&](const Source& source) { return !source.run.uniform() || source.run.key_bytes() == key_bytes; }) &&
+         std::all_of(updates.begin(), updates.end(),
+                     [&](const Entry& update) { return update.key.bytes.size() == key_bytes; });
+}
+
+// Where what is left of the uniform runs below `below` ends. False: something of it is damaged, or might be.
+bool DnodeCursor::find_sound_ends(const Key* below, Ends* ends) const {
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    const auto& [run, index, end, there, key, entry] = sources_[i];
+    (*ends)[i] = end;
+    if (!run.uniform()) continue;
+    if (below != nullptr && !run.lower_bound(*below, index, end, &(*ends)[i], nullptr)) return false;
+    if (!run.trusted() && run.sound_below(index, (*ends)[i], UINT64_MAX) != (*ends)[i]) return false;
+  }
+  return true;
+}
+
+// What is left of the variable runs, oldest first. False: keys differ in size, or damage.
+bool DnodeCursor::decode_variable(uint32_t key_bytes, std::vector<Entry>* entries) const {
+  entries->clear();
+  for (auto source = sources_.rbegin(); source != sources_.rend(); ++source) {
+    if (source->run.uniform()) continue;
+    for (uint32_t i = source->index; i < source->end; ++i) {
+      Entry& entry = entries->emplace_back();
+      if (!source->run.entry(i, &entry) || entry.key.bytes.size() != key_bytes) return false;
+    }
+  }
+  return true;
+}
+
+bool DnodeCursor::take_all(const Key* below, std::span<const Entry> updates, Merge* merge) {
+  if (!valid() || (reads_.waits() && !bring_rest())) return false;
+  const auto key_bytes = base::checked_narrow<uint32_t>(key().bytes.size());
+  Ends ends;
+  if (!mergeable(key_bytes, updates) || !find_sound_ends(below, &ends)) return false;
+  if (!decode_variable(key_bytes, &merge->decoded())) return false;
+  const size_t head_bytes = std::min<size_t>(key_bytes, sizeof(uint64_t));
+  merge->clear(key_bytes, std::min<size_t>(dnode_.head_.prefix_bits / 8, key_bytes - head_bytes));
+  std::span<const Entry> decoded = merge->decoded();
+  for (size_t i = sources_.size(); i-- > 0;) {  // oldest first
+    Source* const source = &sources_[i];
+    const uint32_t left = source->end - source->index;
+    uint32_t taken = ends[i] - source->index;
+    if (source->run.uniform()) {
+      merge->add(source->run.rows(0, source->run.count()), source->index, ends[i]);
+    } else {
+      const std::span<const Entry> of_run = decoded.first(left);
+      if (below != nullptr) {
+        const auto is_below = [below](const Entry& entry) { return entry.key < *below; };
+        taken = base::checked_narrow<uint32_t>(std::partition_point(of_run.begin(), of_run.end(), is_below) -
+                                               of_run.begin());
+      }
+      merge->add(of_run.first(taken));
+      decoded = decoded.subspan(left);
+    }
+    source->index += taken;
+    load(*source);
+  }
+  merge->add(updates);
+  choose();
+  return true;
+}
+
+}  // namespace bonsai::persist

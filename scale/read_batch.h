@@ -1,0 +1,104 @@
+// A read batch: the reads of NVM that one caller issues together, so that their waits overlap, and the way on which
+// bytes come to it.
+//
+//   scale::ReadBatch reads(volume);
+//   const std::byte* bytes = reads.issue(addr, n);          further ones; then something else to do, after begin()
+//   if (!reads.wait().ok()) return ...;                     siblings of a coroutine run meanwhile
+//   use(bytes)
+//
+// On mapped targets the bytes are where they are mapped. On far ones they are carried: each issue() names memory that
+// is filled by the time that wait() has answered; all that was issued between two waits is one list of reads for each
+// target. On an emulator wait() takes the modelled time. Elsewhere a batch costs a test for each call.
+//
+// Guarantees: bytes of a mapped target stay as long as the volume. Carried bytes stay as long as the batch and, where
+// the volume has an epoch domain, until the guard ends in which the batch did.
+// Errors: wait() gives Unavailable when a far target has not answered in time, or with an error. That is no damage: the
+// bytes may be read another time. lost() says of which targets they are missing; the others' are there.
+//
+// Thread-safety: one owner.
+#ifndef BONSAI_SCALE_READ_BATCH_H_
+#define BONSAI_SCALE_READ_BATCH_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "scale/volume.h"
+
+namespace bonsai::scale {
+
+// Where a thing would begin whose byte at `offset` is at `at`. Only bytes that are there may be looked at.
+inline const std::byte* begin_of(const std::byte* at, uint64_t offset) {
+  return reinterpret_cast<const std::byte*>(reinterpret_cast<uintptr_t>(at) - offset);
+}
+
+class ReadBatch {
+ public:
+  // Requires: the volume outlives it.
+  explicit ReadBatch(const Volume& volume) : volume_(volume) {}
+  ~ReadBatch() {
+    if (carried_ != nullptr) [[unlikely]]
+      let_go();
+  }
+  ReadBatch(const ReadBatch&) = delete;
+  ReadBatch& operator=(const ReadBatch&) = delete;
+
+  // Whether some target's reads take time.
+  [[nodiscard]] bool waits() const { return volume_.reads_wait(); }
+  // Where the bytes at `addr` are mapped, for readers that say by add() which they read; null on a far target.
+  [[nodiscard]] const std::byte* mapped(Addr addr) const {
+    if (waits() && volume_.far(addr.target()) != nullptr) [[unlikely]]
+      return nullptr;
+    return volume_.resident(addr);
+  }
+
+  // Reads [addr, addr + n).
+  const std::byte* issue(Addr addr, uint64_t n) {
+    if (!waits()) [[likely]]
+      return volume_.resident(addr);
+    const std::byte* to = place(addr, n);
+    read(addr, n, to);
+    return to;
+  }
+  // The same in parts: a place for [addr, addr + n), of which read() fills what is wanted. `to`: in the place.
+  const std::byte* place(Addr addr, uint64_t n);
+  void read(Addr addr, uint64_t n, const std::byte* to);
+
+  // Of a mapped target [addr, addr + n) is read, and perhaps so many further places near by, a block each. The block in
+  // which the last range ended is there already. Of a far target nothing.
+  void add(Addr addr, uint64_t n, uint64_t further_blocks = 0) {
+    if (waits()) [[unlikely]]
+      count(addr, n, further_blocks);
+  }
+  // Nothing more is issued before wait(): the reads begin. Returns the clock, 0 if it was not read.
+  uint64_t begin() { return waits() ? begin_reads() : 0; }
+  // Waits until all that was issued is there. now_ns: a reading of the clock, from which it is known without another
+  // one that modelled reads have ended.
+  [[nodiscard]] Status wait(uint64_t now_ns = 0) { return waits() ? wait_for_reads(now_ns) : Status::OK(); }
+  // Of the last wait: whether bytes of the target of `addr` are missing.
+  [[nodiscard]] bool lost(Addr addr) const;
+
+ private:
+  static constexpr size_t kNone = SIZE_MAX;
+  struct Carried;
+
+  void count(Addr addr, uint64_t n, uint64_t further_blocks);
+  void change_target(size_t target);
+  uint64_t begin_reads();
+  Status wait_for_reads(uint64_t now_ns);
+  void begin_carrying();
+  Status end_carrying();
+  void let_go();
+
+  const Volume& volume_;
+  Carried* carried_ = nullptr;  // owned; null until there is a far read
+  // Of modelled reads.
+  size_t target_ = kNone;       // of blocks_
+  uint64_t blocks_ = 0;         // issued; devices are asked for as many as possible at a time
+  uint64_t since_ns_ = 0;       // when the first of them was issued; then, when the devices were asked
+  uint64_t deadline_ns_ = 0;    // of those that the devices were asked for
+  uint64_t last_ = UINT64_MAX;  // block in which the last range ended, by address
+};
+
+}  // namespace bonsai::scale
+
+#endif  // BONSAI_SCALE_READ_BATCH_H_
