@@ -13,8 +13,6 @@ namespace {
 constexpr rdma::Verb kMeasured[] = {rdma::Verb::kRead, rdma::Verb::kWrite, rdma::Verb::kCas, rdma::Verb::kFaa,
                                     rdma::Verb::kSend};
 
-bool is_atomic(rdma::Verb verb) { return verb == rdma::Verb::kCas || verb == rdma::Verb::kFaa; }
-
 std::vector<std::string> words_of(const std::string& list) {
   std::vector<std::string> words(1);
   for (const char c : list) {
