@@ -1,14 +1,13 @@
 #include "bench/maps/testing/bonsai_map.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstring>
-#include <filesystem>
 #include <string>
 
 #include "base/step.h"
 #include "bonsai/db.h"
+#include "testing/scratch.h"
 
 namespace bonsai::bench::maps {
 namespace {
@@ -29,18 +28,15 @@ void must(const Status& status) { ASSERT_TRUE(status.ok()) << status.ToString();
 class BonsaiMap final : public Map {
  public:
   BonsaiMap() {
-    static int made = 0;
-    path_ = ::testing::TempDir() + "bonsai_map_" + std::to_string(getpid()) + "_" + std::to_string(++made) + ".pool";
     Options options;
     options.create_if_missing = true;
     options.key_format = KeyFormat::kFixed8;
     options.pool_bytes = size_t{32} << 20;
-    must(DB::Open(options, path_, &db_));
+    must(DB::Open(options, scratch_.file("pool"), &db_));
   }
   ~BonsaiMap() override {
     must(db_->Close());
     db_.reset();
-    std::filesystem::remove_all(path_);
   }
   [[nodiscard]] bool get(uint64_t key, uint64_t* value) override {
     std::string bytes;
@@ -71,7 +67,7 @@ class BonsaiMap final : public Map {
   [[nodiscard]] uint64_t bytes() const override { return db_->GetStats().dram_bytes; }
 
  private:
-  std::string path_;
+  const bonsai::testing::ScratchFolder scratch_;  // in memory: a disk would make each put wait for it
   std::unique_ptr<DB> db_;
 };
 
