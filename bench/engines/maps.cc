@@ -5,9 +5,11 @@
 #include <vector>
 
 #include "bench/engines/engine.h"
+#include "bench/maps/ctrie.h"
 #include "bench/maps/kary_tree.h"
 #include "bench/maps/kiwi.h"
 #include "bench/maps/skip_list.h"
+#include "bench/maps/snap_tree.h"
 
 namespace bonsai::bench {
 namespace {
@@ -97,8 +99,12 @@ std::vector<EngineEntry> engines_of_maps() {
   return {entry<maps::Kiwi>("kiwi_like", "KiWi's algorithm in C++: volatile, atomic scans, records of 8 + 8 bytes"),
           entry<maps::KaryTree>("kary_tree_like",
                                 "lock-free k-ary tree, k = 64: volatile, scans restart, records of 8 + 8 bytes"),
-          entry<maps::SkipListMap>(
-              "skiplist_like", "lock-free skip list as Java's: volatile, scans not atomic, records of 8 + 8 bytes")};
+          entry<maps::SkipListMap>("skiplist_like",
+                                   "lock-free skip list as Java's: volatile, scans not atomic, records of 8 + 8 bytes"),
+          entry<maps::SnapTree>("snaptree_like",
+                                "AVL tree cloned by copying on write: volatile, atomic scans, records of 8 + 8 bytes"),
+          entry<maps::Ctrie>("ctrie_like",
+                             "hash trie with snapshots: volatile, each scan visits all of it, records of 8 + 8 bytes")};
 }
 
 }  // namespace bonsai::bench

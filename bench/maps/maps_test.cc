@@ -8,9 +8,11 @@
 #include "base/random.h"
 #include "base/testing/budget.h"
 #include "base/testing/figures.h"
+#include "bench/maps/ctrie.h"
 #include "bench/maps/kary_tree.h"
 #include "bench/maps/kiwi.h"
 #include "bench/maps/skip_list.h"
+#include "bench/maps/snap_tree.h"
 #include "bench/maps/testing/mutants.h"
 #include "bench/maps/testing/rig.h"
 
@@ -31,6 +33,9 @@ const Kind kKinds[] = {
      [] { return std::make_unique<Kiwi>(KiwiOptions{.chunk_cells = 20, .updates_max = 4}); }},
     {"kary_tree", [] { return std::make_unique<KaryTree>(); },
      [] { return std::make_unique<KaryTree>(KaryTreeOptions{.k = 3}); }},
+    {"ctrie", [] { return std::make_unique<Ctrie>(); },
+     [] { return std::make_unique<Ctrie>(CtrieOptions{.bits = 1}); }},
+    {"snap_tree", [] { return std::make_unique<SnapTree>(); }, [] { return std::make_unique<SnapTree>(); }},
 };
 
 class EachMap : public ::testing::TestWithParam<Kind> {};
@@ -179,6 +184,9 @@ const std::vector<std::string> kReplacedUnderScan = {"s", "p2r1p2p2", "p3p3p3p3"
 const std::vector<std::string> kRandom = {};
 const std::vector<std::string> kUpdates = {"p1p1g1", "p1r1g1", "r1p1g1"};
 const std::vector<std::string> kMoreUpdates = {"p1p2p3s", "p1p2p1g1g2", "p2p1p3g3"};
+const std::vector<std::string> kScansAndGets = {"p1p1", "sg1", "sg1"};
+const std::vector<std::string> kInserts = {"p4p5p6p7p8", "g1g2g3g1g2g3"};
+const std::vector<std::string> kRevivals = {"r2p2r2p2", "g2g2", "g2g2"};
 const Fault kFaults[] = {
     {"RemovedReplaced", kRemovedReplaced, 0, kUpdates},
     {"LostInsertAcknowledged", kLostInsertAcknowledged, 0, kRandom},
@@ -192,6 +200,14 @@ const Fault kFaults[] = {
     {"ListReadFirst", kListReadFirst, 1, kMoreUpdates},
     {"LeavesUnchecked", kLeavesUnchecked, 2, kTwoScans},
     {"LostSwapAcknowledged", kLostSwapAcknowledged, 2, kRandom},
+    {"RootNotExchanged", kRootNotExchanged, 3, kTwoScans},
+    {"UnsettledScanned", kUnsettledScanned, 3, kScansAndGets},
+    {"UnsettledRead", kUnsettledRead, 3, kScansAndGets},
+    {"LostUpdateAcknowledged", kLostUpdateAcknowledged, 3, kRandom},
+    {"SharedWritten", kSharedWritten, 4, kTwoScans},
+    {"RootNotShared", kRootNotShared, 4, kTwoScans},
+    {"ShrinkingIgnored", kShrinkingIgnored, 4, kInserts},
+    {"RevivedTooEarly", kRevivedTooEarly, 4, kRevivals},
 };
 INSTANTIATE_TEST_SUITE_P(Maps, EachFault, ::testing::ValuesIn(kFaults),
                          [](const auto& fault) { return std::string(fault.param.name); });

@@ -8,11 +8,14 @@
 #include <optional>
 #include <string>
 
+#include "base/coro/scheduler.h"
 #include "base/random.h"
 #include "base/step.h"
+#include "bench/maps/ctrie.h"
 #include "bench/maps/kary_tree.h"
 #include "bench/maps/kiwi.h"
 #include "bench/maps/skip_list.h"
+#include "bench/maps/snap_tree.h"
 #include "bench/maps/testing/bonsai_map.h"
 #include "bench/maps/testing/rig.h"
 
@@ -56,6 +59,49 @@ class Watch {
   bool acts_ = false;
   uint64_t steps_ = 0;
   uint64_t steps_of_action_ = 0;
+};
+
+// Lets an operation stand still at one of its steps until another one, which begins then, has ended.
+class Pause {
+ public:
+  static constexpr uint64_t kTurnsMax = 20'000;  // of the other one: more than any needs that waits for nobody
+
+  Pause(uint64_t at, Action other) : at_(at), other_(std::move(other)) {
+    current_ = this;
+    base::step_hook.store([](const char*) { current_->on_step(); });
+  }
+  ~Pause() { base::step_hook.store(nullptr); }
+  Pause(const Pause&) = delete;
+  Pause& operator=(const Pause&) = delete;
+
+  // False when the other one did not end before the operation went on.
+  [[nodiscard]] bool run(const Action& operation) {
+    scheduler_.spawn(operation, "paused");
+    const Status status = scheduler_.run();
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    return !waited_;
+  }
+
+ private:
+  void on_step() {
+    if (steps_ < at_ && ++steps_ < at_) return;
+    if (began_) return base::Scheduler::yield();
+    began_ = true;
+    scheduler_.spawn(
+        [this] {
+          other_();
+          ended_ = true;
+        },
+        "other");
+    for (uint64_t turns = 0; !ended_ && !waited_; base::Scheduler::yield()) waited_ = ++turns > kTurnsMax;
+  }
+
+  static inline Pause* current_ = nullptr;
+  const uint64_t at_;
+  const Action other_;
+  base::Scheduler scheduler_{{.virtual_time = true, .stack_bytes = size_t{128} << 10}};
+  uint64_t steps_ = 0;
+  bool began_ = false, ended_ = false, waited_ = false;
 };
 
 uint64_t steps_of(const Action& operation) {
@@ -118,8 +164,24 @@ bool is_partial(const MakeMap& make) {
   return few < all / 10;
 }
 
+// A scan ends though updates stand still, wherever they do. There are enough of them to change the map's structure.
+bool waits_for_nobody(const MakeMap& make) {
+  constexpr uint64_t kKeys = 200, kUpdates = 600, kPauses = 100;
+  const std::unique_ptr<Map> map = make();
+  fill(map.get(), kKeys);
+  const Action updates = [&] {
+    for (uint64_t i = 0; i < kUpdates; ++i) i % 3 == 2 ? map->remove(1 + i % kKeys) : map->put(1 + i % kKeys, i);
+  };
+  const uint64_t steps = steps_of(updates);
+  for (uint64_t i = 0; i < kPauses; ++i) {
+    Pause pause(1 + i * steps / kPauses, [&] { scan(map.get(), 1, kKeys); });
+    if (!pause.run(updates)) return false;
+  }
+  return true;
+}
+
 // Updates at every step of a scan neither make it begin again nor longer than a few times its length.
-bool is_wait_free(const MakeMap& make) {
+bool is_never_restarted(const MakeMap& make) {
   constexpr uint64_t kKeys = 200;
   const std::unique_ptr<Map> map = make();
   fill(map.get(), kKeys);
@@ -184,6 +246,8 @@ const Line kTable[] = {
     {"skiplist_like", [] { return std::make_unique<SkipListMap>(); }, {false, true, true, true, true, true}},
     {"kiwi_like", [] { return std::make_unique<Kiwi>(); }, {true, true, true, true, true, true}},
     {"kary_tree_like", [] { return std::make_unique<KaryTree>(); }, {true, true, true, false, false, true}},
+    {"snaptree_like", [] { return std::make_unique<SnapTree>(); }, {true, true, true, false, true, false}},
+    {"ctrie_like", [] { return std::make_unique<Ctrie>(); }, {true, true, false, false, true, false}},
     {"bonsai", make_bonsai_map, {true, true, true, true, std::nullopt, true}},
 };
 
@@ -198,7 +262,7 @@ TEST_P(Table, HasTheLineOfThisMap) {
   found.atomic = is_atomic(make);
   found.multiple = is_multiple(make);
   found.partial = is_partial(make);
-  found.wait_free = is_wait_free(make);
+  found.wait_free = is_never_restarted(make) && waits_for_nobody(make);
   if (expected.balanced) found.balanced = is_balanced(make);
   found.fast_puts = has_fast_puts(make);
   const auto text = [](std::optional<bool> promise) { return !promise ? "-" : *promise ? "yes" : "no"; };

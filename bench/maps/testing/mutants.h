@@ -27,6 +27,16 @@ enum Mutant : uint32_t {
   // The k-ary tree
   kLeavesUnchecked = 1u << 10,       // a scan does not look whether its leaves are still in place
   kLostSwapAcknowledged = 1u << 11,  // an update whose swap was lost returns
+  // The trie
+  kRootNotExchanged = 1u << 12,        // a scan goes through what updates change
+  kUnsettledScanned = 1u << 13,        // a scan takes swaps that may be put back
+  kUnsettledRead = 1u << 14,           // a get does
+  kLostUpdateAcknowledged = 1u << 15,  // an update whose swap was lost returns
+  // The tree with snapshots
+  kSharedWritten = 1u << 16,     // an update changes a snapshot's nodes
+  kRootNotShared = 1u << 17,     // a scan goes through what updates change
+  kShrinkingIgnored = 1u << 18,  // a get does not look whether its node has lost keys
+  kRevivedTooEarly = 1u << 19,   // a get may see the value of a record that is not there again yet
 };
 
 }  // namespace bonsai::bench::maps
