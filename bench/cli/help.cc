@@ -36,8 +36,9 @@ Examples
       Throughput by operations in flight, 1 to 1,024, on modelled NVM beside a store in DRAM; a quarter of an hour.
       pipelining-mix: the same with updates.
   bonsai-bench experiment kiwi --repeat=3
-      KiWi's evaluation, all figures: gets, updates and scans alone and side by side, lengths of scans, memory, ordered
-      inserts, what scanner and updater cost each other, 12 threads per processor.
+      KiWi's evaluation, all figures, Bonsai beside the maps of the paper: gets, updates and scans alone and side by
+      side, lengths of scans, memory, ordered inserts; then what scanner and updater cost each other, 12 threads per
+      processor.
       One figure alone: experiment kiwi-order.
   bonsai-bench experiment offloading
       Updates merged in bnodes and written out of place, against updates in place, on modelled NVM; the write reduction
