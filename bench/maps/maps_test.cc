@@ -2,12 +2,15 @@
 // faults planted in them are found.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdio>
 #include <map>
+#include <vector>
 
 #include "base/random.h"
 #include "base/testing/budget.h"
 #include "base/testing/figures.h"
+#include "base/thread.h"
 #include "bench/maps/ctrie.h"
 #include "bench/maps/kary_tree.h"
 #include "bench/maps/kiwi.h"
@@ -162,6 +165,64 @@ TEST(KiwiMap, SplitsAndMergesChunks) {
   }
   EXPECT_LT(map.chunks(), many / 2);
   EXPECT_GT(map.counters().rebalances, many / 2);
+}
+
+// What a snapshot has is copied once, by the first update that comes to it; what nobody has updated is not copied at
+// all, and without a new snapshot nothing is copied again.
+void copies_once_for_a_snapshot(Map* map, uint64_t copies_max) {
+  constexpr uint64_t kKeys = 1'000;
+  for (uint64_t key = 0; key < kKeys; ++key) map->put(key, key);
+  EXPECT_EQ(map->counters().nodes_copied, 0u);
+  std::vector<Record> records;
+  for (uint64_t snapshot = 1; snapshot <= 3; ++snapshot) {
+    map->scan(0, 10, SIZE_MAX, &records);
+    const uint64_t before = map->counters().nodes_copied;
+    map->put(7, snapshot);
+    const uint64_t for_one = map->counters().nodes_copied - before;
+    EXPECT_GT(for_one, 0u);
+    EXPECT_LT(for_one, 20u) << "more than the way to a key";
+    for (uint64_t key = 0; key < kKeys; ++key) map->put(key, snapshot);
+    const uint64_t for_all = map->counters().nodes_copied - before;
+    EXPECT_LE(for_all, copies_max);
+    for (uint64_t key = 0; key < kKeys; ++key) map->put(key, snapshot + 1);
+    EXPECT_EQ(map->counters().nodes_copied - before, for_all);
+  }
+}
+
+TEST(SnapTreeMap, CopiesANodeOnceForASnapshot) {
+  SnapTree map;
+  copies_once_for_a_snapshot(&map, 1'000);
+}
+
+TEST(CtrieMap, CopiesAMainNodeOnceForASnapshot) {
+  Ctrie map;
+  copies_once_for_a_snapshot(&map, 1'000);
+}
+
+TEST(SnapTreeMap, UpdatesAreOutsideWhileTheGateIsClosed) {
+  UpdateGate gate;
+  std::atomic<uint64_t> begun{0}, ended{0};
+  std::atomic<bool> stop{false};
+  std::vector<base::Thread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back("updater", [&] {
+      while (!stop.load()) {
+        const UpdateGate::Pass pass(&gate);
+        begun.fetch_add(1);
+        ended.fetch_add(1);
+      }
+    });
+  }
+  while (ended.load() < 1'000) base::yield_thread();
+  for (int round = 0; round < 200; ++round) {
+    gate.close();
+    const uint64_t ended_before = ended.load();
+    ASSERT_EQ(begun.load(), ended_before);
+    base::yield_thread();
+    ASSERT_EQ(begun.load(), ended_before);
+    gate.open();
+  }
+  stop.store(true);
 }
 
 // ---- planted faults

@@ -212,6 +212,21 @@ bool is_balanced(const MakeMap& make) {
   return hops_after_ordered_inserts(make, 16'000) < 4 * hops_after_ordered_inserts(make, 1'000);
 }
 
+// Neither do removals of most of them, in the same order.
+TEST(SnapTreeMap, StaysLowWhereRecordsAreRemoved) {
+  constexpr uint64_t kKeys = 16'000, kKept = 64;
+  SnapTree map;
+  fill(&map, kKeys);
+  for (uint64_t key = 1; key <= kKeys; ++key) {
+    if (key % (kKeys / kKept) != 0) map.remove(key);
+  }
+  uint64_t most = 0, value = 0;
+  for (uint64_t i = 1; i <= kKept; ++i) {
+    most = std::max(most, steps_of([&] { EXPECT_TRUE(map.get(i * (kKeys / kKept), &value)); }));
+  }
+  EXPECT_LE(most, 4 * 10u) << "three steps a node, in a tree of 64 records";
+}
+
 // Puts beside a scan that stands still copy nothing, and take about as many steps as without it.
 bool has_fast_puts(const MakeMap& make) {
   constexpr uint64_t kKeys = 400;
