@@ -11,9 +11,9 @@
 
 #include "base/nvm/racy_copy.h"
 #include "base/random.h"
-#include "base/step.h"
 #include "base/testing/budget.h"
 #include "base/testing/figures.h"
+#include "bench/rivals/testing/meanwhile.h"
 #include "bench/rivals/testing/mutants.h"
 #include "bench/rivals/testing/rig.h"
 #include "rdma/testing/budget.h"
@@ -31,30 +31,6 @@ std::unique_ptr<RaceClient> client_of(Connection* connection, const ClientOption
   EXPECT_EQ("OK", text(RaceClient::make(connection, options, &client)));
   return client;
 }
-
-// What another client does amid an operation: once, at the next step of that name.
-class Meanwhile {
- public:
-  Meanwhile(const char* step, std::function<void()> action) {
-    step_ = step;
-    action_ = std::move(action);
-    base::step_hook.store([](const char* name) {
-      if (!action_ || step_ != name) return;
-      std::exchange(action_, nullptr)();
-    });
-  }
-  ~Meanwhile() {
-    base::step_hook.store(nullptr);
-    EXPECT_FALSE(action_) << "the step " << step_ << " did not come";
-    action_ = nullptr;
-  }
-  Meanwhile(const Meanwhile&) = delete;
-  Meanwhile& operator=(const Meanwhile&) = delete;
-
- private:
-  static inline std::string step_;
-  static inline std::function<void()> action_;
-};
 
 // One table on one memory node, two clients of one thread.
 class RaceBudget : public ::testing::TestWithParam<bool> {

@@ -18,6 +18,15 @@ enum Mutant : uint32_t {
   kLostInsertAcknowledged = 1u << 2,  // an insert whose CAS was lost says OK
   kBlockUnverified = 1u << 3,         // a block is believed whatever its checksum says
   kFirstMatchBelieved = 1u << 4,      // ... and whatever its key is
+
+  // Sherman-like
+  kTornRecordBelieved = 1u << 16,   // a record is believed whatever its checksum says
+  kAbsenceUnverified = 1u << 17,    // a key counts as absent though a record of the leaf is torn
+  kPageVersionKept = 1u << 18,      // a split leaves the page's version as it was
+  kUnlockedBeforeWrite = 1u << 19,  // the lock is released before the record is written
+  kUnlockedAndHandedOn = 1u << 20,  // a lock that a local thread takes over is released, too
+  kLostLockBelieved = 1u << 21,     // a lock counts as taken though its CAS was lost
+  kStaleCacheBelieved = 1u << 22,   // what a cached page names is taken for the key's leaf
 };
 
 }  // namespace bonsai::bench::rivals

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -84,7 +85,7 @@ class Judge {
 
   // Requires: one caller per seat at a time.
   void act(Client* client, size_t seat, uint64_t seed);
-  // Whether what was seen is linearizable, key by key. Requires: nobody acts.
+  // Whether what was seen is linearizable, key by key, and no operation failed. Requires: nobody acts.
   [[nodiscard]] bonsai::testing::Verdict verdict() const;
 
   static std::string key_of(uint64_t number);
@@ -95,9 +96,13 @@ class Judge {
  private:
   void write(Client* client, bonsai::testing::Recorder::Lane* lane, uint64_t key, uint64_t number, uint64_t dice);
 
+  void note_failure(const Status& status);
+
   const Mix mix_;
   std::vector<bonsai::testing::Cell> loaded_;
   std::unique_ptr<bonsai::testing::Recorder> recorder_;
+  std::mutex mutex_;
+  std::string failure_;  // the first
 };
 
 }  // namespace bonsai::bench::rivals
