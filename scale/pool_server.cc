@@ -7,14 +7,22 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/nvm/os_file.h"
 #include "base/status_macros.h"
 
 namespace bonsai::scale {
 namespace {
 
-constexpr size_t kRequestsMax = 64;  // that wait while one is served
+constexpr size_t kRequestsMax = 256;  // that wait while one is served
 constexpr uint64_t kLookNs = 50'000'000;
 constexpr base::Site kSiteServe{"server.flush"};
+constexpr uint64_t kJudgedBytesMax = uint64_t{1} << 16;  // of a pool's beginning, to see whether it was finished
+
+// False: it is still there, though it is a file. A device has no second life under another name.
+bool remove_file(const std::string& path) {
+  std::error_code error;
+  return !std::filesystem::is_regular_file(path, error) || std::filesystem::remove(path, error);
+}
 
 }  // namespace
 
@@ -123,68 +131,142 @@ Status PoolServer::admit(const PoolRequest& request, uint32_t node, PoolAnswer* 
     case PoolOp::kOpen:
     case PoolOp::kCreate:
       return open(request, name, node, answer);
+    case PoolOp::kResize:
+      return resize(request, name, node, answer);
     case PoolOp::kClose:
     case PoolOp::kRemove:
-      return release(name, node, request.op == PoolOp::kRemove);
+    case PoolOp::kComplete:
+      return release(request.op, name, node);
   }
   return Status::NotSupported("this node's server does not know the request; run the same version on both");
+}
+
+// Whether there is a pool to be opened; one that was never finished is none.
+Status PoolServer::find(const PoolRequest& request, const std::string& path, const std::string& name) const {
+  const uint64_t looked_at = std::min<uint64_t>(request.bytes, kJudgedBytesMax);
+  const auto unfinished = [&](std::span<const std::byte> first) {
+    uint64_t word = 0;
+    std::memcpy(&word, first.data(), std::min(first.size(), sizeof word));
+    const auto is_zero = [](std::byte byte) { return byte == std::byte{0}; };
+    return first.size() >= sizeof word && word == request.mark &&
+           std::all_of(first.begin() + sizeof word, first.end(), is_zero);
+  };
+  std::error_code ignored;
+  if (request.mark != 0) {
+    static_cast<void>(base::remove_unused(path, looked_at, unfinished));
+    if (std::filesystem::is_character_file(path, ignored)) {
+      base::MappingOptions options;
+      options.read_only = true;
+      std::unique_ptr<base::Mapping> device;
+      BONSAI_RETURN_IF_ERROR(base::Mapping::open(path, options, &device));
+      const std::span<const std::byte> first(device->data(), std::min<uint64_t>(device->bytes(), looked_at));
+      const bool blank = std::all_of(first.begin(), first.end(), [](std::byte byte) { return byte == std::byte{0}; });
+      if (blank || unfinished(first)) return Status::NotFound("the device " + name + " of this node holds no pool");
+    }
+  }
+  if (std::filesystem::exists(path, ignored)) return Status::OK();
+  return Status::NotFound("this node has no pool " + name);
 }
 
 Status PoolServer::open(const PoolRequest& request, const std::string& name, uint32_t node, PoolAnswer* answer) {
   const bool create = request.op == PoolOp::kCreate;
   const std::string path = config_.folder + "/" + name;
-  if (pools_.contains(name)) {
-    return Status::Busy("pool " + name + " has an owner, node " + std::to_string(pools_[name].owner) +
+  if (const auto found = pools_.find(name); found != pools_.end()) {
+    if (found->second.owner == node) {
+      return Status::InvalidArgument("pool " + name + " is named twice; name each target once");
+    }
+    return Status::Busy("pool " + name + " has an owner, node " + std::to_string(found->second.owner) +
                         "; close it there, or wait until that node is gone");
   }
-  std::error_code ignored;
-  if (!create && !std::filesystem::exists(path, ignored)) {
-    return Status::NotFound("this node has no pool " + name);
+  if (!create) BONSAI_RETURN_IF_ERROR(find(request, path, name));
+  if (create && request.bytes < base::kMappingBytesMin) {
+    return Status::InvalidArgument("a pool of " + std::to_string(request.bytes) + " bytes is too small");
   }
   base::MappingOptions options;
   options.create_bytes = create ? request.bytes : 0;
   options.create_mark = create ? request.mark : 0;
-  options.grow_bytes = create ? 0 : request.bytes;
-  options.domain = config_.cache_domain;
-  if (create && request.bytes < base::kMappingBytesMin) {
-    return Status::InvalidArgument("a pool of " + std::to_string(request.bytes) + " bytes is too small");
-  }
   Pool pool;
-  BONSAI_RETURN_IF_ERROR(base::Mapping::open(path, options, &pool.mapping));
-  Status status = base::make_media(*pool.mapping, config_.media, &pool.media);
-  if (status.ok()) {
-    const std::span<std::byte> memory = pool.media.hooked != nullptr
-                                            ? std::span(pool.media.hooked->view(), pool.media.hooked->bytes())
-                                            : std::span(pool.mapping->data(), pool.mapping->bytes());
-    rdma::Rights rights;
-    rights.read = rights.write = true;
-    status = fabric_->register_region(memory, rights, &pool.region);
-  }
-  if (!status.ok()) {
-    if (create) std::filesystem::remove(path, ignored);
+  if (const Status status = map(path, options, &pool); !status.ok()) {
+    if (create && pool.mapping != nullptr) remove_file(path);
     return status;
   }
   pool.owner = node;
-  answer->region = pool.region->remote();
-  answer->domain = static_cast<uint64_t>(pool.media.hooked != nullptr ? rdma::RemoteDomain::kAdr : config_.domain);
-  answer->emulated = pool.media.emulated ? 1 : 0;
-  set_wire_text(&answer->text, pool.media.text);
+  describe(pool, answer);
   pools_.emplace(name, std::move(pool));
   return Status::OK();
 }
 
-Status PoolServer::release(const std::string& name, uint32_t node, bool remove) {
+// Maps the pool and registers its bytes. After an error the mapping is there if it was made.
+Status PoolServer::map(const std::string& path, const base::MappingOptions& options, Pool* pool) {
+  base::MappingOptions declared = options;
+  declared.domain = config_.cache_domain;
+  BONSAI_RETURN_IF_ERROR(base::Mapping::open(path, declared, &pool->mapping));
+  BONSAI_RETURN_IF_ERROR(base::make_media(*pool->mapping, config_.media, &pool->media));
+  const std::span<std::byte> memory = pool->media.hooked != nullptr
+                                          ? std::span(pool->media.hooked->view(), pool->media.hooked->bytes())
+                                          : std::span(pool->mapping->data(), pool->mapping->bytes());
+  rdma::Rights rights;
+  rights.read = rights.write = true;
+  return fabric_->register_region(memory, rights, &pool->region);
+}
+
+void PoolServer::describe(const Pool& pool, PoolAnswer* answer) const {
+  answer->region = pool.region->remote();
+  answer->domain = static_cast<uint64_t>(pool.media.hooked != nullptr ? rdma::RemoteDomain::kAdr : config_.domain);
+  answer->emulated = pool.media.emulated ? 1 : 0;
+  set_wire_text(&answer->text, pool.media.text);
+}
+
+Status PoolServer::check_owner(const std::string& name, uint32_t node) const {
   const auto found = pools_.find(name);
-  if (found == pools_.end() || found->second.owner != node) {
-    return Status::InvalidArgument("pool " + name + " is not this owner's");
-  }
-  const std::string path = found->second.mapping->path();
-  pools_.erase(found);
+  if (found != pools_.end() && found->second.owner == node) return Status::OK();
+  return Status::InvalidArgument("pool " + name + " is not this owner's");
+}
+
+// A pool that was enlarged for nothing gets its size back.
+Status PoolServer::resize(const PoolRequest& request, const std::string& name, uint32_t node, PoolAnswer* answer) {
+  BONSAI_RETURN_IF_ERROR(check_owner(name, node));
+  const std::string path = pools_[name].mapping->path();
+  const uint64_t before = pools_[name].mapping->bytes();
+  pools_.erase(name);
+  base::MappingOptions options;
   std::error_code error;
-  if (remove && !std::filesystem::remove(path, error)) {
-    return Status::IoError("pool " + name + " could not be removed: " + error.message());
+  if (request.bytes >= before) {
+    options.grow_bytes = request.bytes;
+  } else if (std::filesystem::is_regular_file(path, error)) {
+    std::filesystem::resize_file(path, std::max(request.bytes, base::kMappingBytesMin), error);
+    if (error) return Status::IoError("pool " + name + " cannot be made smaller: " + error.message());
   }
+  Pool pool;
+  BONSAI_RETURN_IF_ERROR(map(path, options, &pool));
+  pool.owner = node;
+  describe(pool, answer);
+  pools_.emplace(name, std::move(pool));
   return Status::OK();
+}
+
+Status PoolServer::release(PoolOp op, const std::string& name, uint32_t node) {
+  BONSAI_RETURN_IF_ERROR(check_owner(name, node));
+  const std::string path = pools_[name].mapping->path();
+  if (op == PoolOp::kComplete) {
+    if (!name.ends_with(kPartialEnding)) return Status::InvalidArgument("pool " + name + " is complete");
+    const std::string whole = path.substr(0, path.size() - kPartialEnding.size());
+    std::error_code error;
+    if (std::filesystem::exists(whole, error)) return Status::InvalidArgument(whole + " exists already");
+    pools_.erase(name);
+    std::filesystem::rename(path, whole, error);
+    if (error) return Status::IoError("pool " + name + " cannot be given its name: " + error.message());
+    return base::sync_directory_of(whole);
+  }
+  pools_.erase(name);
+  if (op == PoolOp::kRemove && !remove_file(path)) return Status::IoError("pool " + name + " could not be removed");
+  return Status::OK();
+}
+
+std::map<std::string, uint32_t> PoolServer::owners() const {
+  std::map<std::string, uint32_t> owners;
+  for (const auto& [name, pool] : pools_) owners.emplace(name, pool.owner);
+  return owners;
 }
 
 }  // namespace bonsai::scale

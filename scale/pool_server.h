@@ -56,7 +56,8 @@ class PoolServer {
   // came: the usual case of an idle server), InvalidArgument (a malformed request, which was dropped).
   Status serve(uint64_t limit_ms);
 
-  [[nodiscard]] size_t open_pools() const { return pools_.size(); }
+  // The pools that have owners, by name, and the owners' nodes.
+  [[nodiscard]] std::map<std::string, uint32_t> owners() const;
 
  private:
   // A pool that has an owner. Members in the order in which they need each other.
@@ -76,7 +77,12 @@ class PoolServer {
   Status start();
   Status admit(const PoolRequest& request, uint32_t node, PoolAnswer* answer);
   Status open(const PoolRequest& request, const std::string& name, uint32_t node, PoolAnswer* answer);
-  Status release(const std::string& name, uint32_t node, bool remove);
+  Status find(const PoolRequest& request, const std::string& path, const std::string& name) const;
+  Status map(const std::string& path, const base::MappingOptions& options, Pool* pool);
+  void describe(const Pool& pool, PoolAnswer* answer) const;
+  Status resize(const PoolRequest& request, const std::string& name, uint32_t node, PoolAnswer* answer);
+  Status release(PoolOp op, const std::string& name, uint32_t node);
+  [[nodiscard]] Status check_owner(const std::string& name, uint32_t node) const;
   Status take(std::span<const std::byte> message, uint32_t node);
   [[nodiscard]] rdma::FlushResult flush(std::span<const rdma::FlushRequest::Range> ranges);
   [[nodiscard]] Pool* pool_of(const rdma::FlushRequest::Range& range);

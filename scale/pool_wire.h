@@ -15,11 +15,16 @@
 namespace bonsai::scale {
 
 enum class PoolOp : uint64_t {
-  kOpen = 1,    // an existing pool becomes the caller's
-  kCreate = 2,  // a new pool of `bytes` zeros becomes the caller's
-  kClose = 3,   // the caller gives a pool back
-  kRemove = 4,  // the caller gives a pool back, and it is gone
+  kOpen = 1,      // an existing pool becomes the caller's
+  kCreate = 2,    // a new pool of `bytes` zeros becomes the caller's
+  kClose = 3,     // the caller gives a pool back
+  kRemove = 4,    // the caller gives a pool back, and it is gone; a device only forgets whose it was
+  kResize = 5,    // the caller's pool gets `bytes` bytes; its region is a new one
+  kComplete = 6,  // the caller gives a pool back, and its name loses the ending kPartialEnding
 };
+
+// Of the name of a pool that is not complete yet: a copy that is being made.
+inline constexpr std::string_view kPartialEnding = ".partial";
 
 struct PoolRequest {
   // No token of a flush request has this bit (rdma/remote_persist.h), so both kinds share one connection.
@@ -29,8 +34,11 @@ struct PoolRequest {
   uint64_t token = 0;   // of the answer; not 0
   rdma::Remote answer;  // where the PoolAnswer is written
   PoolOp op = PoolOp::kOpen;
-  uint64_t bytes = 0;  // kCreate: of the pool. kOpen: 0, or the size that a smaller pool is enlarged to
-  uint64_t mark = 0;   // kCreate: the first word of the pool from the moment at which it has a name
+  uint64_t bytes = 0;  // kCreate, kResize: of the pool. kOpen: how many bytes are looked at for the mark
+  // kCreate: the first word of the pool from the moment at which it has a name. kOpen, if it is not 0: a pool that
+  // begins so, with zeros after it, was never finished: it is removed, and NotFound. So is a device, also if its
+  // beginning is all zeros; it stays.
+  uint64_t mark = 0;
   std::array<char, kPoolNameBytesMax + 1> pool{};  // ends with a zero byte
 };
 static_assert(sizeof(PoolRequest) == 152);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "base/clock.h"
 #include "base/nvm/racy_copy.h"
 #include "base/random.h"
 #include "base/status_macros.h"
@@ -42,10 +43,20 @@ RemoteLink::~RemoteLink() {
 
 Status RemoteLink::connect(const TargetName& name, std::unique_ptr<rdma::Peer>* peer) {
   rdma::Hello own;
-  own.node = node_;
-  if (options_.secret != nullptr) options_.secret->sign(&own);
   std::unique_ptr<rdma::Peer> made;
-  if (const Status status = worker_->connect(name.node, own, options_.limit_ms, &made); !status.ok()) {
+  Status status;
+  // A node that is just being started is waited for.
+  const uint64_t limit_ns = options_.limit_ms * base::kNsPerMs;
+  base::BoundedWait wait("link.connect", options_.limit_ms);
+  for (uint64_t passed_ns = wait.watch_ns();; wait.pause()) {
+    own = {};
+    own.node = node_;
+    if (options_.secret != nullptr) options_.secret->sign(&own);
+    status = worker_->connect(name.node, own, (limit_ns - passed_ns) / base::kNsPerMs, &made);
+    passed_ns = wait.watch_ns();
+    if (!status.IsUnavailable() || passed_ns >= limit_ns) break;
+  }
+  if (!status.ok()) {
     if (!status.IsUnavailable()) return status;
     return Status::Unavailable(name.text + ": no node answers at " + name.node + " (" + std::string(status.message()) +
                                "); start bonsaid there, and see that both use the same folder or network");
@@ -113,7 +124,7 @@ Status RemoteLink::open(const TargetName& name, PoolOp op, uint64_t bytes, uint6
     static_cast<void>(worker_->poll());
   }
   BONSAI_RETURN_IF_ERROR(asked);
-  made->pool = {answer.region, answer.emulated != 0, wire_text(answer.text) + ", over " + text()};
+  made->pool = pool_of(answer);
   BONSAI_RETURN_IF_ERROR(rdma::RemotePersist::make(fabric_.get(), worker_.get(), std::move(peer),
                                                    static_cast<rdma::RemoteDomain>(answer.domain), &made->persist));
   *target = targets_.size();
@@ -132,6 +143,20 @@ Status RemoteLink::release(size_t target, PoolOp op) {
 }
 
 Status RemoteLink::remove(size_t target) { return release(target, PoolOp::kRemove); }
+Status RemoteLink::complete(size_t target) { return release(target, PoolOp::kComplete); }
+
+RemoteLink::Pool RemoteLink::pool_of(const PoolAnswer& answer) const {
+  return {answer.region, answer.emulated != 0, wire_text(answer.text) + ", over " + text()};
+}
+
+Status RemoteLink::resize(size_t target, uint64_t bytes) {
+  Target& of = *targets_[target];
+  of.mirror.reset();
+  PoolAnswer answer;
+  BONSAI_RETURN_IF_ERROR(ask(&of.persist->peer(), of.name, PoolOp::kResize, bytes, 0, &answer));
+  of.pool = pool_of(answer);
+  return Status::OK();
+}
 
 Status RemoteLink::make_mirror(size_t target) {
   Target& of = *targets_[target];

@@ -65,6 +65,12 @@ class RemoteLink {
   Status open(const TargetName& name, PoolOp op, uint64_t bytes, uint64_t mark, size_t* target);
   // Gives the pool back and removes it from its node. Requires: as open().
   Status remove(size_t target);
+  // Makes the pool so large on its node. Requires: as open(); it has no mirror that is still used.
+  // Errors: those of open(), NoSpace; the pool is given back then.
+  Status resize(size_t target, uint64_t bytes);
+  // Gives back a pool whose name ends in kPartialEnding; without that ending it is its name from now on. Requires: as
+  // open(). Errors: InvalidArgument (a pool has that name already), IoError, Unavailable.
+  Status complete(size_t target);
 
   [[nodiscard]] const Pool& pool(size_t target) const { return targets_[target]->pool; }
   [[nodiscard]] const std::string& text() const { return fabric_->capabilities().text; }
@@ -129,6 +135,7 @@ class RemoteLink {
   // After Unavailable the request may be in flight until the peer is closed.
   Status ask(rdma::Peer* peer, const TargetName& name, PoolOp op, uint64_t bytes, uint64_t mark, PoolAnswer* answer);
   Status release(size_t target, PoolOp op);
+  [[nodiscard]] Pool pool_of(const PoolAnswer& answer) const;
   void fail(size_t target, const Status& status);
   static void note_range(Noted* mine, const Range& range);
   void post(Noted* mine);

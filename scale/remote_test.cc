@@ -14,6 +14,7 @@
 #include "rdma/shm/shm.h"
 #include "scale/fabrics.h"
 #include "scale/remote_link.h"
+#include "scale/remote_links.h"
 #include "scale/remote_target.h"
 #include "scale/target_name.h"
 #include "scale/testing/serving_node.h"
@@ -222,6 +223,23 @@ TEST_F(RemoteTest, SaysWhatIsMissing) {
   EXPECT_FALSE(std::filesystem::exists(scratch_.file("p")));
 }
 
+TEST_F(RemoteTest, AnotherVersionIsRefusedOnBothSides) {
+  const auto future = network_.make_fabric();
+  std::unique_ptr<rdma::Worker> worker;
+  ASSERT_TRUE(future->make_worker(&worker).ok());
+  rdma::Hello own;
+  own.version = rdma::kProtocolVersion + 1;
+  ASSERT_TRUE(worker->listen("future", own, {}).ok());
+  TargetName name = named("p");
+  name.node = "future";
+  size_t target = 0;
+  const Status refused = make_link()->open(name, PoolOp::kOpen, 0, 0, &target);
+  EXPECT_TRUE(refused.IsNotSupported()) << refused.ToString();
+  EXPECT_NE(refused.message().find("version"), std::string::npos) << refused.ToString();
+  std::unique_ptr<rdma::Peer> peer;
+  EXPECT_TRUE(worker->connect("node", own, 1'000, &peer).IsNotSupported());
+}
+
 TEST_F(RemoteTest, ASilentNodeFailsTheFenceWithinItsBoundAndForGood) {
   const auto link = make_link({.limit_ms = 300});
   size_t target = 0;
@@ -261,6 +279,89 @@ TEST_F(RemoteTest, WordsOfALineKeepTheirOrder) {
   const uint64_t content = 1;
   EXPECT_EQ(writes_of([&] { medium->copy(line, &content, 8), flush(0, 1), store(1), flush(1, 1); }), 2u);
   EXPECT_EQ(writes_of([&] { store(0), flush(0, 1), medium->copy(line + 8, &content, 8), flush(1, 1); }), 2u);
+}
+
+TEST_F(RemoteTest, APoolIsResizedAndKeepsItsContent) {
+  const auto link = make_link();
+  size_t target = 0;
+  {
+    const auto medium = create(link.get(), "p", &target);
+    medium->store8(medium->view() + 64, 7);
+    medium->flush(medium->view() + 64, 8, kFlushSite);
+    ASSERT_TRUE(medium->fence(kFenceSite));
+  }
+  for (const uint64_t bytes : {2 * kBytes, kBytes}) {
+    ASSERT_EQ("OK", link->resize(target, bytes).ToString());
+    EXPECT_EQ(link->pool(target).region.bytes, bytes);
+    EXPECT_EQ(std::filesystem::file_size(scratch_.file("p")), bytes);
+    std::unique_ptr<RemoteTarget> medium;
+    ASSERT_EQ("OK", RemoteTarget::make(link.get(), target, false, &medium).ToString());
+    EXPECT_EQ(base::word_at(medium->view() + 64).load(), 7u);
+    medium->store8(medium->view() + bytes - 8, bytes);
+    medium->flush(medium->view() + bytes - 8, 8, kFlushSite);
+    EXPECT_TRUE(medium->fence(kFenceSite)) << "its last word is served";
+    EXPECT_EQ(word_of_file("p", bytes - 8), bytes);
+  }
+}
+
+TEST_F(RemoteTest, APoolThatIsCompleteLosesTheEndingOfItsName) {
+  const auto link = make_link();
+  size_t target = 0;
+  ASSERT_TRUE(link->open(named("p.partial"), PoolOp::kCreate, kBytes, 0, &target).ok());
+  ASSERT_EQ("OK", link->complete(target).ToString());
+  EXPECT_TRUE(std::filesystem::exists(scratch_.file("p")));
+  EXPECT_FALSE(std::filesystem::exists(scratch_.file("p.partial")));
+  ASSERT_TRUE(link->open(named("p"), PoolOp::kOpen, 0, 0, &target).ok());
+  EXPECT_TRUE(link->complete(target).IsInvalidArgument()) << "it is complete";
+  ASSERT_TRUE(link->open(named("p.partial"), PoolOp::kCreate, kBytes, 0, &target).ok());
+  const Status taken = link->complete(target);
+  EXPECT_TRUE(taken.IsInvalidArgument()) << taken.ToString();
+  EXPECT_TRUE(std::filesystem::exists(scratch_.file("p.partial"))) << "and stays what it is";
+}
+
+// A creation leaves the mark and zeros when it is killed. Whoever asks by the mark finds nothing; others see the file.
+TEST_F(RemoteTest, APoolThatWasNeverFinishedIsNone) {
+  constexpr uint64_t kMark = 77;
+  const auto make = [&](uint64_t mark) {
+    const auto link = make_link();
+    size_t target = 0;
+    return link->open(named("p"), PoolOp::kCreate, kBytes, mark, &target);
+  };
+  const auto link = make_link();
+  size_t target = 0;
+  ASSERT_EQ("OK", make(kMark + 1).ToString());
+  EXPECT_EQ("OK", link->open(named("p"), PoolOp::kOpen, 4096, kMark, &target).ToString()) << "another mark";
+  ASSERT_EQ("OK", link->remove(target).ToString());
+  ASSERT_EQ("OK", make(kMark).ToString());
+  ASSERT_EQ("OK", link->open(named("p"), PoolOp::kOpen, 0, 0, &target).ToString()) << "nobody asked";
+  EXPECT_TRUE(make_link()->open(named("p"), PoolOp::kOpen, 4096, kMark, &target).IsBusy()) << "it has an owner";
+  ASSERT_EQ("OK", link->remove(target).ToString());
+  ASSERT_EQ("OK", make(kMark).ToString());
+  EXPECT_TRUE(link->open(named("p"), PoolOp::kOpen, 4096, kMark, &target).IsNotFound());
+  EXPECT_FALSE(std::filesystem::exists(scratch_.file("p")));
+}
+
+TEST_F(RemoteTest, LinksAreMadeOnceForEachFabric) {
+  register_fabric("here", [&](std::shared_ptr<rdma::Fabric>* made) {
+    *made = network_.make_fabric();
+    return Status::OK();
+  });
+  RemoteLinks links("", 1'000);
+  EXPECT_EQ(links.traffic(), rdma::Traffic());
+  TargetName name = named("p");
+  name.scheme = "nowhere";
+  RemoteLink *one = nullptr, *two = nullptr;
+  EXPECT_TRUE(links.link_of(name, &one).IsNotSupported());
+  name.scheme = "here";
+  ASSERT_EQ("OK", links.link_of(name, &one).ToString());
+  name.pool = "other";
+  ASSERT_EQ("OK", links.link_of(name, &two).ToString());
+  EXPECT_EQ(one, two);
+  size_t target = 0;
+  create(one, "p", &target);
+  EXPECT_GT(links.traffic().round_trips, 0u);
+  RemoteLinks guarded(scratch_.file("no such secret"), 1'000);
+  EXPECT_TRUE(guarded.link_of(name, &one).IsIoError());
 }
 
 // The request is in flight for longer than it is waited for: an answer, and nothing that is torn down too early.

@@ -68,14 +68,24 @@ class ServerRig {
   // Asks, and closes what was opened, so that inputs stay independent of each other.
   void ask(std::string_view message) {
     if (message.empty() || message.size() > sizeof(rdma::FlushRequest)) return;
-    send(message);
     PoolRequest request;
-    std::memcpy(&request, memory_.data(), std::min(message.size(), sizeof request));
+    std::memcpy(&request, message.data(), std::min(message.size(), sizeof request));
+    if (request.op == PoolOp::kResize || request.op == PoolOp::kComplete) {  // of a pool that it has
+      PoolRequest create = request;
+      create.magic = PoolRequest::kMagic;
+      create.token = 1;
+      create.op = PoolOp::kCreate;
+      create.bytes = kPoolBytesMax / 16;
+      create.answer = {};
+      send(fuzz_bytes(create));
+    }
+    send(message);
     request.magic = PoolRequest::kMagic;
     request.token = 1;
     request.op = PoolOp::kRemove;
     send(fuzz_bytes(request));
-    BONSAI_CHECK(server_->open_pools() == 0);
+    BONSAI_CHECK(server_->owners().empty());
+    for (const auto& entry : fs::directory_iterator(folder_ + "/pools")) fs::remove(entry.path());
     for (const auto& entry : fs::directory_iterator(folder_)) BONSAI_CHECK(entry.path().filename() == "pools");
   }
 
@@ -118,12 +128,14 @@ void run_request(std::string_view input) {
 
 std::vector<std::string> seeds_of_requests() {
   std::vector<std::string> seeds;
-  for (const PoolOp op : {PoolOp::kOpen, PoolOp::kCreate, PoolOp::kClose, PoolOp::kRemove}) {
+  for (const PoolOp op :
+       {PoolOp::kOpen, PoolOp::kCreate, PoolOp::kClose, PoolOp::kRemove, PoolOp::kResize, PoolOp::kComplete}) {
     PoolRequest request;
     request.token = 7;
     request.op = op;
     request.bytes = uint64_t{64} << 10;
-    set_wire_text(&request.pool, "a.pool");
+    request.mark = op == PoolOp::kOpen ? 1 : 0;
+    set_wire_text(&request.pool, op == PoolOp::kComplete ? "a.partial" : "a.pool");
     seeds.push_back(fuzz_bytes(request));
   }
   return seeds;

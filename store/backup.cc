@@ -1,4 +1,4 @@
-// Copies of a pool: a checkpoint of one that is open, and what can be saved of one that is damaged.
+// Copies of a pool: a checkpoint of one that is open, and what can be saved of one that is damaged. And its removal.
 //
 // Salvage does not bring back keys that only the log knows in a range without a sound dnode: the record could be older
 // than what the dnode held. Damage in the log may leave older values in the copy; they are listed as lost.
@@ -98,7 +98,7 @@ class Salvager {
 Status Salvage(const std::string& from, const Options& options, const std::string& to, SalvageReport* report,
                const std::function<void(double)>& progress) {
   store::ReadOnlyPool source;
-  BONSAI_RETURN_IF_ERROR(source.open(from));
+  BONSAI_RETURN_IF_ERROR(source.open(from, options));
   Options creating = options;
   creating.key_format = source.pool().key_format();
   store::NewPool copy;
@@ -126,6 +126,12 @@ Status Checkpoint(DB* db, const Options& options, const std::string& to, const S
   BONSAI_RETURN_IF_ERROR(copy.complete());
   if (records != nullptr) *records = count;
   return Status::OK();
+}
+
+Status Remove(const std::string& path, const Options& options) {
+  store::ReadOnlyPool pool;
+  BONSAI_RETURN_IF_ERROR(pool.open(path, options, persist::kFirstBytes));
+  return pool.remove();
 }
 
 }  // namespace bonsai

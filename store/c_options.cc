@@ -72,6 +72,16 @@ void bonsai_options_set_metadata_upload(bonsai_options_t* options, unsigned char
   options->options.metadata_upload = on != 0;
 }
 
+void bonsai_options_set_fabric_secret_file(bonsai_options_t* options, const char* path) {
+  bonsai::c::guarded(nullptr, [&] {
+    options->options.fabric_secret_file = path == nullptr ? "" : path;
+    return bonsai::Status::OK();
+  });
+}
+void bonsai_options_set_fabric_wait_ms_max(bonsai_options_t* options, uint32_t milliseconds) {
+  options->options.fabric_wait_ms_max = milliseconds;
+}
+
 void bonsai_options_set_log_sink(bonsai_options_t* options, bonsai_log_sink sink, void* arg) {
   if (sink == nullptr) {
     options->options.log_sink = nullptr;

@@ -331,6 +331,8 @@ TEST_F(CInterface, SettersReachTheOptions) {
   bonsai_options_set_grow_bytes(options_, 1 << 16);
   bonsai_options_set_snapshots_max(options_, 14);
   bonsai_options_set_metadata_upload(options_, 0);
+  bonsai_options_set_fabric_secret_file(options_, "a secret");
+  bonsai_options_set_fabric_wait_ms_max(options_, 15);
   std::string logged;
   bonsai_options_set_log_sink(
       options_,
@@ -347,6 +349,10 @@ TEST_F(CInterface, SettersReachTheOptions) {
   EXPECT_EQ(set.durability, Durability::kVolatile);
   EXPECT_EQ(set.pool_bytes, uint64_t{64} << 20);
   EXPECT_EQ(set.log_bytes, 12345u);
+  EXPECT_EQ(set.fabric_secret_file, "a secret");
+  EXPECT_EQ(set.fabric_wait_ms_max, 15u);
+  bonsai_options_set_fabric_secret_file(options_, nullptr);
+  EXPECT_EQ(set.fabric_secret_file, "");
   EXPECT_EQ(set.buffered_window_ms, 11u);
   EXPECT_EQ(set.background_threads, 12u);
   EXPECT_EQ(set.stall_ms_max, 13u);

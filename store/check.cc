@@ -130,9 +130,10 @@ class Checker {
 }  // namespace
 }  // namespace store
 
-Status Check(const std::string& path, CheckReport* report, const std::function<void(double)>& progress) {
+Status Check(const std::string& path, CheckReport* report, const std::function<void(double)>& progress,
+             const Options& options) {
   store::ReadOnlyPool source;
-  BONSAI_RETURN_IF_ERROR(source.open(path));
+  BONSAI_RETURN_IF_ERROR(source.open(path, options));
   *report = CheckReport();
   return store::Checker(source.volume(), source.pool(), report, progress).run();
 }

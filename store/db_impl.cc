@@ -61,8 +61,8 @@ Status DbImpl::Close() {
   if (!owner_.mine()) {
     closed_ = true;
     background_.forget_threads();
-    tiers_->mappings.clear();             // and with them this process's share in their locks
-    static_cast<void>(tiers_.release());  // what its end would write is the parent's to write
+    for (Target& target : tiers_->targets) target.mapping.reset();  // and with it this process's share in its lock
+    static_cast<void>(tiers_.release());                            // what its end would write is the parent's to write
     return of_parent();
   }
   const uint64_t snapshots = lent_.snapshots.load(std::memory_order_acquire);
@@ -81,8 +81,9 @@ Status DbImpl::Close() {
     if (status.ok()) status = clean;
   }
   const std::unique_ptr<Tiers> closing = std::move(tiers_);
-  for (const auto& mapping : closing->mappings) {
-    if (Status synced = mapping->sync(); status.ok()) status = synced;
+  for (const Target& target : closing->targets) {
+    if (target.mapping == nullptr) continue;
+    if (Status synced = target.mapping->sync(); status.ok()) status = synced;
   }
   return status;
 }
@@ -543,6 +544,11 @@ Stats DbImpl::GetStats() const {
   stats.nvm_lines_flushed = nvm.lines_flushed;
   stats.nvm_fences = nvm.fences;
   stats.nvm_media_bytes = nvm.media_bytes;
+  if (t.links == nullptr) return stats;
+  const rdma::Traffic traffic = t.links->traffic();
+  stats.fabric_round_trips = traffic.round_trips;
+  stats.fabric_messages = traffic.messages();
+  stats.fabric_bytes = traffic.bytes();
   return stats;
 }
 

@@ -1,4 +1,5 @@
-// A pool that comes into being whole or not at all: it is filled under other names and renamed when it is complete.
+// A pool that comes into being whole or not at all: it is filled under other names, here and on other nodes, and
+// renamed when it is complete.
 #ifndef BONSAI_STORE_NEW_POOL_H_
 #define BONSAI_STORE_NEW_POOL_H_
 
@@ -7,6 +8,8 @@
 #include <vector>
 
 #include "bonsai/db.h"
+#include "scale/remote_links.h"
+#include "scale/target_name.h"
 
 namespace bonsai::store {
 
@@ -27,10 +30,14 @@ class NewPool {
   [[nodiscard]] DB& db() { return *db_; }
 
  private:
-  struct Target {
-    std::string partial, name;
+  struct Copy {
+    scale::TargetName partial, name;  // equal: a device
   };
-  std::vector<Target> targets_;
+  Status look(const scale::TargetName& name, scale::RemoteLinks* links, Copy* copy);
+  [[nodiscard]] scale::RemoteLinks make_links() const;
+
+  Options options_;
+  std::vector<Copy> copies_;
   std::unique_ptr<DB> db_;
 };
 

@@ -4,12 +4,9 @@
 // pool of several targets that is killed between the first words of its superblocks, and a file system where a file
 // cannot be made before it has a name (hugetlbfs).
 #include <algorithm>
-#include <filesystem>
 
-#include "base/coro/scheduler.h"
-#include "base/nvm/file.h"
-#include "base/nvm/media.h"
-#include "base/nvm/os_file.h"
+#include "base/nvm/hooked_product.h"
+#include "base/nvm/medium_kind.h"
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "base/thread.h"
@@ -22,38 +19,31 @@ namespace bonsai {
 namespace store {
 namespace {
 
-// A DAX device exists before its pool does: it is there to be made one when nobody has written to its beginning, or the
-// creation of one was interrupted.
-bool is_blank_device(const std::string& path) {
-  std::error_code ignored;
-  if (!std::filesystem::is_character_file(path, ignored)) return false;
-  base::MappingOptions options;
-  options.read_only = true;
-  std::unique_ptr<base::Mapping> device;
-  if (!base::Mapping::open(path, options, &device).ok()) return false;
-  const std::span first_bytes(device->data(), std::min<size_t>(device->bytes(), persist::kFirstBytes));
-  return persist::is_unfinished(first_bytes) ||
-         std::all_of(first_bytes.begin(), first_bytes.end(), [](std::byte byte) { return byte == std::byte{0}; });
-}
-
 class Opener {
  public:
-  Opener(const Options& options, const TestOptions& test, std::vector<std::string> paths, Tiers* tiers)
-      : options_(options), test_(test), paths_(std::move(paths)), t_(*tiers) {}
+  Opener(const Options& options, const TestOptions& test, Tiers* tiers) : options_(options), test_(test), t_(*tiers) {}
 
-  Status open() {
+  Status open(const std::string& path) {
+    std::vector<scale::TargetName> names;
+    BONSAI_RETURN_IF_ERROR(parse_targets(path, &names));
+    for (scale::TargetName& name : names) t_.targets.emplace_back().name = std::move(name);
+    t_.links = std::make_unique<scale::RemoteLinks>(options_.fabric_secret_file, options_.fabric_wait_ms_max);
     BONSAI_RETURN_IF_ERROR(check_options());
     BONSAI_RETURN_IF_ERROR(decide_creation());
-    BONSAI_RETURN_IF_ERROR(map());
-    const Status status = all_product_ ? wire(product_volume()) : wire(hooked_volume());
-    if (!status.ok() && create_) remove_files();
+    Status status = take();
+    if (status.ok()) status = needs_hooks() ? wire(hooked_volume()) : wire(product_volume());
+    if (!status.ok() && create_) take_back();
     return status;
   }
 
   Status open_on(std::vector<std::unique_ptr<base::HookedMedium>> media, bool create) {
     create_ = create;
-    t_.hooked_media = std::move(media);
-    t_.medium_text = "media of the caller";
+    for (size_t i = 0; i < media.size(); ++i) {
+      Target& target = t_.targets.emplace_back();
+      target.name.text = "target " + std::to_string(i);
+      target.hooked = std::move(media[i]);
+      target.text = "media of the caller";
+    }
     return wire(hooked_volume());
   }
 
@@ -73,6 +63,12 @@ class Opener {
     if (!is_volatile() && options_.durability == Durability::kVolatile) {
       return Status::InvalidArgument(
           "only a store in DRAM can be volatile: set medium to DRAM, too, or durability to durable or buffered");
+    }
+    const bool remote =
+        std::any_of(t_.targets.begin(), t_.targets.end(), [](const Target& target) { return target.name.is_remote(); });
+    if (is_volatile() && remote) {
+      return Status::InvalidArgument("a store in DRAM is in this process alone, so it has no remote targets: name it " +
+                                     std::string("by a plain word, or set medium to auto"));
     }
     return check_test_options();
   }
@@ -100,99 +96,81 @@ class Opener {
       return Status::OK();
     }
     size_t existing = 0;
-    for (const std::string& path : paths_) {
-      std::error_code ignored;
-      if (std::filesystem::is_directory(path, ignored)) {
-        return Status::IoError(path + " is a directory; name a file in it");
-      }
-      // What an interrupted creation has left holds nothing.
-      if (options_.create_if_missing) {
-        static_cast<void>(base::remove_unused(path, persist::kFirstBytes, persist::is_unfinished));
-      }
-      existing += std::filesystem::exists(path, ignored) && !is_blank_device(path) ? 1 : 0;
+    std::string missing;
+    for (Target& target : t_.targets) {
+      bool exists = false;
+      BONSAI_RETURN_IF_ERROR(find_target(options_, t_.links.get(), &target, &exists));
+      existing += exists ? 1 : 0;
+      if (!exists && missing.empty()) missing = target.name.text;
     }
     if (existing == 0 && options_.create_if_missing) {
       create_ = true;
-    } else if (existing != 0 && existing != paths_.size()) {
-      return Status::IoError("some targets of the pool are missing; name existing files, or new ones only");
+    } else if (existing != 0 && !missing.empty()) {
+      return Status::IoError("some targets of the pool are missing, " + missing +
+                             " is one; name existing targets, or new ones only");
     } else if (existing != 0 && options_.error_if_exists) {
-      return Status::InvalidArgument(paths_[0] + " exists already and error_if_exists is set");
+      return Status::InvalidArgument(t_.targets[0].name.text + " exists already and error_if_exists is set");
     }
     return Status::OK();
   }
 
-  Status map() {
-    for (const std::string& path : paths_) {
-      std::unique_ptr<base::Mapping> mapping;
-      if (is_volatile()) {
-        BONSAI_RETURN_IF_ERROR(base::Mapping::make_in_memory(path, options_.pool_bytes, &mapping));
-        t_.mappings.push_back(std::move(mapping));
-        continue;
+  Status take() {
+    for (Target& target : t_.targets) {
+      if (target.name.is_remote() && target.link == nullptr && !create_) {
+        return Status::IoError(target.name.text + " does not exist: its node serves no such pool; name another, or " +
+                               "set create_if_missing");
       }
-      base::MappingOptions options;
-      options.create_bytes = create_ ? options_.pool_bytes : 0;
-      options.create_mark = persist::kCreatingMagic;
-      options.grow_bytes = create_ ? 0 : options_.grow_bytes;
-      std::error_code none;
-      bytes_before_.push_back(options.grow_bytes == 0 ? 0 : std::filesystem::file_size(path, none));
-      options.domain = options_.persistence_domain;
-      if (Status status = base::Mapping::open(path, options, &mapping); !status.ok()) {
-        if (create_) remove_files();
-        return status;
-      }
-      t_.mappings.push_back(std::move(mapping));
+      BONSAI_RETURN_IF_ERROR(take_target(options_, create_, t_.links.get(), &target));
     }
-    return make_media();
-  }
-
-  Status make_media() {
-    base::MediaOptions options;
-    options.test = test_;
-    options.wait_until = base::wait_closely_until;
     t_.updates_in_place = test_.updates_in_place;
     t_.emulated = false;
-    for (const auto& mapping : t_.mappings) {
-      base::Media media;
-      if (Status status = base::make_media(*mapping, options, &media); !status.ok()) {
-        if (create_) remove_files();
-        return status;
-      }
-      all_product_ = all_product_ && media.hooked == nullptr;
-      t_.emulated = t_.emulated || media.emulated;
-      if (t_.medium_text.empty()) t_.medium_text = media.text;
-      t_.hooked_media.push_back(std::move(media.hooked));
+    for (Target& target : t_.targets) {
+      BONSAI_RETURN_IF_ERROR(make_medium(test_, create_, &target));
+      t_.emulated = t_.emulated || target.emulated;
     }
+    t_.medium_text = describe_targets(t_.targets);
     return Status::OK();
   }
 
   // Takes back what an unfinished creation has made.
-  void remove_files() {
+  void take_back() {
     if (is_volatile()) return;
-    for (const auto& mapping : t_.mappings) {
-      std::error_code ignored;
-      if (std::filesystem::is_regular_file(mapping->path(), ignored)) std::filesystem::remove(mapping->path(), ignored);
-    }
+    t_.index.reset();
+    t_.log.reset();
+    t_.large.reset();
+    t_.dnodes.reset();
+    t_.volume.reset();
+    for (Target& target : t_.targets) static_cast<void>(remove_target(&target));
+  }
+
+  [[nodiscard]] bool needs_hooks() const {
+    return std::any_of(t_.targets.begin(), t_.targets.end(), [](const Target& t) { return t.hooked != nullptr; });
   }
 
   std::unique_ptr<scale::VolumeOf<base::ProductMedium>> product_volume() {
     std::vector<base::ProductMedium*> media;
-    for (const auto& mapping : t_.mappings) {
-      t_.product_media.push_back(
-          std::make_unique<base::ProductMedium>(mapping->data(), mapping->bytes(), mapping->domain()));
-      media.push_back(t_.product_media.back().get());
+    for (Target& target : t_.targets) {
+      const base::Mapping& mapping = *target.mapping;
+      target.product = std::make_unique<base::ProductMedium>(mapping.data(), mapping.bytes(), mapping.domain());
+      media.push_back(target.product.get());
     }
     return std::make_unique<scale::VolumeOf<base::ProductMedium>>(media);
   }
 
-  // Targets of mixed kinds share one family of media: those that need no hook are synced like files.
+  // Targets of mixed kinds share one family of media.
   std::unique_ptr<scale::VolumeOf<base::HookedMedium>> hooked_volume() {
     std::vector<base::HookedMedium*> media;
-    for (size_t i = 0; i < t_.hooked_media.size(); ++i) {
-      auto& medium = t_.hooked_media[i];
-      if (medium == nullptr) medium = std::make_unique<base::FileMedium>(*t_.mappings[i]);
-      media.push_back(medium.get());
+    for (Target& target : t_.targets) {
+      if (target.hooked == nullptr) target.hooked = std::make_unique<base::HookedProduct>(*target.mapping);
+      media.push_back(target.hooked.get());
     }
     return std::make_unique<scale::VolumeOf<base::HookedMedium>>(media);
+  }
+
+  [[nodiscard]] std::vector<std::string> names() const {
+    std::vector<std::string> all;
+    for (const Target& target : t_.targets) all.push_back(target.name.text);
+    return all;
   }
 
   template <class Medium>
@@ -203,7 +181,7 @@ class Opener {
       const uint64_t pool_id[2] = {base::fresh_seed(), base::fresh_seed()};
       BONSAI_RETURN_IF_ERROR(persist::format_pool(typed, options_, pool_id));
     }
-    BONSAI_RETURN_IF_ERROR(persist::read_pool(typed, paths_, &t_.pool));
+    BONSAI_RETURN_IF_ERROR(persist::read_pool(typed, names(), &t_.pool));
     BONSAI_RETURN_IF_ERROR(check_key_format());
     if (options_.grow_bytes != 0 && !create_) BONSAI_RETURN_IF_ERROR(grow(typed));
     BONSAI_RETURN_IF_ERROR(persist::settle_superblocks(typed, t_.pool));
@@ -235,15 +213,11 @@ class Opener {
                                                     : persist::RunState::kOpenDurable);
   }
 
-  // A refused growth gives the files their sizes back; the pool has not used more yet.
+  // A refused growth gives the targets their sizes back; the pool has not used more yet.
   Status grow(scale::Volume& volume) {
     Status status = persist::grow_pool(volume, &t_.pool);
-    for (size_t i = 0; !status.ok() && i < paths_.size(); ++i) {
-      std::error_code ignored;
-      if (bytes_before_[i] < t_.mappings[i]->bytes()) {
-        std::filesystem::resize_file(paths_[i], bytes_before_[i], ignored);
-      }
-    }
+    if (status.ok()) return status;
+    for (const Target& target : t_.targets) shrink_target(target);
     return status;
   }
 
@@ -259,56 +233,30 @@ class Opener {
   Status check_key_format() const {
     if (options_.any_key_format || t_.pool.key_format() == options_.key_format) return Status::OK();
     const bool fixed8 = t_.pool.key_format() == KeyFormat::kFixed8;
-    return Status::InvalidArgument(paths_[0] + " was created with key=" + (fixed8 ? "fixed8" : "bytes") +
+    return Status::InvalidArgument(t_.targets[0].name.text + " was created with key=" + (fixed8 ? "fixed8" : "bytes") +
                                    "; open it with that key format");
   }
 
   const Options& options_;
   const TestOptions& test_;
-  const std::vector<std::string> paths_;
   Tiers& t_;
-  std::vector<uint64_t> bytes_before_;  // of files that may grow
   bool create_ = false;
-  bool all_product_ = true;
 };
 
 }  // namespace
 
-Status split_paths(const std::string& path, std::vector<std::string>* paths) {
-  paths->clear();
-  for (size_t begin = 0; begin <= path.size();) {
-    const size_t comma = std::min(path.find(',', begin), path.size());
-    paths->push_back(path.substr(begin, comma - begin));
-    if (comma == begin) {
-      return Status::InvalidArgument(path.empty() ? "the pool's path is empty; name a file, e.g. /dev/shm/my.pool"
-                                                  : "a part of the path list '" + path +
-                                                        "' is empty; name one file per target, with one comma between");
-    }
-    begin = comma + 1;
-  }
-  if (paths->size() > scale::kTargetsMax) {
-    return Status::InvalidArgument("a pool has at most " + std::to_string(scale::kTargetsMax) + " targets");
-  }
-  return Status::OK();
-}
-
 Status open_tiers(const Options& options, const TestOptions& test, const std::string& path,
                   std::unique_ptr<Tiers>* tiers) {
-  std::vector<std::string> paths;
-  BONSAI_RETURN_IF_ERROR(split_paths(path, &paths));
   auto opened = std::make_unique<Tiers>();
-  BONSAI_RETURN_IF_ERROR(Opener(options, test, std::move(paths), opened.get()).open());
+  BONSAI_RETURN_IF_ERROR(Opener(options, test, opened.get()).open(path));
   *tiers = std::move(opened);
   return Status::OK();
 }
 
 Status open_tiers_on(const Options& options, std::vector<std::unique_ptr<base::HookedMedium>> media, bool create,
                      std::unique_ptr<Tiers>* tiers) {
-  std::vector<std::string> names;
-  for (size_t i = 0; i < media.size(); ++i) names.push_back("target " + std::to_string(i));
   auto opened = std::make_unique<Tiers>();
-  BONSAI_RETURN_IF_ERROR(
-      Opener(options, TestOptions(), std::move(names), opened.get()).open_on(std::move(media), create));
+  BONSAI_RETURN_IF_ERROR(Opener(options, TestOptions(), opened.get()).open_on(std::move(media), create));
   *tiers = std::move(opened);
   return Status::OK();
 }
@@ -326,8 +274,18 @@ Status OpenForTest(const Options& options, const TestOptions& test, const std::s
   return Status::OK();
 }
 
-Status DescribeMedium(const std::string& path, std::string* text) {
-  return base::describe_medium(path, PersistenceDomain::kAuto, text);
+Status DescribeMedium(const std::string& path, std::string* text, const Options& options) {
+  scale::TargetName name;
+  BONSAI_RETURN_IF_ERROR(scale::parse_target_name(path, &name));
+  if (!name.is_remote()) return base::describe_medium(path, PersistenceDomain::kAuto, text);
+  scale::RemoteLinks links(options.fabric_secret_file, options.fabric_wait_ms_max);
+  store::Target target;
+  target.name = name;
+  bool exists = false;
+  BONSAI_RETURN_IF_ERROR(store::find_target(Options(), &links, &target, &exists));
+  *text =
+      exists ? target.link->pool(target.number).text : "what " + name.node + " stores pools on, over " + name.scheme;
+  return Status::OK();
 }
 
 }  // namespace bonsai

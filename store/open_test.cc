@@ -174,7 +174,7 @@ TEST_F(OpenTest, TargetsAreNamedAllAndInOrder) {
   expect_refused(a + "," + b, options, Code::kInvalidArgument, "3 targets");
   expect_refused(a, options, Code::kInvalidArgument, "3 targets");
   expect_refused(a + "," + b + "," + folder_.file("other.2"), options, Code::kInvalidArgument, "one pool");
-  expect_refused(a + "," + b + "," + b, options, Code::kBusy, "pool.1");
+  expect_refused(a + "," + b + "," + b, options, Code::kInvalidArgument, "named twice");
   expect_refused(a + "," + b + "," + folder_.file("missing"), creating(), Code::kIoError, "missing");
   expect_whole(all);
   std::filesystem::remove(c);

@@ -1,8 +1,10 @@
-// A pool that is not open, mapped for reading: nothing of it changes.
+// A pool that is not open, to be read: nothing of it changes. Files are mapped; a remote target is fetched whole.
 #ifndef BONSAI_STORE_READ_ONLY_POOL_H_
 #define BONSAI_STORE_READ_ONLY_POOL_H_
 
+#include <algorithm>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -10,38 +12,66 @@
 #include "base/nvm/product.h"
 #include "base/status_macros.h"
 #include "persist/pool.h"
+#include "scale/remote_links.h"
 #include "scale/volume.h"
-#include "store/tiers.h"
+#include "store/target.h"
 
 namespace bonsai::store {
 
 class ReadOnlyPool {
  public:
-  // Errors: as DB::Open.
-  Status open(const std::string& path) {
-    std::vector<std::string> paths;
-    BONSAI_RETURN_IF_ERROR(split_paths(path, &paths));
+  // `options`: how remote targets are reached. Of those at most `bytes_max` are fetched. Errors: as DB::Open.
+  Status open(const std::string& path, const Options& options, uint64_t bytes_max = UINT64_MAX) {
+    std::vector<scale::TargetName> names;
+    BONSAI_RETURN_IF_ERROR(parse_targets(path, &names));
+    links_ = std::make_unique<scale::RemoteLinks>(options.fabric_secret_file, options.fabric_wait_ms_max);
     std::vector<base::ProductMedium*> media;
-    for (const std::string& target : paths) {
-      base::MappingOptions options;
-      options.read_only = true;
-      mappings_.emplace_back();
-      BONSAI_RETURN_IF_ERROR(base::Mapping::open(target, options, &mappings_.back()));
-      const base::Mapping& mapping = *mappings_.back();
-      media_.push_back(std::make_unique<base::ProductMedium>(mapping.data(), mapping.bytes(), mapping.domain()));
-      media.push_back(media_.back().get());
+    std::vector<std::string> texts;
+    for (scale::TargetName& name : names) {
+      texts.push_back(name.text);
+      targets_.emplace_back().name = std::move(name);
+      Target& target = targets_.back();
+      BONSAI_RETURN_IF_ERROR(target.name.is_remote() ? fetch(&target, bytes_max) : map(&target));
+      media.push_back(target.product.get());
     }
     volume_ = std::make_unique<scale::VolumeOf<base::ProductMedium>>(media);
-    return persist::read_pool(*volume_, paths, &pool_);
+    return persist::read_pool(*volume_, texts, &pool_);
   }
 
   // Requires: open() succeeded.
   [[nodiscard]] scale::Volume& volume() const { return *volume_; }
   [[nodiscard]] const persist::Pool& pool() const { return pool_; }
 
+  // Removes it. Requires: open() succeeded; nothing of it is used any more.
+  Status remove() {
+    volume_.reset();
+    for (Target& target : targets_) BONSAI_RETURN_IF_ERROR(remove_target(&target));
+    return Status::OK();
+  }
+
  private:
-  std::vector<std::unique_ptr<base::Mapping>> mappings_;
-  std::vector<std::unique_ptr<base::ProductMedium>> media_;
+  static Status map(Target* target) {
+    base::MappingOptions options;
+    options.read_only = true;
+    BONSAI_RETURN_IF_ERROR(base::Mapping::open(target->name.text, options, &target->mapping));
+    const base::Mapping& mapping = *target->mapping;
+    target->product = std::make_unique<base::ProductMedium>(mapping.data(), mapping.bytes(), mapping.domain());
+    return Status::OK();
+  }
+
+  Status fetch(Target* target, uint64_t bytes_max) {
+    bool exists = false;
+    BONSAI_RETURN_IF_ERROR(find_target(Options(), links_.get(), target, &exists));
+    if (!exists) return Status::IoError(target->name.text + " does not exist: its node serves no such pool");
+    BONSAI_RETURN_IF_ERROR(target->link->make_mirror(target->number));
+    const std::span<std::byte> mirror = target->link->mirror(target->number);
+    BONSAI_RETURN_IF_ERROR(target->link->fetch(target->number, 0, std::min<uint64_t>(mirror.size(), bytes_max)));
+    target->product = std::make_unique<base::ProductMedium>(mirror.data(), mirror.size(), PersistenceDomain::kAdr);
+    return Status::OK();
+  }
+
+  std::unique_ptr<scale::RemoteLinks> links_;
+  std::vector<Target> targets_;
   std::unique_ptr<scale::Volume> volume_;
   persist::Pool pool_;
 };

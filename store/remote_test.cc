@@ -1,72 +1,105 @@
-// The whole store over remote targets (shm, nodes of one process): what was acknowledged is on the serving node, and a
-// node that falls silent is an answer, not a hang.
+// The whole store over remote targets that DB::Open names (shm, nodes of one process): what was acknowledged is on the
+// serving nodes, a node that falls silent is an answer and not a hang, and bad names change nothing.
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <filesystem>
+#include <fstream>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/thread.h"
+#include "bonsai/db.h"
+#include "bonsai/testing.h"
+#include "persist/format.h"
 #include "rdma/shm/shm.h"
-#include "scale/remote_link.h"
-#include "scale/remote_target.h"
+#include "scale/fabrics.h"
 #include "scale/testing/serving_node.h"
-#include "store/db_impl.h"
-#include "store/tiers.h"
 #include "testing/scratch.h"
 
 namespace bonsai::store {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr uint64_t kPoolBytes = uint64_t{8} << 20;
-
-class RemoteStore : public ::testing::Test {
- protected:
-  ~RemoteStore() override { close(); }
-
-  void open(bool create, size_t targets, uint64_t limit_ms = 10'000) {
-    ASSERT_EQ("OK", scale::RemoteLink::make(network_.make_fabric(), {.limit_ms = limit_ms}, &link_).ToString());
-    std::vector<std::unique_ptr<base::HookedMedium>> media;
-    for (size_t i = 0; i < targets; ++i) {
-      scale::TargetName name;
-      ASSERT_TRUE(scale::parse_target_name("shm://node/pool." + std::to_string(i), &name).ok());
-      size_t target = 0;
-      ASSERT_EQ(
-          "OK",
-          link_->open(name, create ? scale::PoolOp::kCreate : scale::PoolOp::kOpen, create ? kPoolBytes : 0, 0, &target)
-              .ToString());
-      std::unique_ptr<scale::RemoteTarget> medium;
-      ASSERT_EQ("OK", scale::RemoteTarget::make(link_.get(), target, create, &medium).ToString());
-      media.push_back(std::move(medium));
-    }
-    Options options;
-    options.create_if_missing = create;
-    options.pool_bytes = kPoolBytes;
-    options.stall_ms_max = 1'000;
-    std::unique_ptr<Tiers> tiers;
-    const Status status = open_tiers_on(options, std::move(media), create, &tiers);
-    ASSERT_TRUE(status.ok()) << status.ToString();
-    db_ = std::make_unique<DbImpl>(options, std::move(tiers));
-  }
-  void close() {
-    db_.reset();
-    link_.reset();
-  }
-
-  testing::ScratchFolder scratch_;
-  rdma::ShmNetwork network_;
-  scale::ServingNode node_{&network_, std::filesystem::path(scratch_.file("pool.0")).parent_path()};
-  std::unique_ptr<scale::RemoteLink> link_;
-  std::unique_ptr<DB> db_;
-};
 
 std::string key_of(uint64_t i) { return "key " + std::to_string(i * 7919 % 100'003); }
 
+// A node with a folder, on a network of its own, which `scheme` names.
+struct Island {
+  explicit Island(const std::string& scheme, const rdma::Secret* secret = nullptr)
+      : folder(fs::path(scratch.file("x")).parent_path().string() + "/"), node(&network, folder, secret) {
+    scale::register_fabric(scheme, [this](std::shared_ptr<rdma::Fabric>* fabric) {
+      *fabric = network.make_fabric();
+      return Status::OK();
+    });
+  }
+  // Every file of the folder with its content.
+  [[nodiscard]] std::map<std::string, std::string> files() const {
+    std::map<std::string, std::string> all;
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      std::ifstream in(entry.path(), std::ios::binary);
+      all[entry.path().filename()] = std::string(std::istreambuf_iterator<char>(in), {});
+    }
+    return all;
+  }
+
+  testing::ScratchFolder scratch;
+  const std::string folder;
+  rdma::ShmNetwork network;
+  scale::ServingNode node;
+};
+
+class RemoteStore : public ::testing::Test {
+ protected:
+  static Options creating() {
+    Options options;
+    options.create_if_missing = true;
+    options.pool_bytes = kPoolBytes;
+    options.stall_ms_max = 1'000;
+    return options;
+  }
+  void open(const std::string& path, const Options& options = creating()) {
+    db_.reset();
+    const Status status = DB::Open(options, path, &db_);
+    ASSERT_TRUE(status.ok()) << status.ToString();
+  }
+  // The open fails so, within its bound, and changes no file of the node.
+  void expect_refused(const std::string& path, const Options& options, Status::Code code, const std::string& says) {
+    const auto before = near_.files();
+    std::unique_ptr<DB> db;
+    const Status status = DB::Open(options, path, &db);
+    EXPECT_EQ(status.code(), code) << status.ToString();
+    EXPECT_NE(status.message().find(says), std::string_view::npos) << status.ToString();
+    EXPECT_EQ(db, nullptr);
+    EXPECT_TRUE(near_.files() == before) << path << " changed something";
+  }
+  void fill(const std::string& path, uint64_t puts, const Options& options = creating()) {
+    open(path, options);
+    for (uint64_t i = 0; i < puts; ++i) ASSERT_TRUE(db_->Put(key_of(i), "value").ok());
+    ASSERT_TRUE(db_->Close().ok());
+  }
+  void expect_filled(const std::string& path, uint64_t puts) {
+    Options options = creating();
+    options.create_if_missing = false;
+    open(path, options);
+    std::string value;
+    for (uint64_t i = 0; i < puts; ++i) ASSERT_TRUE(db_->Get(key_of(i), &value).ok()) << key_of(i);
+    ASSERT_TRUE(db_->Close().ok());
+  }
+
+  testing::ScratchFolder scratch_;
+  Island near_{"near"};
+  std::unique_ptr<DB> db_;
+};
+
 TEST_F(RemoteStore, WhatWasAcknowledgedIsThereAfterReopening) {
   constexpr uint64_t kThreads = 3, kPuts = 3'000;
-  open(true, 2);
+  const std::string path = "near://node/a,near://node/b";
+  open(path);
   std::atomic<uint64_t> refused{0};
   base::for_each_on(kThreads, kThreads, [&](size_t thread) {
     for (uint64_t i = thread; i < kPuts; i += kThreads) {
@@ -80,8 +113,7 @@ TEST_F(RemoteStore, WhatWasAcknowledgedIsThereAfterReopening) {
     if (drained) {
       ASSERT_EQ("OK", db_->Drain().ToString());
     }
-    close();
-    open(false, 2);
+    open(path);
     std::string value;
     for (uint64_t i = 0; i < kPuts; ++i) {
       const Status status = db_->Get(key_of(i), &value);
@@ -95,28 +127,242 @@ TEST_F(RemoteStore, WhatWasAcknowledgedIsThereAfterReopening) {
     ASSERT_TRUE(db_->Get("large", &value).ok());
     ASSERT_EQ(value, std::string(300'000, 'x'));
   }
-  close();
-  CheckReport report;
-  ASSERT_EQ("OK", Check(scratch_.pool(2), &report).ToString());
-  EXPECT_TRUE(report.ok()) << "the node's own files are a sound pool";
+  db_.reset();
+  for (const std::string& named : {path, near_.folder + "a," + near_.folder + "b"}) {
+    CheckReport report;
+    ASSERT_EQ("OK", Check(named, &report).ToString()) << named;
+    EXPECT_TRUE(report.ok()) << "the node's own files are a sound pool";
+    EXPECT_EQ(report.targets, 2u);
+  }
 }
 
 TEST_F(RemoteStore, ASilentNodeIsUnavailableAndNothingAcknowledgedIsLost) {
-  open(true, 1, 300);
+  Options options = creating();
+  options.fabric_wait_ms_max = 300;
+  open("near://node/a", options);
   for (uint64_t i = 0; i < 100; ++i) ASSERT_TRUE(db_->Put(key_of(i), "value").ok());
-  node_.pause(true);
+  near_.node.pause(true);
   const uint64_t begin_ns = base::now_ns();
   const Status status = db_->Put("late", "value");
   EXPECT_TRUE(status.IsUnavailable()) << status.ToString();
-  EXPECT_NE(status.message().find("shm://node/pool.0"), std::string::npos) << status.ToString();
+  EXPECT_NE(status.message().find("near://node/a"), std::string::npos) << status.ToString();
   EXPECT_LT(base::now_ns() - begin_ns, 10'000'000'000U);
   std::string value;
   EXPECT_TRUE(db_->Get(key_of(3), &value).ok()) << "reads go on";
-  close();
-  node_.pause(false);
+  db_.reset();
+  std::unique_ptr<DB> none;
+  EXPECT_TRUE(DB::Open(options, "near://node/a", &none).IsUnavailable());
+  near_.node.pause(false);
   base::sleep_ms(100);  // until the server has found the owner gone
-  open(false, 1);
-  for (uint64_t i = 0; i < 100; ++i) ASSERT_TRUE(db_->Get(key_of(i), &value).ok());
+  expect_filled("near://node/a", 100);
+}
+
+// Files of this machine and pools of two fabrics in one list: each fabric has one link.
+TEST_F(RemoteStore, AListMayMixKindsAndFabrics) {
+  const Island far("far");
+  const std::string path = scratch_.file("local") + ",near://node/a,far://node/a,near://node/b";
+  fill(path, 1'000);
+  expect_filled(path, 1'000);
+  open(path);
+  const Stats stats = db_->GetStats();
+  EXPECT_EQ(stats.targets, 4u);
+  EXPECT_NE(stats.medium.find("over shm"), std::string::npos) << stats.medium;
+  EXPECT_NE(stats.medium.find("; "), std::string::npos) << "both kinds of medium: " << stats.medium;
+  EXPECT_GT(stats.fabric_round_trips, 0u);
+  EXPECT_GE(stats.fabric_messages, stats.fabric_round_trips);
+  EXPECT_GT(stats.fabric_bytes, 3 * kPoolBytes) << "three mirrors were fetched";
+  db_.reset();
+  CheckReport report;
+  ASSERT_EQ("OK", Check(path, &report).ToString());
+  EXPECT_TRUE(report.ok());
+  std::unique_ptr<DB> none;
+  const Status swapped = DB::Open({}, scratch_.file("local") + ",far://node/a,near://node/a,near://node/b", &none);
+  EXPECT_TRUE(swapped.IsInvalidArgument()) << swapped.ToString();
+  EXPECT_NE(swapped.message().find("order of creation"), std::string::npos) << swapped.ToString();
+}
+
+// One put: its record is a WRITE and a flush request in one doorbell, on one target.
+TEST_F(RemoteStore, APutIsOneRoundTrip) {
+  Options options = creating();
+  options.background_threads = 0;
+  open("near://node/a,near://node/b", options);
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(db_->Put(key_of(0), "value").ok());  // until its stream has a segment
+  const Stats before = db_->GetStats();
+  constexpr uint64_t kPuts = 50;
+  for (uint64_t i = 0; i < kPuts; ++i) ASSERT_TRUE(db_->Put(key_of(0), "value").ok());
+  const Stats after = db_->GetStats();
+  EXPECT_EQ(after.fabric_round_trips - before.fabric_round_trips, kPuts);
+  EXPECT_GE(after.fabric_messages - before.fabric_messages, 2 * kPuts);
+  EXPECT_LE(after.fabric_messages - before.fabric_messages, 2 * kPuts + kPuts / 10) << "the end is noted now and then";
+}
+
+TEST_F(RemoteStore, WhatIsMissingExistsOrIsForeignIsSaid) {
+  using Code = Status::Code;
+  Options opening;
+  expect_refused("near://node/a", opening, Code::kIoError, "near://node/a does not exist");
+  fill("near://node/a,near://node/b", 10);
+  fill("near://node/other", 10);
+  std::ofstream(near_.folder + "foreign") << std::string(1 << 16, 'x');
+  expect_refused("near://node/a,near://node/none", creating(), Code::kIoError, "near://node/none");
+  expect_refused(scratch_.file("none") + ",near://node/a", creating(), Code::kIoError, "some targets");
+  EXPECT_FALSE(fs::exists(scratch_.file("none")));
+  expect_refused("near://node/a", opening, Code::kInvalidArgument, "2 targets");
+  expect_refused("near://node/b,near://node/a", opening, Code::kInvalidArgument, "order");
+  expect_refused("near://node/a,near://node/a", opening, Code::kInvalidArgument, "named twice");
+  expect_refused("near://node/foreign", creating(), Code::kNotSupported, "near://node/foreign");
+  expect_refused("near://node/../a", opening, Code::kInvalidArgument, "://NODE/POOL");
+  expect_refused("none://node/a", opening, Code::kNotSupported, "none://");
+  Options fresh = creating();
+  fresh.error_if_exists = true;
+  expect_refused("near://node/a,near://node/b", fresh, Code::kInvalidArgument, "error_if_exists");
+  std::string many = "near://node/t0";
+  for (int i = 1; i < 65; ++i) many += ",near://node/t" + std::to_string(i);
+  expect_refused(many, creating(), Code::kInvalidArgument, "at most 64 targets");
+  Options quick = creating();
+  quick.fabric_wait_ms_max = 200;
+  expect_refused("near://nobody/a", quick, Code::kUnavailable, "start bonsaid");
+  Options dram = creating();
+  dram.medium = MediumChoice::kDram;
+  dram.durability = Durability::kVolatile;
+  expect_refused("near://node/c", dram, Code::kInvalidArgument, "DRAM");
+  std::unique_ptr<DB> none;
+  EXPECT_TRUE(
+      OpenForTest(opening, {.medium = TestMedium::kShadow}, "near://node/a,near://node/b", &none).IsInvalidArgument());
+  expect_filled("near://node/a,near://node/b", 10);
+  CheckReport report;
+  EXPECT_TRUE(Check("near://node/none", &report).IsIoError());
+}
+
+TEST_F(RemoteStore, APoolHasOneOwner) {
+  fill("near://node/a", 10);
+  open("near://node/a");
+  std::unique_ptr<DB> second;
+  const Status busy = DB::Open({}, "near://node/a", &second);
+  EXPECT_TRUE(busy.IsBusy()) << busy.ToString();
+  EXPECT_NE(busy.message().find("has an owner"), std::string::npos);
+  EXPECT_TRUE(DB::Open({}, near_.folder + "a", &second).IsBusy()) << "nor by its file, on the node itself";
+  ASSERT_TRUE(db_->Put("key", "still usable").ok());
+}
+
+// A creation that fails at its last target takes back the others; one that was killed is no obstacle.
+TEST_F(RemoteStore, CreationIsWholeOrNothing) {
+  Options options = creating();
+  options.log_bytes = uint64_t{1} << 40;
+  expect_refused("near://node/a," + scratch_.file("local"), options, Status::Code::kInvalidArgument, "log");
+  EXPECT_FALSE(fs::exists(scratch_.file("local")));
+  expect_refused("near://node/a," + scratch_.file("no/such/folder/b"), creating(), Status::Code::kIoError, "folder");
+  const auto leave = [&](uint64_t first_word) {
+    std::string content(kPoolBytes, '\0');
+    content.replace(0, sizeof first_word, reinterpret_cast<const char*>(&first_word), sizeof first_word);
+    std::ofstream(near_.folder + "a", std::ios::binary) << content;
+  };
+  leave(persist::kCreatingMagic + 1);
+  expect_refused("near://node/a", creating(), Status::Code::kNotSupported, "near://node/a");
+  leave(persist::kCreatingMagic);
+  fill("near://node/a", 10);
+  expect_filled("near://node/a", 10);
+}
+
+TEST_F(RemoteStore, GrowsAndGivesBackWhatIsRefused) {
+  const std::string path = "near://node/a," + scratch_.file("local");
+  constexpr uint64_t kSmall = uint64_t{1} << 20;
+  Options options = creating();
+  options.pool_bytes = kSmall;
+  fill(path, 100, options);
+  options.grow_bytes = 2 * kSmall;
+  open(path, options);
+  EXPECT_EQ(db_->GetStats().pool_bytes, 4 * kSmall);
+  db_.reset();
+  EXPECT_EQ(fs::file_size(near_.folder + "a"), 2 * kSmall);
+  options.grow_bytes = 40 * kSmall;
+  std::unique_ptr<DB> none;
+  const Status refused = DB::Open(options, path, &none);
+  EXPECT_TRUE(refused.IsInvalidArgument()) << refused.ToString();
+  EXPECT_EQ(fs::file_size(near_.folder + "a"), 2 * kSmall);
+  EXPECT_EQ(fs::file_size(scratch_.file("local")), 2 * kSmall);
+  expect_filled(path, 100);
+}
+
+TEST_F(RemoteStore, CheckpointsAndSalvagesGoBothWays) {
+  fill("near://node/a", 200);
+  open("near://node/a");
+  Options copying;
+  copying.pool_bytes = kPoolBytes;
+  const std::string copy = "near://node/copy.0," + scratch_.file("copy.1");
+  std::ofstream(near_.folder + "copy.0.partial") << std::string(1 << 16, 'x');  // of a copy that was interrupted
+  ASSERT_EQ("OK", Checkpoint(db_.get(), copying, copy).ToString());
+  EXPECT_TRUE(Checkpoint(db_.get(), copying, copy).IsInvalidArgument()) << "it exists";
+  const Status open_there = Checkpoint(db_.get(), copying, "near://node/a");
+  EXPECT_TRUE(open_there.IsInvalidArgument()) << open_there.ToString();
+  db_.reset();
+  expect_filled(copy, 200);
+  SalvageReport report;
+  ASSERT_EQ("OK", Salvage(copy, copying, "near://node/saved", &report).ToString());
+  EXPECT_EQ(report.records, 200u);
+  expect_filled("near://node/saved", 200);
+  for (const auto& [name, content] : near_.files()) EXPECT_FALSE(name.ends_with(".partial")) << name;
+}
+
+TEST_F(RemoteStore, IsRemovedWholeOrLeftAlone) {
+  const std::string path = "near://node/a," + scratch_.file("b");
+  fill(path, 10);
+  std::ofstream(near_.folder + "foreign") << std::string(1 << 16, 'x');
+  EXPECT_TRUE(Remove("near://node/foreign").IsNotSupported());
+  EXPECT_TRUE(Remove("near://node/a").IsInvalidArgument()) << "one of two targets";
+  EXPECT_TRUE(Remove("near://node/none").IsIoError());
+  open(path);
+  EXPECT_TRUE(Remove(path).IsBusy());
+  db_.reset();
+  EXPECT_EQ(near_.files().size(), 2u);
+  ASSERT_EQ("OK", Remove(path).ToString());
+  EXPECT_EQ(near_.files().size(), 1u);
+  EXPECT_FALSE(fs::exists(scratch_.file("b")));
+}
+
+TEST_F(RemoteStore, DescribesWhereAPoolIs) {
+  std::string text;
+  ASSERT_EQ("OK", DescribeMedium("near://node/a", &text).ToString());
+  EXPECT_NE(text.find("over near"), std::string::npos) << text;
+  fill("near://node/a", 1);
+  ASSERT_EQ("OK", DescribeMedium("near://node/a", &text).ToString());
+  EXPECT_NE(text.find("over shm"), std::string::npos) << text;
+}
+
+rdma::Secret secret_of(char byte, const std::string& file) {
+  std::ofstream(file) << std::string(2 * rdma::Secret::kBytes, byte);
+  fs::permissions(file, fs::perms::owner_read | fs::perms::owner_write);
+  rdma::Secret secret;
+  EXPECT_EQ("OK", rdma::Secret::load(file, &secret).ToString());
+  return secret;
+}
+
+TEST(RemoteSecret, ComesFromAFileThatOptionsOrEnvironmentName) {
+  const testing::ScratchFolder scratch;
+  const std::string right = scratch.file("right"), wrong = scratch.file("wrong");
+  const rdma::Secret secret = secret_of('a', right);
+  secret_of('b', wrong);
+  const Island guarded("guarded", &secret);
+  Options options;
+  options.create_if_missing = true;
+  options.pool_bytes = kPoolBytes;
+  options.fabric_wait_ms_max = 1'000;
+  const auto open = [&](const std::string& file) {
+    options.fabric_secret_file = file;
+    std::unique_ptr<DB> db;
+    return DB::Open(options, "guarded://node/a", &db);
+  };
+  for (const std::string& file : {std::string(), wrong}) {
+    const Status refused = open(file);
+    EXPECT_TRUE(refused.IsInvalidArgument()) << refused.ToString();
+    EXPECT_NE(refused.message().find("secret"), std::string::npos) << refused.ToString();
+  }
+  EXPECT_TRUE(open(scratch.file("none")).IsIoError());
+  EXPECT_TRUE(guarded.files().empty());
+  EXPECT_EQ("OK", open(right).ToString());
+  ASSERT_EQ(::setenv("BONSAI_SECRET_FILE", right.c_str(), 1), 0);
+  EXPECT_EQ("OK", open("").ToString());
+  EXPECT_TRUE(open(wrong).IsInvalidArgument()) << "an option wins";
+  ::unsetenv("BONSAI_SECRET_FILE");
 }
 
 }  // namespace

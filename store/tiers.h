@@ -7,9 +7,7 @@
 #include <vector>
 
 #include "base/epoch.h"
-#include "base/nvm/mapping.h"
 #include "base/nvm/medium.h"
-#include "base/nvm/product.h"
 #include "bonsai/options.h"
 #include "bonsai/status.h"
 #include "bonsai/testing.h"
@@ -19,14 +17,15 @@
 #include "persist/log.h"
 #include "persist/pool.h"
 #include "persist/space.h"
+#include "scale/remote_links.h"
 #include "scale/volume.h"
+#include "store/target.h"
 
 namespace bonsai::store {
 
 struct Tiers {
-  std::vector<std::unique_ptr<base::Mapping>> mappings;
-  std::vector<std::unique_ptr<base::ProductMedium>> product_media;
-  std::vector<std::unique_ptr<base::HookedMedium>> hooked_media;
+  std::unique_ptr<scale::RemoteLinks> links;
+  std::vector<Target> targets;
   std::unique_ptr<scale::Volume> volume;
   std::string medium_text;
   bool emulated = true;
@@ -48,9 +47,6 @@ Status open_tiers(const Options& options, const TestOptions& test, const std::st
 // The same over media that the caller has made, all of one size: for tests that crash them.
 Status open_tiers_on(const Options& options, std::vector<std::unique_ptr<base::HookedMedium>> media, bool create,
                      std::unique_ptr<Tiers>* tiers);
-
-// "a,b" -> {"a", "b"}. Errors: InvalidArgument (empty, too many).
-Status split_paths(const std::string& path, std::vector<std::string>* paths);
 
 }  // namespace bonsai::store
 

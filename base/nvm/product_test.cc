@@ -8,6 +8,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/nvm/hooked_product.h"
+#include "base/nvm/testing.h"
+
 namespace bonsai::base {
 namespace {
 
@@ -111,6 +114,30 @@ TEST_P(Product, RacingReaderIsModelled) {
   }
   writer.join();
   EXPECT_GT(checked, 0U);
+}
+
+// By the virtual interface it does and counts the same.
+TEST(HookedProduct, DoesWhatTheProductDoes) {
+  const auto scratch = nvm_testing::TempDir::on_tmpfs();
+  const auto mapping = nvm_testing::create(scratch.file("pool"), kBytes);
+  HookedProduct hooked(*mapping);
+  HookedMedium& medium = hooked;
+  EXPECT_EQ(medium.view(), mapping->data());
+  EXPECT_EQ(medium.bytes(), mapping->bytes());
+  const NvmCounters before = nvm_counters();
+  const std::array<uint64_t, 8> line{1, 2, 3, 4, 5, 6, 7, 8};
+  medium.store8(medium.view(), 9);
+  medium.copy(medium.view() + 64, line.data(), sizeof line);
+  medium.nt_copy(medium.view() + 1024, line.data(), sizeof line, kSite);
+  medium.flush(medium.view(), 128, kSite);
+  EXPECT_TRUE(medium.fence(kSite));
+  EXPECT_EQ(word_at(medium.view()).load(), 9U);
+  EXPECT_EQ(word_at(medium.view() + 64 + 56).load(), 8U);
+  EXPECT_EQ(word_at(medium.view() + 1024 + 8).load(), 2U);
+  const NvmCounters after = nvm_counters();
+  EXPECT_EQ(after.bytes_stored - before.bytes_stored, 8U + 64U + 64U);
+  EXPECT_EQ(after.lines_flushed - before.lines_flushed, 2U);
+  EXPECT_EQ(after.fences - before.fences, 1U);
 }
 
 #ifndef NDEBUG

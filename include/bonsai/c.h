@@ -120,6 +120,9 @@ BONSAI_EXPORT void bonsai_options_set_open_progress(bonsai_options_t* options, b
 BONSAI_EXPORT void bonsai_options_set_stall_ms_max(bonsai_options_t* options, uint32_t milliseconds);
 BONSAI_EXPORT void bonsai_options_set_snapshots_max(bonsai_options_t* options, uint32_t snapshots);
 BONSAI_EXPORT void bonsai_options_set_metadata_upload(bonsai_options_t* options, unsigned char on);
+/* Remote targets: `path` is copied; NULL: the file that BONSAI_SECRET_FILE of the environment names, else none. */
+BONSAI_EXPORT void bonsai_options_set_fabric_secret_file(bonsai_options_t* options, const char* path);
+BONSAI_EXPORT void bonsai_options_set_fabric_wait_ms_max(bonsai_options_t* options, uint32_t milliseconds);
 
 /* severity is 'I', 'W' or 'E'; the message dies with the call and is not zero-terminated. May be called from any thread
    until bonsai_close() returned. NULL: no messages. */

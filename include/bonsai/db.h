@@ -9,9 +9,10 @@
 //
 // Errors. An update that fails has changed nothing, now and after a crash, and may be tried again; with two exceptions,
 // after which it may or may not have taken effect, which a read shows: Unavailable (a wait ended when its record was
-// durable already) and IoError (the medium failed). After an IoError the store takes no updates any more, nor a Drain
-// or Sync, until it is opened again; reads go on, and all that was acknowledged is kept (kBuffered: all that was
-// synced). A read that fails says nothing of the key.
+// durable already, or a remote target did not confirm it) and IoError (the medium failed). After an IoError, and after
+// an Unavailable that names a remote target, the store takes no updates any more, nor a Drain or Sync, until it is
+// opened again; reads go on, and all that was acknowledged is kept (kBuffered: all that was synced). A read that fails
+// says nothing of the key.
 //
 // Processes. A store belongs to the process that opened it. In a child that it forks every call answers NotSupported
 // and the destructor writes nothing; iterators and sessions from before the fork must not be used there.
@@ -110,10 +111,19 @@ class Iterator {
 
 class DB {
  public:
-  // Opens the pool at `path`: one file, device or comma-separated list of them (one per target, none empty, always in
-  // the same order). Errors: IoError (missing, not writable), Corruption (damaged), NotSupported (foreign file, newer
-  // format version), Busy (open elsewhere), InvalidArgument (options), NoSpace (file system full). On error no existing
-  // file is changed. A crashed pool is recovered first; the time grows with the number of dnodes and the log tail.
+  // Opens the pool at `path`: one target or a comma-separated list of them (none empty or named twice, always in the
+  // same order). A target is a file or device of this machine, or a pool that bonsaid serves on another node:
+  //   /mnt/pmem/my.pool           a file or DAX device
+  //   shm://NAME/POOL             served under NAME on this machine
+  //   rdma://HOST:PORT/POOL       served over RDMA; in programs that link it (bonsai, bonsai-bench)
+  // Either all exist, or none does and they are created. What is stored on a remote target is durable on its node, in
+  // the domain that bonsaid was given there; Options::persistence_domain is of this machine's files. Remote targets are
+  // read from a copy in this process's memory, as large as they are, which is fetched when they are opened.
+  // Errors: IoError (missing, not writable), Corruption (damaged), NotSupported (foreign file, newer format version, a
+  // scheme that this program does not know, another version of the fabric's protocol), Busy (open elsewhere),
+  // InvalidArgument (options, names, secret), NoSpace (file system full), Unavailable (a node does not answer within
+  // Options::fabric_wait_ms_max). On error no existing file is changed, here or on a node. A crashed pool is recovered
+  // first; the time grows with the number of dnodes and the log tail.
   static Status Open(const Options& options, const std::string& path, std::unique_ptr<DB>* db);
 
   virtual ~DB() = default;
@@ -207,10 +217,16 @@ struct CheckReport {
   [[nodiscard]] bool ok() const { return damages.empty(); }
 };
 
-// Verifies a pool that is not open, without changing a byte: superblocks, checksums of every dnode, record and large
+// Verifies a pool that is not open, without changing a byte (of remote targets, which are reached as `options`
+// say, a copy is fetched): superblocks, checksums of every dnode, record and large
 // value, tiling of the key space, overlaps and leaks of space. Errors: as Open (the pool cannot be read at all);
 // damage inside is reported in *report with an OK status. `progress`, if set, is called with the share done, 0..1.
-Status Check(const std::string& path, CheckReport* report, const std::function<void(double)>& progress = {});
+Status Check(const std::string& path, CheckReport* report, const std::function<void(double)>& progress = {},
+             const Options& options = Options());
+
+// Removes a pool that is not open: its files, here and on other nodes; of a DAX device the bytes stay. Whatever is not
+// a pool, or not all of one, is left alone. Errors: as Check, and IoError.
+Status Remove(const std::string& path, const Options& options = Options());
 
 // Copies the records of an open store, as of `snapshot` or (null) of one moment during the call, into a new pool at
 // `to`, made as `options` say but with the key format of `db`. Reads and updates go on meanwhile; what they replace
@@ -236,8 +252,9 @@ Status Salvage(const std::string& from, const Options& options, const std::strin
                const std::function<void(double)>& progress = {});
 
 // Describes what storing at `path` would mean here, e.g. "tmpfs (emulated NVM), flush clwb, domain ADR".
-// Works for files that do not exist yet. Errors: IoError.
-Status DescribeMedium(const std::string& path, std::string* text);
+// Works for targets that do not exist yet; of remote ones, which are reached as `options` say, it then shows the node.
+// Errors: IoError; of a remote target as DB::Open.
+Status DescribeMedium(const std::string& path, std::string* text, const Options& options = Options());
 
 }  // namespace bonsai
 

@@ -65,6 +65,13 @@ struct Options {
   PersistenceDomain persistence_domain = PersistenceDomain::kAuto;
   Durability durability = Durability::kDurable;
 
+  // ---- remote targets
+  // The file with the deployment's secret, which proves this process to the nodes and them to it: 64 hexadecimal
+  // digits, readable by its owner alone. Empty: the file that BONSAI_SECRET_FILE of the environment names, else none.
+  std::string fabric_secret_file;
+  // How long each wait for a node may take, for a connection, an answer or a fence: then Unavailable.
+  uint32_t fabric_wait_ms_max = 5'000;
+
   // ---- behaviour
   // Of kBuffered: an update is to be durable so long after it returned, and is where the machine lets the thread that
   // sees to it run in time. Where it does not, a crash may take older updates, too: Stats::window_excesses counts that,
@@ -143,6 +150,10 @@ struct Stats {
 
   // NVM writes (counters since open, all sites)
   uint64_t nvm_bytes_stored = 0, nvm_lines_flushed = 0, nvm_fences = 0, nvm_media_bytes = 0;
+
+  // the fabric (counters since open; 0 without remote targets): lists of requests that were posted together, requests,
+  // and their payload
+  uint64_t fabric_round_trips = 0, fabric_messages = 0, fabric_bytes = 0;
 };
 
 }  // namespace bonsai

@@ -61,6 +61,9 @@ inline constexpr StatsField kStatsFields[] = {
     {"nvm_lines_flushed", &Stats::nvm_lines_flushed, StatsKind::kCounter},
     {"nvm_fences", &Stats::nvm_fences, StatsKind::kCounter},
     {"nvm_media_bytes", &Stats::nvm_media_bytes, StatsKind::kCounter},
+    {"fabric_round_trips", &Stats::fabric_round_trips, StatsKind::kCounter},
+    {"fabric_messages", &Stats::fabric_messages, StatsKind::kCounter},
+    {"fabric_bytes", &Stats::fabric_bytes, StatsKind::kCounter},
 };
 
 }  // namespace bonsai

@@ -16,10 +16,12 @@ namespace bonsai::scale {
 
 class ServingNode {
  public:
-  ServingNode(rdma::ShmNetwork* network, const std::string& folder) : fabric_(network->make_fabric()) {
+  ServingNode(rdma::ShmNetwork* network, const std::string& folder, const rdma::Secret* secret = nullptr)
+      : fabric_(network->make_fabric()) {
     PoolServer::Config config;
     config.folder = folder;
     config.address = "node";
+    config.secret = secret;
     const Status status = PoolServer::make(fabric_.get(), config, &server_);
     EXPECT_TRUE(status.ok()) << status.ToString();
     thread_ = base::Thread("server", [this] {

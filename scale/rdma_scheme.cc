@@ -1,0 +1,22 @@
+// rdma://HOST:PORT/POOL: programs that link this file reach nodes over RDMA devices (rdma/verbs.h), which are looked
+// for when the scheme is first used.
+#include "rdma/verbs.h"
+#include "scale/fabrics.h"
+
+namespace bonsai::scale {
+namespace {
+
+Status open_verbs(std::shared_ptr<rdma::Fabric>* fabric) {
+  std::unique_ptr<rdma::VerbsFabric> made;
+  Status status = rdma::VerbsFabric::open({}, &made);
+  if (status.ok()) *fabric = std::move(made);
+  return status;
+}
+
+const bool registered = [] {
+  register_fabric("rdma", open_verbs);
+  return true;
+}();
+
+}  // namespace
+}  // namespace bonsai::scale

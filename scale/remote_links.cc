@@ -1,0 +1,41 @@
+#include "scale/remote_links.h"
+
+#include <cstdlib>
+
+#include "base/status_macros.h"
+#include "scale/fabrics.h"
+
+namespace bonsai::scale {
+
+Status RemoteLinks::load_secret() {
+  if (secret_loaded_) return Status::OK();
+  const char* const named = std::getenv(kSecretFileVariable);
+  const std::string file = !secret_file_.empty() ? secret_file_ : named != nullptr ? named : "";
+  if (!file.empty()) BONSAI_RETURN_IF_ERROR(rdma::Secret::load(file, &secret_));
+  has_secret_ = !file.empty();
+  secret_loaded_ = true;
+  return Status::OK();
+}
+
+Status RemoteLinks::link_of(const TargetName& name, RemoteLink** link) {
+  std::unique_ptr<RemoteLink>& of_scheme = links_[name.scheme];
+  if (of_scheme == nullptr) {
+    BONSAI_RETURN_IF_ERROR(load_secret());
+    std::shared_ptr<rdma::Fabric> fabric;
+    BONSAI_RETURN_IF_ERROR(open_fabric(name.scheme, &fabric));
+    const LinkOptions options{.secret = has_secret_ ? &secret_ : nullptr, .limit_ms = limit_ms_};
+    BONSAI_RETURN_IF_ERROR(RemoteLink::make(std::move(fabric), options, &of_scheme));
+  }
+  *link = of_scheme.get();
+  return Status::OK();
+}
+
+rdma::Traffic RemoteLinks::traffic() const {
+  rdma::Traffic all;
+  for (const auto& [scheme, link] : links_) {
+    if (link != nullptr) all += link->traffic();
+  }
+  return all;
+}
+
+}  // namespace bonsai::scale

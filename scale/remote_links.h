@@ -1,0 +1,48 @@
+// The links to the nodes whose targets one caller names: one for each fabric, made when a target first asks for it.
+//
+// The deployment's secret (rdma/credentials.h) is read when the first link is made, from the file that the options
+// name, else from the one that BONSAI_SECRET_FILE of the environment names; without either nodes are reached without
+// one.
+//
+// Thread-safety: traffic() from any thread; the rest by one owner.
+#ifndef BONSAI_SCALE_REMOTE_LINKS_H_
+#define BONSAI_SCALE_REMOTE_LINKS_H_
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "bonsai/status.h"
+#include "rdma/credentials.h"
+#include "scale/remote_link.h"
+#include "scale/target_name.h"
+
+namespace bonsai::scale {
+
+inline constexpr const char* kSecretFileVariable = "BONSAI_SECRET_FILE";
+
+class RemoteLinks {
+ public:
+  // `limit_ms` as LinkOptions.
+  RemoteLinks(std::string secret_file, uint64_t limit_ms) : secret_file_(std::move(secret_file)), limit_ms_(limit_ms) {}
+
+  // Requires: the name is remote. The link lives as long as this object. Errors: those of open_fabric() and of
+  // Secret::load(), IoError and InvalidArgument, and of RemoteLink::make().
+  Status link_of(const TargetName& name, RemoteLink** link);
+
+  // Of all links, since they were made.
+  [[nodiscard]] rdma::Traffic traffic() const;
+
+ private:
+  Status load_secret();
+
+  const std::string secret_file_;
+  const uint64_t limit_ms_;
+  bool secret_loaded_ = false, has_secret_ = false;
+  rdma::Secret secret_;
+  std::map<std::string, std::unique_ptr<RemoteLink>> links_;  // by scheme
+};
+
+}  // namespace bonsai::scale
+
+#endif  // BONSAI_SCALE_REMOTE_LINKS_H_

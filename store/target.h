@@ -1,0 +1,61 @@
+// One target of a pool that is opened: a file, a device or memory of this machine, or a pool that another node serves.
+#ifndef BONSAI_STORE_TARGET_H_
+#define BONSAI_STORE_TARGET_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/nvm/mapping.h"
+#include "base/nvm/medium.h"
+#include "base/nvm/product.h"
+#include "bonsai/options.h"
+#include "bonsai/status.h"
+#include "bonsai/testing.h"
+#include "scale/remote_links.h"
+#include "scale/target_name.h"
+
+namespace bonsai::store {
+
+struct Target {
+  scale::TargetName name;
+  std::unique_ptr<base::Mapping> mapping;        // null: a remote target, or a medium of the caller
+  scale::RemoteLink* link = nullptr;             // null: not remote, or it was not found yet
+  size_t number = 0;                             // of the target on its link
+  std::unique_ptr<base::ProductMedium> product;  // what it is written through if no target of the pool needs a hook
+  std::unique_ptr<base::HookedMedium> hooked;    // else
+  std::string text;                              // the medium, for people
+  bool emulated = true;
+  uint64_t bytes_before = 0;  // if it was enlarged: its size before
+};
+
+// "a,shm://node/b" -> {"a", "shm://node/b"}. Errors: InvalidArgument (empty, too many, one named twice, no name).
+Status parse_targets(const std::string& path, std::vector<scale::TargetName>* names);
+
+// Whether there is such a target. A remote one that exists is this process's from now on (Target::link). What a
+// creation that was interrupted has left counts as nothing, and is removed, if `options` may create.
+// Errors: IoError, those of RemoteLinks::link_of() and RemoteLink::open().
+Status find_target(const Options& options, scale::RemoteLinks* links, Target* target, bool* exists);
+
+// Makes a target that does not exist, or takes one that was found: maps it, enlarges it to Options::grow_bytes. In
+// memory of this process if the medium is DRAM. Errors: those of Mapping::open() and of RemoteLink::open().
+Status take_target(const Options& options, bool create, scale::RemoteLinks* links, Target* target);
+
+// Makes what the target is written through where that is not its product medium, and describes it.
+// Errors: those of make_media() and of RemoteTarget::make(); InvalidArgument (a test medium for a remote target).
+Status make_medium(const TestOptions& test, bool is_new, Target* target);
+
+// Removes it, or what a creation has made of it so far; not a device. Requires: nothing uses its medium any more.
+// Errors: IoError, those of RemoteLink::remove().
+Status remove_target(Target* target);
+
+// Gives a target back the size that it had before it was enlarged. Requires: what it got was not used.
+void shrink_target(const Target& target);
+
+// What results of a pool are stamped with: the media of its targets, each once.
+std::string describe_targets(const std::vector<Target>& targets);
+
+}  // namespace bonsai::store
+
+#endif  // BONSAI_STORE_TARGET_H_
