@@ -2,11 +2,10 @@
 
 #include <gflags/gflags.h>
 
-#include <algorithm>
-
-#include "admin/text.h"
-
-DEFINE_string(pool, "", "PATH[,PATH...]|the pool: a file or device, or one per target, always in the same order");
+DEFINE_string(
+    pool, "",
+    "PATH[,PATH...]|the pool: a file, a device, shm://NAME/POOL or rdma://HOST:PORT/POOL, or one per target, always "
+    "in the same order");
 DEFINE_bool(create, false, "|make the pool first when there is none");
 DEFINE_string(bytes, "1G", "SIZE|size of each target of a new pool, e.g. 64M, 1G");
 DEFINE_string(log_bytes, "0", "SIZE|part of a new pool that is log; 0: a tenth");
@@ -14,6 +13,8 @@ DEFINE_string(key, "bytes", "bytes|fixed8|keys of a new pool: byte strings, or 6
 DEFINE_string(durability, "durable", "durable|buffered|what returning means: safe, or safe within 10 ms");
 DEFINE_string(domain, "auto", "auto|adr|eadr|what survives a crash: flushed lines (adr) or every store (eadr)");
 DEFINE_string(medium, "auto", "auto|shadow|emulator|how the bytes of --pool are written; all but auto are for tests");
+DEFINE_string(secret_file, "", "FILE|of remote targets: the secret of their nodes (default: $BONSAI_SECRET_FILE)");
+DEFINE_uint32(fabric_wait_ms_max, 5000, "N|of remote targets: how long each wait for a node may take");
 DEFINE_bool(hex, false, "|keys and values are typed and shown as hex bytes");
 DEFINE_bool(json, false, "|print JSON");
 DEFINE_string(from, "", "KEY|first key (default: the first there is)");
@@ -22,104 +23,3 @@ DEFINE_string(end, "", "KEY|stop before this key (default: no end)");
 DEFINE_uint64(limit, UINT64_MAX, "N|at most N records (default: all)");
 DEFINE_string(value_file, "", "FILE|read the value from FILE; - is standard input");
 DEFINE_string(root, "/", "FOLDER|look at the machine whose / is FOLDER (for tests)");
-
-namespace bonsai::admin {
-namespace {
-
-gflags::CommandLineFlagInfo info_of(std::string_view name) {
-  return gflags::GetCommandLineFlagInfoOrDie(std::string(name).c_str());
-}
-
-bool is_bool(std::string_view name) { return info_of(name).type == "bool"; }
-
-std::string list_of(const std::vector<std::string_view>& known) {
-  std::string list;
-  for (const std::string_view name : known) list.append(list.empty() ? "--" : " --").append(name);
-  return list.empty() ? "none but --help" : list + " --help";
-}
-
-// A flag as typed, taken apart.
-struct Typed {
-  std::string name;
-  std::string value;
-  bool has_value = false;
-};
-
-Typed take_apart(const std::string& argument) {
-  Typed typed;
-  const size_t equals = argument.find('=');
-  typed.name = argument.substr(2, equals == std::string::npos ? equals : equals - 2);
-  std::replace(typed.name.begin(), typed.name.end(), '-', '_');
-  typed.has_value = equals != std::string::npos;
-  if (typed.has_value) typed.value = argument.substr(equals + 1);
-  return typed;
-}
-
-// Turns --no-hex into hex=false.
-void resolve_negation(const std::vector<std::string_view>& known, Typed* typed) {
-  for (const std::string_view prefix : {"no_", "no"}) {
-    if (typed->has_value || !typed->name.starts_with(prefix)) continue;
-    const std::string positive = typed->name.substr(prefix.size());
-    if (std::find(known.begin(), known.end(), positive) == known.end() || !is_bool(positive)) continue;
-    *typed = {positive, "false", true};
-    return;
-  }
-}
-
-Status set(const Typed& typed) {
-  if (!gflags::SetCommandLineOption(typed.name.c_str(), typed.value.c_str()).empty()) return Status::OK();
-  const char* wanted = is_bool(typed.name) ? "true or false" : "a whole number";
-  return Status::InvalidArgument("--" + typed.name + " is '" + escape(typed.value) + "'; give " + wanted);
-}
-
-}  // namespace
-
-Status parse_flags(const std::vector<std::string>& arguments, const std::vector<std::string_view>& known,
-                   Operands* operands) {
-  bool flags_ended = false;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const std::string& argument = arguments[i];
-    if (flags_ended || !argument.starts_with("-") || argument == "-") {
-      operands->words.push_back(argument);
-      continue;
-    }
-    if (argument == "--") {
-      flags_ended = true;
-      continue;
-    }
-    if (argument == "-h" || argument == "--help") {
-      operands->help = true;
-      continue;
-    }
-    if (!argument.starts_with("--")) {
-      return Status::InvalidArgument("'" + escape(argument) +
-                                     "' is not a flag: flags start with --; put -- before a word that starts with -");
-    }
-    Typed typed = take_apart(argument);
-    resolve_negation(known, &typed);
-    if (std::find(known.begin(), known.end(), typed.name) == known.end()) {
-      return Status::InvalidArgument("unknown flag '" + escape(argument) + "'; known here: " + list_of(known));
-    }
-    if (!typed.has_value) {
-      if (!is_bool(typed.name) && i + 1 == arguments.size()) {
-        return Status::InvalidArgument("--" + typed.name + " needs a value: --" + typed.name + "=...");
-      }
-      typed.value = is_bool(typed.name) ? "true" : arguments[++i];
-    }
-    if (Status status = set(typed); !status.ok()) return status;
-  }
-  return Status::OK();
-}
-
-bool flag_given(const char* name) { return !gflags::GetCommandLineFlagInfoOrDie(name).is_default; }
-
-std::string flag_help(std::string_view name) {
-  const gflags::CommandLineFlagInfo info = info_of(name);
-  const size_t bar = info.description.rfind('|');  // what stands before the last bar is the form of the value
-  std::string form = info.description.substr(0, bar);
-  std::string line = "  --" + std::string(name) + (form.empty() ? "" : "=" + form);
-  line.resize(std::max(line.size() + 2, size_t{30}), ' ');
-  return line + info.description.substr(bar + 1) + "\n";
-}
-
-}  // namespace bonsai::admin

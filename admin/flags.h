@@ -1,15 +1,10 @@
-// The program's flags: gflags holds the values; the command line is read here, so that a command accepts only the flags
-// that mean something to it and errors and help say nothing of gflags.
+// The flags of `bonsai`; how they are read is in flag_parser.h.
 #ifndef BONSAI_ADMIN_FLAGS_H_
 #define BONSAI_ADMIN_FLAGS_H_
 
 #include <gflags/gflags_declare.h>
 
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include "bonsai/status.h"
+#include "admin/flag_parser.h"
 
 DECLARE_string(pool);
 DECLARE_bool(create);
@@ -19,6 +14,8 @@ DECLARE_string(key);
 DECLARE_string(durability);
 DECLARE_string(domain);
 DECLARE_string(medium);
+DECLARE_string(secret_file);
+DECLARE_uint32(fabric_wait_ms_max);
 DECLARE_bool(hex);
 DECLARE_bool(json);
 DECLARE_string(from);
@@ -27,26 +24,5 @@ DECLARE_string(end);
 DECLARE_uint64(limit);
 DECLARE_string(value_file);
 DECLARE_string(root);
-
-namespace bonsai::admin {
-
-struct Operands {
-  std::vector<std::string> words;  // what is neither a flag nor the value of one
-  bool help = false;               // --help or -h was among them
-};
-
-// Sets the flags named in `arguments`; `known` lists those that the command has. A flag is --name=value or
-// --name value; a boolean is --name or --no-name; words may be joined by - or _; after -- nothing is a flag.
-// Errors: InvalidArgument (unknown flag, value missing or malformed), listing the known flags.
-Status parse_flags(const std::vector<std::string>& arguments, const std::vector<std::string_view>& known,
-                   Operands* operands);
-
-// Whether the flag was given on the command line.
-bool flag_given(const char* name);
-
-// One line of help for a flag, e.g. "--bytes=SIZE    size of ...".
-std::string flag_help(std::string_view name);
-
-}  // namespace bonsai::admin
 
 #endif  // BONSAI_ADMIN_FLAGS_H_

@@ -28,6 +28,8 @@ find_package(absl REQUIRED)
 find_package(gflags REQUIRED)
 find_package(TBB REQUIRED COMPONENTS tbbmalloc)
 find_package(nlohmann_json REQUIRED)
+pkg_check_modules(GLOG REQUIRED IMPORTED_TARGET libglog)
+pkg_check_modules(TOMLPLUSPLUS REQUIRED IMPORTED_TARGET tomlplusplus)
 pkg_check_modules(PMEM REQUIRED IMPORTED_TARGET libpmem)
 pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
 pkg_check_modules(XXHASH REQUIRED libxxhash) # its header alone is used

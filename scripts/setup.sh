@@ -42,6 +42,7 @@ build | zlib1g-dev          | compresses the latency histograms of the benchmark
 build | libgflags-dev       | command-line flags of the programs
 build | libgoogle-glog-dev  | logging of the programs
 build | nlohmann-json3-dev  | result files of the programs
+build | libtomlplusplus-dev | reads the configuration of bonsaid
 build | libgtest-dev        | the tests beside the code
 test  | clang-14            | the second compiler that must stay without warnings
 test  | libclang-rt-14-dev  | the fuzzer and its sanitizer (scripts/fuzz.py)

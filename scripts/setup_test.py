@@ -17,7 +17,8 @@ PROVIDERS = {"PkgConfig": "pkg-config", "Boost": "libboost-context-dev", "absl":
              "rocksdb": "librocksdb-dev", "lmdb": "liblmdb-dev", "libisal": "libisal-dev", "ZLIB": "zlib1g-dev",
              "libcuckoo/cuckoohash_map.hh": "libcuckoo-dev", "sparsehash/dense_hash_map": "libsparsehash-dev",
              "tsl/hopscotch_map.h": "libtsl-hopscotch-map-dev",
-             "libxxhash": "libxxhash-dev", "libsodium": "libsodium-dev", "libibverbs": "libibverbs-dev",
+             "libxxhash": "libxxhash-dev", "libsodium": "libsodium-dev",
+             "tomlplusplus": "libtomlplusplus-dev", "libibverbs": "libibverbs-dev",
              "librdmacm": "librdmacm-dev",
              "TBB": "libtbb-dev", "rapidcheck": "librapidcheck-dev", "Threads": "g++", "Python3": "python3"}
 

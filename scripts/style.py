@@ -11,11 +11,16 @@ Which rule applies where (tests = *_test.cc, *_fuzz.cc, testing.h and folders na
   random        rooms above base, not tests      random numbers by other means than base/random.h
   narrow        persist, not tests               casts to narrower integers: use base/narrow.h
   nvm           all C and C++ but base/nvm       raw flushes, fences and non-temporal stores: use a medium
+<<<<<<< HEAD
   seam          persist, index, store, no tests  bytes of a volume read where they are: issue a ReadBatch; what is
                                                  resident is read by a few files of persist (RESIDENT_READERS)
   flags         all but bench/ and admin/        gflags and glog
+=======
+  flags         all but the programs             gflags and glog
+>>>>>>> 975febc (bonsaid: the memory node's program, with its configuration)
   layer         all C and C++                    includes against base <- rdma <- scale <- persist <- index <- store;
-                                                 admin and examples see include/bonsai only, bench also rdma and base;
+                                                 admin and examples see include/bonsai only, bench also rdma and base,
+                                                 bonsaid also scale and admin;
                                                  a wing of bench sees the wings below it (WINGS)
   print         rooms and include, not tests     writing to stdout or stderr: report by Status or the log sink
   exception     rooms and include, not tests     throw
@@ -27,7 +32,7 @@ Which rule applies where (tests = *_test.cc, *_fuzz.cc, testing.h and folders na
   dead_code     C and C++                        code kept as a comment (examples indented by 3 or more are welcome)
   dash          all source and prose             long dashes: write plain English
   path          all source                       absolute paths of somebody's machine
-  test_ratio    rooms, bench, admin              fewer than 0.6 lines of test per line of product in one of them
+  test_ratio    rooms, programs                  fewer than 0.6 lines of test per line of product in one of them
 
 Rules about documents, comments and texts are in style_prose.py.
 
@@ -51,7 +56,7 @@ from style_prose import Breach  # noqa: E402
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RATCHET = ROOT / "scripts" / "style-ratchet.txt"
 ROOMS = ["base", "rdma", "scale", "persist", "index", "store"]
-PROGRAMS = ["bench", "admin"]
+PROGRAMS = ["bench", "admin", "bonsaid"]
 # Of bench, lowest first; its program and its tests' helpers (bench/testing) see all of them.
 WINGS = ["ycsb", "maps", "engines", "results", "driver", "report", "experiments", "fabric", "rivals", "pages", "cli"]
 LINE_COLUMNS_MAX, FILE_LINES_MAX, FUNCTION_LINES_MAX, TEST_RATIO_MIN = 120, 600, 70, 0.6
@@ -157,6 +162,8 @@ def visible_folders(source):
         return {"bonsai", *ROOMS[:ROOMS.index(source.folder) + 1]}
     if source.folder == "bench":
         return {"bonsai", "bench", "rdma", "base"}
+    if source.folder == "bonsaid":
+        return {"bonsai", "bonsaid", "admin", "scale", "rdma", "base"}
     if source.folder in ("admin", "examples", "cmake"):
         return {"bonsai", source.folder}
     return None

@@ -1,0 +1,129 @@
+// Settings: where they come from, which wins, and what each wrong one is answered with.
+#include "bonsaid/config.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <sstream>
+#include <string>
+
+namespace bonsai::bonsaid {
+namespace {
+
+class ConfigTest : public ::testing::Test {
+ protected:
+  ConfigTest() {
+    std::string folder = (std::filesystem::temp_directory_path() / "bonsaid_config.XXXXXX").string();
+    if (::mkdtemp(folder.data()) == nullptr) std::abort();
+    folder_ = folder;
+  }
+  ~ConfigTest() override { std::filesystem::remove_all(folder_); }
+
+  Status read(const std::string& text) {
+    config_ = {};
+    std::ofstream(folder_ / "conf.toml") << text;
+    return read_config((folder_ / "conf.toml").string(), &config_);
+  }
+  void expect_refused(const std::string& text, const std::string& says) {
+    const Status status = read(text);
+    EXPECT_TRUE(status.IsInvalidArgument()) << text << ": " << status.ToString();
+    EXPECT_NE(status.message().find(says), std::string_view::npos) << text << ": " << status.ToString();
+    EXPECT_NE(status.message().find("conf.toml, line "), std::string_view::npos) << status.ToString();
+  }
+
+  std::filesystem::path folder_;
+  Config config_;
+};
+
+std::string annotated_example() {
+  std::ifstream in(BONSAI_SOURCE_DIR "/conf/bonsaid.toml");
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+TEST_F(ConfigTest, TheExampleServesThisMachine) {
+  ASSERT_EQ("OK", read(annotated_example()).ToString());
+  EXPECT_EQ("OK", check(config_).ToString());
+  ASSERT_EQ(config_.listen.size(), 1u);
+  EXPECT_EQ(config_.listen[0].text(), "shm://laptop");
+  EXPECT_EQ(config_.domain, rdma::RemoteDomain::kAdr);
+}
+
+// What is commented out in it are settings, too, with their defaults; and it names all that there are.
+TEST_F(ConfigTest, TheExampleNamesEverySetting) {
+  const std::string text = std::regex_replace(annotated_example(), std::regex("\n# (\\w+ = )"), "\n$1");
+  ASSERT_EQ("OK", read(text).ToString());
+  for (const std::string_view name : setting_names()) {
+    EXPECT_NE(text.find("\n" + std::string(name) + " = "), std::string::npos) << name;
+  }
+  EXPECT_EQ(config_.medium, Config().medium);
+  EXPECT_EQ(config_.litmus_ms, Config().litmus_ms);
+}
+
+TEST_F(ConfigTest, EverySettingIsReadAndFlagsWin) {
+  ASSERT_EQ("OK", read("folder = '/a'\nlisten = ['shm://n', 'rdma://10.0.0.1:7471']\ndomain = 'eadr'\n"
+                       "secret_file = '/s'\nmedium = 'emulator'\nlitmus_ms = 7\n")
+                      .ToString());
+  EXPECT_EQ(config_.folder, "/a");
+  ASSERT_EQ(config_.listen.size(), 2u);
+  EXPECT_EQ(config_.listen[1].scheme, "rdma");
+  EXPECT_EQ(config_.listen[1].node, "10.0.0.1:7471");
+  EXPECT_EQ(config_.domain, rdma::RemoteDomain::kEadr);
+  EXPECT_EQ(config_.secret_file, "/s");
+  EXPECT_EQ(config_.medium, TestMedium::kEmulator);
+  EXPECT_EQ(config_.litmus_ms, 7u);
+  EXPECT_EQ("OK", check(config_).ToString());
+  ASSERT_TRUE(set("listen", "shm://other", &config_).ok());
+  ASSERT_EQ(config_.listen.size(), 1u) << "a flag replaces the list";
+  ASSERT_TRUE(set("open_to_all", "true", &config_).ok());
+  EXPECT_TRUE(check(config_).IsInvalidArgument()) << "a secret, and open to all";
+  EXPECT_TRUE(set("folders", "x", &config_).IsInvalidArgument());
+}
+
+TEST_F(ConfigTest, WrongFilesAreAnsweredWithTheLine) {
+  expect_refused("folder = ", "line 1");
+  expect_refused("folder = '/a'\nfolders = '/b'\n", "known: folder, listen");
+  expect_refused("\nlisten = 'shm://n'\n", "line 2: listen must be a list of strings");
+  expect_refused("listen = [1]", "list of strings");
+  expect_refused("litmus_ms = 'x'", "whole number");
+  expect_refused("litmus_ms = 0", "1 to 10000");
+  expect_refused("open_to_all = 1", "true or false");
+  expect_refused("domain = 3", "string in quotes");
+  expect_refused("domain = 'adrenaline'", "adr-direct");
+  expect_refused("medium = 'paper'", "auto, shadow or emulator");
+  for (const char* address : {"laptop", "shm://", "://x", "shm://a/b", "shm:/a"}) {
+    expect_refused("listen = ['" + std::string(address) + "']", "shm://NAME");
+  }
+  expect_refused("listen = ['shm://a', 'shm://a']", "twice");
+  const Status missing = read_config((folder_ / "none").string(), &config_);
+  EXPECT_TRUE(missing.IsIoError());
+  EXPECT_NE(missing.message().find("conf/bonsaid.toml"), std::string_view::npos) << missing.ToString();
+  EXPECT_TRUE(read_config(folder_.string(), &config_).IsIoError()) << "a folder";
+}
+
+TEST_F(ConfigTest, WhatIsMissingIsNamedWithItsFlag) {
+  const auto says = [&](const char* flag) {
+    const Status status = check(config_);
+    EXPECT_TRUE(status.IsInvalidArgument());
+    EXPECT_NE(status.message().find(flag), std::string_view::npos) << status.ToString();
+  };
+  says("--folder");
+  config_.folder = "/a";
+  says("--listen");
+  ASSERT_TRUE(set("listen", "rdma://h:1", &config_).ok());
+  says("--domain");
+  config_.domain = rdma::RemoteDomain::kAdr;
+  says("--secret_file");
+  config_.open_to_all = true;
+  EXPECT_TRUE(check(config_).ok());
+  config_.open_to_all = false;
+  ASSERT_TRUE(set("listen", "shm://n", &config_).ok());
+  EXPECT_TRUE(check(config_).ok()) << "processes of this user need none";
+}
+
+}  // namespace
+}  // namespace bonsai::bonsaid

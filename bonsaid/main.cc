@@ -1,0 +1,180 @@
+// bonsaid: serves a folder of pools to other nodes. See help_text().
+#include <gflags/gflags.h>
+#include <glog/logging.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "admin/exit_code.h"
+#include "admin/flag_parser.h"
+#include "admin/log_sink.h"
+#include "base/status_macros.h"
+#include "bonsai/c.h"
+#include "bonsaid/config.h"
+#include "bonsaid/service.h"
+
+DEFINE_string(config, "", "FILE|settings, as in conf/bonsaid.toml; flags win over it");
+DEFINE_string(folder, "", "FOLDER|holds the pools: a file each, or a link to a DAX device");
+DEFINE_string(listen, "", "ADDRESS[,ADDRESS...]|shm://NAME for this machine, rdma://HOST:PORT for others");
+DEFINE_string(domain, "", "adr|adr-direct|eadr|what it takes until written bytes survive a power cut of this node");
+DEFINE_string(secret_file, "", "FILE|64 hexadecimal digits that owners must know, too (BONSAI_SECRET_FILE there)");
+DEFINE_bool(open_to_all, false, "|serve other machines without a secret");
+DEFINE_string(medium, "auto", "auto|shadow|emulator|how bytes are written; all but auto are for tests");
+DEFINE_uint64(litmus_ms, 250, "N|how long each of the four tests of a fabric at the start takes");
+
+namespace bonsai::bonsaid {
+namespace {
+
+constexpr long kLookNs = 100'000'000;  // at owners, for the log
+
+std::vector<std::string_view> known_flags() {
+  std::vector<std::string_view> names = setting_names();
+  names.insert(names.begin(), "config");
+  return names;
+}
+
+std::string help_text() {
+  std::string text =
+      "bonsaid: serves a folder of pools to stores on other nodes, or in other processes of this one\n\n"
+      "  bonsaid --folder=FOLDER --listen=ADDRESS[,ADDRESS...] --domain=DOMAIN [FLAGS]\n"
+      "  bonsaid --config=FILE [FLAGS]\n\n"
+      "A store names a pool POOL of it as a target: shm://NAME/POOL, or rdma://HOST:PORT/POOL. Bytes are moved by the\n"
+      "owners' one-sided requests; bonsaid makes them durable and sees to it that a pool has one owner at a time. It\n"
+      "runs until SIGINT or SIGTERM and writes to standard error what happens.\n\n"
+      "  mkdir -p /dev/shm/pools\n"
+      "  bonsaid --folder=/dev/shm/pools --listen=shm://laptop --domain=adr &\n"
+      "  bonsai put --pool=shm://laptop/fruit --create --bytes=64M apple red\n"
+      "  bonsai get --pool=shm://laptop/fruit apple\n\n"
+      "  (umask 077; openssl rand -hex 32 >secret)       # the same file on all nodes\n"
+      "  bonsaid --folder=/mnt/pmem --listen=rdma://192.0.2.7:7471 --domain=adr --secret_file=secret\n"
+      "  BONSAI_SECRET_FILE=secret bonsai stat --pool=rdma://192.0.2.7:7471/fruit\n\n"
+      "The domain is declared and never guessed: adr if written bytes rest in the processor's caches, from which "
+      "bonsaid\n"
+      "flushes them (right everywhere); adr-direct if devices write past the caches; eadr if caches survive a power "
+      "cut.\n"
+      "Exit code 0: stopped in order; 2: wrong usage; 3: it cannot serve, and the message says why.\n\n"
+      "Flags:\n";
+  for (const std::string_view flag : known_flags()) text += admin::flag_help(flag);
+  return text;
+}
+
+// The file first, then the flags that were given.
+Status config_of_flags(Config* config) {
+  if (!FLAGS_config.empty()) BONSAI_RETURN_IF_ERROR(read_config(FLAGS_config, config));
+  for (const std::string_view name : setting_names()) {
+    const std::string flag(name);
+    std::string value;
+    if (!admin::flag_given(flag.c_str()) || !gflags::GetCommandLineOption(flag.c_str(), &value)) continue;
+    const Status status = set(name, value, config);
+    if (!status.ok()) return Status::InvalidArgument("--" + flag + ": " + std::string(status.message()));
+  }
+  return check(*config);
+}
+
+// The folder's pools, and who owns them, in one line.
+std::string state_text(const Config& config, const std::vector<std::unique_ptr<Service>>& services) {
+  std::map<std::string, std::string> pools;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(config.folder, ignored)) {
+    if (!entry.is_directory(ignored)) pools[entry.path().filename()] = "free";
+  }
+  for (const auto& service : services) {
+    for (const auto& [name, owner] : service->owners()) {
+      pools[name] = "owned by node " + std::to_string(owner) + " over " + service->address().scheme;
+    }
+  }
+  std::string text;
+  for (const auto& [name, state] : pools) text += (text.empty() ? "" : ", ") + name + " (" + state + ")";
+  return pools.empty() ? "no pools" : text;
+}
+
+// The signals that end the program, which only await_signal() takes.
+sigset_t stopping_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  return signals;
+}
+
+// Logs what changes until a signal asks for the end.
+void watch(const Config& config, const std::vector<std::unique_ptr<Service>>& services) {
+  const sigset_t signals = stopping_signals();
+  std::string state;
+  uint64_t dropped = 0;
+  for (;;) {
+    if (std::string now = state_text(config, services); now != state) {
+      state = std::move(now);
+      LOG(INFO) << "pools: " << state;
+    }
+    uint64_t dropped_now = 0;
+    for (const auto& service : services) dropped_now += service->dropped();
+    if (dropped_now != dropped) {
+      LOG(WARNING) << dropped_now - dropped << " malformed requests were dropped; do all nodes run one version?";
+      dropped = dropped_now;
+    }
+    const timespec pause{0, kLookNs};
+    const int signal = ::sigtimedwait(&signals, nullptr, &pause);
+    if (signal > 0) {
+      LOG(INFO) << "stopping on " << (signal == SIGINT ? "SIGINT" : "SIGTERM") << "; pools: " << state;
+      return;
+    }
+  }
+}
+
+Status serve(const Config& config) {
+  const sigset_t signals = stopping_signals();
+  if (::pthread_sigmask(SIG_BLOCK, &signals, nullptr) != 0) return Status::IoError("signals cannot be blocked");
+  rdma::Secret secret;
+  if (!config.secret_file.empty()) BONSAI_RETURN_IF_ERROR(rdma::Secret::load(config.secret_file, &secret));
+  std::vector<std::unique_ptr<Service>> services;
+  for (const Address& address : config.listen) {
+    std::unique_ptr<Service>& service = services.emplace_back();
+    const Status status = Service::start(config, address, config.secret_file.empty() ? nullptr : &secret, &service);
+    if (!status.ok()) return status;
+    LOG(INFO) << address.text() << ": " << service->text();
+  }
+  LOG(INFO) << "ready: serves " << config.folder << ", domain " << rdma::domain_name(config.domain)
+            << (config.secret_file.empty() ? ", without a secret" : ", with a secret");
+  watch(config, services);
+  services.clear();
+  LOG(INFO) << "stopped";
+  return Status::OK();
+}
+
+int run(const std::vector<std::string>& arguments) {
+  const auto fail = [](const Status& status) {
+    std::fprintf(stderr, "bonsaid: %s\n", status.ToString().c_str());
+    return static_cast<int>(admin::exit_code(status));
+  };
+  admin::Operands operands;
+  if (const Status status = admin::parse_flags(arguments, known_flags(), &operands); !status.ok()) return fail(status);
+  if (operands.help) {
+    std::printf("%s", help_text().c_str());
+    return 0;
+  }
+  if (!operands.words.empty()) {
+    const std::string& word = operands.words[0];
+    if (word == "version")
+      return std::printf("bonsaid %s\n", BONSAI_VERSION_STRING) > 0 ? 0 : static_cast<int>(admin::kExitFailed);
+    return fail(Status::InvalidArgument("'" + word + "' is no flag; see bonsaid --help"));
+  }
+  Config config;
+  Status status = config_of_flags(&config);
+  if (status.ok()) status = serve(config);
+  return status.ok() ? 0 : fail(status);
+}
+
+}  // namespace
+}  // namespace bonsai::bonsaid
+
+int main(int argc, char** argv) {
+  bonsai::admin::start_log(argv[0]);
+  return bonsai::bonsaid::run(std::vector<std::string>(argv + 1, argv + argc));
+}

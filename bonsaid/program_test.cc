@@ -1,0 +1,320 @@
+// bonsaid as its users run it: a process that serves, others that own its pools over shm, and what is left when one of
+// them is killed. `program_test --writer POOL` is such an owner.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/testing/budget.h"
+#include "bonsai/db.h"
+#include "bonsaid/testing/child.h"
+#include "testing/scratch.h"
+
+namespace bonsai::bonsaid {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kKeys = 300;
+constexpr uint32_t kWaitMsMax = 1'000;
+
+std::string key_of(uint64_t number) { return "key" + std::to_string(number % kKeys); }
+std::string value_of(uint64_t number) { return std::to_string(number) + std::string(number % 200, '.'); }
+
+Options options_of_owner() {
+  Options options;
+  options.create_if_missing = true;
+  options.pool_bytes = uint64_t{4} << 20;
+  options.log_bytes = uint64_t{256} << 10;  // so that it wraps, and is offloaded meanwhile
+  options.fabric_wait_ms_max = kWaitMsMax;
+  return options;
+}
+
+// Puts the numbers from 1 on and prints each that was acknowledged; until it is killed, or an update fails: then it
+// prints why and after how long.
+int write_numbers(const char* pool) {
+  std::unique_ptr<DB> db;
+  Status status = DB::Open(options_of_owner(), pool, &db);
+  for (uint64_t number = 1; status.ok(); ++number) {
+    const auto begin = std::chrono::steady_clock::now();
+    status = db->Put(key_of(number), value_of(number));
+    const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin);
+    if (!status.ok()) std::printf("failed after %lld ms\n", static_cast<long long>(passed.count()));
+    if (status.ok()) std::printf("%llu\n", static_cast<unsigned long long>(number));
+    std::fflush(stdout);
+  }
+  std::printf("%s\n", status.ToString().c_str());
+  return 7;
+}
+
+// The last whole number that a writer printed; 0: none.
+uint64_t last_number(const std::string& text) {
+  uint64_t last = 0;
+  for (size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    const uint64_t number = std::strtoull(text.c_str() + begin, nullptr, 10);
+    if (number != 0) last = number;
+  }
+  return last;
+}
+
+class Daemon : public ::testing::Test {
+ protected:
+  Daemon() {
+    for (const std::string& folder : {pools_, meeting_}) fs::create_directory(folder);
+    fs::permissions(meeting_, fs::perms::owner_all);
+    ::setenv("BONSAI_SHM_FOLDER", meeting_.c_str(), 1);
+  }
+  ~Daemon() override { ::unsetenv("BONSAI_SHM_FOLDER"); }
+
+  std::string fresh_folder() {
+    const std::string folder = scratch_.file("run." + std::to_string(folders_++));
+    fs::create_directory(folder);
+    return folder;
+  }
+  [[nodiscard]] std::vector<std::string> words(const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> all = {BONSAID_PROGRAM, "--folder=" + pools_, "--listen=shm://n", "--domain=adr",
+                                    "--litmus_ms=5"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  void start(const std::vector<std::string>& more = {}) {
+    daemon_.emplace(fresh_folder(), words(more));
+    ASSERT_TRUE(daemon_->prints("ready: serves ")) << daemon_->err();
+  }
+  void stop() {
+    daemon_->signal(SIGTERM);
+    EXPECT_EQ(daemon_->wait(), 0) << daemon_->err();
+  }
+  std::unique_ptr<Child> start_writer(const std::string& pool, uint64_t numbers) {
+    char self[4096];
+    const ssize_t n = ::readlink("/proc/self/exe", self, sizeof self - 1);
+    self[n > 0 ? n : 0] = '\0';
+    auto writer = std::make_unique<Child>(fresh_folder(), std::vector<std::string>{self, "--writer", pool});
+    EXPECT_TRUE(writer->prints("\n" + std::to_string(numbers) + "\n")) << writer->out() << writer->err();
+    return writer;
+  }
+  static Ran bonsai(const std::string& command, std::vector<std::string> rest) {
+    rest.insert(rest.begin(), {BONSAI_PROGRAM, command});
+    return run(rest);
+  }
+  // Expects what one writer left that had put 1 to M, with M >= acknowledged.
+  static void expect_written(const std::string& pool, uint64_t acknowledged) {
+    CheckReport report;
+    Status checked = Check(pool, &report);
+    for (int i = 0; i < 100 && checked.IsBusy(); ++i) {  // until bonsaid has found the last owner gone
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      checked = Check(pool, &report);
+    }
+    ASSERT_EQ("OK", checked.ToString());
+    EXPECT_TRUE(report.ok());
+    std::unique_ptr<DB> db;
+    Options options;
+    ASSERT_EQ("OK", DB::Open(options, pool, &db).ToString());
+    std::vector<uint64_t> held(kKeys, 0);
+    uint64_t last = 0;
+    for (uint64_t key = 0; key < kKeys; ++key) {
+      std::string value;
+      const Status status = db->Get(key_of(key), &value);
+      if (status.IsNotFound()) continue;
+      ASSERT_EQ("OK", status.ToString());
+      held[key] = std::strtoull(value.c_str(), nullptr, 10);
+      ASSERT_EQ(value, value_of(held[key])) << "a value that nobody wrote";
+      last = std::max(last, held[key]);
+    }
+    EXPECT_GE(last, acknowledged) << "acknowledged and lost";
+    for (uint64_t key = 0; key < kKeys; ++key) {
+      ASSERT_EQ(held[key], last >= key ? last - (last - key) % kKeys : 0) << "of key " << key << ", up to " << last;
+    }
+  }
+
+  testing::ScratchFolder scratch_;
+  const std::string pools_ = scratch_.file("pools"), meeting_ = scratch_.file("meeting");
+  int folders_ = 0;
+  std::optional<Child> daemon_;
+};
+
+TEST_F(Daemon, ServesPoolsStopsInOrderAndServesThemAgain) {
+  start();
+  const std::string pool = "--pool=shm://n/fruit";
+  Ran ran = bonsai("put", {pool, "--create", "--bytes=4M", "apple", "red"});
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  EXPECT_TRUE(fs::exists(pools_ + "/fruit"));
+  EXPECT_EQ(bonsai("get", {pool, "apple"}).out, "red\n");
+  EXPECT_EQ(bonsai("scan", {pool}).out, "apple\tred\n");
+  ran = bonsai("stat", {pool});
+  EXPECT_NE(ran.out.find("over shm"), std::string::npos) << ran.out << ran.err;
+  EXPECT_NE(ran.out.find("fabric_round_trips"), std::string::npos) << ran.out;
+  ran = bonsai("check", {pool});
+  EXPECT_EQ(ran.exit_code, 0) << ran.out << ran.err;
+  ran = bonsai("checkpoint", {pool, "shm://n/copy"});
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  EXPECT_NE(bonsai("doctor", {pool}).out.find("ok       pool    shm://n/fruit"), std::string::npos);
+  ran = bonsai("doctor", {"--pool=shm://nobody/fruit", "--fabric_wait_ms_max=100"});
+  EXPECT_EQ(ran.exit_code, 3);
+  EXPECT_NE(ran.out.find("start bonsaid"), std::string::npos) << ran.out;
+  EXPECT_TRUE(daemon_->prints("copy (free), fruit (free)")) << daemon_->err();
+  EXPECT_TRUE(daemon_->prints("fruit (owned by node ")) << daemon_->err();
+  stop();
+  EXPECT_NE(daemon_->err().find("stopping on SIGTERM"), std::string::npos) << daemon_->err();
+  EXPECT_EQ(bonsai("get", {"--pool=" + pools_ + "/fruit", "apple"}).out, "red\n") << "a pool like any other";
+  start();
+  EXPECT_EQ(bonsai("get", {"--pool=shm://n/copy", "apple"}).out, "red\n");
+  daemon_->signal(SIGINT);
+  EXPECT_EQ(daemon_->wait(), 0);
+}
+
+TEST_F(Daemon, PoolsMixFilesAndAddresses) {
+  start({"--listen=shm://n,shm://m"});
+  const std::string pool = "--pool=" + scratch_.file("local") + ",shm://n/a,shm://m/b";
+  Ran ran = bonsai("put", {pool, "--create", "--bytes=4M", "k", "v"});
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  EXPECT_EQ(bonsai("get", {pool, "k"}).out, "v\n");
+  ran = bonsai("check", {pool});
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  EXPECT_NE(ran.out.find("targets               3"), std::string::npos) << ran.out;
+}
+
+// The owner dies in the midst of a write. Its pool is free for others soon, and has all that was acknowledged.
+TEST_F(Daemon, AnOwnerThatIsKilledLosesNothingThatWasAcknowledged) {
+  start();
+  uint64_t acknowledged = 0;
+  for (int round = 0; round < testing::budget(2, 4, 40); ++round) {
+    fs::remove(pools_ + "/a");
+    const auto writer = start_writer("shm://n/a", 500 + 700 * static_cast<uint64_t>(round % 3));
+    std::unique_ptr<DB> db;
+    EXPECT_TRUE(DB::Open({}, "shm://n/a", &db).IsBusy()) << "it has an owner";
+    writer->signal(SIGKILL);
+    EXPECT_EQ(writer->wait(), 128 + SIGKILL);
+    acknowledged = last_number(writer->out());
+    expect_written("shm://n/a", acknowledged);
+  }
+  EXPECT_GT(acknowledged, 500u);
+}
+
+// The node's process dies in the midst of an owner's write.
+TEST_F(Daemon, ThatIsKilledIsUnavailableAndLosesNothingThatWasAcknowledged) {
+  start();
+  const auto writer = start_writer("shm://n/a", 800);
+  daemon_->signal(SIGKILL);
+  EXPECT_EQ(daemon_->wait(), 128 + SIGKILL);
+  EXPECT_EQ(writer->wait(), 7) << writer->out();
+  const std::string out = writer->out();
+  EXPECT_NE(out.find("unavailable"), std::string::npos) << out.substr(out.size() - 300);
+  EXPECT_NE(out.find("shm://n/a"), std::string::npos) << "it names the target";
+  const size_t failed = out.find("failed after ");
+  ASSERT_NE(failed, std::string::npos);
+  EXPECT_LE(std::strtoull(out.c_str() + failed + 13, nullptr, 10), 5 * kWaitMsMax);
+  const uint64_t acknowledged = last_number(out.substr(0, failed));
+  EXPECT_GE(acknowledged, 800u);
+  const Ran ran = bonsai("stat", {"--pool=shm://n/a", "--fabric_wait_ms_max=300"});
+  EXPECT_EQ(ran.exit_code, 3) << ran.err;
+  EXPECT_NE(ran.err.find("start bonsaid"), std::string::npos) << ran.err;
+  start();
+  expect_written("shm://n/a", acknowledged);
+  stop();
+  expect_written(pools_ + "/a", acknowledged);
+}
+
+TEST_F(Daemon, StopsUnderAnOwnerThatWrites) {
+  start();
+  const auto writer = start_writer("shm://n/a", 300);
+  stop();
+  EXPECT_EQ(writer->wait(), 7);
+  const std::string out = writer->out();
+  start();
+  expect_written("shm://n/a", last_number(out.substr(0, out.find("failed after"))));
+}
+
+TEST_F(Daemon, AdmitsWhoKnowsTheSecret) {
+  const std::string secret = scratch_.file("secret"), other = scratch_.file("other");
+  for (const auto& [file, digit] : {std::pair(secret, 'a'), std::pair(other, 'b')}) {
+    std::ofstream(file) << std::string(64, digit);
+    fs::permissions(file, fs::perms::owner_read);
+  }
+  start({"--secret_file=" + secret});
+  const std::vector<std::string> put = {"--pool=shm://n/a", "--create", "--bytes=4M", "k", "v"};
+  const auto put_with = [&](const std::string& file) {
+    std::vector<std::string> with = put;
+    with.push_back("--secret_file=" + file);
+    return bonsai("put", with);
+  };
+  EXPECT_EQ(bonsai("put", put).exit_code, 2);
+  const Ran wrong = put_with(other);
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_NE(wrong.err.find("secret"), std::string::npos) << wrong.err;
+  EXPECT_FALSE(fs::exists(pools_ + "/a"));
+  EXPECT_EQ(put_with(secret).exit_code, 0);
+  ::setenv("BONSAI_SECRET_FILE", secret.c_str(), 1);
+  EXPECT_EQ(bonsai("get", {"--pool=shm://n/a", "k"}).out, "v\n");
+  EXPECT_EQ(bonsai("check", {"--pool=shm://n/a"}).exit_code, 0);
+  ::unsetenv("BONSAI_SECRET_FILE");
+}
+
+TEST_F(Daemon, RefusesWhatItCannotServeAndSaysWhy) {
+  start();
+  const auto expect_refused = [&](const std::vector<std::string>& more, int code, const std::string& says) {
+    const Ran ran = run(words(more));
+    EXPECT_EQ(ran.exit_code, code) << says << ": " << ran.err;
+    EXPECT_NE(ran.err.find(says), std::string::npos) << ran.err;
+  };
+  expect_refused({}, 3, "shm://n");  // taken
+  expect_refused({"--listen=shm://m", "--folder=" + scratch_.file("none")}, 3, "make it");
+  expect_refused({"--domain=unknown"}, 2, "declare adr");
+  expect_refused({"--domain=nonsense"}, 2, "adr-direct");
+  expect_refused({"--listen=rdma://127.0.0.1:7471"}, 2, "--secret_file");
+  expect_refused({"--listen=carrier://pigeon", "--open_to_all"}, 3, "shm://");
+  expect_refused({"--secret_file=" + scratch_.file("none")}, 3, "none");
+  expect_refused({"--config=" + scratch_.file("none")}, 3, "conf/bonsaid.toml");
+  expect_refused({"--colour=red"}, 2, "known here: --config");
+  expect_refused({"serve"}, 2, "--help");
+  std::ofstream(scratch_.file("conf")) << "folder = 7\n";
+  expect_refused({"--config=" + scratch_.file("conf")}, 2, "line 1");
+  std::ofstream(scratch_.file("open")) << std::string(64, 'a');
+  fs::permissions(scratch_.file("open"), fs::perms::owner_read | fs::perms::others_read);
+  expect_refused({"--secret_file=" + scratch_.file("open")}, 2, "umask 077");
+  const Ran undeclared = run({BONSAID_PROGRAM, "--folder=" + pools_, "--listen=shm://m"});
+  EXPECT_EQ(undeclared.exit_code, 2);
+  EXPECT_NE(undeclared.err.find("--domain=adr"), std::string::npos) << undeclared.err;
+  EXPECT_EQ(bonsai("put", {"--pool=shm://n/a", "--create", "--bytes=4M", "k", "v"}).exit_code, 0)
+      << "the first goes on";
+}
+
+TEST_F(Daemon, TheExampleConfigurationServes) {
+  daemon_.emplace(fresh_folder(),
+                  std::vector<std::string>{BONSAID_PROGRAM, "--config", BONSAI_SOURCE_DIR "/conf/bonsaid.toml",
+                                           "--folder", pools_, "--litmus-ms=5"});
+  ASSERT_TRUE(daemon_->prints("ready: serves " + pools_)) << daemon_->err();
+  EXPECT_EQ(bonsai("put", {"--pool=shm://laptop/a", "--create", "--bytes=4M", "k", "v"}).exit_code, 0);
+  stop();
+}
+
+TEST(Help, Teaches) {
+  const Ran ran = run({BONSAID_PROGRAM, "--help"});
+  EXPECT_EQ(ran.exit_code, 0);
+  for (const char* word : {"--folder", "--listen", "--domain", "shm://laptop/fruit", "openssl rand", "SIGTERM"}) {
+    EXPECT_NE(ran.out.find(word), std::string::npos) << word;
+  }
+  EXPECT_EQ(run({BONSAID_PROGRAM, "version"}).exit_code, 0);
+  const Ran bare = run({BONSAID_PROGRAM});
+  EXPECT_EQ(bare.exit_code, 2);
+  EXPECT_NE(bare.err.find("--folder=FOLDER"), std::string::npos) << bare.err;
+}
+
+}  // namespace
+}  // namespace bonsai::bonsaid
+
+int main(int argc, char** argv) {
+  if (argc == 3 && std::string(argv[1]) == "--writer") return bonsai::bonsaid::write_numbers(argv[2]);
+  ::testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

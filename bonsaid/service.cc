@@ -1,0 +1,84 @@
+#include "bonsaid/service.h"
+
+#include <utility>
+
+#include "base/random.h"
+#include "base/status_macros.h"
+#include "rdma/litmus.h"
+#include "rdma/provider.h"
+#include "rdma/registered_memory.h"
+#include "scale/fabrics.h"
+
+namespace bonsai::bonsaid {
+namespace {
+
+constexpr uint64_t kServeMs = 20;  // after so long at most a stop is noticed
+
+}  // namespace
+
+Status Service::start(const Config& config, const Address& address, const rdma::Secret* secret,
+                      std::unique_ptr<Service>* service) {
+  std::unique_ptr<Service> made(new Service(address));
+  const Status status = made->open(config, secret);
+  if (!status.ok()) {
+    return rdma::status_from_wire(static_cast<int32_t>(status.code()),
+                                  address.text() + ": " + std::string(status.message()));
+  }
+  *service = std::move(made);
+  return Status::OK();
+}
+
+Status Service::open(const Config& config, const rdma::Secret* secret) {
+  BONSAI_RETURN_IF_ERROR(scale::open_fabric(address_.scheme, &fabric_));
+  BONSAI_RETURN_IF_ERROR(try_fabric(config.litmus_ms));
+  scale::PoolServer::Config serving;
+  serving.folder = config.folder;
+  serving.address = address_.node;
+  serving.secret = secret;
+  serving.domain = config.domain;
+  serving.cache_domain =
+      config.domain == rdma::RemoteDomain::kEadr ? PersistenceDomain::kEadr : PersistenceDomain::kAdr;
+  serving.media.test.medium = config.medium;
+  BONSAI_RETURN_IF_ERROR(scale::PoolServer::make(fabric_.get(), serving, &server_));
+  thread_ = base::Thread("bonsaid", [this] { run(); });
+  return Status::OK();
+}
+
+// The litmus tests, at the address that is served later. Nodes that come early are asked to come again.
+Status Service::try_fabric(uint64_t phase_ms) {
+  rdma::Hello own;
+  own.node = static_cast<uint32_t>(base::fresh_seed() | 1);
+  std::unique_ptr<rdma::RegisteredMemory> scratch;
+  BONSAI_RETURN_IF_ERROR(rdma::RegisteredMemory::make(*fabric_, rdma::kLitmusBytes, rdma::Rights::all(), &scratch));
+  std::unique_ptr<rdma::Worker> worker;
+  BONSAI_RETURN_IF_ERROR(fabric_->make_worker(&worker));
+  BONSAI_RETURN_IF_ERROR(worker->listen(address_.node, own, [&own](const rdma::Hello& other, rdma::Hello*) {
+    return other.node == own.node ? Status::OK() : Status::Unavailable("the node is being started");
+  }));
+  std::string found;
+  BONSAI_RETURN_IF_ERROR(
+      rdma::check_at_start_up(*fabric_, address_.node, own, scratch->remote(), {.phase_ms = phase_ms}, &found));
+  text_ = fabric_->capabilities().text + "; " + found;
+  return Status::OK();
+}
+
+void Service::run() {
+  while (!stop_.load()) {
+    if (server_->serve(kServeMs).IsInvalidArgument()) dropped_.fetch_add(1, std::memory_order_relaxed);
+    std::map<std::string, uint32_t> owners = server_->owners();
+    const std::lock_guard lock(mutex_);
+    owners_ = std::move(owners);
+  }
+}
+
+Service::~Service() {
+  stop_.store(true);
+  if (thread_.joinable()) thread_.join();
+}
+
+std::map<std::string, uint32_t> Service::owners() const {
+  const std::lock_guard lock(mutex_);
+  return owners_;
+}
+
+}  // namespace bonsai::bonsaid

@@ -1,0 +1,62 @@
+// One address at which bonsaid serves its folder: a fabric, the check of it, a pool server and the thread that runs it.
+#ifndef BONSAI_BONSAID_SERVICE_H_
+#define BONSAI_BONSAID_SERVICE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "base/thread.h"
+#include "bonsai/status.h"
+#include "bonsaid/config.h"
+#include "rdma/credentials.h"
+#include "rdma/fabric.h"
+#include "scale/pool_server.h"
+
+namespace bonsai::bonsaid {
+
+// Thread-safety: const members from any thread.
+class Service {
+ public:
+  // Opens the address's fabric, tries it (rdma/litmus.h), and serves. `secret` (null: everybody is admitted) outlives
+  // the service. Errors: those of scale::open_fabric(), of rdma::check_at_start_up() (the fabric breaks what Bonsai
+  // relies on) and of scale::PoolServer::make(), each beginning with the address.
+  static Status start(const Config& config, const Address& address, const rdma::Secret* secret,
+                      std::unique_ptr<Service>* service);
+  // Stops: owners lose their pools, which are closed in order.
+  ~Service();
+  Service(const Service&) = delete;
+  Service& operator=(const Service&) = delete;
+
+  [[nodiscard]] const Address& address() const { return address_; }
+  // What is served over, and what its check has found; one line.
+  [[nodiscard]] const std::string& text() const { return text_; }
+  // Pools that have owners, as scale::PoolServer::owners().
+  [[nodiscard]] std::map<std::string, uint32_t> owners() const;
+  // Requests that were no requests, since the start.
+  [[nodiscard]] uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
+
+ private:
+  explicit Service(const Address& address) : address_(address) {}
+
+  Status open(const Config& config, const rdma::Secret* secret);
+  Status try_fabric(uint64_t phase_ms);
+  void run();
+
+  const Address address_;
+  std::string text_;
+  std::shared_ptr<rdma::Fabric> fabric_;
+  std::unique_ptr<scale::PoolServer> server_;
+  std::atomic<bool> stop_{false};
+  std::atomic<uint64_t> dropped_{0};
+  mutable std::mutex mutex_;
+  std::map<std::string, uint32_t> owners_;  // under the mutex: what the thread saw last
+  base::Thread thread_;
+};
+
+}  // namespace bonsai::bonsaid
+
+#endif  // BONSAI_BONSAID_SERVICE_H_
