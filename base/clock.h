@@ -71,7 +71,8 @@ uint64_t cast_anchor();
 // Calendar time in seconds since 1970. It may jump; never use it for intervals. Simulated time begins in 2000.
 [[nodiscard]] inline double wall_seconds() {
   constexpr double kSimulatedStartSeconds = 946'684'800;
-  if (const uint64_t* simulated = virtual_now_ns) return kSimulatedStartSeconds + static_cast<double>(*simulated) * 1e-9;
+  if (const uint64_t* simulated = virtual_now_ns)
+    return kSimulatedStartSeconds + static_cast<double>(*simulated) * 1e-9;
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 

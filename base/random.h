@@ -60,8 +60,8 @@ class Random {
   uint64_t state_[4]{};
 };
 
-// When set, this thread lives in a simulation, and what it takes for chance here is a function of a seed: a scheduler in
-// virtual time sets it while it runs, as it sets the clock (base/clock.h). Nobody else sets it.
+// When set, this thread lives in a simulation, and what it takes for chance here is a function of a seed: a scheduler
+// in virtual time sets it while it runs, as it sets the clock (base/clock.h). Nobody else sets it.
 inline constinit thread_local Random* simulated_random = nullptr;
 
 // A seed that no other call, thread or process is likely to get; in a simulation, that no other call gets.

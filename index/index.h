@@ -391,11 +391,11 @@ class Index {
   uint64_t tidied_ = 0;  // a whole pass that began with this found nothing; under queue_mutex_, as all below
   base::Fence tidy_at_;
   TidyPass tidy_pass_;
-  base::Fence ask_at_;           // where ask_for_compactions() goes on
-  uint64_t ask_offloads_ = 0;    // when its pass began
-  uint64_t asked_offloads_ = 0;  // when the pass began that was the last to be ended
+  base::Fence ask_at_;                          // where ask_for_compactions() goes on
+  uint64_t ask_offloads_ = 0;                   // when its pass began
+  uint64_t asked_offloads_ = 0;                 // when the pass began that was the last to be ended
   base::YieldingMutex gather_mutex_{"gather"};  // background only
-  bool gather_upwards_ = true;   // under it
+  bool gather_upwards_ = true;                  // under it
 };
 
 }  // namespace bonsai::index

@@ -11,13 +11,9 @@ Which rule applies where (tests = *_test.cc, *_fuzz.cc, testing.h and folders na
   random        rooms above base, not tests      random numbers by other means than base/random.h
   narrow        persist, not tests               casts to narrower integers: use base/narrow.h
   nvm           all C and C++ but base/nvm       raw flushes, fences and non-temporal stores: use a medium
-<<<<<<< HEAD
   seam          persist, index, store, no tests  bytes of a volume read where they are: issue a ReadBatch; what is
                                                  resident is read by a few files of persist (RESIDENT_READERS)
-  flags         all but bench/ and admin/        gflags and glog
-=======
   flags         all but the programs             gflags and glog
->>>>>>> 975febc (bonsaid: the memory node's program, with its configuration)
   layer         all C and C++                    includes against base <- rdma <- scale <- persist <- index <- store;
                                                  admin and examples see include/bonsai only, bench also rdma and base,
                                                  bonsaid also scale and admin;

@@ -26,7 +26,6 @@ constexpr unsigned kEventsUnacknowledgedMax = 1000;
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
-
 Outcome outcome_of(ibv_wc_status status, Verb verb) {
   switch (status) {
     case IBV_WC_SUCCESS:
