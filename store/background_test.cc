@@ -314,6 +314,7 @@ TEST(Background, AnIdleStorePutsItselfInOrder) {
 #if BONSAI_SCALABLE_MEMORY
 // What Stats says of DRAM is what the store holds: loaded, and drained, when most of it is given back.
 TEST(Background, DramIsAccountedForAndGivenBack) {
+  if (testing::far_asked()) GTEST_SKIP() << "the far medium takes memory, too";
   constexpr int kKeys = 200'000;
   const ScratchFolder folder;
   Options options;

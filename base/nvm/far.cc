@@ -75,15 +75,16 @@ void FarMedium::nt_copy(std::byte* dst, const void* src, size_t n, const Site& s
 
 void FarMedium::flush(const std::byte* dst, size_t n, const Site& site) { stage(Op::kFlush, dst, n, &site); }
 
-// The content is today's: another thread may have stored a newer one.
+// The content is today's: another thread may have stored a newer one. A flush brings what other threads have stored,
+// too.
 void FarMedium::bring(const Staged& staged) {
   std::byte* const dst = near_.view() + staged.offset;
-  if (staged.op == Op::kFlush) return near_.flush(dst, staged.bytes, *staged.site);
   if (staged.op == Op::kStore) return near_.store8(dst, word_at(own_ + staged.offset).load(std::memory_order_acquire));
   std::vector<std::byte> content(staged.bytes);
   racy_load(content.data(), own_ + staged.offset, content.size());
-  if (staged.op == Op::kCopy) return near_.copy(dst, content.data(), content.size());
-  near_.nt_copy(dst, content.data(), content.size(), *staged.site);
+  if (staged.op == Op::kNtCopy) return near_.nt_copy(dst, content.data(), content.size(), *staged.site);
+  near_.copy(dst, content.data(), content.size());
+  if (staged.op == Op::kFlush) near_.flush(dst, staged.bytes, *staged.site);
 }
 
 bool FarMedium::fence(const Site& site) {

@@ -69,12 +69,22 @@ TEST_F(FarTest, StoresComeWithTheFenceOfTheirThreadInOrder) {
   Thread("other", [&] { EXPECT_TRUE(far_.fence(kSite)); });
   EXPECT_EQ(near_.order, "") << "of another thread";
   EXPECT_TRUE(far_.fence(kSite));
-  EXPECT_EQ(near_.order, "s1 f1 n0 c2 ");
+  EXPECT_EQ(near_.order, "s1 c1 f1 n0 c2 ");
   EXPECT_EQ(near_.fences, 2);
   EXPECT_EQ(near_word(8), 6U);
   EXPECT_EQ(near_word(64), 1U);
   EXPECT_TRUE(far_.fence(kSite));
-  EXPECT_EQ(near_.order, "s1 f1 n0 c2 ") << "once";
+  EXPECT_EQ(near_.order, "s1 c1 f1 n0 c2 ") << "once";
+}
+
+TEST_F(FarTest, AFlushBringsWhatAnotherThreadHasStored) {
+  const uint64_t content[2] = {5, 6};
+  far_.copy(at(64), content, sizeof content);
+  Thread("other", [&] {
+    far_.flush(at(64), sizeof content, kSite);
+    EXPECT_TRUE(far_.fence(kSite));
+  });
+  EXPECT_EQ(near_word(72), 6U);
 }
 
 // Of two threads that store to one word the later content stays, whichever fences last.
