@@ -5,6 +5,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/nvm/racy_copy.h"
 #include "base/random.h"
@@ -29,6 +30,7 @@ Status RemoteLink::make(std::shared_ptr<rdma::Fabric> fabric, const LinkOptions&
 
 Status RemoteLink::start() {
   node_ = static_cast<uint32_t>(base::fresh_seed() | 1);
+  pool_ = RegisteredPool::make(fabric_);
   rdma::Rights rights;
   rights.write = true;  // nodes write their answers there
   BONSAI_RETURN_IF_ERROR(rdma::RegisteredMemory::make(*fabric_, sizeof(Control), rights, &control_));
@@ -38,6 +40,8 @@ Status RemoteLink::start() {
 RemoteLink::~RemoteLink() {
   // A node that does not answer closes the pool when it finds this node gone.
   for (size_t target = 0; target < targets_.size(); ++target) static_cast<void>(release(target, PoolOp::kClose));
+  if (worker_ != nullptr) static_cast<void>(worker_->poll());  // what was in flight ended with the connections
+  readings_.clear();
   targets_.clear();
 }
 
@@ -138,7 +142,6 @@ Status RemoteLink::release(size_t target, PoolOp op) {
   PoolAnswer answer;
   const Status status = ask(&left.persist->peer(), left.name, op, 0, 0, &answer);
   left.persist.reset();
-  left.mirror.reset();
   return status;
 }
 
@@ -151,41 +154,10 @@ RemoteLink::Pool RemoteLink::pool_of(const PoolAnswer& answer) const {
 
 Status RemoteLink::resize(size_t target, uint64_t bytes) {
   Target& of = *targets_[target];
-  of.mirror.reset();
+  of.drop_mirror();
   PoolAnswer answer;
   BONSAI_RETURN_IF_ERROR(ask(&of.persist->peer(), of.name, PoolOp::kResize, bytes, 0, &answer));
   of.pool = pool_of(answer);
-  return Status::OK();
-}
-
-Status RemoteLink::make_mirror(size_t target) {
-  Target& of = *targets_[target];
-  return rdma::RegisteredMemory::make(*fabric_, of.pool.region.bytes, rdma::Rights::none(), &of.mirror);
-}
-
-std::span<std::byte> RemoteLink::mirror(size_t target) const {
-  return {targets_[target]->mirror->data(), targets_[target]->pool.region.bytes};
-}
-
-Status RemoteLink::fetch(size_t target, uint64_t offset, uint64_t n) {
-  Target& from = *targets_[target];
-  const std::lock_guard lock(mutex_);
-  while (n != 0) {
-    BONSAI_RETURN_IF_ERROR(begin_list());
-    while (n != 0 && list_.room()) {
-      const uint64_t piece = std::min(n, kRequestBytesMax);
-      list_.read(from.persist->peer(), from.pool.region.at(offset), from.mirror->slice(offset, piece));
-      offset += piece;
-      n -= piece;
-    }
-    const Status status = worker_->run(&list_, options_.limit_ms);
-    if (list_.pending()) {  // its memory is in use until the connection is closed
-      from.persist.reset();
-      static_cast<void>(worker_->poll());
-    }
-    if (!status.ok())
-      return Status::Unavailable(from.name.text + " could not be read: " + std::string(status.message()));
-  }
   return Status::OK();
 }
 
@@ -214,10 +186,17 @@ void RemoteLink::note(size_t target, uint64_t offset, uint64_t n) {
   note_range(&mine, {target, offset, n, apart});
 }
 
+void RemoteLink::note_copy(size_t target, uint64_t offset, const void* src, size_t n) {
+  if (n == 0) return;
+  std::shared_ptr<std::byte> copy = pool_->take(n);
+  std::memcpy(copy.get(), src, n);
+  noted_.mine().ranges.push_back({target, offset, n, false, std::move(copy)});
+}
+
 void RemoteLink::note_range(Noted* mine, const Range& range) {
   if (!mine->ranges.empty()) {
     Range& last = mine->ranges.back();
-    const bool joins = !last.apart && !range.apart && last.target == range.target &&
+    const bool joins = !last.apart && !range.apart && last.copy == nullptr && last.target == range.target &&
                        range.offset <= last.offset + last.bytes &&
                        last.offset <= range.offset;  // goes on where it ends, or begins in it
     if (joins) {
@@ -233,17 +212,22 @@ bool RemoteLink::post_next(Noted* mine) {
   const size_t number = mine->ranges.front().target;
   Target& target = *targets_[number];
   std::array<rdma::RemotePersist::Write, rdma::RemotePersist::kWritesMax> writes;
+  std::vector<std::shared_ptr<std::byte>> copies;
   size_t count = 0, whole = 0;
   uint64_t begun = 0;  // of the range that does not fit any more
   for (const Range& range : mine->ranges) {
     if (range.target != number) break;
     begun = 0;
     while (begun < range.bytes && count < writes.size()) {
-      const uint64_t piece = std::min(range.bytes - begun, kRequestBytesMax);
+      const uint64_t wanted = std::min(range.bytes - begun, kRequestBytesMax);
       const uint64_t at = range.offset + begun;
-      writes[count++] = {target.mirror->slice(at, piece), target.pool.region.at(at)};
-      begun += piece;
+      const rdma::Slice from =
+          range.copy == nullptr ? resident_slice(target, at, wanted) : pool_->slice(range.copy.get() + begun, wanted);
+      BONSAI_INVARIANT(from.bytes() != 0 || range.copy != nullptr);  // only what is resident is flushed
+      writes[count++] = {from, target.pool.region.at(at)};
+      begun += from.bytes() != 0 ? from.bytes() : wanted;  // unregistered: the write fails
     }
+    if (range.copy != nullptr) copies.push_back(range.copy);
     if (begun < range.bytes) break;
     ++whole;
     begun = 0;
@@ -256,11 +240,13 @@ bool RemoteLink::post_next(Noted* mine) {
     fail(number, status);
     return false;
   }
-  mine->posted.push_back({number, ticket, ++mine->numbers});
+  mine->posted.push_back({number, ticket, ++mine->numbers, std::move(copies)});
   mine->ranges.erase(mine->ranges.begin(), mine->ranges.begin() + static_cast<std::ptrdiff_t>(whole));
   if (begun != 0) {
-    mine->ranges.front().offset += begun;
-    mine->ranges.front().bytes -= begun;
+    Range& rest = mine->ranges.front();
+    rest.offset += begun;
+    rest.bytes -= begun;
+    if (rest.copy != nullptr) rest.copy = {rest.copy, rest.copy.get() + begun};
   }
   return true;
 }
@@ -274,10 +260,13 @@ void RemoteLink::post(Noted* mine) {
 // Requires: mutex_. Lets no sibling run.
 void RemoteLink::look(Noted* mine) {
   static_cast<void>(worker_->poll());
-  std::erase_if(mine->posted, [this](const Posted& posted) {
+  std::erase_if(mine->posted, [this](Posted& posted) {
     rdma::RemotePersist& persist = *targets_[posted.target]->persist;
     if (!persist.ended(posted.ticket)) return false;
-    if (const Status status = persist.end(posted.ticket); !status.ok()) fail(posted.target, status);
+    if (const Status status = persist.end(posted.ticket); !status.ok()) {
+      lost_copies_.insert(lost_copies_.end(), posted.copies.begin(), posted.copies.end());
+      fail(posted.target, status);
+    }
     return true;
   });
 }

@@ -1,11 +1,12 @@
 // This node's way to the pools of other nodes, over one fabric: the connections of all remote targets of one store, for
 // any number of threads and coroutines.
 //
-// Bytes are named by target and offset; their source is the target's mirror, this node's copy (remote_target.h). What a
-// thread has noted is written and made durable by its fence: one list for each target, all in flight at once.
+// Bytes are named by target and offset. What is resident is in the target's mirror, this node's copy (remote_target.h);
+// all else is carried: read to memory of the link's pool, and written from there. What a thread has noted is written
+// and made durable by its fence: one list for each target, all in flight at once. Reads are posted when they are begun.
 //
 // Invariants
-//   - **Writes to a target arrive in the order in which they were posted, and take their bytes from the mirror at or
+//   - **Writes to a target arrive in the order in which they were posted, and take resident bytes from the mirror at or
 //     after posting.** One connection for each target carries all of its WRITEs, and posting is one critical section.
 //     So of two threads that write one word the later content stays, as in a coherent cache. Writes of one word over
 //     two connections could arrive the other way round.
@@ -13,6 +14,7 @@
 //     coroutine's fence of the same thread has posted.
 //   - The first failure is final: whether bytes in flight are durable is not known any more, so that every later fence
 //     answers false, and status() says which target failed and what to do.
+//   - A read that fails, or is given up, fails nothing else. Its memory is in use until it has ended.
 //   - Every wait is bounded by limit_ms.
 //
 // Thread-safety: any thread, but open() and the destructor.
@@ -21,11 +23,14 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/nvm/far_reads.h"
 #include "base/nvm/per_thread.h"
 #include "base/thread.h"
 #include "bonsai/status.h"
@@ -34,6 +39,7 @@
 #include "rdma/registered_memory.h"
 #include "rdma/remote_persist.h"
 #include "scale/pool_wire.h"
+#include "scale/registered_pool.h"
 #include "scale/target_name.h"
 
 namespace bonsai::scale {
@@ -75,17 +81,32 @@ class RemoteLink {
   [[nodiscard]] const Pool& pool(size_t target) const { return targets_[target]->pool; }
   [[nodiscard]] const std::string& text() const { return fabric_->capabilities().text; }
 
-  // Reserves the mirror of a target: zeros, registered. Requires: once per target, before note().
+  // Reserves the addresses of a target's mirror; nothing of it can be touched. Requires: once per target, first.
   Status make_mirror(size_t target);
-  [[nodiscard]] std::span<std::byte> mirror(size_t target) const;
-  // Reads [offset, offset + n) of the target into its mirror. Errors: Unavailable.
+  [[nodiscard]] std::span<std::byte> mirror(size_t target) const { return targets_[target]->mirror; }
+  // Makes [offset, offset + n), in whole pages, resident: opens it, and reads it into the mirror. What is so already is
+  // left as it is. Errors: Unavailable, NoSpace (no memory for it).
   Status fetch(size_t target, uint64_t offset, uint64_t n);
+  [[nodiscard]] bool resident(size_t target, uint64_t offset, uint64_t n) const;
+  // So many bytes of this node's memory.
+  [[nodiscard]] uint64_t resident_bytes(size_t target) const;
+
+  // Reads, as base::FarReads has them.
+  [[nodiscard]] base::FarReads::Memory memory(size_t bytes) { return pool_->take(bytes); }
+  [[nodiscard]] uint64_t begin_reads(size_t target, std::span<const base::FarReads::Piece> pieces,
+                                     std::shared_ptr<const void> holder);
+  [[nodiscard]] bool reads_ended(uint64_t ticket, Status* status);
+  void forget_reads(uint64_t ticket);
+  [[nodiscard]] uint64_t limit_ms() const { return options_.limit_ms; }
 
   // The calling thread stored the mirror's aligned word at `offset`. Of the words that it stores so and then notes, an
   // earlier one never reaches the target after a later one: stores to one line keep their order.
   void note_store(size_t target, uint64_t offset);
-  // The calling thread's next fence makes the mirror's bytes [offset, offset + n) durable on the target.
+  // The calling thread's next fence makes the mirror's bytes [offset, offset + n) durable on the target. Requires: they
+  // are resident.
   void note(size_t target, uint64_t offset, uint64_t n);
+  // The same of a copy of [src, src + n), for bytes that are not resident.
+  void note_copy(size_t target, uint64_t offset, const void* src, size_t n);
   // False: something may not be durable, now or at an earlier fence of any thread.
   [[nodiscard]] bool fence();
 
@@ -99,12 +120,14 @@ class RemoteLink {
   struct Range {
     size_t target;
     uint64_t offset, bytes;
-    bool apart;  // it holds words whose order counts: it joins no other
+    bool apart;                                 // it holds words whose order counts: it joins no other
+    std::shared_ptr<std::byte> copy = nullptr;  // what is written, if it is not resident
   };
   struct Posted {
     size_t target;
     size_t ticket;
-    uint64_t number;  // in the order in which its thread posted
+    uint64_t number;                                      // in the order in which its thread posted
+    std::vector<std::shared_ptr<std::byte>> copies = {};  // that are being written
   };
   // One thread's. Coroutines of the thread share it, so no reference into it is kept where siblings may run.
   struct Noted {
@@ -114,11 +137,28 @@ class RemoteLink {
     std::vector<Posted> posted;  // and not known to have ended
     uint64_t numbers = 0;
   };
+  struct Resident {
+    std::unique_ptr<rdma::Region> region;
+    bool read = false;  // it is there
+  };
   struct Target {
     TargetName name;
     Pool pool;
     std::unique_ptr<rdma::RemotePersist> persist;
-    std::unique_ptr<rdma::RegisteredMemory> mirror;
+    std::span<std::byte> mirror;
+    mutable std::mutex residents_mutex;
+    std::map<uint64_t, Resident> residents;  // by offset, disjoint
+    ~Target() { drop_mirror(); }
+    void drop_mirror();
+  };
+  // The reads of one ticket.
+  struct Reading {
+    size_t target;
+    std::vector<std::unique_ptr<rdma::WorkList>> lists;
+    size_t posted = 0;  // of them
+    std::shared_ptr<const void> holder;
+    bool forgotten = false;
+    Status refused = {};  // why some were not posted
   };
   // What a request for a pool uses; registered.
   struct Control {
@@ -137,6 +177,11 @@ class RemoteLink {
   Status release(size_t target, PoolOp op);
   [[nodiscard]] Pool pool_of(const PoolAnswer& answer) const;
   void fail(size_t target, const Status& status);
+  Status open_resident(size_t target, uint64_t offset, uint64_t n);
+  [[nodiscard]] rdma::Slice resident_slice(const Target& target, uint64_t offset, uint64_t n) const;
+  [[nodiscard]] rdma::Slice slice_to(const Target& target, std::byte* to, uint64_t n) const;
+  void post_reads(Reading* reading);
+  void drop_forgotten();
   static void note_range(Noted* mine, const Range& range);
   void post(Noted* mine);
   bool post_next(Noted* mine);
@@ -146,15 +191,20 @@ class RemoteLink {
   const LinkOptions options_;
   uint32_t node_ = 0;
   uint64_t tokens_ = 0;
+  std::shared_ptr<RegisteredPool> pool_;
+  base::YieldingMutex fetch_mutex_{"link.fetch"};
   base::PerThread<Noted> noted_;
   std::atomic<bool> failed_{false};
 
   mutable base::YieldingMutex mutex_{"link.worker"};  // for what follows
   Status status_;
   std::unique_ptr<rdma::RegisteredMemory> control_;
-  rdma::WorkList list_;  // of a request or a fetch; one that was given up is pending until its connection is closed
+  rdma::WorkList list_;  // of a request; one that was given up is pending until its connection is closed
   std::unique_ptr<rdma::Worker> worker_;
-  std::vector<std::unique_ptr<Target>> targets_;  // fixed once the store is open
+  std::map<uint64_t, Reading> readings_;  // by ticket
+  uint64_t tickets_ = 0;
+  std::vector<std::shared_ptr<std::byte>> lost_copies_;  // of writes that failed: in use until the peers are closed
+  std::vector<std::unique_ptr<Target>> targets_;         // fixed once the store is open
 };
 
 }  // namespace bonsai::scale

@@ -6,18 +6,16 @@
 
 namespace bonsai::scale {
 
-Status RemoteTarget::make(RemoteLink* link, size_t target, bool is_new, std::unique_ptr<RemoteTarget>* medium) {
+Status RemoteTarget::make(RemoteLink* link, size_t target, std::unique_ptr<RemoteTarget>* medium) {
   BONSAI_RETURN_IF_ERROR(link->make_mirror(target));
-  const std::span<std::byte> mirror = link->mirror(target);
-  if (!is_new) BONSAI_RETURN_IF_ERROR(link->fetch(target, 0, mirror.size()));
-  medium->reset(new RemoteTarget(link, target, mirror));
+  medium->reset(new RemoteTarget(link, target, link->mirror(target)));
   return Status::OK();
 }
 
 void RemoteTarget::store8(std::byte* dst, uint64_t value) {
   base::word_at(dst).store(value, std::memory_order_release);
   base::count_stored(sizeof value);
-  link_.note_store(target_, static_cast<uint64_t>(dst - view()));
+  link_.note_store(target_, offset_of(dst));
 }
 
 void RemoteTarget::copy(std::byte* dst, const void* src, size_t n) {
@@ -26,14 +24,15 @@ void RemoteTarget::copy(std::byte* dst, const void* src, size_t n) {
 }
 
 void RemoteTarget::nt_copy(std::byte* dst, const void* src, size_t n, const base::Site&) {
-  base::racy_store(dst, src, n);
   base::count_nt(dst, n);
-  note(dst, n);
+  if (!link_.resident(target_, offset_of(dst), n)) return link_.note_copy(target_, offset_of(dst), src, n);
+  base::racy_store(dst, src, n);
+  link_.note(target_, offset_of(dst), n);
 }
 
 void RemoteTarget::flush(const std::byte* dst, size_t n, const base::Site&) {
   base::count_flush(dst, n);
-  note(dst, n);
+  link_.note(target_, offset_of(dst), n);
 }
 
 bool RemoteTarget::fence(const base::Site&) {

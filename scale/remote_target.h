@@ -1,8 +1,8 @@
 // A pool of another node as an NVM medium: what is stored here reaches that node by flush and fence alone, as a store
 // reaches NVM, and is durable there when the fence has answered.
 //
-// View: a mirror of the whole pool in this node's memory, fetched at opening. Readers so pay no round trip, and this
-// node needs as much memory as the pool has bytes.
+// View: addresses alone, but for what is resident (base/nvm/far_reads.h): that is mirrored in this node's memory, and
+// takes as much of it. All other bytes are read over the fabric, and written past the view.
 //
 // Persistence model: that of medium.h under ADR, whatever the far medium keeps by itself: bytes that were not flushed
 // stay here. A WRITE carries the flushed bytes and not their lines, so threads may store to one line as they please; a
@@ -14,6 +14,8 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
+#include <utility>
 
 #include "base/nvm/medium.h"
 #include "bonsai/status.h"
@@ -21,24 +23,34 @@
 
 namespace bonsai::scale {
 
-class RemoteTarget final : public base::HookedMedium {
+class RemoteTarget final : public base::HookedMedium, public base::FarReads {
  public:
-  // Requires: `target` was opened on the link, which outlives the medium. The mirror is fetched unless `is_new`.
-  // Errors: NoSpace (no memory for the mirror), Unavailable.
-  static Status make(RemoteLink* link, size_t target, bool is_new, std::unique_ptr<RemoteTarget>* medium);
+  // Requires: `target` was opened on the link, which outlives the medium. Errors: NoSpace (no addresses for the view).
+  static Status make(RemoteLink* link, size_t target, std::unique_ptr<RemoteTarget>* medium);
 
+  // Requires, as copy() and flush(): the destination is resident.
   void store8(std::byte* dst, uint64_t value) override;
   void copy(std::byte* dst, const void* src, size_t n) override;
   void nt_copy(std::byte* dst, const void* src, size_t n, const base::Site& site) override;
   void flush(const std::byte* dst, size_t n, const base::Site& site) override;
   bool fence(const base::Site& site) override;
   [[nodiscard]] Status health() const override { return link_.status(); }
+  [[nodiscard]] base::FarReads* far() override { return this; }
+
+  [[nodiscard]] Memory memory(size_t bytes) override { return link_.memory(bytes); }
+  [[nodiscard]] uint64_t begin(std::span<const Piece> pieces, std::shared_ptr<const void> holder) override {
+    return link_.begin_reads(target_, pieces, std::move(holder));
+  }
+  [[nodiscard]] bool ended(uint64_t ticket, Status* status) override { return link_.reads_ended(ticket, status); }
+  void forget(uint64_t ticket) override { link_.forget_reads(ticket); }
+  [[nodiscard]] uint64_t limit_ms() const override { return link_.limit_ms(); }
+  [[nodiscard]] Status make_resident(uint64_t offset, uint64_t n) override { return link_.fetch(target_, offset, n); }
 
  private:
   RemoteTarget(RemoteLink* link, size_t target, std::span<std::byte> mirror)
       : HookedMedium(mirror.data(), mirror.size()), link_(*link), target_(target) {}
 
-  void note(const std::byte* dst, size_t n) { link_.note(target_, static_cast<uint64_t>(dst - view()), n); }
+  [[nodiscard]] uint64_t offset_of(const std::byte* dst) const { return static_cast<uint64_t>(dst - view()); }
 
   RemoteLink& link_;
   const size_t target_;

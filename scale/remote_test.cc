@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -13,6 +14,7 @@
 #include "base/thread.h"
 #include "rdma/shm/shm.h"
 #include "scale/fabrics.h"
+#include "scale/read_batch.h"
 #include "scale/remote_link.h"
 #include "scale/remote_links.h"
 #include "scale/remote_target.h"
@@ -41,13 +43,14 @@ class RemoteTest : public ::testing::Test {
     EXPECT_TRUE(status.ok()) << status.ToString();
     return link;
   }
-  // The target's medium, of a new pool.
+  // The target's medium, of a new pool, all of it resident.
   std::unique_ptr<RemoteTarget> create(RemoteLink* link, const std::string& pool, size_t* target) {
     Status status = link->open(named(pool), PoolOp::kCreate, kBytes, 0, target);
     EXPECT_TRUE(status.ok()) << status.ToString();
     std::unique_ptr<RemoteTarget> medium;
-    status = RemoteTarget::make(link, *target, true, &medium);
+    status = RemoteTarget::make(link, *target, &medium);
     EXPECT_TRUE(status.ok()) << status.ToString();
+    EXPECT_TRUE(medium->make_resident(0, kBytes).ok());
     return medium;
   }
   uint64_t word_of_file(const std::string& pool, uint64_t offset) {
@@ -121,7 +124,8 @@ TEST_F(RemoteTest, AnOpenedPoolIsFetchedWhole) {
   EXPECT_EQ(link->pool(target).region.bytes, kBytes);
   EXPECT_NE(link->pool(target).text.find("over shm"), std::string::npos) << link->pool(target).text;
   std::unique_ptr<RemoteTarget> medium;
-  ASSERT_EQ("OK", RemoteTarget::make(link.get(), target, false, &medium).ToString());
+  ASSERT_EQ("OK", RemoteTarget::make(link.get(), target, &medium).ToString());
+  ASSERT_TRUE(medium->make_resident(0, kBytes).ok());
   for (uint64_t offset = 0; offset < kBytes; offset += 8) {
     ASSERT_EQ(base::word_at(medium->view() + offset).load(), offset * 3 + 1) << offset;
   }
@@ -295,7 +299,8 @@ TEST_F(RemoteTest, APoolIsResizedAndKeepsItsContent) {
     EXPECT_EQ(link->pool(target).region.bytes, bytes);
     EXPECT_EQ(std::filesystem::file_size(scratch_.file("p")), bytes);
     std::unique_ptr<RemoteTarget> medium;
-    ASSERT_EQ("OK", RemoteTarget::make(link.get(), target, false, &medium).ToString());
+    ASSERT_EQ("OK", RemoteTarget::make(link.get(), target, &medium).ToString());
+    ASSERT_EQ("OK", medium->make_resident(0, bytes).ToString());
     EXPECT_EQ(base::word_at(medium->view() + 64).load(), 7u);
     medium->store8(medium->view() + bytes - 8, bytes);
     medium->flush(medium->view() + bytes - 8, 8, kFlushSite);
@@ -364,6 +369,62 @@ TEST_F(RemoteTest, LinksAreMadeOnceForEachFabric) {
   EXPECT_TRUE(guarded.link_of(name, &one).IsIoError());
 }
 
+// What is not resident is written from a copy and read over the fabric; the view takes no memory for it.
+TEST_F(RemoteTest, BytesThatAreNotResidentAreCarried) {
+  const auto link = make_link();
+  size_t target = 0;
+  ASSERT_TRUE(link->open(named("p"), PoolOp::kCreate, kBytes, 0, &target).ok());
+  std::unique_ptr<RemoteTarget> medium;
+  ASSERT_TRUE(RemoteTarget::make(link.get(), target, &medium).ok());
+  ASSERT_TRUE(medium->make_resident(0, 100).ok());
+  ASSERT_TRUE(medium->make_resident(0, 4096).ok());
+  EXPECT_EQ(link->resident_bytes(target), 4096U);
+  VolumeOf<base::HookedMedium> volume({medium.get()});
+  std::vector<uint64_t> content(1024);
+  for (size_t i = 0; i < content.size(); ++i) content[i] = i + 1;
+  volume.nt_copy(Addr(0, 16384), content.data(), 8192, kFlushSite);
+  volume.nt_copy(Addr(0, 64), content.data(), 64, kFlushSite);
+  content.assign(content.size(), 0);  // a copy was taken
+  ASSERT_TRUE(volume.fence(kFenceSite));
+  EXPECT_EQ(word_of_file("p", 16384 + 8 * 1000), 1001U);
+  EXPECT_EQ(word_of_file("p", 64 + 8), 2U);
+  const rdma::Traffic before = link->traffic();
+  ReadBatch reads(volume);
+  const std::byte* one = reads.issue(Addr(0, 16384 + 800), 8);
+  const std::byte* other = reads.issue(Addr(0, 16384 + 1600), 16);
+  ASSERT_TRUE(reads.wait().ok());
+  EXPECT_EQ(base::word_at(one).load(), 101U);
+  EXPECT_EQ(base::word_at(other + 8).load(), 202U);
+  const rdma::Traffic asked = link->traffic() - before;
+  EXPECT_EQ(asked.round_trips, 1U);
+  EXPECT_EQ(asked.of(rdma::Verb::kRead).messages, 2U);
+  EXPECT_EQ(asked.bytes(), 24U);
+  EXPECT_EQ(link->resident_bytes(target), 4096U);
+  EXPECT_DEATH(EXPECT_EQ(base::word_at(medium->view() + 16384).load(), 0U), "");
+}
+
+// Larger than one READ, and more pieces than one list takes.
+TEST_F(RemoteTest, ReadsOfAnySizeAreWhole) {
+  const auto link = make_link();
+  constexpr uint64_t kLarge = uint64_t{4} << 20;
+  size_t target = 0;
+  ASSERT_TRUE(link->open(named("p"), PoolOp::kCreate, kLarge, 0, &target).ok());
+  std::unique_ptr<RemoteTarget> medium;
+  ASSERT_TRUE(RemoteTarget::make(link.get(), target, &medium).ok());
+  VolumeOf<base::HookedMedium> volume({medium.get()});
+  std::vector<uint64_t> content(kLarge / 8);
+  for (size_t i = 0; i < content.size(); ++i) content[i] = i;
+  volume.nt_copy(Addr(0, 0), content.data(), kLarge, kFlushSite);
+  ASSERT_TRUE(volume.fence(kFenceSite));
+  ReadBatch reads(volume);
+  const std::byte* whole = reads.issue(Addr(0, 0), kLarge);
+  std::vector<const std::byte*> words;
+  for (uint64_t i = 0; i < 100; ++i) words.push_back(reads.issue(Addr(0, 4096 * i), 8));
+  ASSERT_TRUE(reads.wait().ok());
+  EXPECT_EQ(std::memcmp(whole, content.data(), kLarge), 0);
+  for (uint64_t i = 0; i < 100; ++i) EXPECT_EQ(base::word_at(words[i]).load(), 512 * i);
+}
+
 // The request is in flight for longer than it is waited for: an answer, and nothing that is torn down too early.
 TEST(RemoteLinkTest, GivesUpARequestThatTakesTooLong) {
   const auto scratch = base::nvm_testing::TempDir::on_tmpfs();
@@ -378,6 +439,33 @@ TEST(RemoteLinkTest, GivesUpARequestThatTakesTooLong) {
   }
   link.reset();
   base::sleep_ms(700);  // until the node's answers have left, too
+}
+
+// A read that is given up is in flight for longer than its reader lives.
+TEST(RemoteLinkTest, AReadThatTakesTooLongIsUnavailableAndKeepsItsMemory) {
+  const auto scratch = base::nvm_testing::TempDir::on_tmpfs();
+  rdma::ShmNetwork network({.folder = "", .latency_ns = 100'000'000});
+  const ServingNode node(&network, scratch.path());
+  std::unique_ptr<RemoteLink> link;
+  ASSERT_TRUE(RemoteLink::make(network.make_fabric(), {.limit_ms = 5'000}, &link).ok());
+  size_t target = 0;
+  ASSERT_TRUE(link->open(named("p"), PoolOp::kCreate, kBytes, 0, &target).ok());
+  const base::FarReads::Memory memory = link->memory(64);
+  const base::FarReads::Piece piece{0, memory.get(), 64};
+  const uint64_t ticket = link->begin_reads(target, {&piece, 1}, memory);
+  Status status;
+  EXPECT_FALSE(link->reads_ended(ticket, &status));
+  link->forget_reads(ticket);
+  EXPECT_EQ(memory.use_count(), 2);
+  base::sleep_ms(200);
+  const uint64_t other = link->begin_reads(target, {}, nullptr);
+  EXPECT_TRUE(link->reads_ended(other, &status));
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  EXPECT_EQ(memory.use_count(), 1);
+  const uint64_t unregistered = link->begin_reads(target, {&piece, 1}, nullptr);
+  link->forget_reads(unregistered);  // and in flight when the link ends
+  link.reset();
+  base::sleep_ms(300);  // until the node's answers have left, too
 }
 
 TEST(Fabrics, SchemesAreRegistered) {

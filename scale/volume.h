@@ -72,6 +72,7 @@ class Volume {
   [[nodiscard]] Status fetch(Addr addr, uint64_t n) const;
   // How a far target is read; null: it is mapped.
   [[nodiscard]] base::FarReads* far(size_t target) const { return far_[target]; }
+  [[nodiscard]] bool has_far() const { return has_far_; }
 
   // Carried bytes stay until the guards of `epochs` that were alive then have ended; null, as at first: as long as
   // their batch. Requires: no other thread uses the volume; the domain outlives all batches.
@@ -114,7 +115,7 @@ class Volume {
   std::vector<std::byte*> views_;
   std::vector<uint64_t> bytes_;
   std::vector<base::FarReads*> far_;
-  bool reads_wait_ = false;
+  bool reads_wait_ = false, has_far_ = false;
   std::atomic<bool> failed_{false};
 
  private:
@@ -133,7 +134,8 @@ class VolumeOf final : public Volume {
       views_.push_back(medium->view());
       bytes_.push_back(medium->bytes());
       far_.push_back(medium->far());
-      reads_wait_ = reads_wait_ || medium->reads_wait() || medium->far() != nullptr;
+      has_far_ = has_far_ || medium->far() != nullptr;
+      reads_wait_ = reads_wait_ || has_far_ || medium->reads_wait();
     }
   }
 

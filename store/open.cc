@@ -125,7 +125,7 @@ class Opener {
     t_.updates_in_place = test_.updates_in_place;
     t_.emulated = false;
     for (Target& target : t_.targets) {
-      BONSAI_RETURN_IF_ERROR(make_medium(test_, create_, &target));
+      BONSAI_RETURN_IF_ERROR(make_medium(test_, &target));
       t_.emulated = t_.emulated || target.emulated;
     }
     t_.medium_text = describe_targets(t_.targets);

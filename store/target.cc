@@ -111,7 +111,7 @@ Status take_target(const Options& options, bool create, scale::RemoteLinks* link
   return base::Mapping::open(path, mapping, &target->mapping);
 }
 
-Status make_medium(const TestOptions& test, bool is_new, Target* target) {
+Status make_medium(const TestOptions& test, Target* target) {
   if (target->link == nullptr) {
     base::MediaOptions options;
     options.test = test;
@@ -128,7 +128,7 @@ Status make_medium(const TestOptions& test, bool is_new, Target* target) {
                                    "give bonsaid there the medium, or name a file of this machine");
   }
   std::unique_ptr<scale::RemoteTarget> medium;
-  BONSAI_RETURN_IF_ERROR(scale::RemoteTarget::make(target->link, target->number, is_new, &medium));
+  BONSAI_RETURN_IF_ERROR(scale::RemoteTarget::make(target->link, target->number, &medium));
   target->hooked = std::move(medium);
   target->text = target->link->pool(target->number).text;
   target->emulated = target->link->pool(target->number).emulated;

@@ -44,7 +44,7 @@ Status take_target(const Options& options, bool create, scale::RemoteLinks* link
 
 // Makes what the target is written through where that is not its product medium, and describes it.
 // Errors: those of make_media() and of RemoteTarget::make(); InvalidArgument (a test medium for a remote target).
-Status make_medium(const TestOptions& test, bool is_new, Target* target);
+Status make_medium(const TestOptions& test, Target* target);
 
 // Removes it, or what a creation has made of it so far; not a device. Requires: nothing uses its medium any more.
 // Errors: IoError, those of RemoteLink::remove().
