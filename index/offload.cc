@@ -81,6 +81,31 @@ struct Offload::Garbage {
   }
 };
 
+void Offload::expect(std::span<Layer* const> layers) {
+  const scale::Volume& volume = index_.dnodes_.volume();
+  if (!volume.has_far()) return;
+  ahead_.clear();
+  for (const Layer* layer : layers) {
+    const bool appends = likely_appends(*layer);
+    for (const Bnode* old : layer->olds) {
+      const persist::Runs& runs = dnode_of(*old).runs();
+      if (appends && runs.size() < persist::kRunsMax) continue;
+      for (const persist::RunDesc& run : runs) ahead_.issue(volume, run);
+    }
+  }
+  ahead_.wait();
+}
+
+// As append_suffices() will say, unless versions are carried or large values come.
+bool Offload::likely_appends(const Layer& layer) const {
+  if (layer.compact || layer.olds.size() != 1 || layer.news.size() != 1) return false;
+  const Slots* slots = layer.olds.front()->slots();
+  if (slots == nullptr) return false;
+  uint64_t bytes = 0;
+  slots->for_each_head([&](const Node* head) { bytes += persist::entry_bytes(entry_of(*head)); });
+  return may_append(dnode_of(*layer.olds.front()), slots->used(), bytes, index_.config_.limits);
+}
+
 Status Offload::add(Layer* layer) {
   for (const Bnode* old : layer->olds) BONSAI_CHECK(!old->young());
   BONSAI_RETURN_IF_ERROR(settle(layer));
@@ -284,7 +309,7 @@ Status Offload::merge(const Dnode& dnode, const Bnode& successor, Tombstones tom
   const auto take = [&](const Entry& entry) {
     if (tombstones == Tombstones::kKeep || !entry.tombstone) merged->push_back(entry);
   };
-  persist::DnodeCursor cursor(index_.dnodes_.volume(), dnode);
+  persist::DnodeCursor cursor(index_.dnodes_.volume(), dnode, persist::DnodeCursor::Verify::kAlways, &ahead_);
   const base::Fence& end = std::min(successor.hi(), dnode.hi());
   const Key below = end.key();
   cursor.seek(successor.lo().key());
@@ -364,6 +389,7 @@ void Offload::make_residue(Piece* piece, const std::vector<std::vector<Node*>>& 
 
 Status Offload::commit(std::vector<Layer*>* again) {
   media_bytes_ = 0;
+  ahead_.clear();
   if (jobs_.empty()) return Status::OK();
   // Mode buffered: no update may be durable in a dnode before its cause is in the log.
   if (Status status = index_.log_.close_epoch(); !status.ok()) {

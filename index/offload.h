@@ -30,6 +30,8 @@ class Offload {
   Offload(const Offload&) = delete;
   Offload& operator=(const Offload&) = delete;
 
+  // Reads what add() is likely to merge of these layers, as far as it is on far targets, in one list.
+  void expect(std::span<Layer* const> layers);
   // Takes in an installed layer. Errors, each leaving the layer as it was: NoSpace, Corruption (its old dnode),
   // Unavailable (a batch on it cannot be completed, or a pruner was preempted). Requires: its predecessor is offloaded.
   Status add(Layer* layer);
@@ -84,6 +86,7 @@ class Offload {
   void gather(const Bnode& old, Job* job);
   Status build(Job* job);
   Status build_piece(Job* job, Bnode* successor, std::span<const Chain> chains);
+  bool likely_appends(const Layer& layer) const;
   bool append_suffices(const Job& job, const persist::Dnode& old, const std::vector<persist::Entry>& updates) const;
   static bool absorbs_newest(const persist::Dnode& old, uint64_t updates);
   Status append(const Bnode& successor, uint64_t gen, const persist::Dnode& old,
@@ -109,6 +112,7 @@ class Offload {
   std::vector<Chain> chains_;  // in key order
   std::vector<persist::Entry> updates_, merged_;
   persist::Merge merge_;
+  persist::RunsAhead ahead_;  // of the layers that are about to be added
 };
 
 }  // namespace bonsai::index

@@ -219,14 +219,20 @@ Index::OffloadResult Index::offload_some(size_t ranges_max, Which which) {
   }
   const auto guard = epochs_.enter();
   std::unique_ptr<Offload> offload = take_offload();
-  std::vector<Layer*> again;
-  for (size_t i = 0; i < ranges_max && again.empty(); ++i) {
-    Layer* layer = next_job(which);
-    if (layer == nullptr) break;
-    const Status status = offload->add(layer);
-    if (!status.ok()) {
+  std::vector<Layer*> jobs, again;
+  // Where reads are far, all that is merged is read together.
+  const size_t together = dnodes_.volume().has_far() ? ranges_max : 1;
+  for (size_t left = ranges_max; left > 0 && again.empty(); left -= jobs.size()) {
+    jobs.clear();
+    for (Layer* layer = nullptr; jobs.size() < std::min(together, left) && (layer = next_job(which)) != nullptr;)
+      jobs.push_back(layer);
+    if (jobs.empty()) break;
+    offload->expect(jobs);
+    for (Layer* layer : jobs) {
+      const Status status = again.empty() ? offload->add(layer) : Status::OK();
+      if (!status.ok() && !status.IsUnavailable()) result.status = status;
+      if (status.ok() && again.empty()) continue;
       again.push_back(layer);
-      if (!status.IsUnavailable()) result.status = status;
     }
   }
   result.ranges = offload->size();

@@ -306,7 +306,7 @@ const std::byte* DnodeSearch::carry_hits(size_t run, scale::ReadBatch* reads) co
       const uint32_t first = group * Dnode::kGroup;
       for (uint32_t hits = hits_of(of, groups_[run].fingerprints, first); hits != 0; hits &= hits - 1) {
         const uint32_t index = index_of(first, hits);
-        visit(offset(run, index), end_of(run, index));
+        visit(offset(of, run, index), end_of(run, index));
       }
     }
   };
@@ -323,7 +323,7 @@ const std::byte* DnodeSearch::carry_hits(size_t run, scale::ReadBatch* reads) co
 
 uint32_t DnodeSearch::end_of(size_t run, uint32_t index) const {
   const Dnode::Run& of = dnode_->places()[run];
-  if (index + 1 < of.count || !of.variable()) return offset(run, index + 1);
+  if (index + 1 < of.count || !of.variable()) return offset(of, run, index + 1);
   return dnode_->runs()[run].bytes - kRunTrailerBytes;
 }
 
@@ -375,7 +375,7 @@ Find DnodeSearch::check(Entry* entry) const {
   const Dnode::Run& run = dnode_->places()[run_ - 1];
   const uint64_t seed = run_seed({volume_->identity(), run.addr, dnode_->birth(run_ - 1)});
   for (uint32_t hits = hits_; hits != 0; hits &= hits - 1) {
-    const uint32_t index = index_of(first_, hits), at = offset(run_ - 1, index);
+    const uint32_t index = index_of(first_, hits), at = offset(run, run_ - 1, index);
     if (run.variable()) {
       if (!variable_entry(index, at, entry)) return Find::kDamaged;
     } else if (!uniform_entry(bytes_ + at, entry_seed(seed, index), run.key_bytes, run.value_bytes, entry)) {

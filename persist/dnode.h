@@ -32,6 +32,7 @@
 #include "base/narrow.h"
 #include "persist/merge.h"
 #include "persist/run.h"
+#include "persist/runs_ahead.h"
 #include "scale/volume.h"
 
 namespace bonsai::persist {
@@ -283,9 +284,8 @@ class DnodeSearch {
   static uint32_t index_of(uint32_t first, uint32_t hits) {
     return first + base::low_bits<uint32_t>(__builtin_ctz(hits));
   }
-  // Where the run's entry `index` begins.
-  [[nodiscard]] uint32_t offset(size_t run, uint32_t index) const {
-    const Dnode::Run& of = dnode_->places()[run];
+  // Where the entry `index` of `of`, the run number `run`, begins.
+  [[nodiscard]] uint32_t offset(const Dnode::Run& of, size_t run, uint32_t index) const {
     return of.variable() ? offset_of_variable(run, index) : index * of.entry_bytes();
   }
   [[nodiscard]] uint32_t offset_of_variable(size_t run, uint32_t index) const;
@@ -317,9 +317,10 @@ class DnodeCursor {
   enum class Verify { kAlways, kSampled };
   static constexpr uint32_t kSampledOneIn = 64;
 
-  // Requires: the dnode outlives the cursor (epoch guard).
-  DnodeCursor(const scale::Volume& volume, const Dnode& dnode, Verify verify = Verify::kAlways)
-      : volume_(volume), dnode_(dnode), verify_(verify), reads_(volume) {}
+  // `ahead`: null, or far runs that were waited for already. Requires: the dnode outlives the cursor (epoch guard).
+  DnodeCursor(const scale::Volume& volume, const Dnode& dnode, Verify verify = Verify::kAlways,
+              const RunsAhead* ahead = nullptr)
+      : volume_(volume), dnode_(dnode), verify_(verify), ahead_(ahead), reads_(volume) {}
 
   // To the first entry at or after `key`; an empty key means the first. Up to `entries` of each run are going to be
   // read, and are waited for here; elsewhere the cursor waits only if it comes to more of a far run. If these are many,
@@ -395,6 +396,7 @@ class DnodeCursor {
   const scale::Volume& volume_;
   const Dnode& dnode_;
   const Verify verify_;
+  const RunsAhead* const ahead_;
   scale::ReadBatch reads_;
   boost::container::static_vector<Source, kRunsMax> sources_;  // newest run first
   std::array<uint64_t, kRunsMax> heads_;                       // of their keys; of one at its end the highest

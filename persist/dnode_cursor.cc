@@ -62,6 +62,10 @@ void DnodeCursor::seek_in(const Key& key, bool inside, uint64_t entries) {
 bool DnodeCursor::carry(uint64_t entries) {
   for (Source& source : sources_) {
     if (source.run.bytes() != nullptr) continue;
+    if (const std::byte* here = ahead_ != nullptr ? ahead_->find(source.run.desc().addr) : nullptr) {
+      source.run.move_to(here);
+      continue;
+    }
     const uint32_t count = source.run.count();
     const bool part = !whole_ && source.run.uniform();
     const uint64_t wanted = source.end + std::min<uint64_t>(entries, count) + 1;
