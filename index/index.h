@@ -60,6 +60,7 @@ class Index {
     persist::Limits limits;
     size_t snapshots_max = SIZE_MAX;
     uint32_t tokens_max = uint32_t{1} << 31;  // updates that a bnode takes before it is replaced
+    bool gets_fetch_ahead = true;             // false: for an experiment alone (Tree::find_to_read)
   };
 
   // Requires: all references outlive the index.

@@ -204,7 +204,8 @@ Bnode* Tree::find_to_read(const Key& key) const {
     inner->prefetch();
   }
   const size_t i = inner->index_of(key);
-  inner->prefetch_below(i);
+  if (fetches_ahead_) [[likely]]
+    inner->prefetch_below(i);
   BONSAI_SLOW_INVARIANT(inner->bnode(i)->covers(key));
   return inner->bnode(i);
 }

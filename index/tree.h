@@ -55,7 +55,8 @@ class Following {
 
 class Tree {
  public:
-  explicit Tree(base::EpochDomain& epochs) : epochs_(epochs) {}
+  explicit Tree(base::EpochDomain& epochs, bool fetches_ahead = true)
+      : epochs_(epochs), fetches_ahead_(fetches_ahead) {}
   ~Tree();
   Tree(const Tree&) = delete;
   Tree& operator=(const Tree&) = delete;
@@ -65,7 +66,7 @@ class Tree {
 
   // The bnode whose range has `key`.
   [[nodiscard]] Bnode* find(const base::Key& key) const;
-  // The same for a read, which will go on to the dnode below: fetches that meanwhile.
+  // The same for a read, which will go on to the dnode below: fetches that meanwhile, if the tree was made to.
   [[nodiscard]] Bnode* find_to_read(const base::Key& key) const;
   // The same for a read that goes on to the bnodes after it, of which it returns as many as hang in the same inner
   // node. Fetches them.
@@ -121,6 +122,7 @@ class Tree {
   void visit(const Inner* inner, const std::function<void(Bnode*)>& call) const;
 
   base::EpochDomain& epochs_;
+  const bool fetches_ahead_;
   std::atomic<Inner*> root_{nullptr};
   std::mutex change_mutex_;
   std::atomic<uint64_t> dram_bytes_{0};

@@ -119,6 +119,7 @@ class DbImpl final : public DB {
 
   // Reads of NVM take modelled time, so that it pays to have several groups of operations in flight.
   [[nodiscard]] bool reads_wait() const { return tiers_->volume->reads_wait(); }
+  [[nodiscard]] bool gets_in_coroutines() const { return tiers_->gets_in_coroutines && reads_wait(); }
 
   // For iterators and sessions.
   [[nodiscard]] Tiers& tiers() { return *tiers_; }

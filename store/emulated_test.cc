@@ -49,7 +49,7 @@ class SlowReads : public ::testing::Test {
  protected:
   static constexpr uint64_t kRecords = 2000;
 
-  void open(bool upload) {
+  void open(bool upload, bool gets_in_coroutines = false) {
     Options options;
     options.create_if_missing = true;
     options.pool_bytes = SlowMedium::kBytes;
@@ -59,6 +59,7 @@ class SlowReads : public ::testing::Test {
     medium_ = static_cast<SlowMedium*>(media.back().get());
     std::unique_ptr<Tiers> tiers;
     ASSERT_TRUE(open_tiers_on(options, std::move(media), true, &tiers).ok());
+    tiers->gets_in_coroutines = gets_in_coroutines;
     db_ = std::make_unique<DbImpl>(options, std::move(tiers), /*background=*/false);
     for (uint64_t i = 0; i < kRecords; ++i) ASSERT_TRUE(db_->Put(key_of(i), "value of " + key_of(i)).ok());
     ASSERT_TRUE(db_->Drain().ok());
@@ -155,6 +156,34 @@ TEST_F(SlowReads, OperationsOfASessionWaitTogether) {
     const uint64_t in_turn_ns = medium_->calls * medium_->latency_ns;
     EXPECT_GE(least_ns, medium_->latency_ns);
     EXPECT_LT(least_ns, lanes ? in_turn_ns / 2 : in_turn_ns * 3 / 4) << medium_->calls << " waits, one after the other";
+  }
+}
+
+// A search without metadata waits at each of its steps. In a group the waits of all add up; coroutines share them.
+TEST_F(SlowReads, GetsInCoroutinesWaitTogetherWithoutMetadata) {
+  constexpr size_t kDepth = 16;
+  std::vector<std::string> keys, values(kDepth);
+  std::vector<Status> statuses(kDepth);
+  for (uint64_t i = 0; i < kDepth; ++i) keys.push_back(key_of(i));
+  keys.back() = "absent";
+  for (const bool coroutines : {false, true}) {
+    open(false, coroutines);
+    medium_->latency_ns = 500'000;
+    SessionImpl session(impl(), kDepth + 1);
+    Status updated;
+    session.Put(keys[3], "new", &updated);
+    const uint64_t begin_ns = base::now_ns();
+    for (size_t i = 0; i < kDepth; ++i) session.Get(keys[i], &values[i], &statuses[i]);
+    session.Wait();
+    const uint64_t took_ns = base::now_ns() - begin_ns;
+    for (size_t i = 0; i + 1 < kDepth; ++i) EXPECT_EQ(values[i], i == 3 ? "new" : "value of " + keys[i]);
+    EXPECT_TRUE(statuses.back().IsNotFound());
+    const uint64_t in_turn_ns = medium_->calls * medium_->latency_ns;
+    if (coroutines) {
+      EXPECT_LT(took_ns, in_turn_ns / 3) << medium_->calls << " waits, one after the other";
+    } else {
+      EXPECT_GE(took_ns, in_turn_ns * 9 / 10);
+    }
   }
 }
 

@@ -123,6 +123,7 @@ class Opener {
       BONSAI_RETURN_IF_ERROR(take_target(options_, create_, t_.links.get(), &target));
     }
     t_.updates_in_place = test_.updates_in_place;
+    t_.gets_in_coroutines = test_.gets_in_coroutines.value_or(!options_.metadata_upload);
     t_.emulated = false;
     for (Target& target : t_.targets) {
       BONSAI_RETURN_IF_ERROR(make_medium(test_, &target));
@@ -196,6 +197,7 @@ class Opener {
     t_.epochs = std::make_unique<base::EpochDomain>();
     typed.set_epochs(t_.epochs.get());
     index::Index::Config config{t_.pool.limits(), options_.snapshots_max == 0 ? SIZE_MAX : options_.snapshots_max};
+    config.gets_fetch_ahead = test_.gets_fetch_ahead;
     t_.index = std::make_unique<index::Index>(config, *t_.log, *t_.dnodes, *t_.large, *t_.epochs);
     return recover();
   }

@@ -66,6 +66,17 @@ void SessionImpl::carry_out(Group* group) {
   db_.scan_many(group->scans);
 }
 
+// Updates, then each get by itself: one that waits lets the others go on.
+void SessionImpl::get_in_coroutines() {
+  db_.update_many(all_.updates);
+  all_.updates.clear();
+  run_lanes(all_.reads.size(), kGetCoroutinesMax, [&](size_t i) {
+    const DbImpl::Read& read = all_.reads[i];
+    *read.status = db_.Get(ReadOptions(), read.key, read.value);
+  });
+  all_.reads.clear();
+}
+
 void SessionImpl::deal_points(size_t lanes) {
   const auto lane_of = [&](std::string_view key) -> Group& { return lanes_[base::Key::of(key).hash() % lanes]; };
   for (const DbImpl::Update& update : all_.updates) lane_of(update.key).updates.push_back(update);
@@ -99,6 +110,7 @@ size_t SessionImpl::lanes_for(size_t operations) const {
 }
 
 void SessionImpl::Wait() {
+  if (db_.gets_in_coroutines() && all_.reads.size() > 1) get_in_coroutines();
   const size_t lanes = all_.updates.empty() ? 1 : lanes_for(points());
   const size_t scan_lanes = db_.reads_wait() ? std::min(all_.scans.size(), kScanLanesMax) : 1;
   lanes_.resize(std::max({lanes_.size(), lanes, scan_lanes}));

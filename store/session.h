@@ -3,7 +3,8 @@
 //
 // Where reads of NVM wait, a large group with updates is cut into lanes that a few coroutines carry out: while one
 // waits for its reads or its fence another goes on with its lane. Operations of one key share a lane, so their order is
-// kept. Gets alone overlap without, in the index, as everything does where reads do not wait.
+// kept. Gets alone overlap without, in the index, as everything does where reads do not wait; but where a search waits
+// several times (TestOptions::gets_in_coroutines) each get has a coroutine.
 #ifndef BONSAI_STORE_SESSION_H_
 #define BONSAI_STORE_SESSION_H_
 
@@ -35,6 +36,7 @@ class SessionImpl final : public Session {
   // lane has fetched before it goes on: with 16 of them a get takes a third longer.
   static constexpr size_t kLanesAtOnceMax = 4;
   static constexpr size_t kScanLanesMax = 32;
+  static constexpr size_t kGetCoroutinesMax = 64;
 
  private:
   struct Group {
@@ -48,6 +50,7 @@ class SessionImpl final : public Session {
   [[nodiscard]] size_t lanes_for(size_t operations) const;
   void carry_out_points(Group* group);
   void carry_out(Group* group);
+  void get_in_coroutines();
   void deal_points(size_t lanes);
   void deal_scans(size_t lanes);
   template <class CarryOut>

@@ -29,7 +29,8 @@ struct Tiers {
   std::unique_ptr<scale::Volume> volume;
   std::string medium_text;
   bool emulated = true;
-  bool updates_in_place = false;  // TestOptions::updates_in_place
+  bool updates_in_place = false;    // TestOptions::updates_in_place
+  bool gets_in_coroutines = false;  // of sessions, where reads wait: TestOptions::gets_in_coroutines
 
   persist::Pool pool;
   persist::Space space;

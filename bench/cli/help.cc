@@ -34,7 +34,8 @@ Examples
       results/paper/report.html.
   bonsai-bench experiment pipelining-gets --scale=paper
       Throughput by operations in flight, 1 to 1,024, on modelled NVM beside a store in DRAM; a quarter of an hour.
-      pipelining-mix: the same with updates.
+      pipelining-mix: the same with updates. pipelining-ways: none, within a get, and between gets by coroutines or
+      by groups, with and without metadata.
   bonsai-bench experiment kiwi --repeat=3
       KiWi's evaluation, all figures, Bonsai beside the maps of the paper: gets, updates and scans alone and side by
       side, lengths of scans, memory, ordered inserts; then what scanner and updater cost each other, 12 threads per

@@ -153,7 +153,9 @@ class OutputTest(unittest.TestCase):
         out = pathlib.Path(self.scratch.name) / "kiwi"
         command = [self.program, "experiment", "kiwi", "--scale=trial", "--threads=2", f"--out={out}"]
         ended = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True)
-        names = ["alone", "beside", "sizes", "memory", "order", "interference", "crowd"]
+        names = ["gets", "puts", "scans", "beside", "sizes", "memory", "order", "interference", "crowd"]
+        rivals = ["bonsai", "kiwi_like", "snaptree_like", "ctrie_like", "kary_tree_like", "skiplist_like"]
+        with_rivals = names[:7]
         for name in names:
             found = json.loads((out / f"kiwi-{name}.json").read_text())
             self.assertEqual(documented_schema.schema_breaches(self.schema, found, "NAME.json"), [])
@@ -161,7 +163,14 @@ class OutputTest(unittest.TestCase):
             self.assertTrue(any("EMULATED" in label for label in found["labels"]))
             for row in found["rows"]:
                 for column in found["columns"]:
-                    self.assertTrue(row[column] is not None or column.endswith("absl_btree"), (name, column))
+                    self.assertTrue(row[column] is not None or " / " in column, (name, column))
+            for rival in rivals if name in with_rivals else []:
+                self.assertTrue(any(f", {rival}" in column for column in found["columns"]), (name, rival))
+            if name in ("gets", "puts", "scans"):
+                of = {"gets": "gets", "puts": "updates", "scans": "scanned"}[name]
+                for row in found["rows"]:
+                    kiwi, *others = (row[f"{of}, {rival}, 4 K"] for rival in rivals[1:])
+                    self.assertAlmostEqual(row["kiwi_like / next best map, 4 K"], kiwi / max(others))
         self.assertEqual(sorted(path.name for path in out.glob("*.svg")), sorted(f"kiwi-{name}.svg" for name in names))
         crowd = json.loads((out / "kiwi-crowd.json").read_text())
         self.assertEqual(len(crowd["rows"]), 24)
@@ -243,6 +252,15 @@ class OutputTest(unittest.TestCase):
                 for column in found["columns"]:
                     if column not in found["absent"]:
                         self.assertGreater(row[column], 0, column)
+
+        ways = json.loads((out / "pipelining-ways.json").read_text())
+        self.assertEqual(documented_schema.schema_breaches(self.schema, ways, "NAME.json"), [])
+        rows = ["none", "intra only"] + [f"intra + {depth} inter" for depth in (2, 4, 8, 16, 32)]
+        self.assertEqual([row["pipelining"] for row in ways["rows"]], rows)
+        self.assertEqual([row["pipelining"] for row in ways["reference"]], rows[:5], "those of the paper")
+        for way in ways["charted"]:
+            self.assertTrue(any(f"{way}: " in label for label in ways["labels"]), "what it gains is a label")
+            self.assertTrue(all(row[way] > 0 for row in ways["rows"]), way)
 
     def test_speed_holds_every_line_against_its_floor_and_goal(self):
         out = pathlib.Path(self.scratch.name) / "speed"

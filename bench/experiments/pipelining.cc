@@ -1,6 +1,7 @@
 // BonsaiKV scheme, index tier, table (b): what having several operations in flight brings where reads of NVM take time,
 // beside a store that has no NVM.
 #include <algorithm>
+#include <cstdio>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -19,6 +20,10 @@ namespace {
 constexpr uint64_t kRecordBytes = 16;
 constexpr unsigned kDepths[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
 constexpr unsigned kRoundsMin = 3;
+
+uint64_t records_of(Scale scale) {
+  return (scale == Scale::kPaper ? 300'000'000 : scale == Scale::kSmall ? 16'000'000 : 160'000) / kRecordBytes;
+}
 
 // All stores are in memory at once: the room for updates is a quarter of what one alone would have.
 void share_memory(StoreOptions* options) { options->pool_bytes /= 4; }
@@ -66,10 +71,7 @@ class Study {
         turn_(plan),
         part_(load.part),
         rounds_(plan.scale == Scale::kTrial ? 1 : std::max(kRoundsMin, plan.repeat)),
-        records_((plan.scale == Scale::kPaper   ? 300'000'000
-                  : plan.scale == Scale::kSmall ? 16'000'000
-                                                : 160'000) /
-                 kRecordBytes) {
+        records_(records_of(plan.scale)) {
     turn_.repeat = 1;
   }
 
@@ -197,6 +199,115 @@ void leave_out_devices(ExperimentResult* result) {
   for (Row& row : result->rows) row.resize(result->columns.size());
 }
 
+// ---- the rows of the paper: within one get, and between gets, by coroutines or by groups
+
+struct Way {
+  const char* name;
+  bool metadata, ahead, coroutines;
+};
+constexpr Way kWays[] = {
+    {"with metadata, coroutines", true, true, true},
+    {"with metadata, groups", true, true, false},
+    {"without metadata, coroutines", false, true, true},
+    {"without metadata, groups", false, true, false},
+};
+constexpr unsigned kInter[] = {2, 4, 8, 16, 32};
+constexpr size_t kInterRows = 2 + std::size(kInter);  // first "none" and "intra only"
+
+std::vector<std::string> row_names() {
+  std::vector<std::string> names = {"none", "intra only"};
+  for (const unsigned depth : kInter) names.push_back("intra + " + std::to_string(depth) + " inter");
+  return names;
+}
+
+// One store, one row of it.
+Status measure_way(const ExperimentPlan& plan, Subject* subject, unsigned depth, double* m_per_s) {
+  TeamPlan team;
+  team.zipfian = true;
+  team.members.assign(plan.threads_max, Member{.part = Part::kGet, .depth = depth});
+  TeamResult done;
+  BONSAI_RETURN_IF_ERROR(subject->run(&team, &done));
+  *m_per_s = done.records_m_per_s(team, Part::kGet);
+  return Status::OK();
+}
+
+// What a store that is opened so reaches: rows [first, first + depths.size()).
+Status measure_store(const ExperimentPlan& plan, const Way& way, const std::vector<unsigned>& depths, size_t first,
+                     std::vector<double>* of_rows, ExperimentResult* result) {
+  const auto change = [&way](StoreOptions* options) {
+    on_nvm(options);
+    options->metadata_upload = way.metadata;
+    options->test.gets_fetch_ahead = way.ahead;
+    options->test.gets_in_coroutines = way.coroutines;
+  };
+  Subject subject(plan, records_of(plan.scale), make_bonsai_engine({.change = change, .sessions = true}));
+  BONSAI_RETURN_IF_ERROR(subject.load(result));
+  double ignored = 0;
+  BONSAI_RETURN_IF_ERROR(measure_way(plan, &subject, 1, &ignored));
+  for (size_t i = 0; i < depths.size(); ++i) {
+    double m_per_s = 0;
+    BONSAI_RETURN_IF_ERROR(measure_way(plan, &subject, depths[i], &m_per_s));
+    of_rows[first + i].push_back(m_per_s);
+  }
+  return Status::OK();
+}
+
+std::string gain_text(const char* name, const std::vector<double>& rows) {
+  const size_t best = static_cast<size_t>(std::max_element(rows.begin(), rows.end()) - rows.begin());
+  char text[160];
+  std::snprintf(text, sizeof text, "%s: %.2f times \"none\" at its best, \"%s\".", name, rows[best] / rows[0],
+                row_names()[best].c_str());
+  return text;
+}
+
+Status run_ways(const ExperimentPlan& plan, ExperimentResult* result) {
+  ExperimentPlan once = plan;
+  once.repeat = 1;
+  const unsigned rounds = plan.scale == Scale::kTrial ? 1 : std::max(kRoundsMin, plan.repeat);
+  std::vector<unsigned> depths = {1};
+  depths.insert(depths.end(), std::begin(kInter), std::end(kInter));
+  std::vector<double> figures[std::size(kWays)][kInterRows];
+  for (unsigned round = 0; round < rounds; ++round) {
+    for (size_t i = 0; i < std::size(kWays); ++i) {
+      const size_t way = round % 2 == 0 ? i : std::size(kWays) - 1 - i;
+      Way without = kWays[way];
+      without.ahead = false;
+      BONSAI_RETURN_IF_ERROR(measure_store(once, without, {1}, 0, figures[way], result));
+      BONSAI_RETURN_IF_ERROR(measure_store(once, kWays[way], depths, 1, figures[way], result));
+    }
+  }
+  result->columns = {{"pipelining", "", false, "", row_names()}};
+  for (const Way& way : kWays) result->columns.push_back({way.name, "M/s", true});
+  for (size_t row = 0; row < kInterRows; ++row) {
+    result->rows.push_back({static_cast<double>(row)});
+    for (const auto& way : figures) result->rows.back().emplace_back(median(way[row]));
+  }
+  result->labels.push_back("NVM is modelled: preset optane of the emulator. " + std::to_string(plan.threads_max) +
+                           " threads, gets, YCSB's zipfian, " + std::to_string(records_of(plan.scale)) +
+                           " records of 8 + 8 bytes; medians of " + std::to_string(rounds) +
+                           " round(s), each with stores loaded anew.");
+  result->labels.push_back(
+      "None: a get fetches nothing ahead. Intra: while it waits for a bnode it fetches what says where in the dnode a "
+      "key is. Inter: so many gets of a thread at once, each in a coroutine of Boost.Coroutine2, or as a group that "
+      "takes each step together. A group without metadata waits for each probe of each search.");
+  for (size_t way = 0; way < std::size(kWays); ++way) {
+    std::vector<double> rows;
+    for (const auto& row : figures[way]) rows.push_back(median(row));
+    result->labels.push_back(gain_text(kWays[way].name, rows));
+  }
+  leave_out_devices(result);
+  return Status::OK();
+}
+
+Reference ways_reference() {
+  return {{"pipelining", "without metadata, coroutines", "NVM GB/s", "IB Gbps"},
+          {{0, 6.04, 0.18, 1.48},
+           {1, 7.15, 0.42, 1.54},
+           {2, 10.83, 1.37, 2.02},
+           {3, 13.22, 2.62, 2.4},
+           {4, 12.87, 1.94, 2.2}}};
+}
+
 Status run_gets(const ExperimentPlan& plan, ExperimentResult* result) {
   BONSAI_RETURN_IF_ERROR(run(plan, kGets, result));
   leave_out_devices(result);
@@ -224,6 +335,9 @@ std::vector<Experiment> pipelining() {
   return {{"pipelining-gets", "Index tier, operations in flight at once: gets", kSource,
            "throughput by operations in flight: DRAM-only, offloading, metadata uploading", run_gets, gets_reference,
            kGroup},
+          {"pipelining-ways", "Index tier, pipelining within a get and between gets", kSource,
+           "none, intra, intra + 2 to 32 inter; by coroutines and by groups, with and without metadata", run_ways,
+           ways_reference, kGroup},
           {"pipelining-mix", "Index tier, operations in flight at once: gets and updates", kSource,
            "the same of gets and updates, half and half", run_mix, mix_reference, kGroup}};
 }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "bonsai/db.h"
@@ -31,6 +32,15 @@ struct TestOptions {
   // dnodes overwrite them there, without a log, so that a crash damages them; one thread only. Refused
   // (InvalidArgument) but for a pool that this call makes on the emulator medium, and without background threads.
   bool updates_in_place = false;
+
+  // The experiments "pipelining" compare with these what a get does while it waits for memory or NVM.
+  // A single get fetches what says where in a dnode a key is while it waits for the bnode above (intra-operation
+  // pipelining).
+  bool gets_fetch_ahead = true;
+  // Where reads of NVM wait, a session carries out each get in a coroutine, which lets the others go on while it waits,
+  // and not as part of a group that takes each step together (both inter-operation pipelining). Empty: where there is
+  // no uploaded metadata, so that a search waits several times, and the waits of a group add up.
+  std::optional<bool> gets_in_coroutines = {};
 };
 
 // DB::Open with such a medium. Errors: those of DB::Open; InvalidArgument for test options that cannot be.
