@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/prctl.h>
 
 #include <algorithm>
 #include <atomic>
@@ -175,6 +176,10 @@ void yield_until(uint64_t deadline_ns) {
 void sleep_ms(uint64_t ms) { Scheduler::wait_until(now_ns() + ms * kNsPerMs); }
 
 void sleep_us(uint64_t us) { Scheduler::wait_until(now_ns() + us * kNsPerUs); }
+
+void sleep_until(uint64_t deadline_ns) { Scheduler::wait_until(deadline_ns); }
+
+void wake_exactly() { static_cast<void>(prctl(PR_SET_TIMERSLACK, 1)); }
 
 void yield_thread() {
   if (Scheduler::current() != nullptr) return Scheduler::yield();

@@ -97,6 +97,11 @@ void yield_until(uint64_t deadline_ns);
 // Lets at least `ms`, or `us`, pass. The system may add some 50 us.
 void sleep_ms(uint64_t ms);
 void sleep_us(uint64_t us);
+// Lets the time pass until now_ns() >= deadline_ns, without spinning. Called time after time with deadlines that do not
+// depend on when it returned, it does not drift.
+void sleep_until(uint64_t deadline_ns);
+// From now on the system wakes this thread as exactly as it can, and not with others to save power: the 50 us go.
+void wake_exactly();
 
 // Gives the processor to another thread, or inside a coroutine to a sibling.
 void yield_thread();

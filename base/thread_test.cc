@@ -17,6 +17,18 @@
 namespace bonsai::base {
 namespace {
 
+TEST(Sleep, LastsUntilTheDeadlineWithoutSpinning) {
+  wake_exactly();
+  const uint64_t begin = now_ns();
+  const uint64_t used = thread_cpu_ns();
+  for (uint64_t i = 1; i <= 50; ++i) {
+    sleep_until(begin + i * kNsPerMs);
+    ASSERT_GE(now_ns(), begin + i * kNsPerMs);
+  }
+  EXPECT_LT(thread_cpu_ns() - used, 10 * kNsPerMs) << "it slept and did not spin";
+  sleep_until(begin);  // long past
+}
+
 TEST(Thread, runs_under_its_name_and_is_joined) {
   std::string name;
   {
