@@ -8,47 +8,24 @@
 #include <string>
 #include <utility>
 
+#include "bench/engines/counting_allocator.h"
 #include "bench/engines/engine.h"
 
 namespace bonsai::bench {
 namespace {
-
-// Counts the bytes that are asked of it. One thread, as the engine.
-template <class T>
-struct CountingAllocator {
-  using value_type = T;
-  uint64_t* bytes;
-
-  explicit CountingAllocator(uint64_t* counter) : bytes(counter) {}
-  template <class U>
-  CountingAllocator(const CountingAllocator<U>& other) : bytes(other.bytes) {}  // NOLINT: as allocators do
-
-  T* allocate(size_t n) {
-    *bytes += n * sizeof(T);
-    return std::allocator<T>().allocate(n);
-  }
-  void deallocate(T* at, size_t n) {
-    *bytes -= n * sizeof(T);
-    std::allocator<T>().deallocate(at, n);
-  }
-  template <class U>
-  bool operator==(const CountingAllocator<U>& other) const {
-    return bytes == other.bytes;
-  }
-};
 
 // Records of 8 + 8 bytes.
 struct IntegerRecords {
   using Key = uint64_t;
   using Value = uint64_t;
   using Less = std::less<>;
-  static Key key(std::string_view bytes, uint64_t*) {
+  static Key key(std::string_view bytes, MemoryAccount*) {
     uint64_t big_endian;
     std::memcpy(&big_endian, bytes.data(), 8);
     return __builtin_bswap64(big_endian);
   }
   static Key look_up(std::string_view bytes) { return key(bytes, nullptr); }
-  static Value value(std::string_view bytes, uint64_t*) {
+  static Value value(std::string_view bytes, MemoryAccount*) {
     uint64_t word;
     std::memcpy(&word, bytes.data(), 8);
     return word;
@@ -63,15 +40,17 @@ struct IntegerRecords {
 
 // Records of any bytes.
 struct StringRecords {
-  using Key = std::basic_string<char, std::char_traits<char>, CountingAllocator<char>>;
+  using Key = CountedString;
   using Value = Key;
   struct Less {
     using is_transparent = void;
     bool operator()(std::string_view a, std::string_view b) const { return a < b; }
   };
-  static Key key(std::string_view bytes, uint64_t* counter) { return Key(bytes, CountingAllocator<char>(counter)); }
+  static Key key(std::string_view bytes, MemoryAccount* account) {
+    return Key(bytes, CountingAllocator<char>(account));
+  }
   static std::string_view look_up(std::string_view bytes) { return bytes; }
-  static Value value(std::string_view bytes, uint64_t* counter) { return key(bytes, counter); }
+  static Value value(std::string_view bytes, MemoryAccount* account) { return key(bytes, account); }
   static std::string_view value_bytes(const Value& value) { return value; }
   static std::string_view key_bytes(const Key& key, char*) { return key; }
 };
@@ -86,7 +65,7 @@ class BtreeOf final : public Engine {
     return Status::OK();
   }
   Status insert(std::string_view key, std::string_view value) override {
-    map_.insert_or_assign(Records::key(key, &bytes_), Records::value(value, &bytes_));
+    map_.insert_or_assign(Records::key(key, &account_), Records::value(value, &account_));
     return Status::OK();
   }
   Status update(std::string_view key, std::string_view value) override {
@@ -121,22 +100,24 @@ class BtreeOf final : public Engine {
     }
     return Status::OK();
   }
-  [[nodiscard]] MemoryUse memory() const override { return {.dram_bytes = bytes_, .nvm_bytes = std::nullopt}; }
+  [[nodiscard]] MemoryUse memory() const override {
+    return {.dram_bytes = account_.bytes(), .nvm_bytes = std::nullopt};
+  }
 
  private:
   using Pair = std::pair<const typename Records::Key, typename Records::Value>;
 
   void assign(std::string_view bytes, typename Records::Value* value) {
     if constexpr (std::is_same_v<Records, IntegerRecords>) {
-      *value = Records::value(bytes, &bytes_);
+      *value = Records::value(bytes, &account_);
     } else {
       value->assign(bytes);
     }
   }
 
-  uint64_t bytes_ = 0;
+  MemoryAccount account_;
   absl::btree_map<typename Records::Key, typename Records::Value, typename Records::Less, CountingAllocator<Pair>> map_{
-      typename Records::Less(), CountingAllocator<Pair>(&bytes_)};
+      typename Records::Less(), CountingAllocator<Pair>(&account_)};
 };
 
 // Picks the map by the shape of the records.

@@ -30,12 +30,26 @@ struct Capabilities {
   bool keeps_data = true;        // false: a harness check that stores nothing, so that nothing can be verified
 };
 
+// Which hash the hash maps use. kCity, as MELT for all of them: Google's CityHash64.
+enum class HashKind : uint8_t { kDefault, kCity };
+
+// What of a hash map can be chosen. Of no effect on other engines, or where a map does not have it.
+struct MapTuning {
+  HashKind hash = HashKind::kDefault;
+  bool room_ahead = false;      // room for EngineOptions::records_max from the beginning; else it grows
+  unsigned bucket_records = 4;  // of a cuckoo map: 2, 4 or 8
+  bool system_memory = false;   // of malloc; else of operator new, which in bonsai-bench is a pool on huge pages
+
+  bool operator==(const MapTuning&) const = default;
+};
+
 struct EngineOptions {
   RecordShape shape;
   uint64_t records_max = 0;  // at most this many records at one time
   bool buffered = false;     // else every update is durable when it returns
   std::string pool_dir;      // where a persistent engine puts its files; empty = /dev/shm if they fit, else out_dir
   std::string out_dir;       // where the results go; exists
+  MapTuning map = {};
 };
 
 // Bytes in use now; absent = the engine has none of it or does not know.
@@ -43,6 +57,8 @@ struct MemoryUse {
   std::optional<uint64_t> dram_bytes = {};
   std::optional<uint64_t> nvm_bytes = {};  // of a pool or of files
   std::optional<uint64_t> log_bytes = {};  // that the log may take, in use or not
+  // What is set aside, in use or not, over all of the above: a log's whole size counts. Absent = what is in use.
+  std::optional<uint64_t> reserved_bytes = {};
   // By how much this process's memory, mapped files aside, has grown since before the engine was opened, while it was
   // the engine's turn. Measured by the harness, whatever the engine reports.
   std::optional<uint64_t> process_bytes = {};
@@ -119,6 +135,7 @@ class Engine {
   // The same by rows; one record at a time where the store has nothing better.
   virtual Status scan_rows(std::string_view from, uint32_t limit, const RowsVisit& visit);
 
+  // From any thread, also while operations run.
   [[nodiscard]] virtual MemoryUse memory() const { return {}; }
   [[nodiscard]] virtual std::optional<NvmUse> nvm() const { return std::nullopt; }
   [[nodiscard]] virtual std::optional<MediumUse> medium() const { return std::nullopt; }

@@ -17,8 +17,8 @@
 namespace bonsai::bench {
 namespace {
 
-template <class Kept>
-using Table = TableOf<std::unordered_map<Kept, Kept, MixingHash<Kept>>>;
+template <class Key, class Value>
+using Table = TableOf<std::unordered_map<Key, Value, ChosenHash<Key>, std::equal_to<Key>, CountedPairs<Key, Value>>>;
 
 EngineOptions options_of(KeyForm form, size_t value_bytes) {
   EngineOptions options;
@@ -31,6 +31,11 @@ TEST(HashEngine, KeepsIntegersOnlyWhereKeyAndValueAreOfEightBytes) {
   EXPECT_TRUE(has_integer_records(options_of(KeyForm::kFixed8, 8)));
   EXPECT_FALSE(has_integer_records(options_of(KeyForm::kFixed8, 9)));
   EXPECT_FALSE(has_integer_records(options_of(KeyForm::kString, 8)));
+  EXPECT_TRUE(has_fixed_records(options_of(KeyForm::kString, kFixedValueBytes)));
+  EXPECT_FALSE(has_fixed_records(options_of(KeyForm::kString, kFixedValueBytes - 1)));
+  EngineOptions long_keys = options_of(KeyForm::kString, kFixedValueBytes);
+  long_keys.shape.zero_padding = 30;
+  EXPECT_FALSE(has_fixed_records(long_keys));
 }
 
 TEST(HashEngine, AnswersAsAMapInBothForms) {
@@ -75,8 +80,54 @@ TEST(HashEngine, IsEmptyWhenItIsOpenedAgain) {
   EXPECT_TRUE(engine.read("user1", &value).IsNotFound());
 }
 
-TEST(MixingHash, SpreadsConsecutiveKeys) {
-  const MixingHash<uint64_t> hash;
+TEST(HashEngine, CountsWhatItsMapAllocates) {
+  for (const size_t value_bytes : {8U, 100U, 1000U}) {
+    HashEngine<Table> engine;
+    ASSERT_TRUE(engine.open(options_of(value_bytes == 8 ? KeyForm::kFixed8 : KeyForm::kString, value_bytes)).ok());
+    const std::string value(value_bytes, 'v');
+    for (int i = 0; i < 1000; ++i) ASSERT_TRUE(engine.insert(std::to_string(10'000'000 + i), value).ok());
+    const uint64_t full = engine.memory().dram_bytes.value_or(0);
+    EXPECT_GE(full, 1000 * (8 + value_bytes));
+    EXPECT_LE(full, 1000 * (8 + value_bytes) * 2 + 100'000);
+    for (int i = 0; i < 1000; ++i) ASSERT_TRUE(engine.update(std::to_string(10'000'000 + i), value).ok());
+    EXPECT_EQ(engine.memory().dram_bytes, full) << "updates in place";
+    for (int i = 0; i < 1000; ++i) ASSERT_TRUE(engine.remove(std::to_string(10'000'000 + i)).ok());
+    EXPECT_LT(engine.memory().dram_bytes.value_or(0), full - 1000 * (8 + value_bytes) + 1);
+    ASSERT_TRUE(engine.close().ok());
+    EXPECT_EQ(engine.memory().dram_bytes, 0U);
+  }
+}
+
+TEST(MemoryAccount, AddsUpWhatThreadsAllocateAndOthersFree) {
+  MemoryAccount account;
+  std::vector<int*> blocks(8);
+  {
+    std::vector<std::thread> threads;
+    for (int*& block : blocks) {
+      threads.emplace_back([&] { block = CountingAllocator<int>(&account).allocate(100); });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  EXPECT_EQ(account.bytes(), 8 * 100 * sizeof(int));
+  for (int* block : blocks) CountingAllocator<int>(&account).deallocate(block, 100);
+  EXPECT_EQ(account.bytes(), 0U);
+  CountedString text;  // counts nothing until it is assigned one that does
+  text = CountedString(100, 'x', CountingAllocator<char>(&account));
+  EXPECT_GE(account.bytes(), 100U);
+}
+
+// Of CityHash64 v1.1, as others' bindings have it.
+TEST(ChosenHash, CityHashIsCityHash) {
+  ChosenHash<CountedString> city{HashKind::kCity};
+  EXPECT_EQ(city(CountedString("")), 0x9ae16a3b2f90404fU);
+  EXPECT_NE(city(CountedString("user1")), ChosenHash<CountedString>()(CountedString("user1")));
+  const ChosenHash<uint64_t> of_numbers{HashKind::kCity};
+  const uint64_t word = 0x3132333435363738;
+  EXPECT_EQ(of_numbers(word), city(CountedString("87654321")));
+}
+
+TEST(ChosenHash, SpreadsConsecutiveKeys) {
+  const ChosenHash<uint64_t> hash;
   std::unordered_set<size_t> high_bytes;
   for (uint64_t key = 0; key < 4096; ++key) high_bytes.insert(hash(key) >> 56);
   EXPECT_EQ(high_bytes.size(), 256U);

@@ -7,8 +7,9 @@
 
 namespace bonsai::bench {
 namespace {
-template <class Kept>
-using HopscotchMap = TableOf<tsl::hopscotch_map<Kept, Kept, MixingHash<Kept>>>;
+template <class Key, class Value>
+using HopscotchMap = TableOf<
+    tsl::hopscotch_map<Key, Value, ChosenHash<Key>, std::equal_to<Key>, CountingAllocator<std::pair<Key, Value>>>>;
 }  // namespace
 
 std::vector<EngineEntry> engines_of_hopscotch() {

@@ -10,53 +10,60 @@
 namespace bonsai::bench {
 namespace {
 
-// Keys that no workload has: all bits set, and one below; the empty string, and one that does not begin with "user".
-template <class Kept>
-struct Reserved;
-template <>
-struct Reserved<uint64_t> {
-  static constexpr uint64_t kFree = UINT64_MAX;
-  static constexpr uint64_t kDeleted = UINT64_MAX - 1;
-};
-template <>
-struct Reserved<std::string> {
-  static constexpr const char* kFree = "";
-  static constexpr const char* kDeleted = "\xff";
-};
+// Keys that no workload has: all bits set, and one below; no bytes, and some that do not begin with "user".
+template <class Key>
+Key free_key() {
+  if constexpr (std::is_same_v<Key, uint64_t>) return UINT64_MAX;
+  return Key();
+}
+template <class Key>
+Key deleted_key() {
+  if constexpr (std::is_same_v<Key, uint64_t>) return UINT64_MAX - 1;
+  return kept_of<Key>("\xff");
+}
 
 template <class Map>
 class ReservingTable : public TableOf<Map> {
  public:
-  using Kept = typename Map::key_type;
+  using typename TableOf<Map>::Key;
+  using typename TableOf<Map>::Value;
 
-  Status put(const Kept& key, const Kept& value) {
+  explicit ReservingTable(const TableSetting& setting) : TableOf<Map>(setting) { this->map_.set_deleted_key(deleted_); }
+  Status put(const Key& key, const Value& value) {
     if (is_reserved(key)) {
       return Status::InvalidArgument("this engine keeps two keys for itself, and this is one; leave it out");
     }
     return TableOf<Map>::put(key, value);
   }
-  bool get(const Kept& key, std::string* value) { return !is_reserved(key) && TableOf<Map>::get(key, value); }
-  void erase(const Kept& key) {
+  bool get(const Key& key, std::string* value) { return !is_reserved(key) && TableOf<Map>::get(key, value); }
+  void erase(const Key& key) {
     if (!is_reserved(key)) TableOf<Map>::erase(key);
   }
 
+ protected:
+  const Key free_ = free_key<Key>();
+
  private:
-  static bool is_reserved(const Kept& key) { return key == Reserved<Kept>::kFree || key == Reserved<Kept>::kDeleted; }
+  bool is_reserved(const Key& key) const { return key == free_ || key == deleted_; }
+
+  const Key deleted_ = deleted_key<Key>();
 };
 
-template <class Kept>
-class DenseTable : public ReservingTable<google::dense_hash_map<Kept, Kept, MixingHash<Kept>>> {
+template <template <class...> class Map, class Key, class Value>
+using Reserving = ReservingTable<Map<Key, Value, ChosenHash<Key>, std::equal_to<Key>, CountedPairs<Key, Value>>>;
+
+template <class Key, class Value>
+class DenseTable : public Reserving<google::dense_hash_map, Key, Value> {
  public:
-  DenseTable() {
-    this->map_.set_empty_key(Reserved<Kept>::kFree);
-    this->map_.set_deleted_key(Reserved<Kept>::kDeleted);
+  explicit DenseTable(const TableSetting& setting) : Reserving<google::dense_hash_map, Key, Value>(setting) {
+    this->map_.set_empty_key(this->free_);
   }
 };
 
-template <class Kept>
-class SparseTable : public ReservingTable<google::sparse_hash_map<Kept, Kept, MixingHash<Kept>>> {
+template <class Key, class Value>
+class SparseTable : public Reserving<google::sparse_hash_map, Key, Value> {
  public:
-  SparseTable() { this->map_.set_deleted_key(Reserved<Kept>::kDeleted); }
+  using Reserving<google::sparse_hash_map, Key, Value>::Reserving;
 };
 
 }  // namespace

@@ -5,7 +5,9 @@
 #include <mutex>
 #include <shared_mutex>
 #include <string>
+#include <tuple>
 
+#include "bench/engines/counting_allocator.h"
 #include "bench/engines/engine.h"
 
 namespace bonsai::bench {
@@ -32,7 +34,8 @@ class StdMapEngine final : public Engine {
     const std::unique_lock lock(mutex_);
     const auto at = map_.find(key);
     if (at == map_.end()) {
-      map_.emplace(key, value);
+      map_.emplace(std::piecewise_construct, std::forward_as_tuple(key, counted_),
+                   std::forward_as_tuple(value, counted_));
     } else {
       at->second = value;
     }
@@ -44,7 +47,7 @@ class StdMapEngine final : public Engine {
     const std::shared_lock lock(mutex_);
     const auto at = map_.find(key);
     if (at == map_.end()) return Status::NotFound();
-    *value = at->second;
+    value->assign(at->second);
     return Status::OK();
   }
 
@@ -65,11 +68,18 @@ class StdMapEngine final : public Engine {
     return Status::OK();
   }
 
-  // memory(), nvm() and medium() stay as they are: nothing is reported, so results say null and the report a dash.
+  // What the map allocates is counted. From any thread, also while operations run.
+  [[nodiscard]] MemoryUse memory() const override { return {.dram_bytes = account_.bytes()}; }
+
+  // nvm() and medium() stay as they are: nothing is reported, so results say null and the report a dash.
 
  private:
+  using Pair = std::pair<const CountedString, CountedString>;
+
+  MemoryAccount account_;
+  const CountingAllocator<char> counted_{&account_};
   std::shared_mutex mutex_;
-  std::map<std::string, std::string, std::less<>> map_;
+  std::map<CountedString, CountedString, std::less<>, CountingAllocator<Pair>> map_{CountingAllocator<Pair>(&account_)};
 };
 
 }  // namespace

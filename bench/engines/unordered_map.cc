@@ -6,8 +6,9 @@
 
 namespace bonsai::bench {
 namespace {
-template <class Kept>
-using UnorderedMap = TableOf<std::unordered_map<Kept, Kept, MixingHash<Kept>>>;
+template <class Key, class Value>
+using UnorderedMap =
+    TableOf<std::unordered_map<Key, Value, ChosenHash<Key>, std::equal_to<Key>, CountedPairs<Key, Value>>>;
 }  // namespace
 
 std::vector<EngineEntry> engines_of_unordered_map() {
