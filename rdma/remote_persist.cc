@@ -11,6 +11,8 @@ namespace {
 
 constexpr size_t kRequestHeadBytes = offsetof(FlushRequest, range);
 
+constexpr size_t kLookBytes = sizeof(uint64_t);  // after the answers; nobody cares for what is read
+
 size_t request_bytes(uint64_t ranges) { return kRequestHeadBytes + ranges * sizeof(FlushRequest::Range); }
 
 }  // namespace
@@ -148,7 +150,7 @@ Status RemotePersist::answer_status(size_t ticket) {
 Status FlushAgent::make(Fabric* fabric, Worker* worker, size_t requests_max, Flush flush,
                         std::unique_ptr<FlushAgent>* agent) {
   std::unique_ptr<FlushAgent> made(new FlushAgent(worker, std::move(flush)));
-  constexpr size_t kAnswers = kAnswersMax * kAnswerBytesMax;
+  constexpr size_t kAnswers = kAnswersMax * kAnswerBytesMax + kLookBytes;
   const size_t ring_bytes = requests_max * sizeof(FlushRequest);
   BONSAI_RETURN_IF_ERROR(RegisteredMemory::make(*fabric, kAnswers + ring_bytes, Rights::none(), &made->memory_));
   BONSAI_RETURN_IF_ERROR(worker->set_receive_ring(made->memory_->slice(kAnswers, ring_bytes), sizeof(FlushRequest)));
@@ -222,6 +224,19 @@ Peer* FlushAgent::peer_of(uint32_t node) {
     if (peers_[i - 1]->hello().node == node && peers_[i - 1]->usable()) return peers_[i - 1].get();
   }
   return nullptr;
+}
+
+void FlushAgent::look_for(const std::map<uint32_t, Remote>& words) {
+  accept_peers();
+  static_cast<void>(worker_->poll());
+  if (looks_.pending()) return;
+  looks_.clear();
+  for (const auto& peer : peers_) {
+    const auto word = words.find(peer->hello().node);
+    if (word == words.end() || !looks_.room()) continue;
+    looks_.read(*peer, word->second, memory_->slice(kAnswersMax * kAnswerBytesMax, kLookBytes));
+  }
+  if (looks_.size() != 0) static_cast<void>(worker_->post(&looks_));
 }
 
 bool FlushAgent::connected(uint32_t node) {

@@ -17,6 +17,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -162,6 +163,11 @@ class FlushAgent {
   // Whether some connection of the node is usable.
   [[nodiscard]] bool connected(uint32_t node);
 
+  // A node that lost its power closes no connection. Reads a word of each node's memory, over all connections of those
+  // nodes: which of them lead nowhere becomes known to connected() when the reads have failed. To be called now and
+  // then; it waits for nothing. Requires: the nodes let this one read there.
+  void look_for(const std::map<uint32_t, Remote>& words);
+
  private:
   FlushAgent(Worker* worker, Flush flush) : worker_(worker), flush_(std::move(flush)) {}
 
@@ -176,6 +182,7 @@ class FlushAgent {
   std::vector<std::unique_ptr<Peer>> peers_;
   std::array<WorkList, kAnswersMax> answers_;
   size_t answered_ = 0;
+  WorkList looks_;
 };
 
 }  // namespace bonsai::rdma

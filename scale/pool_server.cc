@@ -14,7 +14,7 @@ namespace bonsai::scale {
 namespace {
 
 constexpr size_t kRequestsMax = 256;  // that wait while one is served
-constexpr uint64_t kLookNs = 50'000'000;
+constexpr uint64_t kLookNs = 100'000'000;
 constexpr base::Site kSiteServe{"server.flush"};
 constexpr uint64_t kJudgedBytesMax = uint64_t{1} << 16;  // of a pool's beginning, to see whether it was finished
 
@@ -62,8 +62,15 @@ Status PoolServer::serve(uint64_t limit_ms) {
   if (const uint64_t now_ns = base::now_ns(); now_ns - looked_ns_ >= kLookNs) {
     looked_ns_ = now_ns;
     close_abandoned();
+    look_for_owners();
   }
   return status;
+}
+
+void PoolServer::look_for_owners() {
+  std::map<uint32_t, rdma::Remote> words;
+  for (const auto& [name, pool] : pools_) words[pool.owner] = pool.word;
+  agent_->look_for(words);
 }
 
 void PoolServer::close_abandoned() {
@@ -191,6 +198,7 @@ Status PoolServer::open(const PoolRequest& request, const std::string& name, uin
     return status;
   }
   pool.owner = node;
+  pool.word = request.answer;
   describe(pool, answer);
   pools_.emplace(name, std::move(pool));
   return Status::OK();
@@ -201,7 +209,8 @@ Status PoolServer::map(const std::string& path, const base::MappingOptions& opti
   base::MappingOptions declared = options;
   declared.domain = config_.cache_domain;
   BONSAI_RETURN_IF_ERROR(base::Mapping::open(path, declared, &pool->mapping));
-  BONSAI_RETURN_IF_ERROR(base::make_media(*pool->mapping, config_.media, &pool->media));
+  BONSAI_RETURN_IF_ERROR(config_.make_media ? config_.make_media(*pool->mapping, &pool->media)
+                                            : base::make_media(*pool->mapping, config_.media, &pool->media));
   const std::span<std::byte> memory = pool->media.hooked != nullptr
                                           ? std::span(pool->media.hooked->view(), pool->media.hooked->bytes())
                                           : std::span(pool->mapping->data(), pool->mapping->bytes());

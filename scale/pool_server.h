@@ -2,7 +2,8 @@
 // bytes are moved by the owners' READs and WRITEs alone.
 //
 // Invariants
-//   - A pool has at most one owner at a time, a node (Hello::node) with a live connection. When its last connection has
+//   - A pool has at most one owner at a time, a node (Hello::node) with a live connection. The server looks for owners
+//     that left without a word, those without power or network, ten times a second. When its last connection has
 //     gone the pool is closed: its region is unregistered first, so that nothing of that owner reaches it any more.
 //   - What is answered to a flush request is durable in the domain of the pool's medium, or the answer says that it is
 //     not.
@@ -14,6 +15,7 @@
 #define BONSAI_SCALE_POOL_SERVER_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -44,6 +46,8 @@ class PoolServer {
     rdma::RemoteDomain domain = rdma::RemoteDomain::kAdr;
     PersistenceDomain cache_domain = PersistenceDomain::kAuto;  // as Options::persistence_domain
     base::MediaOptions media;
+    // Makes the medium of a pool instead of base::make_media, if it is set: a simulated node brings its own NVM.
+    std::function<Status(const base::Mapping& mapping, base::Media* media)> make_media;
     uint64_t answer_ms_max = 1'000;  // for one answer to leave
   };
 
@@ -70,6 +74,7 @@ class PoolServer {
     bool fence();
 
     uint32_t owner = 0;
+    rdma::Remote word;  // of the owner's memory, where it had its answer
   };
 
   PoolServer(rdma::Fabric* fabric, const Config& config) : fabric_(fabric), config_(config) {}
@@ -86,6 +91,7 @@ class PoolServer {
   Status take(std::span<const std::byte> message, uint32_t node);
   [[nodiscard]] rdma::FlushResult flush(std::span<const rdma::FlushRequest::Range> ranges);
   [[nodiscard]] Pool* pool_of(const rdma::FlushRequest::Range& range);
+  void look_for_owners();
   void close_abandoned();
 
   rdma::Fabric* const fabric_;

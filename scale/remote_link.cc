@@ -33,6 +33,7 @@ Status RemoteLink::start() {
   pool_ = RegisteredPool::make(fabric_);
   rdma::Rights rights;
   rights.write = true;  // nodes write their answers there
+  rights.read = true;   // and look whether this one is still there
   BONSAI_RETURN_IF_ERROR(rdma::RegisteredMemory::make(*fabric_, sizeof(Control), rights, &control_));
   return fabric_->make_worker(&worker_);
 }

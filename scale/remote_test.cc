@@ -9,10 +9,13 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/coro/scheduler.h"
 #include "base/nvm/racy_copy.h"
 #include "base/nvm/testing.h"
+#include "base/random.h"
 #include "base/thread.h"
 #include "rdma/shm/shm.h"
+#include "rdma/sim/sim.h"
 #include "scale/fabrics.h"
 #include "scale/read_batch.h"
 #include "scale/remote_link.h"
@@ -466,6 +469,43 @@ TEST(RemoteLinkTest, AReadThatTakesTooLongIsUnavailableAndKeepsItsMemory) {
   link->forget_reads(unregistered);  // and in flight when the link ends
   link.reset();
   base::sleep_ms(300);  // until the node's answers have left, too
+}
+
+// A node without power says nothing, and its connections look as before.
+TEST(RemoteSimTest, AnOwnerThatLostItsPowerLosesThePool) {
+  const auto scratch = base::nvm_testing::TempDir::on_tmpfs();
+  rdma::SimNetwork network;
+  const std::unique_ptr<rdma::Fabric> node = network.make_fabric();
+  const std::shared_ptr<rdma::Fabric> first = network.make_fabric(), second = network.make_fabric();
+  base::Scheduler scheduler(
+      {.pick = base::Scheduler::Pick::kSeeded, .seed = base::seed_from_env_or(3), .stack_bytes = size_t{256} << 10});
+  bool over = false;
+  scheduler.spawn([&] {
+    std::unique_ptr<PoolServer> server;
+    PoolServer::Config config;
+    config.folder = scratch.path();
+    config.address = "node";
+    ASSERT_EQ("OK", PoolServer::make(node.get(), config, &server).ToString());
+    while (!over) static_cast<void>(server->serve(5));
+  });
+  scheduler.spawn([&] {
+    std::unique_ptr<RemoteLink> link, next;
+    size_t target = 0;
+    ASSERT_TRUE(RemoteLink::make(first, {.limit_ms = 50}, &link).ok());
+    ASSERT_EQ("OK", link->open(named("p"), PoolOp::kCreate, kBytes, 0, &target).ToString());
+    ASSERT_TRUE(RemoteLink::make(second, {.limit_ms = 50}, &next).ok());
+    base::sleep_ms(1'000);
+    EXPECT_TRUE(next->open(named("p"), PoolOp::kOpen, 0, 0, &target).IsBusy()) << "an idle owner keeps its pool";
+    network.kill(*first);
+    EXPECT_TRUE(next->open(named("p"), PoolOp::kOpen, 0, 0, &target).IsBusy());
+    base::sleep_ms(500);
+    EXPECT_EQ("OK", next->open(named("p"), PoolOp::kOpen, 0, 0, &target).ToString());
+    link.reset();
+    next.reset();
+    over = true;
+  });
+  const Status status = scheduler.run();
+  EXPECT_TRUE(status.ok()) << status.ToString();
 }
 
 TEST(Fabrics, SchemesAreRegistered) {

@@ -153,7 +153,7 @@ TEST_F(RemoteStore, ASilentNodeIsUnavailableAndNothingAcknowledgedIsLost) {
   std::unique_ptr<DB> none;
   EXPECT_TRUE(DB::Open(options, "near://node/a", &none).IsUnavailable());
   near_.node.pause(false);
-  base::sleep_ms(100);  // until the server has found the owner gone
+  base::sleep_ms(300);  // until the server has found the owner gone
   expect_filled("near://node/a", 100);
 }
 

@@ -223,7 +223,7 @@ class SimFabric final : public Fabric {
   SimFabric(std::shared_ptr<SimCore> core, size_t node) : core_(std::move(core)), node_(node) {
     capabilities_.text = "sim, deterministic, virtual time";
     capabilities_.atomics_with_cpu = true;
-    capabilities_.remote_flush = true;
+    capabilities_.remote_flush = core_->options.remote_flush;
     capabilities_.masked_cas = true;
     capabilities_.message_bytes_max = size_t{1} << 20;
     capabilities_.lists_pending_max = core_->options.lists_pending_max;

@@ -40,6 +40,7 @@ struct SimOptions {
   uint64_t retry_ns = 50'000;   // until a lost packet, or a SEND without receive buffer, is sent again
   uint32_t retries_max = 7;     // then the request has failed
   size_t lists_pending_max = 64;
+  bool remote_flush = true;  // Capabilities::remote_flush
 };
 
 class SimCore;
