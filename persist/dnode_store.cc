@@ -415,7 +415,6 @@ SlotRead read_slot(const scale::Volume& volume, Addr slot) {
 void clear_slot(scale::Volume& volume, Addr slot, uint32_t writes) {
   store_word(volume, slot + sizeof(uint64_t), writes);
   volume.store8(slot, kFreeSlotMagic);
-  volume.flush(slot, 2 * sizeof(uint64_t), kSiteSlotClear);
 }
 
 }  // namespace bonsai::persist

@@ -167,7 +167,7 @@ struct SlotRead {
 // Requires: the slot is resident.
 SlotRead read_slot(const scale::Volume& volume, scale::Addr slot);
 
-// Starts to make a slot a free one, durable with the caller's fence. A crash leaves it torn, or so.
+// Makes a slot a free one; the caller flushes it and fences. A crash leaves it torn, or so.
 void clear_slot(scale::Volume& volume, scale::Addr slot, uint32_t writes);
 
 }  // namespace bonsai::persist

@@ -26,6 +26,7 @@ class Recovery {
     BONSAI_RETURN_IF_ERROR(claim_space());
     clear_torn_slots();
     BONSAI_RETURN_IF_ERROR(repair_extent_entries());
+    if (!a_.clean || !a_.torn_slots.empty()) BONSAI_RETURN_IF_ERROR(write_again());
     BONSAI_RETURN_IF_ERROR(retire_dead());
     BONSAI_RETURN_IF_ERROR(rewrite_parts());
     BONSAI_RETURN_IF_ERROR(seal_segments());
@@ -85,10 +86,43 @@ class Recovery {
     return Status::OK();
   }
 
+  // What a process had stored and not made durable when it was killed, or when a fence failed, is there for the next
+  // one, and may be lost at a power cut all the same. So what recovery goes by is made durable before anything is built
+  // on it: written again, since a file's pages whose write-back failed are not written back again otherwise. What that
+  // refers to, runs and large values, was durable before the reference was stored.
+  Status write_again() {
+    const std::vector<Addr> segments = pool_.segments();
+    for (const Superblock& sb : pool_.superblocks) {
+      const uint64_t target = sb.target_index;
+      for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) write_again({target, copy * kPageBytes}, sizeof sb);
+      write_again({target, sb.extent_table_offset}, 8 * sb.extents);
+    }
+    write_again({0, kStateEpochOffset}, sizeof(uint64_t));
+    write_again(pool_.epoch_copy(), sizeof(uint64_t));
+    for (const Analysis::HeaderExtent& extent : a_.header_extents) {
+      write_again(extent.at, pool_.superblocks[0].extent_bytes);
+    }
+    for (const Addr entry : pool_.entries()) write_again(entry, sizeof(SegmentEntry));
+    for (size_t i = 0; i < segments.size(); ++i) {
+      const SegmentState& segment = a_.segments[i];
+      if (segment.sequence == 0) continue;
+      write_again(segments[i], sizeof(uint64_t));
+      if (segment.noted < segment.end) write_again(segments[i] + segment.noted, segment.end - segment.noted);
+    }
+    return store_.volume().fence(kSiteRecoveredFence) ? Status::OK() : store_.volume().health();
+  }
+
+  void write_again(Addr at, uint64_t bytes) {
+    scale::Volume& volume = store_.volume();
+    again_.assign(volume.local(at), volume.local(at) + bytes);
+    volume.copy(at, again_.data(), bytes);
+    volume.flush(at, bytes, kSiteRecovered);
+  }
+
   // A header that a crash has torn, or left under the mark of the slot's last owner, was never committed and may have
   // the highest generation. Were the slot written again and torn again, a single word could complete it. So it is
-  // cleared before the slot is used. (The headers of later commits follow a fence of their own; seal_segments() has the
-  // last.)
+  // cleared before the slot is used, and durably so by write_again(). (The headers of later commits follow a fence of
+  // their own.)
   void clear_torn_slots() {
     for (const Analysis::TornSlot& torn : a_.torn_slots) clear_slot(store_.volume(), torn.slot, torn.writes);
     for (const Addr slot : a_.free_slots) store_.add_free_slot(slot);
@@ -157,7 +191,7 @@ class Recovery {
   Status seal_segments() {
     scale::Volume& volume = store_.volume();
     const std::vector<Addr> entries = pool_.entries();
-    bool flushed = !a_.torn_slots.empty();
+    bool flushed = false;
     for (size_t i = 0; i < entries.size(); ++i) {
       const SegmentState& segment = a_.segments[i];
       if (segment.entered && segment.sealed && !segment.truncate) continue;
@@ -207,6 +241,7 @@ class Recovery {
   DnodeStore& store_;
   Log& log_;
   std::vector<RecoveredRange>& ranges_;
+  std::vector<std::byte> again_;
 };
 
 }  // namespace

@@ -554,20 +554,20 @@ class Life final : public LifeModel {
   }
 
   void go_on_from_crash() {
-    const std::vector<std::byte> image = std::exchange(crash_image_, {});
+    std::vector<std::byte> image = std::exchange(crash_image_, {});
     fences_to_crash_ = 0;
     if (failed()) return;
+    const bool killed = fence_failed_ && !dnodes_.empty() && random_.chance(1, 2);  // what it has stored is there
+    if (killed) image.assign(medium_->view(), medium_->view() + medium_->bytes());
     std::memcpy(scratch_.view(), image.data(), image.size());
     Rig rig({&scratch_});
-    if (!rig.analyse_only().ok()) return violation("no pool after a crash");
-    const auto content = analysed_content(rig);
-    if (!content) return violation("damage after a crash");
-    states_ = {*content};
-    floor_ = 0;
+    const auto content = rig.analyse_only().ok() ? analysed_content(rig) : std::nullopt;
+    if (!content || (killed && !allowed(*content))) return violation("damage after a crash");
+    if (!killed) states_ = {*content}, floor_ = 0;  // else what there was is legal until recovery has returned
     rig_.reset();
     claims_ = 0;
     floors_ = Floors();  // they were raised after the crash, too
-    start(image);
+    if (!killed) start(image);
     open();
     if (!failed() && !ended_ && now() != *content) violation("recovery changes the content");
   }
