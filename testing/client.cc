@@ -26,7 +26,8 @@ bool Client::step() {
   const uint64_t cells_max = std::max<uint64_t>({options_.span_max, options_.batch_count_max, 8});
   if (!error_.empty() || !lane_.has_room(4 * cells_max)) return false;
   ++steps_;
-  const Mix& mix = options_.mix;
+  Mix mix = options_.mix;
+  if (only_reads_) mix.put = mix.del = mix.batch = mix.drain = mix.sync = 0;
   const std::array<std::pair<uint32_t, bool (Client::*)()>, 10> choices = {{{mix.put, &Client::put},
                                                                             {mix.get, &Client::get},
                                                                             {mix.del, &Client::del},
@@ -67,6 +68,12 @@ uint64_t Client::value_of(const Status& status, const std::string& bytes) {
   return status.IsNotFound() ? kAbsent : decode_value(bytes);
 }
 
+bool Client::is_unavailable(const Status& status) {
+  if (!options_.may_be_unavailable || !(status.IsUnavailable() || status.IsIoError())) return false;
+  only_reads_ = true;
+  return true;
+}
+
 // ---- updates
 
 bool Client::finish_update(const Status& status, uint64_t operation, const char* what) {
@@ -75,6 +82,7 @@ bool Client::finish_update(const Status& status, uint64_t operation, const char*
     ++refused_;
     return true;
   }
+  if (is_unavailable(status)) return true;
   if (!status.ok()) return fail(std::string(what) + ": " + status.ToString());
   lane_.end_update(operation);
   return true;
@@ -146,12 +154,13 @@ bool Client::batch() {
 
 bool Client::drain() {
   const Status status = db_->Drain();
-  return status.ok() || fail("drain: " + status.ToString());
+  return status.ok() || is_unavailable(status) || fail("drain: " + status.ToString());
 }
 
 bool Client::sync() {
   const uint64_t invoke = lane_.begin_read();
   const Status status = db_->Sync();
+  if (is_unavailable(status)) return true;
   if (!status.ok()) return fail("sync: " + status.ToString());
   synced_at_ = invoke;
   return true;

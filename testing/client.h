@@ -34,7 +34,9 @@ struct ClientOptions {
   Mix mix;
   uint64_t tide = 0;         // > 0: after so many steps of growth as many in which most updates are deletes, and so on
   bool may_be_full = false;  // NoSpace is an answer to what adds data, and nothing may have changed then
-  uint64_t generation = 0;   // makes value numbers unique over several runs on one pool; < 2^15
+  // Unavailable and IoError are answers to updates: their outcome is unknown, and from then on the client only reads.
+  bool may_be_unavailable = false;
+  uint64_t generation = 0;  // makes value numbers unique over several runs on one pool; < 2^15
 
   // The client that alone updates `key`, or `clients` when all do.
   [[nodiscard]] uint32_t owner_of(uint64_t key) const { return static_cast<uint32_t>(key % (clients + 1)); }
@@ -51,6 +53,8 @@ class Client {
   [[nodiscard]] const std::string& error() const { return error_; }
   // The invocation ordinal of the last Sync that returned.
   [[nodiscard]] uint64_t synced_at() const { return synced_at_; }
+  // It has had an update of unknown outcome.
+  [[nodiscard]] bool only_reads() const { return only_reads_; }
   // Updates that were answered with NoSpace.
   [[nodiscard]] uint64_t refused() const { return refused_; }
 
@@ -60,6 +64,7 @@ class Client {
   std::string bytes_of(uint64_t value);
   bool finish_update(const Status& status, uint64_t operation, const char* what);
   bool fail(const std::string& what);
+  bool is_unavailable(const Status& status);
   uint64_t value_of(const Status& status, const std::string& bytes);
 
   [[nodiscard]] bool ebbing() const { return options_.tide != 0 && steps_ / options_.tide % 2 == 1; }
@@ -99,6 +104,7 @@ class Client {
   uint64_t synced_at_ = 0;
   uint64_t refused_ = 0;
   uint64_t steps_ = 0;
+  bool only_reads_ = false;
   std::vector<Cell> cells_;
   const char* reading_ = "read";  // for messages
   std::string error_;

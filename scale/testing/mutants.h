@@ -1,0 +1,25 @@
+// Rules of remote targets that a test can switch off, one bit each; the lists in mutants/ have what that changes in the
+// sources. The simulation of the whole store must notice the loss of every one (testing/sim/mutant_test.cc).
+#ifndef BONSAI_SCALE_TESTING_MUTANTS_H_
+#define BONSAI_SCALE_TESTING_MUTANTS_H_
+
+#include <cstdint>
+
+#include "base/testing/mutants.h"
+
+namespace bonsai::scale {
+
+using bonsai::testing::mutant;
+
+enum Mutant : uint32_t {
+  kFenceNotAwaited = 1u << 0,      // a fence answers when all is posted, before the nodes have answered
+  kFenceFailureIgnored = 1u << 1,  // a fence that failed answers true
+  kFailureForgotten = 1u << 2,     // after a failure the link goes on
+  kAnswerBeforeFlush = 1u << 3,    // the server answers and flushes nothing
+  kFlushFirstOnly = 1u << 4,       // the server flushes the first range of a request only
+  kOwnersNotLookedFor = 1u << 5,   // the server does not look for owners that left without a word
+};
+
+}  // namespace bonsai::scale
+
+#endif  // BONSAI_SCALE_TESTING_MUTANTS_H_

@@ -1,0 +1,64 @@
+// The whole store in simulation: every seed is a life (life.h), and replays exactly.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "base/probe.h"
+#include "base/random.h"
+#include "base/testing/budget.h"
+#include "base/testing/figures.h"
+#include "testing/sim/life.h"
+
+namespace bonsai::testing::sim {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr uint64_t kShare = 10;
+#else
+constexpr uint64_t kShare = 1;
+#endif
+constexpr uint64_t kReplayedOneIn = 8;
+
+TEST(StoreSim, EverySeedKeepsThePromisesAndReplaysExactly) {
+  const uint64_t first = base::seed_from_env_or(1);
+  const uint64_t seeds = budget<uint64_t>(100, 1'000, 20'000) / kShare;
+  std::printf("BONSAI_SEED=%llu\n", static_cast<unsigned long long>(first));
+  Deeds all;
+  uint64_t violations = 0;
+  for (uint64_t seed = first; seed < first + seeds && violations < 3; ++seed) {
+    const Outcome outcome = live(seed);
+    violations += outcome.violation.empty() ? 0 : 1;
+    EXPECT_EQ(outcome.violation, "") << "BONSAI_SEED=" << seed;
+    all.add(outcome.deeds);
+    if (seed % kReplayedOneIn == 0) {
+      EXPECT_EQ(live(seed).trace, outcome.trace) << "BONSAI_SEED=" << seed << " does not replay";
+    }
+  }
+  size_t probes = 0, hit = 0;
+  base::Probe::each([&](const base::Probe& probe) {
+    ++probes;
+    hit += probe.hits() > 0 ? 1 : 0;
+    if (probe.hits() == 0) std::printf("not reached: %s\n", probe.name());
+  });
+  std::printf(
+      "%llu seeds: %llu operations, %llu openings (%llu refused), %llu closes, %llu offloads, %llu clients with an "
+      "update of unknown outcome; power cuts: %llu amid work, %llu amid an opening, %llu of memory nodes; %llu cuts; "
+      "%llu ms of virtual time; %zu of %zu probes hit\n",
+      static_cast<unsigned long long>(seeds), static_cast<unsigned long long>(all.operations),
+      static_cast<unsigned long long>(all.openings), static_cast<unsigned long long>(all.refused_openings),
+      static_cast<unsigned long long>(all.closes), static_cast<unsigned long long>(all.offloads),
+      static_cast<unsigned long long>(all.unknown), static_cast<unsigned long long>(all.power_cuts),
+      static_cast<unsigned long long>(all.opening_power_cuts), static_cast<unsigned long long>(all.memory_power_cuts),
+      static_cast<unsigned long long>(all.cuts), static_cast<unsigned long long>(all.virtual_ms), hit, probes);
+  add_figure("store_sim_seeds", seeds);
+  add_figure("store_sim_violations", violations);
+  EXPECT_GE(hit * 10, probes * 8);
+  EXPECT_GT(all.operations, 10 * seeds);
+  EXPECT_GT(all.openings, seeds / 2);
+  EXPECT_GT(all.power_cuts, seeds / 10);
+  EXPECT_GT(all.memory_power_cuts, seeds / 10);
+}
+
+}  // namespace
+}  // namespace bonsai::testing::sim

@@ -1,0 +1,61 @@
+#include "testing/sim/store_node.h"
+
+#include "base/status_macros.h"
+#include "scale/remote_target.h"
+#include "store/tiers.h"
+
+namespace bonsai::testing::sim {
+
+Status StoreNode::open_target(size_t index, uint64_t create_bytes, std::unique_ptr<base::HookedMedium>* medium) {
+  const Target& target = targets_[index];
+  if (target.local != nullptr) {
+    *medium = target.local->open();
+    return Status::OK();
+  }
+  scale::TargetName name;
+  BONSAI_RETURN_IF_ERROR(scale::parse_target_name("sim://" + target.remote->address() + "/" + pool_name(index), &name));
+  const bool create = create_bytes != 0;
+  size_t number = 0;
+  BONSAI_RETURN_IF_ERROR(
+      link_->open(name, create ? scale::PoolOp::kCreate : scale::PoolOp::kOpen, create_bytes, 0, &number));
+  std::unique_ptr<scale::RemoteTarget> made;
+  BONSAI_RETURN_IF_ERROR(scale::RemoteTarget::make(link_.get(), number, create, &made));
+  *medium = std::move(made);
+  return Status::OK();
+}
+
+Status StoreNode::open(const Options& options, bool create) {
+  BONSAI_RETURN_IF_ERROR(scale::RemoteLink::make(fabric_, {.limit_ms = limit_ms_}, &link_));
+  std::vector<std::unique_ptr<base::HookedMedium>> media(targets_.size());
+  Status status;
+  for (size_t i = 0; i < targets_.size() && status.ok(); ++i) {
+    status = open_target(i, create ? options.pool_bytes : 0, &media[i]);
+  }
+  std::unique_ptr<store::Tiers> tiers;
+  if (status.ok()) status = store::open_tiers_on(options, std::move(media), create, &tiers);
+  if (status.ok()) {
+    db_ = std::make_unique<store::DbImpl>(options, std::move(tiers));
+  } else {
+    media.clear();
+    link_.reset();
+  }
+  return status;
+}
+
+Status StoreNode::close() {
+  Status status;
+  if (db_ != nullptr) status = db_->Close();
+  db_.reset();
+  link_.reset();
+  return status;
+}
+
+void StoreNode::power_cut(base::Random& dice) {
+  has_power_ = false;
+  network_.kill(*fabric_);
+  for (const Target& target : targets_) {
+    if (target.local != nullptr) target.local->power_cut(dice);
+  }
+}
+
+}  // namespace bonsai::testing::sim

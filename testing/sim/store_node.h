@@ -1,0 +1,58 @@
+// A simulated compute node's process: the product's store over local NVM and remote pools, from opening to its end.
+//
+// Thread-safety: coroutines of one scheduler.
+#ifndef BONSAI_TESTING_SIM_STORE_NODE_H_
+#define BONSAI_TESTING_SIM_STORE_NODE_H_
+
+#include <memory>
+#include <vector>
+
+#include "rdma/sim/sim.h"
+#include "scale/remote_link.h"
+#include "store/db_impl.h"
+#include "testing/sim/memory_node.h"
+#include "testing/sim/node_nvm.h"
+
+namespace bonsai::testing::sim {
+
+// One target of the pool: exactly one of both.
+struct Target {
+  NodeNvm* local = nullptr;
+  MemoryNode* remote = nullptr;
+};
+
+class StoreNode {
+ public:
+  // Requires: all outlive it.
+  StoreNode(rdma::SimNetwork* network, std::vector<Target> targets, uint64_t limit_ms)
+      : network_(*network), fabric_(network->make_fabric()), targets_(std::move(targets)), limit_ms_(limit_ms) {}
+
+  // Errors: of the product.
+  Status open(const Options& options, bool create);
+  // The process ends: orderly, or as far as it can.
+  Status close();
+  // Its local NVM freezes, and nothing that it does is heard any more. It goes on until close().
+  void power_cut(base::Random& dice);
+
+  [[nodiscard]] store::DbImpl* db() { return db_.get(); }
+  [[nodiscard]] bool has_power() const { return has_power_; }
+  [[nodiscard]] const rdma::Fabric& fabric() const { return *fabric_; }
+
+ private:
+  Status open_target(size_t index, uint64_t create_bytes, std::unique_ptr<base::HookedMedium>* medium);
+
+  rdma::SimNetwork& network_;
+  const std::shared_ptr<rdma::Fabric> fabric_;
+  const std::vector<Target> targets_;
+  const uint64_t limit_ms_;
+  bool has_power_ = true;
+  std::unique_ptr<scale::RemoteLink> link_;
+  std::unique_ptr<store::DbImpl> db_;
+};
+
+// The name of a target's pool on its memory node.
+inline std::string pool_name(size_t index) { return "pool." + std::to_string(index); }
+
+}  // namespace bonsai::testing::sim
+
+#endif  // BONSAI_TESTING_SIM_STORE_NODE_H_
