@@ -15,7 +15,7 @@
 namespace bonsai::bench {
 namespace {
 
-constexpr const char* kCommands = "run, experiment, fabric, report and list";
+constexpr const char* kCommands = "run, experiment, sweep, fabric, report and list";
 
 std::atomic<bool> interrupted{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
@@ -66,6 +66,14 @@ int experiment(std::vector<std::string> words) {
   return run_experiment(std::move(request), interrupted);
 }
 
+int sweep(const std::vector<std::string>& words) {
+  if (Status status = read_flags(words); !status.ok()) return usage_error(status);
+  SweepRequest request;
+  if (Status status = sweep_of_flags(&request); !status.ok()) return usage_error(status);
+  catch_interrupts();
+  return run_sweep_session(request, interrupted);
+}
+
 int fabric(const std::vector<std::string>& words) {
   if (Status status = read_flags(words); !status.ok()) return usage_error(status);
   FabricRequest request;
@@ -96,6 +104,7 @@ int command(const std::vector<std::string>& words) {
   const std::vector<std::string> rest(words.begin() + 1, words.end());
   if (words[0] == "run") return run(rest);
   if (words[0] == "experiment") return experiment(rest);
+  if (words[0] == "sweep") return sweep(rest);
   if (words[0] == "fabric") return fabric(rest);
   if (words[0] == "report") return report(rest);
   if (words[0] == "list") {

@@ -8,6 +8,9 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+#include <sstream>
 #include <string>
 
 namespace {
@@ -67,11 +70,20 @@ TEST_P(BadCommandLines, ExitWithTwoAndTheRemedyAndLeaveNothing) {
 INSTANTIATE_TEST_SUITE_P(
     Lines, BadCommandLines,
     testing::Values(
-        BadLine{"", "no command", "run, experiment, fabric, report and list"},
-        BadLine{"walk", "unknown command 'walk'", "run, experiment, fabric, report and list"},
+        BadLine{"", "no command", "run, experiment, sweep, fabric, report and list"},
+        BadLine{"walk", "unknown command 'walk'", "run, experiment, sweep, fabric, report and list"},
         BadLine{"experiment", "no experiment is named", "index-technique"},
         BadLine{"experiment index", "unknown experiment 'index'", "index-technique"},
         BadLine{"experiment index-technique --scale=big", "--scale=big", "trial, small or paper"},
+        BadLine{"sweep --workloads=load", "no workload is named", "--workloads"},
+        BadLine{"sweep --samples=0", "no samples to take", "--samples=1"},
+        BadLine{"sweep --seconds=0", "measures nothing", "--seconds=1"},
+        BadLine{"sweep --rate-step=0", "never rises", "--rate-step"},
+        BadLine{"sweep --rate-first=9 --rate-max=5", "below the first", "--rate-max"},
+        BadLine{"sweep --seconds=1 --interval-ms=2000", "longer than a sample", "--interval-ms"},
+        BadLine{"sweep --engines=none", "unknown engine 'none'", "the engines are"},
+        BadLine{"run --seconds=2 --workloads=d", "inserts", "--target or --operations"},
+        BadLine{"run --hash=md5", "--hash=md5 is unknown", "default or city"},
         BadLine{"fabric --providers=ib", "'ib' is unknown", "shm,sim,verbs"},
         BadLine{"fabric --requests=flush", "'flush' is no request", "read,write,cas,faa,send"},
         BadLine{"fabric --sizes=65", "'65' is out of bounds", "multiples of 8 from 8 to 65536"},
@@ -259,6 +271,63 @@ TEST_F(Cli, TellsWhatItDoesNotObey) {
   const Outcome outcome = run("run --engines=dummy --records=100 --operations=100 --workloads=" + path);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   EXPECT_NE(outcome.output.find("mine.properties:3: target=5 is not obeyed"), std::string::npos) << outcome.output;
+}
+
+TEST_F(Cli, SweepsAndGoesOn) {
+  const std::string line =
+      "sweep --engines=unordered_map --workloads=b --records=1000 --seconds=1 --rate-first=1000 --rate-step=1000 "
+      "--rate-max=2000 --samples=1 --threads=2 --out=out";
+  const Outcome first = run(line);
+  EXPECT_EQ(first.exit_code, 0) << first.output;
+  EXPECT_NE(first.output.find("unordered_map"), std::string::npos) << first.output;
+  std::ifstream csv(directory_ + "/out/samples.csv");
+  std::string row;
+  int rows = 0;
+  while (std::getline(csv, row)) ++rows;
+  EXPECT_EQ(rows, 3) << "a header and two samples";
+  const Outcome again = run(line);
+  EXPECT_EQ(again.exit_code, 0) << again.output;
+  EXPECT_NE(again.output.find("has 2 samples"), std::string::npos) << again.output;
+}
+
+TEST_F(Cli, EndsAWorkloadWhenItsTimeIsOver) {
+  const Outcome outcome =
+      run("run --engines=std_map --workloads=load,b -p maxexecutiontime=1 --records=1000 --target=20000 "
+          "--interval-ms=25 --out=out");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  std::ifstream in(directory_ + "/out/results.json");
+  const auto run = nlohmann::json::parse(in).at("runs").at(1);
+  EXPECT_NEAR(run.at("operations").get<double>(), 20'000, 400);
+  EXPECT_NEAR(run.at("seconds").get<double>(), 1, 0.02);
+  EXPECT_TRUE(run.at("complete").get<bool>());
+  EXPECT_GT(run.at("memory").at("samples").get<int>(), 5);
+  EXPECT_LT(run.at("cpu_seconds").get<double>(), 0.5);
+}
+
+// The page of published figures names only commands that there are, and every experiment is on it.
+TEST_F(Cli, KnowsEveryCommandOfTheReproductionPage) {
+  const char* page = std::getenv("BONSAI_REPRODUCTION_PAGE");
+  ASSERT_NE(page, nullptr) << "set BONSAI_REPRODUCTION_PAGE to docs/reproduction.md";
+  std::ifstream in(page);
+  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  const std::string list = run("list").output;
+  std::set<std::string> known, named;
+  const size_t experiments = list.find("\nexperiments\n");
+  ASSERT_NE(experiments, std::string::npos) << list;
+  std::istringstream lines(list.substr(experiments));
+  for (std::string line, name; std::getline(lines, line);) {
+    if (std::istringstream(line) >> name && line.rfind("  ", 0) == 0) known.insert(name);
+  }
+  const std::regex command("`bonsai-bench (\\w+)(?: ([^` ]+))?[^`]*`");
+  for (std::sregex_iterator at(text.begin(), text.end(), command), end; at != end; ++at) {
+    if ((*at)[1] == "experiment" && (*at)[2] != "all") named.insert((*at)[2]);
+    if ((*at)[1] != "experiment") {
+      EXPECT_NE(run("--help").output.find("bonsai-bench " + (*at)[1].str()), std::string::npos) << (*at)[0];
+    }
+  }
+  for (const std::string& name : named) EXPECT_TRUE(known.contains(name)) << name << " is in no list";
+  for (const std::string& name : known) EXPECT_TRUE(named.contains(name)) << name << " is not on the page";
+  EXPECT_GT(named.size(), 40U);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/status_macros.h"
@@ -59,6 +60,19 @@ Status run_one(const Experiment& experiment, const ExperimentPlan& plan, Manifes
   return Status::OK();
 }
 
+// Whether the directory has it, measured by the same commit with the same flags.
+bool is_done(const std::string& directory, const std::string& name, const Manifest& manifest) {
+  std::ifstream in(directory + "/" + name + ".json");
+  const auto json = nlohmann::ordered_json::parse(in, nullptr, false);
+  if (!is_experiment(json)) return false;
+  const nlohmann::ordered_json now = manifest_json(manifest);
+  const auto& then = json.at("manifest");
+  for (const char* part : {"commit", "flags", "cpu"}) {
+    if (!then.contains(part) || then.at(part) != now.at(part)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 int run_experiment(ExperimentRequest request, const std::atomic<bool>& interrupted) {
@@ -78,15 +92,25 @@ int run_experiment(ExperimentRequest request, const std::atomic<bool>& interrupt
   describe_machine(&manifest);
   manifest.flags = flag_values();
   manifest.seed = request.plan.config.seed;
+  size_t turn = 0, failed = 0;
   for (const Experiment* experiment : request.experiments) {
-    if (experiment != request.experiments.front()) std::printf("\n");
+    const std::string name(experiment->name);
+    const std::string place = std::to_string(++turn) + " of " + std::to_string(request.experiments.size());
+    if (request.resumes && is_done(request.plan.config.out_dir, name, manifest)) {
+      note("experiment " + place + ", " + name + ", is done already");
+      continue;
+    }
+    if (request.resumes) note("experiment " + place + ": " + name);
+    if (turn > 1) std::printf("\n");
     if (Status status = run_one(*experiment, request.plan, manifest, &line); !status.ok()) {
-      std::fprintf(stderr, "bonsai-bench: experiment %s: %s\n", std::string(experiment->name).c_str(),
-                   status.ToString().c_str());
-      return interrupted ? kExitInterrupted : kExitFailures;
+      std::fprintf(stderr, "bonsai-bench: experiment %s: %s\n", name.c_str(), status.ToString().c_str());
+      if (interrupted) return kExitInterrupted;
+      if (!request.resumes) return kExitFailures;
+      ++failed;
     }
   }
-  return 0;
+  if (failed > 0) note(std::to_string(failed) + " experiments failed; the same command measures them alone");
+  return failed > 0 ? kExitFailures : 0;
 }
 
 }  // namespace bonsai::bench

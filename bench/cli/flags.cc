@@ -29,6 +29,15 @@ DEFINE_string(draw, "ahead", "ahead or live");
 DEFINE_uint64(warmup, 0, "requests of each workload before its clock starts");
 DEFINE_string(latency, "sampled", "sampled (one operation in 64) or all");
 DEFINE_uint64(target, 0, "operations per second of a workload, over all threads; 0 = as many as go");
+DEFINE_uint64(seconds, 0, "seconds of a workload, or of a sample; 0 = until its operations are done");
+DEFINE_uint64(interval_ms, 0, "milliseconds of the intervals by which a target is kept; 0 = open loop");
+DEFINE_uint64(interval_samples, 1, "operations that a thread times in an interval");
+DEFINE_string(hash, "default", "hash of the hash maps: default or city");
+DEFINE_uint64(rate_first, 1'000'000, "lowest target of a sweep");
+DEFINE_uint64(rate_step, 1'000'000, "how far the targets of a sweep are apart");
+DEFINE_uint64(rate_max, 0, "highest target of a sweep; 0 = until one is not held");
+DEFINE_uint32(samples, 5, "samples of each configuration of a sweep");
+DEFINE_uint64(idle_seconds, 5, "seconds of rest before each sample of a sweep");
 DEFINE_string(record, "", "directory for the requests as traces");
 DEFINE_bool(pin, false, "each thread to one processor");
 DEFINE_uint32(repeat, 1, "times that everything is run, engines taking turns");
@@ -62,6 +71,10 @@ constexpr uint32_t kRepeatMax = 1000;
 constexpr uint64_t kCellMsMax = 600'000;
 constexpr unsigned kFabricRuns = 9;
 constexpr uint64_t kTargetMax = 1'000'000'000;
+constexpr uint64_t kSecondsMax = 86'400;
+constexpr uint64_t kIntervalMsMax = 10'000;
+constexpr uint64_t kOpsPerSecondMax = 20'000'000;  // of one thread; for runs that have a time and no end
+constexpr uint64_t kSweepSeconds = 30, kSweepIntervalMs = 25;
 constexpr char kListed = '\n';  // between the values of a flag that came more than once
 
 // gflags brings flags of its own; ours are those of this file.
@@ -176,6 +189,36 @@ Status read_number(const char* flag, uint64_t flag_value, const Properties& give
   return check_range(flag, flag_value, low, high);
 }
 
+// A workload that has a time and no number of operations goes on for that time: its requests are drawn live.
+Status read_duration(const Properties& given, RunConfig* config) {
+  uint64_t seconds = 0;
+  BONSAI_RETURN_IF_ERROR(read_number("seconds", FLAGS_seconds, given, "maxexecutiontime", 0, kSecondsMax, &seconds));
+  BONSAI_RETURN_IF_ERROR(check_range("interval-ms", FLAGS_interval_ms, 0, kIntervalMsMax));
+  BONSAI_RETURN_IF_ERROR(check_range("interval-samples", FLAGS_interval_samples, 0, kTargetMax));
+  config->seconds_max = static_cast<double>(seconds);
+  config->interval_ms = FLAGS_interval_ms;
+  config->latency_per_interval = FLAGS_interval_samples;
+  if (seconds == 0 || was_given("operations") || given.find("operationcount") != nullptr) return Status::OK();
+  const double rate =
+      config->target_ops_per_s > 0 ? config->target_ops_per_s : static_cast<double>(kOpsPerSecondMax) * config->threads;
+  config->operations = static_cast<uint64_t>(rate * config->seconds_max);
+  if (!was_given("draw")) config->draw = DrawMode::kLive;
+  return Status::OK();
+}
+
+// The room for what a workload inserts is made beforehand.
+Status check_duration(const RunRequest& request) {
+  const bool open_ended =
+      request.config.seconds_max > 0 && request.config.target_ops_per_s == 0 && !was_given("operations");
+  for (const Step& step : request.steps) {
+    if (!open_ended || step.load_only || step.trace || step.workload.share(OpKind::kInsert) == 0) continue;
+    return Status::InvalidArgument("workload " + step.workload.name +
+                                   " inserts, and with --seconds alone nobody knows how "
+                                   "much; give --target or --operations, too");
+  }
+  return Status::OK();
+}
+
 Status read_counts(const Properties& given, RunConfig* config) {
   uint64_t threads = 0;
   uint64_t target = 0;
@@ -190,7 +233,7 @@ Status read_counts(const Properties& given, RunConfig* config) {
   config->target_ops_per_s = static_cast<double>(target);
   config->depth = FLAGS_depth;
   config->warmup = FLAGS_warmup;
-  return Status::OK();
+  return read_duration(given, config);
 }
 
 // Requests that are drawn ahead are kept in memory.
@@ -227,11 +270,14 @@ Status config_of_flags(const Properties& given, RunConfig* config) {
   BONSAI_RETURN_IF_ERROR(read_either("draw", FLAGS_draw, "ahead", "live", &is_live));
   BONSAI_RETURN_IF_ERROR(read_either("latency", FLAGS_latency, "sampled", "all", &times_all));
   config->key_form = is_string ? KeyForm::kString : KeyForm::kFixed8;
-  config->draw = is_live ? DrawMode::kLive : DrawMode::kAhead;
+  if (was_given("draw")) config->draw = is_live ? DrawMode::kLive : DrawMode::kAhead;
+  bool is_city = false;
+  BONSAI_RETURN_IF_ERROR(read_either("hash", FLAGS_hash, "default", "city", &is_city));
+  if (is_city) config->map.hash = HashKind::kCity;
   config->latency_every = times_all ? 1 : kLatencySampled;
   BONSAI_RETURN_IF_ERROR(check_memory(*config));
   config->record_dir = FLAGS_record;
-  if (is_live && !FLAGS_record.empty()) {
+  if (config->draw == DrawMode::kLive && !FLAGS_record.empty()) {
     return Status::InvalidArgument("--record writes what was drawn ahead; give --draw=ahead, or no --record");
   }
   config->pool_dir = FLAGS_pool_dir;
@@ -281,6 +327,7 @@ Status make_workload_of(const std::string& name, Properties properties, const Pr
                         Workload* workload) {
   Properties mine = single;
   mine.remove("target");
+  mine.remove("maxexecutiontime");
   properties.merge(mine);
   return make_workload(name, properties, workload, &request->notes);
 }
@@ -302,6 +349,7 @@ Status step_of_files(const GivenProperties& given, RunRequest* request) {
   }
   Properties files = given.files;
   files.remove("target");
+  files.remove("maxexecutiontime");
   Step step;
   BONSAI_RETURN_IF_ERROR(make_workload_of(given.name, std::move(files), given.single, request, &step.workload));
   request->steps.push_back(std::move(step));
@@ -397,7 +445,37 @@ Status request_of_flags(RunRequest* request) {
   request->repeat = FLAGS_repeat;
   request->status = FLAGS_s;
   BONSAI_RETURN_IF_ERROR(engines_of_flags(request));
-  return given.name.empty() ? steps_of_flags(given.single, request) : step_of_files(given, request);
+  BONSAI_RETURN_IF_ERROR(given.name.empty() ? steps_of_flags(given.single, request) : step_of_files(given, request));
+  return check_duration(*request);
+}
+
+Status sweep_of_flags(SweepRequest* request) {
+  RunRequest run;
+  GivenProperties given;
+  BONSAI_RETURN_IF_ERROR(read_given(&given));
+  BONSAI_RETURN_IF_ERROR(config_of_flags(given.all(), &run.config));
+  BONSAI_RETURN_IF_ERROR(engines_of_flags(&run));
+  BONSAI_RETURN_IF_ERROR(given.name.empty() ? steps_of_flags(given.single, &run) : step_of_files(given, &run));
+  SweepPlan& plan = request->plan;
+  for (const EngineEntry* engine : run.engines) plan.engines.emplace_back(engine->name);
+  for (const Step& step : run.steps) {
+    if (step.trace) return Status::InvalidArgument("a sweep draws its requests; give workloads, not traces");
+    if (!step.load_only) plan.workloads.push_back(step.workload);
+  }
+  plan.threads_max = run.config.threads;
+  plan.rate_first = static_cast<double>(FLAGS_rate_first);
+  plan.rate_step = static_cast<double>(FLAGS_rate_step);
+  plan.rate_max = static_cast<double>(FLAGS_rate_max);
+  plan.samples = FLAGS_samples;
+  plan.each.records = run.config.records;
+  plan.each.seconds = static_cast<double>(was_given("seconds") ? FLAGS_seconds : kSweepSeconds);
+  plan.each.idle_seconds = static_cast<double>(FLAGS_idle_seconds);
+  plan.each.interval_ms = was_given("interval_ms") ? FLAGS_interval_ms : kSweepIntervalMs;
+  plan.each.latency_per_interval = FLAGS_interval_samples;
+  plan.each.map = run.config.map;
+  request->config = run.config;
+  request->notes = run.notes;
+  return check_sweep(plan);
 }
 
 Status experiment_of_flags(const std::string& name, ExperimentRequest* request) {
@@ -409,7 +487,8 @@ Status experiment_of_flags(const std::string& name, ExperimentRequest* request) 
       if (!known.ends_with(word)) known.append(" ").append(word);
     }
     return Status::InvalidArgument((name.empty() ? "no experiment is named" : "unknown experiment '" + name + "'") +
-                                   "; write bonsai-bench experiment NAME [flags]; the experiments are" + known);
+                                   "; write bonsai-bench experiment NAME [flags]; the experiments are" + known +
+                                   ", or all");
   }
   if (FLAGS_scale != "trial" && FLAGS_scale != "small" && FLAGS_scale != "paper") {
     return Status::InvalidArgument("--scale=" + FLAGS_scale + " is unknown; give trial, small or paper");
@@ -418,6 +497,7 @@ Status experiment_of_flags(const std::string& name, ExperimentRequest* request) 
   BONSAI_RETURN_IF_ERROR(config_of_flags(Properties(), &request->plan.config));
   request->plan.scale = FLAGS_scale == "paper" ? Scale::kPaper : FLAGS_scale == "small" ? Scale::kSmall : Scale::kTrial;
   request->plan.repeat = FLAGS_repeat;
+  request->resumes = name == kAllExperiments;
   request->plan.threads_max = request->plan.config.threads;
   AskedFor& asked = request->plan.asked;
   if (was_given("records")) asked.records = FLAGS_records;

@@ -11,6 +11,7 @@
 #include "bench/driver/runner.h"
 #include "bench/experiments/experiment.h"
 #include "bench/fabric/run.h"
+#include "bench/melt/sweep.h"
 #include "bonsai/status.h"
 
 namespace bonsai::bench {
@@ -35,8 +36,19 @@ struct RunRequest {
 // known ones), IoError (workload file).
 Status request_of_flags(RunRequest* request);
 
+// `bonsai-bench sweep` with its flags.
+struct SweepRequest {
+  SweepPlan plan;
+  RunConfig config;
+  std::vector<std::string> notes;
+};
+
+// Errors: as request_of_flags() and check_sweep().
+Status sweep_of_flags(SweepRequest* request);
+
 // `bonsai-bench experiment NAME` with its flags.
 struct ExperimentRequest {
+  bool resumes = false;                        // what the directory has of this commit and these flags is not measured
   std::vector<const Experiment*> experiments;  // not empty
   ExperimentPlan plan;
 };

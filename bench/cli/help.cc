@@ -9,6 +9,7 @@ constexpr const char* kUse = R"(bonsai-bench: runs the YCSB workloads on ordered
 
   bonsai-bench run [flags]     load the stores, run the workloads, print a table, write DIR/results.json
   bonsai-bench experiment NAME [flags]   measure a figure of a paper, a goal of the project, or a group of them
+  bonsai-bench sweep [flags]   throughput, latency, energy and memory by target rate and threads, as MELT
   bonsai-bench fabric [flags]  measure the fabric's providers, beside perftest where there is an RDMA device
   bonsai-bench report --out=DIR  make DIR/report.html anew from the results in DIR
   bonsai-bench list            show the engines, workloads and experiments that this build knows
@@ -48,6 +49,15 @@ Examples
       Percentiles of single puts beside full offloading, and what the store says that they waited for.
   bonsai-bench experiment write-amplification
       Media bytes per user byte against NVM bytes per record, by the size of the log. Also log-packing, value-staging.
+  bonsai-bench experiment melt
+      MELT's figures 9-1 to 9-24 by name (melt-9-2), serial or concurrent, memory, pacing, parameters of hash maps.
+  bonsai-bench experiment all --scale=small --out=results/all
+      Everything, into one report. What is there already of the same commit and flags is not measured again.
+  bonsai-bench sweep --engines=hopscotch,libcuckoo --workloads=a,c --key=string --value-bytes=100 --hash=city
+      Threads 1 to one per processor, 1 M/s, 2 M/s, ... until a rate is not held: five samples of 30 s each. The
+      same command goes on where it was interrupted.
+  bonsai-bench run --workloads=b --target=1000000 --interval-ms=25 --seconds=30
+      For 30 s at 1 M/s, in intervals of 25 ms.
   bonsai-bench run -P conf/workloads/workloada -p recordcount=100000 -p operationcount=500000 -threads 4 -s
       As YCSB is called: one workload, out of property files and properties.
   bonsai-bench run --repeat=5 --warmup=200000 --pin --workloads=load,a,c
@@ -92,6 +102,10 @@ How it is measured
   --warmup=N            requests of each workload before its clock starts            [0]
   --target=N            operations per second over all threads, of workloads (else target of -P or -p); each then has
                         a time at which it ought to start, and its latency is counted from there, too [0 = no target]
+  --interval-ms=N       keep the target by intervals: the operations of an interval at once, then sleep       [0 = no]
+  --interval-samples=N  operations that a thread times in an interval                [1]
+  --seconds=N           end a workload after so long (else maxexecutiontime of -P or -p); without --operations it goes
+                        on for so long, and requests are drawn live                  [0 = no limit]
   --latency=WHICH       sampled: one operation in 64 is timed; all. With a target all are           [sampled]
   --repeat=N            everything N times over, engines taking turns; results are medians          [1]
   --pin                 each thread to one processor
@@ -103,6 +117,7 @@ Records
                         Updates write the whole value (YCSB's writeallfields=true).
 
 Where
+  --hash=NAME           hash of the hash maps: default, or city (CityHash64)         [default]
   --durability=LEVEL    durable: every update is durable when it returns; buffered: a few ms may be lost   [durable]
   --pool-dir=DIR        where pools are made and removed     [/dev/shm when they fit, else the --out directory]
   --out=DIR             where the results go                                         [results/latest]
@@ -116,6 +131,15 @@ What comes out
   DIR/results.json      everything (docs/results.md); DIR/results.csv: one line per run
   DIR/ycsb/*.txt        each run as YCSB prints it
   DIR/hdr/*.hdr         latencies for HdrHistogram's tools
+
+The sweep (beside --engines, --workloads, --records, --threads, the highest number, --interval-ms, here 25, --seconds of
+a sample, here 30, and --out)
+  --rate-first=N        lowest target, operations per second                         [1000000]
+  --rate-step=N         how far targets are apart                                    [1000000]
+  --rate-max=N          highest target; 0 = until the mean of a target's samples misses it by 2 %   [0]
+  --samples=N           of each target, each on a fresh store                        [5]
+  --idle-seconds=N      rest before each sample, to know the machine's idle power; not without energy counters [5]
+  DIR/samples.csv, samples.json: a line per sample (docs/results.md)
 
 The fabric (beside --repeat, of which the default is 9 here, and --out)
   --providers=LIST      of shm, sim and verbs                                        [all that this machine has]

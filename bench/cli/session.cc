@@ -25,6 +25,7 @@ class Session {
         out_(request_.config.out_dir),
         line_(stderr, isatty(2) == 1) {
     describe_machine(&results_.manifest);
+    if (EnergyMeter::open("", &energy_).ok()) request_.config.energy = energy_.get();
     results_.manifest.flags = flag_values();
     results_.manifest.seed = request_.config.seed;
   }
@@ -130,7 +131,8 @@ class Session {
     return failed || failures_ > 0 ? kExitFailures : 0;
   }
 
-  const RunRequest request_;
+  RunRequest request_;
+  std::unique_ptr<EnergyMeter> energy_;  // null without counters
   const std::atomic<bool>& interrupted_;
   OutputDirectory out_;
   StatusLine line_;

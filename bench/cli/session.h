@@ -23,6 +23,9 @@ int run_session(RunRequest request, const std::atomic<bool>& interrupted);
 // The same for an experiment.
 int run_experiment(ExperimentRequest request, const std::atomic<bool>& interrupted);
 
+// The same for a sweep.
+int run_sweep_session(const SweepRequest& request, const std::atomic<bool>& interrupted);
+
 // The same for the fabric: measures it, or is the far side for another program.
 int run_fabric(const FabricRequest& request, const std::atomic<bool>& interrupted);
 

@@ -12,44 +12,18 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/thread.h"
+#include "bench/driver/meeting.h"
+#include "bench/driver/pace.h"
 #include "bench/engines/scan_check.h"
 #include "bench/ycsb/values.h"
 
 namespace bonsai::bench {
 namespace {
 
-constexpr uint64_t kMeetMsMax = 600'000;  // the slowest thread's warm-up
-constexpr uint64_t kProgressEveryMs = 200;
-constexpr uint64_t kSleepNsMin = 2 * base::kNsPerMs;  // a shorter wait watches the clock
-constexpr uint64_t kSleepMsMax = 100;                 // so that a stop is noticed
+constexpr uint64_t kSleepNsMax = 100 * base::kNsPerMs;  // so that a stop is noticed
+constexpr uint64_t kStopLookedAtEvery = 64;             // operations
 
-// Where the threads of a phase wait for one another.
-class Meeting {
- public:
-  explicit Meeting(unsigned threads) : missing_(threads) {}
-
-  void arrive() {
-    if (missing_.fetch_sub(1) == 1) all_here_.signal();
-    for (base::BoundedWait wait("bench.start", kMeetMsMax); !open_.load(); wait.pause()) BONSAI_CHECK(!wait.expired());
-  }
-  // Signalled once, by the last to arrive.
-  base::Event* all_here() { return &all_here_; }
-  void open() { open_ = true; }
-
- private:
-  std::atomic<unsigned> missing_;
-  base::Event all_here_;
-  std::atomic<bool> open_{false};
-};
-
-struct Gate {
-  explicit Gate(unsigned threads) : ready(threads), warm(threads), running(threads) {}
-
-  Meeting ready;  // to warm up
-  Meeting warm;
-  std::atomic<unsigned> running;
-  base::Event finished;
-};
+double seconds_of(uint64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
 // One thread of a phase.
 class alignas(64) Worker {
@@ -88,7 +62,9 @@ class alignas(64) Worker {
     live_.clear();
     result_.operations_of = {};
     gate->warm.arrive();
-    start_ns_ = base::now_ns();
+    if (options_.target_ops_per_s > 0) base::wake_exactly();
+    start_ns_ = options_.target_ops_per_s > 0 ? gate->start_ns : base::now_ns();
+    if (options_.seconds_max > 0) deadline_ns_ = start_ns_ + static_cast<uint64_t>(options_.seconds_max * 1e9);
     const uint64_t start_cpu_ns = base::thread_cpu_ns();
     run_part(list_.operations, options_.target_ops_per_s, &drawer);
     cpu_ns_ = base::thread_cpu_ns() - start_cpu_ns;
@@ -109,9 +85,11 @@ class alignas(64) Worker {
     total->absent += result_.absent;
     total->failures += result_.failures;
     if (total->first_failure.empty()) total->first_failure = result_.first_failure;
-    total->stopped |= turn_ < list_.operations;
+    total->stopped |= turn_ < list_.operations && !out_of_time_;
     total->pinned &= pinned_;
-    total->cpu_seconds += static_cast<double>(cpu_ns_) * 1e-9;
+    total->threads.push_back({turn_ - std::min<uint64_t>(turn_, warmup_), seconds_of(end_ns_ - start_ns_),
+                              seconds_of(slept_ns_), seconds_of(cpu_ns_)});
+    total->cpu_seconds += total->threads.back().cpu_seconds;
     total->inserted += result_.inserted;
     total->inserted_key_bytes += result_.inserted_key_bytes;
     total->removes += result_.removes;
@@ -132,7 +110,9 @@ class alignas(64) Worker {
       ++result_.operations_of[static_cast<size_t>(request.kind)];
       return request;
     };
-    if (target_ops_per_s > 0) {
+    if (target_ops_per_s > 0 && options_.interval_ms > 0) {
+      *drawer ? run_in_intervals(end, target_ops_per_s, drawn) : run_in_intervals(end, target_ops_per_s, replayed);
+    } else if (target_ops_per_s > 0) {
       *drawer ? run_at_pace(end, target_ops_per_s, drawn) : run_at_pace(end, target_ops_per_s, replayed);
     } else {
       *drawer ? run_at_once(end, drawn) : run_at_once(end, replayed);
@@ -176,21 +156,56 @@ class alignas(64) Worker {
     due_ns_ = 0;
   }
 
-  // False when the phase is to end.
+  // As MELT (pace.h). All operations are carried out after the end of the last interval, or the phase's time is over.
+  template <class NextRequest>
+  void run_in_intervals(uint64_t end, double target_ops_per_s, const NextRequest& next) {
+    const IntervalPace pace(target_ops_per_s, options_.interval_ms * base::kNsPerMs, thread_, threads_);
+    const uint64_t first = turn_;
+    const uint64_t last_ns = std::min(pace.time_of(end - first), deadline_ns_ - start_ns_);
+    for (uint64_t interval = 0;; ++interval) {
+      const uint64_t end_ns = std::min(pace.end_of(interval), last_ns);
+      const uint64_t due = std::min(end, first + pace.due_by(end_ns));
+      if (!run_interval(due, next) || !wait_until(start_ns_ + end_ns)) return;
+      if (end_ns == last_ns) break;
+    }
+    if (turn_ < end) out_of_time_ = true;
+  }
+
+  template <class NextRequest>
+  bool run_interval(uint64_t end, const NextRequest& next) {
+    const uint64_t first = turn_;
+    SampleChoice samples(end - std::min(end, first), options_.latency_per_interval);
+    for (; turn_ < end; ++turn_) {
+      if (turn_ % kStopLookedAtEvery == 0 && !go_on()) return false;
+      const Request& request = next(turn_);
+      if (options_.depth > 1 && can_be_gathered(request.kind)) {
+        gather(request);
+      } else if (samples.takes(turn_ - first)) {
+        perform_timed(request);
+      } else {
+        perform(request);
+      }
+    }
+    hand_over();
+    return true;
+  }
+
+  // False when the phase is to end. Sleeps and never spins, so that the processor's time and energy are the store's.
   bool wait_until(uint64_t due_ns) {
     for (;;) {
       if (!go_on()) return false;
       const uint64_t now = base::now_ns();
       if (now >= due_ns) return true;
-      const uint64_t left = due_ns - now;
-      if (left > kSleepNsMin) base::sleep_ms(std::min((left - kSleepNsMin) / base::kNsPerMs + 1, kSleepMsMax));
+      base::sleep_until(std::min({due_ns, now + kSleepNsMax, deadline_ns_}));
+      slept_ns_ += base::now_ns() - now;
     }
   }
 
   bool go_on() {
     done_.store(turn_, std::memory_order_relaxed);
     const bool stop = options_.stop != nullptr && options_.stop->load(std::memory_order_relaxed);
-    return !stop && errors_ < kErrorsMax;
+    if (deadline_ns_ != UINT64_MAX && base::now_ns() >= deadline_ns_) out_of_time_ = true;
+    return !stop && !out_of_time_ && errors_ < kErrorsMax;
   }
 
   void perform_timed(const Request& request) {
@@ -507,6 +522,9 @@ class alignas(64) Worker {
   uint64_t start_ns_ = 0;
   uint64_t end_ns_ = 0;
   uint64_t cpu_ns_ = 0;
+  uint64_t slept_ns_ = 0;              // waiting for the time at which something is due
+  uint64_t deadline_ns_ = UINT64_MAX;  // of the phase
+  bool out_of_time_ = false;
   alignas(64) std::atomic<uint64_t> done_{0};  // read by the watcher
 };
 
@@ -515,7 +533,7 @@ void watch(const std::vector<std::unique_ptr<Worker>>& workers, const PhaseOptio
   const uint64_t start_ns = base::now_ns();
   uint64_t moved_ns = start_ns;
   uint64_t done_before = 0;
-  while (!event->wait_for(kProgressEveryMs)) {
+  while (!event->wait_for(options.progress_every_ms)) {
     PhaseProgress progress;
     for (const auto& worker : workers) {
       progress.done += worker->done();
@@ -525,8 +543,8 @@ void watch(const std::vector<std::unique_ptr<Worker>>& workers, const PhaseOptio
     if (progress.done != done_before) moved_ns = now;
     done_before = progress.done;
     progress.done -= std::min(progress.done, options.warmup);
-    progress.seconds = static_cast<double>(now - start_ns) * 1e-9;
-    progress.seconds_idle = static_cast<double>(now - moved_ns) * 1e-9;
+    progress.seconds = seconds_of(now - start_ns);
+    progress.seconds_idle = seconds_of(now - moved_ns);
     if (options.on_progress) options.on_progress(progress);
   }
 }
@@ -555,6 +573,7 @@ PhaseResult run_phase(Engine* engine, const RequestPlan& plan, const PhaseOption
     gate.ready.open();
     watch(workers, options, gate.warm.all_here());
     if (options.on_clock) options.on_clock();
+    gate.start_ns = base::now_ns();
     gate.warm.open();
     watch(workers, options, &gate.finished);
   }
@@ -567,7 +586,7 @@ PhaseResult run_phase(Engine* engine, const RequestPlan& plan, const PhaseOption
     start_ns = std::min(start_ns, worker->start_ns());
     end_ns = std::max(end_ns, worker->end_ns());
   }
-  result.seconds = static_cast<double>(std::max<uint64_t>(end_ns - start_ns, 1)) * 1e-9;
+  result.seconds = seconds_of(std::max<uint64_t>(end_ns - start_ns, 1));
   return result;
 }
 

@@ -14,6 +14,7 @@
 #include "base/testing/figures.h"
 #include "base/thread.h"
 #include "bench/driver/driver.h"
+#include "bench/driver/pace.h"
 #include "bench/engines/engine.h"
 #include "bench/results/statistics.h"
 
@@ -205,6 +206,110 @@ TEST(Harness, IntendedLatencyShowsWhomAStallDelayed) {
   EXPECT_GE(intended.max(), 200 * base::kNsPerMs);
   EXPECT_LT(service.percentile(90), 20 * base::kNsPerMs);
   EXPECT_GT(intended.percentile(75), 40 * base::kNsPerMs);  // half of all were delayed, by 100 ms on average
+}
+
+TEST(IntervalPace, SpreadsOperationsAndThreads) {
+  constexpr uint64_t kMs = base::kNsPerMs;
+  for (const unsigned threads : {1U, 2U, 3U, 8U}) {
+    for (const double rate : {10.0, 10'000.0, 1e6, 1e7 / 3}) {
+      std::vector<uint64_t> ends;
+      for (unsigned thread = 0; thread < threads; ++thread) {
+        const IntervalPace pace(rate, 25 * kMs, thread, threads);
+        ends.push_back(pace.end_of(0));
+        EXPECT_EQ(pace.end_of(1), pace.end_of(0) + 25 * kMs);
+        const uint64_t second = pace.due_by(1000 * kMs);
+        EXPECT_NEAR(static_cast<double>(second), rate / threads, 1);
+        for (const uint64_t n : {uint64_t{1}, uint64_t{7}, second + 1}) {
+          EXPECT_EQ(pace.due_by(pace.time_of(n)), n) << rate << " on " << threads;
+          EXPECT_LT(pace.due_by(pace.time_of(n) - pace.time_of(1) / 1000 - 1), n) << rate << " on " << threads;
+        }
+      }
+      std::sort(ends.begin(), ends.end());
+      EXPECT_EQ(ends.back(), 25 * kMs) << "that of the first thread";
+      for (unsigned i = 0; i < threads; ++i) EXPECT_NEAR(ends[i], 25.0 * kMs * (i + 1) / threads, 1);
+    }
+  }
+}
+
+TEST(SampleChoice, TakesAsManyOfEachIntervalAndSpreadsThem) {
+  for (const auto& [operations, samples] : {std::pair{100U, 4U}, {3U, 5U}, {0U, 2U}, {1000U, 1U}, {10U, 0U}}) {
+    SampleChoice choice(operations, samples);
+    std::vector<unsigned> taken;
+    for (unsigned i = 0; i < operations; ++i) {
+      if (choice.takes(i)) taken.push_back(i);
+    }
+    ASSERT_EQ(taken.size(), std::min(operations, samples));
+    for (unsigned i = 0; i < taken.size(); ++i) EXPECT_EQ(taken[i], (2 * i + 1) * operations / (2 * taken.size()));
+  }
+}
+
+PhaseOptions by_intervals(double rate) {
+  PhaseOptions options;
+  options.target_ops_per_s = rate;
+  options.interval_ms = 25;
+  options.latency_per_interval = 2;
+  return options;
+}
+
+TEST(Harness, IntervalsKeepTheTarget) {
+  for (const DrawMode mode : {DrawMode::kAhead, DrawMode::kLive}) {
+    CountingEngine engine;
+    const RequestPlan plan = draw_requests(reads(), RecordShape(), 1000, 40'000, 2, 1, mode);
+    const PhaseResult result = run_phase(&engine, plan, by_intervals(200'000));
+    EXPECT_EQ(result.operations, 40'000U);
+    EXPECT_FALSE(result.stopped);
+    EXPECT_GE(result.seconds, 0.2);
+    // Eight intervals, and of one thread half a one.
+    EXPECT_EQ(result.latency[static_cast<size_t>(OpKind::kRead)].count(), 2U * (8 + 9));
+    EXPECT_EQ(result.intended_latency[static_cast<size_t>(OpKind::kRead)].count(), 0U);
+    ASSERT_EQ(result.threads.size(), 2U);
+    for (const ThreadTimes& thread : result.threads) {
+      EXPECT_EQ(thread.operations, 20'000U);
+      EXPECT_GT(thread.slept_seconds, 0.5 * thread.seconds);
+      EXPECT_LT(thread.cpu_seconds, 0.3 * thread.seconds) << "it sleeps and does not spin";
+    }
+  }
+}
+
+TEST(Harness, WaitsOfTheOpenLoopDoNotSpin) {
+  CountingEngine engine;
+  PhaseOptions options;
+  options.target_ops_per_s = 1'000;
+  const PhaseResult result = run_phase(&engine, draw_requests(reads(), RecordShape(), 1000, 300, 1, 1), options);
+  EXPECT_LT(result.cpu_seconds, 0.3 * result.seconds);
+  EXPECT_GT(result.threads.at(0).slept_seconds, 0.5 * result.seconds);
+}
+
+// A stall of an interval or more is made up for: what was due meanwhile comes at once.
+TEST(Harness, IntervalsCatchUpAfterAStall) {
+  CountingEngine engine;
+  engine.stall_at = 1000;
+  engine.stall_ms = 100;
+  const RequestPlan plan = draw_requests(reads(), RecordShape(), 1000, 10'000, 1, 1);
+  const PhaseResult result = run_phase(&engine, plan, by_intervals(20'000));
+  EXPECT_EQ(result.operations, 10'000U);
+  EXPECT_GE(result.seconds, 0.5);
+  EXPECT_LT(result.threads.at(0).slept_seconds, result.seconds - 0.09);
+}
+
+TEST(Harness, EndsWhenItsTimeIsOver) {
+  const RequestPlan plan = draw_requests(reads(), RecordShape(), 1000, uint64_t{1} << 40, 2, 1, DrawMode::kLive);
+  for (const double target : {0.0, 50'000.0}) {
+    for (const uint64_t interval_ms : {0, 25}) {
+      for (const unsigned depth : {1U, 4U}) {
+        CountingEngine engine;
+        PhaseOptions options = by_intervals(target);
+        options.interval_ms = interval_ms;
+        options.seconds_max = 0.11;
+        options.depth = depth;
+        const PhaseResult result = run_phase(&engine, plan, options);
+        EXPECT_FALSE(result.stopped);
+        EXPECT_EQ(result.operations, engine.calls);
+        EXPECT_GE(result.seconds, 0.109);
+        EXPECT_TRUE(target == 0 || result.operations <= 5500U + 2) << result.operations;
+      }
+    }
+  }
 }
 
 TEST(Harness, IntendedLatencyCountsTheWaitForABatch) {

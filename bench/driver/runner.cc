@@ -12,6 +12,8 @@ namespace bonsai::bench {
 namespace {
 
 constexpr const char* kOfTrace = "trace";
+constexpr uint64_t kMemoryEveryMs = 50;  // how often an engine's memory is sampled
+constexpr uint64_t kProgressEvery = 4;   // every so many times progress is reported
 
 class EngineRun {
  public:
@@ -87,7 +89,7 @@ class EngineRun {
     begin_turn();
     if (open_) BONSAI_RETURN_IF_ERROR(engine_->close());
     open_ = false;
-    EngineOptions options{shape, records_max(), config_.buffered, config_.pool_dir, config_.out_dir};
+    EngineOptions options{shape, records_max(), config_.buffered, config_.pool_dir, config_.out_dir, config_.map};
     BONSAI_RETURN_IF_ERROR(engine_->open(options));
     process_growth_ = process_growth();
     open_ = true;
@@ -126,6 +128,9 @@ class EngineRun {
   [[nodiscard]] PhaseOptions workload_options(const Workload& workload) const {
     PhaseOptions options = phase_options();
     options.target_ops_per_s = config_.target_ops_per_s;
+    options.interval_ms = config_.interval_ms;
+    options.latency_per_interval = config_.latency_per_interval;
+    options.seconds_max = config_.seconds_max;
     options.absent_is_fine = workload.share(OpKind::kDelete) > 0;
     return options;
   }
@@ -140,7 +145,7 @@ class EngineRun {
     options.latency_every = config_.latency_every;
     options.pin = config_.pin;
     options.stop = &stop_;
-    options.on_progress = listener_.on_progress;
+    options.progress_every_ms = kMemoryEveryMs;
     return options;
   }
 
@@ -149,12 +154,24 @@ class EngineRun {
     listener_.on_phase(name_, phase, plan.operations - options.warmup);
     std::optional<NvmUse> nvm_before;
     double start_wall_seconds = 0;
+    std::optional<double> joules_before;
     options.on_clock = [&] {
       nvm_before = engine_->nvm();
       start_wall_seconds = base::wall_seconds();
+      joules_before = joules();
+    };
+    MemorySamples sampled;
+    uint64_t ticks = 0;
+    const uint64_t inserts_per_done = phase == "load" || phase == "reload" ? record_bytes() : 0;
+    options.on_progress = [&](const PhaseProgress& progress) {
+      if (start_wall_seconds > 0) sampled.add(engine_->memory(), user_bytes_ + progress.done * inserts_per_done);
+      if (++ticks % kProgressEvery != 0) return;
+      static_cast<void>(joules());  // so that no counter wraps around unseen
+      if (listener_.on_progress) listener_.on_progress(progress);
     };
     begin_turn();
     PhaseResult measured = run_phase(engine_.get(), plan, options);
+    const std::optional<double> joules_after = joules();
     const MemoryUse memory_unsettled = memory_in_use();
     const std::optional<double> huge_pages = huge_page_share();
     const uint64_t settle_start_ns = base::now_ns();
@@ -174,6 +191,9 @@ class EngineRun {
     result.absent = measured.absent;
     result.stopped = measured.stopped;
     result.pinned = measured.pinned;
+    result.cpu_seconds = measured.cpu_seconds;
+    result.thread_times = std::move(measured.threads);
+    if (joules_before && joules_after) result.joules = *joules_after - *joules_before;
     result.latency = std::move(measured.latency);
     result.intended_latency = std::move(measured.intended_latency);
     result.memory = memory_in_use();
@@ -181,6 +201,8 @@ class EngineRun {
     result.memory_unsettled = memory_unsettled;
     result.huge_pages = huge_pages;
     result.user_bytes = user_bytes_after(measured);
+    if (result.user_bytes) sampled.add(memory_unsettled, *result.user_bytes);
+    result.sampled = sampled;
     result.nvm = nvm_since(nvm_before);
     result.medium = engine_->medium();
     if (config_.pin && !measured.pinned) note("could not be pinned: the system refuses to bind threads to processors");
@@ -188,6 +210,22 @@ class EngineRun {
     if (!settled.ok()) return settled;
     if (measured.stopped && !stop_) return Status::Unavailable("gave up after " + measured.first_failure);
     return Status::OK();
+  }
+
+  // Used so far; absent without counters, and from when they have gone.
+  std::optional<double> joules() {
+    if (config_.energy == nullptr || energy_is_lost_) return std::nullopt;
+    double used = 0;
+    const Status status = config_.energy->read(&used);
+    if (status.ok()) return used;
+    energy_is_lost_ = true;
+    note("is measured on without energy: " + std::string(status.message()));
+    return std::nullopt;
+  }
+
+  // Key and value of a record, about: string keys are not all as long.
+  [[nodiscard]] uint64_t record_bytes() const {
+    return (shape_.key_form == KeyForm::kFixed8 ? 8 : shape_.key_bytes_max()) + shape_.value_bytes;
   }
 
   // What the process's memory grows by from now on is the engine's: the requests are drawn.
@@ -220,9 +258,11 @@ class EngineRun {
     if (can_.durability) result.durability = config_.buffered || can_.always_buffered ? "buffered" : "durable";
     result.requests = distribution == kOfTrace ? kOfTrace : config_.draw == DrawMode::kLive ? "drawn" : "replayed";
     result.warmup_operations = options.warmup;
-    const bool open_loop = options.target_ops_per_s > 0;
-    if (open_loop) result.target_ops_per_s = options.target_ops_per_s;
-    result.latency_every = open_loop ? 1 : options.latency_every;
+    const bool paced = options.target_ops_per_s > 0;
+    if (paced) result.target_ops_per_s = options.target_ops_per_s;
+    if (paced) result.interval_ms = options.interval_ms;
+    if (options.seconds_max > 0) result.seconds_max = options.seconds_max;
+    result.latency_every = !paced ? options.latency_every : options.interval_ms > 0 ? 0 : 1;
     return result;
   }
 
@@ -255,6 +295,7 @@ class EngineRun {
   const Capabilities can_;
   const unsigned threads_;
 
+  bool energy_is_lost_ = false;
   bool open_ = false;
   unsigned depth_ = 1;                   // of the current step
   RecordShape shape_;                    // of the loaded records

@@ -17,6 +17,7 @@
 
 #include "bench/driver/driver.h"
 #include "bench/engines/engine.h"
+#include "bench/results/energy.h"
 #include "bench/results/results.h"
 #include "bench/ycsb/trace.h"
 #include "bench/ycsb/workload.h"
@@ -36,6 +37,11 @@ struct RunConfig {
   uint64_t warmup = 0;  // requests of each workload before its clock starts
   uint64_t latency_every = kLatencySampled;
   double target_ops_per_s = 0;  // of workloads, not of loads; 0 = as fast as it goes
+  uint64_t interval_ms = 0;     // a target is kept by intervals; 0 = in an open loop
+  uint64_t latency_per_interval = 1;
+  double seconds_max = 0;         // of workloads, not of loads; 0 = until all operations are done
+  EnergyMeter* energy = nullptr;  // null = not measured
+  MapTuning map = {};
   bool pin = false;
   KeyForm key_form = KeyForm::kFixed8;
   std::optional<size_t> value_bytes = 8;  // absent = fieldcount x fieldlength of the workload

@@ -64,7 +64,7 @@ std::vector<const Experiment*> find_experiments(std::string_view name) {
   std::vector<const Experiment*> figures;
   for (const Experiment& experiment : experiment_list()) {
     if (experiment.name == name) return {&experiment};
-    if (!name.empty() && experiment.group == name) figures.push_back(&experiment);
+    if (name == kAllExperiments || (!name.empty() && experiment.group == name)) figures.push_back(&experiment);
   }
   return figures;
 }

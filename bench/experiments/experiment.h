@@ -90,7 +90,8 @@ struct Experiment {
 
 // Every experiment of this build.
 [[nodiscard]] const std::vector<Experiment>& experiment_list();
-// The experiment called `name`; or all of the group `name`; or none.
+inline constexpr std::string_view kAllExperiments = "all";
+// The experiment called `name`; or all of the group `name`; or every one if it is kAllExperiments; or none.
 [[nodiscard]] std::vector<const Experiment*> find_experiments(std::string_view name);
 
 // Runs the steps once on the engines, which take turns; *results are those of every phase, in order. Errors:

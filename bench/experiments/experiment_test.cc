@@ -188,6 +188,12 @@ TEST(ExperimentList, HasNamesOfItsOwnAndFigures) {
     const Reference figures = each.reference();
     for (const Row& row : figures.rows) EXPECT_EQ(row.size(), figures.columns.size()) << each.name;
   }
+  // What is published comes from elsewhere, and the project's goals from its own page.
+  for (const Experiment& each : experiment_list()) {
+    const Reference figures = each.reference();
+    if (figures.rows.empty()) continue;
+    EXPECT_EQ(figures.kind == ReferenceKind::kGoals, each.source.rfind("docs/", 0) == 0) << each.name;
+  }
   for (const Experiment& each : experiment_list()) {
     if (each.group.empty()) continue;
     const auto group = find_experiments(each.group);

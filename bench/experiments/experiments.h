@@ -9,6 +9,8 @@ namespace bonsai::bench {
 [[nodiscard]] Experiment as_left();
 [[nodiscard]] Experiment index_technique();
 [[nodiscard]] std::vector<Experiment> kiwi();
+[[nodiscard]] std::vector<Experiment> melt();
+[[nodiscard]] std::vector<Experiment> melt_tables();
 [[nodiscard]] std::vector<Experiment> offloading();
 [[nodiscard]] std::vector<Experiment> pipelining();
 [[nodiscard]] Experiment put_tails();

@@ -17,12 +17,14 @@ class Histogram {
   // Longer times are recorded as this one: about 73 minutes.
   static constexpr uint64_t kNanosecondsMax = (uint64_t{1} << 42) - 1;
 
-  void record(uint64_t ns) {
+  void record(uint64_t ns) { record(ns, 1); }
+  // The same `samples` times. Requires: samples > 0.
+  void record(uint64_t ns, uint64_t samples) {
     ns = std::min(ns, kNanosecondsMax);
     if (counts_.empty()) counts_.resize(index(kNanosecondsMax) + 1);
-    ++counts_[index(ns)];
-    ++count_;
-    sum_ += static_cast<double>(ns);
+    counts_[index(ns)] += samples;
+    count_ += samples;
+    sum_ += static_cast<double>(ns) * static_cast<double>(samples);
     min_ = std::min(min_, ns);
     max_ = std::max(max_, ns);
   }
@@ -55,6 +57,9 @@ class Histogram {
   // significant digits. Empty without samples.
   [[nodiscard]] const std::vector<uint64_t>& buckets() const { return counts_; }
 
+  // Whether the samples carry a statement about this percentile: at least ten are beyond it.
+  [[nodiscard]] bool carries(double percent) const { return (100 - percent) * static_cast<double>(count_) >= 1000; }
+
   // The largest value of the bucket that holds the sample of rank ceil(percent / 100 * count), never above max().
   // Requires count() > 0.
   [[nodiscard]] uint64_t percentile(double percent) const {
@@ -62,9 +67,16 @@ class Histogram {
     uint64_t seen = 0;
     for (size_t i = 0; i < counts_.size(); ++i) {
       seen += counts_[i];
-      if (seen >= std::max<uint64_t>(wanted, 1)) return std::min(bucket_last(i), max_);
+      if (seen >= std::max<uint64_t>(wanted, 1)) return std::min(last_of(i), max_);
     }
     return max_;
+  }
+
+  // The largest value that buckets()[bucket] counts.
+  static uint64_t last_of(size_t bucket) {
+    if (bucket < 2 * kHalf) return bucket;
+    const size_t shift = bucket / kHalf - 1;
+    return ((bucket - shift * kHalf + 1) << shift) - 1;
   }
 
  private:
@@ -74,12 +86,6 @@ class Histogram {
   static size_t index(uint64_t value) {
     const int shift = std::max(0, static_cast<int>(std::bit_width(value)) - kBits);
     return static_cast<size_t>(shift) * kHalf + (value >> shift);
-  }
-
-  static uint64_t bucket_last(size_t index) {
-    if (index < 2 * kHalf) return index;
-    const size_t shift = index / kHalf - 1;
-    return ((index - shift * kHalf + 1) << shift) - 1;
   }
 
   std::vector<uint64_t> counts_;  // empty until the first sample

@@ -26,8 +26,8 @@ Json curve_json(const Histogram& histogram) {
                                                        99, 99.5, 99.9, 99.95, 99.99, 99.995, 99.999, 100};
   Json curve = Json::array();
   for (const double percent : kPercents) {
-    const bool told = (100 - percent) * static_cast<double>(histogram.count()) >= 1000 || percent == 100;
-    if (told) curve.push_back({percent, microseconds(histogram.percentile(percent))});
+    if (histogram.carries(percent) || percent == 100)
+      curve.push_back({percent, microseconds(histogram.percentile(percent))});
   }
   return curve;
 }
@@ -69,6 +69,11 @@ Json memory_json(const RunResult& run) {
           {"process_bytes_unsettled", or_null(run.memory_unsettled.process_bytes)},
           {"nvm_bytes", or_null(run.memory.nvm_bytes)},
           {"log_bytes", or_null(run.memory.log_bytes)},
+          {"reserved_bytes", or_null(reserved_bytes(run.memory))},
+          {"used_bytes_max", or_null(run.sampled.used_bytes_max)},
+          {"reserved_bytes_max", or_null(run.sampled.reserved_bytes_max)},
+          {"space_efficiency_sampled", or_null(run.sampled.space_efficiency)},
+          {"samples", run.sampled.count},
           {"user_bytes", or_null(run.user_bytes)},
           {"space_efficiency",
            known ? Json(static_cast<double>(*run.user_bytes) / static_cast<double>(used)) : Json(nullptr)}};
@@ -82,6 +87,21 @@ Json nvm_json(const std::optional<NvmUse>& nvm) {
           {"fences", nvm->fences},
           {"gets", nvm->gets},
           {"gets_answered", nvm->gets_answered}};
+}
+
+// How far each thread was from its part of the target, in percent, beside what it did.
+Json thread_times_json(const RunResult& run) {
+  Json all = Json::array();
+  for (const ThreadTimes& one : run.thread_times) {
+    const double share = run.target_ops_per_s.value_or(0) / static_cast<double>(run.thread_times.size());
+    const double rate = static_cast<double>(one.operations) / std::max(one.seconds, 1e-9);
+    all.push_back({{"operations", one.operations},
+                   {"seconds", one.seconds},
+                   {"slept_seconds", one.slept_seconds},
+                   {"cpu_seconds", one.cpu_seconds},
+                   {"deviation_percent", run.target_ops_per_s ? Json(100 * (rate - share) / share) : Json(nullptr)}});
+  }
+  return all;
 }
 
 Json run_json(const RunResult& run) {
@@ -98,6 +118,8 @@ Json run_json(const RunResult& run) {
           {"requests", run.requests},
           {"warmup_operations", run.warmup_operations},
           {"target_ops_per_s", or_null(run.target_ops_per_s)},
+          {"interval_ms", run.interval_ms > 0 ? Json(run.interval_ms) : Json(nullptr)},
+          {"seconds_max", or_null(run.seconds_max)},
           {"pinned", run.pinned},
           {"throughput_ops_per_s", run.throughput_ops_per_s},
           {"repeats_ops_per_s", run.repeats_ops_per_s},
@@ -107,6 +129,9 @@ Json run_json(const RunResult& run) {
           {"latency_us", latency_json(run.latency)},
           {"intended_latency_us", run.target_ops_per_s ? latency_json(run.intended_latency) : Json(nullptr)},
           {"memory", memory_json(run)},
+          {"cpu_seconds", run.cpu_seconds},
+          {"joules", or_null(run.joules)},
+          {"thread_times", thread_times_json(run)},
           {"huge_pages", or_null(run.huge_pages)},
           {"nvm", nvm_json(run.nvm)},
           {"fabric", nullptr},
@@ -125,6 +150,26 @@ Status system_error(const std::string& what, const std::string& path) {
 }
 
 }  // namespace
+
+std::optional<uint64_t> used_bytes(const MemoryUse& memory) {
+  if (!memory.dram_bytes && !memory.nvm_bytes) return std::nullopt;
+  return memory.dram_bytes.value_or(0) + memory.nvm_bytes.value_or(0);
+}
+
+std::optional<uint64_t> reserved_bytes(const MemoryUse& memory) {
+  return memory.reserved_bytes ? memory.reserved_bytes : used_bytes(memory);
+}
+
+void MemorySamples::add(const MemoryUse& memory, uint64_t user_bytes) {
+  const std::optional<uint64_t> used = used_bytes(memory);
+  if (!used || *used == 0) return;
+  used_bytes_max = std::max(used_bytes_max.value_or(0), *used);
+  reserved_bytes_max = std::max(reserved_bytes_max.value_or(0), *reserved_bytes(memory));
+  const double efficiency = static_cast<double>(user_bytes) / static_cast<double>(*used);
+  space_efficiency =
+      (space_efficiency.value_or(0) * static_cast<double>(count) + efficiency) / static_cast<double>(count + 1);
+  ++count;
+}
 
 Json manifest_json(const Manifest& manifest) {
   return {{"commit", or_null(manifest.commit)},

@@ -48,6 +48,30 @@ struct EngineError {
   std::string message;
 };
 
+// What one thread did while the clock ran.
+struct ThreadTimes {
+  uint64_t operations = 0;
+  double seconds = 0;
+  double slept_seconds = 0;  // until something was due
+  double cpu_seconds = 0;    // of a processor
+};
+
+// DRAM and NVM in use; absent when the engine reports neither.
+[[nodiscard]] std::optional<uint64_t> used_bytes(const MemoryUse& memory);
+// The same, and what is set aside beyond it.
+[[nodiscard]] std::optional<uint64_t> reserved_bytes(const MemoryUse& memory);
+
+// An engine's memory at regular intervals of a phase.
+struct MemorySamples {
+  // `user_bytes`: keys and values that are stored at that moment.
+  void add(const MemoryUse& memory, uint64_t user_bytes);
+
+  uint64_t count = 0;
+  std::optional<uint64_t> used_bytes_max = {};
+  std::optional<uint64_t> reserved_bytes_max = {};
+  std::optional<double> space_efficiency = {};  // user / used bytes, mean
+};
+
 struct RunResult {
   std::string engine;
   std::string workload;
@@ -61,7 +85,9 @@ struct RunResult {
   std::optional<std::string> durability;
   std::string requests = "replayed";       // "replayed" from memory, "drawn" while the clock ran, or of a "trace"
   uint64_t warmup_operations = 0;          // carried out before the clock started, beside `operations`
-  std::optional<double> target_ops_per_s;  // open loop; absent = as fast as it went
+  std::optional<double> target_ops_per_s;  // absent = as fast as it went
+  uint64_t interval_ms = 0;                // of a target that is kept by intervals; 0 = open loop
+  std::optional<double> seconds_max = {};  // that the phase was given
   bool pinned = false;                     // each thread to one processor
   double throughput_ops_per_s = 0;         // of several repetitions the median
   std::vector<double> repeats_ops_per_s;   // the throughput of each repetition, in order
@@ -80,7 +106,11 @@ struct RunResult {
   std::optional<MediumUse> medium;  // absent for volatile engines and those that do not report it
   double start_wall_seconds = 0;    // since 1970
   double seconds = 0;
-  double settle_seconds = 0;  // finishing what the phase put off, outside the clock
+  double cpu_seconds = 0;  // of processors, by the client threads
+  std::vector<ThreadTimes> thread_times = {};
+  std::optional<double> joules = {};  // of the machine, in `seconds`; absent without counters
+  MemorySamples sampled = {};         // while the clock ran
+  double settle_seconds = 0;          // finishing what the phase put off, outside the clock
   std::string first_failure;
   bool stopped = false;  // before its last operation
 };

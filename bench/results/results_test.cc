@@ -4,7 +4,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
 
 #include "bench/results/csv.h"
 #include "bench/results/machine.h"
@@ -21,6 +24,13 @@ std::set<std::string> keys_of(const Json& object) {
   return keys;
 }
 
+TEST(Results, SayWhatEachThreadDid) {
+  const Json json = Json::parse(results_json({Manifest(), {full_run()}, {}, {}}));
+  EXPECT_EQ(json["runs"][0]["thread_times"],
+            Json::parse(R"([{"operations": 490, "seconds": 0.5, "slept_seconds": 0.25, "cpu_seconds": 0.125,
+                             "deviation_percent": -2.0}])"));
+}
+
 TEST(Results, HaveTheDocumentedShape) {
   Manifest manifest;
   manifest.commit = "abc";
@@ -35,39 +45,13 @@ TEST(Results, HaveTheDocumentedShape) {
     EXPECT_TRUE(json["manifest"].contains(key)) << key;
   }
   const Json& run = json["runs"][0];
-  EXPECT_EQ(keys_of(run), (std::set<std::string>{"engine",
-                                                 "workload",
-                                                 "key",
-                                                 "value_size",
-                                                 "records",
-                                                 "operations",
-                                                 "threads",
-                                                 "depth",
-                                                 "distribution",
-                                                 "durability",
-                                                 "throughput_ops_per_s",
-                                                 "failures",
-                                                 "latency_us",
-                                                 "memory",
-                                                 "huge_pages",
-                                                 "nvm",
-                                                 "fabric",
-                                                 "medium",
-                                                 "emulated",
-                                                 "seconds",
-                                                 "settle_seconds",
-                                                 "operations_of",
-                                                 "requests",
-                                                 "warmup_operations",
-                                                 "target_ops_per_s",
-                                                 "pinned",
-                                                 "repeats_ops_per_s",
-                                                 "absent",
-                                                 "latency_every",
-                                                 "intended_latency_us",
-                                                 "failures_of",
-                                                 "first_failure",
-                                                 "complete"}));
+  std::istringstream names(
+      "engine workload key value_size records operations threads depth distribution durability throughput_ops_per_s "
+      "failures latency_us memory huge_pages nvm fabric medium emulated seconds settle_seconds operations_of requests "
+      "warmup_operations target_ops_per_s interval_ms seconds_max cpu_seconds joules thread_times pinned "
+      "repeats_ops_per_s absent latency_every intended_latency_us failures_of first_failure complete");
+  EXPECT_EQ(keys_of(run),
+            (std::set<std::string>{std::istream_iterator<std::string>(names), std::istream_iterator<std::string>()}));
   EXPECT_EQ(keys_of(run["latency_us"]), std::set<std::string>{"read"});
   EXPECT_EQ(keys_of(run["latency_us"]["read"]),
             (std::set<std::string>{"p50", "p95", "p99", "p999", "max", "min", "mean", "samples", "curve"}));
@@ -80,7 +64,9 @@ TEST(Results, HaveTheDocumentedShape) {
   EXPECT_EQ(run["memory"], Json::parse(R"({"dram_bytes": 4000, "dram_bytes_unsettled": 4500,
                                            "process_bytes": 5000, "process_bytes_unsettled": null,
                                            "nvm_bytes": 28000, "log_bytes": 900, "user_bytes": 16000,
-                                           "space_efficiency": 0.5})"));
+                                           "reserved_bytes": 32000, "used_bytes_max": 33000,
+                                           "reserved_bytes_max": 40000, "space_efficiency_sampled": 0.45,
+                                           "samples": 2, "space_efficiency": 0.5})"));
   EXPECT_EQ(run["nvm"],
             Json::parse(
                 R"({"bytes_stored": 1, "media_bytes": 2, "flushes": 3, "fences": 4, "gets": 5, "gets_answered": 6})"));
@@ -97,10 +83,23 @@ TEST(Results, AbsentFactsAreNull) {
     EXPECT_TRUE(json["manifest"][key].is_null()) << key;
   }
   const Json& out = json["runs"][0];
-  for (const char* key : {"durability", "nvm", "fabric", "target_ops_per_s", "intended_latency_us"})
+  for (const char* key : {"durability", "nvm", "fabric", "target_ops_per_s", "intended_latency_us", "interval_ms",
+                          "seconds_max", "joules"})
     EXPECT_TRUE(out[key].is_null()) << key;
-  for (const auto& [key, value] : out["memory"].items()) EXPECT_TRUE(value.is_null()) << key;
+  for (const auto& [key, value] : out["memory"].items()) EXPECT_TRUE(value.is_null() || key == "samples") << key;
   EXPECT_TRUE(out["latency_us"].is_object());
+}
+
+TEST(MemorySamples, AreOfWhatIsKnown) {
+  MemorySamples samples;
+  samples.add({}, 100);
+  EXPECT_EQ(samples.count, 0U);
+  samples.add({.dram_bytes = 200}, 100);
+  samples.add({.dram_bytes = 100, .nvm_bytes = 300, .reserved_bytes = 1000}, 400);
+  EXPECT_EQ(samples.count, 2U);
+  EXPECT_EQ(samples.used_bytes_max, 400U);
+  EXPECT_EQ(samples.reserved_bytes_max, 1000U);
+  EXPECT_DOUBLE_EQ(samples.space_efficiency.value_or(0), 0.75);
 }
 
 TEST(Csv, QuotesWhatNeedsItAndLeavesAbsentFactsEmpty) {

@@ -27,6 +27,10 @@ inline RunResult full_run() {
   run.memory.log_bytes = 900;
   run.memory.process_bytes = 5000;
   run.memory_unsettled.dram_bytes = 4500;
+  run.sampled.add({.dram_bytes = 4000, .nvm_bytes = 29000, .reserved_bytes = 40000}, 16500);
+  run.sampled.add({.dram_bytes = 4000, .nvm_bytes = 28000}, 12800);
+  run.thread_times = {{490, 0.5, 0.25, 0.125}};
+  run.target_ops_per_s = 1000;
   run.nvm = NvmUse{1, 2, 3, 4, 5, 6};
   return run;
 }

@@ -1,0 +1,261 @@
+// The sweep ends at the last rate that was held, keeps what it measured, goes on where it was interrupted, refuses what
+// cannot be done, and corrects energy by the idle phase.
+#include "bench/melt/sweep.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "testing/scratch.h"
+
+namespace bonsai::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+Workload reads_and_updates() {
+  Workload workload;
+  workload.name = "a";
+  workload.shares = {0.5, 0.5};
+  workload.requests = Distribution::kZipfian;
+  return workload;
+}
+
+class Sweep : public ::testing::Test {
+ protected:
+  Sweep() {
+    plan_.engines = {"dummy_delayed"};  // 1 us per operation: nearly 1 M/s
+    plan_.workloads = {reads_and_updates()};
+    plan_.rate_first = 10e3;  // so that whatever else the machine does, there is time enough
+    plan_.rate_step = 10e3;
+    plan_.rate_max = 30e3;
+    plan_.samples = 2;
+    plan_.each.records = 100;
+    plan_.each.seconds = 0.3;
+    plan_.each.idle_seconds = 0.05;
+    plan_.each.latency_per_interval = 20;
+    base_.out_dir = folder_.file("out");
+    EXPECT_TRUE(samples_.open(base_.out_dir).ok());
+  }
+
+  SweepTools tools() {
+    return {&samples_,
+            meter_.get(),
+            &stop_,
+            {.on_phase = [this](const std::string&, const std::string& phase, uint64_t) { phases_.push_back(phase); },
+             .on_progress = {},
+             .on_result = {},
+             .on_note = [this](const std::string& note) { notes_.push_back(note); },
+             .on_left_out = {}}};
+  }
+  Status run() { return run_sweep(plan_, base_, tools(), &curves_); }
+
+  testing::ScratchFolder folder_;
+  SweepPlan plan_;
+  RunConfig base_;
+  MeltSamples samples_;
+  std::unique_ptr<EnergyMeter> meter_;
+  std::atomic<bool> stop_{false};
+  std::vector<std::string> phases_, notes_;
+  std::vector<SweepCurve> curves_;
+};
+
+TEST_F(Sweep, MeasuresEachRateAndEndsAtTheLastOne) {
+  Status status = run();
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  ASSERT_EQ(curves_.size(), 1U);
+  EXPECT_EQ(curves_[0].targets, (std::vector<double>{10e3, 20e3, 30e3}));
+  EXPECT_EQ(curves_[0].held(), 3U);
+  EXPECT_EQ(samples_.size(), 6U);
+  for (const MeltPoint& point : curves_[0].points) {
+    EXPECT_EQ(point.samples, 2U);
+    EXPECT_GT(point.latency[static_cast<size_t>(OpKind::kRead)].count(), 20U);
+    EXPECT_FALSE(point.joules_per_op.has_value()) << "there is no counter";
+    EXPECT_GT(point.slept_seconds, 0.5 * point.seconds);
+  }
+  EXPECT_NE(phases_.back().find("sample 2 of 2"), std::string::npos) << phases_.back();
+}
+
+TEST_F(Sweep, EndsAtTheFirstRateThatIsNotHeld) {
+  plan_.rate_first = 500e3;
+  plan_.rate_step = 1e6;
+  plan_.rate_max = 0;
+  plan_.samples = 1;
+  ASSERT_TRUE(run().ok());
+  EXPECT_EQ(curves_[0].targets, (std::vector<double>{500e3, 1.5e6})) << "the engine takes 1 us per operation";
+  EXPECT_EQ(curves_[0].held(), 1U);
+  EXPECT_LT(curves_[0].points[1].ops_per_s, 1e6);
+}
+
+TEST_F(Sweep, OnMoreThreadsOnlyWhatTakesThem) {
+  plan_.engines = {"dummy_delayed", "unordered_map"};
+  plan_.threads_max = 2;
+  plan_.rate_max = plan_.rate_first;
+  plan_.samples = 1;
+  ASSERT_TRUE(run().ok());
+  ASSERT_EQ(curves_.size(), 3U);
+  EXPECT_EQ(curves_[0].threads, 1U);
+  EXPECT_EQ(curves_[1].threads, 2U);
+  EXPECT_EQ(curves_[2].engine, "unordered_map");
+  EXPECT_GT(curves_[2].points[0].space_efficiency.value_or(0), 0.05);
+  EXPECT_LT(curves_[2].points[0].space_efficiency.value_or(2), 1);
+}
+
+TEST_F(Sweep, GoesOnWhereItWasInterrupted) {
+  SweepTools interrupting = tools();
+  interrupting.listener.on_phase = [this](const std::string&, const std::string& phase, uint64_t) {
+    stop_ = phase.find("0.02 M/s") != std::string::npos;
+  };
+  EXPECT_TRUE(run_sweep(plan_, base_, interrupting, &curves_).IsUnavailable());
+  EXPECT_EQ(samples_.size(), 2U) << "what was measured is kept";
+  stop_ = false;
+  MeltSamples again;
+  ASSERT_TRUE(again.open(base_.out_dir).ok());
+  EXPECT_EQ(again.size(), 2U);
+  samples_ = again;
+  phases_.clear();
+  ASSERT_TRUE(run().ok());
+  EXPECT_EQ(samples_.size(), 6U);
+  for (const std::string& phase : phases_) EXPECT_EQ(phase.find("at 0.01 M/s"), std::string::npos) << phase;
+  phases_.clear();
+  ASSERT_TRUE(run().ok());
+  EXPECT_TRUE(phases_.empty()) << "all is there";
+  plan_.each.seconds = 0.31;
+  ASSERT_TRUE(run().ok());
+  EXPECT_EQ(samples_.size(), 12U) << "other settings are other samples";
+  std::ifstream csv(base_.out_dir + "/samples.csv");
+  std::string header;
+  std::getline(csv, header);
+  for (const char* column : {"engine", "target_ops_per_s", "adjusted_target_ops_per_s", "idle_joules", "load_joules",
+                             "joules_per_op", "thread_slept_seconds", "read_p10_ns", "update_p90_ns"}) {
+    EXPECT_NE(header.find(column), std::string::npos) << column;
+  }
+}
+
+TEST_F(Sweep, LeavesOutWhatAnEngineCannotDo) {
+  Workload scans = reads_and_updates();
+  scans.name = "e";
+  scans.shares = {0, 0, 0, 1};
+  plan_.engines = {"unordered_map"};
+  plan_.workloads = {scans, reads_and_updates()};
+  plan_.rate_max = plan_.rate_first;
+  plan_.samples = 1;
+  ASSERT_TRUE(run().ok());
+  ASSERT_EQ(curves_.size(), 1U);
+  EXPECT_EQ(curves_[0].workload, "a");
+  ASSERT_EQ(notes_.size(), 1U);
+  EXPECT_NE(notes_[0].find("no ordered scan, so workload e is left out"), std::string::npos) << notes_[0];
+}
+
+TEST_F(Sweep, RefusesWhatCannotBeDone) {
+  const auto refused = [&](const char* remedy, auto change) {
+    SweepPlan plan = plan_;
+    change(&plan);
+    const Status status = check_sweep(plan);
+    EXPECT_TRUE(status.IsInvalidArgument()) << remedy;
+    EXPECT_NE(status.message().find(remedy), std::string::npos) << status.ToString();
+  };
+  EXPECT_TRUE(check_sweep(plan_).ok());
+  refused("--engines", [](SweepPlan* plan) { plan->engines.clear(); });
+  refused("no engine none", [](SweepPlan* plan) { plan->engines = {"none"}; });
+  refused("--workloads", [](SweepPlan* plan) { plan->workloads.clear(); });
+  refused("--threads", [](SweepPlan* plan) { plan->threads_max = 0; });
+  refused("--samples", [](SweepPlan* plan) { plan->samples = 0; });
+  refused("--seconds", [](SweepPlan* plan) { plan->each.seconds = 0; });
+  refused("--idle-seconds", [](SweepPlan* plan) { plan->each.idle_seconds = 0; });
+  refused("--interval-ms", [](SweepPlan* plan) { plan->each.interval_ms = 0; });
+  refused("longer than a sample", [](SweepPlan* plan) { plan->each.interval_ms = 400; });
+  refused("--rate-first", [](SweepPlan* plan) { plan->rate_first = 0; });
+  refused("--rate-step", [](SweepPlan* plan) { plan->rate_step = 0; });
+  refused("--rate-max", [](SweepPlan* plan) { plan->rate_max = 5e3; });
+  refused("--rate-step", [](SweepPlan* plan) { plan->rate_step = 1; });
+}
+
+TEST(MeltSamples, RefusesAFileOfSomebodyElse) {
+  const testing::ScratchFolder folder;
+  const std::string directory = folder.file("out");
+  fs::create_directories(directory);
+  std::ofstream(directory + "/samples.json") << "{\"version\": 7}";
+  MeltSamples samples;
+  const Status status = samples.open(directory);
+  EXPECT_EQ(status.code(), Status::Code::kCorruption);
+  EXPECT_NE(status.message().find("--out"), std::string::npos);
+}
+
+// With a counter, which the test moves.
+class EnergySweep : public Sweep {
+ protected:
+  EnergySweep() {
+    const fs::path zone = root() + "/sys/class/powercap/intel-rapl:0";
+    fs::create_directories(zone);
+    std::ofstream(zone / "name") << "package-0";
+    std::ofstream(zone / "max_energy_range_uj") << 1'000'000'000;
+    set(0);
+    EXPECT_TRUE(EnergyMeter::open(root(), &meter_).ok());
+    plan_.rate_max = plan_.rate_first;
+    plan_.samples = 1;
+  }
+  [[nodiscard]] std::string root() const { return folder_.file("root"); }
+  void set(uint64_t uj) const {
+    const std::string path = root() + "/sys/class/powercap/intel-rapl:0/energy_uj";
+    std::ofstream(path + ".new") << uj;
+    fs::rename(path + ".new", path);
+  }
+};
+
+TEST_F(EnergySweep, CorrectsByTheIdlePhase) {
+  std::atomic<bool> over = false;
+  base::Thread counter("counter", [&] {
+    const uint64_t start_ns = base::now_ns();
+    while (!over) {
+      set((base::now_ns() - start_ns) / 1000 * 5);  // 5 W
+      base::sleep_ms(1);
+    }
+  });
+  const Status status = run();
+  over = true;
+  counter.join();
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  const MeltPoint& point = curves_[0].points[0];
+  EXPECT_NEAR(point.idle_watts.value_or(0), 5, 1);
+  EXPECT_NEAR(point.watts.value_or(0), 5, 1);
+  EXPECT_NEAR(point.joules_per_op_raw.value_or(0), 5.0 / 10e3, 1.0 / 10e3);
+  EXPECT_NEAR(point.joules_per_op.value_or(1), 0, 1.5 / 10e3) << "no more than idle";
+}
+
+TEST_F(EnergySweep, GoesOnWithoutACounterThatHasGone) {
+  SweepTools mine = tools();
+  mine.listener.on_phase = [this](const std::string&, const std::string&, uint64_t) {
+    fs::remove_all(root() + "/sys");
+  };
+  const Status status = run_sweep(plan_, base_, mine, &curves_);
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  EXPECT_GT(curves_[0].points[0].ops_per_s, 0);
+  EXPECT_FALSE(curves_[0].points[0].joules_per_op.has_value());
+  ASSERT_FALSE(notes_.empty());
+  EXPECT_NE(notes_[0].find("has vanished"), std::string::npos) << notes_[0];
+}
+
+TEST(MeltPoint, PutsTheLatenciesOfAllSamplesTogether) {
+  const auto sample = [](uint64_t ns, uint64_t count, double ops) {
+    return MeltSample{{"ops_per_s", ops},
+                      {"runtime_seconds", 1},
+                      {"joules_per_op", nullptr},
+                      {"latency_counts", {{"read", MeltSample::array({MeltSample::array({ns, count})})}}}};
+  };
+  const MeltPoint point = melt_point({sample(100, 900, 1e6), sample(1000, 100, 3e6)});
+  const Histogram& reads = point.latency[static_cast<size_t>(OpKind::kRead)];
+  EXPECT_EQ(reads.count(), 1000U);
+  EXPECT_EQ(reads.percentile(90), 100U);
+  EXPECT_EQ(reads.percentile(95), 1000U);
+  EXPECT_TRUE(reads.carries(99));
+  EXPECT_FALSE(reads.carries(99.9)) << "one sample is beyond it";
+  EXPECT_DOUBLE_EQ(point.ops_per_s, 2e6);
+  EXPECT_FALSE(point.joules_per_op.has_value());
+}
+
+}  // namespace
+}  // namespace bonsai::bench
