@@ -47,6 +47,12 @@ void Batch::cas(Address word, uint64_t expected, uint64_t desired, rdma::Slice o
   }
 }
 
+void Batch::masked_cas(Address word, rdma::WorkList::Masked expected, rdma::WorkList::Masked desired, rdma::Slice old) {
+  if (rdma::Peer* to_node = peer(word.node)) {
+    list_.masked_cas(*to_node, connection_->nodes_[word.node].memory.at(word.offset), expected, desired, old);
+  }
+}
+
 void Batch::send(uint16_t node, rdma::Slice message) {
   if (rdma::Peer* to_node = peer(node)) list_.send(*to_node, message);
 }

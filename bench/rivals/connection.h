@@ -65,7 +65,11 @@ class Batch {
   void write(rdma::Slice from, Address to);
   // *old gets what the word held.
   void cas(Address word, uint64_t expected, uint64_t desired, rdma::Slice old);
+  // The same for the bits of masks (rdma/work.h). Requires: Capabilities::masked_cas.
+  void masked_cas(Address word, rdma::WorkList::Masked expected, rdma::WorkList::Masked desired, rdma::Slice old);
   void send(uint16_t node, rdma::Slice message);
+
+  [[nodiscard]] size_t size() const { return list_.size(); }
 
   // Posts, and waits for all answers: one round trip. Errors: Unavailable.
   Status run();

@@ -19,6 +19,16 @@ enum Mutant : uint32_t {
   kBlockUnverified = 1u << 3,         // a block is believed whatever its checksum says
   kFirstMatchBelieved = 1u << 4,      // ... and whatever its key is
 
+  // RCuckoo-like
+  kPathFromItsStart = 1u << 5,   // entries move from the new key's on: each is nowhere for a moment
+  kRowUnverified = 1u << 6,      // a row is believed whatever its seal says
+  kMissBelieved = 1u << 7,       // ... and one look that finds nothing
+  kFirstPathBelieved = 1u << 8,  // the path is that of before the locks
+  kLostLockTaken = 1u << 9,      // a lock that another one holds counts as taken
+  kCopiesLeft = 1u << 10,        // a repair leaves keys in both of their rows
+  kSealsLeft = 1u << 11,         // ... and seals as they are
+  kHolderNotWatched = 1u << 12,  // a repair does not wait to see whether the holder is alive
+
   // Sherman-like
   kTornRecordBelieved = 1u << 16,   // a record is believed whatever its checksum says
   kAbsenceUnverified = 1u << 17,    // a key counts as absent though a record of the leaf is torn

@@ -53,6 +53,8 @@ class Rig {
   void run(const Shape& shape, const std::function<void(const Seat&)>& body);
   // The same with one client.
   void run_one(const std::function<void(Connection*)>& body);
+  // The compute node dies now. Requires: sim, amid run().
+  void kill(size_t compute_node) { sim_.kill(*compute_fabrics_[compute_node]); }
 
  private:
   std::unique_ptr<rdma::Fabric> make_fabric();

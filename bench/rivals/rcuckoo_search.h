@@ -1,0 +1,66 @@
+// Which entries must move for a new key to find a free one: a cuckoo path, searched in rows that the client knows.
+#ifndef BONSAI_BENCH_RIVALS_RCUCKOO_SEARCH_H_
+#define BONSAI_BENCH_RIVALS_RCUCKOO_SEARCH_H_
+
+#include <cstdint>
+#include <functional>
+#include <unordered_map>
+#include <vector>
+
+#include "bench/rivals/rcuckoo_layout.h"
+
+namespace bonsai::bench::rivals::rcuckoo {
+
+// The entry at `slot` of a row. The new key goes to the first step of a path, what was there to the second one, and so
+// on; the last one is free.
+struct Step {
+  uint64_t row;
+  size_t slot;
+};
+using Path = std::vector<Step>;
+
+struct SearchOptions {
+  enum class Kind : uint8_t { kBreadthFirst, kAStar } kind = Kind::kBreadthFirst;
+  // Published: a new key goes to its first row, and what must leave it moves on. So half of the rows fill first.
+  bool from_both_rows = false;
+  size_t moves_max = 4;        // so paths of five rows; 50 is usual with kAStar
+  size_t entries_max = 5'000;  // looked at
+  size_t targets_max = 20;     // kAStar: the nearest rows with a free entry
+  size_t scanned_max = 512;    // kAStar: rows on either side of the first one among which they are
+};
+
+// What is known of a row.
+struct Sight {
+  enum class Kind : uint8_t { kKnown, kGuessedFree, kClosed } kind = Kind::kClosed;
+  const Entries* entries = nullptr;  // kKnown only
+};
+using Look = std::function<Sight(uint64_t row)>;
+
+// False: none within the bounds. No row is on the path twice.
+bool find_path(const Table& table, const SearchOptions& options, const Place& start, const Look& look, Path* path);
+
+// Rows that a client has met, so that it can search: direct-mapped, and as old as they are.
+// Thread-safety: one thread.
+class RowCache {
+ public:
+  explicit RowCache(size_t rows_max) : kept_(std::max<size_t>(rows_max, 1)) {}
+  // Null: not known.
+  [[nodiscard]] const Entries* find(uint64_t row) const {
+    const Kept& kept = kept_[row % kept_.size()];
+    return kept.row == row ? &kept.entries : nullptr;
+  }
+  void put(uint64_t row, const Entries& entries) { kept_[row % kept_.size()] = {row, entries}; }
+  [[nodiscard]] size_t bytes() const { return kept_.size() * kRowBytes; }
+
+ private:
+  struct Kept {
+    uint64_t row = UINT64_MAX;
+    Entries entries{};
+  };
+  static_assert(sizeof(Kept) == kRowBytes);
+  std::vector<Kept> kept_;
+};
+
+}  // namespace bonsai::bench::rivals::rcuckoo
+
+#endif  // BONSAI_BENCH_RIVALS_RCUCKOO_SEARCH_H_
