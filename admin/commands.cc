@@ -14,7 +14,8 @@ namespace {
 constexpr std::string_view kCreateText =
     "Makes the pool and describes what it is stored on. A pool that exists is left as it is, with an error.\n\n"
     "  bonsai create --pool=/dev/shm/a.pool --bytes=64M\n"
-    "  bonsai create --pool=/mnt/pmem0/a,/mnt/pmem1/a --bytes=16G --key=fixed8\n";
+    "  bonsai create --pool=/mnt/pmem0/a,/mnt/pmem1/a --bytes=16G --key=fixed8\n"
+    "  bonsai create --pool=shm://laptop/fruit --bytes=64M     # on a node: bonsaid --help\n";
 
 constexpr std::string_view kPutText =
     "Returns when the value is durable. The value is VALUE, or the bytes of --value_file.\n\n"
@@ -76,6 +77,12 @@ constexpr std::string_view kGrowText =
     "Enlarges each target to --bytes; the log keeps its size. At most to eight times the size at creation.\n\n"
     "  bonsai grow --pool=a.pool --bytes=2G\n";
 
+constexpr std::string_view kRemoveText =
+    "Removes the files of all targets, here and on other nodes. What is not a pool, or not all of one, is left "
+    "alone.\n\n"
+    "  bonsai remove --pool=a.pool\n"
+    "  bonsai remove --pool=shm://laptop/fruit\n";
+
 constexpr std::string_view kDumpText =
     "Prints all records as of one moment as text, a record a line, to be read by bonsai load or anything else\n"
     "(docs/dump.md).\n\n"
@@ -94,7 +101,17 @@ constexpr std::string_view kDoctorText =
     "Looks at the processor, memory, NVM, RDMA, kernel modules and energy counters; changes nothing. Exit code 0:\n"
     "Bonsai can run here (though some things may be missing); 3: it cannot.\n\n"
     "  bonsai doctor\n"
-    "  bonsai doctor --json\n";
+    "  bonsai doctor --json\n"
+    "  bonsai doctor --pool=shm://laptop/fruit     # and whether this pool can be used from here\n";
+
+// Wherever a pool is named it may have remote targets.
+std::vector<Command> with_fabric_flags(std::vector<Command> commands) {
+  for (Command& command : commands) {
+    if (std::find(command.flags.begin(), command.flags.end(), "pool") == command.flags.end()) continue;
+    command.flags.insert(command.flags.end(), {"secret_file", "fabric_wait_ms_max"});
+  }
+  return commands;
+}
 
 }  // namespace
 
@@ -102,7 +119,7 @@ std::span<const Command> all_commands() {
   const std::vector<std::string_view> record = {"pool", "key", "domain", "medium", "hex"};
   const std::vector<std::string_view> range = {"pool", "from",   "after",  "end", "limit",
                                                "key",  "domain", "medium", "hex"};
-  static const std::vector<Command> commands = {
+  static const std::vector<Command> commands = with_fabric_flags({
       {"create",
        "",
        0,
@@ -143,6 +160,7 @@ std::span<const Command> all_commands() {
        {"pool", "bytes", "log_bytes", "domain"},
        run_salvage},
       {"grow", "", 0, 0, "enlarge a pool", kGrowText, {"pool", "bytes", "domain", "medium"}, run_grow},
+      {"remove", "", 0, 0, "remove a closed pool with all its targets", kRemoveText, {"pool"}, run_remove},
       {"dump", "", 0, 0, "print all records as text for load", kDumpText, {"pool", "domain", "medium"}, run_dump},
       {"load",
        "[FILE]",
@@ -158,9 +176,9 @@ std::span<const Command> all_commands() {
        0,
        "show what this machine offers, and how to get what is missing",
        kDoctorText,
-       {"json", "root"},
+       {"pool", "json", "root"},
        run_doctor},
-  };
+  });
   return commands;
 }
 

@@ -2,14 +2,35 @@
 #include "admin/doctor/probes.h"
 #include "admin/doctor/report.h"
 #include "admin/flags.h"
+#include "admin/pool.h"
 
 namespace bonsai::admin {
+namespace {
+
+// Whether a target can be used from here. One that has an owner can, in its turn.
+Finding examine_target(const std::string& target, const Options& options) {
+  std::string text;
+  const Status status = DescribeMedium(target, &text, options);
+  Finding finding{.area = "pool", .name = target, .found = text, .remedy = "", .required = true};
+  if (status.ok()) return finding;
+  if (!status.IsBusy()) finding.mark = Mark::kMissing;
+  finding.found = status.IsBusy() ? "it is in use" : "it cannot be reached";
+  finding.remedy = status.message();
+  return finding;
+}
+
+}  // namespace
 
 Status run_doctor(const std::vector<std::string>&, ExitCode* exit) {
   const SysRoot root(FLAGS_root);
   if (!root.exists("/"))
     return Status::InvalidArgument("--root is " + FLAGS_root + ", which does not exist; name a folder");
-  const std::vector<Finding> findings = examine(root, read_cpu_flags());
+  std::vector<Finding> findings = examine(root, read_cpu_flags());
+  if (!FLAGS_pool.empty()) {
+    Options options;
+    if (Status status = options_from_flags(&options); !status.ok()) return status;
+    for (const std::string& target : targets_of(FLAGS_pool)) findings.push_back(examine_target(target, options));
+  }
   if (!can_run(findings)) *exit = kExitFailed;
   return print(FLAGS_json ? doctor_json(findings) : doctor_table(findings));
 }

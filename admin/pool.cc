@@ -36,8 +36,15 @@ constexpr std::array<std::pair<const char*, PersistenceDomain>, 3> kDomains = {
 constexpr std::array<std::pair<const char*, TestMedium>, 3> kMedia = {
     {{"auto", TestMedium::kNone}, {"shadow", TestMedium::kShadow}, {"emulator", TestMedium::kEmulator}}};
 
-std::string remedy_for_io_error(const std::string& path) {
+bool is_remote(const std::string& target) { return target.find("://") != std::string::npos; }
+
+std::string remedy_for_io_error(const Status& status, const std::string& path) {
+  const bool missing = status.message().find("does not exist") != std::string_view::npos;
   for (const std::string& target : targets_of(path)) {
+    if (is_remote(target)) {
+      if (missing) return "to make the pool: bonsai create --pool=" + path + " --bytes=1G";
+      continue;
+    }
     std::error_code error;
     const std::filesystem::file_status found = std::filesystem::status(target, error);
     if (std::filesystem::is_directory(found))
@@ -49,21 +56,22 @@ std::string remedy_for_io_error(const std::string& path) {
     }
     return "to make the pool: bonsai create --pool=" + path + " --bytes=1G";
   }
-  return "see who may read and write it: ls -l";
+  return is_remote(path) ? "see the log of bonsaid on its node" : "see who may read and write it: ls -l";
 }
 
 std::string remedy(const Status& status, const std::string& path) {
   switch (status.code()) {
     case Status::Code::kIoError:
-      return remedy_for_io_error(path);
+      return remedy_for_io_error(status, path);
     case Status::Code::kBusy:
+      if (is_remote(path)) return "the log of bonsaid on its node says who has it open";
       return "to see who has it open: fuser -v " + path;
     case Status::Code::kCorruption:
       return "to see what is damaged: bonsai check --pool=" + path;
     case Status::Code::kNotSupported:
       return "check that --pool names a Bonsai pool, and `bonsai version` against the program that made it";
     case Status::Code::kNoSpace:
-      if (!std::filesystem::exists(path)) return "choose a smaller --bytes, or free space: df -h";
+      if (!is_remote(path) && !std::filesystem::exists(path)) return "choose a smaller --bytes, or free space: df -h";
       return "to see what is full: bonsai stat --pool=" + path + "; delete records, or make a larger pool";
     default:
       return "";
@@ -80,6 +88,8 @@ Status options_from_flags(Options* options) {
   if (status.ok()) status = parse_size(FLAGS_log_bytes, "--log_bytes", &options->log_bytes);
   options->create_if_missing = FLAGS_create;
   options->any_key_format = !flag_given("key");
+  options->fabric_secret_file = FLAGS_secret_file;
+  options->fabric_wait_ms_max = FLAGS_fabric_wait_ms_max;
   options->log_sink = log_line;
   return status;
 }

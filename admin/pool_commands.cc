@@ -1,4 +1,4 @@
-// stat and check: the commands that look at a pool as a whole.
+// stat, check and remove: the commands about a pool as a whole.
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -101,14 +101,26 @@ Status run_stat(const std::vector<std::string>&, ExitCode*) {
   return pool.close(print(FLAGS_json ? dump(stat_json(stats)) : stat_table(stats)));
 }
 
+Status run_remove(const std::vector<std::string>&, ExitCode*) {
+  std::string path;
+  Options options;
+  Status status = pool_path(&path);
+  if (status.ok()) status = options_from_flags(&options);
+  if (status.ok()) status = Remove(path, options);
+  return status.ok() ? print(path + ": removed\n") : with_remedy(std::move(status), path);
+}
+
 Status run_check(const std::vector<std::string>&, ExitCode* exit) {
   std::string path;
+  Options options;
   if (Status status = pool_path(&path); !status.ok()) return status;
+  if (Status status = options_from_flags(&options); !status.ok()) return status;
   CheckReport report;
   Status status;
   {
     ProgressLine progress("checking");
-    status = Check(path, &report, [&progress](double done) { progress.show(done); });
+    status = Check(
+        path, &report, [&progress](double done) { progress.show(done); }, options);
   }
   if (status.IsCorruption()) return status;  // the usual advice would be this very command
   if (!status.ok()) return with_remedy(std::move(status), path);

@@ -139,6 +139,17 @@ TEST_F(Program, PoolsMayHaveSeveralTargets) {
   EXPECT_EQ(nlohmann::json::parse(run_program({"stat", two, "--json"}).out)["targets"], 2);
 }
 
+TEST_F(Program, RemoveTakesAPoolAndNothingElse) {
+  create();
+  const std::string other = folder_.write("other", std::string(1 << 16, 'x'));
+  const ProgramResult refused = run_program({"remove", "--pool=" + other});
+  EXPECT_EQ(refused.exit_code, 3) << refused.err;
+  EXPECT_TRUE(std::filesystem::exists(other));
+  EXPECT_EQ(bonsai("remove").out, pool() + ": removed\n");
+  EXPECT_FALSE(std::filesystem::exists(pool()));
+  EXPECT_EQ(bonsai("remove").exit_code, 3);
+}
+
 TEST_F(Program, StatTellsPeopleAndPrograms) {
   create();
   must("put", {"a", "1"});
@@ -191,7 +202,7 @@ TEST_F(Program, HelpIsSelfWrittenEverywhere) {
   EXPECT_EQ(help.exit_code, 0);
   EXPECT_EQ(help.out, run_program({"help"}).out);
   for (const char* name : {"create", "put", "get", "exists", "del", "scan", "count", "stat", "check", "checkpoint",
-                           "salvage", "grow", "dump", "load", "doctor"}) {
+                           "salvage", "remove", "grow", "dump", "load", "doctor"}) {
     EXPECT_NE(help.out.find(std::string("\n  ") + name + " "), std::string::npos) << name;
     const ProgramResult one = run_program({name, "--help"});
     EXPECT_EQ(one.exit_code, 0) << name;

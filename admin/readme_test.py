@@ -3,6 +3,7 @@
 
 usage: readme_test.py FOLDER-OF-THE-PROGRAMS [unittest arguments]
 """
+import json
 import os
 import pathlib
 import re
@@ -15,23 +16,42 @@ README = pathlib.Path(__file__).resolve().parent.parent / "README.md"
 POOL = "/dev/shm/fruit.pool"
 
 
-def first_steps():
-    """The commands of the first block of the README that begins with the path of the programs."""
-    begin = re.escape("    export PATH=$PWD/build/release/bin:$PATH")
-    return re.search(rf"^{begin}\n((?:    .+\n)+)", README.read_text(), re.MULTILINE)[1]
+def block(begin):
+    """The commands of the README's block whose first line begins so."""
+    return re.search(rf"^    {re.escape(begin)}.*\n(?:    .+\n)*", README.read_text(), re.MULTILINE)[0]
+
+
+def type_in(commands, folder):
+    return subprocess.run(["bash", "-e", "-c", commands], capture_output=True, text=True, cwd=folder,
+                          env={**os.environ, "PATH": PROGRAMS + ":" + os.environ["PATH"], "BONSAI_SHM_FOLDER": folder})
 
 
 class FirstSteps(unittest.TestCase):
     def test_each_command_succeeds(self):
         with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-            commands = first_steps().replace(POOL, folder + "/fruit.pool")
+            begin, commands = block("export PATH=$PWD/build/release/bin:$PATH").split("\n", 1)
+            commands = commands.replace(POOL, folder + "/fruit.pool")
             self.assertIn("bonsai put", commands)
-            result = subprocess.run(["bash", "-e", "-c", commands], capture_output=True, text=True,
-                                    env={**os.environ, "PATH": PROGRAMS + ":" + os.environ["PATH"]})
+            result = type_in(commands, folder)
             self.assertEqual((result.returncode, result.stderr), (0, ""), result.stdout)
             self.assertIn("red\napple\tred\n", result.stdout)
 
+    def test_two_lines_run_ycsb_through_bonsaid(self):
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+            commands = block("mkdir -p /dev/shm/pools; bonsaid").replace("/dev/shm/pools", folder + "/pools")
+            self.assertEqual(2, len(commands.splitlines()), commands)
+            result = type_in(f"trap 'kill %1; wait' EXIT\n{commands}", folder)
+            self.assertEqual(0, result.returncode, result.stdout + result.stderr)
+            runs = json.loads(pathlib.Path(folder, "results/latest/results.json").read_text())["runs"]
+            self.assertLessEqual({"load", "a", "b", "c", "d", "e", "f"}, {run["workload"] for run in runs})
+            for run in runs:
+                self.assertEqual(0, run["failures"], run)
+                self.assertIn("over shm", run["medium"])
+                self.assertTrue(run["emulated"])
+            self.assertGreater(runs[0]["fabric"]["round_trips"], 0)
+            self.assertIn("stopped", result.stderr)
+
 
 if __name__ == "__main__":
-    PROGRAMS = sys.argv.pop(1)
+    PROGRAMS = os.path.abspath(sys.argv.pop(1))
     unittest.main()

@@ -120,6 +120,7 @@ Where
   --hash=NAME           hash of the hash maps: default, or city (CityHash64)         [default]
   --durability=LEVEL    durable: every update is durable when it returns; buffered: a few ms may be lost   [durable]
   --pool-dir=DIR        where pools are made and removed     [/dev/shm when they fit, else the --out directory]
+                        of bonsai's engines also addresses of bonsaid, a target at each: shm://laptop,rdma://HOST:PORT
   --out=DIR             where the results go                                         [results/latest]
 
 What comes out

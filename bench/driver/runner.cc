@@ -153,10 +153,12 @@ class EngineRun {
                          PhaseOptions options) {
     listener_.on_phase(name_, phase, plan.operations - options.warmup);
     std::optional<NvmUse> nvm_before;
+    std::optional<FabricUse> fabric_before;
     double start_wall_seconds = 0;
     std::optional<double> joules_before;
     options.on_clock = [&] {
       nvm_before = engine_->nvm();
+      fabric_before = engine_->fabric();
       start_wall_seconds = base::wall_seconds();
       joules_before = joules();
     };
@@ -204,6 +206,7 @@ class EngineRun {
     if (result.user_bytes) sampled.add(memory_unsettled, *result.user_bytes);
     result.sampled = sampled;
     result.nvm = nvm_since(nvm_before);
+    result.fabric = fabric_since(fabric_before);
     result.medium = engine_->medium();
     if (config_.pin && !measured.pinned) note("could not be pinned: the system refuses to bind threads to processors");
     listener_.on_result(result);
@@ -282,6 +285,13 @@ class EngineRun {
                   now->fences - before->fences,
                   now->gets - before->gets,
                   now->gets_answered - before->gets_answered};
+  }
+
+  [[nodiscard]] std::optional<FabricUse> fabric_since(const std::optional<FabricUse>& before) const {
+    const std::optional<FabricUse> now = engine_->fabric();
+    if (!now || !before) return now;
+    return FabricUse{now->round_trips - before->round_trips, now->messages - before->messages,
+                     now->bytes - before->bytes};
   }
 
   void note(const std::string& text) const { listener_.on_note(name_ + " " + text); }

@@ -2,10 +2,12 @@
 // Needs: target bonsai_store
 #include "bench/engines/bonsai.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/random.h"
 #include "base/status_macros.h"
 #include "base/thread.h"
 #include "bench/engines/log_sink.h"
@@ -25,6 +27,20 @@ uint64_t pool_bytes_for(const EngineOptions& options) {
   const uint64_t record = options.shape.key_bytes_max() + options.shape.value_bytes + kRecordOverheadBytes;
   const uint64_t bytes = kPoolBytesBase + options.records_max * record * kPoolFactor;
   return (bytes + 0x1fffff) & ~uint64_t{0x1fffff};
+}
+
+// One target at each address, "shm://a,shm://b" say, under a name that nobody has.
+std::string remote_path(const std::string& addresses) {
+  const std::string name = "/bonsai-bench-" + std::to_string(base::fresh_seed());
+  std::string path;
+  for (size_t begin = 0; begin <= addresses.size();) {
+    const size_t comma = std::min(addresses.find(',', begin), addresses.size());
+    std::string address = addresses.substr(begin, comma - begin);
+    while (address.ends_with('/')) address.pop_back();
+    path += (path.empty() ? "" : ",") + address + name;
+    begin = comma + 1;
+  }
+  return path;
 }
 
 class BonsaiEngine final : public Engine {
@@ -48,6 +64,12 @@ class BonsaiEngine final : public Engine {
     store.pool_bytes = pool_bytes_for(options);
     store.log_sink = log_line;
     if (variant_.change != nullptr) variant_.change(&store);
+    if (options.pool_dir.find("://") != std::string::npos) {
+      path_ = remote_path(options.pool_dir);
+      const Status status = OpenForTest(store, store.test, path_, &db_);
+      if (!status.ok()) path_.clear();
+      return status;
+    }
     BONSAI_RETURN_IF_ERROR(place_.make(options.pool_dir, options.out_dir, store.pool_bytes));
     Status status = OpenForTest(store, store.test, place_.path() + "/pool", &db_);
     if (!status.ok()) place_.remove();
@@ -59,6 +81,10 @@ class BonsaiEngine final : public Engine {
     for (auto& session : sessions_) session.reset();
     if (db_ != nullptr) status = db_->Close();
     db_.reset();
+    if (!path_.empty()) {
+      const Status removed = Remove(std::exchange(path_, ""));
+      if (status.ok()) status = removed;
+    }
     place_.remove();
     return status;
   }
@@ -117,6 +143,12 @@ class BonsaiEngine final : public Engine {
                   .gets = stats.gets,
                   .gets_answered = stats.gets_from_dnodes};
   }
+  [[nodiscard]] std::optional<FabricUse> fabric() const override {
+    if (path_.empty()) return std::nullopt;
+    const Stats stats = db_->GetStats();
+    return FabricUse{
+        .round_trips = stats.fabric_round_trips, .messages = stats.fabric_messages, .bytes = stats.fabric_bytes};
+  }
   [[nodiscard]] std::optional<MediumUse> medium() const override {
     Stats stats = db_->GetStats();
     return MediumUse{.text = std::move(stats.medium), .emulated = stats.emulated};
@@ -142,6 +174,7 @@ class BonsaiEngine final : public Engine {
   bool sessions_are_used_;
   std::vector<std::unique_ptr<Session>> sessions_ = std::vector<std::unique_ptr<Session>>(kThreadsMax);
   PoolPlace place_;
+  std::string path_;        // of a pool on other nodes; empty: it is in place_
   std::unique_ptr<DB> db_;  // set while open
 };
 

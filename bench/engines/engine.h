@@ -47,8 +47,10 @@ struct EngineOptions {
   RecordShape shape;
   uint64_t records_max = 0;  // at most this many records at one time
   bool buffered = false;     // else every update is durable when it returns
-  std::string pool_dir;      // where a persistent engine puts its files; empty = /dev/shm if they fit, else out_dir
-  std::string out_dir;       // where the results go; exists
+  // Where a persistent engine puts its files; empty = /dev/shm if they fit, else out_dir. This project's store takes
+  // addresses of bonsaid, too, with commas between, and makes a target at each.
+  std::string pool_dir;
+  std::string out_dir;  // where the results go; exists
   MapTuning map = {};
 };
 
@@ -72,6 +74,13 @@ struct NvmUse {
   uint64_t fences = 0;
   uint64_t gets = 0;
   uint64_t gets_answered = 0;  // of them by NVM: not by a buffer in DRAM
+};
+
+// Requests to other nodes since open.
+struct FabricUse {
+  uint64_t round_trips = 0;  // lists of requests that were posted together
+  uint64_t messages = 0;
+  uint64_t bytes = 0;  // payload
 };
 
 // What stores the bytes of a persistent engine.
@@ -138,6 +147,8 @@ class Engine {
   // From any thread, also while operations run.
   [[nodiscard]] virtual MemoryUse memory() const { return {}; }
   [[nodiscard]] virtual std::optional<NvmUse> nvm() const { return std::nullopt; }
+  // Absent where everything is on this machine.
+  [[nodiscard]] virtual std::optional<FabricUse> fabric() const { return std::nullopt; }
   [[nodiscard]] virtual std::optional<MediumUse> medium() const { return std::nullopt; }
 
  protected:

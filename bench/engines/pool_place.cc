@@ -42,6 +42,10 @@ std::string mib(uint64_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
 
 Status PoolPlace::make(const std::string& chosen, const std::string& fallback, uint64_t bytes) {
   remove();
+  if (chosen.find("://") != std::string::npos) {
+    return Status::InvalidArgument("--pool-dir names another node, " + chosen +
+                                   ", whose pools only bonsai's engines take; give --engines=bonsai, or a directory");
+  }
   std::string parent = chosen;
   if (parent.empty()) {
     const bool fits = access(kSharedMemory, W_OK) == 0 && room_in(kSharedMemory) >= bytes;

@@ -18,7 +18,8 @@ class PoolPlace {
   PoolPlace& operator=(const PoolPlace&) = delete;
 
   // Makes the directory below `chosen`, or when that is empty below /dev/shm if `bytes` fit there, else below
-  // `fallback`. Errors: IoError (cannot be made there), NoSpace (`bytes` do not fit), both naming --pool-dir.
+  // `fallback`. Errors: InvalidArgument (another node), IoError (cannot be made there), NoSpace (`bytes` do not
+  // fit), all naming --pool-dir.
   Status make(const std::string& chosen, const std::string& fallback, uint64_t bytes);
 
   // Removes the directory and what is in it. Idempotent.

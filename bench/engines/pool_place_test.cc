@@ -57,6 +57,9 @@ TEST(PoolPlace, RefusesWhatItCannotHaveAndNamesTheFlag) {
   const Status missing = place.make("/nowhere/at/all", "", 1);
   EXPECT_TRUE(missing.IsIoError()) << missing.ToString();
   EXPECT_NE(missing.message().find("--pool-dir"), std::string_view::npos);
+  const Status elsewhere = place.make("shm://laptop", "", 1);
+  EXPECT_TRUE(elsewhere.IsInvalidArgument()) << elsewhere.ToString();
+  EXPECT_NE(elsewhere.message().find("--pool-dir"), std::string_view::npos);
   const std::string parent = scratch();
   const Status full = place.make(parent, "", uint64_t{1} << 60);
   EXPECT_TRUE(full.IsNoSpace()) << full.ToString();

@@ -160,14 +160,22 @@ std::string results_table(const std::vector<RunResult>& runs) {
   std::vector<std::vector<std::string>> rows = {{"workload", "engine", "level", "threads", "Mop/s", "spread",
                                                  "DRAM B/rec", "process", "NVM B/rec", "settle s", "failures",
                                                  "latency us, p50 / p99"}};
-  std::string failures;
+  std::string failures, fabric;
   for (const RunResult* run : by_phase(runs)) {
     rows.push_back(row(*run));
+    if (run->fabric && run->operations > 0) {
+      const auto each = [&](uint64_t count) {
+        return number(static_cast<double>(count) / static_cast<double>(run->operations), 2);
+      };
+      fabric += "fabric: " + run->engine + ", " + run->workload + ": " + each(run->fabric->round_trips) +
+                " round trips, " + each(run->fabric->messages) + " messages, " + each(run->fabric->bytes) +
+                " bytes per operation\n";
+    }
     if (run->failures == 0) continue;
     failures += "FAILED: " + run->engine + ", " + run->workload + ": " + std::to_string(run->failures) +
                 " operations; the first: " + run->first_failure + "\n";
   }
-  return align(rows, 3) + failures;
+  return align(rows, 3) + fabric + failures;
 }
 
 }  // namespace bonsai::bench

@@ -20,7 +20,8 @@ TEST(YcsbText, ListsWhatWasDoneAndWhatFailed) {
             "[READ], 50thPercentileLatency(us), 1\n[READ], 95thPercentileLatency(us), 1\n"
             "[READ], 99thPercentileLatency(us), 1\n[READ], Return=OK, 397\n[READ], Return=ERROR, 3\n"
             "[READ-MODIFY-WRITE], Operations, 100\n[READ-MODIFY-WRITE], Return=OK, 100\n"
-            "[MEMORY], DramBytes, 4000\n[MEMORY], ProcessBytes, 5000\n[MEMORY], NvmBytes, 28000\n");
+            "[MEMORY], DramBytes, 4000\n[MEMORY], ProcessBytes, 5000\n[MEMORY], NvmBytes, 28000\n"
+            "[FABRIC], RoundTrips, 7\n[FABRIC], Messages, 8\n[FABRIC], Bytes, 9\n");
   run.intended_latency[static_cast<size_t>(OpKind::kRead)].record(7000);
   EXPECT_NE(ycsb_text(run).find("[Intended-READ], Operations, 400\n[Intended-READ], AverageLatency(us), 7.0\n"),
             std::string::npos);
@@ -52,6 +53,16 @@ TEST(Table, ShowsHowFarRepetitionsLieApart) {
   EXPECT_EQ(results_table({run}).find(" %"), std::string::npos);
   run.repeats_ops_per_s = {1.2e6, 1.5e6, 1.65e6};
   EXPECT_NE(results_table({run}).find("1.500    30 %"), std::string::npos) << results_table({run});
+}
+
+TEST(Table, SaysWhatAnOperationCostsOnTheFabric) {
+  RunResult run = full_run();
+  run.fabric = FabricUse{500, 1250, 36'000};
+  EXPECT_NE(results_table({run}).find("fabric: bonsai, a: 1.00 round trips, 2.50 messages, 72.00 bytes per operation"),
+            std::string::npos)
+      << results_table({run});
+  run.fabric.reset();
+  EXPECT_EQ(results_table({run}).find("fabric"), std::string::npos);
 }
 
 TEST(Table, AlignsColumns) {

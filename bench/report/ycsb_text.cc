@@ -72,6 +72,11 @@ std::string ycsb_text(const RunResult& run) {
                                            {"NvmBytes", run.memory.nvm_bytes}}) {
     if (bytes) out.write("MEMORY", measurement, *bytes);
   }
+  if (run.fabric) {
+    out.write("FABRIC", "RoundTrips", run.fabric->round_trips);
+    out.write("FABRIC", "Messages", run.fabric->messages);
+    out.write("FABRIC", "Bytes", run.fabric->bytes);
+  }
   return out.text();
 }
 

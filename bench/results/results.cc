@@ -104,6 +104,11 @@ Json thread_times_json(const RunResult& run) {
   return all;
 }
 
+Json fabric_json(const std::optional<FabricUse>& fabric) {
+  if (!fabric) return nullptr;
+  return {{"round_trips", fabric->round_trips}, {"messages", fabric->messages}, {"bytes", fabric->bytes}};
+}
+
 Json run_json(const RunResult& run) {
   return {{"engine", run.engine},
           {"workload", run.workload},
@@ -134,7 +139,7 @@ Json run_json(const RunResult& run) {
           {"thread_times", thread_times_json(run)},
           {"huge_pages", or_null(run.huge_pages)},
           {"nvm", nvm_json(run.nvm)},
-          {"fabric", nullptr},
+          {"fabric", fabric_json(run.fabric)},
           {"medium", run.medium ? Json(run.medium->text) : Json(nullptr)},
           {"emulated", run.medium ? Json(run.medium->emulated) : Json(nullptr)},
           {"seconds", run.seconds},

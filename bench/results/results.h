@@ -103,6 +103,7 @@ struct RunResult {
   std::optional<double> huge_pages;                  // huge_page_share() when the phase ended
   std::optional<uint64_t> user_bytes;  // keys and values of the live records; absent once records were deleted
   std::optional<NvmUse> nvm;
+  std::optional<FabricUse> fabric;  // absent where everything is on this machine
   std::optional<MediumUse> medium;  // absent for volatile engines and those that do not report it
   double start_wall_seconds = 0;    // since 1970
   double seconds = 0;

@@ -32,6 +32,7 @@ inline RunResult full_run() {
   run.thread_times = {{490, 0.5, 0.25, 0.125}};
   run.target_ops_per_s = 1000;
   run.nvm = NvmUse{1, 2, 3, 4, 5, 6};
+  run.fabric = FabricUse{7, 8, 9};
   return run;
 }
 
