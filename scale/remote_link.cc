@@ -15,7 +15,7 @@
 namespace bonsai::scale {
 namespace {
 
-constexpr uint64_t kRequestBytesMax = uint64_t{1} << 20;  // of one READ or WRITE
+constexpr uint64_t kWriteBytesMax = uint64_t{1} << 20;  // of one WRITE
 constexpr size_t kStoresMax = 64;
 
 }  // namespace
@@ -220,7 +220,7 @@ bool RemoteLink::post_next(Noted* mine) {
     if (range.target != number) break;
     begun = 0;
     while (begun < range.bytes && count < writes.size()) {
-      const uint64_t wanted = std::min(range.bytes - begun, kRequestBytesMax);
+      const uint64_t wanted = std::min(range.bytes - begun, kWriteBytesMax);
       const uint64_t at = range.offset + begun;
       const rdma::Slice from =
           range.copy == nullptr ? resident_slice(target, at, wanted) : pool_->slice(range.copy.get() + begun, wanted);

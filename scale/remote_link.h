@@ -151,10 +151,14 @@ class RemoteLink {
     ~Target() { drop_mirror(); }
     void drop_mirror();
   };
+  struct ReadList {
+    std::unique_ptr<rdma::WorkList> list;
+    uint64_t bytes;
+  };
   // The reads of one ticket.
   struct Reading {
     size_t target;
-    std::vector<std::unique_ptr<rdma::WorkList>> lists;
+    std::vector<ReadList> lists;
     size_t posted = 0;  // of them
     std::shared_ptr<const void> holder;
     bool forgotten = false;
@@ -180,6 +184,7 @@ class RemoteLink {
   Status open_resident(size_t target, uint64_t offset, uint64_t n);
   [[nodiscard]] rdma::Slice resident_slice(const Target& target, uint64_t offset, uint64_t n) const;
   [[nodiscard]] rdma::Slice slice_to(const Target& target, std::byte* to, uint64_t n) const;
+  Status run_read(size_t target, const base::FarReads::Piece& piece);
   void post_reads(Reading* reading);
   void drop_forgotten();
   static void note_range(Noted* mine, const Range& range);
