@@ -247,13 +247,12 @@ double fresh_share(const persist::Dnode& dnode, const Estimate& all, const Estim
 // a few of those, so that a full pool can still be offloaded.
 uint32_t capacity_after(const Bnode& bnode, const Estimate& updates, bool rising, const persist::Limits& limits) {
   const Slots* slots = bnode.slots();
-  const uint64_t bytes_max = limits.dnode_bytes_max;
   const uint32_t wide = rising ? Slots::kRisingCapacityMax : Slots::kWideCapacityMax;
-  const uint32_t capacity_max = updates.bytes <= bytes_max ? wide : Slots::kCapacityMax;
+  const uint32_t capacity_max = updates.bytes <= limits.dnode_bytes_max ? wide : Slots::kCapacityMax;
   const uint32_t capacity = std::min(bnode.capacity(), capacity_max);
   if (slots == nullptr) return capacity;
   if (slots->crowded()) {
-    const bool widens = capacity < Slots::kCapacityMax || 2 * updates.bytes <= bytes_max;
+    const bool widens = capacity < Slots::kCapacityMax || 2 * updates.bytes <= limits.dnode_bytes_max;
     return std::min(widens ? capacity * 2 : capacity, capacity_max);
   }
   return slots->used() < capacity / 8 * 3 ? std::max(capacity / 2, Slots::kCapacityMin) : capacity;

@@ -114,7 +114,7 @@ class Recovery {
 
   void write_again(Addr at, uint64_t bytes) {
     scale::Volume& volume = store_.volume();
-    again_.assign(volume.local(at), volume.local(at) + bytes);
+    again_.assign(volume.resident(at), volume.resident(at) + bytes);
     volume.copy(at, again_.data(), bytes);
     volume.flush(at, bytes, kSiteRecovered);
   }
