@@ -277,7 +277,7 @@ Reference beside_reference() { return {{"thread", "scanned, kiwi_like / skiplist
 // ---- scans beside puts, by the size of the scans
 
 Status run_sizes(const ExperimentPlan& plan, ExperimentResult* result) {
-  const Size size = sizes(plan.scale)[plan.scale == Scale::kPaper ? 0 : 1];
+  const Size size = sizes(plan.scale)[0];
   Field field(plan, size, result);
   result->columns = {{"record per scan", "records"}};
   add_columns("scanned", "M/s", true, "", result);
