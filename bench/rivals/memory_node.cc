@@ -1,6 +1,7 @@
 #include "bench/rivals/memory_node.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -16,9 +17,21 @@ uint64_t ChunkAnswer::check_of(uint64_t token, uint64_t offset) {
 
 Status MemoryNode::make(rdma::Fabric* fabric, const std::string& address, size_t bytes, size_t fixed_bytes,
                         std::unique_ptr<MemoryNode>* node) {
-  if (fixed_bytes > bytes) return Status::InvalidArgument("a memory node of fewer bytes than its engine's fixed part");
-  std::unique_ptr<MemoryNode> made(new MemoryNode(address, bytes, std::max<size_t>(fixed_bytes, 64)));
-  BONSAI_RETURN_IF_ERROR(rdma::RegisteredMemory::make(*fabric, bytes, rdma::Rights::all(), &made->memory_));
+  std::unique_ptr<rdma::SharedMemory> memory;
+  BONSAI_RETURN_IF_ERROR(rdma::SharedMemory::make(bytes, &memory));
+  BONSAI_RETURN_IF_ERROR(make(fabric, address, memory->bytes().first(bytes), fixed_bytes, {}, node));
+  (*node)->memory_ = std::move(memory);
+  return Status::OK();
+}
+
+Status MemoryNode::make(rdma::Fabric* fabric, const std::string& address, std::span<std::byte> memory,
+                        size_t fixed_bytes, Flush flush, std::unique_ptr<MemoryNode>* node) {
+  if (fixed_bytes > memory.size()) {
+    return Status::InvalidArgument("a memory node of fewer bytes than its engine's fixed part");
+  }
+  std::unique_ptr<MemoryNode> made(new MemoryNode(address, memory.size(), std::max<size_t>(fixed_bytes, 64)));
+  made->flush_ = std::move(flush);
+  BONSAI_RETURN_IF_ERROR(fabric->register_region(memory, rdma::Rights::all(), &made->region_));
   BONSAI_RETURN_IF_ERROR(
       rdma::RegisteredMemory::make(*fabric, kCallsMax * kCallBytes, rdma::Rights::none(), &made->calls_));
   BONSAI_RETURN_IF_ERROR(
@@ -40,17 +53,22 @@ Status MemoryNode::serve(uint64_t limit_ms) {
   std::unique_ptr<rdma::Peer> peer;
   while (worker_->accept(0, &peer).ok()) peers_.push_back(std::move(peer));
   std::erase_if(peers_, [](const auto& known) { return !known->usable(); });
-  ChunkCall call;
+  std::array<std::byte, kCallBytes> call{};
+  size_t bytes = 0;
   uint32_t caller = 0;
   {
     rdma::Message message;
     BONSAI_RETURN_IF_ERROR(worker_->receive(limit_ms, &message));
-    if (message.bytes().size() != sizeof call) return Status::InvalidArgument("a call of a wrong size was dropped");
-    std::memcpy(static_cast<void*>(&call), message.bytes().data(), sizeof call);
+    bytes = message.bytes().size();
+    std::memcpy(call.data(), message.bytes().data(), std::min(bytes, call.size()));
     caller = message.from();
   }
   while (worker_->accept(0, &peer).ok()) peers_.push_back(std::move(peer));
-  return answer(call, caller);
+  if (bytes == kCallBytes) return take_chunk(std::bit_cast<ChunkCall>(call), caller);
+  if (bytes != kFlushCallBytes) return Status::InvalidArgument("a call of a wrong size was dropped");
+  FlushCall flush_call;
+  std::memcpy(static_cast<void*>(&flush_call), call.data(), sizeof flush_call);
+  return answer_flush(flush_call, caller);
 }
 
 rdma::Peer* MemoryNode::peer_of(uint32_t number) {
@@ -60,23 +78,35 @@ rdma::Peer* MemoryNode::peer_of(uint32_t number) {
   return nullptr;
 }
 
-Status MemoryNode::answer(const ChunkCall& call, uint32_t caller) {
+Status MemoryNode::take_chunk(const ChunkCall& call, uint32_t caller) {
+  uint64_t offset = 0;
+  if (call.bytes <= bytes_ - chunks_first_) {
+    offset = chunks_first_;
+    chunks_first_ += (call.bytes + 63) / 64 * 64;
+    chunks_first_ = std::min(chunks_first_, bytes_);
+  }
+  return answer(call.token, offset, call.answer, caller);
+}
+
+Status MemoryNode::answer_flush(const FlushCall& call, uint32_t caller) {
+  if (!flush_ || call.offset > bytes_ || call.bytes > bytes_ - call.offset) {
+    return Status::InvalidArgument("a call to flush what is not persistent memory of this node was dropped");
+  }
+  flush_(call.offset, call.bytes);
+  return answer(call.token, call.offset, call.answer, caller);
+}
+
+Status MemoryNode::answer(uint64_t token, uint64_t offset, rdma::Remote to, uint32_t caller) {
   rdma::Peer* const peer = peer_of(caller);
   if (peer == nullptr) return Status::Unavailable("a caller left before its answer");
   const size_t index = answered_++ % kAnswersMax;
   rdma::WorkList& list = lists_[index];
   if (list.pending()) BONSAI_RETURN_IF_ERROR(worker_->wait(list, Connection::kWaitMs));
   list.clear();
-  ChunkAnswer answer;
-  if (call.bytes <= bytes_ - chunks_first_) {
-    answer.offset = chunks_first_;
-    chunks_first_ += (call.bytes + 63) / 64 * 64;
-    chunks_first_ = std::min(chunks_first_, bytes_);
-  }
-  answer.check = ChunkAnswer::check_of(call.token, answer.offset);
+  const ChunkAnswer answer{offset, ChunkAnswer::check_of(token, offset)};
   const rdma::Slice slice = answers_->slice(index * sizeof answer, sizeof answer);
   std::memcpy(slice.data(), &answer, sizeof answer);
-  list.write(*peer, slice, call.answer);
+  list.write(*peer, slice, to);
   return worker_->post(&list);
 }
 
@@ -104,6 +134,28 @@ Status ChunkCaller::call(uint16_t node, uint64_t bytes, Address* chunk) {
   if (answer.offset == 0) return Status::NoSpace("the memory node has no chunk left; give it more memory");
   *chunk = {node, answer.offset};
   return Status::OK();
+}
+
+Status FlushCaller::make(Connection* connection, std::unique_ptr<FlushCaller>* caller) {
+  std::unique_ptr<FlushCaller> made(new FlushCaller(connection));
+  BONSAI_RETURN_IF_ERROR(rdma::RegisteredMemory::make(connection->fabric(), kFlushCallBytes + sizeof(ChunkAnswer),
+                                                      {.write = true}, &made->memory_));
+  *caller = std::move(made);
+  return Status::OK();
+}
+
+void FlushCaller::add(Batch* batch, Address first, uint64_t bytes) {
+  call_ = {first.offset, bytes, call_.token + 1, memory_->remote().at(kFlushCallBytes)};
+  std::memcpy(memory_->data(), &call_, sizeof call_);
+  batch->send(first.node, memory_->slice(0, kFlushCallBytes));
+}
+
+Status FlushCaller::await(uint64_t limit_ms) {
+  return connection_->worker().await("rival.flush", limit_ms, [&] {
+    ChunkAnswer answer;
+    base::racy_load(&answer, memory_->data() + kFlushCallBytes, sizeof answer);
+    return answer.offset == call_.offset && answer.check == ChunkAnswer::check_of(call_.token, call_.offset);
+  });
 }
 
 }  // namespace bonsai::bench::rivals

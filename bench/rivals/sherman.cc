@@ -12,14 +12,6 @@
 
 namespace bonsai::bench::rivals::sherman {
 
-namespace {
-
-size_t first_page_at(const TreeOptions& options) {
-  return (kFirstLockAt + options.locks_per_node * sizeof(uint64_t) + kPageBytes - 1) / kPageBytes * kPageBytes;
-}
-
-}  // namespace
-
 size_t fixed_bytes(const TreeOptions& options) { return first_page_at(options) + kPageBytes; }
 
 void make_tree(const TreeOptions& options, const std::vector<MemoryNode*>& nodes) {
@@ -32,15 +24,20 @@ void make_tree(const TreeOptions& options, const std::vector<MemoryNode*>& nodes
   Page(layout, first, image.data()).write(head, {});
   base::racy_store(nodes[0]->data() + first.offset, image.data(), image.size());
   base::word_at(nodes[0]->data() + kRootWord.offset).store(Root::of(0, first));
+  nodes[0]->flush(first.offset, kPageBytes);
 }
 
 Status ShermanClient::make(Connection* connection, ComputeNode* node, const ClientOptions& options,
                            std::unique_ptr<ShermanClient>* client) {
   BONSAI_CHECK(connection->memory_nodes() == node->options().memory_nodes && options.reads_in_flight_max > 0);
+  if (options.persist != Persist::kNone && !node->options().tree.layout.durable()) {
+    return Status::InvalidArgument("persistence takes a tree whose leaves have the durable form");
+  }
   std::unique_ptr<ShermanClient> made(new ShermanClient(connection, node, options));
   BONSAI_RETURN_IF_ERROR(RemoteHeap::make(connection, options.heap, &made->heap_));
   BONSAI_RETURN_IF_ERROR(rdma::RegisteredMemory::make(connection->fabric(), scratch_bytes(options.reads_in_flight_max),
                                                       rdma::Rights::none(), &made->scratch_));
+  if (options.persist == Persist::kAgent) BONSAI_RETURN_IF_ERROR(FlushCaller::make(connection, &made->flusher_));
   for (size_t i = 0; i < options.reads_in_flight_max; ++i) {
     made->scan_batches_.push_back(std::make_unique<Batch>(connection));
   }
@@ -209,10 +206,28 @@ Status ShermanClient::unlock_posted(Held* held) {
   return Status::OK();
 }
 
-// The last list of a change in place.
-Status ShermanClient::write_and_unlock(rdma::Slice from, Address to, Held* held) {
-  base::step("sherman.write");
+// Adds a WRITE into a leaf, and what makes it durable. Without a list of its own if a READ does so in the one that
+// unlocks.
+Status ShermanClient::add_flushed(rdma::Slice from, Address to) {
   batch_.write(from, to);
+  if (options_.persist == Persist::kNone) return Status::OK();
+  if (options_.persist == Persist::kAgent) {
+    flusher_->add(&batch_, to, from.bytes());
+    BONSAI_RETURN_IF_ERROR(batch_.run());
+    return flusher_->await(options_.operation_ms_max);
+  }
+  batch_.read(to + (from.bytes() - sizeof(uint64_t)), scratch(kFlushedAt, sizeof(uint64_t)));
+  return options_.persist == Persist::kCombined ? Status::OK() : batch_.run();
+}
+
+// The last lists of a change.
+Status ShermanClient::write_and_unlock(rdma::Slice from, Address to, bool leaf, Held* held) {
+  base::step("sherman.write");
+  if (leaf) {
+    BONSAI_RETURN_IF_ERROR(add_flushed(from, to));
+  } else {
+    batch_.write(from, to);
+  }
   const bool handed_over = held->passes_on();
   if (!handed_over) add_unlock(&batch_, *held, kUnlockedAt);
   BONSAI_RETURN_IF_ERROR(batch_.run());
@@ -267,6 +282,7 @@ Status ShermanClient::change(std::string_view key, uint64_t value, Change change
 // The record's slot is that of its key, or the first free one. With the insert that would fill the leaf, it is split.
 Status ShermanClient::change_leaf(const Record& record, Change change, const Limit& limit, Held* held, Place* place,
                                   Seen* leaf) {
+  Page image(layout_, place->page, scratch_->data() + kImageAt);
   const auto live = [](const Record& one) { return one.word != 0; };
   const auto same = [&](const Record& one) { return live(one) && one.key == record.key; };
   auto at = std::find_if(leaf->records.begin(), leaf->records.end(), same);
@@ -279,6 +295,7 @@ Status ShermanClient::change_leaf(const Record& record, Change change, const Lim
     const auto used = static_cast<size_t>(std::count_if(leaf->records.begin(), leaf->records.end(), live));
     at = std::find_if_not(leaf->records.begin(), leaf->records.end(), live);
     if (used + 1 == leaf->records.size()) {
+      static_cast<void>(image.write_record(leaf->head, static_cast<size_t>(at - leaf->records.begin()), record));
       *at = record;
       std::sort(leaf->records.begin(), leaf->records.end(),
                 [](const Record& a, const Record& b) { return a.key < b.key; });
@@ -286,9 +303,8 @@ Status ShermanClient::change_leaf(const Record& record, Change change, const Lim
       return finish_posted();
     }
   }
-  const auto slot = static_cast<size_t>(at - leaf->records.begin());
-  const size_t offset = Page(layout_, place->page, scratch_->data() + kImageAt).write_record(leaf->head, slot, record);
-  return write_and_unlock(scratch(kImageAt + offset, layout_.record_bytes(0)), place->page + offset, held);
+  const size_t offset = image.write_record(leaf->head, static_cast<size_t>(at - leaf->records.begin()), record);
+  return write_and_unlock(scratch(kImageAt + offset, layout_.record_bytes(0)), place->page + offset, true, held);
 }
 
 }  // namespace bonsai::bench::rivals::sherman

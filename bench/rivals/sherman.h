@@ -1,5 +1,5 @@
 // Sherman-like: a B-link tree of pages of 1 KB in remote memory, written in place under locks; class V (nothing is
-// durable).
+// durable). Sherman-persist-like: the same over persistent memory; class D (durable before it is acknowledged).
 //
 // After the public descriptions of Sherman and its published code (thustorage/Sherman). h = levels of the tree.
 //
@@ -31,13 +31,25 @@
 //   - scans read what the cache does not know, follow siblings and read torn leaves again; published ones skip it all;
 //   - a lock that is not obtained within operation_ms_max is Unavailable; published: it is tried 10^6 times, and then
 //     the program ends. Whoever dies with a lock leaves it taken for good, as published.
+// Persistence is all ours: its authors' code has none. It takes the durable form of leaves (sherman_layout.h), whose
+// records of 8 + 8 bytes have 24 bytes, and one of three ways to make a leaf's WRITE durable:
+//   flushing read  CAS; READ; {WRITE 24, READ 8 of it}; unlock                                 4/5/1072
+//   combined       CAS; READ; {WRITE 24, READ 8 of it, unlock}                                 3/5/1072
+//   agent          CAS; READ; {WRITE 24, SEND 40}, answered by the node's processor; unlock    4/5/1104
+// The first two rely on a platform where a READ pushes earlier WRITEs to the persistence domain. A lock is handed over
+// when the flush has been answered. A split makes the sibling durable; then, still under the lock, the leaf's new head,
+// beside the old one; then the leaf without the records that have moved; then the parent is written: +1 list, or +2.
+// Inner pages, locks and the root are not made durable: recover_tree() finds the leaves by their siblings, and makes
+// the rest anew. Reads may see what is not durable yet, as in every scheme that flushes after it has written.
 // Linearizable per key. Scans are not atomic, as published: each record was there at some moment of the scan.
 #ifndef BONSAI_BENCH_RIVALS_SHERMAN_H_
 #define BONSAI_BENCH_RIVALS_SHERMAN_H_
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -58,8 +70,20 @@ namespace bonsai::bench::rivals::sherman {
 // Makes an empty tree in them. Requires: no client yet.
 void make_tree(const TreeOptions& options, const std::vector<MemoryNode*>& nodes);
 
+// Of a tree of durable leaves after a power cut: takes what survived in the memory nodes' memory, and gives it locks,
+// inner pages and a root. fixed_bytes[i] is what the tree takes of memory node i from now on. A power cut amid it does
+// no harm. Requires: no node is made of the memory yet. Errors: Corruption (no such tree), NoSpace.
+using Memories = std::vector<std::span<std::byte>>;
+Status recover_tree(const TreeOptions& options, const Memories& memories,
+                    const std::function<void(size_t node, size_t offset, size_t bytes)>& flush,
+                    std::vector<size_t>* fixed_bytes);
+
+// How a leaf's WRITE is made durable.
+enum class Persist : uint8_t { kNone, kFlushingRead, kCombined, kAgent };
+
 struct ClientOptions {
-  RemoteHeap::Options heap = {};  // published: chunks of 32 MB
+  Persist persist = Persist::kNone;  // others: requires leaves of the durable form
+  RemoteHeap::Options heap = {};     // published: chunks of 32 MB
   uint64_t operation_ms_max = 10'000;
   // Of a scan. Requires: the thread's scans together need no more lists than Capabilities::lists_pending_max.
   size_t reads_in_flight_max = 32;
@@ -77,7 +101,8 @@ struct Counters {
 
 class ShermanClient final : public Client {
  public:
-  // Requires: connection and compute node outlive it, and know the same memory nodes. Errors: Unavailable, NoSpace.
+  // Requires: connection and compute node outlive it, and know the same memory nodes. Errors: Unavailable,
+  // NoSpace, InvalidArgument (persistence without durable leaves).
   static Status make(Connection* connection, ComputeNode* node, const ClientOptions& options,
                      std::unique_ptr<ShermanClient>* client);
   ~ShermanClient() override;
@@ -146,11 +171,14 @@ class ShermanClient final : public Client {
   void check_unlocked(size_t word_at) const;
   Status finish_posted();
   Status unlock_posted(Held* held);
-  Status write_and_unlock(rdma::Slice from, Address to, Held* held);
+  Status add_flushed(rdma::Slice from, Address to);
+  Status write_and_unlock(rdma::Slice from, Address to, bool leaf, Held* held);
   Status change(std::string_view key, uint64_t value, Change change);
   Status change_leaf(const Record& record, Change change, const Limit& limit, Held* held, Place* place, Seen* leaf);
   Status split(const Limit& limit, Held* held, Place* place, Seen* page);
-  Status write_halves(Address fresh, Address place, Held* held, const Seen& left, const Seen& right);
+  Status write_left_durably(Address place, Held* held, const Head& before, const Head& left);
+  Status write_halves(Address fresh, Address place, Held* held, const Head& before, const Seen& left,
+                      const Seen& right);
   Status add_child(const Record& child, uint32_t level, const Limit& limit, Place* place);
   Status grow_root(const Record& child, uint32_t level, bool* grown);
   Status read_leaves(const std::vector<Address>& leaves);
@@ -164,6 +192,7 @@ class ShermanClient final : public Client {
   Batch posted_;  // what is not waited for at once
   bool posted_unlocks_ = false;
   std::unique_ptr<RemoteHeap> heap_;
+  std::unique_ptr<FlushCaller> flusher_;
   std::unique_ptr<rdma::RegisteredMemory> scratch_;
   std::vector<std::unique_ptr<Batch>> scan_batches_;
   Counters counters_;

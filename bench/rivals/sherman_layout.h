@@ -2,7 +2,7 @@
 //
 //   node i      root word 8 (node 0's counts), up to 64 | lock table, 8 per lock | on node 0 the first page
 //   root word   level 8 bits | memory node 16 | offset 40
-//   page        1,024 bytes, in one of two forms:
+//   page        1,024 bytes, in one of three forms:
 //
 //   verified    CRC-32C 4 | version 4 | sibling 8 | leftmost child 8 | lowest key | highest key | level 1, 0 1, count
 //   2,
@@ -14,6 +14,15 @@
 //               records | version 1
 //     leaf      {version 1, key, value 8, version 1}: 54 of keys of 8 bytes; the page's last version stands after all
 //     inner     {key, child 8}, sorted: 61 of keys of 8 bytes
+//   durable     as verified, but a leaf has two heads, of which the whole one of the higher version counts: version v
+//   is
+//               written to head v % 2. Its records are {key, value 8, CRC-32C 4 as above, CRC-32C 4 over the key and
+//               the page's place}: 37 of keys of 8 bytes
+//
+// A power cut leaves any words of what was in flight, so a durable leaf changes in no way in which such a mixture would
+// lose a record: a new value is one word; a free record has a key of zeros, whose CRC is not right; a split leaves
+// every record in its slot. Whatever a record's CRC says after a power cut, if that of its key is right and its value
+// is not 0, the value is one that was written for this key.
 //
 // The published form relies on READs and WRITEs that go from the first byte to the last, which no fabric of ours
 // promises: it is there for its counts. A verified page that mixes two states never passes for one: its version is one
@@ -76,19 +85,23 @@ struct Record {
 };
 
 struct Layout {
-  enum class Form : uint8_t { kVerified, kPublished } form = Form::kVerified;
+  enum class Form : uint8_t { kVerified, kPublished, kDurable } form = Form::kVerified;
   size_t key_bytes = 8;                // keys have exactly 8, or up to as many as this and no zero at their end
   size_t page_records_max = SIZE_MAX;  // of a page, less than what has room: for high trees of few records
 
-  [[nodiscard]] bool verified() const { return form == Form::kVerified; }
+  [[nodiscard]] bool published() const { return form == Form::kPublished; }
+  [[nodiscard]] bool durable() const { return form == Form::kDurable; }
+  // Of one head.
   [[nodiscard]] size_t head_bytes() const {
-    return verified() ? (28 + 2 * key_bytes + 63) / 64 * 64 : 28 + 2 * key_bytes;
+    return published() ? 28 + 2 * key_bytes : (28 + 2 * key_bytes + 63) / 64 * 64;
   }
+  [[nodiscard]] size_t records_at() const { return durable() ? 2 * head_bytes() : head_bytes(); }
   [[nodiscard]] size_t record_bytes(uint32_t level) const {
-    return key_bytes + 8 + (level > 0 ? 0 : verified() ? 4 : 2);
+    return key_bytes + 8 + (level > 0 ? 0 : durable() ? 8 : published() ? 2 : 4);
   }
+  // Of a page.
   [[nodiscard]] size_t records_max(uint32_t level) const {
-    return std::min(page_records_max, (kPageBytes - head_bytes() - (verified() ? 0 : 1)) / record_bytes(level));
+    return std::min(page_records_max, (kPageBytes - records_at() - (published() ? 1 : 0)) / record_bytes(level));
   }
   // Whether the engine stores such a key.
   [[nodiscard]] bool takes(std::string_view key) const;
@@ -114,22 +127,30 @@ class Page {
   [[nodiscard]] bool read_head(Head* head) const;
   // All records, of an inner page in order; of a leaf also the free ones, by slot. False: they mix states.
   [[nodiscard]] bool read_records(const Head& head, std::vector<Record>* records) const;
+  // The record at a slot. False: it mixes states.
+  [[nodiscard]] bool read_record(const Head& head, size_t slot, Record* record) const;
   // A leaf's value of the key, 0 if it has none. False: it mixes states.
   [[nodiscard]] bool find(const Head& head, const Key& key, uint64_t* value) const;
 
   // Makes a whole page. Requires: at most records_max records, those of an inner page sorted.
   void write(const Head& head, const std::vector<Record>& records);
+  // Gives a durable leaf's image another head, and leaves its records where they are.
+  void write_head_over(const Head& before, const Head& after);
+  // What a power cut left in a slot of a durable leaf whose head is known. False: nothing.
+  [[nodiscard]] bool salvage(const Head& head, size_t slot, Record* record) const;
   // Puts one record into a leaf. Returns where it is in the image, for a WRITE of record_bytes(0).
   size_t write_record(const Head& head, size_t slot, const Record& record);
 
  private:
   [[nodiscard]] size_t record_at(uint32_t level, size_t slot) const {
-    return layout_.head_bytes() + slot * layout_.record_bytes(level);
+    return layout_.records_at() + slot * layout_.record_bytes(level);
   }
-  [[nodiscard]] uint32_t page_crc(uint32_t level) const;
+  [[nodiscard]] uint32_t page_crc(const std::byte* head, uint32_t level) const;
+  [[nodiscard]] bool read_head_at(const std::byte* at, Head* head) const;
+  void write_head_at(std::byte* at, const Head& head);
+  [[nodiscard]] bool read_published_head(Head* head) const;
+  [[nodiscard]] uint32_t key_crc(const std::byte* key) const;
   [[nodiscard]] uint32_t record_crc(const std::byte* record, uint32_t version) const;
-  // The record at a slot; false: it is torn.
-  [[nodiscard]] bool read_record(const Head& head, size_t slot, Record* record) const;
   [[nodiscard]] size_t last_version_at(uint32_t level) const { return record_at(level, layout_.records_max(level)); }
   void write_published_head(const Head& head);
 

@@ -72,7 +72,9 @@ Status ShermanClient::scan_leaf(size_t image, Address leaf, const Limit& limit, 
     BONSAI_RETURN_IF_ERROR(move_on(seen.head, limit, 0, place));
     BONSAI_RETURN_IF_ERROR(read_page(place->page, limit, &seen));
   }
-  std::erase_if(seen.records, [&](const Record& one) { return one.word == 0 || one.key < place->key; });
+  std::erase_if(seen.records, [&](const Record& one) {
+    return one.word == 0 || one.key < place->key || one.key >= seen.head.highest;
+  });
   std::sort(seen.records.begin(), seen.records.end(), [](const Record& a, const Record& b) { return a.key < b.key; });
   for (const Record& one : seen.records) {
     if (found->size() == records_max) break;

@@ -1,4 +1,5 @@
-// The registered memory of one client of the Sherman-like engine: where in it what is. Internal to the engine.
+// Where what is in the registered memory of one client of the Sherman-like engine, and in a memory node's fixed part.
+// Internal to the engine.
 #ifndef BONSAI_BENCH_RIVALS_SHERMAN_SCRATCH_H_
 #define BONSAI_BENCH_RIVALS_SHERMAN_SCRATCH_H_
 
@@ -6,6 +7,7 @@
 #include <cstdint>
 
 #include "bench/rivals/sherman_layout.h"
+#include "bench/rivals/sherman_node.h"
 
 namespace bonsai::bench::rivals::sherman {
 
@@ -16,10 +18,14 @@ inline constexpr size_t kLockWordAt = 3 * kPageBytes;          // what words hel
 inline constexpr size_t kUnlockedAt = kLockWordAt + 8;         // of a lock that was released,
 inline constexpr size_t kPostedUnlockedAt = kLockWordAt + 16;  // of one whose release is not waited for,
 inline constexpr size_t kRootAt = kLockWordAt + 24;            // and of the root
+inline constexpr size_t kFlushedAt = kLockWordAt + 32;         // what a READ got that was to flush
 inline constexpr size_t kScanAt = 3 * kPageBytes + 64;         // leaves of a scan
 [[nodiscard]] constexpr size_t scratch_bytes(size_t scan_pages) { return kScanAt + scan_pages * kPageBytes; }
 
 inline constexpr Address kRootWord{0, 0};
+[[nodiscard]] inline size_t first_page_at(const TreeOptions& options) {
+  return (kFirstLockAt + options.locks_per_node * sizeof(uint64_t) + kPageBytes - 1) / kPageBytes * kPageBytes;
+}
 inline constexpr size_t kPageUnits = kPageBytes / 64;
 
 }  // namespace bonsai::bench::rivals::sherman

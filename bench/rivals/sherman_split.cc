@@ -36,20 +36,27 @@ Status ShermanClient::split(const Limit& limit, Held* held, Place* place, Seen* 
   ++left.head.version;
   left.head.highest = separator;
   left.head.sibling = fresh;
-  BONSAI_RETURN_IF_ERROR(write_halves(fresh, place->page, held, left, right));
+  BONSAI_RETURN_IF_ERROR(write_halves(fresh, place->page, held, page->head, left, right));
   Place parent{.key = separator, .page = {}, .from_cache = false, .path = place->path};
   const Status added = add_child({separator, packed(fresh)}, page->head.level + 1, limit, &parent);
   return added.IsNoSpace() ? Status::OK() : added;  // without its parent's record the page is found by its sibling
 }
 
-Status ShermanClient::write_halves(Address fresh, Address place, Held* held, const Seen& left, const Seen& right) {
-  Page(layout_, fresh, scratch_->data() + kFreshAt).write(right.head, right.records);
-  batch_.write(scratch(kFreshAt, kPageBytes), fresh);
+Status ShermanClient::write_halves(Address fresh, Address place, Held* held, const Head& before, const Seen& left,
+                                   const Seen& right) {
+  const bool durable = before.level == 0 && options_.persist != Persist::kNone;
+  const rdma::Slice sibling = scratch(kFreshAt, kPageBytes), image = scratch(kPostedAt, kPageBytes);
+  Page(layout_, fresh, sibling.data()).write(right.head, right.records);
+  if (durable) {
+    BONSAI_RETURN_IF_ERROR(add_flushed(sibling, fresh));
+  } else {
+    batch_.write(sibling, fresh);
+  }
   BONSAI_RETURN_IF_ERROR(batch_.run());
   base::step("sherman.sibling");
   BONSAI_RETURN_IF_ERROR(finish_posted());
-  Page(layout_, place, scratch_->data() + kPostedAt).write(left.head, left.records);
-  const rdma::Slice image = scratch(kPostedAt, kPageBytes);
+  if (durable) return write_left_durably(place, held, before, left.head);
+  Page(layout_, place, image.data()).write(left.head, left.records);
   if (held->passes_on()) {
     batch_.write(image, place);
     BONSAI_RETURN_IF_ERROR(batch_.run());
@@ -63,6 +70,23 @@ Status ShermanClient::write_halves(Address fresh, Address place, Held* held, con
     node_->cache().put(right.head, right.records);
   }
   return Status::OK();
+}
+
+// First with the head that names the sibling, and all records where they are; when that is durable, without those that
+// have moved. The image that was read has the new record, too.
+Status ShermanClient::write_left_durably(Address place, Held* held, const Head& before, const Head& left) {
+  const rdma::Slice bytes = scratch(kImageAt, kPageBytes);
+  Page image(layout_, place, bytes.data());
+  std::vector<Record> records;
+  BONSAI_INVARIANT(image.read_records(before, &records));
+  image.write_head_over(before, left);
+  BONSAI_RETURN_IF_ERROR(add_flushed(bytes, place));
+  BONSAI_RETURN_IF_ERROR(batch_.run());
+  base::step("sherman.linked");
+  for (size_t slot = 0; slot < records.size(); ++slot) {
+    if (records[slot].key >= left.highest) static_cast<void>(image.write_record(left, slot, {}));
+  }
+  return write_and_unlock(bytes, place, true, held);
 }
 
 // Puts a record for a new child into the page of `level` that is to have it, or makes a new root for it.
@@ -96,7 +120,7 @@ Status ShermanClient::add_child(const Record& child, uint32_t level, const Limit
     if (page.records.size() == layout_.records_max(level)) return split(limit, &held, place, &page);
     ++page.head.version;
     Page(layout_, place->page, scratch_->data() + kImageAt).write(page.head, page.records);
-    BONSAI_RETURN_IF_ERROR(write_and_unlock(scratch(kImageAt, kPageBytes), place->page, &held));
+    BONSAI_RETURN_IF_ERROR(write_and_unlock(scratch(kImageAt, kPageBytes), place->page, false, &held));
     if (level == 1 && node_->caches()) node_->cache().put(page.head, page.records);
     return Status::OK();
   }

@@ -37,6 +37,13 @@ enum Mutant : uint32_t {
   kUnlockedAndHandedOn = 1u << 20,  // a lock that a local thread takes over is released, too
   kLostLockBelieved = 1u << 21,     // a lock counts as taken though its CAS was lost
   kStaleCacheBelieved = 1u << 22,   // what a cached page names is taken for the key's leaf
+  // ... with persistence
+  kFlushLeftOut = 1u << 23,       // nothing makes a WRITE durable
+  kAnswerUnawaited = 1u << 24,    // a change ends before the flush is answered
+  kSiblingUnflushed = 1u << 25,   // a leaf names a sibling that is not durable
+  kMovedErasedAtOnce = 1u << 26,  // a split erases the moved records with the head that names the sibling
+  kHeadInPlace = 1u << 27,        // ... and writes that head over the old one
+  kTornUnsalvaged = 1u << 28,     // a recovery drops records whose checksums are torn
 };
 
 }  // namespace bonsai::bench::rivals

@@ -27,9 +27,17 @@ std::string text(const Status& status) { return status.ToString(); }
 Rig::Rig(const Options& options) : options_(options), sim_({.seed = base::splitmix64(options.seed)}) {
   for (size_t i = 0; i < options.memory_nodes; ++i) {
     memory_fabrics_.push_back(make_fabric());
+    rdma::Fabric* const fabric = memory_fabrics_.back().get();
+    const std::string address = "memory" + std::to_string(i);
     std::unique_ptr<MemoryNode> node;
-    EXPECT_EQ("OK", text(MemoryNode::make(memory_fabrics_.back().get(), "memory" + std::to_string(i), options.bytes,
-                                          options.fixed_bytes, &node)));
+    if (options.flushes) {
+      EXPECT_EQ("OK", text(rdma::SharedMemory::make(options.bytes, &memories_.emplace_back())));
+      EXPECT_EQ("OK",
+                text(MemoryNode::make(
+                    fabric, address, memories_.back()->bytes(), options.fixed_bytes, [](size_t, size_t) {}, &node)));
+    } else {
+      EXPECT_EQ("OK", text(MemoryNode::make(fabric, address, options.bytes, options.fixed_bytes, &node)));
+    }
     nodes_.push_back(std::move(node));
   }
 }

@@ -42,6 +42,7 @@ class Rig {
     size_t memory_nodes = 1;
     size_t bytes = size_t{1} << 20;  // of each memory node
     size_t fixed_bytes = 0;
+    bool flushes = false;  // the nodes answer calls to flush, though their memory is volatile
   };
   explicit Rig(const Options& options);
   ~Rig();
@@ -66,6 +67,7 @@ class Rig {
   rdma::SimNetwork sim_;
   rdma::ShmNetwork shm_;
   std::vector<std::unique_ptr<rdma::Fabric>> memory_fabrics_, compute_fabrics_;
+  std::vector<std::unique_ptr<rdma::SharedMemory>> memories_;  // of nodes that flush
   std::vector<std::unique_ptr<MemoryNode>> nodes_;
   uint32_t runs_ = 0;
 };
