@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The tests that need several machines: scripts/testbed.sh itself, the fabric over Soft-RoCE, power cuts under a store.
+"""The tests that need several machines: scripts/testbed.sh itself, the fabric and a store over Soft-RoCE, power cuts.
 
 Starts two guests, runs everything in them and takes them down again. Exit code 77, and the reason in the last line,
 when this machine cannot run guests; with BONSAI_TESTBED_REQUIRED=1 (continuous integration) that is a failure.
@@ -101,7 +101,7 @@ class Tests:
 
     def __init__(self, testbed, build):
         self.testbed, self.programs = testbed, build / "tests"
-        self.guest_cases = []
+        self.guest_cases, self.started = [], 0
 
     # ---- the testbed itself
 
@@ -182,6 +182,60 @@ class Tests:
         for row in fabric["rows"]:
             assert row["messages_per_s"] > 0, row
             assert row["ratio"] is not None or shutil.which(row["perftest"] or "ib_read_lat") is None, fabric["notes"]
+
+    # ---- the store over the fabric
+
+    SERVED = "rdma://10.66.0.2:7471"
+
+    def start_bonsaid(self):
+        """In guest 2: a folder with a link to the NVDIMM, and room for others. Returns the words that owners need."""
+        secret = self.testbed.share / "secret"
+        if not secret.exists():
+            secret.touch(mode=0o600)
+            secret.write_text(random.randbytes(32).hex())
+        bonsaid = self.programs.parent / "bin" / "bonsaid"
+        self.started += 1
+        log = self.testbed.share / f"bonsaid.{self.started}.log"  # a new name: guests remember files that are gone
+        self.testbed.run("exec", 2, "busybox killall -q bonsaid; while busybox pidof bonsaid; do sleep 0.1; done")
+        self.testbed.run("exec", 2, f"mkdir -p /dev/shm/pools; ln -sf {DEVDAX} /dev/shm/pools/nvdimm; setsid {bonsaid} "
+                         f"--folder=/dev/shm/pools --listen={self.SERVED} --domain=adr --secret_file={secret} "
+                         f"--litmus_ms=50 >{log} 2>&1 </dev/null &")
+        for _ in range(300):
+            if log.exists() and "ready: serves" in log.read_text():
+                return f"BONSAI_SECRET_FILE={secret}"
+            time.sleep(0.1)
+        raise AssertionError(f"bonsaid does not serve: {log.read_text() if log.exists() else 'no log'}")
+
+    def test_store_over_rdma_runs_ycsb(self):
+        """A and E over Soft-RoCE, every record that is read verified by the benchmark."""
+        secret, out = self.start_bonsaid(), self.testbed.share / "ycsb"
+        bench = self.programs.parent / "bin" / "bonsai-bench"
+        print(self.testbed.run("exec", 1, f"cd /run; {secret} {bench} run --engines=bonsai --workloads=load,a,e "
+                               f"--records=2000 --operations=500 --threads=1 --depth=16 --pool-dir={self.SERVED} "
+                               f"--out={out}", seconds=90), end="")
+        runs = json.loads((out / "results.json").read_text())["runs"]
+        assert {"load", "a", "e"} <= {run["workload"] for run in runs}, runs
+        for run in runs:
+            assert run["failures"] == 0 and run["complete"], run
+            assert "over " in run["medium"] and "rxe0" in run["medium"], run["medium"]
+            assert run["workload"] == "e" or run["fabric"]["round_trips"] > 0, run["fabric"]
+        assert "bonsai-bench" not in self.testbed.run("exec", 2, "ls /dev/shm/pools"), "it removes its pools"
+
+    def test_store_over_rdma_survives_its_owner(self):
+        """The owner, in guest 1, is killed amid writes to the NVDIMM of guest 2, which then opens the pool itself."""
+        secret, pool, acknowledged = self.start_bonsaid(), f"{self.SERVED}/nvdimm", 0
+        writer = self.testbed.start("exec", 1, f"{secret} {self.programs}/power_cut write {pool} auto 1")
+        for line in writer.stdout:
+            if not re.fullmatch(r"\d+\n", line):
+                continue
+            if acknowledged < 300 <= int(line):
+                self.testbed.run("exec", 1, "busybox killall -9 power_cut")
+            acknowledged = int(line)
+        writer.wait()
+        assert acknowledged >= 300, acknowledged
+        found = self.testbed.run("exec", 2, f"{secret} {self.programs}/power_cut check {pool} {acknowledged}",
+                                 seconds=90)
+        print(f"owner killed: acknowledged {acknowledged}, found {found.strip()} from the other guest")
 
     # ---- power cuts
 
