@@ -24,7 +24,6 @@ Status LargeStore::write(std::string_view value, LargeRef* ref) {
     std::memcpy(&tail, value.data() + whole, value.size() - whole);
     volume_.nt_copy(addr + whole, &tail, sizeof tail, kSiteLargeTail);
   }
-  media_bytes_.fetch_add(round_up(value.size(), kBlockBytes), std::memory_order_relaxed);
   if (!volume_.fence(kSiteLargeFence)) return volume_.health();
   const auto seed = base::low_bits<uint32_t>(place_seed(volume_, addr));
   *ref = {addr.bits(), base::checked_narrow<uint32_t>(value.size()), base::crc32c(value.data(), value.size(), seed)};

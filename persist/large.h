@@ -5,7 +5,6 @@
 #ifndef BONSAI_PERSIST_LARGE_H_
 #define BONSAI_PERSIST_LARGE_H_
 
-#include <atomic>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -38,13 +37,9 @@ class LargeStore {
   // Gives the space back. Requires: no durable record or dnode that counts refers to it, and no reader.
   void free(const LargeRef& ref) { space_.free(scale::Addr::of_bits(ref.addr), ref.value_bytes); }
 
-  // Of all values that were written.
-  [[nodiscard]] uint64_t media_bytes() const { return media_bytes_.load(std::memory_order_relaxed); }
-
  private:
   [[nodiscard]] Trouble bring(const LargeRef& ref, scale::ReadBatch* reads, const std::byte** bytes) const;
 
-  std::atomic<uint64_t> media_bytes_{0};
   scale::Volume& volume_;
   Space& space_;
 };

@@ -53,7 +53,7 @@ void Log::adopt(uint32_t segment, uint64_t sequence, int64_t records, std::vecto
 
 void Log::start(uint64_t sequence, uint64_t epoch) {
   for (const Segment& segment : table_) BONSAI_INVARIANT(segment.sequence < sequence);
-  next_sequence_ = first_sequence_ = sequence;
+  next_sequence_ = sequence;
   epoch_ = epoch;
   for (uint32_t i = base::checked_narrow<uint32_t>(table_.size()); i-- > 0;) {
     if (table_[i].live.load() == 0) give_free(i);

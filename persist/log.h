@@ -146,10 +146,6 @@ class Log {
   [[nodiscard]] size_t segments_for_batches() const { return reserved_ / 2; }  // that only Use::kBatch takes
   [[nodiscard]] uint64_t segment_bytes() const { return config_.segment_bytes; }
   [[nodiscard]] bool buffered() const { return config_.buffered; }
-  // Of all segments that were opened since start(), each counted as a whole.
-  [[nodiscard]] uint64_t bytes_opened() const {
-    return (next_sequence_.load(std::memory_order_relaxed) - first_sequence_) * config_.segment_bytes;
-  }
   // True when an ordinary append may soon find the log full: time to offload. The more of the log is in use, the more
   // updates a range has gathered when its turn comes, and the less is written for each.
   [[nodiscard]] bool low() const {
@@ -181,7 +177,6 @@ class Log {
   Config config_;
   std::vector<Segment> table_;
   std::atomic<uint64_t> next_sequence_{1};
-  uint64_t first_sequence_ = 1;
   std::atomic<uint64_t> epoch_{1};
 
  private:

@@ -13,7 +13,6 @@ using index::Index;
 namespace {
 inline constexpr uint64_t kIdleMs = 20;
 inline constexpr size_t kTidyRanges = 256;
-inline constexpr size_t kAskRanges = 4'096;  // looked at for what to compact
 inline constexpr uint64_t kReadersMs = 100;
 inline constexpr int kNoSpaceTries = 200;
 inline constexpr uint64_t kDrainRangesMin = 1'000;
@@ -99,16 +98,14 @@ bool Background::work() {
   if (!tiers_.index->urgent()) static_cast<void>(tiers_.index->tidy(kTidyRanges));
   tiers_.epochs->collect();
   static_cast<void>(tiers_.log->note_ends());
-  if (look().idle) base::give_back_memory();  // also while early work waits for its allowance
+  if (!worked && look().idle) base::give_back_memory();
   return worked;
 }
 
 EarlyWork::May Background::look() const {
   return early_.look({.now_ns = base::now_ns(),
                       .updates = counters_.sum(Count::kPuts) + counters_.sum(Count::kDels),
-                      .user_bytes = counters_.sum(Count::kUserBytes),
-                      .media_bytes = tiers_.log->bytes_opened() + tiers_.large->media_bytes() +
-                                     tiers_.index->work().media_bytes.load(std::memory_order_relaxed)});
+                      .user_bytes = counters_.sum(Count::kUserBytes)});
 }
 
 // What reads have asked for; in an idle store all that is not in order; nothing where space is short. How many ranges
@@ -118,7 +115,7 @@ size_t Background::work_early() {
   const bool roomy = tiers_.space.ordinary_free_bytes() >= tiers_.space.reserve_bytes();
   if (!may.write || !roomy) return 0;
   if (may.idle && tiers_.index->dirty()) return offload_early(Index::Which::kAll);
-  if (may.idle && !tiers_.index->compaction_wanted()) tiers_.index->ask_for_compactions(kAskRanges);
+  if (may.idle && !tiers_.index->compaction_wanted()) tiers_.index->ask_for_compactions(kTidyRanges);
   return tiers_.index->compaction_wanted() ? offload_early(Index::Which::kCompactions) : 0;
 }
 

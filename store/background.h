@@ -32,7 +32,7 @@ class Background {
  public:
   // Requires: tiers and counters outlive it.
   Background(const Options& options, Tiers& tiers, const Counters& counters)
-      : options_(options), tiers_(tiers), counters_(counters), early_(tiers.space.used_bytes()) {}
+      : options_(options), tiers_(tiers), counters_(counters) {}
   ~Background() { stop(); }
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
