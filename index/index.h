@@ -47,7 +47,6 @@ namespace bonsai::index {
 // Counters of the tier's background work; monotonic.
 struct Work {
   std::atomic<uint64_t> offloads{0}, splits{0}, merges{0}, compactions{0}, updates_offloaded{0};
-  std::atomic<uint64_t> media_bytes{0};                              // that offloading and compaction wrote
   std::atomic<uint64_t> offload_ns{0};                               // of all threads that offload
   std::atomic<uint64_t> moves{0};                                    // of runs, to gather free space
   std::atomic<uint64_t> plans_by_writers{0}, plan_ns_of_writers{0};  // bnodes that a writer found full and replaced
@@ -218,9 +217,8 @@ class Index {
   // Brings free blocks of the data area together by moving runs of dnodes, to be called when offloading finds no space.
   // False: nothing was gained, or somebody else is at it. Waits for readers, boundedly.
   bool gather();
-  // Asks for ranges without updates whose dnodes are not compact, as reads do, those of the most runs first: looks at
-  // up to `ranges_max` ranges, where the last call ended. Does nothing while no offload has come since all were looked
-  // at.
+  // Asks for ranges without updates whose dnodes are not compact, as reads do: looks at up to `ranges_max` ranges,
+  // where the last call ended. Does nothing while no offload has come since all were looked at.
   void ask_for_compactions(size_t ranges_max);
   // True while there are updates that are not in dnodes yet.
   [[nodiscard]] bool dirty() const {
@@ -395,8 +393,7 @@ class Index {
   base::Fence tidy_at_;
   TidyPass tidy_pass_;
   base::Fence ask_at_;                          // where ask_for_compactions() goes on
-  size_t ask_runs_ = persist::kRunsMax;         // of dnodes that this pass asks for, at least
-  uint64_t ask_offloads_ = 0;                   // when the first pass, for kRunsMax, began
+  uint64_t ask_offloads_ = 0;                   // when its pass began
   uint64_t asked_offloads_ = 0;                 // when the pass began that was the last to be ended
   base::YieldingMutex gather_mutex_{"gather"};  // background only
   bool gather_upwards_ = true;                  // under it

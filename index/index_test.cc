@@ -195,6 +195,95 @@ TEST(Index, RangesSplitAndMerge) {
   EXPECT_EQ(tier.scan_now(), model);
 }
 
+// Whether a dnode is too large without what is overwritten is judged by its first part. New keys after that are found
+// out one compaction later.
+TEST(Index, OverwritingSplitsNothingAndNewKeysDoWhereverTheyCome) {
+  Tier tier({.pool_bytes = size_t{32} << 20});
+  Model model;
+  const uint64_t records = 20 * tier.pool().limits().dnode_entries_max;
+  const auto put_all = [&](const std::string& value) {
+    for (uint64_t i = 0; i < records; ++i) model[key_of(i * 7'919 % records)] = value;
+    for (const auto& record : model) ASSERT_TRUE(tier.put(record.first, record.second));
+    ASSERT_TRUE(tier.drain().ok());
+  };
+  put_all("first");
+  put_all("full");
+  const uint64_t splits = tier.index().work().splits.load();
+  for (const char* value : {"some", "more", "later"}) put_all(value);
+  EXPECT_EQ(tier.index().work().splits.load(), splits);
+  for (int round = 0; round < 20; ++round) {
+    std::vector<std::string> last;
+    tier.index().tree().for_each([&](Bnode* bnode) {
+      const auto behind = bnode->hi().is_infinite() ? model.end() : model.lower_bound(bnode->hi().bytes());
+      last.push_back(std::prev(behind)->first);
+    });
+    for (const std::string& key : last) {
+      for (int i = 0; i < 40; ++i) ASSERT_TRUE(tier.put(key + key_of(i), model[key + key_of(i)] = "new"));
+    }
+    ASSERT_TRUE(tier.drain().ok());
+    tier.index().tree().for_each([&](Bnode* bnode) {
+      EXPECT_LE(bnode->base().dnode()->runs().front().count, tier.pool().limits().dnode_entries_max * 7 / 4);
+    });
+  }
+  EXPECT_GT(tier.index().work().splits.load(), splits);
+  EXPECT_EQ(tier.scan_now(), model);
+}
+
+// Keys that come in rising order all go to the last range: it gets a table that seldom fills up, and its dnodes are
+// full.
+TEST(Index, RisingKeysFillDnodesAndSeldomTheTable) {
+  static constexpr uint64_t kRecords = 20'000;
+  const auto load = [](bool rising, Tier* tier) {
+    for (uint64_t i = 0; i < kRecords; ++i) {
+      ASSERT_TRUE(tier->put(key_of(rising ? i : i * 7'919 % kRecords), "v"));
+      if (tier->index().urgent()) tier->offload(Which::kUrgent);
+    }
+    ASSERT_TRUE(tier->drain().ok());
+    EXPECT_EQ(tier->scan_now().size(), kRecords);
+  };
+  Tier rising({.pool_bytes = size_t{32} << 20}), mixed({.pool_bytes = size_t{32} << 20});
+  load(true, &rising);
+  load(false, &mixed);
+  const uint64_t entries_max = rising.pool().limits().dnode_entries_max;
+  EXPECT_LE(rising.ranges(), kRecords / (entries_max * 9 / 10) + 2);
+  EXPECT_GE(mixed.ranges(), kRecords / entries_max * 5 / 4);
+  EXPECT_LE(rising.index().work().offloads.load(), kRecords / Slots::kRisingCapacityMax * 5 / 4 + 10);
+  EXPECT_GE(mixed.index().work().offloads.load(), kRecords / Slots::kCapacityMax);
+  size_t wide = 0;
+  rising.index().tree().for_each([&](Bnode* bnode) { wide += bnode->capacity() > Slots::kCapacityMax ? 1 : 0; });
+  EXPECT_LE(wide, 1U);
+  for (uint64_t i = 0; i < kRecords; i += 3) ASSERT_TRUE(rising.put(key_of(i * 7'919 % kRecords), "later"));
+  rising.index().tree().for_each([](Bnode* bnode) { EXPECT_LE(bnode->capacity(), Slots::kCapacityMax); });
+  EXPECT_EQ(rising.scan_now().size(), kRecords);
+}
+
+TEST(Index, FewUpdatesAreAppendedManyAreCompacted) {
+  Tier tier;
+  for (uint64_t i = 0; i < 100; ++i) ASSERT_TRUE(tier.put(key_of(i), "0123456789"));
+  ASSERT_TRUE(tier.drain().ok());
+  const uint64_t compactions = tier.index().work().compactions.load();
+  ASSERT_TRUE(tier.put(key_of(5), "changed"));
+  ASSERT_TRUE(tier.del(key_of(6)));
+  ASSERT_TRUE(tier.drain().ok());
+  EXPECT_EQ(tier.index().work().compactions.load(), compactions) << "one run more";
+  EXPECT_EQ(tier.get(key_of(5)), "changed");
+  EXPECT_EQ(tier.get(key_of(6)), std::nullopt);
+  EXPECT_EQ(tier.scan_now().size(), 99u);
+  EXPECT_EQ(tier.space().used_bytes(), tier.bytes_in_use());
+  for (int i = 0; i < 40; ++i) {
+    ASSERT_TRUE(tier.put(key_of(7), std::to_string(i)));
+    ASSERT_TRUE(tier.drain().ok());
+  }
+  EXPECT_EQ(tier.index().work().compactions.load(), compactions) << "a small run is written again with the next update";
+  EXPECT_EQ(tier.get(key_of(7)), "39");
+  EXPECT_EQ(tier.get(key_of(6)), std::nullopt) << "its tombstone is still over the body";
+  EXPECT_EQ(tier.space().used_bytes(), tier.bytes_in_use());
+  for (uint64_t i = 0; i < 80; ++i) ASSERT_TRUE(tier.put(key_of(i), std::to_string(i)) && tier.drain().ok());
+  EXPECT_GT(tier.index().work().compactions.load(), compactions) << "what was appended does not pile up";
+  EXPECT_EQ(tier.get(key_of(79)), "79");
+  EXPECT_EQ(tier.space().used_bytes(), tier.bytes_in_use());
+}
+
 // Reads of a dnode of two runs, again and again, have it compacted.
 template <class Read>
 void expect_compaction(Tier& tier, Model& model, Read read) {

@@ -168,28 +168,24 @@ Layer* Index::job_of_reads() {
 void Index::ask_for_compactions(size_t ranges_max) {
   const uint64_t offloads = work_.offloads.load(std::memory_order_relaxed);
   Fence at;
-  size_t runs_min;
   {
     const std::lock_guard lock(queue_mutex_);
-    if (ask_at_ == Fence() && ask_runs_ == persist::kRunsMax) {
+    if (ask_at_ == Fence()) {
       if (asked_offloads_ == offloads + 1) return;
       ask_offloads_ = offloads;
     }
     at = ask_at_;
-    runs_min = ask_runs_;
   }
   const auto guard = epochs_.enter();
   for (size_t i = 0; i < ranges_max && !at.is_infinite(); ++i) {
     Bnode* bnode = tree_.find(at.key());
     at = bnode->hi();
     const persist::Dnode* dnode = bnode->base().dnode();
-    if (bnode->slots() == nullptr && dnode != nullptr && dnode->runs().size() >= runs_min) compactions_.ask(bnode);
+    if (bnode->slots() == nullptr && dnode != nullptr && dnode->runs().size() > 1) compactions_.ask(bnode);
   }
   const std::lock_guard lock(queue_mutex_);
+  if (at.is_infinite()) asked_offloads_ = ask_offloads_ + 1;
   ask_at_ = at.is_infinite() ? Fence() : at;
-  if (!at.is_infinite()) return;
-  if (runs_min <= 2) asked_offloads_ = ask_offloads_ + 1;
-  ask_runs_ = runs_min <= 2 ? persist::kRunsMax : runs_min - 1;
 }
 
 // Something to offload, with successors installed.
@@ -245,7 +241,6 @@ Index::OffloadResult Index::offload_some(size_t ranges_max, Which which) {
     result.ranges = 0;
   }
   result.media_bytes = offload->media_bytes();
-  work_.media_bytes.fetch_add(result.media_bytes, std::memory_order_relaxed);
   keep_offload(std::move(offload));
   for (Layer* layer : again) enqueue_urgent(layer);
   return result;
