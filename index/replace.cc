@@ -244,7 +244,7 @@ uint32_t capacity_after(const Bnode& bnode, const Estimate& updates, bool rising
   const uint32_t capacity = std::min(bnode.capacity(), capacity_max);
   if (slots == nullptr) return capacity;
   if (slots->crowded()) {
-    const bool widens = capacity < Slots::kCapacityMax || 2 * updates.bytes <= limits.dnode_bytes_max;
+    const bool widens = capacity < Slots::kCapacityMax || 2 * updates.bytes <= bytes_max;
     return std::min(widens ? capacity * 2 : capacity, capacity_max);
   }
   return slots->used() < capacity / 8 * 3 ? std::max(capacity / 2, Slots::kCapacityMin) : capacity;
