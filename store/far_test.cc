@@ -1,0 +1,253 @@
+// The whole store over far media: what each operation asks of the other side, and that reads and fences that fail there
+// are answers, never wrong content.
+#include "base/nvm/far.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "persist/testing.h"
+#include "store/db_impl.h"
+#include "store/tiers.h"
+
+namespace bonsai::store {
+namespace {
+
+constexpr size_t kPoolBytes = size_t{16} << 20;
+
+std::string key_of(uint64_t i) {
+  std::string key(8, '\0');
+  for (uint64_t word = (i + 1) * 0x9e3779b97f4a7c15, b = 0; b < key.size(); ++b)
+    key[b] = static_cast<char>(word >> 8 * b);
+  return key;
+}
+std::string value_of(uint64_t i, uint64_t round = 0) { return std::to_string(10'000'000 + i + 1'000'000 * round); }
+
+class FarStore : public ::testing::Test {
+ protected:
+  static constexpr uint64_t kRecords = 5'000;
+
+  void open(bool create, bool upload = true, uint64_t limit_ms = 10'000) {
+    close();
+    Options options;
+    options.create_if_missing = create;
+    options.pool_bytes = kPoolBytes;
+    options.metadata_upload = upload;
+    options.stall_ms_max = 2'000;
+    auto far = std::make_unique<base::FarMedium>(near_, base::FarOptions{.seed = 11, .limit_ms = limit_ms});
+    far_ = far.get();
+    std::vector<std::unique_ptr<base::HookedMedium>> media;
+    media.push_back(std::move(far));
+    std::unique_ptr<Tiers> tiers;
+    const Status status = open_tiers_on(options, std::move(media), create, &tiers);
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    db_ = std::make_unique<DbImpl>(options, std::move(tiers), /*background=*/false);
+  }
+  void close() {
+    if (far_ != nullptr) far_->fail_reads(0);
+    db_.reset();
+    far_ = nullptr;
+  }
+  // One run in each dnode.
+  void load(uint64_t round = 0) {
+    for (uint64_t i = 0; i < kRecords; ++i) ASSERT_TRUE(db_->Put(key_of(i), value_of(i, round)).ok());
+  }
+  // Reads until they want no range compacted any more: then each has one run.
+  void compact() {
+    std::string value;
+    for (uint64_t before = UINT64_MAX; before != db_->GetStats().compactions;) {
+      before = db_->GetStats().compactions;
+      for (int passes = 0; passes < 4; ++passes) {
+        for (uint64_t i = 0; i < kRecords; ++i) ASSERT_TRUE(db_->Get(key_of(i), &value).ok());
+      }
+    }
+  }
+  // What `work` asks of the other side.
+  template <class Work>
+  base::FarMedium::Counts asked(Work work) {
+    const base::FarMedium::Counts before = far_->counts();
+    work();
+    const base::FarMedium::Counts after = far_->counts();
+    return {after.lists - before.lists, after.reads - before.reads, after.bytes - before.bytes, 0};
+  }
+  void expect_content(uint64_t round) {
+    std::string value;
+    for (uint64_t i = 0; i < kRecords; ++i) {
+      ASSERT_TRUE(db_->Get(key_of(i), &value).ok()) << i;
+      ASSERT_EQ(value, value_of(i, round));
+    }
+  }
+
+  persist::testing::MemoryMedium near_{kPoolBytes};
+  base::FarMedium* far_ = nullptr;
+  std::unique_ptr<DB> db_;
+};
+
+TEST_F(FarStore, AGetIsOneListAndAnAbsentKeyMostlyNone) {
+  open(true);
+  load();
+  ASSERT_TRUE(db_->Drain().ok());
+  compact();
+  std::string value;
+  constexpr uint64_t kGets = 1'000;
+  const auto present = asked([&] {
+    for (uint64_t i = 0; i < kGets; ++i) ASSERT_TRUE(db_->Get(key_of(i), &value).ok());
+  });
+  EXPECT_EQ(present.lists, kGets);
+  EXPECT_LE(present.reads, kGets * 117 / 100) << "1 + 31/256 of like fingerprints in a group, by chance";
+  EXPECT_EQ(present.bytes, present.reads * 20);
+  const auto absent = asked([&] {
+    for (uint64_t i = 0; i < kGets; ++i) ASSERT_TRUE(db_->Get(key_of(kRecords + i), &value).IsNotFound());
+  });
+  EXPECT_LE(absent.lists, kGets * 16 / 100) << "32/256, by chance";
+}
+
+TEST_F(FarStore, AMultiGetIsAFewLists) {
+  open(true);
+  load();
+  ASSERT_TRUE(db_->Drain().ok());
+  std::vector<std::string> keys, values(256);
+  for (uint64_t i = 0; i < 256; ++i) keys.push_back(key_of(i));
+  const std::vector<std::string_view> views(keys.begin(), keys.end());
+  std::vector<Status> statuses(256);
+  const auto many = asked([&] { db_->MultiGet(ReadOptions(), views, values, statuses); });
+  for (uint64_t i = 0; i < 256; ++i) EXPECT_EQ(values[i], value_of(i)) << statuses[i].ToString();
+  EXPECT_LE(many.lists, 16U) << "one for each block of lookups";
+}
+
+TEST_F(FarStore, WithoutMetadataAGetIsOneListToo) {
+  open(true, false);
+  load();
+  ASSERT_TRUE(db_->Drain().ok());
+  std::string value;
+  const auto gets = asked([&] {
+    for (uint64_t i = 0; i < 100; ++i) ASSERT_TRUE(db_->Get(key_of(i), &value).ok());
+  });
+  EXPECT_EQ(gets.lists, 100U) << "of whole runs, not of one probe after another";
+}
+
+TEST_F(FarStore, ALargeValueIsTwoLists) {
+  open(true);
+  ASSERT_TRUE(db_->Put("large", std::string(300'000, 'x')).ok());
+  ASSERT_TRUE(db_->Drain().ok());
+  std::string value;
+  const auto get = asked([&] { ASSERT_TRUE(db_->Get("large", &value).ok()); });
+  EXPECT_EQ(value, std::string(300'000, 'x'));
+  EXPECT_EQ(get.lists, 2U);
+  EXPECT_EQ(get.reads, 2U);
+}
+
+TEST_F(FarStore, AShortScanReadsAPartOfItsRange) {
+  open(true);
+  load();
+  ASSERT_TRUE(db_->Drain().ok());
+  ScanOptions few;
+  few.limit = 5;
+  const auto scans = asked([&] {
+    for (uint64_t i = 0; i < 100; ++i) ASSERT_TRUE(db_->Scan(few, key_of(i), [](auto, auto) { return true; }).ok());
+  });
+  EXPECT_LE(scans.lists, 160U) << "one, and one more where a range ends";
+  EXPECT_LE(scans.bytes, 100U * 8'192) << "a range has some ten thousand bytes";
+  uint64_t visited = 0;
+  ASSERT_TRUE(db_->Scan(ScanOptions(), "", [&](auto, auto) { return ++visited != 0; }).ok());
+  EXPECT_EQ(visited, kRecords);
+}
+
+// What a reader gets is right or Unavailable, with the target's number and what to do.
+TEST_F(FarStore, ReadsThatFailAreAnAnswerAndNothingIsLost) {
+  open(true);
+  load();
+  ASSERT_TRUE(db_->Put("large", std::string(300'000, 'x')).ok());
+  ASSERT_TRUE(db_->Drain().ok());
+  far_->fail_reads(3);
+  uint64_t right = 0, refused = 0;
+  const auto judge = [&](const Status& status, bool is_right) {
+    EXPECT_TRUE(status.ok() ? is_right : status.IsUnavailable()) << status.ToString();
+    ++(status.ok() ? right : refused);
+  };
+  std::string value;
+  for (uint64_t i = 0; i < 300; ++i) {
+    const Status status = db_->Get(key_of(i), &value);
+    judge(status, value == value_of(i));
+    EXPECT_TRUE(status.ok() || status.message().find("target 0") != std::string::npos) << status.ToString();
+  }
+  for (int i = 0; i < 10; ++i) {
+    const Status status = db_->Get("large", &value);
+    judge(status, value == std::string(300'000, 'x'));
+    uint64_t visited = 0;
+    const Status scanned = db_->Scan(ScanOptions(), "", [&](auto, auto) { return ++visited != 0; });
+    judge(scanned, visited == kRecords + 1);
+    visited = 0;
+    const auto iterator = db_->NewIterator(ReadOptions());
+    for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) ++visited;
+    judge(iterator->status(), visited == kRecords + 1);
+  }
+  EXPECT_GT(right, 100U);
+  EXPECT_GT(refused, 50U);
+  far_->fail_reads(200);                     // a range with a large value is merged by hundreds of reads
+  for (uint64_t i = 0; i < kRecords; ++i) {  // offloads and splits meanwhile
+    const Status status = db_->Put(key_of(i), value_of(i, 1));
+    ASSERT_TRUE(status.ok()) << status.ToString();
+  }
+  far_->fail_reads(0);
+  ASSERT_TRUE(db_->Drain().ok());
+  expect_content(1);
+  open(false);
+  expect_content(1);
+  ASSERT_TRUE(db_->Get("large", &value).ok());
+}
+
+TEST_F(FarStore, OpeningFailsWithItsReads) {
+  open(true);
+  load();
+  close();
+  Options options;
+  options.pool_bytes = kPoolBytes;
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    auto far = std::make_unique<base::FarMedium>(near_, base::FarOptions{.seed = seed});
+    far->fail_reads(1 + seed % 2 * 2);
+    std::vector<std::unique_ptr<base::HookedMedium>> media;
+    media.push_back(std::move(far));
+    std::unique_ptr<Tiers> tiers;
+    const Status status = open_tiers_on(options, std::move(media), false, &tiers);
+    EXPECT_TRUE(status.IsUnavailable() || (status.ok() && seed % 2 != 0)) << status.ToString();
+  }
+  open(false);
+  expect_content(0);
+}
+
+TEST_F(FarStore, AFenceThatFailsEndsUpdatesAndReadsGoOn) {
+  open(true);
+  load();
+  ASSERT_TRUE(db_->Drain().ok());
+  far_->fail_fences(1);
+  const Status status = db_->Put(key_of(0), "lost");
+  EXPECT_TRUE(status.IsUnavailable()) << status.ToString();
+  far_->fail_fences(0);
+  EXPECT_FALSE(db_->Put(key_of(0), "lost").ok()) << "for good";
+  std::string value;
+  ASSERT_TRUE(db_->Get(key_of(1), &value).ok());
+  EXPECT_EQ(value, value_of(1));
+  open(false);
+  ASSERT_TRUE(db_->Get(key_of(1), &value).ok());
+  ASSERT_TRUE(db_->Put(key_of(0), "kept").ok());
+}
+
+TEST_F(FarStore, ASilentTargetIsUnavailableWithinItsBound) {
+  open(true, true, 100);
+  load();
+  ASSERT_TRUE(db_->Drain().ok());
+  far_->silence(true);
+  const uint64_t begin_ns = base::now_ns();
+  std::string value;
+  EXPECT_TRUE(db_->Get(key_of(1), &value).IsUnavailable());
+  EXPECT_LT(base::now_ns() - begin_ns, 5'000'000'000U);
+  far_->silence(false);
+  expect_content(0);
+}
+
+}  // namespace
+}  // namespace bonsai::store
