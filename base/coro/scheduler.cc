@@ -198,7 +198,7 @@ void Scheduler::wake_due_timers(uint64_t now) {
 
 void Scheduler::pass_time() {
   ++switches_;
-  if (is_virtual()) virtual_ns_ += kVirtualNsPerSwitch;
+  if (is_virtual()) virtual_ns_ += options_.virtual_ns_per_switch;
   if (!timers_.empty() && (is_virtual() || switches_ % kSwitchesPerClockRead == 0)) wake_due_timers(now_ns());
 }
 

@@ -50,16 +50,20 @@ class Scheduler {
     kSeeded,  // pseudo-randomly among the runnable; implies virtual time
   };
 
+  static constexpr uint64_t kVirtualNsPerSwitch = 100;
+
   struct Options {
     Pick pick = Pick::kFifo;
     uint64_t seed = 1;
     // kSeeded: of 256 yields this many go on without a switch. Large values give long undisturbed stretches with few
     // switches, which other bugs need than a switch at every step.
     uint32_t stay_per_256 = 0;
-    // now_ns() is simulated inside the coroutines: it starts at 1 s, each switch takes kVirtualNsPerSwitch, and when
+    // now_ns() is simulated inside the coroutines: it starts at 1 s, each switch takes virtual_ns_per_switch, and when
     // nothing can run it jumps to the next deadline. Deadlines then cost no real time. Randomness of base/random.h is
     // simulated, too, and a base::Thread that a coroutine makes is a coroutine.
     bool virtual_time = false;
+    // 0: only deadlines let time pass, for models of time. Requires: nobody waits by yield() alone.
+    uint64_t virtual_ns_per_switch = kVirtualNsPerSwitch;
     size_t stack_bytes = size_t{64} << 10;
     // run() gives up when nothing could run for so long (real time only).
     uint64_t idle_ms_max = 60'000;
@@ -67,7 +71,6 @@ class Scheduler {
     uint64_t switches_max = UINT64_MAX;
   };
 
-  static constexpr uint64_t kVirtualNsPerSwitch = 100;
   static constexpr uint64_t kVirtualStartNs = 1'000'000'000;
   static constexpr uint64_t kNever = UINT64_MAX;
 

@@ -10,6 +10,7 @@ namespace bonsai::rdma {
 namespace {
 
 base::Probe late{"sim.packet_late"};
+constexpr uint64_t kSleepNsMax = 20'000;
 
 }  // namespace
 
@@ -19,7 +20,11 @@ uint64_t SimCore::now() {
 }
 
 void SimCore::after(uint64_t delay_ns, std::function<void()> event) {
-  events_.emplace(std::pair{now() + delay_ns, ++events_made_}, std::move(event));
+  const uint64_t due_ns = now() + delay_ns;
+  events_.emplace(std::pair{due_ns, ++events_made_}, std::move(event));
+  if (!led_ || due_ns >= led_until_ns_) return;
+  led_until_ns_ = due_ns;
+  base::Scheduler::current()->wake(leader_);
 }
 
 void SimCore::run_due() {
@@ -48,7 +53,26 @@ void SimCore::pause(base::BoundedWait* wait) {
   run_due();
 }
 
+void SimCore::await_event(std::vector<base::Scheduler::Token>* sleepers, base::BoundedWait* wait) {
+  static_cast<void>(wait->watch_ns());
+  if (led_ || events_.empty()) {
+    sleepers->push_back(base::Scheduler::token());
+    static_cast<void>(base::Scheduler::park(now() + kSleepNsMax));  // bounded: whoever led may have ended
+    return;
+  }
+  led_ = true;
+  led_until_ns_ = events_.begin()->first.first;
+  if (led_until_ns_ > now()) {
+    leader_ = base::Scheduler::token();
+    static_cast<void>(base::Scheduler::park(led_until_ns_));
+  }
+  led_until_ns_ = 0;
+  run_due();
+  led_ = false;
+}
+
 uint64_t SimCore::flight() {
+  if (options.device.modelled()) return static_cast<uint64_t>(options.device.wire_ns / 2);
   const uint64_t usual = options.flight_ns_min + dice.below(options.flight_ns_max - options.flight_ns_min + 1);
   if (!chance(options.late_chance)) return usual;
   late.hit();

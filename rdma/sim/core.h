@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/coro/scheduler.h"
 #include "base/random.h"
 #include "base/thread.h"
 #include "rdma/sim/sim.h"
@@ -34,6 +35,9 @@ class SimCore {
   void run_due();
   // Lets time pass up to the next event, and everything else that waits run meanwhile.
   void pause(base::BoundedWait* wait);
+  // As pause(), where a device is modelled: one of those that wait runs the events, the others sleep until woken. So
+  // time passes exactly, and an event costs one switch however many wait.
+  void await_event(std::vector<base::Scheduler::Token>* sleepers, base::BoundedWait* wait);
   // Jumps to the next event and runs it; false when there is none. Requires: not in a coroutine.
   bool run_next();
 
@@ -68,6 +72,9 @@ class SimCore {
  private:
   uint64_t now_ns_ = 1'000'000'000;
   uint64_t events_made_ = 0;
+  bool led_ = false;  // somebody runs the events
+  base::Scheduler::Token leader_;
+  uint64_t led_until_ns_ = 0;                                              // the event that it waits for
   std::map<std::pair<uint64_t, uint64_t>, std::function<void()>> events_;  // by time, then order of making
 };
 

@@ -30,6 +30,33 @@ base::Probe sender_killed_amid{"sim.sender_killed_amid_write"};
 base::Probe behind_flushed{"sim.flushed_behind_failure"};
 base::Probe other_gone{"sim.other_end_gone"};
 
+// Work that arrives at a queue at `now`: when it is done.
+double serve(double* free_at, double now, double busy_ns) { return *free_at = std::max(*free_at, now) + busy_ns; }
+
+// When the target's device has carried out a request that arrives now.
+uint64_t served_ns(const SimDevice& device, SimStations* at, const SimRequest& request, const std::byte* target,
+                   uint64_t now) {
+  const auto arrived = static_cast<double>(now), bytes = static_cast<double>(request.bytes.size());
+  if (is_atomic(request.asked.verb)) {
+    double& word = at->words[target];
+    const double begun = std::max(serve(&at->atomic_unit, arrived, device.atomic_ns), word);
+    word = begun + device.same_address_ns;
+    return static_cast<uint64_t>(begun);
+  }
+  if (request.asked.verb == Verb::kRead) {
+    return static_cast<uint64_t>(serve(&at->engine, arrived, device.read_ns + device.read_byte_ns * bytes));
+  }
+  const double received = serve(&at->receiving, arrived, (bytes + device.header_bytes) / device.bytes_per_ns);
+  return static_cast<uint64_t>(serve(&at->engine, received, device.write_ns));
+}
+
+// How long the target takes to send the answer.
+uint64_t sending_ns(const SimDevice& device, SimStations* at, const SimRequest& request, uint64_t now) {
+  if (!device.modelled() || request.asked.verb != Verb::kRead) return 0;
+  const double bytes = static_cast<double>(request.bytes.size()) + device.header_bytes;
+  return static_cast<uint64_t>(serve(&at->sending, static_cast<double>(now), bytes / device.bytes_per_ns)) - now;
+}
+
 bool is_ordered(Verb verb) { return verb != Verb::kWrite && verb != Verb::kSend; }
 
 }  // namespace
@@ -49,11 +76,12 @@ std::pair<std::shared_ptr<SimEnd>, std::shared_ptr<SimEnd>> SimEnd::make_two(Sim
   return {first, second};
 }
 
-void SimEnd::post(WorkRequest* request, const std::shared_ptr<SimBatch>& batch) {
+void SimEnd::post(WorkRequest* request, const std::shared_ptr<SimBatch>& batch, uint64_t arrives_ns) {
   auto made = std::make_shared<SimRequest>();
   made->asked = *request;
   made->origin = request;
   made->batch = batch;
+  made->arrives_ns = arrives_ns;
   const Slice& local = request->local;
   if (request->verb == Verb::kWrite || request->verb == Verb::kSend) {
     made->bytes.assign(local.data(), local.data() + local.bytes());
@@ -62,7 +90,7 @@ void SimEnd::post(WorkRequest* request, const std::shared_ptr<SimBatch>& batch) 
   }
   if (!open()) return finish(made, Outcome::kFlushed);
   queue_.push_back(std::move(made));
-  if (next_ + 1 == queue_.size()) pump_after(core_.flight());
+  if (next_ + 1 == queue_.size()) pump_after(arrives_ns == 0 ? core_.flight() : 0);
 }
 
 void SimEnd::pump_after(uint64_t delay_ns) {
@@ -77,11 +105,16 @@ void SimEnd::pump_after(uint64_t delay_ns) {
 void SimEnd::pump() {
   if (!open() || stopped_ || writing_ || next_ == queue_.size()) return;
   const RequestPtr request = queue_[next_];
+  if (request->arrives_ns > core_.now()) return pump_after(request->arrives_ns - core_.now());
   if (request->asked.fenced && next_ > 0) {  // executed() and complete_in_order() pump again
     fence_waited.hit();
     return;
   }
   if (is_ordered(request->asked.verb) && ordered_ > 0) return;
+  if (core_.options.device.modelled() && is_ordered(request->asked.verb) && too_many_in_flight()) {
+    request->held_back = true;  // complete_in_order() pumps again
+    return;
+  }
   request->begun = true;
   core_.note(SimStep::kDeliver, connection_, static_cast<uint64_t>(request->asked.verb));
   const auto* region = static_cast<const SimRegion*>(request->asked.local.region());
@@ -127,8 +160,39 @@ void SimEnd::refuse(const RequestPtr& request, Outcome outcome) {
   executed(request);
 }
 
+bool SimEnd::too_many_in_flight() const {
+  size_t in_flight = 0;
+  for (size_t i = 0; i < next_; ++i) in_flight += is_ordered(queue_[i]->asked.verb) ? 1 : 0;
+  return in_flight >= core_.options.device.ordered_per_peer_max;
+}
+
+void SimEnd::execute_timed(const RequestPtr& request, std::byte* target) {
+  const Verb verb = request->asked.verb;
+  if (is_ordered(verb)) {
+    ++ordered_;
+  } else {
+    writing_ = true;
+  }
+  const uint64_t now = core_.now();
+  const uint64_t done = served_ns(core_.options.device, &other_->worker_->regions->stations(), *request, target, now);
+  core_.after(done - now, [self = shared_from_this(), request, target] {
+    if (!self->core_.alive(self->other_->node())) return self->answer(request);
+    if (is_atomic(request->asked.verb)) return self->run_atomic(request, target);
+    if (request->asked.verb == Verb::kSend) {
+      self->writing_ = false;
+      return self->deliver_message(request);
+    }
+    std::byte* place = target;  // its region may have gone meanwhile
+    request->result = self->other_->worker_->regions->find(request->asked, request->bytes.size(), &place);
+    if (request->result == Outcome::kDone) return self->move_bytes(request, place);
+    self->stopped_ = true;
+    self->executed(request);
+  });
+}
+
 void SimEnd::execute(const RequestPtr& request) {
-  if (request->asked.verb == Verb::kSend) return deliver_message(request);
+  const bool timed = core_.options.device.modelled();
+  if (request->asked.verb == Verb::kSend) return timed ? execute_timed(request, nullptr) : deliver_message(request);
   const bool flush = request->asked.verb == Verb::kFlush;
   std::byte* target = nullptr;
   const size_t bytes = flush ? request->asked.operand : request->bytes.size();
@@ -141,6 +205,7 @@ void SimEnd::execute(const RequestPtr& request) {
     }
     return executed(request);
   }
+  if (timed) return execute_timed(request, target);
   if (request->asked.verb == Verb::kWrite) {
     if (ordered_ > 0) passed_read.hit();
     return move_bytes(request, target);
@@ -221,6 +286,7 @@ void SimEnd::deliver_message(const RequestPtr& request) {
   }
   if (outcome == Outcome::kReceiverNotReady) rnr_given_up.hit();
   if (outcome != Outcome::kDone) return refuse(request, outcome);
+  other_->worker_->wake();
   if (request->tries > 0) rnr_later_ready.hit();
   if (!request->finished) ++next_;
   executed(request);
@@ -236,7 +302,9 @@ void SimEnd::executed(const RequestPtr& request) {
   if (request->finished) return;
   if (ordered_ > 0 && is_ordered(request->asked.verb) && request->asked.verb != Verb::kFlush) --ordered_;
   request->tries = 0;
-  core_.after(core_.flight(), [self = shared_from_this(), request] { self->answer(request); });
+  const uint64_t answer_ns =
+      core_.flight() + sending_ns(core_.options.device, &other_->worker_->regions->stations(), *request, core_.now());
+  core_.after(answer_ns, [self = shared_from_this(), request] { self->answer(request); });
   pump_after(0);
 }
 
@@ -280,6 +348,9 @@ void SimEnd::complete_in_order() {
     broken_ = true;
     finish_all();
     return tell_other();
+  }
+  if (next_ < queue_.size() && std::exchange(queue_[next_]->held_back, false)) {
+    queue_[next_]->arrives_ns = core_.now() + core_.flight();
   }
   pump_after(0);
 }

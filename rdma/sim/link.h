@@ -4,21 +4,31 @@
 
 #include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "base/coro/scheduler.h"
 #include "rdma/sim/memory.h"
 
 namespace bonsai::rdma {
 
 // What events need of a worker.
 struct SimWorkerState {
-  void complete(WorkList* list) { ready.push_back(list); }
+  void complete(WorkList* list) {
+    ready.push_back(list);
+    wake();
+  }
+  void wake() {
+    for (const base::Scheduler::Token& token : std::exchange(sleepers, {})) base::Scheduler::current()->wake(token);
+  }
 
   size_t node;
   std::shared_ptr<SimRegions> regions;
   SimInbox inbox;
-  std::vector<WorkList*> ready;  // doorbells that are complete and not yet polled, by list
-  std::vector<WorkList*> late;   // complete, too, and not noticed yet
+  std::vector<WorkList*> ready;                  // doorbells that are complete and not yet polled, by list
+  std::vector<WorkList*> late;                   // complete, too, and not noticed yet
+  std::vector<base::Scheduler::Token> sleepers;  // who wait for completions (SimCore::await_event)
+  double processor = 0;                          // when its thread is free again (SimDevice)
 };
 
 // One list's requests to one peer.
@@ -32,6 +42,8 @@ struct SimRequest {
   WorkRequest* origin;           // gets the outcome; not touched once finished
   std::vector<std::byte> bytes;  // what is sent, or the answer
   std::shared_ptr<SimBatch> batch;
+  uint64_t arrives_ns = 0;  // at the target at the earliest (SimDevice)
+  bool held_back = false;   // until an answer has come: too many are in flight
   uint32_t tries = 0;
   bool begun = false;     // it was sent: whether it was carried out is unknown from here on
   bool answered = false;  // the answer has come
@@ -52,7 +64,8 @@ class SimEnd : public std::enable_shared_from_this<SimEnd> {
   static std::pair<std::shared_ptr<SimEnd>, std::shared_ptr<SimEnd>> make_two(SimCore& core, const Side& a,
                                                                               const Side& b);
 
-  void post(WorkRequest* request, const std::shared_ptr<SimBatch>& batch);
+  // `arrives_ns`: at the target, at the earliest; 0: after a flight.
+  void post(WorkRequest* request, const std::shared_ptr<SimBatch>& batch, uint64_t arrives_ns);
   // The connection is closed from here; what is pending is finished.
   void close();
   // It breaks: what was sent is kUnreachable, the rest kFlushed.
@@ -68,6 +81,9 @@ class SimEnd : public std::enable_shared_from_this<SimEnd> {
   void pump();
   void try_again(const RequestPtr& request);
   void execute(const RequestPtr& request);
+  // The same when the target's device has had its time for it.
+  void execute_timed(const RequestPtr& request, std::byte* target);
+  [[nodiscard]] bool too_many_in_flight() const;
   void refuse(const RequestPtr& request, Outcome outcome);
   void move_bytes(const RequestPtr& request, std::byte* target);
   void take_part(const RequestPtr& request, const std::shared_ptr<SimAccess>& access);

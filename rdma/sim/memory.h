@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "rdma/sim/core.h"
@@ -30,9 +31,16 @@ struct SimAccess {
   std::vector<Part> left;
 };
 
+// A node's device, as SimDevice models it: when each of its queues is free again.
+struct SimStations {
+  double engine = 0, atomic_unit = 0, sending = 0, receiving = 0;
+  std::unordered_map<const std::byte*, double> words;  // of atomics
+};
+
 // A node's registered memory.
 class SimRegions {
  public:
+  [[nodiscard]] SimStations& stations() { return stations_; }
   uint64_t add(SimCore& core, std::span<std::byte> memory, Rights rights);
   // Finishes what is in flight there first.
   void remove(uint64_t key);
@@ -48,6 +56,7 @@ class SimRegions {
     std::vector<std::weak_ptr<SimAccess>> open;
   };
   std::map<uint64_t, Entry> entries_;
+  SimStations stations_;
 };
 
 class SimRegion final : public Region {

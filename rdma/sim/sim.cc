@@ -154,9 +154,10 @@ class SimWorker final : public Worker {
       if (batch == nullptr) batch = std::make_shared<SimBatch>(SimBatch{list, 0});
       ++batch->left;
     }
+    const uint64_t arrives_ns = core_->options.device.modelled() ? sent_ns() + core_->flight() : 0;
     for (size_t i = 0; i < list->size(); ++i) {
       WorkRequest& request = list->request(i);
-      static_cast<SimPeer*>(request.peer)->end().post(&request, batches[request.peer]);
+      static_cast<SimPeer*>(request.peer)->end().post(&request, batches[request.peer], arrives_ns);
     }
     return Status::OK();
   }
@@ -177,9 +178,19 @@ class SimWorker final : public Worker {
     return true;
   }
   void release_buffer(size_t slot) override { state_->inbox.free.push_back(slot); }
-  void pause(base::BoundedWait* wait) override { core_->pause(wait); }
+  void pause(base::BoundedWait* wait) override {
+    if (!core_->options.device.modelled() || base::virtual_now_ns == nullptr) return core_->pause(wait);
+    core_->await_event(&state_->sleepers, wait);
+  }
 
  private:
+  // When its thread has posted a list: it works on one after the other.
+  uint64_t sent_ns() {
+    const SimDevice& device = core_->options.device;
+    const double jitter = 1 + device.list_cpu_jitter * (static_cast<double>(core_->dice.below(2'001)) / 1'000 - 1);
+    state_->processor = std::max(state_->processor, static_cast<double>(core_->now())) + device.list_cpu_ns * jitter;
+    return static_cast<uint64_t>(state_->processor);
+  }
   // Asks the listener until an answer has come; both may be lost.
   static void ask(SimCore* core, const std::shared_ptr<SimAttempt>& attempt) {
     if (attempt->heard) return;
@@ -222,6 +233,7 @@ class SimFabric final : public Fabric {
  public:
   SimFabric(std::shared_ptr<SimCore> core, size_t node) : core_(std::move(core)), node_(node) {
     capabilities_.text = "sim, deterministic, virtual time";
+    if (core_->options.device.modelled()) capabilities_.text += ", modelled " + core_->options.device.name;
     capabilities_.atomics_with_cpu = true;
     capabilities_.remote_flush = core_->options.remote_flush;
     capabilities_.masked_cas = true;
@@ -251,6 +263,38 @@ class SimFabric final : public Fabric {
 size_t node_of(const Fabric& fabric) { return static_cast<const SimFabric&>(fabric).node(); }
 
 }  // namespace
+
+SimDevice SimDevice::cx5() {
+  return {.name = "CX-5",
+          .wire_ns = 2'300,
+          .list_cpu_ns = 250,
+          .list_cpu_jitter = .3,
+          .read_ns = 11.8,
+          .write_ns = 9.6,
+          .atomic_ns = 19.7,
+          .same_address_ns = 341,
+          .bytes_per_ns = 12.5,
+          .header_bytes = 66};
+}
+
+SimDevice SimDevice::cx6() {
+  SimDevice device = cx5();
+  device.name = "CX-6";
+  device.wire_ns = 2'000;
+  device.read_ns = 9;
+  device.read_byte_ns = .046;
+  device.write_ns = 11;
+  device.bytes_per_ns = 12.8;
+  return device;
+}
+
+SimOptions SimOptions::with_device(const SimDevice& device, uint64_t seed) {
+  SimOptions options;
+  options.seed = seed;
+  options.late_chance = options.torn_chance = options.lost_chance = options.ghost_chance = 0;
+  options.device = device;
+  return options;
+}
 
 SimNetwork::SimNetwork(const SimOptions& options) : core_(std::make_shared<SimCore>(options)) {}
 

@@ -1,7 +1,8 @@
 // The sim provider: nodes of one thread on a simulated network, deterministic, in virtual time. What a real fabric may
 // do and seldom does happens often: late and lost packets, WRITEs and READs torn at 8 bytes, answers that never come
 // though the request was carried out, requests that are carried out after their sender gave up, connections that break,
-// partitions, dead nodes. It is the reference for faults; it is no model of any device's speed.
+// partitions, dead nodes. It is the reference for faults. Its times are no device's, but where
+// SimOptions::device models one.
 //
 // Time: with a base::Scheduler in virtual time the network follows its clock; else it jumps to its next event whenever
 // somebody waits. Both are reproducible: a run is a function of SimOptions::seed and of what the nodes do; trace() is a
@@ -20,11 +21,34 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "rdma/domain.h"
 #include "rdma/fabric.h"
 
 namespace bonsai::rdma {
+
+// What a device costs in virtual time, in nanoseconds: queues of each node and of each worker, served in turn. Without
+// a name no device is modelled, and times say nothing of speed. Not modelled: the time of memory nodes' processors,
+// what a client's own device makes of many connections, NVM.
+struct SimDevice {
+  std::string name;                      // in Capabilities::text
+  double wire_ns = 0;                    // a round trip of a small packet
+  double list_cpu_ns = 0;                // of the posting thread for each list,
+  double list_cpu_jitter = 0;            // ... times 1 +- at most this
+  double read_ns = 0, read_byte_ns = 0;  // of the target's engine for each READ, and for each byte of it
+  double write_ns = 0;                   // ... for each WRITE and SEND
+  double atomic_ns = 0;                  // of its atomic unit for each atomic,
+  double same_address_ns = 0;            // ... and between two on one word
+  double bytes_per_ns = 0;               // of its link, each way: what READs send, WRITEs and SENDs bring
+  double header_bytes = 0;               // ... with each of them
+  size_t ordered_per_peer_max = 16;      // READs and atomics of one connection in flight
+
+  [[nodiscard]] bool modelled() const { return !name.empty(); }
+  // As others measured these devices: docs/lab/device-model.md.
+  static SimDevice cx5();
+  static SimDevice cx6();
+};
 
 // Chances are per 1024.
 struct SimOptions {
@@ -41,6 +65,10 @@ struct SimOptions {
   uint32_t retries_max = 7;     // then the request has failed
   size_t lists_pending_max = 64;
   bool remote_flush = true;  // Capabilities::remote_flush
+  SimDevice device = {};  // with one, flights take its time
+
+  // A network without faults whose times are those of a device.
+  static SimOptions with_device(const SimDevice& device, uint64_t seed);
 };
 
 class SimCore;

@@ -24,7 +24,10 @@ std::string text(const Status& status) { return status.ToString(); }
 
 }  // namespace
 
-Rig::Rig(const Options& options) : options_(options), sim_({.seed = base::splitmix64(options.seed)}) {
+Rig::Rig(const Options& options)
+    : options_(options),
+      sim_(options.device.modelled() ? rdma::SimOptions::with_device(options.device, base::splitmix64(options.seed))
+                                     : rdma::SimOptions{.seed = base::splitmix64(options.seed)}) {
   for (size_t i = 0; i < options.memory_nodes; ++i) {
     memory_fabrics_.push_back(make_fabric());
     rdma::Fabric* const fabric = memory_fabrics_.back().get();
@@ -76,9 +79,15 @@ std::unique_ptr<Connection> Rig::connect(size_t compute_node, size_t thread) con
 }
 
 void Rig::run_simulated(const Shape& shape, const std::function<void(const Seat&)>& body) {
-  base::Scheduler scheduler({.pick = base::Scheduler::Pick::kSeeded,
-                             .seed = base::splitmix64(options_.seed ^ runs_),
-                             .stack_bytes = kStackBytes});
+  base::Scheduler::Options coroutines{.pick = base::Scheduler::Pick::kSeeded,
+                                      .seed = base::splitmix64(options_.seed ^ runs_),
+                                      .stack_bytes = kStackBytes};
+  if (options_.device.modelled()) {
+    coroutines.pick = base::Scheduler::Pick::kFifo;
+    coroutines.virtual_time = true;
+    coroutines.virtual_ns_per_switch = 0;
+  }
+  base::Scheduler scheduler(coroutines);
   size_t clients_left = shape.clients();
   for (const auto& node : nodes_) {
     scheduler.spawn(
