@@ -65,7 +65,7 @@ struct SimOptions {
   uint32_t retries_max = 7;     // then the request has failed
   size_t lists_pending_max = 64;
   bool remote_flush = true;  // Capabilities::remote_flush
-  SimDevice device = {};  // with one, flights take its time
+  SimDevice device = {};     // with one, flights take its time
 
   // A network without faults whose times are those of a device.
   static SimOptions with_device(const SimDevice& device, uint64_t seed);

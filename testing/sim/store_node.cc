@@ -19,7 +19,7 @@ Status StoreNode::open_target(size_t index, uint64_t create_bytes, std::unique_p
   BONSAI_RETURN_IF_ERROR(
       link_->open(name, create ? scale::PoolOp::kCreate : scale::PoolOp::kOpen, create_bytes, 0, &number));
   std::unique_ptr<scale::RemoteTarget> made;
-  BONSAI_RETURN_IF_ERROR(scale::RemoteTarget::make(link_.get(), number, create, &made));
+  BONSAI_RETURN_IF_ERROR(scale::RemoteTarget::make(link_.get(), number, &made));
   *medium = std::move(made);
   return Status::OK();
 }

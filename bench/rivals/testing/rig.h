@@ -42,7 +42,7 @@ class Rig {
     size_t memory_nodes = 1;
     size_t bytes = size_t{1} << 20;  // of each memory node
     size_t fixed_bytes = 0;
-    bool flushes = false;  // the nodes answer calls to flush, though their memory is volatile
+    bool flushes = false;         // the nodes answer calls to flush, though their memory is volatile
     rdma::SimDevice device = {};  // sim: models it; then there are no faults, and coroutines run in turn
   };
   explicit Rig(const Options& options);
