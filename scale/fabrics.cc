@@ -33,7 +33,8 @@ Status open_shm(std::shared_ptr<rdma::Fabric>* fabric) {
 
 struct Registry {
   std::mutex mutex;
-  std::map<std::string, OpenFabric> schemes{{"shm", open_shm}};
+  // Not the function itself, whose type libbonsai.so would export.
+  std::map<std::string, OpenFabric> schemes{{"shm", [](auto* fabric) { return open_shm(fabric); }}};
 };
 
 Registry& registry() {

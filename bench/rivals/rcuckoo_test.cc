@@ -297,8 +297,9 @@ Trial try_schedule(bool sim, uint64_t seed, const Shape& shape, const Judge::Mix
   const Table table(small);
   Rig rig({.sim = sim, .seed = seed, .fixed_bytes = fixed_bytes(small)});
   make_table(small, rig.nodes()[0]);
-  const ClientOptions options{
-      .table = small, .locks = {.verb = verb, .locks_per_message = 4, .suspect_ms = 1'000}, .threshold_bytes = 300};
+  const ClientOptions options{.table = small,
+                              .locks = {.verb = verb, .locks_per_message = 4, .suspect_ms = sim ? 1'000U : 60'000U},
+                              .threshold_bytes = 300};
   rig.run_one([&](Connection* connection) {
     const auto client = client_of(connection, options);
     for (uint32_t number = 1'000; number < 1'000 + small.rows * 6; ++number) {
