@@ -249,6 +249,7 @@ Status PoolServer::resize(const PoolRequest& request, const std::string& name, u
   Pool pool;
   BONSAI_RETURN_IF_ERROR(map(path, options, &pool));
   pool.owner = node;
+  pool.word = request.answer;
   describe(pool, answer);
   pools_.emplace(name, std::move(pool));
   return Status::OK();

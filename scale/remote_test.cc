@@ -494,8 +494,12 @@ TEST(RemoteSimTest, AnOwnerThatLostItsPowerLosesThePool) {
     ASSERT_TRUE(RemoteLink::make(first, {.limit_ms = 50}, &link).ok());
     ASSERT_EQ("OK", link->open(named("p"), PoolOp::kCreate, kBytes, 0, &target).ToString());
     ASSERT_TRUE(RemoteLink::make(second, {.limit_ms = 50}, &next).ok());
-    base::sleep_ms(1'000);
-    EXPECT_TRUE(next->open(named("p"), PoolOp::kOpen, 0, 0, &target).IsBusy()) << "an idle owner keeps its pool";
+    for (const uint64_t bytes : {kBytes, 2 * kBytes}) {
+      const Status resized = bytes == kBytes ? Status::OK() : link->resize(0, bytes);
+      ASSERT_EQ("OK", resized.ToString());
+      base::sleep_ms(1'000);
+      EXPECT_TRUE(next->open(named("p"), PoolOp::kOpen, 0, 0, &target).IsBusy()) << "an idle owner keeps its pool";
+    }
     network.kill(*first);
     EXPECT_TRUE(next->open(named("p"), PoolOp::kOpen, 0, 0, &target).IsBusy());
     base::sleep_ms(500);

@@ -74,6 +74,15 @@ bool Client::is_unavailable(const Status& status) {
   return true;
 }
 
+// Whether a read has an answer to record. After an error, or if it was unavailable and may be so, it has none.
+bool Client::has_read(const Status& status, const char* what) {
+  if (status.ok()) return true;
+  if (!options_.may_be_unavailable || !status.IsUnavailable())
+    return fail(std::string(what) + ": " + status.ToString());
+  ++unread_;
+  return false;
+}
+
 // ---- updates
 
 bool Client::finish_update(const Status& status, uint64_t operation, const char* what) {
@@ -174,7 +183,7 @@ bool Client::get() {
   std::string bytes;
   const uint64_t invoke = lane_.begin_read();
   const Status status = db_->Get(key, &bytes);
-  if (!status.ok() && !status.IsNotFound()) return fail("get: " + status.ToString());
+  if (!has_found(status, "get")) return goes_on();
   lane_.end_read(OpKind::kGet, invoke, {number, value_of(status, bytes)});
   return true;
 }
@@ -194,10 +203,10 @@ bool Client::multi_get() {
   const uint64_t invoke = lane_.begin_read();
   db_->MultiGet(ReadOptions(), views, values, statuses);
   for (size_t i = 0; i < kKeys; ++i) {
-    if (!statuses[i].ok() && !statuses[i].IsNotFound()) return fail("multi-get: " + statuses[i].ToString());
+    if (!has_found(statuses[i], "multi-get")) continue;
     lane_.end_read(OpKind::kGet, invoke, {numbers[i], value_of(statuses[i], values[i])});
   }
-  return true;
+  return goes_on();
 }
 
 Client::Span Client::random_span() {
@@ -236,7 +245,7 @@ bool Client::scan_span(const Snapshot* snapshot, Span span) {
     last = key;
     return saw(span, key, value);
   });
-  return error_.empty() && (status.ok() || fail("scan: " + status.ToString()));
+  return error_.empty() && has_read(status, "scan");
 }
 
 // By limit instead of end key: what it says about keys after the last record is nothing.
@@ -270,8 +279,7 @@ bool Client::scan_limited(const Snapshot* snapshot, Span span) {
     session->Wait();
     if (status.ok()) status = other;
   }
-  if (!error_.empty()) return false;
-  if (!status.ok()) return fail("scan: " + status.ToString());
+  if (!error_.empty() || !has_read(status, "scan")) return false;
   const uint64_t told = count == limit ? last + 1 - span.from : options_.keys - span.from;
   cells_.resize(std::min(told, 4 * options_.span_max));
   return true;
@@ -281,7 +289,7 @@ bool Client::scan() {
   const Span span = random_span();
   const bool limited = random_.chance(1, 3);
   const uint64_t invoke = lane_.begin_read();
-  if (!(limited ? scan_limited(nullptr, span) : scan_span(nullptr, span))) return false;
+  if (!(limited ? scan_limited(nullptr, span) : scan_span(nullptr, span))) return goes_on();
   lane_.end_read(OpKind::kScan, invoke, cells_);
   return true;
 }
@@ -289,7 +297,7 @@ bool Client::scan() {
 bool Client::get_through(const Snapshot* snapshot, uint64_t number) {
   std::string bytes;
   const Status status = db_->Get({.snapshot = snapshot}, keys_.key_of(number), &bytes);
-  if (!status.ok() && !status.IsNotFound()) return fail("get through a snapshot: " + status.ToString());
+  if (!has_found(status, "get through a snapshot")) return false;
   cells_ = {{number, value_of(status, bytes)}};
   return true;
 }
@@ -300,11 +308,11 @@ bool Client::snapshot() {
   const uint64_t invoke = lane_.begin_read();
   const Status status = db_->GetSnapshot(&snapshot);
   const uint64_t ret = lane_.begin_read();
-  if (!status.ok()) return fail("snapshot: " + status.ToString());
+  if (!has_read(status, "snapshot")) return goes_on();
   const Span span = random_span();
   const auto record = [&](bool ok) {
     if (ok && lane_.has_room(cells_.size())) lane_.add_read(OpKind::kSnapshotRead, invoke, ret, cells_);
-    return ok;
+    return goes_on();
   };
   for (uint64_t i = random_.below(4); i > 0; --i) {
     if (!record(get_through(snapshot.get(), random_.below(options_.keys)))) return false;
@@ -321,8 +329,7 @@ bool Client::walk_forward(Iterator* iterator, Span span) {
   for (iterator->Seek(keys_.key_of(span.from)); iterator->Valid() && iterator->key() < end; iterator->Next()) {
     if (!saw(span, iterator->key(), iterator->value())) return false;
   }
-  const Status status = iterator->status();
-  return status.ok() || fail("iterator: " + status.ToString());
+  return has_read(iterator->status(), "iterator");
 }
 
 bool Client::walk_backward(Iterator* iterator, Span span) {
@@ -333,8 +340,7 @@ bool Client::walk_backward(Iterator* iterator, Span span) {
        iterator->Prev()) {
     if (!saw(span, iterator->key(), iterator->value())) return false;
   }
-  const Status status = iterator->status();
-  return status.ok() || fail("iterator backwards: " + status.ToString());
+  return has_read(iterator->status(), "iterator backwards");
 }
 
 bool Client::iterator() {
@@ -342,9 +348,9 @@ bool Client::iterator() {
   const std::unique_ptr<Iterator> iterator = db_->NewIterator(ReadOptions());
   const uint64_t ret = lane_.begin_read();
   const Span span = random_span();
-  if (!walk_forward(iterator.get(), span)) return false;
+  if (!walk_forward(iterator.get(), span)) return goes_on();
   lane_.add_read(OpKind::kSnapshotRead, invoke, ret, cells_);
-  if (!walk_backward(iterator.get(), span)) return false;
+  if (!walk_backward(iterator.get(), span)) return goes_on();
   lane_.add_read(OpKind::kSnapshotRead, invoke, ret, cells_);
   return true;
 }

@@ -35,6 +35,7 @@ struct ClientOptions {
   uint64_t tide = 0;         // > 0: after so many steps of growth as many in which most updates are deletes, and so on
   bool may_be_full = false;  // NoSpace is an answer to what adds data, and nothing may have changed then
   // Unavailable and IoError are answers to updates: their outcome is unknown, and from then on the client only reads.
+  // Unavailable is an answer to reads: they say nothing, and unread() counts them.
   bool may_be_unavailable = false;
   uint64_t generation = 0;  // makes value numbers unique over several runs on one pool; < 2^15
 
@@ -57,6 +58,8 @@ class Client {
   [[nodiscard]] bool only_reads() const { return only_reads_; }
   // Updates that were answered with NoSpace.
   [[nodiscard]] uint64_t refused() const { return refused_; }
+  // Reads that were answered with Unavailable.
+  [[nodiscard]] uint64_t unread() const { return unread_; }
 
  private:
   uint64_t random_key(bool own);
@@ -65,6 +68,10 @@ class Client {
   bool finish_update(const Status& status, uint64_t operation, const char* what);
   bool fail(const std::string& what);
   bool is_unavailable(const Status& status);
+  bool has_read(const Status& status, const char* what);
+  bool has_found(const Status& status, const char* what) { return status.IsNotFound() || has_read(status, what); }
+  // What step() answers after a read of which nothing is recorded.
+  [[nodiscard]] bool goes_on() const { return error_.empty(); }
   uint64_t value_of(const Status& status, const std::string& bytes);
 
   [[nodiscard]] bool ebbing() const { return options_.tide != 0 && steps_ / options_.tide % 2 == 1; }
@@ -103,6 +110,7 @@ class Client {
   uint64_t next_value_;
   uint64_t synced_at_ = 0;
   uint64_t refused_ = 0;
+  uint64_t unread_ = 0;
   uint64_t steps_ = 0;
   bool only_reads_ = false;
   std::vector<Cell> cells_;

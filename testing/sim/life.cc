@@ -37,6 +37,8 @@ base::Probe cut_both{"world.cut_both_ways"};
 base::Probe healed_amid{"world.healed_amid_work"};
 base::Probe overflow{"world.connections_broke"};
 base::Probe unknown_outcome{"world.update_of_unknown_outcome"};
+base::Probe unread{"world.read_unavailable"};
+base::Probe unread_opening{"world.read_unavailable_after_opening"};
 base::Probe read_on{"world.read_after_failure"};
 base::Probe failed_close{"world.close_of_a_failed_store"};
 base::Probe clean_close{"world.clean_close"};
@@ -186,6 +188,7 @@ class Life {
   void make_store() {
     stores_.push_back(std::make_unique<StoreNode>(&network_, targets_, plan_.limit_ms));
     store_ = stores_.back().get();
+    is_disturbed_ = plan_.network.error_chance != 0;
   }
 
   // ---- a sitting
@@ -222,10 +225,16 @@ class Life {
     int reads = 0;
     for (int n = 0; n < plan_.operations && store->has_power() && client->step(); ++n) {
       ++deeds_.operations;
-      note(client->only_reads() ? 1 : 0);
+      note((client->only_reads() ? 1 : 0) + 2 * client->unread());
       if (client->only_reads() && ++reads == 1) read_on.hit();
-      if (reads > kReadsAfterFailure) break;
+      if (client->unread() != 0 && !is_disturbed_ && store->has_power()) {
+        violation("a read was unavailable, and no trouble explains it");
+      }
+      if (reads > kReadsAfterFailure || client->unread() > kReadsAfterFailure) break;
     }
+    if (client->unread() == 0 || !store->has_power()) return;
+    unread.hit();
+    deeds_.unread += client->unread();
   }
 
   // The process ends.
@@ -287,6 +296,7 @@ class Life {
     if (which < 5) {
       if (!node->has_power()) return;
       note_down("power cut of " + node->address());
+      is_disturbed_ = true;
       ++deeds_.memory_power_cuts;
       node->power_cut();
       if (dice_.chance(1, 2)) {
@@ -298,6 +308,8 @@ class Life {
     }
     if (which == 5) return node->be_slow_until(base::now_ns() + (base::kNsPerUs << dice_.below(16)));
     if (which == 6) {
+      note_down("connections broke");
+      is_disturbed_ = true;
       overflow.hit();
       return network_.overflow(store->fabric());
     }
@@ -319,6 +331,7 @@ class Life {
   void cut(const StoreNode& store, const MemoryNode& node) {
     ++deeds_.cuts;
     note_down("cut");
+    is_disturbed_ = true;
     const uint64_t ways = dice_.below(3);
     (ways == 0 ? cut_there : ways == 1 ? cut_back : cut_both).hit();
     if (ways != 1) network_.cut(store.fabric(), node.fabric());
@@ -350,7 +363,7 @@ class Life {
       note_down("opened: " + status.ToString());
       if (status.ok() && store_->has_power()) {
         ++deeds_.openings;
-        return judge();
+        if (judge()) return;
       }
       ++deeds_.refused_openings;
       opening_refused.hit();
@@ -381,7 +394,8 @@ class Life {
     return status;
   }
 
-  void judge() {
+  // False: the store cannot be read, and trouble explains it.
+  bool judge() {
     std::vector<Cell> cells = initial_;
     for (Cell& cell : cells) cell.value = kAbsent;
     bool known = true;
@@ -391,13 +405,20 @@ class Life {
       if (known) cells[*number].value = decode_value(value);
       return known;
     });
-    if (!status.ok()) return violation("scan after opening: " + status.ToString());
-    if (!known) return violation("a key that nobody wrote");
+    if (status.IsUnavailable() && is_disturbed_) {
+      note_down("scan: " + status.ToString());
+      unread_opening.hit();
+      return false;
+    }
+    if (!status.ok()) violation("scan after opening: " + status.ToString());
+    if (!known) violation("a key that nobody wrote");
+    if (failed()) return true;
     const CrashCase what{case_durability_, initial_, cells, synced_at_};
     const Verdict verdict = check_crash(history_, what, [this](uint64_t key) { return clients_.one_writer(key); });
-    if (!verdict.ok) return violation(verdict.text);
+    if (!verdict.ok) violation(verdict.text);
     for (const Cell& cell : cells) note(cell.value);
     initial_ = cells;
+    return true;
   }
 
   // ---- the end
@@ -440,6 +461,7 @@ class Life {
   StoreNode* store_ = nullptr;
   Thread zombie_;
   bool over_ = false, stillborn_ = false;
+  bool is_disturbed_ = false;  // connections of the store may have broken
 
   ClientOptions clients_;
   std::unique_ptr<Recorder> recorder_;
@@ -464,6 +486,7 @@ void Deeds::add(const Deeds& other) {
   refused_openings += other.refused_openings;
   closes += other.closes;
   unknown += other.unknown;
+  unread += other.unread;
   power_cuts += other.power_cuts;
   memory_power_cuts += other.memory_power_cuts;
   cuts += other.cuts;

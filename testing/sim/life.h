@@ -19,6 +19,7 @@ namespace bonsai::testing::sim {
 struct Deeds {
   uint64_t operations = 0, offloads = 0, openings = 0, refused_openings = 0, closes = 0;
   uint64_t unknown = 0;  // clients that had an update of unknown outcome
+  uint64_t unread = 0;   // reads that were answered with Unavailable
   uint64_t power_cuts = 0, memory_power_cuts = 0, cuts = 0, opening_power_cuts = 0;
   uint64_t virtual_ms = 0;
 

@@ -43,19 +43,22 @@ TEST(StoreSim, EverySeedKeepsThePromisesAndReplaysExactly) {
   });
   std::printf(
       "%llu seeds: %llu operations, %llu openings (%llu refused), %llu closes, %llu offloads, %llu clients with an "
-      "update of unknown outcome; power cuts: %llu amid work, %llu amid an opening, %llu of memory nodes; %llu cuts; "
-      "%llu ms of virtual time; %zu of %zu probes hit\n",
+      "update of unknown outcome, %llu reads unavailable; power cuts: %llu amid work, %llu amid an opening, %llu of "
+      "memory nodes; %llu cuts; %llu ms of virtual time; %zu of %zu probes hit\n",
       static_cast<unsigned long long>(seeds), static_cast<unsigned long long>(all.operations),
       static_cast<unsigned long long>(all.openings), static_cast<unsigned long long>(all.refused_openings),
       static_cast<unsigned long long>(all.closes), static_cast<unsigned long long>(all.offloads),
-      static_cast<unsigned long long>(all.unknown), static_cast<unsigned long long>(all.power_cuts),
-      static_cast<unsigned long long>(all.opening_power_cuts), static_cast<unsigned long long>(all.memory_power_cuts),
-      static_cast<unsigned long long>(all.cuts), static_cast<unsigned long long>(all.virtual_ms), hit, probes);
+      static_cast<unsigned long long>(all.unknown), static_cast<unsigned long long>(all.unread),
+      static_cast<unsigned long long>(all.power_cuts), static_cast<unsigned long long>(all.opening_power_cuts),
+      static_cast<unsigned long long>(all.memory_power_cuts), static_cast<unsigned long long>(all.cuts),
+      static_cast<unsigned long long>(all.virtual_ms), hit, probes);
   add_figure("store_sim_seeds", seeds);
   add_figure("store_sim_violations", violations);
   EXPECT_GE(hit * 10, probes * 8);
   EXPECT_GT(all.operations, 10 * seeds);
   EXPECT_GT(all.openings, seeds / 2);
+  EXPECT_GT(all.unread, 0U);
+  EXPECT_LT(all.unread, all.operations / 4);
   EXPECT_GT(all.power_cuts, seeds / 10);
   EXPECT_GT(all.memory_power_cuts, seeds / 10);
 }
