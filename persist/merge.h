@@ -164,6 +164,7 @@ class Merge {
   void find_newer() {
     newer_.clear();
     const uint32_t value_bytes = sources_[0].rows.value_bytes;
+    no_value_.resize(value_bytes);
     for (const Merged& item : items_) {
       const Source& source = sources_[item.source];
       if (source.entries == nullptr) {
@@ -173,7 +174,7 @@ class Merge {
       }
       const Entry& entry = source.entries[item.index];
       if (entry.tombstone) {  // it is copied, too, and overwritten by what follows
-        newer_.push_back({item.head, entry.key.bytes.data(), sources_[0].rows.values, Kind::kTombstone});
+        newer_.push_back({item.head, entry.key.bytes.data(), no_value_.data(), Kind::kTombstone});
         continue;
       }
       const bool like_rows = !entry.large && entry.value.size() == value_bytes;
@@ -239,6 +240,7 @@ class Merge {
   std::vector<Merged> items_, other_;  // the other lists
   std::vector<size_t> ends_;           // of those, oldest first
   std::vector<Newer> newer_;           // where the items are
+  std::vector<char> no_value_;         // what is copied for a tombstone: of a far run row 0 need not be there
 };
 
 }  // namespace bonsai::persist
