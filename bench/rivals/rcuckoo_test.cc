@@ -299,7 +299,8 @@ Trial try_schedule(bool sim, uint64_t seed, const Shape& shape, const Judge::Mix
   make_table(small, rig.nodes()[0]);
   const ClientOptions options{.table = small,
                               .locks = {.verb = verb, .locks_per_message = 4, .suspect_ms = sim ? 1'000U : 60'000U},
-                              .threshold_bytes = 300};
+                              .threshold_bytes = 300,
+                              .operation_ms_max = sim ? 10'000U : 60'000U};
   rig.run_one([&](Connection* connection) {
     const auto client = client_of(connection, options);
     for (uint32_t number = 1'000; number < 1'000 + small.rows * 6; ++number) {
@@ -431,8 +432,8 @@ TEST(Cuckoo, IsLinearizableOnThreads) {
   std::printf("BONSAI_SEED=%llu\n", static_cast<unsigned long long>(seed));
   for (uint64_t round = 0; round < budget<uint64_t>(2, 10, 100); ++round) {
     Judge::Mix mix = kMix;
-    mix.operations = 2'000;
-    const Trial trial = try_schedule(false, seed + round, {.compute_nodes = 2, .threads = 2, .coroutines = 2}, mix,
+    mix.operations = 500;
+    const Trial trial = try_schedule(false, seed + round, {.compute_nodes = 2, .threads = 2, .coroutines = 1}, mix,
                                      round % 2 == 0 ? Verb::kMaskedCas : Verb::kCas);
     ASSERT_TRUE(trial.verdict) << trial.verdict.text;
     ASSERT_LE(trial.copies_of_a_key_max, 1u);

@@ -13,16 +13,11 @@
 namespace bonsai::testing::sim {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr uint64_t kShare = 10;
-#else
-constexpr uint64_t kShare = 1;
-#endif
 constexpr uint64_t kReplayedOneIn = 8;
 
 TEST(StoreSim, EverySeedKeepsThePromisesAndReplaysExactly) {
   const uint64_t first = base::seed_from_env_or(1);
-  const uint64_t seeds = budget<uint64_t>(100, 1'000, 20'000) / kShare;
+  const uint64_t seeds = budget<uint64_t>(100, 1'000, 20'000);
   std::printf("BONSAI_SEED=%llu\n", static_cast<unsigned long long>(first));
   Deeds all;
   uint64_t violations = 0;
