@@ -376,7 +376,9 @@ Reading read_beside_paths(uint64_t seed) {
       --writers_left;
       return;
     }
-    for (std::string value; writers_left > 0; ++reading.reads) {
+    std::string value;
+    while (writers_left > 0) {
+      ++reading.reads;
       const Status status = client->get(key(stay[dice.below(stay.size())]), &value);
       EXPECT_TRUE(status.ok() || status.IsNotFound()) << text(status);
       reading.missed += status.IsNotFound() ? 1 : 0;
