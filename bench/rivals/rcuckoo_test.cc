@@ -432,7 +432,8 @@ TEST(Cuckoo, IsLinearizableUnderSeededSchedules) {
 TEST(Cuckoo, IsLinearizableOnThreads) {
   const uint64_t seed = base::seed_from_env_or(1);
   std::printf("BONSAI_SEED=%llu\n", static_cast<unsigned long long>(seed));
-  for (uint64_t round = 0; round < budget<uint64_t>(2, 10, 100); ++round) {
+  uint64_t busy = 0;  // of all rounds: in a single one the threads may happen to take turns
+  for (uint64_t round = 0; round < budget<uint64_t>(4, 10, 100); ++round) {
     Judge::Mix mix = kMix;
     mix.operations = 500;
     const Trial trial = try_schedule(false, seed + round, {.compute_nodes = 2, .threads = 2, .coroutines = 1}, mix,
@@ -440,8 +441,9 @@ TEST(Cuckoo, IsLinearizableOnThreads) {
     ASSERT_TRUE(trial.verdict) << trial.verdict.text;
     ASSERT_LE(trial.copies_of_a_key_max, 1u);
     ASSERT_EQ(trial.locks.releases_lost, 0u);
-    EXPECT_GT(trial.locks.busy, 0u);
+    busy += trial.locks.busy;
   }
+  EXPECT_GT(busy, 0u);
 }
 
 TEST(Cuckoo, PlantedFaultsAreFound) {
