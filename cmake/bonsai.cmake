@@ -80,18 +80,31 @@ function(bonsai_leave_switch_uninstrumented)
   endif()
 endfunction()
 
-# bonsai_room(NAME SOURCES file... LINKS target...): the static library bonsai_NAME of one room.
+# bonsai_room(NAME SOURCES file... LINKS target... [COLD]): the static library bonsai_NAME of one room. COLD: its own
+# lines take no time beside what they call, so that sanitizer builds, in which optimising is what takes longest, leave
+# them as they are.
 function(bonsai_room name)
-  cmake_parse_arguments(ROOM "" "" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(ROOM "COLD" "" "SOURCES;LINKS" ${ARGN})
   add_library(bonsai_${name} STATIC ${ROOM_SOURCES})
   target_link_libraries(bonsai_${name} PUBLIC ${ROOM_LINKS} PRIVATE bonsai_options)
   target_include_directories(bonsai_${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
+  if(ROOM_COLD AND BONSAI_SANITIZE)
+    target_compile_options(bonsai_${name} PRIVATE -O0)
+  endif()
 endfunction()
 
 # A test's own sources are compiled with little optimisation: with -O3 they take half of the build's time, and what they
 # test is in the libraries.
 set(BONSAI_TEST_OPTIONS $<$<CONFIG:RelWithDebInfo>:-O1>)
+if(BONSAI_SANITIZE)
+  list(APPEND BONSAI_TEST_OPTIONS -O0)
+  if(BONSAI_SANITIZE MATCHES undefined)
+    # Two checks at each use of a pointer, which double the time that a test takes to compile. What they find in a
+    # test's own lines ends it anyway.
+    list(APPEND BONSAI_TEST_OPTIONS -fno-sanitize=null,vptr)
+  endif()
+endif()
 
 # GoogleTest and the headers that it brings, parsed once for all test programs. Not under clang, whose regime shows that
 # every test includes what it uses.
@@ -104,14 +117,20 @@ if(BUILD_TESTING AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(bonsai_test_headers PRIVATE ${BONSAI_TEST_OPTIONS})
 endif()
 
-# What every test program has in common: without BUILD_TESTING it is defined but neither built nor run; the time limit
-# grows with the regime (a sanitizer slows a test several times) and with BONSAI_TIMEOUT_SCALE.
+# What every test program has in common: without BUILD_TESTING it is defined but neither built nor run; a build for the
+# fuzzer compiles it, for the compiler's warnings, and neither instruments nor links it; the time limit grows with the
+# regime (a sanitizer slows a test several times) and with BONSAI_TIMEOUT_SCALE.
 # Reads SOURCES LINKS LABELS ENVIRONMENT TIMEOUT SERIAL as TEST_* from the caller; further arguments go to the program.
 macro(bonsai_add_test_program name)
-  add_executable(${name} ${TEST_SOURCES})
+  if(BONSAI_FUZZ)
+    add_library(${name} OBJECT ${TEST_SOURCES})
+    target_compile_options(${name} PRIVATE -fno-sanitize=all)
+  else()
+    add_executable(${name} ${TEST_SOURCES})
+  endif()
   target_link_libraries(${name} PRIVATE bonsai_options ${TEST_LINKS})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  if(BUILD_TESTING)
+  if(BUILD_TESTING AND NOT BONSAI_FUZZ)
     if(NOT TEST_TIMEOUT)
       set(TEST_TIMEOUT 120)
     endif()
@@ -123,7 +142,7 @@ macro(bonsai_add_test_program name)
     # CTest begins with the highest cost, so that no long test is left alone in the end.
     set_tests_properties(${name} PROPERTIES TIMEOUT ${TEST_TIMEOUT} COST ${TEST_TIMEOUT} LABELS "${TEST_LABELS}"
                          ENVIRONMENT "${TEST_ENVIRONMENT}" RUN_SERIAL ${TEST_SERIAL})
-  else()
+  elseif(NOT BUILD_TESTING)
     set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL TRUE)
   endif()
 endmacro()
@@ -137,10 +156,10 @@ function(bonsai_test name)
   cmake_parse_arguments(TEST "SERIAL;FAR" "TIMEOUT" "SOURCES;LINKS;LABELS;ENVIRONMENT" ${ARGN})
   bonsai_add_test_program(${name} --gtest_output=xml:${CMAKE_BINARY_DIR}/test-results/${name}.xml)
   if(BUILD_TESTING)
-    if(TEST_FAR)
+    if(TEST_FAR AND NOT BONSAI_FUZZ)
       add_test(NAME ${name}_far
                COMMAND ${name} --gtest_output=xml:${CMAKE_BINARY_DIR}/test-results/${name}_far.xml)
-      set_tests_properties(${name}_far PROPERTIES TIMEOUT ${TEST_TIMEOUT} LABELS "${TEST_LABELS}"
+      set_tests_properties(${name}_far PROPERTIES TIMEOUT ${TEST_TIMEOUT} COST ${TEST_TIMEOUT} LABELS "${TEST_LABELS}"
                            ENVIRONMENT "BONSAI_TEST_MEDIUM=far;BONSAI_TEST_BUDGET=fast;${TEST_ENVIRONMENT}")
     endif()
     target_link_libraries(${name} PRIVATE GTest::gtest GTest::gtest_main)
