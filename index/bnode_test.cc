@@ -8,12 +8,14 @@
 #include <map>
 #include <set>
 
+#include "base/testing/budget.h"
 #include "index/testing.h"
 
 namespace bonsai::index::testing {
 namespace {
 
 using base::Fence;
+using bonsai::testing::budget;
 
 Bnode* any_bnode(uint32_t capacity = Slots::kCapacityMin) {
   return new Bnode(Fence(), Fence::infinite(), 3, Base(), capacity);
@@ -245,7 +247,7 @@ TEST(Layer, FindsTheBnodeOfAKey) {
 // nothing changes.
 TEST(Bnode, PushesRaceWithTheFreeze) {
   const uint64_t seed = test_seed();
-  for (uint64_t round = 0; round < 200; ++round) {
+  for (uint64_t round = 0; round < budget<uint64_t>(40, 200, 10'000); ++round) {
     Bnode* bnode = any_bnode(64);
     std::vector<std::set<uint32_t>> pushed(3);
     std::vector<std::pair<uint64_t, uint64_t>> frozen;  // counts of nodes, taken twice after the freeze

@@ -293,7 +293,7 @@ TEST_P(Mutants, IsCaught) {
 // With all rules on the hunt ends in peace: what it reports above is the mutants' doing.
 TEST(MutantControl, TheHuntAloneKillsNothing) {
   const int status =
-      hunt_apart({"none", 0}, budget<uint64_t>(6'000, 30'000, 100'000), budget<unsigned>(300, 300, 3'000));
+      hunt_apart({"none", 0}, budget<uint64_t>(1'500, 30'000, 100'000), budget<unsigned>(300, 300, 3'000));
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 

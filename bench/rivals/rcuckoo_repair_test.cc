@@ -157,7 +157,7 @@ TEST(CuckooRepair, AClientThatDiesAtAnyListIsRepaired) {
   const uint64_t seed = base::seed_from_env_or(1);
   std::printf("BONSAI_SEED=%llu\n", static_cast<unsigned long long>(seed));
   RepairCounters all;
-  for (uint64_t i = 0; i < budget<uint64_t>(900, 3'000, 20'000); ++i) {
+  for (uint64_t i = 0; i < budget<uint64_t>(300, 3'000, 20'000); ++i) {
     Scene scene(seed + i, {.lists = i % 60, .amid = i % 3 != 0, .repairer_dies = i % 5 == 0});
     ASSERT_EQ(scene.run(), "") << "BONSAI_SEED=" << seed + i << ", death " << i;
     all.locks_repaired += scene.repairs().locks_repaired;
@@ -167,7 +167,7 @@ TEST(CuckooRepair, AClientThatDiesAtAnyListIsRepaired) {
   std::printf("locks repaired %llu, rows sealed %llu, copies removed %llu\n",
               static_cast<unsigned long long>(all.locks_repaired), static_cast<unsigned long long>(all.rows_sealed),
               static_cast<unsigned long long>(all.entries_removed));
-  EXPECT_GT(all.locks_repaired, 50u);
+  EXPECT_GT(all.locks_repaired, 20u);
   EXPECT_GT(all.rows_sealed, 0u);
   EXPECT_GT(all.entries_removed, 0u);
 }

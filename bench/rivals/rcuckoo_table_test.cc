@@ -54,7 +54,9 @@ TEST(CuckooTable, FillsAsItsModel) {
   } cases[] = {{1'680, 2.3, 4, .940, 16},  {12'500, 2.3, 4, .877, 4}, {131'072, 2.3, 4, .850, 1},
                {131'072, 2.5, 4, .919, 1}, {512, 2.3, 49, .997, 8},   {1'680, 2.3, 49, .984, 8},
                {12'500, 2.3, 49, .970, 4}};
+  const uint64_t rows_max = budget<uint64_t>(2'000, 1'000'000, 1'000'000);
   for (const auto& one : cases) {
+    if (one.rows > rows_max) continue;
     double sum = 0;
     for (uint32_t table = 1; table <= one.tables; ++table) {
       sum += first_failure(one.rows, one.factor, one.moves_max, table);
