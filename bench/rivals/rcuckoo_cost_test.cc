@@ -91,7 +91,8 @@ Filling fill(uint64_t rows, size_t clients) {
 TEST(CuckooCost, InsertsTakeNoMoreThanPublished) {
   constexpr double kPublishedLists[] = {2.00, 2.03, 2.16, 2.37, 2.60, 2.79, 2.95, 3.28, 4.38};
   constexpr uint64_t kPublishedP99[] = {2, 3, 3, 4, 4, 4, 5, 6, 15};
-  const uint64_t parts = budget<uint64_t>(8, 1, 1);  // a small table gets few clients, to be as much in each other's way
+  const uint64_t parts =
+      budget<uint64_t>(8, 1, 1);  // a small table gets few clients, to be as much in each other's way
   Filling filling = fill(107'520 / parts, 128 / parts);
   std::printf("ended at %.3f, %llu inserts failed, %.2f %% of lock messages in vain\n", filling.ended_at,
               static_cast<unsigned long long>(filling.failed),
