@@ -3,11 +3,11 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
+#include <utility>
 
 #include "admin/text.h"
 #include "base/status_macros.h"
@@ -55,13 +55,19 @@ Status set_bool(const std::string& text, bool* value) {
   return Status::OK();
 }
 
-Status set_medium(const std::string& text, TestMedium* medium) {
-  constexpr std::array<std::string_view, 3> kNames = {"auto", "shadow", "emulator"};
-  const auto found = std::find(kNames.begin(), kNames.end(), text);
-  if (found == kNames.end()) {
-    return Status::InvalidArgument("'" + admin::escape(text) + "' is not known; give auto, shadow or emulator");
+Status set_medium(const std::string& text, TestOptions* test) {
+  constexpr std::pair<std::string_view, TestMedium> kMedia[] = {{"auto", TestMedium::kNone},
+                                                                {"shadow", TestMedium::kShadow},
+                                                                {"shadow-without-flushes", TestMedium::kShadow},
+                                                                {"emulator", TestMedium::kEmulator}};
+  const auto* const found =
+      std::find_if(std::begin(kMedia), std::end(kMedia), [&](const auto& medium) { return medium.first == text; });
+  if (found == std::end(kMedia)) {
+    return Status::InvalidArgument("'" + admin::escape(text) + "' is not known; give auto, shadow, " +
+                                   "shadow-without-flushes or emulator");
   }
-  *medium = static_cast<TestMedium>(found - kNames.begin());
+  test->medium = found->second;
+  test->shadow_drops_flushes = text == "shadow-without-flushes";
   return Status::OK();
 }
 
@@ -78,7 +84,7 @@ constexpr Setting kSettings[] = {
     {"secret_file", Kind::kText,
      [](const std::string& text, Config* c) { return c->secret_file = text, Status::OK(); }},
     {"open_to_all", Kind::kBool, [](const std::string& text, Config* c) { return set_bool(text, &c->open_to_all); }},
-    {"medium", Kind::kText, [](const std::string& text, Config* c) { return set_medium(text, &c->medium); }},
+    {"medium", Kind::kText, [](const std::string& text, Config* c) { return set_medium(text, &c->test); }},
     {"litmus_ms", Kind::kNumber, [](const std::string& text, Config* c) { return set_litmus(text, &c->litmus_ms); }},
 };
 

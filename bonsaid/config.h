@@ -28,7 +28,7 @@ struct Config {
   rdma::RemoteDomain domain = rdma::RemoteDomain::kUnknown;
   std::string secret_file;  // empty: none
   bool open_to_all = false;
-  TestMedium medium = TestMedium::kNone;
+  TestOptions test;  // its medium, and whether a shadow drops flushes
   uint64_t litmus_ms = 250;
 };
 

@@ -60,7 +60,7 @@ TEST_F(ConfigTest, TheExampleNamesEverySetting) {
   for (const std::string_view name : setting_names()) {
     EXPECT_NE(text.find("\n" + std::string(name) + " = "), std::string::npos) << name;
   }
-  EXPECT_EQ(config_.medium, Config().medium);
+  EXPECT_EQ(config_.test.medium, Config().test.medium);
   EXPECT_EQ(config_.litmus_ms, Config().litmus_ms);
 }
 
@@ -74,7 +74,7 @@ TEST_F(ConfigTest, EverySettingIsReadAndFlagsWin) {
   EXPECT_EQ(config_.listen[1].node, "10.0.0.1:7471");
   EXPECT_EQ(config_.domain, rdma::RemoteDomain::kEadr);
   EXPECT_EQ(config_.secret_file, "/s");
-  EXPECT_EQ(config_.medium, TestMedium::kEmulator);
+  EXPECT_EQ(config_.test.medium, TestMedium::kEmulator);
   EXPECT_EQ(config_.litmus_ms, 7u);
   EXPECT_EQ("OK", check(config_).ToString());
   ASSERT_TRUE(set("listen", "shm://other", &config_).ok());
@@ -82,6 +82,11 @@ TEST_F(ConfigTest, EverySettingIsReadAndFlagsWin) {
   ASSERT_TRUE(set("open_to_all", "true", &config_).ok());
   EXPECT_TRUE(check(config_).IsInvalidArgument()) << "a secret, and open to all";
   EXPECT_TRUE(set("folders", "x", &config_).IsInvalidArgument());
+  ASSERT_TRUE(set("medium", "shadow-without-flushes", &config_).ok());
+  EXPECT_EQ(config_.test.medium, TestMedium::kShadow);
+  EXPECT_TRUE(config_.test.shadow_drops_flushes);
+  ASSERT_TRUE(set("medium", "shadow", &config_).ok());
+  EXPECT_FALSE(config_.test.shadow_drops_flushes);
 }
 
 TEST_F(ConfigTest, WrongFilesAreAnsweredWithTheLine) {
@@ -94,7 +99,7 @@ TEST_F(ConfigTest, WrongFilesAreAnsweredWithTheLine) {
   expect_refused("open_to_all = 1", "true or false");
   expect_refused("domain = 3", "string in quotes");
   expect_refused("domain = 'adrenaline'", "adr-direct");
-  expect_refused("medium = 'paper'", "auto, shadow or emulator");
+  expect_refused("medium = 'paper'", "auto, shadow, shadow-without-flushes or emulator");
   for (const char* address : {"laptop", "shm://", "://x", "shm://a/b", "shm:/a"}) {
     expect_refused("listen = ['" + std::string(address) + "']", "shm://NAME");
   }

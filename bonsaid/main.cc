@@ -25,7 +25,8 @@ DEFINE_string(listen, "", "ADDRESS[,ADDRESS...]|shm://NAME for this machine, rdm
 DEFINE_string(domain, "", "adr|adr-direct|eadr|what it takes until written bytes survive a power cut of this node");
 DEFINE_string(secret_file, "", "FILE|64 hexadecimal digits that owners must know, too (BONSAI_SECRET_FILE there)");
 DEFINE_bool(open_to_all, false, "|serve other machines without a secret");
-DEFINE_string(medium, "auto", "auto|shadow|emulator|how bytes are written; all but auto are for tests");
+DEFINE_string(medium, "auto",
+              "auto|shadow|shadow-without-flushes|emulator|how bytes are written; all but auto are for tests");
 DEFINE_uint64(litmus_ms, 250, "N|how long each of the four tests of a fabric at the start takes");
 
 namespace bonsai::bonsaid {

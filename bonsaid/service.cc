@@ -38,7 +38,7 @@ Status Service::open(const Config& config, const rdma::Secret* secret) {
   serving.domain = config.domain;
   serving.cache_domain =
       config.domain == rdma::RemoteDomain::kEadr ? PersistenceDomain::kEadr : PersistenceDomain::kAdr;
-  serving.media.test.medium = config.medium;
+  serving.media.test = config.test;
   BONSAI_RETURN_IF_ERROR(scale::PoolServer::make(fabric_.get(), serving, &server_));
   thread_ = base::Thread("bonsaid", [this] { run(); });
   return Status::OK();

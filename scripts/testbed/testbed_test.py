@@ -187,7 +187,7 @@ class Tests:
 
     SERVED = "rdma://10.66.0.2:7471"
 
-    def start_bonsaid(self):
+    def start_bonsaid(self, folder="/dev/shm/pools", medium="auto"):
         """In guest 2: a folder with a link to the NVDIMM, and room for others. Returns the words that owners need."""
         secret = self.testbed.share / "secret"
         if not secret.exists():
@@ -198,8 +198,8 @@ class Tests:
         log = self.testbed.share / f"bonsaid.{self.started}.log"  # a new name: guests remember files that are gone
         self.testbed.run("exec", 2, "busybox killall -q bonsaid; while busybox pidof bonsaid; do sleep 0.1; done")
         self.testbed.run("exec", 2, f"mkdir -p /dev/shm/pools; ln -sf {DEVDAX} /dev/shm/pools/nvdimm; setsid {bonsaid} "
-                         f"--folder=/dev/shm/pools --listen={self.SERVED} --domain=adr --secret_file={secret} "
-                         f"--litmus_ms=50 >{log} 2>&1 </dev/null &")
+                         f"--folder={folder} --listen={self.SERVED} --domain=adr --secret_file={secret} "
+                         f"--medium={medium} --litmus_ms=50 >{log} 2>&1 </dev/null &")
         for _ in range(300):
             if log.exists() and "ready: serves" in log.read_text():
                 return f"BONSAI_SECRET_FILE={secret}"
@@ -236,6 +236,38 @@ class Tests:
         found = self.testbed.run("exec", 2, f"{secret} {self.programs}/power_cut check {pool} {acknowledged}",
                                  seconds=90)
         print(f"owner killed: acknowledged {acknowledged}, found {found.strip()} from the other guest")
+
+    def kill_the_memory_node(self, medium):
+        """Guest 2, where bonsaid serves a pool on a medium that loses what was not flushed, is killed amid the writes
+        of guest 1, and started again. Returns what the check of guest 1 then prints."""
+        folder = self.testbed.share / "served"
+        shutil.rmtree(folder, ignore_errors=True)  # the files of the medium are of this machine: they outlive guests
+        folder.mkdir()
+        secret, pool, acknowledged = self.start_bonsaid(folder, medium), f"{self.SERVED}/pool", 0
+        writer = self.testbed.start("exec", 1, f"{secret} {self.programs}/power_cut write {pool} auto 1")
+        said = []
+        for line in writer.stdout:
+            if not re.fullmatch(r"\d+\n", line):
+                said.append(line)
+                continue
+            if acknowledged < 300 <= int(line):
+                self.testbed.run("kill", 2)
+            acknowledged = int(line)
+        assert writer.wait() == 1 and acknowledged >= 300, (acknowledged, said)
+        assert "10.66.0.2" in said[-1], f"the owner says which node has gone: {said}"
+        self.testbed.run("restart", 2, seconds=150)
+        secret = self.start_bonsaid(folder, medium)
+        output = self.testbed.run("exec", 1, f"{secret} {self.programs}/power_cut check {pool} {acknowledged}",
+                                  seconds=90, code=None)
+        print(f"memory node killed ({medium}): acknowledged {acknowledged}, found {output.strip()}")
+        return output
+
+    def test_store_over_rdma_survives_its_memory_node(self):
+        assert self.kill_the_memory_node("shadow").strip().isdigit()
+
+    def test_store_over_rdma_without_flushes_loses(self):
+        """The canary: the same with flushes off must fail."""
+        assert not self.kill_the_memory_node("shadow-without-flushes").strip().isdigit()
 
     # ---- power cuts
 
@@ -348,7 +380,7 @@ def main():
         print(f"the fabric over Soft-RoCE, power cuts and scripts/testbed.sh were NOT tested: {reason}")
         return 1 if os.environ.get("BONSAI_TESTBED_REQUIRED") == "1" else EXIT_SKIPPED
     testbed = Testbed()
-    tests = Tests(testbed, arguments.build)
+    tests = Tests(testbed, arguments.build.resolve())
     names = [name for name in Tests.__dict__ if name.startswith("test_")]
     wanted = [name for name in names[1:-1] if any(word in name for word in arguments.tests or [""])]
     try:
