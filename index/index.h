@@ -174,7 +174,7 @@ class Index {
   // Reads the window that has `from`, from that key on, its first `records_max` records.
   // `whole`: from the window's beginning. `known`: null, or a bnode whose range has `from`, found inside this guard.
   // `following`: null, or what the last call inside this guard left there; a scan of many windows so searches the tree
-  // for few of them.
+  // for few of them, and what it reads on far targets of as many comes in one list.
   void read_window(const base::Key& from, uint64_t version, bool whole, uint64_t records_max, Window* window,
                    Bnode* known = nullptr, Following* following = nullptr);
   // Reads the whole window that has the last key below `fence`. Requires: `fence` is not the empty key.
@@ -321,8 +321,9 @@ class Index {
   uint64_t prefetch_records(const Bnode& bnode, const base::Key& from, uint64_t records_max) const;
   void read_few(Bnode* bnode, const persist::Dnode& dnode, const base::Key& start, uint64_t version,
                 uint64_t records_max, Window* window);
+  void read_runs_ahead(const Bnode& first, uint64_t records_max, Following* following) const;
   void read_range(Bnode* bnode, const base::Key& from, uint64_t version, bool whole, uint64_t records_max,
-                  Window* window);
+                  const persist::RunsAhead* ahead, Window* window);
 
   // replace.cc
   Bnode* recovered(persist::RecoveredRange range, uint64_t gen);

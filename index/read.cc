@@ -360,8 +360,9 @@ void Index::read_few(Bnode* bnode, const persist::Dnode& dnode, const Key& start
   if (dnode.note_scan()) compactions_.ask(bnode);
 }
 
+// `ahead`: null, or runs that are here already.
 void Index::read_range(Bnode* bnode, const Key& from, uint64_t version, bool whole, uint64_t records_max,
-                       Window* window) {
+                       const persist::RunsAhead* ahead, Window* window) {
   window->lo = bnode->lo();
   window->hi = bnode->hi();
   window->pieces.clear();
@@ -379,7 +380,7 @@ void Index::read_range(Bnode* bnode, const Key& from, uint64_t version, bool who
   const Key end = window->hi.key();
   const bool whole_range = all.dnodes.size() == 1 && !all.other_range;
   for (const persist::Dnode* dnode : all.dnodes) {
-    persist::DnodeCursor cursor(dnodes_.volume(), *dnode, window->verify);
+    persist::DnodeCursor cursor(dnodes_.volume(), *dnode, window->verify, ahead);
     if (whole_range) {
       cursor.seek_inside(window->lo.key() < start ? start : Key(), pieces.left());
     } else {
@@ -414,10 +415,26 @@ std::span<const char> Index::prefetch_following(const Following& following) cons
   return run;
 }
 
+// Reads what the bnode and those that follow have on far targets, as far as so many records go, in one list. A bnode
+// that is replaced meanwhile has other runs: these are read when the scan is there.
+void Index::read_runs_ahead(const Bnode& first, uint64_t records_max, Following* following) const {
+  const scale::Volume& volume = dnodes_.volume();
+  uint64_t records = 0;
+  const Bnode* bnode = &first;
+  for (size_t i = 0; bnode != nullptr && records < records_max; bnode = following->peek(i++)) {
+    const persist::Dnode* dnode = bnode->base().dnode();
+    if (dnode == nullptr || dnode->runs().empty()) continue;
+    for (const persist::RunDesc& run : dnode->runs()) following->runs().issue(volume, run);
+    records += dnode->runs().front().count;
+  }
+  following->runs().wait();
+}
+
 void Index::read_window(const Key& from, uint64_t version, bool whole, uint64_t records_max, Window* window,
                         Bnode* known, Following* following) {
   step("load index");
   std::span<const char> records_behind;
+  const persist::RunsAhead* ahead = nullptr;
   Bnode* bnode = known;
   if (known == nullptr && records_max < kReadAheadRecords) {
     bnode = tree_.find_to_read(from);
@@ -425,10 +442,15 @@ void Index::read_window(const Key& from, uint64_t version, bool whole, uint64_t 
     Following own;
     if (following == nullptr) following = &own;
     bnode = following->take(from);
-    if (bnode == nullptr) bnode = tree_.find_to_scan(from, following);
+    if (bnode == nullptr) {
+      bnode = tree_.find_to_scan(from, following);
+      if (dnodes_.volume().has_far() && following != &own)
+        read_runs_ahead(*newest(bnode, from), records_max, following);
+    }
+    if (following != &own) ahead = &following->runs();
     records_behind = prefetch_following(*following);
   }
-  read_range(newest(bnode, from), from, version, whole, records_max, window);
+  read_range(newest(bnode, from), from, version, whole, records_max, ahead, window);
   window->records_behind = records_behind;
 }
 
@@ -489,7 +511,7 @@ void Index::read_window_below(const base::Fence& fence, uint64_t version, Window
                                              [&](const Bnode* each) { return each->lo() < fence; });
     bnode = *(behind - 1);
   }
-  read_range(bnode, bnode->lo().key(), version, true, UINT64_MAX, window);
+  read_range(bnode, bnode->lo().key(), version, true, UINT64_MAX, nullptr, window);
 }
 
 }  // namespace bonsai::index

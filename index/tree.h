@@ -27,6 +27,7 @@
 #include "base/epoch.h"
 #include "base/key.h"
 #include "index/bnode.h"
+#include "persist/runs_ahead.h"
 
 namespace bonsai::index {
 
@@ -35,7 +36,10 @@ class Following {
  public:
   static constexpr size_t kMax = 8;
 
-  void clear() { next_ = count_ = 0; }
+  void clear() {
+    next_ = count_ = 0;
+    runs_.clear();
+  }
   void add(Bnode* bnode) { bnodes_[count_++] = bnode; }
   [[nodiscard]] bool full() const { return count_ == kMax; }
   // The i-th from now on; null if there is none.
@@ -47,10 +51,13 @@ class Following {
     ++next_;
     return bnode;
   }
+  // What was read of them before the scan has come there.
+  [[nodiscard]] persist::RunsAhead& runs() { return runs_; }
 
  private:
   std::array<Bnode*, kMax> bnodes_;
   size_t next_ = 0, count_ = 0;
+  persist::RunsAhead runs_;
 };
 
 class Tree {

@@ -2,8 +2,8 @@
 // serving nodes, a node that falls silent is an answer and not a hang, and bad names change nothing.
 #include <gtest/gtest.h>
 
-#include <array>
 #include <atomic>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/testing/figures.h"
 #include "base/thread.h"
 #include "bonsai/db.h"
 #include "bonsai/testing.h"
@@ -18,6 +19,7 @@
 #include "rdma/shm/shm.h"
 #include "scale/fabrics.h"
 #include "scale/testing/serving_node.h"
+#include "testing/remote_budgets.h"
 #include "testing/scratch.h"
 
 namespace bonsai::store {
@@ -137,45 +139,21 @@ TEST_F(RemoteStore, WhatWasAcknowledgedIsThereAfterReopening) {
   }
 }
 
-// Budgets, of 8-byte keys and values, by what was posted. Shared memory, nodes of one process.
-TEST_F(RemoteStore, WhatReadsAskOfTheNode) {
-  constexpr uint64_t kRecords = 4'000, kGets = 1'000;
+// Shared memory, nodes of one process.
+TEST_F(RemoteStore, AsksNoMoreOfItsNodesThanItsBudgets) {
   Options options = creating();
   options.background_threads = 0;
   open("near://node/a", options);
-  const auto key = [](uint64_t i) {
-    std::string text(8, 'k');
-    for (uint64_t word = (i + 1) * 0x9e3779b97f4a7c15, b = 0; b < 8; ++b) text[b] = static_cast<char>(word >> 8 * b);
-    return text;
-  };
-  for (uint64_t i = 0; i < kRecords; ++i) ASSERT_TRUE(db_->Put(key(i), "12345678").ok());
-  ASSERT_TRUE(db_->Drain().ok());
-  std::string value;
-  for (uint64_t before = UINT64_MAX; before != db_->GetStats().compactions;) {  // until each range has one run
-    before = db_->GetStats().compactions;
-    for (uint64_t i = 0; i < 4 * kRecords; ++i) ASSERT_TRUE(db_->Get(key(i % kRecords), &value).ok());
+  std::vector<testing::BudgetRow> rows;
+  ASSERT_EQ("OK", testing::count_remote_budgets(
+                      db_.get(), [this] { return testing::asked_by(db_.get()); }, &rows)
+                      .ToString());
+  for (const testing::BudgetRow& row : rows) {
+    std::printf("%s\n", row.text().c_str());
+    EXPECT_TRUE(row.kept()) << row.text();
+    testing::add_figure("verb_budgets", 1);
   }
-  const auto asked = [&](const auto& work) {
-    const Stats before = db_->GetStats();
-    work();
-    const Stats after = db_->GetStats();
-    return std::array{after.fabric_round_trips - before.fabric_round_trips,
-                      after.fabric_messages - before.fabric_messages, after.fabric_bytes - before.fabric_bytes};
-  };
-  const auto [present, messages, bytes] = asked([&] {
-    for (uint64_t i = 0; i < kGets; ++i) ASSERT_TRUE(db_->Get(key(i), &value).ok());
-  });
-  EXPECT_EQ(present, kGets);
-  EXPECT_LE(messages, kGets * 117 / 100) << "1 + 31/256 of like fingerprints in a group, by chance";
-  EXPECT_EQ(bytes, messages * 20);
-  const auto absent = asked([&] {
-    for (uint64_t i = 0; i < kGets; ++i) ASSERT_TRUE(db_->Get(key(kRecords + i), &value).IsNotFound());
-  });
-  EXPECT_LE(absent[0], kGets * 16 / 100) << "32/256, by chance";
-  ASSERT_TRUE(db_->Put("large", std::string(100'000, 'x')).ok());
-  ASSERT_TRUE(db_->Drain().ok());
-  const auto large = asked([&] { ASSERT_TRUE(db_->Get("large", &value).ok()); });
-  EXPECT_EQ(large[0], 2U);
+  EXPECT_EQ(rows.size(), 7U);
 }
 
 TEST_F(RemoteStore, ASilentNodeIsUnavailableAndNothingAcknowledgedIsLost) {

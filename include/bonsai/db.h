@@ -117,8 +117,8 @@ class DB {
   //   shm://NAME/POOL             served under NAME on this machine
   //   rdma://HOST:PORT/POOL       served over RDMA; in programs that link it (bonsai, bonsai-bench)
   // Either all exist, or none does and they are created. What is stored on a remote target is durable on its node, in
-  // the domain that bonsaid was given there; Options::persistence_domain is of this machine's files. Remote targets are
-  // read from a copy in this process's memory, as large as they are, which is fetched when they are opened.
+  // the domain that bonsaid was given there; Options::persistence_domain is of this machine's files. Of a remote
+  // target the log and the tables of what is free are fetched when it is opened; records are read when they are wanted.
   // Errors: IoError (missing, not writable), Corruption (damaged), NotSupported (foreign file, newer format version, a
   // scheme that this program does not know, another version of the fabric's protocol), Busy (open elsewhere),
   // InvalidArgument (options, names, secret), NoSpace (file system full), Unavailable (a node does not answer within

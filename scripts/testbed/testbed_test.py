@@ -221,6 +221,15 @@ class Tests:
             assert run["workload"] == "e" or run["fabric"]["round_trips"] > 0, run["fabric"]
         assert "bonsai-bench" not in self.testbed.run("exec", 2, "ls /dev/shm/pools"), "it removes its pools"
 
+    def test_store_over_rdma_keeps_its_budgets(self):
+        secret = self.start_bonsaid()
+        words = f"{secret} {self.programs}/remote_budgets {self.SERVED}/budgets"
+        lines = self.testbed.run("exec", 1, words, seconds=90)
+        print(lines, end="")
+        if os.environ.get("BONSAI_FIGURES"):
+            with open(os.environ["BONSAI_FIGURES"], "a", encoding="ascii") as out:
+                out.write(f"verb_budgets {len(lines.splitlines())}\n")
+
     def test_store_over_rdma_survives_its_owner(self):
         """The owner, in guest 1, is killed amid writes to the NVDIMM of guest 2, which then opens the pool itself."""
         secret, pool, acknowledged = self.start_bonsaid(), f"{self.SERVED}/nvdimm", 0

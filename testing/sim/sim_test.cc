@@ -3,12 +3,18 @@
 
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <vector>
 
+#include "base/coro/scheduler.h"
 #include "base/probe.h"
 #include "base/random.h"
 #include "base/testing/budget.h"
 #include "base/testing/figures.h"
+#include "testing/remote_budgets.h"
+#include "testing/scratch.h"
 #include "testing/sim/life.h"
+#include "testing/sim/store_node.h"
 
 namespace bonsai::testing::sim {
 namespace {
@@ -56,6 +62,41 @@ TEST(StoreSim, EverySeedKeepsThePromisesAndReplaysExactly) {
   EXPECT_LT(all.unread, all.operations / 4);
   EXPECT_GT(all.power_cuts, seeds / 10);
   EXPECT_GT(all.memory_power_cuts, seeds / 10);
+}
+
+Asked asked_of(const rdma::Traffic& traffic) { return {traffic.round_trips, traffic.messages(), traffic.bytes()}; }
+
+// What DB::Open's stores keep in shared memory (store/remote_test.cc).
+TEST(StoreSim, AsksNoMoreOfItsNodesThanItsBudgets) {
+  rdma::SimOptions options;
+  options.remote_flush = false;  // a flush request for all that was written, as elsewhere, not a flush of each range
+  rdma::SimNetwork network(options);
+  const ScratchFolder scratch;
+  MemoryNode node(&network, "node", std::filesystem::path(scratch.file("pool")).parent_path(), 1);
+  StoreNode store(&network, {{nullptr, &node}}, 1'000);
+  std::vector<BudgetRow> rows;
+  base::Scheduler scheduler({.pick = base::Scheduler::Pick::kSeeded, .seed = 1, .stack_bytes = size_t{256} << 10});
+  scheduler.spawn(
+      [&] {
+        node.start();
+        Options creating;
+        creating.pool_bytes = uint64_t{8} << 20;
+        creating.background_threads = 0;
+        ASSERT_EQ("OK", store.open(creating, true).ToString());
+        EXPECT_EQ("OK", count_remote_budgets(
+                            store.db(), [&] { return asked_of(store.traffic()); }, &rows)
+                            .ToString());
+        EXPECT_EQ("OK", store.close().ToString());
+        node.stop();
+      },
+      "budgets");
+  ASSERT_EQ("OK", scheduler.run().ToString());
+  for (const BudgetRow& row : rows) {
+    std::printf("%s\n", row.text().c_str());
+    EXPECT_TRUE(row.kept()) << row.text();
+    add_figure("verb_budgets", 1);
+  }
+  EXPECT_EQ(rows.size(), 7U);
 }
 
 }  // namespace
