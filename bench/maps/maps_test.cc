@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "base/testing/budget.h"
 #include "base/testing/figures.h"
+#include "base/testing/planted_fault.h"
 #include "base/thread.h"
 #include "bench/maps/ctrie.h"
 #include "bench/maps/kary_tree.h"
@@ -274,18 +275,13 @@ INSTANTIATE_TEST_SUITE_P(Maps, EachFault, ::testing::ValuesIn(kFaults),
                          [](const auto& fault) { return std::string(fault.param.name); });
 
 TEST_P(EachFault, IsFound) {
-  bonsai::testing::mutants_on.store(GetParam().mutant);
-  bool found = false;
-  for (uint64_t seed = 1; !found && seed <= kSchedulesMax; ++seed) {
-    Mix mix{.before_max = seed % 2 == 0 ? uint64_t{12} : uint64_t{40}, .program = GetParam().program};
+  const Fault& fault = GetParam();
+  const auto by_schedules = bonsai::testing::within(kSchedulesMax, [&fault](uint64_t seed) {
+    Mix mix{.before_max = seed % 2 == 0 ? uint64_t{12} : uint64_t{40}, .program = fault.program};
     if (!mix.program.empty()) mix.clients = static_cast<uint32_t>(mix.program.size());
-    found = !run_schedule(kKinds[GetParam().kind].make_small, mix, seed);
-    if (found) std::printf("found by schedule %llu\n", static_cast<unsigned long long>(seed));
-  }
-  bonsai::testing::mutants_on.store(0);
-  EXPECT_TRUE(found);
-  bonsai::testing::add_figure("mutants", 1);
-  bonsai::testing::add_figure("mutants_killed", found ? 1 : 0);
+    return !run_schedule(kKinds[fault.kind].make_small, mix, seed);
+  });
+  bonsai::testing::expect_found({{fault.name, fault.mutant, by_schedules}});
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "base/testing/budget.h"
 #include "base/testing/figures.h"
+#include "base/testing/planted_fault.h"
 #include "bench/rivals/testing/meanwhile.h"
 #include "bench/rivals/testing/mutants.h"
 #include "bench/rivals/testing/rig.h"
@@ -23,7 +24,6 @@ namespace {
 
 using bonsai::testing::budget;
 
-std::string text(const Status& status) { return status.ToString(); }
 std::string key(uint64_t number) { return Judge::key_of(number); }
 
 std::unique_ptr<RaceClient> client_of(Connection* connection, const ClientOptions& options) {
@@ -325,32 +325,17 @@ TEST(Race, IsLinearizableOnThreads) {
 }
 
 TEST(Race, PlantedFaultsAreFound) {
-  const auto by_schedules = [] {
-    for (uint64_t seed = 1; seed <= budget<uint64_t>(4'000, 10'000, 20'000); ++seed) {
-      const Trial trial = try_schedule(true, seed, kSimShape, seed % 4 == 0 ? kSimMix : kFirstInserts);
-      if (!trial.verdict || trial.slots_of_a_key_max > 1) return true;
-    }
-    return false;
-  };
-  const struct {
-    const char* name;
-    Mutant mutant;
-    std::function<bool()> found;
-  } faults[] = {
+  const auto by_schedules = bonsai::testing::within(budget<uint64_t>(4'000, 10'000, 20'000), [](uint64_t seed) {
+    const Trial trial = try_schedule(true, seed, kSimShape, seed % 4 == 0 ? kSimMix : kFirstInserts);
+    return !trial.verdict || trial.slots_of_a_key_max > 1;
+  });
+  bonsai::testing::expect_found({
       {"reused at once", kReusedAtOnce, by_schedules},
       {"duplicates unchecked", kDuplicatesUnchecked, by_schedules},
       {"lost insert acknowledged", kLostInsertAcknowledged, by_schedules},
       {"block unverified", kBlockUnverified, [] { return !notices_damage(true); }},
       {"first match believed", kFirstMatchBelieved, [] { return !notices_another_key(); }},
-  };
-  for (const auto& fault : faults) {
-    bonsai::testing::mutants_on.store(fault.mutant);
-    const bool found = fault.found();
-    bonsai::testing::mutants_on.store(0);
-    EXPECT_TRUE(found) << fault.name;
-    bonsai::testing::add_figure("mutants", 1);
-    bonsai::testing::add_figure("mutants_killed", found ? 1 : 0);
-  }
+  });
 }
 
 // How full one sub-table is when an insert first finds no slot; and what the operations on it cost meanwhile.

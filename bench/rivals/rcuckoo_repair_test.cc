@@ -14,7 +14,7 @@
 #include "base/random.h"
 #include "base/step.h"
 #include "base/testing/budget.h"
-#include "base/testing/figures.h"
+#include "base/testing/planted_fault.h"
 #include "base/thread.h"
 #include "bench/rivals/testing/cuckoo_rig.h"
 #include "bench/rivals/testing/mutants.h"
@@ -205,30 +205,14 @@ bool spares_the_living() {
 TEST(CuckooRepair, WhoeverWritesIsAlive) { EXPECT_TRUE(spares_the_living()); }
 
 TEST(CuckooRepair, PlantedFaultsAreFound) {
-  const auto by_deaths = [] {
-    for (uint64_t i = 0; i < 3'000; ++i) {
-      if (!Scene(i, {.lists = i % 60, .amid = true}).run().empty()) return true;
-    }
-    return false;
-  };
-  const struct {
-    const char* name;
-    Mutant mutant;
-    std::function<bool()> found;
-  } faults[] = {
+  const auto by_deaths = bonsai::testing::within(
+      3'000, [](uint64_t seed) { return !Scene(seed, {.lists = seed % 60, .amid = true}).run().empty(); });
+  bonsai::testing::expect_found({
       {"path from its start", kPathFromItsStart, by_deaths},
       {"copies left", kCopiesLeft, by_deaths},
       {"seals left", kSealsLeft, by_deaths},
       {"holder not watched", kHolderNotWatched, [] { return !spares_the_living(); }},
-  };
-  for (const auto& fault : faults) {
-    bonsai::testing::mutants_on.store(fault.mutant);
-    const bool found = fault.found();
-    bonsai::testing::mutants_on.store(0);
-    EXPECT_TRUE(found) << fault.name;
-    bonsai::testing::add_figure("mutants", 1);
-    bonsai::testing::add_figure("mutants_killed", found ? 1 : 0);
-  }
+  });
 }
 
 }  // namespace

@@ -18,23 +18,16 @@
 #include "base/random.h"
 #include "base/step.h"
 #include "base/testing/budget.h"
-#include "base/testing/figures.h"
+#include "base/testing/planted_fault.h"
 #include "bench/rivals/sherman.h"
 #include "bench/rivals/testing/mutants.h"
-#include "bench/rivals/testing/rig.h"
+#include "bench/rivals/testing/sherman_rig.h"
 #include "rdma/sim/sim.h"
 
 namespace bonsai::bench::rivals::sherman {
 namespace {
 
 using bonsai::testing::budget;
-
-std::string text(const Status& status) { return status.ToString(); }
-
-std::string key(uint64_t number) {
-  const uint64_t big_endian = __builtin_bswap64(number);
-  return {reinterpret_cast<const char*>(&big_endian), sizeof big_endian};
-}
 
 struct Way {
   const char* name;
@@ -52,13 +45,6 @@ TreeOptions tree_of(size_t page_records_max) {
 class ShermanPersistBudget : public ::testing::TestWithParam<bool> {};
 INSTANTIATE_TEST_SUITE_P(Fabrics, ShermanPersistBudget, ::testing::Bool(),
                          [](const auto& fabric) { return fabric.param ? "sim" : "shm"; });
-
-void expect_traffic(uint64_t lists, uint64_t messages, uint64_t bytes, const rdma::Traffic& used) {
-  EXPECT_EQ(used.round_trips, lists) << used.text();
-  EXPECT_EQ(used.messages(), messages) << used.text();
-  EXPECT_EQ(used.bytes(), bytes) << used.text();
-  bonsai::testing::add_figure("verb_budgets", 1);
-}
 
 TEST_P(ShermanPersistBudget, OfEachWay) {
   for (const Way& way : kWays) {
@@ -267,26 +253,15 @@ TEST(ShermanPersist, PowerCutsLoseNothingAcknowledged) {
 }
 
 TEST(ShermanPersist, PlantedFaultsAreFound) {
-  const struct {
-    const char* name;
-    Mutant mutant;
-    const Way& way;
-  } faults[] = {
-      {"flush left out", kFlushLeftOut, kWays[2]},        {"answer unawaited", kAnswerUnawaited, kWays[2]},
-      {"sibling unflushed", kSiblingUnflushed, kWays[2]}, {"moved erased at once", kMovedErasedAtOnce, kWays[2]},
-      {"head in place", kHeadInPlace, kWays[2]},          {"torn unsalvaged", kTornUnsalvaged, kWays[2]},
-  };
-  for (const auto& fault : faults) {
-    bonsai::testing::mutants_on.store(fault.mutant);
-    bool found = false;
-    uint64_t seed = 0;
-    while (!found && seed < 300) found = !Lives(fault.way, ++seed).run(4);
-    bonsai::testing::mutants_on.store(0);
-    std::printf("%s: found by trial %llu\n", fault.name, static_cast<unsigned long long>(seed));
-    EXPECT_TRUE(found) << fault.name;
-    bonsai::testing::add_figure("mutants", 1);
-    bonsai::testing::add_figure("mutants_killed", found ? 1 : 0);
-  }
+  const auto by_power_cuts = bonsai::testing::within(300, [](uint64_t seed) { return !Lives(kWays[2], seed).run(4); });
+  bonsai::testing::expect_found({
+      {"flush left out", kFlushLeftOut, by_power_cuts},
+      {"answer unawaited", kAnswerUnawaited, by_power_cuts},
+      {"sibling unflushed", kSiblingUnflushed, by_power_cuts},
+      {"moved erased at once", kMovedErasedAtOnce, by_power_cuts},
+      {"head in place", kHeadInPlace, by_power_cuts},
+      {"torn unsalvaged", kTornUnsalvaged, by_power_cuts},
+  });
 }
 
 }  // namespace

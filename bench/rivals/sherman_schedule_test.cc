@@ -14,29 +14,16 @@
 #include "base/nvm/racy_copy.h"
 #include "base/random.h"
 #include "base/testing/budget.h"
-#include "base/testing/figures.h"
+#include "base/testing/planted_fault.h"
 #include "base/thread.h"
 #include "bench/rivals/sherman.h"
 #include "bench/rivals/testing/mutants.h"
-#include "bench/rivals/testing/rig.h"
+#include "bench/rivals/testing/sherman_rig.h"
 
 namespace bonsai::bench::rivals::sherman {
 namespace {
 
 using bonsai::testing::budget;
-
-std::string text(const Status& status) { return status.ToString(); }
-
-std::string key(uint64_t number) {
-  const uint64_t big_endian = __builtin_bswap64(number);
-  return {reinterpret_cast<const char*>(&big_endian), sizeof big_endian};
-}
-
-std::unique_ptr<ShermanClient> client_of(Connection* connection, ComputeNode* node, const ClientOptions& options = {}) {
-  std::unique_ptr<ShermanClient> client;
-  EXPECT_EQ("OK", text(ShermanClient::make(connection, node, options, &client)));
-  return client;
-}
 
 // Compute nodes of one tree.
 class Nodes {
@@ -170,13 +157,11 @@ TEST(Sherman, IsLinearizableOnThreads) {
 }
 
 TEST(Sherman, PlantedFaultsAreFound) {
-  const auto by_schedules = [](uint64_t seed) { return !try_schedule(true, seed, kSimShape, mix_of(seed)).verdict; };
-  const auto by_readers = [](uint64_t seed) { return !readers_find_all(true, seed); };
-  const struct {
-    const char* name;
-    Mutant mutant;
-    std::function<bool(uint64_t)> found;
-  } faults[] = {
+  const uint64_t trials = 2'000;
+  const auto by_schedules = bonsai::testing::within(
+      trials, [](uint64_t seed) { return !try_schedule(true, seed, kSimShape, mix_of(seed)).verdict; });
+  const auto by_readers = bonsai::testing::within(trials, [](uint64_t seed) { return !readers_find_all(true, seed); });
+  bonsai::testing::expect_found({
       {"torn record believed", kTornRecordBelieved, by_schedules},
       {"absence unverified", kAbsenceUnverified, by_readers},
       {"page version kept", kPageVersionKept, by_readers},
@@ -184,18 +169,7 @@ TEST(Sherman, PlantedFaultsAreFound) {
       {"unlocked and handed on", kUnlockedAndHandedOn, by_schedules},
       {"lost lock believed", kLostLockBelieved, by_schedules},
       {"stale cache believed", kStaleCacheBelieved, by_readers},
-  };
-  for (const auto& fault : faults) {
-    bonsai::testing::mutants_on.store(fault.mutant);
-    bool found = false;
-    uint64_t seed = 0;
-    while (!found && seed < 2'000) found = fault.found(++seed);
-    bonsai::testing::mutants_on.store(0);
-    std::printf("%s: found by trial %llu\n", fault.name, static_cast<unsigned long long>(seed));
-    EXPECT_TRUE(found) << fault.name;
-    bonsai::testing::add_figure("mutants", 1);
-    bonsai::testing::add_figure("mutants_killed", found ? 1 : 0);
-  }
+  });
 }
 
 // Records that are there all the time are in every scan, in order and once, whatever is inserted beside them.

@@ -9,32 +9,12 @@
 
 #include "base/coro/scheduler.h"
 #include "base/nvm/racy_copy.h"
-#include "base/testing/figures.h"
 #include "bench/rivals/testing/meanwhile.h"
-#include "bench/rivals/testing/rig.h"
+#include "bench/rivals/testing/sherman_rig.h"
 #include "rdma/testing/budget.h"
 
 namespace bonsai::bench::rivals::sherman {
 namespace {
-
-std::string text(const Status& status) { return status.ToString(); }
-
-// Keys in the order of their numbers.
-std::string key(uint64_t number) {
-  const uint64_t big_endian = __builtin_bswap64(number);
-  return {reinterpret_cast<const char*>(&big_endian), sizeof big_endian};
-}
-
-std::unique_ptr<ShermanClient> client_of(Connection* connection, ComputeNode* node, const ClientOptions& options = {}) {
-  std::unique_ptr<ShermanClient> client;
-  EXPECT_EQ("OK", text(ShermanClient::make(connection, node, options, &client)));
-  return client;
-}
-
-struct Where {
-  bool sim;
-  Layout::Form form;
-};
 
 // One tree on one memory node; clients of two compute nodes, which share a thread.
 class ShermanBudget : public ::testing::TestWithParam<Where> {
@@ -114,14 +94,7 @@ class ShermanBudget : public ::testing::TestWithParam<Where> {
   rdma::Traffic not_counted_;
   std::string value_;
 };
-INSTANTIATE_TEST_SUITE_P(Fabrics, ShermanBudget,
-                         ::testing::Values(Where{true, Layout::Form::kVerified}, Where{false, Layout::Form::kVerified},
-                                           Where{true, Layout::Form::kPublished},
-                                           Where{false, Layout::Form::kPublished}),
-                         [](const auto& where) {
-                           return std::string(where.param.sim ? "sim" : "shm") +
-                                  (where.param.form == Layout::Form::kVerified ? "_verified" : "_published");
-                         });
+INSTANTIATE_TEST_SUITE_P(Fabrics, ShermanBudget, kEverywhere, name_of);
 
 TEST_P(ShermanBudget, FormsHaveTheirSizes) {
   const Layout layout{.form = GetParam().form};
@@ -309,14 +282,7 @@ class ShermanHandover : public ShermanBudget {
     return used;
   }
 };
-INSTANTIATE_TEST_SUITE_P(Fabrics, ShermanHandover,
-                         ::testing::Values(Where{true, Layout::Form::kVerified}, Where{false, Layout::Form::kVerified},
-                                           Where{true, Layout::Form::kPublished},
-                                           Where{false, Layout::Form::kPublished}),
-                         [](const auto& where) {
-                           return std::string(where.param.sim ? "sim" : "shm") +
-                                  (where.param.form == Layout::Form::kVerified ? "_verified" : "_published");
-                         });
+INSTANTIATE_TEST_SUITE_P(Fabrics, ShermanHandover, kEverywhere, name_of);
 
 TEST_P(ShermanHandover, CostsLess) {
   const uint64_t record = Layout{.form = GetParam().form}.record_bytes(0);

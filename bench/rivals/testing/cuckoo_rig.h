@@ -18,7 +18,6 @@
 
 namespace bonsai::bench::rivals::rcuckoo {
 
-inline std::string text(const Status& status) { return status.ToString(); }
 inline std::string key(uint32_t number) { return NarrowClient::bytes(number); }
 
 inline std::unique_ptr<CuckooClient> client_of(Connection* connection, const ClientOptions& options) {

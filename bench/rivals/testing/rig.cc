@@ -20,8 +20,6 @@ using bonsai::testing::OpKind;
 
 constexpr size_t kStackBytes = size_t{256} << 10;
 
-std::string text(const Status& status) { return status.ToString(); }
-
 }  // namespace
 
 Rig::Rig(const Options& options)

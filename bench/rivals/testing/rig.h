@@ -19,6 +19,8 @@
 
 namespace bonsai::bench::rivals {
 
+inline std::string text(const Status& status) { return status.ToString(); }
+
 // Where a client sits. Clients of one thread share its connection.
 struct Seat {
   size_t client = 0;  // 0 to the number of clients - 1

@@ -1,0 +1,51 @@
+// Shows that a test notices the loss of a rule (mutants.h).
+#ifndef BONSAI_BASE_TESTING_PLANTED_FAULT_H_
+#define BONSAI_BASE_TESTING_PLANTED_FAULT_H_
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <initializer_list>
+#include <utility>
+
+#include "base/testing/figures.h"
+#include "base/testing/mutants.h"
+
+namespace bonsai::testing {
+
+struct PlantedFault {
+  const char* name;
+  uint32_t mutant;
+  std::function<bool()> found;  // whether the test's judge is dissatisfied
+};
+
+// Switches each rule off in turn: its judge must notice.
+// Requires: no rule is off, and nobody else acts.
+inline void expect_found(std::initializer_list<PlantedFault> faults) {
+  for (const PlantedFault& fault : faults) {
+    mutants_on.store(fault.mutant);
+    const bool found = fault.found();
+    mutants_on.store(0);
+    EXPECT_TRUE(found) << fault.name << ": nobody notices the loss of this rule";
+    add_figure("mutants", 1);
+    add_figure("mutants_killed", found ? 1 : 0);
+  }
+}
+
+// A judge that makes up to so many trials, of the seeds 1, 2, ..., each of which answers whether it found the fault.
+inline std::function<bool()> within(uint64_t trials, std::function<bool(uint64_t seed)> finds) {
+  return [trials, finds = std::move(finds)] {
+    for (uint64_t seed = 1; seed <= trials; ++seed) {
+      if (!finds(seed)) continue;
+      std::printf("found by trial %llu\n", static_cast<unsigned long long>(seed));
+      return true;
+    }
+    return false;
+  };
+}
+
+}  // namespace bonsai::testing
+
+#endif  // BONSAI_BASE_TESTING_PLANTED_FAULT_H_
