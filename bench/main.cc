@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "admin/log_sink.h"
 #include "bench/cli/flags.h"
 #include "bench/cli/session.h"
-#include "bench/engines/log_sink.h"
 #include "bench/pages/report.h"
 #include "bench/report/terminal.h"
 
@@ -120,6 +120,6 @@ int command(const std::vector<std::string>& words) {
 }  // namespace bonsai::bench
 
 int main(int argc, char** argv) {
-  bonsai::bench::start_log(argv[0]);
+  bonsai::admin::start_log(argv[0]);
   return bonsai::bench::command(std::vector<std::string>(argv + 1, argv + argc));
 }

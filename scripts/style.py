@@ -15,8 +15,8 @@ Which rule applies where (tests = *_test.cc, *_fuzz.cc, testing.h and folders na
                                                  resident is read by a few files of persist (RESIDENT_READERS)
   flags         all but the programs             gflags and glog
   layer         all C and C++                    includes against base <- rdma <- scale <- persist <- index <- store;
-                                                 admin and examples see include/bonsai only, bench also rdma and base,
-                                                 bonsaid also scale and admin;
+                                                 admin and examples see include/bonsai only, bench also rdma, base
+                                                 and admin, bonsaid also scale and admin;
                                                  a wing of bench sees the wings below it (WINGS)
   print         rooms and include, not tests     writing to stdout or stderr: report by Status or the log sink
   exception     rooms and include, not tests     throw
@@ -159,7 +159,7 @@ def visible_folders(source):
     if source.folder in ROOMS:
         return {"bonsai", *ROOMS[:ROOMS.index(source.folder) + 1]}
     if source.folder == "bench":
-        return {"bonsai", "bench", "rdma", "base"}
+        return {"bonsai", "bench", "admin", "rdma", "base"}
     if source.folder == "bonsaid":
         return {"bonsai", "bonsaid", "admin", "scale", "rdma", "base"}
     if source.folder in ("admin", "examples", "cmake"):

@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "admin/log_sink.h"
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "base/thread.h"
-#include "bench/engines/log_sink.h"
 #include "bench/engines/pool_place.h"
 
 namespace bonsai::bench {
@@ -62,7 +62,7 @@ class BonsaiEngine final : public Engine {
     store.key_format = options.shape.key_form == KeyForm::kFixed8 ? KeyFormat::kFixed8 : KeyFormat::kBytes;
     store.durability = options.buffered ? Durability::kBuffered : Durability::kDurable;
     store.pool_bytes = pool_bytes_for(options);
-    store.log_sink = log_line;
+    store.log_sink = admin::log_line;
     if (variant_.change != nullptr) variant_.change(&store);
     if (options.pool_dir.find("://") != std::string::npos) {
       path_ = remote_path(options.pool_dir);
