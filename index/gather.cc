@@ -88,24 +88,10 @@ class Index::Gather {
 
   [[nodiscard]] uint64_t longest_free() const {
     uint64_t bytes = 0;
-    for (const Space::Piece& piece : space_.free_pieces(space_.aside().addr.target()))
-      bytes = std::max(bytes, piece.bytes);
-    return bytes;
-  }
-
-  // What will not move is at both ends of the piece. Makes room elsewhere, by moving runs into the piece, to go on from
-  // there; the rest of the old place becomes free. False: there is no such place. If a run there cannot be moved after
-  // all, the piece stays where it is, and is shorter until it is next widened.
-  bool jump() {
-    const std::optional<Window> window = window_to_go_on();
-    if (!window) return false;
-    for (const uint64_t from : window->runs) {
-      const auto it = runs_.find(from);
-      if (it == runs_.end() || !move(it, Way::kInto)) return true;
+    for (size_t target = 0; target < space_.targets(); ++target) {
+      for (const Space::Piece& piece : space_.free_pieces(target)) bytes = std::max(bytes, piece.bytes);
     }
-    static_cast<void>(index_.epochs_.drain(kReadersMs));
-    static_cast<void>(space_.replace_aside(window->piece));
-    return true;
+    return bytes;
   }
 
   // A stretch of the area that is free, or a run's.
@@ -127,10 +113,64 @@ class Index::Gather {
     std::vector<uint64_t> runs;
   };
 
-  // Where the piece is to be put: in the pocket that has the most to be gathered, and what is there must fit into the
+  // What will not move is at both ends of the piece. Makes room elsewhere, by moving runs into the piece, to go on from
+  // there; the rest of the old place becomes free. False: there is no such place.
+  bool jump() {
+    for (const Window& window : windows_to_go_on()) {
+      if (!exchange(window)) continue;
+      static_cast<void>(index_.epochs_.drain(kReadersMs));
+      return true;
+    }
+    return false;
+  }
+
+  // Moves the runs of a window into the piece, under claims that were all taken before, so that none of them fails for
+  // another thread. False: they could not be taken, or the window has changed.
+  bool exchange(const Window& window) {
+    step("move runs");
+    const auto guard = index_.epochs_.enter();
+    std::vector<Claimed> claimed;
+    uint64_t bytes = 0;
+    bool all = true;
+    for (const uint64_t from : window.runs) {
+      bytes += runs_.at(from).bytes;
+      all = all && claim(runs_.at(from), &claimed);
+    }
+    const bool begun = all && space_.begin_exchange(window.piece, bytes);
+    for (size_t i = 0; begun && i < window.runs.size(); ++i) {
+      const auto it = runs_.find(window.runs[i]);
+      const uint64_t to = move_run(claimed[i].bnode, it->first, it->second, Way::kInto);
+      if (to == 0) {  // it is not there any more, or the volume has failed
+        space_.give_up_exchange();
+        break;
+      }
+      runs_[to] = it->second;
+      runs_.erase(it);
+    }
+    for (const Claimed& each : claimed) {
+      if (each.mine) each.bnode->unclaim();
+    }
+    return begun;
+  }
+
+  struct Claimed {
+    Bnode* bnode;
+    bool mine;  // the claim
+  };
+  // Of a run's bnode, whose claim is taken once for all its runs. False: it is another thread's.
+  bool claim(const Run& run, std::vector<Claimed>* claimed) {
+    Bnode* bnode = run.frozen != nullptr ? run.frozen : index_.tree_.find(run.lo.key());
+    const bool had = run.frozen != nullptr || std::any_of(claimed->begin(), claimed->end(),
+                                                          [&](const Claimed& each) { return each.bnode == bnode; });
+    if (!had && !bnode->claim()) return false;
+    claimed->push_back({bnode, !had});
+    return run.frozen != nullptr || bnode->layer() == nullptr;
+  }
+
+  // Where the piece may be put: in the pockets that have the most to be gathered, and what is there must fit into the
   // piece. A jump also carries free bytes: as many more are at the old place as the new one had. None if all that is
   // free is not worth it.
-  [[nodiscard]] std::optional<Window> window_to_go_on() const {
+  [[nodiscard]] std::vector<Window> windows_to_go_on() const {
     const Space::Piece piece = space_.aside();
     const std::vector<Part> parts = parts_in_order();
     std::vector<Pocket> pockets = pockets_of(parts);
@@ -139,23 +179,23 @@ class Index::Gather {
               [&](const Pocket& a, const Pocket& b) { return scattered(a) > scattered(b); });
     uint64_t free = 0;
     for (const Pocket& pocket : pockets) free += pocket.free;
-    if (free < kJumpGain * longest_free()) return std::nullopt;
+    std::vector<Window> windows;
+    if (free < kJumpGain * longest_free()) return windows;
     for (const Pocket& pocket : pockets) {
       if (scattered(pocket) == 0) break;
       Window window = widest_window(pocket, piece.bytes, space_.aside_bytes_wanted());
-      if (window.piece.bytes >= std::min(piece.bytes, space_.aside_bytes_wanted())) return window;
+      if (window.piece.bytes >= std::min(piece.bytes, space_.aside_bytes_wanted()))
+        windows.push_back(std::move(window));
     }
-    return std::nullopt;
+    return windows;
   }
 
-  // Of the piece's target.
   [[nodiscard]] std::vector<Part> parts_in_order() const {
     std::vector<Part> parts;
-    const size_t target = space_.aside().addr.target();
-    for (const Space::Piece& free : space_.free_pieces(target)) parts.push_back({free.addr.bits(), free.bytes, true});
-    for (const auto& [at, run] : runs_) {
-      if (scale::Addr::of_bits(at).target() == target) parts.push_back({at, run.bytes, false});
+    for (size_t target = 0; target < space_.targets(); ++target) {
+      for (const Space::Piece& free : space_.free_pieces(target)) parts.push_back({free.addr.bits(), free.bytes, true});
     }
+    for (const auto& [at, run] : runs_) parts.push_back({at, run.bytes, false});
     std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.at < b.at; });
     return parts;
   }
@@ -212,7 +252,7 @@ class Index::Gather {
     } else if (it == runs_.begin() || (--it)->first + it->second.bytes != piece.addr.bits()) {
       return false;
     }
-    return it != runs_.end() && it->second.bytes <= piece.bytes && move(it, Way::kAcross);
+    return it != runs_.end() && it->second.bytes <= piece.bytes && move_across(it);
   }
 
   enum class Way {
@@ -221,16 +261,15 @@ class Index::Gather {
   };
 
   // False if the run is not its bnode's any more, or cannot be moved now.
-  bool move(std::map<uint64_t, Run>::iterator it, Way way) {
-    if (index_.dnodes_.volume().failed()) return false;  // the last move may not have ended
+  bool move_across(std::map<uint64_t, Run>::iterator it) {
     step("move run");
     const auto guard = index_.epochs_.enter();
     const auto [from, run] = *it;
-    Bnode* bnode = run.frozen != nullptr ? run.frozen : index_.tree_.find(run.lo.key());
-    if (run.frozen == nullptr && !bnode->claim()) return false;
-    const bool mine = run.frozen != nullptr || bnode->layer() == nullptr;
-    const uint64_t to = mine ? move_run(bnode, from, run, way) : 0;
-    if (run.frozen == nullptr) bnode->unclaim();
+    std::vector<Claimed> claimed;
+    const uint64_t to = claim(run, &claimed) ? move_run(claimed.front().bnode, from, run, Way::kAcross) : 0;
+    for (const Claimed& each : claimed) {
+      if (each.mine) each.bnode->unclaim();
+    }
     if (to == 0) return false;
     runs_.erase(it);
     runs_[to] = run;
@@ -239,6 +278,7 @@ class Index::Gather {
 
   // Returns the run's new place, or 0. Requires: the bnode's claim or its layer.
   uint64_t move_run(Bnode* bnode, uint64_t from, const Run& run, Way way) {
+    if (index_.dnodes_.volume().failed()) return 0;  // the last move may not have ended
     Bnode* holder = holder_of(bnode);
     const Dnode* old = holder->base().dnode();
     if (old == nullptr) return 0;

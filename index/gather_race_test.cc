@@ -54,7 +54,7 @@ TEST(GatherRace, ARunThatHasTakenTheNotedOnesPlaceIsNotTakenForIt) {
   range.fill(900);
   const Piece noted = range.run();
   const uint64_t piece_bytes = 2 * noted.bytes;
-  ASSERT_TRUE(space.replace_aside({noted.end(), piece_bytes}));
+  ASSERT_TRUE(space.begin_exchange({noted.end(), piece_bytes}, 0));
   for (const Piece& piece : space.free_pieces(0)) {  // one is left, with room for a run and more
     if (piece.bytes <= 4 * noted.bytes) {
       ASSERT_TRUE(space.reserve(piece.addr, piece.bytes));

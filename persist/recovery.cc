@@ -30,7 +30,7 @@ class Recovery {
     BONSAI_RETURN_IF_ERROR(retire_dead());
     BONSAI_RETURN_IF_ERROR(rewrite_parts());
     BONSAI_RETURN_IF_ERROR(seal_segments());
-    static_cast<void>(store_.space().set_aside(pool_.recovery_bytes()));
+    store_.space().set_aside(pool_.recovery_bytes());
     hand_over();
     return Status::OK();
   }

@@ -112,25 +112,32 @@ scale::Addr Space::allocate(uint64_t bytes, Use use, uint64_t align, Where where
   return addr;
 }
 
-bool Space::set_aside(uint64_t bytes) {
-  bytes = round_up(bytes, kBlockBytes);
-  const scale::Addr addr = aside_.bytes == 0 ? take(bytes, kBlockBytes, Use::kReserve, Where::kLow) : scale::Addr();
-  if (addr.is_nil()) return false;
-  BONSAI_INVARIANT(addr.target() < targets_.size() && sliding_.bytes == 0);
-  aside_ = {addr, bytes};
-  aside_bytes_wanted_ = bytes;
-  return true;
+void Space::set_aside(uint64_t bytes) {
+  const std::lock_guard lock(aside_mutex_);
+  BONSAI_CHECK(aside_bytes_wanted_ == 0);
+  aside_bytes_wanted_ = round_up(bytes, kBlockBytes);
+  bytes = std::min(aside_bytes_wanted_, longest_free());
+  const scale::Addr addr = bytes == 0 ? scale::Addr() : take(bytes, kBlockBytes, Use::kReserve, Where::kLow);
+  if (!addr.is_nil()) aside_ = {addr, bytes};
+}
+
+uint64_t Space::longest_free() const {
+  uint64_t bytes = 0;
+  for (size_t target = 0; target < targets_.size(); ++target) {
+    for (const Piece& piece : free_pieces(target)) bytes = std::max(bytes, piece.bytes);
+  }
+  return bytes;
 }
 
 Space::Piece Space::aside() const {
-  if (aside_bytes_wanted_ == 0) return {};
-  const std::lock_guard lock(targets_[aside_.addr.target()]->mutex);
-  return sliding_.bytes == 0 ? aside_ : Piece();
+  const std::lock_guard lock(aside_mutex_);
+  return sliding_.bytes == 0 && !exchanging_ ? aside_ : Piece();
 }
 
 void Space::widen_aside() {
+  const std::lock_guard lock(aside_mutex_);
   Target& target = *targets_[aside_.addr.target()];
-  const std::lock_guard lock(target.mutex);
+  const std::lock_guard target_lock(target.mutex);
   const auto take_in = [&](Target::ByOffset::iterator it) {
     target.free_bytes.fetch_sub(it->second, std::memory_order_relaxed);
     aside_.bytes += it->second;
@@ -149,15 +156,15 @@ void Space::widen_aside() {
 
 scale::Addr Space::begin_slide(Piece used) {
   used.bytes = round_up(used.bytes, kBlockBytes);
-  const std::lock_guard lock(targets_[aside_.addr.target()]->mutex);
-  BONSAI_CHECK(sliding_.bytes == 0 && used.bytes <= aside_.bytes);
+  const std::lock_guard lock(aside_mutex_);
+  BONSAI_CHECK(sliding_.bytes == 0 && !exchanging_ && used.bytes <= aside_.bytes);
   BONSAI_CHECK(used.addr == aside_.end() || used.end() == aside_.addr);
   sliding_ = used;
   return used.addr == aside_.end() ? aside_.addr : aside_.addr + (aside_.bytes - used.bytes);
 }
 
 void Space::end_slide(bool copied) {
-  const std::lock_guard lock(targets_[aside_.addr.target()]->mutex);
+  const std::lock_guard lock(aside_mutex_);
   const Piece used = std::exchange(sliding_, {});
   BONSAI_INVARIANT(used.bytes > 0);
   if (copied) aside_.addr = used.addr == aside_.end() ? aside_.addr + used.bytes : used.addr;
@@ -165,7 +172,7 @@ void Space::end_slide(bool copied) {
 
 scale::Addr Space::cut_aside(uint64_t bytes) {
   bytes = round_up(bytes, kBlockBytes);
-  const std::lock_guard lock(targets_[aside_.addr.target()]->mutex);
+  const std::lock_guard lock(aside_mutex_);
   BONSAI_CHECK(sliding_.bytes == 0 && bytes < aside_.bytes);
   used_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   const scale::Addr addr = aside_.addr;
@@ -173,17 +180,75 @@ scale::Addr Space::cut_aside(uint64_t bytes) {
   return addr;
 }
 
-bool Space::replace_aside(Piece piece) {
-  Target& target = *targets_[aside_.addr.target()];
-  const std::lock_guard lock(target.mutex);
-  const auto next = target.by_offset.upper_bound(piece.addr.offset());
-  if (next == target.by_offset.begin() || sliding_.bytes != 0) return false;
-  const auto it = std::prev(next);
-  if (piece.end().offset() > it->first + it->second) return false;
-  target.cut(it, piece.addr.offset(), piece.bytes);
-  target.give(aside_.addr.offset(), aside_.bytes);
-  aside_ = piece;
+// What is free of a window.
+std::vector<Space::Piece> Space::Target::free_in(Piece piece) const {
+  std::vector<Piece> free;
+  auto it = by_offset.upper_bound(piece.addr.offset());
+  if (it != by_offset.begin()) --it;
+  for (; it != by_offset.end() && it->first < piece.end().offset(); ++it) {
+    const uint64_t begin = std::max(it->first, piece.addr.offset());
+    const uint64_t end = std::min(it->first + it->second, piece.end().offset());
+    if (begin < end) free.push_back({{piece.addr.target(), begin}, end - begin});
+  }
+  return free;
+}
+
+// Keeps a part of the window. True: now all of it is kept, and it is a window no more.
+bool Space::Target::withhold(Piece piece) {
+  withheld.push_back(piece);
+  withheld_bytes += piece.bytes;
+  BONSAI_INVARIANT(withheld_bytes <= window.bytes);
+  if (withheld_bytes != window.bytes) return false;
+  forget_window();
   return true;
+}
+
+void Space::Target::forget_window() {
+  window = {};
+  withheld.clear();
+  withheld_bytes = 0;
+}
+
+bool Space::begin_exchange(Piece window, uint64_t used_bytes) {
+  const std::lock_guard lock(aside_mutex_);
+  BONSAI_CHECK(sliding_.bytes == 0 && !exchanging_ && used_bytes < aside_.bytes && used_bytes < window.bytes);
+  Target& target = *targets_[window.addr.target()];
+  bool whole = false;
+  {
+    const std::lock_guard target_lock(target.mutex);
+    const std::vector<Piece> free = target.free_in(window);
+    uint64_t free_bytes = 0;
+    for (const Piece& piece : free) free_bytes += piece.bytes;
+    if (free_bytes + used_bytes != window.bytes) return false;
+    target.window = window;
+    exchanging_ = true;
+    for (const Piece& piece : free) {
+      const uint64_t at = piece.addr.offset();
+      target.cut(std::prev(target.by_offset.upper_bound(at)), at, piece.bytes);
+      whole = target.withhold(piece);
+    }
+  }
+  if (whole) end_exchange(window);
+  return true;
+}
+
+void Space::give_up_exchange() {
+  const std::lock_guard lock(aside_mutex_);
+  for (const auto& target : targets_) {
+    const std::lock_guard target_lock(target->mutex);
+    for (const Piece& piece : target->withheld) target->give(piece.addr.offset(), piece.bytes);
+    target->forget_window();
+  }
+  exchanging_ = false;
+}
+
+// Requires: the mutex of what is set aside; all of the window is withheld.
+void Space::end_exchange(Piece window) {
+  const Piece rest = std::exchange(aside_, window);
+  exchanging_ = false;
+  Target& target = *targets_[rest.addr.target()];
+  const std::lock_guard target_lock(target.mutex);
+  target.give(rest.addr.offset(), rest.bytes);
 }
 
 std::vector<Space::Piece> Space::free_pieces(size_t target) const {
@@ -194,13 +259,14 @@ std::vector<Space::Piece> Space::free_pieces(size_t target) const {
 }
 
 void Space::restore_aside(bool keep_upper_end) {
-  Target& target = *targets_[aside_.addr.target()];
-  const std::lock_guard lock(target.mutex);
+  const std::lock_guard lock(aside_mutex_);
   if (aside_.bytes <= aside_bytes_wanted_) return;
-  BONSAI_INVARIANT(sliding_.bytes == 0);
+  BONSAI_INVARIANT(sliding_.bytes == 0 && !exchanging_);
   const uint64_t excess = aside_.bytes - aside_bytes_wanted_;
   const uint64_t begin = aside_.addr.offset();
   aside_ = {keep_upper_end ? aside_.addr + excess : aside_.addr, aside_bytes_wanted_};
+  Target& target = *targets_[aside_.addr.target()];
+  const std::lock_guard target_lock(target.mutex);
   target.give(keep_upper_end ? begin : aside_.end().offset(), excess);
 }
 
@@ -223,10 +289,18 @@ void Space::free(scale::Addr addr, uint64_t bytes) {
   if (bytes == 0) return;
   BONSAI_INVARIANT(addr.target() < targets_.size() && !addr.is_nil());
   BONSAI_INVARIANT(used_bytes_.load(std::memory_order_relaxed) >= bytes);
-  Target& target = *targets_[addr.target()];
-  const std::lock_guard lock(target.mutex);
-  target.give(addr.offset(), bytes);
   used_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+  Target& target = *targets_[addr.target()];
+  const Piece piece{addr, bytes};
+  Piece window;
+  {
+    const std::lock_guard lock(target.mutex);
+    window = target.window;
+    if (!window.holds(piece)) return target.give(addr.offset(), bytes);
+    if (!target.withhold(piece)) return;
+  }
+  const std::lock_guard lock(aside_mutex_);
+  end_exchange(window);
 }
 
 bool Space::reserve(scale::Addr addr, uint64_t bytes) {

@@ -49,18 +49,21 @@ class Space {
   // Recovery: marks a range as used. False when part of it is not free: two owners claim it, or it is out of bounds.
   [[nodiscard]] bool reserve(scale::Addr addr, uint64_t bytes);
 
-  // Withholds `bytes` in one piece for as long as the object lives, from the emptiest target that has them, so that
-  // they are free when the pool is next opened. They count as neither used nor free. False: there is no such piece, or
-  // one is set aside already.
-  bool set_aside(uint64_t bytes);
+  // Withholds `bytes` in one piece for as long as the object lives, from the emptiest target that has them, or else the
+  // longest piece that there is, so that they are free when the pool is next opened. They count as neither used nor
+  // free. Requires: called once.
+  void set_aside(uint64_t bytes);
 
   struct Piece {
     scale::Addr addr;
     uint64_t bytes = 0;
     [[nodiscard]] scale::Addr end() const { return addr + bytes; }
+    [[nodiscard]] bool holds(const Piece& other) const {
+      return bytes != 0 && addr.bits() <= other.addr.bits() && other.end().bits() <= end().bits();
+    }
   };
   // ---- moving what is set aside: one mover at a time
-  [[nodiscard]] Piece aside() const;  // of 0 bytes if there is none, or a slide has not ended
+  [[nodiscard]] Piece aside() const;  // of 0 bytes if there is none, or a slide or an exchange has not ended
   [[nodiscard]] uint64_t aside_bytes_wanted() const { return aside_bytes_wanted_; }
   // Takes in the free blocks at both ends of the piece. Requires: aside() has bytes.
   void widen_aside();
@@ -69,16 +72,21 @@ class Space {
   // The copy stands for `used`, whose old place nobody reads any more and now belongs to the piece; or (false) it was
   // given up. From any thread.
   void end_slide(bool copied);
+  // Begins to set `window`, of any target, aside instead of the piece. What is free of it is withheld from now on, and
+  // so is what free() gets back of it: the exchange ends when that is all of it, and then the rest of the piece is
+  // free. Meanwhile the caller moves what is in the window, by cut_aside(). False, and nothing changes: not
+  // `used_bytes` of it are in use. Requires: aside() has bytes.
+  [[nodiscard]] bool begin_exchange(Piece window, uint64_t used_bytes);
+  // Something in the window cannot be moved: the piece stays, as short as it has become.
+  void give_up_exchange();
   // Takes the lower end of the piece for a run from elsewhere; it is used from now on. Requires: the piece is longer.
   [[nodiscard]] scale::Addr cut_aside(uint64_t bytes);
-  // Sets `piece`, of the same target, aside instead, and frees the old one. False, and nothing changes, unless all of
-  // it is free.
-  bool replace_aside(Piece piece);
   // The free pieces of a target, in order.
   [[nodiscard]] std::vector<Piece> free_pieces(size_t target) const;
   // Gives back what the piece has in excess of what was set aside at first. Requires: aside() has bytes.
   void restore_aside(bool keep_upper_end);
 
+  [[nodiscard]] size_t targets() const { return targets_.size(); }
   [[nodiscard]] uint64_t capacity_bytes() const { return capacity_bytes_; }
   [[nodiscard]] uint64_t used_bytes() const { return used_bytes_.load(std::memory_order_relaxed); }
   [[nodiscard]] uint64_t reserve_bytes() const { return reserve_bytes_; }
@@ -93,6 +101,9 @@ class Space {
     absl::btree_set<std::pair<uint64_t, uint64_t>> by_size;  // (bytes, offset)
     std::atomic<uint64_t> free_bytes{0};
     uint64_t reserve_bytes = 0;
+    Piece window;                 // that is to be set aside; of 0 bytes if none is
+    std::vector<Piece> withheld;  // of it
+    uint64_t withheld_bytes = 0;
 
     void insert(uint64_t offset, uint64_t bytes);
     void erase(ByOffset::iterator it);
@@ -100,14 +111,21 @@ class Space {
     uint64_t take(uint64_t bytes, uint64_t align, Where where);
     uint64_t take_high(uint64_t bytes, uint64_t align);
     uint64_t cut(ByOffset::iterator it, uint64_t start, uint64_t bytes);
+    [[nodiscard]] std::vector<Piece> free_in(Piece piece) const;
+    bool withhold(Piece piece);
+    void forget_window();
   };
 
   scale::Addr take(uint64_t bytes, uint64_t align, Use use, Where where);
+  uint64_t longest_free() const;
+  void end_exchange(Piece window);
   std::vector<std::unique_ptr<Target>> targets_;
   uint64_t capacity_bytes_ = 0;
   uint64_t reserve_bytes_ = 0;
   std::atomic<uint64_t> used_bytes_{0};
-  Piece aside_, sliding_;  // under their target's mutex; sliding_ of 0 bytes: nothing is
+  mutable std::mutex aside_mutex_;  // taken before a target's
+  Piece aside_, sliding_;           // under it; sliding_ of 0 bytes: nothing is
+  bool exchanging_ = false;
   uint64_t aside_bytes_wanted_ = 0;
 };
 

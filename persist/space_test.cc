@@ -62,11 +62,9 @@ TEST(Space, WhatIsSetAsideIsOnePieceAndStaysFreeForTheNextOpening) {
   Space space;
   space.add_target(kBegin, kBegin + 8 * kBlockBytes, 0);
   space.add_target(kBegin, kBegin + 20 * kBlockBytes, 0);
-  EXPECT_FALSE(space.set_aside(21 * kBlockBytes));
-  EXPECT_TRUE(space.set_aside(16 * kBlockBytes - 5));
+  space.set_aside(16 * kBlockBytes - 5);
   EXPECT_EQ(space.used_bytes(), 0U);
   EXPECT_EQ(space.ordinary_free_bytes(), 12 * kBlockBytes);
-  EXPECT_FALSE(space.set_aside(9 * kBlockBytes));
   EXPECT_TRUE(space.allocate(9 * kBlockBytes, Space::Use::kReserve).is_nil());
   EXPECT_FALSE(space.allocate(8 * kBlockBytes, Space::Use::kReserve).is_nil());
   EXPECT_FALSE(space.allocate(4 * kBlockBytes, Space::Use::kReserve).is_nil());
@@ -78,7 +76,7 @@ TEST(Space, WhatIsSetAsideWalksThroughTheAreaAndGathersFreeBlocks) {
   Space space;
   space.add_target(kBegin, kBegin + 20 * kBlockBytes, 0);
   EXPECT_EQ(space.aside().bytes, 0U);
-  ASSERT_TRUE(space.set_aside(4 * kBlockBytes));
+  space.set_aside(4 * kBlockBytes);
   const Addr a = space.allocate(3 * kBlockBytes - 1, kReserve);
   const Addr b = space.allocate(2 * kBlockBytes, kReserve);
   const Addr c = space.allocate(4 * kBlockBytes, kReserve);
@@ -116,19 +114,74 @@ TEST(Space, WhatIsSetAsideWalksThroughTheAreaAndGathersFreeBlocks) {
 TEST(Space, AnotherPieceIsSetAsideWhereEverythingIsFree) {
   Space space;
   space.add_target(kBegin, kBegin + 20 * kBlockBytes, 0);
-  ASSERT_TRUE(space.set_aside(6 * kBlockBytes));
+  space.set_aside(6 * kBlockBytes);
   const Addr high = space.allocate(1, Space::Use::kReserve, 0, Space::Where::kHigh);
   EXPECT_EQ(high, Addr(0, kBegin + 19 * kBlockBytes));
   EXPECT_EQ(space.allocate(kBlockBytes, Space::Use::kReserve, 4 * kBlockBytes, Space::Where::kHigh),
             Addr(0, kBegin + 16 * kBlockBytes));
   EXPECT_EQ(space.cut_aside(2 * kBlockBytes), Addr(0, kBegin));
   EXPECT_EQ(space.used_bytes(), 4 * kBlockBytes);
-  EXPECT_FALSE(space.replace_aside({Addr(0, kBegin + 12 * kBlockBytes), 6 * kBlockBytes})) << "a part is used";
+  EXPECT_FALSE(space.begin_exchange({Addr(0, kBegin + 12 * kBlockBytes), 6 * kBlockBytes}, 0)) << "a part is used";
   ASSERT_EQ(space.free_pieces(0).size(), 2U);
   EXPECT_EQ(space.free_pieces(0)[0].bytes, 10 * kBlockBytes);
-  EXPECT_TRUE(space.replace_aside({Addr(0, kBegin + 8 * kBlockBytes), 6 * kBlockBytes}));
+  EXPECT_TRUE(space.begin_exchange({Addr(0, kBegin + 8 * kBlockBytes), 6 * kBlockBytes}, 0));
   EXPECT_EQ(space.free_pieces(0)[0].addr, Addr(0, kBegin + 2 * kBlockBytes)) << "the rest of the old piece is free";
   EXPECT_EQ(space.free_pieces(0)[0].bytes, 6 * kBlockBytes);
+}
+
+TEST(Space, ThePieceIsExchangedForAWindowWhoseRunsAreMoved) {
+  Space space;
+  space.add_target(kBegin, kBegin + 8 * kBlockBytes, 0);
+  space.add_target(kBegin, kBegin + 7 * kBlockBytes, 0);
+  space.set_aside(4 * kBlockBytes);
+  ASSERT_EQ(space.aside().addr, Addr(0, kBegin));
+  const auto at = [](uint64_t block) { return Addr(1, kBegin + block * kBlockBytes); };
+  for (uint64_t block = 0; block < 7; ++block) ASSERT_TRUE(space.reserve(at(block), 1));
+  for (const uint64_t block : {1, 3, 4}) space.free(at(block), 1);
+  const Space::Piece window{at(1), 5 * kBlockBytes};
+  EXPECT_FALSE(space.begin_exchange(window, kBlockBytes)) << "more is in use";
+  for (const bool gives_up : {true, false}) {
+    const uint64_t used = space.used_bytes();
+    ASSERT_TRUE(space.begin_exchange(window, 2 * kBlockBytes));
+    EXPECT_EQ(space.aside().bytes, 0U) << "readers may be in the window";
+    EXPECT_TRUE(space.free_pieces(1).empty());
+    const Addr moved = space.cut_aside(2);
+    EXPECT_EQ(moved.target(), 0U);
+    space.free(at(2), 1);
+    EXPECT_TRUE(space.free_pieces(1).empty()) << "of the window, too";
+    EXPECT_EQ(space.used_bytes(), used);
+    if (gives_up) {
+      space.give_up_exchange();
+      EXPECT_EQ(space.aside().bytes, 3 * kBlockBytes);
+      ASSERT_EQ(space.free_pieces(1).size(), 1U);
+      EXPECT_EQ(space.free_pieces(1)[0].bytes, 4 * kBlockBytes);
+      ASSERT_TRUE(space.reserve(at(2), 1));
+      space.free(moved, 1);
+      continue;
+    }
+    space.free(at(5), 1);
+  }
+  EXPECT_EQ(space.aside().addr, window.addr);
+  EXPECT_EQ(space.aside().bytes, window.bytes);
+  space.restore_aside(true);
+  EXPECT_EQ(space.aside().end(), window.end());
+  EXPECT_EQ(space.aside().bytes, 4 * kBlockBytes);
+}
+
+// As after a crash in the middle of an exchange.
+TEST(Space, WhereThereIsNoPieceOfThatLengthTheLongestOneIsSetAsideAndGrows) {
+  Space space;
+  space.add_target(kBegin, kBegin + 9 * kBlockBytes, 0);
+  ASSERT_TRUE(space.reserve(Addr(0, kBegin + 2 * kBlockBytes), kBlockBytes));
+  ASSERT_TRUE(space.reserve(Addr(0, kBegin + 6 * kBlockBytes), kBlockBytes));
+  space.set_aside(5 * kBlockBytes);
+  EXPECT_EQ(space.aside().addr, Addr(0, kBegin + 3 * kBlockBytes));
+  EXPECT_EQ(space.aside().bytes, 3 * kBlockBytes);
+  EXPECT_EQ(space.aside_bytes_wanted(), 5 * kBlockBytes);
+  space.free(Addr(0, kBegin + 6 * kBlockBytes), kBlockBytes);
+  space.widen_aside();
+  space.restore_aside(true);
+  EXPECT_EQ(space.aside().bytes, 5 * kBlockBytes);
 }
 
 TEST(Space, AgreesWithAModelUnderRandomOperations) {
