@@ -102,8 +102,7 @@ class Study {
 
   void wait(uint64_t ms) const {
     plan_.listener.on_phase("store", "left alone for " + std::to_string(ms) + " ms", 0);
-    base::BoundedWait idle("store left alone", ms);
-    while (!idle.expired() && !*plan_.stop) base::sleep_ms(std::min<uint64_t>(ms, 10));
+    for (base::BoundedWait idle("store left alone", ms); !idle.expired() && !*plan_.stop;) idle.pause();
   }
 
   void look(const Engine& engine, Moment moment) {
