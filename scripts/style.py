@@ -54,8 +54,8 @@ RATCHET = ROOT / "scripts" / "style-ratchet.txt"
 ROOMS = ["base", "rdma", "scale", "persist", "index", "store"]
 PROGRAMS = ["bench", "admin", "bonsaid"]
 # Of bench, lowest first; its program and its tests' helpers (bench/testing) see all of them.
-WINGS = ["ycsb", "maps", "engines", "results", "driver", "melt", "report", "experiments", "fabric", "rivals", "pages",
-         "cli"]
+WINGS = ["ycsb", "maps", "rivals", "engines", "results", "cluster", "driver", "melt", "report", "experiments", "fabric",
+         "pages", "cli"]
 LINE_COLUMNS_MAX, FILE_LINES_MAX, FUNCTION_LINES_MAX, TEST_RATIO_MIN = 120, 600, 70, 0.6
 # Rooms that have less, and what they must have: it may only rise.
 TEST_RATIO_MIN_OF = {"bench": 0.45}

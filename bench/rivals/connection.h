@@ -39,7 +39,7 @@ class Connection {
                      std::unique_ptr<Connection>* connection);
 
   [[nodiscard]] rdma::Fabric& fabric() { return *fabric_; }
-  [[nodiscard]] rdma::Worker& worker() { return *worker_; }
+  [[nodiscard]] rdma::Worker& worker() const { return *worker_; }
   [[nodiscard]] uint32_t number() const { return number_; }
   [[nodiscard]] size_t memory_nodes() const { return nodes_.size(); }
 

@@ -68,6 +68,8 @@ class MemoryNode {
   // For set-up before clients come, and for tests. Shared: use base/nvm/racy_copy.h while there are clients.
   [[nodiscard]] std::byte* data() { return region_->memory().data(); }
 
+  // How much of it is in use: the fixed part, and chunks that clients have.
+  [[nodiscard]] size_t used_bytes() const { return chunks_first_; }
   // Makes bytes durable, where the memory can be. For set-up.
   void flush(size_t offset, size_t bytes) {
     if (flush_) flush_(offset, bytes);

@@ -4,6 +4,8 @@
 #include <queue>
 #include <unordered_set>
 
+#include "base/random.h"
+
 namespace bonsai::bench::rivals::rcuckoo {
 
 namespace {
@@ -27,6 +29,7 @@ class Finder {
       : table_(table), options_(options), look_(look) {}
 
   bool run(const Place& start, Path* path) {
+    if (options_.kind == SearchOptions::Kind::kRandom) return walk(start, path);
     if (options_.kind == SearchOptions::Kind::kAStar) find_targets(start.first);
     reach(start.first, kNoParent, 0, 0);
     if (options_.from_both_rows) reach(start.second, kNoParent, 0, 0);
@@ -56,6 +59,29 @@ class Finder {
     size_t node;
     bool operator<(const Open& other) const { return cost != other.cost ? cost > other.cost : node > other.node; }
   };
+
+  bool walk(const Place& start, Path* path) {
+    base::Random dice(base::splitmix64(start.first << 32 ^ start.second));
+    for (size_t looked = 0; looked < options_.entries_max; looked += kEntriesPerRow) {
+      nodes_ = {{start.first, kNoParent, 0, 0}};
+      reached_ = {start.first};
+      for (; looked < options_.entries_max; looked += kEntriesPerRow) {
+        const size_t last = nodes_.size() - 1;
+        const Sight sight = look_(nodes_[last].row);
+        if (sight.kind == Sight::Kind::kClosed) break;
+        const size_t free = sight.kind == Sight::Kind::kKnown ? entry_of(*sight.entries, 0) : 0;
+        if (free < kEntriesPerRow) {
+          trace(last, free, path);
+          return true;
+        }
+        const size_t slot = dice.below(kEntriesPerRow);
+        const uint64_t next = table_.place(Entry::key((*sight.entries)[slot])).other(nodes_[last].row);
+        if (nodes_[last].moves == options_.moves_max || !reached_.insert(next).second) break;
+        nodes_.push_back({next, last, slot, nodes_[last].moves + 1});
+      }
+    }
+    return false;
+  }
 
   void reach(uint64_t row, size_t parent, size_t slot, size_t moves) {
     if (!reached_.insert(row).second) return;

@@ -20,13 +20,14 @@ struct Step {
 using Path = std::vector<Step>;
 
 struct SearchOptions {
-  enum class Kind : uint8_t { kBreadthFirst, kAStar } kind = Kind::kBreadthFirst;
+  enum class Kind : uint8_t { kBreadthFirst, kAStar, kRandom } kind = Kind::kBreadthFirst;
   // Published: a new key goes to its first row, and what must leave it moves on. So half of the rows fill first.
   bool from_both_rows = false;
-  size_t moves_max = 4;        // so paths of five rows; 50 is usual with kAStar
+  size_t moves_max = 4;        // so paths of five rows; 50 is usual with the other kinds
   size_t entries_max = 5'000;  // looked at
   size_t targets_max = 20;     // kAStar: the nearest rows with a free entry
   size_t scanned_max = 512;    // kAStar: rows on either side of the first one among which they are
+  // kRandom: depth first, an entry of each row by chance; a walk that ends in vain begins anew. Same key, same walks.
 };
 
 // What is known of a row.

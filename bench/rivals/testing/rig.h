@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "bench/rivals/client.h"
-#include "bench/rivals/connection.h"
 #include "bench/rivals/memory_node.h"
+#include "bench/rivals/seat.h"
 #include "rdma/shm/shm.h"
 #include "rdma/sim/sim.h"
 #include "testing/history.h"
@@ -20,21 +20,6 @@
 namespace bonsai::bench::rivals {
 
 inline std::string text(const Status& status) { return status.ToString(); }
-
-// Where a client sits. Clients of one thread share its connection.
-struct Seat {
-  size_t client = 0;  // 0 to the number of clients - 1
-  size_t compute_node = 0;
-  Connection* connection = nullptr;
-};
-
-struct Shape {
-  size_t compute_nodes = 1;
-  size_t threads = 1;     // of each
-  size_t coroutines = 1;  // of each thread
-
-  [[nodiscard]] size_t clients() const { return compute_nodes * threads * coroutines; }
-};
 
 class Rig {
  public:

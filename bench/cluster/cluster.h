@@ -1,0 +1,59 @@
+// Memory nodes and compute nodes on a simulated network whose devices are modelled: the engines' own code in virtual
+// time, hundreds of clients on one thread.
+//
+// What takes time there is in docs/lab/device-model.md. All rates and times are modelled.
+#ifndef BONSAI_BENCH_CLUSTER_CLUSTER_H_
+#define BONSAI_BENCH_CLUSTER_CLUSTER_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "bench/rivals/memory_node.h"
+#include "bench/rivals/seat.h"
+#include "rdma/shared_memory.h"
+#include "rdma/sim/sim.h"
+
+namespace bonsai::bench {
+
+// Thread-safety: one thread.
+class Cluster {
+ public:
+  struct Options {
+    rdma::SimDevice device = rdma::SimDevice::cx5();
+    uint64_t seed = 1;
+    size_t memory_nodes = 1;
+    size_t bytes = size_t{1} << 20;  // of each memory node
+    size_t fixed_bytes = 0;          // ... that the system lays out
+    bool flushes = false;            // the nodes answer calls to flush, though their memory is volatile
+  };
+  // Errors: those of the fabric; InvalidArgument (fixed_bytes exceed bytes, a device without a name).
+  static Status make(const Options& options, std::unique_ptr<Cluster>* cluster);
+  ~Cluster();
+
+  [[nodiscard]] std::vector<rivals::MemoryNode*> nodes() const;
+  // Of all memory nodes: what is in use.
+  [[nodiscard]] size_t used_bytes() const;
+
+  // Runs `body` for every client of the shape at the same time, while the memory nodes serve, and returns when all are
+  // done. The same calls give the same run. Errors: Unavailable (a thread could not connect, or the clients came to no
+  // end).
+  Status run(const rivals::Shape& shape, const std::function<void(const rivals::Seat&)>& body);
+
+ private:
+  explicit Cluster(const Options& options);
+  Status make_nodes();
+  Status connect(size_t compute_node, size_t thread, std::unique_ptr<rivals::Connection>* connection) const;
+
+  const Options options_;
+  rdma::SimNetwork network_;
+  std::vector<std::unique_ptr<rdma::Fabric>> memory_fabrics_, compute_fabrics_;
+  std::vector<std::unique_ptr<rdma::SharedMemory>> memories_;  // of nodes that flush
+  std::vector<std::unique_ptr<rivals::MemoryNode>> nodes_;
+  uint32_t runs_ = 0;
+};
+
+}  // namespace bonsai::bench
+
+#endif  // BONSAI_BENCH_CLUSTER_CLUSTER_H_

@@ -1,0 +1,153 @@
+#include "bench/cluster/system.h"
+
+#include <algorithm>
+
+#include "bench/rivals/race.h"
+#include "bench/rivals/rcuckoo.h"
+#include "bench/rivals/sherman.h"
+
+namespace bonsai::bench {
+
+namespace {
+
+constexpr size_t kChunkBytes = size_t{16} << 10;   // that a client asks for at once; published: far more
+constexpr size_t kChunksBytes = size_t{64} << 20;  // room for those of hundreds of clients
+
+// At the end of a load 80 % of the slots are in use.
+class RaceSystem final : public System {
+ public:
+  explicit RaceSystem(const StoreSize& size) : size_(size) {
+    constexpr double kLoad = .8;
+    constexpr uint64_t kGroupsMax = 3'000;  // larger sub-tables get full at a lower load
+    const auto groups =
+        static_cast<uint64_t>(static_cast<double>(size.records_max) / kLoad / rivals::race::kSlotsPerGroup) + 1;
+    while (groups >> table_.global_depth > kGroupsMax) ++table_.global_depth;
+    table_.groups_per_sub_table = (groups >> table_.global_depth) + 1;
+  }
+  [[nodiscard]] size_t fixed_bytes() const override { return rivals::race::fixed_bytes(table_, size_.memory_nodes); }
+  [[nodiscard]] size_t bytes() const override {
+    return fixed_bytes() + kChunksBytes + size_.records_max * 3 * rivals::RemoteHeap::kUnitBytes;
+  }
+  void make_empty(const std::vector<rivals::MemoryNode*>& nodes) override { rivals::race::make_table(table_, nodes); }
+  Status make_client(const rivals::Seat& seat, std::unique_ptr<rivals::Client>* client) override {
+    std::unique_ptr<rivals::race::RaceClient> made;
+    Status status =
+        rivals::race::RaceClient::make(seat.connection, {.table = table_, .heap = {.chunk_bytes = kChunkBytes}}, &made);
+    *client = std::move(made);
+    return status;
+  }
+  [[nodiscard]] size_t cache_bytes(const rivals::Shape& shape) const override {
+    return shape.threads * shape.coroutines * sizeof(rivals::race::Directory);
+  }
+
+ private:
+  const StoreSize size_;
+  rivals::race::TableOptions table_;
+};
+
+template <rivals::sherman::Persist kPersist>
+class ShermanSystem final : public System {
+ public:
+  explicit ShermanSystem(const StoreSize& size) : size_(size) {
+    tree_.layout.key_bytes = size.key_bytes_max;
+    if (kPersist != rivals::sherman::Persist::kNone) tree_.layout.form = rivals::sherman::Layout::Form::kDurable;
+    for (size_t i = 0; i < size.compute_nodes; ++i) {
+      nodes_.push_back(std::make_unique<rivals::sherman::ComputeNode>(rivals::sherman::ComputeNode::Options{
+          .tree = tree_, .memory_nodes = size.memory_nodes, .number = static_cast<uint32_t>(i)}));
+    }
+  }
+  [[nodiscard]] size_t fixed_bytes() const override { return rivals::sherman::fixed_bytes(tree_); }
+  [[nodiscard]] size_t bytes() const override {
+    // Pages at least half full, and inner ones.
+    const size_t pages = size_.records_max * 3 / tree_.layout.records_max(0) + 64;
+    return fixed_bytes() + kChunksBytes + pages * rivals::sherman::kPageBytes;
+  }
+  void make_empty(const std::vector<rivals::MemoryNode*>& nodes) override { rivals::sherman::make_tree(tree_, nodes); }
+  Status make_client(const rivals::Seat& seat, std::unique_ptr<rivals::Client>* client) override {
+    std::unique_ptr<rivals::sherman::ShermanClient> made;
+    Status status = rivals::sherman::ShermanClient::make(
+        seat.connection, nodes_[seat.compute_node].get(),
+        {.persist = kPersist, .heap = {.chunk_bytes = kChunkBytes}, .reads_in_flight_max = 8}, &made);
+    *client = std::move(made);
+    return status;
+  }
+  Status scan(rivals::Client* client, std::string_view from, size_t records_max, size_t* found) override {
+    std::vector<rivals::sherman::ShermanClient::Found> records;
+    Status status = static_cast<rivals::sherman::ShermanClient*>(client)->scan(from, records_max, &records);
+    *found = records.size();
+    return status;
+  }
+  [[nodiscard]] size_t cache_bytes(const rivals::Shape&) const override { return nodes_.front()->cache().bytes(); }
+
+ private:
+  const StoreSize size_;
+  rivals::sherman::TreeOptions tree_;
+  std::vector<std::unique_ptr<rivals::sherman::ComputeNode>> nodes_;
+};
+
+// At the end of a load 80 % of the entries are in use, so that inserts find paths of four moves.
+class CuckooSystem final : public System {
+ public:
+  explicit CuckooSystem(const StoreSize& size) {
+    constexpr double kLoad = .8;
+    table_.rows =
+        static_cast<uint64_t>(static_cast<double>(size.records_max) / kLoad / rivals::rcuckoo::kEntriesPerRow) / 2 * 2 +
+        2;
+  }
+  [[nodiscard]] size_t fixed_bytes() const override { return rivals::rcuckoo::fixed_bytes(table_); }
+  [[nodiscard]] size_t bytes() const override { return fixed_bytes() + 64; }
+  void make_empty(const std::vector<rivals::MemoryNode*>& nodes) override {
+    rivals::rcuckoo::make_table(table_, nodes.front());
+  }
+  Status make_client(const rivals::Seat& seat, std::unique_ptr<rivals::Client>* client) override {
+    std::unique_ptr<rivals::rcuckoo::CuckooClient> made;
+    Status status = rivals::rcuckoo::CuckooClient::make(seat.connection, {.table = table_}, &made);
+    *client = std::move(made);
+    return status;
+  }
+  [[nodiscard]] size_t cache_bytes(const rivals::Shape& shape) const override {
+    return shape.threads * shape.coroutines * rivals::rcuckoo::ClientOptions().cache_bytes;
+  }
+
+ private:
+  rivals::rcuckoo::TableOptions table_;
+};
+
+template <class Made>
+std::unique_ptr<System> make(const StoreSize& size) {
+  return std::make_unique<Made>(size);
+}
+
+using rivals::sherman::Persist;
+
+}  // namespace
+
+Status System::scan(rivals::Client*, std::string_view, size_t, size_t*) {
+  return Status::NotSupported("the system has no order of keys");
+}
+
+const std::vector<SystemEntry>& systems() {
+  static const std::vector<SystemEntry> kSystems = {
+      {.name = "RACE-like", .list_cpu_ns = 870, .model_error = "", .make = make<RaceSystem>},
+      {.name = "RCuckoo-like", .narrow = true, .list_cpu_ns = 900, .model_error = "", .make = make<CuckooSystem>},
+      {.name = "Sherman-like",
+       .scans = true,
+       .list_cpu_ns = 1'450,
+       .model_error = "",
+       .make = make<ShermanSystem<Persist::kNone>>},
+      {.name = "Sherman-persist-like",
+       .durability = Durability::kDurable,
+       .scans = true,
+       .list_cpu_ns = 1'450,
+       .model_error = "",
+       .make = make<ShermanSystem<Persist::kFlushingRead>>}};
+  return kSystems;
+}
+
+const SystemEntry* find_system(std::string_view name) {
+  const auto found =
+      std::find_if(systems().begin(), systems().end(), [name](const SystemEntry& entry) { return entry.name == name; });
+  return found == systems().end() ? nullptr : &*found;
+}
+
+}  // namespace bonsai::bench

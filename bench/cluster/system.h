@@ -1,0 +1,71 @@
+// The systems that a cluster can run: other systems' protocols of bench/rivals, X-like, with how each is set up.
+//
+// To add one: a class here or in a file of its own, and a line in systems() of system.cc.
+#ifndef BONSAI_BENCH_CLUSTER_SYSTEM_H_
+#define BONSAI_BENCH_CLUSTER_SYSTEM_H_
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "bench/rivals/client.h"
+#include "bench/rivals/memory_node.h"
+#include "bench/rivals/seat.h"
+
+namespace bonsai::bench {
+
+// What an acknowledged update survives. Results of different classes are not to be compared.
+enum class Durability : uint8_t {
+  kVolatile,  // class V: nothing, as these systems are published
+  kDurable,   // class D: a power cut
+};
+
+// What a system is to store.
+struct StoreSize {
+  uint64_t records_max = 1;
+  size_t key_bytes_max = 8;
+  size_t memory_nodes = 1;
+  size_t compute_nodes = 1;
+};
+
+class System {
+ public:
+  virtual ~System() = default;
+  System(const System&) = delete;
+  System& operator=(const System&) = delete;
+
+  // Of each memory node: what the system lays out, and all that it may need.
+  [[nodiscard]] virtual size_t fixed_bytes() const = 0;
+  [[nodiscard]] virtual size_t bytes() const = 0;
+  // Lays it out, empty. Requires: no client yet.
+  virtual void make_empty(const std::vector<rivals::MemoryNode*>& nodes) = 0;
+  // Errors: those of the engine.
+  virtual Status make_client(const rivals::Seat& seat, std::unique_ptr<rivals::Client>* client) = 0;
+  // Reads at most `records_max` records from `from` on; *found: how many. Requires: SystemEntry::scans, and a client of
+  // make_client(). Errors: those of the engine.
+  virtual Status scan(rivals::Client* client, std::string_view from, size_t records_max, size_t* found);
+  // What the caches of one client's compute node take now, client-private ones of the whole node included.
+  [[nodiscard]] virtual size_t cache_bytes(const rivals::Shape& shape) const = 0;
+
+ protected:
+  System() = default;
+};
+
+struct SystemEntry {
+  std::string_view name;  // "RACE-like"
+  Durability durability = Durability::kVolatile;
+  bool scans = false;
+  bool narrow = false;                // records of 4 + 4 bytes only
+  double list_cpu_ns = 0;             // of the posting thread for a list: fitted to what was published at light load
+  std::string_view model_error = {};  // what the model makes of published rates: docs/lab/device-model.md
+  std::unique_ptr<System> (*make)(const StoreSize& size) = nullptr;
+};
+
+[[nodiscard]] const std::vector<SystemEntry>& systems();
+// Null: there is none of that name.
+[[nodiscard]] const SystemEntry* find_system(std::string_view name);
+
+}  // namespace bonsai::bench
+
+#endif  // BONSAI_BENCH_CLUSTER_SYSTEM_H_

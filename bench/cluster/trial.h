@@ -1,0 +1,98 @@
+// YCSB on one system of a cluster, in virtual time: what its operations cost, and how many there are in a second of the
+// model.
+//
+// Clients begin operations until as many have begun as are asked for. The first tenth is not counted: caches of clients
+// fill, and all start at once. Every read is verified.
+#ifndef BONSAI_BENCH_CLUSTER_TRIAL_H_
+#define BONSAI_BENCH_CLUSTER_TRIAL_H_
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "bench/cluster/cluster.h"
+#include "bench/cluster/system.h"
+#include "bench/results/histogram.h"
+#include "bench/ycsb/keys.h"
+#include "bench/ycsb/workload.h"
+#include "rdma/traffic.h"
+
+namespace bonsai::bench {
+
+// What was counted and what the model says of its time.
+struct TrialResult {
+  uint64_t operations = 0;
+  uint64_t seconds_ns = 0;   // of virtual time
+  rdma::Traffic traffic;     // of all clients' threads
+  Histogram latency;         // of operations, ns of virtual time
+  uint64_t cache_bytes = 0;  // of a compute node, at the end
+  double memory_bytes_per_record = 0;
+
+  [[nodiscard]] double per_operation(uint64_t n) const {
+    return static_cast<double>(n) / static_cast<double>(operations);
+  }
+  [[nodiscard]] double lists() const { return per_operation(traffic.round_trips); }
+  [[nodiscard]] double messages() const { return per_operation(traffic.messages()); }
+  [[nodiscard]] double bytes() const { return per_operation(traffic.bytes()); }
+  // Millions of operations a second.
+  [[nodiscard]] double mops() const { return static_cast<double>(operations) * 1e3 / static_cast<double>(seconds_ns); }
+};
+
+// The closed-form bounds on a rate, of which the least binds.
+struct Ceiling {
+  double mops = 0;
+  std::string_view binds;  // "round trips", "posting threads", "device of a memory node", ...
+};
+// Of operations that cost what `result` says. Queues and locks come on top.
+[[nodiscard]] Ceiling ceiling_of(const TrialResult& result, const rdma::SimDevice& device, const rivals::Shape& shape,
+                                 size_t memory_nodes);
+
+struct TrialOptions {
+  rdma::SimDevice device = rdma::SimDevice::cx5();  // but for list_cpu_ns, which is the system's unless one is given
+  double list_cpu_ns = 0;                           // 0: SystemEntry::list_cpu_ns
+  uint64_t seed = 1;
+  size_t memory_nodes = 1;
+  KeyForm key_form = KeyForm::kFixed8;
+  uint64_t records = 1'000;
+  uint64_t inserts_max = 0;  // beyond those, of all workloads together
+  rivals::Shape shape;
+};
+
+// Thread-safety: one thread.
+class Trial {
+ public:
+  // Errors: those of Cluster::make().
+  static Status make(const SystemEntry& entry, const TrialOptions& options, std::unique_ptr<Trial>* trial);
+
+  // Inserts the records. Errors: Unavailable, naming the first operation that failed.
+  Status load(TrialResult* result);
+  // Requires: loaded; no more inserts than inserts_max. Errors: NotSupported (scans, where there are none), others as
+  // load().
+  Status run(const Workload& workload, uint64_t operations, TrialResult* result);
+
+  [[nodiscard]] const rdma::SimDevice& device() const { return device_; }
+
+ private:
+  class Client;
+  class Run;
+
+  Trial(const SystemEntry& entry, const TrialOptions& options);
+  // The clients begin `operations` in all.
+  Status act(const Workload* workload, uint64_t operations, TrialResult* result);
+
+  const SystemEntry& entry_;
+  const TrialOptions options_;
+  const rdma::SimDevice device_;
+  const RecordShape shape_;
+  std::unique_ptr<System> system_;  // outlives the cluster's runs
+  std::unique_ptr<Cluster> cluster_;
+  uint64_t runs_ = 0;
+  uint64_t stored_ = 0;  // all records below this number are there
+};
+
+// YCSB's workloads; 'a' to 'e'.
+[[nodiscard]] Workload ycsb_workload(char letter);
+
+}  // namespace bonsai::bench
+
+#endif  // BONSAI_BENCH_CLUSTER_TRIAL_H_

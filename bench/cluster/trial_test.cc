@@ -1,0 +1,197 @@
+// The runner of the rivals in virtual time.
+#include "bench/cluster/trial.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <string>
+
+namespace bonsai::bench {
+namespace {
+
+TrialOptions small(size_t threads = 2, size_t coroutines = 2) {
+  return {.records = 2'000, .inserts_max = 1'000, .shape = {.threads = threads, .coroutines = coroutines}};
+}
+
+TrialResult run(const SystemEntry& entry, const TrialOptions& options, char letter, uint64_t operations = 2'000) {
+  std::unique_ptr<Trial> trial;
+  EXPECT_EQ("OK", Trial::make(entry, options, &trial).ToString());
+  TrialResult result;
+  EXPECT_EQ("OK", trial->load(&result).ToString()) << entry.name;
+  if (letter == 'l') return result;
+  EXPECT_EQ("OK", trial->run(ycsb_workload(letter), operations, &result).ToString()) << entry.name << letter;
+  return result;
+}
+
+TEST(Trial, RunsEveryWorkloadOnEverySystem) {
+  for (const SystemEntry& entry : systems()) {
+    for (const KeyForm form : {KeyForm::kFixed8, KeyForm::kString}) {
+      TrialOptions options = small();
+      options.key_form = form;
+      std::unique_ptr<Trial> trial;
+      const Status made = Trial::make(entry, options, &trial);
+      if (entry.narrow && form == KeyForm::kString) {
+        EXPECT_EQ(made.code(), Status::Code::kNotSupported);
+        continue;
+      }
+      ASSERT_EQ("OK", made.ToString());
+      TrialResult result;
+      ASSERT_EQ("OK", trial->load(&result).ToString()) << entry.name;
+      for (const char letter : {'a', 'b', 'c', 'd', 'e'}) {
+        const Status status = trial->run(ycsb_workload(letter), 500, &result);
+        if (letter == 'e' && !entry.scans) {
+          EXPECT_EQ(status.code(), Status::Code::kNotSupported) << entry.name;
+          continue;
+        }
+        ASSERT_EQ("OK", status.ToString()) << entry.name << " " << letter;
+        EXPECT_EQ(result.operations, 449u);
+        EXPECT_GT(result.mops(), 0);
+        EXPECT_GE(result.lists(), .9);
+        EXPECT_GT(result.latency.count(), 300u);
+        EXPECT_GT(result.cache_bytes, 0u);
+        EXPECT_GT(result.memory_bytes_per_record, 8);
+      }
+    }
+  }
+}
+
+// The rates are those that lists and round trips permit one client.
+TEST(Trial, OneClientTakesItsRoundTripsAndItsProcessor) {
+  for (const SystemEntry& entry : systems()) {
+    const TrialOptions options = small(1, 1);
+    const TrialResult reads = run(entry, options, 'c');
+    rdma::SimDevice device = options.device;
+    device.list_cpu_ns = entry.list_cpu_ns;
+    const Ceiling ceiling = ceiling_of(reads, device, options.shape, 1);
+    EXPECT_EQ(ceiling.binds, "round trips");
+    EXPECT_LT(reads.mops(), ceiling.mops * 1.01) << entry.name;
+    EXPECT_GT(reads.mops(), ceiling.mops * .9) << entry.name;
+  }
+}
+
+TEST(Trial, ManyClientsMeetTheCeilingThatBinds) {
+  const SystemEntry& sherman = *find_system("Sherman-like");
+  TrialOptions options = small(36, 4);
+  const TrialResult reads = run(sherman, options, 'c', 20'000);
+  const Ceiling ceiling = ceiling_of(reads, options.device, options.shape, 1);
+  EXPECT_EQ(ceiling.binds, "link of a memory node") << "pages of 1 KiB";
+  EXPECT_NEAR(reads.mops() / ceiling.mops, 1, .05);
+  options.memory_nodes = 2;
+  EXPECT_GT(run(sherman, options, 'c', 20'000).mops(), 1.3 * reads.mops()) << "two memory nodes have two links";
+}
+
+TEST(Trial, CostsAreThoseOfTheOperationTables) {
+  std::map<std::string_view, double> lists = {
+      {"RACE-like", 2}, {"RCuckoo-like", 1}, {"Sherman-like", 1}, {"Sherman-persist-like", 1}};
+  for (const auto& [name, expected] : lists) EXPECT_NEAR(run(*find_system(name), small(), 'c').lists(), expected, .1);
+  EXPECT_NEAR(run(*find_system("Sherman-like"), small(), 'c').bytes(), 1'024, 50);
+  // Durability costs round trips of changes, and none of reads.
+  const double plain = run(*find_system("Sherman-like"), small(), 'a').lists();
+  const double durable = run(*find_system("Sherman-persist-like"), small(), 'a').lists();
+  EXPECT_NEAR(durable - plain, .5, .1) << "one more of every update";
+}
+
+TEST(Trial, SameSeedsGiveSameRuns) {
+  TrialOptions options = small(4, 2);
+  const SystemEntry& race = *find_system("RACE-like");
+  const TrialResult one = run(race, options, 'a'), again = run(race, options, 'a');
+  EXPECT_EQ(one.traffic, again.traffic);
+  EXPECT_EQ(one.seconds_ns, again.seconds_ns);
+  options.seed = 2;
+  EXPECT_NE(run(race, options, 'a').seconds_ns, one.seconds_ns);
+}
+
+// A read of a wrong value, and an operation that fails, end the run.
+class FaultySystem final : public System {
+ public:
+  enum class Fault : uint8_t { kForgets, kMixes } static inline fault = Fault::kForgets;
+
+  [[nodiscard]] size_t fixed_bytes() const override { return 64; }
+  [[nodiscard]] size_t bytes() const override { return 4'096; }
+  void make_empty(const std::vector<rivals::MemoryNode*>&) override {}
+  Status make_client(const rivals::Seat&, std::unique_ptr<rivals::Client>* client) override {
+    *client = std::make_unique<Liar>(this);
+    return Status::OK();
+  }
+  [[nodiscard]] size_t cache_bytes(const rivals::Shape&) const override { return 0; }
+
+ private:
+  class Liar final : public rivals::Client {
+   public:
+    explicit Liar(FaultySystem* system) : system_(*system) {}
+    Status get(std::string_view, std::string* value) override {
+      *value = system_.last_;
+      return fault == Fault::kForgets ? Status::NotFound() : Status::OK();
+    }
+    Status insert(std::string_view, std::string_view value) override {
+      system_.last_ = value;
+      return Status::OK();
+    }
+    Status update(std::string_view, std::string_view) override { return Status::OK(); }
+    Status remove(std::string_view) override { return Status::OK(); }
+
+   private:
+    FaultySystem& system_;
+  };
+  std::string last_;
+};
+
+TEST(Trial, FindsWhatIsWrong) {
+  const SystemEntry entry = {
+      .name = "Faulty", .list_cpu_ns = 1, .make = [](const StoreSize&) -> std::unique_ptr<System> {
+        return std::make_unique<FaultySystem>();
+      }};
+  for (const auto& [fault, text] : {std::pair(FaultySystem::Fault::kForgets, "not found"),
+                                    std::pair(FaultySystem::Fault::kMixes, "another record")}) {
+    FaultySystem::fault = fault;
+    std::unique_ptr<Trial> trial;
+    ASSERT_EQ("OK", Trial::make(entry, small(), &trial).ToString());
+    TrialResult result;
+    ASSERT_EQ("OK", trial->load(&result).ToString());
+    const Status status = trial->run(ycsb_workload('c'), 100, &result);
+    EXPECT_TRUE(status.IsUnavailable());
+    EXPECT_NE(status.ToString().find(text), std::string::npos) << status.ToString();
+    EXPECT_NE(status.ToString().find("Faulty"), std::string::npos);
+  }
+}
+
+TEST(Systems, HaveNamesOfTheirOwn) {
+  std::set<std::string_view> names;
+  for (const SystemEntry& entry : systems()) {
+    EXPECT_TRUE(names.insert(entry.name).second);
+    EXPECT_EQ(find_system(entry.name), &entry);
+    EXPECT_NE(entry.name.find("-like"), std::string::npos) << "they are clean-room work";
+    EXPECT_GT(entry.list_cpu_ns, 0);
+  }
+  EXPECT_EQ(find_system("none"), nullptr);
+}
+
+TEST(Cluster, WantsAModelOfItsDevices) {
+  std::unique_ptr<Cluster> cluster;
+  EXPECT_EQ(Cluster::make({.device = {}}, &cluster).code(), Status::Code::kInvalidArgument);
+  EXPECT_EQ(Cluster::make({.bytes = 64, .fixed_bytes = 128}, &cluster).code(), Status::Code::kInvalidArgument);
+}
+
+TEST(Cluster, RunsEveryClientOfAShape) {
+  std::unique_ptr<Cluster> cluster;
+  ASSERT_EQ("OK", Cluster::make({.memory_nodes = 2}, &cluster).ToString());
+  std::set<size_t> clients, nodes;
+  std::set<rivals::Connection*> connections;
+  ASSERT_EQ("OK", cluster
+                      ->run({.compute_nodes = 2, .threads = 3, .coroutines = 4},
+                            [&](const rivals::Seat& seat) {
+                              clients.insert(seat.client);
+                              nodes.insert(seat.compute_node);
+                              connections.insert(seat.connection);
+                              EXPECT_EQ(seat.connection->memory_nodes(), 2u);
+                            })
+                      .ToString());
+  EXPECT_EQ(clients.size(), 24u);
+  EXPECT_EQ(*clients.rbegin(), 23u);
+  EXPECT_EQ(nodes.size(), 2u);
+  EXPECT_EQ(connections.size(), 6u);
+}
+
+}  // namespace
+}  // namespace bonsai::bench
