@@ -250,7 +250,7 @@ class Tier {
     BONSAI_CHECK(persist::recover(&analysis, pool_, dnodes_.get(), log_.get(), &ranges).ok());
     index_->start(std::move(ranges), analysis.gen_max + 1);
     const auto state = sizes_.buffered ? persist::RunState::kOpenBuffered : persist::RunState::kOpenDurable;
-    BONSAI_CHECK(persist::write_run_state(*volume_, state).ok());
+    BONSAI_CHECK(persist::write_run_state(*volume_, pool_, state).ok());
   }
   void close() {
     index_.reset();

@@ -43,12 +43,16 @@ class Analyst {
 
  private:
   void read_state() {
-    const std::optional<uint64_t> state = load_word(volume_, Addr(0, kStateRunOffset));
+    const std::optional<uint64_t> state = load_word(volume_, pool_.state(kStateRunOffset));
     const uint64_t run = state.value_or(0) & 0xff;
     out_.clean = run == static_cast<uint64_t>(RunState::kClean);
     if (out_.clean) closed_with_ = base::low_bits<uint32_t>(*state >> 8);
     if (!state) {
-      damage(place_text("run state", Addr(0, kStateRunOffset)), "the word fails its check", Fence(), Fence::infinite());
+      damage(place_text("run state", pool_.state(kStateRunOffset)), "the word fails its check", Fence(),
+             Fence::infinite());
+    }
+    for (const Addr at : pool_.openings_damaged) {
+      damage(place_text("opening", at), "the word fails its check", Fence(), Fence::infinite());
     }
     durable_ = run != static_cast<uint64_t>(RunState::kOpenBuffered);
     closed_epoch_ = out_.epoch_max = closed_epoch(volume_, pool_, [this](Addr at) {

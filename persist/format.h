@@ -1,4 +1,4 @@
-// The bytes of a pool on NVM, format version 3. docs/format.md explains them; this file is the definition.
+// The bytes of a pool on NVM, format version 4. docs/format.md explains them; this file is the definition.
 //
 //   target:  superblock | superblock copy | state | extent table, log table | log segments | data area
 //   data:    blocks of 256 bytes: header extents (dnode headers side by side), runs, long fences, large values
@@ -22,13 +22,14 @@
 
 namespace bonsai::persist {
 
-inline constexpr uint64_t kFormatVersion = 3;
+inline constexpr uint64_t kFormatVersion = 4;
+inline constexpr uint64_t kFormatVersionMin = 3;  // the oldest that is read; opening such a pool makes it the newest
 inline constexpr uint64_t kBlockBytes = base::kMediaBlockBytes;
 inline constexpr uint64_t kPageBytes = 4096;
 
 constexpr uint64_t round_up(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit * unit; }
 
-// ---- superblock: written once, at creation, twice
+// ---- superblock: written twice, at creation, at each growth and when a pool of an older version is first opened
 
 inline constexpr uint64_t kSuperblockMagic = 0x31564b4941534e42;  // "BNSAIKV1"
 inline constexpr uint64_t kSuperblockCopies = 2;
@@ -53,11 +54,27 @@ struct Superblock {
   uint64_t segments;
   uint64_t data_offset;  // first extent
   uint64_t log_table_offset;
-  uint64_t crc;  // CRC32C of all before
+  uint64_t crc;  // CRC32C of all before: so far the superblock is the same in every version
+  // ---- since version 4
+  uint64_t roles;         // what the target is for: kRoleLog, kRoleDnodes
+  uint64_t replicas[14];  // room for what says which other targets have the same bytes: zeros, and nothing else yet
+  uint64_t check;         // CRC32C of all before
 
   [[nodiscard]] uint32_t computed_crc() const { return base::crc32c(this, offsetof(Superblock, crc), 0); }
+  [[nodiscard]] uint32_t computed_check() const { return base::crc32c(this, offsetof(Superblock, check), 0); }
+  void seal() {
+    crc = computed_crc();
+    check = computed_check();
+  }
+  [[nodiscard]] bool has(uint64_t role) const { return (roles & role) != 0; }
 };
-static_assert(sizeof(Superblock) == 128 && sizeof(Superblock) <= kPageBytes);
+static_assert(sizeof(Superblock) == 256 && sizeof(Superblock) <= kPageBytes);
+// Of version 3 there are only the bytes up to here, and zeros after them.
+inline constexpr uint64_t kSuperblockBytesV3 = offsetof(Superblock, roles);
+
+inline constexpr uint64_t kRoleLog = 1;     // it has log segments
+inline constexpr uint64_t kRoleDnodes = 2;  // it has a data area: dnodes, large values
+inline constexpr uint64_t kRolesAll = kRoleLog | kRoleDnodes;
 
 // ---- what checks are bound to
 
@@ -88,11 +105,14 @@ constexpr bool checked_word_ok(uint64_t word, uint64_t seed) {
   return checked_word(word & kCheckedWordMax, seed) == word;
 }
 
-// ---- state page of target 0: checked words, one line each
+// ---- state page: checked words, one line each. Run state and closed epoch count on the first target with a log; the
+// openings (pool.h) are on all targets of a pool that has several.
 
 inline constexpr uint64_t kStateOffset = kSuperblockCopies * kPageBytes;
-inline constexpr uint64_t kStateRunOffset = kStateOffset;                       // RunState + summary << 8
-inline constexpr uint64_t kStateEpochOffset = kStateOffset + base::kLineBytes;  // closed epoch of `buffered`
+inline constexpr uint64_t kStateRunOffset = kStateOffset;                                 // RunState + summary << 8
+inline constexpr uint64_t kStateEpochOffset = kStateOffset + base::kLineBytes;            // closed epoch of `buffered`
+inline constexpr uint64_t kStateOpeningOffset = kStateOffset + 2 * base::kLineBytes;      // the last one
+inline constexpr uint64_t kStateNextOpeningOffset = kStateOffset + 3 * base::kLineBytes;  // one that has begun
 enum class RunState : uint64_t { kClean = 1, kOpenDurable = 2, kOpenBuffered = 3 };
 
 // ---- extent table: a checked word for each extent, from kExtentTableOffset on. 0: data. Else of dnode headers: 1 and
@@ -101,7 +121,7 @@ enum class RunState : uint64_t { kClean = 1, kOpenDurable = 2, kOpenBuffered = 3
 inline constexpr uint64_t kExtentTableOffset = kStateOffset + kPageBytes;
 inline constexpr uint64_t kExtentData = 0;
 
-// ---- log table: a line whose first word, on target 0, is a copy of the closed epoch; then an entry for each segment.
+// ---- log table: a line whose first word is a copy of the closed epoch; then an entry for each segment.
 // It says what a segment holds at least, and is stored apart from it, so that no one damage hits both.
 
 struct SegmentEntry {

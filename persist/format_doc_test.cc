@@ -111,12 +111,16 @@ class FormatPage : public ::testing::Test {
 
 TEST_F(FormatPage, TablesOfStructures) {
   expect_table("Superblock", sizeof(Superblock),
-               {FIELD(Superblock, magic), FIELD(Superblock, version), FIELD(Superblock, pool_id),
-                FIELD(Superblock, target_index), FIELD(Superblock, target_count), FIELD(Superblock, key_format),
-                FIELD(Superblock, reserved), FIELD(Superblock, target_bytes), FIELD(Superblock, extent_bytes),
-                FIELD(Superblock, extent_table_offset), FIELD(Superblock, extents), FIELD(Superblock, log_offset),
-                FIELD(Superblock, segment_bytes), FIELD(Superblock, segments), FIELD(Superblock, data_offset),
-                FIELD(Superblock, log_table_offset), FIELD(Superblock, crc)});
+               {FIELD(Superblock, magic),         FIELD(Superblock, version),
+                FIELD(Superblock, pool_id),       FIELD(Superblock, target_index),
+                FIELD(Superblock, target_count),  FIELD(Superblock, key_format),
+                FIELD(Superblock, reserved),      FIELD(Superblock, target_bytes),
+                FIELD(Superblock, extent_bytes),  FIELD(Superblock, extent_table_offset),
+                FIELD(Superblock, extents),       FIELD(Superblock, log_offset),
+                FIELD(Superblock, segment_bytes), FIELD(Superblock, segments),
+                FIELD(Superblock, data_offset),   FIELD(Superblock, log_table_offset),
+                FIELD(Superblock, crc),           FIELD(Superblock, roles),
+                FIELD(Superblock, replicas),      FIELD(Superblock, check)});
   expect_table("Entry of the log table", sizeof(SegmentEntry),
                {FIELD(SegmentEntry, end), FIELD(SegmentEntry, sequence)});
   expect_table("Segment header", sizeof(SegmentHeader),
@@ -148,6 +152,11 @@ TEST_F(FormatPage, PlacesAndNumbers) {
   expect_place("A target", "extenttable", kExtentTableOffset);
   expect_place("Checked words", "runstate", kStateRunOffset);
   expect_place("Checked words", "closedepoch", kStateEpochOffset);
+  expect_place("Checked words", "opening", kStateOpeningOffset);
+  expect_place("Checked words", "nextopening", kStateNextOpeningOffset);
+  expect_text("| `roles` | " + std::to_string(kRoleLog) + " log, " + std::to_string(kRoleDnodes) + " dnodes, ");
+  expect_text("The first " + std::to_string(kSuperblockBytesV3) + " bytes are the same in every version");
+  expect_text("A pool of version " + std::to_string(kFormatVersionMin) + " is opened, too");
   for (const uint64_t magic : {kSuperblockMagic, kSegmentMagic, kDnodeMagic, kFreeSlotMagic}) {
     expect_text("`" + letters(magic) + "`");
   }

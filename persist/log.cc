@@ -412,7 +412,7 @@ Status LogOf<Medium>::close_epoch() {
     return Status::Unavailable("the log's epoch could not be closed: a writer was preempted; try again");
   }
   if (!volume_.fence(kSiteEpochNoteFence)) return volume_.health();
-  const Addr word(0, kStateEpochOffset);
+  const Addr word = config_.epoch;
   store_word(volume_, word, closing);
   store_word(volume_, config_.epoch_copy, closing);
   volume_.flush(word, sizeof(uint64_t), kSiteEpochClose);

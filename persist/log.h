@@ -51,7 +51,7 @@ class Log {
   struct Config {
     std::vector<scale::Addr> segments;  // all segments of the pool
     std::vector<scale::Addr> entries;   // of the log table, one for each
-    scale::Addr epoch_copy;
+    scale::Addr epoch, epoch_copy;      // where the closed epoch is noted
     uint64_t segment_bytes = 0;
     bool buffered = false;
     uint64_t window_ms = 0;  // mode buffered: no update should wait longer for its epoch's end

@@ -1,14 +1,17 @@
 #include "persist/pool.h"
 
 #include <algorithm>
-#include <bit>
+#include <array>
 #include <cstring>
 #include <span>
+#include <utility>
 
 #include "base/check.h"
 #include "base/narrow.h"
 #include "base/status_macros.h"
+#include "persist/opening.h"
 #include "persist/sites.h"
+#include "persist/superblock.h"
 #include "persist/words.h"
 
 namespace bonsai::persist {
@@ -17,32 +20,7 @@ using scale::Addr;
 
 namespace {
 
-inline constexpr uint64_t kSmallPoolBytes = uint64_t{16} << 20;
-inline constexpr uint64_t kLargePoolBytes = uint64_t{48} << 20;  // of the data area
-inline constexpr uint64_t kSegmentsMin = 4;
-// The extent table has room for a data area so many times as large as the target was at first.
-inline constexpr uint64_t kGrowthMax = 8;
-
-uint64_t extent_bytes_of(uint64_t target_bytes) { return target_bytes >= kSmallPoolBytes ? 65536 : 4096; }
-
-// Lays out one target. Returns false if it is too small for any data.
-bool lay_out(uint64_t target_bytes, uint64_t log_bytes, uint32_t targets, Superblock* sb) {
-  sb->target_bytes = target_bytes / kPageBytes * kPageBytes;
-  sb->extent_bytes = extent_bytes_of(target_bytes);
-  sb->extent_table_offset = kExtentTableOffset;
-  const uint64_t extents_max = sb->target_bytes / sb->extent_bytes;
-  const uint64_t log_share = (log_bytes != 0 ? log_bytes : sb->target_bytes * targets / 10) / targets;
-  if (log_share > sb->target_bytes) return false;
-  sb->segment_bytes = std::clamp<uint64_t>(std::bit_floor(log_share / 256), 4096, uint64_t{1} << 20);
-  sb->segments = std::max(log_share / sb->segment_bytes, kSegmentsMin);
-  sb->log_table_offset = kExtentTableOffset + round_up(8 * kGrowthMax * extents_max, base::kLineBytes);
-  sb->log_offset =
-      round_up(sb->log_table_offset + kSegmentEntriesOffset + sb->segments * sizeof(SegmentEntry), kPageBytes);
-  sb->data_offset = round_up(sb->log_offset + sb->segments * sb->segment_bytes, sb->extent_bytes);
-  if (sb->data_offset + 4 * sb->extent_bytes > sb->target_bytes) return false;
-  sb->extents = (sb->target_bytes - sb->data_offset) / sb->extent_bytes;
-  return true;
-}
+constexpr uint64_t kLargePoolBytes = uint64_t{48} << 20;  // of the data area
 
 void fill(scale::Volume& volume, Addr at, std::span<const uint64_t> words) {
   volume.nt_copy(at, words.data(), words.size_bytes(), kSiteFill);
@@ -56,8 +34,9 @@ void fill_target(scale::Volume& volume, const Superblock& sb) {
   };
   std::vector<uint64_t> head(kExtentTableOffset / 8);  // no superblocks yet
   head[0] = kCreatingMagic;
-  const Addr epoch(target, kStateEpochOffset);
-  head[kStateEpochOffset / 8] = word(epoch, 0);
+  for (const uint64_t at : {kStateEpochOffset, kStateOpeningOffset, kStateNextOpeningOffset}) {
+    head[at / 8] = word(Addr(target, at), 0);
+  }
   fill(volume, Addr(target, 0), head);
   std::vector<uint64_t> extents(sb.extents);
   for (uint64_t i = 0; i < sb.extents; ++i) {
@@ -80,60 +59,10 @@ void fill_target(scale::Volume& volume, const Superblock& sb) {
 // Writes one of the two copies on each target, durably.
 Status write_superblocks(scale::Volume& volume, const std::vector<Superblock>& superblocks, uint64_t copy) {
   for (Superblock sb : superblocks) {
-    sb.crc = sb.computed_crc();
+    sb.seal();
     volume.nt_copy(Addr(sb.target_index, copy * kPageBytes), &sb, sizeof sb, kSiteCreate);
   }
   return volume.fence(kSiteCreateFence) ? Status::OK() : volume.health();
-}
-
-std::string remedy() { return "; check the path, or create a new pool elsewhere"; }
-
-// Whether the parts of a target follow each other as lay_out() makes them, and end with the target. A checksum that is
-// right over such numbers was made by a program that is not.
-bool sound_layout(const Superblock& sb) {
-  const auto at_most = [&sb](uint64_t n, uint64_t unit) { return unit != 0 && n <= sb.target_bytes / unit; };
-  return sb.target_count >= 1 && sb.target_count <= scale::kTargetsMax && sb.target_index < sb.target_count &&
-         sb.key_format <= static_cast<uint64_t>(KeyFormat::kFixed8) && std::has_single_bit(sb.extent_bytes) &&
-         sb.extent_bytes >= kPageBytes && at_most(sb.extents, sb.extent_bytes) && sb.extents >= 1 &&
-         std::has_single_bit(sb.segment_bytes) && sb.segment_bytes >= kPageBytes &&
-         at_most(sb.segments, sb.segment_bytes) && sb.segments >= kSegmentsMin &&
-         sb.extent_table_offset == kExtentTableOffset && sb.log_table_offset % base::kLineBytes == 0 &&
-         sb.log_offset % kPageBytes == 0 && sb.data_offset % sb.extent_bytes == 0 &&
-         sb.log_table_offset <= sb.target_bytes && sb.log_offset <= sb.target_bytes &&
-         sb.data_offset <= sb.target_bytes && sb.extent_table_offset + 8 * sb.extents <= sb.log_table_offset &&
-         sb.log_table_offset + kSegmentEntriesOffset + sb.segments * sizeof(SegmentEntry) <= sb.log_offset &&
-         sb.log_offset + sb.segments * sb.segment_bytes <= sb.data_offset &&
-         sb.data_offset + sb.extents * sb.extent_bytes <= sb.target_bytes;
-}
-
-// Verifies one copy against the target that it is on.
-Status verify_superblock(const Superblock& sb, const std::string& path, uint64_t bytes) {
-  if (sb.magic == kCreatingMagic) {
-    return Status::NotSupported(path + " holds no pool yet: its creation was interrupted; remove it, or open it with " +
-                                "create_if_missing (--create)");
-  }
-  if (sb.magic != kSuperblockMagic) {
-    return Status::NotSupported(path + " is not a Bonsai pool (its first bytes are foreign)" + remedy());
-  }
-  if (sb.crc != sb.computed_crc()) return Status::Corruption(path + ": superblock fails its checksum");
-  if (sb.version > kFormatVersion) {
-    return Status::NotSupported(path + " has format version " + std::to_string(sb.version) +
-                                ", this program knows versions up to " + std::to_string(kFormatVersion) +
-                                "; open it with a newer Bonsai");
-  }
-  if (sb.version < kFormatVersion) {
-    return Status::NotSupported(path + " has format version " + std::to_string(sb.version) +
-                                ", which was never released; this program reads version " +
-                                std::to_string(kFormatVersion) + "; create a new pool");
-  }
-  if (sb.target_bytes > bytes) {
-    return Status::Corruption(path + " is truncated: it has " + std::to_string(bytes) + " bytes of " +
-                              std::to_string(sb.target_bytes) + "; restore the whole file");
-  }
-  if (!sound_layout(sb)) {
-    return Status::Corruption(path + ": the superblock describes a layout that no pool has; restore the whole file");
-  }
-  return Status::OK();
 }
 
 // Makes all before the data area resident.
@@ -144,14 +73,14 @@ Status fetch_heads(const scale::Volume& volume, const Pool& pool) {
   return Status::OK();
 }
 
-// The valid copy of the larger target: a growth changes one after the other.
+// The valid copy of the newer version, or of the larger target: a change of either changes one after the other.
 Status read_superblock(const scale::Volume& volume, size_t target, const std::string& path, Superblock* sb) {
   Status status;
   bool found = false;
   for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) {
     if (!volume.contains(Addr(target, copy * kPageBytes), kPageBytes)) {
       if (copy != 0) break;
-      return Status::NotSupported(path + " is too small for a Bonsai pool" + remedy());
+      return Status::NotSupported(path + " is too small for a Bonsai pool" + other_path_remedy());
     }
     Superblock read;
     std::memcpy(&read, volume.resident(Addr(target, copy * kPageBytes)), sizeof read);
@@ -161,7 +90,7 @@ Status read_superblock(const scale::Volume& volume, size_t target, const std::st
     }
     if (!of_copy.ok()) {
       if (copy == 0 || of_copy.IsCorruption()) status = of_copy;
-    } else if (!found || read.target_bytes > sb->target_bytes) {
+    } else if (!found || std::pair(read.version, read.target_bytes) > std::pair(sb->version, sb->target_bytes)) {
       *sb = read;
       found = true;
     }
@@ -179,19 +108,27 @@ std::vector<ExtentGeometry> Pool::geometry() const {
   return geometry;
 }
 
+size_t Pool::log_home() const {
+  size_t target = 0;
+  while (!superblocks[target].has(kRoleLog)) ++target;
+  return target;
+}
+
 std::vector<Addr> Pool::segments() const {
   std::vector<Addr> segments;
-  for (uint64_t i = 0; i < superblocks[0].segments; ++i) {
-    for (const Superblock& sb : superblocks)
-      segments.emplace_back(sb.target_index, sb.log_offset + i * sb.segment_bytes);
+  for (uint64_t i = 0; i < superblocks[log_home()].segments; ++i) {
+    for (const Superblock& sb : superblocks) {
+      if (sb.has(kRoleLog)) segments.emplace_back(sb.target_index, sb.log_offset + i * sb.segment_bytes);
+    }
   }
   return segments;
 }
 
 std::vector<Addr> Pool::entries() const {
   std::vector<Addr> entries;
-  for (uint64_t i = 0; i < superblocks[0].segments; ++i) {
+  for (uint64_t i = 0; i < superblocks[log_home()].segments; ++i) {
     for (const Superblock& sb : superblocks) {
+      if (!sb.has(kRoleLog)) continue;
       entries.emplace_back(sb.target_index, sb.log_table_offset + kSegmentEntriesOffset + i * sizeof(SegmentEntry));
     }
   }
@@ -199,7 +136,7 @@ std::vector<Addr> Pool::entries() const {
 }
 
 Log::Config Pool::log_config(bool buffered) const {
-  return {segments(), entries(), epoch_copy(), segment_bytes(), buffered};
+  return {segments(), entries(), state(kStateEpochOffset), epoch_copy(), segment_bytes(), buffered};
 }
 
 Limits Pool::limits() const {
@@ -234,28 +171,14 @@ void Pool::add_targets(Space* space) const {
   }
 }
 
-Status format_pool(scale::Volume& volume, const Options& options, const uint64_t pool_id[2]) {
+Status format_pool(scale::Volume& volume, const Options& options, const uint64_t pool_id[2],
+                   std::vector<uint64_t> roles) {
   Pool pool;
-  const auto targets = base::checked_narrow<uint32_t>(volume.targets());
-  uint64_t bytes_min = UINT64_MAX;
-  for (size_t i = 0; i < targets; ++i) bytes_min = std::min(bytes_min, volume.target_bytes(i));
-  for (uint32_t i = 0; i < targets; ++i) {
-    Superblock sb{};
-    sb.magic = kSuperblockMagic;
-    sb.version = kFormatVersion;
-    sb.pool_id[0] = pool_id[0];
-    sb.pool_id[1] = pool_id[1];
-    sb.target_index = i;
-    sb.target_count = targets;
-    sb.key_format = base::checked_narrow<uint32_t>(options.key_format);
-    if (!lay_out(bytes_min, options.log_bytes, targets, &sb)) {
-      return Status::InvalidArgument(
-          "a pool of " + std::to_string(bytes_min) + " bytes per target has no room for data" +
-          (options.log_bytes != 0 ? " beside its log; lower log_bytes or raise" : "; raise") + " pool_bytes");
-    }
-    BONSAI_INVARIANT(sound_layout(sb));
-    pool.superblocks.push_back(sb);
-  }
+  std::vector<uint64_t> bytes;
+  for (size_t i = 0; i < volume.targets(); ++i) bytes.push_back(volume.target_bytes(i));
+  if (roles.empty()) roles.assign(bytes.size(), kRolesAll);
+  BONSAI_RETURN_IF_ERROR(lay_out_pool(options, bytes, roles, &pool.superblocks));
+  for (Superblock& sb : pool.superblocks) std::copy_n(pool_id, 2, sb.pool_id);
   volume.bind(pool_identity(pool_id));
   BONSAI_RETURN_IF_ERROR(fetch_heads(volume, pool));
   for (const Superblock& sb : pool.superblocks) fill_target(volume, sb);
@@ -285,23 +208,18 @@ bool is_unfinished(std::span<const std::byte> first_bytes) {
 
 Status read_pool(scale::Volume& volume, const std::vector<std::string>& paths, Pool* pool) {
   pool->superblocks.clear();
+  pool->versions.clear();
   for (size_t i = 0; i < volume.targets(); ++i) {
     Superblock sb;
     BONSAI_RETURN_IF_ERROR(volume.fetch(Addr(i, 0), std::min(kFirstBytes, volume.target_bytes(i))));
     BONSAI_RETURN_IF_ERROR(read_superblock(volume, i, paths[i], &sb));
-    const Superblock& first = i == 0 ? sb : pool->superblocks[0];
-    if (sb.target_count != volume.targets()) {
-      return Status::InvalidArgument(paths[i] + " is one of " + std::to_string(sb.target_count) + " targets, " +
-                                     std::to_string(volume.targets()) + " were named; name them all, in order");
-    }
-    if (sb.target_index != i || sb.pool_id[0] != first.pool_id[0] || sb.pool_id[1] != first.pool_id[1]) {
-      return Status::InvalidArgument(paths[i] + " is target " + std::to_string(sb.target_index) +
-                                     " of its pool; name the targets of one pool in the order of creation");
-    }
-    pool->superblocks.push_back(sb);
+    pool->versions.push_back(sb.version);
+    pool->superblocks.push_back(of_newest_version(sb));
   }
+  BONSAI_RETURN_IF_ERROR(verify_together(pool->superblocks, paths));
   volume.bind(pool_identity(pool->superblocks[0].pool_id));
-  return fetch_heads(volume, *pool);
+  BONSAI_RETURN_IF_ERROR(fetch_heads(volume, *pool));
+  return check_openings(volume, paths, pool);
 }
 
 namespace {
@@ -326,6 +244,7 @@ Status declare_extents(scale::Volume& volume, const std::vector<Superblock>& bef
 Status grow_pool(scale::Volume& volume, Pool* pool) {
   std::vector<Superblock> grown = pool->superblocks;
   for (Superblock& sb : grown) {
+    if (!sb.has(kRoleDnodes)) continue;
     const uint64_t bytes = volume.target_bytes(sb.target_index) / kPageBytes * kPageBytes;
     const uint64_t extents = bytes < sb.data_offset ? 0 : (bytes - sb.data_offset) / sb.extent_bytes;
     if (extents <= sb.extents) continue;
@@ -338,36 +257,46 @@ Status grow_pool(scale::Volume& volume, Pool* pool) {
     sb.extents = extents;
     sb.target_bytes = bytes;
     BONSAI_INVARIANT(sound_layout(sb));
-    sb.crc = sb.computed_crc();
+    sb.seal();
   }
   // An earlier growth may have left one copy torn, and the other is written next.
-  BONSAI_RETURN_IF_ERROR(settle_superblocks(volume, *pool));
+  BONSAI_RETURN_IF_ERROR(settle_superblocks(volume, pool));
   BONSAI_RETURN_IF_ERROR(declare_extents(volume, pool->superblocks, grown));
   pool->superblocks = std::move(grown);
-  return settle_superblocks(volume, *pool);
+  return settle_superblocks(volume, pool);
 }
 
-Status settle_superblocks(scale::Volume& volume, const Pool& pool) {
+Status settle_superblocks(scale::Volume& volume, Pool* pool) {
+  BONSAI_RETURN_IF_ERROR(declare_openings(volume, *pool));
   for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) {
     std::vector<Superblock> differing;
-    for (const Superblock& sb : pool.superblocks) {
+    for (const Superblock& sb : pool->superblocks) {
       if (std::memcmp(&sb, volume.resident(Addr(sb.target_index, copy * kPageBytes)), sizeof sb) != 0) {
         differing.push_back(sb);
       }
     }
     if (!differing.empty()) BONSAI_RETURN_IF_ERROR(write_superblocks(volume, differing, copy));
   }
+  pool->versions.assign(pool->superblocks.size(), kFormatVersion);
   return Status::OK();
 }
 
 uint64_t closed_epoch(const scale::Volume& volume, const Pool& pool, const std::function<void(Addr)>& damaged) {
   uint64_t closed = 0;
-  for (const Addr at : {Addr(0, kStateEpochOffset), pool.epoch_copy()}) {
+  for (const Addr at : {pool.state(kStateEpochOffset), pool.epoch_copy()}) {
     const std::optional<uint64_t> epoch = load_word(volume, at);
     if (!epoch && damaged) damaged(at);
     closed = std::max(closed, epoch.value_or(0));
   }
   return closed;
+}
+
+Status write_state_words(scale::Volume& volume, std::span<const StateWord> words) {
+  for (const StateWord& word : words) {
+    store_word(volume, word.at, word.value);
+    volume.flush(word.at, sizeof(uint64_t), kSiteState);
+  }
+  return volume.fence(kSiteStateFence) ? Status::OK() : volume.health();
 }
 
 void Summary::add_segment(const scale::Volume& volume, Addr segment, uint64_t sequence, uint64_t end, bool sealed) {
@@ -376,11 +305,9 @@ void Summary::add_segment(const scale::Volume& volume, Addr segment, uint64_t se
 
 namespace {
 
-Status write_state(scale::Volume& volume, RunState state, uint32_t summary) {
-  const Addr word(0, kStateRunOffset);
-  store_word(volume, word, static_cast<uint64_t>(state) | uint64_t{summary} << 8);
-  volume.flush(word, sizeof(uint64_t), kSiteState);
-  return volume.fence(kSiteStateFence) ? Status::OK() : volume.health();
+Status write_state(scale::Volume& volume, const Pool& pool, RunState state, uint32_t summary) {
+  const uint64_t value = static_cast<uint64_t>(state) | uint64_t{summary} << 8;
+  return write_state_words(volume, std::array{StateWord{pool.state(kStateRunOffset), value}});
 }
 
 void add_headers(const scale::Volume& volume, const Superblock& sb, Summary* summary) {
@@ -396,7 +323,9 @@ void add_headers(const scale::Volume& volume, const Superblock& sb, Summary* sum
 
 }  // namespace
 
-Status write_run_state(scale::Volume& volume, RunState state) { return write_state(volume, state, 0); }
+Status write_run_state(scale::Volume& volume, const Pool& pool, RunState state) {
+  return write_state(volume, pool, state, 0);
+}
 
 Status write_clean_state(scale::Volume& volume, const Pool& pool) {
   Summary summary;
@@ -407,7 +336,7 @@ Status write_clean_state(scale::Volume& volume, const Pool& pool) {
     const uint64_t end = load_word(volume, entries[i] + offsetof(SegmentEntry, end), sequence).value_or(0);
     summary.add_segment(volume, segments[i], sequence, end >> 1, (end & 1) != 0);
   }
-  return write_state(volume, RunState::kClean, summary.value(closed_epoch(volume, pool)));
+  return write_state(volume, pool, RunState::kClean, summary.value(closed_epoch(volume, pool)));
 }
 
 }  // namespace bonsai::persist

@@ -1,4 +1,4 @@
-// A pool's fixed facts: geometry and superblocks, made at creation and changed only by growth.
+// A pool's fixed facts: geometry and superblocks, made at creation and changed only by growth and by a newer version.
 #ifndef BONSAI_PERSIST_POOL_H_
 #define BONSAI_PERSIST_POOL_H_
 
@@ -28,13 +28,18 @@ struct Limits {
 };
 
 struct Pool {
-  std::vector<Superblock> superblocks;  // one per target, in order
+  std::vector<Superblock> superblocks;        // one per target, in order, as the newest version describes them
+  std::vector<uint64_t> versions;             // of the targets, as they were found
+  std::vector<scale::Addr> openings_damaged;  // words by which targets show that they belong together
 
   [[nodiscard]] KeyFormat key_format() const { return static_cast<KeyFormat>(superblocks[0].key_format); }
   [[nodiscard]] std::vector<ExtentGeometry> geometry() const;
-  [[nodiscard]] std::vector<scale::Addr> segments() const;  // targets take turns
+  // The first target with a log: run state and closed epochs are there.
+  [[nodiscard]] size_t log_home() const;
+  [[nodiscard]] scale::Addr state(uint64_t offset) const { return {log_home(), offset}; }
+  [[nodiscard]] std::vector<scale::Addr> segments() const;  // targets with a log take turns
   [[nodiscard]] std::vector<scale::Addr> entries() const;   // of the log table, one for each
-  [[nodiscard]] scale::Addr epoch_copy() const { return {0, superblocks[0].log_table_offset}; }
+  [[nodiscard]] scale::Addr epoch_copy() const { return state(superblocks[log_home()].log_table_offset); }
   [[nodiscard]] Log::Config log_config(bool buffered) const;
   [[nodiscard]] uint64_t segment_bytes() const { return superblocks[0].segment_bytes; }
   [[nodiscard]] uint64_t log_bytes() const { return segments().size() * segment_bytes(); }
@@ -45,17 +50,21 @@ struct Pool {
   void add_targets(Space* space) const;
 };
 
-// Writes a new, empty pool over all targets of the volume. Requires: nothing of worth on it. `pool_id` is random.
-// Errors: InvalidArgument (too small, log too large), IoError (the volume has failed), Unavailable.
-Status format_pool(scale::Volume& volume, const Options& options, const uint64_t pool_id[2]);
+// Writes a new, empty pool over all targets of the volume. Requires: nothing of worth on it. `pool_id` is random;
+// `roles` has one word for each target (kRole...), or none: all are for all. Errors: InvalidArgument (too small, log
+// too large, no target for one of the two), IoError (the volume has failed), Unavailable.
+Status format_pool(scale::Volume& volume, const Options& options, const uint64_t pool_id[2],
+                   std::vector<uint64_t> roles = {});
 
 // Whether the first bytes of a target are those of a creation that has not come to its end: they hold no pool.
 inline constexpr uint64_t kFirstBytes = kSuperblockCopies * kPageBytes;
 bool is_unfinished(std::span<const std::byte> first_bytes);
 
 // Reads and verifies the superblocks, and binds the volume to the pool. `paths` name the targets in messages. All
-// before the data area is resident from then on: superblocks, state, tables and log. Errors: NotSupported (foreign
-// file, newer version), Corruption (damaged, truncated, targets of different pools), Unavailable.
+// before the data area is resident from then on: superblocks, state, tables and log. A pool of an older version is read
+// as it is, and described as one of the newest. Errors: NotSupported (foreign file, newer version), Corruption
+// (damaged, truncated), InvalidArgument (targets of different pools, or of different times of one: opening.h),
+// Unavailable.
 Status read_pool(scale::Volume& volume, const std::vector<std::string>& paths, Pool* pool);
 
 // Makes the data area of each target that the volume has enlarged as large as the target; the log keeps its size. May
@@ -65,15 +74,23 @@ Status read_pool(scale::Volume& volume, const std::vector<std::string>& paths, P
 Status grow_pool(scale::Volume& volume, Pool* pool);
 
 // Makes both copies of each superblock those of `pool`, one copy after the other, if they are not: after damage to one,
-// or a growth that a crash interrupted. Errors: IoError (the volume has failed).
-Status settle_superblocks(scale::Volume& volume, const Pool& pool);
+// a growth that a crash interrupted, or if the pool was of an older version. Errors: IoError (the volume has failed).
+Status settle_superblocks(scale::Volume& volume, Pool* pool);
 
 // Writes the state of a pool in use durably. Errors: IoError (the volume has failed).
-Status write_run_state(scale::Volume& volume, RunState state);
+Status write_run_state(scale::Volume& volume, const Pool& pool, RunState state);
 // The closed epoch of a pool: of the word and its copy the later, since a crash can leave one older. `damaged`, if not
 // null, is called with one that fails its check.
 uint64_t closed_epoch(const scale::Volume& volume, const Pool& pool,
                       const std::function<void(scale::Addr)>& damaged = nullptr);
+
+// A word of a state page (format.h).
+struct StateWord {
+  scale::Addr at;
+  uint64_t value = 0;
+};
+// Makes them durable, in any order. Errors: IoError (the volume has failed).
+Status write_state_words(scale::Volume& volume, std::span<const StateWord> words);
 
 // Says durably that nobody uses the pool, and what recovery will find in it. Requires: nothing else is being written.
 // Errors: IoError (the volume has failed).

@@ -30,20 +30,27 @@ using testing::Rig;
 constexpr uint64_t kPoolBytes = uint64_t{128} << 10;
 constexpr size_t kPatchesMax = 16;
 constexpr const char* kPools[] = {"closed", "crashed-durable", "crashed-buffered", "several-runs"};
+constexpr uint64_t kVersions = kFormatVersion - kFormatVersionMin + 1;
 enum Kind : uint8_t { kPlain, kWord, kHeader, kSuperblock, kRun, kKinds };
 
-std::vector<std::byte> unpacked(const std::string& name) {
+std::vector<std::byte> unpacked(uint64_t version, const std::string& name) {
   const std::string path =
-      std::string(BONSAI_SOURCE_DIR) + "/store/golden/v" + std::to_string(kFormatVersion) + "-" + name + ".gz";
+      std::string(BONSAI_SOURCE_DIR) + "/store/golden/v" + std::to_string(version) + "-" + name + ".gz";
   std::vector<std::byte> bytes(kPoolBytes);
   const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rb"), gzclose);
   BONSAI_CHECK(file != nullptr && gzread(file.get(), bytes.data(), kPoolBytes) == static_cast<int>(kPoolBytes));
   return bytes;
 }
 
+// The newest version's first.
 const std::vector<std::byte>& golden(size_t i) {
-  static const std::vector<std::vector<std::byte>> all = {unpacked(kPools[0]), unpacked(kPools[1]), unpacked(kPools[2]),
-                                                          unpacked(kPools[3])};
+  static const std::vector<std::vector<std::byte>> all = [] {
+    std::vector<std::vector<std::byte>> pools;
+    for (uint64_t version = kFormatVersion; version >= kFormatVersionMin; --version) {
+      for (const char* const name : kPools) pools.push_back(unpacked(version, name));
+    }
+    return pools;
+  }();
   return all[i % all.size()];
 }
 
@@ -85,7 +92,7 @@ void reseal(MemoryMedium* medium, Kind kind, uint64_t offset) {
     const uint64_t at = offset % kSuperblockCopies * kPageBytes;
     Superblock superblock;
     std::memcpy(&superblock, view + at, sizeof superblock);
-    superblock.crc = superblock.computed_crc();
+    superblock.seal();
     std::memcpy(view + at, &superblock, sizeof superblock);
   }
 }
@@ -129,7 +136,7 @@ std::string patch(Kind kind, uint64_t offset, std::string_view bytes) {
 // Each golden pool as it is; then, at each header, a patch of its generation and of its runs.
 std::vector<std::string> seeds() {
   std::vector<std::string> seeds;
-  for (uint8_t pool = 0; pool < std::size(kPools); ++pool) {
+  for (uint8_t pool = 0; pool < std::size(kPools) * kVersions; ++pool) {
     const std::string first = fuzz_bytes(pool);
     seeds.push_back(first);
     seeds.push_back(first + patch(kWord, kStateRunOffset, "\1"));

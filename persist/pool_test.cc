@@ -33,7 +33,7 @@ void change_both_copies(MemoryMedium* medium, bool fix_crc, Change change) {
     Superblock sb;
     std::memcpy(&sb, medium->view() + copy * kPageBytes, sizeof sb);
     change(&sb);
-    if (fix_crc) sb.crc = sb.computed_crc();
+    if (fix_crc) sb.seal();
     std::memcpy(medium->view() + copy * kPageBytes, &sb, sizeof sb);
   }
 }
@@ -203,7 +203,7 @@ TEST_F(PoolTest, ADamagedCopyIsMended) {
   Pool pool;
   scale::VolumeOf<HookedMedium> volume({&medium_});
   ASSERT_TRUE(read_pool(volume, {"some.pool"}, &pool).ok());
-  ASSERT_TRUE(settle_superblocks(volume, pool).ok());
+  ASSERT_TRUE(settle_superblocks(volume, &pool).ok());
   EXPECT_EQ(std::memcmp(medium_.view(), medium_.view() + kPageBytes, sizeof(Superblock)), 0);
 }
 
@@ -225,7 +225,7 @@ TEST_F(PoolTest, ANewerVersionIsNotSupported) {
 }
 
 TEST_F(PoolTest, AnOlderVersionIsNotSupported) {
-  change_both_copies(&medium_, true, [](Superblock* sb) { sb->version = kFormatVersion - 1; });
+  change_both_copies(&medium_, true, [](Superblock* sb) { sb->version = kFormatVersionMin - 1; });
   expect_says(read({&medium_}), Status::Code::kNotSupported, "never released");
 }
 
@@ -294,6 +294,34 @@ TEST_F(PoolTest, TargetsMustBeAllThereInOrderAndOfOnePool) {
   ASSERT_TRUE(Rig({&c, &d}).format().ok());
   change_both_copies(&d, true, [](Superblock* sb) { sb->pool_id[1] = 99; });
   expect_says(read({&a, &d}), Status::Code::kInvalidArgument, "one pool");
+}
+
+// Corrupt in one field that all must have in common.
+TEST_F(PoolTest, TargetsThatContradictEachOtherAreCorruption) {
+  MemoryMedium a(kMiB), b(kMiB);
+  ASSERT_TRUE(Rig({&a, &b}).format().ok());
+  const Superblock sound = superblock_of(b);
+  const std::vector<std::function<void(Superblock*)>> wrong = {
+      [](Superblock* sb) { sb->key_format ^= 1; }, [](Superblock* sb) { sb->segments -= 1; },
+      [](Superblock* sb) { sb->segment_bytes /= 2; },
+      [](Superblock* sb) {
+        sb->extent_bytes *= 2, sb->extents /= 2, sb->data_offset = 3 * sb->log_offset / 8192 * 8192;
+      }};
+  for (size_t i = 0; i < wrong.size(); ++i) {
+    change_both_copies(&b, true, wrong[i]);
+    EXPECT_TRUE(read({&a, &b}).IsCorruption()) << "change " << i << ": " << read({&a, &b}).ToString();
+    change_both_copies(&b, true, [&](Superblock* sb) { *sb = sound; });
+  }
+  EXPECT_TRUE(read({&a, &b}).ok());
+}
+
+TEST_F(PoolTest, ReplicasAreRefused) {
+  for (const size_t word : {size_t{0}, std::size(Superblock().replicas) - 1}) {
+    change_both_copies(&medium_, true, [&](Superblock* sb) { sb->replicas[word] = 1; });
+    expect_says(read({&medium_}), Status::Code::kNotSupported, "newer Bonsai");
+    change_both_copies(&medium_, true, [&](Superblock* sb) { sb->replicas[word] = 0; });
+  }
+  EXPECT_TRUE(read({&medium_}).ok());
 }
 
 TEST_F(PoolTest, SegmentsOfSeveralTargetsTakeTurns) {
@@ -386,8 +414,9 @@ TEST(Creation, RunStateIsAChoiceOfThree) {
   testing::MemoryPool pool;
   for (const RunState state : {RunState::kClean, RunState::kOpenDurable, RunState::kOpenBuffered}) {
     const bool clean = state == RunState::kClean;
-    ASSERT_TRUE(
-        (clean ? write_clean_state(pool.rig.volume, pool.rig.pool) : write_run_state(pool.rig.volume, state)).ok());
+    ASSERT_TRUE((clean ? write_clean_state(pool.rig.volume, pool.rig.pool)
+                       : write_run_state(pool.rig.volume, pool.rig.pool, state))
+                    .ok());
     Rig again({&pool.medium});
     ASSERT_TRUE(again.analyse_only().ok());
     EXPECT_EQ(again.analysis.clean, state == RunState::kClean);

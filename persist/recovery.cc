@@ -97,7 +97,7 @@ class Recovery {
       for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) write_again({target, copy * kPageBytes}, sizeof sb);
       write_again({target, sb.extent_table_offset}, 8 * sb.extents);
     }
-    write_again({0, kStateEpochOffset}, sizeof(uint64_t));
+    write_again(pool_.state(kStateEpochOffset), sizeof(uint64_t));
     write_again(pool_.epoch_copy(), sizeof(uint64_t));
     for (const Analysis::HeaderExtent& extent : a_.header_extents) {
       write_again(extent.at, pool_.superblocks[0].extent_bytes);

@@ -28,6 +28,7 @@
 #include "persist/dnode_store.h"
 #include "persist/large.h"
 #include "persist/log.h"
+#include "persist/opening.h"
 #include "persist/pool.h"
 #include "persist/recovery.h"
 #include "persist/space.h"
@@ -147,10 +148,10 @@ class Rig {
     volume.set_epochs(&epochs_);
   }
 
-  Status format(uint64_t log_bytes = 0) {
+  Status format(uint64_t log_bytes = 0, std::vector<uint64_t> roles = {}) {
     Options options;
     options.log_bytes = log_bytes;
-    return format_pool(volume, options, kPoolId);
+    return format_pool(volume, options, kPoolId, std::move(roles));
   }
 
   Status analyse_only() {
@@ -162,6 +163,9 @@ class Rig {
     Status status = analyse_only();
     if (!status.ok()) return status;
     if (!analysis.damages.empty()) return damage_status(analysis.damages);
+    status = settle_superblocks(volume, &pool);
+    if (status.ok()) status = note_opening(volume, pool);
+    if (!status.ok()) return status;
     pool.add_targets(&space);
     store = std::make_unique<DnodeStore>(volume, space, pool.geometry());
     large = std::make_unique<LargeStore>(volume, space);
@@ -169,7 +173,7 @@ class Rig {
     status = recover(&analysis, pool, store.get(), log.get(), &ranges);
     if (!status.ok()) return status;
     if (after_recovery) after_recovery();
-    return write_run_state(volume, buffered_ ? RunState::kOpenBuffered : RunState::kOpenDurable);
+    return write_run_state(volume, pool, buffered_ ? RunState::kOpenBuffered : RunState::kOpenDurable);
   }
 
  private:

@@ -163,6 +163,12 @@ Forms forms_of(const std::string& bytes) {
   return forms;
 }
 
+uint64_t version_of(const std::string& bytes) {
+  persist::Superblock superblock;
+  std::memcpy(&superblock, bytes.data(), sizeof superblock);
+  return superblock.version;
+}
+
 // ---- the tests
 
 class GoldenPool : public ::testing::Test {
@@ -199,16 +205,10 @@ class GoldenPool : public ::testing::Test {
     ASSERT_TRUE(db->Close().ok());
   }
 
-  ScratchFolder folder_;
-  const std::string path_ = folder_.file("golden");
-};
-
-TEST_F(GoldenPool, IsOpenedCheckedAndRead) {
-  for (const State& state : kStates) {
-    SCOPED_TRACE(state.name);
-    const std::string golden = golden_file(state, persist::kFormatVersion);
-    const std::string bytes = unpacked(golden);
-    ASSERT_EQ(bytes.size(), kPoolBytes) << golden << " is missing; docs/format.md, Versions, says how to make it";
+  void expect_golden(const State& state, uint64_t version) {
+    const std::string bytes = unpacked(golden_file(state, version));
+    ASSERT_EQ(bytes.size(), kPoolBytes) << "it is missing; docs/format.md, Versions, says how to make it";
+    EXPECT_EQ(version_of(bytes), version);
     const Records records = make_pool(state, folder_, folder_.file("today"));
     ASSERT_GT(records.size(), 200U);
     const Forms forms = forms_of(bytes);
@@ -219,7 +219,24 @@ TEST_F(GoldenPool, IsOpenedCheckedAndRead) {
     EXPECT_GE(forms.runs_max, state.several_runs ? 2U : 1U) << "runs of one dnode";
     write(bytes);
     expect_sound(state);
+    EXPECT_EQ(version_of(bytes_of(path_)), version) << "who only reads changes nothing";
     expect_records(records);
+    EXPECT_EQ(version_of(bytes_of(path_)), persist::kFormatVersion) << "who opens it makes it one of today";
+    CheckReport report;
+    ASSERT_TRUE(Check(path_, &report).ok());
+    EXPECT_TRUE(report.ok() && report.clean);
+  }
+
+  ScratchFolder folder_;
+  const std::string path_ = folder_.file("golden");
+};
+
+TEST_F(GoldenPool, IsOpenedCheckedAndRead) {
+  for (uint64_t version = persist::kFormatVersionMin; version <= persist::kFormatVersion; ++version) {
+    for (const State& state : kStates) {
+      SCOPED_TRACE(golden_file(state, version));
+      expect_golden(state, version);
+    }
   }
 }
 
@@ -244,7 +261,7 @@ TEST_F(GoldenPool, OfAnotherVersionIsRefused) {
       persist::Superblock superblock;
       std::memcpy(&superblock, bytes.data() + copy * persist::kPageBytes, sizeof superblock);
       superblock.version = version;
-      superblock.crc = superblock.computed_crc();
+      superblock.seal();
       std::memcpy(bytes.data() + copy * persist::kPageBytes, &superblock, sizeof superblock);
     }
     write(bytes);

@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "base/thread.h"
 #include "persist/analysis.h"
+#include "persist/opening.h"
 #include "persist/recovery.h"
 #include "store/db_impl.h"
 #include "store/tiers.h"
@@ -185,7 +186,7 @@ class Opener {
     BONSAI_RETURN_IF_ERROR(persist::read_pool(typed, names(), &t_.pool));
     BONSAI_RETURN_IF_ERROR(check_key_format());
     if (options_.grow_bytes != 0 && !create_) BONSAI_RETURN_IF_ERROR(grow(typed));
-    BONSAI_RETURN_IF_ERROR(persist::settle_superblocks(typed, t_.pool));
+    BONSAI_RETURN_IF_ERROR(persist::settle_superblocks(typed, &t_.pool));
     t_.pool.add_targets(&t_.space);
     t_.dnodes = std::make_unique<persist::DnodeStore>(typed, t_.space, t_.pool.geometry());
     t_.dnodes->set_metadata(options_.metadata_upload);
@@ -207,12 +208,13 @@ class Opener {
     BONSAI_RETURN_IF_ERROR(
         persist::analyse(*t_.volume, t_.pool, &analysis, {recovery_threads(), options_.open_progress}));
     if (!analysis.damages.empty()) return persist::damage_status(analysis.damages);
+    BONSAI_RETURN_IF_ERROR(persist::note_opening(*t_.volume, t_.pool));
     std::vector<persist::RecoveredRange> ranges;
     BONSAI_RETURN_IF_ERROR(persist::recover(&analysis, t_.pool, t_.dnodes.get(), t_.log.get(), &ranges));
     t_.index->start(std::move(ranges), analysis.gen_max + 1, recovery_threads());
-    return persist::write_run_state(*t_.volume, options_.durability == Durability::kBuffered
-                                                    ? persist::RunState::kOpenBuffered
-                                                    : persist::RunState::kOpenDurable);
+    return persist::write_run_state(*t_.volume, t_.pool,
+                                    options_.durability == Durability::kBuffered ? persist::RunState::kOpenBuffered
+                                                                                 : persist::RunState::kOpenDurable);
   }
 
   // A refused growth gives the targets their sizes back; the pool has not used more yet.

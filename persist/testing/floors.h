@@ -16,7 +16,7 @@ class Floors {
  public:
   // An epoch was closed.
   void raise_epoch(const Rig& rig) {
-    raise(rig, scale::Addr(0, kStateEpochOffset));
+    raise(rig, rig.pool.state(kStateEpochOffset));
     raise(rig, rig.pool.epoch_copy());
   }
   // Dnodes were retired.

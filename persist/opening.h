@@ -1,0 +1,44 @@
+// Openings: by what the targets of a pool show that they were all there when it was last opened, so that a copy of one
+// from an earlier time is refused, and not read beside newer targets.
+//
+// Each opening of a pool of several targets for writing has an id that no other has, and leaves it on every target
+// before anything else is written. First it says on the log's home (Pool::log_home) which id comes next, then it writes
+// that on all others, then on the home: each step durable before the next begins. So a crash leaves others that have
+// the home's id or the one that comes next. A target that has another one was not there at the last opening, or the
+// home was not.
+//
+// What it does not see: a copy that was made after the last opening of a pool that then crashed. If the pool was closed
+// since, its summary does (Summary in pool.h). A pool of one target has nothing to compare.
+//
+// An id (40 bits) is a count of openings over 16 random bits, which distinguish openings of two copies of a pool.
+#ifndef BONSAI_PERSIST_OPENING_H_
+#define BONSAI_PERSIST_OPENING_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bonsai/status.h"
+#include "persist/pool.h"
+#include "scale/volume.h"
+
+namespace bonsai::persist {
+
+inline constexpr int kOpeningRandomBits = 16;
+constexpr uint64_t opening_count(uint64_t id) { return id >> kOpeningRandomBits; }
+
+// Compares the targets' words; those that say nothing any more go to Pool::openings_damaged. Requires: superblocks and
+// versions are known, the state pages resident. Errors: InvalidArgument (a target is of another time).
+Status check_openings(const scale::Volume& volume, const std::vector<std::string>& paths, Pool* pool);
+
+// Makes the words of targets of an older version, which have none, those of a pool that was not opened yet.
+// Errors: IoError (the volume has failed).
+Status declare_openings(scale::Volume& volume, const Pool& pool);
+
+// Leaves the id of this opening on all targets. Requires: the openings were checked and have no damage; all targets are
+// of the newest version; nobody else uses the pool. Errors: IoError (the volume has failed).
+Status note_opening(scale::Volume& volume, const Pool& pool);
+
+}  // namespace bonsai::persist
+
+#endif  // BONSAI_PERSIST_OPENING_H_
