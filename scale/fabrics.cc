@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <mutex>
@@ -16,17 +18,33 @@
 namespace bonsai::scale {
 namespace {
 
+constexpr uint64_t kModelLatencyNsMax = 1'000'000'000;
+
 // A shm node with the network that it belongs to.
 struct ShmNode {
-  explicit ShmNode(const std::string& folder) : network({.folder = folder}), fabric(network.make_fabric()) {}
+  explicit ShmNode(const rdma::ShmOptions& options) : network(options), fabric(network.make_fabric()) {}
   rdma::ShmNetwork network;
   std::unique_ptr<rdma::Fabric> fabric;
 };
 
+// A number in the environment; 0 without one. Errors: InvalidArgument.
+Status number_from(const char* variable, uint64_t max, uint64_t* number) {
+  const char* const text = std::getenv(variable);
+  *number = 0;
+  if (text == nullptr || *text == '\0') return Status::OK();
+  const char* const end = text + std::strlen(text);
+  const auto [stopped, error] = std::from_chars(text, end, *number);
+  if (error == std::errc() && stopped == end && *number <= max) return Status::OK();
+  return Status::InvalidArgument(std::string(variable) + " is '" + text + "'; give a whole number up to " +
+                                 std::to_string(max));
+}
+
 Status open_shm(std::shared_ptr<rdma::Fabric>* fabric) {
-  std::string folder;
-  BONSAI_RETURN_IF_ERROR(shm_folder(&folder));
-  const auto node = std::make_shared<ShmNode>(folder);
+  rdma::ShmOptions options;
+  BONSAI_RETURN_IF_ERROR(shm_folder(&options.folder));
+  BONSAI_RETURN_IF_ERROR(number_from("BONSAI_SHM_LATENCY_NS", kModelLatencyNsMax, &options.latency_ns));
+  BONSAI_RETURN_IF_ERROR(number_from("BONSAI_SHM_BYTES_PER_SECOND", UINT64_MAX, &options.bytes_per_second));
+  const auto node = std::make_shared<ShmNode>(options);
   *fabric = std::shared_ptr<rdma::Fabric>(node, node->fabric.get());
   return Status::OK();
 }

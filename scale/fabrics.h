@@ -12,6 +12,10 @@
 
 namespace bonsai::scale {
 
+// On `shm` a network may be modelled: BONSAI_SHM_LATENCY_NS delays what this process asks of others by so much,
+// BONSAI_SHM_BYTES_PER_SECOND by the time that its bytes take on such a link (each thread has a link of its own). What
+// stands for the fabric in results says so.
+
 // Makes this node's access to a fabric. What it makes keeps alive whatever it needs.
 using OpenFabric = std::function<Status(std::shared_ptr<rdma::Fabric>* fabric)>;
 

@@ -543,5 +543,27 @@ TEST(Fabrics, ProcessesOfAUserMeetInAFolderOfHis) {
   ::unsetenv("BONSAI_SHM_FOLDER");
 }
 
+TEST(Fabrics, ANetworkMayBeModelledAndSaysSo) {
+  const auto scratch = base::nvm_testing::TempDir::on_tmpfs();
+  ASSERT_EQ(::setenv("BONSAI_SHM_FOLDER", scratch.file("meeting").c_str(), 1), 0);
+  std::shared_ptr<rdma::Fabric> fabric;
+  const auto opened_with = [&](const char* latency) {
+    ::setenv("BONSAI_SHM_LATENCY_NS", latency, 1);
+    const Status status = open_fabric("shm", &fabric);
+    ::unsetenv("BONSAI_SHM_LATENCY_NS");
+    return status;
+  };
+  ASSERT_EQ("OK", opened_with("5000").ToString());
+  EXPECT_NE(fabric->capabilities().text.find("modelled latency 5000 ns"), std::string::npos);
+  ASSERT_EQ("OK", opened_with("").ToString());
+  EXPECT_EQ(fabric->capabilities().text.find("modelled"), std::string::npos);
+  for (const char* wrong : {"5 us", "-1", "5000000000"}) {
+    const Status status = opened_with(wrong);
+    EXPECT_TRUE(status.IsInvalidArgument()) << wrong;
+    EXPECT_NE(status.message().find("BONSAI_SHM_LATENCY_NS"), std::string::npos) << status.ToString();
+  }
+  ::unsetenv("BONSAI_SHM_FOLDER");
+}
+
 }  // namespace
 }  // namespace bonsai::scale
