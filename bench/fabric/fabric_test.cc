@@ -72,7 +72,8 @@ TEST(FabricPlan, AddressesTellTheirProvider) {
   EXPECT_EQ(address.provider, "shm");
   EXPECT_EQ(address.folder, "/dev/shm/a:b");
   EXPECT_EQ(address.name, "far");
-  for (const char* bad : {"", "host", ":70", "host:", "/", "/far", "folder/"}) {
+  for (const char* bad :
+       {"", "host", ":70", "host:", "host:0", "host:65536", "host:7x", "host:-1", "/", "/far", "folder/"}) {
     EXPECT_TRUE(parse_fabric_address("peer", bad, &address).IsInvalidArgument()) << bad;
   }
 }

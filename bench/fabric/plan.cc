@@ -96,7 +96,10 @@ Status parse_fabric_address(const std::string& flag, const std::string& text, Fa
     *address = {"shm", text.substr(0, slash), text.substr(slash + 1)};
     return Status::OK();
   }
-  if (slash == std::string::npos && colon != std::string::npos && colon > 0 && colon + 1 < text.size()) {
+  uint16_t port = 0;
+  const char* const end = text.data() + text.size();
+  if (slash == std::string::npos && colon != std::string::npos && colon > 0 &&
+      std::from_chars(text.data() + colon + 1, end, port).ptr == end && port > 0) {
     *address = {"verbs", "", text};
     return Status::OK();
   }

@@ -40,15 +40,15 @@ DrawMode draw_mode(double seconds) {
   return seconds * kRateMax * sizeof(Request) <= kAheadBytesMax ? DrawMode::kAhead : DrawMode::kLive;
 }
 
-// Lets the machine rest. Returns what it used meanwhile; nothing without counters.
+// Lets the machine rest for that long. Returns what it used in such a time; nothing without counters.
 Status rest(double seconds, EnergyMeter* meter, const std::atomic<bool>& stop, std::optional<double>* joules) {
   if (meter == nullptr) return Status::OK();
   double before = 0, after = 0;
   BONSAI_RETURN_IF_ERROR(meter->read(&before));
-  const uint64_t end_ns = base::now_ns() + static_cast<uint64_t>(seconds * 1e9);
-  while (base::now_ns() < end_ns && !stop) base::sleep_ms(kNapMs);
+  const double start_s = base::now_seconds();
+  while (base::now_seconds() < start_s + seconds && !stop) base::sleep_ms(kNapMs);
   BONSAI_RETURN_IF_ERROR(meter->read(&after));
-  *joules = after - before;
+  *joules = (after - before) * seconds / (base::now_seconds() - start_s);  // the last nap may have been too long
   return Status::OK();
 }
 
@@ -201,6 +201,20 @@ std::optional<double> mean(const std::vector<MeltSample>& samples, const char* c
   return count > 0 ? std::optional<double>(sum / count) : std::nullopt;
 }
 
+// Whether the part of a sample that melt_point() takes apart is as add_latency() writes it.
+bool is_sample(const MeltSample& sample) {
+  if (!sample.is_object()) return false;
+  const auto counts = sample.find(kCounts);
+  if (counts == sample.end()) return true;
+  const auto is_bucket = [](const Json& bucket) {
+    return bucket.is_array() && bucket.size() == 2 && bucket[0].is_number_unsigned() &&
+           bucket[1].is_number_unsigned() && bucket[1] > 0;
+  };
+  return counts->is_object() && std::all_of(counts->begin(), counts->end(), [&](const Json& kind) {
+           return kind.is_array() && std::all_of(kind.begin(), kind.end(), is_bucket);
+         });
+}
+
 }  // namespace
 
 MeltPoint melt_point(const std::vector<MeltSample>& samples) {
@@ -244,7 +258,8 @@ Status MeltSamples::open(const std::string& directory) {
   if (!in) return Status::OK();
   const Json read = Json::parse(in, nullptr, false);
   const bool ours = read.is_object() && read.value("version", Json(0)) == kSamplesVersion && read.contains("samples") &&
-                    read.at("samples").is_array();
+                    read.at("samples").is_array() &&
+                    std::all_of(read.at("samples").begin(), read.at("samples").end(), is_sample);
   if (!ours) {
     return Status::Corruption(directory + "/samples.json is none of this program's; move it, or give another --out");
   }

@@ -474,7 +474,8 @@ Status write_report(const std::string& directory) {
   Json results;
   const Status status = read_json(directory + "/results.json", &results);
   if (!status.ok() && !status.IsNotFound()) return status;
-  if (status.ok() && results.value("version", 0) != kResultsVersion) {
+  const bool is_ours = results.is_object() && results.value("version", Json()) == kResultsVersion;
+  if (status.ok() && !is_ours) {
     return Status::NotSupported(directory + "/results.json is not of version " + std::to_string(kResultsVersion) +
                                 "; run again with this program");
   }

@@ -58,7 +58,10 @@ class Histogram {
   [[nodiscard]] const std::vector<uint64_t>& buckets() const { return counts_; }
 
   // Whether the samples carry a statement about this percentile: at least ten are beyond it.
-  [[nodiscard]] bool carries(double percent) const { return (100 - percent) * static_cast<double>(count_) >= 1000; }
+  [[nodiscard]] bool carries(double percent) const {
+    constexpr double kRounding = 1e-6;  // 100 - 99.9 is a little less than 0.1
+    return (100 - percent) * static_cast<double>(count_) >= 1000 - kRounding;
+  }
 
   // The largest value of the bucket that holds the sample of rank ceil(percent / 100 * count), never above max().
   // Requires count() > 0.
