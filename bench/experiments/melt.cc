@@ -19,9 +19,16 @@ constexpr const char* kTarget = "target";
 constexpr const char* kStore = "store";
 constexpr const char* kPercentile = "percentile";
 
-using Metric = std::optional<double> (*)(const MeltPoint& point, double target);
+// What a figure shows of a point; absent where the samples do not have it.
+struct Metric {
+  std::optional<double> (*of)(const MeltPoint& point, double target);
+  bool energy = false;
+};
 
-enum class View : uint8_t { kByRate, kByWorkload, kSurface, kMeanPercentiles, kApplication };
+struct Figure;
+// Fills the table of one kind of figure.
+using View = void (*)(const Figure& figure, const MeltStudy& study, const std::vector<SweepCurve>& curves,
+                      ExperimentResult* result);
 
 struct Figure {
   std::string_view name;
@@ -30,144 +37,14 @@ struct Figure {
   std::string_view workloads;
   View view;
   const char* unit;
-  Metric metric = nullptr;
-  bool energy = false;
-  std::string_view engine = {};      // of a surface
+  const Metric* metric = nullptr;    // null: percentiles
+  const Metric* beside = nullptr;    // a second line for each store
   OpKind kind = OpKind::kRead;       // of percentiles
+  std::string_view engine = {};      // of a surface
   std::array<double, 3> rates = {};  // of an application
-  Metric beside = nullptr;           // a second line for each store
+
+  [[nodiscard]] bool energy() const { return metric != nullptr && metric->energy; }
 };
-
-std::optional<double> p90_ns(const MeltPoint& point, double) {
-  const Histogram& reads = point.latency[static_cast<size_t>(OpKind::kRead)];
-  if (!reads.carries(90)) return std::nullopt;
-  return static_cast<double>(reads.percentile(90));
-}
-
-constexpr size_t kFigureCount = 24;
-
-// In the thesis' order.
-constexpr std::array<Figure, kFigureCount> kFigures = {
-    {{"melt-9-1", "MELT, figure 9-1: execution time by target rate", "how long a sample takes, workload B", "b",
-      View::kByRate, "s", [](const MeltPoint& p, double) { return std::optional(p.seconds); }},
-     {"melt-9-2", "MELT, figure 9-2: throughput by target rate", "operations per second by target rate, workload B",
-      "b", View::kByRate, "M/s", [](const MeltPoint& p, double) { return std::optional(p.ops_per_s / 1e6); }},
-     {"melt-9-3", "MELT, figure 9-3: deviation from the target rate in operations",
-      "operations per second above the target, workload B", "b", View::kByRate, "op/s",
-      [](const MeltPoint& p, double target) { return std::optional(p.ops_per_s - target); }},
-     {"melt-9-4", "MELT, figure 9-4: deviation from the target rate in percent", "the same in percent", "b",
-      View::kByRate, "%",
-      [](const MeltPoint& p, double target) { return std::optional(100 * (p.ops_per_s / target - 1)); }},
-     {"melt-9-5", "MELT, figure 9-5: latency samples of updates", "how many updates were timed, workload B", "b",
-      View::kByRate, "samples",
-      [](const MeltPoint& p, double) {
-        return std::optional(static_cast<double>(p.latency[static_cast<size_t>(OpKind::kUpdate)].count()));
-      }},
-     {"melt-9-6", "MELT, figure 9-6: time to load", "seconds to load the records, by workload", "abcd",
-      View::kByWorkload, "s", [](const MeltPoint& p, double) { return std::optional(p.load_seconds); }},
-     {"melt-9-7", "MELT, figure 9-7: throughput of loading", "inserts per second of the load, by workload", "abcd",
-      View::kByWorkload, "M/s", [](const MeltPoint& p, double) { return std::optional(p.load_ops_per_s / 1e6); }},
-     {"melt-9-8", "MELT, figure 9-8: energy of loading", "joules per insert of the load, by workload", "abcd",
-      View::kByWorkload, "J/op", [](const MeltPoint& p, double) { return p.load_joules_per_op; }, true},
-     {"melt-9-9",
-      "MELT, figure 9-9: power by target rate",
-      "watts while a workload runs, and idle",
-      "a",
-      View::kByRate,
-      "W",
-      [](const MeltPoint& p, double) { return p.watts; },
-      true,
-      {},
-      OpKind::kRead,
-      {},
-      [](const MeltPoint& p, double) { return p.idle_watts; }},
-     {"melt-9-10", "MELT, figure 9-10: energy per operation, idle power included",
-      "joules per operation as the machine used them", "a", View::kByRate, "J/op",
-      [](const MeltPoint& p, double) { return p.joules_per_op_raw; }, true},
-     {"melt-9-11", "MELT, figure 9-11: energy per operation at low rates", "without idle power, up to 9 M/s", "a",
-      View::kByRate, "J/op",
-      [](const MeltPoint& p, double target) { return target <= 9e6 ? p.joules_per_op : std::nullopt; }, true},
-     {"melt-9-12", "MELT, figure 9-12: energy per operation, workload A", "without idle power, all rates", "a",
-      View::kByRate, "J/op", [](const MeltPoint& p, double) { return p.joules_per_op; }, true},
-     {"melt-9-13", "MELT, figure 9-13: energy per operation, workload C", "without idle power, all rates", "c",
-      View::kByRate, "J/op", [](const MeltPoint& p, double) { return p.joules_per_op; }, true},
-     {"melt-9-14", "MELT, figure 9-14: highest throughput", "the most operations per second, by workload", "abcd",
-      View::kByWorkload, "M/s", [](const MeltPoint& p, double) { return std::optional(p.ops_per_s / 1e6); }},
-     {"melt-9-15", "MELT, figure 9-15: percentiles of reads by target rate, a serial store",
-      "the percentile x rate surface of hopscotch, workload A", "a", View::kSurface, "ns", nullptr, false, "hopscotch"},
-     {"melt-9-16", "MELT, figure 9-16: percentiles of reads by target rate, a concurrent store",
-      "the percentile x rate surface of libcuckoo on all threads, workload A", "a", View::kSurface, "ns", nullptr,
-      false, "libcuckoo"},
-     {"melt-9-17", "MELT, figure 9-17: percentiles of reads, mean of all rates", "by store, workload A", "a",
-      View::kMeanPercentiles, "ns"},
-     {"melt-9-18", "MELT, figure 9-18: 90th percentile of reads by target rate", "by store, workload A", "a",
-      View::kByRate, "ns", p90_ns},
-     {"melt-9-19",
-      "MELT, figure 9-19: application A, energy",
-      "workload A at 8, 9 and 10 M/s: joules per operation",
-      "a",
-      View::kApplication,
-      "J/op",
-      [](const MeltPoint& p, double) { return p.joules_per_op; },
-      true,
-      {},
-      OpKind::kRead,
-      {8e6, 9e6, 10e6}},
-     {"melt-9-20",
-      "MELT, figure 9-20: application A, reads",
-      "workload A at 8, 9 and 10 M/s: percentiles of reads",
-      "a",
-      View::kApplication,
-      "ns",
-      nullptr,
-      false,
-      {},
-      OpKind::kRead,
-      {8e6, 9e6, 10e6}},
-     {"melt-9-21",
-      "MELT, figure 9-21: application A, updates",
-      "workload A at 8, 9 and 10 M/s: percentiles of updates",
-      "a",
-      View::kApplication,
-      "ns",
-      nullptr,
-      false,
-      {},
-      OpKind::kUpdate,
-      {8e6, 9e6, 10e6}},
-     {"melt-9-22",
-      "MELT, figure 9-22: application B, energy",
-      "workload C at 2 and 3 M/s: joules per operation",
-      "c",
-      View::kApplication,
-      "J/op",
-      [](const MeltPoint& p, double) { return p.joules_per_op; },
-      true,
-      {},
-      OpKind::kRead,
-      {2e6, 3e6, 0}},
-     {"melt-9-23",
-      "MELT, figure 9-23: application B, reads",
-      "workload C at 2 and 3 M/s: percentiles of reads",
-      "c",
-      View::kApplication,
-      "ns",
-      nullptr,
-      false,
-      {},
-      OpKind::kRead,
-      {2e6, 3e6, 0}},
-     {"melt-9-24",
-      "MELT, figure 9-24: application B, updates",
-      "workload B, as C has no updates, at 2 and 3 M/s: percentiles of updates",
-      "b",
-      View::kApplication,
-      "ns",
-      nullptr,
-      false,
-      {},
-      OpKind::kUpdate,
-      {2e6, 3e6, 0}}}};
 
 constexpr std::array<double, 12> kPercents = {10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99, 99.9};
 
@@ -184,7 +61,7 @@ std::optional<double> percentile_ns(const MeltPoint& point, OpKind kind, double 
 }
 
 Column column_of(const Figure& figure, const std::string& name, const MeltStudy& study) {
-  return {name, figure.unit, true, figure.energy ? study.without_energy() : ""};
+  return {name, figure.unit, true, figure.energy() ? study.without_energy() : ""};
 }
 
 // One line per store, one row per rate. Rates that were not held are shown, too: that is where a curve ends.
@@ -203,9 +80,9 @@ void view_by_rate(const Figure& figure, const MeltStudy& study, const std::vecto
       const auto at = std::find(curve.targets.begin(), curve.targets.end(), rate);
       const MeltPoint* point =
           at == curve.targets.end() ? nullptr : &curve.points[static_cast<size_t>(at - curve.targets.begin())];
-      row.push_back(point == nullptr ? std::nullopt : figure.metric(*point, rate));
+      row.push_back(point == nullptr ? std::nullopt : figure.metric->of(*point, rate));
       if (figure.beside == nullptr) continue;
-      row.push_back(point == nullptr ? std::nullopt : figure.beside(*point, rate));
+      row.push_back(point == nullptr ? std::nullopt : figure.beside->of(*point, rate));
     }
     result->rows.push_back(std::move(row));
   }
@@ -215,7 +92,7 @@ void view_by_rate(const Figure& figure, const MeltStudy& study, const std::vecto
 std::optional<double> greatest(const Figure& figure, const SweepCurve& curve) {
   std::optional<double> most;
   for (size_t i = 0; i < curve.points.size(); ++i) {
-    const std::optional<double> one = figure.metric(curve.points[i], curve.targets[i]);
+    const std::optional<double> one = figure.metric->of(curve.points[i], curve.targets[i]);
     if (one && (!most || *one > *most)) most = one;
   }
   return most;
@@ -312,7 +189,7 @@ void view_application(const Figure& figure, const MeltStudy& study, const std::v
       Row row = {rate / 1e6};
       for (const SweepCurve& curve : curves) {
         const bool held = curve.points[i].ops_per_s >= kHeldShare * rate;
-        row.push_back(held ? figure.metric(curve.points[i], rate) : std::nullopt);
+        row.push_back(held ? figure.metric->of(curve.points[i], rate) : std::nullopt);
       }
       result->rows.push_back(std::move(row));
     }
@@ -320,11 +197,88 @@ void view_application(const Figure& figure, const MeltStudy& study, const std::v
   result->labels.push_back(missed.empty() ? "Every store held every rate." : "Not held, so not shown: " + missed + ".");
 }
 
+constexpr Metric kSeconds{[](const MeltPoint& p, double) { return std::optional(p.seconds); }};
+constexpr Metric kThroughput{[](const MeltPoint& p, double) { return std::optional(p.ops_per_s / 1e6); }};
+constexpr Metric kDeviation{[](const MeltPoint& p, double target) { return std::optional(p.ops_per_s - target); }};
+constexpr Metric kDeviationPercent{
+    [](const MeltPoint& p, double target) { return std::optional(100 * (p.ops_per_s / target - 1)); }};
+constexpr Metric kUpdatesTimed{[](const MeltPoint& p, double) {
+  return std::optional(static_cast<double>(p.latency[static_cast<size_t>(OpKind::kUpdate)].count()));
+}};
+constexpr Metric kLoadSeconds{[](const MeltPoint& p, double) { return std::optional(p.load_seconds); }};
+constexpr Metric kLoadThroughput{[](const MeltPoint& p, double) { return std::optional(p.load_ops_per_s / 1e6); }};
+constexpr Metric kLoadEnergy{[](const MeltPoint& p, double) { return p.load_joules_per_op; }, true};
+constexpr Metric kWatts{[](const MeltPoint& p, double) { return p.watts; }, true};
+constexpr Metric kIdleWatts{[](const MeltPoint& p, double) { return p.idle_watts; }, true};
+constexpr Metric kEnergyRaw{[](const MeltPoint& p, double) { return p.joules_per_op_raw; }, true};
+constexpr Metric kEnergy{[](const MeltPoint& p, double) { return p.joules_per_op; }, true};
+constexpr Metric kEnergyAtLowRates{
+    [](const MeltPoint& p, double target) { return target <= 9e6 ? p.joules_per_op : std::nullopt; }, true};
+constexpr Metric kP90{[](const MeltPoint& p, double) { return percentile_ns(p, OpKind::kRead, 90); }};
+
+constexpr std::array<double, 3> kRatesA = {8e6, 9e6, 10e6}, kRatesB = {2e6, 3e6, 0};
+constexpr auto kReads = OpKind::kRead, kUpdates = OpKind::kUpdate;
+constexpr size_t kFigureCount = 24;
+
+// In the thesis' order.
+constexpr std::array<Figure, kFigureCount> kFigures = {
+    {{"melt-9-1", "MELT, figure 9-1: execution time by target rate", "how long a sample takes, workload B", "b",
+      view_by_rate, "s", &kSeconds},
+     {"melt-9-2", "MELT, figure 9-2: throughput by target rate", "operations per second by target rate, workload B",
+      "b", view_by_rate, "M/s", &kThroughput},
+     {"melt-9-3", "MELT, figure 9-3: deviation from the target rate in operations",
+      "operations per second above the target, workload B", "b", view_by_rate, "op/s", &kDeviation},
+     {"melt-9-4", "MELT, figure 9-4: deviation from the target rate in percent", "the same in percent", "b",
+      view_by_rate, "%", &kDeviationPercent},
+     {"melt-9-5", "MELT, figure 9-5: latency samples of updates", "how many updates were timed, workload B", "b",
+      view_by_rate, "samples", &kUpdatesTimed},
+     {"melt-9-6", "MELT, figure 9-6: time to load", "seconds to load the records, by workload", "abcd",
+      view_by_workload, "s", &kLoadSeconds},
+     {"melt-9-7", "MELT, figure 9-7: throughput of loading", "inserts per second of the load, by workload", "abcd",
+      view_by_workload, "M/s", &kLoadThroughput},
+     {"melt-9-8", "MELT, figure 9-8: energy of loading", "joules per insert of the load, by workload", "abcd",
+      view_by_workload, "J/op", &kLoadEnergy},
+     {"melt-9-9", "MELT, figure 9-9: power by target rate", "watts while a workload runs, and idle", "a", view_by_rate,
+      "W", &kWatts, &kIdleWatts},
+     {"melt-9-10", "MELT, figure 9-10: energy per operation, idle power included",
+      "joules per operation as the machine used them", "a", view_by_rate, "J/op", &kEnergyRaw},
+     {"melt-9-11", "MELT, figure 9-11: energy per operation at low rates", "without idle power, up to 9 M/s", "a",
+      view_by_rate, "J/op", &kEnergyAtLowRates},
+     {"melt-9-12", "MELT, figure 9-12: energy per operation, workload A", "without idle power, all rates", "a",
+      view_by_rate, "J/op", &kEnergy},
+     {"melt-9-13", "MELT, figure 9-13: energy per operation, workload C", "without idle power, all rates", "c",
+      view_by_rate, "J/op", &kEnergy},
+     {"melt-9-14", "MELT, figure 9-14: highest throughput", "the most operations per second, by workload", "abcd",
+      view_by_workload, "M/s", &kThroughput},
+     {"melt-9-15", "MELT, figure 9-15: percentiles of reads by target rate, a serial store",
+      "the percentile x rate surface of hopscotch, workload A", "a", view_surface, "ns", nullptr, nullptr, kReads,
+      "hopscotch"},
+     {"melt-9-16", "MELT, figure 9-16: percentiles of reads by target rate, a concurrent store",
+      "the percentile x rate surface of libcuckoo on all threads, workload A", "a", view_surface, "ns", nullptr,
+      nullptr, kReads, "libcuckoo"},
+     {"melt-9-17", "MELT, figure 9-17: percentiles of reads, mean of all rates", "by store, workload A", "a",
+      view_mean_percentiles, "ns"},
+     {"melt-9-18", "MELT, figure 9-18: 90th percentile of reads by target rate", "by store, workload A", "a",
+      view_by_rate, "ns", &kP90},
+     {"melt-9-19", "MELT, figure 9-19: application A, energy", "workload A at 8, 9 and 10 M/s: joules per operation",
+      "a", view_application, "J/op", &kEnergy, nullptr, kReads, "", kRatesA},
+     {"melt-9-20", "MELT, figure 9-20: application A, reads", "workload A at 8, 9 and 10 M/s: percentiles of reads",
+      "a", view_application, "ns", nullptr, nullptr, kReads, "", kRatesA},
+     {"melt-9-21", "MELT, figure 9-21: application A, updates", "workload A at 8, 9 and 10 M/s: percentiles of updates",
+      "a", view_application, "ns", nullptr, nullptr, kUpdates, "", kRatesA},
+     {"melt-9-22", "MELT, figure 9-22: application B, energy", "workload C at 2 and 3 M/s: joules per operation", "c",
+      view_application, "J/op", &kEnergy, nullptr, kReads, "", kRatesB},
+     {"melt-9-23", "MELT, figure 9-23: application B, reads", "workload C at 2 and 3 M/s: percentiles of reads", "c",
+      view_application, "ns", nullptr, nullptr, kReads, "", kRatesB},
+     {"melt-9-24", "MELT, figure 9-24: application B, updates",
+      "workload B, as C has no updates, at 2 and 3 M/s: percentiles of updates", "b", view_application, "ns", nullptr,
+      nullptr, kUpdates, "", kRatesB}}};
+
 Status run_figure(const Figure& figure, const ExperimentPlan& plan, ExperimentResult* result) {
   std::unique_ptr<MeltStudy> study;
   BONSAI_RETURN_IF_ERROR(MeltStudy::open(plan, &study));
   std::vector<SweepCurve> curves;
-  if (figure.view == View::kApplication) {
+  if (figure.rates[0] > 0) {
     std::vector<double> rates;
     for (const double rate : figure.rates) {
       if (rate > 0) rates.push_back(plan.scale == Scale::kTrial ? rate / 100 : rate);
@@ -333,23 +287,7 @@ Status run_figure(const Figure& figure, const ExperimentPlan& plan, ExperimentRe
   } else {
     BONSAI_RETURN_IF_ERROR(study->sweep(std::string(figure.workloads), &curves));
   }
-  switch (figure.view) {
-    case View::kByRate:
-      view_by_rate(figure, *study, curves, result);
-      break;
-    case View::kByWorkload:
-      view_by_workload(figure, *study, curves, result);
-      break;
-    case View::kSurface:
-      view_surface(figure, *study, curves, result);
-      break;
-    case View::kMeanPercentiles:
-      view_mean_percentiles(figure, *study, curves, result);
-      break;
-    case View::kApplication:
-      view_application(figure, *study, curves, result);
-      break;
-  }
+  figure.view(figure, *study, curves, result);
   const std::vector<std::string> labels = study->labels();
   result->labels.insert(result->labels.end(), labels.begin(), labels.end());
   return Status::OK();
