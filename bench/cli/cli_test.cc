@@ -1,55 +1,24 @@
 // The program as a person meets it: what it says, which files it writes, and its exit codes.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
 #include <sstream>
 #include <string>
 
+#include "bench/cli/testing/program.h"
+
+namespace bonsai::bench {
 namespace {
 
 namespace fs = std::filesystem;
 
-struct Outcome {
-  int exit_code = -1;
-  std::string output;  // stdout and stderr
-};
-
-class Cli : public testing::Test {
- protected:
-  void SetUp() override {
-    std::string made = testing::TempDir() + "/bench-cli-XXXXXX";
-    ASSERT_NE(mkdtemp(made.data()), nullptr);
-    directory_ = made;
-  }
-  void TearDown() override { fs::remove_all(directory_); }
-
-  Outcome run(const std::string& arguments) const {
-    const char* program = std::getenv("BONSAI_BENCH");
-    EXPECT_NE(program, nullptr) << "set BONSAI_BENCH to the program";
-    FILE* pipe = popen(("cd " + directory_ + " && '" + program + "' " + arguments + " 2>&1").c_str(), "r");
-    Outcome outcome;
-    std::array<char, 4096> part;
-    while (const size_t bytes = std::fread(part.data(), 1, part.size(), pipe))
-      outcome.output.append(part.data(), bytes);
-    outcome.exit_code = WEXITSTATUS(pclose(pipe));
-    return outcome;
-  }
-
-  std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(directory_ + "/" + name) << text;
-    return directory_ + "/" + name;
-  }
-
-  std::string directory_;
-};
+using Cli = Program;
 
 struct BadLine {
   const char* arguments;
@@ -57,7 +26,7 @@ struct BadLine {
   const char* remedy;
 };
 
-class BadCommandLines : public Cli, public testing::WithParamInterface<BadLine> {};
+class BadCommandLines : public Program, public ::testing::WithParamInterface<BadLine> {};
 
 TEST_P(BadCommandLines, ExitWithTwoAndTheRemedyAndLeaveNothing) {
   const Outcome outcome = run(GetParam().arguments);
@@ -69,7 +38,7 @@ TEST_P(BadCommandLines, ExitWithTwoAndTheRemedyAndLeaveNothing) {
 
 INSTANTIATE_TEST_SUITE_P(
     Lines, BadCommandLines,
-    testing::Values(
+    ::testing::Values(
         BadLine{"", "no command", "run, experiment, sweep, fabric, report and list"},
         BadLine{"walk", "unknown command 'walk'", "run, experiment, sweep, fabric, report and list"},
         BadLine{"experiment", "no experiment is named", "index-technique"},
@@ -162,8 +131,7 @@ TEST_F(Cli, RunsTheMainJobInSmall) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   EXPECT_NE(outcome.output.find("Mop/s"), std::string::npos);
   EXPECT_EQ(outcome.output.find('\r'), std::string::npos) << "a status line without a terminal";
-  std::ifstream in(directory_ + "/results/latest/results.json");
-  const nlohmann::json json = nlohmann::json::parse(in, nullptr, false);
+  const nlohmann::json json = json_of("results/latest/results.json");
   ASSERT_FALSE(json.is_discarded());
   EXPECT_EQ(json["manifest"]["seed"], 9);
   EXPECT_EQ(json["manifest"]["flags"]["value-bytes"], "16");
@@ -186,8 +154,7 @@ TEST_F(Cli, TakesYcsbsOptions) {
                               " -s -p operationcount=700 -p target=100000 -threads 2 --engines=dummy");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   EXPECT_EQ(outcome.output.find("not obeyed"), std::string::npos) << outcome.output;
-  std::ifstream in(directory_ + "/results/latest/results.json");
-  const nlohmann::json json = nlohmann::json::parse(in, nullptr, false);
+  const nlohmann::json json = json_of("results/latest/results.json");
   ASSERT_FALSE(json.is_discarded());
   ASSERT_EQ(json["runs"].size(), 2U);
   const auto& run = json["runs"][1];
@@ -204,8 +171,7 @@ TEST_F(Cli, PropertiesOfTheCommandLineGoForEveryWorkload) {
       run("run --workloads=a,b -p recordcount=300 -p requestdistribution=plain_zipf -p plain_zipf_alpha=1.5 "
           "--operations=200 --engines=dummy");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
-  std::ifstream in(directory_ + "/results/latest/results.json");
-  const nlohmann::json json = nlohmann::json::parse(in, nullptr, false);
+  const nlohmann::json json = json_of("results/latest/results.json");
   ASSERT_EQ(json["runs"].size(), 3U);
   EXPECT_EQ(json["runs"][0]["records"], 300);
   EXPECT_EQ(json["runs"][2]["distribution"], "plain_zipf 1.5");
@@ -231,8 +197,7 @@ TEST_F(Cli, RecordsAndReplaysTraces) {
             0);
   const Outcome outcome = run("run --engines=absl_btree --workloads=t/load.trace,t/a.trace,t/d.trace");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
-  std::ifstream in(directory_ + "/results/latest/results.json");
-  const nlohmann::json json = nlohmann::json::parse(in, nullptr, false);
+  const nlohmann::json json = json_of("results/latest/results.json");
   ASSERT_EQ(json["runs"].size(), 4U);
   EXPECT_EQ(json["runs"][0]["records"], 500);
   EXPECT_EQ(json["runs"][3]["workload"], "d");
@@ -244,8 +209,7 @@ TEST_F(Cli, RecordsAndReplaysTraces) {
 TEST_F(Cli, RepeatsAndTakesMedians) {
   const Outcome outcome = run("run --engines=dummy,absl_btree --workloads=c --records=500 --operations=300 --repeat=3");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
-  std::ifstream in(directory_ + "/results/latest/results.json");
-  const nlohmann::json json = nlohmann::json::parse(in, nullptr, false);
+  const nlohmann::json json = json_of("results/latest/results.json");
   ASSERT_EQ(json["runs"].size(), 4U);
   for (const auto& run : json["runs"]) EXPECT_GT(run["throughput_ops_per_s"], 0);
 }
@@ -258,8 +222,7 @@ TEST_F(Cli, MeasuresTheFabricBetweenProcesses) {
   for (const char* word : {"litmus tests", "NO NETWORK", "SIMULATED", "Medians of 2 runs", "here/report.html"}) {
     EXPECT_NE(outcome.output.find(word), std::string::npos) << word << "\n" << outcome.output;
   }
-  std::ifstream in(directory_ + "/here/fabric.json");
-  const auto json = nlohmann::json::parse(in, nullptr, false);
+  const nlohmann::json json = json_of("here/fabric.json");
   ASSERT_EQ(json["rows"].size(), 8U);
   for (const auto& row : json["rows"]) EXPECT_GT(row["messages_per_s"], 0);
   const Outcome nobody = run("fabric --peer=10.255.255.1:1 --device=none");
@@ -295,8 +258,7 @@ TEST_F(Cli, EndsAWorkloadWhenItsTimeIsOver) {
       run("run --engines=std_map --workloads=load,b -p maxexecutiontime=1 --records=1000 --target=20000 "
           "--interval-ms=25 --out=out");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
-  std::ifstream in(directory_ + "/out/results.json");
-  const auto run = nlohmann::json::parse(in).at("runs").at(1);
+  const auto run = json_of("out/results.json").at("runs").at(1);
   EXPECT_NEAR(run.at("operations").get<double>(), 20'000, 400);
   EXPECT_NEAR(run.at("seconds").get<double>(), 1, 0.02);
   EXPECT_TRUE(run.at("complete").get<bool>());
@@ -331,3 +293,4 @@ TEST_F(Cli, KnowsEveryCommandOfTheReproductionPage) {
 }
 
 }  // namespace
+}  // namespace bonsai::bench

@@ -4,77 +4,15 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
-#include <mutex>
 #include <numeric>
 
 #include "base/thread.h"
 #include "bench/engines/scan_check.h"
+#include "bench/engines/testing/faulty_engine.h"
 #include "bench/ycsb/values.h"
 
 namespace bonsai::bench {
 namespace {
-
-// An ordered map under a lock, with one fault that a test switches on.
-enum class Fault {
-  kNone,
-  kLosesKeys,
-  kMixesValues,
-  kShortValues,
-  kKeepsOldValues,
-  kScanSkips,
-  kScanEndsEarly,
-  kScanBackwards,
-  kRefuses
-};
-
-class FaultyEngine final : public Engine {
- public:
-  explicit FaultyEngine(Fault fault) : fault_(fault) {}
-  [[nodiscard]] Capabilities capabilities() const override { return {.threads = true, .scan = true, .many = true}; }
-  Status open(const EngineOptions&) override { return Status::OK(); }
-  Status close() override { return Status::OK(); }
-  Status insert(std::string_view key, std::string_view value) override {
-    if (fault_ == Fault::kRefuses && map_.size() >= 100) return Status::NoSpace("the store is full");
-    std::lock_guard lock(mutex_);
-    if (fault_ == Fault::kKeepsOldValues && map_.find(key) != map_.end()) return Status::OK();
-    map_.insert_or_assign(std::string(key), std::string(value));
-    return Status::OK();
-  }
-  Status read(std::string_view key, std::string* value) override {
-    std::lock_guard lock(mutex_);
-    const auto at = map_.find(key);
-    if (at == map_.end() || fault_ == Fault::kLosesKeys) return Status::NotFound();
-    *value = fault_ == Fault::kMixesValues ? map_.begin()->second : at->second;
-    if (fault_ == Fault::kShortValues) value->pop_back();
-    return Status::OK();
-  }
-  Status remove(std::string_view key) override {
-    std::lock_guard lock(mutex_);
-    if (const auto at = map_.find(key); at != map_.end()) map_.erase(at);
-    return Status::OK();
-  }
-  Status scan(std::string_view from, uint32_t limit, const ScanVisit& visit) override {
-    std::lock_guard lock(mutex_);
-    auto at = map_.lower_bound(from);
-    if (fault_ == Fault::kScanSkips) ++at;
-    if (fault_ == Fault::kScanEndsEarly) limit /= 2;
-    for (uint32_t n = 0; n < limit && at != map_.end(); ++n) {
-      if (!visit(at->first, at->second)) break;
-      if (fault_ != Fault::kScanBackwards) {
-        ++at;
-      } else if (at-- == map_.begin()) {
-        break;
-      }
-    }
-    return Status::OK();
-  }
-
- private:
-  const Fault fault_;
-  std::mutex mutex_;
-  std::map<std::string, std::string, std::less<>> map_;
-};
 
 constexpr uint64_t kRecords = 2000;
 

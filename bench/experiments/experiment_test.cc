@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "bench/driver/team.h"
 #include "bench/testing/experiment.h"
 
 namespace bonsai::bench {
@@ -103,81 +102,6 @@ TEST(Experiment, CountsThreadsUpToWhatThereIs) {
   EXPECT_EQ(thread_counts(plan, {1, 6, 24}), std::vector<unsigned>{1});
   plan.threads_max = 8;
   EXPECT_EQ(thread_counts(plan, {1, 6, 24}), (std::vector<unsigned>{1, 6, 8}));
-}
-
-// An engine of one record too few, or of wrong values.
-class Faulty final : public Engine {
- public:
-  enum class Fault { kNone, kForgets, kMixes, kScansBackwards };
-  explicit Faulty(Fault fault) : fault_(fault), inner_(find_engine("std_map")->make()) {}
-  [[nodiscard]] Capabilities capabilities() const override { return inner_->capabilities(); }
-  Status open(const EngineOptions& options) override { return inner_->open(options); }
-  Status close() override { return inner_->close(); }
-  Status insert(std::string_view key, std::string_view value) override { return inner_->insert(key, value); }
-  Status read(std::string_view key, std::string* value) override {
-    if (fault_ == Fault::kForgets) return Status::NotFound("forgotten");
-    if (fault_ == Fault::kMixes) key = mixed_.empty() ? mixed_ = key : mixed_;
-    return inner_->read(key, value);
-  }
-  Status remove(std::string_view key) override { return inner_->remove(key); }
-  Status scan(std::string_view from, uint32_t limit, const ScanVisit& visit) override {
-    if (fault_ == Fault::kScansBackwards) visit(std::string(8, '\0'), "8 bytes.");
-    return inner_->scan(from, limit, visit);
-  }
-
- private:
-  const Fault fault_;
-  std::string mixed_;
-  std::unique_ptr<Engine> inner_;
-};
-
-Status run_member(Faulty::Fault fault, Member member, TeamResult* result, bool stopped = false) {
-  const std::atomic<bool> stop = stopped;
-  const std::atomic<bool> never = false;
-  Faulty engine(fault);
-  TeamPlan plan;
-  plan.records = 5000;
-  plan.ms = 20;
-  plan.zipfian = member.depth > 1;
-  plan.members = {member};
-  plan.stop = &stop;
-  EngineOptions options;
-  options.records_max = 10000;
-  EXPECT_TRUE(engine.open(options).ok());
-  EXPECT_TRUE(load_for_team(&engine, plan.shape, plan.records, 1, never).ok());
-  return run_team(&engine, plan, result);
-}
-
-TEST(Team, CountsWhatItsMembersDo) {
-  TeamResult result;
-  ASSERT_TRUE(run_member(Faulty::Fault::kNone, {Part::kGet}, &result).ok());
-  EXPECT_GT(result.operations[0], 0U);
-  EXPECT_EQ(result.operations, result.records);
-  EXPECT_GE(result.seconds, 0.02);
-  ASSERT_TRUE(run_member(Faulty::Fault::kNone, {Part::kPut}, &result).ok());
-  EXPECT_GT(result.operations[0], 0U);
-  ASSERT_TRUE(run_member(Faulty::Fault::kNone, {Part::kScan, 10}, &result).ok());
-  EXPECT_GT(result.records[0], 9 * result.operations[0]);
-  EXPECT_LE(result.records[0], 10 * result.operations[0]);
-  ASSERT_TRUE(run_member(Faulty::Fault::kNone, {.part = Part::kMix, .depth = 8}, &result).ok());
-  EXPECT_GT(result.operations[0], 0U);
-  EXPECT_EQ(result.operations, result.records);
-  // 100 K per second for 20 ms, in strides of a hundred.
-  ASSERT_TRUE(run_member(Faulty::Fault::kNone,
-                         {.part = Part::kStream, .scan_records = 100, .records_per_s_max = 100'000}, &result)
-                  .ok());
-  EXPECT_GT(result.records[0], 0U);
-  EXPECT_LE(static_cast<double>(result.records[0]), 100'000 * result.seconds + 200);
-}
-
-TEST(Team, FindsFaults) {
-  TeamResult result;
-  EXPECT_TRUE(run_member(Faulty::Fault::kForgets, {Part::kGet}, &result).IsUnavailable());
-  EXPECT_TRUE(run_member(Faulty::Fault::kMixes, {Part::kGet}, &result).IsUnavailable());
-  EXPECT_TRUE(run_member(Faulty::Fault::kMixes, {.part = Part::kGet, .depth = 8}, &result).IsUnavailable());
-  EXPECT_TRUE(run_member(Faulty::Fault::kForgets, {.part = Part::kMix, .depth = 8}, &result).IsUnavailable());
-  EXPECT_TRUE(run_member(Faulty::Fault::kScansBackwards, {Part::kScan, 10}, &result).IsUnavailable());
-  EXPECT_TRUE(run_member(Faulty::Fault::kNone, {Part::kGet}, &result, true).IsUnavailable());
 }
 
 TEST(ExperimentList, HasNamesOfItsOwnAndFigures) {

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <functional>
+#include <string>
+
 #include "bench/report/ycsb_text.h"
 #include "bench/testing/run.h"
 
@@ -67,6 +71,43 @@ TEST(Table, SaysWhatAnOperationCostsOnTheFabric) {
 
 TEST(Table, AlignsColumns) {
   EXPECT_EQ(align({{"a", "1", "x"}, {"long", "1000", "y"}}, 1), "a        1  x\nlong  1000  y\n");
+}
+
+TEST(Table, AlignsRowsOfDifferentLengths) {
+  EXPECT_EQ(align({}, 1), "");
+  EXPECT_EQ(align({{"a"}, {"bb", "c"}, {"", "dddd", "e"}}, 1), "a\nbb  c\n    dddd  e\n");
+}
+
+// What the status line writes to a file, as a person would see it come.
+std::string written(bool live, const std::function<void(StatusLine*)>& use) {
+  std::FILE* const file = std::tmpfile();
+  {
+    StatusLine line(file, live);
+    use(&line);
+  }
+  std::string text(static_cast<size_t>(std::ftell(file)), '\0');
+  std::rewind(file);
+  EXPECT_EQ(std::fread(text.data(), 1, text.size(), file), text.size());
+  std::fclose(file);
+  return text;
+}
+
+TEST(StatusLine, IsRewrittenInPlaceOnATerminalAndSilentElsewhere) {
+  const auto use = [](StatusLine* line) {
+    line->start("bonsai", "a", 100);
+    line->show({.done = 50, .seconds = 1, .seconds_idle = 0, .latency = {}});
+    line->show_text("something else");
+    line->clear();
+  };
+  EXPECT_EQ(written(false, use), "") << "no terminal";
+  const std::string text = written(true, use);
+  EXPECT_EQ(text.find('\n'), std::string::npos) << "one line only";
+  size_t rewritten = 0;
+  for (size_t at = text.find('\r'); at != std::string::npos; at = text.find('\r', at + 1)) ++rewritten;
+  EXPECT_EQ(rewritten, 5U) << "three texts, and cleared twice: by the caller and in the end";
+  EXPECT_LT(text.find("starting"), text.find("50 %"));
+  EXPECT_LT(text.find("50 %"), text.find("something else"));
+  EXPECT_TRUE(text.ends_with("\r\033[K")) << "nothing of it stays";
 }
 
 TEST(StatusLine, TellsShareRateAndTimeLeft) {

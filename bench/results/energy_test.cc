@@ -4,41 +4,32 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
 
+#include "bench/results/testing/counters.h"
 #include "testing/scratch.h"
 
 namespace bonsai::bench {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr uint64_t kRangeUj = 262'143'328'850;
 
 class Energy : public ::testing::Test {
  protected:
-  void set(const std::string& zone, const std::string& file, const std::string& text) const {
-    const fs::path folder = root() + "/sys/class/powercap/" + zone;
-    fs::create_directories(folder);
-    std::ofstream(folder / file) << text << "\n";
+  void set(const std::string& zone, uint64_t energy_uj) const { counters_.set(zone, energy_uj); }
+  void make(const std::string& zone, const std::string& name, uint64_t energy_uj) {
+    counters_.make(zone, name, energy_uj, kRangeUj);
   }
-  void set(const std::string& zone, uint64_t energy_uj) const { set(zone, "energy_uj", std::to_string(energy_uj)); }
-  void make(const std::string& zone, const std::string& name, uint64_t energy_uj) const {
-    set(zone, "name", name);
-    set(zone, "max_energy_range_uj", std::to_string(kRangeUj));
-    set(zone, energy_uj);
-  }
-  [[nodiscard]] std::string root() const { return folder_.file("root"); }
   [[nodiscard]] double joules() {
     double read = -1;
     const Status status = meter_->read(&read);
     EXPECT_TRUE(status.ok()) << status.ToString();
     return read;
   }
-  Status open() { return EnergyMeter::open(root(), &meter_); }
+  Status open() { return EnergyMeter::open(counters_.root(), &meter_); }
 
   testing::ScratchFolder folder_;
+  Counters counters_{folder_.file("root")};
   std::unique_ptr<EnergyMeter> meter_;
 };
 
@@ -81,7 +72,7 @@ TEST_F(Energy, SaysWhyThereIsNone) {
   make("intel-rapl:2", "psys", 1);
   EXPECT_TRUE(open().IsNotSupported());
   make("intel-rapl:0", "package-0", 1);
-  set("intel-rapl:0", "energy_uj", "");  // as one that may not be read
+  std::ofstream(counters_.root() + "/sys/class/powercap/intel-rapl:0/energy_uj").close();  // as one not to be read
   status = open();
   EXPECT_TRUE(status.IsNotSupported());
   EXPECT_NE(status.message().find("chmod"), std::string::npos) << status.ToString();
@@ -92,7 +83,7 @@ TEST_F(Energy, SaysWhyThereIsNone) {
 TEST_F(Energy, ACounterThatVanishesIsAnErrorAndNoNumber) {
   make("intel-rapl:0", "package-0", 1);
   ASSERT_TRUE(open().ok());
-  fs::remove_all(root() + "/sys");
+  counters_.remove_all();
   double read = -1;
   const Status status = meter_->read(&read);
   EXPECT_TRUE(status.IsUnavailable());

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <tuple>
+#include <vector>
 
 #include "base/random.h"
 
@@ -56,6 +58,51 @@ TEST(Histogram, MergesAsIfRecordedInOne) {
   EXPECT_EQ(left.count(), one.count());
   EXPECT_EQ(left.max(), one.max());
   for (const double percent : {10.0, 50.0, 99.0}) EXPECT_EQ(left.percentile(percent), one.percentile(percent));
+}
+
+TEST(Histogram, EveryBucketEndsWhereTheNextBegins) {
+  Histogram histogram;
+  for (size_t bucket = 0; bucket < 20'000; ++bucket) {
+    const uint64_t last = Histogram::last_of(bucket);
+    const uint64_t first = bucket == 0 ? 0 : Histogram::last_of(bucket - 1) + 1;
+    ASSERT_LE(first, last) << bucket;
+    ASSERT_LE(last - first, first / 1024) << bucket << " is wider than a thousandth";
+    histogram.clear();
+    histogram.record(first);
+    histogram.record(last, 3);
+    ASSERT_EQ(histogram.buckets()[bucket], 4U) << bucket;
+  }
+}
+
+TEST(Histogram, CountsManySamplesAsThatManyTimesOne) {
+  Histogram one_by_one, at_once;
+  for (int i = 0; i < 700; ++i) one_by_one.record(i < 500 ? 100 : 5000);
+  at_once.record(100, 500);
+  at_once.record(5000, 200);
+  EXPECT_EQ(at_once.buckets(), one_by_one.buckets());
+  EXPECT_EQ(at_once.count(), 700U);
+  EXPECT_EQ(at_once.min(), 100U);
+  EXPECT_EQ(at_once.max(), 5000U);
+  EXPECT_DOUBLE_EQ(at_once.mean(), (500 * 100.0 + 200 * 5000.0) / 700);
+  EXPECT_DOUBLE_EQ(at_once.mean(), one_by_one.mean());
+  at_once.clear();
+  EXPECT_EQ(at_once.count(), 0U);
+  EXPECT_EQ(at_once.max(), 0U);
+  at_once.record(7);
+  EXPECT_EQ(at_once.min(), 7U) << "nothing is left of what was there";
+  EXPECT_EQ(at_once.percentile(100), 7U);
+}
+
+// A percentile is printed only where ten samples are beyond it.
+TEST(Histogram, CarriesWhatItsSamplesSay) {
+  for (const auto& [samples, carried, not_carried] : std::vector<std::tuple<uint64_t, double, double>>{
+           {20, 50, 75}, {100, 90, 95}, {1000, 99, 99.9}, {10'000, 99.9, 99.95}}) {
+    Histogram histogram;
+    histogram.record(1, samples);
+    EXPECT_TRUE(histogram.carries(carried)) << samples;
+    EXPECT_FALSE(histogram.carries(not_carried)) << samples;
+  }
+  EXPECT_FALSE(Histogram().carries(50));
 }
 
 TEST(Histogram, CapsWhatIsTooLong) {

@@ -1,0 +1,116 @@
+// Runs the built bonsai-bench ($BONSAI_BENCH) as a shell would, in a directory that goes away with the test.
+#ifndef BONSAI_BENCH_CLI_TESTING_PROGRAM_H_
+#define BONSAI_BENCH_CLI_TESTING_PROGRAM_H_
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/thread.h"
+
+namespace bonsai::bench {
+
+struct Outcome {
+  int exit_code = -1;
+  std::string output;  // stdout and stderr
+};
+
+class Program : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const bool in_memory = access("/dev/shm", W_OK) == 0;  // pools are made durable there at no cost
+    std::string made = (in_memory ? std::string("/dev/shm") : ::testing::TempDir()) + "/bench-cli-XXXXXX";
+    ASSERT_NE(mkdtemp(made.data()), nullptr);
+    directory_ = made;
+    const char* program = std::getenv("BONSAI_BENCH");
+    ASSERT_NE(program, nullptr) << "set BONSAI_BENCH to the program";
+    program_ = program;
+  }
+  void TearDown() override {
+    if (child_ > 0) stop(SIGKILL);
+    std::filesystem::remove_all(directory_);
+  }
+
+  [[nodiscard]] Outcome run(const std::string& arguments) const {
+    FILE* pipe = popen(("cd " + directory_ + " && '" + program_ + "' " + arguments + " 2>&1").c_str(), "r");
+    Outcome outcome;
+    std::array<char, 4096> part;
+    while (const size_t bytes = std::fread(part.data(), 1, part.size(), pipe))
+      outcome.output.append(part.data(), bytes);
+    outcome.exit_code = WEXITSTATUS(pclose(pipe));
+    return outcome;
+  }
+
+  // Begins the program; log() has what it prints.
+  void start(std::vector<std::string> words) {
+    words.insert(words.begin(), program_);
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    const std::string log_path = file("log");
+    child_ = fork();
+    if (child_ != 0) return;
+    const int out = open(log_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    dup2(out, 1);
+    dup2(out, 2);
+    execv(program_.c_str(), arguments.data());
+    _exit(127);
+  }
+  // Waits until something is so. False: the program ended before, or it took too long.
+  [[nodiscard]] bool until(const std::function<bool()>& is_so) const {
+    constexpr uint64_t kWaitMsMax = 60'000;
+    const uint64_t end_ns = base::now_ns() + kWaitMsMax * base::kNsPerMs;
+    while (!is_so()) {
+      siginfo_t ended{};
+      waitid(P_PID, static_cast<id_t>(child_), &ended, WEXITED | WNOHANG | WNOWAIT);
+      if (base::now_ns() > end_ns || ended.si_pid != 0) return false;
+      base::sleep_ms(5);
+    }
+    return true;
+  }
+  // Each returns the exit code, or 128 and the signal.
+  int stop(int signal) {
+    kill(child_, signal);
+    return wait_for_end();
+  }
+  int wait_for_end() {
+    int status = 0;
+    EXPECT_EQ(waitpid(child_, &status, 0), child_);
+    child_ = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+  [[nodiscard]] std::string file(const std::string& name) const { return directory_ + "/" + name; }
+  [[nodiscard]] std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(file(name)) << text;
+    return file(name);
+  }
+  [[nodiscard]] std::string text_of(const std::string& name) const {
+    std::ifstream in(file(name));
+    return std::string((std::istreambuf_iterator<char>(in)), {});
+  }
+  [[nodiscard]] std::string log() const { return text_of("log"); }
+  [[nodiscard]] nlohmann::json json_of(const std::string& name) const {
+    return nlohmann::json::parse(text_of(name), nullptr, false);
+  }
+
+  std::string directory_, program_;
+  pid_t child_ = 0;
+};
+
+}  // namespace bonsai::bench
+
+#endif  // BONSAI_BENCH_CLI_TESTING_PROGRAM_H_
