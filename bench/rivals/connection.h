@@ -68,6 +68,8 @@ class Batch {
   // The same for the bits of masks (rdma/work.h). Requires: Capabilities::masked_cas.
   void masked_cas(Address word, rdma::WorkList::Masked expected, rdma::WorkList::Masked desired, rdma::Slice old);
   void send(uint16_t node, rdma::Slice message);
+  // The next request waits for the READs and atomics before it (rdma/work.h).
+  void fence() { list_.fence(); }
 
   [[nodiscard]] size_t size() const { return list_.size(); }
 

@@ -32,50 +32,20 @@ Status MemoryNode::make(rdma::Fabric* fabric, const std::string& address, std::s
   std::unique_ptr<MemoryNode> made(new MemoryNode(address, memory.size(), std::max<size_t>(fixed_bytes, 64)));
   made->flush_ = std::move(flush);
   BONSAI_RETURN_IF_ERROR(fabric->register_region(memory, rdma::Rights::all(), &made->region_));
-  BONSAI_RETURN_IF_ERROR(
-      rdma::RegisteredMemory::make(*fabric, kCallsMax * kCallBytes, rdma::Rights::none(), &made->calls_));
-  BONSAI_RETURN_IF_ERROR(
-      rdma::RegisteredMemory::make(*fabric, kAnswersMax * sizeof(ChunkAnswer), rdma::Rights::none(), &made->answers_));
-  BONSAI_RETURN_IF_ERROR(fabric->make_worker(&made->worker_));
-  BONSAI_RETURN_IF_ERROR(made->worker_->set_receive_ring(made->calls_->slice(0, kCallsMax * kCallBytes), kCallBytes));
-  BONSAI_RETURN_IF_ERROR(made->worker_->listen(address, {}, {}));
+  BONSAI_RETURN_IF_ERROR(CallServer::make(fabric, address, kCallBytes, sizeof(ChunkAnswer), &made->calls_));
   *node = std::move(made);
   return Status::OK();
 }
 
-// Answers that nobody waits for are completed by closing their peers.
-MemoryNode::~MemoryNode() {
-  peers_.clear();
-  if (worker_ != nullptr) static_cast<void>(worker_->poll());
-}
-
 Status MemoryNode::serve(uint64_t limit_ms) {
-  std::unique_ptr<rdma::Peer> peer;
-  while (worker_->accept(0, &peer).ok()) peers_.push_back(std::move(peer));
-  std::erase_if(peers_, [](const auto& known) { return !known->usable(); });
-  std::array<std::byte, kCallBytes> call{};
-  size_t bytes = 0;
-  uint32_t caller = 0;
-  {
-    rdma::Message message;
-    BONSAI_RETURN_IF_ERROR(worker_->receive(limit_ms, &message));
-    bytes = message.bytes().size();
-    std::memcpy(call.data(), message.bytes().data(), std::min(bytes, call.size()));
-    caller = message.from();
-  }
-  while (worker_->accept(0, &peer).ok()) peers_.push_back(std::move(peer));
-  if (bytes == kCallBytes) return take_chunk(std::bit_cast<ChunkCall>(call), caller);
-  if (bytes != kFlushCallBytes) return Status::InvalidArgument("a call of a wrong size was dropped");
+  std::array<std::byte, kCallBytes> bytes{};
+  CallServer::Call call;
+  BONSAI_RETURN_IF_ERROR(calls_->take(limit_ms, bytes.data(), &call));
+  if (call.bytes == kCallBytes) return take_chunk(std::bit_cast<ChunkCall>(bytes), call.caller);
+  if (call.bytes != kFlushCallBytes) return Status::InvalidArgument("a call of a wrong size was dropped");
   FlushCall flush_call;
-  std::memcpy(static_cast<void*>(&flush_call), call.data(), sizeof flush_call);
-  return answer_flush(flush_call, caller);
-}
-
-rdma::Peer* MemoryNode::peer_of(uint32_t number) {
-  for (size_t i = peers_.size(); i > 0; --i) {
-    if (peers_[i - 1]->hello().node == number && peers_[i - 1]->usable()) return peers_[i - 1].get();
-  }
-  return nullptr;
+  std::memcpy(static_cast<void*>(&flush_call), bytes.data(), sizeof flush_call);
+  return answer_flush(flush_call, call.caller);
 }
 
 Status MemoryNode::take_chunk(const ChunkCall& call, uint32_t caller) {
@@ -97,17 +67,8 @@ Status MemoryNode::answer_flush(const FlushCall& call, uint32_t caller) {
 }
 
 Status MemoryNode::answer(uint64_t token, uint64_t offset, rdma::Remote to, uint32_t caller) {
-  rdma::Peer* const peer = peer_of(caller);
-  if (peer == nullptr) return Status::Unavailable("a caller left before its answer");
-  const size_t index = answered_++ % kAnswersMax;
-  rdma::WorkList& list = lists_[index];
-  if (list.pending()) BONSAI_RETURN_IF_ERROR(worker_->wait(list, Connection::kWaitMs));
-  list.clear();
   const ChunkAnswer answer{offset, ChunkAnswer::check_of(token, offset)};
-  const rdma::Slice slice = answers_->slice(index * sizeof answer, sizeof answer);
-  std::memcpy(slice.data(), &answer, sizeof answer);
-  list.write(*peer, slice, to);
-  return worker_->post(&list);
+  return calls_->answer(&answer, to, caller);
 }
 
 Status ChunkCaller::make(Connection* connection, std::unique_ptr<ChunkCaller>* caller) {

@@ -12,8 +12,8 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <vector>
 
+#include "bench/rivals/call_server.h"
 #include "bench/rivals/connection.h"
 #include "rdma/fabric.h"
 #include "rdma/registered_memory.h"
@@ -62,7 +62,6 @@ class MemoryNode {
   // chunks as it is.
   static Status make(rdma::Fabric* fabric, const std::string& address, std::span<std::byte> memory, size_t fixed_bytes,
                      Flush flush, std::unique_ptr<MemoryNode>* node);
-  ~MemoryNode();
 
   [[nodiscard]] MemoryNodeName name() const { return {address_, region_->remote()}; }
   // For set-up before clients come, and for tests. Shared: use base/nvm/racy_copy.h while there are clients.
@@ -80,13 +79,9 @@ class MemoryNode {
   Status serve(uint64_t limit_ms);
 
  private:
-  static constexpr size_t kCallsMax = 64;
-  static constexpr size_t kAnswersMax = 16;
-
   MemoryNode(std::string address, size_t bytes, size_t fixed_bytes)
       : address_(std::move(address)), bytes_(bytes), chunks_first_(fixed_bytes) {}
 
-  rdma::Peer* peer_of(uint32_t number);
   Status take_chunk(const ChunkCall& call, uint32_t caller);
   Status answer_flush(const FlushCall& call, uint32_t caller);
   Status answer(uint64_t token, uint64_t offset, rdma::Remote to, uint32_t caller);
@@ -97,11 +92,7 @@ class MemoryNode {
   Flush flush_;
   std::unique_ptr<rdma::SharedMemory> memory_;  // unless it is somebody else's
   std::unique_ptr<rdma::Region> region_;
-  std::unique_ptr<rdma::RegisteredMemory> calls_, answers_;
-  std::unique_ptr<rdma::Worker> worker_;
-  std::vector<std::unique_ptr<rdma::Peer>> peers_;
-  std::array<rdma::WorkList, kAnswersMax> lists_;
-  size_t answered_ = 0;
+  std::unique_ptr<CallServer> calls_;
 };
 
 // One coroutine's calls. Requires: destroyed before the connection.

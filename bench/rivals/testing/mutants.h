@@ -44,6 +44,19 @@ enum Mutant : uint32_t {
   kMovedErasedAtOnce = 1u << 26,  // a split erases the moved records with the head that names the sibling
   kHeadInPlace = 1u << 27,        // ... and writes that head over the old one
   kTornUnsalvaged = 1u << 28,     // a recovery drops records whose checksums are torn
+
+  // Clover-like; it has a test program of its own, and bits that others have, too
+  kSlabUnverified = 1u << 0,    // a slab is believed whatever its checksum says
+  kVersionUnchecked = 1u << 1,  // ... and whatever its version is
+  kLostSwapBelieved = 1u << 2,  // an update counts as linked though its CAS was lost
+  kGapRetired = 1u << 3,        // a report counts though those of older versions have not come
+  kVersionsGoRound = 1u << 4,   // a slab whose versions are used up is used on at once
+  kOldCursorUsed = 1u << 5,     // a cursor is used however old it is
+  // ... with persistence
+  kSlabUnflushed = 1u << 6,    // a version is linked before it is durable
+  kLinkUnflushed = 1u << 7,    // ... and acknowledged before its link is
+  kPassedUnflushed = 1u << 8,  // ... or before the links are by which it was reached
+  kFlushPasses = 1u << 9,      // a call to flush may come before the CAS that it is for
 };
 
 }  // namespace bonsai::bench::rivals

@@ -39,6 +39,7 @@ Rig::Rig(const Options& options)
     } else {
       EXPECT_EQ("OK", text(MemoryNode::make(fabric, address, options.bytes, options.fixed_bytes, &node)));
     }
+    add_server(node->name(), [server = node.get()](uint64_t limit_ms) { return server->serve(limit_ms); });
     nodes_.push_back(std::move(node));
   }
 }
@@ -51,6 +52,11 @@ std::vector<MemoryNode*> Rig::nodes() const {
   std::vector<MemoryNode*> nodes;
   for (const auto& node : nodes_) nodes.push_back(node.get());
   return nodes;
+}
+
+void Rig::add_server(const MemoryNodeName& name, std::function<Status(uint64_t limit_ms)> serve) {
+  names_.push_back(name);
+  servers_.push_back(std::move(serve));
 }
 
 void Rig::run(const Shape& shape, const std::function<void(const Seat&)>& body) {
@@ -68,11 +74,9 @@ void Rig::run_one(const std::function<void(Connection*)>& body) {
 }
 
 std::unique_ptr<Connection> Rig::connect(size_t compute_node, size_t thread) const {
-  std::vector<MemoryNodeName> names;
-  for (const auto& node : nodes_) names.push_back(node->name());
   const auto number = static_cast<uint32_t>(runs_ << 16 | compute_node << 8 | thread);
   std::unique_ptr<Connection> connection;
-  EXPECT_EQ("OK", text(Connection::make(compute_fabrics_[compute_node].get(), number, names, &connection)));
+  EXPECT_EQ("OK", text(Connection::make(compute_fabrics_[compute_node].get(), number, names_, &connection)));
   return connection;
 }
 
@@ -87,10 +91,10 @@ void Rig::run_simulated(const Shape& shape, const std::function<void(const Seat&
   }
   base::Scheduler scheduler(coroutines);
   size_t clients_left = shape.clients();
-  for (const auto& node : nodes_) {
+  for (const auto& serve : servers_) {
     scheduler.spawn(
-        [&clients_left, server = node.get()] {
-          while (clients_left > 0) static_cast<void>(server->serve(1));
+        [&clients_left, &serve] {
+          while (clients_left > 0) static_cast<void>(serve(1));
         },
         "memory node");
   }
@@ -118,9 +122,9 @@ void Rig::run_simulated(const Shape& shape, const std::function<void(const Seat&
 void Rig::run_threads(const Shape& shape, const std::function<void(const Seat&)>& body) {
   std::atomic<bool> done{false};
   std::vector<base::Thread> servers;
-  for (const auto& node : nodes_) {
-    servers.emplace_back("memory node", [&done, server = node.get()] {
-      while (!done.load()) static_cast<void>(server->serve(1));
+  for (const auto& serve : servers_) {
+    servers.emplace_back("memory node", [&done, &serve] {
+      while (!done.load()) static_cast<void>(serve(1));
     });
   }
   {

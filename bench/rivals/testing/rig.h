@@ -36,6 +36,10 @@ class Rig {
   ~Rig();
 
   [[nodiscard]] std::vector<MemoryNode*> nodes() const;
+  // A fabric for one more server.
+  std::unique_ptr<rdma::Fabric> make_fabric();
+  // Calls `serve` like those of the memory nodes; connections know the server as one more of them.
+  void add_server(const MemoryNodeName& name, std::function<Status(uint64_t limit_ms)> serve);
 
   // Runs `body` for every client of the shape at the same time, while the memory nodes serve, and returns when all are
   // done. On sim: one thread, one seeded schedule of all coroutines. On shm: threads.
@@ -46,7 +50,6 @@ class Rig {
   void kill(size_t compute_node) { sim_.kill(*compute_fabrics_[compute_node]); }
 
  private:
-  std::unique_ptr<rdma::Fabric> make_fabric();
   void run_simulated(const Shape& shape, const std::function<void(const Seat&)>& body);
   void run_threads(const Shape& shape, const std::function<void(const Seat&)>& body);
   [[nodiscard]] std::unique_ptr<Connection> connect(size_t compute_node, size_t thread) const;
@@ -57,6 +60,8 @@ class Rig {
   std::vector<std::unique_ptr<rdma::Fabric>> memory_fabrics_, compute_fabrics_;
   std::vector<std::unique_ptr<rdma::SharedMemory>> memories_;  // of nodes that flush
   std::vector<std::unique_ptr<MemoryNode>> nodes_;
+  std::vector<MemoryNodeName> names_;
+  std::vector<std::function<Status(uint64_t limit_ms)>> servers_;  // by name
   uint32_t runs_ = 0;
 };
 

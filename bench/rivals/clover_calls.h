@@ -1,0 +1,91 @@
+// What compute nodes ask the metadata server of the Clover-like engine, as it travels. A call has 192 bytes, one that
+// reports updates 560; the answer has 192.
+#ifndef BONSAI_BENCH_RIVALS_CLOVER_CALLS_H_
+#define BONSAI_BENCH_RIVALS_CLOVER_CALLS_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include "base/crc.h"
+#include "base/random.h"
+#include "bench/rivals/clover_layout.h"
+#include "bench/rivals/connection.h"
+#include "rdma/registered_memory.h"
+
+namespace bonsai::bench::rivals::clover {
+
+enum class Ask : uint64_t {
+  kFind,     // where the key is
+  kInsert,   // takes `link` for the key's first version, unless the key exists
+  kBuffers,  // buffers for new versions
+};
+
+struct Call {
+  Ask ask = Ask::kFind;
+  uint64_t hash = 0;  // of the key
+  uint64_t link = 0;
+  uint64_t token = 0;
+  rdma::Remote answer = {};
+  std::array<std::byte, 144> padding{};
+};
+inline constexpr size_t kCallMessageBytes = sizeof(Call);
+static_assert(kCallMessageBytes == 192);
+
+// `newer` was linked to `older`.
+struct Report {
+  uint64_t hash = 0;
+  uint64_t older = 0, newer = 0;
+  uint64_t shortcut = 0;  // where it is; the server knows
+};
+inline constexpr size_t kReportsPerCall = 16;
+struct ReportCall {
+  uint64_t count = 0;
+  uint64_t token = 0;
+  rdma::Remote answer = {};
+  std::array<uint64_t, 2> padding{};
+  std::array<Report, kReportsPerCall> reports{};
+};
+static_assert(sizeof(ReportCall) == 560);
+
+enum class Outcome : uint64_t { kDone, kExists, kAbsent, kNoSpace, kUnavailable };
+
+inline constexpr size_t kBuffersPerCall = 16;
+struct Answer {
+  Outcome outcome = Outcome::kDone;
+  uint64_t link = 0;      // kFind, kExists: the oldest version that is not retired
+  uint64_t shortcut = 0;  // number of the key's shortcut
+  uint64_t buffer_count = 0;
+  std::array<Buffer, kBuffersPerCall> buffers{};
+  std::array<uint64_t, 3> padding{};
+  uint64_t check = 0;  // last
+
+  [[nodiscard]] uint64_t check_of(uint64_t token) const {
+    return base::splitmix64(token << 32 | base::crc32c(this, sizeof *this - sizeof check));
+  }
+};
+static_assert(sizeof(Answer) == 192);
+
+// One coroutine's calls. Requires: destroyed before the connection, whose last node is the metadata server.
+class MetadataCaller {
+ public:
+  static Status make(Connection* connection, std::unique_ptr<MetadataCaller>* caller);
+
+  // Token and address of the answer are filled in. Errors: Unavailable.
+  Status call(Call call, Answer* answer);
+  Status call(ReportCall call, Answer* answer);
+
+ private:
+  explicit MetadataCaller(Connection* connection) : connection_(connection), batch_(connection) {}
+  template <class AnyCall>
+  Status ask(AnyCall* call, Answer* answer);
+
+  Connection* const connection_;
+  Batch batch_;
+  uint64_t tokens_ = 0;
+  std::unique_ptr<rdma::RegisteredMemory> memory_;  // the call, then the answer
+};
+
+}  // namespace bonsai::bench::rivals::clover
+
+#endif  // BONSAI_BENCH_RIVALS_CLOVER_CALLS_H_

@@ -1,0 +1,114 @@
+// The metadata server of the Clover-like engine: where each key's chain begins, which slabs are free, and what is
+// retired. It has no copy, as published: nothing brings its table back.
+//
+// Slabs are used once, in order, and then again, the longest free first. Of a chain the versions before the newest that
+// is reported without a gap are retired; a retired slab is free again `retire_ns` later, with the next version.
+// A slab whose versions are used up waits until no node can have a link to any of them: `epochs_parked` epochs.
+// By then no client uses a link that it learned before (clover_node.h), and no request of that time is still to be
+// carried out. Clocks need not agree, they need only run at the same rate.
+#ifndef BONSAI_BENCH_RIVALS_CLOVER_METADATA_H_
+#define BONSAI_BENCH_RIVALS_CLOVER_METADATA_H_
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "bench/rivals/call_server.h"
+#include "bench/rivals/clover_calls.h"
+#include "bench/rivals/clover_layout.h"
+#include "bench/rivals/connection.h"
+
+namespace bonsai::bench::rivals::clover {
+
+inline constexpr uint64_t kEpochNs = 2 * base::kNsPerSecond;  // published: 2 s and a little
+inline constexpr uint64_t kEpochsCached = 2;                  // a link is used for so long after it was learned
+inline constexpr uint64_t kEpochsParked = 3;                  // ... and its last request takes an epoch at most
+inline constexpr uint32_t kFirstVersion = 1;                  // memory that was never written has none
+inline constexpr uint32_t kVersionsEnd = 254;
+
+// Thread-safety: one thread; the counters when nobody serves.
+class MetadataServer {
+ public:
+  struct Options {
+    StoreOptions store = {};
+    uint64_t retire_ns = 4'000;  // published: twice an estimate of the round trip, 2 us
+    uint64_t epoch_ns = kEpochNs;
+    uint32_t number = UINT32_MAX;  // names it on the fabric; no other thread of any node has it
+  };
+  struct Counters {
+    uint64_t calls = 0;
+    uint64_t keys = 0;
+    uint64_t slabs_used = 0;  // at least once
+    uint64_t retired = 0, recycled = 0, parked = 0;
+    uint64_t reports_early = 0;  // that came before those of older versions
+  };
+
+  // The server of empty memory nodes. Errors: InvalidArgument (store), and those of the fabric.
+  static Status make(rdma::Fabric* fabric, const std::string& address, const Options& options,
+                     const std::vector<MemoryNodeName>& memory_nodes, std::unique_ptr<MetadataServer>* server);
+
+  // The memory nodes are back after a power cut, each under a name in place of its old one. Requires: nobody serves.
+  void rejoin(const std::vector<MemoryNodeName>& memory_nodes);
+
+  // To be the last of those that connections are made to.
+  [[nodiscard]] MemoryNodeName name() const { return {address_, {}}; }
+  [[nodiscard]] const Counters& counters() const { return counters_; }
+
+  // Answers one call. Errors: Unavailable (none came within the bound; the usual case of an idle server),
+  // InvalidArgument (a malformed call, which was dropped).
+  Status serve(uint64_t limit_ms);
+
+ private:
+  struct Chain {
+    Link head;
+    uint64_t shortcut = 0;
+  };
+  struct Waiting {
+    Buffer buffer;
+    uint64_t until_ns;
+  };
+
+  MetadataServer(rdma::Fabric* fabric, std::string address, const Options& options,
+                 std::vector<MemoryNodeName> memory_nodes)
+      : fabric_(fabric),
+        address_(std::move(address)),
+        options_(options),
+        store_(options.store),
+        memory_nodes_(std::move(memory_nodes)) {}
+
+  // Connects to the memory nodes, when they serve.
+  Status connect();
+  Status answer(uint64_t token, rdma::Remote to, uint32_t caller, Answer answer);
+  void find(const Call& call, Answer* answer) const;
+  void insert(const Call& call, Answer* answer);
+  Status write_shortcut(uint64_t shortcut, Link link);
+  void give_buffers(Answer* answer);
+  void take_report(const Report& report);
+  void retire(Link link);
+  void recycle();
+
+  rdma::Fabric* const fabric_;
+  const std::string address_;
+  const Options options_;
+  const Store store_;
+  std::vector<MemoryNodeName> memory_nodes_;
+  std::unique_ptr<CallServer> calls_;
+  std::unique_ptr<Connection> connection_;
+  std::unique_ptr<rdma::RegisteredMemory> scratch_;
+  std::unordered_map<uint64_t, Chain> chains_;                    // by hash of the key
+  std::map<std::pair<uint64_t, uint64_t>, Link> reported_early_;  // by hash and older link
+  std::deque<Buffer> free_;
+  std::deque<Waiting> retired_, parked_;
+  Counters counters_;
+};
+
+}  // namespace bonsai::bench::rivals::clover
+
+#endif  // BONSAI_BENCH_RIVALS_CLOVER_METADATA_H_
