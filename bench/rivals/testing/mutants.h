@@ -57,6 +57,12 @@ enum Mutant : uint32_t {
   kLinkUnflushed = 1u << 7,    // ... and acknowledged before its link is
   kPassedUnflushed = 1u << 8,  // ... or before the links are by which it was reached
   kFlushPasses = 1u << 9,      // a call to flush may come before the CAS that it is for
+
+  // PACTree-like over paging; the same of its program
+  kVictimUnwritten = 1u << 0,  // a page that was changed goes as if it had not been
+  kVictimUsed = 1u << 1,       // a page may be used while it goes
+  kPageUsedEarly = 1u << 2,    // ... or before it has come
+  kNeverWalksOn = 1u << 3,     // a key is looked for where the search layer says, and no further
 };
 
 }  // namespace bonsai::bench::rivals
