@@ -125,7 +125,7 @@ TEST(Csv, OfRunsHasWhatResultsHave) {
     for (size_t i = 0; i < columns.size(); ++i) {
       const Json member = member_of(results.at("runs").at(line - 1), columns[i]);
       const std::string& cell = table->at(line)[i];
-      if (member.is_null()) {
+      if (member.is_null() || member == Json::object()) {
         EXPECT_EQ(cell, "") << columns[i];
       } else {
         EXPECT_EQ(cell, member.is_string() ? member.get<std::string>() : member.dump()) << columns[i];
@@ -133,7 +133,7 @@ TEST(Csv, OfRunsHasWhatResultsHave) {
       }
     }
   }
-  EXPECT_GT(figures, 80U);
+  EXPECT_GT(figures, 60U);
   for (const char* list : {"repeats_ops_per_s", "thread_times", "latency_us_read_curve"}) {
     EXPECT_EQ(std::count(columns.begin(), columns.end(), list), 0) << list << " has no place in a table";
   }
