@@ -11,6 +11,9 @@ namespace bonsai::bench::rivals::clover {
 Status MetadataServer::make(rdma::Fabric* fabric, const std::string& address, const Options& options,
                             const std::vector<MemoryNodeName>& memory_nodes, std::unique_ptr<MetadataServer>* server) {
   BONSAI_RETURN_IF_ERROR(Store::check(options.store));
+  if (options.versions_end <= kFirstVersion || options.versions_end > kVersionsEnd) {
+    return Status::InvalidArgument("versions_end is 2 to " + std::to_string(kVersionsEnd));
+  }
   if (memory_nodes.size() != options.store.memory_nodes) {
     return Status::InvalidArgument("a Clover-like store of " + std::to_string(options.store.memory_nodes) +
                                    " memory nodes was given " + std::to_string(memory_nodes.size()));
@@ -150,7 +153,7 @@ void MetadataServer::recycle() {
   const uint64_t now = base::now_ns();
   for (; !retired_.empty() && retired_.front().until_ns <= now; retired_.pop_front()) {
     Buffer buffer = retired_.front().buffer;
-    if (++buffer.version < kVersionsEnd) {
+    if (++buffer.version < options_.versions_end) {
       free_.push_back(buffer);
       ++counters_.recycled;
     } else {

@@ -40,7 +40,8 @@ class MetadataServer {
     StoreOptions store = {};
     uint64_t retire_ns = 4'000;  // published: twice an estimate of the round trip, 2 us
     uint64_t epoch_ns = kEpochNs;
-    uint32_t number = UINT32_MAX;  // names it on the fabric; no other thread of any node has it
+    uint32_t versions_end = kVersionsEnd;  // a slab has those from kFirstVersion up to here, without it; at most that
+    uint32_t number = UINT32_MAX;          // names it on the fabric; no other thread of any node has it
   };
   struct Counters {
     uint64_t calls = 0;

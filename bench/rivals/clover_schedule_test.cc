@@ -106,7 +106,7 @@ TEST(Clover, IsLinearizableUnderSeededSchedules) {
   std::printf("BONSAI_SEED=%llu\n", static_cast<unsigned long long>(seed));
   Counters all;
   uint64_t recycled = 0;
-  const uint64_t schedules = budget<uint64_t>(16, 300, 10'000);
+  const uint64_t schedules = budget<uint64_t>(12, 300, 10'000);
   for (uint64_t i = 0; i < schedules; ++i) {
     // Few clients: each slab comes back sooner.
     const Trial trial = try_schedule(true, seed + i, i % 2 == 0 ? kSimShape : Shape{.compute_nodes = 2}, kMix);
@@ -126,11 +126,15 @@ TEST(Clover, IsLinearizableOnThreads) {
   std::printf("BONSAI_SEED=%llu\n", static_cast<unsigned long long>(seed));
   Counters all;
   for (uint64_t round = 0; round < budget<uint64_t>(2, 10, 100); ++round) {
-    const Trial trial = try_schedule(
-        false, seed + round, {.compute_nodes = 2, .threads = 2, .coroutines = 2},
-        {.keys = 3, .inserts = 10, .updates = 50, .removes = 0, .value_bytes_max = 90, .operations = 1'000});
+    const Trial trial = try_schedule(false, seed + round, {.compute_nodes = 2, .threads = 2, .coroutines = 2},
+                                     {.keys = 3,
+                                      .inserts = 10,
+                                      .updates = 50,
+                                      .removes = 0,
+                                      .value_bytes_max = 90,
+                                      .operations = budget<uint64_t>(400, 1'000, 1'000)});
     ASSERT_TRUE(trial.verdict) << trial.verdict.text;
-    EXPECT_GT(trial.server.recycled, 100u);
+    EXPECT_GT(trial.server.recycled, 50u);
     all += trial.clients;
   }
   EXPECT_GT(all.cas_lost + all.hops, 0u);
@@ -177,7 +181,7 @@ bool notices_slabs_used_anew() {
 // Whether readers with the oldest cursor that there is get what is linked, and nothing that is only written, while few
 // slabs come back again and again: until their versions are used up, and after the epochs in which they rest.
 bool old_cursors_mislead_nobody() {
-  CloverRig rig({.store = store_of(20), .compute_nodes = 2});
+  CloverRig rig({.store = store_of(20), .versions_end = 12, .compute_nodes = 2});
   bool misled = false;
   rig.run_one([&](Connection* connection) {
     const auto reader = client_of(connection, rig.node(0), {.operation_ms_max = 50});
@@ -196,7 +200,7 @@ bool old_cursors_mislead_nobody() {
       linked += status.ok() ? 1 : 0;
       size_t collected = 0;
       EXPECT_EQ("OK", text(collector->collect(&collected)));
-      return status.ok() && !misled;
+      return status.ok();
     };
     const auto read_amid_it = [&] {
       rig.node(0)->cursors().drop(hash);
@@ -209,12 +213,12 @@ bool old_cursors_mislead_nobody() {
       base::step("clover.swap");  // if there was no slab
       return updated;
     };
-    for (uint64_t i = 0; i < 6'000; ++i) {
-      if (!(i > 4'700 ? update_amid_reads() : update())) break;
+    for (int i = 0; i < 300 && !misled && update_amid_reads(); ++i) {
     }
-    EXPECT_GT(linked, 4'000u);
+    EXPECT_GT(linked, 150u);
+    EXPECT_TRUE(misled || rig.server().counters().parked > 15);
     base::sleep_ms((kEpochsParked * kEpochNs) / base::kNsPerMs + 1);
-    for (int i = 0; i < 40 && !misled; ++i) EXPECT_TRUE(update_amid_reads() || misled);
+    for (int i = 0; i < 40 && !misled; ++i) EXPECT_TRUE(update_amid_reads());
   });
   return !misled;
 }
@@ -250,6 +254,47 @@ bool gaps_keep_versions() {
 }
 
 TEST(Clover, ReportsMayComeInAnyOrder) { EXPECT_TRUE(gaps_keep_versions()); }
+
+// What it had not reported stays linked and is found; its buffers are lost.
+TEST(Clover, OthersGoOnWhenAComputeNodeDies) {
+  const uint64_t seed = base::seed_from_env_or(1);
+  std::printf("BONSAI_SEED=%llu\n", static_cast<unsigned long long>(seed));
+  for (uint64_t trial = 0; trial < budget<uint64_t>(8, 50, 1'000); ++trial) {
+    CloverRig rig({.seed = seed + trial, .compute_nodes = 2});
+    constexpr uint64_t kKeys = 3;
+    std::vector<uint64_t> acknowledged(1 + kKeys);
+    bool dead = false;
+    rig.run_without_collectors({.compute_nodes = 2, .threads = 2}, [&](const Seat& seat) {
+      const auto client = client_of(seat.connection, rig.node(seat.compute_node), {.operation_ms_max = 100});
+      base::Random dice(seed + trial + seat.client);
+      if (seat.client == 0) {
+        for (uint64_t number = 1; number <= kKeys; ++number) ASSERT_EQ("OK", text(client->insert(key(number), key(0))));
+      }
+      std::string value;
+      if (seat.compute_node == 1) {
+        // Both of its threads count up.
+        for (uint64_t count = 1; !dead; ++count) {
+          const uint64_t number = 1 + dice.below(kKeys);
+          const Status status = client->update(key(number), key(count));
+          if (status.ok()) acknowledged[number] = count;
+          if (status.IsUnavailable()) return;
+        }
+        return;
+      }
+      if (seat.client == 1) return;
+      for (uint64_t left = 20 + dice.below(100); left > 0; --left) ASSERT_EQ("OK", text(client->get(key(1), &value)));
+      rig.kill(1);
+      dead = true;
+      for (uint64_t number = 1; number <= kKeys; ++number) {
+        ASSERT_EQ("OK", text(client->get(key(number), &value)));
+        EXPECT_TRUE(acknowledged[number] == 0 || value != key(0)) << "an update was lost";
+        ASSERT_EQ("OK", text(client->update(key(number), "survivor")));
+        ASSERT_EQ("OK", text(client->get(key(number), &value)));
+        EXPECT_EQ(value, "survivor");
+      }
+    });
+  }
+}
 
 TEST(Clover, CollectorsKeepWalksShort) {
   CloverRig rig({.seed = 5, .store = {.keys_max = 100, .node_bytes = size_t{512} << 10}, .compute_nodes = 2});

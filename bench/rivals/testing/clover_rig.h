@@ -36,6 +36,7 @@ class CloverRig {
     StoreOptions store = {};
     uint64_t retire_ns = 4'000;
     uint64_t epoch_ns = kEpochNs;
+    uint32_t versions_end = kVersionsEnd;
     size_t cursors_max = SIZE_MAX;
     size_t reports_max = 4'096;
     size_t compute_nodes = 1;
@@ -51,8 +52,10 @@ class CloverRig {
         fabric_(rig_.make_fabric()) {
     std::vector<MemoryNodeName> names;
     for (MemoryNode* const node : rig_.nodes()) names.push_back(node->name());
-    const MetadataServer::Options server{
-        .store = options.store, .retire_ns = options.retire_ns, .epoch_ns = options.epoch_ns};
+    const MetadataServer::Options server{.store = options.store,
+                                         .retire_ns = options.retire_ns,
+                                         .epoch_ns = options.epoch_ns,
+                                         .versions_end = options.versions_end};
     EXPECT_EQ("OK", text(MetadataServer::make(fabric_.get(), "metadata", server, names, &server_)));
     rig_.add_server(server_->name(), [this](uint64_t limit_ms) { return server_->serve(limit_ms); });
     for (size_t i = 0; i < options.compute_nodes; ++i) {
@@ -82,6 +85,11 @@ class CloverRig {
       }
     });
   }
+  void run_without_collectors(const Shape& shape, const std::function<void(const Seat&)>& body) {
+    rig_.run(shape, body);
+  }
+  // The compute node dies now. Requires: sim, amid a run.
+  void kill(size_t compute_node) { rig_.kill(compute_node); }
   // Runs `body` with one connection, and no collector.
   void run_one(const std::function<void(Connection*)>& body) { rig_.run_one(body); }
 
