@@ -247,6 +247,46 @@ TEST(Pactree, IsLinearizableOnThreads) {
   EXPECT_GT(faults, 100u);
 }
 
+// Records that are there all the time are in every scan, in order and once, whatever is inserted beside them.
+TEST(Pactree, ScansMissNothingThatStays) {
+  for (const bool sim : {true, false}) {
+    PactreeRig rig(sim, 1, {.frames = 8});
+    constexpr uint64_t kStay = 400;
+    rig.run_one([&](Connection* connection) {
+      PactreeClient client(connection, rig.node(), {});
+      for (uint64_t number = 1; number <= kStay; ++number) {
+        ASSERT_EQ("OK", text(client.insert(key(10 * number), "stays..!")));
+      }
+    });
+    rig.run({.threads = 4}, [&](const Seat& seat) {
+      PactreeClient client(seat.connection, rig.node(), {});
+      base::Random dice(seat.client);
+      if (seat.client < 2) {
+        for (int i = 0; i < 400; ++i) {
+          const std::string moving = key(10 * dice.below(kStay) + 1 + dice.below(9));
+          const Status status = dice.chance(1, 4) ? client.remove(moving) : client.insert(moving, "moves..!");
+          ASSERT_TRUE(status.ok() || status.IsNotFound()) << text(status);
+          if (i % 50 == 0) rig.node()->apply_log();
+        }
+        return;
+      }
+      for (int i = 0; i < 20; ++i) {
+        const uint64_t first = 1 + dice.below(kStay);
+        std::vector<PactreeClient::Found> found;
+        ASSERT_EQ("OK", text(client.scan(key(10 * first), 3 * kStay, &found)));
+        uint64_t next = first;
+        for (size_t at = 0; at < found.size(); ++at) {
+          ASSERT_TRUE(at == 0 || found[at - 1].key < found[at].key);
+          const bool stays = found[at].value == "stays..!";
+          ASSERT_TRUE(!stays || found[at].key == key(10 * next));
+          next += stays ? 1 : 0;
+        }
+        ASSERT_TRUE(found.size() == 3 * kStay || next == kStay + 1);
+      }
+    });
+  }
+}
+
 TEST(Pactree, RefusesWhatDoesNotFit) {
   for (const bool sim : {true, false}) {
     PactreeRig rig(sim, 1, {.frames = 8, .node_bytes = 4 * PageCache::kPageBytes});

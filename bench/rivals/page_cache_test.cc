@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstdio>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -10,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "base/testing/budget.h"
 #include "base/testing/figures.h"
 #include "base/thread.h"
 #include "bench/rivals/testing/rig.h"
@@ -156,6 +159,67 @@ TEST(PageCache, WaitsForPagesThatAreHeldAndGivesUp) {
     EXPECT_EQ(held[4].number(), 9u);
     EXPECT_EQ("OK", text_of(cache->hold(4, &batch, Limit("test", 5), &page)));
   });
+}
+
+// Clients count in the pages' words, more pages than frames, beside write-back. No count is lost.
+void count_in_pages(bool sim, uint64_t seed, size_t read_ahead_pages, uint64_t counts) {
+  constexpr uint64_t kPages = 24;
+  const size_t bytes = kPages * PageCache::kPageBytes;
+  Rig rig({.sim = sim, .seed = seed, .bytes = bytes, .fixed_bytes = bytes});
+  std::unique_ptr<PageCache> cache;
+  rig.run_one([&](Connection* connection) {
+    const PageCache::Options options{.frames = 10, .node_bytes = bytes, .read_ahead_pages = read_ahead_pages};
+    ASSERT_EQ("OK", text_of(PageCache::make(&connection->fabric(), options, &cache)));
+  });
+  const Shape shape{.threads = 3, .coroutines = sim ? size_t{1} : size_t{2}};
+  std::vector<std::vector<uint64_t>> counted(shape.clients(), std::vector<uint64_t>(kPages));
+  rig.run(shape, [&](const Seat& seat) {
+    Batch batch(seat.connection);
+    base::Random dice(base::splitmix64(seed) + seat.client);
+    PageCache::Page page;
+    for (uint64_t i = 0; i < counts; ++i) {
+      size_t written = 0;
+      if (dice.chance(1, 20)) {
+        ASSERT_EQ("OK", text_of(cache->write_back(dice.chance(1, 2), &batch, &written)));
+      }
+      const uint64_t number = dice.below(kPages);
+      ASSERT_EQ("OK", text_of(cache->hold(number, &batch, Limit("test", 10'000), &page)));
+      std::array<uint64_t, 2> words{};
+      std::memcpy(words.data(), page.data() + 64 * number, sizeof words);
+      ASSERT_EQ(words[0], words[1]);
+      if (dice.chance(1, 3)) {
+        ++counted[seat.client][number];
+        words[0] = ++words[1];
+        std::memcpy(page.data() + 64 * number, words.data(), sizeof words);
+        page.mark_dirty();
+      }
+      page.drop();
+    }
+  });
+  rig.run_one([&](Connection* connection) {
+    Batch batch(connection);
+    for (uint64_t number = 0; number < kPages; ++number) {
+      PageCache::Page page;
+      ASSERT_EQ("OK", text_of(cache->hold(number, &batch, Limit("test", 10'000), &page)));
+      uint64_t found = 0, expected = 0;
+      std::memcpy(&found, page.data() + 64 * number, sizeof found);
+      for (const auto& of_client : counted) expected += of_client[number];
+      EXPECT_EQ(found, expected) << "page " << number << ", BONSAI_SEED=" << seed;
+    }
+  });
+  EXPECT_GT(cache->counters().dirty_victims, 0u);
+  EXPECT_GT(cache->counters().hits, 0u);
+}
+
+TEST(PageCache, LosesNothingWhoeverCountsInIt) {
+  const uint64_t seed = base::seed_from_env_or(1);
+  std::printf("BONSAI_SEED=%llu\n", static_cast<unsigned long long>(seed));
+  for (uint64_t i = 0; i < bonsai::testing::budget<uint64_t>(6, 50, 1'000); ++i) {
+    count_in_pages(true, seed + i, i % 2 == 0 ? 1 : 4, 200);
+  }
+  for (uint64_t i = 0; i < bonsai::testing::budget<uint64_t>(2, 6, 50); ++i) {
+    count_in_pages(false, seed + i, i % 2 == 0 ? 1 : 4, 2'000);
+  }
 }
 
 TEST(PageCache, RefusesWhatCannotBe) {
