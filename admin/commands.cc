@@ -15,7 +15,10 @@ constexpr std::string_view kCreateText =
     "Makes the pool and describes what it is stored on. A pool that exists is left as it is, with an error.\n\n"
     "  bonsai create --pool=/dev/shm/a.pool --bytes=64M\n"
     "  bonsai create --pool=/mnt/pmem0/a,/mnt/pmem1/a --bytes=16G --key=fixed8\n"
-    "  bonsai create --pool=shm://laptop/fruit --bytes=64M     # on a node: bonsaid --help\n";
+    "  bonsai create --pool=shm://laptop/fruit --bytes=64M     # on a node: bonsaid --help\n\n"
+    "A target that is named with ?role=log keeps the log alone, and gets the size that this needs; one with\n"
+    "?role=dnodes keeps all else. So updates are durable on the one, and end on the other:\n\n"
+    "  bonsai create --pool='/mnt/pmem0/a?role=log,shm://laptop/a?role=dnodes' --bytes=16G\n";
 
 constexpr std::string_view kPutText =
     "Returns when the value is durable. The value is VALUE, or the bytes of --value_file.\n\n"

@@ -127,7 +127,8 @@ TEST(PersistCrash, EveryImageIsAcknowledgedOrInFlight) {
       number(all.fence_failures), number(all.flips), number(all.flips_told), number(all.refused));
   EXPECT_GT(all.moves, rounds);
   EXPECT_LE(all.refused, all.images / 100);
-  EXPECT_LE(all.filled, 1 + rounds / 15);  // of 14 lives a round; one that goes on after a kill keeps its runs
+  // Of 14 lives a round; one that goes on after a kill keeps its runs. In a few rounds two are chance.
+  EXPECT_LE(all.filled, std::max<uint64_t>(2, 1 + rounds / 15));
   EXPECT_GT(all.images, 1000U);
   EXPECT_GT(all.fence_failures, rounds);
   if (budget(0, 1, 1) == 1 && !kSlow) expect_shares(all);

@@ -56,6 +56,9 @@ struct Pool {
 Status format_pool(scale::Volume& volume, const Options& options, const uint64_t pool_id[2],
                    std::vector<uint64_t> roles = {});
 
+// What read_pool() looks at of a target: superblocks and state page.
+inline constexpr uint64_t kIdentityBytes = kExtentTableOffset;
+
 // Whether the first bytes of a target are those of a creation that has not come to its end: they hold no pool.
 inline constexpr uint64_t kFirstBytes = kSuperblockCopies * kPageBytes;
 bool is_unfinished(std::span<const std::byte> first_bytes);

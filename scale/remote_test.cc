@@ -86,6 +86,20 @@ TEST(TargetNameTest, TellsPathsFromRemoteTargets) {
     EXPECT_TRUE(status.IsInvalidArgument()) << wrong;
     EXPECT_NE(status.message().find("shm://NODE/POOL"), std::string::npos) << "it shows the form";
   }
+  EXPECT_EQ(name.role, TargetRole::kUnsaid);
+  for (const TargetRole role : {TargetRole::kLog, TargetRole::kDnodes, TargetRole::kBoth}) {
+    for (const std::string where : {"/mnt/pmem/a", "shm://node/a"}) {
+      ASSERT_TRUE(parse_target_name(where + "?role=" + std::string(role_text(role)), &name).ok());
+      EXPECT_EQ(name.text, where);
+      EXPECT_EQ(name.role, role);
+    }
+  }
+  for (const char* wrong : {"a?role=", "a?role=Log", "a?role=log?role=log", "shm://node/a?role=data"}) {
+    EXPECT_NE(parse_target_name(wrong, &name).message().find("?role=dnodes"), std::string::npos) << wrong;
+  }
+  EXPECT_TRUE(parse_target_name("?role=log", &name).IsInvalidArgument());
+  ASSERT_TRUE(parse_target_name("odd?name", &name).ok());
+  EXPECT_EQ(name.text, "odd?name");
   EXPECT_FALSE(is_pool_name(std::string(kPoolNameBytesMax + 1, 'a')));
   EXPECT_TRUE(is_pool_name(std::string(kPoolNameBytesMax, 'a')));
 }

@@ -32,10 +32,17 @@ void run_name(std::string_view input) {
   } else if (name.is_remote()) {
     BONSAI_CHECK(is_pool_name(name.pool) && !name.node.empty());
   }
+  if (status.ok()) BONSAI_CHECK(name.text.find("?role=") == std::string::npos);
 }
 
 std::vector<std::string> seeds_of_names() {
-  return {"/mnt/pmem/my.pool", "shm://NAME/POOL", "rdma://HOST:4711/a.pool_1", "rdma://[::1]:1/-", "://"};
+  return {"/mnt/pmem/my.pool",
+          "shm://NAME/POOL",
+          "rdma://HOST:4711/a.pool_1",
+          "rdma://[::1]:1/-",
+          "://",
+          "/a?role=log",
+          "shm://NAME/POOL?role=dnodes"};
 }
 
 const FuzzRegistration target_name("target_name", run_name, seeds_of_names);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/status_macros.h"
+
 namespace bonsai::scale {
 namespace {
 
@@ -14,6 +16,18 @@ bool is_scheme(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char byte) { return byte >= 'a' && byte <= 'z'; });
 }
 
+constexpr std::string_view kRoleMark = "?role=";
+
+Status parse_role(const std::string& text, TargetRole* role) {
+  const std::string_view said = std::string_view(text).substr(text.find(kRoleMark) + kRoleMark.size());
+  for (const TargetRole known : {TargetRole::kLog, TargetRole::kDnodes, TargetRole::kBoth}) {
+    if (said != role_text(known)) continue;
+    *role = known;
+    return Status::OK();
+  }
+  return Status::InvalidArgument("'" + text + "' has no role of a target; write ?role=log, ?role=dnodes or ?role=both");
+}
+
 }  // namespace
 
 bool is_pool_name(std::string_view name) {
@@ -21,9 +35,26 @@ bool is_pool_name(std::string_view name) {
          std::all_of(name.begin(), name.end(), is_name_byte);
 }
 
-Status parse_target_name(const std::string& text, TargetName* name) {
+std::string_view role_text(TargetRole role) {
+  switch (role) {
+    case TargetRole::kUnsaid:
+      return "";
+    case TargetRole::kLog:
+      return "log";
+    case TargetRole::kDnodes:
+      return "dnodes";
+    case TargetRole::kBoth:
+      return "both";
+  }
+  return "";
+}
+
+Status parse_target_name(const std::string& whole, TargetName* name) {
   TargetName parsed;
+  const std::string text = whole.substr(0, whole.find(kRoleMark));
   parsed.text = text;
+  if (text.size() != whole.size()) BONSAI_RETURN_IF_ERROR(parse_role(whole, &parsed.role));
+  if (text.empty()) return Status::InvalidArgument("'" + whole + "' has a role, but names no target before it");
   const size_t mark = text.find("://");
   if (mark == std::string::npos || !is_scheme(std::string_view(text).substr(0, mark))) {
     *name = std::move(parsed);

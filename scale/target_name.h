@@ -3,10 +3,13 @@
 //   /mnt/pmem/my.pool           a file or DAX device of this machine
 //   shm://NAME/POOL             served under NAME by a process of this machine
 //   rdma://HOST:PORT/POOL       served over RDMA
+//
+// Each may end in `?role=log`, `?role=dnodes` or `?role=both`: what it is for in its pool.
 #ifndef BONSAI_SCALE_TARGET_NAME_H_
 #define BONSAI_SCALE_TARGET_NAME_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -16,11 +19,15 @@ namespace bonsai::scale {
 
 inline constexpr size_t kPoolNameBytesMax = 95;
 
+// What a target keeps of its pool: the log, or dnodes and large values. The bits of persist/format.h.
+enum class TargetRole : uint8_t { kUnsaid = 0, kLog = 1, kDnodes = 2, kBoth = 3 };
+
 struct TargetName {
-  std::string text;    // as the user wrote it
+  std::string text;    // as the user wrote it, without the role
   std::string scheme;  // "shm", "rdma", ...; empty: a plain path
   std::string node;    // where the node listens, in the notation of the fabric's provider
   std::string pool;    // what it serves there
+  TargetRole role = TargetRole::kUnsaid;
 
   [[nodiscard]] bool is_remote() const { return !scheme.empty(); }
 };
@@ -29,7 +36,11 @@ struct TargetName {
 // with a dot, so that it is one file name.
 [[nodiscard]] bool is_pool_name(std::string_view name);
 
-// Errors: InvalidArgument (a scheme without node or pool, or a pool name that is none; the message shows the form).
+// "log", "dnodes", "both"; empty: unsaid.
+[[nodiscard]] std::string_view role_text(TargetRole role);
+
+// Errors: InvalidArgument (a scheme without node or pool, a pool name or role that is none; the message shows the
+// form).
 Status parse_target_name(const std::string& text, TargetName* name);
 
 }  // namespace bonsai::scale

@@ -130,7 +130,7 @@ Status Checkpoint(DB* db, const Options& options, const std::string& to, const S
 
 Status Remove(const std::string& path, const Options& options) {
   store::ReadOnlyPool pool;
-  BONSAI_RETURN_IF_ERROR(pool.open(path, options, persist::kFirstBytes));
+  BONSAI_RETURN_IF_ERROR(pool.open(path, options, persist::kIdentityBytes));
   return pool.remove();
 }
 

@@ -236,6 +236,43 @@ TEST_F(FarStore, AFenceThatFailsEndsUpdatesAndReadsGoOn) {
   ASSERT_TRUE(db_->Put(key_of(0), "kept").ok());
 }
 
+// Log and dnodes on far targets of their own.
+TEST(FarRoles, AStoreWorksAndRecovers) {
+  using scale::TargetRole;
+  constexpr uint64_t kRecords = 3'000;
+  for (const bool log_is_last : {false, true}) {
+    persist::testing::MemoryMedium first(kPoolBytes), second(kPoolBytes);
+    const std::vector<TargetRole> roles = {log_is_last ? TargetRole::kDnodes : TargetRole::kLog,
+                                           log_is_last ? TargetRole::kLog : TargetRole::kDnodes};
+    Options options;
+    options.pool_bytes = kPoolBytes;
+    std::unique_ptr<DB> db;
+    const auto open = [&](bool create, const std::vector<TargetRole>& named) {
+      db.reset();
+      std::vector<std::unique_ptr<base::HookedMedium>> media;
+      media.push_back(std::make_unique<base::FarMedium>(first, base::FarOptions()));
+      media.push_back(std::make_unique<base::FarMedium>(second, base::FarOptions{.seed = 5}));
+      std::unique_ptr<Tiers> tiers;
+      const Status status = open_tiers_on(options, std::move(media), create, &tiers, named);
+      ASSERT_TRUE(status.ok()) << status.ToString();
+      db = std::make_unique<DbImpl>(options, std::move(tiers), /*background=*/false);
+    };
+    open(true, roles);
+    for (uint64_t round = 0; round < 3; ++round) {
+      for (uint64_t i = 0; i < kRecords; ++i) ASSERT_TRUE(db->Put(key_of(i), value_of(i, round)).ok());
+      if (round < 2) {
+        ASSERT_EQ("OK", db->Drain().ToString());
+      }
+      open(false, {});
+      std::string value;
+      for (uint64_t i = 0; i < kRecords; ++i) {
+        ASSERT_TRUE(db->Get(key_of(i), &value).ok()) << "log last: " << log_is_last << ", round " << round;
+        ASSERT_EQ(value, value_of(i, round));
+      }
+    }
+  }
+}
+
 TEST_F(FarStore, ASilentTargetIsUnavailableWithinItsBound) {
   open(true, true, 100);
   load();

@@ -69,6 +69,7 @@ Status NewPool::create(Options options, const std::string& path) {
       Copy& copy = copies.emplace_back();
       BONSAI_RETURN_IF_ERROR(look(name, &links, &copy));
       partial_path += (partial_path.empty() ? "" : ",") + copy.partial.text;
+      if (name.role != scale::TargetRole::kUnsaid) partial_path += "?role=" + std::string(role_text(name.role));
     }
   }
   copies_ = std::move(copies);

@@ -13,6 +13,7 @@
 #include "persist/analysis.h"
 #include "persist/opening.h"
 #include "persist/recovery.h"
+#include "persist/superblock.h"
 #include "store/db_impl.h"
 #include "store/tiers.h"
 
@@ -37,11 +38,13 @@ class Opener {
     return status;
   }
 
-  Status open_on(std::vector<std::unique_ptr<base::HookedMedium>> media, bool create) {
+  Status open_on(std::vector<std::unique_ptr<base::HookedMedium>> media, bool create,
+                 const std::vector<scale::TargetRole>& roles) {
     create_ = create;
     for (size_t i = 0; i < media.size(); ++i) {
       Target& target = t_.targets.emplace_back();
       target.name.text = "target " + std::to_string(i);
+      if (i < roles.size()) target.name.role = roles[i];
       target.hooked = std::move(media[i]);
       target.text = "media of the caller";
     }
@@ -67,6 +70,11 @@ class Opener {
     }
     const bool remote =
         std::any_of(t_.targets.begin(), t_.targets.end(), [](const Target& target) { return target.name.is_remote(); });
+    const bool said = std::any_of(t_.targets.begin(), t_.targets.end(),
+                                  [](const Target& target) { return target.name.role != scale::TargetRole::kUnsaid; });
+    if (is_volatile() && said) {
+      return Status::InvalidArgument("a store in DRAM has no log, so its targets have no roles: name it without");
+    }
     if (is_volatile() && remote) {
       return Status::InvalidArgument("a store in DRAM is in this process alone, so it has no remote targets: name it " +
                                      std::string("by a plain word, or set medium to auto"));
@@ -121,6 +129,7 @@ class Opener {
         return Status::IoError(target.name.text + " does not exist: its node serves no such pool; name another, or " +
                                "set create_if_missing");
       }
+      if (create_) BONSAI_RETURN_IF_ERROR(choose_size(&target));
       BONSAI_RETURN_IF_ERROR(take_target(options_, create_, t_.links.get(), &target));
     }
     t_.updates_in_place = test_.updates_in_place;
@@ -129,6 +138,37 @@ class Opener {
     for (Target& target : t_.targets) {
       BONSAI_RETURN_IF_ERROR(make_medium(test_, &target));
       t_.emulated = t_.emulated || target.emulated;
+    }
+    return Status::OK();
+  }
+
+  // What the targets were named for; without a role they are for all.
+  [[nodiscard]] std::vector<uint64_t> roles() const {
+    static_assert(static_cast<uint64_t>(scale::TargetRole::kLog) == persist::kRoleLog &&
+                  static_cast<uint64_t>(scale::TargetRole::kDnodes) == persist::kRoleDnodes);
+    std::vector<uint64_t> roles;
+    for (const Target& target : t_.targets) {
+      const auto said = static_cast<uint64_t>(target.name.role);
+      roles.push_back(said != 0 ? said : persist::kRolesAll);
+    }
+    return roles;
+  }
+
+  Status choose_size(Target* target) {
+    const auto number = static_cast<size_t>(target - t_.targets.data());
+    return persist::new_target_bytes(options_, roles(), number, &target->create_bytes);
+  }
+
+  // A role that was named is the target's own; one that was not becomes known.
+  Status settle_roles() {
+    for (size_t i = 0; i < t_.targets.size(); ++i) {
+      scale::TargetName& name = t_.targets[i].name;
+      const auto own = static_cast<scale::TargetRole>(t_.pool.superblocks[i].roles);
+      if (name.role != scale::TargetRole::kUnsaid && name.role != own) {
+        return Status::InvalidArgument(name.text + " was created with role=" + std::string(role_text(own)) +
+                                       "; name it without a role, or with that one");
+      }
+      name.role = own;
     }
     t_.medium_text = describe_targets(t_.targets);
     return Status::OK();
@@ -181,9 +221,10 @@ class Opener {
     t_.volume = std::move(volume);
     if (create_) {
       const uint64_t pool_id[2] = {base::fresh_seed(), base::fresh_seed()};
-      BONSAI_RETURN_IF_ERROR(persist::format_pool(typed, options_, pool_id));
+      BONSAI_RETURN_IF_ERROR(persist::format_pool(typed, options_, pool_id, roles()));
     }
     BONSAI_RETURN_IF_ERROR(persist::read_pool(typed, names(), &t_.pool));
+    BONSAI_RETURN_IF_ERROR(settle_roles());
     BONSAI_RETURN_IF_ERROR(check_key_format());
     if (options_.grow_bytes != 0 && !create_) BONSAI_RETURN_IF_ERROR(grow(typed));
     BONSAI_RETURN_IF_ERROR(persist::settle_superblocks(typed, &t_.pool));
@@ -258,9 +299,9 @@ Status open_tiers(const Options& options, const TestOptions& test, const std::st
 }
 
 Status open_tiers_on(const Options& options, std::vector<std::unique_ptr<base::HookedMedium>> media, bool create,
-                     std::unique_ptr<Tiers>* tiers) {
+                     std::unique_ptr<Tiers>* tiers, const std::vector<scale::TargetRole>& roles) {
   auto opened = std::make_unique<Tiers>();
-  BONSAI_RETURN_IF_ERROR(Opener(options, TestOptions(), opened.get()).open_on(std::move(media), create));
+  BONSAI_RETURN_IF_ERROR(Opener(options, TestOptions(), opened.get()).open_on(std::move(media), create, roles));
   *tiers = std::move(opened);
   return Status::OK();
 }

@@ -217,6 +217,99 @@ TEST_F(RemoteStore, APutIsOneRoundTrip) {
   EXPECT_LE(after.fabric_messages - before.fabric_messages, 2 * kPuts + kPuts / 10) << "the end is noted now and then";
 }
 
+// The log here and dnodes there: a put leaves nothing for the node to do before it returns. The other way round it is
+// one round trip, as without roles.
+TEST_F(RemoteStore, APutAsksOnlyTargetsWithALog) {
+  constexpr uint64_t kPuts = 50;
+  const std::string local = scratch_.file("local");
+  for (const bool log_is_here : {true, false}) {
+    Options options = creating();
+    options.background_threads = 0;
+    open(log_is_here ? local + ".log?role=log,near://node/data?role=dnodes"
+                     : local + ".data?role=dnodes,near://node/log?role=log",
+         options);
+    for (int i = 0; i < 10; ++i) ASSERT_TRUE(db_->Put(key_of(0), "value").ok());  // until its stream has a segment
+    const Stats before = db_->GetStats();
+    for (uint64_t i = 0; i < kPuts; ++i) ASSERT_TRUE(db_->Put(key_of(0), "value").ok());
+    const Stats after = db_->GetStats();
+    EXPECT_EQ(after.fabric_round_trips - before.fabric_round_trips, log_is_here ? 0 : kPuts);
+    EXPECT_EQ(after.fabric_messages == before.fabric_messages, log_is_here);
+    ASSERT_TRUE(db_->Drain().ok());
+    std::string value;
+    ASSERT_TRUE(db_->Get(key_of(0), &value).ok());
+    EXPECT_EQ(db_->GetStats().fabric_messages > after.fabric_messages, log_is_here) << "dnodes are there";
+  }
+  EXPECT_LT(fs::file_size(near_.folder + "log"), kPoolBytes / 4) << "a log has the size of a log";
+  EXPECT_LT(fs::file_size(local + ".log"), kPoolBytes / 4);
+}
+
+TEST_F(RemoteStore, RolesAreKeptAndRecoveredFrom) {
+  const std::string log = scratch_.file("log"), path = "near://node/a," + log + ",near://node/b";
+  open("near://node/a?role=dnodes," + log + "?role=log,near://node/b?role=both");
+  constexpr uint64_t kPuts = 2'000;
+  for (uint64_t i = 0; i < kPuts; ++i) ASSERT_TRUE(db_->Put(key_of(i), "value").ok());
+  ASSERT_TRUE(db_->Put("large", std::string(100'000, 'x')).ok());
+  const std::string medium = db_->GetStats().medium;
+  EXPECT_NE(medium.find(", for log"), std::string::npos) << medium;
+  EXPECT_NE(medium.find(", for dnodes"), std::string::npos) << medium;
+  db_.reset();
+  expect_filled(path, kPuts);
+  expect_filled("near://node/a?role=dnodes," + log + ",near://node/b?role=both", kPuts);
+  Options options;
+  expect_refused("near://node/a?role=log," + log + ",near://node/b", options, Status::Code::kInvalidArgument,
+                 "near://node/a was created with role=dnodes");
+  expect_refused("near://node/a?role=data," + log, options, Status::Code::kInvalidArgument, "?role=log, ?role=dnodes");
+  CheckReport report;
+  ASSERT_EQ("OK", Check(path, &report).ToString());
+  EXPECT_TRUE(report.ok() && report.clean);
+  EXPECT_EQ(report.large_values, 1U);
+  options = creating();
+  expect_refused("near://node/c?role=log,near://node/d?role=log", options, Status::Code::kInvalidArgument,
+                 "role=dnodes");
+  expect_refused("near://node/c?role=dnodes", options, Status::Code::kInvalidArgument, "role=log");
+  options.medium = MediumChoice::kDram;
+  options.durability = Durability::kVolatile;
+  expect_refused("word?role=log", options, Status::Code::kInvalidArgument, "no log");
+  open(path);
+  ASSERT_EQ("OK", Checkpoint(db_.get(), creating(), log + ".copy?role=log,near://node/copy?role=dnodes").ToString());
+  db_.reset();
+  expect_filled(log + ".copy,near://node/copy", kPuts);
+  EXPECT_LT(fs::file_size(log + ".copy"), kPoolBytes / 4);
+}
+
+// A copy of a target from before the last opening, here or on the node.
+TEST_F(RemoteStore, ATargetFromAnOlderStateIsRefused) {
+  const std::string local = scratch_.file("local"), path = local + "?role=log,near://node/a?role=dnodes";
+  fill(path, 100);
+  for (const std::string& file : {local, near_.folder + "a"}) {
+    fs::copy_file(file, file + ".older");
+    fill(path, 200);
+    fs::copy_file(file, file + ".newer");
+    fs::copy_file(file + ".older", file, fs::copy_options::overwrite_existing);
+    const std::string name = file == local ? local : "near://node/a";
+    expect_refused(path, {}, Status::Code::kInvalidArgument, name + " is of an older state of the pool");
+    CheckReport report;
+    EXPECT_TRUE(Check(path, &report).IsInvalidArgument());
+    fs::copy_file(file + ".newer", file, fs::copy_options::overwrite_existing);
+    expect_filled(path, 200);
+  }
+  fs::copy_file(near_.folder + "a", near_.folder + "twice");
+  expect_refused("near://node/a,near://node/twice", {}, Status::Code::kInvalidArgument, "one target, named twice");
+}
+
+TEST_F(RemoteStore, GrowthLeavesALogAsItIs) {
+  const std::string local = scratch_.file("local");
+  fill(local + "?role=log,near://node/a?role=dnodes", 100);
+  const uint64_t log_bytes = fs::file_size(local);
+  Options options;
+  options.grow_bytes = 2 * kPoolBytes;
+  open(local + "?role=log,near://node/a", options);
+  db_.reset();
+  EXPECT_EQ(fs::file_size(local), log_bytes);
+  EXPECT_EQ(fs::file_size(near_.folder + "a"), 2 * kPoolBytes);
+  expect_filled(local + ",near://node/a", 100);
+}
+
 TEST_F(RemoteStore, WhatIsMissingExistsOrIsForeignIsSaid) {
   using Code = Status::Code;
   Options opening;

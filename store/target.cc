@@ -44,13 +44,13 @@ Status take_remote(const Options& options, bool create, scale::RemoteLinks* link
   if (create) {
     scale::RemoteLink* link = nullptr;
     BONSAI_RETURN_IF_ERROR(links->link_of(target->name, &link));
-    BONSAI_RETURN_IF_ERROR(
-        link->open(target->name, scale::PoolOp::kCreate, options.pool_bytes, persist::kCreatingMagic, &target->number));
+    BONSAI_RETURN_IF_ERROR(link->open(target->name, scale::PoolOp::kCreate, target->create_bytes,
+                                      persist::kCreatingMagic, &target->number));
     target->link = link;
     return Status::OK();
   }
   const uint64_t bytes = target->link->pool(target->number).region.bytes;
-  if (options.grow_bytes <= bytes) return Status::OK();
+  if (options.grow_bytes <= bytes || target->name.role == scale::TargetRole::kLog) return Status::OK();
   target->bytes_before = bytes;
   return target->link->resize(target->number, options.grow_bytes);
 }
@@ -98,13 +98,13 @@ Status find_target(const Options& options, scale::RemoteLinks* links, Target* ta
 Status take_target(const Options& options, bool create, scale::RemoteLinks* links, Target* target) {
   const std::string& path = target->name.text;
   if (options.medium == MediumChoice::kDram) {
-    return base::Mapping::make_in_memory(path, options.pool_bytes, &target->mapping);
+    return base::Mapping::make_in_memory(path, target->create_bytes, &target->mapping);
   }
   if (target->name.is_remote()) return take_remote(options, create, links, target);
   base::MappingOptions mapping;
-  mapping.create_bytes = create ? options.pool_bytes : 0;
+  mapping.create_bytes = create ? target->create_bytes : 0;
   mapping.create_mark = persist::kCreatingMagic;
-  mapping.grow_bytes = create ? 0 : options.grow_bytes;
+  mapping.grow_bytes = create || target->name.role == scale::TargetRole::kLog ? 0 : options.grow_bytes;
   mapping.domain = options.persistence_domain;
   std::error_code none;
   if (mapping.grow_bytes != 0) target->bytes_before = std::filesystem::file_size(path, none);
@@ -159,7 +159,9 @@ void shrink_target(const Target& target) {
 std::string describe_targets(const std::vector<Target>& targets) {
   std::vector<std::string> texts;
   for (const Target& target : targets) {
-    if (std::find(texts.begin(), texts.end(), target.text) == texts.end()) texts.push_back(target.text);
+    const bool one_role = target.name.role == scale::TargetRole::kLog || target.name.role == scale::TargetRole::kDnodes;
+    const std::string text = target.text + (one_role ? ", for " + std::string(role_text(target.name.role)) : "");
+    if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(text);
   }
   std::string all;
   for (const std::string& text : texts) all += (all.empty() ? "" : "; ") + text;

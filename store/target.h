@@ -23,6 +23,7 @@ struct Target {
   std::unique_ptr<base::Mapping> mapping;        // null: a remote target, or a medium of the caller
   scale::RemoteLink* link = nullptr;             // null: not remote, or it was not found yet
   size_t number = 0;                             // of the target on its link
+  uint64_t create_bytes = 0;                     // its size, when it is created
   std::unique_ptr<base::ProductMedium> product;  // what it is written through if no target of the pool needs a hook
   std::unique_ptr<base::HookedMedium> hooked;    // else
   std::string text;                              // the medium, for people
@@ -38,8 +39,9 @@ Status parse_targets(const std::string& path, std::vector<scale::TargetName>* na
 // Errors: IoError, those of RemoteLinks::link_of() and RemoteLink::open().
 Status find_target(const Options& options, scale::RemoteLinks* links, Target* target, bool* exists);
 
-// Makes a target that does not exist, or takes one that was found: maps it, enlarges it to Options::grow_bytes. In
-// memory of this process if the medium is DRAM. Errors: those of Mapping::open() and of RemoteLink::open().
+// Makes a target that does not exist, or takes one that was found: maps it, enlarges it to Options::grow_bytes unless
+// its name says that it is for the log alone. In memory of this process if the medium is DRAM. Errors: those of
+// Mapping::open() and of RemoteLink::open().
 Status take_target(const Options& options, bool create, scale::RemoteLinks* links, Target* target);
 
 // Makes what the target is written through where that is not its product medium, and describes it.
@@ -53,7 +55,7 @@ Status remove_target(Target* target);
 // Gives a target back the size that it had before it was enlarged. Requires: what it got was not used.
 void shrink_target(const Target& target);
 
-// What results of a pool are stamped with: the media of its targets, each once.
+// What results of a pool are stamped with: the media of its targets, each once, and what it is for if that is not all.
 std::string describe_targets(const std::vector<Target>& targets);
 
 }  // namespace bonsai::store

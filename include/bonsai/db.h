@@ -116,14 +116,19 @@ class DB {
   //   /mnt/pmem/my.pool           a file or DAX device
   //   shm://NAME/POOL             served under NAME on this machine
   //   rdma://HOST:PORT/POOL       served over RDMA; in programs that link it (bonsai, bonsai-bench)
+  // When a pool is created, each may end in a role: `?role=log` keeps the log alone, and is made as large as that needs,
+  // `?role=dnodes` all else; without, or with `?role=both`, it is for both.
+  // `/mnt/pmem/a?role=log,rdma://HOST:PORT/b?role=dnodes` makes puts durable here and keeps what they grow into there.
+  // The pool knows the roles of its targets from then on.
   // Either all exist, or none does and they are created. What is stored on a remote target is durable on its node, in
   // the domain that bonsaid was given there; Options::persistence_domain is of this machine's files. Of a remote
   // target the log and the tables of what is free are fetched when it is opened; records are read when they are wanted.
   // Errors: IoError (missing, not writable), Corruption (damaged), NotSupported (foreign file, newer format version, a
   // scheme that this program does not know, another version of the fabric's protocol), Busy (open elsewhere),
-  // InvalidArgument (options, names, secret), NoSpace (file system full), Unavailable (a node does not answer within
-  // Options::fabric_wait_ms_max). On error no existing file is changed, here or on a node. A crashed pool is recovered
-  // first; the time grows with the number of dnodes and the log tail.
+  // InvalidArgument (options, names, roles, secret; targets that do not belong together: of two pools, a copy of
+  // another, or one from before the pool was last opened), NoSpace (file system full), Unavailable (a node does not
+  // answer within Options::fabric_wait_ms_max). On error no existing file is changed, here or on a node. A crashed pool
+  // is recovered first; the time grows with the number of dnodes and the log tail.
   static Status Open(const Options& options, const std::string& path, std::unique_ptr<DB>* db);
 
   virtual ~DB() = default;

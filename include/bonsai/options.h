@@ -54,8 +54,12 @@ struct Options {
   bool error_if_exists = false;
   KeyFormat key_format = KeyFormat::kBytes;  // on open it must be the pool's own unless `any_key_format`
   bool any_key_format = false;               // take whatever the existing pool has
-  uint64_t pool_bytes = uint64_t{1} << 30;   // size of each target, when creating; kPoolBytesMin to kPoolBytesMax
-  uint64_t grow_bytes = 0;  // on open: targets that are smaller are enlarged to this size, not their log
+  // Size of each target, when creating; kPoolBytesMin to kPoolBytesMax. One for the log alone (DB::Open) gets the size
+  // of its share of the log.
+  uint64_t pool_bytes = uint64_t{1} << 30;
+  // On open: targets that are smaller are enlarged to this size, not their log. Those that the path names with role=log
+  // stay as they are.
+  uint64_t grow_bytes = 0;
   // Log budget over all targets, when creating; 0 = a tenth of the pool. A target's share is rounded down to whole log
   // segments, and raised to four segments of 4 KiB if it is less: Stats::log_bytes says what it came to.
   uint64_t log_bytes = 0;
