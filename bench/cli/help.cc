@@ -49,6 +49,12 @@ Examples
       Percentiles of single puts beside full offloading, and what the store says that they waited for.
   bonsai-bench experiment write-amplification
       Media bytes per user byte against NVM bytes per record, by the size of the log. Also log-packing, value-staging.
+  bonsai-bench experiment synthesis
+      Other systems' protocols (RACE-, RCuckoo-, Sherman-like) under YCSB with up to 36 threads, in virtual time on
+      modelled devices: rates, costs of an operation, and which orders of them no parameter of the model changes. Obeys
+      --records, --operations, --threads and --depth (coroutines a thread).
+  bonsai-bench experiment rcuckoo
+      RCuckoo against RACE as their draft has it: round trips, messages and bytes by how full the table is, and more.
   bonsai-bench experiment melt
       MELT's figures 9-1 to 9-24 by name (melt-9-2), serial or concurrent, memory, pacing, parameters of hash maps.
   bonsai-bench experiment all --scale=small --out=results/all

@@ -21,7 +21,6 @@ namespace cuckoo = rivals::rcuckoo;
 namespace race = rivals::race;
 
 constexpr double kWindowPercent = 5;
-constexpr uint64_t kFailuresMax = 100;
 constexpr size_t kChunkBytes = size_t{4} << 10;
 
 // One run, and what its clients share.
@@ -73,7 +72,7 @@ class Fill {
     return 100 * static_cast<double>(stored_) / static_cast<double>(options_.entries);
   }
   [[nodiscard]] bool goes_on() const {
-    return failed_.ok() && percent() < options_.full_percent && filling_.failed < kFailuresMax &&
+    return failed_.ok() && percent() < options_.full_percent && filling_.failed < options_.failures_max &&
            (options_.stop == nullptr || !*options_.stop);
   }
 
@@ -95,6 +94,8 @@ class Fill {
     if (cuckoo_client != nullptr) {
       filling_.lock_messages += cuckoo_client->lock_counters().messages;
       filling_.lock_messages_in_vain += cuckoo_client->lock_counters().busy;
+      filling_.suspicions += cuckoo_client->lock_counters().suspicions;
+      filling_.releases_lost += cuckoo_client->lock_counters().releases_lost;
       filling_.paths_outdated += cuckoo_client->counters().paths_outdated;
       filling_.entries_moved += cuckoo_client->counters().entries_moved;
     }

@@ -53,10 +53,11 @@ struct FillOptions {
   // the draft's simulation; or those of a compute node share one, as old as what they have met; or each has its own, of
   // cuckoo.cache_bytes.
   enum class Memory : uint8_t { kOracle, kComputeNode, kOwn } memory = Memory::kOracle;
-  double insert_share = 1;    // the rest reads
-  double full_percent = 95;   // ends there, or with the first hundred inserts that find no place
-  uint64_t reads_at_end = 0;  // when it is full, a window of reads only
-  rivals::Shape shape = {};   // Requires: one coroutine a thread
+  double insert_share = 1;      // the rest reads
+  double full_percent = 95;     // ends there,
+  uint64_t failures_max = 100;  // or with so many inserts that find no place
+  uint64_t reads_at_end = 0;    // when it is full, a window of reads only
+  rivals::Shape shape = {};     // Requires: one coroutine a thread
   rdma::SimDevice device = rdma::SimDevice::cx5();
   uint64_t seed = 1;
   const std::atomic<bool>* stop = nullptr;
@@ -68,6 +69,7 @@ struct Filling {
   double ended_at_percent = 0;
   uint64_t failed = 0;  // inserts that found no place
   uint64_t lock_messages = 0, lock_messages_in_vain = 0;
+  uint64_t suspicions = 0, releases_lost = 0;  // of locks that somebody held for too long
   uint64_t paths_outdated = 0, entries_moved = 0;
   uint64_t cache_bytes = 0;  // of a client
 

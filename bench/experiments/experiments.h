@@ -14,8 +14,10 @@ namespace bonsai::bench {
 [[nodiscard]] std::vector<Experiment> offloading();
 [[nodiscard]] std::vector<Experiment> pipelining();
 [[nodiscard]] Experiment put_tails();
+[[nodiscard]] std::vector<Experiment> rcuckoo();
 [[nodiscard]] Experiment recovery();
 [[nodiscard]] std::vector<Experiment> speed();
+[[nodiscard]] std::vector<Experiment> synthesis();
 [[nodiscard]] std::vector<Experiment> writes();
 
 }  // namespace bonsai::bench

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <unordered_map>
 
 #include "base/nvm/racy_copy.h"
 #include "base/status_macros.h"
@@ -181,9 +182,11 @@ Status CuckooClient::insert(std::string_view key, std::string_view value) {
 
 Status CuckooClient::insert_entry(uint32_t key, uint64_t entry, const Limit& limit) {
   const Place place = table_.place(key);
-  const Look remembered = [this](uint64_t number) {
-    const Entries* const entries = cache_->find(number);
-    return entries == nullptr ? Sight{Sight::Kind::kGuessedFree} : Sight{Sight::Kind::kKnown, entries};
+  std::unordered_map<uint64_t, Entries> met;  // by this insert in vain: the cache may have no room for it
+  const Look remembered = [&](uint64_t number) {
+    if (const Entries* const entries = cache_->find(number)) return Sight{Sight::Kind::kKnown, entries};
+    const auto known = met.find(number);
+    return known == met.end() ? Sight{Sight::Kind::kGuessedFree} : Sight{Sight::Kind::kKnown, &known->second};
   };
   Path path;
   for (size_t in_vain = 0;;) {
@@ -203,6 +206,9 @@ Status CuckooClient::insert_entry(uint32_t key, uint64_t entry, const Limit& lim
       move_along(path, entry);
       return locks_->release();
     }
+    for (const auto& [first, rows] : locks_->reads()) {
+      for (uint64_t number = first; number < first + rows; ++number) met[number] = locks_->row(number)->entries;
+    }
     BONSAI_RETURN_IF_ERROR(locks_->release());
     ++counters_.paths_outdated;
     if (!promising && ++in_vain == kSearchesMax) {
@@ -212,8 +218,21 @@ Status CuckooClient::insert_entry(uint32_t key, uint64_t entry, const Limit& lim
   }
 }
 
-// A path among the locked rows.
+// Whether each entry of the path may move on, and the last one is free.
+bool CuckooClient::holds(const Path& path) {
+  for (size_t i = 0; i < path.size(); ++i) {
+    const Row* const row = locks_->row(path[i].row);
+    if (row == nullptr) return false;
+    const uint32_t key = Entry::key(row->entries[path[i].slot]);
+    const bool last = i + 1 == path.size();
+    if (last != (key == 0) || (!last && table_.place(key).other(path[i].row) != path[i + 1].row)) return false;
+  }
+  return !path.empty();
+}
+
+// A path among the locked rows. By chance none would be found twice: that one is taken if it still holds.
 bool CuckooClient::find_fresh(const Place& place, Path* path) {
+  if (options_.search.kind == SearchOptions::Kind::kRandom) return holds(*path);
   const Look locked = [this](uint64_t number) {
     const Row* const row = locks_->row(number);
     return row == nullptr ? Sight{} : Sight{Sight::Kind::kKnown, &row->entries};

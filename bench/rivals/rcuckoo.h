@@ -99,6 +99,7 @@ class CuckooClient final : public Client {
   Status lock_path(const Place& place, const Path& path, const Limit& limit);
   Status lock_place(const Place& place, const Limit& limit);
   void remember_rows();
+  [[nodiscard]] bool holds(const Path& path);
   bool find_fresh(const Place& place, Path* path);
   void move_along(const Path& path, uint64_t entry);
   // Where the key is among the locked rows; false: nowhere.

@@ -116,8 +116,8 @@ class DB {
   //   /mnt/pmem/my.pool           a file or DAX device
   //   shm://NAME/POOL             served under NAME on this machine
   //   rdma://HOST:PORT/POOL       served over RDMA; in programs that link it (bonsai, bonsai-bench)
-  // When a pool is created, each may end in a role: `?role=log` keeps the log alone, and is made as large as that needs,
-  // `?role=dnodes` all else; without, or with `?role=both`, it is for both.
+  // When a pool is created, each may end in a role: `?role=log` keeps the log alone, and is made as large as it needs;
+  // `?role=dnodes` keeps all else; without, or with `?role=both`, it is for both.
   // `/mnt/pmem/a?role=log,rdma://HOST:PORT/b?role=dnodes` makes puts durable here and keeps what they grow into there.
   // The pool knows the roles of its targets from then on.
   // Either all exist, or none does and they are created. What is stored on a remote target is durable on its node, in

@@ -1,0 +1,141 @@
+// The experiments on other systems, at trial size: their tables, and what they say beside the figures.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "bench/experiments/experiments.h"
+#include "bench/experiments/synthesis_reference.h"
+
+namespace bonsai::bench {
+namespace {
+
+class RivalExperiment : public testing::Test {
+ protected:
+  RivalExperiment() {
+    plan_.scale = Scale::kTrial;
+    plan_.stop = &stop_;
+    plan_.config.seed = 1;
+    plan_.listener.on_phase = [this](const std::string&, const std::string&, uint64_t) { ++phases_; };
+  }
+  ExperimentResult run(std::string_view name) {
+    ExperimentResult result;
+    const auto found = find_experiments(name);
+    EXPECT_EQ(found.size(), 1u) << name;
+    EXPECT_EQ("OK", found.front()->run(plan_, &result).ToString()) << name;
+    for (const Row& row : result.rows) EXPECT_EQ(row.size(), result.columns.size()) << name;
+    return result;
+  }
+  static size_t column(const ExperimentResult& result, std::string_view name) {
+    const auto at = std::find_if(result.columns.begin(), result.columns.end(),
+                                 [name](const Column& one) { return one.name == name; });
+    EXPECT_NE(at, result.columns.end()) << name;
+    return static_cast<size_t>(at - result.columns.begin());
+  }
+  static bool says(const ExperimentResult& result, std::string_view text) {
+    return std::any_of(result.labels.begin(), result.labels.end(),
+                       [text](const std::string& label) { return label.find(text) != std::string::npos; });
+  }
+
+  std::atomic<bool> stop_ = false;
+  size_t phases_ = 0;
+  ExperimentPlan plan_;
+};
+
+TEST_F(RivalExperiment, SynthesisHasEachCellBesideWhatWasPublished) {
+  const ExperimentResult rates = run("synthesis-rates");
+  EXPECT_TRUE(says(rates, "MODELLED"));
+  const size_t sherman = column(rates, "Sherman-like (V)"), race = column(rates, "RACE-like (V)"),
+               theirs = column(rates, "Sherman, theirs");
+  EXPECT_FALSE(rates.columns[column(rates, "Bonsai")].absent.empty()) << "not measured, and says why";
+  size_t loads = 0;
+  for (const Row& row : rates.rows) {
+    const std::string cell = cell_text(rates.columns[0], row[0]);
+    EXPECT_TRUE(row[sherman] && *row[sherman] > 0) << cell;
+    EXPECT_EQ(row[race].has_value(), cell[0] != 'E') << cell << ": RACE has no scans";
+    if (cell == "Load, integers, 1") {
+      EXPECT_EQ(row[theirs], .59);
+    }
+    loads += cell.rfind("Load", 0) == 0 ? 1 : 0;
+  }
+  EXPECT_EQ(loads, 4u) << "two forms of keys, two numbers of threads";
+}
+
+TEST_F(RivalExperiment, SynthesisCostsNameTheCeilingAndTheClass) {
+  const ExperimentResult costs = run("synthesis-costs");
+  const size_t rate = column(costs, "Mop/s"), ceiling = column(costs, "ceiling"), durable = column(costs, "class");
+  for (const Row& row : costs.rows) {
+    const std::string cell = cell_text(costs.columns[0], row[0]);
+    EXPECT_LT(*row[rate], 1.1 * *row[ceiling]) << cell;
+    EXPECT_EQ(cell_text(costs.columns[durable], row[durable]) == "D", cell.find("persist") != std::string::npos)
+        << cell;
+  }
+}
+
+TEST_F(RivalExperiment, ConclusionsHoldInEveryRow) {
+  const ExperimentResult swept = run("synthesis-sensitivity");
+  EXPECT_TRUE(says(swept, "CONCLUSION, C: ")) << "reads of one page against two small round trips differ, always";
+  EXPECT_FALSE(says(swept, "Sherman-persist-like above")) << "the two classes of durability are not compared";
+  const size_t race = column(swept, "RACE-like (V)"), sherman = column(swept, "Sherman-like (V)");
+  bool above = true;
+  for (const Row& row : swept.rows) {
+    if (cell_text(swept.columns[0], row[0]) == "Load") above = above && *row[race] > *row[sherman];
+  }
+  EXPECT_EQ(says(swept, "CONCLUSION, Load: RACE-like above Sherman-like"), above);
+}
+
+TEST(SynthesisRates, AreThoseOfTheirSystems) {
+  const SynthesisRates* const rates = synthesis_rates(false, 'a', 36);
+  ASSERT_NE(rates, nullptr);
+  EXPECT_EQ(rates->of("Sherman-like"), 5.73);
+  EXPECT_EQ(rates->of("Clover-like"), 2.34) << "DINOMO is in its place";
+  EXPECT_FALSE(rates->of("RACE-like"));
+  EXPECT_FALSE(synthesis_rates(false, 'e', 36)->of("Clover-like")) << "it has no scans";
+  EXPECT_EQ(synthesis_rates(true, 'a', 1), nullptr);
+  EXPECT_EQ(synthesis_rates(false, 'b', 36), nullptr) << "no B is published";
+}
+
+TEST_F(RivalExperiment, RoundTripsAreTheDraftsInAnEmptyTableAndFewerInAFullOne) {
+  const ExperimentResult latency = run("rcuckoo-latency");
+  const size_t ours = column(latency, "inserts, RCuckoo-like"), theirs = column(latency, "inserts, RCuckoo, theirs"),
+               own = column(latency, "pictures of a client"), race = column(latency, "inserts, RACE-like");
+  EXPECT_NEAR(*latency.rows[0][ours], *latency.rows[0][theirs], .1);
+  EXPECT_LT(*latency.rows[7][ours], *latency.rows[7][theirs]);
+  EXPECT_GT(*latency.rows[7][own], *latency.rows[7][theirs]) << "what they publish is between the two";
+  EXPECT_NEAR(*latency.rows[4][race], 3, .2);
+}
+
+TEST_F(RivalExperiment, EveryTableOfRCuckooIsFilled) {
+  for (const char* name : {"rcuckoo-messages", "rcuckoo-throughput", "rcuckoo-threshold", "rcuckoo-locks"}) {
+    const ExperimentResult result = run(name);
+    EXPECT_GE(result.rows.size(), 3u) << name;
+    for (const Row& row : result.rows) EXPECT_TRUE(row[1] && *row[1] > 0) << name;
+  }
+  EXPECT_GT(phases_, 10u);
+}
+
+TEST_F(RivalExperiment, SearchesAreInTheDraftsOrder) {
+  const ExperimentResult search = run("rcuckoo-search");
+  const Row& one = search.rows.front();
+  const double star = *one[column(search, "A*, dependent")], random = *one[column(search, "random, dependent")],
+               independent = *one[column(search, "random, independent")];
+  EXPECT_LT(star, random);
+  EXPECT_LT(random, independent);
+}
+
+TEST_F(RivalExperiment, LooserHashFunctionsFillTheTable) {
+  const ExperimentResult hashing = run("rcuckoo-hashing");
+  EXPECT_EQ(cell_text(hashing.columns[0], hashing.rows.back()[0]), "independent");
+  EXPECT_LT(*hashing.rows.front()[2] + 10, *hashing.rows.back()[2]);
+}
+
+TEST_F(RivalExperiment, EndsWhenStopped) {
+  stop_ = true;
+  for (const char* name : {"synthesis-rates", "rcuckoo-latency"}) {
+    ExperimentResult result;
+    EXPECT_TRUE(find_experiments(name).front()->run(plan_, &result).IsUnavailable()) << name;
+  }
+}
+
+}  // namespace
+}  // namespace bonsai::bench
