@@ -23,9 +23,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 using bonsai::testing::budget;
 
-// These take more than some seconds even for a moment, as they wait, recover or sweep; the figures of MELT share their
-// samples and have a test of their own.
-const std::set<std::string_view> kSlow = {"as-left", "recovery"};
+// These take some seconds even for a moment. The figures of MELT share their samples and have a test of their own.
+const std::set<std::string_view> kSlow = {"recovery"};
 
 std::vector<const Experiment*> experiments() {
   std::vector<const Experiment*> chosen;
