@@ -347,4 +347,13 @@ bool Index::gather() {
   return gained;
 }
 
+Index::OffloadResult Index::offload_into_reserve(Which which) {
+  const std::unique_lock lock(gather_mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return {};
+  dnodes_.space().lend_aside(true);
+  const OffloadResult result = offload(1, which);
+  dnodes_.space().lend_aside(false);
+  return result;
+}
+
 }  // namespace bonsai::index

@@ -217,6 +217,9 @@ class Index {
   // Brings free blocks of the data area together by moving runs of dnodes, to be called when offloading finds no space.
   // False: nothing was gained, or somebody else is at it. Waits for readers, boundedly.
   bool gather();
+  // Offloads one range into the relocation reserve, the last resort where nothing was gained: what its dnode leaves is
+  // as much room again, elsewhere. Nothing is done, and no error is reported, while somebody else uses the reserve.
+  OffloadResult offload_into_reserve(Which which);
   // Asks for ranges without updates whose dnodes are not compact, as reads do: looks at up to `ranges_max` ranges,
   // where the last call ended. Does nothing while no offload has come since all were looked at.
   void ask_for_compactions(size_t ranges_max);

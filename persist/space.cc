@@ -106,7 +106,8 @@ void Space::add_target(uint64_t begin, uint64_t end, uint64_t reserve_bytes) {
 
 scale::Addr Space::allocate(uint64_t bytes, Use use, uint64_t align, Where where) {
   bytes = round_up(std::max<uint64_t>(bytes, 1), kBlockBytes);
-  const scale::Addr addr = take(bytes, std::max(align, kBlockBytes), use, where);
+  scale::Addr addr = take(bytes, std::max(align, kBlockBytes), use, where);
+  if (addr.is_nil() && use == Use::kReserve && align <= kBlockBytes) addr = take_lent(bytes);
   BONSAI_INVARIANT(addr.is_nil() || addr.offset() % std::max(align, kBlockBytes) == 0);
   if (!addr.is_nil()) used_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   return addr;
@@ -119,6 +120,7 @@ void Space::set_aside(uint64_t bytes) {
   bytes = std::min(aside_bytes_wanted_, longest_free());
   const scale::Addr addr = bytes == 0 ? scale::Addr() : take(bytes, kBlockBytes, Use::kReserve, Where::kLow);
   if (!addr.is_nil()) aside_ = {addr, bytes};
+  aside_bytes_spent_ = aside_bytes_wanted_ - aside_.bytes;
 }
 
 uint64_t Space::longest_free() const {
@@ -177,6 +179,21 @@ scale::Addr Space::cut_aside(uint64_t bytes) {
   used_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   const scale::Addr addr = aside_.addr;
   aside_ = {addr + bytes, aside_.bytes - bytes};
+  return addr;
+}
+
+void Space::lend_aside(bool lent) {
+  const std::lock_guard lock(aside_mutex_);
+  lent_ = lent;
+}
+
+// From the lower end of the piece; nil when it is not lent, or not longer.
+scale::Addr Space::take_lent(uint64_t bytes) {
+  const std::lock_guard lock(aside_mutex_);
+  if (!lent_ || sliding_.bytes != 0 || exchanging_ || bytes >= aside_.bytes) return {};
+  const scale::Addr addr = aside_.addr;
+  aside_ = {addr + bytes, aside_.bytes - bytes};
+  aside_bytes_spent_.fetch_add(bytes, std::memory_order_relaxed);
   return addr;
 }
 
@@ -260,6 +277,7 @@ std::vector<Space::Piece> Space::free_pieces(size_t target) const {
 
 void Space::restore_aside(bool keep_upper_end) {
   const std::lock_guard lock(aside_mutex_);
+  aside_bytes_spent_ = aside_bytes_wanted_ - std::min(aside_.bytes, aside_bytes_wanted_);
   if (aside_.bytes <= aside_bytes_wanted_) return;
   BONSAI_INVARIANT(sliding_.bytes == 0 && !exchanging_);
   const uint64_t excess = aside_.bytes - aside_bytes_wanted_;
@@ -271,13 +289,14 @@ void Space::restore_aside(bool keep_upper_end) {
 }
 
 scale::Addr Space::take(uint64_t bytes, uint64_t align, Use use, Where where) {
+  const uint64_t spent_bytes = use == Use::kOrdinary ? aside_bytes_spent_.load(std::memory_order_relaxed) : 0;
   std::vector<std::pair<uint64_t, size_t>> order;  // (free bytes, target), emptiest target first
   for (size_t i = 0; i < targets_.size(); ++i) order.emplace_back(targets_[i]->free_bytes.load(), i);
   std::sort(order.begin(), order.end(), [](auto& a, auto& b) { return a.first > b.first; });
   for (const auto& [unused, i] : order) {
     Target& target = *targets_[i];
     const std::lock_guard lock(target.mutex);
-    const uint64_t floor_bytes = use == Use::kOrdinary ? target.reserve_bytes : 0;
+    const uint64_t floor_bytes = use == Use::kOrdinary ? target.reserve_bytes + spent_bytes : 0;
     if (target.free_bytes.load() < bytes + floor_bytes) continue;
     if (const uint64_t offset = target.take(bytes, align, where)) return {i, offset};
   }
@@ -326,7 +345,7 @@ uint64_t Space::ordinary_free_bytes() const {
     const uint64_t have = target->free_bytes.load(std::memory_order_relaxed);
     if (have > target->reserve_bytes) free += have - target->reserve_bytes;
   }
-  return free;
+  return free - std::min(free, aside_bytes_spent_.load(std::memory_order_relaxed));
 }
 
 }  // namespace bonsai::persist

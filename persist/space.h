@@ -81,6 +81,9 @@ class Space {
   void give_up_exchange();
   // Takes the lower end of the piece for a run from elsewhere; it is used from now on. Requires: the piece is longer.
   [[nodiscard]] scale::Addr cut_aside(uint64_t bytes);
+  // While it is lent, allocations for Use::kReserve that find no room elsewhere take from the piece, which grows again
+  // when it is next moved: ordinary data leaves as much more alone until then. Not while it is being moved.
+  void lend_aside(bool lent);
   // The free pieces of a target, in order.
   [[nodiscard]] std::vector<Piece> free_pieces(size_t target) const;
   // Gives back what the piece has in excess of what was set aside at first. Requires: aside() has bytes.
@@ -118,6 +121,7 @@ class Space {
 
   scale::Addr take(uint64_t bytes, uint64_t align, Use use, Where where);
   uint64_t longest_free() const;
+  scale::Addr take_lent(uint64_t bytes);
   void end_exchange(Piece window);
   std::vector<std::unique_ptr<Target>> targets_;
   uint64_t capacity_bytes_ = 0;
@@ -125,8 +129,9 @@ class Space {
   std::atomic<uint64_t> used_bytes_{0};
   mutable std::mutex aside_mutex_;  // taken before a target's
   Piece aside_, sliding_;           // under it; sliding_ of 0 bytes: nothing is
-  bool exchanging_ = false;
+  bool exchanging_ = false, lent_ = false;
   uint64_t aside_bytes_wanted_ = 0;
+  std::atomic<uint64_t> aside_bytes_spent_{0};  // that have been lent and are not in the piece again
 };
 
 }  // namespace bonsai::persist

@@ -168,6 +168,29 @@ TEST(Space, ThePieceIsExchangedForAWindowWhoseRunsAreMoved) {
   EXPECT_EQ(space.aside().bytes, 4 * kBlockBytes);
 }
 
+TEST(Space, WhatIsSetAsideIsLentAsTheLastResortAndMissedUntilItHasGrownAgain) {
+  Space space;
+  space.add_target(kBegin, kBegin + 8 * kBlockBytes, kBlockBytes);
+  space.set_aside(4 * kBlockBytes);
+  EXPECT_EQ(space.ordinary_free_bytes(), 3 * kBlockBytes);
+  const Addr first = space.allocate(4 * kBlockBytes, Space::Use::kReserve);
+  EXPECT_TRUE(space.allocate(1, Space::Use::kReserve).is_nil());
+  space.lend_aside(true);
+  EXPECT_TRUE(space.allocate(1, Space::Use::kOrdinary).is_nil());
+  EXPECT_TRUE(space.allocate(4 * kBlockBytes, Space::Use::kReserve).is_nil()) << "something is kept to go on from";
+  EXPECT_EQ(space.allocate(3 * kBlockBytes, Space::Use::kReserve), Addr(0, kBegin));
+  space.lend_aside(false);
+  EXPECT_TRUE(space.allocate(1, Space::Use::kReserve).is_nil());
+  EXPECT_EQ(space.used_bytes(), 7 * kBlockBytes);
+  space.free(first, 4 * kBlockBytes);
+  EXPECT_EQ(space.ordinary_free_bytes(), 0U) << "three blocks are missed, one is for the reserve";
+  space.widen_aside();
+  space.restore_aside(false);
+  EXPECT_EQ(space.aside().bytes, 4 * kBlockBytes);
+  space.free(Addr(0, kBegin), 3 * kBlockBytes);
+  EXPECT_EQ(space.ordinary_free_bytes(), 3 * kBlockBytes);
+}
+
 // As after a crash in the middle of an exchange.
 TEST(Space, WhereThereIsNoPieceOfThatLengthTheLongestOneIsSetAsideAndGrows) {
   Space space;

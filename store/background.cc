@@ -139,9 +139,12 @@ Index::OffloadResult Background::offload_ranges(size_t ranges_max, Index::Which 
   const std::unique_lock lock(scarce_mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return {};
   static_cast<void>(tiers_.epochs->drain(kReadersMs));
-  const Index::OffloadResult second = tiers_.index->offload(ranges_max, which);
-  if (second.ranges > 0 || !second.status.IsNoSpace() || !tiers_.index->gather()) return second;
-  return tiers_.index->offload(ranges_max, which);
+  const auto refused = [](const Index::OffloadResult& result) {
+    return result.ranges == 0 && result.status.IsNoSpace();
+  };
+  Index::OffloadResult result = tiers_.index->offload(ranges_max, which);
+  if (refused(result) && tiers_.index->gather()) result = tiers_.index->offload(ranges_max, which);
+  return refused(result) ? tiers_.index->offload_into_reserve(which) : result;
 }
 
 Index::OffloadResult Background::offload(size_t ranges_max, Index::Which which) {
