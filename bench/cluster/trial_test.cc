@@ -102,6 +102,16 @@ TEST(Trial, SameSeedsGiveSameRuns) {
   EXPECT_NE(run(race, options, 'a').seconds_ns, one.seconds_ns);
 }
 
+// Whoever gives locks back must not take them again at once: the faster a device is at that, the longer would a client
+// wait who needs them to go on, up to the 100 ms of its patience.
+TEST(Trial, FastAtomicsDoNotKeepLocksFromOthers) {
+  TrialOptions options{.records = 20'000, .shape = {.threads = 36, .coroutines = 4}};
+  options.device.same_address_ns = 111;
+  const TrialResult load = run(*find_system("RCuckoo-like"), options, 'l');
+  EXPECT_LT(load.latency.max(), 50'000'000u) << "ns";
+  EXPECT_GT(load.mops(), 1);
+}
+
 // A read of a wrong value, and an operation that fails, end the run.
 class FaultySystem final : public System {
  public:

@@ -13,7 +13,7 @@
 //   insert, a free entry      {masked CAS, READ of all rows of the lock}; {WRITE 72, masked CAS}       2/4/1240
 //     p entries move,         {w masked CAS, READs}; {p + 1 WRITEs from the free end backwards,
 //     w messages for locks    w masked CAS}                                                            2/...
-//   a lock is taken           the same list again, for what is missing                                 +1/2/8 + READ
+//   a lock is taken           the same again for that one, then what comes after it in another list    +1/2/8 + READ
 //   the path does not hold    {masked CAS}, search, then again                                         +1 list, and all
 //   a miss                    two looks that saw the same rows (ours)                                  +1/2/144
 //

@@ -101,6 +101,7 @@ Status LockedRows::take(const Limit& limit) {
   suspected_since_ns_ = 0;
   for (Try outcome = Try::kOverdue; outcome != Try::kTaken;) {
     taken_ = read_ = 0;
+    ahead_ = options_.messages_per_list;
     held_since_ns_ = 0;
     BONSAI_RETURN_IF_ERROR(try_take(limit, &outcome));
     if (outcome == Try::kTaken) break;
@@ -126,6 +127,7 @@ Status LockedRows::try_take(const Limit& limit, Try* outcome) {
     size_t read_end = read_;
     BONSAI_RETURN_IF_ERROR(ask(&read_end));
     const size_t failed = judge();
+    ahead_ = failed < asked_ ? 1 : options_.messages_per_list;
     if (failed > 0 && held_since_ns_ == 0) held_since_ns_ = asked_ns;
     taken_ = failed;
     while (read_ < read_end && read_group_[read_] < taken_) ++read_;
@@ -140,7 +142,7 @@ Status LockedRows::try_take(const Limit& limit, Try* outcome) {
 
 // One list: gives back what is held out of order, asks for locks, reads rows under them.
 Status LockedRows::ask(size_t* read_end) {
-  asked_ = std::min(groups_.size(), taken_ + options_.messages_per_list);
+  asked_ = std::min(groups_.size(), taken_ + ahead_);
   for (const size_t group : spare_) words_.add_release(&batch_, &groups_[group], answer(batch_.size()));
   for (size_t group = taken_; group < asked_; ++group) {
     words_.add_take(&batch_, &groups_[group], answer(batch_.size()));

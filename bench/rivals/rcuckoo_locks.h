@@ -2,7 +2,8 @@
 //
 // Locks are taken in ascending order, several in one list; the rows are read in the same lists. What a list got beyond
 // the first lock that it did not get is given back with the next one, so that nobody waits for a lower lock than he
-// holds: no deadlock.
+// holds: no deadlock. That one asks for the refused lock alone: whoever took again at once what he gives back would
+// keep it from a client that waits for it and holds the refused one.
 //
 // A holder that died is found out by time (rcuckoo_repair.h). So nobody holds locks for longer than suspect_ms while he
 // waits for others.
@@ -126,6 +127,7 @@ class LockedRows {
   std::vector<size_t> read_group_, read_at_;          // the group that covers it; where its rows are in the memory
   size_t rows_planned_ = 0;
   size_t taken_ = 0, asked_ = 0;  // groups that are held; up to which the last list asked
+  size_t ahead_ = 1;              // for how many the next one may
   size_t read_ = 0;               // reads that are done
   std::vector<size_t> spare_;     // groups held out of order
   uint64_t held_since_ns_ = 0;
