@@ -277,7 +277,7 @@ TEST(CloverPersist, PowerCutsLoseNothingAcknowledged) {
   const uint64_t seed = base::seed_from_env_or(1);
   std::printf("BONSAI_SEED=%llu\n", static_cast<unsigned long long>(seed));
   uint64_t acknowledged = 0;
-  const uint64_t cuts = budget<uint64_t>(6, 200, 10'000);
+  const uint64_t cuts = budget<uint64_t>(6, 40, 10'000);
   for (uint64_t i = 0; i < cuts; ++i) {
     for (const Way& way : kWays) {
       Cut cut(way, seed + i);

@@ -106,7 +106,7 @@ TEST(Clover, IsLinearizableUnderSeededSchedules) {
   std::printf("BONSAI_SEED=%llu\n", static_cast<unsigned long long>(seed));
   Counters all;
   uint64_t recycled = 0;
-  const uint64_t schedules = budget<uint64_t>(12, 300, 10'000);
+  const uint64_t schedules = budget<uint64_t>(12, 60, 10'000);
   for (uint64_t i = 0; i < schedules; ++i) {
     // Few clients: each slab comes back sooner.
     const Trial trial = try_schedule(true, seed + i, i % 2 == 0 ? kSimShape : Shape{.compute_nodes = 2}, kMix);
@@ -125,14 +125,14 @@ TEST(Clover, IsLinearizableOnThreads) {
   const uint64_t seed = base::seed_from_env_or(1);
   std::printf("BONSAI_SEED=%llu\n", static_cast<unsigned long long>(seed));
   Counters all;
-  for (uint64_t round = 0; round < budget<uint64_t>(2, 10, 100); ++round) {
+  for (uint64_t round = 0; round < budget<uint64_t>(2, 4, 100); ++round) {
     const Trial trial = try_schedule(false, seed + round, {.compute_nodes = 2, .threads = 2, .coroutines = 2},
                                      {.keys = 3,
                                       .inserts = 10,
                                       .updates = 50,
                                       .removes = 0,
                                       .value_bytes_max = 90,
-                                      .operations = budget<uint64_t>(400, 1'000, 1'000)});
+                                      .operations = budget<uint64_t>(400, 600, 1'000)});
     ASSERT_TRUE(trial.verdict) << trial.verdict.text;
     EXPECT_GT(trial.server.recycled, 50u);
     all += trial.clients;
@@ -259,7 +259,7 @@ TEST(Clover, ReportsMayComeInAnyOrder) { EXPECT_TRUE(gaps_keep_versions()); }
 TEST(Clover, OthersGoOnWhenAComputeNodeDies) {
   const uint64_t seed = base::seed_from_env_or(1);
   std::printf("BONSAI_SEED=%llu\n", static_cast<unsigned long long>(seed));
-  for (uint64_t trial = 0; trial < budget<uint64_t>(8, 50, 1'000); ++trial) {
+  for (uint64_t trial = 0; trial < budget<uint64_t>(8, 30, 1'000); ++trial) {
     CloverRig rig({.seed = seed + trial, .compute_nodes = 2});
     constexpr uint64_t kKeys = 3;
     std::vector<uint64_t> acknowledged(1 + kKeys);

@@ -216,7 +216,7 @@ TEST(Pactree, IsLinearizableUnderSeededSchedules) {
   const uint64_t seed = base::seed_from_env_or(1);
   std::printf("BONSAI_SEED=%llu\n", static_cast<unsigned long long>(seed));
   Trial all{};
-  const uint64_t schedules = budget<uint64_t>(6, 100, 5'000);
+  const uint64_t schedules = budget<uint64_t>(6, 40, 5'000);
   for (uint64_t i = 0; i < schedules; ++i) {
     const Trial trial = try_schedule(true, seed + i, 4, 1, kMix);
     ASSERT_TRUE(trial.verdict) << "BONSAI_SEED=" << seed + i << "\n" << trial.verdict.text;
