@@ -212,7 +212,7 @@ TEST_F(BadInput, PoolIsAForeignFile) {
 // The superblock as far as every format version keeps it: it starts the first two pages, byte 8 holds the version and
 // byte 120 the CRC-32C of all before. A later program's pool is one with a higher version and a sound CRC.
 constexpr size_t kVersionOffset = 8, kCrcOffset = 120, kSecondSuperblockOffset = 4096;
-constexpr uint64_t kVersion = 3;
+constexpr uint64_t kVersion = 4;
 
 uint64_t crc32c(std::string_view bytes) {
   uint32_t crc = ~uint32_t{0};
@@ -236,8 +236,8 @@ TEST_F(BadInput, PoolIsOfANewerFormat) {
   const std::string sound = read_file(pool());
   ASSERT_TRUE(with_version(sound, kVersion) == sound) << "the superblock has changed: adapt this test";
   overwrite(with_version(sound, kVersion + 1));
-  all_commands_refuse(kFailed, {pool(), "not supported", "version 4"});
-  refuses({"check", pool_flag()}, kFailed, {"not supported", "version 4"});
+  all_commands_refuse(kFailed, {pool(), "not supported", "version 5"});
+  refuses({"check", pool_flag()}, kFailed, {"not supported", "version 5"});
   overwrite(sound);
   expect_apple_is_red();
 }

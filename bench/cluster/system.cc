@@ -48,12 +48,17 @@ class RaceSystem final : public System {
 template <rivals::sherman::Persist kPersist>
 class ShermanSystem final : public System {
  public:
+  static constexpr uint64_t kLockPollNs = 200;
+
   explicit ShermanSystem(const StoreSize& size) : size_(size) {
     tree_.layout.key_bytes = size.key_bytes_max;
     if (kPersist != rivals::sherman::Persist::kNone) tree_.layout.form = rivals::sherman::Layout::Form::kDurable;
     for (size_t i = 0; i < size.compute_nodes; ++i) {
-      nodes_.push_back(std::make_unique<rivals::sherman::ComputeNode>(rivals::sherman::ComputeNode::Options{
-          .tree = tree_, .memory_nodes = size.memory_nodes, .number = static_cast<uint32_t>(i)}));
+      nodes_.push_back(std::make_unique<rivals::sherman::ComputeNode>(
+          rivals::sherman::ComputeNode::Options{.tree = tree_,
+                                                .memory_nodes = size.memory_nodes,
+                                                .number = static_cast<uint32_t>(i),
+                                                .lock_poll_ns = kLockPollNs}));
     }
   }
   [[nodiscard]] size_t fixed_bytes() const override { return rivals::sherman::fixed_bytes(tree_); }

@@ -114,6 +114,15 @@ std::vector<Column> reference_columns(const Reference& reference, const Experime
   return columns;
 }
 
+void explain_empty_columns(std::string_view reason, ExperimentResult* result) {
+  for (size_t i = 0; i < result->columns.size(); ++i) {
+    const auto has_figure = [i](const Row& row) { return i < row.size() && row[i].has_value(); };
+    if (!result->columns[i].absent.empty() || std::any_of(result->rows.begin(), result->rows.end(), has_figure))
+      continue;
+    result->columns[i].absent = reason;
+  }
+}
+
 std::vector<unsigned> thread_counts(const ExperimentPlan& plan, const std::vector<unsigned>& wanted) {
   std::vector<unsigned> counts = {plan.threads_max};
   for (const unsigned count : wanted) {

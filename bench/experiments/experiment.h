@@ -114,6 +114,9 @@ Status measure(const ExperimentPlan& plan, const EngineEntry& engine, const RunC
 // The columns of a reference, with the words that the result's columns of the same names have.
 [[nodiscard]] std::vector<Column> reference_columns(const Reference& reference, const ExperimentResult& result);
 
+// Gives the columns that have no figure in any row this reason, unless they have one.
+void explain_empty_columns(std::string_view reason, ExperimentResult* result);
+
 // The counts of threads out of `wanted` that are within plan.threads_max, and threads_max itself.
 [[nodiscard]] std::vector<unsigned> thread_counts(const ExperimentPlan& plan, const std::vector<unsigned>& wanted);
 

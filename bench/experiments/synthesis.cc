@@ -165,6 +165,7 @@ Status run_rates(const ExperimentPlan& plan, ExperimentResult* result) {
       "Theirs: the later scheme's figures of 36 threads on one 200 Gb network; its columns are DINOMO and PACTree over "
       "AIFM or Fastswap, where the scheme names Clover and PACTree over Infiniswap. Compare shapes. A dash for the "
       "order: fewer than two of the systems are in both.");
+  explain_empty_columns("nothing is published for these cells, or for one of the systems alone", result);
   return Status::OK();
 }
 

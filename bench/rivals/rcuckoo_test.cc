@@ -192,7 +192,7 @@ TEST_P(CuckooBudget, OfTheLowerLockThatIsTaken) {
         [&] { inspector_->set_lock_word(lock / 64, inspector_->lock_word(lock / 64) & ~(uint64_t{1} << lock % 64)); },
         1);
     expect_cost(
-        {.round_trips = 3, .messages = 4 + 5 + 2, .bytes = 4 * kR + 7 * 8},
+        {.round_trips = 4, .messages = 4 + 3 + 2 + 2, .bytes = 4 * kR + 7 * 8},
         [&] { return client.update(key(k), key(11)); }, "not found");
   });
 }

@@ -9,12 +9,6 @@
 
 namespace bonsai::bench::rivals::sherman {
 
-namespace {
-
-constexpr uint64_t kWakeUpNs = 200;  // until a thread notices that it is its turn
-
-}  // namespace
-
 Address child_of(const Head& head, const std::vector<Record>& records, const Key& key) {
   const auto after = std::upper_bound(records.begin(), records.end(), key,
                                       [](const Key& wanted, const Record& record) { return wanted < record.key; });
@@ -91,7 +85,14 @@ size_t IndexCache::bytes() const {
 bool LocalLocks::acquire(size_t lock) {
   Lock& taken = locks_[lock];
   const uint32_t ticket = taken.next.fetch_add(1, std::memory_order_relaxed);
-  while (taken.serving.load(std::memory_order_acquire) != ticket) base::yield_until(base::now_ns() + kWakeUpNs);
+  for (base::BoundedWait wait("sherman.local_lock", base::kUnboundedMs);
+       taken.serving.load(std::memory_order_acquire) != ticket;) {
+    if (poll_ns_ == 0) {
+      wait.pause();
+    } else {
+      base::yield_until(base::now_ns() + poll_ns_);
+    }
+  }
   return std::exchange(taken.handed_over, false);
 }
 

@@ -66,7 +66,9 @@ class IndexCache {
 // times in a row. Waits last as long as the holders before: their operations are bounded.
 class LocalLocks {
  public:
-  LocalLocks(size_t locks, uint32_t handovers_max) : handovers_max_(handovers_max), locks_(locks) {}
+  // poll_ns: a waiting thread looks so often; 0: after naps that grow, as it suits real threads.
+  LocalLocks(size_t locks, uint32_t handovers_max, uint64_t poll_ns)
+      : handovers_max_(handovers_max), poll_ns_(poll_ns), locks_(locks) {}
 
   // Waits for its turn. Returns whether the global lock came with it.
   bool acquire(size_t lock);
@@ -84,6 +86,7 @@ class LocalLocks {
     bool handed_over = false;
   };
   const uint32_t handovers_max_;
+  const uint64_t poll_ns_;
   std::vector<Lock> locks_;
 };
 
@@ -96,6 +99,7 @@ class ComputeNode {
     // Without, as a check of what they are good for.
     bool local_locks = true;
     uint32_t handovers_max = 8;
+    uint64_t lock_poll_ns = 0;  // of LocalLocks; for virtual time, in which waiting costs nobody anything
     size_t cache_bytes_max = size_t{1000} << 20;
     // The cache is used from this level of the root on; published: 3.
     uint32_t cached_from_root_level = 1;
@@ -103,7 +107,8 @@ class ComputeNode {
   explicit ComputeNode(const Options& options)
       : options_(options),
         cache_(options.cache_bytes_max),
-        locks_(options.local_locks ? options.memory_nodes * options.tree.locks_per_node : 0, options.handovers_max) {}
+        locks_(options.local_locks ? options.memory_nodes * options.tree.locks_per_node : 0, options.handovers_max,
+               options.lock_poll_ns) {}
 
   [[nodiscard]] const Options& options() const { return options_; }
   [[nodiscard]] IndexCache& cache() { return cache_; }
