@@ -95,7 +95,7 @@ class Recovery {
     for (const Superblock& sb : pool_.superblocks) {
       const uint64_t target = sb.target_index;
       for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) write_again({target, copy * kPageBytes}, sizeof sb);
-      write_again({target, sb.extent_table_offset}, 8 * sb.extents);
+      if (sb.extents > 0) write_again({target, sb.extent_table_offset}, 8 * sb.extents);
     }
     write_again(pool_.state(kStateEpochOffset), sizeof(uint64_t));
     write_again(pool_.epoch_copy(), sizeof(uint64_t));

@@ -44,8 +44,9 @@ struct Island {
   [[nodiscard]] std::map<std::string, std::string> files() const {
     std::map<std::string, std::string> all;
     for (const auto& entry : fs::directory_iterator(folder)) {
-      std::ifstream in(entry.path(), std::ios::binary);
-      all[entry.path().filename()] = std::string(std::istreambuf_iterator<char>(in), {});
+      std::string content(fs::file_size(entry.path()), '\0');
+      std::ifstream(entry.path(), std::ios::binary).read(content.data(), static_cast<std::streamsize>(content.size()));
+      all[entry.path().filename()] = std::move(content);
     }
     return all;
   }
