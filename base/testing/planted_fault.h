@@ -34,10 +34,11 @@ inline void expect_found(std::initializer_list<PlantedFault> faults) {
   }
 }
 
-// A judge that makes up to so many trials, of the seeds 1, 2, ..., each of which answers whether it found the fault.
-inline std::function<bool()> within(uint64_t trials, std::function<bool(uint64_t seed)> finds) {
-  return [trials, finds = std::move(finds)] {
-    for (uint64_t seed = 1; seed <= trials; ++seed) {
+// A judge that makes up to so many trials, of the seeds first, first + 1, ..., each of which answers whether it found
+// the fault. `first`: where one that is hard to find was found before.
+inline std::function<bool()> within(uint64_t trials, std::function<bool(uint64_t seed)> finds, uint64_t first = 1) {
+  return [trials, first, finds = std::move(finds)] {
+    for (uint64_t seed = first; seed < first + trials; ++seed) {
       if (!finds(seed)) continue;
       std::printf("found by trial %llu\n", static_cast<unsigned long long>(seed));
       return true;

@@ -206,7 +206,7 @@ TEST(CuckooRepair, WhoeverWritesIsAlive) { EXPECT_TRUE(spares_the_living()); }
 
 TEST(CuckooRepair, PlantedFaultsAreFound) {
   const auto by_deaths = bonsai::testing::within(
-      3'000, [](uint64_t seed) { return !Scene(seed, {.lists = seed % 60, .amid = true}).run().empty(); });
+      3'000, [](uint64_t seed) { return !Scene(seed, {.lists = seed % 60, .amid = true}).run().empty(); }, 440);
   bonsai::testing::expect_found({
       {"path from its start", kPathFromItsStart, by_deaths},
       {"copies left", kCopiesLeft, by_deaths},
