@@ -9,11 +9,10 @@
 #include <string>
 
 #include "base/nvm/racy_copy.h"
-#include "base/testing/figures.h"
 #include "base/thread.h"
 #include "bench/rivals/testing/clover_rig.h"
+#include "bench/rivals/testing/expectations.h"
 #include "bench/rivals/testing/meanwhile.h"
-#include "rdma/testing/budget.h"
 
 namespace bonsai::bench::rivals::clover {
 namespace {
@@ -37,11 +36,7 @@ class CloverBudget : public ::testing::TestWithParam<bool> {
     });
   }
   void expect_cost(const rdma::Cost& cost, const std::function<Status()>& operation, const char* outcome = "OK") {
-    rdma::Cost whole = cost;
-    whole.doorbells = cost.round_trips;
-    const rdma::Budget budget(connection_->worker(), whole);
-    ASSERT_EQ(outcome, text(operation()));
-    bonsai::testing::add_figure("verb_budgets", 1);
+    rivals::expect_cost(connection_, cost, operation, outcome);
   }
   void collect(size_t node) { CloverRig::collect(connection_, rig_->node(node)); }
 

@@ -130,14 +130,21 @@ Status PactreeClient::find_or_begin(uint64_t key, const Limit& limit, PageCache:
   return find(key, limit, page, node);
 }
 
+// Errors, besides those of find(): NotFound.
+Status PactreeClient::find_pair(uint64_t key, const Limit& limit, PageCache::Page* page, DataNode** node,
+                                size_t* slot) {
+  BONSAI_RETURN_IF_ERROR(find(key, limit, page, node));
+  *slot = (*node)->find(key);
+  return *slot == kPairsMax ? Status::NotFound() : Status::OK();
+}
+
 Status PactreeClient::get(std::string_view key, std::string* value) {
   const Limit limit("pactree.get", options_.operation_ms_max);
   BONSAI_RETURN_IF_ERROR(check_shape(key, std::string_view("12345678")));
   PageCache::Page page;
   DataNode* node = nullptr;
-  BONSAI_RETURN_IF_ERROR(find(number_of(key), limit, &page, &node));
-  const size_t slot = node->find(number_of(key));
-  if (slot == kPairsMax) return Status::NotFound();
+  size_t slot = 0;
+  BONSAI_RETURN_IF_ERROR(find_pair(number_of(key), limit, &page, &node, &slot));
   *value = bytes_of(node->pairs[slot].value);
   return Status::OK();
 }
@@ -169,9 +176,8 @@ Status PactreeClient::update(std::string_view key, std::string_view value) {
   BONSAI_RETURN_IF_ERROR(check_shape(key, value));
   PageCache::Page page;
   DataNode* node = nullptr;
-  BONSAI_RETURN_IF_ERROR(find(number_of(key), limit, &page, &node));
-  const size_t slot = node->find(number_of(key));
-  if (slot == kPairsMax) return Status::NotFound();
+  size_t slot = 0;
+  BONSAI_RETURN_IF_ERROR(find_pair(number_of(key), limit, &page, &node, &slot));
   page.mark_dirty();
   node->pairs[slot].value = word_of(value);
   return Status::OK();
@@ -182,9 +188,8 @@ Status PactreeClient::remove(std::string_view key) {
   BONSAI_RETURN_IF_ERROR(check_shape(key, std::string_view("12345678")));
   PageCache::Page page;
   DataNode* node = nullptr;
-  BONSAI_RETURN_IF_ERROR(find(number_of(key), limit, &page, &node));
-  const size_t slot = node->find(number_of(key));
-  if (slot == kPairsMax) return Status::NotFound();
+  size_t slot = 0;
+  BONSAI_RETURN_IF_ERROR(find_pair(number_of(key), limit, &page, &node, &slot));
   page.mark_dirty();
   node->remove(slot);
   return Status::OK();

@@ -112,6 +112,7 @@ class PactreeClient final : public Client {
   Status hold(NodeRef ref, const Limit& limit, PageCache::Page* page);
   // Holds the page of the key's node. NotFound: the index is empty.
   Status find(uint64_t key, const Limit& limit, PageCache::Page* page, DataNode** node);
+  Status find_pair(uint64_t key, const Limit& limit, PageCache::Page* page, DataNode** node, size_t* slot);
   Status find_or_begin(uint64_t key, const Limit& limit, PageCache::Page* page, DataNode** node);
   Status split(const Limit& limit, PageCache::Page* page, DataNode* node);
 

@@ -16,6 +16,7 @@
 #include "base/random.h"
 #include "base/testing/budget.h"
 #include "base/testing/figures.h"
+#include "bench/rivals/testing/expectations.h"
 #include "bench/rivals/testing/mutants.h"
 #include "bench/rivals/testing/pactree_rig.h"
 #include "rdma/testing/budget.h"
@@ -274,14 +275,8 @@ TEST(Pactree, ScansMissNothingThatStays) {
         const uint64_t first = 1 + dice.below(kStay);
         std::vector<PactreeClient::Found> found;
         ASSERT_EQ("OK", text(client.scan(key(10 * first), 3 * kStay, &found)));
-        uint64_t next = first;
-        for (size_t at = 0; at < found.size(); ++at) {
-          ASSERT_TRUE(at == 0 || found[at - 1].key < found[at].key);
-          const bool stays = found[at].value == "stays..!";
-          ASSERT_TRUE(!stays || found[at].key == key(10 * next));
-          next += stays ? 1 : 0;
-        }
-        ASSERT_TRUE(found.size() == 3 * kStay || next == kStay + 1);
+        expect_those_that_stay(found, first, kStay, 3 * kStay, [](uint64_t number) { return key(10 * number); });
+        if (::testing::Test::HasFatalFailure()) return;
       }
     });
   }

@@ -12,12 +12,11 @@
 #include "base/nvm/racy_copy.h"
 #include "base/random.h"
 #include "base/testing/budget.h"
-#include "base/testing/figures.h"
 #include "base/testing/planted_fault.h"
+#include "bench/rivals/testing/expectations.h"
 #include "bench/rivals/testing/meanwhile.h"
 #include "bench/rivals/testing/mutants.h"
 #include "bench/rivals/testing/rig.h"
-#include "rdma/testing/budget.h"
 
 namespace bonsai::bench::rivals::race {
 namespace {
@@ -52,11 +51,7 @@ class RaceBudget : public ::testing::TestWithParam<bool> {
     });
   }
   void expect_cost(const rdma::Cost& cost, const std::function<Status()>& operation, const char* outcome = "OK") {
-    rdma::Cost whole = cost;
-    whole.doorbells = cost.round_trips;
-    const rdma::Budget budget(connection_->worker(), whole);
-    ASSERT_EQ(outcome, text(operation()));
-    bonsai::testing::add_figure("verb_budgets", 1);
+    rivals::expect_cost(connection_, cost, operation, outcome);
   }
   Rig* rig_ = nullptr;
   Connection* connection_ = nullptr;

@@ -11,12 +11,11 @@
 #include "base/nvm/racy_copy.h"
 #include "base/random.h"
 #include "base/testing/budget.h"
-#include "base/testing/figures.h"
 #include "base/testing/planted_fault.h"
 #include "bench/rivals/testing/cuckoo_rig.h"
+#include "bench/rivals/testing/expectations.h"
 #include "bench/rivals/testing/meanwhile.h"
 #include "bench/rivals/testing/mutants.h"
-#include "rdma/testing/budget.h"
 
 namespace bonsai::bench::rivals::rcuckoo {
 namespace {
@@ -43,11 +42,7 @@ class CuckooBudget : public ::testing::TestWithParam<bool> {
     });
   }
   void expect_cost(const rdma::Cost& cost, const std::function<Status()>& operation, const char* outcome = "OK") {
-    rdma::Cost whole = cost;
-    whole.doorbells = cost.round_trips;
-    const rdma::Budget budget(connection_->worker(), whole);
-    ASSERT_EQ(outcome, text(operation()));
-    bonsai::testing::add_figure("verb_budgets", 1);
+    rivals::expect_cost(connection_, cost, operation, outcome);
   }
   // Fills both rows of a key by others that have these rows, too.
   static void fill_rows_of(CuckooClient& client, const Table& table, uint32_t number) {

@@ -17,6 +17,7 @@
 #include "base/testing/planted_fault.h"
 #include "base/thread.h"
 #include "bench/rivals/sherman.h"
+#include "bench/rivals/testing/expectations.h"
 #include "bench/rivals/testing/mutants.h"
 #include "bench/rivals/testing/sherman_rig.h"
 
@@ -201,14 +202,8 @@ TEST(Sherman, ScansMissNothingThatStays) {
         const uint64_t first = 1 + random.below(stay);
         std::vector<ShermanClient::Found> found;
         ASSERT_EQ("OK", text(client->scan(key(10 * first), 3 * stay, &found)));
-        uint64_t next = first;
-        for (size_t at = 0; at < found.size(); ++at) {
-          ASSERT_TRUE(at == 0 || found[at - 1].key < found[at].key);
-          const bool stays = found[at].value == "stays..!";
-          ASSERT_TRUE(!stays || found[at].key == key(10 * next));
-          next += stays ? 1 : 0;
-        }
-        ASSERT_TRUE(found.size() == 3 * stay || next == stay + 1);
+        expect_those_that_stay(found, first, stay, 3 * stay, [](uint64_t number) { return key(10 * number); });
+        if (::testing::Test::HasFatalFailure()) return;
       }
     });
   }
