@@ -34,13 +34,13 @@ class Index::Gather {
 
   // Moves runs until a free piece has `bytes_wanted`. False: the longest one has not become longer.
   bool run(uint64_t bytes_wanted) {
-    const uint64_t bytes_before = longest_free();
+    const uint64_t bytes_before = space_.longest_free_bytes();
     uint64_t bytes = bytes_before;
     for (int jumps = 0; jumps <= kJumpsMax && bytes < bytes_wanted; ++jumps) {
       if (jumps > 0 && !jump()) break;
       if (!walk(space_.aside_bytes_wanted() + bytes_wanted)) return false;
       space_.restore_aside(index_.gather_upwards_);
-      bytes = longest_free();
+      bytes = space_.longest_free_bytes();
     }
     return bytes > bytes_before;
   }
@@ -84,14 +84,6 @@ class Index::Gather {
       index_.gather_upwards_ = !index_.gather_upwards_;
     }
     return true;
-  }
-
-  [[nodiscard]] uint64_t longest_free() const {
-    uint64_t bytes = 0;
-    for (size_t target = 0; target < space_.targets(); ++target) {
-      for (const Space::Piece& piece : space_.free_pieces(target)) bytes = std::max(bytes, piece.bytes);
-    }
-    return bytes;
   }
 
   // A stretch of the area that is free, or a run's.
@@ -180,7 +172,7 @@ class Index::Gather {
     uint64_t free = 0;
     for (const Pocket& pocket : pockets) free += pocket.free;
     std::vector<Window> windows;
-    if (free < kJumpGain * longest_free()) return windows;
+    if (free < kJumpGain * space_.longest_free_bytes()) return windows;
     for (const Pocket& pocket : pockets) {
       if (scattered(pocket) == 0) break;
       Window window = widest_window(pocket, piece.bytes, space_.aside_bytes_wanted());

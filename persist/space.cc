@@ -117,13 +117,13 @@ void Space::set_aside(uint64_t bytes) {
   const std::lock_guard lock(aside_mutex_);
   BONSAI_CHECK(aside_bytes_wanted_ == 0);
   aside_bytes_wanted_ = round_up(bytes, kBlockBytes);
-  bytes = std::min(aside_bytes_wanted_, longest_free());
+  bytes = std::min(aside_bytes_wanted_, longest_free_bytes());
   const scale::Addr addr = bytes == 0 ? scale::Addr() : take(bytes, kBlockBytes, Use::kReserve, Where::kLow);
   if (!addr.is_nil()) aside_ = {addr, bytes};
   aside_bytes_spent_ = aside_bytes_wanted_ - aside_.bytes;
 }
 
-uint64_t Space::longest_free() const {
+uint64_t Space::longest_free_bytes() const {
   uint64_t bytes = 0;
   for (size_t target = 0; target < targets_.size(); ++target) {
     for (const Piece& piece : free_pieces(target)) bytes = std::max(bytes, piece.bytes);

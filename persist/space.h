@@ -86,6 +86,8 @@ class Space {
   void lend_aside(bool lent);
   // The free pieces of a target, in order.
   [[nodiscard]] std::vector<Piece> free_pieces(size_t target) const;
+  // Of the longest free piece of all targets.
+  [[nodiscard]] uint64_t longest_free_bytes() const;
   // Gives back what the piece has in excess of what was set aside at first. Requires: aside() has bytes.
   void restore_aside(bool keep_upper_end);
 
@@ -120,7 +122,6 @@ class Space {
   };
 
   scale::Addr take(uint64_t bytes, uint64_t align, Use use, Where where);
-  uint64_t longest_free() const;
   scale::Addr take_lent(uint64_t bytes);
   void end_exchange(Piece window);
   std::vector<std::unique_ptr<Target>> targets_;

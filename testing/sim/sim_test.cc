@@ -11,7 +11,7 @@
 #include "base/random.h"
 #include "base/testing/budget.h"
 #include "base/testing/figures.h"
-#include "testing/remote_budgets.h"
+#include "testing/expect_budgets.h"
 #include "testing/scratch.h"
 #include "testing/sim/life.h"
 #include "testing/sim/store_node.h"
@@ -91,12 +91,7 @@ TEST(StoreSim, AsksNoMoreOfItsNodesThanItsBudgets) {
       },
       "budgets");
   ASSERT_EQ("OK", scheduler.run().ToString());
-  for (const BudgetRow& row : rows) {
-    std::printf("%s\n", row.text().c_str());
-    EXPECT_TRUE(row.kept()) << row.text();
-    add_figure("verb_budgets", 1);
-  }
-  EXPECT_EQ(rows.size(), 7U);
+  expect_kept(rows);
 }
 
 }  // namespace
