@@ -106,6 +106,13 @@ if(BONSAI_SANITIZE)
   endif()
 endif()
 
+if(BUILD_TESTING)
+  add_library(bonsai_test_main STATIC ${PROJECT_SOURCE_DIR}/base/testing/main.cc)
+  target_link_libraries(bonsai_test_main PRIVATE bonsai_options GTest::gtest
+    absl::failure_signal_handler absl::symbolize)
+  target_compile_definitions(bonsai_test_main PRIVATE $<$<BOOL:${BONSAI_SANITIZE}>:BONSAI_SANITIZED>)
+endif()
+
 # GoogleTest and the headers that it brings, parsed once for all test programs. Not under clang, whose regime shows that
 # every test includes what it uses.
 if(BUILD_TESTING AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -162,7 +169,7 @@ function(bonsai_test name)
       set_tests_properties(${name}_far PROPERTIES TIMEOUT ${TEST_TIMEOUT} COST ${TEST_TIMEOUT} LABELS "${TEST_LABELS}"
                            ENVIRONMENT "BONSAI_TEST_MEDIUM=far;BONSAI_TEST_BUDGET=fast;${TEST_ENVIRONMENT}")
     endif()
-    target_link_libraries(${name} PRIVATE GTest::gtest GTest::gtest_main)
+    target_link_libraries(${name} PRIVATE GTest::gtest bonsai_test_main)
     target_compile_options(${name} PRIVATE ${BONSAI_TEST_OPTIONS})
     if(TARGET bonsai_test_headers)
       target_precompile_headers(${name} REUSE_FROM bonsai_test_headers)

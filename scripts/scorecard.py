@@ -17,12 +17,15 @@ import re
 import sys
 import xml.etree.ElementTree as ElementTree
 
+ENDING_LINES = 20
+
 
 class Count:
     def __init__(self):
         self.passed = self.failed = self.skipped = 0
         self.failures = []
         self.not_run = []  # CTest tests that skipped themselves as a whole, with the last line of what they said
+        self.endings = {}  # what the CTest tests that failed printed last
 
     def add(self, name, outcome):
         if outcome == "failed":
@@ -69,10 +72,12 @@ def count_ctest(root, results):
     count = Count()
     for case in root.iter("testcase"):
         name, outcome = case.get("name"), outcome_of_case(case)
+        said = (case.findtext("system-out") or "").strip().splitlines()
+        if outcome == "failed":
+            count.endings[name] = said[-ENDING_LINES:]
         cases = count_gtest(results / f"{name}.xml") if results else None
         if cases is None or cases.tests() == 0:
             count.add(name, outcome)
-            said = (case.findtext("system-out") or "").strip().splitlines()
             if outcome == "skipped" and said:
                 count.not_run.append(f"{name}: {said[-1]}")
             continue
@@ -141,6 +146,7 @@ def read_regime(records, build):
         "tables": tables,
         "failures": count.failures,
         "not_run": count.not_run,
+        "endings": count.endings,
     }
 
 
@@ -184,6 +190,10 @@ def print_summary(summary, out):
     for name, regime in summary["regimes"].items():
         for failure in regime["failures"]:
             print(f"FAILED {name}: {failure}")
+        for test, lines in regime["endings"].items():
+            print(f"{test} ({name}) printed last:")
+            for line in lines:
+                print(f"    {line}")
         for reason in regime["not_run"]:
             print(f"NOT RUN {name}: {reason}")
     print(f"budget {summary['budget']}, {summary['seconds']} s; the same as data: {out}")

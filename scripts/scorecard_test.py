@@ -11,7 +11,10 @@ SCORECARD = pathlib.Path(__file__).resolve().parent / "scorecard.py"
 CTEST = """<testsuite name="x">
   <testcase name="good_test" status="run"/>
   <testcase name="bad_test" status="fail"><failure message="Failed"/></testcase>
-  <testcase name="crashed_test" status="fail"><failure message="Failed"/></testcase>
+  <testcase name="crashed_test" status="fail"><failure message="Failed"/>
+    <system-out>[ RUN      ] Suite.Case
+SIGSEGV received
+</system-out></testcase>
   <testcase name="leaky_test" status="fail"><failure message="Failed"/></testcase>
   <testcase name="script" status="run"/>
   <testcase name="absent" status="notrun"><skipped message="SKIP"/></testcase>
@@ -56,6 +59,7 @@ class ScorecardTest(unittest.TestCase):
         self.assertEqual((5, 3, 2), (summary["passed"], summary["failed"], summary["skipped"]))
         self.assertEqual("5 passed, 3 failed, 2 skipped", out.splitlines()[-1])
         self.assertIn("FAILED release: crashed_test", out)
+        self.assertIn("crashed_test (release) printed last:\n    [ RUN      ] Suite.Case\n    SIGSEGV received\n", out)
         self.assertEqual(1, code)
 
     def test_all_passed(self):

@@ -1,6 +1,7 @@
 // The test helpers themselves: figures reach the file whole, budgets choose by the environment.
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -90,6 +91,14 @@ TEST(Mutants, are_off_unless_their_bit_is_set) {
   EXPECT_FALSE(mutant(2));
   mutants_on = 0;
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+[[gnu::noinline]] void reach_for(volatile int* nothing) { *nothing = 1; }
+
+TEST(Main, ACrashPrintsItsStack) {
+  EXPECT_EXIT(reach_for(nullptr), ::testing::KilledBySignal(SIGSEGV), "SIGSEGV(.|\n)*reach_for");
+}
+#endif
 
 }  // namespace
 }  // namespace bonsai::testing

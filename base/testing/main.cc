@@ -1,0 +1,18 @@
+// The main function of the test programs: GoogleTest's own, and a program that crashes prints where.
+#include <absl/debugging/failure_signal_handler.h>
+#include <absl/debugging/symbolize.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+#if !defined(BONSAI_SANITIZED)  // whose runtime prints the stack itself
+  absl::InitializeSymbolizer(argv[0]);
+  absl::InstallFailureSignalHandler(absl::FailureSignalHandlerOptions());
+  // An abort has said why, and SIGTERM is how tests end their children.
+  std::signal(SIGABRT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
+#endif
+  return RUN_ALL_TESTS();
+}
