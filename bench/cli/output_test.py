@@ -24,6 +24,7 @@ sys.path.insert(0, str(HERE))
 from testing import documented_schema, hdr_log, ycsb_output  # noqa: E402
 
 ENGINES = ["bonsai", "absl_btree", "unordered_map"]
+HEAP_PARTS, REGION_BYTES = 2 * 4, 2 << 20  # base/memory.h, base/heap.h
 DELETING = "readproportion=0.5\nupdateproportion=0\ndeleteproportion=0.5\nrequestdistribution=uniform\n"
 
 
@@ -273,7 +274,7 @@ class OutputTest(unittest.TestCase):
         subprocess.run(command, capture_output=True, timeout=240, check=True)
         found, strings = (json.loads((out / f"{name}.json").read_text()) for name in ("speed", "speed-strings"))
         lines = ["Load", "C zipf", "C uniform", "multi-get of 32", "A zipf", "B zipf", "D", "E zipf", "C at depth 1"]
-        for each, share in ((found, 1), (strings, 0.5)):
+        for each, share, records in ((found, 1, 3000), (strings, 0.5, 2000)):
             self.assertEqual(documented_schema.schema_breaches(self.schema, each, "NAME.json"), [])
             self.assertEqual([row["line"] for row in each["rows"]], lines)
             figures = {name: [row[name] / share for row in each["rows"]] for name in ("floor", "goal")}
@@ -287,8 +288,9 @@ class OutputTest(unittest.TestCase):
                 self.assertEqual(row["written"] is None, row["line"][0] in "Cm", row)
                 if row["line"][0] in "Cm":
                     self.assertEqual(row["by dnodes %"], 100)
-                    # No updates; but gets have dnodes of several runs compacted, and these may go on while it is asked.
-                    self.assertLess(row["undrained"], 1.5 * row["DRAM B/rec"])
+                    # No updates. What few records take is counted in regions of the heaps, of which a thread that
+                    # is preempted while it holds a part of a heap has others map one more.
+                    self.assertLess(row["undrained"], row["DRAM B/rec"] + HEAP_PARTS * REGION_BYTES / records)
                 self.assertGreater(row["NVM B/rec"], 16)
                 for name in ("process B/rec", "process, undrained", "absl_btree process"):
                     self.assertGreaterEqual(row[name], 0)
