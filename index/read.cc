@@ -82,7 +82,10 @@ void Index::get(uint64_t version, Lookup* lookup) {
 class Index::Gets {
  public:
   Gets(Index& index, uint64_t version, Asker& asker, size_t count)
-      : index_(index), version_(version), asker_(asker), count_(count) {}
+      : index_(index), version_(version), asker_(asker), count_(count) {
+    // Where reads go to another node neither block has all lookups: one is in flight while the other is worked on.
+    if (index.dnodes_.volume().has_far()) block_max_ = std::clamp((count + 1) / 2, kFarBlockMin, kBlock);
+  }
 
   void run() {
     Block* older = &blocks_[0];
@@ -96,6 +99,7 @@ class Index::Gets {
 
  private:
   static constexpr size_t kBlock = Tree::kFindManyMax;
+  static constexpr size_t kFarBlockMin = 8;  // a list of fewer costs more than it hides
 
   // Lookups that have come to a dnode.
   struct Block {
@@ -111,7 +115,7 @@ class Index::Gets {
   // Fills the block. Looks at the bnodes' own updates, then at the dnodes' samples; fetches fingerprints.
   void start(Block* block) {
     size_t n = 0;
-    for (; next_ < count_ && n < kBlock - block->count; ++next_) {
+    for (; next_ < count_ && n + block->count < block_max_; ++next_) {
       if (asker_.key(next_, &keys_[n])) asked_[n++] = next_;
     }
     if (n == 0) return;
@@ -175,6 +179,7 @@ class Index::Gets {
   const uint64_t version_;
   Asker& asker_;
   const size_t count_;
+  size_t block_max_ = kBlock;
   size_t next_ = 0;  // of those that were not asked for yet
   std::array<Block, 2> blocks_{Block(index_.dnodes_.volume()), Block(index_.dnodes_.volume())};
   // Of the lookups that start.

@@ -51,16 +51,6 @@ Status status_of(Outcome outcome, Verb verb) {
   return Status::Unavailable(name + " ended in an unknown way");
 }
 
-void WorkList::add(Verb verb, Peer& peer, Slice local, Remote remote, uint64_t operand, uint64_t expected,
-                   uint64_t compare_mask, uint64_t swap_mask) {
-  BONSAI_CHECK(!pending() && room());
-  BONSAI_CHECK(local.region() != nullptr || verb == Verb::kFlush);
-  BONSAI_CHECK(!is_atomic(verb) || local.bytes() == sizeof(uint64_t));
-  requests_[size_] = {verb, fence_next_, &peer, local, remote, operand, expected, compare_mask, swap_mask, {}};
-  fence_next_ = false;
-  ++size_;
-}
-
 void WorkList::clear() {
   BONSAI_CHECK(!pending());
   size_ = 0;

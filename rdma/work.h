@@ -27,6 +27,7 @@
 #include <cstdint>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "base/check.h"
 #include "bonsai/status.h"
@@ -138,8 +139,24 @@ class WorkList {
   }
 
  private:
-  void add(Verb verb, Peer& peer, Slice local, Remote remote, uint64_t operand = 0, uint64_t expected = 0,
-           uint64_t compare_mask = 0, uint64_t swap_mask = 0);
+  // Stores each member by itself: a request made elsewhere and copied would be read again before its stores have ended.
+  void add(Verb verb, Peer& peer, const Slice& local, Remote remote, uint64_t operand = 0, uint64_t expected = 0,
+           uint64_t compare_mask = 0, uint64_t swap_mask = 0) {
+    BONSAI_CHECK(!pending() && room());
+    BONSAI_CHECK(local.region() != nullptr || verb == Verb::kFlush);
+    BONSAI_CHECK(!is_atomic(verb) || local.bytes() == sizeof(uint64_t));
+    WorkRequest& request = requests_[size_++];
+    request.verb = verb;
+    request.fenced = std::exchange(fence_next_, false);
+    request.peer = &peer;
+    request.local = local;
+    request.remote = remote;
+    request.operand = operand;
+    request.expected = expected;
+    request.compare_mask = compare_mask;
+    request.swap_mask = swap_mask;
+    request.outcome = {};
+  }
 
   std::array<WorkRequest, kRequestsMax> requests_;
   size_t size_ = 0;

@@ -185,7 +185,9 @@ class RemoteLink {
   [[nodiscard]] rdma::Slice resident_slice(const Target& target, uint64_t offset, uint64_t n) const;
   [[nodiscard]] rdma::Slice slice_to(const Target& target, std::byte* to, uint64_t n) const;
   Status run_read(size_t target, const base::FarReads::Piece& piece);
+  void add_read(Reading* reading, const Target& from, uint64_t offset, const rdma::Slice& to);
   void post_reads(Reading* reading);
+  void end_reading(std::map<uint64_t, Reading>::iterator at);
   void drop_forgotten();
   static void note_range(Noted* mine, const Range& range);
   void post(Noted* mine);
@@ -208,6 +210,7 @@ class RemoteLink {
   std::unique_ptr<rdma::Worker> worker_;
   std::map<uint64_t, Reading> readings_;  // by ticket
   uint64_t tickets_ = 0;
+  std::vector<std::unique_ptr<rdma::WorkList>> spare_lists_;  // empty ones, at most kSpareListsMax
   std::vector<std::shared_ptr<std::byte>> lost_copies_;  // of writes that failed: in use until the peers are closed
   std::vector<std::unique_ptr<Target>> targets_;         // fixed once the store is open
 };

@@ -20,6 +20,17 @@ constexpr uint64_t kReadBytesMax = uint64_t{64} << 10;  // of one READ
 constexpr uint64_t kInFlightBytesMax = uint64_t{128} << 10;
 constexpr uint64_t kFetchBytesMax = uint64_t{1} << 20;  // that are waited for together when bytes become resident
 
+constexpr size_t kSpareListsMax = 64;
+
+uint64_t offset_in(const rdma::Region& region, const std::byte* at) {
+  return reinterpret_cast<uintptr_t>(at) - reinterpret_cast<uintptr_t>(region.memory().data());
+}
+bool contains(const rdma::Region* region, const std::byte* at, uint64_t n) {
+  if (region == nullptr) return false;
+  const uint64_t offset = offset_in(*region, at), bytes = region->memory().size();  // far beyond, if it is below
+  return offset <= bytes && n <= bytes - offset;
+}
+
 uint64_t to_pages(uint64_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes; }
 
 }  // namespace
@@ -140,6 +151,18 @@ rdma::Slice RemoteLink::slice_to(const Target& target, std::byte* to, uint64_t n
   return is_mirror ? resident_slice(target, static_cast<uint64_t>(to - target.mirror.data()), n) : pool_->slice(to, n);
 }
 
+// Requires: mutex_; the slice is at most kInFlightBytesMax.
+void RemoteLink::add_read(Reading* reading, const Target& from, uint64_t offset, const rdma::Slice& to) {
+  std::vector<ReadList>& lists = reading->lists;
+  if (lists.empty() || !lists.back().list->room() || lists.back().bytes + to.bytes() > kInFlightBytesMax) {
+    if (spare_lists_.empty()) spare_lists_.push_back(std::make_unique<rdma::WorkList>());
+    lists.push_back({std::move(spare_lists_.back()), 0});
+    spare_lists_.pop_back();
+  }
+  lists.back().list->read(from.persist->peer(), from.pool.region.at(offset), to);
+  lists.back().bytes += to.bytes();
+}
+
 uint64_t RemoteLink::begin_reads(size_t target, std::span<const base::FarReads::Piece> pieces,
                                  std::shared_ptr<const void> holder) {
   const std::lock_guard lock(mutex_);
@@ -147,18 +170,17 @@ uint64_t RemoteLink::begin_reads(size_t target, std::span<const base::FarReads::
   Reading& reading = readings_[++tickets_];
   reading.target = target;
   reading.holder = std::move(holder);
+  const rdma::Region* region = nullptr;  // of the last piece; most often the next one's, too
   for (const base::FarReads::Piece& piece : pieces) {
     for (uint64_t done = 0; done < piece.bytes && from.persist != nullptr;) {
       const uint64_t n = std::min(piece.bytes - done, kReadBytesMax);
-      const rdma::Slice to = slice_to(from, piece.to + done, n);
-      if (to.bytes() != n) reading.refused = Status::Unavailable("there is no registered memory for it");
-      if (reading.lists.empty() || !reading.lists.back().list->room() ||
-          reading.lists.back().bytes + n > kInFlightBytesMax) {
-        reading.lists.push_back({std::make_unique<rdma::WorkList>(), 0});
-      }
+      std::byte* const at = piece.to + done;
+      const rdma::Slice to = contains(region, at, n) ? region->slice(offset_in(*region, at), n) : slice_to(from, at, n);
+      region = to.region();
       if (to.bytes() == n) {
-        reading.lists.back().list->read(from.persist->peer(), from.pool.region.at(piece.offset + done), to);
-        reading.lists.back().bytes += n;
+        add_read(&reading, from, piece.offset + done, to);
+      } else {
+        reading.refused = Status::Unavailable("there is no registered memory for it");
       }
       done += n;
     }
@@ -202,8 +224,18 @@ bool RemoteLink::reads_ended(uint64_t ticket, Status* status) {
     *status = Status::Unavailable(targets_[reading.target]->name.text +
                                   " could not be read: " + std::string(status->message()));
   }
-  readings_.erase(at);
+  end_reading(at);
   return true;
+}
+
+// Requires: mutex_; nothing of it is in flight.
+void RemoteLink::end_reading(std::map<uint64_t, Reading>::iterator at) {
+  for (ReadList& each : at->second.lists) {
+    if (spare_lists_.size() == kSpareListsMax) break;
+    each.list->clear();
+    spare_lists_.push_back(std::move(each.list));
+  }
+  readings_.erase(at);
 }
 
 void RemoteLink::forget_reads(uint64_t ticket) {

@@ -55,6 +55,15 @@ class FarStore : public ::testing::Test {
   void load(uint64_t round = 0) {
     for (uint64_t i = 0; i < kRecords; ++i) ASSERT_TRUE(db_->Put(key_of(i), value_of(i, round)).ok());
   }
+  // The first so many records, together.
+  void multi_get(uint64_t gets) {
+    std::vector<std::string> keys, values(gets);
+    for (uint64_t i = 0; i < gets; ++i) keys.push_back(key_of(i));
+    const std::vector<std::string_view> views(keys.begin(), keys.end());
+    std::vector<Status> statuses(gets);
+    db_->MultiGet(ReadOptions(), views, values, statuses);
+    for (uint64_t i = 0; i < gets; ++i) ASSERT_EQ(values[i], value_of(i)) << statuses[i].ToString();
+  }
   // Reads until they want no range compacted any more: then each has one run.
   void compact() {
     std::string value;
@@ -71,7 +80,8 @@ class FarStore : public ::testing::Test {
     const base::FarMedium::Counts before = far_->counts();
     work();
     const base::FarMedium::Counts after = far_->counts();
-    return {after.lists - before.lists, after.reads - before.reads, after.bytes - before.bytes, 0};
+    return {after.lists - before.lists, after.reads - before.reads, after.bytes - before.bytes, 0,
+            after.lists_overlapped - before.lists_overlapped};
   }
   void expect_content(uint64_t round) {
     std::string value;
@@ -109,13 +119,21 @@ TEST_F(FarStore, AMultiGetIsAFewLists) {
   open(true);
   load();
   ASSERT_TRUE(db_->Drain().ok());
-  std::vector<std::string> keys, values(256);
-  for (uint64_t i = 0; i < 256; ++i) keys.push_back(key_of(i));
-  const std::vector<std::string_view> views(keys.begin(), keys.end());
-  std::vector<Status> statuses(256);
-  const auto many = asked([&] { db_->MultiGet(ReadOptions(), views, values, statuses); });
-  for (uint64_t i = 0; i < 256; ++i) EXPECT_EQ(values[i], value_of(i)) << statuses[i].ToString();
-  EXPECT_LE(many.lists, 16U) << "one for each block of lookups";
+  EXPECT_LE(asked([&] { multi_get(256); }).lists, 16U) << "one for each block of lookups";
+}
+
+// The wait of a list is idle time unless another one is worked on meanwhile, or is in flight with it.
+TEST_F(FarStore, OnlyTheFirstListOfAMultiGetIsInFlightAlone) {
+  open(true);
+  load();
+  ASSERT_TRUE(db_->Drain().ok());
+  compact();
+  for (const uint64_t gets : {9U, 16U, 32U, 64U, 256U}) {
+    const auto many = asked([&] { multi_get(gets); });
+    EXPECT_GE(many.lists, 2U) << gets;
+    EXPECT_EQ(many.lists_overlapped, many.lists - 1) << gets;
+  }
+  EXPECT_EQ(asked([&] { multi_get(8); }).lists, 1U) << "too few for two";
 }
 
 TEST_F(FarStore, WithoutMetadataAGetIsOneListToo) {

@@ -117,6 +117,7 @@ uint64_t FarMedium::begin(std::span<const Piece> pieces, std::shared_ptr<const v
   }
   const std::lock_guard lock(mutex_);
   ++counts_.lists;
+  if (!reads_.empty()) ++counts_.lists_overlapped;
   counts_.reads += pieces.size();
   for (const Piece& piece : pieces) counts_.bytes += piece.bytes;
   Reads reads{{pieces.begin(), pieces.end()}, std::move(holder), random_.below(kPollsMax + 1), fails};

@@ -66,6 +66,7 @@ class FarMedium final : public HookedMedium, public FarReads {
   struct Counts {
     uint64_t lists = 0, reads = 0, bytes = 0;  // carried
     uint64_t resident_bytes = 0;
+    uint64_t lists_overlapped = 0;  // begun while another was in flight
   };
   [[nodiscard]] Counts counts() const;
 
