@@ -231,10 +231,11 @@ void FlushAgent::look_for(const std::map<uint32_t, Remote>& words) {
   static_cast<void>(worker_->poll());
   if (looks_.pending()) return;
   looks_.clear();
-  for (const auto& peer : peers_) {
-    const auto word = words.find(peer->hello().node);
-    if (word == words.end() || !looks_.room()) continue;
-    looks_.read(*peer, word->second, memory_->slice(kAnswersMax * kAnswerBytesMax, kLookBytes));
+  for (size_t seen = 0; seen < peers_.size() && looks_.room(); ++seen) {
+    Peer& peer = *peers_[next_look_++ % peers_.size()];
+    const auto word = words.find(peer.hello().node);
+    if (word == words.end()) continue;
+    looks_.read(peer, word->second, memory_->slice(kAnswersMax * kAnswerBytesMax, kLookBytes));
   }
   if (looks_.size() != 0) static_cast<void>(worker_->post(&looks_));
 }

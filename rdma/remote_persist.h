@@ -165,7 +165,8 @@ class FlushAgent {
 
   // A node that lost its power closes no connection. Reads a word of each node's memory, over all connections of those
   // nodes: which of them lead nowhere becomes known to connected() when the reads have failed. To be called now and
-  // then; it waits for nothing. Requires: the nodes let this one read there.
+  // then; it waits for nothing. One call looks at no more than a work list holds, the next one at those after them.
+  // Requires: the nodes let this one read there.
   void look_for(const std::map<uint32_t, Remote>& words);
 
  private:
@@ -183,6 +184,7 @@ class FlushAgent {
   std::array<WorkList, kAnswersMax> answers_;
   size_t answered_ = 0;
   WorkList looks_;
+  size_t next_look_ = 0;  // the connection that is looked at next, counted round
 };
 
 }  // namespace bonsai::rdma

@@ -251,6 +251,49 @@ TEST(RemotePersistBudget, OneRoundTripByEveryStrategy) {
   }
 }
 
+// More nodes than a work list holds; those that were connected last lose their power.
+TEST(FlushAgentLooks, EveryNodeIsLookedAtInItsTurn) {
+  constexpr uint32_t kNodes = 3 * WorkList::kRequestsMax;
+  struct Owner {
+    std::unique_ptr<Fabric> fabric;
+    std::unique_ptr<Worker> worker;
+    std::vector<std::byte> word = std::vector<std::byte>(8);
+    std::unique_ptr<Region> region;
+    std::unique_ptr<Peer> peer;
+  };
+  SimNetwork network;
+  const auto server = network.make_fabric();
+  std::vector<Owner> owners(kNodes);
+  std::unique_ptr<Worker> there;
+  std::unique_ptr<FlushAgent> agent;
+  ASSERT_TRUE(server->make_worker(&there).ok());
+  ASSERT_TRUE(FlushAgent::make(server.get(), there.get(), 4, FlushAgent::within({}, [](auto) {}), &agent).ok());
+  ASSERT_TRUE(there->listen("target", {}, {}).ok());
+  base::Scheduler scheduler({.virtual_time = true});
+  scheduler.spawn([&] {
+    std::map<uint32_t, Remote> words;
+    for (uint32_t node = 1; node <= kNodes; ++node) {
+      Owner& owner = owners[node - 1];
+      owner.fabric = network.make_fabric();
+      ASSERT_TRUE(owner.fabric->make_worker(&owner.worker).ok());
+      ASSERT_TRUE(owner.fabric->register_region(owner.word, Rights::all(), &owner.region).ok());
+      Hello hello;
+      hello.node = node;
+      ASSERT_TRUE(owner.worker->connect("target", hello, kLimitMs, &owner.peer).ok());
+      words[node] = owner.region->remote().at(0);
+    }
+    for (uint32_t node = kNodes - 3; node <= kNodes; ++node) network.kill(*owners[node - 1].fabric);
+    const auto left = [&] {
+      uint32_t gone = 0;
+      for (uint32_t node = 1; node <= kNodes; ++node) gone += agent->connected(node) ? 0 : 1;
+      return gone;
+    };
+    for (base::BoundedWait wait("looks", 1'000); left() < 4 && !wait.expired(); wait.pause()) agent->look_for(words);
+    EXPECT_EQ(left(), 4u) << "and nobody else";
+  });
+  ASSERT_TRUE(scheduler.run().ok());
+}
+
 TEST(RemotePersistFaults, WithoutAnAnswerNothingIsSaidToBeDurable) {
   SimNetwork network;
   const auto nvm = network.make_nvm(1024, RemoteDomain::kAdr);
