@@ -14,6 +14,7 @@ namespace bonsai::scale {
 namespace {
 
 constexpr size_t kRequestsMax = 256;  // that wait while one is served
+constexpr size_t kJobsMax = 64;
 constexpr uint64_t kLookNs = 100'000'000;
 constexpr base::Site kSiteServe{"server.flush"};
 constexpr uint64_t kJudgedBytesMax = uint64_t{1} << 16;  // of a pool's beginning, to see whether it was finished
@@ -22,6 +23,10 @@ constexpr uint64_t kJudgedBytesMax = uint64_t{1} << 16;  // of a pool's beginnin
 bool remove_file(const std::string& path) {
   std::error_code error;
   return !std::filesystem::is_regular_file(path, error) || std::filesystem::remove(path, error);
+}
+
+std::string complete_name(const std::string& name) {
+  return name.ends_with(kPartialEnding) ? name.substr(0, name.size() - kPartialEnding.size()) : name;
 }
 
 }  // namespace
@@ -35,6 +40,7 @@ Status PoolServer::make(rdma::Fabric* fabric, const Config& config, std::unique_
 
 PoolServer::~PoolServer() {
   agent_.reset();  // closes the connections
+  jobs_.clear();
   pools_.clear();
 }
 
@@ -58,7 +64,12 @@ Status PoolServer::start() {
 }
 
 Status PoolServer::serve(uint64_t limit_ms) {
-  const Status status = agent_->serve(limit_ms);
+  Status status;
+  for (base::BoundedWait wait("server.request", limit_ms);; wait.pause()) {
+    status = agent_->serve(jobs_.empty() ? limit_ms : 0);
+    if (end_jobs()) status = Status::OK();
+    if (!status.IsUnavailable() || jobs_.empty() || limit_ms == 0 || wait.expired()) break;
+  }
   if (const uint64_t now_ns = base::now_ns(); now_ns - looked_ns_ >= kLookNs) {
     looked_ns_ = now_ns;
     close_abandoned();
@@ -69,12 +80,12 @@ Status PoolServer::serve(uint64_t limit_ms) {
 
 void PoolServer::look_for_owners() {
   std::map<uint32_t, rdma::Remote> words;
-  for (const auto& [name, pool] : pools_) words[pool.owner] = pool.word;
+  for (const auto& [name, pool] : pools_) words[pool->owner] = pool->word;
   agent_->look_for(words);
 }
 
 void PoolServer::close_abandoned() {
-  std::erase_if(pools_, [this](const auto& pool) { return !agent_->connected(pool.second.owner); });
+  std::erase_if(pools_, [this](const auto& pool) { return !agent_->connected(pool.second->owner); });
 }
 
 void PoolServer::Pool::flush(const rdma::FlushRequest::Range& range) {
@@ -90,9 +101,9 @@ bool PoolServer::Pool::fence() {
 
 PoolServer::Pool* PoolServer::pool_of(const rdma::FlushRequest::Range& range) {
   for (auto& [name, pool] : pools_) {
-    const rdma::RemoteRegion served = pool.region->remote();
+    const rdma::RemoteRegion served = pool->region->remote();
     const uint64_t offset = range.address - served.base;
-    if (offset <= served.bytes && range.bytes <= served.bytes - offset) return &pool;
+    if (offset <= served.bytes && range.bytes <= served.bytes - offset) return pool.get();
   }
   return nullptr;
 }
@@ -120,32 +131,100 @@ Status PoolServer::take(std::span<const std::byte> message, uint32_t node) {
   if (request.magic != PoolRequest::kMagic || request.token == 0) {
     return Status::InvalidArgument("a malformed request was dropped");
   }
-  PoolAnswer answer;
-  if (const Status status = admit(request, node, &answer); !status.ok()) {
-    answer = {};
-    answer.code = static_cast<int64_t>(status.code());
-    set_wire_text(&answer.text, status.message());
-  }
-  answer.token = request.token;
-  return agent_->answer(node, std::as_bytes(std::span(&answer, 1)), request.answer, config_.answer_ms_max);
+  const Status status = begin(request, node);
+  if (status.ok()) return status;
+  PoolAnswer refusal;
+  return answer(request, node, status, &refusal);
 }
 
-Status PoolServer::admit(const PoolRequest& request, uint32_t node, PoolAnswer* answer) {
+Status PoolServer::answer(const PoolRequest& request, uint32_t node, const Status& status, PoolAnswer* answer) {
+  if (!status.ok()) {
+    *answer = {};
+    answer->code = static_cast<int64_t>(status.code());
+    set_wire_text(&answer->text, status.message());
+  }
+  answer->token = request.token;
+  return agent_->answer(node, std::as_bytes(std::span(answer, 1)), request.answer, config_.answer_ms_max);
+}
+
+Status PoolServer::begin(const PoolRequest& request, uint32_t node) {
   const std::string name = wire_text(request.pool);
   if (!is_pool_name(name)) return Status::InvalidArgument("'" + name + "' is no name of a pool");
   close_abandoned();
-  switch (request.op) {
+  if (jobs_.count(complete_name(name)) != 0) {
+    return Status::Busy("an earlier request about pool " + name + " is being carried out; try again later");
+  }
+  if (jobs_.size() == kJobsMax) {
+    return Status::Busy(std::to_string(kJobsMax) + " requests are being carried out here; try again later");
+  }
+  BONSAI_RETURN_IF_ERROR(admit(request.op, name, node));
+  auto made = std::make_unique<Job>();
+  Job* const job = made.get();
+  job->request = request;
+  job->name = name;
+  job->node = node;
+  if (const auto found = pools_.find(name); found != pools_.end()) {
+    job->pool = std::move(found->second);
+    pools_.erase(found);
+  }
+  jobs_.emplace(complete_name(name), std::move(made));
+  job->thread = base::Thread("pool request", [this, job] { carry_out(job); });
+  return Status::OK();
+}
+
+// Whether the node may ask for that. Of pools that have no owner nothing is known here.
+Status PoolServer::admit(PoolOp op, const std::string& name, uint32_t node) const {
+  const auto found = pools_.find(name);
+  switch (op) {
     case PoolOp::kOpen:
     case PoolOp::kCreate:
-      return open(request, name, node, answer);
+      if (found == pools_.end()) return Status::OK();
+      if (found->second->owner == node) {
+        return Status::InvalidArgument("pool " + name + " is named twice; name each target once");
+      }
+      return Status::Busy("pool " + name + " has an owner, node " + std::to_string(found->second->owner) +
+                          "; close it there, or wait until that node is gone");
     case PoolOp::kResize:
-      return resize(request, name, node, answer);
     case PoolOp::kClose:
     case PoolOp::kRemove:
     case PoolOp::kComplete:
-      return release(request.op, name, node);
+      if (found != pools_.end() && found->second->owner == node) return Status::OK();
+      return Status::InvalidArgument("pool " + name + " is not this owner's");
   }
   return Status::NotSupported("this node's server does not know the request; run the same version on both");
+}
+
+// On the job's thread.
+void PoolServer::carry_out(Job* job) const {
+  switch (job->request.op) {
+    case PoolOp::kOpen:
+    case PoolOp::kCreate:
+      job->status = open(job);
+      break;
+    case PoolOp::kResize:
+      job->status = resize(job);
+      break;
+    case PoolOp::kClose:
+    case PoolOp::kRemove:
+    case PoolOp::kComplete:
+      job->status = release(job);
+      break;
+  }
+  if (!job->status.ok() && job->pool != nullptr && job->pool->region == nullptr) job->pool.reset();  // made in part
+  if (job->pool != nullptr) describe(*job->pool, &job->answer);
+  job->over.store(true, std::memory_order_release);
+}
+
+// Answers what has been carried out. Whether there was any.
+bool PoolServer::end_jobs() {
+  return std::erase_if(jobs_, [this](auto& entry) {
+           Job& job = *entry.second;
+           if (!job.over.load(std::memory_order_acquire)) return false;
+           if (job.pool != nullptr) pools_.emplace(job.name, std::move(job.pool));
+           // A node that left meanwhile gets no answer, and its pool is closed as that of any other.
+           static_cast<void>(answer(job.request, job.node, job.status, &job.answer));
+           return true;
+         }) != 0;
 }
 
 // Whether there is a pool to be opened; one that was never finished is none.
@@ -175,48 +254,39 @@ Status PoolServer::find(const PoolRequest& request, const std::string& path, con
   return Status::NotFound("this node has no pool " + name);
 }
 
-Status PoolServer::open(const PoolRequest& request, const std::string& name, uint32_t node, PoolAnswer* answer) {
+Status PoolServer::open(Job* job) const {
+  const PoolRequest& request = job->request;
   const bool create = request.op == PoolOp::kCreate;
-  const std::string path = config_.folder + "/" + name;
-  if (const auto found = pools_.find(name); found != pools_.end()) {
-    if (found->second.owner == node) {
-      return Status::InvalidArgument("pool " + name + " is named twice; name each target once");
-    }
-    return Status::Busy("pool " + name + " has an owner, node " + std::to_string(found->second.owner) +
-                        "; close it there, or wait until that node is gone");
-  }
-  if (!create) BONSAI_RETURN_IF_ERROR(find(request, path, name));
+  const std::string path = config_.folder + "/" + job->name;
+  if (!create) BONSAI_RETURN_IF_ERROR(find(request, path, job->name));
   if (create && request.bytes < base::kMappingBytesMin) {
     return Status::InvalidArgument("a pool of " + std::to_string(request.bytes) + " bytes is too small");
   }
   base::MappingOptions options;
   options.create_bytes = create ? request.bytes : 0;
   options.create_mark = create ? request.mark : 0;
-  Pool pool;
-  if (const Status status = map(path, options, &pool); !status.ok()) {
-    if (create && pool.mapping != nullptr) remove_file(path);
-    return status;
-  }
-  pool.owner = node;
-  pool.word = request.answer;
-  describe(pool, answer);
-  pools_.emplace(name, std::move(pool));
-  return Status::OK();
+  const Status status = map(path, options, job);
+  if (!status.ok() && create && job->pool->mapping != nullptr) remove_file(path);
+  return status;
 }
 
 // Maps the pool and registers its bytes. After an error the mapping is there if it was made.
-Status PoolServer::map(const std::string& path, const base::MappingOptions& options, Pool* pool) {
+Status PoolServer::map(const std::string& path, const base::MappingOptions& options, Job* job) const {
+  job->pool = std::make_unique<Pool>();
+  Pool& pool = *job->pool;
+  pool.owner = job->node;
+  pool.word = job->request.answer;
   base::MappingOptions declared = options;
   declared.domain = config_.cache_domain;
-  BONSAI_RETURN_IF_ERROR(base::Mapping::open(path, declared, &pool->mapping));
-  BONSAI_RETURN_IF_ERROR(config_.make_media ? config_.make_media(*pool->mapping, &pool->media)
-                                            : base::make_media(*pool->mapping, config_.media, &pool->media));
-  const std::span<std::byte> memory = pool->media.hooked != nullptr
-                                          ? std::span(pool->media.hooked->view(), pool->media.hooked->bytes())
-                                          : std::span(pool->mapping->data(), pool->mapping->bytes());
+  BONSAI_RETURN_IF_ERROR(base::Mapping::open(path, declared, &pool.mapping));
+  BONSAI_RETURN_IF_ERROR(config_.make_media ? config_.make_media(*pool.mapping, &pool.media)
+                                            : base::make_media(*pool.mapping, config_.media, &pool.media));
+  const std::span<std::byte> memory = pool.media.hooked != nullptr
+                                          ? std::span(pool.media.hooked->view(), pool.media.hooked->bytes())
+                                          : std::span(pool.mapping->data(), pool.mapping->bytes());
   rdma::Rights rights;
   rights.read = rights.write = true;
-  return fabric_->register_region(memory, rights, &pool->region);
+  return fabric_->register_region(memory, rights, &pool.region);
 }
 
 void PoolServer::describe(const Pool& pool, PoolAnswer* answer) const {
@@ -226,56 +296,45 @@ void PoolServer::describe(const Pool& pool, PoolAnswer* answer) const {
   set_wire_text(&answer->text, pool.media.text);
 }
 
-Status PoolServer::check_owner(const std::string& name, uint32_t node) const {
-  const auto found = pools_.find(name);
-  if (found != pools_.end() && found->second.owner == node) return Status::OK();
-  return Status::InvalidArgument("pool " + name + " is not this owner's");
-}
-
 // A pool that was enlarged for nothing gets its size back.
-Status PoolServer::resize(const PoolRequest& request, const std::string& name, uint32_t node, PoolAnswer* answer) {
-  BONSAI_RETURN_IF_ERROR(check_owner(name, node));
-  const std::string path = pools_[name].mapping->path();
-  const uint64_t before = pools_[name].mapping->bytes();
-  pools_.erase(name);
+Status PoolServer::resize(Job* job) const {
+  const uint64_t bytes = job->request.bytes;
+  const std::string path = job->pool->mapping->path();
+  const uint64_t before = job->pool->mapping->bytes();
+  job->pool.reset();
   base::MappingOptions options;
   std::error_code error;
-  if (request.bytes >= before) {
-    options.grow_bytes = request.bytes;
+  if (bytes >= before) {
+    options.grow_bytes = bytes;
   } else if (std::filesystem::is_regular_file(path, error)) {
-    std::filesystem::resize_file(path, std::max(request.bytes, base::kMappingBytesMin), error);
-    if (error) return Status::IoError("pool " + name + " cannot be made smaller: " + error.message());
+    std::filesystem::resize_file(path, std::max(bytes, base::kMappingBytesMin), error);
+    if (error) return Status::IoError("pool " + job->name + " cannot be made smaller: " + error.message());
   }
-  Pool pool;
-  BONSAI_RETURN_IF_ERROR(map(path, options, &pool));
-  pool.owner = node;
-  pool.word = request.answer;
-  describe(pool, answer);
-  pools_.emplace(name, std::move(pool));
-  return Status::OK();
+  return map(path, options, job);
 }
 
-Status PoolServer::release(PoolOp op, const std::string& name, uint32_t node) {
-  BONSAI_RETURN_IF_ERROR(check_owner(name, node));
-  const std::string path = pools_[name].mapping->path();
+Status PoolServer::release(Job* job) {
+  const PoolOp op = job->request.op;
+  const std::string& name = job->name;
+  const std::string path = job->pool->mapping->path();
   if (op == PoolOp::kComplete) {
     if (!name.ends_with(kPartialEnding)) return Status::InvalidArgument("pool " + name + " is complete");
-    const std::string whole = path.substr(0, path.size() - kPartialEnding.size());
+    const std::string whole = complete_name(path);
     std::error_code error;
     if (std::filesystem::exists(whole, error)) return Status::InvalidArgument(whole + " exists already");
-    pools_.erase(name);
+    job->pool.reset();
     std::filesystem::rename(path, whole, error);
     if (error) return Status::IoError("pool " + name + " cannot be given its name: " + error.message());
     return base::sync_directory_of(whole);
   }
-  pools_.erase(name);
+  job->pool.reset();
   if (op == PoolOp::kRemove && !remove_file(path)) return Status::IoError("pool " + name + " could not be removed");
   return Status::OK();
 }
 
 std::map<std::string, uint32_t> PoolServer::owners() const {
   std::map<std::string, uint32_t> owners;
-  for (const auto& [name, pool] : pools_) owners.emplace(name, pool.owner);
+  for (const auto& [name, pool] : pools_) owners.emplace(name, pool->owner);
   return owners;
 }
 

@@ -7,6 +7,9 @@
 //     gone the pool is closed: its region is unregistered first, so that nothing of that owner reaches it any more.
 //   - What is answered to a flush request is durable in the domain of the pool's medium, or the answer says that it is
 //     not.
+//   - A request about a pool delays no other: a thread of its own carries it out, however long it takes to make or to
+//     resize the pool, and to register it. Flush requests are answered meanwhile. There is one request at a time about
+//     one pool.
 //   - Requests are bytes from outside: whatever they hold, nothing but the named pool of the configured folder is
 //     touched.
 //
@@ -14,6 +17,7 @@
 #ifndef BONSAI_SCALE_POOL_SERVER_H_
 #define BONSAI_SCALE_POOL_SERVER_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -24,6 +28,7 @@
 #include "base/nvm/mapping.h"
 #include "base/nvm/media.h"
 #include "base/nvm/product.h"
+#include "base/thread.h"
 #include "bonsai/status.h"
 #include "rdma/credentials.h"
 #include "rdma/fabric.h"
@@ -56,9 +61,12 @@ class PoolServer {
   static Status make(rdma::Fabric* fabric, const Config& config, std::unique_ptr<PoolServer>* server);
   ~PoolServer();
 
-  // Serves one request, if one comes within the bound; closes pools whose owners have gone. Errors: Unavailable (none
-  // came: the usual case of an idle server), InvalidArgument (a malformed request, which was dropped).
+  // Takes one request, or answers one that has been carried out, if there is one within the bound; closes pools whose
+  // owners have gone. Errors: Unavailable (there is none: the usual case of an idle server), InvalidArgument (a
+  // malformed request, which was dropped).
   Status serve(uint64_t limit_ms);
+  // Whether requests are being carried out; serve() answers them.
+  [[nodiscard]] bool at_work() const { return !jobs_.empty(); }
 
   // The pools that have owners, by name, and the owners' nodes.
   [[nodiscard]] std::map<std::string, uint32_t> owners() const;
@@ -77,18 +85,33 @@ class PoolServer {
     rdma::Remote word;  // of the owner's memory, where it had its answer
   };
 
+  // A request about a pool. Until it is over it is its thread's.
+  struct Job {
+    PoolRequest request;
+    std::string name;
+    uint32_t node;
+    std::unique_ptr<Pool> pool;  // that the request changes; in the end that the node owns, null if it owns none
+    PoolAnswer answer;
+    Status status;
+    std::atomic<bool> over{false};
+    base::Thread thread;  // the last member, so that it ends first
+  };
+
   PoolServer(rdma::Fabric* fabric, const Config& config) : fabric_(fabric), config_(config) {}
 
   Status start();
-  Status admit(const PoolRequest& request, uint32_t node, PoolAnswer* answer);
-  Status open(const PoolRequest& request, const std::string& name, uint32_t node, PoolAnswer* answer);
-  Status find(const PoolRequest& request, const std::string& path, const std::string& name) const;
-  Status map(const std::string& path, const base::MappingOptions& options, Pool* pool);
-  void describe(const Pool& pool, PoolAnswer* answer) const;
-  Status resize(const PoolRequest& request, const std::string& name, uint32_t node, PoolAnswer* answer);
-  Status release(PoolOp op, const std::string& name, uint32_t node);
-  [[nodiscard]] Status check_owner(const std::string& name, uint32_t node) const;
   Status take(std::span<const std::byte> message, uint32_t node);
+  Status begin(const PoolRequest& request, uint32_t node);
+  Status admit(PoolOp op, const std::string& name, uint32_t node) const;
+  Status answer(const PoolRequest& request, uint32_t node, const Status& status, PoolAnswer* answer);
+  bool end_jobs();
+  void carry_out(Job* job) const;
+  Status open(Job* job) const;
+  Status resize(Job* job) const;
+  static Status release(Job* job);
+  Status find(const PoolRequest& request, const std::string& path, const std::string& name) const;
+  Status map(const std::string& path, const base::MappingOptions& options, Job* job) const;
+  void describe(const Pool& pool, PoolAnswer* answer) const;
   [[nodiscard]] rdma::FlushResult flush(std::span<const rdma::FlushRequest::Range> ranges);
   [[nodiscard]] Pool* pool_of(const rdma::FlushRequest::Range& range);
   void look_for_owners();
@@ -98,8 +121,9 @@ class PoolServer {
   const Config config_;
   std::unique_ptr<rdma::Worker> worker_;
   std::unique_ptr<rdma::FlushAgent> agent_;
-  std::map<std::string, Pool> pools_;
-  uint64_t looked_ns_ = 0;  // when owners were last looked at
+  std::map<std::string, std::unique_ptr<Pool>> pools_;
+  std::map<std::string, std::unique_ptr<Job>> jobs_;  // by name of the pool, that of a complete one
+  uint64_t looked_ns_ = 0;                            // when owners were last looked at
 };
 
 }  // namespace bonsai::scale

@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/thread.h"
 #include "rdma/shm/shm.h"
@@ -16,9 +18,13 @@ namespace bonsai::scale {
 
 class ServingNode {
  public:
-  ServingNode(rdma::ShmNetwork* network, const std::string& folder, const rdma::Secret* secret = nullptr)
+  using MakeMedia = std::function<Status(const base::Mapping& mapping, base::Media* media)>;
+
+  ServingNode(rdma::ShmNetwork* network, const std::string& folder, const rdma::Secret* secret = nullptr,
+              MakeMedia make_media = nullptr)
       : fabric_(network->make_fabric()) {
     PoolServer::Config config;
+    config.make_media = std::move(make_media);
     config.folder = folder;
     config.address = "node";
     config.secret = secret;
