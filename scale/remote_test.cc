@@ -94,7 +94,8 @@ TEST(TargetNameTest, TellsPathsFromRemoteTargets) {
       EXPECT_EQ(name.role, role);
     }
   }
-  for (const char* wrong : {"a?role=", "a?role=Log", "a?role=log?role=log", "shm://node/a?role=data"}) {
+  for (const char* wrong : {"a?role=", "a?role=Log", "a?role=log?role=log", "shm://node/a?role=data", "a?rol=log",
+                            "a?Role=log", "a?role", "shm://node/a?rol=log", "a?rol=log?role=log"}) {
     EXPECT_NE(parse_target_name(wrong, &name).message().find("?role=dnodes"), std::string::npos) << wrong;
   }
   EXPECT_TRUE(parse_target_name("?role=log", &name).IsInvalidArgument());

@@ -28,6 +28,14 @@ Status parse_role(const std::string& text, TargetRole* role) {
   return Status::InvalidArgument("'" + text + "' has no role of a target; write ?role=log, ?role=dnodes or ?role=both");
 }
 
+// Whether the name ends as a query does: "?word=...", or a word that was meant to be the role.
+bool has_query(std::string_view text) {
+  const size_t mark = text.rfind('?');
+  if (mark == std::string_view::npos) return false;
+  const std::string_view query = text.substr(mark + 1);
+  return query == "role" || query.find('=') != std::string_view::npos;
+}
+
 }  // namespace
 
 bool is_pool_name(std::string_view name) {
@@ -55,6 +63,10 @@ Status parse_target_name(const std::string& whole, TargetName* name) {
   parsed.text = text;
   if (text.size() != whole.size()) BONSAI_RETURN_IF_ERROR(parse_role(whole, &parsed.role));
   if (text.empty()) return Status::InvalidArgument("'" + whole + "' has a role, but names no target before it");
+  if (has_query(text)) {
+    return Status::InvalidArgument("'" + whole + "' ends in a query that is none of a target; write ?role=log, " +
+                                   "?role=dnodes or ?role=both, or give a file of that name another one");
+  }
   const size_t mark = text.find("://");
   if (mark == std::string::npos || !is_scheme(std::string_view(text).substr(0, mark))) {
     *name = std::move(parsed);

@@ -4,7 +4,8 @@
 //   shm://NAME/POOL             served under NAME by a process of this machine
 //   rdma://HOST:PORT/POOL       served over RDMA
 //
-// Each may end in `?role=log`, `?role=dnodes` or `?role=both`: what it is for in its pool.
+// Each may end in `?role=log`, `?role=dnodes` or `?role=both`: what it is for in its pool. No other
+// query is known, and none is taken for a part of a file's name.
 #ifndef BONSAI_SCALE_TARGET_NAME_H_
 #define BONSAI_SCALE_TARGET_NAME_H_
 
@@ -39,8 +40,8 @@ struct TargetName {
 // "log", "dnodes", "both"; empty: unsaid.
 [[nodiscard]] std::string_view role_text(TargetRole role);
 
-// Errors: InvalidArgument (a scheme without node or pool, a pool name or role that is none; the message shows the
-// form).
+// Errors: InvalidArgument (a scheme without node or pool, a pool name, role or query that is none; the message shows
+// the form).
 Status parse_target_name(const std::string& text, TargetName* name);
 
 }  // namespace bonsai::scale

@@ -260,10 +260,22 @@ class Opener {
 
   // A refused growth gives the targets their sizes back; the pool has not used more yet.
   Status grow(scale::Volume& volume) {
-    Status status = persist::grow_pool(volume, &t_.pool);
+    Status status = check_growth();
+    if (status.ok()) status = persist::grow_pool(volume, &t_.pool);
     if (status.ok()) return status;
     for (const Target& target : t_.targets) shrink_target(target);
     return status;
+  }
+
+  // A target whose name says that it is for the log was left as it is. One that keeps it alone, and was named without
+  // its role, would have bytes of no use.
+  [[nodiscard]] Status check_growth() const {
+    for (const Target& target : t_.targets) {
+      if (target.name.role != scale::TargetRole::kLog || !is_enlarged(target)) continue;
+      return Status::InvalidArgument(target.name.text + " keeps the log alone, which does not grow; name it " +
+                                     target.name.text + "?role=log to leave it as it is");
+    }
+    return Status::OK();
   }
 
   // Small pools are read by one thread: making more would take longer.
@@ -322,14 +334,18 @@ Status OpenForTest(const Options& options, const TestOptions& test, const std::s
 Status DescribeMedium(const std::string& path, std::string* text, const Options& options) {
   scale::TargetName name;
   BONSAI_RETURN_IF_ERROR(scale::parse_target_name(path, &name));
-  if (!name.is_remote()) return base::describe_medium(path, PersistenceDomain::kAuto, text);
-  scale::RemoteLinks links(options.fabric_secret_file, options.fabric_wait_ms_max);
-  store::Target target;
-  target.name = name;
-  bool exists = false;
-  BONSAI_RETURN_IF_ERROR(store::find_target(Options(), &links, &target, &exists));
-  *text =
-      exists ? target.link->pool(target.number).text : "what " + name.node + " stores pools on, over " + name.scheme;
+  if (name.is_remote()) {
+    scale::RemoteLinks links(options.fabric_secret_file, options.fabric_wait_ms_max);
+    store::Target target;
+    target.name = name;
+    bool exists = false;
+    BONSAI_RETURN_IF_ERROR(store::find_target(Options(), &links, &target, &exists));
+    *text =
+        exists ? target.link->pool(target.number).text : "what " + name.node + " stores pools on, over " + name.scheme;
+  } else {
+    BONSAI_RETURN_IF_ERROR(base::describe_medium(name.text, PersistenceDomain::kAuto, text));
+  }
+  if (name.role != scale::TargetRole::kUnsaid) *text += ", for " + std::string(role_text(name.role));
   return Status::OK();
 }
 

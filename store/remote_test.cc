@@ -302,6 +302,25 @@ TEST_F(RemoteStore, GrowthLeavesALogAsItIs) {
   EXPECT_EQ(fs::file_size(local), log_bytes);
   EXPECT_EQ(fs::file_size(near_.folder + "a"), 2 * kPoolBytes);
   expect_filled(local + ",near://node/a", 100);
+  // Without its role the log's target would be enlarged for nothing, here and on the node.
+  options.grow_bytes = 3 * kPoolBytes;
+  expect_refused(local + ",near://node/a", options, Status::Code::kInvalidArgument, local + "?role=log");
+  EXPECT_EQ(fs::file_size(local), log_bytes);
+  fill("near://node/log?role=log,near://node/b?role=dnodes", 100);
+  expect_refused("near://node/log,near://node/b", options, Status::Code::kInvalidArgument, "near://node/log?role=log");
+  expect_filled("near://node/log,near://node/b", 100);
+}
+
+TEST_F(RemoteStore, AQueryThatIsNoneMakesNoFile) {
+  const std::string local = scratch_.file("local");
+  for (const std::string query : {"?rol=log", "?Role=log", "?role", "?role=log?role=log", "?bytes=4G"}) {
+    for (const std::string& name : {local, std::string("near://node/a")}) {
+      expect_refused(name + query, creating(), Status::Code::kInvalidArgument, "?role=log");
+      CheckReport report;
+      EXPECT_TRUE(Check(name + query, &report).IsInvalidArgument());
+    }
+  }
+  EXPECT_TRUE(fs::is_empty(fs::path(local).parent_path()));
 }
 
 TEST_F(RemoteStore, WhatIsMissingExistsOrIsForeignIsSaid) {
@@ -434,6 +453,10 @@ TEST_F(RemoteStore, DescribesWhereAPoolIs) {
   fill("near://node/a", 1);
   ASSERT_EQ("OK", DescribeMedium("near://node/a", &text).ToString());
   EXPECT_NE(text.find("over shm"), std::string::npos) << text;
+  ASSERT_EQ("OK", DescribeMedium("near://node/a?role=dnodes", &text).ToString());
+  EXPECT_TRUE(text.ends_with(", for dnodes")) << text;
+  ASSERT_EQ("OK", DescribeMedium(scratch_.file("b") + "?role=log", &text).ToString());
+  EXPECT_TRUE(text.ends_with(", for log")) << text;
 }
 
 rdma::Secret secret_of(char byte, const std::string& file) {

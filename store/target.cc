@@ -147,10 +147,16 @@ Status remove_target(Target* target) {
   return Status::IoError("cannot remove " + path + ": " + error.message());
 }
 
+bool is_enlarged(const Target& target) {
+  if (target.bytes_before == 0) return false;
+  return target.link != nullptr || (target.mapping != nullptr && target.bytes_before < target.mapping->bytes());
+}
+
 void shrink_target(const Target& target) {
+  if (!is_enlarged(target)) return;
   if (target.link != nullptr) {
-    if (target.bytes_before != 0) static_cast<void>(target.link->resize(target.number, target.bytes_before));
-  } else if (target.mapping != nullptr && target.bytes_before < target.mapping->bytes()) {
+    static_cast<void>(target.link->resize(target.number, target.bytes_before));
+  } else {
     std::error_code ignored;
     std::filesystem::resize_file(target.name.text, target.bytes_before, ignored);
   }

@@ -52,6 +52,9 @@ Status make_medium(const TestOptions& test, Target* target);
 // Errors: IoError, those of RemoteLink::remove().
 Status remove_target(Target* target);
 
+// Whether take_target() has enlarged it.
+[[nodiscard]] bool is_enlarged(const Target& target);
+
 // Gives a target back the size that it had before it was enlarged. Requires: what it got was not used.
 void shrink_target(const Target& target);
 
