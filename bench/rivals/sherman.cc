@@ -294,8 +294,8 @@ Status ShermanClient::change_leaf(const Record& record, Change change, const Lim
   if (at == leaf->records.end()) {
     const auto used = static_cast<size_t>(std::count_if(leaf->records.begin(), leaf->records.end(), live));
     at = std::find_if_not(leaf->records.begin(), leaf->records.end(), live);
+    BONSAI_INVARIANT(at != leaf->records.end());
     if (used + 1 == leaf->records.size()) {
-      static_cast<void>(image.write_record(leaf->head, static_cast<size_t>(at - leaf->records.begin()), record));
       *at = record;
       std::sort(leaf->records.begin(), leaf->records.end(),
                 [](const Record& a, const Record& b) { return a.key < b.key; });

@@ -38,7 +38,8 @@
 //   agent          CAS; READ; {WRITE 24, SEND 40}, answered by the node's processor; unlock    4/5/1104
 // The first two rely on a platform where a READ pushes earlier WRITEs to the persistence domain. A lock is handed over
 // when the flush has been answered. A split makes the sibling durable; then, still under the lock, the leaf's new head,
-// beside the old one; then the leaf without the records that have moved; then the parent is written: +1 list, or +2.
+// beside the old one; then the leaf without the records that have moved, and with the new one if it is its own; then
+// the parent is written: +1 list, or +2.
 // Inner pages, locks and the root are not made durable: recover_tree() finds the leaves by their siblings, and makes
 // the rest anew. Reads may see what is not durable yet, as in every scheme that flushes after it has written.
 // Linearizable per key. Scans are not atomic, as published: each record was there at some moment of the scan.
@@ -176,7 +177,7 @@ class ShermanClient final : public Client {
   Status change(std::string_view key, uint64_t value, Change change);
   Status change_leaf(const Record& record, Change change, const Limit& limit, Held* held, Place* place, Seen* leaf);
   Status split(const Limit& limit, Held* held, Place* place, Seen* page);
-  Status write_left_durably(Address place, Held* held, const Head& before, const Head& left);
+  Status write_left_durably(Address place, Held* held, const Head& before, const Seen& left);
   Status write_halves(Address fresh, Address place, Held* held, const Head& before, const Seen& left,
                       const Seen& right);
   Status add_child(const Record& child, uint32_t level, const Limit& limit, Place* place);

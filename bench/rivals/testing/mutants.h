@@ -44,6 +44,7 @@ enum Mutant : uint32_t {
   kMovedErasedAtOnce = 1u << 26,  // a split erases the moved records with the head that names the sibling
   kHeadInPlace = 1u << 27,        // ... and writes that head over the old one
   kTornUnsalvaged = 1u << 28,     // a recovery drops records whose checksums are torn
+  kNewRecordLinked = 1u << 29,    // a split writes the new record with that head, and the leaf may stay full
 
   // Clover-like; it has a test program of its own, and bits that others have, too
   kSlabUnverified = 1u << 0,    // a slab is believed whatever its checksum says
