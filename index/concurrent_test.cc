@@ -33,7 +33,7 @@ class Offloader {
     for (uint64_t round = 0; !stop_.load(); ++round) {
       static_cast<void>(tier.offload(round % 3 == 0 ? Which::kAll : Which::kUrgent, 3));
       static_cast<void>(tier.index().tidy(5));
-      if (round % 8 == 0) static_cast<void>(tier.index().gather());
+      if (round % 8 == 0) static_cast<void>(tier.index().defragment());
       if (round % 4 == 0) std::this_thread::yield();
     }
   }

@@ -36,6 +36,7 @@
 #include "index/compaction_queue.h"
 #include "index/tree.h"
 #include "index/versions.h"
+#include "persist/defragmenter.h"
 #include "persist/dnode_store.h"
 #include "persist/large.h"
 #include "persist/log.h"
@@ -48,7 +49,7 @@ namespace bonsai::index {
 struct Work {
   std::atomic<uint64_t> offloads{0}, splits{0}, merges{0}, compactions{0}, updates_offloaded{0};
   std::atomic<uint64_t> offload_ns{0};                               // of all threads that offload
-  std::atomic<uint64_t> moves{0};                                    // of runs, to gather free space
+  std::atomic<uint64_t> moves{0};                                    // of runs, to defragment
   std::atomic<uint64_t> plans_by_writers{0}, plan_ns_of_writers{0};  // bnodes that a writer found full and replaced
 };
 
@@ -201,7 +202,7 @@ class Index {
 
   [[nodiscard]] Versions::Announcement announce() { return versions_.announce(); }
 
-  // ---- background (replace_queue.cc, gather.cc, replace.cc); any thread, outside a guard
+  // ---- background (replace_queue.cc, defragment.cc, replace.cc); any thread, outside a guard
 
   struct OffloadResult {
     size_t ranges = 0;         // that were offloaded
@@ -214,9 +215,9 @@ class Index {
   enum class Which { kUrgent, kAll, kCompactions };
   // Offloads up to `ranges_max` ranges.
   OffloadResult offload(size_t ranges_max, Which which);
-  // Brings free blocks of the data area together by moving runs of dnodes, to be called when offloading finds no space.
-  // False: nothing was gained, or somebody else is at it. Waits for readers, boundedly.
-  bool gather();
+  // Defragments the data area (persist/defragmenter.h), to be called when offloading finds no space. False: nothing was
+  // gained, or somebody else is at it. Waits for readers, boundedly.
+  bool defragment();
   // Offloads one range into the relocation reserve, the last resort where nothing was gained: what its dnode leaves is
   // as much room again, elsewhere. Nothing is done, and no error is reported, while somebody else uses the reserve.
   OffloadResult offload_into_reserve(Which which);
@@ -254,7 +255,7 @@ class Index {
 
  private:
   friend class Offload;
-  class Gather;
+  class DnodeOwners;
 
   // put.cc
   enum class Push { kPublished, kSuperseded, kFrozen, kFull, kStalled };
@@ -374,7 +375,7 @@ class Index {
   static constexpr uint64_t kCrowdedRanges = 8;
   static constexpr uint32_t kBatchesMax = 64;  // begun at a time: each may come to help the next, which takes stack
   static constexpr size_t kReplaceStages = 3;
-  static constexpr uint64_t kDnodesGathered = 2;  // room for so many of the largest
+  static constexpr uint64_t kDnodesDefragmented = 2;  // room for so many of the largest
 
   std::atomic<Bnode*> dirty_stack_{nullptr};             // bnodes that got their first update, newest first
   std::atomic<Bnode*> crowded_stack_{nullptr};           // bnodes above the high-water mark, newest first
@@ -396,11 +397,10 @@ class Index {
   uint64_t tidied_ = 0;  // a whole pass that began with this found nothing; under queue_mutex_, as all below
   base::Fence tidy_at_;
   TidyPass tidy_pass_;
-  base::Fence ask_at_;                          // where ask_for_compactions() goes on
-  uint64_t ask_offloads_ = 0;                   // when its pass began
-  uint64_t asked_offloads_ = 0;                 // when the pass began that was the last to be ended
-  base::YieldingMutex gather_mutex_{"gather"};  // background only
-  bool gather_upwards_ = true;                  // under it
+  base::Fence ask_at_;           // where ask_for_compactions() goes on
+  uint64_t ask_offloads_ = 0;    // when its pass began
+  uint64_t asked_offloads_ = 0;  // when the pass began that was the last to be ended
+  persist::Defragmenter defragmenter_;
 };
 
 }  // namespace bonsai::index

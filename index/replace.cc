@@ -282,7 +282,8 @@ Index::Index(Config config, persist::Log& log, persist::DnodeStore& dnodes, pers
       large_(large),
       epochs_(epochs),
       versions_(config.snapshots_max),
-      tree_(epochs, config.gets_fetch_ahead) {}
+      tree_(epochs, config.gets_fetch_ahead),
+      defragmenter_(dnodes, epochs) {}
 
 void Index::start(std::vector<persist::RecoveredRange> ranges, uint64_t gen, unsigned threads) {
   constexpr size_t kRangesPerStep = 256;

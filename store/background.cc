@@ -143,7 +143,7 @@ Index::OffloadResult Background::offload_ranges(size_t ranges_max, Index::Which 
     return result.ranges == 0 && result.status.IsNoSpace();
   };
   Index::OffloadResult result = tiers_.index->offload(ranges_max, which);
-  if (refused(result) && tiers_.index->gather()) result = tiers_.index->offload(ranges_max, which);
+  if (refused(result) && tiers_.index->defragment()) result = tiers_.index->offload(ranges_max, which);
   return refused(result) ? tiers_.index->offload_into_reserve(which) : result;
 }
 
@@ -262,7 +262,7 @@ Status Background::drain_until(const std::function<bool()>& enough, uint64_t lim
     if (!result.status.ok() && !result.status.IsNoSpace() && !result.status.IsUnavailable()) return result.status;
     if (result.status.IsNoSpace()) {
       // Replaced dnodes may still wait for their readers; and another range may fit, or even give space back.
-      // Or a background thread is just gathering it.
+      // Or a background thread is just defragmenting.
       if (++refused > kNoSpaceTries) return result.status;
       if (refused == 1) static_cast<void>(tiers_.epochs->drain(std::min(kReadersMs, limit_ms)));
     }

@@ -372,7 +372,7 @@ class Life final : public LifeModel {
     ++gen_;
   }
 
-  // Writes a dnode again with one of its runs elsewhere, as gathering free space does.
+  // Writes a dnode again with one of its runs elsewhere, as defragmenting does.
   void move_run() {
     std::unique_ptr<Dnode>& old = dnodes_[random_.below(dnodes_.size())];
     if (old->runs().empty()) return;

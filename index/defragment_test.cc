@@ -1,4 +1,4 @@
-// Gathering free space: runs move, and nobody notices.
+// Defragmenting under readers of the index: runs move, and nobody notices.
 #include <gtest/gtest.h>
 
 #include "index/testing.h"
@@ -8,9 +8,9 @@ namespace {
 
 using Which = Index::Which;
 
-// Makes free pieces short and has them gathered, while runs are read by bnodes, by frozen ones of a layer that is not
+// Makes free pieces short and defragments, while runs are read by bnodes, by frozen ones of a layer that is not
 // offloaded, and by residues of live snapshots. Nothing is lost, also in a crash. True: there is a longer piece now.
-bool gather_under_readers(uint64_t seed) {
+bool defragment_under_readers(uint64_t seed) {
   Tier tier;
   base::Random random(seed);
   for (uint64_t i = 0; i < 8'000; ++i) {
@@ -37,7 +37,7 @@ bool gather_under_readers(uint64_t seed) {
     const uint64_t left = piece.bytes > 2 * gap_bytes ? 2 * gap_bytes : gap_bytes;
     EXPECT_TRUE(piece.bytes <= gap_bytes || tier.space().reserve(piece.addr + gap_bytes, piece.bytes - left));
   }
-  const bool gained = tier.index().gather();
+  const bool gained = tier.index().defragment();
   EXPECT_TRUE(!gained || tier.index().work().moves.load() > 2);
   EXPECT_GT(tier.residues(), 0u);
   EXPECT_EQ(tier.scan_now(), now);
@@ -72,13 +72,13 @@ bool grow_short_piece(uint64_t seed) {
     EXPECT_TRUE(piece.bytes <= gap_bytes || space.reserve(piece.addr + gap_bytes, piece.bytes - left));
   }
   static_cast<void>(space.cut_aside(space.aside_bytes_wanted() - persist::kBlockBytes));
-  for (int i = 0; i < 40 && space.aside().bytes < run_bytes_max; ++i) static_cast<void>(tier.index().gather());
+  for (int i = 0; i < 40 && space.aside().bytes < run_bytes_max; ++i) static_cast<void>(tier.index().defragment());
   EXPECT_EQ(tier.scan_now(), model);
   return space.aside().bytes >= run_bytes_max;
 }
 
 // About one arrangement in eight has too little between two things that do not move.
-TEST(Gather, APieceThatHasBecomeShortGrowsAgain) {
+TEST(Defragment, APieceThatHasBecomeShortGrowsAgain) {
   const uint64_t seed = test_seed();
   int grown = 0;
   for (uint64_t round = 0; round < 8; ++round) grown += grow_short_piece(seed + round) ? 1 : 0;
@@ -86,10 +86,10 @@ TEST(Gather, APieceThatHasBecomeShortGrowsAgain) {
 }
 
 // About one arrangement in a thousand has the piece that is set aside hemmed in by what does not move.
-TEST(Gather, MovesRunsUnderTheirReaders) {
+TEST(Defragment, MovesRunsUnderTheirReaders) {
   const uint64_t seed = test_seed();
   int gained = 0;
-  for (uint64_t round = 0; round < 3; ++round) gained += gather_under_readers(seed + round) ? 1 : 0;
+  for (uint64_t round = 0; round < 3; ++round) gained += defragment_under_readers(seed + round) ? 1 : 0;
   EXPECT_GE(gained, 2);
 }
 

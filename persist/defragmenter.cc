@@ -1,34 +1,30 @@
-// Gathering free space: when no free piece of the data area is long enough for a dnode, though together they would be,
-// the piece that is set aside (persist/space.h) walks through the area. Run after run crosses it, and the free blocks
-// between the runs stay with it, until it is long enough to give some away.
-//
-// A run that crosses is a dnode written again: the same range, generation and entries. So no record of the log changes
-// its meaning, and a crash leaves one of the two live; they say the same.
+#include "persist/defragmenter.h"
+
 #include <algorithm>
 #include <map>
-#include <optional>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
-#include "base/check.h"
-#include "index/index.h"
+#include "base/step.h"
 
-namespace bonsai::index {
+namespace bonsai::persist {
 
 using base::step;
-using persist::Dnode;
-using persist::Space;
 
-class Index::Gather {
+// One call of run(), under the mutex.
+class Defragmenter::Pass {
  public:
-  // Requires: nobody else works on the layers `held`.
-  Gather(Index& index, const std::deque<Layer*>& held) : index_(index), space_(index.dnodes_.space()) {
-    const auto guard = index_.epochs_.enter();
-    for (const Layer* layer : held) {
-      for (Bnode* old : layer->olds) note(*old, old);
-    }
-    index_.tree_.for_each([&](Bnode* bnode) {
-      if (bnode->layer() == nullptr) note(*bnode, nullptr);
+  Pass(Defragmenter& parent, Owners& owners)
+      : store_(parent.store_),
+        epochs_(parent.epochs_),
+        space_(store_.space()),
+        owners_(owners),
+        upwards_(parent.upwards_) {
+    const auto guard = epochs_.enter();
+    owners_.for_each([&](size_t owner, const Dnode& dnode) {
+      for (const RunDesc& run : dnode.runs()) runs_[run.addr] = {round_up(run.bytes, kBlockBytes), owner};
     });
   }
 
@@ -39,7 +35,7 @@ class Index::Gather {
     for (int jumps = 0; jumps <= kJumpsMax && bytes < bytes_wanted; ++jumps) {
       if (jumps > 0 && !jump()) break;
       if (!walk(space_.aside_bytes_wanted() + bytes_wanted)) return false;
-      space_.restore_aside(index_.gather_upwards_);
+      space_.restore_aside(upwards_);
       bytes = space_.longest_free_bytes();
     }
     return bytes > bytes_before;
@@ -52,23 +48,8 @@ class Index::Gather {
 
   struct Run {
     uint64_t bytes;
-    base::Fence lo;  // of its bnode
-    Bnode* frozen;   // the bnode, if it is one of a held layer
+    size_t owner;
   };
-
-  // Old versions that live scans need may be between a bnode and its dnode.
-  static Bnode* holder_of(Bnode* bnode) {
-    Bnode* residue = bnode->base().residue();
-    return residue != nullptr ? residue : bnode;
-  }
-
-  void note(Bnode& bnode, Bnode* frozen) {
-    const Dnode* dnode = holder_of(&bnode)->base().dnode();
-    if (dnode == nullptr) return;
-    for (const persist::RunDesc& run : dnode->runs()) {
-      runs_[run.addr] = {persist::round_up(run.bytes, persist::kBlockBytes), bnode.lo(), frozen};
-    }
-  }
 
   // Widens the piece to `bytes`, or as far as runs in either direction can be moved. False: it is not there, since a
   // reader was preempted.
@@ -79,9 +60,9 @@ class Index::Gather {
         space_.widen_aside();
         if (space_.aside().bytes >= bytes) return true;
         if (!move_neighbour()) break;
-        static_cast<void>(index_.epochs_.drain(kReadersMs));
+        static_cast<void>(epochs_.drain(kReadersMs));
       }
-      index_.gather_upwards_ = !index_.gather_upwards_;
+      upwards_ = !upwards_;
     }
     return true;
   }
@@ -110,28 +91,27 @@ class Index::Gather {
   bool jump() {
     for (const Window& window : windows_to_go_on()) {
       if (!exchange(window)) continue;
-      static_cast<void>(index_.epochs_.drain(kReadersMs));
+      static_cast<void>(epochs_.drain(kReadersMs));
       return true;
     }
     return false;
   }
 
-  // Moves the runs of a window into the piece, under claims that were all taken before, so that none of them fails for
-  // another thread. False: they could not be taken, or the window has changed.
+  // Moves the runs of a window into the piece. All their owners are held before, so that none of the moves fails for
+  // another thread. False: they could not be held, or the window has changed.
   bool exchange(const Window& window) {
     step("move runs");
-    const auto guard = index_.epochs_.enter();
-    std::vector<Claimed> claimed;
+    const auto guard = epochs_.enter();
     uint64_t bytes = 0;
     bool all = true;
     for (const uint64_t from : window.runs) {
       bytes += runs_.at(from).bytes;
-      all = all && claim(runs_.at(from), &claimed);
+      all = all && owners_.hold(runs_.at(from).owner);
     }
     const bool begun = all && space_.begin_exchange(window.piece, bytes);
     for (size_t i = 0; begun && i < window.runs.size(); ++i) {
       const auto it = runs_.find(window.runs[i]);
-      const uint64_t to = move_run(claimed[i].bnode, it->first, it->second, Way::kInto);
+      const uint64_t to = move_run(it->first, it->second, Way::kInto);
       if (to == 0) {  // it is not there any more, or the volume has failed
         space_.give_up_exchange();
         break;
@@ -139,24 +119,8 @@ class Index::Gather {
       runs_[to] = it->second;
       runs_.erase(it);
     }
-    for (const Claimed& each : claimed) {
-      if (each.mine) each.bnode->unclaim();
-    }
+    owners_.release();
     return begun;
-  }
-
-  struct Claimed {
-    Bnode* bnode;
-    bool mine;  // the claim
-  };
-  // Of a run's bnode, whose claim is taken once for all its runs. False: it is another thread's.
-  bool claim(const Run& run, std::vector<Claimed>* claimed) {
-    Bnode* bnode = run.frozen != nullptr ? run.frozen : index_.tree_.find(run.lo.key());
-    const bool had = run.frozen != nullptr || std::any_of(claimed->begin(), claimed->end(),
-                                                          [&](const Claimed& each) { return each.bnode == bnode; });
-    if (!had && !bnode->claim()) return false;
-    claimed->push_back({bnode, !had});
-    return run.frozen != nullptr || bnode->layer() == nullptr;
   }
 
   // Where the piece may be put: in the pockets that have the most to be gathered, and what is there must fit into the
@@ -239,7 +203,7 @@ class Index::Gather {
   bool move_neighbour() {
     const Space::Piece piece = space_.aside();
     auto it = runs_.lower_bound(piece.addr.bits());
-    if (index_.gather_upwards_) {
+    if (upwards_) {
       it = runs_.find(piece.end().bits());
     } else if (it == runs_.begin() || (--it)->first + it->second.bytes != piece.addr.bits()) {
       return false;
@@ -252,36 +216,32 @@ class Index::Gather {
     kInto,    // the piece, which gets shorter; where the run was is free
   };
 
-  // False if the run is not its bnode's any more, or cannot be moved now.
+  // False if the run is not its owner's any more, or cannot be moved now.
   bool move_across(std::map<uint64_t, Run>::iterator it) {
     step("move run");
-    const auto guard = index_.epochs_.enter();
+    const auto guard = epochs_.enter();
     const auto [from, run] = *it;
-    std::vector<Claimed> claimed;
-    const uint64_t to = claim(run, &claimed) ? move_run(claimed.front().bnode, from, run, Way::kAcross) : 0;
-    for (const Claimed& each : claimed) {
-      if (each.mine) each.bnode->unclaim();
-    }
+    const uint64_t to = owners_.hold(run.owner) ? move_run(from, run, Way::kAcross) : 0;
+    owners_.release();
     if (to == 0) return false;
     runs_.erase(it);
     runs_[to] = run;
     return true;
   }
 
-  // Returns the run's new place, or 0. Requires: the bnode's claim or its layer.
-  uint64_t move_run(Bnode* bnode, uint64_t from, const Run& run, Way way) {
-    if (index_.dnodes_.volume().failed()) return 0;  // the last move may not have ended
-    Bnode* holder = holder_of(bnode);
-    const Dnode* old = holder->base().dnode();
+  // Returns the run's new place, or 0. Requires: its owner is held.
+  uint64_t move_run(uint64_t from, const Run& run, Way way) {
+    if (store_.volume().failed()) return 0;  // the last move may not have ended
+    const Dnode* old = owners_.dnode(run.owner);
     if (old == nullptr) return 0;
     const auto& runs = old->runs();
     const auto desc = std::find_if(runs.begin(), runs.end(), [&](const auto& other) { return other.addr == from; });
-    // Others replace runs meanwhile: what is there now may be a longer or a shorter one of the same bnode.
-    if (desc == runs.end() || persist::round_up(desc->bytes, persist::kBlockBytes) != run.bytes) return 0;
+    // Others replace runs meanwhile: what is there now may be a longer or a shorter one of the same owner.
+    if (desc == runs.end() || round_up(desc->bytes, kBlockBytes) != run.bytes) return 0;
     const bool across = way == Way::kAcross;
     const scale::Addr to =
         across ? space_.begin_slide({scale::Addr::of_bits(from), run.bytes}) : space_.cut_aside(run.bytes);
-    persist::DnodeWriter writer(index_.dnodes_);
+    DnodeWriter writer(store_);
     Dnode* moved = nullptr;
     if (!writer.add_moved(*old, static_cast<size_t>(desc - runs.begin()), to, &moved).ok()) {
       across ? space_.end_slide(false) : space_.free(to, run.bytes);
@@ -290,62 +250,46 @@ class Index::Gather {
     step("persist moved run");
     std::vector<std::unique_ptr<Dnode>> fresh;
     if (!writer.commit(&fresh).ok()) return 0;   // and neither place is used again
-    static_cast<void>(fresh.front().release());  // the holder's from now on
-    step("switch base to moved run");
-    holder->set_base(Base::of(moved));
-    if (run.frozen == nullptr && holder == bnode) index_.tree_.replace({bnode}, {bnode});  // knows its new dnode now
-    if (!index_.dnodes_.retire({old}).ok()) {
-      index_.epochs_.retire_delete(const_cast<Dnode*>(old));
+    static_cast<void>(fresh.front().release());  // the owner's from now on
+    step("exchange moved run");
+    owners_.exchange(run.owner, moved);
+    if (!store_.retire({old}).ok()) {
+      epochs_.retire_delete(const_cast<Dnode*>(old));
       return 0;
     }
-    index_.work_.moves.fetch_add(1, std::memory_order_relaxed);
-    index_.epochs_.retire(
+    epochs_.retire(
         new Replaced{std::unique_ptr<const Dnode>(old), across ? runs : moved->runs(), moved->long_fences(), across},
-        &Replaced::reclaim, &index_.dnodes_);
+        &Replaced::reclaim, &store_);
     return to.bits();
   }
 
   // A dnode that was written again, until nobody reads it.
   struct Replaced {
     std::unique_ptr<const Dnode> dnode;
-    persist::Runs kept;
+    Runs kept;
     scale::Addr kept_fences;
     bool slides;  // the old place of its run belongs to the piece
 
     static void reclaim(void* object, void* store) {
       const std::unique_ptr<Replaced> self(static_cast<Replaced*>(object));
-      auto* dnodes = static_cast<persist::DnodeStore*>(store);
+      auto* dnodes = static_cast<DnodeStore*>(store);
       dnodes->free(*self->dnode, self->kept, self->kept_fences);
       if (self->slides) dnodes->space().end_slide(true);
     }
   };
 
-  Index& index_;
+  DnodeStore& store_;
+  base::EpochDomain& epochs_;
   Space& space_;
+  Owners& owners_;
+  bool& upwards_;
   std::map<uint64_t, Run> runs_;  // by address
 };
 
-bool Index::gather() {
-  const std::unique_lock lock(gather_mutex_, std::try_to_lock);
-  if (!lock.owns_lock() || dnodes_.space().aside().bytes == 0 || dnodes_.volume().failed()) return false;
-  std::deque<Layer*> held;
-  {
-    const std::lock_guard queue_lock(queue_mutex_);
-    held.swap(urgent_);
-  }
-  const bool gained = Gather(*this, held).run(kDnodesGathered * config_.limits.dnode_bytes_max);
-  const std::lock_guard queue_lock(queue_mutex_);
-  urgent_.insert(urgent_.begin(), held.begin(), held.end());
-  return gained;
+bool Defragmenter::run(Owners* owners, uint64_t bytes_wanted) {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock() || store_.space().aside().bytes == 0 || store_.volume().failed()) return false;
+  return Pass(*this, *owners).run(bytes_wanted);
 }
 
-Index::OffloadResult Index::offload_into_reserve(Which which) {
-  const std::unique_lock lock(gather_mutex_, std::try_to_lock);
-  if (!lock.owns_lock()) return {};
-  dnodes_.space().lend_aside(true);
-  const OffloadResult result = offload(1, which);
-  dnodes_.space().lend_aside(false);
-  return result;
-}
-
-}  // namespace bonsai::index
+}  // namespace bonsai::persist
