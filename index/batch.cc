@@ -129,7 +129,7 @@ Index::Outcome Index::push_item(Batch* batch, size_t i, bool* done) {
     return Outcome::kDone;
   }
   step("published batch node");
-  if (crowds) enqueue_crowded(bnode);
+  if (crowds) queue_.enqueue(ReplaceQueue::Kind::kHighMark, bnode);
   Node* unset = nullptr;
   item->node.compare_exchange_strong(unset, node);
   *done = true;

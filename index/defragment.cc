@@ -23,16 +23,10 @@ Bnode* holder_of(Bnode* bnode) {
 class Index::DnodeOwners final : public persist::Defragmenter::Owners {
  public:
   explicit DnodeOwners(Index& index) : index_(index) {}
-  ~DnodeOwners() {
-    const std::lock_guard lock(index_.queue_mutex_);
-    index_.urgent_.insert(index_.urgent_.begin(), layers_.begin(), layers_.end());
-  }
+  ~DnodeOwners() { index_.queue_.put_back_urgent(layers_); }
 
   void for_each(const Visit& visit) override {
-    {
-      const std::lock_guard lock(index_.queue_mutex_);
-      layers_.swap(index_.urgent_);
-    }
+    layers_ = index_.queue_.take_urgent();
     for (const Layer* layer : layers_) {
       for (Bnode* old : layer->olds) note(old, old, visit);
     }

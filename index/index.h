@@ -20,8 +20,6 @@
 #include <atomic>
 #include <boost/container/small_vector.hpp>
 #include <cstdint>
-#include <deque>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -34,6 +32,7 @@
 #include "bonsai/status.h"
 #include "index/bnode.h"
 #include "index/compaction_queue.h"
+#include "index/replace_queue.h"
 #include "index/tree.h"
 #include "index/versions.h"
 #include "persist/defragmenter.h"
@@ -202,7 +201,7 @@ class Index {
 
   [[nodiscard]] Versions::Announcement announce() { return versions_.announce(); }
 
-  // ---- background (replace_queue.cc, defragment.cc, replace.cc); any thread, outside a guard
+  // ---- background (replacer.cc, defragment.cc, replace.cc); any thread, outside a guard
 
   struct OffloadResult {
     size_t ranges = 0;         // that were offloaded
@@ -225,21 +224,13 @@ class Index {
   // where the last call ended. Does nothing while no offload has come since all were looked at.
   void ask_for_compactions(size_t ranges_max);
   // True while there are updates that are not in dnodes yet.
-  [[nodiscard]] bool dirty() const {
-    return urgent_ranges_.load(std::memory_order_relaxed) != 0 || dirty_ranges_.load(std::memory_order_relaxed) != 0;
-  }
+  [[nodiscard]] bool dirty() const { return queue_.dirty(); }
   // Ranges with updates that no replacement has taken on yet.
-  [[nodiscard]] uint64_t dirty_ranges() const { return dirty_ranges_.load(std::memory_order_relaxed); }
+  [[nodiscard]] uint64_t dirty_ranges() const { return queue_.waiting(ReplaceQueue::Kind::kDirty); }
   // All ranges with updates, about.
-  [[nodiscard]] uint64_t ranges_to_offload() const {
-    return dirty_ranges() + urgent_ranges_.load(std::memory_order_relaxed);
-  }
-  // Offloading ought to begin at once: writers wait for it, or there are bnodes above the high-water mark enough for a
-  // group, which writers will otherwise have to replace themselves.
-  [[nodiscard]] bool urgent() const {
-    return urgent_ranges_.load(std::memory_order_relaxed) != 0 ||
-           crowded_ranges_.load(std::memory_order_relaxed) >= kCrowdedRanges;
-  }
+  [[nodiscard]] uint64_t ranges_to_offload() const { return queue_.ranges(); }
+  // Offloading ought to begin at once (ReplaceQueue::urgent).
+  [[nodiscard]] bool urgent() const { return queue_.urgent(); }
   // Reads have asked for dnodes to be compacted.
   [[nodiscard]] bool compaction_wanted() const { return !compactions_.empty(); }
   // Releases residues that no live scan needs any more, and builds missing dnode metadata. Bounded per call;
@@ -338,23 +329,12 @@ class Index {
   static void make_successors(Layer* layer, const std::vector<std::string>& cuts, CapacityOf capacity_of);
   void install(Layer* layer);
 
-  // replace_queue.cc
-  void enqueue_dirty(Bnode* bnode);
-  void enqueue_crowded(Bnode* bnode);
-  void enqueue_urgent(Layer* layer);
-  void collect_dirty();
-  static void prefetch_to_replace(const Bnode& bnode, size_t stage);
-  Bnode* next_dirty();
-  Bnode* next_crowded();
-  void put_back_dirty(Bnode* bnode);
-  void forget_dirty(Bnode* bnode);
+  // replacer.cc
   Layer* next_job(Which which);
   OffloadResult offload_some(size_t ranges_max, Which which);
   std::unique_ptr<Offload> take_offload();
   void keep_offload(std::unique_ptr<Offload> offload);
-  template <class Next, class PutBack>
-  Layer* job_of(std::atomic<uint64_t>* ranges, Next next, PutBack put_back);
-  Layer* job_of_crowded();
+  Layer* job_of(ReplaceQueue::Kind kind);
   Layer* job_of_reads();
 
   // replace.cc
@@ -372,29 +352,20 @@ class Index {
   Tree tree_;
   Work work_;
 
-  static constexpr uint64_t kCrowdedRanges = 8;
   static constexpr uint32_t kBatchesMax = 64;  // begun at a time: each may come to help the next, which takes stack
-  static constexpr size_t kReplaceStages = 3;
   static constexpr uint64_t kDnodesDefragmented = 2;  // room for so many of the largest
 
-  std::atomic<Bnode*> dirty_stack_{nullptr};             // bnodes that got their first update, newest first
-  std::atomic<Bnode*> crowded_stack_{nullptr};           // bnodes above the high-water mark, newest first
-  std::atomic<uint32_t> batch_owners_{0};                // that have log space set aside
-  std::atomic<uint64_t> dirty_ranges_{0};                // waiting in a queue
-  std::atomic<uint64_t> crowded_ranges_{0};              // waiting in a queue
-  std::atomic<uint64_t> urgent_ranges_{0};               // installed and not finished
-  std::mutex queue_mutex_;                               // background only, and writers that found a bnode full
-  std::list<Bnode*> dirty_;                              // longest dirty first
-  std::deque<Bnode*> crowded_;                           // looked at and left for later
-  std::deque<Layer*> urgent_;                            // installed, to be offloaded
-  std::vector<std::unique_ptr<Offload>> idle_offloads_;  // kept for their memory; under queue_mutex_
+  std::atomic<uint32_t> batch_owners_{0};  // that have log space set aside
+  ReplaceQueue queue_;
+  std::mutex background_mutex_;                          // background only
+  std::vector<std::unique_ptr<Offload>> idle_offloads_;  // kept for their memory; under it
   CompactionQueue compactions_;
   struct TidyPass {
     uint64_t untidy = 0;  // when it began
     bool idle = true;     // so far
   };
   std::atomic<uint64_t> untidy_{1};  // rises with each thing that tidy() will have to see to
-  uint64_t tidied_ = 0;  // a whole pass that began with this found nothing; under queue_mutex_, as all below
+  uint64_t tidied_ = 0;              // a whole pass that began with this found nothing; under the mutex, as all below
   base::Fence tidy_at_;
   TidyPass tidy_pass_;
   base::Fence ask_at_;           // where ask_for_compactions() goes on

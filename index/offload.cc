@@ -470,7 +470,7 @@ void Offload::bury(Job* job, Predecessors predecessors) {
   garbage->layer.reset(job->layer);
   garbage->large = std::move(job->dropped);
   for (Bnode* old : job->layer->olds) {
-    index_.forget_dirty(old);
+    index_.queue_.forget_dirty(old);
     garbage->bnodes.push_back(old);
     if (Bnode* residue = old->base().residue()) garbage->bnodes.push_back(residue);
     garbage->dnodes.emplace_back(&dnode_of(*old));
@@ -482,9 +482,9 @@ void Offload::bury(Job* job, Predecessors predecessors) {
   index_.work_.offloads.fetch_add(job->layer->olds.size(), std::memory_order_relaxed);
   index_.work_.updates_offloaded.fetch_add(job->updates, std::memory_order_relaxed);
   index_.work_.compactions.fetch_add(job->compactions, std::memory_order_relaxed);
-  index_.urgent_ranges_.fetch_sub(1, std::memory_order_relaxed);
+  index_.queue_.finish_urgent();
   for (Bnode* fresh : job->layer->news) {
-    if (fresh->grow_up()) index_.enqueue_urgent(fresh->layer());
+    if (fresh->grow_up()) index_.queue_.enqueue_urgent(fresh->layer());
   }
   const uint64_t bytes = garbage->dram_bytes();
   index_.epochs_.retire(garbage.release(), &Garbage::reclaim, nullptr, bytes);

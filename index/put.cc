@@ -77,7 +77,7 @@ Slots* Index::slots_of(Bnode* bnode, size_t node_bytes) {
   Slots* slots = bnode->slots_or_make(node_bytes, &made);
   if (made) {
     step("queue as dirty");
-    enqueue_dirty(bnode);
+    queue_.enqueue(ReplaceQueue::Kind::kDirty, bnode);
   }
   return slots;
 }
@@ -122,7 +122,7 @@ Index::Outcome Index::make_room(Bnode* bnode, const ToPublish* left) {
     layer = bnode->layer();
     BONSAI_INVARIANT(layer != nullptr);
     install(layer);
-    if (bnode->queue_installed()) enqueue_urgent(layer);
+    if (bnode->queue_installed()) queue_.enqueue_urgent(layer);
     work_.plans_by_writers.fetch_add(1, std::memory_order_relaxed);
     work_.plan_ns_of_writers.fetch_add(base::now_ns() - begin_ns, std::memory_order_relaxed);
     return Outcome::kDone;
@@ -144,7 +144,7 @@ bool Index::reserve(Bnode* bnode, uint64_t hash, const Put& put, Reservation* re
   step("reserve token");
   bool crowds = false;
   const auto [token, cell] = bnode->reserve(reserved->slots, node_bytes, &crowds);
-  if (crowds) enqueue_crowded(bnode);
+  if (crowds) queue_.enqueue(ReplaceQueue::Kind::kHighMark, bnode);
   if (cell != nullptr) __builtin_prefetch(cell, 1);
   reserved->cell = cell;
   reserved->token = token;
@@ -327,7 +327,7 @@ Index::Push Index::publish(const Reservation& reserved, const Key& key, Node* no
     bool crowds = false;
     if (!slots->push(place, node, hash, &crowds)) continue;
     step("published");
-    if (crowds) enqueue_crowded(reserved.bnode);
+    if (crowds) queue_.enqueue(ReplaceQueue::Kind::kHighMark, reserved.bnode);
     versions_.settle(node);
     prune(slots, place.index, node);
     return Push::kPublished;

@@ -1,4 +1,4 @@
-// Replacement, first half: planning successors, freezing, installing; tidying. What waits for it: replace_queue.cc.
+// Replacement, first half: planning successors, freezing, installing; tidying. What is replaced next: replacer.cc.
 #include <algorithm>
 #include <bit>
 #include <boost/container/small_vector.hpp>
@@ -308,7 +308,7 @@ Index::~Index() {
   tree_.for_each([&](Bnode* bnode) {
     if (bnode->layer() == nullptr || !bnode->layer()->installed.load()) discard(bnode->base());
   });
-  std::deque<Layer*> layers = urgent_;  // and those that stand on them
+  std::deque<Layer*> layers = queue_.take_urgent();  // and those that stand on them
   for (size_t i = 0; i < layers.size(); ++i) {
     for (const Bnode* bnode : layers[i]->news) {
       if (bnode->layer() != nullptr) layers.push_back(bnode->layer());
@@ -318,13 +318,6 @@ Index::~Index() {
   for (const Layer* layer : layers) {
     for (Bnode* bnode : layer->news) bnode->unref();
     delete layer;
-  }
-  while (Bnode* bnode = next_crowded()) bnode->unref();
-  for (Bnode* bnode : dirty_) bnode->unref();
-  for (Bnode* bnode = dirty_stack_.load(); bnode != nullptr;) {
-    Bnode* next = bnode->queue().next;
-    bnode->unref();
-    bnode = next;
   }
 }
 
@@ -389,7 +382,7 @@ bool Index::plan(Bnode* bnode, bool may_merge) {
     });
   }
   if (layer->news.empty()) make_successors(layer, {}, capacity_of);
-  urgent_ranges_.fetch_add(1, std::memory_order_relaxed);
+  queue_.count_urgent();
   bnode->set_layer(layer);
   return true;
 }
@@ -439,7 +432,7 @@ bool Index::plan_for_batch(Bnode* bnode, const ToPublish& left) {
     return static_cast<uint32_t>(
         std::clamp<uint64_t>(std::bit_ceil(count + count / 2), capacity_min, Slots::kBatchCapacityMax));
   });
-  urgent_ranges_.fetch_add(1, std::memory_order_relaxed);
+  queue_.count_urgent();
   bnode->set_layer(layer);
   return true;
 }
@@ -555,7 +548,7 @@ bool Index::tidy(size_t ranges_max) {
   const uint64_t untidy = untidy_.load();
   Fence at;
   {
-    const std::lock_guard lock(queue_mutex_);
+    const std::lock_guard lock(background_mutex_);
     if (tidied_ == untidy) return true;
     at = tidy_at_;
     if (at == Fence()) tidy_pass_ = {untidy, true};
@@ -575,7 +568,7 @@ bool Index::tidy(size_t ranges_max) {
     }
   }
   const bool wrapped = at.is_infinite();
-  const std::lock_guard lock(queue_mutex_);
+  const std::lock_guard lock(background_mutex_);
   // Should another call have begun the same pass later, what this one has looked at is older.
   tidy_pass_ = {std::min(tidy_pass_.untidy, untidy), tidy_pass_.idle && idle};
   tidy_at_ = wrapped ? Fence() : at;

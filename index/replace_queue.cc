@@ -1,54 +1,18 @@
-// Replacement: the queues of what is to be offloaded, and offloading a group of it.
+#include "index/replace_queue.h"
+
+#include <utility>
+
 #include "base/check.h"
-#include "base/clock.h"
-#include "index/index.h"
-#include "index/offload.h"
 
 namespace bonsai::index {
 
-using base::Fence;
+namespace {
 
-void Index::enqueue_dirty(Bnode* bnode) {
-  BONSAI_INVARIANT(bnode->slots() != nullptr);
-  bnode->ref();
-  dirty_ranges_.fetch_add(1, std::memory_order_relaxed);
-  Bnode* top = dirty_stack_.load(std::memory_order_relaxed);
-  do {
-    bnode->queue().next = top;
-  } while (!dirty_stack_.compare_exchange_weak(top, bnode, std::memory_order_release, std::memory_order_relaxed));
-}
+constexpr size_t kFetchStages = 3;
 
-// Called once for a bnode, by the writer whose key raised it above the high-water mark.
-void Index::enqueue_crowded(Bnode* bnode) {
-  bnode->ref();
-  crowded_ranges_.fetch_add(1, std::memory_order_relaxed);
-  Bnode* top = crowded_stack_.load(std::memory_order_relaxed);
-  do {
-    bnode->queue().next_crowded = top;
-  } while (!crowded_stack_.compare_exchange_weak(top, bnode, std::memory_order_release, std::memory_order_relaxed));
-}
-
-// Requires: the layer was counted in urgent_ranges_ when it was planned.
-void Index::enqueue_urgent(Layer* layer) {
-  BONSAI_INVARIANT(layer->installed.load() && urgent_ranges_.load(std::memory_order_relaxed) > 0);
-  const std::lock_guard lock(queue_mutex_);
-  urgent_.push_back(layer);
-}
-
-// Moves the stack, newest first, to the queue's end. Requires: queue_mutex_.
-void Index::collect_dirty() {
-  auto before = dirty_.end();
-  for (Bnode* bnode = dirty_stack_.exchange(nullptr, std::memory_order_acquire); bnode != nullptr;
-       bnode = bnode->queue().next) {
-    BONSAI_INVARIANT(!bnode->queue().queued);
-    before = bnode->queue().place = dirty_.insert(before, bnode);
-    bnode->queue().queued = true;
-  }
-}
-
-// Fetches what a replacement of the bnode reads, in stages: each reads what the one before has fetched. Requires: a
-// guard. A bnode that others replaced before its writer queued it is looked at, too, so that its dnode may be freed.
-void Index::prefetch_to_replace(const Bnode& bnode, size_t stage) {
+// Fetches what a replacement of the bnode reads, in stages: each reads what the one before has fetched. A bnode that
+// others replaced before its writer queued it is looked at, too, so that its dnode may be freed.
+void prefetch_to_replace(const Bnode& bnode, size_t stage) {
   if (stage == 0) {
     bnode.prefetch();
   } else if (stage == 1) {
@@ -62,203 +26,110 @@ void Index::prefetch_to_replace(const Bnode& bnode, size_t stage) {
   }
 }
 
-// The longest dirty bnode; null if there is none. The caller gets the queue's reference. Those after it are likely to
-// be the next, and are fetched meanwhile.
-Bnode* Index::next_dirty() {
-  const std::lock_guard lock(queue_mutex_);
-  collect_dirty();
-  if (dirty_.empty()) return nullptr;
-  auto behind = dirty_.begin();
-  for (size_t stage = kReplaceStages; stage-- > 0;) {
-    if (++behind == dirty_.end()) break;
-    prefetch_to_replace(**behind, stage);
-  }
-  Bnode* bnode = dirty_.front();
-  dirty_.pop_front();
-  BONSAI_INVARIANT(bnode->queue().queued);
-  bnode->queue().queued = false;
-  return bnode;
+Bnode*& link_of(ReplaceQueue::Kind kind, Bnode* bnode) {
+  return kind == ReplaceQueue::Kind::kDirty ? bnode->queue().next : bnode->queue().next_crowded;
 }
 
-void Index::put_back_dirty(Bnode* bnode) {
-  const std::lock_guard lock(queue_mutex_);
+}  // namespace
+
+ReplaceQueue::~ReplaceQueue() {
+  for (const Kind kind : {Kind::kDirty, Kind::kHighMark}) {
+    collect(kind);
+    for (Bnode* bnode : bnodes_of(kind).list) bnode->unref();
+  }
+}
+
+void ReplaceQueue::enqueue(Kind kind, Bnode* bnode) {
+  BONSAI_INVARIANT(kind != Kind::kDirty || bnode->slots() != nullptr);
+  Bnodes& bnodes = bnodes_of(kind);
+  bnode->ref();
+  bnodes.count.fetch_add(1, std::memory_order_relaxed);
+  Bnode* top = bnodes.stack.load(std::memory_order_relaxed);
+  do {
+    link_of(kind, bnode) = top;
+  } while (!bnodes.stack.compare_exchange_weak(top, bnode, std::memory_order_release, std::memory_order_relaxed));
+}
+
+// Moves the stack, newest first, to the list's end. Requires: the mutex.
+void ReplaceQueue::collect(Kind kind) {
+  Bnodes& bnodes = bnodes_of(kind);
+  auto before = bnodes.list.end();
+  for (Bnode* bnode = bnodes.stack.exchange(nullptr, std::memory_order_acquire); bnode != nullptr;
+       bnode = link_of(kind, bnode)) {
+    before = bnodes.list.insert(before, bnode);
+    if (kind == Kind::kDirty) note_place(bnode, before);
+  }
+}
+
+// A dirty one is in the list from now on.
+void ReplaceQueue::note_place(Bnode* bnode, std::list<Bnode*>::iterator place) {
   BONSAI_INVARIANT(!bnode->queue().queued);
-  bnode->queue().place = dirty_.insert(dirty_.end(), bnode);
+  bnode->queue().place = place;
   bnode->queue().queued = true;
 }
 
-// The bnode's updates are in dnodes: the queue must not keep its memory, since under kUrgent alone nobody would look.
-void Index::forget_dirty(Bnode* bnode) {
-  const std::lock_guard lock(queue_mutex_);
-  collect_dirty();
-  if (!bnode->queue().queued) return;
-  dirty_.erase(bnode->queue().place);
-  bnode->queue().queued = false;
-  BONSAI_INVARIANT(dirty_ranges_.fetch_sub(1, std::memory_order_relaxed) > 0);
-  bnode->unref();
-}
-
-// A bnode above the high-water mark; null if there is none. The caller gets the queue's reference.
-Bnode* Index::next_crowded() {
-  const std::lock_guard lock(queue_mutex_);
-  for (Bnode* bnode = crowded_stack_.exchange(nullptr, std::memory_order_acquire); bnode != nullptr;
-       bnode = bnode->queue().next_crowded) {
-    crowded_.push_back(bnode);
+Bnode* ReplaceQueue::next(Kind kind) {
+  const std::lock_guard lock(mutex_);
+  collect(kind);
+  std::list<Bnode*>& list = bnodes_of(kind).list;
+  if (list.empty()) return nullptr;
+  Bnode* bnode = list.front();
+  if (kind == Kind::kDirty) {
+    auto following = list.begin();
+    for (size_t stage = kFetchStages; stage-- > 0;) {
+      if (++following == list.end()) break;
+      prefetch_to_replace(**following, stage);
+    }
+    BONSAI_INVARIANT(bnode->queue().queued);
+    bnode->queue().queued = false;
   }
-  if (crowded_.empty()) return nullptr;
-  Bnode* bnode = crowded_.front();
-  crowded_.pop_front();
+  list.pop_front();
   return bnode;
 }
 
-// A replacement of a bnode that waits in a queue, with successors installed; null if there is none. Looks at each
-// waiting bnode at most once. `ranges` counts those that wait; next() and put_back() take and give the queue's
-// reference.
-template <class Next, class PutBack>
-Layer* Index::job_of(std::atomic<uint64_t>* ranges, Next next, PutBack put_back) {
-  for (uint64_t tries = ranges->load(std::memory_order_relaxed); tries > 0; --tries) {
-    Bnode* bnode = next();
-    if (bnode == nullptr) return nullptr;
-    Layer* job = nullptr;
-    if (bnode->layer() == nullptr) {
-      if (!plan(bnode, true)) {  // its predecessor's replacement is not finished: later
-        put_back(bnode);
-        continue;
-      }
-      job = bnode->layer();
-      install(job);
-    }
-    BONSAI_INVARIANT(ranges->fetch_sub(1, std::memory_order_relaxed) > 0);
-    BONSAI_INVARIANT(job == nullptr || job->installed.load());
-    bnode->unref();
-    if (job != nullptr) return job;
-  }
-  return nullptr;
+void ReplaceQueue::put_back(Kind kind, Bnode* bnode) {
+  const std::lock_guard lock(mutex_);
+  std::list<Bnode*>& list = bnodes_of(kind).list;
+  const auto place = list.insert(list.end(), bnode);
+  if (kind == Kind::kDirty) note_place(bnode, place);
 }
 
-// Replaces a bnode above the high-water mark before a writer finds it full and must do so itself.
-Layer* Index::job_of_crowded() {
-  return job_of(
-      &crowded_ranges_, [this] { return next_crowded(); },
-      [this](Bnode* bnode) {
-        const std::lock_guard lock(queue_mutex_);
-        crowded_.push_back(bnode);
-      });
+void ReplaceQueue::finish(Kind kind, Bnode* bnode) {
+  BONSAI_INVARIANT(bnodes_of(kind).count.fetch_sub(1, std::memory_order_relaxed) > 0);
+  bnode->unref();
 }
 
-// A range that reads want compacted, with successors installed; not while space is short.
-Layer* Index::job_of_reads() {
-  const persist::Space& space = dnodes_.space();
-  while (Bnode* bnode = compactions_.next()) {
-    Layer* layer = nullptr;
-    if (bnode->layer() == nullptr && space.ordinary_free_bytes() >= space.reserve_bytes()) {
-      const persist::Dnode* dnode = bnode->base().dnode();  // while there was no layer it is not freed under our guard
-      if (dnode != nullptr && dnode->runs().size() > 1 && plan(bnode, false)) {
-        layer = bnode->layer();
-        layer->compact = true;
-        install(layer);
-      }
-    }
-    bnode->unref();
-    if (layer != nullptr) return layer;
-  }
-  return nullptr;
+void ReplaceQueue::forget_dirty(Bnode* bnode) {
+  const std::lock_guard lock(mutex_);
+  collect(Kind::kDirty);
+  if (!bnode->queue().queued) return;
+  bnodes_of(Kind::kDirty).list.erase(bnode->queue().place);
+  bnode->queue().queued = false;
+  finish(Kind::kDirty, bnode);
 }
 
-void Index::ask_for_compactions(size_t ranges_max) {
-  const uint64_t offloads = work_.offloads.load(std::memory_order_relaxed);
-  Fence at;
-  {
-    const std::lock_guard lock(queue_mutex_);
-    if (ask_at_ == Fence()) {
-      if (asked_offloads_ == offloads + 1) return;
-      ask_offloads_ = offloads;
-    }
-    at = ask_at_;
-  }
-  const auto guard = epochs_.enter();
-  for (size_t i = 0; i < ranges_max && !at.is_infinite(); ++i) {
-    Bnode* bnode = tree_.find(at.key());
-    at = bnode->hi();
-    const persist::Dnode* dnode = bnode->base().dnode();
-    if (bnode->slots() == nullptr && dnode != nullptr && dnode->runs().size() > 1) compactions_.ask(bnode);
-  }
-  const std::lock_guard lock(queue_mutex_);
-  if (at.is_infinite()) asked_offloads_ = ask_offloads_ + 1;
-  ask_at_ = at.is_infinite() ? Fence() : at;
+void ReplaceQueue::enqueue_urgent(Layer* layer) {
+  BONSAI_INVARIANT(layer->installed.load() && urgent_count_.load(std::memory_order_relaxed) > 0);
+  const std::lock_guard lock(mutex_);
+  urgent_.push_back(layer);
 }
 
-// Something to offload, with successors installed.
-Layer* Index::next_job(Which which) {
-  if (which == Which::kCompactions) return job_of_reads();
-  {
-    const std::lock_guard lock(queue_mutex_);
-    if (!urgent_.empty()) {
-      Layer* layer = urgent_.front();
-      urgent_.pop_front();
-      return layer;
-    }
-  }
-  if (Layer* job = job_of_crowded(); job != nullptr || which == Which::kUrgent) return job;
-  return job_of(
-      &dirty_ranges_, [this] { return next_dirty(); }, [this](Bnode* bnode) { put_back_dirty(bnode); });
+Layer* ReplaceQueue::next_urgent() {
+  const std::lock_guard lock(mutex_);
+  if (urgent_.empty()) return nullptr;
+  Layer* layer = urgent_.front();
+  urgent_.pop_front();
+  return layer;
 }
 
-Index::OffloadResult Index::offload(size_t ranges_max, Which which) {
-  const uint64_t begin_ns = base::now_ns();
-  const OffloadResult result = offload_some(ranges_max, which);
-  if (result.ranges > 0) work_.offload_ns.fetch_add(base::now_ns() - begin_ns, std::memory_order_relaxed);
-  return result;
+std::deque<Layer*> ReplaceQueue::take_urgent() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(urgent_, {});
 }
 
-Index::OffloadResult Index::offload_some(size_t ranges_max, Which which) {
-  OffloadResult result;
-  if (dnodes_.volume().failed()) {
-    result.status = dnodes_.volume().health();
-    return result;
-  }
-  const auto guard = epochs_.enter();
-  std::unique_ptr<Offload> offload = take_offload();
-  std::vector<Layer*> jobs, again;
-  // Where reads are far, all that is merged is read together.
-  const size_t together = dnodes_.volume().has_far() ? ranges_max : 1;
-  for (size_t left = ranges_max; left > 0 && again.empty(); left -= jobs.size()) {
-    jobs.clear();
-    for (Layer* layer = nullptr; jobs.size() < std::min(together, left) && (layer = next_job(which)) != nullptr;)
-      jobs.push_back(layer);
-    if (jobs.empty()) break;
-    offload->expect(jobs);
-    for (Layer* layer : jobs) {
-      const Status status = again.empty() ? offload->add(layer) : Status::OK();
-      if (!status.ok() && !status.IsUnavailable()) result.status = status;
-      if (status.ok() && again.empty()) continue;
-      again.push_back(layer);
-    }
-  }
-  result.ranges = offload->size();
-  if (const Status status = offload->commit(&again); !status.ok()) {
-    result.status = status;
-    result.ranges = 0;
-  }
-  result.media_bytes = offload->media_bytes();
-  keep_offload(std::move(offload));
-  for (Layer* layer : again) enqueue_urgent(layer);
-  return result;
-}
-
-// Memory of a group that was offloaded before, if there is one: a fresh one would grow, and be given back to the
-// system, with each group anew.
-std::unique_ptr<Offload> Index::take_offload() {
-  const std::lock_guard lock(queue_mutex_);
-  if (idle_offloads_.empty()) return std::make_unique<Offload>(*this);
-  std::unique_ptr<Offload> offload = std::move(idle_offloads_.back());
-  idle_offloads_.pop_back();
-  return offload;
-}
-
-void Index::keep_offload(std::unique_ptr<Offload> offload) {
-  const std::lock_guard lock(queue_mutex_);
-  idle_offloads_.push_back(std::move(offload));
+void ReplaceQueue::put_back_urgent(const std::deque<Layer*>& layers) {
+  const std::lock_guard lock(mutex_);
+  urgent_.insert(urgent_.begin(), layers.begin(), layers.end());
 }
 
 }  // namespace bonsai::index

@@ -1,0 +1,106 @@
+// What waits to be offloaded: bnodes with updates, the longest dirty first; bnodes above the high-water mark, of which
+// most are in that queue as well; and installed layers, which writers may be waiting for.
+//
+// Invariants
+//  1. A bnode is enqueued once as dirty, by who made its table, and at most once as above the mark, by who raised it.
+//  2. Each queue holds a reference to a bnode, which next() passes on: finish() or put_back() follows.
+//  3. A bnode counts as waiting from enqueue() to finish(); a layer from count_urgent() to finish_urgent(), whether it
+//     is in the queue or in a replacer's hands.
+//
+// Thread-safety: all methods but the destructor. enqueue() is lock-free, since writers call it; all others take one
+// mutex for a few steps, in the background, or where a writer has replaced a bnode itself.
+//
+// Memory ordering: writers push onto a stack and release the bnode's links with it; who takes the stack as a whole, by
+// exchange, acquires them, so links are never read beside a push. Counts are relaxed: they say whether a look is worth
+// while, and each is changed before what it counts can be found, or after it was taken.
+#ifndef BONSAI_INDEX_REPLACE_QUEUE_H_
+#define BONSAI_INDEX_REPLACE_QUEUE_H_
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <mutex>
+
+#include "index/bnode.h"
+
+namespace bonsai::index {
+
+class ReplaceQueue {
+ public:
+  enum class Kind {
+    kDirty,     // it got its first update
+    kHighMark,  // it rose above the high-water mark
+  };
+
+  ReplaceQueue() = default;
+  // Drops the references. Requires: no other call runs; layers are the caller's.
+  ~ReplaceQueue();
+  ReplaceQueue(const ReplaceQueue&) = delete;
+  ReplaceQueue& operator=(const ReplaceQueue&) = delete;
+
+  // ---- bnodes
+  // Requires: the caller's guard protects the bnode; a dirty one has a table.
+  void enqueue(Kind kind, Bnode* bnode);
+  // The one that waits longest; null if there is none. Of dirty ones, those after it are likely to be next, and what
+  // their replacement reads is fetched meanwhile. Requires: a guard.
+  Bnode* next(Kind kind);
+  // It cannot be replaced now: to the queue's end.
+  void put_back(Kind kind, Bnode* bnode);
+  // It has been replaced, or needs it no more: drops the reference.
+  void finish(Kind kind, Bnode* bnode);
+  // Its updates are in dnodes: takes it out of the dirty ones, if it is there, lest its memory be kept while nobody
+  // looks. One that its writer enqueues later is found by next(), with a layer.
+  void forget_dirty(Bnode* bnode);
+  [[nodiscard]] uint64_t waiting(Kind kind) const { return bnodes_of(kind).count.load(std::memory_order_relaxed); }
+
+  // ---- layers
+  // One was planned. It is counted already while it is being installed.
+  void count_urgent() { urgent_count_.fetch_add(1, std::memory_order_relaxed); }
+  // Requires: it is installed, and counted.
+  void enqueue_urgent(Layer* layer);
+  // The one that waits longest; null if there is none.
+  Layer* next_urgent();
+  // It is offloaded.
+  void finish_urgent() { urgent_count_.fetch_sub(1, std::memory_order_relaxed); }
+  // All of them, so that nobody else works on them, and back to the front.
+  std::deque<Layer*> take_urgent();
+  void put_back_urgent(const std::deque<Layer*>& layers);
+
+  // ---- how much there is
+  // Something has updates that are not in dnodes yet.
+  [[nodiscard]] bool dirty() const {
+    return waiting(Kind::kDirty) != 0 || urgent_count_.load(std::memory_order_relaxed) != 0;
+  }
+  // All ranges with updates, about.
+  [[nodiscard]] uint64_t ranges() const {
+    return waiting(Kind::kDirty) + urgent_count_.load(std::memory_order_relaxed);
+  }
+  // Writers wait, or there are bnodes above the high-water mark enough for a group, which writers will otherwise have
+  // to replace themselves.
+  [[nodiscard]] bool urgent() const {
+    return urgent_count_.load(std::memory_order_relaxed) != 0 || waiting(Kind::kHighMark) >= kHighMarkGroup;
+  }
+  static constexpr uint64_t kHighMarkGroup = 8;
+
+ private:
+  struct Bnodes {
+    std::atomic<Bnode*> stack{nullptr};  // newest first
+    std::atomic<uint64_t> count{0};      // waiting
+    std::list<Bnode*> list;              // in order; under the mutex
+  };
+  [[nodiscard]] Bnodes& bnodes_of(Kind kind) { return bnodes_[static_cast<size_t>(kind)]; }
+  [[nodiscard]] const Bnodes& bnodes_of(Kind kind) const { return bnodes_[static_cast<size_t>(kind)]; }
+  void collect(Kind kind);
+  static void note_place(Bnode* bnode, std::list<Bnode*>::iterator place);
+
+  std::array<Bnodes, 2> bnodes_;
+  std::atomic<uint64_t> urgent_count_{0};
+  std::mutex mutex_;
+  std::deque<Layer*> urgent_;  // under it
+};
+
+}  // namespace bonsai::index
+
+#endif  // BONSAI_INDEX_REPLACE_QUEUE_H_
