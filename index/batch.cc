@@ -83,12 +83,6 @@ Index::Outcome Index::publish_item(Batch* batch, size_t i) {
   return Outcome::kDone;
 }
 
-std::span<const Batch::Item> Index::ToPublish::below(const base::Fence& hi) const {
-  const auto end = std::partition_point(items.begin() + 1, items.end(),
-                                        [&](const Batch::Item& item) { return hi.above(Key::of(item.key)); });
-  return items.first(static_cast<size_t>(end - items.begin()));
-}
-
 // One attempt; *done when the item is in place or the batch complete.
 Index::Outcome Index::push_item(Batch* batch, size_t i, bool* done) {
   Batch::Item* const item = &batch->items[i];
@@ -115,9 +109,10 @@ Index::Outcome Index::push_item(Batch* batch, size_t i, bool* done) {
     if (const Outcome outcome = settle_head(head); outcome != Outcome::kDone) return outcome;
   }
   // A batch begins only where it has room, because then it can wait for it.
-  const ToPublish left{std::span<const Batch::Item>(batch->items).subspan(i), batch->begun()};
+  const Replacer::ToPublish left{std::span<const Batch::Item>(batch->items).subspan(i), batch->begun()};
   const bool tight = !left.begun && slots->room() < left.below(bnode->hi()).size();
-  if (tight || no_room(*bnode, *slots, place)) return make_room(bnode, &left);
+  if (tight || no_room(*bnode, *slots, place))
+    return replacer_.make_room(bnode, &left) ? Outcome::kDone : Outcome::kStalled;
   if (place.head() != nullptr) prune(slots, place.index, place.head());
   Node* node = Node::make(item->key, item->value, item->flags, batch, bnode->gen());
   bool crowds = false;

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "index/index.h"
+#include "index/replacer.h"
 
 namespace bonsai::index {
 
@@ -20,17 +20,17 @@ Bnode* holder_of(Bnode* bnode) {
 
 // Bnodes of the tree, held by their claims; and those of layers that wait to be offloaded, held by taking these out of
 // the queue.
-class Index::DnodeOwners final : public persist::Defragmenter::Owners {
+class Replacer::DnodeOwners final : public persist::Defragmenter::Owners {
  public:
-  explicit DnodeOwners(Index& index) : index_(index) {}
-  ~DnodeOwners() { index_.queue_.put_back_urgent(layers_); }
+  explicit DnodeOwners(Replacer& replacer) : replacer_(replacer) {}
+  ~DnodeOwners() { replacer_.queue_.put_back_urgent(layers_); }
 
   void for_each(const Visit& visit) override {
-    layers_ = index_.queue_.take_urgent();
+    layers_ = replacer_.queue_.take_urgent();
     for (const Layer* layer : layers_) {
       for (Bnode* old : layer->olds) note(old, old, visit);
     }
-    index_.tree_.for_each([&](Bnode* bnode) {
+    replacer_.tree_.for_each([&](Bnode* bnode) {
       if (bnode->layer() == nullptr) note(bnode, nullptr, visit);
     });
   }
@@ -39,7 +39,7 @@ class Index::DnodeOwners final : public persist::Defragmenter::Owners {
     Owner& each = owners_[owner];
     each.held = each.frozen;
     if (each.held != nullptr) return true;
-    each.held = index_.tree_.find(each.lo.key());
+    each.held = replacer_.tree_.find(each.lo.key());
     if (std::find(claimed_.begin(), claimed_.end(), each.held) == claimed_.end()) {
       if (!each.held->claim()) return false;
       claimed_.push_back(each.held);
@@ -53,8 +53,8 @@ class Index::DnodeOwners final : public persist::Defragmenter::Owners {
     const auto& [lo, frozen, bnode] = owners_[owner];
     Bnode* holder = holder_of(bnode);
     holder->set_base(Base::of(moved));
-    if (frozen == nullptr && holder == bnode) index_.tree_.replace({bnode}, {bnode});  // knows its new dnode now
-    index_.work_.moves.fetch_add(1, std::memory_order_relaxed);
+    if (frozen == nullptr && holder == bnode) replacer_.tree_.replace({bnode}, {bnode});  // knows its new dnode now
+    replacer_.work_.moves.fetch_add(1, std::memory_order_relaxed);
   }
 
   void release() override {
@@ -76,18 +76,18 @@ class Index::DnodeOwners final : public persist::Defragmenter::Owners {
     owners_.push_back({bnode->lo(), frozen, nullptr});
   }
 
-  Index& index_;
+  Replacer& replacer_;
   std::deque<Layer*> layers_;  // nobody else works on them
   std::vector<Owner> owners_;
   std::vector<Bnode*> claimed_;
 };
 
-bool Index::defragment() {
+bool Replacer::defragment() {
   DnodeOwners owners(*this);
-  return defragmenter_.run(&owners, kDnodesDefragmented * config_.limits.dnode_bytes_max);
+  return defragmenter_.run(&owners, kDnodesDefragmented * limits_.dnode_bytes_max);
 }
 
-Index::OffloadResult Index::offload_into_reserve(Which which) {
+Replacer::OffloadResult Replacer::offload_into_reserve(Which which) {
   OffloadResult result;
   defragmenter_.with_reserve_lent([&] { result = offload(1, which); });
   return result;

@@ -45,8 +45,7 @@ size_t Index::put_in_place(std::span<Put> puts) {
     if (!persist::overwrite_in_place(dnodes_.volume(), dnode, entry, puts[done].value)) break;
   }
   if (done != 0 && !dnodes_.volume().fence(persist::kSiteInPlaceFence)) return 0;
-  work_.updates_offloaded.fetch_add(done, std::memory_order_relaxed);
-  work_.offload_ns.fetch_add(base::now_ns() - begin_ns, std::memory_order_relaxed);
+  replacer_.count_in_place(done, base::now_ns() - begin_ns);
   return done;
 }
 

@@ -1,7 +1,7 @@
 // The index tier: an ordered map from keys to updates in DRAM over dnodes, with atomic snapshots.
 //
 // The put protocol is *reserve -> persist -> publish -> version*, as model-checked (docs/put-protocol.md); each event
-// has a file of its own: put.cc, batch.cc, read.cc, replace.cc (freeze, install, offload, split, merge).
+// has a file of its own: put.cc, batch.cc, read.cc; what comes after them is the Replacer's (replacer.h).
 //
 // Invariants (besides those of node.h, versions.h, bnode.h)
 //  1. Below a possibly unversioned head all nodes are versioned; down a chain versions never rise, tokens fall.
@@ -21,7 +21,6 @@
 #include <boost/container/small_vector.hpp>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -32,10 +31,9 @@
 #include "bonsai/status.h"
 #include "index/bnode.h"
 #include "index/compaction_queue.h"
-#include "index/replace_queue.h"
+#include "index/replacer.h"
 #include "index/tree.h"
 #include "index/versions.h"
-#include "persist/defragmenter.h"
 #include "persist/dnode_store.h"
 #include "persist/large.h"
 #include "persist/log.h"
@@ -43,16 +41,6 @@
 #include "persist/recovery.h"
 
 namespace bonsai::index {
-
-// Counters of the tier's background work; monotonic.
-struct Work {
-  std::atomic<uint64_t> offloads{0}, splits{0}, merges{0}, compactions{0}, updates_offloaded{0};
-  std::atomic<uint64_t> offload_ns{0};                               // of all threads that offload
-  std::atomic<uint64_t> moves{0};                                    // of runs, to defragment
-  std::atomic<uint64_t> plans_by_writers{0}, plan_ns_of_writers{0};  // bnodes that a writer found full and replaced
-};
-
-class Offload;
 
 class Index {
  public:
@@ -201,28 +189,16 @@ class Index {
 
   [[nodiscard]] Versions::Announcement announce() { return versions_.announce(); }
 
-  // ---- background (replacer.cc, defragment.cc, replace.cc); any thread, outside a guard
+  // ---- background, as Replacer says; any thread, outside a guard
 
-  struct OffloadResult {
-    size_t ranges = 0;         // that were offloaded
-    uint64_t media_bytes = 0;  // that were written for it
-    Status status;  // NoSpace: the data area is full; what was begun is kept and tried again. IoError: the volume has
-                    // failed; what was begun is kept, for reads
-  };
-  // kUrgent: those that writers wait for, then those whose bnodes are above the high-water mark; kAll: these, then the
-  // longest dirty; kCompactions: those that reads want compacted.
-  enum class Which { kUrgent, kAll, kCompactions };
-  // Offloads up to `ranges_max` ranges.
-  OffloadResult offload(size_t ranges_max, Which which);
-  // Defragments the data area (persist/defragmenter.h), to be called when offloading finds no space. False: nothing was
-  // gained, or somebody else is at it. Waits for readers, boundedly.
-  bool defragment();
-  // Offloads one range into the relocation reserve, the last resort where nothing was gained: what its dnode leaves is
-  // as much room again, elsewhere. Nothing is done, and no error is reported, while somebody else uses the reserve.
-  OffloadResult offload_into_reserve(Which which);
-  // Asks for ranges without updates whose dnodes are not compact, as reads do: looks at up to `ranges_max` ranges,
-  // where the last call ended. Does nothing while no offload has come since all were looked at.
-  void ask_for_compactions(size_t ranges_max);
+  using OffloadResult = Replacer::OffloadResult;
+  using Which = Replacer::Which;
+  OffloadResult offload(size_t ranges_max, Which which) { return replacer_.offload(ranges_max, which); }
+  bool defragment() { return replacer_.defragment(); }
+  OffloadResult offload_into_reserve(Which which) { return replacer_.offload_into_reserve(which); }
+  void ask_for_compactions(size_t ranges_max) { replacer_.ask_for_compactions(ranges_max); }
+  bool tidy(size_t ranges_max) { return replacer_.tidy(ranges_max); }
+  [[nodiscard]] const Work& work() const { return replacer_.work(); }
   // True while there are updates that are not in dnodes yet.
   [[nodiscard]] bool dirty() const { return queue_.dirty(); }
   // Ranges with updates that no replacement has taken on yet.
@@ -233,21 +209,14 @@ class Index {
   [[nodiscard]] bool urgent() const { return queue_.urgent(); }
   // Reads have asked for dnodes to be compacted.
   [[nodiscard]] bool compaction_wanted() const { return !compactions_.empty(); }
-  // Releases residues that no live scan needs any more, and builds missing dnode metadata. Bounded per call;
-  // returns true when a whole pass found nothing left to do.
-  bool tidy(size_t ranges_max);
 
   // What a bnode of the tree takes, with its successors, which the tree may not name yet.
   [[nodiscard]] static uint64_t dram_bytes(const Bnode& bnode);
 
   [[nodiscard]] base::EpochDomain& epochs() { return epochs_; }
-  [[nodiscard]] const Work& work() const { return work_; }
   [[nodiscard]] const Tree& tree() const { return tree_; }
 
  private:
-  friend class Offload;
-  class DnodeOwners;
-
   // put.cc
   enum class Push { kPublished, kSuperseded, kFrozen, kFull, kStalled };
   static Bnode* newest(Bnode* bnode, const base::Key& key);
@@ -255,15 +224,6 @@ class Index {
   enum class Fetch { kUpdates, kUpdatesAndDnode };
   void live_many(std::span<const base::Key> keys, Fetch fetch, std::span<uint64_t> hashes,
                  std::span<Bnode*> bnodes) const;
-  // What a batch has left to publish from an item on.
-  struct ToPublish {
-    std::span<const Batch::Item> items;
-    bool begun;  // it may not wait any more
-
-    // Those of one range. Requires: the first is in it.
-    [[nodiscard]] std::span<const Batch::Item> below(const base::Fence& hi) const;
-  };
-  Outcome make_room(Bnode* bnode, const ToPublish* left);
   [[nodiscard]] bool no_room(const Bnode& bnode, const Slots& slots, const Slots::Place& place) const;
   struct Reservation {
     Bnode* bnode;
@@ -320,28 +280,8 @@ class Index {
   void read_range(Bnode* bnode, const base::Key& from, uint64_t version, bool whole, uint64_t records_max,
                   const persist::RunsAhead* ahead, Window* window);
 
-  // replace.cc
+  // index.cc
   Bnode* recovered(persist::RecoveredRange range, uint64_t gen);
-  [[nodiscard]] persist::Limits limits_now() const;
-  bool plan(Bnode* bnode, bool may_merge);
-  bool plan_for_batch(Bnode* bnode, const ToPublish& left);
-  template <class CapacityOf>
-  static void make_successors(Layer* layer, const std::vector<std::string>& cuts, CapacityOf capacity_of);
-  void install(Layer* layer);
-
-  // replacer.cc
-  Layer* next_job(Which which);
-  OffloadResult offload_some(size_t ranges_max, Which which);
-  std::unique_ptr<Offload> take_offload();
-  void keep_offload(std::unique_ptr<Offload> offload);
-  Layer* job_of(ReplaceQueue::Kind kind);
-  Layer* job_of_reads();
-
-  // replace.cc
-  void drop_residue(Bnode* bnode);
-  void release_residue(Bnode* bnode);
-  bool upload_metadata(Bnode* bnode);
-  void retire_large(const persist::LargeRef& ref);
 
   const Config config_;
   persist::Log& log_;
@@ -350,28 +290,13 @@ class Index {
   base::EpochDomain& epochs_;
   Versions versions_;
   Tree tree_;
-  Work work_;
 
   static constexpr uint32_t kBatchesMax = 64;  // begun at a time: each may come to help the next, which takes stack
-  static constexpr uint64_t kDnodesDefragmented = 2;  // room for so many of the largest
 
   std::atomic<uint32_t> batch_owners_{0};  // that have log space set aside
   ReplaceQueue queue_;
-  std::mutex background_mutex_;                          // background only
-  std::vector<std::unique_ptr<Offload>> idle_offloads_;  // kept for their memory; under it
   CompactionQueue compactions_;
-  struct TidyPass {
-    uint64_t untidy = 0;  // when it began
-    bool idle = true;     // so far
-  };
-  std::atomic<uint64_t> untidy_{1};  // rises with each thing that tidy() will have to see to
-  uint64_t tidied_ = 0;              // a whole pass that began with this found nothing; under the mutex, as all below
-  base::Fence tidy_at_;
-  TidyPass tidy_pass_;
-  base::Fence ask_at_;           // where ask_for_compactions() goes on
-  uint64_t ask_offloads_ = 0;    // when its pass began
-  uint64_t asked_offloads_ = 0;  // when the pass began that was the last to be ended
-  persist::Defragmenter defragmenter_;
+  Replacer replacer_;
 };
 
 }  // namespace bonsai::index

@@ -53,7 +53,7 @@ uint64_t version_of(const Node& node) { return node.version.load(std::memory_ord
 }  // namespace
 
 // What is freed once no reader can be looking at it.
-struct Offload::Garbage {
+struct Replacer::Offload::Garbage {
   boost::container::small_vector<Bnode*, 2> bnodes;
   boost::container::small_vector<std::unique_ptr<const Dnode>, 2> dnodes;
   persist::Runs kept;  // that the successor of the first, then the only one, has taken over
@@ -81,8 +81,8 @@ struct Offload::Garbage {
   }
 };
 
-void Offload::expect(std::span<Layer* const> layers) {
-  const scale::Volume& volume = index_.dnodes_.volume();
+void Replacer::Offload::expect(std::span<Layer* const> layers) {
+  const scale::Volume& volume = replacer_.dnodes_.volume();
   if (!volume.has_far()) return;
   ahead_.clear();
   for (const Layer* layer : layers) {
@@ -97,22 +97,22 @@ void Offload::expect(std::span<Layer* const> layers) {
 }
 
 // As append_suffices() will say, unless versions are carried or large values come.
-bool Offload::likely_appends(const Layer& layer) const {
+bool Replacer::Offload::likely_appends(const Layer& layer) const {
   if (layer.compact || layer.olds.size() != 1 || layer.news.size() != 1) return false;
   const Slots* slots = layer.olds.front()->slots();
   if (slots == nullptr) return false;
   uint64_t bytes = 0;
   slots->for_each_head([&](const Node* head) { bytes += persist::entry_bytes(entry_of(*head)); });
-  return may_append(dnode_of(*layer.olds.front()), slots->used(), bytes, index_.config_.limits);
+  return may_append(dnode_of(*layer.olds.front()), slots->used(), bytes, replacer_.limits_);
 }
 
-Status Offload::add(Layer* layer) {
+Status Replacer::Offload::add(Layer* layer) {
   for (const Bnode* old : layer->olds) BONSAI_CHECK(!old->young());
   BONSAI_RETURN_IF_ERROR(settle(layer));
   BONSAI_RETURN_IF_ERROR(lock_chains(layer));
-  index_.versions_.load(&live_);
+  replacer_.versions_.load(&live_);
   if (live_.none()) {  // what they hold may be the very room that is missing
-    for (Bnode* old : layer->olds) index_.release_residue(old);
+    for (Bnode* old : layer->olds) replacer_.release_residue(old);
   }
   Job job;
   job.layer = layer;
@@ -128,12 +128,11 @@ Status Offload::add(Layer* layer) {
 }
 
 // Every head gets its version; batches on top are completed.
-Status Offload::settle(Layer* layer) {
+Status Replacer::Offload::settle(Layer* layer) {
   if (layer->settled.load(std::memory_order_seq_cst)) return Status::OK();
   bool settled = true;
   for (const Bnode* old : layer->olds) {
-    old->slots()->for_each_head(
-        [&](Node* head) { settled = settled && index_.settle_head(head) == Index::Outcome::kDone; });
+    old->slots()->for_each_head([&](Node* head) { settled = settled && replacer_.settle_head_(head); });
   }
   if (!settled) return Status::Unavailable("a batch on the range cannot be completed yet");
   layer->settled.store(true, std::memory_order_seq_cst);
@@ -142,7 +141,7 @@ Status Offload::settle(Layer* layer) {
 
 // Waits for pruners that are at work; none starts again on these chains, which now belong to the replacer. A chain of
 // one node has nothing to be pruned, and never will have.
-Status Offload::lock_chains(Layer* layer) {
+Status Replacer::Offload::lock_chains(Layer* layer) {
   size_t chain = 0;
   for (const Bnode* old : layer->olds) {
     Slots* slots = old->slots();
@@ -162,7 +161,7 @@ Status Offload::lock_chains(Layer* layer) {
 }
 
 // The chains of `old` in key order, each with the residue's chain of its key.
-void Offload::gather(const Bnode& old, Job* job) {
+void Replacer::Offload::gather(const Bnode& old, Job* job) {
   const size_t first = chains_.size();
   const auto note = [&](const Node& node) {
     const uint32_t segment = node.in_batch() ? node.batch()->segment.load() : node.segment;
@@ -193,7 +192,7 @@ void Offload::gather(const Bnode& old, Job* job) {
   chains_.erase(unique_by(begin, chains_.end(), joined), chains_.end());
 }
 
-Status Offload::build(Job* job) {
+Status Replacer::Offload::build(Job* job) {
   std::span<const Chain> left = chains_;
   for (Bnode* successor : job->layer->news) {
     const auto end = std::partition_point(left.begin(), left.end(),
@@ -206,7 +205,7 @@ Status Offload::build(Job* job) {
 }
 
 // Of the chains in the successor's range.
-Status Offload::build_piece(Job* job, Bnode* successor, std::span<const Chain> chains) {
+Status Replacer::Offload::build_piece(Job* job, Bnode* successor, std::span<const Chain> chains) {
   std::vector<Entry>& updates = updates_;
   updates.clear();
   std::vector<std::vector<Node*>> carried;
@@ -259,23 +258,23 @@ bool may_append(const Dnode& dnode, uint64_t entries, uint64_t bytes, const pers
 
 // May the updates be appended, or is it time to compact? Dnodes with large values are always compacted, so that no run
 // names a value whose space was given back.
-bool Offload::append_suffices(const Job& job, const Dnode& old, const std::vector<Entry>& updates) const {
+bool Replacer::Offload::append_suffices(const Job& job, const Dnode& old, const std::vector<Entry>& updates) const {
   const Layer& layer = *job.layer;
   if (layer.compact || layer.olds.size() != 1 || layer.news.size() != 1) return false;
-  const persist::Space& space = index_.dnodes_.space();
+  const persist::Space& space = replacer_.dnodes_.space();
   if (space.ordinary_free_bytes() < space.reserve_bytes()) return false;  // space is short: squeeze
   uint64_t bytes = 0;
   for (const Entry& update : updates) {
     if (update.large) return false;
     bytes += persist::entry_bytes(update);
   }
-  if (!may_append(old, updates.size(), bytes, index_.config_.limits)) return false;
+  if (!may_append(old, updates.size(), bytes, replacer_.limits_)) return false;
   return old.runs().size() < persist::kRunsMax || absorbs_newest(old, updates.size());
 }
 
 // A small newest run is written once more together with the updates if the dnode would otherwise run out of runs before
 // its body is compacted.
-bool Offload::absorbs_newest(const Dnode& old, uint64_t updates) {
+bool Replacer::Offload::absorbs_newest(const Dnode& old, uint64_t updates) {
   const size_t runs = old.runs().size();
   if (runs < 2 || 2 * old.runs().back().count > 3 * updates) return false;
   const uint32_t body = old.runs().front().count;
@@ -284,8 +283,8 @@ bool Offload::absorbs_newest(const Dnode& old, uint64_t updates) {
   return runs + 1 + to_come > persist::kRunsMax;
 }
 
-Status Offload::append(const Bnode& successor, uint64_t gen, const Dnode& old, const std::vector<Entry>& updates,
-                       Dnode** dnode) {
+Status Replacer::Offload::append(const Bnode& successor, uint64_t gen, const Dnode& old,
+                                 const std::vector<Entry>& updates, Dnode** dnode) {
   if (!absorbs_newest(old, updates.size()))
     return writer_.add(successor.lo(), successor.hi(), gen, &old, updates, dnode);
   Dnode::Parts newest;
@@ -302,14 +301,14 @@ Status Offload::append(const Bnode& successor, uint64_t gen, const Dnode& old, c
 
 // Appends what a dnode holds of the successor's range, and the updates up to there, which go before; *update is the
 // first that is not in *merged. Errors: Corruption, Unavailable.
-Status Offload::merge(const Dnode& dnode, const Bnode& successor, Tombstones tombstones,
-                      const std::vector<Entry>& updates, std::vector<Entry>::const_iterator* update,
-                      std::vector<Entry>* merged) {
+Status Replacer::Offload::merge(const Dnode& dnode, const Bnode& successor, Tombstones tombstones,
+                                const std::vector<Entry>& updates, std::vector<Entry>::const_iterator* update,
+                                std::vector<Entry>* merged) {
   if (!(dnode.lo() < successor.hi()) || !(successor.lo() < dnode.hi())) return Status::OK();
   const auto take = [&](const Entry& entry) {
     if (tombstones == Tombstones::kKeep || !entry.tombstone) merged->push_back(entry);
   };
-  persist::DnodeCursor cursor(index_.dnodes_.volume(), dnode, persist::DnodeCursor::Verify::kAlways, &ahead_);
+  persist::DnodeCursor cursor(replacer_.dnodes_.volume(), dnode, persist::DnodeCursor::Verify::kAlways, &ahead_);
   const base::Fence& end = std::min(successor.hi(), dnode.hi());
   const Key below = end.key();
   cursor.seek(successor.lo().key());
@@ -317,12 +316,12 @@ Status Offload::merge(const Dnode& dnode, const Bnode& successor, Tombstones tom
   cursor.visit_all(end.is_infinite() ? nullptr : &below, {*update, last}, &merge_, take);
   *update = last;
   if (cursor.trouble() == persist::Trouble::kNone) return Status::OK();
-  return persist::unreadable(index_.dnodes_.volume(), cursor.trouble(), successor.lo(), successor.hi());
+  return persist::unreadable(replacer_.dnodes_.volume(), cursor.trouble(), successor.lo(), successor.hi());
 }
 
 // Copies what announced scans need of a chain: the newest node and those below it, and the dnode's value under them.
 // Says which large values nobody needs any more.
-Status Offload::carry(Job* job, const Chain& chain, std::vector<std::vector<Node*>>* carried) {
+Status Replacer::Offload::carry(Job* job, const Chain& chain, std::vector<std::vector<Node*>>* carried) {
   const Node& newest = chain.newest();
   std::vector<Node*> kept{copy_of(newest, version_of(newest), true)};
   uint64_t version = version_of(newest);
@@ -345,11 +344,11 @@ Status Offload::carry(Job* job, const Chain& chain, std::vector<std::vector<Node
     if (!(chain.key < old->lo().key()) && old->hi().above(chain.key)) dnode = &dnode_of(*old);
   }
   if (needs_base || (updated && dnode->has_large())) {
-    found = dnode->find(index_.dnodes_.volume(), chain.key, chain.key.hash(), &below);
+    found = dnode->find(replacer_.dnodes_.volume(), chain.key, chain.key.hash(), &below);
     if (found == persist::Find::kDamaged || found == persist::Find::kUnavailable) {
       for (Node* node : kept) Node::destroy(node);
       const bool damaged = found == persist::Find::kDamaged;
-      return persist::unreadable(index_.dnodes_.volume(),
+      return persist::unreadable(replacer_.dnodes_.volume(),
                                  damaged ? persist::Trouble::kDamaged : persist::Trouble::kUnavailable, dnode->lo(),
                                  dnode->hi());
     }
@@ -371,7 +370,7 @@ Status Offload::carry(Job* job, const Chain& chain, std::vector<std::vector<Node
   return Status::OK();
 }
 
-void Offload::make_residue(Piece* piece, const std::vector<std::vector<Node*>>& carried) {
+void Replacer::Offload::make_residue(Piece* piece, const std::vector<std::vector<Node*>>& carried) {
   const auto capacity = static_cast<uint32_t>(std::bit_ceil(std::max<size_t>(2 * carried.size(), Slots::kCapacityMin)));
   const Bnode& successor = *piece->successor;
   piece->residue = std::make_unique<Bnode>(successor.lo(), successor.hi(), successor.gen(), Base(), capacity);
@@ -387,12 +386,12 @@ void Offload::make_residue(Piece* piece, const std::vector<std::vector<Node*>>& 
   piece->residue->freeze();
 }
 
-Status Offload::commit(std::vector<Layer*>* again) {
+Status Replacer::Offload::commit(std::vector<Layer*>* again) {
   media_bytes_ = 0;
   ahead_.clear();
   if (jobs_.empty()) return Status::OK();
   // Mode buffered: no update may be durable in a dnode before its cause is in the log.
-  if (Status status = index_.log_.close_epoch(); !status.ok()) {
+  if (Status status = replacer_.log_.close_epoch(); !status.ok()) {
     writer_.rollback({0, 0});
     put_back(again);
     return status;
@@ -413,64 +412,64 @@ Status Offload::commit(std::vector<Layer*>* again) {
   }
   step("retire dnodes");
   media_bytes_ += retired.size() * persist::kBlockBytes;
-  if (Status status = index_.dnodes_.retire(retired); !status.ok()) {
+  if (Status status = replacer_.dnodes_.retire(retired); !status.ok()) {
     for (Job& job : jobs_) bury(&job, Predecessors::kKept);
     jobs_.clear();
     return status;
   }
-  std::vector<int64_t> dead(index_.log_.segments());  // records of each segment
+  std::vector<int64_t> dead(replacer_.log_.segments());  // records of each segment
   for (const Job& job : jobs_) {
     for (const uint32_t segment : job.records) ++dead[segment];
   }
   for (uint32_t segment = 0; segment < dead.size(); ++segment) {
-    if (dead[segment] != 0) index_.log_.release(segment, dead[segment]);
+    if (dead[segment] != 0) replacer_.log_.release(segment, dead[segment]);
   }
   for (Job& job : jobs_) bury(&job, Predecessors::kGivenBack);
   jobs_.clear();
   return Status::OK();
 }
 
-void Offload::put_back(std::vector<Layer*>* again) {
+void Replacer::Offload::put_back(std::vector<Layer*>* again) {
   for (const Job& job : jobs_) again->push_back(job.layer);
   jobs_.clear();
 }
 
 // The tree is about to be searched for each old bnode: the cache misses of all these searches overlap.
-void Offload::fetch_paths() const {
+void Replacer::Offload::fetch_paths() const {
   std::array<Key, Tree::kFindManyMax> keys;
   std::array<Bnode*, Tree::kFindManyMax> unused;
   for (size_t first = 0; first < jobs_.size(); first += keys.size()) {
     const size_t n = std::min(jobs_.size() - first, keys.size());
     for (size_t i = 0; i < n; ++i) keys[i] = jobs_[first + i].layer->olds.front()->lo().key();
-    index_.tree_.find_many({keys.data(), n}, unused);
+    replacer_.tree_.find_many({keys.data(), n}, unused);
   }
 }
 
-void Offload::switch_over(Job* job) {
+void Replacer::Offload::switch_over(Job* job) {
   for (Piece& piece : job->pieces) {
     step("switch base");
     if (piece.residue != nullptr) {
       piece.residue->set_base(Base::of(piece.dnode));
       piece.successor->set_base(Base::of(piece.residue.release()));
-      index_.untidy_.fetch_add(1);
+      replacer_.untidy_.fetch_add(1);
     } else {
       piece.successor->set_base(Base::of(piece.dnode));
     }
   }
   step("update index");
-  index_.tree_.replace(job->layer->olds, job->layer->news);
+  replacer_.tree_.replace(job->layer->olds, job->layer->news);
 }
 
 // Everything is durable and reachable elsewhere: what is old waits for its readers.
-void Offload::bury(Job* job, Predecessors predecessors) {
+void Replacer::Offload::bury(Job* job, Predecessors predecessors) {
   auto garbage = std::make_unique<Garbage>();
   garbage->predecessors = predecessors;
-  garbage->dnode_store = &index_.dnodes_;
-  garbage->large_store = &index_.large_;
+  garbage->dnode_store = &replacer_.dnodes_;
+  garbage->large_store = &replacer_.large_;
   garbage->layer.reset(job->layer);
   garbage->large = std::move(job->dropped);
   for (Bnode* old : job->layer->olds) {
-    index_.queue_.forget_dirty(old);
+    replacer_.queue_.forget_dirty(old);
     garbage->bnodes.push_back(old);
     if (Bnode* residue = old->base().residue()) garbage->bnodes.push_back(residue);
     garbage->dnodes.emplace_back(&dnode_of(*old));
@@ -479,15 +478,15 @@ void Offload::bury(Job* job, Predecessors predecessors) {
     garbage->kept = first.dnode->runs();
     garbage->kept_fences = first.dnode->long_fences();
   }
-  index_.work_.offloads.fetch_add(job->layer->olds.size(), std::memory_order_relaxed);
-  index_.work_.updates_offloaded.fetch_add(job->updates, std::memory_order_relaxed);
-  index_.work_.compactions.fetch_add(job->compactions, std::memory_order_relaxed);
-  index_.queue_.finish_urgent();
+  replacer_.work_.offloads.fetch_add(job->layer->olds.size(), std::memory_order_relaxed);
+  replacer_.work_.updates_offloaded.fetch_add(job->updates, std::memory_order_relaxed);
+  replacer_.work_.compactions.fetch_add(job->compactions, std::memory_order_relaxed);
+  replacer_.queue_.finish_urgent();
   for (Bnode* fresh : job->layer->news) {
-    if (fresh->grow_up()) index_.queue_.enqueue_urgent(fresh->layer());
+    if (fresh->grow_up()) replacer_.queue_.enqueue_urgent(fresh->layer());
   }
   const uint64_t bytes = garbage->dram_bytes();
-  index_.epochs_.retire(garbage.release(), &Garbage::reclaim, nullptr, bytes);
+  replacer_.epochs_.retire(garbage.release(), &Garbage::reclaim, nullptr, bytes);
 }
 
 }  // namespace bonsai::index

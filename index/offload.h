@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "bonsai/status.h"
-#include "index/index.h"
+#include "index/replacer.h"
 
 namespace bonsai::index {
 
@@ -24,9 +24,9 @@ namespace bonsai::index {
 [[nodiscard]] bool may_append(const persist::Dnode& dnode, uint64_t entries, uint64_t bytes,
                               const persist::Limits& limits);
 
-class Offload {
+class Replacer::Offload {
  public:
-  explicit Offload(Index& index) : index_(index), writer_(index.dnodes_) {}
+  explicit Offload(Replacer& replacer) : replacer_(replacer), writer_(replacer.dnodes_) {}
   Offload(const Offload&) = delete;
   Offload& operator=(const Offload&) = delete;
 
@@ -103,7 +103,7 @@ class Offload {
   enum class Predecessors { kGivenBack, kKept };  // on NVM
   void bury(Job* job, Predecessors predecessors);
 
-  Index& index_;
+  Replacer& replacer_;
   persist::DnodeWriter writer_;
   std::vector<Job> jobs_;
   uint64_t media_bytes_ = 0;

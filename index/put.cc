@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/clock.h"
 #include "index/index.h"
 
 namespace bonsai::index {
@@ -111,26 +110,6 @@ bool Index::no_room(const Bnode& bnode, const Slots& slots, const Slots::Place& 
          bnode.tokens_used() >= config_.tokens_max;
 }
 
-// A put waits when its bnode's predecessor is not offloaded yet, so that layers do not pile up; so does a batch that
-// has not begun. A begun one must not: its own nodes may be what that offload waits for.
-Index::Outcome Index::make_room(Bnode* bnode, const ToPublish* left) {
-  Layer* layer = bnode->layer();
-  if (layer == nullptr) {
-    const uint64_t begin_ns = base::now_ns();
-    const bool planned = left == nullptr ? plan(bnode, false) : plan_for_batch(bnode, *left);
-    if (!planned) return bnode->layer() != nullptr ? Outcome::kDone : Outcome::kStalled;
-    layer = bnode->layer();
-    BONSAI_INVARIANT(layer != nullptr);
-    install(layer);
-    if (bnode->queue_installed()) queue_.enqueue_urgent(layer);
-    work_.plans_by_writers.fetch_add(1, std::memory_order_relaxed);
-    work_.plan_ns_of_writers.fetch_add(base::now_ns() - begin_ns, std::memory_order_relaxed);
-    return Outcome::kDone;
-  }
-  install(layer);
-  return Outcome::kDone;
-}
-
 // Takes a place and a token in `bnode` for the update. False if there is no room (any more).
 bool Index::reserve(Bnode* bnode, uint64_t hash, const Put& put, Reservation* reserved) {
   reserved->bnode = bnode;
@@ -213,7 +192,7 @@ Index::Outcome Index::attempt(Put* put) {
     if (pushed == Push::kPublished || pushed == Push::kSuperseded) return Outcome::kDone;
     if (pushed == Push::kStalled) return Outcome::kStalled;
     BONSAI_INVARIANT(pushed == Push::kFrozen || pushed == Push::kFull);
-    if (const Outcome outcome = make_room(bnode, nullptr); outcome != Outcome::kDone) return outcome;
+    if (!replacer_.make_room(bnode, nullptr)) return Outcome::kStalled;
   }
 }
 
@@ -368,7 +347,7 @@ void Index::drop(Node* node) {
   const uint32_t segment = node->in_batch() ? node->batch()->segment.load() : node->segment;
   if (segment != persist::kNoSegment) log_.release(segment);
   if (node->large() && !node->borrowed()) {
-    log_.when_durable([this, ref = persist::large_ref(node->value())] { retire_large(ref); });
+    log_.when_durable([this, ref = persist::large_ref(node->value())] { large_.retire(ref, epochs_); });
   }
   if (node->in_arena()) return;
   epochs_.retire(

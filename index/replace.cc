@@ -6,9 +6,8 @@
 
 #include "base/check.h"
 #include "base/spread_sort.h"
-#include "base/thread.h"
-#include "index/index.h"
 #include "index/offload.h"
+#include "index/replacer.h"
 
 namespace bonsai::index {
 
@@ -17,13 +16,6 @@ using base::Key;
 using base::step;
 
 namespace {
-
-// Whether each begins where the one before it ends.
-template <class Bnodes>
-bool tile(const Bnodes& bnodes) {
-  const auto apart = [](const Bnode* a, const Bnode* b) { return a->hi() != b->lo(); };
-  return std::adjacent_find(bnodes.begin(), bnodes.end(), apart) == bnodes.end();
-}
 
 struct Sized {
   base::Key key;
@@ -252,80 +244,11 @@ uint32_t capacity_after(const Bnode& bnode, const Estimate& updates, bool rising
 
 }  // namespace
 
-// The bnode of a range that recovery found, with the records that count.
-Bnode* Index::recovered(persist::RecoveredRange range, uint64_t gen) {
-  persist::Dnode* dnode = range.dnode.release();
-  const auto capacity = std::max<uint64_t>(Slots::kCapacityMin, std::bit_ceil(2 * range.records.size()));
-  BONSAI_CHECK(capacity <= Slots::kCapacityLimit);
-  auto* bnode = new Bnode(dnode->lo(), dnode->hi(), gen, Base::of(dnode), static_cast<uint32_t>(capacity));
-  for (const persist::LiveRecord& record : range.records) {
-    const auto& update = record.update;
-    const auto flags =
-        static_cast<uint8_t>((update.tombstone ? Node::kTombstone : 0) | (update.large ? Node::kLarge : 0));
-    Node* node = Node::make(update.key, update.value, flags, nullptr);
-    node->version.store(kVersionOfBase, std::memory_order_relaxed);
-    node->segment = record.segment;
-    Slots* slots = slots_of(bnode, Node::arena_bytes(update.key, update.value));
-    const uint64_t hash = node->key().hash();
-    BONSAI_SLOW_INVARIANT(bnode->covers(node->key()));
-    bool crowds = false;
-    BONSAI_CHECK(slots->push(slots->find(node->key(), hash), node, hash, &crowds) && !crowds);
-  }
-  return bnode;
-}
-
-Index::Index(Config config, persist::Log& log, persist::DnodeStore& dnodes, persist::LargeStore& large,
-             base::EpochDomain& epochs)
-    : config_(config),
-      log_(log),
-      dnodes_(dnodes),
-      large_(large),
-      epochs_(epochs),
-      versions_(config.snapshots_max),
-      tree_(epochs, config.gets_fetch_ahead),
-      defragmenter_(dnodes, epochs) {}
-
-void Index::start(std::vector<persist::RecoveredRange> ranges, uint64_t gen, unsigned threads) {
-  constexpr size_t kRangesPerStep = 256;
-  std::vector<Bnode*> bnodes(ranges.size());
-  base::for_each_on(threads, (ranges.size() + kRangesPerStep - 1) / kRangesPerStep, [&](size_t step) {
-    const size_t end = std::min(ranges.size(), (step + 1) * kRangesPerStep);
-    for (size_t i = step * kRangesPerStep; i < end; ++i) bnodes[i] = recovered(std::move(ranges[i]), gen);
-  });
-  BONSAI_INVARIANT(bnodes.front()->lo() == Fence() && bnodes.back()->hi().is_infinite() && tile(bnodes));
-  tree_.build(bnodes);
-}
-
-Index::~Index() {
-  const auto discard = [](Base base) {
-    if (Bnode* residue = base.residue()) {
-      delete residue->base().dnode();
-      residue->unref();
-    } else {
-      delete base.dnode();
-    }
-  };
-  tree_.for_each([&](Bnode* bnode) {
-    if (bnode->layer() == nullptr || !bnode->layer()->installed.load()) discard(bnode->base());
-  });
-  std::deque<Layer*> layers = queue_.take_urgent();  // and those that stand on them
-  for (size_t i = 0; i < layers.size(); ++i) {
-    for (const Bnode* bnode : layers[i]->news) {
-      if (bnode->layer() != nullptr) layers.push_back(bnode->layer());
-    }
-    for (Bnode* old : layers[i]->olds) discard(old->base());
-  }
-  for (const Layer* layer : layers) {
-    for (Bnode* bnode : layer->news) bnode->unref();
-    delete layer;
-  }
-}
-
 // A split takes a header and what is left over of two blocks. While space is short, so that deletes live on what is set
 // aside for them, a range is split for its bytes alone, and neighbours are merged sooner.
-persist::Limits Index::limits_now() const {
+persist::Limits Replacer::limits_now() const {
   constexpr uint64_t kEntriesTimes = 4;
-  persist::Limits limits = config_.limits;
+  persist::Limits limits = limits_;
   const persist::Space& space = dnodes_.space();
   if (space.ordinary_free_bytes() < space.reserve_bytes()) limits.dnode_entries_max *= kEntriesTimes;
   return limits;
@@ -333,7 +256,7 @@ persist::Limits Index::limits_now() const {
 
 // Chooses the successors of a bnode that nobody else is replacing, and names them. False if somebody else is, or where
 // to split its range cannot be read now.
-bool Index::plan(Bnode* bnode, bool may_merge) {
+bool Replacer::plan(Bnode* bnode, bool may_merge) {
   if (!bnode->claim()) return false;
   BONSAI_CHECK(bnode->layer() == nullptr);
   auto* layer = new Layer();
@@ -387,15 +310,21 @@ bool Index::plan(Bnode* bnode, bool may_merge) {
   return true;
 }
 
+std::span<const Batch::Item> Replacer::ToPublish::below(const base::Fence& hi) const {
+  const auto end = std::partition_point(items.begin() + 1, items.end(),
+                                        [&](const Batch::Item& item) { return hi.above(Key::of(item.key)); });
+  return items.first(static_cast<size_t>(end - items.begin()));
+}
+
 // The same for a bnode in which a batch finds no room, with room for all that the batch has left to publish there, and
 // cut by what will be there: whatever the range has gathered, in layers that are not offloaded yet as well, goes to
 // dnodes of usual size, and a range that is filled by batches again and again gets few layers, because tables double.
 // It is not cut if where to do so cannot be read now: a batch that was begun does not wait for that.
 // False if somebody else is replacing it; of a young one also if the batch may wait.
-bool Index::plan_for_batch(Bnode* bnode, const ToPublish& left) {
+bool Replacer::plan_for_batch(Bnode* bnode, const ToPublish& left) {
   if (!bnode->claim() && !(left.begun && bnode->claim_young())) return false;
   BONSAI_INVARIANT(bnode->layer() == nullptr);
-  const persist::Limits& limits = config_.limits;
+  const persist::Limits& limits = limits_;
   const std::span<const Batch::Item> items = left.below(bnode->hi());
   Estimate size;
   const auto add = [&](uint64_t entries, uint64_t bytes) { size = {size.entries + entries, size.bytes + bytes}; };
@@ -440,7 +369,7 @@ bool Index::plan_for_batch(Bnode* bnode, const ToPublish& left) {
 // Successors of the olds' whole range, cut at `cuts`. They are young until the replacement is finished.
 // capacity_of(lo, hi): of the table of one.
 template <class CapacityOf>
-void Index::make_successors(Layer* layer, const std::vector<std::string>& cuts, CapacityOf capacity_of) {
+void Replacer::make_successors(Layer* layer, const std::vector<std::string>& cuts, CapacityOf capacity_of) {
   BONSAI_INVARIANT(layer->news.empty() && !layer->olds.empty());
   BONSAI_INVARIANT(tile(layer->olds));
   uint64_t gen = 0;
@@ -458,7 +387,7 @@ void Index::make_successors(Layer* layer, const std::vector<std::string>& cuts, 
 
 // Freezes the old bnodes and lets the successors take over. Any thread, any number of times. The layer is settled if no
 // head is without a version, neither here nor further down: the batch that an older successor waits for may be below.
-void Index::install(Layer* layer) {
+void Replacer::install(Layer* layer) {
   if (layer->installed.load(std::memory_order_seq_cst)) return;
   for (Bnode* old : layer->olds) old->freeze();
   bool settled = true;
@@ -476,22 +405,8 @@ void Index::install(Layer* layer) {
   layer->installed.store(true, std::memory_order_seq_cst);
 }
 
-uint64_t Index::dram_bytes(const Bnode& bnode) {
-  uint64_t bytes = 0;
-  std::vector<const Bnode*> counted{&bnode};
-  while (!counted.empty()) {
-    const Bnode* each = counted.back();
-    counted.pop_back();
-    bytes += each->dram_bytes();
-    const Layer* layer = each->layer();
-    if (layer == nullptr || layer->olds.front() != each) continue;  // of two that merge one counts the layer
-    counted.insert(counted.end(), layer->news.begin(), layer->news.end());
-  }
-  return bytes;
-}
-
 // Lets go of old versions that no scan needs any more.
-void Index::drop_residue(Bnode* bnode) {
+void Replacer::drop_residue(Bnode* bnode) {
   if (bnode->base().residue() == nullptr || !bnode->claim()) return;
   LiveScans live;
   versions_.load(&live);
@@ -500,7 +415,7 @@ void Index::drop_residue(Bnode* bnode) {
 }
 
 // Requires: the bnode's claim, or its layer in hand; no scan is announced.
-void Index::release_residue(Bnode* bnode) {
+void Replacer::release_residue(Bnode* bnode) {
   Bnode* residue = bnode->base().residue();
   if (residue == nullptr) return;
   BONSAI_INVARIANT(residue->slots() != nullptr && residue->base().dnode() != nullptr);
@@ -508,7 +423,7 @@ void Index::release_residue(Bnode* bnode) {
   Slots* slots = residue->slots();
   for (uint32_t i = 0; i < slots->capacity(); ++i) {
     for (const Node* node = slots->head(i); node != nullptr; node = node->next.load(std::memory_order_relaxed)) {
-      if (node->large() && !node->borrowed()) retire_large(persist::large_ref(node->value()));
+      if (node->large() && !node->borrowed()) large_.retire(persist::large_ref(node->value()), epochs_);
     }
   }
   epochs_.retire(
@@ -517,7 +432,7 @@ void Index::release_residue(Bnode* bnode) {
 
 // Gives a dnode that recovery has found its metadata. False if there is nothing more to be done: somebody else is
 // replacing the bnode, or the dnode is damaged.
-bool Index::upload_metadata(Bnode* bnode) {
+bool Replacer::upload_metadata(Bnode* bnode) {
   if (!bnode->claim()) return false;
   const persist::Dnode* plain = bnode->base().dnode();
   std::unique_ptr<persist::Dnode> dnode;
@@ -534,17 +449,7 @@ bool Index::upload_metadata(Bnode* bnode) {
   return done || trouble == persist::Trouble::kUnavailable;
 }
 
-void Index::retire_large(const persist::LargeRef& ref) {
-  epochs_.retire(
-      new persist::LargeRef(ref),
-      [](void* object, void* store) {
-        std::unique_ptr<persist::LargeRef> owned(static_cast<persist::LargeRef*>(object));
-        static_cast<persist::LargeStore*>(store)->free(*owned);
-      },
-      &large_, ref.value_bytes);
-}
-
-bool Index::tidy(size_t ranges_max) {
+bool Replacer::tidy(size_t ranges_max) {
   const uint64_t untidy = untidy_.load();
   Fence at;
   {

@@ -1,20 +1,56 @@
-// Chooses what is offloaded next, and offloads a group of it.
+#include "index/replacer.h"
+
 #include <algorithm>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "index/index.h"
 #include "index/offload.h"
 
 namespace bonsai::index {
 
 using base::Fence;
 
+Replacer::Replacer(const Tiers& tiers, const persist::Limits& limits, std::function<bool(Node*)> settle_head)
+    : limits_(limits),
+      settle_head_(std::move(settle_head)),
+      log_(tiers.log),
+      dnodes_(tiers.dnodes),
+      large_(tiers.large),
+      epochs_(tiers.epochs),
+      versions_(tiers.versions),
+      tree_(tiers.tree),
+      queue_(tiers.queue),
+      compactions_(tiers.compactions),
+      defragmenter_(tiers.dnodes, tiers.epochs) {}
+
+Replacer::~Replacer() = default;
+
+// A put waits when its bnode's predecessor is not offloaded yet, so that layers do not pile up; so does a batch that
+// has not begun. A begun one must not: its own nodes may be what that offload waits for.
+bool Replacer::make_room(Bnode* bnode, const ToPublish* left) {
+  Layer* layer = bnode->layer();
+  if (layer == nullptr) {
+    const uint64_t begin_ns = base::now_ns();
+    const bool planned = left == nullptr ? plan(bnode, false) : plan_for_batch(bnode, *left);
+    if (!planned) return bnode->layer() != nullptr;
+    layer = bnode->layer();
+    BONSAI_INVARIANT(layer != nullptr);
+    install(layer);
+    if (bnode->queue_installed()) queue_.enqueue_urgent(layer);
+    work_.plans_by_writers.fetch_add(1, std::memory_order_relaxed);
+    work_.plan_ns_of_writers.fetch_add(base::now_ns() - begin_ns, std::memory_order_relaxed);
+    return true;
+  }
+  install(layer);
+  return true;
+}
+
 // A replacement of a bnode that waits, with successors installed; null if there is none. Looks at each waiting bnode at
 // most once.
-Layer* Index::job_of(ReplaceQueue::Kind kind) {
+Layer* Replacer::job_of(ReplaceQueue::Kind kind) {
   for (uint64_t tries = queue_.waiting(kind); tries > 0; --tries) {
     Bnode* bnode = queue_.next(kind);
     if (bnode == nullptr) return nullptr;
@@ -35,7 +71,7 @@ Layer* Index::job_of(ReplaceQueue::Kind kind) {
 }
 
 // A range that reads want compacted, with successors installed; not while space is short.
-Layer* Index::job_of_reads() {
+Layer* Replacer::job_of_reads() {
   const persist::Space& space = dnodes_.space();
   while (Bnode* bnode = compactions_.next()) {
     Layer* layer = nullptr;
@@ -53,7 +89,7 @@ Layer* Index::job_of_reads() {
   return nullptr;
 }
 
-void Index::ask_for_compactions(size_t ranges_max) {
+void Replacer::ask_for_compactions(size_t ranges_max) {
   const uint64_t offloads = work_.offloads.load(std::memory_order_relaxed);
   Fence at;
   {
@@ -78,21 +114,21 @@ void Index::ask_for_compactions(size_t ranges_max) {
 
 // Something to offload, with successors installed. Bnodes above the high-water mark are replaced before a writer finds
 // them full and must do so itself.
-Layer* Index::next_job(Which which) {
+Layer* Replacer::next_job(Which which) {
   if (which == Which::kCompactions) return job_of_reads();
   if (Layer* layer = queue_.next_urgent()) return layer;
   if (Layer* job = job_of(ReplaceQueue::Kind::kHighMark); job != nullptr || which == Which::kUrgent) return job;
   return job_of(ReplaceQueue::Kind::kDirty);
 }
 
-Index::OffloadResult Index::offload(size_t ranges_max, Which which) {
+Replacer::OffloadResult Replacer::offload(size_t ranges_max, Which which) {
   const uint64_t begin_ns = base::now_ns();
   const OffloadResult result = offload_some(ranges_max, which);
   if (result.ranges > 0) work_.offload_ns.fetch_add(base::now_ns() - begin_ns, std::memory_order_relaxed);
   return result;
 }
 
-Index::OffloadResult Index::offload_some(size_t ranges_max, Which which) {
+Replacer::OffloadResult Replacer::offload_some(size_t ranges_max, Which which) {
   OffloadResult result;
   if (dnodes_.volume().failed()) {
     result.status = dnodes_.volume().health();
@@ -129,7 +165,7 @@ Index::OffloadResult Index::offload_some(size_t ranges_max, Which which) {
 
 // Memory of a group that was offloaded before, if there is one: a fresh one would grow, and be given back to the
 // system, with each group anew.
-std::unique_ptr<Offload> Index::take_offload() {
+std::unique_ptr<Replacer::Offload> Replacer::take_offload() {
   const std::lock_guard lock(background_mutex_);
   if (idle_offloads_.empty()) return std::make_unique<Offload>(*this);
   std::unique_ptr<Offload> offload = std::move(idle_offloads_.back());
@@ -137,7 +173,7 @@ std::unique_ptr<Offload> Index::take_offload() {
   return offload;
 }
 
-void Index::keep_offload(std::unique_ptr<Offload> offload) {
+void Replacer::keep_offload(std::unique_ptr<Offload> offload) {
   const std::lock_guard lock(background_mutex_);
   idle_offloads_.push_back(std::move(offload));
 }

@@ -60,6 +60,13 @@ class Following {
   persist::RunsAhead runs_;
 };
 
+// Whether each begins where the one before it ends.
+template <class Bnodes>
+bool tile(const Bnodes& bnodes) {
+  const auto apart = [](const Bnode* a, const Bnode* b) { return a->hi() != b->lo(); };
+  return std::adjacent_find(bnodes.begin(), bnodes.end(), apart) == bnodes.end();
+}
+
 class Tree {
  public:
   explicit Tree(base::EpochDomain& epochs, bool fetches_ahead = true)

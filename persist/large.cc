@@ -54,4 +54,14 @@ Trouble LargeStore::read(const LargeRef& ref, std::string* value) const {
   return trouble;
 }
 
+void LargeStore::retire(const LargeRef& ref, base::EpochDomain& epochs) {
+  epochs.retire(
+      new LargeRef(ref),
+      [](void* object, void* store) {
+        const std::unique_ptr<LargeRef> owned(static_cast<LargeRef*>(object));
+        static_cast<LargeStore*>(store)->free(*owned);
+      },
+      this, ref.value_bytes);
+}
+
 }  // namespace bonsai::persist

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/epoch.h"
 #include "bonsai/status.h"
 #include "persist/format.h"
 #include "persist/run.h"
@@ -36,6 +37,8 @@ class LargeStore {
   [[nodiscard]] Trouble verify(const LargeRef& ref) const;
   // Gives the space back. Requires: no durable record or dnode that counts refers to it, and no reader.
   void free(const LargeRef& ref) { space_.free(scale::Addr::of_bits(ref.addr), ref.value_bytes); }
+  // The same once no reader is left. Requires: new readers do not find the reference.
+  void retire(const LargeRef& ref, base::EpochDomain& epochs);
 
  private:
   [[nodiscard]] Trouble bring(const LargeRef& ref, scale::ReadBatch* reads, const std::byte** bytes) const;

@@ -31,6 +31,23 @@ TEST(Large, AValueOfAnySizeComesBackAndItsSpaceToo) {
   }
 }
 
+TEST(Large, ARetiredValueStaysAsLongAsItsReaders) {
+  MemoryPool pool;
+  base::EpochDomain epochs;
+  const uint64_t used = pool.rig.space.used_bytes();
+  LargeRef ref{};
+  ASSERT_TRUE(pool.rig.large->write(std::string(1000, 'x'), &ref).ok());
+  {
+    const auto reader = epochs.enter();
+    pool.rig.large->retire(ref, epochs);
+    epochs.collect();
+    EXPECT_EQ(pool.rig.space.used_bytes(), used + round_up(1000, kBlockBytes));
+    EXPECT_EQ(pool.rig.large->verify(ref), Trouble::kNone);
+  }
+  ASSERT_TRUE(epochs.drain(1'000));
+  EXPECT_EQ(pool.rig.space.used_bytes(), used);
+}
+
 TEST(Large, IsDurableWhenWriteReturns) {
   MemoryPool pool;
   pool.medium.record(true);

@@ -1,0 +1,99 @@
+// The index begins, with what recovery has found, and ends.
+#include "index/index.h"
+
+#include <bit>
+#include <deque>
+#include <utility>
+
+#include "base/check.h"
+#include "base/thread.h"
+
+namespace bonsai::index {
+
+using base::Fence;
+
+// The bnode of a range that recovery found, with the records that count.
+Bnode* Index::recovered(persist::RecoveredRange range, uint64_t gen) {
+  persist::Dnode* dnode = range.dnode.release();
+  const auto capacity = std::max<uint64_t>(Slots::kCapacityMin, std::bit_ceil(2 * range.records.size()));
+  BONSAI_CHECK(capacity <= Slots::kCapacityLimit);
+  auto* bnode = new Bnode(dnode->lo(), dnode->hi(), gen, Base::of(dnode), static_cast<uint32_t>(capacity));
+  for (const persist::LiveRecord& record : range.records) {
+    const auto& update = record.update;
+    const auto flags =
+        static_cast<uint8_t>((update.tombstone ? Node::kTombstone : 0) | (update.large ? Node::kLarge : 0));
+    Node* node = Node::make(update.key, update.value, flags, nullptr);
+    node->version.store(kVersionOfBase, std::memory_order_relaxed);
+    node->segment = record.segment;
+    Slots* slots = slots_of(bnode, Node::arena_bytes(update.key, update.value));
+    const uint64_t hash = node->key().hash();
+    BONSAI_SLOW_INVARIANT(bnode->covers(node->key()));
+    bool crowds = false;
+    BONSAI_CHECK(slots->push(slots->find(node->key(), hash), node, hash, &crowds) && !crowds);
+  }
+  return bnode;
+}
+
+Index::Index(Config config, persist::Log& log, persist::DnodeStore& dnodes, persist::LargeStore& large,
+             base::EpochDomain& epochs)
+    : config_(config),
+      log_(log),
+      dnodes_(dnodes),
+      large_(large),
+      epochs_(epochs),
+      versions_(config.snapshots_max),
+      tree_(epochs, config.gets_fetch_ahead),
+      replacer_({log, dnodes, large, epochs, versions_, tree_, queue_, compactions_}, config.limits,
+                [this](Node* head) { return settle_head(head) == Outcome::kDone; }) {}
+
+void Index::start(std::vector<persist::RecoveredRange> ranges, uint64_t gen, unsigned threads) {
+  constexpr size_t kRangesPerStep = 256;
+  std::vector<Bnode*> bnodes(ranges.size());
+  base::for_each_on(threads, (ranges.size() + kRangesPerStep - 1) / kRangesPerStep, [&](size_t step) {
+    const size_t end = std::min(ranges.size(), (step + 1) * kRangesPerStep);
+    for (size_t i = step * kRangesPerStep; i < end; ++i) bnodes[i] = recovered(std::move(ranges[i]), gen);
+  });
+  BONSAI_INVARIANT(bnodes.front()->lo() == Fence() && bnodes.back()->hi().is_infinite() && tile(bnodes));
+  tree_.build(bnodes);
+}
+
+Index::~Index() {
+  const auto discard = [](Base base) {
+    if (Bnode* residue = base.residue()) {
+      delete residue->base().dnode();
+      residue->unref();
+    } else {
+      delete base.dnode();
+    }
+  };
+  tree_.for_each([&](Bnode* bnode) {
+    if (bnode->layer() == nullptr || !bnode->layer()->installed.load()) discard(bnode->base());
+  });
+  std::deque<Layer*> layers = queue_.take_urgent();  // and those that stand on them
+  for (size_t i = 0; i < layers.size(); ++i) {
+    for (const Bnode* bnode : layers[i]->news) {
+      if (bnode->layer() != nullptr) layers.push_back(bnode->layer());
+    }
+    for (Bnode* old : layers[i]->olds) discard(old->base());
+  }
+  for (const Layer* layer : layers) {
+    for (Bnode* bnode : layer->news) bnode->unref();
+    delete layer;
+  }
+}
+
+uint64_t Index::dram_bytes(const Bnode& bnode) {
+  uint64_t bytes = 0;
+  std::vector<const Bnode*> counted{&bnode};
+  while (!counted.empty()) {
+    const Bnode* each = counted.back();
+    counted.pop_back();
+    bytes += each->dram_bytes();
+    const Layer* layer = each->layer();
+    if (layer == nullptr || layer->olds.front() != each) continue;  // of two that merge one counts the layer
+    counted.insert(counted.end(), layer->news.begin(), layer->news.end());
+  }
+  return bytes;
+}
+
+}  // namespace bonsai::index

@@ -1,0 +1,170 @@
+// Replaces bnodes by successors, and moves the updates of what was replaced into dnodes: the second half of an update's
+// life, after its put has returned. In the order of events (docs/put-protocol.md, replace):
+//   plan (name the successors) -> freeze -> install (puts go to the successors) -> offload (offload.h: merge, make
+//   durable, switch, retire) -> tidy (old versions, missing metadata)
+// The first three are short, done by the background or by a writer that finds its bnode full; the rest by the
+// background alone. What waits for it is in a ReplaceQueue and, since reads ask for it, in a CompactionQueue.
+//
+// Guarantees: the values that gets and snapshots find do not change; a record dies only when its value, or a later one,
+// is in a durable dnode; a crash at any moment loses nothing that was acknowledged.
+// Thread-safety: all methods. Those under "background" enter guards of their own and are called outside any; those
+// under "writers" need the caller's guard. Memory ordering: bnode.h; docs/put-protocol.md, section 8.
+#ifndef BONSAI_INDEX_REPLACER_H_
+#define BONSAI_INDEX_REPLACER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/epoch.h"
+#include "base/key.h"
+#include "bonsai/status.h"
+#include "index/bnode.h"
+#include "index/compaction_queue.h"
+#include "index/replace_queue.h"
+#include "index/tree.h"
+#include "index/versions.h"
+#include "persist/defragmenter.h"
+#include "persist/dnode_store.h"
+#include "persist/large.h"
+#include "persist/log.h"
+#include "persist/pool.h"
+
+namespace bonsai::index {
+
+// Counters of the tier's background work; monotonic.
+struct Work {
+  std::atomic<uint64_t> offloads{0}, splits{0}, merges{0}, compactions{0}, updates_offloaded{0};
+  std::atomic<uint64_t> offload_ns{0};                               // of all threads that offload
+  std::atomic<uint64_t> moves{0};                                    // of runs, to defragment
+  std::atomic<uint64_t> plans_by_writers{0}, plan_ns_of_writers{0};  // bnodes that a writer found full and replaced
+};
+
+class Replacer {
+ public:
+  // What it works on.
+  struct Tiers {
+    persist::Log& log;
+    persist::DnodeStore& dnodes;
+    persist::LargeStore& large;
+    base::EpochDomain& epochs;
+    Versions& versions;
+    Tree& tree;
+    ReplaceQueue& queue;
+    CompactionQueue& compactions;
+  };
+  // settle_head(head) gives a head its version, and completes the batch that it belongs to. False: that cannot be done
+  // now. Requires: all tiers outlive it.
+  Replacer(const Tiers& tiers, const persist::Limits& limits, std::function<bool(Node*)> settle_head);
+  ~Replacer();
+  Replacer(const Replacer&) = delete;
+  Replacer& operator=(const Replacer&) = delete;
+
+  // ---- writers
+
+  // What a batch has left to publish from an item on.
+  struct ToPublish {
+    std::span<const Batch::Item> items;
+    bool begun;  // it may not wait any more
+
+    // Those of one range. Requires: the first is in it.
+    [[nodiscard]] std::span<const Batch::Item> below(const base::Fence& hi) const;
+  };
+  // Sees to it that updates find room in a successor of the bnode. `left`: null, or what the batch has left that found
+  // none. False: its predecessor is not offloaded yet, or somebody else is just planning; the caller waits.
+  bool make_room(Bnode* bnode, const ToPublish* left);
+  // For an experiment alone (in_place.cc): so many updates reached dnodes without it.
+  void count_in_place(uint64_t updates, uint64_t ns) {
+    work_.updates_offloaded.fetch_add(updates, std::memory_order_relaxed);
+    work_.offload_ns.fetch_add(ns, std::memory_order_relaxed);
+  }
+
+  // ---- background
+
+  struct OffloadResult {
+    size_t ranges = 0;         // that were offloaded
+    uint64_t media_bytes = 0;  // that were written for it
+    Status status;  // NoSpace: the data area is full; what was begun is kept and tried again. IoError: the volume has
+                    // failed; what was begun is kept, for reads
+  };
+  // kUrgent: those that writers wait for, then those whose bnodes are above the high-water mark; kAll: these, then the
+  // longest dirty; kCompactions: those that reads want compacted.
+  enum class Which { kUrgent, kAll, kCompactions };
+  // Offloads up to `ranges_max` ranges.
+  OffloadResult offload(size_t ranges_max, Which which);
+  // Defragments the data area (persist/defragmenter.h), to be called when offloading finds no space. False: nothing was
+  // gained, or somebody else is at it. Waits for readers, boundedly.
+  bool defragment();
+  // Offloads one range into the relocation reserve, the last resort where nothing was gained: what its dnode leaves is
+  // as much room again, elsewhere. Nothing is done, and no error is reported, while somebody else uses the reserve.
+  OffloadResult offload_into_reserve(Which which);
+  // Asks for ranges without updates whose dnodes are not compact, as reads do: looks at up to `ranges_max` ranges,
+  // where the last call ended. Does nothing while no offload has come since all were looked at.
+  void ask_for_compactions(size_t ranges_max);
+  // Releases residues that no live scan needs any more, and builds missing dnode metadata. Bounded per call;
+  // returns true when a whole pass found nothing left to do.
+  bool tidy(size_t ranges_max);
+  [[nodiscard]] const Work& work() const { return work_; }
+
+ private:
+  class Offload;
+  class DnodeOwners;
+
+  // replace.cc
+  [[nodiscard]] persist::Limits limits_now() const;
+  bool plan(Bnode* bnode, bool may_merge);
+  bool plan_for_batch(Bnode* bnode, const ToPublish& left);
+  template <class CapacityOf>
+  static void make_successors(Layer* layer, const std::vector<std::string>& cuts, CapacityOf capacity_of);
+  void install(Layer* layer);
+
+  // replacer.cc
+  Layer* next_job(Which which);
+  OffloadResult offload_some(size_t ranges_max, Which which);
+  std::unique_ptr<Offload> take_offload();
+  void keep_offload(std::unique_ptr<Offload> offload);
+  Layer* job_of(ReplaceQueue::Kind kind);
+  Layer* job_of_reads();
+
+  // replace.cc
+  void drop_residue(Bnode* bnode);
+  void release_residue(Bnode* bnode);
+  bool upload_metadata(Bnode* bnode);
+
+  static constexpr uint64_t kDnodesDefragmented = 2;  // room for so many of the largest
+
+  const persist::Limits limits_;
+  const std::function<bool(Node*)> settle_head_;
+  persist::Log& log_;
+  persist::DnodeStore& dnodes_;
+  persist::LargeStore& large_;
+  base::EpochDomain& epochs_;
+  Versions& versions_;
+  Tree& tree_;
+  ReplaceQueue& queue_;
+  CompactionQueue& compactions_;
+  Work work_;
+  std::mutex background_mutex_;                          // background only
+  std::vector<std::unique_ptr<Offload>> idle_offloads_;  // kept for their memory; under it
+  struct TidyPass {
+    uint64_t untidy = 0;  // when it began
+    bool idle = true;     // so far
+  };
+  std::atomic<uint64_t> untidy_{1};  // rises with each thing that tidy() will have to see to
+  uint64_t tidied_ = 0;              // a whole pass that began with this found nothing; under the mutex, as all below
+  base::Fence tidy_at_;
+  TidyPass tidy_pass_;
+  base::Fence ask_at_;           // where ask_for_compactions() goes on
+  uint64_t ask_offloads_ = 0;    // when its pass began
+  uint64_t asked_offloads_ = 0;  // when the pass began that was the last to be ended
+  persist::Defragmenter defragmenter_;
+};
+
+}  // namespace bonsai::index
+
+#endif  // BONSAI_INDEX_REPLACER_H_
