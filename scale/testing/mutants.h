@@ -18,6 +18,9 @@ enum Mutant : uint32_t {
   kAnswerBeforeFlush = 1u << 3,    // the server answers and flushes nothing
   kFlushFirstOnly = 1u << 4,       // the server flushes the first range of a request only
   kOwnersNotLookedFor = 1u << 5,   // the server does not look for owners that left without a word
+  kOwnerReplaced = 1u << 6,        // the server gives a pool that has an owner to the next one who asks
+  kReadNotAwaited = 1u << 7,       // a read has ended, and its memory is used again, before its READs are complete
+  kCopyUsedAgain = 1u << 11,       // what is being written is given back, and used again, before its WRITE is complete
 };
 
 }  // namespace bonsai::scale

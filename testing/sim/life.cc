@@ -9,6 +9,8 @@
 #include "base/clock.h"
 #include "base/coro/scheduler.h"
 #include "base/probe.h"
+#include "scale/remote_link.h"
+#include "scale/target_name.h"
 #include "testing/client.h"
 #include "testing/crash_check.h"
 #include "testing/scratch.h"
@@ -42,6 +44,8 @@ base::Probe unread_opening{"world.read_unavailable_after_opening"};
 base::Probe read_on{"world.read_after_failure"};
 base::Probe failed_close{"world.close_of_a_failed_store"};
 base::Probe clean_close{"world.clean_close"};
+base::Probe with_roles{"world.log_and_dnodes_on_different_targets"};
+base::Probe rival_refused{"world.rival_of_a_living_owner_refused"};
 base::Probe both_lose{"world.compute_and_memory_node_lose_power"};
 
 constexpr uint64_t kTargetBytes = 128 << 10;
@@ -110,6 +114,7 @@ class Life {
     for (const Target& target : targets_) {
       note_down(target.local != nullptr ? "local target" : "target on " + target.remote->address());
     }
+    if (targets_.size() > 1 && dice_.chance(1, 2)) draw_roles();
     note_down(is_buffered() ? "buffered" : "durable");
     (plan_.remote == 0 ? local_only : plan_.local == 0 ? remote_only : mixed).hit();
     if (is_buffered()) buffered.hit();
@@ -149,6 +154,19 @@ class Life {
   void violation(const std::string& what) {
     if (violation_.empty()) violation_ = story_ + ": " + what;
   }
+  // One target for the log alone, another one for dnodes alone, or both: then what is left is for both.
+  void draw_roles() {
+    roles_.assign(targets_.size(), scale::TargetRole::kUnsaid);
+    const size_t log = dice_.below(targets_.size());
+    const uint64_t which = dice_.below(3);
+    if (which != 0) roles_[log] = scale::TargetRole::kLog;
+    if (which != 1) roles_[(log + 1) % targets_.size()] = scale::TargetRole::kDnodes;
+    with_roles.hit();
+    for (size_t i = 0; i < roles_.size(); ++i) {
+      if (roles_[i] == scale::TargetRole::kUnsaid) continue;
+      note_down("target " + std::to_string(i) + " for " + std::string(scale::role_text(roles_[i])));
+    }
+  }
   // What has happened so far, in a few words.
   void note_down(const std::string& what) { story_ += (story_.empty() ? "" : ", ") + what; }
   void note(uint64_t what) { trace_ = base::splitmix64(trace_ ^ base::splitmix64(what ^ base::now_ns())); }
@@ -175,7 +193,7 @@ class Life {
     // Packets are lost, and with them perhaps a whole creation.
     Status status;
     for (int i = 0; i < kOpeningsMax; ++i) {
-      status = store_->open(plan_.options, true);
+      status = store_->open(plan_.options, true, roles_);
       if (status.ok() || plan_.remote != 0) break;
     }
     if (status.ok()) return;
@@ -279,7 +297,7 @@ class Life {
 
   void make_one_trouble(StoreNode* store) {
     MemoryNode* const node = nodes_.empty() ? nullptr : nodes_[dice_.below(nodes_.size())].get();
-    const uint64_t which = dice_.below(node == nullptr ? 3 : 10);
+    const uint64_t which = dice_.below(node == nullptr ? 3 : 12);
     if (which < 2) {
       if (nvms_.empty() || dice_.chance(1, 3)) return cut_power(store, node);
       return nvms_[dice_.below(nvms_.size())]->before_fence(1 + dice_.below(64), [this, store, node] {
@@ -313,7 +331,22 @@ class Life {
       overflow.hit();
       return network_.overflow(store->fabric());
     }
+    if (which < 9) return send_rival(*store);
     cut(*store, *node);
+  }
+
+  // Another process wants a pool whose owner lives, and does not get it.
+  void send_rival(const StoreNode& store) {
+    size_t index = dice_.below(targets_.size());
+    while (targets_[index].remote == nullptr) index = (index + 1) % targets_.size();
+    std::unique_ptr<scale::RemoteLink> link;
+    size_t number = 0;
+    Status status = scale::RemoteLink::make(network_.make_fabric(), {.limit_ms = plan_.limit_ms}, &link);
+    if (status.ok()) {
+      status = link->open(name_of(*targets_[index].remote, index), scale::PoolOp::kOpen, 0, 0, &number);
+    }
+    if (status.IsBusy()) rival_refused.hit();
+    if (status.ok() && store.has_power() && !over_ && !is_disturbed_) violation("a rival got a pool that has an owner");
   }
 
   void cut_power(StoreNode* store, MemoryNode* node) {
@@ -388,7 +421,8 @@ class Life {
         store->power_cut(dice_);
       });
     }
-    const Status status = store_->open(plan_.options, false);
+    const bool said = dice_.chance(1, 2);
+    const Status status = store_->open(plan_.options, false, said ? roles_ : std::vector<scale::TargetRole>());
     opening = false;
     trouble.join();
     return status;
@@ -457,6 +491,7 @@ class Life {
   std::vector<std::unique_ptr<NodeNvm>> nvms_;
   std::vector<std::unique_ptr<MemoryNode>> nodes_;
   std::vector<Target> targets_;
+  std::vector<scale::TargetRole> roles_;            // empty: each is for all
   std::vector<std::unique_ptr<StoreNode>> stores_;  // of this life, the last is open
   StoreNode* store_ = nullptr;
   Thread zombie_;

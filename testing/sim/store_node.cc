@@ -1,10 +1,18 @@
 #include "testing/sim/store_node.h"
 
+#include "base/check.h"
 #include "base/status_macros.h"
 #include "scale/remote_target.h"
 #include "store/tiers.h"
 
 namespace bonsai::testing::sim {
+
+scale::TargetName name_of(const MemoryNode& node, size_t index) {
+  scale::TargetName name;
+  const Status status = scale::parse_target_name("sim://" + node.address() + "/" + pool_name(index), &name);
+  BONSAI_CHECK(status.ok());
+  return name;
+}
 
 Status StoreNode::open_target(size_t index, uint64_t create_bytes, std::unique_ptr<base::HookedMedium>* medium) {
   const Target& target = targets_[index];
@@ -12,8 +20,7 @@ Status StoreNode::open_target(size_t index, uint64_t create_bytes, std::unique_p
     *medium = target.local->open();
     return Status::OK();
   }
-  scale::TargetName name;
-  BONSAI_RETURN_IF_ERROR(scale::parse_target_name("sim://" + target.remote->address() + "/" + pool_name(index), &name));
+  const scale::TargetName name = name_of(*target.remote, index);
   const bool create = create_bytes != 0;
   size_t number = 0;
   BONSAI_RETURN_IF_ERROR(
@@ -24,7 +31,7 @@ Status StoreNode::open_target(size_t index, uint64_t create_bytes, std::unique_p
   return Status::OK();
 }
 
-Status StoreNode::open(const Options& options, bool create) {
+Status StoreNode::open(const Options& options, bool create, const std::vector<scale::TargetRole>& roles) {
   BONSAI_RETURN_IF_ERROR(scale::RemoteLink::make(fabric_, {.limit_ms = limit_ms_}, &link_));
   std::vector<std::unique_ptr<base::HookedMedium>> media(targets_.size());
   Status status;
@@ -32,7 +39,7 @@ Status StoreNode::open(const Options& options, bool create) {
     status = open_target(i, create ? options.pool_bytes : 0, &media[i]);
   }
   std::unique_ptr<store::Tiers> tiers;
-  if (status.ok()) status = store::open_tiers_on(options, std::move(media), create, &tiers);
+  if (status.ok()) status = store::open_tiers_on(options, std::move(media), create, &tiers, roles);
   if (status.ok()) {
     db_ = std::make_unique<store::DbImpl>(options, std::move(tiers));
   } else {

@@ -9,6 +9,7 @@
 
 #include "rdma/sim/sim.h"
 #include "scale/remote_link.h"
+#include "scale/target_name.h"
 #include "store/db_impl.h"
 #include "testing/sim/memory_node.h"
 #include "testing/sim/node_nvm.h"
@@ -27,8 +28,9 @@ class StoreNode {
   StoreNode(rdma::SimNetwork* network, std::vector<Target> targets, uint64_t limit_ms)
       : network_(*network), fabric_(network->make_fabric()), targets_(std::move(targets)), limit_ms_(limit_ms) {}
 
+  // `roles`: of the targets, by number; those that are not named are for all, or what they were created for.
   // Errors: of the product.
-  Status open(const Options& options, bool create);
+  Status open(const Options& options, bool create, const std::vector<scale::TargetRole>& roles = {});
   // The process ends: orderly, or as far as it can.
   Status close();
   // Its local NVM freezes, and nothing that it does is heard any more. It goes on until close().
@@ -52,8 +54,9 @@ class StoreNode {
   std::unique_ptr<store::DbImpl> db_;
 };
 
-// The name of a target's pool on its memory node.
+// The name of a target's pool on its memory node, and with the node's.
 inline std::string pool_name(size_t index) { return "pool." + std::to_string(index); }
+[[nodiscard]] scale::TargetName name_of(const MemoryNode& node, size_t index);
 
 }  // namespace bonsai::testing::sim
 
