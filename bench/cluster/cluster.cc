@@ -42,6 +42,7 @@ Status Cluster::make_nodes() {
     } else {
       BONSAI_RETURN_IF_ERROR(rivals::MemoryNode::make(fabric, address, options_.bytes, options_.fixed_bytes, &node));
     }
+    add_server(node->name(), [server = node.get()](uint64_t limit_ms) { return server->serve(limit_ms); });
     nodes_.push_back(std::move(node));
   }
   return Status::OK();
@@ -59,53 +60,99 @@ size_t Cluster::used_bytes() const {
   return used;
 }
 
-Status Cluster::connect(size_t compute_node, size_t thread, std::unique_ptr<rivals::Connection>* connection) const {
-  std::vector<rivals::MemoryNodeName> names;
-  for (const auto& node : nodes_) names.push_back(node->name());
-  const auto number = static_cast<uint32_t>(runs_ << 18 | compute_node << 10 | thread);
-  return rivals::Connection::make(compute_fabrics_[compute_node].get(), number, names, connection);
+rdma::Fabric* Cluster::compute_fabric(size_t compute_node) {
+  while (compute_fabrics_.size() <= compute_node) compute_fabrics_.push_back(network_.make_fabric());
+  return compute_fabrics_[compute_node].get();
 }
 
-Status Cluster::run(const rivals::Shape& shape, const std::function<void(const rivals::Seat&)>& body) {
-  while (compute_fabrics_.size() < shape.compute_nodes) compute_fabrics_.push_back(network_.make_fabric());
+void Cluster::add_server(const rivals::MemoryNodeName& name, std::function<Status(uint64_t limit_ms)> serve) {
+  names_.push_back(name);
+  servers_.push_back(std::move(serve));
+}
+
+Status Cluster::connect(size_t compute_node, size_t thread, std::unique_ptr<rivals::Connection>* connection) {
+  const auto number = static_cast<uint32_t>(runs_ << 18 | compute_node << 10 | thread);
+  return rivals::Connection::make(compute_fabric(compute_node), number, names_, connection);
+}
+
+// Servers serve until nobody acts: clients first, then what goes on beside them.
+class Cluster::Run {
+ public:
+  Run(Cluster* cluster, const rivals::Shape& shape, const std::function<void(const rivals::Seat&)>& body,
+      const Background& background)
+      : cluster_(*cluster),
+        shape_(shape),
+        body_(body),
+        background_(background),
+        clients_left_(shape.clients()),
+        backgrounds_left_(background ? shape.compute_nodes : 0) {}
+
+  Status run() {
+    for (const auto& serve : cluster_.servers_) {
+      scheduler_.spawn(
+          [this, &serve] {
+            while (clients_left_ + backgrounds_left_ > 0) static_cast<void>(serve(1));
+          },
+          "server");
+    }
+    connections_.resize(shape_.compute_nodes * shape_.threads + backgrounds_left_);
+    for (size_t node = 0; node < shape_.compute_nodes; ++node) {
+      for (size_t thread = 0; thread < shape_.threads; ++thread) {
+        scheduler_.spawn([this, node, thread] { start_clients(node, thread); }, "thread");
+      }
+      if (background_) scheduler_.spawn([this, node] { act_beside(node); }, "background");
+    }
+    BONSAI_RETURN_IF_ERROR(scheduler_.run());
+    return failed_;
+  }
+
+ private:
+  void start_clients(size_t node, size_t of_node) {
+    const size_t thread = node * shape_.threads + of_node;
+    if (!note(cluster_.connect(node, of_node, &connections_[thread]))) {
+      clients_left_ -= shape_.coroutines;
+      return;
+    }
+    for (size_t i = 0; i < shape_.coroutines; ++i) {
+      const rivals::Seat seat{thread * shape_.coroutines + i, node, connections_[thread].get()};
+      scheduler_.spawn(
+          [this, seat] {
+            body_(seat);
+            --clients_left_;
+          },
+          "client");
+    }
+  }
+  void act_beside(size_t node) {
+    auto& connection = connections_[shape_.compute_nodes * shape_.threads + node];
+    if (note(cluster_.connect(node, shape_.threads, &connection))) {
+      note(background_({SIZE_MAX, node, connection.get()}, [this] { return clients_left_ == 0; }));
+    }
+    --backgrounds_left_;
+  }
+  bool note(Status status) {
+    const bool ok = status.ok();
+    if (!ok && failed_.ok()) failed_ = std::move(status);
+    return ok;
+  }
+
+  Cluster& cluster_;
+  const rivals::Shape& shape_;
+  const std::function<void(const rivals::Seat&)>& body_;
+  const Background& background_;
+  size_t clients_left_, backgrounds_left_;
+  Status failed_;
+  base::Scheduler scheduler_{{.pick = base::Scheduler::Pick::kFifo,
+                              .virtual_time = true,
+                              .virtual_ns_per_switch = 0,
+                              .stack_bytes = kStackBytes}};
+  std::vector<std::unique_ptr<rivals::Connection>> connections_;  // gone before the scheduler
+};
+
+Status Cluster::run(const rivals::Shape& shape, const std::function<void(const rivals::Seat&)>& body,
+                    const Background& background) {
   ++runs_;
-  base::Scheduler scheduler({.pick = base::Scheduler::Pick::kFifo,
-                             .virtual_time = true,
-                             .virtual_ns_per_switch = 0,
-                             .stack_bytes = kStackBytes});
-  size_t clients_left = shape.clients();
-  for (const auto& node : nodes_) {
-    scheduler.spawn(
-        [&clients_left, server = node.get()] {
-          while (clients_left > 0) static_cast<void>(server->serve(1));
-        },
-        "memory node");
-  }
-  Status failed;
-  std::vector<std::unique_ptr<rivals::Connection>> connections(shape.compute_nodes * shape.threads);
-  for (size_t thread = 0; thread < connections.size(); ++thread) {
-    scheduler.spawn(
-        [&, thread] {
-          const size_t compute_node = thread / shape.threads;
-          if (Status status = connect(compute_node, thread % shape.threads, &connections[thread]); !status.ok()) {
-            failed = std::move(status);
-            clients_left -= shape.coroutines;
-            return;
-          }
-          for (size_t i = 0; i < shape.coroutines; ++i) {
-            const rivals::Seat seat{thread * shape.coroutines + i, compute_node, connections[thread].get()};
-            scheduler.spawn(
-                [&, seat] {
-                  body(seat);
-                  --clients_left;
-                },
-                "client");
-          }
-        },
-        "thread");
-  }
-  BONSAI_RETURN_IF_ERROR(scheduler.run());
-  return failed;
+  return Run(this, shape, body, background).run();
 }
 
 }  // namespace bonsai::bench

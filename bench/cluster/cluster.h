@@ -35,22 +35,35 @@ class Cluster {
   [[nodiscard]] std::vector<rivals::MemoryNode*> nodes() const;
   // Of all memory nodes: what is in use.
   [[nodiscard]] size_t used_bytes() const;
+  // That of a compute node, for what its clients share.
+  [[nodiscard]] rdma::Fabric* compute_fabric(size_t compute_node);
+  // A node for one more server: calls `serve` while clients act, as it does the memory nodes. Connections know the
+  // server as one more node, after those. Requires: no run yet.
+  [[nodiscard]] std::unique_ptr<rdma::Fabric> make_fabric() { return network_.make_fabric(); }
+  void add_server(const rivals::MemoryNodeName& name, std::function<Status(uint64_t limit_ms)> serve);
 
+  // What a compute node does beside its clients, on a thread and a connection of its own, until `stop` says that they
+  // are done.
+  using Background = std::function<Status(const rivals::Seat& seat, const std::function<bool()>& stop)>;
   // Runs `body` for every client of the shape at the same time, while the memory nodes serve, and returns when all are
   // done. The same calls give the same run. Errors: Unavailable (a thread could not connect, or the clients came to no
-  // end).
-  Status run(const rivals::Shape& shape, const std::function<void(const rivals::Seat&)>& body);
+  // end), those of `background`.
+  Status run(const rivals::Shape& shape, const std::function<void(const rivals::Seat&)>& body,
+             const Background& background = {});
 
  private:
   explicit Cluster(const Options& options);
   Status make_nodes();
-  Status connect(size_t compute_node, size_t thread, std::unique_ptr<rivals::Connection>* connection) const;
+  class Run;
+  Status connect(size_t compute_node, size_t thread, std::unique_ptr<rivals::Connection>* connection);
 
   const Options options_;
   rdma::SimNetwork network_;
   std::vector<std::unique_ptr<rdma::Fabric>> memory_fabrics_, compute_fabrics_;
   std::vector<std::unique_ptr<rdma::SharedMemory>> memories_;  // of nodes that flush
   std::vector<std::unique_ptr<rivals::MemoryNode>> nodes_;
+  std::vector<rivals::MemoryNodeName> names_;                      // of all servers
+  std::vector<std::function<Status(uint64_t limit_ms)>> servers_;  // by name
   uint32_t runs_ = 0;
 };
 

@@ -95,6 +95,12 @@ std::vector<Study> studies() {
   half.alpha = .87;
   add(half, {{"A, .99", 1, 8, .42, .5, 2}, {"A, .99", 16, 8, 4.33, .5, 2}, {"A, .99", 48, 8, 4.90, .5, 2.3}});
   add(cuckoo, {{"reads", 10, 1, 2.99}, {"reads", 80, 1, 22.6}, {"reads", 320, 1, 46.5}});
+  const Study clover{.system = "Clover-like", .device = cx5};
+  add(clover, {{"reads", 7, 1, 1.84}, {"reads", 56, 1, 13.7}});
+  half = clover;
+  half.updates = .5;
+  half.alpha = .87;
+  add(half, {{"A, .99", 7, 1, .815, .5, 2}, {"A, .99", 56, 1, 2.34, .5, 4}});
   // A lock is one of 16 rows': of few records there are few locks, so only the shape is compared.
   half = cuckoo;
   half.updates = .5;

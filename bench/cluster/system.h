@@ -1,16 +1,18 @@
 // The systems that a cluster can run: other systems' protocols of bench/rivals, X-like, with how each is set up.
 //
-// To add one: a class here or in a file of its own, and a line in systems() of system.cc.
+// To add one: a class in system.cc or in a file of its own (system_makers.h), and a line in systems().
 #ifndef BONSAI_BENCH_CLUSTER_SYSTEM_H_
 #define BONSAI_BENCH_CLUSTER_SYSTEM_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
+#include "bench/cluster/cluster.h"
 #include "bench/rivals/client.h"
-#include "bench/rivals/memory_node.h"
 #include "bench/rivals/seat.h"
 
 namespace bonsai::bench {
@@ -27,6 +29,7 @@ struct StoreSize {
   size_t key_bytes_max = 8;
   size_t memory_nodes = 1;
   size_t compute_nodes = 1;
+  std::optional<size_t> cache_bytes = {};  // of a compute node; none: as published, or as the system's class says
 };
 
 class System {
@@ -38,13 +41,19 @@ class System {
   // Of each memory node: what the system lays out, and all that it may need.
   [[nodiscard]] virtual size_t fixed_bytes() const = 0;
   [[nodiscard]] virtual size_t bytes() const = 0;
-  // Lays it out, empty. Requires: no client yet.
-  virtual void make_empty(const std::vector<rivals::MemoryNode*>& nodes) = 0;
+  // Lays it out, empty, with servers of its own and what clients of a compute node share. Requires: no client yet; the
+  // cluster outlives the system. Errors: those of the engine, NotSupported (so many compute nodes).
+  virtual Status make_empty(Cluster* cluster) = 0;
   // Errors: those of the engine.
   virtual Status make_client(const rivals::Seat& seat, std::unique_ptr<rivals::Client>* client) = 0;
   // Reads at most `records_max` records from `from` on; *found: how many. Requires: SystemEntry::scans, and a client of
   // make_client(). Errors: those of the engine.
   virtual Status scan(rivals::Client* client, std::string_view from, size_t records_max, size_t* found);
+  // What goes on beside the clients of a compute node (Cluster::Background); nothing by default.
+  [[nodiscard]] virtual bool has_background() const { return false; }
+  virtual Status background(const rivals::Seat& seat, const std::function<bool()>& stop);
+  // Of all memory nodes: what records take.
+  [[nodiscard]] virtual size_t used_bytes(const Cluster& cluster) const { return cluster.used_bytes(); }
   // What the caches of one client's compute node take now, client-private ones of the whole node included.
   [[nodiscard]] virtual size_t cache_bytes(const rivals::Shape& shape) const = 0;
 
@@ -57,7 +66,9 @@ struct SystemEntry {
   Durability durability = Durability::kVolatile;
   bool scans = false;
   bool narrow = false;                // records of 4 + 4 bytes only
+  bool strings = true;                // keys other than integers
   double list_cpu_ns = 0;             // of the posting thread for a list: fitted to what was published at light load
+  double operation_cpu_ns = 0;        // ... and for an operation, whether or not it posts one
   std::string_view model_error = {};  // what the model makes of published rates: docs/lab/device-model.md
   std::unique_ptr<System> (*make)(const StoreSize& size) = nullptr;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "base/check.h"
@@ -42,11 +43,11 @@ class Trial::Run {
     if (workload != nullptr) choosers = Choosers(*workload, trial.options_.records, operations);
   }
 
+  // Counts the connection's traffic.
+  void know(const rivals::Connection* connection) { busy_until_ns_.emplace(connection, 0); }
   // Waits for the other clients.
   void meet(const rivals::Connection* connection) {
-    if (std::find(connections_.begin(), connections_.end(), connection) == connections_.end()) {
-      connections_.push_back(connection);
-    }
+    know(connection);
     for (++met_; met_ < clients_ && failed.ok();) base::sleep_us(1);
   }
   // Whether the client is to begin another operation.
@@ -59,6 +60,13 @@ class Trial::Run {
   // An operation has ended that began at `began_ns`.
   void note(uint64_t began_ns) {
     if (begun_ > skipped_ && began_ns >= first_.ns) latency.record(base::now_ns() - began_ns);
+  }
+  // The thread of the connection computes for so long, when it has done with what other coroutines gave it.
+  void compute(const rivals::Connection* connection, double ns) {
+    if (ns == 0) return;
+    uint64_t& busy_until_ns = busy_until_ns_.at(connection);
+    busy_until_ns = std::max(busy_until_ns, base::now_ns()) + static_cast<uint64_t>(ns);
+    base::yield_until(busy_until_ns);
   }
   void fail(Status status) {
     if (failed.ok()) failed = std::move(status);
@@ -80,13 +88,13 @@ class Trial::Run {
   };
   [[nodiscard]] Moment now() const {
     Moment moment{base::now_ns(), {}};
-    for (const rivals::Connection* connection : connections_) moment.traffic += connection->worker().traffic();
+    for (const auto& [connection, ns] : busy_until_ns_) moment.traffic += connection->worker().traffic();
     return moment;
   }
 
   const size_t clients_;
   const uint64_t operations_, skipped_;
-  std::vector<const rivals::Connection*> connections_;
+  std::map<const rivals::Connection*, uint64_t> busy_until_ns_;  // until when threads compute
   size_t met_ = 0;
   uint64_t begun_ = 0;
   Moment first_, last_;
@@ -109,6 +117,7 @@ class Trial::Client {
     run_.meet(seat_.connection);
     while (run_.begin()) {
       const uint64_t began_ns = base::now_ns();
+      run_.compute(seat_.connection, trial_.entry_.operation_cpu_ns);
       BONSAI_RETURN_IF_ERROR(drawer_ ? request(drawer_->next()) : insert());
       run_.note(began_ns);
     }
@@ -197,21 +206,23 @@ Trial::Trial(const SystemEntry& entry, const TrialOptions& options)
     : entry_(entry), options_(options), device_(device_of(entry, options)), shape_(shape_of(entry, options)) {}
 
 Status Trial::make(const SystemEntry& entry, const TrialOptions& options, std::unique_ptr<Trial>* trial) {
-  if (entry.narrow && options.key_form != KeyForm::kFixed8) {
-    return Status::NotSupported(std::string(entry.name) + " stores keys of 4 bytes only");
+  if (!entry.strings && options.key_form != KeyForm::kFixed8) {
+    return Status::NotSupported(std::string(entry.name) + " stores keys of " + (entry.narrow ? "4" : "8") +
+                                " bytes only");
   }
   std::unique_ptr<Trial> made(new Trial(entry, options));
   made->system_ = entry.make({.records_max = options.records + options.inserts_max,
                               .key_bytes_max = made->shape_.key_bytes_max(),
                               .memory_nodes = options.memory_nodes,
-                              .compute_nodes = options.shape.compute_nodes});
+                              .compute_nodes = options.shape.compute_nodes,
+                              .cache_bytes = options.cache_bytes});
   BONSAI_RETURN_IF_ERROR(Cluster::make({.device = made->device_,
                                         .seed = options.seed,
                                         .memory_nodes = options.memory_nodes,
                                         .bytes = made->system_->bytes(),
                                         .fixed_bytes = made->system_->fixed_bytes()},
                                        &made->cluster_));
-  made->system_->make_empty(made->cluster_->nodes());
+  BONSAI_RETURN_IF_ERROR(made->system_->make_empty(made->cluster_.get()));
   *trial = std::move(made);
   return Status::OK();
 }
@@ -229,10 +240,18 @@ Status Trial::run(const Workload& workload, uint64_t operations, TrialResult* re
 Status Trial::act(const Workload* workload, uint64_t operations, TrialResult* result) {
   Run run(*this, workload, operations);
   ++runs_;
-  BONSAI_RETURN_IF_ERROR(cluster_->run(options_.shape, [&](const rivals::Seat& seat) {
+  Cluster::Background background;
+  if (system_->has_background()) {
+    background = [&](const rivals::Seat& seat, const std::function<bool()>& stop) {
+      run.know(seat.connection);
+      return system_->background(seat, stop);
+    };
+  }
+  const auto body = [&](const rivals::Seat& seat) {
     Client client(this, &run, seat);
     if (Status status = client.act(); !status.ok()) run.fail(std::move(status));
-  }));
+  };
+  BONSAI_RETURN_IF_ERROR(cluster_->run(options_.shape, body, background));
   stored_ = run.counter.end();
   if (!run.failed.ok()) return Status::Unavailable(std::string(entry_.name) + ": " + run.failed.ToString());
   *result = {};
@@ -241,18 +260,18 @@ Status Trial::act(const Workload* workload, uint64_t operations, TrialResult* re
   result->traffic = run.traffic();
   result->latency = run.latency;
   result->cache_bytes = system_->cache_bytes(options_.shape);
-  result->memory_bytes_per_record = static_cast<double>(cluster_->used_bytes()) / static_cast<double>(stored_);
+  result->memory_bytes_per_record = static_cast<double>(system_->used_bytes(*cluster_)) / static_cast<double>(stored_);
   return Status::OK();
 }
 
 Ceiling ceiling_of(const TrialResult& result, const rdma::SimDevice& device, const rivals::Shape& shape,
-                   size_t memory_nodes) {
+                   size_t memory_nodes, double operation_cpu_ns) {
   const auto of = [&](rdma::Verb verb) { return result.traffic.of(verb); };
   const auto each = [&](uint64_t n) { return result.per_operation(n); };
   const auto nodes = static_cast<double>(memory_nodes);
   const double threads = static_cast<double>(shape.compute_nodes * shape.threads);
-  const double posting_ns = result.lists() * device.list_cpu_ns;
-  const double waiting_ns = result.lists() * device.wire_ns + posting_ns;
+  const double processor_ns = result.lists() * device.list_cpu_ns + operation_cpu_ns;
+  const double waiting_ns = result.lists() * device.wire_ns + processor_ns;
   uint64_t atomics = 0;
   for (const rdma::Verb verb : {rdma::Verb::kCas, rdma::Verb::kFaa, rdma::Verb::kMaskedCas}) {
     atomics += of(verb).messages;
@@ -269,7 +288,7 @@ Ceiling ceiling_of(const TrialResult& result, const rdma::SimDevice& device, con
     if (ns > 0 && servers * 1e3 / ns < least.mops) least = {servers * 1e3 / ns, name};
   };
   bound(waiting_ns, static_cast<double>(shape.clients()), "round trips");
-  bound(posting_ns, threads, "posting threads");
+  bound(processor_ns, threads, "processors of threads");
   bound(engine_ns, nodes, "device of a memory node");
   bound(each(atomics) * device.atomic_ns, nodes, "atomic unit");
   bound(std::max(out_bytes, in_bytes) / device.bytes_per_ns, nodes, "link of a memory node");

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "bench/cluster/cluster.h"
@@ -23,7 +24,7 @@ namespace bonsai::bench {
 struct TrialResult {
   uint64_t operations = 0;
   uint64_t seconds_ns = 0;   // of virtual time
-  rdma::Traffic traffic;     // of all clients' threads
+  rdma::Traffic traffic;     // of all clients' threads, and of what goes on beside them
   Histogram latency;         // of operations, ns of virtual time
   uint64_t cache_bytes = 0;  // of a compute node, at the end
   double memory_bytes_per_record = 0;
@@ -41,11 +42,11 @@ struct TrialResult {
 // The closed-form bounds on a rate, of which the least binds.
 struct Ceiling {
   double mops = 0;
-  std::string_view binds;  // "round trips", "posting threads", "device of a memory node", ...
+  std::string_view binds;  // "round trips", "processors of threads", "device of a memory node", ...
 };
 // Of operations that cost what `result` says. Queues and locks come on top.
 [[nodiscard]] Ceiling ceiling_of(const TrialResult& result, const rdma::SimDevice& device, const rivals::Shape& shape,
-                                 size_t memory_nodes);
+                                 size_t memory_nodes, double operation_cpu_ns = 0);
 
 struct TrialOptions {
   rdma::SimDevice device = rdma::SimDevice::cx5();  // but for list_cpu_ns, which is the system's unless one is given
@@ -56,6 +57,7 @@ struct TrialOptions {
   uint64_t records = 1'000;
   uint64_t inserts_max = 0;  // beyond those, of all workloads together
   rivals::Shape shape;
+  std::optional<size_t> cache_bytes = {};  // StoreSize::cache_bytes
 };
 
 // Thread-safety: one thread.
@@ -84,8 +86,8 @@ class Trial {
   const TrialOptions options_;
   const rdma::SimDevice device_;
   const RecordShape shape_;
-  std::unique_ptr<System> system_;  // outlives the cluster's runs
   std::unique_ptr<Cluster> cluster_;
+  std::unique_ptr<System> system_;
   uint64_t runs_ = 0;
   uint64_t stored_ = 0;  // all records below this number are there
 };

@@ -53,7 +53,7 @@ using OnCell = std::function<void(char letter, const TrialResult& result, const 
 // One system: the load, then the other workloads in order. What it cannot do is left out.
 Status measure_system(const Ground& ground, const SystemEntry& entry, const std::string& letters,
                       const OnCell& on_cell) {
-  if (entry.narrow && ground.key_form != KeyForm::kFixed8) return Status::OK();
+  if (!entry.strings && ground.key_form != KeyForm::kFixed8) return Status::OK();
   std::unique_ptr<Trial> trial;
   BONSAI_RETURN_IF_ERROR(Trial::make(entry,
                                      {.device = ground.device,
@@ -84,7 +84,8 @@ std::vector<std::string> labels(const Ground& ground) {
           "the clock.",
       std::to_string(ground.records()) +
           " records of 8 bytes or YCSB's string keys, and values of 8 bytes "
-          "(RCuckoo-like: 4 + 4 bytes); one compute node, " +
+          "(RCuckoo-like: 4 + 4 bytes; PACTree-paging-like, whose cache has half of the records: integers only); one "
+          "compute node, " +
           std::to_string(ground.shape().coroutines) +
           " coroutines a thread for all; one memory node; requests as YCSB's zipfian, whose hottest key gets 3.8 %." +
           (ground.plan.scale == Scale::kPaper ? "" : " Larger: --scale=paper"),
@@ -193,7 +194,7 @@ Status run_costs(const ExperimentPlan& plan, ExperimentResult* result) {
       BONSAI_RETURN_IF_ERROR(measure_system(
           ground, entry, std::string(kSynthesisLetters), [&](char letter, const TrialResult& r, const Trial& trial) {
             if (letter == 'l') memory = r.memory_bytes_per_record;
-            const Ceiling ceiling = ceiling_of(r, trial.device(), ground.shape(), 1);
+            const Ceiling ceiling = ceiling_of(r, trial.device(), ground.shape(), 1, entry.operation_cpu_ns);
             auto bound = std::find(bounds.begin(), bounds.end(), ceiling.binds);
             if (bound == bounds.end()) bound = bounds.emplace(bound, ceiling.binds);
             const auto us = [&](double percent) { return static_cast<double>(r.latency.percentile(percent)) / 1e3; };

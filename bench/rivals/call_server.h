@@ -35,7 +35,7 @@ class CallServer {
   Status answer(const void* bytes, rdma::Remote to, uint32_t caller);
 
  private:
-  static constexpr size_t kCallsMax = 64;
+  static constexpr size_t kCallsMax = 512;  // of hundreds of clients at once
   static constexpr size_t kAnswersMax = 16;
 
   explicit CallServer(size_t answer_bytes) : answer_bytes_(answer_bytes) {}

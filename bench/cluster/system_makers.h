@@ -1,0 +1,19 @@
+// The systems whose classes are in files of their own.
+#ifndef BONSAI_BENCH_CLUSTER_SYSTEM_MAKERS_H_
+#define BONSAI_BENCH_CLUSTER_SYSTEM_MAKERS_H_
+
+#include <memory>
+
+#include "bench/cluster/system.h"
+
+namespace bonsai::bench {
+
+// A metadata server of one thread, a collector for each compute node.
+[[nodiscard]] std::unique_ptr<System> make_clover(const StoreSize& size);
+[[nodiscard]] std::unique_ptr<System> make_clover_persist(const StoreSize& size);
+// One compute node, whose page cache has room for half of the records unless a size is given.
+[[nodiscard]] std::unique_ptr<System> make_pactree(const StoreSize& size);
+
+}  // namespace bonsai::bench
+
+#endif  // BONSAI_BENCH_CLUSTER_SYSTEM_MAKERS_H_
