@@ -62,12 +62,14 @@ Ctrie::Main* Ctrie::copy_without(Main* main, uint32_t bit) {
   return copy;
 }
 
-// With new places, which have the same main nodes.
+// With new places, which have the same main nodes, for those of earlier generations. A place of this generation stays:
+// swaps count there, and of two places for one main node one would lose them.
 Ctrie::Main* Ctrie::copy_into(Main* main, uint64_t generation) {
   Main* const copy = make_main(main->branches, main->places);
   for_each_bit(main->branches, [&](uint32_t bit) {
     *copy->at(bit) = *main->at(bit);
-    if (main->has_place(bit)) copy->at(bit)->place = memory_.make<Place>(main_of(main->at(bit)->place), generation);
+    if (!main->has_place(bit) || main->at(bit)->place->generation == generation) return;
+    copy->at(bit)->place = memory_.make<Place>(main_of(main->at(bit)->place), generation);
   });
   return copy;
 }

@@ -200,6 +200,17 @@ TEST(CtrieMap, CopiesAMainNodeOnceForASnapshot) {
   copies_once_for_a_snapshot(&map, 1'000);
 }
 
+// After a snapshot new places stand beside places that are still to be copied; a copy must leave the new ones alone.
+TEST(CtrieMap, UpdatesOfNewPlacesSurviveTheCopyOfTheirNeighbours) {
+  const uint64_t seed = seed_of_test();
+  for (uint64_t i = 0; i < 4'000; ++i) {
+    const Mix mix{
+        .keys = 9, .before_max = 6, .clients = 3, .program = {"sp1p2p3p4g1g2", "p5p6p7p8g5g6", "p9p5p1g9g7g8"}};
+    const bonsai::testing::Verdict verdict = run_schedule(kKinds[3].make_small, mix, seed + i);
+    ASSERT_TRUE(verdict) << "BONSAI_SEED=" << seed + i << "\n" << verdict.text;
+  }
+}
+
 TEST(SnapTreeMap, UpdatesAreOutsideWhileTheGateIsClosed) {
   UpdateGate gate;
   std::atomic<uint64_t> begun{0}, ended{0};
