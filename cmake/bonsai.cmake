@@ -110,7 +110,6 @@ if(BUILD_TESTING)
   add_library(bonsai_test_main STATIC ${PROJECT_SOURCE_DIR}/base/testing/main.cc)
   target_link_libraries(bonsai_test_main PRIVATE bonsai_options GTest::gtest
     absl::failure_signal_handler absl::symbolize)
-  target_compile_definitions(bonsai_test_main PRIVATE $<$<BOOL:${BONSAI_SANITIZE}>:BONSAI_SANITIZED>)
 endif()
 
 # GoogleTest and the headers that it brings, parsed once for all test programs. Not under clang, whose regime shows that

@@ -7,7 +7,7 @@
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
-#if !defined(BONSAI_SANITIZED)  // whose runtime prints the stack itself
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // whose runtimes print the stack themselves
   absl::InitializeSymbolizer(argv[0]);
   absl::InstallFailureSignalHandler(absl::FailureSignalHandlerOptions());
   // An abort has said why, and SIGTERM is how tests end their children.
