@@ -231,7 +231,8 @@ class Opener {
     t_.pool.add_targets(&t_.space);
     t_.dnodes = std::make_unique<persist::DnodeStore>(typed, t_.space, t_.pool.geometry());
     t_.dnodes->set_metadata(options_.metadata_upload);
-    t_.dnodes->set_slots_ahead(std::min<uint64_t>(64, t_.space.capacity_bytes() / 16384));
+    // At least as many as some threads write at once: in a small pool that is full there is no room for an extent.
+    t_.dnodes->set_slots_ahead(std::clamp<uint64_t>(t_.space.capacity_bytes() / 16384, 16, 64));
     t_.large = std::make_unique<persist::LargeStore>(typed, t_.space);
     persist::Log::Config log = t_.pool.log_config(options_.durability == Durability::kBuffered);
     log.window_ms = options_.buffered_window_ms;
