@@ -8,15 +8,27 @@ namespace {
 
 using Which = Index::Which;
 
+void fill(Tier* tier, base::Random* random) {
+  for (uint64_t i = 0; i < 8'000; ++i) {
+    EXPECT_TRUE(tier->put(key_of(i * 7'919 % 8'000), std::string(random->below(200), 'a')));
+  }
+  EXPECT_TRUE(tier->drain().ok());
+}
+
+// Takes what is longer, so that only short pieces are left, each beside a run.
+void leave_short_pieces(persist::Space* space, uint64_t gap_bytes) {
+  for (const auto& piece : space->free_pieces(0)) {
+    const uint64_t left = piece.bytes > 2 * gap_bytes ? 2 * gap_bytes : gap_bytes;
+    EXPECT_TRUE(piece.bytes <= gap_bytes || space->reserve(piece.addr + gap_bytes, piece.bytes - left));
+  }
+}
+
 // Makes free pieces short and defragments, while runs are read by bnodes, by frozen ones of a layer that is not
 // offloaded, and by residues of live snapshots. Nothing is lost, also in a crash. True: there is a longer piece now.
 bool defragment_under_readers(uint64_t seed) {
   Tier tier;
   base::Random random(seed);
-  for (uint64_t i = 0; i < 8'000; ++i) {
-    EXPECT_TRUE(tier.put(key_of(i * 7'919 % 8'000), std::string(random.below(200), 'a')));
-  }
-  EXPECT_TRUE(tier.drain().ok());
+  fill(&tier, &random);
   for (int i = 0; i < 3'000; ++i) {
     EXPECT_TRUE(tier.put(key_of(random.below(8'000)), std::string(random.below(90), 'b')));
   }
@@ -32,11 +44,7 @@ bool defragment_under_readers(uint64_t seed) {
   tier.offload(Which::kUrgent, 1);
   for (uint64_t i = 4'000; !tier.index().urgent(); ++i) EXPECT_TRUE(tier.put(key_of(i), "e"));
   const Model now = tier.scan_now();
-  const uint64_t gap_bytes = tier.pool().limits().dnode_bytes_max / 4;
-  for (const auto& piece : tier.space().free_pieces(0)) {  // only short ones are left, each beside a run
-    const uint64_t left = piece.bytes > 2 * gap_bytes ? 2 * gap_bytes : gap_bytes;
-    EXPECT_TRUE(piece.bytes <= gap_bytes || tier.space().reserve(piece.addr + gap_bytes, piece.bytes - left));
-  }
+  leave_short_pieces(&tier.space(), tier.pool().limits().dnode_bytes_max / 4);
   const bool gained = tier.index().defragment();
   EXPECT_TRUE(!gained || tier.index().work().moves.load() > 2);
   EXPECT_GT(tier.residues(), 0u);
@@ -57,20 +65,13 @@ bool defragment_under_readers(uint64_t seed) {
 bool grow_short_piece(uint64_t seed) {
   Tier tier;
   base::Random random(seed);
-  for (uint64_t i = 0; i < 8'000; ++i) {
-    EXPECT_TRUE(tier.put(key_of(i * 7'919 % 8'000), std::string(random.below(200), 'a')));
-  }
-  EXPECT_TRUE(tier.drain().ok());
+  fill(&tier, &random);
   for (uint64_t i = 0; i < 8'000; ++i) EXPECT_TRUE(i / 200 % 2 == 0 || i % 16 == 0 || tier.del(key_of(i)));
   EXPECT_TRUE(tier.drain().ok());
   const Model model = tier.scan_now();
   persist::Space& space = tier.space();
   const uint64_t run_bytes_max = tier.pool().limits().dnode_bytes_max;
-  const uint64_t gap_bytes = run_bytes_max / 8;
-  for (const auto& piece : space.free_pieces(0)) {
-    const uint64_t left = piece.bytes > 2 * gap_bytes ? 2 * gap_bytes : gap_bytes;
-    EXPECT_TRUE(piece.bytes <= gap_bytes || space.reserve(piece.addr + gap_bytes, piece.bytes - left));
-  }
+  leave_short_pieces(&space, run_bytes_max / 8);
   static_cast<void>(space.cut_aside(space.aside_bytes_wanted() - persist::kBlockBytes));
   for (int i = 0; i < 40 && space.aside().bytes < run_bytes_max; ++i) static_cast<void>(tier.index().defragment());
   EXPECT_EQ(tier.scan_now(), model);
