@@ -21,12 +21,6 @@ inline constexpr base::Site kSite{"pool_server_test.write"};
 constexpr uint64_t kBytes = 64 << 10;
 constexpr uint64_t kWaitMs = 20'000;
 
-TargetName named(const std::string& pool) {
-  TargetName name;
-  EXPECT_TRUE(parse_target_name("shm://node/" + pool, &name).ok());
-  return name;
-}
-
 // A node that takes as long as it is made to for the pool "slow".
 class PoolServerTest : public ::testing::Test {
  protected:

@@ -32,12 +32,6 @@ inline constexpr base::Site kFlushSite{"remote_test.flush"};
 inline constexpr base::Site kFenceSite{"remote_test.fence"};
 constexpr uint64_t kBytes = 64 << 10;
 
-TargetName named(const std::string& pool) {
-  TargetName name;
-  EXPECT_TRUE(parse_target_name("shm://node/" + pool, &name).ok());
-  return name;
-}
-
 class RemoteTest : public ::testing::Test {
  protected:
   std::unique_ptr<RemoteLink> make_link(LinkOptions options = {}) {

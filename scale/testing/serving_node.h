@@ -13,8 +13,16 @@
 #include "base/thread.h"
 #include "rdma/shm/shm.h"
 #include "scale/pool_server.h"
+#include "scale/target_name.h"
 
 namespace bonsai::scale {
+
+// A pool of that node.
+inline TargetName named(const std::string& pool) {
+  TargetName name;
+  EXPECT_TRUE(parse_target_name("shm://node/" + pool, &name).ok());
+  return name;
+}
 
 class ServingNode {
  public:
