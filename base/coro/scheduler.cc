@@ -106,11 +106,12 @@ Scheduler::Coroutine* Scheduler::pick_next() {
 
 void Scheduler::yield_running() {
   pass_time();
-  if (switches_ < switches_end_) {
+  if (host_ == nullptr && switches_ < switches_end_) {
     if (options_.stay_per_256 != 0 && random_.chance(options_.stay_per_256, 256)) return;
     if (ready_.empty()) return;
   }
   make_ready(running_);
+  if (host_ != nullptr) return running_->fiber.suspend();  // the host runs between any two
   Coroutine* next = pick_next();
   if (next == running_ && switches_ < switches_end_) {
     next->state = Coroutine::State::kRunning;
@@ -162,6 +163,7 @@ void Scheduler::wake(const Token& token) {
   if (coroutine == nullptr) return;
   coroutine->woken = true;
   if (coroutine->state == Coroutine::State::kWaiting) make_ready(coroutine);
+  if (host_ != nullptr) host_->wake(host_token_);
 }
 
 namespace {
@@ -199,12 +201,30 @@ void Scheduler::wake_due_timers(uint64_t now) {
 void Scheduler::pass_time() {
   ++switches_;
   if (is_virtual()) virtual_ns_ += options_.virtual_ns_per_switch;
-  if (!timers_.empty() && (is_virtual() || switches_ % kSwitchesPerClockRead == 0)) wake_due_timers(now_ns());
+  if (!timers_.empty() && (virtual_now_ns != nullptr || switches_ % kSwitchesPerClockRead == 0))
+    wake_due_timers(now_ns());
+}
+
+void Scheduler::let_host_run() {
+  current_ = host_;
+  host_->yield_running();
+  current_ = this;
+}
+
+// Time passes in the host, where others run meanwhile and may wake one of ours.
+bool Scheduler::wait_in_host(uint64_t deadline_ns) {
+  current_ = host_;
+  host_token_ = token();
+  static_cast<void>(park(std::min(deadline_ns, now_ns() + options_.idle_ms_max * kNsPerMs)));
+  current_ = this;
+  wake_due_timers(now_ns());
+  return !ready_.empty();
 }
 
 // Nothing can run: lets time pass until a coroutine can. False when none will within the bound.
 bool Scheduler::wait_for_timer() {
   const Timer* timer = next_timer();
+  if (host_ != nullptr) return wait_in_host(timer == nullptr ? kNever : timer->deadline_ns);
   if (timer == nullptr) return false;
   uint64_t now = now_ns();
   if (is_virtual()) {
@@ -228,10 +248,17 @@ void Scheduler::resume(Coroutine* coroutine) {
 
 Status Scheduler::run() {
   BONSAI_CHECK(running_ == nullptr);
-  Scheduler* outer = std::exchange(current_, this);
-  const uint64_t* outer_clock = std::exchange(virtual_now_ns, is_virtual() ? &virtual_ns_ : nullptr);
-  Random* outer_random = std::exchange(simulated_random, is_virtual() ? &world_random_ : nullptr);
+  Scheduler* const outer = std::exchange(current_, this);
+  const uint64_t* const outer_clock = virtual_now_ns;
+  Random* const outer_random = simulated_random;
+  if (is_virtual()) {
+    virtual_now_ns = &virtual_ns_;
+    simulated_random = &world_random_;
+  } else {
+    host_ = outer;
+  }
   Status status = run_all();
+  host_ = nullptr;
   simulated_random = outer_random;
   virtual_now_ns = outer_clock;
   current_ = outer;
@@ -246,6 +273,7 @@ Status Scheduler::run_all() {
     Coroutine* next = std::exchange(next_, nullptr);
     if (next == nullptr) {
       pass_time();
+      if (host_ != nullptr && !ready_.empty()) let_host_run();
       if (ready_.empty() && !wait_for_timer()) return stuck("nothing can run");
       next = pick_next();
     }

@@ -89,7 +89,10 @@ class Scheduler {
   // Runs until every coroutine has ended. Errors: Unavailable, naming those that wait, when all wait without a deadline
   // or a bound of Options is exceeded (run() may then be called again to go on); NoSpace when a spawn() found no stack
   // (the others have run).
-  // Requires: not called from a coroutine of this scheduler. It may be from a coroutine of another one.
+  // Requires: not called from a coroutine of this scheduler. It may be from a coroutine of another one, the host: in
+  // virtual time this scheduler is a world of its own, and the host's others wait until it ends. Otherwise it lives in
+  // the host's time and chance, and the host's others run whenever its coroutines yield or wait; base::Threads are then
+  // made by the host's coroutines, not by its own.
   Status run();
 
   // Starts a new reproducible history: as if made anew, but with warm coroutines. Requires: no live coroutines.
@@ -146,6 +149,8 @@ class Scheduler {
   void pass_time();
   void wake_due_timers(uint64_t now);
   const Timer* next_timer();
+  void let_host_run();
+  bool wait_in_host(uint64_t deadline_ns);
   bool wait_for_timer();
   Status run_all();
   Status stuck(const std::string& why) const;
@@ -160,6 +165,8 @@ class Scheduler {
   uint64_t switches_end_ = 0;  // where the current run() gives up
   uint64_t timers_made_ = 0;
   size_t live_ = 0;
+  Scheduler* host_ = nullptr;  // one of its coroutines is in our run(), and our time is its time
+  Token host_token_;           // that coroutine's latest suspension by wait_in_host()
   Coroutine* running_ = nullptr;
   Coroutine* next_ = nullptr;  // chosen by the coroutine that just suspended
   ReadyQueue<Coroutine*> ready_;

@@ -379,6 +379,69 @@ TEST(Scheduler, schedulers_nest) {
   EXPECT_EQ(inner_runs, 3);
 }
 
+TEST(Scheduler, a_nested_one_lives_in_the_time_of_its_host) {
+  Scheduler host({.virtual_time = true});
+  std::string trace;
+  host.spawn([&] {
+    Scheduler nested;
+    const uint64_t begin = now_ns();
+    for (const uint64_t seconds : {3, 1}) {
+      nested.spawn([&trace, begin, seconds] {
+        EXPECT_EQ(now_ns() / kNsPerSecond, begin / kNsPerSecond);
+        Scheduler::wait_until(begin + seconds * kNsPerSecond);
+        EXPECT_EQ(now_ns() / kNsPerSecond, (begin + seconds * kNsPerSecond) / kNsPerSecond);
+        trace += "n" + std::to_string(seconds);
+      });
+    }
+    ASSERT_TRUE(nested.run().ok());
+    EXPECT_EQ(Scheduler::current(), &host);
+  });
+  host.spawn([&] {
+    Scheduler::wait_until(now_ns() + 2 * kNsPerSecond);
+    trace += "h2";
+  });
+  ASSERT_TRUE(host.run().ok());
+  EXPECT_EQ(trace, "n1h2n3");
+}
+
+TEST(Scheduler, coroutines_of_the_host_run_between_those_of_a_nested_one_and_wake_them) {
+  for (const bool virtual_time : {false, true}) {
+    Scheduler host({.virtual_time = virtual_time});
+    Scheduler nested;
+    Scheduler::Token sleeper;
+    bool polled = false, woken = false;
+    host.spawn([&] {
+      nested.spawn([&] {
+        sleeper = Scheduler::token();
+        woken = Scheduler::park(now_ns() + 50 * kNsPerSecond);
+      });
+      nested.spawn([&] {
+        for (int i = 0; i < 1'000 && !polled; ++i) Scheduler::yield();
+        EXPECT_TRUE(polled);
+      });
+      EXPECT_TRUE(nested.run().ok());
+    });
+    host.spawn([&] {
+      polled = true;
+      Scheduler::wait_until(now_ns() + kNsPerMs);  // by then nothing of the nested one can run
+      nested.wake(sleeper);
+    });
+    ASSERT_TRUE(host.run().ok());
+    EXPECT_TRUE(woken) << virtual_time;
+  }
+}
+
+TEST(Scheduler, a_nested_one_that_nobody_wakes_names_who_waits) {
+  Scheduler host({.virtual_time = true});
+  Scheduler nested;
+  host.spawn([&] {
+    nested.spawn([] { static_cast<void>(Scheduler::park()); }, "sleeper");
+    const Status status = nested.run();
+    EXPECT_NE(status.ToString().find("sleeper"), std::string::npos) << status.ToString();
+  });
+  ASSERT_TRUE(host.run().ok());
+}
+
 TEST(Scheduler, one_per_thread_at_the_same_time_and_handed_over_when_idle) {
   Scheduler shared;
   for (int round = 0; round < 2; ++round) {
