@@ -40,7 +40,7 @@
 
 namespace bonsai::rdma {
 
-inline constexpr uint32_t kProtocolVersion = 1;
+inline constexpr uint32_t kProtocolVersion = 2;
 
 // What the two ends of a connection send each other before the first request.
 struct Hello {

@@ -1,6 +1,7 @@
 #include "scale/pool_server.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <utility>
@@ -74,8 +75,18 @@ Status PoolServer::serve(uint64_t limit_ms) {
     looked_ns_ = now_ns;
     close_abandoned();
     look_for_owners();
+    send_beats();
   }
   return status;
+}
+
+// One that cannot leave at once is left out: nobody waits for it, and the next one says the same.
+void PoolServer::send_beats() {
+  for (const auto& [name, job] : jobs_) {
+    ++job->beats;
+    const rdma::Remote to = {job->request.answer.key, job->request.answer.address + offsetof(PoolAnswer, beats)};
+    static_cast<void>(agent_->answer(job->node, std::as_bytes(std::span(&job->beats, 1)), to, 0));
+  }
 }
 
 void PoolServer::look_for_owners() {

@@ -62,8 +62,9 @@ class PoolServer {
   ~PoolServer();
 
   // Takes one request, or answers one that has been carried out, if there is one within the bound; closes pools whose
-  // owners have gone. Errors: Unavailable (there is none: the usual case of an idle server), InvalidArgument (a
-  // malformed request, which was dropped).
+  // owners have gone, and informs who waits for a request that is being carried out. Requires: called in intervals that
+  // are far shorter than what clients wait for a silent node. Errors: Unavailable (there is none: the usual case of an
+  // idle server), InvalidArgument (a malformed request, which was dropped).
   Status serve(uint64_t limit_ms);
   // Whether requests are being carried out; serve() answers them.
   [[nodiscard]] bool at_work() const { return !jobs_.empty(); }
@@ -94,6 +95,7 @@ class PoolServer {
     PoolAnswer answer;
     Status status;
     std::atomic<bool> over{false};
+    uint64_t beats = 0;   // not the thread's: sent to the node
     base::Thread thread;  // the last member, so that it ends first
   };
 
@@ -105,6 +107,7 @@ class PoolServer {
   Status admit(PoolOp op, const std::string& name, uint32_t node) const;
   Status answer(const PoolRequest& request, uint32_t node, const Status& status, PoolAnswer* answer);
   bool end_jobs();
+  void send_beats();
   void carry_out(Job* job) const;
   Status open(Job* job) const;
   Status resize(Job* job) const;

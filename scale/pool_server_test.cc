@@ -84,6 +84,20 @@ TEST_F(PoolServerTest, ALongRequestDelaysNobodyElse) {
   EXPECT_TRUE(ask(other.get(), "slow", PoolOp::kOpen, &target).IsBusy()) << "it has its owner";
 }
 
+TEST_F(PoolServerTest, WhoIsAtWorkIsWaitedForBeyondTheBound) {
+  constexpr uint64_t kLimitMs = 1'000;
+  const auto link = make_link(kLimitMs);
+  base::Thread worker("slow node", [&] {
+    await(begun_);
+    base::sleep_ms(5 * kLimitMs / 2);
+    go_on_.store(true);
+  });
+  size_t target = 0;
+  EXPECT_EQ("OK", ask(link.get(), "slow", PoolOp::kCreate, &target).ToString());
+  EXPECT_TRUE(go_on_.load());
+  worker.join();
+}
+
 TEST_F(PoolServerTest, WhoLeftDuringItsRequestOwnsNothing) {
   auto impatient = make_link(50);
   const auto next = make_link(kWaitMs);

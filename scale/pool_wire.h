@@ -1,6 +1,7 @@
 // What a client and the server of a node's pools say to each other before bytes flow: messages of fixed size, little
 // endian as all of Bonsai's bytes. A request travels as one SEND; the answer is written into the client's memory, its
-// token last, by one list, so that who sees the token sees all of it.
+// token last, by one list, so that who sees the token sees all of it. Until then the server writes `beats` there now
+// and again, so that a request may take longer than a client waits for a node that is silent.
 #ifndef BONSAI_SCALE_POOL_WIRE_H_
 #define BONSAI_SCALE_POOL_WIRE_H_
 
@@ -49,9 +50,10 @@ struct PoolAnswer {
   uint64_t domain = 0;           // an rdma::RemoteDomain: what makes a WRITE to them durable
   uint64_t emulated = 1;         // whether the medium only stands for NVM
   std::array<char, 216> text{};  // OK: the medium; else the message
+  uint64_t beats = 0;            // changes while the request is being carried out
   uint64_t token = 0;            // of the request; written last
 };
-static_assert(sizeof(PoolAnswer) == 272);
+static_assert(sizeof(PoolAnswer) == 280);
 
 // Copies as much of `text` as fits, with a zero byte after it.
 template <size_t kBytes>

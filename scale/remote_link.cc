@@ -17,6 +17,7 @@ namespace {
 
 constexpr uint64_t kWriteBytesMax = uint64_t{1} << 20;  // of one WRITE
 constexpr size_t kStoresMax = 64;
+constexpr uint64_t kRequestNsMax = 3'600 * base::kNsPerSecond;  // for a node that says that it is at work
 
 }  // namespace
 
@@ -79,6 +80,24 @@ Status RemoteLink::begin_list() {
   return Status::OK();
 }
 
+// Waits for the answer with the latest token, for as long as the node gives signs of being at work on it.
+Status RemoteLink::await_answer(rdma::Peer* peer) {
+  const std::byte* const answer = control_->data() + offsetof(Control, answer);
+  const auto token = base::word_at(answer + offsetof(PoolAnswer, token));
+  const auto beats = base::word_at(answer + offsetof(PoolAnswer, beats));
+  const auto answered = [&] { return token.load(std::memory_order_acquire) == tokens_; };
+  base::BoundedWait request("link.request", kRequestNsMax / base::kNsPerMs);
+  while (request.watch_ns() < kRequestNsMax) {
+    const uint64_t seen = beats.load(std::memory_order_relaxed);
+    BONSAI_RETURN_IF_ERROR(worker_->await("link.answer", options_.limit_ms, [&] {
+      return answered() || beats.load(std::memory_order_relaxed) != seen || !peer->usable();
+    }));
+    if (answered()) return Status::OK();
+    if (!peer->usable()) return Status::Unavailable("the node left");
+  }
+  return request.status();
+}
+
 Status RemoteLink::ask(rdma::Peer* peer, const TargetName& name, PoolOp op, uint64_t bytes, uint64_t mark,
                        PoolAnswer* answer) {
   auto& control = *reinterpret_cast<Control*>(control_->data());
@@ -94,14 +113,7 @@ Status RemoteLink::ask(rdma::Peer* peer, const TargetName& name, PoolOp op, uint
     list_.send(*peer, control_->slice(0, sizeof control.request));
     status = worker_->run(&list_, options_.limit_ms);
   }
-  if (status.ok()) {
-    const auto token = base::word_at(control_->data() + offsetof(Control, answer) + offsetof(PoolAnswer, token));
-    status = worker_->await("link.answer", options_.limit_ms,
-                            [&] { return token.load(std::memory_order_acquire) == tokens_ || !peer->usable(); });
-    if (status.ok() && token.load(std::memory_order_acquire) != tokens_) {
-      status = Status::Unavailable("the node left");
-    }
-  }
+  if (status.ok()) status = await_answer(peer);
   if (!status.ok()) {
     return Status::Unavailable(name.text + ": the node does not answer (" + std::string(status.message()) +
                                "); see whether bonsaid runs there, and retry");

@@ -15,7 +15,8 @@
 //   - The first failure is final: whether bytes in flight are durable is not known any more, so that every later fence
 //     answers false, and status() says which target failed and what to do.
 //   - A read that fails, or is given up, fails nothing else. Its memory is in use until it has ended.
-//   - Every wait is bounded by limit_ms.
+//   - Every wait is bounded by limit_ms; that for a pool's making or resizing begins anew at each sign that the node is
+//     at work on it, for at most an hour.
 //
 // Thread-safety: any thread, but open() and the destructor.
 #ifndef BONSAI_SCALE_REMOTE_LINK_H_
@@ -177,6 +178,7 @@ class RemoteLink {
   Status connect(const TargetName& name, std::unique_ptr<rdma::Peer>* peer);
   Status begin_list();
   // After Unavailable the request may be in flight until the peer is closed.
+  Status await_answer(rdma::Peer* peer);
   Status ask(rdma::Peer* peer, const TargetName& name, PoolOp op, uint64_t bytes, uint64_t mark, PoolAnswer* answer);
   Status release(size_t target, PoolOp op);
   [[nodiscard]] Pool pool_of(const PoolAnswer& answer) const;

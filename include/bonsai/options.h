@@ -73,7 +73,8 @@ struct Options {
   // The file with the deployment's secret, which proves this process to the nodes and them to it: 64 hexadecimal
   // digits, readable by its owner alone. Empty: the file that BONSAI_SECRET_FILE of the environment names, else none.
   std::string fabric_secret_file;
-  // How long each wait for a node may take, for a connection, an answer or a fence: then Unavailable.
+  // How long each wait for a node may take, for a connection, an answer or a fence: then Unavailable. A node that says
+  // that it is at work, on a large pool that it makes, is waited for anew.
   uint32_t fabric_wait_ms_max = 5'000;
 
   // ---- behaviour
