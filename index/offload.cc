@@ -134,7 +134,7 @@ Status Replacer::Offload::settle(Layer* layer) {
   for (const Bnode* old : layer->olds) {
     old->slots()->for_each_head([&](Node* head) { settled = settled && replacer_.settle_head_(head); });
   }
-  if (!settled) return Status::Unavailable("a batch on the range cannot be completed yet");
+  if (!settled) return Status::Busy("a batch on the range cannot be completed yet");
   layer->settled.store(true, std::memory_order_seq_cst);
   return Status::OK();
 }
@@ -152,7 +152,7 @@ Status Replacer::Offload::lock_chains(Layer* layer) {
       const bool prunable = head != nullptr && head->next.load(std::memory_order_acquire) != nullptr;
       for (base::BoundedWait wait("pruner of a chain", kPrunerWaitMsMax); prunable && !slots->try_lock(i);
            wait.pause()) {
-        if (wait.expired()) return wait.status();
+        if (wait.expired()) return Status::Busy("a pruner of a chain was preempted");
       }
       ++layer->locked;
     }

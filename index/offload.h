@@ -33,7 +33,8 @@ class Replacer::Offload {
   // Reads what add() is likely to merge of these layers, as far as it is on far targets, in one list.
   void expect(std::span<Layer* const> layers);
   // Takes in an installed layer. Errors, each leaving the layer as it was: NoSpace, Corruption (its old dnode),
-  // Unavailable (a batch on it cannot be completed, or a pruner was preempted). Requires: its predecessor is offloaded.
+  // Unavailable (its old dnode cannot be read now), Busy (a batch on it cannot be completed yet, or a pruner was
+  // preempted: add it again later). Requires: its predecessor is offloaded.
   Status add(Layer* layer);
   [[nodiscard]] size_t size() const { return jobs_.size(); }
 

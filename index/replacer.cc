@@ -147,7 +147,7 @@ Replacer::OffloadResult Replacer::offload_some(size_t ranges_max, Which which) {
     offload->expect(jobs);
     for (Layer* layer : jobs) {
       const Status status = again.empty() ? offload->add(layer) : Status::OK();
-      if (!status.ok() && !status.IsUnavailable()) result.status = status;
+      if (!status.ok() && !status.IsBusy()) result.status = status;
       if (status.ok() && again.empty()) continue;
       again.push_back(layer);
     }

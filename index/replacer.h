@@ -90,7 +90,8 @@ class Replacer {
     size_t ranges = 0;         // that were offloaded
     uint64_t media_bytes = 0;  // that were written for it
     Status status;  // NoSpace: the data area is full; what was begun is kept and tried again. IoError: the volume has
-                    // failed; what was begun is kept, for reads
+                    // failed; what was begun is kept, for reads. Unavailable: some target cannot be read now, or in
+                    // mode buffered the epoch not be closed; it is tried again
   };
   // kUrgent: those that writers wait for, then those whose bnodes are above the high-water mark; kAll: these, then the
   // longest dirty; kCompactions: those that reads want compacted.

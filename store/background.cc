@@ -266,7 +266,7 @@ Status Background::drain_until(const std::function<bool()>& enough, uint64_t lim
       if (++refused > kNoSpaceTries) return result.status;
       if (refused == 1) static_cast<void>(tiers_.epochs->drain(std::min(kReadersMs, limit_ms)));
     }
-    if (wait.expired()) return wait.status();
+    if (wait.expired()) return result.status.IsUnavailable() ? result.status : wait.status();
     wait.pause();
   }
   static_cast<void>(tiers_.index->tidy(kTidyRanges));

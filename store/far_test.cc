@@ -218,6 +218,24 @@ TEST_F(FarStore, ReadsThatFailAreAnAnswerAndNothingIsLost) {
   ASSERT_TRUE(db_->Get("large", &value).ok());
 }
 
+// Not NoSpace: there is room, and it is reached again.
+TEST_F(FarStore, ALogThatIsFullSinceATargetCannotBeReadIsUnavailable) {
+  constexpr uint64_t kPutsMax = 1'000'000;
+  open(true);
+  load();
+  ASSERT_EQ("OK", db_->Drain().ToString());
+  far_->fail_reads(1);
+  const std::string value(200, 'v');
+  Status status;
+  for (uint64_t i = 0; i < kPutsMax && status.ok(); ++i) status = db_->Put(key_of(i % kRecords), value);
+  EXPECT_TRUE(status.IsUnavailable()) << status.ToString();
+  EXPECT_NE(status.ToString().find("retry"), std::string::npos) << status.ToString();
+  EXPECT_TRUE(db_->Drain().IsUnavailable());
+  far_->fail_reads(0);
+  EXPECT_EQ("OK", db_->Delete(key_of(0)).ToString());
+  EXPECT_EQ("OK", db_->Drain().ToString());
+}
+
 TEST_F(FarStore, OpeningFailsWithItsReads) {
   open(true);
   load();

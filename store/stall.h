@@ -60,6 +60,10 @@ class Stall {
       return Status::Unavailable("offloading did not finish in time; the update may or may not have taken effect");
     }
     const Status failure = background_.last_failure();
+    if (failure.IsUnavailable()) {
+      return Status::Unavailable("the log is full and cannot be offloaded now (" + std::string(failure.message()) +
+                                 "); this update changed nothing: retry it");
+    }
     if (!failure.ok()) {
       return Status::NoSpace("the log is full and cannot be offloaded (" + failure.ToString() +
                              "); delete data or use a larger pool");
