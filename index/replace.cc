@@ -255,8 +255,8 @@ persist::Limits Replacer::limits_now() const {
 }
 
 // Chooses the successors of a bnode that nobody else is replacing, and names them. False if somebody else is, or where
-// to split its range cannot be read now.
-bool Replacer::plan(Bnode* bnode, bool may_merge) {
+// to split its range cannot be read now: then *unread says why, and is left as it is otherwise.
+bool Replacer::plan(Bnode* bnode, bool may_merge, Status* unread) {
   if (!bnode->claim()) return false;
   BONSAI_CHECK(bnode->layer() == nullptr);
   auto* layer = new Layer();
@@ -282,6 +282,7 @@ bool Replacer::plan(Bnode* bnode, bool may_merge) {
     persist::Trouble trouble = persist::Trouble::kNone;
     const std::vector<Sized> keys = keys_of(dnodes_.volume(), dnode_under(*bnode), bnode->slots(), &trouble);
     if (trouble == persist::Trouble::kUnavailable) {
+      *unread = persist::unreadable(dnodes_.volume(), trouble, bnode->lo(), bnode->hi());
       delete layer;
       bnode->unclaim();
       return false;

@@ -34,7 +34,8 @@ bool Replacer::make_room(Bnode* bnode, const ToPublish* left) {
   Layer* layer = bnode->layer();
   if (layer == nullptr) {
     const uint64_t begin_ns = base::now_ns();
-    const bool planned = left == nullptr ? plan(bnode, false) : plan_for_batch(bnode, *left);
+    Status unread;  // the background will meet it, too, and say it to who waits
+    const bool planned = left == nullptr ? plan(bnode, false, &unread) : plan_for_batch(bnode, *left);
     if (!planned) return bnode->layer() != nullptr;
     layer = bnode->layer();
     BONSAI_INVARIANT(layer != nullptr);
@@ -49,14 +50,14 @@ bool Replacer::make_room(Bnode* bnode, const ToPublish* left) {
 }
 
 // A replacement of a bnode that waits, with successors installed; null if there is none. Looks at each waiting bnode at
-// most once.
-Layer* Replacer::job_of(ReplaceQueue::Kind kind) {
+// most once. *unread as of plan().
+Layer* Replacer::job_of(ReplaceQueue::Kind kind, Status* unread) {
   for (uint64_t tries = queue_.waiting(kind); tries > 0; --tries) {
     Bnode* bnode = queue_.next(kind);
     if (bnode == nullptr) return nullptr;
     Layer* job = nullptr;
     if (bnode->layer() == nullptr) {
-      if (!plan(bnode, true)) {  // its predecessor's replacement is not finished: later
+      if (!plan(bnode, true, unread)) {  // its predecessor's replacement is not finished: later
         queue_.put_back(kind, bnode);
         continue;
       }
@@ -71,13 +72,13 @@ Layer* Replacer::job_of(ReplaceQueue::Kind kind) {
 }
 
 // A range that reads want compacted, with successors installed; not while space is short.
-Layer* Replacer::job_of_reads() {
+Layer* Replacer::job_of_reads(Status* unread) {
   const persist::Space& space = dnodes_.space();
   while (Bnode* bnode = compactions_.next()) {
     Layer* layer = nullptr;
     if (bnode->layer() == nullptr && space.ordinary_free_bytes() >= space.reserve_bytes()) {
       const persist::Dnode* dnode = bnode->base().dnode();  // while there was no layer it is not freed under our guard
-      if (dnode != nullptr && dnode->runs().size() > 1 && plan(bnode, false)) {
+      if (dnode != nullptr && dnode->runs().size() > 1 && plan(bnode, false, unread)) {
         layer = bnode->layer();
         layer->compact = true;
         install(layer);
@@ -114,11 +115,11 @@ void Replacer::ask_for_compactions(size_t ranges_max) {
 
 // Something to offload, with successors installed. Bnodes above the high-water mark are replaced before a writer finds
 // them full and must do so itself.
-Layer* Replacer::next_job(Which which) {
-  if (which == Which::kCompactions) return job_of_reads();
+Layer* Replacer::next_job(Which which, Status* unread) {
+  if (which == Which::kCompactions) return job_of_reads(unread);
   if (Layer* layer = queue_.next_urgent()) return layer;
-  if (Layer* job = job_of(ReplaceQueue::Kind::kHighMark); job != nullptr || which == Which::kUrgent) return job;
-  return job_of(ReplaceQueue::Kind::kDirty);
+  Layer* const above = job_of(ReplaceQueue::Kind::kHighMark, unread);
+  return above != nullptr || which == Which::kUrgent ? above : job_of(ReplaceQueue::Kind::kDirty, unread);
 }
 
 Replacer::OffloadResult Replacer::offload(size_t ranges_max, Which which) {
@@ -137,11 +138,13 @@ Replacer::OffloadResult Replacer::offload_some(size_t ranges_max, Which which) {
   const auto guard = epochs_.enter();
   std::unique_ptr<Offload> offload = take_offload();
   std::vector<Layer*> jobs, again;
+  Status unread;  // why a replacement could not be planned
   // Where reads are far, all that is merged is read together.
   const size_t together = dnodes_.volume().has_far() ? ranges_max : 1;
   for (size_t left = ranges_max; left > 0 && again.empty(); left -= jobs.size()) {
     jobs.clear();
-    for (Layer* layer = nullptr; jobs.size() < std::min(together, left) && (layer = next_job(which)) != nullptr;)
+    for (Layer* layer = nullptr;
+         jobs.size() < std::min(together, left) && (layer = next_job(which, &unread)) != nullptr;)
       jobs.push_back(layer);
     if (jobs.empty()) break;
     offload->expect(jobs);
@@ -157,6 +160,7 @@ Replacer::OffloadResult Replacer::offload_some(size_t ranges_max, Which which) {
     result.status = status;
     result.ranges = 0;
   }
+  if (result.ranges == 0 && result.status.ok()) result.status = unread;
   result.media_bytes = offload->media_bytes();
   keep_offload(std::move(offload));
   for (Layer* layer : again) queue_.enqueue_urgent(layer);
