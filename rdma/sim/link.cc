@@ -82,12 +82,7 @@ void SimEnd::post(WorkRequest* request, const std::shared_ptr<SimBatch>& batch, 
   made->origin = request;
   made->batch = batch;
   made->arrives_ns = arrives_ns;
-  const Slice& local = request->local;
-  if (request->verb == Verb::kWrite || request->verb == Verb::kSend) {
-    made->bytes.assign(local.data(), local.data() + local.bytes());
-  } else {
-    made->bytes.resize(local.bytes());
-  }
+  made->bytes.resize(request->local.bytes());
   if (!open()) return finish(made, Outcome::kFlushed);
   queue_.push_back(std::move(made));
   if (next_ + 1 == queue_.size()) pump_after(arrives_ns == 0 ? core_.flight() : 0);
@@ -119,6 +114,11 @@ void SimEnd::pump() {
   core_.note(SimStep::kDeliver, connection_, static_cast<uint64_t>(request->asked.verb));
   const auto* region = static_cast<const SimRegion*>(request->asked.local.region());
   if (region != nullptr && !region->is_of(worker_->regions.get())) return refuse(request, Outcome::kLocalAccess);
+  // Taken when it is sent, and anew each time, as devices do: who changes the memory before the end changes what
+  // arrives.
+  if (!is_ordered(request->asked.verb)) {
+    std::copy_n(request->asked.local.data(), request->bytes.size(), request->bytes.data());
+  }
   if (core_.chance(core_.options.error_chance)) {
     device_error.hit();
     return break_off();
