@@ -309,7 +309,9 @@ class Life {
     if (which == 2) {
       if (nvms_.empty() || !dice_.chance(1, 3)) return;
       note_down("a fence will fail");
-      return nvms_[dice_.below(nvms_.size())]->fail_fence(1 + dice_.below(40));
+      NodeNvm& nvm = *nvms_[dice_.below(nvms_.size())];
+      if (dice_.chance(1, 2)) return nvm.fail_fence_at("dnode.header.fence");  // few fences are a commit's
+      return nvm.fail_fence(1 + dice_.below(40));
     }
     if (which < 5) {
       if (!node->has_power()) return;

@@ -22,7 +22,8 @@ struct NodeNvm::Memory {
   Memory(std::span<const std::byte> image, PersistenceDomain domain) : recorder(image, domain, running_coroutine) {}
   base::RecorderMedium recorder;
   bool frozen = false;
-  uint64_t fences_left = 0;  // before `happens`
+  std::string_view fails_at;  // the site of the next fence that fails
+  uint64_t fences_left = 0;   // before `happens`
   std::function<void()> happens;
 };
 
@@ -54,6 +55,10 @@ class NodeNvm::Opened final : public base::HookedMedium {
       fence_after_cut.hit();
       return false;
     }
+    if (memory_->fails_at == site.name) {
+      memory_->fails_at = {};
+      memory_->recorder.fail_fence(1);
+    }
     const bool kept = memory_->recorder.fence(site);
     if (!kept) fence_failed.hit();
     base::Scheduler::yield();
@@ -70,6 +75,8 @@ NodeNvm::NodeNvm(uint64_t bytes, PersistenceDomain domain)
 std::unique_ptr<base::HookedMedium> NodeNvm::open() { return std::make_unique<Opened>(memory_); }
 
 void NodeNvm::fail_fence(uint64_t n) { memory_->recorder.fail_fence(n); }
+
+void NodeNvm::fail_fence_at(std::string_view site) { memory_->fails_at = site; }
 
 void NodeNvm::before_fence(uint64_t n, std::function<void()> happens) {
   memory_->fences_left = n;

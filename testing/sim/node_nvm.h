@@ -27,6 +27,8 @@ class NodeNvm {
   std::unique_ptr<base::HookedMedium> open();
   // The n-th fence from now on fails.
   void fail_fence(uint64_t n);
+  // The next fence at the site of this name fails.
+  void fail_fence_at(std::string_view site);
   // Something happens before the n-th fence from now on; 0: it does not. Forgotten at a power cut.
   void before_fence(uint64_t n, std::function<void()> happens);
   void power_cut(base::Random& dice);
