@@ -177,8 +177,8 @@ class RemoteLink {
   Status start();
   Status connect(const TargetName& name, std::unique_ptr<rdma::Peer>* peer);
   Status begin_list();
-  // After Unavailable the request may be in flight until the peer is closed.
   Status await_answer(rdma::Peer* peer);
+  // After Unavailable the request may be in flight until the peer is closed.
   Status ask(rdma::Peer* peer, const TargetName& name, PoolOp op, uint64_t bytes, uint64_t mark, PoolAnswer* answer);
   Status release(size_t target, PoolOp op);
   [[nodiscard]] Pool pool_of(const PoolAnswer& answer) const;
