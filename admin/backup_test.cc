@@ -11,7 +11,7 @@
 namespace bonsai::admin {
 namespace {
 
-class Backup : public testing::Test {
+class Backup : public ::testing::Test {
  protected:
   [[nodiscard]] std::string flag(const std::string& name) const { return "--pool=" + folder_.path(name); }
   void make(const std::string& name, const std::vector<std::pair<std::string, std::string>>& records,

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kUsage = 2, kFailed = 3, kDamaged = 4;
 
-class BadInput : public testing::Test {
+class BadInput : public ::testing::Test {
  protected:
   void SetUp() override {
     ASSERT_EQ(run_program({"put", "--create", "--bytes=4M", pool_flag(), "apple", "red"}).exit_code, 0);

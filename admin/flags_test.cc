@@ -6,7 +6,7 @@
 namespace bonsai::admin {
 namespace {
 
-class Flags : public testing::Test {
+class Flags : public ::testing::Test {
  protected:
   Status parse(const std::vector<std::string>& arguments) {
     operands_ = {};

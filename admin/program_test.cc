@@ -10,7 +10,7 @@
 namespace bonsai::admin {
 namespace {
 
-class Program : public testing::Test {
+class Program : public ::testing::Test {
  protected:
   [[nodiscard]] std::string pool() const { return folder_.path("pool"); }
   // Runs a command on the pool.

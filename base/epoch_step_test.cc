@@ -19,11 +19,7 @@
 namespace bonsai::base {
 namespace {
 
-#ifdef BONSAI_SLOW_SWITCHES  // TSan: a switch takes microseconds
-constexpr uint64_t kSeeds = 500;
-#else
 constexpr uint64_t kSeeds = 20'000;
-#endif
 
 // A node that remembers being reclaimed; the memory itself stays, so that a stale read is seen and harmless.
 struct Node {

@@ -32,7 +32,7 @@ TEST(Key, orders_and_equals_as_byte_strings_do) {
     for (const std::string& b : keys) {
       const Key x = Key::of(a), y = Key::of(b);
       const int expected = a.compare(b);
-      ASSERT_EQ(compare(x, y) < 0, expected < 0) << testing::PrintToString(a) << " " << testing::PrintToString(b);
+      ASSERT_EQ(compare(x, y) < 0, expected < 0) << ::testing::PrintToString(a) << " " << ::testing::PrintToString(b);
       ASSERT_EQ(compare(x, y) > 0, expected > 0);
       ASSERT_EQ(x == y, expected == 0);
       ASSERT_EQ(x < y, expected < 0);

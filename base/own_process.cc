@@ -5,13 +5,9 @@
 
 #include <new>
 
+#include "base/units.h"
+
 namespace bonsai::base {
-namespace {
-
-constexpr size_t kPageBytes = 4096;
-
-}  // namespace
-
 OwnProcess::OwnProcess() : pid_(::getpid()) {
   void* const page = ::mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) return;

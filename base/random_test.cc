@@ -73,7 +73,7 @@ TEST(Random, fresh_seeds_differ) {
   EXPECT_EQ(seeds.size(), 1000u);
 }
 
-class SeedFromEnv : public testing::Test {
+class SeedFromEnv : public ::testing::Test {
  protected:
   void SetUp() override {
     if (const char* set = std::getenv("BONSAI_SEED")) saved_ = set;

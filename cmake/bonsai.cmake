@@ -48,6 +48,9 @@ target_compile_options(bonsai_options INTERFACE
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(bonsai_options INTERFACE -Wno-restrict)  # GCC 12 warns of std::string's own code (PR105651)
 endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_UNITY_BUILD)
+  target_compile_options(bonsai_options INTERFACE -Wno-subobject-linkage)  # takes the sources for headers
+endif()
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   target_compile_options(bonsai_options INTERFACE -march=x86-64-v2)  # SSE4.2: every processor since 2009
 endif()
@@ -125,8 +128,10 @@ endif()
 
 # What every test program has in common: without BUILD_TESTING it is defined but neither built nor run; a build for the
 # fuzzer compiles it, for the compiler's warnings, and neither instruments nor links it; the time limit grows with the
-# regime (a sanitizer slows a test several times) and with BONSAI_TIMEOUT_SCALE.
-# Reads SOURCES LINKS LABELS ENVIRONMENT TIMEOUT SERIAL as TEST_* from the caller; further arguments go to the program.
+# regime (a sanitizer slows a test several times) and with BONSAI_TIMEOUT_SCALE. What is ONE_THREAD is left out where
+# ThreadSanitizer is all that a build is for: it would find nothing.
+# Reads SOURCES LINKS LABELS ENVIRONMENT TIMEOUT SERIAL ONE_THREAD as TEST_* from the caller; further arguments go to
+# the program.
 macro(bonsai_add_test_program name)
   if(BONSAI_FUZZ)
     add_library(${name} OBJECT ${TEST_SOURCES})
@@ -136,7 +141,9 @@ macro(bonsai_add_test_program name)
   endif()
   target_link_libraries(${name} PRIVATE bonsai_options ${TEST_LINKS})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  if(BUILD_TESTING AND NOT BONSAI_FUZZ)
+  if(NOT BUILD_TESTING OR (TEST_ONE_THREAD AND BONSAI_SANITIZE MATCHES thread))
+    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL TRUE)
+  elseif(NOT BONSAI_FUZZ)
     if(NOT TEST_TIMEOUT)
       set(TEST_TIMEOUT 120)
     endif()
@@ -148,21 +155,20 @@ macro(bonsai_add_test_program name)
     # CTest begins with the highest cost, so that no long test is left alone in the end.
     set_tests_properties(${name} PROPERTIES TIMEOUT ${TEST_TIMEOUT} COST ${TEST_TIMEOUT} LABELS "${TEST_LABELS}"
                          ENVIRONMENT "${TEST_ENVIRONMENT}" RUN_SERIAL ${TEST_SERIAL})
-  elseif(NOT BUILD_TESTING)
-    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL TRUE)
   endif()
 endmacro()
 
 # bonsai_test(NAME SOURCES file... LINKS target... [LABELS label...] [ENVIRONMENT VAR=value...] [TIMEOUT seconds]
-#             [SERIAL] [FAR]): a GoogleTest program, one CTest test. SERIAL: nothing else runs beside it. FAR: another
-# one, NAME_far, runs it on far media (base/testing/far.h), with small budgets.
+#             [SERIAL] [ONE_THREAD] [FAR]): a GoogleTest program, one CTest test. SERIAL: nothing else runs beside it.
+# ONE_THREAD: all that it does is done by one thread, in coroutines. FAR: another one, NAME_far, runs it on far media
+# (base/testing/far.h), with small budgets.
 # Its cases are counted by scripts/test.sh from the XML that it leaves in test-results/. Figures and budgets:
 # base/testing/figures.h and budget.h; docs/testing.md explains both.
 function(bonsai_test name)
-  cmake_parse_arguments(TEST "SERIAL;FAR" "TIMEOUT" "SOURCES;LINKS;LABELS;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(TEST "SERIAL;ONE_THREAD;FAR" "TIMEOUT" "SOURCES;LINKS;LABELS;ENVIRONMENT" ${ARGN})
   bonsai_add_test_program(${name} --gtest_output=xml:${CMAKE_BINARY_DIR}/test-results/${name}.xml)
   if(BUILD_TESTING)
-    if(TEST_FAR AND NOT BONSAI_FUZZ)
+    if(TEST_FAR AND TEST ${name})
       add_test(NAME ${name}_far
                COMMAND ${name} --gtest_output=xml:${CMAKE_BINARY_DIR}/test-results/${name}_far.xml)
       set_tests_properties(${name}_far PROPERTIES TIMEOUT ${TEST_TIMEOUT} COST ${TEST_TIMEOUT} LABELS "${TEST_LABELS}"

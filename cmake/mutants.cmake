@@ -1,9 +1,12 @@
-# bonsai_mutants(OUT ROOM): copies of a room's sources in which tests switch off rules of its protocol, made at build
-# time by scripts/mutate.py from ROOM/testing/mutants. OUT lists them, as paths. Who compiles them puts
-# ${BONSAI_MUTANTS_INCLUDE} among its options, so that the headers among them are found before the originals.
+# bonsai_mutants(OUT ROOM [REPLACE library]): copies of a room's sources in which tests switch off rules of its
+# protocol, made at build time by scripts/mutate.py from ROOM/testing/mutants. OUT lists them, as paths. Who compiles
+# them puts ${BONSAI_MUTANTS_INCLUDE} among its options, so that the headers among them are found before the originals.
+# REPLACE: they are linked before this library and take the place of the originals in it, each of which is therefore an
+# object by itself, in unity builds too.
 set(BONSAI_MUTANTS_INCLUDE "SHELL:-iquote ${CMAKE_BINARY_DIR}/mutants")
 
 function(bonsai_mutants out room)
+  cmake_parse_arguments(MUTANTS "" "REPLACE" "" ${ARGN})
   set(folder ${PROJECT_SOURCE_DIR}/${room})
   set(script ${PROJECT_SOURCE_DIR}/scripts/mutate.py)
   file(GLOB lists CONFIGURE_DEPENDS ${folder}/testing/mutants/*.mutants)
@@ -13,6 +16,10 @@ function(bonsai_mutants out room)
     cmake_path(GET list STEM LAST_ONLY source)
     list(APPEND sources ${folder}/${source})
     list(APPEND copies ${CMAKE_BINARY_DIR}/mutants/${room}/${source})
+    if(MUTANTS_REPLACE)
+      set_source_files_properties(${folder}/${source} TARGET_DIRECTORY ${MUTANTS_REPLACE}
+                                  PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    endif()
   endforeach()
   add_custom_command(
     OUTPUT ${copies}

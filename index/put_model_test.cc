@@ -30,20 +30,23 @@ Operation batch(std::initializer_list<int> keys) { return {Kind::kBatch, bits(ke
 Operation scan(std::initializer_list<int> keys) { return {Kind::kScan, bits(keys)}; }
 Operation offload() { return {Kind::kOffload}; }
 
-using enum Lead::Until;
+using Until = Lead::Until;
 constexpr std::array<Byte, kBnodes> kOneEach = {1, 1, 1, 1, 1, kKeys};
 
 // A batch k1, k4 stands on k1 alone; puts of others, and a batch that had begun, have piled up two successors.
 const Config kPutAbove = {"a put on a batch, two layers above it",
                           {{batch({1, 4})}, {put(2)}, {batch({0, 3})}, {put(1), get(4)}},
-                          {{0, kNodeStands}, {1, kDone}, {2, kNodeStands}}};
-const Config kHelperAbove = {"a helper of a batch, two layers above it",
-                             {{batch({1, 4})}, {put(2)}, {batch({0, 3})}, {put(1)}},
-                             {{0, kNodeStands}, {3, kRecorded}, {1, kDone}, {2, kNodeStands}}};
+                          {{0, Until::kNodeStands}, {1, Until::kDone}, {2, Until::kNodeStands}}};
+const Config kHelperAbove = {
+    "a helper of a batch, two layers above it",
+    {{batch({1, 4})}, {put(2)}, {batch({0, 3})}, {put(1)}},
+    {{0, Until::kNodeStands}, {3, Until::kRecorded}, {1, Until::kDone}, {2, Until::kNodeStands}}};
 const Config kStack = {
     "one batch of more keys than a bnode takes", {{batch({1, 2, 3})}, {offload()}, {get(3)}}, {}, kOneEach};
-const Config kOffloads = {
-    "offloads beside a stack", {{batch({1, 2, 3})}, {offload(), offload()}, {offload()}}, {{0, kNodeStands}}, kOneEach};
+const Config kOffloads = {"offloads beside a stack",
+                          {{batch({1, 2, 3})}, {offload(), offload()}, {offload()}},
+                          {{0, Until::kNodeStands}},
+                          kOneEach};
 const Config kScans = {"scans of a batch over a successor", {{batch({1, 2})}, {scan({1, 2})}, {offload()}, {get(1)}}};
 const Config kCross = {
     "two batches that help one another", {{batch({1, 2})}, {batch({1, 2})}, {get(2)}}, {}, {1, kKeys}};

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/narrow.h"
+#include "base/units.h"
 
 namespace bonsai::persist {
 

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "base/units.h"
 #include "persist/sites.h"
 #include "persist/testing.h"
 
@@ -18,7 +19,7 @@ using testing::MemoryMedium;
 using testing::MemoryPool;
 using testing::Rig;
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
+using base::kMiB;
 
 Entries some_entries(int count = 20, const std::string& prefix = "k") {
   Entries entries;

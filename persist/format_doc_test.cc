@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/units.h"
 #include "persist/format.h"
 
 namespace bonsai::persist {

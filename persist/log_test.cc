@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/thread.h"
+#include "base/units.h"
 #include "persist/sites.h"
 #include "persist/testing.h"
 
@@ -20,7 +21,7 @@ using testing::MemoryMedium;
 using testing::MemoryPool;
 using testing::Rig;
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
+using base::kMiB;
 constexpr uint64_t kGen = 100;  // above the root dnode's
 
 Update put(std::string_view key, std::string_view value, uint32_t token = 0) {

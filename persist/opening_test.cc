@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include "base/units.h"
 #include "persist/testing.h"
 #include "persist/words.h"
 
@@ -15,7 +16,7 @@ using base::HookedMedium;
 using testing::MemoryMedium;
 using testing::Rig;
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
+using base::kMiB;
 constexpr size_t kTargets = 3;
 using Images = std::array<std::vector<std::byte>, kTargets>;
 

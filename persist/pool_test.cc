@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/units.h"
 #include "persist/sites.h"
 #include "persist/testing.h"
 
@@ -13,7 +14,7 @@ using testing::kPoolId;
 using testing::MemoryMedium;
 using testing::Rig;
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
+using base::kMiB;
 
 Status read(std::vector<HookedMedium*> media, Pool* pool = nullptr) {
   scale::VolumeOf<HookedMedium> volume(media);

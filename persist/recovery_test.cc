@@ -6,6 +6,7 @@
 
 #include "base/testing/budget.h"
 #include "base/testing/figures.h"
+#include "base/units.h"
 #include "persist/testing.h"
 #include "persist/words.h"
 
@@ -20,7 +21,7 @@ using testing::MemoryMedium;
 using testing::MemoryPool;
 using testing::Rig;
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
+using base::kMiB;
 
 constexpr uint64_t kSmallRecordBytes = 16;  // of a key and a value that have up to 7 bytes together
 

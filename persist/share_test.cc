@@ -18,7 +18,7 @@ using testing::Content;
 using testing::MemoryPool;
 using testing::Rig;
 
-constexpr uint64_t kGen = 100;  // above the root dnode's
+constexpr uint64_t kShareGen = 100;  // above the root dnode's
 constexpr size_t kUpdates = 40;
 
 std::string key_of(size_t i) { return "key" + std::to_string(1000 + i); }
@@ -32,7 +32,7 @@ class Shares : public ::testing::TestWithParam<bool> {
       Update update;
       update.key = keys_.back();
       update.value = kValue;
-      update.gen = kGen;
+      update.gen = kShareGen;
       update.token = static_cast<uint32_t>(i + 1);
       updates.push_back(update);
       all[keys_.back()] = kValue;
@@ -113,7 +113,7 @@ TEST_P(Shares, OneThatIsUsedAgainIsNoDamageBecauseAllIsDead) {
   for (const auto& [key, value] : all) entries.put(key, value);
   DnodeWriter writer(*pool.rig.store);
   Dnode* dnode = nullptr;
-  ASSERT_TRUE(writer.add(base::Fence(), base::Fence::infinite(), kGen, nullptr, entries.list(), &dnode).ok());
+  ASSERT_TRUE(writer.add(base::Fence(), base::Fence::infinite(), kShareGen, nullptr, entries.list(), &dnode).ok());
   std::vector<std::unique_ptr<Dnode>> fresh;
   ASSERT_TRUE(writer.commit(&fresh).ok());
   ASSERT_TRUE(pool.rig.store->retire({pool.rig.ranges[0].dnode.get()}).ok());

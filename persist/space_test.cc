@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "base/units.h"
 #include "persist/testing.h"
 
 namespace bonsai::persist {
@@ -13,7 +14,7 @@ using scale::Addr;
 using testing::seeded_random;
 
 constexpr uint64_t kBegin = 4096;
-constexpr uint64_t kMiB = uint64_t{1} << 20;
+using base::kMiB;
 
 // One bit per block of each target.
 class Model {

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/narrow.h"
 #include "base/status_macros.h"
+#include "base/units.h"
 #include "scale/volume.h"
 
 namespace bonsai::persist {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/units.h"
 #include "persist/testing.h"
 
 namespace bonsai::persist {
@@ -11,7 +12,7 @@ namespace {
 using testing::MemoryMedium;
 using testing::Rig;
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
+using base::kMiB;
 
 TEST(Roles, LayOutWhatTheyNeedAndNoMore) {
   Options options;

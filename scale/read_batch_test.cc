@@ -15,7 +15,7 @@
 namespace bonsai::scale {
 namespace {
 
-constexpr base::Site kSite{"test"};
+constexpr base::Site kReadSite{"test"};
 
 // Memory whose reads take time when asked; notes them.
 class SlowMedium final : public base::HookedMedium {
@@ -184,8 +184,8 @@ TEST_F(FarTargets, OnlyWhatWasFetchedIsResident) {
   const std::byte* early = reads.issue(Addr(0, 8192), 8);
   ASSERT_TRUE(reads.wait().ok());
   EXPECT_EQ(word(early), value_at(0, 8192)) << "carried is what was fenced";
-  volume_.flush(Addr(0, 8192), 8, kSite);
-  ASSERT_TRUE(volume_.fence(kSite));
+  volume_.flush(Addr(0, 8192), 8, kReadSite);
+  ASSERT_TRUE(volume_.fence(kReadSite));
   const std::byte* late = reads.issue(Addr(0, 8192), 8);
   ASSERT_TRUE(reads.wait().ok());
   EXPECT_EQ(word(late), 8U);

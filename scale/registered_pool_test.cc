@@ -31,13 +31,13 @@ TEST_F(RegisteredPoolTest, PiecesAreApartRegisteredAndUsedAgain) {
 }
 
 TEST_F(RegisteredPoolTest, APieceMayBeLargeAndOutlivesThePool) {
-  constexpr size_t kBytes = size_t{3} << 20;
-  std::shared_ptr<std::byte> piece = pool_->take(kBytes);
-  EXPECT_EQ(pool_->slice(piece.get() + 100, kBytes - 100).bytes(), kBytes - 100);
+  constexpr size_t kPieceBytes = size_t{3} << 20;
+  std::shared_ptr<std::byte> piece = pool_->take(kPieceBytes);
+  EXPECT_EQ(pool_->slice(piece.get() + 100, kPieceBytes - 100).bytes(), kPieceBytes - 100);
   std::byte own{};
   EXPECT_EQ(pool_->slice(&own, 1).bytes(), 0U) << "it was not taken here";
   pool_.reset();
-  piece.get()[kBytes - 1] = std::byte{1};
+  piece.get()[kPieceBytes - 1] = std::byte{1};
 }
 
 }  // namespace

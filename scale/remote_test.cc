@@ -30,7 +30,7 @@ namespace {
 
 inline constexpr base::Site kFlushSite{"remote_test.flush"};
 inline constexpr base::Site kFenceSite{"remote_test.fence"};
-constexpr uint64_t kBytes = 64 << 10;
+constexpr uint64_t kPoolBytes = 64 << 10;
 
 class RemoteTest : public ::testing::Test {
  protected:
@@ -42,12 +42,12 @@ class RemoteTest : public ::testing::Test {
   }
   // The target's medium, of a new pool, all of it resident.
   std::unique_ptr<RemoteTarget> create(RemoteLink* link, const std::string& pool, size_t* target) {
-    Status status = link->open(named(pool), PoolOp::kCreate, kBytes, 0, target);
+    Status status = link->open(named(pool), PoolOp::kCreate, kPoolBytes, 0, target);
     EXPECT_TRUE(status.ok()) << status.ToString();
     std::unique_ptr<RemoteTarget> medium;
     status = RemoteTarget::make(link, *target, &medium);
     EXPECT_TRUE(status.ok()) << status.ToString();
-    EXPECT_TRUE(medium->make_resident(0, kBytes).ok());
+    EXPECT_TRUE(medium->make_resident(0, kPoolBytes).ok());
     return medium;
   }
   uint64_t word_of_file(const std::string& pool, uint64_t offset) {
@@ -126,19 +126,19 @@ TEST_F(RemoteTest, AnOpenedPoolIsFetchedWhole) {
     const auto link = make_link();
     size_t target = 0;
     const auto medium = create(link.get(), "p", &target);
-    for (uint64_t offset = 0; offset < kBytes; offset += 8) medium->store8(medium->view() + offset, offset * 3 + 1);
-    medium->flush(medium->view(), kBytes, kFlushSite);
+    for (uint64_t offset = 0; offset < kPoolBytes; offset += 8) medium->store8(medium->view() + offset, offset * 3 + 1);
+    medium->flush(medium->view(), kPoolBytes, kFlushSite);
     ASSERT_TRUE(medium->fence(kFenceSite));
   }
   const auto link = make_link();
   size_t target = 0;
   ASSERT_EQ("OK", link->open(named("p"), PoolOp::kOpen, 0, 0, &target).ToString());
-  EXPECT_EQ(link->pool(target).region.bytes, kBytes);
+  EXPECT_EQ(link->pool(target).region.bytes, kPoolBytes);
   EXPECT_NE(link->pool(target).text.find("over shm"), std::string::npos) << link->pool(target).text;
   std::unique_ptr<RemoteTarget> medium;
   ASSERT_EQ("OK", RemoteTarget::make(link.get(), target, &medium).ToString());
-  ASSERT_TRUE(medium->make_resident(0, kBytes).ok());
-  for (uint64_t offset = 0; offset < kBytes; offset += 8) {
+  ASSERT_TRUE(medium->make_resident(0, kPoolBytes).ok());
+  for (uint64_t offset = 0; offset < kPoolBytes; offset += 8) {
     ASSERT_EQ(base::word_at(medium->view() + offset).load(), offset * 3 + 1) << offset;
   }
 }
@@ -168,12 +168,12 @@ TEST_F(RemoteTest, AFenceOfAnySizeIsWhole) {
   const auto link = make_link();
   size_t target = 0;
   const auto medium = create(link.get(), "p", &target);
-  for (uint64_t offset = 0; offset < kBytes; offset += 64) {
+  for (uint64_t offset = 0; offset < kPoolBytes; offset += 64) {
     medium->store8(medium->view() + offset, offset + 1);
     medium->flush(medium->view() + offset, 8, kFlushSite);
   }
   ASSERT_TRUE(medium->fence(kFenceSite));
-  for (uint64_t offset = 0; offset < kBytes; offset += 64) ASSERT_EQ(word_of_file("p", offset), offset + 1);
+  for (uint64_t offset = 0; offset < kPoolBytes; offset += 64) ASSERT_EQ(word_of_file("p", offset), offset + 1);
 }
 
 // Threads store to words of the same lines, and to one word in turn, as they may on NVM.
@@ -232,8 +232,8 @@ TEST_F(RemoteTest, SaysWhatIsMissing) {
   EXPECT_TRUE(link->open(named("p"), PoolOp::kCreate, 8, 0, &target).IsInvalidArgument()) << "too small";
   TargetName climbing = named("p");
   climbing.pool = "../p";
-  EXPECT_TRUE(link->open(climbing, PoolOp::kCreate, kBytes, 0, &target).IsInvalidArgument());
-  ASSERT_TRUE(link->open(named("p"), PoolOp::kCreate, kBytes, 77, &target).ok());
+  EXPECT_TRUE(link->open(climbing, PoolOp::kCreate, kPoolBytes, 0, &target).IsInvalidArgument());
+  ASSERT_TRUE(link->open(named("p"), PoolOp::kCreate, kPoolBytes, 77, &target).ok());
   EXPECT_EQ(word_of_file("p", 0), 77u) << "marked as unfinished";
   ASSERT_TRUE(link->remove(target).ok());
   EXPECT_FALSE(std::filesystem::exists(scratch_.file("p")));
@@ -306,7 +306,7 @@ TEST_F(RemoteTest, APoolIsResizedAndKeepsItsContent) {
     medium->flush(medium->view() + 64, 8, kFlushSite);
     ASSERT_TRUE(medium->fence(kFenceSite));
   }
-  for (const uint64_t bytes : {2 * kBytes, kBytes}) {
+  for (const uint64_t bytes : {2 * kPoolBytes, kPoolBytes}) {
     ASSERT_EQ("OK", link->resize(target, bytes).ToString());
     EXPECT_EQ(link->pool(target).region.bytes, bytes);
     EXPECT_EQ(std::filesystem::file_size(scratch_.file("p")), bytes);
@@ -324,13 +324,13 @@ TEST_F(RemoteTest, APoolIsResizedAndKeepsItsContent) {
 TEST_F(RemoteTest, APoolThatIsCompleteLosesTheEndingOfItsName) {
   const auto link = make_link();
   size_t target = 0;
-  ASSERT_TRUE(link->open(named("p.partial"), PoolOp::kCreate, kBytes, 0, &target).ok());
+  ASSERT_TRUE(link->open(named("p.partial"), PoolOp::kCreate, kPoolBytes, 0, &target).ok());
   ASSERT_EQ("OK", link->complete(target).ToString());
   EXPECT_TRUE(std::filesystem::exists(scratch_.file("p")));
   EXPECT_FALSE(std::filesystem::exists(scratch_.file("p.partial")));
   ASSERT_TRUE(link->open(named("p"), PoolOp::kOpen, 0, 0, &target).ok());
   EXPECT_TRUE(link->complete(target).IsInvalidArgument()) << "it is complete";
-  ASSERT_TRUE(link->open(named("p.partial"), PoolOp::kCreate, kBytes, 0, &target).ok());
+  ASSERT_TRUE(link->open(named("p.partial"), PoolOp::kCreate, kPoolBytes, 0, &target).ok());
   const Status taken = link->complete(target);
   EXPECT_TRUE(taken.IsInvalidArgument()) << taken.ToString();
   EXPECT_TRUE(std::filesystem::exists(scratch_.file("p.partial"))) << "and stays what it is";
@@ -342,7 +342,7 @@ TEST_F(RemoteTest, APoolThatWasNeverFinishedIsNone) {
   const auto make = [&](uint64_t mark) {
     const auto link = make_link();
     size_t target = 0;
-    return link->open(named("p"), PoolOp::kCreate, kBytes, mark, &target);
+    return link->open(named("p"), PoolOp::kCreate, kPoolBytes, mark, &target);
   };
   const auto link = make_link();
   size_t target = 0;
@@ -385,7 +385,7 @@ TEST_F(RemoteTest, LinksAreMadeOnceForEachFabric) {
 TEST_F(RemoteTest, BytesThatAreNotResidentAreCarried) {
   const auto link = make_link();
   size_t target = 0;
-  ASSERT_TRUE(link->open(named("p"), PoolOp::kCreate, kBytes, 0, &target).ok());
+  ASSERT_TRUE(link->open(named("p"), PoolOp::kCreate, kPoolBytes, 0, &target).ok());
   std::unique_ptr<RemoteTarget> medium;
   ASSERT_TRUE(RemoteTarget::make(link.get(), target, &medium).ok());
   ASSERT_TRUE(medium->make_resident(0, 100).ok());
@@ -446,7 +446,7 @@ TEST(RemoteLinkTest, GivesUpARequestThatTakesTooLong) {
   ASSERT_TRUE(RemoteLink::make(network.make_fabric(), {.limit_ms = 50}, &link).ok());
   size_t target = 0;
   for (int attempt = 0; attempt < 2; ++attempt) {
-    const Status status = link->open(named("p"), PoolOp::kCreate, kBytes, 0, &target);
+    const Status status = link->open(named("p"), PoolOp::kCreate, kPoolBytes, 0, &target);
     EXPECT_TRUE(status.IsUnavailable()) << status.ToString();
   }
   link.reset();
@@ -461,7 +461,7 @@ TEST(RemoteLinkTest, AReadThatTakesTooLongIsUnavailableAndKeepsItsMemory) {
   std::unique_ptr<RemoteLink> link;
   ASSERT_TRUE(RemoteLink::make(network.make_fabric(), {.limit_ms = 5'000}, &link).ok());
   size_t target = 0;
-  ASSERT_TRUE(link->open(named("p"), PoolOp::kCreate, kBytes, 0, &target).ok());
+  ASSERT_TRUE(link->open(named("p"), PoolOp::kCreate, kPoolBytes, 0, &target).ok());
   const base::FarReads::Memory memory = link->memory(64);
   const base::FarReads::Piece piece{0, memory.get(), 64};
   const uint64_t ticket = link->begin_reads(target, {&piece, 1}, memory);
@@ -501,10 +501,10 @@ TEST(RemoteSimTest, AnOwnerThatLostItsPowerLosesThePool) {
     std::unique_ptr<RemoteLink> link, next;
     size_t target = 0;
     ASSERT_TRUE(RemoteLink::make(first, {.limit_ms = 50}, &link).ok());
-    ASSERT_EQ("OK", link->open(named("p"), PoolOp::kCreate, kBytes, 0, &target).ToString());
+    ASSERT_EQ("OK", link->open(named("p"), PoolOp::kCreate, kPoolBytes, 0, &target).ToString());
     ASSERT_TRUE(RemoteLink::make(second, {.limit_ms = 50}, &next).ok());
-    for (const uint64_t bytes : {kBytes, 2 * kBytes}) {
-      const Status resized = bytes == kBytes ? Status::OK() : link->resize(0, bytes);
+    for (const uint64_t bytes : {kPoolBytes, 2 * kPoolBytes}) {
+      const Status resized = bytes == kPoolBytes ? Status::OK() : link->resize(0, bytes);
       ASSERT_EQ("OK", resized.ToString());
       base::sleep_ms(1'000);
       EXPECT_TRUE(next->open(named("p"), PoolOp::kOpen, 0, 0, &target).IsBusy()) << "an idle owner keeps its pool";

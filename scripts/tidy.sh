@@ -6,7 +6,7 @@ case "${1:-}" in -h | --help) sed -n 's/^# \{0,1\}//; 2,3p' "$0" && exit 0 ;; es
 . "$(dirname "$0")/lib.sh"
 setup build test
 
-[[ -f build/clang/build.ninja ]] || step "clang configure" build/logs/clang-configure.log cmake --preset clang
+[[ -f build/apart/build.ninja ]] || step "apart configure" build/logs/apart-configure.log cmake --preset apart
 case "${1:-}" in
   "") wanted=$(find base rdma scale persist index store bench admin -name '*.cc' ! -name '*_test.cc' | sort) ;;
   --changed) wanted=$({
@@ -18,12 +18,12 @@ esac
 # Only what the build compiles has flags to be checked with.
 files=()
 for file in $wanted; do
-  [[ -f $file ]] && grep -qF "\"$root/$file\"" build/clang/compile_commands.json && files+=("$file")
+  [[ -f $file ]] && grep -qF "\"$root/$file\"" build/apart/compile_commands.json && files+=("$file")
 done
 ((${#files[@]})) || { echo "tidy: nothing to check" && exit 0; }
 
 tidy_all() {
   printf '%s\0' "${files[@]}" |
-    xargs -0 -n 1 -P "$(nproc)" sh -c 'echo "$0" && clang-tidy-14 --quiet -p build/clang "$0"'
+    xargs -0 -n 1 -P "$(nproc)" sh -c 'echo "$0" && clang-tidy-14 --quiet -p build/apart "$0"'
 }
 BONSAI_LOG_LINES=200 step "tidy ${#files[@]} files" build/logs/tidy.log tidy_all

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/thread.h"
+#include "base/units.h"
 #include "bonsai/db.h"
 #include "store/early_work.h"
 #include "testing/open.h"
@@ -17,7 +18,7 @@
 namespace bonsai::testing {
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
+using base::kMiB;
 
 std::string key_of(int i) { return "key" + std::to_string(1'000'000 + i); }
 

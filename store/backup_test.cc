@@ -13,13 +13,14 @@
 #include "base/testing/budget.h"
 #include "base/testing/figures.h"
 #include "base/thread.h"
+#include "base/units.h"
 #include "bonsai/db.h"
 #include "testing/scratch.h"
 
 namespace bonsai::testing {
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
+using base::kMiB;
 using Content = std::map<std::string, std::string>;
 
 std::string key_of(uint64_t i) { return "key" + std::to_string(1'000'000 + i); }

@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "base/testing/budget.h"
 #include "base/thread.h"
+#include "base/units.h"
 #include "bonsai/c.h"
 #include "bonsai/db.h"
 #include "testing/open.h"
@@ -18,7 +19,7 @@
 namespace bonsai::testing {
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
+using base::kMiB;
 constexpr uint64_t kUpdateBytes = 32;  // that LogBytes() adds to key and value
 using Model = std::map<std::string, std::string>;
 

@@ -33,10 +33,10 @@ class Message {
   char* text_ = nullptr;
 };
 
-class CInterface : public testing::Test {
+class CInterface : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = testing::TempDir() + "bonsai-c-XXXXXX";
+    std::string pattern = ::testing::TempDir() + "bonsai-c-XXXXXX";
     ASSERT_NE(mkdtemp(pattern.data()), nullptr);
     folder_ = pattern;
     options_ = bonsai_options_create();

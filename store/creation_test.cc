@@ -15,6 +15,7 @@
 #include "base/random.h"
 #include "base/testing/budget.h"
 #include "base/thread.h"
+#include "base/units.h"
 #include "bonsai/db.h"
 #include "persist/format.h"
 #include "testing/scratch.h"
@@ -31,7 +32,7 @@ std::string path_of(int fd) {
   return std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd), ignored).string();
 }
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
+using base::kMiB;
 
 Options creating(uint64_t pool_bytes) {
   Options options;

@@ -18,6 +18,7 @@
 #include "base/nvm/testing.h"
 #include "base/testing/budget.h"
 #include "base/thread.h"
+#include "base/units.h"
 #include "bonsai/db.h"
 #include "testing/scratch.h"
 
@@ -26,7 +27,7 @@ namespace {
 
 using base::nvm_testing::in_child;
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
+using base::kMiB;
 constexpr int kRecords = 50;
 
 std::string key_of(int i) { return "key" + std::to_string(1000 + i); }

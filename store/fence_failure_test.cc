@@ -23,6 +23,7 @@
 #include "base/testing/budget.h"
 #include "base/testing/figures.h"
 #include "base/thread.h"
+#include "base/units.h"
 #include "store/db_impl.h"
 #include "store/tiers.h"
 

@@ -12,6 +12,7 @@
 
 #include "base/random.h"
 #include "base/testing/budget.h"
+#include "base/units.h"
 #include "bonsai/db.h"
 #include "testing/open.h"
 #include "testing/scratch.h"
@@ -19,7 +20,8 @@
 namespace bonsai::testing {
 namespace {
 
-constexpr uint64_t kKiB = uint64_t{1} << 10, kMiB = uint64_t{1} << 20;
+using base::kKiB;
+using base::kMiB;
 
 struct Life {
   size_t targets;

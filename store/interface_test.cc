@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "base/testing/budget.h"
 #include "base/thread.h"
+#include "base/units.h"
 #include "bonsai/testing.h"
 #include "testing/open.h"
 #include "testing/scratch.h"
@@ -20,7 +21,7 @@ namespace {
 
 using Code = Status::Code;
 using Keys = std::vector<std::string>;
-constexpr uint64_t kMiB = uint64_t{1} << 20;
+using base::kMiB;
 
 class InterfaceTest : public ::testing::Test {
  protected:

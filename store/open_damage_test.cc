@@ -17,6 +17,7 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "base/testing/budget.h"
+#include "base/units.h"
 #include "bonsai/db.h"
 #include "persist/format.h"
 #include "testing/scratch.h"
@@ -24,7 +25,7 @@
 namespace bonsai::testing {
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
+using base::kMiB;
 constexpr uint64_t kRecords = 2'000;
 constexpr size_t kLargeBytes = 20'000;
 constexpr size_t kHeadBytes = 10;  // of an entry, before its key

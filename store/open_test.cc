@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/testing/budget.h"
+#include "base/units.h"
 #include "bonsai/testing.h"
 #include "testing/scratch.h"
 
@@ -17,7 +18,7 @@ namespace bonsai::testing {
 namespace {
 
 using Code = Status::Code;
-constexpr uint64_t kMiB = uint64_t{1} << 20;
+using base::kMiB;
 
 Options creating() {
   Options options;
@@ -264,15 +265,15 @@ TEST_F(OpenTest, AStoreInDramIsAStoreUntilItIsClosed) {
   options.durability = Durability::kVolatile;
   options.pool_bytes = 32 * kMiB;
   const std::string file = folder_.file("dram");
-  const int kRecords = testing::budget(4'000, 20'000, 100'000) / 4 * 4;
+  const int kRecordsEach = testing::budget(4'000, 20'000, 100'000) / 4 * 4;
   std::unique_ptr<DB> db;
   ASSERT_TRUE(DB::Open(options, file, &db).ok());
   EXPECT_EQ(db->GetStats().medium, "DRAM (no NVM), volatile");
   EXPECT_FALSE(db->GetStats().emulated);
-  for (int i = 0; i < kRecords; ++i) ASSERT_TRUE(db->Put(key(i, options), "value" + std::to_string(i)).ok());
-  for (int i = 0; i < kRecords; i += 2) ASSERT_TRUE(db->Delete(key(i, options)).ok());
+  for (int i = 0; i < kRecordsEach; ++i) ASSERT_TRUE(db->Put(key(i, options), "value" + std::to_string(i)).ok());
+  for (int i = 0; i < kRecordsEach; i += 2) ASSERT_TRUE(db->Delete(key(i, options)).ok());
   WriteBatch batch;
-  for (int i = 0; i < kRecords; i += 4) {
+  for (int i = 0; i < kRecordsEach; i += 4) {
     batch.Put(key(i, options), "batch");
     if (batch.Count() < 100) continue;
     ASSERT_TRUE(db->Write(batch).ok());
@@ -291,7 +292,7 @@ TEST_F(OpenTest, AStoreInDramIsAStoreUntilItIsClosed) {
                              return ++seen != 0;
                            })
                     .ok());
-    EXPECT_EQ(seen, kRecords / 2 + kRecords / 4);
+    EXPECT_EQ(seen, kRecordsEach / 2 + kRecordsEach / 4);
     std::string value;
     EXPECT_TRUE(there->Get(key(2, options), &value).IsNotFound());
     ASSERT_TRUE(there->Get(key(3, options), &value).ok());

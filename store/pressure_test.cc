@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/testing/budget.h"
+#include "base/units.h"
 #include "bonsai/db.h"
 #include "bonsai/session.h"
 #include "testing/open.h"
@@ -17,7 +18,7 @@
 namespace bonsai::testing {
 namespace {
 
-constexpr uint64_t kKiB = uint64_t{1} << 10;
+using base::kKiB;
 
 std::string key_of(uint64_t i) { return "key" + std::to_string(100'000 + i); }
 

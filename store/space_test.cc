@@ -11,6 +11,7 @@
 
 #include "base/random.h"
 #include "base/testing/budget.h"
+#include "base/units.h"
 #include "bonsai/db.h"
 #include "testing/open.h"
 #include "testing/scratch.h"
@@ -18,9 +19,9 @@
 namespace bonsai::testing {
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
+using base::kMiB;
 
-std::string key_of(uint64_t i) { return "key" + std::to_string(1'000'000 + i); }
+std::string space_key(uint64_t i) { return "key" + std::to_string(1'000'000 + i); }
 
 struct Shape {
   const char* name;
@@ -44,7 +45,7 @@ class SpaceTest : public ::testing::TestWithParam<Shape> {
   uint64_t fill() {
     uint64_t i = 0;
     Status status;
-    for (; status.ok() && i < 100'000; ++i) status = db_->Put(key_of(i), value_of(i));
+    for (; status.ok() && i < 100'000; ++i) status = db_->Put(space_key(i), value_of(i));
     EXPECT_TRUE(status.IsNoSpace()) << status.ToString();
     EXPECT_NE(status.message().find("delete data"), std::string_view::npos) << status.message();
     return i - 1;
@@ -80,12 +81,12 @@ TEST_P(SpaceTest, FullIsAnAnswerAndNothingIsLost) {
   EXPECT_GT(records * (GetParam().value_bytes + 10), kMiB / 4) << "a quarter of the pool at least is for data";
   std::string value;
   for (uint64_t i = 0; i < records; ++i) {
-    ASSERT_TRUE(db_->Get(key_of(i), &value).ok()) << i;
+    ASSERT_TRUE(db_->Get(space_key(i), &value).ok()) << i;
     ASSERT_EQ(value, value_of(i)) << i;
   }
-  EXPECT_TRUE(db_->Get(key_of(records), &value).IsNotFound()) << "the refused put has changed nothing";
+  EXPECT_TRUE(db_->Get(space_key(records), &value).IsNotFound()) << "the refused put has changed nothing";
   expect_sound(records);
-  for (uint64_t i = 0; i < records; ++i) ASSERT_TRUE(db_->Get(key_of(i), &value).ok()) << i;
+  for (uint64_t i = 0; i < records; ++i) ASSERT_TRUE(db_->Get(space_key(i), &value).ok()) << i;
 }
 
 TEST_P(SpaceTest, AFullPoolCanBeEmptiedAndFilledAgain) {
@@ -95,7 +96,7 @@ TEST_P(SpaceTest, AFullPoolCanBeEmptiedAndFilledAgain) {
     if (round == 0) first_fill = records;
     EXPECT_GE(records, first_fill * 9 / 10) << "round " << round << ": deleted space has not come back";
     for (uint64_t i = 0; i < records; ++i) {
-      const Status status = db_->Delete(key_of(i));
+      const Status status = db_->Delete(space_key(i));
       ASSERT_TRUE(status.ok()) << "delete " << i << " of " << records << ": " << status.ToString();
     }
     expect_sound(0);
@@ -112,7 +113,7 @@ TEST_P(SpaceTest, OverwritingForEverDoesNotGrow) {
   const uint64_t updates = bytes_to_write / (GetParam().value_bytes + 10);
   for (uint64_t i = 0; i < updates; ++i) {
     const uint64_t key = random.below(keys);
-    const Status status = db_->Put(key_of(key), value_of(i));
+    const Status status = db_->Put(space_key(key), value_of(i));
     ASSERT_TRUE(status.ok()) << "update " << i << " of " << updates << ": " << status.ToString();
     last[key] = i;
     if (i % (updates / 20) == 0) {
@@ -124,7 +125,7 @@ TEST_P(SpaceTest, OverwritingForEverDoesNotGrow) {
   EXPECT_LT(used_max, kMiB / 8 * 5) << "an eighth of the pool is live";
   std::string value;
   for (const auto& [key, i] : last) {
-    ASSERT_TRUE(db_->Get(key_of(key), &value).ok());
+    ASSERT_TRUE(db_->Get(space_key(key), &value).ok());
     ASSERT_EQ(value, value_of(i));
   }
   expect_sound(last.size());
@@ -136,18 +137,18 @@ TEST_P(SpaceTest, BatchesToo) {
   WriteBatch batch;
   for (; status.ok() && records < 100'000; records += batch.Count()) {
     batch.Clear();
-    for (uint64_t i = 0; i < 4; ++i) batch.Put(key_of(records + i), value_of(i));
+    for (uint64_t i = 0; i < 4; ++i) batch.Put(space_key(records + i), value_of(i));
     status = db_->Write(batch);
   }
   EXPECT_TRUE(status.IsNoSpace()) << status.ToString();
   records -= batch.Count();
   std::string value;
   for (uint64_t i = 0; i < batch.Count(); ++i) {
-    EXPECT_TRUE(db_->Get(key_of(records + i), &value).IsNotFound()) << "the refused batch is absent as a whole";
+    EXPECT_TRUE(db_->Get(space_key(records + i), &value).IsNotFound()) << "the refused batch is absent as a whole";
   }
   expect_sound(records);
   batch.Clear();
-  for (uint64_t i = 0; i < std::min<uint64_t>(records, 40); ++i) batch.Delete(key_of(i));
+  for (uint64_t i = 0; i < std::min<uint64_t>(records, 40); ++i) batch.Delete(space_key(i));
   status = db_->Write(batch);
   EXPECT_TRUE(status.ok()) << "a batch of deletes: " << status.ToString();
   expect_sound(records - batch.Count());
@@ -171,8 +172,8 @@ TEST(Fragments, APoolThatIsThinnedOutAndFilledAgainCanBeDrained) {
     std::map<std::string, std::string> model;
     const auto put = [&](uint64_t i) {
       const std::string value(random.chance(1, 2) ? bytes_max : random.below(bytes_max + 1), 'v');
-      const Status status = db->Put(key_of(i), value);
-      if (status.ok()) model[key_of(i)] = value;
+      const Status status = db->Put(space_key(i), value);
+      if (status.ok()) model[space_key(i)] = value;
       EXPECT_TRUE(status.ok() || status.IsNoSpace()) << status.ToString();
       return status.ok();
     };
@@ -181,9 +182,9 @@ TEST(Fragments, APoolThatIsThinnedOutAndFilledAgainCanBeDrained) {
     for (int round = 0; round < 4; ++round) {
       const bool stripes = random.chance(1, 2);
       for (uint64_t i = 0; i < 2 * keys; ++i) {
-        if (!model.contains(key_of(i)) || (stripes ? i / 200 % 2 == 0 : random.chance(1, 2))) continue;
-        ASSERT_TRUE(db->Delete(key_of(i)).ok());
-        model.erase(key_of(i));
+        if (!model.contains(space_key(i)) || (stripes ? i / 200 % 2 == 0 : random.chance(1, 2))) continue;
+        ASSERT_TRUE(db->Delete(space_key(i)).ok());
+        model.erase(space_key(i));
       }
       for (int refused = 0; refused < 10;) refused += put(random.below(2 * keys)) ? 0 : 1;
       const Status drained = db->Drain();

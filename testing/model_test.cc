@@ -6,6 +6,7 @@
 #include "base/random.h"
 #include "base/testing/budget.h"
 #include "base/testing/figures.h"
+#include "base/units.h"
 #include "testing/model_run.h"
 #include "testing/open.h"
 #include "testing/scratch.h"
@@ -25,8 +26,8 @@ struct Shape {
   Durability durability;
 };
 
-constexpr size_t kKiB = 1024;
-constexpr size_t kMiB = 1024 * kKiB;
+using base::kKiB;
+using base::kMiB;
 const Shape kShapes[] = {
     {"Bytes", KeyFormat::kBytes, 400, 64 * kKiB, 3 * kMiB, 8 * kMiB, 1, 1, Durability::kDurable},
     {"BytesNoBackground", KeyFormat::kBytes, 400, 64 * kKiB, 3 * kMiB, 4 * kMiB, 0, 1, Durability::kDurable},

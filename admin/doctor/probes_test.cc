@@ -10,7 +10,7 @@ namespace {
 
 bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
-class Probes : public testing::Test {
+class Probes : public ::testing::Test {
  protected:
   void file(const std::string& path, const std::string& text) { folder_.write(path, text); }
   void modules(const std::string& dep, const std::string& builtin = "") {

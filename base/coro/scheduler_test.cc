@@ -516,7 +516,7 @@ TEST(Scheduler, deep_stacks_survive_switches) {
 TEST(SchedulerDeath, overflow_hits_the_guard_page) {
   Scheduler scheduler({.stack_bytes = 16 << 10});
   scheduler.spawn([] { (void)use_stack(1000); });
-  EXPECT_EXIT((void)scheduler.run(), testing::KilledBySignal(SIGSEGV), "");
+  EXPECT_EXIT((void)scheduler.run(), ::testing::KilledBySignal(SIGSEGV), "");
 }
 #endif
 

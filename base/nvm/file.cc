@@ -5,14 +5,9 @@
 #include <utility>
 
 #include "base/nvm/racy_copy.h"
+#include "base/units.h"
 
 namespace bonsai::base {
-namespace {
-
-constexpr size_t kPageBytes = 4096;
-
-}  // namespace
-
 void FileMedium::store8(std::byte* dst, uint64_t value) {
   word_at(dst).store(value, std::memory_order_release);
   count_stored(8);

@@ -17,8 +17,8 @@ using nvm_testing::create;
 using nvm_testing::reopen;
 using nvm_testing::TempDir;
 
-constexpr Site kSite{"test"};
-constexpr size_t kBytes = 64 * 1024;
+constexpr Site kFileSite{"test"};
+constexpr size_t kFileBytes = 64 * 1024;
 
 struct Call {
   size_t offset, bytes;
@@ -43,48 +43,48 @@ class File : public ::testing::Test {
   }
 
   TempDir dir_ = TempDir::on_disk();
-  std::unique_ptr<Mapping> mapping_ = create(dir_.file("pool"), kBytes);
+  std::unique_ptr<Mapping> mapping_ = create(dir_.file("pool"), kFileBytes);
 };
 
 TEST_F(File, FenceWritesBackTheSpanOfItsFlushesOnce) {
   FileMedium medium(*mapping_, recording_sync);
   medium.store8(medium.view() + 5000, 1);
-  medium.flush(medium.view() + 5000, 8, kSite);
-  medium.nt_copy(medium.view() + 4096 * 3, std::array<uint64_t, 2>{1, 2}.data(), 16, kSite);
+  medium.flush(medium.view() + 5000, 8, kFileSite);
+  medium.nt_copy(medium.view() + 4096 * 3, std::array<uint64_t, 2>{1, 2}.data(), 16, kFileSite);
   EXPECT_TRUE(calls.empty());
-  medium.fence(kSite);
+  medium.fence(kFileSite);
   ASSERT_EQ(calls.size(), 1U);
   EXPECT_EQ(calls[0].offset, 4096U);  // whole pages
   EXPECT_EQ(calls[0].offset + calls[0].bytes, 4096U * 3 + 16);
   EXPECT_EQ(calls[0].flags, MS_SYNC);
-  medium.fence(kSite);
-  medium.flush(medium.view(), 0, kSite);
-  medium.fence(kSite);
+  medium.fence(kFileSite);
+  medium.flush(medium.view(), 0, kFileSite);
+  medium.fence(kFileSite);
   EXPECT_EQ(calls.size(), 1U) << "nothing was pending";
 }
 
 TEST_F(File, AnotherThreadsFenceLeavesMyFlushesPending) {
   FileMedium medium(*mapping_, recording_sync);
-  medium.flush(medium.view(), 8, kSite);
+  medium.flush(medium.view(), 8, kFileSite);
   std::thread([&] {
-    medium.fence(kSite);
+    medium.fence(kFileSite);
     EXPECT_TRUE(calls.empty());
   }).join();
-  medium.fence(kSite);
+  medium.fence(kFileSite);
   EXPECT_EQ(calls.size(), 1U);
 }
 
 TEST_F(File, FailedWriteBackStays) {
   FileMedium medium(*mapping_, recording_sync);
   error_of_calls = EIO;
-  medium.flush(medium.view(), 8, kSite);
+  medium.flush(medium.view(), 8, kFileSite);
   EXPECT_TRUE(medium.health().ok());
-  medium.fence(kSite);
+  medium.fence(kFileSite);
   EXPECT_TRUE(medium.health().IsIoError());
   EXPECT_NE(medium.health().message().find(mapping_->path()), std::string::npos);
   error_of_calls = 0;
-  medium.flush(medium.view(), 8, kSite);
-  medium.fence(kSite);
+  medium.flush(medium.view(), 8, kFileSite);
+  medium.fence(kFileSite);
   EXPECT_TRUE(medium.health().IsIoError()) << "a later success means nothing";
 }
 
@@ -94,8 +94,8 @@ TEST_F(File, StoresAndCountsForReal) {
     FileMedium medium(*mapping_);
     medium.store8(medium.view() + 8, 42);
     medium.copy(medium.view() + 4096, "bonsai", 6);
-    medium.flush(medium.view() + 8, 4096, kSite);
-    medium.fence(kSite);
+    medium.flush(medium.view() + 8, 4096, kFileSite);
+    medium.fence(kFileSite);
     EXPECT_TRUE(medium.health().ok()) << medium.health().ToString();
   }
   const NvmCounters after = nvm_counters();

@@ -13,11 +13,10 @@
 
 #include "base/huge_range.h"
 #include "base/status_macros.h"
+#include "base/units.h"
 
 namespace bonsai::base {
 namespace {
-
-constexpr size_t kPageBytes = 4096;
 
 constexpr size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 

@@ -14,6 +14,7 @@
 #include "base/huge_range.h"
 #include "base/nvm/racy_copy.h"
 #include "base/nvm/testing.h"
+#include "base/units.h"
 
 namespace bonsai::base {
 namespace {
@@ -23,7 +24,7 @@ using nvm_testing::in_child;
 using nvm_testing::reopen;
 using nvm_testing::TempDir;
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
+using base::kMiB;
 
 // Opens and returns the status as text; a mapping that opened is closed again.
 std::string try_open(const std::string& path, const MappingOptions& options = {}) {

@@ -43,7 +43,7 @@ TEST(RacyCopy, EveryByteOfEverySizeArrivesAndNoOther) {
 // would be.
 template <class Store, class Load>
 uint64_t torn_words(Store store, Load load) {
-  constexpr size_t kBytes = 8192, kWords = kBytes / sizeof(uint64_t);
+  constexpr size_t kCopyBytes = 8192, kWords = kCopyBytes / sizeof(uint64_t);
   constexpr uint64_t kMs = 100, kSame = 0x0101010101010101;
   struct Blocks {
     alignas(64) std::array<uint64_t, 3 * kWords> shared{};
@@ -55,12 +55,12 @@ uint64_t torn_words(Store store, Load load) {
   std::thread writer([&] {
     for (uint64_t round = 1; !stop.load(); ++round) {
       blocks->written.fill(kSame * (round & 0xff));
-      store(shared, blocks->written.data(), kBytes);
+      store(shared, blocks->written.data(), kCopyBytes);
     }
   });
   uint64_t torn = 0;
   for (const uint64_t end_ns = now_ns() + kMs * kNsPerMs; now_ns() < end_ns;) {
-    load(blocks->read.data(), shared, kBytes);
+    load(blocks->read.data(), shared, kCopyBytes);
     for (const uint64_t word : blocks->read) torn += word != kSame * (word & 0xff) ? 1 : 0;
   }
   stop.store(true);

@@ -21,7 +21,7 @@ namespace cuckoo = rivals::rcuckoo;
 namespace race = rivals::race;
 
 constexpr double kWindowPercent = 5;
-constexpr size_t kChunkBytes = size_t{4} << 10;
+constexpr size_t kFillingChunkBytes = size_t{4} << 10;
 
 // One run, and what its clients share.
 class Fill {
@@ -85,7 +85,7 @@ class Fill {
       BONSAI_RETURN_IF_ERROR(cuckoo::CuckooClient::make(seat.connection, client_options, &cuckoo_client));
     } else {
       BONSAI_RETURN_IF_ERROR(race::RaceClient::make(
-          seat.connection, {.table = race_, .heap = {.chunk_bytes = kChunkBytes}}, &race_client));
+          seat.connection, {.table = race_, .heap = {.chunk_bytes = kFillingChunkBytes}}, &race_client));
     }
     rivals::Client* const client = is_cuckoo() ? static_cast<rivals::Client*>(cuckoo_client.get()) : race_client.get();
     std::vector<uint32_t> own;

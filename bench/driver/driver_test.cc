@@ -53,7 +53,7 @@ struct Shape {
   unsigned depth;
 };
 
-class SoundEngine : public testing::TestWithParam<Shape> {};
+class SoundEngine : public ::testing::TestWithParam<Shape> {};
 
 TEST_P(SoundEngine, HasNoFailureInAnyMix) {
   const Shape& run = GetParam();
@@ -81,9 +81,9 @@ TEST_P(SoundEngine, HasNoFailureInAnyMix) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, SoundEngine,
-                         testing::Values(Shape{KeyForm::kFixed8, 8, 1, 1}, Shape{KeyForm::kFixed8, 8, 2, 4},
-                                         Shape{KeyForm::kString, 100, 2, 1}, Shape{KeyForm::kString, 0, 1, 3},
-                                         Shape{KeyForm::kFixed8, 3, 1, 100}));
+                         ::testing::Values(Shape{KeyForm::kFixed8, 8, 1, 1}, Shape{KeyForm::kFixed8, 8, 2, 4},
+                                           Shape{KeyForm::kString, 100, 2, 1}, Shape{KeyForm::kString, 0, 1, 3},
+                                           Shape{KeyForm::kFixed8, 3, 1, 100}));
 
 struct Detection {
   Fault fault;
@@ -91,7 +91,7 @@ struct Detection {
   const char* says;
 };
 
-class FaultyEngines : public testing::TestWithParam<Detection> {};
+class FaultyEngines : public ::testing::TestWithParam<Detection> {};
 
 TEST_P(FaultyEngines, AreFoundOut) {
   for (const KeyForm form : {KeyForm::kFixed8, KeyForm::kString}) {
@@ -110,14 +110,14 @@ TEST_P(FaultyEngines, AreFoundOut) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Faults, FaultyEngines,
-                         testing::Values(Detection{Fault::kLosesKeys, {1}, "not found"},
-                                         Detection{Fault::kLosesKeys, {0, 0, 0, 0, 1}, "not found"},
-                                         Detection{Fault::kMixesValues, {1}, "not its record's"},
-                                         Detection{Fault::kShortValues, {1}, "(7 bytes)"},
-                                         Detection{Fault::kKeepsOldValues, {0, 0, 0, 0, 1}, "a stale value"},
-                                         Detection{Fault::kScanSkips, {0, 0, 0, 1}, "out of order"},
-                                         Detection{Fault::kScanBackwards, {0, 0, 0, 1}, "out of order"},
-                                         Detection{Fault::kScanEndsEarly, {0, 0, 0, 1}, "ended after"}));
+                         ::testing::Values(Detection{Fault::kLosesKeys, {1}, "not found"},
+                                           Detection{Fault::kLosesKeys, {0, 0, 0, 0, 1}, "not found"},
+                                           Detection{Fault::kMixesValues, {1}, "not its record's"},
+                                           Detection{Fault::kShortValues, {1}, "(7 bytes)"},
+                                           Detection{Fault::kKeepsOldValues, {0, 0, 0, 0, 1}, "a stale value"},
+                                           Detection{Fault::kScanSkips, {0, 0, 0, 1}, "out of order"},
+                                           Detection{Fault::kScanBackwards, {0, 0, 0, 1}, "out of order"},
+                                           Detection{Fault::kScanEndsEarly, {0, 0, 0, 1}, "ended after"}));
 
 TEST(RunPhase, GivesUpOnAnEngineThatOnlyRefuses) {
   FaultyEngine engine(Fault::kRefuses);

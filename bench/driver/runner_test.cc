@@ -53,7 +53,7 @@ RunConfig small_config() {
   config.records = 3000;
   config.operations = 3000;
   config.threads = 2;
-  config.out_dir = testing::TempDir();
+  config.out_dir = ::testing::TempDir();
   return config;
 }
 
@@ -71,7 +71,7 @@ std::vector<std::string> engine_names() {
   return names;
 }
 
-class EveryEngine : public testing::TestWithParam<std::string> {};
+class EveryEngine : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(EveryEngine, RunsTheMainJobWithoutFailure) {
   const Record record = run(GetParam(), small_config(), main_job());
@@ -143,7 +143,7 @@ TEST_P(EveryEngine, RunsStringKeysLargeValuesAndBatchedReads) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Engines, EveryEngine, testing::ValuesIn(engine_names()),
+INSTANTIATE_TEST_SUITE_P(Engines, EveryEngine, ::testing::ValuesIn(engine_names()),
                          [](const auto& engine) { return engine.param; });
 
 TEST(RunEngine, LoadsByItselfAndAgainWhenRecordsDiffer) {
@@ -238,7 +238,7 @@ TEST(RunEngine, SaysThatAnEngineTakesOneThreadOnly) {
 
 TEST(RunEngine, ReplaysWhatItRecorded) {
   RunConfig config = small_config();
-  config.record_dir = testing::TempDir() + "/bench-recorded";
+  config.record_dir = ::testing::TempDir() + "/bench-recorded";
   for (const unsigned threads : {1U, 2U}) {
     config.threads = threads;
     run("dummy", config, main_job());
@@ -342,7 +342,7 @@ TEST(PoolPlace, MakesAndRemovesADirectory) {
   std::string path;
   {
     PoolPlace place;
-    ASSERT_TRUE(place.make(testing::TempDir(), "", 4096).ok());
+    ASSERT_TRUE(place.make(::testing::TempDir(), "", 4096).ok());
     path = place.path();
     EXPECT_TRUE(std::filesystem::is_directory(path));
   }
@@ -351,7 +351,7 @@ TEST(PoolPlace, MakesAndRemovesADirectory) {
 
 TEST(PoolPlace, TellsWhatItsFilesTakeAndLieOn) {
   PoolPlace place;
-  ASSERT_TRUE(place.make(testing::TempDir(), "", 4096).ok());
+  ASSERT_TRUE(place.make(::testing::TempDir(), "", 4096).ok());
   const uint64_t before = place.bytes_of_files();
   std::ofstream(place.path() + "/file") << std::string(100'000, 'x') << std::flush;
   EXPECT_GE(place.bytes_of_files(), before + 100'000);
@@ -367,7 +367,7 @@ TEST(PoolPlace, RefusesWhatCannotBe) {
   const Status missing = place.make("/nowhere", "", 1);
   EXPECT_TRUE(missing.IsIoError());
   EXPECT_NE(missing.message().find("--pool-dir"), std::string::npos);
-  const Status full = place.make(testing::TempDir(), "", uint64_t{1} << 60);
+  const Status full = place.make(::testing::TempDir(), "", uint64_t{1} << 60);
   EXPECT_TRUE(full.IsNoSpace());
   EXPECT_NE(full.message().find("--records"), std::string::npos);
   EXPECT_TRUE(place.path().empty());
@@ -375,9 +375,9 @@ TEST(PoolPlace, RefusesWhatCannotBe) {
 
 TEST(PoolPlace, FallsBackWhenSharedMemoryIsTooSmall) {
   PoolPlace place;
-  const Status status = place.make("", testing::TempDir(), uint64_t{1} << 60);
+  const Status status = place.make("", ::testing::TempDir(), uint64_t{1} << 60);
   EXPECT_TRUE(status.IsNoSpace());
-  std::string parent = testing::TempDir();
+  std::string parent = ::testing::TempDir();
   EXPECT_EQ(status.message().find("/dev/shm"), std::string::npos) << status.ToString();
   ASSERT_TRUE(place.make("", parent, 4096).ok());
 }

@@ -35,7 +35,7 @@ std::string name_of(const Form& form) {
          std::to_string(form.shape.value_bytes);
 }
 
-class EngineContract : public testing::TestWithParam<Form> {
+class EngineContract : public ::testing::TestWithParam<Form> {
  protected:
   void SetUp() override {
     engine_ = find_engine(GetParam().engine)->make();
@@ -43,7 +43,7 @@ class EngineContract : public testing::TestWithParam<Form> {
                 .records_max = 20'000,
                 .buffered = false,
                 .pool_dir = "",
-                .out_dir = testing::TempDir()};
+                .out_dir = ::testing::TempDir()};
     const Status status = engine_->open(options_);
     ASSERT_TRUE(status.ok()) << status.ToString();
   }
@@ -213,7 +213,7 @@ TEST_P(EngineContract, MemoryGrowsWithRecords) {
   EXPECT_GT(used() - (has_room ? 0 : before), least);
 }
 
-INSTANTIATE_TEST_SUITE_P(Engines, EngineContract, testing::ValuesIn(forms()),
+INSTANTIATE_TEST_SUITE_P(Engines, EngineContract, ::testing::ValuesIn(forms()),
                          [](const auto& form) { return name_of(form.param); });
 
 // sparsehash's maps mark places by two keys; storing one would break the map, so they are refused.

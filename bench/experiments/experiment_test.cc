@@ -64,7 +64,7 @@ TEST(Experiment, NamesItsRowsInWords) {
 }
 
 TEST(Experiment, LeavesItsFiles) {
-  const std::string directory = testing::TempDir() + "/bench_experiment";
+  const std::string directory = ::testing::TempDir() + "/bench_experiment";
   std::filesystem::remove_all(directory);
   ASSERT_TRUE(write_experiment(directory, experiment_json(experiment(), result(), Manifest())).ok());
   for (const char* suffix : {".json", ".svg", ".csv"}) {

@@ -10,18 +10,13 @@
 #include <vector>
 
 #include "bench/experiments/experiment.h"
+#include "bench/report/testing/count.h"
 #include "bench/testing/experiment.h"
 
 namespace bonsai::bench {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-size_t count(const std::string& text, const std::string& part) {
-  size_t found = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
-  return found;
-}
 
 Json json_of(
     const ExperimentResult& result, Reference (*reference)() = [] { return Reference(); }) {

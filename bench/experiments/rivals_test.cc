@@ -10,7 +10,7 @@
 namespace bonsai::bench {
 namespace {
 
-class RivalExperiment : public testing::Test {
+class RivalExperiment : public ::testing::Test {
  protected:
   RivalExperiment() {
     plan_.scale = Scale::kTrial;

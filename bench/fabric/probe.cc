@@ -9,7 +9,7 @@
 namespace bonsai::bench {
 namespace {
 
-constexpr uint64_t kLimitMs = 30'000;
+constexpr uint64_t kProbeLimitMs = 30'000;
 constexpr uint64_t kFastNs = 2'000;       // quicker doorbells than this are timed now and then,
 constexpr uint64_t kTimedEveryFast = 16;  // or reading the clock would be what is measured
 constexpr uint64_t kPingsPerOrder = 50;
@@ -45,22 +45,22 @@ FabricProbe::~FabricProbe() { end_.close(&peer_); }
 // ---- waiting
 
 Status FabricProbe::until(const char* name, const std::function<bool()>& ready) {
-  if (!context_.pump) return end_.worker().await(name, kLimitMs, ready);
-  return end_.worker().await(name, kLimitMs, [&] {
+  if (!context_.pump) return end_.worker().await(name, kProbeLimitMs, ready);
+  return end_.worker().await(name, kProbeLimitMs, [&] {
     context_.pump();
     return ready();
   });
 }
 
 Status FabricProbe::wait(const rdma::WorkList& list) {
-  if (!context_.pump) return end_.worker().wait(list, kLimitMs);
+  if (!context_.pump) return end_.worker().wait(list, kProbeLimitMs);
   BONSAI_RETURN_IF_ERROR(until("fabric.completion", [&] { return !list.pending(); }));
   return list.status();
 }
 
 Status FabricProbe::tell(const FabricOrder& order) {
   ++sent_;
-  return end_.tell(*peer_, order, kLimitMs);
+  return end_.tell(*peer_, order, kProbeLimitMs);
 }
 
 Status FabricProbe::take_answer(FabricOrder* answer) {
@@ -197,7 +197,7 @@ Status FabricProbe::echo(const FabricCell& cell, rdma::WorkList* list) {
   ++sent_;
   BONSAI_RETURN_IF_ERROR(end_.worker().post(list));
   rdma::Message message;
-  if (!context_.pump) return end_.worker().receive(kLimitMs, &message);
+  if (!context_.pump) return end_.worker().receive(kProbeLimitMs, &message);
   return until("fabric.echo", [&] { return end_.worker().receive(0, &message).ok(); });
 }
 

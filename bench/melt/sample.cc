@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "base/thread.h"
 #include "bench/results/csv.h"
+#include "bench/results/json.h"
 #include "bench/results/machine.h"
 
 namespace bonsai::bench {
@@ -23,12 +24,7 @@ constexpr uint64_t kNapMs = 50;
 // Drawing live costs a fifth of a fast store's operation; what is drawn ahead may take so much memory.
 constexpr double kAheadBytesMax = double{1u << 30};
 constexpr double kRateMax = 20e6;
-constexpr std::array<double, 12> kPercents = {10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99, 99.9};
-
-template <class T>
-Json or_null(const std::optional<T>& fact) {
-  return fact ? Json(*fact) : Json(nullptr);
-}
+constexpr std::array<double, 12> kSamplePercents = {10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99, 99.9};
 
 template <class T>
 Json per(const std::optional<T>& amount, double count) {
@@ -55,7 +51,7 @@ Status rest(double seconds, EnergyMeter* meter, const std::atomic<bool>& stop, s
 void add_latency(const Histogram& histogram, const std::string& kind, Json* sample) {
   (*sample)[kind + "_samples"] = histogram.count();
   (*sample)[kind + "_mean_ns"] = histogram.count() > 0 ? Json(histogram.mean()) : Json(nullptr);
-  for (const double percent : kPercents) {
+  for (const double percent : kSamplePercents) {
     std::string name = kind + "_p" + std::to_string(static_cast<int>(percent));
     if (percent > 99) name += "9";
     (*sample)[name + "_ns"] = histogram.carries(percent) ? Json(histogram.percentile(percent)) : Json(nullptr);

@@ -13,6 +13,7 @@
 #include "bench/experiments/experiment.h"
 #include "bench/fabric/report.h"
 #include "bench/pages/report.h"
+#include "bench/report/testing/count.h"
 #include "bench/testing/experiment.h"
 #include "bench/testing/run.h"
 #include "testing/scratch.h"
@@ -54,12 +55,6 @@ Results sound() {
 }
 
 std::string page_of(const Results& results) { return report_html(Json::parse(results_json(results)), {}); }
-
-size_t count(const std::string& text, const std::string& part) {
-  size_t found = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
-  return found;
-}
 
 struct Label {
   const char* name;

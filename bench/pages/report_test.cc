@@ -13,7 +13,7 @@ namespace bonsai::bench {
 namespace {
 
 TEST(Report, HasASectionForEachExperiment) {
-  const std::string directory = testing::TempDir() + "/bench_report";
+  const std::string directory = ::testing::TempDir() + "/bench_report";
   std::filesystem::remove_all(directory);
   EXPECT_TRUE(write_report(directory).IsNotFound());
   ASSERT_TRUE(write_experiment(directory, experiment_json(experiment(), result(), Manifest())).ok());
@@ -37,7 +37,7 @@ TEST(Report, HasASectionForTheFabric) {
   FabricReport fabric;
   fabric.runs = 1;
   fabric.subjects = {{"shm", "shared memory", "NO NETWORK is crossed", ""}};
-  const std::string directory = testing::TempDir() + "/bench_report_fabric";
+  const std::string directory = ::testing::TempDir() + "/bench_report_fabric";
   std::filesystem::remove_all(directory);
   ASSERT_TRUE(write_fabric(directory, fabric_json(fabric)).ok());
   ASSERT_TRUE(write_report(directory).ok());

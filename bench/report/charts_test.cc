@@ -5,14 +5,10 @@
 #include <algorithm>
 #include <string>
 
+#include "bench/report/testing/count.h"
+
 namespace bonsai::bench {
 namespace {
-
-size_t count(const std::string& text, const std::string& part) {
-  size_t found = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
-  return found;
-}
 
 TEST(Svg, EscapesWhatPeopleWrite) {
   EXPECT_EQ(escaped("a<b>&\"c\""), "a&lt;b&gt;&amp;&quot;c&quot;");

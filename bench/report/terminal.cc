@@ -12,7 +12,7 @@
 namespace bonsai::bench {
 namespace {
 
-constexpr const char* kDash = "-";
+constexpr const char* kNone = "-";
 
 std::string number(double value, int digits) {
   char text[64];
@@ -21,7 +21,7 @@ std::string number(double value, int digits) {
 }
 
 std::string per_record(const std::optional<uint64_t>& bytes, const RunResult& run) {
-  if (!bytes) return kDash;
+  if (!bytes) return kNone;
   return number(static_cast<double>(*bytes) / static_cast<double>(run.records), 1);
 }
 
@@ -35,13 +35,13 @@ std::string latencies(const RunResult& run) {
             number(static_cast<double>(histogram.percentile(50)) / 1000, 2) + " / " +
             number(static_cast<double>(histogram.percentile(99)) / 1000, 2);
   }
-  return text.empty() ? kDash : text;
+  return text.empty() ? kNone : text;
 }
 
 // How far the repetitions are apart, relative to their median.
 std::string spread(const RunResult& run) {
   const std::vector<double>& rates = run.repeats_ops_per_s;
-  if (rates.size() < 2 || run.throughput_ops_per_s <= 0) return kDash;
+  if (rates.size() < 2 || run.throughput_ops_per_s <= 0) return kNone;
   const auto [low, high] = std::minmax_element(rates.begin(), rates.end());
   return number(100 * (*high - *low) / run.throughput_ops_per_s, 0) + " %";
 }
@@ -49,14 +49,14 @@ std::string spread(const RunResult& run) {
 std::vector<std::string> row(const RunResult& run) {
   return {run.workload,
           run.engine,
-          run.durability.value_or(kDash),
+          run.durability.value_or(kNone),
           std::to_string(run.threads),
           number(run.throughput_ops_per_s / 1e6, 3),
           spread(run),
           per_record(run.memory.dram_bytes, run),
           per_record(run.memory.process_bytes, run),
           per_record(run.memory.nvm_bytes, run),
-          run.settle_seconds < 0.005 ? kDash : number(run.settle_seconds, 2),
+          run.settle_seconds < 0.005 ? kNone : number(run.settle_seconds, 2),
           std::to_string(run.failures),
           latencies(run)};
 }

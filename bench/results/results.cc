@@ -8,15 +8,12 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "bench/results/json.h"
+
 namespace bonsai::bench {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-template <class T>
-Json or_null(const std::optional<T>& fact) {
-  return fact ? Json(*fact) : Json(nullptr);
-}
 
 Json microseconds(uint64_t ns) { return static_cast<double>(ns) / 1000.0; }
 

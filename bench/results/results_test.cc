@@ -16,7 +16,7 @@
 namespace bonsai::bench {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 std::set<std::string> keys_of(const Json& object) {
   std::set<std::string> keys;
@@ -119,7 +119,7 @@ TEST(Csv, HasOneLinePerRunAndNoColumnForAnObjectThatIsNull) {
 }
 
 TEST(Results, AreWrittenWhole) {
-  const std::string path = testing::TempDir() + "/bench_results.json";
+  const std::string path = ::testing::TempDir() + "/bench_results.json";
   ASSERT_TRUE(write_file(path, "one").ok());
   ASSERT_TRUE(write_file(path, "two").ok());
   std::ifstream in(path);

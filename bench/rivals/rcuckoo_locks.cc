@@ -11,12 +11,6 @@
 
 namespace bonsai::bench::rivals::rcuckoo {
 
-namespace {
-
-constexpr size_t kRowsAt = rdma::WorkList::kRequestsMax * sizeof(uint64_t);
-
-}  // namespace
-
 void LockWords::add_take(Batch* batch, LockGroup* group, rdma::Slice old) {
   const Address at = Table::lock_word_at(group->word);
   if (masked_) return batch->masked_cas(at, {0, group->mask}, {group->mask, group->mask}, old);

@@ -66,6 +66,9 @@ class LockWords {
   std::unordered_map<uint64_t, uint64_t> seen_;  // kCas: what words held
 };
 
+// Where the rows begin in the memory of LockedRows and of Repairer: after the words that compare-and-swaps return.
+inline constexpr size_t kRowsAt = rdma::WorkList::kRequestsMax * sizeof(uint64_t);
+
 // What one operation holds. Reused. Thread-safety: one coroutine at a time.
 class LockedRows {
  public:

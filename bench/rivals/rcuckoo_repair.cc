@@ -12,7 +12,6 @@ namespace bonsai::bench::rivals::rcuckoo {
 
 namespace {
 
-constexpr size_t kRowsAt = rdma::WorkList::kRequestsMax * sizeof(uint64_t);
 constexpr size_t kOthersMax = 16;  // rows read at once beside those of the block
 
 struct Lease {

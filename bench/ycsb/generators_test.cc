@@ -180,7 +180,7 @@ struct GoldenRequests {
   const golden::Request* requests;
 };
 
-class WholeRequests : public testing::TestWithParam<GoldenRequests> {};
+class WholeRequests : public ::testing::TestWithParam<GoldenRequests> {};
 
 TEST_P(WholeRequests, MatchGoldenRequests) {
   Workload workload;
@@ -204,19 +204,19 @@ constexpr std::array<double, kOpKinds> kMixed = {0.4, 0.1, 0.2, 0.1, 0.1, 0.1};
 
 INSTANTIATE_TEST_SUITE_P(
     Workloads, WholeRequests,
-    testing::Values(GoldenRequests{"A", {0.5, 0.5}, Distribution::kZipfian, 100, golden::kRequestsA},
-                    GoldenRequests{"B", {0.95, 0.05}, Distribution::kZipfian, 100, golden::kRequestsB},
-                    GoldenRequests{"C", {1}, Distribution::kZipfian, 100, golden::kRequestsC},
-                    GoldenRequests{"D", {0.95, 0, 0.05}, Distribution::kLatest, 100, golden::kRequestsD},
-                    GoldenRequests{"E", {0, 0, 0.05, 0.95}, Distribution::kZipfian, 100, golden::kRequestsE},
-                    GoldenRequests{"F", {0.5, 0, 0, 0, 0.5}, Distribution::kZipfian, 100, golden::kRequestsF},
-                    GoldenRequests{"Uniform", kMixed, Distribution::kUniform, 10, golden::kRequestsUniform},
-                    GoldenRequests{"Hotspot", kMixed, Distribution::kHotspot, 10, golden::kRequestsHotspot},
-                    GoldenRequests{"Exponential", kMixed, Distribution::kExponential, 10, golden::kRequestsExponential},
-                    GoldenRequests{"PlainZipf", kMixed, Distribution::kPlainZipf, 10, golden::kRequestsPlainZipf},
-                    GoldenRequests{"Inserting", {0.5, 0, 0.5}, Distribution::kZipfian, 10, golden::kRequestsInserting},
-                    GoldenRequests{
-                        "Sequential", {0.9, 0, 0.1}, Distribution::kSequential, 10, golden::kRequestsSequential}),
+    ::testing::Values(
+        GoldenRequests{"A", {0.5, 0.5}, Distribution::kZipfian, 100, golden::kRequestsA},
+        GoldenRequests{"B", {0.95, 0.05}, Distribution::kZipfian, 100, golden::kRequestsB},
+        GoldenRequests{"C", {1}, Distribution::kZipfian, 100, golden::kRequestsC},
+        GoldenRequests{"D", {0.95, 0, 0.05}, Distribution::kLatest, 100, golden::kRequestsD},
+        GoldenRequests{"E", {0, 0, 0.05, 0.95}, Distribution::kZipfian, 100, golden::kRequestsE},
+        GoldenRequests{"F", {0.5, 0, 0, 0, 0.5}, Distribution::kZipfian, 100, golden::kRequestsF},
+        GoldenRequests{"Uniform", kMixed, Distribution::kUniform, 10, golden::kRequestsUniform},
+        GoldenRequests{"Hotspot", kMixed, Distribution::kHotspot, 10, golden::kRequestsHotspot},
+        GoldenRequests{"Exponential", kMixed, Distribution::kExponential, 10, golden::kRequestsExponential},
+        GoldenRequests{"PlainZipf", kMixed, Distribution::kPlainZipf, 10, golden::kRequestsPlainZipf},
+        GoldenRequests{"Inserting", {0.5, 0, 0.5}, Distribution::kZipfian, 10, golden::kRequestsInserting},
+        GoldenRequests{"Sequential", {0.9, 0, 0.1}, Distribution::kSequential, 10, golden::kRequestsSequential}),
     [](const auto& set) { return set.param.name; });
 
 TEST(ZipfianKeys, LeavesRoomForTwiceTheInserts) {

@@ -54,7 +54,7 @@ struct BadText {
   const char* says;
 };
 
-class BadProperties : public testing::TestWithParam<BadText> {};
+class BadProperties : public ::testing::TestWithParam<BadText> {};
 
 TEST_P(BadProperties, NamesLineAndRemedyAndChangesNothing) {
   Properties properties;
@@ -67,11 +67,11 @@ TEST_P(BadProperties, NamesLineAndRemedyAndChangesNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Texts, BadProperties,
-                         testing::Values(BadText{"a=1\n=2", "file:2:", "write name=value"},
-                                         BadText{"a=1\n\nb", "file:3:", "write b=value"},
-                                         BadText{"a=", "file:1:", "has no value"},
-                                         BadText{"<xml>=1", "file:1:", "no property name"},
-                                         BadText{"a=1\nb=2\\", "file:2:", "remove the backslash"}));
+                         ::testing::Values(BadText{"a=1\n=2", "file:2:", "write name=value"},
+                                           BadText{"a=1\n\nb", "file:3:", "write b=value"},
+                                           BadText{"a=", "file:1:", "has no value"},
+                                           BadText{"<xml>=1", "file:1:", "no property name"},
+                                           BadText{"a=1\nb=2\\", "file:2:", "remove the backslash"}));
 
 TEST(Properties, RefusesBinaryAndMissingAndHugeFiles) {
   Properties properties;
@@ -81,7 +81,7 @@ TEST(Properties, RefusesBinaryAndMissingAndHugeFiles) {
   EXPECT_NE(missing.message().find("/nowhere/at-all"), std::string::npos);
   EXPECT_FALSE(properties.read_file("/tmp").ok());
 
-  const std::string path = testing::TempDir() + "/bench_huge.properties";
+  const std::string path = ::testing::TempDir() + "/bench_huge.properties";
   std::ofstream(path) << std::string(kPropertyFileBytesMax + 1, '#');
   const Status huge = properties.read_file(path);
   EXPECT_NE(huge.message().find("1 MiB"), std::string::npos) << huge.ToString();

@@ -68,7 +68,7 @@ struct BadWorkload {
   const char* says;
 };
 
-class BadWorkloads : public testing::TestWithParam<BadWorkload> {};
+class BadWorkloads : public ::testing::TestWithParam<BadWorkload> {};
 
 TEST_P(BadWorkloads, NamesLineAndRemedy) {
   Workload workload;
@@ -81,21 +81,21 @@ TEST_P(BadWorkloads, NamesLineAndRemedy) {
 
 INSTANTIATE_TEST_SUITE_P(
     Texts, BadWorkloads,
-    testing::Values(BadWorkload{"\nreadpropotion=1", "file:2:", "correct its spelling"},
-                    BadWorkload{"readproportion=half", "file:1:", "such as 0.95"},
-                    BadWorkload{"readproportion=-1", "file:1:", "such as 0.95"},
-                    BadWorkload{"readproportion=nan", "file:1:", "such as 0.95"},
-                    BadWorkload{"readproportion=0\nupdateproportion=0", "workload w", "readproportion=1"},
-                    BadWorkload{"requestdistribution=zipf", "file:1:", "uniform zipfian latest sequential hotspot"},
-                    BadWorkload{"insertorder=random", "file:1:", "hashed ordered"},
-                    BadWorkload{"scanlengthdistribution=x", "file:1:", "uniform zipfian"},
-                    BadWorkload{"minscanlength=0", "file:1:", "from 1"},
-                    BadWorkload{"minscanlength=10\nmaxscanlength=5", "file:2:", "from 10"},
-                    BadWorkload{"minscanlength=2000", "workload w", "set maxscanlength"},
-                    BadWorkload{"maxscanlength=99999999999999999999", "file:1:", "whole number"},
-                    BadWorkload{"zeropadding=5000", "file:1:", "from 1"},
-                    BadWorkload{"fieldcount=1.5", "file:1:", "whole number"},
-                    BadWorkload{"fieldcount=1000000\nfieldlength=1000", "file:2:", "16 MiB"}));
+    ::testing::Values(BadWorkload{"\nreadpropotion=1", "file:2:", "correct its spelling"},
+                      BadWorkload{"readproportion=half", "file:1:", "such as 0.95"},
+                      BadWorkload{"readproportion=-1", "file:1:", "such as 0.95"},
+                      BadWorkload{"readproportion=nan", "file:1:", "such as 0.95"},
+                      BadWorkload{"readproportion=0\nupdateproportion=0", "workload w", "readproportion=1"},
+                      BadWorkload{"requestdistribution=zipf", "file:1:", "uniform zipfian latest sequential hotspot"},
+                      BadWorkload{"insertorder=random", "file:1:", "hashed ordered"},
+                      BadWorkload{"scanlengthdistribution=x", "file:1:", "uniform zipfian"},
+                      BadWorkload{"minscanlength=0", "file:1:", "from 1"},
+                      BadWorkload{"minscanlength=10\nmaxscanlength=5", "file:2:", "from 10"},
+                      BadWorkload{"minscanlength=2000", "workload w", "set maxscanlength"},
+                      BadWorkload{"maxscanlength=99999999999999999999", "file:1:", "whole number"},
+                      BadWorkload{"zeropadding=5000", "file:1:", "from 1"},
+                      BadWorkload{"fieldcount=1.5", "file:1:", "whole number"},
+                      BadWorkload{"fieldcount=1000000\nfieldlength=1000", "file:2:", "16 MiB"}));
 
 // The files in conf/workloads say what YCSB's say.
 struct Standard {
@@ -104,7 +104,7 @@ struct Standard {
   Distribution requests;
 };
 
-class StandardWorkloads : public testing::TestWithParam<Standard> {};
+class StandardWorkloads : public ::testing::TestWithParam<Standard> {};
 
 TEST_P(StandardWorkloads, HaveYcsbValues) {
   Properties properties;
@@ -125,12 +125,12 @@ TEST_P(StandardWorkloads, HaveYcsbValues) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, StandardWorkloads,
-                         testing::Values(Standard{"workloada", {0.5, 0.5}, Distribution::kZipfian},
-                                         Standard{"workloadb", {0.95, 0.05}, Distribution::kZipfian},
-                                         Standard{"workloadc", {1.0}, Distribution::kZipfian},
-                                         Standard{"workloadd", {0.95, 0, 0.05}, Distribution::kLatest},
-                                         Standard{"workloade", {0, 0, 0.05, 0.95}, Distribution::kZipfian},
-                                         Standard{"workloadf", {0.5, 0, 0, 0, 0.5}, Distribution::kZipfian}));
+                         ::testing::Values(Standard{"workloada", {0.5, 0.5}, Distribution::kZipfian},
+                                           Standard{"workloadb", {0.95, 0.05}, Distribution::kZipfian},
+                                           Standard{"workloadc", {1.0}, Distribution::kZipfian},
+                                           Standard{"workloadd", {0.95, 0, 0.05}, Distribution::kLatest},
+                                           Standard{"workloade", {0, 0, 0.05, 0.95}, Distribution::kZipfian},
+                                           Standard{"workloadf", {0.5, 0, 0, 0, 0.5}, Distribution::kZipfian}));
 
 }  // namespace
 }  // namespace bonsai::bench

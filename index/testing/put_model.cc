@@ -8,10 +8,6 @@
 
 namespace bonsai::index::model {
 
-namespace {
-Byte head_of(Byte word) { return word & static_cast<Byte>(~kFrozen); }
-}  // namespace
-
 PutModel::PutModel(const Config& config, uint32_t left_out) : config_(config), left_out_(left_out) {
   BONSAI_CHECK(config.programs.size() <= kThreads);
   for (const auto& program : config.programs) {

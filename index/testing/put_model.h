@@ -106,6 +106,9 @@ inline constexpr Byte kFrozen = 0x80;
 inline constexpr Byte kPublishing = 0, kReady = 1;
 inline constexpr Byte kIdle = 0, kRunning = 1, kDone = 2;
 
+// The head in a word of a bnode, or in a node's link.
+inline Byte head_of(Byte word) { return word & static_cast<Byte>(~kFrozen); }
+
 // The value that an operation writes; 0 is what was there at first.
 constexpr Byte value_of(Byte operation) { return static_cast<Byte>(operation + 1); }
 constexpr bool is_aside(Byte key) { return key == 0 || key + 1 == kKeys; }

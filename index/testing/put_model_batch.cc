@@ -4,10 +4,6 @@
 
 namespace bonsai::index::model {
 
-namespace {
-Byte head_of(Byte word) { return word & static_cast<Byte>(~kFrozen); }
-}  // namespace
-
 bool PutModel::write(State* s, Thread* t) {
   enum : Byte { kBegin, kVersion, kEnd };
   Frame* f = &t->frames[t->depth - 1];

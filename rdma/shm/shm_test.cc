@@ -24,7 +24,7 @@
 namespace bonsai::rdma {
 namespace {
 
-constexpr uint64_t kLimitMs = 10'000;
+constexpr uint64_t kShmLimitMs = 10'000;
 constexpr int kThreads = 3;
 
 class ShmTest : public ::testing::Test {
@@ -46,7 +46,7 @@ class ShmTest : public ::testing::Test {
       std::unique_ptr<Worker> worker;
       ASSERT_TRUE(fabric->make_worker(&worker).ok());
       std::unique_ptr<Peer> peer;
-      ASSERT_TRUE(worker->connect("server", {}, kLimitMs, &peer).ok());
+      ASSERT_TRUE(worker->connect("server", {}, kShmLimitMs, &peer).ok());
       body(*worker, *peer, *local, words);
     });
   }
@@ -67,11 +67,11 @@ TEST_F(ShmTest, AtomicsOfAllNodesAndOfTheProcessorAddUp) {
       for (uint64_t round = 0; round < kRounds; ++round) {
         list.clear();
         list.faa(peer, region_->remote().at(0), 1, local.slice(0, 8));
-        ASSERT_TRUE(worker.run(&list, kLimitMs).ok());
+        ASSERT_TRUE(worker.run(&list, kShmLimitMs).ok());
         for (uint64_t seen = words[0];; seen = words[1]) {  // an addition by CAS
           list.clear();
           list.cas(peer, region_->remote().at(8), seen, seen + 1, local.slice(8, 8));
-          ASSERT_TRUE(worker.run(&list, kLimitMs).ok());
+          ASSERT_TRUE(worker.run(&list, kShmLimitMs).ok());
           if (words[1] == seen) break;
         }
       }
@@ -97,7 +97,7 @@ TEST_F(ShmTest, MaskedCasOfNeighboursDisturbsNobody) {
         list.clear();
         const uint64_t now = round % 256 << (8 * i), next = (round + 1) % 256 << (8 * i);
         list.masked_cas(peer, region_->remote().at(0), {now, mask}, {next, mask}, local.slice(0, 8));
-        ASSERT_TRUE(worker.run(&list, kLimitMs).ok());
+        ASSERT_TRUE(worker.run(&list, kShmLimitMs).ok());
         ASSERT_EQ(words[0] & mask, now);
       }
     }));
@@ -117,14 +117,14 @@ TEST_F(ShmTest, ALockTakenByCasGuardsBytes) {
         list.cas(peer, remote.at(0), 0, 1, local.slice(0, 8));
         list.fence();
         list.read(peer, remote.at(8), local.slice(8, 32));
-        ASSERT_TRUE(worker.run(&list, kLimitMs).ok());
+        ASSERT_TRUE(worker.run(&list, kShmLimitMs).ok());
         if (words[0] != 0) continue;  // held by another: what was read does not count
         ASSERT_TRUE(words[1] == words[2] && words[2] == words[3] && words[3] == words[4]);
         for (size_t word = 1; word <= 4; ++word) ++words[word];
         list.clear();
         list.write(peer, local.slice(8, 32), remote.at(8));
         list.cas(peer, remote.at(0), 1, 0, local.slice(0, 8));
-        ASSERT_TRUE(worker.run(&list, kLimitMs).ok());
+        ASSERT_TRUE(worker.run(&list, kShmLimitMs).ok());
         ++round;
       }
     }));
@@ -142,18 +142,18 @@ TEST_F(ShmTest, MessagesPublishWhatWasWrittenBefore) {
   std::atomic<uint64_t> taken{0};
   base::Thread sender = client([&](Worker& worker, Peer& peer, Region& local, std::vector<uint64_t>& words) {
     for (uint64_t round = 1; round <= kRounds; ++round) {
-      for (base::BoundedWait wait("taken", kLimitMs); taken.load() + 1 < round; wait.pause())
+      for (base::BoundedWait wait("taken", kShmLimitMs); taken.load() + 1 < round; wait.pause())
         ASSERT_FALSE(wait.expired());
       words[0] = round;
       WorkList list;
       list.write(peer, local.slice(0, 8), region_->remote().at(8 * (round % 8)));
       list.send(peer, local.slice(0, 8));
-      ASSERT_TRUE(worker.run(&list, kLimitMs).ok());
+      ASSERT_TRUE(worker.run(&list, kShmLimitMs).ok());
     }
   });
   for (uint64_t round = 1; round <= kRounds; ++round) {
     Message message;
-    ASSERT_TRUE(worker_->receive(kLimitMs, &message).ok());
+    ASSERT_TRUE(worker_->receive(kShmLimitMs, &message).ok());
     ASSERT_EQ(message.bytes().size(), 8u);
     ASSERT_EQ(memory_[round % 8], round);
     taken.store(round);
@@ -170,16 +170,16 @@ TEST_F(ShmTest, ARegionIsNotTouchedOnceItIsGone) {
       words[0] = 1;
       ready.fetch_add(1);
       Status status;
-      for (base::BoundedWait wait("region gone", kLimitMs); status.ok() && !wait.expired(); wait.pause()) {
+      for (base::BoundedWait wait("region gone", kShmLimitMs); status.ok() && !wait.expired(); wait.pause()) {
         WorkList list;
         list.write(peer, local.slice(0, 8), remote.at(0));
-        status = worker.run(&list, kLimitMs);
+        status = worker.run(&list, kShmLimitMs);
         written.fetch_add(status.ok() ? 1 : 0);
       }
       EXPECT_TRUE(status.IsInvalidArgument()) << status.ToString();
     }));
   }
-  for (base::BoundedWait wait("ready", kLimitMs); ready.load() < kThreads || written.load() < 100; wait.pause()) {
+  for (base::BoundedWait wait("ready", kShmLimitMs); ready.load() < kThreads || written.load() < 100; wait.pause()) {
     ASSERT_FALSE(wait.expired());
   }
   region_.reset();
@@ -196,7 +196,7 @@ struct Pair {
     EXPECT_TRUE(client->register_region(local_memory->bytes(), Rights::none(), &local).ok());
     EXPECT_TRUE(server->make_worker(&there).ok() && client->make_worker(&here).ok());
     EXPECT_TRUE(there->listen("server", {}, {}).ok());
-    EXPECT_TRUE(here->connect("server", {}, kLimitMs, &peer).ok());
+    EXPECT_TRUE(here->connect("server", {}, kShmLimitMs, &peer).ok());
   }
 
   ShmNetwork network;
@@ -215,14 +215,14 @@ void unregister_amid_writes() {
   std::atomic<uint64_t> written{0};
   Status status;
   base::Thread writer("writer", [&] {
-    for (base::BoundedWait wait("region gone", kLimitMs); status.ok() && !wait.expired(); wait.pause()) {
+    for (base::BoundedWait wait("region gone", kShmLimitMs); status.ok() && !wait.expired(); wait.pause()) {
       WorkList list;
       list.write(*pair.peer, pair.local->slice(0, kBytes), remote.at(0));
-      status = pair.here->run(&list, kLimitMs);
+      status = pair.here->run(&list, kShmLimitMs);
       written.fetch_add(1);
     }
   });
-  for (base::BoundedWait wait("written", kLimitMs); written.load() < 3 && !wait.expired();) wait.pause();
+  for (base::BoundedWait wait("written", kShmLimitMs); written.load() < 3 && !wait.expired();) wait.pause();
   pair.region.reset();
   std::memset(pair.memory->bytes().data(), 0, kBytes);  // plain stores: ThreadSanitizer watches
   writer.join();
@@ -247,14 +247,14 @@ class ShmSpeed : public ::testing::Test {
       for (uint64_t round = 0; round < rounds; ++round) {
         list_.clear();
         for (; list_.room(); ++reads) add_read(list_.size());
-        EXPECT_TRUE(pair_.here->run(&list_, kLimitMs).ok());
+        EXPECT_TRUE(pair_.here->run(&list_, kShmLimitMs).ok());
       }
     });
     const double alone_ns = timed([&] {
       for (uint64_t round = 0; round < rounds; ++round) {
         list_.clear();
         add_read(0);
-        EXPECT_TRUE(pair_.here->run(&list_, kLimitMs).ok());
+        EXPECT_TRUE(pair_.here->run(&list_, kShmLimitMs).ok());
       }
     });
     std::atomic<uint64_t> turn{0};
@@ -311,7 +311,7 @@ TEST(ShmModel, CompletionsTakeTheirTimeAndSayThatTheyAreModelled) {
   ASSERT_TRUE(pair.here->post(&list).ok());
   EXPECT_EQ(pair.here->poll(), 0u);
   EXPECT_TRUE(pair.here->wait(list, 1).IsUnavailable()) << "20 ms are not over";
-  EXPECT_TRUE(pair.here->wait(list, kLimitMs).ok());
+  EXPECT_TRUE(pair.here->wait(list, kShmLimitMs).ok());
   EXPECT_GE(base::now_ns() - begin_ns, 20'000'000u);
   WorkList large[20];  // 20 MB take 20 ms at 1 GB/s, however many are in flight
   begin_ns = base::now_ns();
@@ -319,7 +319,7 @@ TEST(ShmModel, CompletionsTakeTheirTimeAndSayThatTheyAreModelled) {
     one.read(*pair.peer, pair.region->remote().at(0), pair.local->slice(0, 1'000'000));
     ASSERT_TRUE(pair.here->post(&one).ok());
   }
-  for (WorkList& one : large) EXPECT_TRUE(pair.here->wait(one, kLimitMs).ok());
+  for (WorkList& one : large) EXPECT_TRUE(pair.here->wait(one, kShmLimitMs).ok());
   EXPECT_GE(base::now_ns() - begin_ns, 40'000'000u);
 }
 

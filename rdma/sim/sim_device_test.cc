@@ -16,7 +16,7 @@ namespace bonsai::rdma {
 namespace {
 
 constexpr size_t kServerWords = 4'096;
-constexpr uint64_t kLimitMs = 1'000;
+constexpr uint64_t kDeviceLimitMs = 1'000;
 constexpr uint64_t kWarmUpNs = 50'000, kMeasuredNs = 200'000;
 
 struct Target {
@@ -70,13 +70,13 @@ class Measurement {
     std::unique_ptr<Worker> worker;
     EXPECT_TRUE(fabric->make_worker(&worker).ok());
     std::unique_ptr<Peer> peer;
-    EXPECT_TRUE(worker->connect("target" + std::to_string(client % load.targets), {}, kLimitMs, &peer).ok());
+    EXPECT_TRUE(worker->connect("target" + std::to_string(client % load.targets), {}, kDeviceLimitMs, &peer).ok());
     base::Scheduler::wait_until(start_ns + 20'000);
     const uint64_t begin_ns = base::Scheduler::kVirtualStartNs + 30'000 + kWarmUpNs;
     while (base::now_ns() < begin_ns + kMeasuredNs) {
       WorkList list;
       load.fill(&list, *peer, target.region->remote(), region->slice(0, words.size() * 8), client);
-      ASSERT_TRUE(worker->run(&list, kLimitMs).ok());
+      ASSERT_TRUE(worker->run(&list, kDeviceLimitMs).ok());
       if (base::now_ns() >= begin_ns && base::now_ns() < begin_ns + kMeasuredNs) ++*lists;
     }
     peer.reset();

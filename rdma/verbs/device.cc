@@ -8,7 +8,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <system_error>
 #include <vector>
 
 #include "base/status_macros.h"
@@ -20,8 +19,6 @@ constexpr size_t kListsPendingMax = 64;
 constexpr uint32_t kInlineBytesWanted = 128;
 constexpr uint32_t kReadsInFlightWanted = 64;
 constexpr uint32_t kVendorOfSoftware = 0xffffff;  // what the kernel's software devices say
-
-std::string reason(int error) { return std::generic_category().message(error); }
 
 Status no_device(const std::string& what) {
   return Status::NotSupported(what +

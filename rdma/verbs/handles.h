@@ -1,10 +1,12 @@
-// Owning handles of libibverbs: each object is destroyed once, after what was made from it.
+// Owning handles of libibverbs: each object is destroyed once, after what was made from it. And its errors in words.
 #ifndef BONSAI_RDMA_VERBS_HANDLES_H_
 #define BONSAI_RDMA_VERBS_HANDLES_H_
 
 #include <infiniband/verbs.h>
 
 #include <memory>
+#include <string>
+#include <system_error>
 
 namespace bonsai::rdma::verbs {
 
@@ -22,6 +24,9 @@ using CompletionChannel = std::unique_ptr<ibv_comp_channel, Destroy<ibv_destroy_
 using CompletionQueue = std::unique_ptr<ibv_cq, Destroy<ibv_destroy_cq>>;
 using ReceiveQueue = std::unique_ptr<ibv_srq, Destroy<ibv_destroy_srq>>;
 using QueuePair = std::unique_ptr<ibv_qp, Destroy<ibv_destroy_qp>>;
+
+// What an error number of these calls says.
+inline std::string reason(int error) { return std::generic_category().message(error); }
 
 }  // namespace bonsai::rdma::verbs
 

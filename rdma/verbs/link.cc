@@ -8,7 +8,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <system_error>
 
 #include "base/check.h"
 #include "base/clock.h"
@@ -32,9 +31,7 @@ struct Refusal {
 };
 static_assert(sizeof(Refusal) == 148);
 
-Status failed(const char* what) {
-  return Status::IoError(std::string("cannot ") + what + ": " + std::generic_category().message(errno));
-}
+Status failed(const char* what) { return Status::IoError(std::string("cannot ") + what + ": " + reason(errno)); }
 
 // The code of the time without acknowledgement after which a device sends again: 4.096 us << code, of which kRetries
 // and the first one make up `unreachable_ms`.
@@ -188,7 +185,7 @@ Status Link::make_pair() {
   attributes.cap.max_inline_data = device.inline_bytes_max();
   pair_.reset(ibv_create_qp(device.domain(), &attributes));
   if (pair_ == nullptr) {
-    return Status::NoSpace(device.name() + " makes no further queue pair: " + std::generic_category().message(errno) +
+    return Status::NoSpace(device.name() + " makes no further queue pair: " + reason(errno) +
                            "; close connections, or raise the limit of locked memory (ulimit -l)");
   }
   number_ = pair_->qp_num;
@@ -246,7 +243,7 @@ Status Link::try_connect(Events& events, const sockaddr_storage& to, const Hello
   if (rdma_resolve_addr(id_.get(), from_known ? reinterpret_cast<sockaddr*>(&from) : nullptr,
                         reinterpret_cast<sockaddr*>(const_cast<sockaddr_storage*>(&to)), ms_until(deadline_ns)) != 0) {
     *nobody = true;
-    return Status::Unavailable("no way there: " + std::generic_category().message(errno));
+    return Status::Unavailable("no way there: " + reason(errno));
   }
   BONSAI_RETURN_IF_ERROR(await(RDMA_CM_EVENT_ADDR_RESOLVED, deadline_ns, &step, nobody));
   if (id_->verbs != device.context()) return Status::InvalidArgument("it is not reached through " + device.name());

@@ -4,7 +4,6 @@
 #include <cinttypes>
 #include <cstdio>
 #include <fstream>
-#include <system_error>
 #include <vector>
 
 #include "base/nvm/medium_kind.h"
@@ -55,8 +54,8 @@ int access_flags(Rights rights) {
 
 Status explain_refusal(const std::string& device, std::span<const std::byte> memory, int error) {
   const MappingText mapping = describe_mapping(memory.data());
-  const std::string text = device + " cannot register " + std::to_string(memory.size()) + " bytes (" + mapping.kind +
-                           "): " + std::generic_category().message(error);
+  const std::string text =
+      device + " cannot register " + std::to_string(memory.size()) + " bytes (" + mapping.kind + "): " + reason(error);
   switch (error) {
     case ENOMEM:
     case EAGAIN:

@@ -7,7 +7,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <system_error>
 
 #include "base/check.h"
 #include "base/clock.h"
@@ -23,8 +22,6 @@ constexpr uint64_t kReceive = uint64_t{1} << 63;  // in an identifier of work: a
 constexpr int kPollsPerLook = 8;
 constexpr int kBlockMsMax = 5;  // then the wait looks at its limit
 constexpr unsigned kEventsUnacknowledgedMax = 1000;
-
-std::string reason(int error) { return std::generic_category().message(error); }
 
 Outcome outcome_of(ibv_wc_status status, Verb verb) {
   switch (status) {
