@@ -60,12 +60,10 @@ endif()
 if(BONSAI_CHECKED)
   target_compile_definitions(bonsai_options INTERFACE BONSAI_CHECKED)
 endif()
-set(BONSAI_INSTRUMENTS)  # for programs that do not use bonsai_options
 if(BONSAI_SANITIZE)
-  set(BONSAI_INSTRUMENTS -fsanitize=${BONSAI_SANITIZE})
-  target_compile_options(bonsai_options INTERFACE
-    ${BONSAI_INSTRUMENTS} -fno-omit-frame-pointer -fno-sanitize-recover=all)
-  target_link_options(bonsai_options INTERFACE ${BONSAI_INSTRUMENTS})
+  # Options of folders come before those of targets, which can so take some of it back.
+  add_compile_options(-fsanitize=${BONSAI_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${BONSAI_SANITIZE})
   # Sanitizers are informed of coroutine switches (base/coro/sanitizers.h).
   if(BONSAI_SANITIZE MATCHES address)
     target_compile_definitions(bonsai_options INTERFACE BONSAI_CORO_ASAN)

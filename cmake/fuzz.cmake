@@ -2,9 +2,8 @@
 # in builds with BONSAI_FUZZ (preset clang), `fuzz`, which scripts/fuzz.py runs.
 option(BONSAI_FUZZ "Instrument all code for libFuzzer and AddressSanitizer, and build fuzz (clang only)" OFF)
 if(BONSAI_FUZZ)
-  set(BONSAI_INSTRUMENTS -fsanitize=address,fuzzer-no-link)
-  target_compile_options(bonsai_options INTERFACE ${BONSAI_INSTRUMENTS})
-  target_link_options(bonsai_options INTERFACE ${BONSAI_INSTRUMENTS})
+  add_compile_options(-fsanitize=address,fuzzer-no-link)
+  add_link_options(-fsanitize=address,fuzzer-no-link)
   target_compile_definitions(bonsai_options INTERFACE BONSAI_CORO_ASAN)
 endif()
 
