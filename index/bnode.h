@@ -103,18 +103,6 @@ class Slots {
     return find_from(place.index, this, capacity_, key, hash);
   }
 
-  // Fetches the word at which find() begins, in a table that was made with `capacity`.
-  static void prefetch(const Slots* slots, uint32_t capacity, uint64_t hash) {
-    __builtin_prefetch(words_of(slots, capacity) + (hash & (capacity - 1)));
-  }
-  // Fetches the node that find() will look at first.
-  static void prefetch_head(const Slots* slots, uint32_t capacity, uint64_t hash) {
-    const uint64_t word = words_of(slots, capacity)[hash & (capacity - 1)].load(std::memory_order_relaxed);
-    if (print_of(word) == print(hash)) __builtin_prefetch(head_of(word));
-  }
-  // Fetches what a push onto a chain that is there will write besides the word.
-  void prefetch_to_push(const Place& place) { __builtin_prefetch(locks() + place.index, 1); }
-
   // Calls visit(index) for each slot that has a chain, and maybe for some that are about to have one.
   template <class Visit>
   void for_each_marked(Visit visit) const {
@@ -128,21 +116,6 @@ class Slots {
       if (Node* node = head(i)) visit(node);
     });
   }
-  // Fetches all but the arena, in a table that was made with `capacity`.
-  static void prefetch_all(const Slots* slots, uint32_t capacity) {
-    const auto* bytes = reinterpret_cast<const char*>(slots);
-    const size_t end = block_bytes(capacity, 0);
-    for (size_t at = 0; at < end; at += base::kLineBytes) __builtin_prefetch(bytes + at);
-  }
-  // Fetches the words of all chains.
-  void prefetch_words() const {
-    visit_marked([] {}, [&](uint32_t i) { __builtin_prefetch(words() + i); });
-  }
-  // Fetches the heads of all chains. As all that only fetches it is no step of the protocol, so it may hold a lock.
-  void prefetch_heads() const {
-    visit_marked([] {}, [&](uint32_t i) { __builtin_prefetch(head_of(words()[i].load(std::memory_order_relaxed))); });
-  }
-
   // Puts `node` in front of what `place` holds. False if the word has changed meanwhile. *crowds: the table has risen
   // above the high-water mark, which no other caller learns.
   bool push(const Place& place, Node* node, uint64_t hash, bool* crowds) {
@@ -165,6 +138,8 @@ class Slots {
   void unlock(uint32_t index) { locks()[index].store(0, std::memory_order_release); }
 
  private:
+  friend class Prefetch;
+
   static Node* head_of(uint64_t word) { return reinterpret_cast<Node*>(word & 0xffff'ffff'fffe); }
   static uint64_t print_of(uint64_t word) { return word >> 48; }
   static uint64_t print(uint64_t hash) { return hash >> 48; }
@@ -289,13 +264,6 @@ class alignas(base::kLineBytes) Bnode {
   // Makes the table if there is none, for nodes that take so many bytes of an arena (0: no arena); *made: this caller
   // did, and no other.
   Slots* slots_or_make(size_t node_bytes, bool* made);
-  // Fetches what a get reads first.
-  void prefetch() const { __builtin_prefetch(this); }
-  // Fetches what lo() and hi() read. Reads the bnode.
-  void prefetch_range() const {
-    __builtin_prefetch(range_.get());
-    __builtin_prefetch(reinterpret_cast<const char*>(range_.get()) + base::kLineBytes);
-  }
   // Closes the bnode: no word changes any more. Idempotent, by any thread.
   void freeze();
   // For invariants: whether every word is.
@@ -366,6 +334,8 @@ class alignas(base::kLineBytes) Bnode {
   [[nodiscard]] uint64_t dram_bytes() const;
 
  private:
+  friend class Prefetch;
+
   bool exchange(Claim from, Claim to) { return claim_.compare_exchange_strong(from, to); }
 
   std::atomic<Layer*> layer_{nullptr};

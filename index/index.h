@@ -272,8 +272,6 @@ class Index {
                        uint64_t version, Collected* all);
   void collect(const Bnode& bnode, const Window& window, const base::Key& from, uint64_t version, Collected* all);
   std::span<const char> prefetch_following(const Following& following) const;
-  static void prefetch_range(const Bnode& bnode);
-  uint64_t prefetch_records(const Bnode& bnode, const base::Key& from, uint64_t records_max) const;
   void read_few(Bnode* bnode, const persist::Dnode& dnode, const base::Key& start, uint64_t version,
                 uint64_t records_max, Window* window);
   void read_runs_ahead(const Bnode& first, uint64_t records_max, Following* following) const;

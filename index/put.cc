@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "index/index.h"
+#include "index/prefetch.h"
 
 namespace bonsai::index {
 
@@ -59,16 +60,13 @@ void Index::live_many(std::span<const Key> keys, Fetch fetch, std::span<uint64_t
   tree_.find_many(keys, bnodes);
   for (size_t i = 0; i < keys.size(); ++i) {
     bnodes[i] = newest(bnodes[i], keys[i]);
-    if (const Slots* slots = bnodes[i]->slots()) {
-      if (fetch == Fetch::kUpdates) __builtin_prefetch(slots, 1);  // a push marks the slot and counts it
-      Slots::prefetch(slots, bnodes[i]->capacity(), hashes[i]);
+    if (fetch == Fetch::kUpdates) {
+      Prefetch::to_update(*bnodes[i], hashes[i]);
+    } else {
+      Prefetch::to_get(*bnodes[i], hashes[i]);
     }
-    if (fetch == Fetch::kUpdates) continue;
-    if (const persist::Dnode* dnode = bnodes[i]->base().dnode()) dnode->prefetch();
   }
-  for (size_t i = 0; i < keys.size(); ++i) {
-    if (const Slots* slots = bnodes[i]->slots()) Slots::prefetch_head(slots, bnodes[i]->capacity(), hashes[i]);
-  }
+  for (size_t i = 0; i < keys.size(); ++i) Prefetch::first_node(*bnodes[i], hashes[i]);
 }
 
 Slots* Index::slots_of(Bnode* bnode, size_t node_bytes) {
@@ -119,12 +117,12 @@ bool Index::reserve(Bnode* bnode, uint64_t hash, const Put& put, Reservation* re
   reserved->slots = slots_of(bnode, node_bytes);
   reserved->place = reserved->slots->find(put.key, hash);
   if (no_room(*bnode, *reserved->slots, reserved->place)) return false;
-  if (reserved->place.head() != nullptr) reserved->slots->prefetch_to_push(reserved->place);
+  Prefetch::to_push(reserved->slots, reserved->place);
   step("reserve token");
   bool crowds = false;
   const auto [token, cell] = bnode->reserve(reserved->slots, node_bytes, &crowds);
   if (crowds) queue_.enqueue(ReplaceQueue::Kind::kHighMark, bnode);
-  if (cell != nullptr) __builtin_prefetch(cell, 1);
+  if (cell != nullptr) Prefetch::to_write(cell);
   reserved->cell = cell;
   reserved->token = token;
   return true;

@@ -6,6 +6,7 @@
 #include "base/small_copy.h"
 #include "base/spread_sort.h"
 #include "index/index.h"
+#include "index/prefetch.h"
 
 namespace bonsai::index {
 
@@ -224,7 +225,7 @@ void Index::collect_updates(const Bnode& bnode, uint32_t depth, const Window& wi
                             Collected* all) {
   const Slots* slots = bnode.slots();
   if (slots == nullptr) return;
-  slots->prefetch_heads();  // their cache misses overlap
+  Prefetch::heads(*slots);  // their cache misses overlap
   slots->for_each_head([&](Node* head) {
     const Key key = head->key();
     if (key < from || !window.hi.above(key)) return;
@@ -246,7 +247,7 @@ void Index::collect(const Bnode& bnode, const Window& window, const Key& from, u
     step("scan: load base");
     const Base base = next->base();
     if (const persist::Dnode* dnode = base.dnode()) {
-      dnode->prefetch();
+      persist::DnodePrefetch::search(*dnode);
       all->dnodes.push_back(dnode);
     } else if (const Bnode* residue = base.residue()) {
       left.push_back({residue, depth + 1});
@@ -407,16 +408,16 @@ void Index::read_range(Bnode* bnode, const Key& from, uint64_t version, bool who
 // Fetches what the next windows read: of each what the one before had shown where to find. Returns where the records of
 // the next one are, if side by side: these come while the caller reads those before them.
 std::span<const char> Index::prefetch_following(const Following& following) const {
-  if (const Bnode* third = following.peek(2)) third->prefetch();
+  if (const Bnode* third = following.peek(2)) Prefetch::bnode(*third);
   if (const Bnode* second = following.peek(1)) {
-    second->prefetch_range();
-    if (const persist::Dnode* dnode = second->base().dnode()) dnode->prefetch();
+    Prefetch::range(*second);
+    if (const persist::Dnode* dnode = second->base().dnode()) persist::DnodePrefetch::search(*dnode);
   }
   const Bnode* first = following.peek(0);
   const persist::Dnode* dnode = first != nullptr ? first->base().dnode() : nullptr;
   if (dnode == nullptr) return {};
   const std::span<const char> run = dnode->single_run(dnodes_.volume());
-  if (run.empty()) dnode->prefetch_runs(dnodes_.volume());
+  if (run.empty()) persist::DnodePrefetch::runs(*dnode, dnodes_.volume());
   return run;
 }
 
@@ -464,20 +465,6 @@ Bnode* Index::Start::known(const Key& key) const {
   return next != nullptr && next->lo().key() == key ? next : nullptr;
 }
 
-// Fetches what says where in a range its updates and records are.
-void Index::prefetch_range(const Bnode& bnode) {
-  bnode.prefetch_range();
-  if (const Slots* slots = bnode.slots()) __builtin_prefetch(slots);
-  if (const persist::Dnode* dnode = bnode.base().dnode()) dnode->prefetch_samples();
-}
-
-// Then the updates, and up to so many records from the key on. Returns about how many there are.
-uint64_t Index::prefetch_records(const Bnode& bnode, const Key& from, uint64_t records_max) const {
-  if (const Slots* slots = bnode.slots()) slots->prefetch_words();
-  const persist::Dnode* dnode = bnode.base().dnode();
-  return dnode != nullptr ? dnode->prefetch_scan(dnodes_.volume(), from, records_max) : UINT64_MAX;
-}
-
 void Index::find_starts(std::span<Start> starts) const {
   BONSAI_CHECK(starts.size() <= kStartsMax);
   std::array<Key, kStartsMax> keys;
@@ -494,17 +481,17 @@ void Index::find_starts(std::span<Start> starts) const {
 void Index::prefetch_start(Start* start, size_t stage) const {
   if (stage == 0) {
     start->first = newest(start->first, start->from);
-    prefetch_range(*start->first);
+    Prefetch::directory(*start->first);
   } else if (stage == 1) {
-    const uint64_t records = prefetch_records(*start->first, start->from, start->records_max);
+    const uint64_t records = Prefetch::records(*start->first, dnodes_.volume(), start->from, start->records_max);
     if (records >= start->records_max || start->next == nullptr) return;
     start->beyond_max = start->records_max - records;
-    start->next->prefetch();
+    Prefetch::bnode(*start->next);
   } else if (stage == 2) {
-    if (const Slots* slots = start->first->slots()) slots->prefetch_heads();
-    if (start->beyond_max != 0) prefetch_range(*start->next);
+    if (const Slots* slots = start->first->slots()) Prefetch::heads(*slots);
+    if (start->beyond_max != 0) Prefetch::directory(*start->next);
   } else if (start->beyond_max != 0) {
-    prefetch_records(*start->next, start->next->lo().key(), start->beyond_max);
+    Prefetch::records(*start->next, dnodes_.volume(), start->next->lo().key(), start->beyond_max);
   }
 }
 

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/spread_sort.h"
 #include "index/offload.h"
+#include "index/prefetch.h"
 #include "index/replacer.h"
 
 namespace bonsai::index {
@@ -116,7 +117,7 @@ bool is_rising(const Slots* slots) {
   if (slots == nullptr || !slots->crowded()) return false;
   const Node* oldest = nullptr;
   const Node* newest = nullptr;
-  slots->prefetch_heads();
+  Prefetch::heads(*slots);
   slots->for_each_head([&](const Node* head) {
     if (oldest == nullptr || head->token < oldest->token) oldest = head;
     if (newest == nullptr || head->token > newest->token) newest = head;
@@ -191,7 +192,7 @@ struct Estimate {
 Estimate estimate(const Slots* slots) {
   Estimate sum;
   if (slots == nullptr) return sum;
-  slots->prefetch_heads();
+  Prefetch::heads(*slots);
   slots->for_each_head([&](const Node* head) {
     ++sum.entries;
     sum.bytes += entry_bytes(*head);
@@ -397,7 +398,7 @@ void Replacer::install(Layer* layer) {
     const Layer* below = old->base().layer();
     if (below != nullptr && !below->settled.load(std::memory_order_seq_cst)) settled = false;
     const Slots* slots = old->slots();
-    slots->prefetch_heads();
+    Prefetch::heads(*slots);
     slots->for_each_head([&](Node* head) { settled = versions_.settle(head) != kNoVersion && settled; });
   }
   if (settled) layer->settled.store(true, std::memory_order_seq_cst);

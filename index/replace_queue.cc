@@ -3,28 +3,11 @@
 #include <utility>
 
 #include "base/check.h"
+#include "index/prefetch.h"
 
 namespace bonsai::index {
 
 namespace {
-
-constexpr size_t kFetchStages = 3;
-
-// Fetches what a replacement of the bnode reads, in stages: each reads what the one before has fetched. A bnode that
-// others replaced before its writer queued it is looked at, too, so that its dnode may be freed.
-void prefetch_to_replace(const Bnode& bnode, size_t stage) {
-  if (stage == 0) {
-    bnode.prefetch();
-  } else if (stage == 1) {
-    bnode.prefetch_range();
-    if (const Slots* slots = bnode.slots()) Slots::prefetch_all(slots, bnode.capacity());
-    if (const persist::Dnode* dnode = bnode.base().dnode()) dnode->prefetch();
-  } else {
-    if (const Slots* slots = bnode.slots()) slots->prefetch_heads();
-    if (bnode.layer() != nullptr) return;
-    if (const persist::Dnode* dnode = bnode.base().dnode()) dnode->prefetch_parts();
-  }
-}
 
 Bnode*& link_of(ReplaceQueue::Kind kind, Bnode* bnode) {
   return kind == ReplaceQueue::Kind::kDirty ? bnode->queue().next : bnode->queue().next_crowded;
@@ -76,9 +59,9 @@ Bnode* ReplaceQueue::next(Kind kind) {
   Bnode* bnode = list.front();
   if (kind == Kind::kDirty) {
     auto following = list.begin();
-    for (size_t stage = kFetchStages; stage-- > 0;) {
+    for (size_t stage = Prefetch::kReplaceStages; stage-- > 0;) {
       if (++following == list.end()) break;
-      prefetch_to_replace(**following, stage);
+      Prefetch::to_replace(**following, stage);
     }
     BONSAI_INVARIANT(bnode->queue().queued);
     bnode->queue().queued = false;

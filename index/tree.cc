@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/check.h"
+#include "index/prefetch.h"
 
 namespace bonsai::index {
 
@@ -53,14 +54,13 @@ struct Tree::Inner {
     blocks[i / kBlock].children[i % kBlock].store(reinterpret_cast<uintptr_t>(bnode), std::memory_order_seq_cst);
   }
   [[nodiscard]] uint64_t dram_bytes() const { return sizeof *this + separators.capacity() * sizeof(Fence); }
-  void prefetch() const { __builtin_prefetch(this); }
   void prefetch_block(size_t i) const {
     __builtin_prefetch(blocks[i / kBlock].heads);
     __builtin_prefetch(blocks[i / kBlock].children);
   }
   void prefetch_below(size_t i) const {
     const uintptr_t below = blocks[i / kBlock].below[i % kBlock].load(std::memory_order_relaxed);
-    persist::Dnode::prefetch_all(reinterpret_cast<const void*>(below));
+    persist::DnodePrefetch::block(reinterpret_cast<const void*>(below));
   }
 
   void set_prefix() {
@@ -201,7 +201,7 @@ Bnode* Tree::find_to_read(const Key& key) const {
   const Inner* inner = root_.load(std::memory_order_acquire);
   for (step("descend"); inner->height > 0; step("descend")) {
     inner = inner->inner(inner->index_of(key));
-    inner->prefetch();
+    __builtin_prefetch(inner);
   }
   const size_t i = inner->index_of(key);
   if (fetches_ahead_) [[likely]]
@@ -217,7 +217,7 @@ Bnode* Tree::find_to_scan(const Key& key, Following* following) const {
   following->clear();
   for (size_t i = first + 1; i < inner->count && !following->full(); ++i) {
     following->add(inner->bnode(i));
-    inner->bnode(i)->prefetch();
+    Prefetch::bnode(*inner->bnode(i));
   }
   return inner->bnode(first);
 }
@@ -238,7 +238,7 @@ void Tree::find_many(std::span<const Key> keys, std::span<Bnode*> bnodes, std::s
     for (size_t k = 0; k < keys.size(); ++k) {
       step("descend");
       at[k] = at[k]->inner(at[k]->index_of(keys[k], blocks[k]));
-      at[k]->prefetch();
+      __builtin_prefetch(at[k]);
     }
   }
   prefetch_blocks();
@@ -247,7 +247,7 @@ void Tree::find_many(std::span<const Key> keys, std::span<Bnode*> bnodes, std::s
     const size_t i = at[k]->index_of(keys[k], blocks[k]);
     bnodes[k] = at[k]->bnode(i);
     BONSAI_SLOW_INVARIANT(bnodes[k]->covers(keys[k]));
-    bnodes[k]->prefetch();
+    Prefetch::bnode(*bnodes[k]);
     if (!followers.empty()) followers[k] = i + 1 < at[k]->count ? at[k]->bnode(i + 1) : nullptr;
   }
 }

@@ -9,7 +9,6 @@
 
 #include "base/check.h"
 #include "base/narrow.h"
-#include "base/units.h"
 
 namespace bonsai::persist {
 
@@ -188,16 +187,6 @@ uint64_t Dnode::run_bytes() const {
 uint64_t Dnode::dram_bytes() const {
   const uint64_t block_bytes = uploaded() ? layout(runs()).end : metadata_offset(runs().size());
   return base::bytes_of_block(this, block_bytes) + sizeof(Parts) + heap_bytes(lo()) + heap_bytes(hi());
-}
-
-void Dnode::prefetch_runs(const scale::Volume& volume) const {
-  for (const Run& run : places()) {
-    const std::byte* bytes = volume.hint(scale::Addr::of_bits(run.addr));
-    for (size_t at = 0; at < kPrefetchRunBytes; at += kLine) __builtin_prefetch(bytes + at);
-    const size_t end = run.variable() ? 0 : size_t{run.count} * run.entry_bytes();
-    const size_t offset = reinterpret_cast<uintptr_t>(bytes) % kPageBytes;
-    for (size_t at = kPageBytes - offset; at < end; at += kPageBytes) __builtin_prefetch(bytes + at);
-  }
 }
 
 Find Dnode::find(const scale::Volume& volume, const base::Key& key, uint64_t hash, Entry* entry) const {
@@ -404,28 +393,6 @@ std::array<Dnode::Part, kRunsMax> Dnode::parts_with(const Key& key, bool inside)
     parts[i] = {(std::max(ranks.below, 1U) - 1) * kGroup, std::min(ranks.not_above * kGroup, count)};
   }
   return parts;
-}
-
-// Fetches the part of run i, and of what follows as much as is its share of `records`, but not what the processor will
-// fetch by itself.
-void Dnode::prefetch_part(const RunView& run, const Part& part, uint64_t records) const {
-  constexpr uint64_t kEntriesMax = 64;
-  uint64_t all = 0;
-  for (const Run& each : places()) all += each.count;
-  const uint64_t share = std::min(records, kEntriesMax) * run.count() / all + 1;
-  run.prefetch(part.lo, std::min(part.hi + base::checked_narrow<uint32_t>(share), run.count()));
-}
-
-uint64_t Dnode::prefetch_scan(const scale::Volume& volume, const Key& key, uint64_t records) const {
-  if (!uploaded()) return UINT64_MAX;
-  const std::array<Part, kRunsMax> parts = parts_with(key, true);
-  uint64_t entries = 0;
-  for (size_t i = 0; i < head_.runs_count; ++i) {
-    const RunDesc run = desc(i);
-    prefetch_part(RunView(volume.hint(scale::Addr::of_bits(run.addr)), run, volume.identity()), parts[i], records);
-    entries += run.count - (parts[i].lo + parts[i].hi) / 2;
-  }
-  return entries;
 }
 
 Status unreadable(const scale::Volume& volume, Trouble trouble, const base::Fence& lo, const base::Fence& hi) {

@@ -93,11 +93,6 @@ class Dnode {
   // The same for a get that came to it; those of a few keys stand for all. Requires: hash is the key's.
   [[nodiscard]] bool note_get(uint64_t hash) const { return (hash >> 32) % kKeysPerNoted == 0 && note_scan(); }
 
-  // Fetches what a get may read of the block at `dnode`, which may be null or gone: for one get that would wait for it.
-  static void prefetch_all(const void* dnode) {
-    const auto* block = static_cast<const char*>(dnode);
-    for (size_t i = 0; i < kPrefetchLines; ++i) __builtin_prefetch(block + i * kLine);
-  }
   // Where its one run is, to be fetched and not read; empty if there are more, or if it is a variable one.
   [[nodiscard]] std::span<const char> single_run(const scale::Volume& volume) const {
     const std::span<const Run> runs = places();
@@ -105,37 +100,15 @@ class Dnode {
     const std::byte* bytes = volume.hint(scale::Addr::of_bits(runs[0].addr));
     return {reinterpret_cast<const char*>(bytes), size_t{runs[0].count} * runs[0].entry_bytes() + kRunTrailerBytes};
   }
-  // Fetches what a DnodeCursor that goes through all of it reads first, and the beginning of each further page.
-  void prefetch_runs(const scale::Volume& volume) const;
-  // Fetches what a DnodeCursor that seeks `key` and goes through so many records reads first. Returns about how many
-  // entries there are from the key on. Requires: key is in the range, at which it does not look.
-  uint64_t prefetch_scan(const scale::Volume& volume, const base::Key& key, uint64_t records) const;
-  // Fetches what a DnodeSearch will read first.
-  void prefetch() const {
-    __builtin_prefetch(this);
-    __builtin_prefetch(at<char>(kLine));
-  }
-  // Fetches what lo(), hi(), runs() read. Reads the dnode.
-  void prefetch_parts() const {
-    for (size_t i = 0; i < sizeof(Parts); i += kLine) {
-      __builtin_prefetch(reinterpret_cast<const char*>(parts_.get()) + i);
-    }
-  }
-  // Fetches what says where in the runs a key is.
-  void prefetch_samples() const {
-    prefetch();
-    __builtin_prefetch(at<char>(2 * kLine));
-  }
 
  private:
   friend class DnodeSearch;
   friend class DnodeCursor;
-  static constexpr size_t kPrefetchLines = 8;
+  friend class DnodePrefetch;
   static constexpr uint8_t kMergesMax = 4;
   static constexpr uint64_t kKeysPerNoted = 32;
-  static constexpr size_t kPrefetchRunBytes = 1280;  // a scan sees to the rest
-  static constexpr uint32_t kGroup = 32;             // entries per sample
-  static constexpr size_t kAlign = 16;               // of every array, for SSE
+  static constexpr uint32_t kGroup = 32;  // entries per sample
+  static constexpr size_t kAlign = 16;    // of every array, for SSE
   static constexpr size_t kLine = base::kLineBytes;
 
   using Sample = uint16_t;
@@ -189,7 +162,6 @@ class Dnode {
   static Layout layout(const Runs& runs);
   [[nodiscard]] std::span<const Run> places() const { return {at<Run>(sizeof(Dnode)), head_.runs_count}; }
   [[nodiscard]] std::array<Part, kRunsMax> parts_with(const base::Key& key, bool inside) const;
-  void prefetch_part(const RunView& run, const Part& part, uint64_t records) const;
   [[nodiscard]] uint32_t birth(size_t run) const { return at<uint32_t>(births_offset(head_.runs_count))[run]; }
   // The descriptor of run i.
   [[nodiscard]] RunDesc desc(size_t i) const;

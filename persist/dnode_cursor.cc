@@ -5,6 +5,7 @@
 #include "base/narrow.h"
 #include "base/random.h"
 #include "persist/dnode.h"
+#include "persist/dnode_prefetch.h"
 
 namespace bonsai::persist {
 
@@ -36,7 +37,7 @@ void DnodeCursor::open(const Key& key, bool inside, uint64_t entries) {
   }
   whole_ = verifies && is_worth_whole(wanted, all);
   if (whole_) return;
-  for (const Source& source : sources_) dnode_.prefetch_part(source.run, {source.index, source.end}, entries);
+  for (const Source& source : sources_) DnodePrefetch::part(dnode_, source.run, {source.index, source.end}, entries);
 }
 
 void DnodeCursor::seek_in(const Key& key, bool inside, uint64_t entries) {

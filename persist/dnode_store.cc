@@ -9,7 +9,6 @@
 #include "base/narrow.h"
 #include "base/random.h"
 #include "base/status_macros.h"
-#include "base/units.h"
 #include "persist/sites.h"
 #include "persist/words.h"
 

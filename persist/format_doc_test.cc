@@ -11,7 +11,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/units.h"
 #include "persist/format.h"
 
 namespace bonsai::persist {

@@ -9,7 +9,6 @@
 #include "base/check.h"
 #include "base/narrow.h"
 #include "base/status_macros.h"
-#include "base/units.h"
 #include "persist/opening.h"
 #include "persist/sites.h"
 #include "persist/superblock.h"

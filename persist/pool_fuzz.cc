@@ -12,7 +12,6 @@
 
 #include "base/check.h"
 #include "base/testing/fuzz.h"
-#include "base/units.h"
 #include "persist/survey.h"
 #include "persist/testing.h"
 #include "persist/testing/reseal.h"

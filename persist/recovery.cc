@@ -6,7 +6,6 @@
 
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "base/units.h"
 #include "persist/large.h"
 #include "persist/sites.h"
 #include "persist/words.h"

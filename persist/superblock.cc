@@ -8,7 +8,6 @@
 #include "base/check.h"
 #include "base/narrow.h"
 #include "base/status_macros.h"
-#include "base/units.h"
 #include "scale/volume.h"
 
 namespace bonsai::persist {

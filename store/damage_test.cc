@@ -13,7 +13,6 @@
 
 #include "base/testing/budget.h"
 #include "base/testing/figures.h"
-#include "base/units.h"
 #include "persist/testing.h"
 #include "persist/testing/file_on_medium.h"
 #include "store/db_impl.h"

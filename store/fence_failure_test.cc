@@ -23,7 +23,6 @@
 #include "base/testing/budget.h"
 #include "base/testing/figures.h"
 #include "base/thread.h"
-#include "base/units.h"
 #include "store/db_impl.h"
 #include "store/tiers.h"
 

@@ -13,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "base/units.h"
 #include "bonsai/db.h"
 #include "persist/format.h"
 #include "testing/scratch.h"

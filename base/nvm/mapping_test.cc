@@ -24,8 +24,6 @@ using nvm_testing::in_child;
 using nvm_testing::reopen;
 using nvm_testing::TempDir;
 
-using base::kMiB;
-
 // Opens and returns the status as text; a mapping that opened is closed again.
 std::string try_open(const std::string& path, const MappingOptions& options = {}) {
   std::unique_ptr<Mapping> mapping;
