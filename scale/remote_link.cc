@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kWriteBytesMax = uint64_t{1} << 20;  // of one WRITE
 constexpr size_t kStoresMax = 64;
-constexpr uint64_t kRequestNsMax = 3'600 * base::kNsPerSecond;  // for a node that says that it is at work
+constexpr uint64_t kRequestMsMax = 3'600'000;  // for a node that says that it is at work
 
 }  // namespace
 
@@ -86,8 +86,8 @@ Status RemoteLink::await_answer(rdma::Peer* peer) {
   const auto token = base::word_at(answer + offsetof(PoolAnswer, token));
   const auto beats = base::word_at(answer + offsetof(PoolAnswer, beats));
   const auto answered = [&] { return token.load(std::memory_order_acquire) == tokens_; };
-  base::BoundedWait request("link.request", kRequestNsMax / base::kNsPerMs);
-  while (request.watch_ns() < kRequestNsMax) {
+  base::BoundedWait request("link.request", kRequestMsMax);
+  while (request.watch_ns() < kRequestMsMax * base::kNsPerMs) {
     const uint64_t seen = beats.load(std::memory_order_relaxed);
     BONSAI_RETURN_IF_ERROR(worker_->await("link.answer", options_.limit_ms, [&] {
       return answered() || beats.load(std::memory_order_relaxed) != seen || !peer->usable();
