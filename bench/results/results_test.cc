@@ -16,18 +16,18 @@
 namespace bonsai::bench {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Facts = nlohmann::json;  // members in any order
 
-std::set<std::string> keys_of(const Json& object) {
+std::set<std::string> keys_of(const Facts& object) {
   std::set<std::string> keys;
   for (const auto& [key, value] : object.items()) keys.insert(key);
   return keys;
 }
 
 TEST(Results, SayWhatEachThreadDid) {
-  const Json json = Json::parse(results_json({Manifest(), {full_run()}, {}, {}}));
+  const Facts json = Facts::parse(results_json({Manifest(), {full_run()}, {}, {}}));
   EXPECT_EQ(json["runs"][0]["thread_times"],
-            Json::parse(R"([{"operations": 490, "seconds": 0.5, "slept_seconds": 0.25, "cpu_seconds": 0.125,
+            Facts::parse(R"([{"operations": 490, "seconds": 0.5, "slept_seconds": 0.25, "cpu_seconds": 0.125,
                              "deviation_percent": -2.0}])"));
 }
 
@@ -37,14 +37,14 @@ TEST(Results, HaveTheDocumentedShape) {
   manifest.seed = 7;
   manifest.flags = {{"records", "1000"}};
   manifest.emulated = {"NVM: tmpfs"};
-  const Json json =
-      Json::parse(results_json({manifest, {full_run()}, {{"lmdb", "x", "cannot"}}, {{"rocksdb", "no space"}}}));
+  const Facts json =
+      Facts::parse(results_json({manifest, {full_run()}, {{"lmdb", "x", "cannot"}}, {{"rocksdb", "no space"}}}));
   EXPECT_EQ(json["version"], kResultsVersion);
   EXPECT_EQ(keys_of(json), (std::set<std::string>{"version", "manifest", "runs", "left_out", "errors"}));
   for (const char* key : {"commit", "cpu", "kernel", "medium", "domain", "flags", "seed"}) {
     EXPECT_TRUE(json["manifest"].contains(key)) << key;
   }
-  const Json& run = json["runs"][0];
+  const Facts& run = json["runs"][0];
   std::istringstream names(
       "engine workload key value_size records operations threads depth distribution durability throughput_ops_per_s "
       "failures latency_us memory huge_pages nvm fabric medium emulated seconds settle_seconds operations_of requests "
@@ -55,22 +55,22 @@ TEST(Results, HaveTheDocumentedShape) {
   EXPECT_EQ(keys_of(run["latency_us"]), std::set<std::string>{"read"});
   EXPECT_EQ(keys_of(run["latency_us"]["read"]),
             (std::set<std::string>{"p50", "p95", "p99", "p999", "max", "min", "mean", "samples", "curve"}));
-  EXPECT_EQ(run["latency_us"]["read"]["curve"].back(), Json::parse("[100.0, 2.0]"));
+  EXPECT_EQ(run["latency_us"]["read"]["curve"].back(), Facts::parse("[100.0, 2.0]"));
   EXPECT_EQ(run["latency_us"]["read"]["curve"].size(), 10U) << "1001 samples tell percentiles up to 99 and the maximum";
   EXPECT_EQ(json["left_out"][0]["reason"], "cannot");
   EXPECT_EQ(json["errors"][0]["message"], "no space");
   EXPECT_EQ(run["latency_us"]["read"]["p50"], 1.5);
   EXPECT_EQ(run["latency_us"]["read"]["max"], 2.0);
-  EXPECT_EQ(run["memory"], Json::parse(R"({"dram_bytes": 4000, "dram_bytes_unsettled": 4500,
+  EXPECT_EQ(run["memory"], Facts::parse(R"({"dram_bytes": 4000, "dram_bytes_unsettled": 4500,
                                            "process_bytes": 5000, "process_bytes_unsettled": null,
                                            "nvm_bytes": 28000, "log_bytes": 900, "user_bytes": 16000,
                                            "reserved_bytes": 32000, "used_bytes_max": 33000,
                                            "reserved_bytes_max": 40000, "space_efficiency_sampled": 0.45,
                                            "samples": 2, "space_efficiency": 0.5})"));
   EXPECT_EQ(run["nvm"],
-            Json::parse(
+            Facts::parse(
                 R"({"bytes_stored": 1, "media_bytes": 2, "flushes": 3, "fences": 4, "gets": 5, "gets_answered": 6})"));
-  EXPECT_EQ(run["fabric"], Json::parse(R"({"round_trips": 7, "messages": 8, "bytes": 9})"));
+  EXPECT_EQ(run["fabric"], Facts::parse(R"({"round_trips": 7, "messages": 8, "bytes": 9})"));
   EXPECT_EQ(run["durability"], "durable");
   EXPECT_EQ(run["depth"], 16);
   EXPECT_EQ(run["failures"], 3);
@@ -78,11 +78,11 @@ TEST(Results, HaveTheDocumentedShape) {
 
 TEST(Results, AbsentFactsAreNull) {
   RunResult run;
-  const Json json = Json::parse(results_json({Manifest(), {run}, {}, {}}));
+  const Facts json = Facts::parse(results_json({Manifest(), {run}, {}, {}}));
   for (const char* key : {"commit", "cpu", "kernel", "medium", "domain"}) {
     EXPECT_TRUE(json["manifest"][key].is_null()) << key;
   }
-  const Json& out = json["runs"][0];
+  const Facts& out = json["runs"][0];
   for (const char* key : {"durability", "nvm", "fabric", "target_ops_per_s", "intended_latency_us", "interval_ms",
                           "seconds_max", "joules"})
     EXPECT_TRUE(out[key].is_null()) << key;
