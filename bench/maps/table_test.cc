@@ -166,11 +166,11 @@ bool is_partial(const MakeMap& make) {
 
 // A scan ends though updates stand still, wherever they do. There are enough of them to change the map's structure.
 bool waits_for_nobody(const MakeMap& make) {
-  constexpr uint64_t kKeys = 200, kUpdates = 600, kPauses = 100;
+  constexpr uint64_t kKeys = 200, kUpdatesBeside = 600, kPauses = 100;
   const std::unique_ptr<Map> map = make();
   fill(map.get(), kKeys);
   const Action updates = [&] {
-    for (uint64_t i = 0; i < kUpdates; ++i) i % 3 == 2 ? map->remove(1 + i % kKeys) : map->put(1 + i % kKeys, i);
+    for (uint64_t i = 0; i < kUpdatesBeside; ++i) i % 3 == 2 ? map->remove(1 + i % kKeys) : map->put(1 + i % kKeys, i);
   };
   const uint64_t steps = steps_of(updates);
   for (uint64_t i = 0; i < kPauses; ++i) {
