@@ -12,6 +12,9 @@ option(BONSAI_WERROR "Warnings are errors" OFF)
 set(BONSAI_SANITIZE "" CACHE STRING "Sanitizers of the whole build: empty, thread, or address,undefined")
 option(BONSAI_CHECKED "Checks of whole structures, too: BONSAI_SLOW_INVARIANT (base/check.h)" OFF)
 set(BONSAI_TIMEOUT_SCALE 1 CACHE STRING "Factor on the time limit of every test (scripts/nightly.sh raises it)")
+if(BONSAI_TIMEOUT_SCALE GREATER 1)
+  set(BONSAI_NIGHTLY TRUE)  # what is left out by day is there
+endif()
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
@@ -126,10 +129,10 @@ endif()
 
 # What every test program has in common: without BUILD_TESTING it is defined but neither built nor run; a build for the
 # fuzzer compiles it, for the compiler's warnings, and neither instruments nor links it; the time limit grows with the
-# regime (a sanitizer slows a test several times) and with BONSAI_TIMEOUT_SCALE. What is ONE_THREAD is left out where
-# ThreadSanitizer is all that a build is for: it would find nothing.
-# Reads SOURCES LINKS LABELS ENVIRONMENT TIMEOUT SERIAL ONE_THREAD as TEST_* from the caller; further arguments go to
-# the program.
+# regime (a sanitizer slows a test several times) and with BONSAI_TIMEOUT_SCALE. What is ONE_THREAD is left out under
+# ThreadSanitizer, which would find nothing, and what is STEPPED under AddressSanitizer by day.
+# Reads SOURCES LINKS LABELS ENVIRONMENT TIMEOUT SERIAL ONE_THREAD STEPPED as TEST_* from the caller; further arguments
+# go to the program.
 macro(bonsai_add_test_program name)
   if(BONSAI_FUZZ)
     add_library(${name} OBJECT ${TEST_SOURCES})
@@ -139,7 +142,12 @@ macro(bonsai_add_test_program name)
   endif()
   target_link_libraries(${name} PRIVATE bonsai_options ${TEST_LINKS})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  if(NOT BUILD_TESTING OR (TEST_ONE_THREAD AND BONSAI_SANITIZE MATCHES thread))
+  set(TEST_LEFT_OUT FALSE)
+  if((BONSAI_SANITIZE MATCHES thread AND (TEST_ONE_THREAD OR TEST_STEPPED)) OR
+     (BONSAI_SANITIZE MATCHES address AND TEST_STEPPED AND NOT BONSAI_NIGHTLY))
+    set(TEST_LEFT_OUT TRUE)
+  endif()
+  if(NOT BUILD_TESTING OR TEST_LEFT_OUT)
     set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL TRUE)
   elseif(NOT BONSAI_FUZZ)
     if(NOT TEST_TIMEOUT)
@@ -157,16 +165,24 @@ macro(bonsai_add_test_program name)
 endmacro()
 
 # bonsai_test(NAME SOURCES file... LINKS target... [LABELS label...] [ENVIRONMENT VAR=value...] [TIMEOUT seconds]
-#             [SERIAL] [ONE_THREAD] [FAR]): a GoogleTest program, one CTest test. SERIAL: nothing else runs beside it.
-# ONE_THREAD: all that it does is done by one thread, in coroutines. FAR: another one, NAME_far, runs it on far media
-# (base/testing/far.h), with small budgets.
+#             [SERIAL] [ONE_THREAD] [ONE_THREAD_CASES pattern...] [STEPPED] [FAR]): a GoogleTest program, one CTest
+# test. SERIAL: nothing else runs beside it. ONE_THREAD: all that it does is done by one thread, in coroutines; or some of its
+# cases are, as --gtest_filter names them. STEPPED: so are its steps (base/step.h), over bonsai_store_stepped.
+# FAR: another one, NAME_far, runs it on far media (base/testing/far.h), with small budgets; under ThreadSanitizer by
+# night.
 # Its cases are counted by scripts/test.sh from the XML that it leaves in test-results/. Figures and budgets:
 # base/testing/figures.h and budget.h; docs/testing.md explains both.
 function(bonsai_test name)
-  cmake_parse_arguments(TEST "SERIAL;ONE_THREAD;FAR" "TIMEOUT" "SOURCES;LINKS;LABELS;ENVIRONMENT" ${ARGN})
-  bonsai_add_test_program(${name} --gtest_output=xml:${CMAKE_BINARY_DIR}/test-results/${name}.xml)
+  cmake_parse_arguments(TEST "SERIAL;ONE_THREAD;STEPPED;FAR" "TIMEOUT"
+                        "SOURCES;LINKS;LABELS;ENVIRONMENT;ONE_THREAD_CASES" ${ARGN})
+  set(cases)
+  if(TEST_ONE_THREAD_CASES AND BONSAI_SANITIZE MATCHES thread)
+    list(JOIN TEST_ONE_THREAD_CASES ":" cases)
+    set(cases --gtest_filter=-${cases})
+  endif()
+  bonsai_add_test_program(${name} --gtest_output=xml:${CMAKE_BINARY_DIR}/test-results/${name}.xml ${cases})
   if(BUILD_TESTING)
-    if(TEST_FAR AND TEST ${name})
+    if(TEST_FAR AND TEST ${name} AND (BONSAI_NIGHTLY OR NOT BONSAI_SANITIZE MATCHES thread))
       add_test(NAME ${name}_far
                COMMAND ${name} --gtest_output=xml:${CMAKE_BINARY_DIR}/test-results/${name}_far.xml)
       set_tests_properties(${name}_far PROPERTIES TIMEOUT ${TEST_TIMEOUT} COST ${TEST_TIMEOUT} LABELS "${TEST_LABELS}"

@@ -9,7 +9,8 @@ Installs what is missing, then runs the regimes
   release  every test, as shipped
   asan     every test under AddressSanitizer and UndefinedBehaviorSanitizer
   tsan     every test under ThreadSanitizer
-  clang    everything compiles with clang 14 without a warning; then a minute of fuzzing (scripts/fuzz.py)
+  clang    what is fuzzed compiles with clang 14 without a warning, by night everything; then a minute of fuzzing
+           (scripts/fuzz.py)
   --fast          style and release only, with small budgets: within 5 minutes on 2 cores
   --regimes=LIST  only these, comma-separated, e.g. --regimes=asan,tsan
   --tests=REGEX   only the CTest tests whose name matches
@@ -70,7 +71,7 @@ recorded() {
 build_regime() {
   rm -rf "build/$1/test-results"
   recorded "$1" configure cmake --preset "$1" -DBONSAI_TIMEOUT_SCALE="$timeout_scale" &&
-    recorded "$1" build cmake --build --preset "$1" --parallel "$cores"
+    recorded "$1" build cmake --build --preset "$1" --parallel "$cores" "${@:2}"
 }
 
 # ThreadSanitizer needs its shadow addresses free, which a strongly randomised address space may not leave.
@@ -94,6 +95,8 @@ fuzz_regime() {
   BONSAI_FIGURES="$root/$records/clang/figures" recorded clang fuzz python3 scripts/fuzz.py
 }
 
+fuzzed=(--target fuzz) # by night everything
+[[ $BONSAI_TEST_BUDGET == nightly ]] && fuzzed=()
 setup build test
 setup testbed || echo "test.sh: the tests in virtual machines will not run" # and the scorecard says so
 broken=
@@ -101,7 +104,7 @@ for regime in "${regimes[@]}"; do
   [[ -z $broken ]] || { echo "$regime: not run, since $broken does not build" && continue; }
   case "$regime" in
     style) recorded style check python3 scripts/style.py --junit "$records/style/ctest.xml" || true ;;
-    clang) { build_regime clang && fuzz_regime; } || true ;;
+    clang) { build_regime clang "${fuzzed[@]}" && fuzz_regime; } || true ;;
     *) if build_regime "$regime"; then test_regime "$regime" || true; else broken=$regime; fi ;;
   esac
 done
