@@ -300,11 +300,13 @@ TEST_F(OpenDamageTest, NoReaderAndNoCheckpointAnswersWithIt) {
               static_cast<unsigned long long>(sampled_wrong));
 }
 
-// Offloading rewrites what it finds in the ranges that have updates.
+// Offloading rewrites what it finds in the ranges that have updates. One damage in three is in its way: it goes on
+// until one was.
 TEST_F(OpenDamageTest, OffloadingDoesNotCopyIt) {
   const int tries = budget(5, 40, 1'000);
+  constexpr int kTriesMax = 60;
   int told = 0;
-  for (int i = 0; i < tries; ++i) {
+  for (int i = 0; i < tries || (told == 0 && i < kTriesMax); ++i) {
     ASSERT_NO_FATAL_FAILURE(make());
     const uint64_t near = flip();
     for (int rounds = 0; rounds < 3 && !told_; ++rounds) {
@@ -326,7 +328,7 @@ TEST_F(OpenDamageTest, OffloadingDoesNotCopyIt) {
     ASSERT_EQ(read_all(true, near), Told::kNothing);
     ASSERT_EQ(wrong_, 0U) << what_;
   }
-  std::printf("%d of %d damages kept offloading from rewriting\n", told, tries);
+  std::printf("%d damages kept offloading from rewriting\n", told);
   EXPECT_GT(told, 0);
 }
 
