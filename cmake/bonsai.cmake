@@ -12,10 +12,14 @@ option(BONSAI_WERROR "Warnings are errors" OFF)
 set(BONSAI_SANITIZE "" CACHE STRING "Sanitizers of the whole build: empty, thread, or address,undefined")
 option(BONSAI_CHECKED "Checks of whole structures, too: BONSAI_SLOW_INVARIANT (base/check.h)" OFF)
 set(BONSAI_TIMEOUT_SCALE 1 CACHE STRING "Factor on the time limit of every test (scripts/nightly.sh raises it)")
-if(BONSAI_TIMEOUT_SCALE GREATER 1)
-  set(BONSAI_NIGHTLY TRUE)  # what is left out by day is there
+if((BONSAI_SANITIZE OR BONSAI_FUZZ) AND NOT BONSAI_TIMEOUT_SCALE GREATER 1)
+  set(BONSAI_BY_DAY TRUE)  # what is BY_NIGHT is left out, and what only it needs is not built
 endif()
 
+find_program(MOLD_PROGRAM mold)  # links in a quarter of the time
+if(MOLD_PROGRAM)
+  add_link_options(-fuse-ld=mold)
+endif()
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
@@ -90,6 +94,7 @@ endfunction()
 function(bonsai_room name)
   cmake_parse_arguments(ROOM "COLD" "" "SOURCES;LINKS" ${ARGN})
   add_library(bonsai_${name} STATIC ${ROOM_SOURCES})
+  set_target_properties(bonsai_${name} PROPERTIES EXCLUDE_FROM_ALL "${BONSAI_BY_DAY}")
   target_link_libraries(bonsai_${name} PUBLIC ${ROOM_LINKS} PRIVATE bonsai_options)
   target_include_directories(bonsai_${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
@@ -130,8 +135,8 @@ endif()
 # What every test program has in common: without BUILD_TESTING it is defined but neither built nor run; a build for the
 # fuzzer compiles it, for the compiler's warnings, and neither instruments nor links it; the time limit grows with the
 # regime (a sanitizer slows a test several times) and with BONSAI_TIMEOUT_SCALE. What is ONE_THREAD is left out under
-# ThreadSanitizer, which would find nothing, and what is STEPPED under AddressSanitizer by day.
-# Reads SOURCES LINKS LABELS ENVIRONMENT TIMEOUT SERIAL ONE_THREAD STEPPED as TEST_* from the caller; further arguments
+# ThreadSanitizer, which would find nothing; what is BY_NIGHT under any sanitizer by day.
+# Reads SOURCES LINKS LABELS ENVIRONMENT TIMEOUT SERIAL ONE_THREAD BY_NIGHT as TEST_* from the caller; further arguments
 # go to the program.
 macro(bonsai_add_test_program name)
   if(BONSAI_FUZZ)
@@ -143,8 +148,7 @@ macro(bonsai_add_test_program name)
   target_link_libraries(${name} PRIVATE bonsai_options ${TEST_LINKS})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   set(TEST_LEFT_OUT FALSE)
-  if((BONSAI_SANITIZE MATCHES thread AND (TEST_ONE_THREAD OR TEST_STEPPED)) OR
-     (BONSAI_SANITIZE MATCHES address AND TEST_STEPPED AND NOT BONSAI_NIGHTLY))
+  if((BONSAI_SANITIZE MATCHES thread AND TEST_ONE_THREAD) OR (TEST_BY_NIGHT AND BONSAI_BY_DAY))
     set(TEST_LEFT_OUT TRUE)
   endif()
   if(NOT BUILD_TESTING OR TEST_LEFT_OUT)
@@ -165,15 +169,15 @@ macro(bonsai_add_test_program name)
 endmacro()
 
 # bonsai_test(NAME SOURCES file... LINKS target... [LABELS label...] [ENVIRONMENT VAR=value...] [TIMEOUT seconds]
-#             [SERIAL] [ONE_THREAD] [ONE_THREAD_CASES pattern...] [STEPPED] [FAR]): a GoogleTest program, one CTest
-# test. SERIAL: nothing else runs beside it. ONE_THREAD: all that it does is done by one thread, in coroutines; or some of its
-# cases are, as --gtest_filter names them. STEPPED: so are its steps (base/step.h), over bonsai_store_stepped.
+#             [SERIAL] [ONE_THREAD] [ONE_THREAD_CASES pattern...] [BY_NIGHT] [FAR]): a GoogleTest program, one CTest
+# test. SERIAL: nothing else runs beside it. ONE_THREAD: all that it does is done by one thread, in coroutines; or some
+# of its cases are, as --gtest_filter names them. BY_NIGHT: under sanitizers by night only.
 # FAR: another one, NAME_far, runs it on far media (base/testing/far.h), with small budgets; under ThreadSanitizer by
 # night.
 # Its cases are counted by scripts/test.sh from the XML that it leaves in test-results/. Figures and budgets:
 # base/testing/figures.h and budget.h; docs/testing.md explains both.
 function(bonsai_test name)
-  cmake_parse_arguments(TEST "SERIAL;ONE_THREAD;STEPPED;FAR" "TIMEOUT"
+  cmake_parse_arguments(TEST "SERIAL;ONE_THREAD;BY_NIGHT;FAR" "TIMEOUT"
                         "SOURCES;LINKS;LABELS;ENVIRONMENT;ONE_THREAD_CASES" ${ARGN})
   set(cases)
   if(TEST_ONE_THREAD_CASES AND BONSAI_SANITIZE MATCHES thread)
@@ -182,7 +186,7 @@ function(bonsai_test name)
   endif()
   bonsai_add_test_program(${name} --gtest_output=xml:${CMAKE_BINARY_DIR}/test-results/${name}.xml ${cases})
   if(BUILD_TESTING)
-    if(TEST_FAR AND TEST ${name} AND (BONSAI_NIGHTLY OR NOT BONSAI_SANITIZE MATCHES thread))
+    if(TEST_FAR AND TEST ${name} AND NOT (BONSAI_BY_DAY AND BONSAI_SANITIZE MATCHES thread))
       add_test(NAME ${name}_far
                COMMAND ${name} --gtest_output=xml:${CMAKE_BINARY_DIR}/test-results/${name}_far.xml)
       set_tests_properties(${name}_far PROPERTIES TIMEOUT ${TEST_TIMEOUT} COST ${TEST_TIMEOUT} LABELS "${TEST_LABELS}"

@@ -7,10 +7,10 @@ if(BONSAI_FUZZ)
   target_compile_definitions(bonsai_options INTERFACE BONSAI_CORO_ASAN)
 endif()
 
-# bonsai_fuzz(NAME SOURCES file... LINKS target...): fuzz targets of one room. A source registers its targets by
-# FuzzRegistration, so it is linked as an object.
+# bonsai_fuzz(NAME SOURCES file... LINKS target... [BY_NIGHT]): fuzz targets of one room. A source registers its targets
+# by FuzzRegistration, so it is linked as an object. BY_NIGHT: by day it is in the replay of uninstrumented builds only.
 function(bonsai_fuzz name)
-  cmake_parse_arguments(FUZZ "" "" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(FUZZ "BY_NIGHT" "" "SOURCES;LINKS" ${ARGN})
   add_library(${name} OBJECT EXCLUDE_FROM_ALL ${FUZZ_SOURCES})
   target_link_libraries(${name} PUBLIC ${FUZZ_LINKS} PRIVATE bonsai_options)
   if(BUILD_TESTING)
@@ -18,7 +18,9 @@ function(bonsai_fuzz name)
   endif()
   target_compile_options(${name} PRIVATE ${BONSAI_TEST_OPTIONS})
   target_compile_definitions(${name} PRIVATE BONSAI_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-  set_property(GLOBAL APPEND PROPERTY BONSAI_FUZZ_OBJECTS ${name})
+  if(NOT (FUZZ_BY_NIGHT AND BONSAI_BY_DAY))
+    set_property(GLOBAL APPEND PROPERTY BONSAI_FUZZ_OBJECTS ${name})
+  endif()
 endfunction()
 
 # The two programs; called once, after all rooms.

@@ -44,6 +44,7 @@ build | libgoogle-glog-dev  | logging of the programs
 build | nlohmann-json3-dev  | result files of the programs
 build | libtomlplusplus-dev | reads the configuration of bonsaid
 build | libgtest-dev        | the tests beside the code
+test  | mold                | links test programs in a quarter of the time
 test  | clang-14            | the second compiler that must stay without warnings
 test  | libclang-rt-14-dev  | the fuzzer and its sanitizer (scripts/fuzz.py)
 test  | clang-format-14     | the layout of the source (style test)

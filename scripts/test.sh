@@ -7,8 +7,8 @@ usage: scripts/test.sh [--fast] [--regimes=LIST] [--tests=REGEX]
 Installs what is missing, then runs the regimes
   style    layout and house rules                     scripts/style.py
   release  every test, as shipped
-  asan     every test under AddressSanitizer and UndefinedBehaviorSanitizer
-  tsan     every test under ThreadSanitizer
+  asan     the same under AddressSanitizer and UndefinedBehaviorSanitizer; most of bench/ by night only
+  tsan     the same under ThreadSanitizer
   clang    what is fuzzed compiles with clang 14 without a warning, by night everything; then a minute of fuzzing
            (scripts/fuzz.py)
   --fast          style and release only, with small budgets: within 5 minutes on 2 cores
