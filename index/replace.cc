@@ -255,10 +255,10 @@ persist::Limits Replacer::limits_now() const {
   return limits;
 }
 
-// Chooses the successors of a bnode that nobody else is replacing, and names them. False if somebody else is, or where
-// to split its range cannot be read now: then *unread says why, and is left as it is otherwise.
-bool Replacer::plan(Bnode* bnode, bool may_merge, Status* unread) {
-  if (!bnode->claim()) return false;
+// Chooses the successors of a bnode, and names them. Errors: Busy: somebody else is replacing it, or its predecessor is
+// not offloaded yet. Unavailable: where to split its range cannot be read now.
+Status Replacer::plan(Bnode* bnode, bool may_merge) {
+  if (!bnode->claim()) return Status::Busy("the range is being replaced");
   BONSAI_CHECK(bnode->layer() == nullptr);
   auto* layer = new Layer();
   layer->olds = {bnode};
@@ -283,10 +283,9 @@ bool Replacer::plan(Bnode* bnode, bool may_merge, Status* unread) {
     persist::Trouble trouble = persist::Trouble::kNone;
     const std::vector<Sized> keys = keys_of(dnodes_.volume(), dnode_under(*bnode), bnode->slots(), &trouble);
     if (trouble == persist::Trouble::kUnavailable) {
-      *unread = persist::unreadable(dnodes_.volume(), trouble, bnode->lo(), bnode->hi());
       delete layer;
       bnode->unclaim();
-      return false;
+      return persist::unreadable(dnodes_.volume(), trouble, bnode->lo(), bnode->hi());
     }
     make_successors(layer, rising ? cut_rising(keys, limits) : cut(keys, limits), capacity_of);
     if (layer->news.size() > 1) work_.splits.fetch_add(1, std::memory_order_relaxed);
@@ -309,7 +308,7 @@ bool Replacer::plan(Bnode* bnode, bool may_merge, Status* unread) {
   if (layer->news.empty()) make_successors(layer, {}, capacity_of);
   queue_.count_urgent();
   bnode->set_layer(layer);
-  return true;
+  return Status::OK();
 }
 
 std::span<const Batch::Item> Replacer::ToPublish::below(const base::Fence& hi) const {

@@ -34,8 +34,8 @@ bool Replacer::make_room(Bnode* bnode, const ToPublish* left) {
   Layer* layer = bnode->layer();
   if (layer == nullptr) {
     const uint64_t begin_ns = base::now_ns();
-    Status unread;  // the background will meet it, too, and say it to who waits
-    const bool planned = left == nullptr ? plan(bnode, false, &unread) : plan_for_batch(bnode, *left);
+    // That a range cannot be read the background will meet, too, and say to who waits.
+    const bool planned = left == nullptr ? plan(bnode, false).ok() : plan_for_batch(bnode, *left);
     if (!planned) return bnode->layer() != nullptr;
     layer = bnode->layer();
     BONSAI_INVARIANT(layer != nullptr);
@@ -49,39 +49,74 @@ bool Replacer::make_room(Bnode* bnode, const ToPublish* left) {
   return true;
 }
 
-// A replacement of a bnode that waits, with successors installed; null if there is none. Looks at each waiting bnode at
-// most once. *unread as of plan().
-Layer* Replacer::job_of(ReplaceQueue::Kind kind, Status* unread) {
-  for (uint64_t tries = queue_.waiting(kind); tries > 0; --tries) {
-    Bnode* bnode = queue_.next(kind);
+// What is to be offloaded, one replacement at a time, with successors installed.
+class Replacer::Jobs {
+ public:
+  // Requires: a guard as long as it lives.
+  Jobs(Replacer* replacer, Which which) : replacer_(*replacer), which_(which) {}
+
+  Layer* next();  // null: there is none
+  // Why a replacement could not be planned, if some range cannot be read now.
+  [[nodiscard]] const Status& unread() const { return unread_; }
+
+ private:
+  bool plan(Bnode* bnode, bool may_merge);
+  Layer* waiting(ReplaceQueue::Kind kind);
+  Layer* asked_for_by_reads();
+
+  Replacer& replacer_;
+  const Which which_;
+  Status unread_;
+};
+
+// Bnodes above the high-water mark are replaced before a writer finds them full and must do so itself.
+Layer* Replacer::Jobs::next() {
+  if (which_ == Which::kCompactions) return asked_for_by_reads();
+  if (Layer* layer = replacer_.queue_.next_urgent()) return layer;
+  Layer* const above = waiting(ReplaceQueue::Kind::kHighMark);
+  return above != nullptr || which_ == Which::kUrgent ? above : waiting(ReplaceQueue::Kind::kDirty);
+}
+
+bool Replacer::Jobs::plan(Bnode* bnode, bool may_merge) {
+  Status planned = replacer_.plan(bnode, may_merge);
+  if (planned.ok()) return true;
+  if (!planned.IsBusy()) unread_ = std::move(planned);
+  return false;
+}
+
+// A replacement of a bnode that waits. Looks at each at most once.
+Layer* Replacer::Jobs::waiting(ReplaceQueue::Kind kind) {
+  ReplaceQueue& queue = replacer_.queue_;
+  for (uint64_t tries = queue.waiting(kind); tries > 0; --tries) {
+    Bnode* bnode = queue.next(kind);
     if (bnode == nullptr) return nullptr;
     Layer* job = nullptr;
     if (bnode->layer() == nullptr) {
-      if (!plan(bnode, true, unread)) {  // its predecessor's replacement is not finished: later
-        queue_.put_back(kind, bnode);
+      if (!plan(bnode, true)) {  // its predecessor's replacement is not finished: later
+        queue.put_back(kind, bnode);
         continue;
       }
       job = bnode->layer();
-      install(job);
+      replacer_.install(job);
     }
     BONSAI_INVARIANT(job == nullptr || job->installed.load());
-    queue_.finish(kind, bnode);
+    queue.finish(kind, bnode);
     if (job != nullptr) return job;
   }
   return nullptr;
 }
 
-// A range that reads want compacted, with successors installed; not while space is short.
-Layer* Replacer::job_of_reads(Status* unread) {
-  const persist::Space& space = dnodes_.space();
-  while (Bnode* bnode = compactions_.next()) {
+// A range that reads want compacted; not while space is short.
+Layer* Replacer::Jobs::asked_for_by_reads() {
+  const persist::Space& space = replacer_.dnodes_.space();
+  while (Bnode* bnode = replacer_.compactions_.next()) {
     Layer* layer = nullptr;
     if (bnode->layer() == nullptr && space.ordinary_free_bytes() >= space.reserve_bytes()) {
       const persist::Dnode* dnode = bnode->base().dnode();  // while there was no layer it is not freed under our guard
-      if (dnode != nullptr && dnode->runs().size() > 1 && plan(bnode, false, unread)) {
+      if (dnode != nullptr && dnode->runs().size() > 1 && plan(bnode, false)) {
         layer = bnode->layer();
         layer->compact = true;
-        install(layer);
+        replacer_.install(layer);
       }
     }
     bnode->unref();
@@ -113,15 +148,6 @@ void Replacer::ask_for_compactions(size_t ranges_max) {
   ask_at_ = at.is_infinite() ? Fence() : at;
 }
 
-// Something to offload, with successors installed. Bnodes above the high-water mark are replaced before a writer finds
-// them full and must do so itself.
-Layer* Replacer::next_job(Which which, Status* unread) {
-  if (which == Which::kCompactions) return job_of_reads(unread);
-  if (Layer* layer = queue_.next_urgent()) return layer;
-  Layer* const above = job_of(ReplaceQueue::Kind::kHighMark, unread);
-  return above != nullptr || which == Which::kUrgent ? above : job_of(ReplaceQueue::Kind::kDirty, unread);
-}
-
 Replacer::OffloadResult Replacer::offload(size_t ranges_max, Which which) {
   const uint64_t begin_ns = base::now_ns();
   const OffloadResult result = offload_some(ranges_max, which);
@@ -137,14 +163,13 @@ Replacer::OffloadResult Replacer::offload_some(size_t ranges_max, Which which) {
   }
   const auto guard = epochs_.enter();
   std::unique_ptr<Offload> offload = take_offload();
+  Jobs waiting(this, which);
   std::vector<Layer*> jobs, again;
-  Status unread;  // why a replacement could not be planned
   // Where reads are far, all that is merged is read together.
   const size_t together = dnodes_.volume().has_far() ? ranges_max : 1;
   for (size_t left = ranges_max; left > 0 && again.empty(); left -= jobs.size()) {
     jobs.clear();
-    for (Layer* layer = nullptr;
-         jobs.size() < std::min(together, left) && (layer = next_job(which, &unread)) != nullptr;)
+    for (Layer* layer = nullptr; jobs.size() < std::min(together, left) && (layer = waiting.next()) != nullptr;)
       jobs.push_back(layer);
     if (jobs.empty()) break;
     offload->expect(jobs);
@@ -160,7 +185,7 @@ Replacer::OffloadResult Replacer::offload_some(size_t ranges_max, Which which) {
     result.status = status;
     result.ranges = 0;
   }
-  if (result.ranges == 0 && result.status.ok()) result.status = unread;
+  if (result.ranges == 0 && result.status.ok()) result.status = waiting.unread();
   result.media_bytes = offload->media_bytes();
   keep_offload(std::move(offload));
   for (Layer* layer : again) queue_.enqueue_urgent(layer);

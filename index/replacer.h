@@ -114,23 +114,21 @@ class Replacer {
 
  private:
   class Offload;
+  class Jobs;
   class DnodeOwners;
 
   // replace.cc
   [[nodiscard]] persist::Limits limits_now() const;
-  bool plan(Bnode* bnode, bool may_merge, Status* unread);
+  Status plan(Bnode* bnode, bool may_merge);
   bool plan_for_batch(Bnode* bnode, const ToPublish& left);
   template <class CapacityOf>
   static void make_successors(Layer* layer, const std::vector<std::string>& cuts, CapacityOf capacity_of);
   void install(Layer* layer);
 
   // replacer.cc
-  Layer* next_job(Which which, Status* unread);
   OffloadResult offload_some(size_t ranges_max, Which which);
   std::unique_ptr<Offload> take_offload();
   void keep_offload(std::unique_ptr<Offload> offload);
-  Layer* job_of(ReplaceQueue::Kind kind, Status* unread);
-  Layer* job_of_reads(Status* unread);
 
   // replace.cc
   void drop_residue(Bnode* bnode);
