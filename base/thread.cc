@@ -18,6 +18,16 @@
 namespace bonsai::base {
 namespace {
 
+// The first ones are of 1 us, since a round trip is not to be overslept; then each is longer.
+constexpr uint32_t kShortNaps = 8, kDoublingNaps = 4;
+
+uint64_t nap_us(uint32_t number) {
+  if (number < kShortNaps) return 1;
+  number -= kShortNaps - 1;
+  if (number <= kDoublingNaps) return uint64_t{1} << number;
+  return std::min<uint64_t>(20 * uint64_t{number - kDoublingNaps}, 1000);
+}
+
 // Ordinals in use. Never destroyed, because threads may outlive static destruction.
 class OrdinalTable {
  public:
@@ -210,7 +220,7 @@ void BoundedWait::pause_slowly() {
   counted_ns_ = passed_ns(now);
   counted_to_ns_ = now;
   if (pauses_ <= kSpins + kYields) return yield_thread();
-  const uint64_t nap_ns = std::min<uint64_t>(20 * (pauses_ - kSpins - kYields), 1000) * kNsPerUs;
+  const uint64_t nap_ns = nap_us(pauses_ - kSpins - kYields - 1) * kNsPerUs;
   const uint64_t left_ns = limit_ms_ * kNsPerMs - std::min(counted_ns_, limit_ms_ * kNsPerMs);
   Scheduler::wait_until(now + std::min(nap_ns, left_ns));
 }

@@ -306,6 +306,20 @@ TEST(YieldingMutex, lets_the_suspended_holder_go_on) {
   EXPECT_EQ(order, "aabb");
 }
 
+// What takes a few microseconds, as a round trip does, is not overslept by more than that.
+TEST(BoundedWait, naps_briefly_at_first) {
+  Scheduler scheduler({.virtual_time = true, .virtual_ns_per_switch = 1});
+  scheduler.spawn([] {
+    for (const uint64_t takes_us : {1, 3, 5, 20, 1'000, 100'000}) {
+      const uint64_t end_ns = now_ns() + takes_us * kNsPerUs;
+      for (BoundedWait wait("a device", 1'000); now_ns() < end_ns;) wait.pause();
+      const uint64_t overslept_us_max = takes_us <= 5 ? 1 : takes_us;
+      EXPECT_LE(now_ns() - end_ns, overslept_us_max * kNsPerUs + 100) << takes_us << " us";
+    }
+  });
+  ASSERT_TRUE(scheduler.run().ok());
+}
+
 TEST(BoundedWait, expires_in_virtual_time_at_once) {
   Scheduler scheduler({.pick = Scheduler::Pick::kSeeded});
   bool expired = false;
