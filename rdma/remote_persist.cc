@@ -65,9 +65,13 @@ RemotePersist::~RemotePersist() {
 }
 
 Status RemotePersist::persist(std::span<const Write> writes, uint64_t limit_ms) {
-  BONSAI_RETURN_IF_ERROR(worker_->await("persist.slot", limit_ms, [this] { return failed_ || !free_slots_.empty(); }));
   size_t ticket = 0;
-  BONSAI_RETURN_IF_ERROR(begin(writes, &ticket));
+  Status begun;
+  BONSAI_RETURN_IF_ERROR(worker_->await("persist.slot", limit_ms, [&] {
+    begun = begin(writes, &ticket);
+    return !begun.IsBusy();
+  }));
+  BONSAI_RETURN_IF_ERROR(begun);
   const Status waited = worker_->await("persist.answer", limit_ms, [&] { return ended(ticket); });
   const Status status = end(ticket);
   return waited.ok() ? status : waited;
@@ -79,7 +83,8 @@ Status RemotePersist::begin(std::span<const Write> writes, size_t* ticket) {
   if (free_slots_.empty()) return Status::Busy(std::to_string(kInFlightMax) + " persists are in flight; end one first");
   const size_t slot = free_slots_.back();
   fill(writes, slot, &lists_[slot]);
-  BONSAI_RETURN_IF_ERROR(worker_->post(&lists_[slot]));
+  if (const Status posted = worker_->post(&lists_[slot]); !posted.ok())
+    return Status::Busy(std::string(posted.message()));
   free_slots_.pop_back();
   *ticket = slot;
   return Status::OK();

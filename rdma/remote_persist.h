@@ -89,7 +89,7 @@ class RemotePersist {
 
   // The parts of persist(), for callers that have several in flight. Neither lets siblings of a coroutine run.
   // Posts the writes and what makes them durable; *ticket names them until end(). Errors: Busy (kInFlightMax are in
-  // flight; nothing was posted: poll, end() one and try again), Unavailable.
+  // flight, or as many lists as the worker takes; nothing was posted: poll, end() one and try again), Unavailable.
   Status begin(std::span<const Write> writes, size_t* ticket);
   // Whether they have ended, as far as the worker's polls have seen.
   [[nodiscard]] bool ended(size_t ticket);

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -321,6 +322,46 @@ TEST(RemotePersistFaults, WithoutAnAnswerNothingIsSaidToBeDurable) {
       EXPECT_TRUE(persist->persist(writes, 10).IsUnavailable());
       EXPECT_TRUE(persist->persist(writes, 10).IsUnavailable());
     }
+  });
+  ASSERT_TRUE(scheduler.run().ok());
+}
+
+// What others have in flight on the worker delays a persist, and does not fail it.
+TEST(RemotePersistFaults, AWorkerThatTakesNoMoreIsWaitedFor) {
+  constexpr size_t kListsMax = 4;
+  SimNetwork network({.lists_pending_max = kListsMax});
+  const auto server = network.make_fabric(), client = network.make_fabric();
+  std::unique_ptr<Worker> there, here;
+  std::unique_ptr<Region> target, source;
+  std::vector<std::byte> far_bytes(64), bytes(64);
+  ASSERT_TRUE(server->make_worker(&there).ok() && client->make_worker(&here).ok());
+  ASSERT_TRUE(server->register_region(far_bytes, Rights::all(), &target).ok());
+  ASSERT_TRUE(client->register_region(bytes, Rights::none(), &source).ok());
+  ASSERT_TRUE(there->listen("target", {}, {}).ok());
+  base::Scheduler scheduler({.virtual_time = true});
+  scheduler.spawn([&] {
+    std::unique_ptr<Peer> peer;
+    ASSERT_TRUE(here->connect("target", {}, kLimitMs, &peer).ok());
+    std::unique_ptr<RemotePersist> persist;
+    ASSERT_TRUE(
+        RemotePersist::make(client.get(), here.get(), std::move(peer), RemoteDomain::kAdrDirect, &persist).ok());
+    const RemotePersist::Write writes[] = {{source->slice(0, 64), target->remote().at(0)}};
+    std::array<WorkList, kListsMax> reads;
+    const auto fill = [&] {
+      for (WorkList& list : reads) {
+        list.clear();
+        list.read(persist->peer(), target->remote().at(0), source->slice(0, 8));
+        ASSERT_TRUE(here->post(&list).ok());
+      }
+    };
+    fill();
+    size_t ticket = 0;
+    EXPECT_TRUE(persist->begin(writes, &ticket).IsBusy()) << "nothing was posted, and nothing has failed";
+    EXPECT_EQ("OK", persist->persist(writes, kLimitMs).ToString());
+    for (const WorkList& list : reads) ASSERT_TRUE(here->wait(list, kLimitMs).ok());
+    EXPECT_EQ("OK", persist->begin(writes, &ticket).ToString());
+    ASSERT_TRUE(here->await("test.persist", kLimitMs, [&] { return persist->ended(ticket); }).ok());
+    EXPECT_EQ("OK", persist->end(ticket).ToString());
   });
   ASSERT_TRUE(scheduler.run().ok());
 }
