@@ -16,7 +16,7 @@ Which rule applies where (tests = *_test.cc, *_fuzz.cc, testing.h and folders na
   flags         all but the programs             gflags and glog
   layer         all C and C++                    includes against base <- rdma <- scale <- persist <- index <- store;
                                                  admin and examples see include/bonsai only, bench also rdma, base
-                                                 and admin, bonsaid also scale and admin;
+                                                 and admin, bonsaid also scale and admin, bench/cluster scale;
                                                  a wing of bench sees the wings below it (WINGS)
   print         rooms and include, not tests     writing to stdout or stderr: report by Status or the log sink
   exception     rooms and include, not tests     throw
@@ -157,7 +157,8 @@ def visible_folders(source):
     if source.folder in ROOMS:
         return {"bonsai", *ROOMS[:ROOMS.index(source.folder) + 1]}
     if source.folder == "bench":
-        return {"bonsai", "bench", "admin", "rdma", "base"}
+        nodes = {"scale"} if source.path.parts[1] == "cluster" else set()
+        return {"bonsai", "bench", "admin", "rdma", "base", *nodes}
     if source.folder == "bonsaid":
         return {"bonsai", "bonsaid", "admin", "scale", "rdma", "base"}
     if source.folder in ("admin", "examples", "cmake"):

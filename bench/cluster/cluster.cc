@@ -85,7 +85,11 @@ class Cluster::Run {
         body_(body),
         background_(background),
         clients_left_(shape.clients()),
-        backgrounds_left_(background ? shape.compute_nodes : 0) {}
+        backgrounds_left_(background ? shape.compute_nodes : 0),
+        scheduler_({.pick = base::Scheduler::Pick::kFifo,
+                    .virtual_time = true,
+                    .virtual_ns_per_switch = cluster->options_.switch_ns,
+                    .stack_bytes = kStackBytes}) {}
 
   Status run() {
     for (const auto& serve : cluster_.servers_) {
@@ -142,10 +146,7 @@ class Cluster::Run {
   const Background& background_;
   size_t clients_left_, backgrounds_left_;
   Status failed_;
-  base::Scheduler scheduler_{{.pick = base::Scheduler::Pick::kFifo,
-                              .virtual_time = true,
-                              .virtual_ns_per_switch = 0,
-                              .stack_bytes = kStackBytes}};
+  base::Scheduler scheduler_;
   std::vector<std::unique_ptr<rivals::Connection>> connections_;  // gone before the scheduler
 };
 

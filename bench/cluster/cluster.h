@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "bench/rivals/memory_node.h"
@@ -27,6 +28,7 @@ class Cluster {
     size_t bytes = size_t{1} << 20;  // of each memory node
     size_t fixed_bytes = 0;          // ... that the system lays out
     bool flushes = false;            // the nodes answer calls to flush, though their memory is volatile
+    uint64_t switch_ns = 0;          // Scheduler::Options::virtual_ns_per_switch
   };
   // Errors: those of the fabric; InvalidArgument (fixed_bytes exceed bytes, a device without a name).
   static Status make(const Options& options, std::unique_ptr<Cluster>* cluster);
@@ -41,6 +43,8 @@ class Cluster {
   // server as one more node, after those. Requires: no run yet.
   [[nodiscard]] std::unique_ptr<rdma::Fabric> make_fabric() { return network_.make_fabric(); }
   void add_server(const rivals::MemoryNodeName& name, std::function<Status(uint64_t limit_ms)> serve);
+  // The same of a server that connections of seats do not know.
+  void serve_beside(std::function<Status(uint64_t limit_ms)> serve) { servers_.push_back(std::move(serve)); }
 
   // What a compute node does beside its clients, on a thread and a connection of its own, until `stop` says that they
   // are done.
@@ -62,8 +66,8 @@ class Cluster {
   std::vector<std::unique_ptr<rdma::Fabric>> memory_fabrics_, compute_fabrics_;
   std::vector<std::unique_ptr<rdma::SharedMemory>> memories_;  // of nodes that flush
   std::vector<std::unique_ptr<rivals::MemoryNode>> nodes_;
-  std::vector<rivals::MemoryNodeName> names_;                      // of all servers
-  std::vector<std::function<Status(uint64_t limit_ms)>> servers_;  // by name
+  std::vector<rivals::MemoryNodeName> names_;  // of servers that seats connect to
+  std::vector<std::function<Status(uint64_t limit_ms)>> servers_;
   uint32_t runs_ = 0;
 };
 

@@ -1,4 +1,5 @@
-// The systems that a cluster can run: other systems' protocols of bench/rivals, X-like, with how each is set up.
+// The systems that a cluster can run: Bonsai, and other systems' protocols of bench/rivals, X-like, with how each is
+// set up.
 //
 // To add one: a class in system.cc or in a file of its own (system_makers.h), and a line in systems().
 #ifndef BONSAI_BENCH_CLUSTER_SYSTEM_H_
@@ -14,6 +15,7 @@
 #include "bench/cluster/cluster.h"
 #include "bench/rivals/client.h"
 #include "bench/rivals/seat.h"
+#include "rdma/traffic.h"
 
 namespace bonsai::bench {
 
@@ -52,6 +54,10 @@ class System {
   // What goes on beside the clients of a compute node (Cluster::Background); nothing by default.
   [[nodiscard]] virtual bool has_background() const { return false; }
   virtual Status background(const rivals::Seat& seat, const std::function<bool()>& stop);
+  // What a switch of coroutines takes (Cluster::Options); more than 0 for who waits by yielding.
+  [[nodiscard]] virtual uint64_t switch_ns() const { return 0; }
+  // What was asked for by other workers than those of seats. Inside a run.
+  [[nodiscard]] virtual rdma::Traffic traffic() const { return {}; }
   // Of all memory nodes: what records take.
   [[nodiscard]] virtual size_t used_bytes(const Cluster& cluster) const { return cluster.used_bytes(); }
   // What the caches of one client's compute node take now, client-private ones of the whole node included.
@@ -66,6 +72,7 @@ struct SystemEntry {
   Durability durability = Durability::kVolatile;
   bool scans = false;
   bool narrow = false;                // records of 4 + 4 bytes only
+  bool one_worker = false;            // posts all lists of a compute node
   bool strings = true;                // keys other than integers
   double list_cpu_ns = 0;             // of the posting thread for a list: fitted to what was published at light load
   double operation_cpu_ns = 0;        // ... and for an operation, whether or not it posts one

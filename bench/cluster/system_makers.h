@@ -14,6 +14,9 @@ namespace bonsai::bench {
 // One compute node, whose page cache has room for half of the records unless a size is given.
 [[nodiscard]] std::unique_ptr<System> make_pactree(const StoreSize& size);
 
+// One compute node, whose threads share a store; its pool is on servers of its own, one for each memory node.
+[[nodiscard]] std::unique_ptr<System> make_bonsai(const StoreSize& size);
+
 }  // namespace bonsai::bench
 
 #endif  // BONSAI_BENCH_CLUSTER_SYSTEM_MAKERS_H_

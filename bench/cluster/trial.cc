@@ -37,6 +37,7 @@ class Trial::Run {
   Run(const Trial& trial, const Workload* the_workload, uint64_t operations)
       : workload(the_workload),
         counter(trial.stored_, operations),
+        system_(*trial.system_),
         clients_(trial.options_.shape.clients()),
         operations_(operations),
         skipped_(operations / 10) {
@@ -87,11 +88,12 @@ class Trial::Run {
     rdma::Traffic traffic;  // of all threads until then
   };
   [[nodiscard]] Moment now() const {
-    Moment moment{base::now_ns(), {}};
+    Moment moment{base::now_ns(), system_.traffic()};
     for (const auto& [connection, ns] : busy_until_ns_) moment.traffic += connection->worker().traffic();
     return moment;
   }
 
+  const System& system_;
   const size_t clients_;
   const uint64_t operations_, skipped_;
   std::map<const rivals::Connection*, uint64_t> busy_until_ns_;  // until when threads compute
@@ -220,7 +222,8 @@ Status Trial::make(const SystemEntry& entry, const TrialOptions& options, std::u
                                         .seed = options.seed,
                                         .memory_nodes = options.memory_nodes,
                                         .bytes = made->system_->bytes(),
-                                        .fixed_bytes = made->system_->fixed_bytes()},
+                                        .fixed_bytes = made->system_->fixed_bytes(),
+                                        .switch_ns = made->system_->switch_ns()},
                                        &made->cluster_));
   BONSAI_RETURN_IF_ERROR(made->system_->make_empty(made->cluster_.get()));
   *trial = std::move(made);
@@ -265,13 +268,14 @@ Status Trial::act(const Workload* workload, uint64_t operations, TrialResult* re
 }
 
 Ceiling ceiling_of(const TrialResult& result, const rdma::SimDevice& device, const rivals::Shape& shape,
-                   size_t memory_nodes, double operation_cpu_ns) {
+                   size_t memory_nodes, double operation_cpu_ns, bool one_worker) {
   const auto of = [&](rdma::Verb verb) { return result.traffic.of(verb); };
   const auto each = [&](uint64_t n) { return result.per_operation(n); };
   const auto nodes = static_cast<double>(memory_nodes);
   const double threads = static_cast<double>(shape.compute_nodes * shape.threads);
-  const double processor_ns = result.lists() * device.list_cpu_ns + operation_cpu_ns;
-  const double waiting_ns = result.lists() * device.wire_ns + processor_ns;
+  const double lists_ns = result.lists() * device.list_cpu_ns;
+  const double processor_ns = (one_worker ? 0 : lists_ns) + operation_cpu_ns;
+  const double waiting_ns = result.lists() * device.wire_ns + lists_ns + operation_cpu_ns;
   uint64_t atomics = 0;
   for (const rdma::Verb verb : {rdma::Verb::kCas, rdma::Verb::kFaa, rdma::Verb::kMaskedCas}) {
     atomics += of(verb).messages;
@@ -289,6 +293,7 @@ Ceiling ceiling_of(const TrialResult& result, const rdma::SimDevice& device, con
   };
   bound(waiting_ns, static_cast<double>(shape.clients()), "round trips");
   bound(processor_ns, threads, "processors of threads");
+  if (one_worker) bound(lists_ns, static_cast<double>(shape.compute_nodes), "the worker that posts all lists");
   bound(engine_ns, nodes, "device of a memory node");
   bound(each(atomics) * device.atomic_ns, nodes, "atomic unit");
   bound(std::max(out_bytes, in_bytes) / device.bytes_per_ns, nodes, "link of a memory node");

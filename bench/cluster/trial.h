@@ -45,8 +45,9 @@ struct Ceiling {
   std::string_view binds;  // "round trips", "processors of threads", "device of a memory node", ...
 };
 // Of operations that cost what `result` says. Queues and locks come on top.
+// `operation_cpu_ns` and `one_worker` as SystemEntry has them.
 [[nodiscard]] Ceiling ceiling_of(const TrialResult& result, const rdma::SimDevice& device, const rivals::Shape& shape,
-                                 size_t memory_nodes, double operation_cpu_ns = 0);
+                                 size_t memory_nodes, double operation_cpu_ns = 0, bool one_worker = false);
 
 struct TrialOptions {
   rdma::SimDevice device = rdma::SimDevice::cx5();  // but for list_cpu_ns, which is the system's unless one is given

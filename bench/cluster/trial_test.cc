@@ -49,7 +49,8 @@ TEST(Trial, RunsEveryWorkloadOnEverySystem) {
         ASSERT_EQ("OK", status.ToString()) << entry.name << " " << letter;
         EXPECT_EQ(result.operations, 449u);
         EXPECT_GT(result.mops(), 0);
-        EXPECT_GE(result.lists(), entry.name == "PACTree-paging-like" ? .1 : .9) << "but for pages that are here";
+        const bool may_be_local = entry.name == "PACTree-paging-like" || entry.name == "Bonsai";
+        EXPECT_GE(result.lists(), may_be_local ? .1 : .9) << entry.name << " " << letter;
         EXPECT_GT(result.latency.count(), 300u);
         EXPECT_GT(result.cache_bytes, 0u);
         EXPECT_GT(result.memory_bytes_per_record, 8);
@@ -68,7 +69,8 @@ TEST(Trial, OneClientTakesItsRoundTripsAndItsProcessor) {
     const Ceiling ceiling = ceiling_of(reads, device, options.shape, 1, entry.operation_cpu_ns);
     EXPECT_EQ(ceiling.binds, "round trips");
     EXPECT_LT(reads.mops(), ceiling.mops * 1.01) << entry.name;
-    EXPECT_GT(reads.mops(), ceiling.mops * .9) << entry.name;
+    // A waiting store looks about once in a microsecond whether its answer has come.
+    EXPECT_GT(reads.mops(), ceiling.mops * (entry.name == "Bonsai" ? .6 : .9)) << entry.name;
   }
 }
 
@@ -118,21 +120,46 @@ TEST(Trial, CachesHaveTheSizeThatIsAskedFor) {
   EXPECT_NEAR(local.mops() / ceiling.mops, 1, .05);
 }
 
-TEST(Trial, PagingHasOneComputeNode) {
+TEST(Trial, SomeSystemsHaveOneComputeNode) {
   TrialOptions options = small();
   options.shape.compute_nodes = 2;
-  std::unique_ptr<Trial> trial;
-  EXPECT_EQ(Trial::make(*find_system("PACTree-paging-like"), options, &trial).code(), Status::Code::kNotSupported);
+  for (const char* name : {"PACTree-paging-like", "Bonsai"}) {
+    std::unique_ptr<Trial> trial;
+    EXPECT_EQ(Trial::make(*find_system(name), options, &trial).code(), Status::Code::kNotSupported) << name;
+  }
+}
+
+// The product's store, whose pool is elsewhere: what coroutines of a thread ask for at the same time goes out together,
+// reads are of records, and a durable put is a round trip.
+TEST(Trial, BonsaiAsksForMuchAtOnce) {
+  const SystemEntry& bonsai = *find_system("Bonsai");
+  const TrialResult alone = run(bonsai, small(1, 1), 'c'), many = run(bonsai, small(4, 8), 'c');
+  EXPECT_NEAR(alone.lists(), 1, .1);
+  EXPECT_LT(alone.bytes(), 256);
+  EXPECT_LT(many.lists(), .5 * alone.lists());
+  EXPECT_GT(many.mops(), 8 * alone.mops());
+  const TrialResult puts = run(bonsai, small(1, 1), 'l');
+  EXPECT_GT(puts.lists(), .95);
+  EXPECT_LT(run(bonsai, small(4, 8), 'l').lists(), .6 * puts.lists());
+}
+
+TEST(Trial, BonsaiStripesOverMemoryNodes) {
+  TrialOptions options = small(4, 4);
+  options.memory_nodes = 2;
+  EXPECT_GT(run(*find_system("Bonsai"), options, 'a').mops(), 0);
 }
 
 TEST(Trial, SameSeedsGiveSameRuns) {
   TrialOptions options = small(4, 2);
-  const SystemEntry& race = *find_system("RACE-like");
-  const TrialResult one = run(race, options, 'a'), again = run(race, options, 'a');
-  EXPECT_EQ(one.traffic, again.traffic);
-  EXPECT_EQ(one.seconds_ns, again.seconds_ns);
-  options.seed = 2;
-  EXPECT_NE(run(race, options, 'a').seconds_ns, one.seconds_ns);
+  for (const char* name : {"RACE-like", "Bonsai"}) {
+    options.seed = 1;
+    const SystemEntry& entry = *find_system(name);
+    const TrialResult one = run(entry, options, 'a'), again = run(entry, options, 'a');
+    EXPECT_EQ(one.traffic, again.traffic) << name;
+    EXPECT_EQ(one.seconds_ns, again.seconds_ns) << name;
+    options.seed = 2;
+    EXPECT_NE(run(entry, options, 'a').seconds_ns, one.seconds_ns) << name;
+  }
 }
 
 // Whoever gives locks back must not take them again at once: the faster a device is at that, the longer would a client
@@ -204,7 +231,7 @@ TEST(Systems, HaveNamesOfTheirOwn) {
   for (const SystemEntry& entry : systems()) {
     EXPECT_TRUE(names.insert(entry.name).second);
     EXPECT_EQ(find_system(entry.name), &entry);
-    EXPECT_NE(entry.name.find("-like"), std::string::npos) << "they are clean-room work";
+    EXPECT_EQ(entry.name.find("-like") == std::string::npos, entry.name == "Bonsai") << "they are clean-room work";
     EXPECT_GT(entry.list_cpu_ns, 0);
   }
   EXPECT_EQ(find_system("none"), nullptr);

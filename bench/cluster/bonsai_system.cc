@@ -1,0 +1,279 @@
+// Bonsai itself on the modelled network: the product's store on the compute node, its pool on the product's pool
+// servers.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/coro/scheduler.h"
+#include "base/status_macros.h"
+#include "base/units.h"
+#include "bench/cluster/system_makers.h"
+#include "bench/engines/pool_place.h"
+#include "bonsai/db.h"
+#include "scale/fabrics.h"
+#include "scale/pool_server.h"
+
+namespace bonsai::bench {
+
+namespace {
+
+constexpr uint64_t kOpenMsMax = 60'000;
+constexpr uint64_t kLookUs = 500'000, kLooksMax = 50;  // how long a store that was opened puts itself in order
+
+// The fabric of the store, which also says what its workers have asked for.
+class CountedFabric final : public rdma::Fabric {
+ public:
+  explicit CountedFabric(std::unique_ptr<rdma::Fabric> fabric) : fabric_(std::move(fabric)) {}
+  [[nodiscard]] const rdma::Capabilities& capabilities() const override { return fabric_->capabilities(); }
+  Status register_region(std::span<std::byte> memory, rdma::Rights rights,
+                         std::unique_ptr<rdma::Region>* region) override {
+    return fabric_->register_region(memory, rights, region);
+  }
+  Status make_worker(std::unique_ptr<rdma::Worker>* worker) override {
+    BONSAI_RETURN_IF_ERROR(fabric_->make_worker(worker));
+    workers_.push_back(worker->get());
+    return Status::OK();
+  }
+  // Requires: the workers are there.
+  [[nodiscard]] rdma::Traffic traffic() const {
+    rdma::Traffic traffic;
+    for (const rdma::Worker* worker : workers_) traffic += worker->traffic();
+    return traffic;
+  }
+
+ private:
+  const std::unique_ptr<rdma::Fabric> fabric_;
+  std::vector<const rdma::Worker*> workers_;
+};
+
+// Where the coroutines of one thread meet: what they ask for while others of them wait for the store goes there
+// together.
+class Desk {
+ public:
+  struct Ask {
+    bool reads;
+    std::string_view key, value;
+    std::string* found = nullptr;
+    Status status = {};
+    bool done = false, leads = false;
+    base::Scheduler::Token token = {};
+  };
+  explicit Desk(DB* db) : db_(*db) {}
+
+  void carry_out(Ask* ask) {
+    waiting_.push_back(ask);
+    while (serving_ && !ask->done && !ask->leads) {
+      ask->token = base::Scheduler::token();
+      base::Scheduler::park();
+    }
+    if (ask->done) return;
+    serving_ = true;
+    serve();
+    BONSAI_CHECK(ask->done);
+    serving_ = !waiting_.empty();
+    if (!serving_) return;
+    waiting_.front()->leads = true;
+    wake(*waiting_.front());
+  }
+
+ private:
+  static constexpr size_t kGroupMax = 32;
+
+  static void wake(const Ask& ask) { base::Scheduler::current()->wake(ask.token); }
+
+  // Those that wait longest, of which the caller is the first.
+  void serve() {
+    const auto end = waiting_.begin() + static_cast<ptrdiff_t>(std::min(waiting_.size(), kGroupMax));
+    const std::vector<Ask*> group(waiting_.begin(), end);
+    waiting_.erase(waiting_.begin(), end);
+    std::vector<Ask*> gets, puts;
+    for (Ask* ask : group) (ask->reads ? gets : puts).push_back(ask);
+    get(gets);
+    put(puts);
+    for (Ask* ask : group) {
+      ask->done = true;
+      wake(*ask);
+    }
+  }
+  void get(const std::vector<Ask*>& asks) {
+    std::array<std::string_view, kGroupMax> keys;
+    std::array<std::string, kGroupMax> values;
+    std::array<Status, kGroupMax> statuses;
+    for (size_t i = 0; i < asks.size(); ++i) keys.at(i) = asks[i]->key;
+    if (asks.empty()) return;
+    db_.MultiGet({}, {keys.data(), asks.size()}, {values.data(), asks.size()}, {statuses.data(), asks.size()});
+    for (size_t i = 0; i < asks.size(); ++i) {
+      *asks[i]->found = std::move(values[i]);
+      asks[i]->status = std::move(statuses[i]);
+    }
+  }
+  void put(const std::vector<Ask*>& asks) {
+    std::array<std::string_view, kGroupMax> keys, values;
+    std::array<Status, kGroupMax> statuses;
+    for (size_t i = 0; i < asks.size(); ++i) {
+      keys.at(i) = asks[i]->key;
+      values[i] = asks[i]->value;
+    }
+    if (asks.empty()) return;
+    db_.MultiPut({keys.data(), asks.size()}, {values.data(), asks.size()}, {statuses.data(), asks.size()});
+    for (size_t i = 0; i < asks.size(); ++i) asks[i]->status = std::move(statuses[i]);
+  }
+
+  DB& db_;
+  std::vector<Ask*> waiting_;
+  bool serving_ = false;  // or somebody is about to
+};
+
+class BonsaiClient final : public rivals::Client {
+ public:
+  BonsaiClient(DB* db, Desk* desk) : db_(*db), desk_(*desk) {}
+
+  Status get(std::string_view key, std::string* value) override {
+    Desk::Ask ask{.reads = true, .key = key, .value = {}, .found = value};
+    desk_.carry_out(&ask);
+    return ask.status;
+  }
+  Status insert(std::string_view key, std::string_view value) override {
+    Desk::Ask ask{.reads = false, .key = key, .value = value};
+    desk_.carry_out(&ask);
+    return ask.status;
+  }
+  Status update(std::string_view key, std::string_view value) override { return insert(key, value); }
+  Status remove(std::string_view key) override { return db_.Delete(key); }
+  Status scan(std::string_view from, size_t records_max, size_t* found) {
+    *found = 0;
+    ScanOptions options;
+    options.limit = records_max;
+    return db_.Scan(options, from, [found](std::string_view, std::string_view) { return ++*found > 0; });
+  }
+
+ private:
+  DB& db_;
+  Desk& desk_;
+};
+
+// The store is open as long as clients act: its threads are theirs, of one run.
+class BonsaiSystem final : public System {
+ public:
+  explicit BonsaiSystem(const StoreSize& size) : size_(size) {
+    constexpr uint64_t kBytesPerRecord = 160, kBytesAtLeast = 16 * base::kMiB;
+    target_bytes_ = (kBytesAtLeast + size.records_max * (kBytesPerRecord + size.key_bytes_max) / size.memory_nodes) /
+                    base::kMiB * base::kMiB;
+  }
+  // Rivals' memory nodes, which there are too, hold nothing.
+  [[nodiscard]] size_t fixed_bytes() const override { return 64; }
+  [[nodiscard]] size_t bytes() const override { return 4'096; }
+
+  Status make_empty(Cluster* cluster) override {
+    if (size_.compute_nodes > 1) {
+      return Status::NotSupported("a pool of Bonsai has one owner, so its store one compute node");
+    }
+    BONSAI_RETURN_IF_ERROR(place_.make("", "/tmp", target_bytes_ * size_.memory_nodes));
+    for (size_t i = 0; i < size_.memory_nodes; ++i) BONSAI_RETURN_IF_ERROR(make_server(i, cluster));
+    scale::register_fabric("sim", [this, cluster](std::shared_ptr<rdma::Fabric>* fabric) {
+      fabric_ = std::make_shared<CountedFabric>(cluster->make_fabric());
+      *fabric = fabric_;
+      return Status::OK();
+    });
+    return Status::OK();
+  }
+  Status make_client(const rivals::Seat& seat, std::unique_ptr<rivals::Client>* client) override {
+    const rivals::Limit limit("opening the pool", kOpenMsMax);
+    while (!in_order_ && opened_.ok()) {
+      if (limit.expired()) return limit.status();
+      base::sleep_us(kLookUs / 100);
+    }
+    BONSAI_RETURN_IF_ERROR(opened_);
+    auto& desk = desks_[seat.connection];
+    if (desk == nullptr) desk = std::make_unique<Desk>(db_.get());
+    *client = std::make_unique<BonsaiClient>(db_.get(), desk.get());
+    return Status::OK();
+  }
+  Status scan(rivals::Client* client, std::string_view from, size_t records_max, size_t* found) override {
+    return static_cast<BonsaiClient*>(client)->scan(from, records_max, found);
+  }
+  [[nodiscard]] bool has_background() const override { return true; }
+  Status background(const rivals::Seat&, const std::function<bool()>& stop) override {
+    opened_ = open();
+    if (!opened_.ok()) return opened_;
+    put_in_order();
+    while (!stop()) base::sleep_us(10);
+    return close();
+  }
+  [[nodiscard]] uint64_t switch_ns() const override { return 1; }
+  [[nodiscard]] rdma::Traffic traffic() const override {
+    return fabric_ == nullptr ? rdma::Traffic() : fabric_->traffic();
+  }
+  [[nodiscard]] size_t used_bytes(const Cluster&) const override { return stats_.data_bytes_used + stats_.log_bytes; }
+  [[nodiscard]] size_t cache_bytes(const rivals::Shape&) const override { return stats_.dram_bytes; }
+
+ private:
+  static std::string address_of(size_t node) { return "bonsaid" + std::to_string(node); }
+
+  Status make_server(size_t number, Cluster* cluster) {
+    rdma::Fabric* const fabric = fabrics_.emplace_back(cluster->make_fabric()).get();
+    scale::PoolServer::Config config;
+    config.folder = place_.path();
+    config.address = address_of(number);
+    config.node = static_cast<uint32_t>(number);
+    config.domain = rdma::RemoteDomain::kAdrDirect;
+    std::unique_ptr<scale::PoolServer>& server = servers_.emplace_back();
+    BONSAI_RETURN_IF_ERROR(scale::PoolServer::make(fabric, config, &server));
+    cluster->serve_beside([serving = server.get()](uint64_t limit_ms) { return serving->serve(limit_ms); });
+    return Status::OK();
+  }
+  Status open() {
+    std::string path;
+    for (size_t i = 0; i < servers_.size(); ++i) {
+      path += (i == 0 ? "" : ",") + ("sim://" + address_of(i)) + "/pool" + std::to_string(i);
+    }
+    Options options;
+    options.create_if_missing = true;
+    options.pool_bytes = target_bytes_;
+    options.key_format = size_.key_bytes_max == 8 ? KeyFormat::kFixed8 : KeyFormat::kBytes;
+    options.recovery_threads = 1;
+    return DB::Open(options, path, &db_);
+  }
+  // Runs are shorter than the times after which its background threads look whether there is something to do: metadata
+  // of dnodes to be loaded, say.
+  void put_in_order() {
+    rdma::Traffic before;
+    for (uint64_t look = 0; look < kLooksMax && (look < 2 || traffic() != before); ++look) {
+      before = traffic();
+      base::sleep_us(kLookUs);
+    }
+    in_order_ = true;
+  }
+  Status close() {
+    in_order_ = false;
+    stats_ = db_->GetStats();
+    Status status = db_->Close();
+    fabric_.reset();
+    desks_.clear();
+    db_.reset();
+    return status;
+  }
+
+  const StoreSize size_;
+  uint64_t target_bytes_ = 0;
+  PoolPlace place_;
+  std::vector<std::unique_ptr<rdma::Fabric>> fabrics_;  // of the servers
+  std::vector<std::unique_ptr<scale::PoolServer>> servers_;
+  std::shared_ptr<CountedFabric> fabric_;  // of the store that is open
+  std::unique_ptr<DB> db_;
+  std::map<const rivals::Connection*, std::unique_ptr<Desk>> desks_;
+  Status opened_;
+  bool in_order_ = false;  // clients may begin
+  Stats stats_;            // before it was closed
+};
+
+}  // namespace
+
+std::unique_ptr<System> make_bonsai(const StoreSize& size) { return std::make_unique<BonsaiSystem>(size); }
+
+}  // namespace bonsai::bench
