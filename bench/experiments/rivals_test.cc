@@ -67,7 +67,8 @@ TEST_F(RivalExperiment, SynthesisCostsNameTheCeilingAndTheClass) {
   const size_t rate = column(costs, "Mop/s"), ceiling = column(costs, "ceiling"), durable = column(costs, "class");
   for (const Row& row : costs.rows) {
     const std::string cell = cell_text(costs.columns[0], row[0]);
-    EXPECT_LT(*row[rate], 1.1 * *row[ceiling]) << cell;
+    // Of a hundred scans many are in flight when counting begins and ends.
+    EXPECT_LT(*row[rate], (cell.find(", E,") != std::string::npos ? 1.3 : 1.1) * *row[ceiling]) << cell;
     const bool is_durable = cell.find("persist") != std::string::npos || cell.rfind("Bonsai", 0) == 0;
     EXPECT_EQ(cell_text(costs.columns[durable], row[durable]) == "D", is_durable) << cell;
   }
