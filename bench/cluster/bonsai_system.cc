@@ -104,8 +104,8 @@ class Desk {
     std::array<std::string_view, kGroupMax> keys;
     std::array<std::string, kGroupMax> values;
     std::array<Status, kGroupMax> statuses;
-    for (size_t i = 0; i < asks.size(); ++i) keys.at(i) = asks[i]->key;
     if (asks.empty()) return;
+    for (size_t i = 0; i < asks.size(); ++i) keys[i] = asks[i]->key;
     db_.MultiGet({}, {keys.data(), asks.size()}, {values.data(), asks.size()}, {statuses.data(), asks.size()});
     for (size_t i = 0; i < asks.size(); ++i) {
       *asks[i]->found = std::move(values[i]);
@@ -115,11 +115,11 @@ class Desk {
   void put(const std::vector<Ask*>& asks) {
     std::array<std::string_view, kGroupMax> keys, values;
     std::array<Status, kGroupMax> statuses;
+    if (asks.empty()) return;
     for (size_t i = 0; i < asks.size(); ++i) {
-      keys.at(i) = asks[i]->key;
+      keys[i] = asks[i]->key;
       values[i] = asks[i]->value;
     }
-    if (asks.empty()) return;
     db_.MultiPut({keys.data(), asks.size()}, {values.data(), asks.size()}, {statuses.data(), asks.size()});
     for (size_t i = 0; i < asks.size(); ++i) asks[i]->status = std::move(statuses[i]);
   }
@@ -164,6 +164,9 @@ class BonsaiSystem final : public System {
     constexpr uint64_t kBytesPerRecord = 160, kBytesAtLeast = 16 * base::kMiB;
     target_bytes_ = (kBytesAtLeast + size.records_max * (kBytesPerRecord + size.key_bytes_max) / size.memory_nodes) /
                     base::kMiB * base::kMiB;
+  }
+  ~BonsaiSystem() override {
+    scale::register_fabric("sim", [](auto*) { return Status::NotSupported("the simulated network has ended"); });
   }
   // Rivals' memory nodes, which there are too, hold nothing.
   [[nodiscard]] size_t fixed_bytes() const override { return 64; }

@@ -292,6 +292,7 @@ SimOptions SimOptions::with_device(const SimDevice& device, uint64_t seed) {
   SimOptions options;
   options.seed = seed;
   options.late_chance = options.torn_chance = options.lost_chance = options.ghost_chance = 0;
+  options.remote_flush = false;  // none that is modelled has it
   options.device = device;
   return options;
 }

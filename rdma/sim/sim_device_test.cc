@@ -107,6 +107,14 @@ void expect_near(double measured, double expected, double share, const char* wha
   EXPECT_NEAR(measured, expected, share * expected) << what;
 }
 
+// Persistence over them costs what it does there.
+TEST(SimDeviceTest, ModelledDevicesHaveNoRemoteFlush) {
+  for (const SimDevice& device : {SimDevice::cx5(), SimDevice::cx6()}) {
+    SimNetwork network(SimOptions::with_device(device, 1));
+    EXPECT_FALSE(network.make_fabric()->capabilities().remote_flush) << device.name;
+  }
+}
+
 TEST(SimDeviceTest, OneClientTakesTheRoundTrip) {
   const SimDevice device = SimDevice::cx5();
   const double list_ns = device.wire_ns + device.list_cpu_ns + device.read_ns + (8 + 66) / device.bytes_per_ns;
