@@ -7,9 +7,10 @@
 //
 // Arena. Update nodes are in the table's block, one after the other in the order of their tokens, and go with it: a put
 // allocates nothing, a replacer reads them in sequence, and nobody frees them one by one. The arena has room for as
-// many nodes as the table has slots for keys; later ones (of keys that are overwritten again and again) are in chunks
-// that hang on the table, as many as kChunksMax. Whoever makes the last chunk learns that the bnode is above the
-// high-water mark. Batches' nodes, large nodes and those after the last chunk are blocks of their own.
+// many nodes as the table has slots for keys, or a usual table has; later ones (of a wide table, or of keys that are
+// overwritten again and again) are in chunks that hang on the table, as many as kChunksMax. Whoever makes the last
+// chunk learns that the bnode is above the high-water mark. Batches' nodes, large nodes and those after the last chunk
+// are blocks of their own.
 //
 // Layers. A bnode that is being replaced names its successors in a Layer *before* it is frozen, so that any put that
 // meets FROZEN can finish the freeze and install them. Until the new dnode is durable the successor's base is the layer
@@ -45,7 +46,8 @@ class Slots {
  public:
   static constexpr uint64_t kFrozen = 1;
   static constexpr uint32_t kCapacityMin = 16;
-  static constexpr uint32_t kCapacityMax = 128;
+  static constexpr uint32_t kCapacityMax = 128;                  // of a usual table
+  static constexpr uint32_t kWideCapacityMax = 512;              // where tables fill up before the log does
   static constexpr uint32_t kRisingCapacityMax = 1024;           // where keys come in rising order, all to one bnode
   static constexpr uint32_t kBatchCapacityMax = 4096;            // where a batch brings all of them at once
   static constexpr uint32_t kCapacityLimit = uint32_t{1} << 31;  // where recovery has found as many updates
@@ -63,10 +65,12 @@ class Slots {
 
   // One block: capacity, marks, words, locks, arena. Requires: capacity a power of two.
   static std::unique_ptr<Slots> make(uint32_t capacity, uint32_t arena_bytes = 0);
-  // The arena of a table whose first node takes so many bytes. Few large nodes gain nothing by it.
+  // The arena of a table whose first node takes so many bytes. Few large nodes gain nothing by it. A wide table may stay
+  // half empty: nodes beyond those of a usual one are in chunks, made as they are needed.
   static uint32_t arena_bytes_for(uint32_t capacity, size_t node_bytes) {
     if (node_bytes > kArenaNodeBytesMax) return 0;
-    return static_cast<uint32_t>(std::min<uint64_t>(kArenaBytesMax, uint64_t{full_at(capacity)} * node_bytes));
+    const uint32_t nodes = full_at(capacity <= kWideCapacityMax ? std::min(capacity, kCapacityMax) : capacity);
+    return static_cast<uint32_t>(std::min<uint64_t>(kArenaBytesMax, uint64_t{nodes} * node_bytes));
   }
   ~Slots();
   Slots(const Slots&) = delete;
@@ -369,8 +373,10 @@ struct Layer {
   Bnodes olds, news;
   std::atomic<bool> installed{false};  // puts go to `news`
   std::atomic<bool> settled{false};    // no head of `olds`, and of what they still stand on, is without a version
-  bool compact = false;                // the new dnodes get one run each, even if the updates could be appended
-  size_t locked = 0;                   // so many chains of `olds`, in order, are locked by the replacer
+  double fresh = 0;  // of what is appended to the dnode, these updates included: the share, about, of keys that
+                     // were not there before; 0 also where nobody looked
+  bool compact = false;  // the new dnodes get one run each, even if the updates could be appended
+  size_t locked = 0;     // so many chains of `olds`, in order, are locked by the replacer
 
   [[nodiscard]] Bnode* old_for(const base::Key& key) const { return cover(olds, key); }
   [[nodiscard]] Bnode* new_for(const base::Key& key) const { return cover(news, key); }

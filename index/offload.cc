@@ -34,8 +34,28 @@ Node* copy_of(const Node& node, uint64_t version, bool borrowed) {
   return copy;
 }
 
-// So much may be appended to a body of so many bytes or entries.
-uint64_t appended_max(uint64_t body) { return body / 4 * 3; }
+// So much may be appended to a body of so many bytes or entries: until what is hidden comes to three quarters of what
+// is not. Later would take more space, earlier would write more. Where most of what is appended is fresh, that is
+// never.
+uint64_t appended_max(uint64_t body, double fresh) {
+  constexpr double kHiddenMax = 0.75;
+  const double hides = 1 - fresh * (1 + kHiddenMax);
+  if (hides <= 0) return UINT64_MAX;
+  return static_cast<uint64_t>(static_cast<double>(body) * kHiddenMax / hides);
+}
+
+// A small newest run is written once more together with the updates if the dnode would otherwise run out of runs before
+// its body is compacted.
+bool absorbs_newest(const Dnode& old, uint64_t updates, const persist::Limits& limits, double fresh) {
+  const size_t runs = old.runs().size();
+  if (runs < 2 || 2 * old.runs().back().count > 3 * updates) return false;
+  const uint32_t body = old.runs().front().count;
+  const uint64_t appended = old.entries() - body + updates;
+  const uint64_t room = limits.entries_appended_max() - std::min<uint64_t>(limits.entries_appended_max(), body);
+  const uint64_t most = std::min(room, appended_max(body, fresh));
+  const uint64_t to_come = appended < most ? (most - appended) / updates : 0;
+  return runs + 1 + to_come > persist::kRunsMax;
+}
 
 // Drops each element that `joined` has merged into the one before it.
 template <class It, class Joined>
@@ -103,7 +123,7 @@ bool Replacer::Offload::likely_appends(const Layer& layer) const {
   if (slots == nullptr) return false;
   uint64_t bytes = 0;
   slots->for_each_head([&](const Node* head) { bytes += persist::entry_bytes(entry_of(*head)); });
-  return may_append(dnode_of(*layer.olds.front()), slots->used(), bytes, replacer_.limits_);
+  return may_append(dnode_of(*layer.olds.front()), slots->used(), bytes, replacer_.limits_, layer.fresh);
 }
 
 Status Replacer::Offload::add(Layer* layer) {
@@ -230,7 +250,7 @@ Status Replacer::Offload::build_piece(Job* job, Bnode* successor, std::span<cons
   job->updates += updates.size();
   if (append_suffices(*job, old, updates)) {
     piece.kept_runs = true;
-    BONSAI_RETURN_IF_ERROR(append(*successor, gen, old, updates, &piece.dnode));
+    BONSAI_RETURN_IF_ERROR(append(*job, *successor, gen, old, updates, &piece.dnode));
   } else {
     std::vector<Entry>& merged = merged_;
     merged.clear();
@@ -245,15 +265,14 @@ Status Replacer::Offload::build_piece(Job* job, Bnode* successor, std::span<cons
   return Status::OK();
 }
 
-// A body is compacted when what was appended since comes to three quarters of it: later would take more space, earlier
-// would write more.
-bool may_append(const Dnode& dnode, uint64_t entries, uint64_t bytes, const persist::Limits& limits) {
+bool may_append(const Dnode& dnode, uint64_t entries, uint64_t bytes, const persist::Limits& limits, double fresh) {
   if (dnode.runs().empty() || dnode.has_large() || entries == 0) return false;
   const persist::RunDesc& body = dnode.runs().front();
   return dnode.run_bytes() + bytes <= limits.dnode_bytes_max &&  // what a compaction needs at once has a bound
-         dnode.run_bytes() - body.bytes + bytes <= appended_max(body.bytes) &&
-         dnode.entries() - body.count + entries <= appended_max(body.count) &&
-         dnode.entries() + entries <= limits.dnode_entries_max + appended_max(limits.dnode_entries_max);
+         dnode.entries() + entries <= limits.entries_appended_max() &&
+         dnode.run_bytes() - body.bytes + bytes <= appended_max(body.bytes, fresh) &&
+         dnode.entries() - body.count + entries <= appended_max(body.count, fresh) &&
+         (dnode.runs().size() < persist::kRunsMax || absorbs_newest(dnode, entries, limits, fresh));
 }
 
 // May the updates be appended, or is it time to compact? Dnodes with large values are always compacted, so that no run
@@ -268,24 +287,12 @@ bool Replacer::Offload::append_suffices(const Job& job, const Dnode& old, const 
     if (update.large) return false;
     bytes += persist::entry_bytes(update);
   }
-  if (!may_append(old, updates.size(), bytes, replacer_.limits_)) return false;
-  return old.runs().size() < persist::kRunsMax || absorbs_newest(old, updates.size());
+  return may_append(old, updates.size(), bytes, replacer_.limits_, layer.fresh);
 }
 
-// A small newest run is written once more together with the updates if the dnode would otherwise run out of runs before
-// its body is compacted.
-bool Replacer::Offload::absorbs_newest(const Dnode& old, uint64_t updates) {
-  const size_t runs = old.runs().size();
-  if (runs < 2 || 2 * old.runs().back().count > 3 * updates) return false;
-  const uint32_t body = old.runs().front().count;
-  const uint64_t appended = old.entries() - body + updates;
-  const uint64_t to_come = appended < appended_max(body) ? (appended_max(body) - appended) / updates : 0;
-  return runs + 1 + to_come > persist::kRunsMax;
-}
-
-Status Replacer::Offload::append(const Bnode& successor, uint64_t gen, const Dnode& old,
+Status Replacer::Offload::append(const Job& job, const Bnode& successor, uint64_t gen, const Dnode& old,
                                  const std::vector<Entry>& updates, Dnode** dnode) {
-  if (!absorbs_newest(old, updates.size()))
+  if (!absorbs_newest(old, updates.size(), replacer_.limits_, job.layer->fresh))
     return writer_.add(successor.lo(), successor.hi(), gen, &old, updates, dnode);
   Dnode::Parts newest;
   newest.lo = old.lo();

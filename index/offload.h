@@ -21,8 +21,9 @@
 namespace bonsai::index {
 
 // Whether a dnode may take `entries` more of so many bytes as a run, or is to be compacted (and perhaps split).
+// `fresh`: the share of what was appended since it was compacted that hides nothing (Layer::fresh).
 [[nodiscard]] bool may_append(const persist::Dnode& dnode, uint64_t entries, uint64_t bytes,
-                              const persist::Limits& limits);
+                              const persist::Limits& limits, double fresh);
 
 class Replacer::Offload {
  public:
@@ -89,8 +90,7 @@ class Replacer::Offload {
   Status build_piece(Job* job, Bnode* successor, std::span<const Chain> chains);
   bool likely_appends(const Layer& layer) const;
   bool append_suffices(const Job& job, const persist::Dnode& old, const std::vector<persist::Entry>& updates) const;
-  static bool absorbs_newest(const persist::Dnode& old, uint64_t updates);
-  Status append(const Bnode& successor, uint64_t gen, const persist::Dnode& old,
+  Status append(const Job& job, const Bnode& successor, uint64_t gen, const persist::Dnode& old,
                 const std::vector<persist::Entry>& updates, persist::Dnode** dnode);
   enum class Tombstones { kApply, kKeep };  // kKeep: runs below may hold what they delete
   Status merge(const persist::Dnode& dnode, const Bnode& successor, Tombstones tombstones,

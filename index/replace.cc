@@ -5,6 +5,7 @@
 #include <span>
 
 #include "base/check.h"
+#include "base/narrow.h"
 #include "base/spread_sort.h"
 #include "index/offload.h"
 #include "index/prefetch.h"
@@ -211,33 +212,46 @@ bool exceeds(const Estimate& size, const persist::Limits& limits, uint64_t dnode
   return size.entries > dnodes * limits.dnode_entries_max || size.bytes > dnodes * limits.dnode_bytes_max;
 }
 
-// What is left of `all`, the whole of a bnode, once each key has one entry: as in the first part of the range, and an
-// eighth more, lest a part that is no sample of it mislead. If it does nevertheless, a dnode is larger than it should
-// be until it is compacted again. Requires: `all` is not so much that this would matter.
+// What is left of `all`, the whole of a bnode, once each key has one entry: as in the first part of the range. If that
+// is no sample of it, a dnode is larger than it should be, or has more that is hidden, until it is compacted. `all` if
+// it cannot be read now.
 Estimate without_hidden(const scale::Volume& volume, const persist::Dnode& dnode, const Slots* slots,
                         const Estimate& all) {
   constexpr uint32_t kSample = 64;
   persist::DnodeCursor cursor(volume, dnode);
-  cursor.seek({});
+  cursor.seek({}, 2 * kSample);
   const persist::RunView* body = cursor.body();
   persist::Entry end;
-  if (body == nullptr || body->count() <= 2 * kSample || !body->entry(kSample, &end)) return all;
+  if (body == nullptr) return all;
+  const bool part = body->count() > 2 * kSample && body->entry(kSample, &end);
   uint64_t entries = 0;
-  visit_entries(&cursor, slots, &end.key, [&](const persist::Entry&) { ++entries; });
-  entries = entries * body->count() / kSample * 9 / 8;
+  visit_entries(&cursor, slots, part ? &end.key : nullptr, [&](const persist::Entry&) { ++entries; });
+  if (cursor.trouble() != persist::Trouble::kNone) return all;
+  if (part) entries = std::min(all.entries, entries * body->count() / kSample);
   return {entries, all.bytes * entries / all.entries};
 }
 
-// A table doubles when it fills up. Where keys rise it may become wide, as long as its updates fit into a dnode: space
-// is set aside for a few of those, so that a full pool can still be offloaded.
-uint32_t capacity_after(const Bnode& bnode, const Estimate& updates, bool rising, const persist::Limits& limits) {
+// Of what was appended to the body of a bnode's dnode, updates included, the share that hides nothing.
+double fresh_share(const persist::Dnode& dnode, const Estimate& all, const Estimate& left) {
+  const uint64_t body = dnode.runs().empty() ? 0 : dnode.runs().front().count;
+  if (all.entries <= body || left.entries <= body) return 0;
+  return static_cast<double>(left.entries - body) / static_cast<double>(all.entries - body);
+}
+
+// A table doubles when it fills up, and may become wide as long as its updates fit into a dnode: space is set aside for
+// a few of those, so that a full pool can still be offloaded. It stays wide while the log is what ranges wait for; with
+// no such need it becomes a usual one, in which a scan finds few updates close together.
+uint32_t capacity_after(const Bnode& bnode, const Estimate& updates, bool rising, bool log_low,
+                        const persist::Limits& limits) {
   const Slots* slots = bnode.slots();
-  const uint64_t bytes_max = rising ? limits.dnode_bytes_max : 0;
-  const uint32_t capacity_max = updates.bytes <= bytes_max ? Slots::kRisingCapacityMax : Slots::kCapacityMax;
+  const bool crowded = slots != nullptr && slots->crowded();
+  const bool wide = updates.bytes <= limits.dnode_bytes_max && (crowded || log_low);
+  const uint32_t wide_max = rising ? Slots::kRisingCapacityMax : Slots::kWideCapacityMax;
+  const uint32_t capacity_max = wide ? wide_max : Slots::kCapacityMax;
   const uint32_t capacity = std::min(bnode.capacity(), capacity_max);
   if (slots == nullptr) return capacity;
-  if (slots->crowded()) {
-    const bool widens = capacity < Slots::kCapacityMax || 2 * updates.bytes <= bytes_max;
+  if (crowded) {
+    const bool widens = capacity < Slots::kCapacityMax || 2 * updates.bytes <= limits.dnode_bytes_max;
     return std::min(widens ? capacity * 2 : capacity, capacity_max);
   }
   return slots->used() < capacity / 8 * 3 ? std::max(capacity / 2, Slots::kCapacityMin) : capacity;
@@ -265,30 +279,42 @@ Status Replacer::plan(Bnode* bnode, bool may_merge) {
   const persist::Limits limits = limits_now();
   const Estimate updates = estimate(bnode->slots());
   const Estimate size = whole(*bnode, updates);
-  // Overwritten entries count twice until the dnode is compacted, so then is the time to see whether it is too large.
-  const bool compacts = !may_append(dnode_under(*bnode), updates.entries, updates.bytes, limits);
+  const persist::Dnode& dnode = dnode_under(*bnode);
+  // Overwritten entries count twice until the dnode is compacted, so then is the time to see whether it is too large,
+  // and whether there is anything that compaction would give back.
+  bool compacts = !may_append(dnode, updates.entries, updates.bytes, limits, 0);
+  Estimate left = size;
+  if (compacts && size.entries > 0) {
+    left = without_hidden(dnodes_.volume(), dnode, bnode->slots(), size);
+    layer->fresh = fresh_share(dnode, size, left);
+    compacts = !may_append(dnode, updates.entries, updates.bytes, limits, layer->fresh);
+  }
   const bool rising = is_rising(bnode->slots());
-  const uint32_t capacity = capacity_after(*bnode, updates, rising, limits);
+  const uint32_t capacity = capacity_after(*bnode, updates, rising, log_.low(), limits);
   // Where keys come in rising order, the wide table is for the last one: the others may get keys of slower writers, but
-  // not as many.
+  // not as many. Else each part of a range gets its share of the keys.
+  std::vector<std::string> cuts;
   const auto capacity_of = [&](const Fence&, const Fence& hi) {
-    return rising && hi != layer->olds.back()->hi() ? std::min(capacity, Slots::kCapacityMax) : capacity;
+    if (rising && hi == layer->olds.back()->hi()) return capacity;
+    const uint32_t share = rising ? 0 : std::bit_ceil(capacity / base::checked_narrow<uint32_t>(cuts.size() + 1));
+    return std::max(std::min(capacity, Slots::kCapacityMax), share);
   };
   const auto too_large = [&] {
+    const auto more = [](uint64_t n) { return n + n / 8; };  // lest a part that is no sample mislead
     return exceeds(size, limits) &&
-           (rising || exceeds(size, limits, 2) ||
-            exceeds(without_hidden(dnodes_.volume(), dnode_under(*bnode), bnode->slots(), size), limits));
+           (rising || exceeds(size, limits, 2) || exceeds({more(left.entries), more(left.bytes)}, limits));
   };
   if (compacts && too_large()) {
     persist::Trouble trouble = persist::Trouble::kNone;
-    const std::vector<Sized> keys = keys_of(dnodes_.volume(), dnode_under(*bnode), bnode->slots(), &trouble);
+    const std::vector<Sized> keys = keys_of(dnodes_.volume(), dnode, bnode->slots(), &trouble);
     if (trouble == persist::Trouble::kUnavailable) {
       delete layer;
       bnode->unclaim();
       return persist::unreadable(dnodes_.volume(), trouble, bnode->lo(), bnode->hi());
     }
-    make_successors(layer, rising ? cut_rising(keys, limits) : cut(keys, limits), capacity_of);
-    if (layer->news.size() > 1) work_.splits.fetch_add(1, std::memory_order_relaxed);
+    cuts = rising ? cut_rising(keys, limits) : cut(keys, limits);
+    make_successors(layer, cuts, capacity_of);
+    if (!cuts.empty()) work_.splits.fetch_add(1, std::memory_order_relaxed);
   } else if (may_merge && size.entries < limits.dnode_entries_max / 4 && size.bytes < limits.dnode_bytes_max / 4) {
     tree_.with_right_sibling(*bnode, [&](Bnode* right) {
       if (!right->claim()) return;

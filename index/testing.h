@@ -189,6 +189,12 @@ class Tier {
     BONSAI_CHECK(epochs_->drain(10'000));
     return Status::OK();
   }
+  // Compacts what has several runs and no updates, as an idle store does.
+  void put_in_order() {
+    index_->ask_for_compactions(SIZE_MAX);
+    while (offload(Index::Which::kCompactions).ranges > 0) {
+    }
+  }
 
   // What the pool's bytes say is in use, from scratch. Requires: nothing runs.
   uint64_t bytes_in_use() {

@@ -25,6 +25,9 @@ struct Limits {
   uint64_t large_value_bytes_min = 0;  // values from here on are stored apart
   uint64_t dnode_bytes_max = 0;        // a dnode that would grow beyond is split
   uint64_t dnode_entries_max = 0;
+
+  // So many entries may a dnode have before it is compacted and then split.
+  [[nodiscard]] uint64_t entries_appended_max() const { return dnode_entries_max / 3 * 8; }
 };
 
 struct Pool {
