@@ -65,8 +65,8 @@ class Slots {
 
   // One block: capacity, marks, words, locks, arena. Requires: capacity a power of two.
   static std::unique_ptr<Slots> make(uint32_t capacity, uint32_t arena_bytes = 0);
-  // The arena of a table whose first node takes so many bytes. Few large nodes gain nothing by it. A wide table may stay
-  // half empty: nodes beyond those of a usual one are in chunks, made as they are needed.
+  // The arena of a table whose first node takes so many bytes. Few large nodes gain nothing by it. A wide table may
+  // stay half empty: nodes beyond those of a usual one are in chunks, made as they are needed.
   static uint32_t arena_bytes_for(uint32_t capacity, size_t node_bytes) {
     if (node_bytes > kArenaNodeBytesMax) return 0;
     const uint32_t nodes = full_at(capacity <= kWideCapacityMax ? std::min(capacity, kCapacityMax) : capacity);
@@ -373,8 +373,8 @@ struct Layer {
   Bnodes olds, news;
   std::atomic<bool> installed{false};  // puts go to `news`
   std::atomic<bool> settled{false};    // no head of `olds`, and of what they still stand on, is without a version
-  double fresh = 0;  // of what is appended to the dnode, these updates included: the share, about, of keys that
-                     // were not there before; 0 also where nobody looked
+  double fresh = 0;      // of what is appended to the dnode, these updates included: the share, about, of keys that
+                         // were not there before; 0 also where nobody looked
   bool compact = false;  // the new dnodes get one run each, even if the updates could be appended
   size_t locked = 0;     // so many chains of `olds`, in order, are locked by the replacer
 

@@ -266,7 +266,7 @@ namespace {
 constexpr uint64_t kReadAheadRecords = 256;    // a scan of as many will go on after its first window
 constexpr uint64_t kTogetherRecordsMin = 128;  // for fewer it is not worth putting a range together
 constexpr uint64_t kTogetherBytesMax = 64;     // larger records are not copied
-constexpr uint64_t kScatteredOneIn = 16;       // a range with fewer newer entries is mostly stretches of its body
+constexpr uint64_t kScatteredOneIn = 32;       // a range with fewer newer entries is mostly stretches of its body
 }  // namespace
 
 // Puts the records of a range that are scattered over runs and updates side by side. False, and nothing is
@@ -288,19 +288,17 @@ bool Index::read_together(persist::DnodeCursor* cursor, const Collected& all, ui
   std::vector<char>& together = window->together;
   const uint64_t rows_max = std::min<uint64_t>(records_max, newer + body->count());
   if (together.size() < (rows_max + 1) * row_bytes) together.resize((rows_max + 1) * row_bytes);
-  const char* begin = together.data();
-  const auto end_rows = [&](const char* end) {
-    const size_t count = static_cast<size_t>(end - begin) / row_bytes;
+  const auto add_rows = [&](std::span<const char> rows) {
+    const char* const begin = rows.data();
+    const size_t count = rows.size() / row_bytes;
     if (count > 0) window->pieces.push_back({{begin, begin + key_bytes, count, row_bytes, key_bytes, value_bytes}});
-    begin = end;
   };
-  const auto hand_out = [&](const char* rows_end, const persist::Entry& entry) {
-    end_rows(rows_end);
+  const auto add_other = [&](const persist::Entry& entry) {
     window->pieces.push_back(
         {{entry.key.bytes.data(), entry.value.data(), 1, 0, key_bytes, static_cast<uint32_t>(entry.value.size())},
          entry.large});
   };
-  end_rows(window->merge.copy_rows(records_max, together.data(), hand_out));
+  window->merge.copy_rows(records_max, together.data(), add_rows, add_other);
   return true;
 }
 

@@ -335,7 +335,8 @@ TEST_F(DnodeTest, AStretchDoesNotPassADamagedEntryOfAnOlderRun) {
 // What Merge::copy_rows() returns, rows and others, must be the model's first puts. False: the oldest run has no
 // rows.
 bool expect_rows(const scale::Volume& volume, const Dnode& dnode, const std::string& from, const Key* below,
-                 const Entries& updates, const Model& model, uint64_t rows_max) {
+                 const Entries& updates, const Model& model, base::Random* random) {
+  const uint64_t rows_max = random->chance(1, 2) ? random->below(200) : UINT64_MAX;
   Merge merge;
   DnodeCursor cursor(volume, dnode);
   cursor.seek(Key::of(from));
@@ -345,16 +346,14 @@ bool expect_rows(const scale::Volume& volume, const Dnode& dnode, const std::str
   std::vector<char> room((cursor.entries() + updates.list().size() + 1) * row_bytes);
   EXPECT_TRUE(cursor.take_all(below, updates.list(), &merge));
   std::vector<std::pair<std::string, std::string>> seen, wanted;
-  const char* row = room.data();
-  const auto see_rows = [&](const char* end) {
-    for (; row != end; row += row_bytes)
+  const auto see_rows = [&](std::span<const char> rows) {
+    for (const char* row = rows.data(); row != rows.data() + rows.size(); row += row_bytes)
       seen.emplace_back(std::string(row, key_bytes), std::string(row + key_bytes, row_bytes - key_bytes));
   };
-  see_rows(merge.copy_rows(rows_max, room.data(), [&](const char* end, const Entry& entry) {
-    see_rows(end);
+  merge.copy_rows(rows_max, room.data(), see_rows, [&](const Entry& entry) {
     EXPECT_NE(entry.value.size(), row_bytes - key_bytes) << "it is like the others";
     seen.emplace_back(entry.key.bytes, entry.value);
-  }));
+  });
   for (const auto& [key, value] : model) {
     if (!value.second && wanted.size() < rows_max) wanted.emplace_back(key, value.first);
   }
@@ -425,7 +424,7 @@ TEST_F(DnodeTest, RunsAndUpdatesComeTogether) {
       });
       EXPECT_EQ(seen, wanted);
       EXPECT_EQ(merge.items().empty(), !together || wanted.empty());
-      if (together) copied += expect_rows(volume(), *dnode, from, end, updates, wanted, random.below(200)) ? 1 : 0;
+      if (together) copied += expect_rows(volume(), *dnode, from, end, updates, wanted, &random) ? 1 : 0;
       const auto behind = below.empty() ? stored.end() : stored.lower_bound(std::max(from, below));
       EXPECT_EQ(cursor.valid() ? cursor.key().bytes : "none", behind != stored.end() ? behind->first : "none");
     }

@@ -17,6 +17,7 @@
 #include "base/check.h"
 #include "base/narrow.h"
 #include "base/small_copy.h"
+#include "persist/merge_words.h"
 #include "persist/run.h"
 
 namespace bonsai::persist {
@@ -71,18 +72,24 @@ class Merge {
     return {base::Key::of(source.rows.key(item.index)), source.rows.value(item.index)};
   }
 
-  // Copies the newest entry of each key to `to`, key and value, side by side as rows, the first `rows_max` of them.
-  // Those that are not like the oldest list's (large, or of another size) are passed to other(at, entry) instead,
-  // `at` being the end of the rows before them; tombstones are left out. Returns the end of the rows. Requires: the
-  // oldest list has rows; room for one row more than there can be.
-  template <class Other>
-  char* copy_rows(uint64_t rows_max, char* to, Other other) {
+  // Copies the newest entry of each key to `to`, key and value, side by side as rows, the first `rows_max` of them; in
+  // key order rows(bytes) is called for each stretch of rows, and other(entry) for what is not like the oldest list's
+  // entries (large, or of another size), which is not copied. Tombstones are left out. Requires: the oldest list has
+  // rows; room for one row more than there can be.
+  template <class TakeRows, class TakeOther>
+  void copy_rows(uint64_t rows_max, char* to, TakeRows rows, TakeOther other) {
     BONSAI_CHECK(!sources_.empty() && sources_[0].entries == nullptr);
     put_newer_together();
+    const Source& oldest = sources_[0];
+    const bool words = key_bytes_ == sizeof(uint64_t) && oldest.rows.value_bytes == sizeof(uint64_t);
+    if (words && find_newer_words()) {
+      const WordRows body{oldest.rows.keys + oldest.from * oldest.rows.stride_bytes, oldest.to - oldest.from,
+                          oldest.rows.stride_bytes};
+      return merge_words(words_, body, rows_max, to, rows);
+    }
     find_newer();
-    if (!heads_decide()) return copy_rows<false, 0>(rows_max, to, other);
-    const bool usual = key_bytes_ == sizeof(uint64_t) && sources_[0].rows.value_bytes == sizeof(uint64_t);
-    return usual ? copy_rows<true, sizeof(uint64_t)>(rows_max, to, other) : copy_rows<true, 0>(rows_max, to, other);
+    heads_decide() ? copy_rows_one_by_one<true>(rows_max, to, rows, other)
+                   : copy_rows_one_by_one<false>(rows_max, to, rows, other);
   }
 
  private:
@@ -182,17 +189,46 @@ class Merge {
     }
   }
 
-  // kWordBytes: of each key and of each value, if not 0.
-  template <bool kHeadsDecide, size_t kWordBytes, class Other>
-  char* copy_rows(uint64_t left, char* to, const Other& other) const {
+  // The same where all are of eight bytes. False: some is not.
+  bool find_newer_words() {
+    words_.clear();
+    for (const Merged& item : items_) {
+      const Source& source = sources_[item.source];
+      std::string_view value;
+      bool tombstone = false, large = false;
+      if (source.entries == nullptr) {
+        value = source.rows.value(item.index);
+      } else {
+        const Entry& entry = source.entries[item.index];
+        value = entry.value;
+        tombstone = entry.tombstone;
+        large = entry.large;
+      }
+      uint64_t word = 0;
+      if (!tombstone) {
+        if (large || value.size() != sizeof word) return false;
+        std::memcpy(&word, value.data(), sizeof word);
+      }
+      words_.push_back({item.head, word, tombstone ? 0 : kWordRowBytes});
+    }
+    return true;
+  }
+
+  template <bool kHeadsDecide, class TakeRows, class TakeOther>
+  void copy_rows_one_by_one(uint64_t left, char* to, const TakeRows& take_rows, const TakeOther& take_other) const {
     const Rows& rows = sources_[0].rows;
-    const size_t key_bytes = kWordBytes != 0 ? kWordBytes : key_bytes_;
-    const size_t value_bytes = kWordBytes != 0 ? kWordBytes : rows.value_bytes;
+    const size_t key_bytes = key_bytes_, value_bytes = rows.value_bytes;
+    const char* begin = to;
     const auto copy = [&](const char* key, const char* value) {
       base::copy_small(base::copy_small(to, {key, key_bytes}), {value, value_bytes});
     };
-    const auto hand_out = [&](const Newer* each) {
-      other(to, entry(items_[static_cast<size_t>(each - newer_.data())]));
+    const auto end_stretch = [&] {
+      if (to != begin) take_rows(std::span<const char>(begin, to));
+      begin = to;
+    };
+    const auto pass_other = [&](const Newer* each) {
+      end_stretch();
+      take_other(entry(items_[static_cast<size_t>(each - newer_.data())]));
       --left;
     };
     const char* b = rows.keys + sources_[0].from * rows.stride_bytes;
@@ -208,7 +244,7 @@ class Merge {
         passes_b = order >= 0;
       }
       if (takes_a & (a->kind == Kind::kOther)) [[unlikely]] {
-        hand_out(a);
+        pass_other(a);
       } else {
         copy(takes_a ? a->key : b, takes_a ? a->value : b + key_bytes);
         const size_t stays = (takes_a & (a->kind == Kind::kTombstone)) ? 0 : 1;
@@ -219,7 +255,7 @@ class Merge {
       b += passes_b ? rows.stride_bytes : 0;
     }
     for (; a != a_end && left > 0; ++a) {
-      if (a->kind == Kind::kOther) hand_out(a);
+      if (a->kind == Kind::kOther) pass_other(a);
       if (a->kind != Kind::kRow) continue;
       copy(a->key, a->value);
       to += key_bytes + value_bytes;
@@ -229,7 +265,7 @@ class Merge {
       copy(b, b + key_bytes);
       to += key_bytes + value_bytes;
     }
-    return to;
+    end_stretch();
   }
 
   uint32_t key_bytes_ = 0;
@@ -240,6 +276,7 @@ class Merge {
   std::vector<Merged> items_, other_;  // the other lists
   std::vector<size_t> ends_;           // of those, oldest first
   std::vector<Newer> newer_;           // where the items are
+  std::vector<NewerWord> words_;       // or what they say
   std::vector<char> no_value_;         // what is copied for a tombstone: of a far run row 0 need not be there
 };
 

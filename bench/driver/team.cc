@@ -20,6 +20,7 @@ constexpr uint64_t kSamplesMax = 50;  // of the memory in use
 constexpr size_t kLoadMany = 32;
 constexpr uint64_t kDrawnMax = uint64_t{1} << 22;
 constexpr uint64_t kLoadChunk = 4096;
+constexpr uint64_t kPutsTogether = 16;  // at a pace that is kept, between two sleeps
 
 // What all members share.
 struct Stage {
@@ -67,7 +68,7 @@ class alignas(128) Actor {
           mix();
           break;
         case Part::kPut:
-          put();
+          put(begin_ns);
           break;
         case Part::kScan:
           scan();
@@ -151,7 +152,7 @@ class alignas(128) Actor {
     ++records_;
   }
 
-  void put() {
+  void put(uint64_t begin_ns) {
     uint64_t id;
     const std::string_view key = random_key(2 * stage_.plan.records, &id);
     Status status;
@@ -163,6 +164,7 @@ class alignas(128) Actor {
     }
     if (!status.ok()) fail("an update", status);
     ++records_;
+    if (member_.records_per_s_max > 0 && records_ % kPutsTogether == 0) base::sleep_until(due_ns(begin_ns));
   }
 
   void scan() {
@@ -212,10 +214,15 @@ class alignas(128) Actor {
     sum_ = sum;
     records_ += n / words_per_record;
     if (member_.records_per_s_max <= 0) return;
-    const uint64_t due_ns = begin_ns + static_cast<uint64_t>(static_cast<double>(records_) / member_.records_per_s_max *
-                                                             static_cast<double>(base::kNsPerSecond));
-    while (base::now_ns() < due_ns && !stage_.end.load(std::memory_order_relaxed)) {
+    const uint64_t due = due_ns(begin_ns);
+    while (base::now_ns() < due && !stage_.end.load(std::memory_order_relaxed)) {
     }
+  }
+
+  // When the records so far are due at the member's pace.
+  [[nodiscard]] uint64_t due_ns(uint64_t begin_ns) const {
+    return begin_ns + static_cast<uint64_t>(static_cast<double>(records_) / member_.records_per_s_max *
+                                            static_cast<double>(base::kNsPerSecond));
   }
 
   Stage& stage_;

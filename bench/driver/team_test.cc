@@ -66,6 +66,12 @@ TEST_F(Teams, AStreamKeepsItsPace) {
   EXPECT_LE(static_cast<double>(result_.records[0]), 100'000 * result_.seconds + 200);
 }
 
+TEST_F(Teams, AnUpdaterKeepsItsPace) {
+  ASSERT_TRUE(run(Fault::kNone, {{.part = Part::kPut, .records_per_s_max = 5'000}}).ok());
+  EXPECT_GT(result_.records[0], 0U);
+  EXPECT_LE(static_cast<double>(result_.records[0]), 5'000 * result_.seconds + 32);
+}
+
 TEST_F(Teams, EndAtTheFirstWrongAnswer) {
   const Member get{Part::kGet}, gets{.part = Part::kGet, .depth = 8}, mix{.part = Part::kMix, .depth = 8};
   const Member put{Part::kPut}, scan{Part::kScan, 10};

@@ -32,8 +32,9 @@ constexpr const char* kGets = "gets, of the best";
 constexpr const char* kScans = "scanned, of the best";
 constexpr const char* kBeside = "scanned, LMDB = 1";
 
-enum Moment : uint8_t { kLoaded, kLeft, kDrained, kInOrder, kBesidePuts };
-const std::vector<std::string> kMoments = {"loaded", "left alone", "drained", "read and drained", "beside an updater"};
+enum Moment : uint8_t { kLoaded, kLeft, kDrained, kInOrder, kBesidePuts, kBesideAsMany };
+const std::vector<std::string> kMoments = {"loaded",           "left alone",        "drained",
+                                           "read and drained", "beside an updater", "beside one at LMDB's pace"};
 
 struct Times {
   uint64_t records, idle_ms, turn_ms;
@@ -61,7 +62,9 @@ class Study {
                        {kGets, "", true},
                        {"scanned", "M/s"},
                        {kScans, "", true},
+                       {"updates", "M/s"},
                        {"scanned, LMDB", "M/s"},
+                       {"updates, LMDB", "M/s"},
                        {kBeside, "", true}};
     process_before_ = process_bytes();
     std::unique_ptr<Engine> bonsai = make_bonsai_engine(
@@ -87,7 +90,20 @@ class Study {
   }
 
  private:
-  enum Place : uint8_t { kAtGets = 4, kAtGetsRatio, kAtScans, kAtScansRatio, kAtLmdb, kAtLmdbRatio };
+  enum Place : uint8_t {
+    kAtGets = 4,
+    kAtGetsRatio,
+    kAtScans,
+    kAtScansRatio,
+    kAtUpdates,
+    kAtLmdb,
+    kAtLmdbUpdates,
+    kAtLmdbRatio
+  };
+  // Of one turn of members, by part; of several, in the order of the turns.
+  struct Rates {
+    std::vector<double> reads, updates;
+  };
 
   Status load(Engine* engine) {
     EngineOptions options;
@@ -128,16 +144,13 @@ class Study {
   }
 
   Status turns(Engine* engine, const std::vector<Member>& members, Part part, std::optional<double>* figure) {
-    std::vector<double> rates;
-    for (unsigned i = 0; i < kTurns; ++i) {
-      rates.emplace_back();
-      BONSAI_RETURN_IF_ERROR(turn(engine, members, part, &rates.back()));
-    }
-    *figure = median(rates);
+    Rates rates;
+    for (unsigned i = 0; i < kTurns; ++i) BONSAI_RETURN_IF_ERROR(turn(engine, members, part, &rates));
+    *figure = median(rates.reads);
     return Status::OK();
   }
 
-  Status turn(Engine* engine, const std::vector<Member>& members, Part part, double* rate) {
+  Status turn(Engine* engine, const std::vector<Member>& members, Part part, Rates* rates) {
     TeamPlan team;
     team.shape = shape_;
     team.records = times_.records;
@@ -148,7 +161,8 @@ class Study {
     team.stop = plan_.stop;
     TeamResult result;
     BONSAI_RETURN_IF_ERROR(run_team(engine, team, &result));
-    *rate = result.records_m_per_s(team, part);
+    rates->reads.push_back(result.records_m_per_s(team, part));
+    rates->updates.push_back(result.records_m_per_s(team, Part::kPut));
     return Status::OK();
   }
 
@@ -162,31 +176,50 @@ class Study {
     }
   }
 
-  // The two stores take turns.
+  // The two stores take turns, ours twice: with an updater that goes as fast as it can, as LMDB's does, and with one
+  // that does as many updates as LMDB's did.
   Status beside_puts(Engine* bonsai) {
-    Row row(result_.columns.size());
-    row[0] = kBesidePuts;
+    Row fast(result_.columns.size()), as_many(result_.columns.size());
+    fast[0] = kBesidePuts;
+    as_many[0] = kBesideAsMany;
     const std::vector<Member> members = {{Part::kScan, kScan}, {Part::kPut}};
-    std::vector<double> ours, theirs, ratios;
-    if (const EngineEntry* lmdb = find_engine("lmdb")) {
-      const std::unique_ptr<Engine> rival = lmdb->make();
+    Rates ours, at_pace, theirs;
+    const EngineEntry* const lmdb = find_engine("lmdb");
+    const std::unique_ptr<Engine> rival = lmdb != nullptr ? lmdb->make() : nullptr;
+    if (rival != nullptr) {
       BONSAI_RETURN_IF_ERROR(load(rival.get()));
       BONSAI_RETURN_IF_ERROR(rival->settle());
-      for (unsigned i = 0; i < kTurns; ++i) {
-        BONSAI_RETURN_IF_ERROR(turn(bonsai, members, Part::kScan, &ours.emplace_back()));
-        BONSAI_RETURN_IF_ERROR(turn(rival.get(), members, Part::kScan, &theirs.emplace_back()));
-        ratios.push_back(ours.back() / theirs.back());
-      }
-      BONSAI_RETURN_IF_ERROR(rival->close());
-      row[kAtScans] = median(ours);
-      row[kAtLmdb] = median(theirs);
-      row[kAtLmdbRatio] = median(ratios);
-    } else {
-      BONSAI_RETURN_IF_ERROR(turns(bonsai, members, Part::kScan, &row[kAtScans]));
-      result_.columns[kAtLmdb].absent = result_.columns[kAtLmdbRatio].absent = "not in this build";
     }
-    result_.rows.push_back(std::move(row));
+    for (unsigned i = 0; i < kTurns; ++i) {
+      BONSAI_RETURN_IF_ERROR(turn(bonsai, members, Part::kScan, &ours));
+      if (rival == nullptr) continue;
+      BONSAI_RETURN_IF_ERROR(turn(rival.get(), members, Part::kScan, &theirs));
+      std::vector<Member> paced = members;
+      paced.back().records_per_s_max = 1e6 * theirs.updates.back();
+      BONSAI_RETURN_IF_ERROR(turn(bonsai, paced, Part::kScan, &at_pace));
+    }
+    if (rival != nullptr) {
+      BONSAI_RETURN_IF_ERROR(rival->close());
+      beside(ours, theirs, &fast);
+      beside(at_pace, theirs, &as_many);
+    } else {
+      fast[kAtScans] = median(ours.reads);
+      fast[kAtUpdates] = median(ours.updates);
+      for (const Place at : {kAtLmdb, kAtLmdbUpdates, kAtLmdbRatio}) result_.columns[at].absent = "not in this build";
+    }
+    result_.rows.push_back(std::move(fast));
+    if (rival != nullptr) result_.rows.push_back(std::move(as_many));
     return Status::OK();
+  }
+
+  static void beside(const Rates& ours, const Rates& theirs, Row* row) {
+    std::vector<double> ratios;
+    for (size_t i = 0; i < ours.reads.size(); ++i) ratios.push_back(ours.reads[i] / theirs.reads[i]);
+    (*row)[kAtScans] = median(ours.reads);
+    (*row)[kAtUpdates] = median(ours.updates);
+    (*row)[kAtLmdb] = median(theirs.reads);
+    (*row)[kAtLmdbUpdates] = median(theirs.updates);
+    (*row)[kAtLmdbRatio] = median(ratios);
   }
 
   void label() const {
@@ -200,7 +233,8 @@ class Study {
             text(times_.turn_ms) +
             " ms. The best: of the two drained states. Each row's memory and media bytes are "
             "from before its reads; what those ask for is in the next row.",
-        "Beside an updater: one thread scans, one inserts and deletes; the two stores take turns.",
+        "Beside an updater: one thread scans, one inserts and deletes as fast as it can; the two stores take turns. At "
+        "LMDB's pace: the updater does as many updates a second as LMDB's did just before.",
         "Process: bytes by which the process has grown, mapped files aside; Stats: what the store counts."};
   }
 
@@ -221,7 +255,8 @@ Reference reference() {
            {kLeft, 5, 12, 0.9, 0.8, {}},
            {kDrained, 5, 8, {}, {}, {}},
            {kInOrder, 5, 8, {}, {}, {}},
-           {kBesidePuts, {}, {}, {}, {}, 3}},
+           {kBesidePuts, {}, {}, {}, {}, 3},
+           {kBesideAsMany, {}, {}, {}, {}, 3}},
           ReferenceKind::kGoals};
 }
 
