@@ -281,10 +281,13 @@ Status Replacer::plan(Bnode* bnode, bool may_merge) {
   const Estimate size = whole(*bnode, updates);
   const persist::Dnode& dnode = dnode_under(*bnode);
   // Overwritten entries count twice until the dnode is compacted, so then is the time to see whether it is too large,
-  // and whether there is anything that compaction would give back.
+  // and whether there is anything that compaction would give back. A small one is compacted without a look; where a
+  // look is a round trip, so is one that is hardly larger than it should be.
   bool compacts = !may_append(dnode, updates.entries, updates.bytes, limits, 0);
+  const auto spared = [far = dnodes_.volume().has_far()](uint64_t n) { return far ? n - n / 9 : n; };
+  const bool looks = compacts && exceeds({spared(size.entries), spared(size.bytes)}, limits);
   Estimate left = size;
-  if (compacts && size.entries > 0) {
+  if (looks) {
     left = without_hidden(dnodes_.volume(), dnode, bnode->slots(), size);
     layer->fresh = fresh_share(dnode, size, left);
     compacts = !may_append(dnode, updates.entries, updates.bytes, limits, layer->fresh);
@@ -301,8 +304,8 @@ Status Replacer::plan(Bnode* bnode, bool may_merge) {
   };
   const auto too_large = [&] {
     const auto more = [](uint64_t n) { return n + n / 8; };  // lest a part that is no sample mislead
-    return exceeds(size, limits) &&
-           (rising || exceeds(size, limits, 2) || exceeds({more(left.entries), more(left.bytes)}, limits));
+    return rising ? exceeds(size, limits)
+                  : exceeds(size, limits, 2) || (looks && exceeds({more(left.entries), more(left.bytes)}, limits));
   };
   if (compacts && too_large()) {
     persist::Trouble trouble = persist::Trouble::kNone;

@@ -58,8 +58,10 @@ uint32_t matches(const char* fingerprints, uint8_t wanted) {
 
 Dnode::Dnode(Parts parts) : head_{}, parts_(std::make_unique<const Parts>(std::move(parts))) {
   static_assert(sizeof *this + 3 * sizeof(Run) == kLine, "three runs in the first line");
-  if (!hi().is_infinite())
-    head_.prefix_bits = base::checked_narrow<uint16_t>(base::common_prefix_bits(lo().bytes(), hi().bytes()));
+  head_.open = parts_->open() ? 1 : 0;
+  const uint64_t prefix_bits = head_.open != 0 ? base::common_prefix_bits(parts_->least, parts_->greatest)
+                                               : base::common_prefix_bits(lo().bytes(), hi().bytes());
+  head_.prefix_bits = base::checked_narrow<uint16_t>(prefix_bits);
   BONSAI_INVARIANT(runs().size() <= kRunsMax);
   head_.runs_count = base::checked_narrow<uint8_t>(runs().size());
 }
@@ -102,28 +104,41 @@ Dnode::Layout Dnode::layout(const Runs& runs) {
 // Runs that have to be read are one list of reads.
 std::unique_ptr<Dnode> Dnode::make_uploaded(Parts parts, const scale::Volume& volume, const Dnode* kept, Fresh fresh,
                                             Trouble* trouble) {
-  const Layout to = layout(parts.runs);
-  std::unique_ptr<Dnode> dnode = make_block(std::move(parts), to.end);
-  const Runs& runs = dnode->runs();
-  const bool same_prefix = kept != nullptr && kept->uploaded() && kept->head_.prefix_bits == dnode->head_.prefix_bits;
-  const Layout from = same_prefix ? layout(kept->runs()) : Layout();
+  const Runs runs = parts.runs;
+  const auto is_kept = [&](size_t i) {
+    return kept != nullptr && kept->uploaded() && i < kept->runs().size() && kept->runs()[i].addr == runs[i].addr;
+  };
+  const auto entries_of = [&](size_t i) { return i < fresh.size() ? fresh[i] : std::span<const Entry>(); };
+  const auto refuse = [trouble](Trouble why) {
+    if (trouble != nullptr) *trouble = why;
+    return nullptr;
+  };
   scale::ReadBatch reads(volume);
   boost::container::static_vector<std::pair<size_t, RunView>, kRunsMax> to_note;
   for (size_t i = 0; i < runs.size(); ++i) {
-    if (same_prefix && i < kept->runs().size() && kept->runs()[i].addr == runs[i].addr) {
-      dnode->take_over(*kept, run_of(runs[i]), from.places[i], to.places[i]);
-    } else if (i < fresh.size() && !fresh[i].empty()) {
-      to_note.emplace_back(i, RunView(nullptr, runs[i], volume.identity()));
-    } else {
-      to_note.emplace_back(i, issue_run(volume, runs[i], &reads));
+    if (is_kept(i)) continue;
+    const bool read = entries_of(i).empty();
+    to_note.emplace_back(i, read ? issue_run(volume, runs[i], &reads) : RunView(nullptr, runs[i], volume.identity()));
+  }
+  if (!reads.wait().ok()) return refuse(Trouble::kUnavailable);
+  const bool keeps = to_note.size() < runs.size();
+  if (parts.open()) {
+    parts.least = keeps ? kept->parts_->least : "";
+    parts.greatest = keeps ? kept->parts_->greatest : "";
+    for (const auto& [i, view] : to_note) {
+      if (!note_ends(view, entries_of(i), &parts)) return refuse(Trouble::kDamaged);
     }
   }
-  const bool there = reads.wait().ok();
+  const Layout to = layout(runs);
+  std::unique_ptr<Dnode> dnode = make_block(std::move(parts), to.end);
+  if (keeps && kept->head_.prefix_bits != dnode->head_.prefix_bits)
+    return make_uploaded(*dnode->parts_, volume, nullptr, fresh, trouble);
+  const Layout from = keeps ? layout(kept->runs()) : Layout();
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (is_kept(i)) dnode->take_over(*kept, run_of(runs[i]), from.places[i], to.places[i]);
+  }
   for (const auto& [i, view] : to_note) {
-    const auto entries = i < fresh.size() ? fresh[i] : std::span<const Entry>();
-    if (there && dnode->note_run(view, to.places[i], entries)) continue;
-    if (trouble != nullptr) *trouble = there ? Trouble::kDamaged : Trouble::kUnavailable;
-    return nullptr;
+    if (!dnode->note_run(view, to.places[i], entries_of(i))) return refuse(Trouble::kDamaged);
   }
   if (!runs.empty()) dnode->head_.fingerprints = base::checked_narrow<uint16_t>(to.places[0].fingerprints / kGroup);
   dnode->head_.uploaded = 1;
@@ -141,6 +156,20 @@ void Dnode::take_over(const Dnode& kept, const Run& run, const Place& from, cons
   copy(from.samples, to.samples, run.samples_bytes());
   copy(from.fingerprints, to.fingerprints, run.fingerprints_bytes());
   if (run.variable()) copy(from.offsets, to.offsets, run.count * sizeof(uint32_t));
+}
+
+// Widens [least, greatest] to the run's keys. As note_run() otherwise.
+bool Dnode::note_ends(const RunView& view, std::span<const Entry> entries, Parts* parts) {
+  Entry first, last;
+  if (!entries.empty()) {
+    first = entries.front();
+    last = entries.back();
+  } else if (!view.entry(0, &first) || !view.entry(view.count() - 1, &last)) {
+    return false;
+  }
+  if (parts->greatest.empty() || first.key.bytes < parts->least) parts->least = first.key.bytes;
+  if (parts->greatest.empty() || last.key.bytes > parts->greatest) parts->greatest = last.key.bytes;
+  return true;
 }
 
 // Fills in the metadata of one run, from its `entries` or, if that is empty, from its bytes. False if an entry is

@@ -21,10 +21,12 @@
 #include <atomic>
 #include <boost/container/static_vector.hpp>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <new>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/key.h"
@@ -52,6 +54,11 @@ class Dnode {
     scale::Addr header;       // where its header is
     scale::Addr long_fences;  // nil if the fences fit into the header
     uint64_t long_fence_bytes = 0;
+    // Of a range without beginning or without end, whose fences say nothing of its keys: the least and the greatest
+    // key of its runs. Filled in by make_uploaded().
+    std::string least, greatest;
+
+    [[nodiscard]] bool open() const { return lo == base::Fence() || hi.is_infinite(); }
   };
   // The entries of each run that its writer has in hand, in the order of the runs; of others, and of runs after these,
   // none. They need not be read again, and before a fence cannot be: what was copied may not be there yet.
@@ -115,12 +122,12 @@ class Dnode {
   static constexpr uint32_t kSampleBits = 16;
 
   struct Head {
-    uint16_t prefix_bits;  // that all keys of the range share
+    uint16_t prefix_bits;  // that all keys of the range share; of an open one, those of its runs
     uint8_t runs_count;
     uint8_t uploaded;
     mutable std::atomic<uint8_t> merges;  // reads that had to look at several runs
-    uint8_t reserved;
-    uint16_t fingerprints;  // the group of this block in which they begin
+    uint8_t open;                         // Parts::open()
+    uint16_t fingerprints;                // the group of this block in which they begin
   };
   // What a get needs of a run.
   struct Run {
@@ -170,8 +177,14 @@ class Dnode {
   [[nodiscard]] const T* at(size_t offset) const {
     return reinterpret_cast<const T*>(reinterpret_cast<const char*>(this) + offset);
   }
+  // That all keys of the range share, whether runs have them or not.
+  [[nodiscard]] uint32_t range_prefix_bits() const { return head_.open != 0 ? 0 : head_.prefix_bits; }
   // Two bytes of a key after the common prefix: their order is the keys' order, ties undecided. Most are in its head.
   [[nodiscard]] Sample sample(const base::Key& key) const {
+    if (head_.open != 0) [[unlikely]] {  // two ranges of all
+      if (key.bytes < parts_->least) return 0;
+      if (key.bytes > parts_->greatest) return std::numeric_limits<Sample>::max();
+    }
     const uint32_t prefix_bits = head_.prefix_bits;
     if (prefix_bits <= 64 - kSampleBits) [[likely]]
       return base::low_bits<Sample>(key.head << prefix_bits >> (64 - kSampleBits));
@@ -182,6 +195,7 @@ class Dnode {
   [[nodiscard]] T* at(size_t offset) {
     return reinterpret_cast<T*>(reinterpret_cast<char*>(this) + offset);
   }
+  [[nodiscard]] static bool note_ends(const RunView& view, std::span<const Entry> entries, Parts* parts);
   [[nodiscard]] bool note_run(const RunView& view, const Place& place, std::span<const Entry> entries);
   void take_over(const Dnode& kept, const Run& run, const Place& from, const Place& to);
 

@@ -275,7 +275,7 @@ bool DnodeCursor::take_all(const Key* below, std::span<const Entry> updates, Mer
   if (!mergeable(key_bytes, updates) || !find_sound_ends(below, &ends)) return false;
   if (!decode_variable(key_bytes, &merge->decoded())) return false;
   const size_t head_bytes = std::min<size_t>(key_bytes, sizeof(uint64_t));
-  merge->clear(key_bytes, std::min<size_t>(dnode_.head_.prefix_bits / 8, key_bytes - head_bytes));
+  merge->clear(key_bytes, std::min<size_t>(dnode_.range_prefix_bits() / 8, key_bytes - head_bytes));
   std::span<const Entry> decoded = merge->decoded();
   for (size_t i = sources_.size(); i-- > 0;) {  // oldest first
     Source* const source = &sources_[i];

@@ -231,6 +231,41 @@ TEST_F(DnodeTest, MetadataOfAnotherRangeIsNotTakenOver) {
   }
 }
 
+// Fences of the first and the last range say nothing of what its keys share: its runs do, and each run that is appended
+// may say less. Other keys may be asked for all the same.
+TEST_F(DnodeTest, AnOpenRangeIsSearchedByWhatItsKeysShare) {
+  for (const auto& [lo, hi] : {std::pair{Fence(), Fence::infinite()}, {Fence(), Fence("v")}, {Fence("c"), Fence()}}) {
+    const Fence end = hi == Fence() ? Fence::infinite() : hi;
+    Entries users, more, others;
+    for (int i = 1'000; i < 1'400; ++i) users.put("user" + std::to_string(i), "1");
+    for (int i = 1'100; i < 1'140; ++i) more.put("user" + std::to_string(i) + "x", "2");
+    for (const char* key : {"d", "g", "u", "usez"}) others.put(key, "3");
+    const auto place = [&](const Entries* each) { return each == &users ? 0 : each == &more ? 1 : 2; };
+    Runs runs = {write(users)};
+    auto dnode = Dnode::make_uploaded(parts(lo, end, 1, runs), volume(), nullptr, {});
+    for (const Entries* appended : {&users, &more, &others}) {
+      if (appended != &users) {
+        runs.push_back(write(*appended));
+        const std::vector<std::span<const Entry>> fresh(runs.size() - 1);
+        dnode = Dnode::make_uploaded(parts(lo, end, 1, runs), volume(), dnode.get(), fresh);
+      }
+      ASSERT_NE(dnode, nullptr);
+      Entry entry;
+      for (const Entries* there : {&users, &more, &others}) {
+        for (const Entry& each : there->list())
+          ASSERT_EQ(find(*dnode, std::string(each.key.bytes), &entry),
+                    place(there) <= place(appended) ? Find::kFound : Find::kAbsent);
+      }
+      for (const char* key : {"c", "use", "user", "user1", "user1400", "user2", "uses", "ut"})
+        EXPECT_EQ(find(*dnode, key, &entry), Find::kAbsent) << key;
+      uint64_t seen = 0;
+      DnodeCursor cursor(volume(), *dnode);
+      for (cursor.seek(Key::of("ge")); cursor.valid(); cursor.next()) ++seen;
+      EXPECT_EQ(seen, 400U + (appended == &users ? 0 : 40) + (appended == &others ? 2 : 0));
+    }
+  }
+}
+
 // Samples begin after the bits that all keys of the range share, however many: in the keys' heads, across their end,
 // and far after it.
 TEST_F(DnodeTest, SamplesBeginBehindTheCommonBits) {
