@@ -144,7 +144,7 @@ class SimWorker final : public Worker {
     core_->run_due();
     if (pending_ == core_->options.lists_pending_max) {
       refused_by_bound.hit();
-      return Status::Unavailable(std::to_string(pending_) + " work lists are pending; wait for one first");
+      return Status::Busy(std::to_string(pending_) + " work lists are pending; wait for one first");
     }
     ++pending_;
     list->set_pending(list->peers());
