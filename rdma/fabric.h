@@ -199,6 +199,11 @@ class Fabric {
   // Requires: workers are destroyed before their fabric. Errors: NoSpace (device limits).
   virtual Status make_worker(std::unique_ptr<Worker>* worker) = 0;
 
+  // A small number of the calling thread: who has several workers for many threads takes the one of this number,
+  // counted round, so that a thread keeps to one and threads seldom meet. Where coroutines stand for threads it is
+  // theirs.
+  [[nodiscard]] virtual uint32_t caller() const { return base::thread_ordinal(); }
+
  protected:
   Fabric() = default;
 };
