@@ -240,6 +240,7 @@ class BonsaiSystem final : public System {
     options.pool_bytes = target_bytes_;
     options.key_format = size_.key_bytes_max == 8 ? KeyFormat::kFixed8 : KeyFormat::kBytes;
     options.recovery_threads = 1;
+    options.fabric_workers = 1;
     return DB::Open(options, path, &db_);
   }
   // Runs are shorter than the times after which its background threads look whether there is something to do: metadata
