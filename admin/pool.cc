@@ -90,6 +90,7 @@ Status options_from_flags(Options* options) {
   options->any_key_format = !flag_given("key");
   options->fabric_secret_file = FLAGS_secret_file;
   options->fabric_wait_ms_max = FLAGS_fabric_wait_ms_max;
+  options->fabric_workers = FLAGS_fabric_workers;
   options->log_sink = log_line;
   return status;
 }

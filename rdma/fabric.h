@@ -64,7 +64,7 @@ struct Capabilities {
   bool masked_cas = false;        // WorkList::masked_cas() may be used
   size_t inline_bytes_max = 0;    // WRITEs and SENDs up to here need no second look at the local memory
   size_t message_bytes_max = 0;   // of one SEND
-  size_t lists_pending_max = 0;   // per worker; post() beyond it is Unavailable
+  size_t lists_pending_max = 0;   // per worker; post() beyond it is Busy
 };
 
 // A connection. The destructor closes it: what is pending to this peer is completed first (as kFlushed where it had not
@@ -137,15 +137,15 @@ class Worker {
   // ---- work
 
   // Hands the list over; it is pending until a poll() has seen all of it complete. An empty list is complete at once.
-  // Requires: not pending; all peers are of this worker. Errors: Unavailable (Capabilities::lists_pending_max), and
-  // then nothing was posted.
+  // Requires: not pending; all peers are of this worker. Errors: Busy alone (Capabilities::lists_pending_max), and then
+  // nothing was posted: poll until some have ended, and post it again.
   Status post(WorkList* list);
   // Notices what has completed. Returns how many lists are complete now that were not before. Never blocks.
   virtual size_t poll() = 0;
   // Polls until the list is complete, and returns its status. Errors: also Unavailable when the bound expired, and then
   // the list is still pending and its memory still in use: wait again, or close its peers.
   Status wait(const WorkList& list, uint64_t limit_ms);
-  // post() and wait().
+  // post() and wait(). Errors: those of both.
   Status run(WorkList* list, uint64_t limit_ms);
 
   // Polls until ready(): for what another node writes into this one's memory, which no completion reports.
@@ -198,6 +198,11 @@ class Fabric {
 
   // Requires: workers are destroyed before their fabric. Errors: NoSpace (device limits).
   virtual Status make_worker(std::unique_ptr<Worker>* worker) = 0;
+
+  // A small number of the calling thread: who has several workers for many threads takes the one of this number,
+  // counted round, so that a thread keeps to one and threads seldom meet. Where coroutines stand for threads it is
+  // theirs.
+  [[nodiscard]] virtual uint32_t caller() const { return base::thread_ordinal(); }
 
  protected:
   Fabric() = default;

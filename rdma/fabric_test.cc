@@ -188,7 +188,8 @@ TEST_P(FabricTest, PendingListsAreBounded) {
   for (size_t i = 0; i <= bound; ++i) {
     lists.push_back(std::make_unique<WorkList>());
     lists.back()->faa(*peer, there_.region.at(0), 1, here_.region->slice(0, 8));
-    EXPECT_EQ(here_.worker->post(lists.back().get()).ok(), i < bound) << i;
+    const Status status = here_.worker->post(lists.back().get());
+    EXPECT_EQ(status.code(), i < bound ? Status::Code::kOk : Status::Code::kBusy) << i << ": " << status.ToString();
   }
   EXPECT_EQ(here_.worker->traffic().round_trips, bound) << "what was refused is not counted";
   for (size_t i = 0; i < bound; ++i) EXPECT_TRUE(here_.worker->wait(*lists[i], kTestLimitMs).ok());

@@ -1,8 +1,10 @@
 #include "rdma/remote_persist.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 
+#include "base/clock.h"
 #include "base/nvm/racy_copy.h"
 #include "base/status_macros.h"
 
@@ -83,8 +85,7 @@ Status RemotePersist::begin(std::span<const Write> writes, size_t* ticket) {
   if (free_slots_.empty()) return Status::Busy(std::to_string(kInFlightMax) + " persists are in flight; end one first");
   const size_t slot = free_slots_.back();
   fill(writes, slot, &lists_[slot]);
-  if (const Status posted = worker_->post(&lists_[slot]); !posted.ok())
-    return Status::Busy(std::string(posted.message()));
+  BONSAI_RETURN_IF_ERROR(worker_->post(&lists_[slot]));
   free_slots_.pop_back();
   *ticket = slot;
   return Status::OK();
@@ -183,11 +184,12 @@ FlushAgent::Flush FlushAgent::within(std::span<const std::byte> served,
 
 Status FlushAgent::serve(uint64_t limit_ms) {
   accept_peers();
+  send_waiting();
   FlushRequest request;
   uint32_t node = 0;
   {
     Message message;
-    BONSAI_RETURN_IF_ERROR(worker_->receive(limit_ms, &message));
+    BONSAI_RETURN_IF_ERROR(worker_->receive(waiting_.empty() ? limit_ms : std::min<uint64_t>(limit_ms, 1), &message));
     const size_t bytes = message.bytes().size();
     if (bytes < kRequestHeadBytes || bytes > sizeof request) {
       return Status::InvalidArgument("a flush request of " + std::to_string(bytes) + " bytes was dropped");
@@ -202,7 +204,7 @@ Status FlushAgent::serve(uint64_t limit_ms) {
     }
   }
   const uint64_t word = flush_ranges(request);
-  return answer(node, std::as_bytes(std::span(&word, 1)), request.answer, limit_ms);
+  return answer(node, std::as_bytes(std::span(&word, 1)), request.answer, kFlushAnswerMsMax);
 }
 
 uint64_t FlushAgent::flush_ranges(const FlushRequest& request) {
@@ -251,23 +253,44 @@ bool FlushAgent::connected(uint32_t node) {
 }
 
 Status FlushAgent::answer(uint32_t node, std::span<const std::byte> bytes, Remote to, uint64_t limit_ms) {
-  constexpr size_t kLast = sizeof(uint64_t);
-  BONSAI_CHECK(bytes.size() % kLast == 0 && !bytes.empty() && bytes.size() <= kAnswerBytesMax);
+  BONSAI_CHECK(bytes.size() % sizeof(uint64_t) == 0 && !bytes.empty() && bytes.size() <= kAnswerBytesMax);
   accept_peers();
-  Peer* const peer = peer_of(node);
-  if (peer == nullptr) return Status::Unavailable("node " + std::to_string(node) + " left before it was answered");
-  const size_t index = answered_++ % kAnswersMax;
+  Answer made{node, to, 0, {bytes.begin(), bytes.end()}};
+  const Status sent = waiting_.empty() ? send(made) : Status::Busy("earlier answers wait");
+  if (!sent.IsBusy() || limit_ms == 0 || waiting_.size() == kWaitingMax) return sent;
+  made.until_ns = base::now_ns() + limit_ms * base::kNsPerMs;
+  waiting_.push_back(std::move(made));
+  return Status::OK();
+}
+
+// Errors: Unavailable (the node left), Busy (it cannot leave now).
+Status FlushAgent::send(const Answer& answer) {
+  constexpr size_t kLast = sizeof(uint64_t);
+  Peer* const peer = peer_of(answer.node);
+  if (peer == nullptr) return Status::Unavailable("node " + std::to_string(answer.node) + " left before its answer");
+  const size_t index = answered_ % kAnswersMax;
   WorkList& list = answers_[index];
-  if (list.pending())
-    static_cast<void>(worker_->wait(list, limit_ms));  // an answer that failed: its peer will ask again
-  if (list.pending()) return Status::Unavailable("earlier answers are still on their way");
+  if (list.pending()) static_cast<void>(worker_->poll());
+  if (list.pending()) return Status::Busy("earlier answers are still in flight");
   list.clear();
-  const Slice slice = memory_->slice(index * kAnswerBytesMax, bytes.size());
-  std::memcpy(slice.data(), bytes.data(), bytes.size());
-  const size_t head = bytes.size() - kLast;
-  if (head != 0) list.write(*peer, memory_->slice(index * kAnswerBytesMax, head), to);
-  list.write(*peer, memory_->slice(index * kAnswerBytesMax + head, kLast), {to.key, to.address + head});
-  return worker_->post(&list);
+  const Slice slice = memory_->slice(index * kAnswerBytesMax, answer.bytes.size());
+  std::memcpy(slice.data(), answer.bytes.data(), answer.bytes.size());
+  const size_t head = answer.bytes.size() - kLast;
+  if (head != 0) list.write(*peer, memory_->slice(index * kAnswerBytesMax, head), answer.to);
+  list.write(*peer, memory_->slice(index * kAnswerBytesMax + head, kLast), {answer.to.key, answer.to.address + head});
+  Status posted = worker_->post(&list);
+  if (posted.IsBusy()) {
+    static_cast<void>(worker_->poll());
+    posted = worker_->post(&list);
+  }
+  if (posted.ok()) ++answered_;
+  return posted;
+}
+
+void FlushAgent::send_waiting() {
+  for (; !waiting_.empty(); waiting_.pop_front()) {
+    if (send(waiting_.front()).IsBusy() && base::now_ns() < waiting_.front().until_ns) return;
+  }
 }
 
 }  // namespace bonsai::rdma

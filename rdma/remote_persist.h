@@ -16,6 +16,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -139,8 +140,10 @@ class FlushAgent {
   using Flush = std::function<FlushResult(std::span<const FlushRequest::Range> ranges)>;
   // Takes a message of another kind.
   using Other = std::function<Status(std::span<const std::byte> message, uint32_t node)>;
-  static constexpr size_t kAnswersMax = 16;
+  static constexpr size_t kAnswersMax = 16;  // in flight
   static constexpr size_t kAnswerBytesMax = 512;
+  static constexpr size_t kWaitingMax = 1'024;          // answers that cannot leave yet
+  static constexpr uint64_t kFlushAnswerMsMax = 5'000;  // how long one to a flush request waits for that
 
   // Gives the worker its receive ring, of `requests_max` buffers. Errors: those of register_region().
   static Status make(Fabric* fabric, Worker* worker, size_t requests_max, Flush flush,
@@ -152,12 +155,16 @@ class FlushAgent {
   // Messages of at most sizeof(FlushRequest) bytes whose first word is above FlushRequest::kTokenMax go to `other`.
   void set_other(Other other) { other_ = std::move(other); }
 
-  // Serves one request. Errors: Unavailable (none came within the bound; the usual case of an idle agent),
-  // InvalidArgument (a malformed request, which is dropped), and those of Other.
+  // Sends answers that wait, and serves one request. Errors: Unavailable (none came within the bound, which is short
+  // while answers wait; the usual case of an idle agent), InvalidArgument (a malformed request, which is dropped), and
+  // those of answer() and Other.
   Status serve(uint64_t limit_ms);
 
   // Writes `bytes` into the memory of `node` at `to`, the last word last. Requires: a multiple of 8 bytes, more than 8
-  // of them only if a word of their own says that they are complete, at most kAnswerBytesMax. Errors: Unavailable.
+  // of them only if a word of their own says that they are complete, at most kAnswerBytesMax. One that cannot leave at
+  // once, since as many are in flight as the worker takes, leaves at a later serve(), unless `limit_ms` pass before.
+  // Errors: Unavailable (the node left), Busy (kWaitingMax wait already, or it cannot leave and limit_ms is 0): it is
+  // not sent.
   Status answer(uint32_t node, std::span<const std::byte> bytes, Remote to, uint64_t limit_ms);
 
   // Whether some connection of the node is usable.
@@ -172,8 +179,17 @@ class FlushAgent {
  private:
   FlushAgent(Worker* worker, Flush flush) : worker_(worker), flush_(std::move(flush)) {}
 
+  struct Answer {
+    uint32_t node = 0;
+    Remote to;
+    uint64_t until_ns = 0;
+    std::vector<std::byte> bytes;
+  };
+
   void accept_peers();
   Peer* peer_of(uint32_t node);
+  Status send(const Answer& answer);
+  void send_waiting();
   [[nodiscard]] uint64_t flush_ranges(const FlushRequest& request);
 
   Worker* const worker_;
@@ -183,6 +199,7 @@ class FlushAgent {
   std::vector<std::unique_ptr<Peer>> peers_;
   std::array<WorkList, kAnswersMax> answers_;
   size_t answered_ = 0;
+  std::deque<Answer> waiting_;  // that could not leave yet
   WorkList looks_;
   size_t next_look_ = 0;  // the connection that is looked at next, counted round
 };

@@ -295,6 +295,72 @@ TEST(FlushAgentLooks, EveryNodeIsLookedAtInItsTurn) {
   ASSERT_TRUE(scheduler.run().ok());
 }
 
+// More requests at a time than the agent's worker has lists in flight, from more nodes than it has buffers for answers.
+TEST(FlushAgentAnswers, OneThatCannotLeaveYetIsNotLost) {
+  constexpr uint32_t kNodes = FlushAgent::kAnswersMax + 8;
+  struct Owner {
+    std::unique_ptr<Fabric> fabric;
+    std::unique_ptr<Worker> worker;
+    std::unique_ptr<Region> region;
+    std::unique_ptr<RemotePersist> persist;
+    std::vector<std::byte> bytes = std::vector<std::byte>(64);
+  };
+  SimNetwork network({.lists_pending_max = 1});
+  const auto server = network.make_fabric();
+  std::vector<Owner> owners(kNodes);
+  std::vector<std::byte> served(64);
+  std::unique_ptr<Region> target;
+  std::unique_ptr<Worker> there;
+  std::unique_ptr<FlushAgent> agent;
+  ASSERT_TRUE(server->make_worker(&there).ok());
+  ASSERT_TRUE(server->register_region(served, Rights::all(), &target).ok());
+  ASSERT_TRUE(
+      FlushAgent::make(server.get(), there.get(), kNodes, FlushAgent::within(served, [](auto) {}), &agent).ok());
+  ASSERT_TRUE(there->listen("target", {}, {}).ok());
+  base::Scheduler scheduler({.virtual_time = true});
+  scheduler.spawn([&] {
+    std::vector<size_t> tickets(kNodes);
+    for (uint32_t i = 0; i < kNodes; ++i) {
+      Owner& owner = owners[i];
+      owner.fabric = network.make_fabric();
+      ASSERT_TRUE(owner.fabric->make_worker(&owner.worker).ok());
+      ASSERT_TRUE(owner.fabric->register_region(owner.bytes, Rights::all(), &owner.region).ok());
+      Hello hello;
+      hello.node = i + 1;
+      std::unique_ptr<Peer> peer;
+      ASSERT_TRUE(owner.worker->connect("target", hello, kLimitMs, &peer).ok());
+      StrategyFabric fabric(*owner.fabric, false);
+      ASSERT_TRUE(
+          RemotePersist::make(&fabric, owner.worker.get(), std::move(peer), RemoteDomain::kAdr, &owner.persist).ok());
+      const RemotePersist::Write writes[] = {{owner.region->slice(0, 64), target->remote().at(0)}};
+      ASSERT_EQ("OK", owner.persist->begin(writes, &tickets[i]).ToString());
+    }
+    base::sleep_ms(1);  // all requests have arrived
+    const auto answered = [&] {
+      size_t ended = 0;
+      for (uint32_t i = 0; i < kNodes; ++i) {
+        static_cast<void>(owners[i].worker->poll());
+        ended += owners[i].persist->ended(tickets[i]) ? 1 : 0;
+      }
+      return ended;
+    };
+    const uint64_t word = 1;
+    bool left_out = false;
+    for (base::BoundedWait wait("answers", 1'000); answered() < kNodes && !wait.expired(); wait.pause()) {
+      static_cast<void>(agent->serve(0));
+      const Status now = agent->answer(1, std::as_bytes(std::span(&word, 1)), owners[0].region->remote().at(0), 0);
+      left_out = left_out || now.IsBusy();
+    }
+    EXPECT_TRUE(left_out) << "one that does not wait";
+    for (uint32_t i = 0; i < kNodes; ++i) {
+      ASSERT_TRUE(owners[i].persist->ended(tickets[i])) << i;
+      EXPECT_EQ("OK", owners[i].persist->end(tickets[i]).ToString());
+    }
+    EXPECT_TRUE(agent->answer(kNodes + 1, std::as_bytes(std::span(&word, 1)), {}, 1).IsUnavailable());
+  });
+  ASSERT_TRUE(scheduler.run().ok());
+}
+
 TEST(RemotePersistFaults, WithoutAnAnswerNothingIsSaidToBeDurable) {
   SimNetwork network;
   const auto nvm = network.make_nvm(1024, RemoteDomain::kAdr);

@@ -53,7 +53,7 @@ class PoolServer {
     base::MediaOptions media;
     // Makes the medium of a pool instead of base::make_media, if it is set: a simulated node brings its own NVM.
     std::function<Status(const base::Mapping& mapping, base::Media* media)> make_media;
-    uint64_t answer_ms_max = 1'000;  // for one answer to leave
+    uint64_t answer_ms_max = 5'000;  // how long an answer may wait until it leaves
   };
 
   // Listens. Requires: the fabric outlives the server. Errors: InvalidArgument (undeclared domain, address), Busy (the

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <mutex>
+#include <set>
 
 #include "base/check.h"
 #include "base/clock.h"
@@ -30,24 +31,33 @@ Status RemoteLink::make(std::shared_ptr<rdma::Fabric> fabric, const LinkOptions&
 }
 
 Status RemoteLink::start() {
+  if (options_.workers == 0 || options_.workers > LinkOptions::kWorkersMax) {
+    return Status::InvalidArgument("fabric_workers is " + std::to_string(options_.workers) + "; give 1 to " +
+                                   std::to_string(LinkOptions::kWorkersMax));
+  }
   node_ = static_cast<uint32_t>(base::fresh_seed() | 1);
   pool_ = RegisteredPool::make(fabric_);
   rdma::Rights rights;
   rights.write = true;  // nodes write their answers there
   rights.read = true;   // and look whether this one is still there
   BONSAI_RETURN_IF_ERROR(rdma::RegisteredMemory::make(*fabric_, sizeof(Control), rights, &control_));
-  return fabric_->make_worker(&worker_);
+  for (size_t i = 0; i < options_.workers; ++i) {
+    BONSAI_RETURN_IF_ERROR(fabric_->make_worker(&lanes_.emplace_back(std::make_unique<Lane>())->worker));
+  }
+  return Status::OK();
 }
 
 RemoteLink::~RemoteLink() {
   // A node that does not answer closes the pool when it finds this node gone.
   for (size_t target = 0; target < targets_.size(); ++target) static_cast<void>(release(target, PoolOp::kClose));
-  if (worker_ != nullptr) static_cast<void>(worker_->poll());  // what was in flight ended with the connections
-  readings_.clear();
+  for (const auto& lane : lanes_) {
+    if (lane->worker != nullptr) static_cast<void>(lane->worker->poll());  // what was in flight ended with its peer
+    lane->readings.clear();
+  }
   targets_.clear();
 }
 
-Status RemoteLink::connect(const TargetName& name, std::unique_ptr<rdma::Peer>* peer) {
+Status RemoteLink::connect(rdma::Worker* worker, const TargetName& name, std::unique_ptr<rdma::Peer>* peer) {
   rdma::Hello own;
   std::unique_ptr<rdma::Peer> made;
   Status status;
@@ -58,7 +68,7 @@ Status RemoteLink::connect(const TargetName& name, std::unique_ptr<rdma::Peer>* 
     own = {};
     own.node = node_;
     if (options_.secret != nullptr) options_.secret->sign(&own);
-    status = worker_->connect(name.node, own, (limit_ns - passed_ns) / base::kNsPerMs, &made);
+    status = worker->connect(name.node, own, (limit_ns - passed_ns) / base::kNsPerMs, &made);
     passed_ns = wait.watch_ns();
     if (!status.IsUnavailable() || passed_ns >= limit_ns) break;
   }
@@ -72,9 +82,29 @@ Status RemoteLink::connect(const TargetName& name, std::unique_ptr<rdma::Peer>* 
   return Status::OK();
 }
 
+// The connections that carry the target's reads: those that another target of its node has, if there is one.
+Status RemoteLink::connect_readers(Target* target) {
+  for (const auto& other : targets_) {
+    if (other->name.node != target->name.node || other->persist == nullptr) continue;
+    target->reading = other->reading;
+    return Status::OK();
+  }
+  for (size_t lane = 1; lane < lanes_.size(); ++lane) {
+    std::unique_ptr<rdma::Peer> peer;
+    BONSAI_RETURN_IF_ERROR(connect(lanes_[lane]->worker.get(), target->name, &peer));
+    target->reading.push_back(std::move(peer));
+  }
+  return Status::OK();
+}
+
+// Requires: it was not given back.
+rdma::Peer& RemoteLink::peer_of(const Target& target, size_t lane) {
+  return lane == 0 ? target.persist->peer() : *target.reading[lane - 1];
+}
+
 // Empties the list for a request. Errors: Unavailable (one that was given up is still in flight).
 Status RemoteLink::begin_list() {
-  static_cast<void>(worker_->poll());
+  static_cast<void>(lanes_[0]->worker->poll());
   if (list_.pending()) return Status::Unavailable("an earlier request has not ended yet");
   list_.clear();
   return Status::OK();
@@ -89,13 +119,25 @@ Status RemoteLink::await_answer(rdma::Peer* peer) {
   base::BoundedWait request("link.request", kRequestMsMax);
   while (request.watch_ns() < kRequestMsMax * base::kNsPerMs) {
     const uint64_t seen = beats.load(std::memory_order_relaxed);
-    BONSAI_RETURN_IF_ERROR(worker_->await("link.answer", options_.limit_ms, [&] {
+    BONSAI_RETURN_IF_ERROR(lanes_[0]->worker->await("link.answer", options_.limit_ms, [&] {
       return answered() || beats.load(std::memory_order_relaxed) != seen || !peer->usable();
     }));
     if (answered()) return Status::OK();
     if (!peer->usable()) return Status::Unavailable("the node left");
   }
   return request.status();
+}
+
+// Waits for room, too: when a target is given back reads that nobody waits for may still be in flight.
+Status RemoteLink::run_request() {
+  rdma::Worker& worker = *lanes_[0]->worker;
+  Status posted;
+  BONSAI_RETURN_IF_ERROR(worker.await("link.room", options_.limit_ms, [&] {
+    posted = worker.post(&list_);
+    return !posted.IsBusy();
+  }));
+  BONSAI_RETURN_IF_ERROR(posted);
+  return worker.wait(list_, options_.limit_ms);
 }
 
 Status RemoteLink::ask(rdma::Peer* peer, const TargetName& name, PoolOp op, uint64_t bytes, uint64_t mark,
@@ -111,7 +153,7 @@ Status RemoteLink::ask(rdma::Peer* peer, const TargetName& name, PoolOp op, uint
   Status status = begin_list();
   if (status.ok()) {
     list_.send(*peer, control_->slice(0, sizeof control.request));
-    status = worker_->run(&list_, options_.limit_ms);
+    status = run_request();
   }
   if (status.ok()) status = await_answer(peer);
   if (!status.ok()) {
@@ -132,17 +174,19 @@ Status RemoteLink::open(const TargetName& name, PoolOp op, uint64_t bytes, uint6
   auto made = std::make_unique<Target>();
   made->name = name;
   std::unique_ptr<rdma::Peer> peer;
-  BONSAI_RETURN_IF_ERROR(connect(name, &peer));
+  rdma::Worker& worker = *lanes_[0]->worker;
+  BONSAI_RETURN_IF_ERROR(connect(&worker, name, &peer));
+  BONSAI_RETURN_IF_ERROR(connect_readers(made.get()));
   PoolAnswer answer;
   const Status asked = ask(peer.get(), name, op, bytes, mark, &answer);
   if (asked.IsUnavailable()) {
     // The connection ends before what it may still deliver is used again.
     peer.reset();
-    static_cast<void>(worker_->poll());
+    static_cast<void>(worker.poll());
   }
   BONSAI_RETURN_IF_ERROR(asked);
   made->pool = pool_of(answer);
-  BONSAI_RETURN_IF_ERROR(rdma::RemotePersist::make(fabric_.get(), worker_.get(), std::move(peer),
+  BONSAI_RETURN_IF_ERROR(rdma::RemotePersist::make(fabric_.get(), &worker, std::move(peer),
                                                    static_cast<rdma::RemoteDomain>(answer.domain), &made->persist));
   *target = targets_.size();
   targets_.push_back(std::move(made));
@@ -155,6 +199,7 @@ Status RemoteLink::release(size_t target, PoolOp op) {
   PoolAnswer answer;
   const Status status = ask(&left.persist->peer(), left.name, op, 0, 0, &answer);
   left.persist.reset();
+  left.reading.clear();
   return status;
 }
 
@@ -264,15 +309,15 @@ bool RemoteLink::post_next(Noted* mine) {
   return true;
 }
 
-// Requires: mutex_. Lets no sibling run.
+// Requires: the first lane's mutex. Lets no sibling run.
 void RemoteLink::post(Noted* mine) {
   while (!mine->ranges.empty() && !failed_.load(std::memory_order_relaxed) && post_next(mine)) {
   }
 }
 
-// Requires: mutex_. Lets no sibling run.
+// Requires: the first lane's mutex. Lets no sibling run.
 void RemoteLink::look(Noted* mine) {
-  static_cast<void>(worker_->poll());
+  static_cast<void>(lanes_[0]->worker->poll());
   std::erase_if(mine->posted, [this](Posted& posted) {
     rdma::RemotePersist& persist = *targets_[posted.target]->persist;
     if (!persist.ended(posted.ticket)) return false;
@@ -290,15 +335,15 @@ bool RemoteLink::fence() {
   uint64_t last = 0;  // of this thread's posts that this fence answers for; 0: not all are posted yet
   for (base::BoundedWait wait("link.fence", options_.limit_ms);; wait.pause()) {
     if (failed_.load(std::memory_order_acquire)) break;
-    if (mutex_.try_lock()) {
-      const std::lock_guard lock(mutex_, std::adopt_lock);
+    if (lanes_[0]->mutex.try_lock()) {
+      const std::lock_guard lock(lanes_[0]->mutex, std::adopt_lock);
       post(&mine);
       if (last == 0 && mine.ranges.empty()) last = mine.numbers + 1;
       look(&mine);
     }
     if (last != 0 && (mine.posted.empty() || mine.posted.front().number >= last)) break;
     if (wait.expired()) {
-      const std::lock_guard lock(mutex_);
+      const std::lock_guard lock(lanes_[0]->mutex);
       fail(mine.posted.empty() ? 0 : mine.posted.front().target, wait.status());
       break;
     }
@@ -306,25 +351,52 @@ bool RemoteLink::fence() {
   return !failed_.load(std::memory_order_acquire);
 }
 
-// Requires: mutex_.
+// A write failed. Requires: the first lane's mutex.
 void RemoteLink::fail(size_t target, const Status& status) {
+  Target& of = *targets_[target];
+  fail_as(of, "did not confirm a write", status);
+  note_broken(&of, 0, status);
+}
+
+// The first failure stays.
+void RemoteLink::fail_as(const Target& target, std::string_view what, const Status& status) {
+  const std::lock_guard lock(status_mutex_);
   if (!failed_.load(std::memory_order_relaxed)) {
-    status_ =
-        Status::Unavailable(targets_[target]->name.text + " did not confirm a write (" + std::string(status.message()) +
-                            "); what was acknowledged is kept there: see that its node runs, close the store and "
-                            "open it again");
+    status_ = Status::Unavailable(target.name.text + " " + std::string(what) + " (" + std::string(status.message()) +
+                                  "); what was acknowledged is kept there: see that its node runs, close the store and "
+                                  "open it again");
   }
   failed_.store(true, std::memory_order_release);
 }
 
+// After a failure of the lane's connection to the target, which may have ended it. Requires: the lane's mutex.
+void RemoteLink::note_broken(Target* target, size_t lane, const Status& status) {
+  if (target->persist == nullptr || peer_of(*target, lane).usable()) return;
+  fail_as(*target, "has lost a connection", status);
+  target->broken.store(true, std::memory_order_release);
+}
+
 Status RemoteLink::status() const {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(status_mutex_);
   return status_;
 }
 
 rdma::Traffic RemoteLink::traffic() const {
-  const std::lock_guard lock(mutex_);
-  return worker_->traffic();
+  rdma::Traffic all;
+  for (const auto& lane : lanes_) {
+    const std::lock_guard lock(lane->mutex);
+    all += lane->worker->traffic();
+  }
+  return all;
+}
+
+size_t RemoteLink::connections() const {
+  std::set<const rdma::Peer*> all;
+  for (const auto& target : targets_) {
+    if (target->persist == nullptr) continue;
+    for (size_t lane = 0; lane < lanes_.size(); ++lane) all.insert(&peer_of(*target, lane));
+  }
+  return all.size();
 }
 
 }  // namespace bonsai::scale

@@ -1,20 +1,26 @@
 // This node's way to the pools of other nodes, over one fabric: the connections of all remote targets of one store, for
 // any number of threads and coroutines.
 //
+// Several workers of the fabric carry them, each with a connection of its own to every node and a lock of its own: the
+// first one writes and requests, the others reads. Those of one thread always go over the same worker; a single worker
+// carries everything. To the first one each target has a connection, to the others targets of one node share them.
+//
 // Bytes are named by target and offset. What is resident is in the target's mirror, this node's copy (remote_target.h);
 // all else is carried: read to memory of the link's pool, and written from there. What a thread has noted is written
 // and made durable by its fence: one list for each target, all in flight at once. Reads are posted when they are begun.
 //
 // Invariants
 //   - **Writes to a target arrive in the order in which they were posted, and take resident bytes from the mirror at or
-//     after posting.** One connection for each target carries all of its WRITEs, and posting is one critical section.
-//     So of two threads that write one word the later content stays, as in a coherent cache. Writes of one word over
-//     two connections could arrive the other way round.
+//     after posting.** One connection of one worker for each target carries all of its WRITEs, and posting is one
+//     critical section. So of two threads that write one word the later content stays, as in a coherent cache. Writes
+//     of one word over two connections could arrive the other way round. Reads need no order beside them: what a reader
+//     looks for was durable before its read was begun, and the place is not used again before the reader has left.
 //   - fence() answers true only when everything that its thread had noted before is durable, also what a sibling
 //     coroutine's fence of the same thread has posted.
 //   - The first failure is final: whether bytes in flight are durable is not known any more, so that every later fence
-//     answers false, and status() says which target failed and what to do.
-//   - A read that fails, or is given up, fails nothing else. Its memory is in use until it has ended.
+//     answers false, and status() says which target failed and what to do. The end of any connection is one, as soon as
+//     a read or a fence meets it: from then on no worker reads from that target.
+//   - A read that is refused here, or is given up, fails nothing else. Its memory is in use until it has ended.
 //   - Every wait is bounded by limit_ms; that for a pool's making or resizing begins anew at each sign that the node is
 //     at work on it, for at most an hour.
 //
@@ -29,6 +35,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/nvm/far_reads.h"
@@ -46,8 +53,11 @@
 namespace bonsai::scale {
 
 struct LinkOptions {
+  static constexpr size_t kWorkersMax = 64;
+
   const rdma::Secret* secret = nullptr;  // null: the nodes are reached without one
   uint64_t limit_ms = 5'000;             // of each wait: for a connection, an answer, a fence
+  size_t workers = 4;                    // 1 to kWorkersMax
 };
 
 class RemoteLink {
@@ -59,6 +69,7 @@ class RemoteLink {
     std::string text;  // e.g. "tmpfs (emulated NVM), flush clwb, domain ADR, over shm"
   };
 
+  // Errors: InvalidArgument (workers), those of Fabric::make_worker().
   static Status make(std::shared_ptr<rdma::Fabric> fabric, const LinkOptions& options,
                      std::unique_ptr<RemoteLink>* link);
   // Gives the pools back. Requires: no other call is in progress.
@@ -116,6 +127,8 @@ class RemoteLink {
 
   // Requests of all threads since the link was made.
   [[nodiscard]] rdma::Traffic traffic() const;
+  // To nodes, of all workers. Requires: as open().
+  [[nodiscard]] size_t connections() const;
 
  private:
   struct Range {
@@ -145,7 +158,9 @@ class RemoteLink {
   struct Target {
     TargetName name;
     Pool pool;
-    std::unique_ptr<rdma::RemotePersist> persist;
+    std::unique_ptr<rdma::RemotePersist> persist;      // the first worker's connection; null: it was given back
+    std::vector<std::shared_ptr<rdma::Peer>> reading;  // those of the others, shared with targets of the same node
+    std::atomic<bool> broken{false};                   // one of them has ended
     std::span<std::byte> mirror;
     mutable std::mutex residents_mutex;
     std::map<uint64_t, Resident> residents;  // by offset, disjoint
@@ -165,6 +180,14 @@ class RemoteLink {
     bool forgotten = false;
     Status refused = {};  // why some were not posted
   };
+  // A worker, what it carries of reads, and the lock for that.
+  struct Lane {
+    base::YieldingMutex mutex{"link.worker"};
+    std::unique_ptr<rdma::Worker> worker;
+    std::map<uint64_t, Reading> readings;  // by ticket, which also says the lane
+    uint64_t tickets = 0;
+    std::vector<std::unique_ptr<rdma::WorkList>> spare_lists;  // empty ones, at most kSpareListsMax
+  };
   // What a request for a pool uses; registered.
   struct Control {
     PoolRequest request;
@@ -175,22 +198,28 @@ class RemoteLink {
       : fabric_(std::move(fabric)), options_(options) {}
 
   Status start();
-  Status connect(const TargetName& name, std::unique_ptr<rdma::Peer>* peer);
+  Status connect(rdma::Worker* worker, const TargetName& name, std::unique_ptr<rdma::Peer>* peer);
+  Status connect_readers(Target* target);
   Status begin_list();
+  Status run_request();
   Status await_answer(rdma::Peer* peer);
   // After Unavailable the request may be in flight until the peer is closed.
   Status ask(rdma::Peer* peer, const TargetName& name, PoolOp op, uint64_t bytes, uint64_t mark, PoolAnswer* answer);
   Status release(size_t target, PoolOp op);
   [[nodiscard]] Pool pool_of(const PoolAnswer& answer) const;
   void fail(size_t target, const Status& status);
+  void fail_as(const Target& target, std::string_view what, const Status& status);
+  void note_broken(Target* target, size_t lane, const Status& status);
+  [[nodiscard]] size_t lane_of_caller() const;
+  [[nodiscard]] static rdma::Peer& peer_of(const Target& target, size_t lane);
   Status open_resident(size_t target, uint64_t offset, uint64_t n);
   [[nodiscard]] rdma::Slice resident_slice(const Target& target, uint64_t offset, uint64_t n) const;
   [[nodiscard]] rdma::Slice slice_to(const Target& target, std::byte* to, uint64_t n) const;
   Status run_read(size_t target, const base::FarReads::Piece& piece);
-  void add_read(Reading* reading, const Target& from, uint64_t offset, const rdma::Slice& to);
-  void post_reads(Reading* reading);
-  void end_reading(std::map<uint64_t, Reading>::iterator at);
-  void drop_forgotten();
+  static void add_read(Lane* lane, Reading* reading, rdma::Peer* peer, rdma::Remote from, const rdma::Slice& to);
+  static void post_reads(const Lane& lane, Reading* reading);
+  static void end_reading(Lane* lane, std::map<uint64_t, Reading>::iterator at);
+  static void drop_forgotten(Lane* lane);
   static void note_range(Noted* mine, const Range& range);
   void post(Noted* mine);
   bool post_next(Noted* mine);
@@ -204,15 +233,11 @@ class RemoteLink {
   base::YieldingMutex fetch_mutex_{"link.fetch"};
   base::PerThread<Noted> noted_;
   std::atomic<bool> failed_{false};
-
-  mutable base::YieldingMutex mutex_{"link.worker"};  // for what follows
+  mutable std::mutex status_mutex_;
   Status status_;
   std::unique_ptr<rdma::RegisteredMemory> control_;
   rdma::WorkList list_;  // of a request; one that was given up is pending until its connection is closed
-  std::unique_ptr<rdma::Worker> worker_;
-  std::map<uint64_t, Reading> readings_;  // by ticket
-  uint64_t tickets_ = 0;
-  std::vector<std::unique_ptr<rdma::WorkList>> spare_lists_;  // empty ones, at most kSpareListsMax
+  std::vector<std::unique_ptr<Lane>> lanes_;  // fixed once made; the mutex of the first one is for writes, too
   std::vector<std::shared_ptr<std::byte>> lost_copies_;  // of writes that failed: in use until the peers are closed
   std::vector<std::unique_ptr<Target>> targets_;         // fixed once the store is open
 };

@@ -23,8 +23,9 @@ inline constexpr const char* kSecretFileVariable = "BONSAI_SECRET_FILE";
 
 class RemoteLinks {
  public:
-  // `limit_ms` as LinkOptions.
-  RemoteLinks(std::string secret_file, uint64_t limit_ms) : secret_file_(std::move(secret_file)), limit_ms_(limit_ms) {}
+  // `limit_ms` and `workers` as LinkOptions.
+  RemoteLinks(std::string secret_file, uint64_t limit_ms, size_t workers)
+      : secret_file_(std::move(secret_file)), limit_ms_(limit_ms), workers_(workers) {}
 
   // Requires: the name is remote. The link lives as long as this object. Errors: those of open_fabric() and of
   // Secret::load(), IoError and InvalidArgument, and of RemoteLink::make().
@@ -38,6 +39,7 @@ class RemoteLinks {
 
   const std::string secret_file_;
   const uint64_t limit_ms_;
+  const size_t workers_;
   bool secret_loaded_ = false, has_secret_ = false;
   rdma::Secret secret_;
   std::map<std::string, std::unique_ptr<RemoteLink>> links_;  // by scheme

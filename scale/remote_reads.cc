@@ -151,47 +151,58 @@ rdma::Slice RemoteLink::slice_to(const Target& target, std::byte* to, uint64_t n
   return is_mirror ? resident_slice(target, static_cast<uint64_t>(to - target.mirror.data()), n) : pool_->slice(to, n);
 }
 
-// Requires: mutex_; the slice is at most kInFlightBytesMax.
-void RemoteLink::add_read(Reading* reading, const Target& from, uint64_t offset, const rdma::Slice& to) {
+// Which worker carries the calling thread's reads.
+size_t RemoteLink::lane_of_caller() const {
+  return lanes_.size() == 1 ? 0 : 1 + fabric_->caller() % (lanes_.size() - 1);
+}
+
+// Requires: the lane's mutex; the slice is at most kInFlightBytesMax.
+void RemoteLink::add_read(Lane* lane, Reading* reading, rdma::Peer* peer, rdma::Remote from, const rdma::Slice& to) {
   std::vector<ReadList>& lists = reading->lists;
   if (lists.empty() || !lists.back().list->room() || lists.back().bytes + to.bytes() > kInFlightBytesMax) {
-    if (spare_lists_.empty()) spare_lists_.push_back(std::make_unique<rdma::WorkList>());
-    lists.push_back({std::move(spare_lists_.back()), 0});
-    spare_lists_.pop_back();
+    if (lane->spare_lists.empty()) lane->spare_lists.push_back(std::make_unique<rdma::WorkList>());
+    lists.push_back({std::move(lane->spare_lists.back()), 0});
+    lane->spare_lists.pop_back();
   }
-  lists.back().list->read(from.persist->peer(), from.pool.region.at(offset), to);
+  lists.back().list->read(*peer, from, to);
   lists.back().bytes += to.bytes();
 }
 
 uint64_t RemoteLink::begin_reads(size_t target, std::span<const base::FarReads::Piece> pieces,
                                  std::shared_ptr<const void> holder) {
-  const std::lock_guard lock(mutex_);
+  const size_t number = lane_of_caller();
+  Lane& lane = *lanes_[number];
+  const std::lock_guard lock(lane.mutex);
   const Target& from = *targets_[target];
-  Reading& reading = readings_[++tickets_];
+  const uint64_t ticket = ++lane.tickets * lanes_.size() + number;
+  Reading& reading = lane.readings[ticket];
   reading.target = target;
   reading.holder = std::move(holder);
+  if (from.persist == nullptr) reading.refused = Status::Unavailable("the connection is closed");
+  if (from.broken.load(std::memory_order_acquire)) reading.refused = Status::Unavailable("a connection has ended");
+  if (!reading.refused.ok()) return ticket;
+  rdma::Peer& peer = peer_of(from, number);
   const rdma::Region* region = nullptr;  // of the last piece; most often the next one's, too
   for (const base::FarReads::Piece& piece : pieces) {
-    for (uint64_t done = 0; done < piece.bytes && from.persist != nullptr;) {
+    for (uint64_t done = 0; done < piece.bytes;) {
       const uint64_t n = std::min(piece.bytes - done, kReadBytesMax);
       std::byte* const at = piece.to + done;
       const rdma::Slice to = contains(region, at, n) ? region->slice(offset_in(*region, at), n) : slice_to(from, at, n);
       region = to.region();
       if (to.bytes() == n) {
-        add_read(&reading, from, piece.offset + done, to);
+        add_read(&lane, &reading, &peer, from.pool.region.at(piece.offset + done), to);
       } else {
         reading.refused = Status::Unavailable("there is no registered memory for it");
       }
       done += n;
     }
   }
-  if (from.persist == nullptr) reading.refused = Status::Unavailable("the connection is closed");
-  post_reads(&reading);
-  return tickets_;
+  post_reads(lane, &reading);
+  return ticket;
 }
 
-// Requires: mutex_. What a device does not take now, or is too much at a time, is posted at a later look.
-void RemoteLink::post_reads(Reading* reading) {
+// Requires: the lane's mutex. What a device does not take now, or is too much at a time, is posted at a later look.
+void RemoteLink::post_reads(const Lane& lane, Reading* reading) {
   uint64_t in_flight = 0;
   for (size_t i = 0; i < reading->posted; ++i) {
     if (reading->lists[i].list->pending()) in_flight += reading->lists[i].bytes;
@@ -199,20 +210,22 @@ void RemoteLink::post_reads(Reading* reading) {
   for (; reading->posted < reading->lists.size(); ++reading->posted) {
     const ReadList& next = reading->lists[reading->posted];
     if (in_flight != 0 && in_flight + next.bytes > kInFlightBytesMax) return;
-    if (!worker_->post(next.list.get()).ok()) return;
+    if (!lane.worker->post(next.list.get()).ok()) return;
     in_flight += next.bytes;
   }
 }
 
 bool RemoteLink::reads_ended(uint64_t ticket, Status* status) {
-  if (!mutex_.try_lock()) return false;
-  const std::lock_guard lock(mutex_, std::adopt_lock);
-  static_cast<void>(worker_->poll());
-  drop_forgotten();
-  const auto at = readings_.find(ticket);
-  BONSAI_CHECK(at != readings_.end());
+  const size_t number = ticket % lanes_.size();
+  Lane& lane = *lanes_[number];
+  if (!lane.mutex.try_lock()) return false;
+  const std::lock_guard lock(lane.mutex, std::adopt_lock);
+  static_cast<void>(lane.worker->poll());
+  drop_forgotten(&lane);
+  const auto at = lane.readings.find(ticket);
+  BONSAI_CHECK(at != lane.readings.end());
   Reading& reading = at->second;
-  post_reads(&reading);
+  post_reads(lane, &reading);
   const auto pending = [](const ReadList& each) { return each.list->pending(); };
   if (reading.posted < reading.lists.size() || std::any_of(reading.lists.begin(), reading.lists.end(), pending))
     return false;
@@ -221,34 +234,36 @@ bool RemoteLink::reads_ended(uint64_t ticket, Status* status) {
     if (status->ok() && each.list->size() != 0) *status = each.list->status();
   }
   if (!status->ok()) {
-    *status = Status::Unavailable(targets_[reading.target]->name.text +
-                                  " could not be read: " + std::string(status->message()));
+    Target& of = *targets_[reading.target];
+    note_broken(&of, number, *status);
+    *status = Status::Unavailable(of.name.text + " could not be read: " + std::string(status->message()));
   }
-  end_reading(at);
+  end_reading(&lane, at);
   return true;
 }
 
-// Requires: mutex_; nothing of it is in flight.
-void RemoteLink::end_reading(std::map<uint64_t, Reading>::iterator at) {
+// Requires: the lane's mutex; nothing of it is in flight.
+void RemoteLink::end_reading(Lane* lane, std::map<uint64_t, Reading>::iterator at) {
   for (ReadList& each : at->second.lists) {
-    if (spare_lists_.size() == kSpareListsMax) break;
+    if (lane->spare_lists.size() == kSpareListsMax) break;
     each.list->clear();
-    spare_lists_.push_back(std::move(each.list));
+    lane->spare_lists.push_back(std::move(each.list));
   }
-  readings_.erase(at);
+  lane->readings.erase(at);
 }
 
 void RemoteLink::forget_reads(uint64_t ticket) {
-  const std::lock_guard lock(mutex_);
-  const auto at = readings_.find(ticket);
-  BONSAI_CHECK(at != readings_.end());
+  Lane& lane = *lanes_[ticket % lanes_.size()];
+  const std::lock_guard lock(lane.mutex);
+  const auto at = lane.readings.find(ticket);
+  BONSAI_CHECK(at != lane.readings.end());
   at->second.lists.resize(at->second.posted);
   at->second.forgotten = true;
 }
 
-// Requires: mutex_.
-void RemoteLink::drop_forgotten() {
-  std::erase_if(readings_, [](const auto& each) {
+// Requires: the lane's mutex.
+void RemoteLink::drop_forgotten(Lane* lane) {
+  std::erase_if(lane->readings, [](const auto& each) {
     const Reading& reading = each.second;
     return reading.forgotten && std::none_of(reading.lists.begin(), reading.lists.end(),
                                              [](const ReadList& of) { return of.list->pending(); });

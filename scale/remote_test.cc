@@ -363,7 +363,7 @@ TEST_F(RemoteTest, LinksAreMadeOnceForEachFabric) {
     *made = network_.make_fabric();
     return Status::OK();
   });
-  RemoteLinks links("", 1'000);
+  RemoteLinks links("", 1'000, 2);
   EXPECT_EQ(links.traffic(), rdma::Traffic());
   TargetName name = named("p");
   name.scheme = "nowhere";
@@ -377,7 +377,7 @@ TEST_F(RemoteTest, LinksAreMadeOnceForEachFabric) {
   size_t target = 0;
   create(one, "p", &target);
   EXPECT_GT(links.traffic().round_trips, 0u);
-  RemoteLinks guarded(scratch_.file("no such secret"), 1'000);
+  RemoteLinks guarded(scratch_.file("no such secret"), 1'000, 2);
   EXPECT_TRUE(guarded.link_of(name, &one).IsIoError());
 }
 

@@ -81,6 +81,9 @@ void bonsai_options_set_fabric_secret_file(bonsai_options_t* options, const char
 void bonsai_options_set_fabric_wait_ms_max(bonsai_options_t* options, uint32_t milliseconds) {
   options->options.fabric_wait_ms_max = milliseconds;
 }
+void bonsai_options_set_fabric_workers(bonsai_options_t* options, uint32_t workers) {
+  options->options.fabric_workers = workers;
+}
 
 void bonsai_options_set_log_sink(bonsai_options_t* options, bonsai_log_sink sink, void* arg) {
   if (sink == nullptr) {

@@ -27,7 +27,9 @@ NewPool::~NewPool() {
   }
 }
 
-scale::RemoteLinks NewPool::make_links() const { return {options_.fabric_secret_file, options_.fabric_wait_ms_max}; }
+scale::RemoteLinks NewPool::make_links() const {
+  return {options_.fabric_secret_file, options_.fabric_wait_ms_max, options_.fabric_workers};
+}
 
 // Whether the name is free; what a copy that was interrupted has left of it is removed.
 Status NewPool::look(const scale::TargetName& name, scale::RemoteLinks* links, Copy* copy) {

@@ -29,7 +29,8 @@ class Opener {
     std::vector<scale::TargetName> names;
     BONSAI_RETURN_IF_ERROR(parse_targets(path, &names));
     for (scale::TargetName& name : names) t_.targets.emplace_back().name = std::move(name);
-    t_.links = std::make_unique<scale::RemoteLinks>(options_.fabric_secret_file, options_.fabric_wait_ms_max);
+    t_.links = std::make_unique<scale::RemoteLinks>(options_.fabric_secret_file, options_.fabric_wait_ms_max,
+                                                    options_.fabric_workers);
     BONSAI_RETURN_IF_ERROR(check_options());
     BONSAI_RETURN_IF_ERROR(decide_creation());
     Status status = take();
@@ -336,7 +337,7 @@ Status DescribeMedium(const std::string& path, std::string* text, const Options&
   scale::TargetName name;
   BONSAI_RETURN_IF_ERROR(scale::parse_target_name(path, &name));
   if (name.is_remote()) {
-    scale::RemoteLinks links(options.fabric_secret_file, options.fabric_wait_ms_max);
+    scale::RemoteLinks links(options.fabric_secret_file, options.fabric_wait_ms_max, options.fabric_workers);
     store::Target target;
     target.name = name;
     bool exists = false;

@@ -24,7 +24,8 @@ class ReadOnlyPool {
   Status open(const std::string& path, const Options& options, uint64_t bytes_max = UINT64_MAX) {
     std::vector<scale::TargetName> names;
     BONSAI_RETURN_IF_ERROR(parse_targets(path, &names));
-    links_ = std::make_unique<scale::RemoteLinks>(options.fabric_secret_file, options.fabric_wait_ms_max);
+    links_ = std::make_unique<scale::RemoteLinks>(options.fabric_secret_file, options.fabric_wait_ms_max,
+                                                  options.fabric_workers);
     std::vector<base::ProductMedium*> media;
     std::vector<std::string> texts;
     for (scale::TargetName& name : names) {

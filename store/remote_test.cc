@@ -355,6 +355,10 @@ TEST_F(RemoteStore, WhatIsMissingExistsOrIsForeignIsSaid) {
   Options quick = creating();
   quick.fabric_wait_ms_max = 200;
   expect_refused("near://nobody/a", quick, Code::kUnavailable, "start bonsaid");
+  for (const uint32_t workers : {0u, 65u}) {
+    quick.fabric_workers = workers;
+    expect_refused("near://node/a", quick, Code::kInvalidArgument, "fabric_workers");
+  }
   Options dram = creating();
   dram.medium = MediumChoice::kDram;
   dram.durability = Durability::kVolatile;

@@ -135,6 +135,8 @@ void Scheduler::wait_until(uint64_t deadline_ns) {
   ++self->turn;
 }
 
+size_t Scheduler::number() { return current_->running_->index; }
+
 Scheduler::Token Scheduler::token() {
   Coroutine* self = current_->running_;
   self->woken = false;

@@ -101,6 +101,9 @@ class Scheduler {
   // The scheduler whose coroutine calls, or null outside.
   [[nodiscard]] static Scheduler* current() { return current_; }
 
+  // A small number that no other live coroutine of its scheduler has. Requires: in a coroutine.
+  [[nodiscard]] static size_t number();
+
   // Lets the others run. Outside a coroutine: nothing.
   static void yield() {
     if (Scheduler* scheduler = current_) scheduler->yield_running();

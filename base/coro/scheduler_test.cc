@@ -55,6 +55,22 @@ TEST(Scheduler, outside_a_coroutine_yield_is_nothing_and_waiting_waits) {
   EXPECT_EQ(Scheduler::current(), nullptr);
 }
 
+TEST(Scheduler, a_coroutine_keeps_its_number_and_no_live_one_has_it) {
+  Scheduler scheduler;
+  std::set<size_t> numbers;
+  for (int i = 0; i < 5; ++i) {
+    scheduler.spawn([&numbers] {
+      const size_t mine = Scheduler::number();
+      numbers.insert(mine);
+      Scheduler::yield();
+      EXPECT_EQ(Scheduler::number(), mine);
+    });
+  }
+  EXPECT_TRUE(scheduler.run().ok());
+  EXPECT_EQ(numbers.size(), 5u);
+  EXPECT_LT(*numbers.rbegin(), 5u) << "they are small";
+}
+
 TEST(Scheduler, coroutines_spawn_coroutines) {
   Scheduler scheduler;
   int ended = 0;

@@ -17,6 +17,7 @@
 #include "bonsai/db.h"
 #include "scale/fabrics.h"
 #include "scale/pool_server.h"
+#include "scale/remote_link.h"
 
 namespace bonsai::bench {
 
@@ -25,10 +26,14 @@ namespace {
 constexpr uint64_t kOpenMsMax = 60'000;
 constexpr uint64_t kLookUs = 500'000, kLooksMax = 50;  // how long a store that was opened puts itself in order
 
-// The fabric of the store, which also says what its workers have asked for.
+// The fabric of the store, which also says what its workers have asked for. Each thread of the model has one for its
+// reads; the others are for what is written and for what goes on beside them (include/bonsai/options.h).
 class CountedFabric final : public rdma::Fabric {
  public:
-  explicit CountedFabric(std::unique_ptr<rdma::Fabric> fabric) : fabric_(std::move(fabric)) {}
+  CountedFabric(std::unique_ptr<rdma::Fabric> fabric, size_t threads) : fabric_(std::move(fabric)), threads_(threads) {}
+  [[nodiscard]] static size_t workers_for(size_t threads) {
+    return std::min(threads + 2, scale::LinkOptions::kWorkersMax);
+  }
   [[nodiscard]] const rdma::Capabilities& capabilities() const override { return fabric_->capabilities(); }
   Status register_region(std::span<std::byte> memory, rdma::Rights rights,
                          std::unique_ptr<rdma::Region>* region) override {
@@ -37,9 +42,24 @@ class CountedFabric final : public rdma::Fabric {
   Status make_worker(std::unique_ptr<rdma::Worker>* worker) override {
     BONSAI_RETURN_IF_ERROR(fabric_->make_worker(worker));
     workers_.push_back(worker->get());
+    taken_.push_back(0);
     return Status::OK();
   }
-  // Requires: the workers are there.
+  [[nodiscard]] uint32_t caller() const override {
+    const auto found = thread_of_.find(base::Scheduler::number());
+    return static_cast<uint32_t>(found != thread_of_.end() ? found->second : threads_);
+  }
+
+  // The calling coroutine is one of the thread's.
+  void join(size_t thread) { thread_of_[base::Scheduler::number()] = thread; }
+  // Requires, as traffic(): the workers are there.
+  [[nodiscard]] uint64_t writing_lists() const { return workers_.front()->traffic().round_trips; }
+  // By the worker of the thread's reads since this was last asked, by whichever of its threads.
+  uint64_t take_reading_lists(size_t thread) {
+    const size_t at = 1 + thread % (workers_.size() - 1);
+    const uint64_t lists = workers_[at]->traffic().round_trips;
+    return lists - std::exchange(taken_[at], lists);
+  }
   [[nodiscard]] rdma::Traffic traffic() const {
     rdma::Traffic traffic;
     for (const rdma::Worker* worker : workers_) traffic += worker->traffic();
@@ -48,7 +68,10 @@ class CountedFabric final : public rdma::Fabric {
 
  private:
   const std::unique_ptr<rdma::Fabric> fabric_;
-  std::vector<const rdma::Worker*> workers_;
+  const size_t threads_;
+  std::vector<const rdma::Worker*> workers_;  // in the order of a link's
+  std::vector<uint64_t> taken_;
+  std::map<size_t, size_t> thread_of_;  // by number of the coroutine
 };
 
 // Where the coroutines of one thread meet: what they ask for while others of them wait for the store goes there
@@ -63,7 +86,8 @@ class Desk {
     bool done = false, leads = false;
     base::Scheduler::Token token = {};
   };
-  explicit Desk(DB* db) : db_(*db) {}
+  Desk(DB* db, CountedFabric* fabric, size_t thread) : thread_(thread), db_(*db), fabric_(*fabric) {}
+  [[nodiscard]] size_t thread() const { return thread_; }
 
   void carry_out(Ask* ask) {
     waiting_.push_back(ask);
@@ -80,6 +104,13 @@ class Desk {
     waiting_.front()->leads = true;
     wake(*waiting_.front());
   }
+  Status remove(std::string_view key) {
+    ++writes_;
+    return db_.Delete(key);
+  }
+
+  // What the thread has posted since this was last asked: its reads, and a list for each call that writes.
+  uint64_t take_lists() { return fabric_.take_reading_lists(thread_) + std::exchange(writes_, 0); }
 
  private:
   static constexpr size_t kGroupMax = 32;
@@ -120,11 +151,15 @@ class Desk {
       keys[i] = asks[i]->key;
       values[i] = asks[i]->value;
     }
+    ++writes_;
     db_.MultiPut({keys.data(), asks.size()}, {values.data(), asks.size()}, {statuses.data(), asks.size()});
     for (size_t i = 0; i < asks.size(); ++i) asks[i]->status = std::move(statuses[i]);
   }
 
+  const size_t thread_;
   DB& db_;
+  CountedFabric& fabric_;
+  uint64_t writes_ = 0;  // calls that write
   std::vector<Ask*> waiting_;
   bool serving_ = false;  // or somebody is about to
 };
@@ -144,7 +179,7 @@ class BonsaiClient final : public rivals::Client {
     return ask.status;
   }
   Status update(std::string_view key, std::string_view value) override { return insert(key, value); }
-  Status remove(std::string_view key) override { return db_.Delete(key); }
+  Status remove(std::string_view key) override { return desk_.remove(key); }
   Status scan(std::string_view from, size_t records_max, size_t* found) {
     *found = 0;
     ScanOptions options;
@@ -179,7 +214,7 @@ class BonsaiSystem final : public System {
     BONSAI_RETURN_IF_ERROR(place_.make("", "/tmp", target_bytes_ * size_.memory_nodes));
     for (size_t i = 0; i < size_.memory_nodes; ++i) BONSAI_RETURN_IF_ERROR(make_server(i, cluster));
     scale::register_fabric("sim", [this, cluster](std::shared_ptr<rdma::Fabric>* fabric) {
-      fabric_ = std::make_shared<CountedFabric>(cluster->make_fabric());
+      fabric_ = std::make_shared<CountedFabric>(cluster->make_fabric(), size_.threads);
       *fabric = fabric_;
       return Status::OK();
     });
@@ -193,7 +228,8 @@ class BonsaiSystem final : public System {
     }
     BONSAI_RETURN_IF_ERROR(opened_);
     auto& desk = desks_[seat.connection];
-    if (desk == nullptr) desk = std::make_unique<Desk>(db_.get());
+    if (desk == nullptr) desk = std::make_unique<Desk>(db_.get(), fabric_.get(), desks_.size() - 1);
+    fabric_->join(desk->thread());
     *client = std::make_unique<BonsaiClient>(db_.get(), desk.get());
     return Status::OK();
   }
@@ -212,6 +248,8 @@ class BonsaiSystem final : public System {
   [[nodiscard]] rdma::Traffic traffic() const override {
     return fabric_ == nullptr ? rdma::Traffic() : fabric_->traffic();
   }
+  [[nodiscard]] uint64_t shared_lists() const override { return fabric_ == nullptr ? 0 : fabric_->writing_lists(); }
+  uint64_t take_lists(const rivals::Connection* connection) override { return desks_.at(connection)->take_lists(); }
   [[nodiscard]] size_t used_bytes(const Cluster&) const override { return stats_.data_bytes_used + stats_.log_bytes; }
   [[nodiscard]] size_t cache_bytes(const rivals::Shape&) const override { return stats_.dram_bytes; }
 
@@ -240,6 +278,7 @@ class BonsaiSystem final : public System {
     options.pool_bytes = target_bytes_;
     options.key_format = size_.key_bytes_max == 8 ? KeyFormat::kFixed8 : KeyFormat::kBytes;
     options.recovery_threads = 1;
+    options.fabric_workers = static_cast<uint32_t>(CountedFabric::workers_for(size_.threads));
     return DB::Open(options, path, &db_);
   }
   // Runs are shorter than the times after which its background threads look whether there is something to do: metadata

@@ -186,12 +186,12 @@ const std::vector<SystemEntry>& systems() {
       {.name = "Bonsai",
        .durability = Durability::kDurable,
        .scans = true,
-       .one_worker = true,
        .list_cpu_ns = 250,
        .operation_cpu_ns = 900,
-       .model_error = "nothing is published at light load, so nothing is fitted: an operation takes a processor for as "
-                      "long as a list of others does, and one worker posts a list in 0.25 us; what the background does "
-                      "takes no processor's time",
+       .model_error =
+           "nothing is published at light load, so nothing is fitted: an operation takes a processor for as "
+           "long as a list of others does, and posting a list for 0.25 us more; what is written goes over one "
+           "worker for all threads; what the background does takes no processor's time",
        .make = make_bonsai}};
   return kSystems;
 }

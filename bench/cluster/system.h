@@ -31,6 +31,7 @@ struct StoreSize {
   size_t key_bytes_max = 8;
   size_t memory_nodes = 1;
   size_t compute_nodes = 1;
+  size_t threads = 1;                      // of a compute node
   std::optional<size_t> cache_bytes = {};  // of a compute node; none: as published, or as the system's class says
 };
 
@@ -56,8 +57,12 @@ class System {
   virtual Status background(const rivals::Seat& seat, const std::function<bool()>& stop);
   // What a switch of coroutines takes (Cluster::Options); more than 0 for who waits by yielding.
   [[nodiscard]] virtual uint64_t switch_ns() const { return 0; }
-  // What was asked for by other workers than those of seats. Inside a run.
+  // What was asked for by other workers than those of seats, and how many lists one of these posted for all threads of
+  // a compute node. Inside a run.
   [[nodiscard]] virtual rdma::Traffic traffic() const { return {}; }
+  [[nodiscard]] virtual uint64_t shared_lists() const { return 0; }
+  // How many lists the seats' thread has posted by such workers since this was last asked: its processor's time.
+  [[nodiscard]] virtual uint64_t take_lists(const rivals::Connection*) { return 0; }
   // Of all memory nodes: what records take.
   [[nodiscard]] virtual size_t used_bytes(const Cluster& cluster) const { return cluster.used_bytes(); }
   // What the caches of one client's compute node take now, client-private ones of the whole node included.
@@ -72,7 +77,6 @@ struct SystemEntry {
   Durability durability = Durability::kVolatile;
   bool scans = false;
   bool narrow = false;                // records of 4 + 4 bytes only
-  bool one_worker = false;            // posts all lists of a compute node
   bool strings = true;                // keys other than integers
   double list_cpu_ns = 0;             // of the posting thread for a list: fitted to what was published at light load
   double operation_cpu_ns = 0;        // ... and for an operation, whether or not it posts one

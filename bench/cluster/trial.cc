@@ -75,6 +75,7 @@ class Trial::Run {
   [[nodiscard]] uint64_t counted() const { return std::max<uint64_t>(operations_ - skipped_ - 1, 1); }
   [[nodiscard]] uint64_t passed_ns() const { return std::max<uint64_t>(last_.ns - first_.ns, 1); }
   [[nodiscard]] rdma::Traffic traffic() const { return last_.traffic - first_.traffic; }
+  [[nodiscard]] uint64_t shared_lists() const { return last_.shared_lists - first_.shared_lists; }
 
   const Workload* const workload;  // null: the load
   AcknowledgedCounter counter;
@@ -86,9 +87,10 @@ class Trial::Run {
   struct Moment {
     uint64_t ns = 0;
     rdma::Traffic traffic;  // of all threads until then
+    uint64_t shared_lists = 0;
   };
   [[nodiscard]] Moment now() const {
-    Moment moment{base::now_ns(), system_.traffic()};
+    Moment moment{base::now_ns(), system_.traffic(), system_.shared_lists()};
     for (const auto& [connection, ns] : busy_until_ns_) moment.traffic += connection->worker().traffic();
     return moment;
   }
@@ -119,7 +121,7 @@ class Trial::Client {
     run_.meet(seat_.connection);
     while (run_.begin()) {
       const uint64_t began_ns = base::now_ns();
-      run_.compute(seat_.connection, trial_.entry_.operation_cpu_ns);
+      run_.compute(seat_.connection, processor_ns());
       BONSAI_RETURN_IF_ERROR(drawer_ ? request(drawer_->next()) : insert());
       run_.note(began_ns);
     }
@@ -127,6 +129,11 @@ class Trial::Client {
   }
 
  private:
+  // That the thread has to compute: for an operation, and for the lists that it has posted meanwhile.
+  double processor_ns() {
+    const auto lists = static_cast<double>(trial_.system_->take_lists(seat_.connection));
+    return trial_.entry_.operation_cpu_ns + lists * trial_.device_.list_cpu_ns;
+  }
   std::string_view key_of(uint64_t id) {
     if (!trial_.entry_.narrow) return encode_key(trial_.shape_, id, key_room_.data());
     const auto narrow = static_cast<uint32_t>(id + 1);
@@ -217,6 +224,7 @@ Status Trial::make(const SystemEntry& entry, const TrialOptions& options, std::u
                               .key_bytes_max = made->shape_.key_bytes_max(),
                               .memory_nodes = options.memory_nodes,
                               .compute_nodes = options.shape.compute_nodes,
+                              .threads = options.shape.threads,
                               .cache_bytes = options.cache_bytes});
   BONSAI_RETURN_IF_ERROR(Cluster::make({.device = made->device_,
                                         .seed = options.seed,
@@ -261,6 +269,7 @@ Status Trial::act(const Workload* workload, uint64_t operations, TrialResult* re
   result->operations = run.counted();
   result->seconds_ns = run.passed_ns();
   result->traffic = run.traffic();
+  result->shared_lists = run.shared_lists();
   result->latency = run.latency;
   result->cache_bytes = system_->cache_bytes(options_.shape);
   result->memory_bytes_per_record = static_cast<double>(system_->used_bytes(*cluster_)) / static_cast<double>(stored_);
@@ -268,13 +277,13 @@ Status Trial::act(const Workload* workload, uint64_t operations, TrialResult* re
 }
 
 Ceiling ceiling_of(const TrialResult& result, const rdma::SimDevice& device, const rivals::Shape& shape,
-                   size_t memory_nodes, double operation_cpu_ns, bool one_worker) {
+                   size_t memory_nodes, double operation_cpu_ns) {
   const auto of = [&](rdma::Verb verb) { return result.traffic.of(verb); };
   const auto each = [&](uint64_t n) { return result.per_operation(n); };
   const auto nodes = static_cast<double>(memory_nodes);
   const double threads = static_cast<double>(shape.compute_nodes * shape.threads);
   const double lists_ns = result.lists() * device.list_cpu_ns;
-  const double processor_ns = (one_worker ? 0 : lists_ns) + operation_cpu_ns;
+  const double processor_ns = lists_ns + operation_cpu_ns;
   const double waiting_ns = result.lists() * device.wire_ns + lists_ns + operation_cpu_ns;
   uint64_t atomics = 0;
   for (const rdma::Verb verb : {rdma::Verb::kCas, rdma::Verb::kFaa, rdma::Verb::kMaskedCas}) {
@@ -293,7 +302,8 @@ Ceiling ceiling_of(const TrialResult& result, const rdma::SimDevice& device, con
   };
   bound(waiting_ns, static_cast<double>(shape.clients()), "round trips");
   bound(processor_ns, threads, "processors of threads");
-  if (one_worker) bound(lists_ns, static_cast<double>(shape.compute_nodes), "the worker that posts all lists");
+  bound(each(result.shared_lists) * device.list_cpu_ns, static_cast<double>(shape.compute_nodes),
+        "the worker that posts all writes");
   bound(engine_ns, nodes, "device of a memory node");
   bound(each(atomics) * device.atomic_ns, nodes, "atomic unit");
   bound(std::max(out_bytes, in_bytes) / device.bytes_per_ns, nodes, "link of a memory node");

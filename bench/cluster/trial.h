@@ -23,10 +23,11 @@ namespace bonsai::bench {
 // What was counted and what the model says of its time.
 struct TrialResult {
   uint64_t operations = 0;
-  uint64_t seconds_ns = 0;   // of virtual time
-  rdma::Traffic traffic;     // of all clients' threads, and of what goes on beside them
-  Histogram latency;         // of operations, ns of virtual time
-  uint64_t cache_bytes = 0;  // of a compute node, at the end
+  uint64_t seconds_ns = 0;    // of virtual time
+  rdma::Traffic traffic;      // of all clients' threads, and of what goes on beside them
+  uint64_t shared_lists = 0;  // of these: by one worker for all threads of a compute node
+  Histogram latency;          // of operations, ns of virtual time
+  uint64_t cache_bytes = 0;   // of a compute node, at the end
   double memory_bytes_per_record = 0;
 
   [[nodiscard]] double per_operation(uint64_t n) const {
@@ -45,9 +46,9 @@ struct Ceiling {
   std::string_view binds;  // "round trips", "processors of threads", "device of a memory node", ...
 };
 // Of operations that cost what `result` says. Queues and locks come on top.
-// `operation_cpu_ns` and `one_worker` as SystemEntry has them.
+// `operation_cpu_ns` as SystemEntry has it.
 [[nodiscard]] Ceiling ceiling_of(const TrialResult& result, const rdma::SimDevice& device, const rivals::Shape& shape,
-                                 size_t memory_nodes, double operation_cpu_ns = 0, bool one_worker = false);
+                                 size_t memory_nodes, double operation_cpu_ns = 0);
 
 struct TrialOptions {
   rdma::SimDevice device = rdma::SimDevice::cx5();  // but for list_cpu_ns, which is the system's unless one is given

@@ -190,8 +190,7 @@ Status run_costs(const ExperimentPlan& plan, ExperimentResult* result) {
       BONSAI_RETURN_IF_ERROR(measure_system(
           ground, entry, std::string(kSynthesisLetters), [&](char letter, const TrialResult& r, const Trial& trial) {
             if (letter == 'l') memory = r.memory_bytes_per_record;
-            const Ceiling ceiling =
-                ceiling_of(r, trial.device(), ground.shape(), 1, entry.operation_cpu_ns, entry.one_worker);
+            const Ceiling ceiling = ceiling_of(r, trial.device(), ground.shape(), 1, entry.operation_cpu_ns);
             auto bound = std::find(bounds.begin(), bounds.end(), ceiling.binds);
             if (bound == bounds.end()) bound = bounds.emplace(bound, ceiling.binds);
             const auto us = [&](double percent) { return static_cast<double>(r.latency.percentile(percent)) / 1e3; };

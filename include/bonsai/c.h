@@ -123,6 +123,7 @@ BONSAI_EXPORT void bonsai_options_set_metadata_upload(bonsai_options_t* options,
 /* Remote targets: `path` is copied; NULL: the file that BONSAI_SECRET_FILE of the environment names, else none. */
 BONSAI_EXPORT void bonsai_options_set_fabric_secret_file(bonsai_options_t* options, const char* path);
 BONSAI_EXPORT void bonsai_options_set_fabric_wait_ms_max(bonsai_options_t* options, uint32_t milliseconds);
+BONSAI_EXPORT void bonsai_options_set_fabric_workers(bonsai_options_t* options, uint32_t workers);
 
 /* severity is 'I', 'W' or 'E'; the message dies with the call and is not zero-terminated. May be called from any thread
    until bonsai_close() returned. NULL: no messages. */

@@ -76,6 +76,10 @@ struct Options {
   // How long each wait for a node may take, for a connection, an answer or a fence: then Unavailable. A node that says
   // that it is at work, on a large pool that it makes, is waited for anew.
   uint32_t fabric_wait_ms_max = 5'000;
+  // How many workers of the fabric post what is asked of the nodes, each over a connection of its own to each node: the
+  // first one what is written, the others what is read, each thread always over the same one. 1: one for all. At most
+  // 64, else InvalidArgument. More than one for each thread that reads, and one for what is written, bring nothing.
+  uint32_t fabric_workers = 4;
 
   // ---- behaviour
   // Of kBuffered: an update is to be durable so long after it returned, and is where the machine lets the thread that

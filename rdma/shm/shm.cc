@@ -224,7 +224,7 @@ class ShmWorker final : public Worker {
  protected:
   Status start(WorkList* list) override {
     if (started_.size() == kListsPendingMax) {
-      return Status::Unavailable(std::to_string(kListsPendingMax) + " work lists are pending; wait for one first");
+      return Status::Busy(std::to_string(kListsPendingMax) + " work lists are pending; wait for one first");
     }
     list->set_pending(list->peers());
     uint64_t bytes = 0;

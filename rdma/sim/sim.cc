@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/coro/scheduler.h"
 #include "base/probe.h"
 #include "base/status_macros.h"
 #include "rdma/provider.h"
@@ -144,7 +145,7 @@ class SimWorker final : public Worker {
     core_->run_due();
     if (pending_ == core_->options.lists_pending_max) {
       refused_by_bound.hit();
-      return Status::Unavailable(std::to_string(pending_) + " work lists are pending; wait for one first");
+      return Status::Busy(std::to_string(pending_) + " work lists are pending; wait for one first");
     }
     ++pending_;
     list->set_pending(list->peers());
@@ -251,6 +252,11 @@ class SimFabric final : public Fabric {
   Status make_worker(std::unique_ptr<Worker>* worker) override {
     *worker = std::make_unique<SimWorker>(core_, node_, regions_);
     return Status::OK();
+  }
+  // In virtual time a thread is a coroutine.
+  [[nodiscard]] uint32_t caller() const override {
+    if (base::virtual_now_ns == nullptr || base::Scheduler::current() == nullptr) return Fabric::caller();
+    return static_cast<uint32_t>(base::Scheduler::number());
   }
 
  private:

@@ -351,6 +351,25 @@ void Cluster::check(Server& server, std::ptrdiff_t index) {
   if (server.dead) server.nvm->crash();
 }
 
+TEST(SimTest, CallersAreThreadsAndInVirtualTimeCoroutines) {
+  SimNetwork network;
+  const auto fabric = network.make_fabric();
+  EXPECT_EQ(fabric->caller(), base::thread_ordinal());
+  for (const bool virtual_time : {false, true}) {
+    base::Scheduler scheduler({.virtual_time = virtual_time});
+    std::set<uint32_t> callers;
+    for (int i = 0; i < 3; ++i) {
+      scheduler.spawn([&] {
+        callers.insert(fabric->caller());
+        base::Scheduler::yield();
+        callers.insert(fabric->caller());
+      });
+    }
+    ASSERT_TRUE(scheduler.run().ok());
+    EXPECT_EQ(callers.size(), virtual_time ? 3u : 1u);
+  }
+}
+
 TEST(SimTest, EverySeedKeepsThePromisesAndReplaysExactly) {
   const uint64_t first = base::seed_from_env_or(1);
   const uint64_t seeds = testing::budget(40, 200, 20'000);

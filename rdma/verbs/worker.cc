@@ -166,7 +166,7 @@ bool VerbsWorker::try_accept(std::unique_ptr<Peer>* peer) {
 Status VerbsWorker::start(WorkList* list) {
   const size_t pending_max = device_.capabilities().lists_pending_max;
   if (lists_pending_ == pending_max) {
-    return Status::Unavailable(std::to_string(pending_max) + " work lists are pending; wait for one first");
+    return Status::Busy(std::to_string(pending_max) + " work lists are pending; wait for one first");
   }
   ++lists_pending_;
   list->set_pending(list->peers());
