@@ -108,10 +108,11 @@ Status greet(const std::shared_ptr<ShmListener>& listener, const std::shared_ptr
   const auto end = std::make_shared<ShmEnd>(answer.hello.node, 1, shared, listener->state, std::move(*socket),
                                             std::move(far_table), service);
   auto peer = std::make_unique<ShmPeer>(hello.hello, end);
-  // Only now: the other process may use the connection as soon as it hears of it.
   const base::OsFile table = listener->state->regions().table().read_only_file();
-  end->say(answer, {shared->fd(), table.fd()});
   listener->push(std::move(peer));
+  // Only now: the other process may use the connection as soon as it hears of it, and who takes its first request looks
+  // for the connection on which to answer.
+  end->say(answer, {shared->fd(), table.fd()});
   return Status::OK();
 }
 
