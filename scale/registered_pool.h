@@ -27,21 +27,32 @@ class RegisteredPool : public std::enable_shared_from_this<RegisteredPool> {
   // Of memory that was taken. One that is in no region if it could not be registered.
   [[nodiscard]] rdma::Slice slice(const std::byte* at, size_t bytes) const;
 
+  // Registered now: what is taken, the rest of its slabs, and at most kIdleBytesMax besides.
+  [[nodiscard]] size_t registered_bytes() const;
+
+  static constexpr size_t kIdleBytesMax = size_t{16} << 20;
+
  private:
   static constexpr size_t kPieceBytesMin = 4096, kSlabBytes = size_t{1} << 20;
 
+  // Pieces of one size. Registered at once, and given back at once.
   struct Slab {
     std::unique_ptr<rdma::RegisteredMemory> memory;
-    size_t bytes;
+    size_t bytes, pieces;
+    std::vector<std::byte*> free;
+
+    [[nodiscard]] bool idle() const { return free.size() == pieces; }
   };
 
   explicit RegisteredPool(std::shared_ptr<rdma::Fabric> fabric) : fabric_(std::move(fabric)) {}
-  void add_slab(size_t piece_bytes, std::vector<std::byte*>* free);
+  void add_slab(size_t piece_bytes, std::vector<Slab*>* with_room);
+  void give_back(std::byte* piece, Slab* slab, std::vector<Slab*>* with_room);
 
   const std::shared_ptr<rdma::Fabric> fabric_;
   mutable std::mutex mutex_;
   std::map<const std::byte*, Slab> slabs_;        // by their beginning
-  std::array<std::vector<std::byte*>, 64> free_;  // by the logarithm of their size
+  std::array<std::vector<Slab*>, 64> with_room_;  // by the logarithm of their pieces' size; the last is used first
+  size_t registered_bytes_ = 0, idle_bytes_ = 0;  // of all slabs, of idle ones
 };
 
 }  // namespace bonsai::scale
