@@ -2,20 +2,20 @@
 // acknowledged, and that each rule that this rests on is needed.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdio>
 #include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/coro/scheduler.h"
 #include "base/random.h"
-#include "base/step.h"
 #include "base/testing/budget.h"
 #include "base/testing/figures.h"
 #include "bench/rivals/testing/clover_rig.h"
+#include "bench/rivals/testing/cut_point.h"
 #include "bench/rivals/testing/mutants.h"
 #include "rdma/sim/sim.h"
 #include "rdma/testing/budget.h"
@@ -79,24 +79,6 @@ TEST_P(CloverPersistBudget, OfEachWay) {
     });
   }
 }
-
-// Cuts the power soon after so many links were about to be made.
-class CutPoint {
- public:
-  explicit CutPoint(base::Random* random) : end_ns_(base::now_ns() + 20'000'000) {
-    left_ = static_cast<int>(1 + random->below(30));
-    base::step_hook.store([](const char* name) { left_ -= std::string_view(name) == "clover.swap" ? 1 : 0; });
-  }
-  ~CutPoint() { base::step_hook.store(nullptr); }
-  CutPoint(const CutPoint&) = delete;
-  CutPoint& operator=(const CutPoint&) = delete;
-
-  [[nodiscard]] bool reached() const { return left_ <= 0 || base::now_ns() > end_ns_; }
-
- private:
-  static inline int left_ = 0;
-  const uint64_t end_ns_;
-};
 
 // Clients of two compute nodes update the same few keys until the memory node's power is cut; then each key is read.
 class Cut {
@@ -193,7 +175,8 @@ class Cut {
         });
       }
       if (life > 0) return;
-      const CutPoint point(&random_);
+      const std::array<CutPoint::Step, 1> steps{{{"clover.swap", 30}}};
+      const CutPoint point(steps, base::now_ns() + 20'000'000, &random_);
       while (cut_amid_ ? !point.reached() : clients_left > 0) base::Scheduler::wait_until(base::now_ns() + 500);
       base::Scheduler::wait_until(base::now_ns() + random_.below(8'000));
       cut = true;

@@ -10,16 +10,15 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/coro/scheduler.h"
 #include "base/random.h"
-#include "base/step.h"
 #include "base/testing/budget.h"
 #include "base/testing/planted_fault.h"
 #include "bench/rivals/sherman.h"
+#include "bench/rivals/testing/cut_point.h"
 #include "bench/rivals/testing/mutants.h"
 #include "bench/rivals/testing/sherman_rig.h"
 #include "rdma/sim/sim.h"
@@ -88,27 +87,6 @@ TEST(ShermanPersist, NeedsItsForm) {
   EXPECT_TRUE(recover_tree(tree_of(SIZE_MAX), {zeros}, {}, &fixed).IsCorruption());
 }
 
-// Where the power is to be cut: soon after some WRITE of a leaf, or one of those of a split, was begun.
-class CutPoint {
- public:
-  explicit CutPoint(base::Random* random) : end_ns_(base::now_ns() + 6'000'000) {
-    constexpr std::array<std::string_view, 3> kSteps{"sherman.write", "sherman.sibling", "sherman.linked"};
-    step_ = kSteps[random->below(kSteps.size())];
-    left_ = static_cast<int>(1 + random->below(step_ == "sherman.write" ? 80 : 6));
-    base::step_hook.store([](const char* name) { left_ -= step_ == name ? 1 : 0; });
-  }
-  ~CutPoint() { base::step_hook.store(nullptr); }
-  CutPoint(const CutPoint&) = delete;
-  CutPoint& operator=(const CutPoint&) = delete;
-
-  [[nodiscard]] bool reached() const { return left_ <= 0 || base::now_ns() > end_ns_; }
-
- private:
-  static inline std::string_view step_;
-  static inline int left_ = 0;
-  const uint64_t end_ns_;
-};
-
 // A tree that lives through several power cuts, under clients of two compute nodes with keys of their own.
 class Lives {
  public:
@@ -168,7 +146,8 @@ class Lives {
       });
     }
     scheduler.spawn([&] {
-      const CutPoint point(&random_);
+      const std::array<CutPoint::Step, 3> steps{{{"sherman.write", 80}, {"sherman.sibling", 6}, {"sherman.linked", 6}}};
+      const CutPoint point(steps, base::now_ns() + 6'000'000, &random_);
       while (!point.reached()) base::Scheduler::wait_until(base::now_ns() + 500);
       base::Scheduler::wait_until(base::now_ns() + random_.below(8'000));
       cut = true;
