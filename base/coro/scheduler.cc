@@ -195,8 +195,11 @@ const Scheduler::Timer* Scheduler::next_timer() {
 }
 
 void Scheduler::wake_due_timers(uint64_t now) {
-  for (const Timer* timer = next_timer(); timer != nullptr && timer->deadline_ns <= now; timer = next_timer()) {
-    make_ready(waiter(timer->token));
+  while (!timers_.empty() && timers_.front().deadline_ns <= now) {
+    Coroutine* const coroutine = waiter(timers_.front().token);
+    std::pop_heap(timers_.begin(), timers_.end(), kLater);
+    timers_.pop_back();
+    if (coroutine != nullptr && coroutine->state == Coroutine::State::kWaiting) make_ready(coroutine);
   }
 }
 

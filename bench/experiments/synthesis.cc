@@ -3,10 +3,13 @@
 // the model's parameters are chosen.
 #include <algorithm>
 #include <array>
+#include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/status_macros.h"
+#include "base/thread.h"
 #include "bench/cluster/trial.h"
 #include "bench/experiments/experiments.h"
 #include "bench/experiments/synthesis_reference.h"
@@ -45,11 +48,13 @@ struct Ground {
   }
 };
 
-using OnCell = std::function<void(char letter, const TrialResult& result, const Trial& trial)>;
+// Of a system, by its number in systems().
+using OnCell = std::function<void(size_t system, char letter, const TrialResult& result, const Trial& trial)>;
 
 // One system: the load, then the other workloads in order. What it cannot do is left out.
-Status measure_system(const Ground& ground, const SystemEntry& entry, const std::string& letters,
+Status measure_system(const Ground& ground, size_t system, std::string_view letters, std::mutex* listening,
                       const OnCell& on_cell) {
+  const SystemEntry& entry = systems()[system];
   if (!entry.strings && ground.key_form != KeyForm::kFixed8) return Status::OK();
   std::unique_ptr<Trial> trial;
   BONSAI_RETURN_IF_ERROR(Trial::make(entry,
@@ -65,12 +70,27 @@ Status measure_system(const Ground& ground, const SystemEntry& entry, const std:
     if (*ground.plan.stop) return Status::Unavailable("interrupted");
     if (letter == 'e' && !entry.scans) continue;
     const uint64_t operations = letter == 'l' ? ground.records() : ground.operations(letter);
-    ground.plan.listener.on_phase(std::string(entry.name), workload_name(letter), operations);
+    {
+      const std::lock_guard lock(*listening);
+      ground.plan.listener.on_phase(std::string(entry.name), workload_name(letter), operations);
+    }
     TrialResult result;
     BONSAI_RETURN_IF_ERROR(letter == 'l' ? trial->load(&result)
                                          : trial->run(ycsb_workload(letter), operations, &result));
-    on_cell(letter, result, *trial);
+    on_cell(system, letter, result, *trial);
   }
+  return Status::OK();
+}
+
+// All systems, as many at a time as there are processors: a simulation is one thread's own, and the same beside others.
+// Calls of `on_cell` for different systems may come at the same time.
+Status measure_systems(const Ground& ground, std::string_view letters, const OnCell& on_cell) {
+  std::mutex listening;
+  std::vector<Status> statuses(systems().size());
+  base::for_each_on(base::processors(), statuses.size(), [&](size_t system) {
+    statuses[system] = measure_system(ground, system, letters, &listening, on_cell);
+  });
+  for (const Status& status : statuses) BONSAI_RETURN_IF_ERROR(status);
   return Status::OK();
 }
 
@@ -142,13 +162,10 @@ Status run_rates(const ExperimentPlan& plan, ExperimentResult* result) {
                                            std::to_string(threads));
         result->rows.push_back(row);
       }
-      for (size_t system = 0; system < systems().size(); ++system) {
-        BONSAI_RETURN_IF_ERROR(
-            measure_system(ground, systems()[system], std::string(kSynthesisLetters),
-                           [&](char letter, const TrialResult& r, const Trial&) {
-                             result->rows[first_row + kSynthesisLetters.find(letter)][ours_first + system] = r.mops();
-                           }));
-      }
+      BONSAI_RETURN_IF_ERROR(measure_systems(
+          ground, kSynthesisLetters, [&](size_t system, char letter, const TrialResult& r, const Trial&) {
+            result->rows[first_row + kSynthesisLetters.find(letter)][ours_first + system] = r.mops();
+          }));
       for (const char letter : kSynthesisLetters) {
         Row& row = result->rows[first_row + kSynthesisLetters.find(letter)];
         const SynthesisRates* const theirs = synthesis_rates(form == KeyForm::kString, letter, threads);
@@ -168,6 +185,35 @@ Status run_rates(const ExperimentPlan& plan, ExperimentResult* result) {
 
 // ---- costs
 
+struct Cost {
+  char letter;
+  Row row;  // without what other rows decide
+  std::string binds;
+  double memory;
+};
+
+Cost cost_of(const Ground& ground, size_t system, char letter, const TrialResult& r, const Trial& trial) {
+  const SystemEntry& entry = systems()[system];
+  const Ceiling ceiling = ceiling_of(r, trial.device(), ground.shape(), 1, entry.operation_cpu_ns);
+  const auto us = [&](double percent) { return static_cast<double>(r.latency.percentile(percent)) / 1e3; };
+  const double durable = entry.durability == Durability::kVolatile ? 0 : 1;
+  return {letter,
+          {{},
+           r.lists(),
+           r.messages(),
+           r.bytes(),
+           us(50),
+           us(99),
+           r.mops(),
+           ceiling.mops,
+           {},
+           static_cast<double>(r.cache_bytes),
+           {},
+           durable},
+          std::string(ceiling.binds),
+          r.memory_bytes_per_record};
+}
+
 Status run_costs(const ExperimentPlan& plan, ExperimentResult* result) {
   result->columns = {{"cell", ""},
                      {"lists", "per op", true},
@@ -185,21 +231,22 @@ Status run_costs(const ExperimentPlan& plan, ExperimentResult* result) {
   std::vector<std::string>& bounds = result->columns[8].words;
   for (const KeyForm form : {KeyForm::kFixed8, KeyForm::kString}) {
     const Ground ground{.plan = plan, .key_form = form, .threads = threads_of(plan).back()};
-    for (const SystemEntry& entry : systems()) {
-      std::optional<double> memory;
-      BONSAI_RETURN_IF_ERROR(measure_system(
-          ground, entry, std::string(kSynthesisLetters), [&](char letter, const TrialResult& r, const Trial& trial) {
-            if (letter == 'l') memory = r.memory_bytes_per_record;
-            const Ceiling ceiling = ceiling_of(r, trial.device(), ground.shape(), 1, entry.operation_cpu_ns);
-            auto bound = std::find(bounds.begin(), bounds.end(), ceiling.binds);
-            if (bound == bounds.end()) bound = bounds.emplace(bound, ceiling.binds);
-            const auto us = [&](double percent) { return static_cast<double>(r.latency.percentile(percent)) / 1e3; };
-            result->rows.push_back({static_cast<double>(cells.size()), r.lists(), r.messages(), r.bytes(), us(50),
-                                    us(99), r.mops(), ceiling.mops, static_cast<double>(bound - bounds.begin()),
-                                    static_cast<double>(r.cache_bytes), memory,
-                                    entry.durability == Durability::kVolatile ? 0.0 : 1.0});
-            cells.push_back(std::string(entry.name) + ", " + workload_name(letter) + ", " + key_name(form));
-          }));
+    std::vector<std::vector<Cost>> costs(systems().size());
+    BONSAI_RETURN_IF_ERROR(measure_systems(ground, kSynthesisLetters,
+                                           [&](size_t system, char letter, const TrialResult& r, const Trial& trial) {
+                                             costs[system].push_back(cost_of(ground, system, letter, r, trial));
+                                           }));
+    for (size_t system = 0; system < costs.size(); ++system) {
+      for (Cost& cost : costs[system]) {
+        auto bound = std::find(bounds.begin(), bounds.end(), cost.binds);
+        if (bound == bounds.end()) bound = bounds.emplace(bound, cost.binds);
+        cost.row[0] = static_cast<double>(cells.size());
+        cost.row[8] = static_cast<double>(bound - bounds.begin());
+        cost.row[10] = costs[system].front().memory;
+        result->rows.push_back(std::move(cost.row));
+        cells.push_back(std::string(systems()[system].name) + ", " + workload_name(cost.letter) + ", " +
+                        key_name(form));
+      }
     }
     result->labels = labels(ground);
   }
@@ -269,12 +316,10 @@ Status run_sensitivity(const ExperimentPlan& plan, ExperimentResult* result) {
       row[3] = variant.list_cpu_ns / 1e3;
       result->rows.push_back(row);
     }
-    for (size_t system = 0; system < systems().size(); ++system) {
-      BONSAI_RETURN_IF_ERROR(measure_system(
-          ground, systems()[system], std::string(kSweptLetters), [&](char letter, const TrialResult& r, const Trial&) {
-            result->rows[first_row + kSweptLetters.find(letter)][ours_first + system] = r.mops();
-          }));
-    }
+    BONSAI_RETURN_IF_ERROR(
+        measure_systems(ground, kSweptLetters, [&](size_t system, char letter, const TrialResult& r, const Trial&) {
+          result->rows[first_row + kSweptLetters.find(letter)][ours_first + system] = r.mops();
+        }));
     result->labels = labels(ground);
   }
   result->labels.push_back(std::to_string(threads_of(plan).back()) +
