@@ -75,7 +75,7 @@ TEST(Growth, NewKeysAreAppendedForLongerThanOverwrites) {
     most = std::max(most, appended_max(tier));
   }
   EXPECT_GT(most, 1.5);
-  EXPECT_LE(tier.index().work().compactions.load(), kRecords / tier.pool().limits().dnode_entries_max * 3 / 2)
+  EXPECT_LE(tier.index().work().compactions.load(), kRecords / tier.pool().limits().dnode_entries_max * 2)
       << "cut in two whenever they have doubled, ranges would be compacted twice as often";
   ASSERT_TRUE(tier.drain().ok());
   tier.put_in_order();

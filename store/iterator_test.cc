@@ -49,13 +49,13 @@ class IteratorTest : public ::testing::Test {
   }
   // Several ranges: part in dnodes, part in bnodes, overwritten and deleted in both.
   void make_mixed() {
-    for (uint64_t i = 0; i < 1'500; ++i) put(key_of(i * 2), "first" + std::to_string(i));
+    for (uint64_t i = 0; i < 2'500; ++i) put(key_of(i * 2), "first" + std::to_string(i));
     drain();
-    for (uint64_t i = 0; i < 1'500; i += 3) put(key_of(i * 2), "second");
-    for (uint64_t i = 0; i < 1'500; i += 5) del(key_of(i * 2));
+    for (uint64_t i = 0; i < 2'500; i += 3) put(key_of(i * 2), "second");
+    for (uint64_t i = 0; i < 2'500; i += 5) del(key_of(i * 2));
     drain();
-    for (uint64_t i = 0; i < 1'500; i += 7) put(key_of(i * 2), "third");
-    for (uint64_t i = 600; i < 900; ++i) del(key_of(i * 2));  // whole ranges without a record
+    for (uint64_t i = 0; i < 2'500; i += 7) put(key_of(i * 2), "third");
+    for (uint64_t i = 1'000; i < 1'500; ++i) del(key_of(i * 2));  // whole ranges without a record
     ASSERT_GE(db_->GetStats().bnodes, 4u);
   }
 
