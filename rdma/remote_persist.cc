@@ -255,29 +255,27 @@ bool FlushAgent::connected(uint32_t node) {
 Status FlushAgent::answer(uint32_t node, std::span<const std::byte> bytes, Remote to, uint64_t limit_ms) {
   BONSAI_CHECK(bytes.size() % sizeof(uint64_t) == 0 && !bytes.empty() && bytes.size() <= kAnswerBytesMax);
   accept_peers();
-  Answer made{node, to, 0, {bytes.begin(), bytes.end()}};
-  const Status sent = waiting_.empty() ? send(made) : Status::Busy("earlier answers wait");
+  const Status sent = waiting_.empty() ? send(node, bytes, to) : Status::Busy("earlier answers wait");
   if (!sent.IsBusy() || limit_ms == 0 || waiting_.size() == kWaitingMax) return sent;
-  made.until_ns = base::now_ns() + limit_ms * base::kNsPerMs;
-  waiting_.push_back(std::move(made));
+  waiting_.push_back({node, to, base::now_ns() + limit_ms * base::kNsPerMs, {bytes.begin(), bytes.end()}});
   return Status::OK();
 }
 
 // Errors: Unavailable (the node left), Busy (it cannot leave now).
-Status FlushAgent::send(const Answer& answer) {
+Status FlushAgent::send(uint32_t node, std::span<const std::byte> bytes, Remote to) {
   constexpr size_t kLast = sizeof(uint64_t);
-  Peer* const peer = peer_of(answer.node);
-  if (peer == nullptr) return Status::Unavailable("node " + std::to_string(answer.node) + " left before its answer");
+  Peer* const peer = peer_of(node);
+  if (peer == nullptr) return Status::Unavailable("node " + std::to_string(node) + " left before its answer");
   const size_t index = answered_ % kAnswersMax;
   WorkList& list = answers_[index];
   if (list.pending()) static_cast<void>(worker_->poll());
   if (list.pending()) return Status::Busy("earlier answers are still in flight");
   list.clear();
-  const Slice slice = memory_->slice(index * kAnswerBytesMax, answer.bytes.size());
-  std::memcpy(slice.data(), answer.bytes.data(), answer.bytes.size());
-  const size_t head = answer.bytes.size() - kLast;
-  if (head != 0) list.write(*peer, memory_->slice(index * kAnswerBytesMax, head), answer.to);
-  list.write(*peer, memory_->slice(index * kAnswerBytesMax + head, kLast), {answer.to.key, answer.to.address + head});
+  const Slice slice = memory_->slice(index * kAnswerBytesMax, bytes.size());
+  std::memcpy(slice.data(), bytes.data(), bytes.size());
+  const size_t head = bytes.size() - kLast;
+  if (head != 0) list.write(*peer, memory_->slice(index * kAnswerBytesMax, head), to);
+  list.write(*peer, memory_->slice(index * kAnswerBytesMax + head, kLast), {to.key, to.address + head});
   Status posted = worker_->post(&list);
   if (posted.IsBusy()) {
     static_cast<void>(worker_->poll());
@@ -289,7 +287,8 @@ Status FlushAgent::send(const Answer& answer) {
 
 void FlushAgent::send_waiting() {
   for (; !waiting_.empty(); waiting_.pop_front()) {
-    if (send(waiting_.front()).IsBusy() && base::now_ns() < waiting_.front().until_ns) return;
+    const Answer& next = waiting_.front();
+    if (send(next.node, next.bytes, next.to).IsBusy() && base::now_ns() < next.until_ns) return;
   }
 }
 

@@ -188,7 +188,7 @@ class FlushAgent {
 
   void accept_peers();
   Peer* peer_of(uint32_t node);
-  Status send(const Answer& answer);
+  Status send(uint32_t node, std::span<const std::byte> bytes, Remote to);
   void send_waiting();
   [[nodiscard]] uint64_t flush_ranges(const FlushRequest& request);
 
