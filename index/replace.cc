@@ -281,11 +281,12 @@ Status Replacer::plan(Bnode* bnode, bool may_merge) {
   const Estimate size = whole(*bnode, updates);
   const persist::Dnode& dnode = dnode_under(*bnode);
   // Overwritten entries count twice until the dnode is compacted, so then is the time to see whether it is too large,
-  // and whether there is anything that compaction would give back. A small one is compacted without a look; where a
-  // look is a round trip, so is one that is hardly larger than it should be.
+  // and whether there is anything that compaction would give back. A look reads NVM; where that is a round trip, what
+  // is small, or hardly larger than it should be, is compacted without one.
   bool compacts = !may_append(dnode, updates.entries, updates.bytes, limits, 0);
-  const auto spared = [far = dnodes_.volume().has_far()](uint64_t n) { return far ? n - n / 9 : n; };
-  const bool looks = compacts && exceeds({spared(size.entries), spared(size.bytes)}, limits);
+  const auto most = [](uint64_t n) { return n - n / 9; };
+  const bool worth_a_trip = exceeds({most(size.entries), most(size.bytes)}, limits);
+  const bool looks = compacts && size.entries > 0 && (worth_a_trip || !dnodes_.volume().has_far());
   Estimate left = size;
   if (looks) {
     left = without_hidden(dnodes_.volume(), dnode, bnode->slots(), size);
@@ -304,8 +305,8 @@ Status Replacer::plan(Bnode* bnode, bool may_merge) {
   };
   const auto too_large = [&] {
     const auto more = [](uint64_t n) { return n + n / 8; };  // lest a part that is no sample mislead
-    return rising ? exceeds(size, limits)
-                  : exceeds(size, limits, 2) || (looks && exceeds({more(left.entries), more(left.bytes)}, limits));
+    return exceeds(size, limits) &&
+           (rising || exceeds(size, limits, 2) || (looks && exceeds({more(left.entries), more(left.bytes)}, limits)));
   };
   if (compacts && too_large()) {
     persist::Trouble trouble = persist::Trouble::kNone;
