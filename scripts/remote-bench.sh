@@ -36,6 +36,10 @@ trap cleanup EXIT
 (umask 077 && head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n' >"$share/secret")
 "$testbed" exec 2 "mkdir -p /dev/shm/pools && setsid '$bin/bonsaid' --folder=/dev/shm/pools --domain=adr \
   --listen=rdma://10.66.0.2:7471 --secret_file='$share/secret' >'$share/bonsaid.log' 2>&1 </dev/null &"
+for ((tries = 0; tries < 120; ++tries)); do # it tries the device first, which takes emulated processors a while
+  grep -q ' ready: ' "$share/bonsaid.log" 2>/dev/null && break
+  sleep 1
+done
 flags=(--engines=bonsai --workloads=load,a,e --records=100000 --operations=20000 --threads=1 --depth=32 "$@")
 code=0
 "$testbed" exec 1 "cd /run && BONSAI_SECRET_FILE='$share/secret' '$bin/bonsai-bench' run \
