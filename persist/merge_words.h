@@ -66,12 +66,7 @@ class WordMerge {
     a_ -= static_cast<int64_t>(takes_a);
     b_ += stride_bytes_ & passes_b;
   }
-  void finish() {
-    while (both()) step();
-    for (; a_ != a_end_; ++a_) put({__builtin_bswap64(a_->head), a_->value}, a_->bytes);
-    for (; b_ != b_end_; b_ += stride_bytes_, to_ += kWordRowBytes) std::memcpy(to_, b_, kWordRowBytes);
-  }
-  // The same up to so many rows in all; there need be room for one more only.
+  // The rest, up to so many rows in all; there need be room for one more only.
   void finish(uint64_t rows_max) {
     const char* const end = begin_ + rows_max * kWordRowBytes;
     while (both() && to_ < end) step();
@@ -100,9 +95,10 @@ class WordMerge {
 // `rows`, or for rows_max + 1.
 template <class Take>
 void merge_words(std::span<const NewerWord> newer, const WordRows& rows, uint64_t rows_max, char* to, Take take) {
-  if (rows.count < 2 || rows_max < newer.size() + rows.count) {
+  const uint64_t most = newer.size() + rows.count;
+  if (rows.count < 2 || rows_max < most) {
     WordMerge all(newer, rows, to);
-    all.finish(std::min<uint64_t>(rows_max, newer.size() + rows.count));
+    all.finish(std::min(rows_max, most));
     return take(all.made());
   }
   const size_t b_middle = rows.count / 2;
@@ -116,8 +112,8 @@ void merge_words(std::span<const NewerWord> newer, const WordRows& rows, uint64_
     lower.step();
     upper.step();
   }
-  lower.finish();
-  upper.finish();
+  lower.finish(most);
+  upper.finish(most);
   take(lower.made());
   take(upper.made());
 }
