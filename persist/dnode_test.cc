@@ -420,6 +420,7 @@ TEST_F(DnodeTest, RunsAndUpdatesComeTogether) {
         if (kind == kWords || (kind == kValues && random.chance(1, 4))) value += value;
         chosen[key_of(random.below(500))] = {deleted ? "" : value, deleted};
       }
+      if (kind == kSizes) chosen[key_of(498)] = chosen[key_of(499)] = {"1234", false};  // both sizes, not by chance
       Entries entries;
       for (const auto& [key, value] : chosen) {
         value.second ? entries.del(key) : entries.put(key, value.first);
