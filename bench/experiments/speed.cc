@@ -18,8 +18,6 @@
 namespace bonsai::bench {
 namespace {
 
-constexpr uint64_t kRecords = 10'000'000;
-constexpr uint64_t kTrialRecords = 2'000;
 constexpr unsigned kThreads = 2;
 constexpr unsigned kDepth = 32;  // more brings nothing
 constexpr unsigned kRoundsMin = 3;
@@ -87,6 +85,10 @@ std::string rounded(double value) {
   return text.data();
 }
 
+uint64_t usual_records(Scale scale) {
+  return scale == Scale::kPaper ? 10'000'000 : scale == Scale::kSmall ? 1'000'000 : 2'000;
+}
+
 class Study {
  public:
   Study(const ExperimentPlan& plan, const Shape& shape)
@@ -94,7 +96,7 @@ class Study {
         shape_(shape),
         rounds_(plan.scale == Scale::kTrial ? 1 : std::max(kRoundsMin, plan.repeat)),
         config_(plan.config) {
-    config_.records = plan.asked.records.value_or(plan.scale == Scale::kTrial ? kTrialRecords : kRecords);
+    config_.records = plan.asked.records.value_or(usual_records(plan.scale));
     config_.operations = plan.asked.operations.value_or(config_.records);
     config_.threads = plan.asked.threads.value_or(kThreads);
     config_.depth = plan.asked.depth.value_or(kDepth);
@@ -242,7 +244,8 @@ class Study {
         " threads, absl_btree volatile on 1. " + std::to_string(rounds_) +
         " round(s), stores taking turns line by line; medians; ratio: the median of the rounds' ratios, with the least "
         "and the most." +
-        (config_.records < kRecords ? " Floors and goals are meant for 10 M records." : ""));
+        (config_.records < usual_records(Scale::kPaper) ? " Floors and goals are meant for 10 M records: --scale=paper"
+                                                        : ""));
     std::string order;
     for (const size_t line : kOrder) {
       order += (line == kD || line == kE ? ", a fresh load, "
