@@ -101,8 +101,8 @@ class Volume {
   [[nodiscard]] virtual bool fence(const base::Site& site) = 0;
 
   // A hint: many threads write to [addr, addr + n), mostly each to a unit of so many bytes of its own; a thread that
-  // writes to a unit of one range writes to the unit of that number in the others. A far target uses several connections
-  // for them. Requires: ranges of a target are disjoint and in rising order, and nobody writes there yet.
+  // writes to a unit of one range writes to the unit of that number in the others. A far target uses several
+  // connections for them. Requires: ranges of a target are disjoint and in rising order, and nobody writes there yet.
   virtual void spread(Addr addr, uint64_t n, uint64_t unit_bytes) = 0;
 
   // Some fence was false: there will be no updates any more until the pool is opened again.
