@@ -124,6 +124,15 @@ std::vector<Addr> Pool::segments() const {
   return segments;
 }
 
+void Pool::spread_log(scale::Volume* volume) const {
+  for (const Superblock& sb : superblocks) {
+    if (!sb.has(kRoleLog)) continue;
+    volume->spread(Addr(sb.target_index, sb.log_table_offset + kSegmentEntriesOffset),
+                   sb.segments * sizeof(SegmentEntry), sizeof(SegmentEntry));
+    volume->spread(Addr(sb.target_index, sb.log_offset), sb.segments * sb.segment_bytes, sb.segment_bytes);
+  }
+}
+
 std::vector<Addr> Pool::entries() const {
   std::vector<Addr> entries;
   for (uint64_t i = 0; i < superblocks[log_home()].segments; ++i) {

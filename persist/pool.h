@@ -45,6 +45,10 @@ struct Pool {
   [[nodiscard]] scale::Addr epoch_copy() const { return state(superblocks[log_home()].log_table_offset); }
   [[nodiscard]] Log::Config log_config(bool buffered) const;
   [[nodiscard]] uint64_t segment_bytes() const { return superblocks[0].segment_bytes; }
+  // Each thread appends to a segment of its own, so that writes to segments and their entries may go over several
+  // connections.
+  // Requires: nobody writes to the log yet.
+  void spread_log(scale::Volume* volume) const;
   [[nodiscard]] uint64_t log_bytes() const { return segments().size() * segment_bytes(); }
   [[nodiscard]] Limits limits() const;
   // Room that recovery may need to rewrite a dnode of which a part is live; kept free for it (Space::set_aside).

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <mutex>
-#include <set>
 
 #include "base/check.h"
 #include "base/clock.h"
@@ -82,26 +82,6 @@ Status RemoteLink::connect(rdma::Worker* worker, const TargetName& name, std::un
   return Status::OK();
 }
 
-// The connections that carry the target's reads: those that another target of its node has, if there is one.
-Status RemoteLink::connect_readers(Target* target) {
-  for (const auto& other : targets_) {
-    if (other->name.node != target->name.node || other->persist == nullptr) continue;
-    target->reading = other->reading;
-    return Status::OK();
-  }
-  for (size_t lane = 1; lane < lanes_.size(); ++lane) {
-    std::unique_ptr<rdma::Peer> peer;
-    BONSAI_RETURN_IF_ERROR(connect(lanes_[lane]->worker.get(), target->name, &peer));
-    target->reading.push_back(std::move(peer));
-  }
-  return Status::OK();
-}
-
-// Requires: it was not given back.
-rdma::Peer& RemoteLink::peer_of(const Target& target, size_t lane) {
-  return lane == 0 ? target.persist->peer() : *target.reading[lane - 1];
-}
-
 // Empties the list for a request. Errors: Unavailable (one that was given up is still in flight).
 Status RemoteLink::begin_list() {
   static_cast<void>(lanes_[0]->worker->poll());
@@ -167,27 +147,30 @@ Status RemoteLink::ask(rdma::Peer* peer, const TargetName& name, PoolOp op, uint
 
 Status RemoteLink::open(const TargetName& name, PoolOp op, uint64_t bytes, uint64_t mark, size_t* target) {
   for (const auto& other : targets_) {
-    if (other->name.node == name.node && other->name.pool == name.pool && other->persist != nullptr) {
+    if (other->name.node == name.node && other->name.pool == name.pool && !other->connections.empty()) {
       return Status::InvalidArgument(name.text + " is named twice; each target is named once");
     }
   }
   auto made = std::make_unique<Target>();
   made->name = name;
-  std::unique_ptr<rdma::Peer> peer;
-  rdma::Worker& worker = *lanes_[0]->worker;
-  BONSAI_RETURN_IF_ERROR(connect(&worker, name, &peer));
-  BONSAI_RETURN_IF_ERROR(connect_readers(made.get()));
+  std::vector<std::unique_ptr<rdma::Peer>> peers(lanes_.size());
+  for (size_t lane = 0; lane < lanes_.size(); ++lane) {
+    BONSAI_RETURN_IF_ERROR(connect(lanes_[lane]->worker.get(), name, &peers[lane]));
+  }
   PoolAnswer answer;
-  const Status asked = ask(peer.get(), name, op, bytes, mark, &answer);
+  const Status asked = ask(peers[0].get(), name, op, bytes, mark, &answer);
   if (asked.IsUnavailable()) {
     // The connection ends before what it may still deliver is used again.
-    peer.reset();
-    static_cast<void>(worker.poll());
+    peers[0].reset();
+    static_cast<void>(lanes_[0]->worker->poll());
   }
   BONSAI_RETURN_IF_ERROR(asked);
   made->pool = pool_of(answer);
-  BONSAI_RETURN_IF_ERROR(rdma::RemotePersist::make(fabric_.get(), &worker, std::move(peer),
-                                                   static_cast<rdma::RemoteDomain>(answer.domain), &made->persist));
+  for (size_t lane = 0; lane < lanes_.size(); ++lane) {
+    BONSAI_RETURN_IF_ERROR(rdma::RemotePersist::make(fabric_.get(), lanes_[lane]->worker.get(), std::move(peers[lane]),
+                                                     static_cast<rdma::RemoteDomain>(answer.domain),
+                                                     &made->connections.emplace_back()));
+  }
   *target = targets_.size();
   targets_.push_back(std::move(made));
   return Status::OK();
@@ -195,11 +178,10 @@ Status RemoteLink::open(const TargetName& name, PoolOp op, uint64_t bytes, uint6
 
 Status RemoteLink::release(size_t target, PoolOp op) {
   Target& left = *targets_[target];
-  if (left.persist == nullptr) return Status::OK();
+  if (left.connections.empty()) return Status::OK();
   PoolAnswer answer;
-  const Status status = ask(&left.persist->peer(), left.name, op, 0, 0, &answer);
-  left.persist.reset();
-  left.reading.clear();
+  const Status status = ask(&left.connections[0]->peer(), left.name, op, 0, 0, &answer);
+  left.connections.clear();
   return status;
 }
 
@@ -214,7 +196,7 @@ Status RemoteLink::resize(size_t target, uint64_t bytes) {
   Target& of = *targets_[target];
   of.drop_mirror();
   PoolAnswer answer;
-  BONSAI_RETURN_IF_ERROR(ask(&of.persist->peer(), of.name, PoolOp::kResize, bytes, 0, &answer));
+  BONSAI_RETURN_IF_ERROR(ask(&of.connections[0]->peer(), of.name, PoolOp::kResize, bytes, 0, &answer));
   of.pool = pool_of(answer);
   return Status::OK();
 }
@@ -237,7 +219,7 @@ void RemoteLink::note(size_t target, uint64_t offset, uint64_t n) {
   if (apart) {
     const Range* const last_store = &*last;
     for (const Range& store : mine.stores) {
-      if (&store != last_store && within(store) && store.offset != last_store->offset) mine.ranges.push_back(store);
+      if (&store != last_store && within(store) && store.offset != last_store->offset) note_range(&mine, store);
     }
     std::erase_if(mine.stores, within);
   }
@@ -248,13 +230,50 @@ void RemoteLink::note_copy(size_t target, uint64_t offset, const void* src, size
   if (n == 0) return;
   std::shared_ptr<std::byte> copy = pool_->take(n);
   std::memcpy(copy.get(), src, n);
-  noted_.mine().ranges.push_back({target, offset, n, false, std::move(copy)});
+  note_range(&noted_.mine(), {target, offset, n, false, std::move(copy)});
 }
 
-void RemoteLink::note_range(Noted* mine, const Range& range) {
-  if (!mine->ranges.empty()) {
-    Range& last = mine->ranges.back();
-    const bool joins = !last.apart && !range.apart && last.copy == nullptr && last.target == range.target &&
+void RemoteLink::spread(size_t target, uint64_t offset, uint64_t n, uint64_t unit_bytes) {
+  std::vector<SpreadRange>& ranges = targets_[target]->spread_ranges;
+  BONSAI_CHECK(unit_bytes != 0 && (ranges.empty() || ranges.back().offset + ranges.back().bytes <= offset));
+  ranges.push_back({offset, n, unit_bytes});
+}
+
+// The worker that carries writes to the byte. *n becomes smaller if it carries fewer bytes from there on.
+size_t RemoteLink::lane_of(const Target& target, uint64_t offset, uint64_t* n) const {
+  if (lanes_.size() == 1) return 0;
+  for (const SpreadRange& range : target.spread_ranges) {
+    if (offset < range.offset) {
+      *n = std::min(*n, range.offset - offset);
+      return 0;
+    }
+    const uint64_t at = offset - range.offset;
+    if (at >= range.bytes) continue;
+    *n = std::min({*n, range.unit_bytes - at % range.unit_bytes, range.bytes - at});
+    return 1 + at / range.unit_bytes % (lanes_.size() - 1);
+  }
+  return 0;
+}
+
+void RemoteLink::note_range(Noted* mine, Range range) const {
+  while (range.bytes > 0) {
+    Range next = range;
+    const size_t lane = lane_of(*targets_[range.target], range.offset, &next.bytes);
+    range.offset += next.bytes;
+    range.bytes -= next.bytes;
+    if (range.copy != nullptr) range.copy = {range.copy, range.copy.get() + next.bytes};
+    mine->lanes |= uint64_t{1} << lane;
+    const auto queue = std::find_if(mine->queues.begin(), mine->queues.end(),
+                                    [&](const Queue& each) { return each.target == next.target && each.lane == lane; });
+    add_to(queue != mine->queues.end() ? &*queue : &mine->queues.emplace_back(Queue{next.target, lane, {}}),
+           std::move(next));
+  }
+}
+
+void RemoteLink::add_to(Queue* queue, Range range) {
+  if (!queue->ranges.empty()) {
+    Range& last = queue->ranges.back();
+    const bool joins = !last.apart && !range.apart && last.copy == nullptr && range.copy == nullptr &&
                        range.offset <= last.offset + last.bytes &&
                        last.offset <= range.offset;  // goes on where it ends, or begins in it
     if (joins) {
@@ -262,19 +281,18 @@ void RemoteLink::note_range(Noted* mine, const Range& range) {
       return;
     }
   }
-  mine->ranges.push_back(range);
+  queue->ranges.push_back(std::move(range));
 }
 
-// Posts the first of the ranges, and those that follow it on the same target. False: no more can be in flight there.
-bool RemoteLink::post_next(Noted* mine) {
-  const size_t number = mine->ranges.front().target;
-  Target& target = *targets_[number];
+// Posts the first of the queue's ranges. False: no more can be in flight there.
+bool RemoteLink::post_next(Noted* mine, Queue* queue) {
+  Target& target = *targets_[queue->target];
+  std::vector<Range>& ranges = queue->ranges;
   std::array<rdma::RemotePersist::Write, rdma::RemotePersist::kWritesMax> writes;
   std::vector<std::shared_ptr<std::byte>> copies;
   size_t count = 0, whole = 0;
   uint64_t begun = 0;  // of the range that does not fit any more
-  for (const Range& range : mine->ranges) {
-    if (range.target != number) break;
+  for (const Range& range : ranges) {
     begun = 0;
     while (begun < range.bytes && count < writes.size()) {
       const uint64_t wanted = std::min(range.bytes - begun, kWriteBytesMax);
@@ -292,16 +310,16 @@ bool RemoteLink::post_next(Noted* mine) {
     if (count == writes.size()) break;
   }
   size_t ticket = 0;
-  const Status status = target.persist->begin(std::span(writes.data(), count), &ticket);
+  const Status status = target.connections[queue->lane]->begin(std::span(writes.data(), count), &ticket);
   if (status.IsBusy()) return false;
   if (!status.ok()) {
-    fail(number, status);
+    fail(queue->target, queue->lane, status);
     return false;
   }
-  mine->posted.push_back({number, ticket, ++mine->numbers, std::move(copies)});
-  mine->ranges.erase(mine->ranges.begin(), mine->ranges.begin() + static_cast<std::ptrdiff_t>(whole));
+  mine->posted.push_back({queue->target, queue->lane, ticket, ++mine->numbers, std::move(copies)});
+  ranges.erase(ranges.begin(), ranges.begin() + static_cast<std::ptrdiff_t>(whole));
   if (begun != 0) {
-    Range& rest = mine->ranges.front();
+    Range& rest = ranges.front();
     rest.offset += begun;
     rest.bytes -= begun;
     if (rest.copy != nullptr) rest.copy = {rest.copy, rest.copy.get() + begun};
@@ -309,53 +327,73 @@ bool RemoteLink::post_next(Noted* mine) {
   return true;
 }
 
-// Requires: the first lane's mutex. Lets no sibling run.
-void RemoteLink::post(Noted* mine) {
-  while (!mine->ranges.empty() && !failed_.load(std::memory_order_relaxed) && post_next(mine)) {
+// Requires: the lane's mutex. Lets no sibling run.
+void RemoteLink::post(Noted* mine, size_t lane) {
+  for (Queue& queue : mine->queues) {
+    if (queue.lane != lane) continue;
+    while (!queue.ranges.empty() && !failed_.load(std::memory_order_relaxed) && post_next(mine, &queue)) {
+    }
   }
 }
 
-// Requires: the first lane's mutex. Lets no sibling run.
-void RemoteLink::look(Noted* mine) {
-  static_cast<void>(lanes_[0]->worker->poll());
-  std::erase_if(mine->posted, [this](Posted& posted) {
-    rdma::RemotePersist& persist = *targets_[posted.target]->persist;
+// Requires: the lane's mutex. Lets no sibling run.
+void RemoteLink::look(Noted* mine, size_t lane) {
+  static_cast<void>(lanes_[lane]->worker->poll());
+  std::erase_if(mine->posted, [&](Posted& posted) {
+    if (posted.lane != lane) return false;
+    rdma::RemotePersist& persist = *targets_[posted.target]->connections[lane];
     if (!persist.ended(posted.ticket)) return false;
     if (const Status status = persist.end(posted.ticket); !status.ok()) {
-      lost_copies_.insert(lost_copies_.end(), posted.copies.begin(), posted.copies.end());
-      fail(posted.target, status);
+      std::vector<std::shared_ptr<std::byte>>& lost = lanes_[lane]->lost_copies;
+      lost.insert(lost.end(), posted.copies.begin(), posted.copies.end());
+      fail(posted.target, lane, status);
     }
     return true;
   });
+  if (!target_of(*mine, lane)) mine->lanes &= ~(uint64_t{1} << lane);
 }
 
 bool RemoteLink::fence() {
   Noted& mine = noted_.mine();
-  if (mine.ranges.empty() && mine.posted.empty()) return !failed_.load(std::memory_order_acquire);
   uint64_t last = 0;  // of this thread's posts that this fence answers for; 0: not all are posted yet
-  for (base::BoundedWait wait("link.fence", options_.limit_ms);; wait.pause()) {
+  const auto is_empty = [](const Queue& queue) { return queue.ranges.empty(); };
+  for (base::BoundedWait wait("link.fence", options_.limit_ms); mine.lanes != 0; wait.pause()) {
     if (failed_.load(std::memory_order_acquire)) break;
-    if (lanes_[0]->mutex.try_lock()) {
-      const std::lock_guard lock(lanes_[0]->mutex, std::adopt_lock);
-      post(&mine);
-      if (last == 0 && mine.ranges.empty()) last = mine.numbers + 1;
-      look(&mine);
+    for (uint64_t lanes = mine.lanes; lanes != 0; lanes &= lanes - 1) {
+      const auto number = static_cast<size_t>(std::countr_zero(lanes));
+      if (!lanes_[number]->mutex.try_lock()) continue;
+      const std::lock_guard lock(lanes_[number]->mutex, std::adopt_lock);
+      post(&mine, number);
+      look(&mine, number);
     }
+    if (last == 0 && std::all_of(mine.queues.begin(), mine.queues.end(), is_empty)) last = mine.numbers + 1;
     if (last != 0 && (mine.posted.empty() || mine.posted.front().number >= last)) break;
     if (wait.expired()) {
-      const std::lock_guard lock(lanes_[0]->mutex);
-      fail(mine.posted.empty() ? 0 : mine.posted.front().target, wait.status());
+      const auto number = static_cast<size_t>(std::countr_zero(mine.lanes));
+      const std::lock_guard lock(lanes_[number]->mutex);
+      fail(*target_of(mine, number), number, wait.status());
       break;
     }
   }
   return !failed_.load(std::memory_order_acquire);
 }
 
-// A write failed. Requires: the first lane's mutex.
-void RemoteLink::fail(size_t target, const Status& status) {
+// A target for which the lane has something in a queue or posted.
+std::optional<size_t> RemoteLink::target_of(const Noted& mine, size_t lane) {
+  for (const Posted& posted : mine.posted) {
+    if (posted.lane == lane) return posted.target;
+  }
+  for (const Queue& queue : mine.queues) {
+    if (queue.lane == lane && !queue.ranges.empty()) return queue.target;
+  }
+  return std::nullopt;
+}
+
+// A write failed. Requires: the lane's mutex.
+void RemoteLink::fail(size_t target, size_t lane, const Status& status) {
   Target& of = *targets_[target];
   fail_as(of, "did not confirm a write", status);
-  note_broken(&of, 0, status);
+  note_broken(&of, lane, status);
 }
 
 // The first failure stays.
@@ -371,7 +409,7 @@ void RemoteLink::fail_as(const Target& target, std::string_view what, const Stat
 
 // After a failure of the lane's connection to the target, which may have ended it. Requires: the lane's mutex.
 void RemoteLink::note_broken(Target* target, size_t lane, const Status& status) {
-  if (target->persist == nullptr || peer_of(*target, lane).usable()) return;
+  if (target->connections.empty() || target->connections[lane]->peer().usable()) return;
   fail_as(*target, "has lost a connection", status);
   target->broken.store(true, std::memory_order_release);
 }
@@ -391,12 +429,9 @@ rdma::Traffic RemoteLink::traffic() const {
 }
 
 size_t RemoteLink::connections() const {
-  std::set<const rdma::Peer*> all;
-  for (const auto& target : targets_) {
-    if (target->persist == nullptr) continue;
-    for (size_t lane = 0; lane < lanes_.size(); ++lane) all.insert(&peer_of(*target, lane));
-  }
-  return all.size();
+  size_t all = 0;
+  for (const auto& target : targets_) all += target->connections.size();
+  return all;
 }
 
 }  // namespace bonsai::scale

@@ -1,19 +1,20 @@
 // This node's way to the pools of other nodes, over one fabric: the connections of all remote targets of one store, for
 // any number of threads and coroutines.
 //
-// Several workers of the fabric carry them, each with a connection of its own to every node and a lock of its own: the
-// first one writes and requests, the others reads. Those of one thread always go over the same worker; a single worker
-// carries everything. To the first one each target has a connection, to the others targets of one node share them.
+// Several workers of the fabric carry them, each with a lock of its own and a connection to every target. The first
+// worker carries requests and writes; the others carry reads, by thread, and writes to a spread range, by unit
+// (spread()). A single worker carries everything.
 //
 // Bytes are named by target and offset. What is resident is in the target's mirror, this node's copy (remote_target.h);
 // all else is carried: read to memory of the link's pool, and written from there. What a thread has noted is written
-// and made durable by its fence: one list for each target, all in flight at once. Reads are posted when they are begun.
+// and made durable by its fence: one list for each target and worker, all in flight at once. Reads are posted when they
+// are begun.
 //
 // Invariants
-//   - **Writes to a target arrive in the order in which they were posted, and take resident bytes from the mirror at or
-//     after posting.** One connection of one worker for each target carries all of its WRITEs, and posting is one
-//     critical section. So of two threads that write one word the later content stays, as in a coherent cache. Writes
-//     of one word over two connections could arrive the other way round. Reads need no order beside them: what a reader
+//   - **Writes to one word arrive in the order in which they were posted, and take resident bytes from the mirror at or
+//     after posting.** The address alone decides which connection carries a WRITE, and posting is one critical section
+//     of the worker. So of two threads that write one word the later content stays, as in a coherent cache. Writes of
+//     one word over two connections could arrive the other way round. Reads need no order beside them: what a reader
 //     looks for was durable before its read was begun, and the place is not used again before the reader has left.
 //   - fence() answers true only when everything that its thread had noted before is durable, also what a sibling
 //     coroutine's fence of the same thread has posted.
@@ -33,6 +34,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -125,6 +127,11 @@ class RemoteLink {
   // Why fences fail; OK as long as none did.
   [[nodiscard]] Status status() const;
 
+  // Many threads write to [offset, offset + n), mostly each to a unit of so many bytes of its own: from now on units
+  // take turns among the workers, those with the same number of several ranges at the same one. Requires: ranges are
+  // disjoint and in rising order; no write to this one is noted.
+  void spread(size_t target, uint64_t offset, uint64_t n, uint64_t unit_bytes);
+
   // Requests of all threads since the link was made.
   [[nodiscard]] rdma::Traffic traffic() const;
   // To nodes, of all workers. Requires: as open().
@@ -137,8 +144,13 @@ class RemoteLink {
     bool apart;                                 // it holds words whose order counts: it joins no other
     std::shared_ptr<std::byte> copy = nullptr;  // what is written, if it is not resident
   };
+  // What one connection is to carry.
+  struct Queue {
+    size_t target, lane;
+    std::vector<Range> ranges;
+  };
   struct Posted {
-    size_t target;
+    size_t target, lane;
     size_t ticket;
     uint64_t number;                                      // in the order in which its thread posted
     std::vector<std::shared_ptr<std::byte>> copies = {};  // that are being written
@@ -147,20 +159,24 @@ class RemoteLink {
   struct Noted {
     explicit Noted(uint32_t) {}
     std::vector<Range> stores;   // words, the last kStoresMax that were not noted yet
-    std::vector<Range> ranges;   // not posted yet
+    std::vector<Queue> queues;   // not posted yet; some may be empty
     std::vector<Posted> posted;  // and not known to have ended
+    uint64_t lanes = 0;          // by bit: those that have something in a queue or posted
     uint64_t numbers = 0;
   };
   struct Resident {
     std::unique_ptr<rdma::Region> region;
     bool read = false;  // it is there
   };
+  struct SpreadRange {
+    uint64_t offset, bytes, unit_bytes;
+  };
   struct Target {
     TargetName name;
     Pool pool;
-    std::unique_ptr<rdma::RemotePersist> persist;      // the first worker's connection; null: it was given back
-    std::vector<std::shared_ptr<rdma::Peer>> reading;  // those of the others, shared with targets of the same node
-    std::atomic<bool> broken{false};                   // one of them has ended
+    std::vector<std::unique_ptr<rdma::RemotePersist>> connections;  // by worker; none: it was given back
+    std::atomic<bool> broken{false};                                // one of them has ended
+    std::vector<SpreadRange> spread_ranges;
     std::span<std::byte> mirror;
     mutable std::mutex residents_mutex;
     std::map<uint64_t, Resident> residents;  // by offset, disjoint
@@ -180,13 +196,14 @@ class RemoteLink {
     bool forgotten = false;
     Status refused = {};  // why some were not posted
   };
-  // A worker, what it carries of reads, and the lock for that.
+  // A worker, what it carries, and the lock for that.
   struct Lane {
     base::YieldingMutex mutex{"link.worker"};
     std::unique_ptr<rdma::Worker> worker;
     std::map<uint64_t, Reading> readings;  // by ticket, which also says the lane
     uint64_t tickets = 0;
     std::vector<std::unique_ptr<rdma::WorkList>> spare_lists;  // empty ones, at most kSpareListsMax
+    std::vector<std::shared_ptr<std::byte>> lost_copies;  // of writes that failed: in use until the peers are closed
   };
   // What a request for a pool uses; registered.
   struct Control {
@@ -199,7 +216,6 @@ class RemoteLink {
 
   Status start();
   Status connect(rdma::Worker* worker, const TargetName& name, std::unique_ptr<rdma::Peer>* peer);
-  Status connect_readers(Target* target);
   Status begin_list();
   Status run_request();
   Status await_answer(rdma::Peer* peer);
@@ -207,11 +223,11 @@ class RemoteLink {
   Status ask(rdma::Peer* peer, const TargetName& name, PoolOp op, uint64_t bytes, uint64_t mark, PoolAnswer* answer);
   Status release(size_t target, PoolOp op);
   [[nodiscard]] Pool pool_of(const PoolAnswer& answer) const;
-  void fail(size_t target, const Status& status);
+  void fail(size_t target, size_t lane, const Status& status);
   void fail_as(const Target& target, std::string_view what, const Status& status);
   void note_broken(Target* target, size_t lane, const Status& status);
   [[nodiscard]] size_t lane_of_caller() const;
-  [[nodiscard]] static rdma::Peer& peer_of(const Target& target, size_t lane);
+  [[nodiscard]] size_t lane_of(const Target& target, uint64_t offset, uint64_t* n) const;
   Status open_resident(size_t target, uint64_t offset, uint64_t n);
   [[nodiscard]] rdma::Slice resident_slice(const Target& target, uint64_t offset, uint64_t n) const;
   [[nodiscard]] rdma::Slice slice_to(const Target& target, std::byte* to, uint64_t n) const;
@@ -220,10 +236,12 @@ class RemoteLink {
   static void post_reads(const Lane& lane, Reading* reading);
   static void end_reading(Lane* lane, std::map<uint64_t, Reading>::iterator at);
   static void drop_forgotten(Lane* lane);
-  static void note_range(Noted* mine, const Range& range);
-  void post(Noted* mine);
-  bool post_next(Noted* mine);
-  void look(Noted* mine);
+  void note_range(Noted* mine, Range range) const;
+  static void add_to(Queue* queue, Range range);
+  void post(Noted* mine, size_t lane);
+  bool post_next(Noted* mine, Queue* queue);
+  void look(Noted* mine, size_t lane);
+  [[nodiscard]] static std::optional<size_t> target_of(const Noted& mine, size_t lane);
 
   const std::shared_ptr<rdma::Fabric> fabric_;
   const LinkOptions options_;
@@ -237,9 +255,8 @@ class RemoteLink {
   Status status_;
   std::unique_ptr<rdma::RegisteredMemory> control_;
   rdma::WorkList list_;  // of a request; one that was given up is pending until its connection is closed
-  std::vector<std::unique_ptr<Lane>> lanes_;  // fixed once made; the mutex of the first one is for writes, too
-  std::vector<std::shared_ptr<std::byte>> lost_copies_;  // of writes that failed: in use until the peers are closed
-  std::vector<std::unique_ptr<Target>> targets_;         // fixed once the store is open
+  std::vector<std::unique_ptr<Lane>> lanes_;      // fixed once made
+  std::vector<std::unique_ptr<Target>> targets_;  // fixed once the store is open
 };
 
 }  // namespace bonsai::scale

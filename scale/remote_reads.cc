@@ -178,10 +178,10 @@ uint64_t RemoteLink::begin_reads(size_t target, std::span<const base::FarReads::
   Reading& reading = lane.readings[ticket];
   reading.target = target;
   reading.holder = std::move(holder);
-  if (from.persist == nullptr) reading.refused = Status::Unavailable("the connection is closed");
+  if (from.connections.empty()) reading.refused = Status::Unavailable("the connection is closed");
   if (from.broken.load(std::memory_order_acquire)) reading.refused = Status::Unavailable("a connection has ended");
   if (!reading.refused.ok()) return ticket;
-  rdma::Peer& peer = peer_of(from, number);
+  rdma::Peer& peer = from.connections[number]->peer();
   const rdma::Region* region = nullptr;  // of the last piece; most often the next one's, too
   for (const base::FarReads::Piece& piece : pieces) {
     for (uint64_t done = 0; done < piece.bytes;) {

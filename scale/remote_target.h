@@ -35,6 +35,9 @@ class RemoteTarget final : public base::HookedMedium, public base::FarReads {
   void flush(const std::byte* dst, size_t n, const base::Site& site) override;
   bool fence(const base::Site& site) override;
   [[nodiscard]] Status health() const override { return link_.status(); }
+  void spread(uint64_t offset, uint64_t n, uint64_t unit_bytes) override {
+    link_.spread(target_, offset, n, unit_bytes);
+  }
   [[nodiscard]] base::FarReads* far() override { return this; }
 
   [[nodiscard]] Memory memory(size_t bytes) override { return link_.memory(bytes); }

@@ -2,6 +2,7 @@
 // as a whole. On sim, whose model of a device shows who waits for whom; with real threads over shm.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <functional>
@@ -67,12 +68,14 @@ class WatchedFabric final : public rdma::Fabric {
 
 class RemoteWorkers : public ::testing::Test {
  protected:
+  explicit RemoteWorkers(const rdma::SimOptions& options = slow_poster()) : network_(options) {}
   // In virtual time, beside a node that serves pools; its network's devices take kListNs to post a list.
   void run(const std::function<void()>& body) {
     std::unique_ptr<PoolServer> server;
     PoolServer::Config config;
     config.folder = scratch_.path();
     config.address = "node";
+    config.domain = domain_;
     base::Scheduler scheduler({.virtual_time = true});
     bool over = false;
     scheduler.spawn([&] {
@@ -139,10 +142,17 @@ class RemoteWorkers : public ::testing::Test {
     options.lists_pending_max = kListsMax;
     return options;
   }
-  rdma::SimNetwork network_{slow_poster()};
+  rdma::SimNetwork network_;
   std::unique_ptr<rdma::Fabric> node_ = network_.make_fabric();
   std::shared_ptr<WatchedFabric> fabric_;
   std::unique_ptr<RemoteLink> link_;
+  rdma::RemoteDomain domain_ = rdma::RemoteDomain::kAdr;
+};
+
+// Whose packets are late, lost and sent again, so that connections overtake each other.
+class RemoteWorkersOutOfStep : public RemoteWorkers {
+ protected:
+  RemoteWorkersOutOfStep() : RemoteWorkers(rdma::SimOptions()) {}
 };
 
 TEST_F(RemoteWorkers, ThreadsReadOverWorkersOfTheirOwnAtTheSameTime) {
@@ -248,14 +258,91 @@ TEST_F(RemoteWorkers, ANodeThatLostItsPowerIsUnavailableToEveryWorker) {
   });
 }
 
-TEST_F(RemoteWorkers, TargetsOfANodeShareTheConnectionsOfReads) {
+// Each unit of a spread range has its worker; all else goes over the first one.
+TEST_F(RemoteWorkers, UnitsOfASpreadRangeAreWrittenAtTheSameTime) {
+  constexpr uint64_t kWrites = 10, kRange = 1024, kUnit = 1024;
+  domain_ = rdma::RemoteDomain::kAdrDirect;  // no processor of the node answers, which would do so one by one
+  run([&] {
+    std::map<bool, uint64_t> took;
+    for (const bool is_spread : {false, true}) {
+      make_link(3);
+      size_t target = 0;
+      const auto medium = create(is_spread ? "spread" : "p", &target);
+      if (is_spread) medium->spread(kRange, 3 * kUnit, kUnit);
+      const std::vector<uint64_t> before = fabric_->lists();
+      took[is_spread] = together(2, [&](uint32_t thread) {
+        for (uint64_t i = 0; i < kWrites; ++i) EXPECT_TRUE(write(medium.get(), kRange + thread * kUnit + 8 * i, i));
+      });
+      EXPECT_TRUE(write(medium.get(), kRange - 8, 1));
+      EXPECT_TRUE(write(medium.get(), kRange + 2 * kUnit, 1));
+      std::vector<uint64_t> lists = fabric_->lists();
+      for (size_t i = 0; i < lists.size(); ++i) lists[i] -= before[i];
+      EXPECT_EQ(lists, is_spread ? std::vector<uint64_t>({1, kWrites + 1, kWrites})
+                                 : std::vector<uint64_t>({2 * kWrites + 2, 0, 0}));
+    }
+    EXPECT_GE(took[false], 2 * kWrites * kListNs) << "one after the other";
+    EXPECT_LT(took[true], 3 * kWrites * kListNs / 2) << "side by side";
+  });
+}
+
+// A fence answers for the workers of all units that it covers.
+TEST_F(RemoteWorkers, AWriteAcrossUnitsIsWhole) {
+  constexpr uint64_t kUnit = 64;
+  run([&] {
+    make_link(4);
+    size_t target = 0;
+    const auto medium = create("p", &target);
+    medium->spread(128, 10 * kUnit, kUnit);
+    std::vector<uint64_t> words(128);
+    for (size_t i = 0; i < words.size(); ++i) words[i] = i + 1;
+    medium->copy(medium->view() + 8, words.data(), words.size() * 8);
+    medium->flush(medium->view() + 8, words.size() * 8, kWorkersSite);
+    medium->nt_copy(medium->view() + 2048, words.data(), words.size() * 8, kWorkersSite);
+    EXPECT_TRUE(medium->fence(kWorkersSite));
+    for (size_t i = 0; i < words.size(); ++i) {
+      for (const uint64_t begin : {8, 2048}) {
+        uint64_t word = 0;
+        EXPECT_EQ("OK", read(target, begin + 8 * i, &word).ToString());
+        EXPECT_EQ(word, i + 1) << begin << " " << i;
+      }
+    }
+  });
+}
+
+// The later content of a word stays, however many workers there are: its place decides which one carries it.
+TEST_F(RemoteWorkersOutOfStep, LaterContentOfAWordStays) {
+  constexpr uint64_t kRounds = 400, kUnit = 64, kUnits = 2, kRange = 8192;
+  run([&] {
+    make_link(5);
+    size_t target = 0;
+    const auto medium = create("p", &target);
+    medium->spread(kRange, kUnits * kUnit, kUnit);
+    uint64_t round = 0;
+    std::array<uint64_t, kUnits> last{};
+    while (round < kRounds) {
+      together(8, [&](uint32_t) {
+        const uint64_t unit = ++round % kUnits;
+        last[unit] = round;
+        medium->nt_copy(medium->view() + kRange + kUnit * unit, &last[unit], sizeof last[unit], kWorkersSite);
+        EXPECT_TRUE(medium->fence(kWorkersSite));
+      });
+      for (uint64_t unit = 0; unit < kUnits; ++unit) {
+        uint64_t word = 0;
+        EXPECT_EQ("OK", read(target, kRange + kUnit * unit, &word).ToString());
+        EXPECT_EQ(word, last[unit]) << unit << ", round " << round;
+      }
+    }
+  });
+}
+
+TEST_F(RemoteWorkers, EachTargetHasAConnectionOfEachWorker) {
   run([&] {
     constexpr size_t kWorkers = 4;
     make_link(kWorkers);
     EXPECT_EQ(link_->connections(), 0u);
     size_t one = 0, two = 0;
     const auto first = create("one", &one), second = create("two", &two);
-    EXPECT_EQ(link_->connections(), kWorkers + 1) << "one more for the writes of the second target";
+    EXPECT_EQ(link_->connections(), 2 * kWorkers);
     ASSERT_TRUE(write(first.get(), 64, 1) && write(second.get(), 64, 2));
     EXPECT_EQ("OK", link_->remove(one).ToString());
     EXPECT_EQ(link_->connections(), kWorkers);

@@ -100,6 +100,11 @@ class Volume {
   // pool all the same, so its space is not used again either. Cost on directly mapped media: the instruction.
   [[nodiscard]] virtual bool fence(const base::Site& site) = 0;
 
+  // A hint: many threads write to [addr, addr + n), mostly each to a unit of so many bytes of its own; a thread that
+  // writes to a unit of one range writes to the unit of that number in the others. A far target uses several
+  // connections for them. Requires: ranges of a target are disjoint and in rising order, and nobody writes there yet.
+  virtual void spread(Addr addr, uint64_t n, uint64_t unit_bytes) = 0;
+
   // Some fence was false: there will be no updates any more until the pool is opened again.
   [[nodiscard]] bool failed() const { return failed_.load(std::memory_order_relaxed); }
   // Why, and what to do; OK as long as none was.
@@ -156,6 +161,10 @@ class VolumeOf final : public Volume {
       if (!kept) failed_.store(true);
       return !failed_.load();
     }
+  }
+
+  void spread(Addr addr, uint64_t n, uint64_t unit_bytes) override {
+    if constexpr (std::is_same_v<Medium, base::HookedMedium>) medium(addr).spread(addr.offset(), n, unit_bytes);
   }
 
   [[nodiscard]] bool failed() const { return !std::is_same_v<Medium, base::ProductMedium> && Volume::failed(); }

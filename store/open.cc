@@ -235,6 +235,7 @@ class Opener {
     // At least as many as some threads write at once: in a small pool that is full there is no room for an extent.
     t_.dnodes->set_slots_ahead(std::clamp<uint64_t>(t_.space.capacity_bytes() / 16384, 16, 64));
     t_.large = std::make_unique<persist::LargeStore>(typed, t_.space);
+    t_.pool.spread_log(&typed);
     persist::Log::Config log = t_.pool.log_config(options_.durability == Durability::kBuffered);
     log.window_ms = options_.buffered_window_ms;
     t_.log = is_volatile() ? persist::make_no_log(std::move(log)) : persist::make_log(typed, std::move(log));

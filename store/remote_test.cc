@@ -147,8 +147,8 @@ TEST_F(RemoteStore, WhatWasAcknowledgedIsThereAfterReopening) {
 
 // Shared memory, nodes of one process.
 TEST_F(RemoteStore, AsksNoMoreOfItsNodesThanItsBudgets) {
-  Options options = creating();
-  options.background_threads = 0;
+  Options options = testing::budget_options();
+  options.create_if_missing = true;
   open("near://node/a", options);
   std::vector<testing::BudgetRow> rows;
   ASSERT_EQ("OK", testing::count_remote_budgets(

@@ -93,12 +93,12 @@ class Counting {
   // is noted.
   Status puts() {
     for (int i = 0; i < 10; ++i) BONSAI_RETURN_IF_ERROR(db_.Put(key_of(0), "12345678"));  // until there is a segment
-    BONSAI_RETURN_IF_ERROR(count("put", kOperations, 1.05, 2.15, [&] {
+    BONSAI_RETURN_IF_ERROR(count("put", kOperations, 1.02, 2.1, [&] {
       Status status;
       for (uint64_t i = 0; i < kOperations && status.ok(); ++i) status = db_.Put(key_of(i), "12345678");
       return status;
     }));
-    return count("32 puts together", kOperations / kGroup, 1.4, 4, [&] {
+    return count("32 puts together", kOperations / kGroup, 1.25, 2.8, [&] {
       Status status;
       for (uint64_t i = 0; i < kOperations / kGroup && status.ok(); ++i) status = put_group(i * kGroup, "12345678");
       return status;
@@ -162,7 +162,7 @@ class Counting {
   Status scans() {
     const Stats stats = db_.GetStats();
     uint64_t records = 0;
-    BONSAI_RETURN_IF_ERROR(count("scan of 8 dnodes", (stats.dnodes + 7) / 8, 2, 16, [&] {
+    BONSAI_RETURN_IF_ERROR(count("scan of 8 dnodes", (stats.dnodes + 7) / 8, 1, 8, [&] {
       return db_.Scan({}, "", [&](std::string_view, std::string_view) { return ++records > 0; });
     }));
     return expect(records == kRecords + 1, "of a scan");
@@ -189,6 +189,14 @@ std::string BudgetRow::text() const {
 Asked asked_by(DB* db) {
   const Stats stats = db->GetStats();
   return {stats.fabric_round_trips, stats.fabric_messages, stats.fabric_bytes};
+}
+
+Options budget_options() {
+  Options options;
+  options.pool_bytes = uint64_t{16} << 20;
+  options.log_bytes = uint64_t{4} << 20;
+  options.background_threads = 0;
+  return options;
 }
 
 Status count_remote_budgets(DB* db, const std::function<Asked()>& asked, std::vector<BudgetRow>* rows) {

@@ -35,8 +35,11 @@ struct Asked {
 // What a store that DB::Open has opened has asked so far.
 [[nodiscard]] Asked asked_by(DB* db);
 
+// Of a store whose rows are counted: log segments hold some twenty groups of puts.
+[[nodiscard]] Options budget_options();
+
 // Fills the store, then counts puts, groups of puts, offloading, gets of keys that are there and that are not, large
-// values and scans. Requires: an empty store, without background threads, all of whose targets are far; nobody else
+// values and scans. Requires: an empty store of budget_options(), all of whose targets are far; nobody else
 // uses it. `asked` says what it has asked so far. Errors: of the store; Corruption for a wrong answer.
 Status count_remote_budgets(DB* db, const std::function<Asked()>& asked, std::vector<BudgetRow>* rows);
 

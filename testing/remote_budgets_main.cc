@@ -10,10 +10,8 @@
 namespace {
 
 bonsai::Status count(const char* pool, std::vector<bonsai::testing::BudgetRow>* rows) {
-  bonsai::Options options;
+  bonsai::Options options = bonsai::testing::budget_options();
   options.create_if_missing = options.error_if_exists = true;
-  options.pool_bytes = uint64_t{8} << 20;
-  options.background_threads = 0;
   std::unique_ptr<bonsai::DB> db;
   bonsai::Status status = bonsai::DB::Open(options, pool, &db);
   if (status.ok())

@@ -67,6 +67,15 @@ class HookedMedium {
   // Why a fence failed: which file, and what to do. OK as long as none did.
   [[nodiscard]] virtual Status health() const { return Status::OK(); }
 
+  // A hint: many threads write to [offset, offset + n), mostly each to a unit of so many bytes of its own; a thread
+  // that writes to a unit of one range writes to the unit of that number in the others. Requires: ranges are disjoint
+  // and in rising order, and nobody writes there yet.
+  virtual void spread(uint64_t offset, uint64_t n, uint64_t unit_bytes) {
+    static_cast<void>(offset);
+    static_cast<void>(n);
+    static_cast<void>(unit_bytes);
+  }
+
   // How the bytes of a far target are read; null: view() is mapped.
   [[nodiscard]] virtual FarReads* far() { return nullptr; }
 

@@ -26,11 +26,12 @@ namespace {
 constexpr uint64_t kOpenMsMax = 60'000;
 constexpr uint64_t kLookUs = 500'000, kLooksMax = 50;  // how long a store that was opened puts itself in order
 
-// The fabric of the store, which also says what its workers have asked for. Each thread of the model has one for its
-// reads; the others are for what is written and for what goes on beside them (include/bonsai/options.h).
+// The fabric of the store, which also says what its workers have asked for. Each thread of the model has a worker for
+// its reads; the others are for what is written and for what goes on beside them (include/bonsai/options.h).
 class CountedFabric final : public rdma::Fabric {
  public:
-  CountedFabric(std::unique_ptr<rdma::Fabric> fabric, size_t threads) : fabric_(std::move(fabric)), threads_(threads) {}
+  CountedFabric(std::unique_ptr<rdma::Fabric> fabric, size_t threads)
+      : fabric_(std::move(fabric)), lists_(threads + 1), threads_(threads) {}
   [[nodiscard]] static size_t workers_for(size_t threads) {
     return std::min(threads + 2, scale::LinkOptions::kWorkersMax);
   }
@@ -40,9 +41,10 @@ class CountedFabric final : public rdma::Fabric {
     return fabric_->register_region(memory, rights, region);
   }
   Status make_worker(std::unique_ptr<rdma::Worker>* worker) override {
-    BONSAI_RETURN_IF_ERROR(fabric_->make_worker(worker));
+    std::unique_ptr<rdma::Worker> made;
+    BONSAI_RETURN_IF_ERROR(fabric_->make_worker(&made));
+    *worker = std::make_unique<CountedWorker>(this, std::move(made));
     workers_.push_back(worker->get());
-    taken_.push_back(0);
     return Status::OK();
   }
   [[nodiscard]] uint32_t caller() const override {
@@ -52,14 +54,14 @@ class CountedFabric final : public rdma::Fabric {
 
   // The calling coroutine is one of the thread's.
   void join(size_t thread) { thread_of_[base::Scheduler::number()] = thread; }
-  // Requires, as traffic(): the workers are there.
-  [[nodiscard]] uint64_t writing_lists() const { return workers_.front()->traffic().round_trips; }
-  // By the worker of the thread's reads since this was last asked, by whichever of its threads.
-  uint64_t take_reading_lists(size_t thread) {
-    const size_t at = 1 + thread % (workers_.size() - 1);
-    const uint64_t lists = workers_[at]->traffic().round_trips;
-    return lists - std::exchange(taken_[at], lists);
+  // Of the worker that has posted most. Requires, as traffic(): the workers are there.
+  [[nodiscard]] uint64_t lists_of_busiest() const {
+    uint64_t lists = 0;
+    for (const rdma::Worker* worker : workers_) lists = std::max(lists, worker->traffic().round_trips);
+    return lists;
   }
+  // That coroutines of the thread have posted since this was last asked.
+  uint64_t take_lists(size_t thread) { return std::exchange(lists_[thread], 0); }
   [[nodiscard]] rdma::Traffic traffic() const {
     rdma::Traffic traffic;
     for (const rdma::Worker* worker : workers_) traffic += worker->traffic();
@@ -67,11 +69,43 @@ class CountedFabric final : public rdma::Fabric {
   }
 
  private:
+  // Counts whose lists it posts.
+  class CountedWorker final : public rdma::Worker {
+   public:
+    CountedWorker(CountedFabric* fabric, std::unique_ptr<rdma::Worker> worker)
+        : fabric_(*fabric), worker_(std::move(worker)) {}
+    Status listen(const std::string& address, const rdma::Hello& own, rdma::Admit admit) override {
+      return worker_->listen(address, own, std::move(admit));
+    }
+    Status connect(const std::string& address, const rdma::Hello& own, uint64_t limit_ms,
+                   std::unique_ptr<rdma::Peer>* peer) override {
+      return worker_->connect(address, own, limit_ms, peer);
+    }
+    size_t poll() override { return worker_->poll(); }
+    Status set_receive_ring(rdma::Slice memory, size_t message_bytes_max) override {
+      return worker_->set_receive_ring(memory, message_bytes_max);
+    }
+
+   private:
+    Status start(rdma::WorkList* list) override {
+      const Status status = worker_->post(list);
+      if (status.ok()) ++fabric_.lists_[fabric_.caller()];
+      return status;
+    }
+    // A store takes neither connections nor messages.
+    bool try_accept(std::unique_ptr<rdma::Peer>*) override { return false; }
+    bool try_receive(rdma::Message*) override { return false; }
+    void release_buffer(size_t) override {}
+
+    CountedFabric& fabric_;
+    const std::unique_ptr<rdma::Worker> worker_;
+  };
+
   const std::unique_ptr<rdma::Fabric> fabric_;
+  std::vector<uint64_t> lists_;  // by thread; the last is for all that is none of them
   const size_t threads_;
   std::vector<const rdma::Worker*> workers_;  // in the order of a link's
-  std::vector<uint64_t> taken_;
-  std::map<size_t, size_t> thread_of_;  // by number of the coroutine
+  std::map<size_t, size_t> thread_of_;        // by number of the coroutine
 };
 
 // Where the coroutines of one thread meet: what they ask for while others of them wait for the store goes there
@@ -104,13 +138,8 @@ class Desk {
     waiting_.front()->leads = true;
     wake(*waiting_.front());
   }
-  Status remove(std::string_view key) {
-    ++writes_;
-    return db_.Delete(key);
-  }
-
-  // What the thread has posted since this was last asked: its reads, and a list for each call that writes.
-  uint64_t take_lists() { return fabric_.take_reading_lists(thread_) + std::exchange(writes_, 0); }
+  // What the thread has posted since this was last asked.
+  uint64_t take_lists() { return fabric_.take_lists(thread_); }
 
  private:
   static constexpr size_t kGroupMax = 32;
@@ -151,7 +180,6 @@ class Desk {
       keys[i] = asks[i]->key;
       values[i] = asks[i]->value;
     }
-    ++writes_;
     db_.MultiPut({keys.data(), asks.size()}, {values.data(), asks.size()}, {statuses.data(), asks.size()});
     for (size_t i = 0; i < asks.size(); ++i) asks[i]->status = std::move(statuses[i]);
   }
@@ -159,7 +187,6 @@ class Desk {
   const size_t thread_;
   DB& db_;
   CountedFabric& fabric_;
-  uint64_t writes_ = 0;  // calls that write
   std::vector<Ask*> waiting_;
   bool serving_ = false;  // or somebody is about to
 };
@@ -179,7 +206,7 @@ class BonsaiClient final : public rivals::Client {
     return ask.status;
   }
   Status update(std::string_view key, std::string_view value) override { return insert(key, value); }
-  Status remove(std::string_view key) override { return desk_.remove(key); }
+  Status remove(std::string_view key) override { return db_.Delete(key); }
   Status scan(std::string_view from, size_t records_max, size_t* found) {
     *found = 0;
     ScanOptions options;
@@ -248,7 +275,7 @@ class BonsaiSystem final : public System {
   [[nodiscard]] rdma::Traffic traffic() const override {
     return fabric_ == nullptr ? rdma::Traffic() : fabric_->traffic();
   }
-  [[nodiscard]] uint64_t shared_lists() const override { return fabric_ == nullptr ? 0 : fabric_->writing_lists(); }
+  [[nodiscard]] uint64_t shared_lists() const override { return fabric_ == nullptr ? 0 : fabric_->lists_of_busiest(); }
   uint64_t take_lists(const rivals::Connection* connection) override { return desks_.at(connection)->take_lists(); }
   [[nodiscard]] size_t used_bytes(const Cluster&) const override { return stats_.data_bytes_used + stats_.log_bytes; }
   [[nodiscard]] size_t cache_bytes(const rivals::Shape&) const override { return stats_.dram_bytes; }

@@ -303,7 +303,7 @@ Ceiling ceiling_of(const TrialResult& result, const rdma::SimDevice& device, con
   bound(waiting_ns, static_cast<double>(shape.clients()), "round trips");
   bound(processor_ns, threads, "processors of threads");
   bound(each(result.shared_lists) * device.list_cpu_ns, static_cast<double>(shape.compute_nodes),
-        "the worker that posts all writes");
+        "the worker that posts most");
   bound(engine_ns, nodes, "device of a memory node");
   bound(each(atomics) * device.atomic_ns, nodes, "atomic unit");
   bound(std::max(out_bytes, in_bytes) / device.bytes_per_ns, nodes, "link of a memory node");

@@ -143,26 +143,23 @@ TEST(Trial, BonsaiAsksForMuchAtOnce) {
   EXPECT_LT(run(bonsai, small(4, 8), 'l').lists(), .6 * puts.lists());
 }
 
-// Its threads read over workers of their own and pay for the lists with their own time; what they write goes over one.
-TEST(Trial, BonsaiReadsByManyWorkersAndWritesByOne) {
+// Its threads read and log over many workers, and pay for the lists with their own time; what offloading writes goes
+// over one.
+TEST(Trial, BonsaiReadsAndLogsByManyWorkers) {
   const SystemEntry& bonsai = *find_system("Bonsai");
   const TrialOptions options = small(36, 4);
   rdma::SimDevice device = options.device;
   device.list_cpu_ns = bonsai.list_cpu_ns;
-  const auto ceiling_for = [&](const TrialResult& result, double operation_cpu_ns) {
-    return ceiling_of(result, device, options.shape, 1, operation_cpu_ns);
-  };
   const TrialResult reads = run(bonsai, options, 'c', 20'000), writes = run(bonsai, options, 'l');
-  EXPECT_EQ(reads.shared_lists, 0u);
-  EXPECT_EQ(ceiling_for(reads, bonsai.operation_cpu_ns).binds, "processors of threads");
-  const double one_worker = 1e3 / (reads.lists() * bonsai.list_cpu_ns);
-  EXPECT_GT(reads.mops(), 2 * one_worker);
-  EXPECT_LT(reads.mops(), ceiling_for(reads, bonsai.operation_cpu_ns).mops) << "lists take the time of threads, too";
-  EXPECT_GT(writes.shared_lists, 0u);
-  EXPECT_LE(writes.shared_lists, writes.traffic.round_trips);
-  const Ceiling of_writes = ceiling_for(writes, bonsai.operation_cpu_ns);
-  EXPECT_EQ(of_writes.binds, "the worker that posts all writes");
-  EXPECT_NEAR(writes.mops() / of_writes.mops, 1, .1);
+  for (const TrialResult* const result : {&reads, &writes}) {
+    const Ceiling ceiling = ceiling_of(*result, device, options.shape, 1, bonsai.operation_cpu_ns);
+    EXPECT_EQ(ceiling.binds, "processors of threads");
+    EXPECT_LT(result->mops(), ceiling.mops) << "lists take the time of threads, too";
+    const double one_worker = 1e3 / (result->lists() * bonsai.list_cpu_ns);
+    EXPECT_GT(result->mops(), 1.5 * one_worker);
+  }
+  EXPECT_LT(reads.shared_lists, reads.traffic.round_trips / 20) << "no worker has more than its share";
+  EXPECT_LT(writes.shared_lists, writes.traffic.round_trips * 2 / 3);
 }
 
 TEST(Trial, BonsaiStripesOverMemoryNodes) {

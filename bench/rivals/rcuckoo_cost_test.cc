@@ -1,5 +1,6 @@
 // What inserts of the RCuckoo-like engine cost as its table fills, against the published simulation: 128 clients that
-// know the whole table, one row a lock, locks of one message a list, A* search, keys that nobody else inserts.
+// know the whole table, one row a lock, one lock a list, A* search for the nearest five rows, keys that nobody else
+// inserts. So each row of a path is a round trip.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -54,8 +55,8 @@ Filling fill(uint64_t rows, size_t clients) {
   make_table(table, rig.nodes()[0]);
   RowCache cache(rows);
   const ClientOptions options{.table = table,
-                              .search = {.kind = SearchOptions::Kind::kAStar, .moves_max = 50},
-                              .locks = {.messages_per_list = 1},
+                              .search = {.kind = SearchOptions::Kind::kAStar, .moves_max = 50, .targets_max = 5},
+                              .locks = {.locks_per_message = 1, .messages_per_list = 1},
                               .threshold_bytes = 512,
                               .cache = &cache,
                               .keys_are_new = true};
@@ -87,9 +88,9 @@ Filling fill(uint64_t rows, size_t clients) {
   return run;
 }
 
-// The published means are not met but undercut: 2.00 to 4.38 lists there, 4.0 to 12.4 messages.
-TEST(CuckooCost, InsertsTakeNoMoreThanPublished) {
+TEST(CuckooCost, InsertsTakeWhatIsPublished) {
   constexpr double kPublishedLists[] = {2.00, 2.03, 2.16, 2.37, 2.60, 2.79, 2.95, 3.28, 4.38};
+  constexpr double kPublishedMessages[] = {4.0, 4.13, 4.63, 5.5, 6.4, 7.15, 7.75, 8.85, 12.4};
   constexpr uint64_t kPublishedP99[] = {2, 3, 3, 4, 4, 4, 5, 6, 15};
   const uint64_t parts =
       budget<uint64_t>(8, 1, 1);  // a small table gets few clients, to be as much in each other's way
@@ -102,13 +103,16 @@ TEST(CuckooCost, InsertsTakeNoMoreThanPublished) {
     std::printf("%llu %%: lists %.2f, p99 %llu, messages %.2f, wire bytes %.0f\n",
                 static_cast<unsigned long long>(window.first), window.lists_mean(),
                 static_cast<unsigned long long>(window.lists_p99()), window.messages(), window.wire_bytes());
-    EXPECT_GE(window.lists_mean(), 2.0);
-    EXPECT_LE(window.lists_mean(), 1.05 * kPublishedLists[i]) << window.first;
+    // Clients of one process are hardly in each other's way, which counts when paths are long.
+    const double apart = window.first < 80 ? .05 : .1;
+    EXPECT_NEAR(window.lists_mean(), kPublishedLists[i], apart * kPublishedLists[i]) << window.first;
+    EXPECT_NEAR(window.messages(), kPublishedMessages[i], apart * kPublishedMessages[i]) << window.first;
     EXPECT_LE(window.lists_p99(), kPublishedP99[i] + 1) << window.first;
   }
   EXPECT_NEAR(filling.windows[0].lists_mean(), kPublishedLists[0], .01);
-  EXPECT_NEAR(filling.windows[0].messages(), 4.0, .05);
-  EXPECT_GT(filling.windows[8].messages(), 1.5 * filling.windows[0].messages()) << "paths cost as the table fills";
+  constexpr double kRaceMessages = 6;
+  EXPECT_LT(filling.windows[3].messages(), kRaceMessages) << "40 % full";
+  EXPECT_GT(filling.windows[4].messages(), kRaceMessages) << "50 % full: those of an insert cross";
   EXPECT_GT(filling.ended_at, .945);
 }
 

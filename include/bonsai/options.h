@@ -76,9 +76,9 @@ struct Options {
   // How long each wait for a node may take, for a connection, an answer or a fence: then Unavailable. A node that says
   // that it is at work, on a large pool that it makes, is waited for anew.
   uint32_t fabric_wait_ms_max = 5'000;
-  // How many workers of the fabric post what is asked of the nodes, each over a connection of its own to each node: the
-  // first one what is written, the others what is read, each thread always over the same one. 1: one for all. At most
-  // 64, else InvalidArgument. More than one for each thread that reads, and one for what is written, bring nothing.
+  // Number of fabric workers, each with a connection of its own to every target. The first carries requests and writes;
+  // the others carry reads, each thread always over the same one, and log records, each log segment over one of them.
+  // 1: one for all. At most 64, else InvalidArgument. More than one for each thread, and the first, gives no benefit.
   uint32_t fabric_workers = 4;
 
   // ---- behaviour

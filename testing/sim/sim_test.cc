@@ -79,10 +79,7 @@ TEST(StoreSim, AsksNoMoreOfItsNodesThanItsBudgets) {
   scheduler.spawn(
       [&] {
         node.start();
-        Options creating;
-        creating.pool_bytes = uint64_t{8} << 20;
-        creating.background_threads = 0;
-        ASSERT_EQ("OK", store.open(creating, true).ToString());
+        ASSERT_EQ("OK", store.open(budget_options(), true).ToString());
         EXPECT_EQ("OK", count_remote_budgets(
                             store.db(), [&] { return asked_of(store.traffic()); }, &rows)
                             .ToString());
