@@ -1,4 +1,4 @@
-// Time. The only place of the code that asks the operating system for it.
+// Time. The only code that gets the time from the operating system.
 //
 // Thread-safety: all functions from any thread. Cost of now_ns(): 20 to 40 ns (a vDSO call), 1 ns on virtual time.
 #ifndef BONSAI_BASE_CLOCK_H_
@@ -33,10 +33,10 @@ namespace clock_internal {
 
 inline constexpr int kFractionBits = 32;
 
-// What the processor's cycle counter says about the time, for a while, on this thread.
+// Estimates the time by the processor's cycle counter, for a while, on this thread.
 struct Anchor {
   uint64_t ticks = 0, ns = 0;                        // what both clocks said
-  uint64_t valid_ticks = 0;                          // from then on; 0 = the counter says nothing yet
+  uint64_t valid_ticks = 0;                          // from then on; 0 = no estimate yet
   uint64_t ns_per_tick = 0;                          // with kFractionBits
   uint64_t rate_since_ticks = 0, rate_since_ns = 0;  // what the rate is measured from
 };

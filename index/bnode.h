@@ -1,16 +1,16 @@
-// Bnodes: the recent updates of one key range, in DRAM, over what is below.
+// Bnodes: the recent updates of one key range, in DRAM, over a dnode or a layer.
 //
 // Slots. A bnode's keys hang in a small open-addressed table of words {fingerprint, pointer to the chain's head,
 // FROZEN}. A word goes from empty to a chain once and never back, probing is linear and ends at an empty word, so a key
 // has one slot without any lock. FROZEN is in the very word that a put exchanges: setting it in every word, empty ones
-// too, closes the bnode for good. The table is made by the first put; an idle range has none.
+// too, closes the bnode permanently. The table is made by the first put; an idle range has none.
 //
 // Arena. Update nodes are in the table's block, one after the other in the order of their tokens, and go with it: a put
-// allocates nothing, a replacer reads them in sequence, and nobody frees them one by one. The arena has room for as
-// many nodes as the table has slots for keys, or a usual table has; later ones (of a wide table, or of keys that are
-// overwritten again and again) are in chunks that hang on the table, as many as kChunksMax. Whoever makes the last
-// chunk learns that the bnode is above the high-water mark. Batches' nodes, large nodes and those after the last chunk
-// are blocks of their own.
+// allocates nothing, a replacer reads them in sequence, and they are freed together. The arena has room for as many
+// nodes as the table has slots for keys, or a usual table has; later ones (of a wide table, or of keys that are
+// overwritten again and again) are in chunks attached to the table, at most kChunksMax. The thread that creates the
+// last chunk is informed that the bnode is above the high-water mark. Batches' nodes, large nodes and those after the
+// last chunk are blocks of their own.
 //
 // Layers. A bnode that is being replaced names its successors in a Layer *before* it is frozen, so that any put that
 // meets FROZEN can finish the freeze and install them. Until the new dnode is durable the successor's base is the layer
@@ -90,7 +90,7 @@ class Slots {
 
   [[nodiscard]] uint32_t arena_bytes() const { return arena_bytes_; }
   [[nodiscard]] std::byte* arena() { return reinterpret_cast<std::byte*>(this) + block_bytes(capacity_, 0); }
-  // A place for a node outside the arena; null if there is none: it is to be a block. *crowds as with push().
+  // A place for a node outside the arena; null if there is none: it is to be a block. `*crowds` as with push().
   [[nodiscard]] void* cell_in_chunk(size_t node_bytes, bool* crowds);
   // Some node that was pushed may be a block.
   [[nodiscard]] bool has_blocks() const { return has_blocks_.load(std::memory_order_relaxed); }
@@ -120,7 +120,7 @@ class Slots {
       if (Node* node = head(i)) visit(node);
     });
   }
-  // Puts `node` in front of what `place` holds. False if the word has changed meanwhile. *crowds: the table has risen
+  // Puts `node` in front of what `place` holds. False if the word has changed meanwhile. `*crowds`: the table has risen
   // above the high-water mark, which no other caller learns.
   bool push(const Place& place, Node* node, uint64_t hash, bool* crowds) {
     const bool first = place.head() == nullptr;
@@ -285,7 +285,7 @@ class alignas(base::kLineBytes) Bnode {
     uint32_t token;
     void* cell;
   };
-  // Requires: `slots` is the bnode's table. So many bytes of its memory are wanted, perhaps 0. *crowds: the bnode has
+  // Requires: `slots` is the bnode's table. So many bytes of its memory are wanted, perhaps 0. `*crowds`: the bnode has
   // risen above the high-water mark, which no other caller learns.
   Reserved reserve(Slots* slots, size_t node_bytes, bool* crowds) {
     const auto fits = [&](uint64_t reserved) { return (reserved & kArenaMask) + node_bytes <= slots->arena_bytes(); };
@@ -311,7 +311,8 @@ class alignas(base::kLineBytes) Bnode {
   bool claim_young() { return exchange(Claim::kYoung, Claim::kYoungClaimed); }
   void unclaim() { BONSAI_INVARIANT(claim_.exchange(Claim::kFree) == Claim::kClaimed); }
   void set_young() { claim_.store(Claim::kYoung); }
-  // Its own layer is installed. True: the caller queues that; false: whoever settles the bnode does. Called once.
+  // Its own layer is installed. True: the caller queues that; false: the thread that settles the bnode does. Called
+  // once.
   bool queue_installed() { return !exchange(Claim::kYoungClaimed, Claim::kYoungInstalled); }
   // Its predecessor's replacement is finished. True: the caller queues the bnode's own layer.
   [[nodiscard]] bool grow_up() {

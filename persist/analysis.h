@@ -1,4 +1,4 @@
-// Reading a pool that nobody writes: which dnodes are live, which log records count, what is damaged.
+// Reads a pool without writers: finds which dnodes are live, which log records count, and what is damaged.
 // Recovery and the offline check share it; it changes nothing.
 //
 // Rules (docs/design.md, section 4)
@@ -87,7 +87,7 @@ struct AnalysisOptions {
 };
 
 // Requires: pool was read from this volume. What is not sound is damage, and no error. The outcome does not depend on
-// the number of threads. Errors: Unavailable (of a far target), and then the analysis says nothing.
+// the number of threads. Errors: Unavailable (of a far target), and then the analysis has no result.
 [[nodiscard]] Status analyse(const scale::Volume& volume, const Pool& pool, Analysis* analysis,
                              const AnalysisOptions& options = {});
 

@@ -1,26 +1,25 @@
 // Defragments the data area. When no free piece is long enough for a dnode, though together they would be, the
-// relocation reserve (what Space sets aside; "the piece" below) walks through the area: run after run crosses it, and
-// the free blocks between the runs stay with it, until it is long enough to give some away. Where something does not
-// move, it is exchanged for a stretch elsewhere, whose runs move into it.
+// relocation reserve (set aside by Space) moves through the area: run after run moves across it, and the free blocks
+// between the runs join it, until it is long enough to release some. Where a block cannot move, the reserve is
+// exchanged for another stretch, whose runs move into the old one.
 //
 // What moves: runs, one at a time. Header slots, large values and log segments stay. A run that moves is a dnode
 // written again: the same range, generation and entries. So no record of the log changes its meaning, and a crash
-// leaves one of the two live; they say the same.
-// When: run() is called, which is when offloading finds no space. Nothing moves by itself.
-// Whose the dnodes are is not known here: their owners (an index, a test) answer for them.
+// leaves one of the two live; their contents are equal.
+// When: only inside run(), which offloading calls when it finds no space.
+// The defragmenter does not know the owners of dnodes: a callback (Owners, by an index or a test) names them.
 //
 // Invariants
-//  - a run's old place is used again only when the new dnode is durable, its owner has exchanged the two, the old one
-//  is
-//    retired durably, and all guards that were alive at the exchange have ended;
-//  - the piece never gets shorter than it must be to let a run cross, but for an exchange that had to be given up; the
-//    next ones let it grow again. So a full pool can always be offloaded;
-//  - after a fence that fails nothing moves any more, and neither place of the run in flight is used again.
+//  - a run's old place is reused only after the new dnode is durable, the owner has exchanged the two, the old dnode is
+//    durably retired, and all guards that were alive at the exchange have ended;
+//  - the reserve stays long enough to let a run cross, so that a full pool can always be offloaded. An exchange that
+//    had to be given up may shorten it; the next exchanges let it grow again;
+//  - after a failed fence nothing is moved, and neither place of the run in flight is reused.
 //
-// Thread-safety: all methods; who comes second is turned away. Memory ordering: nothing is shared with readers here. A
-// moved dnode is complete before Owners::exchange() publishes it, which must release it to them; the old one is retired
-// to the epoch domain after that, so that whoever loaded it inside a guard may read it and its run until the guard
-// ends.
+// Thread-safety: all methods; a concurrent second call returns false. Memory ordering: nothing is shared with readers
+// here. A moved dnode is complete before Owners::exchange() publishes it, which must release it to them; the old one is
+// retired to the epoch domain after that, so that a reader that loaded it inside a guard may read it and its run until
+// that guard ends.
 #ifndef BONSAI_PERSIST_DEFRAGMENTER_H_
 #define BONSAI_PERSIST_DEFRAGMENTER_H_
 
@@ -37,21 +36,21 @@ namespace bonsai::persist {
 
 class Defragmenter {
  public:
-  // Those whose dnodes may be moved, for one run(). Called by its thread alone, always inside a guard.
+  // The owners of dnodes that may be moved, for one run(). Called only by its thread, always inside a guard.
   class Owners {
    public:
     using Visit = std::function<void(size_t owner, const Dnode& dnode)>;
-    // Calls visit() once for each owner that has a dnode, under a number of the caller's choice. It is a first look:
-    // dnodes that others replace, or add, meanwhile are simply not moved. Called once, before anything else.
+    // Calls visit() once for each owner that has a dnode, under a number of the caller's choice. This is a first
+    // survey: dnodes that other threads replace or add meanwhile are not moved. Called once, before anything else.
     virtual void for_each(const Visit& visit) = 0;
-    // From now until release() nobody else replaces the dnode of this owner, or of the one that has its place now. True
-    // as well if it is held already. False: somebody else is replacing it.
+    // Until release() no other thread replaces the dnode of this owner, or of its present successor. True also if it is
+    // held already. False: another thread is replacing it.
     virtual bool hold(size_t owner) = 0;
-    // What it has now; null if that is nothing that may be moved. Requires: it is held.
+    // Its present dnode; null if that must not be moved. Requires: it is held.
     virtual const Dnode* dnode(size_t owner) = 0;
-    // Readers are to find `moved` instead of dnode(owner), and own it. It is durable. Requires: it is held.
+    // Replaces dnode(owner) by `moved`, which is durable, for readers and as the owner's. Requires: it is held.
     virtual void exchange(size_t owner, const Dnode* moved) = 0;
-    // Ends every hold(), of which some may have failed.
+    // Ends all calls of hold(), failed ones included.
     virtual void release() = 0;
 
    protected:
@@ -63,12 +62,12 @@ class Defragmenter {
   Defragmenter(const Defragmenter&) = delete;
   Defragmenter& operator=(const Defragmenter&) = delete;
 
-  // Moves runs until a free piece has `bytes_wanted`. False: the longest one has not become longer, or somebody else
-  // is at it. Waits for readers, boundedly. Requires: the caller is outside any guard.
+  // Moves runs until a free piece has `bytes_wanted`. False: the longest one has not become longer, or another thread
+  // is defragmenting. Waits for readers, boundedly. Requires: the caller is outside any guard.
   bool run(Owners* owners, uint64_t bytes_wanted);
 
-  // Calls work() while the reserve is lent to those who offload (Space::lend_aside). False, and nothing is called:
-  // somebody else uses the reserve.
+  // Calls work() while the reserve is lent to offloading threads (Space::lend_aside). False, without calling it:
+  // another thread uses the reserve.
   template <class Work>
   bool with_reserve_lent(Work work) {
     const std::unique_lock lock(mutex_, std::try_to_lock);
@@ -85,7 +84,7 @@ class Defragmenter {
   DnodeStore& store_;
   base::EpochDomain& epochs_;
   base::YieldingMutex mutex_{"relocation reserve"};
-  bool upwards_ = true;  // the piece's way; under the mutex
+  bool upwards_ = true;  // direction of the reserve; under the mutex
 };
 
 }  // namespace bonsai::persist

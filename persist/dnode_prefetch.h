@@ -1,7 +1,7 @@
-// Prefetching of dnodes and of their runs: what readers are about to read is fetched while they do something else, so
-// that cache misses overlap. It changes nothing and reads nothing but what it says.
+// Prefetches dnodes and their runs: fetches what readers are about to read while they do something else, so that cache
+// misses overlap. It changes nothing, and reads only what each function states.
 //
-// Thread-safety: as of the readers for whom it fetches.
+// Thread-safety: as for the readers that it serves.
 #ifndef BONSAI_PERSIST_DNODE_PREFETCH_H_
 #define BONSAI_PERSIST_DNODE_PREFETCH_H_
 
@@ -18,7 +18,7 @@ class DnodePrefetch {
   static void block(const void* dnode) { lines(dnode, kBlockLines); }
   // What a DnodeSearch will read first.
   static void search(const Dnode& dnode) { lines(&dnode, kSearchLines); }
-  // The same, and what says where in the runs a key is.
+  // The same, and the metadata that locates a key in the runs.
   static void samples(const Dnode& dnode) { lines(&dnode, kSearchLines + 1); }
   // What lo(), hi(), runs() read. Reads the dnode.
   static void description(const Dnode& dnode) {

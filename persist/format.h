@@ -3,12 +3,12 @@
 //   target:  superblock | superblock copy | state | extent table, log table | log segments | data area
 //   data:    blocks of 256 bytes: header extents (dnode headers side by side), runs, long fences, large values
 //
-// All integers are little-endian. Every structure carries a CRC32C over what it says; words that change in place
-// are 8 bytes, stored atomically, with a check of their own. A reader verifies before it believes.
+// All integers are little-endian. Every structure carries a CRC32C over its contents; words that change in place
+// are 8 bytes, stored atomically, with a check of their own. A reader verifies before it trusts.
 //
 // Every check but the superblock's is bound to the pool (its identity) and to its place, and to what distinguishes one
 // use of the place from the next: a segment's sequence, a run's birth. So bytes of another pool, from elsewhere or of
-// an earlier use fail it. Zeros are never valid: what is unused says so in a word of its own.
+// an earlier use fail it. Zeros are never valid: a word of its own marks what is unused.
 #ifndef BONSAI_PERSIST_FORMAT_H_
 #define BONSAI_PERSIST_FORMAT_H_
 
@@ -57,7 +57,7 @@ struct Superblock {
   uint64_t crc;  // CRC32C of all before: so far the superblock is the same in every version
   // ---- since version 4
   uint64_t roles;         // what the target is for: kRoleLog, kRoleDnodes
-  uint64_t replicas[14];  // room for what says which other targets have the same bytes: zeros, and nothing else yet
+  uint64_t replicas[14];  // reserved for naming other targets with the same bytes; zeros so far
   uint64_t check;         // CRC32C of all before
 
   [[nodiscard]] uint32_t computed_crc() const { return base::crc32c(this, offsetof(Superblock, crc), 0); }
@@ -122,7 +122,7 @@ inline constexpr uint64_t kExtentTableOffset = kStateOffset + kPageBytes;
 inline constexpr uint64_t kExtentData = 0;
 
 // ---- log table: a line whose first word is a copy of the closed epoch; then an entry for each segment.
-// It says what a segment holds at least, and is stored apart from it, so that no one damage hits both.
+// It states the least that a segment holds, and is stored apart from it, so that no single damage hits both.
 
 struct SegmentEntry {
   uint64_t end;       // checked word, bound to the sequence, too: segment_end()

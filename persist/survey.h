@@ -1,5 +1,5 @@
-// What can be believed of a dnode whose runs may be damaged, entry by entry. For the offline check and for salvage;
-// serving reads never looks past damage.
+// Finds, entry by entry, what can be trusted in a dnode whose runs may be damaged. For the offline check and for
+// salvage; ordinary reads stop at damage.
 #ifndef BONSAI_PERSIST_SURVEY_H_
 #define BONSAI_PERSIST_SURVEY_H_
 
@@ -13,7 +13,7 @@
 namespace bonsai::persist {
 
 struct Survey {
-  // Of the keys in [lo, hi) an entry is damaged: what the dnode says of them is unknown, older runs included, since the
+  // Of the keys in [lo, hi) an entry is damaged: their state in the dnode is unknown, older runs included, since the
   // lost entry may have been newer.
   struct Lost {
     base::Fence lo, hi;

@@ -1,19 +1,19 @@
-// A read batch: the reads of NVM that one caller issues together, so that their waits overlap, and the way on which
-// bytes come to it.
+// A read batch: the reads of NVM that one caller issues together, so that their waits overlap, and where their
+// bytes are.
 //
 //   scale::ReadBatch reads(volume);
 //   const std::byte* bytes = reads.issue(addr, n);          further ones; then something else to do, after begin()
 //   if (!reads.wait().ok()) return ...;                     siblings of a coroutine run meanwhile
 //   use(bytes)
 //
-// On mapped targets the bytes are where they are mapped. On far ones they are carried: each issue() names memory that
-// is filled by the time that wait() has answered; all that was issued between two waits is one list of reads for each
-// target. On an emulator wait() takes the modelled time. Elsewhere a batch costs a test for each call.
+// On mapped targets the bytes are where they are mapped. On far ones they are carried: each issue() returns memory that
+// is filled when wait() has returned; the reads issued between two waits are one list for each target. On an emulator
+// wait() takes the modelled time. Elsewhere a batch costs a test for each call.
 //
 // Guarantees: bytes of a mapped target stay as long as the volume. Carried bytes stay as long as the batch and, where
 // the volume has an epoch domain, until the guard ends in which the batch did.
 // Errors: wait() gives Unavailable when a far target has not answered in time, or with an error. That is no damage: the
-// bytes may be read another time. lost() says of which targets they are missing; the others' are there.
+// bytes may be readable later. lost() returns the targets whose bytes are missing; those of other targets are there.
 //
 // Thread-safety: one owner.
 #ifndef BONSAI_SCALE_READ_BATCH_H_
@@ -42,9 +42,9 @@ class ReadBatch {
   ReadBatch(const ReadBatch&) = delete;
   ReadBatch& operator=(const ReadBatch&) = delete;
 
-  // Whether some target's reads take time.
+  // Whether reads of some target take time.
   [[nodiscard]] bool waits() const { return volume_.reads_wait(); }
-  // Where the bytes at `addr` are mapped, for readers that say by add() which they read; null on a far target.
+  // The mapped bytes at `addr`, for readers that report by add() which they read; null on a far target.
   [[nodiscard]] const std::byte* mapped(Addr addr) const {
     if (waits() && volume_.far(addr.target()) != nullptr) [[unlikely]]
       return nullptr;
@@ -71,7 +71,7 @@ class ReadBatch {
   }
   // Nothing more is issued before wait(): the reads begin. Returns the clock, 0 if it was not read.
   uint64_t begin() { return waits() ? begin_reads() : 0; }
-  // Waits until all that was issued is there. now_ns: a reading of the clock, from which it is known without another
+  // Waits until all issued bytes are there. now_ns: a reading of the clock, from which it is known without another
   // one that modelled reads have ended.
   [[nodiscard]] Status wait(uint64_t now_ns = 0) { return waits() ? wait_for_reads(now_ns) : Status::OK(); }
   // Of the last wait: whether bytes of the target of `addr` are missing.

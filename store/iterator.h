@@ -1,4 +1,4 @@
-// Iterators: a moment of the history, walked one bnode's range at a time. A range is copied while inside an epoch
+// Iterators: the store as of one moment, read one bnode's range at a time. A range is copied while inside an epoch
 // guard, so that an iterator at rest holds back no memory but the old versions of its moment.
 #ifndef BONSAI_STORE_ITERATOR_H_
 #define BONSAI_STORE_ITERATOR_H_
@@ -15,7 +15,7 @@ namespace bonsai::store {
 
 class IteratorImpl final : public Iterator {
  public:
-  // `status`: why there is no announcement, else OK.
+  // `status`: why there is no registration, else OK.
   IteratorImpl(DbImpl& db, std::shared_ptr<const index::Versions::Announcement> announcement,
                persist::DnodeCursor::Verify verify, Status status)
       : loan_(db.lent().iterators),

@@ -63,7 +63,7 @@ class Opener {
     }
     if (is_volatile() && options_.durability != Durability::kVolatile) {
       return Status::InvalidArgument(
-          "a store in DRAM is gone when it is closed: set durability to volatile, too, or medium to auto to keep it");
+          "a store in DRAM is lost when it is closed: set durability to volatile, too, or medium to auto to keep it");
     }
     if (!is_volatile() && options_.durability == Durability::kVolatile) {
       return Status::InvalidArgument(
@@ -270,7 +270,7 @@ class Opener {
     return status;
   }
 
-  // A target whose name says that it is for the log was left as it is. One that keeps it alone, and was named without
+  // A target that is named for the log was left as it is. One that keeps it alone, and was named without
   // its role, would have bytes of no use.
   [[nodiscard]] Status check_growth() const {
     for (const Target& target : t_.targets) {

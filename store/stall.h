@@ -1,5 +1,5 @@
-// What one call has waited for, and how long it may: admission, large values, a full log and full bnodes share one
-// bound, Options::stall_ms_max, which begins with the first wait and again with each update of the call that gets done.
+// How long one call has waited, and may wait: admission, large values, a full log and full bnodes share one
+// bound, Options::stall_ms_max, which starts with the first wait and anew with each completed update of the call.
 //
 // Thread-safety: one owner.
 #ifndef BONSAI_STORE_STALL_H_
@@ -26,7 +26,7 @@ class Stall {
   Stall(const Stall&) = delete;
   Stall& operator=(const Stall&) = delete;
 
-  // The update that was stalled is done, or refused for other reasons.
+  // The stalled update is done, or rejected for other reasons.
   void progress() {
     if (began_ns_ != 0) counters_.add(Count::kStallUs, (base::now_ns() - began_ns_) / base::kNsPerUs);
     began_ns_ = 0;
@@ -43,14 +43,14 @@ class Stall {
     return left_ms() != 0;
   }
 
-  // The data area has no room: offloads until enough() says that it has. Errors: NoSpace or Unavailable, why it has
+  // The data area has no room: offloads until enough() returns true. Errors: NoSpace or Unavailable, why it has
   // not; OK also if all is in dnodes and it has not.
   Status make_space(const std::function<bool()>& enough) {
     begin();
     return background_.drain_until([&] { return enough() || left_ms() == 0; }, left_ms());
   }
 
-  // After wait() has answered false.
+  // After wait() has returned false.
   [[nodiscard]] Status why(bool unknown) const {
     if (const Status health = background_.health(); !health.ok()) {
       const std::string text = std::string(health.message()) + "; this update may or may not have taken effect";

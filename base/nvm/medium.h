@@ -1,6 +1,6 @@
 // The NVM seam: every store to persistent memory goes through a medium.
 //
-// A medium covers one target. Readers read through view() directly, unless far() says otherwise (far_reads.h); writers
+// A medium covers one target. Readers read through view() directly, unless the medium is far() (far_reads.h); writers
 // only use the five operations.
 // Two families share one shape, so that hot code is a template over it:
 //   ProductMedium  final, inlines to plain and non-temporal stores and to libpmem's flush, chosen by CPUID
@@ -79,7 +79,7 @@ class HookedMedium {
   // How the bytes of a far target are read; null: view() is mapped.
   [[nodiscard]] virtual FarReads* far() { return nullptr; }
 
-  // Whether reads take modelled time: then a reader asks read_deadline(), and waits. Only the emulator says yes.
+  // Whether reads take modelled time: then a reader calls read_deadline(), and waits. True only for the emulator.
   [[nodiscard]] virtual bool reads_wait() const { return false; }
   // The time (base clock, nanoseconds) at which reads of so many media blocks have their bytes, if the first is begun
   // at first_ns and the last at last_ns; 0 = at once.

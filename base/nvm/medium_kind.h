@@ -1,4 +1,4 @@
-// What a file or device is made of, seen as NVM: detected, never assumed, and printed on every result.
+// The kind of medium of a file or device: detected, never assumed, and printed on every result.
 #ifndef BONSAI_BASE_NVM_MEDIUM_KIND_H_
 #define BONSAI_BASE_NVM_MEDIUM_KIND_H_
 
@@ -27,10 +27,10 @@ enum class MediumKind : uint8_t {
   return kind == MediumKind::kTmpfs || kind == MediumKind::kHugetlb || kind == MediumKind::kFile;
 }
 
-// The kind of an open file. Errors: NotSupported (neither a file nor a DAX device; the message says what to use).
+// The kind of an open file. Errors: NotSupported (neither a file nor a DAX device; the message names what to use).
 Status detect_medium_kind(int fd, const std::string& path, MediumKind* kind);
 
-// `declared` if it is not kAuto. Else, on real NVM, eADR when every NVM region of the platform says that its domain
+// `declared` if it is not kAuto. Else, on real NVM, eADR when every NVM region of the platform reports that its domain
 // includes the caches; ADR otherwise. A medium that only stands for NVM counts as ADR.
 [[nodiscard]] PersistenceDomain resolve_domain(MediumKind kind, PersistenceDomain declared);
 
