@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -234,6 +235,55 @@ TEST_F(FarStore, ALogThatIsFullSinceATargetCannotBeReadIsUnavailable) {
   far_->fail_reads(0);
   EXPECT_EQ("OK", db_->Delete(key_of(0)).ToString());
   EXPECT_EQ("OK", db_->Drain().ToString());
+}
+
+// What opening may ask of a target: its superblocks, all that comes before the data, all headers; so many bytes
+// together.
+uint64_t lists_to_open(uint64_t bytes) { return 3 + (bytes >> 20); }
+
+TEST(FarTargets, OpeningReadsAllThatItKnowsTogether) {
+  constexpr uint64_t kRecords = 60'000, kTargetBytes = uint64_t{8} << 20;
+  persist::testing::MemoryMedium first(kTargetBytes), second(kTargetBytes);
+  std::array<base::FarMedium*, 2> far{};
+  std::unique_ptr<DB> db;
+  const auto open = [&](bool create) {
+    db.reset();
+    std::vector<std::unique_ptr<base::HookedMedium>> media;
+    for (persist::testing::MemoryMedium* near : {&first, &second}) {
+      auto medium = std::make_unique<base::FarMedium>(*near, base::FarOptions());
+      far[media.size()] = medium.get();
+      media.push_back(std::move(medium));
+    }
+    Options options;
+    options.pool_bytes = 2 * kTargetBytes;
+    std::unique_ptr<Tiers> tiers;
+    const Status status = open_tiers_on(options, std::move(media), create, &tiers);
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    db = std::make_unique<DbImpl>(options, std::move(tiers), /*background=*/false);
+  };
+  open(true);
+  for (uint64_t i = 0; i < kRecords; ++i) ASSERT_TRUE(db->Put(key_of(i), value_of(i)).ok());
+  ASSERT_TRUE(db->Drain().ok());
+  ASSERT_GE(db->GetStats().dnodes, 32U) << "their headers are in several extents";
+  open(false);
+  for (const base::FarMedium* medium : far) {
+    const base::FarMedium::Counts counts = medium->counts();
+    EXPECT_LE(counts.lists, lists_to_open(counts.bytes));
+  }
+}
+
+TEST_F(FarStore, OpeningReadsWhatNamesLargeValuesTogether) {
+  open(true);
+  for (uint64_t i = 0; i < 30'000; ++i) ASSERT_TRUE(db_->Put(key_of(i), value_of(i)).ok());
+  for (uint64_t i = 0; i < 200; ++i) ASSERT_TRUE(db_->Put(key_of(i * 50), std::string(20'000, 'x')).ok());
+  ASSERT_TRUE(db_->Drain().ok());
+  ASSERT_GE(db_->GetStats().dnodes, 16U);
+  open(false);
+  const base::FarMedium::Counts counts = far_->counts();
+  EXPECT_LE(counts.lists, 1 + lists_to_open(counts.bytes));
+  std::string value;
+  ASSERT_TRUE(db_->Get(key_of(50), &value).ok());
+  EXPECT_EQ(value, std::string(20'000, 'x'));
 }
 
 TEST_F(FarStore, OpeningFailsWithItsReads) {
