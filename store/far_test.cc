@@ -56,6 +56,12 @@ class FarStore : public ::testing::Test {
   void load(uint64_t round = 0) {
     for (uint64_t i = 0; i < kRecords; ++i) ASSERT_TRUE(db_->Put(key_of(i), value_of(i, round)).ok());
   }
+  // In a good many dnodes.
+  static constexpr uint64_t kMoreRecords = 30'000;
+  void load_more() {
+    for (uint64_t i = 0; i < kMoreRecords; ++i) ASSERT_TRUE(db_->Put(key_of(i), value_of(i)).ok());
+    ASSERT_TRUE(db_->Drain().ok());
+  }
   // The first so many records, together.
   void multi_get(uint64_t gets) {
     std::vector<std::string> keys, values(gets);
@@ -175,6 +181,39 @@ TEST_F(FarStore, AShortScanReadsAPartOfItsRange) {
   EXPECT_EQ(visited, kRecords);
 }
 
+// What is planned together is read in one list, and what is merged beyond that in another.
+TEST_F(FarStore, OffloadingReadsTwoListsForEachGroup) {
+  open(true);
+  load_more();
+  const Stats loaded = db_->GetStats();
+  const auto drain = [this](const char* what) {
+    const uint64_t before = db_->GetStats().offloads;
+    const auto drained = asked([&] { ASSERT_EQ("OK", db_->Drain().ToString()); });
+    const uint64_t ranges = db_->GetStats().offloads - before;
+    EXPECT_GE(ranges, 16U) << what;
+    EXPECT_LE(drained.lists, 2 * (1 + ranges / 16)) << what;
+  };
+  for (uint64_t round = 1; round <= 12; ++round) {
+    for (uint64_t i = 0; i < kMoreRecords / 8; ++i) {
+      ASSERT_TRUE(db_->Put(key_of(kMoreRecords / 8 * (7 + round) + i), value_of(i)).ok());
+    }
+    drain("runs are appended, put together, compacted, and ranges split");
+  }
+  const Stats split = db_->GetStats();
+  EXPECT_GT(split.splits, loaded.splits + 50);
+  EXPECT_GT(split.compactions, loaded.compactions + 100);
+  {
+    std::shared_ptr<const Snapshot> snapshot;
+    ASSERT_TRUE(db_->GetSnapshot(&snapshot).ok());
+    for (uint64_t i = 0; i < kMoreRecords; i += 9) ASSERT_TRUE(db_->Put(key_of(i), value_of(i, 2)).ok());
+    drain("a snapshot needs the values below");
+  }
+  for (uint64_t i = 0; i < 200; ++i) ASSERT_TRUE(db_->Put(key_of(i), std::string(20'000, 'x')).ok());
+  ASSERT_EQ("OK", db_->Drain().ToString());
+  for (uint64_t i = 0; i < kMoreRecords; i += 9) ASSERT_TRUE(db_->Put(key_of(i), value_of(i, 3)).ok());
+  drain("there are large values");
+}
+
 // What a reader gets is right or Unavailable, with the target's number and what to do.
 TEST_F(FarStore, ReadsThatFailAreAnAnswerAndNothingIsLost) {
   open(true);
@@ -274,7 +313,7 @@ TEST(FarTargets, OpeningReadsAllThatItKnowsTogether) {
 
 TEST_F(FarStore, OpeningReadsWhatNamesLargeValuesTogether) {
   open(true);
-  for (uint64_t i = 0; i < 30'000; ++i) ASSERT_TRUE(db_->Put(key_of(i), value_of(i)).ok());
+  load_more();
   for (uint64_t i = 0; i < 200; ++i) ASSERT_TRUE(db_->Put(key_of(i * 50), std::string(20'000, 'x')).ok());
   ASSERT_TRUE(db_->Drain().ok());
   ASSERT_GE(db_->GetStats().dnodes, 16U);
