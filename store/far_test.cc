@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -179,6 +180,46 @@ TEST_F(FarStore, AShortScanReadsAPartOfItsRange) {
   uint64_t visited = 0;
   ASSERT_TRUE(db_->Scan(ScanOptions(), "", [&](auto, auto) { return ++visited != 0; }).ok());
   EXPECT_EQ(visited, kRecords);
+}
+
+// One range, then two, four and eight together; fewer where the iterator comes to another node of the tree.
+TEST_F(FarStore, AnIteratorReadsAhead) {
+  open(true);
+  load_more();
+  const uint64_t ranges = db_->GetStats().dnodes;
+  ASSERT_GE(ranges, 20U);
+  const auto iterator = db_->NewIterator(ReadOptions());
+  uint64_t visited = 0;
+  const auto seek = asked([&] { iterator->SeekToFirst(); });
+  EXPECT_EQ(seek.lists, 1U);
+  EXPECT_LE(seek.bytes, 64U << 10) << "of one range";
+  const auto all = asked([&] {
+    for (; iterator->Valid(); iterator->Next()) ++visited;
+  });
+  EXPECT_EQ(visited, kMoreRecords);
+  EXPECT_LE(all.lists, 4 + ranges / 8);
+}
+
+// What an iterator has read ahead is of its moment, whatever was written meanwhile.
+TEST_F(FarStore, AnIteratorReadsItsMomentWhateverIsReplaced) {
+  open(true);
+  load_more();
+  const auto iterator = db_->NewIterator(ReadOptions());
+  iterator->SeekToFirst();
+  uint64_t visited = 0;
+  std::map<std::string, std::string> expected;
+  for (uint64_t i = 0; i < kMoreRecords; ++i) expected[key_of(i)] = value_of(i);
+  auto record = expected.begin();
+  for (uint64_t round = 1; iterator->Valid(); iterator->Next(), ++record) {
+    ASSERT_TRUE(iterator->key() == record->first && iterator->value() == record->second) << visited;
+    if (++visited % (kMoreRecords / 3) != 0) continue;
+    for (const uint64_t end = round + 3; round < end; ++round) {  // dnodes are compacted, and places used again
+      for (uint64_t i = 0; i < kMoreRecords; ++i) ASSERT_TRUE(db_->Put(key_of(i), value_of(i, round)).ok());
+      ASSERT_TRUE(db_->Drain().ok());
+    }
+  }
+  EXPECT_EQ("OK", iterator->status().ToString());
+  EXPECT_EQ(visited, kMoreRecords);
 }
 
 // What is planned together is read in one list, and what is merged beyond that in another.
