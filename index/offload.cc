@@ -104,13 +104,16 @@ struct Replacer::Offload::Garbage {
 void Replacer::Offload::expect(std::span<Layer* const> layers) {
   const scale::Volume& volume = replacer_.dnodes_.volume();
   if (!volume.has_far()) return;
-  ahead_.clear();
+  replacer_.versions_.load(&live_);  // scans may need the dnode's value of each updated key
   for (const Layer* layer : layers) {
-    const bool appends = likely_appends(*layer);
+    const bool appends = live_.none() && likely_appends(*layer);
     for (const Bnode* old : layer->olds) {
-      const persist::Runs& runs = dnode_of(*old).runs();
-      if (appends && runs.size() < persist::kRunsMax) continue;
-      for (const persist::RunDesc& run : runs) ahead_.issue(volume, run);
+      const Dnode& dnode = dnode_of(*old);
+      if (!appends) {
+        for (const persist::RunDesc& run : dnode.runs()) ahead_.issue(volume, run);
+      } else if (absorbs_newest(dnode, old->slots()->used(), replacer_.limits_, layer->fresh)) {
+        ahead_.issue(volume, dnode.runs().back());
+      }
     }
   }
   ahead_.wait();
@@ -351,7 +354,7 @@ Status Replacer::Offload::carry(Job* job, const Chain& chain, std::vector<std::v
     if (!(chain.key < old->lo().key()) && old->hi().above(chain.key)) dnode = &dnode_of(*old);
   }
   if (needs_base || (updated && dnode->has_large())) {
-    found = dnode->find(replacer_.dnodes_.volume(), chain.key, chain.key.hash(), &below);
+    found = dnode->find(replacer_.dnodes_.volume(), chain.key, chain.key.hash(), &below, &ahead_);
     if (found == persist::Find::kDamaged || found == persist::Find::kUnavailable) {
       for (Node* node : kept) Node::destroy(node);
       const bool damaged = found == persist::Find::kDamaged;

@@ -31,7 +31,9 @@ class Replacer::Offload {
   Offload(const Offload&) = delete;
   Offload& operator=(const Offload&) = delete;
 
-  // Reads what add() is likely to merge of these layers, as far as it is on far targets, in one list.
+  // Runs on far targets that are here: what was read to plan, and expect() brought, for it.
+  [[nodiscard]] persist::RunsAhead& ahead() { return ahead_; }
+  // Reads what add() is likely to read of these layers, as far as it is on far targets and not here, in one list.
   void expect(std::span<Layer* const> layers);
   // Takes in an installed layer. Errors, each leaving the layer as it was: NoSpace, Corruption (its old dnode),
   // Unavailable (its old dnode cannot be read now), Busy (a batch on it cannot be completed yet, or a pruner was

@@ -419,13 +419,17 @@ std::span<const char> Index::prefetch_following(const Following& following) cons
   return run;
 }
 
-// Reads what the bnode and those that follow have on far targets, as far as so many records go, in one list. A bnode
-// that is replaced meanwhile has other runs: these are read when the scan is there.
+// Reads what the bnode and those that follow have on far targets, as far as so many records go, in one list; nothing if
+// the bnode's is here. A bnode that is replaced meanwhile has other runs: these are read when the scan is there.
 void Index::read_runs_ahead(const Bnode& first, uint64_t records_max, Following* following) const {
   const scale::Volume& volume = dnodes_.volume();
+  const persist::Dnode* first_dnode = first.base().dnode();
+  if (first_dnode != nullptr && following->runs().has(first_dnode->runs())) return;
+  following->runs().clear();
   uint64_t records = 0;
   const Bnode* bnode = &first;
   for (size_t i = 0; bnode != nullptr && records < records_max; bnode = following->peek(i++)) {
+    if (i > following->ahead()) break;
     const persist::Dnode* dnode = bnode->base().dnode();
     if (dnode == nullptr || dnode->runs().empty()) continue;
     for (const persist::RunDesc& run : dnode->runs()) following->runs().issue(volume, run);

@@ -100,9 +100,9 @@ std::vector<Sized> keys_of_stack(const scale::Volume& volume, const Bnode& top, 
 
 // Their keys, with what they take in a dnode. *trouble as above.
 std::vector<Sized> keys_of(const scale::Volume& volume, const persist::Dnode& dnode, const Slots* slots,
-                           persist::Trouble* trouble) {
+                           const persist::RunsAhead* ahead, persist::Trouble* trouble) {
   std::vector<Sized> keys;
-  persist::DnodeCursor cursor(volume, dnode);
+  persist::DnodeCursor cursor(volume, dnode, persist::DnodeCursor::Verify::kAlways, ahead);
   cursor.seek({});
   visit_entries(&cursor, slots, nullptr, [&](const persist::Entry& entry) {
     keys.push_back({entry.key, persist::entry_bytes(entry)});
@@ -216,9 +216,9 @@ bool exceeds(const Estimate& size, const persist::Limits& limits, uint64_t dnode
 // is no sample of it, a dnode is larger than it should be, or has more that is hidden, until it is compacted. `all` if
 // it cannot be read now.
 Estimate without_hidden(const scale::Volume& volume, const persist::Dnode& dnode, const Slots* slots,
-                        const Estimate& all) {
+                        const persist::RunsAhead* ahead, const Estimate& all) {
   constexpr uint32_t kSample = 64;
-  persist::DnodeCursor cursor(volume, dnode);
+  persist::DnodeCursor cursor(volume, dnode, persist::DnodeCursor::Verify::kAlways, ahead);
   cursor.seek({}, 2 * kSample);
   const persist::RunView* body = cursor.body();
   persist::Entry end;
@@ -229,6 +229,13 @@ Estimate without_hidden(const scale::Volume& volume, const persist::Dnode& dnode
   if (cursor.trouble() != persist::Trouble::kNone) return all;
   if (part) entries = std::min(all.entries, entries * body->count() / kSample);
   return {entries, all.bytes * entries / all.entries};
+}
+
+// Whether planning looks at what a dnode holds that is to be compacted. A look reads NVM; where that is a round trip,
+// what is small, or hardly larger than it should be, is compacted without one.
+bool is_worth_a_look(const Estimate& size, const persist::Limits& limits, bool far) {
+  const auto most = [](uint64_t n) { return n - n / 9; };
+  return size.entries > 0 && (!far || exceeds({most(size.entries), most(size.bytes)}, limits));
 }
 
 // Of what was appended to the body of a bnode's dnode, updates included, the share that hides nothing.
@@ -269,9 +276,22 @@ persist::Limits Replacer::limits_now() const {
   return limits;
 }
 
-// Chooses the successors of a bnode, and names them. Errors: Busy: somebody else is replacing it, or its predecessor is
-// not offloaded yet. Unavailable: where to split its range cannot be read now.
-Status Replacer::plan(Bnode* bnode, bool may_merge) {
+// Issues what planning a bnode is likely to read on far targets: whole runs, which compacting it will merge. Before
+// its claim: what it finds may change.
+void Replacer::expect_to_plan(const Bnode& bnode, persist::RunsAhead* ahead) const {
+  if (bnode.layer() != nullptr || bnode.base().layer() != nullptr) return;
+  const persist::Limits limits = limits_now();
+  const Estimate updates = estimate(bnode.slots());
+  const persist::Dnode& dnode = dnode_under(bnode);
+  if (may_append(dnode, updates.entries, updates.bytes, limits, 0)) return;
+  if (!is_worth_a_look(whole(bnode, updates), limits, true)) return;
+  for (const persist::RunDesc& run : dnode.runs()) ahead->issue(dnodes_.volume(), run);
+}
+
+// Chooses the successors of a bnode, and names them. `ahead`: null, or far runs that are here already. Errors: Busy:
+// somebody else is replacing it, or its predecessor is not offloaded yet. Unavailable: where to split its range cannot
+// be read now.
+Status Replacer::plan(Bnode* bnode, bool may_merge, const persist::RunsAhead* ahead) {
   if (!bnode->claim()) return Status::Busy("the range is being replaced");
   BONSAI_CHECK(bnode->layer() == nullptr);
   auto* layer = new Layer();
@@ -281,15 +301,12 @@ Status Replacer::plan(Bnode* bnode, bool may_merge) {
   const Estimate size = whole(*bnode, updates);
   const persist::Dnode& dnode = dnode_under(*bnode);
   // Overwritten entries count twice until the dnode is compacted, so then is the time to see whether it is too large,
-  // and whether there is anything that compaction would give back. A look reads NVM; where that is a round trip, what
-  // is small, or hardly larger than it should be, is compacted without one.
+  // and whether there is anything that compaction would give back.
   bool compacts = !may_append(dnode, updates.entries, updates.bytes, limits, 0);
-  const auto most = [](uint64_t n) { return n - n / 9; };
-  const bool worth_a_trip = exceeds({most(size.entries), most(size.bytes)}, limits);
-  const bool looks = compacts && size.entries > 0 && (worth_a_trip || !dnodes_.volume().has_far());
+  const bool looks = compacts && is_worth_a_look(size, limits, dnodes_.volume().has_far());
   Estimate left = size;
   if (looks) {
-    left = without_hidden(dnodes_.volume(), dnode, bnode->slots(), size);
+    left = without_hidden(dnodes_.volume(), dnode, bnode->slots(), ahead, size);
     layer->fresh = fresh_share(dnode, size, left);
     compacts = !may_append(dnode, updates.entries, updates.bytes, limits, layer->fresh);
   }
@@ -310,7 +327,7 @@ Status Replacer::plan(Bnode* bnode, bool may_merge) {
   };
   if (compacts && too_large()) {
     persist::Trouble trouble = persist::Trouble::kNone;
-    const std::vector<Sized> keys = keys_of(dnodes_.volume(), dnode, bnode->slots(), &trouble);
+    const std::vector<Sized> keys = keys_of(dnodes_.volume(), dnode, bnode->slots(), ahead, &trouble);
     if (trouble == persist::Trouble::kUnavailable) {
       delete layer;
       bnode->unclaim();

@@ -1,6 +1,8 @@
 #include "index/replacer.h"
 
 #include <algorithm>
+#include <array>
+#include <deque>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -35,7 +37,7 @@ bool Replacer::make_room(Bnode* bnode, const ToPublish* left) {
   if (layer == nullptr) {
     const uint64_t begin_ns = base::now_ns();
     // That a range cannot be read the background will meet, too, and say to who waits.
-    const bool planned = left == nullptr ? plan(bnode, false).ok() : plan_for_batch(bnode, *left);
+    const bool planned = left == nullptr ? plan(bnode, false, nullptr).ok() : plan_for_batch(bnode, *left);
     if (!planned) return bnode->layer() != nullptr;
     layer = bnode->layer();
     BONSAI_INVARIANT(layer != nullptr);
@@ -52,43 +54,82 @@ bool Replacer::make_room(Bnode* bnode, const ToPublish* left) {
 // What is to be offloaded, one replacement at a time, with successors installed.
 class Replacer::Jobs {
  public:
+  // `ahead`: null, or what is far is read to it: what planning needs of as many as are wanted, in one list.
   // Requires: a guard as long as it lives.
-  Jobs(Replacer* replacer, Which which) : replacer_(*replacer), which_(which) {}
+  Jobs(Replacer* replacer, Which which, persist::RunsAhead* ahead)
+      : replacer_(*replacer), which_(which), ahead_(ahead) {}
+  ~Jobs();
 
-  Layer* next();  // null: there is none
+  // Null: there is none. So many are wanted, this one included.
+  Layer* next(size_t wanted);
   // Why a replacement could not be planned, if some range cannot be read now.
   [[nodiscard]] const Status& unread() const { return unread_; }
 
  private:
+  // Bnodes that are next to be planned, taken from their queue.
+  using Taken = std::deque<Bnode*>;
+
+  template <class Next>
+  Bnode* take(Taken* taken, size_t wanted, Next next);
   bool plan(Bnode* bnode, bool may_merge);
-  Layer* waiting(ReplaceQueue::Kind kind);
-  Layer* asked_for_by_reads();
+  Layer* waiting(ReplaceQueue::Kind kind, size_t wanted);
+  Layer* asked_for_by_reads(size_t wanted);
 
   Replacer& replacer_;
   const Which which_;
+  persist::RunsAhead* const ahead_;
+  std::array<Taken, 2> taken_waiting_;  // by ReplaceQueue::Kind
+  Taken taken_asked_for_;
   Status unread_;
 };
 
+// What was not needed after all.
+Replacer::Jobs::~Jobs() {
+  for (const auto kind : {ReplaceQueue::Kind::kDirty, ReplaceQueue::Kind::kHighMark}) {
+    for (Bnode* bnode : taken_waiting_[static_cast<size_t>(kind)]) replacer_.queue_.put_back(kind, bnode);
+  }
+  for (Bnode* bnode : taken_asked_for_) {
+    replacer_.compactions_.ask(bnode);
+    bnode->unref();
+  }
+}
+
+// next(), of those that were taken already first.
+template <class Next>
+Bnode* Replacer::Jobs::take(Taken* taken, size_t wanted, Next next) {
+  if (ahead_ == nullptr) return next();
+  if (taken->empty()) {
+    for (Bnode* bnode = nullptr; taken->size() < wanted && (bnode = next()) != nullptr; taken->push_back(bnode)) {
+      replacer_.expect_to_plan(*bnode, ahead_);
+    }
+    ahead_->wait();
+  }
+  if (taken->empty()) return nullptr;
+  Bnode* const first = taken->front();
+  taken->pop_front();
+  return first;
+}
+
 // Bnodes above the high-water mark are replaced before a writer finds them full and must do so itself.
-Layer* Replacer::Jobs::next() {
-  if (which_ == Which::kCompactions) return asked_for_by_reads();
+Layer* Replacer::Jobs::next(size_t wanted) {
+  if (which_ == Which::kCompactions) return asked_for_by_reads(wanted);
   if (Layer* layer = replacer_.queue_.next_urgent()) return layer;
-  Layer* const above = waiting(ReplaceQueue::Kind::kHighMark);
-  return above != nullptr || which_ == Which::kUrgent ? above : waiting(ReplaceQueue::Kind::kDirty);
+  Layer* const above = waiting(ReplaceQueue::Kind::kHighMark, wanted);
+  return above != nullptr || which_ == Which::kUrgent ? above : waiting(ReplaceQueue::Kind::kDirty, wanted);
 }
 
 bool Replacer::Jobs::plan(Bnode* bnode, bool may_merge) {
-  Status planned = replacer_.plan(bnode, may_merge);
+  Status planned = replacer_.plan(bnode, may_merge, ahead_);
   if (planned.ok()) return true;
   if (!planned.IsBusy()) unread_ = std::move(planned);
   return false;
 }
 
 // A replacement of a bnode that waits. Looks at each at most once.
-Layer* Replacer::Jobs::waiting(ReplaceQueue::Kind kind) {
+Layer* Replacer::Jobs::waiting(ReplaceQueue::Kind kind, size_t wanted) {
   ReplaceQueue& queue = replacer_.queue_;
   for (uint64_t tries = queue.waiting(kind); tries > 0; --tries) {
-    Bnode* bnode = queue.next(kind);
+    Bnode* bnode = take(&taken_waiting_[static_cast<size_t>(kind)], wanted, [&] { return queue.next(kind); });
     if (bnode == nullptr) return nullptr;
     Layer* job = nullptr;
     if (bnode->layer() == nullptr) {
@@ -107,9 +148,9 @@ Layer* Replacer::Jobs::waiting(ReplaceQueue::Kind kind) {
 }
 
 // A range that reads want compacted; not while space is short.
-Layer* Replacer::Jobs::asked_for_by_reads() {
+Layer* Replacer::Jobs::asked_for_by_reads(size_t wanted) {
   const persist::Space& space = replacer_.dnodes_.space();
-  while (Bnode* bnode = replacer_.compactions_.next()) {
+  while (Bnode* bnode = take(&taken_asked_for_, wanted, [this] { return replacer_.compactions_.next(); })) {
     Layer* layer = nullptr;
     if (bnode->layer() == nullptr && space.ordinary_free_bytes() >= space.reserve_bytes()) {
       const persist::Dnode* dnode = bnode->base().dnode();  // while there was no layer it is not freed under our guard
@@ -163,14 +204,17 @@ Replacer::OffloadResult Replacer::offload_some(size_t ranges_max, Which which) {
   }
   const auto guard = epochs_.enter();
   std::unique_ptr<Offload> offload = take_offload();
-  Jobs waiting(this, which);
+  // Where reads are far, all that is planned is read together, and then what else is merged.
+  const bool far = dnodes_.volume().has_far();
+  Jobs waiting(this, which, far ? &offload->ahead() : nullptr);
   std::vector<Layer*> jobs, again;
-  // Where reads are far, all that is merged is read together.
-  const size_t together = dnodes_.volume().has_far() ? ranges_max : 1;
   for (size_t left = ranges_max; left > 0 && again.empty(); left -= jobs.size()) {
+    const size_t together = far ? left : 1;
     jobs.clear();
-    for (Layer* layer = nullptr; jobs.size() < std::min(together, left) && (layer = waiting.next()) != nullptr;)
-      jobs.push_back(layer);
+    if (far) offload->ahead().clear();
+    for (Layer* layer = nullptr; jobs.size() < together; jobs.push_back(layer)) {
+      if ((layer = waiting.next(together - jobs.size())) == nullptr) break;
+    }
     if (jobs.empty()) break;
     offload->expect(jobs);
     for (Layer* layer : jobs) {

@@ -119,7 +119,8 @@ class Replacer {
 
   // replace.cc
   [[nodiscard]] persist::Limits limits_now() const;
-  Status plan(Bnode* bnode, bool may_merge);
+  void expect_to_plan(const Bnode& bnode, persist::RunsAhead* ahead) const;
+  Status plan(Bnode* bnode, bool may_merge, const persist::RunsAhead* ahead);
   bool plan_for_batch(Bnode* bnode, const ToPublish& left);
   template <class CapacityOf>
   static void make_successors(Layer* layer, const std::vector<std::string>& cuts, CapacityOf capacity_of);

@@ -214,7 +214,7 @@ Bnode* Tree::find_to_scan(const Key& key, Following* following) const {
   const Inner* inner = root_.load(std::memory_order_acquire);
   for (step("descend"); inner->height > 0; step("descend")) inner = inner->inner(inner->index_of(key));
   const size_t first = inner->index_of(key);
-  following->clear();
+  following->forget_bnodes();
   for (size_t i = first + 1; i < inner->count && !following->full(); ++i) {
     following->add(inner->bnode(i));
     Prefetch::bnode(*inner->bnode(i));

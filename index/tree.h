@@ -31,15 +31,21 @@
 
 namespace bonsai::index {
 
-// Bnodes in the order of their ranges, as a scan will come to them. Valid inside the guard in which they were found.
+// Bnodes in the order of their ranges, as a scan will come to them. Valid inside the guard in which they were found;
+// what was read of them stays for another one.
 class Following {
  public:
   static constexpr size_t kMax = 8;
 
+  // Before another guard.
+  void forget_bnodes() { next_ = count_ = 0; }
   void clear() {
-    next_ = count_ = 0;
+    forget_bnodes();
     runs_.clear();
   }
+  // Of so many of them at most is read ahead; kMax at first.
+  void set_ahead(size_t bnodes) { ahead_ = bnodes; }
+  [[nodiscard]] size_t ahead() const { return ahead_; }
   void add(Bnode* bnode) { bnodes_[count_++] = bnode; }
   [[nodiscard]] bool full() const { return count_ == kMax; }
   // The i-th from now on; null if there is none.
@@ -56,7 +62,7 @@ class Following {
 
  private:
   std::array<Bnode*, kMax> bnodes_;
-  size_t next_ = 0, count_ = 0;
+  size_t next_ = 0, count_ = 0, ahead_ = kMax;
   persist::RunsAhead runs_;
 };
 

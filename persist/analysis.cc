@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/narrow.h"
+#include "base/status_macros.h"
 #include "base/thread.h"
 #include "persist/words.h"
 
@@ -29,6 +30,7 @@ class Analyst {
     read_state();
     for (size_t target = 0; target < pool_.superblocks.size(); ++target) list_extents(target);
     const std::vector<Addr> segments = pool_.segments();
+    BONSAI_RETURN_IF_ERROR(fetch_extents());
     bytes_all_ = extents_.size() * pool_.superblocks[0].extent_bytes + segments.size() * pool_.segment_bytes();
     read_extents();
     if (unavailable_.load()) return volume_.unavailable();
@@ -88,6 +90,12 @@ class Analyst {
     }
   }
 
+  Status fetch_extents() {
+    std::vector<scale::Volume::Range> ranges;
+    for (const Extent& extent : extents_) ranges.push_back({extent.at, pool_.superblocks[0].extent_bytes});
+    return volume_.fetch(ranges);
+  }
+
   void read_extents() {
     const uint64_t bytes = pool_.superblocks[0].extent_bytes;
     base::for_each_on(options_.threads, extents_.size(), [&](size_t i) {
@@ -130,7 +138,6 @@ class Analyst {
   }
 
   void read_headers(Extent* extent, uint64_t bytes) {
-    if (!volume_.fetch(extent->at, bytes).ok()) return unavailable_.store(true);
     for (uint64_t offset = bytes; offset >= kDnodeHeaderBytes; offset -= kDnodeHeaderBytes) {
       const Addr slot = extent->at + (offset - kDnodeHeaderBytes);
       SlotRead read = read_slot(volume_, slot);

@@ -218,11 +218,12 @@ uint64_t Dnode::dram_bytes() const {
   return base::bytes_of_block(this, block_bytes) + sizeof(Parts) + heap_bytes(lo()) + heap_bytes(hi());
 }
 
-Find Dnode::find(const scale::Volume& volume, const base::Key& key, uint64_t hash, Entry* entry) const {
+Find Dnode::find(const scale::Volume& volume, const base::Key& key, uint64_t hash, Entry* entry,
+                 const RunsAhead* ahead) const {
   DnodeSearch search;
   search.start(volume, *this, key, hash);
   scale::ReadBatch reads(volume);
-  search.issue(&reads);
+  search.issue(&reads, ahead);
   if (!reads.wait().ok()) [[unlikely]]
     return Find::kUnavailable;
   return search.finish(entry, &reads);
@@ -306,11 +307,13 @@ inline uint32_t DnodeSearch::hits_of(const Dnode::Run& run, uint32_t fingerprint
   return left < Dnode::kGroup ? hits & ((uint32_t{1} << left) - 1) : hits;
 }
 
-void DnodeSearch::carry(scale::ReadBatch* reads) {
+void DnodeSearch::carry(scale::ReadBatch* reads, const RunsAhead* ahead) {
   const std::span<const Dnode::Run> runs = dnode_->places();
   for (size_t i = 0; i < runs.size(); ++i) {
     const scale::Addr addr = scale::Addr::of_bits(runs[i].addr);
     if (reads->mapped(addr) != nullptr) continue;
+    carried_[i] = ahead != nullptr ? ahead->find(dnode_->desc(i)) : nullptr;
+    if (carried_[i] != nullptr) continue;
     carried_[i] = dnode_->uploaded() ? carry_hits(i, reads) : reads->issue(addr, dnode_->runs()[i].bytes);
   }
 }

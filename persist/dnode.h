@@ -90,8 +90,10 @@ class Dnode {
   [[nodiscard]] bool uploaded() const { return head_.uploaded != 0; }
   [[nodiscard]] uint64_t dram_bytes() const;
 
-  // The newest entry of `key`, a tombstone too. Requires: key is in the range; hash is the key's.
-  [[nodiscard]] Find find(const scale::Volume& volume, const base::Key& key, uint64_t hash, Entry* entry) const;
+  // The newest entry of `key`, a tombstone too. `ahead`: null, or far runs that are here already.
+  // Requires: key is in the range; hash is the key's.
+  [[nodiscard]] Find find(const scale::Volume& volume, const base::Key& key, uint64_t hash, Entry* entry,
+                          const RunsAhead* ahead = nullptr) const;
 
   // To be called for a scan that went through it. True now and then, when reads have looked at several runs so often
   // that it is worth being written anew as one run.
@@ -221,9 +223,10 @@ class DnodeSearch {
   void start(const scale::Volume& volume, const Dnode& dnode, const base::Key& key, uint64_t hash);
   // Goes to the first entries that the key may be in, fetches them, and issues what look() reads there. Once after
   // start().
-  void issue(scale::ReadBatch* reads) {
+  // `ahead`: null, or far runs that are here already.
+  void issue(scale::ReadBatch* reads, const RunsAhead* ahead = nullptr) {
     if (reads->waits()) [[unlikely]]
-      carry(reads);
+      carry(reads, ahead);
     next(reads);
   }
   // Looks there. False: it is another entry, and the next ones were issued. Requires: what was issued was waited for.
@@ -255,8 +258,8 @@ class DnodeSearch {
   void next(scale::ReadBatch* reads);
   // Entries of a run's group that have the fingerprint, as bits.
   [[nodiscard]] uint32_t hits_of(const Dnode::Run& run, uint32_t fingerprints, uint32_t first) const;
-  // Issues what far runs have.
-  void carry(scale::ReadBatch* reads);
+  // Issues what far runs have that are not here.
+  void carry(scale::ReadBatch* reads, const RunsAhead* ahead);
   [[nodiscard]] const std::byte* carry_hits(size_t run, scale::ReadBatch* reads) const;
   // Where the entry `index` of the run ends.
   [[nodiscard]] uint32_t end_of(size_t run, uint32_t index) const;

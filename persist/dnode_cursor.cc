@@ -63,7 +63,7 @@ void DnodeCursor::seek_in(const Key& key, bool inside, uint64_t entries) {
 bool DnodeCursor::carry(uint64_t entries) {
   for (Source& source : sources_) {
     if (source.run.bytes() != nullptr) continue;
-    if (const std::byte* here = ahead_ != nullptr ? ahead_->find(source.run.desc().addr) : nullptr) {
+    if (const std::byte* here = ahead_ != nullptr ? ahead_->find(source.run.desc()) : nullptr) {
       source.run.move_to(here);
       continue;
     }

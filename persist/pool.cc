@@ -67,10 +67,9 @@ Status write_superblocks(scale::Volume& volume, const std::vector<Superblock>& s
 
 // Makes all before the data area resident.
 Status fetch_heads(const scale::Volume& volume, const Pool& pool) {
-  for (const Superblock& sb : pool.superblocks) {
-    BONSAI_RETURN_IF_ERROR(volume.fetch(Addr(sb.target_index, 0), sb.data_offset));
-  }
-  return Status::OK();
+  std::vector<scale::Volume::Range> heads;
+  for (const Superblock& sb : pool.superblocks) heads.push_back({Addr(sb.target_index, 0), sb.data_offset});
+  return volume.fetch(heads);
 }
 
 // The valid copy of the newer version, or of the larger target: a change of either changes one after the other.
@@ -218,9 +217,13 @@ bool is_unfinished(std::span<const std::byte> first_bytes) {
 Status read_pool(scale::Volume& volume, const std::vector<std::string>& paths, Pool* pool) {
   pool->superblocks.clear();
   pool->versions.clear();
+  std::vector<scale::Volume::Range> firsts;
+  for (size_t i = 0; i < volume.targets(); ++i) {
+    firsts.push_back({Addr(i, 0), std::min(kFirstBytes, volume.target_bytes(i))});
+  }
+  BONSAI_RETURN_IF_ERROR(volume.fetch(firsts));
   for (size_t i = 0; i < volume.targets(); ++i) {
     Superblock sb;
-    BONSAI_RETURN_IF_ERROR(volume.fetch(Addr(i, 0), std::min(kFirstBytes, volume.target_bytes(i))));
     BONSAI_RETURN_IF_ERROR(read_superblock(volume, i, paths[i], &sb));
     pool->versions.push_back(sb.version);
     pool->superblocks.push_back(of_newest_version(sb));

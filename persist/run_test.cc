@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstring>
 #include <set>
 
+#include "base/nvm/far.h"
 #include "base/testing/figures.h"
+#include "persist/runs_ahead.h"
 #include "persist/testing.h"
 
 namespace bonsai::persist {
@@ -220,6 +224,28 @@ TEST(Run, ArbitraryBytesAreSafe) {
     EXPECT_NE(view.find(Key::of("key"), &entry), Find::kFound);
     for (uint32_t i = 0; i < view.count(); ++i) EXPECT_FALSE(view.entry(i, &entry));
   }
+}
+
+// A run that is in the place of another one is not that.
+TEST(RunsAhead, FindsARunByItsPlaceAndBirth) {
+  testing::MemoryMedium near(1 << 16);
+  base::FarMedium far(near, {});
+  scale::VolumeOf<base::HookedMedium> volume({&far});
+  const EncodedRun run(uniform_entries().list());
+  std::memcpy(near.view() + kAddr, run.bytes.data(), run.bytes.size());
+  RunDesc later = run.desc;
+  later.birth = kBirth + 1;
+  RunsAhead ahead;
+  ahead.issue(volume, run.desc);
+  ahead.issue(volume, run.desc);
+  ahead.wait();
+  EXPECT_EQ(far.counts().reads, 1U);
+  ASSERT_NE(ahead.find(run.desc), nullptr);
+  EXPECT_EQ(std::memcmp(ahead.find(run.desc), run.bytes.data(), run.bytes.size()), 0);
+  EXPECT_EQ(ahead.find(later), nullptr);
+  EXPECT_TRUE(ahead.has(std::array{run.desc}));
+  EXPECT_FALSE(ahead.has(std::array{run.desc, later}));
+  EXPECT_FALSE(ahead.has(std::array<RunDesc, 0>()));
 }
 
 }  // namespace

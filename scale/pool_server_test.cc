@@ -58,7 +58,7 @@ TEST_F(PoolServerTest, ALongRequestDelaysNobodyElse) {
   ASSERT_EQ("OK", ask(owner.get(), "p", PoolOp::kCreate, &target).ToString());
   std::unique_ptr<RemoteTarget> medium;
   ASSERT_EQ("OK", RemoteTarget::make(owner.get(), target, &medium).ToString());
-  ASSERT_TRUE(medium->make_resident(0, kBytes).ok());
+  ASSERT_TRUE(make_resident(*medium, kBytes).ok());
   for (const PoolOp op : {PoolOp::kCreate, PoolOp::kResize}) {
     begun_.store(false);
     go_on_.store(false);

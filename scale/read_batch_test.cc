@@ -170,6 +170,18 @@ TEST_F(FarTargets, PartsOfAThingKeepTheirDistance) {
   EXPECT_EQ(one_.counts().bytes, 16U) << "and nothing between them";
 }
 
+TEST_F(FarTargets, ATargetThatIsNotFetchedIsNamed) {
+  const std::array<Volume::Range, 2> ranges = {{{Addr(0, 0), 4096}, {Addr(1, 8192), 8}}};
+  two_.silence(true);
+  const Status status = volume_.fetch(ranges);
+  EXPECT_TRUE(status.IsUnavailable());
+  EXPECT_NE(status.message().find("target 1"), std::string::npos) << status.ToString();
+  two_.silence(false);
+  ASSERT_TRUE(volume_.fetch(ranges).ok());
+  EXPECT_EQ(word(volume_.resident(Addr(0, 96))), value_at(0, 96));
+  EXPECT_EQ(word(volume_.resident(Addr(1, 8192))), value_at(1, 8192));
+}
+
 TEST_F(FarTargets, OnlyWhatWasFetchedIsResident) {
   EXPECT_EQ(ReadBatch(volume_).mapped(Addr(0, 0)), nullptr);
   EXPECT_NE(ReadBatch(volume_).mapped(Addr(2, 0)), nullptr);

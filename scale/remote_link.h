@@ -98,9 +98,10 @@ class RemoteLink {
   // Reserves the addresses of a target's mirror; nothing of it can be touched. Requires: once per target, first.
   Status make_mirror(size_t target);
   [[nodiscard]] std::span<std::byte> mirror(size_t target) const { return targets_[target]->mirror; }
-  // Makes [offset, offset + n), in whole pages, resident: opens it, and reads it into the mirror. What is so already is
-  // left as it is. Errors: Unavailable, NoSpace (no memory for it).
-  Status fetch(size_t target, uint64_t offset, uint64_t n);
+  // As base::FarReads has them: opens what is not resident of the mirror, and what was read there is. Requires: one
+  // caller at a time for each target.
+  Status open_resident(size_t target, uint64_t offset, uint64_t n, std::vector<base::FarReads::Piece>* pieces);
+  void close_resident(size_t target, std::span<const base::FarReads::Piece> pieces);
   [[nodiscard]] bool resident(size_t target, uint64_t offset, uint64_t n) const;
   // So many bytes of this node's memory.
   [[nodiscard]] uint64_t resident_bytes(size_t target) const;
@@ -228,10 +229,9 @@ class RemoteLink {
   void note_broken(Target* target, size_t lane, const Status& status);
   [[nodiscard]] size_t lane_of_caller() const;
   [[nodiscard]] size_t lane_of(const Target& target, uint64_t offset, uint64_t* n) const;
-  Status open_resident(size_t target, uint64_t offset, uint64_t n);
+  Status open_gap(Target* of, uint64_t offset, uint64_t n);
   [[nodiscard]] rdma::Slice resident_slice(const Target& target, uint64_t offset, uint64_t n) const;
   [[nodiscard]] rdma::Slice slice_to(const Target& target, std::byte* to, uint64_t n) const;
-  Status run_read(size_t target, const base::FarReads::Piece& piece);
   static void add_read(Lane* lane, Reading* reading, rdma::Peer* peer, rdma::Remote from, const rdma::Slice& to);
   static void post_reads(const Lane& lane, Reading* reading);
   static void end_reading(Lane* lane, std::map<uint64_t, Reading>::iterator at);
@@ -248,7 +248,6 @@ class RemoteLink {
   uint32_t node_ = 0;
   uint64_t tokens_ = 0;
   std::shared_ptr<RegisteredPool> pool_;
-  base::YieldingMutex fetch_mutex_{"link.fetch"};
   base::PerThread<Noted> noted_;
   std::atomic<bool> failed_{false};
   mutable std::mutex status_mutex_;

@@ -13,12 +13,11 @@ namespace bonsai::scale {
 namespace {
 
 constexpr uint64_t kPageBytes = 4096;
-constexpr uint64_t kReadBytesMax = uint64_t{64} << 10;  // of one READ
 // Of the READs of a ticket that are in flight together. Who answers them sends all at once, and what some queue on the
 // way has no room for is lost and sent again after a time-out; Soft-RoCE between emulated guests does not get over
 // that. A link of 12.5 GB/s and 5 us has 64 KiB in flight.
 constexpr uint64_t kInFlightBytesMax = uint64_t{128} << 10;
-constexpr uint64_t kFetchBytesMax = uint64_t{1} << 20;  // that are waited for together when bytes become resident
+constexpr uint64_t kReadBytesMax = kInFlightBytesMax;  // of one READ
 
 constexpr size_t kSpareListsMax = 64;
 
@@ -53,70 +52,44 @@ Status RemoteLink::make_mirror(size_t target) {
   return Status::OK();
 }
 
-Status RemoteLink::fetch(size_t target, uint64_t offset, uint64_t n) {
+// What failed to be read before is open, and is read again.
+Status RemoteLink::open_resident(size_t target, uint64_t offset, uint64_t n,
+                                 std::vector<base::FarReads::Piece>* pieces) {
   Target& of = *targets_[target];
   const uint64_t end = std::min(to_pages(offset + n), static_cast<uint64_t>(of.mirror.size()));
-  const std::lock_guard lock(fetch_mutex_);
+  const std::lock_guard lock(of.residents_mutex);
   for (uint64_t at = offset / kPageBytes * kPageBytes; at < end;) {
-    uint64_t gap_end = end;
-    {
-      const std::lock_guard residents_lock(of.residents_mutex);
-      const auto after = of.residents.upper_bound(at);
-      if (after != of.residents.end()) gap_end = std::min(gap_end, after->first);
-      if (after != of.residents.begin()) {
-        const auto& [begin, known] = *std::prev(after);
-        const uint64_t known_end = begin + known.region->memory().size();
-        if (known.read && at < known_end) {
-          at = known_end;
-          continue;
-        }
-      }
-    }
-    BONSAI_RETURN_IF_ERROR(open_resident(target, at, gap_end - at));
-    at = gap_end;
+    auto known = of.residents.upper_bound(at);
+    const uint64_t gap_end = known != of.residents.end() ? std::min(end, known->first) : end;
+    const bool inside = known != of.residents.begin() &&
+                        at < std::prev(known)->first + std::prev(known)->second.region->memory().size();
+    if (!inside) BONSAI_RETURN_IF_ERROR(open_gap(&of, at, gap_end - at));
+    known = std::prev(of.residents.upper_bound(at));
+    const std::span<std::byte> memory = known->second.region->memory();
+    if (!known->second.read) pieces->push_back({known->first, memory.data(), memory.size()});
+    at = known->first + to_pages(memory.size());
   }
   return Status::OK();
 }
 
-// Requires: fetch_mutex_; the range is not resident. One whose reading failed before is there, and is read again.
-Status RemoteLink::open_resident(size_t target, uint64_t offset, uint64_t n) {
-  Target& of = *targets_[target];
-  std::byte* const to = of.mirror.data() + offset;
-  Resident* resident = nullptr;
-  {
-    const std::lock_guard residents_lock(of.residents_mutex);
-    resident = &of.residents[offset];
-    if (resident->region == nullptr) {
-      Status status;
-      if (::mprotect(to, to_pages(n), PROT_READ | PROT_WRITE) != 0) status = Status::NoSpace("mprotect refuses");
-      if (status.ok()) status = fabric_->register_region({to, n}, rdma::Rights::none(), &resident->region);
-      if (!status.ok()) {
-        of.residents.erase(offset);
-        return Status::NoSpace("no memory for what is resident of " + of.name.text + ": " +
-                               std::string(status.message()));
-      }
-    }
-    n = resident->region->memory().size();
-  }
-  for (uint64_t done = 0; done < n; done += kFetchBytesMax) {
-    const base::FarReads::Piece piece{offset + done, to + done, std::min(n - done, kFetchBytesMax)};
-    BONSAI_RETURN_IF_ERROR(run_read(target, piece));
-  }
-  const std::lock_guard residents_lock(of.residents_mutex);
-  resident->read = true;
-  return Status::OK();
-}
-
-Status RemoteLink::run_read(size_t target, const base::FarReads::Piece& piece) {
-  const uint64_t ticket = begin_reads(target, {&piece, 1}, nullptr);
+// Requires: residents_mutex; nothing of it is open.
+Status RemoteLink::open_gap(Target* of, uint64_t offset, uint64_t n) {
+  std::byte* const to = of->mirror.data() + offset;
+  Resident opened;
   Status status;
-  for (base::BoundedWait wait("link.fetch", options_.limit_ms); !reads_ended(ticket, &status); wait.pause()) {
-    if (!wait.expired()) continue;
-    forget_reads(ticket);
-    return Status::Unavailable(targets_[target]->name.text +
-                               " could not be read: " + std::string(wait.status().message()));
+  if (::mprotect(to, to_pages(n), PROT_READ | PROT_WRITE) != 0) status = Status::NoSpace("mprotect refuses");
+  if (status.ok()) status = fabric_->register_region({to, n}, rdma::Rights::none(), &opened.region);
+  if (!status.ok()) {
+    return Status::NoSpace("no memory for what is resident of " + of->name.text + ": " + std::string(status.message()));
   }
-  return status;
+  of->residents.emplace(offset, std::move(opened));
+  return Status::OK();
+}
+
+void RemoteLink::close_resident(size_t target, std::span<const base::FarReads::Piece> pieces) {
+  Target& of = *targets_[target];
+  const std::lock_guard lock(of.residents_mutex);
+  for (const base::FarReads::Piece& piece : pieces) of.residents.at(piece.offset).read = true;
 }
 
 bool RemoteLink::resident(size_t target, uint64_t offset, uint64_t n) const {

@@ -47,7 +47,10 @@ class RemoteTarget final : public base::HookedMedium, public base::FarReads {
   [[nodiscard]] bool ended(uint64_t ticket, Status* status) override { return link_.reads_ended(ticket, status); }
   void forget(uint64_t ticket) override { link_.forget_reads(ticket); }
   [[nodiscard]] uint64_t limit_ms() const override { return link_.limit_ms(); }
-  [[nodiscard]] Status make_resident(uint64_t offset, uint64_t n) override { return link_.fetch(target_, offset, n); }
+  [[nodiscard]] Status open_resident(uint64_t offset, uint64_t n, std::vector<Piece>* pieces) override {
+    return link_.open_resident(target_, offset, n, pieces);
+  }
+  void close_resident(std::span<const Piece> pieces) override { link_.close_resident(target_, pieces); }
 
  private:
   RemoteTarget(RemoteLink* link, size_t target, std::span<std::byte> mirror)

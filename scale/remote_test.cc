@@ -47,7 +47,7 @@ class RemoteTest : public ::testing::Test {
     std::unique_ptr<RemoteTarget> medium;
     status = RemoteTarget::make(link, *target, &medium);
     EXPECT_TRUE(status.ok()) << status.ToString();
-    EXPECT_TRUE(medium->make_resident(0, kPoolBytes).ok());
+    EXPECT_TRUE(make_resident(*medium, kPoolBytes).ok());
     return medium;
   }
   uint64_t word_of_file(const std::string& pool, uint64_t offset) {
@@ -137,7 +137,7 @@ TEST_F(RemoteTest, AnOpenedPoolIsFetchedWhole) {
   EXPECT_NE(link->pool(target).text.find("over shm"), std::string::npos) << link->pool(target).text;
   std::unique_ptr<RemoteTarget> medium;
   ASSERT_EQ("OK", RemoteTarget::make(link.get(), target, &medium).ToString());
-  ASSERT_TRUE(medium->make_resident(0, kPoolBytes).ok());
+  ASSERT_TRUE(make_resident(*medium, kPoolBytes).ok());
   for (uint64_t offset = 0; offset < kPoolBytes; offset += 8) {
     ASSERT_EQ(base::word_at(medium->view() + offset).load(), offset * 3 + 1) << offset;
   }
@@ -312,7 +312,7 @@ TEST_F(RemoteTest, APoolIsResizedAndKeepsItsContent) {
     EXPECT_EQ(std::filesystem::file_size(scratch_.file("p")), bytes);
     std::unique_ptr<RemoteTarget> medium;
     ASSERT_EQ("OK", RemoteTarget::make(link.get(), target, &medium).ToString());
-    ASSERT_EQ("OK", medium->make_resident(0, bytes).ToString());
+    ASSERT_EQ("OK", make_resident(*medium, bytes).ToString());
     EXPECT_EQ(base::word_at(medium->view() + 64).load(), 7u);
     medium->store8(medium->view() + bytes - 8, bytes);
     medium->flush(medium->view() + bytes - 8, 8, kFlushSite);
@@ -388,8 +388,8 @@ TEST_F(RemoteTest, BytesThatAreNotResidentAreCarried) {
   ASSERT_TRUE(link->open(named("p"), PoolOp::kCreate, kPoolBytes, 0, &target).ok());
   std::unique_ptr<RemoteTarget> medium;
   ASSERT_TRUE(RemoteTarget::make(link.get(), target, &medium).ok());
-  ASSERT_TRUE(medium->make_resident(0, 100).ok());
-  ASSERT_TRUE(medium->make_resident(0, 4096).ok());
+  ASSERT_TRUE(make_resident(*medium, 100).ok());
+  ASSERT_TRUE(make_resident(*medium, 4096).ok());
   EXPECT_EQ(link->resident_bytes(target), 4096U);
   VolumeOf<base::HookedMedium> volume({medium.get()});
   std::vector<uint64_t> content(1024);

@@ -99,7 +99,7 @@ class RemoteWorkers : public ::testing::Test {
     EXPECT_EQ("OK", link_->open(named(pool), PoolOp::kCreate, kTargetBytes, 0, target).ToString());
     std::unique_ptr<RemoteTarget> medium;
     EXPECT_EQ("OK", RemoteTarget::make(link_.get(), *target, &medium).ToString());
-    EXPECT_TRUE(medium->make_resident(0, 4096).ok());
+    EXPECT_TRUE(make_resident(*medium, 4096).ok());
     return medium;
   }
   Status read(size_t target, uint64_t offset, uint64_t* word) {

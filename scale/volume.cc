@@ -1,12 +1,23 @@
 #include "scale/volume.h"
 
+#include <algorithm>
+
+#include "scale/residence.h"
+
 namespace bonsai::scale {
 
-Status Volume::fetch(Addr addr, uint64_t n) const {
-  base::FarReads* const far = far_[addr.target()];
-  if (far == nullptr) return Status::OK();
-  Status status = far->make_resident(addr.offset(), n);
-  return status.ok() ? status : note_lost(addr.target(), status);
+Status Volume::fetch(std::span<const Range> ranges) const {
+  std::vector<FarRange> wanted;
+  for (const Range& range : ranges) {
+    base::FarReads* const far = far_[range.at.target()];
+    if (far != nullptr) wanted.push_back({far, range.at.offset(), range.bytes});
+  }
+  if (wanted.empty()) return Status::OK();
+  const std::lock_guard lock(fetch_mutex_);
+  const base::FarReads* failed = nullptr;
+  const Status status = make_resident(wanted, &failed);
+  if (status.ok()) return status;
+  return note_lost(static_cast<size_t>(std::find(far_.begin(), far_.end(), failed) - far_.begin()), status);
 }
 
 Status Volume::note_lost(size_t target, const Status& why) const {

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <type_traits>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "base/epoch.h"
 #include "base/nvm/medium.h"
 #include "base/nvm/product.h"
+#include "base/thread.h"
 #include "bonsai/status.h"
 
 namespace bonsai::scale {
@@ -69,8 +71,17 @@ class Volume {
   [[nodiscard]] const std::byte* resident(Addr addr) const { return views_[addr.target()] + addr.offset(); }
   // The same for the processor's prefetching and for comparing places, of any bytes; not to be read.
   [[nodiscard]] const std::byte* hint(Addr addr) const { return resident(addr); }
-  // Makes [addr, addr + n) readable in place. Errors: Unavailable.
-  [[nodiscard]] Status fetch(Addr addr, uint64_t n) const;
+  struct Range {
+    Addr at;
+    uint64_t bytes;
+  };
+  // Makes the ranges readable in place. Those of far targets are read together (residence.h).
+  // Errors: Unavailable.
+  [[nodiscard]] Status fetch(std::span<const Range> ranges) const;
+  [[nodiscard]] Status fetch(Addr at, uint64_t bytes) const {
+    const Range range{at, bytes};
+    return fetch({&range, 1});
+  }
   // How a far target is read; null: it is mapped.
   [[nodiscard]] base::FarReads* far(size_t target) const { return far_[target]; }
   [[nodiscard]] bool has_far() const { return has_far_; }
@@ -126,6 +137,7 @@ class Volume {
 
  private:
   base::EpochDomain* epochs_ = nullptr;
+  mutable base::YieldingMutex fetch_mutex_{"volume.fetch"};
   mutable std::mutex lost_mutex_;
   mutable Status lost_;
 };

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -54,6 +56,12 @@ class FarStore : public ::testing::Test {
   // One run in each dnode.
   void load(uint64_t round = 0) {
     for (uint64_t i = 0; i < kRecords; ++i) ASSERT_TRUE(db_->Put(key_of(i), value_of(i, round)).ok());
+  }
+  // In a good many dnodes.
+  static constexpr uint64_t kMoreRecords = 30'000;
+  void load_more() {
+    for (uint64_t i = 0; i < kMoreRecords; ++i) ASSERT_TRUE(db_->Put(key_of(i), value_of(i)).ok());
+    ASSERT_TRUE(db_->Drain().ok());
   }
   // The first so many records, together.
   void multi_get(uint64_t gets) {
@@ -174,6 +182,79 @@ TEST_F(FarStore, AShortScanReadsAPartOfItsRange) {
   EXPECT_EQ(visited, kRecords);
 }
 
+// One range, then two, four and eight together; fewer where the iterator comes to another node of the tree.
+TEST_F(FarStore, AnIteratorReadsAhead) {
+  open(true);
+  load_more();
+  const uint64_t ranges = db_->GetStats().dnodes;
+  ASSERT_GE(ranges, 20U);
+  const auto iterator = db_->NewIterator(ReadOptions());
+  uint64_t visited = 0;
+  const auto seek = asked([&] { iterator->SeekToFirst(); });
+  EXPECT_EQ(seek.lists, 1U);
+  EXPECT_LE(seek.bytes, 64U << 10) << "of one range";
+  const auto all = asked([&] {
+    for (; iterator->Valid(); iterator->Next()) ++visited;
+  });
+  EXPECT_EQ(visited, kMoreRecords);
+  EXPECT_LE(all.lists, 4 + ranges / 8);
+}
+
+// What an iterator has read ahead is of its moment, whatever was written meanwhile.
+TEST_F(FarStore, AnIteratorReadsItsMomentWhateverIsReplaced) {
+  open(true);
+  load_more();
+  const auto iterator = db_->NewIterator(ReadOptions());
+  iterator->SeekToFirst();
+  uint64_t visited = 0;
+  std::map<std::string, std::string> expected;
+  for (uint64_t i = 0; i < kMoreRecords; ++i) expected[key_of(i)] = value_of(i);
+  auto record = expected.begin();
+  for (uint64_t round = 1; iterator->Valid(); iterator->Next(), ++record) {
+    ASSERT_TRUE(iterator->key() == record->first && iterator->value() == record->second) << visited;
+    if (++visited % (kMoreRecords / 3) != 0) continue;
+    for (const uint64_t end = round + 3; round < end; ++round) {  // dnodes are compacted, and places used again
+      for (uint64_t i = 0; i < kMoreRecords; ++i) ASSERT_TRUE(db_->Put(key_of(i), value_of(i, round)).ok());
+      ASSERT_TRUE(db_->Drain().ok());
+    }
+  }
+  EXPECT_EQ("OK", iterator->status().ToString());
+  EXPECT_EQ(visited, kMoreRecords);
+}
+
+// What is planned together is read in one list, and what is merged beyond that in another.
+TEST_F(FarStore, OffloadingReadsTwoListsForEachGroup) {
+  open(true);
+  load_more();
+  const Stats loaded = db_->GetStats();
+  const auto drain = [this](const char* what) {
+    const uint64_t before = db_->GetStats().offloads;
+    const auto drained = asked([&] { ASSERT_EQ("OK", db_->Drain().ToString()); });
+    const uint64_t ranges = db_->GetStats().offloads - before;
+    EXPECT_GE(ranges, 16U) << what;
+    EXPECT_LE(drained.lists, 2 * (1 + ranges / 16)) << what;
+  };
+  for (uint64_t round = 1; round <= 12; ++round) {
+    for (uint64_t i = 0; i < kMoreRecords / 8; ++i) {
+      ASSERT_TRUE(db_->Put(key_of(kMoreRecords / 8 * (7 + round) + i), value_of(i)).ok());
+    }
+    drain("runs are appended, put together, compacted, and ranges split");
+  }
+  const Stats split = db_->GetStats();
+  EXPECT_GT(split.splits, loaded.splits + 50);
+  EXPECT_GT(split.compactions, loaded.compactions + 100);
+  {
+    std::shared_ptr<const Snapshot> snapshot;
+    ASSERT_TRUE(db_->GetSnapshot(&snapshot).ok());
+    for (uint64_t i = 0; i < kMoreRecords; i += 9) ASSERT_TRUE(db_->Put(key_of(i), value_of(i, 2)).ok());
+    drain("a snapshot needs the values below");
+  }
+  for (uint64_t i = 0; i < 200; ++i) ASSERT_TRUE(db_->Put(key_of(i), std::string(20'000, 'x')).ok());
+  ASSERT_EQ("OK", db_->Drain().ToString());
+  for (uint64_t i = 0; i < kMoreRecords; i += 9) ASSERT_TRUE(db_->Put(key_of(i), value_of(i, 3)).ok());
+  drain("there are large values");
+}
+
 // What a reader gets is right or Unavailable, with the target's number and what to do.
 TEST_F(FarStore, ReadsThatFailAreAnAnswerAndNothingIsLost) {
   open(true);
@@ -234,6 +315,55 @@ TEST_F(FarStore, ALogThatIsFullSinceATargetCannotBeReadIsUnavailable) {
   far_->fail_reads(0);
   EXPECT_EQ("OK", db_->Delete(key_of(0)).ToString());
   EXPECT_EQ("OK", db_->Drain().ToString());
+}
+
+// What opening may ask of a target: its superblocks, all that comes before the data, all headers; so many bytes
+// together.
+uint64_t lists_to_open(uint64_t bytes) { return 3 + (bytes >> 20); }
+
+TEST(FarTargets, OpeningReadsAllThatItKnowsTogether) {
+  constexpr uint64_t kRecords = 60'000, kTargetBytes = uint64_t{8} << 20;
+  persist::testing::MemoryMedium first(kTargetBytes), second(kTargetBytes);
+  std::array<base::FarMedium*, 2> far{};
+  std::unique_ptr<DB> db;
+  const auto open = [&](bool create) {
+    db.reset();
+    std::vector<std::unique_ptr<base::HookedMedium>> media;
+    for (persist::testing::MemoryMedium* near : {&first, &second}) {
+      auto medium = std::make_unique<base::FarMedium>(*near, base::FarOptions());
+      far[media.size()] = medium.get();
+      media.push_back(std::move(medium));
+    }
+    Options options;
+    options.pool_bytes = 2 * kTargetBytes;
+    std::unique_ptr<Tiers> tiers;
+    const Status status = open_tiers_on(options, std::move(media), create, &tiers);
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    db = std::make_unique<DbImpl>(options, std::move(tiers), /*background=*/false);
+  };
+  open(true);
+  for (uint64_t i = 0; i < kRecords; ++i) ASSERT_TRUE(db->Put(key_of(i), value_of(i)).ok());
+  ASSERT_TRUE(db->Drain().ok());
+  ASSERT_GE(db->GetStats().dnodes, 32U) << "their headers are in several extents";
+  open(false);
+  for (const base::FarMedium* medium : far) {
+    const base::FarMedium::Counts counts = medium->counts();
+    EXPECT_LE(counts.lists, lists_to_open(counts.bytes));
+  }
+}
+
+TEST_F(FarStore, OpeningReadsWhatNamesLargeValuesTogether) {
+  open(true);
+  load_more();
+  for (uint64_t i = 0; i < 200; ++i) ASSERT_TRUE(db_->Put(key_of(i * 50), std::string(20'000, 'x')).ok());
+  ASSERT_TRUE(db_->Drain().ok());
+  ASSERT_GE(db_->GetStats().dnodes, 16U);
+  open(false);
+  const base::FarMedium::Counts counts = far_->counts();
+  EXPECT_LE(counts.lists, 1 + lists_to_open(counts.bytes));
+  std::string value;
+  ASSERT_TRUE(db_->Get(key_of(50), &value).ok());
+  EXPECT_EQ(value, std::string(20'000, 'x'));
 }
 
 TEST_F(FarStore, OpeningFailsWithItsReads) {

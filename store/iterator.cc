@@ -36,11 +36,13 @@ void IteratorImpl::keep(const Index::Window& window) {
   if (window.trouble != persist::Trouble::kNone) fail(no_range(*db_.tiers().volume, window.trouble, lo_, hi_));
 }
 
-void IteratorImpl::load_from(const Fence& at) {
+void IteratorImpl::load_from(const Fence& at, size_t ranges_ahead) {
   const auto guard = db_.tiers().epochs->enter();
   Index::Window window;
   window.verify = verify_;
-  db_.tiers().index->read_window(at.key(), announcement_->version(), true, UINT64_MAX, &window);
+  following_.forget_bnodes();
+  following_.set_ahead(std::min(ranges_ahead, index::Following::kMax));
+  db_.tiers().index->read_window(at.key(), announcement_->version(), true, UINT64_MAX, &window, nullptr, &following_);
   keep(window);
 }
 
@@ -56,7 +58,7 @@ void IteratorImpl::load_below(const Fence& fence) {
 void IteratorImpl::settle_forward() {
   while (status_.ok() && at_ == records_.size() && !hi_.is_infinite()) {
     const Fence from = hi_;  // a merge may have put the next range together with ones that were passed
-    load_from(from);
+    load_from(from, 2 * following_.ahead() + 1);
     at_ = 0;
     while (at_ < records_.size() && key_at(at_) < from.bytes()) ++at_;
   }
@@ -99,7 +101,7 @@ void IteratorImpl::SeekToLast() {
 void IteratorImpl::Seek(std::string_view key) {
   if (!begin()) return;
   const std::string wanted(key);  // the view may point into what is replaced now
-  load_from(Fence(wanted));
+  load_from(Fence(wanted), 0);
   at_ = 0;
   while (at_ < records_.size() && key_at(at_) < wanted) ++at_;
   settle_forward();
@@ -108,7 +110,7 @@ void IteratorImpl::Seek(std::string_view key) {
 void IteratorImpl::SeekForPrev(std::string_view key) {
   if (!begin()) return;
   const std::string wanted(key);
-  load_from(Fence(wanted));
+  load_from(Fence(wanted), 0);
   at_ = records_.size();
   while (at_ > 0 && key_at(at_ - 1) > wanted) --at_;
   settle_backward();

@@ -1,5 +1,6 @@
 // Iterators: the store as of one moment, read one bnode's range at a time. A range is copied while inside an epoch
-// guard, so that an iterator at rest holds back no memory but the old versions of its moment.
+// guard, so that an iterator at rest holds back no memory but the old versions of its moment. On far targets a forward
+// iterator reads ahead the runs of up to Following::kMax ranges, twice as many with each range that it enters.
 #ifndef BONSAI_STORE_ITERATOR_H_
 #define BONSAI_STORE_ITERATOR_H_
 
@@ -44,7 +45,7 @@ class IteratorImpl final : public Iterator {
   };
   bool begin();
   void keep(const index::Index::Window& window);
-  void load_from(const base::Fence& at);
+  void load_from(const base::Fence& at, size_t ranges_ahead);
   void load_below(const base::Fence& fence);
   void settle_forward();
   void settle_backward();
@@ -62,7 +63,8 @@ class IteratorImpl final : public Iterator {
   bool usable_;
   bool valid_ = false;
 
-  base::Fence lo_, hi_;  // of the range that is loaded
+  index::Following following_;  // what was read ahead
+  base::Fence lo_, hi_;         // of the range that is loaded
   std::string bytes_;
   std::vector<Record> records_;
   size_t at_ = 0;      // settle_backward counts one beyond

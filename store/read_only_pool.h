@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "persist/pool.h"
 #include "scale/remote_links.h"
+#include "scale/residence.h"
 #include "scale/volume.h"
 #include "store/target.h"
 
@@ -27,14 +28,18 @@ class ReadOnlyPool {
     links_ = std::make_unique<scale::RemoteLinks>(options.fabric_secret_file, options.fabric_wait_ms_max,
                                                   options.fabric_workers);
     std::vector<base::ProductMedium*> media;
+    std::vector<scale::FarRange> remote;
     std::vector<std::string> texts;
     for (scale::TargetName& name : names) {
       texts.push_back(name.text);
       targets_.emplace_back().name = std::move(name);
       Target& target = targets_.back();
-      BONSAI_RETURN_IF_ERROR(target.name.is_remote() ? fetch(&target, bytes_max) : map(&target));
+      BONSAI_RETURN_IF_ERROR(target.name.is_remote() ? find(&target) : map(&target));
       media.push_back(target.product.get());
+      if (target.hooked == nullptr) continue;
+      remote.push_back({target.hooked->far(), 0, std::min<uint64_t>(target.hooked->bytes(), bytes_max)});
     }
+    BONSAI_RETURN_IF_ERROR(scale::make_resident(remote));
     volume_ = std::make_unique<scale::VolumeOf<base::ProductMedium>>(media);
     return persist::read_pool(*volume_, texts, &pool_);
   }
@@ -60,13 +65,12 @@ class ReadOnlyPool {
     return Status::OK();
   }
 
-  Status fetch(Target* target, uint64_t bytes_max) {
+  Status find(Target* target) {
     bool exists = false;
     BONSAI_RETURN_IF_ERROR(find_target(Options(), links_.get(), target, &exists));
     if (!exists) return Status::IoError(target->name.text + " does not exist: its node serves no such pool");
-    BONSAI_RETURN_IF_ERROR(target->link->make_mirror(target->number));
+    BONSAI_RETURN_IF_ERROR(make_medium(TestOptions(), target));
     const std::span<std::byte> mirror = target->link->mirror(target->number);
-    BONSAI_RETURN_IF_ERROR(target->link->fetch(target->number, 0, std::min<uint64_t>(mirror.size(), bytes_max)));
     target->product = std::make_unique<base::ProductMedium>(mirror.data(), mirror.size(), PersistenceDomain::kAdr);
     return Status::OK();
   }

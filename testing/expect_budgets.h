@@ -19,7 +19,7 @@ inline void expect_kept(const std::vector<BudgetRow>& rows) {
     EXPECT_TRUE(row.kept()) << row.text();
     add_figure("verb_budgets", 1);
   }
-  EXPECT_EQ(rows.size(), 7U);
+  EXPECT_EQ(rows.size(), 9U);
 }
 
 }  // namespace bonsai::testing

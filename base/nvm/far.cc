@@ -148,7 +148,7 @@ bool FarMedium::ended(uint64_t ticket, Status* status) {
   }
   if (reads.fails) {
     *status = Status::Unavailable("the far medium was asked to fail reads");
-    forgotten_.push_back(std::move(reads));
+    keep(std::move(reads));
   } else {
     arrive(&reads, SIZE_MAX);
     *status = Status::OK();
@@ -158,30 +158,42 @@ bool FarMedium::ended(uint64_t ticket, Status* status) {
   return true;
 }
 
+// What nobody waits for arrives all the same, if something keeps its place. Requires: mutex_.
+void FarMedium::keep(Reads reads) {
+  if (reads.holder != nullptr) forgotten_.push_back(std::move(reads));
+}
+
 void FarMedium::forget(uint64_t ticket) {
   const std::lock_guard lock(mutex_);
   const auto at = reads_.find(ticket);
   BONSAI_CHECK(at != reads_.end());
-  forgotten_.push_back(std::move(at->second));
+  keep(std::move(at->second));
   reads_.erase(at);
 }
 
 // A page that is resident already has what this node stored there.
-Status FarMedium::make_resident(uint64_t offset, uint64_t n) {
-  if (silent_.load() || one_in(reads_failed_one_in_)) {
-    return Status::Unavailable("the far medium was asked to fail reads");
-  }
+Status FarMedium::open_resident(uint64_t offset, uint64_t n, std::vector<Piece>* pieces) {
   BONSAI_CHECK(offset <= bytes() && n <= bytes() - offset);
   const std::lock_guard lock(mutex_);
-  for (size_t page = offset / kPage; page < to_pages(offset + n) / kPage; ++page) {
-    if (resident_[page]) continue;
-    const size_t at = page * kPage;
-    racy_copy(own_ + at, near_.view() + at, std::min(kPage, bytes() - at));
-    BONSAI_CHECK(::mprotect(view() + at, kPage, PROT_READ) == 0);
-    resident_[page] = true;
-    counts_.resident_bytes += kPage;
+  const size_t end = to_pages(offset + n) / kPage;
+  for (size_t page = offset / kPage; page < end; ++page) {
+    const size_t first = page;
+    while (page < end && !resident_[page]) ++page;
+    if (first == page) continue;
+    const size_t at = first * kPage;
+    pieces->push_back({at, own_ + at, std::min(page * kPage, bytes()) - at});
   }
   return Status::OK();
+}
+
+void FarMedium::close_resident(std::span<const Piece> pieces) {
+  const std::lock_guard lock(mutex_);
+  for (const Piece& piece : pieces) {
+    const size_t end = to_pages(piece.offset + piece.bytes);
+    BONSAI_CHECK(::mprotect(view() + piece.offset, end - piece.offset, PROT_READ) == 0);
+    for (size_t page = piece.offset / kPage; page < end / kPage; ++page) resident_[page] = true;
+    counts_.resident_bytes += end - piece.offset;
+  }
 }
 
 bool FarMedium::one_in(const std::atomic<uint64_t>& n) {

@@ -54,7 +54,8 @@ class FarMedium final : public HookedMedium, public FarReads {
   [[nodiscard]] bool ended(uint64_t ticket, Status* status) override;
   void forget(uint64_t ticket) override;
   [[nodiscard]] uint64_t limit_ms() const override { return options_.limit_ms; }
-  [[nodiscard]] Status make_resident(uint64_t offset, uint64_t n) override;
+  [[nodiscard]] Status open_resident(uint64_t offset, uint64_t n, std::vector<Piece>* pieces) override;
+  void close_resident(std::span<const Piece> pieces) override;
 
   // From now on one list of reads in so many fails, by chance; 0: none.
   void fail_reads(uint64_t one_in) { reads_failed_one_in_.store(one_in); }
@@ -92,6 +93,7 @@ class FarMedium final : public HookedMedium, public FarReads {
   void stage(Op op, const std::byte* dst, size_t n, const Site* site);
   void bring(const Staged& staged);
   void arrive(Reads* reads, size_t pieces_max);
+  void keep(Reads reads);
   [[nodiscard]] bool one_in(const std::atomic<uint64_t>& n);
 
   const FarOptions options_;

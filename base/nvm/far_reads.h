@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "bonsai/status.h"
 
@@ -34,7 +35,7 @@ class FarReads {
   // Memory that pieces may be read to, as long as somebody holds it.
   [[nodiscard]] virtual Memory memory(size_t bytes) = 0;
   // Begins to read the pieces; returns their ticket. `holder` keeps the memory that they go to, and is let go when they
-  // have ended: also when their reader is gone by then.
+  // have ended: also when their reader is gone by then. Null: they go to where they will be resident.
   [[nodiscard]] virtual uint64_t begin(std::span<const Piece> pieces, std::shared_ptr<const void> holder) = 0;
   // Whether all pieces have ended. Then *status is their result, and the ticket is released. Errors: Unavailable.
   [[nodiscard]] virtual bool ended(uint64_t ticket, Status* status) = 0;
@@ -43,8 +44,11 @@ class FarReads {
   // How long a reader waits before it gives up.
   [[nodiscard]] virtual uint64_t limit_ms() const = 0;
 
-  // Makes [offset, offset + n) resident. Idempotent. Errors: Unavailable.
-  [[nodiscard]] virtual Status make_resident(uint64_t offset, uint64_t n) = 0;
+  // What is not resident yet of [offset, offset + n), in whole pages: added to *pieces, to be read to where it will be.
+  // Errors: NoSpace (no memory for it).
+  [[nodiscard]] virtual Status open_resident(uint64_t offset, uint64_t n, std::vector<Piece>* pieces) = 0;
+  // Pieces of open_resident() were read: they are resident from now on.
+  virtual void close_resident(std::span<const Piece> pieces) = 0;
 };
 
 }  // namespace bonsai::base

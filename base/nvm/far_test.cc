@@ -48,6 +48,12 @@ class FarTest : public ::testing::Test {
     for (int polls = 0; !far_.ended(ticket, &status); ++polls) EXPECT_LT(polls, 100);
     return status;
   }
+  void make_resident(uint64_t offset, uint64_t n) {
+    std::vector<FarReads::Piece> pieces;
+    EXPECT_TRUE(far_.open_resident(offset, n, &pieces).ok());
+    EXPECT_TRUE(end(far_.begin(pieces, nullptr)).ok());
+    far_.close_resident(pieces);
+  }
   uint64_t carried(uint64_t offset) {
     uint64_t value = 0;
     const FarReads::Piece piece{offset, reinterpret_cast<std::byte*>(&value), sizeof value};
@@ -102,11 +108,11 @@ TEST_F(FarTest, OnlyResidentBytesCanBeReadWhereTheyAre) {
   near_.store8(near_.view() + 4096, 9);
   far_.store8(at(4104), 3);
   EXPECT_DEATH(static_cast<void>(word_at(at(4096)).load()), "");
-  ASSERT_TRUE(far_.make_resident(4096, 1).ok());
+  make_resident(4096, 1);
   EXPECT_EQ(word_at(at(4096)).load(), 9U);
   far_.store8(at(4104), 4);
   EXPECT_EQ(word_at(at(4104)).load(), 4U) << "before its fence, too";
-  ASSERT_TRUE(far_.make_resident(4096, 8).ok());
+  make_resident(4096, 8);
   EXPECT_EQ(word_at(at(4104)).load(), 4U) << "and is not fetched again";
   EXPECT_DEATH(static_cast<void>(word_at(at(0)).load()), "");
   EXPECT_EQ(far_.counts().resident_bytes, 4096U);
@@ -147,8 +153,9 @@ TEST_F(FarTest, WhatNobodyWaitsForArrivesAllTheSameAndIsHeldUntilThen) {
   far_.silence(false);
   for (int i = 0; i < 8; ++i) {  // others
     far_.fail_reads(1);
-    const FarReads::Piece other{0, far_.memory(8).get(), 0};
-    EXPECT_TRUE(end(far_.begin({&other, 1}, nullptr)).IsUnavailable());
+    const FarReads::Memory other_memory = far_.memory(8);
+    const FarReads::Piece other{0, other_memory.get(), 0};
+    EXPECT_TRUE(end(far_.begin({&other, 1}, other_memory)).IsUnavailable());
   }
   EXPECT_EQ(memory.use_count(), 1);
   uint64_t value = 0;

@@ -13,6 +13,8 @@
 #include "base/thread.h"
 #include "rdma/shm/shm.h"
 #include "scale/pool_server.h"
+#include "scale/remote_target.h"
+#include "scale/residence.h"
 #include "scale/target_name.h"
 
 namespace bonsai::scale {
@@ -22,6 +24,12 @@ inline TargetName named(const std::string& pool) {
   TargetName name;
   EXPECT_TRUE(parse_target_name("shm://node/" + pool, &name).ok());
   return name;
+}
+
+// The first so many bytes of a target.
+inline Status make_resident(RemoteTarget& target, uint64_t bytes) {
+  const FarRange range{&target, 0, bytes};
+  return make_resident({&range, 1});
 }
 
 class ServingNode {

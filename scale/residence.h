@@ -1,0 +1,29 @@
+// Bytes of far media that become resident (base/nvm/far_reads.h): what an owner goes by all the time.
+//
+// All ranges that a caller knows are read together: of each medium up to 1 MiB is in flight or waits for its turn, of
+// all media at the same time, and the next 1 MiB begins when that has ended. They are read to where they will be, so
+// that nothing else is held.
+#ifndef BONSAI_SCALE_RESIDENCE_H_
+#define BONSAI_SCALE_RESIDENCE_H_
+
+#include <cstdint>
+#include <span>
+
+#include "base/nvm/far_reads.h"
+#include "bonsai/status.h"
+
+namespace bonsai::scale {
+
+struct FarRange {
+  base::FarReads* far;
+  uint64_t offset, bytes;
+};
+
+// Makes the ranges resident. What is so already is left as it is. Ranges that follow each other are one. *failed, if
+// not null: the medium of an error. Requires: nobody else does so meanwhile with these media. Each 1 MiB has the bound
+// of a read of the first. Errors: Unavailable, NoSpace.
+[[nodiscard]] Status make_resident(std::span<const FarRange> ranges, const base::FarReads** failed = nullptr);
+
+}  // namespace bonsai::scale
+
+#endif  // BONSAI_SCALE_RESIDENCE_H_
