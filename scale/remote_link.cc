@@ -248,7 +248,39 @@ void RemoteLink::note_copy(size_t target, uint64_t offset, const void* src, size
   if (n == 0) return;
   std::shared_ptr<std::byte> copy = pool_->take(n);
   std::memcpy(copy.get(), src, n);
-  noted_.mine().ranges.push_back({target, offset, n, false, std::move(copy)});
+  auto place = std::make_shared<Place>(Place{offset, offset + n});
+  {
+    Target& of = *targets_[target];
+    const std::lock_guard lock(of.copies_mutex);
+    give_up_copies(&of, offset, n);
+    of.copies.emplace(offset, place);
+  }
+  noted_.mine().ranges.push_back({target, offset, n, false, std::move(copy), std::move(place)});
+}
+
+// Requires: the target's copies_mutex.
+void RemoteLink::give_up_copies(Target* target, uint64_t offset, uint64_t n) {
+  auto at = target->copies.upper_bound(offset);
+  if (at != target->copies.begin() && std::prev(at)->second->end > offset) --at;
+  for (; at != target->copies.end() && at->first < offset + n; at = target->copies.erase(at)) {
+    at->second->given_up = true;
+  }
+}
+
+void RemoteLink::drop_given_up(Noted* mine) {
+  std::erase_if(mine->ranges, [this](const Range& range) {
+    if (range.place == nullptr) return false;
+    const std::lock_guard lock(targets_[range.target]->copies_mutex);
+    return range.place->given_up;
+  });
+}
+
+// Its copy is posted, so that whatever is noted from now on arrives after it.
+void RemoteLink::forget_place(const Range& range) {
+  if (range.place == nullptr) return;
+  Target& of = *targets_[range.target];
+  const std::lock_guard lock(of.copies_mutex);
+  if (!range.place->given_up) of.copies.erase(range.place->begin);
 }
 
 void RemoteLink::note_range(Noted* mine, const Range& range) {
@@ -299,6 +331,7 @@ bool RemoteLink::post_next(Noted* mine) {
     return false;
   }
   mine->posted.push_back({number, ticket, ++mine->numbers, std::move(copies)});
+  for (size_t i = 0; i < whole; ++i) forget_place(mine->ranges[i]);
   mine->ranges.erase(mine->ranges.begin(), mine->ranges.begin() + static_cast<std::ptrdiff_t>(whole));
   if (begun != 0) {
     Range& rest = mine->ranges.front();
@@ -311,6 +344,7 @@ bool RemoteLink::post_next(Noted* mine) {
 
 // Requires: the first lane's mutex. Lets no sibling run.
 void RemoteLink::post(Noted* mine) {
+  drop_given_up(mine);
   while (!mine->ranges.empty() && !failed_.load(std::memory_order_relaxed) && post_next(mine)) {
   }
 }

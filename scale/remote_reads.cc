@@ -56,6 +56,10 @@ Status RemoteLink::make_mirror(size_t target) {
 Status RemoteLink::fetch(size_t target, uint64_t offset, uint64_t n) {
   Target& of = *targets_[target];
   const uint64_t end = std::min(to_pages(offset + n), static_cast<uint64_t>(of.mirror.size()));
+  {
+    const std::lock_guard copies_lock(of.copies_mutex);
+    give_up_copies(&of, offset, n);
+  }
   const std::lock_guard lock(fetch_mutex_);
   for (uint64_t at = offset / kPageBytes * kPageBytes; at < end;) {
     uint64_t gap_end = end;
