@@ -134,6 +134,27 @@ TEST(PersistCrash, EveryImageIsAcknowledgedOrInFlight) {
   if (budget(0, 1, 1) == 1 && !kSlow) expect_shares(all);
 }
 
+// The same with each pool on another node: what was not fenced is not there, bytes come late, and what goes on after a
+// crash is recovered from afar.
+TEST(PersistCrash, EveryImageOnAnotherNodeIsAcknowledgedOrInFlight) {
+  base::Random random = testing::seeded_random(13);
+  const auto rounds = kSlow ? uint64_t{1} : budget<uint64_t>(2, 6, 1'200);
+  Shares shares(kSlow ? 50 : budget<uint64_t>(1'000, 3'000, 600'000), rounds);
+  Outcome all;
+  for (uint64_t i = 0; i < rounds && all.violations == 0; ++i) {
+    const PersistenceDomain domain = i % 4 == 3 ? PersistenceDomain::kEadr : PersistenceDomain::kAdr;
+    explore_all(random.next(), {{}, 12, &shares, domain, true}, &all, nullptr);
+    EXPECT_EQ(all.violations, 0U) << "round " << i << ": " << all.first;
+    shares.next_round();
+  }
+  add_figure("crash_images_far", all.images);
+  add_figure("crash_violations", all.violations);
+  EXPECT_GT(all.images, 1000U);
+  EXPECT_GT(all.contents.size(), 1000U);
+  EXPECT_GT(all.moves, rounds);
+  EXPECT_GT(all.fence_failures, rounds);
+}
+
 // ---- mutants
 
 const char* name_of(SiteUse use) {
@@ -191,26 +212,42 @@ TEST(PersistCrash, EverySiteOfTheCodeIsOnePlaceAndIsMet) {
   EXPECT_EQ(declared, met.size()) << "sites are declared in headers";
 }
 
-TEST(PersistCrash, EverySiteThatIsLeftOutIsNoticed) {
-  if (kSlow) GTEST_SKIP() << "one thread and no new code: the build without sanitizers is enough";
-  base::Random random = testing::seeded_random(12);
-  const int rounds_max = budget(8, 16, 40);
+// Leaves out one of so many uses of sites after the other.
+void expect_noticed(base::Random& random, size_t one_in, int rounds_max, bool far, const std::string& table) {
   const Mutants mutants = mutants_met(random);
-  uint64_t killed = 0;
-  for (const auto& [name, mutant] : mutants) {
+  uint64_t tried = 0, killed = 0;
+  for (size_t skipped = random.below(one_in); const auto& [name, mutant] : mutants) {
+    if (skipped++ % one_in != 0) continue;
+    Manner manner{mutant};
+    manner.far = far;
     Outcome outcome;
     for (int round = 0; round < rounds_max && outcome.violations == 0; ++round) {
-      explore_all(random.next(), {mutant}, &outcome, nullptr);
+      explore_all(random.next(), manner, &outcome, nullptr);
     }
     const std::string left_out = name.first + " " + name_of(mutant.use);
     const uint64_t is_killed = outcome.violations > 0 ? 1 : 0;
+    ++tried;
     killed += is_killed;
     std::printf("  %-30s %s\n", left_out.c_str(), is_killed != 0 ? outcome.first.c_str() : "SURVIVES");
     EXPECT_EQ(is_killed, 1U) << left_out << " can be left out unnoticed";
-    add_row("mutants: left out, and noticed", left_out, {{"mutants", 1}, {"killed", is_killed}});
+    add_row(table, left_out, {{"mutants", 1}, {"killed", is_killed}});
   }
-  add_figure("mutants", mutants.size());
+  add_figure("mutants", tried);
   add_figure("mutants_killed", killed);
+}
+
+TEST(PersistCrash, EverySiteThatIsLeftOutIsNoticed) {
+  if (kSlow) GTEST_SKIP() << "one thread and no new code: the build without sanitizers is enough";
+  base::Random random = testing::seeded_random(12);
+  expect_noticed(random, 1, budget(8, 16, 40), false, "mutants: left out, and noticed");
+}
+
+// By day some of them, which the seed chooses.
+TEST(PersistCrash, EverySiteThatIsLeftOutOnAnotherNodeIsNoticed) {
+  if (kSlow) GTEST_SKIP() << "one thread and no new code: the build without sanitizers is enough";
+  base::Random random = testing::seeded_random(14);
+  expect_noticed(random, budget<size_t>(12, 6, 1), budget(8, 16, 40), true,
+                 "mutants on another node: left out, and noticed");
 }
 
 }  // namespace

@@ -233,6 +233,38 @@ void RemoteLink::note_copy(size_t target, uint64_t offset, const void* src, size
   note_range(&noted_.mine(), {target, offset, n, false, std::move(copy)});
 }
 
+// From now on the bytes are this copy's, and those of no other that is not posted yet.
+std::shared_ptr<RemoteLink::Place> RemoteLink::claim_place(size_t target, uint64_t offset, uint64_t n) {
+  auto place = std::make_shared<Place>(Place{offset, offset + n});
+  Target& of = *targets_[target];
+  const std::lock_guard lock(of.copies_mutex);
+  give_up_copies(&of, offset, n);
+  of.copies.emplace(offset, place);
+  return place;
+}
+
+// Requires: the target's copies_mutex.
+void RemoteLink::give_up_copies(Target* target, uint64_t offset, uint64_t n) {
+  auto at = target->copies.upper_bound(offset);
+  if (at != target->copies.begin() && std::prev(at)->second->end > offset) --at;
+  for (; at != target->copies.end() && at->first < offset + n; at = target->copies.erase(at)) {
+    at->second->given_up = true;
+  }
+}
+
+void RemoteLink::drop_given_up(Queue* queue) {
+  const std::lock_guard lock(targets_[queue->target]->copies_mutex);
+  std::erase_if(queue->ranges, [](const Range& range) { return range.place != nullptr && range.place->given_up; });
+}
+
+// Its copy is posted, so that whatever is noted from now on arrives after it.
+void RemoteLink::forget_place(size_t target, const Range& range) {
+  if (range.place == nullptr) return;
+  Target& of = *targets_[target];
+  const std::lock_guard lock(of.copies_mutex);
+  if (!range.place->given_up) of.copies.erase(range.place->begin);
+}
+
 void RemoteLink::spread(size_t target, uint64_t offset, uint64_t n, uint64_t unit_bytes) {
   std::vector<SpreadRange>& ranges = targets_[target]->spread_ranges;
   BONSAI_CHECK(unit_bytes != 0 && (ranges.empty() || ranges.back().offset + ranges.back().bytes <= offset));
@@ -255,13 +287,16 @@ size_t RemoteLink::lane_of(const Target& target, uint64_t offset, uint64_t* n) c
   return 0;
 }
 
-void RemoteLink::note_range(Noted* mine, Range range) const {
+void RemoteLink::note_range(Noted* mine, Range range) {
   while (range.bytes > 0) {
     Range next = range;
     const size_t lane = lane_of(*targets_[range.target], range.offset, &next.bytes);
     range.offset += next.bytes;
     range.bytes -= next.bytes;
-    if (range.copy != nullptr) range.copy = {range.copy, range.copy.get() + next.bytes};
+    if (range.copy != nullptr) {
+      next.place = claim_place(next.target, next.offset, next.bytes);
+      range.copy = {range.copy, range.copy.get() + next.bytes};
+    }
     mine->lanes |= uint64_t{1} << lane;
     const auto queue = std::find_if(mine->queues.begin(), mine->queues.end(),
                                     [&](const Queue& each) { return each.target == next.target && each.lane == lane; });
@@ -317,6 +352,7 @@ bool RemoteLink::post_next(Noted* mine, Queue* queue) {
     return false;
   }
   mine->posted.push_back({queue->target, queue->lane, ticket, ++mine->numbers, std::move(copies)});
+  for (size_t i = 0; i < whole; ++i) forget_place(queue->target, ranges[i]);
   ranges.erase(ranges.begin(), ranges.begin() + static_cast<std::ptrdiff_t>(whole));
   if (begun != 0) {
     Range& rest = ranges.front();
@@ -330,7 +366,8 @@ bool RemoteLink::post_next(Noted* mine, Queue* queue) {
 // Requires: the lane's mutex. Lets no sibling run.
 void RemoteLink::post(Noted* mine, size_t lane) {
   for (Queue& queue : mine->queues) {
-    if (queue.lane != lane) continue;
+    if (queue.lane != lane || queue.ranges.empty()) continue;
+    drop_given_up(&queue);
     while (!queue.ranges.empty() && !failed_.load(std::memory_order_relaxed) && post_next(mine, &queue)) {
     }
   }

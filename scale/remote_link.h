@@ -16,6 +16,9 @@
 //     of the worker. So of two threads that write one word the later content stays, as in a coherent cache. Writes of
 //     one word over two connections could arrive the other way round. Reads need no order beside them: what a reader
 //     looks for was durable before its read was begun, and the place is not used again before the reader has left.
+//   - **A copy that is not posted yet is given up when its place is written again, or becomes resident.** Its place was
+//     given back before, with what was stored there (an offload that found no room, say), and whoever noted it may
+//     fence only when somebody else's bytes are there.
 //   - fence() answers true only when everything that its thread had noted before is durable, also what a sibling
 //     coroutine's fence of the same thread has posted.
 //   - The first failure is final: whether bytes in flight are durable is not known any more, so that every later fence
@@ -120,7 +123,8 @@ class RemoteLink {
   // The calling thread's next fence makes the mirror's bytes [offset, offset + n) durable on the target. Requires: they
   // are resident.
   void note(size_t target, uint64_t offset, uint64_t n);
-  // The same of a copy of [src, src + n), for bytes that are not resident.
+  // The same of a copy of [src, src + n), for bytes that are not resident. Requires: of several copies that share bytes
+  // only the last one counts.
   void note_copy(size_t target, uint64_t offset, const void* src, size_t n);
   // False: something may not be durable, now or at an earlier fence of any thread.
   [[nodiscard]] bool fence();
@@ -139,11 +143,17 @@ class RemoteLink {
   [[nodiscard]] size_t connections() const;
 
  private:
+  // The place of a copy that was noted. Under the target's copies_mutex.
+  struct Place {
+    uint64_t begin, end;
+    bool given_up = false;
+  };
   struct Range {
     size_t target;
     uint64_t offset, bytes;
     bool apart;                                 // it holds words whose order counts: it joins no other
     std::shared_ptr<std::byte> copy = nullptr;  // what is written, if it is not resident
+    std::shared_ptr<Place> place = nullptr;     // and all of where it goes
   };
   // What one connection is to carry.
   struct Queue {
@@ -181,6 +191,8 @@ class RemoteLink {
     std::span<std::byte> mirror;
     mutable std::mutex residents_mutex;
     std::map<uint64_t, Resident> residents;  // by offset, disjoint
+    std::mutex copies_mutex;
+    std::map<uint64_t, std::shared_ptr<Place>> copies;  // that are not posted, by offset, disjoint
     ~Target() { drop_mirror(); }
     void drop_mirror();
   };
@@ -236,8 +248,12 @@ class RemoteLink {
   static void post_reads(const Lane& lane, Reading* reading);
   static void end_reading(Lane* lane, std::map<uint64_t, Reading>::iterator at);
   static void drop_forgotten(Lane* lane);
-  void note_range(Noted* mine, Range range) const;
+  void note_range(Noted* mine, Range range);
   static void add_to(Queue* queue, Range range);
+  std::shared_ptr<Place> claim_place(size_t target, uint64_t offset, uint64_t n);
+  static void give_up_copies(Target* target, uint64_t offset, uint64_t n);
+  void drop_given_up(Queue* queue);
+  void forget_place(size_t target, const Range& range);
   void post(Noted* mine, size_t lane);
   bool post_next(Noted* mine, Queue* queue);
   void look(Noted* mine, size_t lane);

@@ -57,6 +57,10 @@ Status RemoteLink::open_resident(size_t target, uint64_t offset, uint64_t n,
                                  std::vector<base::FarReads::Piece>* pieces) {
   Target& of = *targets_[target];
   const uint64_t end = std::min(to_pages(offset + n), static_cast<uint64_t>(of.mirror.size()));
+  {
+    const std::lock_guard copies_lock(of.copies_mutex);
+    give_up_copies(&of, offset, n);
+  }
   const std::lock_guard lock(of.residents_mutex);
   for (uint64_t at = offset / kPageBytes * kPageBytes; at < end;) {
     auto known = of.residents.upper_bound(at);

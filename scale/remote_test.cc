@@ -40,14 +40,15 @@ class RemoteTest : public ::testing::Test {
     EXPECT_TRUE(status.ok()) << status.ToString();
     return link;
   }
-  // The target's medium, of a new pool, all of it resident.
-  std::unique_ptr<RemoteTarget> create(RemoteLink* link, const std::string& pool, size_t* target) {
+  // The target's medium, of a new pool, whose first bytes are resident.
+  std::unique_ptr<RemoteTarget> create(RemoteLink* link, const std::string& pool, size_t* target,
+                                       uint64_t resident = kPoolBytes) {
     Status status = link->open(named(pool), PoolOp::kCreate, kPoolBytes, 0, target);
     EXPECT_TRUE(status.ok()) << status.ToString();
     std::unique_ptr<RemoteTarget> medium;
     status = RemoteTarget::make(link, *target, &medium);
     EXPECT_TRUE(status.ok()) << status.ToString();
-    EXPECT_TRUE(make_resident(*medium, kPoolBytes).ok());
+    EXPECT_TRUE(make_resident(*medium, resident).ok());
     return medium;
   }
   uint64_t word_of_file(const std::string& pool, uint64_t offset) {
@@ -201,6 +202,27 @@ TEST_F(RemoteTest, ThreadsShareLinesAndTheLastContentStays) {
   });
   EXPECT_EQ(wrong.load(), 0u);
   EXPECT_EQ(word_of_file("p", 4096), kThreads * kRounds);
+}
+
+// A thread gives back the place of bytes that it has not fenced: at its next fence somebody else's are there.
+TEST_F(RemoteTest, ACopyThatWasGivenUpReplacesNothing) {
+  const auto link = make_link();
+  size_t target = 0;
+  const auto medium = create(link.get(), "p", &target, 4096);
+  const std::vector<uint64_t> given_up(32, 1), later(16, 2);
+  for (uint64_t at = 4096; const uint64_t from : {0, 64, 128, 0, 64, 128}) {
+    medium->nt_copy(medium->view() + at, given_up.data(), 256, kFlushSite);
+    base::Thread("other", [&] {
+      EXPECT_TRUE(at < kPoolBytes / 2 || make_resident(*medium, at + 4096).ok());
+      medium->nt_copy(medium->view() + at + from, later.data(), 128, kFlushSite);
+      EXPECT_TRUE(medium->fence(kFenceSite));
+    });
+    medium->nt_copy(medium->view() + at + 4096, given_up.data(), 256, kFlushSite);
+    EXPECT_TRUE(medium->fence(kFenceSite));
+    EXPECT_EQ(word_of_file("p", at + from), 2U) << "at " << at << ", from " << from;
+    EXPECT_EQ(word_of_file("p", at + 4096), 1U);
+    at += 8192;
+  }
 }
 
 TEST_F(RemoteTest, APoolHasOneOwner) {

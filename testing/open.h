@@ -1,4 +1,4 @@
-// DB::Open for tests that run on far media, too (base/testing/far.h).
+// DB::Open for tests that run on other media, too (base/testing/far.h).
 #ifndef BONSAI_TESTING_OPEN_H_
 #define BONSAI_TESTING_OPEN_H_
 
@@ -7,13 +7,15 @@
 
 #include "base/testing/far.h"
 #include "bonsai/testing.h"
+#include "testing/served.h"
 
 namespace bonsai::testing {
 
 inline Status open_db(const Options& options, const std::string& path, std::unique_ptr<DB>* db) {
   TestOptions test;
-  if (far_asked() && options.medium != MediumChoice::kDram) test.medium = TestMedium::kFar;
-  return OpenForTest(options, test, path, db);
+  const bool volatile_one = options.medium == MediumChoice::kDram;
+  if (far_asked() && !volatile_one) test.medium = TestMedium::kFar;
+  return OpenForTest(options, test, shm_asked() && !volatile_one ? served(path) : path, db);
 }
 
 }  // namespace bonsai::testing

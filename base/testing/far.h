@@ -1,5 +1,6 @@
-// Test programs that run a second time on far media (base/nvm/far.h): BONSAI_TEST_MEDIUM = far, set by CTest for those
-// that are registered with FAR (cmake/bonsai.cmake), and never by recompiling. Unset: each test on its own media.
+// Test programs that run once more on other media: BONSAI_TEST_MEDIUM = far (base/nvm/far.h) or shm (stores on a node
+// that serves their pools: testing/open.h), set by CTest for those that are registered with FAR or SHM
+// (cmake/bonsai.cmake), and never by recompiling. Unset: each test on its own media.
 #ifndef BONSAI_BASE_TESTING_FAR_H_
 #define BONSAI_BASE_TESTING_FAR_H_
 
@@ -9,13 +10,19 @@
 
 namespace bonsai::testing {
 
-[[nodiscard]] inline bool far_asked() {
+namespace detail {
+inline std::string_view asked_medium() {
   const char* word = std::getenv("BONSAI_TEST_MEDIUM");
-  if (word == nullptr || *word == '\0') return false;
-  if (std::string_view(word) == "far") return true;
-  std::fprintf(stderr, "BONSAI_TEST_MEDIUM=%s: use far, or leave it out\n", word);
+  if (word == nullptr || *word == '\0') return "";
+  const std::string_view asked = word;
+  if (asked == "far" || asked == "shm") return asked;
+  std::fprintf(stderr, "BONSAI_TEST_MEDIUM=%s: use far or shm, or leave it out\n", word);
   std::exit(2);
 }
+}  // namespace detail
+
+[[nodiscard]] inline bool far_asked() { return detail::asked_medium() == "far"; }
+[[nodiscard]] inline bool shm_asked() { return detail::asked_medium() == "shm"; }
 
 }  // namespace bonsai::testing
 

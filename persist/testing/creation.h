@@ -20,7 +20,7 @@ class Creation final : public Explorer {
     std::vector<std::byte> garbage(kPoolBytesMin);
     for (std::byte& byte : garbage) byte = static_cast<std::byte>(random_.next());
     start(garbage);
-    Rig rig({medium_.get()});
+    Rig rig({&opened()});
     EXPECT_TRUE(rig.format().ok());
     created_ = true;
     explore();

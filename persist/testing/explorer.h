@@ -15,6 +15,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/nvm/far.h"
 #include "base/nvm/recorder.h"
 #include "base/random.h"
 #include "persist/testing.h"
@@ -89,6 +90,7 @@ struct Manner {
   uint64_t samples = 12;           // random images at a fence that has too many to visit all
   const Shares* shares = nullptr;  // null: every fence is explored
   PersistenceDomain domain = PersistenceDomain::kAdr;
+  bool far = false;  // the recorder is the memory of another node
 };
 
 // What all explorations share: the recorder, the images, the verdicts. `outcome` may have seen other explorations.
@@ -114,9 +116,15 @@ class Explorer {
 
   void start(std::span<const std::byte> image) {
     collect_sites();
+    far_.clear();
     medium_ = std::make_unique<base::RecorderMedium>(image, manner_.domain, [this] { return thread(); });
     if (manner_.mutant) medium_->drop(*manner_.mutant->site, manner_.mutant->use);
     medium_->set_before_fence([this](const base::Site& site) { at_fence(site); });
+  }
+  // What an opening is given: the recorder, or a new far medium over it, as a node has that starts anew.
+  [[nodiscard]] base::HookedMedium& opened() {
+    if (!manner_.far) return *medium_;
+    return *far_.emplace_back(std::make_unique<base::FarMedium>(*medium_, base::FarOptions{.seed = random_.next()}));
   }
   void collect_sites() {
     if (medium_ == nullptr) return;
@@ -214,6 +222,7 @@ class Explorer {
   Outcome& outcome_;
   base::Random random_;
   std::unique_ptr<base::RecorderMedium> medium_;
+  std::vector<std::unique_ptr<base::FarMedium>> far_;  // over medium_, one for each opening
   MemoryMedium scratch_;
   std::string before_ = kAtRest;  // the fence that is explored
   bool mute_ = false;             // fences are the test's own

@@ -37,6 +37,8 @@ class FileOnMedium final : public base::HookedMedium {
     turn();
     return kept;
   }
+  [[nodiscard]] Status health() const override { return to_.health(); }
+  [[nodiscard]] base::FarReads* far() override { return to_.far(); }
 
  private:
   void turn() const {

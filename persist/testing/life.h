@@ -347,7 +347,7 @@ class Life final : public LifeModel {
     const bool split = dnodes_.size() < 6 && random_.chance(1, 2) && lo < middle && middle < hi;
     Status status = split ? add(&writer, lo, middle) : add_or_append(&writer, lo, hi, first, end);
     if (split && status.ok()) status = add(&writer, middle, hi);
-    if (status.IsIoError()) static_cast<void>(kept(status));
+    if (is_failure(status)) static_cast<void>(kept(status));
     if (!status.ok()) return;
     std::vector<std::unique_ptr<Dnode>> fresh;
     if (!kept(writer.commit(&fresh))) return;
@@ -383,7 +383,7 @@ class Life final : public LifeModel {
     DnodeWriter writer(*rig_->store);
     Dnode* dnode = nullptr;
     if (const Status status = writer.add_moved(*old, run, to, &dnode); !status.ok()) {
-      if (status.IsIoError()) static_cast<void>(kept(status));
+      if (is_failure(status)) static_cast<void>(kept(status));
       return rig_->space.free(to, bytes);
     }
     std::vector<std::unique_ptr<Dnode>> moved;
@@ -453,7 +453,7 @@ class Life final : public LifeModel {
       taken.emplace_back();
     }
     thread_ = 0;
-    fence_failed_ = status.IsIoError() || rig_->volume.failed();
+    fence_failed_ = is_failure(status) || rig_->volume.failed();
     if (fence_failed_) return;
     if (rig_->space.used_bytes() != used) rig_->store->give_slot(taken.back());
     taken.pop_back();
@@ -465,7 +465,7 @@ class Life final : public LifeModel {
 
   void open() {
     sealed_.clear();
-    rig_ = std::make_unique<Rig>(std::vector<base::HookedMedium*>{medium_.get()}, buffered_);
+    rig_ = std::make_unique<Rig>(std::vector<base::HookedMedium*>{&opened()}, buffered_);
     rig_->after_recovery = [this] {
       just_recovered_ = true;
       explore();
@@ -476,7 +476,7 @@ class Life final : public LifeModel {
     thread_ = 1;  // who opens a pool need not be who uses it
     const Status status = rig_->open();
     thread_ = 0;
-    if (status.IsIoError()) return static_cast<void>(kept(status));
+    if (is_failure(status)) return static_cast<void>(kept(status));
     repairing_ = false;
     if (status.IsNoSpace()) ended_ = true;
     if (!status.ok()) return status.IsNoSpace() ? void(++outcome_.refused) : violation("opening: " + status.ToString());
@@ -530,7 +530,7 @@ class Life final : public LifeModel {
   // False: a fence has failed.
   bool grow() {
     const uint64_t bytes = rig_->pool.superblocks[0].target_bytes + kPageBytes;
-    FileOnMedium file(*medium_, std::min(bytes, profile_.grown_bytes));
+    FileOnMedium file(opened(), std::min(bytes, profile_.grown_bytes));
     Rig closed({&file});
     EXPECT_TRUE(closed.analyse_only().ok());
     return kept(grow_pool(closed.volume, &closed.pool));

@@ -45,10 +45,12 @@ class LifeModel : public Explorer {
     if (stored != nullptr) stored_[key] = *stored;
   }
 
+  // Whether it says that a fence has failed, here or on another node.
+  [[nodiscard]] static bool is_failure(const Status& status) { return status.IsIoError() || status.IsUnavailable(); }
   // False: a fence has failed. What needs one must not succeed any more.
   bool kept(const Status& status) {
     if (status.ok() && fence_failed_) violation("something succeeds after a fence that failed");
-    fence_failed_ = fence_failed_ || status.IsIoError();
+    fence_failed_ = fence_failed_ || is_failure(status);
     return status.ok();
   }
 

@@ -1,4 +1,4 @@
-// A node of a test's process that serves a folder of pools under the address "node", on a thread of its own.
+// A node of a test's process that serves a folder of pools, on a thread of its own.
 #ifndef BONSAI_SCALE_TESTING_SERVING_NODE_H_
 #define BONSAI_SCALE_TESTING_SERVING_NODE_H_
 
@@ -37,12 +37,12 @@ class ServingNode {
   using MakeMedia = std::function<Status(const base::Mapping& mapping, base::Media* media)>;
 
   ServingNode(rdma::ShmNetwork* network, const std::string& folder, const rdma::Secret* secret = nullptr,
-              MakeMedia make_media = nullptr)
+              MakeMedia make_media = nullptr, const std::string& address = "node")
       : fabric_(network->make_fabric()) {
     PoolServer::Config config;
     config.make_media = std::move(make_media);
     config.folder = folder;
-    config.address = "node";
+    config.address = address;
     config.secret = secret;
     const Status status = PoolServer::make(fabric_.get(), config, &server_);
     EXPECT_TRUE(status.ok()) << status.ToString();
