@@ -182,7 +182,7 @@ TEST_F(FarStore, AShortScanReadsAPartOfItsRange) {
   EXPECT_EQ(visited, kRecords);
 }
 
-// One range, then two, four and eight together; fewer where the iterator comes to another node of the tree.
+// One range, then two, eight, and nine at a time; fewer where the iterator comes to another node of the tree.
 TEST_F(FarStore, AnIteratorReadsAhead) {
   open(true);
   load_more();
