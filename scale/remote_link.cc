@@ -20,6 +20,13 @@ constexpr uint64_t kWriteBytesMax = uint64_t{1} << 20;  // of one WRITE
 constexpr size_t kStoresMax = 64;
 constexpr uint64_t kRequestMsMax = 3'600'000;  // for a node that reports that it is at work
 
+rdma::Rights control_rights() {
+  rdma::Rights rights;
+  rights.write = true;  // nodes write their answers there
+  rights.read = true;   // and look whether this one is still there
+  return rights;
+}
+
 }  // namespace
 
 Status RemoteLink::make(std::shared_ptr<rdma::Fabric> fabric, const LinkOptions& options,
@@ -37,10 +44,7 @@ Status RemoteLink::start() {
   }
   node_ = static_cast<uint32_t>(base::fresh_seed() | 1);
   pool_ = RegisteredPool::make(fabric_);
-  rdma::Rights rights;
-  rights.write = true;  // nodes write their answers there
-  rights.read = true;   // and look whether this one is still there
-  BONSAI_RETURN_IF_ERROR(rdma::RegisteredMemory::make(*fabric_, sizeof(Control), rights, &control_));
+  BONSAI_RETURN_IF_ERROR(rdma::RegisteredMemory::make(*fabric_, sizeof(Control), control_rights(), &control_));
   for (size_t i = 0; i < options_.workers; ++i) {
     BONSAI_RETURN_IF_ERROR(fabric_->make_worker(&lanes_.emplace_back(std::make_unique<Lane>())->worker));
   }
@@ -48,8 +52,7 @@ Status RemoteLink::start() {
 }
 
 RemoteLink::~RemoteLink() {
-  // A node that does not answer closes the pool when it finds this node gone.
-  for (size_t target = 0; target < targets_.size(); ++target) static_cast<void>(release(target, PoolOp::kClose));
+  close_all();
   for (const auto& lane : lanes_) {
     if (lane->worker != nullptr) static_cast<void>(lane->worker->poll());  // what was in flight ended with its peer
     lane->readings.clear();
@@ -143,6 +146,54 @@ Status RemoteLink::ask(rdma::Peer* peer, const TargetName& name, PoolOp op, uint
   base::racy_load(answer, reinterpret_cast<const std::byte*>(&control.answer), sizeof *answer);
   if (answer->code == 0) return Status::OK();
   return rdma::status_from_wire(static_cast<int32_t>(answer->code), name.text + ": " + wire_text(answer->text));
+}
+
+// Asks all nodes before it waits for any, so that many silent ones take as long as one. A node that does not answer
+// closes the pool when it finds this node gone.
+void RemoteLink::close_all() {
+  std::vector<Target*> open;
+  for (const auto& target : targets_) {
+    if (!target->connections.empty()) open.push_back(target.get());
+  }
+  std::unique_ptr<rdma::RegisteredMemory>& memory = closing_control_;
+  if (open.empty() ||
+      !rdma::RegisteredMemory::make(*fabric_, open.size() * sizeof(Control), control_rights(), &memory).ok())
+    return;
+  auto* const controls = reinterpret_cast<Control*>(memory->data());
+  closing_lists_ = std::vector<rdma::WorkList>(open.size());
+  std::vector<rdma::WorkList>& lists = closing_lists_;
+  for (size_t i = 0; i < open.size(); ++i) {
+    const uint64_t at = i * sizeof(Control);
+    controls[i].request = {};
+    controls[i].request.token = ++tokens_;
+    controls[i].request.answer = memory->remote().at(at + offsetof(Control, answer));
+    controls[i].request.op = PoolOp::kClose;
+    set_wire_text(&controls[i].request.pool, open[i]->name.pool);
+    lists[i].send(open[i]->connections[0]->peer(), memory->slice(at + offsetof(Control, request), sizeof(PoolRequest)));
+  }
+  rdma::Worker& worker = *lanes_[0]->worker;
+  size_t posted = 0;
+  uint64_t beats = 0;
+  const auto answered = [&](size_t i) {
+    const std::byte* const answer = reinterpret_cast<const std::byte*>(&controls[i].answer);
+    beats += base::word_at(answer + offsetof(PoolAnswer, beats)).load(std::memory_order_relaxed);
+    return base::word_at(answer + offsetof(PoolAnswer, token)).load(std::memory_order_acquire) ==
+           controls[i].request.token;
+  };
+  bool all = false;
+  base::BoundedWait request("link.request", kRequestMsMax);
+  for (uint64_t seen = 0; request.watch_ns() < kRequestMsMax * base::kNsPerMs; seen = beats) {
+    const Status status = worker.await("link.close", options_.limit_ms, [&] {
+      while (posted < lists.size() && !worker.post(&lists[posted]).IsBusy()) ++posted;
+      all = posted == lists.size();
+      beats = 0;
+      for (size_t i = 0; i < open.size(); ++i)
+        all = ((answered(i) && !lists[i].pending()) || !open[i]->connections[0]->peer().usable()) && all;
+      return all || beats != seen;
+    });
+    if (all || !status.ok()) break;
+  }
+  for (Target* target : open) target->connections.clear();
 }
 
 Status RemoteLink::open(const TargetName& name, PoolOp op, uint64_t bytes, uint64_t mark, size_t* target) {

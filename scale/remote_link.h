@@ -77,7 +77,8 @@ class RemoteLink {
   // Errors: InvalidArgument (workers), those of Fabric::make_worker().
   static Status make(std::shared_ptr<rdma::Fabric> fabric, const LinkOptions& options,
                      std::unique_ptr<RemoteLink>* link);
-  // Gives the pools back. Requires: no other call is in progress.
+  // Gives the pools back, to all nodes at once: it waits for those that are silent no longer than for one. Requires: no
+  // other call is in progress.
   ~RemoteLink();
   RemoteLink(const RemoteLink&) = delete;
   RemoteLink& operator=(const RemoteLink&) = delete;
@@ -235,6 +236,7 @@ class RemoteLink {
   // After Unavailable the request may be in flight until the peer is closed.
   Status ask(rdma::Peer* peer, const TargetName& name, PoolOp op, uint64_t bytes, uint64_t mark, PoolAnswer* answer);
   Status release(size_t target, PoolOp op);
+  void close_all();
   [[nodiscard]] Pool pool_of(const PoolAnswer& answer) const;
   void fail(size_t target, size_t lane, const Status& status);
   void fail_as(const Target& target, std::string_view what, const Status& status);
@@ -270,6 +272,8 @@ class RemoteLink {
   Status status_;
   std::unique_ptr<rdma::RegisteredMemory> control_;
   rdma::WorkList list_;  // of a request; one that was given up is pending until its connection is closed
+  std::unique_ptr<rdma::RegisteredMemory> closing_control_;
+  std::vector<rdma::WorkList> closing_lists_;     // likewise
   std::vector<std::unique_ptr<Lane>> lanes_;      // fixed once made
   std::vector<std::unique_ptr<Target>> targets_;  // fixed once the store is open
 };

@@ -342,6 +342,8 @@ TEST_F(RemoteStore, WhatIsMissingExistsOrIsForeignIsSaid) {
   EXPECT_FALSE(fs::exists(scratch_.file("none")));
   expect_refused("near://node/a", opening, Code::kInvalidArgument, "2 targets");
   expect_refused("near://node/b,near://node/a", opening, Code::kInvalidArgument, "order");
+  expect_refused("near://node/a,near://node/other", opening, Code::kInvalidArgument, "near://node/other");
+  expect_refused("near://node/other,near://node/b", creating(), Code::kInvalidArgument, "near://node/");
   expect_refused("near://node/a,near://node/a", opening, Code::kInvalidArgument, "named twice");
   expect_refused("near://node/foreign", creating(), Code::kNotSupported, "near://node/foreign");
   expect_refused("near://node/../a", opening, Code::kInvalidArgument, "://NODE/POOL");
@@ -367,6 +369,7 @@ TEST_F(RemoteStore, WhatIsMissingExistsOrIsForeignIsSaid) {
   EXPECT_TRUE(
       OpenForTest(opening, {.medium = TestMedium::kShadow}, "near://node/a,near://node/b", &none).IsInvalidArgument());
   expect_filled("near://node/a,near://node/b", 10);
+  expect_filled("near://node/other", 10);
   CheckReport report;
   EXPECT_TRUE(Check("near://node/none", &report).IsIoError());
 }

@@ -1,0 +1,174 @@
+// A node of a remote store goes silent in the middle of each call: whoever needs it gives up within its bound, nobody
+// waits for ever, and what was acknowledged is there afterwards. Over shm reads need no processor of the node.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "bonsai/db.h"
+#include "rdma/shm/shm.h"
+#include "scale/fabrics.h"
+#include "scale/testing/serving_node.h"
+#include "testing/scratch.h"
+
+namespace bonsai::store {
+namespace {
+
+constexpr uint64_t kWaitMs = 200, kBoundMs = 5 * kWaitMs, kPuts = 1'000;
+
+std::string filled_key(uint64_t i) { return "key " + std::to_string(i); }
+
+class SilenceTest : public ::testing::Test {
+ protected:
+  SilenceTest() {
+    scale::register_fabric("silent", [this](std::shared_ptr<rdma::Fabric>* fabric) {
+      *fabric = network_.make_fabric();
+      return Status::OK();
+    });
+    for (int i = 1; i < 8; ++i) path_ += ",silent://node/" + std::to_string(i);
+    options_.create_if_missing = true;
+    options_.pool_bytes = uint64_t{2} << 20;
+    options_.background_threads = 0;
+    options_.fabric_wait_ms_max = options_.stall_ms_max = kWaitMs;
+  }
+  void open() {
+    const Status status = DB::Open(options_, path_, &db_);
+    ASSERT_TRUE(status.ok()) << status.ToString();
+  }
+  void fill() {
+    open();
+    for (uint64_t i = 0; i < kPuts; ++i) ASSERT_TRUE(db_->Put(filled_key(i), "value").ok());
+    ASSERT_TRUE(db_->Drain().ok());
+    db_.reset();
+  }
+  void expect_filled() {
+    open();
+    std::string value;
+    for (uint64_t i = 0; i < kPuts; ++i) ASSERT_TRUE(db_->Get(filled_key(i), &value).ok()) << filled_key(i);
+    for (const std::string& key : acknowledged_) ASSERT_TRUE(db_->Get(key, &value).ok()) << key;
+    db_.reset();
+  }
+
+  Status put_new() {
+    const std::string key = "new " + std::to_string(++calls_);
+    Status status = db_->Put(key, "value");
+    if (status.ok()) acknowledged_.push_back(key);
+    return status;
+  }
+  Status multi(bool put) {
+    if (put) {
+      db_->MultiPut(views_, views_, statuses_);
+    } else {
+      db_->MultiGet(ReadOptions(), views_, values_, statuses_);
+    }
+    return first_failure();
+  }
+  Status walk() {
+    const auto iterator = db_->NewIterator(ReadOptions());
+    for (iterator->SeekToFirst(); iterator->Valid();) iterator->Next();
+    return iterator->status();
+  }
+  Status write() {
+    WriteBatch batch;
+    for (const std::string& key : keys_) batch.Put(key, key);
+    return db_->Write(batch);
+  }
+  Status wait() {
+    const auto session = db_->NewSession();
+    for (size_t i = 0; i < keys_.size(); ++i) session->Put(keys_[i], keys_[i], &statuses_[i]);
+    session->Wait();
+    return first_failure();
+  }
+  Status copy() {
+    const std::string to = "silent://node/copy" + std::to_string(++calls_);
+    return Checkpoint(db_.get(), options_, to);
+  }
+  [[nodiscard]] Status first_failure() const {
+    for (const Status& status : statuses_) {
+      if (!status.ok() && !status.IsNotFound()) return status;
+    }
+    return Status::OK();
+  }
+
+  // The call, until it fails or the node has been silent for a while.
+  Status run_until_silence(const std::function<Status()>& call, bool once, uint64_t* longest_ns) {
+    if (once) node_.pause(true);
+    const base::Thread silencer("silencer", [&] {
+      base::sleep_ms(5);
+      node_.pause(true);
+    });
+    Status status;
+    const uint64_t end_ns = base::now_ns() + 100 * base::kNsPerMs;
+    do {
+      const uint64_t begin_ns = base::now_ns();
+      status = call();
+      *longest_ns = std::max(*longest_ns, base::now_ns() - begin_ns);
+    } while (status.ok() && !once && base::now_ns() < end_ns);
+    return status;
+  }
+
+  testing::ScratchFolder scratch_;
+  rdma::ShmNetwork network_;
+  scale::ServingNode node_{&network_, std::filesystem::path(scratch_.file("x")).parent_path().string()};
+  std::string path_ = "silent://node/0";
+  Options options_;
+  std::unique_ptr<DB> db_;
+  const std::vector<std::string> keys_ = {filled_key(1), filled_key(2), "other 1", "other 2"};
+  const std::vector<std::string_view> views_{keys_.begin(), keys_.end()};
+  std::vector<std::string> values_ = std::vector<std::string>(keys_.size());
+  std::vector<Status> statuses_ = std::vector<Status>(keys_.size());
+  std::vector<std::string> acknowledged_;
+  uint64_t calls_ = 0;
+};
+
+TEST_F(SilenceTest, EachCallAnswersWithinItsBound) {
+  struct Call {
+    std::string name;
+    bool needs_node;
+    std::function<Status()> run;
+  };
+  const auto after_put = [this](const auto& call) {
+    const Status put = put_new();
+    return put.ok() ? call() : put;
+  };
+  std::string value;
+  const std::vector<Call> table = {
+      {"Get", false, [&] { return db_->Get(filled_key(++calls_ % kPuts), &value); }},
+      {"MultiGet", false, [&] { return multi(false); }},
+      {"Scan", false, [&] { return db_->Scan(ScanOptions(), "", [](auto, auto) { return true; }); }},
+      {"Next", false, [&] { return walk(); }},
+      {"Put", true, [&] { return put_new(); }},
+      {"MultiPut", true, [&] { return multi(true); }},
+      {"Write", true, [&] { return write(); }},
+      {"Wait", true, [&] { return wait(); }},
+      {"Drain", true, [&] { return after_put([&] { return db_->Drain(); }); }},
+      {"Sync", true, [&] { return after_put([&] { return db_->Sync(); }); }},
+      {"Checkpoint", true, [&] { return copy(); }},
+      {"Close", true, [&] { return db_->Close(); }},
+  };
+  fill();
+  for (const Call& call : table) {
+    SCOPED_TRACE(call.name);
+    open();
+    uint64_t longest_ns = 0;
+    const Status status = run_until_silence(call.run, call.name == "Close", &longest_ns);
+    EXPECT_EQ(status.IsUnavailable(), call.needs_node) << status.ToString();
+    const uint64_t begin_ns = base::now_ns();
+    db_.reset();
+    longest_ns = std::max(longest_ns, base::now_ns() - begin_ns);
+    EXPECT_LT(longest_ns / base::kNsPerMs, kBoundMs) << "of 8 targets each";
+    node_.pause(false);
+    base::sleep_ms(250);  // until the server has found the owner gone
+    expect_filled();
+  }
+}
+
+}  // namespace
+}  // namespace bonsai::store
