@@ -46,8 +46,8 @@ struct BudgetRow {
 [[nodiscard]] Options budget_options();
 
 // Fills the store, then counts puts, groups of puts, offloading, gets of keys that are there, over several runs and
-// over one, and that are not, large values, short scans and long ones. Requires: an empty store of budget_options(), all
-// of whose targets are far; nobody else uses it. `asked` says what it has asked so far. Errors: of the store;
+// over one, and that are not, large values, short scans and long ones. Requires: an empty store of budget_options(),
+// all of whose targets are far; nobody else uses it. `asked` says what it has asked so far. Errors: of the store;
 // Corruption for a wrong answer.
 Status count_remote_budgets(DB* db, const std::function<Asked()>& asked, std::vector<BudgetRow>* rows);
 
