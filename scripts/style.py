@@ -17,7 +17,8 @@ Which rule applies where (tests = *_test.cc, *_fuzz.cc, testing.h and folders na
   layer         all C and C++                    includes against base <- rdma <- scale <- persist <- index <- store;
                                                  admin and examples see include/bonsai only, bench also rdma, base
                                                  and admin, bonsaid also scale and admin, bench/cluster scale;
-                                                 a wing of bench sees the wings below it (WINGS)
+                                                 a wing of bench sees the wings below it (WINGS); only tests see
+                                                 testing
   print         rooms and include, not tests     writing to stdout or stderr: report by Status or the log sink
   exception     rooms and include, not tests     throw
   guard         *.h                              a header guard other than BONSAI_<PATH>_H_
@@ -28,12 +29,14 @@ Which rule applies where (tests = *_test.cc, *_fuzz.cc, testing.h and folders na
   dead_code     C and C++                        code kept as a comment (examples indented by 3 or more are welcome)
   dash          all source and prose             long dashes: write plain English
   path          all source                       absolute paths of somebody's machine
+  spdx          all source but texts             a file that does not name its licence (style_spdx.py)
   test_ratio    rooms, programs                  fewer than 0.6 lines of test per line of product in one of them
 
 Rules about documents, comments and texts are in style_prose.py.
 
 Options: --junit FILE writes one test case per rule; --tighten rewrites style-ratchet.txt after functions shrank (it
-never adds or raises an entry); --ratio prints the lines of test and product of each room.
+never adds or raises an entry); --ratio prints the lines of test and product of each room; --spdx adds the lines that
+name the licence.
 """
 import argparse
 import pathlib
@@ -47,6 +50,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import style_prose  # noqa: E402
+import style_spdx  # noqa: E402
 from style_prose import Breach  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -64,7 +68,7 @@ CPP = {".h", ".cc", ".cpp", ".c"}
 SOURCE = CPP | {".py", ".sh", ".cmake", ".txt", ".in"}
 RULES = ["format", "thread", "sleep", "clock", "random", "narrow", "nvm", "seam", "flags", "layer", "print",
          "exception", "guard", "line", "file", "function", "unfinished", "dead_code", "dash", "path", "test_ratio",
-         *style_prose.RULES]
+         *style_prose.RULES, *style_spdx.RULES]
 
 
 class Source:
@@ -186,8 +190,8 @@ def check_layer(source):
         if match is None:
             continue
         folder = match[1].split("/")[0]
-        if match[1].startswith("../") or folder in {"bonsai", *ROOMS, *PROGRAMS} - visible:
-            shared = source.is_test and match[1].startswith(("base/testing/", "base/check.h"))
+        if match[1].startswith("../") or folder in {"bonsai", "testing", *ROOMS, *PROGRAMS} - visible:
+            shared = source.is_test and match[1].startswith(("base/testing/", "base/check.h", "testing/"))
             if not shared:
                 yield Breach(source.path, line, "layer", f"{source.folder}/ may not include {match[1]}")
 
@@ -215,8 +219,9 @@ def check_lines(source):
             yield Breach(source.path, line, "unfinished", "finish it, or file an issue")
         if re.search(r"(?<![\w.$}])/(root|home|work|Users)/\w", text):
             yield Breach(source.path, line, "path", "a path of one machine")
-    if len(source.lines) > FILE_LINES_MAX and source.path.suffix in CPP | {".py", ".sh"}:
-        yield Breach(source.path, FILE_LINES_MAX, "file", f"{len(source.lines)} lines; split it at {FILE_LINES_MAX}")
+    count = len(source.lines) - any(style_spdx.LICENCE in text for text in source.lines[:2])
+    if count > FILE_LINES_MAX and source.path.suffix in CPP | {".py", ".sh"}:
+        yield Breach(source.path, FILE_LINES_MAX, "file", f"{count} lines; split it at {FILE_LINES_MAX}")
 
 
 DEAD_CODE = [re.compile(pattern) for pattern in (
@@ -448,6 +453,7 @@ def main():
     parser.add_argument("--junit", type=pathlib.Path)
     parser.add_argument("--tighten", action="store_true")
     parser.add_argument("--ratio", action="store_true")
+    parser.add_argument("--spdx", action="store_true")
     arguments = parser.parse_args()
     names, ratchet = names_of_files(), read_ratchet()
     sources = read_tree(names)
@@ -457,14 +463,20 @@ def main():
     if arguments.ratio:
         print_ratio(sources)
         return 0
+    if arguments.spdx:
+        print(f"style: {style_spdx.add_lines(ROOT, sources)} lines added")
+        return 0
     breaches = [breach for source in sources for breach in check_source(source, ratchet)]
-    breaches += [*check_ratchet(sources, ratchet), *check_test_ratio(sources), *style_prose.check_tree(sources, names)]
+    breaches += [*check_ratchet(sources, ratchet), *check_test_ratio(sources), *style_prose.check_tree(sources, names),
+                 *style_spdx.check_tree(sources)]
     format_breaches = check_format(sources)
     breaches += format_breaches or []
     for breach in breaches:
         print(show(breach))
     if arguments.junit:
-        write_junit(arguments.junit, breaches, set() if format_breaches is not None else {"format"})
+        skipped = {"format"} if format_breaches is None else set()
+        skipped |= set() if style_spdx.is_in_force(sources) else {"spdx"}
+        write_junit(arguments.junit, breaches, skipped)
     skipped = "" if format_breaches is not None else ", format not checked: clang-format-14 is not installed"
     print(f"style: {len(sources)} files, {len(breaches)} breaches{skipped}")
     return 1 if breaches else 0

@@ -3,16 +3,20 @@
   rule          applies to                       forbids
   authority     all source and prose             references to what is not in the tree: numbered issues, drafts
   reference     *.md but docs/lab; docs/*.md     files, links, anchors and identifiers in backticks that are not in the
-                named in source                  tree; NAMES_ALLOWED is the exception
+                named in source                  tree (a room's README: single words in its own room);
+                                                 NAMES_ALLOWED is the exception
+  lab           docs/lab/*.md                    pages that do not name the commit which their figures came from
+  reflow        comments of C++                  a line of a few words where a formatter broke a longer one
   readme        README.md                        more than 800 words: measurements go to docs/lab, the rest to headers
   words         *.md, comments, messages, help;  words of the left column of the glossary's second table
-                scripts and build files whole    (ARCHITECTURE.md); code in backticks is exempt
+                scripts and build files whole    (ARCHITECTURE.md), on one line or broken over two; a phrase that
+                                                 begins in backticks is code and exempt
 """
 import re
 from collections import namedtuple
 
 Breach = namedtuple("Breach", "path line rule message")
-RULES = ["authority", "reference", "readme", "words"]
+RULES = ["authority", "reference", "reflow", "readme", "lab", "words"]
 
 README_WORDS_MAX = 800
 
@@ -52,14 +56,44 @@ def check_readme(source):
                      f"{words} words; {README_WORDS_MAX} are allowed: see docs/lab and headers")
 
 
+COMMIT = re.compile(r"\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*[0-9])[0-9a-f]{7,40}\b")
+
+
+def check_lab(source):
+    if source.path.parts[:2] == ("docs", "lab") and source.path.suffix == ".md" and source.path.name != "README.md":
+        if not COMMIT.search(source.text):
+            yield Breach(source.path, 1, "lab", "name the commit that the figures were measured on")
+
+
+# ---- reflow wrecks ------------------------------------------------------------------------------------------------
+
+COMMENT_LINE = re.compile(r"\s*//\s*(\S.*)$")
+FULL_LINE = 100  # columns: what a formatter leaves of a line that was too long
+
+
+def check_reflow(source):
+    """A long comment line, then one of at most three words in the middle of a sentence, then the rest of it."""
+    if not source.is_cpp:
+        return
+    for line, (before, text, after) in enumerate(zip(source.lines, source.lines[1:], source.lines[2:]), 2):
+        short = re.fullmatch(r"\s*//\s*[a-z]\S*( \S+){0,2}(?<![.:;,|])", text)
+        next_words = COMMENT_LINE.match(after)
+        if short and len(before) >= FULL_LINE and COMMENT_LINE.match(before) and next_words:
+            if len(text) + 1 + len(next_words[1].split()[0]) < FULL_LINE:
+                yield Breach(source.path, line, "reflow", f"broken by a formatter: {text.strip()}")
+
+
 # ---- references ---------------------------------------------------------------------------------------------------
 
 # Names that documents may use without being in the tree: examples, what is built, what is not built yet.
-NAMES_ALLOWED = {"foo.cc", "foo_test.cc", "replicas_min",
-                 "latency_us_read_p50", "bench_output_test", "bench_report_page_test", "_fuzz.cc"}
+NAMES_ALLOWED = {"foo.cc", "foo_test.cc", "replicas", "replicas_min", "software", "hardware", "debug",
+                 "latency_us_read_p50", "bench_output_test", "bench_report_page_test", "_fuzz.cc",
+                 "user6284781860667377211", "insertstart"}  # keys and fields of YCSB
 FILE_NAME = re.compile(r"(?<![\w$/.{-])(?:[\w.-]+/)*[\w-]+\.(?:h|cc|cpp|py|sh|md|cmake|svg|yml)\b(?![\w/}])")
 IDENTIFIER = re.compile(r"(?<![\w-])(?:[a-z]\w*_\w+|k[A-Z]\w+|[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]*)+|[A-Z]+_[A-Z_]+)"
                         r"(?![\w-])")
+# A single word in backticks, or one that is called: `word`, `word()`, `word(x)`.
+BARE = re.compile(r"^([a-z]\w*)$|(?<![\w.>:-])([a-z]\w*)(?=\()")
 SPAN = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(([^()\s]+)\)")
 
@@ -82,15 +116,33 @@ def anchors_of(text):
             for heading in headings}
 
 
+def words_of_rooms(sources):
+    """{folder at the top: words_of it, and the words of its files' names}."""
+    rooms = {}
+    for source in sources:
+        rooms.setdefault(source.folder, []).append(source)
+    return {room: words_of(files).union(*(re.findall(r"\w+", str(file.path)) for file in files))
+            for room, files in rooms.items()}
+
+
 class Tree:
     """What documents may name. `names` are all files of the tree, by their paths."""
 
     def __init__(self, sources, names):
         self.words = words_of(sources) | NAMES_ALLOWED
+        self.rooms = words_of_rooms(sources)
         self.names = set(names)
         self.base_names = {name.rsplit("/", 1)[-1] for name in names}
         self.folders = {"/".join(name.split("/")[:depth]) for name in names for depth in range(1, name.count("/") + 1)}
         self.documents = {str(source.path): source.text for source in sources if source.path.suffix == ".md"}
+
+    def has_bare(self, word, source):
+        """A room's README speaks of its room: the same word elsewhere is another thing."""
+        words = self.words
+        if source.path.name == "README.md" and source.folder not in ("", "docs"):
+            seen = (source.folder, "include", "cmake", "scripts")
+            words = NAMES_ALLOWED.union(*(self.rooms.get(folder, set()) for folder in seen))
+        return word in words or f"{word}_" in words
 
     def has_file(self, name, folder):
         """Whether a document in `folder` may call a file by this name; NAME.cc is for the reader to fill in."""
@@ -135,6 +187,10 @@ def check_names(source, line, text, tree):
         for name in IDENTIFIER.findall(span):
             if name not in tree.words:
                 yield Breach(source.path, line, "reference", f"`{name}` is not in the tree: rename or remove it")
+        for words in BARE.findall(span):
+            name = next(filter(None, words))
+            if not IDENTIFIER.fullmatch(name) and not tree.has_bare(name, source):
+                yield Breach(source.path, line, "reference", f"`{name}` is not in the code here: rename or remove it")
 
 
 def check_reference(source, tree):
@@ -178,16 +234,27 @@ def prose_of(source):
         yield from enumerate(text.splitlines(), 1)
 
 
+def with_line_breaks(lines):
+    """Each line with the one after it, where there is one: (line, both, length of the first)."""
+    for (line, text), (next_line, next_text) in zip(lines, [*lines[1:], (0, "")]):
+        text = text.rstrip().rstrip("\\")
+        follows = next_line == line + 1
+        yield line, text + (" " + next_text.lstrip(" /*#|>") if follows else ""), len(text)
+
+
 def find_words(sources, words):
     if not words:
         return
-    phrases = "|".join(sorted(map(re.escape, words), key=len, reverse=True))
-    pattern = re.compile(rf"\b({phrases})\b", re.IGNORECASE)
+    words = {word.lower(): instead for word, instead in words.items()}
+    phrases = "|".join(re.escape(word).replace("\\ ", "[ `]+") for word in sorted(words, key=len, reverse=True))
+    pattern = re.compile(rf"(?<!\w)({phrases})(?!\w)", re.IGNORECASE)
     for source in sources:
-        for line, text in prose_of(source):
-            for match in pattern.finditer(SPAN.sub("", text)):
-                word = match[0].lower()
-                yield Breach(source.path, line, "words", f"{word}: say {words[word]} (ARCHITECTURE.md, glossary)")
+        for line, text, length in with_line_breaks(list(prose_of(source))):
+            code = [span.span() for span in SPAN.finditer(text)]
+            for match in pattern.finditer(text):
+                if match.start() < length and not any(begin < match.start() < end for begin, end in code):
+                    word = re.sub("[ `]+", " ", match[0].lower())
+                    yield Breach(source.path, line, "words", f"{word}: say {words[word]} (ARCHITECTURE.md, glossary)")
 
 
 def check_words(sources):
@@ -198,6 +265,8 @@ def check_words(sources):
 def check_source(source):
     yield from check_authority(source)
     yield from check_readme(source)
+    yield from check_lab(source)
+    yield from check_reflow(source)
 
 
 def check_tree(sources, names):

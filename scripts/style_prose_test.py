@@ -41,24 +41,66 @@ class ReadmeTest(unittest.TestCase):
         self.assertEqual([], rules_of(style_prose.check_readme(source("docs/a.md", "word " * 801))))
 
 
+class ReflowTest(unittest.TestCase):
+    LONG = "// " + "word " * 22 + "ends"
+
+    def found(self, *lines):
+        return rules_of(style_prose.check_source(source("base/a.h", "\n".join(lines) + "\n")))
+
+    def test_the_middle_of_a_sentence_does_not_stand_alone(self):
+        self.assertEqual(["reflow"], self.found(self.LONG, "//  is", "//    retired durably"))
+        self.assertEqual(["reflow"], self.found(self.LONG, "//   and retired", "//   4. open segments"))
+
+    def test_ends_and_headings_may_be_short(self):
+        self.assertEqual([], self.found(self.LONG, "// is.", "// And more"))
+        self.assertEqual([], self.found(self.LONG, "// is", "int x;"))
+        self.assertEqual([], self.found(self.LONG, "// Not promised", "//  - a thing"))
+        self.assertEqual([], self.found("// short", "//  is", "//    retired"))
+
+
+class LabTest(unittest.TestCase):
+    def test_pages_name_a_commit(self):
+        for path, text, expected in (("docs/lab/a.md", "Measured on a fast machine.", ["lab"]),
+                                     ("docs/lab/a.md", "1234567 records, defaced", ["lab"]),
+                                     ("docs/lab/a.md", "Measured on 48dbd0a.", []),
+                                     ("docs/lab/README.md", "All pages.", []), ("docs/a.md", "Not of a day.", [])):
+            with self.subTest(path=path, text=text):
+                self.assertEqual(expected, rules_of(style_prose.check_source(source(path, text))))
+
+
 class ReferenceTest(unittest.TestCase):
-    CODE = ("index/bnode.h", "class BnodeWord { int claim_young(); };  // only_in_comment\nint kLow;\n")
+    CODE = ("index/bnode.h", "class BnodeWord { int bnode; int claim_young(); };  // only_in_comment\nint kLow;\n"
+            "int claim(); int low_;\n")
     NAMES = ["index/bnode.h", "index/README.md", "docs/design.md", "docs/a.md", "docs/lab/old.md"]
 
     def check(self, path, text):
-        design = source("docs/design.md", "# Design\n## 2. The `contract`\n")
+        design = source("docs/design.md", "# Design\n## 2. The `claim`\n")
         return list(style_prose.check_tree([source(*self.CODE), design, source(path, text)], self.NAMES))
 
     def test_what_is_not_there_is_caught(self):
         for text in ("`claim_old`", "`BnodeWords::find`", "`only_in_comment`", "`kHigh`", "`index/gone.h`", "`gone.h`",
-                     "[x](gone.md)", "[x](design.md#2-the-contact)", "`bnode.h`, `gone.cc`"):
+                     "[x](gone.md)", "[x](design.md#2-the-claims)", "`bnode.h`, `gone.cc`"):
             with self.subTest(text=text):
                 self.assertEqual(["reference"], rules_of(self.check("docs/a.md", text)))
         self.assertEqual(["reference"], rules_of(self.check("index/a.cc", "// see docs/gone.md, section 2")))
 
+    def test_single_words_and_calls_are_looked_up_too(self):
+        for text in ("`abandon`", "`abandon()`", "`abandon(put)`"):
+            with self.subTest(text=text):
+                self.assertEqual(["reference"], rules_of(self.check("docs/a.md", text)))
+
+    def test_a_readme_speaks_of_its_own_room(self):
+        fiber = source("base/fiber.h", "void abandon();")
+        for path, expected in (("index/README.md", ["reference"]), ("base/README.md", []), ("docs/a.md", []),
+                               ("README.md", [])):
+            with self.subTest(path=path):
+                text = source(path, "what ended by `abandon`")
+                self.assertEqual(expected, rules_of(style_prose.check_tree([fiber, text], [path])))
+
     def test_what_is_there_passes(self):
         for text in ("`claim_young`", "`BnodeWord`", "`kLow`", "`index/bnode.h`", "`bnode.h`", "[x](design.md)",
-                     "[x](design.md#2-the-contract)", "[x](../index/)", "`NAME.cc`", "`Word`", "old_name unticked"):
+                     "[x](design.md#2-the-claim)", "[x](../index/)", "`NAME.cc`", "`Word`", "old_name unticked",
+                     "`bnode`", "`claim`", "`low`"):
             with self.subTest(text=text):
                 self.assertEqual([], self.check("docs/a.md", text))
         self.assertEqual([], self.check("index/a.cc", "// see docs/design.md, section 2"))
@@ -70,7 +112,8 @@ class ReferenceTest(unittest.TestCase):
 class WordsTest(unittest.TestCase):
     ARCHITECTURE = ("# Architecture\nIt tells a story.\n### Words that are not used\n\n| not used | say instead |\n"
                     "|---|---|\n"
-                    "| tell, tells | report |\n| under way | in flight |\n")
+                    "| tell, tells | report |\n| under way | in flight |\n"
+                    "| level durable, level kDurable | mode durable |\n")
 
     def found(self, path, text):
         architecture = source("ARCHITECTURE.md", self.ARCHITECTURE)
@@ -78,7 +121,8 @@ class WordsTest(unittest.TestCase):
         return [breach.message.split(":")[0] for breach in breaches if str(breach.path) == path]
 
     def test_the_list_is_that_of_the_glossary(self):
-        self.assertEqual({"tell": "report", "tells": "report", "under way": "in flight"},
+        self.assertEqual({"tell": "report", "tells": "report", "under way": "in flight",
+                          "level durable": "mode durable", "level kDurable": "mode durable"},
                          style_prose.words_not_used(self.ARCHITECTURE))
         breaches = list(style_prose.check_words([source("ARCHITECTURE.md", self.ARCHITECTURE)]))
         self.assertEqual([2], [breach.line for breach in breaches], "the list itself is exempt")
@@ -92,6 +136,16 @@ class WordsTest(unittest.TestCase):
         self.assertEqual(["tell"], self.found("room/a.sh", "# what to tell"))
         self.assertEqual(["tell"], self.found("room/CMakeLists.txt", "# what to tell"))
         self.assertEqual(["Tell".lower()], self.found("room/a.md", "Tell it."))
+
+    def test_a_mode_in_backticks_or_by_its_constant_is_found(self):
+        self.assertEqual(["level durable"], self.found("room/a.md", "at level `durable`, it"))
+        self.assertEqual(["level kdurable"], self.found("room/a.h", "int x;  // waits at level kDurable"))
+        self.assertEqual([], self.found("room/a.md", "`level durable`, levels durable"))
+
+    def test_phrases_over_the_end_of_a_line_are_found(self):
+        self.assertEqual(["under way"], self.found("room/a.md", "what is under\nway"))
+        self.assertEqual(["under way"], self.found("room/a.h", "// what is under\n// way\n"))
+        self.assertEqual([], self.found("room/a.h", "// what is under\nint x;\n// way\n"))
 
     def test_code_is_exempt(self):
         self.assertEqual([], self.found("room/a.md", "`tell()` retells, it does not teller; foretells"))

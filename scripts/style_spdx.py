@@ -1,6 +1,8 @@
-"""The rule about licences: every source file says under which it is given, in its first line, or in the second where
-the first is for the shell. `scripts/style.py --spdx` adds what is missing."""
+"""The rule about licences: every source file names its licence in its first line, or in the second if the first is
+for the shell. `scripts/style.py --spdx` adds missing lines. The rule is in force once style.py itself has its line."""
 import pathlib
+
+import style_prose
 
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
 RULES = ["spdx"]
@@ -22,6 +24,26 @@ def line_of(path):
 def is_missing(path, text):
     line = line_of(path)
     return line is not None and line not in text.splitlines()[:2]
+
+
+def is_in_force(sources):
+    return any(str(source.path) == "scripts/style.py" and not is_missing(source.path, source.text)
+               for source in sources)
+
+
+def check_tree(sources):
+    if is_in_force(sources):
+        for source in sources:
+            if is_missing(source.path, source.text):
+                yield style_prose.Breach(source.path, 1, "spdx", "no licence: run scripts/style.py --spdx")
+
+
+def add_lines(root, sources):
+    """Writes the files of the tree that have no line anew; returns how many."""
+    without = [source for source in sources if is_missing(source.path, source.text)]
+    for source in without:
+        (root / source.path).write_text(with_line(source.path, source.text))
+    return len(without)
 
 
 def with_line(path, text):

@@ -2,6 +2,7 @@
 neighbouring good case pass."""
 import pathlib
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -31,7 +32,8 @@ BAD = {
               ("index/a_test.cc", '#include "store/db.h"'), ("include/bonsai/a.h", '#include "base/check.h"'),
               ("admin/a.cc", '#include "persist/log.h"'), ("examples/a.cc", '#include "base/check.h"'),
               ("bench/a.cc", '#include "store/db_impl.h"'), ("store/a.cc", '#include "../base/check.h"'),
-              ("rdma/a.cc", '#include "bench/driver/driver.h"'),
+              ("rdma/a.cc", '#include "bench/driver/driver.h"'), ("store/a.cc", '#include "testing/history.h"'),
+              ("admin/a.cc", '#include "testing/sim/life.h"'),
               ("bench/engines/a.cc", '#include "bench/results/results.h"')],
     "narrow": [("persist/a.cc", "desc.count = static_cast<uint32_t>(entries.size());"),
                ("persist/a.h", "return static_cast<std::uint16_t>(n);")],
@@ -69,7 +71,7 @@ GOOD = [
     ("persist/a.cc", "reads.issue(at, 8); RunView view(at);"),
     ("bench/a.cc", "#include <gflags/gflags.h>\n#include \"rdma/fabric.h\"\n"),
     ("store/a.cc", '#include "index/tree.h"\n#include "bonsai/db.h"\n#include <vector>\n'),
-    ("bench/a_test.cc", '#include "base/testing/budget.h"\n'),
+    ("bench/a_test.cc", '#include "base/testing/budget.h"\n'), ("store/a_test.cc", '#include "testing/history.h"\n'),
     ("bench/pages/a.cc", '#include "bench/ycsb/keys.h"\n#include "bench/testing/run.h"\n'),
     ("include/bonsai/a.h", "#ifndef BONSAI_A_H_\n#define BONSAI_A_H_\n"),
     ("base/nvm/a.h", "// What it is.\n#ifndef BONSAI_BASE_NVM_A_H_\n#define BONSAI_BASE_NVM_A_H_\n"),
@@ -95,7 +97,7 @@ class StyleTest(unittest.TestCase):
                     self.assertIn(rule, [breach.rule for breach in breaches(path, text)])
 
     def test_every_rule_has_a_canary(self):
-        elsewhere = {"format", "test_ratio", *style.style_prose.RULES}  # below; style_prose_test.py
+        elsewhere = {"format", "test_ratio", "spdx", *style.style_prose.RULES}  # below; style_prose_test.py
         self.assertEqual(set(style.RULES), set(BAD) | elsewhere)
 
     def test_good_code_passes(self):
@@ -110,6 +112,41 @@ class StyleTest(unittest.TestCase):
         if found is None:
             self.skipTest("clang-format-14 is not installed")
         self.assertEqual(["format"], [breach.rule for breach in found])
+
+    def test_licences(self):
+        def found(rule_text, path="base/a.h", text="int x;\n"):
+            tree = [style.Source("scripts/style.py", rule_text), style.Source(path, text)]
+            return [str(breach.path) for breach in style.style_spdx.check_tree(tree)]
+
+        line = f"# {style.style_spdx.LICENCE}\n"
+        in_force = f"#!/usr/bin/env python3\n{line}"
+        self.assertEqual([], found("#!/usr/bin/env python3\n"), "in force once style.py has its line")
+        self.assertEqual(["base/a.h"], found(in_force))
+        self.assertEqual(["base/a.h"], found(in_force, text=f"int x;\nint y;\n//{line[1:]}"), "too late")
+        self.assertEqual([], found(in_force, text=f"//{line[1:]}int x;\n"))
+        self.assertEqual([], found(in_force, "docs/a.md", "# A page\n"))
+        self.assertEqual([], breaches("base/a.cc", f"//{line[1:]}" + "int x;\n" * 600), "not counted by the rule file")
+
+    def test_licences_are_added_once_and_after_the_line_for_the_shell(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            texts = {"a.h": "int x;\n", "a.sh": "#!/bin/bash\ntrue\n", "CMakeLists.txt": "project(a)\n",
+                     "c.c": "int x;\n", "a.md": "# A page\n"}
+            for name, text in texts.items():
+                (root / name).write_text(text)
+
+            def add():
+                sources = [style.Source(name, (root / name).read_text()) for name in texts]
+                return style.style_spdx.add_lines(root, sources)
+
+            self.assertEqual(4, add())
+            self.assertEqual(0, add())
+            licence = style.style_spdx.LICENCE
+            self.assertEqual(f"// {licence}\nint x;\n", (root / "a.h").read_text())
+            self.assertEqual(f"#!/bin/bash\n# {licence}\ntrue\n", (root / "a.sh").read_text())
+            self.assertEqual(f"# {licence}\nproject(a)\n", (root / "CMakeLists.txt").read_text())
+            self.assertEqual(f"/* {licence} */\nint x;\n", (root / "c.c").read_text())
+            self.assertEqual(texts["a.md"], (root / "a.md").read_text())
 
     def test_ratio(self):
         product = style.Source("base/a.cc", "int x;\n" * 10)
