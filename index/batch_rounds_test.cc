@@ -1,5 +1,5 @@
-// Rounds of batches from several threads, over ranges that are full, young or being offloaded, beside puts, deletes and
-// scans, with crashes between them, against a model.
+// Rounds of batches from several threads, over ranges that are full, pending or being offloaded, beside puts, deletes
+// and scans, with crashes between them, against a model.
 #include <gtest/gtest.h>
 
 #include <algorithm>

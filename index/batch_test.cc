@@ -74,7 +74,7 @@ Updates spread(uint64_t i, uint64_t batches, uint64_t count, Model* model) {
   return updates;
 }
 
-// Batches that stack on each other before anything is offloaded. What a range gathers is cut into dnodes of usual
+// Batches that stack on each other before anything is offloaded. What a range collects is cut into dnodes of usual
 // size, and the layers that it is read through stay few.
 TEST(Batch, StackedLargeOnesAreCutAndStayShallow) {
   constexpr uint64_t kBatches = 8, kCount = 11'000;  // more than a run may have entries

@@ -90,7 +90,7 @@ class Slots {
 
   [[nodiscard]] uint32_t arena_bytes() const { return arena_bytes_; }
   [[nodiscard]] std::byte* arena() { return reinterpret_cast<std::byte*>(this) + block_bytes(capacity_, 0); }
-  // A place for a node outside the arena; null if there is none: it is to be a block. *crowds as with push().
+  // A place for a node outside the arena; null if there is none: it is to be a block. `*crowds` as with push().
   [[nodiscard]] void* cell_in_chunk(size_t node_bytes, bool* crowds);
   // Some node that was pushed may be a block.
   [[nodiscard]] bool has_blocks() const { return has_blocks_.load(std::memory_order_relaxed); }
@@ -120,7 +120,7 @@ class Slots {
       if (Node* node = head(i)) visit(node);
     });
   }
-  // Puts `node` in front of what `place` holds. False if the word has changed meanwhile. *crowds: the table has risen
+  // Puts `node` in front of what `place` holds. False if the word has changed meanwhile. `*crowds`: the table has risen
   // above the high-water mark, which no other caller learns.
   bool push(const Place& place, Node* node, uint64_t hash, bool* crowds) {
     const bool first = place.head() == nullptr;
@@ -285,7 +285,7 @@ class alignas(base::kLineBytes) Bnode {
     uint32_t token;
     void* cell;
   };
-  // Requires: `slots` is the bnode's table. So many bytes of its memory are wanted, perhaps 0. *crowds: the bnode has
+  // Requires: `slots` is the bnode's table. So many bytes of its memory are wanted, perhaps 0. `*crowds`: the bnode has
   // risen above the high-water mark, which no other caller learns.
   Reserved reserve(Slots* slots, size_t node_bytes, bool* crowds) {
     const auto fits = [&](uint64_t reserved) { return (reserved & kArenaMask) + node_bytes <= slots->arena_bytes(); };

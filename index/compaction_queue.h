@@ -1,7 +1,7 @@
 // Bnodes whose dnodes reads would like to have compacted. Bounded and lossy: a request that finds no room is dropped.
 //
 // Thread-safety: ask() by any thread inside an epoch guard, wait-free; next() by any thread. Memory ordering: a bnode
-// is handed over by its slot, released by ask() and acquired by next(). The count only says whether a look is worth
+// is passed on by its slot, released by ask() and acquired by next(). The count only says whether a look is worth
 // while.
 #ifndef BONSAI_INDEX_COMPACTION_QUEUE_H_
 #define BONSAI_INDEX_COMPACTION_QUEUE_H_

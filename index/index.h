@@ -8,7 +8,7 @@
 //  2. Published (for a batch: ready) => its record is durable. Record dead => its value or a later one is in a durable
 //     dnode, or superseded by a durable record.
 //  3. A frozen bnode's heads never change; its successors become reachable only after that.
-//  4. Unlinked => no announced scan picks the node, and every later scan has a version >= that of the node above it.
+//  4. Unlinked => no registered scan picks the node, and every later scan has a version >= that of the node above it.
 //
 // Progress: reads are wait-free; puts are lock-free but for back-pressure (Outcome::kLogFull, kStalled).
 //

@@ -326,7 +326,7 @@ Status Replacer::Offload::merge(const Dnode& dnode, const Bnode& successor, Tomb
   return persist::unreadable(replacer_.dnodes_.volume(), cursor.trouble(), successor.lo(), successor.hi());
 }
 
-// Copies what announced scans need of a chain: the newest node and those below it, and the dnode's value under them.
+// Copies what registered scans need of a chain: the newest node and those below it, and the dnode's value under them.
 // Says which large values nobody needs any more.
 Status Replacer::Offload::carry(Job* job, const Chain& chain, std::vector<std::vector<Node*>>* carried) {
   const Node& newest = chain.newest();

@@ -1,7 +1,7 @@
 // Replacement, second half: moving the updates of frozen bnodes into new dnodes, many ranges at a time.
 //
 // Order of events, per group of ranges (docs/put-protocol.md, replace):
-//   every head of the old bnodes has a version -> announcements are read -> contents of the new dnodes and of the
+//   every head of the old bnodes has a version -> registrations are read -> contents of the new dnodes and of the
 //   residues (old versions that live scans need) are collected -> new dnodes durable -> successors' bases switched ->
 //   tree updated -> predecessors retired durably -> their log records dead -> memory and space freed after a grace
 //   period

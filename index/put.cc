@@ -311,7 +311,7 @@ Index::Push Index::publish(const Reservation& reserved, const Key& key, Node* no
   }
 }
 
-// Unlinks what no announced scan can pick. One pruner per chain; who finds it locked leaves the work to others.
+// Unlinks what no registered scan can pick. One pruner per chain; who finds it locked leaves the work to others.
 void Index::prune(Slots* slots, uint32_t index, Node* own) {
   if (own->next.load(std::memory_order_acquire) == nullptr) return;
   step("prune: lock");

@@ -348,10 +348,10 @@ std::span<const Batch::Item> Replacer::ToPublish::below(const base::Fence& hi) c
 }
 
 // The same for a bnode in which a batch finds no room, with room for all that the batch has left to publish there, and
-// cut by what will be there: whatever the range has gathered, in layers that are not offloaded yet as well, goes to
+// cut by what will be there: whatever the range has collected, in layers that are not offloaded yet as well, goes to
 // dnodes of usual size, and a range that is filled by batches again and again gets few layers, because tables double.
 // It is not cut if where to do so cannot be read now: a batch that was begun does not wait for that.
-// False if somebody else is replacing it; of a young one also if the batch may wait.
+// False if somebody else is replacing it; of a pending one also if the batch may wait.
 bool Replacer::plan_for_batch(Bnode* bnode, const ToPublish& left) {
   if (!bnode->claim() && !(left.begun && bnode->claim_young())) return false;
   BONSAI_INVARIANT(bnode->layer() == nullptr);
@@ -397,7 +397,7 @@ bool Replacer::plan_for_batch(Bnode* bnode, const ToPublish& left) {
   return true;
 }
 
-// Successors of the olds' whole range, cut at `cuts`. They are young until the replacement is finished.
+// Successors of the olds' whole range, cut at `cuts`. They are pending until the replacement is finished.
 // capacity_of(lo, hi): of the table of one.
 template <class CapacityOf>
 void Replacer::make_successors(Layer* layer, const std::vector<std::string>& cuts, CapacityOf capacity_of) {
@@ -445,7 +445,7 @@ void Replacer::drop_residue(Bnode* bnode) {
   bnode->unclaim();
 }
 
-// Requires: the bnode's claim, or its layer in hand; no scan is announced.
+// Requires: the bnode's claim, or its layer in hand; no scan is registered.
 void Replacer::release_residue(Bnode* bnode) {
   Bnode* residue = bnode->base().residue();
   if (residue == nullptr) return;

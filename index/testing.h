@@ -178,7 +178,7 @@ class Tier {
     epochs_->collect();
     return result;
   }
-  // Everything into dnodes, residues gone if no scan is announced.
+  // Everything into dnodes, residues gone if no scan is registered.
   Status drain() {
     for (int tries = 0; index_->dirty(); ++tries) {
       const Index::OffloadResult result = offload();

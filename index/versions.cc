@@ -74,7 +74,7 @@ Versions::Word* Versions::claim_slot(Word* block, size_t slots, uint64_t entry) 
 Versions::Announcement Versions::announce() {
   Announcement own;
   const uint64_t entry = kProvisional | now();
-  step("announce provisionally");
+  step("register provisionally");
   size_t left = limit_;
   size_t slots = std::min(kFirstWords - 1, left);
   own.slot_ = take_slot(first_block_.data(), slots, 0, entry);
@@ -89,7 +89,7 @@ Versions::Announcement Versions::announce() {
   step("take version");
   own.version_ = global_.fetch_add(1);
   BONSAI_INVARIANT(own.version_ >= kVersionFirst && own.version_ < kProvisional);
-  step("announce version");
+  step("register version");
   own.slot_->store(own.version_, std::memory_order_seq_cst);
   return own;
 }
@@ -97,13 +97,13 @@ Versions::Announcement Versions::announce() {
 void Versions::load(LiveScans* live) const {
   live->clear();
   for (size_t i = 0; i < kBlocks; ++i) {
-    step("load announcements");
+    step("load registrations");
     const Word* block = blocks_[i].load(std::memory_order_seq_cst);
     if (block == nullptr) return;
     if (i != 0 && block[kClaims].load(std::memory_order_seq_cst) == 0) continue;
     for (size_t slot = 1; slot < words_in(i); ++slot) {
       if (block[slot].load(std::memory_order_acquire) == 0) continue;
-      step("load announcement");
+      step("load registration");
       if (const uint64_t entry = block[slot].load(std::memory_order_seq_cst)) live->add(entry);
     }
   }

@@ -1,16 +1,16 @@
-// Versions and snapshots: the global version, and the announcements that keep old versions alive.
+// Versions and snapshots: the global version, and the registrations that keep old versions alive.
 //
 // After KiWi (Basin et al., PPoPP 2017): scans take a version by fetch-and-add, updates take theirs from the counter
-// after they are published, with help from whoever meets them. The announcement comes *before* the fetch-and-add:
+// after they are published, with help from whoever meets them. The registration comes *before* the fetch-and-add:
 // a slot holds 0 (free), kProvisional | a (a scan that will get a version > a is about to), or the scan's version.
 // Slots are in blocks, each twice as large as the one before. A block is made when those before it are full, and stays:
 // claims on it are counted, so that nobody looks into one that is empty again. Only the first, one line, goes without.
 //
-// Memory ordering. announce stores in this order: the block (or has seen it), a claim on it, the slot; then comes the
+// Memory ordering. `announce` stores in this order: the block (or has seen it), a claim on it, the slot; then comes the
 // fetch-and-add. A pruner loads the blocks, their claims and the slots after it knows the version of the node that it
 // keeps. Whoever learns a version > s read it from the counter after the fetch-and-add that gave s, and so sees block,
-// claim and announcement of s, until they are released. Release goes the other way, the slot first, so that claims are
-// never fewer than announcements. Every access to the counter is seq_cst: publish-then-load-counter here against
+// claim and registration of s, until they are released. Release goes the other way, the slot first, so that claims are
+// never fewer than registrations. Every access to the counter is seq_cst: publish-then-load-counter here against
 // fetch-and-add-then-load-pointers there is the store-buffering pattern.
 #ifndef BONSAI_INDEX_VERSIONS_H_
 #define BONSAI_INDEX_VERSIONS_H_
@@ -27,14 +27,14 @@
 
 namespace bonsai::index {
 
-// The announcements at one moment. Not thread-safe.
+// The registrations at one moment. Not thread-safe.
 class LiveScans {
  public:
   void clear();
   void add(uint64_t entry);
   [[nodiscard]] bool none() const { return versions_.empty() && bound_ == kNoBound; }
 
-  // Does an announced scan need a node of version `below` directly under a kept node of version `above`?
+  // Does a registered scan need a node of version `below` directly under a kept node of version `above`?
   [[nodiscard]] bool need(uint64_t below, uint64_t above);
 
  private:
@@ -52,13 +52,13 @@ class Versions {
  public:
   static constexpr uint64_t kProvisional = uint64_t{1} << 63;
 
-  // At most `limit` announcements at one time.
+  // At most `limit` registrations at one time.
   explicit Versions(size_t limit = SIZE_MAX) : limit_(limit) { blocks_[0] = first_block_.data(); }
   ~Versions();
   Versions(const Versions&) = delete;
   Versions& operator=(const Versions&) = delete;
 
-  // A scan's announcement: its version, kept alive until it is destroyed. Not thread-safe; the version may be shared.
+  // A scan's registration: its version, kept alive until it is destroyed. Not thread-safe; the version may be shared.
   class Announcement {
    public:
     Announcement() = default;
@@ -83,7 +83,7 @@ class Versions {
     uint64_t version_ = 0;
   };
 
-  // Announces a scan and gives it its version; empty when there are `limit` already. Wait-free: at most one pass over
+  // Registers a scan and gives it its version; empty when there are `limit` already. Wait-free: at most one pass over
   // each block, of which there are few.
   [[nodiscard]] Announcement announce();
 
@@ -103,7 +103,7 @@ class Versions {
     if (batch->cell.load(std::memory_order_seq_cst) == ready) batch->cell.compare_exchange_strong(ready, now());
   }
 
-  // Reads all announcements. Requires: the version of the node that will be kept is known already.
+  // Reads all registrations. Requires: the version of the node that will be kept is known already.
   void load(LiveScans* live) const;
 
  private:

@@ -1,4 +1,4 @@
-// Announcements, the rule of what they need, and versions that are given once.
+// Registrations, the rule of what they need, and versions that are given once.
 #include "index/versions.h"
 
 #include <gtest/gtest.h>
@@ -120,7 +120,7 @@ TEST(LiveScans, AnswersAreTheSameHoweverOftenAsked) {
   }
 }
 
-// Threads announce and release at random, in several blocks at once; each looks for its own announcements.
+// Threads register and release at random, in several blocks at once; each looks for its own registrations.
 TEST(Versions, AnnouncementsOfManyThreadsAreAllSeen) {
   constexpr size_t kThreads = 4, kRounds = 2'000, kHeldMax = 100;
   const uint64_t seed = test_seed();
@@ -212,10 +212,10 @@ TEST(Versions, ThreadsAgreeOnABatchesVersion) {
   }
 }
 
-// Whoever learns a version above a scan's sees that scan's announcement: the rule that pruning stands on.
+// Whoever learns a version above a scan's sees that scan's registration: the rule that pruning stands on.
 TEST(Versions, AVersionAboveAScanShowsItsAnnouncement) {
   Versions versions(16);
-  std::atomic<uint64_t> announced{0};  // the version of a scan that stays announced
+  std::atomic<uint64_t> announced{0};  // the version of a scan that stays registered
   std::atomic<bool> stop{false};
   std::thread scanner([&] {
     while (!stop.load()) {

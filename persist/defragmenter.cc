@@ -123,7 +123,7 @@ class Defragmenter::Pass {
     return begun;
   }
 
-  // Where the piece may be put: in the pockets that have the most to be gathered, and what is there must fit into the
+  // Where the piece may be put: in the pockets that have the most to be collected, and what is there must fit into the
   // piece. A jump also carries free bytes: as many more are at the old place as the new one had. None if all that is
   // free is not worth it.
   [[nodiscard]] std::vector<Window> windows_to_go_on() const {

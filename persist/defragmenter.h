@@ -10,17 +10,16 @@
 // Whose the dnodes are is not known here: their owners (an index, a test) answer for them.
 //
 // Invariants
-//  - a run's old place is used again only when the new dnode is durable, its owner has exchanged the two, the old one
-//  is
-//    retired durably, and all guards that were alive at the exchange have ended;
-//  - the piece never gets shorter than it must be to let a run cross, but for an exchange that had to be given up; the
-//    next ones let it grow again. So a full pool can always be offloaded;
-//  - after a fence that fails nothing moves any more, and neither place of the run in flight is used again.
+//  - a run's old place is reused only after the new dnode is durable, the owner has exchanged the two, the old dnode is
+//    durably retired, and all guards that were alive at the exchange have ended;
+//  - the reserve stays long enough to let a run cross, so that a full pool can always be offloaded. An exchange that
+//    had to be given up may shorten it; the next exchanges let it grow again;
+//  - after a failed fence nothing is moved, and neither place of the run in flight is reused.
 //
-// Thread-safety: all methods; who comes second is turned away. Memory ordering: nothing is shared with readers here. A
-// moved dnode is complete before Owners::exchange() publishes it, which must release it to them; the old one is retired
-// to the epoch domain after that, so that whoever loaded it inside a guard may read it and its run until the guard
-// ends.
+// Thread-safety: all methods; a concurrent second call returns false. Memory ordering: nothing is shared with readers
+// here. A moved dnode is complete before Owners::exchange() publishes it, which must release it to them; the old one is
+// retired to the epoch domain after that, so that whoever loaded it inside a guard may read it and its run until the
+// guard ends.
 #ifndef BONSAI_PERSIST_DEFRAGMENTER_H_
 #define BONSAI_PERSIST_DEFRAGMENTER_H_
 

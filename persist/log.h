@@ -147,7 +147,7 @@ class Log {
   [[nodiscard]] uint64_t segment_bytes() const { return config_.segment_bytes; }
   [[nodiscard]] bool buffered() const { return config_.buffered; }
   // True when an ordinary append may soon find the log full: time to offload. The more of the log is in use, the more
-  // updates a range has gathered when its turn comes, and the less is written for each.
+  // updates a range has collected when its turn comes, and the less is written for each.
   [[nodiscard]] bool low() const {
     return segments_free() < reserved_ + std::max(segments_low(), wanted_.load(std::memory_order_relaxed));
   }

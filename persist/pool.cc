@@ -144,8 +144,8 @@ Limits Pool::limits() const {
   for (const Superblock& sb : superblocks) data_bytes += sb.extents * sb.extent_bytes;
   Limits limits;
   limits.large_value_bytes_min = large_value_bytes_min(superblocks[0].segment_bytes);
-  // Few and large ranges cost little DRAM, and gather more updates before they are offloaded; a small pool has room for
-  // small dnodes only.
+  // Few and large ranges cost little DRAM, and collect more updates before they are offloaded; a small pool has room
+  // for small dnodes only.
   const uint64_t scale = data_bytes < kLargePoolBytes ? 1 : 3;
   limits.dnode_bytes_max = scale * std::clamp<uint64_t>(data_bytes / 64, 4096, 32768);
   limits.dnode_entries_max = scale * std::clamp<uint64_t>(data_bytes / 8192, 256, 512);

@@ -3,8 +3,7 @@
 // Idempotent, and safe to crash at any point: every step only writes what the next analysis would conclude again.
 //   1. torn header slots are cleared, damaged words of the extent table written anew
 //   2. dnodes that are live nowhere are marked as retired
-//   3. dnodes that are live on a part of their range are rewritten for that part, under the same generation, and
-//   retired
+//   3. dnodes that are live on a part of their range are rewritten for it, under the same generation, and retired
 //   4. open segments are sealed; records of epochs that were not closed are truncated
 #ifndef BONSAI_PERSIST_RECOVERY_H_
 #define BONSAI_PERSIST_RECOVERY_H_

@@ -1,6 +1,6 @@
 // What an operation costs on the fabric, counted: the results that do not depend on the machine.
 //
-// The counts are defined by what the caller handed over, so they are the same on every provider:
+// The counts are defined by what the caller submitted, so they are the same on every provider:
 //   round trips  work lists that were posted: all that is in one list travels at once
 //   doorbells    per list, the peers that it names: one doorbell rings for all work towards one peer
 //   messages     work requests of posted lists, by verb; a request that failed or was flushed counts, too

@@ -10,7 +10,7 @@
 // What this provider adds to the contract of fabric.h
 //   - When the other end goes (silence, close, crash) every request that was handed to the device and has no answer
 //     ends as kUnreachable, also those after the first: they may have been carried out, and only their answers lost.
-//   - Local memory of another fabric and atomics off a multiple of 8 are found out before anything is handed over.
+//   - Local memory of another fabric and atomics off a multiple of 8 are found out before anything is submitted.
 //
 // Linked by programs that ask for it (CMake target bonsai_rdma_verbs); nothing else of Bonsai needs libibverbs.
 #ifndef BONSAI_RDMA_VERBS_H_

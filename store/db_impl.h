@@ -34,7 +34,7 @@ class Loan {
   std::atomic<uint64_t>& count_;
 };
 
-// A moment of the history; whoever reads through it shares the announcement.
+// A moment of the history; whoever reads through it shares the registration.
 class SnapshotImpl final : public Snapshot {
  public:
   SnapshotImpl(Lent& lent, std::shared_ptr<const index::Versions::Announcement> announcement)

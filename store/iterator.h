@@ -15,7 +15,7 @@ namespace bonsai::store {
 
 class IteratorImpl final : public Iterator {
  public:
-  // `status`: why there is no announcement, else OK.
+  // `status`: why there is no registration, else OK.
   IteratorImpl(DbImpl& db, std::shared_ptr<const index::Versions::Announcement> announcement,
                persist::DnodeCursor::Verify verify, Status status)
       : loan_(db.lent().iterators),

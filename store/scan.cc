@@ -1,4 +1,4 @@
-// Scans: window by window, each read inside an epoch guard, all as of one announced version.
+// Scans: window by window, each read inside an epoch guard, all as of one registered version.
 #include <algorithm>
 #include <array>
 
@@ -92,7 +92,7 @@ bool visit_in_parts(Rows rows, const RowsVisitor& visit, ReadAhead* ahead) {
   return visit(rows);
 }
 
-// Scans of so many records may share a guard and an announcement: what these delay is soon free.
+// Scans of so many records may share a guard and a registration: what these delay is soon free.
 constexpr uint64_t kShortScanRecordsMax = 1'024;
 
 // So many windows share a guard: an inner node of the tree is searched once for them.
@@ -170,7 +170,7 @@ void DbImpl::scan_many(std::span<const Ranged> scans) {
   }
 }
 
-// Under one guard and one announcement, which only short scans may hold for each other.
+// Under one guard and one registration, which only short scans may hold for each other.
 void DbImpl::scan_short_ones(std::span<const Ranged> scans) {
   index::Versions::Announcement own;
   const Status announced = announce(&own);

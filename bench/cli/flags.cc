@@ -15,7 +15,7 @@
 DEFINE_uint64(records, 1'000'000, "records to load");
 DEFINE_uint64(operations, 1'000'000, "requests per workload");
 DEFINE_uint32(threads, 0, "client threads; 0 = one per processor");
-DEFINE_uint32(depth, 1, "reads and writes that a thread hands over at once");
+DEFINE_uint32(depth, 1, "reads and writes that a thread submits at once");
 DEFINE_uint64(seed, 1, "seed of all random choices");
 DEFINE_string(engines, "", "engines, separated by commas");
 DEFINE_string(workloads, "load,a,b,c,f,d,e", "workloads, separated by commas");

@@ -22,7 +22,7 @@ Examples
   bonsai-bench run --records=10000000 --operations=10000000 --threads=2 --out=results/ten-million
       The size of the numbers in docs/design.md.
   bonsai-bench run --workloads=load,c --depth=16
-      Loading and reading only, reads handed over 16 at a time.
+      Loading and reading only, reads submitted 16 at a time.
   bonsai-bench run --key=string --value-bytes=file --workloads=load,a,my/own.properties
       YCSB's own records (keys "user" + number, 10 fields of 100 bytes) and a property file of yours.
   bonsai-bench experiment speed --repeat=5
@@ -100,7 +100,7 @@ How much
   --operations=N        requests per workload; else operationcount of -P or -p       [1000000]
   --threads=N           client threads, 0 = one per processor; engines that take only one get one. Else threadcount
                         of -P or -p                                                  [0]
-  --depth=N             reads and writes that a thread hands over at once, where an engine can      [1]
+  --depth=N             reads and writes that a thread submits at once, where an engine can         [1]
 
 How it is measured
   --draw=WHEN           ahead: requests are drawn before the clock starts and replayed from memory; live: while it
@@ -124,7 +124,7 @@ Records
 
 Where
   --hash=NAME           hash of the hash maps: default, or city (CityHash64)         [default]
-  --durability=LEVEL    durable: every update is durable when it returns; buffered: a few ms may be lost   [durable]
+  --durability=MODE     durable: every update is durable when it returns; buffered: a few ms may be lost   [durable]
   --pool-dir=DIR        where pools are made and removed     [/dev/shm when they fit, else the --out directory]
                         of bonsai's engines also addresses of bonsaid, a target at each: shm://laptop,rdma://HOST:PORT
   --out=DIR             where the results go                                         [results/latest]

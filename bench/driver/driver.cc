@@ -397,7 +397,7 @@ class alignas(64) Worker {
 
   char* new_value_at(size_t place) { return value_room_.data() + place * shape_.value_bytes; }
 
-  // Carries out what was gathered: writes, reads, scans, and for a read-modify-write its write after its read.
+  // Carries out what was collected: writes, reads, scans, and for a read-modify-write its write after its read.
   void hand_over() {
     if (gathered_.empty()) return;
     const bool timed =
@@ -411,7 +411,7 @@ class alignas(64) Worker {
     gathered_.clear();
   }
 
-  // Finds the gathered operations whose kind is wanted, and their keys.
+  // Finds the collected operations whose kind is wanted, and their keys.
   template <class Wanted>
   size_t choose(Wanted wanted) {
     size_t n = 0;
@@ -493,7 +493,7 @@ class alignas(64) Worker {
   std::string value_;      // what it reads
   std::vector<char> key_room_;
 
-  // Operations that wait to be handed over together (depth > 1).
+  // Operations that wait to be submitted together (depth > 1).
   struct Gathered {
     OpKind kind;
     Insert insert;  // of others only the id

@@ -230,7 +230,7 @@ class alignas(128) Actor {
   const RecordShape& shape_;
   base::Random random_;
   std::string key_room_, value_room_, value_, last_key_;
-  std::string room_;                   // of keys and new values that are handed over together
+  std::string room_;                   // of keys and new values that are submitted together
   std::vector<uint64_t> ids_, drawn_;  // of them; numbers drawn beforehand
   std::vector<std::string_view> keys_, new_values_;
   std::vector<std::string> values_;

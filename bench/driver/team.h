@@ -29,7 +29,7 @@ enum class Part : uint8_t {
 struct Member {
   Part part = Part::kGet;
   uint32_t scan_records = 0;
-  unsigned depth = 1;            // kGet, kMix: operations that are handed over together
+  unsigned depth = 1;            // kGet, kMix: operations that are submitted together
   double records_per_s_max = 0;  // kStream, kPut: the pace to keep; 0 = as fast as it goes
 };
 

@@ -16,8 +16,8 @@ struct UpdateStudy {
   uint64_t records = 0;  // of fixed8 keys, loaded and drained before
   size_t value_bytes = 8;
   double alpha = 0;      // of a plain Zipf over the records; 0 = uniform
-  unsigned depth = 1;    // updates handed over at once, by MultiPut; 1 = Put
-  bool timed = false;    // each hand-over
+  unsigned depth = 1;    // updates submitted at once, by MultiPut; 1 = Put
+  bool timed = false;    // each submission
   bool atomic = false;   // ... as a write batch, which is one log record whatever its size
   StoreOptions options;  // of the store; the study sets creation, key format and pool_bytes
 

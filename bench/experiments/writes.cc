@@ -114,7 +114,7 @@ Status run_packing(const ExperimentPlan& plan, ExperimentResult* result) {
                     "Bytes of a log record, which are written and fenced together: Put; MultiPut of 12 and of 32; a "
                     "write batch of 200, which is atomic besides.",
                     "The paper packs in a DRAM buffer and returns before it is written; here every update is "
-                    "durable when it returns, so what is packed is what the caller hands over together."};
+                    "durable when it returns, so what is packed is what the caller submits together."};
   return Status::OK();
 }
 

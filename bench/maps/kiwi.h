@@ -3,7 +3,7 @@
 //
 // Records are in chunks, which form a list in key order; an index (a skip list) finds a chunk near a key. A chunk's
 // prefix is sorted, later puts are linked in between. A scan takes a version by incrementing a global one; puts have
-// the version that they read, so that a key has several versions only where a scan needs them. A put announces its cell
+// the version that they read, so that a key has several versions only where a scan needs them. A put enters its cell
 // in the chunk's pending put array before it takes its version, and gets and scans that meet it give it one. A
 // rebalance replaces chunks by new ones: it agrees on which, freezes them, copies what is still needed, links the copy,
 // updates the index and only then lets puts into the new chunks. Whoever meets a rebalance completes it.

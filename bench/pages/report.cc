@@ -135,7 +135,7 @@ class RunReport {
     fact(any("key") + " + " + range("value_size") + " B", "key and value");
     fact(range("operations"), "operations per phase");
     fact(range("threads"), "client threads");
-    fact(range("depth"), "reads and writes handed over at once");
+    fact(range("depth"), "reads and writes submitted at once");
     fact(std::to_string(manifest_.at("processors").get<unsigned>()), "processors");
     return out + "</ul>\n";
   }

@@ -80,7 +80,7 @@ struct RunResult {
   uint64_t records = 0;
   uint64_t operations = 0;
   unsigned threads = 0;
-  unsigned depth = 1;  // reads and writes handed over at once
+  unsigned depth = 1;  // reads and writes submitted at once
   std::string distribution;
   std::optional<std::string> durability;
   std::string requests = "replayed";       // "replayed" from memory, "drawn" while the clock ran, or of a "trace"

@@ -9,7 +9,7 @@
 //     the leaf has split        + READ of its sibling                                          +1/1/1024
 //     stale cache               + READ of the wrong leaf, then not cached                      +1/1/1024
 //   update, insert, remove      CAS lock; READ leaf; {WRITE record 18, unlock}                 3/4/1058
-//     handed over by a sibling  READ leaf; {WRITE, unlock}, or WRITE alone if handed on        2/3/1050, 2/2/1042
+//     handed on by a sibling    READ leaf; {WRITE, unlock}, or WRITE alone if handed on        2/3/1050, 2/2/1042
 //     lock taken                CAS again, no backoff                                          +1/1/8
 //     stale cache               CAS; READ; unlock, not waited for; h - 1 READs from the root   +3/3/1040 + h - 1
 //     nothing to change         CAS; READ; unlock, not waited for                              3/3/1040
@@ -36,7 +36,7 @@
 //   flushing read  CAS; READ; {WRITE 24, READ 8 of it}; unlock                                 4/5/1072
 //   combined       CAS; READ; {WRITE 24, READ 8 of it, unlock}                                 3/5/1072
 //   agent          CAS; READ; {WRITE 24, SEND 40}, answered by the node's processor; unlock    4/5/1104
-// The first two rely on a platform where a READ pushes earlier WRITEs to the persistence domain. A lock is handed over
+// The first two rely on a platform where a READ pushes earlier WRITEs to the persistence domain. A lock is handed on
 // when the flush has been answered. A split makes the sibling durable; then, still under the lock, the leaf's new head,
 // beside the old one; then the leaf without the records that have moved, and with the new one if it is its own; then
 // the parent is written: +1 list, or +2.

@@ -4,9 +4,8 @@
 //   root word   level 8 bits | memory node 16 | offset 40
 //   page        1,024 bytes, in one of three forms:
 //
-//   verified    CRC-32C 4 | version 4 | sibling 8 | leftmost child 8 | lowest key | highest key | level 1, 0 1, count
-//   2,
-//               up to a multiple of 64 | records
+//   verified    CRC-32C 4 | version 4 | sibling 8 | leftmost child 8 | lowest key | highest key | level 1, 0 1,
+//               count 2, up to a multiple of 64 | records
 //     leaf      {key, value 8, CRC-32C 4 over both, the page's place and its version}: 48 of keys of 8 bytes; the CRC
 //               of the page is over its head
 //     inner     {key, child 8}, sorted: 60 of keys of 8 bytes; the CRC of the page is over all of it
@@ -14,10 +13,9 @@
 //               records | version 1
 //     leaf      {version 1, key, value 8, version 1}: 54 of keys of 8 bytes; the page's last version stands after all
 //     inner     {key, child 8}, sorted: 61 of keys of 8 bytes
-//   durable     as verified, but a leaf has two heads, of which the whole one of the higher version counts: version v
-//   is
-//               written to head v % 2. Its records are {key, value 8, CRC-32C 4 as above, CRC-32C 4 over the key and
-//               the page's place}: 37 of keys of 8 bytes
+//   durable     as verified, but a leaf has two heads, of which the whole one of the higher version counts: version
+//               v is written to head v % 2. Its records are {key, value 8, CRC-32C 4 as above, CRC-32C 4 over the key
+//               and the page's place}: 37 of keys of 8 bytes
 //
 // A power cut leaves any words of what was in flight, so a durable leaf changes in no way in which such a mixture would
 // lose a record: a new value is one word; a free record has a key of zeros, whose CRC is not right; a split leaves

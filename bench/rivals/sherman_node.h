@@ -114,7 +114,7 @@ class ComputeNode {
   [[nodiscard]] IndexCache& cache() { return cache_; }
   // None without local locks.
   [[nodiscard]] LocalLocks* locks() { return options_.local_locks ? &locks_ : nullptr; }
-  // In lock words: not 0. It names the node, since a lock that is handed over changes threads.
+  // In lock words: not 0. It names the node, since a lock that is handed on changes threads.
   [[nodiscard]] uint64_t tag() const { return uint64_t{options_.number} + 1; }
 
   // The root word as last seen, 0 at first. An older root still leads to every key.

@@ -61,7 +61,7 @@ def decode(text):
     if cookie & ~0xF0 != 0x1C849304:
         raise ValueError(f"cookie {cookie:#x} is not that of the V2 compressed encoding")
     if length != len(blob) - 8:
-        raise ValueError(f"{len(blob) - 8} compressed bytes, {length} announced")
+        raise ValueError(f"{len(blob) - 8} compressed bytes, {length} expected")
     plain = zlib.decompress(blob[8:])
     cookie, length, offset, digits, lowest, highest, ratio = struct.unpack_from(">IIIIQQd", plain)
     if cookie & ~0xF0 != 0x1C849303 or length != len(plain) - 40 or offset != 0 or ratio != 1.0:

@@ -153,7 +153,7 @@ struct Stats {
   uint64_t wake_ups = 0;              // updates that woke a background thread, which takes some 10 us
   uint64_t helped_ranges = 0;         // that writers offloaded in the time of such pauses
   uint64_t window_excesses = 0;       // times that updates waited longer for durability than buffered_window_ms
-  uint64_t window_us_max = 0;         // the longest that updates have waited for durability at level kBuffered
+  uint64_t window_us_max = 0;         // the longest that updates have waited for durability in mode kBuffered
   uint64_t early_bytes = 0;           // media bytes of offloading and compaction for the sake of reads, before need
   uint64_t user_bytes_written = 0;    // keys and values of acknowledged updates
 

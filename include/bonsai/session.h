@@ -10,8 +10,8 @@
 // in flight first waits for them. Results are what the DB's method of the same name would give.
 //
 // Guarantees
-//  - each operation takes effect at one moment between its call and its end, and a durable update is durable at its
-//  end;
+//  - each operation takes effect at one moment between its call and its end;
+//  - a durable update is durable when its operation has ended;
 //  - updates of one key take effect in the order of their calls, and a read sees the session's earlier updates.
 // Not promised: any other order among operations in flight, nor what of them survives a crash before they have ended.
 //

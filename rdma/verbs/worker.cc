@@ -212,7 +212,7 @@ void VerbsWorker::ring(WorkList* list, VerbsPeer* peer) {
 }
 
 // Hands the rest of a doorbell to the device, up to the next fence if the device does not keep fences: Soft-RoCE (Linux
-// 6.1) now and then never goes on after one. False when nothing was left to hand over: then all outcomes are known.
+// 6.1) now and then never goes on after one. False when nothing was left to submit: then all outcomes are known.
 bool VerbsWorker::hand_over(size_t slot) {
   Doorbell& doorbell = doorbells_[slot];
   WorkList* const list = doorbell.list;

@@ -100,7 +100,7 @@ class VerbsWorker final : public Worker {
     VerbsPeer* peer = nullptr;
     size_t next = 0;  // requests before this one have their outcome
     size_t last = 0;  // the signalled one
-    size_t rest = 0;  // from here on not handed over yet: after a fence that the device does not keep
+    size_t rest = 0;  // from here on not submitted yet: after a fence that the device does not keep
     bool failed = false;
   };
   struct Arrival {

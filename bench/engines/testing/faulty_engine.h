@@ -26,7 +26,7 @@ enum class Fault {
   kScanTwice,  // the first record
   kRefuses,
   kForgetsRemovals,
-  kManyAreOne,  // of writes that are handed over together only the last one is carried out
+  kManyAreOne,  // of writes that are submitted together only the last one is carried out
 };
 
 // An ordered map under a lock.
