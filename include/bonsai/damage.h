@@ -1,4 +1,4 @@
-// One finding of Check, Salvage or a recovery: stored bytes that are not what was written.
+// One finding of Check, Salvage or a recovery: stored bytes that differ from what was written.
 #ifndef BONSAI_DAMAGE_H_
 #define BONSAI_DAMAGE_H_
 

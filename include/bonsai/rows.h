@@ -1,5 +1,4 @@
-// Records side by side in memory: what a long scan gets piece by piece instead of record by record. And
-// what scans call with the records that they find.
+// The visitors of scans, and Rows: adjacent records in memory, which a long scan passes many at a time.
 #ifndef BONSAI_ROWS_H_
 #define BONSAI_ROWS_H_
 
@@ -11,7 +10,7 @@
 namespace bonsai {
 
 // `count` records with keys of one size and values of one size, in ascending key order, each `stride_bytes` after the
-// one before. The bytes belong to whoever made the rows.
+// one before. The rows do not own the bytes.
 struct Rows {
   const char* keys = nullptr;
   const char* values = nullptr;
@@ -27,12 +26,12 @@ struct Rows {
 
 // Called with each record of a scan, ascending; returns false to stop. The views are valid during the call.
 //
-// A visitor may call every method of the store that it is called from, but Close and the destructor; updates too, which
-// its own scan does not see. While it runs, memory and space that others replace are held back, so that on a nearly
-// full store an update may wait and get NoSpace that would have succeeded after the scan: then stop, and go on after
-// the last key. It must not use a session, and must not throw: the scan would end in the middle.
+// A visitor may call every method of the store that is scanned, except Close and the destructor. It may also update the
+// store; its own scan does not see those updates. While a visitor runs, replaced memory and space cannot be reclaimed.
+// So on a nearly full store an update may wait and return NoSpace that would have succeeded after the scan: then stop
+// the scan, and start another after the last key. A visitor must not use a session, and must not throw.
 using ScanVisitor = std::function<bool(std::string_view key, std::string_view value)>;
-// The same for as many records at a time as are side by side; at least one.
+// The same for a group of adjacent records; at least one.
 using RowsVisitor = std::function<bool(const Rows& rows)>;
 
 }  // namespace bonsai

@@ -1,22 +1,22 @@
 // A session: many operations of one thread in flight at once, so that their cache misses and far accesses overlap and
 // their updates share fences. On a store larger than the caches this is several times faster than one call after the
-// other; no threads, callbacks or coroutines are seen.
+// other. The caller sees no threads, callbacks or coroutines.
 //
 //   std::unique_ptr<bonsai::Session> session = db->NewSession();
 //   for (Request& request : requests) session->Get(request.key, &request.value, &request.status);
 //   session->Wait();  // all values and statuses are there
 //
-// An operation is begun by its call. It has ended when Wait() returns, or before: a call that finds `depth` operations
-// in flight first waits for them. Results are what the DB's method of the same name would give.
+// An operation begins with its call and has ended when Wait() returns, or earlier: a call that finds `depth` operations
+// in flight waits for them first. Results are those of the DB's method of the same name.
 //
 // Guarantees
 //  - each operation takes effect at one moment between its call and its end;
 //  - a durable update is durable when its operation has ended;
 //  - updates of one key take effect in the order of their calls, and a read sees the session's earlier updates.
-// Not promised: any other order among operations in flight, nor what of them survives a crash before they have ended.
+// Not promised: any other order among operations in flight, or which of them survive a crash before they have ended.
 //
-// Requires: until an operation has ended, the bytes that key and value view, and *value and *status, stay where they
-// are. Thread-safety: one thread at a time; a DB serves any number of sessions.
+// Requires: until an operation has ended, the bytes of key and value, *value and *status stay valid and in place.
+// Thread-safety: one thread at a time; a DB may have any number of sessions.
 #ifndef BONSAI_SESSION_H_
 #define BONSAI_SESSION_H_
 
@@ -34,7 +34,7 @@ inline constexpr size_t kSessionDepthMax = 1024;
 
 class Session {
  public:
-  // Waits for what is in flight.
+  // Waits for the operations in flight.
   virtual ~Session() = default;
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -42,8 +42,8 @@ class Session {
   virtual void Get(std::string_view key, std::string* value, Status* status) = 0;
   virtual void Put(std::string_view key, std::string_view value, Status* status) = 0;
   virtual void Delete(std::string_view key, Status* status) = 0;
-  // `visit` is called before the operation has ended, by Wait() or by a call that waits, perhaps on a stack of 256 KiB;
-  // rows.h says what it may do. What `options.end` views stays, too.
+  // Wait(), or a call that waits, calls `visit` before the operation has ended, perhaps on a stack of 256 KiB. rows.h
+  // states what a visitor may do. The bytes of `options.end` stay valid, too.
   virtual void Scan(const ScanOptions& options, std::string_view from, ScanVisitor visit, Status* status) = 0;
 
   virtual void Wait() = 0;

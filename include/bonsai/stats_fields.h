@@ -1,5 +1,5 @@
-// The names of all counters and gauges of Stats, in one table: the C interface, the admin program, reports and metrics
-// read it, so that a counter has the same name everywhere and none is forgotten.
+// The names of all counters and gauges of Stats in one table. The C interface, the admin program, reports and metrics
+// use it, so that a counter has the same name everywhere and none is missing.
 #ifndef BONSAI_STATS_FIELDS_H_
 #define BONSAI_STATS_FIELDS_H_
 
@@ -16,7 +16,7 @@ enum class StatsKind : uint8_t {
 };
 
 struct StatsField {
-  std::string_view name;  // the member's own name; it ends in the unit where there is one
+  std::string_view name;  // the name of the member; it ends in the unit, if any
   uint64_t Stats::*member;
   StatsKind kind;
 };

@@ -1,6 +1,6 @@
-// Status: the result of an operation that can fail in operation (as opposed to a broken invariant, which asserts).
+// Status: the result of an operation that can fail at run time (a broken invariant ends the process instead).
 //
-// A Status is OK or carries a code and a message. The message says what went wrong, to what, and what to do about it.
+// A Status is OK, or has a code and a message. The message states what failed, where, and what to do about it.
 // Thread-safety: a value type; distinct objects are independent.
 // Cost: an OK status is one null pointer, so success neither allocates nor copies.
 #ifndef BONSAI_STATUS_H_
@@ -18,12 +18,12 @@ class [[nodiscard]] Status {
   enum class Code : int {
     kOk = 0,
     kNotFound = 1,         // the key has no value; not an error of the store
-    kInvalidArgument = 2,  // the caller broke a stated bound; nothing changed
+    kInvalidArgument = 2,  // an argument is out of its stated bounds; nothing changed
     kNoSpace = 3,          // log, pool or DRAM budget is full; nothing changed; deletes still work
     kCorruption = 4,       // stored bytes fail their checksum; the message names the key range
-    kIoError = 5,          // the operating system refused; the message has its reason
-    kUnavailable = 6,      // a bounded wait ended, or too few replicas answer; an update may or may not take effect
-    kBusy = 7,             // another owner has the pool open, or what must be destroyed before is alive
+    kIoError = 5,          // the operating system reported an error; the message has its reason
+    kUnavailable = 6,      // a wait timed out, or a node does not answer; an update may or may not take effect
+    kBusy = 7,             // open elsewhere, or a snapshot, iterator or session is still open
     kNotSupported = 8,     // this build, medium or format version cannot do it
   };
 

@@ -1,6 +1,6 @@
 // Opening a store on a medium that is not real, for tests, benchmarks and studies. NOT part of the stable interface: it
-// is not installed, has no counterpart in C, and may change in any version. Results that were measured through it carry
-// the name of the medium (Stats::medium) and say that it is emulated.
+// is not installed, has no counterpart in C, and may change in any version. Results measured through it name the medium
+// (Stats::medium) and state that it is emulated.
 #ifndef BONSAI_TESTING_H_
 #define BONSAI_TESTING_H_
 
@@ -13,12 +13,12 @@
 
 namespace bonsai {
 
-// What NVM writes go through, on top of the file or device that the path names.
+// The layer between NVM writes and the file or device that the path names.
 enum class TestMedium : uint8_t {
-  kNone = 0,      // nothing: the store writes as DB::Open would
+  kNone = 0,      // none: the store writes as with DB::Open
   kShadow = 1,    // stores reach the pool file only by flush and fence, so SIGKILL acts as a power cut
   kEmulator = 2,  // modelled NVM latency and bandwidth (`emulator_preset`)
-  kFar = 3,       // a target that is not mapped, as on another node: bytes come late, through reads alone
+  kFar = 3,       // a target that is not mapped, as on another node: bytes arrive late, and only by reads
 };
 
 struct TestOptions {
@@ -26,24 +26,24 @@ struct TestOptions {
   std::string emulator_preset = "optane";
   bool shadow_drops_flushes = false;  // canary: a shadow medium whose flushes do nothing
   uint64_t shadow_eviction_seed = 0;  // 0 = no early evictions
-  uint64_t far_seed = 1;              // when bytes of a far medium come
+  uint64_t far_seed = 1;              // decides when the bytes of a far medium arrive
 
-  // The experiment "offloading" of bonsai-bench measures with it what the design saves. Puts of records that are in
-  // dnodes overwrite them there, without a log, so that a crash damages them; one thread only. Refused
-  // (InvalidArgument) but for a pool that this call makes on the emulator medium, and without background threads.
+  // For the experiment "offloading" of bonsai-bench, which measures what the design saves. Puts overwrite records in
+  // dnodes in place, without a log, so that a crash damages them; one thread only. InvalidArgument unless this call
+  // creates the pool on the emulator medium and there are no background threads.
   bool updates_in_place = false;
 
-  // The experiments "pipelining" compare with these what a get does while it waits for memory or NVM.
-  // A single get fetches what says where in a dnode a key is while it waits for the bnode above (intra-operation
-  // pipelining).
+  // For the experiments "pipelining", which compare what a get does while it waits for memory or NVM.
+  // Intra-operation pipelining: while a single get waits for the bnode, it fetches the metadata that locates the key in
+  // the dnode.
   bool gets_fetch_ahead = true;
-  // Where reads of NVM wait, a session carries out each get in a coroutine, which lets the others go on while it waits,
-  // and not as part of a group that takes each step together (both inter-operation pipelining). Empty: where there is
-  // no uploaded metadata, so that a search waits several times, and the waits of a group add up.
+  // Inter-operation pipelining where reads of NVM wait. True: a session runs each get in a coroutine, so that other
+  // gets continue while it waits. False: a group of gets takes each step together. Empty: coroutines if there is no
+  // uploaded metadata, because a search then waits several times and the waits of a group add up.
   std::optional<bool> gets_in_coroutines = {};
 };
 
-// DB::Open with such a medium. Errors: those of DB::Open; InvalidArgument for test options that cannot be.
+// DB::Open with such a medium. Errors: as DB::Open; InvalidArgument for impossible test options.
 Status OpenForTest(const Options& options, const TestOptions& test, const std::string& path, std::unique_ptr<DB>* db);
 
 }  // namespace bonsai
