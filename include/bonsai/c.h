@@ -1,24 +1,25 @@
-/* The C interface of Bonsai, in the shape of leveldb/c.h. It is the interface whose ABI is promised: all bindings to
-   other languages stand on it. C99 and C++. What the operations mean is said in bonsai/db.h; here is what C adds.
+/* The C interface of Bonsai, similar to leveldb/c.h. Its ABI is stable, and all language bindings use it. C99 and C++.
+   bonsai/db.h defines the operations; this file documents only what is specific to C.
 
    Results. Every function that can fail returns a BONSAI_* code, BONSAI_OK (0) on success. Its last parameter, errptr,
-   asks for the message and may be NULL. Otherwise *errptr must be NULL or a message of an earlier call: a failure frees
-   the old message and stores a new one, "<code name>: <what, and what to do>", to be freed with bonsai_free(); success
-   leaves *errptr alone. So one `char* err = NULL;` serves any number of calls. The code alone decides whether a call
-   failed; the message may be missing (NULL) when memory has run out. BONSAI_NOT_FOUND is an answer and sets no message.
+   receives the message and may be NULL. Otherwise *errptr must be NULL or the message of an earlier call. A failure
+   frees the old message and stores a new one, "<code name>: <what, and what to do>", to be freed with bonsai_free();
+   success leaves *errptr unchanged. So one `char* err = NULL;` serves any number of calls. Only the code decides
+   whether a call failed; the message may be NULL when memory has run out. BONSAI_NOT_FOUND is a result and sets no
+   message.
 
    Memory. Opaque objects are freed by their own _destroy, _release or _close function, for which NULL is a no-op.
    Values, texts and messages that the library returns are freed with bonsai_free(). _create functions return NULL
-   only when memory has run out. Nothing that a caller passes in is kept after the call, but the log sink, and what
-   operations of a session name until they have ended. Only pointers of which it is said may be NULL.
+   only when memory has run out. The library keeps no argument after a call, except the log sink, and the arguments of
+   session operations until these have ended. Pointers may be NULL only where stated.
 
-   Bytes. A key or value is a pointer and a length; it may hold zero bytes. A NULL pointer with length 0 is the empty
+   Bytes. A key or value is a pointer and a length; it may contain zero bytes. A NULL pointer with length 0 is the empty
    string. Booleans are unsigned char, 0 or 1.
 
-   Threads. A bonsai_t may be used by any number of threads at once, except in bonsai_close(). Every other object
-   belongs to one thread at a time; a snapshot may be read through by many. No C++ exception crosses this interface.
-   Callbacks must not throw, longjmp or close the store. Visitors of scans may call the store (bonsai/rows.h), the log
-   sink must not.
+   Threads. Any number of threads may use a bonsai_t at once, except in bonsai_close(). Every other object belongs to
+   one thread at a time, but several threads may read through one snapshot. No C++ exception crosses this interface.
+   Callbacks must not throw, longjmp or close the store. Scan visitors may call the store (bonsai/rows.h); the log sink
+   must not.
 
    Stability. Functions and constants are added, never changed or removed, within one major version. */
 #ifndef BONSAI_C_H_
@@ -37,7 +38,7 @@
 extern "C" {
 #endif
 
-/* ---- version: of this header, and of the library that runs ---- */
+/* ---- version: of this header, and of the loaded library ---- */
 
 #define BONSAI_VERSION_MAJOR 0
 #define BONSAI_VERSION_MINOR 1
@@ -54,12 +55,12 @@ BONSAI_EXPORT int bonsai_version_number(void);
 enum {
   BONSAI_OK = 0,
   BONSAI_NOT_FOUND = 1,        /* the key has no value */
-  BONSAI_INVALID_ARGUMENT = 2, /* a stated bound was broken; nothing changed */
+  BONSAI_INVALID_ARGUMENT = 2, /* an argument is out of bounds; nothing changed */
   BONSAI_NO_SPACE = 3,         /* log, pool, DRAM budget or memory is full; nothing changed; deletes still work */
   BONSAI_CORRUPTION = 4,       /* stored bytes fail their checksum */
-  BONSAI_IO_ERROR = 5,         /* the operating system refused */
-  BONSAI_UNAVAILABLE = 6,      /* a bounded wait ended; an update may or may not take effect */
-  BONSAI_BUSY = 7,             /* open elsewhere, or snapshots, iterators or sessions are still alive */
+  BONSAI_IO_ERROR = 5,         /* the operating system reported an error */
+  BONSAI_UNAVAILABLE = 6,      /* a wait timed out, or a node does not answer; an update may or may not take effect */
+  BONSAI_BUSY = 7,             /* open elsewhere, or a snapshot, iterator or session is still open */
   BONSAI_NOT_SUPPORTED = 8     /* this build, medium or format version cannot do it */
 };
 
@@ -91,11 +92,11 @@ typedef struct bonsai_check_report_t bonsai_check_report_t;
 /* Called with the share of a long call that is done, 0..1, by the thread that made the call. */
 typedef void (*bonsai_progress)(void* arg, double done);
 
-/* ---- options of bonsai_open: bonsai/options.h says what each means and its default ----
-   A setter given a value that it does not know makes bonsai_open() answer BONSAI_INVALID_ARGUMENT. */
+/* ---- options of bonsai_open: bonsai/options.h documents each and its default ----
+   After a setter was given an unknown value, bonsai_open() returns BONSAI_INVALID_ARGUMENT. */
 
 enum { BONSAI_KEY_BYTES = 0, BONSAI_KEY_FIXED8 = 1 };
-/* What a store is made of, and whether it lasts. BONSAI_MEDIUM_DRAM goes with BONSAI_VOLATILE only, and the reverse. */
+/* Medium and durability mode. BONSAI_MEDIUM_DRAM and BONSAI_VOLATILE require each other. */
 enum { BONSAI_MEDIUM_AUTO = 0, BONSAI_MEDIUM_DRAM = 1 };
 enum { BONSAI_DURABLE = 0, BONSAI_BUFFERED = 1, BONSAI_VOLATILE = 2 };
 enum { BONSAI_PERSISTENCE_DOMAIN_AUTO = 0, BONSAI_PERSISTENCE_DOMAIN_ADR = 1, BONSAI_PERSISTENCE_DOMAIN_EADR = 2 };
@@ -120,24 +121,24 @@ BONSAI_EXPORT void bonsai_options_set_open_progress(bonsai_options_t* options, b
 BONSAI_EXPORT void bonsai_options_set_stall_ms_max(bonsai_options_t* options, uint32_t milliseconds);
 BONSAI_EXPORT void bonsai_options_set_snapshots_max(bonsai_options_t* options, uint32_t snapshots);
 BONSAI_EXPORT void bonsai_options_set_metadata_upload(bonsai_options_t* options, unsigned char on);
-/* Remote targets: `path` is copied; NULL: the file that BONSAI_SECRET_FILE of the environment names, else none. */
+/* Remote targets. `path` is copied. NULL: the file that the variable BONSAI_SECRET_FILE names, else none. */
 BONSAI_EXPORT void bonsai_options_set_fabric_secret_file(bonsai_options_t* options, const char* path);
 BONSAI_EXPORT void bonsai_options_set_fabric_wait_ms_max(bonsai_options_t* options, uint32_t milliseconds);
 BONSAI_EXPORT void bonsai_options_set_fabric_workers(bonsai_options_t* options, uint32_t workers);
 
-/* severity is 'I', 'W' or 'E'; the message dies with the call and is not zero-terminated. May be called from any thread
-   until bonsai_close() returned. NULL: no messages. */
+/* severity is 'I', 'W' or 'E'; the message is valid during the call and is not zero-terminated. May be called from any
+   thread until bonsai_close() has returned. NULL: no messages. */
 typedef void (*bonsai_log_sink)(void* arg, char severity, const char* message, size_t message_bytes);
 BONSAI_EXPORT void bonsai_options_set_log_sink(bonsai_options_t* options, bonsai_log_sink sink, void* arg);
 
 /* ---- open and close ---- */
 
-/* Opens the pool at path (comma-separated: one per target, none empty) and stores it in *db; NULL on failure. options
-   may be NULL: defaults. */
+/* Opens the pool at path (comma-separated targets, none empty) and stores it in *db; NULL on failure. options may be
+   NULL: defaults. */
 BONSAI_EXPORT int bonsai_open(const bonsai_options_t* options, const char* path, bonsai_t** db, char** errptr);
 
-/* Syncs, closes and frees. While snapshots, iterators or sessions of db live: BONSAI_BUSY, and db stays open. With any
-   other code db is gone. NULL: nothing is done. */
+/* Syncs, closes and frees. While a snapshot, iterator or session is still open, returns BONSAI_BUSY and db stays open.
+   After any other code db has been freed. db may be NULL: nothing is done. */
 BONSAI_EXPORT int bonsai_close(bonsai_t* db, char** errptr);
 
 /* ---- updates ---- */
@@ -147,11 +148,11 @@ BONSAI_EXPORT int bonsai_put(bonsai_t* db, const char* key, size_t key_bytes, co
 BONSAI_EXPORT int bonsai_delete(bonsai_t* db, const char* key, size_t key_bytes, char** errptr);
 BONSAI_EXPORT int bonsai_write(bonsai_t* db, const bonsai_writebatch_t* batch, char** errptr);
 
-/* Every batch of up to so many bytes is small enough for bonsai_write: of each update key, value and 32 bytes. */
+/* The largest batch that bonsai_write() always accepts: key, value and 32 bytes for each update. */
 BONSAI_EXPORT uint64_t bonsai_batch_bytes_max(const bonsai_t* db);
 
-/* A batch is applied whole or not at all. It is copied, so it may be cleared and used again. Its put and delete fail
-   only for want of memory or for a NULL pointer with a length; bounds are checked by bonsai_write(). */
+/* A batch is applied atomically. It owns copies of keys and values, and may be cleared and reused. Its put and delete
+   fail only when memory has run out or a NULL pointer has a length; bonsai_write() checks bounds. */
 BONSAI_EXPORT bonsai_writebatch_t* bonsai_writebatch_create(void);
 BONSAI_EXPORT void bonsai_writebatch_destroy(bonsai_writebatch_t* batch);
 BONSAI_EXPORT void bonsai_writebatch_clear(bonsai_writebatch_t* batch);
@@ -161,51 +162,51 @@ BONSAI_EXPORT int bonsai_writebatch_delete(bonsai_writebatch_t* batch, const cha
                                            char** errptr);
 BONSAI_EXPORT size_t bonsai_writebatch_count(const bonsai_writebatch_t* batch);
 
-/* Waits until all updates that returned are durable (needed for BONSAI_BUFFERED only). */
+/* Waits until all updates that have returned are durable (needed only in mode BONSAI_BUFFERED). */
 BONSAI_EXPORT int bonsai_sync(bonsai_t* db, char** errptr);
 /* Moves all buffered updates into dnodes and frees the log. */
 BONSAI_EXPORT int bonsai_drain(bonsai_t* db, char** errptr);
 
-/* ---- reads: readoptions may be NULL: as of now ---- */
+/* ---- reads: readoptions may be NULL: the current state ---- */
 
 BONSAI_EXPORT bonsai_readoptions_t* bonsai_readoptions_create(void);
 BONSAI_EXPORT void bonsai_readoptions_destroy(bonsai_readoptions_t* options);
-/* Reads as of `snapshot`, which must outlive every use of the options; NULL: as of now. */
+/* Reads as of `snapshot`, which must outlive every use of the options; NULL: the current state. */
 BONSAI_EXPORT void bonsai_readoptions_set_snapshot(bonsai_readoptions_t* options, const bonsai_snapshot_t* snapshot);
-/* Scans and iterators: 1 (the default) verifies the checksum of every record before it is returned, so that damage is
-   reported and never returned; 0 that of one range of records in 64: faster, and damage may be returned as if it were
-   sound. Gets verify always. */
+/* For scans and iterators. 1 (the default): the checksum of every record is verified before the record is returned, so
+   that damage is reported and never returned. 0: only one range of records in 64 is verified, which is faster; damaged
+   records may be returned as if they were sound. Gets always verify. */
 BONSAI_EXPORT void bonsai_readoptions_set_verify_checksums(bonsai_readoptions_t* options, unsigned char verify);
-/* Scans and counts leave the record at `from` out: to go on after the last key of an earlier scan. Default 0. */
+/* 1: scans and counts skip the record at `from`, to continue after the last key of an earlier scan. Default 0. */
 BONSAI_EXPORT void bonsai_readoptions_set_from_exclusive(bonsai_readoptions_t* options, unsigned char on);
 
 /* BONSAI_OK when key has a value, else BONSAI_NOT_FOUND. */
 BONSAI_EXPORT int bonsai_exists(bonsai_t* db, const bonsai_readoptions_t* options, const char* key, size_t key_bytes,
                                 char** errptr);
 
-/* Stores the value in a new *value of *value_bytes bytes, with an uncounted zero byte after it. On any other code than
-   BONSAI_OK, *value is NULL and *value_bytes 0. An empty value is a non-NULL pointer with 0 bytes. */
+/* Stores the value in a new *value of *value_bytes bytes, followed by an uncounted zero byte. With any code but
+   BONSAI_OK, *value is NULL and *value_bytes is 0. An empty value is a non-NULL pointer with 0 bytes. */
 BONSAI_EXPORT int bonsai_get(bonsai_t* db, const bonsai_readoptions_t* options, const char* key, size_t key_bytes,
                              char** value, size_t* value_bytes, char** errptr);
 
-/* Copies the value into `buffer`, allocating nothing. A value that is larger than buffer_bytes gives
-   BONSAI_INVALID_ARGUMENT, copies nothing and sets *value_bytes to what it needs. */
+/* Copies the value into `buffer` without allocating. If the value is larger than buffer_bytes, copies nothing, returns
+   BONSAI_INVALID_ARGUMENT and sets *value_bytes to the size of the value. */
 BONSAI_EXPORT int bonsai_get_into(bonsai_t* db, const bonsai_readoptions_t* options, const char* key, size_t key_bytes,
                                   char* buffer, size_t buffer_bytes, size_t* value_bytes, char** errptr);
 
-/* Gets `count` keys. codes[i] answers keys[i]; values[i] and values_bytes[i] are as after bonsai_get(). Returns
-   BONSAI_OK when every code is BONSAI_OK or BONSAI_NOT_FOUND, else the first other code, with its message. All arrays
-   are filled in every case. */
+/* Gets `count` keys. codes[i] is the result for keys[i]; values[i] and values_bytes[i] are as after bonsai_get().
+   Returns BONSAI_OK when every code is BONSAI_OK or BONSAI_NOT_FOUND, else the first other code, with its message. All
+   arrays are always filled. */
 BONSAI_EXPORT int bonsai_multi_get(bonsai_t* db, const bonsai_readoptions_t* options, size_t count,
                                    const char* const* keys, const size_t* keys_bytes, char** values,
                                    size_t* values_bytes, int* codes, char** errptr);
 
-/* Sets `count` keys, each as bonsai_put() would, in this order where keys are equal; not atomic as a whole. They share
-   fences, and their cache misses overlap. codes[i] answers keys[i]; the result is as of bonsai_multi_get(). */
+/* Puts `count` keys; puts of equal keys take effect in this order. Not atomic as a whole. The puts share fences and
+   overlap their cache misses. codes[i] is the result for keys[i]; the return value is as for bonsai_multi_get(). */
 BONSAI_EXPORT int bonsai_multi_put(bonsai_t* db, size_t count, const char* const* keys, const size_t* keys_bytes,
                                    const char* const* values, const size_t* values_bytes, int* codes, char** errptr);
 
-/* Visits one record of a scan; the pointers die with the call. Returns 0 to stop the scan. */
+/* Visits one record of a scan; the pointers are valid during the call. Returns 0 to stop the scan. */
 typedef unsigned char (*bonsai_scan_visitor)(void* arg, const char* key, size_t key_bytes, const char* value,
                                              size_t value_bytes);
 
@@ -215,8 +216,8 @@ BONSAI_EXPORT int bonsai_scan(bonsai_t* db, const bonsai_readoptions_t* options,
                               const char* end, size_t end_bytes, uint64_t limit, bonsai_scan_visitor visitor, void* arg,
                               char** errptr);
 
-/* Records side by side: key i is key_bytes at keys + i * stride_bytes, value i value_bytes at
-   values + i * stride_bytes. The bytes die with the call of the visitor. */
+/* Adjacent records: key i is the key_bytes at keys + i * stride_bytes, value i the value_bytes at
+   values + i * stride_bytes. The bytes are valid during the call of the visitor. */
 typedef struct {
   const char* keys;
   const char* values;
@@ -224,25 +225,25 @@ typedef struct {
 } bonsai_rows_t;
 typedef unsigned char (*bonsai_rows_visitor)(void* arg, const bonsai_rows_t* rows);
 
-/* As bonsai_scan(), as many records at a time as are side by side: the fastest way through many of them. */
+/* As bonsai_scan(), but passes groups of adjacent records: the fastest way to scan many records. */
 BONSAI_EXPORT int bonsai_scan_rows(bonsai_t* db, const bonsai_readoptions_t* options, const char* from,
                                    size_t from_bytes, const char* end, size_t end_bytes, uint64_t limit,
                                    bonsai_rows_visitor visitor, void* arg, char** errptr);
 
-/* Stores in *count how many records bonsai_scan() would visit, as of one moment; reads no values. */
+/* Stores in *count the number of records that bonsai_scan() would visit, as of one moment; reads no values. */
 BONSAI_EXPORT int bonsai_count(bonsai_t* db, const bonsai_readoptions_t* options, const char* from, size_t from_bytes,
                                const char* end, size_t end_bytes, uint64_t limit, uint64_t* count, char** errptr);
 
-/* A moment of the store's history, for bonsai_readoptions_set_snapshot(). To be released before bonsai_close(). */
+/* A point in the store's history, for bonsai_readoptions_set_snapshot(). Release it before bonsai_close(). */
 BONSAI_EXPORT int bonsai_snapshot_create(bonsai_t* db, bonsai_snapshot_t** snapshot, char** errptr);
 BONSAI_EXPORT void bonsai_snapshot_release(bonsai_snapshot_t* snapshot);
 
-/* An iterator reads as of its snapshot, else of the moment of bonsai_iter_create(), and has no position until a seek.
-   What it seeks may be any bytes. _seek: the first record at or after key; _seek_after: the first one after it;
-   _seek_for_prev: the last one at or before it; _seek_before: the last one before it. key, value, next and prev only
-   while it is valid; what key and value return lives until the next seek, next, prev or destroy. A failure makes it not
-   valid and shows in bonsai_iter_status(). To be destroyed before bonsai_close(), and before the snapshot that it
-   reads. */
+/* An iterator reads as of its snapshot, else as of the call of bonsai_iter_create(). It has no position before the
+   first seek. The seek target may be any bytes. _seek: the first record at or after key; _seek_after: the first one
+   after it; _seek_for_prev: the last one at or before it; _seek_before: the last one before it. Call key, value, next
+   and prev only while the iterator is valid; the results of key and value are valid until the next seek, next, prev or
+   destroy. After a failure the iterator is not valid and bonsai_iter_status() returns the error. Destroy it before
+   bonsai_close(), and before releasing the snapshot that it reads. */
 BONSAI_EXPORT bonsai_iterator_t* bonsai_iter_create(bonsai_t* db, const bonsai_readoptions_t* options);
 BONSAI_EXPORT void bonsai_iter_destroy(bonsai_iterator_t* iterator);
 BONSAI_EXPORT unsigned char bonsai_iter_valid(const bonsai_iterator_t* iterator);
@@ -266,25 +267,25 @@ BONSAI_EXPORT int bonsai_iter_status(const bonsai_iterator_t* iterator, char** e
      code = bonsai_session_wait(session, &err);
      for (i = 0; i < 32; ++i) if (results[i].code == BONSAI_OK) use(values[i], results[i].value_bytes);
 
-   An operation is begun by its call and has ended when bonsai_session_wait() returns, or before: a call that finds
-   `depth` operations in flight first waits for them. Until then all bytes that it was given, the buffer and *result
-   stay where they are. Updates of one key take effect in the order of their calls, and a read sees the session's
-   earlier updates; there is no other order. A session belongs to one thread at a time. */
+   An operation begins with its call and has ended when bonsai_session_wait() returns, or earlier: a call that finds
+   `depth` operations in flight waits for them first. Until an operation has ended, its arguments, the buffer and
+   *result must stay valid and in place. Updates of one key take effect in the order of their calls, and a read sees the
+   session's earlier updates; no other order is promised. A session belongs to one thread at a time. */
 
-/* What an operation of a session came to. */
+/* The result of a session operation. */
 typedef struct {
   int code;           /* BONSAI_IN_FLIGHT until it has ended */
-  size_t value_bytes; /* of a get: of its value, also when the buffer is too small for it; else 0 */
+  size_t value_bytes; /* a get: the size of the value, also if the buffer is too small for it; else 0 */
 } bonsai_result_t;
 enum { BONSAI_IN_FLIGHT = -1 };
 
-/* Up to `depth` operations are in flight, 1 to BONSAI_SESSION_DEPTH_MAX; more than 32 bring little. Stores the session
-   in *session; NULL on failure. To be destroyed before bonsai_close(). */
+/* A session of up to `depth` operations in flight, 1 to BONSAI_SESSION_DEPTH_MAX; more than 32 gain little. Stores the
+   session in *session; NULL on failure. Destroy it before bonsai_close(). */
 BONSAI_EXPORT int bonsai_session_create(bonsai_t* db, size_t depth, bonsai_session_t** session, char** errptr);
-/* Waits first. */
+/* Waits for the operations in flight first. */
 BONSAI_EXPORT void bonsai_session_destroy(bonsai_session_t* session);
 
-/* Begins an operation, which answers *result as the function of the same name would. `result` may be NULL: then only
+/* Begins an operation; *result will hold the result of the function of the same name. `result` may be NULL: then only
    bonsai_session_wait() reports a failure. A get copies the value into `buffer`, as bonsai_get_into() does. */
 BONSAI_EXPORT void bonsai_session_get(bonsai_session_t* session, const char* key, size_t key_bytes, char* buffer,
                                       size_t buffer_bytes, bonsai_result_t* result);
@@ -292,14 +293,14 @@ BONSAI_EXPORT void bonsai_session_put(bonsai_session_t* session, const char* key
                                       size_t value_bytes, bonsai_result_t* result);
 BONSAI_EXPORT void bonsai_session_delete(bonsai_session_t* session, const char* key, size_t key_bytes,
                                          bonsai_result_t* result);
-/* The visitor is called before the operation has ended, by bonsai_session_wait() or by a call that waits, perhaps on a
-   stack of 256 KiB. It must not use a session. */
+/* bonsai_session_wait(), or a call that waits, calls the visitor before the operation has ended, perhaps on a stack of
+   256 KiB. The visitor must not use a session. */
 BONSAI_EXPORT void bonsai_session_scan(bonsai_session_t* session, const bonsai_readoptions_t* options, const char* from,
                                        size_t from_bytes, const char* end, size_t end_bytes, uint64_t limit,
                                        bonsai_scan_visitor visitor, void* arg, bonsai_result_t* result);
 
-/* Returns when all operations have ended: BONSAI_OK when each that was begun since the last wait answered BONSAI_OK or
-   BONSAI_NOT_FOUND, else one of the other codes, with its message. */
+/* Returns when all operations have ended: BONSAI_OK if every operation begun since the last wait has the code BONSAI_OK
+   or BONSAI_NOT_FOUND, else one of the other codes, with its message. */
 BONSAI_EXPORT int bonsai_session_wait(bonsai_session_t* session, char** errptr);
 BONSAI_EXPORT size_t bonsai_session_in_flight(const bonsai_session_t* session);
 
@@ -315,41 +316,41 @@ BONSAI_EXPORT void bonsai_stats_destroy(bonsai_stats_t* stats);
 BONSAI_EXPORT size_t bonsai_stats_count(const bonsai_stats_t* stats);
 BONSAI_EXPORT const char* bonsai_stats_name(const bonsai_stats_t* stats, size_t index); /* static; NULL past the end */
 BONSAI_EXPORT uint64_t bonsai_stats_value(const bonsai_stats_t* stats, size_t index);   /* 0 past the end */
-/* Stores the value of `name` in *value; BONSAI_NOT_FOUND when this library has no such counter. */
+/* Stores the value of `name` in *value; BONSAI_NOT_FOUND if this library has no such counter. */
 BONSAI_EXPORT int bonsai_stats_find(const bonsai_stats_t* stats, const char* name, uint64_t* value);
-BONSAI_EXPORT const char* bonsai_stats_medium(const bonsai_stats_t* stats); /* lives as long as stats */
+BONSAI_EXPORT const char* bonsai_stats_medium(const bonsai_stats_t* stats); /* valid as long as stats */
 BONSAI_EXPORT unsigned char bonsai_stats_emulated(const bonsai_stats_t* stats);
 BONSAI_EXPORT int bonsai_stats_key_format(const bonsai_stats_t* stats);
 
 /* ---- pools that are not open ---- */
 
-/* Verifies a pool without changing a byte. BONSAI_OK means that the check could run; damage is in *report (NULL on any
+/* Verifies a pool without changing it. BONSAI_OK means that the check ran; *report lists the damage (NULL with any
    other code). progress may be NULL. */
 BONSAI_EXPORT int bonsai_check(const char* path, bonsai_progress progress, void* arg, bonsai_check_report_t** report,
                                char** errptr);
 BONSAI_EXPORT void bonsai_check_report_destroy(bonsai_check_report_t* report);
 BONSAI_EXPORT size_t bonsai_check_report_damages(const bonsai_check_report_t* report); /* 0: nothing is damaged */
-/* The texts of one damage live as long as the report; NULL past the end. The key range is empty when no key is hit. */
+/* The texts of one damage are valid as long as the report; NULL past the end. key_range is empty if no key is hit. */
 BONSAI_EXPORT const char* bonsai_check_report_where(const bonsai_check_report_t* report, size_t index);
 BONSAI_EXPORT const char* bonsai_check_report_what(const bonsai_check_report_t* report, size_t index);
 BONSAI_EXPORT const char* bonsai_check_report_key_range(const bonsai_check_report_t* report, size_t index);
-/* Closed in order, nothing to recover. */
+/* 1 if the pool was closed properly: nothing to recover. */
 BONSAI_EXPORT unsigned char bonsai_check_report_clean(const bonsai_check_report_t* report);
 /* Counts by name: targets, dnodes, records, log_records, large_values, data_bytes, data_bytes_used. */
 BONSAI_EXPORT int bonsai_check_report_find(const bonsai_check_report_t* report, const char* name, uint64_t* value);
 
-/* ---- copies: `options` (NULL: defaults) say how the new pool at `to` is made; bonsai/db.h says what is copied ---- */
+/* ---- copies: `options` (NULL: defaults) are those of the new pool at `to`; bonsai/db.h states what is copied ---- */
 
-/* Copies an open store, as of a snapshot (NULL: now), into a new pool. *records (may be NULL): how many. */
+/* Copies an open store, as of a snapshot (NULL: now), into a new pool. *records: how many; records may be NULL. */
 BONSAI_EXPORT int bonsai_checkpoint(bonsai_t* db, const bonsai_options_t* options, const char* to,
                                     const bonsai_snapshot_t* snapshot, uint64_t* records, char** errptr);
 
-/* Copies all that verifies of a damaged pool that is not open. BONSAI_OK also when something is lost: *report (NULL on
-   any other code) lists that as its damages, and its count "records" says how many were copied. */
+/* Copies everything that passes its checks from a damaged pool that is not open. BONSAI_OK even if something is lost;
+   the losses are the damages of *report (NULL with any other code). Its count "records" is the number copied. */
 BONSAI_EXPORT int bonsai_salvage(const char* from, const bonsai_options_t* options, const char* to,
                                  bonsai_progress progress, void* arg, bonsai_check_report_t** report, char** errptr);
 
-/* Describes what storing at path would mean here; the path need not exist. *text is freed with bonsai_free(). */
+/* Describes the medium that a pool at path would have; path need not exist. Free *text with bonsai_free(). */
 BONSAI_EXPORT int bonsai_describe_medium(const char* path, char** text, char** errptr);
 
 #ifdef __cplusplus

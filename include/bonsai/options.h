@@ -11,11 +11,11 @@
 
 namespace bonsai {
 
-// Bounds of the contract; anything outside is InvalidArgument and changes nothing.
+// Bounds of the contract; anything outside them is InvalidArgument and changes nothing.
 inline constexpr size_t kKeyBytesMin = 1;
 inline constexpr size_t kKeyBytesMax = 1024;
 inline constexpr size_t kValueBytesMax = size_t{16} << 20;
-inline constexpr uint64_t kPoolBytesMin = uint64_t{64} << 10;  // of each target
+inline constexpr uint64_t kPoolBytesMin = uint64_t{64} << 10;  // per target
 inline constexpr uint64_t kPoolBytesMax = (uint64_t{1} << 62) - 1;
 
 // Form of the keys; fixed when a pool is created.
@@ -28,20 +28,20 @@ enum class KeyFormat : uint8_t {
 enum class MediumChoice : uint8_t {
   kAuto =
       0,  // what the path names: devdax, fsdax, tmpfs or hugetlb by flush instructions; a plain file by msync (slow)
-  kDram = 1,  // memory of the process: a new, empty store. The path only names it, no file is read or made.
+  kDram = 1,  // memory of the process: a new, empty store. The path is only a name; no file is read or created.
 };
 
-// How long updates last. Stores in DRAM are kVolatile and no others are, so that nobody loses updates by the choice of
-// a medium alone: anything else is InvalidArgument.
+// The durability mode. kVolatile and MediumChoice::kDram require each other, else InvalidArgument, so that the choice
+// of a medium alone never loses updates.
 enum class Durability : uint8_t {
-  kDurable = 0,   // when an update returns it survives a crash of the medium's persistence domain
-  kBuffered = 1,  // the updates of about the last `buffered_window_ms` may be lost; what survives is a prefix in
-                  // real-time order
-  kVolatile = 2,  // an update is gone when the store is closed or the process ends: no log, no flushes. Checkpoint
-                  // keeps what the store holds. For caches, and for comparing.
+  kDurable = 0,   // an update that has returned survives every crash that the persistence domain covers
+  kBuffered = 1,  // a crash may lose the updates of about the last `buffered_window_ms`; the surviving updates are a
+                  // prefix in real-time order
+  kVolatile = 2,  // updates are lost when the store is closed or the process ends: no log, no flushes. Checkpoint can
+                  // save them. For caches and comparisons.
 };
 
-// What a crash takes away. kAuto: eADR where the platform says so, else ADR; for a plain file, ADR by msync.
+// Which stores survive a crash. kAuto: eADR if the platform reports it, else ADR; for a plain file, ADR by msync.
 enum class PersistenceDomain : uint8_t {
   kAuto = 0,
   kAdr = 1,   // only lines that were flushed and fenced survive
@@ -53,15 +53,14 @@ struct Options {
   bool create_if_missing = false;
   bool error_if_exists = false;
   KeyFormat key_format = KeyFormat::kBytes;  // on open it must be the pool's own unless `any_key_format`
-  bool any_key_format = false;               // take whatever the existing pool has
-  // Size of each target, when creating; kPoolBytesMin to kPoolBytesMax. One for the log alone (DB::Open) gets the size
-  // of its share of the log.
+  bool any_key_format = false;               // accept the key format of the existing pool
+  // Size of each target, when creating; kPoolBytesMin to kPoolBytesMax. A target with role=log (DB::Open) instead gets
+  // the size of its share of the log.
   uint64_t pool_bytes = uint64_t{1} << 30;
-  // On open: targets that are smaller are enlarged to this size, not their log. Those that the path names with role=log
-  // stay as they are.
+  // On open: smaller targets are enlarged to this size, but their log is not. Targets with role=log keep their size.
   uint64_t grow_bytes = 0;
   // Log budget over all targets, when creating; 0 = a tenth of the pool. A target's share is rounded down to whole log
-  // segments, and raised to four segments of 4 KiB if it is less: Stats::log_bytes says what it came to.
+  // segments, and is at least four segments of 4 KiB. Stats::log_bytes reports the result.
   uint64_t log_bytes = 0;
 
   // ---- the medium
@@ -70,35 +69,36 @@ struct Options {
   Durability durability = Durability::kDurable;
 
   // ---- remote targets
-  // The file with the deployment's secret, which proves this process to the nodes and them to it: 64 hexadecimal
-  // digits, readable by its owner alone. Empty: the file that BONSAI_SECRET_FILE of the environment names, else none.
+  // The file with the deployment's secret, by which this process and the nodes authenticate each other: 64 hexadecimal
+  // digits, readable only by its owner. Empty: the file that the environment variable BONSAI_SECRET_FILE names, else
+  // no secret.
   std::string fabric_secret_file;
-  // How long each wait for a node may take, for a connection, an answer or a fence: then Unavailable. A node that says
-  // that it is at work, on a large pool that it makes, is waited for anew.
+  // The longest wait for a node: for a connection, a response or a fence. After it, the call returns Unavailable. The
+  // wait starts anew when a node reports that it is still working, for example creating a large pool.
   uint32_t fabric_wait_ms_max = 5'000;
-  // How many workers of the fabric post what is asked of the nodes, each over a connection of its own to each node: the
-  // first one what is written, the others what is read, each thread always over the same one. 1: one for all. At most
-  // 64, else InvalidArgument. More than one for each thread that reads, and one for what is written, bring nothing.
+  // Number of fabric workers, 1 to 64, else InvalidArgument. Each has its own connection to each node. The first one
+  // posts writes, the others post reads; each thread always uses the same one. With 1, one worker posts everything.
+  // More than one per reading thread, plus one for writes, gain nothing.
   uint32_t fabric_workers = 4;
 
   // ---- behaviour
-  // Of kBuffered: an update is to be durable so long after it returned, and is where the machine lets the thread that
-  // sees to it run in time. Where it does not, a crash may take older updates, too: Stats::window_excesses counts that,
-  // and Stats::window_us_max is the longest window there was. Sync() is certain.
+  // For kBuffered: the target delay between return and durability. It is missed if the flushing thread is not scheduled
+  // in time; a crash may then lose older updates, too. Stats::window_excesses counts such misses, and
+  // Stats::window_us_max is the longest delay so far. Sync() guarantees durability.
   uint32_t buffered_window_ms = 10;
-  // 0 = writers offload when the log or a bnode is full, readers compact, and an idle store does not put itself in
-  // order.
+  // 0 = writers offload when the log or a bnode is full, readers compact, and nothing is offloaded or compacted while
+  // the store is idle.
   uint32_t background_threads = 1;
-  uint32_t recovery_threads = 0;   // that read the pool when it is opened; 0 = as many as there are processors
-  uint32_t stall_ms_max = 10'000;  // how long back-pressure may hold an update before it fails with NoSpace
-  uint32_t snapshots_max = 0;      // live snapshots, iterators and scans at one time; 0 = no limit
+  uint32_t recovery_threads = 0;   // threads that read the pool when it is opened; 0 = one per processor
+  uint32_t stall_ms_max = 10'000;  // the longest that an update waits for room before it fails with NoSpace
+  uint32_t snapshots_max = 0;      // most open snapshots, iterators and scans at one time; 0 = no limit
   bool metadata_upload = true;     // keep dnode fingerprints and key samples in DRAM
 
-  // The library never prints. Messages (severity 'I', 'W' or 'E') go here when set; may be called from any thread, and
-  // must not call the store.
+  // The library never prints. If set, this receives its messages (severity 'I', 'W' or 'E'). It may be called from any
+  // thread and must not call the store.
   std::function<void(char severity, std::string_view message)> log_sink;
 
-  // Given the share of the recovery that is done, 0..1, when set; by the thread that calls Open.
+  // If set, the thread that calls Open calls it with the share of the recovery that is done, 0..1.
   std::function<void(double done)> open_progress;
 };
 
@@ -106,23 +106,24 @@ class Snapshot;
 
 struct ReadOptions {
   const Snapshot* snapshot = nullptr;  // read as of this snapshot, of the same store; null = now
-  // Of iterators: every record is verified by its checksum before it is returned, so that damage is reported and never
-  // returned. False: sampled, one range of records in 64, which is faster; damage may then be returned as if it were
-  // sound. Gets verify always.
+  // For iterators. True: the checksum of every record is verified before the record is returned, so that damage is
+  // reported and never returned. False: only one range of records in 64 is verified, which is faster; damaged records
+  // may be returned as if they were sound. Gets always verify.
   bool verify_checksums = true;
 };
 
-// Where a scan begins, its `from`, is an argument of its own. `from` and `end` need not be keys: any bytes, of any
-// length and in pools of either key format, mark a place in the bytewise order of keys.
+// The start of a scan, `from`, is a separate argument. `from` and `end` need not be keys: any bytes, of any length and
+// in pools of either key format, mark a place in the bytewise order of keys.
 struct ScanOptions {
   const Snapshot* snapshot = nullptr;  // as of this snapshot, of the same store; null = now
   uint64_t limit = UINT64_MAX;         // at most this many records
   std::string_view end = {};           // stop before this key; empty = no end
-  bool from_exclusive = false;         // begin after `from`: to go on after the last key of an earlier scan
-  bool verify_checksums = true;        // as ReadOptions::verify_checksums
+  bool from_exclusive = false;         // begin after `from`: to continue after the last key of an earlier scan
+  bool verify_checksums = true;        // see ReadOptions::verify_checksums
 };
 
-// A point-in-time copy of the store's counters. Monotonic unless said otherwise; approximate while updates run.
+// A point-in-time copy of the store's counters. Counters only grow; gauges rise and fall. Approximate while updates
+// run.
 struct Stats {
   std::string medium;  // e.g. "tmpfs (emulated NVM), flush clwb, domain ADR"
   bool emulated = true;
@@ -134,8 +135,8 @@ struct Stats {
   uint64_t log_bytes = 0;        // log budget
   uint64_t log_bytes_used = 0;   // segments in use
   uint64_t data_bytes = 0;       // space for dnodes and large values
-  uint64_t data_bytes_used = 0;  // of it allocated
-  // Tree, bnodes, update nodes, uploaded metadata, what of them waits to be freed, and what rounding their sizes costs.
+  uint64_t data_bytes_used = 0;  // allocated part of data_bytes
+  // Tree, bnodes, update nodes and uploaded metadata, including what waits to be freed and what rounding sizes costs.
   uint64_t dram_bytes = 0;
   uint64_t bnodes = 0;
   uint64_t dnodes = 0;
@@ -145,23 +146,23 @@ struct Stats {
   uint64_t puts = 0, dels = 0, gets = 0, scans = 0, batches = 0;
   uint64_t gets_from_dnodes = 0;
   uint64_t offloads = 0, splits = 0, merges = 0, compactions = 0;
-  uint64_t offload_us = 0;            // that threads spent offloading, writers included
+  uint64_t offload_us = 0;            // time that threads spent offloading, writers included
   uint64_t updates_offloaded = 0;     // updates that reached dnodes; WRR = 1 - updates_offloaded / (puts + dels)
   uint64_t stalls = 0, stall_us = 0;  // updates that waited for room: log, data area or a bnode was full
-  uint64_t replacements = 0, replacement_us = 0;  // updates that found a bnode full and put another in its place
-  uint64_t pauses = 0, pause_us = 0;  // updates slowed down beforehand, because the log filled faster than it emptied
-  uint64_t wake_ups = 0;              // updates that woke a background thread, which takes some 10 us
-  uint64_t helped_ranges = 0;         // that writers offloaded in the time of such pauses
-  uint64_t window_excesses = 0;       // times that updates waited longer for durability than buffered_window_ms
-  uint64_t window_us_max = 0;         // the longest that updates have waited for durability in mode kBuffered
-  uint64_t early_bytes = 0;           // media bytes of offloading and compaction for the sake of reads, before need
-  uint64_t user_bytes_written = 0;    // keys and values of acknowledged updates
+  uint64_t replacements = 0, replacement_us = 0;  // updates that found a bnode full and replaced it
+  uint64_t pauses = 0, pause_us = 0;              // throttled updates: the log filled faster than it was emptied
+  uint64_t wake_ups = 0;                          // updates that woke a background thread, which takes some 10 us
+  uint64_t helped_ranges = 0;                     // ranges that throttled writers offloaded meanwhile
+  uint64_t window_excesses = 0;                   // times that durability took longer than buffered_window_ms
+  uint64_t window_us_max = 0;                     // the longest time from return to durability in mode kBuffered
+  uint64_t early_bytes = 0;                       // media bytes of early offloading and compaction, which serve reads
+  uint64_t user_bytes_written = 0;                // keys and values of acknowledged updates
 
   // NVM writes (counters since open, all sites)
   uint64_t nvm_bytes_stored = 0, nvm_lines_flushed = 0, nvm_fences = 0, nvm_media_bytes = 0;
 
-  // the fabric (counters since open; 0 without remote targets): lists of requests that were posted together, requests,
-  // and their payload
+  // the fabric (counters since open; 0 without remote targets): lists of requests posted together, requests, and
+  // payload
   uint64_t fabric_round_trips = 0, fabric_messages = 0, fabric_bytes = 0;
 };
 
