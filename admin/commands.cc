@@ -12,12 +12,12 @@ namespace bonsai::admin {
 namespace {
 
 constexpr std::string_view kCreateText =
-    "Makes the pool and describes what it is stored on. A pool that exists is left as it is, with an error.\n\n"
+    "Creates the pool and describes its medium. An existing pool is not changed; that is an error.\n\n"
     "  bonsai create --pool=/dev/shm/a.pool --bytes=64M\n"
     "  bonsai create --pool=/mnt/pmem0/a,/mnt/pmem1/a --bytes=16G --key=fixed8\n"
     "  bonsai create --pool=shm://laptop/fruit --bytes=64M     # on a node: bonsaid --help\n\n"
-    "A target that is named with ?role=log keeps the log alone, and gets the size that this needs; one with\n"
-    "?role=dnodes keeps all else. So updates are durable on the one, and end on the other:\n\n"
+    "A target with ?role=log stores only the log, and gets the size that the log needs; one with ?role=dnodes\n"
+    "stores everything else. Updates then become durable on the first and are offloaded to the second:\n\n"
     "  bonsai create --pool='/mnt/pmem0/a?role=log,shm://laptop/a?role=dnodes' --bytes=16G\n";
 
 constexpr std::string_view kPutText =
@@ -49,12 +49,12 @@ constexpr std::string_view kScanText =
     "  bonsai scan --pool=a.pool --after=banana --limit=10    # the ten after it\n";
 
 constexpr std::string_view kCountText =
-    "Prints how many records scan would print, as of one moment.\n\n"
+    "Prints the number of records that scan would print, as of one moment.\n\n"
     "  bonsai count --pool=a.pool\n"
     "  bonsai count --pool=a.pool --from=apple --end=banana\n";
 
 constexpr std::string_view kStatText =
-    "Counters count since the pool was opened, that is, what opening it took.\n\n"
+    "Counters start when this command opens the pool, so they show the cost of opening it.\n\n"
     "  bonsai stat --pool=a.pool\n"
     "  bonsai stat --pool=a.pool --json | jq .data_bytes_used\n";
 
@@ -65,15 +65,13 @@ constexpr std::string_view kCheckText =
     "  bonsai check --pool=a.pool --json\n";
 
 constexpr std::string_view kCheckpointText =
-    "Copies the records as of one moment into a new pool, whose targets are the operand. It appears when it is "
-    "complete.\n"
-    "A program that has the pool open makes such a copy while it works: bonsai::Checkpoint().\n\n"
+    "Copies the records as of one moment into a new pool, whose targets are the operand. The new pool appears once\n"
+    "it is complete. A program that has the pool open can make such a copy while it runs: bonsai::Checkpoint().\n\n"
     "  bonsai checkpoint --pool=a.pool backup.pool\n";
 
 constexpr std::string_view kSalvageText =
-    "Copies all that verifies of a damaged pool, which is not changed, into a new one, and lists what is lost with "
-    "the\n"
-    "keys that it may affect. Exit code 0: nothing is lost; 4: the copy is there, and something is lost.\n\n"
+    "Copies everything that passes its checks from a damaged pool, which is not changed, into a new one. Lists each\n"
+    "loss with the keys that it may affect. Exit code 0: no loss; 4: the copy exists, but something is lost.\n\n"
     "  bonsai salvage --pool=damaged.pool saved.pool\n";
 
 constexpr std::string_view kGrowText =
@@ -81,21 +79,19 @@ constexpr std::string_view kGrowText =
     "  bonsai grow --pool=a.pool --bytes=2G\n";
 
 constexpr std::string_view kRemoveText =
-    "Removes the files of all targets, here and on other nodes. What is not a pool, or not all of one, is left "
-    "alone.\n\n"
+    "Removes the files of all targets, here and on other nodes. Leaves alone what is not a pool, or only part of\n"
+    "one.\n\n"
     "  bonsai remove --pool=a.pool\n"
     "  bonsai remove --pool=shm://laptop/fruit\n";
 
 constexpr std::string_view kDumpText =
-    "Prints all records as of one moment as text, a record a line, to be read by bonsai load or anything else\n"
-    "(docs/dump.md).\n\n"
+    "Prints all records as of one moment as text, one per line, for bonsai load or other programs (docs/dump.md).\n\n"
     "  bonsai dump --pool=a.pool > a.txt\n"
     "  bonsai dump --pool=a.pool | gzip > a.txt.gz\n";
 
 constexpr std::string_view kLoadText =
-    "Puts the records of a dump, from FILE or standard input, into the pool; other records stay. A dump that is cut "
-    "off\n"
-    "or malformed is an error; the records before the bad line are in the pool.\n\n"
+    "Puts the records of a dump, from FILE or standard input, into the pool; other records stay. A truncated or\n"
+    "malformed dump is an error; the records before the bad line are in the pool.\n\n"
     "  bonsai load --pool=new.pool --create --bytes=1G a.txt\n"
     "  bonsai load --pool=numbers.pool --create --key=fixed8 numbers.txt\n"
     "  zcat a.txt.gz | bonsai load --pool=a.pool\n";
@@ -158,7 +154,7 @@ std::span<const Command> all_commands() {
        "NEW",
        1,
        1,
-       "copy what can be read of a damaged pool into a new one",
+       "copy the sound records of a damaged pool into a new one",
        kSalvageText,
        {"pool", "bytes", "log_bytes", "domain"},
        run_salvage},
@@ -177,7 +173,7 @@ std::span<const Command> all_commands() {
        "",
        0,
        0,
-       "show what this machine offers, and how to get what is missing",
+       "show what this machine offers, and how to enable what is missing",
        kDoctorText,
        {"pool", "json", "root"},
        run_doctor},

@@ -64,7 +64,7 @@ std::string remedy(const Status& status, const std::string& path) {
     case Status::Code::kIoError:
       return remedy_for_io_error(status, path);
     case Status::Code::kBusy:
-      if (is_remote(path)) return "the log of bonsaid on its node says who has it open";
+      if (is_remote(path)) return "the log of bonsaid on its node names the owner";
       return "to see who has it open: fuser -v " + path;
     case Status::Code::kCorruption:
       return "to see what is damaged: bonsai check --pool=" + path;

@@ -86,7 +86,8 @@ void for_each_on(unsigned threads, size_t count, const std::function<void(size_t
 Status pin_thread(unsigned index) {
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) {
-    return Status::NotSupported("the system does not say which processors this thread may run on; run without pinning");
+    return Status::NotSupported(
+        "the system does not report which processors this thread may run on; run without pinning");
   }
   unsigned left = index % static_cast<unsigned>(CPU_COUNT(&allowed));
   size_t processor = 0;

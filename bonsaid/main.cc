@@ -22,8 +22,8 @@
 DEFINE_string(config, "", "FILE|settings, as in conf/bonsaid.toml; flags win over it");
 DEFINE_string(folder, "", "FOLDER|holds the pools: a file each, or a link to a DAX device");
 DEFINE_string(listen, "", "ADDRESS[,ADDRESS...]|shm://NAME for this machine, rdma://HOST:PORT for others");
-DEFINE_string(domain, "", "adr|adr-direct|eadr|what it takes until written bytes survive a power cut of this node");
-DEFINE_string(secret_file, "", "FILE|64 hexadecimal digits that owners must know, too (BONSAI_SECRET_FILE there)");
+DEFINE_string(domain, "", "adr|adr-direct|eadr|when written bytes survive a power cut of this node");
+DEFINE_string(secret_file, "", "FILE|64 hexadecimal digits that owners must have, too (their BONSAI_SECRET_FILE)");
 DEFINE_bool(open_to_all, false, "|serve other machines without a secret");
 DEFINE_string(medium, "auto",
               "auto|shadow|shadow-without-flushes|emulator|how bytes are written; all but auto are for tests");
@@ -59,7 +59,7 @@ std::string help_text() {
       "bonsaid\n"
       "flushes them (right everywhere); adr-direct if devices write past the caches; eadr if caches survive a power "
       "cut.\n"
-      "Exit code 0: stopped in order; 2: wrong usage; 3: it cannot serve, and the message says why.\n\n"
+      "Exit code 0: stopped cleanly; 2: wrong usage; 3: it cannot serve, and the message has the reason.\n\n"
       "Flags:\n";
   for (const std::string_view flag : known_flags()) text += admin::flag_help(flag);
   return text;

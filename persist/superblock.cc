@@ -142,7 +142,7 @@ namespace {
 Status verify_version(const Superblock& sb, const std::string& path) {
   const std::string has = path + " has format version " + std::to_string(sb.version);
   if (sb.version > kFormatVersion) {
-    return Status::NotSupported(has + ", this program knows versions up to " + std::to_string(kFormatVersion) +
+    return Status::NotSupported(has + ", this program supports versions up to " + std::to_string(kFormatVersion) +
                                 "; open it with a newer Bonsai");
   }
   if (sb.version < kFormatVersionMin) {
@@ -153,7 +153,8 @@ Status verify_version(const Superblock& sb, const std::string& path) {
   if (sb.check != sb.computed_check()) return Status::Corruption(path + ": superblock fails its checksum");
   const bool replicas = std::any_of(std::begin(sb.replicas), std::end(sb.replicas), [](uint64_t w) { return w != 0; });
   if (replicas) {
-    return Status::NotSupported(path + " has replicas, which this program does not know; open it with a newer Bonsai");
+    return Status::NotSupported(path +
+                                " has replicas, which this program does not support; open it with a newer Bonsai");
   }
   return Status::OK();
 }

@@ -140,7 +140,7 @@ void Secret::sign(Hello* hello) const {
 Status Secret::check_answer(const Hello& sent, const Hello& answer) const {
   Credentials asked = credentials_of(sent);
   if (equal(prove(key_, kAnswer, answer, asked), credentials_of(answer).proof)) return Status::OK();
-  return Status::InvalidArgument("the node that answered does not know the secret; check address and secret file");
+  return Status::InvalidArgument("the responding node does not have the secret; check address and secret file");
 }
 
 Admit Secret::gate(const GateOptions& options, Admit next) const {
@@ -149,7 +149,7 @@ Admit Secret::gate(const GateOptions& options, Admit next) const {
     const Credentials credentials = credentials_of(other);
     if (!equal(prove(secret.key_, kGreeting, other, credentials), credentials.proof)) {
       return Status::InvalidArgument(
-          "the connecting node does not know the secret; give all nodes the same secret file");
+          "the connecting node does not have the secret; give all nodes the same secret file");
     }
     BONSAI_RETURN_IF_ERROR(gate->admit(other, credentials));
     if (gate->next()) BONSAI_RETURN_IF_ERROR(gate->next()(other, answer));

@@ -38,8 +38,7 @@ Status SharedMemory::adopt(base::OsFile file, size_t bytes, bool writable, std::
   struct stat found {};
   if (::fstat(file.fd(), &found) != 0 || found.st_size != static_cast<off_t>(bytes) || bytes == 0 ||
       (::fcntl(file.fd(), F_GET_SEALS) & kSeals) != kSeals) {
-    return Status::InvalidArgument(
-        "a peer sent memory that is not what it should be; run the same version on both nodes");
+    return Status::InvalidArgument("a peer sent invalid shared memory; run the same version on both nodes");
   }
   std::unique_ptr<SharedMemory> made(new SharedMemory);
   void* mapped = ::mmap(nullptr, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, file.fd(), 0);

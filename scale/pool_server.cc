@@ -194,7 +194,7 @@ Status PoolServer::admit(PoolOp op, const std::string& name, uint32_t node) cons
         return Status::InvalidArgument("pool " + name + " is named twice; name each target once");
       }
       return Status::Busy("pool " + name + " has an owner, node " + std::to_string(found->second->owner) +
-                          "; close it there, or wait until that node is gone");
+                          "; close it there, or wait until that node has disconnected");
     case PoolOp::kResize:
     case PoolOp::kClose:
     case PoolOp::kRemove:
@@ -202,7 +202,7 @@ Status PoolServer::admit(PoolOp op, const std::string& name, uint32_t node) cons
       if (found != pools_.end() && found->second->owner == node) return Status::OK();
       return Status::InvalidArgument("pool " + name + " is not this owner's");
   }
-  return Status::NotSupported("this node's server does not know the request; run the same version on both");
+  return Status::NotSupported("this node's server does not support the request; run the same version on both");
 }
 
 // On the job's thread.

@@ -61,7 +61,7 @@ Status NewPool::create(Options options, const std::string& path) {
   std::vector<scale::TargetName> names;
   BONSAI_RETURN_IF_ERROR(parse_targets(path, &names));
   if (options.medium == MediumChoice::kDram) {
-    return Status::InvalidArgument("a copy in DRAM would be gone at once; give another medium");
+    return Status::InvalidArgument("a copy in DRAM would be lost at once; give another medium");
   }
   std::string partial_path;
   std::vector<Copy> copies;

@@ -63,7 +63,7 @@ class Opener {
     }
     if (is_volatile() && options_.durability != Durability::kVolatile) {
       return Status::InvalidArgument(
-          "a store in DRAM is gone when it is closed: set durability to volatile, too, or medium to auto to keep it");
+          "a store in DRAM is lost when it is closed: set durability to volatile, too, or medium to auto to keep it");
     }
     if (!is_volatile() && options_.durability == Durability::kVolatile) {
       return Status::InvalidArgument(

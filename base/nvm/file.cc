@@ -59,7 +59,7 @@ Status FileMedium::health() const {
   if (error == 0) return Status::OK();
   return Status::IoError(
       std::string(os_error("write back", path_, error).message()) +
-      "; the store takes no updates any more, what it had acknowledged can be read: close it, repair the disk or "
+      "; the store now rejects updates, acknowledged data stay readable: close it, repair the disk or "
       "copy the file to another, and open it again");
 }
 

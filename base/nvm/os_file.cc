@@ -34,7 +34,7 @@ std::string remedy(const std::string& path, int error) {
       return "; the file system or ulimit -f forbids files of this size";
     case ENOLCK:
     case EOPNOTSUPP:
-      return "; this file system does not offer what a pool needs, use a local one (ext4, xfs, tmpfs)";
+      return "; this file system lacks a feature that a pool needs, use a local one (ext4, xfs, tmpfs)";
     default:
       return "";
   }

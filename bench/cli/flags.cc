@@ -345,7 +345,7 @@ Status read_workload(const std::string& word, const Properties& single, RunReque
 // One workload out of all files of -P.
 Status step_of_files(const GivenProperties& given, RunRequest* request) {
   if (was_given("workloads")) {
-    return Status::InvalidArgument("-P and --workloads both say what to run; give one of them");
+    return Status::InvalidArgument("-P and --workloads both select what to run; give one of them");
   }
   Properties files = given.files;
   files.remove("target");
@@ -523,7 +523,7 @@ Status fabric_of_flags(FabricRequest* request) {
   BONSAI_RETURN_IF_ERROR(read_address("peer", FLAGS_peer, &config.peer));
   if (request->serve && config.peer) return Status::InvalidArgument("--serve and --peer: one end is one of them");
   if (config.peer && !config.providers.empty()) {
-    return Status::InvalidArgument("--peer and --providers both say what to measure; give one of them");
+    return Status::InvalidArgument("--peer and --providers both select what to measure; give one of them");
   }
   BONSAI_RETURN_IF_ERROR(parse_verbs("requests", FLAGS_requests, &config.grid.verbs));
   BONSAI_RETURN_IF_ERROR(

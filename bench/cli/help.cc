@@ -12,7 +12,7 @@ constexpr const char* kUse = R"(bonsai-bench: runs the YCSB workloads on ordered
   bonsai-bench sweep [flags]   throughput, latency, energy and memory by target rate and threads, as MELT
   bonsai-bench fabric [flags]  measure the fabric's providers, beside perftest where there is an RDMA device
   bonsai-bench report --out=DIR  make DIR/report.html anew from the results in DIR
-  bonsai-bench list            show the engines, workloads and experiments that this build knows
+  bonsai-bench list            show the engines, workloads and experiments of this build
   bonsai-bench --help          this text
 
 Examples
@@ -46,7 +46,7 @@ Examples
       Updates merged in bnodes and written out of place, against updates in place, on modelled NVM; the write reduction
       by skew and by the size of the log.
   bonsai-bench experiment put-tails
-      Percentiles of single puts beside full offloading, and what the store says that they waited for.
+      Percentiles of single puts beside full offloading, and what they waited for by the store's counters.
   bonsai-bench experiment write-amplification
       Media bytes per user byte against NVM bytes per record, by the size of the log. Also log-packing, value-staging.
   bonsai-bench experiment synthesis
@@ -58,14 +58,14 @@ Examples
   bonsai-bench experiment melt
       MELT's figures 9-1 to 9-24 by name (melt-9-2), serial or concurrent, memory, pacing, parameters of hash maps.
   bonsai-bench experiment all --scale=small --out=results/all
-      Everything, into one report. What is there already of the same commit and flags is not measured again.
+      Everything, into one report. Results of the same commit and flags that exist already are not measured again.
   bonsai-bench sweep --engines=hopscotch,libcuckoo --workloads=a,c --key=string --value-bytes=100 --hash=city
       Threads 1 to one per processor, 1 M/s, 2 M/s, ... until a rate is not held: five samples of 30 s each. The
-      same command goes on where it was interrupted.
+      same command continues where it was interrupted.
   bonsai-bench run --workloads=b --target=1000000 --interval-ms=25 --seconds=30
       For 30 s at 1 M/s, in intervals of 25 ms.
   bonsai-bench run -P conf/workloads/workloada -p recordcount=100000 -p operationcount=500000 -threads 4 -s
-      As YCSB is called: one workload, out of property files and properties.
+      YCSB's own flags: one workload, from property files and properties.
   bonsai-bench run --repeat=5 --warmup=200000 --pin --workloads=load,a,c
       For comparing: medians of five, engines taking turns.
   bonsai-bench run --workloads=c --target=100000
@@ -77,7 +77,7 @@ Examples
   bonsai-bench fabric --peer=10.0.0.2:7000 --sizes=64,4096 --depths=1,16
       Between two machines. scripts/fabric-bench.sh does that in two virtual machines with Soft-RoCE.
   bonsai-bench run --engines=dummy
-      What the harness itself costs.
+      The cost of the harness itself.
 )";
 
 constexpr const char* kFlags = R"(
@@ -88,8 +88,8 @@ What to run
                         The stores are loaded before the first workload anyway, and again before a workload that
                         finds other keys than those loaded (E after D), or inserts and finds updates (D). A trace
                         that only inserts is a load.
-  -P FILE               a YCSB property file; several make one workload, the later winning. In place of --workloads.
-  -p NAME=VALUE         a YCSB property, beside those of files and winning over them; may be given again and again.
+  -P FILE               a YCSB property file; several make one workload, later ones override. Replaces --workloads.
+  -p NAME=VALUE         a YCSB property, which overrides those of files; may be repeated.
                         requestdistribution: uniform, zipfian, latest, sequential, hotspot, exponential as in YCSB;
                         plain_zipf is the Zipf over the keys themselves of research codes (plain_zipf_alpha, 0.99).
   --workload-dir=DIR    where workload names are looked up                           [conf/workloads of this tree]
@@ -104,16 +104,16 @@ How much
 
 How it is measured
   --draw=WHEN           ahead: requests are drawn before the clock starts and replayed from memory; live: while it
-                        runs, by the thread that carries them out                    [ahead]
+                        runs, by the thread that executes them                       [ahead]
   --warmup=N            requests of each workload before its clock starts            [0]
   --target=N            operations per second over all threads, of workloads (else target of -P or -p); each then has
-                        a time at which it ought to start, and its latency is counted from there, too [0 = no target]
+                        a due time, and its latency is also measured from that time     [0 = no target]
   --interval-ms=N       keep the target by intervals: the operations of an interval at once, then sleep       [0 = no]
   --interval-samples=N  operations that a thread times in an interval                [1]
-  --seconds=N           end a workload after so long (else maxexecutiontime of -P or -p); without --operations it goes
-                        on for so long, and requests are drawn live                  [0 = no limit]
+  --seconds=N           end a workload after N seconds (else maxexecutiontime of -P or -p); without --operations it
+                        runs that long, and requests are drawn live                  [0 = no limit]
   --latency=WHICH       sampled: one operation in 64 is timed; all. With a target all are           [sampled]
-  --repeat=N            everything N times over, engines taking turns; results are medians          [1]
+  --repeat=N            everything N times, engines taking turns; results are medians               [1]
   --pin                 each thread to one processor
   --record=DIR          writes the requests of each workload as DIR/NAME.trace
 
@@ -142,7 +142,7 @@ What comes out
 The sweep (beside --engines, --workloads, --records, --threads, the highest number, --interval-ms, here 25, --seconds of
 a sample, here 30, and --out)
   --rate-first=N        lowest target, operations per second                         [1000000]
-  --rate-step=N         how far targets are apart                                    [1000000]
+  --rate-step=N         distance between targets                                     [1000000]
   --rate-max=N          highest target; 0 = until the mean of a target's samples misses it by 2 %   [0]
   --samples=N           of each target, each on a fresh store                        [5]
   --idle-seconds=N      rest before each sample, to know the machine's idle power; not without energy counters [5]
@@ -152,7 +152,7 @@ The fabric (beside --repeat, of which the default is 9 here, and --out)
   --providers=LIST      of shm, sim and verbs                                        [all that this machine has]
   --serve=ADDR          be the far side there: HOST:PORT of an RDMA network, or FOLDER/NAME for shm. It lets every node
                         of that network read and write memory of its own and start perftest, and no more. With --once
-                        it ends when the first node has gone.
+                        it ends when the first node disconnects.
   --peer=ADDR           the far side is there                                        [one is started here]
   --requests=LIST       of read, write, cas, faa, send                               [all]
   --sizes=LIST          bytes of a request                                           [64,512,4096,32768]

@@ -303,7 +303,7 @@ class ShmWorker final : public Worker {
     if (read == ShmSocket::Read::kEnd)
       return Status::Unavailable("the other node left while it was being connected to");
     if (answer.ok == 0) return status_from_wire(answer.status, answer.text.data());
-    if (files.size() != 2) return Status::InvalidArgument("a strange answer to a connection; run the same version");
+    if (files.size() != 2) return Status::InvalidArgument("an invalid response to a connection; run the same version");
     std::unique_ptr<SharedMemory> page, table_there;
     BONSAI_RETURN_IF_ERROR(SharedMemory::adopt(std::move(files[0]), sizeof(ShmPage), true, &page));
     BONSAI_RETURN_IF_ERROR(SharedMemory::adopt(std::move(files[1]), ShmRegions::kTableBytes, false, &table_there));
