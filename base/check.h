@@ -1,4 +1,4 @@
-// Assertions of invariants: on in every build, because a broken invariant must stop the program before it harms data.
+// Assertions of invariants: on in every build, because a broken invariant must stop the program before it damages data.
 #ifndef BONSAI_BASE_CHECK_H_
 #define BONSAI_BASE_CHECK_H_
 

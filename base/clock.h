@@ -1,4 +1,4 @@
-// Time. The only place of the code that asks the operating system for it.
+// Time. The only code that gets the time from the operating system.
 //
 // Thread-safety: all functions from any thread. Cost of now_ns(): 20 to 40 ns (a vDSO call), 1 ns on virtual time.
 #ifndef BONSAI_BASE_CLOCK_H_

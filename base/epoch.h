@@ -1,4 +1,4 @@
-// Epoch-based reclamation: when memory that lock-free readers may still be looking at can be freed.
+// Epoch-based reclamation: decides when memory that lock-free readers may still access can be freed.
 //
 // Readers hold a Guard while they follow shared pointers. A writer unlinks an object, so that no new reader can find
 // it, and then retires it. The domain reclaims it when every guard that was alive at that moment has ended.
@@ -8,7 +8,7 @@
 //
 // Guarantees
 //   - An object retired at time t is reclaimed after all guards alive at t have ended, exactly once.
-//   - A guard that stays alive delays what was retired since it began, and nothing older; it never breaks anything.
+//   - A long guard only delays the reclamation of objects that were retired since it began.
 //   - enter() never fails and never waits; slots grow in chunks. Threads need no registration and may exit at any time.
 //   - Any number of guards may be alive on one thread, may end in any order, and may end on another thread.
 // Not promised: a bound on retired memory while a guard stays alive (watch retired_bytes()).

@@ -1,16 +1,16 @@
-// Memory in blocks of any size that is given back to the system once it is free.
+// Memory in blocks of any size that is returned to the system once it is free.
 //
 // Regions of 2 MiB, on huge pages where the kernel gives them, are cut into slabs of 64 KiB, and a slab into blocks of
-// one size; a larger block takes several slabs. A slab that has become empty may get another size; a region that has
-// become empty is unmapped, but for a few that are kept in hand. A slab is taken from the region with the lowest
-// address that has room, so that the others become empty. Allocators that keep free lists per thread give nothing back
-// where one thread allocates and another frees.
+// one size; a larger block takes several slabs. An empty slab may get another block size; an empty
+// region is unmapped, except for a few that are kept. A slab is taken from the region with the lowest address that has
+// room, so that other regions become empty. Allocators with free lists per thread return nothing to the system where
+// one thread allocates and another frees.
 //
-// Blocks that live long should not share a heap with those that do not: one of them keeps a region.
+// Long-lived blocks should not share a heap with short-lived ones: one block keeps a whole region.
 //
-// Thread-safety: everything from any thread; a block may be freed by another thread than allocated it. Allocating does
-// not wait for a thread that was preempted, freeing may. Cost: some 20 ns; a region costs 10 us, and what the kernel
-// takes to clear it.
+// Thread-safety: everything from any thread; a block may be freed by another thread than allocated it. Allocating
+// never waits for a preempted thread; freeing may. Cost: some 20 ns; a new region costs 10 us plus the kernel's time to
+// clear it.
 #ifndef BONSAI_BASE_HEAP_H_
 #define BONSAI_BASE_HEAP_H_
 

@@ -1,6 +1,6 @@
-// Keys: byte strings in bytewise order, with their first eight bytes at hand as one integer.
+// Keys: byte strings in bytewise order, with their first eight bytes as one integer, `head`.
 //
-// Most comparisons end at `head`; for eight-byte keys all of them do. One code path so serves both key formats.
+// Most comparisons end at `head`; for eight-byte keys all of them do. So one code path serves both key formats.
 #ifndef BONSAI_BASE_KEY_H_
 #define BONSAI_BASE_KEY_H_
 

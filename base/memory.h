@@ -1,7 +1,7 @@
 // Memory for the blocks of the DRAM tier (tables of updates, update nodes, dnode metadata, bnodes), which foreground
-// threads allocate and background threads free: two heaps of the process (heap.h), one for what goes when a range is
-// offloaded and one for what stays. They are on huge pages where the kernel gives them, since lookups go through them
-// at random. Sanitizers watch operator new, so that is what they get.
+// threads allocate and background threads free: two heaps of the process (heap.h), one for blocks that are freed when a
+// range is offloaded and one for the others. They are on huge pages where the kernel gives them, since lookups access
+// them at random. Builds with sanitizers use operator new, which sanitizers check.
 //
 // Thread-safety: everything from any thread; a block may be freed by another thread than allocated it.
 #ifndef BONSAI_BASE_MEMORY_H_

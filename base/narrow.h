@@ -1,5 +1,5 @@
-// Conversions to narrower integers that say what they mean. Bytes on NVM are written once and believed for years: what
-// does not fit into its field must not get there silently.
+// Explicit conversions to narrower integers. Bytes on NVM are written once and trusted for years: a value that does not
+// fit into its field must not be stored silently.
 #ifndef BONSAI_BASE_NARROW_H_
 #define BONSAI_BASE_NARROW_H_
 

@@ -1,4 +1,4 @@
-// How the thread itself waits, coroutines or not. Only for the inside of base/: others use base/thread.h.
+// Waits of the thread itself, not of its coroutine. Only for use in base/: other rooms use base/thread.h.
 #ifndef BONSAI_BASE_OS_WAIT_H_
 #define BONSAI_BASE_OS_WAIT_H_
 

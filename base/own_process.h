@@ -1,4 +1,4 @@
-// Whether the calling process is the one that made the object, or a child that it forked.
+// Distinguishes the process that created an object from children that it forked.
 #ifndef BONSAI_BASE_OWN_PROCESS_H_
 #define BONSAI_BASE_OWN_PROCESS_H_
 

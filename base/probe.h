@@ -1,4 +1,4 @@
-// Probes: names of branches that are rarely taken. A test that is meant to reach them asks afterwards which were.
+// Probes: names of branches that are rarely taken. A test that should reach them checks afterwards which were hit.
 //
 //   namespace { base::Probe late_answer{"sim.late_answer"}; }
 //   ...

@@ -1,6 +1,6 @@
-// Sorting by keys' heads that are spread about evenly between the least and the greatest, as those of one range mostly
-// are: elements go straight to about where they belong, and are then put in order with their neighbours. Time linear in
-// their number; where the heads crowd, that of std::sort.
+// Sorts by keys' heads that are spread about evenly between the least and the greatest, as in most ranges: each element
+// is first placed near its final position, and then ordered among its neighbours. Time is linear in their number; where
+// heads cluster, that of std::sort.
 #ifndef BONSAI_BASE_SPREAD_SORT_H_
 #define BONSAI_BASE_SPREAD_SORT_H_
 

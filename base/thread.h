@@ -1,4 +1,4 @@
-// Threads, and the ways in which a thread waits. The only place of the code that makes threads or sleeps.
+// Threads, and the ways in which a thread waits. The only code that creates threads or sleeps.
 //
 // All waits here are coroutine-aware: called inside a coroutine of a base::Scheduler they let its siblings run.
 #ifndef BONSAI_BASE_THREAD_H_

@@ -1,16 +1,16 @@
-// Bnodes: the recent updates of one key range, in DRAM, over what is below.
+// Bnodes: the recent updates of one key range, in DRAM, over a dnode or a layer.
 //
 // Slots. A bnode's keys hang in a small open-addressed table of words {fingerprint, pointer to the chain's head,
 // FROZEN}. A word goes from empty to a chain once and never back, probing is linear and ends at an empty word, so a key
 // has one slot without any lock. FROZEN is in the very word that a put exchanges: setting it in every word, empty ones
-// too, closes the bnode for good. The table is made by the first put; an idle range has none.
+// too, closes the bnode permanently. The table is made by the first put; an idle range has none.
 //
 // Arena. Update nodes are in the table's block, one after the other in the order of their tokens, and go with it: a put
-// allocates nothing, a replacer reads them in sequence, and nobody frees them one by one. The arena has room for as
-// many nodes as the table has slots for keys, or a usual table has; later ones (of a wide table, or of keys that are
-// overwritten again and again) are in chunks that hang on the table, as many as kChunksMax. Whoever makes the last
-// chunk learns that the bnode is above the high-water mark. Batches' nodes, large nodes and those after the last chunk
-// are blocks of their own.
+// allocates nothing, a replacer reads them in sequence, and they are freed together. The arena has room for as many
+// nodes as the table has slots for keys, or a usual table has; later ones (of a wide table, or of keys that are
+// overwritten again and again) are in chunks attached to the table, at most kChunksMax. The thread that creates the
+// last chunk is informed that the bnode is above the high-water mark. Batches' nodes, large nodes and those after the
+// last chunk are blocks of their own.
 //
 // Layers. A bnode that is being replaced names its successors in a Layer *before* it is frozen, so that any put that
 // meets FROZEN can finish the freeze and install them. Until the new dnode is durable the successor's base is the layer

@@ -1,8 +1,8 @@
-// Bnodes whose dnodes reads would like to have compacted. Bounded and lossy: a request that finds no room is dropped.
+// Bnodes whose dnodes should be compacted for reads. Bounded and lossy: a request that finds no room is dropped.
 //
 // Thread-safety: ask() by any thread inside an epoch guard, wait-free; next() by any thread. Memory ordering: a bnode
-// is passed on by its slot, released by ask() and acquired by next(). The count only says whether a look is worth
-// while.
+// is passed on by its slot, released by ask() and acquired by next(). The count is only a hint whether next() will
+// find one.
 #ifndef BONSAI_INDEX_COMPACTION_QUEUE_H_
 #define BONSAI_INDEX_COMPACTION_QUEUE_H_
 

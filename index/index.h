@@ -1,7 +1,7 @@
 // The index tier: an ordered map from keys to updates in DRAM over dnodes, with atomic snapshots.
 //
 // The put protocol is *reserve -> persist -> publish -> version*, as model-checked (docs/put-protocol.md); each event
-// has a file of its own: put.cc, batch.cc, read.cc; what comes after them is the Replacer's (replacer.h).
+// has a file of its own: put.cc, batch.cc, read.cc; the Replacer does the rest (replacer.h).
 //
 // Invariants (besides those of node.h, versions.h, bnode.h)
 //  1. Below a possibly unversioned head all nodes are versioned; down a chain versions never rise, tokens fall.
@@ -10,10 +10,10 @@
 //  3. A frozen bnode's heads never change; its successors become reachable only after that.
 //  4. Unlinked => no registered scan picks the node, and every later scan has a version >= that of the node above it.
 //
-// Progress: reads are wait-free; puts are lock-free but for back-pressure (Outcome::kLogFull, kStalled).
+// Progress: reads are wait-free; puts are lock-free except for back-pressure (Outcome::kLogFull, kStalled).
 //
-// Thread-safety: all methods unless said otherwise. Methods that follow shared pointers require the caller to be inside
-// a guard of `epochs`, and to leave it between attempts that did not finish.
+// Thread-safety: all methods unless stated otherwise. Methods that follow shared pointers require the caller to be
+// inside a guard of `epochs`, and to leave it between attempts that did not finish.
 #ifndef BONSAI_INDEX_INDEX_H_
 #define BONSAI_INDEX_INDEX_H_
 

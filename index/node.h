@@ -1,8 +1,8 @@
 // Update nodes: one put or delete of one key, on its key's chain (newest first) in a bnode.
 //
-// A node is immutable once published, but for `next` (pruning only ever skips), and `version`, which goes once from 0
-// to the version that orders it among snapshots. The nodes of a batch take theirs from one cell, so that it becomes
-// visible as a whole.
+// A published node is immutable, except for `next` (pruning only skips nodes), and `version`, which changes once, from
+// 0 to the version that orders the node among snapshots. The nodes of a batch take their version from one cell, so that
+// the batch becomes visible atomically.
 #ifndef BONSAI_INDEX_NODE_H_
 #define BONSAI_INDEX_NODE_H_
 

@@ -1,7 +1,7 @@
-// Prefetching: what operations are about to read of the index is fetched while they do something else, so that cache
-// misses overlap. Each function fetches what another one reads, in stages where one has to be there before it says
-// where the next is. It changes nothing, reads nothing but what it says, and is no step of the protocol: it may hold a
-// lock.
+// Prefetching: fetches the parts of the index that operations are about to read while they do something else, so that
+// cache misses overlap. Each function fetches what another one reads, in stages where an address is known only after an
+// earlier line has arrived. It changes nothing, reads only what it states, and is no step of the protocol: it may hold
+// a lock.
 //
 // Thread-safety: within the epoch guard, or under the reference, that keeps the bnode.
 #ifndef BONSAI_INDEX_PREFETCH_H_

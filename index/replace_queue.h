@@ -1,8 +1,9 @@
-// What waits to be offloaded: bnodes with updates, the longest dirty first; bnodes above the high-water mark, of which
-// most are in that queue as well; and installed layers, which writers may be waiting for.
+// The queue of what waits to be offloaded: bnodes with updates, the longest dirty first; bnodes above the high-water
+// mark, of which most are in that queue as well; and installed layers, which writers may be waiting for.
 //
 // Invariants
-//  1. A bnode is enqueued once as dirty, by who made its table, and at most once as above the mark, by who raised it.
+//  1. A bnode is enqueued once as dirty, by the creator of its table, and at most once as above the mark, by the thread
+//     that raised it.
 //  2. Each queue holds a reference to a bnode, which next() passes on: finish() or put_back() follows.
 //  3. A bnode counts as waiting from enqueue() to finish(); a layer from count_urgent() to finish_urgent(), whether it
 //     is in the queue or in a replacer's hands.
@@ -10,9 +11,9 @@
 // Thread-safety: all methods but the destructor. enqueue() is lock-free, since writers call it; all others take one
 // mutex for a few steps, in the background, or where a writer has replaced a bnode itself.
 //
-// Memory ordering: writers push onto a stack and release the bnode's links with it; who takes the stack as a whole, by
-// exchange, acquires them, so links are never read beside a push. Counts are relaxed: they say whether a look is worth
-// while, and each is changed before what it counts can be found, or after it was taken.
+// Memory ordering: writers push onto a stack and release the bnode's links with it; the thread that takes the whole
+// stack, by exchange, acquires them, so links are never read during a push. Counts are relaxed: they are hints whether
+// a search will succeed, and each is changed before what it counts can be found, or after it was taken.
 #ifndef BONSAI_INDEX_REPLACE_QUEUE_H_
 #define BONSAI_INDEX_REPLACE_QUEUE_H_
 

@@ -3,10 +3,10 @@
 //   plan (name the successors) -> freeze -> install (puts go to the successors) -> offload (offload.h: merge, make
 //   durable, switch, retire) -> tidy (old versions, missing metadata)
 // The first three are short, done by the background or by a writer that finds its bnode full; the rest by the
-// background alone. What waits for it is in a ReplaceQueue and, since reads ask for it, in a CompactionQueue.
+// background alone. Pending work is in a ReplaceQueue and, on request of reads, in a CompactionQueue.
 //
 // Guarantees: the values that gets and snapshots find do not change; a record dies only when its value, or a later one,
-// is in a durable dnode; a crash at any moment loses nothing that was acknowledged.
+// is in a durable dnode; a crash at any moment loses no acknowledged update.
 // Thread-safety: all methods. Those under "background" enter guards of their own and are called outside any; those
 // under "writers" need the caller's guard. Memory ordering: bnode.h; docs/put-protocol.md, section 8.
 #ifndef BONSAI_INDEX_REPLACER_H_

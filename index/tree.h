@@ -1,15 +1,15 @@
 // The tree: finds the bnode of a key. A B+-tree over the bnodes' lower fences.
 //
-// Readers are wait-free: they follow one pointer per level and compare. Inner nodes never change in place but for their
-// child pointers; a node whose separators change is replaced by a copy, and the old one retired by epoch.
-// The tree may lag: a bnode that it names may have successors already (bnode.h, layers); whoever finds a
-// bnode here follows them. So puts never touch the tree; only the background does, one structure change at a time,
-// under a mutex that no foreground operation takes.
+// Readers are wait-free: they follow one pointer per level and compare. Inner nodes never change in place, except for
+// their child pointers; a node whose separators change is replaced by a copy, and the old one retired by epoch. The
+// tree may lag: a bnode that it names may have successors already (bnode.h, layers); a caller that finds a bnode here
+// follows them. So puts never touch the tree; only the background does, one structure change at a time, under a mutex
+// that no foreground operation takes.
 //
 // Invariants
 //  - separators of a node rise strictly; the first of each level stands for the beginning of the parent's range;
 //  - the bnodes of the last level, in order, tile the key space.
-// Not promised: that thin inner nodes are merged; their number is bounded by what the largest tree so far needed.
+// Not promised: that thin inner nodes are merged; their number is bounded by the largest tree so far.
 //
 // Thread-safety: find* by any thread inside an epoch guard; replace* serialised inside.
 #ifndef BONSAI_INDEX_TREE_H_

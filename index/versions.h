@@ -1,17 +1,17 @@
 // Versions and snapshots: the global version, and the registrations that keep old versions alive.
 //
 // After KiWi (Basin et al., PPoPP 2017): scans take a version by fetch-and-add, updates take theirs from the counter
-// after they are published, with help from whoever meets them. The registration comes *before* the fetch-and-add:
-// a slot holds 0 (free), kProvisional | a (a scan that will get a version > a is about to), or the scan's version.
-// Slots are in blocks, each twice as large as the one before. A block is made when those before it are full, and stays:
-// claims on it are counted, so that nobody looks into one that is empty again. Only the first, one line, goes without.
+// after they are published, with help from any thread that meets them. The registration comes *before* the
+// fetch-and-add: a slot holds 0 (free), kProvisional | a (a scan that will get a version > a is about to), or the
+// scan's version. Slots are in blocks, each twice as large as the one before. A block is made when those before it are
+// full, and stays: claims on it are counted, so that pruners skip an empty one. Only the first, one line, has no count.
 //
 // Memory ordering. `announce` stores in this order: the block (or has seen it), a claim on it, the slot; then comes the
 // fetch-and-add. A pruner loads the blocks, their claims and the slots after it knows the version of the node that it
-// keeps. Whoever learns a version > s read it from the counter after the fetch-and-add that gave s, and so sees block,
-// claim and registration of s, until they are released. Release goes the other way, the slot first, so that claims are
-// never fewer than registrations. Every access to the counter is seq_cst: publish-then-load-counter here against
-// fetch-and-add-then-load-pointers there is the store-buffering pattern.
+// keeps. A thread that sees a version > s loaded the counter after the fetch-and-add that produced s, and so sees
+// block, claim and registration of s, until they are released. Release goes the other way, the slot first, so that
+// claims are never fewer than registrations. Every access to the counter is seq_cst: publish-then-load-counter here
+// against fetch-and-add-then-load-pointers there is the store-buffering pattern.
 #ifndef BONSAI_INDEX_VERSIONS_H_
 #define BONSAI_INDEX_VERSIONS_H_
 

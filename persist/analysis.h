@@ -1,4 +1,4 @@
-// Reading a pool that nobody writes: which dnodes are live, which log records count, what is damaged.
+// Reads a pool without writers: finds which dnodes are live, which log records count, and what is damaged.
 // Recovery and the offline check share it; it changes nothing.
 //
 // Rules (docs/design.md, section 4)

@@ -1,13 +1,13 @@
 // Defragments the data area. When no free piece is long enough for a dnode, though together they would be, the
-// relocation reserve (what Space sets aside; "the piece" below) walks through the area: run after run crosses it, and
-// the free blocks between the runs stay with it, until it is long enough to give some away. Where something does not
-// move, it is exchanged for a stretch elsewhere, whose runs move into it.
+// relocation reserve (set aside by Space) moves through the area: run after run moves across it, and the free blocks
+// between the runs join it, until it is long enough to release some. Where a block cannot move, the reserve is
+// exchanged for another stretch, whose runs move into the old one.
 //
 // What moves: runs, one at a time. Header slots, large values and log segments stay. A run that moves is a dnode
 // written again: the same range, generation and entries. So no record of the log changes its meaning, and a crash
-// leaves one of the two live; they say the same.
-// When: run() is called, which is when offloading finds no space. Nothing moves by itself.
-// Whose the dnodes are is not known here: their owners (an index, a test) answer for them.
+// leaves one of the two live; their contents are equal.
+// When: only inside run(), which offloading calls when it finds no space.
+// The defragmenter does not know the owners of dnodes: a callback (Owners, by an index or a test) names them.
 //
 // Invariants
 //  - a run's old place is reused only after the new dnode is durable, the owner has exchanged the two, the old dnode is
@@ -18,8 +18,8 @@
 //
 // Thread-safety: all methods; a concurrent second call returns false. Memory ordering: nothing is shared with readers
 // here. A moved dnode is complete before Owners::exchange() publishes it, which must release it to them; the old one is
-// retired to the epoch domain after that, so that whoever loaded it inside a guard may read it and its run until the
-// guard ends.
+// retired to the epoch domain after that, so that a reader that loaded it inside a guard may read it and its run until
+// that guard ends.
 #ifndef BONSAI_PERSIST_DEFRAGMENTER_H_
 #define BONSAI_PERSIST_DEFRAGMENTER_H_
 

@@ -1,19 +1,20 @@
-// A dnode as DRAM knows it: its range, generation, runs, and, if uploaded, fingerprints and key samples of each run.
+// The DRAM representation of a dnode: its range, generation, runs, and, if uploaded, fingerprints and key samples of
+// each run.
 //
-// One block of memory, laid out for a get: the first line says where the first three runs are, the samples of a dnode
-// of usual size fill the second, then a group of fingerprints is half a line. A get so reads three lines of DRAM, the
-// first two at once, and the entry's own line of NVM:
+// One block of memory, laid out for a get: the first line has the places of the first three runs, the samples of a
+// dnode of usual size fill the second, then a group of fingerprints is half a line. So a get reads three lines of DRAM,
+// the first two at once, and the entry's own line of NVM:
 //
-//   [head | where run 0, 1, ... is | their births] [samples of run 0, 1, ...] [fingerprints of run 0, 1, ...]
+//   [head | places of runs 0, 1, ... | their births] [samples of run 0, 1, ...] [fingerprints of run 0, 1, ...]
 //   [offsets of variable runs]
 //
 // Invariants
-//  - immutable: metadata comes with a dnode's making, or with a copy of it (uploaded_copy);
+//  - immutable: metadata is set at construction, or in a copy (uploaded_copy);
 //  - a newer run's entry of a key hides an older run's;
-//  - every entry returned was verified by its check; a damaged one is answered with kDamaged, never skipped;
-//  - what did not come from a far target is answered with kUnavailable, never with an older entry.
+//  - every entry returned was verified by its check; a damaged one gives kDamaged and is never skipped;
+//  - bytes that a far target did not deliver give kUnavailable, never an older entry.
 // Thread-safety: all const methods from any thread. Readers must be inside an epoch guard, under which the owner
-// retires dnodes and, where the volume has far targets, what reads have brought (scale/read_batch.h).
+// retires dnodes and, where the volume has far targets, the bytes that reads fetched (scale/read_batch.h).
 #ifndef BONSAI_PERSIST_DNODE_H_
 #define BONSAI_PERSIST_DNODE_H_
 

@@ -1,7 +1,7 @@
-// Prefetching of dnodes and of their runs: what readers are about to read is fetched while they do something else, so
-// that cache misses overlap. It changes nothing and reads nothing but what it says.
+// Prefetches dnodes and their runs: fetches what readers are about to read while they do something else, so that cache
+// misses overlap. It changes nothing, and reads only what each function states.
 //
-// Thread-safety: as of the readers for whom it fetches.
+// Thread-safety: as for the readers that it serves.
 #ifndef BONSAI_PERSIST_DNODE_PREFETCH_H_
 #define BONSAI_PERSIST_DNODE_PREFETCH_H_
 

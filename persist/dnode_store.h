@@ -1,10 +1,8 @@
-// Writing dnodes: new ones out of place, old ones retired by a mark. No dnode is ever changed in place but for that
-// mark.
+// Writes dnodes: new ones out of place; old ones are retired by a mark, the only change ever made in place.
 //
 // Invariants
 //  - a header becomes durable only after its runs (two fences per DnodeWriter::commit, however many dnodes it holds);
-//  - a retire mark becomes durable only after newer dnodes that cover the whole range (the caller's duty: commit
-//  first);
+//  - a retire mark becomes durable only after newer dnodes that cover the whole range (the caller commits first);
 //  - header slots and runs are reused only after the retire mark is durable and no reader can see them.
 #ifndef BONSAI_PERSIST_DNODE_STORE_H_
 #define BONSAI_PERSIST_DNODE_STORE_H_

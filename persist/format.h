@@ -3,12 +3,12 @@
 //   target:  superblock | superblock copy | state | extent table, log table | log segments | data area
 //   data:    blocks of 256 bytes: header extents (dnode headers side by side), runs, long fences, large values
 //
-// All integers are little-endian. Every structure carries a CRC32C over what it says; words that change in place
-// are 8 bytes, stored atomically, with a check of their own. A reader verifies before it believes.
+// All integers are little-endian. Every structure carries a CRC32C over its contents; words that change in place
+// are 8 bytes, stored atomically, with a check of their own. A reader verifies before it trusts.
 //
 // Every check but the superblock's is bound to the pool (its identity) and to its place, and to what distinguishes one
 // use of the place from the next: a segment's sequence, a run's birth. So bytes of another pool, from elsewhere or of
-// an earlier use fail it. Zeros are never valid: what is unused says so in a word of its own.
+// an earlier use fail it. Zeros are never valid: a word of its own marks what is unused.
 #ifndef BONSAI_PERSIST_FORMAT_H_
 #define BONSAI_PERSIST_FORMAT_H_
 

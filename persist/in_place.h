@@ -1,8 +1,8 @@
-// What the design does not do: an entry of a dnode is overwritten in its place. For the experiment that compares
-// (TestOptions::updates_in_place), on pools that are thrown away.
+// Overwrites an entry of a dnode in place, which the design never does. Only for an experiment that compares
+// (TestOptions::updates_in_place), on throw-away pools.
 //
-// Not promised, and the reason why nothing else may use it: a crash while an entry is written leaves it damaged, a
-// reader beside the writer may find it damaged, and the run's own checksum, which `bonsai check` reads, no longer fits.
+// Not safe for any other use: a crash while an entry is written leaves it damaged, a reader beside the writer may find
+// it damaged, and the run's own checksum, which `bonsai check` verifies, becomes wrong.
 #ifndef BONSAI_PERSIST_IN_PLACE_H_
 #define BONSAI_PERSIST_IN_PLACE_H_
 

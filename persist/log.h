@@ -1,17 +1,17 @@
-// The log: what makes an update durable before it is visible. Append-only streams, one per worker, cut into segments.
+// The log: makes updates durable before they are visible. Append-only streams, one per worker, cut into segments.
 //
 // Invariants
 //  - a segment's records follow its header without gaps; a record is acknowledged only after it and all before it
 //    in its segment are durable (mode durable), or once its epoch is closed (mode buffered);
 //  - a segment is reused only after every record in it is dead: superseded by a durable newer record of the same key,
 //    or covered by a persisted dnode of its generation;
-//  - the log table on NVM names the sealed end of a segment, and of an open one how far it is durable at least, so that
-//    a damaged record before that is distinguished from a torn tail. Mode durable: all but the last note_bytes() at
-//    most, and all after note_ends(); mode buffered: all that is closed.
+//  - the log table on NVM names the sealed end of a segment, and for an open one a lower bound of its durable end, so
+//    that a damaged record before that bound is distinguished from a torn tail. Mode durable: all but the last
+//    note_bytes() at most, and all after note_ends(); mode buffered: all that is closed.
 // Not promised: any order between streams, except epochs.
 //
-// A stream is held by one thread for the time of one append; there are more streams than cores, and a thread that finds
-// its own taken uses the next, so nobody waits for a preempted holder unless all are held.
+// A stream is held by one thread for the time of one append; there are more streams than cores, and a thread whose
+// stream is held uses the next one, so no thread waits for a preempted holder unless all streams are held.
 #ifndef BONSAI_PERSIST_LOG_H_
 #define BONSAI_PERSIST_LOG_H_
 

@@ -1,5 +1,5 @@
-// Puts rows of two eight-byte words, key and value, together with newer entries of the same form: the inner loop of a
-// scan over ranges that have been updated.
+// Merges rows of two eight-byte words, key and value, with newer entries of the same form: the inner loop of a scan
+// over updated ranges.
 //
 // Each step of a merge waits for the one before, some twelve cycles through a load, a comparison and an addition, and
 // none of its branches depends on keys, whose order is a coin toss. So both halves of a range are merged side by side,

@@ -1,14 +1,14 @@
-// Openings: by what the targets of a pool show that they were all there when it was last opened, so that a copy of one
-// from an earlier time is refused, and not read beside newer targets.
+// Openings: ids by which the targets of a pool prove that all were present when it was last opened. So an older copy of
+// one target is rejected, and never read beside newer targets.
 //
 // Each opening of a pool of several targets for writing has an id that no other has, and leaves it on every target
-// before anything else is written. First it says on the log's home (Pool::log_home) which id comes next, then it writes
-// that on all others, then on the home: each step durable before the next begins. So a crash leaves others that have
-// the home's id or the one that comes next. A target that has another one was not there at the last opening, or the
-// home was not.
+// before anything else is written. First it notes on the log's home (Pool::log_home) which id comes next, then it
+// writes that on all others, then on the home: each step durable before the next begins. So a crash leaves others that
+// have the home's id or the one that comes next. A target that has another one was not there at the last opening, or
+// the home was not.
 //
-// What it does not see: a copy that was made after the last opening of a pool that then crashed. If the pool was closed
-// since, its summary does (Summary in pool.h). A pool of one target has nothing to compare.
+// Not detected: a copy that was made after the last opening of a pool that then crashed. If the pool was closed
+// since, its summary detects it (Summary in pool.h). A pool of one target has nothing to compare.
 //
 // An id (40 bits) is a count of openings over 16 random bits, which distinguish openings of two copies of a pool.
 #ifndef BONSAI_PERSIST_OPENING_H_

@@ -1,6 +1,6 @@
-// Bringing a pool back: from the analysis to tiers that can serve.
+// Recovery of a pool: from the analysis to usable tiers.
 //
-// Idempotent, and safe to crash at any point: every step only writes what the next analysis would conclude again.
+// Idempotent, and safe to crash at any point: every step only writes what the next analysis would derive again.
 //   1. torn header slots are cleared, damaged words of the extent table written anew
 //   2. dnodes that are live nowhere are marked as retired
 //   3. dnodes that are live on a part of their range are rewritten for it, under the same generation, and retired

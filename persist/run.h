@@ -1,7 +1,7 @@
 // A run: sorted entries of one dnode in consecutive media blocks, written once and never changed.
 //
 // Two encodings (format.h): uniform, when all entries are puts of one key size and one value size, and variable.
-// Every entry carries a check, so that a reader never believes a damaged one.
+// Every entry carries a check, so that a reader never accepts a damaged one.
 #ifndef BONSAI_PERSIST_RUN_H_
 #define BONSAI_PERSIST_RUN_H_
 
@@ -33,7 +33,7 @@ enum class Find {
   kFound,
   kAbsent,
   kDamaged,
-  kUnavailable,  // bytes did not come: another time they may (scale::Volume::unavailable)
+  kUnavailable,  // bytes could not be read now, perhaps later (scale::Volume::unavailable)
 };
 
 // Why a reader does not have what it wanted.

@@ -2,10 +2,10 @@
 //
 // Invariants
 //  - free intervals are disjoint, maximal (never adjacent to each other) and multiples of kBlockBytes;
-//  - used_bytes + free bytes + those set aside = capacity, per target.
-// Not promised: contiguity for requests larger than the largest free interval, even when the sum would do. The piece
-// that is set aside is the means against it: as long as it is not shorter than a run, that run can move from one of its
-// sides to the other, and the free blocks beyond it are then beside the piece.
+//  - used bytes + free bytes + relocation reserve = capacity, per target. Not promised: space for a request larger than
+//    the largest free interval, even if the sum of all intervals suffices. The relocation reserve prevents this: as
+//    long as it is not shorter than a run, that run can move from one of its sides to the other, and the free blocks
+//    beyond the run then adjoin the reserve.
 //
 // Thread-safety: all methods; one mutex per target, held for a few map operations. Allocation happens per offloaded
 // dnode, per segment roll and per large value, never per put.

@@ -1,4 +1,4 @@
-// Superblocks by themselves: laid out for a new pool, judged when they are read. What reads and writes them: pool.h.
+// Superblocks: layout for a new pool, and validation. pool.h reads and writes them.
 #ifndef BONSAI_PERSIST_SUPERBLOCK_H_
 #define BONSAI_PERSIST_SUPERBLOCK_H_
 

@@ -1,5 +1,5 @@
-// What can be believed of a dnode whose runs may be damaged, entry by entry. For the offline check and for salvage;
-// serving reads never looks past damage.
+// Finds, entry by entry, what can be trusted in a dnode whose runs may be damaged. For the offline check and for
+// salvage; ordinary reads stop at damage.
 #ifndef BONSAI_PERSIST_SURVEY_H_
 #define BONSAI_PERSIST_SURVEY_H_
 

@@ -1,5 +1,5 @@
-// Which fabric a scheme of a target's name stands for. `shm` is always there; others join when a program links them
-// (rdma: rdma/verbs.h) or a test brings one (sim).
+// Maps the scheme of a target's name to a fabric. `shm` is always available; others are added when a program links them
+// (rdma: rdma/verbs.h) or by a test (sim).
 #ifndef BONSAI_SCALE_FABRICS_H_
 #define BONSAI_SCALE_FABRICS_H_
 

@@ -1,17 +1,15 @@
-// The serving side of remote targets: a folder of pools, handed to one owner each. It sets up, admits and flushes;
-// bytes are moved by the owners' READs and WRITEs alone.
+// The serving side of remote targets: a folder of pools with one owner each. It sets up, admits and flushes;
+// only the owners' READs and WRITEs move bytes.
 //
 // Invariants
-//   - A pool has at most one owner at a time, a node (Hello::node) with a live connection. The server looks for owners
-//     that left without a word, those without power or network, ten times a second. When its last connection has
-//     gone the pool is closed: its region is unregistered first, so that nothing of that owner reaches it any more.
-//   - What is answered to a flush request is durable in the domain of the pool's medium, or the answer says that it is
-//     not.
-//   - A request about a pool delays no other: a thread of its own carries it out, however long it takes to make or to
-//     resize the pool, and to register it. Flush requests are answered meanwhile. There is one request at a time about
-//     one pool.
-//   - Requests are bytes from outside: whatever they hold, nothing but the named pool of the configured folder is
-//     touched.
+//   - A pool has at most one owner at a time, a node (Hello::node) with a live connection. The server looks ten times a
+//     second for owners that have lost power or network. When its last connection is gone the pool is closed: its
+//     region is unregistered first, so that nothing of that owner reaches it any more.
+//   - When a flush request succeeds, its ranges are durable in the persistence domain of the pool's medium; otherwise
+//     the response reports the failure.
+//   - A request about a pool delays no other: it runs on a thread of its own, however long it takes to create, resize
+//     and register the pool. Flush requests are served meanwhile. Each pool has one request at a time.
+//   - Requests are untrusted bytes: whatever they hold, only the named pool of the configured folder is accessed.
 //
 // Thread-safety: one thread at a time, the worker's.
 #ifndef BONSAI_SCALE_POOL_SERVER_H_

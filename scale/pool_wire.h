@@ -1,7 +1,7 @@
-// What a client and the server of a node's pools say to each other before bytes flow: messages of fixed size, little
-// endian as all of Bonsai's bytes. A request travels as one SEND; the answer is written into the client's memory, its
-// token last, by one list, so that who sees the token sees all of it. Until then the server writes `beats` there now
-// and again, so that a request may take longer than a client waits for a node that is silent.
+// The messages between a client and the server of a node's pools that precede any READ or WRITE: of fixed size, little
+// endian as all of Bonsai's bytes. A request travels as one SEND; the response is written into the client's memory, its
+// token last, by one list, so that a client that sees the token sees all of it. Until then the server writes `beats`
+// there repeatedly, so that a request may take longer than a client waits for a silent node.
 #ifndef BONSAI_SCALE_POOL_WIRE_H_
 #define BONSAI_SCALE_POOL_WIRE_H_
 

@@ -1,19 +1,19 @@
-// A read batch: the reads of NVM that one caller issues together, so that their waits overlap, and the way on which
-// bytes come to it.
+// A read batch: the reads of NVM that one caller issues together, so that their waits overlap, and where their
+// bytes are.
 //
 //   scale::ReadBatch reads(volume);
 //   const std::byte* bytes = reads.issue(addr, n);          further ones; then something else to do, after begin()
 //   if (!reads.wait().ok()) return ...;                     siblings of a coroutine run meanwhile
 //   use(bytes)
 //
-// On mapped targets the bytes are where they are mapped. On far ones they are carried: each issue() names memory that
-// is filled by the time that wait() has answered; all that was issued between two waits is one list of reads for each
-// target. On an emulator wait() takes the modelled time. Elsewhere a batch costs a test for each call.
+// On mapped targets the bytes are where they are mapped. On far ones they are carried: each issue() returns memory that
+// is filled when wait() has returned; the reads issued between two waits are one list for each target. On an emulator
+// wait() takes the modelled time. Elsewhere a batch costs a test for each call.
 //
 // Guarantees: bytes of a mapped target stay as long as the volume. Carried bytes stay as long as the batch and, where
 // the volume has an epoch domain, until the guard ends in which the batch did.
 // Errors: wait() gives Unavailable when a far target has not answered in time, or with an error. That is no damage: the
-// bytes may be read another time. lost() says of which targets they are missing; the others' are there.
+// bytes may be readable later. lost() returns the targets whose bytes are missing; those of other targets are there.
 //
 // Thread-safety: one owner.
 #ifndef BONSAI_SCALE_READ_BATCH_H_

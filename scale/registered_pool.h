@@ -1,5 +1,5 @@
-// Registered memory in pieces that are used again: what reads of remote targets come to, and what waits to be written
-// to them. Registering costs a device far more than a read.
+// Reusable pieces of registered memory: destinations of reads of remote targets, and sources of writes that wait.
+// Registering costs a device far more than a read.
 //
 // Thread-safety: all methods.
 #ifndef BONSAI_SCALE_REGISTERED_POOL_H_

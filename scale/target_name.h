@@ -4,8 +4,8 @@
 //   shm://NAME/POOL             served under NAME by a process of this machine
 //   rdma://HOST:PORT/POOL       served over RDMA
 //
-// Each may end in `?role=log`, `?role=dnodes` or `?role=both`: what it is for in its pool. No other
-// query is known, and none is taken for a part of a file's name.
+// Each may end in `?role=log`, `?role=dnodes` or `?role=both`: its role in the pool. Other queries are
+// rejected, and never taken for a part of a file's name.
 #ifndef BONSAI_SCALE_TARGET_NAME_H_
 #define BONSAI_SCALE_TARGET_NAME_H_
 

@@ -1,8 +1,8 @@
 // The volume: one address space over NVM targets. Persistence names bytes by volume address and never by pointer.
 //
-// Layout is `none`: an object is on one target. Targets are mapped here or far (base/nvm/far_reads.h); a write and its
-// persist complete at the fence on both. Bytes are read by a ReadBatch (read_batch.h), which can fail on a far target;
-// only what is resident is read where it is.
+// Layout is `none`: an object is on one target. Targets are mapped here or far (base/nvm/far_reads.h); on both, a write
+// is durable after the fence. Bytes are read by a ReadBatch (read_batch.h), which can fail on a far target; only
+// resident data is read in place.
 //
 // Thread-safety: everything but construction and set_epochs() may be called from any thread.
 #ifndef BONSAI_SCALE_VOLUME_H_

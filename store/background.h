@@ -6,8 +6,8 @@
 // An update that still finds no room stalls (stall.h).
 // Waking. A thread without work looks for more for 20 ms, ever less often, before it sleeps. An update that finds it
 // asleep wakes it, which costs the update some 10 us.
-// Without threads. Writers offload when the log is low. A get or a scan compacts what reads have asked for, at most 16
-// ranges, after it has its answer and outside its guard; that takes locks, so the read may wait for another thread. An
+// Without threads. Writers offload when the log is low. A get or a scan compacts what reads have requested, at most 16
+// ranges, after it has its result and outside its guard; that takes locks, so the read may wait for another thread. An
 // idle store does nothing early (early_work.h).
 #ifndef BONSAI_STORE_BACKGROUND_H_
 #define BONSAI_STORE_BACKGROUND_H_

@@ -1,4 +1,4 @@
-// What the opaque types of bonsai/c.h contain, and the one place where statuses and exceptions become codes.
+// The contents of the opaque types of bonsai/c.h, and the conversion of statuses and exceptions to codes.
 #ifndef BONSAI_STORE_C_TYPES_H_
 #define BONSAI_STORE_C_TYPES_H_
 

@@ -1,4 +1,4 @@
-// Operation counters, one line per thread, so that counting costs an addition to a line that nobody else writes.
+// Operation counters, one line per thread, so that counting costs an addition to a line that no other thread writes.
 //
 // Memory ordering: relaxed throughout. Threads with ordinals beyond the table share its last slot by fetch-and-add.
 #ifndef BONSAI_STORE_COUNTERS_H_

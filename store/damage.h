@@ -1,4 +1,4 @@
-// What reads say of stored bytes that fail their checksum, or that they did not get.
+// The statuses of reads of stored bytes that fail their checksum, or that could not be fetched.
 #ifndef BONSAI_STORE_DAMAGE_H_
 #define BONSAI_STORE_DAMAGE_H_
 

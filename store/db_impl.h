@@ -1,4 +1,4 @@
-// What DB does: argument checks, admission, back-pressure and background work around the index tier.
+// The implementation of DB: argument checks, admission, back-pressure and background work around the index tier.
 #ifndef BONSAI_STORE_DB_IMPL_H_
 #define BONSAI_STORE_DB_IMPL_H_
 
@@ -34,7 +34,7 @@ class Loan {
   std::atomic<uint64_t>& count_;
 };
 
-// A moment of the history; whoever reads through it shares the registration.
+// A moment of the history; readers through it share the registration.
 class SnapshotImpl final : public Snapshot {
  public:
   SnapshotImpl(Lent& lent, std::shared_ptr<const index::Versions::Announcement> announcement)

@@ -1,9 +1,9 @@
-// When the background does early what nobody needs yet, so that reads find ranges in order, and how much that writes.
+// Schedules early offloading and compaction, so that reads find ranges in order, and limits their writes.
 //
-// Offloading a range takes whole media blocks, however few its updates are, and compacting it writes all of it anew. So
-// early work has an allowance of media bytes: a share of what users write, and so much per second. A store that was
-// loaded is in order some seconds later; one that is updated now and then is not written for it again and again; where
-// updates come fast, early work adds little to the write amplification.
+// Offloading a range takes whole media blocks, however few its updates are, and compacting it rewrites all of it. So
+// early work has an allowance of media bytes: a share of the users' writes, and a rate per second. A store that was
+// loaded is in order some seconds later; one that is updated now and then is not rewritten again and again; under fast
+// updates, early work adds little to the write amplification.
 #ifndef BONSAI_STORE_EARLY_WORK_H_
 #define BONSAI_STORE_EARLY_WORK_H_
 

@@ -1,4 +1,4 @@
-// Iterators: a moment of the history, walked one bnode's range at a time. A range is copied while inside an epoch
+// Iterators: the store as of one moment, read one bnode's range at a time. A range is copied while inside an epoch
 // guard, so that an iterator at rest holds back no memory but the old versions of its moment.
 #ifndef BONSAI_STORE_ITERATOR_H_
 #define BONSAI_STORE_ITERATOR_H_

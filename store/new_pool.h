@@ -1,4 +1,4 @@
-// A pool that comes into being whole or not at all: it is filled under other names, here and on other nodes, and
+// Creates a pool completely or not at all: it is filled under other names, here and on other nodes, and
 // renamed when it is complete.
 #ifndef BONSAI_STORE_NEW_POOL_H_
 #define BONSAI_STORE_NEW_POOL_H_

@@ -1,4 +1,4 @@
-// A pool that is not open, to be read: nothing of it changes. Files are mapped; a remote target is fetched whole.
+// Reads a pool that is not open, without changing it. Files are mapped; a remote target is fetched whole.
 #ifndef BONSAI_STORE_READ_ONLY_POOL_H_
 #define BONSAI_STORE_READ_ONLY_POOL_H_
 

@@ -1,7 +1,7 @@
-// Implements bonsai::Session: keeps what was begun, and carries it out in groups: updates first, then reads and
-// scans, so that these see the updates that were begun before them.
+// Implements bonsai::Session: collects the operations that were begun, and executes them in groups: updates first, then
+// reads and scans, so that these see the updates that were begun before them.
 //
-// Where reads of NVM wait, a large group with updates is cut into lanes that a few coroutines carry out: while one
+// Where reads of NVM wait, a large group with updates is cut into lanes that a few coroutines execute: while one
 // waits for its reads or its fence another goes on with its lane. Operations of one key share a lane, so their order is
 // kept. Gets alone overlap without, in the index, as everything does where reads do not wait; but where a search waits
 // several times (TestOptions::gets_in_coroutines) each get has a coroutine.

@@ -1,5 +1,5 @@
-// What one call has waited for, and how long it may: admission, large values, a full log and full bnodes share one
-// bound, Options::stall_ms_max, which begins with the first wait and again with each update of the call that gets done.
+// How long one call has waited, and may wait: admission, large values, a full log and full bnodes share one
+// bound, Options::stall_ms_max, which starts with the first wait and anew with each completed update of the call.
 //
 // Thread-safety: one owner.
 #ifndef BONSAI_STORE_STALL_H_

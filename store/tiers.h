@@ -1,4 +1,4 @@
-// The tiers of one open pool, wired together; owned in the order in which they need each other.
+// The tiers of one open pool, wired together; owned in the order of their dependencies.
 #ifndef BONSAI_STORE_TIERS_H_
 #define BONSAI_STORE_TIERS_H_
 

@@ -1,5 +1,5 @@
-// What the sanitizers must know about stacks and switches: Debian's Boost.Context has no hooks of its own.
-// Each function is empty in builds without the sanitizer that it speaks to.
+// Informs the sanitizers of stacks and switches: Debian's Boost.Context has no hooks of its own.
+// Each function is empty in builds without its sanitizer.
 //
 // BONSAI_CORO_ASAN and BONSAI_CORO_TSAN come from the build and not from the compiler's own macros, because fiber.cc is
 // itself compiled without instrumentation (see there).

@@ -12,13 +12,13 @@
 //   - A coroutine runs until it calls yield(), wait_until() or park(), or anything of base/ that waits.
 //   - kFifo: runnable coroutines take turns in the order in which they became runnable.
 //   - kSeeded: the whole run is a function of the seed and of what the coroutines do. Time is virtual.
-//   - Coroutines and stacks are reused: after the first runs spawn() creates and maps nothing.
-//   - run() ends: when all coroutines ended, or with the names of those that wait when a bound is exceeded.
+//   - Coroutines and stacks are reused: after the first runs spawn() allocates and maps nothing.
+//   - run() returns when all coroutines have ended, or when a bound is exceeded, with the names of those that wait.
 // Not promised
 //   - Preemption, or fairness towards a coroutine while another one computes.
 //   - Protection from deep recursion beyond Options::stack_bytes: the guard page ends the process.
 // Requires
-//   - The functions throw nothing (it would end the process) and do not switch inside a catch block.
+//   - The functions do not throw (an exception would end the process) and do not switch inside a catch block.
 //   - Code that runs in coroutines keeps no references to thread_local objects of *other* threads. During a run
 //     coroutines never migrate between threads.
 //

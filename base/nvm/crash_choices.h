@@ -1,5 +1,5 @@
-// Which of the possible crashes to look at, when pending stores come in independent units and a crash keeps a prefix of
-// each: all of them when there are few, else the small deviations that find most bugs and random ones.
+// Chooses which of the possible crashes to test, where pending stores are independent units and a crash keeps a prefix
+// of each: all crashes if there are few, else the small deviations that find most bugs, and random ones.
 #ifndef BONSAI_BASE_NVM_CRASH_CHOICES_H_
 #define BONSAI_BASE_NVM_CRASH_CHOICES_H_
 

@@ -1,7 +1,7 @@
-// The emulator medium: memory that takes as long as NVM would, as a model says.
+// The emulator medium: memory with the modelled times of NVM.
 //
 // It models a device as latencies, bandwidths and a write-combining buffer of 64 blocks of 256 bytes in front of the
-// media. Nothing is slowed down by spinning on the way: each operation only moves deadlines. A fence waits for its
+// media. Operations do not spin: each one only moves deadlines. A fence waits for its
 // thread's deadline, through the owner's hook (which lets other coroutines run meanwhile); a reader asks
 // read_deadline() and waits in the same way.
 //   A flushed line that finds its block in the buffer is accepted at once. Else it takes the place of another block,

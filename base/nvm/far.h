@@ -1,13 +1,13 @@
 // The far medium: memory that behaves as a target on another node does, without a network; for tests.
 //
-// Its view is reserved and cannot be read, so that a reader who forgets the seam faults at once; what was made resident
-// can. Stores stay on this node's side until a fence takes those of its thread, in their order, to the `near` medium,
+// Its view is reserved address space; only resident ranges can be read, so that code that bypasses the seam faults at
+// once. Stores stay on this node's side until a fence takes those of its thread, in their order, to the `near` medium,
 // which stands for the other node: over a shadow a SIGKILL is a power cut there, over a recorder crash images are its.
 // Reads are carried from the near medium's view: late, in pieces that arrive in any order by the seed, to memory that
-// holds junk until then; what nobody waits for any more arrives all the same.
+// holds junk until then. Abandoned reads arrive, too.
 //
-// On demand reads fail, or do not end at all, and fences fail, for good as they do everywhere (medium.h): what such a
-// fence was to bring is on the other side in part.
+// On demand, reads fail or never end, and fences fail permanently, as on every medium (medium.h). A failed fence has
+// transferred a part of its stores.
 //
 // Thread-safety: as HookedMedium; switches at any time.
 #ifndef BONSAI_BASE_NVM_FAR_H_

@@ -1,13 +1,13 @@
-// How the bytes of a far target come here: of a medium whose view is not mapped memory, as on another node.
+// Reads from a far target: a medium whose view is not mapped memory, as on another node.
 //
-// Two ways. *Resident* ranges are kept in view(), where everybody may read them, stores of this node included: what an
-// owner goes by all the time. All other bytes are *carried*: reads are begun, polled, and ended, and a byte of view()
-// that is not resident is only a name.
+// Two ways. *Resident* ranges are kept in view(), where every thread may read them, including this node's stores: data
+// that the owner uses constantly. All other bytes are *carried*: reads are begun, polled, and ended. The address of a
+// byte of view() that is not resident is only a name.
 //
-// A carried read sees what was durable when it was begun, or some of what has become so since; not what this node has
-// stored and not fenced. Reads of one ticket and of several end in any order.
+// A carried read returns bytes that were durable when it began, or that became durable since; never stores of this node
+// that are not fenced. Reads of one ticket and of several end in any order.
 //
-// Thread-safety: all methods from any thread; one ticket is its owner's.
+// Thread-safety: all methods from any thread; a ticket belongs to one owner.
 #ifndef BONSAI_BASE_NVM_FAR_READS_H_
 #define BONSAI_BASE_NVM_FAR_READS_H_
 

@@ -5,8 +5,8 @@
 // share the next one.
 //
 // An msync can fail, and afterwards the kernel may count the lost pages as clean, so that a later success means
-// nothing. The first error therefore stays for good: every later fence fails, too. The kernel also reports an error to
-// one caller only, the first that asks. So only one msync runs at a time: else a fence whose pages were lost could
+// nothing. The first error is therefore permanent: every later fence fails, too. The kernel also reports an error to
+// one caller only, the first one. So only one msync runs at a time: otherwise a fence whose pages were lost could
 // return OK before the thread that got the error has recorded it.
 #ifndef BONSAI_BASE_NVM_FILE_H_
 #define BONSAI_BASE_NVM_FILE_H_

@@ -1,6 +1,6 @@
 // The NVM seam: every store to persistent memory goes through a medium.
 //
-// A medium covers one target. Readers read through view() directly, unless far() says otherwise (far_reads.h); writers
+// A medium covers one target. Readers read through view() directly, unless the medium is far() (far_reads.h); writers
 // only use the five operations.
 // Two families share one shape, so that hot code is a template over it:
 //   ProductMedium  final, inlines to plain and non-temporal stores and to libpmem's flush, chosen by CPUID

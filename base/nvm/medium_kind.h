@@ -1,4 +1,4 @@
-// What a file or device is made of, seen as NVM: detected, never assumed, and printed on every result.
+// The kind of medium of a file or device: detected, never assumed, and printed on every result.
 #ifndef BONSAI_BASE_NVM_MEDIUM_KIND_H_
 #define BONSAI_BASE_NVM_MEDIUM_KIND_H_
 
