@@ -33,10 +33,10 @@ namespace clock_internal {
 
 inline constexpr int kFractionBits = 32;
 
-// What the processor's cycle counter says about the time, for a while, on this thread.
+// Estimates the time by the processor's cycle counter, for a while, on this thread.
 struct Anchor {
   uint64_t ticks = 0, ns = 0;                        // what both clocks said
-  uint64_t valid_ticks = 0;                          // from then on; 0 = the counter says nothing yet
+  uint64_t valid_ticks = 0;                          // from then on; 0 = no estimate yet
   uint64_t ns_per_tick = 0;                          // with kFractionBits
   uint64_t rate_since_ticks = 0, rate_since_ns = 0;  // what the rate is measured from
 };

@@ -162,7 +162,7 @@ Index::Outcome Index::make_durable(Batch* batch, persist::Log::Use use) {
   return Outcome::kDone;
 }
 
-// The space is one's alone, so there is one record; whoever writes it waits for nobody.
+// The space is one's alone, so there is one record; its writer waits for no other thread.
 Index::Outcome Index::make_shares_durable(Batch* batch, std::span<const persist::Update> updates) {
   if (batch->persisting.exchange(true)) return Outcome::kStalled;
   uint32_t segment = persist::kNoSegment;

@@ -311,7 +311,8 @@ class alignas(base::kLineBytes) Bnode {
   bool claim_young() { return exchange(Claim::kYoung, Claim::kYoungClaimed); }
   void unclaim() { BONSAI_INVARIANT(claim_.exchange(Claim::kFree) == Claim::kClaimed); }
   void set_young() { claim_.store(Claim::kYoung); }
-  // Its own layer is installed. True: the caller queues that; false: whoever settles the bnode does. Called once.
+  // Its own layer is installed. True: the caller queues that; false: the thread that settles the bnode does. Called
+  // once.
   bool queue_installed() { return !exchange(Claim::kYoungClaimed, Claim::kYoungInstalled); }
   // Its predecessor's replacement is finished. True: the caller queues the bnode's own layer.
   [[nodiscard]] bool grow_up() {

@@ -85,7 +85,7 @@ class Index {
   Outcome put(Put* put);
   // The same for several updates, in this order where they are of one key; their cache misses overlap, and one log
   // record and fence make them durable together. Each is an update by itself: not atomic as a whole.
-  // Returns how many are done from the first on; if not all, *outcome says why, and the rest is to be put again.
+  // Returns how many are done from the first on; if not all, *outcome has the reason, and the rest must be put again.
   // Requires: at most kPutManyMax.
   static constexpr size_t kPutManyMax = Tree::kFindManyMax;
   size_t put_many(std::span<Put> puts, Outcome* outcome);

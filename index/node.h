@@ -95,7 +95,8 @@ static_assert(sizeof(Node) == 32);
 
 // What the nodes of one atomic batch share.
 //   cell: kPublishing -> kReady (every node is in place, and the batch's record durable) -> a version
-// While it is kPublishing its nodes are invisible and whoever wants to push on top of one completes the batch first.
+// While it is kPublishing its nodes are invisible, and a thread that would push on top of one completes the batch
+// first.
 struct Batch {
   static constexpr uint64_t kPublishing = 0;
   static constexpr uint64_t kReady = 1;

@@ -27,7 +27,7 @@ class Prefetch {
     __builtin_prefetch(range);
     __builtin_prefetch(range + base::kLineBytes);
   }
-  // What says where in a range its updates and records are. Reads the bnode.
+  // The metadata that locates a range's updates and records. Reads the bnode.
   static void directory(const Bnode& bnode) {
     range(bnode);
     if (const Slots* slots = bnode.slots()) __builtin_prefetch(slots);

@@ -87,7 +87,7 @@ struct AnalysisOptions {
 };
 
 // Requires: pool was read from this volume. What is not sound is damage, and no error. The outcome does not depend on
-// the number of threads. Errors: Unavailable (of a far target), and then the analysis says nothing.
+// the number of threads. Errors: Unavailable (of a far target), and then the analysis has no result.
 [[nodiscard]] Status analyse(const scale::Volume& volume, const Pool& pool, Analysis* analysis,
                              const AnalysisOptions& options = {});
 

@@ -378,7 +378,7 @@ uint32_t DnodeSearch::offset_of_variable(size_t run, uint32_t index) const {
   return dnode_->at<uint32_t>(Dnode::layout(dnode_->runs()).places[run].offsets)[index];
 }
 
-// Looks no further than the entry's end, whatever it says itself: of a far run no more is there.
+// Reads no further than the entry's known end, whatever the entry itself states: of a far run no more bytes are there.
 bool DnodeSearch::variable_entry(uint32_t index, uint32_t at, Entry* entry) const {
   RunDesc desc = dnode_->desc(run_ - 1);
   desc.bytes = end_of(run_ - 1, index);

@@ -67,7 +67,7 @@ class Dnode {
 
   static std::unique_ptr<Dnode> make(Parts parts);
   // With metadata: of `kept` (may be null) for the runs that it has too, of `fresh`, and else from the runs themselves.
-  // Null if an entry is damaged or cannot be read; *trouble, if not null, says which.
+  // Null if an entry is damaged or cannot be read; *trouble, if not null, is the reason.
   static std::unique_ptr<Dnode> make_uploaded(Parts parts, const scale::Volume& volume, const Dnode* kept, Fresh fresh,
                                               Trouble* trouble = nullptr);
   // The same dnode with metadata, likewise.
@@ -300,7 +300,7 @@ class DnodeCursor {
   };
 
   // Whether what is read is verified before it is returned. kSampled: by one cursor in kSampledOneIn, by chance; for
-  // readers who asked for it. Whoever copies or writes what it reads verifies always.
+  // readers who asked for it. A caller that copies or writes what it reads always verifies.
   enum class Verify { kAlways, kSampled };
   static constexpr uint32_t kSampledOneIn = 64;
 

@@ -18,7 +18,7 @@ class DnodePrefetch {
   static void block(const void* dnode) { lines(dnode, kBlockLines); }
   // What a DnodeSearch will read first.
   static void search(const Dnode& dnode) { lines(&dnode, kSearchLines); }
-  // The same, and what says where in the runs a key is.
+  // The same, and the metadata that locates a key in the runs.
   static void samples(const Dnode& dnode) { lines(&dnode, kSearchLines + 1); }
   // What lo(), hi(), runs() read. Reads the dnode.
   static void description(const Dnode& dnode) {

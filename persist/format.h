@@ -57,7 +57,7 @@ struct Superblock {
   uint64_t crc;  // CRC32C of all before: so far the superblock is the same in every version
   // ---- since version 4
   uint64_t roles;         // what the target is for: kRoleLog, kRoleDnodes
-  uint64_t replicas[14];  // room for what says which other targets have the same bytes: zeros, and nothing else yet
+  uint64_t replicas[14];  // reserved for naming other targets with the same bytes; zeros so far
   uint64_t check;         // CRC32C of all before
 
   [[nodiscard]] uint32_t computed_crc() const { return base::crc32c(this, offsetof(Superblock, crc), 0); }
@@ -122,7 +122,7 @@ inline constexpr uint64_t kExtentTableOffset = kStateOffset + kPageBytes;
 inline constexpr uint64_t kExtentData = 0;
 
 // ---- log table: a line whose first word is a copy of the closed epoch; then an entry for each segment.
-// It says what a segment holds at least, and is stored apart from it, so that no one damage hits both.
+// It states the least that a segment holds, and is stored apart from it, so that no single damage hits both.
 
 struct SegmentEntry {
   uint64_t end;       // checked word, bound to the sequence, too: segment_end()

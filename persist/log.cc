@@ -387,7 +387,7 @@ Log::Result LogOf<Medium>::append_shares(std::span<const Update> updates, std::s
     ends.push_back(write_share(shares[i], {i, shares.size()}, epoch, segments[i], &buffer));
   }
   if (!volume_.fence(kSiteShareFence)) return Result::kFailed;
-  // Only now: a sealed share says that all of them were durable.
+  // Only now: a sealed share states that all of them were durable.
   for (size_t i = 0; i < shares.size(); ++i) seal_at(segments[i], ends[i]);
   if (!volume_.fence(kSiteShareSealFence)) return Result::kFailed;
   const uint32_t home = segments.front();

@@ -26,7 +26,7 @@ void fill(scale::Volume& volume, Addr at, std::span<const uint64_t> words) {
   volume.nt_copy(at, words.data(), words.size_bytes(), kSiteFill);
 }
 
-// Everything of a new target that is not data, but for the superblocks: what is unused says so.
+// Everything of a new target that is not data, except for the superblocks: unused structures are marked as such.
 void fill_target(scale::Volume& volume, const Superblock& sb) {
   const size_t target = sb.target_index;
   const auto word = [&](Addr at, uint64_t value, uint64_t tie = 0) {

@@ -13,7 +13,7 @@
 namespace bonsai::persist {
 
 struct Survey {
-  // Of the keys in [lo, hi) an entry is damaged: what the dnode says of them is unknown, older runs included, since the
+  // Of the keys in [lo, hi) an entry is damaged: their state in the dnode is unknown, older runs included, since the
   // lost entry may have been newer.
   struct Lost {
     base::Fence lo, hi;

@@ -80,7 +80,7 @@ Status PoolServer::serve(uint64_t limit_ms) {
   return status;
 }
 
-// One that cannot leave at once is left out: nobody waits for it, and the next one says the same.
+// A sign that cannot leave at once is dropped: nobody waits for it, and the next one has the same meaning.
 void PoolServer::send_beats() {
   for (const auto& [name, job] : jobs_) {
     ++job->beats;

@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint64_t kWriteBytesMax = uint64_t{1} << 20;  // of one WRITE
 constexpr size_t kStoresMax = 64;
-constexpr uint64_t kRequestMsMax = 3'600'000;  // for a node that says that it is at work
+constexpr uint64_t kRequestMsMax = 3'600'000;  // for a node that reports that it is at work
 
 }  // namespace
 

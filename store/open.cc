@@ -269,7 +269,7 @@ class Opener {
     return status;
   }
 
-  // A target whose name says that it is for the log was left as it is. One that keeps it alone, and was named without
+  // A target that is named for the log was left as it is. One that keeps it alone, and was named without
   // its role, would have bytes of no use.
   [[nodiscard]] Status check_growth() const {
     for (const Target& target : t_.targets) {

@@ -43,7 +43,7 @@ class Stall {
     return left_ms() != 0;
   }
 
-  // The data area has no room: offloads until enough() says that it has. Errors: NoSpace or Unavailable, why it has
+  // The data area has no room: offloads until enough() returns true. Errors: NoSpace or Unavailable, why it has
   // not; OK also if all is in dnodes and it has not.
   Status make_space(const std::function<bool()>& enough) {
     begin();

@@ -117,7 +117,7 @@ class Scheduler {
     uint64_t turn = 0;
   };
 
-  // The next suspension of the calling coroutine: take it, hand it to whoever is to call wake(), then park().
+  // The next suspension of the calling coroutine: take it, pass it to the one that will call wake(), then park().
   // Requires: in a coroutine.
   [[nodiscard]] static Token token();
   // Suspends until wake(token) or the deadline; false on deadline. A wake() that came since token() counts.

@@ -36,7 +36,7 @@ class FarReads {
   // Begins to read the pieces; returns their ticket. `holder` keeps the memory that they go to, and is let go when they
   // have ended: also when their reader is gone by then.
   [[nodiscard]] virtual uint64_t begin(std::span<const Piece> pieces, std::shared_ptr<const void> holder) = 0;
-  // Whether all pieces have ended. Then *status says how, and the ticket is given back. Errors: Unavailable.
+  // Whether all pieces have ended. Then *status is their result, and the ticket is released. Errors: Unavailable.
   [[nodiscard]] virtual bool ended(uint64_t ticket, Status* status) = 0;
   // Gives a ticket back whose pieces may be in flight.
   virtual void forget(uint64_t ticket) = 0;

@@ -49,7 +49,7 @@ size_t page_bytes_of(int fd) {
   return ::fstatfs(fd, &system) == 0 && system.f_bsize > 0 ? static_cast<size_t>(system.f_bsize) : kPageBytes;
 }
 
-// Whether the file system says that it has fewer than `bytes` left. Asking first keeps a hopeless attempt from filling
+// Whether the file system reports fewer than `bytes` left. Asking first keeps a hopeless attempt from filling
 // it up on the way; posix_fallocate has the last word.
 bool is_too_full_for(int fd, uint64_t bytes) {
   struct statfs system = {};

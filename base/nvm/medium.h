@@ -70,7 +70,7 @@ class HookedMedium {
   // How the bytes of a far target are read; null: view() is mapped.
   [[nodiscard]] virtual FarReads* far() { return nullptr; }
 
-  // Whether reads take modelled time: then a reader asks read_deadline(), and waits. Only the emulator says yes.
+  // Whether reads take modelled time: then a reader calls read_deadline(), and waits. True only for the emulator.
   [[nodiscard]] virtual bool reads_wait() const { return false; }
   // The time (base clock, nanoseconds) at which reads of so many media blocks have their bytes, if the first is begun
   // at first_ns and the last at last_ns; 0 = at once.

@@ -27,10 +27,10 @@ enum class MediumKind : uint8_t {
   return kind == MediumKind::kTmpfs || kind == MediumKind::kHugetlb || kind == MediumKind::kFile;
 }
 
-// The kind of an open file. Errors: NotSupported (neither a file nor a DAX device; the message says what to use).
+// The kind of an open file. Errors: NotSupported (neither a file nor a DAX device; the message names what to use).
 Status detect_medium_kind(int fd, const std::string& path, MediumKind* kind);
 
-// `declared` if it is not kAuto. Else, on real NVM, eADR when every NVM region of the platform says that its domain
+// `declared` if it is not kAuto. Else, on real NVM, eADR when every NVM region of the platform reports that its domain
 // includes the caches; ADR otherwise. A medium that only stands for NVM counts as ADR.
 [[nodiscard]] PersistenceDomain resolve_domain(MediumKind kind, PersistenceDomain declared);
 

@@ -11,7 +11,7 @@
 namespace bonsai::base {
 namespace {
 
-// What a person can do about `error`; empty when the reason says it all.
+// The remedy for `error`; empty when the reason suffices.
 std::string remedy(const std::string& path, int error) {
   switch (error) {
     case ENOENT:

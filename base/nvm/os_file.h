@@ -42,7 +42,7 @@ Status os_error(const std::string& what, const std::string& path, int error);
 // The directory that holds `path`; "." for a bare name.
 std::string directory_of(const std::string& path);
 
-// Removes a regular file that no mapping has locked, if `judge` says yes to its first n bytes; a file that is shorter,
+// Removes a regular file that no mapping has locked, if `judge` accepts its first n bytes; a file that is shorter,
 // but not empty, is judged as if zeros followed. False: it is still there.
 bool remove_unused(const std::string& path, size_t n, const std::function<bool(std::span<const std::byte>)>& judge);
 
