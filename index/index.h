@@ -58,8 +58,8 @@ class Index {
   Index(const Index&) = delete;
   Index& operator=(const Index&) = delete;
 
-  // Takes over what recovery found, with so many threads. Requires: called once, before anything else; gen above all
-  // that ever were.
+  // Adopts the result of recovery, with so many threads. Requires: called once, before anything else; gen is above all
+  // earlier ones.
   void start(std::vector<persist::RecoveredRange> ranges, uint64_t gen, unsigned threads = 1);
 
   // ---- updates (put.cc, batch.cc)
@@ -68,11 +68,11 @@ class Index {
     kDone,
     kLogFull,  // no log segment: offload, then call again with the same arguments
     kStalled,  // the bnode is full and its predecessor's offload unfinished: offload, then call again
-    kFailed,   // the volume has failed: what was begun may come to be found by a recovery or not
+    kFailed,   // the volume has failed: recovery may or may not find the update
   };
 
-  // One update on its way; survives attempts that did not finish. Between these it holds nothing, above all no log
-  // segment that others wait for: it may be given up by forgetting it. Requires: the views outlive it.
+  // One update in flight; it survives unfinished attempts. Between attempts it holds nothing, in particular no log
+  // segment that others wait for, so it may be abandoned by destroying it. Requires: the views outlive it.
   struct Put {
     base::Key key;
     std::string_view value;
@@ -83,20 +83,20 @@ class Index {
     bool recorded = false;  // an attempt has made a record durable: to give up now would leave the outcome unknown
   };
   Outcome put(Put* put);
-  // The same for several updates, in this order where they are of one key; their cache misses overlap, and one log
-  // record and fence make them durable together. Each is an update by itself: not atomic as a whole.
+  // The same for several updates; those of one key take effect in this order. Their cache misses overlap, and one log
+  // record and fence make them durable together. Not atomic as a whole.
   // Returns how many are done from the first on; if not all, *outcome has the reason, and the rest must be put again.
   // Requires: at most kPutManyMax.
   static constexpr size_t kPutManyMax = Tree::kFindManyMax;
   size_t put_many(std::span<Put> puts, Outcome* outcome);
-  // For an experiment alone (in_place.cc): overwrites records in their dnodes, durably, without a log. Returns how many
+  // For one experiment (in_place.cc): overwrites records in their dnodes, durably, without a log. Returns how many
   // are done from the first on; the next one cannot be done so: its record is not in a dnode, or it has another size.
-  // Requires: as put_many; nobody else uses the index, and nothing is being offloaded.
+  // Requires: as put_many; no other thread uses the index, and nothing is being offloaded.
   size_t put_in_place(std::span<Put> puts);
-  // Publishes a batch (items sorted by key, each key once) as a whole. The caller keeps its reference and calls again
-  // until kDone: a batch that was begun must be completed.
+  // Publishes a batch (items sorted by key, each key once) atomically. The caller keeps its reference and calls again
+  // until kDone: a batch that has begun must be completed.
   Outcome write(Batch* batch);
-  // Gives up a batch that was not begun: no item has a node.
+  // Abandons a batch that has not begun: no item has a node.
   void dismiss(Batch* batch);
 
   // ---- reads (read.cc)
@@ -105,7 +105,7 @@ class Index {
     kValue,
     kAbsent,
     kDamaged,
-    kUnavailable,  // what is stored did not come from a far target
+    kUnavailable,  // a far target did not deliver the bytes
   };
   struct Value {
     std::string_view bytes;  // valid inside the guard; a LargeRef's bytes if `large`
@@ -121,17 +121,17 @@ class Index {
   };
   struct Lookup {
     base::Key key;
-    Found found = Found::kAbsent;  // the answer
+    Found found = Found::kAbsent;  // the result
     Value value = {};
   };
   // The value of the lookup's key as of `version` (kLatest: now).
   void get(uint64_t version, Lookup* lookup);
-  // The same for many keys, each for itself; their cache misses overlap, and what they read on NVM.
+  // The same for many keys, each by itself; their cache misses and reads of NVM overlap.
   class Asker {
    public:
     // The key of the i-th lookup, whose bytes stay until it is answered; false: it is none. In the order of i.
     virtual bool key(size_t i, base::Key* key) = 0;
-    // The answer to the i-th lookup, once for each. In any order.
+    // Receives the result of the i-th lookup, once for each. In any order.
     virtual void answer(size_t i, const Lookup& lookup) = 0;
 
    protected:
@@ -151,7 +151,7 @@ class Index {
     persist::Trouble trouble = persist::Trouble::kNone;  // the pieces end before it
     std::span<const char> records_behind;                // the next window's, if known: to be fetched, not read
 
-    // How the dnodes' entries are to be verified; the caller's to say before a read.
+    // How the dnodes' entries are verified; set by the caller before a read.
     persist::DnodeCursor::Verify verify = persist::DnodeCursor::Verify::kAlways;
 
     // Memory of read_window(), kept for the next one.
@@ -189,7 +189,7 @@ class Index {
 
   [[nodiscard]] Versions::Announcement announce() { return versions_.announce(); }
 
-  // ---- background, as Replacer says; any thread, outside a guard
+  // ---- background, see Replacer; any thread, outside a guard
 
   using OffloadResult = Replacer::OffloadResult;
   using Which = Replacer::Which;
@@ -205,12 +205,12 @@ class Index {
   [[nodiscard]] uint64_t dirty_ranges() const { return queue_.waiting(ReplaceQueue::Kind::kDirty); }
   // All ranges with updates, about.
   [[nodiscard]] uint64_t ranges_to_offload() const { return queue_.ranges(); }
-  // Offloading ought to begin at once (ReplaceQueue::urgent).
+  // Offloading should begin at once (ReplaceQueue::urgent).
   [[nodiscard]] bool urgent() const { return queue_.urgent(); }
   // Reads have asked for dnodes to be compacted.
   [[nodiscard]] bool compaction_wanted() const { return !compactions_.empty(); }
 
-  // What a bnode of the tree takes, with its successors, which the tree may not name yet.
+  // The memory of a bnode of the tree, with its successors, which the tree may not name yet.
   [[nodiscard]] static uint64_t dram_bytes(const Bnode& bnode);
 
   [[nodiscard]] base::EpochDomain& epochs() { return epochs_; }

@@ -40,14 +40,14 @@ namespace bonsai::index {
 // Counters of the tier's background work; monotonic.
 struct Work {
   std::atomic<uint64_t> offloads{0}, splits{0}, merges{0}, compactions{0}, updates_offloaded{0};
-  std::atomic<uint64_t> offload_ns{0};                               // of all threads that offload
-  std::atomic<uint64_t> moves{0};                                    // of runs, to defragment
+  std::atomic<uint64_t> offload_ns{0};                               // summed over all offloading threads
+  std::atomic<uint64_t> moves{0};                                    // runs moved by defragmenting
   std::atomic<uint64_t> plans_by_writers{0}, plan_ns_of_writers{0};  // bnodes that a writer found full and replaced
 };
 
 class Replacer {
  public:
-  // What it works on.
+  // The tiers that it works on.
   struct Tiers {
     persist::Log& log;
     persist::DnodeStore& dnodes;
@@ -70,15 +70,15 @@ class Replacer {
   // What a batch has left to publish from an item on.
   struct ToPublish {
     std::span<const Batch::Item> items;
-    bool begun;  // it may not wait any more
+    bool begun;  // it must not wait any more
 
     // Those of one range. Requires: the first is in it.
     [[nodiscard]] std::span<const Batch::Item> below(const base::Fence& hi) const;
   };
-  // Sees to it that updates find room in a successor of the bnode. `left`: null, or what the batch has left that found
-  // none. False: its predecessor is not offloaded yet, or somebody else is just planning; the caller waits.
+  // Makes room for updates in a successor of the bnode. `left`: null, or the rest of a batch that found no room. False:
+  // its predecessor is not offloaded yet, or another thread is planning; the caller waits.
   bool make_room(Bnode* bnode, const ToPublish* left);
-  // For an experiment alone (in_place.cc): so many updates reached dnodes without it.
+  // For one experiment (in_place.cc): the number of updates that reached dnodes without the replacer.
   void count_in_place(uint64_t updates, uint64_t ns) {
     work_.updates_offloaded.fetch_add(updates, std::memory_order_relaxed);
     work_.offload_ns.fetch_add(ns, std::memory_order_relaxed);
@@ -87,28 +87,28 @@ class Replacer {
   // ---- background
 
   struct OffloadResult {
-    size_t ranges = 0;         // that were offloaded
-    uint64_t media_bytes = 0;  // that were written for it
+    size_t ranges = 0;         // ranges offloaded
+    uint64_t media_bytes = 0;  // bytes written for them
     Status status;  // NoSpace: the data area is full; what was begun is kept and tried again. IoError: the volume has
                     // failed; what was begun is kept, for reads. Unavailable: some target cannot be read now, or in
                     // mode buffered the epoch not be closed; it is tried again
   };
-  // kUrgent: those that writers wait for, then those whose bnodes are above the high-water mark; kAll: these, then the
-  // longest dirty; kCompactions: those that reads want compacted.
+  // kUrgent: ranges that writers wait for, then those whose bnodes are above the high-water mark; kAll: these, then the
+  // longest dirty; kCompactions: ranges that reads want compacted.
   enum class Which { kUrgent, kAll, kCompactions };
   // Offloads up to `ranges_max` ranges.
   OffloadResult offload(size_t ranges_max, Which which);
-  // Defragments the data area (persist/defragmenter.h), to be called when offloading finds no space. False: nothing was
-  // gained, or somebody else is at it. Waits for readers, boundedly.
+  // Defragments the data area (persist/defragmenter.h), to be called when offloading finds no space. False: no
+  // longer free piece was gained, or another thread is defragmenting. Waits for readers, boundedly.
   bool defragment();
-  // Offloads one range into the relocation reserve, the last resort where nothing was gained: what its dnode leaves is
-  // as much room again, elsewhere. Nothing is done, and no error is reported, while somebody else uses the reserve.
+  // Offloads one range into the relocation reserve, the last resort where nothing was gained: its old dnode frees
+  // as much room elsewhere. Does nothing, without an error, while another thread uses the reserve.
   OffloadResult offload_into_reserve(Which which);
-  // Asks for ranges without updates whose dnodes are not compact, as reads do: looks at up to `ranges_max` ranges,
-  // where the last call ended. Does nothing while no offload has come since all were looked at.
+  // Requests the compaction of ranges without updates, as reads do: examines up to `ranges_max` ranges, starting where
+  // the last call ended. Does nothing while there was no offload since all ranges were examined.
   void ask_for_compactions(size_t ranges_max);
-  // Releases residues that no live scan needs any more, and builds missing dnode metadata. Bounded per call;
-  // returns true when a whole pass found nothing left to do.
+  // Releases residues that no live scan needs, and builds missing dnode metadata. Bounded per call; returns true when a
+  // whole pass found nothing to do.
   bool tidy(size_t ranges_max);
   [[nodiscard]] const Work& work() const { return work_; }
 
@@ -154,7 +154,7 @@ class Replacer {
     uint64_t untidy = 0;  // when it began
     bool idle = true;     // so far
   };
-  std::atomic<uint64_t> untidy_{1};  // rises with each thing that tidy() will have to see to
+  std::atomic<uint64_t> untidy_{1};  // counts events that give tidy() work
   uint64_t tidied_ = 0;              // a whole pass that began with this found nothing; under the mutex, as all below
   base::Fence tidy_at_;
   TidyPass tidy_pass_;

@@ -36,21 +36,21 @@ namespace bonsai::persist {
 
 class Defragmenter {
  public:
-  // Those whose dnodes may be moved, for one run(). Called by its thread alone, always inside a guard.
+  // The owners of dnodes that may be moved, for one run(). Called only by its thread, always inside a guard.
   class Owners {
    public:
     using Visit = std::function<void(size_t owner, const Dnode& dnode)>;
-    // Calls visit() once for each owner that has a dnode, under a number of the caller's choice. It is a first look:
-    // dnodes that others replace, or add, meanwhile are simply not moved. Called once, before anything else.
+    // Calls visit() once for each owner that has a dnode, under a number of the caller's choice. This is a first
+    // survey: dnodes that other threads replace or add meanwhile are not moved. Called once, before anything else.
     virtual void for_each(const Visit& visit) = 0;
-    // From now until release() nobody else replaces the dnode of this owner, or of the one that has its place now. True
-    // as well if it is held already. False: somebody else is replacing it.
+    // Until release() no other thread replaces the dnode of this owner, or of its present successor. True also if it is
+    // held already. False: another thread is replacing it.
     virtual bool hold(size_t owner) = 0;
-    // What it has now; null if that is nothing that may be moved. Requires: it is held.
+    // Its present dnode; null if that must not be moved. Requires: it is held.
     virtual const Dnode* dnode(size_t owner) = 0;
-    // Readers are to find `moved` instead of dnode(owner), and own it. It is durable. Requires: it is held.
+    // Replaces dnode(owner) by `moved`, which is durable, for readers and as the owner's. Requires: it is held.
     virtual void exchange(size_t owner, const Dnode* moved) = 0;
-    // Ends every hold(), of which some may have failed.
+    // Ends all calls of hold(), failed ones included.
     virtual void release() = 0;
 
    protected:
@@ -62,12 +62,12 @@ class Defragmenter {
   Defragmenter(const Defragmenter&) = delete;
   Defragmenter& operator=(const Defragmenter&) = delete;
 
-  // Moves runs until a free piece has `bytes_wanted`. False: the longest one has not become longer, or somebody else
-  // is at it. Waits for readers, boundedly. Requires: the caller is outside any guard.
+  // Moves runs until a free piece has `bytes_wanted`. False: the longest one has not become longer, or another thread
+  // is defragmenting. Waits for readers, boundedly. Requires: the caller is outside any guard.
   bool run(Owners* owners, uint64_t bytes_wanted);
 
-  // Calls work() while the reserve is lent to those who offload (Space::lend_aside). False, and nothing is called:
-  // somebody else uses the reserve.
+  // Calls work() while the reserve is lent to offloading threads (Space::lend_aside). False, without calling it:
+  // another thread uses the reserve.
   template <class Work>
   bool with_reserve_lent(Work work) {
     const std::unique_lock lock(mutex_, std::try_to_lock);
@@ -84,7 +84,7 @@ class Defragmenter {
   DnodeStore& store_;
   base::EpochDomain& epochs_;
   base::YieldingMutex mutex_{"relocation reserve"};
-  bool upwards_ = true;  // the piece's way; under the mutex
+  bool upwards_ = true;  // direction of the reserve; under the mutex
 };
 
 }  // namespace bonsai::persist

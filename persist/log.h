@@ -44,7 +44,7 @@ class Log {
   enum class Result {
     kOk,
     kFull,    // nothing was written; offloading frees segments
-    kFailed,  // the volume has failed: the record may come to be found by a recovery or not
+    kFailed,  // the volume has failed: recovery may or may not find the record
     kHeld,    // all streams were held for longer than a bounded wait, so nothing was written; try again
   };
 
@@ -70,13 +70,14 @@ class Log {
   virtual Result append_batch(std::span<const Update> updates, Use use, uint32_t* segment) = 0;
 
   // The same for a batch that does not fit into a record: cut into shares, each in one of `segments`, which take() gave
-  // for it; those that are not needed become free. All or nothing counts at recovery, and all segments become free
+  // for it; those that are not needed become free. Recovery counts all shares or none, and all segments become free
   // together, when updates.size() records of *segment are released. Never kFull.
   virtual Result append_shares(std::span<const Update> updates, std::span<const uint32_t> segments,
                                uint32_t* segment) = 0;
 
-  // Takes free segments for a batch. kFull: none was taken; until as many are free, ordinary appends leave them alone
-  // and the log is low(). Who does not ask again calls want_none(); who does not append gives them back.
+  // Takes free segments for a batch. kFull: none was taken; until that many are free, ordinary appends leave them alone
+  // and the log is low(). A caller that does not retry calls want_none(); one that does not append returns the
+  // segments.
   Result take(size_t count, std::vector<uint32_t>* segments);
   void give_back(const std::vector<uint32_t>& segments);
   void want_none() { wanted_.store(0, std::memory_order_relaxed); }
@@ -100,7 +101,7 @@ class Log {
     uint64_t bytes_ = 0;
     size_t segments_ = 1;
   };
-  // So many segments are found for a batch, by offloading if need be.
+  // The number of segments that a batch can get, by offloading if necessary.
   [[nodiscard]] size_t batch_segments_max() const;
   // A batch whose updates take so many bytes, kUpdateOverheadBytesMax beside key and value included, needs no more: a
   // quarter of the log or more.
@@ -125,10 +126,10 @@ class Log {
   [[nodiscard]] virtual Status seal_all() = 0;
 
   // Runs `action` once everything appended before the call is durable: at once in mode durable, when the current epoch
-  // is closed in mode buffered. For giving back what only a durable newer record makes superfluous. Thread-safe.
+  // is closed in mode buffered. For freeing what only a durable newer record makes superfluous. Thread-safe.
   void when_durable(std::function<void()> action);
 
-  // Says that `records` records of a segment are dead. Thread-safe.
+  // Marks `records` records of a segment as dead. Thread-safe.
   void release(uint32_t segment, int64_t records = 1);
 
   // Recovery: the segment holds `records` live records and must be kept until they are released, and with it the others

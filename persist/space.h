@@ -40,13 +40,13 @@ class Space {
   void add_target(uint64_t begin, uint64_t end, uint64_t reserve_bytes);
 
   // Returns a range of at least `bytes`, rounded up to blocks, aligned to `align`; nil when there is none.
-  // Targets are tried from the fullest-free one on.
+  // Tries the target with the most free space first.
   [[nodiscard]] scale::Addr allocate(uint64_t bytes, Use use, uint64_t align = 0, Where where = Where::kLow);
 
-  // Gives a range back. Requires: it was allocated (or reserved) and is not used any more.
+  // Frees a range. Requires: it was allocated (or reserved) and is no longer used.
   void free(scale::Addr addr, uint64_t bytes);
 
-  // Recovery: marks a range as used. False when part of it is not free: two owners claim it, or it is out of bounds.
+  // Recovery: marks a range as used. False if part of it is not free: two owners claim it, or it is out of bounds.
   [[nodiscard]] bool reserve(scale::Addr addr, uint64_t bytes);
 
   // Withholds `bytes` in one piece for as long as the object lives, from the emptiest target that has them, or else the
@@ -62,12 +62,13 @@ class Space {
       return bytes != 0 && addr.bits() <= other.addr.bits() && other.end().bits() <= end().bits();
     }
   };
-  // ---- moving what is set aside: one mover at a time
+  // ---- moving the relocation reserve ("the piece"): one mover at a time
   [[nodiscard]] Piece aside() const;  // of 0 bytes if there is none, or a slide or an exchange has not ended
   [[nodiscard]] uint64_t aside_bytes_wanted() const { return aside_bytes_wanted_; }
-  // Takes in the free blocks at both ends of the piece. Requires: aside() has bytes.
+  // Extends the piece by the free blocks at both ends. Requires: aside() has bytes.
   void widen_aside();
-  // `used`, which touches the piece and is not longer, is to cross it. Returns where it must be copied: the other end.
+  // `used`, which adjoins the piece and is not longer, shall cross it. Returns the address to copy it to: the other
+  // end.
   [[nodiscard]] scale::Addr begin_slide(Piece used);
   // The copy stands for `used`, whose old place nobody reads any more and now belongs to the piece; or (false) it was
   // given up. From any thread.
@@ -77,7 +78,7 @@ class Space {
   // free. Meanwhile the caller moves what is in the window, by cut_aside(). False, and nothing changes: not
   // `used_bytes` of it are in use. Requires: aside() has bytes.
   [[nodiscard]] bool begin_exchange(Piece window, uint64_t used_bytes);
-  // Something in the window cannot be moved: the piece stays, as short as it has become.
+  // Ends the exchange because something in the window cannot be moved. The piece keeps its place and present length.
   void give_up_exchange();
   // Takes the lower end of the piece for a run from elsewhere; it is used from now on. Requires: the piece is longer.
   [[nodiscard]] scale::Addr cut_aside(uint64_t bytes);
@@ -88,7 +89,7 @@ class Space {
   [[nodiscard]] std::vector<Piece> free_pieces(size_t target) const;
   // Of the longest free piece of all targets.
   [[nodiscard]] uint64_t longest_free_bytes() const;
-  // Gives back what the piece has in excess of what was set aside at first. Requires: aside() has bytes.
+  // Frees the part of the piece that exceeds its initial length. Requires: aside() has bytes.
   void restore_aside(bool keep_upper_end);
 
   [[nodiscard]] size_t targets() const { return targets_.size(); }

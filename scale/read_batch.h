@@ -42,9 +42,9 @@ class ReadBatch {
   ReadBatch(const ReadBatch&) = delete;
   ReadBatch& operator=(const ReadBatch&) = delete;
 
-  // Whether some target's reads take time.
+  // Whether reads of some target take time.
   [[nodiscard]] bool waits() const { return volume_.reads_wait(); }
-  // Where the bytes at `addr` are mapped, for readers that say by add() which they read; null on a far target.
+  // The mapped bytes at `addr`, for readers that report by add() which they read; null on a far target.
   [[nodiscard]] const std::byte* mapped(Addr addr) const {
     if (waits() && volume_.far(addr.target()) != nullptr) [[unlikely]]
       return nullptr;
@@ -71,7 +71,7 @@ class ReadBatch {
   }
   // Nothing more is issued before wait(): the reads begin. Returns the clock, 0 if it was not read.
   uint64_t begin() { return waits() ? begin_reads() : 0; }
-  // Waits until all that was issued is there. now_ns: a reading of the clock, from which it is known without another
+  // Waits until all issued bytes are there. now_ns: a reading of the clock, from which it is known without another
   // one that modelled reads have ended.
   [[nodiscard]] Status wait(uint64_t now_ns = 0) { return waits() ? wait_for_reads(now_ns) : Status::OK(); }
   // Of the last wait: whether bytes of the target of `addr` are missing.

@@ -26,7 +26,8 @@ namespace bonsai::scale {
 
 inline constexpr size_t kTargetsMax = 64;
 
-// A byte of the volume: target number and offset. The zero address is nobody's (targets begin with a superblock).
+// A byte of the volume: target number and offset. The zero address is never allocated (targets begin with a
+// superblock).
 class Addr {
  public:
   constexpr Addr() = default;
@@ -55,7 +56,7 @@ class Volume {
  public:
   virtual ~Volume() = default;
 
-  // What checksums of the pool stored here are bound to; 0 until it is known.
+  // The identity to which checksums of the pool are bound; 0 until it is known.
   [[nodiscard]] uint64_t identity() const { return identity_; }
   // Requires: no other thread uses the volume yet.
   void bind(uint64_t identity) { identity_ = identity; }
@@ -63,12 +64,12 @@ class Volume {
   [[nodiscard]] size_t targets() const { return views_.size(); }
   [[nodiscard]] uint64_t target_bytes(size_t target) const { return bytes_[target]; }
 
-  // Where the bytes at `addr` are, to be read there. Requires: they are in their target (contains()), and on a far one
+  // The bytes at `addr`, for reading in place. Requires: they are in their target (contains()), and on a far one
   // fetch() was called for them.
   [[nodiscard]] const std::byte* resident(Addr addr) const { return views_[addr.target()] + addr.offset(); }
   // The same for the processor's prefetching and for comparing places, of any bytes; not to be read.
   [[nodiscard]] const std::byte* hint(Addr addr) const { return resident(addr); }
-  // From now on [addr, addr + n) may be read where it is. Errors: Unavailable.
+  // Makes [addr, addr + n) readable in place. Errors: Unavailable.
   [[nodiscard]] Status fetch(Addr addr, uint64_t n) const;
   // How a far target is read; null: it is mapped.
   [[nodiscard]] base::FarReads* far(size_t target) const { return far_[target]; }
@@ -94,20 +95,20 @@ class Volume {
   virtual void copy(Addr dst, const void* src, size_t n) = 0;
   virtual void nt_copy(Addr dst, const void* src, size_t n, const base::Site& site) = 0;
   virtual void flush(Addr addr, size_t n, const base::Site& site) = 0;
-  // Waits until what this thread has flushed or copied past the cache is durable on every target. False: it may not be.
-  // A volume forgets no failure: after a fence that was false all are, for every thread. Nothing is published,
-  // acknowledged, retired, released or used again on the strength of one; what it was to make durable may reach the
-  // pool all the same, so its space is not used again either. Cost on directly mapped media: the instruction.
+  // Waits until all bytes that this thread has flushed or copied past the cache are durable on every target. False:
+  // they may not be. Failures are permanent: after a failed fence every fence fails, for every thread. After a failed
+  // fence nothing is published, acknowledged, retired, released or reused. Its bytes may still reach the pool, so their
+  // space is not reused either. Cost on directly mapped media: the instruction.
   [[nodiscard]] virtual bool fence(const base::Site& site) = 0;
 
-  // Some fence was false: there will be no updates any more until the pool is opened again.
+  // A fence has failed: no more updates until the pool is reopened.
   [[nodiscard]] bool failed() const { return failed_.load(std::memory_order_relaxed); }
-  // Why, and what to do; OK as long as none was.
+  // The reason and the remedy; OK as long as no fence has failed.
   [[nodiscard]] virtual Status health() const = 0;
 
-  // A read of the target has failed. Returns, and keeps, what unavailable() says.
+  // A read of the target has failed. Returns the status, and keeps it for unavailable().
   Status note_lost(size_t target, const Status& why) const;
-  // Why the last read that failed did, and what to do.
+  // The reason and the remedy of the last failed read.
   [[nodiscard]] Status unavailable() const;
 
  protected:

@@ -42,10 +42,10 @@ class Background {
   // In a forked child, in place of stop(): the threads are the parent's, and are forgotten.
   void forget_threads();
 
-  // To be called after so many updates. Cheap while the log is not low. When it is, it wakes the threads, or works, and
-  // throttles the writer, so that writers that are faster than offloading slow down little by little instead of
-  // stalling once the log is full. Of several that are throttled at a time one waits and the others offload. Returns
-  // for how many nanoseconds the writer was throttled.
+  // To be called after so many updates. Cheap while the log is not low. When the log is low, it wakes the threads, or
+  // works, and throttles the writer, so that writers that outrun offloading slow down gradually instead of stalling on
+  // a full log. Of several writers that are throttled at a time one waits and the others offload. Returns the
+  // nanoseconds for which the writer was throttled.
   [[nodiscard]] uint64_t after_updates(uint64_t updates) {
     if (!tiers_.log->low() && !tiers_.index->urgent()) [[likely]]
       return 0;
@@ -57,24 +57,24 @@ class Background {
   void after_read() {
     if (threads_.empty()) compact();
   }
-  // A writer cannot go on, and has not been able to for so long: makes some progress, or waits a little for it.
+  // A writer has been unable to continue for so long: makes some progress, or waits a little for it.
   void help_stalled(uint64_t stalled_ns);
   // The newest failure of offloading; OK when it last succeeded.
   Status last_failure() const;
-  // As of the volume: once it is not OK there are no updates and no offloading any more.
+  // The health of the volume: once it is not OK, updates and offloading have ended.
   [[nodiscard]] Status health() const { return tiers_.volume->health(); }
   // How often in a row offloading found no space.
   [[nodiscard]] uint64_t refusals_in_a_row() const { return refusals_in_a_row_.load(std::memory_order_relaxed); }
 
   // How often an update woke a thread.
   [[nodiscard]] uint64_t wake_ups() const { return wake_ups_.load(std::memory_order_relaxed); }
-  // That writers offloaded while they were throttled.
+  // Ranges that writers offloaded while they were throttled.
   [[nodiscard]] uint64_t helped_ranges() const { return helped_ranges_.load(std::memory_order_relaxed); }
-  // Media bytes of what was offloaded and compacted before it had to be.
+  // Media bytes of early offloading and compaction.
   [[nodiscard]] uint64_t early_bytes() const { return early_.bytes(); }
 
-  // Offloads everything that is there now. Errors: of offloading; Unavailable when nothing moves for the stall bound,
-  // or when after that bound more than twice the ranges that were there have been offloaded and there are still some.
+  // Offloads all present updates. Errors: of offloading; Unavailable when there is no progress for the stall bound, or
+  // when after that bound more than twice the initial ranges have been offloaded and there are still some.
   Status drain();
   // Offloads until enough() or everything is in dnodes and what it replaced is free. Errors: of offloading; Unavailable
   // when nothing moves for `limit_ms`.

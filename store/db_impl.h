@@ -17,12 +17,12 @@ namespace bonsai::store {
 
 class Stall;
 
-// What a store has lent and must get back before it is closed.
+// Counts the objects that must be destroyed before their store is closed.
 struct Lent {
   std::atomic<uint64_t> snapshots{0}, iterators{0}, sessions{0};
 };
 
-// Counts as one of them while it lives. It is the first member of what is lent, and so the last that ends.
+// One such object is counted while this exists: as its first member, which is destroyed last.
 class Loan {
  public:
   explicit Loan(std::atomic<uint64_t>& count) : count_(count) { count_.fetch_add(1, std::memory_order_relaxed); }
@@ -89,14 +89,14 @@ class DbImpl final : public DB {
   [[nodiscard]] Stats GetStats() const override;
   Status Close() override;
 
-  // An update of one key that was asked for, and what carries it out.
+  // A requested update of one key, and its execution.
   struct Update {
     std::string_view key, value;
     bool tombstone = false;
     Status* status = nullptr;  // of the caller
     persist::LargeRef large{};
   };
-  // Carries out updates, in this order where they are of one key.
+  // Executes updates; those of one key take effect in this order.
   void update_many(std::span<Update> updates);
 
   struct Read {
@@ -105,7 +105,7 @@ class DbImpl final : public DB {
     Status* status;
   };
   class Reading;
-  // All under one guard, which delays what others want to free: the caller sees that they are not too many.
+  // All under one guard, which delays reclamation: the caller limits their number.
   void read_many(const ReadOptions& options, std::span<const Read> reads);
   // One scan of a group; its views outlive it.
   struct Ranged {
@@ -131,7 +131,7 @@ class DbImpl final : public DB {
   }
 
  private:
-  // Of the owner's process and a volume that has not failed; else why it is refused.
+  // OK in the owner's process while the volume has not failed; else the reason for refusing.
   [[nodiscard]] bool takes_updates() const { return owner_.mine() && !tiers_->volume->failed(); }
   [[nodiscard]] Status refuse_update() const;
   [[nodiscard]] static Status of_parent();

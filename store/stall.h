@@ -26,7 +26,7 @@ class Stall {
   Stall(const Stall&) = delete;
   Stall& operator=(const Stall&) = delete;
 
-  // The update that was stalled is done, or refused for other reasons.
+  // The stalled update is done, or rejected for other reasons.
   void progress() {
     if (began_ns_ != 0) counters_.add(Count::kStallUs, (base::now_ns() - began_ns_) / base::kNsPerUs);
     began_ns_ = 0;
@@ -50,7 +50,7 @@ class Stall {
     return background_.drain_until([&] { return enough() || left_ms() == 0; }, left_ms());
   }
 
-  // After wait() has answered false.
+  // After wait() has returned false.
   [[nodiscard]] Status why(bool unknown) const {
     if (const Status health = background_.health(); !health.ok()) {
       const std::string text = std::string(health.message()) + "; this update may or may not have taken effect";
