@@ -46,7 +46,7 @@ class Slots {
  public:
   static constexpr uint64_t kFrozen = 1;
   static constexpr uint32_t kCapacityMin = 16;
-  static constexpr uint32_t kCapacityMax = 128;                  // of a usual table
+  static constexpr uint32_t kCapacityMax = 128;                  // of ordinary tables
   static constexpr uint32_t kWideCapacityMax = 512;              // where tables fill up before the log does
   static constexpr uint32_t kRisingCapacityMax = 1024;           // where keys come in rising order, all to one bnode
   static constexpr uint32_t kBatchCapacityMax = 4096;            // where a batch brings all of them at once
@@ -65,8 +65,8 @@ class Slots {
 
   // One block: capacity, marks, words, locks, arena. Requires: capacity a power of two.
   static std::unique_ptr<Slots> make(uint32_t capacity, uint32_t arena_bytes = 0);
-  // The arena of a table whose first node takes so many bytes. Few large nodes gain nothing by it. A wide table may
-  // stay half empty: nodes beyond those of a usual one are in chunks, made as they are needed.
+  // The size of the arena of a table whose first node takes so many bytes; none for large nodes, which gain nothing. A
+  // wide table may stay half empty: nodes beyond those of an ordinary one are in chunks, allocated on demand.
   static uint32_t arena_bytes_for(uint32_t capacity, size_t node_bytes) {
     if (node_bytes > kArenaNodeBytesMax) return 0;
     const uint32_t nodes = full_at(capacity <= kWideCapacityMax ? std::min(capacity, kCapacityMax) : capacity);
@@ -79,7 +79,7 @@ class Slots {
 
   [[nodiscard]] uint32_t capacity() const { return capacity_; }
   [[nodiscard]] uint32_t used() const { return used_.load(std::memory_order_relaxed); }
-  // Time for a successor, so that writers do not meet a full table.
+  // Whether a successor should be made, so that writers do not meet a full table.
   [[nodiscard]] bool crowded() const { return used() >= crowded_at(); }
   // New keys must go to a successor.
   [[nodiscard]] bool full() const { return room() == 0; }
@@ -90,19 +90,19 @@ class Slots {
 
   [[nodiscard]] uint32_t arena_bytes() const { return arena_bytes_; }
   [[nodiscard]] std::byte* arena() { return reinterpret_cast<std::byte*>(this) + block_bytes(capacity_, 0); }
-  // A place for a node outside the arena; null if there is none: it is to be a block. `*crowds` as with push().
+  // A place for a node outside the arena; null if there is none: the node must be a block. `*crowds` as with push().
   [[nodiscard]] void* cell_in_chunk(size_t node_bytes, bool* crowds);
   // Some node that was pushed may be a block.
   [[nodiscard]] bool has_blocks() const { return has_blocks_.load(std::memory_order_relaxed); }
 
-  // Where `key` is, or where it would go.
+  // The place of `key`, or the place where it would go.
   [[nodiscard]] Place find(const base::Key& key, uint64_t hash) const { return find(this, capacity_, key, hash); }
-  // The same for who knows the capacity: the table's first line is not read.
+  // The same for callers that know the capacity: the table's first line is not read.
   static Place find(const Slots* slots, uint32_t capacity, const base::Key& key, uint64_t hash) {
     return find_from(static_cast<uint32_t>(hash), slots, capacity, key, hash);
   }
   // The same once more. Requires: `place` is where find() or find_again() saw the key, or room for it, before. All
-  // slots in front of it belong to other keys, for good.
+  // slots in front of it belong to other keys, permanently.
   [[nodiscard]] Place find_again(const Place& place, const base::Key& key, uint64_t hash) const {
     return find_from(place.index, this, capacity_, key, hash);
   }
@@ -120,8 +120,8 @@ class Slots {
       if (Node* node = head(i)) visit(node);
     });
   }
-  // Puts `node` in front of what `place` holds. False if the word has changed meanwhile. `*crowds`: the table has risen
-  // above the high-water mark, which no other caller learns.
+  // Pushes `node` in front of the chain at `place`. False if the word has changed meanwhile. `*crowds`: the table has
+  // risen above the high-water mark, which no other caller learns.
   bool push(const Place& place, Node* node, uint64_t hash, bool* crowds) {
     const bool first = place.head() == nullptr;
     if (!node->in_arena() && !has_blocks()) has_blocks_.store(true, std::memory_order_relaxed);
@@ -222,7 +222,7 @@ class Slots {
   std::atomic<Chunk*> chunks_{nullptr};  // newest first
 };
 
-// What is under a bnode: one word.
+// The base of a bnode: one word.
 class Base {
  public:
   Base() = default;
@@ -244,7 +244,7 @@ class Base {
   uintptr_t bits_ = 0;
 };
 
-// One line, which is all that a get reads of it: thousands of them side by side take few pages. Its range is stored
+// One cache line, which is all that a get reads of it: thousands of adjacent ones take few pages. Its range is stored
 // apart.
 class alignas(base::kLineBytes) Bnode {
  public:
@@ -265,10 +265,10 @@ class alignas(base::kLineBytes) Bnode {
   [[nodiscard]] uint32_t capacity() const { return capacity_; }
 
   [[nodiscard]] Slots* slots() const { return slots_.load(std::memory_order_seq_cst); }
-  // Makes the table if there is none, for nodes that take so many bytes of an arena (0: no arena); *made: this caller
-  // did, and no other.
+  // Makes the table if there is none, for nodes that take so many bytes of an arena (0: no arena); *made: this call
+  // made it.
   Slots* slots_or_make(size_t node_bytes, bool* made);
-  // Closes the bnode: no word changes any more. Idempotent, by any thread.
+  // Freezes the bnode: afterwards no word changes. Idempotent, by any thread.
   void freeze();
   // For invariants: whether every word is.
   [[nodiscard]] bool frozen() const;
@@ -298,14 +298,14 @@ class alignas(base::kLineBytes) Bnode {
     return {token, node_bytes > 0 ? slots->cell_in_chunk(node_bytes, crowds) : nullptr};
   }
 
-  // Tokens given out so far; they must not run out.
+  // Tokens reserved so far; they must not run out.
   [[nodiscard]] uint32_t tokens_used() const {
     return static_cast<uint32_t>(reserved_.load(std::memory_order_relaxed) / kToken);
   }
 
-  // Who may name a layer: one at a time, and for good once there is a layer. A fresh successor is pending until its
-  // predecessor's replacement is finished; only a batch, which that replacement may be waiting for, claims a pending
-  // one, and the layer that it names is not offloaded before the bnode is settled.
+  // The right to set a layer: one holder at a time, permanent once there is a layer. A new successor is pending until
+  // its predecessor's replacement is finished; only a batch, which that replacement may be waiting for, claims a
+  // pending one, and the layer that it names is not offloaded before the bnode is settled.
   enum class Claim : uint8_t { kFree, kClaimed, kYoung, kYoungClaimed, kYoungInstalled };
   bool claim() { return exchange(Claim::kFree, Claim::kClaimed); }
   bool claim_young() { return exchange(Claim::kYoung, Claim::kYoungClaimed); }
@@ -329,7 +329,7 @@ class alignas(base::kLineBytes) Bnode {
   };
   Queued& queue() { return range_->queue; }  // owned by the queues of bnodes
 
-  // Lifetime: the tree or a layer holds one reference, each queue that the bnode is in another.
+  // Lifetime: the tree or a layer holds one reference, and each queue that contains the bnode another.
   void ref() { references_.fetch_add(1, std::memory_order_relaxed); }
   void unref() {
     const uint32_t before = references_.fetch_sub(1, std::memory_order_acq_rel);
@@ -367,13 +367,13 @@ class alignas(base::kLineBytes) Bnode {
 };
 static_assert(sizeof(Bnode) == base::kLineBytes);
 
-// A replacement: `olds` give way to `news`, which cover the same range. Both sorted by range.
+// A replacement of `olds` by `news`, which cover the same range. Both are sorted by range.
 struct Layer {
   using Bnodes = boost::container::small_vector<Bnode*, 2>;
 
   Bnodes olds, news;
   std::atomic<bool> installed{false};  // puts go to `news`
-  std::atomic<bool> settled{false};    // no head of `olds`, and of what they still stand on, is without a version
+  std::atomic<bool> settled{false};    // every head of `olds`, and of their bases, has a version
   double fresh = 0;      // of what is appended to the dnode, these updates included: the share, about, of keys that
                          // were not there before; 0 also where nobody looked
   bool compact = false;  // the new dnodes get one run each, even if the updates could be appended
@@ -381,7 +381,7 @@ struct Layer {
 
   [[nodiscard]] Bnode* old_for(const base::Key& key) const { return cover(olds, key); }
   [[nodiscard]] Bnode* new_for(const base::Key& key) const { return cover(news, key); }
-  // The table of a bnode that never had one and is frozen: the widest, so that who reads it as one of the bnode's
+  // The table of a bnode that never had one and is frozen: the widest, so that a reader that assumes the bnode's
   // capacity finds it empty.
   static Slots* closed_slots();
 

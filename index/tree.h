@@ -31,8 +31,8 @@
 
 namespace bonsai::index {
 
-// Bnodes in the order of their ranges, as a scan will come to them. Valid inside the guard in which they were found;
-// what was read of them stays for another one.
+// Bnodes in the order of their ranges, as a scan will reach them. Valid inside the guard in which they were found;
+// runs that were read of them stay valid under a later one.
 class Following {
  public:
   static constexpr size_t kMax = 8;
@@ -57,7 +57,7 @@ class Following {
     ++next_;
     return bnode;
   }
-  // What was read of them before the scan has come there.
+  // Prefetched data of them, read before the scan reaches them.
   [[nodiscard]] persist::RunsAhead& runs() { return runs_; }
 
  private:
@@ -88,20 +88,20 @@ class Tree {
   [[nodiscard]] Bnode* find(const base::Key& key) const;
   // The same for a read, which will go on to the dnode below: fetches that meanwhile, if the tree was made to.
   [[nodiscard]] Bnode* find_to_read(const base::Key& key) const;
-  // The same for a read that goes on to the bnodes after it, of which it returns as many as hang in the same inner
+  // The same for a read that goes on to the bnodes after it, of which it returns those in the same inner
   // node. Fetches them.
   [[nodiscard]] Bnode* find_to_scan(const base::Key& key, Following* following) const;
   // The bnodes of several keys: bnodes[i] for keys[i], fetched from memory. Their cache misses overlap.
   // Requires: keys.size() <= kFindManyMax.
   static constexpr size_t kFindManyMax = 32;
   void find_many(std::span<const base::Key> keys, std::span<Bnode*> bnodes) const { find_many(keys, bnodes, {}); }
-  // The same with the bnode after each, or null where that hangs in another inner node. Requires: followers has as
+  // The same with the bnode after each, or null where that is in another inner node. Requires: followers has as
   // many elements as keys, or none.
   void find_many(std::span<const base::Key> keys, std::span<Bnode*> bnodes, std::span<Bnode*> followers) const;
   // The bnode whose range has the last key below `fence`. Requires: `fence` is not the empty key.
   [[nodiscard]] Bnode* find_below(const base::Fence& fence) const;
 
-  // Calls offer(right neighbour of `bnode`) if both hang in one inner node. While a layer that `offer` sets on both is
+  // Calls offer(right neighbour of `bnode`) if both are in one inner node. While a layer that `offer` sets on both is
   // there, they stay in one inner node, so that replace() can put one bnode in the place of the two.
   void with_right_sibling(const Bnode& bnode, const std::function<void(Bnode*)>& offer);
 

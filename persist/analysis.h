@@ -70,7 +70,7 @@ struct Analysis {
     uint32_t writes = 0;  // to be written when it is cleared
   };
   std::vector<HeaderExtent> header_extents;
-  std::vector<EntryRepair> damaged_extent_entries;  // whose check fails; what they said is known all the same
+  std::vector<EntryRepair> damaged_extent_entries;  // whose check fails; their contents are known from elsewhere
   std::vector<scale::Addr> free_slots;              // header slots that hold nothing live
   std::vector<TornSlot> torn_slots;                 // of them, those that hold nothing valid
   uint64_t gen_max = 0;
@@ -86,7 +86,7 @@ struct AnalysisOptions {
   std::function<void(double)> progress;  // called with the share that is done, 0..1, by the calling thread
 };
 
-// Requires: pool was read from this volume. What is not sound is damage, and no error. The outcome does not depend on
+// Requires: pool was read from this volume. Unsound data is damage, not an error. The outcome does not depend on
 // the number of threads. Errors: Unavailable (of a far target), and then the analysis has no result.
 [[nodiscard]] Status analyse(const scale::Volume& volume, const Pool& pool, Analysis* analysis,
                              const AnalysisOptions& options = {});
@@ -111,13 +111,13 @@ class TileTable {
   std::vector<Place> places_;
 };
 
-// What one log segment holds.
+// The contents of one log segment.
 struct SegmentRead {
   struct Counted {
     size_t tile;
     LiveRecord record;
   };
-  // A share of a batch that is cut. Whether it counts the others say.
+  // A share of a batch that is cut into several. It counts only if all its other shares are found.
   struct OfShare {
     uint64_t first_sequence = 0;  // of the first share's segment; with the count it names the batch
     Share share;
@@ -130,14 +130,14 @@ struct SegmentRead {
   uint64_t records = 0, gen_max = 0, sequence_max = 0, epoch_max = 0;
 };
 
-// How the log is to be read.
+// How to read the log.
 struct LogTerms {
   uint64_t segment_bytes = 0;
   uint64_t closed_epoch = 0;  // mode buffered: records of later epochs do not count
   bool durable = true;        // the mode in which the log was last written
 };
 
-// Where a segment and its entry in the log table are.
+// The places of a segment and of its entry in the log table.
 struct SegmentPlace {
   scale::Addr at, entry;
   uint32_t index = 0;

@@ -46,7 +46,7 @@ using Runs = boost::container::static_vector<RunDesc, kRunsMax>;
 
 class Dnode {
  public:
-  // What a dnode is made of; filled in by its writer, or read from its header.
+  // The parts of a dnode; filled in by its writer, or read from its header.
   struct Parts {
     base::Fence lo, hi;
     uint64_t gen = 0;
@@ -55,7 +55,7 @@ class Dnode {
     scale::Addr header;       // where its header is
     scale::Addr long_fences;  // nil if the fences fit into the header
     uint64_t long_fence_bytes = 0;
-    // Of a range without beginning or without end, whose fences say nothing of its keys: the least and the greatest
+    // Of a range without beginning or without end, whose fences give no bound of its keys: the least and the greatest
     // key of its runs. Filled in by make_uploaded().
     std::string least, greatest;
 
@@ -95,8 +95,8 @@ class Dnode {
   [[nodiscard]] Find find(const scale::Volume& volume, const base::Key& key, uint64_t hash, Entry* entry,
                           const RunsAhead* ahead = nullptr) const;
 
-  // To be called for a scan that went through it. True now and then, when reads have looked at several runs so often
-  // that it is worth being written anew as one run.
+  // To be called for a scan that went through it. Sometimes true, when reads have searched several runs so often
+  // that compacting it into one run pays.
   [[nodiscard]] bool note_scan() const {
     return head_.runs_count > 1 && (head_.merges.fetch_add(1, std::memory_order_relaxed) + 1) % kMergesMax == 0;
   }
@@ -132,7 +132,7 @@ class Dnode {
     uint8_t open;                         // Parts::open()
     uint16_t fingerprints;                // the group of this block in which they begin
   };
-  // What a get needs of a run.
+  // The data of a run that a get needs.
   struct Run {
     uint64_t addr;
     uint16_t count, key_bytes, value_bytes;
@@ -150,7 +150,7 @@ class Dnode {
     }
   };
   static_assert(sizeof(Run) == 16);
-  // Where the metadata of a run is in the block.
+  // The place of a run's metadata in the block.
   struct Place {
     uint32_t samples, fingerprints, offsets;
   };
@@ -221,7 +221,7 @@ class DnodeSearch {
  public:
   // Begins. To be called before anything else.
   void start(const scale::Volume& volume, const Dnode& dnode, const base::Key& key, uint64_t hash);
-  // Goes to the first entries that the key may be in, fetches them, and issues what look() reads there. Once after
+  // Goes to the first entries that may have the key, fetches them, and issues what look() reads there. Once after
   // start().
   // `ahead`: null, or far runs that are here already.
   void issue(scale::ReadBatch* reads, const RunsAhead* ahead = nullptr) {
@@ -244,7 +244,7 @@ class DnodeSearch {
   [[nodiscard]] const base::Key& key() const { return key_; }
 
  private:
-  // False: there is no place any more, the key is absent.
+  // False: no place is left, so the key is absent.
   [[nodiscard]] bool here() const { return run_ != 0; }
 
   struct Groups {
@@ -326,7 +326,7 @@ class DnodeCursor {
   // None if there are not so many in the oldest run, or it is not known.
   [[nodiscard]] std::optional<base::Key> key_ahead(uint64_t entries) const;
   [[nodiscard]] bool valid() const { return best_ != nullptr; }
-  // Why it is not valid though there may be more entries.
+  // The reason why it is not valid although there may be more entries.
   [[nodiscard]] Trouble trouble() const { return trouble_; }
   // Requires, as next() and take(): valid().
   [[nodiscard]] const base::Key& key() const { return best_->key; }

@@ -22,7 +22,7 @@
 
 namespace bonsai::persist {
 
-// Where the extent tables and data areas are; from the superblocks.
+// The places of extent tables and data areas; from the superblocks.
 struct ExtentGeometry {
   uint64_t extent_bytes = 0;
   uint64_t table_offset = 0;
@@ -44,9 +44,9 @@ class DnodeStore {
   // in small pieces but not for an extent. Errors: NoSpace, IoError (the volume has failed), Unavailable.
   Status take_slot(scale::Addr* slot);
   void give_slot(scale::Addr slot);
-  // Header slots to keep free while ordinary space lasts; 0 at first.
+  // Number of header slots to keep free while ordinary space lasts; initially 0.
   void set_slots_ahead(size_t slots) { slots_ahead_ = slots; }
-  // Whether new dnodes get metadata (dnode.h); true at first.
+  // Whether new dnodes get metadata (dnode.h); initially true.
   void set_metadata(bool on) { metadata_ = on; }
   [[nodiscard]] bool metadata() const { return metadata_; }
 
@@ -55,7 +55,7 @@ class DnodeStore {
   // Errors: IoError (the volume has failed); then log records and space must stay as they are.
   [[nodiscard]] Status retire(const std::vector<const Dnode*>& dnodes);
 
-  // Gives the space of a retired dnode back, except of the runs and the long fence keys that its successor has taken
+  // Frees the space of a retired dnode, except the runs and the long fence keys that its successor has taken
   // over. Requires: retired, and no reader is left.
   void free(const Dnode& dnode, const Runs& kept_runs, scale::Addr kept_fences = {});
 
@@ -90,8 +90,8 @@ class DnodeStore {
   bool metadata_ = true;
 };
 
-// Builds dnodes and makes them durable together. Not thread-safe. A writer that commit() was not called of gives back
-// what it took.
+// Builds dnodes and makes them durable together. Not thread-safe. Without a call of commit() a writer frees its
+// allocations.
 class DnodeWriter {
  public:
   explicit DnodeWriter(DnodeStore& store) : store_(store) {}
@@ -116,17 +116,17 @@ class DnodeWriter {
   // Requires: `to` has room for the run. Errors: NoSpace, Corruption (the run is damaged), Unavailable.
   Status add_moved(const Dnode& dnode, size_t run, scale::Addr to, Dnode** moved);
 
-  // A point to go back to: rollback gives back everything that was added after mark().
+  // A point to return to: rollback frees everything that was added after mark().
   struct Mark {
     size_t dnodes, taken;
   };
   [[nodiscard]] Mark mark() const { return {dnodes_.size(), taken_.size()}; }
   void rollback(Mark mark);
-  // That commit() brings to the media, or has brought by then: whole blocks.
+  // Bytes that commit() writes to the media, or will have written: whole blocks.
   [[nodiscard]] uint64_t media_bytes() const;
 
-  // Makes all of them durable and hands them over, in the order of add(). Errors: IoError (the volume has failed): some
-  // of their headers may come to be found by a recovery, so nothing that they took is given back.
+  // Makes all of them durable and returns them, in the order of add(). Errors: IoError (the volume has failed):
+  // recovery may find some of their headers, so none of their space is freed.
   [[nodiscard]] Status commit(std::vector<std::unique_ptr<Dnode>>* dnodes);
 
  private:

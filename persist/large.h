@@ -32,10 +32,10 @@ class LargeStore {
 
   // Writes a value durably. Errors: NoSpace, IoError (the volume has failed).
   Status write(std::string_view value, LargeRef* ref);
-  // Replaces *value by the value. kDamaged: it fails its checksum or bounds, and *value is as it was.
+  // Replaces *value by the value. kDamaged: it fails its checksum or bounds, and *value is unchanged.
   [[nodiscard]] Trouble read(const LargeRef& ref, std::string* value) const;
   [[nodiscard]] Trouble verify(const LargeRef& ref) const;
-  // Gives the space back. Requires: no durable record or dnode that counts refers to it, and no reader.
+  // Frees the space. Requires: no durable record or dnode that counts refers to it, and no reader.
   void free(const LargeRef& ref) { space_.free(scale::Addr::of_bits(ref.addr), ref.value_bytes); }
   // The same once no reader is left. Requires: new readers do not find the reference.
   void retire(const LargeRef& ref, base::EpochDomain& epochs);

@@ -30,7 +30,7 @@ struct RecoveredRange {
 // (two owners of one block, a large value that fails), NoSpace, IoError (the volume has failed).
 Status recover(Analysis* analysis, const Pool& pool, DnodeStore* store, Log* log, std::vector<RecoveredRange>* ranges);
 
-// Why a damaged pool is not opened.
+// The reason why a damaged pool is not opened.
 Status damage_status(const std::vector<Damage>& damages);
 
 }  // namespace bonsai::persist

@@ -28,9 +28,10 @@ namespace bonsai::persist {
 
 class Space {
  public:
-  // Who asks: ordinary data leaves the reserve alone, offloading and compaction may use it (it is what frees space).
+  // The purpose of an allocation: ordinary data leaves the reserve alone; offloading and compaction, which free space,
+  // may use it.
   enum class Use { kOrdinary, kReserve };
-  // What will never move goes to high addresses, so that it does not stand between what does.
+  // Data that never moves goes to high addresses, so that it does not separate runs, which move.
   enum class Where { kLow, kHigh };
 
   Space() = default;

@@ -5,10 +5,10 @@
 //
 // The connecting node sends a fresh nonce, the time, and a keyed hash (BLAKE2b by libsodium) over them and the whole
 // Hello; the listening node answers with a keyed hash over its own Hello and the nonce. So node number, epoch and
-// version cannot be changed on the way, an answer cannot be made up or used again, and a greeting that was overheard is
-// refused when it comes a second time or late.
+// version cannot be changed on the way, an answer cannot be forged or reused, and an intercepted greeting is
+// rejected when it is repeated or late.
 //
-// Not promised: that what is sent after the connection was made is secret or untouched (docs/security.md).
+// Not promised: secrecy or integrity of what is sent after the connection was made (docs/security.md).
 #ifndef BONSAI_RDMA_CREDENTIALS_H_
 #define BONSAI_RDMA_CREDENTIALS_H_
 

@@ -1,5 +1,5 @@
-// What it takes until bytes that a device wrote to a node's persistent memory survive that node's power cut. Only its
-// operator knows: it depends on platform and firmware settings that no request over the fabric can ask for.
+// The persistence domain: when bytes that a device wrote to a node's persistent memory survive that node's power cut.
+// The operator must declare it: it depends on platform and firmware settings that no fabric request can query.
 #ifndef BONSAI_RDMA_DOMAIN_H_
 #define BONSAI_RDMA_DOMAIN_H_
 

@@ -1,4 +1,4 @@
-// The fabric: one-sided access to other nodes' memory, and messages. One interface; providers differ in what is below.
+// The fabric: one-sided access to other nodes' memory, and messages. One interface; providers implement it.
 //
 //   Fabric   a node's access: registers memory, makes workers           any thread
 //   Worker   one thread's queues: connects, posts work, takes messages   one thread at a time
@@ -7,9 +7,9 @@
 //   WorkList requests that are posted together (work.h)                  its worker's thread
 //
 // Guarantees
-//   - A request's outcome is known exactly or is said to be unknown (Outcome::kUnreachable); no status is dropped.
-//   - A request that fails breaks its connection: what was posted to that peer after it ends as kFlushed, later posts,
-//     too, until a new connection is made. Other peers are not concerned.
+//   - A request's outcome is known exactly or reported as unknown (Outcome::kUnreachable); no status is dropped.
+//   - A failed request breaks its connection: requests posted to that peer after it end as kFlushed, and so do later
+//     posts, until a new connection is made. Other peers are not affected.
 //   - Every wait has a bound in milliseconds (0: looks once) and ends as Unavailable, naming the wait. Inside a
 //     coroutine of a base::Scheduler its siblings run meanwhile; outside, the thread spins briefly, then blocks.
 //   - Traffic is counted always and exactly (traffic.h).
@@ -17,9 +17,9 @@
 //   - That a completed WRITE is durable, or even in the peer's memory as its processor sees it from the medium's side:
 //     remote persistence is a call of its own above this interface.
 //   - Atomicity between fabric atomics and the peer's own processor, unless Capabilities::atomics_with_cpu. A lock word
-//     is touched by fabric atomics only, never by a WRITE.
+//     is accessed only by fabric atomics, never by a WRITE.
 //
-// Errors: Status says that the call itself was refused or its bound expired; Outcome says how a request ended.
+// Errors: a Status reports that the call itself was rejected or its bound expired; an Outcome, how a request ended.
 #ifndef BONSAI_RDMA_FABRIC_H_
 #define BONSAI_RDMA_FABRIC_H_
 

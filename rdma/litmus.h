@@ -1,5 +1,5 @@
-// Litmus tests of the provider in use, at start-up: two clients meet on the same far memory, and what they see is
-// compared with what Bonsai relies on. Devices and drivers differ in ways that no capability bit shows.
+// Litmus tests of the provider in use, at start-up: two clients access the same far memory, and their observations
+// are compared with what Bonsai relies on. Devices and drivers differ in ways that no capability bit shows.
 //
 // Relied upon, so that a breach is an error
 //   - CAS and FAA are atomic among themselves, and a lock made of them guards the bytes beside it;
@@ -7,8 +7,8 @@
 //   - aligned 8-byte words are read and written whole.
 // Not relied upon, so that it is only counted
 //   - a READ beside a WRITE of several words may see some of it, and in any order of addresses: readers verify;
-//   - a lock released by WRITE may be taken up again by somebody's failed CAS (Soft-RoCE up to Linux 6.1 stores the old
-//     value back): a lock word is touched by atomics only.
+//   - a lock released by WRITE may be taken again by another client's failed CAS (Soft-RoCE up to Linux 6.1 stores the
+//     old value back): a lock word is accessed only by atomics.
 #ifndef BONSAI_RDMA_LITMUS_H_
 #define BONSAI_RDMA_LITMUS_H_
 

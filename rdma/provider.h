@@ -1,4 +1,4 @@
-// What providers have in common: the checks of the interface's contract that need no device.
+// Common code of providers: the checks of the interface's contract that need no device.
 #ifndef BONSAI_RDMA_PROVIDER_H_
 #define BONSAI_RDMA_PROVIDER_H_
 

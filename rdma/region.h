@@ -1,4 +1,4 @@
-// Registered memory: what the fabric may touch, and how another node names it.
+// Registered memory: the memory that the fabric may access, and how another node names it.
 #ifndef BONSAI_RDMA_REGION_H_
 #define BONSAI_RDMA_REGION_H_
 

@@ -5,7 +5,7 @@
 //   read after write  WRITEs and a READ in one doorbell: it pushes them out of device and bus          adr-direct, eadr
 //   RDMA FLUSH        WRITEs and FLUSHes in one doorbell                                               any domain
 //
-// Each costs one round trip. With an undeclared domain nothing starts: a completed WRITE says nothing about durability,
+// Each costs one round trip. With an undeclared domain nothing starts: a completed WRITE is no proof of durability,
 // and a wrong guess would be noticed only after a power cut.
 //
 // Not promised

@@ -1,5 +1,5 @@
 // Memory that every provider can register with all rights: zeroed, page-aligned, of a file without a name, so that
-// providers between processes can hand it over.
+// providers between processes can pass it to their peers.
 #ifndef BONSAI_RDMA_SHARED_MEMORY_H_
 #define BONSAI_RDMA_SHARED_MEMORY_H_
 

@@ -1,11 +1,10 @@
-// What an operation costs on the fabric, counted: the results that do not depend on the machine.
+// Counts the costs of an operation on the fabric: results that do not depend on the machine.
 //
 // The counts are defined by what the caller submitted, so they are the same on every provider:
 //   round trips  work lists that were posted: all that is in one list travels at once
 //   doorbells    per list, the peers that it names: one doorbell rings for all work towards one peer
 //   messages     work requests of posted lists, by verb; a request that failed or was flushed counts, too
-//   bytes        payload: what a READ asked for, what a WRITE or SEND carried, 8 for an atomic, 0 for a FLUSH; no
-//   headers
+//   bytes        payload without headers: the bytes of a READ, WRITE or SEND, 8 for an atomic, 0 for a FLUSH
 //
 // Thread-safety: value types. A worker's traffic belongs to the worker's thread.
 #ifndef BONSAI_RDMA_TRAFFIC_H_

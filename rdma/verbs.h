@@ -1,16 +1,16 @@
 // The verbs provider: any RDMA device, Soft-RoCE included, through libibverbs (reliable connections) and librdmacm.
 //
-// Addresses are "host:port"; the host is an IP address or name of a network device with RDMA. What the two ends say of
-// themselves (Hello) travels as private data of the connection's set-up.
+// Addresses are "host:port"; the host is an IP address or name of a network device with RDMA. The Hello of each
+// end travels as private data of the connection's set-up.
 //
 // One completion queue and one shared receive queue per worker, one queue pair per connection. A list becomes one
 // doorbell per peer, and of each doorbell only the last request is signalled. Waiting outside coroutines polls for
 // VerbsOptions::spin_us, then blocks on the completion channel.
 //
 // What this provider adds to the contract of fabric.h
-//   - When the other end goes (silence, close, crash) every request that was handed to the device and has no answer
-//     ends as kUnreachable, also those after the first: they may have been carried out, and only their answers lost.
-//   - Local memory of another fabric and atomics off a multiple of 8 are found out before anything is submitted.
+//   - When the other end disappears (silence, close, crash) every request that the device accepted and that has no
+//     response ends as kUnreachable, also those after the first: they may have been executed, and their responses lost.
+//   - Local memory of another fabric and atomics off a multiple of 8 are detected before anything is submitted.
 //
 // Linked by programs that ask for it (CMake target bonsai_rdma_verbs); nothing else of Bonsai needs libibverbs.
 #ifndef BONSAI_RDMA_VERBS_H_

@@ -1,6 +1,6 @@
-// Work requests: what one node asks of others in one go.
+// Work requests: requests of one node to others, posted together.
 //
-// A WorkList is posted as a whole. What it asks of one peer goes out in one doorbell, in order, and only the last of it
+// A WorkList is posted as a whole. Its requests to one peer are sent by one doorbell, in order, and only the last one
 // is signalled; work for several peers travels at the same time. So dependent steps cost one round trip:
 //
 //   WorkList list;
@@ -9,8 +9,8 @@
 //   BONSAI_RETURN_IF_ERROR(worker.run(list, limit_ms));
 //
 // Order, per peer (that of reliable connections)
-//   - effects at the peer happen in list order: a READ, atomic or FLUSH sees all earlier WRITEs; whoever receives a
-//     SEND, or meets the effect of an atomic, sees what was written before it;
+//   - effects at the peer happen in list order: a READ, atomic or FLUSH sees all earlier WRITEs; a receiver of a
+//     SEND, and a reader that sees the effect of an atomic, see all earlier WRITEs;
 //   - except that a WRITE or SEND may take effect before an earlier READ or atomic of the list has: call fence()
 //     between them.
 // Between peers there is no order.

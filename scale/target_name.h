@@ -20,21 +20,21 @@ namespace bonsai::scale {
 
 inline constexpr size_t kPoolNameBytesMax = 95;
 
-// What a target keeps of its pool: the log, or dnodes and large values. The bits of persist/format.h.
+// The role of a target in its pool: the log, or dnodes and large values. The bits of persist/format.h.
 enum class TargetRole : uint8_t { kUnsaid = 0, kLog = 1, kDnodes = 2, kBoth = 3 };
 
 struct TargetName {
   std::string text;    // as the user wrote it, without the role
   std::string scheme;  // "shm", "rdma", ...; empty: a plain path
-  std::string node;    // where the node listens, in the notation of the fabric's provider
-  std::string pool;    // what it serves there
+  std::string node;    // the address of the node, in the notation of the fabric's provider
+  std::string pool;    // the name of the pool there
   TargetRole role = TargetRole::kUnsaid;
 
   [[nodiscard]] bool is_remote() const { return !scheme.empty(); }
 };
 
-// Whether a pool of a node may be called so: 1 to kPoolNameBytesMax letters, digits, '.', '_' and '-', not beginning
-// with a dot, so that it is one file name.
+// Whether this is a valid name of a pool on a node: 1 to kPoolNameBytesMax letters, digits, '.', '_' and '-', not
+// beginning with a dot, so that it is one file name.
 [[nodiscard]] bool is_pool_name(std::string_view name);
 
 // "log", "dnodes", "both"; empty: unsaid.

@@ -22,8 +22,8 @@ OUTPUT_DIRECTORY = build/api
 INPUT = include/bonsai
 FILE_PATTERNS = *.h
 RECURSIVE = YES
-# Our comments are plain; doxygen reads those with a third slash.
-FILTER_PATTERNS = "*.h=sed -E 's#^( *)// #\1/// #; s#^( *)//\$#\1///#; s#([;,{] +)// #\1///< #'"
+# Our comments are plain; doxygen reads those with a third slash. The licence is no documentation.
+FILTER_PATTERNS = "*.h=sed -E 's#^// SPDX-.*##; s#^( *)// #\1/// #; s#^( *)//\$#\1///#; s#([;,{] +)// #\1///< #'"
 EXTRACT_ALL = YES
 JAVADOC_AUTOBRIEF = YES
 GENERATE_LATEX = NO

@@ -2,7 +2,7 @@
 # clang-tidy over the sources (checks: .clang-tidy). Without arguments over every product source; with --changed over
 # what differs from the merge base with the given branch (default main) and from the last commit; or over named files.
 # shellcheck source=scripts/lib.sh
-case "${1:-}" in -h | --help) sed -n 's/^# \{0,1\}//; 2,3p' "$0" && exit 0 ;; esac
+case "${1:-}" in -h | --help) grep -v SPDX- "$0" | sed -n 's/^# \{0,1\}//; 2,3p' && exit 0 ;; esac
 . "$(dirname "$0")/lib.sh"
 setup build test
 

@@ -28,7 +28,7 @@ class EarlyWork {
     uint64_t now_ns;
     uint64_t updates, user_bytes;  // since the store was opened
   };
-  // What early work may be done now.
+  // The early work that is allowed now.
   struct May {
     bool idle = false;   // no updates have come for some time
     bool write = false;  // some of the allowance is left
@@ -46,7 +46,7 @@ class EarlyWork {
     seen_ = look;
     return {look.now_ns >= idle_from_ns_, allowance_ > 0};
   }
-  // Early work has written so much.
+  // Reports that early work has written so many bytes.
   void wrote(uint64_t media_bytes) {
     const std::lock_guard lock(mutex_);
     allowance_ -= static_cast<int64_t>(media_bytes);

@@ -32,8 +32,8 @@ class SessionImpl final : public Session {
 
   // Operations that share a lane, about; a scan has one for itself, up to a bound.
   static constexpr size_t kLaneOperations = 32;
-  // Enough to hide the wait for one lane by the work of the others. More would push out of the first-level cache what a
-  // lane has fetched before it goes on: with 16 of them a get takes a third longer.
+  // Enough to hide the wait for one lane by the work of the others. More lanes would evict from the first-level cache
+  // what a lane has fetched before it continues: with 16 of them a get takes a third longer.
   static constexpr size_t kLanesAtOnceMax = 4;
   static constexpr size_t kScanLanesMax = 32;
   static constexpr size_t kGetCoroutinesMax = 64;
@@ -60,7 +60,7 @@ class SessionImpl final : public Session {
   DbImpl& db_;
   const size_t depth_;
   Group all_;
-  std::vector<Group> lanes_;                    // empty but while a group is carried out
+  std::vector<Group> lanes_;                    // empty except while a group is executed
   std::unique_ptr<base::Scheduler> scheduler_;  // made when it is first needed
 };
 

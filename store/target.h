@@ -24,7 +24,7 @@ struct Target {
   scale::RemoteLink* link = nullptr;             // null: not remote, or it was not found yet
   size_t number = 0;                             // of the target on its link
   uint64_t create_bytes = 0;                     // its size, when it is created
-  std::unique_ptr<base::ProductMedium> product;  // what it is written through if no target of the pool needs a hook
+  std::unique_ptr<base::ProductMedium> product;  // its medium if no target of the pool needs a hook
   std::unique_ptr<base::HookedMedium> hooked;    // else
   std::string text;                              // the medium, for people
   bool emulated = true;
@@ -34,31 +34,31 @@ struct Target {
 // "a,shm://node/b" -> {"a", "shm://node/b"}. Errors: InvalidArgument (empty, too many, one named twice, no name).
 Status parse_targets(const std::string& path, std::vector<scale::TargetName>* names);
 
-// Whether there is such a target. A remote one that exists is this process's from now on (Target::link). What a
-// creation that was interrupted has left counts as nothing, and is removed, if `options` may create.
+// Whether the target exists. A remote one that exists is owned by this process from now on (Target::link). The remains
+// of an interrupted creation do not count, and are removed, if `options` allow creation.
 // Errors: IoError, those of RemoteLinks::link_of() and RemoteLink::open().
 Status find_target(const Options& options, scale::RemoteLinks* links, Target* target, bool* exists);
 
-// Makes a target that does not exist, or takes one that was found: maps it, enlarges it to Options::grow_bytes unless
-// its name says that it is for the log alone. In memory of this process if the medium is DRAM. Errors: those of
+// Creates a target that does not exist, or takes one that was found: maps it, and enlarges it to Options::grow_bytes
+// unless its name has role=log. In memory of this process if the medium is DRAM. Errors: those of
 // Mapping::open() and of RemoteLink::open().
 Status take_target(const Options& options, bool create, scale::RemoteLinks* links, Target* target);
 
-// Makes what the target is written through where that is not its product medium, and describes it.
+// Makes the medium of the target where that is not its product medium, and describes it.
 // Errors: those of make_media() and of RemoteTarget::make(); InvalidArgument (a test medium for a remote target).
 Status make_medium(const TestOptions& test, Target* target);
 
-// Removes it, or what a creation has made of it so far; not a device. Requires: nothing uses its medium any more.
+// Removes it, complete or partly created; not a device. Requires: nothing uses its medium any more.
 // Errors: IoError, those of RemoteLink::remove().
 Status remove_target(Target* target);
 
 // Whether take_target() has enlarged it.
 [[nodiscard]] bool is_enlarged(const Target& target);
 
-// Gives a target back the size that it had before it was enlarged. Requires: what it got was not used.
+// Restores the size that a target had before it was enlarged. Requires: the added space was not used.
 void shrink_target(const Target& target);
 
-// What results of a pool are stamped with: the media of its targets, each once, and what it is for if that is not all.
+// The label of a pool's results: the media of its targets, each once, and its role if it has one.
 std::string describe_targets(const std::vector<Target>& targets);
 
 }  // namespace bonsai::store
