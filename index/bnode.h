@@ -90,7 +90,7 @@ class Slots {
 
   [[nodiscard]] uint32_t arena_bytes() const { return arena_bytes_; }
   [[nodiscard]] std::byte* arena() { return reinterpret_cast<std::byte*>(this) + block_bytes(capacity_, 0); }
-  // A place for a node outside the arena; null if there is none: the node must be a block. `*crowds` as with push().
+  // A place for a node in a chunk; null if there is none: the node must be a block. `*crowds` as with push().
   [[nodiscard]] void* cell_in_chunk(size_t node_bytes, bool* crowds);
   // Some node that was pushed may be a block.
   [[nodiscard]] bool has_blocks() const { return has_blocks_.load(std::memory_order_relaxed); }
