@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // checkpoint, salvage, grow, dump, load: copies of pools, and larger ones. The text form is documented in docs/dump.md.
 #include <cerrno>
 #include <cstdio>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // checkpoint, salvage, dump and load, as a user runs them.
 #include <gtest/gtest.h>
 

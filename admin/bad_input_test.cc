@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bad input: each case ends with the right exit code and a message that names the cause and the remedy, and harms no
 // file.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The commands of the program. Each is a table entry: adding one adds it to help, errors and flag checking.
 #ifndef BONSAI_ADMIN_COMMAND_H_
 #define BONSAI_ADMIN_COMMAND_H_

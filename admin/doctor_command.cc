@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "admin/command.h"
 #include "admin/doctor/probes.h"
 #include "admin/doctor/report.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The text form of a pool's records (docs/dump.md), read back.
 #ifndef BONSAI_ADMIN_DUMP_H_
 #define BONSAI_ADMIN_DUMP_H_

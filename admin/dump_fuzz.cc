@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes as a dump: refused with its line, or records that are dumped and loaded again the same. And as escaped
 // text.
 #include <cstdio>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the program returns to the shell.
 #ifndef BONSAI_ADMIN_EXIT_CODE_H_
 #define BONSAI_ADMIN_EXIT_CODE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The command line of a program: gflags holds the values; the words are read here, so that a command accepts only the
 // flags that mean something to it and errors and help say nothing of gflags. The description of a flag is
 // "FORM|WHAT": the form of its value, and what it is for.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The flags of `bonsai`; how they are read is in flag_parser.h.
 #ifndef BONSAI_ADMIN_FLAGS_H_
 #define BONSAI_ADMIN_FLAGS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The program's log: what the store reports (Options::log_sink) goes to glog, and so to standard error.
 #ifndef BONSAI_ADMIN_LOG_SINK_H_
 #define BONSAI_ADMIN_LOG_SINK_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Messages of the store reach standard error through glog, with their severity.
 #include "admin/log_sink.h"
 

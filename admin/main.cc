@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // bonsai: the admin program. Dispatches to the commands of commands.cc.
 #include <algorithm>
 #include <cerrno>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opening the pool that the flags name, and errors that say which command repairs them.
 #ifndef BONSAI_ADMIN_POOL_H_
 #define BONSAI_ADMIN_POOL_H_

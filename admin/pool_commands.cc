@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // stat, check and remove: the commands about a pool as a whole.
 #include <cstdio>
 #include <nlohmann/json.hpp>

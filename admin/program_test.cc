@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The program as a user runs it: every command on real pools, its output and exit codes.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The share of a long job that is done, on a terminal.
 #ifndef BONSAI_ADMIN_PROGRESS_H_
 #define BONSAI_ADMIN_PROGRESS_H_

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The README's first steps, typed as they stand.
 
 usage: readme_test.py FOLDER-OF-THE-PROGRAMS [unittest arguments]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // create, put, get, exists, del, scan, count: the commands that read and write records.
 #include <cerrno>
 #include <cstdio>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bytes and numbers as people type and read them.
 #ifndef BONSAI_ADMIN_TEXT_H_
 #define BONSAI_ADMIN_TEXT_H_

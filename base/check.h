@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Assertions of invariants: on in every build, because a broken invariant must stop the program before it damages data.
 #ifndef BONSAI_BASE_CHECK_H_
 #define BONSAI_BASE_CHECK_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Time. The only code that gets the time from the operating system.
 //
 // Thread-safety: all functions from any thread. Cost of now_ns(): 20 to 40 ns (a vDSO call), 1 ns on virtual time.

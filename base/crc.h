@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CRC-32C (Castagnoli), by ISA-L: carry-less multiplication or the crc32 instruction where the processor has them.
 #ifndef BONSAI_BASE_CRC_H_
 #define BONSAI_BASE_CRC_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Epoch-based reclamation: decides when memory that lock-free readers may still access can be freed.
 //
 // Readers hold a Guard while they follow shared pointers. A writer unlinks an object, so that no new reader can find

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The epoch domain's own code under seeded interleavings: compiled with BONSAI_STEPPED, it switches coroutines between
 // the steps that matter, for instance after a guard has read the epoch and before its slot shows it.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory in blocks of any size that is returned to the system once it is free.
 //
 // Regions of 2 MiB, on huge pages where the kernel gives them, are cut into slabs of 64 KiB, and a slab into blocks of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Address ranges that can have huge pages.
 #ifndef BONSAI_BASE_HUGE_RANGE_H_
 #define BONSAI_BASE_HUGE_RANGE_H_

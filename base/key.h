@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Keys: byte strings in bytewise order, with their first eight bytes as one integer, `head`.
 //
 // Most comparisons end at `head`; for eight-byte keys all of them do. So one code path serves both key formats.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory for the blocks of the DRAM tier (tables of updates, update nodes, dnode metadata, bnodes), which foreground
 // threads allocate and background threads free: two heaps of the process (heap.h), one for blocks that are freed when a
 // range is offloaded and one for the others. They are on huge pages where the kernel gives them, since lookups access

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Explicit conversions to narrower integers. Bytes on NVM are written once and trusted for years: a value that does not
 // fit into its field must not be stored silently.
 #ifndef BONSAI_BASE_NARROW_H_

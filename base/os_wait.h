@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Waits of the thread itself, not of its coroutine. Only for use in base/: other rooms use base/thread.h.
 #ifndef BONSAI_BASE_OS_WAIT_H_
 #define BONSAI_BASE_OS_WAIT_H_

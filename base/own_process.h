@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Distinguishes the process that created an object from children that it forked.
 #ifndef BONSAI_BASE_OWN_PROCESS_H_
 #define BONSAI_BASE_OWN_PROCESS_H_

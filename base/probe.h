@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Probes: names of branches that are rarely taken. A test that should reach them checks afterwards which were hit.
 //
 //   namespace { base::Probe late_answer{"sim.late_answer"}; }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random numbers: small, fast, the same on every machine for the same seed. For secrets there is random_secret().
 #ifndef BONSAI_BASE_RANDOM_H_
 #define BONSAI_BASE_RANDOM_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies of keys and values: mostly eight bytes, for which a call costs more than the copy.
 #ifndef BONSAI_BASE_SMALL_COPY_H_
 #define BONSAI_BASE_SMALL_COPY_H_

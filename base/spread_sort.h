@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sorts by keys' heads that are spread about evenly between the least and the greatest, as in most ranges: each element
 // is first placed near its final position, and then ordered among its neighbours. Time is linear in their number; where
 // heads cluster, that of std::sort.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Passing a failed status on.
 #ifndef BONSAI_BASE_STATUS_MACROS_H_
 #define BONSAI_BASE_STATUS_MACROS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Named steps of the lock-free protocols, so that tests can run the product's own code under chosen interleavings. They
 // exist only in the test variant of the libraries (BONSAI_STEPPED); in the product they compile to nothing.
 #ifndef BONSAI_BASE_STEP_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compiled with BONSAI_STEPPED, as the test variants of the libraries are.
 #include "base/step.h"
 

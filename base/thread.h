@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads, and the ways in which a thread waits. The only code that creates threads or sleeps.
 //
 // All waits here are coroutine-aware: called inside a coroutine of a base::Scheduler they let its siblings run.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sizes, in bytes.
 #ifndef BONSAI_BASE_UNITS_H_
 #define BONSAI_BASE_UNITS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory on huge pages for every engine of the program: what they ask of operator new, in this program or in a library,
 // is in one pool whose regions are. Bonsai's pools and its DRAM are on huge pages, so the others get them, too.
 //

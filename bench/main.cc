@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // bonsai-bench: see help.cc for what it does.
 #include <atomic>
 #include <csignal>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What bonsaid serves: from its configuration file (conf/bonsaid.toml) and its flags, which win. Both have the same
 // settings under the same names.
 #ifndef BONSAI_BONSAID_CONFIG_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Settings: where they come from, which wins, and what each wrong one is answered with.
 #include "bonsaid/config.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // bonsaid: serves a folder of pools to other nodes. See help_text().
 #include <gflags/gflags.h>
 #include <glog/logging.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // bonsaid as its users run it: a process that serves, others that own its pools over shm, and what is left when one of
 // them is killed. `program_test --writer POOL` is such an owner.
 #include <gtest/gtest.h>

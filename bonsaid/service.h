@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One address at which bonsaid serves its folder: a fabric, the check of it, a pool server and the thread that runs it.
 #ifndef BONSAI_BONSAID_SERVICE_H_
 #define BONSAI_BONSAID_SERVICE_H_

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # House rules of the build: language, warnings, where programs land, and the functions that rooms use:
 # bonsai_room, bonsai_test. The closing checks are in cmake/registration.cmake and cmake/install.cmake.
 

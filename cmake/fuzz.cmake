@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Fuzz targets (base/testing/fuzz.h). All are in two programs: fuzz_replay_test, an ordinary test of every build, and,
 # in builds with BONSAI_FUZZ (preset clang), `fuzz`, which scripts/fuzz.py runs.
 option(BONSAI_FUZZ "Instrument all code for libFuzzer and AddressSanitizer, and build fuzz (clang only)" OFF)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # What `cmake --install` gives: the headers, libbonsai.so, the programs, and the files for find_package(bonsai) and
 # pkg-config. The library is one shared object with the rooms inside; only what include/bonsai declares is visible
 # (cmake/exports.map), so that neither the rooms nor what they link leak into a host program.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # CTest `install_consumer`: installs into a scratch prefix, then builds and runs a host program that finds the package
 # by find_package and by pkg-config. Fails too when the installed library needs or shows what it should keep inside.
 # Arguments: build, source (folders), cxx (compiler).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # bonsai_mutants(OUT ROOM [REPLACE library]): copies of a room's sources in which tests switch off rules of its
 # protocol, made at build time by scripts/mutate.py from ROOM/testing/mutants. OUT lists them, as paths. Who compiles
 # them puts ${BONSAI_MUTANTS_INCLUDE} among its options, so that the headers among them are found before the originals.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # `cpack --config build/release/CPackConfig.cmake` makes a Debian package of what `cmake --install` gives: the library,
 # its headers, the programs. CTest `package` looks into it and builds a host program against what it brings.
 set(CPACK_GENERATOR DEB)

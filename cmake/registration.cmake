@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # A test that is not built is a rumour: every *_test.cc and *_fuzz.cc in the tree must belong to a target, or
 # configuration fails (with BONSAI_WERROR, as in the presets; else it warns). CONFIGURE_DEPENDS makes a plain build
 # notice new files too.

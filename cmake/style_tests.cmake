@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The style test and the tests of the scripts, in CTest too. Under a sanitizer they would only repeat themselves.
 if(BUILD_TESTING AND NOT BONSAI_SANITIZE)
   add_test(NAME style COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/style.py)

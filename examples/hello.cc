@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bonsai from C++: open a pool, update it, read it as of one moment, close it. Usage: hello_cc POOL
 //
 // Run it twice: the second run finds what the first one stored.

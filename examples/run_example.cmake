@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Runs `program` twice on the fresh pool `pool` and compares what it prints with the file `expected`, where RUN stands
 # for the number of the run; the examples of all languages print the same. Arguments: -D program= -D pool= -D expected=
 file(REMOVE ${pool})

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Many operations of one thread in flight at once, existence, counting, and paging through a range, from C.
    Usage: session_c POOL
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Batches: publish every node invisibly, make one record of them durable, then become visible by one exchange.
 //
 // Items are published in key order, so that of two batches that wait for each other's keys one always precedes: helping

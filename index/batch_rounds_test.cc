@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rounds of batches from several threads, over ranges that are full, pending or being offloaded, beside puts, deletes
 // and scans, with crashes between them, against a model.
 #include <gtest/gtest.h>

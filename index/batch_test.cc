@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Batches: whole for readers and for crashes, whatever is in their way.
 #include <gtest/gtest.h>
 

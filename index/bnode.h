@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bnodes: the recent updates of one key range, in DRAM, over a dnode or a layer.
 //
 // Slots. A bnode's keys hang in a small open-addressed table of words {fingerprint, pointer to the chain's head,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Slots and bnodes: one slot per key, no word changes once it is frozen, claims.
 #include "index/bnode.h"
 

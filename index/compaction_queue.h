@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bnodes whose dnodes should be compacted for reads. Bounded and lossy: a request that finds no room is dropped.
 //
 // Thread-safety: ask() by any thread inside an epoch guard, wait-free; next() by any thread. Memory ordering: a bnode

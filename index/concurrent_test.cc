@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads over one index tier, with offloading beside them: what each may see, and what is left in the end.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The index as the owner of the dnodes whose runs are moved (persist/defragmenter.h).
 #include <algorithm>
 #include <vector>

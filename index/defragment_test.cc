@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Defragmenting under readers of the index: runs move, and nobody notices.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How ranges grow: what is appended to dnodes, compacted, split, and by how much tables widen.
 #include <gtest/gtest.h>
 

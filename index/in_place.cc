@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rival of offloading: updates that go straight to their places in dnodes (persist/in_place.h).
 #include "persist/in_place.h"
 

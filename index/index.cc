@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The index begins, with what recovery has found, and ends.
 #include "index/index.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The index tier: an ordered map from keys to updates in DRAM over dnodes, with atomic snapshots.
 //
 // The put protocol is *reserve -> persist -> publish -> version*, as model-checked (docs/put-protocol.md); each event

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The index tier on one thread: reads and updates against a model, over offloads, snapshots and crashes.
 #include "index/index.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Update nodes: one put or delete of one key, on its key's chain (newest first) in a bnode.
 //
 // A published node is immutable, except for `next` (pruning only skips nodes), and `version`, which changes once, from

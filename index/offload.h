@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Replacement, second half: moving the updates of frozen bnodes into new dnodes, many ranges at a time.
 //
 // Order of events, per group of ranges (docs/put-protocol.md, replace):

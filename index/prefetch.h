@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Prefetching: fetches the parts of the index that operations are about to read while they do something else, so that
 // cache misses overlap. Each function fetches what another one reads, in stages where an address is known only after an
 // earlier line has arrived. It changes nothing, reads only what it states, and is no step of the protocol: it may hold

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Put: reserve a token, persist the record, publish the node, give it a version.
 #include <algorithm>
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The model of batches over successors that are not offloaded: whole configurations hold, and each rule that is left
 // out makes one fail.
 #include <gtest/gtest.h>

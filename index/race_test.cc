@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Races of the background with itself and with readers, at the product's own steps.
 #include <gtest/gtest.h>
 

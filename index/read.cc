@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads: the newest visible node of the topmost layer that has one, else the dnode.
 #include <algorithm>
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Replacement, first half: planning successors, freezing, installing; tidying. What is replaced next: replacer.cc.
 #include <algorithm>
 #include <bit>

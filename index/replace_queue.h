@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The queue of what waits to be offloaded: bnodes with updates, the longest dirty first; bnodes above the high-water
 // mark, of which most are in that queue as well; and installed layers, which writers may be waiting for.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What waits to be offloaded: order, references, counts, and writers beside replacers.
 #include "index/replace_queue.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Batches over successors that are not offloaded, at the product's own steps: chosen ones, then seeded schedules in
 // which each thread is stopped somewhere until others have gone on (the model of it: testing/put_model.h).
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fixture of the index tests: a whole index tier over a small volume in ordinary memory, with operations that relieve
 // back-pressure by themselves, and checks of what the tier owns.
 #ifndef BONSAI_INDEX_TESTING_H_

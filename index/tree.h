@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tree: finds the bnode of a key. A B+-tree over the bnodes' lower fences.
 //
 // Readers are wait-free: they follow one pointer per level and compare. Inner nodes never change in place, except for

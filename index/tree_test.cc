@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tree against std::map, alone and beside readers.
 #include "index/tree.h"
 

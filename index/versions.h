@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Versions and snapshots: the global version, and the registrations that keep old versions alive.
 //
 // After KiWi (Basin et al., PPoPP 2017): scans take a version by fetch-and-add, updates take theirs from the counter

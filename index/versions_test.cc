@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Registrations, the rule of what they need, and versions that are given once.
 #include "index/versions.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Windows, what scans read at a time: borders, both directions, ranges that are known before they are read.
 #include <gtest/gtest.h>
 

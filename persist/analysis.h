@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads a pool without writers: finds which dnodes are live, which log records count, and what is damaged.
 // Recovery and the offline check share it; it changes nothing.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The analysis of the log: one segment at a time.
 #include <algorithm>
 #include <optional>

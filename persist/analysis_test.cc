@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The analysis: the outcome does not depend on threads, keys find their tiles, progress is reported.
 #include "persist/analysis.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The crash exploration of the persistence tier. Random lives of pools run on the recorder medium; before fences the
 // images that a crash could leave are analysed, some recovered (with a power cut in the recovery, too), and compared
 // with a model. Then the same with each flush, non-temporal copy and fence of persist/ left out: the exploration must

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Defragments the data area. When no free piece is long enough for a dnode, though together they would be, the
 // relocation reserve (set aside by Space) moves through the area: run after run moves across it, and the free blocks
 // between the runs join it, until it is long enough to release some. Where a block cannot move, the reserve is

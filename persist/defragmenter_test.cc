@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Defragmenting, with ranges of keys as the owners of dnodes: what moves, what is left alone, and what others may do
 // meanwhile.
 #include "persist/defragmenter.h"

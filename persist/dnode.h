@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The DRAM representation of a dnode: its range, generation, runs, and, if uploaded, fingerprints and key samples of
 // each run.
 //

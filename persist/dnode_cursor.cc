@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The walk through a dnode's entries.
 #include <algorithm>
 #include <utility>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Prefetches dnodes and their runs: fetches what readers are about to read while they do something else, so that cache
 // misses overlap. It changes nothing, and reads only what each function states.
 //

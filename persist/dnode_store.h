@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes dnodes: new ones out of place; old ones are retired by a mark, the only change ever made in place.
 //
 // Invariants

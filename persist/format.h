@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bytes of a pool on NVM, format version 4. docs/format.md explains them; this file is the definition.
 //
 //   target:  superblock | superblock copy | state | extent table, log table | log segments | data area

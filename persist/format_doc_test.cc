@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // docs/format.md says what format.h says: each table of a structure has its fields, offsets and sizes, in order and
 // without gaps, and each place or magic number that the page names is the constant's.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes as a superblock, a dnode with its runs, a run, a log record: refused, or what they say is within bounds.
 // The first byte says which checks are made anew over the others.
 #include <cstddef>

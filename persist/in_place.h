@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Overwrites an entry of a dnode in place, which the design never does. Only for an experiment that compares
 // (TestOptions::updates_in_place), on throw-away pools.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Large values: each is stored apart in the data area, is written once and never copied; log and dnodes refer to it.
 //
 // Invariant: a large value is durable before any record or dnode that refers to it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The log: makes updates durable before they are visible. Append-only streams, one per worker, cut into segments.
 //
 // Invariants

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Merges entries of one range from several places: those of each run and the updates, each list sorted.
 //
 // Without a branch that the processor could guess wrongly: which of two random keys is less is a coin toss, and a wrong

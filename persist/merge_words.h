@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Merges rows of two eight-byte words, key and value, with newer entries of the same form: the inner loop of a scan
 // over updated ranges.
 //

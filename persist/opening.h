@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Openings: ids by which the targets of a pool prove that all were present when it was last opened. So an older copy of
 // one target is rejected, and never read beside newer targets.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Targets of other pools, of other times and of earlier versions.
 #include "persist/opening.h"
 

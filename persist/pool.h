@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A pool's fixed facts: geometry and superblocks, made at creation and changed only by growth and by a newer version.
 #ifndef BONSAI_PERSIST_POOL_H_
 #define BONSAI_PERSIST_POOL_H_

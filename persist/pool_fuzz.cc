@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Patches applied to whole pools (store/golden): analysis and recovery come to an end, and what they say can be read.
 // A patch: u8 kind, u8 bytes, u32 offset, the bytes. Kinds: as it is; with the check of the word, header, superblock or
 // run there made anew.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Log records: encoding into a buffer, and reading them back from a segment of possibly damaged bytes.
 #ifndef BONSAI_PERSIST_RECORD_H_
 #define BONSAI_PERSIST_RECORD_H_

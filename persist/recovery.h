@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Recovery of a pool: from the analysis to usable tiers.
 //
 // Idempotent, and safe to crash at any point: every step only writes what the next analysis would derive again.

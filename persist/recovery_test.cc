@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Analysis and recovery on pools made by hand: what is live, what counts, what is damage, and that recovering twice or
 // half is harmless.
 #include "persist/recovery.h"

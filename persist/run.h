@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A run: sorted entries of one dnode in consecutive media blocks, written once and never changed.
 //
 // Two encodings (format.h): uniform, when all entries are puts of one key size and one value size, and variable.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs on far targets that are read before they are needed, of many dnodes in one list.
 #ifndef BONSAI_PERSIST_RUNS_AHEAD_H_
 #define BONSAI_PERSIST_RUNS_AHEAD_H_

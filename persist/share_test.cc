@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Batches over several segments: all of one counts or nothing, its segments live and die together, and a share that is
 // missing is distinguished from a crash.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sites of this room: one for each place of the code that flushes, copies past the cache or fences, so that a test
 // that leaves one out leaves out that place only. docs/design.md, section 4.2, lists the event of each.
 #ifndef BONSAI_PERSIST_SITES_H_

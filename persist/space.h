@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Space of the data area: who owns which blocks. DRAM only; rebuilt on open from dnodes and log.
 //
 // Invariants

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Superblocks: layout for a new pool, and validation. pool.h reads and writes them.
 #ifndef BONSAI_PERSIST_SUPERBLOCK_H_
 #define BONSAI_PERSIST_SUPERBLOCK_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pools whose targets have roles: how they are laid out, and where log and data go.
 #include "persist/superblock.h"
 

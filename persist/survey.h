@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds, entry by entry, what can be trusted in a dnode whose runs may be damaged. For the offline check and for
 // salvage; ordinary reads stop at damage.
 #ifndef BONSAI_PERSIST_SURVEY_H_

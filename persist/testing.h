@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Helpers of the tests of persist/: a medium in plain memory that remembers what was asked of it, and a rig that wires
 // the tiers of one pool over any hooked media.
 #ifndef BONSAI_PERSIST_TESTING_H_

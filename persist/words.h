@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checked words on a volume (format.h): read, verified against their pool and place, and stored. All are resident.
 #ifndef BONSAI_PERSIST_WORDS_H_
 #define BONSAI_PERSIST_WORDS_H_

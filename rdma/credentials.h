@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who may connect: nodes that share a secret prove it to each other in their Hellos, without an extra round trip.
 //
 //   connecting   secret.sign(&hello); worker->connect(address, hello, ...); secret.check_answer(hello, peer->hello())

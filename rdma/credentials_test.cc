@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who is let in, who is not, and that neither side can be cheated by what was overheard or changed.
 #include "rdma/credentials.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The persistence domain: when bytes that a device wrote to a node's persistent memory survive that node's power cut.
 // The operator must declare it: it depends on platform and firmware settings that no fabric request can query.
 #ifndef BONSAI_RDMA_DOMAIN_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fabric: one-sided access to other nodes' memory, and messages. One interface; providers implement it.
 //
 //   Fabric   a node's access: registers memory, makes workers           any thread

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What every provider must do when something is wrong, through the interface only (rdma/testing/suite.h).
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Remote persistence through every provider whose nodes may have threads: the agent serves on one of its own
 // (rdma/testing/suite.h). What survives a power cut is shown on sim (remote_persist_test.cc).
 #include <gtest/gtest.h>

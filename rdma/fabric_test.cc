@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What every provider must do, through the interface only. rdma/testing/suite.h says with which providers it runs and
 // where the other nodes live.
 #include "rdma/fabric.h"

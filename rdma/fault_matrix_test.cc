@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every fault against every verb: what the initiator gets, and what happened at the target. The expected outcomes are
 // the table in docs/fabric.md, so that it cannot go stale: this test runs each cell and compares.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Litmus tests of the provider in use, at start-up: two clients access the same far memory, and their observations
 // are compared with what Bonsai relies on. Devices and drivers differ in ways that no capability bit shows.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The litmus tests pass on a sound fabric, and notice each breach: a third party that meddles with the scratch memory
 // stands for a device that breaks it.
 #include "rdma/litmus.h"

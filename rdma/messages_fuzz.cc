@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes as a Hello at a gate, as a message to a flush agent, as what another process says over the socket of the
 // shm provider.
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Common code of providers: the checks of the interface's contract that need no device.
 #ifndef BONSAI_RDMA_PROVIDER_H_
 #define BONSAI_RDMA_PROVIDER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Registered memory: the memory that the fabric may access, and how another node names it.
 #ifndef BONSAI_RDMA_REGION_H_
 #define BONSAI_RDMA_REGION_H_

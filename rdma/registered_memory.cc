@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "rdma/registered_memory.h"
 
 #include "base/status_macros.h"

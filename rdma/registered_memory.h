@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory for the fabric: of a kind that every provider and device takes (shared_memory.h), and registered. Memory of
 // other kinds, a pool's say, is registered with Fabric::register_region, which explains a refusal.
 #ifndef BONSAI_RDMA_REGISTERED_MEMORY_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "rdma/remote_persist.h"
 
 #include <algorithm>

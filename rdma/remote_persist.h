@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Remote persistence: WRITEs to another node's persistent memory that are durable when the call returns. One call,
 // three strategies; the declared domain and the device decide which:
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Remote persistence on the simulated network: what was acknowledged survives the target's power cut, in every domain
 // and by every strategy; and each dropped or misplaced flush is noticed.
 #include "rdma/remote_persist.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory that every provider can register with all rights: zeroed, page-aligned, of a file without a name, so that
 // providers between processes can pass it to their peers.
 #ifndef BONSAI_RDMA_SHARED_MEMORY_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counts the costs of an operation on the fabric: results that do not depend on the machine.
 //
 // The counts are defined by what the caller submitted, so they are the same on every provider:

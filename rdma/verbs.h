@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The verbs provider: any RDMA device, Soft-RoCE included, through libibverbs (reliable connections) and librdmacm.
 //
 // Addresses are "host:port"; the host is an IP address or name of a network device with RDMA. The Hello of each

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Work requests: requests of one node to others, posted together.
 //
 // A WorkList is posted as a whole. Its requests to one peer are sent by one doorbell, in order, and only the last one

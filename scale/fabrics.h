@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Maps the scheme of a target's name to a fabric. `shm` is always available; others are added when a program links them
 // (rdma: rdma/verbs.h) or by a test (sim).
 #ifndef BONSAI_SCALE_FABRICS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "scale/pool_server.h"
 
 #include <algorithm>

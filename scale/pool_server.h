@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The serving side of remote targets: a folder of pools with one owner each. It sets up, admits and flushes;
 // only the owners' READs and WRITEs move bytes.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The serving side by itself: requests that take long, beside those that must not wait for them.
 #include "scale/pool_server.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The messages between a client and the server of a node's pools that precede any READ or WRITE: of fixed size, little
 // endian as all of Bonsai's bytes. A request travels as one SEND; the response is written into the client's memory, its
 // token last, by one list, so that a client that sees the token sees all of it. Until then the server writes `beats`

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rdma://HOST:PORT/POOL: programs that link this file reach nodes over RDMA devices (rdma/verbs.h), which are looked
 // for when the scheme is first used.
 #include "rdma/verbs.h"

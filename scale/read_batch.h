@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A read batch: the reads of NVM that one caller issues together, so that their waits overlap, and where their
 // bytes are.
 //

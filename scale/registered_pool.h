@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reusable pieces of registered memory: destinations of reads of remote targets, and sources of writes that wait.
 // Registering costs a device far more than a read.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // This node's way to the pools of other nodes, over one fabric: the connections of all remote targets of one store, for
 // any number of threads and coroutines.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The links to the nodes whose targets one caller names: one for each fabric, made when a target first asks for it.
 //
 // The deployment's secret (rdma/credentials.h) is read when the first link is made, from the file that the options

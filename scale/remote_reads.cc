@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RemoteLink, reading: what is resident, and reads that are carried.
 #include <sys/mman.h>
 

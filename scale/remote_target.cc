@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "scale/remote_target.h"
 
 #include "base/nvm/counters.h"

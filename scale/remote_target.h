@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A pool of another node as an NVM medium: what is stored here reaches that node by flush and fence alone, as a store
 // reaches NVM, and is durable there when the fence has answered.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Remote targets over shm, nodes of one process: what reaches the serving node and what does not, owners, failures.
 #include <gtest/gtest.h>
 

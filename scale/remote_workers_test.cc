@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The workers of a remote link: which one carries what, that they do not wait for each other, and that the link fails
 // as a whole. On sim, whose model of a device shows who waits for whom; with real threads over shm.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes as the name of a target, and as a request to the server of a node's pools.
 #include <stdlib.h>
 

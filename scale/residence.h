@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bytes of far media that become resident (base/nvm/far_reads.h): what an owner goes by all the time.
 //
 // All ranges that a caller knows are read together: of each medium up to 1 MiB is in flight or waits for its turn, of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a user names a target: a plain path, or `SCHEME://NODE/POOL` for a pool that a node of a fabric serves.
 //
 //   /mnt/pmem/my.pool           a file or DAX device of this machine

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The volume: one address space over NVM targets. Persistence names bytes by volume address and never by pointer.
 //
 // Layout is `none`: an object is on one target. Targets are mapped here or far (base/nvm/far_reads.h); on both, a write

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The API reference as pages, made of the comments in include/bonsai.
 usage() {
   cat <<'TEXT'

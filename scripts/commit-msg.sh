@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Git's commit-msg hook: refuses a subject over 72 columns, or without a room (CONTRIBUTING.md, 7).
 # Install: ln -s ../../scripts/commit-msg.sh "$(git rev-parse --git-path hooks)/commit-msg"
 subject=$(grep -v '^#' "$1" | head -n 1)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The commit-msg hook: which subjects it takes."""
 import pathlib
 import subprocess

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Which lines of the product the tests reach.
 usage() {
   cat <<'TEXT'

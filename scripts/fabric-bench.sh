@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # `bonsai-bench fabric` between two virtual machines with Soft-RoCE, beside perftest: one command, no hardware.
 set -euo pipefail
 usage() {

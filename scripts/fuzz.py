@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Fuzzes every parser of untrusted bytes for its share of a minute, guided by coverage (base/testing/fuzz.h).
 
 usage: scripts/fuzz.py [--program build/clang/tests/fuzz] [--seconds N] [--targets a,b] [--keep]

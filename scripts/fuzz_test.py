@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """scripts/fuzz.py, over a program that plays libFuzzer's part."""
 import contextlib
 import io

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Instructions per operation of one build or several, counted by valgrind's callgrind: exact, whatever else runs here.
 
   scripts/instructions.py build/release [OTHER_BUILD...]

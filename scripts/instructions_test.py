@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """scripts/instructions.py, over a program that plays valgrind's part."""
 import contextlib
 import io

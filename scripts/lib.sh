@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Shared by the scripts that a person types; source it. Sets `root` (the checkout), moves there, and defines step.
 # shellcheck shell=bash
 set -euo pipefail

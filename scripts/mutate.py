@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Makes copies of sources in which a test can switch off single rules of a protocol.
 
   scripts/mutate.py --room index --out build/release/mutants

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """scripts/mutate.py: what a list of mutants makes of a source, and each way in which a list fails to apply."""
 import pathlib
 import tempfile

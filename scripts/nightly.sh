@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The same tests as scripts/test.sh with the nightly budgets, for hours rather than minutes, and static analysis, for
 # which each source is compiled by itself (test.sh compiles several at a time).
 # Arguments are those of scripts/test.sh. The scorecard comes last.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """cmake/registration.cmake: a test or fuzz file that no target names fails configuration, with a message that helps."""
 import pathlib
 import shutil

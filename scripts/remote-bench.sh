@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # YCSB through RDMA: bonsaid in one virtual machine, bonsai-bench in another, Soft-RoCE between. No hardware is needed.
 set -euo pipefail
 usage() {

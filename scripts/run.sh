@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The main job, from a bare clone on a bare Debian 12: installs what is missing, builds, runs YCSB Load and A-F, and
 # says where the result is. A second start installs and rebuilds nothing.
 usage() {

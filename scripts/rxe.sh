@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # An RDMA device for this machine: what it has, or Soft-RoCE on one of its network devices.
 set -euo pipefail
 usage() {

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """rxe.sh names the devices that are there, and says why and what instead where none can be had. Makes none."""
 import os
 import pathlib

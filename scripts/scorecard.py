@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The scorecard of scripts/test.sh: counts tests and figures of all regimes, prints them, writes them as JSON.
 
 Reads, for each folder RECORDS/REGIME:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The scorecard counts right: cases, crashes, skips, failed steps, figures; and it fails when nothing ran."""
 import json
 import pathlib

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that Bonsai needs, and nothing else. Idempotent: with nothing missing it says so in one
 # line and needs no rights.
 set -euo pipefail

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """setup.sh: what it lists is what CMake asks for, and its refusals name the remedy. Installs nothing."""
 import os
 import pathlib

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The house style as a test. Prints each breach as `file:line: [rule] what to do`; the exit code is 0 without any.
 
 Which rule applies where (tests = *_test.cc, *_fuzz.cc, testing.h and folders named testing):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rules of style.py about what people read: documents, comments, help and error texts.
 
   rule          applies to                       forbids

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rules about documents and texts tested: each catches its seeded breaches and lets the good neighbour pass."""
 import pathlib
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rule about licences: every source file names its licence in its first line, or in the second if the first is
 for the shell. `scripts/style.py --spdx` adds missing lines. The rule is in force once style.py itself has its line."""
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The style test tested: every rule catches its seeded breaches (a rule that cannot fail is no rule) and lets the
 neighbouring good case pass."""
 import pathlib

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # All tests, from a bare clone on a bare Debian 12, ending with a scorecard (also in build/test-summary.json).
 usage() {
   cat <<'TEXT'

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # N virtual machines with Soft-RoCE among them, on a machine without RDMA hardware, NVM or KVM. Emulated: counts and
 # behaviour are real, times are not.
 set -euo pipefail

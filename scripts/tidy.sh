@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # clang-tidy over the sources (checks: .clang-tidy). Without arguments over every product source; with --changed over
 # what differs from the merge base with the given branch (default main) and from the last commit; or over named files.
 # shellcheck source=scripts/lib.sh

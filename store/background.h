@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Background work: offloading, compaction, tidying, closing the epochs of mode buffered, reclamation.
 //
 // Throttling. Writers that outrun offloading are slowed down before the log is full, by x / (1 - x) times 4 us per

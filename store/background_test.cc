@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Offloading with no, one and two threads; back-pressure and its counters.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies of a pool: a checkpoint of one that is open, and what can be saved of one that is damaged. And its removal.
 //
 // Salvage does not bring back keys that only the log knows in a range without a sound dnode: the record could be older

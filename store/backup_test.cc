@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies of pools: checkpoints of open stores, and what is saved of damaged ones.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What becomes of a WriteBatch before it is written: its size is looked at, and the index gets a batch of its own.
 #include <algorithm>
 

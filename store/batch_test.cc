@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Batches through the public interface: up to a bound that can be asked for, whatever the log is made of; what is too
 // large gets an error that says so, and nothing is changed.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The C interface's operations on an open store. Contract: bonsai/c.h.
 #include "bonsai/c.h"
 

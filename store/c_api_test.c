@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The C interface used by a plain C99 program, as a user of a binding would: it proves that the header is C, that a C
    program links, and that each function keeps its contract. store/c_test.cc covers the corners. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */

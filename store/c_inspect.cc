@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The C interface's view into a store and its pool: version, codes, statistics, check, medium.
 #include "bonsai/stats_fields.h"
 #include "store/c_types.h"

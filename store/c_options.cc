@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The option setters of the C interface.
 #include "store/c_types.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sessions of the C interface. Contract: bonsai/c.h.
 #include <span>
 #include <utility>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Corners of the C interface: error texts, NULLs, sizes, option setters, exceptions, tables of names.
 // The ordinary uses are in c_api_test.c.
 #include "bonsai/c.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The contents of the opaque types of bonsai/c.h, and the conversion of statuses and exceptions to codes.
 #ifndef BONSAI_STORE_C_TYPES_H_
 #define BONSAI_STORE_C_TYPES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The offline check: everything that recovery verifies, and every stored byte besides.
 #include <algorithm>
 #include <vector>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Operation counters, one line per thread, so that counting costs an addition to a line that no other thread writes.
 //
 // Memory ordering: relaxed throughout. Threads with ordinals beyond the table share its last slot by fetch-and-add.

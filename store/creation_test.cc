@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pools that come into being: a creation may be killed at any moment, and what it left is no obstacle; a checkpoint
 // that was answered keeps its name.
 #include <fcntl.h>

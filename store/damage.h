@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The statuses of reads of stored bytes that fail their checksum, or that could not be fetched.
 #ifndef BONSAI_STORE_DAMAGE_H_
 #define BONSAI_STORE_DAMAGE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The damage campaign. Pools with everything in them, closed and crashed, are damaged in every way that media, copies
 // and people do damage; then each key must have its last acknowledged value, or the damage must be reported. Never an
 // older value, a missing key or one that nobody wrote; no crash, no hang.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The implementation of DB: argument checks, admission, back-pressure and background work around the index tier.
 #ifndef BONSAI_STORE_DB_IMPL_H_
 #define BONSAI_STORE_DB_IMPL_H_

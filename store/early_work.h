@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Schedules early offloading and compaction, so that reads find ranges in order, and limits their writes.
 //
 // Offloading a range takes whole media blocks, however few its updates are, and compacting it rewrites all of it. So

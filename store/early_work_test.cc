@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What may be written early, by a clock of the test's own.
 #include "store/early_work.h"
 

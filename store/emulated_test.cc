@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads of NVM that take time: every read path issues what it reads together, in as few waits as can be, and the lanes
 // of a session wait at the same time.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the machine refuses: full disk, file size limit, failing mmap, read-only medium, a second process, a full log.
 // Each is a clear error that names the fix, and nothing is lost.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The whole store over far media: what each operation asks of the other side, and that reads and fences that fail there
 // are answers, never wrong content.
 #include "base/nvm/far.h"

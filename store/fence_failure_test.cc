@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A fence that fails, at every place where one can: a store runs over a plain file whose n-th write-back fails, for
 // each n. What was acknowledged stays readable, then and after a crash; nothing is acknowledged any more.
 //

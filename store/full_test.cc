@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pools of all small sizes that are filled to the brim and emptied again, with keys and values of all sizes: deletes
 // are never refused for want of room, and what they free is room for puts at once, without a reopen.
 #include <gtest/gtest.h>

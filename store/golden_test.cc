@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pools that an earlier build has written (store/golden/): every later one that knows their format version opens them,
 // finds nothing wrong and reads all that they hold. So a change of the bytes without a change of the version fails.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The contract of include/bonsai as a newcomer reads it: closing, bounds, existence, counting, moments, what visitors
 // may do, what an update that fails has changed.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Iterators: the store as of one moment, read one bnode's range at a time. A range is copied while inside an epoch
 // guard, so that an iterator at rest holds back no memory but the old versions of its moment. On far targets a forward
 // iterator reads ahead the runs of up to Following::kMax ranges, twice as many with each range that it enters.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Iterators over several ranges, both ways, over deletions, overwrites, large values, and while ranges are offloaded.
 #include <gtest/gtest.h>
 

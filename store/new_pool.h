@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Creates a pool completely or not at all: it is filled under other names, here and on other nodes, and
 // renamed when it is complete.
 #ifndef BONSAI_STORE_NEW_POOL_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opening and creating pools: mappings, media, volume, recovery, tiers.
 //
 // A creation that is killed can be made anew, with two exceptions after which its files have to be removed by hand: a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bytes on NVM that change under an open store, after they were read and found sound: whatever reads them reports it or
 // has not touched them. Nothing answers with them, and nothing copies them to where their checksum would be made anew.
 #include <fcntl.h>

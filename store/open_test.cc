@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opening and creating pools: what is refused, what is left on disk, what comes back.
 #include <gtest/gtest.h>
 

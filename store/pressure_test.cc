@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Back-pressure: what waits does not block what it waits for, and no call waits longer than it may.
 #include <gtest/gtest.h>
 

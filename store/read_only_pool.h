@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads a pool that is not open, without changing it. Files are mapped; a remote target is fetched whole.
 #ifndef BONSAI_STORE_READ_ONLY_POOL_H_
 #define BONSAI_STORE_READ_ONLY_POOL_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The whole store over remote targets that DB::Open names (shm, nodes of one process): what was acknowledged is on the
 // serving nodes, a node that falls silent is an answer and not a hang, and bad names change nothing.
 #include <gtest/gtest.h>

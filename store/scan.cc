@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scans: window by window, each read inside an epoch guard, all as of one registered version.
 #include <algorithm>
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Implements bonsai::Session: collects the operations that were begun, and executes them in groups: updates first, then
 // reads and scans, so that these see the updates that were begun before them.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A pool that fills up: NoSpace is an answer, deletes work, space comes back, and what the store counts is what is
 // stored.
 #include <gtest/gtest.h>

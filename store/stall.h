@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How long one call has waited, and may wait: admission, large values, a full log and full bnodes share one
 // bound, Options::stall_ms_max, which starts with the first wait and anew with each completed update of the call.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One target of a pool that is opened: a file, a device or memory of this machine, or a pool that another node serves.
 #ifndef BONSAI_STORE_TARGET_H_
 #define BONSAI_STORE_TARGET_H_

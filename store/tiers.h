@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tiers of one open pool, wired together; owned in the order of their dependencies.
 #ifndef BONSAI_STORE_TIERS_H_
 #define BONSAI_STORE_TIERS_H_

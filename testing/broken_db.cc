@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "testing/broken_db.h"
 
 #include "base/status_macros.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stores with one defect each: the canaries that the test instruments must notice.
 #ifndef BONSAI_TESTING_BROKEN_DB_H_
 #define BONSAI_TESTING_BROKEN_DB_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One client of a store under test: does random operations one after the other and records each in its lane.
 //
 // The key numbers 0..keys-1 are dealt out in turn: to each client, which alone updates its keys, and in the last place

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Key numbers and value numbers of the histories as bytes of a store, and back.
 #ifndef BONSAI_TESTING_CODEC_H_
 #define BONSAI_TESTING_CODEC_H_

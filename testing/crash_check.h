@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Judges what recovery brought back against what a killed writer did and saw.
 //
 // Both modes are one question: is there a moment in the writer's history at which the store held exactly the recovered

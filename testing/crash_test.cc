@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The crash exploration of the whole store. Clients are coroutines under a seeded scheduler that may switch at every
 // operation of the NVM seam; before fences the images that a crash could leave are judged by what the clients did and
 // saw until then. Some images are recovered with a power cut inside, and some opened as a pool file and checked.

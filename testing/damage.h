@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Damage to the image of a pool: what media, sparse restores and mistakes of people do to bytes.
 #ifndef BONSAI_TESTING_DAMAGE_H_
 #define BONSAI_TESTING_DAMAGE_H_

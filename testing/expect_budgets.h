@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What every test of the budgets expects of what was counted.
 #ifndef BONSAI_TESTING_EXPECT_BUDGETS_H_
 #define BONSAI_TESTING_EXPECT_BUDGETS_H_

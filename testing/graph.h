@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A directed graph and its shortest cycle: the checkers' common end.
 #ifndef BONSAI_TESTING_GRAPH_H_
 #define BONSAI_TESTING_GRAPH_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Groups with equal keys, beside threads that make others replace the same ranges: each key ends as the group's last
 // update of it says.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What clients of a store did and saw, in a form that checkers can judge.
 //
 // Keys and values are numbers here: the test maps key numbers to key bytes, and each update writes a value number that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides whether a concurrent history can be explained by one order of its operations that respects real time:
 // "just-in-time linearization" after Lowe, over any sequential model.
 //

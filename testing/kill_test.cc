@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Not losing data: writers on the shadow medium are killed at random moments; what recovery brings back is compared
 // with what was acknowledged. The shadow lets stores reach the pool file only by flush and fence, so that SIGKILL is a
 // power cut. With flushes switched off the same rounds must find a loss.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Linearizability: is there one order of all operations that respects real time and explains every result?
 //
 // check_registers judges each key by itself (a store is linearizable per key iff each key is), so it is exact for puts,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The product store under real threads: every operation's result must be explained by one order of all operations.
 #include <gtest/gtest.h>
 

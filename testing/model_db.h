@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A correct DB in a few lines: one lock around an ordered map of versions. It is the reference of randomised tests and
 // the store that the test instruments are tried on. Nothing is durable: a reopened pool is an empty one.
 #ifndef BONSAI_TESTING_MODEL_DB_H_

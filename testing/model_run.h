@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random operations of one thread on a store and on the model side by side; every answer must be the same.
 #ifndef BONSAI_TESTING_MODEL_RUN_H_
 #define BONSAI_TESTING_MODEL_RUN_H_

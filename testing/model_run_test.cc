@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The model agrees with itself, and single-thread defects are noticed.
 #include "testing/model_run.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The product store against the model: all operations of one thread, reopened now and then.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DB::Open for tests that run on other media, too (base/testing/far.h).
 #ifndef BONSAI_TESTING_OPEN_H_
 #define BONSAI_TESTING_OPEN_H_

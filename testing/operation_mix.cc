@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // So many operations of one kind on a store that is loaded and drained, through the public interface only, for
 // scripts/instructions.py, which counts what they cost.
 //   operation_mix KIND RECORDS OPERATIONS    KIND: put, get, multi_get (32 keys a call), scan (of 50 records)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A store on a machine whose power is cut (a guest of scripts/testbed.sh), through the public interface only.
 //   power_cut write POOL MEDIUM FIRST   puts the numbers from FIRST on, each under the key NUMBER % kKeys, and prints
 //                                       every number once its put has returned; runs until the machine dies.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs small concurrent programs against a store under interleavings that a seed chooses, and judges each run.
 //
 // Every program is a coroutine of base::Scheduler (Pick::kSeeded); base::step_hook switches between them at each step

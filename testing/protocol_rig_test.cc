@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rig on stores of known quality. The model and its broken variants switch where they call base::yield_thread.
 #include "testing/protocol_rig.h"
 

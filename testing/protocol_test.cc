@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The product's own code under thousands of seeded interleavings of small programs, crashes included; and with each
 // rule of the put protocol switched off in turn, where the same cases must fail.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Records what threads do, cheaply enough to leave races alone, in memory that outlives a killed process when wished.
 //
 // One lane per thread, each a fixed part of one mapping: private memory for tests within a process, or a shared file

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the operations of a store may ask of the node that holds its pool: the same budgets on every fabric, in shared
 // memory, in simulation and through verbs.
 #ifndef BONSAI_TESTING_REMOTE_BUDGETS_H_

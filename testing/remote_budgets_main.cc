@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counts what a store asks of the node that serves POOL, which is made and removed, through the public interface only.
 //   remote_budgets POOL    prints a line for each operation; exit code 1 if a budget is exceeded, or why it cannot
 //   count

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scratch files of a test: unique names in memory-backed storage where there is some, removed at the end, when the
 // pools among them are checked.
 #ifndef BONSAI_TESTING_SCRATCH_H_

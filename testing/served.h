@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The files of a test as pools of other nodes: each folder is served by a node of this process, over shm.
 #ifndef BONSAI_TESTING_SERVED_H_
 #define BONSAI_TESTING_SERVED_H_

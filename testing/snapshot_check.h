@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strict serializability of batches, scans, snapshots and gets in large histories, when each key has one writer.
 //
 // One writer per key fixes the order of a key's versions, and then only one question is left: can the operations be

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The instruments on stores of known quality: they accept the right one and notice each broken one.
 #include <gtest/gtest.h>
 

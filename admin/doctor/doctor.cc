@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The order of the probes, and which modules are asked for.
 #include "admin/doctor/probes.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Processor: the flush instruction and the cores.
 #if defined(__x86_64__)
 #include <cpuid.h>

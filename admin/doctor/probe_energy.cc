@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Energy counters of the powercap interface.
 #include "admin/doctor/probes.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory: how much there is, huge pages, and how much of it may be locked.
 #include <algorithm>
 #include <charconv>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NVM: real devices, and the memory file system that stands in for them.
 #include "admin/doctor/probes.h"
 #include "admin/text.h"

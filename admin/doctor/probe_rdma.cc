@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RDMA: devices, the nodes through which programs reach them, and kernel modules.
 #include <algorithm>
 

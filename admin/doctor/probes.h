@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What `bonsai doctor` looks at: one small function per thing, each from what it is given to a finding.
 #ifndef BONSAI_ADMIN_DOCTOR_PROBES_H_
 #define BONSAI_ADMIN_DOCTOR_PROBES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Each probe on fake machines.
 #include "admin/doctor/probes.h"
 

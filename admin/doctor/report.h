@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The doctor's findings as a table for people and as JSON for programs.
 #ifndef BONSAI_ADMIN_DOCTOR_REPORT_H_
 #define BONSAI_ADMIN_DOCTOR_REPORT_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The machine as its file tree shows it (/proc, /sys, /dev, ...), below a root that tests replace.
 #ifndef BONSAI_ADMIN_DOCTOR_SYSROOT_H_
 #define BONSAI_ADMIN_DOCTOR_SYSROOT_H_

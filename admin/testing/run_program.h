@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs the built `bonsai` as a shell would and returns what it printed.
 #ifndef BONSAI_ADMIN_TESTING_RUN_PROGRAM_H_
 #define BONSAI_ADMIN_TESTING_RUN_PROGRAM_H_

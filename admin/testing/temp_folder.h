@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A folder that lives as long as the object, on /dev/shm where there is one (fast, and the usual place of pools).
 #ifndef BONSAI_ADMIN_TESTING_TEMP_FOLDER_H_
 #define BONSAI_ADMIN_TESTING_TEMP_FOLDER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compiled without instrumentation: TSan pairs each function's entry and exit on a shadow stack of the running fiber,
 // and in the functions of a switch these two fall on different fibers. Keep this file free of anything but the switch,
 // and include Boost.Coroutine2 nowhere else, so that no instrumented copy of its inline functions is linked.

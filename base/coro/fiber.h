@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A reusable coroutine on Boost.Coroutine2: the switch, without any policy. Only the scheduler uses it.
 #ifndef BONSAI_BASE_CORO_FIBER_H_
 #define BONSAI_BASE_CORO_FIBER_H_

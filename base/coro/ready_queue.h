@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A growing ring: first in, first out, or any element first.
 #ifndef BONSAI_BASE_CORO_READY_QUEUE_H_
 #define BONSAI_BASE_CORO_READY_QUEUE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Informs the sanitizers of stacks and switches: Debian's Boost.Context has no hooks of its own.
 // Each function is empty in builds without its sanitizer.
 //

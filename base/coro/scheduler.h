@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Coroutines of one thread: many functions that take turns at the points where they wait.
 //
 // Two uses. Product: a worker runs several operations at once and switches at far accesses. Test: product code runs

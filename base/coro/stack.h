@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stacks of coroutines: mapped with a guard page below, pooled for the whole process.
 #ifndef BONSAI_BASE_CORO_STACK_H_
 #define BONSAI_BASE_CORO_STACK_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counts NVM writes: what every medium calls, and the sums.
 //
 // Each thread counts in a block of its own, so an increment is an addition to a line that no other thread writes

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chooses which of the possible crashes to test, where pending stores are independent units and a crash keeps a prefix
 // of each: all crashes if there are few, else the small deviations that find most bugs, and random ones.
 #ifndef BONSAI_BASE_NVM_CRASH_CHOICES_H_

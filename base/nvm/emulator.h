@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The emulator medium: memory with the modelled times of NVM.
 //
 // It models a device as latencies, bandwidths and a write-combining buffer of 64 blocks of 256 bytes in front of the

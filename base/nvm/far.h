@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The far medium: memory that behaves as a target on another node does, without a network; for tests.
 //
 // Its view is reserved address space; only resident ranges can be read, so that code that bypasses the seam faults at

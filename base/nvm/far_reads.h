@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads from a far target: a medium whose view is not mapped memory, as on another node.
 //
 // Two ways. *Resident* ranges are kept in view(), where every thread may read them, including this node's stores: data

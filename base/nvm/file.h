@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The medium of a plain file: flushes collect, the fence writes back by msync. Durable and slow.
 //
 // One fence is one msync over the span of the thread's flushes: the kernel writes only the dirty pages in it, and

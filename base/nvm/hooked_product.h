@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The medium of the product by the virtual interface: for targets that are mapped directly in a volume of which
 // other targets need a hook (plain files, pools of other nodes).
 #ifndef BONSAI_BASE_NVM_HOOKED_PRODUCT_H_

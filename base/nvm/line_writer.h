@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Moves whole cache lines so that a crash or another thread sees each before or after, never in between.
 //
 // Hardware writes back a line at once; a process that stands in for hardware can be killed between any two

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A file or device mapped as one NVM target.
 #ifndef BONSAI_BASE_NVM_MAPPING_H_
 #define BONSAI_BASE_NVM_MAPPING_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Makes the medium that a mapping asks for, or that a test asks for on top of it.
 #ifndef BONSAI_BASE_NVM_MEDIA_H_
 #define BONSAI_BASE_NVM_MEDIA_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The NVM seam: every store to persistent memory goes through a medium.
 //
 // A medium covers one target. Readers read through view() directly, unless the medium is far() (far_reads.h); writers

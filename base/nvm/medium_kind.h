@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kind of medium of a file or device: detected, never assumed, and printed on every result.
 #ifndef BONSAI_BASE_NVM_MEDIUM_KIND_H_
 #define BONSAI_BASE_NVM_MEDIUM_KIND_H_

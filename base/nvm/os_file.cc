@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "base/nvm/os_file.h"
 
 #include <sys/file.h>

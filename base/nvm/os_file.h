@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files of the operating system: a descriptor that closes itself, and failed calls as statuses that state a remedy.
 #ifndef BONSAI_BASE_NVM_OS_FILE_H_
 #define BONSAI_BASE_NVM_OS_FILE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // State of one object for each thread that uses it: a medium's pending flushes.
 //
 // A state belongs to a thread ordinal, and ordinals of ended threads are used again: a new thread may find what an

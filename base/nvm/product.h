@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The medium of the product: plain stores, non-temporal stores and the flush instruction that libpmem chose by CPUID
 // when it was loaded (clwb, clflushopt or clflush). For devdax, fsdax, tmpfs and hugetlb.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies between NVM that several threads touch at once and private memory.
 //
 // Readers may copy bytes while a writer changes them, and find out afterwards (by checksum, version or bound) whether

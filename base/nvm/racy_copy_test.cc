@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies of bytes that others change meanwhile: all bytes arrive, and no aligned word is torn.
 #include "base/nvm/racy_copy.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The recorder medium: remembers what a crash could leave, for the crash explorer.
 //
 // It lives in plain memory and keeps, beside the view, the durable image and the stores that are not durable yet.

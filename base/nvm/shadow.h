@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The shadow medium: makes SIGKILL act as a power cut.
 //
 // The page cache outlives a killed process, so its stores to a shared mapping all survive: that is a crash of an eADR

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Helpers of the tests of base/nvm: directories that remove themselves and child processes.
 #ifndef BONSAI_BASE_NVM_TESTING_H_
 #define BONSAI_BASE_NVM_TESTING_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Budgets: how much work a randomised test does. One test, three sizes, chosen by the environment and never by
 // recompiling: BONSAI_TEST_BUDGET = fast (scripts/test.sh --fast) | full (the default) | nightly (scripts/nightly.sh).
 #ifndef BONSAI_BASE_TESTING_BUDGET_H_

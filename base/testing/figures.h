@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Figures: integers that a test counts and that the scorecard of scripts/test.sh adds up over all suites.
 //
 // A figure is one line `name value` in the file that the environment names in BONSAI_FIGURES (set per regime by

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fuzz targets: parsers of bytes from outside, each one function that takes any bytes. Three programs share
 // them:
 //

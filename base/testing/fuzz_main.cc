@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The program `fuzz`: libFuzzer (which has main) over the target that BONSAI_FUZZ_TARGET names. scripts/fuzz.py runs
 // it.
 //   fuzz --targets          prints the names of all targets

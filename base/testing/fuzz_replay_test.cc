@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every fuzz target on its seeds and on what is kept in testing/corpora/: inputs that reach far, and those that once
 // crashed. So each build tries them, not only the one that fuzzes.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The main function of the test programs: GoogleTest's own, and a program that crashes prints where.
 #include <absl/debugging/failure_signal_handler.h>
 #include <absl/debugging/symbolize.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rules that a test switches off, so that it can show what notices their loss. The product knows nothing of it: the
 // conditions are put into copies of its sources (scripts/mutate.py), which only tests compile.
 #ifndef BONSAI_BASE_TESTING_MUTANTS_H_

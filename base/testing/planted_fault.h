@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shows that a test notices the loss of a rule (mutants.h).
 #ifndef BONSAI_BASE_TESTING_PLANTED_FAULT_H_
 #define BONSAI_BASE_TESTING_PLANTED_FAULT_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The program as a person meets it: what it says, which files it writes, and its exit codes.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The command line of bonsai-bench. Flags are gflags, so that their values are typed and known by name, but they are
 // read and explained here: an error names the known flags, the help teaches, and gflags' own flags stay out of sight.
 #ifndef BONSAI_BENCH_CLI_FLAGS_H_

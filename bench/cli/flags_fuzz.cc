@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any words as the command line of `bonsai-bench run`: refused with a remedy, or a request within its bounds.
 #include <gflags/gflags.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The program stopped amid its work, by Ctrl-C and by a kill: what was measured is on disk and can be read, pools are
 // gone after Ctrl-C, and a sweep goes on where it stopped.
 #include <gtest/gtest.h>

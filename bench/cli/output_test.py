@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The files of a real run, read by readers that were written from the formats' descriptions and not from the
 program: results.json against docs/results.md, YCSB's text, HdrHistogram's logs, CSV.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One execution of `bonsai-bench run` (engines one after the other, results kept as they come) or `experiment`: a
 // status line and a table for the person who waits.
 #ifndef BONSAI_BENCH_CLI_SESSION_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bonsai itself on the modelled network: the product's store on the compute node, its pool on the product's pool
 // servers.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "bench/cluster/system_makers.h"
 #include "bench/rivals/clover.h"
 #include "bench/rivals/clover_metadata.h"

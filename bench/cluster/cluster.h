@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory nodes and compute nodes on a simulated network whose devices are modelled: the engines' own code in virtual
 // time, hundreds of clients on one thread.
 //

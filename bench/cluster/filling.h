@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A hash table that many clients fill together, as the evaluations of RCuckoo do it: what operations cost by how full
 // it is. Each client inserts keys that nobody else does, and reads its own.
 #ifndef BONSAI_BENCH_CLUSTER_FILLING_H_

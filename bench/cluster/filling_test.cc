@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tables that clients fill together, in virtual time.
 #include "bench/cluster/filling.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The systems that a cluster can run: Bonsai, and other systems' protocols of bench/rivals, X-like, with how each is
 // set up.
 //

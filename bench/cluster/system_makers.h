@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The systems whose classes are in files of their own.
 #ifndef BONSAI_BENCH_CLUSTER_SYSTEM_MAKERS_H_
 #define BONSAI_BENCH_CLUSTER_SYSTEM_MAKERS_H_

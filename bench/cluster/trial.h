@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // YCSB on one system of a cluster, in virtual time: what its operations cost, and how many there are in a second of the
 // model.
 //

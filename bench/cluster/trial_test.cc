@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The runner of the rivals in virtual time.
 #include "bench/cluster/trial.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Carries out a plan against an engine, on as many threads as the plan has, and measures it.
 //
 // The clock runs from the moment when all threads are ready, and warmed up if asked, to the moment when the last one is

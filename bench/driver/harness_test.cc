@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the harness itself does to a measurement: how fast it is, when its clock runs, and what its latencies mean.
 #include <gtest/gtest.h>
 #include <sys/resource.h>

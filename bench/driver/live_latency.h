@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Latencies that can be watched while they are recorded: coarser than Histogram (an eighth of an octave, so within an
 // eighth of the value), small, and readable from another thread at any time.
 #ifndef BONSAI_BENCH_DRIVER_LIVE_LATENCY_H_

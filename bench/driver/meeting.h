@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #ifndef BONSAI_BENCH_DRIVER_MEETING_H_
 #define BONSAI_BENCH_DRIVER_MEETING_H_
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // When the operations of one thread are due, interval by interval: the throughput control of MELT.
 //
 // An interval lasts as long on every thread. In it a thread carries out the operations that are due by its end, at

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs the phases of the chosen workloads on an engine, or on several that take turns.
 //
 // A store is loaded before its first workload, and again ("reload") before a workload that needs other records than are

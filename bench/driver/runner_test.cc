@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whole runs of every engine of this build, the store included when it is linked.
 #include "bench/driver/runner.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A team: threads that do different things to one store for a set time, each counting what it does. For experiments on
 // what the one costs the other, where the driver, whose threads all follow one list of requests, has no answer.
 //

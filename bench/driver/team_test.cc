@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Teams: what each part does and counts, on one thread and on several; that wrong answers end them; and how they load.
 #include "bench/driver/team.h"
 

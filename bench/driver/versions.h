@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Versions of a sample of the records, so that a read that returns a value older than it may is a failure. All of them
 // would cost a read another miss of the cache.
 //

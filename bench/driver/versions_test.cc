@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the harness knows of the newest value of a record: which reads it calls too old, and that it never calls one so
 // that is not.
 #include "bench/driver/versions.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // absl::btree_map: the yardstick that is run beside every measurement. One thread, volatile.
 //
 // 8-byte keys and values live in the nodes as integers, which is the map at its best; all else as strings.

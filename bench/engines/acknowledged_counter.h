@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Issues the numbers of new records and knows up to which number all of them are in the store: YCSB's acknowledged
 // counter, without its window (the number of inserts is known when requests are drawn, so each has a flag of its own).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // This project's store, through its public interface.
 // Needs: target bonsai_store
 #include "bench/engines/bonsai.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // This project's store as an engine, for experiments that change its options.
 #ifndef BONSAI_BENCH_ENGINES_BONSAI_H_
 #define BONSAI_BENCH_ENGINES_BONSAI_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How much memory a store in DRAM asks for: its containers allocate through this, and nothing is estimated.
 //
 // Counted is what is asked of the allocator, which may round up (process_bytes of the results shows by how much).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the harness may rely on of any engine: the defaults of engine.h, and that what an engine declares is what it
 // does, for every engine of this build.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Engines that store nothing: one that answers at once, so that a run of it measures the harness, and one that takes a
 // fixed time, so that it shows whether the harness measures that.
 #include "base/clock.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One store under the benchmark's eyes. An engine is one file that implements this interface and lists what it makes;
 // README.md shows how.
 //

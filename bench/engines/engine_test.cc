@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The contract of engine.h, held against every engine of this build that keeps data.
 #include "bench/engines/engine.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The volatile hash maps as engines: no scans. Keys and values are kept in one of three forms: integers of 8 bytes;
 // keys of up to 24 bytes with values of 100, in arrays of fixed size as MELT keeps them; all else as strings. All maps
 // use the same hash, and what they allocate is counted (counting_allocator.h).

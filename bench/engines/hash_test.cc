@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hash maps as engines keep integers and strings apart and lose nothing; the counter of inserts never runs ahead.
 #include "bench/engines/hash.h"
 

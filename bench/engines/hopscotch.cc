@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // tsl::hopscotch_map: open addressing by hopscotch hashing. One thread, volatile.
 // Needs: header tsl/hopscotch_map.h
 #include <tsl/hopscotch_map.h>

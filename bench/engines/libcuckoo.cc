@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // libcuckoo::cuckoohash_map: cuckoo hashing under striped locks. Any number of threads, volatile. The stripes are as
 // many as buckets, up to 65,536, a constant of the library. Needs: header libcuckoo/cuckoohash_map.hh
 #include <libcuckoo/cuckoohash_map.hh>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LMDB: ordered, durable by a sync per update; buffered leaves out the sync of its meta page (MDB_NOMETASYNC), after
 // which a crash may take back the last updates. Its file is where bonsai's pool would be. On tmpfs a sync reaches no
 // device, so its price there is that of the system call. Any number of threads: readers do not wait, writers take

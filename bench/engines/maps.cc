@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ordered concurrent maps of bench/maps as engines: KiWi's rivals. Volatile; records of 8 + 8 bytes, as in its
 // paper.
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where persistent engines put their files: a fresh directory per run, removed afterwards.
 #ifndef BONSAI_BENCH_ENGINES_POOL_PLACE_H_
 #define BONSAI_BENCH_ENGINES_POOL_PLACE_H_

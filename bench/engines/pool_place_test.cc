@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A pool's place is a fresh directory that goes away, and what cannot be had is refused with the flag that helps.
 #include "bench/engines/pool_place.h"
 

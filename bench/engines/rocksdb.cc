@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RocksDB with its default options: ordered, any number of threads, durable by a sync of its log per update; buffered
 // leaves the sync out. Its files are where bonsai's pool would be. On tmpfs a sync reaches no device. Many reads are a
 // MultiGet, many writes a WriteBatch, which shares one sync.

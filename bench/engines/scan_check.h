@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Verifies a scan: it must begin with its start record, rise, and carry its records' values. Paid inside the
 // measurement, so only one scan in kScanChecksEvery is verified record by record (for all it would cost
 // absl::btree_map a quarter of its speed); of the others the first record, the number of records and the sum of the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The check of scans accepts what a sound store returns, and notices every way to be wrong that it names.
 #include "bench/engines/scan_check.h"
 

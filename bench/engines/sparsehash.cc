@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Google's sparsehash library: dense_hash_map (open addressing in one array, fast) and sparse_hash_map (groups of 48
 // that grow by one, small). One thread, volatile. They mark free and deleted places by keys that must not be stored.
 // Needs: header sparsehash/dense_hash_map

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // std::map under one lock: the example of an engine. Adding a store takes this file alone, and, if it needs a library,
 // a line "Needs: ..." as in rocksdb.cc and the package's name in scripts/setup.sh; everything else (registration,
 // workloads, verification, latencies, report) comes by itself. What follows is the whole of what the harness asks.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // oneTBB's concurrent_hash_map: chained hashing under a lock per bucket and per record, growing bucket by bucket. Any
 // number of threads, volatile. Needs: package tbb
 #include <oneapi/tbb/concurrent_hash_map.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Engines under several threads at once, against a map each: every thread has records of its own, so that what it reads
 // is known, and in the end the store holds what all of them left. Engines that take one thread only do the same on one.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // std::unordered_map: the hash map that everybody has. One thread, volatile.
 #include <unordered_map>
 

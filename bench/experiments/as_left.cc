@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The store as a user leaves it who never calls Drain: what a load has written to the media, what the process holds,
 // and how fast reads are, some seconds after the load and beside an updater, against the store drained and in order.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every experiment, run for a moment: what it leaves has the form that its readers rely on, says what was emulated or
 // made smaller, and can be interrupted.
 #include <gtest/gtest.h>

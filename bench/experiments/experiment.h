@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The frame of experiments: a table or figure of a paper, or the goals of docs/design.md, section 6, measured here and
 // shown beside the published figures or the goals. `bonsai-bench experiment NAME --out=DIR` writes DIR/NAME.json,
 // DIR/NAME.csv, DIR/NAME.svg and a section of DIR/report.html.

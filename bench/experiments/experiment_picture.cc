@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How an experiment looks: a chart of what was measured here, one of the published figures or goals, and both tables.
 #include <algorithm>
 #include <cmath>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The experiments, one per experiment_*.cc.
 #ifndef BONSAI_BENCH_EXPERIMENTS_EXPERIMENTS_H_
 #define BONSAI_BENCH_EXPERIMENTS_EXPERIMENTS_H_

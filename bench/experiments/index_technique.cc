@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // BonsaiKV scheme, index tier, table (a): what each technique of the index tier gives to a read-only workload, by
 // number of threads.
 #include <string>

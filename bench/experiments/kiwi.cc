@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // KiWi's evaluation: gets, updates and scans alone and beside each other, memory, order of inserts, of Bonsai and of
 // the maps that the paper has; and the project's goals for scans and for more threads than processors. One experiment
 // per figure; `kiwi` runs them all.

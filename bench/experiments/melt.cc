@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The figures of MELT's chapter 9 that show stores by target rate, by workload and by percentile. They are views of the
 // same samples.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the figures of MELT have in common: stores, records, rates, and samples that all of them share, so that a figure
 // measures only what no other has.
 #ifndef BONSAI_BENCH_EXPERIMENTS_MELT_STUDY_H_

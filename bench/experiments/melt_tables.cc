@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What MELT asks and shows no figure of: whether serial or concurrent stores are better at a rate, how much memory they
 // take, how well the rate is kept, and what the parameters of the hash maps do.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The figures of MELT: each has its command, all share their samples, and each view shows what its figure does.
 #include <gtest/gtest.h>
 

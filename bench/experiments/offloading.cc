@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // BonsaiKV scheme, index tier, table (c): what offloading saves. One thread does all the work, updates only.
 //
 // Data offloading throughput counts the updates against the time in which data is brought to dnodes: all that a put

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How an experiment looks, by what was measured: curves or bars, logarithmic axes where figures are far apart, what is
 // missing, and what they are compared with.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // BonsaiKV scheme, index tier, table (b): what having several operations in flight brings where reads of NVM take time,
 // beside a store that has no NVM.
 #include <algorithm>

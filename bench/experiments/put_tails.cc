@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How evenly puts take their time beside full offloading: one thread puts, one background thread offloads.
 #include <string>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RCuckoo against RACE, as the draft of RCuckoo evaluates them: round trips, messages and bytes by how full the table
 // is, searches, hash functions, locks. Clients are in virtual time on a model of devices; round trips, messages and
 // bytes are counted and need no model.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How long a crashed pool takes to open: against the records stored and against the log tail.
 //
 // The crash is a copy of the pool's file, made while the store is open and idle. On tmpfs that is the image that a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The experiments on other systems, at trial size: their tables, and what they say beside the figures.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The goals of docs/design.md, section 6: the index tier against absl::btree_map, every line in one configuration.
 //
 // A round runs each line once on both stores, which are open at once and take turns, so that both see the same minute.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A loaded store on which teams work one after the other; parts that experiments made of teams share.
 #ifndef BONSAI_BENCH_EXPERIMENTS_SUBJECT_H_
 #define BONSAI_BENCH_EXPERIMENTS_SUBJECT_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bonsai and other systems side by side under YCSB, on a model of devices in virtual time, in the form of the BonsaiKV
 // scheme's synthesis benchmark: rates by threads, what operations cost, and which orders of the systems hold however
 // the model's parameters are chosen.

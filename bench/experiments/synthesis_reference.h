@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The published rates of the synthesis benchmark: those of the BonsaiKV scheme's later version.
 #ifndef BONSAI_BENCH_EXPERIMENTS_SYNTHESIS_REFERENCE_H_
 #define BONSAI_BENCH_EXPERIMENTS_SYNTHESIS_REFERENCE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What overwriting the records of a Bonsai store costs, once it has found its pace: time, media bytes, space. The
 // experiments about offloading and writes are tables of such studies.
 #ifndef BONSAI_BENCH_EXPERIMENTS_UPDATE_STUDY_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Records whose values carry a version, so that a store which has lost a part of its log is found out although every
 // key is there.
 #ifndef BONSAI_BENCH_EXPERIMENTS_VERSIONED_RECORDS_H_

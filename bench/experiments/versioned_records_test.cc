@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The check of the experiment `recovery` against stores that have lost what they acknowledged.
 #include "bench/experiments/versioned_records.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an update costs in writes to NVM: against space, by the packing of the log, and for large values (two
 // figures of the BonsaiKV paper).
 #include <algorithm>

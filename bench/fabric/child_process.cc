@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "bench/fabric/child_process.h"
 
 #include <poll.h>

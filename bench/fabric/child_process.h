@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Another program, started and watched: its standard output and error are read together, it never outlives the object.
 #ifndef BONSAI_BENCH_FABRIC_CHILD_PROCESS_H_
 #define BONSAI_BENCH_FABRIC_CHILD_PROCESS_H_

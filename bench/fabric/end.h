@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What both ends of `bonsai-bench fabric` have: a provider, memory and one worker; and what they send each other.
 #ifndef BONSAI_BENCH_FABRIC_END_H_
 #define BONSAI_BENCH_FABRIC_END_H_

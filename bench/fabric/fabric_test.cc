@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `bonsai-bench fabric`: what it measures, how it reads what others print, and a whole run on shm and sim.
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The far side of `bonsai-bench fabric`: offers memory, takes messages, answers pings, starts servers of perftest.
 #ifndef BONSAI_BENCH_FABRIC_PEER_H_
 #define BONSAI_BENCH_FABRIC_PEER_H_

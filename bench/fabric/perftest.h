@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The programs of perftest (Debian package of that name), which measure the same on the same device. One order names
 // what both ends run.
 #ifndef BONSAI_BENCH_FABRIC_PERFTEST_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `bonsai-bench fabric`: what it measures. A cell is a verb with a size, a batch (requests per doorbell) and a depth
 // (doorbells at once); each is measured several times, cells taking turns, and medians are reported.
 #ifndef BONSAI_BENCH_FABRIC_PLAN_H_

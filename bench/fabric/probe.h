@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The near side of `bonsai-bench fabric`: measures cells against a FabricPeer.
 #ifndef BONSAI_BENCH_FABRIC_PROBE_H_
 #define BONSAI_BENCH_FABRIC_PROBE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What `bonsai-bench fabric` found, as JSON (docs/results.md), and everything that is made of that: the table on the
 // terminal, CSV, a picture, a section of report.html.
 #ifndef BONSAI_BENCH_FABRIC_REPORT_H_

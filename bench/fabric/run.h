@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One execution of `bonsai-bench fabric`: opens providers with a far side for each, lets all cells take turns.
 #ifndef BONSAI_BENCH_FABRIC_RUN_H_
 #define BONSAI_BENCH_FABRIC_RUN_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A concurrent hash trie with atomic snapshots, after Prokopec, Bronson, Bagwell and Odersky (2012).
 //
 // A main node has up to 32 branches, chosen by five bits of the hash of a key: records, or places (there: I-nodes) that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A lock-free k-ary search tree with range queries, after Brown and Helga (2011) and Brown and Avni (2012); k = 64, as
 // KiWi's authors measured it.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // KiWi-like: an ordered map with lock-free puts, wait-free gets and atomic scans, after the pseudo-code of "KiWi: A
 // Key-Value Map for Scalable Real-Time Analytics" (PPoPP 2017).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A chunk of KiWi's: the records of a key range, in arrays. See kiwi.h.
 #ifndef BONSAI_BENCH_MAPS_KIWI_CHUNK_H_
 #define BONSAI_BENCH_MAPS_KIWI_CHUNK_H_

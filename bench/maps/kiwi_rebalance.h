@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The object on which the helpers of one rebalance agree. See kiwi.h.
 #ifndef BONSAI_BENCH_MAPS_KIWI_REBALANCE_H_
 #define BONSAI_BENCH_MAPS_KIWI_REBALANCE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ordered concurrent maps of the literature, rebuilt in DRAM to be measured beside Bonsai: KiWi's rivals. They know
 // base/ only; nothing here is durable.
 #ifndef BONSAI_BENCH_MAPS_MAP_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The maps: right answers of one thread, linearizability under seeded schedules and on threads, memory given back, and
 // faults planted in them are found.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory of a map: counted, and given back when no reader can see it any more.
 #ifndef BONSAI_BENCH_MAPS_MEMORY_H_
 #define BONSAI_BENCH_MAPS_MEMORY_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the maps are built of: numbers for operations in flight, and memory that is counted and given back.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A lock-free skip list, after Harris, Fraser, Herlihy and Lea: what KiWi's authors measured as Java's skip list.
 //
 // A record is there while its node is linked at the lowest level and holds a value. An update swaps the value (each in

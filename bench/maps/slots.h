@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Numbers for operations in flight, small and dense, as arrays of one entry per operation need them.
 #ifndef BONSAI_BENCH_MAPS_SLOTS_H_
 #define BONSAI_BENCH_MAPS_SLOTS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A concurrent AVL tree with snapshots by lazy copy-on-write, after Bronson, Casper, Chafi and Olukotun (2010):
 // SnapTree.
 //

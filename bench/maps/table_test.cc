@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Table 1 of KiWi's paper, measured: what each map's scans and puts promise, found out by letting one operation act at
 // every step of another one, and by counting steps. One thread, so that every figure is exact.
 #include <gtest/gtest.h>

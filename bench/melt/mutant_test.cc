@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MELT's rules, each of which a test notices the loss of. What the sweep decides is judged on samples that are made up,
 // so no figure depends on how fast this machine is; energy, on counters that the test moves.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One sample of MELT's method: on a fresh store the machine is idle for a while, the records are loaded, and a workload
 // runs for a while at a target rate; each with its time and energy. And many of them, kept in a file.
 //

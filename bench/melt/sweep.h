@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MELT's sweep: threads 1 ... n times target rates, upwards until a rate is not held; some samples of each, all on
 // fresh stores. What is in samples.json already is not measured again, so that a sweep that was interrupted goes on.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sweep ends at the last rate that was held, keeps what it measured, goes on where it was interrupted, refuses what
 // cannot be done, and corrects energy by the idle phase.
 #include "bench/melt/sweep.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a reader of report.html sees: that something was emulated, failed, ended early, or is no commit, wherever that
 // is so and nowhere else; why a bar is missing; and nothing but text where somebody's text is shown.
 #include <gtest/gtest.h>

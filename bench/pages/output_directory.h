@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a run leaves in its directory, kept up to date while it goes on:
 //   results.json                     everything (docs/results.md)
 //   results.csv                      one line per run

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a run leaves on disk: one file per run and kind of request, nothing of an earlier run, and errors with a remedy.
 #include "bench/pages/output_directory.h"
 

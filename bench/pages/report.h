@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DIR/report.html: the results of a run and of the experiments in DIR, for a person. One file, no scripts, nothing is
 // loaded; it follows the reader's light or dark setting and prints on paper.
 #ifndef BONSAI_BENCH_PAGES_REPORT_H_

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The report of a real run in headless Chromium: what a person sees is there, nothing is loaded, nothing complains.
 
 usage: report_page_test.py PROGRAM [unittest arguments]; REPORT_PNG=file keeps the screenshot

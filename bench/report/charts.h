@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The charts of the report. No chart distinguishes its series by colour alone: bars and curves carry their names,
 // curves have marks of different shapes, parts of a stack have different fillings.
 #ifndef BONSAI_BENCH_REPORT_CHARTS_H_

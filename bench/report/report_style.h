@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The layout of the report. Colours are those of svg_style().
 #ifndef BONSAI_BENCH_REPORT_REPORT_STYLE_H_
 #define BONSAI_BENCH_REPORT_REPORT_STYLE_H_

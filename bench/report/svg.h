@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A picture as SVG, written element by element. Colours come from CSS classes and variables (`--c0`.. for series,
 // `--ink`, `--faint`, `--paper`; svg_style() has them), so that one picture suits light and dark screens and paper.
 #ifndef BONSAI_BENCH_REPORT_SVG_H_

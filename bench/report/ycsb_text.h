@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The measurements of a run as YCSB 0.17 prints them (its text exporter), so that scripts that read YCSB's output read
 // this.
 //

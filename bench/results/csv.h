@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tables as CSV (RFC 4180, one line of names first). A fact that is absent is an empty cell.
 #ifndef BONSAI_BENCH_RESULTS_CSV_H_
 #define BONSAI_BENCH_RESULTS_CSV_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tables as CSV, read back by a reader written from RFC 4180: whatever a cell holds, it comes back, and a run's line
 // has what results.json has.
 #include "bench/results/csv.h"

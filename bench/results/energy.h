@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Energy that the machine used, by the counters of the kernel's powercap interface (RAPL): those of the processors'
 // packages and, where they have some of their own, of their memory. Which parts of the machine that is, the report
 // says; disks, fans and losses are in none.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Energy to the joule on counters that the test writes: packages and memory, wrap-around, counters that are not there,
 // may not be read, or vanish.
 #include "bench/results/energy.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A histogram as an interval log of HdrHistogram (log format 1.3, histograms in the V2 compressed encoding, base64), so
 // that its tools read it: HistogramLogProcessor, HistogramLogAnalyzer, the plotters. Values are nanoseconds, by the
 // convention of those logs; the column Interval_Max is in milliseconds.

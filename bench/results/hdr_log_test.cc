@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Histogram logs, taken apart again by a reader written from the description of the format: every bucket comes back,
 // and a reader notices what is broken.
 #include "bench/results/hdr_log.h"

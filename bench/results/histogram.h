@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Latency histogram: log-linear buckets, three significant digits (each bucket is at most 1/1024 of its value wide), as
 // in HdrHistogram. Units: nanoseconds. Thread-safety: none; one per thread, merged afterwards.
 #ifndef BONSAI_BENCH_RESULTS_HISTOGRAM_H_

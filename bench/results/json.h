@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Facts as JSON.
 #ifndef BONSAI_BENCH_RESULTS_JSON_H_
 #define BONSAI_BENCH_RESULTS_JSON_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Facts about the machine and the build, for the manifest of a result. What is not known is absent.
 #ifndef BONSAI_BENCH_RESULTS_MACHINE_H_
 #define BONSAI_BENCH_RESULTS_MACHINE_H_

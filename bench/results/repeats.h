@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The repetitions of a run, put together: one result per phase of each engine, whose throughput is the median.
 #ifndef BONSAI_BENCH_RESULTS_REPEATS_H_
 #define BONSAI_BENCH_RESULTS_REPEATS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DIR/results.json: what was run, where, and what came out. README.md documents the format.
 // A fact that is absent (an engine without NVM, a commit that git does not know) is null, never 0.
 #ifndef BONSAI_BENCH_RESULTS_RESULTS_H_

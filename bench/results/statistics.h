@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What several measurements of one thing come to.
 #ifndef BONSAI_BENCH_RESULTS_STATISTICS_H_
 #define BONSAI_BENCH_RESULTS_STATISTICS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A worker that takes calls and answers them: a call is a SEND, its answer is WRITTEN into the caller's memory, which
 // polls for it. The answer's words may arrive in any order, so each answer has a check.
 #ifndef BONSAI_BENCH_RIVALS_CALL_SERVER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What every rival offers to one coroutine of one thread of a compute node.
 //
 // Rivals are other systems' published protocols, built anew on Bonsai's fabric to be measured beside it. In results

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Clover-like: a store of versions. Slabs in remote memory that clients chain by compare-and-swap, newest last; a
 // metadata server that knows where chains begin and which slabs are free. Class V (nothing is durable).
 // Clover-persist-like: the same over persistent memory; class D (durable before it is acknowledged), for as long as the

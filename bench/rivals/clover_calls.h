@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What compute nodes ask the metadata server of the Clover-like engine, as it travels. A call has 192 bytes, one that
 // reports updates 560; the answer has 192.
 #ifndef BONSAI_BENCH_RIVALS_CLOVER_CALLS_H_

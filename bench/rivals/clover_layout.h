@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memory of the Clover-like engine: shortcuts and slabs, byte by byte.
 //
 //   memory node  shortcuts, 8 bytes each, of the keys whose number modulo the nodes it is | slabs

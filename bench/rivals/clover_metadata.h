@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The metadata server of the Clover-like engine: where each key's chain begins, which slabs are free, and what is
 // retired. It has no copy, as published: nothing brings its table back.
 //

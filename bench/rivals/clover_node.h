@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the threads of one compute node of the Clover-like engine share: cursors, and the updates that the metadata
 // server does not know of yet, with the collector that reports them.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Clover-like engine with persistence: what it costs, that a power cut of the memory node loses nothing
 // acknowledged, and that each rule that this rests on is needed.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Clover-like engine: that histories are linearizable whatever the schedule, that slabs which are used anew mislead
 // nobody, and that the faults planted in it are found.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Clover-like engine: what each operation costs, what becomes of slabs that are used again and again, and that it
 // refuses what it cannot do.
 #include "bench/rivals/clover.h"

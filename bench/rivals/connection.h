@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A compute node's thread and its way to the memory nodes.
 #ifndef BONSAI_BENCH_RIVALS_CONNECTION_H_
 #define BONSAI_BENCH_RIVALS_CONNECTION_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The hash of the rivals' tables: 64 well mixed bits of a key, another 64 for another seed.
 #ifndef BONSAI_BENCH_RIVALS_HASH_H_
 #define BONSAI_BENCH_RIVALS_HASH_H_

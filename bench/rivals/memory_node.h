@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A memory node: memory that compute nodes reach one-sided, and a worker that answers the few calls that need one.
 //
 // Its memory is [0, fixed_bytes), whose layout is the engine's, and after it chunks that clients ask for by a call.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PACTree-like over paging: an ordered index of data nodes in pages of remote memory, which its one compute node
 // fetches through a page cache; class V (nothing is durable: pages are written back when it happens to suit).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The data nodes of the PACTree-like index: 1,240 bytes each, three to a page.
 #ifndef BONSAI_BENCH_RIVALS_PACTREE_LAYOUT_H_
 #define BONSAI_BENCH_RIVALS_PACTREE_LAYOUT_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The PACTree-like index over paging: what each operation costs, that histories are linearizable whatever the schedule,
 // that the faults planted in it are found, and how often its pages are here.
 #include "bench/rivals/pactree.h"

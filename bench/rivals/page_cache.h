@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A compute node's local memory as a cache of the memory nodes' pages, as paging to remote memory has it: whole pages,
 // fetched when somebody needs one, written back when their frame is needed or in the background. CLOCK chooses who
 // goes.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The page cache of the paging rivals: what faults, write-back and read-ahead cost, and that no byte is lost.
 #include "bench/rivals/page_cache.h"
 

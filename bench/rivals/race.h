@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RACE-like: a lock-free extendible hash table of 8-byte slots that point to blocks; class V (nothing is durable).
 //
 // After the public descriptions of RACE hashing and of two clean builds of it (the hash table of the SMART artefact;

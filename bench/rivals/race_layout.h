@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memory of the RACE-like engine: directory, sub-tables and blocks, byte by byte.
 //
 //   node 0     directory 2,064 bytes: global depth 8 | 256 entries of 8 | global lock 8

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The RACE-like engine: what each operation costs, that histories are linearizable whatever the schedule, that the
 // faults planted in it are found, and how full its tables get.
 #include "bench/rivals/race.h"

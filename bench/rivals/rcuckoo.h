@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RCuckoo-like: a cuckoo hash table whose two rows of a key are close together, locked by masked CAS; class V (nothing
 // is durable).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What inserts of the RCuckoo-like engine cost as its table fills, against the published simulation: 128 clients that
 // know the whole table, one row a lock, one lock a list, A* search for the nearest five rows, keys that nobody else
 // inserts. So each row of a path is a round trip.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memory of the RCuckoo-like engine: locks, leases and rows, byte by byte, and where a key may be.
 //
 //   locks    a bit for each block of rows_per_lock rows, in words of 8 bytes; past lock_bits they begin anew

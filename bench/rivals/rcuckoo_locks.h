@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The locks of the RCuckoo-like engine, and the rows that an operation reads and writes under them.
 //
 // Locks are taken in ascending order, several in one list; the rows are read in the same lists. What a list got beyond

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // That inserts of the RCuckoo-like engine come to an end: however little a client remembers, and however many want the
 // same locks. Whoever gives up after its bound leaves nothing taken.
 #include <gtest/gtest.h>

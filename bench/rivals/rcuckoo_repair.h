@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sets right what a client left that died while it held locks of the RCuckoo-like engine.
 //
 // A lock that one client found taken for suspect_ms is watched for as long again. When neither it nor a row under it

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A client of the RCuckoo-like engine dies at each of its lists, or amid them: what it left is repaired within the time
 // that its header promises; no key is lost or doubled.
 #include "bench/rivals/rcuckoo_repair.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which entries must move for a new key to find a free one: a cuckoo path, searched in rows that the client knows.
 #ifndef BONSAI_BENCH_RIVALS_RCUCKOO_SEARCH_H_
 #define BONSAI_BENCH_RIVALS_RCUCKOO_SEARCH_H_

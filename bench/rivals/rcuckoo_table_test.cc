@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of the RCuckoo-like engine against what is known of the published one: how far apart rows are, how full it
 // gets, how far paths reach.
 #include <gtest/gtest.h>

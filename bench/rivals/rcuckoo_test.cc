@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The RCuckoo-like engine: what each operation costs, that histories are linearizable whatever the schedule, and that
 // the faults planted in it are found.
 #include "bench/rivals/rcuckoo.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One client's blocks of remote memory, in units of 64 bytes, out of chunks that it asks the memory nodes for in turn.
 //
 // A freed block is reused only `reuse_after_ms` later. So a reader that found a block's address in shared memory, and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where the clients of a system are.
 #ifndef BONSAI_BENCH_RIVALS_SEAT_H_
 #define BONSAI_BENCH_RIVALS_SEAT_H_

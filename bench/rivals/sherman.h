@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sherman-like: a B-link tree of pages of 1 KB in remote memory, written in place under locks; class V (nothing is
 // durable). Sherman-persist-like: the same over persistent memory; class D (durable before it is acknowledged).
 //

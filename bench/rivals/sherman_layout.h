@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memory of the Sherman-like engine: root word, lock tables and pages, byte by byte.
 //
 //   node i      root word 8 (node 0's counts), up to 64 | lock table, 8 per lock | on node 0 the first page

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the threads of one compute node of the Sherman-like engine share: the root, the cache of level-1 pages, and the
 // local locks that stand before the memory nodes' ones.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Sherman-like engine with persistence: what it costs, that a power cut loses nothing acknowledged, and that each
 // rule that this rests on is needed.
 #include <gtest/gtest.h>

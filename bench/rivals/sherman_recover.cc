@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What survived a power cut becomes a tree again.
 #include <algorithm>
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scans of the Sherman-like engine.
 #include <algorithm>
 #include <cstring>

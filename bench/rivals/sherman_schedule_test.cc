@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Sherman-like engine: that histories are linearizable whatever the schedule, that the faults planted in it are
 // found, and that it behaves as the published one does.
 #include <gtest/gtest.h>

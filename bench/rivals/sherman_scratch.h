@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where what is in the registered memory of one client of the Sherman-like engine, and in a memory node's fixed part.
 // Internal to the engine.
 #ifndef BONSAI_BENCH_RIVALS_SHERMAN_SCRATCH_H_

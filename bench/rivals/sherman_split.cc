@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Splits of the Sherman-like engine's pages, and what follows from them above.
 #include <algorithm>
 #include <cstring>

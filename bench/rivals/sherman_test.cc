@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Sherman-like engine: what each operation costs, in both forms of its pages.
 #include "bench/rivals/sherman.h"
 

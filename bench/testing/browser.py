@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Opens a page in headless Chromium over its DevTools pipe (no driver, no port) and reports what happened: console
 messages, network requests, the answers to scripts, a screenshot.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How far apart colours are for eyes that lack a kind of cone. Simulation after Machado, Oliveira and Fernandes (2009),
 full severity, on linear RGB; distance as CIE 1976 delta E in L*a*b*.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks a results.json against the table in docs/results.md: `| \\`path\\` | type or type | meaning |`.
 
 In a path, `name[]` is each element of a list and `{word}` any member. A field of the table that never occurs is fine

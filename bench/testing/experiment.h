@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An experiment that was never run, for tests of what is made of experiments.
 #ifndef BONSAI_BENCH_TESTING_EXPERIMENT_H_
 #define BONSAI_BENCH_TESTING_EXPERIMENT_H_

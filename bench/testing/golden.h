@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Written by golden.py; do not edit. Golden numbers of YCSB's generators.
 #ifndef BONSAI_BENCH_TESTING_GOLDEN_H_
 #define BONSAI_BENCH_TESTING_GOLDEN_H_

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Golden numbers of YCSB's generators, computed from their definitions, independently of generators.cc.
 
     golden.py            prints golden.h

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A decoder of HdrHistogram's interval logs, written from the description of the format and independent of the
 program's encoder: log format 1.3, histograms in the V2 compressed encoding.
 """

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A result with every fact set, for tests of what is made of results.
 #ifndef BONSAI_BENCH_TESTING_RUN_H_
 #define BONSAI_BENCH_TESTING_RUN_H_

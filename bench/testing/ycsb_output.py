@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A reader of YCSB's text output, written from YCSB's documentation (its wiki page "Running a Workload" and the
 shape of its text exporter): lines `[METRIC], measurement, value`; whatever else is on the stream is not ours.
 

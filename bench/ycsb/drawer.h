@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Draws the requests of one thread, one by one, as YCSB's core workload would. The same numbers come out whether they
 // are drawn ahead and replayed or drawn while the clock runs.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // YCSB's core generators, as pure functions of a uniform draw, so that a second implementation can check them
 // (testing/golden.py) and any source of randomness can drive them.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From record numbers to keys. A record number n becomes an *id* (n itself, or fnv64(n) for hashed inserts), and an id
 // becomes the bytes of a key: 8 bytes big-endian (`fixed8`), or "user" and the id in decimal (`string`, as in YCSB).
 #ifndef BONSAI_BENCH_YCSB_KEYS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Java-style property files, as YCSB reads them: one `name=value` (or `name: value`, `name value`) per line, comments
 // after # or !, a backslash at the end of a line continues it.
 //

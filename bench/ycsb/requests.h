@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All requests of one phase: drawn before the clock starts and replayed from memory, or drawn while it runs.
 #ifndef BONSAI_BENCH_YCSB_REQUESTS_H_
 #define BONSAI_BENCH_YCSB_REQUESTS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is written in one form and read in another, over random cases: keys and values, properties of a workload,
 // traces.
 #include <gtest/gtest.h>

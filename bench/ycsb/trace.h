@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Text traces, the common tongue of research codes: one request per line.
 //
 //   INSERT key | READ key | UPDATE key | SCAN key records | DELETE key | RMW key

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes as a trace: refused with line and remedy, or a trace that is read back the same when written.
 #include <string>
 #include <string_view>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Values that name their key, so that every read can be verified for the price of a multiplication.
 //
 // A value repeats one 8-byte word: the low half is a tag of the key's id, the high half the stamp of the write. Checked

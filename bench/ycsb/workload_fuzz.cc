@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes as a property file: an answer without a crash, and a refusal always says something.
 #include <string>
 #include <string_view>

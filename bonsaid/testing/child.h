@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A program that a test starts, watches and ends. It never outlives the object.
 #ifndef BONSAI_BONSAID_TESTING_CHILD_H_
 #define BONSAI_BONSAID_TESTING_CHILD_H_

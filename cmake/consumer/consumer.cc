@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A host program: opens a pool at argv[1], writes, reads back, reopens, reads again. Its own symbols `FLAGS_v` and
 // `google` must not collide with anything of the library.
 #include <cstdio>

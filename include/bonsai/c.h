@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The C interface of Bonsai, similar to leveldb/c.h. Its ABI is stable, and all language bindings use it. C99 and C++.
    bonsai/db.h defines the operations; this file documents only what is specific to C.
 

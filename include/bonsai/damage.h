@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One finding of Check, Salvage or a recovery: stored bytes that differ from what was written.
 #ifndef BONSAI_DAMAGE_H_
 #define BONSAI_DAMAGE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The public store: an ordered, durable key-value store over tiered memory.
 //
 // The interface resembles RocksDB's. Contract (docs/design.md, section 2), in short

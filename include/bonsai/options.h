@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Options of a Bonsai store. Every field has a default that works on a laptop without NVM or RDMA.
 #ifndef BONSAI_OPTIONS_H_
 #define BONSAI_OPTIONS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The visitors of scans, and Rows: adjacent records in memory, which a long scan passes many at a time.
 #ifndef BONSAI_ROWS_H_
 #define BONSAI_ROWS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A session: many operations of one thread in flight at once, so that their cache misses and far accesses overlap and
 // their updates share fences. On a store larger than the caches this is several times faster than one call after the
 // other. The caller sees no threads, callbacks or coroutines.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The names of all counters and gauges of Stats in one table. The C interface, the admin program, reports and metrics
 // use it, so that a counter has the same name everywhere and none is missing.
 #ifndef BONSAI_STATS_FIELDS_H_

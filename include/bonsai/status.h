@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Status: the result of an operation that can fail at run time (a broken invariant ends the process instead).
 //
 // A Status is OK, or has a code and a message. The message states what failed, where, and what to do about it.

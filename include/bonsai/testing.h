@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opening a store on a medium that is not real, for tests, benchmarks and studies. NOT part of the stable interface: it
 // is not installed, has no counterpart in C, and may change in any version. Results measured through it name the medium
 // (Stats::medium) and state that it is emulated.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs every interleaving of a configuration of the put protocol's model, with a crash at every state, and judges each
 // history, and what each crash recovers, by the linearizability of the whole.
 #ifndef BONSAI_INDEX_TESTING_EXPLORER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The model's state, and the steps of puts and reads; put_model_batch.cc has those of batches and replacement.
 #include "index/testing/put_model.h"
 

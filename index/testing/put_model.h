@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A model of the put protocol where batches stand over successors that are not offloaded: explicit states, every access
 // to shared memory a step of its own (docs/put-protocol.md, 3 (d) and (f)).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The model's steps of batches and of replacement.
 #include "base/check.h"
 #include "index/testing/put_model.h"

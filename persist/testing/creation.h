@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The creation of a pool over old bytes, and what its crashes may leave.
 #ifndef BONSAI_PERSIST_TESTING_CREATION_H_
 #define BONSAI_PERSIST_TESTING_CREATION_H_

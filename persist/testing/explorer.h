@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The exploration of crashes that the tests of persist/ share: a recorder medium, the images that a crash could leave
 // before each of its fences, verdicts on them, and one site that may be left out.
 //

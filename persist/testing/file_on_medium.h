@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A pool's file on a medium that has room for it to grow.
 #ifndef BONSAI_PERSIST_TESTING_FILE_ON_MEDIUM_H_
 #define BONSAI_PERSIST_TESTING_FILE_ON_MEDIUM_H_

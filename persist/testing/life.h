@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random lives of a pool of the persistence tier, each a program of appends, batches, offloads, splits, merges, moves,
 // ends and reopenings; each judges the images of its crashes by a model of its own.
 #ifndef BONSAI_PERSIST_TESTING_LIFE_H_

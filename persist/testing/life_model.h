@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a life of a pool has done, and so what a crash may leave of it.
 #ifndef BONSAI_PERSIST_TESTING_LIFE_MODEL_H_
 #define BONSAI_PERSIST_TESTING_LIFE_MODEL_H_

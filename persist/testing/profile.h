@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a life of a pool does, and how often.
 #ifndef BONSAI_PERSIST_TESTING_PROFILE_H_
 #define BONSAI_PERSIST_TESTING_PROFILE_H_

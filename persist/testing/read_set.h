@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which bytes of a pool recovery, and reading every record after it, look at. Images of a crash that differ elsewhere
 // only are one image to the product.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Damage that checksums do not notice: checks are made anew over bytes that were changed. What the checks keep out in
 // practice, random bytes above all, then reaches the code after them.
 #ifndef BONSAI_PERSIST_TESTING_RESEAL_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which file backs a piece of memory, so that another process can map the same bytes. Internal to rdma/shm/.
 #ifndef BONSAI_RDMA_SHM_BACKING_H_
 #define BONSAI_RDMA_SHM_BACKING_H_

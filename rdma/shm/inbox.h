@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A worker's incoming messages, in memory that their senders share. Internal to rdma/shm/.
 //
 // The messages are stored here, not in the ring that the worker was given: the receiver copies each there, so that a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One end of a connection of the shm provider. Internal to rdma/shm/.
 #ifndef BONSAI_RDMA_SHM_LINK_H_
 #define BONSAI_RDMA_SHM_LINK_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A node's registered memory, as its peers reach it. Internal to rdma/shm/.
 //
 // Whether a region is there is one word of a table that peers map read-only: its key, or 0. A peer marks itself as

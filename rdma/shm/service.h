@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The thread that listens to a process's sockets: who connects, who asks for memory, who has died. Internal to
 // rdma/shm/. It sleeps while nothing happens and is on no data path.
 #ifndef BONSAI_RDMA_SHM_SERVICE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The shm provider: true one-sided access between processes of one machine, and between nodes of one process. Nodes
 // that share a folder reach each other; without a folder those of the same ShmNetwork object do.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The shm provider under threads: atomics of several nodes and of the processor, messages, regions that go away; its
 // model; what memory it takes; how fast it is.
 #include "rdma/shm/shm.h"

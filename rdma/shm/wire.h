@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What processes say to each other over a unix socket: to connect, and to get at memory. Internal to rdma/shm/.
 #ifndef BONSAI_RDMA_SHM_WIRE_H_
 #define BONSAI_RDMA_SHM_WIRE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Messages between processes of one machine: what is no whole message of the one size is none.
 #include "rdma/shm/wire.h"
 

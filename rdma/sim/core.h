@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the nodes of a simulated network share: time, events, chance, who reaches whom. Internal to rdma/sim/.
 #ifndef BONSAI_RDMA_SIM_CORE_H_
 #define BONSAI_RDMA_SIM_CORE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One end of a simulated connection: carries its node's requests to the other end. Internal to rdma/sim/.
 #ifndef BONSAI_RDMA_SIM_LINK_H_
 #define BONSAI_RDMA_SIM_LINK_H_

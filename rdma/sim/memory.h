@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a simulated node lets others reach: its regions and its workers' receive rings. Internal to rdma/sim/.
 #ifndef BONSAI_RDMA_SIM_MEMORY_H_
 #define BONSAI_RDMA_SIM_MEMORY_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sim provider: nodes of one thread on a simulated network, deterministic, in virtual time. What a real fabric may
 // do and seldom does happens often: late and lost packets, WRITEs and READs torn at 8 bytes, answers that never come
 // though the request was carried out, requests that are carried out after their sender gave up, connections that break,

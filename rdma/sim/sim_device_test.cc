@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The model of a device against what its parameters say in closed form.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The simulated network under random clients and faults: what was done is there, what was flushed is not, what is
 // unknown may be; each seed replays exactly; and the rare branches are in fact reached.
 #include "rdma/sim/sim.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Helpers of tests: asserting what an operation costs on the fabric.
 #ifndef BONSAI_RDMA_TESTING_BUDGET_H_
 #define BONSAI_RDMA_TESTING_BUDGET_H_

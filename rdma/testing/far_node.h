@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A test's hand on a puppet's node: what Node is for a node of this process.
 #ifndef BONSAI_RDMA_TESTING_FAR_NODE_H_
 #define BONSAI_RDMA_TESTING_FAR_NODE_H_

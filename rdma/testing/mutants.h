@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Remote flushes that a test can drop or misplace, one bit each; rdma/testing/mutants says how. Every one must be
 // caught.
 #ifndef BONSAI_RDMA_TESTING_MUTANTS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A node of a test: a fabric with memory of its own and one listening worker.
 #ifndef BONSAI_RDMA_TESTING_NODE_H_
 #define BONSAI_RDMA_TESTING_NODE_H_

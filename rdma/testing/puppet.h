@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Nodes that obey commands in text: one line a command, one line the answer. So a test drives nodes that live
 // in its own process, in another one or on another machine in the same way.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rdma_puppet PROVIDER [PORT]: nodes of a test in a process of their own (rdma/testing/puppet.h). Commands come from
 // the standard input, or with PORT from one TCP connection after the other; each begins with no nodes.
 #include <gtest/gtest.h>

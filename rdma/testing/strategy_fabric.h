@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A fabric that says whether its device has RDMA FLUSH, whatever the one below can do.
 #ifndef BONSAI_RDMA_TESTING_STRATEGY_FABRIC_H_
 #define BONSAI_RDMA_TESTING_STRATEGY_FABRIC_H_

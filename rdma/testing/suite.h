@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fixture of the tests that every provider must pass: one node of this process, others wherever the setting puts
 // them.
 //

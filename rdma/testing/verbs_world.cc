@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The world "verbs" or "verbs:DEVICE" of the tests of the fabric: the nodes of one process share its RDMA device.
 #include <cstdio>
 #include <cstdlib>

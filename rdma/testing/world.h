@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The worlds in which the tests of the fabric run: a provider, and how its nodes are addressed.
 #ifndef BONSAI_RDMA_TESTING_WORLD_H_
 #define BONSAI_RDMA_TESTING_WORLD_H_

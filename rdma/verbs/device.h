@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One port of one RDMA device, found or named, and what it can do.
 #ifndef BONSAI_RDMA_VERBS_DEVICE_H_
 #define BONSAI_RDMA_VERBS_DEVICE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is particular to a device: found by itself, described, overridable; which memory it takes. Runs where one is.
 #include "rdma/verbs/device.h"
 

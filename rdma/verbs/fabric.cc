@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "base/status_macros.h"
 #include "rdma/verbs.h"
 #include "rdma/verbs/device.h"

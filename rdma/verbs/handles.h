@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Owning handles of libibverbs: each object is destroyed once, after what was made from it. And its errors in words.
 #ifndef BONSAI_RDMA_VERBS_HANDLES_H_
 #define BONSAI_RDMA_VERBS_HANDLES_H_

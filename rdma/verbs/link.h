@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Connections through librdmacm: the thread that hears of them, and one connection with its queue pair.
 //
 // The queue pair is brought up here and not by librdmacm, so that MTU, time-outs and retries are ours to choose.

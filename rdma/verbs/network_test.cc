@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Faults of the network and of the other machine, verb by verb, on a real device. Two machines are needed for some:
 // those ask the testbed (scripts/testbed/testbed_test.py) to cut and heal, through files in the folder that
 // BONSAI_TESTBED_SHARE names.

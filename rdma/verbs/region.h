@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory registered with a device.
 #ifndef BONSAI_RDMA_VERBS_REGION_H_
 #define BONSAI_RDMA_VERBS_REGION_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the verbs provider does where there is no RDMA device: it says so, and what to do.
 #include "rdma/verbs.h"
 

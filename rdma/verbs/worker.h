@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One thread's queues on a device: a completion queue for all of its connections, a shared receive queue, and the
 // bookkeeping of what was posted.
 #ifndef BONSAI_RDMA_VERBS_WORKER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A node of a test's process that serves a folder of pools, on a thread of its own.
 #ifndef BONSAI_SCALE_TESTING_SERVING_NODE_H_
 #define BONSAI_SCALE_TESTING_SERVING_NODE_H_

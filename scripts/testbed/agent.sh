@@ -1,4 +1,5 @@
 #!/bin/busybox sh
+# SPDX-License-Identifier: Apache-2.0
 # One command for a guest of scripts/testbed.sh, over standard input: the testbed's token, then the command in base64.
 export PATH=/bin
 read -r token

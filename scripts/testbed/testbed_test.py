@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The tests that need several machines: scripts/testbed.sh itself, the fabric and a store over Soft-RoCE, power cuts.
 
 Starts two guests, runs everything in them and takes them down again. Exit code 77, and the reason in the last line,

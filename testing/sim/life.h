@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A life of the whole product in simulation: the store with its background threads, its clients, its local NVM, memory
 // nodes that serve pools over the sim fabric, and trouble, all as coroutines of one scheduler in virtual time. All of
 // it follows from a seed.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A simulated memory node: the product's PoolServer over the sim fabric, whose pools are NVM of the simulation. A power
 // cut takes at that very moment what was written to it and is not durable yet (rdma/sim/sim.h).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The simulation's own test: with a rule of the product left out, some life has no explanation. Lives without a rule
 // run in a child process, where a broken invariant or a hang ends them as well.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "testing/sim/node_nvm.h"
 
 #include "base/coro/scheduler.h"

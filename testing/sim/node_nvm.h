@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The NVM of a simulated compute node: outlives the stores that are opened on it, as a DIMM outlives a process.
 //
 // A power cut freezes it at that very moment: what is durable stays, of the rest a legal remainder that chance chooses

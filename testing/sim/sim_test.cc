@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The whole store in simulation: every seed is a life (life.h), and replays exactly.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A simulated compute node's process: the product's store over local NVM and remote pools, from opening to its end.
 //
 // Thread-safety: coroutines of one scheduler.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs the built bonsai-bench ($BONSAI_BENCH) as a shell would, in a directory that goes away with the test.
 #ifndef BONSAI_BENCH_CLI_TESTING_PROGRAM_H_
 #define BONSAI_BENCH_CLI_TESTING_PROGRAM_H_

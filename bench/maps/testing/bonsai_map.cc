@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "bench/maps/testing/bonsai_map.h"
 
 #include <gtest/gtest.h>

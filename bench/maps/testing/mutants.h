@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rules of the maps that a test can switch off, one bit each; the lists in mutants/ have what that changes. The tests
 // must notice each.
 #ifndef BONSAI_BENCH_MAPS_TESTING_MUTANTS_H_

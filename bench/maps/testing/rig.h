@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random clients of one map, under seeded schedules or on threads, and whether what they saw is linearizable.
 #ifndef BONSAI_BENCH_MAPS_TESTING_RIG_H_
 #define BONSAI_BENCH_MAPS_TESTING_RIG_H_

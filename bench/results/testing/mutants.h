@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rules of what is measured beside time, that a test can switch off, one bit each; the lists in mutants/ have what that
 // changes.
 #ifndef BONSAI_BENCH_RESULTS_TESTING_MUTANTS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stores and clients of the tests of the Clover-like engine.
 #ifndef BONSAI_BENCH_RIVALS_TESTING_CLOVER_RIG_H_
 #define BONSAI_BENCH_RIVALS_TESTING_CLOVER_RIG_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tables and clients of the tests of the RCuckoo-like engine.
 #ifndef BONSAI_BENCH_RIVALS_TESTING_CUCKOO_RIG_H_
 #define BONSAI_BENCH_RIVALS_TESTING_CUCKOO_RIG_H_

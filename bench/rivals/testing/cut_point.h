@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where the power is to be cut: soon after a step of the code under test was begun so often, by chance.
 #ifndef BONSAI_BENCH_RIVALS_TESTING_CUT_POINT_H_
 #define BONSAI_BENCH_RIVALS_TESTING_CUT_POINT_H_

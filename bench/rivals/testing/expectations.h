@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the tests of several engines expect in the same way.
 #ifndef BONSAI_BENCH_RIVALS_TESTING_EXPECTATIONS_H_
 #define BONSAI_BENCH_RIVALS_TESTING_EXPECTATIONS_H_

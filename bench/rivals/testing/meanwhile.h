@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What another client does amid an operation of a test.
 #ifndef BONSAI_BENCH_RIVALS_TESTING_MEANWHILE_H_
 #define BONSAI_BENCH_RIVALS_TESTING_MEANWHILE_H_

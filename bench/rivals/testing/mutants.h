@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rules of the rivals' protocols that a test can switch off, one bit each; the lists in mutants/ have what that
 // changes. Each engine's tests must notice those of its own.
 #ifndef BONSAI_BENCH_RIVALS_TESTING_MUTANTS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The records of Judge, of 8 + 8 bytes, in an engine that stores 4 + 4.
 #ifndef BONSAI_BENCH_RIVALS_TESTING_NARROW_CLIENT_H_
 #define BONSAI_BENCH_RIVALS_TESTING_NARROW_CLIENT_H_

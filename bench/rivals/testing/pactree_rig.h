@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Indexes and clients of the tests of the PACTree-like index over paging.
 #ifndef BONSAI_BENCH_RIVALS_TESTING_PACTREE_RIG_H_
 #define BONSAI_BENCH_RIVALS_TESTING_PACTREE_RIG_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory nodes and compute nodes of a test, on sim or shm.
 #ifndef BONSAI_BENCH_RIVALS_TESTING_RIG_H_
 #define BONSAI_BENCH_RIVALS_TESTING_RIG_H_

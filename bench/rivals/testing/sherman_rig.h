@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Keys and clients of the tests of the Sherman-like engine.
 #ifndef BONSAI_BENCH_RIVALS_TESTING_SHERMAN_RIG_H_
 #define BONSAI_BENCH_RIVALS_TESTING_SHERMAN_RIG_H_
