@@ -460,7 +460,9 @@ bool RemoteLink::fence() {
     if (wait.expired()) {
       const auto number = static_cast<size_t>(std::countr_zero(mine.lanes));
       const std::lock_guard lock(lanes_[number]->mutex);
-      fail(*target_of(mine, number), number, wait.status());
+      const std::optional<size_t> target = target_of(mine, number);
+      if (!target) continue;  // a sibling has ended it meanwhile
+      fail(*target, number, wait.status());
       break;
     }
   }
