@@ -436,7 +436,7 @@ void Index::read_runs_ahead(const Bnode& first, uint64_t records_max, Following*
     for (const persist::RunDesc& run : dnode->runs()) following->runs().issue(volume, run);
     records += dnode->runs().front().count;
   }
-  following->runs().wait();
+  if (!following->runs().wait()) following->read_alone();
 }
 
 void Index::read_window(const Key& from, uint64_t version, bool whole, uint64_t records_max, Window* window,

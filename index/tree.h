@@ -45,7 +45,12 @@ class Following {
     runs_.clear();
   }
   // Of so many of them at most is read ahead; kMax at first.
-  void set_ahead(size_t bnodes) { ahead_ = bnodes; }
+  void set_ahead(size_t bnodes) { ahead_ = alone_ ? 0 : bnodes; }
+  // A target did not answer: from now on each range is read alone, so that those on other targets do not wait for it.
+  void read_alone() {
+    alone_ = true;
+    ahead_ = 0;
+  }
   [[nodiscard]] size_t ahead() const { return ahead_; }
   void add(Bnode* bnode) { bnodes_[count_++] = bnode; }
   [[nodiscard]] bool full() const { return count_ == kMax; }
@@ -64,6 +69,7 @@ class Following {
  private:
   std::array<Bnode*, kMax> bnodes_;
   size_t next_ = 0, count_ = 0, ahead_ = kMax;
+  bool alone_ = false;
   persist::RunsAhead runs_;
 };
 

@@ -249,5 +249,24 @@ TEST(RunsAhead, FindsARunByItsPlaceAndBirth) {
   EXPECT_FALSE(ahead.has(std::array<RunDesc, 0>()));
 }
 
+// A target that does not answer takes nothing of what another one sent.
+TEST(RunsAhead, KeepsWhatOtherTargetsSent) {
+  testing::MemoryMedium near(1 << 16), silent_near(1 << 16);
+  base::FarMedium far(near, {.limit_ms = 100}), silent(silent_near, {.limit_ms = 100});
+  scale::VolumeOf<base::HookedMedium> volume({&far, &silent});
+  const EncodedRun run(uniform_entries().list());
+  std::memcpy(near.view() + kAddr, run.bytes.data(), run.bytes.size());
+  RunDesc lost = run.desc;
+  lost.addr = scale::Addr(1, scale::Addr::of_bits(run.desc.addr).offset()).bits();
+  RunsAhead ahead;
+  silent.silence(true);
+  ahead.issue(volume, run.desc);
+  ahead.issue(volume, lost);
+  EXPECT_FALSE(ahead.wait());
+  EXPECT_NE(ahead.find(run.desc), nullptr);
+  EXPECT_EQ(ahead.find(lost), nullptr);
+  silent.silence(false);
+}
+
 }  // namespace
 }  // namespace bonsai::persist

@@ -26,9 +26,12 @@ class RunsAhead {
     if (reads_->mapped(addr) != nullptr || find(run) != nullptr) return;
     runs_.emplace(std::pair(run.addr, run.birth), reads_->issue(addr, run.bytes));
   }
-  // Waits for all that was issued. What did not come is not found: who needs it reads it, and has the error.
-  void wait() {
-    if (reads_ && !reads_->wait().ok()) runs_.clear();
+  // Waits for all that was issued. False: some did not come. It is not found, and whoever needs it reads it and gets
+  // the error; what other targets sent is here.
+  bool wait() {
+    if (!reads_ || reads_->wait().ok()) return true;
+    std::erase_if(runs_, [this](const auto& run) { return reads_->lost(scale::Addr::of_bits(run.first.first)); });
+    return false;
   }
   // The bytes of a run; null if they are not here.
   [[nodiscard]] const std::byte* find(const RunDesc& run) const {

@@ -156,10 +156,13 @@ void RemoteLink::close_all() {
   for (const auto& target : targets_) {
     if (!target->connections.empty()) open.push_back(target.get());
   }
+  if (!open.empty()) ask_to_close(open);
+  for (Target* target : open) target->connections.clear();
+}
+
+void RemoteLink::ask_to_close(const std::vector<Target*>& open) {
   std::unique_ptr<rdma::RegisteredMemory>& memory = closing_control_;
-  if (open.empty() ||
-      !rdma::RegisteredMemory::make(*fabric_, open.size() * sizeof(Control), control_rights(), &memory).ok())
-    return;
+  if (!rdma::RegisteredMemory::make(*fabric_, open.size() * sizeof(Control), control_rights(), &memory).ok()) return;
   auto* const controls = reinterpret_cast<Control*>(memory->data());
   closing_lists_ = std::vector<rdma::WorkList>(open.size());
   std::vector<rdma::WorkList>& lists = closing_lists_;
@@ -194,7 +197,6 @@ void RemoteLink::close_all() {
     });
     if (all || !status.ok()) break;
   }
-  for (Target* target : open) target->connections.clear();
 }
 
 Status RemoteLink::open(const TargetName& name, PoolOp op, uint64_t bytes, uint64_t mark, size_t* target) {

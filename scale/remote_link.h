@@ -238,6 +238,7 @@ class RemoteLink {
   Status ask(rdma::Peer* peer, const TargetName& name, PoolOp op, uint64_t bytes, uint64_t mark, PoolAnswer* answer);
   Status release(size_t target, PoolOp op);
   void close_all();
+  void ask_to_close(const std::vector<Target*>& open);
   [[nodiscard]] Pool pool_of(const PoolAnswer& answer) const;
   void fail(size_t target, size_t lane, const Status& status);
   void fail_as(const Target& target, std::string_view what, const Status& status);

@@ -192,7 +192,7 @@ const std::vector<SystemEntry>& systems() {
        .model_error =
            "nothing is published at light load, so nothing is fitted: an operation takes a processor for as "
            "long as a list of others does, and posting a list for 0.25 us more; what is written to the "
-           "data area goes over one worker for all threads; what the background does takes no processor's time",
+           "data area goes over one worker for all threads; what the background does takes hardly any processor's time",
        .make = make_bonsai}};
   return kSystems;
 }
