@@ -211,7 +211,8 @@ def header():
     hashed = [0, 1, 2, 255, 256, 999999, 10**10, 2**32, 2**63, 2**64 - 1]
     zeta_1000 = zeta(1000)
     newest = [999 + 7 * i for i in range(len(DRAWS))]  # grows while requests are drawn
-    text = "// Written by golden.py; do not edit. Golden numbers of YCSB's generators.\n"
+    text = "// SPDX-License-Identifier: Apache-2.0\n"
+    text += "// Written by golden.py; do not edit. Golden numbers of YCSB's generators.\n"
     text += "#ifndef BONSAI_BENCH_TESTING_GOLDEN_H_\n#define BONSAI_BENCH_TESTING_GOLDEN_H_\n\n#include <cstdint>\n\n"
     text += "namespace bonsai::bench::golden {\n\n// clang-format off\n"
     text += array("kHashed", "uint64_t", hashed, unsigned)
