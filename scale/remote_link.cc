@@ -124,16 +124,23 @@ Status RemoteLink::run_request() {
   return worker.wait(list_, options_.limit_ms);
 }
 
-Status RemoteLink::ask(rdma::Peer* peer, const TargetName& name, PoolOp op, uint64_t bytes, uint64_t mark,
-                       PoolAnswer* answer) {
-  auto& control = *reinterpret_cast<Control*>(control_->data());
+// A request with a token of its own, in the memory's control of that number.
+RemoteLink::Control& RemoteLink::write_request(const rdma::RegisteredMemory& memory, size_t number,
+                                               const TargetName& name, PoolOp op) {
+  auto& control = reinterpret_cast<Control*>(memory.data())[number];
   control.request = {};
   control.request.token = ++tokens_;
-  control.request.answer = control_->remote().at(offsetof(Control, answer));
+  control.request.answer = memory.remote().at(number * sizeof(Control) + offsetof(Control, answer));
   control.request.op = op;
+  set_wire_text(&control.request.pool, name.pool);
+  return control;
+}
+
+Status RemoteLink::ask(rdma::Peer* peer, const TargetName& name, PoolOp op, uint64_t bytes, uint64_t mark,
+                       PoolAnswer* answer) {
+  Control& control = write_request(*control_, 0, name, op);
   control.request.bytes = bytes;
   control.request.mark = mark;
-  set_wire_text(&control.request.pool, name.pool);
   Status status = begin_list();
   if (status.ok()) {
     list_.send(*peer, control_->slice(0, sizeof control.request));
@@ -167,13 +174,8 @@ void RemoteLink::ask_to_close(const std::vector<Target*>& open) {
   closing_lists_ = std::vector<rdma::WorkList>(open.size());
   std::vector<rdma::WorkList>& lists = closing_lists_;
   for (size_t i = 0; i < open.size(); ++i) {
-    const uint64_t at = i * sizeof(Control);
-    controls[i].request = {};
-    controls[i].request.token = ++tokens_;
-    controls[i].request.answer = memory->remote().at(at + offsetof(Control, answer));
-    controls[i].request.op = PoolOp::kClose;
-    set_wire_text(&controls[i].request.pool, open[i]->name.pool);
-    lists[i].send(open[i]->connections[0]->peer(), memory->slice(at + offsetof(Control, request), sizeof(PoolRequest)));
+    write_request(*memory, i, open[i]->name, PoolOp::kClose);
+    lists[i].send(open[i]->connections[0]->peer(), memory->slice(i * sizeof(Control), sizeof(PoolRequest)));
   }
   rdma::Worker& worker = *lanes_[0]->worker;
   size_t posted = 0;
@@ -446,6 +448,7 @@ void RemoteLink::look(Noted* mine, size_t lane) {
 
 bool RemoteLink::fence() {
   Noted& mine = noted_.mine();
+  if (mine.lanes == 0) return !failed_.load(std::memory_order_acquire);
   uint64_t last = 0;  // of this thread's posts that this fence answers for; 0: not all are posted yet
   const auto is_empty = [](const Queue& queue) { return queue.ranges.empty(); };
   for (base::BoundedWait wait("link.fence", options_.limit_ms); mine.lanes != 0; wait.pause()) {

@@ -234,6 +234,7 @@ class RemoteLink {
   Status begin_list();
   Status run_request();
   Status await_answer(rdma::Peer* peer);
+  Control& write_request(const rdma::RegisteredMemory& memory, size_t number, const TargetName& name, PoolOp op);
   // After Unavailable the request may be in flight until the peer is closed.
   Status ask(rdma::Peer* peer, const TargetName& name, PoolOp op, uint64_t bytes, uint64_t mark, PoolAnswer* answer);
   Status release(size_t target, PoolOp op);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes of far media that become resident (base/nvm/far_reads.h): what an owner goes by all the time.
+// Makes bytes of far media resident (base/nvm/far_reads.h): data that the owner uses constantly.
 //
 // All ranges that a caller knows are read together: of each medium up to 1 MiB is in flight or waits for its turn, of
 // all media at the same time, and the next 1 MiB begins when that has ended. They are read to where they will be, so
@@ -20,9 +20,9 @@ struct FarRange {
   uint64_t offset, bytes;
 };
 
-// Makes the ranges resident. What is so already is left as it is. Ranges that follow each other are one. *failed, if
-// not null: the medium of an error. Requires: nobody else does so meanwhile with these media. Each 1 MiB has the bound
-// of a read of the first. Errors: Unavailable, NoSpace.
+// Makes the ranges resident, and leaves those alone that are resident already. Adjacent ranges are joined. *failed, if
+// not null: the medium of an error. Requires: no other thread makes bytes of these media resident meanwhile. Each 1 MiB
+// has the bound of a read of the first medium. Errors: Unavailable, NoSpace.
 [[nodiscard]] Status make_resident(std::span<const FarRange> ranges, const base::FarReads** failed = nullptr);
 
 }  // namespace bonsai::scale

@@ -55,10 +55,10 @@ class CountedFabric final : public rdma::Fabric {
 
   // The calling coroutine is one of the thread's.
   void join(size_t thread) { thread_of_[base::Scheduler::number()] = thread; }
-  // Of the worker that has posted most. Requires, as traffic(): the workers are there.
-  [[nodiscard]] uint64_t lists_of_busiest() const {
-    uint64_t lists = 0;
-    for (const rdma::Worker* worker : workers_) lists = std::max(lists, worker->traffic().round_trips);
+  // Of each worker. Requires, as traffic(): the workers are there.
+  [[nodiscard]] std::vector<uint64_t> lists() const {
+    std::vector<uint64_t> lists;
+    for (const rdma::Worker* worker : workers_) lists.push_back(worker->traffic().round_trips);
     return lists;
   }
   // That coroutines of the thread have posted since this was last asked.
@@ -276,7 +276,9 @@ class BonsaiSystem final : public System {
   [[nodiscard]] rdma::Traffic traffic() const override {
     return fabric_ == nullptr ? rdma::Traffic() : fabric_->traffic();
   }
-  [[nodiscard]] uint64_t shared_lists() const override { return fabric_ == nullptr ? 0 : fabric_->lists_of_busiest(); }
+  [[nodiscard]] std::vector<uint64_t> shared_lists() const override {
+    return fabric_ == nullptr ? std::vector<uint64_t>() : fabric_->lists();
+  }
   uint64_t take_lists(const rivals::Connection* connection) override { return desks_.at(connection)->take_lists(); }
   [[nodiscard]] size_t used_bytes(const Cluster&) const override { return stats_.data_bytes_used + stats_.log_bytes; }
   [[nodiscard]] size_t cache_bytes(const rivals::Shape&) const override { return stats_.dram_bytes; }

@@ -58,10 +58,10 @@ class System {
   virtual Status background(const rivals::Seat& seat, const std::function<bool()>& stop);
   // What a switch of coroutines takes (Cluster::Options); more than 0 for who waits by yielding.
   [[nodiscard]] virtual uint64_t switch_ns() const { return 0; }
-  // What was asked for by other workers than those of seats, and how many lists the busiest of these has posted, for
+  // What was asked for by other workers than those of seats, and how many lists each of these has posted, for
   // whichever threads of a compute node. Inside a run.
   [[nodiscard]] virtual rdma::Traffic traffic() const { return {}; }
-  [[nodiscard]] virtual uint64_t shared_lists() const { return 0; }
+  [[nodiscard]] virtual std::vector<uint64_t> shared_lists() const { return {}; }
   // How many lists the seats' thread has posted by such workers since this was last asked: its processor's time.
   [[nodiscard]] virtual uint64_t take_lists(const rivals::Connection*) { return 0; }
   // Of all memory nodes: what records take.

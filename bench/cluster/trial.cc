@@ -76,7 +76,14 @@ class Trial::Run {
   [[nodiscard]] uint64_t counted() const { return std::max<uint64_t>(operations_ - skipped_ - 1, 1); }
   [[nodiscard]] uint64_t passed_ns() const { return std::max<uint64_t>(last_.ns - first_.ns, 1); }
   [[nodiscard]] rdma::Traffic traffic() const { return last_.traffic - first_.traffic; }
-  [[nodiscard]] uint64_t shared_lists() const { return last_.shared_lists - first_.shared_lists; }
+  // Of the worker that posted most of them.
+  [[nodiscard]] uint64_t shared_lists() const {
+    uint64_t most = 0;
+    for (size_t i = 0; i < last_.shared_lists.size(); ++i) {
+      most = std::max(most, last_.shared_lists[i] - (i < first_.shared_lists.size() ? first_.shared_lists[i] : 0));
+    }
+    return most;
+  }
 
   const Workload* const workload;  // null: the load
   AcknowledgedCounter counter;
@@ -87,8 +94,8 @@ class Trial::Run {
  private:
   struct Moment {
     uint64_t ns = 0;
-    rdma::Traffic traffic;  // of all threads until then
-    uint64_t shared_lists = 0;
+    rdma::Traffic traffic;                    // of all threads until then
+    std::vector<uint64_t> shared_lists = {};  // by worker
   };
   [[nodiscard]] Moment now() const {
     Moment moment{base::now_ns(), system_.traffic(), system_.shared_lists()};
