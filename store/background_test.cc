@@ -300,9 +300,12 @@ TEST(Background, AnIdleStorePutsItselfInOrder) {
     int quiet_looks = 0;  // one of them may be a thread that the machine kept waiting
     for (int look = 0; look < kLooksMax && quiet_looks < kQuietLooks; ++look) {
       base::sleep_ms(150);
-      const uint64_t bytes = db->GetStats().early_bytes;
-      quiet_looks = bytes == early_bytes && early_bytes > before ? quiet_looks + 1 : 0;
-      early_bytes = bytes;
+      const Stats seen = db->GetStats();
+      // What was put first may have been offloaded for the log's sake; nothing else puts later runs together.
+      const bool begun = round == 0 || seen.early_bytes > before;
+      const bool in_order = begun && seen.dnode_records == static_cast<uint64_t>(kKeys);
+      quiet_looks = in_order && seen.early_bytes == early_bytes ? quiet_looks + 1 : 0;
+      early_bytes = seen.early_bytes;
     }
     EXPECT_EQ(quiet_looks, kQuietLooks) << "it is in order, and writes nothing any more";
   }

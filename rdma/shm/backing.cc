@@ -43,22 +43,31 @@ bool parse(const std::string& line, Mapped* mapped) {
   return true;
 }
 
-bool is_file(int fd, const Mapped& mapped) {
-  struct stat found {};
-  return ::fstat(fd, &found) == 0 && found.st_ino == mapped.inode &&
-         (S_ISCHR(found.st_mode) || found.st_dev == mapped.device);
+bool is_file(const struct stat& found, const Mapped& mapped) {
+  return found.st_ino == mapped.inode && (S_ISCHR(found.st_mode) || found.st_dev == mapped.device);
 }
 
-// A descriptor of the mapped file: by its name, else (it has none any more) by one that this process has open.
+// Not open if the name is another file's, or nobody's.
+base::OsFile open_if_mapped(const char* name, const Mapped& mapped, int flags) {
+  struct stat found {};
+  // Looks before it opens: to open a pipe or a device may block, or do something.
+  if (::stat(name, &found) != 0 || !is_file(found, mapped)) return {};
+  base::OsFile file(::open(name, flags | O_CLOEXEC));
+  if (!file.is_open() || ::fstat(file.fd(), &found) != 0 || !is_file(found, mapped)) return {};
+  return file;
+}
+
+// A descriptor of the mapped file: by its name, else (it has none any more) by one that this process has open. Other
+// threads close those and open others under the same numbers meanwhile, so they are looked at by name only.
 base::OsFile open_mapped(const Mapped& mapped, int flags) {
-  base::OsFile file(::open(mapped.path.c_str(), flags | O_CLOEXEC));
-  if (file.is_open() && is_file(file.fd(), mapped)) return file;
+  base::OsFile file = open_if_mapped(mapped.path.c_str(), mapped, flags);
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error)) {
-    const int fd = std::stoi(entry.path().filename().string());
-    if (is_file(fd, mapped)) return base::OsFile(::open(entry.path().c_str(), flags | O_CLOEXEC));
+  for (std::filesystem::directory_iterator entry("/proc/self/fd", error), end; !file.is_open() && entry != end;) {
+    file = open_if_mapped(entry->path().c_str(), mapped, flags);
+    entry.increment(error);
+    if (error) break;
   }
-  return {};
+  return file;
 }
 
 uint64_t page_bytes(int fd) {
@@ -95,7 +104,9 @@ Status find_backing(std::span<const std::byte> memory, bool writable, ShmBacking
         "or rdma::SharedMemory");
   }
   backing->file = open_mapped(whole, writable ? O_RDWR : O_RDONLY);
-  if (!backing->file.is_open()) return base::os_error("open", whole.path, errno);
+  if (!backing->file.is_open()) {
+    return Status::IoError("no descriptor leads to the mapped file " + whole.path + " any more; keep one open");
+  }
   backing->offset = whole.offset + (begin - whole.begin);
   return Status::OK();
 }

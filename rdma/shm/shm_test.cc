@@ -20,6 +20,8 @@
 #include "base/random.h"
 #include "base/testing/budget.h"
 #include "base/thread.h"
+#include "rdma/shared_memory.h"
+#include "rdma/shm/backing.h"
 #include "rdma/shm/inbox.h"
 
 namespace bonsai::rdma {
@@ -346,6 +348,28 @@ TEST(ShmBetweenProcesses, OnlySharedMappingsCanBeReached) {
   }
   EXPECT_FALSE(std::filesystem::exists(folder / "server")) << "its socket is removed";
   std::filesystem::remove_all(folder);
+}
+
+// The file of a nameless mapping is found among the process's descriptors, which other threads open and close
+// meanwhile.
+TEST(ShmBetweenProcesses, TheFileOfAMappingIsFoundWhileOthersComeAndGo) {
+  std::vector<base::Thread> threads;
+  for (uint64_t thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back("registers", [thread] {
+      const int rounds = testing::budget(50, 200, 2'000);
+      for (int round = 0; round < rounds; ++round) {
+        std::unique_ptr<SharedMemory> memory;
+        ASSERT_TRUE(SharedMemory::make(4096, &memory).ok());
+        const uint64_t mark = thread << 32 | static_cast<uint64_t>(round);
+        std::memcpy(memory->bytes().data() + 64, &mark, sizeof mark);
+        ShmBacking backing;
+        ASSERT_TRUE(find_backing(memory->bytes().subspan(64, 8), round % 2 == 0, &backing).ok());
+        uint64_t read = 0;
+        ASSERT_EQ(::pread(backing.file.fd(), &read, sizeof read, static_cast<off_t>(backing.offset)), 8);
+        ASSERT_EQ(read, mark) << "this is another mapping's file";
+      }
+    });
+  }
 }
 
 TEST(ShmInboxTest, ASenderThatDiesAmidAMessageLeavesTheInboxUsable) {
