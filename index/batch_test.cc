@@ -136,11 +136,11 @@ TEST(Batch, OverwritingMergesInPlace) {
 
 TEST(Batch, SnapshotsBetweenBatches) {
   Tier tier;
-  std::vector<std::pair<Versions::Announcement, Model>> snapshots;
+  std::vector<std::pair<Versions::Registration, Model>> snapshots;
   for (int i = 0; i < 10; ++i) {
     const std::string value = std::to_string(i);
     ASSERT_TRUE(tier.write({{"a", value}, {"b", value}}));
-    snapshots.emplace_back(tier.index().announce(), Model{{"a", value}, {"b", value}});
+    snapshots.emplace_back(tier.index().register_scan(), Model{{"a", value}, {"b", value}});
     ASSERT_TRUE(i != 5 || tier.drain().ok());
   }
   for (const auto& [own, model] : snapshots) EXPECT_EQ(tier.scan(own.version()), model);

@@ -92,7 +92,7 @@ TEST(Concurrent, SnapshotsSeeCausesBeforeEffects) {
       }
       std::array<uint64_t, kWriters> last{};
       while (writing.load() != 0) {
-        const Versions::Announcement own = tier.index().announce();
+        const Versions::Registration own = tier.index().register_scan();
         ASSERT_TRUE(static_cast<bool>(own));
         const Model seen = t % 2 == 0 ? tier.scan(own.version()) : tier.scan_backwards(own.version());
         for (size_t w = 0; w < kWriters; ++w) {
@@ -160,7 +160,7 @@ TEST(Concurrent, ConflictingBatchesStayWhole) {
         return;
       }
       while (writing.load() != 0) {
-        const Versions::Announcement own = tier.index().announce();
+        const Versions::Registration own = tier.index().register_scan();
         const auto first = tier.get(key(0), own.version());
         for (uint64_t k = 1; k < kKeys; ++k) ASSERT_EQ(tier.get(key(k), own.version()), first);
       }

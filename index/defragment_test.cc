@@ -38,7 +38,7 @@ bool defragment_under_readers(uint64_t seed) {
     EXPECT_TRUE(i / 200 % 2 == 0 || i % 16 == 0 || tier.del(key_of(i)));
   }
   EXPECT_TRUE(tier.drain().ok());
-  auto snapshot = tier.index().announce();
+  auto snapshot = tier.index().register_scan();
   const Model then = tier.scan(snapshot.version());
   for (uint64_t i = 0; i < 500; ++i) EXPECT_TRUE(tier.put(key_of(i * 3), "c"));
   for (uint64_t i = 2'000; tier.index().work().plans_by_writers.load() < 90; ++i) EXPECT_TRUE(tier.put(key_of(i), "d"));
@@ -51,7 +51,7 @@ bool defragment_under_readers(uint64_t seed) {
   EXPECT_GT(tier.residues(), 0u);
   EXPECT_EQ(tier.scan_now(), now);
   EXPECT_EQ(tier.scan(snapshot.version()), then);
-  snapshot = Versions::Announcement();  // it does not outlive the index
+  snapshot = Versions::Registration();  // it does not outlive the index
   tier.crash();
   EXPECT_EQ(tier.scan_now(), now);
   EXPECT_GT(tier.space().aside().bytes, 0u);

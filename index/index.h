@@ -188,7 +188,7 @@ class Index {
   static constexpr size_t kStartStages = 4;
   void prefetch_start(Start* start, size_t stage) const;
 
-  [[nodiscard]] Versions::Announcement announce() { return versions_.announce(); }
+  [[nodiscard]] Versions::Registration register_scan() { return versions_.register_scan(); }
 
   // ---- background, see Replacer; any thread, outside a guard
 

@@ -92,12 +92,12 @@ TEST(Index, GetManyAnswersAsGetDoes) {
       ASSERT_EQ(lookup.value.from_dnode, single.value.from_dnode) << key;
     }
   };
-  auto snapshot = tier.index().announce();
+  auto snapshot = tier.index().register_scan();
   for (int round = 0; round < 4'000; ++round) {
     const std::string key = key_of(random.below(2'500));
     ASSERT_TRUE(random.chance(1, 5) ? tier.del(key) : tier.put(key, std::to_string(round)));
     if (random.chance(1, 150)) tier.offload(random.chance(1, 2) ? Which::kUrgent : Which::kAll);
-    if (random.chance(1, 400)) snapshot = tier.index().announce();
+    if (random.chance(1, 400)) snapshot = tier.index().register_scan();
     if (random.chance(1, 10)) expect_same(random.chance(1, 2) ? kLatest : snapshot.version());
   }
 }
@@ -239,10 +239,10 @@ TEST(Residue, OldVersionsOutliveTheOffload) {
   Tier tier;
   ASSERT_TRUE(tier.put("a", "0"));
   ASSERT_TRUE(tier.drain().ok());
-  Versions::Announcement first = tier.index().announce();
+  Versions::Registration first = tier.index().register_scan();
   ASSERT_TRUE(tier.put("a", "1"));
   ASSERT_TRUE(tier.put("new", "1"));
-  Versions::Announcement second = tier.index().announce();
+  Versions::Registration second = tier.index().register_scan();
   ASSERT_TRUE(tier.put("a", "2"));
   ASSERT_TRUE(tier.del("new"));
   for (int round = 0; round < 3; ++round) {
@@ -259,10 +259,10 @@ TEST(Residue, OldVersionsOutliveTheOffload) {
     ASSERT_TRUE(tier.drain().ok());
     EXPECT_EQ(tier.residues(), 1u);
   }
-  first = Versions::Announcement();
+  first = Versions::Registration();
   ASSERT_TRUE(tier.drain().ok());
   EXPECT_EQ(tier.scan(second.version()), (Model{{"a", "1"}, {"new", "1"}}));
-  second = Versions::Announcement();
+  second = Versions::Registration();
   ASSERT_TRUE(tier.drain().ok());
   EXPECT_EQ(tier.residues(), 0u);
   EXPECT_EQ(tier.get("a"), "2");
@@ -275,7 +275,7 @@ TEST(Residue, SurvivesSplitAndMerge) {
     ASSERT_TRUE(tier.put(key_of(i), "old"));
     old[key_of(i)] = "old";
   }
-  const Versions::Announcement own = tier.index().announce();
+  const Versions::Registration own = tier.index().register_scan();
   for (uint64_t i = 0; i < 3'000; ++i) ASSERT_TRUE(tier.put(key_of(i), "new"));
   ASSERT_TRUE(tier.drain().ok());
   EXPECT_GT(tier.ranges(), 4u);
@@ -324,8 +324,8 @@ TEST(Large, KeptForSnapshotsAndThenFreed) {
   ASSERT_TRUE(tier.put_large("a", large('0')));
   ASSERT_TRUE(tier.put_large("gone", large('g')));
   ASSERT_TRUE(tier.drain().ok());
-  std::list<std::pair<Versions::Announcement, std::string>> snapshots;
-  const auto snapshot = [&](const std::string& value) { snapshots.emplace_back(tier.index().announce(), value); };
+  std::list<std::pair<Versions::Registration, std::string>> snapshots;
+  const auto snapshot = [&](const std::string& value) { snapshots.emplace_back(tier.index().register_scan(), value); };
   const auto check = [&] {
     for (const auto& [own, value] : snapshots) EXPECT_EQ(tier.get("a", own.version()), value);
   };
@@ -365,7 +365,7 @@ TEST(Full, OffloadIsTriedAgainAndNothingIsLost) {
   };
   for (uint64_t i = 0; i < 800; ++i) put(i * 7 % 800, "before");
   ASSERT_TRUE(tier.drain().ok());
-  Versions::Announcement own = tier.index().announce();
+  Versions::Registration own = tier.index().register_scan();
   const Model before = model;
   std::vector<scale::Addr> hogs;
   constexpr uint64_t kHogBytes = 256;
@@ -383,7 +383,7 @@ TEST(Full, OffloadIsTriedAgainAndNothingIsLost) {
   EXPECT_EQ(tier.scan_now(), model);
   EXPECT_EQ(tier.scan(own.version()), before);
   EXPECT_EQ(tier.space().used_bytes(), tier.bytes_in_use());
-  own = Versions::Announcement();
+  own = Versions::Registration();
   tier.crash();
   EXPECT_EQ(tier.scan_now(), model);
 }
@@ -416,7 +416,7 @@ class Walk {
     } else if (dice < 950) {
       static_cast<void>(tier_.index().tidy(1 + random_.below(10)));
     } else if (dice < 970) {
-      if (snapshots_.size() < 6) snapshots_.push_back({tier_.index().announce(), now_});
+      if (snapshots_.size() < 6) snapshots_.push_back({tier_.index().register_scan(), now_});
     } else if (dice < 985) {
       if (!snapshots_.empty())
         snapshots_.erase(std::next(snapshots_.begin(), static_cast<ptrdiff_t>(random_.below(snapshots_.size()))));
@@ -477,7 +477,7 @@ class Walk {
   }
 
   struct Snapshot {
-    Versions::Announcement own;
+    Versions::Registration own;
     Model model;
   };
   Tier& tier_;

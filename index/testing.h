@@ -168,7 +168,7 @@ class Tier {
     return model;
   }
   Model scan_now() {
-    const Versions::Announcement own = index_->announce();
+    const Versions::Registration own = index_->register_scan();
     BONSAI_CHECK(static_cast<bool>(own));
     return scan(own.version());
   }

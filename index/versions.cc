@@ -72,8 +72,8 @@ Versions::Word* Versions::claim_slot(Word* block, size_t slots, uint64_t entry) 
   return slot;
 }
 
-Versions::Announcement Versions::announce() {
-  Announcement own;
+Versions::Registration Versions::register_scan() {
+  Registration own;
   const uint64_t entry = kProvisional | now();
   step("register provisionally");
   size_t left = limit_;

@@ -7,10 +7,10 @@
 // scan's version. Slots are in blocks, each twice as large as the one before. A block is made when those before it are
 // full, and stays: claims on it are counted, so that pruners skip an empty one. Only the first, one line, has no count.
 //
-// Memory ordering. `announce` stores in this order: the block (or has seen it), a claim on it, the slot; then comes the
-// fetch-and-add. A pruner loads the blocks, their claims and the slots after it knows the version of the node that it
-// keeps. A thread that sees a version > s loaded the counter after the fetch-and-add that produced s, and so sees
-// block, claim and registration of s, until they are released. Release goes the other way, the slot first, so that
+// Memory ordering. `register_scan` stores in this order: the block (or has seen it), a claim on it, the slot; then
+// comes the fetch-and-add. A pruner loads the blocks, their claims and the slots after it knows the version of the node
+// that it keeps. A thread that sees a version > s loaded the counter after the fetch-and-add that produced s, and so
+// sees block, claim and registration of s, until they are released. Release goes the other way, the slot first, so that
 // claims are never fewer than registrations. Every access to the counter is seq_cst: publish-then-load-counter here
 // against fetch-and-add-then-load-pointers there is the store-buffering pattern.
 #ifndef BONSAI_INDEX_VERSIONS_H_
@@ -60,17 +60,17 @@ class Versions {
   Versions& operator=(const Versions&) = delete;
 
   // A scan's registration: its version, kept alive until it is destroyed. Not thread-safe; the version may be shared.
-  class Announcement {
+  class Registration {
    public:
-    Announcement() = default;
-    Announcement(Announcement&& other) noexcept { *this = std::move(other); }
-    Announcement& operator=(Announcement&& other) noexcept {
+    Registration() = default;
+    Registration(Registration&& other) noexcept { *this = std::move(other); }
+    Registration& operator=(Registration&& other) noexcept {
       std::swap(slot_, other.slot_);
       std::swap(claims_, other.claims_);
       std::swap(version_, other.version_);
       return *this;
     }
-    ~Announcement() {
+    ~Registration() {
       if (slot_ != nullptr) slot_->store(0, std::memory_order_release);
       if (claims_ != nullptr) BONSAI_INVARIANT(claims_->fetch_sub(1, std::memory_order_release) > 0);
     }
@@ -86,7 +86,7 @@ class Versions {
 
   // Registers a scan and gives it its version; empty when there are `limit` already. Wait-free: at most one pass over
   // each block, of which there are few.
-  [[nodiscard]] Announcement announce();
+  [[nodiscard]] Registration register_scan();
 
   [[nodiscard]] uint64_t now() const { return global_.load(std::memory_order_seq_cst); }
 

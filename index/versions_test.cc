@@ -36,13 +36,13 @@ TEST(LiveScans, AProvisionalScanMayGetAnyVersionAboveItsBound) {
   EXPECT_FALSE(need({kProvisional | 5}, 5, 5));
 }
 
-TEST(Versions, AnnouncementLivesAsLongAsItsObject) {
+TEST(Versions, RegistrationLivesAsLongAsItsObject) {
   Versions versions(4);
   LiveScans live;
   versions.load(&live);
   EXPECT_TRUE(live.none());
   {
-    const Versions::Announcement own = versions.announce();
+    const Versions::Registration own = versions.register_scan();
     EXPECT_EQ(own.version(), kVersionFirst);
     EXPECT_EQ(versions.now(), kVersionFirst + 1);
     versions.load(&live);
@@ -52,43 +52,43 @@ TEST(Versions, AnnouncementLivesAsLongAsItsObject) {
   EXPECT_TRUE(live.none());
 }
 
-TEST(Versions, MovedAnnouncementKeepsItsSlot) {
+TEST(Versions, MovedRegistrationKeepsItsSlot) {
   Versions versions(4);
   LiveScans live;
-  Versions::Announcement outer;
+  Versions::Registration outer;
   EXPECT_FALSE(static_cast<bool>(outer));
   {
-    Versions::Announcement inner = versions.announce();
+    Versions::Registration inner = versions.register_scan();
     outer = std::move(inner);
   }
   versions.load(&live);
   EXPECT_TRUE(live.need(outer.version(), outer.version() + 1));
-  outer = Versions::Announcement();
+  outer = Versions::Registration();
   versions.load(&live);
   EXPECT_TRUE(live.none());
 }
 
 TEST(Versions, SlotsRunOutAndComeBack) {
   Versions versions(3);
-  std::vector<Versions::Announcement> all;
+  std::vector<Versions::Registration> all;
   for (int i = 0; i < 3; ++i) {
-    all.push_back(versions.announce());
+    all.push_back(versions.register_scan());
     ASSERT_TRUE(static_cast<bool>(all.back()));
   }
-  EXPECT_FALSE(static_cast<bool>(versions.announce()));
+  EXPECT_FALSE(static_cast<bool>(versions.register_scan()));
   all.erase(all.begin());
-  const Versions::Announcement again = versions.announce();
+  const Versions::Registration again = versions.register_scan();
   EXPECT_TRUE(static_cast<bool>(again));
-  for (const Versions::Announcement& other : all) EXPECT_LT(other.version(), again.version());
-  EXPECT_FALSE(static_cast<bool>(versions.announce()));
+  for (const Versions::Registration& other : all) EXPECT_LT(other.version(), again.version());
+  EXPECT_FALSE(static_cast<bool>(versions.register_scan()));
 }
 
-TEST(Versions, AnnouncementsHaveNoBoundByThemselves) {
+TEST(Versions, RegistrationsHaveNoBoundByThemselves) {
   constexpr size_t kMany = 20'000;
   Versions versions;
-  std::vector<Versions::Announcement> all;
+  std::vector<Versions::Registration> all;
   for (size_t i = 0; i < kMany; ++i) {
-    all.push_back(versions.announce());
+    all.push_back(versions.register_scan());
     ASSERT_TRUE(static_cast<bool>(all.back()));
     ASSERT_EQ(all.back().version(), kVersionFirst + i);
   }
@@ -96,7 +96,7 @@ TEST(Versions, AnnouncementsHaveNoBoundByThemselves) {
   versions.load(&live);
   for (size_t i = 0; i < kMany; ++i) ASSERT_TRUE(live.need(kVersionFirst + i, kVersionFirst + i + 1)) << i;
   EXPECT_FALSE(live.need(kVersionFirst + kMany, kVersionFirst + kMany + 1));
-  for (size_t i = 0; i < kMany; i += 2) all[i] = Versions::Announcement();
+  for (size_t i = 0; i < kMany; i += 2) all[i] = Versions::Registration();
   versions.load(&live);
   for (size_t i = 0; i < kMany; ++i) ASSERT_EQ(live.need(kVersionFirst + i, kVersionFirst + i + 1), i % 2 == 1) << i;
   all.clear();
@@ -122,24 +122,24 @@ TEST(LiveScans, AnswersAreTheSameHoweverOftenAsked) {
 }
 
 // Threads register and release at random, in several blocks at once; each looks for its own registrations.
-TEST(Versions, AnnouncementsOfManyThreadsAreAllSeen) {
+TEST(Versions, RegistrationsOfManyThreadsAreAllSeen) {
   constexpr size_t kThreads = 4, kRounds = 2'000, kHeldMax = 100;
   const uint64_t seed = test_seed();
   Versions versions;
   in_threads(kThreads, [&](size_t thread) {
     base::Random random(seed + thread);
-    std::vector<Versions::Announcement> held;
+    std::vector<Versions::Registration> held;
     LiveScans live;
     for (size_t i = 0; i < kRounds; ++i) {
       if (held.size() == kHeldMax || (!held.empty() && random.below(2) == 0)) {
         held.erase(held.begin() + static_cast<ptrdiff_t>(random.below(held.size())));
       } else {
-        held.push_back(versions.announce());
+        held.push_back(versions.register_scan());
         ASSERT_TRUE(static_cast<bool>(held.back()));
       }
       if (i % 50 != 0) continue;
       versions.load(&live);
-      for (const Versions::Announcement& own : held) {
+      for (const Versions::Registration& own : held) {
         ASSERT_TRUE(live.need(own.version(), own.version() + 1)) << "BONSAI_SEED=" << seed;
       }
     }
@@ -152,19 +152,19 @@ TEST(Versions, AnnouncementsOfManyThreadsAreAllSeen) {
 TEST(Versions, ALimitHoldsAlsoBehindTheFirstBlock) {
   constexpr size_t kLimit = 100;
   Versions versions(kLimit);
-  std::vector<Versions::Announcement> all;
-  for (size_t i = 0; i < kLimit; ++i) all.push_back(versions.announce());
+  std::vector<Versions::Registration> all;
+  for (size_t i = 0; i < kLimit; ++i) all.push_back(versions.register_scan());
   EXPECT_TRUE(static_cast<bool>(all.back()));
-  EXPECT_FALSE(static_cast<bool>(versions.announce()));
-  all[50] = Versions::Announcement();
-  EXPECT_TRUE(static_cast<bool>(versions.announce()));
+  EXPECT_FALSE(static_cast<bool>(versions.register_scan()));
+  all[50] = Versions::Registration();
+  EXPECT_TRUE(static_cast<bool>(versions.register_scan()));
 }
 
 TEST(Versions, ANodeIsVersionedOnce) {
   Versions versions(4);
   Node* node = Node::make("k", "v", 0, nullptr);
   EXPECT_EQ(versions.settle(node), kVersionFirst);
-  static_cast<void>(versions.announce());
+  static_cast<void>(versions.register_scan());
   EXPECT_EQ(versions.settle(node), kVersionFirst);
   EXPECT_EQ(node->version.load(), kVersionFirst);
   Node::destroy(node);
@@ -183,9 +183,9 @@ TEST(Versions, NodesOfABatchShareItsCell) {
   versions.settle(batch);
   EXPECT_EQ(batch->cell.load(), Batch::kPublishing);
   batch->cell = Batch::kReady;
-  static_cast<void>(versions.announce());
+  static_cast<void>(versions.register_scan());
   EXPECT_EQ(versions.settle(first), kVersionFirst + 1);
-  static_cast<void>(versions.announce());
+  static_cast<void>(versions.register_scan());
   EXPECT_EQ(versions.settle(second), kVersionFirst + 1) << "the cell's version, not a newer one";
   versions.settle(batch);
   EXPECT_EQ(batch->cell.load(), kVersionFirst + 1);
@@ -204,7 +204,7 @@ TEST(Versions, ThreadsAgreeOnABatchesVersion) {
     std::array<uint64_t, 4> seen{};
     in_threads(4, [&](size_t i) {
       if (i == 0) batch->cell = Batch::kReady;
-      const Versions::Announcement own = versions.announce();
+      const Versions::Registration own = versions.register_scan();
       while ((seen[i] = versions.settle(nodes[i])) == kNoVersion) std::this_thread::yield();
     });
     for (const uint64_t version : seen) EXPECT_EQ(version, seen[0]);
@@ -214,25 +214,25 @@ TEST(Versions, ThreadsAgreeOnABatchesVersion) {
 }
 
 // Whoever learns a version above a scan's sees that scan's registration: the rule that pruning stands on.
-TEST(Versions, AVersionAboveAScanShowsItsAnnouncement) {
+TEST(Versions, AVersionAboveAScanShowsItsRegistration) {
   Versions versions(16);
-  std::atomic<uint64_t> announced{0};  // the version of a scan that stays registered
+  std::atomic<uint64_t> registered{0};  // the version of a scan that stays registered
   std::atomic<bool> stop{false};
   std::thread scanner([&] {
     while (!stop.load()) {
-      const Versions::Announcement own = versions.announce();
-      announced = own.version();
+      const Versions::Registration own = versions.register_scan();
+      registered = own.version();
       for (int i = 0; i < 50; ++i) std::this_thread::yield();
-      announced = 0;
+      registered = 0;
     }
   });
   for (int i = 0; i < 3'000; ++i) {
     Node* node = Node::make("k", "v", 0, nullptr);
-    const uint64_t scan = announced.load();
+    const uint64_t scan = registered.load();
     const uint64_t version = versions.settle(node);
     LiveScans live;
     versions.load(&live);
-    if (scan != 0 && announced.load() == scan) {
+    if (scan != 0 && registered.load() == scan) {
       EXPECT_LT(scan, version);
       EXPECT_TRUE(live.need(scan, version));
     }

@@ -79,7 +79,7 @@ TEST(Window, ScatteredRecordsArePutTogether) {
   EXPECT_GT(rows_per_piece(), 50);
   EXPECT_EQ(tier.scan(kLatest), model);
   EXPECT_EQ(tier.scan_backwards(kLatest), model);
-  const auto old = tier.index().announce();
+  const auto old = tier.index().register_scan();
   const Model then = model;
   for (uint64_t i = 0; i < kRecords; i += 40) {
     ASSERT_TRUE(put(i, "a value of another size"));

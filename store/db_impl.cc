@@ -432,37 +432,37 @@ void DbImpl::read_many(const ReadOptions& options, std::span<const Read> reads) 
 
 std::unique_ptr<Session> DbImpl::NewSession(size_t depth) { return std::make_unique<SessionImpl>(*this, depth); }
 
-Status DbImpl::announce(index::Versions::Announcement* announcement) {
+Status DbImpl::register_scan(index::Versions::Registration* registration) {
   if (!owner_.mine()) return of_parent();
-  *announcement = tiers_->index->announce();
-  if (*announcement) return Status::OK();
+  *registration = tiers_->index->register_scan();
+  if (*registration) return Status::OK();
   return Status::Unavailable("there are " + std::to_string(options_.snapshots_max) +
                              " snapshots, iterators and scans already; release some, or raise snapshots_max");
 }
 
-Status DbImpl::announce_shared(std::shared_ptr<const index::Versions::Announcement>* announcement) {
-  index::Versions::Announcement own;
-  BONSAI_RETURN_IF_ERROR(announce(&own));
-  *announcement = std::make_shared<const index::Versions::Announcement>(std::move(own));
+Status DbImpl::register_shared(std::shared_ptr<const index::Versions::Registration>* registration) {
+  index::Versions::Registration own;
+  BONSAI_RETURN_IF_ERROR(register_scan(&own));
+  *registration = std::make_shared<const index::Versions::Registration>(std::move(own));
   return Status::OK();
 }
 
 Status DbImpl::GetSnapshot(std::shared_ptr<const Snapshot>* snapshot) {
-  std::shared_ptr<const index::Versions::Announcement> announcement;
-  BONSAI_RETURN_IF_ERROR(announce_shared(&announcement));
-  *snapshot = std::make_shared<SnapshotImpl>(lent_, std::move(announcement));
+  std::shared_ptr<const index::Versions::Registration> registration;
+  BONSAI_RETURN_IF_ERROR(register_shared(&registration));
+  *snapshot = std::make_shared<SnapshotImpl>(lent_, std::move(registration));
   return Status::OK();
 }
 
 std::unique_ptr<Iterator> DbImpl::NewIterator(const ReadOptions& options) {
-  std::shared_ptr<const index::Versions::Announcement> announcement;
+  std::shared_ptr<const index::Versions::Registration> registration;
   Status status;
   if (options.snapshot != nullptr) {
-    announcement = static_cast<const SnapshotImpl*>(options.snapshot)->announcement();
+    registration = static_cast<const SnapshotImpl*>(options.snapshot)->registration();
   } else {
-    status = announce_shared(&announcement);
+    status = register_shared(&registration);
   }
-  return std::make_unique<IteratorImpl>(*this, std::move(announcement), verify_of(options.verify_checksums),
+  return std::make_unique<IteratorImpl>(*this, std::move(registration), verify_of(options.verify_checksums),
                                         std::move(status));
 }
 

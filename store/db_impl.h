@@ -38,16 +38,16 @@ class Loan {
 // A moment of the history; readers through it share the registration.
 class SnapshotImpl final : public Snapshot {
  public:
-  SnapshotImpl(Lent& lent, std::shared_ptr<const index::Versions::Announcement> announcement)
-      : loan_(lent.snapshots), announcement_(std::move(announcement)) {}
-  [[nodiscard]] const std::shared_ptr<const index::Versions::Announcement>& announcement() const {
-    return announcement_;
+  SnapshotImpl(Lent& lent, std::shared_ptr<const index::Versions::Registration> registration)
+      : loan_(lent.snapshots), registration_(std::move(registration)) {}
+  [[nodiscard]] const std::shared_ptr<const index::Versions::Registration>& registration() const {
+    return registration_;
   }
-  [[nodiscard]] uint64_t version() const { return announcement_->version(); }
+  [[nodiscard]] uint64_t version() const { return registration_->version(); }
 
  private:
   const Loan loan_;
-  std::shared_ptr<const index::Versions::Announcement> announcement_;
+  std::shared_ptr<const index::Versions::Registration> registration_;
 };
 
 // Why a scan without a visitor is refused.
@@ -144,8 +144,8 @@ class DbImpl final : public DB {
   }
   [[nodiscard]] static Status refuse_value(std::string_view value);
 
-  Status announce(index::Versions::Announcement* announcement);
-  Status announce_shared(std::shared_ptr<const index::Versions::Announcement>* announcement);
+  Status register_scan(index::Versions::Registration* registration);
+  Status register_shared(std::shared_ptr<const index::Versions::Registration>* registration);
   void scan_short_ones(std::span<const Ranged> scans);
   template <class Take>
   Status walk(uint64_t version, const ScanOptions& options, std::string_view from, index::Index::Window* window,

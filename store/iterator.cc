@@ -43,7 +43,7 @@ void IteratorImpl::load_from(const Fence& at, size_t ranges_ahead) {
   window.verify = verify_;
   following_.forget_bnodes();
   following_.set_ahead(std::min(ranges_ahead, index::Following::kMax));
-  db_.tiers().index->read_window(at.key(), announcement_->version(), true, UINT64_MAX, &window, nullptr, &following_);
+  db_.tiers().index->read_window(at.key(), registration_->version(), true, UINT64_MAX, &window, nullptr, &following_);
   keep(window);
 }
 
@@ -51,7 +51,7 @@ void IteratorImpl::load_below(const Fence& fence) {
   const auto guard = db_.tiers().epochs->enter();
   Index::Window window;
   window.verify = verify_;
-  db_.tiers().index->read_window_below(fence, announcement_->version(), &window);
+  db_.tiers().index->read_window_below(fence, registration_->version(), &window);
   keep(window);
 }
 

@@ -18,11 +18,11 @@ namespace bonsai::store {
 class IteratorImpl final : public Iterator {
  public:
   // `status`: why there is no registration, else OK.
-  IteratorImpl(DbImpl& db, std::shared_ptr<const index::Versions::Announcement> announcement,
+  IteratorImpl(DbImpl& db, std::shared_ptr<const index::Versions::Registration> registration,
                persist::DnodeCursor::Verify verify, Status status)
       : loan_(db.lent().iterators),
         db_(db),
-        announcement_(std::move(announcement)),
+        registration_(std::move(registration)),
         verify_(verify),
         status_(std::move(status)),
         usable_(status_.ok()) {}
@@ -58,7 +58,7 @@ class IteratorImpl final : public Iterator {
 
   const Loan loan_;
   DbImpl& db_;
-  std::shared_ptr<const index::Versions::Announcement> announcement_;
+  std::shared_ptr<const index::Versions::Registration> registration_;
   const persist::DnodeCursor::Verify verify_;
   Status status_;
   bool usable_;

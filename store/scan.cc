@@ -144,10 +144,10 @@ template <class Take>
 Status DbImpl::walk_alone(const ScanOptions& options, std::string_view from, Take&& take) {
   Status status;
   {
-    index::Versions::Announcement own;
+    index::Versions::Registration own;
     Index::Window window;
     std::string above;
-    if (options.snapshot == nullptr) BONSAI_RETURN_IF_ERROR(announce(&own));
+    if (options.snapshot == nullptr) BONSAI_RETURN_IF_ERROR(register_scan(&own));
     const uint64_t version = options.snapshot != nullptr ? version_of(options.snapshot) : own.version();
     status = walk(version, options, beginning(options, from, &above), &window, nullptr, take);
   }
@@ -173,8 +173,8 @@ void DbImpl::scan_many(std::span<const Ranged> scans) {
 
 // Under one guard and one registration, which only short scans may hold for each other.
 void DbImpl::scan_short_ones(std::span<const Ranged> scans) {
-  index::Versions::Announcement own;
-  const Status announced = announce(&own);
+  index::Versions::Registration own;
+  const Status registered = register_scan(&own);
   std::array<Index::Start, Index::kStartsMax> starts;
   std::array<std::string, Index::kStartsMax> above;
   Index::Window window;  // for one after the other
@@ -197,8 +197,8 @@ void DbImpl::scan_short_ones(std::span<const Ranged> scans) {
     Status* const status = scans[i].status;
     const RowsVisitor visit_rows = one_by_one(scans[i].visit);
     const bool has_own = options.snapshot != nullptr;
-    *status = announced;
-    if (!has_own && !announced.ok()) continue;
+    *status = registered;
+    if (!has_own && !registered.ok()) continue;
     const uint64_t version = has_own ? version_of(options.snapshot) : own.version();
     *status = walk(version, options, starts[i].from.bytes, &window, &starts[i], hand_out_to(visit_rows));
   }

@@ -19,7 +19,7 @@ enum Mutant : uint32_t {
   kSupersededNoHelp = 1u << 2,         // R3: a superseded put returns without giving the head a version
   kFreezeIgnored = 1u << 3,            // R6: a put lands in a frozen bnode
   kRetryReusesRecord = 1u << 4,        // R7: a put that met the frozen bit keeps its old record
-  kSnapshotUnannounced = 1u << 5,      // R11: pruning ignores a registration without a version
+  kSnapshotUnregistered = 1u << 5,     // R11: pruning ignores a registration without a version
   kIgnoreUnversioned = 1u << 6,        // R4: reads skip nodes without a version
   kReturnBeforeVersion = 1u << 7,      // R4: a put returns before its node has a version
   kPublishBeforePersist = 1u << 8,     // R1: a put is visible before its record is durable
@@ -28,7 +28,7 @@ enum Mutant : uint32_t {
   kNoCarry = 1u << 11,                 // R10: replacement drops the versions that live scans need
   kNoCarryBase = 1u << 12,             // R10: ... or only the old value of the dnode
   kEqualKeysApart = 1u << 13,          // R20: equal keys of a group are looked for, and reserved, each for itself
-  kAnnounceLate = 1u << 14,            // R11: a scan registers itself after it has its version
+  kRegisterLate = 1u << 14,            // R11: a scan registers itself after it has its version
   kPruneFromOwnNode = 1u << 15,        // R12: pruning starts at the own node and without the lock
   kPruneAll = 1u << 16,                // R12: pruning ignores registrations
   kGenerationEqual = 1u << 17,         // R8: a successor keeps the generation of its predecessor
