@@ -2,11 +2,10 @@
 // checkpoint, salvage, dump and load, as a user runs them.
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <string>
 
 #include "admin/testing/run_program.h"
-#include "admin/testing/temp_folder.h"
+#include "base/testing/temp_folder.h"
 #include "bonsai/db.h"
 
 namespace bonsai::admin {
@@ -14,7 +13,7 @@ namespace {
 
 class Backup : public ::testing::Test {
  protected:
-  [[nodiscard]] std::string flag(const std::string& name) const { return "--pool=" + folder_.path(name); }
+  [[nodiscard]] std::string flag(const std::string& name) const { return "--pool=" + folder_.file(name); }
   void make(const std::string& name, const std::vector<std::pair<std::string, std::string>>& records,
             KeyFormat format = KeyFormat::kBytes) {
     Options options;
@@ -22,7 +21,7 @@ class Backup : public ::testing::Test {
     options.pool_bytes = 4 << 20;
     options.key_format = format;
     std::unique_ptr<DB> db;
-    ASSERT_TRUE(DB::Open(options, folder_.path(name), &db).ok());
+    ASSERT_TRUE(DB::Open(options, folder_.file(name), &db).ok());
     for (const auto& [key, value] : records) ASSERT_TRUE(db->Put(key, value).ok());
     ASSERT_TRUE(db->Drain().ok());
     ASSERT_TRUE(db->Close().ok());
@@ -31,7 +30,7 @@ class Backup : public ::testing::Test {
     return run_program({"load", flag(name), "--create", "--bytes=4M", "--key=" + key}, text);
   }
 
-  TempFolder folder_;
+  testing::TempFolder folder_;
 };
 
 TEST_F(Backup, ArbitraryBytesGoThroughDumpAndLoad) {
@@ -79,17 +78,17 @@ TEST_F(Backup, BadDumpsAreRefusedWithTheirLine) {
     EXPECT_EQ(result.exit_code, 2) << bad.text;
     EXPECT_NE(result.err.find(bad.says), std::string::npos) << bad.text << ": " << result.err;
   }
-  EXPECT_EQ(run_program({"load", flag("loaded"), folder_.path("none")}).exit_code, 2);
+  EXPECT_EQ(run_program({"load", flag("loaded"), folder_.file("none")}).exit_code, 2);
 }
 
 TEST_F(Backup, CheckpointCopiesAndKeepsTheSource) {
   make("pool", {{"a", "1"}, {"b", "2"}});
-  const ProgramResult result = run_program({"checkpoint", flag("pool"), folder_.path("copy"), "--bytes=4M"});
+  const ProgramResult result = run_program({"checkpoint", flag("pool"), folder_.file("copy"), "--bytes=4M"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_NE(result.out.find("2 records"), std::string::npos);
   EXPECT_EQ(run_program({"scan", flag("copy")}).out, "a\t1\nb\t2\n");
   EXPECT_EQ(run_program({"scan", flag("pool")}).out, "a\t1\nb\t2\n");
-  EXPECT_EQ(run_program({"checkpoint", flag("pool"), folder_.path("copy")}).exit_code, 2) << "it exists";
+  EXPECT_EQ(run_program({"checkpoint", flag("pool"), folder_.file("copy")}).exit_code, 2) << "it exists";
 }
 
 TEST_F(Backup, GrowEnlargesAPool) {
@@ -97,7 +96,7 @@ TEST_F(Backup, GrowEnlargesAPool) {
   const ProgramResult result = run_program({"grow", flag("pool"), "--bytes=8M"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_NE(result.out.find("8.0 MiB"), std::string::npos) << result.out;
-  EXPECT_EQ(read_file(folder_.path("pool")).size(), size_t{8} << 20);
+  EXPECT_EQ(testing::read_file(folder_.file("pool")).size(), size_t{8} << 20);
   EXPECT_EQ(run_program({"scan", flag("pool")}).out, "a\t1\n");
   EXPECT_EQ(run_program({"check", flag("pool")}).exit_code, 0);
   EXPECT_EQ(run_program({"grow", flag("pool")}).exit_code, 2) << "no size";
@@ -106,18 +105,18 @@ TEST_F(Backup, GrowEnlargesAPool) {
 
 TEST_F(Backup, SalvageSaysWhatIsLost) {
   make("pool", {{"a", std::string(5000, 'A')}, {"b", std::string(5000, 'B')}, {"c", "small"}});
-  std::string bytes = read_file(folder_.path("pool"));
+  std::string bytes = testing::read_file(folder_.file("pool"));
   bytes[bytes.find(std::string(4000, 'B')) + 100] = 'X';
   folder_.write("pool", bytes);
   EXPECT_EQ(run_program({"check", flag("pool")}).exit_code, 4);
-  const ProgramResult result = run_program({"salvage", flag("pool"), folder_.path("copy"), "--bytes=4M"});
+  const ProgramResult result = run_program({"salvage", flag("pool"), folder_.file("copy"), "--bytes=4M"});
   EXPECT_EQ(result.exit_code, 4) << result.err;
   EXPECT_NE(result.out.find("2 records"), std::string::npos) << result.out;
   EXPECT_NE(result.out.find("keys: \"b\""), std::string::npos) << result.out;
   EXPECT_EQ(run_program({"get", flag("copy"), "c"}).out, "small\n");
   EXPECT_EQ(run_program({"get", flag("copy"), "b"}).exit_code, 1);
   EXPECT_EQ(run_program({"check", flag("copy")}).exit_code, 0);
-  EXPECT_TRUE(read_file(folder_.path("pool")) == bytes) << "the damaged pool is not changed";
+  EXPECT_TRUE(testing::read_file(folder_.file("pool")) == bytes) << "the damaged pool is not changed";
 }
 
 }  // namespace

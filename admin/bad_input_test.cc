@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "admin/testing/run_program.h"
-#include "admin/testing/temp_folder.h"
+#include "base/testing/temp_folder.h"
 #include "bonsai/db.h"
 
 namespace bonsai::admin {
@@ -21,13 +21,13 @@ class BadInput : public ::testing::Test {
   void SetUp() override {
     ASSERT_EQ(run_program({"put", "--create", "--bytes=4M", pool_flag(), "apple", "red"}).exit_code, 0);
   }
-  [[nodiscard]] std::string pool() const { return folder_.path("pool"); }
+  [[nodiscard]] std::string pool() const { return folder_.file("pool"); }
   [[nodiscard]] std::string pool_flag() const { return "--pool=" + pool(); }
 
   // Expects `arguments` to fail with `exit_code`, words in the message, no output, and the pool byte-identical.
   void refuses(const std::vector<std::string>& arguments, int exit_code, const std::vector<std::string>& words,
                const std::string& in = "") {
-    const std::string before = read_file(pool());
+    const std::string before = testing::read_file(pool());
     const ProgramResult result = run_program(arguments, in);
     EXPECT_EQ(result.exit_code, exit_code) << result.err;
     EXPECT_EQ(result.out, "");
@@ -35,7 +35,7 @@ class BadInput : public ::testing::Test {
       EXPECT_NE(result.err.find(word), std::string::npos) << "'" << word << "' is not in: " << result.err;
     }
     EXPECT_EQ(result.err.rfind("bonsai", 0), 0u) << result.err;
-    EXPECT_TRUE(read_file(pool()) == before) << "the pool was changed";
+    EXPECT_TRUE(testing::read_file(pool()) == before) << "the pool was changed";
   }
   // The same, for all commands that open the pool.
   void all_commands_refuse(int exit_code, const std::vector<std::string>& words) {
@@ -54,7 +54,7 @@ class BadInput : public ::testing::Test {
     EXPECT_EQ(result.out, "apple\tred\n") << result.err;
   }
 
-  TempFolder folder_;
+  testing::TempFolder folder_;
 };
 
 TEST_F(BadInput, Commands) {
@@ -83,10 +83,10 @@ TEST_F(BadInput, Flags) {
   refuses({"put", pool_flag(), "--domain=none", "a", "b"}, kUsage, {"'none'", "auto, adr, eadr"});
   refuses({"put", pool_flag(), "--medium=tape", "a", "b"}, kUsage, {"'tape'", "shadow"});
   refuses({"put", pool_flag(), "--key=text", "a", "b"}, kUsage, {"'text'", "bytes, fixed8"});
-  refuses({"create", "--pool=" + folder_.path("new"), "--bytes=much"}, kUsage, {"--bytes is 'much'", "64K"});
+  refuses({"create", "--pool=" + folder_.file("new"), "--bytes=much"}, kUsage, {"--bytes is 'much'", "64K"});
   refuses({"get", "k"}, kUsage, {"no pool was named", "--pool="});
-  refuses({"doctor", "--root=" + folder_.path("none")}, kUsage, {"does not exist"});
-  EXPECT_FALSE(std::filesystem::exists(folder_.path("new")));
+  refuses({"doctor", "--root=" + folder_.file("none")}, kUsage, {"does not exist"});
+  EXPECT_FALSE(std::filesystem::exists(folder_.file("new")));
 }
 
 TEST_F(BadInput, Operands) {
@@ -95,7 +95,7 @@ TEST_F(BadInput, Operands) {
   refuses({"scan", pool_flag(), "a"}, kUsage, {"no operands"});
   refuses({"put", pool_flag(), "a"}, kUsage, {"--value_file"});
   refuses({"put", pool_flag(), "a", "b", "--value_file=-"}, kUsage, {"not both"});
-  refuses({"put", pool_flag(), "a", "--value_file=" + folder_.path("none")}, kUsage, {"No such file"});
+  refuses({"put", pool_flag(), "a", "--value_file=" + folder_.file("none")}, kUsage, {"No such file"});
   refuses({"put", pool_flag(), "--hex", "abc", "00"}, kUsage, {"two digits"});
   refuses({"put", pool_flag(), "--hex", "00", "zz"}, kUsage, {"no hex byte"});
 }
@@ -120,7 +120,7 @@ TEST_F(BadInput, KeysAndValuesOutOfBounds) {
 }
 
 TEST_F(BadInput, Fixed8Keys) {
-  const std::string numbers = "--pool=" + folder_.path("numbers");
+  const std::string numbers = "--pool=" + folder_.file("numbers");
   ASSERT_EQ(run_program({"create", numbers, "--bytes=4M", "--key=fixed8"}).exit_code, 0);
   for (const char* key : {"apple", "-", "18446744073709551616", "1.5", ""}) {
     const ProgramResult result = run_program({"put", numbers, "--", key, "v"});
@@ -138,21 +138,21 @@ TEST_F(BadInput, KeyFormatOfAnotherPool) {
 }
 
 TEST_F(BadInput, PoolMissing) {
-  const std::string missing = "--pool=" + folder_.path("none");
+  const std::string missing = "--pool=" + folder_.file("none");
   for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{{"get", missing, "k"},
                                                                                        {"put", missing, "k", "v"},
                                                                                        {"del", missing, "k"},
                                                                                        {"scan", missing},
                                                                                        {"stat", missing},
                                                                                        {"check", missing}}) {
-    refuses(command, kFailed, {folder_.path("none"), "bonsai create " + missing});
+    refuses(command, kFailed, {folder_.file("none"), "bonsai create " + missing});
   }
-  EXPECT_FALSE(std::filesystem::exists(folder_.path("none")));
-  refuses({"create", "--pool=" + folder_.path("no/such/pool")}, kFailed, {"mkdir -p " + folder_.path("no/such")});
+  EXPECT_FALSE(std::filesystem::exists(folder_.file("none")));
+  refuses({"create", "--pool=" + folder_.file("no/such/pool")}, kFailed, {"mkdir -p " + folder_.file("no/such")});
 }
 
 TEST_F(BadInput, PoolIsAFolder) {
-  const std::string folder = folder_.path("folder");
+  const std::string folder = folder_.file("folder");
   std::filesystem::create_directory(folder);
   for (const std::string command : {"create", "scan", "check"}) {
     refuses({command, "--pool=" + folder}, kFailed, {"name a file in it: --pool=" + folder + "/pool"});
@@ -167,7 +167,7 @@ TEST_F(BadInput, PoolExistsAlready) {
 
 TEST_F(BadInput, PoolTooSmall) {
   for (const char* bytes : {"0", "1", "65535"}) {
-    const std::string path = folder_.path("small");
+    const std::string path = folder_.file("small");
     refuses({"create", "--pool=" + path, std::string("--bytes=") + bytes}, kUsage, {"65536"});
     refuses({"put", "--create", "--pool=" + path, std::string("--bytes=") + bytes, "k", "v"}, kUsage, {"65536"});
     EXPECT_FALSE(std::filesystem::exists(path));
@@ -185,11 +185,11 @@ TEST_F(BadInput, PoolIsNotWritable) {
 }
 
 TEST_F(BadInput, PoolIsEmptyOrTruncated) {
-  const std::string whole = read_file(pool());
+  const std::string whole = testing::read_file(pool());
   for (const size_t bytes : {size_t{0}, size_t{7}, size_t{4096}, whole.size() / 2, whole.size() - 1}) {
     SCOPED_TRACE("truncated to " + std::to_string(bytes));
     overwrite(whole.substr(0, bytes));
-    const std::string before = read_file(pool());
+    const std::string before = testing::read_file(pool());
     for (const std::vector<std::string>& command :
          std::vector<std::vector<std::string>>{{"get", pool_flag(), "apple"},
                                                {"put", "--create", pool_flag(), "apple", "green"},
@@ -198,7 +198,7 @@ TEST_F(BadInput, PoolIsEmptyOrTruncated) {
       EXPECT_TRUE(result.exit_code == kFailed || result.exit_code == kDamaged) << result.exit_code << result.err;
       EXPECT_NE((result.out + result.err).find(pool()), std::string::npos) << result.err;
     }
-    EXPECT_TRUE(read_file(pool()) == before);
+    EXPECT_TRUE(testing::read_file(pool()) == before);
   }
 }
 
@@ -234,7 +234,7 @@ std::string with_version(std::string bytes, uint64_t version) {
 }
 
 TEST_F(BadInput, PoolIsOfANewerFormat) {
-  const std::string sound = read_file(pool());
+  const std::string sound = testing::read_file(pool());
   ASSERT_TRUE(with_version(sound, kVersion) == sound) << "the superblock has changed: adapt this test";
   overwrite(with_version(sound, kVersion + 1));
   all_commands_refuse(kFailed, {pool(), "not supported", "version 5"});
@@ -255,7 +255,7 @@ TEST_F(BadInput, PoolIsOpenElsewhere) {
 }
 
 TEST_F(BadInput, DamagedRecordsAreFoundByCheck) {
-  std::string bytes = read_file(pool());
+  std::string bytes = testing::read_file(pool());
   const size_t at = bytes.rfind("applered") != std::string::npos ? bytes.rfind("applered") : bytes.rfind("red");
   ASSERT_NE(at, std::string::npos) << "the value is stored as it is";
   bytes[at] ^= 1;
@@ -263,22 +263,22 @@ TEST_F(BadInput, DamagedRecordsAreFoundByCheck) {
   const ProgramResult check = run_program({"check", pool_flag()});
   EXPECT_EQ(check.exit_code, kDamaged) << check.out << check.err;
   EXPECT_NE(check.out.find("DAMAGED"), std::string::npos) << check.out;
-  EXPECT_TRUE(read_file(pool()) == bytes);
+  EXPECT_TRUE(testing::read_file(pool()) == bytes);
   const ProgramResult get = run_program({"get", pool_flag(), "apple"});
   EXPECT_EQ(get.exit_code, kDamaged) << "never an older value, never 'not found': " << get.out << get.err;
 }
 
 TEST_F(BadInput, TargetsInTheWrongOrderOrTwice) {
-  const std::string a = folder_.path("t0"), b = folder_.path("t1");
+  const std::string a = folder_.file("t0"), b = folder_.file("t1");
   ASSERT_EQ(run_program({"create", "--pool=" + a + "," + b, "--bytes=4M"}).exit_code, 0);
-  const std::string before_a = read_file(a), before_b = read_file(b);
+  const std::string before_a = testing::read_file(a), before_b = testing::read_file(b);
   for (const std::string& wrong : {b + "," + a, a, a + "," + a, a + "," + pool()}) {
     const ProgramResult result = run_program({"put", "--pool=" + wrong, "k", "v"});
     EXPECT_NE(result.exit_code, 0) << wrong;
     EXPECT_NE(result.err, "");
   }
-  EXPECT_TRUE(read_file(a) == before_a);
-  EXPECT_TRUE(read_file(b) == before_b);
+  EXPECT_TRUE(testing::read_file(a) == before_a);
+  EXPECT_TRUE(testing::read_file(b) == before_b);
 }
 
 TEST_F(BadInput, OutputThatCannotBeWritten) {

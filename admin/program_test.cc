@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "admin/testing/run_program.h"
-#include "admin/testing/temp_folder.h"
+#include "base/testing/temp_folder.h"
 #include "bonsai/stats_fields.h"
 
 namespace bonsai::admin {
@@ -13,7 +13,7 @@ namespace {
 
 class Program : public ::testing::Test {
  protected:
-  [[nodiscard]] std::string pool() const { return folder_.path("pool"); }
+  [[nodiscard]] std::string pool() const { return folder_.file("pool"); }
   // Runs a command on the pool.
   ProgramResult bonsai(const std::string& command, std::vector<std::string> rest = {}, const std::string& in = "") {
     rest.insert(rest.begin(), {command, "--pool=" + pool()});
@@ -30,7 +30,7 @@ class Program : public ::testing::Test {
     must("create", all);
   }
 
-  TempFolder folder_;
+  testing::TempFolder folder_;
 };
 
 TEST_F(Program, CreateSaysWhatItMade) {
@@ -132,7 +132,7 @@ TEST_F(Program, BufferedPutsAreThereWhenItReturns) {
 }
 
 TEST_F(Program, PoolsMayHaveSeveralTargets) {
-  const std::string two = "--pool=" + folder_.path("t0") + "," + folder_.path("t1");
+  const std::string two = "--pool=" + folder_.file("t0") + "," + folder_.file("t1");
   ASSERT_EQ(run_program({"create", two, "--bytes=32M"}).exit_code, 0);
   ASSERT_EQ(run_program({"put", two, "a", "1"}).exit_code, 0);
   EXPECT_EQ(run_program({"get", two, "a"}).out, "1\n");
@@ -168,7 +168,7 @@ TEST_F(Program, StatTellsPeopleAndPrograms) {
 TEST_F(Program, CheckPassesASoundPoolAndChangesNothing) {
   create();
   must("put", {"a", "1"});
-  const std::string before = read_file(pool());
+  const std::string before = testing::read_file(pool());
   const ProgramResult table = bonsai("check");
   EXPECT_EQ(table.exit_code, 0) << table.out << table.err;
   EXPECT_NE(table.out.find("nothing is damaged"), std::string::npos);
@@ -177,7 +177,7 @@ TEST_F(Program, CheckPassesASoundPoolAndChangesNothing) {
   EXPECT_EQ(json["ok"], true);
   EXPECT_EQ(json["clean"], true);
   EXPECT_TRUE(json["damages"].empty());
-  EXPECT_TRUE(read_file(pool()) == before);
+  EXPECT_TRUE(testing::read_file(pool()) == before);
 }
 
 TEST_F(Program, DoctorTellsPeopleAndPrograms) {

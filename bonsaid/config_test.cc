@@ -4,29 +4,21 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <regex>
 #include <sstream>
 #include <string>
+
+#include "base/testing/temp_folder.h"
 
 namespace bonsai::bonsaid {
 namespace {
 
 class ConfigTest : public ::testing::Test {
  protected:
-  ConfigTest() {
-    std::string folder = (std::filesystem::temp_directory_path() / "bonsaid_config.XXXXXX").string();
-    if (::mkdtemp(folder.data()) == nullptr) std::abort();
-    folder_ = folder;
-  }
-  ~ConfigTest() override { std::filesystem::remove_all(folder_); }
-
   Status read(const std::string& text) {
     config_ = {};
-    std::ofstream(folder_ / "conf.toml") << text;
-    return read_config((folder_ / "conf.toml").string(), &config_);
+    return read_config(folder_.write("conf.toml", text), &config_);
   }
   void expect_refused(const std::string& text, const std::string& says) {
     const Status status = read(text);
@@ -35,7 +27,7 @@ class ConfigTest : public ::testing::Test {
     EXPECT_NE(status.message().find("conf.toml, line "), std::string_view::npos) << status.ToString();
   }
 
-  std::filesystem::path folder_;
+  testing::TempFolder folder_;
   Config config_;
 };
 
@@ -105,10 +97,10 @@ TEST_F(ConfigTest, WrongFilesAreAnsweredWithTheLine) {
     expect_refused("listen = ['" + std::string(address) + "']", "shm://NAME");
   }
   expect_refused("listen = ['shm://a', 'shm://a']", "twice");
-  const Status missing = read_config((folder_ / "none").string(), &config_);
+  const Status missing = read_config(folder_.file("none"), &config_);
   EXPECT_TRUE(missing.IsIoError());
   EXPECT_NE(missing.message().find("conf/bonsaid.toml"), std::string_view::npos) << missing.ToString();
-  EXPECT_TRUE(read_config(folder_.string(), &config_).IsIoError()) << "a folder";
+  EXPECT_TRUE(read_config(folder_.path(), &config_).IsIoError()) << "a folder";
 }
 
 TEST_F(ConfigTest, WhatIsMissingIsNamedWithItsFlag) {

@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "base/testing/fuzz.h"
+#include "base/testing/temp_folder.h"
 #include "rdma/credentials.h"
 #include "rdma/remote_persist.h"
 #include "rdma/shm/shm.h"
@@ -133,12 +134,6 @@ const FuzzRegistration flush("flush_request", run_flush, seeds_of_flushes);
 
 // ---- messages of the shm provider
 
-std::string shm_folder() {
-  std::string name = "/tmp/bonsai_fuzz.XXXXXX";
-  BONSAI_CHECK(::mkdtemp(name.data()) != nullptr);
-  return name;
-}
-
 // A node that listens, and sockets to it as another process would open them.
 class ShmRig {
  public:
@@ -146,8 +141,6 @@ class ShmRig {
   ~ShmRig() {
     worker_.reset();
     fabric_.reset();
-    ::unlink((folder_ + "/node.lock").c_str());
-    ::rmdir(folder_.c_str());
   }
   ShmRig(const ShmRig&) = delete;
   ShmRig& operator=(const ShmRig&) = delete;
@@ -156,7 +149,7 @@ class ShmRig {
   void talk(std::string_view bytes) {
     FuzzInput input(bytes);
     ShmSocket socket;
-    BONSAI_CHECK(ShmSocket::connect(folder_ + "/node", &socket).ok());
+    BONSAI_CHECK(ShmSocket::connect(folder_.file("node"), &socket).ok());
     for (size_t i = 0; i < kMessagesMax && !input.empty(); ++i) {
       const bool with_file = input.take<uint8_t>() % 2 == 1;
       auto message = input.take<ShmWire>();
@@ -178,10 +171,10 @@ class ShmRig {
   static constexpr size_t kMessagesMax = 4;
   static constexpr off_t kTableBytes = 8192 * sizeof(uint64_t);
 
-  const std::string folder_ = shm_folder();
+  const testing::TempFolder folder_;
   ShmNetwork network_{[this] {
     ShmOptions options;
-    options.folder = folder_;
+    options.folder = folder_.path();
     return options;
   }()};
   std::unique_ptr<Fabric> fabric_ = network_.make_fabric();

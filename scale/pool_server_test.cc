@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <string>
 
-#include "base/nvm/testing.h"
+#include "base/testing/temp_folder.h"
 #include "base/thread.h"
 #include "rdma/shm/shm.h"
 #include "scale/remote_link.h"
@@ -41,7 +41,7 @@ class PoolServerTest : public ::testing::Test {
     ASSERT_TRUE(flag.load());
   }
 
-  base::nvm_testing::TempDir scratch_ = base::nvm_testing::TempDir::on_tmpfs();
+  testing::TempFolder scratch_ = testing::TempFolder::on_tmpfs();
   rdma::ShmNetwork network_;
   std::atomic<bool> begun_{false}, go_on_{false};
   ServingNode node_{&network_, scratch_.path(), nullptr, [this](const base::Mapping& mapping, base::Media* media) {

@@ -12,8 +12,8 @@
 #include "base/clock.h"
 #include "base/coro/scheduler.h"
 #include "base/nvm/racy_copy.h"
-#include "base/nvm/testing.h"
 #include "base/random.h"
+#include "base/testing/temp_folder.h"
 #include "base/thread.h"
 #include "rdma/shm/shm.h"
 #include "rdma/sim/sim.h"
@@ -60,7 +60,7 @@ class RemoteTest : public ::testing::Test {
     return word;
   }
 
-  base::nvm_testing::TempDir scratch_ = base::nvm_testing::TempDir::on_tmpfs();
+  testing::TempFolder scratch_ = testing::TempFolder::on_tmpfs();
   rdma::ShmNetwork network_;
   ServingNode node_{&network_, scratch_.path()};
 };
@@ -462,7 +462,7 @@ TEST_F(RemoteTest, ReadsOfAnySizeAreWhole) {
 
 // The request is in flight for longer than it is waited for: an answer, and nothing that is torn down too early.
 TEST(RemoteLinkTest, GivesUpARequestThatTakesTooLong) {
-  const auto scratch = base::nvm_testing::TempDir::on_tmpfs();
+  const auto scratch = testing::TempFolder::on_tmpfs();
   rdma::ShmNetwork network({.folder = "", .latency_ns = 300'000'000});
   const ServingNode node(&network, scratch.path());
   std::unique_ptr<RemoteLink> link;
@@ -478,7 +478,7 @@ TEST(RemoteLinkTest, GivesUpARequestThatTakesTooLong) {
 
 // A read that is given up is in flight for longer than its reader lives.
 TEST(RemoteLinkTest, AReadThatTakesTooLongIsUnavailableAndKeepsItsMemory) {
-  const auto scratch = base::nvm_testing::TempDir::on_tmpfs();
+  const auto scratch = testing::TempFolder::on_tmpfs();
   rdma::ShmNetwork network({.folder = "", .latency_ns = 100'000'000});
   const ServingNode node(&network, scratch.path());
   std::unique_ptr<RemoteLink> link;
@@ -505,7 +505,7 @@ TEST(RemoteLinkTest, AReadThatTakesTooLongIsUnavailableAndKeepsItsMemory) {
 
 // A node without power says nothing, and its connections look as before.
 TEST(RemoteSimTest, AnOwnerThatLostItsPowerLosesThePool) {
-  const auto scratch = base::nvm_testing::TempDir::on_tmpfs();
+  const auto scratch = testing::TempFolder::on_tmpfs();
   rdma::SimNetwork network;
   const std::unique_ptr<rdma::Fabric> node = network.make_fabric();
   const std::shared_ptr<rdma::Fabric> first = network.make_fabric(), second = network.make_fabric();
@@ -559,7 +559,7 @@ TEST(Fabrics, SchemesAreRegistered) {
 }
 
 TEST(Fabrics, ProcessesOfAUserMeetInAFolderOfHis) {
-  const auto scratch = base::nvm_testing::TempDir::on_tmpfs();
+  const auto scratch = testing::TempFolder::on_tmpfs();
   const std::string chosen = scratch.file("meeting");
   ASSERT_EQ(::setenv("BONSAI_SHM_FOLDER", chosen.c_str(), 1), 0);
   std::string folder;
@@ -576,7 +576,7 @@ TEST(Fabrics, ProcessesOfAUserMeetInAFolderOfHis) {
 }
 
 TEST(Fabrics, ANetworkMayBeModelledAndSaysSo) {
-  const auto scratch = base::nvm_testing::TempDir::on_tmpfs();
+  const auto scratch = testing::TempFolder::on_tmpfs();
   ASSERT_EQ(::setenv("BONSAI_SHM_FOLDER", scratch.file("meeting").c_str(), 1), 0);
   std::shared_ptr<rdma::Fabric> fabric;
   const auto opened_with = [&](const char* latency) {

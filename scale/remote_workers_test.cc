@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "base/coro/scheduler.h"
-#include "base/nvm/testing.h"
+#include "base/testing/temp_folder.h"
 #include "base/thread.h"
 #include "rdma/shm/shm.h"
 #include "rdma/sim/sim.h"
@@ -136,7 +136,7 @@ class RemoteWorkers : public ::testing::Test {
     return base::now_ns() - begin_ns;
   }
 
-  base::nvm_testing::TempDir scratch_ = base::nvm_testing::TempDir::on_tmpfs();
+  testing::TempFolder scratch_ = testing::TempFolder::on_tmpfs();
   static rdma::SimOptions slow_poster() {
     auto options = rdma::SimOptions::with_device(
         {.name = "slow poster", .wire_ns = 2'000, .list_cpu_ns = kListNs, .bytes_per_ns = 10}, 1);
@@ -387,7 +387,7 @@ TEST_F(RemoteWorkers, TheirNumberIsBounded) {
 // Real threads: each reads what it has written, over buffers of the pool that all workers use.
 TEST(RemoteWorkersShm, ThreadsReadWhatTheyWrote) {
   constexpr size_t kThreads = 5, kRounds = 200;
-  const auto scratch = base::nvm_testing::TempDir::on_tmpfs();
+  const auto scratch = testing::TempFolder::on_tmpfs();
   rdma::ShmNetwork network;
   const ServingNode node(&network, scratch.path());
   std::unique_ptr<RemoteLink> link;

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/testing/fuzz.h"
+#include "base/testing/temp_folder.h"
 #include "rdma/shm/shm.h"
 #include "scale/pool_server.h"
 #include "scale/target_name.h"
@@ -57,20 +58,16 @@ constexpr uint64_t kPoolBytesMax = uint64_t{1} << 20;
 class ServerRig {
  public:
   ServerRig() {
-    BONSAI_CHECK(::mkdtemp(folder_.data()) != nullptr);
-    fs::create_directory(folder_ + "/pools");
+    fs::create_directory(folder_.file("pools"));
     PoolServer::Config config;
-    config.folder = folder_ + "/pools";
+    config.folder = folder_.file("pools");
     config.address = "node";
     BONSAI_CHECK(PoolServer::make(serving_.get(), config, &server_).ok());
     BONSAI_CHECK(asking_->make_worker(&worker_).ok());
     BONSAI_CHECK(asking_->register_region(memory_, rdma::Rights::all(), &region_).ok());
     connect();
   }
-  ~ServerRig() {
-    server_.reset();
-    fs::remove_all(folder_);
-  }
+  ~ServerRig() { server_.reset(); }
   ServerRig(const ServerRig&) = delete;
   ServerRig& operator=(const ServerRig&) = delete;
 
@@ -94,8 +91,8 @@ class ServerRig {
     request.op = PoolOp::kRemove;
     send(fuzz_bytes(request));
     BONSAI_CHECK(server_->owners().empty());
-    for (const auto& entry : fs::directory_iterator(folder_ + "/pools")) fs::remove(entry.path());
-    for (const auto& entry : fs::directory_iterator(folder_)) BONSAI_CHECK(entry.path().filename() == "pools");
+    for (const auto& entry : fs::directory_iterator(folder_.file("pools"))) fs::remove(entry.path());
+    for (const auto& entry : fs::directory_iterator(folder_.path())) BONSAI_CHECK(entry.path().filename() == "pools");
   }
 
  private:
@@ -120,7 +117,7 @@ class ServerRig {
   }
   void connect() { BONSAI_CHECK(worker_->connect("node", {}, kLimitMs, &peer_).ok()); }
 
-  std::string folder_ = "/tmp/bonsai_fuzz.XXXXXX";
+  testing::TempFolder folder_;
   rdma::ShmNetwork network_;
   std::unique_ptr<rdma::Fabric> serving_ = network_.make_fabric(), asking_ = network_.make_fabric();
   std::unique_ptr<PoolServer> server_;

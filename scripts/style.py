@@ -14,6 +14,7 @@ Which rule applies where (tests = *_test.cc, *_fuzz.cc, testing.h and folders na
   nvm           all C and C++ but base/nvm       raw flushes, fences and non-temporal stores: use a medium
   seam          persist, index, store, no tests  bytes of a volume read where they are: issue a ReadBatch; what is
                                                  resident is read by a few files of persist (RESIDENT_READERS)
+  scratch       tests                            folders made by mkdtemp: use base/testing/temp_folder.h
   flags         all but the programs             gflags and glog
   layer         all C and C++                    includes against base <- rdma <- scale <- persist <- index <- store;
                                                  admin and examples see include/bonsai only, bench also rdma, base
@@ -67,7 +68,7 @@ RESIDENT_READERS = ["persist/words.h", "persist/pool.cc", "persist/dnode_store.c
                     "persist/recovery.cc"]
 CPP = {".h", ".cc", ".cpp", ".c"}
 SOURCE = CPP | {".py", ".sh", ".cmake", ".txt", ".in"}
-RULES = ["format", "thread", "sleep", "clock", "random", "narrow", "nvm", "seam", "flags", "layer", "print",
+RULES = ["format", "thread", "sleep", "clock", "random", "narrow", "nvm", "seam", "scratch", "flags", "layer", "print",
          "exception", "guard", "line", "file", "function", "unfinished", "dead_code", "dash", "path", "test_ratio",
          *style_prose.RULES, *style_spdx.RULES]
 
@@ -137,6 +138,9 @@ BANNED = [
     Banned("seam", lambda source: source.folder in ["persist", "index", "store"] and not source.is_test and
            str(source.path) not in RESIDENT_READERS, r"(\.|->)(resident|view|local)\s*\(",
            "bytes may be on another node: issue a ReadBatch (scale/read_batch.h), wait, look at the answer"),
+    Banned("scratch", lambda source: source.is_test and source.path.suffix != ".c" and
+           str(source.path) != "base/testing/temp_folder.h",
+           r"\bmkdtemp\s*\(", "use testing::TempFolder (base/testing/temp_folder.h)"),
     Banned("flags", lambda source: source.folder not in PROGRAMS, r"#include <(gflags|glog)/",
            "gflags and glog belong to the programs: a host program has its own"),
     Banned("print", library,

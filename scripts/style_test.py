@@ -28,6 +28,7 @@ BAD = {
             ("bench/a.cc", "msync(p, n, MS_SYNC);")],
     "seam": [("persist/dnode.cc", "std::memcpy(&x, volume.resident(addr), 8);"),
              ("index/a.cc", "const auto* at = medium->view() + 8;"), ("store/a.h", "volume_->local(addr);")],
+    "scratch": [("store/a_test.cc", "::mkdtemp(name.data());"), ("rdma/testing/a.cc", "mkdtemp(x);")],
     "flags": [("store/a.cc", "#include <glog/logging.h>"), ("base/a_test.cc", "#include <gflags/gflags.h>")],
     "layer": [("base/a.h", '#include "scale/volume.h"'), ("persist/a.cc", '#include "index/tree.h"'),
               ("index/a_test.cc", '#include "store/db.h"'), ("include/bonsai/a.h", '#include "base/check.h"'),
@@ -60,6 +61,7 @@ BAD = {
 
 GOOD = [
     ("base/thread.cc", "std::thread worker(run);"),
+    ("bench/fabric/run.cc", "::mkdtemp(x);"), ("store/a_test.c", "mkdtemp(x);"),
     ("index/a_test.cc", "std::thread worker(run); std::mt19937_64 random(seed);"),
     ("testing/a.cc", "std::this_thread::sleep_for(pause); printf(\"x\");"),
     ("index/a.cc", "// waits as std::this_thread::yield() would, then rand() decides what runs"),

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/testing/temp_folder.h"
 #include "bonsai/stats_fields.h"
 #include "store/c_types.h"
 
@@ -37,9 +38,6 @@ class Message {
 class CInterface : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = ::testing::TempDir() + "bonsai-c-XXXXXX";
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
     options_ = bonsai_options_create();
     bonsai_options_set_create_if_missing(options_, 1);
     bonsai_options_set_pool_bytes(options_, uint64_t{64} << 20);
@@ -47,9 +45,8 @@ class CInterface : public ::testing::Test {
   void TearDown() override {
     EXPECT_EQ(bonsai_close(db_, nullptr), BONSAI_OK);
     bonsai_options_destroy(options_);
-    std::filesystem::remove_all(folder_);
   }
-  [[nodiscard]] std::string path() const { return folder_ + "/pool"; }
+  [[nodiscard]] std::string path() const { return folder_.file("pool"); }
   int open(char** errptr) { return bonsai_open(options_, path().c_str(), &db_, errptr); }
   void must_open() {
     Message message;
@@ -59,7 +56,7 @@ class CInterface : public ::testing::Test {
     return bonsai_put(db_, key.data(), key.size(), value.data(), value.size(), errptr);
   }
 
-  std::string folder_;
+  bonsai::testing::TempFolder folder_;
   bonsai_options_t* options_ = nullptr;
   bonsai_t* db_ = nullptr;
 };
@@ -401,7 +398,7 @@ TEST_F(CInterface, CheckReportsProgressAndMissingPools) {
   EXPECT_EQ(bonsai_check_report_find(report, nullptr, &count), BONSAI_NOT_FOUND);
   bonsai_check_report_destroy(report);
   Message message;
-  EXPECT_NE(bonsai_check((folder_ + "/none").c_str(), nullptr, nullptr, &report, message.slot()), BONSAI_OK);
+  EXPECT_NE(bonsai_check(folder_.file("none").c_str(), nullptr, nullptr, &report, message.slot()), BONSAI_OK);
   EXPECT_EQ(report, nullptr);
   EXPECT_TRUE(message.is_set());
 }
@@ -414,7 +411,7 @@ TEST_F(CInterface, CheckpointAndSalvageMakePools) {
   ASSERT_EQ(bonsai_put(db_, "later", 5, "v", 1, nullptr), BONSAI_OK);
   bonsai_options_set_pool_bytes(options_, 1 << 20);
   uint64_t records = 0;
-  const std::string copy = folder_ + "/copy", saved = folder_ + "/saved";
+  const std::string copy = folder_.file("copy"), saved = folder_.file("saved");
   EXPECT_EQ(bonsai_checkpoint(db_, options_, copy.c_str(), snapshot, &records, nullptr), BONSAI_OK);
   EXPECT_EQ(records, 1u);
   EXPECT_EQ(bonsai_checkpoint(db_, options_, copy.c_str(), nullptr, nullptr, nullptr), BONSAI_INVALID_ARGUMENT);

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "admin/testing/temp_folder.h"
+#include "base/testing/temp_folder.h"
 
 namespace bonsai::admin {
 namespace {
@@ -21,7 +21,7 @@ class Probes : public ::testing::Test {
   }
   Finding rxe() { return probe_module(root_, "rdma_rxe", "Soft-RoCE"); }
 
-  TempFolder folder_;
+  testing::TempFolder folder_;
   SysRoot root_{folder_.path()};
 };
 

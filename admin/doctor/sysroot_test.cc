@@ -3,13 +3,13 @@
 
 #include <gtest/gtest.h>
 
-#include "admin/testing/temp_folder.h"
+#include "base/testing/temp_folder.h"
 
 namespace bonsai::admin {
 namespace {
 
 TEST(SysRoot, ReadsBelowItsRootOnly) {
-  const TempFolder folder;
+  const testing::TempFolder folder;
   folder.write("proc/version", "fake kernel \n\n");
   const SysRoot root(folder.path());
   EXPECT_EQ(root.read("/proc/version"), "fake kernel");
@@ -20,7 +20,7 @@ TEST(SysRoot, ReadsBelowItsRootOnly) {
 }
 
 TEST(SysRoot, ReadsNumbers) {
-  const TempFolder folder;
+  const testing::TempFolder folder;
   const SysRoot root(folder.path());
   folder.write("good", "18446744073709551615\n");
   folder.write("empty", "");
@@ -32,7 +32,7 @@ TEST(SysRoot, ReadsNumbers) {
 }
 
 TEST(SysRoot, ListsSortedAndSplitsLines) {
-  const TempFolder folder;
+  const testing::TempFolder folder;
   const SysRoot root(folder.path());
   folder.write("d/b", "1\n\n2\n");
   folder.write("d/a", "");
@@ -43,14 +43,14 @@ TEST(SysRoot, ListsSortedAndSplitsLines) {
 }
 
 TEST(SysRoot, BoundsWhatItReads) {
-  const TempFolder folder;
+  const testing::TempFolder folder;
   const SysRoot root(folder.path());
   folder.write("large", std::string((size_t{16} << 20) + 100'000, 'x'));
   EXPECT_LT(root.read("/large")->size(), (size_t{16} << 20) + 8192);
 }
 
 TEST(SysRoot, KnowsSpace) {
-  const TempFolder folder;
+  const testing::TempFolder folder;
   const SysRoot root(folder.path());
   const auto space = root.space("/");
   ASSERT_TRUE(space);

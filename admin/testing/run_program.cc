@@ -7,7 +7,7 @@
 
 #include <cstdlib>
 
-#include "admin/testing/temp_folder.h"
+#include "base/testing/temp_folder.h"
 
 namespace bonsai::admin {
 namespace {
@@ -23,14 +23,14 @@ namespace {
 }
 
 ProgramResult run(const std::vector<std::string>& arguments, const std::string& in, const std::string& out_path) {
-  const TempFolder folder;
-  const std::string in_path = folder.write("in", in), err_path = folder.path("err");
+  const testing::TempFolder folder;
+  const std::string in_path = folder.write("in", in), err_path = folder.file("err");
   std::vector<std::string> words = {BONSAI_PROGRAM};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-  const std::string out = out_path.empty() ? folder.path("out") : out_path;
+  const std::string out = out_path.empty() ? folder.file("out") : out_path;
 
   const pid_t child = fork();
   if (child < 0) std::abort();
@@ -39,8 +39,8 @@ ProgramResult run(const std::vector<std::string>& arguments, const std::string& 
   if (waitpid(child, &status, 0) != child) std::abort();
   ProgramResult result;
   result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  if (out_path.empty()) result.out = read_file(out);
-  result.err = read_file(err_path);
+  if (out_path.empty()) result.out = testing::read_file(out);
+  result.err = testing::read_file(err_path);
   return result;
 }
 

@@ -12,12 +12,13 @@
 #include "base/nvm/media.h"
 #include "base/nvm/racy_copy.h"
 #include "base/nvm/testing.h"
+#include "base/testing/temp_folder.h"
 
 namespace bonsai::base {
 namespace {
 
 using nvm_testing::create;
-using nvm_testing::TempDir;
+using testing::TempFolder;
 
 constexpr Site kSite{"test"};
 constexpr size_t kBytes = 1 << 20;
@@ -40,7 +41,7 @@ class Emulator : public ::testing::Test {
   }
   ~Emulator() override { virtual_now_ns = nullptr; }
 
-  TempDir dir_ = TempDir::on_tmpfs();
+  TempFolder dir_ = TempFolder::on_tmpfs();
   std::unique_ptr<Mapping> mapping_ = create(dir_.file("pool"), kBytes);
   EmulatorModel model_{300, 100, 2'560'000'000, 256'000'000};  // a block: 100 ns to read, 1000 ns to write
   EmulatorMedium medium_{*mapping_, model_, wait_frozen};
@@ -167,13 +168,13 @@ TEST(PoliteWait, ReachesTheDeadlineAndIsBounded) {
 
 class MakeMedia : public ::testing::Test {
  protected:
-  Status make(const TempDir& dir, MediaOptions options, PersistenceDomain domain = PersistenceDomain::kAuto) {
+  Status make(const TempFolder& dir, MediaOptions options, PersistenceDomain domain = PersistenceDomain::kAuto) {
     media_ = {};
     mapping_ = create(dir.file(std::to_string(++files_)), kBytes, domain);
     return make_media(*mapping_, options, &media_);
   }
 
-  TempDir tmpfs_ = TempDir::on_tmpfs();
+  TempFolder tmpfs_ = TempFolder::on_tmpfs();
   int files_ = 0;
   std::unique_ptr<Mapping> mapping_;
   Media media_;
@@ -184,7 +185,7 @@ TEST_F(MakeMedia, AutomaticIsTheProductMediumExceptForPlainFiles) {
   EXPECT_EQ(media_.hooked, nullptr);
   EXPECT_EQ(media_.text, mapping_->text());
   EXPECT_TRUE(media_.emulated);
-  const TempDir disk = TempDir::on_disk();
+  const TempFolder disk = TempFolder::on_disk();
   ASSERT_TRUE(make(disk, {}).ok());
   if (mapping_->kind() != MediumKind::kFile) return;  // the temporary directory is a tmpfs here
   EXPECT_NE(media_.hooked, nullptr);
@@ -206,7 +207,7 @@ TEST_F(MakeMedia, ShadowAndEmulatorAreLabelled) {
   ASSERT_TRUE(make(tmpfs_, options).ok());
   EXPECT_EQ(media_.text, "optane model on " + mapping_->text());
   EXPECT_GT(media_.hooked->read_deadline(1, 0, 0), 0U);
-  const TempDir disk = TempDir::on_disk();
+  const TempFolder disk = TempFolder::on_disk();
   ASSERT_TRUE(make(disk, options).ok());
   EXPECT_EQ(media_.text.find("msync"), std::string::npos) << "only the file medium calls it";
   options.test.emulator_preset = "flash";

@@ -10,13 +10,14 @@
 
 #include "base/nvm/racy_copy.h"
 #include "base/nvm/testing.h"
+#include "base/testing/temp_folder.h"
 
 namespace bonsai::base {
 namespace {
 
 using nvm_testing::create;
 using nvm_testing::reopen;
-using nvm_testing::TempDir;
+using testing::TempFolder;
 
 constexpr Site kFileSite{"test"};
 constexpr size_t kFileBytes = 64 * 1024;
@@ -43,7 +44,7 @@ class File : public ::testing::Test {
     error_of_calls = 0;
   }
 
-  TempDir dir_ = TempDir::on_disk();
+  TempFolder dir_ = TempFolder::on_disk();
   std::unique_ptr<Mapping> mapping_ = create(dir_.file("pool"), kFileBytes);
 };
 

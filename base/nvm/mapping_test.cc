@@ -15,6 +15,7 @@
 #include "base/huge_range.h"
 #include "base/nvm/racy_copy.h"
 #include "base/nvm/testing.h"
+#include "base/testing/temp_folder.h"
 #include "base/units.h"
 
 namespace bonsai::base {
@@ -23,7 +24,7 @@ namespace {
 using nvm_testing::create;
 using nvm_testing::in_child;
 using nvm_testing::reopen;
-using nvm_testing::TempDir;
+using testing::TempFolder;
 
 // Opens and returns the status as text; a mapping that opened is closed again.
 std::string try_open(const std::string& path, const MappingOptions& options = {}) {
@@ -47,7 +48,7 @@ void write_file(const std::string& path, size_t bytes) { std::ofstream(path) << 
 
 class MappingOn : public ::testing::TestWithParam<bool> {
  protected:
-  TempDir dir_{GetParam() ? TempDir::on_tmpfs() : TempDir::on_disk()};
+  TempFolder dir_{GetParam() ? TempFolder::on_tmpfs() : TempFolder::on_disk()};
   std::string path_ = dir_.file("pool");
 };
 
@@ -110,7 +111,7 @@ bool kernel_collapses() {
 
 TEST(MappingOnTmpfs, HasHugePages) {
   if (!kernel_collapses()) GTEST_SKIP() << "the kernel has no MADV_COLLAPSE for tmpfs: Linux 6.1 or later has";
-  const TempDir dir = TempDir::on_tmpfs();
+  const TempFolder dir = TempFolder::on_tmpfs();
   const std::string path = dir.file("pool");
   {
     auto mapping = create(path, 9 * kMiB);

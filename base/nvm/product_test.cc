@@ -11,6 +11,7 @@
 
 #include "base/nvm/hooked_product.h"
 #include "base/nvm/testing.h"
+#include "base/testing/temp_folder.h"
 
 namespace bonsai::base {
 namespace {
@@ -119,7 +120,7 @@ TEST_P(Product, RacingReaderIsModelled) {
 
 // By the virtual interface it does and counts the same.
 TEST(HookedProduct, DoesWhatTheProductDoes) {
-  const auto scratch = nvm_testing::TempDir::on_tmpfs();
+  const auto scratch = testing::TempFolder::on_tmpfs();
   const auto mapping = nvm_testing::create(scratch.file("pool"), kBytes);
   HookedProduct hooked(*mapping);
   HookedMedium& medium = hooked;

@@ -12,6 +12,7 @@
 #include "base/nvm/racy_copy.h"
 #include "base/nvm/testing.h"
 #include "base/os_wait.h"
+#include "base/testing/temp_folder.h"
 
 namespace bonsai::base {
 namespace {
@@ -19,7 +20,7 @@ namespace {
 using nvm_testing::create;
 using nvm_testing::in_child;
 using nvm_testing::reopen;
-using nvm_testing::TempDir;
+using testing::TempFolder;
 
 constexpr Site kSite{"test"};
 constexpr size_t kBytes = 64 * 1024;
@@ -59,7 +60,7 @@ class Shadow : public ::testing::TestWithParam<bool> {
   // What the pool holds at an offset after the crash.
   uint64_t survived(size_t offset) { return word_at(reopen(path_)->data() + offset).load(); }
 
-  TempDir dir_ = TempDir::on_tmpfs();
+  TempFolder dir_ = TempFolder::on_tmpfs();
   std::string path_ = dir_.file("pool");
   ShadowOptions options_;
 };
@@ -246,7 +247,7 @@ TEST_P(Shadow, Counts) {
 }
 
 TEST(ShadowErrors, BadInput) {
-  const TempDir dir = TempDir::on_tmpfs();
+  const TempFolder dir = TempFolder::on_tmpfs();
   const std::string path = dir.file("pool");
   std::unique_ptr<ShadowMedium> medium;
   {

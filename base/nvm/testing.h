@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Helpers of the tests of base/nvm: directories that remove themselves and child processes.
+// Helpers of the tests of base/nvm: mappings and child processes.
 #ifndef BONSAI_BASE_NVM_TESTING_H_
 #define BONSAI_BASE_NVM_TESTING_H_
 
@@ -7,8 +7,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -17,31 +15,6 @@
 #include "base/nvm/mapping.h"
 
 namespace bonsai::base::nvm_testing {
-
-class TempDir {
- public:
-  explicit TempDir(const std::string& parent) : path_(parent + "/bonsai_nvm_XXXXXX") {
-    BONSAI_CHECK(::mkdtemp(path_.data()) != nullptr);
-  }
-  ~TempDir() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-
-  static TempDir on_tmpfs() { return TempDir("/dev/shm"); }
-  static TempDir on_disk() {
-    const char* const dir = std::getenv("TMPDIR");
-    return TempDir(dir != nullptr ? dir : "/tmp");
-  }
-
-  [[nodiscard]] const std::string& path() const { return path_; }
-  [[nodiscard]] std::string file(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
 
 inline std::unique_ptr<Mapping> create(const std::string& path, uint64_t bytes,
                                        PersistenceDomain domain = PersistenceDomain::kAuto) {

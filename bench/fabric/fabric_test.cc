@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `bonsai-bench fabric`: what it measures, how it reads what others print, and a whole run on shm and sim.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
@@ -9,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
+#include "base/testing/temp_folder.h"
 #include "base/thread.h"
 #include "bench/fabric/child_process.h"
 #include "bench/fabric/peer.h"
@@ -253,13 +253,10 @@ TEST(FabricRun, InVirtualTimeABatchCostsOneRoundTrip) {
 class Served : public ::testing::Test {
  protected:
   Served() {
-    std::string name = ::testing::TempDir() + "/bench-fabric-XXXXXX";
-    EXPECT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
     // This thread goes on when the other has opened its files: shm looks through those of the process.
     far_ = base::Thread("far", [this] {
       served_ = serve_fabric(
-          {"shm", folder_, "far"}, {}, false, stop_,
+          {"shm", folder_.path(), "far"}, {}, false, stop_,
           {.on_progress = [](const std::string&) {}, .on_note = [this](const std::string&) { serves_.signal(); }});
     });
     EXPECT_TRUE(serves_.wait_for(10'000));
@@ -268,10 +265,9 @@ class Served : public ::testing::Test {
     stop_ = true;
     far_.join();
     EXPECT_TRUE(served_.ok()) << served_.ToString();
-    std::filesystem::remove_all(folder_);
   }
 
-  std::string folder_;
+  testing::TempFolder folder_;
   std::atomic<bool> stop_{false};
   base::Event serves_;
   Status served_;
@@ -281,7 +277,7 @@ class Served : public ::testing::Test {
 TEST_F(Served, ARunMeasuresEachCellAndLeavesItsFiles) {
   FabricConfig config = small("shm");
   config.providers.clear();
-  config.peer = FabricAddress{"shm", folder_, "far"};
+  config.peer = FabricAddress{"shm", folder_.path(), "far"};
   config.cell_ms = 2;
   FabricReport report;
   const Status status = run_fabric_cells(config, stop_, silent(), &report);
@@ -289,7 +285,7 @@ TEST_F(Served, ARunMeasuresEachCellAndLeavesItsFiles) {
   expect_whole(report, config);
   EXPECT_NE(report.subjects.at(0).litmus.find("lost additions 0 of"), std::string::npos);
 
-  const std::string out = folder_ + "/out";
+  const std::string out = folder_.file("out");
   ASSERT_TRUE(write_fabric(out, fabric_json(report)).ok());
   for (const char* file : {"fabric.json", "fabric.csv", "fabric.svg"}) {
     EXPECT_TRUE(std::filesystem::exists(out + "/" + file)) << file;
@@ -298,7 +294,7 @@ TEST_F(Served, ARunMeasuresEachCellAndLeavesItsFiles) {
 
 TEST_F(Served, OneNodeAfterTheOther) {
   std::unique_ptr<FabricEnd> end;
-  ASSERT_TRUE(FabricEnd::open({.provider = "shm", .folder = folder_, .device = {}}, &end).ok());
+  ASSERT_TRUE(FabricEnd::open({.provider = "shm", .folder = folder_.path(), .device = {}}, &end).ok());
   for (int i = 0; i < 3; ++i) {
     std::unique_ptr<FabricProbe> probe;
     const Status status = FabricProbe::connect(end.get(), "far", {nullptr, base::now_ns}, 10'000, &probe);

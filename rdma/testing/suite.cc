@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rdma/testing/suite.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <iterator>
+
+#include "base/testing/temp_folder.h"
 
 namespace bonsai::rdma {
 namespace {
@@ -19,23 +19,13 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// Where processes meet; removed at the end.
-struct Folder {
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "bonsai-shm.XXXXXX").string();
-    path = ::mkdtemp(name.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-  std::filesystem::path path;
-};
-
 std::vector<Setting> choose_settings() {
   if (const std::string provider = environment("BONSAI_FABRIC"); !provider.empty()) {
     const std::string puppet = environment("BONSAI_FABRIC_PUPPET");
     return {{provider.substr(0, provider.find(':')) + (puppet.empty() ? "" : "_far"), provider, puppet}};
   }
-  static const Folder made;
-  const std::string folder = made.path.string();
+  static const testing::TempFolder meeting;  // of processes
+  const std::string& folder = meeting.path();
   const std::string puppet = (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "rdma_puppet").string();
   return {
       {"sim", "sim", ""},

@@ -12,7 +12,6 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -20,6 +19,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/testing/temp_folder.h"
 #include "base/thread.h"
 
 namespace bonsai::bench {
@@ -32,17 +32,12 @@ struct Outcome {
 class Program : public ::testing::Test {
  protected:
   void SetUp() override {
-    const bool in_memory = access("/dev/shm", W_OK) == 0;  // pools are made durable there at no cost
-    std::string made = (in_memory ? std::string("/dev/shm") : ::testing::TempDir()) + "/bench-cli-XXXXXX";
-    ASSERT_NE(mkdtemp(made.data()), nullptr);
-    directory_ = made;
     const char* program = std::getenv("BONSAI_BENCH");
     ASSERT_NE(program, nullptr) << "set BONSAI_BENCH to the program";
     program_ = program;
   }
   void TearDown() override {
     if (child_ > 0) stop(SIGKILL);
-    std::filesystem::remove_all(directory_);
   }
 
   [[nodiscard]] Outcome run(const std::string& arguments) const {
@@ -94,7 +89,7 @@ class Program : public ::testing::Test {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
 
-  [[nodiscard]] std::string file(const std::string& name) const { return directory_ + "/" + name; }
+  [[nodiscard]] std::string file(const std::string& name) const { return folder_.file(name); }
   [[nodiscard]] std::string write(const std::string& name, const std::string& text) const {
     std::ofstream(file(name)) << text;
     return file(name);
@@ -108,7 +103,9 @@ class Program : public ::testing::Test {
     return nlohmann::json::parse(text_of(name), nullptr, false);
   }
 
-  std::string directory_, program_;
+  const testing::TempFolder folder_;
+  const std::string& directory_ = folder_.path();
+  std::string program_;
   pid_t child_ = 0;
 };
 
