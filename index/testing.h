@@ -6,9 +6,11 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -16,13 +18,17 @@
 
 #include "base/check.h"
 #include "base/nvm/far.h"
+#include "base/nvm/mapping.h"
 #include "base/nvm/product.h"
+#include "base/nvm/shadow.h"
+#include "base/nvm/testing.h"
 #include "base/random.h"
 #include "base/testing/far.h"
 #include "base/thread.h"
 #include "index/index.h"
 #include "persist/analysis.h"
 #include "persist/recovery.h"
+#include "persist/testing/file_on_medium.h"
 
 namespace bonsai::index::testing {
 
@@ -54,39 +60,22 @@ struct Sizes {
   size_t pool_bytes = size_t{4} << 20;
   uint64_t log_bytes = 0;  // 0: a tenth
   bool buffered = false;
+  std::function<void()> turn = {};  // if any: on a shadow medium, and called before each operation of the seam
   size_t snapshots_max = SIZE_MAX;
   uint32_t tokens_max = uint32_t{1} << 31;
 };
 
 class Tier {
  public:
-  explicit Tier(Sizes sizes = {}) : sizes_(sizes) {
-    bytes_ = static_cast<std::byte*>(std::aligned_alloc(4096, sizes.pool_bytes));
-    BONSAI_CHECK(bytes_ != nullptr);
-    std::memset(bytes_, 0, sizes.pool_bytes);
-    medium_ = std::make_unique<base::ProductMedium>(bytes_, sizes.pool_bytes, PersistenceDomain::kAdr);
-    if (bonsai::testing::far_asked()) {
-      near_ = std::make_unique<Near>(medium_.get());
-      far_ = std::make_unique<base::FarMedium>(*near_, base::FarOptions());
-      far_volume_ = std::make_unique<FarVolume>(std::vector<base::HookedMedium*>{far_.get()});
-      volume_ = far_volume_.get();
-    } else {
-      mapped_volume_ = std::make_unique<MappedVolume>(std::vector<base::ProductMedium*>{medium_.get()});
-      volume_ = mapped_volume_.get();
-    }
-    Options options;
-    options.log_bytes = sizes.log_bytes;
-    const uint64_t pool_id[2] = {7, 9};
-    BONSAI_CHECK(persist::format_pool(*volume_, options, pool_id).ok());
+  // `image`: of a pool with these sizes, which is recovered; empty: a new pool.
+  explicit Tier(Sizes sizes = {}, std::span<const std::byte> image = {}) : sizes_(sizes) {
+    BONSAI_CHECK(map().ok());
+    if (!image.empty()) std::memcpy(mapping_->data(), image.data(), image.size());
+    make_volume();
+    if (image.empty()) format();
     open();
   }
-  ~Tier() {
-    close();
-    mapped_volume_.reset();
-    far_volume_.reset();
-    far_.reset();
-    std::free(bytes_);
-  }
+  ~Tier() { close(); }
   Tier(const Tier&) = delete;
   Tier& operator=(const Tier&) = delete;
 
@@ -95,6 +84,8 @@ class Tier {
     close();
     open();
   }
+  // What a power cut at this moment would leave, beside any operation. Requires: Sizes::turn.
+  [[nodiscard]] std::vector<std::byte> durable() { return shadow_->durable(); }
 
   Index& index() { return *index_; }
   persist::Log& log() { return *log_; }
@@ -235,6 +226,42 @@ class Tier {
   }
 
  private:
+  Status map() {
+    if (!sizes_.turn) return base::Mapping::make_in_memory("memory", sizes_.pool_bytes, &mapping_);
+    base::MappingOptions options;
+    options.create_bytes = sizes_.pool_bytes;
+    options.domain = PersistenceDomain::kAdr;
+    folder_ = std::make_unique<base::nvm_testing::TempDir>("/dev/shm");
+    return base::Mapping::open(folder_->file("pool"), options, &mapping_);
+  }
+  void make_volume() {
+    base::HookedMedium* hooked = nullptr;
+    if (sizes_.turn) {
+      BONSAI_CHECK(base::ShadowMedium::make(*mapping_, {.eviction_seed = 1}, &shadow_).ok());
+      turned_ = std::make_unique<persist::testing::FileOnMedium>(*shadow_, sizes_.pool_bytes, sizes_.turn);
+      hooked = turned_.get();
+    } else {
+      medium_ = std::make_unique<base::ProductMedium>(mapping_->data(), sizes_.pool_bytes, PersistenceDomain::kAdr);
+    }
+    if (bonsai::testing::far_asked()) {
+      if (hooked == nullptr) near_ = std::make_unique<Near>(medium_.get());
+      far_ = std::make_unique<base::FarMedium>(hooked == nullptr ? *near_ : *hooked, base::FarOptions());
+      hooked = far_.get();
+    }
+    if (hooked != nullptr) {
+      hooked_volume_ = std::make_unique<HookedVolume>(std::vector<base::HookedMedium*>{hooked});
+      volume_ = hooked_volume_.get();
+    } else {
+      mapped_volume_ = std::make_unique<MappedVolume>(std::vector<base::ProductMedium*>{medium_.get()});
+      volume_ = mapped_volume_.get();
+    }
+  }
+  void format() {
+    Options options;
+    options.log_bytes = sizes_.log_bytes;
+    const uint64_t pool_id[2] = {7, 9};
+    BONSAI_CHECK(persist::format_pool(*volume_, options, pool_id).ok());
+  }
   void open() {
     space_ = std::make_unique<persist::Space>();
     BONSAI_CHECK(persist::read_pool(*volume_, {"memory"}, &pool_).ok());
@@ -242,8 +269,8 @@ class Tier {
     dnodes_ = std::make_unique<persist::DnodeStore>(*volume_, *space_, pool_.geometry());
     large_ = std::make_unique<persist::LargeStore>(*volume_, *space_);
     const persist::Log::Config config = pool_.log_config(sizes_.buffered);
-    log_ =
-        far_volume_ != nullptr ? persist::make_log(*far_volume_, config) : persist::make_log(*mapped_volume_, config);
+    log_ = hooked_volume_ != nullptr ? persist::make_log(*hooked_volume_, config)
+                                     : persist::make_log(*mapped_volume_, config);
     epochs_ = std::make_unique<base::EpochDomain>();
     volume_->set_epochs(epochs_.get());
     Index::Config index;
@@ -310,7 +337,7 @@ class Tier {
   static constexpr uint64_t kWaitMs = 30'000;
 
   using MappedVolume = scale::VolumeOf<base::ProductMedium>;
-  using FarVolume = scale::VolumeOf<base::HookedMedium>;
+  using HookedVolume = scale::VolumeOf<base::HookedMedium>;
 
   // The product's medium as what is on the other side of a far one.
   class Near final : public base::HookedMedium {
@@ -329,12 +356,15 @@ class Tier {
   };
 
   const Sizes sizes_;
-  std::byte* bytes_ = nullptr;
-  std::unique_ptr<base::ProductMedium> medium_;
+  std::unique_ptr<base::nvm_testing::TempDir> folder_;  // of a shadow's file
+  std::unique_ptr<base::Mapping> mapping_;
+  std::unique_ptr<base::ProductMedium> medium_;  // one of the two
+  std::unique_ptr<base::ShadowMedium> shadow_;
+  std::unique_ptr<persist::testing::FileOnMedium> turned_;
   std::unique_ptr<Near> near_;
   std::unique_ptr<base::FarMedium> far_;
   std::unique_ptr<MappedVolume> mapped_volume_;
-  std::unique_ptr<FarVolume> far_volume_;
+  std::unique_ptr<HookedVolume> hooked_volume_;
   scale::Volume* volume_ = nullptr;  // the one that there is
   persist::Pool pool_;
   std::unique_ptr<persist::Space> space_;

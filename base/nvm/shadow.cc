@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/check.h"
 #include "base/nvm/racy_copy.h"
 #include "base/status_macros.h"
 
@@ -58,6 +59,7 @@ ShadowMedium::ShadowMedium(std::byte* view, const Mapping& mapping, const Shadow
                            const LineWriter& writer)
     : HookedMedium(view, mapping.bytes()),
       options_(options),
+      mapped_(mapping.data()),
       writes_through_(view == mapping.data()),
       writer_(writer) {}
 
@@ -98,6 +100,14 @@ bool ShadowMedium::fence(const Site&) {
   for (const size_t line : lines) write_back(line);
   lines.clear();
   return true;
+}
+
+std::vector<std::byte> ShadowMedium::durable() {
+  BONSAI_CHECK(!writes_through_);
+  for (std::mutex& lock : line_locks_) lock.lock();
+  std::vector<std::byte> image(mapped_, mapped_ + bytes());
+  for (std::mutex& lock : line_locks_) lock.unlock();
+  return image;
 }
 
 void ShadowMedium::add_pending(const std::byte* dst, size_t n) {

@@ -51,6 +51,9 @@ class ShadowMedium final : public HookedMedium {
   void flush(const std::byte* dst, size_t n, const Site& site) override;
   bool fence(const Site& site) override;
 
+  // What the mapping holds at this moment, beside any operation: what a power cut would leave. Requires: not eADR.
+  [[nodiscard]] std::vector<std::byte> durable();
+
  private:
   // What one thread has flushed since its fence, and the lines that it stored to most recently.
   struct Pending {
@@ -71,10 +74,11 @@ class ShadowMedium final : public HookedMedium {
   [[nodiscard]] size_t line_of(const std::byte* p) const { return static_cast<size_t>(p - view()) / kLineBytes; }
 
   const ShadowOptions options_;
+  const std::byte* const mapped_;
   const bool writes_through_;  // eADR
   LineWriter writer_;
   PerThread<Pending> pending_;
-  std::array<std::mutex, 64> line_locks_;
+  std::array<std::mutex, 32> line_locks_;  // all are held at once, of which ThreadSanitizer bears less than 64
 };
 
 }  // namespace bonsai::base

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <functional>
 #include <thread>
+#include <vector>
 
 #include "base/nvm/racy_copy.h"
 #include "base/nvm/testing.h"
@@ -228,6 +229,40 @@ TEST_P(Shadow, RacingFencesOfOneLineEndWithTheNewestContent) {
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(regressions.load(), 0U);
   for (size_t t = 0; t < 4; ++t) EXPECT_EQ(word_at(mapping->data() + 8 * t).load(), kRounds);
+}
+
+// Two threads write rising numbers, each to two lines and to the second after the first is durable: at every moment the
+// first is as far as the second, or one further.
+TEST_P(Shadow, DurableIsOfOneMoment) {
+  auto mapping = create(path_, kBytes, PersistenceDomain::kAdr);
+  auto medium = make(*mapping, options_);
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> writers;
+  for (size_t at : {size_t{0}, size_t{8 * 1024}}) {
+    writers.emplace_back([&, at] {
+      for (uint64_t i = 1; !stop.load(); ++i) {
+        for (size_t line : {at, at + 32 * 1024}) {
+          medium->store8(medium->view() + line, i);
+          medium->flush(medium->view() + line, 8, kSite);
+          medium->fence(kSite);
+        }
+      }
+    });
+  }
+  uint64_t last = 0;
+  for (int i = 0; i < 200 || last < 10; ++i) {
+    std::vector<std::byte> image = medium->durable();
+    ASSERT_EQ(image.size(), kBytes);
+    for (size_t at : {size_t{0}, size_t{8 * 1024}}) {
+      const uint64_t first = word_at(image.data() + at).load();
+      const uint64_t second = word_at(image.data() + at + 32 * 1024).load();
+      EXPECT_TRUE(first == second || first == second + 1) << first << " and " << second;
+      last = second;
+    }
+    std::this_thread::yield();
+  }
+  stop.store(true);
+  for (std::thread& writer : writers) writer.join();
 }
 
 TEST_P(Shadow, Counts) {
