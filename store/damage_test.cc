@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "base/testing/budget.h"
 #include "base/testing/figures.h"
@@ -198,7 +199,8 @@ class Subject {
   std::map<uint64_t, std::optional<std::string>> last_;
 };
 
-// What of target `target` is to be hit: each structure as often as another, however small.
+// What of target `target` is to be hit: half of the times what reads read, runs and large values, if there are any;
+// else each structure as often as another, however small.
 DamageSources sources_of(const Subject& subject, const Subject& other, size_t target) {
   std::vector<std::unique_ptr<MemoryMedium>> media;
   std::vector<base::HookedMedium*> raw;
@@ -233,47 +235,105 @@ DamageSources sources_of(const Subject& subject, const Subject& other, size_t ta
     add(sb.data_offset + i * sb.extent_bytes, sb.extent_bytes);
     sources.wholes.emplace_back(sb.data_offset + i * sb.extent_bytes, sb.extent_bytes);
   }
+  std::vector<std::pair<uint64_t, uint64_t>> data;
+  const auto add_data = [&](scale::Addr at, uint64_t bytes) {
+    if (at.target() == target) data.emplace_back(at.offset(), bytes);
+  };
+  const auto add_large = [&](const persist::LargeRef& ref) {
+    add_data(scale::Addr::of_bits(ref.addr), ref.value_bytes);
+  };
+  for (const persist::Tile& tile : rig.analysis.tiles) {
+    const persist::Dnode& dnode = *rig.analysis.dnodes[tile.dnode];
+    for (const persist::RunDesc& run : dnode.runs()) add_data(scale::Addr::of_bits(run.addr), run.bytes);
+    EXPECT_TRUE(persist::for_each_large(rig.volume, dnode, add_large));
+    for (const persist::LiveRecord& record : tile.records) {
+      if (record.update.large) add_large(persist::large_ref(record.update.value));
+    }
+  }
+  const size_t others = sources.places.size();
+  for (size_t i = 0; !data.empty() && i < others; ++i) sources.places.push_back(data[i % data.size()]);
   for (const Images& images : subject.earlier()) sources.earlier.push_back(&images[target]);
   sources.other = &other.images()[target];
   return sources;
 }
 
+// What became of damaged pools.
+struct Tally {
+  uint64_t damages = 0, silent = 0, told = 0;
+  uint64_t opened = 0;      // the store opened,
+  uint64_t read_whole = 0;  // and every read was answered, before and after all was offloaded; or
+  uint64_t reads_told = 0;  // some read, or an offload, reported damage
+  uint64_t checkpoints = 0, checkpoints_made = 0;
+  uint64_t salvages = 0, salvages_made = 0;
+
+  void add(const Tally& other) {
+    damages += other.damages;
+    silent += other.silent;
+    told += other.told;
+    opened += other.opened;
+    read_whole += other.read_whole;
+    reads_told += other.reads_told;
+    checkpoints += other.checkpoints;
+    checkpoints_made += other.checkpoints_made;
+    salvages += other.salvages;
+    salvages_made += other.salvages_made;
+  }
+};
+
 // Judges one damaged pool. What is wrong; empty: the damage was reported, or did no harm.
 class Judge {
  public:
-  Judge(const Subject& subject, const Images& images) : subject_(subject), images_(images) {}
+  Judge(const Subject& subject, const Images& images, Tally* tally)
+      : subject_(subject), images_(images), tally_(*tally) {}
 
-  // As recovery and reads see it, with or without the writes of a recovery.
-  std::string in_memory(bool recover) {
+  // As `check` sees it.
+  std::string analysed() {
     std::vector<std::unique_ptr<MemoryMedium>> media;
     std::vector<base::HookedMedium*> raw;
     for (const Image& image : images_) media.push_back(std::make_unique<MemoryMedium>(image));
     for (const auto& medium : media) raw.push_back(medium.get());
     Rig rig(raw, subject_.kind().durability == Durability::kBuffered);
-    const Status status = recover ? rig.open() : rig.analyse_only();
-    if (!status.ok() || (!recover && !rig.analysis.damages.empty())) return told();
-    const auto content = recover ? recovered_content(rig) : analysed_content(rig);
+    if (!rig.analyse_only().ok() || !rig.analysis.damages.empty()) return told();
+    const auto content = analysed_content(rig);
     if (!content) return told();
-    return subject_.allows(*content) ? "" : recover ? "recovered: wrong content" : "analysed: wrong content";
+    return subject_.allows(*content) ? "" : "analysed: wrong content";
   }
 
-  // As programs see it.
+  // As a store reads it, in memory, after it was analysed; and as its checkpoint.
+  std::string opened_in_memory(bool with_checkpoint) {
+    std::optional<ScratchFolder> folder;
+    if (with_checkpoint) folder.emplace();
+    std::vector<std::unique_ptr<MemoryMedium>> media;
+    std::vector<std::unique_ptr<base::HookedMedium>> files;
+    for (const Image& image : images_) {
+      media.push_back(std::make_unique<MemoryMedium>(image));
+      files.push_back(std::make_unique<FileOnMedium>(*media.back(), image.size()));
+    }
+    const bool sound = !told_;
+    std::unique_ptr<store::Tiers> tiers;
+    if (const Status status = store::open_tiers_on(options(), std::move(files), false, &tiers); !status.ok()) {
+      return refused(sound, status);
+    }
+    store::DbImpl db(options(), std::move(tiers), false);
+    return read(&db, folder ? folder->file("checkpoint") : "", sound);
+  }
+
+  // As programs see it, with what they make of it in `folder`.
   std::string as_files() {
     ScratchFolder folder;
     const std::string path = folder.pool(images_.size());
     folder.expect_damage(path);
-    const auto write = [&] {
-      for (size_t i = 0; i < images_.size(); ++i) {
-        std::ofstream(folder_file(path, i), std::ios::binary)
-            .write(reinterpret_cast<const char*>(images_[i].data()), static_cast<std::streamsize>(images_[i].size()));
-      }
-    };
-    write();
+    for (size_t i = 0; i < images_.size(); ++i) {
+      std::ofstream(folder_file(path, i), std::ios::binary)
+          .write(reinterpret_cast<const char*>(images_[i].data()), static_cast<std::streamsize>(images_[i].size()));
+    }
     CheckReport report;
     const bool sound = Check(path, &report).ok() && report.ok();
     if (!sound) told();
     if (std::string wrong = salvaged(path, folder.file("salvaged")); !wrong.empty()) return wrong;
-    return opened(path, folder.file("checkpoint"), sound);
+    std::unique_ptr<DB> db;
+    if (const Status status = DB::Open(options(), path, &db); !status.ok()) return refused(sound, status);
+    return read(db.get(), folder.file("checkpoint"), sound);
   }
 
   [[nodiscard]] bool was_told() const { return told_; }
@@ -308,24 +368,52 @@ class Judge {
     return std::nullopt;
   }
 
-  std::string opened(const std::string& path, const std::string& checkpoint, bool sound) {
-    std::unique_ptr<DB> db;
-    if (const Status status = DB::Open(options(), path, &db); !status.ok()) {
-      told();
-      return sound ? "check finds nothing, and it does not open: " + status.ToString() : "";
+  std::string refused(bool sound, const Status& status) {
+    told();
+    return sound ? "check finds nothing, and it does not open: " + status.ToString() : "";
+  }
+
+  // Reads all of an open store in every way, then again from dnodes, then copies it. `sound`: nothing may be reported.
+  std::string read(DB* db, const std::string& checkpoint, bool sound) {
+    ++tally_.opened;
+    const bool told_before = std::exchange(told_, false);
+    std::string wrong = got(db);
+    if (wrong.empty()) wrong = scanned(db, "scan");
+    if (wrong.empty()) {
+      const Status drained = db->Drain();
+      if (!drained.ok() && !drained.IsNoSpace()) told();
+      wrong = scanned(db, "scan of what was drained");
     }
+    const bool reported = std::exchange(told_, told_ || told_before);
+    ++(reported ? tally_.reads_told : tally_.read_whole);
+    if (wrong.empty() && reported && sound) wrong = "check finds nothing, and a read or an offload reports damage";
+    return wrong.empty() && !checkpoint.empty() ? copied(db, checkpoint) : wrong;
+  }
+  std::string got(DB* db) {
     for (uint64_t i = 0; i < kKeys; ++i) {
       std::string value;
       const Status status = db->Get(ReadOptions(), key_of(i), &value);
-      const bool answered = status.ok() || status.IsNotFound();
-      if (!answered) told();
-      if (!answered && sound) return "check finds nothing, and get fails: " + status.ToString();
-      if (answered && !subject_.allows(i, status.ok() ? std::optional(value) : std::nullopt)) return "get: wrong value";
+      if (!status.ok() && !status.IsNotFound()) {
+        told();
+      } else if (!subject_.allows(i, status.ok() ? std::optional(value) : std::nullopt)) {
+        return "get: wrong value";
+      }
     }
-    const std::optional<Content> content = content_of(db.get());
-    if (content && !subject_.allows(*content)) return "scan: wrong content";
-    if (!content && sound) return "check finds nothing, and a scan fails";
-    if (!Checkpoint(db.get(), options(), checkpoint).ok()) return told();
+    return "";
+  }
+  std::string scanned(DB* db, const char* what) {
+    const std::optional<Content> forward = content_of(db);
+    if (forward && !subject_.allows(*forward)) return std::string(what) + ": wrong content";
+    Content back;
+    const auto iterator = db->NewIterator(ReadOptions());
+    for (iterator->SeekToLast(); iterator->Valid(); iterator->Prev()) back.emplace(iterator->key(), iterator->value());
+    if (!iterator->status().ok()) return told();
+    return subject_.allows(back) ? "" : std::string(what) + " backwards: wrong content";
+  }
+  std::string copied(DB* db, const std::string& checkpoint) {
+    ++tally_.checkpoints;
+    if (!Checkpoint(db, options(), checkpoint).ok()) return told();
+    ++tally_.checkpoints_made;
     std::unique_ptr<DB> copy;
     if (const Status status = DB::Open(options(), checkpoint, &copy); !status.ok()) return "checkpoint does not open";
     const std::optional<Content> copied = content_of(copy.get());
@@ -334,7 +422,9 @@ class Judge {
 
   std::string salvaged(const std::string& path, const std::string& to) {
     SalvageReport report;
+    ++tally_.salvages;
     if (!Salvage(path, options(), to, &report).ok()) return told();
+    ++tally_.salvages_made;
     std::unique_ptr<DB> copy;
     if (const Status status = DB::Open(options(), to, &copy); !status.ok()) return "what was salvaged does not open";
     const std::optional<Content> content = content_of(copy.get());
@@ -348,58 +438,77 @@ class Judge {
 
   const Subject& subject_;
   const Images& images_;
+  Tally& tally_;
   bool told_ = false;
 };
+
+// One damage of a kind to a pool, if it changes anything, and what becomes of it. `i`: how many there were before.
+void damage_once(const Subject& subject, const std::vector<DamageSources>& sources, const DamageKind& kind, uint64_t i,
+                 base::Random* random, Tally* tally) {
+  constexpr uint64_t kFilesEach = 20, kCheckpointsEach = 5;  // of which one is taken so far; they take longer
+  const size_t target = random->below(sources.size());
+  Images images;
+  std::string where;
+  bool done = false;
+  for (int tries = 0; tries < 8 && !done; ++tries) {
+    images = subject.images();
+    done = do_damage(kind, sources[target], *random, &images[target], &where);
+  }
+  if (!done) return;
+  ++tally->damages;
+  Judge judge(subject, images, tally);
+  std::string wrong = judge.analysed();
+  if (wrong.empty()) wrong = judge.opened_in_memory(i % kCheckpointsEach == 1);
+  if (wrong.empty() && i % kFilesEach == 0) wrong = judge.as_files();
+  tally->told += judge.was_told() ? 1 : 0;
+  tally->silent += wrong.empty() ? 0 : 1;
+  EXPECT_EQ(wrong, "") << subject.kind().name << ": " << where << " of target " << target;
+}
+
+void print(const char* what, uint64_t part, uint64_t of) {
+  std::printf("  %7llu of %7llu (%2.0f %%) %s\n", static_cast<unsigned long long>(part),
+              static_cast<unsigned long long>(of), 100.0 * static_cast<double>(part) / static_cast<double>(of), what);
+}
 
 TEST(StoreDamage, IsToldOrHarmless) {
   base::Random random = persist::testing::seeded_random(21);
   const uint64_t rounds = kSlow ? 1 : budget<uint64_t>(1, 6, 60);
   const uint64_t damages_each = budget<uint64_t>(6, kSlow ? 12 : 48, 48);
-  uint64_t damages = 0, silent = 0, told = 0, opened = 0;
-  std::map<std::string, std::pair<uint64_t, uint64_t>> by_kind;  // done, reported
+  Tally all;
+  std::map<std::string, Tally> by_kind;
   for (uint64_t round = 0; round < rounds; ++round) {
     for (const PoolKind& pool : kPools) {
       const Subject subject(pool, random), other(pool, random);
       std::vector<DamageSources> sources;
       for (size_t i = 0; i < pool.targets; ++i) sources.push_back(sources_of(subject, other, i));
       for (const DamageKind& kind : kDamageKinds) {
-        for (uint64_t i = 0; i < damages_each && silent < 10; ++i) {
-          const size_t target = random.below(pool.targets);
-          Images images;
-          std::string where;
-          bool done = false;
-          for (int tries = 0; tries < 8 && !done; ++tries) {
-            images = subject.images();
-            done = do_damage(kind, sources[target], random, &images[target], &where);
-          }
-          if (!done) continue;
-          Judge judge(subject, images);
-          std::string wrong = judge.in_memory(false);
-          if (wrong.empty() && i % 4 == 0) wrong = judge.in_memory(true);
-          const bool files = i % 20 == 0;
-          if (wrong.empty() && files) wrong = judge.as_files();
-          opened += files ? 1 : 0;
-          ++damages;
-          ++by_kind[kind.name].first;
-          by_kind[kind.name].second += judge.was_told() ? 1 : 0;
-          told += judge.was_told() ? 1 : 0;
-          silent += wrong.empty() ? 0 : 1;
-          EXPECT_EQ(wrong, "") << pool.name << ": " << where << " of target " << target;
+        Tally& tally = by_kind[kind.name];
+        for (uint64_t i = 0; i < damages_each && tally.silent < 10; ++i) {
+          damage_once(subject, sources, kind, i, &random, &tally);
         }
       }
     }
   }
-  for (const auto& [name, counts] : by_kind) {
-    std::printf("  %-34s %7llu done %7llu told\n", name.c_str(), static_cast<unsigned long long>(counts.first),
-                static_cast<unsigned long long>(counts.second));
-    add_row("damages, by kind", name, {{"done", counts.first}, {"told", counts.second}});
+  for (const auto& [name, tally] : by_kind) {
+    all.add(tally);
+    std::printf("  %-34s %7llu done %7llu told %7llu opened\n", name.c_str(),
+                static_cast<unsigned long long>(tally.damages), static_cast<unsigned long long>(tally.told),
+                static_cast<unsigned long long>(tally.opened));
+    add_row("damages, by kind", name, {{"done", tally.damages}, {"told", tally.told}, {"opened", tally.opened}});
   }
-  std::printf("%llu damages, %llu told, %llu as files, %llu silent\n", static_cast<unsigned long long>(damages),
-              static_cast<unsigned long long>(told), static_cast<unsigned long long>(opened),
-              static_cast<unsigned long long>(silent));
-  add_figure("damages", damages);
-  add_figure("damages_silent", silent);
-  EXPECT_GT(told, damages / 10);
+  print("were reported by something", all.told, all.damages);
+  print("opened, and were read in every way", all.opened, all.damages + all.salvages);
+  print("of these gave all, as they should", all.read_whole, all.opened);
+  print("of these reported damage to a read or an offload", all.reads_told, all.opened);
+  print("checkpoints were made, others refused", all.checkpoints_made, all.checkpoints);
+  print("salvages were made, others refused", all.salvages_made, all.salvages);
+  print("silent", all.silent, all.damages);
+  add_figure("damages", all.damages);
+  add_figure("damages_opened", all.opened);
+  add_figure("damages_silent", all.silent);
+  EXPECT_GT(all.told, all.damages / 10);
+  EXPECT_GT(all.opened, all.damages / 2) << "hardly any damage reaches a read";
+  EXPECT_GT(all.reads_told, all.damages / 10) << "hardly any damage is found by a read";
 }
 
 }  // namespace
