@@ -33,15 +33,41 @@ class ShmRegion final : public Region {
   std::shared_ptr<ShmRegions> regions_;
 };
 
+// What a worker has carried out and its poll() has not seen yet.
+struct ShmStarted {
+  struct Started {
+    WorkList* list;
+    uint64_t due_ns;  // by the model; 0 = at once
+    size_t peers;     // it names so many that are not closed
+  };
+
+  // The peer is closed: poll() sees next what goes to no other.
+  void end(const Peer* peer) {
+    for (Started& each : lists) {
+      bool named = false;
+      for (size_t i = 0; i < each.list->size(); ++i) named = named || each.list->request(i).peer == peer;
+      if (named && --each.peers == 0) each.due_ns = 0;
+    }
+    std::stable_partition(lists.begin(), lists.end(), [](const Started& each) { return each.due_ns == 0; });
+  }
+
+  std::deque<Started> lists;
+};
+
 class ShmPeer final : public Peer {
  public:
   ShmPeer(const Hello& other, std::shared_ptr<ShmEnd> end) : Peer(other), end_(std::move(end)) { end_->open(); }
-  ~ShmPeer() override { end_->close(); }
+  ~ShmPeer() override {
+    end_->close();
+    if (started_ != nullptr) started_->end(this);
+  }
   [[nodiscard]] bool usable() const override { return end_->usable(); }
   [[nodiscard]] ShmEnd& end() { return *end_; }
+  void set_started(ShmStarted* started) { started_ = started; }
 
  private:
   std::shared_ptr<ShmEnd> end_;
+  ShmStarted* started_ = nullptr;  // of its worker, once that has it
 };
 
 // A worker that others may connect to.
@@ -145,7 +171,7 @@ class ShmWorker final : public Worker {
         regions_(std::move(regions)),
         state_(std::make_shared<ShmWorkerState>(regions_)) {}
   ~ShmWorker() override {
-    for (const Started& started : started_) started.list->set_pending(0);
+    for (const auto& started : started_.lists) started.list->set_pending(0);
     if (const auto inbox = state_->inbox()) inbox->close();
     if (listener_ == nullptr) return;
     if (network_->service != nullptr && listener_->socket.fd() >= 0) {
@@ -203,9 +229,10 @@ class ShmWorker final : public Worker {
 
   size_t poll() override {
     size_t completed = 0;
-    while (!started_.empty() && (started_.front().due_ns == 0 || started_.front().due_ns <= base::now_ns())) {
-      started_.front().list->set_pending(0);
-      started_.pop_front();
+    auto& started = started_.lists;
+    while (!started.empty() && (started.front().due_ns == 0 || started.front().due_ns <= base::now_ns())) {
+      started.front().list->set_pending(0);
+      started.pop_front();
       ++completed;
     }
     return completed;
@@ -225,10 +252,11 @@ class ShmWorker final : public Worker {
 
  protected:
   Status start(WorkList* list) override {
-    if (started_.size() == kListsPendingMax) {
+    if (started_.lists.size() == kListsPendingMax) {
       return Status::Busy(std::to_string(kListsPendingMax) + " work lists are pending; wait for one first");
     }
-    list->set_pending(list->peers());
+    const size_t peers = list->peers();
+    list->set_pending(peers);
     uint64_t bytes = 0;
     for (size_t i = 0; i < list->size(); ++i) {
       WorkRequest& request = list->request(i);
@@ -237,7 +265,7 @@ class ShmWorker final : public Worker {
       request.outcome = static_cast<ShmPeer*>(request.peer)->end().perform(request, own);
       bytes += request.local.bytes();
     }
-    started_.push_back({list, due(bytes)});
+    started_.lists.push_back({list, due(bytes), peers});
     return Status::OK();
   }
   bool try_accept(std::unique_ptr<Peer>* peer) override {
@@ -246,6 +274,7 @@ class ShmWorker final : public Worker {
     if (listener_->waiting.empty()) return false;
     *peer = std::move(listener_->waiting.front());
     listener_->waiting.pop_front();
+    static_cast<ShmPeer&>(**peer).set_started(&started_);
     return true;
   }
   bool try_receive(Message* message) override {
@@ -258,11 +287,6 @@ class ShmWorker final : public Worker {
   void release_buffer(size_t slot) override { state_->inbox()->release(slot); }
 
  private:
-  struct Started {
-    WorkList* list;
-    uint64_t due_ns;  // by the model; 0 = at once
-  };
-
   [[nodiscard]] uint64_t due(uint64_t bytes) {
     const ShmOptions& model = network_->options;
     if (model.latency_ns == 0 && model.bytes_per_second == 0) return 0;
@@ -285,8 +309,14 @@ class ShmWorker final : public Worker {
     const std::shared_ptr<SharedMemory> page = std::move(made);
     listener->push(
         std::make_unique<ShmPeer>(own, std::make_shared<ShmEnd>(answer.node, 1, page, listener->state, state_)));
-    *peer = std::make_unique<ShmPeer>(answer, std::make_shared<ShmEnd>(own.node, 0, page, state_, listener->state));
+    keep(answer, std::make_shared<ShmEnd>(own.node, 0, page, state_, listener->state), peer);
     return Status::OK();
+  }
+
+  void keep(const Hello& other, std::shared_ptr<ShmEnd> end, std::unique_ptr<Peer>* peer) {
+    auto made = std::make_unique<ShmPeer>(other, std::move(end));
+    made->set_started(&started_);
+    *peer = std::move(made);
   }
 
   Status connect_there(ShmSocket socket, const Hello& own, uint64_t limit_ms, std::unique_ptr<Peer>* peer) {
@@ -308,9 +338,10 @@ class ShmWorker final : public Worker {
     std::unique_ptr<SharedMemory> page, table_there;
     BONSAI_RETURN_IF_ERROR(SharedMemory::adopt(std::move(files[0]), sizeof(ShmPage), true, &page));
     BONSAI_RETURN_IF_ERROR(SharedMemory::adopt(std::move(files[1]), ShmRegions::kTableBytes, false, &table_there));
-    *peer = std::make_unique<ShmPeer>(answer.hello,
-                                      std::make_shared<ShmEnd>(own.node, 0, std::move(page), state_, std::move(socket),
-                                                               std::move(table_there), network_->service));
+    keep(answer.hello,
+         std::make_shared<ShmEnd>(own.node, 0, std::move(page), state_, std::move(socket), std::move(table_there),
+                                  network_->service),
+         peer);
     return Status::OK();
   }
 
@@ -321,8 +352,8 @@ class ShmWorker final : public Worker {
   std::string address_;
   Slice ring_;
   size_t slot_bytes_ = 0;
-  std::deque<Started> started_;  // carried out, not yet seen by poll()
-  uint64_t sent_ns_ = 0;         // the model: when what was posted has been sent
+  ShmStarted started_;
+  uint64_t sent_ns_ = 0;  // the model: when what was posted has been sent
 };
 
 namespace {

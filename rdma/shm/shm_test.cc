@@ -326,6 +326,27 @@ TEST(ShmModel, CompletionsTakeTheirTimeAndSayThatTheyAreModelled) {
   EXPECT_GE(base::now_ns() - begin_ns, 40'000'000u);
 }
 
+TEST(ShmModel, WhatIsPendingToAPeerEndsWhenThatIsClosed) {
+  Pair pair({.folder = "", .latency_ns = 100'000'000'000, .bytes_per_second = 0});
+  std::unique_ptr<Peer> other;
+  ASSERT_TRUE(pair.here->connect("server", {}, kShmLimitMs, &other).ok());
+  WorkList to_other, to_both, to_closed;
+  const auto read = [&](WorkList* list, Peer* peer) {
+    list->read(*peer, pair.region->remote().at(0), pair.local->slice(0, 64));
+  };
+  read(&to_other, other.get());
+  for (Peer* const peer : {pair.peer.get(), other.get()}) read(&to_both, peer);
+  for (int i = 0; i < 2; ++i) read(&to_closed, pair.peer.get());
+  for (WorkList* const list : {&to_other, &to_both, &to_closed}) ASSERT_TRUE(pair.here->post(list).ok());
+  EXPECT_EQ(pair.here->poll(), 0u);
+  pair.peer.reset();
+  EXPECT_EQ(pair.here->poll(), 1u);
+  EXPECT_FALSE(to_closed.pending());
+  other.reset();
+  EXPECT_EQ(pair.here->poll(), 2u);
+  EXPECT_FALSE(to_other.pending() || to_both.pending());
+}
+
 TEST(ShmBetweenProcesses, OnlySharedMappingsCanBeReached) {
   const std::filesystem::path folder = ::testing::TempDir() + "/shm-test." + std::to_string(base::fresh_seed());
   std::filesystem::create_directory(folder);
