@@ -45,7 +45,6 @@ Status RemoteLink::start() {
   }
   node_ = static_cast<uint32_t>(base::fresh_seed() | 1);
   pool_ = RegisteredPool::make(fabric_);
-  BONSAI_RETURN_IF_ERROR(rdma::RegisteredMemory::make(*fabric_, sizeof(Control), control_rights(), &control_));
   for (size_t i = 0; i < options_.workers; ++i) {
     BONSAI_RETURN_IF_ERROR(fabric_->make_worker(&lanes_.emplace_back(std::make_unique<Lane>())->worker));
   }
@@ -86,119 +85,87 @@ Status RemoteLink::connect(rdma::Worker* worker, const TargetName& name, std::un
   return Status::OK();
 }
 
-// Empties the list for a request. Errors: Unavailable (one that was given up is still in flight).
-Status RemoteLink::begin_list() {
+// Writes the target's next request, which await_answers() sends to the peer.
+// Errors: Unavailable (an earlier one is still in flight).
+Status RemoteLink::write_request(Target* of, rdma::Peer* peer, PoolOp op, uint64_t bytes, uint64_t mark) {
   static_cast<void>(lanes_[0]->worker->poll());
-  if (list_.pending()) return Status::Unavailable("an earlier request has not ended yet");
-  list_.clear();
+  if (of->request.pending()) return Status::Unavailable("an earlier request has not ended yet");
+  PoolRequest& written = of->control().request;
+  written = {};
+  written.op = op;
+  written.bytes = bytes;
+  written.mark = mark;
+  written.token = ++tokens_;
+  written.answer = of->control_memory->remote().at(offsetof(Control, answer));
+  set_wire_text(&written.pool, of->name.pool);
+  of->request.clear();
+  of->request.send(*peer, of->control_memory->slice(0, sizeof written));
+  of->asked = peer;
   return Status::OK();
 }
 
-// Waits for the answer with the latest token, for as long as the node gives signs of being at work on it.
-Status RemoteLink::await_answer(rdma::Peer* peer) {
-  const std::byte* const answer = control_->data() + offsetof(Control, answer);
-  const auto token = base::word_at(answer + offsetof(PoolAnswer, token));
-  const auto beats = base::word_at(answer + offsetof(PoolAnswer, beats));
-  const auto answered = [&] { return token.load(std::memory_order_acquire) == tokens_; };
+// Sends the requests of all targets before it waits for any, so that many silent nodes take as long as one. Returns
+// when each has answered or left; it waits for as long as one gives signs of being at work. Waits for room, too: when a
+// target is given back reads that nobody waits for may still be in flight.
+Status RemoteLink::await_answers(std::span<Target* const> targets) {
+  rdma::Worker& worker = *lanes_[0]->worker;
+  size_t posted = 0;
+  uint64_t beats = 0;
+  bool all = false;
   base::BoundedWait request("link.request", kRequestMsMax);
   while (request.watch_ns() < kRequestMsMax * base::kNsPerMs) {
-    const uint64_t seen = beats.load(std::memory_order_relaxed);
-    BONSAI_RETURN_IF_ERROR(lanes_[0]->worker->await("link.answer", options_.limit_ms, [&] {
-      return answered() || beats.load(std::memory_order_relaxed) != seen || !peer->usable();
+    const uint64_t seen = beats;
+    BONSAI_RETURN_IF_ERROR(worker.await("link.answer", options_.limit_ms, [&] {
+      while (posted < targets.size() && !worker.post(&targets[posted]->request).IsBusy()) ++posted;
+      all = posted == targets.size();
+      beats = 0;
+      for (Target* const target : targets) {
+        beats += target->answer_word(offsetof(PoolAnswer, beats));
+        all = (target->answered() || !target->asked->usable()) && all;
+      }
+      return all || beats != seen;
     }));
-    if (answered()) return Status::OK();
-    if (!peer->usable()) return Status::Unavailable("the node left");
+    if (all) return Status::OK();
   }
   return request.status();
 }
 
-// Waits for room, too: when a target is given back reads that nobody waits for may still be in flight.
-Status RemoteLink::run_request() {
-  rdma::Worker& worker = *lanes_[0]->worker;
-  Status posted;
-  BONSAI_RETURN_IF_ERROR(worker.await("link.room", options_.limit_ms, [&] {
-    posted = worker.post(&list_);
-    return !posted.IsBusy();
-  }));
-  BONSAI_RETURN_IF_ERROR(posted);
-  return worker.wait(list_, options_.limit_ms);
+uint64_t RemoteLink::Target::answer_word(size_t offset) const {
+  const std::byte* const word = control_memory->data() + offsetof(Control, answer) + offset;
+  return base::word_at(word).load(std::memory_order_acquire);
 }
 
-// A request with a token of its own, in the memory's control of that number.
-RemoteLink::Control& RemoteLink::write_request(const rdma::RegisteredMemory& memory, size_t number,
-                                               const TargetName& name, PoolOp op) {
-  auto& control = reinterpret_cast<Control*>(memory.data())[number];
-  control.request = {};
-  control.request.token = ++tokens_;
-  control.request.answer = memory.remote().at(number * sizeof(Control) + offsetof(Control, answer));
-  control.request.op = op;
-  set_wire_text(&control.request.pool, name.pool);
-  return control;
+bool RemoteLink::Target::answered() const {
+  return answer_word(offsetof(PoolAnswer, token)) == control().request.token && !request.pending();
 }
 
-Status RemoteLink::ask(rdma::Peer* peer, const TargetName& name, PoolOp op, uint64_t bytes, uint64_t mark,
-                       PoolAnswer* answer) {
-  Control& control = write_request(*control_, 0, name, op);
-  control.request.bytes = bytes;
-  control.request.mark = mark;
-  Status status = begin_list();
-  if (status.ok()) {
-    list_.send(*peer, control_->slice(0, sizeof control.request));
-    status = run_request();
+Status RemoteLink::ask(Target* of, rdma::Peer* peer, PoolOp op, uint64_t bytes, uint64_t mark, PoolAnswer* answer) {
+  Status status = write_request(of, peer, op, bytes, mark);
+  if (status.ok()) status = await_answers({&of, 1});
+  if (status.ok() && !of->answered()) {
+    status = of->request.pending() || of->request.status().ok() ? Status::Unavailable("the node left")
+                                                                : of->request.status();
   }
-  if (status.ok()) status = await_answer(peer);
   if (!status.ok()) {
-    return Status::Unavailable(name.text + ": the node does not answer (" + std::string(status.message()) +
+    return Status::Unavailable(of->name.text + ": the node does not answer (" + std::string(status.message()) +
                                "); see whether bonsaid runs there, and retry");
   }
-  base::racy_load(answer, reinterpret_cast<const std::byte*>(&control.answer), sizeof *answer);
+  base::racy_load(answer, reinterpret_cast<const std::byte*>(&of->control().answer), sizeof *answer);
   if (answer->code == 0) return Status::OK();
-  return rdma::status_from_wire(static_cast<int32_t>(answer->code), name.text + ": " + wire_text(answer->text));
+  return rdma::status_from_wire(static_cast<int32_t>(answer->code), of->name.text + ": " + wire_text(answer->text));
 }
 
-// Asks all nodes before it waits for any, so that many silent ones take as long as one. A node that does not answer
-// closes the pool when it finds this node gone.
+// A node that does not answer closes the pool when it finds this node gone.
 void RemoteLink::close_all() {
-  std::vector<Target*> open;
+  std::vector<Target*> asked;
   for (const auto& target : targets_) {
-    if (!target->connections.empty()) open.push_back(target.get());
+    if (target->connections.empty()) continue;
+    if (write_request(target.get(), &target->connections[0]->peer(), PoolOp::kClose, 0, 0).ok()) {
+      asked.push_back(target.get());
+    }
   }
-  if (!open.empty()) ask_to_close(open);
-  for (Target* target : open) target->connections.clear();
-}
-
-void RemoteLink::ask_to_close(const std::vector<Target*>& open) {
-  std::unique_ptr<rdma::RegisteredMemory>& memory = closing_control_;
-  if (!rdma::RegisteredMemory::make(*fabric_, open.size() * sizeof(Control), control_rights(), &memory).ok()) return;
-  auto* const controls = reinterpret_cast<Control*>(memory->data());
-  closing_lists_ = std::vector<rdma::WorkList>(open.size());
-  std::vector<rdma::WorkList>& lists = closing_lists_;
-  for (size_t i = 0; i < open.size(); ++i) {
-    write_request(*memory, i, open[i]->name, PoolOp::kClose);
-    lists[i].send(open[i]->connections[0]->peer(), memory->slice(i * sizeof(Control), sizeof(PoolRequest)));
-  }
-  rdma::Worker& worker = *lanes_[0]->worker;
-  size_t posted = 0;
-  uint64_t beats = 0;
-  const auto answered = [&](size_t i) {
-    const std::byte* const answer = reinterpret_cast<const std::byte*>(&controls[i].answer);
-    beats += base::word_at(answer + offsetof(PoolAnswer, beats)).load(std::memory_order_relaxed);
-    return base::word_at(answer + offsetof(PoolAnswer, token)).load(std::memory_order_acquire) ==
-           controls[i].request.token;
-  };
-  bool all = false;
-  base::BoundedWait request("link.request", kRequestMsMax);
-  for (uint64_t seen = 0; request.watch_ns() < kRequestMsMax * base::kNsPerMs; seen = beats) {
-    const Status status = worker.await("link.close", options_.limit_ms, [&] {
-      while (posted < lists.size() && !worker.post(&lists[posted]).IsBusy()) ++posted;
-      all = posted == lists.size();
-      beats = 0;
-      for (size_t i = 0; i < open.size(); ++i)
-        all = ((answered(i) && !lists[i].pending()) || !open[i]->connections[0]->peer().usable()) && all;
-      return all || beats != seen;
-    });
-    if (all || !status.ok()) break;
-  }
+  if (!asked.empty()) static_cast<void>(await_answers(asked));
+  for (const auto& target : targets_) target->connections.clear();
 }
 
 Status RemoteLink::open(const TargetName& name, PoolOp op, uint64_t bytes, uint64_t mark, size_t* target) {
@@ -209,12 +176,14 @@ Status RemoteLink::open(const TargetName& name, PoolOp op, uint64_t bytes, uint6
   }
   auto made = std::make_unique<Target>();
   made->name = name;
+  BONSAI_RETURN_IF_ERROR(
+      rdma::RegisteredMemory::make(*fabric_, sizeof(Control), control_rights(), &made->control_memory));
   std::vector<std::unique_ptr<rdma::Peer>> peers(lanes_.size());
   for (size_t lane = 0; lane < lanes_.size(); ++lane) {
     BONSAI_RETURN_IF_ERROR(connect(lanes_[lane]->worker.get(), name, &peers[lane]));
   }
   PoolAnswer answer;
-  const Status asked = ask(peers[0].get(), name, op, bytes, mark, &answer);
+  const Status asked = ask(made.get(), peers[0].get(), op, bytes, mark, &answer);
   if (asked.IsUnavailable()) {
     // The connection ends before what it may still deliver is used again.
     peers[0].reset();
@@ -236,7 +205,7 @@ Status RemoteLink::release(size_t target, PoolOp op) {
   Target& left = *targets_[target];
   if (left.connections.empty()) return Status::OK();
   PoolAnswer answer;
-  const Status status = ask(&left.connections[0]->peer(), left.name, op, 0, 0, &answer);
+  const Status status = ask(&left, &left.connections[0]->peer(), op, 0, 0, &answer);
   left.connections.clear();
   return status;
 }
@@ -252,7 +221,7 @@ Status RemoteLink::resize(size_t target, uint64_t bytes) {
   Target& of = *targets_[target];
   of.drop_mirror();
   PoolAnswer answer;
-  BONSAI_RETURN_IF_ERROR(ask(&of.connections[0]->peer(), of.name, PoolOp::kResize, bytes, 0, &answer));
+  BONSAI_RETURN_IF_ERROR(ask(&of, &of.connections[0]->peer(), PoolOp::kResize, bytes, 0, &answer));
   of.pool = pool_of(answer);
   return Status::OK();
 }

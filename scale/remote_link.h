@@ -184,9 +184,17 @@ class RemoteLink {
   struct SpreadRange {
     uint64_t offset, bytes, unit_bytes;
   };
+  // What a request for a pool uses; registered.
+  struct Control {
+    PoolRequest request;
+    PoolAnswer answer;
+  };
   struct Target {
     TargetName name;
     Pool pool;
+    std::unique_ptr<rdma::RegisteredMemory> control_memory;
+    rdma::WorkList request;       // one that was given up is pending until its connection is closed
+    rdma::Peer* asked = nullptr;  // where it goes
     std::vector<std::unique_ptr<rdma::RemotePersist>> connections;  // by worker; none: it was given back
     std::atomic<bool> broken{false};                                // one of them has ended
     std::vector<SpreadRange> spread_ranges;
@@ -197,6 +205,9 @@ class RemoteLink {
     std::map<uint64_t, std::shared_ptr<Place>> copies;  // that are not posted, by offset, disjoint
     ~Target() { drop_mirror(); }
     void drop_mirror();
+    [[nodiscard]] Control& control() const { return *reinterpret_cast<Control*>(control_memory->data()); }
+    [[nodiscard]] uint64_t answer_word(size_t offset) const;
+    [[nodiscard]] bool answered() const;
   };
   struct ReadList {
     std::unique_ptr<rdma::WorkList> list;
@@ -220,26 +231,17 @@ class RemoteLink {
     std::vector<std::unique_ptr<rdma::WorkList>> spare_lists;  // empty ones, at most kSpareListsMax
     std::vector<std::shared_ptr<std::byte>> lost_copies;  // of writes that failed: in use until the peers are closed
   };
-  // What a request for a pool uses; registered.
-  struct Control {
-    PoolRequest request;
-    PoolAnswer answer;
-  };
-
   RemoteLink(std::shared_ptr<rdma::Fabric> fabric, const LinkOptions& options)
       : fabric_(std::move(fabric)), options_(options) {}
 
   Status start();
   Status connect(rdma::Worker* worker, const TargetName& name, std::unique_ptr<rdma::Peer>* peer);
-  Status begin_list();
-  Status run_request();
-  Status await_answer(rdma::Peer* peer);
-  Control& write_request(const rdma::RegisteredMemory& memory, size_t number, const TargetName& name, PoolOp op);
+  Status write_request(Target* of, rdma::Peer* peer, PoolOp op, uint64_t bytes, uint64_t mark);
+  Status await_answers(std::span<Target* const> targets);
   // After Unavailable the request may be in flight until the peer is closed.
-  Status ask(rdma::Peer* peer, const TargetName& name, PoolOp op, uint64_t bytes, uint64_t mark, PoolAnswer* answer);
+  Status ask(Target* of, rdma::Peer* peer, PoolOp op, uint64_t bytes, uint64_t mark, PoolAnswer* answer);
   Status release(size_t target, PoolOp op);
   void close_all();
-  void ask_to_close(const std::vector<Target*>& open);
   [[nodiscard]] Pool pool_of(const PoolAnswer& answer) const;
   void fail(size_t target, size_t lane, const Status& status);
   void fail_as(const Target& target, std::string_view what, const Status& status);
@@ -273,10 +275,6 @@ class RemoteLink {
   std::atomic<bool> failed_{false};
   mutable std::mutex status_mutex_;
   Status status_;
-  std::unique_ptr<rdma::RegisteredMemory> control_;
-  rdma::WorkList list_;  // of a request; one that was given up is pending until its connection is closed
-  std::unique_ptr<rdma::RegisteredMemory> closing_control_;
-  std::vector<rdma::WorkList> closing_lists_;     // likewise
   std::vector<std::unique_ptr<Lane>> lanes_;      // fixed once made
   std::vector<std::unique_ptr<Target>> targets_;  // fixed once the store is open
 };
