@@ -8,7 +8,6 @@
 #include <memory>
 #include <string>
 
-#include "base/nvm/testing.h"
 #include "rdma/shm/shm.h"
 #include "rdma/testing/lossy_fabric.h"
 #include "scale/fabrics.h"
@@ -50,7 +49,7 @@ class ServiceTest : public ::testing::Test {
     EXPECT_TRUE(std::filesystem::is_empty(scratch_.path())) << "nothing was made";
   }
 
-  base::nvm_testing::TempDir scratch_ = base::nvm_testing::TempDir::on_tmpfs();
+  testing::TempFolder scratch_ = testing::TempFolder::on_tmpfs();
   rdma::ShmNetwork network_;
   rdma::Verb lost_ = kNoneIsLost;
   Config config_;

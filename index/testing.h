@@ -17,18 +17,18 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/nvm/far.h"
 #include "base/nvm/mapping.h"
 #include "base/nvm/product.h"
 #include "base/nvm/shadow.h"
-#include "base/nvm/testing.h"
 #include "base/random.h"
 #include "base/testing/far.h"
+#include "base/testing/temp_folder.h"
 #include "base/thread.h"
 #include "index/index.h"
 #include "persist/analysis.h"
 #include "persist/recovery.h"
-#include "persist/testing/file_on_medium.h"
+#include "scale/testing/file_on_medium.h"
+#include "scale/testing/served_medium.h"
 
 namespace bonsai::index::testing {
 
@@ -231,22 +231,22 @@ class Tier {
     base::MappingOptions options;
     options.create_bytes = sizes_.pool_bytes;
     options.domain = PersistenceDomain::kAdr;
-    folder_ = std::make_unique<base::nvm_testing::TempDir>("/dev/shm");
+    folder_ = std::make_unique<bonsai::testing::TempFolder>();
     return base::Mapping::open(folder_->file("pool"), options, &mapping_);
   }
   void make_volume() {
     base::HookedMedium* hooked = nullptr;
     if (sizes_.turn) {
       BONSAI_CHECK(base::ShadowMedium::make(*mapping_, {.eviction_seed = 1}, &shadow_).ok());
-      turned_ = std::make_unique<persist::testing::FileOnMedium>(*shadow_, sizes_.pool_bytes, sizes_.turn);
+      turned_ = std::make_unique<scale::FileOnMedium>(*shadow_, sizes_.pool_bytes, sizes_.turn);
       hooked = turned_.get();
     } else {
       medium_ = std::make_unique<base::ProductMedium>(mapping_->data(), sizes_.pool_bytes, PersistenceDomain::kAdr);
     }
-    if (bonsai::testing::far_asked()) {
+    if (bonsai::testing::other_side_asked()) {
       if (hooked == nullptr) near_ = std::make_unique<Near>(medium_.get());
-      far_ = std::make_unique<base::FarMedium>(hooked == nullptr ? *near_ : *hooked, base::FarOptions());
-      hooked = far_.get();
+      asked_ = std::make_unique<scale::AskedMedium>(hooked == nullptr ? *near_ : *hooked);
+      hooked = asked_->medium();
     }
     if (hooked != nullptr) {
       hooked_volume_ = std::make_unique<HookedVolume>(std::vector<base::HookedMedium*>{hooked});
@@ -339,7 +339,7 @@ class Tier {
   using MappedVolume = scale::VolumeOf<base::ProductMedium>;
   using HookedVolume = scale::VolumeOf<base::HookedMedium>;
 
-  // The product's medium as what is on the other side of a far one.
+  // The product's medium as what is on the other side.
   class Near final : public base::HookedMedium {
    public:
     explicit Near(base::ProductMedium* medium) : HookedMedium(medium->view(), medium->bytes()), medium_(*medium) {}
@@ -356,13 +356,13 @@ class Tier {
   };
 
   const Sizes sizes_;
-  std::unique_ptr<base::nvm_testing::TempDir> folder_;  // of a shadow's file
+  std::unique_ptr<bonsai::testing::TempFolder> folder_;  // of a shadow's file
   std::unique_ptr<base::Mapping> mapping_;
   std::unique_ptr<base::ProductMedium> medium_;  // one of the two
   std::unique_ptr<base::ShadowMedium> shadow_;
-  std::unique_ptr<persist::testing::FileOnMedium> turned_;
+  std::unique_ptr<scale::FileOnMedium> turned_;
   std::unique_ptr<Near> near_;
-  std::unique_ptr<base::FarMedium> far_;
+  std::unique_ptr<scale::AskedMedium> asked_;
   std::unique_ptr<MappedVolume> mapped_volume_;
   std::unique_ptr<HookedVolume> hooked_volume_;
   scale::Volume* volume_ = nullptr;  // the one that there is

@@ -189,7 +189,7 @@ TEST(Window, ADamagedRecordEndsNone) {
 
 // A scan may fetch what its next window will return while its caller reads what this one does.
 TEST(Window, TellsWhereTheNextOnesRecordsLie) {
-  if (bonsai::testing::far_asked()) GTEST_SKIP() << "they are nowhere before they are read";
+  if (bonsai::testing::other_side_asked()) GTEST_SKIP() << "they are nowhere before they are read";
   constexpr uint64_t kRecords = 20'000;
   Tier tier({.pool_bytes = size_t{16} << 20});
   for (uint64_t i = 0; i < kRecords; ++i) ASSERT_TRUE(tier.put(key_of(i), "v"));

@@ -27,8 +27,8 @@ class DnodeTest : public ::testing::Test {
     const scale::Addr addr = pool_.rig.space.allocate(room, Space::Use::kReserve);
     EXPECT_FALSE(addr.is_nil());
     const RunDesc desc = encode_run(entries.list(), {pool_.rig.volume.identity(), addr.bits(), ++births_}, &bytes);
-    pool_.rig.volume.copy(addr, bytes.data(), bytes.size());
-    pool_.rig.volume.flush(addr, bytes.size(), kSiteRun);
+    bytes.resize((bytes.size() + 7) / 8 * 8);
+    pool_.rig.volume.nt_copy(addr, bytes.data(), bytes.size(), kSiteRun);
     EXPECT_TRUE(pool_.rig.volume.fence(kSiteRunFence));
     return desc;
   }

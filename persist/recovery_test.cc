@@ -414,7 +414,7 @@ TEST_F(RecoveryTest, EveryFlipOfASealedSegmentHeaderIsToldOrHarmless) {
 // A crash leaves the segment's word written and its entry in the log table not: nothing was appended yet. The old
 // records are still there and count no more, and no sequence is given again.
 TEST_F(RecoveryTest, ASegmentThatWasBeingOpenedIsEmpty) {
-  if (bonsai::testing::far_asked()) GTEST_SKIP() << "stores that were not fenced are not on the other side";
+  if (bonsai::testing::other_side_asked()) GTEST_SKIP() << "stores that were not fenced are not on the other side";
   const uint32_t segment = append("a", "stale", 5, 1);
   static_cast<void>(write({{"", "", 5, {{"a", "dnode"}}}}));
   const uint64_t sequence = analysed()->analysis.sequence_max;
@@ -435,7 +435,7 @@ TEST_F(RecoveryTest, ASegmentThatWasBeingOpenedIsEmpty) {
 // ---- mode buffered
 
 TEST_F(BufferedRecoveryTest, OpenEpochsAreCutAndStayCut) {
-  if (bonsai::testing::far_asked()) GTEST_SKIP() << "stores that were not fenced are not on the other side";
+  if (bonsai::testing::other_side_asked()) GTEST_SKIP() << "stores that were not fenced are not on the other side";
   append("a", "closed", 5, 1);
   ASSERT_TRUE(pool_.rig.log->close_epoch().ok());
   const uint32_t segment = append("b", "open", 5, 2);

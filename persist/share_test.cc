@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "persist/sites.h"
 #include "persist/testing.h"
 #include "persist/words.h"
 
@@ -62,7 +63,14 @@ class Shares : public ::testing::TestWithParam<bool> {
   uint64_t sequence(size_t share) { return load_word(pool.rig.volume, place(share)).value_or(0); }
   // Makes the log table say that the share's segment was opened, and nothing more.
   void enter(size_t share, uint64_t sequence) {
-    store_entry(pool.rig.volume, pool.rig.pool.entries()[segments[share]], sequence, kSegmentHeaderBytes, false);
+    const scale::Addr entry = pool.rig.pool.entries()[segments[share]];
+    store_entry(pool.rig.volume, entry, sequence, kSegmentHeaderBytes, false);
+    bring(entry, sizeof(SegmentEntry));
+  }
+  // What was stored there reaches the other side, if there is one.
+  void bring(scale::Addr at, uint64_t bytes) {
+    pool.rig.volume.flush(at, bytes, kSiteSegmentOpen);
+    EXPECT_TRUE(pool.rig.volume.fence(kSiteSegmentOpenFence));
   }
 
   static constexpr uint64_t kPoolBytes = uint64_t{1} << 20;
@@ -89,7 +97,9 @@ TEST_P(Shares, AllCountsOnceItsEpochIsClosed) {
 TEST_P(Shares, OneThatIsMissingInACrashTakesTheOthersWithIt) {
   write();
   for (size_t i = 0; i < segments.size(); ++i) enter(i, sequence(i));
-  pool.rig.volume.store8(place(1) + kSegmentHeaderBytes + (GetParam() ? kEpochRecordBytes : 0), 0);
+  const scale::Addr first_word = place(1) + kSegmentHeaderBytes + (GetParam() ? kEpochRecordBytes : 0);
+  pool.rig.volume.store8(first_word, 0);
+  bring(first_word, sizeof(uint64_t));
   EXPECT_EQ(content(), Content());
   Rig recovered({&pool.medium}, GetParam());
   ASSERT_TRUE(recovered.open().ok());
@@ -102,6 +112,7 @@ TEST_P(Shares, OneThatIsMissingLaterIsDamage) {
   write();
   ASSERT_TRUE(pool.rig.log->close_epoch().ok());
   store_word(pool.rig.volume, place(2), sequence(0) + 100);  // as if it were used again
+  bring(place(2), sizeof(uint64_t));
   enter(2, sequence(0) + 100);
   EXPECT_EQ(content(), std::nullopt);
 }

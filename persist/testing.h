@@ -21,7 +21,6 @@
 
 #include "base/check.h"
 #include "base/epoch.h"
-#include "base/nvm/far.h"
 #include "base/nvm/medium.h"
 #include "base/random.h"
 #include "base/testing/far.h"
@@ -33,6 +32,7 @@
 #include "persist/pool.h"
 #include "persist/recovery.h"
 #include "persist/space.h"
+#include "scale/testing/served_medium.h"
 #include "scale/volume.h"
 
 namespace bonsai::persist::testing {
@@ -129,6 +129,9 @@ class MemoryMedium final : public base::HookedMedium {
   std::vector<Event> events_;
 };
 
+// Whether a MemoryMedium in a rig notes each store.
+inline bool stores_are_recorded() { return !bonsai::testing::shm_asked(); }
+
 inline constexpr uint64_t kPoolId[2] = {0x1111, 0x2222};
 
 // On media that do not fail.
@@ -145,7 +148,7 @@ inline void retire(DnodeStore& store, const std::vector<const Dnode*>& dnodes) {
 class Rig {
  public:
   explicit Rig(std::vector<base::HookedMedium*> media, bool buffered = false)
-      : volume(far_if_asked(std::move(media))), buffered_(buffered) {
+      : volume(as_asked(std::move(media))), buffered_(buffered) {
     volume.set_epochs(&epochs_);
   }
 
@@ -178,18 +181,17 @@ class Rig {
   }
 
  private:
-  std::vector<base::HookedMedium*> far_if_asked(std::vector<base::HookedMedium*> media) {
-    constexpr size_t kBytesMax = size_t{64} << 20;  // of a far one
-    if (!bonsai::testing::far_asked()) return media;
+  std::vector<base::HookedMedium*> as_asked(std::vector<base::HookedMedium*> media) {
+    constexpr size_t kBytesMax = size_t{64} << 20;  // of one that is elsewhere
     for (base::HookedMedium*& medium : media) {
       if (medium->bytes() > kBytesMax) continue;
-      far_.push_back(std::make_unique<base::FarMedium>(*medium, base::FarOptions{.seed = far_.size() + 1}));
-      medium = far_.back().get();
+      asked_.push_back(std::make_unique<scale::AskedMedium>(*medium, asked_.size() + 1));
+      medium = asked_.back()->medium();
     }
     return media;
   }
 
-  std::vector<std::unique_ptr<base::FarMedium>> far_;  // over the rig's media, if the run asks for them
+  std::vector<std::unique_ptr<scale::AskedMedium>> asked_;  // over the rig's media
   base::EpochDomain epochs_;
   const base::EpochDomain::Guard guard_ = epochs_.enter();  // what was read stays
 

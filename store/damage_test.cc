@@ -16,7 +16,7 @@
 #include "base/testing/budget.h"
 #include "base/testing/figures.h"
 #include "persist/testing.h"
-#include "persist/testing/file_on_medium.h"
+#include "scale/testing/file_on_medium.h"
 #include "store/db_impl.h"
 #include "testing/scratch.h"
 
@@ -24,9 +24,9 @@ namespace bonsai::testing {
 namespace {
 
 using persist::testing::Content;
-using persist::testing::FileOnMedium;
 using persist::testing::MemoryMedium;
 using persist::testing::Rig;
+using scale::FileOnMedium;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kSlow = true;

@@ -14,7 +14,7 @@
 #include "base/testing/figures.h"
 #include "persist/sites.h"
 #include "persist/testing/explorer.h"
-#include "persist/testing/file_on_medium.h"
+#include "scale/testing/file_on_medium.h"
 #include "store/db_impl.h"
 #include "testing/client.h"
 #include "testing/crash_check.h"
@@ -26,13 +26,13 @@ namespace {
 using base::Scheduler;
 using persist::testing::Content;
 using persist::testing::Explorer;
-using persist::testing::FileOnMedium;
 using persist::testing::Manner;
 using persist::testing::Mutant;
 using persist::testing::Outcome;
 using persist::testing::ReadSet;
 using persist::testing::Rig;
 using persist::testing::Shares;
+using scale::FileOnMedium;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kSlow = true;

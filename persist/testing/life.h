@@ -19,11 +19,11 @@
 
 #include "persist/sites.h"
 #include "persist/testing/explorer.h"
-#include "persist/testing/file_on_medium.h"
 #include "persist/testing/floors.h"
 #include "persist/testing/life_model.h"
 #include "persist/testing/profile.h"
 #include "persist/words.h"
+#include "scale/testing/file_on_medium.h"
 
 namespace bonsai::persist::testing {
 
@@ -531,7 +531,7 @@ class Life final : public LifeModel {
   // False: a fence has failed.
   bool grow() {
     const uint64_t bytes = rig_->pool.superblocks[0].target_bytes + kPageBytes;
-    FileOnMedium file(opened(), std::min(bytes, profile_.grown_bytes));
+    scale::FileOnMedium file(opened(), std::min(bytes, profile_.grown_bytes));
     Rig closed({&file});
     EXPECT_TRUE(closed.analyse_only().ok());
     return kept(grow_pool(closed.volume, &closed.pool));

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A pool's file on a medium that has room for it to grow.
-#ifndef BONSAI_PERSIST_TESTING_FILE_ON_MEDIUM_H_
-#define BONSAI_PERSIST_TESTING_FILE_ON_MEDIUM_H_
+#ifndef BONSAI_SCALE_TESTING_FILE_ON_MEDIUM_H_
+#define BONSAI_SCALE_TESTING_FILE_ON_MEDIUM_H_
 
 #include <functional>
 #include <utility>
 
 #include "base/nvm/medium.h"
 
-namespace bonsai::persist::testing {
+namespace bonsai::scale {
 
 // Calls `turn` before each operation, and after a fence: what follows is no operation of the seam.
 class FileOnMedium final : public base::HookedMedium {
@@ -50,6 +50,6 @@ class FileOnMedium final : public base::HookedMedium {
   const std::function<void()> turn_;
 };
 
-}  // namespace bonsai::persist::testing
+}  // namespace bonsai::scale
 
-#endif  // BONSAI_PERSIST_TESTING_FILE_ON_MEDIUM_H_
+#endif  // BONSAI_SCALE_TESTING_FILE_ON_MEDIUM_H_
