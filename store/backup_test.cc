@@ -16,6 +16,7 @@
 #include "base/thread.h"
 #include "base/units.h"
 #include "bonsai/db.h"
+#include "testing/open.h"
 #include "testing/scratch.h"
 
 namespace bonsai::testing {
@@ -44,12 +45,12 @@ class BackupTest : public ::testing::Test {
   }
   static Content content_of(const std::string& path) {
     CheckReport report;
-    EXPECT_TRUE(Check(path, &report).ok());
+    EXPECT_TRUE(Check(asked_name(path), &report).ok());
     EXPECT_TRUE(report.ok() && report.clean);
     std::unique_ptr<DB> db;
     Options any;
     any.any_key_format = true;
-    const Status status = DB::Open(any, path, &db);
+    const Status status = open_db(any, path, &db);
     EXPECT_TRUE(status.ok()) << status.ToString();
     return status.ok() ? content_of(db.get()) : Content();
   }
@@ -64,7 +65,7 @@ class BackupTest : public ::testing::Test {
 
 TEST_F(BackupTest, ACheckpointHoldsWhatTheSnapshotSees) {
   std::unique_ptr<DB> db;
-  ASSERT_TRUE(DB::Open(options(), path_, &db).ok());
+  ASSERT_TRUE(open_db(options(), path_, &db).ok());
   Content model;
   for (uint64_t i = 0; i < 2000; ++i) model[key_of(i)] = std::string(i % 50, 'v');
   model["large"] = std::string(100'000, 'L');
@@ -78,10 +79,10 @@ TEST_F(BackupTest, ACheckpointHoldsWhatTheSnapshotSees) {
   ASSERT_TRUE(db->Put("later", "update").ok());
   model["later"] = "update";
   uint64_t records = 0;
-  Status status = Checkpoint(db.get(), options(), copy_, snapshot.get(), &records);
+  Status status = Checkpoint(db.get(), options(), asked_name(copy_), snapshot.get(), &records);
   ASSERT_TRUE(status.ok()) << status.ToString();
   EXPECT_EQ(records, before.size());
-  status = Checkpoint(db.get(), options(), folder_.pool(2, "now"));
+  status = Checkpoint(db.get(), options(), asked_name(folder_.pool(2, "now")));
   ASSERT_TRUE(status.ok()) << status.ToString();
   EXPECT_TRUE(content_of(copy_) == before);
   EXPECT_TRUE(content_of(folder_.pool(2, "now")) == model);
@@ -91,7 +92,7 @@ TEST_F(BackupTest, ACheckpointHoldsWhatTheSnapshotSees) {
 // Every round moves one unit between two keys in a batch, so that each moment has the same sum.
 TEST_F(BackupTest, ACheckpointIsOneMomentWhileWritersGoOn) {
   std::unique_ptr<DB> db;
-  ASSERT_TRUE(DB::Open(options(), path_, &db).ok());
+  ASSERT_TRUE(open_db(options(), path_, &db).ok());
   constexpr uint64_t kAccounts = 64, kEach = 1000;
   for (uint64_t i = 0; i < kAccounts; ++i) ASSERT_TRUE(db->Put(key_of(i), std::to_string(kEach)).ok());
   std::atomic<bool> stop{false};
@@ -111,7 +112,7 @@ TEST_F(BackupTest, ACheckpointIsOneMomentWhileWritersGoOn) {
   for (int round = 0; round < budget(3, 10, 200); ++round) {
     const uint64_t before = moves.load();
     const std::string name = copy_ + std::to_string(round);
-    const Status status = Checkpoint(db.get(), options(), name);
+    const Status status = Checkpoint(db.get(), options(), asked_name(name));
     ASSERT_TRUE(status.ok()) << status.ToString();
     uint64_t sum = 0;
     for (const auto& [key, value] : content_of(name)) sum += std::stoull(value);
@@ -124,16 +125,16 @@ TEST_F(BackupTest, ACheckpointIsOneMomentWhileWritersGoOn) {
 
 TEST_F(BackupTest, AFailedCheckpointLeavesNothing) {
   std::unique_ptr<DB> db;
-  ASSERT_TRUE(DB::Open(options(), path_, &db).ok());
+  ASSERT_TRUE(open_db(options(), path_, &db).ok());
   for (uint64_t i = 0; i < 2000; ++i) ASSERT_TRUE(db->Put(key_of(i), std::string(300, 'v')).ok());
   Options small = options();
   small.pool_bytes = kPoolBytesMin;
-  EXPECT_TRUE(Checkpoint(db.get(), small, copy_).IsNoSpace());
+  EXPECT_TRUE(Checkpoint(db.get(), small, asked_name(copy_)).IsNoSpace());
   EXPECT_EQ(files(), 1U);
-  EXPECT_TRUE(Checkpoint(db.get(), options(), path_).IsInvalidArgument()) << "over a pool that is there";
+  EXPECT_TRUE(Checkpoint(db.get(), options(), asked_name(path_)).IsInvalidArgument()) << "over a pool that is there";
   EXPECT_TRUE(Checkpoint(db.get(), options(), folder_.file("no/copy")).IsIoError());
-  std::ofstream(copy_ + ".partial") << "of a copy that was interrupted";
-  EXPECT_TRUE(Checkpoint(db.get(), options(), copy_).ok());
+  std::ofstream(copy_ + ".partial") << std::string(4096, 'x');  // of a copy that was interrupted
+  EXPECT_TRUE(Checkpoint(db.get(), options(), asked_name(copy_)).ok());
   EXPECT_EQ(files(), 2U);
 }
 
@@ -164,7 +165,7 @@ class SalvageTest : public BackupTest {
     Options how = options();
     how.background_threads = 0;
     std::unique_ptr<DB> db;
-    ASSERT_TRUE(DB::Open(how, path_, &db).ok());
+    ASSERT_TRUE(open_db(how, path_, &db).ok());
     const auto put = [&](uint64_t i, const std::string& value) {
       model_[key_of(i)] = value;
       ASSERT_TRUE(db->Put(key_of(i), value).ok());
@@ -190,7 +191,7 @@ class SalvageTest : public BackupTest {
     std::ofstream(damaged, std::ios::binary) << bytes;
     std::filesystem::remove(copy_);
     SalvageReport report;
-    const Status status = Salvage(damaged, options(), copy_, &report);
+    const Status status = Salvage(asked_name(damaged), options(), asked_name(copy_), &report);
     if (!status.ok()) {
       EXPECT_FALSE(std::filesystem::exists(copy_)) << what;
       return std::nullopt;
@@ -231,7 +232,7 @@ TEST_F(SalvageTest, OneDamagedEntryCostsItsNeighbourhoodOnly) {
   for (size_t i = at; i != std::string::npos; i = bytes_.find("first700", i + 1)) bytes[i] ^= 1;  // in the log, too
   CheckReport report;
   std::ofstream(folder_.file("damaged"), std::ios::binary) << bytes;
-  ASSERT_TRUE(Check(folder_.file("damaged"), &report).ok());
+  ASSERT_TRUE(Check(asked_name(folder_.file("damaged")), &report).ok());
   EXPECT_FALSE(report.ok());
   ASSERT_TRUE(expect_salvaged(bytes, "one entry"));
   EXPECT_EQ(saved_, model_.size() - 1) << "its key only";
@@ -278,11 +279,11 @@ TEST_F(SalvageTest, WhatIsNoPoolIsRefused) {
   bytes[4096 + 64] ^= 1;
   EXPECT_EQ(expect_salvaged(bytes, "no superblock"), std::nullopt);
   SalvageReport report;
-  EXPECT_TRUE(Salvage(path_, options(), path_, &report).IsInvalidArgument());
+  EXPECT_TRUE(Salvage(asked_name(path_), options(), asked_name(path_), &report).IsInvalidArgument());
   Options small = options();
   small.pool_bytes = kPoolBytesMin;
   std::filesystem::remove(copy_);
-  EXPECT_TRUE(Salvage(path_, small, copy_, &report).IsNoSpace());
+  EXPECT_TRUE(Salvage(asked_name(path_), small, asked_name(copy_), &report).IsNoSpace());
   EXPECT_FALSE(std::filesystem::exists(copy_));
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opening and creating pools: what is refused, what is left on disk, what comes back.
+#include "testing/open.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -38,7 +40,7 @@ class OpenTest : public ::testing::Test {
  protected:
   void make(const std::string& path, Options options = creating()) {
     std::unique_ptr<DB> db;
-    Status status = DB::Open(options, path, &db);
+    Status status = open_db(options, path, &db);
     ASSERT_TRUE(status.ok()) << status.ToString();
     for (int i = 0; i < 50; ++i) ASSERT_TRUE(db->Put(key(i, options), "value" + std::to_string(i)).ok());
     status = db->Close();
@@ -53,7 +55,7 @@ class OpenTest : public ::testing::Test {
   void expect_whole(const std::string& path, Options options = creating(), int records = 50) {
     options.create_if_missing = false;
     std::unique_ptr<DB> db;
-    const Status status = DB::Open(options, path, &db);
+    const Status status = open_db(options, path, &db);
     ASSERT_TRUE(status.ok()) << status.ToString();
     std::string value;
     for (int i = 0; i < records; ++i) {
@@ -72,7 +74,7 @@ class OpenTest : public ::testing::Test {
       before.emplace_back(entry.path(), bytes_of(entry.path().string()));
     }
     std::unique_ptr<DB> db;
-    const Status status = DB::Open(options, path, &db);
+    const Status status = open_db(options, path, &db);
     EXPECT_EQ(status.code(), code) << status.ToString();
     EXPECT_NE(status.message().find(says), std::string_view::npos) << status.ToString();
     EXPECT_EQ(db, nullptr);
@@ -100,7 +102,7 @@ TEST_F(OpenTest, ReopenBringsBackBothKeyFormats) {
     options.any_key_format = true;
     options.key_format = KeyFormat::kBytes;
     std::unique_ptr<DB> db;
-    ASSERT_TRUE(DB::Open(options, path, &db).ok());
+    ASSERT_TRUE(open_db(options, path, &db).ok());
     EXPECT_EQ(db->GetStats().key_format, format);
   }
 }
@@ -114,6 +116,7 @@ TEST_F(OpenTest, KeyFormatMustBeThePools) {
 }
 
 TEST_F(OpenTest, WhatExistsAndWhatDoesNot) {
+  if (shm_asked()) GTEST_SKIP() << "remote_test.cc has what is refused of remote names";
   Options options = creating();
   options.create_if_missing = false;
   expect_refused(path_, options, Code::kIoError, "pool");
@@ -135,14 +138,14 @@ TEST_F(OpenTest, WhatExistsAndWhatDoesNot) {
 TEST_F(OpenTest, OneOwnerAtATime) {
   make(path_);
   std::unique_ptr<DB> owner;
-  ASSERT_TRUE(DB::Open(creating(), path_, &owner).ok());
+  ASSERT_TRUE(open_db(creating(), path_, &owner).ok());
   std::unique_ptr<DB> second;
-  EXPECT_TRUE(DB::Open(creating(), path_, &second).IsBusy());
+  EXPECT_TRUE(open_db(creating(), path_, &second).IsBusy());
   CheckReport report;
-  EXPECT_TRUE(Check(path_, &report).IsBusy());
+  EXPECT_TRUE(Check(asked_name(path_), &report).IsBusy());
   ASSERT_TRUE(owner->Put("key", "still usable").ok());
   owner.reset();
-  EXPECT_TRUE(DB::Open(creating(), path_, &second).ok());
+  EXPECT_TRUE(open_db(creating(), path_, &second).ok());
 }
 
 TEST_F(OpenTest, SeveralTargets) {
@@ -151,13 +154,13 @@ TEST_F(OpenTest, SeveralTargets) {
     make(path);
     expect_whole(path);
     std::unique_ptr<DB> db;
-    ASSERT_TRUE(DB::Open(creating(), path, &db).ok());
+    ASSERT_TRUE(open_db(creating(), path, &db).ok());
     const Stats stats = db->GetStats();
     EXPECT_EQ(stats.targets, targets);
     EXPECT_EQ(stats.pool_bytes, targets * creating().pool_bytes);
     ASSERT_TRUE(db->Close().ok());
     CheckReport report;
-    ASSERT_TRUE(Check(path, &report).ok());
+    ASSERT_TRUE(Check(asked_name(path), &report).ok());
     EXPECT_TRUE(report.ok());
     EXPECT_TRUE(report.clean);
     EXPECT_EQ(report.targets, targets);
@@ -268,7 +271,7 @@ TEST_F(OpenTest, AStoreInDramIsAStoreUntilItIsClosed) {
   const std::string file = folder_.file("dram");
   const int kRecordsEach = testing::budget(4'000, 20'000, 100'000) / 4 * 4;
   std::unique_ptr<DB> db;
-  ASSERT_TRUE(DB::Open(options, file, &db).ok());
+  ASSERT_TRUE(open_db(options, file, &db).ok());
   EXPECT_EQ(db->GetStats().medium, "DRAM (no NVM), volatile");
   EXPECT_FALSE(db->GetStats().emulated);
   for (int i = 0; i < kRecordsEach; ++i) ASSERT_TRUE(db->Put(key(i, options), "value" + std::to_string(i)).ok());
@@ -310,11 +313,11 @@ TEST_F(OpenTest, AStoreInDramIsAStoreUntilItIsClosed) {
   options.durability = Durability::kDurable;
   ASSERT_TRUE(Checkpoint(db.get(), options, path_).ok());
   ASSERT_TRUE(db->Close().ok());
-  ASSERT_TRUE(DB::Open(options, path_, &db).ok());
+  ASSERT_TRUE(open_db(options, path_, &db).ok());
   expect_records(db.get());
   options.medium = MediumChoice::kDram;
   options.durability = Durability::kVolatile;
-  ASSERT_TRUE(DB::Open(options, path_, &db).ok()) << "the path is only a name";
+  ASSERT_TRUE(open_db(options, path_, &db).ok()) << "the path is only a name";
   std::string value;
   EXPECT_TRUE(db->Get(key(3, options), &value).IsNotFound());
 }
@@ -326,7 +329,7 @@ TEST_F(OpenTest, AFullStoreInDramSaysSo) {
   options.pool_bytes = kMiB;
   options.stall_ms_max = 200;
   std::unique_ptr<DB> db;
-  ASSERT_TRUE(DB::Open(options, path_, &db).ok());
+  ASSERT_TRUE(open_db(options, path_, &db).ok());
   Status status;
   int written = 0;
   for (; status.ok() && written < 100'000; ++written) status = db->Put(key(written, options), std::string(100, 'x'));
@@ -376,7 +379,7 @@ TEST_F(OpenTest, UpdatesInPlaceReachTheirDnodesAtOnce) {
   ASSERT_TRUE(db->Put("another", "1").ok());
   ASSERT_TRUE(db->Delete(key(1)).ok());
   ASSERT_TRUE(db->Close().ok());
-  status = DB::Open(Options(), path, &db);
+  status = open_db(Options(), path, &db);
   ASSERT_TRUE(status.ok()) << status.ToString();
   std::string value;
   for (int i = 2; i < kKeys; ++i) {
@@ -390,6 +393,7 @@ TEST_F(OpenTest, UpdatesInPlaceReachTheirDnodesAtOnce) {
 }
 
 TEST_F(OpenTest, ForeignTruncatedAndDamagedFiles) {
+  if (shm_asked()) GTEST_SKIP() << "remote_test.cc has what is refused of remote names";
   const std::string foreign = folder_.file("foreign");
   std::ofstream(foreign) << std::string(kMiB, 'x');
   expect_refused(foreign, creating(), Code::kNotSupported, "not a Bonsai pool");
@@ -418,7 +422,7 @@ TEST_F(OpenTest, TheLogIsRecoveredOnEveryTarget) {
     Options options = creating();
     options.background_threads = 0;
     std::unique_ptr<DB> db;
-    ASSERT_TRUE(DB::Open(options, folder_.pool(targets, name), &db).ok());
+    ASSERT_TRUE(open_db(options, folder_.pool(targets, name), &db).ok());
     for (int i = 0; i < 200; ++i) ASSERT_TRUE(db->Put(key(i, options), "old").ok());
     ASSERT_TRUE(db->Drain().ok());
     WriteBatch batch;
@@ -436,14 +440,14 @@ TEST_F(OpenTest, TheLogIsRecoveredOnEveryTarget) {
     ASSERT_TRUE(db->Close().ok());
     const std::string crashed = folder_.pool(targets, "crashed" + name);
     CheckReport report;
-    ASSERT_TRUE(Check(crashed, &report).ok());
+    ASSERT_TRUE(Check(asked_name(crashed), &report).ok());
     EXPECT_TRUE(report.ok()) << report.damages[0].where << ": " << report.damages[0].what;
     EXPECT_FALSE(report.clean);
     EXPECT_GT(report.log_records, 0u);
     EXPECT_EQ(report.records, 100u);
     expect_whole(crashed, options, 100);
     expect_whole(folder_.pool(targets, name), options, 100);
-    ASSERT_TRUE(Check(crashed, &report).ok());
+    ASSERT_TRUE(Check(asked_name(crashed), &report).ok());
     EXPECT_TRUE(report.ok() && report.clean);
   }
 }
@@ -451,18 +455,18 @@ TEST_F(OpenTest, TheLogIsRecoveredOnEveryTarget) {
 TEST_F(OpenTest, DestroyedWithoutCloseIsClosed) {
   {
     std::unique_ptr<DB> db;
-    ASSERT_TRUE(DB::Open(creating(), path_, &db).ok());
+    ASSERT_TRUE(open_db(creating(), path_, &db).ok());
     for (int i = 0; i < 50; ++i) ASSERT_TRUE(db->Put(key(i, creating()), "value" + std::to_string(i)).ok());
   }
   CheckReport report;
-  ASSERT_TRUE(Check(path_, &report).ok());
+  ASSERT_TRUE(Check(asked_name(path_), &report).ok());
   EXPECT_TRUE(report.clean && report.ok());
   expect_whole(path_);
 }
 
 TEST_F(OpenTest, CloseIsIdempotent) {
   std::unique_ptr<DB> db;
-  ASSERT_TRUE(DB::Open(creating(), path_, &db).ok());
+  ASSERT_TRUE(open_db(creating(), path_, &db).ok());
   EXPECT_TRUE(db->Close().ok());
   EXPECT_TRUE(db->Close().ok());
 }

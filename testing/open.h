@@ -12,11 +12,14 @@
 
 namespace bonsai::testing {
 
+// The name by which other calls of the public interface reach the pool, too.
+inline std::string asked_name(const std::string& path) { return shm_asked() ? served(path) : path; }
+
 inline Status open_db(const Options& options, const std::string& path, std::unique_ptr<DB>* db) {
   TestOptions test;
   const bool volatile_one = options.medium == MediumChoice::kDram;
   if (far_asked() && !volatile_one) test.medium = TestMedium::kFar;
-  return OpenForTest(options, test, shm_asked() && !volatile_one ? served(path) : path, db);
+  return OpenForTest(options, test, volatile_one ? path : asked_name(path), db);
 }
 
 }  // namespace bonsai::testing
