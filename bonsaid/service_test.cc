@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "base/testing/temp_folder.h"
 #include "rdma/shm/shm.h"
 #include "rdma/testing/lossy_fabric.h"
 #include "scale/fabrics.h"
