@@ -157,7 +157,7 @@ class OutputTest(unittest.TestCase):
         command = [self.program, "experiment", "kiwi", "--scale=trial", "--threads=2", f"--out={out}"]
         ended = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True)
         names = ["gets", "puts", "scans", "beside", "sizes", "memory", "order", "interference", "crowd"]
-        rivals = ["bonsai", "kiwi_like", "snaptree_like", "ctrie_like", "kary_tree_like", "skiplist_like"]
+        rivals = ["bonsai as left", "kiwi_like", "snaptree_like", "ctrie_like", "kary_tree_like", "skiplist_like"]
         with_rivals = names[:7]
         for name in names:
             found = json.loads((out / f"kiwi-{name}.json").read_text())
@@ -169,6 +169,12 @@ class OutputTest(unittest.TestCase):
                     self.assertTrue(row[column] is not None or " / " in column, (name, column))
             for rival in rivals if name in with_rivals else []:
                 self.assertTrue(any(f", {rival}" in column for column in found["columns"]), (name, rival))
+            scans = ["scans", "beside", "sizes"]
+            for rival, of in {"bonsai drained": with_rivals[:6], "bonsai sampled": scans}.items():
+                shown = any(f", {rival}" in column for column in found["columns"])
+                self.assertEqual(shown, name in of, (name, rival))
+                labels = " ".join(found["labels"])
+                self.assertEqual(f"{rival}: drained" in labels, name in of, (name, rival))
             if name in ("gets", "puts", "scans"):
                 of = {"gets": "gets", "puts": "updates", "scans": "scanned"}[name]
                 for row in found["rows"]:
@@ -287,6 +293,9 @@ class OutputTest(unittest.TestCase):
                 self.assertEqual((row["least"], row["most"]), (row["ratio"], row["ratio"]))
                 words = {(False, False): "neither", (True, False): "floor", (True, True): "goal"}
                 self.assertEqual(row["reached"], words[row["ratio"] >= row["floor"], row["ratio"] >= row["goal"]])
+                self.assertGreater(row["as left Mop/s"], 0)
+                self.assertAlmostEqual(row["as left"], row["as left Mop/s"] / row["absl_btree Mop/s"])
+                self.assertEqual(row["sampled Mop/s"] is not None, row["line"] == "E zipf", "what has scans")
                 self.assertEqual(row["written"] is None, row["line"][0] in "Cm", row)
                 if row["line"][0] in "Cm":
                     self.assertEqual(row["by dnodes %"], 100)
@@ -298,7 +307,7 @@ class OutputTest(unittest.TestCase):
                     self.assertGreaterEqual(row[name], 0)
             labels = " ".join(each["labels"])
             for text in ("EMULATED", "E zipf", "a fresh load, D", "answered by dnodes", "what the process holds",
-                         "Log, of the data"):
+                         "Log, of the data", "As left: ", "Sampled: "):
                 self.assertIn(text, labels)
         self.assertIn("3000 records of 8 + 8 bytes, 2000 requests", " ".join(found["labels"]))
         self.assertIn("2000 records of 24 + 100 bytes", " ".join(strings["labels"]))

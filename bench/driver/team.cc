@@ -5,6 +5,8 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <numeric>
+#include <span>
 
 #include "base/clock.h"
 #include "base/random.h"
@@ -248,12 +250,17 @@ class alignas(128) Actor {
 // longer, but not by more than this.
 constexpr uint64_t kBeginMsMax = 10'000;
 
+double mean(std::span<const double> samples) {
+  return std::accumulate(samples.begin(), samples.end(), 0.0) /
+         std::max<double>(1, static_cast<double>(samples.size()));
+}
+
 // Lets the time pass, sampling the memory in use.
 void watch(const Stage& stage, TeamResult* result) {
   const uint64_t begin_ns = base::now_ns();
   const uint64_t end_ns = begin_ns + stage.plan.ms * base::kNsPerMs;
   const uint64_t pause_ms = std::max<uint64_t>(1, stage.plan.ms / kSamplesMax);
-  uint64_t samples = 0;
+  std::vector<double> dram, nvm;
   const auto is_over = [&] {
     const uint64_t now_ns = base::now_ns();
     return now_ns >= end_ns &&
@@ -263,13 +270,17 @@ void watch(const Stage& stage, TeamResult* result) {
     base::sleep_ms(pause_ms);
     if (!stage.plan.samples_memory) continue;
     const MemoryUse memory = stage.engine->memory();
-    result->dram_bytes += static_cast<double>(memory.dram_bytes.value_or(0));
-    result->nvm_bytes += static_cast<double>(memory.nvm_bytes.value_or(0));
-    ++samples;
+    dram.push_back(static_cast<double>(memory.dram_bytes.value_or(0)));
+    nvm.push_back(static_cast<double>(memory.nvm_bytes.value_or(0)));
   }
   result->seconds = static_cast<double>(base::now_ns() - begin_ns) / static_cast<double>(base::kNsPerSecond);
-  result->dram_bytes /= static_cast<double>(std::max<uint64_t>(1, samples));
-  result->nvm_bytes /= static_cast<double>(std::max<uint64_t>(1, samples));
+  result->dram_bytes = mean(dram);
+  result->nvm_bytes = mean(nvm);
+  if (dram.empty()) return;
+  result->dram_bytes_max = *std::max_element(dram.begin(), dram.end());
+  const std::span<const double> all(dram);
+  const double first = mean(all.first((dram.size() + 1) / 2));
+  if (first > 0) result->dram_growth = mean(all.last((dram.size() + 1) / 2)) / first;
 }
 
 Status load_chunk(Engine* engine, const RecordShape& shape, uint64_t first, uint64_t count) {

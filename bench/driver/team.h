@@ -52,6 +52,8 @@ struct TeamResult {
   std::vector<uint64_t> records;     // that were got, updated, scanned or streamed, by member
   double dram_bytes = 0;             // means of samples that were taken meanwhile, if asked for
   double nvm_bytes = 0;
+  double dram_bytes_max = 0;  // of any of them
+  double dram_growth = 0;     // mean of those of the second half of the time / of the first
 
   // Millions per second of the members of that part together.
   [[nodiscard]] double records_m_per_s(const TeamPlan& plan, Part part) const;

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -111,6 +112,38 @@ TEST_F(Teams, EndWhenTheyAreInterrupted) {
   never_ = true;
   FaultyEngine engine(Fault::kNone);
   EXPECT_TRUE(load_for_team(&engine, plan_.shape, kRecords, 2, never_).IsUnavailable()) << "a load, too";
+}
+
+// A store whose memory is one byte more each time that it is asked for.
+class Swelling final : public Engine {
+ public:
+  [[nodiscard]] Capabilities capabilities() const override { return {.threads = true}; }
+  Status open(const EngineOptions&) override { return Status::OK(); }
+  Status close() override { return Status::OK(); }
+  Status insert(std::string_view, std::string_view) override { return Status::OK(); }
+  Status read(std::string_view, std::string*) override { return Status::NotFound(); }
+  Status remove(std::string_view) override { return Status::OK(); }
+  [[nodiscard]] MemoryUse memory() const override { return {.dram_bytes = ++bytes_, .nvm_bytes = 7}; }
+  [[nodiscard]] uint64_t bytes() const { return bytes_; }
+
+ private:
+  mutable std::atomic<uint64_t> bytes_{0};
+};
+
+TEST_F(Teams, SayWhetherMemoryGrows) {
+  Swelling engine;
+  plan_.members = {{Part::kPut}};
+  ASSERT_TRUE(run_team(&engine, plan_, &result_).ok());
+  EXPECT_EQ(engine.bytes(), 0U) << "asked though nobody wants to know";
+  EXPECT_EQ(result_.dram_growth, 0);
+  plan_.samples_memory = true;
+  ASSERT_TRUE(run_team(&engine, plan_, &result_).ok());
+  const auto samples = static_cast<double>(engine.bytes());  // 1, 2, 3 ...
+  EXPECT_DOUBLE_EQ(result_.dram_bytes_max, samples);
+  EXPECT_DOUBLE_EQ(result_.dram_bytes, (samples + 1) / 2);
+  EXPECT_DOUBLE_EQ(result_.nvm_bytes, 7);
+  const double half = std::floor((samples + 1) / 2);
+  EXPECT_DOUBLE_EQ(result_.dram_growth, (samples - half + 1 + samples) / (1 + half));
 }
 
 TEST(LoadForTeam, StoresEachRecordOnceWhateverTheThreads) {

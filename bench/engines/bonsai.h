@@ -20,6 +20,7 @@ struct BonsaiVariant {
   std::function<void(StoreOptions* options)> change = {};  // unless empty, applied to the store's options
   bool sessions = false;                                   // Engine::use_sessions() at first
   bool sampled_scans = false;                              // ScanOptions::verify_checksums is off
+  bool drains = true;  // settle() drains; off: the store is as a user leaves it who never calls Drain
 };
 std::unique_ptr<Engine> make_bonsai_engine(const BonsaiVariant& variant);
 

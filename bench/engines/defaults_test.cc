@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/engines/bonsai.h"
 #include "bench/engines/engine.h"
 #include "bench/ycsb/values.h"
 
@@ -38,6 +39,24 @@ class Listening final : public Engine {
     return call == refuses_ ? Status::NoSpace("full") : Status::OK();
   }
 };
+
+// What experiments compare: a store that was drained, and one as a user leaves it who never calls Drain.
+TEST(BonsaiEngine, SettlesAsItsVariantSays) {
+  for (const bool drains : {true, false}) {
+    const auto engine = make_bonsai_engine(
+        {.change = [](StoreOptions* options) { options->background_threads = 0; }, .drains = drains});
+    EngineOptions options;
+    options.records_max = 1000;
+    ASSERT_TRUE(engine->open(options).ok());
+    ASSERT_TRUE(engine->insert("eightkey", "a value").ok());
+    ASSERT_TRUE(engine->settle().ok());
+    std::string value;
+    ASSERT_TRUE(engine->read("eightkey", &value).ok());
+    EXPECT_EQ(engine->nvm()->gets, 1U);
+    EXPECT_EQ(engine->nvm()->gets_answered, drains ? 1U : 0U) << "by its dnode, or from the buffer of updates";
+    ASSERT_TRUE(engine->close().ok());
+  }
+}
 
 TEST(EngineDefaults, ManyAreOneByOneInTheirOrder) {
   Listening engine;

@@ -10,6 +10,7 @@ namespace bonsai::bench {
 [[nodiscard]] Experiment as_left();
 [[nodiscard]] Experiment index_technique();
 [[nodiscard]] std::vector<Experiment> kiwi();
+[[nodiscard]] std::vector<Experiment> kiwi_goals();
 [[nodiscard]] std::vector<Experiment> melt();
 [[nodiscard]] std::vector<Experiment> melt_tables();
 [[nodiscard]] std::vector<Experiment> offloading();

@@ -26,6 +26,8 @@ constexpr double kLogPercentMax = 10;
 constexpr double kAnsweredPercentMin = 85;
 constexpr double kWrittenMax = 5;
 constexpr const char* kOurs = "bonsai";
+constexpr const char* kLeft = "bonsai as left";
+constexpr const char* kSampled = "bonsai sampled";
 constexpr const char* kTheirs = "absl_btree";
 
 // A line of the table. Floor and goal are multiples of absl_btree's throughput.
@@ -71,7 +73,9 @@ constexpr Shape kStrings{KeyForm::kString, 24, 100, 12.4, 0.5, 8, 0};
 // What the rounds measured of a line, a figure each.
 struct Figures {
   std::vector<double> ours, theirs, ratio;
-  std::vector<double> huge_pages;  // share of the program's memory
+  std::vector<double> left, left_ratio;  // undrained
+  std::vector<double> sampled;           // of lines with scans
+  std::vector<double> huge_pages;        // share of the program's memory
   std::vector<double> dram, dram_undrained, process, process_undrained, their_process, nvm, log, written, answered,
       drained_in, their_dram;
 };
@@ -118,9 +122,7 @@ class Study {
   }
 
   Status run(ExperimentResult* result) {
-    const auto change = [this](StoreOptions* options) { options->log_bytes = log_bytes(); };
-    std::vector<EngineEntry> engines = {{kOurs, "", [change] { return make_bonsai_engine({.change = change}); }},
-                                        {kTheirs, "", find_engine("absl_btree")->make}};
+    std::vector<EngineEntry> engines = {store(kOurs, {}), {kTheirs, "", find_engine("absl_btree")->make}};
     for (unsigned round = 0; round < rounds_; ++round) {
       BONSAI_RETURN_IF_ERROR(run_round(round, engines, result));
       std::reverse(engines.begin(), engines.end());
@@ -132,6 +134,12 @@ class Study {
  private:
   [[nodiscard]] uint64_t log_bytes() const { return log_bytes_for(config_.records, shape_.log_bytes); }
 
+  // The store, other than usual in one respect.
+  [[nodiscard]] EngineEntry store(const char* name, BonsaiVariant variant) const {
+    variant.change = [bytes = log_bytes()](StoreOptions* options) { options->log_bytes = bytes; };
+    return {name, "", [variant] { return make_bonsai_engine(variant); }};
+  }
+
   Status run_round(unsigned round, const std::vector<EngineEntry>& engines, ExperimentResult* result) {
     ExperimentPlan plan = plan_;
     const std::string which = "round " + std::to_string(round + 1) + " of " + std::to_string(rounds_);
@@ -139,21 +147,33 @@ class Study {
       plan_.listener.on_phase(engine, phase + ", " + which, operations);
     };
     plan.listener.on_note = [](const std::string&) {};  // that absl_btree takes one thread is in the labels
-    std::vector<RunResult> runs;
+    std::vector<RunResult> runs, left, sampled;
     BONSAI_RETURN_IF_ERROR(measure_in_turns(plan, engines, config_, steps_, &runs));
+    // By themselves: what they put off would be done in the others' turns.
+    BONSAI_RETURN_IF_ERROR(measure_in_turns(plan, {store(kLeft, {.drains = false})}, config_, steps_, &left));
+    const std::vector<Step> scans = {steps_.back()};
+    BONSAI_RETURN_IF_ERROR(
+        measure_in_turns(plan, {store(kSampled, {.sampled_scans = true})}, config_, scans, &sampled));
     std::string ratios;
     for (size_t line = 0; line < std::size(kLines); ++line) {
-      const std::string phase = line == kLoad ? "load" : kLines[line].name;
-      const auto run_of = [&](const char* engine) -> const RunResult& {
-        return *std::find_if(runs.begin(), runs.end(),
-                             [&](const RunResult& run) { return run.engine == engine && run.workload == phase; });
-      };
-      take(run_of(kOurs), run_of(kTheirs), &figures_[line]);
-      if (line == kLoad) result->medium = run_of(kOurs).medium;
-      ratios += std::string(line == 0 ? ": " : ", ") + kLines[line].name + " " + rounded(figures_[line].ratio.back());
+      const RunResult& drained = run_of(kOurs, line, runs);
+      const RunResult& theirs = run_of(kTheirs, line, runs);
+      Figures& figures = figures_[line];
+      take(drained, theirs, &figures);
+      figures.left.push_back(run_of(kLeft, line, left).throughput_ops_per_s / 1e6);
+      figures.left_ratio.push_back(figures.left.back() * 1e6 / theirs.throughput_ops_per_s);
+      if (line == kLoad) result->medium = drained.medium;
+      ratios += std::string(line == 0 ? ": " : ", ") + kLines[line].name + " " + rounded(figures.ratio.back());
     }
+    figures_[kE].sampled.push_back(run_of(kSampled, kE, sampled).throughput_ops_per_s / 1e6);
     plan_.listener.on_note(which + ratios);
     return Status::OK();
+  }
+
+  static const RunResult& run_of(const char* engine, size_t line, const std::vector<RunResult>& runs) {
+    const std::string phase = line == kLoad ? "load" : kLines[line].name;
+    return *std::find_if(runs.begin(), runs.end(),
+                         [&](const RunResult& run) { return run.engine == engine && run.workload == phase; });
   }
 
   void take(const RunResult& ours, const RunResult& theirs, Figures* figures) const {
@@ -201,6 +221,9 @@ class Study {
                        {"ratio", "bonsai / absl_btree", true},
                        {"least", "bonsai / absl_btree"},
                        {"most", "bonsai / absl_btree"},
+                       {"as left Mop/s", "Mop/s, nothing drained"},
+                       {"as left", "bonsai as left / absl_btree"},
+                       {"sampled Mop/s", "Mop/s, scans verify a sample"},
                        {"floor", "bonsai / absl_btree", true},
                        {"goal", "bonsai / absl_btree", true},
                        {"reached", "", false, {}, {"neither", "floor", "goal"}},
@@ -224,10 +247,27 @@ class Study {
       floors += reached >= 1;
       goals += reached == 2;
       const auto [least, most] = std::minmax_element(of.ratio.begin(), of.ratio.end());
-      result->rows.push_back({i, median(of.ours), median(of.theirs), ratio, *least, *most, floor, goal, reached,
-                              median(of.dram), median(of.dram_undrained), median_if_any(of.process),
-                              median_if_any(of.process_undrained), median(of.nvm), median_if_any(of.written),
-                              median_if_any(of.answered), median(of.drained_in), median(of.their_dram),
+      result->rows.push_back({i,
+                              median(of.ours),
+                              median(of.theirs),
+                              ratio,
+                              *least,
+                              *most,
+                              median(of.left),
+                              median(of.left_ratio),
+                              median_if_any(of.sampled),
+                              floor,
+                              goal,
+                              reached,
+                              median(of.dram),
+                              median(of.dram_undrained),
+                              median_if_any(of.process),
+                              median_if_any(of.process_undrained),
+                              median(of.nvm),
+                              median_if_any(of.written),
+                              median_if_any(of.answered),
+                              median(of.drained_in),
+                              median(of.their_dram),
                               median_if_any(of.their_process)});
     }
     const std::string of_all = " of " + std::to_string(std::size(kLines));
@@ -256,6 +296,10 @@ class Study {
     }
     result->labels.push_back("Each round ran " + order +
                              ". Every phase was drained before the next began, outside the clock (\"drained in\").");
+    result->labels.push_back(
+        "As left: the same lines on the store of a user who never calls Drain, nothing drained between them, in the "
+        "same round, by itself. Sampled: E after a fresh load, drained, its scans with verify_checksums off; all other "
+        "figures are of scans that verify every record.");
     result->labels.push_back("Operations in flight: " + std::to_string(config_.depth) +
                              " per thread, by sessions; multi-get of 32 and depth 1 as they say, by MultiGet and Get. "
                              "Scans are atomic; those of a session that are in flight together see the same moment. "
