@@ -13,8 +13,7 @@ namespace bonsai::bench {
 namespace {
 
 constexpr const char* kOfTrace = "trace";
-constexpr uint64_t kMemoryEveryMs = 50;  // how often an engine's memory is sampled
-constexpr uint64_t kProgressEvery = 4;   // every so many times progress is reported
+constexpr uint64_t kProgressEveryMs = 200;
 
 class EngineRun {
  public:
@@ -146,7 +145,7 @@ class EngineRun {
     options.latency_every = config_.latency_every;
     options.pin = config_.pin;
     options.stop = &stop_;
-    options.progress_every_ms = kMemoryEveryMs;
+    options.progress_every_ms = config_.memory_every_ms;
     return options;
   }
 
@@ -165,10 +164,11 @@ class EngineRun {
     };
     MemorySamples sampled;
     uint64_t ticks = 0;
+    const uint64_t progress_every = std::max<uint64_t>(1, kProgressEveryMs / options.progress_every_ms);
     const uint64_t inserts_per_done = phase == "load" || phase == "reload" ? record_bytes() : 0;
     options.on_progress = [&](const PhaseProgress& progress) {
       if (start_wall_seconds > 0) sampled.add(engine_->memory(), user_bytes_ + progress.done * inserts_per_done);
-      if (++ticks % kProgressEvery != 0) return;
+      if (++ticks % progress_every != 0) return;
       static_cast<void>(joules());  // so that no counter wraps around unseen
       if (listener_.on_progress) listener_.on_progress(progress);
     };

@@ -41,6 +41,7 @@ struct RunConfig {
   uint64_t interval_ms = 0;     // a target is kept by intervals; 0 = in an open loop
   uint64_t latency_per_interval = 1;
   double seconds_max = 0;         // of workloads, not of loads; 0 = until all operations are done
+  uint64_t memory_every_ms = 50;  // how often an engine's memory is sampled, in loads, too
   EnergyMeter* energy = nullptr;  // null = not measured
   MapTuning map = {};
   bool pin = false;

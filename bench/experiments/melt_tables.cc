@@ -2,8 +2,10 @@
 // What MELT asks and shows no figure of: whether serial or concurrent stores are better at a rate, how much memory they
 // take, how well the rate is kept, and what the parameters of the hash maps do.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
+#include <set>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -30,24 +32,90 @@ std::optional<double> p90(const MeltPoint& point) {
   return reads.carries(90) ? std::optional(static_cast<double>(reads.percentile(90))) : std::nullopt;
 }
 
+// What stores are compared by.
+struct Contest {
+  const char* name;
+  const char* unit;
+  std::optional<double> (*of)(const MeltPoint& point, double records);
+  bool most_wins = false;
+  bool of_held = true;  // only stores that hold the rate take part
+  bool charted = false;
+  bool energy = false;
+};
+
+constexpr Contest kContests[] = {
+    {"p90", "ns", [](const MeltPoint& point, double) { return p90(point); }, false, true, true},
+    {"throughput", "M/s", [](const MeltPoint& point, double) { return std::optional(point.ops_per_s / 1e6); }, true,
+     false},
+    {"memory", "bytes per record",
+     [](const MeltPoint& point, double records) {
+       return point.used_bytes ? std::optional(*point.used_bytes / records) : std::nullopt;
+     }},
+    {"J/op", "J/op", [](const MeltPoint& point, double) { return point.joules_per_op; }, false, true, false, true}};
+
 struct Best {
   std::optional<double> figure;
   size_t store = 0;
 };
 
-// The store of the wanted kind that holds the rate with the least of a figure.
-template <class FigureOf>
-Best best_at(const std::vector<SweepCurve>& curves, double rate, bool serial, const FigureOf& figure_of) {
+// The store of the wanted kind that wins at the rate.
+Best best_at(const std::vector<SweepCurve>& curves, double rate, bool serial, const Contest& contest, double records) {
   Best best;
   for (size_t i = 0; i < curves.size(); ++i) {
     if (is_serial(curves[i].engine) != serial) continue;
-    for (size_t at = 0; at < curves[i].held(); ++at) {
+    const size_t end = contest.of_held ? curves[i].held() : curves[i].points.size();
+    for (size_t at = 0; at < end; ++at) {
       if (curves[i].targets[at] != rate) continue;
-      const std::optional<double> figure = figure_of(curves[i].points[at]);
-      if (figure && (!best.figure || *figure < *best.figure)) best = {figure, i};
+      const std::optional<double> figure = contest.of(curves[i].points[at], records);
+      const bool wins =
+          figure && (!best.figure || (contest.most_wins ? *figure > *best.figure : *figure < *best.figure));
+      if (wins) best = {figure, i};
     }
   }
   return best;
+}
+
+// From which rate on concurrent stores win, if from one on they always do.
+class Crossover {
+ public:
+  void see(const Contest& contest, double rate, const Best& serial, const Best& concurrent) {
+    if (!serial.figure && !concurrent.figure) return;
+    last_ = rate;
+    const bool wins = concurrent.figure &&
+                      (!serial.figure ||
+                       (contest.most_wins ? *concurrent.figure > *serial.figure : *concurrent.figure < *serial.figure));
+    if (!wins) from_.reset();
+    if (wins && !from_) from_ = rate;
+  }
+  // Empty when nothing was compared.
+  [[nodiscard]] std::string text(const Contest& contest) const {
+    if (last_ == 0) return {};
+    char text[160];
+    std::snprintf(text, sizeof text,
+                  from_ ? "Workload A, by %s: from %g M/s on, a concurrent store is the best."
+                        : "Workload A, by %s: up to the last rate, %g M/s, a serial store is the best.",
+                  contest.name, from_.value_or(last_) / 1e6);
+    return text;
+  }
+
+ private:
+  double last_ = 0;
+  std::optional<double> from_;
+};
+
+std::vector<Column> contest_columns(const std::vector<std::string>& names, const std::string& no_energy) {
+  std::vector<Column> columns = {{"target", "M/s"}};
+  for (const Contest& contest : kContests) {
+    const std::string name = contest.name;
+    const std::string absent = contest.energy ? no_energy : "";
+    for (const char* kind : {"serial ", "concurrent "}) {
+      columns.push_back({kind + name, contest.unit, contest.charted, absent});
+    }
+    for (const char* kind : {"serial by ", "concurrent by "}) {
+      columns.push_back({kind + name, "store", false, absent, names});
+    }
+  }
+  return columns;
 }
 
 Status run_serial_or_concurrent(const ExperimentPlan& plan, ExperimentResult* result) {
@@ -56,40 +124,35 @@ Status run_serial_or_concurrent(const ExperimentPlan& plan, ExperimentResult* re
   std::vector<SweepCurve> curves;
   BONSAI_RETURN_IF_ERROR(study->sweep("a", &curves));
   std::vector<std::string> names;
-  std::vector<double> rates;
+  std::set<double> rates;
   for (const SweepCurve& curve : curves) {
     names.push_back(store_name(curve));
-    rates.insert(rates.end(), curve.targets.begin(), curve.targets.begin() + static_cast<long>(curve.held()));
+    rates.insert(curve.targets.begin(), curve.targets.end());
   }
-  std::sort(rates.begin(), rates.end());
-  rates.erase(std::unique(rates.begin(), rates.end()), rates.end());
-  const std::string& no_energy = study->without_energy();
-  result->columns = {{"target", "M/s"},
-                     {"serial p90", "ns", true},
-                     {"concurrent p90", "ns", true},
-                     {"serial by p90", "store", false, {}, names},
-                     {"concurrent by p90", "store", false, {}, names},
-                     {"serial J/op", "J/op", false, no_energy},
-                     {"concurrent J/op", "J/op", false, no_energy}};
-  std::optional<double> crossover;
-  const auto joules = [](const MeltPoint& point) { return point.joules_per_op; };
+  const auto records = static_cast<double>(study->configuration('a').records);
+  result->columns = contest_columns(names, study->without_energy());
+  std::array<Crossover, std::size(kContests)> crossovers;
   for (const double rate : rates) {
-    const Best serial = best_at(curves, rate, true, p90), concurrent = best_at(curves, rate, false, p90);
-    const auto name = [](const Best& best) {
-      return best.figure ? std::optional(static_cast<double>(best.store)) : std::nullopt;
-    };
-    result->rows.push_back({rate / 1e6, serial.figure, concurrent.figure, name(serial), name(concurrent),
-                            best_at(curves, rate, true, joules).figure, best_at(curves, rate, false, joules).figure});
-    const bool concurrent_wins = concurrent.figure && (!serial.figure || *concurrent.figure < *serial.figure);
-    if (concurrent_wins && !crossover) crossover = rate;
-    if (!concurrent_wins) crossover.reset();
+    Row row = {rate / 1e6};
+    for (size_t i = 0; i < std::size(kContests); ++i) {
+      const Best serial = best_at(curves, rate, true, kContests[i], records);
+      const Best concurrent = best_at(curves, rate, false, kContests[i], records);
+      crossovers[i].see(kContests[i], rate, serial, concurrent);
+      row.push_back(serial.figure);
+      row.push_back(concurrent.figure);
+      for (const Best& best : {serial, concurrent}) {
+        row.push_back(best.figure ? std::optional(static_cast<double>(best.store)) : std::nullopt);
+      }
+    }
+    result->rows.push_back(std::move(row));
   }
-  char text[120];
-  std::snprintf(text, sizeof text,
-                crossover ? "Workload A. From %g M/s on, concurrent stores have the best p90 of reads."
-                          : "Workload A. Up to the last rate, %g M/s, a serial store has the best p90 of reads.",
-                crossover.value_or(rates.empty() ? 0 : rates.back()) / 1e6);
-  result->labels.emplace_back(text);
+  for (size_t i = 0; i < std::size(kContests); ++i) {
+    const std::string text = crossovers[i].text(kContests[i]);
+    if (!text.empty()) result->labels.push_back(text);
+  }
+  result->labels.emplace_back(
+      "By p90 of reads, memory (the most used bytes of any sample of the run) and J/op the best is the least of the "
+      "stores that hold the rate; by throughput it is the most of all that tried it.");
   add_labels(*study, result);
   return Status::OK();
 }
@@ -106,16 +169,18 @@ Status run_memory(const ExperimentPlan& plan, ExperimentResult* result) {
     const MeltPoint& point = curve.points.front();
     const auto mib = [](const std::optional<double>& bytes) { return bytes ? std::optional(*bytes / kMiB) : bytes; };
     result->rows.push_back({static_cast<double>(stores.words.size()), point.space_efficiency, mib(point.used_bytes),
-                            mib(point.reserved_bytes)});
+                            mib(point.reserved_bytes), point.load_space_efficiency, mib(point.load_used_bytes),
+                            mib(point.load_reserved_bytes)});
     stores.words.push_back(store_name(curve));
   }
-  result->columns = {
-      std::move(stores), {"space efficiency", "user / used bytes", true}, {"used", "MiB"}, {"reserved", "MiB"}};
+  result->columns = {std::move(stores),        {"space efficiency", "user / used bytes", true}, {"used", "MiB"},
+                     {"reserved", "MiB"},      {"load: space efficiency", "user / used bytes"}, {"load: used", "MiB"},
+                     {"load: reserved", "MiB"}};
   result->labels.emplace_back(
-      "Keys and values over all memory that the store has asked for, DRAM and NVM, sampled every 50 ms of a run of "
-      "workload A at the first rate; used and reserved are the most of any sample. Bonsai's reserved bytes have the "
-      "whole "
-      "log.");
+      "Keys and values over all memory that the store has asked for, DRAM and NVM, sampled every 10 ms of the load and "
+      "of "
+      "a run of workload A at the first rate; used and reserved are the most of any sample, efficiencies their means. "
+      "Bonsai's reserved bytes have the whole log.");
   add_labels(*study, result);
   return Status::OK();
 }
@@ -240,14 +305,15 @@ Status run_doubling(const ExperimentPlan& plan, ExperimentResult* result) {
       configuration.seconds = std::min(configuration.seconds, 1.0);
       MeltPoint point;
       BONSAI_RETURN_IF_ERROR(study->measure(configuration, &point));
-      row.push_back(point.used_bytes ? std::optional(*point.used_bytes / records) : std::nullopt);
+      const std::optional<double> most = std::max(point.used_bytes, point.load_used_bytes);
+      row.push_back(most ? std::optional(*most / records) : std::nullopt);
       row.emplace_back(point.load_ops_per_s / 1e6);
     }
     result->rows.push_back(std::move(row));
   }
   result->labels = {
       "Records around the numbers at which the tables double; one thread. While a table doubles, it has its "
-      "old memory and its new one; what is shown is the most of any sample, 50 ms apart."};
+      "old memory and its new one; what is shown is the most of any sample of the load and the run, 10 ms apart."};
   add_labels(*study, result);
   return Status::OK();
 }
@@ -255,17 +321,18 @@ Status run_doubling(const ExperimentPlan& plan, ExperimentResult* result) {
 }  // namespace
 
 std::vector<Experiment> melt_tables() {
-  return {{"melt-serial-or-concurrent", "Serial or concurrent stores by target rate", kSource,
-           "the best store of each kind at every rate, by p90 and by energy, and where they cross",
-           run_serial_or_concurrent, none, "melt"},
-          {"melt-memory", "Space efficiency by store", kSource,
-           "keys and values over all memory, sampled; used and reserved bytes", run_memory, none, "melt"},
-          {"melt-pacing", "How well intervals keep the rate", kSource,
-           "deviation and processor time from 10 K/s to 80 % of saturation", run_pacing, pacing_reference, "melt"},
-          {"melt-parameters", "Parameters of the hash maps", kSource,
-           "hash, allocator, room ahead and size of buckets, as fast as they go", run_parameters, none, "melt"},
-          {"melt-doubling", "Memory around a doubling", kSource,
-           "bytes per record and throughput of loading by number of records", run_doubling, none, "melt"}};
+  return {
+      {"melt-serial-or-concurrent", "Serial or concurrent stores by target rate", kSource,
+       "the best store of each kind at every rate, by p90, throughput, memory and energy, and where they cross",
+       run_serial_or_concurrent, none, "melt"},
+      {"melt-memory", "Space efficiency by store", kSource,
+       "keys and values over all memory, sampled in load and run; used and reserved bytes", run_memory, none, "melt"},
+      {"melt-pacing", "How well intervals keep the rate", kSource,
+       "deviation and processor time from 10 K/s to 80 % of saturation", run_pacing, pacing_reference, "melt"},
+      {"melt-parameters", "Parameters of the hash maps", kSource,
+       "hash, allocator, room ahead and size of buckets, as fast as they go", run_parameters, none, "melt"},
+      {"melt-doubling", "Memory around a doubling", kSource,
+       "bytes per record and throughput of loading by number of records", run_doubling, none, "melt"}};
 }
 
 }  // namespace bonsai::bench

@@ -79,6 +79,14 @@ TEST_F(Melt, EachKindOfFigureShowsItsAxes) {
   EXPECT_NE(applications.labels[0].find("held"), std::string::npos);
   const ExperimentResult best = run("melt-serial-or-concurrent");
   EXPECT_FALSE(best.columns[column(best, "serial by p90")].words.empty());
+  for (const char* contest : {"throughput", "memory"}) {
+    for (const std::string kind : {"serial ", "concurrent "}) {
+      EXPECT_GT(best.rows[0][column(best, kind + contest)].value_or(0), 0) << kind << contest;
+      EXPECT_TRUE(best.rows[0][column(best, kind + "by " + contest)].has_value()) << kind << contest;
+    }
+    const auto says = [&](const std::string& label) { return label.find(contest) != std::string::npos; };
+    EXPECT_TRUE(std::any_of(best.labels.begin(), best.labels.end(), says)) << "where they cross";
+  }
   const ExperimentResult memory = run("melt-memory");
   const size_t efficiency = column(memory, "space efficiency");
   const size_t used = column(memory, "used"), reserved = column(memory, "reserved");
@@ -86,6 +94,8 @@ TEST_F(Melt, EachKindOfFigureShowsItsAxes) {
     EXPECT_GT(row[efficiency].value_or(0), 0) << memory.columns[0].words[static_cast<size_t>(*row[0])];
     EXPECT_LT(row[efficiency].value_or(2), 1);
     EXPECT_GE(row[reserved].value_or(0), row[used].value_or(1));
+    EXPECT_GT(row[column(memory, "load: used")].value_or(0), 0) << "sampled while the records are loaded";
+    EXPECT_GT(row[column(memory, "load: space efficiency")].value_or(0), 0);
   }
 }
 

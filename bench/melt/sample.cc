@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <utility>
 
 #include "base/clock.h"
@@ -22,6 +23,7 @@ using Json = MeltSample;
 constexpr int kSamplesVersion = 1;
 constexpr const char* kCounts = "latency_counts";  // of the json file only
 constexpr uint64_t kNapMs = 50;
+constexpr uint64_t kMemoryEveryMs = 10;  // a load of some hundred thousand records takes some ten of it
 // Drawing live costs a fifth of a fast store's operation; what is drawn ahead may take so much memory.
 constexpr double kAheadBytesMax = double{1u << 30};
 constexpr double kRateMax = 20e6;
@@ -64,11 +66,34 @@ void add_latency(const Histogram& histogram, const std::string& kind, Json* samp
   (*sample)[kCounts][kind] = std::move(counts);
 }
 
+void add_memory(const MemorySamples& memory, const std::string& prefix, Json* sample) {
+  (*sample)[prefix + "used_bytes_max"] = or_null(memory.used_bytes_max);
+  (*sample)[prefix + "reserved_bytes_max"] = or_null(memory.reserved_bytes_max);
+  (*sample)[prefix + "space_efficiency"] = or_null(memory.space_efficiency);
+  (*sample)[prefix + "memory_samples"] = memory.count;
+}
+
+// What each thread did, and by how much it missed its part of the target.
+void add_threads(const RunResult& run, double target_ops_per_s, Json* sample) {
+  const auto threads = static_cast<double>(run.thread_times.size());
+  for (size_t i = 0; i < run.thread_times.size(); ++i) {
+    const ThreadTimes& one = run.thread_times[i];
+    const std::string prefix = "thread_" + std::to_string(i + 1) + "_";
+    const double due = target_ops_per_s / threads * one.seconds;
+    (*sample)[prefix + "operations"] = one.operations;
+    (*sample)[prefix + "seconds"] = one.seconds;
+    (*sample)[prefix + "slept_seconds"] = one.slept_seconds;
+    (*sample)[prefix + "deviation_percent"] =
+        due > 0 ? Json(100 * (static_cast<double>(one.operations) / due - 1)) : Json(nullptr);
+  }
+}
+
 void add_load(const RunResult& load, Json* sample) {
   (*sample)["load_operations"] = load.operations;
   (*sample)["load_seconds"] = load.seconds;
   (*sample)["load_joules"] = or_null(load.joules);
   (*sample)["load_ops_per_s"] = load.throughput_ops_per_s;
+  add_memory(load.sampled, "load_", sample);
 }
 
 void add_run(const RunResult& run, const MeltConfiguration& configuration, std::optional<double> idle_joules,
@@ -93,13 +118,11 @@ void add_run(const RunResult& run, const MeltConfiguration& configuration, std::
   (*sample)["joules_per_op"] = idle_joules ? per(corrected, operations) : Json(nullptr);
   (*sample)["joules_per_op_raw"] = per(run.joules, operations);
   (*sample)["requests"] = run.requests;
-  (*sample)["used_bytes_max"] = or_null(run.sampled.used_bytes_max);
-  (*sample)["reserved_bytes_max"] = or_null(run.sampled.reserved_bytes_max);
-  (*sample)["space_efficiency"] = or_null(run.sampled.space_efficiency);
-  (*sample)["memory_samples"] = run.sampled.count;
+  add_memory(run.sampled, "", sample);
   for (const OpKind kind : {OpKind::kRead, OpKind::kUpdate, OpKind::kInsert}) {
     add_latency(run.latency[static_cast<size_t>(kind)], std::string(op_kind_name(kind)), sample);
   }
+  add_threads(run, configuration.target_ops_per_s, sample);
 }
 
 RunConfig config_of(const MeltConfiguration& configuration, const RunConfig& base, EnergyMeter* meter) {
@@ -111,6 +134,7 @@ RunConfig config_of(const MeltConfiguration& configuration, const RunConfig& bas
   config.interval_ms = configuration.interval_ms;
   config.latency_per_interval = configuration.latency_per_interval;
   config.draw = draw_mode(configuration.seconds);
+  config.memory_every_ms = kMemoryEveryMs;
   config.energy = meter;
   config.map = configuration.map;
   const double rate = configuration.target_ops_per_s > 0 ? configuration.target_ops_per_s : kRateMax;
@@ -232,6 +256,9 @@ MeltPoint melt_point(const std::vector<MeltSample>& samples) {
   point.space_efficiency = mean(samples, "space_efficiency");
   point.used_bytes = mean(samples, "used_bytes_max");
   point.reserved_bytes = mean(samples, "reserved_bytes_max");
+  point.load_space_efficiency = mean(samples, "load_space_efficiency");
+  point.load_used_bytes = mean(samples, "load_used_bytes_max");
+  point.load_reserved_bytes = mean(samples, "load_reserved_bytes_max");
   for (const MeltSample& sample : samples) {
     const auto counts = sample.find(kCounts);
     if (counts == sample.end()) continue;
@@ -269,8 +296,11 @@ Status MeltSamples::add(MeltSample sample) {
   BONSAI_RETURN_IF_ERROR(write_file(directory_ + "/samples.json",
                                     Json{{"version", kSamplesVersion}, {"samples", samples_}}.dump() + "\n"));
   std::vector<std::string> columns;
-  for (const auto& [name, value] : samples_.front().items()) {
-    if (name != kCounts) columns.push_back(name);
+  std::set<std::string> seen = {kCounts};
+  for (const Json& each : samples_) {  // those of more threads have more columns
+    for (const auto& [name, value] : each.items()) {
+      if (seen.insert(name).second) columns.push_back(name);
+    }
   }
   return write_file(directory_ + "/samples.csv", csv_text(columns, samples_));
 }

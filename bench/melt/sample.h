@@ -62,6 +62,9 @@ struct MeltPoint {
   std::optional<double> space_efficiency = {};
   std::optional<double> used_bytes = {};
   std::optional<double> reserved_bytes = {};
+  std::optional<double> load_space_efficiency = {};  // while the records are loaded, as the following
+  std::optional<double> load_used_bytes = {};
+  std::optional<double> load_reserved_bytes = {};
   std::array<Histogram, kOpKinds> latency = {};
 };
 

@@ -144,6 +144,51 @@ TEST_F(Sweep, GoesOnWhereItWasInterrupted) {
   }
 }
 
+TEST_F(Sweep, SaysWhatEachThreadDid) {
+  plan_.threads_max = 2;
+  plan_.rate_max = plan_.rate_first;
+  plan_.samples = 1;
+  ASSERT_TRUE(run().ok());
+  ASSERT_EQ(samples_.size(), 2U);
+  const MeltSample both = samples_.of({{"threads", 2}}).at(0);
+  uint64_t operations = 0;
+  for (const std::string thread : {"thread_1_", "thread_2_"}) {
+    const double done = both.at(thread + "operations"), seconds = both.at(thread + "seconds");
+    operations += both.at(thread + "operations").get<uint64_t>();
+    EXPECT_GT(both.at(thread + "slept_seconds").get<double>(), 0.5 * seconds) << "at a hundredth of its pace";
+    EXPECT_NEAR(both.at(thread + "deviation_percent").get<double>(), 100 * (done / (5e3 * seconds) - 1), 1e-6)
+        << "of its half of the target";
+  }
+  EXPECT_EQ(operations, both.at("operations").get<uint64_t>());
+  EXPECT_FALSE(samples_.of({{"threads", 1}}).at(0).contains("thread_2_seconds"));
+  std::ifstream csv(base_.out_dir + "/samples.csv");
+  std::string header, one, two;
+  std::getline(csv, header);
+  std::getline(csv, one);
+  std::getline(csv, two);
+  EXPECT_TRUE(
+      header.ends_with(",thread_2_operations,thread_2_seconds,thread_2_slept_seconds,"
+                       "thread_2_deviation_percent"))
+      << header;
+  EXPECT_TRUE(one.ends_with(",,,,")) << "it has no second thread: " << one;
+  EXPECT_EQ(std::count(one.begin(), one.end(), ','), std::count(two.begin(), two.end(), ','));
+  EXPECT_EQ(std::count(header.begin(), header.end(), ','), std::count(two.begin(), two.end(), ','));
+}
+
+TEST_F(Sweep, SamplesMemoryInTheLoad) {
+  plan_.engines = {"unordered_map"};
+  plan_.each.records = 200'000;
+  plan_.rate_max = plan_.rate_first;
+  plan_.samples = 1;
+  ASSERT_TRUE(run().ok());
+  const MeltPoint& point = curves_[0].points[0];
+  EXPECT_GT(point.load_used_bytes.value_or(0), 200'000 * 16);
+  EXPECT_GE(point.load_reserved_bytes.value_or(0), point.load_used_bytes.value_or(1));
+  EXPECT_GT(point.load_space_efficiency.value_or(0), 0);
+  EXPECT_LT(point.load_space_efficiency.value_or(2), 1);
+  EXPECT_GT(samples_.of({{"sample", 1}}).at(0).at("load_memory_samples").get<uint64_t>(), 0U);
+}
+
 TEST_F(Sweep, LeavesOutWhatAnEngineCannotDo) {
   Workload scans = reads_and_updates();
   scans.name = "e";
