@@ -246,7 +246,7 @@ bool has_fast_puts(const MakeMap& make) {
 
 struct Promises {
   bool atomic, multiple, partial, wait_free;
-  std::optional<bool> balanced;  // not visible from outside
+  std::optional<bool> balanced;  // of Bonsai by index/balance_test.cc: its steps are not visible here
   bool fast_puts;
 
   bool operator==(const Promises&) const = default;
