@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <deque>
@@ -83,16 +84,23 @@ class MemoryMedium final : public base::HookedMedium {
   }
 
   void record(bool on) {
+    const std::lock_guard lock(mutex_);
     events_.clear();
     recording_ = on;
   }
-  [[nodiscard]] const std::vector<Event>& events() const { return events_; }
+  // So far: a node that serves the medium calls it on a thread of its own.
+  [[nodiscard]] std::vector<Event> events() const {
+    const std::lock_guard lock(mutex_);
+    return events_;
+  }
   // Index of the first event `op` at `site` from `from` on; events().size() if there is none.
   [[nodiscard]] size_t first(char op, const base::Site& site, size_t from = 0) const {
+    const std::lock_guard lock(mutex_);
     while (from < events_.size() && (events_[from].op != op || events_[from].site != site.name)) ++from;
     return from;
   }
   [[nodiscard]] size_t last(char op, const base::Site& site) const {
+    const std::lock_guard lock(mutex_);
     size_t i = events_.size();
     while (i-- > 0) {
       if (events_[i].op == op && events_[i].site == site.name) return i;
@@ -124,8 +132,8 @@ class MemoryMedium final : public base::HookedMedium {
   }
 
   uint64_t stores_left_ = UINT64_MAX;
-  bool recording_ = false;
-  std::mutex mutex_;
+  std::atomic<bool> recording_{false};
+  mutable std::mutex mutex_;
   std::vector<Event> events_;
 };
 
