@@ -170,16 +170,17 @@ macro(bonsai_add_test_program name)
 endmacro()
 
 # bonsai_test(NAME SOURCES file... LINKS target... [LABELS label...] [ENVIRONMENT VAR=value...] [TIMEOUT seconds]
-#             [SERIAL] [ONE_THREAD] [ONE_THREAD_CASES pattern...] [BY_NIGHT] [FAR] [SHM DAY|NIGHT]): a GoogleTest
-# program, one CTest test. SERIAL: nothing else runs beside it. ONE_THREAD: all that it does is done by one thread, in
-# coroutines; or some of its cases are, as --gtest_filter names them. BY_NIGHT: under sanitizers by night only.
-# FAR, SHM: others, NAME_far and NAME_shm, run it on far media and on a node that serves its pools
-# (base/testing/far.h), with small budgets; under ThreadSanitizer, and those of SHM NIGHT, by night.
+#             [SERIAL] [ONE_THREAD] [ONE_THREAD_CASES pattern...] [BY_NIGHT] [FAR] [SHM DAY|NIGHT] [TSAN medium...]):
+# a GoogleTest program, one CTest test. SERIAL: nothing else runs beside it. ONE_THREAD: all that it does is done by one
+# thread, in coroutines; or some of its cases are, as --gtest_filter names them. BY_NIGHT: under sanitizers by night
+# only. FAR, SHM: others, NAME_far and NAME_shm, run it on far media and on a node that serves its pools
+# (base/testing/far.h), with small budgets. Those of SHM NIGHT run by night; so do all of them under ThreadSanitizer,
+# but what TSAN names (far, shm).
 # Its cases are counted by scripts/test.sh from the XML that it leaves in test-results/. Figures and budgets:
 # base/testing/figures.h and budget.h; docs/testing.md explains both.
 function(bonsai_test name)
   cmake_parse_arguments(TEST "SERIAL;ONE_THREAD;BY_NIGHT;FAR" "TIMEOUT;SHM"
-                        "SOURCES;LINKS;LABELS;ENVIRONMENT;ONE_THREAD_CASES" ${ARGN})
+                        "SOURCES;LINKS;LABELS;ENVIRONMENT;ONE_THREAD_CASES;TSAN" ${ARGN})
   set(cases)
   if(TEST_ONE_THREAD_CASES AND BONSAI_SANITIZE MATCHES thread)
     list(JOIN TEST_ONE_THREAD_CASES ":" cases)
@@ -187,6 +188,7 @@ function(bonsai_test name)
   endif()
   bonsai_add_test_program(${name} --gtest_output=xml:${CMAKE_BINARY_DIR}/test-results/${name}.xml ${cases})
   if(BUILD_TESTING)
+    list(JOIN TEST_TSAN "|" TEST_TSAN_MEDIA)
     set(media)
     if(TEST_FAR)
       list(APPEND media far)
@@ -194,8 +196,11 @@ function(bonsai_test name)
     if(TEST_SHM STREQUAL DAY OR (TEST_SHM STREQUAL NIGHT AND BONSAI_TIMEOUT_SCALE GREATER 1))
       list(APPEND media shm)
     endif()
+    if(BONSAI_BY_DAY AND BONSAI_SANITIZE MATCHES thread)
+      list(FILTER media INCLUDE REGEX "^(${TEST_TSAN_MEDIA})$")
+    endif()
     foreach(medium IN LISTS media)
-      if(TEST ${name} AND NOT (BONSAI_BY_DAY AND BONSAI_SANITIZE MATCHES thread))
+      if(TEST ${name})
         set(again ${name}_${medium})
         add_test(NAME ${again} COMMAND ${name} --gtest_output=xml:${CMAKE_BINARY_DIR}/test-results/${again}.xml)
         set_tests_properties(${again} PROPERTIES TIMEOUT ${TEST_TIMEOUT} COST ${TEST_TIMEOUT} LABELS "${TEST_LABELS}"
