@@ -74,8 +74,8 @@ namespace {
 
 class SimWorker final : public Worker {
  public:
-  SimWorker(std::shared_ptr<SimCore> core, size_t node, std::shared_ptr<SimRegions> regions)
-      : core_(std::move(core)), state_(std::make_shared<SimWorkerState>()) {
+  SimWorker(std::shared_ptr<SimCore> core, size_t node, std::shared_ptr<SimRegions> regions, double list_cpu_ns)
+      : core_(std::move(core)), list_cpu_ns_(list_cpu_ns), state_(std::make_shared<SimWorkerState>()) {
     state_->node = node;
     state_->regions = std::move(regions);
   }
@@ -190,7 +190,7 @@ class SimWorker final : public Worker {
   uint64_t sent_ns() {
     const SimDevice& device = core_->options.device;
     const double jitter = 1 + device.list_cpu_jitter * (static_cast<double>(core_->dice.below(2'001)) / 1'000 - 1);
-    state_->processor = std::max(state_->processor, static_cast<double>(core_->now())) + device.list_cpu_ns * jitter;
+    state_->processor = std::max(state_->processor, static_cast<double>(core_->now())) + list_cpu_ns_ * jitter;
     return static_cast<uint64_t>(state_->processor);
   }
   // Asks the listener until an answer has come; both may be lost.
@@ -225,6 +225,7 @@ class SimWorker final : public Worker {
   }
 
   const std::shared_ptr<SimCore> core_;
+  const double list_cpu_ns_;
   const std::shared_ptr<SimWorkerState> state_;
   std::shared_ptr<SimListener> listener_;
   std::string address_;
@@ -233,7 +234,8 @@ class SimWorker final : public Worker {
 
 class SimFabric final : public Fabric {
  public:
-  SimFabric(std::shared_ptr<SimCore> core, size_t node) : core_(std::move(core)), node_(node) {
+  SimFabric(std::shared_ptr<SimCore> core, size_t node, double list_cpu_ns)
+      : core_(std::move(core)), node_(node), list_cpu_ns_(list_cpu_ns) {
     capabilities_.text = "sim, deterministic, virtual time";
     if (core_->options.device.modelled()) capabilities_.text += ", modelled " + core_->options.device.name;
     capabilities_.atomics_with_cpu = true;
@@ -251,7 +253,7 @@ class SimFabric final : public Fabric {
     return Status::OK();
   }
   Status make_worker(std::unique_ptr<Worker>* worker) override {
-    *worker = std::make_unique<SimWorker>(core_, node_, regions_);
+    *worker = std::make_unique<SimWorker>(core_, node_, regions_, list_cpu_ns_);
     return Status::OK();
   }
   // In virtual time a thread is a coroutine.
@@ -263,6 +265,7 @@ class SimFabric final : public Fabric {
  private:
   const std::shared_ptr<SimCore> core_;
   const size_t node_;
+  const double list_cpu_ns_;
   std::shared_ptr<SimRegions> regions_ = std::make_shared<SimRegions>();
   Capabilities capabilities_;
 };
@@ -308,7 +311,9 @@ SimNetwork::SimNetwork(const SimOptions& options) : core_(std::make_shared<SimCo
 
 SimNetwork::~SimNetwork() { core_->forget(); }
 
-std::unique_ptr<Fabric> SimNetwork::make_fabric() { return std::make_unique<SimFabric>(core_, core_->nodes++); }
+std::unique_ptr<Fabric> SimNetwork::make_fabric(std::optional<double> list_cpu_ns) {
+  return std::make_unique<SimFabric>(core_, core_->nodes++, list_cpu_ns.value_or(core_->options.device.list_cpu_ns));
+}
 
 std::unique_ptr<SimNvm> SimNetwork::make_nvm(size_t bytes, RemoteDomain domain) {
   return std::unique_ptr<SimNvm>(new SimNvm(core_, bytes, domain));

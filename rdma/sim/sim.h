@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -106,8 +107,8 @@ class SimNetwork {
   SimNetwork(const SimNetwork&) = delete;
   SimNetwork& operator=(const SimNetwork&) = delete;
 
-  // A new node. Fabrics are destroyed before the network.
-  std::unique_ptr<Fabric> make_fabric();
+  // A new node. Fabrics are destroyed before the network. `list_cpu_ns` of its threads; none: the device's.
+  std::unique_ptr<Fabric> make_fabric(std::optional<double> list_cpu_ns = {});
   // Requires: a known domain.
   std::unique_ptr<SimNvm> make_nvm(size_t bytes, RemoteDomain domain);
 

@@ -32,6 +32,7 @@ struct Load {
   size_t targets = 1;
   std::function<void(WorkList*, Peer&, const RemoteRegion&, Slice, size_t client)> fill;
   uint64_t starts_seed = 1;
+  std::optional<double> list_cpu_ns = {};  // of the clients' nodes
 };
 
 // Lists per nanosecond, which is thousands of millions per second.
@@ -64,7 +65,7 @@ class Measurement {
 
  private:
   void act(const Load& load, const Target& target, size_t client, uint64_t start_ns, uint64_t* lists) {
-    const std::unique_ptr<Fabric> fabric = network_.make_fabric();
+    const std::unique_ptr<Fabric> fabric = network_.make_fabric(load.list_cpu_ns);
     std::vector<uint64_t> words(512);
     std::unique_ptr<Region> region;
     EXPECT_TRUE(fabric->register_region(std::as_writable_bytes(std::span(words)), Rights::none(), &region).ok());
@@ -120,6 +121,8 @@ TEST(SimDeviceTest, OneClientTakesTheRoundTrip) {
   const SimDevice device = SimDevice::cx5();
   const double list_ns = device.wire_ns + device.list_cpu_ns + device.read_ns + (8 + 66) / device.bytes_per_ns;
   expect_near(rate({.fill = read_8}), 1 / list_ns, .02, "one client, READ 8");
+  expect_near(rate({.fill = read_8, .list_cpu_ns = 2'000}), 1 / (list_ns + 2'000 - device.list_cpu_ns), .02,
+              "one client of a slower node, READ 8");
 }
 
 TEST(SimDeviceTest, ManyClientsMeetTheCaps) {
