@@ -264,7 +264,7 @@ class BonsaiSystem final : public System {
   Status scan(rivals::Client* client, std::string_view from, size_t records_max, size_t* found) override {
     return static_cast<BonsaiClient*>(client)->scan(from, records_max, found);
   }
-  [[nodiscard]] bool has_background() const override { return true; }
+  [[nodiscard]] size_t background_threads() const override { return 1; }
   Status background(const rivals::Seat&, const std::function<bool()>& stop) override {
     opened_ = open();
     if (!opened_.ok()) return opened_;

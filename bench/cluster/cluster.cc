@@ -86,7 +86,7 @@ class Cluster::Run {
         body_(body),
         background_(background),
         clients_left_(shape.clients()),
-        backgrounds_left_(background ? shape.compute_nodes : 0),
+        backgrounds_left_(shape.compute_nodes * background.threads),
         scheduler_({.pick = base::Scheduler::Pick::kFifo,
                     .virtual_time = true,
                     .virtual_ns_per_switch = cluster->options_.switch_ns,
@@ -105,7 +105,9 @@ class Cluster::Run {
       for (size_t thread = 0; thread < shape_.threads; ++thread) {
         scheduler_.spawn([this, node, thread] { start_clients(node, thread); }, "thread");
       }
-      if (background_) scheduler_.spawn([this, node] { act_beside(node); }, "background");
+      for (size_t thread = 0; thread < background_.threads; ++thread) {
+        scheduler_.spawn([this, node, thread] { act_beside(node, thread); }, "background");
+      }
     }
     BONSAI_RETURN_IF_ERROR(scheduler_.run());
     return failed_;
@@ -128,10 +130,10 @@ class Cluster::Run {
           "client");
     }
   }
-  void act_beside(size_t node) {
-    auto& connection = connections_[shape_.compute_nodes * shape_.threads + node];
-    if (note(cluster_.connect(node, shape_.threads, &connection))) {
-      note(background_({SIZE_MAX, node, connection.get()}, [this] { return clients_left_ == 0; }));
+  void act_beside(size_t node, size_t thread) {
+    auto& connection = connections_[shape_.compute_nodes * shape_.threads + node * background_.threads + thread];
+    if (note(cluster_.connect(node, shape_.threads + thread, &connection))) {
+      note(background_.act({SIZE_MAX, node, connection.get()}, [this] { return clients_left_ == 0; }));
     }
     --backgrounds_left_;
   }

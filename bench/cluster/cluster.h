@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -42,14 +43,20 @@ class Cluster {
   [[nodiscard]] rdma::Fabric* compute_fabric(size_t compute_node);
   // A node for one more server: calls `serve` while clients act, as it does the memory nodes. Connections know the
   // server as one more node, after those. Requires: no run yet.
-  [[nodiscard]] std::unique_ptr<rdma::Fabric> make_fabric() { return network_.make_fabric(); }
+  // `list_cpu_ns` as SimNetwork::make_fabric() has it.
+  [[nodiscard]] std::unique_ptr<rdma::Fabric> make_fabric(std::optional<double> list_cpu_ns = {}) {
+    return network_.make_fabric(list_cpu_ns);
+  }
   void add_server(const rivals::MemoryNodeName& name, std::function<Status(uint64_t limit_ms)> serve);
   // The same of a server that connections of seats do not know.
   void serve_beside(std::function<Status(uint64_t limit_ms)> serve) { servers_.push_back(std::move(serve)); }
 
-  // What a compute node does beside its clients, on a thread and a connection of its own, until `stop` says that they
+  // What a compute node does beside its clients, on threads and connections of their own, until `stop` says that they
   // are done.
-  using Background = std::function<Status(const rivals::Seat& seat, const std::function<bool()>& stop)>;
+  struct Background {
+    size_t threads;  // of each compute node
+    std::function<Status(const rivals::Seat& seat, const std::function<bool()>& stop)> act;
+  };
   // Runs `body` for every client of the shape at the same time, while the memory nodes serve, and returns when all are
   // done. The same calls give the same run. Errors: Unavailable (a thread could not connect, or the clients came to no
   // end), those of `background`.

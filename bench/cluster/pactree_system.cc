@@ -42,7 +42,7 @@ class PactreeSystem final : public System {
     *found = records.size();
     return status;
   }
-  [[nodiscard]] bool has_background() const override { return true; }
+  [[nodiscard]] size_t background_threads() const override { return 1; }
   Status background(const rivals::Seat& seat, const std::function<bool()>& stop) override {
     return pactree::Background(seat.connection, node_.get()).run(stop);
   }

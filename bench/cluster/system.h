@@ -53,8 +53,9 @@ class System {
   // Reads at most `records_max` records from `from` on; *found: how many. Requires: SystemEntry::scans, and a client of
   // make_client(). Errors: those of the engine.
   virtual Status scan(rivals::Client* client, std::string_view from, size_t records_max, size_t* found);
-  // What goes on beside the clients of a compute node (Cluster::Background); nothing by default.
-  [[nodiscard]] virtual bool has_background() const { return false; }
+  // What goes on beside the clients of a compute node, and on how many threads (Cluster::Background); nothing by
+  // default.
+  [[nodiscard]] virtual size_t background_threads() const { return 0; }
   virtual Status background(const rivals::Seat& seat, const std::function<bool()>& stop);
   // What a switch of coroutines takes (Cluster::Options); more than 0 for who waits by yielding.
   [[nodiscard]] virtual uint64_t switch_ns() const { return 0; }
@@ -64,6 +65,8 @@ class System {
   [[nodiscard]] virtual std::vector<uint64_t> shared_lists() const { return {}; }
   // How many lists the seats' thread has posted by such workers since this was last asked: its processor's time.
   [[nodiscard]] virtual uint64_t take_lists(const rivals::Connection*) { return 0; }
+  // For how long the busiest of its own servers' threads was busy with calls, if that can bind.
+  [[nodiscard]] virtual uint64_t server_busy_ns() const { return 0; }
   // Of all memory nodes: what records take.
   [[nodiscard]] virtual size_t used_bytes(const Cluster& cluster) const { return cluster.used_bytes(); }
   // What the caches of one client's compute node take now, client-private ones of the whole node included.
@@ -79,6 +82,7 @@ struct SystemEntry {
   bool scans = false;
   bool narrow = false;                // records of 4 + 4 bytes only
   bool strings = true;                // keys other than integers
+  bool cache_sized = false;           // heeds StoreSize::cache_bytes, however few they are
   double list_cpu_ns = 0;             // of the posting thread for a list: fitted to what was published at light load
   double operation_cpu_ns = 0;        // ... and for an operation, whether or not it posts one
   std::string_view model_error = {};  // what the model makes of published rates: docs/lab/device-model.md

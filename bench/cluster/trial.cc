@@ -76,6 +76,7 @@ class Trial::Run {
   [[nodiscard]] uint64_t counted() const { return std::max<uint64_t>(operations_ - skipped_ - 1, 1); }
   [[nodiscard]] uint64_t passed_ns() const { return std::max<uint64_t>(last_.ns - first_.ns, 1); }
   [[nodiscard]] rdma::Traffic traffic() const { return last_.traffic - first_.traffic; }
+  [[nodiscard]] uint64_t server_busy_ns() const { return last_.server_busy_ns - first_.server_busy_ns; }
   // Of the worker that posted most of them.
   [[nodiscard]] uint64_t shared_lists() const {
     uint64_t most = 0;
@@ -96,9 +97,10 @@ class Trial::Run {
     uint64_t ns = 0;
     rdma::Traffic traffic;                    // of all threads until then
     std::vector<uint64_t> shared_lists = {};  // by worker
+    uint64_t server_busy_ns = 0;
   };
   [[nodiscard]] Moment now() const {
-    Moment moment{base::now_ns(), system_.traffic(), system_.shared_lists()};
+    Moment moment{base::now_ns(), system_.traffic(), system_.shared_lists(), system_.server_busy_ns()};
     for (const auto& [connection, ns] : busy_until_ns_) moment.traffic += connection->worker().traffic();
     return moment;
   }
@@ -259,13 +261,11 @@ Status Trial::run(const Workload& workload, uint64_t operations, TrialResult* re
 Status Trial::act(const Workload* workload, uint64_t operations, TrialResult* result) {
   Run run(*this, workload, operations);
   ++runs_;
-  Cluster::Background background;
-  if (system_->has_background()) {
-    background = [&](const rivals::Seat& seat, const std::function<bool()>& stop) {
-      run.know(seat.connection);
-      return system_->background(seat, stop);
-    };
-  }
+  const Cluster::Background background{system_->background_threads(),
+                                       [&](const rivals::Seat& seat, const std::function<bool()>& stop) {
+                                         run.know(seat.connection);
+                                         return system_->background(seat, stop);
+                                       }};
   const auto body = [&](const rivals::Seat& seat) {
     Client client(this, &run, seat);
     if (Status status = client.act(); !status.ok()) run.fail(std::move(status));
@@ -278,6 +278,7 @@ Status Trial::act(const Workload* workload, uint64_t operations, TrialResult* re
   result->seconds_ns = run.passed_ns();
   result->traffic = run.traffic();
   result->shared_lists = run.shared_lists();
+  result->server_busy_ns = run.server_busy_ns();
   result->latency = run.latency;
   result->cache_bytes = system_->cache_bytes(options_.shape);
   result->memory_bytes_per_record = static_cast<double>(system_->used_bytes(*cluster_)) / static_cast<double>(stored_);
@@ -312,6 +313,7 @@ Ceiling ceiling_of(const TrialResult& result, const rdma::SimDevice& device, con
   bound(processor_ns, threads, "processors of threads");
   bound(each(result.shared_lists) * device.list_cpu_ns, static_cast<double>(shape.compute_nodes),
         "the worker that posts most");
+  bound(each(result.server_busy_ns), 1, "the system's own servers");
   bound(engine_ns, nodes, "device of a memory node");
   bound(each(atomics) * device.atomic_ns, nodes, "atomic unit");
   bound(std::max(out_bytes, in_bytes) / device.bytes_per_ns, nodes, "link of a memory node");

@@ -24,11 +24,12 @@ namespace bonsai::bench {
 // What was counted and what the model says of its time.
 struct TrialResult {
   uint64_t operations = 0;
-  uint64_t seconds_ns = 0;    // of virtual time
-  rdma::Traffic traffic;      // of all clients' threads, and of what goes on beside them
-  uint64_t shared_lists = 0;  // of these: by one worker for all threads of a compute node
-  Histogram latency;          // of operations, ns of virtual time
-  uint64_t cache_bytes = 0;   // of a compute node, at the end
+  uint64_t seconds_ns = 0;      // of virtual time
+  rdma::Traffic traffic;        // of all clients' threads, and of what goes on beside them
+  uint64_t shared_lists = 0;    // of these: by one worker for all threads of a compute node
+  uint64_t server_busy_ns = 0;  // System::server_busy_ns()
+  Histogram latency;            // of operations, ns of virtual time
+  uint64_t cache_bytes = 0;     // of a compute node, at the end
   double memory_bytes_per_record = 0;
 
   [[nodiscard]] double per_operation(uint64_t n) const {

@@ -28,12 +28,13 @@ Status CloverClient::make(Connection* connection, ComputeNode* node, const Clien
                           std::unique_ptr<CloverClient>* client) {
   const StoreOptions& store = node->options().store;
   BONSAI_RETURN_IF_ERROR(Store::check(store));
-  if (connection->memory_nodes() != store.memory_nodes + 1) {
+  if (connection->memory_nodes() != store.memory_nodes + store.metadata_workers) {
     return Status::InvalidArgument("a Clover-like client needs a connection to " + std::to_string(store.memory_nodes) +
-                                   " memory nodes and then the metadata server");
+                                   " memory nodes and then the metadata server's " +
+                                   std::to_string(store.metadata_workers) + " workers");
   }
   std::unique_ptr<CloverClient> made(new CloverClient(connection, node, options));
-  BONSAI_RETURN_IF_ERROR(MetadataCaller::make(connection, &made->caller_));
+  BONSAI_RETURN_IF_ERROR(MetadataCaller::make(connection, store.memory_nodes, &made->caller_));
   BONSAI_RETURN_IF_ERROR(FlushCaller::make(connection, &made->flusher_));
   BONSAI_RETURN_IF_ERROR(rdma::RegisteredMemory::make(connection->fabric(), kWriteAt + 2 * store.slab_bytes,
                                                       rdma::Rights::none(), &made->scratch_));

@@ -22,7 +22,8 @@
 //
 // Simplified: one copy of everything; no transaction bits, whose place in links the version's place in its chain has;
 // a handle is {node, slab}, not an index of a table; one size of slabs for a store (published: nine, with shares tuned
-// to the records); the server is one thread (published: 13). As published, keys of one 64-bit hash are one key to the
+// to the records); workers of the server answer calls, and retire and recycle on the way (published: eight for calls,
+// five more for the rest). As published, keys of one 64-bit hash are one key to the
 // server and the cursors: an update of the one hides the other. Hashes of 8-byte keys are all different.
 // Ours:
 //   - slabs hold the key and a CRC, and each read is verified;
@@ -81,7 +82,7 @@ struct Counters {
 
 class CloverClient final : public Client {
  public:
-  // The connection's last node is the metadata server, those before are the memory nodes. Requires: connection and
+  // The connection's nodes are the memory nodes and then the metadata server's workers. Requires: connection and
   // compute node outlive it. Errors: Unavailable, NoSpace, InvalidArgument (the store's options).
   static Status make(Connection* connection, ComputeNode* node, const ClientOptions& options,
                      std::unique_ptr<CloverClient>* client);

@@ -16,12 +16,18 @@ static_assert(kAnswerAt >= sizeof(ReportCall));
 
 }  // namespace
 
-Status MetadataCaller::make(Connection* connection, std::unique_ptr<MetadataCaller>* caller) {
-  std::unique_ptr<MetadataCaller> made(new MetadataCaller(connection));
+Status MetadataCaller::make(Connection* connection, size_t first_worker, std::unique_ptr<MetadataCaller>* caller) {
+  std::unique_ptr<MetadataCaller> made(new MetadataCaller(connection, first_worker));
   BONSAI_RETURN_IF_ERROR(
       rdma::RegisteredMemory::make(connection->fabric(), kAnswerAt + sizeof(Answer), {.write = true}, &made->memory_));
   *caller = std::move(made);
   return Status::OK();
+}
+
+// Callers begin at different ones.
+uint16_t MetadataCaller::next_worker() const {
+  const size_t workers = connection_->memory_nodes() - first_worker_;
+  return static_cast<uint16_t>(first_worker_ + (connection_->number() + tokens_) % workers);
 }
 
 template <class AnyCall>
@@ -29,7 +35,7 @@ Status MetadataCaller::ask(AnyCall* call, Answer* answer) {
   call->token = ++tokens_;
   call->answer = memory_->remote().at(kAnswerAt);
   std::memcpy(memory_->data(), call, sizeof *call);
-  batch_.send(static_cast<uint16_t>(connection_->memory_nodes() - 1), memory_->slice(0, sizeof *call));
+  batch_.send(next_worker(), memory_->slice(0, sizeof *call));
   BONSAI_RETURN_IF_ERROR(batch_.run());
   return connection_->worker().await("clover.metadata", Connection::kWaitMs, [&] {
     base::racy_load(answer, memory_->data() + kAnswerAt, sizeof *answer);

@@ -67,21 +67,25 @@ struct Answer {
 };
 static_assert(sizeof(Answer) == 192);
 
-// One coroutine's calls. Requires: destroyed before the connection, whose last node is the metadata server.
+// One coroutine's calls, which go to the metadata server's workers in turn. Requires: destroyed before the connection,
+// whose nodes from `first_worker` on are those workers.
 class MetadataCaller {
  public:
-  static Status make(Connection* connection, std::unique_ptr<MetadataCaller>* caller);
+  static Status make(Connection* connection, size_t first_worker, std::unique_ptr<MetadataCaller>* caller);
 
   // Token and address of the answer are filled in. Errors: Unavailable.
   Status call(Call call, Answer* answer);
   Status call(ReportCall call, Answer* answer);
 
  private:
-  explicit MetadataCaller(Connection* connection) : connection_(connection), batch_(connection) {}
+  MetadataCaller(Connection* connection, size_t first_worker)
+      : connection_(connection), first_worker_(first_worker), batch_(connection) {}
+  [[nodiscard]] uint16_t next_worker() const;
   template <class AnyCall>
   Status ask(AnyCall* call, Answer* answer);
 
   Connection* const connection_;
+  const size_t first_worker_;
   Batch batch_;
   uint64_t tokens_ = 0;
   std::unique_ptr<rdma::RegisteredMemory> memory_;  // the call, then the answer

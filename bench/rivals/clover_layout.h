@@ -27,7 +27,7 @@
 namespace bonsai::bench::rivals::clover {
 
 inline constexpr size_t kSlabBytesMin = 128, kSlabBytesMax = 32'768;
-inline constexpr size_t kMemoryNodesMax = 64;
+inline constexpr size_t kMemoryNodesMax = 64, kMetadataWorkersMax = 64;
 
 // A slab as the metadata server gives it out: its handle, and the version that its next content has.
 struct Buffer {
@@ -84,6 +84,7 @@ struct StoreOptions {
   uint64_t keys_max = 1'000;
   size_t memory_nodes = 1;
   size_t node_bytes = size_t{1} << 20;  // of each of them
+  size_t metadata_workers = 1;          // threads of the metadata server
 };
 
 class Store {
@@ -99,6 +100,9 @@ class Store {
     }
     if (options.memory_nodes < 1 || options.memory_nodes > kMemoryNodesMax) {
       return Status::InvalidArgument("a Clover-like store has 1 to 64 memory nodes");
+    }
+    if (options.metadata_workers < 1 || options.metadata_workers > kMetadataWorkersMax) {
+      return Status::InvalidArgument("the metadata server of a Clover-like store has 1 to 64 workers");
     }
     if (options.keys_max == 0 || Store(options).slabs() < options.keys_max) {
       return Status::InvalidArgument("the memory nodes have no room for " + std::to_string(options.keys_max) +

@@ -9,7 +9,7 @@
 
 namespace bonsai::bench::rivals::clover {
 
-Status MetadataServer::make(rdma::Fabric* fabric, const std::string& address, const Options& options,
+Status MetadataServer::make(rdma::Fabric* fabric, std::vector<std::string> addresses, const Options& options,
                             const std::vector<MemoryNodeName>& memory_nodes, std::unique_ptr<MetadataServer>* server) {
   BONSAI_RETURN_IF_ERROR(Store::check(options.store));
   if (options.versions_end <= kFirstVersion || options.versions_end > kVersionsEnd) {
@@ -24,56 +24,92 @@ Status MetadataServer::make(rdma::Fabric* fabric, const std::string& address, co
       return Status::InvalidArgument("memory node " + node.address + " is smaller than the store's node_bytes");
     }
   }
-  std::unique_ptr<MetadataServer> made(new MetadataServer(fabric, address, options, memory_nodes));
-  BONSAI_RETURN_IF_ERROR(CallServer::make(fabric, address, sizeof(ReportCall), sizeof(Answer), &made->calls_));
-  BONSAI_RETURN_IF_ERROR(
-      rdma::RegisteredMemory::make(*fabric, sizeof(uint64_t), rdma::Rights::none(), &made->scratch_));
+  if (addresses.size() != options.store.metadata_workers) {
+    return Status::InvalidArgument("a metadata server of " + std::to_string(options.store.metadata_workers) +
+                                   " workers was given " + std::to_string(addresses.size()) + " addresses");
+  }
+  std::unique_ptr<MetadataServer> made(new MetadataServer(fabric, std::move(addresses), options, memory_nodes));
+  for (const std::string& address : made->addresses_) {
+    Worker& worker = made->workers_.emplace_back();
+    BONSAI_RETURN_IF_ERROR(CallServer::make(fabric, address, sizeof(ReportCall), sizeof(Answer), &worker.calls));
+    BONSAI_RETURN_IF_ERROR(
+        rdma::RegisteredMemory::make(*fabric, sizeof(uint64_t), rdma::Rights::none(), &worker.scratch));
+  }
   *server = std::move(made);
   return Status::OK();
 }
 
 void MetadataServer::rejoin(const std::vector<MemoryNodeName>& memory_nodes) {
-  connection_.reset();
+  for (Worker& worker : workers_) worker.connection.reset();
   memory_nodes_ = memory_nodes;
 }
 
-Status MetadataServer::connect() {
-  if (connection_ != nullptr) return Status::OK();
-  return Connection::make(fabric_, options_.number, memory_nodes_, &connection_);
+Status MetadataServer::connect(size_t worker) {
+  if (workers_[worker].connection != nullptr) return Status::OK();
+  const auto number = static_cast<uint32_t>(options_.number - worker);
+  return Connection::make(fabric_, number, memory_nodes_, &workers_[worker].connection);
 }
 
-Status MetadataServer::serve(uint64_t limit_ms) {
-  BONSAI_RETURN_IF_ERROR(connect());
+uint64_t MetadataServer::busy_ns() const {
+  uint64_t most = 0;
+  for (const Worker& worker : workers_) most = std::max(most, worker.busy_ns);
+  return most;
+}
+
+Status MetadataServer::serve(size_t worker, uint64_t limit_ms) {
+  BONSAI_RETURN_IF_ERROR(connect(worker));
   std::array<std::byte, sizeof(ReportCall)> bytes{};
   CallServer::Call received;
-  BONSAI_RETURN_IF_ERROR(calls_->take(limit_ms, bytes.data(), &received));
-  ++counters_.calls;
-  if (received.bytes == sizeof(ReportCall)) {
-    ReportCall call;
-    std::memcpy(static_cast<void*>(&call), bytes.data(), sizeof call);
-    if (call.count > kReportsPerCall) return Status::InvalidArgument("a call of too many reports was dropped");
-    for (size_t i = 0; i < call.count; ++i) take_report(call.reports[i]);
-    return answer(call.token, call.answer, received.caller, {});
-  }
-  if (received.bytes != sizeof(Call)) return Status::InvalidArgument("a call of a wrong size was dropped");
-  Call call;
-  std::memcpy(static_cast<void*>(&call), bytes.data(), sizeof call);
-  Answer made;
-  if (call.ask == Ask::kFind) {
-    find(call, &made);
-  } else if (call.ask == Ask::kInsert) {
-    insert(call, &made);
-  } else if (call.ask == Ask::kBuffers) {
-    give_buffers(&made);
-  } else {
-    return Status::InvalidArgument("a call for something unknown was dropped");
-  }
-  return answer(call.token, call.answer, received.caller, made);
+  BONSAI_RETURN_IF_ERROR(workers_[worker].calls->take(limit_ms, bytes.data(), &received));
+  const uint64_t began_ns = base::now_ns();
+  Status status = answer_call(&workers_[worker], bytes.data(), received);
+  workers_[worker].busy_ns += base::now_ns() - began_ns;
+  return status;
 }
 
-Status MetadataServer::answer(uint64_t token, rdma::Remote to, uint32_t caller, Answer answer) {
+Status MetadataServer::answer_call(Worker* worker, const std::byte* bytes, const CallServer::Call& received) {
+  Answer answer;
+  uint64_t token = 0;
+  rdma::Remote to;
+  if (received.bytes == sizeof(ReportCall)) {
+    ReportCall call;
+    std::memcpy(static_cast<void*>(&call), bytes, sizeof call);
+    if (call.count > kReportsPerCall) return Status::InvalidArgument("a call of too many reports was dropped");
+    const std::lock_guard lock(mutex_);
+    ++counters_.calls;
+    for (size_t i = 0; i < call.count; ++i) take_report(call.reports[i]);
+    token = call.token;
+    to = call.answer;
+  } else if (received.bytes == sizeof(Call)) {
+    Call call;
+    std::memcpy(static_cast<void*>(&call), bytes, sizeof call);
+    if (!carry_out(worker, call, &answer)) {
+      return Status::InvalidArgument("a call for something unknown was dropped");
+    }
+    token = call.token;
+    to = call.answer;
+  } else {
+    return Status::InvalidArgument("a call of a wrong size was dropped");
+  }
   answer.check = answer.check_of(token);
-  return calls_->answer(&answer, to, caller);
+  return worker->calls->answer(&answer, to, received.caller);
+}
+
+bool MetadataServer::carry_out(Worker* worker, const Call& call, Answer* answer) {
+  std::unique_lock lock(mutex_);
+  ++counters_.calls;
+  if (call.ask == Ask::kFind) {
+    find(call, answer);
+  } else if (call.ask == Ask::kBuffers) {
+    give_buffers(answer);
+  } else if (call.ask == Ask::kInsert) {
+    if (!insert(call, answer)) return true;
+    lock.unlock();
+    if (!write_shortcut(worker, answer->shortcut, Link(call.link)).ok()) answer->outcome = Outcome::kUnavailable;
+  } else {
+    return false;
+  }
+  return true;
 }
 
 void MetadataServer::find(const Call& call, Answer* answer) const {
@@ -86,32 +122,28 @@ void MetadataServer::find(const Call& call, Answer* answer) const {
   answer->shortcut = chain->second.shortcut;
 }
 
-void MetadataServer::insert(const Call& call, Answer* answer) {
-  find(call, answer);
-  if (answer->outcome == Outcome::kDone) {
+bool MetadataServer::insert(const Call& call, Answer* answer) {
+  const auto [chain, is_new] = chains_.try_emplace(call.hash, Chain{Link(call.link), chains_.size()});
+  if (!is_new) {
+    find(call, answer);
     answer->outcome = Outcome::kExists;
-    return;
+    return false;
   }
-  if (chains_.size() == options_.store.keys_max) {
+  if (chain->second.shortcut == options_.store.keys_max) {
+    chains_.erase(chain);
     answer->outcome = Outcome::kNoSpace;
-    return;
+    return false;
   }
-  const Chain chain{Link(call.link), chains_.size()};
-  if (!write_shortcut(chain.shortcut, chain.head).ok()) {
-    answer->outcome = Outcome::kUnavailable;
-    return;
-  }
-  chains_.emplace(call.hash, chain);
   counters_.keys = chains_.size();
-  answer->outcome = Outcome::kDone;
-  answer->shortcut = chain.shortcut;
+  answer->shortcut = chain->second.shortcut;
+  return true;
 }
 
-Status MetadataServer::write_shortcut(uint64_t shortcut, Link link) {
+Status MetadataServer::write_shortcut(Worker* worker, uint64_t shortcut, Link link) const {
   const uint64_t word = link.word();
-  const rdma::Slice from = scratch_->slice(0, sizeof word);
+  const rdma::Slice from = worker->scratch->slice(0, sizeof word);
   std::memcpy(from.data(), &word, sizeof word);
-  Batch batch(connection_.get());
+  Batch batch(worker->connection.get());
   batch.write(from, store_.shortcut_at(shortcut));
   return batch.run();
 }

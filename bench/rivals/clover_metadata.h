@@ -2,11 +2,13 @@
 // The metadata server of the Clover-like engine: where each key's chain begins, which slabs are free, and what is
 // retired. It has no copy, as published: nothing brings its table back.
 //
-// Slabs are used once, in order, and then again, the longest free first. Of a chain the versions before the newest that
-// is reported without a gap are retired; a retired slab is free again `retire_ns` later, with the next version.
-// A slab whose versions are used up waits until no node can have a link to any of them: `epochs_parked` epochs.
-// By then no client uses a link that it learned before (clover_node.h), and no request of that time is still to be
-// carried out. Clocks need not agree, they need only run at the same rate.
+// Several workers answer calls, each a thread of its own, over one table. A key is in it before its shortcut is
+// written: until then the shortcut is null, or an older link than any that its readers come from, which they do not
+// follow. Slabs are used once, in order, and then again, the longest free first. Of a chain the versions before the
+// newest that is reported without a gap are retired; a retired slab is free again `retire_ns` later, with the next
+// version. A slab whose versions are used up waits until no node can have a link to any of them: `epochs_parked`
+// epochs. By then no client uses a link that it learned before (clover_node.h), and no request of that time is still to
+// be carried out. Clocks need not agree, they need only run at the same rate.
 #ifndef BONSAI_BENCH_RIVALS_CLOVER_METADATA_H_
 #define BONSAI_BENCH_RIVALS_CLOVER_METADATA_H_
 
@@ -15,6 +17,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -34,7 +37,7 @@ inline constexpr uint64_t kEpochsParked = 3;                  // ... and its las
 inline constexpr uint32_t kFirstVersion = 1;                  // memory that was never written has none
 inline constexpr uint32_t kVersionsEnd = 254;
 
-// Thread-safety: one thread; the counters when nobody serves.
+// Thread-safety: one thread for each worker; the counters when nobody serves.
 class MetadataServer {
  public:
   struct Options {
@@ -42,7 +45,7 @@ class MetadataServer {
     uint64_t retire_ns = 4'000;  // published: twice an estimate of the round trip, 2 us
     uint64_t epoch_ns = kEpochNs;
     uint32_t versions_end = kVersionsEnd;  // a slab has those from kFirstVersion up to here, without it; at most that
-    uint32_t number = UINT32_MAX;          // names it on the fabric; no other thread of any node has it
+    uint32_t number = UINT32_MAX;          // names the first worker on the fabric, the next has one less; nobody else's
   };
   struct Counters {
     uint64_t calls = 0;
@@ -53,19 +56,23 @@ class MetadataServer {
   };
 
   // The server of empty memory nodes. Errors: InvalidArgument (store), and those of the fabric.
-  static Status make(rdma::Fabric* fabric, const std::string& address, const Options& options,
+  // A worker listens at each address.
+  static Status make(rdma::Fabric* fabric, std::vector<std::string> addresses, const Options& options,
                      const std::vector<MemoryNodeName>& memory_nodes, std::unique_ptr<MetadataServer>* server);
 
   // The memory nodes are back after a power cut, each under a name in place of its old one. Requires: nobody serves.
   void rejoin(const std::vector<MemoryNodeName>& memory_nodes);
 
-  // To be the last of those that connections are made to.
-  [[nodiscard]] MemoryNodeName name() const { return {address_, {}}; }
+  // In order to be the last of those that connections are made to.
+  [[nodiscard]] MemoryNodeName name(size_t worker) const { return {addresses_[worker], {}}; }
+  [[nodiscard]] size_t workers() const { return addresses_.size(); }
   [[nodiscard]] const Counters& counters() const { return counters_; }
 
-  // Answers one call. Errors: Unavailable (none came within the bound; the usual case of an idle server),
+  // The worker answers one call. Errors: Unavailable (none came within the bound; the usual case of an idle server),
   // InvalidArgument (a malformed call, which was dropped).
-  Status serve(uint64_t limit_ms);
+  Status serve(size_t worker, uint64_t limit_ms);
+  // For how long the busiest worker was busy with calls. Requires: nobody serves, or one thread does all.
+  [[nodiscard]] uint64_t busy_ns() const;
 
  private:
   struct Chain {
@@ -76,34 +83,45 @@ class MetadataServer {
     Buffer buffer;
     uint64_t until_ns;
   };
+  struct Worker {
+    std::unique_ptr<CallServer> calls;
+    std::unique_ptr<Connection> connection;
+    std::unique_ptr<rdma::RegisteredMemory> scratch;
+    uint64_t busy_ns = 0;
+  };
 
-  MetadataServer(rdma::Fabric* fabric, std::string address, const Options& options,
+  MetadataServer(rdma::Fabric* fabric, std::vector<std::string> addresses, const Options& options,
                  std::vector<MemoryNodeName> memory_nodes)
       : fabric_(fabric),
-        address_(std::move(address)),
+        addresses_(std::move(addresses)),
         options_(options),
         store_(options.store),
         memory_nodes_(std::move(memory_nodes)) {}
 
   // Connects to the memory nodes, when they serve.
-  Status connect();
-  Status answer(uint64_t token, rdma::Remote to, uint32_t caller, Answer answer);
+  Status connect(size_t worker);
+  Status answer_call(Worker* worker, const std::byte* bytes, const CallServer::Call& received);
+  // Whether the call was one.
+  bool carry_out(Worker* worker, const Call& call, Answer* answer);
+  Status write_shortcut(Worker* worker, uint64_t shortcut, Link link) const;
+
+  // ---- with the mutex held
+
   void find(const Call& call, Answer* answer) const;
-  void insert(const Call& call, Answer* answer);
-  Status write_shortcut(uint64_t shortcut, Link link);
+  // Whether the key is new, and its shortcut is to be written.
+  bool insert(const Call& call, Answer* answer);
   void give_buffers(Answer* answer);
   void take_report(const Report& report);
   void retire(Link link);
   void recycle();
 
   rdma::Fabric* const fabric_;
-  const std::string address_;
+  const std::vector<std::string> addresses_;
   const Options options_;
   const Store store_;
   std::vector<MemoryNodeName> memory_nodes_;
-  std::unique_ptr<CallServer> calls_;
-  std::unique_ptr<Connection> connection_;
-  std::unique_ptr<rdma::RegisteredMemory> scratch_;
+  std::vector<Worker> workers_;
+  std::mutex mutex_;                                              // of all below; never held over a wait
   std::unordered_map<uint64_t, Chain> chains_;                    // by hash of the key
   std::map<std::pair<uint64_t, uint64_t>, Link> reported_early_;  // by hash and older link
   std::deque<Buffer> free_;

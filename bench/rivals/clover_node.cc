@@ -74,7 +74,7 @@ std::vector<Report> ComputeNode::take_reports(size_t count_max) {
 
 Status Collector::make(Connection* connection, ComputeNode* node, std::unique_ptr<Collector>* collector) {
   std::unique_ptr<Collector> made(new Collector(connection, node));
-  BONSAI_RETURN_IF_ERROR(MetadataCaller::make(connection, &made->caller_));
+  BONSAI_RETURN_IF_ERROR(MetadataCaller::make(connection, node->store().options().memory_nodes, &made->caller_));
   BONSAI_RETURN_IF_ERROR(rdma::RegisteredMemory::make(connection->fabric(), kRoundMax * sizeof(uint64_t),
                                                       rdma::Rights::none(), &made->scratch_));
   *collector = std::move(made);

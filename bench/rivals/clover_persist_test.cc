@@ -39,8 +39,7 @@ constexpr Way kWays[] = {{"flushing read", Persist::kFlushingRead, rdma::RemoteD
                          {"agent", Persist::kAgent, rdma::RemoteDomain::kAdr}};
 
 class CloverPersistBudget : public ::testing::TestWithParam<bool> {};
-INSTANTIATE_TEST_SUITE_P(Fabrics, CloverPersistBudget, ::testing::Bool(),
-                         [](const auto& fabric) { return fabric.param ? "sim" : "shm"; });
+INSTANTIATE_TEST_SUITE_P(Fabrics, CloverPersistBudget, ::testing::Bool(), name_of_fabric);
 
 TEST_P(CloverPersistBudget, OfEachWay) {
   for (const Way& way : kWays) {
@@ -151,12 +150,12 @@ class Cut {
     ASSERT_EQ("OK", text(MemoryNode::make(fabric.get(), "memory" + std::to_string(life), nvm_->view(),
                                           kStore.node_bytes, flush, &node)));
     if (life == 0) {
-      ASSERT_EQ("OK", text(MetadataServer::make(server_fabric_.get(), "metadata", {.store = kStore}, {node->name()},
+      ASSERT_EQ("OK", text(MetadataServer::make(server_fabric_.get(), {"metadata"}, {.store = kStore}, {node->name()},
                                                 &server_)));
     } else {
       server_->rejoin({node->name()});
     }
-    names_ = {node->name(), server_->name()};
+    names_ = {node->name(), server_->name(0)};
     base::Scheduler scheduler({.pick = base::Scheduler::Pick::kSeeded, .seed = random_.next()});
     size_t clients_left = clients;
     bool cut = false;
@@ -164,7 +163,7 @@ class Cut {
       while (clients_left > 0 && !cut) static_cast<void>(node->serve(1));
     });
     scheduler.spawn([&] {
-      while (clients_left > 0) static_cast<void>(server_->serve(1));
+      while (clients_left > 0) static_cast<void>(server_->serve(0, 1));
     });
     scheduler.spawn([&] {
       if (life == 0) load();

@@ -26,7 +26,9 @@ namespace {
 using bonsai::testing::budget;
 
 // Room for so many slabs after the shortcuts of up to 16 keys.
-StoreOptions store_of(size_t slabs) { return {.keys_max = 16, .node_bytes = 128 * (1 + slabs)}; }
+StoreOptions store_of(size_t slabs, size_t metadata_workers = 1) {
+  return {.keys_max = 16, .node_bytes = 128 * (1 + slabs), .metadata_workers = metadata_workers};
+}
 
 Counters& operator+=(Counters& sum, const Counters& one) {
   sum.outdated += one.outdated;
@@ -80,7 +82,7 @@ struct Trial {
 Trial try_schedule(bool sim, uint64_t seed, const Shape& shape, const Judge::Mix& mix) {
   CloverRig rig({.sim = sim,
                  .seed = seed,
-                 .store = store_of(kBuffersPerCall * shape.clients() + 12),
+                 .store = store_of(kBuffersPerCall * shape.clients() + 12, 1 + seed % 4),
                  .cursors_max = seed % 3 == 0 ? size_t{1} : SIZE_MAX,
                  .compute_nodes = shape.compute_nodes});
   Judge judge(mix, shape.clients());

@@ -45,8 +45,7 @@ class CloverBudget : public ::testing::TestWithParam<bool> {
   Connection* connection_ = nullptr;
   std::string value_;
 };
-INSTANTIATE_TEST_SUITE_P(Fabrics, CloverBudget, ::testing::Bool(),
-                         [](const auto& fabric) { return fabric.param ? "sim" : "shm"; });
+INSTANTIATE_TEST_SUITE_P(Fabrics, CloverBudget, ::testing::Bool(), name_of_fabric);
 
 TEST_P(CloverBudget, OfEachOperation) {
   on_store({}, [&](CloverClient& client, CloverClient& other) {
@@ -274,16 +273,20 @@ TEST(Clover, RefusesStoresThatCannotBe) {
                                 {.keys_max = 10'000, .node_bytes = 10'000 * 128},
                                 {.memory_nodes = 0},
                                 {.memory_nodes = 65},
+                                {.metadata_workers = 0},
+                                {.metadata_workers = 65},
                                 {.node_bytes = 10}};
   rdma::SimNetwork network;
   const auto fabric = network.make_fabric();
   std::unique_ptr<MetadataServer> server;
   for (const StoreOptions& store : wrong) {
-    const Status status = MetadataServer::make(fabric.get(), "metadata", {.store = store}, {}, &server);
+    const Status status = MetadataServer::make(fabric.get(), {"metadata"}, {.store = store}, {}, &server);
     EXPECT_TRUE(status.IsInvalidArgument()) << text(status);
   }
-  EXPECT_TRUE(MetadataServer::make(fabric.get(), "metadata", {}, {}, &server).IsInvalidArgument());
-  EXPECT_TRUE(MetadataServer::make(fabric.get(), "metadata", {}, {{"small", {}}}, &server).IsInvalidArgument());
+  EXPECT_TRUE(MetadataServer::make(fabric.get(), {"metadata"}, {}, {}, &server).IsInvalidArgument());
+  EXPECT_TRUE(MetadataServer::make(fabric.get(), {"one", "two"}, {}, {{"large", {.bytes = size_t{1} << 20}}}, &server)
+                  .IsInvalidArgument());
+  EXPECT_TRUE(MetadataServer::make(fabric.get(), {"metadata"}, {}, {{"small", {}}}, &server).IsInvalidArgument());
   CloverRig rig({.store = {.memory_nodes = 2}});
   ComputeNode one_memory_node({});
   rig.run_one([&](Connection* connection) {
@@ -326,6 +329,35 @@ TEST(Clover, RefusesWhatDoesNotFit) {
       CloverRig::collect(connection, roomy.node(0));
       EXPECT_EQ("OK", text(client->update(key(1), "abcdefgh")));
     });
+  }
+}
+
+// Whichever worker is asked: one table, each key once, no slab twice.
+TEST(Clover, WorkersOfTheServerShareItsTable) {
+  constexpr uint64_t kShared = 40;
+  for (const bool sim : {true, false}) {
+    CloverRig rig({.sim = sim, .store = {.keys_max = 200, .metadata_workers = 8}});
+    EXPECT_EQ(rig.server().workers(), 8u);
+    constexpr Shape kShape{.threads = 4, .coroutines = 2};
+    rig.run(kShape, [&](const Seat& seat) {
+      const auto client = client_of(seat.connection, rig.node(0));
+      const std::string own = key(1'000 + seat.client);
+      ASSERT_EQ("OK", text(client->insert(own, own)));
+      for (uint64_t number = 1; number <= kShared; ++number) {
+        ASSERT_EQ("OK", text(client->insert(key(number), key(number))));
+      }
+      std::string value;
+      for (uint64_t number = 1; number <= kShared; ++number) {
+        ASSERT_EQ("OK", text(client->get(key(number), &value)));
+        EXPECT_EQ(value, key(number));
+      }
+      ASSERT_EQ("OK", text(client->get(own, &value)));
+      EXPECT_EQ(value, own);
+    });
+    const MetadataServer::Counters& counters = rig.server().counters();
+    EXPECT_EQ(counters.keys, kShared + kShape.clients());
+    EXPECT_EQ(counters.retired, (kShape.clients() - 1) * kShared) << "all inserts of a key but the first are updates";
+    EXPECT_GT(rig.server().busy_ns(), 0u);
   }
 }
 

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/rivals/clover.h"
@@ -53,12 +54,17 @@ class CloverRig {
         fabric_(rig_.make_fabric()) {
     std::vector<MemoryNodeName> names;
     for (MemoryNode* const node : rig_.nodes()) names.push_back(node->name());
+    std::vector<std::string> addresses(options.store.metadata_workers);
+    for (std::string& address : addresses) address = rig_.make_address();
     const MetadataServer::Options server{.store = options.store,
                                          .retire_ns = options.retire_ns,
                                          .epoch_ns = options.epoch_ns,
                                          .versions_end = options.versions_end};
-    EXPECT_EQ("OK", text(MetadataServer::make(fabric_.get(), "metadata", server, names, &server_)));
-    rig_.add_server(server_->name(), [this](uint64_t limit_ms) { return server_->serve(limit_ms); });
+    EXPECT_EQ("OK", text(MetadataServer::make(fabric_.get(), std::move(addresses), server, names, &server_)));
+    for (size_t worker = 0; worker < server_->workers(); ++worker) {
+      rig_.add_server(server_->name(worker),
+                      [this, worker](uint64_t limit_ms) { return server_->serve(worker, limit_ms); });
+    }
     for (size_t i = 0; i < options.compute_nodes; ++i) {
       nodes_.push_back(std::make_unique<ComputeNode>(ComputeNode::Options{.store = options.store,
                                                                           .cursors_max = options.cursors_max,

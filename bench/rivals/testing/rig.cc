@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/rivals/testing/rig.h"
 
-#include <gtest/gtest.h>
-
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -21,16 +20,24 @@ using bonsai::testing::OpKind;
 
 constexpr size_t kStackBytes = size_t{256} << 10;
 
+std::string provider() {
+  const char* const asked = std::getenv("BONSAI_FABRIC");
+  return asked == nullptr ? "shm" : asked;
+}
+
 }  // namespace
+
+std::string name_of_fabric(const ::testing::TestParamInfo<bool>& sim) { return sim.param ? "sim" : provider(); }
 
 Rig::Rig(const Options& options)
     : options_(options),
       sim_(options.device.modelled() ? rdma::SimOptions::with_device(options.device, base::splitmix64(options.seed))
-                                     : rdma::SimOptions{.seed = base::splitmix64(options.seed)}) {
+                                     : rdma::SimOptions{.seed = base::splitmix64(options.seed)}),
+      world_(options.sim ? nullptr : rdma::make_world(provider())) {
   for (size_t i = 0; i < options.memory_nodes; ++i) {
     memory_fabrics_.push_back(make_fabric());
     rdma::Fabric* const fabric = memory_fabrics_.back().get();
-    const std::string address = "memory" + std::to_string(i);
+    const std::string address = make_address();
     std::unique_ptr<MemoryNode> node;
     if (options.flushes) {
       EXPECT_EQ("OK", text(rdma::SharedMemory::make(options.bytes, &memories_.emplace_back())));
@@ -47,7 +54,12 @@ Rig::Rig(const Options& options)
 
 Rig::~Rig() { nodes_.clear(); }
 
-std::unique_ptr<rdma::Fabric> Rig::make_fabric() { return options_.sim ? sim_.make_fabric() : shm_.make_fabric(); }
+std::unique_ptr<rdma::Fabric> Rig::make_fabric() { return options_.sim ? sim_.make_fabric() : world_->make_fabric(); }
+
+std::string Rig::make_address() {
+  const uint32_t node = addresses_++;
+  return options_.sim ? "node" + std::to_string(node) : world_->address(node);
+}
 
 std::vector<MemoryNode*> Rig::nodes() const {
   std::vector<MemoryNode*> nodes;
@@ -182,8 +194,10 @@ void Judge::act(Client* client, size_t seat, uint64_t seed) {
   bonsai::testing::Recorder::Lane lane = recorder_->lane(static_cast<uint32_t>(seat));
   base::Random dice(base::splitmix64(seed) + seat);
   for (uint64_t i = 0; i < mix_.operations; ++i) {
-    const uint64_t key = 1 + dice.below(mix_.keys);
+    uint64_t key = 1 + dice.below(mix_.keys);
     const uint64_t chosen = dice.below(100);
+    const bool updates = chosen >= mix_.inserts && chosen < mix_.inserts + mix_.updates;
+    if (mix_.owned && !updates) key = chosen < mix_.inserts + mix_.updates + mix_.removes ? seat + 1 : key;
     if (chosen < mix_.inserts + mix_.updates + mix_.removes) {
       write(client, &lane, key, (seat + 1) << 32 | (i + 1), chosen);
       continue;

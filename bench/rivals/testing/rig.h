@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory nodes and compute nodes of a test, on sim or shm.
+// Memory nodes and compute nodes of a test: on sim, or in real time on the provider that BONSAI_FABRIC names ("shm"
+// when it is not set, "verbs" in programs that are linked with it).
 #ifndef BONSAI_BENCH_RIVALS_TESTING_RIG_H_
 #define BONSAI_BENCH_RIVALS_TESTING_RIG_H_
+
+#include <gtest/gtest.h>
 
 #include <cstdint>
 #include <functional>
@@ -13,8 +16,8 @@
 #include "bench/rivals/client.h"
 #include "bench/rivals/memory_node.h"
 #include "bench/rivals/seat.h"
-#include "rdma/shm/shm.h"
 #include "rdma/sim/sim.h"
+#include "rdma/testing/world.h"
 #include "testing/history.h"
 #include "testing/recorder.h"
 
@@ -22,10 +25,13 @@ namespace bonsai::bench::rivals {
 
 inline std::string text(const Status& status) { return status.ToString(); }
 
+// Of a test case that has Rig::Options::sim for its parameter: "sim", or the provider.
+std::string name_of_fabric(const ::testing::TestParamInfo<bool>& sim);
+
 class Rig {
  public:
   struct Options {
-    bool sim = true;  // else shm
+    bool sim = true;  // else in real time
     uint64_t seed = 1;
     size_t memory_nodes = 1;
     size_t bytes = size_t{1} << 20;  // of each memory node
@@ -37,13 +43,14 @@ class Rig {
   ~Rig();
 
   [[nodiscard]] std::vector<MemoryNode*> nodes() const;
-  // A fabric for one more server.
+  // A fabric for one more server, and an address that nobody listens at.
   std::unique_ptr<rdma::Fabric> make_fabric();
+  std::string make_address();
   // Calls `serve` like those of the memory nodes; connections know the server as one more of them.
   void add_server(const MemoryNodeName& name, std::function<Status(uint64_t limit_ms)> serve);
 
   // Runs `body` for every client of the shape at the same time, while the memory nodes serve, and returns when all are
-  // done. On sim: one thread, one seeded schedule of all coroutines. On shm: threads.
+  // done. On sim: one thread, one seeded schedule of all coroutines. In real time: threads.
   void run(const Shape& shape, const std::function<void(const Seat&)>& body);
   // The same with one client.
   void run_one(const std::function<void(Connection*)>& body);
@@ -57,13 +64,13 @@ class Rig {
 
   const Options options_;
   rdma::SimNetwork sim_;
-  rdma::ShmNetwork shm_;
+  std::unique_ptr<rdma::World> world_;  // in real time
   std::vector<std::unique_ptr<rdma::Fabric>> memory_fabrics_, compute_fabrics_;
   std::vector<std::unique_ptr<rdma::SharedMemory>> memories_;  // of nodes that flush
   std::vector<std::unique_ptr<MemoryNode>> nodes_;
   std::vector<MemoryNodeName> names_;
   std::vector<std::function<Status(uint64_t limit_ms)>> servers_;  // by name
-  uint32_t runs_ = 0;
+  uint32_t runs_ = 0, addresses_ = 0;
 };
 
 // Random clients of few keys, and what they saw.
@@ -75,6 +82,7 @@ class Judge {
     uint64_t inserts = 25, updates = 25, removes = 15;
     size_t value_bytes_max = 8;
     uint64_t operations = 40;  // of each client
+    bool owned = false;        // key i is inserted and removed by client i - 1 only. Requires: as many keys as clients
   };
   Judge(const Mix& mix, size_t clients);
 
