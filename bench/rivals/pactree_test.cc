@@ -65,8 +65,7 @@ class PactreeBudget : public ::testing::TestWithParam<bool> {
   Connection* connection_ = nullptr;
   std::string value_;
 };
-INSTANTIATE_TEST_SUITE_P(Fabrics, PactreeBudget, ::testing::Bool(),
-                         [](const auto& fabric) { return fabric.param ? "sim" : "shm"; });
+INSTANTIATE_TEST_SUITE_P(Fabrics, PactreeBudget, ::testing::Bool(), name_of_fabric);
 
 TEST_P(PactreeBudget, OfEachOperation) {
   on_index(400, [&](PactreeClient& client) {

@@ -71,8 +71,7 @@ class PageCacheBudget : public ::testing::TestWithParam<bool> {
   Connection* connection_ = nullptr;
   Batch* batch_ = nullptr;
 };
-INSTANTIATE_TEST_SUITE_P(Fabrics, PageCacheBudget, ::testing::Bool(),
-                         [](const auto& fabric) { return fabric.param ? "sim" : "shm"; });
+INSTANTIATE_TEST_SUITE_P(Fabrics, PageCacheBudget, ::testing::Bool(), name_of_fabric);
 
 TEST_P(PageCacheBudget, OfFaults) {
   on_cache({.frames = 8}, [&](PageCache& cache) {

@@ -59,8 +59,7 @@ class CuckooBudget : public ::testing::TestWithParam<bool> {
   Inspector* inspector_ = nullptr;
   std::string value_;
 };
-INSTANTIATE_TEST_SUITE_P(Fabrics, CuckooBudget, ::testing::Bool(),
-                         [](const auto& fabric) { return fabric.param ? "sim" : "shm"; });
+INSTANTIATE_TEST_SUITE_P(Fabrics, CuckooBudget, ::testing::Bool(), name_of_fabric);
 
 bool one_lock(const Table& table, const Place& place) { return table.block(place.first) == table.block(place.second); }
 
@@ -187,8 +186,10 @@ TEST_P(CuckooBudget, OfTheLowerLockThatIsTaken) {
         "rcuckoo.list",
         [&] { inspector_->set_lock_word(lock / 64, inspector_->lock_word(lock / 64) & ~(uint64_t{1} << lock % 64)); },
         1);
+    // Emulated, a word that holds somebody else's bit is asked for once more, from what was seen in it.
+    const uint64_t tax = connection_->fabric().capabilities().masked_cas ? 0 : 1;
     expect_cost(
-        {.round_trips = 4, .messages = 4 + 3 + 2 + 2, .bytes = 4 * kR + 7 * 8},
+        {.round_trips = 4 + tax, .messages = 4 + 3 + 2 + 2 + 3 * tax, .bytes = 4 * kR + 7 * 8 + tax * (kR + 2 * 8)},
         [&] { return client.update(key(k), key(11)); }, "not found");
   });
 }

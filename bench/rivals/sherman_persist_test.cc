@@ -43,8 +43,7 @@ TreeOptions tree_of(size_t page_records_max) {
 }
 
 class ShermanPersistBudget : public ::testing::TestWithParam<bool> {};
-INSTANTIATE_TEST_SUITE_P(Fabrics, ShermanPersistBudget, ::testing::Bool(),
-                         [](const auto& fabric) { return fabric.param ? "sim" : "shm"; });
+INSTANTIATE_TEST_SUITE_P(Fabrics, ShermanPersistBudget, ::testing::Bool(), name_of_fabric);
 
 TEST_P(ShermanPersistBudget, OfEachWay) {
   for (const Way& way : kWays) {

@@ -135,11 +135,11 @@ class Tests:
 
     # ---- the fabric
 
-    def guest_program(self, k, name, arguments, environment, seconds=120):
+    def guest_program(self, k, name, arguments, environment, seconds=120, program="rdma_device_test"):
         """Runs a GoogleTest program in a guest; its cases count as tests of this run."""
         xml = self.testbed.share / f"{name}.xml"
         words = " ".join([f"BONSAI_FIGURES={self.testbed.share}/figures", f"BONSAI_TESTBED_SHARE={self.testbed.share}",
-                          *environment, f"timeout {seconds}", str(self.programs / "rdma_device_test"), *arguments,
+                          *environment, f"timeout {seconds}", str(self.programs / program), *arguments,
                           f"--gtest_output=xml:{xml}"])
         output = self.testbed.run("exec", k, f"cd /run; {words}", seconds=seconds + 20, code=None)
         print(output, end="")
@@ -183,6 +183,11 @@ class Tests:
         for row in fabric["rows"]:
             assert row["messages_per_s"] > 0, row
             assert row["ratio"] is not None or shutil.which(row["perftest"] or "ib_read_lat") is None, fabric["notes"]
+
+    def test_rivals_keep_their_budgets(self):
+        for program in ("bench_rivals_test", "bench_clover_test", "bench_paging_test"):
+            self.guest_program(1, program, ["--gtest_filter='*Budget*/verbs*'"], ["BONSAI_FABRIC=verbs"],
+                               program=program)
 
     # ---- the store over the fabric
 

@@ -44,7 +44,7 @@ inline const auto kEverywhere =
     ::testing::Values(Where{true, Layout::Form::kVerified}, Where{false, Layout::Form::kVerified},
                       Where{true, Layout::Form::kPublished}, Where{false, Layout::Form::kPublished});
 inline std::string name_of(const ::testing::TestParamInfo<Where>& where) {
-  return std::string(where.param.sim ? "sim" : "shm") +
+  return name_of_fabric({where.param.sim, where.index}) +
          (where.param.form == Layout::Form::kVerified ? "_verified" : "_published");
 }
 
