@@ -235,6 +235,7 @@ Status RaceClient::swap(const View& view, const Candidate& slot, uint64_t desire
 // ascending. Whoever cleared a slot owns its block.
 Status RaceClient::clear(const View& view, const std::vector<Candidate>& slots, bool* all_cleared) {
   BONSAI_CHECK(slots.size() <= kWordsMax);
+  base::step("race.clear");
   for (size_t i = slots.size(); i > 0; --i) {
     batch_.cas(sub_table(view) + slots[i - 1].offset, slots[i - 1].word, 0,
                scratch(kWordsAt + (i - 1) * sizeof(uint64_t), sizeof(uint64_t)));
