@@ -227,6 +227,31 @@ class Tests:
             assert run["workload"] == "e" or run["fabric"]["round_trips"] > 0, run["fabric"]
         assert "bonsai-bench" not in self.testbed.run("exec", 2, "ls /dev/shm/pools"), "it removes its pools"
 
+    def test_commands_over_rdma(self):
+        """`bonsai` on pools of the other guest: what changes a pool as a whole, or copies it."""
+        secret, bonsai = self.start_bonsaid(), self.programs.parent / "bin" / "bonsai"
+        pool, copy, saved = (f"{self.SERVED}/{name}" for name in ("fruit", "copy", "saved"))
+        key = "with-a-large-value"
+
+        def run(*words, code=0):
+            command = [secret, str(bonsai), words[0], "--fabric_workers=1", *words[1:]]  # connecting takes longest here
+            return self.testbed.run("exec", 1, " ".join(command), code=code)
+
+        run("put", f"--pool={pool}", "--create --bytes=2M apple red")
+        run("put", f"--pool={pool}", key, "$(busybox seq 5000 | busybox tr '\\n' .)")
+        run("grow", f"--pool={pool}", "--bytes=4M")
+        assert self.testbed.run("exec", 2, "busybox stat -c %s /dev/shm/pools/fruit") == f"{4 << 20}\n"
+        assert "2 records" in run("checkpoint", f"--pool={pool}", copy, "--bytes=2M")
+        self.testbed.run("exec", 2, "cd /dev/shm/pools; at=$(grep -obUaF 4000.4001 fruit | busybox head -n 1 | "
+                         "busybox cut -d: -f1); printf X | busybox dd of=fruit bs=1 seek=$at conv=notrunc")
+        assert key in run("check", f"--pool={pool}", code=4), "in the node's file a byte of the large value has changed"
+        found = run("salvage", f"--pool={pool}", saved, "--bytes=2M", code=4)
+        assert "LOST" in found and key in found, found
+        run("check", f"--pool={copy}")
+        assert run("get", f"--pool={copy}", key) == "".join(f"{i}." for i in range(1, 5001)) + "\n"
+        assert run("scan", f"--pool={saved}") == "apple\tred\n"
+        self.testbed.run("exec", 2, "cd /dev/shm/pools; rm fruit copy saved")
+
     def test_store_over_rdma_keeps_its_budgets(self):
         secret = self.start_bonsaid()
         words = f"{secret} {self.programs}/remote_budgets {self.SERVED}/budgets"
