@@ -99,7 +99,7 @@ class Rounds {
       deeds_[t].begun = deeds_[t].done = 0;
       if (cut) deeds_[t].before = models_[t];
     }
-    cut_at_ = cut ? 1 + random_.below(operations_.load() + 1) : 0;
+    cut_at_ = cut ? 1 + random_.below(operations_last_) : 0;
     operations_ = 0;
     cut_.image.clear();
     in_threads(shape_.threads, [&](size_t t) {
@@ -107,6 +107,7 @@ class Rounds {
       work(t, random);
     });
     cut_at_ = 0;
+    operations_last_ = 1 + operations_.load();
     seed_ = random_.next();
     for (const Deeds& deeds : deeds_) {
       for (const Updates& updates : deeds.updates) {
@@ -226,6 +227,7 @@ class Rounds {
   Totals& totals_;
   uint64_t seed_ = random_.next();
   std::atomic<uint64_t> operations_{0};  // of the seam, in this round
+  uint64_t operations_last_ = 200;       // about as many as in the last one
   uint64_t cut_at_ = 0;                  // the one before which the power is cut; 0: none
   Cut cut_;
   std::vector<Model> models_;
@@ -245,6 +247,7 @@ void play(const Shape& shape, base::Random* random) {
     life.rounds = std::min(left, kLifeRounds);
     Rounds(random->next(), life, &totals).run();
   }
+  if (totals.rounds == 0) return;
   add_figure("batch_rounds", totals.rounds);
   add_figure("batch_cuts", totals.cuts);
   const auto print = [](const char* what, uint64_t n) {
