@@ -23,6 +23,10 @@ constexpr size_t kFillerBytes = 400;
 constexpr int kDrainsToCompact = 10;
 constexpr uint64_t kCrowd = 12;        // keys that leave room for few more in a table of 16
 constexpr uint64_t kCrowdFirst = 100;  // number of the first of them, after a key
+constexpr uint64_t kFilling = 32;      // two times: more than a table of 16 and then one of 32 have room for
+constexpr uint64_t kLong = 300;        // updates of a batch that is long in flight
+constexpr uint64_t kLate = 60;         // updates of a batch before the one that needs room
+constexpr int kLooksMax = 10'000;      // for a batch to become visible
 constexpr uint64_t kSwitchesMax = 2'000'000;
 constexpr std::array<uint32_t, 3> kStays = {0, 160, 235};  // Scheduler::Options::stay_per_256, by turns
 
@@ -104,6 +108,7 @@ class Rig {
         crash_tick = recorder_->tick();
       };
     }
+    ++late_;
     const size_t last = programs_.size();
     snapshots_.assign(last + 1, nullptr);
     for (const std::string& action : before_) perform(action, last);
@@ -224,6 +229,14 @@ class Rig {
         return update(&lane, OpKind::kBatch, batch_of_all());
       case 'B':
         return update(&lane, OpKind::kBatch, {{0, ++value_}, {what_.keys - 1, kAbsent}});
+      case 'w':
+        return long_batch(&lane, lane_number, key);
+      case 'W':
+        return late_batch(lane_number, key);
+      case 'q':
+        return await_late_batch(key);
+      case 'F':
+        return fill_up(lane_number, key);
       case 'g':
         return get(&lane, key);
       case 'm':
@@ -275,6 +288,47 @@ class Rig {
     } else {
       expect_ok(db_->Delete(key_of(cells[0].key)), "delete");
       lane->end_update(operation);
+    }
+  }
+
+  // Keys beside a key, of a program. They are no part of the history.
+  [[nodiscard]] std::string key_beside(uint64_t key, size_t lane_number, uint64_t i) const {
+    return key_of(key) + '.' + std::to_string(lane_number) + '.' + std::to_string(100 + i);
+  }
+
+  void fill_up(size_t lane_number, uint64_t key) {
+    std::vector<std::string> keys;
+    for (uint64_t i = 0; i < kFilling; ++i) keys.push_back(key_beside(key, lane_number, i));
+    const std::vector<std::string_view> views(keys.begin(), keys.end());
+    std::vector<Status> statuses(keys.size());
+    db_->MultiPut(views, views, statuses);
+    for (const Status& status : statuses) expect_ok(status, "filling up");
+  }
+
+  void long_batch(Recorder::Lane* lane, size_t lane_number, uint64_t key) {
+    BONSAI_CHECK(what_.spread && key > 0 && key + 1 < what_.keys);
+    const Cell cells[] = {{key - 1, ++value_}, {key + 1, ++value_}};
+    WriteBatch batch;
+    for (const Cell& cell : cells) batch.Put(key_of(cell.key), encode_value(cell.value, kValueBytesMin));
+    for (uint64_t i = 0; i < kLong; ++i) batch.Put(key_beside(key, lane_number, i), "w");
+    const uint64_t operation = lane->begin_update(OpKind::kBatch, cells);
+    finish_update(lane, operation, db_->Write(batch), "long batch");
+  }
+
+  void late_batch(size_t lane_number, uint64_t key) {
+    BONSAI_CHECK(what_.spread && key > 0);
+    WriteBatch batch;
+    for (uint64_t i = 0; i < kLate; ++i) batch.Put(key_beside(key - 1, lane_number, i), "W");
+    batch.Put(key_of(key) + ".late", std::to_string(late_));
+    expect_ok(db_->Write(batch), "late batch");
+  }
+
+  void await_late_batch(uint64_t key) {
+    std::string value;
+    for (int i = 0; i < kLooksMax && value != std::to_string(late_); ++i) {
+      const Status status = db_->Get(key_of(key) + ".late", &value);
+      if (!status.IsNotFound()) expect_ok(status, "looking for a late batch");
+      base::Scheduler::yield();
     }
   }
 
@@ -466,6 +520,7 @@ class Rig {
   std::vector<Cell> held_;   // the state when a run starts
   std::vector<Cell> final_;  // what the last scan saw
   uint64_t value_ = 0;
+  uint64_t late_ = 0;  // what late batches of this schedule put
   uint64_t steps_last_ = 50;
   bool abandoned_ = false;
   bool hoards_ = false;

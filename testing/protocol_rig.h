@@ -11,6 +11,12 @@
 //   P   multi-put of all keys                       E   multi-put of key 0, the last key, and key 0 once more
 //   S   session: put and delete key 0, delete and put the last key, as one group
 //   b   batch: put all keys     B   batch: put key 0, delete the last key
+//   Three on keys beside a key, in its bnode, which each program has of its own (of spread keys):
+//   F1  multi-put of so many beside key 1 that two of it fill a bnode and the successor that is made for them
+//   w1  batch that is long in flight: the keys before and after key 1, between them many beside key 1
+//   W1  batch that begins with some beside the key before and ends with one beside key 1: if key 1's bnode is a pending
+//       successor and full, it stacks another
+//   q1  wait until such a batch is seen
 //   s   scan all keys    i   iterator, forward and back             r   Drain, which replaces the bnodes
 //   f   (before the programs) fills the gaps of spread keys and empties them: updates and a Drain then merge
 //   c   (before the programs) twelve other keys beside each key: four more fill the smallest table, and writers then

@@ -30,6 +30,7 @@ namespace {
 // Where rules of their own are tested, which the hunt for a mutant may begin with.
 constexpr const char kCrowded[] = "writers and drains compete for a crowded range";
 constexpr const char kEqualKeys[] = "groups of equal keys, writers make room";
+constexpr const char kStacked[] = "a batch stacks on a successor while one below it publishes";
 constexpr const char kNoSpace[] = "no space for an offload, puts, scans";
 
 // The small configurations of docs/put-protocol.md, section 5, with batches, iterators and snapshots.
@@ -79,6 +80,9 @@ const ProtocolCase kCases[] = {
     {kEqualKeys, 4, "p0 r p0 r p0 r p0 r c", "E g0 | E | p1 p2 | r g3"},
     {"sessions of equal keys, drains", 4, "p0 r p0 r p0 r p0 r c", "S g0 | r S | r p1 | p2 g3"},
     {"groups of equal keys in different bnodes", 2, "p0 p1", "E S | r | r E | s g0", true},
+    {kStacked, 4, "p1 r p1 r p1 r p1 r p1 r", "w2 | F1 | F1 | W1 | q1 p1 g3 | q1 s s s s", true},
+    {"batches stack on batches, gets, scan", 4, "p1 r p1 r p1 r p1 r p1 r", "w1 g2 | w1 p1 | F1 W1 g0 | g2 s", true},
+    {"a batch stacks on a successor, a drain", 4, "p1 r p1 r p1 r p1 r", "w2 | F1 F1 | W1 p1 g3 | r s g1 g3", true},
     {"groups of equal keys, batches", 2, "p0 p1 c", "E | b S | r g0 | B g1"},
     {kNoSpace, 2, "p0 p1", "h r H r | p0 p1 g0 | s s"},
     {"no space for a while, deletes", 2, "p0 p1 r p0", "h | x0 p1 r | p0 g0 H | s s"},
@@ -88,10 +92,10 @@ const ProtocolCase kCases[] = {
     {"no space while a snapshot is held", 2, "p0 p1 r", "n o o | p0 h r H r | p1 r"},
 };
 
-// Cases that fill and empty ranges before each schedule, or wait for space, take longer.
+// Cases that fill and empty ranges, or wait for space, take longer.
 uint64_t share_of(const ProtocolCase& what, uint64_t schedules) {
   const bool fast = std::string_view(what.before).find('f') == std::string_view::npos &&
-                    std::string_view(what.programs).find('h') == std::string_view::npos;
+                    std::string_view(what.programs).find_first_of("hF") == std::string_view::npos;
   return fast ? schedules : schedules / 10;
 }
 
@@ -166,7 +170,7 @@ TEST_P(Protocol, EveryCaseHoldsUnderEverySchedule) {
   const bool crashes = GetParam();
   const uint64_t seed = base::seed_from_env_or(base::fresh_seed());
   std::printf("BONSAI_SEED=%llu\n", static_cast<unsigned long long>(seed));
-  const uint64_t schedules = crashes ? budget<uint64_t>(40, 200, 5'000) : budget<uint64_t>(300, 2'000, 100'000);
+  const uint64_t schedules = crashes ? budget<uint64_t>(40, 200, 5'000) : budget<uint64_t>(300, 2'500, 100'000);
   uint64_t merges = 0;
   uint64_t splits = 0;
   uint64_t replacements = 0;
@@ -225,13 +229,14 @@ const MutantCase kMutants[] = {
     BONSAI_MUTANT(kMarkLate),
     {"kClaimIgnored", index::kClaimIgnored, kCrowded},
     {"kEqualKeysApart", index::kEqualKeysApart, kEqualKeys},
+    {"kSettledByOwnHeads", index::kSettledByOwnHeads, kStacked},
     {"kLayerForgotten", index::kLayerForgotten, kNoSpace},
 };
 #undef BONSAI_MUTANT
 
 // Runs all cases by turns until one fails. Its own process, for a broken rule may well end in a crash.
 [[noreturn]] void hunt(const MutantCase& mutant, uint64_t schedules_max, unsigned seconds_max) {
-  constexpr uint64_t kTurn = 200;
+  constexpr uint64_t kTurn = 200, kFirstTurns = 10;  // at once, of the case to begin with
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   alarm(seconds_max);  // a broken rule may hang, too; who finds nothing for so long ends before
   const uint64_t end_ns = base::now_ns() + seconds_max * base::kNsPerSecond / 5 * 4;
@@ -243,7 +248,8 @@ const MutantCase kMutants[] = {
     for (size_t i = 0; i < std::size(kCases); ++i) {
       const ProtocolCase& what = kCases[(first + i) % std::size(kCases)];
       Pools pools(turn % 2 == 0);
-      const ProtocolResult result = run_case(what, pools.store(), 1 + turn, share_of(what, kTurn));
+      const uint64_t share = i == 0 && first != 0 ? kFirstTurns * kTurn : share_of(what, kTurn);
+      const ProtocolResult result = run_case(what, pools.store(), 1 + turn, share);
       schedules += result.schedules;
       if (result.verdict.ok && base::now_ns() > end_ns) _exit(0);
       if (!result.verdict.ok) {
@@ -272,7 +278,7 @@ int hunt_apart(const MutantCase& mutant, uint64_t schedules_max, unsigned second
   return status;
 }
 
-// The slowest is caught in 2 s, by a sanitizer in 30. A rule whose loss frees a node twice may hang where no sanitizer
+// The slowest is caught in 4 s, by a sanitizer in 30. A rule whose loss frees a node twice may hang where no sanitizer
 // looks on.
 constexpr unsigned kMutantSecondsMax = BONSAI_SCALABLE_MEMORY != 0 ? 15 : 90;
 
