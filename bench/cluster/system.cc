@@ -13,7 +13,7 @@ namespace bonsai::bench {
 namespace {
 
 constexpr const char* kCloverModelError =
-    "modelled reads are 1.0 to 1.1 times the published ones, half updates under contention 1.3 to 1.9 times; of an "
+    "modelled reads are 1.0 to 1.1 times the published ones, updates under contention 1.1 to 2.1 times; of an "
     "operation's metadata, the server's eight threads take a processor for no longer than posting lists does";
 constexpr size_t kChunkBytes = size_t{16} << 10;   // that a client asks for at once; published: far more
 constexpr size_t kChunksBytes = size_t{64} << 20;  // room for those of hundreds of clients
