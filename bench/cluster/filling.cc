@@ -58,6 +58,8 @@ class Fill {
       if (Status status = act(seat); !status.ok() && failed_.ok()) failed_ = std::move(status);
     }));
     filling_.ended_at_percent = percent();
+    filling_.memory_bytes_per_record =
+        static_cast<double>(is_cuckoo() ? fixed : cluster->used_bytes()) / static_cast<double>(stored_);
     filling_.cache_bytes = !is_cuckoo()      ? sizeof(race::Directory)
                            : caches_.empty() ? cuckoo_.cache_bytes
                                              : caches_.front().bytes();
@@ -111,6 +113,7 @@ class Fill {
       FillWindow& window = filling_.windows[static_cast<size_t>(percent() / kWindowPercent)];
       if (window.first_ns == 0) window.first_ns = base::now_ns();
       const rdma::Traffic before = seat.connection->worker().traffic();
+      const uint64_t began_ns = base::now_ns();
       const bool inserts = own->empty() || dice.unit() < options_.insert_share;
       if (inserts) {
         const auto number = static_cast<uint32_t>(++begun_);
@@ -125,8 +128,9 @@ class Fill {
       } else {
         BONSAI_RETURN_IF_ERROR(read(client, (*own)[dice.below(own->size())]));
       }
-      (inserts ? window.inserts : window.reads).note(seat.connection->worker().traffic() - before);
       window.last_ns = base::now_ns();
+      (inserts ? window.inserts : window.reads)
+          .note(seat.connection->worker().traffic() - before, window.last_ns - began_ns);
     }
     if (options_.stop != nullptr && *options_.stop) return Status::Unavailable("interrupted");
     return Status::OK();
@@ -138,9 +142,10 @@ class Fill {
     while (!own.empty() && window.reads.operations < options_.reads_at_end) {
       if (window.first_ns == 0) window.first_ns = base::now_ns();
       const rdma::Traffic before = seat.connection->worker().traffic();
+      const uint64_t began_ns = base::now_ns();
       BONSAI_RETURN_IF_ERROR(read(client, own[dice.below(own.size())]));
-      window.reads.note(seat.connection->worker().traffic() - before);
       window.last_ns = base::now_ns();
+      window.reads.note(seat.connection->worker().traffic() - before, window.last_ns - began_ns);
     }
     return Status::OK();
   }
@@ -162,8 +167,9 @@ class Fill {
 
 }  // namespace
 
-void FillCosts::note(const rdma::Traffic& cost) {
+void FillCosts::note(const rdma::Traffic& cost, uint64_t ns) {
   ++operations;
+  latency.record(ns);
   traffic += cost;
   if (by_lists.size() <= cost.round_trips) by_lists.resize(cost.round_trips + 1);
   ++by_lists[cost.round_trips];
@@ -172,6 +178,7 @@ void FillCosts::note(const rdma::Traffic& cost) {
 void FillCosts::merge(const FillCosts& other) {
   operations += other.operations;
   traffic += other.traffic;
+  latency.merge(other.latency);
   if (by_lists.size() < other.by_lists.size()) by_lists.resize(other.by_lists.size());
   for (size_t i = 0; i < other.by_lists.size(); ++i) by_lists[i] += other.by_lists[i];
 }

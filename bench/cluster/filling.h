@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "bench/results/histogram.h"
 #include "bench/rivals/rcuckoo.h"
 #include "bench/rivals/seat.h"
 #include "rdma/sim/sim.h"
@@ -20,8 +21,9 @@ struct FillCosts {
   uint64_t operations = 0;
   rdma::Traffic traffic;
   std::vector<uint32_t> by_lists;  // how many took so many lists
+  Histogram latency;               // ns of virtual time
 
-  void note(const rdma::Traffic& cost);
+  void note(const rdma::Traffic& cost, uint64_t ns);
   void merge(const FillCosts& other);
   [[nodiscard]] double lists() const { return each(traffic.round_trips); }
   [[nodiscard]] double messages() const { return each(traffic.messages()); }
@@ -72,7 +74,8 @@ struct Filling {
   uint64_t lock_messages = 0, lock_messages_in_vain = 0;
   uint64_t suspicions = 0, releases_lost = 0;  // of locks that somebody held for too long
   uint64_t paths_outdated = 0, entries_moved = 0;
-  uint64_t cache_bytes = 0;  // of a client
+  uint64_t cache_bytes = 0;  // of a client, or what clients share
+  double memory_bytes_per_record = 0;
 
   // All of it up to `percent`.
   [[nodiscard]] FillWindow until(double percent) const;

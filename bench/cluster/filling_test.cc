@@ -42,6 +42,9 @@ TEST(Filling, CountsEachOperationByHowFullTheTableIs) {
   EXPECT_NEAR(filling.at(10).inserts.lists(), 2, .1) << "an insert takes two";
   EXPECT_GT(filling.at(85).inserts.messages(), 1.2 * filling.at(10).inserts.messages()) << "paths cost as it fills";
   EXPECT_GT(all.mops(), 0);
+  EXPECT_EQ(all.all().latency.count(), all.all().operations);
+  EXPECT_GT(all.inserts.latency.percentile(50), all.reads.latency.percentile(50)) << "two round trips against one";
+  EXPECT_NEAR(filling.memory_bytes_per_record, 9 / .9, 1) << "rows of 72 bytes for 8 records, a tenth of them unused";
   EXPECT_LT(filling.until(45).inserts.operations, all.inserts.operations);
 }
 
@@ -93,12 +96,13 @@ TEST(FillCosts, CountListsAndWireBytes) {
   cost.round_trips = 2;
   cost.count(rdma::Verb::kRead, 72);
   cost.count(rdma::Verb::kMaskedCas, 8);
-  for (int i = 0; i < 99; ++i) costs.note(cost);
+  for (int i = 0; i < 99; ++i) costs.note(cost, 2'000);
   cost.round_trips = 7;
-  costs.note(cost);
+  costs.note(cost, 7'000);
   EXPECT_EQ(costs.lists_percentile(50), 2u);
   EXPECT_EQ(costs.lists_percentile(99), 2u);
   EXPECT_EQ(costs.lists_percentile(100), 7u);
+  EXPECT_EQ(costs.latency.max(), 7'000u);
   EXPECT_DOUBLE_EQ(costs.lists(), 2.05);
   EXPECT_DOUBLE_EQ(costs.messages(), 2);
   EXPECT_DOUBLE_EQ(costs.wire_bytes(), 144 + 72 + 224);

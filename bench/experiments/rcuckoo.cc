@@ -4,11 +4,13 @@
 // bytes are counted and need no model.
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <string>
 #include <utility>
 
 #include "base/status_macros.h"
 #include "bench/cluster/filling.h"
+#include "bench/cluster/trial.h"
 #include "bench/experiments/experiments.h"
 
 namespace bonsai::bench {
@@ -75,6 +77,27 @@ constexpr const char* kModelledRates =
     "Mop/s: MODELLED, CX-5 (docs/lab/device-model.md): no statement about a real device. Round trips, messages and "
     "bytes are counts, and need no model.";
 
+// What the operations of a run cost altogether, in the words of `synthesis-costs`.
+std::string costs_label(const std::string& what, const FillOptions& options, const Filling& filling) {
+  const FillWindow window = filling.until(100);
+  const FillCosts costs = window.all();
+  if (costs.operations == 0) return what + ": no operation.";
+  TrialResult result;
+  result.operations = costs.operations;
+  result.traffic = costs.traffic;
+  const Ceiling ceiling = ceiling_of(result, options.device, options.shape, 1);
+  const auto us = [&](double percent) { return static_cast<double>(costs.latency.percentile(percent)) / 1e3; };
+  std::array<char, 400> text{};
+  std::snprintf(text.data(), text.size(),
+                "%s, %s: lists %.2f, messages %.2f, bytes %.0f an operation; p50 %.1f us, p99 %.1f us, %.2f Mop/s, "
+                "ceiling %.2f Mop/s: %s (modelled); cache %llu bytes, memory %.0f bytes a record; class V.",
+                options.table == Table::kRace ? "RACE-like" : "RCuckoo-like", what.c_str(), costs.lists(),
+                costs.messages(), result.bytes(), us(50), us(99), window.mops(), ceiling.mops,
+                std::string(ceiling.binds).c_str(), static_cast<unsigned long long>(filling.cache_bytes),
+                filling.memory_bytes_per_record);
+  return text.data();
+}
+
 std::string size_label(const ExperimentPlan& plan, uint64_t entries) {
   return "A table of " + std::to_string(entries) + " entries of 4 + 4 bytes." +
          (plan.scale == Scale::kPaper ? "" : " Larger: --scale=paper") +
@@ -126,10 +149,12 @@ Status run_throughput(const ExperimentPlan& plan, ExperimentResult* result) {
     }
   }
   const uint64_t size = entries(plan, 8 * 128, 8 * 1'680, 8 * 131'072);
+  std::vector<std::string> costs;  // with most clients
   for (const ThroughputPoint& theirs : published_throughput()) {
     if (theirs.clients > (is_trial(plan) ? 4u : plan.asked.threads.value_or(kClients))) continue;
     if (plan.scale == Scale::kSmall && theirs.clients != 1 && theirs.clients != 8 && theirs.clients < 32) continue;
     std::array<Throughput, 8> ours;
+    costs.clear();
     for (size_t i = 0; i < 3; ++i) {
       FillOptions options = draft(plan, size, theirs.clients);
       options.cuckoo.table.rows_per_lock = 4;
@@ -138,8 +163,10 @@ Status run_throughput(const ExperimentPlan& plan, ExperimentResult* result) {
       options.reads_at_end = i == 0 ? size / 4 : 0;
       for (size_t system = 0; system < 2; ++system) {
         Filling filling;
-        BONSAI_RETURN_IF_ERROR(measure_fill(plan, std::string(1, "WAB"[i]) + ", " + std::to_string(theirs.clients),
-                                            system == 0 ? options : race_of(options), &filling));
+        const FillOptions chosen = system == 0 ? options : race_of(options);
+        const std::string what = std::string(1, "WAB"[i]) + ", " + std::to_string(theirs.clients);
+        BONSAI_RETURN_IF_ERROR(measure_fill(plan, what, chosen, &filling));
+        costs.push_back(costs_label(what + " clients", chosen, filling));
         ours[2 * i + system] = throughput_of(filling.until(100), theirs.clients);
         if (i == 0) ours[6 + system] = throughput_of(filling.reads_at_end, theirs.clients);
       }
@@ -158,6 +185,7 @@ Status run_throughput(const ExperimentPlan& plan, ExperimentResult* result) {
       "W inserts only, A half of them, B one in twenty, from an empty table to 90 %; C reads then. 4 rows "
       "a lock. Theirs: tables of 1,680 rows. Theirs count only reads that succeed, so RACE's A and B "
       "would be about 51 and 62."};
+  result->labels.insert(result->labels.end(), costs.begin(), costs.end());
   explain_empty_columns("nothing is published for these numbers of clients", result);
   return Status::OK();
 }
@@ -230,7 +258,11 @@ Status run_latency(const ExperimentPlan& plan, ExperimentResult* result) {
                         "trip (RCuckoo-like) and 2 (RACE-like); theirs, too.",
                     "RCuckoo-like: all clients see one picture of the table that is always right, as the draft says of "
                     "its own; then those of a compute node share one, as old as what they have met; then each has its "
-                    "own. Only the pictures differ: docs/lab/rcuckoo.md has what follows."};
+                    "own. Only the pictures differ: docs/lab/rcuckoo.md has what follows.",
+                    costs_label("W", base, oracle),
+                    costs_label("W", race_of(base), race),
+                    costs_label("A", changed, mixed),
+                    costs_label("A", race_of(changed), race_mixed)};
   return Status::OK();
 }
 
@@ -248,18 +280,20 @@ Status run_messages(const ExperimentPlan& plan, ExperimentResult* result) {
   }
   const uint64_t size = fill_entries(plan);
   std::array<Filling, 4> fillings;
+  std::vector<std::string> costs;
   for (size_t i = 0; i < fillings.size(); ++i) {
     FillOptions options = draft_of_costs(plan, size, fill_clients(plan));
     options.insert_share = i < 2 ? 1 : kInsertsA;
-    BONSAI_RETURN_IF_ERROR(
-        measure_fill(plan, i < 2 ? "W" : "A", i % 2 == 0 ? options : race_of(options), &fillings[i]));
+    if (i % 2 != 0) options = race_of(options);
+    BONSAI_RETURN_IF_ERROR(measure_fill(plan, i < 2 ? "W" : "A", options, &fillings[i]));
+    costs.push_back(costs_label(i < 2 ? "W" : "A", options, fillings[i]));
   }
   for (size_t i = 0; i < kFills.size(); ++i) {
     Row row = {kFills[i]};
     for (const Filling& filling : fillings) {
-      const FillCosts costs = filling.at(kFills[i]).all();
-      row.push_back(costs.operations > 0 ? std::optional(costs.messages()) : std::nullopt);
-      row.push_back(costs.operations > 0 ? std::optional(costs.wire_bytes()) : std::nullopt);
+      const FillCosts all = filling.at(kFills[i]).all();
+      row.push_back(all.operations > 0 ? std::optional(all.messages()) : std::nullopt);
+      row.push_back(all.operations > 0 ? std::optional(all.wire_bytes()) : std::nullopt);
     }
     // Theirs count requests and answers.
     for (const double theirs : {kTheirMessages[i] / 2, kTheirBytes[i], kTheirRaceMessages, kTheirRaceBytes}) {
@@ -272,6 +306,7 @@ Status run_messages(const ExperimentPlan& plan, ExperimentResult* result) {
                         " clients, one row a lock, one lock a message. Wire bytes: with the headers of requests and "
                         "answers that the draft counts. Theirs: messages halved, as they count "
                         "answers, too."};
+  result->labels.insert(result->labels.end(), costs.begin(), costs.end());
   return Status::OK();
 }
 
@@ -294,9 +329,11 @@ Status run_search(const ExperimentPlan& plan, ExperimentResult* result) {
                      {"random, dependent, theirs", "round trips"},
                      {"random, independent, theirs", "round trips"}};
   const uint64_t size = entries(plan, 8 * 128, 16'384, 16'384);
+  std::vector<std::string> costs;  // with most locks a message
   for (size_t i = 0; i < kTheirs[0].size(); ++i) {
     if (is_trial(plan) && i % 3 != 0) continue;
     Row row = {static_cast<double>(1 << i)};
+    costs.clear();
     for (const auto& [kind, dependent] : {std::pair(Search::Kind::kAStar, true),
                                           {Search::Kind::kBreadthFirst, true},
                                           {Search::Kind::kRandom, true},
@@ -308,8 +345,10 @@ Status run_search(const ExperimentPlan& plan, ExperimentResult* result) {
       options.cuckoo.locks.locks_per_message = uint64_t{1} << i;
       options.full_percent = 100;
       Filling filling;
-      BONSAI_RETURN_IF_ERROR(measure_fill(plan, std::to_string(1 << i) + " locks per message", options, &filling));
+      const std::string what = std::to_string(1 << i) + " locks per message";
+      BONSAI_RETURN_IF_ERROR(measure_fill(plan, what, options, &filling));
       row.push_back(p99_of(filling));
+      costs.push_back(costs_label(result->columns[row.size() - 1].name + ", " + what, options, filling));
     }
     for (const auto& theirs : kTheirs) row.emplace_back(theirs[i]);
     result->rows.push_back(row);
@@ -320,6 +359,7 @@ Status run_search(const ExperimentPlan& plan, ExperimentResult* result) {
           std::to_string(size) + " entries.",
       "Theirs: the published code, one client, 16,384 entries; the draft's figure is of 120 clients, and "
       "its data are not published."};
+  result->labels.insert(result->labels.end(), costs.begin(), costs.end());
   return Status::OK();
 }
 
@@ -332,6 +372,7 @@ Status run_hashing(const ExperimentPlan& plan, ExperimentResult* result) {
     result->columns.push_back({"full, 131,072 rows", "%", true});
   }
   if (is_trial(plan)) rows = {128, 512};
+  std::string costs;  // of the largest table with independent hash functions
   result->columns.push_back({"full, theirs", "%", true});
   for (size_t i = 0; i <= kTheirs.size(); ++i) {
     const bool independent = i == kTheirs.size();
@@ -348,6 +389,7 @@ Status run_hashing(const ExperimentPlan& plan, ExperimentResult* result) {
       Filling filling;
       BONSAI_RETURN_IF_ERROR(measure_fill(plan, "f = " + result->columns[0].words.back(), options, &filling));
       row.emplace_back(filling.ended_at_percent);
+      costs = costs_label("f = " + result->columns[0].words.back() + ", one client", options, filling);
     }
     row.push_back(independent ? std::nullopt : std::optional(kTheirs[i]));
     result->rows.push_back(row);
@@ -355,7 +397,7 @@ Status run_hashing(const ExperimentPlan& plan, ExperimentResult* result) {
   result->labels = {
       "How full the table is when an insert first finds no path: breadth first, four moves. Theirs match "
       "tables of about 4,000 entries; a run of 10 M entries in the published data has 51.5 % at 2.3.",
-      "One table each. Other hash functions are not compared: what they hash is the same."};
+      "One table each. Other hash functions are not compared: what they hash is the same.", costs};
   if (is_trial(plan)) result->labels.emplace_back("TRIAL: 128 and 512 rows in place of those of the columns.");
   return Status::OK();
 }
@@ -365,6 +407,7 @@ Status run_threshold(const ExperimentPlan& plan, ExperimentResult* result) {
   result->columns = {{"threshold", "bytes"}, {"messages", "per get", true}, {"payload", "bytes per get"},
                      {"lists", "per get"},   {"rate, modelled", "Mop/s"},   {"rate, theirs", "Mop/s"}};
   const uint64_t size = entries(plan, 8 * 128, 8 * 1'680, 8 * 107'520);
+  std::string costs;  // with the largest threshold
   for (size_t i = 0; i < kTheirs.size(); ++i) {
     if (is_trial(plan) && i % 3 != 0) continue;
     FillOptions options = draft(plan, size, is_trial(plan) ? 8 : 40);
@@ -374,13 +417,15 @@ Status run_threshold(const ExperimentPlan& plan, ExperimentResult* result) {
     Filling filling;
     BONSAI_RETURN_IF_ERROR(measure_fill(plan, std::to_string(64 << i) + " bytes", options, &filling));
     const FillCosts& reads = filling.reads_at_end.reads;
+    costs = costs_label("filling, threshold of " + std::to_string(64 << i) + " bytes", options, filling);
     result->rows.push_back({static_cast<double>(64 << i), reads.messages(),
                             static_cast<double>(reads.traffic.bytes()) / static_cast<double>(reads.operations),
                             reads.lists(), filling.reads_at_end.mops(), kTheirs[i]});
   }
   result->labels = {kModelledRates, size_label(plan, size),
                     "Reads of 40 clients from a table that is 80 % full. Rows have 72 bytes here and 73 there, so 64 "
-                    "bytes never cover two of them."};
+                    "bytes never cover two of them.",
+                    costs};
   return Status::OK();
 }
 
@@ -394,17 +439,21 @@ Status run_locks(const ExperimentPlan& plan, ExperimentResult* result) {
                      {"1 lock per message, theirs", "round trips"},
                      {"64 locks per message, theirs", "round trips"}};
   const uint64_t size = entries(plan, 8 * 128, 4'096, 4'096);
+  std::vector<std::string> costs;  // with most rows a lock
   for (size_t i = 0; i < kTheirs[0].size(); ++i) {
     if (is_trial(plan) && i % 3 != 0) continue;
     Row row = {static_cast<double>(1 << i)};
+    costs.clear();
     for (const uint64_t locks : kLocksPerMessage) {
       FillOptions options = draft(plan, size, 8);
       options.cuckoo.table.rows_per_lock = uint64_t{1} << i;
       options.cuckoo.locks.locks_per_message = locks;
       options.full_percent = 100;
       Filling filling;
-      BONSAI_RETURN_IF_ERROR(measure_fill(plan, std::to_string(1 << i) + " rows per lock", options, &filling));
+      const std::string what = std::to_string(1 << i) + " rows per lock";
+      BONSAI_RETURN_IF_ERROR(measure_fill(plan, what, options, &filling));
       row.push_back(p99_of(filling));
+      costs.push_back(costs_label(what + ", " + std::to_string(locks) + " locks per message", options, filling));
     }
     for (const auto& theirs : kTheirs) row.emplace_back(theirs[i]);
     result->rows.push_back(row);
@@ -413,6 +462,7 @@ Status run_locks(const ExperimentPlan& plan, ExperimentResult* result) {
       "99th percentile of round trips of an insert, 8 clients, A*, until a hundred inserts find no place; "
       "a table of " +
       std::to_string(size) + " entries. With many rows a lock all clients wait for the same one."};
+  result->labels.insert(result->labels.end(), costs.begin(), costs.end());
   return Status::OK();
 }
 
