@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 
 #include "bench/experiments/experiments.h"
@@ -75,6 +76,27 @@ TEST_F(RivalExperiment, SynthesisCostsNameTheCeilingAndTheClass) {
   }
 }
 
+TEST_F(RivalExperiment, TuningNamesTheBestOfWhatWasTried) {
+  const ExperimentResult tuned = run("synthesis-tuning");
+  const size_t one = column(tuned, "1 coroutines"), eight = column(tuned, "8 coroutines"),
+               small = column(tuned, "cache 1 % of the data"), large = column(tuned, "cache 100 % of the data");
+  std::set<std::string> cells;
+  for (const Row& row : tuned.rows) {
+    const std::string cell = cell_text(tuned.columns[0], row[0]);
+    cells.insert(cell);
+    size_t best = one;
+    for (size_t at = one; at <= eight; ++at) best = *row[at] > *row[best] ? at : best;
+    EXPECT_TRUE(says(tuned, "Best, " + cell + ": 6 threads x " + tuned.columns[best].name)) << cell;
+    if (cell == "Sherman-like, C") {
+      EXPECT_GT(*row[eight], *row[one]) << "one coroutine a thread waits most of the time";
+      EXPECT_LT(*row[small], *row[large]) << "without the leaves' addresses it descends";
+    }
+    EXPECT_EQ(row[large].has_value(), cell.rfind("Sherman", 0) == 0 || cell.rfind("Clover", 0) == 0) << cell;
+  }
+  EXPECT_FALSE(cells.contains("RACE-like, E")) << "it has no scans";
+  EXPECT_EQ(cells.size(), 8 * 4 - 4u);
+}
+
 TEST_F(RivalExperiment, ConclusionsHoldInEveryRow) {
   const ExperimentResult swept = run("synthesis-sensitivity");
   EXPECT_TRUE(says(swept, "CONCLUSION, C: ")) << "reads of one page against two small round trips differ, always";
@@ -117,6 +139,10 @@ TEST_F(RivalExperiment, EveryTableOfRCuckooIsFilled) {
     const ExperimentResult result = run(name);
     EXPECT_GE(result.rows.size(), 3u) << name;
     for (const Row& row : result.rows) EXPECT_TRUE(row[1] && *row[1] > 0) << name;
+    EXPECT_TRUE(says(result, "RCuckoo-like, ") && says(result, "class V")) << name;
+    for (const char* figure : {"lists ", "messages ", "p99 ", "ceiling ", "cache ", "memory "}) {
+      EXPECT_TRUE(says(result, figure)) << name << " does not say " << figure;
+    }
   }
   EXPECT_GT(phases_, 10u);
 }

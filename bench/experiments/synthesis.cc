@@ -4,6 +4,7 @@
 // the model's parameters are chosen.
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -19,6 +20,7 @@ namespace bonsai::bench {
 namespace {
 
 constexpr size_t kCoroutines = 4;            // of a thread; BonsaiKV's optimum, and the same for all
+constexpr size_t kRecordBytes = 16;          // integer keys and their values
 constexpr uint64_t kScansPerOperation = 10;  // a scan is as much work as so many other operations
 
 bool is_trial(const ExperimentPlan& plan) { return plan.scale == Scale::kTrial; }
@@ -35,6 +37,9 @@ struct Ground {
   size_t threads = 1;
   rdma::SimDevice device = rdma::SimDevice::cx5();
   double list_cpu_ns = 0;
+  size_t coroutines = 0;  // of a thread; 0: as asked, or as many as for all
+  double cache_percent =
+      0;  // what the cache takes of what keys and values do, for systems that heed it; 0: as published
 
   [[nodiscard]] uint64_t records() const {
     const uint64_t usual = plan.scale == Scale::kPaper ? 1'000'000 : is_trial(plan) ? 1'000 : 20'000;
@@ -45,7 +50,11 @@ struct Ground {
     return letter == 'e' ? std::max<uint64_t>(all / kScansPerOperation, 100) : all;
   }
   [[nodiscard]] rivals::Shape shape() const {
-    return {.threads = threads, .coroutines = plan.asked.depth.value_or(kCoroutines)};
+    return {.threads = threads, .coroutines = coroutines > 0 ? coroutines : plan.asked.depth.value_or(kCoroutines)};
+  }
+  [[nodiscard]] std::optional<size_t> cache_bytes() const {
+    if (cache_percent == 0) return {};
+    return static_cast<size_t>(static_cast<double>(records() * kRecordBytes) * cache_percent / 100);
   }
 };
 
@@ -57,6 +66,7 @@ Status measure_system(const Ground& ground, size_t system, std::string_view lett
                       const OnCell& on_cell) {
   const SystemEntry& entry = systems()[system];
   if (!entry.strings && ground.key_form != KeyForm::kFixed8) return Status::OK();
+  if (!entry.cache_sized && ground.cache_bytes()) return Status::OK();
   std::unique_ptr<Trial> trial;
   BONSAI_RETURN_IF_ERROR(Trial::make(entry,
                                      {.device = ground.device,
@@ -65,7 +75,8 @@ Status measure_system(const Ground& ground, size_t system, std::string_view lett
                                       .key_form = ground.key_form,
                                       .records = ground.records(),
                                       .inserts_max = ground.records() / 4,
-                                      .shape = ground.shape()},
+                                      .shape = ground.shape(),
+                                      .cache_bytes = ground.cache_bytes()},
                                      &trial));
   for (const char letter : letters) {
     if (*ground.plan.stop) return Status::Unavailable("interrupted");
@@ -259,13 +270,95 @@ Status run_costs(const ExperimentPlan& plan, ExperimentResult* result) {
   return Status::OK();
 }
 
+// ---- tuning
+
+constexpr std::string_view kSweptLetters = "lace";
+constexpr std::array<size_t, 4> kDepths = {1, 2, 4, 8};
+constexpr std::array<double, 3> kCachePercents = {1, 10, 100};
+
+// What a system does best with, of what was tried for a workload, and what it does as in the rest of the synthesis.
+std::string best_setting(const ExperimentResult& tuned, const std::string& cell, size_t first_depth) {
+  double best = 0, usual = 0;
+  std::string setting;
+  size_t threads_max = 0;
+  for (const Row& row : tuned.rows) {
+    if (cell_text(tuned.columns[0], row[0]) != cell) continue;
+    const auto threads = static_cast<size_t>(*row[1]);
+    for (size_t i = 0; i < kDepths.size(); ++i) {
+      const double rate = row[first_depth + i].value_or(0);
+      if (kDepths[i] == kCoroutines && threads >= threads_max) usual = rate;
+      if (rate <= best) continue;
+      best = rate;
+      setting = std::to_string(threads) + " threads x " + std::to_string(kDepths[i]) + " coroutines";
+    }
+    threads_max = std::max(threads_max, threads);
+  }
+  std::array<char, 160> text{};
+  std::snprintf(text.data(), text.size(), "Best, %s: %s, %.2f Mop/s; %zu x %zu, as elsewhere: %.2f.", cell.c_str(),
+                setting.c_str(), best, threads_max, kCoroutines, usual);
+  return text.data();
+}
+
+Status run_tuning(const ExperimentPlan& plan, ExperimentResult* result) {
+  result->columns = {{"cell", ""}, {"threads", "threads"}};
+  const size_t first_depth = result->columns.size();
+  for (const size_t depth : kDepths) result->columns.push_back({std::to_string(depth) + " coroutines", "Mop/s", true});
+  const size_t first_cache = result->columns.size();
+  for (const double percent : kCachePercents) {
+    result->columns.push_back({"cache " + std::to_string(static_cast<int>(percent)) + " % of the data", "Mop/s"});
+  }
+  std::vector<std::string>& cells = result->columns[0].words;
+  for (size_t system = 0; system < systems().size(); ++system) {
+    for (const char letter : kSweptLetters) {
+      cells.push_back(std::string(systems()[system].name) + ", " + workload_name(letter));
+    }
+  }
+  std::vector<size_t> tried = {threads_of(plan).back()};
+  if (!is_trial(plan)) tried.insert(tried.begin(), tried.back() / 3);
+  for (const size_t threads : tried) {
+    Ground ground{.plan = plan, .threads = threads};
+    const size_t first_row = result->rows.size();
+    for (size_t cell = 0; cell < cells.size(); ++cell) {
+      result->rows.emplace_back(result->columns.size());
+      result->rows.back()[0] = static_cast<double>(cell);
+      result->rows.back()[1] = static_cast<double>(threads);
+    }
+    const auto measure_into = [&](size_t column) {
+      return measure_systems(
+          ground, kSweptLetters, [&](size_t system, char letter, const TrialResult& r, const Trial&) {
+            result->rows[first_row + system * kSweptLetters.size() + kSweptLetters.find(letter)][column] = r.mops();
+          });
+    };
+    for (size_t i = 0; i < kDepths.size(); ++i) {
+      ground.coroutines = kDepths[i];
+      BONSAI_RETURN_IF_ERROR(measure_into(first_depth + i));
+    }
+    ground.coroutines = kCoroutines;
+    for (size_t i = 0; i < kCachePercents.size() && threads == tried.back(); ++i) {
+      ground.cache_percent = kCachePercents[i];
+      BONSAI_RETURN_IF_ERROR(measure_into(first_cache + i));
+    }
+    ground.cache_percent = 0;
+    result->labels = labels(ground);
+  }
+  std::erase_if(result->rows, [&](const Row& row) { return !row[first_depth]; });  // what a system has no way to do
+  result->labels.emplace_back(
+      "Integers; as many coroutines a thread as the columns say. Caches: of the compute node, in bytes of keys and "
+      "values, with 4 coroutines; without a figure where a system's cache has no size to set. Nobody waits longer "
+      "after each lost compare-and-swap than the system does as published.");
+  for (const std::string& cell : cells) {
+    const bool measured = std::any_of(result->rows.begin(), result->rows.end(),
+                                      [&](const Row& row) { return cell_text(result->columns[0], row[0]) == cell; });
+    if (measured) result->labels.push_back(best_setting(*result, cell, first_depth));
+  }
+  return Status::OK();
+}
+
 // ---- sensitivity
 
 struct Variant {
   double wire_ns, same_address_ns, list_cpu_ns;
 };
-
-constexpr std::string_view kSweptLetters = "lace";
 
 // What can be said however the parameters are chosen: per workload and pair of systems of one class.
 void conclude(const ExperimentResult& swept, size_t ours_first, std::vector<std::string>* labels) {
@@ -346,7 +439,10 @@ std::vector<Experiment> synthesis() {
        run_costs, without_reference, kGroup},
       {"synthesis-sensitivity", "Orders of systems that the model's parameters do not change", kSource,
        "Load, A, C and E over round trips, atomics on one address and processors; conclusions", run_sensitivity,
-       without_reference, kGroup}};
+       without_reference, kGroup},
+      {"synthesis-tuning", "What Bonsai and other systems do best with", kSource,
+       "Load, A, C and E over threads, coroutines of a thread and sizes of caches; the best setting of each",
+       run_tuning, without_reference}};
 }
 
 }  // namespace bonsai::bench
