@@ -188,6 +188,7 @@ Status RemoteLink::open(const TargetName& name, PoolOp op, uint64_t bytes, uint6
     // The connection ends before what it may still deliver is used again.
     peers[0].reset();
     static_cast<void>(lanes_[0]->worker->poll());
+    given_up_.push_back(std::move(made));
   }
   BONSAI_RETURN_IF_ERROR(asked);
   made->pool = pool_of(answer);

@@ -277,6 +277,9 @@ class RemoteLink {
   Status status_;
   std::vector<std::unique_ptr<Lane>> lanes_;      // fixed once made
   std::vector<std::unique_ptr<Target>> targets_;  // fixed once the store is open
+  // Of requests to open one that were not answered in time. A later answer may come over another target's connection,
+  // which would end if the answer found no memory.
+  std::vector<std::unique_ptr<Target>> given_up_;
 };
 
 }  // namespace bonsai::scale

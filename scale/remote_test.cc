@@ -298,6 +298,26 @@ TEST_F(RemoteTest, ASilentNodeFailsTheFenceWithinItsBoundAndForGood) {
   EXPECT_FALSE(medium->fence(kFenceSite)) << "what was in flight may be lost, whatever the node says now";
 }
 
+// The node answers a request when nobody waits for it any more, over the connection that is left.
+TEST_F(RemoteTest, AnAnswerThatComesTooLateHarmsNoOtherTarget) {
+  const auto link = make_link({.limit_ms = 200});
+  size_t target = 0, other = 0;
+  const auto medium = create(link.get(), "p", &target);
+  node_.pause(true);
+  EXPECT_TRUE(link->open(named("q"), PoolOp::kCreate, kPoolBytes, 0, &other).IsUnavailable());
+  node_.pause(false);
+  const std::string path = scratch_.file("q");
+  for (base::BoundedWait wait("the late pool", 10'000); !std::filesystem::exists(path) && !wait.expired();
+       wait.pause()) {
+  }
+  ASSERT_TRUE(std::filesystem::exists(path));
+  base::sleep_ms(100);  // until the answer has left
+  medium->store8(medium->view() + 64, 7);
+  medium->flush(medium->view() + 64, 8, kFlushSite);
+  EXPECT_TRUE(medium->fence(kFenceSite)) << medium->health().ToString();
+  EXPECT_EQ(word_of_file("p", 64), 7U);
+}
+
 // Words of one line that are flushed one after another travel one after another, whichever comes first in memory.
 TEST_F(RemoteTest, WordsOfALineKeepTheirOrder) {
   const auto link = make_link();
