@@ -99,7 +99,8 @@ Status measure_system(const Ground& ground, size_t system, std::string_view lett
 Status measure_systems(const Ground& ground, std::string_view letters, const OnCell& on_cell) {
   std::mutex listening;
   std::vector<Status> statuses(systems().size());
-  base::for_each_on(base::processors(), statuses.size(), [&](size_t system) {
+  base::for_each_on(base::processors(), statuses.size(), [&](size_t turn) {
+    const size_t system = statuses.size() - 1 - turn;  // the last takes longest
     statuses[system] = measure_system(ground, system, letters, &listening, on_cell);
   });
   for (const Status& status : statuses) BONSAI_RETURN_IF_ERROR(status);
