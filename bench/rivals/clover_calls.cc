@@ -11,34 +11,30 @@ namespace bonsai::bench::rivals::clover {
 
 namespace {
 
-constexpr size_t kAnswerAt = 576;  // after the longest call
-static_assert(kAnswerAt >= sizeof(ReportCall));
+constexpr size_t kAnswersAt = 576;  // after the longest call
+static_assert(kAnswersAt >= sizeof(ReportCall));
 
 }  // namespace
 
 Status MetadataCaller::make(Connection* connection, size_t first_worker, std::unique_ptr<MetadataCaller>* caller) {
   std::unique_ptr<MetadataCaller> made(new MetadataCaller(connection, first_worker));
-  BONSAI_RETURN_IF_ERROR(
-      rdma::RegisteredMemory::make(connection->fabric(), kAnswerAt + sizeof(Answer), {.write = true}, &made->memory_));
+  const size_t bytes = kAnswersAt + made->workers() * sizeof(Answer);
+  BONSAI_RETURN_IF_ERROR(rdma::RegisteredMemory::make(connection->fabric(), bytes, {.write = true}, &made->memory_));
   *caller = std::move(made);
   return Status::OK();
-}
-
-// Callers begin at different ones.
-uint16_t MetadataCaller::next_worker() const {
-  const size_t workers = connection_->memory_nodes() - first_worker_;
-  return static_cast<uint16_t>(first_worker_ + (connection_->number() + tokens_) % workers);
 }
 
 template <class AnyCall>
 Status MetadataCaller::ask(AnyCall* call, Answer* answer) {
   call->token = ++tokens_;
-  call->answer = memory_->remote().at(kAnswerAt);
+  const size_t worker = (connection_->number() + tokens_) % workers();  // callers begin at different ones
+  const size_t answer_at = kAnswersAt + worker * sizeof *answer;
+  call->answer = memory_->remote().at(answer_at);
   std::memcpy(memory_->data(), call, sizeof *call);
-  batch_.send(next_worker(), memory_->slice(0, sizeof *call));
+  batch_.send(static_cast<uint16_t>(first_worker_ + worker), memory_->slice(0, sizeof *call));
   BONSAI_RETURN_IF_ERROR(batch_.run());
   return connection_->worker().await("clover.metadata", Connection::kWaitMs, [&] {
-    base::racy_load(answer, memory_->data() + kAnswerAt, sizeof *answer);
+    base::racy_load(answer, memory_->data() + answer_at, sizeof *answer);
     return answer->check == answer->check_of(call->token);
   });
 }

@@ -80,7 +80,7 @@ class MetadataCaller {
  private:
   MetadataCaller(Connection* connection, size_t first_worker)
       : connection_(connection), first_worker_(first_worker), batch_(connection) {}
-  [[nodiscard]] uint16_t next_worker() const;
+  [[nodiscard]] size_t workers() const { return connection_->memory_nodes() - first_worker_; }
   template <class AnyCall>
   Status ask(AnyCall* call, Answer* answer);
 
@@ -88,7 +88,9 @@ class MetadataCaller {
   const size_t first_worker_;
   Batch batch_;
   uint64_t tokens_ = 0;
-  std::unique_ptr<rdma::RegisteredMemory> memory_;  // the call, then the answer
+  // The call, then an answer of each worker: nothing orders the WRITEs of several, and the end of one that had come
+  // already, by the words of an answer before it, would spoil the next worker's.
+  std::unique_ptr<rdma::RegisteredMemory> memory_;
 };
 
 }  // namespace bonsai::bench::rivals::clover
