@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -101,17 +102,18 @@ class SilenceTest : public ::testing::Test {
   // The call, until it fails or the node has been silent for a while.
   Status run_until_silence(const std::function<Status()>& call, bool once, uint64_t* longest_ns) {
     if (once) node_.pause(true);
+    std::atomic<uint64_t> end_ns{UINT64_MAX};  // once the node is silent
     const base::Thread silencer("silencer", [&] {
       base::sleep_ms(5);
       node_.pause(true);
+      end_ns.store(base::now_ns() + 100 * base::kNsPerMs);
     });
     Status status;
-    const uint64_t end_ns = base::now_ns() + 100 * base::kNsPerMs;
     do {
       const uint64_t begin_ns = base::now_ns();
       status = call();
       *longest_ns = std::max(*longest_ns, base::now_ns() - begin_ns);
-    } while (status.ok() && !once && base::now_ns() < end_ns);
+    } while (status.ok() && !once && base::now_ns() < end_ns.load());
     return status;
   }
 
