@@ -99,14 +99,15 @@ class Litmus {
     for (const Client& client : clients_) BONSAI_RETURN_IF_ERROR(client.status());
     return Status::OK();
   }
-  [[nodiscard]] bool over() const { return base::now_ns() >= end_ns_; }
+  // However short the time or slow the machine: a test that did nothing has shown nothing.
+  [[nodiscard]] bool over(uint64_t rounds) const { return rounds >= kLitmusRoundsMin && base::now_ns() >= end_ns_; }
 
   Status atomicity() {
     std::atomic<uint64_t> additions{0}, swaps{0};
     const auto body = [&](Client& client) {
       WorkList list;
       uint64_t seen = 0, added = 0, swapped = 0;
-      while (!over()) {
+      for (uint64_t round = 0; !over(round); ++round) {
         list.faa(client.peer(), scratch_.at(kCounterAt), 1, client.slice(0));
         list.cas(client.peer(), scratch_.at(kSwapAt), seen, seen + 1, client.slice(1));
         if (!client.run(&list)) break;
@@ -133,7 +134,7 @@ class Litmus {
   void write_in_order() {
     Client& client = clients_[0];
     WorkList list;
-    for (uint64_t round = 1; !over(); ++round) {
+    for (uint64_t round = 1; !over(round); ++round) {
       client.fill(0, 1, round);
       list.write(client.peer(), client.slice(0), scratch_.at(kDataAt));
       list.write(client.peer(), client.slice(0), scratch_.at(kFlagAt));
@@ -143,7 +144,7 @@ class Litmus {
   void read_in_order() {
     Client& client = clients_[1];
     WorkList list;
-    while (!over()) {
+    for (uint64_t round = 0; !over(round); ++round) {
       list.read(client.peer(), scratch_.at(kFlagAt), client.slice(0));
       list.read(client.peer(), scratch_.at(kDataAt), client.slice(1));
       if (!client.run(&list)) return;
@@ -154,7 +155,7 @@ class Litmus {
   void write_blocks() {
     Client& client = clients_[0];
     WorkList list;
-    for (uint64_t round = 1; !over(); ++round) {
+    for (uint64_t round = 1; !over(round); ++round) {
       client.fill(0, kBlockWords, word_of(round));
       list.write(client.peer(), client.slice(0, kBlockWords), scratch_.at(kBlockAt));
       if (!client.run(&list)) return;
@@ -163,7 +164,7 @@ class Litmus {
   void read_blocks() {
     Client& client = clients_[1];
     WorkList list;
-    while (!over()) {
+    for (uint64_t round = 0; !over(round); ++round) {
       list.read(client.peer(), scratch_.at(kBlockAt), client.slice(0, kBlockWords));
       if (!client.run(&list)) return;
       bool torn = false, newer_behind = false;
@@ -182,7 +183,7 @@ class Litmus {
     Client& client = clients_[0];
     WorkList list;
     client.fill(2, 1, 0);
-    while (!over()) {
+    for (uint64_t round = 0; !over(round); ++round) {
       list.cas(client.peer(), scratch_.at(kLockAt), 0, 1, client.slice(0));
       list.write(client.peer(), client.slice(2), scratch_.at(kLockAt));
       list.fence();
@@ -199,7 +200,7 @@ class Litmus {
   void fail_to_lock() {
     Client& client = clients_[1];
     WorkList list;
-    while (!over()) {
+    for (uint64_t round = 0; !over(round); ++round) {
       while (list.room()) list.cas(client.peer(), scratch_.at(kLockAt), kNeverHeld, 1, client.slice(0));
       if (!client.run(&list)) return;
     }

@@ -22,7 +22,7 @@
 namespace bonsai::rdma {
 
 struct LitmusOptions {
-  uint64_t phase_ms = 250;     // for each of the four tests
+  uint64_t phase_ms = 250;     // for each of the four tests, which do kLitmusRoundsMin rounds at least
   uint64_t limit_ms = 10'000;  // for one answer
 };
 
@@ -42,6 +42,7 @@ struct LitmusReport {
 };
 
 inline constexpr uint64_t kLitmusBytes = 8192;
+inline constexpr uint64_t kLitmusRoundsMin = 100;  // of each client
 
 // Runs the tests with two workers of `fabric`, on threads of their own, that connect as `own` to the worker at
 // `address`. `scratch` is memory there that allows everything; its first kLitmusBytes are overwritten.
