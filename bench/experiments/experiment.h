@@ -78,6 +78,8 @@ struct Reference {
   std::vector<Row> rows;
   ReferenceKind kind = ReferenceKind::kPublished;
 };
+// Of an experiment that has none.
+[[nodiscard]] inline Reference no_reference() { return {}; }
 
 struct Experiment {
   std::string_view name;

@@ -151,8 +151,6 @@ Status run_sizes(const ExperimentPlan& plan, ExperimentResult* result) {
   return Status::OK();
 }
 
-Reference no_reference() { return {}; }
-
 // ---- memory with short scans
 
 // Whether KiWi's memory is bounded: reclaiming keeps up with what scans and updates leave.

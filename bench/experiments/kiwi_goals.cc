@@ -16,8 +16,6 @@ constexpr unsigned kCrowd = 12;  // threads per processor of a crowd: 24 on 2
 constexpr unsigned kCrowdRoundsMin = 5;
 constexpr const char* kGoals = "docs/design.md, section 6";
 
-Reference no_reference() { return {}; }
-
 // ---- what a scanner and a put thread cost each other
 
 // The scanner alone on what it had beside updates. For half a pass at the pace that it had: what scans ask to be

@@ -139,8 +139,6 @@ Status run_buffers(const ExperimentPlan& plan, ExperimentResult* result) {
   return Status::OK();
 }
 
-Reference no_reference() { return {}; }
-
 }  // namespace
 
 std::vector<Experiment> offloading() {

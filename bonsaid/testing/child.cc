@@ -8,10 +8,9 @@
 
 #include <chrono>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <thread>
 
+#include "base/testing/temp_folder.h"
 #include "testing/scratch.h"
 
 namespace bonsai::bonsaid {
@@ -24,11 +23,6 @@ namespace {
   if (dup2(in_fd, 0) < 0 || dup2(out_fd, 1) < 0 || dup2(err_fd, 2) < 0) _exit(126);
   execv(argv[0], argv);
   _exit(127);
-}
-
-std::string content_of(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 // Waits in short naps until `done`, or the bound has passed.
@@ -61,8 +55,8 @@ Child::~Child() {
   ::waitpid(pid_, nullptr, 0);
 }
 
-std::string Child::out() const { return content_of(out_path_); }
-std::string Child::err() const { return content_of(err_path_); }
+std::string Child::out() const { return testing::read_file(out_path_); }
+std::string Child::err() const { return testing::read_file(err_path_); }
 
 bool Child::prints(const std::string& text, uint64_t limit_ms) {
   const auto printed = [&] { return (out() + err()).find(text) != std::string::npos; };

@@ -12,7 +12,6 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -91,13 +90,9 @@ class Program : public ::testing::Test {
 
   [[nodiscard]] std::string file(const std::string& name) const { return folder_.file(name); }
   [[nodiscard]] std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(file(name)) << text;
-    return file(name);
+    return folder_.write(name, text);
   }
-  [[nodiscard]] std::string text_of(const std::string& name) const {
-    std::ifstream in(file(name));
-    return std::string((std::istreambuf_iterator<char>(in)), {});
-  }
+  [[nodiscard]] std::string text_of(const std::string& name) const { return testing::read_file(file(name)); }
   [[nodiscard]] std::string log() const { return text_of("log"); }
   [[nodiscard]] nlohmann::json json_of(const std::string& name) const {
     return nlohmann::json::parse(text_of(name), nullptr, false);
