@@ -378,6 +378,12 @@ RunDesc Dnode::desc(size_t i) const {
   return desc;
 }
 
+RunView Dnode::view(size_t i, const std::byte* bytes, uint64_t identity) const {
+  RunView view(bytes, desc(i), identity);
+  if (places()[i].variable() && uploaded()) view.use_offsets(at<uint32_t>(layout(runs()).places[i].offsets));
+  return view;
+}
+
 uint32_t DnodeSearch::offset_of_variable(size_t run, uint32_t index) const {
   return dnode_->at<uint32_t>(Dnode::layout(dnode_->runs()).places[run].offsets)[index];
 }

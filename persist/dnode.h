@@ -176,6 +176,8 @@ class Dnode {
   [[nodiscard]] uint32_t birth(size_t run) const { return at<uint32_t>(births_offset(head_.runs_count))[run]; }
   // The descriptor of run i.
   [[nodiscard]] RunDesc desc(size_t i) const;
+  // Run i at `bytes`; if metadata is uploaded, it knows the places of its entries.
+  [[nodiscard]] RunView view(size_t i, const std::byte* bytes, uint64_t identity) const;
 
   template <class T>
   [[nodiscard]] const T* at(size_t offset) const {

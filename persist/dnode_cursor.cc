@@ -29,12 +29,11 @@ void DnodeCursor::open(const Key& key, bool inside, uint64_t entries) {
   sources_.clear();
   for (size_t i = dnode_.places().size(); i-- > 0;) {
     const Dnode::Part& part = parts[i];
-    const RunDesc desc = dnode_.desc(i);
-    RunView run(reads_.mapped(scale::Addr::of_bits(desc.addr)), desc, volume_.identity());
+    RunView run = dnode_.view(i, reads_.mapped(scale::Addr::of_bits(dnode_.places()[i].addr)), volume_.identity());
     if (!verifies) run.trust_unseen();
-    sources_.push_back({run, part.lo, part.hi, desc.count, {}, {}});
-    all += desc.count;
-    wanted += std::min<uint64_t>(entries, desc.count - part.lo);
+    sources_.push_back({run, part.lo, part.hi, run.count(), {}, {}});
+    all += run.count();
+    wanted += std::min<uint64_t>(entries, run.count() - part.lo);
   }
   whole_ = verifies && is_worth_whole(wanted, all);
   if (whole_) return;
@@ -69,7 +68,7 @@ bool DnodeCursor::carry(uint64_t entries) {
       continue;
     }
     const uint32_t count = source.run.count();
-    const bool part = !whole_ && source.run.uniform();
+    const bool part = !whole_ && source.run.knows_places();
     const uint64_t wanted = source.end + std::min<uint64_t>(entries, count) + 1;
     const uint32_t end = part ? base::checked_narrow<uint32_t>(std::min<uint64_t>(wanted, count)) : count;
     issue(&source, part ? source.index : 0, end);
@@ -77,17 +76,18 @@ bool DnodeCursor::carry(uint64_t entries) {
   return arrived();
 }
 
-// Issues entries [first, end) of a far run; of a variable run, or if these are the whole, all of its bytes.
+// Issues entries [first, end) of a far run; all of its bytes if these are the whole. Requires: the whole, or the run
+// knows the places of its entries.
 void DnodeCursor::issue(Source* source, uint32_t first, uint32_t end) {
   RunView& run = source->run;
   const scale::Addr addr = scale::Addr::of_bits(run.desc().addr);
   source->there = end;
-  if (!run.uniform() || (first == 0 && end == run.count())) {
+  if (first == 0 && end == run.count()) {
     run.move_to(reads_.issue(addr, run.desc().bytes));
     return;
   }
-  const uint64_t entry_bytes = uniform_entry_bytes(run.desc()), begin = first * entry_bytes;
-  run.move_to(scale::begin_of(reads_.issue(addr + begin, end * entry_bytes - begin), begin));
+  const uint64_t begin = run.begin_of(first);
+  run.move_to(scale::begin_of(reads_.issue(addr + begin, run.begin_of(end) - begin), begin));
 }
 
 bool DnodeCursor::arrived() {
@@ -132,10 +132,11 @@ uint64_t DnodeCursor::entries() const {
 std::optional<Key> DnodeCursor::key_ahead(uint64_t entries) const {
   if (sources_.empty() || trouble_ != Trouble::kNone) return std::nullopt;
   const Source& oldest = sources_.back();
-  if (!oldest.run.uniform() || entries >= oldest.end - std::min(oldest.index, oldest.end)) return std::nullopt;
+  if (entries >= oldest.end - std::min(oldest.index, oldest.end)) return std::nullopt;
   const uint32_t ahead = oldest.index + base::checked_narrow<uint32_t>(entries);
-  if (!oldest.run.sound(ahead)) return std::nullopt;
-  return oldest.run.key_at(ahead);
+  Entry entry;
+  if (!oldest.run.entry(ahead, &entry)) return std::nullopt;
+  return entry.key;
 }
 
 // Of mapped runs; the others are there.

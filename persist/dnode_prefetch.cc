@@ -40,9 +40,10 @@ uint64_t DnodePrefetch::scan(const Dnode& dnode, const scale::Volume& volume, co
   const std::array<Dnode::Part, kRunsMax> parts = dnode.parts_with(key, true);
   uint64_t entries = 0;
   for (size_t i = 0; i < dnode.places().size(); ++i) {
-    const RunDesc run = dnode.desc(i);
-    part(dnode, RunView(volume.hint(scale::Addr::of_bits(run.addr)), run, volume.identity()), parts[i], records);
-    entries += run.count - (parts[i].lo + parts[i].hi) / 2;
+    const std::byte* bytes = volume.hint(scale::Addr::of_bits(dnode.places()[i].addr));
+    const RunView run = dnode.view(i, bytes, volume.identity());
+    part(dnode, run, parts[i], records);
+    entries += run.count() - (parts[i].lo + parts[i].hi) / 2;
   }
   return entries;
 }

@@ -148,8 +148,8 @@ uint32_t RunView::sound_below(uint32_t from, uint32_t to, uint64_t head) const {
 }
 
 void RunView::prefetch(uint32_t from, uint32_t to) const {
-  const uint64_t begin = uniform() ? uint64_t{from} * uniform_entry_bytes(desc_) : 0;
-  const uint64_t end = uniform() ? uint64_t{to} * uniform_entry_bytes(desc_) : base::kLineBytes;
+  const uint64_t begin = knows_places() ? begin_of(from) : 0;
+  const uint64_t end = knows_places() ? begin_of(to) : base::kLineBytes;
   for (uint64_t at = begin / base::kLineBytes * base::kLineBytes; at < end; at += base::kLineBytes) {
     __builtin_prefetch(bytes_ + at);
   }
@@ -157,6 +157,7 @@ void RunView::prefetch(uint32_t from, uint32_t to) const {
 
 uint32_t RunView::entry_offset(uint32_t i) const {
   if (uniform()) return i * uniform_entry_bytes(desc_);
+  if (offsets_ != nullptr) return offsets_[i];
   uint32_t offset;
   std::memcpy(&offset, bytes_ + size_t{4} * i, sizeof offset);
   return offset;
@@ -164,7 +165,8 @@ uint32_t RunView::entry_offset(uint32_t i) const {
 
 bool RunView::entry_at(uint32_t i, uint32_t offset, Entry* entry) const {
   const uint32_t head_bytes = uniform() ? kUniformHeadBytes : kVariableHeadBytes;
-  if (offset > desc_.bytes || desc_.bytes - offset < head_bytes) return false;
+  const uint32_t end = offsets_ != nullptr ? begin_of(i + 1) : desc_.bytes;  // what follows may not be here
+  if (offset > end || end - offset < head_bytes) return false;
   const char* at = bytes_ + offset;
   uint32_t crc;
   std::memcpy(&crc, at, sizeof crc);
@@ -182,7 +184,7 @@ bool RunView::entry_at(uint32_t i, uint32_t offset, Entry* entry) const {
     if (entry->large && value_bytes != sizeof(LargeRef)) return false;
   }
   const uint64_t all = uint64_t{head_bytes} + key_bytes + value_bytes;
-  if (all > desc_.bytes - offset) return false;
+  if (all > end - offset) return false;
   if (!trusted_ && base::crc32c(at + 4, all - 4, entry_seed(seed_, i)) != crc) return false;
   entry->key = base::Key::of({at + head_bytes, key_bytes});
   entry->value = {at + head_bytes + key_bytes, value_bytes};
@@ -191,8 +193,8 @@ bool RunView::entry_at(uint32_t i, uint32_t offset, Entry* entry) const {
 
 void RunView::expect(uint32_t lo, uint32_t hi, scale::ReadBatch* reads) const {
   if (lo >= hi) return;
-  const uint64_t begin = uniform() ? entry_offset(lo) : desc_.bytes * uint64_t{lo} / desc_.count;
-  const uint64_t end = uniform() ? entry_offset(hi) : desc_.bytes * uint64_t{hi} / desc_.count;
+  const uint64_t begin = knows_places() ? begin_of(lo) : desc_.bytes * uint64_t{lo} / desc_.count;
+  const uint64_t end = knows_places() ? begin_of(hi) : desc_.bytes * uint64_t{hi} / desc_.count;
   reads->add(scale::Addr::of_bits(desc_.addr) + begin, end - begin);
 }
 

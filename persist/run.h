@@ -86,6 +86,15 @@ class RunView {
   [[nodiscard]] const std::byte* bytes() const { return reinterpret_cast<const std::byte*>(bytes_); }
   // They are elsewhere now.
   void move_to(const std::byte* bytes) { bytes_ = reinterpret_cast<const char*>(bytes); }
+  // Where the entries of a variable run begin, as DRAM has it: they are not looked for in the run from now on, of which
+  // any part may then be read alone. Requires: they stay as long as the view.
+  void use_offsets(const uint32_t* offsets) { offsets_ = offsets; }
+  // Whether the place of an entry is known before the run is read.
+  [[nodiscard]] bool knows_places() const { return uniform() || offsets_ != nullptr; }
+  // Bytes [begin_of(from), begin_of(to)) of the run are the entries [from, to); `to` may be count().
+  [[nodiscard]] uint32_t begin_of(uint32_t i) const {
+    return i == desc_.count ? desc_.bytes - kRunTrailerBytes : entry_offset(i);
+  }
   [[nodiscard]] const RunDesc& desc() const { return desc_; }
   [[nodiscard]] uint32_t count() const { return desc_.count; }
   // Verifies the run as a whole, which costs a fraction of its entries' checks. If it is sound, entries are not checked
@@ -98,7 +107,7 @@ class RunView {
   [[nodiscard]] bool entry(uint32_t i, Entry* entry) const { return entry_at(i, entry_offset(i), entry); }
   // Same, with the entry's offset known from DRAM.
   [[nodiscard]] bool entry_at(uint32_t i, uint32_t offset, Entry* entry) const;
-  // Offset of entry i in the run, from the run itself.
+  // Offset of entry i in the run: from DRAM if it is there, else from the run itself.
   [[nodiscard]] uint32_t entry_offset(uint32_t i) const;
   [[nodiscard]] bool uniform() const { return desc_.key_bytes != kVariableRun; }
   // Of a uniform run: of each key.
@@ -138,6 +147,7 @@ class RunView {
 
  private:
   const char* bytes_;
+  const uint32_t* offsets_ = nullptr;
   RunDesc desc_;
   uint64_t seed_;
   bool trusted_ = false;

@@ -190,6 +190,35 @@ TEST(Run, AnEntryIsValidInItsOwnPlaceOnly) {
   EXPECT_FALSE(run.view().entry_at(0, run.view().entry_offset(1), &entry));
 }
 
+// Where DRAM knows the entries' places, what follows an entry may not have been read. Here an entry says, under a right
+// check, that the next one is part of its value.
+TEST(Run, WithKnownPlacesAnEntryEndsWhereTheNextBegins) {
+  EncodedRun run(variable_entries().list());
+  std::vector<uint32_t> offsets;
+  for (uint32_t i = 0; i < run.desc.count; ++i) offsets.push_back(run.view().entry_offset(i));
+  RunView view = run.view();
+  EXPECT_FALSE(view.knows_places());
+  view.use_offsets(offsets.data());
+  EXPECT_TRUE(view.knows_places());
+  Entry entry;
+  for (uint32_t i = 0; i < run.desc.count; ++i) {
+    EXPECT_EQ(view.begin_of(i), offsets[i]);
+    ASSERT_TRUE(view.entry(i, &entry)) << i;
+    expect_same(entry, variable_entries().list()[i]);
+  }
+  EXPECT_EQ(view.begin_of(run.desc.count), run.desc.bytes - kRunTrailerBytes);
+  std::byte* const at = run.bytes.data() + offsets[1];
+  uint32_t value_bytes;
+  std::memcpy(&value_bytes, at + 4, sizeof value_bytes);
+  value_bytes += offsets[3] - offsets[2];
+  std::memcpy(at + 4, &value_bytes, sizeof value_bytes);
+  const uint32_t crc =
+      base::crc32c(at + 4, offsets[3] - offsets[1] - 4, entry_seed(run_seed({kIdentity, kAddr, kBirth}), 1));
+  std::memcpy(at, &crc, sizeof crc);
+  EXPECT_TRUE(run.view().entry(1, &entry));
+  EXPECT_FALSE(view.entry(1, &entry));
+}
+
 TEST(Run, ADescriptorThatDoesNotFitIsNotWellFormed) {
   const EncodedRun uniform(uniform_entries().list());
   const EncodedRun variable(variable_entries().list());

@@ -183,6 +183,42 @@ TEST_F(FarStore, AShortScanReadsAPartOfItsRange) {
   EXPECT_EQ(visited, kRecords);
 }
 
+// Values of several lengths: metadata says where each entry begins.
+TEST_F(FarStore, AShortScanReadsAPartOfAVariableRun) {
+  open(true);
+  const auto value = [](uint64_t i) { return value_of(i) + std::string(i % 7, 'x'); };
+  for (uint64_t i = 0; i < kRecords; ++i) ASSERT_TRUE(db_->Put(key_of(i), value(i)).ok());
+  ASSERT_TRUE(db_->Drain().ok());
+  compact();
+  std::map<std::string, std::string> model;
+  for (uint64_t i = 0; i < kRecords; ++i) model[key_of(i)] = value(i);
+  constexpr uint64_t kScans = 100;
+  const auto few = [&](uint64_t records) {
+    ScanOptions options;
+    options.limit = records;
+    return asked([&] {
+      for (uint64_t i = 0; i < kScans; ++i) {
+        auto wanted = model.find(key_of(i));
+        const Status status = db_->Scan(options, key_of(i), [&](std::string_view key, std::string_view found) {
+          EXPECT_EQ(key, wanted->first);
+          EXPECT_EQ(found, wanted->second);
+          ++wanted;
+          return true;
+        });
+        ASSERT_TRUE(status.ok()) << status.ToString();
+      }
+    });
+  };
+  const auto five = few(5), fifty = few(50);
+  EXPECT_LE(five.lists, kScans * 13 / 10) << "one, and one more where a range ends";
+  EXPECT_LE(fifty.lists, kScans * 2);
+  EXPECT_LE(five.bytes, kScans * (5 + 64 + 1) * 40) << "the groups in which the first may be, and five: 40 bytes each";
+  EXPECT_LE(fifty.bytes, kScans * (50 + 2 * 64 + 1) * 40);
+  uint64_t visited = 0;
+  ASSERT_TRUE(db_->Scan(ScanOptions(), "", [&](auto, auto) { return ++visited != 0; }).ok());
+  EXPECT_EQ(visited, kRecords);
+}
+
 // One range, then two, eight, and nine at a time; fewer where the iterator comes to another node of the tree.
 TEST_F(FarStore, AnIteratorReadsAhead) {
   open(true);
