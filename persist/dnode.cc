@@ -378,7 +378,7 @@ RunDesc Dnode::desc(size_t i) const {
   return desc;
 }
 
-RunView Dnode::view(size_t i, const std::byte* bytes, uint64_t identity) const {
+RunView Dnode::run_view(size_t i, const std::byte* bytes, uint64_t identity) const {
   RunView view(bytes, desc(i), identity);
   if (places()[i].variable() && uploaded()) view.use_offsets(at<uint32_t>(layout(runs()).places[i].offsets));
   return view;

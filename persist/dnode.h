@@ -177,7 +177,7 @@ class Dnode {
   // The descriptor of run i.
   [[nodiscard]] RunDesc desc(size_t i) const;
   // Run i at `bytes`; if metadata is uploaded, it knows the places of its entries.
-  [[nodiscard]] RunView view(size_t i, const std::byte* bytes, uint64_t identity) const;
+  [[nodiscard]] RunView run_view(size_t i, const std::byte* bytes, uint64_t identity) const;
 
   template <class T>
   [[nodiscard]] const T* at(size_t offset) const {

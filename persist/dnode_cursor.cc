@@ -29,7 +29,7 @@ void DnodeCursor::open(const Key& key, bool inside, uint64_t entries) {
   sources_.clear();
   for (size_t i = dnode_.places().size(); i-- > 0;) {
     const Dnode::Part& part = parts[i];
-    RunView run = dnode_.view(i, reads_.mapped(scale::Addr::of_bits(dnode_.places()[i].addr)), volume_.identity());
+    RunView run = dnode_.run_view(i, reads_.mapped(scale::Addr::of_bits(dnode_.places()[i].addr)), volume_.identity());
     if (!verifies) run.trust_unseen();
     sources_.push_back({run, part.lo, part.hi, run.count(), {}, {}});
     all += run.count();

@@ -41,7 +41,7 @@ uint64_t DnodePrefetch::scan(const Dnode& dnode, const scale::Volume& volume, co
   uint64_t entries = 0;
   for (size_t i = 0; i < dnode.places().size(); ++i) {
     const std::byte* bytes = volume.hint(scale::Addr::of_bits(dnode.places()[i].addr));
-    const RunView run = dnode.view(i, bytes, volume.identity());
+    const RunView run = dnode.run_view(i, bytes, volume.identity());
     part(dnode, run, parts[i], records);
     entries += run.count() - (parts[i].lo + parts[i].hi) / 2;
   }

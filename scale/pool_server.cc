@@ -249,6 +249,8 @@ Status PoolServer::find(const PoolRequest& request, const std::string& path, con
     return first.size() >= sizeof word && word == request.mark &&
            std::all_of(first.begin() + sizeof word, first.end(), is_zero);
   };
+  // Of a copy that was interrupted there may be less than can be opened, and its owner is to remove it.
+  if (name.ends_with(kPartialEnding)) static_cast<void>(base::remove_shorter(path, base::kMappingBytesMin));
   std::error_code ignored;
   if (request.mark != 0) {
     static_cast<void>(base::remove_unused(path, looked_at, unfinished));

@@ -445,6 +445,23 @@ TEST_F(RemoteStore, CheckpointsAndSalvagesGoBothWays) {
   for (const auto& [name, content] : near_.files()) EXPECT_FALSE(name.ends_with(".partial")) << name;
 }
 
+TEST_F(RemoteStore, WhatAnInterruptedCopyLeftIsReplacedHoweverShort) {
+  fill("near://node/a", 200);
+  open("near://node/a");
+  Options copying;
+  copying.pool_bytes = kPoolBytes;
+  for (const size_t left : {0, 1, 4095, 4096}) {
+    const std::string copy = "copy" + std::to_string(left);
+    std::ofstream(near_.folder + copy + ".partial") << std::string(left, 'x');
+    ASSERT_EQ("OK", Checkpoint(db_.get(), copying, "near://node/" + copy).ToString()) << left;
+    EXPECT_FALSE(fs::exists(near_.folder + copy + ".partial")) << left;
+  }
+  std::ofstream(near_.folder + "short") << "not ours";
+  std::unique_ptr<DB> none;
+  EXPECT_FALSE(DB::Open(Options(), "near://node/short", &none).ok());
+  EXPECT_TRUE(fs::exists(near_.folder + "short")) << "of another name nothing is removed";
+}
+
 TEST_F(RemoteStore, IsRemovedWholeOrLeftAlone) {
   const std::string path = "near://node/a," + scratch_.file("b");
   fill(path, 10);

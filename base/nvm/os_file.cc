@@ -68,14 +68,26 @@ std::string directory_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-bool remove_unused(const std::string& path, size_t n, const std::function<bool(std::span<const std::byte>)>& judge) {
+namespace {
+// Who removes a file has its lock, so while `judge` looks at it the name stays that of this file.
+bool remove_if(const std::string& path, const std::function<bool(int fd, uint64_t bytes)>& judge) {
   const OsFile file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat info = {};
-  std::vector<std::byte> first(n);
-  // Who removes it has its lock, so while this has it the name stays that of this file.
   return file.is_open() && ::flock(file.fd(), LOCK_EX | LOCK_NB) == 0 && ::fstat(file.fd(), &info) == 0 &&
-         S_ISREG(info.st_mode) && info.st_nlink != 0 && ::pread(file.fd(), first.data(), n, 0) > 0 && judge(first) &&
+         S_ISREG(info.st_mode) && info.st_nlink != 0 && judge(file.fd(), static_cast<uint64_t>(info.st_size)) &&
          ::unlink(path.c_str()) == 0;
+}
+}  // namespace
+
+bool remove_unused(const std::string& path, size_t n, const std::function<bool(std::span<const std::byte>)>& judge) {
+  return remove_if(path, [&](int fd, uint64_t) {
+    std::vector<std::byte> first(n);
+    return ::pread(fd, first.data(), n, 0) > 0 && judge(first);
+  });
+}
+
+bool remove_shorter(const std::string& path, uint64_t bytes) {
+  return remove_if(path, [bytes](int, uint64_t has) { return has < bytes; });
 }
 
 Status sync_directory_of(const std::string& path) {

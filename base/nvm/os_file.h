@@ -46,6 +46,8 @@ std::string directory_of(const std::string& path);
 // Removes a regular file that no mapping has locked, if `judge` accepts its first n bytes; a file that is shorter,
 // but not empty, is judged as if zeros followed. False: it is still there.
 bool remove_unused(const std::string& path, size_t n, const std::function<bool(std::span<const std::byte>)>& judge);
+// The same of a file that is shorter than `bytes`, perhaps empty.
+bool remove_shorter(const std::string& path, uint64_t bytes);
 
 // Makes the names in the directory that holds `path` durable. Errors: IoError.
 Status sync_directory_of(const std::string& path);
