@@ -56,6 +56,12 @@ void Index::note_get(Bnode* bnode, const persist::Dnode& dnode, uint64_t hash) {
   if (bnode->slots() == nullptr && dnode.note_get(hash)) compactions_.ask(bnode);
 }
 
+// What a reader has read of a dnode without metadata, all of it, is what its metadata is made of: nobody reads it
+// again.
+void Index::take_metadata(Bnode* bnode, const persist::Dnode& dnode, const persist::Dnode::Carried& carried) {
+  if (dnodes_.metadata()) replacer_.upload_metadata(bnode, &dnode, &carried);
+}
+
 void Index::get_from(Bnode* bnode, uint64_t hash, uint64_t version, Lookup* lookup) {
   const Key& key = lookup->key;
   for (;;) {
@@ -64,9 +70,16 @@ void Index::get_from(Bnode* bnode, uint64_t hash, uint64_t version, Lookup* look
     const Base base = bnode->base();
     if (const persist::Dnode* dnode = base.dnode()) {
       persist::Entry entry;
-      const persist::Find found = dnode->find(dnodes_.volume(), key, hash, &entry);
+      persist::DnodeSearch search;
+      search.start(dnodes_.volume(), *dnode, key, hash);
+      scale::ReadBatch reads(dnodes_.volume());
+      search.issue(&reads);
+      const bool here = reads.wait().ok();
+      answer(here ? search.finish(&entry, &reads) : persist::Find::kUnavailable, entry, lookup);
       note_get(bnode, *dnode, hash);
-      return answer(found, entry, lookup);
+      if (const auto* carried = search.carried_whole(); carried != nullptr && here) [[unlikely]]
+        take_metadata(bnode, *dnode, *carried);
+      return;
     }
     bnode = base.layer() != nullptr ? base.layer()->old_for(key) : base.residue();
   }
@@ -153,6 +166,8 @@ class Index::Gets {
       if (block->searches[i].look(&found, &entry, &block->reads)) {
         Lookup lookup{.key = block->searches[i].key()};
         Index::answer(found, entry, &lookup);
+        if (const auto* carried = block->searches[i].carried_whole()) [[unlikely]]
+          take_metadata(lookup.key, block->searches[i].dnode(), *carried);
         asker_.answer(block->asked[i], lookup);
       } else {
         block->searches[block->again] = block->searches[i];
@@ -160,6 +175,12 @@ class Index::Gets {
       }
     }
     block->count = block->again;
+  }
+
+  // As Index::take_metadata(). Where the dnode is not the key's any more, somebody else sees to it.
+  void take_metadata(const Key& key, const persist::Dnode& dnode, const persist::Dnode::Carried& carried) {
+    Bnode* const bnode = Index::newest(index_.tree_.find_to_read(key), key);
+    if (bnode->base().dnode() == &dnode) index_.take_metadata(bnode, dnode, carried);
   }
 
   // Answers those whose entries did not come; the others stay.
@@ -352,6 +373,8 @@ void Index::read_few(Bnode* bnode, const persist::Dnode& dnode, const Key& start
                      uint64_t records_max, Window* window) {
   persist::DnodeCursor cursor(dnodes_.volume(), dnode, window->verify);
   cursor.seek_inside(window->lo.key() < start ? start : Key(), records_max);
+  if (persist::Dnode::Carried carried; cursor.carried_whole(&carried)) [[unlikely]]
+    take_metadata(bnode, dnode, carried);
   std::optional<Key> end = cursor.key_ahead(records_max);
   if (end && !(start < *end && window->hi.above(*end))) end.reset();  // a damaged one, not verified
   if (end) window->hi = base::Fence(end->bytes);
@@ -391,6 +414,8 @@ void Index::read_range(Bnode* bnode, const Key& from, uint64_t version, bool who
     } else {
       cursor.seek(start, pieces.left());
     }
+    if (persist::Dnode::Carried carried; cursor.carried_whole(&carried)) [[unlikely]]
+      take_metadata(bnode, *dnode, carried);
     if (whole_range && read_together(&cursor, all, pieces.left(), window)) {
       if (dnode->note_scan()) compactions_.ask(bnode);
       return;

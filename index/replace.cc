@@ -479,14 +479,12 @@ void Replacer::release_residue(Bnode* bnode) {
       residue, [](void* object, void*) { static_cast<Bnode*>(object)->unref(); }, nullptr, residue->dram_bytes());
 }
 
-// Gives a dnode that recovery has found its metadata. False if there is nothing more to be done: somebody else is
-// replacing the bnode, or the dnode is damaged.
-bool Replacer::upload_metadata(Bnode* bnode) {
+bool Replacer::upload_metadata(Bnode* bnode, const persist::Dnode* plain, const persist::Dnode::Carried* carried) {
   if (!bnode->claim()) return false;
-  const persist::Dnode* plain = bnode->base().dnode();
   std::unique_ptr<persist::Dnode> dnode;
   persist::Trouble trouble = persist::Trouble::kNone;
-  if (bnode->layer() == nullptr && plain != nullptr) dnode = plain->uploaded_copy(dnodes_.volume(), &trouble);
+  if (bnode->layer() == nullptr && bnode->base().dnode() == plain)
+    dnode = plain->uploaded_copy(dnodes_.volume(), &trouble, carried);
   const bool done = dnode != nullptr;
   BONSAI_INVARIANT(!done || (dnode->lo() == bnode->lo() && dnode->hi() == bnode->hi()));
   if (done) {
@@ -518,7 +516,7 @@ bool Replacer::tidy(size_t ranges_max) {
       idle = false;
     } else if (const persist::Dnode* dnode = base.dnode();
                dnodes_.metadata() && dnode != nullptr && !dnode->uploaded()) {
-      idle = !upload_metadata(bnode) && idle;
+      idle = !upload_metadata(bnode, dnode, nullptr) && idle;
     }
   }
   const bool wrapped = at.is_infinite();

@@ -111,6 +111,10 @@ class Replacer {
   // Releases residues that no live scan needs, and builds missing dnode metadata. Bounded per call; returns true when a
   // whole pass found nothing to do.
   bool tidy(size_t ranges_max);
+  // Gives a dnode that recovery has found its metadata. `carried`: null, or what a reader has of its runs, which is not
+  // read again. False if there is nothing more to be done: somebody else is replacing the bnode, or the dnode is
+  // damaged. Requires: an epoch guard.
+  bool upload_metadata(Bnode* bnode, const persist::Dnode* plain, const persist::Dnode::Carried* carried);
   [[nodiscard]] const Work& work() const { return work_; }
 
  private:
@@ -135,7 +139,6 @@ class Replacer {
   // replace.cc
   void drop_residue(Bnode* bnode);
   void release_residue(Bnode* bnode);
-  bool upload_metadata(Bnode* bnode);
 
   static constexpr uint64_t kDnodesDefragmented = 2;  // room for so many of the largest
 

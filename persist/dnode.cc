@@ -104,7 +104,7 @@ Dnode::Layout Dnode::layout(const Runs& runs) {
 
 // Runs that have to be read are one list of reads.
 std::unique_ptr<Dnode> Dnode::make_uploaded(Parts parts, const scale::Volume& volume, const Dnode* kept, Fresh fresh,
-                                            Trouble* trouble) {
+                                            Trouble* trouble, const Carried* carried) {
   const Runs runs = parts.runs;
   const auto is_kept = [&](size_t i) {
     return kept != nullptr && kept->uploaded() && i < kept->runs().size() && kept->runs()[i].addr == runs[i].addr;
@@ -118,8 +118,9 @@ std::unique_ptr<Dnode> Dnode::make_uploaded(Parts parts, const scale::Volume& vo
   boost::container::static_vector<std::pair<size_t, RunView>, kRunsMax> to_note;
   for (size_t i = 0; i < runs.size(); ++i) {
     if (is_kept(i)) continue;
-    const bool read = entries_of(i).empty();
-    to_note.emplace_back(i, read ? issue_run(volume, runs[i], &reads) : RunView(nullptr, runs[i], volume.identity()));
+    const std::byte* const here = carried != nullptr ? (*carried)[i] : nullptr;
+    const bool read = entries_of(i).empty() && here == nullptr;
+    to_note.emplace_back(i, read ? issue_run(volume, runs[i], &reads) : RunView(here, runs[i], volume.identity()));
   }
   if (!reads.wait().ok()) return refuse(Trouble::kUnavailable);
   const bool keeps = to_note.size() < runs.size();
@@ -146,8 +147,9 @@ std::unique_ptr<Dnode> Dnode::make_uploaded(Parts parts, const scale::Volume& vo
   return dnode;
 }
 
-std::unique_ptr<Dnode> Dnode::uploaded_copy(const scale::Volume& volume, Trouble* trouble) const {
-  return make_uploaded(*parts_, volume, nullptr, {}, trouble);
+std::unique_ptr<Dnode> Dnode::uploaded_copy(const scale::Volume& volume, Trouble* trouble,
+                                            const Carried* carried) const {
+  return make_uploaded(*parts_, volume, nullptr, {}, trouble, carried);
 }
 
 void Dnode::take_over(const Dnode& kept, const Run& run, const Place& from, const Place& to) {
@@ -312,6 +314,7 @@ void DnodeSearch::carry(scale::ReadBatch* reads, const RunsAhead* ahead) {
   const std::span<const Dnode::Run> runs = dnode_->places();
   for (size_t i = 0; i < runs.size(); ++i) {
     const scale::Addr addr = scale::Addr::of_bits(runs[i].addr);
+    carried_[i] = nullptr;
     if (reads->mapped(addr) != nullptr) continue;
     carried_[i] = ahead != nullptr ? ahead->find(dnode_->desc(i)) : nullptr;
     if (carried_[i] != nullptr) continue;

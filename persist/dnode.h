@@ -19,6 +19,7 @@
 #ifndef BONSAI_PERSIST_DNODE_H_
 #define BONSAI_PERSIST_DNODE_H_
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <boost/container/static_vector.hpp>
@@ -65,14 +66,17 @@ class Dnode {
   // The entries of each run that its writer has in hand, in the order of the runs; of others, and of runs after these,
   // none. They need not be read again, and before a fence cannot be: what was copied may not be there yet.
   using Fresh = std::span<const std::span<const Entry>>;
+  // Where the bytes of each run are that a reader has read as a whole, in the order of the runs; null: it has not.
+  using Carried = std::array<const std::byte*, kRunsMax>;
 
   static std::unique_ptr<Dnode> make(Parts parts);
   // With metadata: of `kept` (may be null) for the runs that it has too, of `fresh`, and else from the runs themselves.
   // Null if an entry is damaged or cannot be read; *trouble, if not null, is the reason.
   static std::unique_ptr<Dnode> make_uploaded(Parts parts, const scale::Volume& volume, const Dnode* kept, Fresh fresh,
-                                              Trouble* trouble = nullptr);
-  // The same dnode with metadata, likewise.
-  [[nodiscard]] std::unique_ptr<Dnode> uploaded_copy(const scale::Volume& volume, Trouble* trouble = nullptr) const;
+                                              Trouble* trouble = nullptr, const Carried* carried = nullptr);
+  // The same dnode with metadata, likewise. What is `carried` (may be null) is not read again.
+  [[nodiscard]] std::unique_ptr<Dnode> uploaded_copy(const scale::Volume& volume, Trouble* trouble = nullptr,
+                                                     const Carried* carried = nullptr) const;
   ~Dnode() = default;
   Dnode(const Dnode&) = delete;
   Dnode& operator=(const Dnode&) = delete;
@@ -172,6 +176,9 @@ class Dnode {
   static size_t metadata_offset(size_t runs) { return round_up(births_offset(runs) + runs * sizeof(uint32_t), kAlign); }
   static Layout layout(const Runs& runs);
   [[nodiscard]] std::span<const Run> places() const { return {at<Run>(sizeof(Dnode)), head_.runs_count}; }
+  [[nodiscard]] static bool all_in(const Carried& carried, size_t runs) {
+    return runs != 0 && std::find(carried.begin(), carried.begin() + runs, nullptr) == carried.begin() + runs;
+  }
   [[nodiscard]] std::array<Part, kRunsMax> parts_with(const base::Key& key, bool inside) const;
   [[nodiscard]] uint32_t birth(size_t run) const { return at<uint32_t>(births_offset(head_.runs_count))[run]; }
   // The descriptor of run i.
@@ -245,6 +252,13 @@ class DnodeSearch {
   [[nodiscard]] bool lost(const scale::ReadBatch& reads) const;
 
   [[nodiscard]] const base::Key& key() const { return key_; }
+  [[nodiscard]] const Dnode& dnode() const { return *dnode_; }
+  // The runs of a dnode without metadata, which were waited for, if all are far; else null.
+  [[nodiscard]] const Dnode::Carried* carried_whole() const {
+    if (dnode_->uploaded() || !volume_->has_far()) [[likely]]
+      return nullptr;
+    return Dnode::all_in(carried_, dnode_->places().size()) ? &carried_ : nullptr;
+  }
 
  private:
   // False: no place is left, so the key is absent.
@@ -292,7 +306,7 @@ class DnodeSearch {
   uint32_t hits_;           // entries of that group that have the fingerprint
   const std::byte* bytes_;  // of the run; of a far one those are there that may be looked at
   std::array<Groups, kRunsMax> groups_;
-  std::array<const std::byte*, kRunsMax> carried_;  // of far runs
+  Dnode::Carried carried_;  // of far runs
 };
 
 // Walks the live entries of a dnode in key order, newest run first among equals; tombstones are visited too.
@@ -325,6 +339,8 @@ class DnodeCursor {
   // dnode's parts are two lines of memory further off.
   [[nodiscard]] const RunView* body() const { return sources_.empty() ? nullptr : &sources_.back().run; }
   [[nodiscard]] uint64_t entries() const;
+  // Whether it has read all of a dnode without metadata, whose runs are all far; then *carried has them.
+  [[nodiscard]] bool carried_whole(Dnode::Carried* carried) const;
   // A key before which the cursor comes to so many entries at least, hidden ones and those hiding them counted once.
   // None if there are not so many in the oldest run, or it is not known.
   [[nodiscard]] std::optional<base::Key> key_ahead(uint64_t entries) const;
@@ -353,6 +369,7 @@ class DnodeCursor {
     RunView run;
     uint32_t index, end;
     uint32_t there;  // so far the run's entries can be read, from the index on
+    bool whole;      // all of a far run was read
     base::Key key;
     Entry entry;  // of a variable run
 

@@ -31,7 +31,7 @@ void DnodeCursor::open(const Key& key, bool inside, uint64_t entries) {
     const Dnode::Part& part = parts[i];
     RunView run = dnode_.run_view(i, reads_.mapped(scale::Addr::of_bits(dnode_.places()[i].addr)), volume_.identity());
     if (!verifies) run.trust_unseen();
-    sources_.push_back({run, part.lo, part.hi, run.count(), {}, {}});
+    sources_.push_back({run, part.lo, part.hi, run.count(), false, {}, {}});
     all += run.count();
     wanted += std::min<uint64_t>(entries, run.count() - part.lo);
   }
@@ -65,6 +65,7 @@ bool DnodeCursor::carry(uint64_t entries) {
     if (source.run.bytes() != nullptr) continue;
     if (const std::byte* here = ahead_ != nullptr ? ahead_->find(source.run.desc()) : nullptr) {
       source.run.move_to(here);
+      source.whole = true;
       continue;
     }
     const uint32_t count = source.run.count();
@@ -82,7 +83,8 @@ void DnodeCursor::issue(Source* source, uint32_t first, uint32_t end) {
   RunView& run = source->run;
   const scale::Addr addr = scale::Addr::of_bits(run.desc().addr);
   source->there = end;
-  if (first == 0 && end == run.count()) {
+  source->whole = first == 0 && end == run.count();
+  if (source->whole) {
     run.move_to(reads_.issue(addr, run.desc().bytes));
     return;
   }
@@ -121,6 +123,16 @@ bool DnodeCursor::bring_rest() {
     issued = true;
   }
   return !issued || arrived();
+}
+
+bool DnodeCursor::carried_whole(Dnode::Carried* carried) const {
+  if (dnode_.uploaded() || !volume_.has_far()) return false;
+  const size_t runs = sources_.size();  // none after a failed read
+  *carried = {};
+  for (size_t i = 0; i < runs; ++i) {
+    if (sources_[i].whole) (*carried)[runs - 1 - i] = sources_[i].run.bytes();
+  }
+  return Dnode::all_in(*carried, runs);
 }
 
 uint64_t DnodeCursor::entries() const {
@@ -248,7 +260,7 @@ bool DnodeCursor::mergeable(uint32_t key_bytes, std::span<const Entry> updates) 
 // Where what is left of the uniform runs below `below` ends. False: something of it is damaged, or might be.
 bool DnodeCursor::find_sound_ends(const Key* below, Ends* ends) const {
   for (size_t i = 0; i < sources_.size(); ++i) {
-    const auto& [run, index, end, there, key, entry] = sources_[i];
+    const auto& [run, index, end, there, whole, key, entry] = sources_[i];
     (*ends)[i] = end;
     if (!run.uniform()) continue;
     if (below != nullptr && !run.lower_bound(*below, index, end, &(*ends)[i], nullptr)) return false;

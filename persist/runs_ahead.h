@@ -38,11 +38,12 @@ class RunsAhead {
     const auto at = runs_.find({run.addr, run.birth});
     return at != runs_.end() ? at->second : nullptr;
   }
-  // Whether those of a dnode are; not if it has none.
+  // Whether those of a dnode are, or are mapped; not if it has none, or nothing was issued.
   template <class Runs>
   [[nodiscard]] bool has(const Runs& runs) const {
-    return !runs.empty() &&
-           std::all_of(runs.begin(), runs.end(), [this](const RunDesc& run) { return find(run) != nullptr; });
+    return reads_ && !runs.empty() && std::all_of(runs.begin(), runs.end(), [this](const RunDesc& run) {
+             return find(run) != nullptr || reads_->mapped(scale::Addr::of_bits(run.addr)) != nullptr;
+           });
   }
   void clear() {
     runs_.clear();

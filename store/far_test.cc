@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -156,6 +157,52 @@ TEST_F(FarStore, WithoutMetadataAGetIsOneListToo) {
   EXPECT_EQ(gets.lists, 100U) << "of whole runs, not of one probe after another";
 }
 
+// After opening there is none. Whoever reads a range first, however, has read all that it is made of.
+TEST_F(FarStore, MetadataComesWithTheFirstReadOfARange) {
+  open(true);
+  load();
+  ASSERT_TRUE(db_->Drain().ok());
+  compact();
+  const uint64_t run_bytes = 20 * kRecords + 4 * db_->GetStats().dnodes;
+  std::string value;
+  const auto gets = [&] {
+    for (uint64_t i = 0; i < kRecords; ++i) ASSERT_TRUE(db_->Get(key_of(i), &value).ok());
+  };
+  const auto multi_gets = [&] { multi_get(kRecords); };
+  const auto scans = [&](uint64_t limit) {
+    ScanOptions options;
+    options.limit = limit;
+    std::string from;
+    for (uint64_t visited = 1; visited != 0;) {
+      visited = 0;
+      ASSERT_TRUE(db_->Scan(options, from,
+                            [&](std::string_view key, auto) {
+                              from = std::string(key) + '\0';
+                              return ++visited != 0;
+                            })
+                      .ok());
+    }
+  };
+  struct Reader {
+    std::function<void()> read;
+    uint64_t runs_max;  // in tenths of all runs' bytes
+  };
+  const std::array<Reader, 4> readers = {{
+      {gets, 23},        // whole runs, then entries, some of which only have the fingerprint
+      {multi_gets, 70},  // the gets of one list do not know of each other
+      {[&] { scans(20); }, 40},
+      {[&] { scans(UINT64_MAX); }, 11},
+  }};
+  for (size_t reader = 0; reader < readers.size(); ++reader) {
+    const auto& [read, runs_max] = readers[reader];
+    ASSERT_NO_FATAL_FAILURE(open(false));
+    EXPECT_LE(asked(read).bytes, runs_max * run_bytes / 10) << reader;
+    EXPECT_EQ(asked([&] { ASSERT_TRUE(db_->Drain().ok()); }).bytes, 0U) << reader << ": nobody reads it again";
+    EXPECT_LE(asked(gets).bytes, 12 * run_bytes / 10) << reader;
+    expect_content(0);
+  }
+}
+
 TEST_F(FarStore, ALargeValueIsTwoLists) {
   open(true);
   ASSERT_TRUE(db_->Put("large", std::string(300'000, 'x')).ok());
@@ -235,6 +282,35 @@ TEST_F(FarStore, AnIteratorReadsAhead) {
   });
   EXPECT_EQ(visited, kMoreRecords);
   EXPECT_LE(all.lists, 4 + ranges / 8);
+}
+
+// Of ranges whose records are in part on a mapped target, what is on the other one is read ahead, too, and once.
+TEST(FarTargets, AnIteratorReadsAheadBesideAMappedTarget) {
+  constexpr uint64_t kRecords = 60'000, kTargetBytes = uint64_t{8} << 20;
+  persist::testing::MemoryMedium near(kTargetBytes);
+  std::vector<std::unique_ptr<base::HookedMedium>> media;
+  media.push_back(std::make_unique<persist::testing::MemoryMedium>(kTargetBytes));
+  auto medium = std::make_unique<base::FarMedium>(near, base::FarOptions());
+  base::FarMedium* const far = medium.get();
+  media.push_back(std::move(medium));
+  Options options;
+  options.pool_bytes = 2 * kTargetBytes;
+  std::unique_ptr<Tiers> tiers;
+  ASSERT_EQ("OK", open_tiers_on(options, std::move(media), true, &tiers).ToString());
+  DbImpl db(options, std::move(tiers), /*background=*/false);
+  for (uint64_t round = 0; round < 2; ++round) {  // runs of two targets in a dnode
+    for (uint64_t i = 0; i < kRecords; ++i) ASSERT_TRUE(db.Put(key_of(i), value_of(i, round)).ok());
+  }
+  ASSERT_TRUE(db.Drain().ok());
+  const uint64_t before = far->counts().bytes, lists_before = far->counts().lists;
+  uint64_t visited = 0;
+  const auto iterator = db.NewIterator(ReadOptions());
+  for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) ++visited;
+  EXPECT_EQ(visited, kRecords);
+  const uint64_t bytes = far->counts().bytes - before;
+  EXPECT_GE(bytes, kRecords * 20 / 8) << "the other target has its share";
+  EXPECT_LE(bytes, kRecords * 20 * 2) << "each run once";
+  EXPECT_LE(far->counts().lists - lists_before, 4 + db.GetStats().dnodes / 3);
 }
 
 // What an iterator has read ahead is of its moment, whatever was written meanwhile.
