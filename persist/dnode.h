@@ -340,7 +340,9 @@ class DnodeCursor {
   [[nodiscard]] const RunView* body() const { return sources_.empty() ? nullptr : &sources_.back().run; }
   [[nodiscard]] uint64_t entries() const;
   // Whether it has read all of a dnode without metadata, whose runs are all far; then *carried has them.
-  [[nodiscard]] bool carried_whole(Dnode::Carried* carried) const;
+  [[nodiscard]] bool carried_whole(Dnode::Carried* carried) const {
+    return !dnode_.uploaded() && volume_.has_far() && collect_whole(carried);
+  }
   // A key before which the cursor comes to so many entries at least, hidden ones and those hiding them counted once.
   // None if there are not so many in the oldest run, or it is not known.
   [[nodiscard]] std::optional<base::Key> key_ahead(uint64_t entries) const;
@@ -382,6 +384,7 @@ class DnodeCursor {
   [[nodiscard]] bool carry(uint64_t entries);
   void issue(Source* source, uint32_t first, uint32_t end);
   [[nodiscard]] bool arrived();
+  bool collect_whole(Dnode::Carried* carried) const;
   [[nodiscard]] bool bring_more(Source* source);
   [[nodiscard]] bool bring_rest();
   void open(const base::Key& key, bool inside, uint64_t entries);

@@ -125,8 +125,7 @@ bool DnodeCursor::bring_rest() {
   return !issued || arrived();
 }
 
-bool DnodeCursor::carried_whole(Dnode::Carried* carried) const {
-  if (dnode_.uploaded() || !volume_.has_far()) return false;
+bool DnodeCursor::collect_whole(Dnode::Carried* carried) const {
   const size_t runs = sources_.size();  // none after a failed read
   *carried = {};
   for (size_t i = 0; i < runs; ++i) {
