@@ -15,7 +15,8 @@ import shutil
 import subprocess
 import sys
 
-KINDS = {"put": 20000, "get": 20000, "multi_get": 20000, "scan": 2000}  # operations of the shorter run
+# Operations of the shorter run.
+KINDS = {"put": 20000, "multi_put": 20000, "get": 20000, "multi_get": 20000, "scan": 2000}
 
 
 def instructions(program, kind, records, operations):

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // So many operations of one kind on a store that is loaded and drained, through the public interface only, for
 // scripts/instructions.py, which counts what they cost.
-//   operation_mix KIND RECORDS OPERATIONS    KIND: put, get, multi_get (32 keys a call), scan (of 50 records)
+//   operation_mix KIND RECORDS OPERATIONS    KIND: put, get, multi_put, multi_get (32 keys a call), scan (of 50)
 // One thread, no background threads, 8-byte keys in random order, 8-byte values, a pool in memory (tmpfs) that is
 // removed in the end. The requests of a run are a prefix of those of a longer one.
 #include <unistd.h>
@@ -42,7 +42,7 @@ class Mix {
   }
 
   bonsai::Status run(const std::string& kind, uint64_t operations) {
-    if (kind == "multi_get") return multi_get(operations);
+    if (kind == "multi_get" || kind == "multi_put") return in_groups(kind == "multi_put", operations);
     bonsai::Status status;
     for (uint64_t i = 0; i < operations && status.ok(); ++i) {
       const std::string key = key_of(mix(i) % records_);
@@ -55,20 +55,25 @@ class Mix {
         options.limit = 50;
         status = db_.Scan(options, key, [this](std::string_view, std::string_view) { return ++visited_ != 0; });
       } else {
-        status = bonsai::Status::InvalidArgument("'" + kind + "' is none of put, get, multi_get, scan");
+        status = bonsai::Status::InvalidArgument("'" + kind + "' is none of put, multi_put, get, multi_get, scan");
       }
     }
     return status;
   }
 
  private:
-  bonsai::Status multi_get(uint64_t operations) {
+  bonsai::Status in_groups(bool puts, uint64_t operations) {
     std::vector<std::string> keys(kGroup), values(kGroup);
+    const std::vector<std::string_view> new_values(kGroup, "replaced");
     std::vector<bonsai::Status> statuses(kGroup);
     for (uint64_t i = 0; i < operations; i += kGroup) {
       for (size_t j = 0; j < kGroup; ++j) keys[j] = key_of(mix(i + j) % records_);
       const std::vector<std::string_view> views(keys.begin(), keys.end());
-      db_.MultiGet({}, views, values, statuses);
+      if (puts) {
+        db_.MultiPut(views, new_values, statuses);
+      } else {
+        db_.MultiGet({}, views, values, statuses);
+      }
       for (const bonsai::Status& status : statuses) {
         if (!status.ok()) return status;
       }
@@ -86,7 +91,7 @@ class Mix {
 
 int main(int argc, char** argv) {
   if (argc != 4) {
-    std::fprintf(stderr, "usage: operation_mix put|get|multi_get|scan RECORDS OPERATIONS\n");
+    std::fprintf(stderr, "usage: operation_mix put|multi_put|get|multi_get|scan RECORDS OPERATIONS\n");
     return 2;
   }
   const uint64_t records = std::strtoull(argv[2], nullptr, 10);
