@@ -118,14 +118,10 @@ Index::Outcome Index::push_item(Batch* batch, size_t i, bool* done) {
   Node* node = Node::make(item->key, item->value, item->flags, batch, bnode->gen());
   bool crowds = false;
   node->token = bnode->reserve(slots, 0, &crowds).token;
-  node->next.store(place.head(), std::memory_order_relaxed);
-  step("publish batch node");
-  if (!slots->push(place, node, hash, &crowds)) {
+  if (!push(bnode, slots, place, hash, node)) {
     Node::destroy(node);
     return Outcome::kDone;
   }
-  step("published batch node");
-  if (crowds) queue_.enqueue(ReplaceQueue::Kind::kHighMark, bnode);
   Node* unset = nullptr;
   item->node.compare_exchange_strong(unset, node);
   *done = true;

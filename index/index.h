@@ -234,15 +234,21 @@ class Index {
     void* cell;          // for the node; null: it is to be a block
     uint32_t token;
   };
-  static void describe(const Reservation& reserved, const Put& put, persist::Update* update);
   bool reserve(Bnode* bnode, uint64_t hash, const Put& put, Reservation* reserved);
   size_t put_in_turn(std::span<Put> puts, Outcome* outcome);
   static Outcome outcome_of(persist::Log::Result result);
-  Outcome persist_record(const Reservation& reserved, Put* put);
   void persisted(uint32_t segment, Put* put);
   void unpin(Put* put);
-  Outcome attempt(Put* put);
+  template <size_t kMax>
+  struct Group;
+  template <size_t kMax>
+  size_t attempt(Group<kMax>* group, Push* why);
+  template <size_t kMax>
+  Outcome persist_record(const Group<kMax>& group);
+  template <size_t kMax>
+  size_t publish_in_turn(const Group<kMax>& group, size_t first, Push* why);
   Push publish(const Reservation& reserved, const Put& put);
+  bool push(Bnode* bnode, Slots* slots, const Slots::Place& place, uint64_t hash, Node* node);
   Push publish(const Reservation& reserved, const base::Key& key, Node* node);
   Slots* slots_of(Bnode* bnode, size_t node_bytes);
   Outcome settle_head(Node* head);

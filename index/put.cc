@@ -37,6 +37,22 @@ class EqualKeys {
 
 }  // namespace
 
+// Updates that take the steps of the protocol together. A put alone is a group of one.
+template <size_t kMax>
+struct Index::Group {
+  using Puts = std::span<Put, kMax == 1 ? 1 : std::dynamic_extent>;
+  explicit Group(Puts all) : puts{all} {}
+
+  const Puts puts;
+  std::array<uint64_t, kMax> hashes;
+  std::array<Bnode*, kMax> bnodes;  // null: it goes alone
+  std::array<size_t, kMax> before;  // the one before it that has the same key, or kNone
+
+  std::bitset<kMax> reserved;
+  std::array<Reservation, kMax> reservations;
+  Outcome durable = Outcome::kDone;  // whether the reserved ones are
+};
+
 // The newest installed successor of a bnode that the tree has named.
 Bnode* Index::newest(Bnode* bnode, const Key& key) {
   for (;;) {
@@ -129,16 +145,6 @@ bool Index::reserve(Bnode* bnode, uint64_t hash, const Put& put, Reservation* re
   return true;
 }
 
-// What the log is to say of a reserved update. One by one: to copy what was just written waits for its bytes.
-void Index::describe(const Reservation& reserved, const Put& put, persist::Update* update) {
-  update->key = put.key.bytes;
-  update->value = put.value;
-  update->gen = reserved.bnode->gen();
-  update->token = reserved.token;
-  update->tombstone = put.tombstone;
-  update->large = put.large;
-}
-
 // The update's record in `segment` is the one that counts from now on.
 void Index::persisted(uint32_t segment, Put* put) {
   BONSAI_INVARIANT(segment != persist::kNoSegment);
@@ -171,27 +177,86 @@ Index::Push Index::publish(const Reservation& reserved, const Put& put) {
   return pushed;
 }
 
-// What an attempt that did not finish waits for is offloading, which frees whole segments: it must not hold one back.
-Index::Outcome Index::put(Put* put) {
-  const Outcome outcome = attempt(put);
-  if (outcome != Outcome::kDone) unpin(put);
-  return outcome;
+// The protocol, for one update as for many: each step is taken for all before the next, so that their cache misses
+// overlap, and one record and fence make all of them durable. Returns how many are done from the first on; *why: what
+// became of the next one.
+template <size_t kMax>
+size_t Index::attempt(Group<kMax>* group, Push* why) {
+  for (size_t i = 0; i < group->puts.size(); ++i) {
+    Bnode*& bnode = group->bnodes[i];
+    if (kMax > 1 && bnode != nullptr && group->before[i] != EqualKeys::kNone) {
+      const size_t before = group->before[i];
+      BONSAI_INVARIANT(before < i);
+      bnode = group->reserved[before] ? group->bnodes[before] : nullptr;
+    }
+    group->reserved[i] = bnode != nullptr && reserve(bnode, group->hashes[i], group->puts[i], &group->reservations[i]);
+  }
+  group->durable = persist_record(*group);
+  if (group->durable != Outcome::kDone) group->reserved.reset();
+  return publish_in_turn(*group, 0, why);
 }
 
-Index::Outcome Index::attempt(Put* put) {
+// One record for all that are reserved. Its updates are set member by member: to copy what was just written waits for
+// its bytes.
+template <size_t kMax>
+Index::Outcome Index::persist_record(const Group<kMax>& group) {
+  std::array<persist::Update, kMax> updates;
+  size_t count = 0;
+  for (size_t i = 0; i < group.puts.size(); ++i) {
+    if (!group.reserved[i]) continue;
+    const Put& put = group.puts[i];
+    persist::Update& update = updates[count++];
+    update.key = put.key.bytes;
+    update.value = put.value;
+    update.gen = group.reservations[i].bnode->gen();
+    update.token = group.reservations[i].token;
+    update.tombstone = put.tombstone;
+    update.large = put.large;
+  }
+  if (count == 0) return Outcome::kDone;
+  step("persist record");
+  uint32_t segment = persist::kNoSegment;
+  Outcome outcome = Outcome::kDone;
+  if constexpr (kMax == 1) {
+    const auto use = group.puts[0].recorded ? persist::Log::Use::kReserve : group.puts[0].use;
+    outcome = outcome_of(log_.append(updates[0], use, &segment));
+  } else {
+    const auto use = persist::Log::Use::kOrdinary;
+    outcome = outcome_of(log_.append_batch({updates.data(), count}, use, &segment));
+  }
+  if (outcome != Outcome::kDone) return outcome;
+  for (size_t i = 0; i < group.puts.size(); ++i) {
+    if (group.reserved[i]) persisted(segment, &group.puts[i]);
+  }
+  return Outcome::kDone;
+}
+
+template <size_t kMax>
+size_t Index::publish_in_turn(const Group<kMax>& group, size_t first, Push* why) {
+  for (size_t i = first; i < group.puts.size(); ++i) {
+    *why = group.reserved[i] ? publish(group.reservations[i], group.puts[i]) : Push::kFull;
+    if (*why != Push::kPublished && *why != Push::kSuperseded) return i;
+  }
+  return group.puts.size();
+}
+
+// What an attempt that did not finish waits for is offloading, which frees whole segments: it must not hold one back.
+Index::Outcome Index::put(Put* put) {
   const uint64_t hash = put->key.hash();
   for (;;) {
-    Bnode* bnode = live(put->key);
-    Reservation reserved;
-    Push pushed = Push::kFull;
-    if (reserve(bnode, hash, *put, &reserved)) {
-      if (const Outcome outcome = persist_record(reserved, put); outcome != Outcome::kDone) return outcome;
-      pushed = publish(reserved, *put);
+    Group<1> group(std::span<Put, 1>(put, 1));
+    group.hashes[0] = hash;
+    group.bnodes[0] = live(put->key);
+    Push why;
+    if (attempt(&group, &why) == 1) return Outcome::kDone;
+    Outcome outcome = group.durable;
+    if (outcome == Outcome::kDone) {
+      BONSAI_INVARIANT(why == Push::kFrozen || why == Push::kFull || why == Push::kStalled);
+      if (why != Push::kStalled && replacer_.make_room(group.bnodes[0], nullptr)) continue;
+      outcome = Outcome::kStalled;
     }
-    if (pushed == Push::kPublished || pushed == Push::kSuperseded) return Outcome::kDone;
-    if (pushed == Push::kStalled) return Outcome::kStalled;
-    BONSAI_INVARIANT(pushed == Push::kFrozen || pushed == Push::kFull);
-    if (!replacer_.make_room(bnode, nullptr)) return Outcome::kStalled;
+    unpin(put);
+    return outcome;
   }
 }
 
@@ -209,68 +274,36 @@ Index::Outcome Index::outcome_of(persist::Log::Result result) {
   return Outcome::kFailed;
 }
 
-Index::Outcome Index::persist_record(const Reservation& reserved, Put* put) {
-  step("persist record");
-  uint32_t segment = persist::kNoSegment;
-  const auto use = put->recorded ? persist::Log::Use::kReserve : put->use;
-  persist::Update update;
-  describe(reserved, *put, &update);
-  const Outcome outcome = outcome_of(log_.append(update, use, &segment));
-  if (outcome == Outcome::kDone) persisted(segment, put);
-  return outcome;
-}
-
-// Each step is taken for all updates before the next, so that their cache misses overlap, and one record and fence make
-// all of them durable. Those for which there is no room go alone, and so do all after an attempt that did not finish.
-// Tokens of one key are taken in the order of its updates: it is looked for once, lest the bnode be replaced in
-// between, and after an update that goes alone all others of its key do. Should the group's meet a frozen word, the
-// first does, and those after it follow to the successor in their order: frozen words stay so.
+// Updates for which there is no room go alone, and so do all after an attempt that did not finish. Tokens of one key
+// are taken in the order of its updates: it is looked for once, lest the bnode be replaced in between, and after an
+// update that goes alone all others of its key do. Should the group's meet a frozen word, the first does, and those
+// after it follow to the successor in their order: frozen words stay so.
 size_t Index::put_many(std::span<Put> puts, Outcome* outcome) {
-  constexpr size_t kMax = kPutManyMax;
-  BONSAI_CHECK(puts.size() <= kMax);
+  BONSAI_CHECK(puts.size() <= kPutManyMax);
   const bool again = std::any_of(puts.begin(), puts.end(), [](const Put& put) { return put.recorded; });
   if (again || puts.size() == 1) return put_in_turn(puts, outcome);
-  std::array<Key, kMax> keys;
-  std::array<uint64_t, kMax> hashes;
-  std::array<Bnode*, kMax> bnodes;
-  std::array<Reservation, kMax> reserved;
-  std::array<persist::Update, kMax> updates;
-  std::bitset<kMax> grouped;
-  EqualKeys equal;
-  size_t count = 0;
+  Group<kPutManyMax> group(puts);
+  std::array<Key, kPutManyMax> keys;
   for (size_t i = 0; i < puts.size(); ++i) keys[i] = puts[i].key;
-  live_many({keys.data(), puts.size()}, Fetch::kUpdates, hashes, bnodes);
+  live_many({keys.data(), puts.size()}, Fetch::kUpdates, group.hashes, group.bnodes);
+  EqualKeys equal;
   uint64_t bytes = persist::kBatchOverheadBytesMax;
   for (size_t i = 0; i < puts.size(); ++i) {
+    group.before[i] = equal.before(i, keys, group.hashes);
     bytes += puts[i].key.bytes.size() + puts[i].value.size() + persist::kUpdateOverheadBytesMax;
-    if (bytes > log_.record_bytes_max()) break;
-    const size_t before = equal.before(i, keys, hashes);
-    if (before != EqualKeys::kNone) {
-      BONSAI_INVARIANT(before < i);
-      if (!grouped[before]) continue;
-      bnodes[i] = bnodes[before];
+    if (bytes > log_.record_bytes_max()) group.bnodes[i] = nullptr;
+  }
+  Push why;
+  size_t done = attempt(&group, &why);
+  while (done < puts.size()) {
+    *outcome = why == Push::kStalled ? Outcome::kStalled : put(&puts[done]);
+    if (*outcome != Outcome::kDone) {
+      for (Put& unfinished : puts.subspan(done)) unpin(&unfinished);
+      return done;
     }
-    grouped[i] = reserve(bnodes[i], hashes[i], puts[i], &reserved[i]);
-    if (grouped[i]) describe(reserved[i], puts[i], &updates[count++]);
+    done = publish_in_turn(group, done + 1, &why);
   }
-  step("persist record");
-  uint32_t segment = persist::kNoSegment;
-  if (count != 0) {
-    const auto use = persist::Log::Use::kOrdinary;
-    if (log_.append_batch({updates.data(), count}, use, &segment) != persist::Log::Result::kOk) grouped.reset();
-  }
-  for (size_t i = 0; i < puts.size(); ++i) {
-    if (grouped[i]) persisted(segment, &puts[i]);
-  }
-  for (size_t i = 0; i < puts.size(); ++i) {
-    const Push pushed = grouped[i] ? publish(reserved[i], puts[i]) : Push::kFrozen;
-    if (pushed == Push::kPublished || pushed == Push::kSuperseded) continue;
-    *outcome = pushed == Push::kStalled ? Outcome::kStalled : put(&puts[i]);
-    if (*outcome == Outcome::kDone) continue;
-    for (Put& unfinished : puts.subspan(i)) unpin(&unfinished);
-    return i;
-  }
-  return puts.size();
+  return done;
 }
 
 size_t Index::put_in_turn(std::span<Put> puts, Outcome* outcome) {
@@ -279,6 +312,17 @@ size_t Index::put_in_turn(std::span<Put> puts, Outcome* outcome) {
     if (*outcome != Outcome::kDone) return i;
   }
   return puts.size();
+}
+
+// Pushes a node on top of what was seen at `place`. False: that has changed since.
+bool Index::push(Bnode* bnode, Slots* slots, const Slots::Place& place, uint64_t hash, Node* node) {
+  node->next.store(place.head(), std::memory_order_relaxed);
+  step(node->in_batch() ? "publish batch node" : "publish");
+  bool crowds = false;
+  if (!slots->push(place, node, hash, &crowds)) return false;
+  step(node->in_batch() ? "published batch node" : "published");
+  if (crowds) queue_.enqueue(ReplaceQueue::Kind::kHighMark, bnode);
+  return true;
 }
 
 // Requires: the node's record is durable.
@@ -300,12 +344,7 @@ Index::Push Index::publish(const Reservation& reserved, const Key& key, Node* no
       Node* below = unsettled_below(reserved.bnode, key, hash);
       if (below != nullptr && settle_head(below) != Outcome::kDone) return Push::kStalled;
     }
-    node->next.store(head, std::memory_order_relaxed);
-    step("publish");
-    bool crowds = false;
-    if (!slots->push(place, node, hash, &crowds)) continue;
-    step("published");
-    if (crowds) queue_.enqueue(ReplaceQueue::Kind::kHighMark, reserved.bnode);
+    if (!push(reserved.bnode, slots, place, hash, node)) continue;
     versions_.settle(node);
     prune(slots, place.index, node);
     return Push::kPublished;
