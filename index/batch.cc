@@ -89,7 +89,7 @@ Index::Outcome Index::push_item(Batch* batch, size_t i, bool* done) {
   Batch::Item* const item = &batch->items[i];
   const Key key = Key::of(item->key);
   const uint64_t hash = key.hash();
-  Bnode* bnode = live(key);
+  Bnode* bnode = current_bnode(key);
   // A table that is wide for a batch's sake, whose nodes are elsewhere, has no arena.
   Slots* slots =
       slots_of(bnode, bnode->capacity() <= Slots::kCapacityMax ? Node::arena_bytes(item->key, item->value) : 0);
@@ -116,8 +116,8 @@ Index::Outcome Index::push_item(Batch* batch, size_t i, bool* done) {
     return replacer_.make_room(bnode, &left) ? Outcome::kDone : Outcome::kStalled;
   if (place.head() != nullptr) prune(slots, place.index, place.head());
   Node* node = Node::make(item->key, item->value, item->flags, batch, bnode->gen());
-  bool crowds = false;
-  node->token = bnode->reserve(slots, 0, &crowds).token;
+  bool reached_high_mark = false;
+  node->token = bnode->reserve(slots, 0, &reached_high_mark).token;
   if (!push(bnode, slots, place, hash, node)) {
     Node::destroy(node);
     return Outcome::kDone;

@@ -29,8 +29,8 @@ uint64_t Slots::dram_bytes() const {
 }
 
 // Ends: each turn but the last finds a chunk full, and there are kChunksMax.
-void* Slots::cell_in_chunk(size_t node_bytes, bool* crowds) {
-  *crowds = false;
+void* Slots::cell_in_chunk(size_t node_bytes, bool* reached_high_mark) {
+  *reached_high_mark = false;
   if (node_bytes > kArenaNodeBytesMax) return nullptr;
   for (;;) {
     Chunk* top = chunks_.load(std::memory_order_acquire);
@@ -43,7 +43,7 @@ void* Slots::cell_in_chunk(size_t node_bytes, bool* crowds) {
     auto* fresh = new (block) Chunk{top, top != nullptr ? top->number + 1 : 1};
     fresh->taken.store(static_cast<uint32_t>(node_bytes), std::memory_order_relaxed);
     if (chunks_.compare_exchange_strong(top, fresh, std::memory_order_acq_rel)) {
-      *crowds = fresh->number == kChunksMax && tell_crowded();
+      *reached_high_mark = fresh->number == kChunksMax && report_high_mark();
       return fresh->nodes();
     }
     base::free_block<base::kLineBytes>(fresh);

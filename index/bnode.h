@@ -81,7 +81,7 @@ class Slots {
   [[nodiscard]] uint32_t capacity() const { return capacity_; }
   [[nodiscard]] uint32_t used() const { return used_.load(std::memory_order_relaxed); }
   // Whether a successor should be made, so that writers do not meet a full table.
-  [[nodiscard]] bool crowded() const { return used() >= crowded_at(); }
+  [[nodiscard]] bool above_high_mark() const { return used() >= high_mark(); }
   // New keys must go to a successor.
   [[nodiscard]] bool full() const { return room() == 0; }
   // For so many new keys.
@@ -91,8 +91,9 @@ class Slots {
 
   [[nodiscard]] uint32_t arena_bytes() const { return arena_bytes_; }
   [[nodiscard]] std::byte* arena() { return reinterpret_cast<std::byte*>(this) + block_bytes(capacity_, 0); }
-  // A place for a node in a chunk; null if there is none: the node must be a block. `*crowds` as with push().
-  [[nodiscard]] void* cell_in_chunk(size_t node_bytes, bool* crowds);
+  // A place for a node in a chunk; null if there is none: the node must be a block. `*reached_high_mark` as with
+  // push().
+  [[nodiscard]] void* cell_in_chunk(size_t node_bytes, bool* reached_high_mark);
   // Some node that was pushed may be a block.
   [[nodiscard]] bool has_blocks() const { return has_blocks_.load(std::memory_order_relaxed); }
 
@@ -121,16 +122,17 @@ class Slots {
       if (Node* node = head(i)) visit(node);
     });
   }
-  // Pushes `node` in front of the chain at `place`. False if the word has changed meanwhile. `*crowds`: the table has
-  // risen above the high-water mark, which no other caller learns.
-  bool push(const Place& place, Node* node, uint64_t hash, bool* crowds) {
+  // Pushes `node` in front of the chain at `place`. False if the word has changed meanwhile. `*reached_high_mark`: the
+  // table has risen above the high-water mark, which no other caller learns.
+  bool push(const Place& place, Node* node, uint64_t hash, bool* reached_high_mark) {
     const bool first = place.head() == nullptr;
     if (!node->in_arena() && !has_blocks()) has_blocks_.store(true, std::memory_order_relaxed);
     if (first) mark(place.index);
     uint64_t expected = place.word;
     const uint64_t desired = print(hash) << 48 | reinterpret_cast<uint64_t>(node) | (place.word & kFrozen);
     if (!words()[place.index].compare_exchange_strong(expected, desired, std::memory_order_seq_cst)) return false;
-    *crowds = first && used_.fetch_add(1, std::memory_order_relaxed) + 1 == crowded_at() && tell_crowded();
+    *reached_high_mark =
+        first && used_.fetch_add(1, std::memory_order_relaxed) + 1 == high_mark() && report_high_mark();
     return true;
   }
 
@@ -193,12 +195,12 @@ class Slots {
       }
     }
   }
-  bool tell_crowded() { return !told_crowded_.exchange(true, std::memory_order_relaxed); }
+  bool report_high_mark() { return !high_mark_reported_.exchange(true, std::memory_order_relaxed); }
   void mark(uint32_t index) {
     base::step("mark slot");
     marks()[index / kMarksPerWord].fetch_or(uint64_t{1} << (index % kMarksPerWord), std::memory_order_seq_cst);
   }
-  [[nodiscard]] uint32_t crowded_at() const { return capacity_ - capacity_ / 8; }
+  [[nodiscard]] uint32_t high_mark() const { return capacity_ - capacity_ / 8; }
   static uint32_t full_at(uint32_t capacity) { return capacity - capacity / 16; }
   static size_t marks_count(uint32_t capacity) { return (capacity + kMarksPerWord - 1) / kMarksPerWord; }
   static size_t block_bytes(uint32_t capacity, uint32_t arena_bytes) {
@@ -219,7 +221,7 @@ class Slots {
   std::atomic<uint32_t> used_{0};
   const uint32_t arena_bytes_;
   std::atomic<bool> has_blocks_{false};
-  std::atomic<bool> told_crowded_{false};
+  std::atomic<bool> high_mark_reported_{false};
   std::atomic<Chunk*> chunks_{nullptr};  // newest first
 };
 
@@ -286,17 +288,17 @@ class alignas(base::kLineBytes) Bnode {
     uint32_t token;
     void* cell;
   };
-  // Requires: `slots` is the bnode's table. So many bytes of its memory are wanted, perhaps 0. `*crowds`: the bnode has
-  // risen above the high-water mark, which no other caller learns.
-  Reserved reserve(Slots* slots, size_t node_bytes, bool* crowds) {
+  // Requires: `slots` is the bnode's table. So many bytes of its memory are wanted, perhaps 0. `*reached_high_mark`:
+  // the bnode has risen above the high-water mark, which no other caller learns.
+  Reserved reserve(Slots* slots, size_t node_bytes, bool* reached_high_mark) {
     const auto fits = [&](uint64_t reserved) { return (reserved & kArenaMask) + node_bytes <= slots->arena_bytes(); };
     const bool wanted = node_bytes > 0 && fits(reserved_.load(std::memory_order_relaxed));
     const uint64_t before = reserved_.fetch_add(kToken + (wanted ? node_bytes : 0), std::memory_order_relaxed);
     const auto token = static_cast<uint32_t>(before / kToken + 1);
     BONSAI_CHECK(token != 0);
-    *crowds = false;
+    *reached_high_mark = false;
     if (wanted && fits(before)) return {token, slots->arena() + (before & kArenaMask)};
-    return {token, node_bytes > 0 ? slots->cell_in_chunk(node_bytes, crowds) : nullptr};
+    return {token, node_bytes > 0 ? slots->cell_in_chunk(node_bytes, reached_high_mark) : nullptr};
   }
 
   // Tokens reserved so far; they must not run out.
@@ -307,26 +309,26 @@ class alignas(base::kLineBytes) Bnode {
   // The right to set a layer: one holder at a time, permanent once there is a layer. A new successor is pending until
   // its predecessor's replacement is finished; only a batch, which that replacement may be waiting for, claims a
   // pending one, and the layer that it names is not offloaded before the bnode is settled.
-  enum class Claim : uint8_t { kFree, kClaimed, kYoung, kYoungClaimed, kYoungInstalled };
+  enum class Claim : uint8_t { kFree, kClaimed, kPending, kPendingClaimed, kPendingInstalled };
   bool claim() { return exchange(Claim::kFree, Claim::kClaimed); }
-  bool claim_young() { return exchange(Claim::kYoung, Claim::kYoungClaimed); }
+  bool claim_pending() { return exchange(Claim::kPending, Claim::kPendingClaimed); }
   void unclaim() { BONSAI_INVARIANT(claim_.exchange(Claim::kFree) == Claim::kClaimed); }
-  void set_young() { claim_.store(Claim::kYoung); }
+  void set_pending() { claim_.store(Claim::kPending); }
   // Its own layer is installed. True: the caller queues that; false: the thread that settles the bnode does. Called
   // once.
-  bool queue_installed() { return !exchange(Claim::kYoungClaimed, Claim::kYoungInstalled); }
+  bool queue_installed() { return !exchange(Claim::kPendingClaimed, Claim::kPendingInstalled); }
   // Its predecessor's replacement is finished. True: the caller queues the bnode's own layer.
-  [[nodiscard]] bool grow_up() {
-    if (exchange(Claim::kYoung, Claim::kFree) || exchange(Claim::kYoungClaimed, Claim::kClaimed)) return false;
-    return exchange(Claim::kYoungInstalled, Claim::kClaimed);
+  [[nodiscard]] bool settle() {
+    if (exchange(Claim::kPending, Claim::kFree) || exchange(Claim::kPendingClaimed, Claim::kClaimed)) return false;
+    return exchange(Claim::kPendingInstalled, Claim::kClaimed);
   }
-  [[nodiscard]] bool young() const { return claim_.load() >= Claim::kYoung; }
+  [[nodiscard]] bool pending() const { return claim_.load() >= Claim::kPending; }
 
   struct Queued {
     Bnode* next = nullptr;
     std::list<Bnode*>::iterator place;
     bool queued = false;
-    Bnode* next_crowded = nullptr;
+    Bnode* next_above_high_mark = nullptr;
   };
   Queued& queue() { return range_->queue; }  // owned by the queues of bnodes
 

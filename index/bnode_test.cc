@@ -22,7 +22,7 @@ Bnode* any_bnode(uint32_t capacity = Slots::kCapacityMin) {
   return new Bnode(Fence(), Fence::infinite(), 3, Base(), capacity);
 }
 
-bool push(Slots* slots, const std::string& key, uint32_t token, bool* crowds) {
+bool push(Slots* slots, const std::string& key, uint32_t token, bool* reached_high_mark) {
   Node* node = Node::make(key, "v", 0, nullptr);
   node->token = token;
   const uint64_t hash = node->key().hash();
@@ -30,15 +30,15 @@ bool push(Slots* slots, const std::string& key, uint32_t token, bool* crowds) {
     const Slots::Place place = slots->find(node->key(), hash);
     if (place.index == Slots::kNowhere || place.frozen()) break;
     node->next = place.head();
-    if (slots->push(place, node, hash, crowds)) return true;
+    if (slots->push(place, node, hash, reached_high_mark)) return true;
   }
   Node::destroy(node);
   return false;
 }
 
 bool push(Slots* slots, const std::string& key, uint32_t token) {
-  bool crowds = false;
-  return push(slots, key, token, &crowds);
+  bool reached_high_mark = false;
+  return push(slots, key, token, &reached_high_mark);
 }
 
 Node* head_of(const Slots* slots, const std::string& key) {
@@ -70,13 +70,13 @@ TEST(Slots, FullTableHasNoPlaceForANewKey) {
   bool made = false;
   Slots* slots = bnode->slots_or_make(0, &made);
   for (uint64_t i = 0; i < 16; ++i) {
-    EXPECT_EQ(slots->crowded(), i >= 14) << i;
+    EXPECT_EQ(slots->above_high_mark(), i >= 14) << i;
     EXPECT_EQ(slots->full(), i >= 15) << i;
-    bool crowds = false;
-    ASSERT_TRUE(push(slots, key_of(i), 1, &crowds));
-    EXPECT_EQ(crowds, i == 13) << "told once: " << i;
-    ASSERT_TRUE(push(slots, key_of(i), 2, &crowds));
-    EXPECT_FALSE(crowds) << "no new key: " << i;
+    bool reached_high_mark = false;
+    ASSERT_TRUE(push(slots, key_of(i), 1, &reached_high_mark));
+    EXPECT_EQ(reached_high_mark, i == 13) << "reported once: " << i;
+    ASSERT_TRUE(push(slots, key_of(i), 2, &reached_high_mark));
+    EXPECT_FALSE(reached_high_mark) << "no new key: " << i;
   }
   const Key other = Key::of("other");
   EXPECT_EQ(slots->find(other, other.hash()).index, Slots::kNowhere);
@@ -94,11 +94,11 @@ TEST(Slots, StalePlaceIsRefused) {
   const Slots::Place empty = slots->find(key, key.hash());
   ASSERT_TRUE(push(slots, "k", 1));
   Node* node = Node::make("k", "late", 0, nullptr);
-  bool crowds = false;
-  EXPECT_FALSE(slots->push(empty, node, key.hash(), &crowds));
+  bool reached_high_mark = false;
+  EXPECT_FALSE(slots->push(empty, node, key.hash(), &reached_high_mark));
   const Slots::Place open = slots->find(key, key.hash());
   slots->freeze(open.index);
-  EXPECT_FALSE(slots->push(open, node, key.hash(), &crowds)) << "the frozen bit is in the exchanged word";
+  EXPECT_FALSE(slots->push(open, node, key.hash(), &reached_high_mark)) << "the frozen bit is in the exchanged word";
   EXPECT_TRUE(slots->find(key, key.hash()).frozen());
   EXPECT_EQ(slots->find(key, key.hash()).head()->token, 1u);
   Node::destroy(node);
@@ -120,8 +120,8 @@ TEST(Slots, ASearchGoesOnWhereItWas) {
         const uint64_t hash = Key::of(other).hash();
         if (i % 3 == 0) {
           nodes.push_back(Node::make(other, "v", 0, nullptr));
-          bool crowds = false;
-          ASSERT_TRUE(slots->push(before, nodes.back(), hash, &crowds));
+          bool reached_high_mark = false;
+          ASSERT_TRUE(slots->push(before, nodes.back(), hash, &reached_high_mark));
         }
       }
       Slots::Place place = slots->find_again(before, key, key.hash());
@@ -129,8 +129,8 @@ TEST(Slots, ASearchGoesOnWhereItWas) {
       EXPECT_EQ(place.index, slots->find(key, key.hash()).index);
       nodes.push_back(Node::make(text, "v", 0, nullptr));
       nodes.back()->next = place.head();
-      bool crowds = false;
-      ASSERT_TRUE(slots->push(place, nodes.back(), key.hash(), &crowds));
+      bool reached_high_mark = false;
+      ASSERT_TRUE(slots->push(place, nodes.back(), key.hash(), &reached_high_mark));
       place = slots->find_again(place, key, key.hash());
       EXPECT_EQ(place.head(), nodes.back());
       EXPECT_EQ(Slots::find(slots.get(), 16, key, key.hash()).head(), nodes.back());
@@ -190,30 +190,30 @@ TEST(BnodeDeathTest, WhatIsNotClaimedIsNotGivenBack) {
 
 TEST(Bnode, Claims) {
   Bnode* bnode = any_bnode();
-  EXPECT_FALSE(bnode->claim_young()) << "not young";
+  EXPECT_FALSE(bnode->claim_pending()) << "not pending";
   EXPECT_TRUE(bnode->claim());
   EXPECT_FALSE(bnode->claim());
   bnode->unclaim();
-  bnode->set_young();
+  bnode->set_pending();
   EXPECT_FALSE(bnode->claim()) << "its predecessor is not offloaded";
-  EXPECT_TRUE(bnode->young());
-  EXPECT_FALSE(bnode->grow_up());
-  EXPECT_FALSE(bnode->young());
+  EXPECT_TRUE(bnode->pending());
+  EXPECT_FALSE(bnode->settle());
+  EXPECT_FALSE(bnode->pending());
   EXPECT_TRUE(bnode->claim());
   EXPECT_TRUE(bnode->queue_installed()) << "the planner queues its layer itself";
-  bnode->set_young();
-  EXPECT_TRUE(bnode->claim_young());
-  EXPECT_TRUE(bnode->young()) << "claimed by a batch, and its predecessor still not offloaded";
-  EXPECT_FALSE(bnode->grow_up()) << "the layer is not installed, so that the planner queues it";
-  EXPECT_FALSE(bnode->young());
-  EXPECT_FALSE(bnode->claim()) << "a batch that claimed a young bnode keeps it";
+  bnode->set_pending();
+  EXPECT_TRUE(bnode->claim_pending());
+  EXPECT_TRUE(bnode->pending()) << "claimed by a batch, and its predecessor still not offloaded";
+  EXPECT_FALSE(bnode->settle()) << "the layer is not installed, so that the planner queues it";
+  EXPECT_FALSE(bnode->pending());
+  EXPECT_FALSE(bnode->claim()) << "a batch that claimed a pending bnode keeps it";
   EXPECT_TRUE(bnode->queue_installed());
-  bnode->set_young();
-  EXPECT_TRUE(bnode->claim_young());
+  bnode->set_pending();
+  EXPECT_TRUE(bnode->claim_pending());
   EXPECT_FALSE(bnode->queue_installed());
-  EXPECT_TRUE(bnode->young());
-  EXPECT_TRUE(bnode->grow_up()) << "installed before: who lets it grow up queues the layer";
-  EXPECT_FALSE(bnode->young());
+  EXPECT_TRUE(bnode->pending());
+  EXPECT_TRUE(bnode->settle()) << "installed before: who settles it queues the layer";
+  EXPECT_FALSE(bnode->pending());
   bnode->unref();
 }
 
@@ -273,8 +273,8 @@ TEST(Bnode, PushesRaceWithTheFreeze) {
       bool made = false;
       Slots* slots = bnode->slots_or_make(0, &made);
       for (int i = 0; i < 200; ++i) {
-        bool crowds = false;
-        const uint32_t token = bnode->reserve(slots, 0, &crowds).token;
+        bool reached_high_mark = false;
+        const uint32_t token = bnode->reserve(slots, 0, &reached_high_mark).token;
         if (push(slots, key_of(random.below(20)), token)) pushed[t].insert(token);
       }
     });
@@ -297,24 +297,24 @@ TEST(Bnode, PushesRaceWithTheFreeze) {
 struct Cells {
   std::map<uint32_t, void*> by_token;
   std::set<const std::byte*> distinct;
-  size_t crowds = 0;  // so often it was reported
+  size_t reached_high_mark = 0;  // so often it was reported
 };
 
 // What several threads get that reserve so many nodes each.
 Cells reserve_in_threads(Bnode* bnode, size_t node_bytes, int each) {
   Slots* slots = bnode->slots();
   std::array<std::vector<Bnode::Reserved>, 3> reserved;
-  std::array<size_t, 3> crowds = {};
+  std::array<size_t, 3> reached_high_mark = {};
   in_threads(reserved.size(), [&](size_t t) {
     for (int i = 0; i < each; ++i) {
-      bool crowded = false;
-      reserved[t].push_back(bnode->reserve(slots, node_bytes, &crowded));
-      crowds[t] += crowded ? 1 : 0;
+      bool above_high_mark = false;
+      reserved[t].push_back(bnode->reserve(slots, node_bytes, &above_high_mark));
+      reached_high_mark[t] += above_high_mark ? 1 : 0;
     }
   });
   Cells cells;
   for (size_t t = 0; t < reserved.size(); ++t) {
-    cells.crowds += crowds[t];
+    cells.reached_high_mark += reached_high_mark[t];
     for (const auto& [token, cell] : reserved[t]) {
       EXPECT_TRUE(cells.by_token.emplace(token, cell).second) << "token " << token << " given twice";
       if (cell == nullptr) continue;
@@ -336,7 +336,7 @@ TEST(Bnode, TheArenaAndChunksGiveEachNodeAPlaceOfItsOwn) {
   EXPECT_EQ(slots->arena_bytes(), 60 * node_bytes) << "a node for each key until the table is full";
   const Cells cells = reserve_in_threads(bnode, node_bytes, 60);
   EXPECT_EQ(cells.distinct.size(), 180U);
-  EXPECT_EQ(cells.crowds, 0U);
+  EXPECT_EQ(cells.reached_high_mark, 0U);
   size_t in_arena = 0;
   std::vector<const std::byte*> sorted(cells.distinct.begin(), cells.distinct.end());
   for (size_t i = 0; i < sorted.size(); ++i) {
@@ -348,13 +348,13 @@ TEST(Bnode, TheArenaAndChunksGiveEachNodeAPlaceOfItsOwn) {
   EXPECT_GE(in_arena, 58U) << "all of the arena is used, but where reservations for its end met";
   EXPECT_GE(bnode->dram_bytes(), dram_bytes + 120 * node_bytes);
   EXPECT_LE(bnode->dram_bytes(), dram_bytes + 3 * (Slots::kChunkBytes + base::kLineBytes));
-  bool crowds = false;
-  Node* node = Node::make_in(bnode->reserve(slots, node_bytes, &crowds).cell, key, value, 0);
+  bool reached_high_mark = false;
+  Node* node = Node::make_in(bnode->reserve(slots, node_bytes, &reached_high_mark).cell, key, value, 0);
   node->token = bnode->tokens_used();
   EXPECT_TRUE(node->in_arena());
   EXPECT_EQ(node->value(), value);
   const uint64_t hash = node->key().hash();
-  EXPECT_TRUE(slots->push(slots->find(node->key(), hash), node, hash, &crowds));
+  EXPECT_TRUE(slots->push(slots->find(node->key(), hash), node, hash, &reached_high_mark));
   EXPECT_FALSE(slots->has_blocks());
   EXPECT_TRUE(push(slots, key, 1000));
   EXPECT_TRUE(slots->has_blocks()) << "to be freed one by one";
@@ -367,17 +367,17 @@ TEST(Bnode, BehindTheLastChunkNodesAreBlocks) {
   bool made = false;
   Slots* slots = bnode->slots_or_make(node_bytes, &made);
   const Cells cells = reserve_in_threads(bnode, node_bytes, 400);
-  EXPECT_EQ(cells.crowds, 1U) << "whoever makes the last chunk is told";
+  EXPECT_EQ(cells.reached_high_mark, 1U) << "whoever makes the last chunk learns of it";
   const size_t room = slots->arena_bytes() / node_bytes + Slots::kChunksMax * (Slots::kChunkBytes / node_bytes);
   EXPECT_LE(cells.distinct.size(), room);
   EXPECT_GE(cells.distinct.size(), room - 3 * (Slots::kChunksMax + 1)) << "of each chunk its end may be left";
   EXPECT_LT(cells.distinct.size(), cells.by_token.size());
-  bool crowds = true;
-  EXPECT_EQ(bnode->reserve(slots, node_bytes, &crowds).cell, nullptr);
-  EXPECT_FALSE(crowds);
+  bool reached_high_mark = true;
+  EXPECT_EQ(bnode->reserve(slots, node_bytes, &reached_high_mark).cell, nullptr);
+  EXPECT_FALSE(reached_high_mark);
   for (uint64_t i = 0; i < 16; ++i) {
-    ASSERT_TRUE(push(slots, key_of(i), 1, &crowds));
-    EXPECT_FALSE(crowds) << "it has been told that the bnode is crowded";
+    ASSERT_TRUE(push(slots, key_of(i), 1, &reached_high_mark));
+    EXPECT_FALSE(reached_high_mark) << "it was reported that the bnode is above the high-water mark";
   }
   bnode->unref();
 }
@@ -385,14 +385,14 @@ TEST(Bnode, BehindTheLastChunkNodesAreBlocks) {
 TEST(Bnode, LargeNodesAndBatchesHaveNoPlaceInTheTable) {
   const size_t node_bytes = Node::arena_bytes("key", std::string(1000, 'v'));
   Bnode* bnode = any_bnode(64);
-  bool made = false, crowds = true;
+  bool made = false, reached_high_mark = true;
   Slots* slots = bnode->slots_or_make(node_bytes, &made);
   EXPECT_EQ(slots->arena_bytes(), 0U);
-  EXPECT_EQ(bnode->reserve(slots, node_bytes, &crowds).cell, nullptr);
-  EXPECT_FALSE(crowds);
-  EXPECT_EQ(bnode->reserve(slots, 0, &crowds).cell, nullptr);
+  EXPECT_EQ(bnode->reserve(slots, node_bytes, &reached_high_mark).cell, nullptr);
+  EXPECT_FALSE(reached_high_mark);
+  EXPECT_EQ(bnode->reserve(slots, 0, &reached_high_mark).cell, nullptr);
   EXPECT_EQ(bnode->tokens_used(), 2U);
-  EXPECT_NE(bnode->reserve(slots, 48, &crowds).cell, nullptr) << "small ones have chunks";
+  EXPECT_NE(bnode->reserve(slots, 48, &reached_high_mark).cell, nullptr) << "small ones have chunks";
   bnode->unref();
 }
 

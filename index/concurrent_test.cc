@@ -192,7 +192,7 @@ TEST(Concurrent, BatchesAndPutsFillTheSameRange) {
 }
 
 // A log of few segments: updates wait for offloading, and all get through.
-TEST(Concurrent, FullLogHoldsUpAndLetsGo) {
+TEST(Concurrent, AFullLogStallsAndLetsGo) {
   Tier tier({.pool_bytes = size_t{4} << 20, .log_bytes = uint64_t{64} << 10});
   std::array<std::atomic<uint64_t>, 3> done{};
   in_threads(3, [&](size_t t) {

@@ -26,7 +26,7 @@ size_t Index::put_in_place(std::span<Put> puts) {
   std::bitset<kMax> searching;
   const size_t n = puts.size();
   for (size_t i = 0; i < n; ++i) keys[i] = puts[i].key;
-  live_many({keys.data(), n}, Fetch::kUpdatesAndDnode, hashes, bnodes);
+  current_bnodes({keys.data(), n}, Fetch::kUpdatesAndDnode, hashes, bnodes);
   for (size_t i = 0; i < n; ++i) {
     const persist::Dnode* dnode = bnodes[i]->base().dnode();
     if (bnodes[i]->slots() != nullptr || dnode == nullptr || puts[i].tombstone || puts[i].large) continue;

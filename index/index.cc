@@ -29,8 +29,8 @@ Bnode* Index::recovered(persist::RecoveredRange range, uint64_t gen) {
     Slots* slots = slots_of(bnode, Node::arena_bytes(update.key, update.value));
     const uint64_t hash = node->key().hash();
     BONSAI_SLOW_INVARIANT(bnode->covers(node->key()));
-    bool crowds = false;
-    BONSAI_CHECK(slots->push(slots->find(node->key(), hash), node, hash, &crowds) && !crowds);
+    bool reached_high_mark = false;
+    BONSAI_CHECK(slots->push(slots->find(node->key(), hash), node, hash, &reached_high_mark) && !reached_high_mark);
   }
   return bnode;
 }

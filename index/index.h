@@ -220,11 +220,11 @@ class Index {
  private:
   // put.cc
   enum class Push { kPublished, kSuperseded, kFrozen, kFull, kStalled };
-  static Bnode* newest(Bnode* bnode, const base::Key& key);
-  Bnode* live(const base::Key& key) const;
+  static Bnode* newest_successor(Bnode* bnode, const base::Key& key);
+  Bnode* current_bnode(const base::Key& key) const;
   enum class Fetch { kUpdates, kUpdatesAndDnode };
-  void live_many(std::span<const base::Key> keys, Fetch fetch, std::span<uint64_t> hashes,
-                 std::span<Bnode*> bnodes) const;
+  void current_bnodes(std::span<const base::Key> keys, Fetch fetch, std::span<uint64_t> hashes,
+                      std::span<Bnode*> bnodes) const;
   [[nodiscard]] bool no_room(const Bnode& bnode, const Slots& slots, const Slots::Place& place) const;
   struct Reservation {
     Bnode* bnode;

@@ -28,7 +28,7 @@ TEST(Index, PutGetDelete) {
   EXPECT_TRUE(tier.scan_now().empty());
 }
 
-TEST(Index, GetTellsWhereAValueLay) {
+TEST(Index, GetReportsWhereAValueWas) {
   Tier tier;
   ASSERT_TRUE(tier.put("a", "1"));
   const auto from_dnode = [&] {
@@ -116,7 +116,7 @@ TEST(Index, OffloadedRangesLeaveTheQueue) {
 
 // Bnodes above the high-water mark get their successors from the background, also those that rose above it while their
 // predecessors were being offloaded, so that writers never find one full.
-TEST(Index, ACrowdedBnodeIsReplacedBeforeAWriterMustDoIt) {
+TEST(Index, ABnodeAboveTheHighMarkIsReplacedBeforeAWriterMustDoIt) {
   Tier tier;
   uint64_t next = 0;
   const auto put_new = [&](int n) {
@@ -124,7 +124,7 @@ TEST(Index, ACrowdedBnodeIsReplacedBeforeAWriterMustDoIt) {
   };
   const auto& work = tier.index().work();
   put_new(13);
-  EXPECT_EQ(tier.offload(Which::kUrgent).ranges, 0u) << "nothing is crowded";
+  EXPECT_EQ(tier.offload(Which::kUrgent).ranges, 0u) << "nothing is above the high-water mark";
   put_new(1);
   EXPECT_FALSE(tier.index().urgent()) << "not enough for a group";
   EXPECT_EQ(tier.offload(Which::kUrgent).ranges, 1u);
@@ -137,7 +137,7 @@ TEST(Index, ACrowdedBnodeIsReplacedBeforeAWriterMustDoIt) {
   put_new(61);  // of 64: one more than fits before a writer acts, and then the successor rises above the mark
   EXPECT_EQ(work.plans_by_writers.load(), 1u);
   put_new(111);
-  EXPECT_EQ(tier.offload(Which::kUrgent).ranges, 1u) << "the successor is young and left for later";
+  EXPECT_EQ(tier.offload(Which::kUrgent).ranges, 1u) << "the successor is pending and left for later";
   EXPECT_EQ(tier.offload(Which::kUrgent).ranges, 1u) << "it was not forgotten";
   EXPECT_EQ(work.plans_by_writers.load(), 1u);
   EXPECT_EQ(tier.scan_now().size(), next);

@@ -131,7 +131,7 @@ bool Replacer::Offload::likely_appends(const Layer& layer) const {
 }
 
 Status Replacer::Offload::add(Layer* layer) {
-  for (const Bnode* old : layer->olds) BONSAI_CHECK(!old->young());
+  for (const Bnode* old : layer->olds) BONSAI_CHECK(!old->pending());
   BONSAI_RETURN_IF_ERROR(settle(layer));
   BONSAI_RETURN_IF_ERROR(lock_chains(layer));
   replacer_.versions_.load(&live_);
@@ -141,7 +141,7 @@ Status Replacer::Offload::add(Layer* layer) {
   Job job;
   job.layer = layer;
   chains_.clear();
-  for (const Bnode* old : layer->olds) gather(*old, &job);
+  for (const Bnode* old : layer->olds) collect(*old, &job);
   const auto mark = writer_.mark();
   if (const Status status = build(&job); !status.ok()) {
     writer_.rollback(mark);
@@ -185,7 +185,7 @@ Status Replacer::Offload::lock_chains(Layer* layer) {
 }
 
 // The chains of `old` in key order, each with the residue's chain of its key.
-void Replacer::Offload::gather(const Bnode& old, Job* job) {
+void Replacer::Offload::collect(const Bnode& old, Job* job) {
   const size_t first = chains_.size();
   const auto note = [&](const Node& node) {
     const uint32_t segment = node.in_batch() ? node.batch()->segment.load() : node.segment;
@@ -391,8 +391,8 @@ void Replacer::Offload::make_residue(Piece* piece, const std::vector<std::vector
     for (size_t i = 0; i + 1 < chain.size(); ++i) chain[i]->next.store(chain[i + 1], std::memory_order_relaxed);
     const Key key = chain.front()->key();
     const uint64_t hash = key.hash();
-    bool crowds = false;
-    BONSAI_CHECK(slots->push(slots->find(key, hash), chain.front(), hash, &crowds));
+    bool reached_high_mark = false;
+    BONSAI_CHECK(slots->push(slots->find(key, hash), chain.front(), hash, &reached_high_mark));
   }
   piece->residue->freeze();
 }
@@ -424,7 +424,7 @@ Status Replacer::Offload::commit(std::vector<Layer*>* again) {
   step("retire dnodes");
   media_bytes_ += retired.size() * persist::kBlockBytes;
   if (Status status = replacer_.dnodes_.retire(retired); !status.ok()) {
-    for (Job& job : jobs_) bury(&job, Predecessors::kKept);
+    for (Job& job : jobs_) release_layer(&job, Predecessors::kKept);
     jobs_.clear();
     return status;
   }
@@ -435,7 +435,7 @@ Status Replacer::Offload::commit(std::vector<Layer*>* again) {
   for (uint32_t segment = 0; segment < dead.size(); ++segment) {
     if (dead[segment] != 0) replacer_.log_.release(segment, dead[segment]);
   }
-  for (Job& job : jobs_) bury(&job, Predecessors::kGivenBack);
+  for (Job& job : jobs_) release_layer(&job, Predecessors::kGivenBack);
   jobs_.clear();
   return Status::OK();
 }
@@ -472,7 +472,7 @@ void Replacer::Offload::switch_over(Job* job) {
 }
 
 // Everything is durable and reachable elsewhere: what is old waits for its readers.
-void Replacer::Offload::bury(Job* job, Predecessors predecessors) {
+void Replacer::Offload::release_layer(Job* job, Predecessors predecessors) {
   auto garbage = std::make_unique<Garbage>();
   garbage->predecessors = predecessors;
   garbage->dnode_store = &replacer_.dnodes_;
@@ -494,7 +494,7 @@ void Replacer::Offload::bury(Job* job, Predecessors predecessors) {
   replacer_.work_.compactions.fetch_add(job->compactions, std::memory_order_relaxed);
   replacer_.queue_.finish_urgent();
   for (Bnode* fresh : job->layer->news) {
-    if (fresh->grow_up()) replacer_.queue_.enqueue_urgent(fresh->layer());
+    if (fresh->settle()) replacer_.queue_.enqueue_urgent(fresh->layer());
   }
   const uint64_t bytes = garbage->dram_bytes();
   replacer_.epochs_.retire(garbage.release(), &Garbage::reclaim, nullptr, bytes);

@@ -88,7 +88,7 @@ class Replacer::Offload {
 
   Status settle(Layer* layer);
   static Status lock_chains(Layer* layer);
-  void gather(const Bnode& old, Job* job);
+  void collect(const Bnode& old, Job* job);
   Status build(Job* job);
   Status build_piece(Job* job, Bnode* successor, std::span<const Chain> chains);
   bool likely_appends(const Layer& layer) const;
@@ -105,7 +105,7 @@ class Replacer::Offload {
   void switch_over(Job* job);
   void put_back(std::vector<Layer*>* again);
   enum class Predecessors { kGivenBack, kKept };  // on NVM
-  void bury(Job* job, Predecessors predecessors);
+  void release_layer(Job* job, Predecessors predecessors);
 
   Replacer& replacer_;
   persist::DnodeWriter writer_;

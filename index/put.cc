@@ -54,7 +54,7 @@ struct Index::Group {
 };
 
 // The newest installed successor of a bnode that the tree has named.
-Bnode* Index::newest(Bnode* bnode, const Key& key) {
+Bnode* Index::newest_successor(Bnode* bnode, const Key& key) {
   for (;;) {
     step("load layer");
     const Layer* layer = bnode->layer();
@@ -64,19 +64,19 @@ Bnode* Index::newest(Bnode* bnode, const Key& key) {
 }
 
 // The bnode that takes updates of `key` now.
-Bnode* Index::live(const Key& key) const {
+Bnode* Index::current_bnode(const Key& key) const {
   step("load index");
-  return newest(tree_.find(key), key);
+  return newest_successor(tree_.find(key), key);
 }
 
 // The same for several keys, with their hashes; what will be looked at next is fetched, all at a time.
-void Index::live_many(std::span<const Key> keys, Fetch fetch, std::span<uint64_t> hashes,
-                      std::span<Bnode*> bnodes) const {
+void Index::current_bnodes(std::span<const Key> keys, Fetch fetch, std::span<uint64_t> hashes,
+                           std::span<Bnode*> bnodes) const {
   for (size_t i = 0; i < keys.size(); ++i) hashes[i] = keys[i].hash();
   step("load index");
   tree_.find_many(keys, bnodes);
   for (size_t i = 0; i < keys.size(); ++i) {
-    bnodes[i] = newest(bnodes[i], keys[i]);
+    bnodes[i] = newest_successor(bnodes[i], keys[i]);
     if (fetch == Fetch::kUpdates) {
       Prefetch::to_update(*bnodes[i], hashes[i]);
     } else {
@@ -136,9 +136,9 @@ bool Index::reserve(Bnode* bnode, uint64_t hash, const Put& put, Reservation* re
   if (no_room(*bnode, *reserved->slots, reserved->place)) return false;
   Prefetch::to_push(reserved->slots, reserved->place);
   step("reserve token");
-  bool crowds = false;
-  const auto [token, cell] = bnode->reserve(reserved->slots, node_bytes, &crowds);
-  if (crowds) queue_.enqueue(ReplaceQueue::Kind::kHighMark, bnode);
+  bool reached_high_mark = false;
+  const auto [token, cell] = bnode->reserve(reserved->slots, node_bytes, &reached_high_mark);
+  if (reached_high_mark) queue_.enqueue(ReplaceQueue::Kind::kHighMark, bnode);
   if (cell != nullptr) Prefetch::to_write(cell);
   reserved->cell = cell;
   reserved->token = token;
@@ -246,7 +246,7 @@ Index::Outcome Index::put(Put* put) {
   for (;;) {
     Group<1> group(std::span<Put, 1>(put, 1));
     group.hashes[0] = hash;
-    group.bnodes[0] = live(put->key);
+    group.bnodes[0] = current_bnode(put->key);
     Push why;
     if (attempt(&group, &why) == 1) return Outcome::kDone;
     Outcome outcome = group.durable;
@@ -285,7 +285,7 @@ size_t Index::put_many(std::span<Put> puts, Outcome* outcome) {
   Group<kPutManyMax> group(puts);
   std::array<Key, kPutManyMax> keys;
   for (size_t i = 0; i < puts.size(); ++i) keys[i] = puts[i].key;
-  live_many({keys.data(), puts.size()}, Fetch::kUpdates, group.hashes, group.bnodes);
+  current_bnodes({keys.data(), puts.size()}, Fetch::kUpdates, group.hashes, group.bnodes);
   EqualKeys equal;
   uint64_t bytes = persist::kBatchOverheadBytesMax;
   for (size_t i = 0; i < puts.size(); ++i) {
@@ -318,10 +318,10 @@ size_t Index::put_in_turn(std::span<Put> puts, Outcome* outcome) {
 bool Index::push(Bnode* bnode, Slots* slots, const Slots::Place& place, uint64_t hash, Node* node) {
   node->next.store(place.head(), std::memory_order_relaxed);
   step(node->in_batch() ? "publish batch node" : "publish");
-  bool crowds = false;
-  if (!slots->push(place, node, hash, &crowds)) return false;
+  bool reached_high_mark = false;
+  if (!slots->push(place, node, hash, &reached_high_mark)) return false;
   step(node->in_batch() ? "published batch node" : "published");
-  if (crowds) queue_.enqueue(ReplaceQueue::Kind::kHighMark, bnode);
+  if (reached_high_mark) queue_.enqueue(ReplaceQueue::Kind::kHighMark, bnode);
   return true;
 }
 

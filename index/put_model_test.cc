@@ -68,7 +68,7 @@ const Broken kBroken[] = {
     BONSAI_RULE(kLookBelow, kPutBeside),       BONSAI_RULE(kItemBelow, kHelperAbove),
     BONSAI_RULE(kCellAfterHead, kPutBeside),   BONSAI_RULE(kHelpBatch, kPutOnTop),
     BONSAI_RULE(kReadyLast, kScans),           BONSAI_RULE(kReadyAfterRecord, kScans),
-    BONSAI_RULE(kYoungWaits, kOffloads),       BONSAI_RULE(kBegunStacks, kStack),
+    BONSAI_RULE(kPendingWaits, kOffloads),     BONSAI_RULE(kBegunStacks, kStack),
     BONSAI_RULE(kSettleAtOffload, kPutBeside),
 };
 #undef BONSAI_RULE

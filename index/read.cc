@@ -88,7 +88,7 @@ void Index::get_from(Bnode* bnode, uint64_t hash, uint64_t version, Lookup* look
 void Index::get(uint64_t version, Lookup* lookup) {
   step("load index");
   const Key& key = lookup->key;
-  get_from(newest(tree_.find_to_read(key), key), key.hash(), version, lookup);
+  get_from(newest_successor(tree_.find_to_read(key), key), key.hash(), version, lookup);
 }
 
 // get_many(), in three stages, by two blocks of lookups that take turns. While one block descends the tree, what the
@@ -134,7 +134,7 @@ class Index::Gets {
       if (asker_.key(next_, &keys_[n])) asked_[n++] = next_;
     }
     if (n == 0) return;
-    index_.live_many({keys_.data(), n}, Fetch::kUpdatesAndDnode, hashes_, bnodes_);
+    index_.current_bnodes({keys_.data(), n}, Fetch::kUpdatesAndDnode, hashes_, bnodes_);
     for (size_t i = 0; i < n; ++i) {
       Lookup lookup{.key = keys_[i]};
       if (!index_.find_update(*bnodes_[i], keys_[i], hashes_[i], version_, &lookup)) {
@@ -179,7 +179,7 @@ class Index::Gets {
 
   // As Index::take_metadata(). Where the dnode is not the key's any more, somebody else sees to it.
   void take_metadata(const Key& key, const persist::Dnode& dnode, const persist::Dnode::Carried& carried) {
-    Bnode* const bnode = Index::newest(index_.tree_.find_to_read(key), key);
+    Bnode* const bnode = Index::newest_successor(index_.tree_.find_to_read(key), key);
     if (bnode->base().dnode() == &dnode) index_.take_metadata(bnode, dnode, carried);
   }
 
@@ -479,12 +479,12 @@ void Index::read_window(const Key& from, uint64_t version, bool whole, uint64_t 
     if (bnode == nullptr) {
       bnode = tree_.find_to_scan(from, following);
       if (dnodes_.volume().has_far() && following != &own)
-        read_runs_ahead(*newest(bnode, from), records_max, following);
+        read_runs_ahead(*newest_successor(bnode, from), records_max, following);
     }
     if (following != &own) ahead = &following->runs();
     records_behind = prefetch_following(*following);
   }
-  read_range(newest(bnode, from), from, version, whole, records_max, ahead, window);
+  read_range(newest_successor(bnode, from), from, version, whole, records_max, ahead, window);
   window->records_behind = records_behind;
 }
 
@@ -508,7 +508,7 @@ void Index::find_starts(std::span<Start> starts) const {
 
 void Index::prefetch_start(Start* start, size_t stage) const {
   if (stage == 0) {
-    start->first = newest(start->first, start->from);
+    start->first = newest_successor(start->first, start->from);
     Prefetch::directory(*start->first);
   } else if (stage == 1) {
     const uint64_t records = Prefetch::records(*start->first, dnodes_.volume(), start->from, start->records_max);

@@ -116,7 +116,7 @@ std::vector<Sized> keys_of(const scale::Volume& volume, const persist::Dnode& dn
 // and hardly one above the newest. Of a table that fills up only.
 bool is_rising(const Slots* slots) {
   constexpr uint32_t kOutOfOrder = 32;  // one of so many
-  if (slots == nullptr || !slots->crowded()) return false;
+  if (slots == nullptr || !slots->above_high_mark()) return false;
   const Node* oldest = nullptr;
   const Node* newest = nullptr;
   Prefetch::heads(*slots);
@@ -252,13 +252,13 @@ double fresh_share(const persist::Dnode& dnode, const Estimate& all, const Estim
 uint32_t capacity_after(const Bnode& bnode, const Estimate& updates, bool rising, bool log_low,
                         const persist::Limits& limits) {
   const Slots* slots = bnode.slots();
-  const bool crowded = slots != nullptr && slots->crowded();
-  const bool wide = updates.bytes <= limits.dnode_bytes_max && (crowded || log_low);
+  const bool above_high_mark = slots != nullptr && slots->above_high_mark();
+  const bool wide = updates.bytes <= limits.dnode_bytes_max && (above_high_mark || log_low);
   const uint32_t wide_max = rising ? Slots::kRisingCapacityMax : Slots::kWideCapacityMax;
   const uint32_t capacity_max = wide ? wide_max : Slots::kCapacityMax;
   const uint32_t capacity = std::min(bnode.capacity(), capacity_max);
   if (slots == nullptr) return capacity;
-  if (crowded) {
+  if (above_high_mark) {
     const bool widens = capacity < Slots::kCapacityMax || 2 * updates.bytes <= limits.dnode_bytes_max;
     return std::min(widens ? capacity * 2 : capacity, capacity_max);
   }
@@ -371,7 +371,7 @@ std::span<const Batch::Item> Replacer::ToPublish::below(const base::Fence& hi) c
 // It is not cut if where to do so cannot be read now: a batch that was begun does not wait for that.
 // False if somebody else is replacing it; of a pending one also if the batch may wait.
 bool Replacer::plan_for_batch(Bnode* bnode, const ToPublish& left) {
-  if (!bnode->claim() && !(left.begun && bnode->claim_young())) return false;
+  if (!bnode->claim() && !(left.begun && bnode->claim_pending())) return false;
   BONSAI_INVARIANT(bnode->layer() == nullptr);
   const persist::Limits& limits = limits_;
   const std::span<const Batch::Item> items = left.below(bnode->hi());
@@ -396,7 +396,7 @@ bool Replacer::plan_for_batch(Bnode* bnode, const ToPublish& left) {
     if (!cuts.empty()) work_.splits.fetch_add(1, std::memory_order_relaxed);
   }
   const Slots* slots = bnode->slots();
-  const bool doubles = slots != nullptr && slots->crowded();
+  const bool doubles = slots != nullptr && slots->above_high_mark();
   const uint32_t capacity_min = std::min(doubles ? 2 * bnode->capacity() : bnode->capacity(),
                                          cuts.empty() ? Slots::kBatchCapacityMax : Slots::kCapacityMax);
   auto* layer = new Layer();
@@ -429,7 +429,7 @@ void Replacer::make_successors(Layer* layer, const std::vector<std::string>& cut
     const Fence hi = i == cuts.size() ? layer->olds.back()->hi() : Fence(cuts[i]);
     BONSAI_INVARIANT(lo < hi);
     layer->news.push_back(new Bnode(lo, hi, gen, Base::of(layer), capacity_of(lo, hi)));
-    layer->news.back()->set_young();
+    layer->news.back()->set_pending();
   }
   BONSAI_INVARIANT(tile(layer->news));
 }

@@ -11,7 +11,7 @@ namespace bonsai::index {
 namespace {
 
 Bnode*& link_of(ReplaceQueue::Kind kind, Bnode* bnode) {
-  return kind == ReplaceQueue::Kind::kDirty ? bnode->queue().next : bnode->queue().next_crowded;
+  return kind == ReplaceQueue::Kind::kDirty ? bnode->queue().next : bnode->queue().next_above_high_mark;
 }
 
 }  // namespace

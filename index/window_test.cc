@@ -188,7 +188,7 @@ TEST(Window, ADamagedRecordEndsNone) {
 }
 
 // A scan may fetch what its next window will return while its caller reads what this one does.
-TEST(Window, TellsWhereTheNextOnesRecordsLie) {
+TEST(Window, ReportsWhereTheNextOnesRecordsAre) {
   if (bonsai::testing::other_side_asked()) GTEST_SKIP() << "they are nowhere before they are read";
   constexpr uint64_t kRecords = 20'000;
   Tier tier({.pool_bytes = size_t{16} << 20});
@@ -197,24 +197,24 @@ TEST(Window, TellsWhereTheNextOnesRecordsLie) {
   const auto guard = tier.epochs().enter();
   Following following;
   Index::Window window;
-  size_t windows = 0, told = 0;
+  size_t windows = 0, known = 0;
   for (base::Fence at(""); !at.is_infinite(); at = window.hi, ++windows) {
     const std::span<const char> place = window.records_behind;
     tier.index().read_window(at.key(), kLatest, false, UINT64_MAX, &window, nullptr, &following);
     if (place.empty()) continue;
-    ++told;
+    ++known;
     const Rows& rows = window.pieces[0].rows;
     ASSERT_LT(static_cast<size_t>(rows.keys - place.data()), base::kLineBytes) << "of window " << windows;
     ASSERT_GE(place.data() + place.size(), rows.value(rows.count - 1).data() + rows.value_bytes);
   }
-  EXPECT_GT(told, windows / 2) << windows;
+  EXPECT_GT(known, windows / 2) << windows;
   tier.index().read_window(Key::of(key_of(0)), kLatest, false, 10, &window);
   EXPECT_TRUE(window.records_behind.empty()) << "a scan of few records ends before";
   following.clear();
   tier.index().read_window(Key::of(key_of(0)), kLatest, false, UINT64_MAX, &window, nullptr, &following);
   EXPECT_FALSE(window.records_behind.empty());
   tier.index().read_window_below(base::Fence(key_of(9)), kLatest, &window);
-  EXPECT_TRUE(window.records_behind.empty()) << "what another window told";
+  EXPECT_TRUE(window.records_behind.empty()) << "what another window known";
 }
 
 void expect_same(const Index::Window& known, const Index::Window& wanted) {

@@ -25,7 +25,7 @@ State PutModel::first() const {
   State s;
   std::memset(static_cast<void*>(&s), 0, sizeof s);
   s.version = kVersionFirst;
-  s.bnode[0].over_dnode = s.bnode[kAside].over_dnode = 1;
+  s.bnode[0].over_dnode = s.bnode[kOuter].over_dnode = 1;
   return s;
 }
 
@@ -93,8 +93,8 @@ bool PutModel::publishing(const State& s, Byte node) const {
   return is_batch(s.node[node]) && s.batch[s.node[node].operation].cell == kPublishing;
 }
 
-Byte PutModel::live(const State& s, Byte key) {
-  if (is_aside(key)) return kAside;
+Byte PutModel::current_bnode(const State& s, Byte key) {
+  if (is_outer(key)) return kOuter;
   Byte bnode = s.tree;
   while (s.bnode[bnode].installed != 0) ++bnode;
   return bnode;
@@ -135,7 +135,7 @@ bool PutModel::put(State* s, Thread* t) {
   switch (f->pc) {
     case kLive:
       note_ = "put: load index";
-      f->bnode = live(*s, f->key);
+      f->bnode = current_bnode(*s, f->key);
       f->pc = kLook;
       return true;
     case kLook:
@@ -249,7 +249,7 @@ bool PutModel::read(State* s, Thread* t) {
       return true;
     case kLive:
       note_ = "read: load index";
-      f->bnode = live(*s, f->key);
+      f->bnode = current_bnode(*s, f->key);
       f->pc = kWord;
       return true;
     case kWord:
@@ -259,7 +259,7 @@ bool PutModel::read(State* s, Thread* t) {
       return true;
     case kNode:
       note_ = "read: load version";
-      if (f->node == 0 && f->bnode != 0 && f->bnode != kAside) {
+      if (f->node == 0 && f->bnode != 0 && f->bnode != kOuter) {
         --f->bnode;
         f->pc = kWord;
       } else if (f->node == 0) {
@@ -285,8 +285,8 @@ bool PutModel::read(State* s, Thread* t) {
 
 // A dnode has all of the generations up to its own; of the records above, the highest (generation, token) counts.
 Byte PutModel::recovered(const State& s, Byte key) const {
-  const Byte dnode_gen = is_aside(key) ? 0 : s.dnode_gen;
-  Byte value = is_aside(key) ? 0 : s.dnode[key];
+  const Byte dnode_gen = is_outer(key) ? 0 : s.dnode_gen;
+  Byte value = is_outer(key) ? 0 : s.dnode[key];
   int best = dnode_gen << 8 | 0xff;
   const auto offer = [&](Byte gen, Byte token, size_t operation) {
     const int order = gen << 8 | token;
@@ -304,10 +304,10 @@ Byte PutModel::recovered(const State& s, Byte key) const {
 }
 
 Byte PutModel::final_value(const State& s, Byte key) {
-  for (Byte bnode = live(s, key);; --bnode) {
+  for (Byte bnode = current_bnode(s, key);; --bnode) {
     const Byte head = head_of(s.bnode[bnode].words[key]);
     if (head != 0) return value_of(s.node[head].operation);
-    if (bnode == 0 || bnode == kAside) return 0;
+    if (bnode == 0 || bnode == kOuter) return 0;
   }
 }
 
@@ -317,14 +317,14 @@ const char* PutModel::broken(const State& s) const {
   for (Byte key = 0; key < kKeys; ++key) {
     bool top = true;
     Byte above = UINT8_MAX;
-    for (Byte bnode = live(s, key);; --bnode) {
+    for (Byte bnode = current_bnode(s, key);; --bnode) {
       for (Byte node = head_of(s.bnode[bnode].words[key]); node != 0; node = head_of(s.node[node].next)) {
         const Byte version = version_of(s, node);
         if (version > above || (version == 0 && !top)) return "versions rise downwards";
         if (version != 0) above = version;
         top = false;
       }
-      if (bnode == 0 || bnode == kAside) break;
+      if (bnode == 0 || bnode == kOuter) break;
     }
   }
   return nullptr;

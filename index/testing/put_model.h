@@ -3,7 +3,7 @@
 // to shared memory a step of its own (docs/put-protocol.md, 3 (d) and (f)).
 //
 // One range of three keys, whose bnodes take few keys each and pile up 0, 1, 2, ... as they are replaced, and one
-// wide bnode aside with a key below and a key above them, which batches begin or end with. Programs of puts, batches,
+// wide outer bnode with a key below and a key above them, which batches begin or end with. Programs of puts, batches,
 // gets, scans and offloads run on it; helping is a stack of frames per thread. Left out are pruning, residues (a bnode
 // that was offloaded stays readable), splits and merges.
 //
@@ -21,8 +21,8 @@ namespace bonsai::index::model {
 
 using Byte = uint8_t;
 
-inline constexpr Byte kKeys = 5;  // 0 and 4 are aside
-inline constexpr Byte kBnodes = 6, kAside = kBnodes - 1;
+inline constexpr Byte kKeys = 5;  // 0 and 4 are the outer ones
+inline constexpr Byte kBnodes = 6, kOuter = kBnodes - 1;
 inline constexpr Byte kNodes = 12, kThreads = 4, kOperations = 8, kFrames = 8, kAttempts = 4;
 inline constexpr Byte kVersionFirst = 2;
 
@@ -43,7 +43,7 @@ enum Rule : uint32_t {
   kHelpBatch = 1u << 4,         // nobody pushes on top of a batch that is publishing
   kReadyLast = 1u << 5,         // a batch is ready when all items stand
   kReadyAfterRecord = 1u << 6,  // ... and its record is durable
-  kYoungWaits = 1u << 7,        // a layer on a successor is not offloaded before that is settled
+  kPendingWaits = 1u << 7,      // a layer on a successor is not offloaded before that is settled
   kBegunStacks = 1u << 8,       // a begun batch does not wait for the predecessor's offload
   kSettleAtOffload = 1u << 9,   // an offload completes the batches on its range
 };
@@ -69,7 +69,7 @@ struct Node {
 // Bnode b, and the layer on it, which names bnode b + 1.
 struct Bnode {
   Byte words[kKeys];  // head | kFrozen
-  Byte tokens, used, young, over_dnode;
+  Byte tokens, used, pending, over_dnode;
   Byte named, installed, settled, taken;
 };
 
@@ -112,8 +112,8 @@ inline Byte head_of(Byte word) { return word & static_cast<Byte>(~kFrozen); }
 
 // The value that an operation writes; 0 is what was there at first.
 constexpr Byte value_of(Byte operation) { return static_cast<Byte>(operation + 1); }
-constexpr bool is_aside(Byte key) { return key == 0 || key + 1 == kKeys; }
-constexpr Byte gen_of(Byte bnode) { return bnode == kAside ? 1 : static_cast<Byte>(bnode + 1); }
+constexpr bool is_outer(Byte key) { return key == 0 || key + 1 == kKeys; }
+constexpr Byte gen_of(Byte bnode) { return bnode == kOuter ? 1 : static_cast<Byte>(bnode + 1); }
 
 class PutModel {
  public:
@@ -144,7 +144,7 @@ class PutModel {
   [[nodiscard]] Byte version_of(const State& s, Byte node) const;
   [[nodiscard]] bool publishing(const State& s, Byte node) const;
   [[nodiscard]] bool no_room(const State& s, const Frame& f) const;
-  [[nodiscard]] static Byte live(const State& s, Byte key);
+  [[nodiscard]] static Byte current_bnode(const State& s, Byte key);
   static Byte push(State* s, const Frame& f, Byte operation);
 
   static Frame& call(Thread* t, Routine routine);

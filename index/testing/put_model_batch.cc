@@ -39,7 +39,7 @@ bool PutModel::complete(State* s, Thread* t) {
       return true;
     case kLive:
       note_ = "batch: load index";
-      f->bnode = f->below = live(*s, f->key);
+      f->bnode = f->below = current_bnode(*s, f->key);
       f->pc = kWord;
       return true;
     case kWord:
@@ -147,10 +147,10 @@ bool PutModel::make_room(State* s, Thread* t) {
       note_ = "replace: name a layer";
       if (bnode->named == 0) {
         const bool stacks = f->version == static_cast<Byte>(For::kBegunBatch) && rule(kBegunStacks);
-        if (bnode->young != 0 && !stacks) return false;
-        BONSAI_CHECK(f->bnode + 1 < kAside);
+        if (bnode->pending != 0 && !stacks) return false;
+        BONSAI_CHECK(f->bnode + 1 < kOuter);
         bnode->named = 1;
-        s->bnode[f->bnode + 1].young = 1;
+        s->bnode[f->bnode + 1].pending = 1;
       }
       f->key = 1;
       f->pc = kFreeze;
@@ -159,7 +159,7 @@ bool PutModel::make_room(State* s, Thread* t) {
     case kFreeze:
       note_ = "replace: freeze a word";
       bnode->words[f->key] |= kFrozen;
-      f->pc = is_aside(++f->key) ? kSettleHeads : kFreeze;
+      f->pc = is_outer(++f->key) ? kSettleHeads : kFreeze;
       return true;
     case kSettleHeads:
       note_ = "replace: settle heads";
@@ -194,15 +194,15 @@ void PutModel::settle_layer(State* s, Thread* t) {
 // The layer to offload: the lowest that is installed. A range without one gets one.
 bool PutModel::take(State* s, Thread* t) {
   Frame* f = &t->frames[t->depth - 1];
-  for (Byte i = s->tree; i < kAside; ++i) {
+  for (Byte i = s->tree; i < kOuter; ++i) {
     Bnode& bnode = s->bnode[i];
-    if (bnode.installed == 0 || bnode.taken != 0 || (bnode.young != 0 && rule(kYoungWaits))) continue;
+    if (bnode.installed == 0 || bnode.taken != 0 || (bnode.pending != 0 && rule(kPendingWaits))) continue;
     bnode.taken = 1;
     f->bnode = i;
     ++f->pc;
     return true;
   }
-  if (s->bnode[s->tree].named != 0 || s->bnode[s->tree].young != 0) return false;
+  if (s->bnode[s->tree].named != 0 || s->bnode[s->tree].pending != 0) return false;
   make_room(t, s->tree, For::kPut);
   return make_room(s, t);
 }
@@ -247,7 +247,7 @@ bool PutModel::offload(State* s, Thread* t) {
       return true;
     default:
       note_ = "offload: the successor grows up";
-      s->bnode[f->bnode + 1].young = 0;
+      s->bnode[f->bnode + 1].pending = 0;
       end(s, t);
       return true;
   }
