@@ -291,10 +291,10 @@ void DnodeSearch::next(scale::ReadBatch* reads) {
     bytes_ = carried_[run_ - 1];
   } else if (run.variable()) [[unlikely]] {
     // The average is issued: what an entry has beyond is in blocks that follow.
-    const uint64_t told_bytes = dnode_->runs()[run_ - 1].bytes / run.count;
+    const uint64_t issued_bytes = dnode_->runs()[run_ - 1].bytes / run.count;
     const size_t of = run_ - 1;
     fetch(
-        addr, kVariableHeadBytes, told_bytes, [=, this](uint32_t index) { return offset_of_variable(of, index); },
+        addr, kVariableHeadBytes, issued_bytes, [=, this](uint32_t index) { return offset_of_variable(of, index); },
         reads);
   } else {
     const uint32_t entry_bytes = run.entry_bytes();
@@ -360,7 +360,7 @@ bool DnodeSearch::lost(const scale::ReadBatch& reads) const {
 }
 
 template <class OffsetOf>
-void DnodeSearch::fetch(scale::Addr run, uint32_t fetched_bytes, uint64_t told_bytes, OffsetOf offset_of,
+void DnodeSearch::fetch(scale::Addr run, uint32_t fetched_bytes, uint64_t issued_bytes, OffsetOf offset_of,
                         scale::ReadBatch* reads) const {
   uint32_t further = hits_;
   uint32_t at;
@@ -370,7 +370,7 @@ void DnodeSearch::fetch(scale::Addr run, uint32_t fetched_bytes, uint64_t told_b
     __builtin_prefetch(bytes_ + at + fetched_bytes - 1);
     further &= further - 1;
   } while (further != 0);
-  reads->add(run + at, told_bytes, base::low_bits<unsigned>(__builtin_popcount(hits_)) - 1);
+  reads->add(run + at, issued_bytes, base::low_bits<unsigned>(__builtin_popcount(hits_)) - 1);
 }
 
 RunDesc Dnode::desc(size_t i) const {
@@ -422,14 +422,14 @@ Find DnodeSearch::check(Entry* entry) const {
 // Of a key outside the range, which may not have the prefix that they leave out, they say nothing.
 std::array<Dnode::Part, kRunsMax> Dnode::parts_with(const Key& key, bool inside) const {
   const std::span<const Run> runs = places();
-  const bool told = uploaded() && inside;
-  const Sample wanted = told ? sample(key) : Sample{0};
+  const bool sampled = uploaded() && inside;
+  const Sample wanted = sampled ? sample(key) : Sample{0};
   std::array<Part, kRunsMax> parts;
   size_t samples = metadata_offset(runs.size());
   for (size_t i = 0; i < runs.size(); ++i) {
     const uint32_t count = runs[i].count;
     parts[i] = {0, key.bytes.empty() ? 0 : count};
-    if (!told) continue;
+    if (!sampled) continue;
     const Ranks ranks = ranks_of(at<Sample>(samples), runs[i].groups(), wanted);
     samples += runs[i].samples_bytes();
     parts[i] = {(std::max(ranks.below, 1U) - 1) * kGroup, std::min(ranks.not_above * kGroup, count)};

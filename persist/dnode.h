@@ -282,7 +282,7 @@ class DnodeSearch {
   [[nodiscard]] uint32_t end_of(size_t run, uint32_t index) const;
   // Fetches the current entries, so much of each, and issues what look() reads there.
   template <class OffsetOf>
-  void fetch(scale::Addr run, uint32_t fetched_bytes, uint64_t told_bytes, OffsetOf offset_of,
+  void fetch(scale::Addr run, uint32_t fetched_bytes, uint64_t issued_bytes, OffsetOf offset_of,
              scale::ReadBatch* reads) const;
   // Looks at the current entries. kAbsent: none has the key.
   [[nodiscard]] Find check(Entry* entry) const;

@@ -45,9 +45,9 @@ void DnodeCursor::seek_in(const Key& key, bool inside, uint64_t entries) {
   open(key, inside, entries);
   if (reads_.waits() && !carry(entries)) [[unlikely]]
     return;
-  scale::ReadBatch* const told = reads_.waits() ? &reads_ : nullptr;
+  scale::ReadBatch* const batch = reads_.waits() ? &reads_ : nullptr;
   for (Source& source : sources_) {
-    if (!source.run.lower_bound(key, source.index, source.end, &source.index, told)) found_damage();
+    if (!source.run.lower_bound(key, source.index, source.end, &source.index, batch)) found_damage();
     source.end = source.there;
   }
   await(entries);
