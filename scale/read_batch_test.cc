@@ -33,19 +33,19 @@ class SlowMedium final : public base::HookedMedium {
   [[nodiscard]] uint64_t read_deadline(uint64_t blocks, uint64_t first_ns, uint64_t last_ns) override {
     reads.push_back(blocks);
     EXPECT_LE(first_ns, last_ns);
-    first_told_ns = first_ns;
+    first_issued_ns = first_ns;
     return last_ns + read_ns;
   }
 
   uint64_t read_ns = 0;
   std::vector<uint64_t> reads;
-  uint64_t first_told_ns = 0;
+  uint64_t first_issued_ns = 0;
 
  private:
   alignas(64) std::array<std::byte, kBytes> bytes_of_view_{};
 };
 
-TEST(ReadBatch, AreToldTogetherAndWaitedForOnce) {
+TEST(ReadBatch, AreIssuedTogetherAndWaitedForOnce) {
   SlowMedium first, second;
   first.read_ns = second.read_ns = 100'000;
   const VolumeOf<base::HookedMedium> volume({&first, &second});
@@ -77,16 +77,16 @@ TEST(ReadBatch, TakeTheirTimeWhileTheReaderDoesSomethingElse) {
   medium.read_ns = 50'000'000;
   const VolumeOf<base::HookedMedium> volume({&medium});
   ReadBatch reads(volume);
-  EXPECT_EQ(reads.begin(), 0U) << "nothing was told";
+  EXPECT_EQ(reads.begin(), 0U) << "nothing was issued";
   const uint64_t before_ns = base::now_ns();
   reads.add(Addr(0, 300), 8, 2);
   reads.add(Addr(0, 310), 8);  // in the same block
-  const uint64_t told_ns = base::now_ns();
+  const uint64_t issued_ns = base::now_ns();
   const uint64_t asked_ns = reads.begin();
   EXPECT_EQ(medium.reads, std::vector<uint64_t>{3});
-  EXPECT_GE(medium.first_told_ns, before_ns);
-  EXPECT_LE(medium.first_told_ns, told_ns);
-  EXPECT_GE(asked_ns, told_ns);
+  EXPECT_GE(medium.first_issued_ns, before_ns);
+  EXPECT_LE(medium.first_issued_ns, issued_ns);
+  EXPECT_GE(asked_ns, issued_ns);
   EXPECT_TRUE(reads.wait(asked_ns + medium.read_ns).ok());  // a later time, so it is not waited for
   EXPECT_LT(base::now_ns(), asked_ns + medium.read_ns);
   reads.add(Addr(0, 1000), 1);

@@ -64,7 +64,7 @@ class RemoteTest : public ::testing::Test {
   ServingNode node_{&network_, scratch_.path()};
 };
 
-TEST(TargetNameTest, TellsPathsFromRemoteTargets) {
+TEST(TargetNameTest, TakesPathsAndRemoteTargetsApart) {
   TargetName name;
   ASSERT_TRUE(parse_target_name("/mnt/pmem/my.pool", &name).ok());
   EXPECT_FALSE(name.is_remote());
