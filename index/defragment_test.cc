@@ -54,7 +54,7 @@ bool defragment_under_readers(uint64_t seed) {
   snapshot = Versions::Registration();  // it does not outlive the index
   tier.crash();
   EXPECT_EQ(tier.scan_now(), now);
-  EXPECT_GT(tier.space().aside().bytes, 0u);
+  EXPECT_GT(tier.space().relocation_reserve().bytes, 0u);
   EXPECT_TRUE(tier.drain().ok());
   EXPECT_EQ(tier.scan_now(), now);
   EXPECT_EQ(tier.space().used_bytes(), tier.bytes_in_use());
@@ -73,10 +73,11 @@ bool grow_short_piece(uint64_t seed) {
   persist::Space& space = tier.space();
   const uint64_t run_bytes_max = tier.pool().limits().dnode_bytes_max;
   leave_short_pieces(&space, run_bytes_max / 8);
-  static_cast<void>(space.cut_aside(space.aside_bytes_wanted() - persist::kBlockBytes));
-  for (int i = 0; i < 40 && space.aside().bytes < run_bytes_max; ++i) static_cast<void>(tier.index().defragment());
+  static_cast<void>(space.cut_relocation_reserve(space.relocation_bytes_wanted() - persist::kBlockBytes));
+  for (int i = 0; i < 40 && space.relocation_reserve().bytes < run_bytes_max; ++i)
+    static_cast<void>(tier.index().defragment());
   EXPECT_EQ(tier.scan_now(), model);
-  return space.aside().bytes >= run_bytes_max;
+  return space.relocation_reserve().bytes >= run_bytes_max;
 }
 
 // About one arrangement in eight has too little between two things that do not move; far, one in four or five.

@@ -101,7 +101,7 @@ class Analyst {
     const uint64_t bytes = pool_.superblocks[0].extent_bytes;
     base::for_each_on(options_.threads, extents_.size(), [&](size_t i) {
       read_headers(&extents_[i], bytes);
-      tell_done(bytes);
+      report_done(bytes);
     });
     for (Extent& extent : extents_) take(&extent);
   }
@@ -202,7 +202,7 @@ class Analyst {
     std::vector<SegmentRead> reads(segments.size());
     base::for_each_on(options_.threads, segments.size(), [&](size_t i) {
       read_segment(volume_, {segments[i], entries[i], base::checked_narrow<uint32_t>(i)}, terms, tiles, &reads[i]);
-      tell_done(terms.segment_bytes);
+      report_done(terms.segment_bytes);
     });
     judge_shares(&reads);
     for (SegmentRead& read : reads) {
@@ -290,7 +290,7 @@ class Analyst {
     records->erase(std::unique(records->begin(), records->end(), same_key), records->end());
   }
 
-  void tell_done(uint64_t bytes) {
+  void report_done(uint64_t bytes) {
     const uint64_t done = bytes_done_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
     if (options_.progress && base::thread_ordinal() == caller_) {
       options_.progress(static_cast<double>(done) / static_cast<double>(bytes_all_));

@@ -89,7 +89,7 @@ class SegmentReader {
   void check_noted(uint64_t offset, uint64_t epoch) {
     const bool behind = terms_.durable ? std::exchange(last_is_ahead_, offset >= noted_ + note_bytes_)
                                        : epoch <= terms_.closed_epoch && offset >= noted_;
-    if (behind && !state_.sealed && !std::exchange(told_behind_, true)) {
+    if (behind && !state_.sealed && !std::exchange(reported_behind_, true)) {
       damage_entry("it is of an earlier state than the segment");
     }
   }
@@ -139,7 +139,7 @@ class SegmentReader {
   RecordView record_;
   uint64_t noted_ = 0;  // all before it is durable
   const uint64_t note_bytes_ = note_bytes(terms_.segment_bytes);
-  bool last_is_ahead_ = false, told_behind_ = false;
+  bool last_is_ahead_ = false, reported_behind_ = false;
 };
 
 }  // namespace

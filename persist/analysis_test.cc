@@ -108,7 +108,7 @@ class MisplacedBytes : public ::testing::Test {
     append("other", std::string(2500, 'v'), 3);
     EXPECT_TRUE(pool_.rig.log->seal_all().ok());
     EXPECT_TRUE(write_clean_state(pool_.rig.volume, pool_.rig.pool).ok());
-    expect_told(false, "nothing was done yet");
+    expect_reported(false, "nothing was done yet");
   }
 
   uint32_t append(const std::string& key, const std::string& value, uint32_t token) {
@@ -122,10 +122,10 @@ class MisplacedBytes : public ::testing::Test {
     return segment;
   }
   [[nodiscard]] std::byte* segment(size_t i) { return pool_.medium.view() + pool_.rig.pool.segments()[i].offset(); }
-  void expect_told(bool told, const std::string& what) {
+  void expect_reported(bool reported, const std::string& what) {
     Rig rig({&pool_.medium});
     ASSERT_TRUE(rig.analyse_only().ok());
-    EXPECT_EQ(!rig.analysis.damages.empty(), told) << what;
+    EXPECT_EQ(!rig.analysis.damages.empty(), reported) << what;
   }
 
   MemoryPool pool_;
@@ -138,15 +138,15 @@ TEST_F(MisplacedBytes, ZerosAreNeverTakenForUnused) {
     for (const uint64_t at : {pool_.rig.pool.segments()[0].offset(), kStateRunOffset, kStateEpochOffset,
                               sb.log_table_offset, sb.log_table_offset + kSegmentEntriesOffset}) {
       std::memset(pool_.medium.view() + at, 0, bytes);
-      expect_told(true, std::to_string(bytes) + " zeros at " + std::to_string(at));
+      expect_reported(true, std::to_string(bytes) + " zeros at " + std::to_string(at));
       std::memcpy(pool_.medium.view(), image.data(), image.size());
     }
   }
 }
 
-TEST_F(MisplacedBytes, ASegmentElsewhereIsTold) {
+TEST_F(MisplacedBytes, ASegmentElsewhereIsReported) {
   std::memcpy(segment(1), segment(0), pool_.rig.pool.segment_bytes());
-  expect_told(true, "a copy of another segment");
+  expect_reported(true, "a copy of another segment");
 }
 
 // Above the noted end a record counts as one of this opening only where one can have been appended since.
@@ -165,7 +165,7 @@ TEST_F(MisplacedBytes, AChanceHitFarBehindATornTailIsNoDamage) {
     const std::vector<std::byte> image = pool_.medium.image();
     const uint64_t seed = place_seed(rig.volume, rig.pool.segments()[opened]);
     encode_update(update, record_seed(seed, sequence, at), segment(opened) + at);
-    expect_told(at == near, "a record at " + std::to_string(at));
+    expect_reported(at == near, "a record at " + std::to_string(at));
     std::memcpy(pool_.medium.view(), image.data(), image.size());
   }
 }
@@ -197,16 +197,16 @@ TEST_F(AnalysisTest, KeysFindTheTileThatCoversThem) {
 
 TEST_F(AnalysisTest, ProgressRisesToOne) {
   for (const unsigned threads : {1U, 3U}) {
-    std::vector<double> told;
+    std::vector<double> reported;
     const uint32_t caller = base::thread_ordinal();
     static_cast<void>(analysed({threads, [&](double done) {
                                   EXPECT_EQ(base::thread_ordinal(), caller);
-                                  told.push_back(done);
+                                  reported.push_back(done);
                                 }}));
-    EXPECT_GE(told.size(), threads == 1 ? 2U : 1U);
-    EXPECT_TRUE(std::is_sorted(told.begin(), told.end()));
-    EXPECT_GT(told.front(), 0.0);
-    EXPECT_EQ(told.back(), 1.0);
+    EXPECT_GE(reported.size(), threads == 1 ? 2U : 1U);
+    EXPECT_TRUE(std::is_sorted(reported.begin(), reported.end()));
+    EXPECT_GT(reported.front(), 0.0);
+    EXPECT_EQ(reported.back(), 1.0);
   }
 }
 

@@ -71,7 +71,7 @@ void explore_all(uint64_t seed, const Manner& manner, Outcome* outcome, std::vec
 
 constexpr const char* kTable = "crash images of persist, by the fence that the crash precedes";
 
-void tell_sites(const Outcome& outcome) {
+void report_sites(const Outcome& outcome) {
   std::printf("  %-22s %9s %9s %10s %9s %9s\n", "crash before", "met", "explored", "exhaustive", "images", "distinct");
   for (const auto& [name, site] : outcome.by_site) {
     std::printf("  %-22s %9llu %9llu %10llu %9llu %9zu\n", name.c_str(), static_cast<unsigned long long>(site.met),
@@ -94,7 +94,7 @@ void expect_shares(const Outcome& outcome) {
   EXPECT_GE(outcome.recovery_images, 10'000U);
   EXPECT_GE(outcome.owners_checked, 10'000U);
   EXPECT_GE(outcome.flips, 10'000U);
-  EXPECT_GT(outcome.flips_told, outcome.flips / 4);
+  EXPECT_GT(outcome.flips_reported, outcome.flips / 4);
   for (const auto& [name, site] : outcome.by_site) {
     EXPECT_GE(site.contents.size(), 1000U) << "before " << name;
     EXPECT_LE(10 * site.images, outcome.images) << "before " << name;
@@ -113,7 +113,7 @@ TEST(PersistCrash, EveryImageIsAcknowledgedOrInFlight) {
     EXPECT_EQ(all.violations, 0U) << "round " << i << ": " << all.first;
     shares.next_round();
   }
-  tell_sites(all);
+  report_sites(all);
   add_figure("crash_recovery_images", all.recovery_images);
   add_figure("crash_images", all.images);
   add_figure("crash_images_distinct", all.contents.size());
@@ -123,9 +123,9 @@ TEST(PersistCrash, EveryImageIsAcknowledgedOrInFlight) {
   const auto number = [](uint64_t n) { return static_cast<unsigned long long>(n); };
   std::printf(
       "%llu crash images, %llu distinct, %llu of recoveries, owners of %llu; %llu fences failed; %llu bits flipped, "
-      "%llu told; %llu refused for room\n",
+      "%llu reported; %llu refused for room\n",
       number(all.images), number(all.contents.size()), number(all.recovery_images), number(all.owners_checked),
-      number(all.fence_failures), number(all.flips), number(all.flips_told), number(all.refused));
+      number(all.fence_failures), number(all.flips), number(all.flips_reported), number(all.refused));
   EXPECT_GT(all.moves, rounds);
   EXPECT_LE(all.refused, all.images / 100);
   // Of 14 lives a round; one that goes on after a kill keeps its runs. In a few rounds two are chance.

@@ -35,8 +35,8 @@ class Defragmenter::Pass {
     uint64_t bytes = bytes_before;
     for (int jumps = 0; jumps <= kJumpsMax && bytes < bytes_wanted; ++jumps) {
       if (jumps > 0 && !jump()) break;
-      if (!walk(space_.aside_bytes_wanted() + bytes_wanted)) return false;
-      space_.restore_aside(upwards_);
+      if (!walk(space_.relocation_bytes_wanted() + bytes_wanted)) return false;
+      space_.restore_relocation_reserve(upwards_);
       bytes = space_.longest_free_bytes();
     }
     return bytes > bytes_before;
@@ -57,9 +57,9 @@ class Defragmenter::Pass {
   bool walk(uint64_t bytes) {
     for (int turns = 0; turns < 2; ++turns) {
       for (;;) {
-        if (space_.aside().bytes == 0) return false;
-        space_.widen_aside();
-        if (space_.aside().bytes >= bytes) return true;
+        if (space_.relocation_reserve().bytes == 0) return false;
+        space_.widen_relocation_reserve();
+        if (space_.relocation_reserve().bytes >= bytes) return true;
         if (!move_neighbour()) break;
         static_cast<void>(epochs_.drain(kReadersMs));
       }
@@ -128,7 +128,7 @@ class Defragmenter::Pass {
   // piece. A jump also carries free bytes: as many more are at the old place as the new one had. None if all that is
   // free is not worth it.
   [[nodiscard]] std::vector<Window> windows_to_go_on() const {
-    const Space::Piece piece = space_.aside();
+    const Space::Piece piece = space_.relocation_reserve();
     const std::vector<Part> parts = parts_in_order();
     std::vector<Pocket> pockets = pockets_of(parts);
     const auto scattered = [](const Pocket& pocket) { return pocket.free - pocket.longest_free; };
@@ -140,8 +140,8 @@ class Defragmenter::Pass {
     if (free < kJumpGain * space_.longest_free_bytes()) return windows;
     for (const Pocket& pocket : pockets) {
       if (scattered(pocket) == 0) break;
-      Window window = widest_window(pocket, piece.bytes, space_.aside_bytes_wanted());
-      if (window.piece.bytes >= std::min(piece.bytes, space_.aside_bytes_wanted()))
+      Window window = widest_window(pocket, piece.bytes, space_.relocation_bytes_wanted());
+      if (window.piece.bytes >= std::min(piece.bytes, space_.relocation_bytes_wanted()))
         windows.push_back(std::move(window));
     }
     return windows;
@@ -202,7 +202,7 @@ class Defragmenter::Pass {
 
   // Lets the run at one end of the piece cross it. False: there is none, or it cannot be moved now.
   bool move_neighbour() {
-    const Space::Piece piece = space_.aside();
+    const Space::Piece piece = space_.relocation_reserve();
     auto it = runs_.lower_bound(piece.addr.bits());
     if (upwards_) {
       it = runs_.find(piece.end().bits());
@@ -241,7 +241,7 @@ class Defragmenter::Pass {
     if (desc == runs.end() || round_up(desc->bytes, kBlockBytes) != run.bytes) return 0;
     const bool across = way == Way::kAcross;
     const scale::Addr to =
-        across ? space_.begin_slide({scale::Addr::of_bits(from), run.bytes}) : space_.cut_aside(run.bytes);
+        across ? space_.begin_slide({scale::Addr::of_bits(from), run.bytes}) : space_.cut_relocation_reserve(run.bytes);
     DnodeWriter writer(store_);
     Dnode* moved = nullptr;
     if (!writer.add_moved(*old, static_cast<size_t>(desc - runs.begin()), to, &moved).ok()) {
@@ -289,7 +289,7 @@ class Defragmenter::Pass {
 
 bool Defragmenter::run(Owners* owners, uint64_t bytes_wanted) {
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock() || store_.space().aside().bytes == 0 || store_.volume().failed()) return false;
+  if (!lock.owns_lock() || store_.space().relocation_reserve().bytes == 0 || store_.volume().failed()) return false;
   return Pass(*this, *owners).run(bytes_wanted);
 }
 

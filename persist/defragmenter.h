@@ -67,15 +67,15 @@ class Defragmenter {
   // is defragmenting. Waits for readers, boundedly. Requires: the caller is outside any guard.
   bool run(Owners* owners, uint64_t bytes_wanted);
 
-  // Calls work() while the reserve is lent to offloading threads (Space::lend_aside). False, without calling it:
-  // another thread uses the reserve.
+  // Calls work() while the reserve is lent to offloading threads (Space::lend_relocation_reserve). False, without
+  // calling it: another thread uses the reserve.
   template <class Work>
   bool with_reserve_lent(Work work) {
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (!lock.owns_lock()) return false;
-    store_.space().lend_aside(true);
+    store_.space().lend_relocation_reserve(true);
     work();
-    store_.space().lend_aside(false);
+    store_.space().lend_relocation_reserve(false);
     return true;
   }
 

@@ -169,7 +169,7 @@ TEST(DefragmenterTest, RunsMoveUntilAPieceIsLongEnough) {
     EXPECT_GT(ranges.moves.size(), 2u);
     ASSERT_TRUE(ranges.epochs.drain(1'000));
     EXPECT_EQ(ranges.space().used_bytes(), used_bytes);
-    EXPECT_EQ(ranges.space().aside().bytes, ranges.space().aside_bytes_wanted());
+    EXPECT_EQ(ranges.space().relocation_reserve().bytes, ranges.space().relocation_bytes_wanted());
     EXPECT_EQ(ranges.content(), ranges.model);
     EXPECT_EQ(ranges.content_after_crash(), ranges.model);
     EXPECT_TRUE(ranges.held.empty());
@@ -214,9 +214,9 @@ TEST_F(DefragmenterOfTwoTest, ARunThatHasTakenTheNotedOnesPlaceIsNotTakenForIt) 
   };
   static_cast<void>(run());
   EXPECT_FALSE(ranges.before_hold) << "no run was to be moved";
-  const Piece aside = ranges.space().aside();
+  const Piece reserve = ranges.space().relocation_reserve();
   for (const Piece& piece : ranges.space().free_pieces(0)) {
-    EXPECT_TRUE(piece.end().bits() <= aside.addr.bits() || aside.end().bits() <= piece.addr.bits());
+    EXPECT_TRUE(piece.end().bits() <= reserve.addr.bits() || reserve.end().bits() <= piece.addr.bits());
   }
   EXPECT_EQ(ranges.content(), ranges.model);
 }
@@ -232,14 +232,14 @@ TEST_F(DefragmenterOfTwoTest, TheOldPlaceStaysUntilItsReadersEnd) {
     EXPECT_FALSE(run());
     ASSERT_EQ(ranges.moves, std::vector<size_t>{0});
     EXPECT_NE(ranges.run_of(0).addr, noted.addr);
-    EXPECT_EQ(ranges.space().aside().bytes, 0u) << "a slide has not ended";
+    EXPECT_EQ(ranges.space().relocation_reserve().bytes, 0u) << "a slide has not ended";
     const std::vector<std::byte> now = ranges.pool.medium.image();
     EXPECT_TRUE(
         std::equal(now.begin() + at, now.begin() + at + static_cast<ptrdiff_t>(noted.bytes), before.begin() + at));
     EXPECT_FALSE(run()) << "it would need the piece";
   }
   ASSERT_TRUE(ranges.epochs.drain(1'000));
-  EXPECT_EQ(ranges.space().aside().bytes, 2 * noted.bytes);
+  EXPECT_EQ(ranges.space().relocation_reserve().bytes, 2 * noted.bytes);
   EXPECT_EQ(ranges.content(), ranges.model);
   EXPECT_EQ(ranges.content_after_crash(), ranges.model);
 }

@@ -309,7 +309,7 @@ TEST_F(DnodeTest, SamplesMayTie) {
     EXPECT_EQ(find(*dnodes[1], absent, &entry), Find::kAbsent) << absent;
 }
 
-TEST_F(DnodeTest, DamageIsToldEverywhere) {
+TEST_F(DnodeTest, DamageIsReportedEverywhere) {
   Entries entries;
   for (int i = 100; i < 140; ++i) entries.put("k" + std::to_string(i), "value" + std::to_string(i));
   const auto dnodes = both(parts(Fence(), Fence::infinite(), 1, {write(entries)}));
@@ -479,8 +479,8 @@ TEST_F(DnodeTest, WhatWasFoundSoundIsVerifiedAgain) {
   const RunDesc run = write(entries);
   const auto dnodes = both(parts(Fence(), Fence::infinite(), 1, {run, write(newer)}));
   Merge merge;
-  const auto told_of = [&](DnodeCursor::Verify verify, uint64_t wanted, uint32_t reads) {
-    uint32_t told = 0;
+  const auto detected_of = [&](DnodeCursor::Verify verify, uint64_t wanted, uint32_t reads) {
+    uint32_t detected = 0;
     for (uint32_t i = 0; i < reads; ++i) {
       const Dnode& dnode = *dnodes[i % 2];
       DnodeCursor cursor(volume(), dnode, verify);
@@ -488,21 +488,21 @@ TEST_F(DnodeTest, WhatWasFoundSoundIsVerifiedAgain) {
       cursor.seek(Key::of("k" + std::to_string(first)), wanted);
       uint64_t seen = 0;
       if (i % 3 == 0 && cursor.valid() && !cursor.take_all(nullptr, {}, &merge)) {
-        ++told;
+        ++detected;
         continue;
       }
       while (cursor.valid() && seen < wanted) seen += cursor.take(nullptr, wanted - seen).rows.count;
-      told += cursor.trouble() == Trouble::kNone ? 0 : 1;
+      detected += cursor.trouble() == Trouble::kNone ? 0 : 1;
     }
-    return told;
+    return detected;
   };
   for (const uint64_t wanted : {uint64_t{1}, uint64_t{20}, uint64_t{120}, UINT64_MAX}) {
-    EXPECT_EQ(told_of(DnodeCursor::Verify::kAlways, wanted, 100), 0U);
+    EXPECT_EQ(detected_of(DnodeCursor::Verify::kAlways, wanted, 100), 0U);
     damage(run, kDamaged * (run.bytes / kEntries) + 5);
-    EXPECT_EQ(told_of(DnodeCursor::Verify::kAlways, wanted, 100), 100U) << wanted;
-    const uint32_t told = told_of(DnodeCursor::Verify::kSampled, wanted, 100 * DnodeCursor::kSampledOneIn);
-    EXPECT_GT(told, 50U);
-    EXPECT_LT(told, 200U);
+    EXPECT_EQ(detected_of(DnodeCursor::Verify::kAlways, wanted, 100), 100U) << wanted;
+    const uint32_t detected = detected_of(DnodeCursor::Verify::kSampled, wanted, 100 * DnodeCursor::kSampledOneIn);
+    EXPECT_GT(detected, 50U);
+    EXPECT_LT(detected, 200U);
     damage(run, kDamaged * (run.bytes / kEntries) + 5);  // it is sound again
   }
 }

@@ -60,7 +60,7 @@ TEST(Large, IsDurableWhenWriteReturns) {
   EXPECT_LT(pool.medium.last('n', kSiteLarge), fence);
 }
 
-TEST(Large, DamageIsTold) {
+TEST(Large, DamageIsReported) {
   MemoryPool pool;
   LargeRef ref{};
   ASSERT_TRUE(pool.rig.large->write(std::string(500, 'x'), &ref).ok());

@@ -52,7 +52,8 @@ struct Pool {
   void spread_log(scale::Volume* volume) const;
   [[nodiscard]] uint64_t log_bytes() const { return segments().size() * segment_bytes(); }
   [[nodiscard]] Limits limits() const;
-  // Room that recovery may need to rewrite a dnode of which a part is live; kept free for it (Space::set_aside).
+  // Room that recovery may need to rewrite a dnode of which a part is live; kept free for it
+  // (Space::hold_relocation_reserve).
   [[nodiscard]] uint64_t recovery_bytes() const;
   // Adds every target's data area to `space`, all free.
   void add_targets(Space* space) const;

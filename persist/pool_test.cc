@@ -200,7 +200,7 @@ TEST_F(PoolTest, GrowthHasABoundAndSaysSo) {
   EXPECT_LT(data_bytes_of(pool), uint64_t{128} << 10) << "nothing has changed";
 }
 
-TEST_F(PoolTest, ADamagedCopyIsMended) {
+TEST_F(PoolTest, ADamagedCopyIsRepaired) {
   medium_.flip(kPageBytes + 70, 1);
   Pool pool;
   scale::VolumeOf<HookedMedium> volume({&medium_});

@@ -32,8 +32,8 @@ class Recovery {
     BONSAI_RETURN_IF_ERROR(retire_dead());
     BONSAI_RETURN_IF_ERROR(rewrite_parts());
     BONSAI_RETURN_IF_ERROR(seal_segments());
-    store_.space().set_aside(pool_.recovery_bytes());
-    hand_over();
+    store_.space().hold_relocation_reserve(pool_.recovery_bytes());
+    pass_on();
     return Status::OK();
   }
 
@@ -240,7 +240,7 @@ class Recovery {
     BONSAI_INVARIANT(at.is_infinite());
   }
 
-  void hand_over() {
+  void pass_on() {
     std::vector<std::vector<uint32_t>> others(a_.segments.size());  // that are kept with a segment
     for (uint32_t i = 0; i < a_.segments.size(); ++i) {
       if (const uint32_t home = a_.segments[i].home; home != kNoSegment) {

@@ -330,7 +330,7 @@ TEST_F(RecoveryTest, ALargeValueOutsideThePoolIsCorruption) {
   EXPECT_TRUE(status.IsCorruption()) << status.ToString();
 }
 
-TEST_F(RecoveryTest, ADamagedExtentEntryIsMendedByWhatTheExtentHolds) {
+TEST_F(RecoveryTest, ADamagedExtentEntryIsRepairedByWhatTheExtentHolds) {
   static_cast<void>(write({{"", "", 5, {{"a", "1"}}}}));
   const uint64_t table = pool_.rig.pool.superblocks[0].extent_table_offset;
   const Superblock& sb = pool_.rig.pool.superblocks[0];
@@ -395,20 +395,20 @@ TEST_F(RecoveryTest, ADamagedRecordBeforeTheSealedEndIsDamage) {
   expect_damage("log record");
 }
 
-TEST_F(RecoveryTest, EveryFlipOfASealedSegmentHeaderIsToldOrHarmless) {
+TEST_F(RecoveryTest, EveryFlipOfASealedSegmentHeaderIsReportedOrHarmless) {
   const uint32_t segment = append("a", "1", 5, 1);
   EXPECT_TRUE(pool_.rig.log->seal_all().ok());
-  int told = 0;
+  int reported = 0;
   for (uint64_t bit = 0; bit < 8 * kSegmentHeaderBytes; ++bit) {
     pool_.medium.flip(segment_offset(segment) + bit / 8, bit % 8);
     const auto rig = analysed();
-    told += rig->analysis.damages.empty() ? 0 : 1;
+    reported += rig->analysis.damages.empty() ? 0 : 1;
     const auto content = testing::analysed_content(*rig);
     EXPECT_TRUE(!content || *content == (Content{{"a", "1"}})) << "bit " << bit;
     EXPECT_TRUE(!content || bit / 8 >= offsetof(SegmentHeader, magic)) << "bit " << bit;
     pool_.medium.flip(segment_offset(segment) + bit / 8, bit % 8);
   }
-  EXPECT_EQ(told, 64);
+  EXPECT_EQ(reported, 64);
 }
 
 // A crash leaves the segment's word written and its entry in the log table not: nothing was appended yet. The old
@@ -472,7 +472,7 @@ TEST_F(BufferedRecoveryTest, PiecesOfOpenEpochsAreNoDamage) {
   }
 }
 
-TEST_F(BufferedRecoveryTest, DamageInAClosedEpochIsToldByTheMarkBehindIt) {
+TEST_F(BufferedRecoveryTest, DamageInAClosedEpochIsReportedByTheMarkAfterIt) {
   const uint32_t segment = append("a", "closed", 5, 1);
   append("b", "closed", 5, 2);
   ASSERT_TRUE(pool_.rig.log->close_epoch().ok());
@@ -533,7 +533,7 @@ void expect_recovery_right_or_refused(const MemoryMedium& damaged, const Content
 
 // A pool with everything in it, replaced dnodes too, one bit flipped: the same content, or damage that is reported;
 // never other content.
-TEST_F(RecoveryTest, AFlipAnywhereIsToldOrHarmless) {
+TEST_F(RecoveryTest, AFlipAnywhereIsReportedOrHarmless) {
   base::Random random = testing::seeded_random(7);
   const std::string long_key(200, 'n');
   LargeRef large{};
@@ -569,7 +569,7 @@ TEST_F(RecoveryTest, AFlipAnywhereIsToldOrHarmless) {
     if (pool_.medium.view()[i] != std::byte{0} || random.chance(1, 200)) used.push_back(i);
   }
   const int flips = bonsai::testing::budget(500, 12'000, 100'000);
-  int told = 0;
+  int reported = 0;
   for (int i = 0; i < flips; ++i) {
     const uint64_t at = used[random.below(used.size())];
     const auto bit = static_cast<unsigned>(random.below(8));
@@ -577,14 +577,14 @@ TEST_F(RecoveryTest, AFlipAnywhereIsToldOrHarmless) {
     Rig rig({&pool_.medium});
     if (rig.analyse_only().ok()) {
       const auto content = testing::analysed_content(rig);
-      told += content ? 0 : 1;
+      reported += content ? 0 : 1;
       ASSERT_TRUE(!content || *content == wanted) << "offset " << at << " bit " << bit;
     }
     if (i % 4 == 0) expect_recovery_right_or_refused(pool_.medium, wanted);
     if (HasFailure()) FAIL() << "offset " << at << " bit " << bit;
     pool_.medium.flip(at, bit);
   }
-  EXPECT_GT(told, flips / 4);
+  EXPECT_GT(reported, flips / 4);
   bonsai::testing::add_figure("bit_flips", static_cast<uint64_t>(flips));
 }
 

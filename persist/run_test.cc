@@ -135,17 +135,17 @@ void expect_flips_detected(const Entries& entries) {
   for (size_t bit = 0; bit < 8 * run.bytes.size(); ++bit) {
     run.bytes[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
     EXPECT_FALSE(run.view().verify()) << "bit " << bit;
-    bool told = false;
+    bool damaged = false;
     for (const Entry& wanted : entries.list()) {
       Entry entry;
       const Find found = run.view().find(wanted.key, &entry);
       ASSERT_NE(found, Find::kAbsent) << "bit " << bit;
       if (found == Find::kFound) expect_same(entry, wanted);
-      told = told || found == Find::kDamaged;
+      damaged = damaged || found == Find::kDamaged;
     }
     const bool in_trailer = bit / 8 >= run.bytes.size() - kRunTrailerBytes;
-    EXPECT_EQ(told, !in_trailer) << "bit " << bit;  // runs have no slack: each byte belongs to some entry
-    detected += told ? 1 : 0;
+    EXPECT_EQ(damaged, !in_trailer) << "bit " << bit;  // runs have no slack: each byte belongs to some entry
+    detected += damaged ? 1 : 0;
     run.bytes[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
   }
   bonsai::testing::add_figure("bit_flips", 8 * run.bytes.size());

@@ -157,7 +157,7 @@ TEST_P(Shares, RecoveryKeepsAllUntilTheLastRecordDies) {
   }
 }
 
-TEST_P(Shares, NoneIsGivenWhileOthersWereSetAsideAndWhoWaitsIsHeard) {
+TEST_P(Shares, NoneIsGivenWhileOthersAreReservedAndWhoWaitsIsHeard) {
   Log& log = *pool.rig.log;
   std::vector<uint32_t> first, second;
   ASSERT_EQ(log.take(log.batch_segments_max(), &first), Result::kOk);

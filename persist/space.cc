@@ -114,14 +114,14 @@ scale::Addr Space::allocate(uint64_t bytes, Use use, uint64_t align, Where where
   return addr;
 }
 
-void Space::set_aside(uint64_t bytes) {
-  const std::lock_guard lock(aside_mutex_);
-  BONSAI_CHECK(aside_bytes_wanted_ == 0);
-  aside_bytes_wanted_ = round_up(bytes, kBlockBytes);
-  bytes = std::min(aside_bytes_wanted_, longest_free_bytes());
+void Space::hold_relocation_reserve(uint64_t bytes) {
+  const std::lock_guard lock(relocation_mutex_);
+  BONSAI_CHECK(relocation_bytes_wanted_ == 0);
+  relocation_bytes_wanted_ = round_up(bytes, kBlockBytes);
+  bytes = std::min(relocation_bytes_wanted_, longest_free_bytes());
   const scale::Addr addr = bytes == 0 ? scale::Addr() : take(bytes, kBlockBytes, Use::kReserve, Where::kLow);
-  if (!addr.is_nil()) aside_ = {addr, bytes};
-  aside_bytes_spent_ = aside_bytes_wanted_ - aside_.bytes;
+  if (!addr.is_nil()) relocation_reserve_ = {addr, bytes};
+  relocation_bytes_spent_ = relocation_bytes_wanted_ - relocation_reserve_.bytes;
 }
 
 uint64_t Space::longest_free_bytes() const {
@@ -132,69 +132,72 @@ uint64_t Space::longest_free_bytes() const {
   return bytes;
 }
 
-Space::Piece Space::aside() const {
-  const std::lock_guard lock(aside_mutex_);
-  return sliding_.bytes == 0 && !exchanging_ ? aside_ : Piece();
+Space::Piece Space::relocation_reserve() const {
+  const std::lock_guard lock(relocation_mutex_);
+  return sliding_.bytes == 0 && !exchanging_ ? relocation_reserve_ : Piece();
 }
 
-void Space::widen_aside() {
-  const std::lock_guard lock(aside_mutex_);
-  Target& target = *targets_[aside_.addr.target()];
+void Space::widen_relocation_reserve() {
+  const std::lock_guard lock(relocation_mutex_);
+  Target& target = *targets_[relocation_reserve_.addr.target()];
   const std::lock_guard target_lock(target.mutex);
   const auto take_in = [&](Target::ByOffset::iterator it) {
     target.free_bytes.fetch_sub(it->second, std::memory_order_relaxed);
-    aside_.bytes += it->second;
+    relocation_reserve_.bytes += it->second;
     target.erase(it);
   };
-  if (const auto behind = target.by_offset.find(aside_.end().offset()); behind != target.by_offset.end()) {
+  if (const auto behind = target.by_offset.find(relocation_reserve_.end().offset()); behind != target.by_offset.end()) {
     take_in(behind);
   }
-  auto before = target.by_offset.lower_bound(aside_.addr.offset());
+  auto before = target.by_offset.lower_bound(relocation_reserve_.addr.offset());
   if (before == target.by_offset.begin()) return;
   --before;
-  if (before->first + before->second != aside_.addr.offset()) return;
-  aside_.addr = scale::Addr(aside_.addr.target(), before->first);
+  if (before->first + before->second != relocation_reserve_.addr.offset()) return;
+  relocation_reserve_.addr = scale::Addr(relocation_reserve_.addr.target(), before->first);
   take_in(before);
 }
 
 scale::Addr Space::begin_slide(Piece used) {
   used.bytes = round_up(used.bytes, kBlockBytes);
-  const std::lock_guard lock(aside_mutex_);
-  BONSAI_CHECK(sliding_.bytes == 0 && !exchanging_ && used.bytes <= aside_.bytes);
-  BONSAI_CHECK(used.addr == aside_.end() || used.end() == aside_.addr);
+  const std::lock_guard lock(relocation_mutex_);
+  BONSAI_CHECK(sliding_.bytes == 0 && !exchanging_ && used.bytes <= relocation_reserve_.bytes);
+  BONSAI_CHECK(used.addr == relocation_reserve_.end() || used.end() == relocation_reserve_.addr);
   sliding_ = used;
-  return used.addr == aside_.end() ? aside_.addr : aside_.addr + (aside_.bytes - used.bytes);
+  return used.addr == relocation_reserve_.end() ? relocation_reserve_.addr
+                                                : relocation_reserve_.addr + (relocation_reserve_.bytes - used.bytes);
 }
 
 void Space::end_slide(bool copied) {
-  const std::lock_guard lock(aside_mutex_);
+  const std::lock_guard lock(relocation_mutex_);
   const Piece used = std::exchange(sliding_, {});
   BONSAI_INVARIANT(used.bytes > 0);
-  if (copied) aside_.addr = used.addr == aside_.end() ? aside_.addr + used.bytes : used.addr;
+  if (copied)
+    relocation_reserve_.addr =
+        used.addr == relocation_reserve_.end() ? relocation_reserve_.addr + used.bytes : used.addr;
 }
 
-scale::Addr Space::cut_aside(uint64_t bytes) {
+scale::Addr Space::cut_relocation_reserve(uint64_t bytes) {
   bytes = round_up(bytes, kBlockBytes);
-  const std::lock_guard lock(aside_mutex_);
-  BONSAI_CHECK(sliding_.bytes == 0 && bytes < aside_.bytes);
+  const std::lock_guard lock(relocation_mutex_);
+  BONSAI_CHECK(sliding_.bytes == 0 && bytes < relocation_reserve_.bytes);
   used_bytes_.fetch_add(bytes, std::memory_order_relaxed);
-  const scale::Addr addr = aside_.addr;
-  aside_ = {addr + bytes, aside_.bytes - bytes};
+  const scale::Addr addr = relocation_reserve_.addr;
+  relocation_reserve_ = {addr + bytes, relocation_reserve_.bytes - bytes};
   return addr;
 }
 
-void Space::lend_aside(bool lent) {
-  const std::lock_guard lock(aside_mutex_);
+void Space::lend_relocation_reserve(bool lent) {
+  const std::lock_guard lock(relocation_mutex_);
   lent_ = lent;
 }
 
 // From the lower end of the piece; nil when it is not lent, or not longer.
 scale::Addr Space::take_lent(uint64_t bytes) {
-  const std::lock_guard lock(aside_mutex_);
-  if (!lent_ || sliding_.bytes != 0 || exchanging_ || bytes >= aside_.bytes) return {};
-  const scale::Addr addr = aside_.addr;
-  aside_ = {addr + bytes, aside_.bytes - bytes};
-  aside_bytes_spent_.fetch_add(bytes, std::memory_order_relaxed);
+  const std::lock_guard lock(relocation_mutex_);
+  if (!lent_ || sliding_.bytes != 0 || exchanging_ || bytes >= relocation_reserve_.bytes) return {};
+  const scale::Addr addr = relocation_reserve_.addr;
+  relocation_reserve_ = {addr + bytes, relocation_reserve_.bytes - bytes};
+  relocation_bytes_spent_.fetch_add(bytes, std::memory_order_relaxed);
   return addr;
 }
 
@@ -228,8 +231,9 @@ void Space::Target::forget_window() {
 }
 
 bool Space::begin_exchange(Piece window, uint64_t used_bytes) {
-  const std::lock_guard lock(aside_mutex_);
-  BONSAI_CHECK(sliding_.bytes == 0 && !exchanging_ && used_bytes < aside_.bytes && used_bytes < window.bytes);
+  const std::lock_guard lock(relocation_mutex_);
+  BONSAI_CHECK(sliding_.bytes == 0 && !exchanging_ && used_bytes < relocation_reserve_.bytes &&
+               used_bytes < window.bytes);
   Target& target = *targets_[window.addr.target()];
   bool whole = false;
   {
@@ -251,7 +255,7 @@ bool Space::begin_exchange(Piece window, uint64_t used_bytes) {
 }
 
 void Space::give_up_exchange() {
-  const std::lock_guard lock(aside_mutex_);
+  const std::lock_guard lock(relocation_mutex_);
   for (const auto& target : targets_) {
     const std::lock_guard target_lock(target->mutex);
     for (const Piece& piece : target->withheld) target->give(piece.addr.offset(), piece.bytes);
@@ -262,7 +266,7 @@ void Space::give_up_exchange() {
 
 // Requires: the mutex of what is set aside; all of the window is withheld.
 void Space::end_exchange(Piece window) {
-  const Piece rest = std::exchange(aside_, window);
+  const Piece rest = std::exchange(relocation_reserve_, window);
   exchanging_ = false;
   Target& target = *targets_[rest.addr.target()];
   const std::lock_guard target_lock(target.mutex);
@@ -276,21 +280,22 @@ std::vector<Space::Piece> Space::free_pieces(size_t target) const {
   return pieces;
 }
 
-void Space::restore_aside(bool keep_upper_end) {
-  const std::lock_guard lock(aside_mutex_);
-  aside_bytes_spent_ = aside_bytes_wanted_ - std::min(aside_.bytes, aside_bytes_wanted_);
-  if (aside_.bytes <= aside_bytes_wanted_) return;
+void Space::restore_relocation_reserve(bool keep_upper_end) {
+  const std::lock_guard lock(relocation_mutex_);
+  relocation_bytes_spent_ = relocation_bytes_wanted_ - std::min(relocation_reserve_.bytes, relocation_bytes_wanted_);
+  if (relocation_reserve_.bytes <= relocation_bytes_wanted_) return;
   BONSAI_INVARIANT(sliding_.bytes == 0 && !exchanging_);
-  const uint64_t excess = aside_.bytes - aside_bytes_wanted_;
-  const uint64_t begin = aside_.addr.offset();
-  aside_ = {keep_upper_end ? aside_.addr + excess : aside_.addr, aside_bytes_wanted_};
-  Target& target = *targets_[aside_.addr.target()];
+  const uint64_t excess = relocation_reserve_.bytes - relocation_bytes_wanted_;
+  const uint64_t begin = relocation_reserve_.addr.offset();
+  relocation_reserve_ = {keep_upper_end ? relocation_reserve_.addr + excess : relocation_reserve_.addr,
+                         relocation_bytes_wanted_};
+  Target& target = *targets_[relocation_reserve_.addr.target()];
   const std::lock_guard target_lock(target.mutex);
-  target.give(keep_upper_end ? begin : aside_.end().offset(), excess);
+  target.give(keep_upper_end ? begin : relocation_reserve_.end().offset(), excess);
 }
 
 scale::Addr Space::take(uint64_t bytes, uint64_t align, Use use, Where where) {
-  const uint64_t spent_bytes = use == Use::kOrdinary ? aside_bytes_spent_.load(std::memory_order_relaxed) : 0;
+  const uint64_t spent_bytes = use == Use::kOrdinary ? relocation_bytes_spent_.load(std::memory_order_relaxed) : 0;
   std::vector<std::pair<uint64_t, size_t>> order;  // (free bytes, target), emptiest target first
   for (size_t i = 0; i < targets_.size(); ++i) order.emplace_back(targets_[i]->free_bytes.load(), i);
   std::sort(order.begin(), order.end(), [](auto& a, auto& b) { return a.first > b.first; });
@@ -319,7 +324,7 @@ void Space::free(scale::Addr addr, uint64_t bytes) {
     if (!window.holds(piece)) return target.give(addr.offset(), bytes);
     if (!target.withhold(piece)) return;
   }
-  const std::lock_guard lock(aside_mutex_);
+  const std::lock_guard lock(relocation_mutex_);
   end_exchange(window);
 }
 
@@ -346,7 +351,7 @@ uint64_t Space::ordinary_free_bytes() const {
     const uint64_t have = target->free_bytes.load(std::memory_order_relaxed);
     if (have > target->reserve_bytes) free += have - target->reserve_bytes;
   }
-  return free - std::min(free, aside_bytes_spent_.load(std::memory_order_relaxed));
+  return free - std::min(free, relocation_bytes_spent_.load(std::memory_order_relaxed));
 }
 
 }  // namespace bonsai::persist

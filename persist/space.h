@@ -54,7 +54,7 @@ class Space {
   // Withholds `bytes` in one piece for as long as the object lives, from the emptiest target that has them, or else the
   // longest piece that there is, so that they are free when the pool is next opened. They count as neither used nor
   // free. Requires: called once.
-  void set_aside(uint64_t bytes);
+  void hold_relocation_reserve(uint64_t bytes);
 
   struct Piece {
     scale::Addr addr;
@@ -65,10 +65,11 @@ class Space {
     }
   };
   // ---- moving the relocation reserve ("the piece"): one mover at a time
-  [[nodiscard]] Piece aside() const;  // of 0 bytes if there is none, or a slide or an exchange has not ended
-  [[nodiscard]] uint64_t aside_bytes_wanted() const { return aside_bytes_wanted_; }
-  // Extends the piece by the free blocks at both ends. Requires: aside() has bytes.
-  void widen_aside();
+  [[nodiscard]] Piece relocation_reserve()
+      const;  // of 0 bytes if there is none, or a slide or an exchange has not ended
+  [[nodiscard]] uint64_t relocation_bytes_wanted() const { return relocation_bytes_wanted_; }
+  // Extends the piece by the free blocks at both ends. Requires: relocation_reserve() has bytes.
+  void widen_relocation_reserve();
   // `used`, which adjoins the piece and is not longer, shall cross it. Returns the address to copy it to: the other
   // end.
   [[nodiscard]] scale::Addr begin_slide(Piece used);
@@ -77,22 +78,22 @@ class Space {
   void end_slide(bool copied);
   // Begins to set `window`, of any target, aside instead of the piece. What is free of it is withheld from now on, and
   // so is what free() gets back of it: the exchange ends when that is all of it, and then the rest of the piece is
-  // free. Meanwhile the caller moves what is in the window, by cut_aside(). False, and nothing changes: not
-  // `used_bytes` of it are in use. Requires: aside() has bytes.
+  // free. Meanwhile the caller moves what is in the window, by cut_relocation_reserve(). False, and nothing changes:
+  // not `used_bytes` of it are in use. Requires: relocation_reserve() has bytes.
   [[nodiscard]] bool begin_exchange(Piece window, uint64_t used_bytes);
   // Ends the exchange because something in the window cannot be moved. The piece keeps its place and present length.
   void give_up_exchange();
   // Takes the lower end of the piece for a run from elsewhere; it is used from now on. Requires: the piece is longer.
-  [[nodiscard]] scale::Addr cut_aside(uint64_t bytes);
+  [[nodiscard]] scale::Addr cut_relocation_reserve(uint64_t bytes);
   // While it is lent, allocations for Use::kReserve that find no room elsewhere take from the piece, which grows again
   // when it is next moved: ordinary data leaves as much more alone until then. Not while it is being moved.
-  void lend_aside(bool lent);
+  void lend_relocation_reserve(bool lent);
   // The free pieces of a target, in order.
   [[nodiscard]] std::vector<Piece> free_pieces(size_t target) const;
   // Of the longest free piece of all targets.
   [[nodiscard]] uint64_t longest_free_bytes() const;
-  // Frees the part of the piece that exceeds its initial length. Requires: aside() has bytes.
-  void restore_aside(bool keep_upper_end);
+  // Frees the part of the piece that exceeds its initial length. Requires: relocation_reserve() has bytes.
+  void restore_relocation_reserve(bool keep_upper_end);
 
   [[nodiscard]] size_t targets() const { return targets_.size(); }
   [[nodiscard]] uint64_t capacity_bytes() const { return capacity_bytes_; }
@@ -131,11 +132,11 @@ class Space {
   uint64_t capacity_bytes_ = 0;
   uint64_t reserve_bytes_ = 0;
   std::atomic<uint64_t> used_bytes_{0};
-  mutable std::mutex aside_mutex_;  // taken before a target's
-  Piece aside_, sliding_;           // under it; sliding_ of 0 bytes: nothing is
+  mutable std::mutex relocation_mutex_;  // taken before a target's
+  Piece relocation_reserve_, sliding_;   // under it; sliding_ of 0 bytes: nothing is
   bool exchanging_ = false, lent_ = false;
-  uint64_t aside_bytes_wanted_ = 0;
-  std::atomic<uint64_t> aside_bytes_spent_{0};  // that have been lent and are not in the piece again
+  uint64_t relocation_bytes_wanted_ = 0;
+  std::atomic<uint64_t> relocation_bytes_spent_{0};  // that have been lent and are not in the piece again
 };
 
 }  // namespace bonsai::persist

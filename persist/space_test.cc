@@ -60,11 +60,11 @@ class Model {
   std::vector<std::vector<bool>> used_;
 };
 
-TEST(Space, WhatIsSetAsideIsOnePieceAndStaysFreeForTheNextOpening) {
+TEST(Space, TheReserveIsOnePieceAndStaysFreeForTheNextOpening) {
   Space space;
   space.add_target(kBegin, kBegin + 8 * kBlockBytes, 0);
   space.add_target(kBegin, kBegin + 20 * kBlockBytes, 0);
-  space.set_aside(16 * kBlockBytes - 5);
+  space.hold_relocation_reserve(16 * kBlockBytes - 5);
   EXPECT_EQ(space.used_bytes(), 0U);
   EXPECT_EQ(space.ordinary_free_bytes(), 12 * kBlockBytes);
   EXPECT_TRUE(space.allocate(9 * kBlockBytes, Space::Use::kReserve).is_nil());
@@ -73,55 +73,55 @@ TEST(Space, WhatIsSetAsideIsOnePieceAndStaysFreeForTheNextOpening) {
   EXPECT_TRUE(space.allocate(1, Space::Use::kReserve).is_nil());
 }
 
-TEST(Space, WhatIsSetAsideWalksThroughTheAreaAndGathersFreeBlocks) {
+TEST(Space, TheReserveMovesThroughTheAreaAndCollectsFreeBlocks) {
   constexpr auto kReserve = Space::Use::kReserve;
   Space space;
   space.add_target(kBegin, kBegin + 20 * kBlockBytes, 0);
-  EXPECT_EQ(space.aside().bytes, 0U);
-  space.set_aside(4 * kBlockBytes);
+  EXPECT_EQ(space.relocation_reserve().bytes, 0U);
+  space.hold_relocation_reserve(4 * kBlockBytes);
   const Addr a = space.allocate(3 * kBlockBytes - 1, kReserve);
   const Addr b = space.allocate(2 * kBlockBytes, kReserve);
   const Addr c = space.allocate(4 * kBlockBytes, kReserve);
   const Addr d = space.allocate(7 * kBlockBytes, kReserve);
   space.free(b, 2 * kBlockBytes);
   const uint64_t used = space.used_bytes();
-  space.widen_aside();
-  EXPECT_EQ(space.aside().bytes, 4 * kBlockBytes) << "nothing free is beside it";
+  space.widen_relocation_reserve();
+  EXPECT_EQ(space.relocation_reserve().bytes, 4 * kBlockBytes) << "nothing free is beside it";
   EXPECT_EQ(space.begin_slide({a, 3 * kBlockBytes - 1}), Addr(0, kBegin)) << "upwards";
-  EXPECT_EQ(space.aside().bytes, 0U) << "readers may be at the old place";
+  EXPECT_EQ(space.relocation_reserve().bytes, 0U) << "readers may be at the old place";
   space.end_slide(true);
-  space.widen_aside();
-  EXPECT_EQ(space.aside().addr, Addr(0, kBegin) + 3 * kBlockBytes);
-  EXPECT_EQ(space.aside().bytes, 6 * kBlockBytes) << "b's place, too";
+  space.widen_relocation_reserve();
+  EXPECT_EQ(space.relocation_reserve().addr, Addr(0, kBegin) + 3 * kBlockBytes);
+  EXPECT_EQ(space.relocation_reserve().bytes, 6 * kBlockBytes) << "b's place, too";
   EXPECT_EQ(space.begin_slide({c, 4 * kBlockBytes}), Addr(0, kBegin + 3 * kBlockBytes));
   space.end_slide(false);
-  EXPECT_EQ(space.aside().end(), c) << "given up";
-  space.restore_aside(true);
-  space.restore_aside(true);
-  EXPECT_EQ(space.aside().end(), c);
-  EXPECT_EQ(space.aside().bytes, 4 * kBlockBytes);
+  EXPECT_EQ(space.relocation_reserve().end(), c) << "given up";
+  space.restore_relocation_reserve(true);
+  space.restore_relocation_reserve(true);
+  EXPECT_EQ(space.relocation_reserve().end(), c);
+  EXPECT_EQ(space.relocation_reserve().bytes, 4 * kBlockBytes);
   EXPECT_EQ(space.allocate(2 * kBlockBytes, kReserve), Addr(0, kBegin + 3 * kBlockBytes)) << "in one piece";
   space.free(Addr(0, kBegin + 3 * kBlockBytes), 2 * kBlockBytes);
   space.free(d, 7 * kBlockBytes);
   EXPECT_EQ(space.used_bytes(), used - 7 * kBlockBytes);
-  space.widen_aside();
+  space.widen_relocation_reserve();
   EXPECT_EQ(space.begin_slide({Addr(0, kBegin), 3 * kBlockBytes}), Addr(0, kBegin + 6 * kBlockBytes)) << "downwards";
   space.end_slide(true);
-  EXPECT_EQ(space.aside().addr, Addr(0, kBegin));
-  space.restore_aside(false);
-  EXPECT_EQ(space.aside().addr, Addr(0, kBegin));
-  EXPECT_EQ(space.aside().bytes, 4 * kBlockBytes);
+  EXPECT_EQ(space.relocation_reserve().addr, Addr(0, kBegin));
+  space.restore_relocation_reserve(false);
+  EXPECT_EQ(space.relocation_reserve().addr, Addr(0, kBegin));
+  EXPECT_EQ(space.relocation_reserve().bytes, 4 * kBlockBytes);
 }
 
-TEST(Space, AnotherPieceIsSetAsideWhereEverythingIsFree) {
+TEST(Space, AnotherReserveIsHeldWhereEverythingIsFree) {
   Space space;
   space.add_target(kBegin, kBegin + 20 * kBlockBytes, 0);
-  space.set_aside(6 * kBlockBytes);
+  space.hold_relocation_reserve(6 * kBlockBytes);
   const Addr high = space.allocate(1, Space::Use::kReserve, 0, Space::Where::kHigh);
   EXPECT_EQ(high, Addr(0, kBegin + 19 * kBlockBytes));
   EXPECT_EQ(space.allocate(kBlockBytes, Space::Use::kReserve, 4 * kBlockBytes, Space::Where::kHigh),
             Addr(0, kBegin + 16 * kBlockBytes));
-  EXPECT_EQ(space.cut_aside(2 * kBlockBytes), Addr(0, kBegin));
+  EXPECT_EQ(space.cut_relocation_reserve(2 * kBlockBytes), Addr(0, kBegin));
   EXPECT_EQ(space.used_bytes(), 4 * kBlockBytes);
   EXPECT_FALSE(space.begin_exchange({Addr(0, kBegin + 12 * kBlockBytes), 6 * kBlockBytes}, 0)) << "a part is used";
   ASSERT_EQ(space.free_pieces(0).size(), 2U);
@@ -135,8 +135,8 @@ TEST(Space, ThePieceIsExchangedForAWindowWhoseRunsAreMoved) {
   Space space;
   space.add_target(kBegin, kBegin + 8 * kBlockBytes, 0);
   space.add_target(kBegin, kBegin + 7 * kBlockBytes, 0);
-  space.set_aside(4 * kBlockBytes);
-  ASSERT_EQ(space.aside().addr, Addr(0, kBegin));
+  space.hold_relocation_reserve(4 * kBlockBytes);
+  ASSERT_EQ(space.relocation_reserve().addr, Addr(0, kBegin));
   const auto at = [](uint64_t block) { return Addr(1, kBegin + block * kBlockBytes); };
   for (uint64_t block = 0; block < 7; ++block) ASSERT_TRUE(space.reserve(at(block), 1));
   for (const uint64_t block : {1, 3, 4}) space.free(at(block), 1);
@@ -145,16 +145,16 @@ TEST(Space, ThePieceIsExchangedForAWindowWhoseRunsAreMoved) {
   for (const bool gives_up : {true, false}) {
     const uint64_t used = space.used_bytes();
     ASSERT_TRUE(space.begin_exchange(window, 2 * kBlockBytes));
-    EXPECT_EQ(space.aside().bytes, 0U) << "readers may be in the window";
+    EXPECT_EQ(space.relocation_reserve().bytes, 0U) << "readers may be in the window";
     EXPECT_TRUE(space.free_pieces(1).empty());
-    const Addr moved = space.cut_aside(2);
+    const Addr moved = space.cut_relocation_reserve(2);
     EXPECT_EQ(moved.target(), 0U);
     space.free(at(2), 1);
     EXPECT_TRUE(space.free_pieces(1).empty()) << "of the window, too";
     EXPECT_EQ(space.used_bytes(), used);
     if (gives_up) {
       space.give_up_exchange();
-      EXPECT_EQ(space.aside().bytes, 3 * kBlockBytes);
+      EXPECT_EQ(space.relocation_reserve().bytes, 3 * kBlockBytes);
       ASSERT_EQ(space.free_pieces(1).size(), 1U);
       EXPECT_EQ(space.free_pieces(1)[0].bytes, 4 * kBlockBytes);
       ASSERT_TRUE(space.reserve(at(2), 1));
@@ -163,50 +163,50 @@ TEST(Space, ThePieceIsExchangedForAWindowWhoseRunsAreMoved) {
     }
     space.free(at(5), 1);
   }
-  EXPECT_EQ(space.aside().addr, window.addr);
-  EXPECT_EQ(space.aside().bytes, window.bytes);
-  space.restore_aside(true);
-  EXPECT_EQ(space.aside().end(), window.end());
-  EXPECT_EQ(space.aside().bytes, 4 * kBlockBytes);
+  EXPECT_EQ(space.relocation_reserve().addr, window.addr);
+  EXPECT_EQ(space.relocation_reserve().bytes, window.bytes);
+  space.restore_relocation_reserve(true);
+  EXPECT_EQ(space.relocation_reserve().end(), window.end());
+  EXPECT_EQ(space.relocation_reserve().bytes, 4 * kBlockBytes);
 }
 
-TEST(Space, WhatIsSetAsideIsLentAsTheLastResortAndMissedUntilItHasGrownAgain) {
+TEST(Space, TheReserveIsLentAsTheLastResortAndMissedUntilItHasGrownAgain) {
   Space space;
   space.add_target(kBegin, kBegin + 8 * kBlockBytes, kBlockBytes);
-  space.set_aside(4 * kBlockBytes);
+  space.hold_relocation_reserve(4 * kBlockBytes);
   EXPECT_EQ(space.ordinary_free_bytes(), 3 * kBlockBytes);
   const Addr first = space.allocate(4 * kBlockBytes, Space::Use::kReserve);
   EXPECT_TRUE(space.allocate(1, Space::Use::kReserve).is_nil());
-  space.lend_aside(true);
+  space.lend_relocation_reserve(true);
   EXPECT_TRUE(space.allocate(1, Space::Use::kOrdinary).is_nil());
   EXPECT_TRUE(space.allocate(4 * kBlockBytes, Space::Use::kReserve).is_nil()) << "something is kept to go on from";
   EXPECT_EQ(space.allocate(3 * kBlockBytes, Space::Use::kReserve), Addr(0, kBegin));
-  space.lend_aside(false);
+  space.lend_relocation_reserve(false);
   EXPECT_TRUE(space.allocate(1, Space::Use::kReserve).is_nil());
   EXPECT_EQ(space.used_bytes(), 7 * kBlockBytes);
   space.free(first, 4 * kBlockBytes);
   EXPECT_EQ(space.ordinary_free_bytes(), 0U) << "three blocks are missed, one is for the reserve";
-  space.widen_aside();
-  space.restore_aside(false);
-  EXPECT_EQ(space.aside().bytes, 4 * kBlockBytes);
+  space.widen_relocation_reserve();
+  space.restore_relocation_reserve(false);
+  EXPECT_EQ(space.relocation_reserve().bytes, 4 * kBlockBytes);
   space.free(Addr(0, kBegin), 3 * kBlockBytes);
   EXPECT_EQ(space.ordinary_free_bytes(), 3 * kBlockBytes);
 }
 
 // As after a crash in the middle of an exchange.
-TEST(Space, WhereThereIsNoPieceOfThatLengthTheLongestOneIsSetAsideAndGrows) {
+TEST(Space, WhereThereIsNoPieceOfThatLengthTheLongestOneIsHeldAndGrows) {
   Space space;
   space.add_target(kBegin, kBegin + 9 * kBlockBytes, 0);
   ASSERT_TRUE(space.reserve(Addr(0, kBegin + 2 * kBlockBytes), kBlockBytes));
   ASSERT_TRUE(space.reserve(Addr(0, kBegin + 6 * kBlockBytes), kBlockBytes));
-  space.set_aside(5 * kBlockBytes);
-  EXPECT_EQ(space.aside().addr, Addr(0, kBegin + 3 * kBlockBytes));
-  EXPECT_EQ(space.aside().bytes, 3 * kBlockBytes);
-  EXPECT_EQ(space.aside_bytes_wanted(), 5 * kBlockBytes);
+  space.hold_relocation_reserve(5 * kBlockBytes);
+  EXPECT_EQ(space.relocation_reserve().addr, Addr(0, kBegin + 3 * kBlockBytes));
+  EXPECT_EQ(space.relocation_reserve().bytes, 3 * kBlockBytes);
+  EXPECT_EQ(space.relocation_bytes_wanted(), 5 * kBlockBytes);
   space.free(Addr(0, kBegin + 6 * kBlockBytes), kBlockBytes);
-  space.widen_aside();
-  space.restore_aside(true);
-  EXPECT_EQ(space.aside().bytes, 5 * kBlockBytes);
+  space.widen_relocation_reserve();
+  space.restore_relocation_reserve(true);
+  EXPECT_EQ(space.relocation_reserve().bytes, 5 * kBlockBytes);
 }
 
 TEST(Space, AgreesWithAModelUnderRandomOperations) {

@@ -42,7 +42,7 @@ struct Outcome {
   uint64_t images = 0;
   uint64_t recovery_images = 0;  // states that a power cut within a recovery left, each recovered again
   uint64_t flips = 0;            // images in which one bit was damaged
-  uint64_t flips_told = 0;       // of them, those that were refused
+  uint64_t flips_reported = 0;   // of them, those that were refused
   uint64_t owners_checked = 0;   // recoveries whose space was compared with what is in the pool
   std::map<std::string, SiteImages> by_site;
   std::unordered_set<uint64_t> contents;  // of all sites together: what differs in nothing that recovery reads is one

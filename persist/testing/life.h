@@ -126,7 +126,7 @@ class Life final : public LifeModel {
     ++outcome_.flips;
     Rig flipped({&scratch_});
     const auto content = flipped.analyse_only().ok() ? analysed_content(flipped) : std::nullopt;
-    outcome_.flips_told += content ? 0 : 1;
+    outcome_.flips_reported += content ? 0 : 1;
     if (content && !allowed(*content)) violation("a flipped bit at " + std::to_string(at) + " gives older content");
     if (random_.chance(1, 4)) {
       MemoryMedium copy(scratch_.image());
