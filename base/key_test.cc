@@ -71,7 +71,7 @@ TEST(Key, common_prefix_bits_hold_for_all_keys_between) {
   }
 }
 
-TEST(Key, hash_tells_padding_from_content) {
+TEST(Key, hash_distinguishes_padding_from_content) {
   EXPECT_NE(Key::of(std::string("a")).hash(), Key::of(std::string("a\0", 2)).hash());
 }
 

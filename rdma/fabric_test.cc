@@ -222,7 +222,7 @@ TEST_P(FabricTest, CoroutinesRunWhileOneWaits) {
   EXPECT_EQ(there_.word(0), 4u);
 }
 
-TEST_P(FabricTest, TheOtherEndIsToldWhatAdmitMadeOfTheAnswer) {
+TEST_P(FabricTest, TheOtherEndLearnsWhatAdmitMadeOfTheAnswer) {
   there_.ok("admit", "0 9");
   here_.hello.credentials[0] = std::byte{9};
   const auto peer = here_.connect(there_.address);

@@ -100,7 +100,7 @@ TEST_F(LitmusTest, LostUnlocksAreNoticed) {
   expect_noticed(512, 1, [](const LitmusReport& report) { return report.unlocks_lost != 0; });
 }
 
-TEST_F(LitmusTest, ErrorsAreTold) {
+TEST_F(LitmusTest, ErrorsAreReported) {
   LitmusReport report;
   const auto client = network_.make_fabric();
   RemoteRegion small = region_->remote();

@@ -204,11 +204,11 @@ uint64_t Background::pause_ns() const {
 
 // One writer waits, on the processor, because a sleep would take far longer, but letting others have it. More than one
 // need not: what is missing is somebody who offloads.
-uint64_t Background::hold_up(uint64_t ns) {
+uint64_t Background::throttle(uint64_t ns) {
   const uint64_t begin_ns = base::now_ns();
-  const bool alone = held_up_.fetch_add(1, std::memory_order_relaxed) == 0;
+  const bool alone = throttled_.fetch_add(1, std::memory_order_relaxed) == 0;
   if (alone || !help(ns)) base::yield_until(begin_ns + ns);
-  held_up_.fetch_sub(1, std::memory_order_relaxed);
+  throttled_.fetch_sub(1, std::memory_order_relaxed);
   return base::now_ns() - begin_ns;
 }
 

@@ -52,7 +52,7 @@ class Background {
       return 0;
     relieve();
     const uint64_t ns = updates * pause_ns();
-    return ns == 0 ? 0 : hold_up(ns);
+    return ns == 0 ? 0 : throttle(ns);
   }
   // To be called after a read, outside its guard.
   void after_read() {
@@ -84,7 +84,7 @@ class Background {
  private:
   void relieve();
   [[nodiscard]] uint64_t pause_ns() const;
-  uint64_t hold_up(uint64_t ns);
+  uint64_t throttle(uint64_t ns);
   bool help(uint64_t ns);
   void wake();
   void run();
@@ -116,8 +116,8 @@ class Background {
   std::atomic<uint32_t> watching_{0};  // threads that look out for work
   std::atomic<uint32_t> sleeping_{0};  // ... that are to be woken
   std::atomic<uint64_t> wake_ups_{0};
-  std::atomic<uint32_t> held_up_{0};  // writers
-  std::atomic<uint64_t> owed_ns_{0};  // that no writer was throttled for because one of them is to work so long
+  std::atomic<uint32_t> throttled_{0};  // writers
+  std::atomic<uint64_t> owed_ns_{0};    // that no writer was throttled for because one of them is to work so long
   std::unique_ptr<base::Event> wake_ = std::make_unique<base::Event>();
   std::vector<base::Thread> threads_;
   base::Thread closer_;  // of epochs, in mode buffered

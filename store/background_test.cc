@@ -174,7 +174,7 @@ TEST_P(BackgroundTest, BufferedUpdatesBecomeDurableBySync) {
 }
 
 // Also while the threads that offload are busy, or there are none.
-TEST_P(BackgroundTest, BufferedUpdatesBecomeDurableInTimeAndTheStoreTellsHowLongItTook) {
+TEST_P(BackgroundTest, BufferedUpdatesBecomeDurableInTimeAndTheStoreReportsHowLongItTook) {
   Options buffered = options();
   buffered.durability = Durability::kBuffered;
   buffered.buffered_window_ms = 20;
@@ -200,7 +200,7 @@ std::unique_ptr<DB> with_small_log(const ScratchFolder& folder) {
 }
 
 // Of several writers that are throttled one waits, the others do what is missing.
-TEST(Background, WritersThatAreHeldUpTogetherOffload) {
+TEST(Background, WritersThatAreThrottledTogetherOffload) {
   const ScratchFolder folder;
   const auto db = with_small_log(folder);
   constexpr int kWriters = 8, kRoundsMax = 50, kKeys = 40'000;
@@ -331,22 +331,22 @@ TEST(Background, DramIsAccountedForAndGivenBack) {
   ASSERT_TRUE(open_db(options, folder.file("pool"), &db).ok());
   const auto held = [] { return static_cast<double>(base::memory_use().held_bytes); };
   // What is not in the heaps, fences and descriptions of dnodes, is small. The background goes on in between.
-  const auto expect_told = [&] {
+  const auto expect_reported = [&] {
     const double before = held();
-    const auto told = static_cast<double>(db->GetStats().dram_bytes);
+    const auto reported = static_cast<double>(db->GetStats().dram_bytes);
     const double after = held();
-    EXPECT_GE(told, 0.9 * std::min(before, after));
-    EXPECT_LE(told, 1.1 * std::max(before, after) + kMiB);
+    EXPECT_GE(reported, 0.9 * std::min(before, after));
+    EXPECT_LE(reported, 1.1 * std::max(before, after) + kMiB);
   };
   const std::string value(100, 'v');
   for (int i = 0; i < kKeys; ++i) ASSERT_TRUE(db->Put(key_of(static_cast<int>(i * 7'919LL % kKeys)), value).ok());
   const double loaded = held();
-  expect_told();
+  expect_reported();
   ASSERT_TRUE(db->Drain().ok());
   base::give_back_memory();
   const double drained = held();
   EXPECT_LT(drained, loaded / 2);
-  expect_told();
+  expect_reported();
 }
 #endif
 

@@ -246,13 +246,13 @@ TEST_F(SalvageTest, ADamagedLargeValueCostsItsKey) {
   EXPECT_EQ(saved_, model_.size() - 1);
 }
 
-TEST_F(SalvageTest, RandomDamageIsToldByKeyRange) {
+TEST_F(SalvageTest, RandomDamageIsReportedByKeyRange) {
   make();
   const uint64_t seed = base::seed_from_env_or(base::fresh_seed());
   std::printf("BONSAI_SEED=%llu\n", static_cast<unsigned long long>(seed));
   base::Random random(seed);
   const int rounds = budget(10, 60, 3000);
-  int told = 0;
+  int reported = 0;
   for (int round = 0; round < rounds; ++round) {
     std::string bytes = bytes_;
     const uint64_t pieces = 1 + random.below(4);
@@ -264,10 +264,10 @@ TEST_F(SalvageTest, RandomDamageIsToldByKeyRange) {
       for (uint64_t j = 0; length > 1 && j < length && at + j < bytes.size(); ++j) bytes[at + j] ^= 0x5a;
     }
     const auto lost = expect_salvaged(bytes, "round " + std::to_string(round));
-    told += lost && *lost > 0 ? 1 : 0;
+    reported += lost && *lost > 0 ? 1 : 0;
     if (HasFailure()) break;
   }
-  EXPECT_GT(told, 0);
+  EXPECT_GT(reported, 0);
   add_figure("pools_salvaged", rounds);
 }
 

@@ -90,7 +90,7 @@ TEST(StoreBatch, OfAQuarterOfTheLogIsAtomicAndComesBack) {
   }
 }
 
-TEST(StoreBatch, TooLargeIsToldWithTheBoundAndChangesNothing) {
+TEST(StoreBatch, TooLargeIsReportedWithTheBoundAndChangesNothing) {
   Store store(16 * kMiB, kMiB);
   ASSERT_TRUE(store.db->Put(key_of(0), "before").ok());
   Model model;

@@ -31,8 +31,8 @@ Status get_with(bonsai_t* db, const bonsai_readoptions_t* options, const char* k
 Status out_of_memory() { return Status::NoSpace("out of memory for the value; free some and get it again"); }
 
 // Copies the answers of a multi-get out to C arrays; returns the first failure.
-Status hand_out(std::span<const std::string> got, std::span<Status> statuses, char** values, size_t* values_bytes,
-                int* codes) {
+Status return_answers(std::span<const std::string> got, std::span<Status> statuses, char** values, size_t* values_bytes,
+                      int* codes) {
   Status first_failure;
   for (size_t i = 0; i < got.size(); ++i) {
     if (statuses[i].ok()) {
@@ -56,7 +56,7 @@ Status multi_get(bonsai_t* db, const bonsai_readoptions_t* options, size_t count
   std::vector<std::string> got(count);
   std::vector<Status> statuses(count);
   db->db->MultiGet(read_options(options), views, got, statuses);
-  return hand_out(got, statuses, values, values_bytes, codes);
+  return return_answers(got, statuses, values, values_bytes, codes);
 }
 
 Status multi_put(bonsai_t* db, size_t count, const char* const* keys, const size_t* keys_bytes,

@@ -75,7 +75,7 @@ struct bonsai_session_t {
     });
     for (Slot& slot : std::span(slots_).first(in_flight_)) {
       char* why = nullptr;
-      const int code = waited != BONSAI_OK ? waited : bonsai::c::guarded(&why, [&] { return hand_out(&slot); });
+      const int code = waited != BONSAI_OK ? waited : bonsai::c::guarded(&why, [&] { return return_answers(&slot); });
       if (slot.result != nullptr) slot.result->code = code;
       if (code != BONSAI_OK && code != BONSAI_NOT_FOUND) note_failure(code, waited != BONSAI_OK ? message : why);
       std::free(why);
@@ -85,7 +85,7 @@ struct bonsai_session_t {
     in_flight_ = 0;
   }
 
-  static bonsai::Status hand_out(Slot* slot) {
+  static bonsai::Status return_answers(Slot* slot) {
     if (!slot->is_get || !slot->status.ok()) return slot->status;
     if (slot->result != nullptr) slot->result->value_bytes = slot->value.size();
     return bonsai::c::copy_into(slot->value, slot->buffer, slot->buffer_bytes);

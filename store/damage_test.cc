@@ -259,20 +259,20 @@ DamageSources sources_of(const Subject& subject, const Subject& other, size_t ta
 
 // What became of damaged pools.
 struct Tally {
-  uint64_t damages = 0, silent = 0, told = 0;
-  uint64_t opened = 0;      // the store opened,
-  uint64_t read_whole = 0;  // and every read was answered, before and after all was offloaded; or
-  uint64_t reads_told = 0;  // some read, or an offload, reported damage
+  uint64_t damages = 0, silent = 0, reported = 0;
+  uint64_t opened = 0;          // the store opened,
+  uint64_t read_whole = 0;      // and every read was answered, before and after all was offloaded; or
+  uint64_t reads_reported = 0;  // some read, or an offload, reported damage
   uint64_t checkpoints = 0, checkpoints_made = 0;
   uint64_t salvages = 0, salvages_made = 0;
 
   void add(const Tally& other) {
     damages += other.damages;
     silent += other.silent;
-    told += other.told;
+    reported += other.reported;
     opened += other.opened;
     read_whole += other.read_whole;
-    reads_told += other.reads_told;
+    reads_reported += other.reads_reported;
     checkpoints += other.checkpoints;
     checkpoints_made += other.checkpoints_made;
     salvages += other.salvages;
@@ -293,9 +293,9 @@ class Judge {
     for (const Image& image : images_) media.push_back(std::make_unique<MemoryMedium>(image));
     for (const auto& medium : media) raw.push_back(medium.get());
     Rig rig(raw, subject_.kind().durability == Durability::kBuffered);
-    if (!rig.analyse_only().ok() || !rig.analysis.damages.empty()) return told();
+    if (!rig.analyse_only().ok() || !rig.analysis.damages.empty()) return report_damage();
     const auto content = analysed_content(rig);
-    if (!content) return told();
+    if (!content) return report_damage();
     return subject_.allows(*content) ? "" : "analysed: wrong content";
   }
 
@@ -309,7 +309,7 @@ class Judge {
       media.push_back(std::make_unique<MemoryMedium>(image));
       files.push_back(std::make_unique<FileOnMedium>(*media.back(), image.size()));
     }
-    const bool sound = !told_;
+    const bool sound = !reported_;
     std::unique_ptr<store::Tiers> tiers;
     if (const Status status = store::open_tiers_on(options(), std::move(files), false, &tiers); !status.ok()) {
       return refused(sound, status);
@@ -329,14 +329,14 @@ class Judge {
     }
     CheckReport report;
     const bool sound = Check(path, &report).ok() && report.ok();
-    if (!sound) told();
+    if (!sound) report_damage();
     if (std::string wrong = salvaged(path, folder.file("salvaged")); !wrong.empty()) return wrong;
     std::unique_ptr<DB> db;
     if (const Status status = DB::Open(options(), path, &db); !status.ok()) return refused(sound, status);
     return read(db.get(), folder.file("checkpoint"), sound);
   }
 
-  [[nodiscard]] bool was_told() const { return told_; }
+  [[nodiscard]] bool has_reported() const { return reported_; }
 
  private:
   static std::string folder_file(const std::string& path, size_t i) {
@@ -344,8 +344,8 @@ class Judge {
     for (; i > 0; --i) begin = path.find(',', begin) + 1;
     return path.substr(begin, path.find(',', begin) - begin);
   }
-  std::string told() {
-    told_ = true;
+  std::string report_damage() {
+    reported_ = true;
     return "";
   }
   [[nodiscard]] Options options() const {
@@ -364,28 +364,28 @@ class Judge {
       return true;
     });
     if (status.ok()) return content;
-    told();
+    report_damage();
     return std::nullopt;
   }
 
   std::string refused(bool sound, const Status& status) {
-    told();
+    report_damage();
     return sound ? "check finds nothing, and it does not open: " + status.ToString() : "";
   }
 
   // Reads all of an open store in every way, then again from dnodes, then copies it. `sound`: nothing may be reported.
   std::string read(DB* db, const std::string& checkpoint, bool sound) {
     ++tally_.opened;
-    const bool told_before = std::exchange(told_, false);
+    const bool reported_before = std::exchange(reported_, false);
     std::string wrong = got(db);
     if (wrong.empty()) wrong = scanned(db, "scan");
     if (wrong.empty()) {
       const Status drained = db->Drain();
-      if (!drained.ok() && !drained.IsNoSpace()) told();
+      if (!drained.ok() && !drained.IsNoSpace()) report_damage();
       wrong = scanned(db, "scan of what was drained");
     }
-    const bool reported = std::exchange(told_, told_ || told_before);
-    ++(reported ? tally_.reads_told : tally_.read_whole);
+    const bool reported = std::exchange(reported_, reported_ || reported_before);
+    ++(reported ? tally_.reads_reported : tally_.read_whole);
     if (wrong.empty() && reported && sound) wrong = "check finds nothing, and a read or an offload reports damage";
     return wrong.empty() && !checkpoint.empty() ? copied(db, checkpoint) : wrong;
   }
@@ -394,7 +394,7 @@ class Judge {
       std::string value;
       const Status status = db->Get(ReadOptions(), key_of(i), &value);
       if (!status.ok() && !status.IsNotFound()) {
-        told();
+        report_damage();
       } else if (!subject_.allows(i, status.ok() ? std::optional(value) : std::nullopt)) {
         return "get: wrong value";
       }
@@ -407,12 +407,12 @@ class Judge {
     Content back;
     const auto iterator = db->NewIterator(ReadOptions());
     for (iterator->SeekToLast(); iterator->Valid(); iterator->Prev()) back.emplace(iterator->key(), iterator->value());
-    if (!iterator->status().ok()) return told();
+    if (!iterator->status().ok()) return report_damage();
     return subject_.allows(back) ? "" : std::string(what) + " backwards: wrong content";
   }
   std::string copied(DB* db, const std::string& checkpoint) {
     ++tally_.checkpoints;
-    if (!Checkpoint(db, options(), checkpoint).ok()) return told();
+    if (!Checkpoint(db, options(), checkpoint).ok()) return report_damage();
     ++tally_.checkpoints_made;
     std::unique_ptr<DB> copy;
     if (const Status status = DB::Open(options(), checkpoint, &copy); !status.ok()) return "checkpoint does not open";
@@ -423,7 +423,7 @@ class Judge {
   std::string salvaged(const std::string& path, const std::string& to) {
     SalvageReport report;
     ++tally_.salvages;
-    if (!Salvage(path, options(), to, &report).ok()) return told();
+    if (!Salvage(path, options(), to, &report).ok()) return report_damage();
     ++tally_.salvages_made;
     std::unique_ptr<DB> copy;
     if (const Status status = DB::Open(options(), to, &copy); !status.ok()) return "what was salvaged does not open";
@@ -432,14 +432,14 @@ class Judge {
     for (const auto& [key, value] : *content) {
       if (!subject_.ever_had(key, value)) return "salvaged: a value that nobody wrote";
     }
-    if (!report.lost.empty()) return told();
+    if (!report.lost.empty()) return report_damage();
     return subject_.allows(*content) ? "" : "salvaged: wrong content, and nothing is lost";
   }
 
   const Subject& subject_;
   const Images& images_;
   Tally& tally_;
-  bool told_ = false;
+  bool reported_ = false;
 };
 
 // One damage of a kind to a pool, if it changes anything, and what becomes of it. `i`: how many there were before.
@@ -460,7 +460,7 @@ void damage_once(const Subject& subject, const std::vector<DamageSources>& sourc
   std::string wrong = judge.analysed();
   if (wrong.empty()) wrong = judge.opened_in_memory(i % kCheckpointsEach == 1);
   if (wrong.empty() && i % kFilesEach == 0) wrong = judge.as_files();
-  tally->told += judge.was_told() ? 1 : 0;
+  tally->reported += judge.has_reported() ? 1 : 0;
   tally->silent += wrong.empty() ? 0 : 1;
   EXPECT_EQ(wrong, "") << subject.kind().name << ": " << where << " of target " << target;
 }
@@ -470,7 +470,7 @@ void print(const char* what, uint64_t part, uint64_t of) {
               static_cast<unsigned long long>(of), 100.0 * static_cast<double>(part) / static_cast<double>(of), what);
 }
 
-TEST(StoreDamage, IsToldOrHarmless) {
+TEST(StoreDamage, IsReportedOrHarmless) {
   base::Random random = persist::testing::seeded_random(21);
   const uint64_t rounds = kSlow ? 1 : budget<uint64_t>(1, 6, 60);
   const uint64_t damages_each = budget<uint64_t>(6, kSlow ? 12 : 48, 48);
@@ -491,24 +491,25 @@ TEST(StoreDamage, IsToldOrHarmless) {
   }
   for (const auto& [name, tally] : by_kind) {
     all.add(tally);
-    std::printf("  %-34s %7llu done %7llu told %7llu opened\n", name.c_str(),
-                static_cast<unsigned long long>(tally.damages), static_cast<unsigned long long>(tally.told),
+    std::printf("  %-34s %7llu done %7llu reported %7llu opened\n", name.c_str(),
+                static_cast<unsigned long long>(tally.damages), static_cast<unsigned long long>(tally.reported),
                 static_cast<unsigned long long>(tally.opened));
-    add_row("damages, by kind", name, {{"done", tally.damages}, {"told", tally.told}, {"opened", tally.opened}});
+    add_row("damages, by kind", name,
+            {{"done", tally.damages}, {"reported", tally.reported}, {"opened", tally.opened}});
   }
-  print("were reported by something", all.told, all.damages);
+  print("were reported by something", all.reported, all.damages);
   print("opened, and were read in every way", all.opened, all.damages + all.salvages);
   print("of these gave all, as they should", all.read_whole, all.opened);
-  print("of these reported damage to a read or an offload", all.reads_told, all.opened);
+  print("of these reported damage to a read or an offload", all.reads_reported, all.opened);
   print("checkpoints were made, others refused", all.checkpoints_made, all.checkpoints);
   print("salvages were made, others refused", all.salvages_made, all.salvages);
   print("silent", all.silent, all.damages);
   add_figure("damages", all.damages);
   add_figure("damages_opened", all.opened);
   add_figure("damages_silent", all.silent);
-  EXPECT_GT(all.told, all.damages / 10);
+  EXPECT_GT(all.reported, all.damages / 10);
   EXPECT_GT(all.opened, all.damages / 2) << "hardly any damage reaches a read";
-  EXPECT_GT(all.reads_told, all.damages / 10) << "hardly any damage is found by a read";
+  EXPECT_GT(all.reads_reported, all.damages / 10) << "hardly any damage is found by a read";
 }
 
 }  // namespace

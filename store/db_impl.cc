@@ -30,7 +30,7 @@ uint64_t room_for(std::string_view key, std::string_view value) {
   return key.size() + value.size() + as_fence + kEntryOverheadBytes;
 }
 
-inline constexpr size_t kReadsToldMax = 256;  // by MultiGet, at a time
+inline constexpr size_t kReadsIssuedMax = 256;  // by MultiGet, at a time
 
 // Requires: the lookup has found none.
 Status nothing_found(const scale::Volume& volume, const Index::Lookup& lookup) {
@@ -378,7 +378,7 @@ Status DbImpl::answer(const Index::Lookup& lookup, std::string* value) const {
 void DbImpl::MultiGet(const ReadOptions& options, std::span<const std::string_view> keys, std::span<std::string> values,
                       std::span<Status> statuses) {
   BONSAI_CHECK(keys.size() == values.size() && keys.size() == statuses.size());
-  boost::container::static_vector<Read, kReadsToldMax> reads;  // costs nothing for those that are not issued
+  boost::container::static_vector<Read, kReadsIssuedMax> reads;  // costs nothing for those that are not issued
   for (size_t next = 0; next < keys.size(); reads.clear()) {
     for (; next < keys.size() && reads.size() < reads.capacity(); ++next) {
       reads.push_back({keys[next], &values[next], &statuses[next]});

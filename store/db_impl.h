@@ -152,7 +152,7 @@ class DbImpl final : public DB {
               const index::Index::Start* start, Take&& take);
   template <class Take>
   Status walk_alone(const ScanOptions& options, std::string_view from, Take&& take);
-  auto hand_out_to(const RowsVisitor& visit);
+  auto passing_on_to(const RowsVisitor& visit);
   template <class Answer>
   Status look_up(const ReadOptions& options, std::string_view key, Answer answer);
   static uint64_t with_rounding(uint64_t bytes);

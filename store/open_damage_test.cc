@@ -111,7 +111,7 @@ class OpenDamageTest : public ::testing::Test {
     }
     ASSERT_TRUE(db_->Drain().ok());
     for (uint64_t i = 2; i < kRecords; i += 70) put(i, "<u" + std::to_string(10'000 + i) + ">");
-    ASSERT_EQ(read_all(true), Told::kNothing);
+    ASSERT_EQ(read_all(true), Reported::kNothing);
   }
 
   // Flips a bit of an entry or of a large value. Returns the number of a key that is near.
@@ -129,12 +129,12 @@ class OpenDamageTest : public ::testing::Test {
   }
   void flip_back() { *flipped_ ^= mask_; }
 
-  enum class Told { kNothing, kDamage };
+  enum class Reported { kNothing, kDamage };
 
   // What a reader from `from` on has seen must be the records there: all of them, or the first ones if damage was
   // reported to it.
   void judge(const char* who, const Status& status, const Records& seen, const std::string& from, uint64_t limit) {
-    told_ |= !status.ok();
+    reported_ |= !status.ok();
     EXPECT_TRUE(status.ok() || status.IsCorruption()) << who << ": " << status.ToString();
     auto wanted = content_.lower_bound(from);
     for (const auto& [key, value] : seen) {
@@ -222,15 +222,15 @@ class OpenDamageTest : public ::testing::Test {
       const auto wanted = content_.find(keys[i]);
       const bool there = wanted != content_.end();
       const bool right = statuses[i].ok() ? there && values[i] == wanted->second : !statuses[i].IsNotFound() || !there;
-      told_ |= statuses[i].IsCorruption();
+      reported_ |= statuses[i].IsCorruption();
       wrong_ += right ? 0 : 1;
       if (!right) what_ = "MultiGet: " + keys[i] + " " + statuses[i].ToString() + " " + values[i].substr(0, 40);
     }
   }
 
   // All ways to read. `near`: where the damage is, for short scans.
-  Told read_all(bool verify, uint64_t near = 0) {
-    told_ = false;
+  Reported read_all(bool verify, uint64_t near = 0) {
+    reported_ = false;
     const std::string before = key_of(near - std::min<uint64_t>(near, random_.below(60)));
     scan({}, UINT64_MAX, verify);
     scan(before, 1 + random_.below(400), verify);
@@ -241,7 +241,7 @@ class OpenDamageTest : public ::testing::Test {
     iterate(before, 1 + random_.below(100), verify);
     iterate_back(verify);
     if (verify) get();
-    return told_ ? Told::kDamage : Told::kNothing;
+    return reported_ ? Reported::kDamage : Reported::kNothing;
   }
 
   // A checkpoint is whole and right, or there is none.
@@ -250,7 +250,7 @@ class OpenDamageTest : public ::testing::Test {
     const Status status = Checkpoint(db_.get(), options(), copy);
     ASSERT_EQ(status.ok(), std::filesystem::exists(copy)) << status.ToString();
     if (!status.ok()) {
-      told_ = true;
+      reported_ = true;
       ASSERT_TRUE(status.IsCorruption()) << status.ToString();
       return;
     }
@@ -272,7 +272,7 @@ class OpenDamageTest : public ::testing::Test {
   Content content_;
   char* flipped_ = nullptr;
   char mask_ = 0;
-  bool told_ = false;
+  bool reported_ = false;
   uint64_t wrong_ = 0;
   std::string what_;  // the last wrong answer
 };
@@ -280,24 +280,24 @@ class OpenDamageTest : public ::testing::Test {
 TEST_F(OpenDamageTest, NoReaderAndNoCheckpointAnswersWithIt) {
   const int tries = budget(40, 200, 4'000);
   ASSERT_NO_FATAL_FAILURE(make());
-  int told = 0, sampled_told = 0;
+  int reported = 0, sampled_reported = 0;
   uint64_t sampled_wrong = 0;
   for (int i = 0; i < tries; ++i) {
     const uint64_t near = flip();
-    told += read_all(true, near) == Told::kDamage ? 1 : 0;
+    reported += read_all(true, near) == Reported::kDamage ? 1 : 0;
     if (i % 4 == 0) {
       ASSERT_NO_FATAL_FAILURE(checkpoint());
     }
     ASSERT_EQ(wrong_, 0U) << "try " << i << ", near " << near << ": " << what_;
-    sampled_told += read_all(false, near) == Told::kDamage ? 1 : 0;
+    sampled_reported += read_all(false, near) == Reported::kDamage ? 1 : 0;
     sampled_wrong += std::exchange(wrong_, 0);
     flip_back();
   }
-  EXPECT_GT(told, tries / 5) << "the rest was hidden, or nobody's any more";
-  EXPECT_EQ(read_all(true), Told::kNothing);
+  EXPECT_GT(reported, tries / 5) << "the rest was hidden, or nobody's any more";
+  EXPECT_EQ(read_all(true), Reported::kNothing);
   EXPECT_EQ(wrong_, 0U) << what_;
   EXPECT_GT(sampled_wrong, 0U) << "readers who did not want it verified must have seen some of it";
-  std::printf("%d of %d damages told; unverified %d, and %llu wrong answers\n", told, tries, sampled_told,
+  std::printf("%d of %d damages reported; unverified %d, and %llu wrong answers\n", reported, tries, sampled_reported,
               static_cast<unsigned long long>(sampled_wrong));
 }
 
@@ -306,31 +306,31 @@ TEST_F(OpenDamageTest, NoReaderAndNoCheckpointAnswersWithIt) {
 TEST_F(OpenDamageTest, OffloadingDoesNotCopyIt) {
   const int tries = budget(5, 40, 1'000);
   constexpr int kTriesMax = 60;
-  int told = 0;
-  for (int i = 0; i < tries || (told == 0 && i < kTriesMax); ++i) {
+  int reported = 0;
+  for (int i = 0; i < tries || (reported == 0 && i < kTriesMax); ++i) {
     ASSERT_NO_FATAL_FAILURE(make());
     const uint64_t near = flip();
-    for (int rounds = 0; rounds < 3 && !told_; ++rounds) {
+    for (int rounds = 0; rounds < 3 && !reported_; ++rounds) {
       for (uint64_t n = 0; n < 150; ++n) {
         const uint64_t number = near - std::min<uint64_t>(near, 60) + random_.below(120);
         put(std::min(number, kRecords - 1), "<x" + std::to_string(10'000 + n) + ">");
       }
       const Status status = db_->Drain();
-      told_ = !status.ok();
+      reported_ = !status.ok();
       ASSERT_TRUE(status.ok() || status.IsCorruption()) << status.ToString();
     }
-    const bool refused = std::exchange(told_, false);
-    told += refused ? 1 : 0;
+    const bool refused = std::exchange(reported_, false);
+    reported += refused ? 1 : 0;
     read_all(true, near);
     ASSERT_EQ(wrong_, 0U) << "try " << i << ", near " << near << ": " << what_;
     if (!refused) continue;  // what was there may have been rewritten by updates, and its place be another's
     flip_back();
     ASSERT_TRUE(db_->Drain().ok());
-    ASSERT_EQ(read_all(true, near), Told::kNothing);
+    ASSERT_EQ(read_all(true, near), Reported::kNothing);
     ASSERT_EQ(wrong_, 0U) << what_;
   }
-  std::printf("%d damages kept offloading from rewriting\n", told);
-  EXPECT_GT(told, 0);
+  std::printf("%d damages kept offloading from rewriting\n", reported);
+  EXPECT_GT(reported, 0);
 }
 
 }  // namespace

@@ -104,7 +104,7 @@ constexpr size_t kGuardWindows = index::Following::kMax + 1;
 Status no_visitor() { return Status::InvalidArgument("a scan has no visitor; pass a function that takes the records"); }
 
 // What a walk hands its pieces to, so that they come to `visit`.
-auto DbImpl::hand_out_to(const RowsVisitor& visit) {
+auto DbImpl::passing_on_to(const RowsVisitor& visit) {
   return [this, &visit, large = std::string(), ahead = ReadAhead()](Index::Piece& piece, std::span<const char> next,
                                                                     Status* failed) mutable {
     Rows& rows = piece.rows;
@@ -129,7 +129,7 @@ Status DbImpl::Scan(const ScanOptions& options, std::string_view from, const Sca
 
 Status DbImpl::ScanRows(const ScanOptions& options, std::string_view from, const RowsVisitor& visit) {
   if (!visit) return no_visitor();
-  return walk_alone(options, from, hand_out_to(visit));
+  return walk_alone(options, from, passing_on_to(visit));
 }
 
 Status DbImpl::Count(const ScanOptions& options, std::string_view from, uint64_t* count) {
@@ -200,7 +200,7 @@ void DbImpl::scan_short_ones(std::span<const Ranged> scans) {
     *status = registered;
     if (!has_own && !registered.ok()) continue;
     const uint64_t version = has_own ? version_of(options.snapshot) : own.version();
-    *status = walk(version, options, starts[i].from.bytes, &window, &starts[i], hand_out_to(visit_rows));
+    *status = walk(version, options, starts[i].from.bytes, &window, &starts[i], passing_on_to(visit_rows));
   }
 }
 

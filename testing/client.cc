@@ -281,8 +281,8 @@ bool Client::scan_limited(const Snapshot* snapshot, Span span) {
     if (status.ok()) status = other;
   }
   if (!error_.empty() || !has_read(status, "scan")) return false;
-  const uint64_t told = count == limit ? last + 1 - span.from : options_.keys - span.from;
-  cells_.resize(std::min(told, 4 * options_.span_max));
+  const uint64_t covered = count == limit ? last + 1 - span.from : options_.keys - span.from;
+  cells_.resize(std::min(covered, 4 * options_.span_max));
   return true;
 }
 

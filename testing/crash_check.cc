@@ -105,8 +105,8 @@ Verdict check_batches(const History& history, const CrashCase& what) {
 
 }  // namespace
 
-Verdict check_crash(const History& told, const CrashCase& what, const KeyFilter& one_writer) {
-  const History history = what.durability == Durability::kBuffered ? without_unseen_updates(told) : told;
+Verdict check_crash(const History& recorded, const CrashCase& what, const KeyFilter& one_writer) {
+  const History history = what.durability == Durability::kBuffered ? without_unseen_updates(recorded) : recorded;
   if (Verdict verdict = check_snapshots(part_of(history, what, one_writer), what.initial); !verdict.ok) return verdict;
   const History shared = part_of(history, what, std::not_fn(one_writer));
   if (Verdict verdict = check_registers(shared, what.initial); !verdict.ok) return verdict;

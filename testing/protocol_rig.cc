@@ -21,12 +21,12 @@ constexpr uint64_t kSpread = 1000;  // distance of key numbers when other record
 constexpr uint64_t kFillers = 50;   // of them between two neighbours
 constexpr size_t kFillerBytes = 400;
 constexpr int kDrainsToCompact = 10;
-constexpr uint64_t kCrowd = 12;        // keys that leave room for few more in a table of 16
-constexpr uint64_t kCrowdFirst = 100;  // number of the first of them, after a key
-constexpr uint64_t kFilling = 32;      // two times: more than a table of 16 and then one of 32 have room for
-constexpr uint64_t kLong = 300;        // updates of a batch that is long in flight
-constexpr uint64_t kLate = 60;         // updates of a batch before the one that needs room
-constexpr int kLooksMax = 10'000;      // for a batch to become visible
+constexpr uint64_t kNearlyFullKeys = 12;    // keys that leave room for few more in a table of 16
+constexpr uint64_t kNearlyFullFirst = 100;  // number of the first of them, after a key
+constexpr uint64_t kFilling = 32;           // two times: more than a table of 16 and then one of 32 have room for
+constexpr uint64_t kLong = 300;             // updates of a batch that is long in flight
+constexpr uint64_t kLate = 60;              // updates of a batch before the one that needs room
+constexpr int kLooksMax = 10'000;           // for a batch to become visible
 constexpr uint64_t kSwitchesMax = 2'000'000;
 constexpr std::array<uint32_t, 3> kStays = {0, 160, 235};  // Scheduler::Options::stay_per_256, by turns
 
@@ -154,10 +154,10 @@ class Rig {
 
   // Brings the tables of the keys' bnodes near their bound. They are at their smallest after a few drains with few
   // keys.
-  void crowd() {
+  void fill_nearly() {
     for (uint64_t key = 0; key < (what_.spread ? what_.keys : 1); ++key) {
-      for (uint64_t i = 0; i < kCrowd; ++i) {
-        const uint64_t number = (what_.spread ? (key + 1) * kSpread : 0) + kCrowdFirst + i;
+      for (uint64_t i = 0; i < kNearlyFullKeys; ++i) {
+        const uint64_t number = (what_.spread ? (key + 1) * kSpread : 0) + kNearlyFullFirst + i;
         expect_ok(db_->Put(codec_.key_of(number), "c"), "crowding");
       }
     }
@@ -254,7 +254,7 @@ class Rig {
       case 'r':
         return drain();
       case 'c':
-        return crowd();
+        return fill_nearly();
       case 'h':
         return hoard(true);
       case 'H':

@@ -28,7 +28,7 @@ namespace bonsai::testing {
 namespace {
 
 // Where rules of their own are tested, which the hunt for a mutant may begin with.
-constexpr const char kCrowded[] = "writers and drains compete for a crowded range";
+constexpr const char kNearlyFull[] = "writers and drains compete for a crowded range";
 constexpr const char kEqualKeys[] = "groups of equal keys, writers make room";
 constexpr const char kStacked[] = "a batch stacks on a successor while one below it publishes";
 constexpr const char kNoSpace[] = "no space for an offload, puts, scans";
@@ -69,7 +69,7 @@ const ProtocolCase kCases[] = {
     {"merge, batch, gets", 2, "p0 p1 f p0 p1", "r | b | g0 g1 | g1 g0", true},
     {"merge, puts, iterators", 3, "p0 p1 p2 f p0 p1 p2", "r | p0 p1 p2 r | i i | s s", true},
     {"merge while a snapshot is held", 2, "p0 p1 f p0 p1", "n o o | p0 r p1 | r p0", true},
-    {kCrowded, 4, "p0 r p1 r p2 r p3 r c", "p0 p1 p2 p3 | p3 p2 p1 p0 | r g3 | r s"},
+    {kNearlyFull, 4, "p0 r p1 r p2 r p3 r c", "p0 p1 p2 p3 | p3 p2 p1 p0 | r g3 | r s"},
     {"writers make room, drains, scans", 4, "p0 r p0 r p0 r p0 r c", "p0 p1 p2 p3 | r g0 g2 | s s | r p1"},
     {"a batch makes room, a drain, a put", 4, "p1 r p1 r p1 r p1 r c", "b g0 | p3 p2 | r | s s"},
     {"two batches make room, drains", 4, "c", "b s | b g3 | r | r"},
@@ -227,7 +227,7 @@ const MutantCase kMutants[] = {
     BONSAI_MUTANT(kBatchReadyEarly),
     BONSAI_MUTANT(kBatchNotHelped),
     BONSAI_MUTANT(kMarkLate),
-    {"kClaimIgnored", index::kClaimIgnored, kCrowded},
+    {"kClaimIgnored", index::kClaimIgnored, kNearlyFull},
     {"kEqualKeysApart", index::kEqualKeysApart, kEqualKeys},
     {"kSettledByOwnHeads", index::kSettledByOwnHeads, kStacked},
     {"kLayerForgotten", index::kLayerForgotten, kNoSpace},

@@ -459,7 +459,7 @@ TEST(Scheduler, a_nested_one_that_nobody_wakes_names_who_waits) {
   ASSERT_TRUE(host.run().ok());
 }
 
-TEST(Scheduler, one_per_thread_at_the_same_time_and_handed_over_when_idle) {
+TEST(Scheduler, one_per_thread_at_the_same_time_and_passed_on_when_idle) {
   Scheduler shared;
   for (int round = 0; round < 2; ++round) {
     std::vector<Thread> threads;

@@ -215,7 +215,7 @@ TEST_F(Recorder, EqualStoresAreOneImage) {
   EXPECT_EQ(last_.visited, 2U);
 }
 
-TEST_F(Recorder, RealThreadsAreToldApart) {
+TEST_F(Recorder, RealThreadsAreKeptApart) {
   RecorderMedium medium(zeros_, PersistenceDomain::kAdr);
   std::thread([&] {
     medium.store8(medium.view(), 1);

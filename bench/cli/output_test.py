@@ -214,7 +214,7 @@ class OutputTest(unittest.TestCase):
         ratios = [row["media bytes / user bytes"] for row in found["rows"]]
         self.assertLess(max(ratios[3:]), 1.5, "values from 4 KiB on are written once")
 
-    def test_put_tails_are_told_with_what_made_puts_wait(self):
+    def test_put_tails_are_reported_with_what_made_puts_wait(self):
         (found,) = self.experiments("put-tails", "put-tails")
         self.assertEqual([row["alpha"] for row in found["rows"]], [0, 0.9, 0.99])
         self.assertEqual([row["p99.9 / p50"] for row in found["reference"]], [20, 20, 20])
@@ -337,7 +337,7 @@ class OutputTest(unittest.TestCase):
         self.assertIn("Experiment index-technique", (out / "report.html").read_text())
         self.assertTrue(ended.stdout.endswith(f"report: {out}/report.html\n"))
 
-    def test_an_engine_that_ends_early_is_told(self):
+    def test_an_engine_that_ends_early_is_reported(self):
         out = pathlib.Path(self.scratch.name) / "early"
         command = [self.program, "run", "--engines=bonsai,absl_btree", "--workloads=c", "--records=1000",
                    "--operations=1000", "--pool-dir=/nowhere", f"--out={out}"]

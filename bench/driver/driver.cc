@@ -49,7 +49,7 @@ class alignas(64) Worker {
         values_(options.depth),
         statuses_(options.depth),
         last_keys_(options.depth) {
-    gathered_.reserve(options.depth);
+    group_.reserve(options.depth);
     scans_seen_.reserve(options.depth);
   }
 
@@ -118,7 +118,7 @@ class alignas(64) Worker {
     } else {
       *drawer ? run_at_once(end, drawn) : run_at_once(end, replayed);
     }
-    hand_over();
+    submit_group();
     done_.store(turn_, std::memory_order_relaxed);
   }
 
@@ -129,8 +129,8 @@ class alignas(64) Worker {
       const bool at_mark = (turn_ & mask) == 0;
       if (at_mark && !go_on()) break;
       const Request& request = next(turn_);
-      if (options_.depth > 1 && can_be_gathered(request.kind)) {
-        gather(request);
+      if (options_.depth > 1 && can_be_grouped(request.kind)) {
+        add_to_group(request);
       } else if (at_mark) {
         perform_timed(request);
       } else {
@@ -148,8 +148,8 @@ class alignas(64) Worker {
       due_ns_ = start_ns_ + static_cast<uint64_t>((static_cast<double>(turn_) - first) * interval_ns);
       if (!wait_until(due_ns_)) break;
       const Request& request = next(turn_);
-      if (options_.depth > 1 && can_be_gathered(request.kind)) {
-        gather(request);
+      if (options_.depth > 1 && can_be_grouped(request.kind)) {
+        add_to_group(request);
       } else {
         perform_timed(request);
       }
@@ -179,15 +179,15 @@ class alignas(64) Worker {
     for (; turn_ < end; ++turn_) {
       if (turn_ % kStopLookedAtEvery == 0 && !go_on()) return false;
       const Request& request = next(turn_);
-      if (options_.depth > 1 && can_be_gathered(request.kind)) {
-        gather(request);
+      if (options_.depth > 1 && can_be_grouped(request.kind)) {
+        add_to_group(request);
       } else if (samples.takes(turn_ - first)) {
         perform_timed(request);
       } else {
         perform(request);
       }
     }
-    hand_over();
+    submit_group();
     return true;
   }
 
@@ -377,11 +377,11 @@ class alignas(64) Worker {
     if (result_.failures++ == 0) result_.first_failure = what;
   }
 
-  static bool can_be_gathered(OpKind kind) { return kind != OpKind::kDelete; }
+  static bool can_be_grouped(OpKind kind) { return kind != OpKind::kDelete; }
 
-  void gather(const Request& request) {
-    const size_t place = gathered_.size();
-    Gathered operation{request.kind, {}, {}, due_ns_, request.scan_length, {}, 0};
+  void add_to_group(const Request& request) {
+    const size_t place = group_.size();
+    Grouped operation{request.kind, {}, {}, due_ns_, request.scan_length, {}, 0};
     if (request.kind == OpKind::kInsert) {
       operation.insert = begin_insert(request);
     } else {
@@ -392,46 +392,46 @@ class alignas(64) Worker {
       operation.least = least_of(operation.insert.id);
     if (request.kind != OpKind::kRead && request.kind != OpKind::kScan)
       operation.write = begin_write(operation.insert.id, new_value_at(place));
-    gathered_.push_back(operation);
-    if (gathered_.size() == options_.depth) hand_over();
+    group_.push_back(operation);
+    if (group_.size() == options_.depth) submit_group();
   }
 
   char* new_value_at(size_t place) { return value_room_.data() + place * shape_.value_bytes; }
 
   // Carries out what was collected: writes, reads, scans, and for a read-modify-write its write after its read.
-  void hand_over() {
-    if (gathered_.empty()) return;
+  void submit_group() {
+    if (group_.empty()) return;
     const bool timed =
-        gathered_[0].due_ns != 0 || batches_++ % std::max<uint64_t>(1, options_.latency_every / options_.depth) == 0;
+        group_[0].due_ns != 0 || batches_++ % std::max<uint64_t>(1, options_.latency_every / options_.depth) == 0;
     const uint64_t before = timed ? base::now_ns() : 0;
-    write_gathered([](OpKind kind) { return kind == OpKind::kUpdate || kind == OpKind::kInsert; });
-    read_gathered();
-    scan_gathered();
-    write_gathered([](OpKind kind) { return kind == OpKind::kReadModifyWrite; });
+    write_group([](OpKind kind) { return kind == OpKind::kUpdate || kind == OpKind::kInsert; });
+    read_group();
+    scan_group();
+    write_group([](OpKind kind) { return kind == OpKind::kReadModifyWrite; });
     if (timed) note_batch_time(before, base::now_ns());
-    gathered_.clear();
+    group_.clear();
   }
 
   // Finds the collected operations whose kind is wanted, and their keys.
   template <class Wanted>
   size_t choose(Wanted wanted) {
     size_t n = 0;
-    for (size_t place = 0; place < gathered_.size(); ++place) {
-      if (!wanted(gathered_[place].kind)) continue;
-      keys_[n] = gathered_[place].key;
+    for (size_t place = 0; place < group_.size(); ++place) {
+      if (!wanted(group_[place].kind)) continue;
+      keys_[n] = group_[place].key;
       places_[n++] = place;
     }
     return n;
   }
 
   template <class Wanted>
-  void write_gathered(Wanted wanted) {
+  void write_group(Wanted wanted) {
     const size_t n = choose(wanted);
     if (n == 0) return;
     for (size_t i = 0; i < n; ++i) new_values_[i] = {new_value_at(places_[i]), shape_.value_bytes};
     engine_->write_many(std::span(keys_).first(n), std::span(new_values_).first(n), std::span(statuses_).first(n));
     for (size_t i = 0; i < n; ++i) {
-      const Gathered& operation = gathered_[places_[i]];
+      const Grouped& operation = group_[places_[i]];
       versions_.end(operation.write, statuses_[i].ok());
       if (operation.kind == OpKind::kInsert) {
         end_insert(operation.insert, operation.key, statuses_[i]);
@@ -441,17 +441,17 @@ class alignas(64) Worker {
     }
   }
 
-  void read_gathered() {
+  void read_group() {
     const size_t n = choose([](OpKind kind) { return kind == OpKind::kRead || kind == OpKind::kReadModifyWrite; });
     if (n == 0) return;
     engine_->read_many(std::span(keys_).first(n), std::span(values_).first(n), std::span(statuses_).first(n));
     for (size_t i = 0; i < n; ++i) {
-      const Gathered& operation = gathered_[places_[i]];
+      const Grouped& operation = group_[places_[i]];
       check_read(operation.kind, statuses_[i], operation.insert.id, operation.least, values_[i]);
     }
   }
 
-  void scan_gathered() {
+  void scan_group() {
     const size_t n = choose([](OpKind kind) { return kind == OpKind::kScan; });
     if (n == 0) return;
     scans_seen_.clear();
@@ -459,7 +459,7 @@ class alignas(64) Worker {
     for (size_t i = 0; i < n; ++i) {
       const bool may_miss = options_.absent_is_fine || options_.scan_start_may_miss;
       scans_seen_.emplace_back(shape_, keys_[i], may_miss, &last_keys_[i]);
-      const uint32_t limit = gathered_[places_[i]].scan_length;
+      const uint32_t limit = group_[places_[i]].scan_length;
       scan_jobs_.push_back({keys_[i], limit, visit_of(&scans_seen_.back()), &statuses_[i]});
     }
     engine_->scan_many(scan_jobs_);
@@ -469,7 +469,7 @@ class alignas(64) Worker {
   // One sample for each kind that the hand-over had.
   void note_batch_time(uint64_t before, uint64_t after) {
     std::array<bool, kOpKinds> noted{};
-    for (const Gathered& operation : gathered_) {
+    for (const Grouped& operation : group_) {
       const auto kind = static_cast<size_t>(operation.kind);
       if (operation.due_ns != 0) result_.intended_latency[kind].record(after - operation.due_ns);
       if (std::exchange(noted[kind], true)) continue;
@@ -495,7 +495,7 @@ class alignas(64) Worker {
   std::vector<char> key_room_;
 
   // Operations that wait to be submitted together (depth > 1).
-  struct Gathered {
+  struct Grouped {
     OpKind kind;
     Insert insert;  // of others only the id
     std::string_view key;
@@ -504,10 +504,10 @@ class alignas(64) Worker {
     Versions::Write write;  // of those that write
     uint32_t least;         // stamp, of those that read
   };
-  std::vector<Gathered> gathered_;
+  std::vector<Grouped> group_;
   uint64_t batches_ = 0;
   std::vector<char> value_room_;
-  std::vector<size_t> places_;  // in gathered_, of what is in the engine's hands
+  std::vector<size_t> places_;  // in group_, of what is in the engine's hands
   std::vector<std::string_view> keys_, new_values_;
   std::vector<std::string> values_;
   std::vector<Status> statuses_;

@@ -130,7 +130,7 @@ TEST(RunPhase, GivesUpOnAnEngineThatOnlyRefuses) {
   EXPECT_NE(result.first_failure.find("the store is full"), std::string::npos);
 }
 
-TEST(RunPhase, StopsWhenTold) {
+TEST(RunPhase, StopsWhenAsked) {
   FaultyEngine engine(Fault::kNone);
   const std::atomic<bool> stop = true;
   PhaseOptions options;

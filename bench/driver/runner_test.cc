@@ -170,29 +170,29 @@ TEST(RunEngine, InsertsIntoAFreshLoadUnlessNothingWasWritten) {
 // Writes down what was asked of it about sessions.
 class Sessions final : public Engine {
  public:
-  explicit Sessions(std::string* told) : told_(told) {}
+  explicit Sessions(std::string* calls) : calls_(calls) {}
   [[nodiscard]] Capabilities capabilities() const override { return {.many = true, .keeps_data = false}; }
   Status open(const EngineOptions&) override { return Status::OK(); }
   Status close() override { return Status::OK(); }
-  void use_sessions(bool use) override { *told_ += use ? "sessions " : "calls "; }
+  void use_sessions(bool use) override { *calls_ += use ? "sessions " : "calls "; }
   Status insert(std::string_view, std::string_view) override { return Status::OK(); }
   Status read(std::string_view, std::string*) override { return Status::OK(); }
   Status remove(std::string_view) override { return Status::OK(); }
 
  private:
-  std::string* told_;
+  std::string* calls_;
 };
 
 TEST(RunEngine, TellsTheEngineWhenAStepAsksForSessions) {
-  std::string told;
-  const EngineEntry entry{"sessions", "", [&told] { return std::make_unique<Sessions>(&told); }};
+  std::string calls;
+  const EngineEntry entry{"sessions", "", [&calls] { return std::make_unique<Sessions>(&calls); }};
   std::vector<Step> steps(3, step_of("c", {1}, Distribution::kUniform));
   steps[0].sessions = true;
   steps[2].sessions = false;
   Record record;
   const std::atomic<bool> stop = false;
   EXPECT_TRUE(run_engine(entry, small_config(), steps, stop, record.listener()).ok());
-  EXPECT_EQ(told, "sessions calls ");
+  EXPECT_EQ(calls, "sessions calls ");
 }
 
 TEST(RunEngines, TakeTurnsStepByStepAtTheDepthOfTheStep) {

@@ -123,7 +123,7 @@ TEST_P(EngineContract, AnswersAsAModelDoes) {
   EXPECT_EQ(scanned, (std::map<std::string, std::string>(model.lower_bound(lowest), model.end())));
 }
 
-TEST_P(EngineContract, ScansFromAKeyUpToALimitAndStopsWhenTold) {
+TEST_P(EngineContract, ScansFromAKeyUpToALimitAndStopsWhenAsked) {
   if (!engine_->capabilities().scan) {
     EXPECT_EQ(engine_->scan(key(0), 1, [](auto, auto) { return true; }).code(), Status::Code::kNotSupported);
     return;

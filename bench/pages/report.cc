@@ -281,8 +281,8 @@ class RunReport {
     for (const Json& point : latency.at("curve")) {
       const double percent = point.at(0).get<double>();
       const double us = point.at(1).get<double>();
-      const bool crowded = percent > 1 && percent < 25;
-      if (percent < 100 && us > 0 && !crowded) curve.points.emplace_back(place(percent), us);
+      const bool dense = percent > 1 && percent < 25;
+      if (percent < 100 && us > 0 && !dense) curve.points.emplace_back(place(percent), us);
     }
     if (curve.points.empty()) return;
     chart->x_max = std::max(chart->x_max, curve.points.back().first);

@@ -164,9 +164,9 @@ Status ShermanClient::lock(Address page, const Limit& limit, Held* held) {
   held->word = {page.node, kFirstLockAt + number * sizeof(uint64_t)};
   if (LocalLocks* const local = node_->locks()) {
     held->index = page.node * locks + number;
-    const bool handed_over = local->acquire(held->index);
+    const bool passed_on = local->acquire(held->index);
     held->locks = local;
-    if (handed_over) {
+    if (passed_on) {
       ++counters_.handovers;
       return Status::OK();
     }
@@ -229,11 +229,11 @@ Status ShermanClient::write_and_unlock(rdma::Slice from, Address to, bool leaf, 
   } else {
     batch_.write(from, to);
   }
-  const bool handed_over = held->passes_on();
-  if (!handed_over) add_unlock(&batch_, *held, kUnlockedAt);
+  const bool passed_on = held->passes_on();
+  if (!passed_on) add_unlock(&batch_, *held, kUnlockedAt);
   BONSAI_RETURN_IF_ERROR(batch_.run());
-  if (!handed_over) check_unlocked(kUnlockedAt);
-  held->release(handed_over);
+  if (!passed_on) check_unlocked(kUnlockedAt);
+  held->release(passed_on);
   return Status::OK();
 }
 

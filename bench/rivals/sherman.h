@@ -142,8 +142,8 @@ class ShermanClient final : public Client {
     Held& operator=(const Held&) = delete;
     // Whether the global lock is to be passed on to a local thread, and not unlocked.
     [[nodiscard]] bool passes_on() const { return locks != nullptr && locks->passes_on(index); }
-    void release(bool handed_over) {
-      if (LocalLocks* const local = std::exchange(locks, nullptr)) local->release(index, handed_over);
+    void release(bool passed_on) {
+      if (LocalLocks* const local = std::exchange(locks, nullptr)) local->release(index, passed_on);
     }
     Address word;
     LocalLocks* locks = nullptr;

@@ -94,7 +94,7 @@ bool LocalLocks::acquire(size_t lock) {
       base::yield_until(base::now_ns() + poll_ns_);
     }
   }
-  return std::exchange(taken.handed_over, false);
+  return std::exchange(taken.passed_on, false);
 }
 
 uint32_t LocalLocks::queued(size_t lock) const {
@@ -109,9 +109,9 @@ bool LocalLocks::passes_on(size_t lock) {
   return passes;
 }
 
-void LocalLocks::release(size_t lock, bool handed_over) {
+void LocalLocks::release(size_t lock, bool passed_on) {
   Lock& held = locks_[lock];
-  held.handed_over = handed_over;
+  held.passed_on = passed_on;
   held.serving.store(held.serving.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 

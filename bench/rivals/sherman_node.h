@@ -77,14 +77,14 @@ class LocalLocks {
   [[nodiscard]] bool passes_on(size_t lock);
   // How many wait for it.
   [[nodiscard]] uint32_t queued(size_t lock) const;
-  // `handed_over`: the next in the queue has the global lock, as passes_on() said.
-  void release(size_t lock, bool handed_over);
+  // `passed_on`: the next in the queue has the global lock, as passes_on() said.
+  void release(size_t lock, bool passed_on);
 
  private:
   struct Lock {
     std::atomic<uint32_t> next{0}, serving{0};
     uint32_t handovers = 0;  // in a row; the holder's
-    bool handed_over = false;
+    bool passed_on = false;
   };
   const uint32_t handovers_max_;
   const uint64_t poll_ns_;

@@ -348,7 +348,7 @@ void SimEnd::complete_in_order() {
     if (request->result == Outcome::kDone) continue;
     broken_ = true;
     finish_all();
-    return tell_other();
+    return notify_other();
   }
   if (next_ < queue_.size() && std::exchange(queue_[next_]->held_back, false)) {
     queue_[next_]->arrives_ns = core_.now() + core_.flight();
@@ -387,7 +387,7 @@ void SimEnd::finish_all() {
   next_ = 0;
 }
 
-void SimEnd::tell_other() {
+void SimEnd::notify_other() {
   core_.after(core_.flight(), [self = shared_from_this()] {
     if (self->core_.reaches(self->node(), self->other_->node())) self->other_->gone_ = true;
   });
@@ -398,7 +398,7 @@ void SimEnd::break_off() {
   broken_ = true;
   core_.note(SimStep::kFault, connection_);
   finish_all();
-  tell_other();
+  notify_other();
 }
 
 void SimEnd::close() {
@@ -406,7 +406,7 @@ void SimEnd::close() {
   finish_all();
   for (WorkList* list : worker_->late) worker_->complete(list);
   worker_->late.clear();
-  tell_other();
+  notify_other();
 }
 
 }  // namespace bonsai::rdma

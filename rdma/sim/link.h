@@ -97,7 +97,7 @@ class SimEnd : public std::enable_shared_from_this<SimEnd> {
   void finish(const RequestPtr& request, Outcome outcome);
   void finish_all();
   void haunt(const RequestPtr& request);
-  void tell_other();
+  void notify_other();
 
   SimCore& core_;
   const std::shared_ptr<SimWorkerState> worker_;

@@ -73,7 +73,7 @@ TEST(DeviceTest, WhichMemoryItTakes) {
   EXPECT_NE(refused.message().find("read-only"), std::string::npos) << refused.ToString();
 }
 
-TEST(DeviceTest, OneKeyDoesNotTellTheNext) {
+TEST(DeviceTest, OneKeyDoesNotRevealTheNext) {
   const auto fabric = open({});
   std::unique_ptr<SharedMemory> memory;
   ASSERT_TRUE(SharedMemory::make(4096, &memory).ok());

@@ -181,7 +181,7 @@ Status VerbsWorker::start(WorkList* list) {
 }
 
 // What the device need not be asked for, because its end is known. A refusal stops the peer.
-bool VerbsWorker::may_hand_over(WorkRequest* request, VerbsPeer* peer) const {
+bool VerbsWorker::may_submit(WorkRequest* request, VerbsPeer* peer) const {
   BONSAI_CHECK(request->verb != Verb::kFlush && request->verb != Verb::kMaskedCas);  // Capabilities say so
   if (!peer->usable()) {
     request->outcome = peer->has_failed_ ? Outcome::kFlushed : Outcome::kUnreachable;
@@ -203,18 +203,18 @@ bool VerbsWorker::may_hand_over(WorkRequest* request, VerbsPeer* peer) const {
 void VerbsWorker::ring(WorkList* list, VerbsPeer* peer) {
   const size_t slot = free_doorbells_.back();
   doorbells_[slot] = {list, peer};
-  if (hand_over(slot)) {
+  if (submit(slot)) {
     free_doorbells_.pop_back();
     ++peer->doorbells_;
   } else {
     doorbells_[slot].list = nullptr;
-    not_handed_over_.push_back(list);
+    not_submitted_.push_back(list);
   }
 }
 
 // Hands the rest of a doorbell to the device, up to the next fence if the device does not keep fences: Soft-RoCE (Linux
 // 6.1) now and then never goes on after one. False when nothing was left to submit: then all outcomes are known.
-bool VerbsWorker::hand_over(size_t slot) {
+bool VerbsWorker::submit(size_t slot) {
   Doorbell& doorbell = doorbells_[slot];
   WorkList* const list = doorbell.list;
   VerbsPeer* const peer = doorbell.peer;
@@ -226,7 +226,7 @@ bool VerbsWorker::hand_over(size_t slot) {
     WorkRequest& request = list->request(doorbell.rest);
     if (request.peer != peer) continue;
     if (request.fenced && !keeps_fences && count > 0) break;
-    if (!may_hand_over(&request, peer)) continue;
+    if (!may_submit(&request, peer)) continue;
     ibv_send_wr& wr = chain[count];
     fill(request, device_.inline_bytes_max(), &wr, &pieces[count]);
     wr.wr_id = slot * WorkList::kRequestsMax + doorbell.rest;
@@ -249,7 +249,7 @@ bool VerbsWorker::hand_over(size_t slot) {
 size_t VerbsWorker::poll() {
   lists_ended_ = 0;
   drain();
-  for (WorkList* list : std::exchange(not_handed_over_, {})) end_doorbell(list);
+  for (WorkList* list : std::exchange(not_submitted_, {})) end_doorbell(list);
   if (has_broken_peers_ || links_changed_.load(std::memory_order_relaxed)) look_after_peers();
   return lists_ended_;
 }
@@ -294,7 +294,7 @@ void VerbsWorker::settle(Doorbell* doorbell, size_t index, Outcome outcome) {
   doorbell->failed |= outcome != Outcome::kDone;
   if (index < doorbell->last) return;
   const auto slot = static_cast<size_t>(doorbell - doorbells_.data());
-  if (!doorbell->failed && hand_over(slot)) return;
+  if (!doorbell->failed && submit(slot)) return;
   for (; doorbell->rest < list->size(); ++doorbell->rest) {
     WorkRequest& behind = list->request(doorbell->rest);
     if (behind.peer == peer) behind.outcome = Outcome::kFlushed;

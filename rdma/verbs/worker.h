@@ -115,8 +115,8 @@ class VerbsWorker final : public Worker {
   std::unique_ptr<Peer> make_peer(std::unique_ptr<Link> link);
 
   void ring(WorkList* list, VerbsPeer* peer);
-  bool hand_over(size_t slot);
-  bool may_hand_over(WorkRequest* request, VerbsPeer* peer) const;
+  bool submit(size_t slot);
+  bool may_submit(WorkRequest* request, VerbsPeer* peer) const;
   size_t drain();
   void complete(const ibv_wc& completion);
   void complete_receive(const ibv_wc& completion);
@@ -140,7 +140,7 @@ class VerbsWorker final : public Worker {
 
   std::vector<Doorbell> doorbells_;
   std::vector<size_t> free_doorbells_;
-  std::vector<WorkList*> not_handed_over_;  // a doorbell each that ends with the next poll
+  std::vector<WorkList*> not_submitted_;  // a doorbell each that ends with the next poll
   size_t lists_pending_ = 0;
   size_t lists_ended_ = 0;                // since poll() began
   std::map<uint32_t, VerbsPeer*> peers_;  // by queue pair
