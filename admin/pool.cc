@@ -126,9 +126,9 @@ Status open_pool(const Options& options, OpenPool* pool) {
   if (!status.ok()) return status;
   {
     ProgressLine progress("recovering");
-    Options telling = options;
-    telling.open_progress = [&progress](double done) { progress.show(done); };
-    status = OpenForTest(telling, test, path, &pool->db);
+    Options reporting = options;
+    reporting.open_progress = [&progress](double done) { progress.show(done); };
+    status = OpenForTest(reporting, test, path, &pool->db);
   }
   if (!status.ok()) return with_remedy(std::move(status), path);
   pool->keys = {pool->db->GetStats().key_format, FLAGS_hex};
