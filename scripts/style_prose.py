@@ -10,8 +10,9 @@
   reflow        comments of C++                  a line of a few words where a formatter broke a longer one
   readme        README.md                        more than 800 words: measurements go to docs/lab, the rest to headers
   words         *.md, comments, messages, help;  words of the left column of the glossary's second table
-                scripts and build files whole    (ARCHITECTURE.md), on one line or broken over two; a phrase that
-                                                 begins in backticks is code and exempt
+                scripts and build files whole;   (ARCHITECTURE.md), on one line or broken over two; a phrase that
+                names in C++                     begins in backticks is code and exempt. Names are read as words:
+                                                 tell_all and kTellAll are "tell all"; NAMES_MAY_SAY is the exception
 """
 import re
 from collections import namedtuple
@@ -209,6 +210,9 @@ def check_reference(source, tree):
 # ---- words --------------------------------------------------------------------------------------------------------
 
 WORDS_HEADING = "### Words that are not used"
+# Short words that are plain in a name, and wrong only in a sentence.
+NAMES_MAY_SAY = {"tell", "tells", "behind", "lies", "lie", "lay", "lying"}
+PART_OF_NAME = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 BLOCK = re.compile(r'/\*.*?\*/|R"([^(\s]*)\(.*?\)\1"', re.DOTALL)  # comments of C, and help texts
 
@@ -243,13 +247,32 @@ def with_line_breaks(lines):
         yield line, text + (" " + next_text.lstrip(" /*#|>") if follows else ""), len(text)
 
 
+def pattern_of(words):
+    phrases = "|".join(re.escape(word).replace("\\ ", "[ `]+") for word in sorted(words, key=len, reverse=True))
+    return re.compile(rf"(?<!\w)({phrases})(?!\w)", re.IGNORECASE)
+
+
+def find_in_names(source, pattern):
+    """(line, the word, the name) of each line of code with a name that has one."""
+    for name in sorted(set(re.findall(r"[A-Za-z_]\w+", source.code))):
+        if match := pattern.search(" ".join(PART_OF_NAME.findall(name))):
+            for line, text in enumerate(source.code.splitlines(), 1):
+                if re.search(rf"\b{name}\b", text):
+                    yield line, match[0].lower(), name
+
+
 def find_words(sources, words):
     if not words:
         return
     words = {word.lower(): instead for word, instead in words.items()}
-    phrases = "|".join(re.escape(word).replace("\\ ", "[ `]+") for word in sorted(words, key=len, reverse=True))
-    pattern = re.compile(rf"(?<!\w)({phrases})(?!\w)", re.IGNORECASE)
+    # What is in backticks there is looked for in names alone.
+    names_alone = {word.strip("`") for word in words if word[0] == "`"}
+    words = {word.strip("`"): instead for word, instead in words.items()}
+    pattern = pattern_of(words.keys() - names_alone)
+    pattern_in_names = pattern_of(words.keys() - NAMES_MAY_SAY)
     for source in sources:
+        for line, word, name in find_in_names(source, pattern_in_names) if source.is_cpp else ():
+            yield Breach(source.path, line, "words", f"{word}: in the name {name}, say {words[word]} (ARCHITECTURE.md)")
         for line, text, length in with_line_breaks(list(prose_of(source))):
             code = [span.span() for span in SPAN.finditer(text)]
             for match in pattern.finditer(text):

@@ -70,7 +70,7 @@ class LabTest(unittest.TestCase):
 
 
 class ReferenceTest(unittest.TestCase):
-    CODE = ("index/bnode.h", "class BnodeWord { int bnode; int claim_young(); };  // only_in_comment\nint kLow;\n"
+    CODE = ("index/bnode.h", "class BnodeWord { int bnode; int claim_pending(); };  // only_in_comment\nint kLow;\n"
             "int claim(); int low_;\n")
     NAMES = ["index/bnode.h", "index/README.md", "docs/design.md", "docs/a.md", "docs/lab/old.md"]
 
@@ -99,7 +99,7 @@ class ReferenceTest(unittest.TestCase):
                 self.assertEqual(expected, rules_of(style_prose.check_tree([fiber, text], [path])))
 
     def test_what_is_there_passes(self):
-        for text in ("`claim_young`", "`BnodeWord`", "`kLow`", "`index/bnode.h`", "`bnode.h`", "[x](design.md)",
+        for text in ("`claim_pending`", "`BnodeWord`", "`kLow`", "`index/bnode.h`", "`bnode.h`", "[x](design.md)",
                      "[x](design.md#2-the-claim)", "[x](../index/)", "`NAME.cc`", "`Word`", "old_name unticked",
                      "`bnode`", "`claim`", "`low`"):
             with self.subTest(text=text):
@@ -114,7 +114,8 @@ class WordsTest(unittest.TestCase):
     ARCHITECTURE = ("# Architecture\nIt tells a story.\n### Words that are not used\n\n| not used | say instead |\n"
                     "|---|---|\n"
                     "| tell, tells | report |\n| under way | in flight |\n"
-                    "| level durable, level kDurable | mode durable |\n")
+                    "| level durable, level kDurable | mode durable |\n"
+                    "| grow up, grown up | settle |\n| `aside` | reserve |\n")
 
     def found(self, path, text):
         architecture = source("ARCHITECTURE.md", self.ARCHITECTURE)
@@ -123,7 +124,8 @@ class WordsTest(unittest.TestCase):
 
     def test_the_list_is_that_of_the_glossary(self):
         self.assertEqual({"tell": "report", "tells": "report", "under way": "in flight",
-                          "level durable": "mode durable", "level kDurable": "mode durable"},
+                          "level durable": "mode durable", "level kDurable": "mode durable",
+                          "grow up": "settle", "grown up": "settle", "`aside`": "reserve"},
                          style_prose.words_not_used(self.ARCHITECTURE))
         breaches = list(style_prose.check_words([source("ARCHITECTURE.md", self.ARCHITECTURE)]))
         self.assertEqual([2], [breach.line for breach in breaches], "the list itself is exempt")
@@ -152,6 +154,20 @@ class WordsTest(unittest.TestCase):
         self.assertEqual([], self.found("room/a.md", "`tell()` retells, it does not teller; foretells"))
         self.assertEqual([], self.found("room/a.cc", 'tell(x); const char* key = "tells";'))
         self.assertEqual([], self.found("room/a_test.cc", 'EXPECT_TRUE(x) << "he could tell";'))
+
+    def test_names_are_read_as_words(self):
+        for name in ("grow_up", "has_grown_up_", "kGrowUpLate", "TEST(Bnode, TheyGrowUp)", "NVMGrownUp", "set_aside"):
+            with self.subTest(name=name):
+                self.assertEqual(1, len(self.found("index/a.h", f"int {name};")), name)
+                self.assertEqual(1, len(self.found("bench/maps/a_test.cc", f"int {name};")), name)
+        self.assertEqual([], self.found("index/a.h", "int growup, regrow_up, grow_upper, grow;  // `grow_up()`"))
+        self.assertEqual([], self.found("index/a.h", "int tell_all;"), "plain in a name")
+        self.assertEqual([], self.found("docs/a.md", "what is set aside"), "`aside` is wrong in names alone")
+
+    def test_a_name_is_found_on_each_of_its_lines(self):
+        breaches = style_prose.check_words([source("ARCHITECTURE.md", self.ARCHITECTURE),
+                                            source("index/a.cc", "int grow_up();\n\nvoid f() { grow_up(); }\n")])
+        self.assertEqual([1, 3], [breach.line for breach in breaches if str(breach.path) == "index/a.cc"])
 
 
 if __name__ == "__main__":
