@@ -120,8 +120,8 @@ void Space::hold_relocation_reserve(uint64_t bytes) {
   relocation_bytes_wanted_ = round_up(bytes, kBlockBytes);
   bytes = std::min(relocation_bytes_wanted_, longest_free_bytes());
   const scale::Addr addr = bytes == 0 ? scale::Addr() : take(bytes, kBlockBytes, Use::kReserve, Where::kLow);
-  if (!addr.is_nil()) relocation_reserve_ = {addr, bytes};
-  relocation_bytes_spent_ = relocation_bytes_wanted_ - relocation_reserve_.bytes;
+  if (!addr.is_nil()) piece_ = {addr, bytes};
+  relocation_bytes_spent_ = relocation_bytes_wanted_ - piece_.bytes;
 }
 
 uint64_t Space::longest_free_bytes() const {
@@ -134,55 +134,52 @@ uint64_t Space::longest_free_bytes() const {
 
 Space::Piece Space::relocation_reserve() const {
   const std::lock_guard lock(relocation_mutex_);
-  return sliding_.bytes == 0 && !exchanging_ ? relocation_reserve_ : Piece();
+  return sliding_.bytes == 0 && !exchanging_ ? piece_ : Piece();
 }
 
 void Space::widen_relocation_reserve() {
   const std::lock_guard lock(relocation_mutex_);
-  Target& target = *targets_[relocation_reserve_.addr.target()];
+  Target& target = *targets_[piece_.addr.target()];
   const std::lock_guard target_lock(target.mutex);
   const auto take_in = [&](Target::ByOffset::iterator it) {
     target.free_bytes.fetch_sub(it->second, std::memory_order_relaxed);
-    relocation_reserve_.bytes += it->second;
+    piece_.bytes += it->second;
     target.erase(it);
   };
-  if (const auto behind = target.by_offset.find(relocation_reserve_.end().offset()); behind != target.by_offset.end()) {
+  if (const auto behind = target.by_offset.find(piece_.end().offset()); behind != target.by_offset.end()) {
     take_in(behind);
   }
-  auto before = target.by_offset.lower_bound(relocation_reserve_.addr.offset());
+  auto before = target.by_offset.lower_bound(piece_.addr.offset());
   if (before == target.by_offset.begin()) return;
   --before;
-  if (before->first + before->second != relocation_reserve_.addr.offset()) return;
-  relocation_reserve_.addr = scale::Addr(relocation_reserve_.addr.target(), before->first);
+  if (before->first + before->second != piece_.addr.offset()) return;
+  piece_.addr = scale::Addr(piece_.addr.target(), before->first);
   take_in(before);
 }
 
 scale::Addr Space::begin_slide(Piece used) {
   used.bytes = round_up(used.bytes, kBlockBytes);
   const std::lock_guard lock(relocation_mutex_);
-  BONSAI_CHECK(sliding_.bytes == 0 && !exchanging_ && used.bytes <= relocation_reserve_.bytes);
-  BONSAI_CHECK(used.addr == relocation_reserve_.end() || used.end() == relocation_reserve_.addr);
+  BONSAI_CHECK(sliding_.bytes == 0 && !exchanging_ && used.bytes <= piece_.bytes);
+  BONSAI_CHECK(used.addr == piece_.end() || used.end() == piece_.addr);
   sliding_ = used;
-  return used.addr == relocation_reserve_.end() ? relocation_reserve_.addr
-                                                : relocation_reserve_.addr + (relocation_reserve_.bytes - used.bytes);
+  return used.addr == piece_.end() ? piece_.addr : piece_.addr + (piece_.bytes - used.bytes);
 }
 
 void Space::end_slide(bool copied) {
   const std::lock_guard lock(relocation_mutex_);
   const Piece used = std::exchange(sliding_, {});
   BONSAI_INVARIANT(used.bytes > 0);
-  if (copied)
-    relocation_reserve_.addr =
-        used.addr == relocation_reserve_.end() ? relocation_reserve_.addr + used.bytes : used.addr;
+  if (copied) piece_.addr = used.addr == piece_.end() ? piece_.addr + used.bytes : used.addr;
 }
 
 scale::Addr Space::cut_relocation_reserve(uint64_t bytes) {
   bytes = round_up(bytes, kBlockBytes);
   const std::lock_guard lock(relocation_mutex_);
-  BONSAI_CHECK(sliding_.bytes == 0 && bytes < relocation_reserve_.bytes);
+  BONSAI_CHECK(sliding_.bytes == 0 && bytes < piece_.bytes);
   used_bytes_.fetch_add(bytes, std::memory_order_relaxed);
-  const scale::Addr addr = relocation_reserve_.addr;
-  relocation_reserve_ = {addr + bytes, relocation_reserve_.bytes - bytes};
+  const scale::Addr addr = piece_.addr;
+  piece_ = {addr + bytes, piece_.bytes - bytes};
   return addr;
 }
 
@@ -194,9 +191,9 @@ void Space::lend_relocation_reserve(bool lent) {
 // From the lower end of the piece; nil when it is not lent, or not longer.
 scale::Addr Space::take_lent(uint64_t bytes) {
   const std::lock_guard lock(relocation_mutex_);
-  if (!lent_ || sliding_.bytes != 0 || exchanging_ || bytes >= relocation_reserve_.bytes) return {};
-  const scale::Addr addr = relocation_reserve_.addr;
-  relocation_reserve_ = {addr + bytes, relocation_reserve_.bytes - bytes};
+  if (!lent_ || sliding_.bytes != 0 || exchanging_ || bytes >= piece_.bytes) return {};
+  const scale::Addr addr = piece_.addr;
+  piece_ = {addr + bytes, piece_.bytes - bytes};
   relocation_bytes_spent_.fetch_add(bytes, std::memory_order_relaxed);
   return addr;
 }
@@ -232,8 +229,7 @@ void Space::Target::forget_window() {
 
 bool Space::begin_exchange(Piece window, uint64_t used_bytes) {
   const std::lock_guard lock(relocation_mutex_);
-  BONSAI_CHECK(sliding_.bytes == 0 && !exchanging_ && used_bytes < relocation_reserve_.bytes &&
-               used_bytes < window.bytes);
+  BONSAI_CHECK(sliding_.bytes == 0 && !exchanging_ && used_bytes < piece_.bytes && used_bytes < window.bytes);
   Target& target = *targets_[window.addr.target()];
   bool whole = false;
   {
@@ -264,9 +260,9 @@ void Space::give_up_exchange() {
   exchanging_ = false;
 }
 
-// Requires: the mutex of what is set aside; all of the window is withheld.
+// Requires: relocation_mutex_; all of the window is withheld.
 void Space::end_exchange(Piece window) {
-  const Piece rest = std::exchange(relocation_reserve_, window);
+  const Piece rest = std::exchange(piece_, window);
   exchanging_ = false;
   Target& target = *targets_[rest.addr.target()];
   const std::lock_guard target_lock(target.mutex);
@@ -282,16 +278,15 @@ std::vector<Space::Piece> Space::free_pieces(size_t target) const {
 
 void Space::restore_relocation_reserve(bool keep_upper_end) {
   const std::lock_guard lock(relocation_mutex_);
-  relocation_bytes_spent_ = relocation_bytes_wanted_ - std::min(relocation_reserve_.bytes, relocation_bytes_wanted_);
-  if (relocation_reserve_.bytes <= relocation_bytes_wanted_) return;
+  relocation_bytes_spent_ = relocation_bytes_wanted_ - std::min(piece_.bytes, relocation_bytes_wanted_);
+  if (piece_.bytes <= relocation_bytes_wanted_) return;
   BONSAI_INVARIANT(sliding_.bytes == 0 && !exchanging_);
-  const uint64_t excess = relocation_reserve_.bytes - relocation_bytes_wanted_;
-  const uint64_t begin = relocation_reserve_.addr.offset();
-  relocation_reserve_ = {keep_upper_end ? relocation_reserve_.addr + excess : relocation_reserve_.addr,
-                         relocation_bytes_wanted_};
-  Target& target = *targets_[relocation_reserve_.addr.target()];
+  const uint64_t excess = piece_.bytes - relocation_bytes_wanted_;
+  const uint64_t begin = piece_.addr.offset();
+  piece_ = {keep_upper_end ? piece_.addr + excess : piece_.addr, relocation_bytes_wanted_};
+  Target& target = *targets_[piece_.addr.target()];
   const std::lock_guard target_lock(target.mutex);
-  target.give(keep_upper_end ? begin : relocation_reserve_.end().offset(), excess);
+  target.give(keep_upper_end ? begin : piece_.end().offset(), excess);
 }
 
 scale::Addr Space::take(uint64_t bytes, uint64_t align, Use use, Where where) {

@@ -51,9 +51,9 @@ class Space {
   // Recovery: marks a range as used. False if part of it is not free: two owners claim it, or it is out of bounds.
   [[nodiscard]] bool reserve(scale::Addr addr, uint64_t bytes);
 
-  // Withholds `bytes` in one piece for as long as the object lives, from the emptiest target that has them, or else the
-  // longest piece that there is, so that they are free when the pool is next opened. They count as neither used nor
-  // free. Requires: called once.
+  // Takes the relocation reserve: `bytes` in one piece, from the emptiest target that has them, or else the longest
+  // free piece. It is never allocated while the object lives, so it is free when the pool is next opened. It counts as
+  // neither used nor free. Requires: called once.
   void hold_relocation_reserve(uint64_t bytes);
 
   struct Piece {
@@ -65,28 +65,28 @@ class Space {
     }
   };
   // ---- moving the relocation reserve ("the piece"): one mover at a time
-  [[nodiscard]] Piece relocation_reserve()
-      const;  // of 0 bytes if there is none, or a slide or an exchange has not ended
+  // The piece; of 0 bytes if there is none, or a slide or an exchange has not ended.
+  [[nodiscard]] Piece relocation_reserve() const;
   [[nodiscard]] uint64_t relocation_bytes_wanted() const { return relocation_bytes_wanted_; }
   // Extends the piece by the free blocks at both ends. Requires: relocation_reserve() has bytes.
   void widen_relocation_reserve();
-  // `used`, which adjoins the piece and is not longer, shall cross it. Returns the address to copy it to: the other
-  // end.
+  // Begins to move `used`, a range that adjoins the piece and is not longer, to the piece's other end. Returns the
+  // address to copy it to.
   [[nodiscard]] scale::Addr begin_slide(Piece used);
-  // The copy stands for `used`, whose old place nobody reads any more and now belongs to the piece; or (false) it was
-  // given up. From any thread.
+  // Ends the slide. `copied`: the copy is in use, nobody reads the old place any more, and it now belongs to the piece.
+  // Otherwise the slide was given up. From any thread.
   void end_slide(bool copied);
-  // Begins to set `window`, of any target, aside instead of the piece. What is free of it is withheld from now on, and
-  // so is what free() gets back of it: the exchange ends when that is all of it, and then the rest of the piece is
-  // free. Meanwhile the caller moves what is in the window, by cut_relocation_reserve(). False, and nothing changes:
-  // not `used_bytes` of it are in use. Requires: relocation_reserve() has bytes.
+  // Begins to make `window`, a range of any target, the new piece. What is free in the window is withheld at once, and
+  // so is what free() returns to it later. When all of it is withheld, the exchange ends and the old piece is freed.
+  // Meanwhile the caller moves what is in the window, by cut_relocation_reserve(). False, with nothing changed, if the
+  // bytes in use there are not `used_bytes`. Requires: relocation_reserve() has bytes.
   [[nodiscard]] bool begin_exchange(Piece window, uint64_t used_bytes);
   // Ends the exchange because something in the window cannot be moved. The piece keeps its place and present length.
   void give_up_exchange();
   // Takes the lower end of the piece for a run from elsewhere; it is used from now on. Requires: the piece is longer.
   [[nodiscard]] scale::Addr cut_relocation_reserve(uint64_t bytes);
-  // While it is lent, allocations for Use::kReserve that find no room elsewhere take from the piece, which grows again
-  // when it is next moved: ordinary data leaves as much more alone until then. Not while it is being moved.
+  // While the piece is lent and not being moved, allocations for Use::kReserve that find no room elsewhere take from
+  // it. It grows again when it is next moved; until then ordinary data leaves that much more space free.
   void lend_relocation_reserve(bool lent);
   // The free pieces of a target, in order.
   [[nodiscard]] std::vector<Piece> free_pieces(size_t target) const;
@@ -110,7 +110,7 @@ class Space {
     absl::btree_set<std::pair<uint64_t, uint64_t>> by_size;  // (bytes, offset)
     std::atomic<uint64_t> free_bytes{0};
     uint64_t reserve_bytes = 0;
-    Piece window;                 // that is to be set aside; of 0 bytes if none is
+    Piece window;                 // the next piece; of 0 bytes if there is no exchange
     std::vector<Piece> withheld;  // of it
     uint64_t withheld_bytes = 0;
 
@@ -133,7 +133,7 @@ class Space {
   uint64_t reserve_bytes_ = 0;
   std::atomic<uint64_t> used_bytes_{0};
   mutable std::mutex relocation_mutex_;  // taken before a target's
-  Piece relocation_reserve_, sliding_;   // under it; sliding_ of 0 bytes: nothing is
+  Piece piece_, sliding_;                // under it; sliding_ of 0 bytes: nothing is
   bool exchanging_ = false, lent_ = false;
   uint64_t relocation_bytes_wanted_ = 0;
   std::atomic<uint64_t> relocation_bytes_spent_{0};  // that have been lent and are not in the piece again
