@@ -66,8 +66,8 @@ class Slots {
 
   // One block: capacity, marks, words, locks, arena. Requires: capacity a power of two.
   static std::unique_ptr<Slots> make(uint32_t capacity, uint32_t arena_bytes = 0);
-  // The size of the arena of a table whose first node takes so many bytes; none for large nodes, which gain nothing. A
-  // wide table may stay half empty: nodes beyond those of an ordinary one are in chunks, allocated on demand.
+  // The size of the arena of a table whose first node takes `node_bytes`; 0 for large nodes, which gain nothing by it.
+  // A wide table may stay half empty, so its arena is an ordinary one's; further nodes are in chunks, on demand.
   static uint32_t arena_bytes_for(uint32_t capacity, size_t node_bytes) {
     if (node_bytes > kArenaNodeBytesMax) return 0;
     const uint32_t nodes = full_at(capacity <= kWideCapacityMax ? std::min(capacity, kCapacityMax) : capacity);
@@ -84,9 +84,9 @@ class Slots {
   [[nodiscard]] bool above_high_mark() const { return used() >= high_mark(); }
   // New keys must go to a successor.
   [[nodiscard]] bool full() const { return room() == 0; }
-  // For so many new keys.
+  // How many new keys fit.
   [[nodiscard]] uint32_t room() const { return full_at(capacity_) - std::min(used(), full_at(capacity_)); }
-  // With its chunks.
+  // The table's memory, its chunks included.
   [[nodiscard]] uint64_t dram_bytes() const;
 
   [[nodiscard]] uint32_t arena_bytes() const { return arena_bytes_; }
@@ -94,7 +94,7 @@ class Slots {
   // A place for a node in a chunk; null if there is none: the node must be a block. `*reached_high_mark` as with
   // push().
   [[nodiscard]] void* cell_in_chunk(size_t node_bytes, bool* reached_high_mark);
-  // Some node that was pushed may be a block.
+  // False: no node that was pushed is a block of its own.
   [[nodiscard]] bool has_blocks() const { return has_blocks_.load(std::memory_order_relaxed); }
 
   // The place of `key`, or the place where it would go.
@@ -103,8 +103,8 @@ class Slots {
   static Place find(const Slots* slots, uint32_t capacity, const base::Key& key, uint64_t hash) {
     return find_from(static_cast<uint32_t>(hash), slots, capacity, key, hash);
   }
-  // The same once more. Requires: `place` is where find() or find_again() saw the key, or room for it, before. All
-  // slots in front of it belong to other keys, permanently.
+  // Looks again. Requires: `place` is where find() or find_again() saw the key, or room for it, before. The search
+  // begins there: all slots in front of it belong to other keys, permanently.
   [[nodiscard]] Place find_again(const Place& place, const base::Key& key, uint64_t hash) const {
     return find_from(place.index, this, capacity_, key, hash);
   }
@@ -122,8 +122,8 @@ class Slots {
       if (Node* node = head(i)) visit(node);
     });
   }
-  // Pushes `node` in front of the chain at `place`. False if the word has changed meanwhile. `*reached_high_mark`: the
-  // table has risen above the high-water mark, which no other caller learns.
+  // Pushes `node` in front of the chain at `place`. False if the word has changed meanwhile. `*reached_high_mark`: this
+  // call took the table above the high-water mark; true for one caller alone.
   bool push(const Place& place, Node* node, uint64_t hash, bool* reached_high_mark) {
     const bool first = place.head() == nullptr;
     if (!node->in_arena() && !has_blocks()) has_blocks_.store(true, std::memory_order_relaxed);
@@ -157,8 +157,8 @@ class Slots {
 
   static constexpr uint32_t kMarksPerWord = 64;
   static constexpr size_t kArenaNodeBytesMax = 256;
-  // What a bnode counts in 32 bits (Bnode::reserve): far from their end, however many overshoot. No narrower than any
-  // table but those that recovery makes.
+  // A bnode counts these bytes in 32 bits (Bnode::reserve). The bound is so low that the count cannot overflow, however
+  // many threads add to it at once, and enough for any table but those that recovery makes.
   static constexpr uint64_t kArenaBytesMax = uint64_t{1} << 20;
   static_assert(kArenaBytesMax >= kBatchCapacityMax * kArenaNodeBytesMax);
 
@@ -273,7 +273,7 @@ class alignas(base::kLineBytes) Bnode {
   Slots* slots_or_make(size_t node_bytes, bool* made);
   // Freezes the bnode: afterwards no word changes. Idempotent, by any thread.
   void freeze();
-  // For invariants: whether every word is.
+  // For invariants: whether every word is frozen.
   [[nodiscard]] bool frozen() const;
   [[nodiscard]] bool covers(const base::Key& key) const { return !(key < lo().key()) && hi().above(key); }
 
@@ -282,14 +282,14 @@ class alignas(base::kLineBytes) Bnode {
   [[nodiscard]] Layer* layer() const { return layer_.load(std::memory_order_seq_cst); }
   void set_layer(Layer* layer) { layer_.store(layer, std::memory_order_seq_cst); }
 
-  // The order of updates inside the generation, and where the node may be: in the table's memory, or (null) in a
-  // block.
+  // `token` orders updates inside the generation. `cell` is memory of the table for the node; null: allocate the node
+  // as a block.
   struct Reserved {
     uint32_t token;
     void* cell;
   };
-  // Requires: `slots` is the bnode's table. So many bytes of its memory are wanted, perhaps 0. `*reached_high_mark`:
-  // the bnode has risen above the high-water mark, which no other caller learns.
+  // Reserves a token and `node_bytes` of the table's memory (0: none). `*reached_high_mark`: this call took the bnode
+  // above the high-water mark; true for one caller alone. Requires: `slots` is the bnode's table.
   Reserved reserve(Slots* slots, size_t node_bytes, bool* reached_high_mark) {
     const auto fits = [&](uint64_t reserved) { return (reserved & kArenaMask) + node_bytes <= slots->arena_bytes(); };
     const bool wanted = node_bytes > 0 && fits(reserved_.load(std::memory_order_relaxed));
@@ -306,18 +306,18 @@ class alignas(base::kLineBytes) Bnode {
     return static_cast<uint32_t>(reserved_.load(std::memory_order_relaxed) / kToken);
   }
 
-  // The right to set a layer: one holder at a time, permanent once there is a layer. A new successor is pending until
-  // its predecessor's replacement is finished; only a batch, which that replacement may be waiting for, claims a
-  // pending one, and the layer that it names is not offloaded before the bnode is settled.
+  // The right to set a layer: one holder at a time, who keeps it once there is a layer. A new successor is pending
+  // until its predecessor's replacement is finished. Only a batch may claim a pending one, because that replacement may
+  // be waiting for the batch; the layer that the batch then sets is not offloaded before the bnode is settled.
   enum class Claim : uint8_t { kFree, kClaimed, kPending, kPendingClaimed, kPendingInstalled };
   bool claim() { return exchange(Claim::kFree, Claim::kClaimed); }
   bool claim_pending() { return exchange(Claim::kPending, Claim::kPendingClaimed); }
   void unclaim() { BONSAI_INVARIANT(claim_.exchange(Claim::kFree) == Claim::kClaimed); }
   void set_pending() { claim_.store(Claim::kPending); }
-  // Its own layer is installed. True: the caller queues that; false: the thread that settles the bnode does. Called
-  // once.
+  // Called once, when the bnode's own layer is installed. True: the caller queues that layer. False: the thread that
+  // settles the bnode queues it.
   bool queue_installed() { return !exchange(Claim::kPendingClaimed, Claim::kPendingInstalled); }
-  // Its predecessor's replacement is finished. True: the caller queues the bnode's own layer.
+  // Called when its predecessor's replacement is finished. True: the caller queues the bnode's own layer.
   [[nodiscard]] bool settle() {
     if (exchange(Claim::kPending, Claim::kFree) || exchange(Claim::kPendingClaimed, Claim::kClaimed)) return false;
     return exchange(Claim::kPendingInstalled, Claim::kClaimed);
@@ -349,7 +349,7 @@ class alignas(base::kLineBytes) Bnode {
   std::atomic<Layer*> layer_{nullptr};
   std::atomic<Slots*> slots_{nullptr};
   std::atomic<Base> base_;
-  // The last token above the bytes of the arena that are taken: one addition gives both.
+  // Upper half: the last token. Lower half: bytes taken of the arena. One addition reserves both.
   static constexpr uint64_t kToken = uint64_t{1} << 32;
   static constexpr uint64_t kArenaMask = kToken - 1;
   std::atomic<uint64_t> reserved_{0};

@@ -59,12 +59,12 @@ struct Node {
   [[nodiscard]] base::Key key() const { return base::Key::of(key_view()); }
   [[nodiscard]] Batch* batch() const;  // null unless in_batch()
   [[nodiscard]] uint64_t gen() const;  // of the bnode that it was made for; requires in_batch()
-  // Beside the arena.
+  // The node's memory outside the arena.
   [[nodiscard]] uint64_t dram_bytes() const {
     return in_arena() ? 0 : sizeof *this + key_bytes + value_bytes + link_bytes();
   }
 
-  // What a node outside a batch takes of an arena.
+  // Bytes of an arena that a node outside a batch takes.
   static size_t arena_bytes(std::string_view key, std::string_view value) {
     return (sizeof(Node) + std::max(key.size() + value.size(), sizeof(Batch*)) + alignof(Node) - 1) / alignof(Node) *
            alignof(Node);
@@ -123,13 +123,13 @@ struct Batch {
   std::vector<Item> items;              // in key order, each key once
   const std::string storage;
 
-  // What each item takes of the log at most.
+  // Adds to *packing the most bytes of log that each item takes.
   void pack(persist::Log::Packing* packing) const {
     for (const Item& item : items) {
       packing->add(item.key.size() + item.value.size() + persist::kUpdateOverheadBytesMax);
     }
   }
-  // A node may stand in a chain, so that the batch must be completed. Requires: asked by its owner, or by who met it.
+  // True: one of its nodes may be in a chain, so the batch must be completed. Requires: the caller owns or met it.
   [[nodiscard]] bool begun() const { return items.front().node.load(std::memory_order_seq_cst) != nullptr; }
   void unref() {
     const uint32_t before = references.fetch_sub(1, std::memory_order_acq_rel);

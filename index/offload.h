@@ -32,9 +32,9 @@ class Replacer::Offload {
   Offload(const Offload&) = delete;
   Offload& operator=(const Offload&) = delete;
 
-  // Runs on far targets that are here: what was read to plan, and expect() brought, for it.
+  // Runs of far targets that were read before add(), for planning or by expect().
   [[nodiscard]] persist::RunsAhead& ahead() { return ahead_; }
-  // Reads what add() is likely to read of these layers, as far as it is on far targets and not here, in one list.
+  // Reads from far targets, in one list, what add() is likely to need of these layers and nobody has read yet.
   void expect(std::span<Layer* const> layers);
   // Takes in an installed layer. Errors, each leaving the layer as it was: NoSpace, Corruption (its old dnode),
   // Unavailable (its old dnode cannot be read now), Busy (a batch on it cannot be completed yet, or a pruner was
@@ -42,7 +42,7 @@ class Replacer::Offload {
   Status add(Layer* layer);
   [[nodiscard]] size_t size() const { return jobs_.size(); }
 
-  // That the last commit() wrote.
+  // Bytes that the last commit() wrote.
   [[nodiscard]] uint64_t media_bytes() const { return media_bytes_; }
   // Makes everything that was added durable and lets the successors stand on it. Errors: Unavailable (mode buffered:
   // the epoch could not be closed), and the layers are appended to *again; IoError (the volume has failed): either so,

@@ -77,7 +77,7 @@ class Replacer {
     [[nodiscard]] std::span<const Batch::Item> below(const base::Fence& hi) const;
   };
   // Makes room for updates in a successor of the bnode. `left`: null, or the rest of a batch that found no room. False:
-  // its predecessor is not offloaded yet, or another thread is planning; the caller waits.
+  // the caller must wait, because the bnode's predecessor is not offloaded yet or another thread is planning.
   bool make_room(Bnode* bnode, const ToPublish* left);
   // For one experiment (in_place.cc): the number of updates that reached dnodes without the replacer.
   void count_in_place(uint64_t updates, uint64_t ns) {
@@ -165,7 +165,7 @@ class Replacer {
   TidyPass tidy_pass_;
   base::Fence ask_at_;           // where ask_for_compactions() goes on
   uint64_t ask_offloads_ = 0;    // when its pass began
-  uint64_t asked_offloads_ = 0;  // when the pass began that was the last to be ended
+  uint64_t asked_offloads_ = 0;  // when the last pass that has ended began
   persist::Defragmenter defragmenter_;
 };
 

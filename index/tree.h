@@ -44,7 +44,7 @@ class Following {
     forget_bnodes();
     runs_.clear();
   }
-  // Of so many of them at most is read ahead; kMax at first.
+  // Data of at most so many of them is read ahead; kMax at first.
   void set_ahead(size_t bnodes) { ahead_ = alone_ ? 0 : bnodes; }
   // A target did not answer: from now on each range is read alone, so that those on other targets do not wait for it.
   void read_alone() {
@@ -95,8 +95,8 @@ class Tree {
   [[nodiscard]] Bnode* find(const base::Key& key) const;
   // The same for a read, which will go on to the dnode below: fetches that meanwhile, if the tree was made to.
   [[nodiscard]] Bnode* find_to_read(const base::Key& key) const;
-  // The same for a read that goes on to the bnodes after it, of which it returns those in the same inner
-  // node. Fetches them.
+  // The same for a read that goes on to the bnodes after it. Returns, and prefetches, those of them that are in the
+  // same inner node.
   [[nodiscard]] Bnode* find_to_scan(const base::Key& key, Following* following) const;
   // The bnodes of several keys: bnodes[i] for keys[i], fetched from memory. Their cache misses overlap.
   // Requires: keys.size() <= kFindManyMax.

@@ -40,9 +40,9 @@ class LiveScans {
 
  private:
   static constexpr uint64_t kNoBound = UINT64_MAX;
-  static constexpr uint32_t kAskedMax = 32;  // to look at all so often costs less than to sort them
+  static constexpr uint32_t kAskedMax = 32;  // up to so many linear searches cost less than sorting
 
-  uint64_t bound_ = kNoBound;  // the least above which a provisional scan may get its version
+  uint64_t bound_ = kNoBound;  // each provisional scan will get a version above this
   uint32_t asked_ = 0;
   boost::container::small_vector<uint64_t, 32> versions_;  // sorted once need() was asked kAskedMax times
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Defragments the data area. When no free piece is long enough for a dnode, though together they would be, the
-// relocation reserve (set aside by Space) moves through the area: run after run moves across it, and the free blocks
-// between the runs join it, until it is long enough to release some. Where a block cannot move, the reserve is
-// exchanged for another stretch, whose runs move into the old one.
+// Defragments the data area. It is needed when no free piece is long enough for a dnode, though all together would be.
+// Then the relocation reserve (held by Space) moves through the area: run after run is copied across it, and the free
+// blocks between the runs join it, until a part of it, long enough, can be freed. Where a block cannot move, another
+// stretch becomes the reserve, and its runs move into the old one.
 //
 // What moves: runs, one at a time. Header slots, large values and log segments stay. A run that moves is a dnode
 // written again: the same range, generation and entries. So no record of the log changes its meaning, and a crash

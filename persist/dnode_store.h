@@ -38,7 +38,7 @@ class DnodeStore {
 
   // Recovery: adds a header slot that is free to be written.
   void add_free_slot(scale::Addr slot) { free_slots_.push_back(slot); }
-  // Recovery: sets how often the slots of a header extent have been written, in sum.
+  // Recovery: sets how often the slots of a header extent have been written, all slots together.
   void adopt_extent(scale::Addr extent, uint64_t writes) { *writes_in(extent) = writes; }
 
   // Takes a header slot. Claims new header extents ahead of need, because a nearly full pool may have room for dnodes
@@ -81,8 +81,8 @@ class DnodeStore {
   std::vector<ExtentGeometry> geometry_;
   base::YieldingMutex slots_mutex_{"header slots"};  // held over the fences of a new extent
   std::vector<scale::Addr> free_slots_;
-  // How often the slots of each extent, by target and number, have been written, and where that is not noted yet. Under
-  // the mutex.
+  // Under the mutex: how often the slots of each extent, by target and number, have been written; and the extents of
+  // which NVM has an older number.
   base::YieldingMutex writes_mutex_{"header writes"};
   std::vector<std::vector<uint64_t>> writes_;
   std::vector<std::pair<scale::Addr, uint64_t>> not_noted_;  // extent, its writes
@@ -166,7 +166,7 @@ struct SlotRead {
 // Requires: the slot is resident.
 SlotRead read_slot(const scale::Volume& volume, scale::Addr slot);
 
-// Makes a slot a free one; the caller flushes it and fences. A crash leaves it torn, or so.
+// Makes a slot a free one; the caller flushes it and fences. A crash before that leaves it torn or free.
 void clear_slot(scale::Volume& volume, scale::Addr slot, uint32_t writes);
 
 }  // namespace bonsai::persist

@@ -76,9 +76,9 @@ class Log {
   virtual Result append_shares(std::span<const Update> updates, std::span<const uint32_t> segments,
                                uint32_t* segment) = 0;
 
-  // Takes free segments for a batch. kFull: none was taken; until that many are free, ordinary appends leave them alone
-  // and the log is low(). A caller that does not retry calls want_none(); one that does not append returns the
-  // segments.
+  // Takes free segments for a batch. kFull: none was taken; until that many are free, ordinary appends leave the free
+  // ones alone and the log is low(). A caller that gives up calls want_none(); one that has segments and does not
+  // append gives them back.
   Result take(size_t count, std::vector<uint32_t>* segments);
   void give_back(const std::vector<uint32_t>& segments);
   void want_none() { wanted_.store(0, std::memory_order_relaxed); }
@@ -104,8 +104,8 @@ class Log {
   };
   // The number of segments that a batch can get, by offloading if necessary.
   [[nodiscard]] size_t batch_segments_max() const;
-  // A batch whose updates take so many bytes, kUpdateOverheadBytesMax beside key and value included, needs no more: a
-  // quarter of the log or more.
+  // A batch whose updates take at most so many bytes, with kUpdateOverheadBytesMax for each, always fits: a quarter of
+  // the log or more.
   [[nodiscard]] uint64_t batch_bytes_max() const;
 
   // Mode buffered: closes the current epoch: everything appended before the call is durable when it returns OK.
@@ -148,12 +148,12 @@ class Log {
   [[nodiscard]] size_t segments_for_batches() const { return reserved_ / 2; }  // that only Use::kBatch takes
   [[nodiscard]] uint64_t segment_bytes() const { return config_.segment_bytes; }
   [[nodiscard]] bool buffered() const { return config_.buffered; }
-  // True when an ordinary append may soon find the log full: time to offload. The more of the log is in use, the more
-  // updates a range has collected when its turn comes, and the less is written for each.
+  // True when an ordinary append may soon find the log full: time to offload. Not earlier, because the longer a range
+  // collects updates before it is offloaded, the less is written for each of them.
   [[nodiscard]] bool low() const {
     return segments_free() < reserved_ + std::max(segments_low(), wanted_.load(std::memory_order_relaxed));
   }
-  // Beside the reserve, what is left when the log begins to be low.
+  // Free segments, those in reserve not counted, at which the log begins to be low.
   [[nodiscard]] size_t segments_low() const { return std::max<size_t>(1, segments() / 16); }
   [[nodiscard]] bool full() const { return segments_free() <= reserved_; }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Merges entries of one range from several places: those of each run and the updates, each list sorted.
 //
-// Without a branch that the processor could guess wrongly: which of two random keys is less is a coin toss, and a wrong
-// guess costs more than several comparisons. Keys are represented by eight bytes of theirs. The lists are short (those
-// of a dnode), so that all of them stay in the processor's cache.
+// The inner loop has no data-dependent branch: which of two random keys is less is a coin toss, and a wrong prediction
+// costs more than several comparisons. Eight bytes of each key stand for it. The lists are short (those of a dnode), so
+// all of them stay in the processor's cache.
 #ifndef BONSAI_PERSIST_MERGE_H_
 #define BONSAI_PERSIST_MERGE_H_
 
