@@ -239,11 +239,11 @@ void DbImpl::update_all(std::span<Update> updates, Stall* stall) {
 }
 
 void DbImpl::after_updates(uint64_t updates) {
-  const uint64_t held_ns = background_.after_updates(updates);
-  if (held_ns == 0) [[likely]]
+  const uint64_t throttled_ns = background_.after_updates(updates);
+  if (throttled_ns == 0) [[likely]]
     return;
   counters_.add(Count::kPauses, updates);
-  counters_.add(Count::kPauseNs, held_ns);
+  counters_.add(Count::kPauseNs, throttled_ns);
 }
 
 void DbImpl::put_with_pressure(std::span<Index::Put> puts, std::span<Status*> statuses, Stall* stall) {
