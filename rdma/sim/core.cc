@@ -20,35 +20,29 @@ uint64_t SimCore::now() {
   return now_ns_;
 }
 
-void SimCore::after(uint64_t delay_ns, std::function<void()> event) {
-  const uint64_t due_ns = now() + delay_ns;
-  events_.emplace(std::pair{due_ns, ++events_made_}, std::move(event));
-  if (!led_ || due_ns >= led_until_ns_) return;
+void SimCore::wake_leader(uint64_t due_ns) {
   led_until_ns_ = due_ns;
   base::Scheduler::current()->wake(leader_);
 }
 
 void SimCore::run_due() {
   const uint64_t until = now();
-  while (!events_.empty() && events_.begin()->first.first <= until) run_next();
+  while (!events_.empty() && events_.first_ns() <= until) run_next();
 }
 
 bool SimCore::run_next() {
   if (events_.empty()) return false;
-  const auto first = events_.begin();
-  now_ns_ = std::max(now_ns_, first->first.first);
-  const std::function<void()> event = std::move(first->second);
-  events_.erase(first);
-  event();
+  now_ns_ = std::max(now_ns_, events_.first_ns());
+  events_.run_first();
   return true;
 }
 
 void SimCore::pause(base::BoundedWait* wait) {
   if (base::virtual_now_ns == nullptr) {
     run_next();
-  } else if (!events_.empty() && events_.begin()->first.first > now()) {
+  } else if (!events_.empty() && events_.first_ns() > now()) {
     // The scheduler's clock jumps there when nobody else has anything to do.
-    base::Scheduler::wait_until(std::min(events_.begin()->first.first, now() + base::kNsPerMs));
+    base::Scheduler::wait_until(std::min(events_.first_ns(), now() + base::kNsPerMs));
   }
   wait->pause();
   run_due();
@@ -62,7 +56,7 @@ void SimCore::await_event(std::vector<base::Scheduler::Token>* sleepers, base::B
     return;
   }
   led_ = true;
-  led_until_ns_ = events_.begin()->first.first;
+  led_until_ns_ = events_.first_ns();
   if (led_until_ns_ > now()) {
     leader_ = base::Scheduler::token();
     static_cast<void>(base::Scheduler::park(led_until_ns_));

@@ -4,7 +4,6 @@
 #define BONSAI_RDMA_SIM_CORE_H_
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -15,6 +14,7 @@
 #include "base/coro/scheduler.h"
 #include "base/random.h"
 #include "base/thread.h"
+#include "rdma/sim/events.h"
 #include "rdma/sim/sim.h"
 
 namespace bonsai::rdma {
@@ -31,7 +31,12 @@ class SimCore {
 
   [[nodiscard]] uint64_t now();
   // Runs `event` `delay_ns` from now.
-  void after(uint64_t delay_ns, std::function<void()> event);
+  template <class Event>
+  void after(uint64_t delay_ns, Event event) {
+    const uint64_t due_ns = now() + delay_ns;
+    events_.add(due_ns, std::move(event));
+    if (led_ && due_ns < led_until_ns_) wake_leader(due_ns);
+  }
   // Runs all events that are due.
   void run_due();
   // Lets time pass up to the next event, and everything else that waits run meanwhile.
@@ -71,12 +76,13 @@ class SimCore {
   std::vector<SimNvm::State*> nvms;
 
  private:
+  void wake_leader(uint64_t due_ns);
+
   uint64_t now_ns_ = 1'000'000'000;
-  uint64_t events_made_ = 0;
   bool led_ = false;  // somebody runs the events
   base::Scheduler::Token leader_;
-  uint64_t led_until_ns_ = 0;                                              // the event that it waits for
-  std::map<std::pair<uint64_t, uint64_t>, std::function<void()>> events_;  // by time, then order of making
+  uint64_t led_until_ns_ = 0;  // the event that it waits for
+  SimEvents events_;
 };
 
 // Persistent memory, as the fabric's events see it.
