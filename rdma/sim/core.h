@@ -64,7 +64,8 @@ class SimCore {
     return alive(from) && alive(to) && cuts.count({from, to}) == 0;
   }
 
-  const SimOptions options;
+  SimOptions options;
+  bool instant = false;  // SimNetwork::set_instant
   base::Random dice;
   uint64_t trace = 0;
   size_t nodes = 0;

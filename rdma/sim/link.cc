@@ -89,6 +89,39 @@ void SimEnd::post(WorkRequest* request, const std::shared_ptr<SimBatch>& batch, 
   if (next_ + 1 == queue_.size()) pump_after(arrives_ns == 0 ? core_.flight() : 0);
 }
 
+bool SimEnd::is_local(const WorkRequest& request) const {
+  const auto* region = static_cast<const SimRegion*>(request.local.region());
+  return region == nullptr || region->is_of(worker_->regions.get());
+}
+
+bool SimEnd::carry_out_now(WorkRequest* request) {
+  const bool in_the_way = !queue_.empty() || !core_.nvms.empty() || request->verb == Verb::kFlush;
+  if (in_the_way || !open() || !other_->open() || !core_.reaches(node(), other_->node()) || !is_local(*request)) {
+    return false;
+  }
+  std::byte* const local = request->local.data();
+  const size_t bytes = request->local.bytes();
+  if (request->verb == Verb::kSend) {
+    if (other_->worker_->inbox.deliver(number_, {local, bytes}) != Outcome::kDone) return false;
+    other_->worker_->wake();
+  } else {
+    std::byte* target = nullptr;
+    if (other_->worker_->regions->find(*request, bytes, &target) != Outcome::kDone) return false;
+    if (request->verb == Verb::kWrite) {
+      std::copy_n(local, bytes, target);
+    } else if (request->verb == Verb::kRead) {
+      std::copy_n(target, bytes, local);
+    } else {
+      uint64_t old = 0, changed = 0;
+      std::memcpy(&old, target, sizeof old);
+      if (changes_word(*request, old, &changed)) std::memcpy(target, &changed, sizeof changed);
+      std::memcpy(local, &old, sizeof old);
+    }
+  }
+  request->outcome = Outcome::kDone;
+  return true;
+}
+
 void SimEnd::pump_after(uint64_t delay_ns) {
   if (pumping_) return;
   pumping_ = true;
@@ -113,8 +146,7 @@ void SimEnd::pump() {
   }
   request->begun = true;
   core_.note(SimStep::kDeliver, connection_, static_cast<uint64_t>(request->asked.verb));
-  const auto* region = static_cast<const SimRegion*>(request->asked.local.region());
-  if (region != nullptr && !region->is_of(worker_->regions.get())) return refuse(request, Outcome::kLocalAccess);
+  if (!is_local(request->asked)) return refuse(request, Outcome::kLocalAccess);
   // Taken when it is sent, and anew each time, as devices do: who changes the memory before the end changes what
   // arrives.
   if (!is_ordered(request->asked.verb)) {

@@ -67,6 +67,8 @@ class SimEnd : public std::enable_shared_from_this<SimEnd> {
 
   // `arrives_ns`: at the target, at the earliest; 0: after a flight.
   void post(WorkRequest* request, const std::shared_ptr<SimBatch>& batch, uint64_t arrives_ns);
+  // The request takes effect and is finished now; false: it has to be posted. Nothing is done then.
+  [[nodiscard]] bool carry_out_now(WorkRequest* request);
   // The connection is closed from here; what is pending is finished.
   void close();
   // It breaks: what was sent is kUnreachable, the rest kFlushed.
@@ -80,6 +82,7 @@ class SimEnd : public std::enable_shared_from_this<SimEnd> {
   [[nodiscard]] bool open() const { return !closed_ && !broken_; }
   void pump_after(uint64_t delay_ns);
   void pump();
+  [[nodiscard]] bool is_local(const WorkRequest& request) const;
   void try_again(const RequestPtr& request);
   void execute(const RequestPtr& request);
   // The same when the target's device has had its time for it.

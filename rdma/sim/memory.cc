@@ -61,7 +61,7 @@ Outcome SimRegions::find(const WorkRequest& request, size_t bytes, std::byte** t
   return outcome;
 }
 
-Outcome SimInbox::deliver(uint32_t from, const std::vector<std::byte>& message) {
+Outcome SimInbox::deliver(uint32_t from, std::span<const std::byte> message) {
   if (ring.bytes() != 0 && message.size() > slot_bytes) {
     too_long.hit();
     return Outcome::kMessageTooLong;

@@ -6,6 +6,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -79,7 +80,7 @@ struct SimInbox {
     size_t slot, bytes;
     uint32_t from;
   };
-  Outcome deliver(uint32_t from, const std::vector<std::byte>& message);
+  Outcome deliver(uint32_t from, std::span<const std::byte> message);
 
   Slice ring;
   size_t slot_bytes = 0;

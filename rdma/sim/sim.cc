@@ -2,7 +2,7 @@
 #include "rdma/sim/sim.h"
 
 #include <algorithm>
-#include <map>
+#include <array>
 #include <string>
 
 #include "base/check.h"
@@ -74,7 +74,8 @@ namespace {
 
 class SimWorker final : public Worker {
  public:
-  SimWorker(std::shared_ptr<SimCore> core, size_t node, std::shared_ptr<SimRegions> regions, double list_cpu_ns)
+  SimWorker(std::shared_ptr<SimCore> core, size_t node, std::shared_ptr<SimRegions> regions,
+            std::optional<double> list_cpu_ns)
       : core_(std::move(core)), list_cpu_ns_(list_cpu_ns), state_(std::make_shared<SimWorkerState>()) {
     state_->node = node;
     state_->regions = std::move(regions);
@@ -148,19 +149,27 @@ class SimWorker final : public Worker {
       refused_by_bound.hit();
       return Status::Busy(std::to_string(pending_) + " work lists are pending; wait for one first");
     }
-    ++pending_;
-    list->set_pending(list->peers());
-    std::map<Peer*, std::shared_ptr<SimBatch>> batches;
-    for (size_t i = 0; i < list->size(); ++i) {
-      auto& batch = batches[list->request(i).peer];
-      if (batch == nullptr) batch = std::make_shared<SimBatch>(SimBatch{list, 0});
+    const auto end_of = [list](size_t i) -> SimEnd& { return static_cast<SimPeer*>(list->request(i).peer)->end(); };
+    size_t first = 0;
+    while (core_->instant && first < list->size() && end_of(first).carry_out_now(&list->request(first))) ++first;
+    std::array<std::shared_ptr<SimBatch>, WorkList::kRequestsMax> batches;  // of the first request to each peer
+    std::array<size_t, WorkList::kRequestsMax> first_of;
+    size_t peers = 0;
+    for (size_t i = first; i < list->size(); ++i) {
+      first_of[i] = first;
+      while (list->request(first_of[i]).peer != list->request(i).peer) ++first_of[i];
+      auto& batch = batches[first_of[i]];
+      if (batch == nullptr) {
+        batch = std::make_shared<SimBatch>(SimBatch{list, 0});
+        ++peers;
+      }
       ++batch->left;
     }
+    list->set_pending(peers);
+    if (peers == 0) return Status::OK();
+    ++pending_;
     const uint64_t arrives_ns = core_->options.device.modelled() ? sent_ns() + core_->flight() : 0;
-    for (size_t i = 0; i < list->size(); ++i) {
-      WorkRequest& request = list->request(i);
-      static_cast<SimPeer*>(request.peer)->end().post(&request, batches[request.peer], arrives_ns);
-    }
+    for (size_t i = first; i < list->size(); ++i) end_of(i).post(&list->request(i), batches[first_of[i]], arrives_ns);
     return Status::OK();
   }
   bool try_accept(std::unique_ptr<Peer>* peer) override {
@@ -190,7 +199,8 @@ class SimWorker final : public Worker {
   uint64_t sent_ns() {
     const SimDevice& device = core_->options.device;
     const double jitter = 1 + device.list_cpu_jitter * (static_cast<double>(core_->dice.below(2'001)) / 1'000 - 1);
-    state_->processor = std::max(state_->processor, static_cast<double>(core_->now())) + list_cpu_ns_ * jitter;
+    state_->processor = std::max(state_->processor, static_cast<double>(core_->now())) +
+                        list_cpu_ns_.value_or(device.list_cpu_ns) * jitter;
     return static_cast<uint64_t>(state_->processor);
   }
   // Asks the listener until an answer has come; both may be lost.
@@ -225,7 +235,7 @@ class SimWorker final : public Worker {
   }
 
   const std::shared_ptr<SimCore> core_;
-  const double list_cpu_ns_;
+  const std::optional<double> list_cpu_ns_;  // none: the device's
   const std::shared_ptr<SimWorkerState> state_;
   std::shared_ptr<SimListener> listener_;
   std::string address_;
@@ -234,7 +244,7 @@ class SimWorker final : public Worker {
 
 class SimFabric final : public Fabric {
  public:
-  SimFabric(std::shared_ptr<SimCore> core, size_t node, double list_cpu_ns)
+  SimFabric(std::shared_ptr<SimCore> core, size_t node, std::optional<double> list_cpu_ns)
       : core_(std::move(core)), node_(node), list_cpu_ns_(list_cpu_ns) {
     capabilities_.text = "sim, deterministic, virtual time";
     if (core_->options.device.modelled()) capabilities_.text += ", modelled " + core_->options.device.name;
@@ -265,7 +275,7 @@ class SimFabric final : public Fabric {
  private:
   const std::shared_ptr<SimCore> core_;
   const size_t node_;
-  const double list_cpu_ns_;
+  const std::optional<double> list_cpu_ns_;
   std::shared_ptr<SimRegions> regions_ = std::make_shared<SimRegions>();
   Capabilities capabilities_;
 };
@@ -312,11 +322,18 @@ SimNetwork::SimNetwork(const SimOptions& options) : core_(std::make_shared<SimCo
 SimNetwork::~SimNetwork() { core_->forget(); }
 
 std::unique_ptr<Fabric> SimNetwork::make_fabric(std::optional<double> list_cpu_ns) {
-  return std::make_unique<SimFabric>(core_, core_->nodes++, list_cpu_ns.value_or(core_->options.device.list_cpu_ns));
+  return std::make_unique<SimFabric>(core_, core_->nodes++, list_cpu_ns);
 }
 
 std::unique_ptr<SimNvm> SimNetwork::make_nvm(size_t bytes, RemoteDomain domain) {
   return std::unique_ptr<SimNvm>(new SimNvm(core_, bytes, domain));
+}
+
+void SimNetwork::set_instant(bool instant) { core_->instant = instant; }
+
+void SimNetwork::set_device(const SimDevice& device) {
+  BONSAI_CHECK(device.modelled() && core_->options.device.modelled());
+  core_->options.device = device;
 }
 
 void SimNetwork::cut(const Fabric& from, const Fabric& to) {

@@ -112,6 +112,13 @@ class SimNetwork {
   // Requires: a known domain.
   std::unique_ptr<SimNvm> make_nvm(size_t bytes, RemoteDomain domain);
 
+  // From now on what is posted is carried out at once and takes no time, where nothing is in its way: for filling a
+  // store that is to be measured. What cannot be carried out takes the usual way. Persistent memory always does.
+  void set_instant(bool instant);
+  // Of all nodes from now on, but for the list_cpu_ns of those that have their own. Requires: it and the one until now
+  // are modelled; nothing is in flight.
+  void set_device(const SimDevice& device);
+
   // ---- faults. Fabrics are of this network.
 
   // Nothing of `from` reaches `to` any more.
