@@ -3,6 +3,7 @@
 // servers.
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <map>
 #include <string>
 #include <utility>
@@ -229,7 +230,7 @@ class BonsaiSystem final : public System {
                     base::kMiB * base::kMiB;
   }
   ~BonsaiSystem() override {
-    scale::register_fabric("sim", [](auto*) { return Status::NotSupported("the simulated network has ended"); });
+    scale::register_fabric(scheme_, [](auto*) { return Status::NotSupported("the simulated network has ended"); });
   }
   // Rivals' memory nodes, which there are too, hold nothing.
   [[nodiscard]] size_t fixed_bytes() const override { return 64; }
@@ -241,7 +242,7 @@ class BonsaiSystem final : public System {
     }
     BONSAI_RETURN_IF_ERROR(place_.make("", "/tmp", target_bytes_ * size_.memory_nodes));
     for (size_t i = 0; i < size_.memory_nodes; ++i) BONSAI_RETURN_IF_ERROR(make_server(i, cluster));
-    scale::register_fabric("sim", [this, cluster](std::shared_ptr<rdma::Fabric>* fabric) {
+    scale::register_fabric(scheme_, [this, cluster](std::shared_ptr<rdma::Fabric>* fabric) {
       fabric_ = std::make_shared<CountedFabric>(cluster->make_fabric(), size_.threads);
       *fabric = fabric_;
       return Status::OK();
@@ -264,6 +265,7 @@ class BonsaiSystem final : public System {
   Status scan(rivals::Client* client, std::string_view from, size_t records_max, size_t* found) override {
     return static_cast<BonsaiClient*>(client)->scan(from, records_max, found);
   }
+  void set_threads(size_t threads) override { size_.threads = threads; }
   [[nodiscard]] size_t background_threads() const override { return 1; }
   Status background(const rivals::Seat&, const std::function<bool()>& stop) override {
     opened_ = open();
@@ -284,6 +286,13 @@ class BonsaiSystem final : public System {
   [[nodiscard]] size_t cache_bytes(const rivals::Shape&) const override { return stats_.dram_bytes; }
 
  private:
+  // Simulations may run beside each other, on threads of their own.
+  static std::string new_scheme() {
+    static std::atomic<uint64_t> made = 0;
+    std::string scheme = "sim";
+    for (uint64_t left = ++made; left > 0; left /= 26) scheme += static_cast<char>('a' + left % 26);
+    return scheme;
+  }
   static std::string address_of(size_t node) { return "bonsaid" + std::to_string(node); }
 
   Status make_server(size_t number, Cluster* cluster) {
@@ -301,7 +310,7 @@ class BonsaiSystem final : public System {
   Status open() {
     std::string path;
     for (size_t i = 0; i < servers_.size(); ++i) {
-      path += (i == 0 ? "" : ",") + ("sim://" + address_of(i)) + "/pool" + std::to_string(i);
+      path += (i == 0 ? "" : ",") + (scheme_ + "://" + address_of(i)) + "/pool" + std::to_string(i);
     }
     Options options;
     options.create_if_missing = true;
@@ -331,7 +340,8 @@ class BonsaiSystem final : public System {
     return status;
   }
 
-  const StoreSize size_;
+  StoreSize size_;
+  const std::string scheme_ = new_scheme();
   uint64_t target_bytes_ = 0;
   PoolPlace place_;
   std::vector<std::unique_ptr<rdma::Fabric>> fabrics_;  // of the servers

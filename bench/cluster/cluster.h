@@ -51,6 +51,10 @@ class Cluster {
   // The same of a server that connections of seats do not know.
   void serve_beside(std::function<Status(uint64_t limit_ms)> serve) { servers_.push_back(std::move(serve)); }
 
+  // As SimNetwork has them.
+  void set_instant(bool instant) { network_.set_instant(instant); }
+  void set_device(const rdma::SimDevice& device) { network_.set_device(device); }
+
   // What a compute node does beside its clients, on threads and connections of their own, until `stop` says that they
   // are done.
   struct Background {

@@ -15,8 +15,13 @@ namespace {
 constexpr const char* kCloverModelError =
     "modelled reads are 1.0 to 1.1 times the published ones, updates under contention 1.1 to 2.1 times; of an "
     "operation's metadata, the server's eight threads take a processor for no longer than posting lists does";
-constexpr size_t kChunkBytes = size_t{16} << 10;   // that a client asks for at once; published: far more
-constexpr size_t kChunksBytes = size_t{64} << 20;  // room for those of hundreds of clients
+constexpr size_t kChunkBytes = size_t{16} << 10;  // that a client asks for at once; published: far more
+
+// Room for the chunks of hundreds of clients, in every run.
+size_t chunks_bytes(const StoreSize& size) {
+  constexpr size_t kUsualRuns = 7, kClientsMax = 288;
+  return (size_t{64} << 20) + (std::max(size.runs_max, kUsualRuns) - kUsualRuns) * kClientsMax * kChunkBytes;
+}
 
 // At the end of a load 80 % of the slots are in use.
 class RaceSystem final : public System {
@@ -31,7 +36,7 @@ class RaceSystem final : public System {
   }
   [[nodiscard]] size_t fixed_bytes() const override { return rivals::race::fixed_bytes(table_, size_.memory_nodes); }
   [[nodiscard]] size_t bytes() const override {
-    return fixed_bytes() + kChunksBytes + size_.records_max * 3 * rivals::RemoteHeap::kUnitBytes;
+    return fixed_bytes() + chunks_bytes(size_) + size_.records_max * 3 * rivals::RemoteHeap::kUnitBytes;
   }
   Status make_empty(Cluster* cluster) override {
     rivals::race::make_table(table_, cluster->nodes());
@@ -72,7 +77,7 @@ class ShermanSystem final : public System {
   [[nodiscard]] size_t bytes() const override {
     // Pages at least half full, and inner ones.
     const size_t pages = size_.records_max * 3 / tree_.layout.records_max(0) + 64;
-    return fixed_bytes() + kChunksBytes + pages * rivals::sherman::kPageBytes;
+    return fixed_bytes() + chunks_bytes(size_) + pages * rivals::sherman::kPageBytes;
   }
   Status make_empty(Cluster* cluster) override {
     rivals::sherman::make_tree(tree_, cluster->nodes());

@@ -34,6 +34,7 @@ struct StoreSize {
   size_t compute_nodes = 1;
   size_t threads = 1;                      // of a compute node
   std::optional<size_t> cache_bytes = {};  // of a compute node; none: as published, or as the system's class says
+  size_t runs_max = 1;                     // each makes clients anew, which leave the rests of their chunks
 };
 
 class System {
@@ -50,6 +51,8 @@ class System {
   virtual Status make_empty(Cluster* cluster) = 0;
   // Errors: those of the engine.
   virtual Status make_client(const rivals::Seat& seat, std::unique_ptr<rivals::Client>* client) = 0;
+  // From now on compute nodes have so many threads. Requires: no client yet.
+  virtual void set_threads(size_t) {}
   // Reads at most `records_max` records from `from` on; *found: how many. Requires: SystemEntry::scans, and a client of
   // make_client(). Errors: those of the engine.
   virtual Status scan(rivals::Client* client, std::string_view from, size_t records_max, size_t* found);

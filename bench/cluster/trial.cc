@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <utility>
@@ -30,16 +31,39 @@ RecordShape shape_of(const SystemEntry& entry, const TrialOptions& options) {
   return {.key_form = options.key_form, .hashed = !entry.narrow};
 }
 
+// Of the mean duration of a part: Student's t for nine degrees of freedom.
+double spread_of(const std::vector<uint64_t>& part_ends_ns) {
+  constexpr double kStudent = 2.262;
+  if (part_ends_ns.size() != TrialResult::kParts + 1) return 0;
+  const auto parts = static_cast<double>(TrialResult::kParts);
+  const double mean = static_cast<double>(part_ends_ns.back() - part_ends_ns.front()) / parts;
+  double squares = 0;
+  for (size_t i = 0; i < TrialResult::kParts; ++i) {
+    const double off = static_cast<double>(part_ends_ns[i + 1] - part_ends_ns[i]) - mean;
+    squares += off * off;
+  }
+  return mean > 0 ? kStudent * std::sqrt(squares / (parts - 1) / parts) / mean : 0;
+}
+
+// Who fills: so many that what they ask for goes out together where a system can do that.
+constexpr rivals::Shape kFillers = {.threads = 1, .coroutines = 16};
+// Each of them takes so long for an insert, so that what goes on beside them keeps up.
+constexpr uint64_t kFillNs = 2'000;
+
 }  // namespace
 
 // What the clients of one run share. Counted is from the beginning of one operation to that of the last one.
 class Trial::Run {
  public:
-  Run(const Trial& trial, const Workload* the_workload, uint64_t operations)
-      : workload(the_workload),
+  Run(const Trial& trial, const rivals::Shape& the_shape, const Workload* the_workload, uint64_t operations,
+      bool is_measured)
+      : shape(the_shape),
+        workload(the_workload),
+        measured(is_measured),
         counter(trial.stored_, operations),
         system_(*trial.system_),
-        clients_(trial.options_.shape.clients()),
+        cluster_(*trial.cluster_),
+        clients_(the_shape.clients()),
         operations_(operations),
         skipped_(operations / 10) {
     if (workload != nullptr) choosers = Choosers(*workload, trial.options_.records, operations);
@@ -51,21 +75,26 @@ class Trial::Run {
   void meet(const rivals::Connection* connection) {
     know(connection);
     for (++met_; met_ < clients_ && failed.ok();) base::sleep_us(1);
+    if (measured) cluster_.set_instant(false);
   }
   // Whether the client is to begin another operation.
   bool begin() {
     if (!failed.ok() || begun_ == operations_) return false;
     if (begun_ == skipped_) first_ = now();
+    if (part_ends_ns_.size() <= TrialResult::kParts && begun_ >= next_part_) {
+      part_ends_ns_.push_back(base::now_ns());
+      next_part_ += (operations_ - skipped_ - 1) / TrialResult::kParts;
+    }
     if (++begun_ == operations_) last_ = now();
     return true;
   }
   // An operation has ended that began at `began_ns`.
   void note(uint64_t began_ns) {
-    if (begun_ > skipped_ && began_ns >= first_.ns) latency.record(base::now_ns() - began_ns);
+    if (measured && begun_ > skipped_ && began_ns >= first_.ns) latency.record(base::now_ns() - began_ns);
   }
   // The thread of the connection computes for so long, when it has done with what other coroutines gave it.
   void compute(const rivals::Connection* connection, double ns) {
-    if (ns == 0) return;
+    if (ns == 0 || !measured) return;
     uint64_t& busy_until_ns = busy_until_ns_.at(connection);
     busy_until_ns = std::max(busy_until_ns, base::now_ns()) + static_cast<uint64_t>(ns);
     base::yield_until(busy_until_ns);
@@ -76,6 +105,7 @@ class Trial::Run {
   [[nodiscard]] uint64_t counted() const { return std::max<uint64_t>(operations_ - skipped_ - 1, 1); }
   [[nodiscard]] uint64_t passed_ns() const { return std::max<uint64_t>(last_.ns - first_.ns, 1); }
   [[nodiscard]] rdma::Traffic traffic() const { return last_.traffic - first_.traffic; }
+  [[nodiscard]] double spread() const { return spread_of(part_ends_ns_); }
   [[nodiscard]] uint64_t server_busy_ns() const { return last_.server_busy_ns - first_.server_busy_ns; }
   // Of the worker that posted most of them.
   [[nodiscard]] uint64_t shared_lists() const {
@@ -86,7 +116,9 @@ class Trial::Run {
     return most;
   }
 
+  const rivals::Shape shape;
   const Workload* const workload;  // null: the load
+  const bool measured;
   AcknowledgedCounter counter;
   Choosers choosers;
   Status failed;
@@ -106,11 +138,14 @@ class Trial::Run {
   }
 
   const System& system_;
+  Cluster& cluster_;
   const size_t clients_;
   const uint64_t operations_, skipped_;
   std::map<const rivals::Connection*, uint64_t> busy_until_ns_;  // until when threads compute
   size_t met_ = 0;
   uint64_t begun_ = 0;
+  uint64_t next_part_ = skipped_;
+  std::vector<uint64_t> part_ends_ns_;
   Moment first_, last_;
 };
 
@@ -120,7 +155,7 @@ class Trial::Client {
   Client(Trial* trial, Run* run, const rivals::Seat& seat)
       : trial_(*trial), run_(*run), seat_(seat), key_room_(trial->shape_.key_bytes_max()) {
     if (run->workload == nullptr) return;
-    const DrawerPart part{trial->options_.records, static_cast<unsigned>(trial->options_.shape.clients()),
+    const DrawerPart part{trial->options_.records, static_cast<unsigned>(run->shape.clients()),
                           static_cast<unsigned>(seat.client)};
     drawer_.emplace(*run->workload, trial->shape_, part, base::splitmix64(trial->options_.seed ^ trial->runs_ << 32),
                     run->choosers);
@@ -131,6 +166,7 @@ class Trial::Client {
     run_.meet(seat_.connection);
     while (run_.begin()) {
       const uint64_t began_ns = base::now_ns();
+      if (!run_.measured) base::yield_until(began_ns + kFillNs);
       run_.compute(seat_.connection, processor_ns());
       BONSAI_RETURN_IF_ERROR(drawer_ ? request(drawer_->next()) : insert());
       run_.note(began_ns);
@@ -235,7 +271,8 @@ Status Trial::make(const SystemEntry& entry, const TrialOptions& options, std::u
                               .memory_nodes = options.memory_nodes,
                               .compute_nodes = options.shape.compute_nodes,
                               .threads = options.shape.threads,
-                              .cache_bytes = options.cache_bytes});
+                              .cache_bytes = options.cache_bytes,
+                              .runs_max = options.runs_max});
   BONSAI_RETURN_IF_ERROR(Cluster::make({.device = made->device_,
                                         .seed = options.seed,
                                         .memory_nodes = options.memory_nodes,
@@ -248,7 +285,24 @@ Status Trial::make(const SystemEntry& entry, const TrialOptions& options, std::u
   return Status::OK();
 }
 
-Status Trial::load(TrialResult* result) { return act(nullptr, options_.records, result); }
+Status Trial::fill(uint64_t end) {
+  system_->set_threads(kFillers.threads);
+  Status status = end > stored_ ? act(nullptr, end - stored_, nullptr) : Status::OK();
+  system_->set_threads(options_.shape.threads);
+  return status;
+}
+
+Status Trial::load(uint64_t count, TrialResult* result) { return act(nullptr, count, result); }
+
+void Trial::change(const rivals::Shape& shape, const rdma::SimDevice& device, double list_cpu_ns) {
+  BONSAI_CHECK(shape.compute_nodes == options_.shape.compute_nodes);
+  options_.shape = shape;
+  options_.device = device;
+  options_.list_cpu_ns = list_cpu_ns;
+  device_ = device_of(entry_, options_);
+  system_->set_threads(shape.threads);
+  cluster_->set_device(device_);
+}
 
 Status Trial::run(const Workload& workload, uint64_t operations, TrialResult* result) {
   BONSAI_CHECK(stored_ >= options_.records && operations > 0);
@@ -259,20 +313,29 @@ Status Trial::run(const Workload& workload, uint64_t operations, TrialResult* re
 }
 
 Status Trial::act(const Workload* workload, uint64_t operations, TrialResult* result) {
-  Run run(*this, workload, operations);
+  Run run(*this, result != nullptr ? options_.shape : kFillers, workload, operations, result != nullptr);
   ++runs_;
+  const bool instant = result == nullptr || options_.opens_at_once;
   const Cluster::Background background{system_->background_threads(),
                                        [&](const rivals::Seat& seat, const std::function<bool()>& stop) {
                                          run.know(seat.connection);
-                                         return system_->background(seat, stop);
+                                         return system_->background(seat, [&] {
+                                           const bool stops = stop();
+                                           if (stops) cluster_->set_instant(instant);
+                                           return stops;
+                                         });
                                        }};
   const auto body = [&](const rivals::Seat& seat) {
     Client client(this, &run, seat);
     if (Status status = client.act(); !status.ok()) run.fail(std::move(status));
   };
-  BONSAI_RETURN_IF_ERROR(cluster_->run(options_.shape, body, background));
+  cluster_->set_instant(instant);
+  const Status ran = cluster_->run(run.shape, body, background);
+  cluster_->set_instant(false);
+  BONSAI_RETURN_IF_ERROR(ran);
   stored_ = run.counter.end();
   if (!run.failed.ok()) return Status::Unavailable(std::string(entry_.name) + ": " + run.failed.ToString());
+  if (result == nullptr) return Status::OK();
   *result = {};
   result->operations = run.counted();
   result->seconds_ns = run.passed_ns();
@@ -280,6 +343,7 @@ Status Trial::act(const Workload* workload, uint64_t operations, TrialResult* re
   result->shared_lists = run.shared_lists();
   result->server_busy_ns = run.server_busy_ns();
   result->latency = run.latency;
+  result->spread = run.spread();
   result->cache_bytes = system_->cache_bytes(options_.shape);
   result->memory_bytes_per_record = static_cast<double>(system_->used_bytes(*cluster_)) / static_cast<double>(stored_);
   return Status::OK();

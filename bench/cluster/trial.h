@@ -31,6 +31,9 @@ struct TrialResult {
   Histogram latency;            // of operations, ns of virtual time
   uint64_t cache_bytes = 0;     // of a compute node, at the end
   double memory_bytes_per_record = 0;
+  // Half of the 95 % confidence interval of the rate, of it, by kParts parts of equally many operations; 0: too few.
+  double spread = 0;
+  static constexpr uint64_t kParts = 10;
 
   [[nodiscard]] double per_operation(uint64_t n) const {
     return static_cast<double>(n) / static_cast<double>(operations);
@@ -59,19 +62,28 @@ struct TrialOptions {
   size_t memory_nodes = 1;
   KeyForm key_form = KeyForm::kFixed8;
   uint64_t records = 1'000;
-  uint64_t inserts_max = 0;  // beyond those, of all workloads together
+  uint64_t inserts_max = 0;    // beyond those, of all workloads together
+  size_t runs_max = 7;         // loads and workloads, if there are more
+  bool opens_at_once = false;  // what a system does before and after its clients act takes no time, nor is modelled
   rivals::Shape shape;
   std::optional<size_t> cache_bytes = {};  // StoreSize::cache_bytes
 };
 
-// Thread-safety: one thread.
+// Thread-safety: one thread. Trials may run beside each other.
 class Trial {
  public:
   // Errors: those of Cluster::make().
   static Status make(const SystemEntry& entry, const TrialOptions& options, std::unique_ptr<Trial>* trial);
 
-  // Inserts the records. Errors: Unavailable, naming the first operation that failed.
-  Status load(TrialResult* result);
+  // Inserts records up to number `end` by the engine's own code on a network that takes no time, and measures nothing.
+  // A few clients do. Errors: Unavailable, naming the first operation that failed.
+  Status fill(uint64_t end);
+  // Inserts the records that are not there yet, or the next `count` of them. Errors: as fill().
+  Status load(TrialResult* result) { return load(options_.records - stored_, result); }
+  Status load(uint64_t count, TrialResult* result);
+  // From now on there are other clients, and devices of other times, but for list_cpu_ns as TrialOptions has it.
+  // Requires: as many compute nodes.
+  void change(const rivals::Shape& shape, const rdma::SimDevice& device, double list_cpu_ns);
   // Requires: loaded; no more inserts than inserts_max. Errors: NotSupported (scans, where there are none), others as
   // load().
   Status run(const Workload& workload, uint64_t operations, TrialResult* result);
@@ -83,12 +95,12 @@ class Trial {
   class Run;
 
   Trial(const SystemEntry& entry, const TrialOptions& options);
-  // The clients begin `operations` in all.
+  // The clients begin `operations` in all; without `result` nothing is measured or modelled.
   Status act(const Workload* workload, uint64_t operations, TrialResult* result);
 
   const SystemEntry& entry_;
-  const TrialOptions options_;
-  const rdma::SimDevice device_;
+  TrialOptions options_;
+  rdma::SimDevice device_;
   const RecordShape shape_;
   std::unique_ptr<Cluster> cluster_;
   std::unique_ptr<System> system_;
