@@ -5,106 +5,21 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <mutex>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/status_macros.h"
-#include "base/thread.h"
-#include "bench/cluster/trial.h"
 #include "bench/experiments/experiments.h"
-#include "bench/experiments/synthesis_reference.h"
+#include "bench/experiments/synthesis_cells.h"
 
 namespace bonsai::bench {
 namespace {
-
-constexpr size_t kCoroutines = 4;            // of a thread; BonsaiKV's optimum, and the same for all
-constexpr size_t kRecordBytes = 16;          // integer keys and their values
-constexpr uint64_t kScansPerOperation = 10;  // a scan is as much work as so many other operations
 
 bool is_trial(const ExperimentPlan& plan) { return plan.scale == Scale::kTrial; }
 
 std::string class_name(Durability durability) { return durability == Durability::kVolatile ? "V" : "D"; }
 std::string column_name(const SystemEntry& entry) {
   return std::string(entry.name) + " (" + class_name(entry.durability) + ")";
-}
-
-// The systems on one form of keys, loaded once for a shape of clients.
-struct Ground {
-  const ExperimentPlan& plan;
-  KeyForm key_form = KeyForm::kFixed8;
-  size_t threads = 1;
-  rdma::SimDevice device = rdma::SimDevice::cx5();
-  double list_cpu_ns = 0;
-  size_t coroutines = 0;  // of a thread; 0: as asked, or as many as for all
-  double cache_percent =
-      0;  // what the cache takes of what keys and values do, for systems that heed it; 0: as published
-
-  [[nodiscard]] uint64_t records() const {
-    const uint64_t usual = plan.scale == Scale::kPaper ? 1'000'000 : is_trial(plan) ? 1'000 : 20'000;
-    return plan.asked.records.value_or(usual);
-  }
-  [[nodiscard]] uint64_t operations(char letter) const {
-    const uint64_t all = std::max<uint64_t>(plan.asked.operations.value_or(records()), 100);
-    return letter == 'e' ? std::max<uint64_t>(all / kScansPerOperation, 100) : all;
-  }
-  [[nodiscard]] rivals::Shape shape() const {
-    return {.threads = threads, .coroutines = coroutines > 0 ? coroutines : plan.asked.depth.value_or(kCoroutines)};
-  }
-  [[nodiscard]] std::optional<size_t> cache_bytes() const {
-    if (cache_percent == 0) return {};
-    return static_cast<size_t>(static_cast<double>(records() * kRecordBytes) * cache_percent / 100);
-  }
-};
-
-// Of a system, by its number in systems().
-using OnCell = std::function<void(size_t system, char letter, const TrialResult& result, const Trial& trial)>;
-
-// One system: the load, then the other workloads in order. What it cannot do is left out.
-Status measure_system(const Ground& ground, size_t system, std::string_view letters, std::mutex* listening,
-                      const OnCell& on_cell) {
-  const SystemEntry& entry = systems()[system];
-  if (!entry.strings && ground.key_form != KeyForm::kFixed8) return Status::OK();
-  if (!entry.cache_sized && ground.cache_bytes()) return Status::OK();
-  std::unique_ptr<Trial> trial;
-  BONSAI_RETURN_IF_ERROR(Trial::make(entry,
-                                     {.device = ground.device,
-                                      .list_cpu_ns = ground.list_cpu_ns,
-                                      .seed = ground.plan.config.seed,
-                                      .key_form = ground.key_form,
-                                      .records = ground.records(),
-                                      .inserts_max = ground.records() / 4,
-                                      .shape = ground.shape(),
-                                      .cache_bytes = ground.cache_bytes()},
-                                     &trial));
-  for (const char letter : letters) {
-    if (*ground.plan.stop) return Status::Unavailable("interrupted");
-    if (letter == 'e' && !entry.scans) continue;
-    const uint64_t operations = letter == 'l' ? ground.records() : ground.operations(letter);
-    {
-      const std::lock_guard lock(*listening);
-      ground.plan.listener.on_phase(std::string(entry.name), workload_name(letter), operations);
-    }
-    TrialResult result;
-    BONSAI_RETURN_IF_ERROR(letter == 'l' ? trial->load(&result)
-                                         : trial->run(ycsb_workload(letter), operations, &result));
-    on_cell(system, letter, result, *trial);
-  }
-  return Status::OK();
-}
-
-// All systems, as many at a time as there are processors: a simulation is one thread's own, and the same beside others.
-// Calls of `on_cell` for different systems may come at the same time.
-Status measure_systems(const Ground& ground, std::string_view letters, const OnCell& on_cell) {
-  std::mutex listening;
-  std::vector<Status> statuses(systems().size());
-  base::for_each_on(base::processors(), statuses.size(), [&](size_t turn) {
-    const size_t system = statuses.size() - 1 - turn;  // the last takes longest
-    statuses[system] = measure_system(ground, system, letters, &listening, on_cell);
-  });
-  for (const Status& status : statuses) BONSAI_RETURN_IF_ERROR(status);
-  return Status::OK();
 }
 
 std::vector<std::string> labels(const Ground& ground) {
@@ -121,6 +36,15 @@ std::vector<std::string> labels(const Ground& ground) {
           (ground.plan.scale == Scale::kPaper ? "" : " Larger: --scale=paper"),
       "(V): nothing is durable, as these systems are published. (D): durable before it is acknowledged. Do not compare "
       "the two. Systems without order of keys have no scans (E)."};
+  if (ground.full_size()) {
+    all.push_back(
+        "SAMPLED: a system is filled once for each form of keys, by its own code and without a model of time. " +
+        std::to_string(ground.operations('l')) + " operations of each cell are modelled and " +
+        std::to_string(ground.operations('l') * 9 / 10) + " of them counted, of E a tenth of that. Load: the " +
+        "last inserts of the fill, for each number of clients and set of parameters in turn. Then come A to " +
+        "E of all of these on one store, which keeps what those before have changed. +-: half of the 95 % " +
+        "confidence interval, by ten parts of the cell.");
+  }
   for (const SystemEntry& entry : systems()) {
     all.push_back(std::string(entry.name) + ": " + std::string(entry.model_error) + ".");
   }
@@ -130,13 +54,6 @@ std::vector<std::string> labels(const Ground& ground) {
 // ---- rates
 
 const char* key_name(KeyForm form) { return form == KeyForm::kFixed8 ? "integers" : "strings"; }
-
-std::vector<size_t> threads_of(const ExperimentPlan& plan) {
-  if (plan.asked.threads) return {*plan.asked.threads};
-  if (is_trial(plan)) return {1, 6};
-  if (plan.scale == Scale::kSmall) return {1, 12, 36};
-  return {1, 6, 12, 18, 24, 30, 36};
-}
 
 // Whether those systems that both have are in the same order; nothing: there are no two.
 std::optional<double> same_order(const Row& row, size_t ours_first, const SynthesisRates* theirs) {
@@ -163,31 +80,34 @@ Status run_rates(const ExperimentPlan& plan, ExperimentResult* result) {
     result->columns.push_back({std::string(name) + ", theirs", "Mop/s"});
   }
   result->columns.push_back({"same order as theirs", "", false, {}, {"no", "yes"}});
-  for (const KeyForm form : {KeyForm::kFixed8, KeyForm::kString}) {
-    for (const size_t threads : threads_of(plan)) {
-      const Ground ground{.plan = plan, .key_form = form, .threads = threads};
-      const size_t first_row = result->rows.size();
-      for (const char letter : kSynthesisLetters) {
-        Row row(result->columns.size());
-        row[0] = static_cast<double>(result->columns[0].words.size());
-        row[1] = static_cast<double>(threads);
-        result->columns[0].words.push_back(workload_name(letter) + ", " + key_name(form) + ", " +
-                                           std::to_string(threads));
-        result->rows.push_back(row);
-      }
-      BONSAI_RETURN_IF_ERROR(measure_systems(
-          ground, kSynthesisLetters, [&](size_t system, char letter, const TrialResult& r, const Trial&) {
-            result->rows[first_row + kSynthesisLetters.find(letter)][ours_first + system] = r.mops();
-          }));
-      for (const char letter : kSynthesisLetters) {
-        Row& row = result->rows[first_row + kSynthesisLetters.find(letter)];
-        const SynthesisRates* const theirs = synthesis_rates(form == KeyForm::kString, letter, threads);
-        if (theirs != nullptr) std::copy(theirs->mops.begin(), theirs->mops.end(), row.begin() + theirs_first);
-        row.back() = same_order(row, ours_first, theirs);
-      }
-      result->labels = labels(ground);
+  const size_t spread_first = result->columns.size();
+  const std::vector<Ground> grounds = rate_grounds(plan);
+  for (const SystemEntry& entry : systems()) {
+    if (grounds.front().full_size()) result->columns.push_back({column_name(entry) + ", +-", "%"});
+  }
+  for (const Ground& ground : grounds) {
+    for (const char letter : kSynthesisLetters) {
+      Row& row = result->rows.emplace_back(result->columns.size());
+      row[0] = static_cast<double>(result->columns[0].words.size());
+      row[1] = static_cast<double>(ground.threads);
+      result->columns[0].words.push_back(workload_name(letter) + ", " + key_name(ground.key_form) + ", " +
+                                         std::to_string(ground.threads));
     }
   }
+  BONSAI_RETURN_IF_ERROR(measure_systems(grounds, [&](const Cell& cell) {
+    Row& row = result->rows[cell.ground * kSynthesisLetters.size() + kSynthesisLetters.find(cell.letter)];
+    row[ours_first + cell.system] = cell.mops;
+    if (spread_first < row.size()) row[spread_first + cell.system] = cell.spread * 100;
+  }));
+  for (size_t i = 0; i < result->rows.size(); ++i) {
+    Row& row = result->rows[i];
+    const Ground& ground = grounds[i / kSynthesisLetters.size()];
+    const SynthesisRates* const theirs = synthesis_rates(
+        ground.key_form == KeyForm::kString, kSynthesisLetters[i % kSynthesisLetters.size()], ground.threads);
+    if (theirs != nullptr) std::copy(theirs->mops.begin(), theirs->mops.end(), row.begin() + theirs_first);
+    row[spread_first - 1] = same_order(row, ours_first, theirs);
+  }
+  result->labels = labels(grounds.back());
   result->labels.emplace_back(
       "Theirs: the later scheme's figures of 36 threads on one 200 Gb network; its columns are DINOMO and PACTree over "
       "AIFM or Fastswap, where the scheme names Clover and PACTree over Infiniswap. Compare shapes. A dash for the "
@@ -197,35 +117,6 @@ Status run_rates(const ExperimentPlan& plan, ExperimentResult* result) {
 }
 
 // ---- costs
-
-struct Cost {
-  char letter;
-  Row row;  // without what other rows decide
-  std::string binds;
-  double memory;
-};
-
-Cost cost_of(const Ground& ground, size_t system, char letter, const TrialResult& r, const Trial& trial) {
-  const SystemEntry& entry = systems()[system];
-  const Ceiling ceiling = ceiling_of(r, trial.device(), ground.shape(), 1, entry.operation_cpu_ns);
-  const auto us = [&](double percent) { return static_cast<double>(r.latency.percentile(percent)) / 1e3; };
-  const double durable = entry.durability == Durability::kVolatile ? 0 : 1;
-  return {letter,
-          {{},
-           r.lists(),
-           r.messages(),
-           r.bytes(),
-           us(50),
-           us(99),
-           r.mops(),
-           ceiling.mops,
-           {},
-           static_cast<double>(r.cache_bytes),
-           {},
-           durable},
-          std::string(ceiling.binds),
-          r.memory_bytes_per_record};
-}
 
 Status run_costs(const ExperimentPlan& plan, ExperimentResult* result) {
   result->columns = {{"cell", ""},
@@ -242,27 +133,27 @@ Status run_costs(const ExperimentPlan& plan, ExperimentResult* result) {
                      {"class", "", false, {}, {"V", "D"}}};
   std::vector<std::string>& cells = result->columns[0].words;
   std::vector<std::string>& bounds = result->columns[8].words;
-  for (const KeyForm form : {KeyForm::kFixed8, KeyForm::kString}) {
-    const Ground ground{.plan = plan, .key_form = form, .threads = threads_of(plan).back()};
-    std::vector<std::vector<Cost>> costs(systems().size());
-    BONSAI_RETURN_IF_ERROR(measure_systems(ground, kSynthesisLetters,
-                                           [&](size_t system, char letter, const TrialResult& r, const Trial& trial) {
-                                             costs[system].push_back(cost_of(ground, system, letter, r, trial));
-                                           }));
-    for (size_t system = 0; system < costs.size(); ++system) {
-      for (Cost& cost : costs[system]) {
-        auto bound = std::find(bounds.begin(), bounds.end(), cost.binds);
-        if (bound == bounds.end()) bound = bounds.emplace(bound, cost.binds);
-        cost.row[0] = static_cast<double>(cells.size());
-        cost.row[8] = static_cast<double>(bound - bounds.begin());
-        cost.row[10] = costs[system].front().memory;
-        result->rows.push_back(std::move(cost.row));
-        cells.push_back(std::string(systems()[system].name) + ", " + workload_name(cost.letter) + ", " +
-                        key_name(form));
-      }
-    }
-    result->labels = labels(ground);
+  std::vector<Ground> grounds;
+  for (const Ground& ground : rate_grounds(plan)) {
+    if (ground.threads == threads_of(plan).back()) grounds.push_back(ground);
   }
+  std::vector<std::vector<Cell>> costs(grounds.size() * systems().size());
+  BONSAI_RETURN_IF_ERROR(measure_systems(
+      grounds, [&](const Cell& cell) { costs[cell.ground * systems().size() + cell.system].push_back(cell); }));
+  for (const std::vector<Cell>& of_system : costs) {
+    for (const Cell& cell : of_system) {
+      auto bound = std::find(bounds.begin(), bounds.end(), cell.ceiling.binds);
+      if (bound == bounds.end()) bound = bounds.emplace(bound, cell.ceiling.binds);
+      const SystemEntry& entry = systems()[cell.system];
+      result->rows.push_back({static_cast<double>(cells.size()), cell.lists, cell.messages, cell.bytes, cell.p50_us,
+                              cell.p99_us, cell.mops, cell.ceiling.mops, static_cast<double>(bound - bounds.begin()),
+                              static_cast<double>(cell.cache_bytes), of_system.front().memory_bytes_per_record,
+                              entry.durability == Durability::kVolatile ? 0 : 1});
+      cells.push_back(std::string(entry.name) + ", " + workload_name(cell.letter) + ", " +
+                      key_name(grounds[cell.ground].key_form));
+    }
+  }
+  result->labels = labels(grounds.back());
   result->labels.push_back(
       std::to_string(threads_of(plan).back()) +
       " threads. Lists are round trips, each waited for or not; bytes are payload. Ceiling: what round trips, threads, "
@@ -273,7 +164,6 @@ Status run_costs(const ExperimentPlan& plan, ExperimentResult* result) {
 
 // ---- tuning
 
-constexpr std::string_view kSweptLetters = "lace";
 constexpr std::array<size_t, 4> kDepths = {1, 2, 4, 8};
 constexpr std::array<double, 3> kCachePercents = {1, 10, 100};
 
@@ -317,7 +207,7 @@ Status run_tuning(const ExperimentPlan& plan, ExperimentResult* result) {
   std::vector<size_t> tried = {threads_of(plan).back()};
   if (!is_trial(plan)) tried.insert(tried.begin(), tried.back() / 3);
   for (const size_t threads : tried) {
-    Ground ground{.plan = plan, .threads = threads};
+    Ground ground{.plan = plan, .threads = threads, .letters = kSweptLetters, .settings = true};
     const size_t first_row = result->rows.size();
     for (size_t cell = 0; cell < cells.size(); ++cell) {
       result->rows.emplace_back(result->columns.size());
@@ -325,10 +215,10 @@ Status run_tuning(const ExperimentPlan& plan, ExperimentResult* result) {
       result->rows.back()[1] = static_cast<double>(threads);
     }
     const auto measure_into = [&](size_t column) {
-      return measure_systems(
-          ground, kSweptLetters, [&](size_t system, char letter, const TrialResult& r, const Trial&) {
-            result->rows[first_row + system * kSweptLetters.size() + kSweptLetters.find(letter)][column] = r.mops();
-          });
+      return measure_systems({ground}, [&](const Cell& cell) {
+        const size_t row = first_row + cell.system * kSweptLetters.size() + kSweptLetters.find(cell.letter);
+        result->rows[row][column] = cell.mops;
+      });
     };
     for (size_t i = 0; i < kDepths.size(); ++i) {
       ground.coroutines = kDepths[i];
@@ -356,10 +246,6 @@ Status run_tuning(const ExperimentPlan& plan, ExperimentResult* result) {
 }
 
 // ---- sensitivity
-
-struct Variant {
-  double wire_ns, same_address_ns, list_cpu_ns;
-};
 
 // What can be said however the parameters are chosen: per workload and pair of systems of one class.
 void conclude(const ExperimentResult& swept, size_t ours_first, std::vector<std::string>* labels) {
@@ -391,32 +277,21 @@ Status run_sensitivity(const ExperimentPlan& plan, ExperimentResult* result) {
   const size_t ours_first = result->columns.size();
   for (const char letter : kSweptLetters) result->columns[0].words.push_back(workload_name(letter));
   for (const SystemEntry& entry : systems()) result->columns.push_back({column_name(entry), "Mop/s", true});
-  std::vector<Variant> variants;
-  for (const double wire_ns : {1'500, 2'300, 5'000}) {
-    for (const double same_address_ns : {111, 341}) {
-      for (const double list_cpu_ns : {250, 900, 1'500}) variants.push_back({wire_ns, same_address_ns, list_cpu_ns});
-    }
-  }
-  if (is_trial(plan)) variants = {variants.front(), variants.back()};
-  for (const Variant& variant : variants) {
-    Ground ground{.plan = plan, .threads = threads_of(plan).back(), .list_cpu_ns = variant.list_cpu_ns};
-    ground.device.wire_ns = variant.wire_ns;
-    ground.device.same_address_ns = variant.same_address_ns;
-    const size_t first_row = result->rows.size();
+  const std::vector<Ground> grounds = swept_grounds(plan);
+  for (const Ground& ground : grounds) {
     for (size_t i = 0; i < kSweptLetters.size(); ++i) {
-      Row row(result->columns.size());
+      Row& row = result->rows.emplace_back(result->columns.size());
       row[0] = static_cast<double>(i);
-      row[1] = variant.wire_ns / 1e3;
-      row[2] = variant.same_address_ns;
-      row[3] = variant.list_cpu_ns / 1e3;
-      result->rows.push_back(row);
+      row[1] = ground.device.wire_ns / 1e3;
+      row[2] = ground.device.same_address_ns;
+      row[3] = ground.list_cpu_ns / 1e3;
     }
-    BONSAI_RETURN_IF_ERROR(
-        measure_systems(ground, kSweptLetters, [&](size_t system, char letter, const TrialResult& r, const Trial&) {
-          result->rows[first_row + kSweptLetters.find(letter)][ours_first + system] = r.mops();
-        }));
-    result->labels = labels(ground);
   }
+  BONSAI_RETURN_IF_ERROR(measure_systems(grounds, [&](const Cell& cell) {
+    const size_t row = cell.ground * kSweptLetters.size() + kSweptLetters.find(cell.letter);
+    result->rows[row][ours_first + cell.system] = cell.mops;
+  }));
+  result->labels = labels(grounds.back());
   result->labels.push_back(std::to_string(threads_of(plan).back()) +
                            " threads. Every system has the same processor's time for a list here, so none is fitted.");
   conclude(*result, ours_first, &result->labels);
