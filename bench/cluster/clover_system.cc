@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,15 +21,15 @@ constexpr size_t kMetadataWorkers = 8, kCollectors = 4;
 // so it is the least that the model knows, that of a thread that does nothing but post.
 constexpr double kWorkerListNs = 250;
 
-// Each record has four slabs, so that clients seldom wait for free ones.
+// Each of up to a million records has three slabs more, so that clients seldom wait for free ones.
 class CloverSystem final : public System {
  public:
   CloverSystem(const StoreSize& size, clover::Persist persist) : persist_(persist) {
-    constexpr uint64_t kSlabsPerRecord = 4, kSlabsOfClients = 32'768;
+    constexpr uint64_t kSpareOfRecord = 3, kSpareMax = 3'000'000, kSlabsOfClients = 32'768;
     store_.keys_max = size.records_max;
     store_.memory_nodes = size.memory_nodes;
     store_.metadata_workers = kMetadataWorkers;
-    const uint64_t slabs = size.records_max * kSlabsPerRecord + kSlabsOfClients;
+    const uint64_t slabs = size.records_max + std::min(size.records_max * kSpareOfRecord, kSpareMax) + kSlabsOfClients;
     store_.node_bytes = (slabs * (store_.slab_bytes + sizeof(uint64_t)) / size.memory_nodes / 4'096 + 1) * 4'096;
     clover::ComputeNode::Options node{.store = store_};
     if (size.cache_bytes) node.cursors_max = *size.cache_bytes / clover::CursorCache::kEntryBytes;
