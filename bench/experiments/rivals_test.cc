@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string>
+#include <vector>
 
+#include "bench/cluster/system.h"
 #include "bench/experiments/experiments.h"
 #include "bench/experiments/synthesis_reference.h"
 
@@ -74,6 +77,44 @@ TEST_F(RivalExperiment, SynthesisCostsNameTheCeilingAndTheClass) {
     const bool is_durable = cell.find("persist") != std::string::npos || cell.rfind("Bonsai", 0) == 0;
     EXPECT_EQ(cell_text(costs.columns[durable], row[durable]) == "D", is_durable) << cell;
   }
+}
+
+// At full size each system is filled once for each form of keys, whatever is asked of it, and a part is measured.
+TEST_F(RivalExperiment, SynthesisAtFullSizeFillsOnceAndSamples) {
+  plan_.scale = Scale::kPaper;
+  plan_.asked = {.records = 5'000, .operations = 200, .threads = 2};
+  std::map<std::string, std::vector<uint64_t>> loads;
+  plan_.listener.on_phase = [&](const std::string& system, const std::string& phase, uint64_t operations) {
+    ++phases_;
+    if (phase == "Load") loads[system].push_back(operations);
+  };
+  const ExperimentResult rates = run("synthesis-rates");
+  EXPECT_TRUE(says(rates, "SAMPLED: ")) << "a part was measured, and nobody says so";
+  EXPECT_TRUE(says(rates, "200 operations of each cell are modelled and 180 of them counted"));
+  const size_t race = column(rates, "RACE-like (V)"), spread = column(rates, "RACE-like (V), +-");
+  for (const Row& row : rates.rows) {
+    const std::string cell = cell_text(rates.columns[0], row[0]);
+    EXPECT_EQ(row[spread].has_value(), row[race].has_value()) << cell;
+    EXPECT_TRUE(!row[race] || (*row[race] > 0 && *row[spread] > 0)) << cell;
+  }
+  for (const auto& [system, counts] : loads) {
+    uint64_t sum = 0;
+    for (const uint64_t count : counts) sum += count;
+    const bool strings = find_system(system)->strings;
+    EXPECT_EQ(std::count_if(counts.begin(), counts.end(), [](uint64_t count) { return count > 200; }), strings ? 2 : 1)
+        << system << " is filled once for each form of keys";
+    EXPECT_EQ(sum, strings ? 10'000u : 5'000u) << system << ": all records are there before anything else is measured";
+  }
+  const size_t measured = phases_;
+  const ExperimentResult costs = run("synthesis-costs"), swept = run("synthesis-sensitivity");
+  EXPECT_EQ(phases_, measured) << "the three are of the same stores";
+  EXPECT_EQ(swept.rows.size(), 18 * 4u);
+  EXPECT_EQ(costs.rows.front()[column(costs, "Mop/s")], rates.rows.front()[race]);
+  plan_.config.seed = 2;
+  plan_.stop = &stop_;
+  stop_ = true;
+  ExperimentResult other;
+  EXPECT_TRUE(find_experiments("synthesis-rates").front()->run(plan_, &other).IsUnavailable()) << "of another plan";
 }
 
 TEST_F(RivalExperiment, TuningNamesTheBestOfWhatWasTried) {
