@@ -23,15 +23,18 @@ size_t chunks_bytes(const StoreSize& size) {
   return (size_t{64} << 20) + (std::max(size.runs_max, kUsualRuns) - kUsualRuns) * kClientsMax * kChunkBytes;
 }
 
-// At the end of a load 80 % of the slots are in use.
+// At the end of a load 80 % of the slots are in use, of large ones 70 %.
 class RaceSystem final : public System {
  public:
   explicit RaceSystem(const StoreSize& size) : size_(size) {
-    constexpr double kLoad = .8;
     constexpr uint64_t kGroupsMax = 3'000;  // larger sub-tables get full at a lower load
+    constexpr uint32_t kDepthMax = 8;
+    static_assert(size_t{1} << kDepthMax == rivals::race::kSubTablesMax);
+    constexpr uint64_t kRecordsMax = 12'000'000;  // that fit into so many
+    const double load = size.records_max <= kRecordsMax ? .8 : .7;
     const auto groups =
-        static_cast<uint64_t>(static_cast<double>(size.records_max) / kLoad / rivals::race::kSlotsPerGroup) + 1;
-    while (groups >> table_.global_depth > kGroupsMax) ++table_.global_depth;
+        static_cast<uint64_t>(static_cast<double>(size.records_max) / load / rivals::race::kSlotsPerGroup) + 1;
+    while (groups >> table_.global_depth > kGroupsMax && table_.global_depth < kDepthMax) ++table_.global_depth;
     table_.groups_per_sub_table = (groups >> table_.global_depth) + 1;
   }
   [[nodiscard]] size_t fixed_bytes() const override { return rivals::race::fixed_bytes(table_, size_.memory_nodes); }
