@@ -90,6 +90,7 @@ TEST_F(RivalExperiment, SynthesisAtFullSizeFillsOnceAndSamples) {
   };
   const ExperimentResult rates = run("synthesis-rates");
   EXPECT_TRUE(says(rates, "SAMPLED: ")) << "a part was measured, and nobody says so";
+  EXPECT_TRUE(says(rates, "upper bounds"));
   EXPECT_TRUE(says(rates, "200 operations of each cell are modelled and 180 of them counted"));
   const size_t race = column(rates, "RACE-like (V)"), spread = column(rates, "RACE-like (V), +-");
   for (const Row& row : rates.rows) {

@@ -43,7 +43,8 @@ std::vector<std::string> labels(const Ground& ground) {
         std::to_string(ground.operations('l') * 9 / 10) + " of them counted, of E a tenth of that. Load: the " +
         "last inserts of the fill, for each number of clients and set of parameters in turn. Then come A to " +
         "E of all of these on one store, which keeps what those before have changed. +-: half of the 95 % " +
-        "confidence interval, by ten parts of the cell.");
+        "confidence interval, by ten parts of the cell. What a system does beside its clients it may do later than "
+        "that: of Bonsai hardly any offloading is in a cell, so its Load and A are upper bounds.");
   }
   for (const SystemEntry& entry : systems()) {
     all.push_back(std::string(entry.name) + ": " + std::string(entry.model_error) + ".");
