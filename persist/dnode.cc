@@ -437,6 +437,20 @@ std::array<Dnode::Part, kRunsMax> Dnode::parts_with(const Key& key, bool inside)
   return parts;
 }
 
+std::optional<Dnode::Part> Dnode::hits_in(size_t i, const Part& part, uint8_t print) const {
+  const char* const fingerprints = at<char>(layout(runs()).places[i].fingerprints);
+  BONSAI_INVARIANT(uploaded() && part.lo % kGroup == 0 && part.hi <= places()[i].count);
+  std::optional<Part> found;
+  for (uint32_t first = part.lo; first < part.hi; first += kGroup) {
+    uint32_t hits = matches(fingerprints + first, print);
+    if (part.hi - first < kGroup) hits &= (uint32_t{1} << (part.hi - first)) - 1;
+    if (hits == 0) continue;
+    if (!found) found = {first + base::low_bits<uint32_t>(__builtin_ctz(hits)), 0};
+    found->hi = first + kGroup - base::low_bits<uint32_t>(__builtin_clz(hits));
+  }
+  return found;
+}
+
 Status unreadable(const scale::Volume& volume, Trouble trouble, const base::Fence& lo, const base::Fence& hi) {
   if (trouble == Trouble::kUnavailable) return volume.unavailable();
   return Status::Corruption("a dnode of keys " + base::printable_range(lo, hi) + " is damaged; run `bonsai check`");

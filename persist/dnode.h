@@ -179,6 +179,9 @@ class Dnode {
   [[nodiscard]] static bool all_in(const Carried& carried, size_t runs) {
     return runs != 0 && std::find(carried.begin(), carried.begin() + runs, nullptr) == carried.begin() + runs;
   }
+  // Of a part of run i: [first, end) of the entries that have the fingerprint; nothing: none has. Requires:
+  // metadata; the part begins with a group.
+  [[nodiscard]] std::optional<Part> hits_in(size_t i, const Part& part, uint8_t print) const;
   [[nodiscard]] std::array<Part, kRunsMax> parts_with(const base::Key& key, bool inside) const;
   [[nodiscard]] uint32_t birth(size_t run) const { return at<uint32_t>(births_offset(head_.runs_count))[run]; }
   // The descriptor of run i.
@@ -381,7 +384,8 @@ class DnodeCursor {
     return !key.bytes.empty() && !(key < dnode_.lo().key()) && dnode_.hi().above(key);
   }
   void seek_in(const base::Key& key, bool inside, uint64_t entries);
-  [[nodiscard]] bool carry(uint64_t entries);
+  [[nodiscard]] bool carry(const base::Key& key, bool inside, uint64_t entries);
+  [[nodiscard]] static bool has_begin(const Source& source, const base::Key& key, uint32_t first);
   void issue(Source* source, uint32_t first, uint32_t end);
   [[nodiscard]] bool arrived();
   bool collect_whole(Dnode::Carried* carried) const;

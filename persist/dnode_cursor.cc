@@ -43,7 +43,7 @@ void DnodeCursor::open(const Key& key, bool inside, uint64_t entries) {
 void DnodeCursor::seek_in(const Key& key, bool inside, uint64_t entries) {
   trouble_ = Trouble::kNone;
   open(key, inside, entries);
-  if (reads_.waits() && !carry(entries)) [[unlikely]]
+  if (reads_.waits() && !carry(key, inside, entries)) [[unlikely]]
     return;
   scale::ReadBatch* const batch = reads_.waits() ? &reads_ : nullptr;
   for (Source& source : sources_) {
@@ -60,21 +60,58 @@ void DnodeCursor::seek_in(const Key& key, bool inside, uint64_t entries) {
 
 // Reads what far runs have of the part in which the first entry is and of the entries after it; a run that is to be
 // verified as a whole, or whose entries' places are not known, as a whole. One list. False: it did not come.
-bool DnodeCursor::carry(uint64_t entries) {
-  for (Source& source : sources_) {
+//
+// Most scans begin with a record that exists. Where a run has its fingerprint, what is before that is not read; if it
+// was another key's, and the first entry may be before it, the rest is a second list.
+bool DnodeCursor::carry(const Key& key, bool inside, uint64_t entries) {
+  const bool guesses = inside && dnode_.uploaded();
+  const uint8_t print = guesses ? fingerprint(key.hash()) : uint8_t{0};
+  boost::container::static_vector<std::pair<Source*, uint32_t>, kRunsMax> guessed;
+  const auto end_after = [entries](const Source& source, uint32_t last) {
+    const uint64_t end = last + std::min<uint64_t>(entries, source.run.count()) + 1;
+    return base::checked_narrow<uint32_t>(std::min<uint64_t>(end, source.run.count()));
+  };
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    Source& source = sources_[i];
     if (source.run.bytes() != nullptr) continue;
     if (const std::byte* here = ahead_ != nullptr ? ahead_->find(source.run.desc()) : nullptr) {
       source.run.move_to(here);
       source.whole = true;
       continue;
     }
-    const uint32_t count = source.run.count();
-    const bool part = !whole_ && source.run.knows_places();
-    const uint64_t wanted = source.end + std::min<uint64_t>(entries, count) + 1;
-    const uint32_t end = part ? base::checked_narrow<uint32_t>(std::min<uint64_t>(wanted, count)) : count;
-    issue(&source, part ? source.index : 0, end);
+    if (whole_ || !source.run.knows_places()) {
+      issue(&source, 0, source.run.count());
+    } else if (const auto hits = guesses ? dnode_.hits_in(sources_.size() - 1 - i, {source.index, source.end}, print)
+                                         : std::nullopt) {
+      issue(&source, hits->lo, end_after(source, hits->hi));
+      guessed.emplace_back(&source, hits->lo);
+    } else {
+      issue(&source, source.index, end_after(source, source.end));
+    }
   }
-  return arrived();
+  if (!arrived()) return false;
+  bool again = false;
+  for (const auto& [source, first] : guessed) {
+    if (has_begin(*source, key, first)) {
+      source->index = first;
+      source->end = std::min(source->end, source->there);
+    } else {
+      issue(source, source->index, end_after(*source, source->end));
+      again = true;
+    }
+  }
+  return !again || arrived();
+}
+
+// Whether the first entry at or after `key` is among those that are here, from `first` on.
+bool DnodeCursor::has_begin(const Source& source, const Key& key, uint32_t first) {
+  const uint32_t end = std::min(source.end, source.there);
+  uint32_t at;
+  if (!source.run.lower_bound(key, first, end, &at, nullptr)) return true;  // damage, which is found again
+  if (at == end) return end == source.end;
+  if (at > first) return true;
+  Entry entry;
+  return !source.run.entry(at, &entry) || entry.key == key;
 }
 
 // Issues entries [first, end) of a far run; all of its bytes if these are the whole. Requires: the whole, or the run

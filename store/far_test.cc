@@ -230,7 +230,8 @@ TEST_F(FarStore, AShortScanReadsAPartOfItsRange) {
   EXPECT_EQ(visited, kRecords);
 }
 
-// Values of several lengths: metadata says where each entry begins.
+// Values of several lengths: metadata says where each entry begins. Of a key that exists it also says which one that
+// is, or has the same fingerprint: then nothing before it is read, unless that was another one.
 TEST_F(FarStore, AShortScanReadsAPartOfAVariableRun) {
   open(true);
   const auto value = [](uint64_t i) { return value_of(i) + std::string(i % 7, 'x'); };
@@ -239,28 +240,35 @@ TEST_F(FarStore, AShortScanReadsAPartOfAVariableRun) {
   compact();
   std::map<std::string, std::string> model;
   for (uint64_t i = 0; i < kRecords; ++i) model[key_of(i)] = value(i);
-  constexpr uint64_t kScans = 100;
-  const auto few = [&](uint64_t records) {
+  constexpr uint64_t kScans = 2'000;
+  const auto scans = [&](uint64_t records, uint64_t first) {
     ScanOptions options;
     options.limit = records;
     return asked([&] {
-      for (uint64_t i = 0; i < kScans; ++i) {
-        auto wanted = model.find(key_of(i));
+      for (uint64_t i = first; i < first + kScans; ++i) {
+        auto wanted = model.lower_bound(key_of(i));
+        uint64_t visited = 0;
         const Status status = db_->Scan(options, key_of(i), [&](std::string_view key, std::string_view found) {
           EXPECT_EQ(key, wanted->first);
           EXPECT_EQ(found, wanted->second);
           ++wanted;
-          return true;
+          return ++visited != 0;
         });
         ASSERT_TRUE(status.ok()) << status.ToString();
+        EXPECT_TRUE(visited == records || wanted == model.end());
       }
     });
   };
-  const auto five = few(5), fifty = few(50);
-  EXPECT_LE(five.lists, kScans * 13 / 10) << "one, and one more where a range ends";
-  EXPECT_LE(fifty.lists, kScans * 2);
-  EXPECT_LE(five.bytes, kScans * (5 + 64 + 1) * 40) << "the groups in which the first may be, and five: 40 bytes each";
-  EXPECT_LE(fifty.bytes, kScans * (50 + 2 * 64 + 1) * 40);
+  constexpr uint64_t kEntryBytes = 36;  // the mean and a little
+  const auto five = scans(5, 0), fifty = scans(50, 0);
+  EXPECT_LE(five.lists, kScans * 11 / 10) << "one, and one more where a range ends";
+  EXPECT_LE(fifty.lists, kScans * 13 / 10);
+  EXPECT_LE(five.bytes, kScans * (5 + 1 + 6) * kEntryBytes) << "five, and now and then to another of its fingerprint";
+  EXPECT_LE(fifty.bytes, kScans * (50 + 1 + 6) * kEntryBytes);
+  const auto absent = scans(5, kRecords);
+  EXPECT_LE(absent.lists, kScans * 12 / 10) << "one in sixteen begins with a wrong guess";
+  EXPECT_GE(absent.lists, kScans * 103 / 100) << "there were some";
+  EXPECT_LE(absent.bytes, kScans * (5 + 32 + 6) * kEntryBytes) << "the group in which the first must be, and five";
   uint64_t visited = 0;
   ASSERT_TRUE(db_->Scan(ScanOptions(), "", [&](auto, auto) { return ++visited != 0; }).ok());
   EXPECT_EQ(visited, kRecords);
