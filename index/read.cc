@@ -71,13 +71,11 @@ void Index::get_from(Bnode* bnode, uint64_t hash, uint64_t version, Lookup* look
     if (const persist::Dnode* dnode = base.dnode()) {
       persist::Entry entry;
       persist::DnodeSearch search;
-      search.start(dnodes_.volume(), *dnode, key, hash);
-      scale::ReadBatch reads(dnodes_.volume());
-      search.issue(&reads);
-      const bool here = reads.wait().ok();
-      answer(here ? search.finish(&entry, &reads) : persist::Find::kUnavailable, entry, lookup);
+      const persist::Find found = search.run(dnodes_.volume(), *dnode, key, hash, &entry);
+      answer(found, entry, lookup);
       note_get(bnode, *dnode, hash);
-      if (const auto* carried = search.carried_whole(); carried != nullptr && here) [[unlikely]]
+      if (const auto* carried = search.carried_whole(); carried != nullptr && found != persist::Find::kUnavailable)
+          [[unlikely]]
         take_metadata(bnode, *dnode, *carried);
       return;
     }

@@ -223,13 +223,17 @@ uint64_t Dnode::dram_bytes() const {
 
 Find Dnode::find(const scale::Volume& volume, const base::Key& key, uint64_t hash, Entry* entry,
                  const RunsAhead* ahead) const {
-  DnodeSearch search;
-  search.start(volume, *this, key, hash);
+  return DnodeSearch().run(volume, *this, key, hash, entry, ahead);
+}
+
+Find DnodeSearch::run(const scale::Volume& volume, const Dnode& dnode, const base::Key& key, uint64_t hash,
+                      Entry* entry, const RunsAhead* ahead) {
+  start(volume, dnode, key, hash);
   scale::ReadBatch reads(volume);
-  search.issue(&reads, ahead);
+  issue(&reads, ahead);
   if (!reads.wait().ok()) [[unlikely]]
     return Find::kUnavailable;
-  return search.finish(entry, &reads);
+  return finish(entry, &reads);
 }
 
 Find DnodeSearch::finish(Entry* entry, scale::ReadBatch* reads) {
@@ -282,7 +286,7 @@ void DnodeSearch::next(scale::ReadBatch* reads) {
       continue;
     }
     first_ = groups.next++ * Dnode::kGroup;
-    hits_ = hits_of(runs[run_ - 1], groups.fingerprints, first_);
+    hits_ = dnode_->hits_of(runs[run_ - 1], groups.fingerprints, first_, print_);
   }
   const Dnode::Run& run = runs[run_ - 1];
   const scale::Addr addr = scale::Addr::of_bits(run.addr);
@@ -291,11 +295,10 @@ void DnodeSearch::next(scale::ReadBatch* reads) {
     bytes_ = carried_[run_ - 1];
   } else if (run.variable()) [[unlikely]] {
     // The average is issued: what an entry has beyond is in blocks that follow.
-    const uint64_t issued_bytes = dnode_->runs()[run_ - 1].bytes / run.count;
-    const size_t of = run_ - 1;
+    const RunView view = current_run();
+    const uint64_t issued_bytes = view.desc().bytes / run.count;
     fetch(
-        addr, kVariableHeadBytes, issued_bytes, [=, this](uint32_t index) { return offset_of_variable(of, index); },
-        reads);
+        addr, kVariableHeadBytes, issued_bytes, [&](uint32_t index) { return view.begin_of(index); }, reads);
   } else {
     const uint32_t entry_bytes = run.entry_bytes();
     const uint32_t fetched_bytes = std::min(entry_bytes, kPrefetchBytesMax);  // the rest is read in sequence
@@ -304,10 +307,10 @@ void DnodeSearch::next(scale::ReadBatch* reads) {
   }
 }
 
-inline uint32_t DnodeSearch::hits_of(const Dnode::Run& run, uint32_t fingerprints, uint32_t first) const {
-  const uint32_t hits = matches(dnode_->at<char>(fingerprints + first), print_);
+inline uint32_t Dnode::hits_of(const Run& run, uint32_t fingerprints, uint32_t first, uint8_t print) const {
+  const uint32_t hits = matches(at<char>(fingerprints + first), print);
   const uint32_t left = run.count - first;  // the padding after them may match, too
-  return left < Dnode::kGroup ? hits & ((uint32_t{1} << left) - 1) : hits;
+  return left < kGroup ? hits & ((uint32_t{1} << left) - 1) : hits;
 }
 
 void DnodeSearch::carry(scale::ReadBatch* reads, const RunsAhead* ahead) {
@@ -327,12 +330,13 @@ void DnodeSearch::carry(scale::ReadBatch* reads, const RunsAhead* ahead) {
 const std::byte* DnodeSearch::carry_hits(size_t run, scale::ReadBatch* reads) const {
   const Dnode::Run& of = dnode_->places()[run];
   const scale::Addr addr = scale::Addr::of_bits(of.addr);
+  const RunView view = dnode_->run_view(run, nullptr, volume_->identity());
   const auto for_each_hit = [&](auto visit) {
     for (uint32_t group = groups_[run].next; group < groups_[run].end; ++group) {
       const uint32_t first = group * Dnode::kGroup;
-      for (uint32_t hits = hits_of(of, groups_[run].fingerprints, first); hits != 0; hits &= hits - 1) {
+      for (uint32_t hits = dnode_->hits_of(of, groups_[run].fingerprints, first, print_); hits != 0; hits &= hits - 1) {
         const uint32_t index = index_of(first, hits);
-        visit(offset(of, run, index), end_of(run, index));
+        visit(view.begin_of(index), view.begin_of(index + 1));
       }
     }
   };
@@ -345,12 +349,6 @@ const std::byte* DnodeSearch::carry_hits(size_t run, scale::ReadBatch* reads) co
   const std::byte* place = reads->place(addr + begin, end - begin);
   for_each_hit([&](uint32_t from, uint32_t to) { reads->read(addr + from, to - from, place + (from - begin)); });
   return scale::begin_of(place, begin);
-}
-
-uint32_t DnodeSearch::end_of(size_t run, uint32_t index) const {
-  const Dnode::Run& of = dnode_->places()[run];
-  if (index + 1 < of.count || !of.variable()) return offset(of, run, index + 1);
-  return dnode_->runs()[run].bytes - kRunTrailerBytes;
 }
 
 bool DnodeSearch::lost(const scale::ReadBatch& reads) const {
@@ -387,30 +385,21 @@ RunView Dnode::run_view(size_t i, const std::byte* bytes, uint64_t identity) con
   return view;
 }
 
-uint32_t DnodeSearch::offset_of_variable(size_t run, uint32_t index) const {
-  return dnode_->at<uint32_t>(Dnode::layout(dnode_->runs()).places[run].offsets)[index];
-}
-
-// Reads no further than the entry's known end, whatever the entry itself states: of a far run no more bytes are there.
-bool DnodeSearch::variable_entry(uint32_t index, uint32_t at, Entry* entry) const {
-  RunDesc desc = dnode_->desc(run_ - 1);
-  desc.bytes = end_of(run_ - 1, index);
-  return RunView(bytes_, desc, volume_->identity()).entry_at(index, at, entry);
-}
+RunView DnodeSearch::current_run() const { return dnode_->run_view(run_ - 1, bytes_, volume_->identity()); }
 
 Find DnodeSearch::check(Entry* entry) const {
   if (!dnode_->uploaded()) {
-    const RunDesc& run = dnode_->runs()[run_ - 1];
     scale::ReadBatch reads(*volume_);
-    return RunView(bytes_, run, volume_->identity()).find(key_, entry, &reads);
+    return current_run().find(key_, entry, &reads);
   }
   const Dnode::Run& run = dnode_->places()[run_ - 1];
   const uint64_t seed = run_seed({volume_->identity(), run.addr, dnode_->birth(run_ - 1)});
   for (uint32_t hits = hits_; hits != 0; hits &= hits - 1) {
-    const uint32_t index = index_of(first_, hits), at = offset(run, run_ - 1, index);
+    const uint32_t index = index_of(first_, hits);
     if (run.variable()) {
-      if (!variable_entry(index, at, entry)) return Find::kDamaged;
-    } else if (!uniform_entry(bytes_ + at, entry_seed(seed, index), run.key_bytes, run.value_bytes, entry)) {
+      if (!current_run().entry(index, entry)) return Find::kDamaged;
+    } else if (!uniform_entry(bytes_ + index * run.entry_bytes(), entry_seed(seed, index), run.key_bytes,
+                              run.value_bytes, entry)) {
       return Find::kDamaged;
     }
     if (entry->key == key_) return Find::kFound;
@@ -438,12 +427,11 @@ std::array<Dnode::Part, kRunsMax> Dnode::parts_with(const Key& key, bool inside)
 }
 
 std::optional<Dnode::Part> Dnode::hits_in(size_t i, const Part& part, uint8_t print) const {
-  const char* const fingerprints = at<char>(layout(runs()).places[i].fingerprints);
+  const uint32_t fingerprints = layout(runs()).places[i].fingerprints;
   BONSAI_INVARIANT(uploaded() && part.lo % kGroup == 0 && part.hi <= places()[i].count);
   std::optional<Part> found;
   for (uint32_t first = part.lo; first < part.hi; first += kGroup) {
-    uint32_t hits = matches(fingerprints + first, print);
-    if (part.hi - first < kGroup) hits &= (uint32_t{1} << (part.hi - first)) - 1;
+    const uint32_t hits = hits_of(places()[i], fingerprints, first, print);
     if (hits == 0) continue;
     if (!found) found = {first + base::low_bits<uint32_t>(__builtin_ctz(hits)), 0};
     found->hi = first + kGroup - base::low_bits<uint32_t>(__builtin_clz(hits));

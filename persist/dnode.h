@@ -179,6 +179,8 @@ class Dnode {
   [[nodiscard]] static bool all_in(const Carried& carried, size_t runs) {
     return runs != 0 && std::find(carried.begin(), carried.begin() + runs, nullptr) == carried.begin() + runs;
   }
+  // Entries of a run's group that have the fingerprint, as bits; `fingerprints`: where the run's are in the block.
+  [[nodiscard]] uint32_t hits_of(const Run& run, uint32_t fingerprints, uint32_t first, uint8_t print) const;
   // Of a part of run i: [first, end) of the entries that have the fingerprint; nothing: none has. Requires:
   // metadata; the part begins with a group.
   [[nodiscard]] std::optional<Part> hits_in(size_t i, const Part& part, uint8_t print) const;
@@ -232,6 +234,9 @@ class Dnode {
 // Requires: the dnode and the key's bytes outlive it.
 class DnodeSearch {
  public:
+  // All of the steps. `ahead`: null, or far runs that are here already.
+  Find run(const scale::Volume& volume, const Dnode& dnode, const base::Key& key, uint64_t hash, Entry* entry,
+           const RunsAhead* ahead = nullptr);
   // Begins. To be called before anything else.
   void start(const scale::Volume& volume, const Dnode& dnode, const base::Key& key, uint64_t hash);
   // Goes to the first entries that may have the key, fetches them, and issues what look() reads there. Once after
@@ -276,29 +281,20 @@ class DnodeSearch {
 
   // Goes to the next entries that the key may be in, newest run first, fetches them, and issues what is mapped.
   void next(scale::ReadBatch* reads);
-  // Entries of a run's group that have the fingerprint, as bits.
-  [[nodiscard]] uint32_t hits_of(const Dnode::Run& run, uint32_t fingerprints, uint32_t first) const;
   // Issues what far runs have that are not here.
   void carry(scale::ReadBatch* reads, const RunsAhead* ahead);
   [[nodiscard]] const std::byte* carry_hits(size_t run, scale::ReadBatch* reads) const;
-  // Where the entry `index` of the run ends.
-  [[nodiscard]] uint32_t end_of(size_t run, uint32_t index) const;
   // Fetches the current entries, so much of each, and issues what look() reads there.
   template <class OffsetOf>
   void fetch(scale::Addr run, uint32_t fetched_bytes, uint64_t issued_bytes, OffsetOf offset_of,
              scale::ReadBatch* reads) const;
   // Looks at the current entries. kAbsent: none has the key.
   [[nodiscard]] Find check(Entry* entry) const;
-  [[nodiscard]] bool variable_entry(uint32_t index, uint32_t at, Entry* entry) const;
+  [[nodiscard]] RunView current_run() const;
   // The entry of the first of the hits.
   static uint32_t index_of(uint32_t first, uint32_t hits) {
     return first + base::low_bits<uint32_t>(__builtin_ctz(hits));
   }
-  // Where the entry `index` of `of`, the run number `run`, begins.
-  [[nodiscard]] uint32_t offset(const Dnode::Run& of, size_t run, uint32_t index) const {
-    return of.variable() ? offset_of_variable(run, index) : index * of.entry_bytes();
-  }
-  [[nodiscard]] uint32_t offset_of_variable(size_t run, uint32_t index) const;
 
   const scale::Volume* volume_;
   const Dnode* dnode_;
