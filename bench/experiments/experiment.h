@@ -44,6 +44,8 @@ struct ExperimentPlan {
   AskedFor asked;
   const std::atomic<bool>* stop = nullptr;
   RunListener listener;  // gets phases, progress and notes; results are the experiment's own
+
+  [[nodiscard]] bool is_trial() const { return scale == Scale::kTrial; }
 };
 
 struct Column {

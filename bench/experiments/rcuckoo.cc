@@ -24,9 +24,8 @@ constexpr size_t kClients = 128;
 constexpr double kInsertsA = .5, kInsertsB = .05;
 constexpr double kEngineListNs = 900;  // of a client's processor for a list; fitted to RCuckoo's reads at light load
 
-bool is_trial(const ExperimentPlan& plan) { return plan.scale == Scale::kTrial; }
 uint64_t entries(const ExperimentPlan& plan, uint64_t trial, uint64_t small, uint64_t paper) {
-  return plan.asked.records.value_or(is_trial(plan) ? trial : plan.scale == Scale::kSmall ? small : paper);
+  return plan.asked.records.value_or(plan.is_trial() ? trial : plan.scale == Scale::kSmall ? small : paper);
 }
 
 rivals::Shape shape_of(size_t clients) {
@@ -151,7 +150,7 @@ Status run_throughput(const ExperimentPlan& plan, ExperimentResult* result) {
   const uint64_t size = entries(plan, 8 * 128, 8 * 1'680, 8 * 131'072);
   std::vector<std::string> costs;  // with most clients
   for (const ThroughputPoint& theirs : published_throughput()) {
-    if (theirs.clients > (is_trial(plan) ? 4u : plan.asked.threads.value_or(kClients))) continue;
+    if (theirs.clients > (plan.is_trial() ? 4u : plan.asked.threads.value_or(kClients))) continue;
     if (plan.scale == Scale::kSmall && theirs.clients != 1 && theirs.clients != 8 && theirs.clients < 32) continue;
     std::array<Throughput, 8> ours;
     costs.clear();
@@ -200,7 +199,7 @@ constexpr std::array<double, 9> kTheirBytes = {884, 940, 1'164, 1'558, 1'984, 2'
 constexpr double kTheirRaceMessages = 5, kTheirRaceBytes = 1'763;
 
 uint64_t fill_entries(const ExperimentPlan& plan) { return entries(plan, 8 * 512, 8 * 13'440, 8 * 107'520); }
-size_t fill_clients(const ExperimentPlan& plan) { return plan.asked.threads.value_or(is_trial(plan) ? 8 : kClients); }
+size_t fill_clients(const ExperimentPlan& plan) { return plan.asked.threads.value_or(plan.is_trial() ? 8 : kClients); }
 
 Status run_latency(const ExperimentPlan& plan, ExperimentResult* result) {
   result->columns = {{"fill", "%"},
@@ -331,7 +330,7 @@ Status run_search(const ExperimentPlan& plan, ExperimentResult* result) {
   const uint64_t size = entries(plan, 8 * 128, 16'384, 16'384);
   std::vector<std::string> costs;  // with most locks a message
   for (size_t i = 0; i < kTheirs[0].size(); ++i) {
-    if (is_trial(plan) && i % 3 != 0) continue;
+    if (plan.is_trial() && i % 3 != 0) continue;
     Row row = {static_cast<double>(1 << i)};
     costs.clear();
     for (const auto& [kind, dependent] : {std::pair(Search::Kind::kAStar, true),
@@ -371,7 +370,7 @@ Status run_hashing(const ExperimentPlan& plan, ExperimentResult* result) {
     rows.push_back(131'072);
     result->columns.push_back({"full, 131,072 rows", "%", true});
   }
-  if (is_trial(plan)) rows = {128, 512};
+  if (plan.is_trial()) rows = {128, 512};
   std::string costs;  // of the largest table with independent hash functions
   result->columns.push_back({"full, theirs", "%", true});
   for (size_t i = 0; i <= kTheirs.size(); ++i) {
@@ -398,7 +397,7 @@ Status run_hashing(const ExperimentPlan& plan, ExperimentResult* result) {
       "How full the table is when an insert first finds no path: breadth first, four moves. Theirs match "
       "tables of about 4,000 entries; a run of 10 M entries in the published data has 51.5 % at 2.3.",
       "One table each. Other hash functions are not compared: what they hash is the same.", costs};
-  if (is_trial(plan)) result->labels.emplace_back("TRIAL: 128 and 512 rows in place of those of the columns.");
+  if (plan.is_trial()) result->labels.emplace_back("TRIAL: 128 and 512 rows in place of those of the columns.");
   return Status::OK();
 }
 
@@ -409,8 +408,8 @@ Status run_threshold(const ExperimentPlan& plan, ExperimentResult* result) {
   const uint64_t size = entries(plan, 8 * 128, 8 * 1'680, 8 * 107'520);
   std::string costs;  // with the largest threshold
   for (size_t i = 0; i < kTheirs.size(); ++i) {
-    if (is_trial(plan) && i % 3 != 0) continue;
-    FillOptions options = draft(plan, size, is_trial(plan) ? 8 : 40);
+    if (plan.is_trial() && i % 3 != 0) continue;
+    FillOptions options = draft(plan, size, plan.is_trial() ? 8 : 40);
     options.cuckoo.threshold_bytes = size_t{64} << i;
     options.full_percent = 80;
     options.reads_at_end = size / 4;
@@ -441,7 +440,7 @@ Status run_locks(const ExperimentPlan& plan, ExperimentResult* result) {
   const uint64_t size = entries(plan, 8 * 128, 4'096, 4'096);
   std::vector<std::string> costs;  // with most rows a lock
   for (size_t i = 0; i < kTheirs[0].size(); ++i) {
-    if (is_trial(plan) && i % 3 != 0) continue;
+    if (plan.is_trial() && i % 3 != 0) continue;
     Row row = {static_cast<double>(1 << i)};
     costs.clear();
     for (const uint64_t locks : kLocksPerMessage) {

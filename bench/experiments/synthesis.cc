@@ -15,8 +15,6 @@
 namespace bonsai::bench {
 namespace {
 
-bool is_trial(const ExperimentPlan& plan) { return plan.scale == Scale::kTrial; }
-
 std::string class_name(Durability durability) { return durability == Durability::kVolatile ? "V" : "D"; }
 std::string column_name(const SystemEntry& entry) {
   return std::string(entry.name) + " (" + class_name(entry.durability) + ")";
@@ -206,7 +204,7 @@ Status run_tuning(const ExperimentPlan& plan, ExperimentResult* result) {
     }
   }
   std::vector<size_t> tried = {threads_of(plan).back()};
-  if (!is_trial(plan)) tried.insert(tried.begin(), tried.back() / 3);
+  if (!plan.is_trial()) tried.insert(tried.begin(), tried.back() / 3);
   for (const size_t threads : tried) {
     Ground ground{.plan = plan, .threads = threads, .letters = kSweptLetters, .settings = true};
     const size_t first_row = result->rows.size();

@@ -20,8 +20,6 @@ constexpr std::array<std::string_view, 8> kFullSizeOrder = {
     "Bonsai",    "PACTree-paging-like", "Sherman-persist-like", "Sherman-like",
     "RACE-like", "Clover-persist-like", "RCuckoo-like",         "Clover-like"};
 
-bool is_trial(const ExperimentPlan& plan) { return plan.scale == Scale::kTrial; }
-
 // A plan's cells as they come, from any thread.
 class Cells {
  public:
@@ -65,6 +63,18 @@ bool can(size_t system, const Ground& ground) {
 
 bool can(size_t system, char letter) { return letter != 'e' || systems()[system].scans; }
 
+// The next load or workload of a trial, if its system can.
+Status measure_cell(const Ground& ground, size_t number, size_t system, char letter, Trial* trial, Cells* cells) {
+  if (!can(system, letter)) return Status::OK();
+  const uint64_t operations = ground.operations(letter);
+  BONSAI_RETURN_IF_ERROR(cells->begin(system, letter, operations));
+  TrialResult result;
+  BONSAI_RETURN_IF_ERROR(letter == 'l' ? trial->load(operations, &result)
+                                       : trial->run(ycsb_workload(letter), operations, &result));
+  cells->add(ground, number, system, letter, result, *trial);
+  return Status::OK();
+}
+
 // One system: the load, then the other workloads in order. What it cannot do is left out.
 Status measure_system(const Ground& ground, size_t number, size_t system, Cells* cells) {
   if (!can(system, ground)) return Status::OK();
@@ -80,13 +90,7 @@ Status measure_system(const Ground& ground, size_t number, size_t system, Cells*
                                       .cache_bytes = ground.cache_bytes()},
                                      &trial));
   for (const char letter : ground.letters) {
-    if (!can(system, letter)) continue;
-    const uint64_t operations = letter == 'l' ? ground.records() : ground.operations(letter);
-    BONSAI_RETURN_IF_ERROR(cells->begin(system, letter, operations));
-    TrialResult result;
-    BONSAI_RETURN_IF_ERROR(letter == 'l' ? trial->load(&result)
-                                         : trial->run(ycsb_workload(letter), operations, &result));
-    cells->add(ground, number, system, letter, result, *trial);
+    BONSAI_RETURN_IF_ERROR(measure_cell(ground, number, system, letter, trial.get(), cells));
   }
   return Status::OK();
 }
@@ -124,12 +128,8 @@ Status measure_filled(const std::vector<Ground>& grounds, KeyForm form, size_t s
       if (ground.key_form != form || !can(system, ground)) continue;
       trial->change(ground.shape(), ground.device, ground.list_cpu_ns);
       for (const char letter : ground.letters) {
-        if ((letter == 'l') != loading || !can(system, letter)) continue;
-        BONSAI_RETURN_IF_ERROR(cells->begin(system, letter, ground.operations(letter)));
-        TrialResult result;
-        BONSAI_RETURN_IF_ERROR(loading ? trial->load(ground.operations('l'), &result)
-                                       : trial->run(ycsb_workload(letter), ground.operations(letter), &result));
-        cells->add(ground, number, system, letter, result, *trial);
+        if ((letter == 'l') != loading) continue;
+        BONSAI_RETURN_IF_ERROR(measure_cell(ground, number, system, letter, trial.get(), cells));
       }
     }
   }
@@ -199,12 +199,13 @@ Status pick_full_size(const std::vector<Ground>& asked, const OnCell& on_cell) {
 uint64_t Ground::records() const {
   const uint64_t usual = full_size()                   ? kFullRecords
                          : plan.scale == Scale::kPaper ? 1'000'000
-                         : is_trial(plan)              ? 1'000
+                         : plan.is_trial()             ? 1'000
                                                        : 20'000;
   return plan.asked.records.value_or(usual);
 }
 
 uint64_t Ground::operations(char letter) const {
+  if (letter == 'l' && !full_size()) return records();
   const uint64_t usual = full_size() ? sample : records();
   const uint64_t all = std::max<uint64_t>(plan.asked.operations.value_or(usual), 100);
   return letter == 'e' ? std::max<uint64_t>(all / kScansPerOperation, 100) : all;
@@ -218,7 +219,7 @@ bool Ground::is(const Ground& other) const {
 
 std::vector<size_t> threads_of(const ExperimentPlan& plan) {
   if (plan.asked.threads) return {*plan.asked.threads};
-  if (is_trial(plan)) return {1, 6};
+  if (plan.is_trial()) return {1, 6};
   if (plan.scale == Scale::kSmall) return {1, 12, 36};
   return {1, 6, 12, 18, 24, 30, 36};
 }
@@ -248,7 +249,7 @@ std::vector<Ground> swept_grounds(const ExperimentPlan& plan) {
       }
     }
   }
-  if (is_trial(plan)) return {grounds.front(), grounds.back()};
+  if (plan.is_trial()) return {grounds.front(), grounds.back()};
   return grounds;
 }
 

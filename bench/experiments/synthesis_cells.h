@@ -41,6 +41,7 @@ struct Ground {
   // 0.3 GB, and all that is measured shares stores.
   [[nodiscard]] bool full_size() const { return plan.scale == Scale::kPaper && !settings; }
   [[nodiscard]] uint64_t records() const;
+  // Of a cell; a load inserts all records, or at full size its share of the last ones.
   [[nodiscard]] uint64_t operations(char letter) const;
   [[nodiscard]] rivals::Shape shape() const {
     return {.threads = threads, .coroutines = coroutines > 0 ? coroutines : plan.asked.depth.value_or(kCoroutines)};
