@@ -20,10 +20,10 @@ namespace bonsai::store {
 class EarlyWork {
  public:
   static constexpr uint64_t kIdleNs = 40 * base::kNsPerMs;  // without updates
-  static constexpr uint64_t kUserBytesPerByte = 4;          // written by users, per media byte
+  static constexpr uint64_t kUserBytesPerByte = 1;          // written by users, per media byte
   // A hundredth of what wears a module out in five years, roughly.
   static constexpr uint64_t kBytesPerMs = (uint64_t{16} << 20) / 1'000;
-  static constexpr int64_t kBytesSavedMax = int64_t{16} << 20;  // time allows no more while nothing is written
+  static constexpr int64_t kBytesSavedMax = int64_t{64} << 20;  // time allows no more while nothing is written
 
   struct Look {
     uint64_t now_ns;
