@@ -7,6 +7,7 @@
 #include <nmmintrin.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -15,6 +16,23 @@ namespace bonsai::base {
 
 // Up to here the instruction itself is faster than a call that looks for carry-less multiplication.
 inline constexpr size_t kShortBytesMax = 64;
+
+// Puts fewer than eight bytes more into the register.
+[[nodiscard]] inline uint32_t crc32c_rest(const unsigned char* at, size_t n, uint32_t crc) {
+  if ((n & 4) != 0) {
+    uint32_t word;
+    std::memcpy(&word, at, sizeof word);
+    crc = _mm_crc32_u32(crc, word);
+    at += sizeof word;
+  }
+  if ((n & 2) != 0) {
+    uint16_t word;
+    std::memcpy(&word, at, sizeof word);
+    crc = _mm_crc32_u16(crc, word);
+    at += sizeof word;
+  }
+  return (n & 1) != 0 ? _mm_crc32_u8(crc, *at) : crc;
+}
 
 // The same as crc32c() below, for few bytes.
 [[nodiscard]] inline uint32_t crc32c_short(const void* data, size_t n, uint32_t seed) {
@@ -25,9 +43,26 @@ inline constexpr size_t kShortBytesMax = 64;
     std::memcpy(&word, at, sizeof word);
     crc = _mm_crc32_u64(crc, word);
   }
-  auto rest = static_cast<uint32_t>(crc);
-  for (; n > 0; ++at, --n) rest = _mm_crc32_u8(rest, *at);
-  return ~rest;
+  return ~crc32c_rest(at, n, static_cast<uint32_t>(crc));
+}
+
+// The same of four pieces of n bytes each, `stride` apart, with a seed each. The instruction answers three cycles later
+// but takes one a cycle: four that do not wait for each other cost a little more than one.
+[[nodiscard]] inline std::array<uint32_t, 4> crc32c_four(const void* data, size_t stride, size_t n,
+                                                         const std::array<uint32_t, 4>& seeds) {
+  const auto* at = static_cast<const unsigned char*>(data);
+  std::array<uint64_t, 4> crcs;
+  for (size_t i = 0; i < 4; ++i) crcs[i] = static_cast<uint32_t>(~seeds[i]);
+  for (; n >= 8; at += 8, n -= 8) {
+    for (size_t i = 0; i < 4; ++i) {
+      uint64_t word;
+      std::memcpy(&word, at + i * stride, sizeof word);
+      crcs[i] = _mm_crc32_u64(crcs[i], word);
+    }
+  }
+  std::array<uint32_t, 4> four;
+  for (size_t i = 0; i < 4; ++i) four[i] = ~crc32c_rest(at + i * stride, n, static_cast<uint32_t>(crcs[i]));
+  return four;
 }
 
 // The CRC-32C of n bytes, as iSCSI and RFC 3720 define it: crc32c("123456789", 9) == 0xe3069283.

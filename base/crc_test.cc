@@ -48,6 +48,21 @@ TEST(Crc, agrees_with_the_definition_at_every_length_alignment_and_cut) {
   }
 }
 
+TEST(Crc, four_at_a_time_are_the_four) {
+  const uint64_t seed = seed_from_env_or(1);
+  SCOPED_TRACE(seed);
+  Random random(seed);
+  std::vector<unsigned char> data(1200);
+  for (auto& byte : data) byte = static_cast<unsigned char>(random.next());
+  for (size_t n = 0; n < 200; ++n) {
+    const size_t stride = n + random.below(100);
+    const auto seeds = [&] { return static_cast<uint32_t>(random.next()); };
+    const std::array<uint32_t, 4> begun = {seeds(), seeds(), seeds(), seeds()};
+    const std::array<uint32_t, 4> four = crc32c_four(data.data(), stride, n, begun);
+    for (size_t i = 0; i < 4; ++i) ASSERT_EQ(four[i], crc32c(data.data() + i * stride, n, begun[i])) << n;
+  }
+}
+
 TEST(Crc, sees_every_single_bit) {
   std::array<unsigned char, 64> data{};
   const uint32_t whole = crc32c(data.data(), data.size());

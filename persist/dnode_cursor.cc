@@ -271,15 +271,9 @@ DnodeCursor::Stretch DnodeCursor::take(const Key* below, uint64_t max) {
   }
   const auto end = first + base::checked_narrow<uint32_t>(std::min<uint64_t>(max, source.end - first));
   stretch.rows = source.run.rows(first, end);  // before the run may come to be read elsewhere
-  if (source.run.trusted()) {
-    source.index = end;
-    if (stop != nullptr && !source.run.lower_bound_near(*stop, first + 1, end, &source.index)) found_damage();
-    load(source);
-  } else {
-    source.index = source.run.sound_below(first + 1, end, stop != nullptr ? stop->head : UINT64_MAX);
-    for (load(source); source.index < end && trouble_ == Trouble::kNone && (stop == nullptr || source.key < *stop);)
-      advance(source);
-  }
+  const uint32_t bound = stop != nullptr ? source.run.lower_bound_near(*stop, first + 1, end) : end;
+  source.index = source.run.sound_end(first + 1, bound);
+  load(source);  // which finds the damage that ended it
   stretch.rows.count = source.index - first;
   choose();
   return stretch;
@@ -300,7 +294,7 @@ bool DnodeCursor::find_sound_ends(const Key* below, Ends* ends) const {
     (*ends)[i] = end;
     if (!run.uniform()) continue;
     if (below != nullptr && !run.lower_bound(*below, index, end, &(*ends)[i], nullptr)) return false;
-    if (!run.trusted() && run.sound_below(index, (*ends)[i], UINT64_MAX) != (*ends)[i]) return false;
+    if (run.sound_end(index, (*ends)[i]) != (*ends)[i]) return false;
   }
   return true;
 }

@@ -2,6 +2,7 @@
 #include "persist/run.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "base/check.h"
@@ -129,22 +130,29 @@ bool RunView::verify() const {
 }
 
 // The size that most have gets a loop of its own, without a loop over words inside.
-uint32_t RunView::sound_below(uint32_t from, uint32_t to, uint64_t head) const {
+uint32_t RunView::sound_end(uint32_t from, uint32_t to) const {
+  if (trusted_) return to;
   const uint32_t stride = uniform_entry_bytes(desc_);
-  const auto walk = [&](const auto& is_sound) {
-    for (const char* at = bytes_ + size_t{from} * stride; from < to; ++from, at += stride) {
-      if (!(base::key_head({at + kUniformHeadBytes, desc_.key_bytes}) < head) || !is_sound(at)) break;
+  const auto walk = [&](size_t checked_bytes) {
+    for (; to - from >= 4; from += 4) {
+      const char* at = bytes_ + size_t{from} * stride;
+      const auto seed = [&](uint32_t i) { return entry_seed(seed_, from + i); };
+      const std::array<uint32_t, 4> crcs =
+          base::crc32c_four(at + kUniformHeadBytes, stride, checked_bytes, {seed(0), seed(1), seed(2), seed(3)});
+      uint32_t wrong = 0;
+      for (size_t i = 0; i < crcs.size(); ++i) {
+        uint32_t crc;
+        std::memcpy(&crc, at + i * stride, sizeof crc);
+        wrong |= crc ^ crcs[i];
+      }
+      if (wrong != 0) break;
     }
+    while (from < to && sound(from)) ++from;
     return from;
   };
-  const auto check_of = [&](const char* at, size_t checked_bytes) {
-    uint32_t crc;
-    std::memcpy(&crc, at, sizeof crc);
-    return base::crc32c(at + kUniformHeadBytes, checked_bytes, entry_seed(seed_, from)) == crc;
-  };
   constexpr size_t kUsualBytes = 16;
-  if (stride - kUniformHeadBytes == kUsualBytes) return walk([&](const char* at) { return check_of(at, kUsualBytes); });
-  return walk([&](const char* at) { return check_of(at, stride - kUniformHeadBytes); });
+  const size_t checked_bytes = stride - kUniformHeadBytes;
+  return checked_bytes == kUsualBytes ? walk(kUsualBytes) : walk(checked_bytes);
 }
 
 void RunView::prefetch(uint32_t from, uint32_t to) const {
@@ -224,8 +232,7 @@ bool RunView::lower_bound(const base::Key& key, uint32_t lo, uint32_t hi, uint32
   return !uniform() || ((lo == first || sound(lo - 1)) && (lo == end || sound(lo)));
 }
 
-bool RunView::lower_bound_near(const base::Key& key, uint32_t lo, uint32_t hi, uint32_t* index) const {
-  BONSAI_CHECK(trusted_);
+uint32_t RunView::lower_bound_near(const base::Key& key, uint32_t lo, uint32_t hi) const {
   for (uint32_t step = 1; step <= hi - lo; step *= 2) {
     if (!(key_at(lo + step - 1) < key)) {
       hi = lo + step - 1;
@@ -233,7 +240,15 @@ bool RunView::lower_bound_near(const base::Key& key, uint32_t lo, uint32_t hi, u
     }
     lo += step;
   }
-  return lower_bound(key, lo, hi, index, nullptr);
+  while (lo < hi) {
+    const uint32_t mid = lo + (hi - lo) / 2;
+    if (key_at(mid) < key) {
+      lo = mid + 1;
+    } else {
+      hi = mid;
+    }
+  }
+  return lo;
 }
 
 Find RunView::find(const base::Key& key, Entry* found, scale::ReadBatch* reads) const {

@@ -121,9 +121,8 @@ class RunView {
   [[nodiscard]] base::Key key_at(uint32_t i) const { return base::Key::of(rows(i, i + 1).key(0)); }
   // Of a uniform run: whether entry i is sound.
   [[nodiscard]] bool sound(uint32_t i) const;
-  // Same: of entries [from, to), how far they are sound and their keys' heads below `head`, from the first on. Looks at
-  // each, trusted or not.
-  [[nodiscard]] uint32_t sound_below(uint32_t from, uint32_t to, uint64_t head) const;
+  // Same: how far entries [from, to) are sound, from the first on.
+  [[nodiscard]] uint32_t sound_end(uint32_t from, uint32_t to) const;
   // Fetches entries [from, to).
   void prefetch(uint32_t from, uint32_t to) const;
 
@@ -134,8 +133,9 @@ class RunView {
   // The same where it is known to be in [lo, hi]. Each probe of a mapped run is waited for by `reads`, if not null.
   [[nodiscard]] bool lower_bound(const base::Key& key, uint32_t lo, uint32_t hi, uint32_t* index,
                                  scale::ReadBatch* reads) const;
-  // Of a uniform, trusted run: the same where it is likely to be near lo, which looks 1, 2, 4, ... entries ahead first.
-  [[nodiscard]] bool lower_bound_near(const base::Key& key, uint32_t lo, uint32_t hi, uint32_t* index) const;
+  // Of a uniform run: the same where it is likely to be near lo, which looks 1, 2, 4, ... entries ahead first. Verifies
+  // nothing: the place is right if the entries at both sides of it are sound.
+  [[nodiscard]] uint32_t lower_bound_near(const base::Key& key, uint32_t lo, uint32_t hi) const;
   // Binary search for `key`. `reads` as above.
   [[nodiscard]] Find find(const base::Key& key, Entry* entry, scale::ReadBatch* reads = nullptr) const;
   // Issues the read of entries [lo, hi) of a mapped run.

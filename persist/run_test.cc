@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <set>
+#include <string>
 
 #include "base/nvm/far.h"
 #include "base/testing/figures.h"
@@ -103,8 +105,8 @@ TEST(Run, AValueTooLongForAUniformRunMakesItVariable) {
   expect_reads_back(entries, false);
 }
 
-// Rows that are walked in one go end before the first that is damaged, and before the bound.
-TEST(Run, SoundBelowEndsAtDamageAndAtTheBound) {
+// Rows that are verified in one go end before the first that is damaged.
+TEST(Run, SoundEndIsAtTheDamage) {
   for (const size_t value_bytes : {size_t{8}, size_t{5}, size_t{100}}) {  // the first has a loop of its own
     constexpr uint32_t kEntries = 40;
     Entries entries;
@@ -112,17 +114,32 @@ TEST(Run, SoundBelowEndsAtDamageAndAtTheBound) {
       entries.put("key000" + std::to_string(10 + i), std::string(value_bytes, static_cast<char>('a' + i % 26)));
     }
     EncodedRun run(entries.list());
-    const auto head_of = [&](uint32_t i) { return entries.list()[i].key.head; };
-    EXPECT_EQ(run.view().sound_below(0, kEntries, UINT64_MAX), kEntries);
-    EXPECT_EQ(run.view().sound_below(7, 7, UINT64_MAX), 7U);
+    EXPECT_EQ(run.view().sound_end(0, kEntries), kEntries);
+    EXPECT_EQ(run.view().sound_end(7, 7), 7U);
     for (uint32_t i = 0; i < kEntries; ++i) {
-      EXPECT_EQ(run.view().sound_below(0, kEntries, head_of(i)), i);
-      EXPECT_EQ(run.view().sound_below(i, kEntries, 0), i);
       std::byte& byte = run.bytes[run.view().entry_offset(i) + 4 + 8 + value_bytes / 2];
       byte ^= std::byte{16};
-      EXPECT_EQ(run.view().sound_below(0, kEntries, UINT64_MAX), i);
-      EXPECT_EQ(run.view().sound_below(0, i, UINT64_MAX), i);
+      for (uint32_t from = 0; from <= i; ++from) {
+        EXPECT_EQ(run.view().sound_end(from, kEntries), i);
+        EXPECT_EQ(run.view().sound_end(from, i), i);
+      }
       byte ^= std::byte{16};
+    }
+  }
+}
+
+TEST(Run, LowerBoundNearIsWhereTheKeyWouldBe) {
+  constexpr uint32_t kEntries = 40;
+  const auto key_of = [](uint32_t i) { return "thesame." + std::to_string(100 + i); };  // heads are equal
+  Entries entries;
+  for (uint32_t i = 0; i < kEntries; ++i) entries.put(key_of(2 * i), "value");
+  const EncodedRun run(entries.list());
+  for (uint32_t lo = 0; lo <= kEntries; ++lo) {
+    for (uint32_t hi = lo; hi <= kEntries; ++hi) {
+      for (uint32_t i = 0; i <= 2 * kEntries; ++i) {
+        const std::string key = key_of(i);
+        EXPECT_EQ(run.view().lower_bound_near(base::Key::of(key), lo, hi), std::clamp((i + 1) / 2, lo, hi));
+      }
     }
   }
 }
