@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kLineBytes = 64;
 constexpr size_t kSmallStep = 16;
-constexpr size_t kSmallMax = 1024;  // up to here sizes are multiples of the step, above as many as fill a slab
+constexpr size_t kSmallMax = 1024;  // up to here sizes are multiples of the step, above as many as fill a slab, about
 constexpr size_t kSlabsPerRegion = Heap::kRegionBytes / Heap::kSlabBytes;
 constexpr int kTries = 64;  // to get a shard that somebody holds, mostly for some 50 ns
 
@@ -58,13 +58,110 @@ struct Heap::Region {
   }
 };
 
-class Heap::Shard {
+// The heap's memory in slabs, which all shards share: a shard of its own regions would leave each of them partly used.
+// Thread-safety: all methods. They are called once in a slab of blocks, so that the mutex is mostly free.
+class Heap::Regions {
  public:
-  Shard() = default;
-  ~Shard() {
+  Regions() = default;
+  ~Regions() {
     give_back(0);
     BONSAI_CHECK(held_bytes_ == 0);
   }
+  Regions(const Regions&) = delete;
+  Regions& operator=(const Regions&) = delete;
+
+  // Null: there is no memory.
+  std::byte* take(size_t slabs, Region** region) {
+    const std::lock_guard lock(mutex_);
+    return slabs > kSlabsPerRegion ? take_region(slabs, region) : take_slabs(slabs, region);
+  }
+
+  void give(const std::byte* begin, size_t slabs, Region* region) {
+    const std::lock_guard lock(mutex_);
+    if (slabs > kSlabsPerRegion) return unmap(region);
+    if (region->free_slabs == 0) with_room_.insert(region);
+    region->free_slabs |= Region::mask(static_cast<size_t>(begin - region->begin) / kSlabBytes, slabs);
+    if (region->free_slabs != Region::kAll) return;
+    ++empty_;
+    give_back_locked(1 + held_bytes_ / kRegionBytes / kKeptOneIn);
+  }
+
+  void give_back(size_t kept) {
+    const std::lock_guard lock(mutex_);
+    give_back_locked(kept);
+  }
+
+  [[nodiscard]] uint64_t held_bytes() const {
+    const std::lock_guard lock(mutex_);
+    return held_bytes_;
+  }
+
+ private:
+  static constexpr size_t kKeptOneIn = 8;  // empty regions, of all
+
+  std::byte* take_slabs(size_t slabs, Region** region) {
+    size_t first = kSlabsPerRegion;
+    for (Region* each : with_room_) {
+      first = each->find(slabs);
+      *region = each;
+      if (first < kSlabsPerRegion) break;
+    }
+    if (first >= kSlabsPerRegion) {
+      *region = map(kRegionBytes);
+      if (*region == nullptr) return nullptr;
+      (*region)->free_slabs = Region::kAll;
+      with_room_.insert(*region);
+      ++empty_;
+      first = 0;
+    }
+    if ((*region)->free_slabs == Region::kAll) --empty_;
+    (*region)->free_slabs &= ~Region::mask(first, slabs);
+    if ((*region)->free_slabs == 0) with_room_.erase(*region);
+    return (*region)->begin + first * kSlabBytes;
+  }
+  // For one large block.
+  std::byte* take_region(size_t slabs, Region** region) {
+    BONSAI_CHECK(slabs <= UINT16_MAX);
+    *region = map((slabs * kSlabBytes + kRegionBytes - 1) / kRegionBytes * kRegionBytes);
+    return *region != nullptr ? (*region)->begin : nullptr;
+  }
+  void give_back_locked(size_t kept) {
+    for (auto at = with_room_.begin(); at != with_room_.end() && empty_ > kept;) {
+      Region* region = *at;
+      if (region->free_slabs != Region::kAll) {
+        ++at;
+        continue;
+      }
+      at = with_room_.erase(at);
+      --empty_;
+      unmap(region);
+    }
+  }
+  Region* map(size_t bytes) {
+    std::byte* begin = map_huge(bytes);
+    if (begin == nullptr) return nullptr;
+    held_bytes_ += bytes;
+    return new Region{begin, bytes, 0};
+  }
+  void unmap(Region* region) {
+    held_bytes_ -= region->bytes;
+    ::munmap(region->begin, region->bytes);
+    delete region;
+  }
+
+  struct ByAddress {
+    bool operator()(const Region* a, const Region* b) const { return a->begin < b->begin; }
+  };
+  mutable std::mutex mutex_;
+  std::set<Region*, ByAddress> with_room_;
+  size_t empty_ = 0;
+  uint64_t held_bytes_ = 0;
+};
+
+class Heap::Shard {
+ public:
+  explicit Shard(Regions* regions) : regions_(*regions) {}
+  ~Shard() = default;
   Shard(const Shard&) = delete;
   Shard& operator=(const Shard&) = delete;
 
@@ -96,30 +193,21 @@ class Heap::Shard {
 
   static void free(Slab* slab, void* block) { slab->shard->free_here(slab, block); }
 
-  void give_back(size_t kept) {
-    for (auto at = regions_with_room_.begin(); at != regions_with_room_.end() && empty_regions_ > kept;) {
-      Region* region = *at;
-      if (region->free_slabs != Region::kAll) {
-        ++at;
-        continue;
-      }
-      at = regions_with_room_.erase(at);
-      --empty_regions_;
-      unmap(region);
-    }
-  }
-
-  [[nodiscard]] Use use() const { return {held_bytes_, used_bytes_}; }
+  [[nodiscard]] uint64_t used_bytes() const { return used_bytes_; }
 
  private:
   static constexpr size_t kSmallClasses = kSmallMax / kSmallStep;
   static constexpr size_t kBlocksMax = (kSlabBytes - sizeof(Slab)) / kSmallMax;  // of a slab of more than small blocks
+  // Of the number of blocks in a slab so many bits count: sizes a twelfth apart share a class, since each class leaves
+  // slabs partly used.
+  static constexpr int kBlocksBits = 4;
   static constexpr size_t kLarge = kSmallClasses + kBlocksMax;
-  static constexpr size_t kKeptOneIn = 8;  // empty regions, of all
 
   static size_t class_of(size_t bytes) {
     if (bytes <= kSmallMax) return (std::max<size_t>(bytes, 1) - 1) / kSmallStep;
-    const size_t blocks = (kSlabBytes - sizeof(Slab)) / ((bytes + kLineBytes - 1) / kLineBytes * kLineBytes);
+    const size_t fit = (kSlabBytes - sizeof(Slab)) / ((bytes + kLineBytes - 1) / kLineBytes * kLineBytes);
+    const int dropped = std::max(0, static_cast<int>(std::bit_width(fit)) - kBlocksBits);
+    const size_t blocks = fit >> dropped << dropped;
     return blocks == 0 ? kLarge : kSmallClasses + kBlocksMax - std::min(blocks, kBlocksMax);
   }
   static size_t block_bytes_of(size_t slab_class) {
@@ -139,7 +227,7 @@ class Heap::Shard {
 
   Slab* make_slab(size_t slabs, size_t slab_class, size_t block_bytes, size_t blocks) {
     Region* region = nullptr;
-    std::byte* at = slabs > kSlabsPerRegion ? take_region(slabs, &region) : take_slabs(slabs, &region);
+    std::byte* at = regions_.take(slabs, &region);
     if (at == nullptr) return nullptr;
     auto* slab = new (at) Slab{.shard = this,
                                .region = region,
@@ -150,33 +238,6 @@ class Heap::Shard {
     return slab;
   }
 
-  std::byte* take_slabs(size_t slabs, Region** region) {
-    size_t first = kSlabsPerRegion;
-    for (Region* each : regions_with_room_) {
-      first = each->find(slabs);
-      *region = each;
-      if (first < kSlabsPerRegion) break;
-    }
-    if (first >= kSlabsPerRegion) {
-      *region = map(kRegionBytes);
-      if (*region == nullptr) return nullptr;
-      (*region)->free_slabs = Region::kAll;
-      regions_with_room_.insert(*region);
-      ++empty_regions_;
-      first = 0;
-    }
-    if ((*region)->free_slabs == Region::kAll) --empty_regions_;
-    (*region)->free_slabs &= ~Region::mask(first, slabs);
-    if ((*region)->free_slabs == 0) regions_with_room_.erase(*region);
-    return (*region)->begin + first * kSlabBytes;
-  }
-  // For one large block.
-  std::byte* take_region(size_t slabs, Region** region) {
-    BONSAI_CHECK(slabs <= UINT16_MAX);
-    *region = map((slabs * kSlabBytes + kRegionBytes - 1) / kRegionBytes * kRegionBytes);
-    return *region != nullptr ? (*region)->begin : nullptr;
-  }
-
   void free_here(Slab* slab, void* block) {
     used_bytes_ -= slab->block_bytes;
     const bool was_full = slab->full();
@@ -185,19 +246,9 @@ class Heap::Shard {
     --slab->blocks_used;
     if (slab->blocks_used == 0) {
       if (!was_full) unlink(slab);
-      return free_slabs(slab);
+      return regions_.give(reinterpret_cast<const std::byte*>(slab), slab->slabs, slab->region);
     }
     if (was_full) link(slab);
-  }
-  void free_slabs(const Slab* slab) {
-    Region* region = slab->region;
-    if (slab->slabs > kSlabsPerRegion) return unmap(region);
-    if (region->free_slabs == 0) regions_with_room_.insert(region);
-    const auto* begin = reinterpret_cast<const std::byte*>(slab);
-    region->free_slabs |= Region::mask(static_cast<size_t>(begin - region->begin) / kSlabBytes, slab->slabs);
-    if (region->free_slabs != Region::kAll) return;
-    ++empty_regions_;
-    give_back(1 + held_bytes_ / kRegionBytes / kKeptOneIn);
   }
 
   // The list of a class is in no order; its first slab is filled first.
@@ -213,30 +264,14 @@ class Heap::Shard {
     if (slab->behind != nullptr) slab->behind->before = slab->before;
   }
 
-  Region* map(size_t bytes) {
-    std::byte* begin = map_huge(bytes);
-    if (begin == nullptr) return nullptr;
-    held_bytes_ += bytes;
-    return new Region{begin, bytes, 0};
-  }
-  void unmap(Region* region) {
-    held_bytes_ -= region->bytes;
-    ::munmap(region->begin, region->bytes);
-    delete region;
-  }
-
-  struct ByAddress {
-    bool operator()(const Region* a, const Region* b) const { return a->begin < b->begin; }
-  };
+  Regions& regions_;
   std::mutex mutex_;
   std::array<Slab*, kLarge> roomy_{};  // by class
-  std::set<Region*, ByAddress> regions_with_room_;
-  size_t empty_regions_ = 0;
-  uint64_t held_bytes_ = 0, used_bytes_ = 0;
+  uint64_t used_bytes_ = 0;
 };
 
-Heap::Heap() {
-  for (auto& shard : shards_) shard = std::make_unique<Shard>();
+Heap::Heap() : regions_(std::make_unique<Regions>()) {
+  for (auto& shard : shards_) shard = std::make_unique<Shard>(regions_.get());
 }
 
 Heap::~Heap() = default;
@@ -263,21 +298,16 @@ void Heap::free(void* block) {
   Shard::free(slab, block);
 }
 
-void Heap::give_back() {
-  for (const auto& shard : shards_) {
-    const std::lock_guard lock(shard->mutex());
-    shard->give_back(0);
-  }
-}
+void Heap::give_back() { regions_->give_back(0); }
 
 Heap::Use Heap::use() const {
-  Use sum;
+  Use use;
   for (const auto& shard : shards_) {
     const std::lock_guard lock(shard->mutex());
-    sum.held_bytes += shard->use().held_bytes;
-    sum.used_bytes += shard->use().used_bytes;
+    use.used_bytes += shard->used_bytes();
   }
-  return sum;
+  use.held_bytes = regions_->held_bytes();
+  return use;
 }
 
 }  // namespace bonsai::base

@@ -2,16 +2,16 @@
 // Memory in blocks of any size that is returned to the system once it is free.
 //
 // Regions of 2 MiB, on huge pages where the kernel gives them, are cut into slabs of 64 KiB, and a slab into blocks of
-// one size; a larger block takes several slabs. An empty slab may get another block size; an empty
-// region is unmapped, except for a few that are kept. A slab is taken from the region with the lowest address that has
-// room, so that other regions become empty. Allocators with free lists per thread return nothing to the system where
-// one thread allocates and another frees.
+// one size; a larger block takes several slabs. An empty slab may get another block size; an empty region is unmapped,
+// except for a few that are kept. A slab is taken from the region with the lowest address that has room, so that other
+// regions become empty. Allocators with free lists per thread return nothing to the system where one thread allocates
+// and another frees.
 //
 // Long-lived blocks should not share a heap with short-lived ones: one block keeps a whole region.
 //
 // Thread-safety: everything from any thread; a block may be freed by another thread than allocated it. Allocating
-// never waits for a preempted thread; freeing may. Cost: some 20 ns; a new region costs 10 us plus the kernel's time to
-// clear it.
+// waits for a preempted thread only when it needs a new slab; freeing may. Cost: some 20 ns; a new region costs 10 us
+// plus the kernel's time to clear it.
 #ifndef BONSAI_BASE_HEAP_H_
 #define BONSAI_BASE_HEAP_H_
 
@@ -56,8 +56,10 @@ class Heap {
  private:
   struct Region;
   struct Slab;
+  class Regions;
   class Shard;
   static Slab* slab_of(const void* block);
+  std::unique_ptr<Regions> regions_;
   // More than one, so that nobody waits for the first one's holder.
   static constexpr size_t kShards = 4;
   std::array<std::unique_ptr<Shard>, kShards> shards_;

@@ -109,6 +109,43 @@ TEST(Heap, GapsAreFilledFirst) {
   for (void* block : blocks) Heap::free(block);
 }
 
+// Threads that allocate at the same time get blocks of different slabs, but not regions of their own.
+TEST(Heap, ThreadsShareRegions) {
+  constexpr size_t kThreads = 4, kBlocks = 2'000, kBytes = 128;
+  Heap heap;
+  std::vector<std::vector<void*>> blocks(kThreads, std::vector<void*>(kBlocks));
+  {
+    std::vector<Thread> threads;
+    for (std::vector<void*>& mine : blocks) {
+      threads.emplace_back("allocates", [&heap, &mine] {
+        for (void*& block : mine) block = heap.allocate(kBytes);
+      });
+    }
+  }
+  EXPECT_EQ(heap.use().held_bytes, Heap::kRegionBytes);
+  for (const std::vector<void*>& mine : blocks) {
+    for (void* block : mine) Heap::free(block);
+  }
+}
+
+// Blocks of random sizes that are replaced by others again and again: each class of sizes has slabs partly used, which
+// are together less than the blocks.
+TEST(Heap, PartlyUsedSlabsAreBounded) {
+  Heap heap;
+  Random random(seed_from_env_or(1));
+  std::vector<void*> blocks(10'000);
+  for (int round = 0; round < 20; ++round) {
+    for (void*& block : blocks) {
+      if (block != nullptr && random.next() % 2 == 0) continue;
+      if (block != nullptr) Heap::free(block);
+      block = heap.allocate(1'000 + random.next() % 2'000);
+    }
+  }
+  heap.give_back();
+  EXPECT_LT(heap.use().held_bytes, heap.use().used_bytes * 3 / 2);
+  for (void* block : blocks) Heap::free(block);
+}
+
 TEST(Heap, ThreadsAllocateAndFreeForEachOther) {
   constexpr int kThreads = 4;
   const int rounds = budget(2'000, 20'000, 200'000);

@@ -272,6 +272,7 @@ Status Background::drain_until(const std::function<bool()>& enough, uint64_t lim
   }
   static_cast<void>(tiers_.index->tidy(kTidyRanges));
   static_cast<void>(tiers_.epochs->drain(std::min(kReadersMs, limit_ms)));
+  base::give_back_memory();
   return tiers_.volume->health();
 }
 
