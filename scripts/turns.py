@@ -4,10 +4,11 @@
 
   scripts/turns.py OTHER_BUILD build/release [--strings] [--records=1000000] [--rounds=5] [--at-least=0.97]
 
-Each round runs testing/speed_mix.cc once against the library of each build, so that all see the same minutes. Printed are
-the medians in Mop/s and, for each build after the first, the ratio to the first: the median of the rounds' ratios.
-A build is the folder that CMake builds in; its source is the folder that CMakeCache.txt names, for example a worktree of
-an earlier commit (`git worktree add`), with the target bonsai_library built. Pools are in memory (tmpfs as emulated NVM).
+Each round runs testing/speed_mix.cc once against the library of each build, so that all see the same minutes. Printed
+are the medians in Mop/s and, for each build after the first, the ratio to the first: the median of the rounds' ratios.
+A build is the folder that CMake builds in; its source is the folder that CMakeCache.txt names, for example a worktree
+of an earlier commit (`git worktree add`), with the target bonsai_library built. Pools are in memory (tmpfs as emulated
+NVM).
 """
 import argparse
 import os
@@ -29,15 +30,16 @@ def source_of(build):
 
 def compiled(build, folder):
     program = folder / "speed_mix"
-    subprocess.run([os.environ.get("CXX", "g++"), "-std=c++20", "-O2", f"-I{source_of(build)}/include", str(PROGRAM), "-o",
-                    str(program), f"-L{build}", "-lbonsai", f"-Wl,-rpath,{build}", "-pthread"], check=True)
+    subprocess.run(
+        [os.environ.get("CXX", "g++"), "-std=c++20", "-O2", f"-I{source_of(build)}/include", str(PROGRAM), "-o",
+         str(program), f"-L{build}", "-lbonsai", f"-Wl,-rpath,{build}", "-pthread"], check=True)
     return program
 
 
 def measured(program, options):
     form = "strings" if options.strings else "fixed"
-    done = subprocess.run([str(program), str(options.records), form, str(options.settle_ms)], capture_output=True, text=True,
-                          timeout=RUN_SECONDS_MAX)
+    words = [str(program), str(options.records), form, str(options.settle_ms)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=RUN_SECONDS_MAX)
     lines = dict(re.findall(r"^(.+): ([\d.]+)$", done.stdout, re.M))
     if done.returncode != 0 or not lines:
         raise RuntimeError(f"{program} ended with exit code {done.returncode}: {done.stderr[-400:]}")
@@ -50,7 +52,8 @@ def table(rounds):
     for line in rounds[0][0]:
         columns = list(zip(*([build[line] for build in builds] for builds in rounds)))
         ratios = [[mops / first for mops, first in zip(column, columns[0])] for column in columns[1:]]
-        rows.append((line, [statistics.median(column) for column in columns], [statistics.median(each) for each in ratios]))
+        medians = [statistics.median(column) for column in columns]
+        rows.append((line, medians, [statistics.median(each) for each in ratios]))
     return rows
 
 

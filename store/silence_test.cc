@@ -99,7 +99,7 @@ class SilenceTest : public ::testing::Test {
     return Status::OK();
   }
 
-  // The call, until it fails or the node has been silent for a while.
+  // The call, until it fails or one of them began when the node had been silent for a while.
   Status run_until_silence(const std::function<Status()>& call, bool once, uint64_t* longest_ns) {
     if (once) node_.pause(true);
     std::atomic<uint64_t> end_ns{UINT64_MAX};  // once the node is silent
@@ -109,11 +109,12 @@ class SilenceTest : public ::testing::Test {
       end_ns.store(base::now_ns() + 100 * base::kNsPerMs);
     });
     Status status;
+    uint64_t begin_ns;
     do {
-      const uint64_t begin_ns = base::now_ns();
+      begin_ns = base::now_ns();
       status = call();
       *longest_ns = std::max(*longest_ns, base::now_ns() - begin_ns);
-    } while (status.ok() && !once && base::now_ns() < end_ns.load());
+    } while (status.ok() && !once && begin_ns < end_ns.load());
     return status;
   }
 
