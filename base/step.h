@@ -6,6 +6,10 @@
 
 #include <atomic>
 
+#ifdef BONSAI_STEPPED
+#include "base/check.h"
+#endif
+
 namespace bonsai::base {
 
 #ifdef BONSAI_STEPPED
@@ -17,7 +21,19 @@ inline namespace stepped {
 using StepHook = void (*)(const char* step);
 inline std::atomic<StepHook> step_hook{nullptr};
 
+// No step may be taken while one of these lives: what it guards holds a lock that a thread of the schedule, resumed at
+// such a step, would wait for without end.
+class StepFree {
+ public:
+  StepFree() { ++depth; }
+  ~StepFree() { --depth; }
+  StepFree(const StepFree&) = delete;
+  StepFree& operator=(const StepFree&) = delete;
+  inline static thread_local int depth = 0;
+};
+
 inline void step(const char* name) {
+  BONSAI_CHECK(StepFree::depth == 0);
   if (StepHook hook = step_hook.load(std::memory_order_relaxed)) hook(name);
 }
 
@@ -26,6 +42,10 @@ inline void step(const char* name) {
 #else
 
 constexpr void step(const char*) {}
+
+struct StepFree {
+  StepFree() {}  // user-provided: a local of it is no unused variable
+};
 
 #endif
 

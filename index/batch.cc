@@ -116,8 +116,7 @@ Index::Outcome Index::push_item(Batch* batch, size_t i, bool* done) {
     return replacer_.make_room(bnode, &left) ? Outcome::kDone : Outcome::kStalled;
   if (place.head() != nullptr) prune(slots, place.index, place.head());
   Node* node = Node::make(item->key, item->value, item->flags, batch, bnode->gen());
-  bool reached_high_mark = false;
-  node->token = bnode->reserve(slots, 0, &reached_high_mark).token;
+  node->token = take_token(bnode, slots, 0).token;
   if (!push(bnode, slots, place, hash, node)) {
     Node::destroy(node);
     return Outcome::kDone;

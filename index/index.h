@@ -28,6 +28,7 @@
 
 #include "base/epoch.h"
 #include "base/key.h"
+#include "base/step.h"
 #include "bonsai/rows.h"
 #include "bonsai/status.h"
 #include "index/bnode.h"
@@ -234,6 +235,7 @@ class Index {
     void* cell;          // for the node; null: it is to be a block
     uint32_t token;
   };
+  Bnode::Reserved take_token(Bnode* bnode, Slots* slots, size_t node_bytes);
   bool reserve(Bnode* bnode, uint64_t hash, const Put& put, Reservation* reserved);
   size_t put_in_turn(std::span<Put> puts, Outcome* outcome);
   static Outcome outcome_of(persist::Log::Result result);
@@ -304,6 +306,16 @@ class Index {
   CompactionQueue compactions_;
   Replacer replacer_;
 };
+
+// A token of the bnode, and memory of its table for a node of `node_bytes` (null: allocate it as a block), as
+// Bnode::reserve. Queues the bnode if this took it above the high-water mark. Inline, as every update takes one.
+inline Bnode::Reserved Index::take_token(Bnode* bnode, Slots* slots, size_t node_bytes) {
+  base::step("reserve token");
+  bool reached_high_mark = false;
+  const Bnode::Reserved reserved = bnode->reserve(slots, node_bytes, &reached_high_mark);
+  if (reached_high_mark) queue_.enqueue(ReplaceQueue::Kind::kHighMark, bnode);
+  return reserved;
+}
 
 }  // namespace bonsai::index
 

@@ -52,6 +52,21 @@ TEST(Index, OverwritingMergesInPlace) {
   EXPECT_EQ(tier.get(key_of(49'999 % 7)), "49999");
 }
 
+// Few keys that are overwritten again and again fill no slots, but the memory of their table.
+TEST(Index, ATableWithoutMemoryLeftIsQueuedAsAboveTheHighWaterMark) {
+  Tier tier;
+  int puts = 0;
+  const auto put_up_to = [&](int end) {
+    for (; puts < end; ++puts) ASSERT_TRUE(tier.put(key_of(puts % 7), std::to_string(puts)));
+  };
+  put_up_to(100);
+  EXPECT_EQ(tier.offload(Which::kUrgent).ranges, 0U);
+  put_up_to(5'000);
+  EXPECT_EQ(tier.index().work().offloads.load(), 0U);
+  EXPECT_EQ(tier.offload(Which::kUrgent).ranges, 1U);
+  EXPECT_EQ(tier.get(key_of(4'999 % 7)), "4999");
+}
+
 TEST(Index, TokensDoNotRunOut) {
   Tier tier({.tokens_max = 100});
   for (int i = 0; i < 1'000; ++i) {

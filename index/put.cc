@@ -135,10 +135,7 @@ bool Index::reserve(Bnode* bnode, uint64_t hash, const Put& put, Reservation* re
   reserved->place = reserved->slots->find(put.key, hash);
   if (no_room(*bnode, *reserved->slots, reserved->place)) return false;
   Prefetch::to_push(reserved->slots, reserved->place);
-  step("reserve token");
-  bool reached_high_mark = false;
-  const auto [token, cell] = bnode->reserve(reserved->slots, node_bytes, &reached_high_mark);
-  if (reached_high_mark) queue_.enqueue(ReplaceQueue::Kind::kHighMark, bnode);
+  const auto [token, cell] = take_token(bnode, reserved->slots, node_bytes);
   if (cell != nullptr) Prefetch::to_write(cell);
   reserved->cell = cell;
   reserved->token = token;

@@ -338,20 +338,24 @@ Status Replacer::plan(Bnode* bnode, bool may_merge, const persist::RunsAhead* ah
     make_successors(layer, cuts, capacity_of);
     if (!cuts.empty()) work_.splits.fetch_add(1, std::memory_order_relaxed);
   } else if (may_merge && size.entries < limits.dnode_entries_max / 4 && size.bytes < limits.dnode_bytes_max / 4) {
-    tree_.with_right_sibling(*bnode, [&](Bnode* right) {
-      if (!right->claim()) return;
+    Bnode* right = nullptr;
+    tree_.with_right_sibling(*bnode, [&](Bnode* sibling) { right = sibling->claim() ? sibling : nullptr; });
+    if (right != nullptr) {
       const Estimate other = whole(*right, estimate(right->slots()));
-      if (size.entries + other.entries > limits.dnode_entries_max / 2 ||
-          size.bytes + other.bytes > limits.dnode_bytes_max / 2) {
-        right->unclaim();
-        return;
+      // Looked up again: an inner node may have been split between the two meanwhile.
+      if (size.entries + other.entries <= limits.dnode_entries_max / 2 &&
+          size.bytes + other.bytes <= limits.dnode_bytes_max / 2) {
+        tree_.with_right_sibling(*bnode, [&](Bnode* sibling) {
+          BONSAI_INVARIANT(sibling == right);
+          layer->olds.push_back(right);
+          make_successors(layer, {}, capacity_of);
+          bnode->set_layer(layer);
+          right->set_layer(layer);
+          work_.merges.fetch_add(1, std::memory_order_relaxed);
+        });
       }
-      layer->olds.push_back(right);
-      make_successors(layer, {}, capacity_of);
-      bnode->set_layer(layer);
-      right->set_layer(layer);
-      work_.merges.fetch_add(1, std::memory_order_relaxed);
-    });
+      if (layer->news.empty()) right->unclaim();
+    }
   }
   if (layer->news.empty()) make_successors(layer, {}, capacity_of);
   queue_.count_urgent();

@@ -165,9 +165,11 @@ Tree::Inner* Tree::make(const std::vector<Slot>& slots, size_t from, size_t to, 
   return inner;
 }
 
-void Tree::retire(Inner* inner) {
-  dram_bytes_.fetch_sub(inner->dram_bytes(), std::memory_order_relaxed);
-  epochs_.retire_delete(inner);
+void Tree::retire(const Inners& inners) {
+  for (Inner* inner : inners) {
+    dram_bytes_.fetch_sub(inner->dram_bytes(), std::memory_order_relaxed);
+    epochs_.retire_delete(inner);
+  }
 }
 
 void Tree::build(const std::vector<Bnode*>& bnodes) {
@@ -265,6 +267,7 @@ Bnode* Tree::find_below(const Fence& fence) const {
 
 void Tree::with_right_sibling(const Bnode& bnode, const std::function<void(Bnode*)>& offer) {
   const std::lock_guard lock(change_mutex_);
+  const base::StepFree step_free;
   const auto [inner, i] = path_to(bnode.lo().key()).back();
   if (inner->bnode(i) == &bnode && i + 1 < inner->count) offer(inner->bnode(i + 1));
 }
@@ -279,8 +282,12 @@ Tree::Path Tree::path_to(const Key& key) const {
   }
 }
 
-void Tree::replace(const Layer::Bnodes& olds, const Layer::Bnodes& news) {
+void Tree::replace(const Layer::Bnodes& olds, const Layer::Bnodes& news) { retire(exchange(olds, news)); }
+
+// replace(), but for the retiring of the inner nodes that it returns, which may reclaim others: not under the lock.
+Tree::Inners Tree::exchange(const Layer::Bnodes& olds, const Layer::Bnodes& news) {
   const std::lock_guard lock(change_mutex_);
+  const base::StepFree step_free;
   const Path path = path_to(olds.front()->lo().key());
   const auto [inner, first] = path.back();
   BONSAI_CHECK(first + olds.size() <= inner->count);
@@ -289,12 +296,14 @@ void Tree::replace(const Layer::Bnodes& olds, const Layer::Bnodes& news) {
   for (size_t i = 0; i < olds.size(); ++i) BONSAI_CHECK(inner->bnode(first + i) == olds[i]);
   if (olds.size() == 1 && news.size() == 1) {
     inner->set_bnode(first, news[0]);
-    return;
+    return {};
   }
   std::vector<Slot> slots;
   for (Bnode* bnode : news) slots.push_back({bnode->lo(), {.bnode = bnode}});
   slots.front().separator = inner->separators[first];
-  substitute(path, first, olds.size(), slots);
+  Inners replaced;
+  substitute(path, first, olds.size(), slots, &replaced);
+  return replaced;
 }
 
 namespace {
@@ -304,8 +313,8 @@ bool share_a_layer(const Bnode& a, const Bnode& b) { return a.layer() != nullptr
 }  // namespace
 
 // Replaces `count` children of the path's last node from `first` on by `slots`: copies the node, or splits it and
-// goes on one level up.
-void Tree::substitute(Path path, size_t first, size_t count, const std::vector<Slot>& slots) {
+// goes on one level up. Adds the nodes that are replaced to `replaced`.
+void Tree::substitute(Path path, size_t first, size_t count, const std::vector<Slot>& slots, Inners* replaced) {
   Inner* inner = path.back().inner;
   path.pop_back();
   std::vector<Slot> all;
@@ -342,14 +351,14 @@ void Tree::substitute(Path path, size_t first, size_t count, const std::vector<S
       parent->set_inner(index, made[0].child.inner);
     } else {
       made.front().separator = parent->separators[index];
-      substitute(std::move(path), index, 1, made);
+      substitute(std::move(path), index, 1, made, replaced);
     }
   } else if (parts == 1) {
     root_.store(made[0].child.inner, std::memory_order_release);
   } else {
     root_.store(make(made, 0, made.size(), static_cast<uint16_t>(inner->height + 1)), std::memory_order_release);
   }
-  retire(inner);
+  replaced->push_back(inner);
 }
 
 void Tree::visit(const Inner* inner, const std::function<void(Bnode*)>& call) const {

@@ -109,7 +109,8 @@ class Tree {
   [[nodiscard]] Bnode* find_below(const base::Fence& fence) const;
 
   // Calls offer(right neighbour of `bnode`) if both are in one inner node. While a layer that `offer` sets on both is
-  // there, they stay in one inner node, so that replace() can put one bnode in the place of the two.
+  // there, they stay in one inner node, so that replace() can put one bnode in the place of the two. `offer` runs under
+  // the lock of the tree's changes: it takes no step of a protocol (base/step.h), reads no NVM, and calls no replace().
   void with_right_sibling(const Bnode& bnode, const std::function<void(Bnode*)>& offer);
 
   // Puts `news` in the place of `olds`: one bnode, or neighbours that came from with_right_sibling().
@@ -140,11 +141,13 @@ class Tree {
     size_t index;
   };
   using Path = boost::container::small_vector<Step, 8>;  // from the root to a lowest node
+  using Inners = std::vector<Inner*>;
 
   Inner* make(const std::vector<Slot>& slots, size_t from, size_t to, uint16_t height);
-  void retire(Inner* inner);
+  void retire(const Inners& inners);
   [[nodiscard]] Path path_to(const base::Key& key) const;
-  void substitute(Path path, size_t first, size_t count, const std::vector<Slot>& slots);
+  Inners exchange(const Layer::Bnodes& olds, const Layer::Bnodes& news);
+  void substitute(Path path, size_t first, size_t count, const std::vector<Slot>& slots, Inners* replaced);
   void destroy(Inner* inner);
   void visit(const Inner* inner, const std::function<void(Bnode*)>& call) const;
 

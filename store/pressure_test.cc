@@ -126,9 +126,15 @@ TEST_F(PressureTest, APutBesideDeletersReturnsInTime) {
               static_cast<unsigned long long>(kStallMs), static_cast<unsigned long long>(longest_ms));
   EXPECT_GT(waited, 0) << "no put waits: this shows nothing";
   EXPECT_LE(longest_ms, kStallMs + kStepMs);
+  // A drain that updates outrun gives up after a count of ranges, which takes as long as the medium takes for them.
+  const Stats before = db_->GetStats();
   const uint64_t drain_ns = base::now_ns();
   const Status drained = db_->Drain();
-  EXPECT_LE(ms_since(drain_ns), 10 * kStallMs * kSlower) << drained.ToString();
+  const uint64_t drain_ms = ms_since(drain_ns), offloads = db_->GetStats().offloads - before.offloads;
+  const uint64_t offloads_max = 2 * (2 * before.bnodes + 1'000);  // twice, as background threads offload as well
+  std::printf("the drain: %llu ms, %llu offloads; %llu bnodes\n", static_cast<unsigned long long>(drain_ms),
+              static_cast<unsigned long long>(offloads), static_cast<unsigned long long>(before.bnodes));
+  EXPECT_TRUE(drain_ms <= kStallMs + kStepMs || offloads <= offloads_max) << drained.ToString();
   EXPECT_TRUE(drained.ok() || drained.IsUnavailable()) << drained.ToString();
   stop.store(true);
   for (std::thread& deleter : deleters) deleter.join();
