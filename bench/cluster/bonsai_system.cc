@@ -110,38 +110,40 @@ class CountedFabric final : public rdma::Fabric {
   std::map<size_t, size_t> thread_of_;        // by number of the coroutine
 };
 
-// Where the coroutines of one thread meet: what they ask for while others of them wait for the store goes there
-// together.
+// Where the coroutines of one thread meet: what they ask for while as many groups of asks as may be are in flight goes
+// to the store together.
 class Desk {
  public:
   struct Ask {
-    bool reads;
     std::string_view key, value;
     std::string* found = nullptr;
     Status status = {};
     bool done = false, leads = false;
     base::Scheduler::Token token = {};
   };
-  Desk(DB* db, CountedFabric* fabric, size_t thread) : thread_(thread), db_(*db), fabric_(*fabric) {}
-  [[nodiscard]] size_t thread() const { return thread_; }
+  Desk(DB* db, bool reads, size_t groups_max) : db_(*db), reads_(reads), groups_max_(groups_max) {}
+  void set_groups_max(size_t groups_max) { groups_max_ = groups_max; }
 
   void carry_out(Ask* ask) {
     waiting_.push_back(ask);
-    while (serving_ && !ask->done && !ask->leads) {
-      ask->token = base::Scheduler::token();
-      base::Scheduler::park();
+    if (groups_ >= groups_max_) {
+      while (!ask->done && !ask->leads) {
+        ask->token = base::Scheduler::token();
+        base::Scheduler::park();
+      }
+      if (ask->done) return;
+    } else {
+      ++groups_;
     }
-    if (ask->done) return;
-    serving_ = true;
     serve();
     BONSAI_CHECK(ask->done);
-    serving_ = !waiting_.empty();
-    if (!serving_) return;
+    if (waiting_.empty()) {
+      --groups_;
+      return;
+    }
     waiting_.front()->leads = true;
     wake(*waiting_.front());
   }
-  // What the thread has posted since this was last asked.
-  uint64_t take_lists() { return fabric_.take_lists(thread_); }
 
  private:
   static constexpr size_t kGroupMax = 32;
@@ -153,58 +155,72 @@ class Desk {
     const auto end = waiting_.begin() + static_cast<ptrdiff_t>(std::min(waiting_.size(), kGroupMax));
     const std::vector<Ask*> group(waiting_.begin(), end);
     waiting_.erase(waiting_.begin(), end);
-    std::vector<Ask*> gets, puts;
-    for (Ask* ask : group) (ask->reads ? gets : puts).push_back(ask);
-    get(gets);
-    put(puts);
-    for (Ask* ask : group) {
-      ask->done = true;
-      wake(*ask);
-    }
-  }
-  void get(const std::vector<Ask*>& asks) {
-    std::array<std::string_view, kGroupMax> keys;
-    std::array<std::string, kGroupMax> values;
-    std::array<Status, kGroupMax> statuses;
-    if (asks.empty()) return;
-    for (size_t i = 0; i < asks.size(); ++i) keys[i] = asks[i]->key;
-    db_.MultiGet({}, {keys.data(), asks.size()}, {values.data(), asks.size()}, {statuses.data(), asks.size()});
-    for (size_t i = 0; i < asks.size(); ++i) {
-      *asks[i]->found = std::move(values[i]);
-      asks[i]->status = std::move(statuses[i]);
-    }
-  }
-  void put(const std::vector<Ask*>& asks) {
     std::array<std::string_view, kGroupMax> keys, values;
+    std::array<std::string, kGroupMax> found;
     std::array<Status, kGroupMax> statuses;
-    if (asks.empty()) return;
-    for (size_t i = 0; i < asks.size(); ++i) {
-      keys[i] = asks[i]->key;
-      values[i] = asks[i]->value;
+    const size_t n = group.size();
+    for (size_t i = 0; i < n; ++i) {
+      keys[i] = group[i]->key;
+      values[i] = group[i]->value;
     }
-    db_.MultiPut({keys.data(), asks.size()}, {values.data(), asks.size()}, {statuses.data(), asks.size()});
-    for (size_t i = 0; i < asks.size(); ++i) asks[i]->status = std::move(statuses[i]);
+    if (reads_) {
+      db_.MultiGet({}, {keys.data(), n}, {found.data(), n}, {statuses.data(), n});
+    } else {
+      db_.MultiPut({keys.data(), n}, {values.data(), n}, {statuses.data(), n});
+    }
+    for (size_t i = 0; i < n; ++i) {
+      if (reads_) *group[i]->found = std::move(found[i]);
+      group[i]->status = std::move(statuses[i]);
+      group[i]->done = true;
+      wake(*group[i]);
+    }
   }
 
-  const size_t thread_;
   DB& db_;
-  CountedFabric& fabric_;
+  const bool reads_;
+  size_t groups_max_;
   std::vector<Ask*> waiting_;
-  bool serving_ = false;  // or somebody is about to
+  size_t groups_ = 0;  // in flight, or about to be
+};
+
+// What the coroutines of one thread share. The gets of a few go to the store each for itself, since the thread waits
+// for the network; those of more go together, one group at a time, since its processor binds, and a list costs it as
+// much as a fourth of an operation. Two groups of updates at a time did best for both (docs/lab/synthesis.md).
+class Seats {
+ public:
+  Seats(DB* db, CountedFabric* fabric, size_t thread)
+      : thread_(thread), fabric_(*fabric), gets_(db, true, 1), puts_(db, false, 2) {}
+  void add_client() {
+    ++clients_;
+    gets_.set_groups_max(clients_ <= kApartMax ? clients_ : 1);
+  }
+  [[nodiscard]] size_t thread() const { return thread_; }
+  [[nodiscard]] Desk& gets() { return gets_; }
+  [[nodiscard]] Desk& puts() { return puts_; }
+  // What the thread has posted since this was last asked.
+  uint64_t take_lists() { return fabric_.take_lists(thread_); }
+
+ private:
+  static constexpr size_t kApartMax = 4;
+
+  const size_t thread_;
+  CountedFabric& fabric_;
+  Desk gets_, puts_;
+  size_t clients_ = 0;
 };
 
 class BonsaiClient final : public rivals::Client {
  public:
-  BonsaiClient(DB* db, Desk* desk) : db_(*db), desk_(*desk) {}
+  BonsaiClient(DB* db, Seats* seats) : db_(*db), seats_(*seats) {}
 
   Status get(std::string_view key, std::string* value) override {
-    Desk::Ask ask{.reads = true, .key = key, .value = {}, .found = value};
-    desk_.carry_out(&ask);
+    Desk::Ask ask{.key = key, .value = {}, .found = value};
+    seats_.gets().carry_out(&ask);
     return ask.status;
   }
   Status insert(std::string_view key, std::string_view value) override {
-    Desk::Ask ask{.reads = false, .key = key, .value = value};
-    desk_.carry_out(&ask);
+    Desk::Ask ask{.key = key, .value = value};
+    seats_.puts().carry_out(&ask);
     return ask.status;
   }
   Status update(std::string_view key, std::string_view value) override { return insert(key, value); }
@@ -218,7 +234,7 @@ class BonsaiClient final : public rivals::Client {
 
  private:
   DB& db_;
-  Desk& desk_;
+  Seats& seats_;
 };
 
 // The store is open as long as clients act: its threads are theirs, of one run.
@@ -256,10 +272,11 @@ class BonsaiSystem final : public System {
       base::sleep_us(kLookUs / 100);
     }
     BONSAI_RETURN_IF_ERROR(opened_);
-    auto& desk = desks_[seat.connection];
-    if (desk == nullptr) desk = std::make_unique<Desk>(db_.get(), fabric_.get(), desks_.size() - 1);
-    fabric_->join(desk->thread());
-    *client = std::make_unique<BonsaiClient>(db_.get(), desk.get());
+    auto& seats = seats_[seat.connection];
+    if (seats == nullptr) seats = std::make_unique<Seats>(db_.get(), fabric_.get(), seats_.size() - 1);
+    seats->add_client();
+    fabric_->join(seats->thread());
+    *client = std::make_unique<BonsaiClient>(db_.get(), seats.get());
     return Status::OK();
   }
   Status scan(rivals::Client* client, std::string_view from, size_t records_max, size_t* found) override {
@@ -281,7 +298,7 @@ class BonsaiSystem final : public System {
   [[nodiscard]] std::vector<uint64_t> shared_lists() const override {
     return fabric_ == nullptr ? std::vector<uint64_t>() : fabric_->lists();
   }
-  uint64_t take_lists(const rivals::Connection* connection) override { return desks_.at(connection)->take_lists(); }
+  uint64_t take_lists(const rivals::Connection* connection) override { return seats_.at(connection)->take_lists(); }
   [[nodiscard]] size_t used_bytes(const Cluster&) const override { return stats_.data_bytes_used + stats_.log_bytes; }
   [[nodiscard]] size_t cache_bytes(const rivals::Shape&) const override { return stats_.dram_bytes; }
 
@@ -335,7 +352,7 @@ class BonsaiSystem final : public System {
     stats_ = db_->GetStats();
     Status status = db_->Close();
     fabric_.reset();
-    desks_.clear();
+    seats_.clear();
     db_.reset();
     return status;
   }
@@ -348,7 +365,7 @@ class BonsaiSystem final : public System {
   std::vector<std::unique_ptr<scale::PoolServer>> servers_;
   std::shared_ptr<CountedFabric> fabric_;  // of the store that is open
   std::unique_ptr<DB> db_;
-  std::map<const rivals::Connection*, std::unique_ptr<Desk>> desks_;
+  std::map<const rivals::Connection*, std::unique_ptr<Seats>> seats_;
   Status opened_;
   bool in_order_ = false;  // clients may begin
   Stats stats_;            // before it was closed

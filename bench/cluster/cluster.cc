@@ -73,7 +73,9 @@ void Cluster::add_server(const rivals::MemoryNodeName& name, std::function<Statu
 
 Status Cluster::connect(size_t compute_node, size_t thread, std::unique_ptr<rivals::Connection>* connection) {
   const auto number = static_cast<uint32_t>(runs_ << 18 | compute_node << 10 | thread);
-  return rivals::Connection::make(compute_fabric(compute_node), number, names_, connection);
+  BONSAI_RETURN_IF_ERROR(rivals::Connection::make(compute_fabric(compute_node), number, names_, connection));
+  (*connection)->set_backoff(options_.backoff_ns);
+  return Status::OK();
 }
 
 // Servers serve until nobody acts: clients first, then what goes on beside them.

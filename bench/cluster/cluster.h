@@ -30,6 +30,7 @@ class Cluster {
     size_t bytes = size_t{1} << 20;  // of each memory node
     size_t fixed_bytes = 0;          // ... that the system lays out
     bool flushes = false;            // the nodes answer calls to flush, though their memory is volatile
+    uint64_t backoff_ns = 0;         // Connection::set_backoff() of every seat
     uint64_t switch_ns = 0;          // Scheduler::Options::virtual_ns_per_switch
   };
   // Errors: those of the fabric; InvalidArgument (fixed_bytes exceed bytes, a device without a name).

@@ -278,6 +278,7 @@ Status Trial::make(const SystemEntry& entry, const TrialOptions& options, std::u
                                         .memory_nodes = options.memory_nodes,
                                         .bytes = made->system_->bytes(),
                                         .fixed_bytes = made->system_->fixed_bytes(),
+                                        .backoff_ns = options.backoff_ns,
                                         .switch_ns = made->system_->switch_ns()},
                                        &made->cluster_));
   BONSAI_RETURN_IF_ERROR(made->system_->make_empty(made->cluster_.get()));

@@ -64,6 +64,7 @@ struct TrialOptions {
   uint64_t records = 1'000;
   uint64_t inserts_max = 0;    // beyond those, of all workloads together
   size_t runs_max = 7;         // loads and workloads, if there are more
+  uint64_t backoff_ns = 0;     // Cluster::Options::backoff_ns
   bool opens_at_once = false;  // what a system does before and after its clients act takes no time, nor is modelled
   rivals::Shape shape;
   std::optional<size_t> cache_bytes = {};  // StoreSize::cache_bytes

@@ -4,11 +4,15 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstdio>
 #include <map>
 #include <set>
 #include <string>
 
 #include "base/thread.h"
+#include "bench/cluster/system_makers.h"
+#include "bench/rivals/backoff.h"
 
 namespace bonsai::bench {
 namespace {
@@ -25,6 +29,33 @@ TrialResult run(const SystemEntry& entry, const TrialOptions& options, char lett
   if (letter == 'l') return result;
   EXPECT_EQ("OK", trial->run(ycsb_workload(letter), operations, &result).ToString()) << entry.name << letter;
   return result;
+}
+
+// What operations cost where all clients update a few records, with and without a wait after lost compare-and-swaps.
+TEST(Trial, BackoffSavesMessagesWhereClientsCompete) {
+  Workload hot;
+  hot.name = "hot";
+  hot.shares = {0, 1};
+  hot.requests = Distribution::kPlainZipf;
+  hot.plain_zipf_alpha = .99;
+  for (const char* name : {"RACE-like", "Clover-like", "RCuckoo-like", "Sherman-like"}) {
+    SystemEntry entry = *find_system(name);
+    if (entry.name == "Sherman-like") entry.make = make_sherman_without_local_locks;  // else few ask for a lock at once
+    std::array<double, 2> messages{};
+    for (const bool waits : {false, true}) {
+      TrialOptions options = small(32, 2);
+      options.records = 200;
+      options.backoff_ns = waits ? rivals::Backoff::kBaseNs : 0;
+      std::unique_ptr<Trial> trial;
+      TrialResult result;
+      ASSERT_EQ("OK", Trial::make(entry, options, &trial).ToString());
+      ASSERT_EQ("OK", trial->load(&result).ToString());
+      ASSERT_EQ("OK", trial->run(hot, 3'000, &result).ToString()) << name;
+      messages[waits ? 1 : 0] = result.messages();
+    }
+    std::printf("%s: %.1f messages an update, with backoff %.1f\n", name, messages[0], messages[1]);
+    EXPECT_LT(messages[1], .8 * messages[0]) << name;
+  }
 }
 
 TEST(Trial, RunsEveryWorkloadOnEverySystem) {

@@ -86,6 +86,7 @@ Status measure_system(const Ground& ground, size_t number, size_t system, Cells*
                                       .key_form = ground.key_form,
                                       .records = ground.records(),
                                       .inserts_max = ground.records() / 4,
+                                      .backoff_ns = ground.backoff_ns,
                                       .shape = ground.shape(),
                                       .cache_bytes = ground.cache_bytes()},
                                      &trial));

@@ -34,6 +34,7 @@ struct Ground {
   size_t coroutines = 0;  // of a thread; 0: as asked, or as many as for all
   // What the cache takes of what keys and values do, for systems that heed it; 0: as published.
   double cache_percent = 0;
+  uint64_t backoff_ns = 0;                       // TrialOptions::backoff_ns
   std::string_view letters = kSynthesisLetters;  // the load first
   uint64_t sample = 50'000;                      // operations of a cell at full size
   bool settings = false;                         // of the systems, are what differs: each has stores of its own

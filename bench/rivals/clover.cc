@@ -4,7 +4,6 @@
 #include <cstring>
 #include <utility>
 
-#include "base/clock.h"
 #include "base/nvm/racy_copy.h"
 #include "base/status_macros.h"
 #include "base/step.h"
@@ -34,7 +33,7 @@ Status CloverClient::make(Connection* connection, ComputeNode* node, const Clien
                                    std::to_string(store.metadata_workers) + " workers");
   }
   std::unique_ptr<CloverClient> made(new CloverClient(connection, node, options));
-  BONSAI_RETURN_IF_ERROR(MetadataCaller::make(connection, store.memory_nodes, &made->caller_));
+  BONSAI_RETURN_IF_ERROR(MetadataCaller::make(connection, store.memory_nodes, &node->epochs(), &made->caller_));
   BONSAI_RETURN_IF_ERROR(FlushCaller::make(connection, &made->flusher_));
   BONSAI_RETURN_IF_ERROR(rdma::RegisteredMemory::make(connection->fabric(), kWriteAt + 2 * store.slab_bytes,
                                                       rdma::Rights::none(), &made->scratch_));
@@ -48,12 +47,11 @@ rdma::Slice CloverClient::word(size_t index) const {
 uint64_t CloverClient::word_value(size_t index) const { return base::word_at(word(index).data()).load(); }
 
 Status CloverClient::ask(uint64_t hash, Cursor* cursor) {
-  const uint64_t asked_ns = base::now_ns();
   Answer answer;
   BONSAI_RETURN_IF_ERROR(caller_->call(Call{.ask = Ask::kFind, .hash = hash}, &answer));
   ++counters_.asked;
   if (answer.outcome != Outcome::kDone) return Status::NotFound();
-  *cursor = {Link(answer.link), answer.shortcut, asked_ns};
+  *cursor = {Link(answer.link), answer.shortcut, answer.epoch};
   return Status::OK();
 }
 
@@ -85,7 +83,7 @@ Status CloverClient::get(std::string_view key, std::string* value) {
   for (bool first = true;;) {
     if (limit.expired()) return limit.status();
     base::step("clover.read");
-    const uint64_t read_ns = base::now_ns();
+    const uint64_t epoch = node_->epochs().epoch();
     batch_.read(store_.slab_at(cursor.link.handle()), slab);
     if (first) batch_.read(store_.shortcut_at(cursor.shortcut), word(kShortcut));
     BONSAI_RETURN_IF_ERROR(batch_.run());
@@ -109,7 +107,7 @@ Status CloverClient::get(std::string_view key, std::string* value) {
       first = false;
       continue;
     }
-    cursor.learned_ns = read_ns;
+    cursor.epoch = epoch;
     // An update that begins at a cursor takes the chain before it for durable.
     if (passed_.empty()) node_->cursors().put(hash, cursor);
     value->assign(found_value);
@@ -177,14 +175,13 @@ Status CloverClient::insert(std::string_view key, std::string_view value) {
   Buffer buffer;
   BONSAI_RETURN_IF_ERROR(write_version(key, value, limit, &buffer));
   const Link own(buffer, 0);
-  const uint64_t asked_ns = base::now_ns();
   Answer answer;
   BONSAI_RETURN_IF_ERROR(caller_->call(Call{.ask = Ask::kInsert, .hash = hash, .link = own.word()}, &answer));
   if (answer.outcome == Outcome::kExists) {
-    return link(hash, {Link(answer.link), answer.shortcut, asked_ns}, buffer, limit);
+    return link(hash, {Link(answer.link), answer.shortcut, answer.epoch}, buffer, limit);
   }
   if (answer.outcome == Outcome::kDone) {
-    node_->cursors().put(hash, {own, answer.shortcut, asked_ns});
+    node_->cursors().put(hash, {own, answer.shortcut, answer.epoch});
     return Status::OK();
   }
   if (answer.outcome == Outcome::kUnavailable) {
@@ -215,12 +212,12 @@ Status CloverClient::link(uint64_t hash, Cursor cursor, const Buffer& buffer, co
     }
     if (!node_->cursors().usable(cursor)) BONSAI_RETURN_IF_ERROR(ask(hash, &cursor));
     const Link own(buffer, static_cast<uint16_t>(cursor.link.place() + 1));
-    const uint64_t swap_ns = base::now_ns();
+    const uint64_t epoch = node_->epochs().epoch();
     bool linked = false;
     BONSAI_RETURN_IF_ERROR(swap(cursor.link, own, &linked));
     if (linked) {
       BONSAI_RETURN_IF_ERROR(flush_passed());
-      node_->cursors().put(hash, {own, cursor.shortcut, swap_ns});
+      node_->cursors().put(hash, {own, cursor.shortcut, epoch});
       node_->add_report({hash, cursor.link.word(), own.word(), cursor.shortcut});
       return Status::OK();
     }
@@ -238,6 +235,7 @@ Status CloverClient::swap(Link tail, Link own, bool* linked) {
   BONSAI_RETURN_IF_ERROR(run_flushed());
   *linked = word_value(kOld) == expected;
   if (!*linked) ++counters_.cas_lost;
+  backoff_.after(*linked);
   return Status::OK();
 }
 

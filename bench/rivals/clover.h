@@ -27,9 +27,13 @@
 // server and the cursors: an update of the one hides the other. Hashes of 8-byte keys are all different.
 // Ours:
 //   - slabs hold the key and a CRC, and each read is verified;
-//   - old links: a cursor is dropped two epochs after it was learned, by the node's own clock, and a slab whose
-//     versions are used up is parked for three. Published: an exchange of messages that can block all operations;
-//   - walks end with operation_ms_max (published: no bound).
+//   - old links: a slab whose versions are used up is parked for four epochs of the server, and a node that knows of
+//     two more than when it learned a link uses it no more (clover_metadata.h); a get or update of a node that knows
+//     the epoch by no call of the last one asks the server. Published: an exchange of messages that can block all
+//     operations;
+//   - walks end with operation_ms_max (published: no bound);
+//   - a node that leaves a key alone while others update it 2^15 times cannot compare places of its chain any more: it
+//     walks along the links, up to 2^16 of them, where a shortcut would do.
 // Readers take no lock. A header is under CASes only while its slab may be linked to: the WRITE of a new version finds
 // a header that names a successor, which no CAS expects.
 // Persistence is all ours: its authors' code has none. One of two ways makes a slab durable before the CAS, and the
@@ -51,6 +55,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/rivals/backoff.h"
 #include "bench/rivals/client.h"
 #include "bench/rivals/clover_calls.h"
 #include "bench/rivals/clover_layout.h"
@@ -103,7 +108,7 @@ class CloverClient final : public Client {
   };
 
   CloverClient(Connection* connection, ComputeNode* node, const ClientOptions& options)
-      : node_(node), store_(node->store()), options_(options), batch_(connection) {}
+      : node_(node), store_(node->store()), options_(options), batch_(connection), backoff_(connection) {}
 
   [[nodiscard]] rdma::Slice word(size_t index) const;
   [[nodiscard]] uint64_t word_value(size_t index) const;
@@ -128,6 +133,7 @@ class CloverClient final : public Client {
   const Store& store_;
   const ClientOptions options_;
   Batch batch_;
+  Backoff backoff_;
   std::unique_ptr<MetadataCaller> caller_;
   std::unique_ptr<FlushCaller> flusher_;
   std::unique_ptr<rdma::RegisteredMemory> scratch_;

@@ -5,8 +5,10 @@
 #define BONSAI_BENCH_RIVALS_CLOVER_CALLS_H_
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "base/crc.h"
 #include "base/random.h"
@@ -58,7 +60,8 @@ struct Answer {
   uint64_t shortcut = 0;  // number of the key's shortcut
   uint64_t buffer_count = 0;
   std::array<Buffer, kBuffersPerCall> buffers{};
-  std::array<uint64_t, 3> padding{};
+  uint64_t epoch = 0;  // the server's
+  std::array<uint64_t, 2> padding{};
   uint64_t check = 0;  // last
 
   [[nodiscard]] uint64_t check_of(uint64_t token) const {
@@ -67,25 +70,46 @@ struct Answer {
 };
 static_assert(sizeof(Answer) == 192);
 
-// One coroutine's calls, which go to the metadata server's workers in turn. Requires: destroyed before the connection,
-// whose nodes from `first_worker` on are those workers.
+// What a node knows of the metadata server's epoch.
+// Memory ordering: whoever sees the time of a call sees the epoch that it was answered, or a later one.
+class EpochView {
+ public:
+  explicit EpochView(uint64_t epoch_ns) : epoch_ns_(epoch_ns) {}
+
+  // A call of `asked_ns` was answered so.
+  void learn(uint64_t epoch, uint64_t asked_ns);
+  // At most the server's.
+  [[nodiscard]] uint64_t epoch() const { return epoch_.load(std::memory_order_acquire); }
+  // At most one less than the server's; null: it may be more.
+  [[nodiscard]] std::optional<uint64_t> recent() const;
+
+ private:
+  const uint64_t epoch_ns_;
+  std::atomic<uint64_t> asked_ns_{0};  // 0: never
+  std::atomic<uint64_t> epoch_{0};
+};
+
+// One coroutine's calls, which go to the metadata server's workers in turn; `epochs` learns what each answer names.
+// Requires: destroyed before `epochs` and the connection, whose nodes from `first_worker` on are those workers.
 class MetadataCaller {
  public:
-  static Status make(Connection* connection, size_t first_worker, std::unique_ptr<MetadataCaller>* caller);
+  static Status make(Connection* connection, size_t first_worker, EpochView* epochs,
+                     std::unique_ptr<MetadataCaller>* caller);
 
   // Token and address of the answer are filled in. Errors: Unavailable.
   Status call(Call call, Answer* answer);
   Status call(ReportCall call, Answer* answer);
 
  private:
-  MetadataCaller(Connection* connection, size_t first_worker)
-      : connection_(connection), first_worker_(first_worker), batch_(connection) {}
+  MetadataCaller(Connection* connection, size_t first_worker, EpochView* epochs)
+      : connection_(connection), first_worker_(first_worker), epochs_(*epochs), batch_(connection) {}
   [[nodiscard]] size_t workers() const { return connection_->memory_nodes() - first_worker_; }
   template <class AnyCall>
   Status ask(AnyCall* call, Answer* answer);
 
   Connection* const connection_;
   const size_t first_worker_;
+  EpochView& epochs_;
   Batch batch_;
   uint64_t tokens_ = 0;
   // The call, then an answer of each worker: nothing orders the WRITEs of several, and the end of one that had come

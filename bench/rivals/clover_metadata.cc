@@ -78,6 +78,7 @@ Status MetadataServer::answer_call(Worker* worker, const std::byte* bytes, const
     const std::lock_guard lock(mutex_);
     ++counters_.calls;
     for (size_t i = 0; i < call.count; ++i) take_report(call.reports[i]);
+    answer.epoch = epoch();
     token = call.token;
     to = call.answer;
   } else if (received.bytes == sizeof(Call)) {
@@ -98,6 +99,7 @@ Status MetadataServer::answer_call(Worker* worker, const std::byte* bytes, const
 bool MetadataServer::carry_out(Worker* worker, const Call& call, Answer* answer) {
   std::unique_lock lock(mutex_);
   ++counters_.calls;
+  answer->epoch = epoch();
   if (call.ask == Ask::kFind) {
     find(call, answer);
   } else if (call.ask == Ask::kBuffers) {
@@ -110,6 +112,15 @@ bool MetadataServer::carry_out(Worker* worker, const Call& call, Answer* answer)
     return false;
   }
   return true;
+}
+
+// The first begins when something is parked.
+uint64_t MetadataServer::epoch() {
+  const uint64_t now = base::now_ns();
+  if (parked_.empty()) epoch_began_ns_ = now;
+  const uint64_t passed = (now - epoch_began_ns_) / options_.epoch_ns;
+  epoch_began_ns_ += passed * options_.epoch_ns;
+  return epoch_ += passed;
 }
 
 void MetadataServer::find(const Call& call, Answer* answer) const {
@@ -184,17 +195,17 @@ void MetadataServer::retire(Link link) {
 
 void MetadataServer::recycle() {
   const uint64_t now = base::now_ns();
-  for (; !retired_.empty() && retired_.front().until_ns <= now; retired_.pop_front()) {
+  for (; !retired_.empty() && retired_.front().until <= now; retired_.pop_front()) {
     Buffer buffer = retired_.front().buffer;
     if (++buffer.version < options_.versions_end) {
       free_.push_back(buffer);
       ++counters_.recycled;
     } else {
-      parked_.push_back({{buffer.handle, kFirstVersion}, now + kEpochsParked * options_.epoch_ns});
+      parked_.push_back({{buffer.handle, kFirstVersion}, epoch() + kEpochsParked});
       ++counters_.parked;
     }
   }
-  for (; !parked_.empty() && parked_.front().until_ns <= now; parked_.pop_front()) {
+  for (; !parked_.empty() && parked_.front().until <= epoch_; parked_.pop_front()) {
     free_.push_back(parked_.front().buffer);
     ++counters_.recycled;
   }

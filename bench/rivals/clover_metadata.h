@@ -6,9 +6,11 @@
 // written: until then the shortcut is null, or an older link than any that its readers come from, which they do not
 // follow. Slabs are used once, in order, and then again, the longest free first. Of a chain the versions before the
 // newest that is reported without a gap are retired; a retired slab is free again `retire_ns` later, with the next
-// version. A slab whose versions are used up waits until no node can have a link to any of them: `epochs_parked`
-// epochs. By then no client uses a link that it learned before (clover_node.h), and no request of that time is still to
-// be carried out. Clocks need not agree, they need only run at the same rate.
+// version. A slab whose versions are used up is parked until no node can have a link to any of them: kEpochsParked
+// epochs. Epochs pass only while slabs are parked, so that links may else be kept for ever, as published. Every answer
+// names the server's epoch. A node that knows it of a call of less than one epoch ago lags by one at most, and uses
+// links that it learned less than kEpochsCached before what it knows (clover_node.h); the last request by one is
+// carried out an epoch later at the latest. Clocks need not agree, they need only run at the same rate.
 #ifndef BONSAI_BENCH_RIVALS_CLOVER_METADATA_H_
 #define BONSAI_BENCH_RIVALS_CLOVER_METADATA_H_
 
@@ -32,8 +34,8 @@
 namespace bonsai::bench::rivals::clover {
 
 inline constexpr uint64_t kEpochNs = 2 * base::kNsPerSecond;  // published: 2 s and a little
-inline constexpr uint64_t kEpochsCached = 2;                  // a link is used for so long after it was learned
-inline constexpr uint64_t kEpochsParked = 3;                  // ... and its last request takes an epoch at most
+inline constexpr uint64_t kEpochsCached = 2;                  // a node that knows of so many more uses a link no more
+inline constexpr uint64_t kEpochsParked = 4;                  // ... it may lag by one, and its request take another
 inline constexpr uint32_t kFirstVersion = 1;                  // memory that was never written has none
 inline constexpr uint32_t kVersionsEnd = 254;
 
@@ -81,7 +83,7 @@ class MetadataServer {
   };
   struct Waiting {
     Buffer buffer;
-    uint64_t until_ns;
+    uint64_t until;  // time in ns, or epoch
   };
   struct Worker {
     std::unique_ptr<CallServer> calls;
@@ -107,6 +109,7 @@ class MetadataServer {
 
   // ---- with the mutex held
 
+  [[nodiscard]] uint64_t epoch();
   void find(const Call& call, Answer* answer) const;
   // Whether the key is new, and its shortcut is to be written.
   bool insert(const Call& call, Answer* answer);
@@ -126,6 +129,7 @@ class MetadataServer {
   std::map<std::pair<uint64_t, uint64_t>, Link> reported_early_;  // by hash and older link
   std::deque<Buffer> free_;
   std::deque<Waiting> retired_, parked_;
+  uint64_t epoch_ = 0, epoch_began_ns_ = 0;
   Counters counters_;
 };
 

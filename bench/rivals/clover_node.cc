@@ -6,13 +6,15 @@
 #include <map>
 #include <utility>
 
-#include "base/clock.h"
 #include "base/status_macros.h"
 #include "base/thread.h"
 
 namespace bonsai::bench::rivals::clover {
 
-bool CursorCache::usable(const Cursor& cursor) const { return base::now_ns() - cursor.learned_ns < usable_ns_; }
+bool CursorCache::usable(const Cursor& cursor) const {
+  const std::optional<uint64_t> epoch = epochs_.recent();
+  return epoch && *epoch < cursor.epoch + kEpochsCached;
+}
 
 bool CursorCache::find(uint64_t hash, Cursor* cursor) const {
   const Part& part = part_of(hash);
@@ -74,7 +76,8 @@ std::vector<Report> ComputeNode::take_reports(size_t count_max) {
 
 Status Collector::make(Connection* connection, ComputeNode* node, std::unique_ptr<Collector>* collector) {
   std::unique_ptr<Collector> made(new Collector(connection, node));
-  BONSAI_RETURN_IF_ERROR(MetadataCaller::make(connection, node->store().options().memory_nodes, &made->caller_));
+  BONSAI_RETURN_IF_ERROR(
+      MetadataCaller::make(connection, node->store().options().memory_nodes, &node->epochs(), &made->caller_));
   BONSAI_RETURN_IF_ERROR(rdma::RegisteredMemory::make(connection->fabric(), kRoundMax * sizeof(uint64_t),
                                                       rdma::Rights::none(), &made->scratch_));
   *collector = std::move(made);

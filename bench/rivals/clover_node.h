@@ -22,21 +22,23 @@
 
 namespace bonsai::bench::rivals::clover {
 
-// A version of a key that was in its chain, and not retired, at `learned_ns` or later.
+// A version of a key that was in its chain, and not retired, in that epoch or later.
 struct Cursor {
   Link link;
   uint64_t shortcut = 0;  // the key's
-  uint64_t learned_ns = 0;
+  uint64_t epoch = 0;
 };
 
 // The newest versions that the node knows, by hash of the key; over `entries_max` the first that came goes.
 class CursorCache {
  public:
-  // What an entry takes: hash, link, shortcut and time.
+  // What an entry takes: hash, link, shortcut and epoch.
   static constexpr size_t kEntryBytes = sizeof(uint64_t) + sizeof(Cursor);
 
-  CursorCache(size_t entries_max, uint64_t usable_ns) : entries_max_(entries_max), usable_ns_(usable_ns) {}
+  // `epochs` outlives it.
+  CursorCache(size_t entries_max, const EpochView* epochs) : entries_max_(entries_max), epochs_(*epochs) {}
 
+  // If the server's epoch is known well enough, and the slab cannot have been parked and freed since.
   [[nodiscard]] bool usable(const Cursor& cursor) const;
   // Whether a usable one is known.
   [[nodiscard]] bool find(uint64_t hash, Cursor* cursor) const;
@@ -57,7 +59,7 @@ class CursorCache {
   [[nodiscard]] const Part& part_of(uint64_t hash) const { return parts_[hash % kParts]; }
 
   const size_t entries_max_;
-  const uint64_t usable_ns_;
+  const EpochView& epochs_;
   std::array<Part, kParts> parts_;
 };
 
@@ -72,10 +74,11 @@ class ComputeNode {
     size_t reports_max = 4'096;
   };
   explicit ComputeNode(const Options& options)
-      : options_(options), store_(options.store), cursors_(options.cursors_max, kEpochsCached * options.epoch_ns) {}
+      : options_(options), store_(options.store), epochs_(options.epoch_ns), cursors_(options.cursors_max, &epochs_) {}
 
   [[nodiscard]] const Options& options() const { return options_; }
   [[nodiscard]] const Store& store() const { return store_; }
+  [[nodiscard]] EpochView& epochs() { return epochs_; }
   [[nodiscard]] CursorCache& cursors() { return cursors_; }
   [[nodiscard]] size_t cache_bytes() const { return cursors_.bytes(); }
 
@@ -90,6 +93,7 @@ class ComputeNode {
  private:
   const Options options_;
   const Store store_;
+  EpochView epochs_;
   CursorCache cursors_;
   mutable std::mutex mutex_;
   std::deque<Report> reports_;

@@ -348,6 +348,7 @@ TEST(Clover, PlantedFaultsAreFound) {
       {"gap retired", kGapRetired, [] { return !gaps_keep_versions(); }},
       {"versions go round", kVersionsGoRound, [] { return !old_cursors_mislead_nobody(); }},
       {"old cursor used", kOldCursorUsed, [] { return !old_cursors_mislead_nobody(); }},
+      {"old epoch believed", kOldEpochBelieved, [] { return !old_cursors_mislead_nobody(); }},
   };
   for (const auto& fault : faults) {
     bonsai::testing::mutants_on.store(fault.mutant);

@@ -188,10 +188,12 @@ TEST_P(CloverBudget, OfATornSlab) {
 }
 
 TEST_P(CloverBudget, OfACursorThatIsTooOld) {
-  on_store({.epoch_ns = 10 * base::kNsPerMs}, [&](CloverClient& client, CloverClient&) {
-    ASSERT_EQ("OK", text(client.get(key(1), &value_)));
-    base::sleep_ms(25);
+  on_store({.epoch_ns = base::kNsPerSecond}, [&](CloverClient& client, CloverClient&) {
+    for (const uint64_t number : {1, 2}) ASSERT_EQ("OK", text(client.get(key(number), &value_)));
+    base::sleep_ms(1'100);
     expect_cost({.round_trips = 2, .messages = 3, .bytes = 328}, [&] { return client.get(key(1), &value_); });
+    // The node knows the epoch now, which is the one of before: nothing is parked.
+    expect_cost({.round_trips = 1, .messages = 2, .bytes = 136}, [&] { return client.get(key(2), &value_); });
   });
 }
 
@@ -232,9 +234,14 @@ TEST(Clover, SlabsAreSpreadOverMemoryNodes) {
 }
 
 TEST(Clover, CursorsAreBoundedAndKeepTheNewest) {
-  CursorCache cursors(128, base::kNsPerSecond);
-  const uint64_t now = base::now_ns();
+  EpochView epochs(100 * base::kNsPerSecond);
+  CursorCache cursors(128, &epochs);
+  const uint64_t now = 5;
   Cursor found;
+  cursors.put(999, {Link({1, 1}, 7), 999, now});
+  EXPECT_FALSE(cursors.find(999, &found)) << "the epoch is not known";
+  cursors.drop(999);
+  epochs.learn(now, base::now_ns());
   for (uint64_t hash = 0; hash < 1'000; ++hash) cursors.put(hash, {Link({1, 1}, 7), hash, now});
   EXPECT_EQ(cursors.bytes(), 128 * CursorCache::kEntryBytes);
   EXPECT_FALSE(cursors.find(0, &found));
@@ -248,10 +255,20 @@ TEST(Clover, CursorsAreBoundedAndKeepTheNewest) {
   EXPECT_EQ(found.shortcut, 2u);
   cursors.drop(999);
   EXPECT_FALSE(cursors.find(999, &found));
-  cursors.put(998, {Link({1, 1}, 8), 3, now - 2 * base::kNsPerSecond});
+  cursors.put(998, {Link({1, 1}, 8), 3, now - kEpochsCached});
   EXPECT_FALSE(cursors.find(998, &found));
   cursors.put(998, {Link({1, 1}, 1), 4, now});
   EXPECT_TRUE(cursors.find(998, &found));
+}
+
+TEST(Clover, AnEpochIsKnownForAsLongAsOne) {
+  EpochView epochs(base::kNsPerSecond);
+  EXPECT_FALSE(epochs.recent());
+  epochs.learn(3, base::now_ns() - 2 * base::kNsPerSecond);
+  EXPECT_FALSE(epochs.recent());
+  EXPECT_EQ(epochs.epoch(), 3u);
+  epochs.learn(2, base::now_ns());  // a late answer
+  EXPECT_EQ(epochs.recent(), 3u);
 }
 
 TEST(Clover, PlacesOfAChainGoRound) {

@@ -43,6 +43,11 @@ class Connection {
   [[nodiscard]] rdma::Worker& worker() const { return *worker_; }
   [[nodiscard]] uint32_t number() const { return number_; }
   [[nodiscard]] size_t memory_nodes() const { return nodes_.size(); }
+  // What its clients wait after lost compare-and-swaps (backoff.h); 0, as they begin: nothing. Requires: no client yet.
+  void set_backoff(uint64_t ns) { backoff_ns_ = ns; }
+  [[nodiscard]] uint64_t backoff_ns() const { return backoff_ns_; }
+  // Another number each time.
+  [[nodiscard]] uint32_t next_client() { return clients_++; }
 
  private:
   friend class Batch;
@@ -54,6 +59,8 @@ class Connection {
   const std::vector<MemoryNodeName> nodes_;
   std::unique_ptr<rdma::Worker> worker_;
   std::vector<std::unique_ptr<rdma::Peer>> peers_;  // by memory node; none once closed
+  uint64_t backoff_ns_ = 0;
+  uint32_t clients_ = 0;
 };
 
 // Requests that travel together, and what becomes of them. Reused; empty after run() and finish().

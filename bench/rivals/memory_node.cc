@@ -72,10 +72,20 @@ Status MemoryNode::answer(uint64_t token, uint64_t offset, rdma::Remote to, uint
   return calls_->answer(&answer, to, caller);
 }
 
+namespace {
+
+Status make_call_memory(Connection* connection, size_t call_bytes, std::unique_ptr<rdma::RegisteredMemory>* memory) {
+  const size_t bytes = call_bytes + connection->memory_nodes() * sizeof(ChunkAnswer);
+  return rdma::RegisteredMemory::make(connection->fabric(), bytes, {.write = true}, memory);
+}
+
+size_t answer_at(size_t call_bytes, uint16_t node) { return call_bytes + node * sizeof(ChunkAnswer); }
+
+}  // namespace
+
 Status ChunkCaller::make(Connection* connection, std::unique_ptr<ChunkCaller>* caller) {
   std::unique_ptr<ChunkCaller> made(new ChunkCaller(connection));
-  BONSAI_RETURN_IF_ERROR(rdma::RegisteredMemory::make(connection->fabric(), kCallBytes + sizeof(ChunkAnswer),
-                                                      {.write = true}, &made->memory_));
+  BONSAI_RETURN_IF_ERROR(make_call_memory(connection, kCallBytes, &made->memory_));
   *caller = std::move(made);
   return Status::OK();
 }
@@ -84,13 +94,13 @@ Status ChunkCaller::call(uint16_t node, uint64_t bytes, Address* chunk) {
   ChunkCall call;
   call.bytes = bytes;
   call.token = ++tokens_;
-  call.answer = memory_->remote().at(kCallBytes);
+  call.answer = memory_->remote().at(answer_at(kCallBytes, node));
   std::memcpy(memory_->data(), &call, sizeof call);
   batch_.send(node, memory_->slice(0, kCallBytes));
   BONSAI_RETURN_IF_ERROR(batch_.run());
   ChunkAnswer answer;
   BONSAI_RETURN_IF_ERROR(connection_->worker().await("rival.chunk", Connection::kWaitMs, [&] {
-    base::racy_load(&answer, memory_->data() + kCallBytes, sizeof answer);
+    base::racy_load(&answer, memory_->data() + answer_at(kCallBytes, node), sizeof answer);
     return answer.check == ChunkAnswer::check_of(call.token, answer.offset);
   }));
   if (answer.offset == 0) return Status::NoSpace("the memory node has no chunk left; give it more memory");
@@ -100,14 +110,14 @@ Status ChunkCaller::call(uint16_t node, uint64_t bytes, Address* chunk) {
 
 Status FlushCaller::make(Connection* connection, std::unique_ptr<FlushCaller>* caller) {
   std::unique_ptr<FlushCaller> made(new FlushCaller(connection));
-  BONSAI_RETURN_IF_ERROR(rdma::RegisteredMemory::make(connection->fabric(), kFlushCallBytes + sizeof(ChunkAnswer),
-                                                      {.write = true}, &made->memory_));
+  BONSAI_RETURN_IF_ERROR(make_call_memory(connection, kFlushCallBytes, &made->memory_));
   *caller = std::move(made);
   return Status::OK();
 }
 
 void FlushCaller::add(Batch* batch, Address first, uint64_t bytes) {
-  call_ = {first.offset, bytes, call_.token + 1, memory_->remote().at(kFlushCallBytes)};
+  node_ = first.node;
+  call_ = {first.offset, bytes, call_.token + 1, memory_->remote().at(answer_at(kFlushCallBytes, node_))};
   std::memcpy(memory_->data(), &call_, sizeof call_);
   batch->send(first.node, memory_->slice(0, kFlushCallBytes));
 }
@@ -115,7 +125,7 @@ void FlushCaller::add(Batch* batch, Address first, uint64_t bytes) {
 Status FlushCaller::await(uint64_t limit_ms) {
   return connection_->worker().await("rival.flush", limit_ms, [&] {
     ChunkAnswer answer;
-    base::racy_load(&answer, memory_->data() + kFlushCallBytes, sizeof answer);
+    base::racy_load(&answer, memory_->data() + answer_at(kFlushCallBytes, node_), sizeof answer);
     return answer.offset == call_.offset && answer.check == ChunkAnswer::check_of(call_.token, call_.offset);
   });
 }

@@ -110,7 +110,9 @@ class ChunkCaller {
   Connection* const connection_;
   Batch batch_;
   uint64_t tokens_ = 0;
-  std::unique_ptr<rdma::RegisteredMemory> memory_;  // the call, then the answer
+  // The call, then an answer of each node: nothing orders the WRITEs of several, and a word of one that had come
+  // already by the words of an answer before it would spoil the next node's.
+  std::unique_ptr<rdma::RegisteredMemory> memory_;
 };
 
 // One coroutine's calls to flush. Requires: destroyed before the connection.
@@ -128,7 +130,8 @@ class FlushCaller {
 
   Connection* const connection_;
   FlushCall call_;
-  std::unique_ptr<rdma::RegisteredMemory> memory_;  // the call, then the answer
+  uint16_t node_ = 0;                               // that was called
+  std::unique_ptr<rdma::RegisteredMemory> memory_;  // as ChunkCaller's
 };
 
 }  // namespace bonsai::bench::rivals

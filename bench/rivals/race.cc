@@ -228,6 +228,7 @@ Status RaceClient::swap(const View& view, const Candidate& slot, uint64_t desire
   BONSAI_RETURN_IF_ERROR(batch_.run());
   *swapped = base::word_at(old.data()).load() == slot.word;
   if (!*swapped) ++counters_.cas_lost;
+  backoff_.after(*swapped);
   return Status::OK();
 }
 
@@ -250,6 +251,7 @@ Status RaceClient::clear(const View& view, const std::vector<Candidate>& slots, 
       ++counters_.cas_lost;
     }
   }
+  backoff_.after(*all_cleared);
   return Status::OK();
 }
 

@@ -35,6 +35,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/rivals/backoff.h"
 #include "bench/rivals/client.h"
 #include "bench/rivals/connection.h"
 #include "bench/rivals/memory_node.h"
@@ -109,7 +110,8 @@ class RaceClient final : public Client {
   };
   enum class Look : uint8_t { kFound, kAbsent, kAgain };
 
-  RaceClient(Connection* connection, const ClientOptions& options) : options_(options), batch_(connection) {}
+  RaceClient(Connection* connection, const ClientOptions& options)
+      : options_(options), batch_(connection), backoff_(connection) {}
 
   [[nodiscard]] Address sub_table(const View& view) const;
   [[nodiscard]] rdma::Slice scratch(size_t offset, size_t bytes) const { return scratch_->slice(offset, bytes); }
@@ -135,6 +137,7 @@ class RaceClient final : public Client {
 
   const ClientOptions options_;
   Batch batch_;
+  Backoff backoff_;
   std::unique_ptr<RemoteHeap> heap_;
   std::unique_ptr<rdma::RegisteredMemory> scratch_;
   Directory directory_{};

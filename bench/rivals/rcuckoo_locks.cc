@@ -121,10 +121,12 @@ Status LockedRows::try_take(const Limit& limit, Try* outcome) {
     const uint64_t asked_ns = base::now_ns();
     size_t read_end = read_;
     BONSAI_RETURN_IF_ERROR(ask(&read_end));
+    const uint64_t busy = counters_.busy;
     const size_t failed = judge();
     ahead_ = failed < asked_ ? 1 : options_.messages_per_list;
     if (failed > 0 && held_since_ns_ == 0) held_since_ns_ = asked_ns;
     taken_ = failed;
+    backoff_.after(counters_.busy == busy);
     while (read_ < read_end && read_group_[read_] < taken_) ++read_;
     if (suspected_since_ns_ != 0 && base::now_ns() - suspected_since_ns_ > patience_ns) {
       *outcome = Try::kSuspect;

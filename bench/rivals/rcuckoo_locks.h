@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/rivals/backoff.h"
 #include "bench/rivals/client.h"
 #include "bench/rivals/connection.h"
 #include "bench/rivals/rcuckoo_layout.h"
@@ -105,7 +106,8 @@ class LockedRows {
         options_(options),
         words_(connection->fabric().capabilities(), options.verb),
         suspect_(std::move(suspect)),
-        batch_(connection) {}
+        batch_(connection),
+        backoff_(connection) {}
 
   [[nodiscard]] rdma::Slice answer(size_t i) const { return memory_->slice(i * sizeof(uint64_t), sizeof(uint64_t)); }
   [[nodiscard]] uint64_t answered(size_t i) const;
@@ -122,6 +124,7 @@ class LockedRows {
   LockWords words_;
   const Suspect suspect_;
   Batch batch_;
+  Backoff backoff_;
   std::unique_ptr<rdma::RegisteredMemory> memory_;  // answers, then rows
   size_t rows_max_ = 0;
   LockCounters counters_;

@@ -178,7 +178,9 @@ Status ShermanClient::lock(Address page, const Limit& limit, Held* held) {
     batch_.cas(held->word, 0, node_->tag(), old);
     BONSAI_RETURN_IF_ERROR(batch_.run());
     if (base::word_at(old.data()).load() == 0) break;
+    backoff_.after(false);
   }
+  backoff_.after(true);
   ++counters_.locks_taken;
   return Status::OK();
 }

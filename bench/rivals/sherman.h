@@ -57,6 +57,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/rivals/backoff.h"
 #include "bench/rivals/client.h"
 #include "bench/rivals/connection.h"
 #include "bench/rivals/memory_node.h"
@@ -157,7 +158,12 @@ class ShermanClient final : public Client {
   enum class Change : uint8_t { kInsert, kUpdate, kRemove };
 
   ShermanClient(Connection* connection, ComputeNode* node, const ClientOptions& options)
-      : options_(options), layout_(node->options().tree.layout), node_(node), batch_(connection), posted_(connection) {}
+      : options_(options),
+        layout_(node->options().tree.layout),
+        node_(node),
+        batch_(connection),
+        posted_(connection),
+        backoff_(connection) {}
 
   [[nodiscard]] rdma::Slice scratch(size_t offset, size_t bytes) const { return scratch_->slice(offset, bytes); }
   [[nodiscard]] Status check_key(std::string_view key) const;
@@ -192,6 +198,7 @@ class ShermanClient final : public Client {
   ComputeNode* const node_;
   Batch batch_;
   Batch posted_;  // what is not waited for at once
+  Backoff backoff_;
   bool posted_unlocks_ = false;
   std::unique_ptr<RemoteHeap> heap_;
   std::unique_ptr<FlushCaller> flusher_;

@@ -48,12 +48,13 @@ enum Mutant : uint32_t {
   kNewRecordLinked = 1u << 29,    // a split writes the new record with that head, and the leaf may stay full
 
   // Clover-like; it has a test program of its own, and bits that others have, too
-  kSlabUnverified = 1u << 0,    // a slab is believed whatever its checksum says
-  kVersionUnchecked = 1u << 1,  // ... and whatever its version is
-  kLostSwapBelieved = 1u << 2,  // an update counts as linked though its CAS was lost
-  kGapRetired = 1u << 3,        // a report counts though those of older versions have not come
-  kVersionsGoRound = 1u << 4,   // a slab whose versions are used up is used on at once
-  kOldCursorUsed = 1u << 5,     // a cursor is used however old it is
+  kSlabUnverified = 1u << 0,     // a slab is believed whatever its checksum says
+  kVersionUnchecked = 1u << 1,   // ... and whatever its version is
+  kLostSwapBelieved = 1u << 2,   // an update counts as linked though its CAS was lost
+  kGapRetired = 1u << 3,         // a report counts though those of older versions have not come
+  kVersionsGoRound = 1u << 4,    // a slab whose versions are used up is used on at once
+  kOldCursorUsed = 1u << 5,      // a cursor is used however old it is
+  kOldEpochBelieved = 1u << 10,  // ... and the server's epoch taken to be what it was, however long ago
   // ... with persistence
   kSlabUnflushed = 1u << 6,    // a version is linked before it is durable
   kLinkUnflushed = 1u << 7,    // ... and acknowledged before its link is
