@@ -305,6 +305,28 @@ TEST_F(Served, OneNodeAfterTheOther) {
   }
 }
 
+// A near side that does not run for a while between two pings, for longer than the far one waits at a time.
+TEST_F(Served, APingThatComesLateIsAnswered) {
+  uint64_t calls = 0, stalled_call = 0;
+  const auto clock = [&] {  // of its own, so that both runs are the same
+    if (++calls == stalled_call) base::sleep_ms(2 * FabricPeer::kPatienceMs);
+    return calls * base::kNsPerUs;
+  };
+  std::unique_ptr<FabricEnd> end;
+  ASSERT_TRUE(FabricEnd::open({.provider = "shm", .folder = folder_.path(), .device = {}}, &end).ok());
+  std::unique_ptr<FabricProbe> probe;
+  ASSERT_TRUE(FabricProbe::connect(end.get(), "far", {nullptr, clock}, 10'000, &probe).ok());
+  const auto measure = [&] {
+    FabricSample sample;
+    const Status status = probe->measure({Verb::kWrite, 64, 1, 1}, 100 * base::kNsPerUs, &sample);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+  };
+  measure();
+  stalled_call = 2 * calls - 10;  // in the midst of the next run's last pings
+  measure();
+  EXPECT_GT(calls, stalled_call);
+}
+
 // ---- the report
 
 FabricReport made_up() {

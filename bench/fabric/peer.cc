@@ -62,11 +62,12 @@ void FabricPeer::look_after_connections() {
 }
 
 void FabricPeer::step(uint64_t patience_ms) {
-  if (ping_next_ != ping_end_) return pong(patience_ms);
+  const bool pings = ping_next_ != ping_end_;
+  if (pings && pong(patience_ms)) return;
   rdma::Message message;
-  if (end_.worker().receive(is_busy_ ? patience_ms : 0, &message).ok()) return handle(message);
+  if (end_.worker().receive(is_busy_ && !pings ? patience_ms : 0, &message).ok()) return handle(message);
   look_after_connections();
-  if (!is_busy_ && patience_ms > 0) base::sleep_ms(kNapMs);
+  if (!is_busy_ && !pings && patience_ms > 0) base::sleep_ms(kNapMs);
 }
 
 void FabricPeer::handle(const rdma::Message& message) {
@@ -95,6 +96,7 @@ void FabricPeer::greet(const rdma::Message& message) {
   taken_ = 0;
   has_served_ = true;
   is_busy_ = false;
+  ping_next_ = ping_end_;
   const rdma::Slice pings = end_.slice(FabricEnd::kPingAt, kFabricBytesMax);  // of the node that was served before
   std::memset(pings.data(), 0, pings.bytes());
   answer_order({.kind = OrderKind::kAnswer, .region = end_.remote()});
@@ -144,28 +146,26 @@ void FabricPeer::echo(const rdma::Message& message) {
   static_cast<void>(end_.worker().post(&answer_));
 }
 
-void FabricPeer::pong(uint64_t patience_ms) {
+// Answers a ping. False: none has come yet; the other end may not be running, or be gone.
+bool FabricPeer::pong(uint64_t patience_ms) {
   const uint64_t last_word = ping_bytes_ - sizeof(uint64_t);
   const Status status = end_.worker().await("fabric.ping", patience_ms, [&] {
     return !answer_.pending() && end_.word(FabricEnd::kPingAt + last_word) == ping_next_;
   });
-  if (!status.ok()) {
-    look_after_connections();
-    if (patience_ms > 0) ping_next_ = ping_end_;  // the other end has given up
-    return;
-  }
+  if (!status.ok()) return false;
   end_.set_word(FabricEnd::kOutAt + last_word, ping_next_++);
   answer_.clear();
   answer_.write(*served_, end_.slice(FabricEnd::kOutAt, ping_bytes_), memory_.at(FabricEnd::kPingAt));
   static_cast<void>(end_.worker().post(&answer_));
+  return true;
 }
 
 // The sender learns now and then how many buffers it may fill again.
 void FabricPeer::count_message() {
   ++taken_;
   if (taken_ % kCreditEvery != 0) return;
-  if (credit_.pending()) static_cast<void>(end_.worker().poll());
-  if (credit_.pending()) return;  // the next one reports this, too
+  // Waited for, not left out: the sender may have used up all the others.
+  if (!end_.worker().wait(credit_, kLimitMs).ok()) return;
   end_.set_word(FabricEnd::kOrderAt + sizeof(FabricOrder), taken_);
   credit_.clear();
   credit_.write(*served_, end_.slice(FabricEnd::kOrderAt + sizeof(FabricOrder), sizeof taken_),

@@ -16,6 +16,8 @@ namespace bonsai::bench {
 // Thread-safety: one thread.
 class FabricPeer {
  public:
+  static constexpr uint64_t kPatienceMs = 1'000;  // how long a far side that does nothing else waits in one step()
+
   // Listens at `address`. Requires: `end` outlives it. Errors: as Worker::listen.
   static Status make(FabricEnd* end, const std::string& address, std::unique_ptr<FabricPeer>* peer);
   ~FabricPeer();
@@ -36,7 +38,7 @@ class FabricPeer {
   void obey(const FabricOrder& order);
   void answer_order(const FabricOrder& answer);
   void echo(const rdma::Message& message);
-  void pong(uint64_t patience_ms);
+  bool pong(uint64_t patience_ms);
   void count_message();
   bool serve_perftest(const PerftestOrder& order);
 

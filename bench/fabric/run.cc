@@ -24,7 +24,6 @@ namespace {
 // Of each measurement.
 constexpr uint64_t kSimNs = 100 * base::kNsPerUs, kShmNs = 20 * base::kNsPerMs, kVerbsNs = 200 * base::kNsPerMs;
 constexpr uint64_t kConnectMsMax = 20'000;
-constexpr uint64_t kServePatienceMs = 1'000;
 constexpr uint64_t kOnceMsMax = 60'000;
 constexpr uint64_t kPerftestMsMax = 120'000;
 constexpr uint64_t kPortBase = 18'600, kPorts = 1'000;  // of far sides that are started here
@@ -236,7 +235,7 @@ Status serve_fabric(const FabricAddress& address, const FabricConfig& config, bo
   listener.on_note("serving " + end->fabric().capabilities().text);
   const uint64_t begin_ns = base::now_ns();
   while (!stop) {
-    peer->step(kServePatienceMs);
+    peer->step(FabricPeer::kPatienceMs);
     if (!once) continue;
     if (peer->is_deserted()) return Status::OK();
     if (!peer->has_served() && base::now_ns() - begin_ns > kOnceMsMax * base::kNsPerMs) {
