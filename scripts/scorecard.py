@@ -18,7 +18,7 @@ import re
 import sys
 import xml.etree.ElementTree as ElementTree
 
-ENDING_LINES = 20
+REASON_LINES = 20
 
 
 class Count:
@@ -26,12 +26,13 @@ class Count:
         self.passed = self.failed = self.skipped = 0
         self.failures = []
         self.not_run = []  # CTest tests that skipped themselves as a whole, with the last line of what they said
-        self.endings = {}  # what the CTest tests that failed printed last
+        self.reasons = {}  # of what failed: what its assertions said, or what the program printed last
 
-    def add(self, name, outcome):
+    def add(self, name, outcome, reason=()):
         if outcome == "failed":
             self.failed += 1
             self.failures.append(name)
+            self.reasons[name] = list(reason)
         elif outcome == "skipped":
             self.skipped += 1
         else:
@@ -64,7 +65,9 @@ def count_gtest(path):
         return None
     count = Count()
     for case in root.iter("testcase"):
-        count.add(f"{case.get('classname')}.{case.get('name')}", outcome_of_case(case))
+        said = "\n".join(failure.text or failure.get("message") or "" for failure in case.iter("failure"))
+        reason = said.splitlines()[:REASON_LINES]
+        count.add(f"{case.get('classname')}.{case.get('name')}", outcome_of_case(case), reason)
     return count
 
 
@@ -74,20 +77,19 @@ def count_ctest(root, results):
     for case in root.iter("testcase"):
         name, outcome = case.get("name"), outcome_of_case(case)
         said = (case.findtext("system-out") or "").strip().splitlines()
-        if outcome == "failed":
-            count.endings[name] = said[-ENDING_LINES:]
+        ending = said[-REASON_LINES:]
         cases = count_gtest(results / f"{name}.xml") if results else None
         if cases is None or cases.tests() == 0:
-            count.add(name, outcome)
+            count.add(name, outcome, ending)
             if outcome == "skipped" and said:
                 count.not_run.append(f"{name}: {said[-1]}")
             continue
         count.passed += cases.passed
         count.skipped += cases.skipped
         for failure in cases.failures:
-            count.add(f"{name} {failure}", "failed")
+            count.add(f"{name} {failure}", "failed", cases.reasons[failure])
         if outcome == "failed" and not cases.failures:
-            count.add(f"{name} (the program failed outside its cases)", "failed")
+            count.add(f"{name} (the program failed outside its cases)", "failed", ending)
     return count
 
 
@@ -147,7 +149,7 @@ def read_regime(records, build):
         "tables": tables,
         "failures": count.failures,
         "not_run": count.not_run,
-        "endings": count.endings,
+        "reasons": count.reasons,
     }
 
 
@@ -191,9 +193,7 @@ def print_summary(summary, out):
     for name, regime in summary["regimes"].items():
         for failure in regime["failures"]:
             print(f"FAILED {name}: {failure}")
-        for test, lines in regime["endings"].items():
-            print(f"{test} ({name}) printed last:")
-            for line in lines:
+            for line in regime["reasons"].get(failure, []):
                 print(f"    {line}")
         for reason in regime["not_run"]:
             print(f"NOT RUN {name}: {reason}")

@@ -24,7 +24,8 @@ SIGSEGV received
 
 def gtest(*cases):
     inside = {"ok": '<testcase name="{0}" classname="S" result="completed"/>',
-              "bad": '<testcase name="{0}" classname="S" result="completed"><failure message="no"/></testcase>',
+              "bad": '<testcase name="{0}" classname="S" result="completed"><failure message="no">'
+                     'a_test.cc:7\nExpected: a word</failure></testcase>',
               "skip": '<testcase name="{0}" classname="S" result="skipped"><skipped/></testcase>'}
     body = "".join(inside[outcome].format(f"case{i}") for i, outcome in enumerate(cases))
     return f"<testsuites><testsuite>{body}</testsuite></testsuites>"
@@ -59,8 +60,8 @@ class ScorecardTest(unittest.TestCase):
         # passed: 2 good, 1 bad, 1 leaky, 1 script; failed: 1 case, the crash, the leak; skipped: 1 case, 1 program
         self.assertEqual((5, 3, 2), (summary["passed"], summary["failed"], summary["skipped"]))
         self.assertEqual("5 passed, 3 failed, 2 skipped", out.splitlines()[-1])
-        self.assertIn("FAILED release: crashed_test", out)
-        self.assertIn("crashed_test (release) printed last:\n    [ RUN      ] Suite.Case\n    SIGSEGV received\n", out)
+        self.assertIn("FAILED release: crashed_test\n    [ RUN      ] Suite.Case\n    SIGSEGV received\n", out)
+        self.assertIn("FAILED release: bad_test S.case1\n    a_test.cc:7\n    Expected: a word\n", out)
         self.assertEqual(1, code)
 
     def test_all_passed(self):
