@@ -249,6 +249,33 @@ TEST(FabricRun, InVirtualTimeABatchCostsOneRoundTrip) {
   EXPECT_NE(report.subjects.at(0).label.find("SIMULATED"), std::string::npos);
 }
 
+TEST(FabricRun, AFarSideThatTakesMessagesSlowlyIsNotOverrun) {
+  const auto network = std::make_shared<rdma::SimNetwork>(
+      rdma::SimOptions{.late_chance = 0, .torn_chance = 0, .lost_chance = 0, .ghost_chance = 0, .retries_max = 0});
+  const FabricChoice choice{.provider = "sim", .folder = {}, .device = {}, .sim = network};
+  std::unique_ptr<FabricEnd> far_end, end;
+  ASSERT_TRUE(FabricEnd::open(choice, &far_end).ok());
+  ASSERT_TRUE(FabricEnd::open(choice, &end).ok());
+  std::unique_ptr<FabricPeer> far;
+  ASSERT_TRUE(FabricPeer::make(far_end.get(), "far", &far).ok());
+  uint64_t looks = 0, calls = 0;
+  const auto clock = [&] {
+    looks = 0;
+    return ++calls * 3 * base::kNsPerUs;
+  };
+  const auto pump = [&] {  // when the near side has nothing left to do, the far one takes as many as it reports at once
+    for (uint64_t i = 0; looks > 90 && i < FabricEnd::kSlots / 4; ++i) far->step(0);
+    looks = looks > 90 ? 0 : looks + 1;
+  };
+  std::unique_ptr<FabricProbe> probe;
+  ASSERT_TRUE(FabricProbe::connect(end.get(), "far", {pump, clock}, 10'000, &probe).ok());
+  for (uint64_t us = 900; us < 1'000; ++us) {  // some of them end when the far side has no buffer left
+    FabricSample sample;
+    const Status status = probe->measure({Verb::kSend, 64, 2, 1}, us * base::kNsPerUs, &sample);
+    ASSERT_TRUE(status.ok()) << us << ": " << status.ToString();
+  }
+}
+
 // The far side on a thread of this process.
 class Served : public ::testing::Test {
  protected:

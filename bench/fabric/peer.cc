@@ -65,7 +65,12 @@ void FabricPeer::step(uint64_t patience_ms) {
   const bool pings = ping_next_ != ping_end_;
   if (pings && pong(patience_ms)) return;
   rdma::Message message;
-  if (end_.worker().receive(is_busy_ && !pings ? patience_ms : 0, &message).ok()) return handle(message);
+  if (end_.worker().receive(is_busy_ && !pings ? patience_ms : 0, &message).ok()) {
+    handle(message);
+    message = {};  // its buffer is free before the sender learns so
+    if (served_ != nullptr) count_message();
+    return;
+  }
   look_after_connections();
   if (!is_busy_ && !pings && patience_ms > 0) base::sleep_ms(kNapMs);
 }
@@ -82,7 +87,6 @@ void FabricPeer::handle(const rdma::Message& message) {
   } else if (kind != OrderKind::kData && FabricEnd::read_order(message, &order)) {
     obey(order);
   }
-  if (served_ != nullptr) count_message();
 }
 
 void FabricPeer::greet(const rdma::Message& message) {

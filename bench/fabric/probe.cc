@@ -29,6 +29,7 @@ Status FabricProbe::connect(FabricEnd* end, const std::string& address, Context 
                             std::unique_ptr<FabricProbe>* probe) {
   std::unique_ptr<FabricProbe> made(new FabricProbe(end, std::move(context)));
   BONSAI_RETURN_IF_ERROR(end->worker().connect(address, {.node = 2}, limit_ms, &made->peer_));
+  end->set_word(FabricEnd::kCreditAt, 0);  // of the probe before
   BONSAI_RETURN_IF_ERROR(made->tell({.kind = OrderKind::kGreet, .region = end->remote()}));
   FabricOrder answer;
   BONSAI_RETURN_IF_ERROR(made->take_answer(&answer));
@@ -59,8 +60,15 @@ Status FabricProbe::wait(const rdma::WorkList& list) {
   return list.status();
 }
 
+// Before messages are sent: waits until the far side has buffers for them.
+Status FabricProbe::count_sends(uint64_t messages) {
+  sent_ += messages;
+  const auto fit = [this] { return sent_ - end_.word(FabricEnd::kCreditAt) <= FabricEnd::kSlots; };
+  return fit() ? Status::OK() : until("fabric.credit", fit);
+}
+
 Status FabricProbe::tell(const FabricOrder& order) {
-  ++sent_;
+  BONSAI_RETURN_IF_ERROR(count_sends(1));
   return end_.tell(*peer_, order, kProbeLimitMs);
 }
 
@@ -130,11 +138,7 @@ Status FabricProbe::launch(const FabricCell& cell, size_t place, rdma::WorkList*
   const uint64_t stride = std::max(cell.bytes, kLineBytes);
   if (cell.verb == rdma::Verb::kSend) {
     end_.set_word(FabricEnd::kOutAt, static_cast<uint64_t>(OrderKind::kData));
-    sent_ += cell.batch;
-    if (sent_ - end_.word(FabricEnd::kCreditAt) > FabricEnd::kSlots) {
-      BONSAI_RETURN_IF_ERROR(
-          until("fabric.credit", [&] { return sent_ - end_.word(FabricEnd::kCreditAt) <= FabricEnd::kSlots; }));
-    }
+    BONSAI_RETURN_IF_ERROR(count_sends(cell.batch));
   }
   for (uint64_t i = 0; i < cell.batch; ++i) {
     const uint64_t at = (place * cell.batch + i) * stride % (FabricEnd::kDataBytes - stride);
@@ -195,7 +199,7 @@ Status FabricProbe::echo(const FabricCell& cell, rdma::WorkList* list) {
   end_.set_word(FabricEnd::kOutAt, static_cast<uint64_t>(OrderKind::kEcho));
   list->clear();
   list->send(*peer_, end_.slice(FabricEnd::kOutAt, cell.bytes));
-  ++sent_;
+  BONSAI_RETURN_IF_ERROR(count_sends(1));
   BONSAI_RETURN_IF_ERROR(end_.worker().post(list));
   rdma::Message message;
   if (!context_.pump) return end_.worker().receive(kProbeLimitMs, &message);

@@ -43,6 +43,7 @@ class FabricProbe {
   FabricProbe(FabricEnd* end, Context context) : end_(*end), context_(std::move(context)) {}
   Status until(const char* name, const std::function<bool()>& ready);
   Status wait(const rdma::WorkList& list);
+  Status count_sends(uint64_t messages);
   Status tell(const FabricOrder& order);
   Status take_answer(FabricOrder* answer);
   Status measure_open(const FabricCell& cell, uint64_t duration_ns, std::vector<Flight>* flights, FabricSample* sample);
@@ -57,7 +58,7 @@ class FabricProbe {
   const Context context_;
   std::unique_ptr<rdma::Peer> peer_;
   rdma::RemoteRegion far_;
-  uint64_t sent_ = 0;   // messages, of which the far side has taken word(kCreditAt) or more
+  uint64_t sent_ = 0;   // messages; the far side has taken word(kCreditAt) of them or more, and has their buffers back
   uint64_t round_ = 0;  // of pings
 };
 
