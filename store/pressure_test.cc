@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/testing/budget.h"
+#include "base/testing/running_time.h"
 #include "base/units.h"
 #include "bonsai/db.h"
 #include "bonsai/session.h"
@@ -48,7 +49,6 @@ class PressureTest : public ::testing::Test {
     for (size_t i = 0; i < n; ++i) threads.emplace_back([body, i] { body(i); });
     for (std::thread& thread : threads) thread.join();
   }
-  static uint64_t ms_since(uint64_t begin_ns) { return (base::now_ns() - begin_ns) / base::kNsPerMs; }
 
   ScratchFolder folder_;
   const std::string path_ = folder_.pool(1);
@@ -98,12 +98,12 @@ TEST_F(PressureTest, APutBesideDeletersReturnsInTime) {
   while (db_->Put(key_of(records), std::string(500, 'v')).ok()) ++records;
   std::atomic<bool> stop{false};
   std::atomic<uint64_t> deletes{0};
-  const uint64_t begin_ns = base::now_ns();
+  const RunningTime time;
   std::vector<std::thread> deleters;
   for (uint64_t thread = 0; thread < 3; ++thread) {
     deleters.emplace_back([&, thread] {
       base::Random random(thread + 1);
-      while (!stop.load() && ms_since(begin_ns) < kGiveUpMs) {
+      while (!stop.load() && time.ms() < kGiveUpMs) {
         EXPECT_TRUE(db_->Delete(key_of(random.below(records)) + "absent").ok());
         deletes.fetch_add(1);
       }
@@ -114,11 +114,10 @@ TEST_F(PressureTest, APutBesideDeletersReturnsInTime) {
   int done = 0, waited = 0;
   uint64_t longest_ms = 0;
   for (; done < puts || (waited == 0 && done < puts_max); ++done) {
-    const uint64_t put_ns = base::now_ns();
+    const uint64_t put_ns = base::now_ns(), put_ms = time.ms();
     const Status status = db_->Put("new", std::string(done % 2 == 0 ? 500 : 300'000, 'w'));
-    const uint64_t ms = ms_since(put_ns);
-    longest_ms = std::max(longest_ms, ms);
-    waited += ms >= kStallMs ? 1 : 0;
+    longest_ms = std::max(longest_ms, time.ms() - put_ms);
+    waited += base::now_ns() - put_ns >= kStallMs * base::kNsPerMs ? 1 : 0;
     EXPECT_TRUE(status.ok() || status.IsNoSpace()) << status.ToString();
   }
   std::printf("%llu records, %llu deletes; of %d puts %d waited for all of %llu ms, the longest took %llu ms\n",
@@ -128,9 +127,9 @@ TEST_F(PressureTest, APutBesideDeletersReturnsInTime) {
   EXPECT_LE(longest_ms, kStallMs + kStepMs);
   // A drain that updates outrun gives up after a count of ranges, which takes as long as the medium takes for them.
   const Stats before = db_->GetStats();
-  const uint64_t drain_ns = base::now_ns();
+  const uint64_t drain_begin_ms = time.ms();
   const Status drained = db_->Drain();
-  const uint64_t drain_ms = ms_since(drain_ns), offloads = db_->GetStats().offloads - before.offloads;
+  const uint64_t drain_ms = time.ms() - drain_begin_ms, offloads = db_->GetStats().offloads - before.offloads;
   const uint64_t offloads_max = 2 * (2 * before.bnodes + 1'000);  // twice, as background threads offload as well
   std::printf("the drain: %llu ms, %llu offloads; %llu bnodes\n", static_cast<unsigned long long>(drain_ms),
               static_cast<unsigned long long>(offloads), static_cast<unsigned long long>(before.bnodes));

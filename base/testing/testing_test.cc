@@ -2,6 +2,9 @@
 // The test helpers themselves: figures reach the file whole, budgets choose by the environment.
 #include <gtest/gtest.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
@@ -13,6 +16,7 @@
 #include "base/testing/budget.h"
 #include "base/testing/figures.h"
 #include "base/testing/mutants.h"
+#include "base/testing/running_time.h"
 
 namespace bonsai::testing {
 namespace {
@@ -100,6 +104,25 @@ TEST(Main, ACrashPrintsItsStack) {
   EXPECT_EXIT(reach_for(nullptr), ::testing::KilledBySignal(SIGSEGV), "SIGSEGV(.|\n)*reach_for");
 }
 #endif
+
+TEST(RunningTime, DoesNotCountWhileTheProcessIsStopped) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const RunningTime time;
+    const uint64_t begin_ns = base::now_ns();
+    while (base::now_ns() - begin_ns < 1'500 * base::kNsPerMs) base::sleep_ms(10);
+    // 1,000 of them it was stopped; a busy machine may have stopped it for longer.
+    ::_exit(time.ms() > 0 && time.ms() < 1'500 - 1'000 + 2 * RunningTime::kGapMsMax ? 0 : 1);
+  }
+  base::sleep_ms(200);
+  ASSERT_EQ(::kill(child, SIGSTOP), 0);
+  base::sleep_ms(1'000);
+  ASSERT_EQ(::kill(child, SIGCONT), 0);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
 
 }  // namespace
 }  // namespace bonsai::testing
