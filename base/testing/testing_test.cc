@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The test helpers themselves: figures reach the file whole, budgets choose by the environment.
 #include <gtest/gtest.h>
-
 #include <sys/wait.h>
 #include <unistd.h>
 
