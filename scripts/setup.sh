@@ -65,6 +65,7 @@ testbed | iproute2          | makes rxe0 and cuts the network
 testbed | ndctl             | makes the emulated NVDIMM a devdax
 testbed | ibverbs-providers | the user-space half of Soft-RoCE
 testbed | perftest          | what Soft-RoCE is compared with
+testbed | python3           | widens the guests' network sockets
 LIST
 
 fail() {
