@@ -155,17 +155,18 @@ TEST(StoreBatch, TimeIsLinearInTheUpdates) {
 }
 
 TEST(StoreBatch, TimeIsLinearInTheBatchesOfOtherThreads) {
-  constexpr uint64_t kBatches = 25, kUpdates = 3'000;
+  constexpr uint64_t kUpdates = 3'000;
+  const auto batches = budget<uint64_t>(8, 25, 25);
   double us_alone = 0;
   for (const uint64_t threads : {1, 4, 16}) {
     Store store(512 * kMiB, 256 * kMiB);
     std::vector<base::Thread> writers;
     const uint64_t begin_ns = base::now_ns();
     for (uint64_t t = 0; t < threads; ++t) {
-      writers.emplace_back("writer", [&, t] { write_batches(store.db.get(), t, kBatches, kUpdates); });
+      writers.emplace_back("writer", [&, t] { write_batches(store.db.get(), t, batches, kUpdates); });
     }
     writers.clear();
-    const auto updates = static_cast<double>(threads * kBatches * kUpdates);
+    const auto updates = static_cast<double>(threads * batches * kUpdates);
     const double us = static_cast<double>(base::now_ns() - begin_ns) / 1e3 / updates;
     std::printf("%llu threads: %.2f us each update\n", static_cast<unsigned long long>(threads), us);
     if (us_alone == 0) us_alone = us;
