@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <string>
 #include <vector>
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/random.h"
 #include "base/testing/budget.h"
 #include "base/testing/figures.h"
 #include "base/thread.h"
@@ -60,10 +62,25 @@ double drawing_seconds(Drawer drawer, uint64_t requests) {
   return static_cast<double>(end_ns - start_ns) * 1e-9;
 }
 
-// In processor time: whom the machine serves meanwhile is not the harness's doing.
+// What a request is measured by where a machine runs at a third of its speed for minutes: a power and two hashes.
+double yardstick_seconds(uint64_t requests) {
+  double sum = 0;
+  uint64_t state = requests;
+  const uint64_t start_ns = base::thread_cpu_ns();
+  for (uint64_t i = 0; i < requests; ++i) {
+    state = base::splitmix64(base::splitmix64(state + i));
+    sum += std::pow(static_cast<double>(state | 1) * 0x1p-64, 0.01);
+  }
+  const uint64_t end_ns = base::thread_cpu_ns();
+  BONSAI_CHECK(sum > 0);
+  return static_cast<double>(end_ns - start_ns) * 1e-9;
+}
+
+// In processor time: whom the machine serves meanwhile is not the harness's doing. Ratios are medians of the harness's
+// time over that of what is measured next to it.
 struct Speed {
   double mops_best = 0;
-  double ratio = 0;  // median of the harness's time over that of its reference, measured next to each other
+  double to_reference = 0, to_yardstick = 0;
 };
 
 uint64_t waits_so_far() {
@@ -76,19 +93,27 @@ template <class Reference>
 Speed measure(const RequestPlan& plan, const Reference& reference) {
   const auto engine = find_engine("dummy")->make();
   Speed speed;
-  std::vector<double> ratios;
+  std::vector<double> to_reference, to_yardstick;
   for (int round = 0; round < 9; ++round) {
     const double reference_seconds = reference(engine.get());
+    const double yardstick = yardstick_seconds(plan.operations);
     const uint64_t waits_before = waits_so_far();
     const PhaseResult result = run_phase(engine.get(), plan, PhaseOptions());
     EXPECT_LT(waits_so_far() - waits_before, 100 + 20 * result.seconds) << "no request waits for anything";
     EXPECT_EQ(result.operations, plan.operations);
     EXPECT_EQ(result.failures, 0U);
-    ratios.push_back(result.cpu_seconds / reference_seconds);
+    to_reference.push_back(result.cpu_seconds / reference_seconds);
+    to_yardstick.push_back(result.cpu_seconds / yardstick);
     speed.mops_best = std::max(speed.mops_best, static_cast<double>(plan.operations) / result.cpu_seconds / 1e6);
   }
-  speed.ratio = median(ratios);
+  speed.to_reference = median(to_reference);
+  speed.to_yardstick = median(to_yardstick);
   return speed;
+}
+
+void print(const char* what, const Speed& speed, const char* reference) {
+  std::printf("%s: %.0f M requests/s at best, %.2f times %s time, %.2f times the yardstick's\n", what, speed.mops_best,
+              speed.to_reference, reference, speed.to_yardstick);
 }
 
 // Where the bare loop makes 520 M requests/s and the harness 115 M/s, the bound of the ratio is at 104 M/s. How loud
@@ -98,29 +123,29 @@ TEST(Harness, ReplaysAHundredMillionRequestsPerSecond) {
   const RequestPlan plan = draw_requests(reads(), RecordShape(), kRecords, requests, 1, 1);
   const Speed speed =
       measure(plan, [&](Engine* engine) { return bare_seconds(engine, plan.threads[0], RecordShape()); });
-  std::printf("replayed: %.0f M requests/s at best, %.2f times the bare loop's time\n", speed.mops_best, speed.ratio);
+  print("replayed", speed, "the bare loop's");
   if (kInstrumented) {  // which costs more where more is done
-    EXPECT_LT(speed.ratio, 30);
+    EXPECT_LT(speed.to_reference, 30);
     return;
   }
-  EXPECT_LT(speed.ratio, 5);
+  EXPECT_LT(speed.to_reference, 5);
   testing::add_figure("dummy_replayed_mops_max", static_cast<uint64_t>(speed.mops_best));
-  EXPECT_GT(speed.mops_best, 40);
+  EXPECT_LT(speed.to_yardstick, 1.2);
 }
 
-// Drawing costs about 28 ns, a power and two hashes; the bound leaves 25 M requests/s.
+// Drawing costs about 28 ns, a power and two hashes; on a machine where it does, the bounds leave 15 M requests/s.
 TEST(Harness, DrawsTwentyFiveMillionRequestsPerSecond) {
   const uint64_t requests = testing::budget<uint64_t>(100'000, 1'000'000, 1'000'000);
   const RequestPlan plan = draw_requests(reads(), RecordShape(), kRecords, requests, 1, 1, DrawMode::kLive);
   const Speed speed = measure(plan, [&](Engine*) { return drawing_seconds(*plan.threads[0].live, requests); });
-  std::printf("drawn: %.0f M requests/s at best, %.2f times the drawing's time\n", speed.mops_best, speed.ratio);
+  print("drawn", speed, "the drawing's");
   if (kInstrumented) {
-    EXPECT_LT(speed.ratio, 8);
+    EXPECT_LT(speed.to_reference, 8);
     return;
   }
-  EXPECT_LT(speed.ratio, 1.7);
+  EXPECT_LT(speed.to_reference, 1.7);
   testing::add_figure("dummy_drawn_mops_max", static_cast<uint64_t>(speed.mops_best));
-  EXPECT_GT(speed.mops_best, 10);
+  EXPECT_LT(speed.to_yardstick, 4);
 }
 
 // Counts its calls, and sleeps in one of them.
