@@ -101,6 +101,9 @@ void FabricPeer::greet(const rdma::Message& message) {
   has_served_ = true;
   is_busy_ = false;
   ping_next_ = ping_end_;
+  for (rdma::WorkList* list : {&credit_, &answer_}) {  // which may have failed with the connection of the node before
+    if (!list->pending()) list->clear();
+  }
   const rdma::Slice pings = end_.slice(FabricEnd::kPingAt, kFabricBytesMax);  // of the node that was served before
   std::memset(pings.data(), 0, pings.bytes());
   answer_order({.kind = OrderKind::kAnswer, .region = end_.remote()});
