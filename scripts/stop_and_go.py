@@ -43,8 +43,15 @@ def tests_of(build, pattern):
 
 def session(leader):
     """The processes that a test has started, itself included."""
-    listed = subprocess.run(["ps", "-o", "pid=", "--sid", str(leader)], capture_output=True, text=True)
-    return [int(pid) for pid in listed.stdout.split()]
+    pids = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        if int(fields[3]) == leader:
+            pids.append(int(path.parent.name))
+    return pids
 
 
 def send(pids, what):
