@@ -94,7 +94,7 @@ known() { [[ $1 =~ ^[0-9]+$ && -e $state/$1.port ]] || fail "there is no guest '
 
 # tsc=reliable: else an emulated guest reads the time from an emulated HPET, thousands of times slower.
 start_guest() {
-  local k=$1 port nvdimm=() attempt
+  local k=$1 port group nvdimm=() attempt
   : >"$state/$k.console"
   if [[ -s $state/nvm ]]; then
     [[ -e $state/$k.nvdimm ]] || truncate -s "$(<"$state/nvm")" "$state/$k.nvdimm"
@@ -120,8 +120,8 @@ start_guest() {
     echo "$port" >"$state/$k.port"
     sleep 0.3
     if alive "$k"; then
-      port=$(cut -d: -f2 "$state/group")
-      python3 "$(dirname "$0")/testbed/widen_socket.py" "$(<"$state/$k.pid")" "$port" >>"$state/$k.log"
+      group=$(<"$state/group")
+      python3 "$(dirname "$0")/testbed/widen_socket.py" "$(<"$state/$k.pid")" "${group##*:}" >>"$state/$k.log"
       return
     fi
     grep -q "host forwarding" "$state/$k.log" || fail "guest $k did not start: $(tail -n 2 "$state/$k.log")"

@@ -14,17 +14,15 @@
 namespace bonsai::testing {
 
 // Counts while it lives, on a thread of its own that wakes every 5 ms; of the time between two of its wakes no more
-// than kGapMsMax. Thread-safety: any.
+// than a wait of the product counts between two of its pauses. Thread-safety: any.
 class RunningTime {
  public:
-  static constexpr uint64_t kGapMsMax = 100;
-
   RunningTime()
       : ticks_("running-time", [this] {
           for (uint64_t last_ns = base::now_ns(); !stop_.load();) {
             base::sleep_ms(5);
             const uint64_t now_ns = base::now_ns();
-            ns_.fetch_add(std::min(now_ns - last_ns, kGapMsMax * base::kNsPerMs));
+            ns_.fetch_add(std::min(now_ns - last_ns, base::BoundedWait::kStepNsMax));
             last_ns = now_ns;
           }
         }) {}

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
@@ -110,9 +111,18 @@ TEST(RunningTime, DoesNotCountWhileTheProcessIsStopped) {
   if (child == 0) {
     const RunningTime time;
     const uint64_t begin_ns = base::now_ns();
-    while (base::now_ns() - begin_ns < 1'500 * base::kNsPerMs) base::sleep_ms(10);
-    // 1,000 of them it was stopped; a busy machine may have stopped it for longer.
-    ::_exit(time.ms() > 0 && time.ms() < 1'500 - 1'000 + 2 * RunningTime::kGapMsMax ? 0 : 1);
+    uint64_t now_ns = begin_ns, gap_ns = 0;
+    while (gap_ns < 900 * base::kNsPerMs && now_ns - begin_ns < 20 * base::kNsPerSecond) {
+      const uint64_t last_ns = now_ns;
+      base::sleep_ms(10);
+      now_ns = base::now_ns();
+      gap_ns = std::max(gap_ns, now_ns - last_ns);
+    }
+    base::sleep_ms(50);  // until its thread has woken, too
+    const uint64_t lost_ns = base::now_ns() - begin_ns - time.ms() * base::kNsPerMs;
+    ::_exit(time.ms() > 0 && gap_ns >= 900 * base::kNsPerMs && lost_ns >= gap_ns - 2 * base::BoundedWait::kStepNsMax
+                ? 0
+                : 1);
   }
   base::sleep_ms(200);
   ASSERT_EQ(::kill(child, SIGSTOP), 0);
