@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/narrow.h"
+#include "base/nvm/mapping.h"
 #include "base/status_macros.h"
 #include "persist/opening.h"
 #include "persist/sites.h"
@@ -57,13 +58,28 @@ void fill_target(scale::Volume& volume, const Superblock& sb) {
   fill(volume, Addr(target, sb.log_table_offset), log_table);
 }
 
+// Writes the first copy on each target; its first word, which is atomic, comes last: until then the mark is there, and
+// the target counts as one whose creation has not ended.
+Status write_first_superblocks(scale::Volume& volume, const std::vector<Superblock>& superblocks) {
+  constexpr uint64_t kWordBytes = sizeof(Superblock::magic);
+  for (Superblock sb : superblocks) {
+    sb.seal();
+    volume.nt_copy(Addr(sb.target_index, kWordBytes), &sb.version, sizeof sb - kWordBytes, kSiteFirstSuperblock);
+  }
+  if (!volume.fence(kSiteFirstSuperblockFence)) return volume.health();
+  for (const Superblock& sb : superblocks) {
+    volume.nt_copy(Addr(sb.target_index, 0), &sb.magic, kWordBytes, kSiteMagic);
+  }
+  return volume.fence(kSiteMagicFence) ? Status::OK() : volume.health();
+}
+
 // Writes one of the two copies on each target, durably.
 Status write_superblocks(scale::Volume& volume, const std::vector<Superblock>& superblocks, uint64_t copy) {
   for (Superblock sb : superblocks) {
     sb.seal();
-    volume.nt_copy(Addr(sb.target_index, copy * kPageBytes), &sb, sizeof sb, kSiteCreate);
+    volume.nt_copy(Addr(sb.target_index, copy * kPageBytes), &sb, sizeof sb, kSiteSuperblock);
   }
-  return volume.fence(kSiteCreateFence) ? Status::OK() : volume.health();
+  return volume.fence(kSiteSuperblockFence) ? Status::OK() : volume.health();
 }
 
 // Makes all before the data area resident.
@@ -201,19 +217,11 @@ Status format_pool(scale::Volume& volume, const Options& options, const uint64_t
   BONSAI_RETURN_IF_ERROR(writer.commit(&unused));  // its fences complete what was filled, too
   BONSAI_RETURN_IF_ERROR(store.retire({}));
   BONSAI_RETURN_IF_ERROR(write_clean_state(volume, pool));
-  for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) {
-    BONSAI_RETURN_IF_ERROR(write_superblocks(volume, pool.superblocks, copy));
-  }
-  return Status::OK();
+  BONSAI_RETURN_IF_ERROR(write_first_superblocks(volume, pool.superblocks));
+  return write_superblocks(volume, pool.superblocks, 1);
 }
 
-bool is_unfinished(std::span<const std::byte> first_bytes) {
-  uint64_t first;
-  if (first_bytes.size() < kFirstBytes) return false;
-  std::memcpy(&first, first_bytes.data(), sizeof first);
-  return first == kCreatingMagic && std::all_of(first_bytes.begin() + sizeof first, first_bytes.end(),
-                                                [](std::byte byte) { return byte == std::byte{0}; });
-}
+bool is_unfinished(std::span<const std::byte> first_bytes) { return base::is_marked(first_bytes, kCreatingMagic); }
 
 Status read_pool(scale::Volume& volume, const std::vector<std::string>& paths, Pool* pool) {
   pool->superblocks.clear();

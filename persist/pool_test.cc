@@ -406,11 +406,11 @@ TEST(Creation, TheSuperblockIsWrittenWhenAllElseIsDurable) {
   medium.record(true);
   ASSERT_TRUE(Rig({&medium}).format().ok());
   const auto& events = medium.events();
-  const size_t superblock = medium.first('n', kSiteCreate);
+  const size_t superblock = medium.first('n', kSiteFirstSuperblock);
   EXPECT_LT(medium.last('n', kSiteFill), medium.first('|', kSiteHeaderFence));
   EXPECT_LT(medium.last('|', kSiteHeaderFence), superblock);
   EXPECT_LT(medium.last('|', kSiteStateFence), superblock);
-  EXPECT_EQ(medium.last('|', kSiteCreateFence), events.size() - 1);
+  EXPECT_EQ(medium.last('|', kSiteSuperblockFence), events.size() - 1);
 }
 
 TEST(Creation, RunStateIsAChoiceOfThree) {

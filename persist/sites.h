@@ -9,8 +9,12 @@
 namespace bonsai::persist {
 
 inline constexpr base::Site kSiteFill{"pool.fill"};
-inline constexpr base::Site kSiteCreate{"pool.create"};
-inline constexpr base::Site kSiteCreateFence{"pool.create.fence"};
+inline constexpr base::Site kSiteFirstSuperblock{"pool.first_superblock"};
+inline constexpr base::Site kSiteFirstSuperblockFence{"pool.first_superblock.fence"};
+inline constexpr base::Site kSiteMagic{"pool.magic"};
+inline constexpr base::Site kSiteMagicFence{"pool.magic.fence"};
+inline constexpr base::Site kSiteSuperblock{"pool.superblock"};
+inline constexpr base::Site kSiteSuperblockFence{"pool.superblock.fence"};
 inline constexpr base::Site kSiteGrow{"pool.grow"};
 inline constexpr base::Site kSiteGrowFence{"pool.grow.fence"};
 inline constexpr base::Site kSiteState{"pool.state"};

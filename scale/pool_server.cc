@@ -242,13 +242,7 @@ bool PoolServer::end_jobs() {
 // Whether there is a pool to be opened; one that was never finished is none.
 Status PoolServer::find(const PoolRequest& request, const std::string& path, const std::string& name) const {
   const uint64_t looked_at = std::min<uint64_t>(request.bytes, kJudgedBytesMax);
-  const auto unfinished = [&](std::span<const std::byte> first) {
-    uint64_t word = 0;
-    std::memcpy(&word, first.data(), std::min(first.size(), sizeof word));
-    const auto is_zero = [](std::byte byte) { return byte == std::byte{0}; };
-    return first.size() >= sizeof word && word == request.mark &&
-           std::all_of(first.begin() + sizeof word, first.end(), is_zero);
-  };
+  const auto unfinished = [&](std::span<const std::byte> first) { return base::is_marked(first, request.mark); };
   // Of a copy that was interrupted there may be less than can be opened, and its owner is to remove it.
   if (name.ends_with(kPartialEnding)) static_cast<void>(base::remove_shorter(path, base::kMappingBytesMin));
   std::error_code ignored;

@@ -37,9 +37,9 @@ struct PoolRequest {
   rdma::Remote answer;  // where the PoolAnswer is written
   PoolOp op = PoolOp::kOpen;
   uint64_t bytes = 0;  // kCreate, kResize: of the pool. kOpen: how many bytes are looked at for the mark
-  // kCreate: the first word of the pool from the moment at which it has a name. kOpen, if it is not 0: a pool that
-  // begins so, with zeros after it, was never finished: it is removed, and NotFound. So is a device, also if its
-  // beginning is all zeros; it stays.
+  // kCreate: the first word of the pool from the moment at which it has a name. kOpen, if it is not 0: a pool that is
+  // still marked by it (base::is_marked()) was never finished: it is removed, and NotFound. So is a device, also if
+  // its beginning is all zeros; it stays.
   uint64_t mark = 0;
   std::array<char, kPoolNameBytesMax + 1> pool{};  // ends with a zero byte
 };

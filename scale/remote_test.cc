@@ -378,9 +378,10 @@ TEST_F(RemoteTest, APoolThatIsCompleteLosesTheEndingOfItsName) {
   EXPECT_TRUE(std::filesystem::exists(scratch_.file("p.partial"))) << "and stays what it is";
 }
 
-// A creation leaves the mark and zeros when it is killed. Whoever asks by the mark finds nothing; others see the file.
+// A creation that is killed leaves the mark, and zeros after the first page. Whoever asks by the mark finds nothing;
+// others see the file.
 TEST_F(RemoteTest, APoolThatWasNeverFinishedIsNone) {
-  constexpr uint64_t kMark = 77;
+  constexpr uint64_t kMark = 77, kJudgedBytes = 8192;
   const auto make = [&](uint64_t mark) {
     const auto link = make_link();
     size_t target = 0;
@@ -389,14 +390,14 @@ TEST_F(RemoteTest, APoolThatWasNeverFinishedIsNone) {
   const auto link = make_link();
   size_t target = 0;
   ASSERT_EQ("OK", make(kMark + 1).ToString());
-  EXPECT_EQ("OK", link->open(named("p"), PoolOp::kOpen, 4096, kMark, &target).ToString()) << "another mark";
+  EXPECT_EQ("OK", link->open(named("p"), PoolOp::kOpen, kJudgedBytes, kMark, &target).ToString()) << "another mark";
   ASSERT_EQ("OK", link->remove(target).ToString());
   ASSERT_EQ("OK", make(kMark).ToString());
   ASSERT_EQ("OK", link->open(named("p"), PoolOp::kOpen, 0, 0, &target).ToString()) << "nobody asked";
-  EXPECT_TRUE(make_link()->open(named("p"), PoolOp::kOpen, 4096, kMark, &target).IsBusy()) << "it has an owner";
+  EXPECT_TRUE(make_link()->open(named("p"), PoolOp::kOpen, kJudgedBytes, kMark, &target).IsBusy()) << "it has an owner";
   ASSERT_EQ("OK", link->remove(target).ToString());
   ASSERT_EQ("OK", make(kMark).ToString());
-  EXPECT_TRUE(link->open(named("p"), PoolOp::kOpen, 4096, kMark, &target).IsNotFound());
+  EXPECT_TRUE(link->open(named("p"), PoolOp::kOpen, kJudgedBytes, kMark, &target).IsNotFound());
   EXPECT_FALSE(std::filesystem::exists(scratch_.file("p")));
 }
 

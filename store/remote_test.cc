@@ -393,16 +393,21 @@ TEST_F(RemoteStore, CreationIsWholeOrNothing) {
   expect_refused("near://node/a," + scratch_.file("local"), options, Status::Code::kInvalidArgument, "log");
   EXPECT_FALSE(fs::exists(scratch_.file("local")));
   expect_refused("near://node/a," + scratch_.file("no/such/folder/b"), creating(), Status::Code::kIoError, "folder");
-  const auto leave = [&](uint64_t first_word) {
+  const auto leave = [&](uint64_t first_word, size_t written) {
     std::string content(kPoolBytes, '\0');
     content.replace(0, sizeof first_word, reinterpret_cast<const char*>(&first_word), sizeof first_word);
+    content[written] = 1;
     std::ofstream(near_.folder + "a", std::ios::binary) << content;
   };
-  leave(persist::kCreatingMagic + 1);
+  leave(persist::kCreatingMagic + 1, 8);
   expect_refused("near://node/a", creating(), Status::Code::kNotSupported, "near://node/a");
-  leave(persist::kCreatingMagic);
-  fill("near://node/a", 10);
-  expect_filled("near://node/a", 10);
+  leave(persist::kCreatingMagic, persist::kPageBytes);
+  expect_refused("near://node/a", creating(), Status::Code::kNotSupported, "remove it");
+  for (const size_t written : {8U, 255U}) {  // by a creation that was killed: some of its first superblock
+    leave(persist::kCreatingMagic, written);
+    fill("near://node/a", 10);
+    expect_filled("near://node/a", 10);
+  }
 }
 
 TEST_F(RemoteStore, GrowsAndGivesBackWhatIsRefused) {

@@ -12,6 +12,7 @@
 #include "base/coro/scheduler.h"
 #include "base/testing/budget.h"
 #include "base/testing/figures.h"
+#include "base/thread.h"
 #include "persist/sites.h"
 #include "persist/testing/explorer.h"
 #include "scale/testing/file_on_medium.h"
@@ -244,10 +245,11 @@ class StoreLife final : public Explorer {
     std::unique_ptr<store::Tiers> tiers;
     if (!open(first, &tiers)) return;
     const persist::Space& space = tiers->space;
+    persist::Log& log = *tiers->log;
     store::DbImpl db(options_, std::move(tiers), false);
     if (fences_to_crash_ == 0) fences_to_crash_ = random_.chance(1, 2) ? 1 + random_.below(60) : 0;
     quiet_ = false;
-    if (!work(&db)) return;
+    if (!work(&db, &log)) return;
     const Stats stats = db.GetStats();
     deeds_.offloads += stats.offloads;
     deeds_.splits += stats.splits;
@@ -305,7 +307,8 @@ class StoreLife final : public Explorer {
     become_initial();
   }
 
-  bool work(store::DbImpl* db) {
+  // Also closes epochs, as a thread of the store does: what was offloaded gives its log space back then.
+  bool work(store::DbImpl* db, persist::Log* log) {
     Scheduler::Options options;
     options.pick = Scheduler::Pick::kSeeded;
     options.seed = random_.next();
@@ -314,10 +317,17 @@ class StoreLife final : public Explorer {
     options.switches_max = kSwitchesMax;
     Scheduler scheduler(options);
     ++clients_.generation;
+    uint32_t working = kind_.clients;
     for (uint32_t i = 0; i < kind_.clients; ++i) {
       sitting_.push_back(std::make_unique<Client>(db, clients_, i, random_.next(), recorder_.get()));
-      scheduler.spawn([this, client = sitting_.back().get()] {
+      scheduler.spawn([this, &working, client = sitting_.back().get()] {
         for (int n = 0; n < kind_.operations && !failed() && client->step(); ++n) ++deeds_.operations;
+        --working;
+      });
+    }
+    if (log->buffered()) {
+      scheduler.spawn([this, log, &working] {
+        for (; working > 0; base::sleep_ms(options_.buffered_window_ms / 2)) static_cast<void>(log->close_epoch());
       });
     }
     if (const Status status = scheduler.run(); !status.ok()) {
@@ -520,7 +530,7 @@ void expect_noticed(uint64_t fallback_seed, bool far) {
       {&persist::kSiteHeaderFence, kDurable},      {&persist::kSiteSegmentOpenFence, kDurable},
       {&persist::kSiteLargeFence, kDurable},       {&persist::kSiteEpochFlushFence, kBuffered},
       {&persist::kSiteEpochCloseFence, kBuffered}, {&persist::kSiteSegmentFlushFence, kBuffered},
-      {&persist::kSiteCreateFence, kGrowing},
+      {&persist::kSiteSuperblockFence, kGrowing},
   };
   for (const auto& [site, kind] : left_out) {
     Outcome outcome;

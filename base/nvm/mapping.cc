@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <fstream>
 
 #include "base/huge_range.h"
@@ -119,6 +120,14 @@ Status Mapping::make_in_memory(const std::string& name, uint64_t bytes, std::uni
   }
   *mapping = std::move(made);
   return Status::OK();
+}
+
+bool is_marked(std::span<const std::byte> first_bytes, uint64_t mark) {
+  uint64_t first;
+  if (first_bytes.size() < 2 * kPageBytes) return false;
+  std::memcpy(&first, first_bytes.data(), sizeof first);
+  const auto is_zero = [](std::byte byte) { return byte == std::byte{0}; };
+  return first == mark && std::all_of(first_bytes.begin() + kPageBytes, first_bytes.end(), is_zero);
 }
 
 Mapping::~Mapping() {

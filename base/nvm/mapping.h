@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "base/nvm/medium_kind.h"
@@ -16,6 +17,11 @@
 namespace bonsai::base {
 
 inline constexpr uint64_t kMappingBytesMin = 4096;
+
+// Whether a file that begins with these bytes is one whose creation has not ended: the mark is its first word, and of
+// these bytes all after the first page are zeros. Who creates it replaces the mark last of the first page, by one
+// atomic store, and before it writes what follows. Of less than two pages: false.
+bool is_marked(std::span<const std::byte> first_bytes, uint64_t mark);
 
 struct MappingOptions {
   // 0: the file must exist and is mapped whole. Else the file must not exist; it is made with this size (hugetlb:

@@ -170,6 +170,24 @@ TEST_P(MappingOn, LockDiesWithItsProcess) {
   EXPECT_EQ(try_open(path_), "OK");
 }
 
+TEST(Mark, IsTheFirstWordWithNothingAfterTheFirstPage) {
+  constexpr uint64_t kMark = 0x1122334455667788;
+  std::vector<std::byte> first(2 * kPageBytes);
+  EXPECT_FALSE(is_marked(first, kMark));
+  std::memcpy(first.data(), &kMark, sizeof kMark);
+  EXPECT_TRUE(is_marked(first, kMark));
+  EXPECT_FALSE(is_marked(first, kMark + 1));
+  first[sizeof kMark] = first[kPageBytes - 1] = std::byte{1};
+  EXPECT_TRUE(is_marked(first, kMark)) << "what is created is being written";
+  for (const size_t at : {kPageBytes, 2 * kPageBytes - 1}) {
+    first[at] = std::byte{1};
+    EXPECT_FALSE(is_marked(first, kMark)) << at;
+    first[at] = std::byte{0};
+  }
+  EXPECT_FALSE(is_marked(std::span(first).first(2 * kPageBytes - 1), kMark)) << "too few bytes to know";
+  EXPECT_FALSE(is_marked({}, kMark));
+}
+
 TEST_P(MappingOn, MissingFileSaysHowToCreateIt) {
   expect_says(try_open(path_), {"I/O error", path_.c_str(), "--create", "create_if_missing"});
   EXPECT_FALSE(exists(path_));
