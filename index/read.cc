@@ -369,13 +369,14 @@ class Index::Pieces {
 // be read before the updates, which are newer than what it says, whenever they came.
 void Index::read_few(Bnode* bnode, const persist::Dnode& dnode, const Key& start, uint64_t version,
                      uint64_t records_max, Window* window) {
+  const base::Fence& hi = bnode->hi();
   persist::DnodeCursor cursor(dnodes_.volume(), dnode, window->verify);
-  cursor.seek_inside(window->lo.key() < start ? start : Key(), records_max);
+  cursor.seek_inside(bnode->lo().key() < start ? start : Key(), records_max);
   if (persist::Dnode::Carried carried; cursor.carried_whole(&carried)) [[unlikely]]
     take_metadata(bnode, dnode, carried);
   std::optional<Key> end = cursor.key_ahead(records_max);
-  if (end && !(start < *end && window->hi.above(*end))) end.reset();  // a damaged one, not verified
-  if (end) window->hi = base::Fence(end->bytes);
+  if (end && !(start < *end && hi.above(*end))) end.reset();  // a damaged one, not verified
+  window->hi = end ? base::Fence(end->bytes) : hi;
   Collected all;
   collect_updates(*bnode, 0, *window, start, version, &all);
   all.sort();
@@ -390,7 +391,6 @@ void Index::read_few(Bnode* bnode, const persist::Dnode& dnode, const Key& start
 void Index::read_range(Bnode* bnode, const Key& from, uint64_t version, bool whole, uint64_t records_max,
                        const persist::RunsAhead* ahead, Window* window) {
   window->lo = bnode->lo();
-  window->hi = bnode->hi();
   window->pieces.clear();
   window->trouble = persist::Trouble::kNone;
   window->records_behind = {};
@@ -398,6 +398,7 @@ void Index::read_range(Bnode* bnode, const Key& from, uint64_t version, bool who
   step("scan: load base");
   if (const persist::Dnode* dnode = bnode->base().dnode(); dnode != nullptr && records_max < kTogetherRecordsMin)
     return read_few(bnode, *dnode, start, version, records_max, window);
+  window->hi = bnode->hi();
   Collected all;
   collect(*bnode, *window, start, version, &all);
   all.sort();

@@ -371,17 +371,9 @@ void DnodeSearch::fetch(scale::Addr run, uint32_t fetched_bytes, uint64_t issued
   reads->add(run + at, issued_bytes, base::low_bits<unsigned>(__builtin_popcount(hits_)) - 1);
 }
 
-RunDesc Dnode::desc(size_t i) const {
-  const Run& run = places()[i];
-  if (run.variable()) return runs()[i];
-  RunDesc desc{run.addr, 0, run.count, birth(i), run.key_bytes, run.value_bytes};
-  desc.bytes = desc.count * uniform_entry_bytes(desc) + kRunTrailerBytes;
-  return desc;
-}
-
-RunView Dnode::run_view(size_t i, const std::byte* bytes, uint64_t identity) const {
-  RunView view(bytes, desc(i), identity);
-  if (places()[i].variable() && uploaded()) view.use_offsets(at<uint32_t>(layout(runs()).places[i].offsets));
+RunView Dnode::variable_view(size_t i, const std::byte* bytes, uint64_t identity) const {
+  RunView view(bytes, runs()[i], identity);
+  if (uploaded()) view.use_offsets(at<uint32_t>(layout(runs()).places[i].offsets));
   return view;
 }
 

@@ -187,9 +187,17 @@ class Dnode {
   [[nodiscard]] std::array<Part, kRunsMax> parts_with(const base::Key& key, bool inside) const;
   [[nodiscard]] uint32_t birth(size_t run) const { return at<uint32_t>(births_offset(head_.runs_count))[run]; }
   // The descriptor of run i.
-  [[nodiscard]] RunDesc desc(size_t i) const;
+  [[nodiscard]] RunDesc desc(size_t i) const { return places()[i].variable() ? runs()[i] : uniform_desc(i); }
+  [[nodiscard]] RunDesc uniform_desc(size_t i) const {
+    const Run& run = places()[i];
+    const uint32_t bytes = run.count * run.entry_bytes() + kRunTrailerBytes;
+    return {run.addr, bytes, run.count, birth(i), run.key_bytes, run.value_bytes};
+  }
   // Run i at `bytes`; if metadata is uploaded, it knows the places of its entries.
-  [[nodiscard]] RunView run_view(size_t i, const std::byte* bytes, uint64_t identity) const;
+  [[nodiscard]] RunView run_view(size_t i, const std::byte* bytes, uint64_t identity) const {
+    return places()[i].variable() ? variable_view(i, bytes, identity) : RunView(bytes, uniform_desc(i), identity);
+  }
+  [[nodiscard]] RunView variable_view(size_t i, const std::byte* bytes, uint64_t identity) const;
 
   template <class T>
   [[nodiscard]] const T* at(size_t offset) const {
@@ -366,11 +374,15 @@ class DnodeCursor {
   void visit_all(const base::Key* below, std::span<const Entry> updates, Merge* merge, Visit visit);
 
  private:
+  // Made where it stays: what has just been written in parts is slow to be copied.
   struct Source {
+    Source(const Dnode& dnode, size_t i, const std::byte* bytes, uint64_t identity, const Dnode::Part& part)
+        : run(dnode.run_view(i, bytes, identity)), index(part.lo), end(part.hi), there(run.count()) {}
+
     RunView run;
     uint32_t index, end;
-    uint32_t there;  // so far the run's entries can be read, from the index on
-    bool whole;      // all of a far run was read
+    uint32_t there;      // so far the run's entries can be read, from the index on
+    bool whole = false;  // all of a far run was read
     base::Key key;
     Entry entry;  // of a variable run
 

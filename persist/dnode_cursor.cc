@@ -29,9 +29,9 @@ void DnodeCursor::open(const Key& key, bool inside, uint64_t entries) {
   sources_.clear();
   for (size_t i = dnode_.places().size(); i-- > 0;) {
     const Dnode::Part& part = parts[i];
-    RunView run = dnode_.run_view(i, reads_.mapped(scale::Addr::of_bits(dnode_.places()[i].addr)), volume_.identity());
+    const std::byte* const bytes = reads_.mapped(scale::Addr::of_bits(dnode_.places()[i].addr));
+    RunView& run = sources_.emplace_back(dnode_, i, bytes, volume_.identity(), part).run;
     if (!verifies) run.trust_unseen();
-    sources_.push_back({run, part.lo, part.hi, run.count(), false, {}, {}});
     all += run.count();
     wanted += std::min<uint64_t>(entries, run.count() - part.lo);
   }

@@ -217,7 +217,8 @@ Status DbImpl::walk(uint64_t version, const ScanOptions& options, std::string_vi
   window->verify = verify_of(options.verify_checksums);
   size_t windows = 0;
   Status failed;
-  for (base::Fence at(from); !at.is_infinite() && left > 0; at = window->hi) {
+  base::Fence at(from);
+  while (left > 0 && !at.is_infinite()) {
     if (!options.end.empty() && options.end <= at.bytes()) break;
     if (windows++ % kGuardWindows == 0 && start == nullptr) {
       following.clear();
@@ -233,6 +234,7 @@ Status DbImpl::walk(uint64_t version, const ScanOptions& options, std::string_vi
     }
     if (window->trouble != persist::Trouble::kNone)
       return no_range(*tiers_->volume, window->trouble, window->lo, window->hi);
+    if (left > 0) at = window->hi;
   }
   return Status::OK();
 }
