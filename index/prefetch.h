@@ -43,6 +43,12 @@ class Prefetch {
   }
 
   // ---- a table of updates
+  // What says which words have chains; of a very large table a part of it.
+  static void marks(const Slots& slots) {
+    for (size_t i = 0; i < kMarkLines; ++i) {
+      __builtin_prefetch(reinterpret_cast<const char*>(&slots) + i * base::kLineBytes);
+    }
+  }
   // The words, and then the heads, of all chains.
   static void words(const Slots& slots) {
     slots.visit_marked([] {}, [&](uint32_t i) { __builtin_prefetch(slots.words() + i); });
@@ -97,6 +103,9 @@ class Prefetch {
   }
 
  private:
+  static constexpr size_t kMarkLines =
+      (sizeof(Slots) + Slots::kWideCapacityMax / 8 + base::kLineBytes - 1) / base::kLineBytes;
+
   static void first_word(const Slots* slots, uint32_t capacity, uint64_t hash) {
     __builtin_prefetch(Slots::words_of(slots, capacity) + (hash & (capacity - 1)));
   }

@@ -286,7 +286,7 @@ namespace {
 constexpr uint64_t kReadAheadRecords = 256;    // a scan of as many will go on after its first window
 constexpr uint64_t kTogetherRecordsMin = 128;  // for fewer it is not worth putting a range together
 constexpr uint64_t kTogetherBytesMax = 64;     // larger records are not copied
-constexpr uint64_t kScatteredOneIn = 32;       // a range with fewer newer entries is mostly stretches of its body
+constexpr uint64_t kScatteredOneIn = 16;       // a range with fewer newer entries is mostly stretches of its body
 }  // namespace
 
 // Puts the records of a range that are scattered over runs and updates side by side. False, and nothing is
@@ -431,12 +431,17 @@ void Index::read_range(Bnode* bnode, const Key& from, uint64_t version, bool who
 // Fetches what the next windows read: of each what the one before had shown where to find. Returns where the records of
 // the next one are, if side by side: these come while the caller reads those before them.
 std::span<const char> Index::prefetch_following(const Following& following) const {
-  if (const Bnode* third = following.peek(2)) Prefetch::bnode(*third);
+  if (const Bnode* fourth = following.peek(3)) Prefetch::bnode(*fourth);
+  if (const Bnode* third = following.peek(2)) {
+    Prefetch::range(*third);
+    if (const Slots* slots = third->slots()) Prefetch::marks(*slots);
+  }
   if (const Bnode* second = following.peek(1)) {
-    Prefetch::range(*second);
+    if (const Slots* slots = second->slots()) Prefetch::words(*slots);
     if (const persist::Dnode* dnode = second->base().dnode()) persist::DnodePrefetch::search(*dnode);
   }
   const Bnode* first = following.peek(0);
+  if (const Slots* slots = first != nullptr ? first->slots() : nullptr) Prefetch::heads(*slots);
   const persist::Dnode* dnode = first != nullptr ? first->base().dnode() : nullptr;
   if (dnode == nullptr) return {};
   const std::span<const char> run = dnode->single_run(dnodes_.volume());
