@@ -93,8 +93,10 @@ uint64_t ReadBatch::begin_reads() {
 }
 
 Status ReadBatch::wait_for_reads(uint64_t now_ns) {
-  begin_reads();
-  if (deadline_ns_ > now_ns && deadline_ns_ > base::now_ns()) base::wait_closely_until(deadline_ns_);
+  // Of reads that begin here the clock has just been read.
+  const uint64_t begun_ns = begin_reads();
+  const bool lasts = deadline_ns_ > std::max(now_ns, begun_ns) && (begun_ns != 0 || deadline_ns_ > base::now_ns());
+  if (lasts) base::wait_closely_until(deadline_ns_);
   deadline_ns_ = 0;
   return carried_ != nullptr ? end_carrying() : Status::OK();
 }

@@ -78,11 +78,23 @@ uint64_t EmulatorMedium::read_deadline(uint64_t blocks, uint64_t first_ns, uint6
   if (blocks == 0) return 0;
   const auto first = static_cast<double>(first_ns);
   const double transfer = static_cast<double>(blocks) * read_block_ns_;
+  Pending& mine = pending_.mine();
+  const double others_until = media_read_until_ns_.load(std::memory_order_relaxed);
+  mine.read_until_ns = std::max({others_until, mine.read_until_ns, first}) + transfer;
+  if (mine.unreported_blocks == 0) mine.unreported_from_ns = first;
+  mine.unreported_ns += transfer;
+  mine.unreported_blocks += blocks;
+  if (mine.unreported_blocks >= kUnreportedBlocksMax) report_reads(&mine);
+  return std::max(static_cast<uint64_t>(mine.read_until_ns), last_ns) + model_.read_latency_ns;
+}
+
+void EmulatorMedium::report_reads(Pending* mine) {
   double busy_until = media_read_until_ns_.load(std::memory_order_relaxed), until;
   do {
-    until = std::max(busy_until, first) + transfer;
+    until = std::max(busy_until, mine->unreported_from_ns) + mine->unreported_ns;
   } while (!media_read_until_ns_.compare_exchange_weak(busy_until, until, std::memory_order_relaxed));
-  return std::max(static_cast<uint64_t>(until), last_ns) + model_.read_latency_ns;
+  mine->unreported_ns = 0;
+  mine->unreported_blocks = 0;
 }
 
 void EmulatorMedium::accept(const std::byte* dst, size_t n) {

@@ -8,7 +8,9 @@
 //   A flushed line that finds its block in the buffer is accepted at once. Else it takes the place of another block,
 //   whose 256 bytes go to the media first, at write_bytes_per_s; if some of its lines were not stored to, the block is
 //   read before, at read_bytes_per_s. A fence ends write_latency_ns after its last line was accepted. A read ends
-//   read_latency_ns after its blocks' transfer, at read_bytes_per_s, after reads before it.
+//   read_latency_ns after its blocks' transfer, at read_bytes_per_s, after reads before it: all of the same thread, and
+//   of each other one all but the last kUnreportedBlocksMax blocks. Threads that report each read to each other would
+//   spend more time on that than is modelled.
 // Results obtained with it are modelled, and are labelled so.
 #ifndef BONSAI_BASE_NVM_EMULATOR_H_
 #define BONSAI_BASE_NVM_EMULATOR_H_
@@ -62,9 +64,16 @@ class EmulatorMedium final : public HookedMedium {
   struct Pending {
     explicit Pending(uint32_t) {}
     uint64_t accepted_ns = 0;  // when the last of the thread's lines is in the buffer; 0 = none since the fence
+    double read_until_ns = 0;  // when the thread's reads are transferred
+    // Reads that other threads do not know yet: the first of them began at this time, and all take so long.
+    double unreported_from_ns = 0, unreported_ns = 0;
+    uint64_t unreported_blocks = 0;
   };
 
+  static constexpr uint64_t kUnreportedBlocksMax = 8;
+
   void accept(const std::byte* dst, size_t n);
+  void report_reads(Pending* mine);
 
   const EmulatorModel model_;
   const double read_block_ns_, write_block_ns_;  // what the transfer of a block takes
@@ -78,7 +87,7 @@ class EmulatorMedium final : public HookedMedium {
   };
   std::array<Held, 64> buffer_;
   double media_written_until_ns_ = 0;  // when the media have taken all blocks that left the buffer
-  alignas(kLineBytes) std::atomic<double> media_read_until_ns_ = 0;  // by itself: readers take no lock
+  alignas(kLineBytes) std::atomic<double> media_read_until_ns_ = 0;  // reported reads; by itself: readers take no lock
 };
 
 }  // namespace bonsai::base

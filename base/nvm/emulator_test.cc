@@ -107,6 +107,32 @@ TEST_F(Emulator, ReadsQueueForBandwidth) {
   EXPECT_EQ(medium_.read_deadline(3, 30'000, 31'000), 31'300U) << "the last takes its time, too";
 }
 
+// Threads that ask at the same time share the bandwidth, and none gets more of it than there is.
+TEST_F(Emulator, ReadsOfThreadsShareTheBandwidth) {
+  constexpr uint64_t kThreads = 4, kReads = 5'000, kBegin = 1'000'000, kBlockNs = 100, kLatencyNs = 300;
+  std::array<uint64_t, kThreads> ends{};
+  std::vector<std::thread> threads;
+  for (uint64_t& end : ends) {
+    threads.emplace_back([&] {
+      for (uint64_t i = 0; i < kReads; ++i) {
+        const uint64_t deadline = medium_.read_deadline(1 + i % 3, kBegin, kBegin);
+        EXPECT_GE(deadline, end + kBlockNs * (1 + i % 3)) << "of a thread, one after the other";
+        end = deadline;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  uint64_t blocks = 0;
+  for (uint64_t i = 0; i < kReads; ++i) blocks += kThreads * (1 + i % 3);
+  const uint64_t all_ns = kBegin + blocks * kBlockNs + kLatencyNs, unreported_ns = kThreads * 10 * kBlockNs;
+  const uint64_t last = medium_.read_deadline(1, kBegin, kBegin);
+  EXPECT_LE(last, all_ns + kBlockNs);
+  EXPECT_GE(last + unreported_ns, all_ns);
+  for (const uint64_t end : ends) EXPECT_LE(end, all_ns);
+  // A device that was idle is not busy with what was reported late.
+  EXPECT_EQ(medium_.read_deadline(1, 2 * all_ns, 2 * all_ns), 2 * all_ns + kBlockNs + kLatencyNs);
+}
+
 TEST_F(Emulator, EadrFlushesCostNothing) {
   mapping_.reset();
   mapping_ = create(dir_.file("eadr"), kBytes, PersistenceDomain::kEadr);
