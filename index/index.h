@@ -50,7 +50,7 @@ class Index {
     persist::Limits limits;
     size_t snapshots_max = SIZE_MAX;
     uint32_t tokens_max = uint32_t{1} << 31;  // updates that a bnode takes before it is replaced
-    bool gets_fetch_ahead = true;             // false: for an experiment alone (Tree::find_to_read)
+    bool gets_fetch_ahead = true;             // false: for an experiment alone (Tree::find_to_read, probes_)
   };
 
   // Requires: all references outlive the index.
@@ -292,6 +292,8 @@ class Index {
   Bnode* recovered(persist::RecoveredRange range, uint64_t gen);
 
   const Config config_;
+  const persist::RunView::Probes probes_ =
+      config_.gets_fetch_ahead ? persist::RunView::Probes::kWithNext : persist::RunView::Probes::kOneByOne;
   persist::Log& log_;
   persist::DnodeStore& dnodes_;
   persist::LargeStore& large_;

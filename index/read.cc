@@ -71,6 +71,7 @@ void Index::get_from(Bnode* bnode, uint64_t hash, uint64_t version, Lookup* look
     if (const persist::Dnode* dnode = base.dnode()) {
       persist::Entry entry;
       persist::DnodeSearch search;
+      search.set_probes(probes_);
       const persist::Find found = search.run(dnodes_.volume(), *dnode, key, hash, &entry);
       answer(found, entry, lookup);
       note_get(bnode, *dnode, hash);
@@ -138,6 +139,7 @@ class Index::Gets {
       if (!index_.find_update(*bnodes_[i], keys_[i], hashes_[i], version_, &lookup)) {
         step("load base");
         if (const persist::Dnode* dnode = bnodes_[i]->base().dnode()) {
+          block->searches[block->count].set_probes(index_.probes_);
           block->searches[block->count].start(index_.dnodes_.volume(), *dnode, keys_[i], hashes_[i]);
           block->asked[block->count++] = asked_[i];
           index_.note_get(bnodes_[i], *dnode, hashes_[i]);

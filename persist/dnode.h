@@ -245,7 +245,9 @@ class DnodeSearch {
   // All of the steps. `ahead`: null, or far runs that are here already.
   Find run(const scale::Volume& volume, const Dnode& dnode, const base::Key& key, uint64_t hash, Entry* entry,
            const RunsAhead* ahead = nullptr);
-  // Begins. To be called before anything else.
+  // How a dnode without metadata is searched from now on; kWithNext at first.
+  void set_probes(RunView::Probes probes) { probes_ = probes; }
+  // Begins. To be called before anything that follows.
   void start(const scale::Volume& volume, const Dnode& dnode, const base::Key& key, uint64_t hash);
   // Goes to the first entries that may have the key, fetches them, and issues what look() reads there. Once after
   // start().
@@ -307,6 +309,7 @@ class DnodeSearch {
   const scale::Volume* volume_;
   const Dnode* dnode_;
   base::Key key_;
+  RunView::Probes probes_ = RunView::Probes::kWithNext;
   uint8_t print_;
   uint32_t run_ = 0;        // the one that is searched, plus 1; 0: none is left
   uint32_t first_;          // entry of the group that is searched

@@ -130,14 +130,18 @@ class RunView {
   [[nodiscard]] bool lower_bound(const base::Key& key, uint32_t* index) const {
     return lower_bound(key, 0, desc_.count, index, nullptr);
   }
-  // The same where it is known to be in [lo, hi]. Each probe of a mapped run is waited for by `reads`, if not null.
+  // How probes of a mapped run are waited for: one after the other, or each together with the two of which one is next,
+  // so that a search waits half as often for half as many reads more.
+  enum class Probes { kOneByOne, kWithNext };
+  // The same where it is known to be in [lo, hi]. Probes of a mapped run are waited for by `reads`, if not null.
   [[nodiscard]] bool lower_bound(const base::Key& key, uint32_t lo, uint32_t hi, uint32_t* index,
-                                 scale::ReadBatch* reads) const;
+                                 scale::ReadBatch* reads, Probes probes = Probes::kWithNext) const;
   // Of a uniform run: the same where it is likely to be near lo, which looks 1, 2, 4, ... entries ahead first. Verifies
   // nothing: the place is right if the entries at both sides of it are sound.
   [[nodiscard]] uint32_t lower_bound_near(const base::Key& key, uint32_t lo, uint32_t hi) const;
-  // Binary search for `key`. `reads` as above.
-  [[nodiscard]] Find find(const base::Key& key, Entry* entry, scale::ReadBatch* reads = nullptr) const;
+  // Binary search for `key`. `reads` and `probes` as above.
+  [[nodiscard]] Find find(const base::Key& key, Entry* entry, scale::ReadBatch* reads = nullptr,
+                          Probes probes = Probes::kWithNext) const;
   // Issues the read of entries [lo, hi) of a mapped run.
   void expect(uint32_t lo, uint32_t hi, scale::ReadBatch* reads) const;
   // The run's own checksum, over all of its bytes.
@@ -146,6 +150,8 @@ class RunView {
   [[nodiscard]] static bool well_formed(const RunDesc& desc);
 
  private:
+  void await_probe(uint32_t lo, uint32_t hi, bool with_next, scale::ReadBatch* reads) const;
+
   const char* bytes_;
   const uint32_t* offsets_ = nullptr;
   RunDesc desc_;

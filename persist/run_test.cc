@@ -128,6 +128,54 @@ TEST(Run, SoundEndIsAtTheDamage) {
   }
 }
 
+// Counts what it is asked for; nothing is ever late.
+class AskedMedium final : public base::HookedMedium {
+ public:
+  AskedMedium() : HookedMedium(nullptr, 0) { set_view(line_.data(), line_.size()); }
+
+  void store8(std::byte*, uint64_t) override {}
+  void copy(std::byte*, const void*, size_t) override {}
+  void nt_copy(std::byte*, const void*, size_t, const base::Site&) override {}
+  void flush(const std::byte*, size_t, const base::Site&) override {}
+  bool fence(const base::Site&) override { return true; }
+  [[nodiscard]] bool reads_wait() const override { return true; }
+  [[nodiscard]] uint64_t read_deadline(uint64_t blocks_asked, uint64_t, uint64_t) override {
+    ++asked;
+    blocks += blocks_asked;
+    return 0;
+  }
+
+  uint64_t asked = 0, blocks = 0;
+
+ private:
+  alignas(64) std::array<std::byte, 64> line_{};
+};
+
+// Of entries of a block each. A search of n levels asks n times, or half as often if the next probes come along, for
+// half as many blocks more.
+TEST(Run, ProbesComeOneByOneOrWithTheNextOnes) {
+  constexpr int kEntries = 1023, kLevels = 10;
+  Entries entries;
+  for (int i = 0; i < kEntries; ++i) entries.put("key" + std::to_string(10'000 + 2 * i), std::string(244, 'v'));
+  const EncodedRun run(entries.list());
+  AskedMedium medium;
+  const scale::VolumeOf<base::HookedMedium> volume({&medium});
+  for (const auto probes : {RunView::Probes::kOneByOne, RunView::Probes::kWithNext}) {
+    const bool with_next = probes == RunView::Probes::kWithNext;
+    for (int i = 0; i < kEntries; ++i) {
+      medium.asked = medium.blocks = 0;
+      scale::ReadBatch reads(volume);
+      Entry entry;
+      const std::string key = "key" + std::to_string(10'000 + 2 * i), after = "key" + std::to_string(10'001 + 2 * i);
+      ASSERT_EQ(run.view().find(Key::of(key), &entry, &reads, probes), Find::kFound) << key;
+      EXPECT_EQ(entry.key.bytes, key);
+      EXPECT_EQ(medium.asked, with_next ? kLevels / 2 : kLevels) << key;
+      EXPECT_EQ(medium.blocks, with_next ? kLevels / 2 * 3 : kLevels) << key;
+      ASSERT_EQ(run.view().find(Key::of(after), &entry, &reads, probes), Find::kAbsent) << after;
+    }
+  }
+}
+
 TEST(Run, LowerBoundNearIsWhereTheKeyWouldBe) {
   constexpr uint32_t kEntries = 40;
   const auto key_of = [](uint32_t i) { return "thesame." + std::to_string(100 + i); };  // heads are equal

@@ -36,7 +36,7 @@ struct TestOptions {
 
   // For the experiments "pipelining", which compare what a get does while it waits for memory or NVM.
   // Intra-operation pipelining: while a single get waits for the bnode, it fetches the metadata that locates the key in
-  // the dnode.
+  // the dnode; where there is none, each probe of a search comes together with the two of which one is next.
   bool gets_fetch_ahead = true;
   // Inter-operation pipelining where reads of NVM wait. True: a session runs each get in a coroutine, so that other
   // gets continue while it waits. False: a group of gets takes each step together. Empty: coroutines if there is no
