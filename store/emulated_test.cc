@@ -143,8 +143,9 @@ TEST_F(SlowReads, OperationsOfASessionWaitTogether) {
   std::vector<Status> statuses(kDepth);
   for (uint64_t i = 0; i < kDepth; ++i) keys.push_back(key_of(i));
   for (const bool lanes : {false, true}) {
-    uint64_t least_ns = UINT64_MAX;
-    for (int round = 0; round < 5; ++round) {
+    uint64_t least_ns = UINT64_MAX, in_turn_ns = 0;
+    const auto together = [&] { return least_ns < (lanes ? in_turn_ns / 2 : in_turn_ns * 3 / 4); };
+    for (int round = 0; round < 5 || (round < 60 && !together()); ++round) {  // others may run beside
       medium_->calls = 0;
       const uint64_t begin_ns = base::now_ns();
       Status updated;
@@ -153,10 +154,10 @@ TEST_F(SlowReads, OperationsOfASessionWaitTogether) {
       session.Wait();
       least_ns = std::min(least_ns, base::now_ns() - begin_ns);
       for (size_t i = 0; i < kDepth; ++i) ASSERT_EQ(values[i], "value of " + keys[i]);
+      in_turn_ns = medium_->calls * medium_->latency_ns;
     }
-    const uint64_t in_turn_ns = medium_->calls * medium_->latency_ns;
     EXPECT_GE(least_ns, medium_->latency_ns);
-    EXPECT_LT(least_ns, lanes ? in_turn_ns / 2 : in_turn_ns * 3 / 4) << medium_->calls << " waits, one after the other";
+    EXPECT_TRUE(together()) << least_ns << " ns, " << in_turn_ns << " one after the other";
   }
 }
 
@@ -173,8 +174,9 @@ TEST_F(SlowReads, GetsInCoroutinesWaitTogetherWithoutMetadata) {
     SessionImpl session(impl(), kDepth + 1);
     Status updated;
     session.Put(keys[3], "new", &updated);
-    uint64_t took_ns = UINT64_MAX;  // the least: a busy machine prolongs some
-    for (int round = 0; round < 5; ++round) {
+    uint64_t took_ns = UINT64_MAX, in_turn_ns = 0;  // the least: a busy machine prolongs some
+    const auto together = [&] { return took_ns < in_turn_ns / 3; };
+    for (int round = 0; round < 5 || (coroutines && round < 60 && !together()); ++round) {
       medium_->calls = 0;
       const uint64_t begin_ns = base::now_ns();
       for (size_t i = 0; i < kDepth; ++i) session.Get(keys[i], &values[i], &statuses[i]);
@@ -182,10 +184,10 @@ TEST_F(SlowReads, GetsInCoroutinesWaitTogetherWithoutMetadata) {
       took_ns = std::min(took_ns, base::now_ns() - begin_ns);
       for (size_t i = 0; i + 1 < kDepth; ++i) EXPECT_EQ(values[i], i == 3 ? "new" : "value of " + keys[i]);
       EXPECT_TRUE(statuses.back().IsNotFound());
+      in_turn_ns = medium_->calls * medium_->latency_ns;
     }
-    const uint64_t in_turn_ns = medium_->calls * medium_->latency_ns;
     if (coroutines) {
-      EXPECT_LT(took_ns, in_turn_ns / 3) << medium_->calls << " waits, one after the other";
+      EXPECT_TRUE(together()) << took_ns << " ns, " << in_turn_ns << " one after the other";
     } else {
       EXPECT_GE(took_ns, in_turn_ns * 9 / 10);
     }
