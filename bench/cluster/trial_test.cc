@@ -172,14 +172,15 @@ TEST(Trial, BonsaiAsksForMuchAtOnce) {
   EXPECT_GT(many.mops(), 8 * alone.mops());
   const TrialResult puts = run(bonsai, small(1, 1), 'l');
   EXPECT_GT(puts.lists(), .95);
-  // Who comes together differs from seed to seed: of 120 a put took .60 lists, give or take .05.
+  // Who comes together differs from seed to seed: a put takes .60 lists, give or take .05.
+  constexpr uint64_t kSeeds = 120;
   double lists = 0;
-  for (uint64_t seed = 1; seed <= 16; ++seed) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     TrialOptions options = small(4, 8);
     options.seed = seed;
-    lists += run(bonsai, options, 'l').lists() / 16;
+    lists += run(bonsai, options, 'l').lists() / kSeeds;
   }
-  EXPECT_LT(lists, .65 * puts.lists());
+  EXPECT_LT(lists, .6 * puts.lists());
 }
 
 // Its threads read and log over many workers, and pay for the lists with their own time; what offloading writes goes
