@@ -105,7 +105,7 @@ TEST(FillCosts, CountListsAndWireBytes) {
   EXPECT_EQ(costs.latency.max(), 7'000u);
   EXPECT_DOUBLE_EQ(costs.lists(), 2.05);
   EXPECT_DOUBLE_EQ(costs.messages(), 2);
-  EXPECT_DOUBLE_EQ(costs.wire_bytes(), 144 + 72 + 224);
+  EXPECT_DOUBLE_EQ(costs.wire_bytes(), 144 + 2 * 72 + 224);
 }
 
 }  // namespace
