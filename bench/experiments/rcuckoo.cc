@@ -300,11 +300,12 @@ Status run_messages(const ExperimentPlan& plan, ExperimentResult* result) {
     }
     result->rows.push_back(row);
   }
-  result->labels = {size_label(plan, size),
-                    std::to_string(fill_clients(plan)) +
-                        " clients, one row a lock, one lock a message. Wire bytes: with the headers of requests and "
-                        "answers, and a READ's data in both, as the draft counts. Theirs: messages halved, as they count "
-                        "answers, too."};
+  result->labels = {
+      size_label(plan, size),
+      std::to_string(fill_clients(plan)) +
+          " clients, one row a lock, one lock a message. Wire bytes: with the headers of requests and "
+          "answers, and a READ's data in both, as the draft counts. Theirs: messages halved, as they count "
+          "answers, too."};
   result->labels.insert(result->labels.end(), costs.begin(), costs.end());
   return Status::OK();
 }
