@@ -76,7 +76,7 @@ TEST(StoreBatch, OfAQuarterOfTheLogIsAtomicAndComesBack) {
     for (const size_t value_bytes : {8, 100, 700}) {
       Model model;
       const WriteBatch batch = batch_of(store.db->BatchBytesMax(), value_bytes, 'a', &model);
-      for (int again = 0; again < 6; ++again) {
+      for (int again = budget(3, 6, 6); again > 0; --again) {
         const Status status = store.db->Write(batch);
         ASSERT_TRUE(status.ok()) << "pool " << pool_bytes << " values " << value_bytes << ": " << status.ToString();
       }
@@ -145,7 +145,7 @@ TEST(StoreBatch, TimeIsLinearInTheUpdates) {
   double us_least = 0;
   for (uint64_t count = 100; count <= 100'000; count *= 10) {
     double us = 1e9;
-    for (int round = 0; round < 3; ++round) {
+    for (int round = budget(2, 3, 3); round > 0; --round) {
       us = std::min(us, write_batches(store.db.get(), 0, std::max<uint64_t>(1, 3'000 / count), count));
     }
     std::printf("%7llu updates: %.2f us each\n", static_cast<unsigned long long>(count), us);
@@ -156,7 +156,7 @@ TEST(StoreBatch, TimeIsLinearInTheUpdates) {
 
 TEST(StoreBatch, TimeIsLinearInTheBatchesOfOtherThreads) {
   constexpr uint64_t kUpdates = 3'000;
-  const auto batches = budget<uint64_t>(8, 25, 25);
+  const auto batches = budget<uint64_t>(5, 25, 25);
   double us_alone = 0;
   for (const uint64_t threads : {1, 4, 16}) {
     Store store(512 * kMiB, 256 * kMiB);
