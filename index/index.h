@@ -198,7 +198,7 @@ class Index {
   OffloadResult offload(size_t ranges_max, Which which) { return replacer_.offload(ranges_max, which); }
   bool defragment() { return replacer_.defragment(); }
   OffloadResult offload_into_reserve(Which which) { return replacer_.offload_into_reserve(which); }
-  void ask_for_compactions(size_t ranges_max) { replacer_.ask_for_compactions(ranges_max); }
+  bool ask_for_compactions(size_t ranges_max) { return replacer_.ask_for_compactions(ranges_max); }
   bool tidy(size_t ranges_max) { return replacer_.tidy(ranges_max); }
   [[nodiscard]] const Work& work() const { return replacer_.work(); }
   // True while there are updates that are not in dnodes yet.

@@ -167,13 +167,13 @@ Layer* Replacer::Jobs::asked_for_by_reads(size_t wanted) {
   return nullptr;
 }
 
-void Replacer::ask_for_compactions(size_t ranges_max) {
+bool Replacer::ask_for_compactions(size_t ranges_max) {
   const uint64_t offloads = work_.offloads.load(std::memory_order_relaxed);
   Fence at;
   {
     const std::lock_guard lock(background_mutex_);
     if (ask_at_ == Fence()) {
-      if (asked_offloads_ == offloads + 1) return;
+      if (asked_offloads_ == offloads + 1) return false;
       ask_offloads_ = offloads;
     }
     at = ask_at_;
@@ -188,6 +188,7 @@ void Replacer::ask_for_compactions(size_t ranges_max) {
   const std::lock_guard lock(background_mutex_);
   if (at.is_infinite()) asked_offloads_ = ask_offloads_ + 1;
   ask_at_ = at.is_infinite() ? Fence() : at;
+  return !at.is_infinite();
 }
 
 Replacer::OffloadResult Replacer::offload(size_t ranges_max, Which which) {

@@ -106,8 +106,9 @@ class Replacer {
   // as much room elsewhere. Does nothing, without an error, while another thread uses the reserve.
   OffloadResult offload_into_reserve(Which which);
   // Requests the compaction of ranges without updates, as reads do: examines up to `ranges_max` ranges, starting where
-  // the last call ended. Does nothing while there was no offload since all ranges were examined.
-  void ask_for_compactions(size_t ranges_max);
+  // the last call ended. Does nothing while there was no offload since all ranges were examined. False: nothing is left
+  // to be examined.
+  bool ask_for_compactions(size_t ranges_max);
   // Releases residues that no live scan needs, and builds missing dnode metadata. Bounded per call; returns true when a
   // whole pass found nothing to do.
   bool tidy(size_t ranges_max);

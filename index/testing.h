@@ -183,7 +183,7 @@ class Tier {
   }
   // Compacts what has several runs and no updates, as an idle store does.
   void put_in_order() {
-    index_->ask_for_compactions(SIZE_MAX);
+    static_cast<void>(index_->ask_for_compactions(SIZE_MAX));
     while (offload(Index::Which::kCompactions).ranges > 0) {
     }
   }

@@ -109,14 +109,18 @@ EarlyWork::May Background::look() const {
                       .user_bytes = counters_.sum(Count::kUserBytes)});
 }
 
+// Compacting needs room for what it writes.
+bool Background::roomy() const { return tiers_.space.ordinary_free_bytes() >= tiers_.space.reserve_bytes(); }
+
 // What reads have asked for; in an idle store all that is not in order; nothing where space is short. How many ranges
 // were seen to.
 size_t Background::work_early() {
   const EarlyWork::May may = look();
-  const bool roomy = tiers_.space.ordinary_free_bytes() >= tiers_.space.reserve_bytes();
-  if (!may.write || !roomy) return 0;
+  if (!may.write || !roomy()) return 0;
   if (may.idle && tiers_.index->dirty()) return offload_early(Index::Which::kAll);
-  if (may.idle && !tiers_.index->compaction_wanted()) tiers_.index->ask_for_compactions(kTidyRanges);
+  if (may.idle && !tiers_.index->compaction_wanted()) {
+    static_cast<void>(tiers_.index->ask_for_compactions(kTidyRanges));
+  }
   return tiers_.index->compaction_wanted() ? offload_early(Index::Which::kCompactions) : 0;
 }
 
@@ -124,6 +128,21 @@ size_t Background::offload_early(Index::Which which) {
   const Index::OffloadResult result = offload(kRangesPerStep, which);
   early_.wrote(result.media_bytes);
   return result.ranges;
+}
+
+// What reads would ask for, twice over all ranges: the first time may begin where somebody else has got to. It ends
+// where that fails, or takes too long: ranges in several runs are sound. Without threads reads do it themselves.
+void Background::put_in_order() {
+  if (threads_.empty()) return;
+  const uint64_t end_ns = base::now_ns() + options_.stall_ms_max * base::kNsPerMs;
+  for (int passes = 0; passes < 2;) {
+    if (!tiers_.index->ask_for_compactions(kTidyRanges)) ++passes;
+    while (tiers_.index->compaction_wanted()) {
+      if (!look().write || !roomy() || base::now_ns() > end_ns) return;
+      if (offload_early(Index::Which::kCompactions) == 0) break;
+      tiers_.epochs->collect();
+    }
+  }
 }
 
 void Background::compact_some() {
@@ -245,8 +264,19 @@ Status Background::drain() {
     return work.offloads.load() > offloads && base::now_ns() - begin_ns > options_.stall_ms_max * base::kNsPerMs;
   };
   BONSAI_RETURN_IF_ERROR(drain_until(gained_on, options_.stall_ms_max));
-  if (!gained_on() || !tiers_.index->dirty()) return Status::OK();
-  return Status::Unavailable("updates came in as fast as they were offloaded; drain again when fewer do");
+  if (gained_on() && tiers_.index->dirty()) {
+    return Status::Unavailable("updates came in as fast as they were offloaded; drain again when fewer do");
+  }
+  put_in_order();
+  tidy_up(options_.stall_ms_max);
+  return tiers_.volume->health();
+}
+
+// What was replaced is free when its readers have ended, and the system gets back what memory is not needed.
+void Background::tidy_up(uint64_t limit_ms) {
+  static_cast<void>(tiers_.index->tidy(kTidyRanges));
+  static_cast<void>(tiers_.epochs->drain(std::min(kReadersMs, limit_ms)));
+  base::give_back_memory();
 }
 
 Status Background::drain_until(const std::function<bool()>& enough, uint64_t limit_ms) {
@@ -270,9 +300,7 @@ Status Background::drain_until(const std::function<bool()>& enough, uint64_t lim
     if (wait.expired()) return result.status.IsUnavailable() ? result.status : wait.status();
     wait.pause();
   }
-  static_cast<void>(tiers_.index->tidy(kTidyRanges));
-  static_cast<void>(tiers_.epochs->drain(std::min(kReadersMs, limit_ms)));
-  base::give_back_memory();
+  tidy_up(limit_ms);
   return tiers_.volume->health();
 }
 

@@ -9,7 +9,7 @@
 // asleep wakes it, which costs the update some 10 us.
 // Without threads. Writers offload when the log is low. A get or a scan compacts what reads have requested, at most 16
 // ranges, after it has its result and outside its guard; that takes locks, so the read may wait for another thread. An
-// idle store does nothing early (early_work.h).
+// idle store does nothing early (early_work.h), nor does Drain.
 #ifndef BONSAI_STORE_BACKGROUND_H_
 #define BONSAI_STORE_BACKGROUND_H_
 
@@ -74,8 +74,9 @@ class Background {
   // Media bytes of early offloading and compaction.
   [[nodiscard]] uint64_t early_bytes() const { return early_.bytes(); }
 
-  // Offloads all present updates. Errors: of offloading; Unavailable when there is no progress for the stall bound, or
-  // when after that bound more than twice the initial ranges have been offloaded and there are still some.
+  // Offloads all present updates, then compacts the ranges that are in several runs, as far as early work may write.
+  // Errors: of offloading; Unavailable when there is no progress for the stall bound, or when after that bound more
+  // than twice the initial ranges have been offloaded and there are still some.
   Status drain();
   // Offloads until enough() or everything is in dnodes and what it replaced is free. Errors: of offloading; Unavailable
   // when nothing moves for `limit_ms`.
@@ -94,6 +95,9 @@ class Background {
   void rest(uint64_t limit_ms);
   bool work();
   size_t work_early();
+  void put_in_order();
+  void tidy_up(uint64_t limit_ms);
+  [[nodiscard]] bool roomy() const;
   void compact() {
     if (tiers_.index->compaction_wanted()) compact_some();
   }

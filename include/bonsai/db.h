@@ -198,7 +198,8 @@ class DB {
   // Returns when every update that returned before the call is durable. Waits only in mode kBuffered.
   virtual Status Sync() = 0;
 
-  // Moves all buffered updates into dnodes and frees the log. Updates may run meanwhile.
+  // Moves all buffered updates into dnodes and frees the log; then puts in order what reads would find in several runs,
+  // as far as the bound on early writes allows. Updates may run meanwhile.
   virtual Status Drain() = 0;
 
   [[nodiscard]] virtual Stats GetStats() const = 0;
