@@ -3,7 +3,7 @@
 """The scorecard of scripts/test.sh: counts tests and figures of all regimes, prints them, writes them as JSON.
 
 Reads, for each folder RECORDS/REGIME:
-  steps.tsv   one line `step TAB exit code TAB seconds` for each step that ran (build, test, check, fuzz)
+  steps.tsv   one line `step TAB exit code TAB seconds` for each step that ran (configure, build, test, check)
   ctest.xml   JUnit, one test case per CTest test or style rule
   figures     lines `name value` or `name=value`, and rows of tables, that tests appended (base/testing/figures.h)
 and BUILD/REGIME/test-results/NAME.xml, the cases of the GoogleTest program NAME.
@@ -179,7 +179,7 @@ def print_summary(summary, out):
     print(f"{'regime':<10}{'passed':>8}{'failed':>8}{'skipped':>8}{'build':>9}{'tests':>9}")
     for name, regime in summary["regimes"].items():
         spent = regime["seconds"]
-        build = spent.get("build", 0)
+        build = spent.get("configure", 0) + spent.get("build", 0)
         tests = spent.get("test", 0) + spent.get("check", 0) + spent.get("fuzz", 0)
         print(f"{name:<10}{regime['passed']:>8}{regime['failed']:>8}{regime['skipped']:>8}{build:>7} s{tests:>7} s")
     printed = set()  # tables of the first regime that has them; the JSON has all

@@ -49,7 +49,7 @@ class ScorecardTest(unittest.TestCase):
         return done.returncode, done.stdout, json.loads((self.root / "summary.json").read_text())
 
     def release(self, ctest, **gtests):
-        self.write("records/release/steps.tsv", "build\t0\t9\ntest\t0\t5\n")
+        self.write("records/release/steps.tsv", "configure\t0\t1\nbuild\t0\t9\ntest\t0\t5\n")
         self.write("records/release/ctest.xml", ctest)
         for name, text in gtests.items():
             self.write(f"build/release/test-results/{name}.xml", text)
@@ -84,7 +84,7 @@ class ScorecardTest(unittest.TestCase):
         self.assertIn("NOT RUN release: guests: no virtual machines here", out)
 
     def test_a_failed_step_is_a_failed_test(self):
-        self.write("records/asan/steps.tsv", "build\t2\t9\n")
+        self.write("records/asan/steps.tsv", "configure\t0\t1\nbuild\t2\t9\n")
         code, out, summary = self.run_scorecard()
         self.assertEqual((1, 1), (code, summary["failed"]))
         self.assertIn("FAILED asan: build (exit code 2", out)
@@ -95,15 +95,15 @@ class ScorecardTest(unittest.TestCase):
         self.assertEqual((1, 1), (self.run_scorecard()[0], self.run_scorecard()[2]["failed"]))
 
     def test_a_clang_build_is_a_test(self):
-        self.write("records/clang/steps.tsv", "build\t0\t9\n")
+        self.write("records/clang/steps.tsv", "configure\t0\t1\nbuild\t0\t9\n")
         code, _, summary = self.run_scorecard()
         self.assertEqual((0, 1), (code, summary["passed"]))
 
     def test_fuzzing_is_a_test_that_can_fail(self):
-        self.write("records/clang/steps.tsv", "build\t0\t9\nfuzz\t0\t31\n")
+        self.write("records/clang/steps.tsv", "configure\t0\t1\nbuild\t0\t9\nfuzz\t0\t31\n")
         code, _, summary = self.run_scorecard()
         self.assertEqual((0, 2), (code, summary["passed"]))
-        self.write("records/clang/steps.tsv", "build\t0\t9\nfuzz\t1\t31\n")
+        self.write("records/clang/steps.tsv", "configure\t0\t1\nbuild\t0\t9\nfuzz\t1\t31\n")
         code, _, summary = self.run_scorecard()
         self.assertEqual((1, 1, 1), (code, summary["passed"], summary["failed"]))
 

@@ -69,35 +69,10 @@ recorded() {
   return "$code"
 }
 
-configure() { cmake --preset "$1" -DBONSAI_TIMEOUT_SCALE="$timeout_scale"; }
-
-build() {
-  local goal=()
-  [[ $1 == clang && $BONSAI_TEST_BUDGET != nightly ]] && goal=(--target fuzz) # by night everything
-  cmake --build --preset "$1" --parallel "$cores" "${goal[@]}"
-}
-
-# build_ahead [REGIME]: begins its build beside the tests of another one, which wait a good deal, for guests above all;
-# the build gives way to them. It has a process group of its own, to be ended as one.
-ahead=
-build_ahead() {
-  [[ -n $1 && $1 != style ]] || return 0
-  set -m
-  { renice -n 19 "$BASHPID" && configure "$1" && build "$1"; } >"build/logs/$1-ahead.log" 2>&1 </dev/null &
-  ahead=$!
-  set +m
-}
-trap '[[ -z $ahead ]] || kill -- "-$ahead" 2>/dev/null || true' EXIT
-
-configure_and_build() {
-  [[ -z $ahead ]] || wait "$ahead" || true # what failed is done again, and fails here
-  ahead=
-  configure "$1" && build "$1"
-}
-
 build_regime() {
   rm -rf "build/$1/test-results"
-  recorded "$1" build configure_and_build "$1"
+  recorded "$1" configure cmake --preset "$1" -DBONSAI_TIMEOUT_SCALE="$timeout_scale" &&
+    recorded "$1" build cmake --build --preset "$1" --parallel "$cores" "${@:2}"
 }
 
 # ThreadSanitizer needs its shadow addresses free, which a strongly randomised address space may not leave.
@@ -121,23 +96,17 @@ fuzz_regime() {
   BONSAI_FIGURES="$root/$records/clang/figures" recorded clang fuzz python3 scripts/fuzz.py
 }
 
+fuzzed=(--target fuzz) # by night everything
+[[ $BONSAI_TEST_BUDGET == nightly ]] && fuzzed=()
 setup build test
 setup testbed || echo "test.sh: the tests in virtual machines will not run" # and the scorecard says so
 broken=
-for i in "${!regimes[@]}"; do
-  regime=${regimes[i]}
+for regime in "${regimes[@]}"; do
   [[ -z $broken ]] || { echo "$regime: not run, since $broken does not build" && continue; }
   case "$regime" in
     style) recorded style check python3 scripts/style.py --junit "$records/style/ctest.xml" || true ;;
-    clang) { build_regime clang && fuzz_regime; } || true ;;
-    *)
-      if build_regime "$regime"; then
-        build_ahead "${regimes[i + 1]:-}"
-        test_regime "$regime" || true
-      else
-        broken=$regime
-      fi
-      ;;
+    clang) { build_regime clang "${fuzzed[@]}" && fuzz_regime; } || true ;;
+    *) if build_regime "$regime"; then test_regime "$regime" || true; else broken=$regime; fi ;;
   esac
 done
 exec python3 scripts/scorecard.py --records "$records" --build build --out build/test-summary.json \
