@@ -117,17 +117,17 @@ bool Background::roomy() const { return tiers_.space.ordinary_free_bytes() >= ti
 size_t Background::work_early() {
   const EarlyWork::May may = look();
   if (!may.write || !roomy()) return 0;
-  if (may.idle && tiers_.index->dirty()) return offload_early(Index::Which::kAll);
+  if (may.idle && tiers_.index->dirty()) return offload_early(Index::Which::kAll).ranges;
   if (may.idle && !tiers_.index->compaction_wanted()) {
     static_cast<void>(tiers_.index->ask_for_compactions(kTidyRanges));
   }
-  return tiers_.index->compaction_wanted() ? offload_early(Index::Which::kCompactions) : 0;
+  return tiers_.index->compaction_wanted() ? offload_early(Index::Which::kCompactions).ranges : 0;
 }
 
-size_t Background::offload_early(Index::Which which) {
+Index::OffloadResult Background::offload_early(Index::Which which) {
   const Index::OffloadResult result = offload(kRangesPerStep, which);
   early_.wrote(result.media_bytes);
-  return result.ranges;
+  return result;
 }
 
 // What reads would ask for, twice over all ranges: the first time may begin where somebody else has got to. It ends
@@ -139,8 +139,10 @@ void Background::put_in_order() {
     if (!tiers_.index->ask_for_compactions(kTidyRanges)) ++passes;
     while (tiers_.index->compaction_wanted()) {
       if (!look().write || !roomy() || base::now_ns() > end_ns) return;
-      if (offload_early(Index::Which::kCompactions) == 0) break;
+      const Index::OffloadResult result = offload_early(Index::Which::kCompactions);
       tiers_.epochs->collect();
+      if (!result.status.ok()) return;
+      if (result.ranges == 0) break;
     }
   }
 }

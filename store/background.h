@@ -103,7 +103,7 @@ class Background {
   }
   void compact_some();
   EarlyWork::May look() const;
-  size_t offload_early(index::Index::Which which);
+  index::Index::OffloadResult offload_early(index::Index::Which which);
   [[nodiscard]] index::Index::Which which() const;  // ranges are to be offloaded now
   index::Index::OffloadResult offload(size_t ranges_max, index::Index::Which which);
   index::Index::OffloadResult offload_ranges(size_t ranges_max, index::Index::Which which);
