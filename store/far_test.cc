@@ -112,6 +112,28 @@ TEST_F(FarStore, ALogThatIsFullSinceATargetCannotBeReadIsUnavailable) {
   EXPECT_EQ("OK", db_->Drain().ToString());
 }
 
+TEST_F(FarStore, DrainIsNotHeldUpByRangesThatItCannotPutInOrder) {
+  constexpr uint64_t kLimitMs = 10'000, kMsMax = 1'000;
+  open(true);
+  load_more();
+  for (uint64_t i = 0; i < kMoreRecords; i += 50) ASSERT_TRUE(db_->Put(key_of(i), value_of(i, 1)).ok());
+  ASSERT_EQ("OK", db_->Drain().ToString());
+  open(false, true, kLimitMs, /*background=*/true);
+  far_->fail_reads(1);
+  const uint64_t begin_ns = base::now_ns();
+  EXPECT_EQ("OK", db_->Drain().ToString()) << "all updates are in dnodes";
+  EXPECT_LT((base::now_ns() - begin_ns) / base::kNsPerMs, kMsMax);
+  far_->fail_reads(0);
+  ASSERT_TRUE(db_->Put(key_of(0), value_of(0, 1)).ok());  // ranges are looked at again when one was offloaded
+  EXPECT_EQ("OK", db_->Drain().ToString());
+  EXPECT_EQ(db_->GetStats().dnode_records, kMoreRecords);
+  std::string value;
+  for (uint64_t i = 0; i < kMoreRecords; i += 25) {
+    ASSERT_TRUE(db_->Get(ReadOptions(), key_of(i), &value).ok());
+    ASSERT_EQ(value, value_of(i, i % 50 == 0 ? 1 : 0));
+  }
+}
+
 // What opening may ask of a target: its superblocks, all that comes before the data, all headers; so many bytes
 // together.
 uint64_t lists_to_open(uint64_t bytes) { return 3 + (bytes >> 20); }

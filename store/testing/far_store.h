@@ -33,7 +33,7 @@ class FarStore : public ::testing::Test {
  protected:
   static constexpr uint64_t kRecords = 5'000;
 
-  void open(bool create, bool upload = true, uint64_t limit_ms = 10'000) {
+  void open(bool create, bool upload = true, uint64_t limit_ms = 10'000, bool background = false) {
     close();
     Options options;
     options.create_if_missing = create;
@@ -47,7 +47,7 @@ class FarStore : public ::testing::Test {
     std::unique_ptr<Tiers> tiers;
     const Status status = open_tiers_on(options, std::move(media), create, &tiers);
     ASSERT_TRUE(status.ok()) << status.ToString();
-    db_ = std::make_unique<DbImpl>(options, std::move(tiers), /*background=*/false);
+    db_ = std::make_unique<DbImpl>(options, std::move(tiers), background);
   }
   void close() {
     if (far_ != nullptr) far_->fail_reads(0);
