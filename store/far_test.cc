@@ -112,7 +112,7 @@ TEST_F(FarStore, ALogThatIsFullSinceATargetCannotBeReadIsUnavailable) {
   EXPECT_EQ("OK", db_->Drain().ToString());
 }
 
-TEST_F(FarStore, DrainIsNotHeldUpByRangesThatItCannotPutInOrder) {
+TEST_F(FarStore, DrainDoesNotWaitForRangesThatItCannotPutInOrder) {
   constexpr uint64_t kLimitMs = 10'000, kMsMax = 1'000;
   open(true);
   load_more();
