@@ -109,14 +109,12 @@ EarlyWork::May Background::look() const {
                       .user_bytes = counters_.sum(Count::kUserBytes)});
 }
 
-// Compacting needs room for what it writes.
-bool Background::roomy() const { return tiers_.space.ordinary_free_bytes() >= tiers_.space.reserve_bytes(); }
-
 // What reads have asked for; in an idle store all that is not in order; nothing where space is short. How many ranges
 // were seen to.
 size_t Background::work_early() {
   const EarlyWork::May may = look();
-  if (!may.write || !roomy()) return 0;
+  const bool roomy = tiers_.space.ordinary_free_bytes() >= tiers_.space.reserve_bytes();
+  if (!may.write || !roomy) return 0;
   if (may.idle && tiers_.index->dirty()) return offload_early(Index::Which::kAll).ranges;
   if (may.idle && !tiers_.index->compaction_wanted()) {
     static_cast<void>(tiers_.index->ask_for_compactions(kTidyRanges));
@@ -132,19 +130,23 @@ Index::OffloadResult Background::offload_early(Index::Which which) {
 
 // What reads would ask for, twice over all ranges: the first time may begin where somebody else has got to. It ends
 // where that fails, or takes too long: ranges in several runs are sound. Without threads reads do it themselves.
-void Background::put_in_order() {
-  if (threads_.empty()) return;
+// False: there was nothing to be done.
+bool Background::put_in_order() {
+  if (threads_.empty()) return false;
   const uint64_t end_ns = base::now_ns() + options_.stall_ms_max * base::kNsPerMs;
+  bool worked = false;
   for (int passes = 0; passes < 2;) {
     if (!tiers_.index->ask_for_compactions(kTidyRanges)) ++passes;
     while (tiers_.index->compaction_wanted()) {
-      if (!look().write || !roomy() || base::now_ns() > end_ns) return;
+      if (!look().write || base::now_ns() > end_ns) return worked;
       const Index::OffloadResult result = offload_early(Index::Which::kCompactions);
       tiers_.epochs->collect();
-      if (!result.status.ok()) return;
+      if (!result.status.ok()) return worked;
       if (result.ranges == 0) break;
+      worked = true;
     }
   }
+  return worked;
 }
 
 void Background::compact_some() {
@@ -269,8 +271,7 @@ Status Background::drain() {
   if (gained_on() && tiers_.index->dirty()) {
     return Status::Unavailable("updates came in as fast as they were offloaded; drain again when fewer do");
   }
-  put_in_order();
-  tidy_up(options_.stall_ms_max);
+  if (put_in_order()) tidy_up(options_.stall_ms_max);
   return tiers_.volume->health();
 }
 

@@ -95,9 +95,8 @@ class Background {
   void rest(uint64_t limit_ms);
   bool work();
   size_t work_early();
-  void put_in_order();
+  bool put_in_order();
   void tidy_up(uint64_t limit_ms);
-  [[nodiscard]] bool roomy() const;
   void compact() {
     if (tiers_.index->compaction_wanted()) compact_some();
   }
