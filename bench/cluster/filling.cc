@@ -193,14 +193,6 @@ uint64_t FillCosts::lists_percentile(double percent) const {
   return lists;
 }
 
-// It takes the WRITEs of a path for CASes, and counts what a READ brings in its request, too.
-double FillCosts::wire_bytes() const {
-  const auto of = [this](rdma::Verb verb) { return traffic.of(verb); };
-  return each(of(rdma::Verb::kRead).messages * 144 + of(rdma::Verb::kRead).bytes * 2 +
-              of(rdma::Verb::kMaskedCas).messages * 224 +
-              (of(rdma::Verb::kWrite).messages + of(rdma::Verb::kCas).messages) * 160);
-}
-
 FillCosts FillWindow::all() const {
   FillCosts sum = inserts;
   sum.merge(reads);

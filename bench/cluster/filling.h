@@ -11,6 +11,7 @@
 #include "bench/results/histogram.h"
 #include "bench/rivals/rcuckoo.h"
 #include "bench/rivals/seat.h"
+#include "bench/rivals/wire_bytes.h"
 #include "rdma/sim/sim.h"
 #include "rdma/traffic.h"
 
@@ -27,10 +28,10 @@ struct FillCosts {
   void merge(const FillCosts& other);
   [[nodiscard]] double lists() const { return each(traffic.round_trips); }
   [[nodiscard]] double messages() const { return each(traffic.messages()); }
+  // As the draft's simulation counts them.
+  [[nodiscard]] double wire_bytes() const { return each(rivals::draft_wire_bytes(traffic)); }
   // Requires: operations > 0.
   [[nodiscard]] uint64_t lists_percentile(double percent) const;
-  // With the headers of requests and answers that the draft's simulation counts.
-  [[nodiscard]] double wire_bytes() const;
 
  private:
   [[nodiscard]] double each(uint64_t n) const { return static_cast<double>(n) / static_cast<double>(operations); }

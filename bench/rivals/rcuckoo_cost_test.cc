@@ -10,6 +10,7 @@
 
 #include "base/testing/budget.h"
 #include "bench/rivals/testing/cuckoo_rig.h"
+#include "bench/rivals/wire_bytes.h"
 
 namespace bonsai::bench::rivals::rcuckoo {
 namespace {
@@ -34,14 +35,7 @@ struct Window {
     return lists[lists.size() * 99 / 100];
   }
   [[nodiscard]] double messages() const { return per_insert((after - before).messages()); }
-  // With headers, requests and answers, as the simulation counts them; it takes the WRITEs of a path for CASes, and
-  // counts what a READ brings in its request, too.
-  [[nodiscard]] double wire_bytes() const {
-    const rdma::Traffic traffic = after - before;
-    return per_insert(traffic.of(rdma::Verb::kRead).messages * 144 + traffic.of(rdma::Verb::kRead).bytes * 2 +
-                      traffic.of(rdma::Verb::kMaskedCas).messages * 224 +
-                      traffic.of(rdma::Verb::kWrite).messages * 160);
-  }
+  [[nodiscard]] double wire_bytes() const { return per_insert(draft_wire_bytes(after - before)); }
 };
 
 struct Filling {
