@@ -49,8 +49,10 @@ class Disk {
 
   static int sync(void* address, size_t bytes, int flags) { return current->write_back(address, bytes, flags); }
 
-  // What a power cut leaves: the kernel may have written any page that is still dirty.
+  // What a power cut leaves: the kernel may have written any page that is still dirty. A store's background threads may
+  // write back meanwhile: the cut falls before or after each write-back.
   std::vector<std::byte> crash() {
+    const std::lock_guard lock(mutex_);
     for (size_t at = 0; at < disk_.size(); at += kPageBytes) {
       if (random_.chance(1, 2)) write_page(at);
     }
@@ -61,6 +63,7 @@ class Disk {
   int write_back(void* address, size_t bytes, int flags) {
     EXPECT_EQ(flags, MS_SYNC);
     EXPECT_FALSE(busy_.exchange(true)) << "two write-backs at a time";
+    const std::lock_guard lock(mutex_);
     const auto begin = static_cast<size_t>(static_cast<std::byte*>(address) - view_);
     const bool fails = syncs_to_failure_ != 0 && --syncs_to_failure_ == 0;
     for (size_t at = begin; at < begin + bytes; at += kPageBytes) {
@@ -84,6 +87,7 @@ class Disk {
 
   static inline Disk* current = nullptr;
 
+  std::mutex mutex_;  // of a write-back and of the power cut
   std::vector<std::byte> disk_;
   std::vector<std::byte> cache_;  // what each page held when it last became clean
   base::Random random_;
