@@ -165,54 +165,61 @@ void RecorderMedium::apply(const Store& store) {
 CrashImages RecorderMedium::each_crash_image(uint64_t images_max, Random& random, const Visit& visit) {
   // A unit is the ordered stores of a group, or one loose store.
   std::vector<ChoiceUnit> units;
-  std::vector<const Store*> firsts;
+  std::vector<Choosable> stores;
   for (const auto& [line, group] : groups_) {
-    if (!group.ordered.empty()) {
-      units.push_back({group.ordered.size(), line});
-      firsts.push_back(group.ordered.data());
+    for (size_t place = 0; place < group.ordered.size(); ++place) {
+      stores.push_back({&group.ordered[place], units.size(), place});
     }
+    if (!group.ordered.empty()) units.push_back({group.ordered.size(), line});
     for (const Store& store : group.loose) {
+      stores.push_back({&store, units.size(), 0});
       units.push_back({1, line});
-      firsts.push_back(&store);
     }
   }
+  // What is older than the word's durable store changes nothing.
+  std::erase_if(stores,
+                [&](const Choosable& each) { return each.store->sequence < durable_sequence_[each.store->word]; });
+  std::sort(stores.begin(), stores.end(), [](const Choosable& a, const Choosable& b) {
+    return a.store->word != b.store->word ? a.store->word < b.store->word : a.store->sequence < b.store->sequence;
+  });
   CrashImages result;
   std::unordered_set<uint64_t> seen;
-  std::vector<const Store*> kept;
-  result.exhaustive = each_crash_choice(units, images_max, random, [&](const std::vector<size_t>& choice) {
-    kept.clear();
-    for (size_t i = 0; i < choice.size(); ++i) {
-      for (size_t k = 0; k < choice[i]; ++k) kept.push_back(firsts[i] + k);
-    }
+  Changes changes;
+  result.exhaustive = each_crash_choice(units, images_max, random, [&](const std::vector<size_t>& kept) {
     ++result.generated;
-    result.visited += visit_choice(kept, seen, visit) ? 1 : 0;
+    changes_of(stores, kept, &changes);
+    uint64_t hash = 0;
+    for (const auto& [word, value] : changes) hash ^= splitmix64(splitmix64(word) + value);
+    if (!seen.insert(hash).second) return;
+    ++result.visited;
+    visit_changed(&changes, visit);
   });
   return result;
 }
 
-// Puts the kept stores into the durable image, visits it unless an equal one was, and takes them out again.
-bool RecorderMedium::visit_choice(std::vector<const Store*>& kept, std::unordered_set<uint64_t>& seen,
-                                  const Visit& visit) {
-  std::sort(kept.begin(), kept.end(), [](const Store* a, const Store* b) {
-    return a->word != b->word ? a->word < b->word : a->sequence < b->sequence;
-  });
-  std::vector<std::pair<size_t, uint64_t>> changes;  // word and value
-  uint64_t hash = 0;
-  for (size_t i = 0; i < kept.size(); ++i) {
-    const Store& store = *kept[i];
-    if (i + 1 < kept.size() && kept[i + 1]->word == store.word) continue;  // a newer store of the word is kept
-    if (store.sequence < durable_sequence_[store.word] || store.value == durable_word(store.word)) continue;
-    changes.emplace_back(store.word, store.value);
-    hash ^= splitmix64(splitmix64(store.word) + store.value);
+// What a crash changes that keeps so many stores of each unit. Requires: the stores in the order of words, and of their
+// sequence within a word.
+void RecorderMedium::changes_of(const std::vector<Choosable>& stores, const std::vector<size_t>& kept,
+                                Changes* changes) const {
+  changes->clear();
+  for (size_t i = 0; i < stores.size();) {
+    const size_t word = stores[i].store->word;
+    const Store* newest = nullptr;
+    for (; i < stores.size() && stores[i].store->word == word; ++i) {
+      if (stores[i].place < kept[stores[i].unit]) newest = stores[i].store;
+    }
+    if (newest != nullptr && newest->value != durable_word(word)) changes->emplace_back(word, newest->value);
   }
-  if (!seen.insert(hash).second) return false;
+}
+
+// Puts the changes into the durable image, visits it, and takes them out again.
+void RecorderMedium::visit_changed(Changes* changes, const Visit& visit) {
   const auto swap_in = [&] {
-    for (auto& [word, value] : changes) std::swap(durable_word(word), value);
+    for (auto& [word, value] : *changes) std::swap(durable_word(word), value);
   };
   swap_in();
   visit(durable_image());
   swap_in();
-  return true;
 }
 
 std::vector<SiteCount> RecorderMedium::site_counts() const {

@@ -108,6 +108,12 @@ class RecorderMedium final : public HookedMedium {
     std::vector<Store> ordered;
     std::vector<Store> loose;
   };
+  // A store that a crash keeps if it keeps more than `place` stores of the unit.
+  struct Choosable {
+    const Store* store;
+    size_t unit, place;
+  };
+  using Changes = std::vector<std::pair<size_t, uint64_t>>;  // words and their values
   // What a thread's next fence will make durable.
   struct Pending {
     std::map<size_t, uint64_t> flushed_before;  // line: the sequence number up to which its flush covers it
@@ -130,8 +136,12 @@ class RecorderMedium final : public HookedMedium {
   void settle_prefix(size_t group, uint64_t sequence_end);
   void settle_loose(size_t group, uint64_t thread);
   void apply(const Store& store);
-  bool visit_choice(std::vector<const Store*>& kept, std::unordered_set<uint64_t>& seen, const Visit& visit);
+  void changes_of(const std::vector<Choosable>& stores, const std::vector<size_t>& kept, Changes* changes) const;
+  void visit_changed(Changes* changes, const Visit& visit);
   [[nodiscard]] uint64_t& durable_word(size_t word) {
+    return durable_lines_[word / kWordsPerLine].words[word % kWordsPerLine];
+  }
+  [[nodiscard]] uint64_t durable_word(size_t word) const {
     return durable_lines_[word / kWordsPerLine].words[word % kWordsPerLine];
   }
 

@@ -77,7 +77,8 @@ class Trial {
   static Status make(const SystemEntry& entry, const TrialOptions& options, std::unique_ptr<Trial>* trial);
 
   // Inserts records up to number `end` by the engine's own code on a network that takes no time, and measures nothing.
-  // A few clients do. Errors: Unavailable, naming the first operation that failed.
+  // A few clients do. Requires: the engine waits for remote locks under local ones, else two of its clients may ask for
+  // one for ever. Errors: Unavailable, naming the first operation that failed.
   Status fill(uint64_t end);
   // Inserts the records that are not there yet, or the next `count` of them. Errors: as fill().
   Status load(TrialResult* result) { return load(options_.records - stored_, result); }
