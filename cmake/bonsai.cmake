@@ -73,7 +73,7 @@ if(BONSAI_SANITIZE)
   add_compile_options(-fsanitize=${BONSAI_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   if(BONSAI_SANITIZE MATCHES undefined AND BONSAI_BY_DAY)
     # Two checks at each use of a pointer, an eighth of the time that this build takes. What they find, a null pointer
-    # or an object that is gone, AddressSanitizer finds by day where memory is touched; by night the libraries have them.
+    # or an object that is gone, AddressSanitizer finds where memory is touched. By night the libraries have them.
     add_compile_options(-fno-sanitize=null,vptr)
   endif()
   add_link_options(-fsanitize=${BONSAI_SANITIZE})
