@@ -174,11 +174,11 @@ endmacro()
 
 # bonsai_test(NAME SOURCES file... LINKS target... [LABELS label...] [ENVIRONMENT VAR=value...] [TIMEOUT seconds]
 #             [SERIAL] [ONE_THREAD] [ONE_THREAD_CASES pattern...] [BY_NIGHT] [FAR] [SHM DAY|NIGHT] [TSAN medium...]):
-# a GoogleTest program, one CTest test. SERIAL: nothing else runs beside it. ONE_THREAD: all that it does is done by one
-# thread, in coroutines; or some of its cases are, as --gtest_filter names them. BY_NIGHT: under sanitizers by night
-# only. FAR, SHM: others, NAME_far and NAME_shm, run it on far media and on a node that serves its pools
-# (base/testing/far.h), with small budgets. Those of SHM NIGHT run by night; so do all of them under ThreadSanitizer,
-# but what TSAN names (far, shm).
+# a GoogleTest program, one CTest test. SERIAL: nothing else runs beside it. ONE_THREAD: it never has two threads at
+# work; or some of its cases have not, as --gtest_filter names them. BY_NIGHT: under sanitizers by night only. FAR, SHM:
+# others, NAME_far and NAME_shm, run it on far media and on a node that serves its pools (base/testing/far.h), with
+# small budgets. Those of SHM NIGHT run by night; so do all of them under ThreadSanitizer, but what TSAN names
+# (far, shm).
 # Its cases are counted by scripts/test.sh from the XML that it leaves in test-results/. Figures and budgets:
 # base/testing/figures.h and budget.h; docs/testing.md explains both.
 function(bonsai_test name)

@@ -21,6 +21,7 @@ machine's folder of that name. Guest K is 10.66.0.K on the fabric's network, dev
 the networks are sockets on the loopback device, commands are taken with a secret token only.
   BONSAI_TESTBED        folder of the testbed's state (default /tmp/bonsai-testbed.UID); another folder, another testbed
   BONSAI_TESTBED_CACHE  where the kernel is kept (default ~/.cache/bonsai/testbed)
+  BONSAI_TESTBED_PROCESSORS  of each guest (default: 1 or 2, as many as this machine has for each)
 TEXT
 }
 fail() {
@@ -103,8 +104,9 @@ start_guest() {
   fi
   for attempt in {1..20}; do
     port=$((20000 + RANDOM % 12000))
-    setsid qemu-system-x86_64 -machine q35,nvdimm=on -accel "$(<"$state/accelerator")" -smp 2 -cpu max,-erms,-fsrm \
-      -m 1024,slots=2,maxmem=8G -nodefaults -display none -no-reboot -serial "file:$state/$k.console" \
+    setsid qemu-system-x86_64 -machine q35,nvdimm=on -accel "$(<"$state/accelerator")" \
+      -smp "$(<"$state/processors")" -cpu max,-erms,-fsrm -m 1024,slots=2,maxmem=8G \
+      -nodefaults -display none -no-reboot -serial "file:$state/$k.console" \
       -kernel "$(kernel)" -initrd "$state/initramfs.gz" \
       -append "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable testbed.k=$k testbed.share=$state/share" \
       -fsdev "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap" \
@@ -159,6 +161,10 @@ up() {
   head -c 24 /dev/urandom | od -An -tx1 | tr -d ' \n' >"$state/token"
   echo "239.66.$((RANDOM % 250 + 1)).$((RANDOM % 250 + 1)):$((32000 + RANDOM % 700))" >"$state/group"
   printf '%s' "$nvm" >"$state/nvm"
+  # Emulated processors that must take turns are slow.
+  local processors=$(($(nproc) / count))
+  ((processors = processors < 1 ? 1 : processors > 2 ? 2 : processors))
+  echo "${BONSAI_TESTBED_PROCESSORS:-$processors}" >"$state/processors"
   make_initramfs
   choose_accelerator
   local k begin=$SECONDS
