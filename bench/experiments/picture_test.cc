@@ -117,6 +117,52 @@ TEST(Picture, OfNamedRowsHasABarForEach) {
   EXPECT_EQ(count(picture, ">theirs<"), 3U);
 }
 
+// Named rows, so many, of series with these units, each figure its row's number.
+ExperimentResult named(size_t rows, const std::vector<std::string>& units, bool same_names = false) {
+  ExperimentResult result{
+      .columns = {{"line", "", false, {}, {}}, {"size", "KiB"}}, .rows = {}, .labels = {}, .medium = {}};
+  for (size_t i = 0; i < rows; ++i) result.columns[0].words.push_back(same_names ? "same" : "row " + std::to_string(i));
+  for (size_t s = 0; s < units.size(); ++s) result.columns.push_back({"s" + std::to_string(s), units[s], true});
+  for (size_t i = 0; i < rows; ++i) {
+    result.rows.push_back({static_cast<double>(i), static_cast<double>(i + 7)});
+    result.rows.back().resize(2 + units.size(), static_cast<double>(i + 1));
+  }
+  return result;
+}
+
+size_t charts_of(const ExperimentResult& result) { return count(experiment_svg(json_of(result)), "class=\"strong\""); }
+
+TEST(Picture, SeriesShareAChartIfTheyCanBeComparedAndItIsNotTooLong) {
+  EXPECT_EQ(charts_of(named(9, {"M/s", "M/s", "M/s"})), 1U);
+  EXPECT_EQ(charts_of(named(3, {"M/s", "s"})), 2U) << "one of each unit";
+  EXPECT_EQ(charts_of(named(3, {"", "", ""})), 3U) << "no units";
+  EXPECT_EQ(charts_of(named(20, {"M/s", "M/s"})), 2U) << "long: one of each series";
+  EXPECT_EQ(charts_of(named(20, {"M/s", "M/s", "M/s", "M/s", "M/s"})), 20U) << "many series: one of each row";
+}
+
+TEST(Picture, SeriesWithoutFiguresHaveNoChart) {
+  ExperimentResult result = named(3, {"", ""});
+  for (Row& row : result.rows) row[3] = {};
+  result.rows[1][2] = {};
+  EXPECT_EQ(charts_of(result), 1U);
+  EXPECT_EQ(count(experiment_svg(json_of(result)), ">row 1<"), 0U) << "a row without a figure";
+  for (Row& row : result.rows) row[2] = {};
+  EXPECT_EQ(count(experiment_section(json_of(result)), "<figure"), 0U);
+  EXPECT_EQ(count(experiment_section(json_of(result)), "<table>"), 1U);
+}
+
+TEST(Picture, RowsOfOneNameGetTheNextColumnToo) {
+  const std::string picture = experiment_svg(json_of(named(2, {"M/s"}, true)));
+  for (const char* name : {">same, 7<", ">same, 8<"}) EXPECT_EQ(count(picture, name), 1U) << picture;
+}
+
+TEST(Picture, ReasonsStandOnce) {
+  ExperimentResult result = rows_of({{1, 2}});
+  for (const char* name : {"x", "y"}) result.columns.push_back({name, "J", true, "no counter"});
+  result.rows[0].resize(4);
+  EXPECT_EQ(count(experiment_section(json_of(result)), " x, y: no counter."), 1U);
+}
+
 TEST(CellText, IsWordNumberOrDash) {
   const Column plain{"figure", "unit"}, words{"word", "", false, {}, {"no", "yes"}};
   EXPECT_EQ(cell_text(plain, {}), "-");

@@ -441,7 +441,15 @@ Status read_json(const std::string& path, Json* json) {
   return Status::OK();
 }
 
-// The experiments, and what was measured of the fabric, whose files are in `directory`, by name.
+// Where an experiment stands in this build's list; one that it does not have comes last.
+size_t place_of(const Json& experiment) {
+  const std::vector<Experiment>& list = experiment_list();
+  const auto name = experiment.value("name", std::string());
+  return static_cast<size_t>(
+      std::find_if(list.begin(), list.end(), [&](const Experiment& each) { return each.name == name; }) - list.begin());
+}
+
+// The experiments, and what was measured of the fabric, whose files are in `directory`, in the order of the list.
 std::vector<Json> find_experiments(const std::string& directory) {
   std::vector<Json> experiments;
   std::vector<std::string> paths;
@@ -454,7 +462,23 @@ std::vector<Json> find_experiments(const std::string& directory) {
     Json json;
     if (read_json(path, &json).ok() && (is_experiment(json) || is_fabric(json))) experiments.push_back(std::move(json));
   }
+  std::stable_sort(experiments.begin(), experiments.end(),
+                   [](const Json& a, const Json& b) { return place_of(a) < place_of(b); });
   return experiments;
+}
+
+// Links to the experiments, by name, where there are more than can be seen at once.
+std::string contents(const std::vector<Json>& experiments) {
+  constexpr size_t kSeenAtOnce = 3;
+  if (experiments.size() <= kSeenAtOnce) return {};
+  std::string out = "<nav aria-label=\"Experiments\"><ul class=\"contents\">\n";
+  for (const Json& one : experiments) {
+    if (is_fabric(one)) continue;
+    const std::string name = escaped(one.at("name").get<std::string>());
+    out += "<li><a href=\"#" + name + "\">" + name + "</a> <span class=\"soft\">" +
+           escaped(one.at("title").get<std::string>()) + "</span></li>\n";
+  }
+  return out + "</ul></nav>\n";
 }
 
 }  // namespace
@@ -467,6 +491,7 @@ std::string report_html(const Json& results, const std::vector<Json>& experiment
       "<title>bonsai-bench</title>\n<style>";
   out.append(svg_style()).append(kReportStyle).append("</style></head>\n<body><main>\n");
   out += results.is_null() ? "<h1>bonsai-bench</h1>\n" : RunReport(results).html();
+  out += contents(experiments);
   for (const Json& one : experiments) out += is_fabric(one) ? fabric_section(one) : experiment_section(one);
   return out + "</main></body></html>\n";
 }

@@ -34,6 +34,31 @@ TEST(Report, HasASectionForEachExperiment) {
   std::filesystem::remove_all(directory);
 }
 
+TEST(Report, ListsManyExperimentsInTheOrderOfTheProgramsOwnList) {
+  const std::string directory = ::testing::TempDir() + "/bench_report_contents";
+  std::filesystem::remove_all(directory);
+  const std::vector<Experiment>& all = experiment_list();
+  const std::vector<std::string_view> names = {all[0].name, all[2].name, "zz-of-another-build", all[1].name};
+  std::string page;
+  for (size_t i = 0; i < names.size(); ++i) {
+    Experiment named = experiment();
+    named.name = names[i];
+    ASSERT_TRUE(write_experiment(directory, experiment_json(named, result(), Manifest())).ok());
+    ASSERT_TRUE(write_report(directory).ok());
+    std::ifstream in(directory + "/report.html");
+    page.assign(std::istreambuf_iterator<char>(in), {});
+    EXPECT_EQ(page.find("<nav") != std::string::npos, i == 3) << "more than can be seen at once";
+  }
+  size_t at = 0;
+  for (const std::string_view name : {names[0], names[3], names[1], names[2]}) {
+    const size_t link = page.find("<a href=\"#" + std::string(name) + "\">", at);
+    ASSERT_NE(link, std::string::npos) << name << " is not there, or before its place";
+    EXPECT_NE(page.find("<h2 id=\"" + std::string(name) + "\">"), std::string::npos);
+    at = link;
+  }
+  std::filesystem::remove_all(directory);
+}
+
 TEST(Report, HasASectionForTheFabric) {
   FabricReport fabric;
   fabric.runs = 1;

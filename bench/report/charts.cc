@@ -14,7 +14,8 @@ constexpr double kWidth = 340;
 constexpr double kTitleHeight = 26;
 constexpr double kRowHeight = 24;
 constexpr double kBarHeight = 15;
-constexpr double kLabelWidth = 104;
+constexpr double kLabelWidth = 104;      // and wider where a label is
+constexpr double kCharacterWidth = 6.6;  // of a label; a wide one
 constexpr double kValueWidth = 58;
 constexpr std::string_view kDash = "\xe2\x80\x93";
 
@@ -47,8 +48,8 @@ double round_up(double value) {
   return 10 * power;
 }
 
-void absent_row(double y, std::string_view why, Svg* svg) {
-  svg->text(kLabelWidth, y, std::string(kDash) + " " + std::string(why), "class=\"soft small absent\"");
+void absent_row(double x, double y, std::string_view why, Svg* svg) {
+  svg->text(x, y, std::string(kDash) + " " + std::string(why), "class=\"soft small absent\"");
 }
 
 // The axes of a line chart: from values to places.
@@ -69,12 +70,17 @@ class Axes {
         high = std::max(high, y);
       }
     }
-    if (high <= 0) low = high = 1;
+    if (high <= 0 && !(low < 0)) low = high = 1;
     if (log_) {
       y_low_ = std::floor(std::log10(low) + 1e-9);
       y_high_ = std::max(y_low_ + 1, std::ceil(std::log10(high) - 1e-9));
     } else {
-      y_high_ = round_up(high);
+      // Round steps from zero: 2 in quarters, 1, 2.5, 5 and 10 in fifths.
+      const double largest = round_up(std::max(high, -low));
+      const double digit = largest / std::pow(10, std::floor(std::log10(largest) + 1e-9));
+      step_ = largest / (std::abs(digit - 2) < 1e-6 ? 4 : 5);
+      y_high_ = low < 0 ? step_ * std::ceil(high / step_) : largest;
+      y_low_ = low < 0 ? step_ * std::floor(low / step_) : 0;
     }
   }
 
@@ -105,10 +111,7 @@ class Axes {
     if (log_) {
       for (double power = y_low_; power <= y_high_; ++power) values.push_back(std::pow(10, power));
     } else {
-      // Round steps: 2 in quarters, 1, 2.5, 5 and 10 in fifths.
-      const double digit = y_high_ / std::pow(10, std::floor(std::log10(y_high_) + 1e-9));
-      const int steps = std::abs(digit - 2) < 1e-6 ? 4 : 5;
-      for (int i = 0; i <= steps; ++i) values.push_back(y_high_ * i / steps);
+      for (double i = std::round(y_low_ / step_); i <= y_high_ / step_ + 1e-6; ++i) values.push_back(step_ * i);
     }
     return values;
   }
@@ -117,6 +120,7 @@ class Axes {
   double x_high_;
   double y_low_ = 0;
   double y_high_ = 1;
+  double step_ = 1;
 };
 
 // Names beside the ends of the curves, moved apart where they would overlap.
@@ -168,7 +172,9 @@ std::string short_number(double value) {
 }
 
 Svg bar_chart(const std::string& title, const std::vector<Bar>& bars) {
-  Svg svg(kWidth, kTitleHeight + kRowHeight * static_cast<double>(bars.size()), title);
+  double left = kLabelWidth;
+  for (const Bar& bar : bars) left = std::max(left, 8 + kCharacterWidth * static_cast<double>(bar.label.size()));
+  Svg svg(kWidth - kLabelWidth + left, kTitleHeight + kRowHeight * static_cast<double>(bars.size()), title);
   svg.text(0, 14, title, "class=\"strong\"");
   double largest = 0;
   for (const Bar& bar : bars) {
@@ -179,20 +185,20 @@ Svg bar_chart(const std::string& title, const std::vector<Bar>& bars) {
   double y = kTitleHeight;
   for (const Bar& bar : bars) {
     const double base = y + kBarHeight - 3;
-    svg.text(kLabelWidth - 8, base, bar.label, "class=\"end\"");
+    svg.text(left - 8, base, bar.label, "class=\"end\"");
     if (!bar.value) {
-      absent_row(base, bar.absent, &svg);
+      absent_row(left, base, bar.absent, &svg);
     } else {
       const double width = std::max(1.5, *bar.value * scale);
       const std::string paint = bar.outlined
                                     ? "class=\"bar\" rx=\"2\" fill-opacity=\".18\" stroke-width=\"1.5\" fill=\"" +
                                           colour(bar.colour) + "\" stroke=\"" + colour(bar.colour) + "\""
                                     : "class=\"bar\" rx=\"2\" fill=\"" + colour(bar.colour) + "\"";
-      svg.rect(kLabelWidth, y, width, kBarHeight, paint, bar.tip);
-      double text_x = kLabelWidth + width;
+      svg.rect(left, y, width, kBarHeight, paint, bar.tip);
+      double text_x = left + width;
       if (bar.spread) {
-        const double low = kLabelWidth + bar.spread->first * scale;
-        const double high = kLabelWidth + bar.spread->second * scale;
+        const double low = left + bar.spread->first * scale;
+        const double high = left + bar.spread->second * scale;
         svg.line(low, y + kBarHeight / 2, high, y + kBarHeight / 2, "class=\"mark spread\"");
         text_x = std::max(text_x, high);
       }
@@ -220,7 +226,7 @@ Svg memory_chart(const std::string& title, const std::vector<Stack>& stacks, std
     const double base = y + kBarHeight - 3;
     svg.text(kLabelWidth - 8, base, stack.label, "class=\"end\"");
     if (!stack.dram && !stack.nvm) {
-      absent_row(base, stack.absent, &svg);
+      absent_row(kLabelWidth, base, stack.absent, &svg);
     } else {
       double x = kLabelWidth;
       if (stack.dram) {

@@ -54,6 +54,13 @@ TEST(BarChart, ShowsTheSpread) {
   EXPECT_NE(chart.find("x2=\"282\""), std::string::npos) << chart;
 }
 
+TEST(BarChart, IsAsWideAsItsLabelsNeed) {
+  const Svg usual = bar_chart("t", {{.label = "fast", .value = 1}});
+  const Svg wide = bar_chart("t", {{.label = "what is said at some length", .value = 1}});
+  EXPECT_GT(wide.width(), usual.width() + 60);
+  EXPECT_EQ(wide.height(), usual.height());
+}
+
 TEST(BarChart, StandsZeroAndNothing) {
   EXPECT_EQ(count(bar_chart("t", {{.label = "x", .value = 0}}).element(), "class=\"bar\""), 1U);
   EXPECT_EQ(count(bar_chart("t", {}).element(), "class=\"bar\""), 0U);
@@ -97,6 +104,14 @@ TEST(LineChart, KeepsNamesApart) {
   for (size_t i = 1; i < places.size(); ++i) EXPECT_GE(places[i] - places[i - 1], 12.9);
   EXPECT_EQ(count(text, "class=\"curve\""), 6U);
   EXPECT_EQ(text.find("nan"), std::string::npos) << text;
+}
+
+TEST(LineChart, HasAnAxisForWhatIsBelowZero) {
+  LineChart chart;
+  chart.x_max = 2;
+  chart.curves = {{"A", 0, false, {{1, -21}, {2, 3}}}};
+  const std::string picture = line_chart(chart).element();
+  for (const char* tick : {">-25<", ">-20<", ">-5<", ">0<", ">5<"}) EXPECT_EQ(count(picture, tick), 1U) << picture;
 }
 
 TEST(LineChart, StandsCurvesWithoutPoints) {

@@ -28,6 +28,8 @@ figure svg{display:block;width:100%;height:auto}
 figcaption{color:var(--soft);font-size:12px;margin-top:6px}
 .legend{display:flex;flex-wrap:wrap;gap:4px 18px;margin:8px 0 0;padding:0;list-style:none;font-size:13px}
 .legend i{display:inline-block;width:18px;height:11px;border-radius:2px;margin-right:6px;vertical-align:-1px}
+.contents{columns:2;column-gap:32px;margin:16px 0 0;padding:0;list-style:none;font-size:12px;line-height:1.4}
+.contents li{break-inside:avoid;padding:2px 0}.contents a{color:inherit;font-weight:600}
 .scroll{overflow-x:auto;margin-top:14px}
 table{border-collapse:collapse;font-size:13px;font-variant-numeric:tabular-nums;width:100%}
 th{font-weight:600;text-align:right;padding:5px 8px;border-bottom:2px solid var(--faint);vertical-align:bottom}

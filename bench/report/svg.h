@@ -34,6 +34,9 @@ class Svg {
   void path(const std::string& shape, std::string_view attributes, std::string_view tip = {});
   void text(double x, double y, std::string_view words, std::string_view attributes);
 
+  [[nodiscard]] double width() const { return width_; }
+  [[nodiscard]] double height() const { return height_; }
+
   // Puts another picture into this one, its upper left corner at (x, y).
   void place(const Svg& other, double x, double y);
 
