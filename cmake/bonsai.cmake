@@ -173,20 +173,27 @@ macro(bonsai_add_test_program name)
 endmacro()
 
 # bonsai_test(NAME SOURCES file... LINKS target... [LABELS label...] [ENVIRONMENT VAR=value...] [TIMEOUT seconds]
-#             [SERIAL] [ONE_THREAD] [ONE_THREAD_CASES pattern...] [BY_NIGHT] [FAR] [SHM DAY|NIGHT] [TSAN medium...]):
+#             [SERIAL] [ONE_THREAD] [ONE_THREAD_CASES pattern...] [BY_NIGHT] [BY_NIGHT_CASES pattern...]
+#             [FAR] [SHM DAY|NIGHT] [TSAN medium...]):
 # a GoogleTest program, one CTest test. SERIAL: nothing else runs beside it. ONE_THREAD: it never has two threads at
-# work; or some of its cases have not, as --gtest_filter names them. BY_NIGHT: under sanitizers by night only. FAR, SHM:
-# others, NAME_far and NAME_shm, run it on far media and on a node that serves its pools (base/testing/far.h), with
-# small budgets. Those of SHM NIGHT run by night; so do all of them under ThreadSanitizer, but what TSAN names
-# (far, shm).
+# work; or some of its cases have not, as --gtest_filter names them. BY_NIGHT, BY_NIGHT_CASES: under sanitizers by night
+# only. FAR, SHM: others, NAME_far and NAME_shm, run it on far media and on a node that serves its pools
+# (base/testing/far.h), with small budgets. Those of SHM NIGHT run by night; so do all of them under ThreadSanitizer,
+# but what TSAN names (far, shm).
 # Its cases are counted by scripts/test.sh from the XML that it leaves in test-results/. Figures and budgets:
 # base/testing/figures.h and budget.h; docs/testing.md explains both.
 function(bonsai_test name)
   cmake_parse_arguments(TEST "SERIAL;ONE_THREAD;BY_NIGHT;FAR" "TIMEOUT;SHM"
-                        "SOURCES;LINKS;LABELS;ENVIRONMENT;ONE_THREAD_CASES;TSAN" ${ARGN})
+                        "SOURCES;LINKS;LABELS;ENVIRONMENT;ONE_THREAD_CASES;BY_NIGHT_CASES;TSAN" ${ARGN})
   set(cases)
-  if(TEST_ONE_THREAD_CASES AND BONSAI_SANITIZE MATCHES thread)
-    list(JOIN TEST_ONE_THREAD_CASES ":" cases)
+  if(BONSAI_SANITIZE MATCHES thread)
+    list(APPEND cases ${TEST_ONE_THREAD_CASES})
+  endif()
+  if(BONSAI_BY_DAY)
+    list(APPEND cases ${TEST_BY_NIGHT_CASES})
+  endif()
+  if(cases)
+    list(JOIN cases ":" cases)
     set(cases --gtest_filter=-${cases})
   endif()
   bonsai_add_test_program(${name} --gtest_output=xml:${CMAKE_BINARY_DIR}/test-results/${name}.xml ${cases})
