@@ -12,7 +12,7 @@ Installs what is missing, then runs the regimes
   tsan     the same under ThreadSanitizer
   clang    what is fuzzed compiles with clang 14 without a warning, by night everything; then a minute of fuzzing
            (scripts/fuzz.py)
-  --fast          style and release only, with small budgets: within 5 minutes on 2 cores
+  --fast          style and release only, with small budgets: within 5 minutes on 2 cores, once built
   --regimes=LIST  only these, comma-separated, e.g. --regimes=asan,tsan
   --tests=REGEX   only the CTest tests whose name matches
 The budget of randomised tests is BONSAI_TEST_BUDGET = fast, full (default) or nightly (scripts/nightly.sh);
