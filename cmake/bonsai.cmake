@@ -178,8 +178,8 @@ endmacro()
 # a GoogleTest program, one CTest test. SERIAL: nothing else runs beside it. ONE_THREAD: it never has two threads at
 # work; or some of its cases have not, as --gtest_filter names them. BY_NIGHT, BY_NIGHT_CASES: under sanitizers by night
 # only. FAR, SHM: others, NAME_far and NAME_shm, run it on far media and on a node that serves its pools
-# (base/testing/far.h), with small budgets. Those of SHM NIGHT run by night; so do all of them under ThreadSanitizer,
-# but what TSAN names (far, shm).
+# (base/testing/far.h), all its cases, with small budgets. Those of SHM NIGHT run by night; so do all of them under
+# ThreadSanitizer, but what TSAN names (far, shm).
 # Its cases are counted by scripts/test.sh from the XML that it leaves in test-results/. Figures and budgets:
 # base/testing/figures.h and budget.h; docs/testing.md explains both.
 function(bonsai_test name)

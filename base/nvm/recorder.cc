@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstring>
 #include <string_view>
+#include <unordered_set>
 
 #include "base/check.h"
 #include "base/nvm/counters.h"
@@ -200,7 +201,7 @@ CrashImages RecorderMedium::each_crash_image(uint64_t images_max, Random& random
 // What a crash changes that keeps so many stores of each unit. Requires: the stores in the order of words, and of their
 // sequence within a word.
 void RecorderMedium::changes_of(const std::vector<Choosable>& stores, const std::vector<size_t>& kept,
-                                Changes* changes) const {
+                                Changes* changes) {
   changes->clear();
   for (size_t i = 0; i < stores.size();) {
     const size_t word = stores[i].store->word;

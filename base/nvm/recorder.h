@@ -29,7 +29,6 @@
 #include <map>
 #include <mutex>
 #include <span>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -136,12 +135,9 @@ class RecorderMedium final : public HookedMedium {
   void settle_prefix(size_t group, uint64_t sequence_end);
   void settle_loose(size_t group, uint64_t thread);
   void apply(const Store& store);
-  void changes_of(const std::vector<Choosable>& stores, const std::vector<size_t>& kept, Changes* changes) const;
+  void changes_of(const std::vector<Choosable>& stores, const std::vector<size_t>& kept, Changes* changes);
   void visit_changed(Changes* changes, const Visit& visit);
   [[nodiscard]] uint64_t& durable_word(size_t word) {
-    return durable_lines_[word / kWordsPerLine].words[word % kWordsPerLine];
-  }
-  [[nodiscard]] uint64_t durable_word(size_t word) const {
     return durable_lines_[word / kWordsPerLine].words[word % kWordsPerLine];
   }
 

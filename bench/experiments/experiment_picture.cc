@@ -5,7 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "bench/experiments/experiment.h"
 #include "bench/report/charts.h"
@@ -19,8 +21,18 @@ constexpr const char* kDash = "\xe2\x80\x93";
 constexpr double kChartWidth = 340;
 constexpr double kChartHeight = 230;
 constexpr double kLegendLine = 18;
+constexpr double kGap = 20;  // between charts
 
 std::string letter(size_t series) { return std::string(1, static_cast<char>('A' + series)); }
+
+std::optional<double> figure_of(const Json& row, const std::string& series) {
+  const auto found = row.find(series);
+  return found != row.end() && found->is_number() ? std::optional(found->get<double>()) : std::nullopt;
+}
+
+std::string text_of(const Json& cell) {
+  return cell.is_string() ? cell.get<std::string>() : cell.is_number() ? short_number(cell.get<double>()) : kDash;
+}
 
 // Figures that differ by more than so many times get logarithmic axes.
 constexpr double kLinearXMax = 1000;
@@ -35,10 +47,10 @@ struct Scales {
       x_low = std::min(x_low, x);
       x_high = std::max(x_high, x);
       for (const Json& column : experiment.at("charted")) {
-        const auto found = row.find(column.get<std::string>());
-        if (found == row.end() || !found->is_number()) continue;
-        y_low = std::min(y_low, found->get<double>());
-        y_high = std::max(y_high, found->get<double>());
+        const std::optional<double> y = figure_of(row, column.get<std::string>());
+        if (!y) continue;
+        y_low = std::min(y_low, *y);
+        y_high = std::max(y_high, *y);
       }
     }
     x_log = x_low > 1 && x_high > kLinearXMax * x_low;
@@ -67,9 +79,8 @@ LineChart chart_of(const Json& experiment, const Json& rows, const std::string& 
   for (size_t i = 0; i < charted.size(); ++i) {
     Curve curve{letter(i), static_cast<int>(i), false, {}};
     for (const Json& row : rows) {
-      const auto found = row.find(charted.at(i).get<std::string>());
-      if (found == row.end() || !found->is_number()) continue;
-      curve.points.emplace_back(scales.place(row.at(x_column).get<double>()), found->get<double>());
+      const std::optional<double> y = figure_of(row, charted.at(i).get<std::string>());
+      if (y) curve.points.emplace_back(scales.place(row.at(x_column).get<double>()), *y);
     }
     if (!curve.points.empty()) chart.curves.push_back(std::move(curve));
   }
@@ -85,24 +96,16 @@ bool has_names(const Json& experiment) {
 // The names of the rows: what the first column says, and, where rows would share it, the columns after it.
 std::vector<std::string> names_of(const Json& experiment) {
   const Json& charted = experiment.at("charted");
-  const auto text = [](const Json& cell) {
-    return cell.is_string() ? cell.get<std::string>() : cell.is_number() ? short_number(cell.get<double>()) : kDash;
-  };
   std::vector<std::string> names(experiment.at("rows").size());
   for (const Json& column : experiment.at("columns")) {
     if (std::set(names.begin(), names.end()).size() == names.size()) break;
     if (std::find(charted.begin(), charted.end(), column) != charted.end()) break;
     for (size_t i = 0; i < names.size(); ++i) {
       const Json& row = experiment.at("rows").at(i);
-      if (row.contains(column)) names[i] += (names[i].empty() ? "" : ", ") + text(row.at(column.get<std::string>()));
+      if (row.contains(column)) names[i] += (names[i].empty() ? "" : ", ") + text_of(row.at(column.get<std::string>()));
     }
   }
   return names;
-}
-
-std::optional<double> figure_of(const Json& row, const std::string& series) {
-  const auto found = row.find(series);
-  return found != row.end() && found->is_number() ? std::optional(found->get<double>()) : std::nullopt;
 }
 
 std::string with_unit(const Json& experiment, const std::string& series) {
@@ -110,17 +113,37 @@ std::string with_unit(const Json& experiment, const std::string& series) {
   return unit.empty() ? series : series + ": " + unit;
 }
 
-// A row's figures of the series, side by side: the first bar has the row's name, the others are outlined and have the
-// series'.
-void add_row(const Json& experiment, size_t row, const std::string& name, std::vector<Bar>* bars) {
+// A row's figures, a bar for each series; the first bar has this label, the others are outlined and have the series'.
+void add_row(const Json& experiment, size_t row, const std::string& row_name, const std::string& first_label,
+             std::vector<Bar>* bars) {
   const Json& charted = experiment.at("charted");
   for (size_t i = 0; i < charted.size(); ++i) {
     const auto series = charted.at(i).get<std::string>();
-    Bar bar{.label = i == 0 ? name : series, .colour = static_cast<int>(i), .outlined = i > 0};
-    bar.tip = name + ", " + series;
-    bar.value = figure_of(experiment.at("rows").at(row), series);
-    bars->push_back(std::move(bar));
+    bars->push_back({.label = i == 0 ? first_label : series,
+                     .colour = static_cast<int>(i),
+                     .outlined = i > 0,
+                     .value = figure_of(experiment.at("rows").at(row), series),
+                     .tip = row_name + ", " + series});
   }
+}
+
+// A figure of each row that has one.
+std::vector<Bar> bars_of_series(const Json& experiment, size_t series, const std::vector<std::string>& names) {
+  std::vector<Bar> bars;
+  for (size_t row = 0; row < names.size(); ++row) {
+    const std::optional<double> value = figure_of(experiment.at("rows").at(row), experiment.at("charted").at(series));
+    if (!value) continue;
+    bars.push_back({.label = names[row], .colour = static_cast<int>(series), .value = value, .tip = names[row]});
+  }
+  return bars;
+}
+
+// Whether all have one unit.
+bool can_be_compared(const Json& experiment) {
+  const Json& charted = experiment.at("charted");
+  const auto unit_of = [&](const Json& series) { return experiment.at("units").at(series.get<std::string>()); };
+  const Json unit = unit_of(charted.at(0));
+  return unit != "" && std::all_of(charted.begin(), charted.end(), [&](const Json& s) { return unit_of(s) == unit; });
 }
 
 // Series that can be compared share a chart if that is not too long; else each row has one if there are many series,
@@ -128,37 +151,29 @@ void add_row(const Json& experiment, size_t row, const std::string& name, std::v
 std::vector<Svg> bar_charts(const Json& experiment) {
   constexpr size_t kBarsTogetherMax = 36, kFewSeries = 4;
   const Json& charted = experiment.at("charted");
-  const Json& rows = experiment.at("rows");
   const std::vector<std::string> names = names_of(experiment);
-  const auto unit_of = [&](size_t series) { return experiment.at("units").at(charted.at(series).get<std::string>()); };
-  bool comparable = unit_of(0) != "";
-  for (size_t i = 1; i < charted.size(); ++i) comparable = comparable && unit_of(i) == unit_of(0);
+  const bool comparable = can_be_compared(experiment);
+  const auto first = charted.at(0).get<std::string>();
   std::vector<Svg> charts;
   const auto add = [&charts](const std::string& title, const std::vector<Bar>& bars) {
     if (std::any_of(bars.begin(), bars.end(), [](const Bar& bar) { return bar.value.has_value(); })) {
       charts.push_back(bar_chart(title, bars));
     }
   };
-  const auto first = charted.at(0).get<std::string>();
-  std::vector<Bar> bars;
-  if (comparable && rows.size() * charted.size() <= kBarsTogetherMax) {
-    for (size_t row = 0; row < rows.size(); ++row) add_row(experiment, row, names[row], &bars);
+  if (comparable && names.size() * charted.size() <= kBarsTogetherMax) {
+    std::vector<Bar> bars;
+    for (size_t row = 0; row < names.size(); ++row) add_row(experiment, row, names[row], names[row], &bars);
     add(with_unit(experiment, first), bars);
   } else if (comparable && charted.size() > kFewSeries) {
-    for (size_t row = 0; row < rows.size(); ++row, bars.clear()) {
-      add_row(experiment, row, first, &bars);
-      add(names[row] + ": " + unit_of(0).get<std::string>(), bars);
+    const auto unit = experiment.at("units").at(first).get<std::string>();
+    for (size_t row = 0; row < names.size(); ++row) {
+      std::vector<Bar> bars;
+      add_row(experiment, row, names[row], first, &bars);
+      add(names[row] + ": " + unit, bars);
     }
   } else {
-    for (size_t i = 0; i < charted.size(); ++i, bars.clear()) {
-      const auto series = charted.at(i).get<std::string>();
-      for (size_t row = 0; row < rows.size(); ++row) {
-        const std::optional<double> value = figure_of(rows.at(row), series);
-        if (value) {
-          bars.push_back({.label = names[row], .colour = static_cast<int>(i), .value = value, .tip = names[row]});
-        }
-      }
-      add(with_unit(experiment, series), bars);
+    for (size_t i = 0; i < charted.size(); ++i) {
+      add(with_unit(experiment, charted.at(i)), bars_of_series(experiment, i, names));
     }
   }
   return charts;
@@ -166,21 +181,19 @@ std::vector<Svg> bar_charts(const Json& experiment) {
 
 // Two in a row, each row as high as its higher one.
 Svg bar_picture(const Json& experiment) {
-  constexpr double kGap = 20;
   const std::vector<Svg> charts = bar_charts(experiment);
   double column_width = kChartWidth, height = 0;
-  std::vector<double> tops;
-  for (size_t i = 0; i < charts.size(); i += 2) {
-    tops.push_back(height);
-    const double higher =
-        i + 1 < charts.size() ? std::max(charts[i].height(), charts[i + 1].height()) : charts[i].height();
-    height += higher + kGap;
-    for (size_t k = i; k < std::min(i + 2, charts.size()); ++k)
-      column_width = std::max(column_width, charts[k].width());
-  }
-  Svg svg(2 * column_width + kGap, std::max(height, kGap), experiment.at("title").get<std::string>());
+  std::vector<double> heights((charts.size() + 1) / 2);
   for (size_t i = 0; i < charts.size(); ++i) {
-    svg.place(charts[i], i % 2 == 0 ? 0 : column_width + kGap, tops[i / 2]);
+    column_width = std::max(column_width, charts[i].width());
+    heights[i / 2] = std::max(heights[i / 2], charts[i].height() + kGap);
+  }
+  for (const double each : heights) height += each;
+  Svg svg(2 * column_width + kGap, std::max(height, kGap), experiment.at("title").get<std::string>());
+  double top = 0;
+  for (size_t i = 0; i < charts.size(); ++i) {
+    svg.place(charts[i], i % 2 == 0 ? 0 : column_width + kGap, top);
+    if (i % 2 != 0) top += heights[i / 2];
   }
   return svg;
 }
@@ -188,12 +201,12 @@ Svg bar_picture(const Json& experiment) {
 Svg curve_picture(const Json& experiment) {
   const Json& charted = experiment.at("charted");
   const double height = kChartHeight + 12 + kLegendLine * static_cast<double>(charted.size());
-  Svg svg(2 * kChartWidth + 20, height, experiment.at("title").get<std::string>());
+  Svg svg(2 * kChartWidth + kGap, height, experiment.at("title").get<std::string>());
   svg.place(line_chart(chart_of(experiment, experiment.at("rows"), "Measured here")), 0, 0);
   const bool goals = experiment.value("reference_is", "") == "goals";
   const LineChart reference =
       chart_of(experiment, experiment.at("reference"), goals ? "Goals" : "Published, on other hardware");
-  if (!reference.curves.empty()) svg.place(line_chart(reference), kChartWidth + 20, 0);
+  if (!reference.curves.empty()) svg.place(line_chart(reference), kChartWidth + kGap, 0);
   for (size_t i = 0; i < charted.size(); ++i) {
     const auto name = charted.at(i).get<std::string>();
     const auto absent = experiment.at("absent").find(name);
@@ -226,8 +239,11 @@ std::vector<std::pair<std::string, std::string>> columns_by_reason(const Json& a
   std::vector<std::pair<std::string, std::string>> all;
   for (const auto& [column, reason] : absent.items()) {
     const auto same = std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.first == reason; });
-    same == all.end() ? static_cast<void>(all.emplace_back(reason, column))
-                      : static_cast<void>(same->second += ", " + column);
+    if (same == all.end()) {
+      all.emplace_back(reason, column);
+    } else {
+      same->second += ", " + column;
+    }
   }
   return all;
 }
@@ -240,12 +256,7 @@ std::string table(const Json& columns, const Json& rows) {
     out += "<tr>";
     for (const Json& column : columns) {
       const auto found = row.find(column.get<std::string>());
-      const Json cell = found == row.end() ? Json(nullptr) : *found;
-      out += "<td>" +
-             (cell.is_string()   ? escaped(cell.get<std::string>())
-              : cell.is_number() ? short_number(cell.get<double>())
-                                 : std::string(kDash)) +
-             "</td>";
+      out += "<td>" + escaped(text_of(found == row.end() ? Json(nullptr) : *found)) + "</td>";
     }
     out += "</tr>\n";
   }

@@ -140,6 +140,13 @@ TEST(Picture, SeriesShareAChartIfTheyCanBeComparedAndItIsNotTooLong) {
   EXPECT_EQ(charts_of(named(20, {"M/s", "M/s", "M/s", "M/s", "M/s"})), 20U) << "many series: one of each row";
 }
 
+TEST(Picture, EveryBarStatesItsRowAndItsSeries) {
+  for (const size_t rows : {size_t{3}, size_t{20}}) {
+    const std::string picture = experiment_svg(json_of(named(rows, {"M/s", "M/s", "M/s", "M/s", "M/s"})));
+    for (const char* tip : {">row 2, s0<", ">row 2, s4<"}) EXPECT_EQ(count(picture, tip), 1U) << rows << ": " << tip;
+  }
+}
+
 TEST(Picture, SeriesWithoutFiguresHaveNoChart) {
   ExperimentResult result = named(3, {"", ""});
   for (Row& row : result.rows) row[3] = {};
