@@ -505,11 +505,11 @@ Status write_report(const std::string& directory) {
     return Status::NotSupported(directory + "/results.json is not of version " + std::to_string(kResultsVersion) +
                                 "; run again with this program");
   }
-  const std::vector<Json> experiments = find_experiments(directory);
-  if (results.is_null() && experiments.empty()) {
-    return Status::NotFound("there are no results in " + directory + "; run something with --out=" + directory);
-  }
   try {
+    const std::vector<Json> experiments = find_experiments(directory);
+    if (results.is_null() && experiments.empty()) {
+      return Status::NotFound("there are no results in " + directory + "; run something with --out=" + directory);
+    }
     return write_file(directory + "/report.html", report_html(results, experiments));
   } catch (const Json::exception& error) {
     return Status::Corruption("the results in " + directory + " lack what this program writes (" + error.what() +

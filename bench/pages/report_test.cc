@@ -34,6 +34,19 @@ TEST(Report, HasASectionForEachExperiment) {
   std::filesystem::remove_all(directory);
 }
 
+TEST(Report, RefusesAnExperimentWithoutAName) {
+  const std::string directory = ::testing::TempDir() + "/bench_report_nameless";
+  for (const nlohmann::ordered_json& name : {nlohmann::ordered_json(7), nlohmann::ordered_json(nullptr)}) {
+    std::filesystem::remove_all(directory);
+    ASSERT_TRUE(write_experiment(directory, experiment_json(experiment(), result(), Manifest())).ok());
+    nlohmann::ordered_json other = experiment_json(experiment(), result(), Manifest());
+    other["name"] = name;
+    std::ofstream(directory + "/other.json") << other;
+    EXPECT_EQ(write_report(directory).code(), Status::Code::kCorruption) << name;
+  }
+  std::filesystem::remove_all(directory);
+}
+
 TEST(Report, ListsManyExperimentsInTheOrderOfTheProgramsOwnList) {
   const std::string directory = ::testing::TempDir() + "/bench_report_contents";
   std::filesystem::remove_all(directory);
