@@ -27,7 +27,6 @@
 #include <bit>
 #include <boost/container/small_vector.hpp>
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <new>
 
@@ -325,10 +324,12 @@ class alignas(base::kLineBytes) Bnode {
   [[nodiscard]] bool pending() const { return claim_.load() >= Claim::kPending; }
 
   struct Queued {
+    static constexpr uint64_t kNowhere = UINT64_MAX;
+
     Bnode* next = nullptr;
-    std::list<Bnode*>::iterator place;
-    bool queued = false;
+    uint64_t place = kNowhere;  // in the line of the dirty ones
     Bnode* next_above_high_mark = nullptr;
+    std::atomic<bool> dirty{false};  // enqueued as such, and not taken yet
   };
   Queued& queue() { return range_->queue; }  // owned by the queues of bnodes
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "index/replace_queue.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -19,7 +20,9 @@ Bnode*& link_of(ReplaceQueue::Kind kind, Bnode* bnode) {
 ReplaceQueue::~ReplaceQueue() {
   for (const Kind kind : {Kind::kDirty, Kind::kHighMark}) {
     collect(kind);
-    for (Bnode* bnode : bnodes_of(kind).list) bnode->unref();
+    for (Bnode* bnode : bnodes_of(kind).line) {
+      if (bnode != nullptr) bnode->unref();
+    }
   }
 }
 
@@ -27,6 +30,7 @@ void ReplaceQueue::enqueue(Kind kind, Bnode* bnode) {
   BONSAI_INVARIANT(kind != Kind::kDirty || bnode->slots() != nullptr);
   Bnodes& bnodes = bnodes_of(kind);
   bnode->ref();
+  if (kind == Kind::kDirty) bnode->queue().dirty.store(true, std::memory_order_relaxed);
   bnodes.count.fetch_add(1, std::memory_order_relaxed);
   Bnode* top = bnodes.stack.load(std::memory_order_relaxed);
   do {
@@ -34,48 +38,53 @@ void ReplaceQueue::enqueue(Kind kind, Bnode* bnode) {
   } while (!bnodes.stack.compare_exchange_weak(top, bnode, std::memory_order_release, std::memory_order_relaxed));
 }
 
-// Moves the stack, newest first, to the list's end. Requires: the mutex.
+// Moves the stack, newest first, to the line's end. Requires: the mutex.
 void ReplaceQueue::collect(Kind kind) {
-  Bnodes& bnodes = bnodes_of(kind);
-  auto before = bnodes.list.end();
-  for (Bnode* bnode = bnodes.stack.exchange(nullptr, std::memory_order_acquire); bnode != nullptr;
-       bnode = link_of(kind, bnode)) {
-    before = bnodes.list.insert(before, bnode);
-    if (kind == Kind::kDirty) note_place(bnode, before);
+  Bnode* newest = bnodes_of(kind).stack.exchange(nullptr, std::memory_order_acquire);
+  Bnode* oldest = nullptr;
+  while (newest != nullptr) {  // turns the links round
+    Bnode* const older = std::exchange(link_of(kind, newest), oldest);
+    oldest = std::exchange(newest, older);
   }
+  for (; oldest != nullptr; oldest = link_of(kind, oldest)) append(kind, oldest);
 }
 
-// A dirty one is in the list from now on.
-void ReplaceQueue::note_place(Bnode* bnode, std::list<Bnode*>::iterator place) {
-  BONSAI_INVARIANT(!bnode->queue().queued);
-  bnode->queue().place = place;
-  bnode->queue().queued = true;
+void ReplaceQueue::append(Kind kind, Bnode* bnode) {
+  Bnodes& bnodes = bnodes_of(kind);
+  if (kind == Kind::kDirty) {
+    BONSAI_INVARIANT(bnode->queue().place == Bnode::Queued::kNowhere);
+    bnode->queue().place = bnodes.left + bnodes.line.size();
+  }
+  bnodes.line.push_back(bnode);
+}
+
+// At the front.
+void ReplaceQueue::drop_forgotten(Bnodes* bnodes) {
+  for (; !bnodes->line.empty() && bnodes->line.front() == nullptr; ++bnodes->left) bnodes->line.pop_front();
 }
 
 Bnode* ReplaceQueue::next(Kind kind) {
   const std::lock_guard lock(mutex_);
   collect(kind);
-  std::list<Bnode*>& list = bnodes_of(kind).list;
-  if (list.empty()) return nullptr;
-  Bnode* bnode = list.front();
-  if (kind == Kind::kDirty) {
-    auto following = list.begin();
-    for (size_t stage = Prefetch::kReplaceStages; stage-- > 0;) {
-      if (++following == list.end()) break;
-      Prefetch::to_replace(**following, stage);
-    }
-    BONSAI_INVARIANT(bnode->queue().queued);
-    bnode->queue().queued = false;
+  Bnodes& bnodes = bnodes_of(kind);
+  drop_forgotten(&bnodes);
+  if (bnodes.line.empty()) return nullptr;
+  Bnode* bnode = bnodes.line.front();
+  bnodes.line.pop_front();
+  ++bnodes.left;
+  if (kind != Kind::kDirty) return bnode;
+  for (size_t i = 0; i < std::min(Prefetch::kReplaceStages, bnodes.line.size()); ++i) {
+    if (const Bnode* following = bnodes.line[i]) Prefetch::to_replace(*following, Prefetch::kReplaceStages - 1 - i);
   }
-  list.pop_front();
+  bnode->queue().place = Bnode::Queued::kNowhere;
+  bnode->queue().dirty.store(false, std::memory_order_relaxed);
   return bnode;
 }
 
 void ReplaceQueue::put_back(Kind kind, Bnode* bnode) {
   const std::lock_guard lock(mutex_);
-  std::list<Bnode*>& list = bnodes_of(kind).list;
-  const auto place = list.insert(list.end(), bnode);
-  if (kind == Kind::kDirty) note_place(bnode, place);
+  if (kind == Kind::kDirty) bnode->queue().dirty.store(true, std::memory_order_relaxed);
+  append(kind, bnode);
 }
 
 void ReplaceQueue::finish(Kind kind, Bnode* bnode) {
@@ -84,11 +93,16 @@ void ReplaceQueue::finish(Kind kind, Bnode* bnode) {
 }
 
 void ReplaceQueue::forget_dirty(Bnode* bnode) {
+  Bnode::Queued& queued = bnode->queue();
+  if (!queued.dirty.load(std::memory_order_relaxed)) return;
   const std::lock_guard lock(mutex_);
   collect(Kind::kDirty);
-  if (!bnode->queue().queued) return;
-  bnodes_of(Kind::kDirty).list.erase(bnode->queue().place);
-  bnode->queue().queued = false;
+  if (queued.place == Bnode::Queued::kNowhere) return;  // its writer is about to push it
+  Bnodes& bnodes = bnodes_of(Kind::kDirty);
+  bnodes.line[queued.place - bnodes.left] = nullptr;
+  queued.place = Bnode::Queued::kNowhere;
+  queued.dirty.store(false, std::memory_order_relaxed);
+  drop_forgotten(&bnodes);
   finish(Kind::kDirty, bnode);
 }
 

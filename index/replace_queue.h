@@ -14,7 +14,8 @@
 //
 // Memory ordering: writers push onto a stack and release the bnode's links with it; the thread that takes the whole
 // stack, by exchange, acquires them, so links are never read during a push. Counts are relaxed: they are hints whether
-// a search will succeed, and each is changed before what it counts can be found, or after it was taken.
+// a search will succeed, and each is changed before what it counts can be found, or after it was taken. So is a bnode's
+// Queued::dirty, by which forget_dirty() sees without the mutex that there is nothing to forget.
 #ifndef BONSAI_INDEX_REPLACE_QUEUE_H_
 #define BONSAI_INDEX_REPLACE_QUEUE_H_
 
@@ -22,7 +23,6 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
-#include <list>
 #include <mutex>
 
 #include "index/bnode.h"
@@ -87,15 +87,19 @@ class ReplaceQueue {
   static constexpr uint64_t kHighMarkGroup = 8;
 
  private:
+  // Under the mutex, but for what is atomic. A line: arrays, so that those who follow are found without a look at those
+  // before them.
   struct Bnodes {
     std::atomic<Bnode*> stack{nullptr};  // newest first
     std::atomic<uint64_t> count{0};      // waiting
-    std::list<Bnode*> list;              // in order; under the mutex
+    std::deque<Bnode*> line;             // in order; null: forgotten
+    uint64_t left = 0;                   // places that have left the line
   };
   [[nodiscard]] Bnodes& bnodes_of(Kind kind) { return bnodes_[static_cast<size_t>(kind)]; }
   [[nodiscard]] const Bnodes& bnodes_of(Kind kind) const { return bnodes_[static_cast<size_t>(kind)]; }
   void collect(Kind kind);
-  static void note_place(Bnode* bnode, std::list<Bnode*>::iterator place);
+  void append(Kind kind, Bnode* bnode);
+  static void drop_forgotten(Bnodes* bnodes);
 
   std::array<Bnodes, 2> bnodes_;
   std::atomic<uint64_t> urgent_count_{0};
