@@ -260,7 +260,7 @@ Status Replacer::Offload::build_piece(Job* job, Bnode* successor, std::span<cons
     merged.clear();
     auto update = updates.cbegin();
     for (const Bnode* each : job->layer->olds) {
-      BONSAI_RETURN_IF_ERROR(merge(dnode_of(*each), *successor, Tombstones::kApply, updates, &update, &merged));
+      BONSAI_RETURN_IF_ERROR(merge(dnode_of(*each), *successor, updates, &update, &merged));
     }
     BONSAI_RETURN_IF_ERROR(writer_.add(successor->lo(), successor->hi(), gen, nullptr, merged, &piece.dnode));
     ++job->compactions;
@@ -298,32 +298,30 @@ Status Replacer::Offload::append(const Job& job, const Bnode& successor, uint64_
                                  const std::vector<Entry>& updates, Dnode** dnode) {
   if (!absorbs_newest(old, updates.size(), replacer_.limits_, job.layer->fresh))
     return writer_.add(successor.lo(), successor.hi(), gen, &old, updates, dnode);
-  Dnode::Parts newest;
-  newest.lo = old.lo();
-  newest.hi = old.hi();
-  newest.runs = {old.runs().back()};
-  std::vector<Entry>& merged = merged_;
-  merged.clear();
-  auto update = updates.cbegin();
-  BONSAI_RETURN_IF_ERROR(
-      merge(*Dnode::make(std::move(newest)), successor, Tombstones::kKeep, updates, &update, &merged));
-  return writer_.add(successor.lo(), successor.hi(), gen, {old, old.runs().size() - 1}, merged, dnode);
+  const scale::Volume& volume = replacer_.dnodes_.volume();
+  const persist::Trouble trouble = persist::read_entries(volume, old.runs().back(), &ahead_, &newest_);
+  if (trouble != persist::Trouble::kNone) return persist::unreadable(volume, trouble, old.lo(), old.hi());
+  merged_.clear();  // with tombstones: runs below may hold what they delete
+  std::set_union(updates.begin(), updates.end(), newest_.begin(), newest_.end(), std::back_inserter(merged_),
+                 [](const Entry& a, const Entry& b) { return a.key < b.key; });  // of the same key the update
+  return writer_.add(successor.lo(), successor.hi(), gen, {old, old.runs().size() - 1}, merged_, dnode);
 }
 
 // Appends what a dnode holds of the successor's range, and the updates up to there, which go before; *update is the
 // first that is not in *merged. Errors: Corruption, Unavailable.
-Status Replacer::Offload::merge(const Dnode& dnode, const Bnode& successor, Tombstones tombstones,
-                                const std::vector<Entry>& updates, std::vector<Entry>::const_iterator* update,
-                                std::vector<Entry>* merged) {
+Status Replacer::Offload::merge(const Dnode& dnode, const Bnode& successor, const std::vector<Entry>& updates,
+                                std::vector<Entry>::const_iterator* update, std::vector<Entry>* merged) {
   if (!(dnode.lo() < successor.hi()) || !(successor.lo() < dnode.hi())) return Status::OK();
   const auto take = [&](const Entry& entry) {
-    if (tombstones == Tombstones::kKeep || !entry.tombstone) merged->push_back(entry);
+    if (!entry.tombstone) merged->push_back(entry);
   };
   persist::DnodeCursor cursor(replacer_.dnodes_.volume(), dnode, persist::DnodeCursor::Verify::kAlways, &ahead_);
   const base::Fence& end = std::min(successor.hi(), dnode.hi());
   const Key below = end.key();
   cursor.seek(successor.lo().key());
-  const auto last = std::find_if(*update, updates.cend(), [&](const Entry& each) { return !end.above(each.key); });
+  auto last = updates.cend();
+  if (!end.is_infinite())
+    last = std::partition_point(*update, last, [&](const Entry& each) { return each.key < below; });
   cursor.visit_all(end.is_infinite() ? nullptr : &below, {*update, last}, &merge_, take);
   *update = last;
   if (cursor.trouble() == persist::Trouble::kNone) return Status::OK();

@@ -95,10 +95,8 @@ class Replacer::Offload {
   bool append_suffices(const Job& job, const persist::Dnode& old, const std::vector<persist::Entry>& updates) const;
   Status append(const Job& job, const Bnode& successor, uint64_t gen, const persist::Dnode& old,
                 const std::vector<persist::Entry>& updates, persist::Dnode** dnode);
-  enum class Tombstones { kApply, kKeep };  // kKeep: runs below may hold what they delete
-  Status merge(const persist::Dnode& dnode, const Bnode& successor, Tombstones tombstones,
-               const std::vector<persist::Entry>& updates, std::vector<persist::Entry>::const_iterator* update,
-               std::vector<persist::Entry>* merged);
+  Status merge(const persist::Dnode& dnode, const Bnode& successor, const std::vector<persist::Entry>& updates,
+               std::vector<persist::Entry>::const_iterator* update, std::vector<persist::Entry>* merged);
   Status carry(Job* job, const Chain& chain, std::vector<std::vector<Node*>>* carried);
   void make_residue(Piece* piece, const std::vector<std::vector<Node*>>& carried);
   void fetch_paths() const;
@@ -114,7 +112,7 @@ class Replacer::Offload {
   LiveScans live_;
   // Of the job that is being added; members for their memory's sake.
   std::vector<Chain> chains_;  // in key order
-  std::vector<persist::Entry> updates_, merged_;
+  std::vector<persist::Entry> updates_, newest_, merged_;
   persist::Merge merge_;
   persist::RunsAhead ahead_;  // of the layers that are about to be added
 };

@@ -202,15 +202,9 @@ Status DnodeWriter::add_moved(const Dnode& dnode, size_t run, Addr to, Dnode** m
   parts.runs = dnode.runs();
   parts.has_large = dnode.has_large();
   BONSAI_INVARIANT(run < parts.runs.size() && !to.is_nil());
-  scale::ReadBatch reads(store_.volume());
-  const RunView view = issue_run(store_.volume(), parts.runs[run], &reads);
-  BONSAI_RETURN_IF_ERROR(reads.wait());
-  std::vector<Entry> entries(view.count());
-  for (uint32_t i = 0; i < view.count(); ++i) {
-    if (!view.entry(i, &entries[i])) {
-      return unreadable(store_.volume(), Trouble::kDamaged, dnode.lo(), dnode.hi());
-    }
-  }
+  std::vector<Entry> entries;
+  const Trouble trouble = read_entries(store_.volume(), parts.runs[run], nullptr, &entries);
+  if (trouble != Trouble::kNone) return unreadable(store_.volume(), trouble, dnode.lo(), dnode.hi());
   parts.runs[run] = write_run(entries, to);
   fresh_.assign(parts.runs.size(), {});
   fresh_[run] = entries;

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "persist/run.h"
 #include "scale/read_batch.h"
@@ -54,6 +55,22 @@ class RunsAhead {
   std::optional<scale::ReadBatch> reads_;
   std::map<std::pair<uint64_t, uint32_t>, const std::byte*> runs_;  // by address and birth
 };
+
+// All entries of a run, verified. `ahead`: null, or far runs that are here already. Views stay as what a ReadBatch
+// brings.
+[[nodiscard]] inline Trouble read_entries(const scale::Volume& volume, const RunDesc& desc, const RunsAhead* ahead,
+                                          std::vector<Entry>* entries) {
+  scale::ReadBatch reads(volume);
+  const std::byte* const here = ahead != nullptr ? ahead->find(desc) : nullptr;
+  RunView run = here != nullptr ? RunView(here, desc, volume.identity()) : issue_run(volume, desc, &reads);
+  if (!reads.wait().ok()) return Trouble::kUnavailable;
+  run.trust();
+  entries->resize(run.count());
+  for (uint32_t i = 0; i < run.count(); ++i) {
+    if (!run.entry(i, &(*entries)[i])) return Trouble::kDamaged;
+  }
+  return Trouble::kNone;
+}
 
 }  // namespace bonsai::persist
 
