@@ -271,6 +271,7 @@ class Index {
   bool find_update(const Bnode& bnode, const base::Key& key, uint64_t hash, uint64_t version, Lookup* lookup);
   static void answer(persist::Find found, const persist::Entry& entry, Lookup* lookup);
   void note_get(Bnode* bnode, const persist::Dnode& dnode, uint64_t hash);
+  void note_scan(Bnode* bnode, const persist::Dnode& dnode);
   void take_metadata(Bnode* bnode, const persist::Dnode& dnode, const persist::Dnode::Carried& carried);
   void get_from(Bnode* bnode, uint64_t hash, uint64_t version, Lookup* lookup);
   class Gets;

@@ -248,6 +248,32 @@ TEST(Index, GetsHaveRunsPutTogether) {
   });
 }
 
+// Scans go through each update of a range, so many of them are moved into its run, as several runs would be.
+TEST(Index, ScansHaveManyUpdatesPutIntoTheRun) {
+  for (const uint64_t updates : {31, 32}) {
+    Tier tier;
+    Model model;
+    for (uint64_t i = 0; i < 100; ++i) ASSERT_TRUE(tier.put(key_of(i), model[key_of(i)] = "0123456789"));
+    ASSERT_TRUE(tier.drain().ok());
+    tier.put_in_order();
+    for (uint64_t i = 0; i < updates; ++i) ASSERT_TRUE(tier.put(key_of(i), model[key_of(i)] = "changed"));
+    for (int i = 0; i < 20; ++i) EXPECT_EQ(tier.scan_now(), model);
+    if (updates < 32) {
+      EXPECT_FALSE(tier.index().compaction_wanted());
+      continue;
+    }
+    const uint64_t compactions = tier.index().work().compactions.load();
+    ASSERT_TRUE(tier.index().compaction_wanted());
+    EXPECT_EQ(tier.offload(Index::Which::kCompactions, 8).ranges, 1U);
+    EXPECT_EQ(tier.index().work().compactions.load(), compactions + 1);
+    EXPECT_FALSE(tier.index().dirty());
+    for (int i = 0; i < 20; ++i) EXPECT_EQ(tier.scan_now(), model);
+    EXPECT_FALSE(tier.index().compaction_wanted());
+    tier.crash();
+    EXPECT_EQ(tier.scan_now(), model);
+  }
+}
+
 // ---- snapshots over replacement
 
 TEST(Residue, OldVersionsOutliveTheOffload) {

@@ -56,6 +56,12 @@ void Index::note_get(Bnode* bnode, const persist::Dnode& dnode, uint64_t hash) {
   if (bnode->slots() == nullptr && dnode.note_get(hash)) compactions_.ask(bnode);
 }
 
+// Scans go through a range's updates, too.
+void Index::note_scan(Bnode* bnode, const persist::Dnode& dnode) {
+  const Slots* slots = bnode->slots();
+  if (dnode.note_scan(slots != nullptr ? slots->used() : 0)) compactions_.ask(bnode);
+}
+
 // What a reader has read of a dnode without metadata, all of it, is what its metadata is made of: nobody reads it
 // again.
 void Index::take_metadata(Bnode* bnode, const persist::Dnode& dnode, const persist::Dnode::Carried& carried) {
@@ -386,7 +392,7 @@ void Index::read_few(Bnode* bnode, const persist::Dnode& dnode, const Key& start
   pieces.add(&cursor, end ? &*end : nullptr);
   window->trouble = cursor.trouble();
   if (window->trouble == persist::Trouble::kNone) pieces.add_updates();
-  if (dnode.note_scan()) compactions_.ask(bnode);
+  note_scan(bnode, dnode);
 }
 
 // `ahead`: null, or runs that are here already.
@@ -418,11 +424,11 @@ void Index::read_range(Bnode* bnode, const Key& from, uint64_t version, bool who
     if (persist::Dnode::Carried carried; cursor.carried_whole(&carried)) [[unlikely]]
       take_metadata(bnode, *dnode, carried);
     if (whole_range && read_together(&cursor, all, pieces.left(), window)) {
-      if (dnode->note_scan()) compactions_.ask(bnode);
+      note_scan(bnode, *dnode);
       return;
     }
     pieces.add(&cursor, whole_range || window->hi.is_infinite() ? nullptr : &end);
-    if (dnode->note_scan() && all.dnodes.size() == 1) compactions_.ask(bnode);
+    if (all.dnodes.size() == 1) note_scan(bnode, *dnode);
     window->trouble = cursor.trouble();
     if (window->trouble != persist::Trouble::kNone) return;
     if (pieces.left() == 0) return;

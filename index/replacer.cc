@@ -155,7 +155,7 @@ Layer* Replacer::Jobs::asked_for_by_reads(size_t wanted) {
     Layer* layer = nullptr;
     if (bnode->layer() == nullptr && space.ordinary_free_bytes() >= space.reserve_bytes()) {
       const persist::Dnode* dnode = bnode->base().dnode();  // while there was no layer it is not freed under our guard
-      if (dnode != nullptr && dnode->runs().size() > 1 && plan(bnode, false)) {
+      if (dnode != nullptr && (dnode->runs().size() > 1 || bnode->slots() != nullptr) && plan(bnode, false)) {
         layer = bnode->layer();
         layer->compact = true;
         replacer_.install(layer);

@@ -507,19 +507,43 @@ TEST_F(DnodeTest, WhatWasFoundSoundIsVerifiedAgain) {
   }
 }
 
+// Of the whole run, or of its entries where only the run's own checksum is damaged.
+TEST_F(DnodeTest, AllEntriesOfARunAreReadVerified) {
+  for (const bool variable : {false, true}) {
+    Entries entries;
+    for (int i = 0; i < 50; ++i) entries.put("key" + std::to_string(100 + i), std::string(variable ? 1 + i : 8, 'v'));
+    const RunDesc run = write(entries);
+    std::vector<Entry> read(3);  // what was in it goes
+    const auto expect_all = [&] {
+      EXPECT_EQ(read_entries(volume(), run, nullptr, &read), Trouble::kNone);
+      ASSERT_EQ(read.size(), entries.list().size());
+      for (size_t i = 0; i < read.size(); ++i) {
+        EXPECT_TRUE(read[i].key == entries.list()[i].key && read[i].value == entries.list()[i].value) << i;
+      }
+    };
+    expect_all();
+    damage(run, run.bytes - 1);
+    expect_all();
+    damage(run, run.bytes / 2);
+    EXPECT_EQ(read_entries(volume(), run, nullptr, &read), Trouble::kDamaged);
+  }
+}
+
 TEST_F(DnodeTest, ReadsOfSeveralRunsAskForCompaction) {
   Entries entries;
   entries.put("a", "1");
   const RunDesc run = write(entries);
   const auto one = Dnode::make(parts(Fence(), Fence::infinite(), 1, {run}));
   const auto two = Dnode::make(parts(Fence(), Fence::infinite(), 1, {run, run}));
-  int asked = 0;
+  int asked = 0, asked_for_updates = 0;
   for (int i = 0; i < 100; ++i) {
-    EXPECT_FALSE(one->note_scan());
-    asked += two->note_scan() ? 1 : 0;
+    EXPECT_FALSE(one->note_scan(31));
+    asked += two->note_scan(0) ? 1 : 0;
+    asked_for_updates += one->note_scan(32) ? 1 : 0;
   }
   EXPECT_GT(asked, 0);
   EXPECT_LT(asked, 50);
+  EXPECT_EQ(asked_for_updates, asked);
   const uint64_t gets = 10'000;
   uint64_t asked_by_gets = 0;
   for (uint64_t i = 0; i < gets; ++i) {
