@@ -34,9 +34,29 @@ base::Probe other_gone{"sim.other_end_gone"};
 // Work that arrives at a queue at `now`: when it is done.
 double serve(double* free_at, double now, double busy_ns) { return *free_at = std::max(*free_at, now) + busy_ns; }
 
+// When NVM has brought what a READ that is taken up at `begun` wants: each device the units that it has, one after the
+// other.
+double brought_ns(const SimDevice& device, SimStations* at, SimRegions::Place from, uint64_t bytes, double begun) {
+  constexpr uint64_t kBlockBytes = 256;
+  at->nvm.resize(device.nvm_devices);
+  double brought = begun;
+  const uint64_t end = from.offset + bytes;
+  for (uint64_t offset = from.offset; offset < end;) {
+    const uint64_t unit = device.nvm_unit_bytes == 0 ? from.region : offset / device.nvm_unit_bytes;
+    const uint64_t unit_end = device.nvm_unit_bytes == 0 ? end : std::min(end, (unit + 1) * device.nvm_unit_bytes);
+    const uint64_t blocks = (unit_end - 1) / kBlockBytes - offset / kBlockBytes + 1;
+    const double served =
+        serve(&at->nvm[unit % device.nvm_devices], begun, static_cast<double>(blocks) * device.nvm_block_ns);
+    brought = std::max(brought, served + device.nvm_access_ns);
+    offset = unit_end;
+  }
+  return brought;
+}
+
 // When the target's device has carried out a request that arrives now.
-uint64_t served_ns(const SimDevice& device, SimStations* at, const SimRequest& request, const std::byte* target,
+uint64_t served_ns(const SimDevice& device, SimRegions* regions, const SimRequest& request, const std::byte* target,
                    uint64_t now) {
+  SimStations* const at = &regions->stations();
   const auto arrived = static_cast<double>(now), bytes = static_cast<double>(request.bytes.size());
   if (is_atomic(request.asked.verb)) {
     double& word = at->words[target];
@@ -45,7 +65,10 @@ uint64_t served_ns(const SimDevice& device, SimStations* at, const SimRequest& r
     return static_cast<uint64_t>(begun);
   }
   if (request.asked.verb == Verb::kRead) {
-    return static_cast<uint64_t>(serve(&at->engine, arrived, device.read_ns + device.read_byte_ns * bytes));
+    const double begun = serve(&at->engine, arrived, device.read_ns + device.read_byte_ns * bytes);
+    if (device.nvm_devices == 0 || request.bytes.empty()) return static_cast<uint64_t>(begun);
+    return static_cast<uint64_t>(
+        brought_ns(device, at, regions->place_of(request.asked, target), request.bytes.size(), begun));
   }
   const double received = serve(&at->receiving, arrived, (bytes + device.header_bytes) / device.bytes_per_ns);
   return static_cast<uint64_t>(serve(&at->engine, received, device.write_ns));
@@ -207,7 +230,7 @@ void SimEnd::execute_timed(const RequestPtr& request, std::byte* target) {
     writing_ = true;
   }
   const uint64_t now = core_.now();
-  const uint64_t done = served_ns(core_.options.device, &other_->worker_->regions->stations(), *request, target, now);
+  const uint64_t done = served_ns(core_.options.device, other_->worker_->regions.get(), *request, target, now);
   core_.after(done - now, [self = shared_from_this(), request, target] {
     if (!self->core_.alive(self->other_->node())) return self->answer(request);
     if (is_atomic(request->asked.verb)) return self->run_atomic(request, target);

@@ -35,7 +35,7 @@ uint64_t SimRegions::add(SimCore& core, std::span<std::byte> memory, Rights righ
   uint64_t key = 0;
   do key = core.dice.next();
   while (entries_.count(key) != 0);
-  entries_[key] = {memory, rights, {}};
+  entries_[key] = {memory, rights, added_++, {}};
   return key;
 }
 

@@ -36,6 +36,7 @@ struct SimAccess {
 // A node's device, as SimDevice models it: when each of its queues is free again.
 struct SimStations {
   double engine = 0, atomic_unit = 0, sending = 0, receiving = 0;
+  std::vector<double> nvm;                             // by device
   std::unordered_map<const std::byte*, double> words;  // of atomics
 };
 
@@ -48,6 +49,15 @@ class SimRegions {
   void remove(uint64_t key);
   // Whether the request may have its target bytes, and where they are.
   [[nodiscard]] Outcome find(const WorkRequest& request, size_t bytes, std::byte** target) const;
+  // Where in its region `target` is, and which region of the node it is, in the order of their registration. Requires:
+  // find() said where.
+  struct Place {
+    uint64_t offset, region;
+  };
+  [[nodiscard]] Place place_of(const WorkRequest& request, const std::byte* target) const {
+    const Entry& entry = entries_.at(request.remote.key);
+    return {static_cast<uint64_t>(target - entry.memory.data()), entry.number};
+  }
   // The access ends before the region goes away. Requires: find() said where.
   void watch(uint64_t key, const std::shared_ptr<SimAccess>& access) { entries_.at(key).open.push_back(access); }
 
@@ -55,9 +65,11 @@ class SimRegions {
   struct Entry {
     std::span<std::byte> memory;
     Rights rights;
+    uint64_t number;
     std::vector<std::weak_ptr<SimAccess>> open;
   };
   std::map<uint64_t, Entry> entries_;
+  uint64_t added_ = 0;
   SimStations stations_;
 };
 

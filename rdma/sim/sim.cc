@@ -308,6 +308,16 @@ SimDevice SimDevice::cx6() {
   return device;
 }
 
+SimDevice SimDevice::with_optane(uint64_t unit_bytes) const {
+  SimDevice device = *this;
+  device.name += " and Optane";
+  device.nvm_devices = 6;
+  device.nvm_unit_bytes = unit_bytes;
+  device.nvm_block_ns = 38.8;
+  device.nvm_access_ns = 305;
+  return device;
+}
+
 SimOptions SimOptions::with_device(const SimDevice& device, uint64_t seed) {
   SimOptions options;
   options.seed = seed;

@@ -32,7 +32,7 @@ namespace bonsai::rdma {
 
 // What a device costs in virtual time, in nanoseconds: queues of each node and of each worker, served in turn. Without
 // a name no device is modelled, and times say nothing of speed. Not modelled: the time of memory nodes' processors,
-// what a client's own device makes of many connections, NVM.
+// what a client's own device makes of many connections, what is written to NVM.
 struct SimDevice {
   std::string name;                      // in Capabilities::text
   double wire_ns = 0;                    // a round trip of a small packet
@@ -45,11 +45,19 @@ struct SimDevice {
   double bytes_per_ns = 0;               // of its link, each way: what READs send, WRITEs and SENDs bring
   double header_bytes = 0;               // ... with each of them
   size_t ordered_per_peer_max = 16;      // READs and atomics of one connection in flight
+  // The NVM that the engine takes what READs want from: so many devices of a node. 0: as fast as the link.
+  size_t nvm_devices = 0;
+  // Units of so many bytes of a region take turns among them. 0: each region is on one, and regions take turns.
+  uint64_t nvm_unit_bytes = 0;
+  double nvm_block_ns = 0;   // of one device for each media block of 256 bytes,
+  double nvm_access_ns = 0;  // ... and until the first of a unit is there, in which it serves others
 
   [[nodiscard]] bool modelled() const { return !name.empty(); }
   // As others measured these devices: docs/lab/device-model.md.
   static SimDevice cx5();
   static SimDevice cx6();
+  // The same with six modules of NVM.
+  [[nodiscard]] SimDevice with_optane(uint64_t unit_bytes) const;
 };
 
 // Chances are per 1024.

@@ -155,6 +155,25 @@ TEST(SimDeviceTest, AConnectionHasABoundedNumberOfReadsInFlight) {
   expect_near(rate({.fill = read_all}), 1 / list_ns, .1, "lists of 32 READs");
 }
 
+// A READ of 1,024 bytes is four blocks: of one module, or of four that bring them together.
+TEST(SimDeviceTest, ReadsTakeTheTimeOfNvm) {
+  const SimDevice device = SimDevice::cx5();
+  const double list_ns = device.wire_ns + device.list_cpu_ns + device.read_ns + 1'090 / device.bytes_per_ns;
+  const SimDevice apart = device.with_optane(0), striped = device.with_optane(256);
+  const auto rate = [](const SimDevice& of, const Load& load) { return Measurement(of).run(load); };
+  expect_near(rate(apart, {.fill = read_1024}), 1 / (list_ns + 4 * apart.nvm_block_ns + apart.nvm_access_ns), .02,
+              "one client, READ 1024 of one module");
+  expect_near(rate(striped, {.fill = read_1024}), 1 / (list_ns + striped.nvm_block_ns + striped.nvm_access_ns), .02,
+              "one client, READ 1024 of four");
+  expect_near(rate(apart, {.clients = 64, .fill = read_1024}), 1 / (4 * apart.nvm_block_ns), .05,
+              "READ 1024 of one module");
+  expect_near(rate(striped, {.clients = 64, .fill = read_1024}), device.bytes_per_ns / 1'090, .05,
+              "READ 1024 of four modules, where the link binds");
+  expect_near(rate(apart, {.clients = 400, .fill = read_8}), 1 / apart.nvm_block_ns, .05, "READ 8 of one module");
+  expect_near(rate(striped, {.clients = 400, .fill = read_8}), 1 / device.read_ns, .05,
+              "READ 8 of six modules, where the engine binds");
+}
+
 TEST(SimDeviceTest, ResultsNameTheModel) {
   SimNetwork modelled(SimOptions::with_device(SimDevice::cx6(), 1)), other;
   EXPECT_NE(modelled.make_fabric()->capabilities().text.find("modelled CX-6"), std::string::npos);
