@@ -160,10 +160,12 @@ uint64_t RemoteLink::begin_reads(size_t target, std::span<const base::FarReads::
   if (from.broken.load(std::memory_order_acquire)) reading.refused = Status::Unavailable("a connection has ended");
   if (!reading.refused.ok()) return ticket;
   rdma::Peer& peer = from.connections[number]->peer();
+  const uint64_t unit_bytes = options_.read_unit_bytes;
   const rdma::Region* region = nullptr;  // of the last piece; most often the next one's, too
   for (const base::FarReads::Piece& piece : pieces) {
     for (uint64_t done = 0; done < piece.bytes;) {
-      const uint64_t n = std::min(piece.bytes - done, kReadBytesMax);
+      uint64_t n = std::min(piece.bytes - done, kReadBytesMax);
+      if (unit_bytes != 0) n = std::min(n, unit_bytes - (piece.offset + done) % unit_bytes);
       std::byte* const at = piece.to + done;
       const rdma::Slice to = contains(region, at, n) ? region->slice(offset_in(*region, at), n) : slice_to(from, at, n);
       region = to.region();

@@ -31,7 +31,7 @@ class Opener {
     BONSAI_RETURN_IF_ERROR(parse_targets(path, &names));
     for (scale::TargetName& name : names) t_.targets.emplace_back().name = std::move(name);
     t_.links = std::make_unique<scale::RemoteLinks>(options_.fabric_secret_file, options_.fabric_wait_ms_max,
-                                                    options_.fabric_workers);
+                                                    options_.fabric_workers, test_.read_unit_bytes);
     BONSAI_RETURN_IF_ERROR(check_options());
     BONSAI_RETURN_IF_ERROR(decide_creation());
     Status status = take();

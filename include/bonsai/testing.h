@@ -34,6 +34,10 @@ struct TestOptions {
   // creates the pool on the emulator medium and there are no background threads.
   bool updates_in_place = false;
 
+  // For the experiments "striping": a READ of a remote target ends where a unit of so many bytes of it ends, as where
+  // the client splits what is on several devices. 0: anywhere.
+  uint64_t read_unit_bytes = 0;
+
   // For the experiments "pipelining", which compare what a get does while it waits for memory or NVM.
   // Intra-operation pipelining: while a single get waits for the bnode, it fetches the metadata that locates the key in
   // the dnode; where there is none, each probe of a search comes together with the two of which one is next.
