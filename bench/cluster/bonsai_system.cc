@@ -17,6 +17,7 @@
 #include "bench/cluster/system_makers.h"
 #include "bench/engines/pool_place.h"
 #include "bonsai/db.h"
+#include "bonsai/testing.h"
 #include "scale/fabrics.h"
 #include "scale/pool_server.h"
 #include "scale/remote_link.h"
@@ -242,8 +243,9 @@ class BonsaiSystem final : public System {
  public:
   explicit BonsaiSystem(const StoreSize& size) : size_(size) {
     constexpr uint64_t kBytesPerRecord = 160, kBytesAtLeast = 16 * base::kMiB;
-    target_bytes_ = (kBytesAtLeast + size.records_max * (kBytesPerRecord + size.key_bytes_max) / size.memory_nodes) /
-                    base::kMiB * base::kMiB;
+    const size_t node_bytes =
+        kBytesAtLeast + size.records_max * (kBytesPerRecord + size.key_bytes_max) / size.memory_nodes;
+    target_bytes_ = node_bytes / size.pools_per_node / base::kMiB * base::kMiB;
   }
   ~BonsaiSystem() override {
     scale::register_fabric(scheme_, [](auto*) { return Status::NotSupported("the simulated network has ended"); });
@@ -256,7 +258,7 @@ class BonsaiSystem final : public System {
     if (size_.compute_nodes > 1) {
       return Status::NotSupported("a pool of Bonsai has one owner, so its store one compute node");
     }
-    BONSAI_RETURN_IF_ERROR(place_.make("", "/tmp", target_bytes_ * size_.memory_nodes));
+    BONSAI_RETURN_IF_ERROR(place_.make("", "/tmp", target_bytes_ * size_.memory_nodes * size_.pools_per_node));
     for (size_t i = 0; i < size_.memory_nodes; ++i) BONSAI_RETURN_IF_ERROR(make_server(i, cluster));
     scale::register_fabric(scheme_, [this, cluster](std::shared_ptr<rdma::Fabric>* fabric) {
       fabric_ = std::make_shared<CountedFabric>(cluster->make_fabric(), size_.threads);
@@ -327,7 +329,10 @@ class BonsaiSystem final : public System {
   Status open() {
     std::string path;
     for (size_t i = 0; i < servers_.size(); ++i) {
-      path += (i == 0 ? "" : ",") + (scheme_ + "://" + address_of(i)) + "/pool" + std::to_string(i);
+      for (size_t j = 0; j < size_.pools_per_node; ++j) {
+        path += (path.empty() ? "" : ",") + (scheme_ + "://" + address_of(i)) + "/pool" + std::to_string(i) + "-" +
+                std::to_string(j);
+      }
     }
     Options options;
     options.create_if_missing = true;
@@ -335,7 +340,7 @@ class BonsaiSystem final : public System {
     options.key_format = size_.key_bytes_max == 8 ? KeyFormat::kFixed8 : KeyFormat::kBytes;
     options.recovery_threads = 1;
     options.fabric_workers = static_cast<uint32_t>(CountedFabric::workers_for(size_.threads));
-    return DB::Open(options, path, &db_);
+    return OpenForTest(options, {.read_unit_bytes = size_.read_unit_bytes}, path, &db_);
   }
   // Runs are shorter than the times after which its background threads look whether there is something to do: metadata
   // of dnodes to be loaded, say.

@@ -34,6 +34,8 @@ struct StoreSize {
   size_t compute_nodes = 1;
   size_t threads = 1;                      // of a compute node
   std::optional<size_t> cache_bytes = {};  // of a compute node; none: as published, or as the system's class says
+  size_t pools_per_node = 1;               // of a memory node; of Bonsai
+  uint64_t read_unit_bytes = 0;            // TestOptions::read_unit_bytes; of Bonsai
   size_t runs_max = 1;                     // each makes clients anew, which leave the rests of their chunks
 };
 

@@ -7,7 +7,7 @@ const std::vector<Experiment>& experiment_list() {
   static const std::vector<Experiment> kExperiments = [] {
     std::vector<Experiment> all = {as_left(), index_technique(), recovery(), put_tails()};
     for (const std::vector<Experiment>& group : {speed(), pipelining(), offloading(), writes(), kiwi(), kiwi_goals(),
-                                                 melt(), melt_tables(), rcuckoo(), synthesis()}) {
+                                                 melt(), melt_tables(), rcuckoo(), striping(), synthesis()}) {
       all.insert(all.end(), group.begin(), group.end());
     }
     return all;

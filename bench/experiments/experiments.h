@@ -19,6 +19,7 @@ namespace bonsai::bench {
 [[nodiscard]] std::vector<Experiment> rcuckoo();
 [[nodiscard]] Experiment recovery();
 [[nodiscard]] std::vector<Experiment> speed();
+[[nodiscard]] std::vector<Experiment> striping();
 [[nodiscard]] std::vector<Experiment> synthesis();
 [[nodiscard]] std::vector<Experiment> writes();
 
