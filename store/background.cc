@@ -23,7 +23,7 @@ inline constexpr uint64_t kPauseNsUnit = 4'000;
 inline constexpr uint64_t kPauseNsMax = 1'000'000;
 inline constexpr uint64_t kNapUsMin = 20, kNapUsMax = 1'000;  // between two looks whether there is work
 inline constexpr uint64_t kRangeNs = 12'000;                  // that offloading a range takes, about
-inline constexpr uint64_t kHelpRangesMax = 4;
+inline constexpr uint64_t kHelpRangesMax = 8;
 }  // namespace
 
 void Background::start() {
@@ -225,13 +225,11 @@ uint64_t Background::pause_ns() const {
   return left >= room ? 0 : std::min(kPauseNsMax, kPauseNsUnit * (room - left) / (left + 1));
 }
 
-// One writer waits, on the processor, because a sleep would take far longer, but letting others have it. More than one
-// need not: what is missing is somebody who offloads.
+// What is missing is somebody who offloads, so that a writer pays by doing it. Where it cannot it waits, on the
+// processor, because a sleep would take far longer, but letting others have it.
 uint64_t Background::throttle(uint64_t ns) {
   const uint64_t begin_ns = base::now_ns();
-  const bool alone = throttled_.fetch_add(1, std::memory_order_relaxed) == 0;
-  if (alone || !help(ns)) base::yield_until(begin_ns + ns);
-  throttled_.fetch_sub(1, std::memory_order_relaxed);
+  if (!help(ns)) base::yield_until(begin_ns + ns);
   return base::now_ns() - begin_ns;
 }
 

@@ -3,10 +3,9 @@
 //
 // Throttling. Writers that outrun offloading are slowed down before the log is full, by x / (1 - x) times 4 us per
 // update, at most 1 ms; x is the used share of the last sixteenth of the log before its reserve, less the quarter of it
-// in which offloading begins. Of several writers that are throttled at a time one waits and the others offload as long.
-// An update that still finds no room stalls (stall.h).
-// Waking. A thread without work looks for more for 20 ms, ever less often, before it sleeps. An update that finds it
-// asleep wakes it, which costs the update some 10 us.
+// in which offloading begins. A throttled writer offloads for that time, some ranges at a time; if none can be, it
+// waits. An update that still finds no room stalls (stall.h). Waking. A thread without work looks for more for 20 ms,
+// ever less often, before it sleeps. An update that finds it asleep wakes it, which costs the update some 10 us.
 // Without threads. Writers offload when the log is low. A get or a scan compacts what reads have requested, at most 16
 // ranges, after it has its result and outside its guard; that takes locks, so the read may wait for another thread. An
 // idle store does nothing early (early_work.h), nor does Drain.
@@ -45,8 +44,8 @@ class Background {
 
   // To be called after so many updates. Cheap while the log is not low. When the log is low, it wakes the threads, or
   // works, and throttles the writer, so that writers that outrun offloading slow down gradually instead of stalling on
-  // a full log. Of several writers that are throttled at a time one waits and the others offload. Returns the
-  // nanoseconds for which the writer was throttled.
+  // a full log. What writers owe they offload together, or wait where nothing can be. Returns the nanoseconds for
+  // which the writer was throttled.
   [[nodiscard]] uint64_t after_updates(uint64_t updates) {
     if (!tiers_.log->low() && !tiers_.index->urgent()) [[likely]]
       return 0;
@@ -119,8 +118,7 @@ class Background {
   std::atomic<uint32_t> watching_{0};  // threads that look out for work
   std::atomic<uint32_t> sleeping_{0};  // ... that are to be woken
   std::atomic<uint64_t> wake_ups_{0};
-  std::atomic<uint32_t> throttled_{0};  // writers
-  std::atomic<uint64_t> owed_ns_{0};    // that no writer was throttled for because one of them is to work so long
+  std::atomic<uint64_t> owed_ns_{0};  // for which a writer is to offload
   std::unique_ptr<base::Event> wake_ = std::make_unique<base::Event>();
   std::vector<base::Thread> threads_;
   base::Thread closer_;  // of epochs, in mode buffered
