@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/nvm/medium.h"
 #include "base/probe.h"
 #include "rdma/provider.h"
 
@@ -37,14 +38,13 @@ double serve(double* free_at, double now, double busy_ns) { return *free_at = st
 // When NVM has brought what a READ that is taken up at `begun` wants: each device the units that it has, one after the
 // other.
 double brought_ns(const SimDevice& device, SimStations* at, SimRegions::Place from, uint64_t bytes, double begun) {
-  constexpr uint64_t kBlockBytes = 256;
   at->nvm.resize(device.nvm_devices);
   double brought = begun;
   const uint64_t end = from.offset + bytes;
   for (uint64_t offset = from.offset; offset < end;) {
     const uint64_t unit = device.nvm_unit_bytes == 0 ? from.region : offset / device.nvm_unit_bytes;
     const uint64_t unit_end = device.nvm_unit_bytes == 0 ? end : std::min(end, (unit + 1) * device.nvm_unit_bytes);
-    const uint64_t blocks = (unit_end - 1) / kBlockBytes - offset / kBlockBytes + 1;
+    const uint64_t blocks = (unit_end - 1) / base::kMediaBlockBytes - offset / base::kMediaBlockBytes + 1;
     const double served =
         serve(&at->nvm[unit % device.nvm_devices], begun, static_cast<double>(blocks) * device.nvm_block_ns);
     brought = std::max(brought, served + device.nvm_access_ns);
