@@ -40,14 +40,20 @@ class RemoteTest : public ::testing::Test {
     EXPECT_TRUE(status.ok()) << status.ToString();
     return link;
   }
-  // The target's medium, of a new pool, whose first bytes are resident.
-  std::unique_ptr<RemoteTarget> create(RemoteLink* link, const std::string& pool, size_t* target,
-                                       uint64_t resident = kPoolBytes) {
-    Status status = link->open(named(pool), PoolOp::kCreate, kPoolBytes, 0, target);
+  // The target's medium, of a new pool, of which nothing is resident.
+  static std::unique_ptr<RemoteTarget> create_far(RemoteLink* link, const std::string& pool, size_t* target,
+                                                  uint64_t bytes = kPoolBytes) {
+    Status status = link->open(named(pool), PoolOp::kCreate, bytes, 0, target);
     EXPECT_TRUE(status.ok()) << status.ToString();
     std::unique_ptr<RemoteTarget> medium;
     status = RemoteTarget::make(link, *target, &medium);
     EXPECT_TRUE(status.ok()) << status.ToString();
+    return medium;
+  }
+  // The same; its first bytes are resident.
+  static std::unique_ptr<RemoteTarget> create(RemoteLink* link, const std::string& pool, size_t* target,
+                                              uint64_t resident = kPoolBytes) {
+    std::unique_ptr<RemoteTarget> medium = create_far(link, pool, target);
     EXPECT_TRUE(make_resident(*medium, resident).ok());
     return medium;
   }
@@ -428,10 +434,7 @@ TEST_F(RemoteTest, LinksAreMadeOnceForEachFabric) {
 TEST_F(RemoteTest, BytesThatAreNotResidentAreCarried) {
   const auto link = make_link();
   size_t target = 0;
-  ASSERT_TRUE(link->open(named("p"), PoolOp::kCreate, kPoolBytes, 0, &target).ok());
-  std::unique_ptr<RemoteTarget> medium;
-  ASSERT_TRUE(RemoteTarget::make(link.get(), target, &medium).ok());
-  ASSERT_TRUE(make_resident(*medium, 100).ok());
+  const auto medium = create(link.get(), "p", &target, 100);
   ASSERT_TRUE(make_resident(*medium, 4096).ok());
   EXPECT_EQ(link->resident_bytes(target), 4096U);
   VolumeOf<base::HookedMedium> volume({medium.get()});
@@ -463,9 +466,7 @@ TEST_F(RemoteTest, ReadsOfAnySizeAreWhole) {
   const auto link = make_link();
   constexpr uint64_t kLarge = uint64_t{4} << 20;
   size_t target = 0;
-  ASSERT_TRUE(link->open(named("p"), PoolOp::kCreate, kLarge, 0, &target).ok());
-  std::unique_ptr<RemoteTarget> medium;
-  ASSERT_TRUE(RemoteTarget::make(link.get(), target, &medium).ok());
+  const auto medium = create_far(link.get(), "p", &target, kLarge);
   VolumeOf<base::HookedMedium> volume({medium.get()});
   std::vector<uint64_t> content(kLarge / 8);
   for (size_t i = 0; i < content.size(); ++i) content[i] = i;
@@ -484,11 +485,8 @@ TEST_F(RemoteTest, ReadsOfAnySizeAreWhole) {
 TEST_F(RemoteTest, ReadsEndWhereAUnitOfTheTargetEnds) {
   for (const auto& [unit_bytes, messages] : {std::pair<uint64_t, uint64_t>{0, 2}, {256, 6}, {4096, 2}, {1000, 3}}) {
     const auto link = make_link({.read_unit_bytes = unit_bytes});
-    const std::string pool = "p" + std::to_string(unit_bytes);
     size_t target = 0;
-    ASSERT_TRUE(link->open(named(pool), PoolOp::kCreate, kPoolBytes, 0, &target).ok());
-    std::unique_ptr<RemoteTarget> medium;
-    ASSERT_TRUE(RemoteTarget::make(link.get(), target, &medium).ok());
+    const auto medium = create_far(link.get(), "p" + std::to_string(unit_bytes), &target);
     VolumeOf<base::HookedMedium> volume({medium.get()});
     std::vector<uint64_t> content(kPoolBytes / 8);
     for (size_t i = 0; i < content.size(); ++i) content[i] = i;
