@@ -11,40 +11,17 @@
 #include "bench/cluster/system.h"
 #include "bench/experiments/experiments.h"
 #include "bench/experiments/synthesis_reference.h"
+#include "bench/testing/experiment_trial.h"
 
 namespace bonsai::bench {
 namespace {
 
-class RivalExperiment : public ::testing::Test {
+class RivalExperiment : public ExperimentTrial {
  protected:
-  RivalExperiment() {
-    plan_.scale = Scale::kTrial;
-    plan_.stop = &stop_;
-    plan_.config.seed = 1;
-    plan_.listener.on_phase = [this](const std::string&, const std::string&, uint64_t) { ++phases_; };
-  }
-  ExperimentResult run(std::string_view name) {
-    ExperimentResult result;
-    const auto found = find_experiments(name);
-    EXPECT_EQ(found.size(), 1u) << name;
-    EXPECT_EQ("OK", found.front()->run(plan_, &result).ToString()) << name;
-    for (const Row& row : result.rows) EXPECT_EQ(row.size(), result.columns.size()) << name;
-    return result;
-  }
-  static size_t column(const ExperimentResult& result, std::string_view name) {
-    const auto at = std::find_if(result.columns.begin(), result.columns.end(),
-                                 [name](const Column& one) { return one.name == name; });
-    EXPECT_NE(at, result.columns.end()) << name;
-    return static_cast<size_t>(at - result.columns.begin());
-  }
   static bool says(const ExperimentResult& result, std::string_view text) {
     return std::any_of(result.labels.begin(), result.labels.end(),
                        [text](const std::string& label) { return label.find(text) != std::string::npos; });
   }
-
-  std::atomic<bool> stop_ = false;
-  size_t phases_ = 0;
-  ExperimentPlan plan_;
 };
 
 TEST_F(RivalExperiment, SynthesisHasEachCellBesideWhatWasPublished) {

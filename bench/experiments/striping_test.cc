@@ -2,41 +2,22 @@
 // What the experiments on striping show: requests are the store's own, and the model gives each layout its modules.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <atomic>
-#include <string>
+#include <string_view>
 
-#include "bench/experiments/experiments.h"
+#include "bench/testing/experiment_trial.h"
 
 namespace bonsai::bench {
 namespace {
 
-class StripingTest : public ::testing::Test {
+class StripingTest : public ExperimentTrial {
  protected:
   StripingTest() {
-    plan_.scale = Scale::kTrial;
-    plan_.stop = &stop_;
-    plan_.config.seed = 1;
-    plan_.listener.on_phase = [](const std::string&, const std::string&, uint64_t) {};
     plan_.asked.records = 20'000;
     plan_.asked.operations = 1'000;
   }
-  ExperimentResult run(std::string_view name) {
-    ExperimentResult result;
-    const auto found = find_experiments(name);
-    EXPECT_EQ(found.size(), 1u) << name;
-    EXPECT_EQ("OK", found.front()->run(plan_, &result).ToString()) << name;
-    return result;
-  }
   static double at(const ExperimentResult& result, size_t row, std::string_view name) {
-    const auto column = std::find_if(result.columns.begin(), result.columns.end(),
-                                     [name](const Column& one) { return one.name == name; });
-    EXPECT_NE(column, result.columns.end()) << name;
-    return result.rows.at(row).at(static_cast<size_t>(column - result.columns.begin())).value_or(-1);
+    return result.rows.at(row).at(column(result, name)).value_or(-1);
   }
-
-  std::atomic<bool> stop_ = false;
-  ExperimentPlan plan_;
 };
 
 // The scheme: about as many requests without striping as with the node's, some 26 times as many where the client
