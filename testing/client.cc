@@ -303,6 +303,10 @@ bool Client::get_through(const Snapshot* snapshot, uint64_t number) {
   return true;
 }
 
+// Half the time, an update while the caller holds a snapshot. A snapshot that moves on is noticed by it however the
+// clients are scheduled: they may well run one after the other.
+bool Client::update_beside() { return only_reads_ || options_.mix.put == 0 || random_.chance(1, 2) || put(); }
+
 // Takes a snapshot and reads through it in all ways, the first and the last time the same range.
 bool Client::snapshot() {
   std::shared_ptr<const Snapshot> snapshot;
@@ -315,10 +319,11 @@ bool Client::snapshot() {
     if (ok && lane_.has_room(cells_.size())) lane_.add_read(OpKind::kSnapshotRead, invoke, ret, cells_);
     return goes_on();
   };
+  if (!update_beside()) return false;
   for (uint64_t i = random_.below(4); i > 0; --i) {
     if (!record(get_through(snapshot.get(), random_.below(options_.keys)))) return false;
   }
-  if (!record(scan_span(snapshot.get(), span))) return false;
+  if (!record(scan_span(snapshot.get(), span)) || !update_beside()) return false;
   const std::unique_ptr<Iterator> iterator = db_->NewIterator({.snapshot = snapshot.get()});
   return record(random_.chance(1, 2) ? walk_backward(iterator.get(), span) : walk_forward(iterator.get(), span));
 }
@@ -349,6 +354,7 @@ bool Client::iterator() {
   const std::unique_ptr<Iterator> iterator = db_->NewIterator(ReadOptions());
   const uint64_t ret = lane_.begin_read();
   const Span span = random_span();
+  if (!update_beside()) return false;
   if (!walk_forward(iterator.get(), span)) return goes_on();
   lane_.add_read(OpKind::kSnapshotRead, invoke, ret, cells_);
   if (!walk_backward(iterator.get(), span)) return goes_on();

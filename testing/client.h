@@ -83,6 +83,7 @@ class Client {
   bool multi_put();
   bool multi_get();
   bool scan();
+  bool update_beside();
   bool snapshot();
   bool iterator();
   bool drain();

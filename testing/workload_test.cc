@@ -51,6 +51,19 @@ TEST(Workload, EveryDefectIsNoticed) {
   }
 }
 
+// One client finds by itself what needs no second one, so that the finding hangs on no scheduler.
+TEST(Workload, OneClientNoticesEveryDefectThatNeedsNoOther) {
+  const uint64_t seed = base::seed_from_env_or(base::fresh_seed());
+  SCOPED_TRACE("BONSAI_SEED=" + std::to_string(seed));
+  for (const Defect defect : kDefects) {
+    if (defect == Defect::kTearsBatches || defect == Defect::kTearsScans) continue;
+    ClientOptions options;
+    options.clients = 1;
+    options.keys = 24;
+    EXPECT_TRUE(judge(defect, options, seed, 5'000).found) << name_of(defect);
+  }
+}
+
 TEST(Codec, KeysKeepTheOrderOfTheirNumbersAndComeBack) {
   for (const KeyFormat format : {KeyFormat::kBytes, KeyFormat::kFixed8}) {
     const KeyCodec codec(format);
