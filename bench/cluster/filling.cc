@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/status_macros.h"
@@ -34,6 +35,7 @@ class Fill {
     for (size_t i = 0; i < caches; ++i) caches_.emplace_back(rows());
     for (double percent = 0; percent < 100; percent += kWindowPercent)
       filling_.windows.push_back({percent, 0, 0, {}, {}});
+    filling_.beginnings = filling_.windows;
     cuckoo_.table.rows = rows();
     // Groups of three buckets; a sub-table as large as the artefacts'.
     race_.groups_per_sub_table = options.entries / race::kSlotsPerGroup;
@@ -92,7 +94,8 @@ class Fill {
     }
     rivals::Client* const client = is_cuckoo() ? static_cast<rivals::Client*>(cuckoo_client.get()) : race_client.get();
     std::vector<uint32_t> own;
-    BONSAI_RETURN_IF_ERROR(fill(client, seat, &own));
+    const auto in_vain = [&] { return is_cuckoo() ? cuckoo_client->counters().paths_outdated : 0; };
+    BONSAI_RETURN_IF_ERROR(fill(client, seat, in_vain, &own));
     BONSAI_RETURN_IF_ERROR(read_at_end(client, seat, own));
     if (cuckoo_client != nullptr) {
       filling_.lock_messages += cuckoo_client->lock_counters().messages;
@@ -107,13 +110,17 @@ class Fill {
 
   static std::string bytes(uint32_t number) { return {reinterpret_cast<const char*>(&number), sizeof number}; }
 
-  Status fill(rivals::Client* client, const rivals::Seat& seat, std::vector<uint32_t>* own) {
+  // paths_in_vain() counts those of the client so far.
+  template <typename PathsInVain>
+  Status fill(rivals::Client* client, const rivals::Seat& seat, const PathsInVain& paths_in_vain,
+              std::vector<uint32_t>* own) {
     base::Random dice(base::splitmix64(options_.seed << 32 ^ seat.client));
     while (goes_on()) {
-      FillWindow& window = filling_.windows[static_cast<size_t>(percent() / kWindowPercent)];
+      const auto at = static_cast<size_t>(percent() / kWindowPercent);
+      FillWindow &window = filling_.windows[at], &beginning = filling_.beginnings[at];
       if (window.first_ns == 0) window.first_ns = base::now_ns();
       const rdma::Traffic before = seat.connection->worker().traffic();
-      const uint64_t began_ns = base::now_ns();
+      const uint64_t in_vain = paths_in_vain(), began_ns = base::now_ns();
       const bool inserts = own->empty() || dice.unit() < options_.insert_share;
       if (inserts) {
         const auto number = static_cast<uint32_t>(++begun_);
@@ -129,8 +136,13 @@ class Fill {
         BONSAI_RETURN_IF_ERROR(read(client, (*own)[dice.below(own->size())]));
       }
       window.last_ns = base::now_ns();
-      (inserts ? window.inserts : window.reads)
-          .note(seat.connection->worker().traffic() - before, window.last_ns - began_ns);
+      const bool begins =
+          beginning.inserts.traffic.messages() + beginning.reads.traffic.messages() < options_.answers_max;
+      for (FillWindow* const one : {&window, begins ? &beginning : nullptr}) {
+        if (one == nullptr) continue;
+        (inserts ? one->inserts : one->reads)
+            .note(seat.connection->worker().traffic() - before, paths_in_vain() - in_vain, window.last_ns - began_ns);
+      }
     }
     if (options_.stop != nullptr && *options_.stop) return Status::Unavailable("interrupted");
     return Status::OK();
@@ -145,7 +157,7 @@ class Fill {
       const uint64_t began_ns = base::now_ns();
       BONSAI_RETURN_IF_ERROR(read(client, own[dice.below(own.size())]));
       window.last_ns = base::now_ns();
-      window.reads.note(seat.connection->worker().traffic() - before, window.last_ns - began_ns);
+      window.reads.note(seat.connection->worker().traffic() - before, 0, window.last_ns - began_ns);
     }
     return Status::OK();
   }
@@ -167,17 +179,21 @@ class Fill {
 
 }  // namespace
 
-void FillCosts::note(const rdma::Traffic& cost, uint64_t ns) {
+void FillCosts::note(const rdma::Traffic& cost, uint64_t in_vain, uint64_t ns) {
+  BONSAI_CHECK(cost.round_trips >= in_vain);
   ++operations;
   latency.record(ns);
   traffic += cost;
-  if (by_lists.size() <= cost.round_trips) by_lists.resize(cost.round_trips + 1);
-  ++by_lists[cost.round_trips];
+  paths_in_vain += in_vain;
+  const uint64_t lists = cost.round_trips - in_vain;
+  if (by_lists.size() <= lists) by_lists.resize(lists + 1);
+  ++by_lists[lists];
 }
 
 void FillCosts::merge(const FillCosts& other) {
   operations += other.operations;
   traffic += other.traffic;
+  paths_in_vain += other.paths_in_vain;
   latency.merge(other.latency);
   if (by_lists.size() < other.by_lists.size()) by_lists.resize(other.by_lists.size());
   for (size_t i = 0; i < other.by_lists.size(); ++i) by_lists[i] += other.by_lists[i];

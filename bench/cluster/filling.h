@@ -21,16 +21,21 @@ namespace bonsai::bench {
 struct FillCosts {
   uint64_t operations = 0;
   rdma::Traffic traffic;
-  std::vector<uint32_t> by_lists;  // how many took so many lists
+  uint64_t paths_in_vain = 0;      // RCuckoo-like: locked, and did not hold
+  std::vector<uint32_t> by_lists;  // how many took so many lists as the draft counts
   Histogram latency;               // ns of virtual time
 
-  void note(const rdma::Traffic& cost, uint64_t ns);
+  // Requires: cost.round_trips >= paths_in_vain.
+  void note(const rdma::Traffic& cost, uint64_t paths_in_vain, uint64_t ns);
   void merge(const FillCosts& other);
   [[nodiscard]] double lists() const { return each(traffic.round_trips); }
+  // The draft counts what gives back the locks of a path that did not hold, and the request for the next path's, as
+  // one.
+  [[nodiscard]] double lists_as_draft() const { return each(traffic.round_trips - paths_in_vain); }
   [[nodiscard]] double messages() const { return each(traffic.messages()); }
   // As the draft's simulation counts them.
   [[nodiscard]] double wire_bytes() const { return each(rivals::draft_wire_bytes(traffic)); }
-  // Requires: operations > 0.
+  // As the draft counts them. Requires: operations > 0.
   [[nodiscard]] uint64_t lists_percentile(double percent) const;
 
  private:
@@ -53,14 +58,15 @@ struct FillOptions {
   uint64_t entries = 8 * 1'680;  // of the table; RCuckoo-like: of 8 a row
   // RCuckoo-like; rows and caches are set from the rest.
   rivals::rcuckoo::ClientOptions cuckoo = {};
-  // What clients remember of rows, RCuckoo-like: all share one picture of the whole table that is always right, as in
-  // the draft's simulation; or those of a compute node share one, as old as what they have met; or each has its own, of
-  // cuckoo.cache_bytes.
+  // What clients remember of rows, RCuckoo-like: all share one picture of the whole table that is always right; or
+  // those of a compute node share one, as old as what they have met; or each has its own, of cuckoo.cache_bytes, as in
+  // the draft's simulation.
   enum class Memory : uint8_t { kOracle, kComputeNode, kOwn } memory = Memory::kOracle;
   double insert_share = 1;      // the rest reads
   double full_percent = 95;     // ends there,
   uint64_t failures_max = 100;  // or with so many inserts that find no place
   uint64_t reads_at_end = 0;    // when it is full, a window of reads only
+  uint64_t answers_max = 0;     // of the beginning of a window
   rivals::Shape shape = {};     // Requires: one coroutine a thread
   rdma::SimDevice device = rdma::SimDevice::cx5();
   uint64_t seed = 1;
@@ -68,7 +74,8 @@ struct FillOptions {
 };
 
 struct Filling {
-  std::vector<FillWindow> windows;  // at 0, 5, ... 95 percent
+  std::vector<FillWindow> windows;     // at 0, 5, ... 95 percent
+  std::vector<FillWindow> beginnings;  // of these, until their clients have had FillOptions::answers_max answers
   FillWindow reads_at_end;
   double ended_at_percent = 0;
   uint64_t failed = 0;  // inserts that found no place
@@ -80,8 +87,11 @@ struct Filling {
 
   // All of it up to `percent`.
   [[nodiscard]] FillWindow until(double percent) const;
-  // The window from `percent` on.
+  // The window from `percent` on, and its beginning.
   [[nodiscard]] const FillWindow& at(double percent) const { return windows.at(static_cast<size_t>(percent / 5)); }
+  [[nodiscard]] const FillWindow& beginning(double percent) const {
+    return beginnings.at(static_cast<size_t>(percent / 5));
+  }
 };
 
 // Errors: Unavailable (stopped, or an operation failed), those of Cluster.

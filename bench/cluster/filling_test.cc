@@ -74,6 +74,24 @@ TEST(Filling, OldPicturesOfTheTableCostRoundTrips) {
   EXPECT_LT(lists[1], lists[2]);
 }
 
+// The draft's simulation looks at the beginning of a window, and takes a release and the next request for one.
+TEST(Filling, BeginningsOfWindowsAreAsLongAsTheirAnswers) {
+  FillOptions own = options(Memory::kOwn);
+  own.answers_max = 600;
+  Filling filling;
+  ASSERT_EQ("OK", fill(own, &filling).ToString());
+  for (const double percent : {10., 50., 85.}) {
+    const FillCosts &whole = filling.at(percent).inserts, &beginning = filling.beginning(percent).inserts;
+    EXPECT_LT(beginning.operations, whole.operations) << percent;
+    EXPECT_NEAR(static_cast<double>(beginning.traffic.messages()), 600, 200) << percent;
+    EXPECT_EQ(whole.traffic.round_trips -
+                  static_cast<uint64_t>(.5 + whole.lists_as_draft() * static_cast<double>(whole.operations)),
+              whole.paths_in_vain);
+  }
+  EXPECT_GT(filling.at(85).inserts.paths_in_vain, filling.at(10).inserts.paths_in_vain);
+  EXPECT_GT(filling.at(85).inserts.lists(), filling.at(85).inserts.lists_as_draft());
+}
+
 TEST(Filling, SameSeedsGiveSameRuns) {
   Filling one, again;
   ASSERT_EQ("OK", fill(options(Memory::kOwn), &one).ToString());
@@ -96,14 +114,15 @@ TEST(FillCosts, CountListsAndWireBytes) {
   cost.round_trips = 2;
   cost.count(rdma::Verb::kRead, 72);
   cost.count(rdma::Verb::kMaskedCas, 8);
-  for (int i = 0; i < 99; ++i) costs.note(cost, 2'000);
-  cost.round_trips = 7;
-  costs.note(cost, 7'000);
+  for (int i = 0; i < 99; ++i) costs.note(cost, 0, 2'000);
+  cost.round_trips = 10;
+  costs.note(cost, 3, 7'000);
   EXPECT_EQ(costs.lists_percentile(50), 2u);
   EXPECT_EQ(costs.lists_percentile(99), 2u);
   EXPECT_EQ(costs.lists_percentile(100), 7u);
   EXPECT_EQ(costs.latency.max(), 7'000u);
-  EXPECT_DOUBLE_EQ(costs.lists(), 2.05);
+  EXPECT_DOUBLE_EQ(costs.lists(), 2.08);
+  EXPECT_DOUBLE_EQ(costs.lists_as_draft(), 2.05);
   EXPECT_DOUBLE_EQ(costs.messages(), 2);
   EXPECT_DOUBLE_EQ(costs.wire_bytes(), 144 + 2 * 72 + 224);
 }

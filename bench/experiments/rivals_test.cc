@@ -143,13 +143,14 @@ TEST(SynthesisRates, AreThoseOfTheirSystems) {
   EXPECT_EQ(synthesis_rates(false, 'b', 36), nullptr) << "no B is published";
 }
 
-TEST_F(RivalExperiment, RoundTripsAreTheDraftsInAnEmptyTableAndFewerInAFullOne) {
+TEST_F(RivalExperiment, RoundTripsAreTheDraftsAndOfWhatClientsKnow) {
   const ExperimentResult latency = run("rcuckoo-latency");
   const size_t ours = column(latency, "inserts, RCuckoo-like"), theirs = column(latency, "inserts, RCuckoo, theirs"),
-               own = column(latency, "pictures of a client"), race = column(latency, "inserts, RACE-like");
-  EXPECT_NEAR(*latency.rows[0][ours], *latency.rows[0][theirs], .1);
-  EXPECT_LT(*latency.rows[7][ours], *latency.rows[7][theirs]);
-  EXPECT_GT(*latency.rows[7][own], *latency.rows[7][theirs]) << "what they publish is between the two";
+               every = column(latency, "every list counted"), right = column(latency, "pictures always right"),
+               race = column(latency, "inserts, RACE-like");
+  for (size_t row = 0; row < 5; ++row) EXPECT_NEAR(*latency.rows[row][ours], *latency.rows[row][theirs], .2) << row;
+  EXPECT_GT(*latency.rows[7][every], *latency.rows[7][ours]) << "releases count, too";
+  EXPECT_LT(*latency.rows[7][right], *latency.rows[7][ours]) << "who knows the table locks no path in vain";
   EXPECT_NEAR(*latency.rows[4][race], 3, .2);
 }
 

@@ -57,7 +57,8 @@ Status CuckooClient::make(Connection* connection, const ClientOptions& options, 
   made->cache_ = options.cache == nullptr ? made->own_cache_.get() : options.cache;
   BONSAI_RETURN_IF_ERROR(Repairer::make(connection, made->table_, options.locks, &made->repairer_));
   const size_t blocks_max = options.search.moves_max + 3;
-  const size_t rows_max = std::max(blocks_max * options.table.rows_per_lock, 2 + options.threshold_bytes / kRowBytes);
+  const size_t rows_of_block_max = options.table.rows_per_lock * (options.locks.covering_reads ? kLocksPerWord : 1);
+  const size_t rows_max = std::max(blocks_max * rows_of_block_max, 2 + options.threshold_bytes / kRowBytes);
   BONSAI_RETURN_IF_ERROR(LockedRows::make(
       connection, made->table_, options.locks, rows_max,
       [repairer = made->repairer_.get()](uint64_t lock, const Limit& limit) { return repairer->run(lock, limit); },
@@ -235,7 +236,7 @@ bool CuckooClient::holds(const Path& path) {
 bool CuckooClient::find_fresh(const Place& place, Path* path) {
   if (options_.search.kind == SearchOptions::Kind::kRandom) return holds(*path);
   const Look locked = [this](uint64_t number) {
-    const Row* const row = locks_->row(number);
+    const Row* const row = locks_->locked_row(number);
     return row == nullptr ? Sight{} : Sight{Sight::Kind::kKnown, &row->entries};
   };
   return find_path(table_, options_.search, place, locked, path);

@@ -12,6 +12,7 @@
 //     within the threshold    {masked CAS, READ}; {WRITE 72, masked CAS}                               2/4/88 + 72 (d +
 //     1)
 //   insert, a free entry      {masked CAS, READ of all rows of the lock}; {WRITE 72, masked CAS}       2/4/1240
+//     covering_reads          one READ for a message, over all rows from its first lock to its last
 //     p entries move,         {w masked CAS, READs}; {p + 1 WRITEs from the free end backwards,
 //     w messages for locks    w masked CAS}                                                            2/...
 //   a lock is taken           the same again for that one, then what comes after it in another list    +1/2/8 + READ
@@ -24,10 +25,9 @@
 // Of the published algorithm its figures say that a new key goes to its first row, though its second may have room.
 // Simplified: records of 4 + 4 bytes only (no extents), neither of them zero-keyed; one memory node.
 // Ours: rows of 72 bytes for 73, as the check and the version share a word, so that entries are aligned; lock words are
-// aligned, so locks of one message are those of one word; a get believes a miss when two looks agree; how a repair
-// chooses between the copies of a key (rcuckoo_repair.h); emulation of masked CAS (rcuckoo_locks.h); insert replaces an
-// older record, unless keys_are_new.
-// Linearizable per key.
+// aligned, so a message for locks of two words is two requests; a get believes a miss when two looks agree; how a
+// repair chooses between the copies of a key (rcuckoo_repair.h); emulation of masked CAS (rcuckoo_locks.h); insert
+// replaces an older record, unless keys_are_new. Linearizable per key.
 #ifndef BONSAI_BENCH_RIVALS_RCUCKOO_H_
 #define BONSAI_BENCH_RIVALS_RCUCKOO_H_
 

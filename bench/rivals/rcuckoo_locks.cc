@@ -60,28 +60,46 @@ void LockedRows::clear() {
 }
 
 void LockedRows::add_block(uint64_t block) {
-  const uint64_t lock = table_.lock(block), group = lock / options_.locks_per_message;
-  const uint64_t word = lock / kLocksPerWord, bit = uint64_t{1} << (lock % kLocksPerWord);
-  if (!groups_.empty() && groups_.back().word == word &&
-      static_cast<uint64_t>(std::countr_zero(groups_.back().mask)) / options_.locks_per_message ==
-          group % (kLocksPerWord / options_.locks_per_message)) {
+  const uint64_t lock = table_.lock(block), word = lock / kLocksPerWord, bit = uint64_t{1} << (lock % kLocksPerWord);
+  const bool again = !groups_.empty() && lock == last_lock_;
+  const bool fits = again || (!groups_.empty() && lock - message_first_ < kLocksPerWord &&
+                              message_locks_ < options_.locks_per_message);
+  if (!fits) {
+    message_first_ = lock;
+    message_locks_ = 0;
+  }
+  message_locks_ += again ? 0 : 1;
+  last_lock_ = lock;
+  if (fits && groups_.back().word == word) {
     groups_.back().mask |= bit;
   } else {
-    groups_.push_back({word, bit});
+    const size_t message = groups_.empty() ? 0 : groups_.back().message + (fits ? 0 : 1);
+    groups_.push_back({.word = word, .mask = bit, .message = message});
   }
 }
 
 void LockedRows::add_read(uint64_t row, uint64_t rows) {
-  BONSAI_CHECK(rows_planned_ + rows <= rows_max_ && !groups_.empty());
+  BONSAI_CHECK(!groups_.empty());
   const size_t group = groups_.size() - 1;
-  if (!reads_.empty() && read_group_.back() == group && reads_.back().first + reads_.back().second == row) {
-    reads_.back().second += rows;
+  bool continues = false;
+  uint64_t end = row;
+  if (!reads_.empty()) {
+    end = reads_.back().first + reads_.back().second;
+    const uint64_t gap_rows_max = options_.covering_reads ? kLocksPerWord * table_.options().rows_per_lock : 0;
+    continues =
+        groups_[read_group_.back()].message == groups_[group].message && row >= end && row - end <= gap_rows_max;
+  }
+  const uint64_t added = continues ? row - end + rows : rows;
+  BONSAI_CHECK(rows_planned_ + added <= rows_max_);
+  if (continues) {
+    reads_.back().second += added;
+    read_group_.back() = group;
   } else {
     reads_.emplace_back(row, rows);
     read_group_.push_back(group);
     read_at_.push_back(kRowsAt + rows_planned_ * kRowBytes);
   }
-  rows_planned_ += rows;
+  rows_planned_ += added;
 }
 
 uint64_t LockedRows::answered(size_t i) const { return base::word_at(answer(i).data()).load(); }
@@ -96,7 +114,7 @@ Status LockedRows::take(const Limit& limit) {
   suspected_since_ns_ = 0;
   for (Try outcome = Try::kOverdue; outcome != Try::kTaken;) {
     taken_ = read_ = 0;
-    ahead_ = options_.messages_per_list;
+    alone_ = false;
     held_since_ns_ = 0;
     BONSAI_RETURN_IF_ERROR(try_take(limit, &outcome));
     if (outcome == Try::kTaken) break;
@@ -123,7 +141,7 @@ Status LockedRows::try_take(const Limit& limit, Try* outcome) {
     BONSAI_RETURN_IF_ERROR(ask(&read_end));
     const uint64_t busy = counters_.busy;
     const size_t failed = judge();
-    ahead_ = failed < asked_ ? 1 : options_.messages_per_list;
+    alone_ = failed < asked_;
     if (failed > 0 && held_since_ns_ == 0) held_since_ns_ = asked_ns;
     taken_ = failed;
     backoff_.after(counters_.busy == busy);
@@ -139,11 +157,15 @@ Status LockedRows::try_take(const Limit& limit, Try* outcome) {
 
 // One list: gives back what is held out of order, asks for locks, reads rows under them.
 Status LockedRows::ask(size_t* read_end) {
-  asked_ = std::min(groups_.size(), taken_ + ahead_);
+  asked_ = taken_;
+  while (asked_ < groups_.size() && (!alone_ || asked_ == taken_) &&
+         groups_[asked_].message < groups_[taken_].message + options_.messages_per_list) {
+    ++asked_;
+  }
   for (const size_t group : spare_) words_.add_release(&batch_, &groups_[group], answer(batch_.size()));
   for (size_t group = taken_; group < asked_; ++group) {
     words_.add_take(&batch_, &groups_[group], answer(batch_.size()));
-    ++counters_.messages;
+    counters_.messages += group == taken_ || groups_[group].message != groups_[group - 1].message ? 1 : 0;
   }
   while (*read_end < reads_.size() && read_group_[*read_end] < asked_ && batch_.size() < rdma::WorkList::kRequestsMax) {
     const auto [row, rows] = reads_[*read_end];

@@ -31,8 +31,12 @@ struct LockOptions {
   // How a lock word is changed: by masked CAS; or, where the fabric has none, by CAS from what was last seen in it,
   // again whenever a neighbour's bit has changed meanwhile (LockCounters::emulation_retries).
   enum class Verb : uint8_t { kIfAble, kMaskedCas, kCas } verb = Verb::kIfAble;
-  uint64_t locks_per_message = kLocksPerWord;  // of adjacent locks; a power of two
+  // A message asks for so many locks at most, the last of them less than 64 after the first. Locks of two words are two
+  // requests, in one list.
+  uint64_t locks_per_message = kLocksPerWord;
   size_t messages_per_list = 8;
+  // One READ for a message: over all rows from its first lock's to its last one's, those in between for hints only.
+  bool covering_reads = false;
   uint64_t suspect_ms = 100;
 };
 
@@ -48,6 +52,7 @@ struct LockCounters {
 // Bits of one word of locks.
 struct LockGroup {
   uint64_t word, mask;
+  size_t message = 0;                             // of the plan, that asks for them
   uint64_t free_expected = 0, held_expected = 0;  // kCas: what the word should hold when they are taken, released
 };
 
@@ -83,13 +88,15 @@ class LockedRows {
   // ---- the plan, ascending
   void clear();
   void add_block(uint64_t block);
-  // Requires: the block of the last one was added last. Rows between them may be of no lock: they are for hints only.
+  // Requires: the block of the last one was added last. Rows between them may be of no lock.
   void add_read(uint64_t row, uint64_t rows);
 
   // Takes the locks and reads the rows. Errors: Unavailable, and then nothing is held, unless the connection is closed.
   Status take(const Limit& limit);
   // A row that was read, to be changed and written; null: it was not.
   Row* row(uint64_t number);
+  // The same; null also if nothing keeps others from changing it.
+  Row* locked_row(uint64_t number) { return holds(table_.block(number)) ? row(number) : nullptr; }
   [[nodiscard]] const std::vector<std::pair<uint64_t, uint64_t>>& reads() const { return reads_; }
   // Seals the row and has it written by release(), in the order of these calls.
   void write(uint64_t number);
@@ -133,8 +140,9 @@ class LockedRows {
   std::vector<std::pair<uint64_t, uint64_t>> reads_;  // first row, rows; in the order of groups
   std::vector<size_t> read_group_, read_at_;          // the group that covers it; where its rows are in the memory
   size_t rows_planned_ = 0;
+  uint64_t message_first_ = 0, message_locks_ = 0, last_lock_ = 0;  // of the plan's last message; of the plan
   size_t taken_ = 0, asked_ = 0;  // groups that are held; up to which the last list asked
-  size_t ahead_ = 1;              // for how many the next one may
+  bool alone_ = false;            // the next one asks for one group only
   size_t read_ = 0;               // reads that are done
   std::vector<size_t> spare_;     // groups held out of order
   uint64_t held_since_ns_ = 0;

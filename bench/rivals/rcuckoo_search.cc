@@ -2,6 +2,7 @@
 #include "bench/rivals/rcuckoo_search.h"
 
 #include <algorithm>
+#include <optional>
 #include <queue>
 #include <unordered_set>
 
@@ -12,7 +13,6 @@ namespace bonsai::bench::rivals::rcuckoo {
 namespace {
 
 constexpr size_t kNoParent = SIZE_MAX;
-constexpr uint64_t kMedianHopRows = 4;
 
 // A row that the search has reached, by moving an entry of its parent there.
 struct Node {
@@ -22,8 +22,6 @@ struct Node {
   size_t moves;
 };
 
-uint64_t apart(uint64_t a, uint64_t b) { return a < b ? b - a : a - b; }
-
 class Finder {
  public:
   Finder(const Table& table, const SearchOptions& options, const Look& look)
@@ -31,7 +29,7 @@ class Finder {
 
   bool run(const Place& start, Path* path) {
     if (options_.kind == SearchOptions::Kind::kRandom) return walk(start, path);
-    if (options_.kind == SearchOptions::Kind::kAStar) find_targets(start.first);
+    if (options_.kind == SearchOptions::Kind::kAStar) find_target(start.first);
     reach(start.first, kNoParent, 0, 0);
     if (options_.from_both_rows) reach(start.second, kNoParent, 0, 0);
     for (size_t looked = 0; looked < options_.entries_max && !open_.empty(); looked += kEntriesPerRow) {
@@ -56,9 +54,10 @@ class Finder {
 
  private:
   struct Open {
-    uint64_t cost;  // in quarters of a move
+    // kAStar: in moves; equal ones come as a binary heap leaves them, as in the draft's simulation. Else their order.
+    uint64_t cost;
     size_t node;
-    bool operator<(const Open& other) const { return cost != other.cost ? cost > other.cost : node > other.node; }
+    bool operator<(const Open& other) const { return cost > other.cost; }
   };
 
   bool walk(const Place& start, Path* path) {
@@ -87,29 +86,22 @@ class Finder {
   void reach(uint64_t row, size_t parent, size_t slot, size_t moves) {
     if (!reached_.insert(row).second) return;
     nodes_.push_back({row, parent, slot, moves});
-    open_.push({moves * kMedianHopRows + remaining(row), nodes_.size() - 1});
+    const size_t node = nodes_.size() - 1;
+    open_.push({target_ ? moves + (row % 2 != *target_ % 2 ? 1 : 0) : node, node});
   }
 
-  // An estimate of the moves to the nearest free entry, in quarters. None for breadth first.
-  [[nodiscard]] uint64_t remaining(uint64_t row) const {
-    uint64_t least = targets_.empty() ? 0 : UINT64_MAX;
-    for (const uint64_t target : targets_) {
-      least = std::min(least, (row % 2 != target % 2 ? kMedianHopRows : 0) + apart(row, target));
-    }
-    return least;
-  }
-
-  void find_targets(uint64_t around) {
-    const auto add = [&](uint64_t row) {
+  void find_target(uint64_t around) {
+    const auto has_free = [&](uint64_t row) {
       const Sight sight = look_(row);
-      if (sight.kind == Sight::Kind::kGuessedFree ||
-          (sight.kind == Sight::Kind::kKnown && entry_of(*sight.entries, 0) < kEntriesPerRow)) {
-        targets_.push_back(row);
-      }
+      return sight.kind == Sight::Kind::kGuessedFree ||
+             (sight.kind == Sight::Kind::kKnown && entry_of(*sight.entries, 0) < kEntriesPerRow);
     };
-    for (uint64_t step = 0; step <= options_.scanned_max && targets_.size() < options_.targets_max; ++step) {
-      if (around + step < table_.rows()) add(around + step);
-      if (step > 0 && step <= around) add(around - step);
+    for (uint64_t step = 0; step <= options_.scanned_max && !target_; ++step) {
+      if (around + step < table_.rows() && has_free(around + step)) {
+        target_ = around + step;
+      } else if (step <= around && has_free(around - step)) {
+        target_ = around - step;
+      }
     }
   }
 
@@ -124,7 +116,7 @@ class Finder {
   const Table& table_;
   const SearchOptions& options_;
   const Look& look_;
-  std::vector<uint64_t> targets_;
+  std::optional<uint64_t> target_;  // kAStar; each move leads from an even row to an odd one, or back
   std::vector<Node> nodes_;
   std::unordered_set<uint64_t> reached_;
   std::priority_queue<Open> open_;

@@ -26,8 +26,9 @@ struct SearchOptions {
   bool from_both_rows = false;
   size_t moves_max = 4;        // so paths of five rows; 50 is usual with the other kinds
   size_t entries_max = 5'000;  // looked at
-  size_t targets_max = 20;     // kAStar: the nearest rows with a free entry
-  size_t scanned_max = 512;    // kAStar: rows on either side of the first one among which they are
+  // kAStar: looks for the nearest row with a free entry, among so many rows on either side of the first one. Of the
+  // draft's estimate its simulation has the parity only, and not the distance; so has this.
+  size_t scanned_max = 512;
   // kRandom: depth first, an entry of each row by chance; a walk that ends in vain begins anew. Same key, same walks.
 };
 

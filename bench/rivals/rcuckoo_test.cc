@@ -136,6 +136,30 @@ TEST_P(CuckooBudget, OfLocksOfSeveralMessages) {
   });
 }
 
+// One READ for a message, whose locks may be of two words: then it is two requests.
+TEST_P(CuckooBudget, OfCoveringReads) {
+  const TableOptions one_row_a_lock{.rows_per_lock = 1};
+  const Table table(one_row_a_lock);
+  const auto low = [](const Place& p) { return std::min(p.first, p.second); };
+  const LockOptions locks{.messages_per_list = 1, .covering_reads = true};
+  on_table({.table = one_row_a_lock, .locks = locks}, [&](CuckooClient& client) {
+    const uint32_t of_one_word =
+        key_where(table, 1, [&](const Place& p) { return p.distance() == 5 && low(p) % kLocksPerWord < 50; });
+    expect_cost({.round_trips = 2, .messages = 4, .bytes = 8 + 6 * kR + kR + 8},
+                [&] { return client.insert(key(of_one_word), key(11)); });
+    EXPECT_EQ(client.counters().inserts_one_message, 1u);
+    const uint32_t of_two_words =
+        key_where(table, 1, [&](const Place& p) { return p.distance() == 5 && low(p) % kLocksPerWord > 58; });
+    expect_cost({.round_trips = 2, .messages = 6, .bytes = 2 * 8 + 6 * kR + kR + 2 * 8},
+                [&] { return client.insert(key(of_two_words), key(12)); });
+    EXPECT_EQ(client.counters().inserts_one_message, 2u);
+    const uint32_t far = key_where(table, 1, [&](const Place& p) { return p.distance() > kLocksPerWord; });
+    expect_cost({.round_trips = 3, .messages = 7, .bytes = 2 * 8 + 2 * kR + kR + 2 * 8},
+                [&] { return client.insert(key(far), key(13)); });
+    EXPECT_EQ(client.counters().inserts_one_message, 2u);
+  });
+}
+
 TEST_P(CuckooBudget, OfAPath) {
   const TableOptions one_lock_for_all{.rows = 16, .rows_per_lock = 16};
   on_table({.table = one_lock_for_all}, [&](CuckooClient& client) {
@@ -296,7 +320,10 @@ Trial try_schedule(bool sim, uint64_t seed, const Shape& shape, const Judge::Mix
   Rig rig({.sim = sim, .seed = seed, .fixed_bytes = fixed_bytes(small)});
   make_table(small, rig.nodes()[0]);
   const ClientOptions options{.table = small,
-                              .locks = {.verb = verb, .locks_per_message = 4, .suspect_ms = sim ? 1'000U : 60'000U},
+                              .locks = {.verb = verb,
+                                        .locks_per_message = 4,
+                                        .covering_reads = seed % 2 == 0,
+                                        .suspect_ms = sim ? 1'000U : 60'000U},
                               .threshold_bytes = 300,
                               .operation_ms_max = sim ? 10'000U : 60'000U};
   rig.run_one([&](Connection* connection) {
@@ -456,6 +483,7 @@ TEST(Cuckoo, PlantedFaultsAreFound) {
       {"miss believed", kMissBelieved, by_readers},
       {"first path believed", kFirstPathBelieved, by_schedules},
       {"lost lock taken", kLostLockTaken, by_schedules},
+      {"row between taken", kRowBetweenTaken, by_schedules},
       {"row unverified", kRowUnverified, [] { return !notices_damage(true); }},
   });
 }

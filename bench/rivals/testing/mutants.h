@@ -29,6 +29,7 @@ enum Mutant : uint32_t {
   kCopiesLeft = 1u << 10,        // a repair leaves keys in both of their rows
   kSealsLeft = 1u << 11,         // ... and seals as they are
   kHolderNotWatched = 1u << 12,  // a repair does not wait to see whether the holder is alive
+  kRowBetweenTaken = 1u << 13,   // a path leads through rows that a READ covers and no lock
 
   // Sherman-like
   kTornRecordBelieved = 1u << 16,   // a record is believed whatever its checksum says
