@@ -14,7 +14,7 @@
 namespace bonsai::base {
 namespace {
 
-constexpr size_t kLineBytes = 64;
+constexpr size_t kCacheLineBytes = 64;
 constexpr size_t kSmallStep = 16;
 constexpr size_t kSmallMax = 1024;  // up to here sizes are multiples of the step, above as many as fill a slab, about
 constexpr size_t kSlabsPerRegion = Heap::kRegionBytes / Heap::kSlabBytes;
@@ -23,7 +23,7 @@ constexpr int kTries = 64;  // to get a shard that somebody holds, mostly for so
 }  // namespace
 
 // At the beginning of its memory.
-struct alignas(kLineBytes) Heap::Slab {
+struct alignas(kCacheLineBytes) Heap::Slab {
   Shard* shard;
   Region* region;
   Slab* before = nullptr;  // in the list of slabs of its class that have room
@@ -205,7 +205,7 @@ class Heap::Shard {
 
   static size_t class_of(size_t bytes) {
     if (bytes <= kSmallMax) return (std::max<size_t>(bytes, 1) - 1) / kSmallStep;
-    const size_t fit = (kSlabBytes - sizeof(Slab)) / ((bytes + kLineBytes - 1) / kLineBytes * kLineBytes);
+    const size_t fit = (kSlabBytes - sizeof(Slab)) / ((bytes + kCacheLineBytes - 1) / kCacheLineBytes * kCacheLineBytes);
     const int dropped = std::max(0, static_cast<int>(std::bit_width(fit)) - kBlocksBits);
     const size_t blocks = fit >> dropped << dropped;
     return blocks == 0 ? kLarge : kSmallClasses + kBlocksMax - std::min(blocks, kBlocksMax);
@@ -213,7 +213,7 @@ class Heap::Shard {
   static size_t block_bytes_of(size_t slab_class) {
     if (slab_class < kSmallClasses) return (slab_class + 1) * kSmallStep;
     const size_t blocks = kBlocksMax - (slab_class - kSmallClasses);
-    return (kSlabBytes - sizeof(Slab)) / blocks / kLineBytes * kLineBytes;
+    return (kSlabBytes - sizeof(Slab)) / blocks / kCacheLineBytes * kCacheLineBytes;
   }
 
   void* allocate_large(size_t bytes) {

@@ -69,8 +69,9 @@ WriteBatch batch_of(uint64_t log_bytes, size_t value_bytes, char value, Model* m
 }
 
 TEST(StoreBatch, OfAQuarterOfTheLogIsAtomicAndComesBack) {
+  const uint64_t log_bytes_max = budget(2, 8, 8) * kMiB;
   for (const auto& [pool_bytes, log_bytes] : {std::pair{kMiB / 2, uint64_t{0}}, std::pair{kMiB, uint64_t{0}},
-                                              std::pair{16 * kMiB, kMiB}, std::pair{64 * kMiB, 8 * kMiB}}) {
+                                              std::pair{16 * kMiB, kMiB}, std::pair{64 * kMiB, log_bytes_max}}) {
     Store store(pool_bytes, log_bytes);
     EXPECT_GE(4 * store.db->BatchBytesMax(), store.db->GetStats().log_bytes);
     for (const size_t value_bytes : {8, 100, 700}) {
@@ -177,7 +178,7 @@ TEST(StoreBatch, TimeIsLinearInTheBatchesOfOtherThreads) {
 // Several threads, each a batch after the other over the whole key space, then nothing is missing and no dnode too
 // large.
 TEST(StoreBatch, LargeOnesOfManyThreadsAllComeBack) {
-  const uint64_t count = budget<uint64_t>(3'000, 9'000, 100'000);
+  const uint64_t count = budget<uint64_t>(2'000, 9'000, 100'000);
   for (const uint64_t threads : {1, 4, 16}) {
     Store store(256 * kMiB, 64 * kMiB);
     const uint64_t batches = threads == 16 ? 1 : 6;

@@ -203,7 +203,7 @@ void fill_and_empty(const Life& life, uint64_t seed) {
 
 TEST(FullPools, CanBeEmptiedAndFilledAgain) {
   const uint64_t seed = base::seed_from_env_or(budget<uint64_t>(1, 1, base::fresh_seed()));  // only nights are news
-  const uint64_t lives = budget<uint64_t>(10, 200, 20'000);
+  const uint64_t lives = budget<uint64_t>(10, 120, 20'000);
   for (uint64_t i = 0; i < lives && !HasFailure(); ++i) {
     base::Random random(seed + i);
     const Life life = random_life(&random);

@@ -121,7 +121,7 @@ TEST_P(SpaceTest, AFullPoolCanBeEmptiedAndFilledAgain) {
 
 TEST_P(SpaceTest, OverwritingForEverDoesNotGrow) {
   const uint64_t keys = kMiB / 8 / (GetParam().value_bytes + 10) + 1;
-  const uint64_t bytes_to_write = budget<uint64_t>(6, 12, 200) * kMiB;
+  const uint64_t bytes_to_write = budget<uint64_t>(4, 12, 200) * kMiB;
   std::map<uint64_t, uint64_t> last;
   base::Random random(7);
   uint64_t used_max = 0;

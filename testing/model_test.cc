@@ -48,7 +48,7 @@ TEST_P(Model, StoreAnswersAsTheModel) {
   const Shape& shape = GetParam();
   const uint64_t seed = base::seed_from_env_or(base::fresh_seed());
   std::printf("BONSAI_SEED=%llu\n", static_cast<unsigned long long>(seed));
-  const uint64_t steps = budget<uint64_t>(3'000, 15'000, 300'000);
+  const uint64_t steps = budget<uint64_t>(2'000, 15'000, 300'000);
   const ScratchFolder folder;
   const std::string pool = folder.pool(shape.targets);
   Options options;
