@@ -205,7 +205,8 @@ class Heap::Shard {
 
   static size_t class_of(size_t bytes) {
     if (bytes <= kSmallMax) return (std::max<size_t>(bytes, 1) - 1) / kSmallStep;
-    const size_t fit = (kSlabBytes - sizeof(Slab)) / ((bytes + kCacheLineBytes - 1) / kCacheLineBytes * kCacheLineBytes);
+    const size_t fit =
+        (kSlabBytes - sizeof(Slab)) / ((bytes + kCacheLineBytes - 1) / kCacheLineBytes * kCacheLineBytes);
     const int dropped = std::max(0, static_cast<int>(std::bit_width(fit)) - kBlocksBits);
     const size_t blocks = fit >> dropped << dropped;
     return blocks == 0 ? kLarge : kSmallClasses + kBlocksMax - std::min(blocks, kBlocksMax);
