@@ -59,7 +59,7 @@ class PressureTest : public ::testing::Test {
 TEST_F(PressureTest, GroupsOnASmallLogAllSucceed) {
   constexpr size_t kThreads = 8, kGroup = 32;
   constexpr uint64_t kKeys = 4'000;
-  open(8'192 * kKiB, 16 * kKiB, 3'000);
+  open(8'192 * kKiB, 16 * kKiB, 10'000);
   const int calls = budget(300, 1'000, 20'000);
   std::atomic<uint64_t> failures{0};
   in_threads(kThreads, [&](size_t thread) {
