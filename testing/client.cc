@@ -12,6 +12,10 @@
 
 namespace bonsai::testing {
 
+namespace {
+constexpr size_t kOperationsMax = 12;  // that one step records: five reads of a snapshot and two groups of three puts
+}  // namespace
+
 Client::Client(DB* db, const ClientOptions& options, uint32_t number, uint64_t seed, Recorder* recorder)
     : db_(db),
       options_(options),
@@ -25,7 +29,7 @@ Client::Client(DB* db, const ClientOptions& options, uint32_t number, uint64_t s
 
 bool Client::step() {
   const uint64_t cells_max = std::max<uint64_t>({options_.span_max, options_.batch_count_max, 8});
-  if (!error_.empty() || !lane_.has_room(4 * cells_max)) return false;
+  if (!error_.empty() || !lane_.has_room(4 * cells_max, kOperationsMax)) return false;
   ++steps_;
   Mix mix = options_.mix;
   if (only_reads_) mix.put = mix.del = mix.batch = mix.drain = mix.sync = 0;

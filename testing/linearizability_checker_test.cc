@@ -242,6 +242,7 @@ TEST(RecorderTest, LanesBecomeOneHistory) {
   (void)a.begin_update(OpKind::kDelete, {1, kAbsent});
   EXPECT_TRUE(a.has_room(2));
   EXPECT_FALSE(a.has_room(3));
+  EXPECT_FALSE(a.has_room(2, 2)) << "of two operations the second would not fit";
   const History h = recorder->history();
   ASSERT_EQ(h.operations.size(), 3u);
   EXPECT_EQ(h.text_of(h.operations[0]), "[1,4] thread 0 put k1=10");

@@ -126,10 +126,10 @@ History Recorder::history() const {
   return all;
 }
 
-bool Recorder::Lane::has_room(size_t cells) const {
+bool Recorder::Lane::has_room(size_t cells, size_t operations) const {
   const LaneHeader* head = recorder_->lane_header(number_);
   const Bounds& bounds = recorder_->header()->bounds;
-  return head->operations.load(std::memory_order_relaxed) < bounds.operations_max &&
+  return head->operations.load(std::memory_order_relaxed) + operations <= bounds.operations_max &&
          head->cells + cells <= bounds.cells_max;
 }
 

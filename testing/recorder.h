@@ -32,8 +32,8 @@ class Recorder {
 
   class Lane {
    public:
-    // False when one more operation of `cells` cells would not fit: the thread should stop.
-    [[nodiscard]] bool has_room(size_t cells) const;
+    // False when so many more operations of `cells` cells altogether would not fit: the thread should stop.
+    [[nodiscard]] bool has_room(size_t cells, size_t operations = 1) const;
 
     // Call before an update. Returns its number for end_update.
     uint64_t begin_update(OpKind kind, std::span<const Cell> cells);
