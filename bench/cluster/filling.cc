@@ -23,6 +23,7 @@ namespace cuckoo = rivals::rcuckoo;
 namespace race = rivals::race;
 
 constexpr double kWindowPercent = 5;
+constexpr uint64_t kEntriesMin = 64;  // RACE-like: a group has more than twenty
 constexpr size_t kFillingChunkBytes = size_t{4} << 10;
 
 // One run, and what its clients share.
@@ -94,8 +95,7 @@ class Fill {
     }
     rivals::Client* const client = is_cuckoo() ? static_cast<rivals::Client*>(cuckoo_client.get()) : race_client.get();
     std::vector<uint32_t> own;
-    const auto in_vain = [&] { return is_cuckoo() ? cuckoo_client->counters().paths_outdated : 0; };
-    BONSAI_RETURN_IF_ERROR(fill(client, seat, in_vain, &own));
+    BONSAI_RETURN_IF_ERROR(fill(client, cuckoo_client.get(), seat, &own));
     BONSAI_RETURN_IF_ERROR(read_at_end(client, seat, own));
     if (cuckoo_client != nullptr) {
       filling_.lock_messages += cuckoo_client->lock_counters().messages;
@@ -110,9 +110,12 @@ class Fill {
 
   static std::string bytes(uint32_t number) { return {reinterpret_cast<const char*>(&number), sizeof number}; }
 
-  // paths_in_vain() counts those of the client so far.
-  template <typename PathsInVain>
-  Status fill(rivals::Client* client, const rivals::Seat& seat, const PathsInVain& paths_in_vain,
+  static uint64_t paths_in_vain(const cuckoo::CuckooClient* client) {
+    return client != nullptr ? client->counters().paths_outdated : 0;
+  }
+
+  // cuckoo_client: the same client, or null if it is another one.
+  Status fill(rivals::Client* client, const cuckoo::CuckooClient* cuckoo_client, const rivals::Seat& seat,
               std::vector<uint32_t>* own) {
     base::Random dice(base::splitmix64(options_.seed << 32 ^ seat.client));
     while (goes_on()) {
@@ -120,7 +123,7 @@ class Fill {
       FillWindow &window = filling_.windows[at], &beginning = filling_.beginnings[at];
       if (window.first_ns == 0) window.first_ns = base::now_ns();
       const rdma::Traffic before = seat.connection->worker().traffic();
-      const uint64_t in_vain = paths_in_vain(), began_ns = base::now_ns();
+      const uint64_t in_vain = paths_in_vain(cuckoo_client), began_ns = base::now_ns();
       const bool inserts = own->empty() || dice.unit() < options_.insert_share;
       if (inserts) {
         const auto number = static_cast<uint32_t>(++begun_);
@@ -136,13 +139,14 @@ class Fill {
         BONSAI_RETURN_IF_ERROR(read(client, (*own)[dice.below(own->size())]));
       }
       window.last_ns = base::now_ns();
-      const bool begins =
-          beginning.inserts.traffic.messages() + beginning.reads.traffic.messages() < options_.answers_max;
-      for (FillWindow* const one : {&window, begins ? &beginning : nullptr}) {
-        if (one == nullptr) continue;
-        (inserts ? one->inserts : one->reads)
-            .note(seat.connection->worker().traffic() - before, paths_in_vain() - in_vain, window.last_ns - began_ns);
-      }
+      const auto note = [&](FillWindow* where) {
+        (inserts ? where->inserts : where->reads)
+            .note(seat.connection->worker().traffic() - before, paths_in_vain(cuckoo_client) - in_vain,
+                  window.last_ns - began_ns);
+      };
+      note(&window);
+      const uint64_t answers = beginning.inserts.traffic.messages() + beginning.reads.traffic.messages();
+      if (answers < options_.answers_max) note(&beginning);
     }
     if (options_.stop != nullptr && *options_.stop) return Status::Unavailable("interrupted");
     return Status::OK();
@@ -234,6 +238,10 @@ FillWindow Filling::until(double percent) const {
 
 Status fill(const FillOptions& options, Filling* filling) {
   *filling = {};
+  if (options.entries < kEntriesMin) {
+    return Status::InvalidArgument("a table of " + std::to_string(options.entries) + " entries; there must be " +
+                                   std::to_string(kEntriesMin) + " (--records)");
+  }
   return Fill(options, filling).run();
 }
 

@@ -75,7 +75,7 @@ struct FillOptions {
 
 struct Filling {
   std::vector<FillWindow> windows;     // at 0, 5, ... 95 percent
-  std::vector<FillWindow> beginnings;  // of these, until their clients have had FillOptions::answers_max answers
+  std::vector<FillWindow> beginnings;  // of these, until clients have had FillOptions::answers_max answers; not timed
   FillWindow reads_at_end;
   double ended_at_percent = 0;
   uint64_t failed = 0;  // inserts that found no place
@@ -94,7 +94,7 @@ struct Filling {
   }
 };
 
-// Errors: Unavailable (stopped, or an operation failed), those of Cluster.
+// Errors: InvalidArgument (too small a table), Unavailable (stopped, or an operation failed), those of Cluster.
 Status fill(const FillOptions& options, Filling* filling);
 
 }  // namespace bonsai::bench

@@ -100,6 +100,20 @@ TEST(Filling, SameSeedsGiveSameRuns) {
   EXPECT_EQ(one.until(100).last_ns, again.until(100).last_ns);
 }
 
+TEST(Filling, TooSmallATableIsRefused) {
+  Filling filling;
+  for (const FillOptions::Table table : {FillOptions::Table::kCuckoo, FillOptions::Table::kRace}) {
+    FillOptions small = options(Memory::kOracle);
+    small.table = table;
+    small.entries = 63;
+    const Status status = fill(small, &filling);
+    EXPECT_EQ(status.code(), Status::Code::kInvalidArgument);
+    EXPECT_NE(status.ToString().find("--records"), std::string::npos) << status.ToString();
+    small.entries = 64;
+    EXPECT_EQ("OK", fill(small, &filling).ToString());
+  }
+}
+
 TEST(Filling, EndsWhenStopped) {
   const std::atomic<bool> stop = true;
   FillOptions stopped = options(Memory::kOracle);

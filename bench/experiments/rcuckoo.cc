@@ -196,20 +196,13 @@ constexpr double kTheirRaceMessages = 5, kTheirRaceBytes = 1'763;
 uint64_t fill_entries(const ExperimentPlan& plan) { return entries(plan, 8 * 512, 8 * 13'440, 8 * 107'520); }
 size_t fill_clients(const ExperimentPlan& plan) { return plan.asked.threads.value_or(plan.is_trial() ? 8 : kClients); }
 
-// Their simulation looks at each fill for 10^6 steps, of which one in six hands an answer to a client; at a smaller
-// table for as large a part of it.
+// From each fill on as long as their simulation looks.
 FillOptions draft_by_fill(const ExperimentPlan& plan, uint64_t entries) {
-  constexpr uint64_t kTheirAnswers = 1'000'000 / 6, kTheirEntries = 8 * 107'520;
   FillOptions options = draft(plan, entries, fill_clients(plan));
   options.full_percent = 93;
-  options.answers_max = kTheirAnswers * entries / kTheirEntries;
+  options.answers_max = rivals::draft_answers_max(entries / rivals::rcuckoo::kEntriesPerRow);
   return options;
 }
-
-constexpr const char* kAsTheDraftCounts =
-    "From each fill on as long as their simulation looks, at most 5 % further. Round trips as the draft counts: what "
-    "gives "
-    "back the locks of a path that did not hold, and the request for the next path's, are one.";
 
 Status run_latency(const ExperimentPlan& plan, ExperimentResult* result) {
   result->columns = {{"fill", "%"},
@@ -263,8 +256,11 @@ Status run_latency(const ExperimentPlan& plan, ExperimentResult* result) {
   }
   result->labels = {
       size_label(plan, size),
-      std::to_string(base.shape.clients()) + " clients on 8 compute nodes, one row a lock, 64 locks a message. " +
-          kAsTheDraftCounts + " Reads take 1 round trip (RCuckoo-like) and 2 (RACE-like); theirs, too.",
+      std::to_string(base.shape.clients()) +
+          " clients on 8 compute nodes, one row a lock, 64 locks a message. From each fill on as long as their "
+          "simulation looks, at most 5 % further. Round trips as the draft counts: what gives back the locks of a path "
+          "that did not hold, and the request for the next path's, are one. Reads take 1 round trip (RCuckoo-like) and "
+          "2 (RACE-like); theirs, too.",
       "RCuckoo-like: each client knows of the table what it has read itself; then those of a compute node "
       "share a picture of it; then all share one that is always right. docs/lab/rcuckoo.md has what follows.",
       costs_label("W", base, own),

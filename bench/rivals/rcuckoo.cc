@@ -57,8 +57,10 @@ Status CuckooClient::make(Connection* connection, const ClientOptions& options, 
   made->cache_ = options.cache == nullptr ? made->own_cache_.get() : options.cache;
   BONSAI_RETURN_IF_ERROR(Repairer::make(connection, made->table_, options.locks, &made->repairer_));
   const size_t blocks_max = options.search.moves_max + 3;
-  const size_t rows_of_block_max = options.table.rows_per_lock * (options.locks.covering_reads ? kLocksPerWord : 1);
-  const size_t rows_max = std::max(blocks_max * rows_of_block_max, 2 + options.threshold_bytes / kRowBytes);
+  const size_t rows_of_read_max = options.locks.covering_reads
+                                      ? std::min(kLocksPerWord * options.table.rows_per_lock, options.table.rows)
+                                      : options.table.rows_per_lock;
+  const size_t rows_max = std::max(blocks_max * rows_of_read_max, 2 + options.threshold_bytes / kRowBytes);
   BONSAI_RETURN_IF_ERROR(LockedRows::make(
       connection, made->table_, options.locks, rows_max,
       [repairer = made->repairer_.get()](uint64_t lock, const Limit& limit) { return repairer->run(lock, limit); },

@@ -17,8 +17,7 @@ namespace {
 
 using bonsai::testing::budget;
 
-// The simulation ends so many steps after the fill that it looks at; with one in six a client gets an answer.
-constexpr uint64_t kStepsMax = 1'000'000, kStepsPerAnswer = 6, kTheirRows = 107'520;
+constexpr uint64_t kTheirRows = 107'520;
 
 // From a fill on, in percent: 5 % further, or until clients have got as many answers as there.
 struct Window {
@@ -69,7 +68,7 @@ Filling fill(uint64_t rows, size_t clients) {
                               .keys_are_new = true};
   Filling run;
   for (uint64_t percent = 10; percent <= 90; percent += 10) {
-    run.windows.push_back({.first = percent, .answers_max = kStepsMax / kStepsPerAnswer * rows / kTheirRows});
+    run.windows.push_back({.first = percent, .answers_max = draft_answers_max(rows)});
   }
   uint64_t stored = 0, begun = 0;
   rig.run({.coroutines = clients}, [&](const Seat& seat) {
