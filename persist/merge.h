@@ -39,14 +39,12 @@ class Merge {
     key_bytes_ = key_bytes;
     skipped_ = skipped;
     sources_.clear();
-    items_.clear();
-    ends_.clear();
   }
   // Rows [from, to) of a run.
-  void add(const Rows& rows, uint32_t from, uint32_t to) { add({rows, nullptr, from, to}); }
+  void add(const Rows& rows, uint32_t from, uint32_t to) { sources_.push_back({rows, nullptr, from, to}); }
   // Entries that are not rows: updates, or decoded ones.
   void add(std::span<const Entry> entries) {
-    add({{}, entries.data(), 0, base::checked_narrow<uint32_t>(entries.size())});
+    sources_.push_back({{}, entries.data(), 0, base::checked_narrow<uint32_t>(entries.size())});
   }
   // Memory for entries that the caller decodes before clear().
   [[nodiscard]] std::vector<Entry>& decoded() { return decoded_; }
@@ -80,14 +78,14 @@ class Merge {
   template <class TakeRows, class TakeOther>
   void copy_rows(uint64_t rows_max, char* to, TakeRows rows, TakeOther other) {
     BONSAI_CHECK(!sources_.empty() && sources_[0].entries == nullptr);
-    put_newer_together();
     const Source& oldest = sources_[0];
     const bool words = key_bytes_ == sizeof(uint64_t) && oldest.rows.value_bytes == sizeof(uint64_t);
     if (words && find_newer_words()) {
       const WordRows body{oldest.rows.keys + oldest.from * oldest.rows.stride_bytes, oldest.to - oldest.from,
                           oldest.rows.stride_bytes};
-      return merge_words(words_, body, rows_max, to, rows);
+      return words_.merge(body, rows_max, to, rows);
     }
+    put_newer_together();
     find_newer();
     heads_decide() ? copy_rows_one_by_one<true>(rows_max, to, rows, other)
                    : copy_rows_one_by_one<false>(rows_max, to, rows, other);
@@ -107,12 +105,6 @@ class Merge {
     Kind kind;
   };
 
-  void add(const Source& source) {
-    sources_.push_back(source);
-    if (sources_.size() == 1) return;
-    list(sources_.size() - 1, &items_);
-    ends_.push_back(items_.size());
-  }
   [[nodiscard]] uint64_t head_of(std::string_view key) const { return base::key_head(key.substr(skipped_)); }
   [[nodiscard]] bool heads_decide() const { return key_bytes_ <= skipped_ + sizeof(uint64_t); }
   // Appends what a source has.
@@ -129,6 +121,12 @@ class Merge {
   // Neighbouring lists first, so that each entry is moved about log2(lists) times; the oldest, mostly longer than the
   // others together, later.
   void put_newer_together() {
+    items_.clear();
+    ends_.clear();
+    for (size_t number = 1; number < sources_.size(); ++number) {
+      list(number, &items_);
+      ends_.push_back(items_.size());
+    }
     while (ends_.size() > 1) heads_decide() ? pass<true>() : pass<false>();
   }
 
@@ -190,27 +188,36 @@ class Merge {
     }
   }
 
-  // The same where all are of eight bytes. False: some is not.
+  // The newer lists where all keys and values have eight bytes. False: some value has not.
   bool find_newer_words() {
     words_.clear();
-    for (const Merged& item : items_) {
-      const Source& source = sources_[item.source];
-      std::string_view value;
-      bool tombstone = false, large = false;
-      if (source.entries == nullptr) {
-        value = source.rows.value(item.index);
-      } else {
-        const Entry& entry = source.entries[item.index];
-        value = entry.value;
-        tombstone = entry.tombstone;
-        large = entry.large;
+    for (const Source& source : std::span(sources_).subspan(1)) {
+      const std::span<NewerWord> words = words_.add(source.to - source.from);
+      if (source.entries != nullptr ? !words_of_entries(source, words) : !words_of_rows(source, words)) return false;
+    }
+    return true;
+  }
+  static bool words_of_rows(const Source& source, std::span<NewerWord> words) {
+    if (source.rows.value_bytes != sizeof(uint64_t)) return false;
+    const char* row = source.rows.keys + source.from * source.rows.stride_bytes;
+    for (NewerWord& word : words) {
+      std::memcpy(word.row.data(), row, kWordRowBytes);
+      word.bytes = kWordRowBytes;
+      row += source.rows.stride_bytes;
+    }
+    return true;
+  }
+  static bool words_of_entries(const Source& source, std::span<NewerWord> words) {
+    const Entry* entry = source.entries + source.from;
+    for (NewerWord& word : words) {
+      word = {};
+      std::memcpy(&word.row[0], entry->key.bytes.data(), sizeof word.row[0]);
+      if (!entry->tombstone) {
+        if (entry->large || entry->value.size() != sizeof word.row[1]) return false;
+        std::memcpy(&word.row[1], entry->value.data(), sizeof word.row[1]);
+        word.bytes = kWordRowBytes;
       }
-      uint64_t word = 0;
-      if (!tombstone) {
-        if (large || value.size() != sizeof word) return false;
-        std::memcpy(&word, value.data(), sizeof word);
-      }
-      words_.push_back({item.head, word, tombstone ? 0 : kWordRowBytes});
+      ++entry;
     }
     return true;
   }
@@ -277,7 +284,7 @@ class Merge {
   std::vector<Merged> items_, other_;  // the other lists
   std::vector<size_t> ends_;           // of those, oldest first
   std::vector<Newer> newer_;           // where the items are
-  std::vector<NewerWord> words_;       // or what they say
+  WordsMerge words_;                   // or what they say
   std::vector<char> no_value_;         // what is copied for a tombstone: of a far run row 0 need not be there
 };
 
