@@ -452,9 +452,8 @@ std::span<const char> Index::prefetch_following(const Following& following) cons
   if (const Slots* slots = first != nullptr ? first->slots() : nullptr) Prefetch::heads(*slots);
   const persist::Dnode* dnode = first != nullptr ? first->base().dnode() : nullptr;
   if (dnode == nullptr) return {};
-  const std::span<const char> run = dnode->single_run(dnodes_.volume());
-  if (run.empty()) persist::DnodePrefetch::runs(*dnode, dnodes_.volume());
-  return run;
+  persist::DnodePrefetch::runs(*dnode, dnodes_.volume());
+  return dnode->oldest_run(dnodes_.volume());
 }
 
 // Reads what the bnode and those that follow have on far targets, as far as so many records go, in one list; nothing if

@@ -109,10 +109,10 @@ class Dnode {
   // The same for a get that came to it; those of a few keys stand for all. Requires: hash is the key's.
   [[nodiscard]] bool note_get(uint64_t hash) const { return (hash >> 32) % kKeysPerNoted == 0 && note_scan(0); }
 
-  // Where its one run is, to be fetched and not read; empty if there are more, or if it is a variable one.
-  [[nodiscard]] std::span<const char> single_run(const scale::Volume& volume) const {
+  // Where its oldest run is, to be fetched and not read; empty if there is none, or if it is a variable one.
+  [[nodiscard]] std::span<const char> oldest_run(const scale::Volume& volume) const {
     const std::span<const Run> runs = places();
-    if (runs.size() != 1 || runs[0].variable()) return {};
+    if (runs.empty() || runs[0].variable()) return {};
     const std::byte* bytes = volume.hint(scale::Addr::of_bits(runs[0].addr));
     return {reinterpret_cast<const char*>(bytes), size_t{runs[0].count} * runs[0].entry_bytes() + kRunTrailerBytes};
   }

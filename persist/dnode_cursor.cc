@@ -304,12 +304,12 @@ bool DnodeCursor::decode_variable(uint32_t key_bytes, std::vector<Entry>* entrie
   entries->clear();
   for (auto source = sources_.rbegin(); source != sources_.rend(); ++source) {
     if (source->run.uniform()) continue;
-    for (uint32_t i = source->index; i < source->end; ++i) {
-      Entry& entry = entries->emplace_back();
-      if (!source->run.entry(i, &entry) || entry.key.bytes.size() != key_bytes) return false;
-    }
+    const size_t before = entries->size();
+    entries->resize(before + source->end - source->index);
+    if (!source->run.variable_entries(source->index, source->end, entries->data() + before)) return false;
   }
-  return true;
+  return std::all_of(entries->begin(), entries->end(),
+                     [key_bytes](const Entry& entry) { return entry.key.bytes.size() == key_bytes; });
 }
 
 bool DnodeCursor::take_all(const Key* below, std::span<const Entry> updates, Merge* merge) {

@@ -18,7 +18,8 @@ constexpr size_t kRunBytes = 1280;  // a scan sees to the rest
 }  // namespace
 
 void DnodePrefetch::runs(const Dnode& dnode, const scale::Volume& volume) {
-  for (const Dnode::Run& run : dnode.places()) {
+  const bool knows_oldest = !dnode.oldest_run(volume).empty();
+  for (const Dnode::Run& run : dnode.places().subspan(knows_oldest ? 1 : 0)) {
     const std::byte* bytes = volume.hint(scale::Addr::of_bits(run.addr));
     lines(bytes, kRunBytes / Dnode::kLine);
     const size_t end = run.variable() ? 0 : size_t{run.count} * run.entry_bytes();

@@ -25,8 +25,8 @@ class DnodePrefetch {
   static void description(const Dnode& dnode) {
     lines(dnode.parts_.get(), (sizeof(Dnode::Parts) + Dnode::kLine - 1) / Dnode::kLine);
   }
-  // What a DnodeCursor that goes through all of it reads first, and the beginning of each further page. Reads the
-  // dnode.
+  // What a DnodeCursor that goes through all of it reads first, and the beginning of each further page, except of what
+  // Dnode::oldest_run() returns. Reads the dnode.
   static void runs(const Dnode& dnode, const scale::Volume& volume);
   // What a DnodeCursor that seeks `key` and goes through so many records reads first. Returns about how many entries
   // there are from the key on. Reads the dnode and its samples. Requires: key is in the range, at which it does not

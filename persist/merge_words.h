@@ -45,6 +45,14 @@ struct WordRows {
   return __builtin_bswap64(word);
 }
 
+// All bits, or none.
+[[nodiscard]] inline uint64_t mask_of(bool condition) { return -static_cast<uint64_t>(condition); }
+// `a` where the mask has all bits, `b` where it has none. Unlike a condition, no compiler makes a branch of it.
+[[nodiscard]] inline const char* select(uint64_t mask, const char* a, const char* b) {
+  const auto a_bits = reinterpret_cast<uintptr_t>(a), b_bits = reinterpret_cast<uintptr_t>(b);
+  return reinterpret_cast<const char*>(b_bits ^ ((a_bits ^ b_bits) & mask));
+}
+
 // One merge of two lists, no key twice in either: `newer`, of NewerWord, and `older`, of which the same key is left
 // out. kMade: kWordRowBytes makes rows, without tombstones; sizeof(NewerWord) makes one list of two of these, with
 // them. Requires: room at `to` for one of each.
@@ -65,10 +73,8 @@ class WordMerge {
   // Requires: both().
   void step() {
     const uint64_t a_head = word_head(a_), b_head = word_head(b_);
-    const uint64_t takes_a = -static_cast<uint64_t>(a_head <= b_head);  // all bits, or none
-    const uint64_t passes_b = -static_cast<uint64_t>(b_head <= a_head);
-    const auto a = reinterpret_cast<uintptr_t>(a_), b = reinterpret_cast<uintptr_t>(b_);
-    std::memcpy(to_, reinterpret_cast<const char*>(b ^ ((a ^ b) & takes_a)), kMade);
+    const uint64_t takes_a = mask_of(a_head <= b_head), passes_b = mask_of(b_head <= a_head);
+    std::memcpy(to_, select(takes_a, a_, b_), kMade);
     if constexpr (kMade == kWordRowBytes) {
       to_ += kWordRowBytes ^ ((kWordRowBytes ^ bytes_of(a_)) & takes_a);
     } else {

@@ -163,25 +163,17 @@ void RunView::prefetch(uint32_t from, uint32_t to) const {
   }
 }
 
-uint32_t RunView::entry_offset(uint32_t i) const {
-  if (uniform()) return i * uniform_entry_bytes(desc_);
-  if (offsets_ != nullptr) return offsets_[i];
-  uint32_t offset;
-  std::memcpy(&offset, bytes_ + size_t{4} * i, sizeof offset);
-  return offset;
-}
-
-bool RunView::entry_at(uint32_t i, uint32_t offset, Entry* entry) const {
-  const uint32_t head_bytes = uniform() ? kUniformHeadBytes : kVariableHeadBytes;
-  const uint32_t end = offsets_ != nullptr ? begin_of(i + 1) : desc_.bytes;  // what follows may not be here
-  if (offset > end || end - offset < head_bytes) return false;
+// The entry i of a run with heads of so many bytes, at `offset`, of which nothing is at `end` or after it.
+template <uint32_t kHeadBytes>
+[[gnu::always_inline]] inline bool RunView::decode(uint32_t i, uint32_t offset, uint32_t end, Entry* entry) const {
+  if (offset > end || end - offset < kHeadBytes) return false;
   const char* at = bytes_ + offset;
   uint32_t crc;
   std::memcpy(&crc, at, sizeof crc);
   uint32_t value_bytes = desc_.value_bytes;
   uint16_t key_bytes = desc_.key_bytes;
   entry->tombstone = entry->large = false;
-  if (!uniform()) {
+  if (kHeadBytes == kVariableHeadBytes) {
     uint32_t meta;
     std::memcpy(&meta, at + 4, sizeof meta);
     std::memcpy(&key_bytes, at + 8, sizeof key_bytes);
@@ -191,11 +183,24 @@ bool RunView::entry_at(uint32_t i, uint32_t offset, Entry* entry) const {
     if (key_bytes > kKeyBytesMax || key_bytes < kKeyBytesMin) return false;
     if (entry->large && value_bytes != sizeof(LargeRef)) return false;
   }
-  const uint64_t all = uint64_t{head_bytes} + key_bytes + value_bytes;
+  const uint64_t all = uint64_t{kHeadBytes} + key_bytes + value_bytes;
   if (all > end - offset) return false;
   if (!trusted_ && base::crc32c(at + 4, all - 4, entry_seed(seed_, i)) != crc) return false;
-  entry->key = base::Key::of({at + head_bytes, key_bytes});
-  entry->value = {at + head_bytes + key_bytes, value_bytes};
+  entry->key = base::Key::of({at + kHeadBytes, key_bytes});
+  entry->value = {at + kHeadBytes + key_bytes, value_bytes};
+  return true;
+}
+
+bool RunView::entry_at(uint32_t i, uint32_t offset, Entry* entry) const {
+  const uint32_t end = offsets_ != nullptr ? begin_of(i + 1) : desc_.bytes;  // what follows may not be here
+  return uniform() ? decode<kUniformHeadBytes>(i, offset, end, entry)
+                   : decode<kVariableHeadBytes>(i, offset, end, entry);
+}
+
+bool RunView::variable_entries(uint32_t from, uint32_t to, Entry* entries) const {
+  for (uint32_t i = from; i < to; ++i) {
+    if (!decode<kVariableHeadBytes>(i, entry_offset(i), desc_.bytes, entries++)) return false;
+  }
   return true;
 }
 

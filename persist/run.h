@@ -107,6 +107,8 @@ class RunView {
   [[nodiscard]] bool entry(uint32_t i, Entry* entry) const { return entry_at(i, entry_offset(i), entry); }
   // Same, with the entry's offset known from DRAM.
   [[nodiscard]] bool entry_at(uint32_t i, uint32_t offset, Entry* entry) const;
+  // Of a variable run: entries [from, to), verified. False if one is damaged. Requires: all of the run is here.
+  [[nodiscard]] bool variable_entries(uint32_t from, uint32_t to, Entry* entries) const;
   // Offset of entry i in the run: from DRAM if it is there, else from the run itself.
   [[nodiscard]] uint32_t entry_offset(uint32_t i) const;
   [[nodiscard]] bool uniform() const { return desc_.key_bytes != kVariableRun; }
@@ -150,6 +152,8 @@ class RunView {
   [[nodiscard]] static bool well_formed(const RunDesc& desc);
 
  private:
+  template <uint32_t kHeadBytes>
+  [[nodiscard]] bool decode(uint32_t i, uint32_t offset, uint32_t end, Entry* entry) const;
   void await_probe(uint32_t lo, uint32_t hi, bool with_next, scale::ReadBatch* reads) const;
 
   const char* bytes_;
@@ -171,6 +175,14 @@ inline bool uniform_entry(const std::byte* at, uint32_t seed, uint32_t key_bytes
   const auto* key = reinterpret_cast<const char*>(at) + kUniformHeadBytes;
   *entry = {base::Key::of({key, key_bytes}), {key + key_bytes, value_bytes}};
   return base::crc32c(key, key_bytes + value_bytes, seed) == crc;
+}
+
+inline uint32_t RunView::entry_offset(uint32_t i) const {
+  if (uniform()) return i * uniform_entry_bytes(desc_);
+  if (offsets_ != nullptr) return offsets_[i];
+  uint32_t offset;
+  std::memcpy(&offset, bytes_ + size_t{4} * i, sizeof offset);
+  return offset;
 }
 
 inline bool RunView::sound(uint32_t i) const {
