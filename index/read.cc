@@ -294,7 +294,7 @@ namespace {
 constexpr uint64_t kReadAheadRecords = 256;    // a scan of as many will go on after its first window
 constexpr uint64_t kTogetherRecordsMin = 128;  // for fewer it is not worth putting a range together
 constexpr uint64_t kTogetherBytesMax = 64;     // larger records are not copied
-constexpr uint64_t kScatteredOneIn = 16;       // a range with fewer newer entries is mostly stretches of its body
+constexpr uint64_t kScatteredOneIn = 32;       // a range with fewer newer entries is mostly stretches of its body
 }  // namespace
 
 // Puts the records of a range that are scattered over runs and updates side by side. False, and nothing is

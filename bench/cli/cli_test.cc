@@ -276,7 +276,7 @@ TEST_F(Cli, EndsAWorkloadWhenItsTimeIsOver) {
   EXPECT_LT(run_of_b.at("cpu_seconds").get<double>(), 0.5);
 }
 
-// The page of published figures names only commands that there are, and every experiment is on it.
+// The page of published figures names only commands that there are, one in each row, and every experiment is on it.
 TEST_F(Cli, KnowsEveryCommandOfTheReproductionPage) {
   const char* page = std::getenv("BONSAI_REPRODUCTION_PAGE");
   ASSERT_NE(page, nullptr) << "set BONSAI_REPRODUCTION_PAGE to docs/reproduction.md";
@@ -300,6 +300,11 @@ TEST_F(Cli, KnowsEveryCommandOfTheReproductionPage) {
   for (const std::string& name : named) EXPECT_TRUE(known.contains(name)) << name << " is in no list";
   for (const std::string& name : known) EXPECT_TRUE(named.contains(name)) << name << " is not on the page";
   EXPECT_GT(named.size(), 40U);
+  std::istringstream rows(text);
+  for (std::string row; std::getline(rows, row);) {
+    const bool is_figure = row.starts_with("| ") && row.find("| command |") == std::string::npos;
+    EXPECT_TRUE(!is_figure || std::regex_search(row, command)) << "without a command: " << row;
+  }
 }
 
 }  // namespace
