@@ -138,7 +138,7 @@ class WordsMerge {
     for (size_t i = 0; i < kParts; ++i) {
       begins[i] = room;
       merges[i] = {newer[i], rows_[i], room};
-      room += (newer[i].count + rows_[i].count) * kWordRowBytes;
+      if (all) room += (newer[i].count + rows_[i].count) * kWordRowBytes;
     }
     if (all) run(&merges);
     for (size_t i = 0; i < kParts && rows_max > 0; ++i) {
