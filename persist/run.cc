@@ -173,7 +173,7 @@ template <uint32_t kHeadBytes>
   uint32_t value_bytes = desc_.value_bytes;
   uint16_t key_bytes = desc_.key_bytes;
   entry->tombstone = entry->large = false;
-  if (kHeadBytes == kVariableHeadBytes) {
+  if constexpr (kHeadBytes == kVariableHeadBytes) {
     uint32_t meta;
     std::memcpy(&meta, at + 4, sizeof meta);
     std::memcpy(&key_bytes, at + 8, sizeof key_bytes);
@@ -192,14 +192,13 @@ template <uint32_t kHeadBytes>
 }
 
 bool RunView::entry_at(uint32_t i, uint32_t offset, Entry* entry) const {
-  const uint32_t end = offsets_ != nullptr ? begin_of(i + 1) : desc_.bytes;  // what follows may not be here
-  return uniform() ? decode<kUniformHeadBytes>(i, offset, end, entry)
-                   : decode<kVariableHeadBytes>(i, offset, end, entry);
+  return uniform() ? decode<kUniformHeadBytes>(i, offset, end_of(i), entry)
+                   : decode<kVariableHeadBytes>(i, offset, end_of(i), entry);
 }
 
 bool RunView::variable_entries(uint32_t from, uint32_t to, Entry* entries) const {
   for (uint32_t i = from; i < to; ++i) {
-    if (!decode<kVariableHeadBytes>(i, entry_offset(i), desc_.bytes, entries++)) return false;
+    if (!decode<kVariableHeadBytes>(i, entry_offset(i), end_of(i), entries++)) return false;
   }
   return true;
 }

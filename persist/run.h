@@ -107,7 +107,7 @@ class RunView {
   [[nodiscard]] bool entry(uint32_t i, Entry* entry) const { return entry_at(i, entry_offset(i), entry); }
   // Same, with the entry's offset known from DRAM.
   [[nodiscard]] bool entry_at(uint32_t i, uint32_t offset, Entry* entry) const;
-  // Of a variable run: entries [from, to), verified. False if one is damaged. Requires: all of the run is here.
+  // Of a variable run: entries [from, to), verified. False if one is damaged.
   [[nodiscard]] bool variable_entries(uint32_t from, uint32_t to, Entry* entries) const;
   // Offset of entry i in the run: from DRAM if it is there, else from the run itself.
   [[nodiscard]] uint32_t entry_offset(uint32_t i) const;
@@ -152,6 +152,8 @@ class RunView {
   [[nodiscard]] static bool well_formed(const RunDesc& desc);
 
  private:
+  // Nothing of entry i is there or after it; where places are known, what follows may not have been read.
+  [[nodiscard]] uint32_t end_of(uint32_t i) const { return offsets_ != nullptr ? begin_of(i + 1) : desc_.bytes; }
   template <uint32_t kHeadBytes>
   [[nodiscard]] bool decode(uint32_t i, uint32_t offset, uint32_t end, Entry* entry) const;
   void await_probe(uint32_t lo, uint32_t hi, bool with_next, scale::ReadBatch* reads) const;

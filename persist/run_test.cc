@@ -271,6 +271,9 @@ TEST(Run, WithKnownPlacesAnEntryEndsWhereTheNextBegins) {
     ASSERT_TRUE(view.entry(i, &entry)) << i;
     expect_same(entry, variable_entries().list()[i]);
   }
+  std::vector<Entry> all(run.desc.count);
+  ASSERT_TRUE(view.variable_entries(0, run.desc.count, all.data()));
+  for (uint32_t i = 0; i < run.desc.count; ++i) expect_same(all[i], variable_entries().list()[i]);
   EXPECT_EQ(view.begin_of(run.desc.count), run.desc.bytes - kRunTrailerBytes);
   std::byte* const at = run.bytes.data() + offsets[1];
   uint32_t value_bytes;
@@ -282,6 +285,8 @@ TEST(Run, WithKnownPlacesAnEntryEndsWhereTheNextBegins) {
   std::memcpy(at, &crc, sizeof crc);
   EXPECT_TRUE(run.view().entry(1, &entry));
   EXPECT_FALSE(view.entry(1, &entry));
+  EXPECT_TRUE(run.view().variable_entries(1, 2, &entry));
+  EXPECT_FALSE(view.variable_entries(0, 2, all.data()));
 }
 
 TEST(Run, ADescriptorThatDoesNotFitIsNotWellFormed) {
