@@ -7,7 +7,7 @@
 //  - Write(batch) is atomic for readers and for crashes;
 //  - scans, iterators and snapshots are atomic, are never restarted and are never blocked by writers;
 //  - a full store returns NoSpace and still accepts deletes. In pools of a few MiB the space set aside for them may be
-//    short: there a delete may get NoSpace, too, though tests meet it no more (docs/lab/writes.md, "Full pools").
+//    short: there a delete may get NoSpace, too.
 //
 // Errors. A failed update has changed nothing, now and after a crash, and may be retried. There are two exceptions,
 // after which the update may or may not have taken effect (a read shows which): Unavailable (a wait timed out when the

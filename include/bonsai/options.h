@@ -36,8 +36,8 @@ enum class MediumChoice : uint8_t {
 // of a medium alone never loses updates.
 enum class Durability : uint8_t {
   kDurable = 0,   // an update that has returned survives every crash that the persistence domain covers
-  kBuffered = 1,  // a crash may lose the updates of about the last `buffered_window_ms`; the surviving updates are a
-                  // prefix in real-time order
+  kBuffered = 1,  // a crash may lose the updates of about the last `buffered_window_ms`. An update that had returned
+                  // before a surviving one began survives, too
   kVolatile = 2,  // updates are lost when the store is closed or the process ends: no log, no flushes. Checkpoint can
                   // save them. For caches and comparisons.
 };
