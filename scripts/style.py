@@ -17,8 +17,9 @@ Which rule applies where (tests = *_test.cc, *_fuzz.cc, testing.h and folders na
   scratch       tests                            folders made by mkdtemp: use base/testing/temp_folder.h
   flags         all but the programs             gflags and glog
   layer         all C and C++                    includes against base <- rdma <- scale <- persist <- index <- store;
-                                                 admin and examples see include/bonsai only, bench also rdma, base
-                                                 and admin, bonsaid also scale and admin, bench/cluster scale;
+                                                 admin, examples and python see include/bonsai only, bench also
+                                                 rdma, base and admin, bonsaid rdma, base, scale and admin,
+                                                 bench/cluster scale;
                                                  a wing of bench sees the wings below it (WINGS); only tests see
                                                  testing
   print         rooms and include, not tests     writing to stdout or stderr: report by Status or the log sink
@@ -170,7 +171,7 @@ def visible_folders(source):
         return {"bonsai", "bench", "admin", "rdma", "base", *nodes}
     if source.folder == "bonsaid":
         return {"bonsai", "bonsaid", "admin", "scale", "rdma", "base"}
-    if source.folder in ("admin", "examples", "cmake"):
+    if source.folder in ("admin", "examples", "cmake", "python"):
         return {"bonsai", source.folder}
     return None
 
