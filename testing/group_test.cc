@@ -21,16 +21,16 @@
 namespace bonsai::testing {
 namespace {
 
-// So many calls are as many under a sanitizer as there is time for.
+// Divides the number of calls: a sanitizer makes them slower.
 constexpr uint64_t kSlower = BONSAI_SCALABLE_MEMORY != 0 ? 1 : 12;
 
-// One writer of keys that nobody else writes, though they are among those of others.
+// A writer whose keys nobody else writes. They are in the same ranges as the keys of others.
 class Writer {
  public:
   Writer(DB* db, uint32_t number, uint32_t writers, uint64_t seed)
       : db_(db), session_(db->NewSession(kGroupMax)), number_(number), writers_(writers), random_(seed), last_(kKeys) {}
 
-  // Calls until so many groups were written, or one came out wrong. Empty: none did.
+  // Makes `calls` calls, or ends at the first wrong group. Returns what is wrong; empty: nothing.
   std::string run(uint64_t calls) {
     for (uint64_t i = 0; i < calls && wrong_.empty(); ++i) call();
     return wrong_;

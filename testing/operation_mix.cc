@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// So many operations of one kind on a store that is loaded and drained, through the public interface only, for
-// scripts/instructions.py, which counts what they cost.
+// Operations of one kind on a loaded and drained store, through the public interface only. scripts/instructions.py
+// counts their instructions.
 //   operation_mix KIND RECORDS OPERATIONS    KIND: put, get, multi_put, multi_get (32 keys a call), scan (of 50)
 // One thread, no background threads, 8-byte keys in random order, 8-byte values, a pool in memory (tmpfs) that is
 // removed in the end. The requests of a run are a prefix of those of a longer one.
