@@ -147,6 +147,21 @@ void Thread::join() {
   simulated_.reset();
 }
 
+bool wait_on(std::condition_variable* changed, std::unique_lock<std::mutex>* lock, uint64_t limit_ms,
+             const std::function<bool()>& condition) {
+  constexpr uint64_t kStepMsMax = 100;
+  bool may_go_on = true;
+  for (uint64_t left_ms = limit_ms; left_ms > 0;) {
+    const uint64_t step_ms = std::min(left_ms, kStepMsMax), begin_ns = now_ns();
+    if (changed->wait_for(*lock, std::chrono::milliseconds(step_ms), condition)) return true;
+    left_ms -= step_ms;
+    // Woken far too late, as after a stop: who brings the condition about has not run either.
+    const bool late = now_ns() - begin_ns > 2 * step_ms * kNsPerMs;
+    if (left_ms == 0 && late && std::exchange(may_go_on, false)) left_ms = step_ms;
+  }
+  return condition();
+}
+
 void Event::signal() {
   {
     std::lock_guard lock(mutex_);
@@ -160,7 +175,7 @@ bool Event::take() { return std::exchange(set_, false); }
 bool Event::wait_for(uint64_t limit_ms) {
   std::unique_lock lock(mutex_);
   if (Scheduler::current() == nullptr) {
-    signalled_.wait_for(lock, std::chrono::milliseconds(limit_ms), [this] { return set_; });
+    static_cast<void>(wait_on(&signalled_, &lock, limit_ms, [this] { return set_; }));
     return take();
   }
   for (BoundedWait wait("event", limit_ms); !set_ && !wait.expired();) {
@@ -198,20 +213,26 @@ void yield_thread() {
   sched_yield();
 }
 
-bool BoundedWait::expired() const { return counted_to_ns_ != 0 && passed_ns(now_ns()) >= limit_ms_ * kNsPerMs; }
+bool BoundedWait::expired() {
+  const bool was_over = over_;
+  over_ = was_over || (counted_to_ns_ != 0 && passed_ns(now_ns()) >= limit_ms_ * kNsPerMs);
+  return was_over;
+}
 
 uint64_t BoundedWait::passed_ns(uint64_t now) const {
-  return counted_to_ns_ == 0 ? 0 : counted_ns_ + std::min(now - counted_to_ns_, kStepNsMax);
+  const uint64_t step_ns_max = std::min(kStepNsMax, limit_ms_ * (kNsPerMs / 8) + 1);
+  return counted_to_ns_ == 0 ? 0 : counted_ns_ + std::min(now - counted_to_ns_, step_ns_max);
 }
 
 uint64_t BoundedWait::watch_ns() {
   const uint64_t now = now_ns();
-  if (counted_to_ns_ != 0) counted_ns_ += now - counted_to_ns_;
+  if (counted_to_ns_ != 0) counted_ns_ += std::min(now - counted_to_ns_, kWatchStepNsMax);
   counted_to_ns_ = now;
   return counted_ns_;
 }
 
 void BoundedWait::pause() {
+  if (over_) return yield_thread();
   if (++pauses_ > kSpins) return pause_slowly();
   if (Scheduler::current() != nullptr) return Scheduler::yield();
   relax_processor();

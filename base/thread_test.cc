@@ -258,6 +258,51 @@ TEST(BoundedWait, does_not_expire_while_the_process_is_stopped) {
   EXPECT_EQ(status, 0) << "the wait expired";
 }
 
+// The clock jumps, as after a stop. What came about meanwhile is noticed, whatever limit has passed.
+TEST(BoundedWait, looks_once_more_after_the_limit) {
+  uint64_t clock_ns = kNsPerSecond;
+  virtual_now_ns = &clock_ns;
+  for (const uint64_t limit_ms : {uint64_t{1}, uint64_t{100}, uint64_t{10'000}}) {
+    for (const bool watched : {false, true}) {
+      BoundedWait wait("the answer", limit_ms);
+      const auto let_pass = [&] { watched ? static_cast<void>(wait.watch_ns()) : wait.pause(); };
+      for (int i = 0; i < 200; ++i) let_pass();
+      ASSERT_FALSE(wait.expired());
+      int looks = 0;
+      for (; !wait.expired(); ++looks) {
+        clock_ns += 3'600 * kNsPerSecond;
+        let_pass();
+      }
+      EXPECT_GE(looks, 2) << limit_ms << (watched ? " ms, watched" : " ms");
+      EXPECT_LE(looks, 102);
+    }
+  }
+  virtual_now_ns = nullptr;
+}
+
+// As below, for those who wait for a signal.
+TEST(Event, does_not_end_while_the_process_is_stopped) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    Event event;
+    std::thread other([&] {
+      for (int i = 0; i < 30; ++i) sleep_ms(10);
+      event.signal();
+    });
+    const bool reached = event.wait_for(1000);
+    other.join();
+    ::_exit(reached ? 0 : 1);
+  }
+  sleep_ms(100);
+  ASSERT_EQ(::kill(child, SIGSTOP), 0);
+  sleep_ms(1300);
+  ASSERT_EQ(::kill(child, SIGCONT), 0);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0) << "the wait ended";
+}
+
 TEST(BoundedWait, inside_a_coroutine_lets_siblings_run) {
   for (const auto pick : {Scheduler::Pick::kFifo, Scheduler::Pick::kSeeded}) {
     Scheduler scheduler({.pick = pick});

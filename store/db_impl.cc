@@ -480,12 +480,12 @@ Status DbImpl::Sync() {
 
 Status DbImpl::Drain() { return owner_.mine() ? background_.drain() : of_parent(); }
 
-// What blocks of so many bytes take from the system, with their share of what the heaps round up or have free.
+// What so many bytes of DRAM take from the system, with their share of what the heaps round up or have free.
 uint64_t DbImpl::with_rounding(uint64_t bytes) {
   const base::Heap::Use use = base::memory_use();
-  if (use.used_bytes == 0) return bytes;
-  return static_cast<uint64_t>(static_cast<double>(bytes) * static_cast<double>(use.held_bytes) /
-                               static_cast<double>(use.used_bytes));
+  if (use.used_bytes == 0 || use.held_bytes < use.used_bytes) return bytes;
+  const double share = std::min(1.0, static_cast<double>(bytes) / static_cast<double>(use.used_bytes));
+  return bytes + static_cast<uint64_t>(share * static_cast<double>(use.held_bytes - use.used_bytes));
 }
 
 Stats DbImpl::GetStats() const {
@@ -541,10 +541,10 @@ Stats DbImpl::GetStats() const {
   stats.offload_us = work.offload_ns.load() / base::kNsPerUs;
   stats.updates_offloaded = work.updates_offloaded.load();
   const base::NvmCounters nvm = base::nvm_counters();
-  stats.nvm_bytes_stored = nvm.bytes_stored;
-  stats.nvm_lines_flushed = nvm.lines_flushed;
-  stats.nvm_fences = nvm.fences;
-  stats.nvm_media_bytes = nvm.media_bytes;
+  stats.nvm_bytes_stored = nvm.bytes_stored - nvm_before_.bytes_stored;
+  stats.nvm_lines_flushed = nvm.lines_flushed - nvm_before_.lines_flushed;
+  stats.nvm_fences = nvm.fences - nvm_before_.fences;
+  stats.nvm_media_bytes = nvm.media_bytes - nvm_before_.media_bytes;
   if (t.links == nullptr) return stats;
   const rdma::Traffic traffic = t.links->traffic();
   stats.fabric_round_trips = traffic.round_trips;

@@ -175,6 +175,7 @@ class DbImpl final : public DB {
   std::unique_ptr<Tiers> tiers_;
   const size_t key_bytes_min_, key_bytes_max_;
   const uint64_t large_value_bytes_min_;
+  const base::NvmCounters nvm_before_ = base::nvm_counters();  // of the process, when the store was opened
   Counters counters_;
   Lent lent_;
   Background background_;

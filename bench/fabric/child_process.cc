@@ -70,9 +70,12 @@ Status ChildProcess::finish(uint64_t limit_ms, std::string* output) {
   std::array<char, 4096> part{};
   while (true) {
     const uint64_t now = base::now_ns();
-    if (now >= deadline_ns) return Status::Unavailable("it did not end within " + std::to_string(limit_ms) + " ms");
+    const uint64_t left_ms = now < deadline_ns ? (deadline_ns - now) / base::kNsPerMs + 1 : 0;
     pollfd ready{output_.fd(), POLLIN, 0};
-    if (::poll(&ready, 1, static_cast<int>((deadline_ns - now) / base::kNsPerMs + 1)) <= 0) continue;
+    if (::poll(&ready, 1, static_cast<int>(left_ms)) <= 0) {
+      if (left_ms > 0) continue;
+      return Status::Unavailable("it did not end within " + std::to_string(limit_ms) + " ms");
+    }
     const ssize_t count = ::read(output_.fd(), part.data(), part.size());
     if (count <= 0) break;
     output->append(part.data(), static_cast<size_t>(count));

@@ -10,11 +10,16 @@
 //    short: there a delete may get NoSpace, too.
 //
 // Errors. A failed update has changed nothing, now and after a crash, and may be retried. There are two exceptions,
-// after which the update may or may not have taken effect (a read shows which): Unavailable (a wait timed out when the
-// record was already durable, or a remote target did not confirm it) and IoError (the medium failed). After an IoError,
-// and after an Unavailable that names a remote target, the store rejects updates, Drain and Sync until it is reopened.
-// Reads continue, and every acknowledged update is kept (kBuffered: every synced update). A failed read gives no
-// information about the key.
+// after which the outcome is open: Unavailable (a wait timed out when the record was already durable, or a remote
+// target did not confirm it) and IoError (the medium failed). Reads of this store show the state without such an
+// update; the next opening of the pool settles it. Then it is there as a whole or not at all, and no later crash
+// changes that. Only a batch that ended as Unavailable may show before, when another operation has completed it. A
+// later successful update of the key replaces it in any case. After an IoError, and after an Unavailable that names a
+// remote target, the store rejects updates, Drain and Sync until it is reopened. Reads continue, and every acknowledged
+// update is kept (kBuffered: every synced update). A failed read gives no information about the key.
+//
+// Codes. Besides those named at a function, any call may return: NotSupported (in a forked child); Corruption (it met
+// damaged data); IoError and Unavailable (a target failed, or does not answer), from reads of remote targets too.
 //
 // Processes. A store belongs to the process that opened it. In a forked child every call returns NotSupported and
 // the destructor writes nothing; iterators and sessions from before the fork must not be used there.
@@ -195,11 +200,14 @@ class DB {
   // is destroyed before the DB is closed.
   virtual std::unique_ptr<Iterator> NewIterator(const ReadOptions& options) = 0;
 
-  // Returns when every update that returned before the call is durable. Waits only in mode kBuffered.
+  // Returns when every update that returned before the call is durable. Waits only in mode kBuffered. Errors: IoError,
+  // Unavailable (not within Options::stall_ms_max).
   virtual Status Sync() = 0;
 
   // Moves all buffered updates into dnodes and frees the log; then puts in order what reads would find in several runs,
-  // as far as the bound on early writes allows. Updates may run meanwhile.
+  // as far as the bound on early writes allows. Updates may run meanwhile. Errors: Unavailable (no progress for
+  // Options::stall_ms_max, or updates came in as fast as they were offloaded), NoSpace (no room for a dnode: delete
+  // data), Corruption (a range is damaged), IoError. What has been offloaded until then stays so.
   virtual Status Drain() = 0;
 
   [[nodiscard]] virtual Stats GetStats() const = 0;

@@ -160,7 +160,7 @@ struct Stats {
   uint64_t early_bytes = 0;                       // media bytes of early offloading and compaction, which serve reads
   uint64_t user_bytes_written = 0;                // keys and values of acknowledged updates
 
-  // NVM writes (counters since open, all sites)
+  // NVM writes of the process since open, all sites
   uint64_t nvm_bytes_stored = 0, nvm_lines_flushed = 0, nvm_fences = 0, nvm_media_bytes = 0;
 
   // the fabric (counters since open; 0 without remote targets): lists of requests posted together, requests, and

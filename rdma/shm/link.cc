@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rdma/shm/link.h"
 
-#include <chrono>
 #include <cstring>
 
 #include "base/check.h"
@@ -175,7 +174,7 @@ bool ShmEnd::ask(const ShmWire& question, ShmWire* answer, std::vector<base::OsF
   if (!socket_.send(question, {})) return false;
   // Blocks the thread, siblings too: posting does not switch, and this happens once per region.
   std::unique_lock lock(mutex_);
-  answer_came_.wait_for(lock, std::chrono::milliseconds(kAnswerMsMax), [this] { return answered_ || gone_; });
+  static_cast<void>(base::wait_on(&answer_came_, &lock, kAnswerMsMax, [this] { return answered_ || gone_; }));
   if (!answered_.has_value()) return false;
   *answer = *answered_;
   *files = std::move(answered_files_);

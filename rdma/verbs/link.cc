@@ -42,6 +42,8 @@ uint8_t acknowledge_code(uint64_t unreachable_ms) {
   return code;
 }
 
+constexpr uint64_t kLastTryMsMax = 200;
+
 int ms_until(uint64_t deadline_ns) {
   const uint64_t now = base::now_ns();
   return deadline_ns <= now ? 1
@@ -267,7 +269,8 @@ Status Link::connect(Events& events, const Queues& queues, const std::string& ad
                      uint64_t limit_ms, std::unique_ptr<Link>* link) {
   sockaddr_storage to = {};
   BONSAI_RETURN_IF_ERROR(parse_address(address, &to));
-  const uint64_t deadline_ns = base::now_ns() + limit_ms * base::kNsPerMs;
+  uint64_t deadline_ns = base::now_ns() + limit_ms * base::kNsPerMs;
+  bool last_try = false;  // after the limit: this process may have been stopped
   for (base::BoundedWait wait("fabric.connect", limit_ms);; wait.pause()) {
     std::unique_ptr<Link> made(new Link(queues));
     bool nobody = false;
@@ -277,10 +280,12 @@ Status Link::connect(Events& events, const Queues& queues, const std::string& ad
       return status;
     }
     if (!nobody) return status;
-    if (base::now_ns() >= deadline_ns) {
+    if (last_try) {
       return Status::Unavailable(address + " did not answer within " + std::to_string(limit_ms) + " ms (" +
                                  std::string(status.message()) + "); start that node, and look at the network");
     }
+    last_try = base::now_ns() >= deadline_ns;
+    if (last_try) deadline_ns = base::now_ns() + std::min(limit_ms, kLastTryMsMax) * base::kNsPerMs;
   }
 }
 
