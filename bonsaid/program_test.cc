@@ -226,6 +226,31 @@ TEST_F(Daemon, ThatIsKilledIsUnavailableAndLosesNothingThatWasAcknowledged) {
   expect_written(pools_ + "/a", acknowledged);
 }
 
+// The owner is stopped, not dead, and the new daemon knows nothing of it. It has the pool mapped, so that nobody else
+// may have it.
+TEST_F(Daemon, ThatIsRestartedDoesNotGiveAwayThePoolOfAStoppedOwner) {
+  start();
+  for (int round = 0; round < testing::budget(1, 2, 100); ++round) {
+    fs::remove(pools_ + "/a");
+    const auto writer = start_writer("shm://n/a", 300);
+    writer->signal(SIGSTOP);
+    daemon_->signal(SIGKILL);
+    EXPECT_EQ(daemon_->wait(), 128 + SIGKILL);
+    start();
+    std::unique_ptr<DB> db;
+    for (const std::string& pool : {std::string("shm://n/a"), pools_ + "/a"}) {
+      const Status taken = DB::Open(options_of_owner(), pool, &db);
+      ASSERT_TRUE(taken.IsBusy()) << pool << ": " << taken.ToString();
+    }
+    EXPECT_EQ(bonsai("put", {"--pool=shm://n/b", "--create", "--bytes=4M", "k", "v"}).exit_code, 0) << "others are";
+    writer->signal(SIGCONT);
+    EXPECT_EQ(writer->wait(), 7) << writer->err();
+    const std::string out = writer->out();
+    expect_written("shm://n/a", last_number(out.substr(0, out.find("failed after"))));
+  }
+  stop();
+}
+
 TEST_F(Daemon, StopsUnderAnOwnerThatWrites) {
   start();
   const auto writer = start_writer("shm://n/a", 300);

@@ -6,6 +6,8 @@
 //   - A pool has at most one owner at a time, a node (Hello::node) with a live connection. The server looks ten times a
 //     second for owners that have lost power or network. When its last connection is gone the pool is closed: its
 //     region is unregistered first, so that nothing of that owner reaches it any more.
+//   - The file's lock is shared with the processes of this machine that have the pool mapped: no later server, and no
+//     store, gets the pool while one of them has, whatever becomes of this server.
 //   - When a flush request succeeds, its ranges are durable in the persistence domain of the pool's medium; otherwise
 //     the response reports the failure.
 //   - A request about a pool delays no other: it runs on a thread of its own, however long it takes to create, resize
@@ -112,6 +114,7 @@ class PoolServer {
   Status resize(Job* job) const;
   static Status release(Job* job);
   Status find(const PoolRequest& request, const std::string& path, const std::string& name) const;
+  Status map_unlocked(const std::string& path, const base::MappingOptions& options, Job* job) const;
   Status map(const std::string& path, const base::MappingOptions& options, Job* job) const;
   void describe(const Pool& pool, PoolAnswer* answer) const;
   [[nodiscard]] rdma::FlushResult flush(std::span<const rdma::FlushRequest::Range> ranges);

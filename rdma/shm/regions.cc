@@ -44,11 +44,12 @@ Status ShmRegions::make(bool between_processes, std::shared_ptr<ShmRegions>* reg
   return Status::OK();
 }
 
-Status ShmRegions::add(std::span<std::byte> memory, Rights rights, uint64_t* key) {
+Status ShmRegions::add(std::span<std::byte> memory, Rights rights, int file, uint64_t* key) {
   Entry entry;
   const bool reachable = rights.read || rights.write || rights.atomic;
   if (between_processes_ && reachable) {
-    BONSAI_RETURN_IF_ERROR(find_backing(memory, rights.write || rights.atomic, &entry.backing));
+    BONSAI_RETURN_IF_ERROR(file >= 0 ? share_backing(file, &entry.backing)
+                                     : find_backing(memory, rights.write || rights.atomic, &entry.backing));
   }
   const std::lock_guard lock(mutex_);
   if (free_places_.empty()) {

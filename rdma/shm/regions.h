@@ -56,8 +56,9 @@ class ShmRegions {
   // `between_processes`: regions with rights must be backed by a file.
   static Status make(bool between_processes, std::shared_ptr<ShmRegions>* regions);
 
-  // Errors: InvalidArgument, NotSupported (find_backing), NoSpace (kRegionsMax).
-  Status add(std::span<std::byte> memory, Rights rights, uint64_t* key);
+  // `file`: the open file that `memory` is the beginning of a shared mapping of; negative: it is found.
+  // Errors: InvalidArgument, NotSupported (find_backing), NoSpace (kRegionsMax), IoError.
+  Status add(std::span<std::byte> memory, Rights rights, int file, uint64_t* key);
   // Returns when nobody accesses it any more.
   void remove(uint64_t key);
 

@@ -379,11 +379,10 @@ class ShmFabric final : public Fabric {
   [[nodiscard]] const Capabilities& capabilities() const override { return capabilities_; }
 
   Status register_region(std::span<std::byte> memory, Rights rights, std::unique_ptr<Region>* region) override {
-    BONSAI_RETURN_IF_ERROR(check_registration(memory, rights));
-    uint64_t key = 0;
-    BONSAI_RETURN_IF_ERROR(regions_->add(memory, rights, &key));
-    *region = std::make_unique<ShmRegion>(regions_, memory, rights, key);
-    return Status::OK();
+    return add(memory, rights, kNoFile, region);
+  }
+  Status register_file(std::span<std::byte> memory, Rights rights, int file, std::unique_ptr<Region>* region) override {
+    return add(memory, rights, file, region);
   }
 
   Status make_worker(std::unique_ptr<Worker>* worker) override {
@@ -392,6 +391,16 @@ class ShmFabric final : public Fabric {
   }
 
  private:
+  static constexpr int kNoFile = -1;
+
+  Status add(std::span<std::byte> memory, Rights rights, int file, std::unique_ptr<Region>* region) {
+    BONSAI_RETURN_IF_ERROR(check_registration(memory, rights));
+    uint64_t key = 0;
+    BONSAI_RETURN_IF_ERROR(regions_->add(memory, rights, file, &key));
+    *region = std::make_unique<ShmRegion>(regions_, memory, rights, key);
+    return Status::OK();
+  }
+
   const std::shared_ptr<ShmState> network_;
   const std::shared_ptr<ShmRegions> regions_;
   Capabilities capabilities_;
