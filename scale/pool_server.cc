@@ -63,7 +63,18 @@ Status PoolServer::start() {
   agent_->set_other([this](std::span<const std::byte> message, uint32_t node) { return take(message, node); });
   rdma::Hello own;
   own.node = config_.node;
-  return worker_->listen(config_.address, own, config_.secret != nullptr ? config_.secret->gate() : rdma::Admit());
+  *testing_ = config_.tester != 0;
+  return worker_->listen(config_.address, own, gate());
+}
+
+rdma::Admit PoolServer::gate() const {
+  const rdma::Admit owners = config_.secret != nullptr ? config_.secret->gate() : rdma::Admit();
+  return [owners, tester = config_.tester, testing = testing_](const rdma::Hello& other, rdma::Hello* answer) {
+    if (*testing) {
+      return other.node == tester ? Status::OK() : Status::Unavailable("the node is being started; try again");
+    }
+    return owners ? owners(other, answer) : Status::OK();
+  };
 }
 
 Status PoolServer::serve(uint64_t limit_ms) {

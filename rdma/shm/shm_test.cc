@@ -238,8 +238,8 @@ TEST(ShmRegionTest, AnAccessInFlightIsWaitedFor) {
   for (int round = 0; round < testing::budget(3, 10, 100); ++round) unregister_amid_writes();
 }
 
-// A process that is stopped amid an access holds up the end of that region alone, and not for ever.
-TEST(ShmRegionTest, AStoppedProcessHoldsUpTheRegionThatItAccessesAlone) {
+// A process that is stopped amid an access stalls the end of that region alone, and not for ever.
+TEST(ShmRegionTest, AStoppedProcessStallsTheRegionThatItAccessesAlone) {
   std::shared_ptr<ShmRegions> regions;
   ASSERT_TRUE(ShmRegions::make(/*between_processes=*/true, &regions).ok());
   std::unique_ptr<SharedMemory> memory;
