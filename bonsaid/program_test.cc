@@ -3,6 +3,8 @@
 // them is killed. `program_test --writer POOL` is such an owner.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -16,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/nvm/os_file.h"
 #include "base/testing/budget.h"
 #include "bonsai/db.h"
 #include "bonsaid/testing/child.h"
@@ -66,6 +69,23 @@ uint64_t last_number(const std::string& text) {
     if (number != 0) last = number;
   }
   return last;
+}
+
+// Connects to the socket so many times, and keeps the connections.
+void knock(const std::string& where, size_t times, std::vector<base::OsFile>* knocks) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  where.copy(address.sun_path, sizeof address.sun_path - 1);
+  for (int tries = 0; times > 0; ++tries) {
+    ASSERT_LT(tries, 10'000) << "nobody listens at " << where;
+    base::OsFile file(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    if (::connect(file.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
+      knocks->push_back(std::move(file));
+      --times;
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
 }
 
 class Daemon : public ::testing::Test {
@@ -226,6 +246,31 @@ TEST_F(Daemon, ThatIsKilledIsUnavailableAndLosesNothingThatWasAcknowledged) {
   expect_written(pools_ + "/a", acknowledged);
 }
 
+// The owner is stopped, not dead, and the new daemon knows nothing of it. It has the pool mapped, so that nobody else
+// may have it.
+TEST_F(Daemon, ThatIsRestartedDoesNotGiveAwayThePoolOfAStoppedOwner) {
+  start();
+  for (int round = 0; round < testing::budget(1, 2, 100); ++round) {
+    fs::remove(pools_ + "/a");
+    const auto writer = start_writer("shm://n/a", 300);
+    writer->signal(SIGSTOP);
+    daemon_->signal(SIGKILL);
+    EXPECT_EQ(daemon_->wait(), 128 + SIGKILL);
+    start();
+    std::unique_ptr<DB> db;
+    for (const std::string& pool : {std::string("shm://n/a"), pools_ + "/a"}) {
+      const Status taken = DB::Open(options_of_owner(), pool, &db);
+      ASSERT_TRUE(taken.IsBusy()) << pool << ": " << taken.ToString();
+    }
+    EXPECT_EQ(bonsai("put", {"--pool=shm://n/b", "--create", "--bytes=4M", "k", "v"}).exit_code, 0) << "others are";
+    writer->signal(SIGCONT);
+    EXPECT_EQ(writer->wait(), 7) << writer->err();
+    const std::string out = writer->out();
+    expect_written("shm://n/a", last_number(out.substr(0, out.find("failed after"))));
+  }
+  stop();
+}
+
 TEST_F(Daemon, StopsUnderAnOwnerThatWrites) {
   start();
   const auto writer = start_writer("shm://n/a", 300);
@@ -234,6 +279,27 @@ TEST_F(Daemon, StopsUnderAnOwnerThatWrites) {
   const std::string out = writer->out();
   start();
   expect_written("shm://n/a", last_number(out.substr(0, out.find("failed after"))));
+}
+
+// Processes that connect and say nothing, before the daemon is ready and after, decide nothing: it starts, serves
+// others, and stops.
+TEST_F(Daemon, StartsServesAndStopsWhileSomebodyKnocks) {
+  daemon_.emplace(fresh_folder(), words({"--litmus_ms=100"}));
+  std::vector<base::OsFile> knocks;
+  const std::string where = meeting_ + "/n";
+  knock(where, 2, &knocks);  // amid the litmus tests: the address is there before them
+  ASSERT_EQ(knocks.size(), 2u);
+  EXPECT_EQ(::send(knocks[1].fd(), "nonsense", 8, MSG_NOSIGNAL), 8);
+  ASSERT_TRUE(daemon_->prints("ready: serves ")) << daemon_->err();
+  knock(where, 300, &knocks);  // more than wait to be greeted
+  const Ran ran = bonsai("put", {"--pool=shm://n/a", "--create", "--bytes=4M", "k", "v"});
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  knock(where, 10, &knocks);
+  daemon_->signal(SIGTERM);
+  knocks.resize(knocks.size() / 2);  // they leave while it stops
+  EXPECT_EQ(daemon_->wait(), 0) << daemon_->err();
+  start();
+  EXPECT_EQ(bonsai("get", {"--pool=shm://n/a", "k"}).out, "v\n");
 }
 
 TEST_F(Daemon, AdmitsWhoKnowsTheSecret) {

@@ -44,7 +44,7 @@ class Service {
   explicit Service(const Address& address) : address_(address) {}
 
   Status open(const Config& config, const rdma::Secret* secret);
-  Status try_fabric(uint64_t phase_ms);
+  Status try_fabric(const rdma::Hello& tester, uint64_t phase_ms);
   void run();
 
   const Address address_;

@@ -197,6 +197,13 @@ class Fabric {
   // which kinds it can), NoSpace (limit of locked memory).
   virtual Status register_region(std::span<std::byte> memory, Rights rights, std::unique_ptr<Region>* region) = 0;
 
+  // The same of a shared mapping of the first bytes of an open file. Other processes that map the region get this very
+  // open file (its description), so that a lock on it (flock) lasts until the last of them has unmapped it.
+  virtual Status register_file(std::span<std::byte> memory, Rights rights, [[maybe_unused]] int file,
+                               std::unique_ptr<Region>* region) {
+    return register_region(memory, rights, region);
+  }
+
   // Requires: workers are destroyed before their fabric. Errors: NoSpace (device limits).
   virtual Status make_worker(std::unique_ptr<Worker>* worker) = 0;
 

@@ -18,6 +18,7 @@ namespace {
 constexpr size_t kRequestsMax = 256;  // that wait while one is served
 constexpr size_t kJobsMax = 64;
 constexpr uint64_t kLookNs = 100'000'000;
+constexpr uint64_t kUnlockedMsMax = 1'000;
 constexpr base::Site kSiteServe{"server.flush"};
 constexpr uint64_t kJudgedBytesMax = uint64_t{1} << 16;  // of a pool's beginning, to see whether it was finished
 
@@ -62,7 +63,18 @@ Status PoolServer::start() {
   agent_->set_other([this](std::span<const std::byte> message, uint32_t node) { return take(message, node); });
   rdma::Hello own;
   own.node = config_.node;
-  return worker_->listen(config_.address, own, config_.secret != nullptr ? config_.secret->gate() : rdma::Admit());
+  *testing_ = config_.tester != 0;
+  return worker_->listen(config_.address, own, gate());
+}
+
+rdma::Admit PoolServer::gate() const {
+  const rdma::Admit owners = config_.secret != nullptr ? config_.secret->gate() : rdma::Admit();
+  return [owners, tester = config_.tester, testing = testing_](const rdma::Hello& other, rdma::Hello* answer) {
+    if (*testing) {
+      return other.node == tester ? Status::OK() : Status::Unavailable("the node is being started; try again");
+    }
+    return owners ? owners(other, answer) : Status::OK();
+  };
 }
 
 Status PoolServer::serve(uint64_t limit_ms) {
@@ -273,9 +285,23 @@ Status PoolServer::open(Job* job) const {
   base::MappingOptions options;
   options.create_bytes = create ? request.bytes : 0;
   options.create_mark = create ? request.mark : 0;
-  const Status status = map(path, options, job);
+  const Status status = map_unlocked(path, options, job);
   if (!status.ok() && create && job->pool->mapping != nullptr) remove_file(path);
   return status;
+}
+
+// An earlier owner on this machine may have it mapped, and so locked, for a moment after it gave it back; one that is
+// stopped, for longer than anybody waits.
+Status PoolServer::map_unlocked(const std::string& path, const base::MappingOptions& options, Job* job) const {
+  Status status;
+  for (base::BoundedWait wait("pool.unlocked", kUnlockedMsMax);; wait.pause()) {
+    status = map(path, options, job);
+    if (!status.IsBusy()) return status;
+    if (wait.expired()) break;
+  }
+  return Status::Busy("pool " + job->name + " is still mapped by a process of its node: an earlier owner that is " +
+                      "stopped or hangs, or a store that opened the file itself; end it or close it there (fuser " +
+                      path + " names it)");
 }
 
 // Maps the pool and registers its bytes. After an error the mapping is there if it was made.
@@ -294,7 +320,10 @@ Status PoolServer::map(const std::string& path, const base::MappingOptions& opti
                                           : std::span(pool.mapping->data(), pool.mapping->bytes());
   rdma::Rights rights;
   rights.read = rights.write = true;
-  return fabric_->register_region(memory, rights, &pool.region);
+  // The lock of the file is then that of all who have it mapped, this server or not.
+  const bool is_file = memory.data() == pool.mapping->data() && pool.mapping->fd() >= 0;
+  return is_file ? fabric_->register_file(memory, rights, pool.mapping->fd(), &pool.region)
+                 : fabric_->register_region(memory, rights, &pool.region);
 }
 
 void PoolServer::describe(const Pool& pool, PoolAnswer* answer) const {
@@ -309,8 +338,12 @@ Status PoolServer::resize(Job* job) const {
   const uint64_t bytes = job->request.bytes;
   const std::string path = job->pool->mapping->path();
   const uint64_t before = job->pool->mapping->bytes();
+  // The owner has it mapped, so that only the file that is open is not locked to this server.
+  const std::unique_ptr<base::Mapping> old = std::move(job->pool->mapping);
+  job->pool->region.reset();
   job->pool.reset();
   base::MappingOptions options;
+  options.open_file = old->fd();
   std::error_code error;
   if (bytes >= before) {
     options.grow_bytes = bytes;

@@ -6,6 +6,8 @@
 //   - A pool has at most one owner at a time, a node (Hello::node) with a live connection. The server looks ten times a
 //     second for owners that have lost power or network. When its last connection is gone the pool is closed: its
 //     region is unregistered first, so that nothing of that owner reaches it any more.
+//   - The file's lock is shared with the processes of this machine that have the pool mapped: no later server, and no
+//     store, gets the pool while one of them has, whatever becomes of this server.
 //   - When a flush request succeeds, its ranges are durable in the persistence domain of the pool's medium; otherwise
 //     the response reports the failure.
 //   - A request about a pool delays no other: it runs on a thread of its own, however long it takes to create, resize
@@ -43,6 +45,9 @@ class PoolServer {
     std::string folder;   // of the pools' files; exists
     std::string address;  // where to listen, in the fabric's notation
     uint32_t node = 0;    // of this server, for its Hello
+    // Not 0: the node that tests the fabric at the start. Until admit_owners() it is admitted, without the secret, and
+    // all others are asked to come again.
+    uint32_t tester = 0;
     // What owners must prove that they know; null: everybody who reaches the address is admitted.
     const rdma::Secret* secret = nullptr;
     // What it takes until WRITEs of the fabric survive a power cut of this node (rdma/domain.h). A pool on a medium
@@ -59,6 +64,9 @@ class PoolServer {
   // address is taken), IoError (no such folder), those of Fabric::make_worker.
   static Status make(rdma::Fabric* fabric, const Config& config, std::unique_ptr<PoolServer>* server);
   ~PoolServer();
+
+  // The test of the fabric is over: owners are admitted, and the tester is not any more.
+  void admit_owners() { *testing_ = false; }
 
   // Takes one request, or answers one that has been carried out, if there is one within the bound; closes pools whose
   // owners have gone, and informs who waits for a request that is being carried out. Requires: called in intervals that
@@ -101,6 +109,7 @@ class PoolServer {
   PoolServer(rdma::Fabric* fabric, const Config& config) : fabric_(fabric), config_(config) {}
 
   Status start();
+  [[nodiscard]] rdma::Admit gate() const;
   Status take(std::span<const std::byte> message, uint32_t node);
   Status begin(const PoolRequest& request, uint32_t node);
   Status admit(PoolOp op, const std::string& name, uint32_t node) const;
@@ -112,6 +121,7 @@ class PoolServer {
   Status resize(Job* job) const;
   static Status release(Job* job);
   Status find(const PoolRequest& request, const std::string& path, const std::string& name) const;
+  Status map_unlocked(const std::string& path, const base::MappingOptions& options, Job* job) const;
   Status map(const std::string& path, const base::MappingOptions& options, Job* job) const;
   void describe(const Pool& pool, PoolAnswer* answer) const;
   [[nodiscard]] rdma::FlushResult flush(std::span<const rdma::FlushRequest::Range> ranges);
@@ -121,6 +131,7 @@ class PoolServer {
 
   rdma::Fabric* const fabric_;
   const Config config_;
+  const std::shared_ptr<std::atomic<bool>> testing_ = std::make_shared<std::atomic<bool>>();
   std::unique_ptr<rdma::Worker> worker_;
   std::unique_ptr<rdma::FlushAgent> agent_;
   std::map<std::string, std::unique_ptr<Pool>> pools_;

@@ -436,7 +436,7 @@ TEST_F(RemoteTest, BytesThatAreNotResidentAreCarried) {
   size_t target = 0;
   const auto medium = create(link.get(), "p", &target, 100);
   ASSERT_TRUE(make_resident(*medium, 4096).ok());
-  EXPECT_EQ(link->resident_bytes(target), 4096U);
+  EXPECT_EQ(medium->resident_bytes(), 4096U);
   VolumeOf<base::HookedMedium> volume({medium.get()});
   std::vector<uint64_t> content(1024);
   for (size_t i = 0; i < content.size(); ++i) content[i] = i + 1;
@@ -457,7 +457,7 @@ TEST_F(RemoteTest, BytesThatAreNotResidentAreCarried) {
   EXPECT_EQ(asked.round_trips, 1U);
   EXPECT_EQ(asked.of(rdma::Verb::kRead).messages, 2U);
   EXPECT_EQ(asked.bytes(), 24U);
-  EXPECT_EQ(link->resident_bytes(target), 4096U);
+  EXPECT_EQ(medium->resident_bytes(), 4096U);
   EXPECT_DEATH(EXPECT_EQ(base::word_at(medium->view() + 16384).load(), 0U), "");
 }
 
@@ -531,20 +531,20 @@ TEST(RemoteLinkTest, AReadThatTakesTooLongIsUnavailableAndKeepsItsMemory) {
   ASSERT_TRUE(RemoteLink::make(network.make_fabric(), {.limit_ms = 5'000}, &link).ok());
   size_t target = 0;
   ASSERT_TRUE(link->open(named("p"), PoolOp::kCreate, kPoolBytes, 0, &target).ok());
-  const base::FarReads::Memory memory = link->memory(64);
+  const base::FarReads::Memory memory = link->reads().memory(64);
   const base::FarReads::Piece piece{0, memory.get(), 64};
-  const uint64_t ticket = link->begin_reads(target, {&piece, 1}, memory);
+  const uint64_t ticket = link->reads().begin(link->target(target), {&piece, 1}, memory);
   Status status;
-  EXPECT_FALSE(link->reads_ended(ticket, &status));
-  link->forget_reads(ticket);
+  EXPECT_FALSE(link->reads().ended(ticket, &status));
+  link->reads().forget(ticket);
   EXPECT_EQ(memory.use_count(), 2);
   base::sleep_ms(200);
-  const uint64_t other = link->begin_reads(target, {}, nullptr);
-  EXPECT_TRUE(link->reads_ended(other, &status));
+  const uint64_t other = link->reads().begin(link->target(target), {}, nullptr);
+  EXPECT_TRUE(link->reads().ended(other, &status));
   EXPECT_TRUE(status.ok()) << status.ToString();
   EXPECT_EQ(memory.use_count(), 1);
-  const uint64_t unregistered = link->begin_reads(target, {&piece, 1}, nullptr);
-  link->forget_reads(unregistered);  // and in flight when the link ends
+  const uint64_t unregistered = link->reads().begin(link->target(target), {&piece, 1}, nullptr);
+  link->reads().forget(unregistered);  // and in flight when the link ends
   link.reset();
   base::sleep_ms(300);  // until the node's answers have left, too
 }

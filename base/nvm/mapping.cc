@@ -142,6 +142,11 @@ Status Mapping::sync() {
 }
 
 Status Mapping::open_file(const MappingOptions& options) {
+  if (options.open_file >= 0) {
+    constexpr int kStandardFiles = 3;
+    file_ = OsFile(::fcntl(options.open_file, F_DUPFD_CLOEXEC, kStandardFiles));
+    return file_.is_open() ? Status::OK() : os_error("share", path_, errno);
+  }
   struct stat info = {};
   const bool is_device = ::stat(path_.c_str(), &info) == 0 && S_ISCHR(info.st_mode);
   created_ = options.create_bytes > 0 && !is_device;

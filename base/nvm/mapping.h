@@ -34,6 +34,9 @@ struct MappingOptions {
   // Not 0: an existing regular file that is smaller is enlarged to this size (hugetlb: to whole pages), its space
   // allocated at once; it keeps its size if that fails. Not together with create_bytes or read_only.
   uint64_t grow_bytes = 0;
+  // Not negative: the file, open already under a descriptor of this process, instead of another open of its path. A
+  // lock that this open file has is kept. Not together with create_bytes.
+  int open_file = -1;
   bool read_only = false;
   // Takes the file's advisory lock for as long as it is mapped: exclusive, or shared with other readers for read_only.
   bool lock = true;

@@ -111,6 +111,13 @@ Status find_backing(std::span<const std::byte> memory, bool writable, ShmBacking
   return Status::OK();
 }
 
+Status share_backing(int file, ShmBacking* backing) {
+  constexpr int kStandardFiles = 3;
+  backing->file = base::OsFile(::fcntl(file, F_DUPFD_CLOEXEC, kStandardFiles));
+  backing->offset = 0;
+  return backing->file.is_open() ? Status::OK() : base::os_error("share", "a pool's file", errno);
+}
+
 Status map_backing(const base::OsFile& file, uint64_t offset, uint64_t bytes, bool writable,
                    std::span<std::byte>* mapping, std::byte** memory) {
   const uint64_t page = page_bytes(file.fd());
@@ -119,6 +126,7 @@ Status map_backing(const base::OsFile& file, uint64_t offset, uint64_t bytes, bo
   void* mapped = ::mmap(nullptr, length, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, file.fd(),
                         static_cast<off_t>(first));
   if (mapped == MAP_FAILED) return base::os_error("mmap", "a peer's region", errno);
+  static_cast<void>(::madvise(mapped, length, MADV_DONTFORK));
   *mapping = {static_cast<std::byte*>(mapped), length};
   *memory = static_cast<std::byte*>(mapped) + (offset - first);
   return Status::OK();

@@ -19,6 +19,7 @@ namespace bonsai::rdma {
 namespace {
 
 constexpr size_t kListsPendingMax = 256;
+constexpr size_t kGreetingMax = 64;  // connections to one worker whose greeting has not come yet
 constexpr size_t kWaitingMax = 256;  // connections to one worker that nobody has accepted yet
 
 class ShmRegion final : public Region {
@@ -92,6 +93,8 @@ struct ShmListener {
   std::deque<std::unique_ptr<Peer>> waiting;  // for accept()
   ShmSocket socket;                           // between processes
   base::OsFile address_lock;
+  std::deque<int>
+      greeting;  // under the mutex: sockets of processes that have connected and not been admitted, oldest first
 };
 
 }  // namespace
@@ -143,21 +146,45 @@ Status greet(const std::shared_ptr<ShmListener>& listener, const std::shared_ptr
   return Status::OK();
 }
 
-// Called by the service when somebody connects from another process.
+// Reads a greeting. Whether the socket is to be watched further.
+bool hear_greeting(const std::shared_ptr<ShmListener>& listener, const std::shared_ptr<ShmService>& service,
+                   ShmSocket* socket) {
+  ShmWire hello;
+  std::vector<base::OsFile> files;
+  const int fd = socket->fd();
+  const ShmSocket::Read read = socket->receive(&hello, &files);
+  if (read == ShmSocket::Read::kNothing) return true;
+  {
+    const std::lock_guard lock(listener->mutex);
+    std::erase(listener->greeting, fd);
+  }
+  if (read == ShmSocket::Read::kEnd) return false;
+  const Status status = greet(listener, service, hello, &files, socket);
+  if (!status.ok() && socket->fd() == fd) refuse(*socket, status);
+  return socket->fd() != fd;  // then the connection's end is watched under this number
+}
+
+// Called by the service when somebody connects from another process. Those who connect and say nothing are bounded in
+// number: the oldest one makes room.
 bool accept_all(const std::shared_ptr<ShmListener>& listener, const std::shared_ptr<ShmService>& service) {
   for (;;) {
     auto socket = std::make_shared<ShmSocket>(listener->socket.accept());
     if (socket->fd() < 0) return true;
-    service->watch(socket->fd(), [listener, service, socket] {
-      ShmWire hello;
-      std::vector<base::OsFile> files;
-      const ShmSocket::Read read = socket->receive(&hello, &files);
-      if (read == ShmSocket::Read::kNothing) return true;
-      if (read == ShmSocket::Read::kEnd) return false;
-      const int fd = socket->fd();
-      const Status status = greet(listener, service, hello, &files, socket.get());
-      if (!status.ok() && socket->fd() == fd) refuse(*socket, status);
-      return socket->fd() != fd;  // then the connection's end is watched under this number
+    int oldest = -1;
+    {
+      const std::lock_guard lock(listener->mutex);
+      listener->greeting.push_back(socket->fd());
+      if (listener->greeting.size() > kGreetingMax) {
+        oldest = listener->greeting.front();
+        listener->greeting.pop_front();
+      }
+    }
+    if (oldest >= 0) service->unwatch(oldest);
+    // Weak: what peers do before they are admitted keeps neither the listener nor the service.
+    service->watch(socket->fd(), [weak = std::weak_ptr(listener), weak_service = std::weak_ptr(service), socket] {
+      const auto there = weak.lock();
+      const auto serving = weak_service.lock();
+      return there != nullptr && serving != nullptr && hear_greeting(there, serving, socket.get());
     });
   }
 }
@@ -176,6 +203,7 @@ class ShmWorker final : public Worker {
     if (listener_ == nullptr) return;
     if (network_->service != nullptr && listener_->socket.fd() >= 0) {
       network_->service->unwatch(listener_->socket.fd());
+      end_greetings();
       ::unlink(network_->path(address_).c_str());
     }
     std::shared_ptr<ShmListener> mine;
@@ -211,7 +239,11 @@ class ShmWorker final : public Worker {
     address_ = address;
     if (network_->service != nullptr) {
       network_->service->watch(listener->socket.fd(),
-                               [listener, service = network_->service] { return accept_all(listener, service); });
+                               [weak = std::weak_ptr(listener), weak_service = std::weak_ptr(network_->service)] {
+                                 const auto there = weak.lock();
+                                 const auto serving = weak_service.lock();
+                                 return there != nullptr && serving != nullptr && accept_all(there, serving);
+                               });
     }
     return Status::OK();
   }
@@ -287,6 +319,16 @@ class ShmWorker final : public Worker {
   void release_buffer(size_t slot) override { state_->inbox()->release(slot); }
 
  private:
+  // Those who have connected and were not admitted yet. Afterwards nobody but this worker has the listener.
+  void end_greetings() {
+    std::deque<int> greeting;
+    {
+      const std::lock_guard lock(listener_->mutex);
+      greeting.swap(listener_->greeting);
+    }
+    for (const int fd : greeting) network_->service->unwatch(fd);
+  }
+
   [[nodiscard]] uint64_t due(uint64_t bytes) {
     const ShmOptions& model = network_->options;
     if (model.latency_ns == 0 && model.bytes_per_second == 0) return 0;
@@ -379,11 +421,10 @@ class ShmFabric final : public Fabric {
   [[nodiscard]] const Capabilities& capabilities() const override { return capabilities_; }
 
   Status register_region(std::span<std::byte> memory, Rights rights, std::unique_ptr<Region>* region) override {
-    BONSAI_RETURN_IF_ERROR(check_registration(memory, rights));
-    uint64_t key = 0;
-    BONSAI_RETURN_IF_ERROR(regions_->add(memory, rights, &key));
-    *region = std::make_unique<ShmRegion>(regions_, memory, rights, key);
-    return Status::OK();
+    return add(memory, rights, kNoFile, region);
+  }
+  Status register_file(std::span<std::byte> memory, Rights rights, int file, std::unique_ptr<Region>* region) override {
+    return add(memory, rights, file, region);
   }
 
   Status make_worker(std::unique_ptr<Worker>* worker) override {
@@ -392,6 +433,16 @@ class ShmFabric final : public Fabric {
   }
 
  private:
+  static constexpr int kNoFile = -1;
+
+  Status add(std::span<std::byte> memory, Rights rights, int file, std::unique_ptr<Region>* region) {
+    BONSAI_RETURN_IF_ERROR(check_registration(memory, rights));
+    uint64_t key = 0;
+    BONSAI_RETURN_IF_ERROR(regions_->add(memory, rights, file, &key));
+    *region = std::make_unique<ShmRegion>(regions_, memory, rights, key);
+    return Status::OK();
+  }
+
   const std::shared_ptr<ShmState> network_;
   const std::shared_ptr<ShmRegions> regions_;
   Capabilities capabilities_;
