@@ -10,6 +10,7 @@
 #include "admin/command.h"
 #include "admin/flags.h"
 #include "admin/log_sink.h"
+#include "admin/output.h"
 #include "admin/text.h"
 #include "bonsai/c.h"
 
@@ -99,5 +100,7 @@ int main(int argc, char** argv) {
     std::fputs(bonsai::admin::program_help().c_str(), stderr);
     return bonsai::admin::kExitUsage;
   }
-  return bonsai::admin::dispatch(argv[1], std::vector<std::string>(argv + 2, argv + argc));
+  const bonsai::admin::ExitCode exit =
+      bonsai::admin::dispatch(argv[1], std::vector<std::string>(argv + 2, argv + argc));
+  return bonsai::admin::end_output("bonsai", exit, bonsai::admin::kExitFailed);
 }

@@ -20,6 +20,7 @@
 
 #include "base/nvm/os_file.h"
 #include "base/testing/budget.h"
+#include "bonsai/c.h"
 #include "bonsai/db.h"
 #include "bonsaid/testing/child.h"
 #include "testing/scratch.h"
@@ -335,7 +336,8 @@ TEST_F(Daemon, RefusesWhatItCannotServeAndSaysWhy) {
     EXPECT_NE(ran.err.find(says), std::string::npos) << ran.err;
   };
   expect_refused({}, 3, "shm://n");  // taken
-  expect_refused({"--listen=shm://m", "--folder=" + scratch_.file("none")}, 3, "make it");
+  expect_refused({"--listen=shm://m", "--folder=" + scratch_.file("none/deeper")}, 3, "make it");
+  expect_refused({"--listen=shm://m", "--folder=" + std::string(BONSAID_PROGRAM)}, 3, "is no folder");
   expect_refused({"--domain=unknown"}, 2, "declare adr");
   expect_refused({"--domain=nonsense"}, 2, "adr-direct");
   expect_refused({"--listen=rdma://127.0.0.1:7471"}, 2, "--secret_file");
@@ -363,6 +365,32 @@ TEST_F(Daemon, TheExampleConfigurationServes) {
   ASSERT_TRUE(daemon_->prints("ready: serves " + pools_)) << daemon_->err();
   EXPECT_EQ(bonsai("put", {"--pool=shm://laptop/a", "--create", "--bytes=4M", "k", "v"}).exit_code, 0);
   stop();
+}
+
+TEST_F(Daemon, TheFolderIsMadeWithALineThatSaysSo) {
+  const std::string missing = scratch_.file("fresh");
+  daemon_.emplace(fresh_folder(), std::vector<std::string>{BONSAID_PROGRAM, "--folder=" + missing,
+                                                           "--listen=shm://laptop", "--domain=adr", "--litmus-ms=5"});
+  ASSERT_TRUE(daemon_->prints("made the folder " + missing)) << daemon_->err();
+  ASSERT_TRUE(daemon_->prints("ready: serves " + missing)) << daemon_->err();
+  EXPECT_EQ(bonsai("put", {"--pool=shm://laptop/a", "--create", "--bytes=4M", "k", "v"}).exit_code, 0);
+  EXPECT_TRUE(fs::exists(missing + "/a"));
+  stop();
+}
+
+TEST(Version, IsOfOneFormInBothPrograms) {
+  for (const char* form : {"version", "--version"}) {
+    EXPECT_EQ(run({BONSAID_PROGRAM, form}).out, "bonsaid " BONSAI_VERSION_STRING "\n");
+    EXPECT_EQ(run({BONSAI_PROGRAM, form}).out, "bonsai " BONSAI_VERSION_STRING "\n");
+  }
+}
+
+TEST(Output, ThatDidNotArriveIsAnError) {
+  for (const char* form : {"--help", "version", "--version"}) {
+    const Ran ran = run({"/bin/sh", "-c", std::string(BONSAID_PROGRAM) + " " + form + " >/dev/full"});
+    EXPECT_EQ(ran.exit_code, 3) << form;
+    EXPECT_NE(ran.err.find("standard output cannot be written"), std::string::npos) << ran.err;
+  }
 }
 
 TEST(Help, Teaches) {
