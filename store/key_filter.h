@@ -18,35 +18,29 @@ namespace bonsai::store {
 
 class KeyFilter {
  public:
-  // With `keys_max` keys it says yes for one other key in kBitsPerKey, or fewer.
+  // With `keys_max` keys it says yes for one other key in kPlacesPerKey.
   explicit KeyFilter(size_t keys_max)
-      : words_(std::bit_ceil(std::max<size_t>(keys_max, 2))), shift_(64 - std::bit_width(words_.size() - 1)) {}
+      : taken_(std::bit_ceil(keys_max * kPlacesPerKey)), shift_(64 - std::countr_zero(taken_.size())) {}
 
-  void add(std::string_view key) {
-    const uint64_t mixed = mix(key);
-    words_[mixed >> shift_] |= bit(mixed);
-  }
-  [[nodiscard]] bool may_have(std::string_view key) const {
-    const uint64_t mixed = mix(key);
-    return (words_[mixed >> shift_] & bit(mixed)) != 0;
-  }
-  void clear() { std::fill(words_.begin(), words_.end(), 0); }
+  void add(std::string_view key) { taken_[place(key)] = 1; }
+  [[nodiscard]] bool may_have(std::string_view key) const { return taken_[place(key)] != 0; }
+  void clear() { std::fill(taken_.begin(), taken_.end(), 0); }
 
-  static constexpr size_t kBitsPerKey = 64;
+  static constexpr size_t kPlacesPerKey = 32;
 
  private:
-  // The upper bits choose a word, those next to the middle a bit. Short keys, which are most, cost a few instructions.
-  static uint64_t mix(std::string_view key) {
+  // Keys of 8 to 16 bytes, which are most, cost a few instructions.
+  [[nodiscard]] size_t place(std::string_view key) const {
     constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;
     uint64_t first, last;
-    if (key.size() < sizeof first || key.size() > 2 * sizeof first) return base::Key::of(key).hash();
+    if (key.size() - sizeof first > sizeof first) [[unlikely]]
+      return base::Key::of(key).hash() >> shift_;
     std::memcpy(&first, key.data(), sizeof first);
     std::memcpy(&last, key.data() + key.size() - sizeof last, sizeof last);
-    return (first + std::rotl(last, 23)) * kOdd;
+    return (first + std::rotl(last, 23)) * kOdd >> shift_;
   }
-  static uint64_t bit(uint64_t mixed) { return uint64_t{1} << (mixed >> 32) % kBitsPerKey; }
 
-  std::vector<uint64_t> words_;  // a power of two of them, at least two
+  std::vector<uint8_t> taken_;  // a power of two of them
   int shift_;
 };
 

@@ -27,8 +27,9 @@ SessionImpl::SessionImpl(DbImpl& db, size_t depth)
   points_.updates.reserve(depth);
 }
 
-void SessionImpl::make_room() {
-  if (InFlight() == depth_) Wait();
+inline void SessionImpl::make_room() {
+  if (in_flight_ == depth_) [[unlikely]]
+    Wait();
 }
 
 void SessionImpl::Get(std::string_view key, std::string* value, Status* status) {
@@ -39,30 +40,39 @@ void SessionImpl::Get(std::string_view key, std::string* value, Status* status) 
     read_late_.add(key);
     points_.late.push_back({.key = key, .value = value, .status = status});
   }
+  ++in_flight_;
 }
 
 void SessionImpl::Put(std::string_view key, std::string_view value, Status* status) {
-  begin({.key = key, .value = value, .tombstone = false, .status = status, .large = {}});
+  make_room();
+  keep_order(key);
+  points_.updates.push_back({.key = key, .value = value, .tombstone = false, .status = status, .large = {}});
+  ++in_flight_;
 }
 
 void SessionImpl::Delete(std::string_view key, Status* status) {
-  begin({.key = key, .value = {}, .tombstone = true, .status = status, .large = {}});
-}
-
-void SessionImpl::begin(const DbImpl::Update& update) {
   make_room();
-  if (!points_.late.empty() && read_late_.may_have(update.key)) end_points();
-  if (scans_fixed_ != scans_.size()) fix_scans(update.key);
-  points_.updates.push_back(update);
+  keep_order(key);
+  points_.updates.push_back({.key = key, .value = {}, .tombstone = true, .status = status, .large = {}});
+  ++in_flight_;
 }
 
 // Whether the group updates the key, perhaps.
-bool SessionImpl::updates(std::string_view key) {
-  for (; noted_ < points_.updates.size(); ++noted_) updated_.add(points_.updates[noted_].key);
+inline bool SessionImpl::updates(std::string_view key) {
+  for (auto update = points_.updates.begin() + static_cast<ptrdiff_t>(noted_); update != points_.updates.end();
+       ++update, ++noted_) {
+    updated_.add(update->key);
+  }
   return updated_.may_have(key);
 }
 
-// An update of the key follows. Scans that it would change get a snapshot, or end now if there are too many.
+// An update of the key follows: what was begun before must not see it.
+inline void SessionImpl::keep_order(std::string_view key) {
+  if (!points_.late.empty() && read_late_.may_have(key)) end_points();
+  if (scans_fixed_ != scans_.size()) fix_scans(key);
+}
+
+// Scans that an update of the key would change get a snapshot, or end now if there are too many.
 void SessionImpl::fix_scans(std::string_view key) {
   const auto covers = [&](const DbImpl::Ranged& scan) {
     const ScanOptions& options = scan.options;
@@ -87,6 +97,7 @@ void SessionImpl::Scan(const ScanOptions& options, std::string_view from, ScanVi
   }
   make_room();
   scans_.push_back({.options = options, .from = from, .visit = std::move(visit), .status = status});
+  ++in_flight_;
 }
 
 void SessionImpl::carry_out(Points* points) {
@@ -153,13 +164,11 @@ void SessionImpl::end_points() {
   const struct Ended {
     SessionImpl& session;
     ~Ended() {
+      if (!session.points_.late.empty()) session.read_late_.clear();
+      if (std::exchange(session.noted_, 0) != 0) session.updated_.clear();
       session.points_.clear();
       for (Lane& lane : session.lanes_) lane.points.clear();
-      if (session.noted_ != 0) {
-        session.updated_.clear();
-        session.read_late_.clear();
-        session.noted_ = 0;
-      }
+      session.in_flight_ = session.scans_.size();
     }
   } ended{*this};
   const size_t lanes = points_.updates.empty() ? 1 : lanes_for(points_.size());
@@ -180,6 +189,7 @@ void SessionImpl::end_scans() {
   const struct Ended {
     SessionImpl& session;
     ~Ended() {
+      session.in_flight_ = session.points_.size();
       session.scans_.clear();
       for (Lane& lane : session.lanes_) lane.scans.clear();
       session.scans_fixed_ = 0;

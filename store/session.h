@@ -36,7 +36,7 @@ class SessionImpl final : public Session {
   void Delete(std::string_view key, Status* status) override;
   void Scan(const ScanOptions& options, std::string_view from, ScanVisitor visit, Status* status) override;
   void Wait() override;
-  [[nodiscard]] size_t InFlight() const override { return points_.size() + scans_.size(); }
+  [[nodiscard]] size_t InFlight() const override { return in_flight_; }
 
   // Operations that share a lane, about; a scan has one for itself, up to a bound.
   static constexpr size_t kLaneOperations = 32;
@@ -61,7 +61,7 @@ class SessionImpl final : public Session {
   };
 
   void make_room();
-  void begin(const DbImpl::Update& update);
+  void keep_order(std::string_view key);
   [[nodiscard]] bool updates(std::string_view key);
   void fix_scans(std::string_view key);
   [[nodiscard]] size_t lanes_for(size_t operations) const;
@@ -79,6 +79,7 @@ class SessionImpl final : public Session {
   const Loan loan_;
   DbImpl& db_;
   const size_t depth_;
+  size_t in_flight_ = 0;
   Points points_;
   size_t noted_ = 0;  // updates that `updated_` has
   KeyFilter updated_, read_late_;
