@@ -41,7 +41,7 @@
 
 namespace bonsai::rdma {
 
-inline constexpr uint32_t kProtocolVersion = 2;
+inline constexpr uint32_t kProtocolVersion = 3;
 
 // What the two ends of a connection send each other before the first request.
 struct Hello {
@@ -58,14 +58,15 @@ using Admit = std::function<Status(const Hello& other, Hello* answer)>;
 
 // What a provider and its device can do. Constant for a fabric's life.
 struct Capabilities {
-  std::string text;               // e.g. "shm, in process"; stamped on results
-  bool emulated = true;           // no network is crossed
-  bool atomics_with_cpu = false;  // fabric atomics are atomic with the peer's processor, too
-  bool remote_flush = false;      // WorkList::flush() may be used
-  bool masked_cas = false;        // WorkList::masked_cas() may be used
-  size_t inline_bytes_max = 0;    // WRITEs and SENDs up to here need no second look at the local memory
-  size_t message_bytes_max = 0;   // of one SEND
-  size_t lists_pending_max = 0;   // per worker; post() beyond it is Busy
+  std::string text;                        // e.g. "shm, in process"; stamped on results
+  bool emulated = true;                    // no network is crossed
+  bool atomics_with_cpu = false;           // fabric atomics are atomic with the peer's processor, too
+  bool remote_flush = false;               // WorkList::flush() may be used
+  bool masked_cas = false;                 // WorkList::masked_cas() may be used
+  size_t inline_bytes_max = 0;             // WRITEs and SENDs up to here need no second look at the local memory
+  size_t message_bytes_max = 0;            // of one SEND
+  size_t lists_pending_max = 0;            // per worker; post() beyond it is Busy
+  size_t messages_waiting_max = SIZE_MAX;  // per worker: buffers that a receive ring has at most
 };
 
 // A connection. The destructor closes it: what is pending to this peer is completed first (as kFlushed where it had not

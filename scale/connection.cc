@@ -17,7 +17,10 @@ WriteRange WriteRange::take_first(uint64_t n) {
 
 Status Connection::post(std::span<const rdma::RemotePersist::Write> writes, Posting** posting) {
   size_t ticket = 0;
-  BONSAI_RETURN_IF_ERROR(persist_->begin(writes, &ticket));
+  if (sends_messages() && !credits_.try_take(1)) return Status::Busy("the node's credits are used up");
+  const Status begun = persist_->begin(writes, &ticket);
+  if (!begun.ok() && sends_messages()) credits_.give_back(1);
+  BONSAI_RETURN_IF_ERROR(begun);
   Posting& made = at(++posted_);
   BONSAI_INVARIANT(made.ranges.empty() && made.bounced.empty());  // begin() is Busy when as many are in flight
   made.ticket = ticket;
@@ -33,6 +36,7 @@ Status Connection::retire() {
     BONSAI_RETURN_IF_ERROR(persist_->end(oldest.ticket));
     oldest.ranges.clear();
     oldest.bounced.clear();
+    if (sends_messages()) credits_.give_back(1);
   }
   return Status::OK();
 }

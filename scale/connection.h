@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "rdma/fabric.h"
 #include "rdma/remote_persist.h"
 #include "scale/copy_places.h"
+#include "scale/credits.h"
 #include "scale/mirror.h"
 #include "scale/pool_requests.h"
 #include "scale/spread.h"
@@ -44,7 +46,9 @@ struct WriteRange {
 // Thread-safety: under the lane's mutex, but answered().
 class Connection {
  public:
-  explicit Connection(std::unique_ptr<rdma::RemotePersist> persist) : persist_(std::move(persist)) {}
+  // `credits`: of the target, for flush requests; outlives it.
+  Connection(std::unique_ptr<rdma::RemotePersist> persist, Credits* credits)
+      : credits_(*credits), persist_(std::move(persist)) {}
 
   [[nodiscard]] rdma::Peer& peer() { return persist_->peer(); }
 
@@ -55,7 +59,8 @@ class Connection {
     std::vector<std::shared_ptr<std::byte>>
         bounced;  // memory that the writes are from, if it is not that of the ranges
   };
-  // Posts the writes. *posting is to be given their ranges. Errors: Busy (no more can be in flight), Unavailable.
+  // Posts the writes. *posting is to be given their ranges. Errors: Busy (no more can be in flight, or the
+  // node's credits are used up), Unavailable.
   Status post(std::span<const rdma::RemotePersist::Write> writes, Posting** posting);
   // The number of the last posting; 0: none.
   [[nodiscard]] uint64_t posted() const { return posted_; }
@@ -68,6 +73,9 @@ class Connection {
  private:
   [[nodiscard]] Posting& at(uint64_t number) { return unanswered_[number % unanswered_.size()]; }
 
+  [[nodiscard]] bool sends_messages() const { return persist_->strategy() == rdma::PersistStrategy::kFlushAgent; }
+
+  Credits& credits_;
   std::array<Posting, rdma::RemotePersist::kInFlightMax> unanswered_;  // by number; outlives what is in flight
   uint64_t posted_ = 0;
   std::atomic<uint64_t> answered_{0};
@@ -85,6 +93,7 @@ struct LinkTarget {
   const std::unique_ptr<PoolClient> client;
   TargetState state;
   ServedPool pool;
+  std::optional<Credits> credits;  // once it is opened
   std::shared_ptr<Mirror> mirror;  // its medium's; null: it has none
   CopyPlaces places;
   Spread spread;

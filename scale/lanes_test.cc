@@ -11,6 +11,7 @@
 #include "rdma/shm/shm.h"
 #include "scale/connection.h"
 #include "scale/copy_places.h"
+#include "scale/credits.h"
 #include "scale/mirror.h"
 #include "scale/spread.h"
 #include "scale/target_state.h"
@@ -73,6 +74,21 @@ TEST(CopyPlacesTest, APlaceIsThatOfTheLastCopy) {
   EXPECT_TRUE(places.given_up(*next));
   places.forget(*next);
   EXPECT_FALSE(places.given_up(*places.claim(150, 60)));
+}
+
+TEST(CreditsTest, AreSharedSoThatEveryOwnerHasSome) {
+  Credits all(100);
+  EXPECT_EQ(all.take_share(10), 10u);
+  EXPECT_EQ(all.take_share(1'000), 22u) << "a quarter";
+  for (int i = 0; all.free() > 0; ++i) {
+    ASSERT_LT(i, 100);
+    EXPECT_GT(all.take_share(1'000), 0u);
+  }
+  EXPECT_EQ(all.take_share(10), 0u);
+  EXPECT_FALSE(all.try_take(1));
+  all.give_back(3);
+  EXPECT_FALSE(all.try_take(4));
+  EXPECT_TRUE(all.try_take(3));
 }
 
 TEST(WriteRangeTest, IsCutWithItsCopy) {

@@ -100,7 +100,7 @@ Status PoolRequests::ask(PoolClient* client, rdma::Peer* peer, PoolOp op, uint64
     return rdma::status_from_wire(static_cast<int32_t>(answer.code), name + ": " + wire_text(answer.text));
   }
   if (pool != nullptr) {
-    *pool = {answer.region, static_cast<rdma::RemoteDomain>(answer.domain), answer.emulated != 0,
+    *pool = {answer.region, static_cast<rdma::RemoteDomain>(answer.domain), answer.emulated != 0, answer.credits,
              wire_text(answer.text) + ", over " + fabric_text_};
   }
   return Status::OK();

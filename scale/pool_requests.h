@@ -31,7 +31,8 @@ struct ServedPool {
   rdma::RemoteRegion region;
   rdma::RemoteDomain domain = rdma::RemoteDomain::kUnknown;
   bool emulated = true;
-  std::string text;  // e.g. "tmpfs (emulated NVM), flush clwb, domain ADR, over shm"
+  uint64_t credits = 0;  // of flush requests: as PoolAnswer
+  std::string text;      // e.g. "tmpfs (emulated NVM), flush clwb, domain ADR, over shm"
 };
 
 class PoolClient {

@@ -15,7 +15,7 @@
 namespace bonsai::scale {
 namespace {
 
-constexpr size_t kRequestsMax = 256;  // that wait while one is served
+constexpr uint64_t kCreditsMax = 128;  // of one owner: as many as four lanes have in flight
 constexpr size_t kJobsMax = 64;
 constexpr uint64_t kLookNs = 100'000'000;
 constexpr uint64_t kUnlockedMsMax = 1'000;
@@ -58,8 +58,10 @@ Status PoolServer::start() {
         "declare adr, adr-direct or eadr");
   }
   BONSAI_RETURN_IF_ERROR(fabric_->make_worker(&worker_));
+  const size_t requests = std::min(config_.requests_max, fabric_->capabilities().messages_waiting_max);
+  credits_ = std::make_shared<Credits>(requests - requests / 8);
   BONSAI_RETURN_IF_ERROR(rdma::FlushAgent::make(
-      fabric_, worker_.get(), kRequestsMax, [this](auto ranges) { return flush(ranges); }, &agent_));
+      fabric_, worker_.get(), requests, [this](auto ranges) { return flush(ranges); }, &agent_));
   agent_->set_other([this](std::span<const std::byte> message, uint32_t node) { return take(message, node); });
   rdma::Hello own;
   own.node = config_.node;
@@ -184,6 +186,8 @@ Status PoolServer::begin(const PoolRequest& request, uint32_t node) {
   BONSAI_RETURN_IF_ERROR(admit(request.op, name, node));
   auto made = std::make_unique<Job>();
   Job* const job = made.get();
+  const bool opens = request.op == PoolOp::kOpen || request.op == PoolOp::kCreate;
+  if (opens) BONSAI_RETURN_IF_ERROR(grant_credits(name, &job->credits));
   job->request = request;
   job->name = name;
   job->node = node;
@@ -193,6 +197,20 @@ Status PoolServer::begin(const PoolRequest& request, uint32_t node) {
   }
   jobs_.emplace(complete_name(name), std::move(made));
   job->thread = base::Thread("pool request", [this, job] { carry_out(job); });
+  return Status::OK();
+}
+
+Status PoolServer::grant_credits(const std::string& name, std::shared_ptr<const uint64_t>* credits) {
+  const uint64_t share = credits_->take_share(kCreditsMax);
+  if (share == 0) {
+    return Status::Busy("pool " + name +
+                        " would be one more than this address has receive buffers for; close others, " +
+                        "or serve it at another address");
+  }
+  *credits = {new uint64_t(share), [all = credits_](const uint64_t* granted) {
+                all->give_back(*granted);
+                delete granted;
+              }};
   return Status::OK();
 }
 
@@ -310,6 +328,7 @@ Status PoolServer::map(const std::string& path, const base::MappingOptions& opti
   Pool& pool = *job->pool;
   pool.owner = job->node;
   pool.word = job->request.answer;
+  pool.credits = job->credits;
   base::MappingOptions declared = options;
   declared.domain = config_.cache_domain;
   BONSAI_RETURN_IF_ERROR(base::Mapping::open(path, declared, &pool.mapping));
@@ -330,6 +349,7 @@ void PoolServer::describe(const Pool& pool, PoolAnswer* answer) const {
   answer->region = pool.region->remote();
   answer->domain = static_cast<uint64_t>(pool.media.hooked != nullptr ? rdma::RemoteDomain::kAdr : config_.domain);
   answer->emulated = pool.media.emulated ? 1 : 0;
+  answer->credits = *pool.credits;
   set_wire_text(&answer->text, pool.media.text);
 }
 
@@ -340,6 +360,7 @@ Status PoolServer::resize(Job* job) const {
   const uint64_t before = job->pool->mapping->bytes();
   // The owner has it mapped, so that only the file that is open is not locked to this server.
   const std::unique_ptr<base::Mapping> old = std::move(job->pool->mapping);
+  job->credits = job->pool->credits;
   job->pool->region.reset();
   job->pool.reset();
   base::MappingOptions options;

@@ -12,6 +12,8 @@
 //     the response reports the failure.
 //   - A request about a pool delays no other: it runs on a thread of its own, however long it takes to create, resize
 //     and register the pool. Flush requests are served meanwhile. Each pool has one request at a time.
+//   - A flush request always finds a receive buffer: each owner has credits for its own, and waits when it has none.
+//     An eighth of the buffers is for requests about pools.
 //   - Requests are untrusted bytes: whatever they hold, only the named pool of the configured folder is accessed.
 //
 // Thread-safety: one thread at a time, the worker's.
@@ -35,6 +37,7 @@
 #include "rdma/fabric.h"
 #include "rdma/registered_memory.h"
 #include "rdma/remote_persist.h"
+#include "scale/credits.h"
 #include "scale/pool_wire.h"
 
 namespace bonsai::scale {
@@ -58,6 +61,7 @@ class PoolServer {
     // Makes the medium of a pool instead of base::make_media, if it is set: a simulated node brings its own NVM.
     std::function<Status(const base::Mapping& mapping, base::Media* media)> make_media;
     uint64_t answer_ms_max = 5'000;  // how long an answer may wait until it leaves
+    size_t requests_max = 4'096;     // messages that wait while one is served; at most what the fabric takes
   };
 
   // Listens. Requires: the fabric outlives the server. Errors: InvalidArgument (undeclared domain, address), Busy (the
@@ -85,6 +89,7 @@ class PoolServer {
     std::unique_ptr<base::Mapping> mapping;
     base::Media media;
     std::unique_ptr<rdma::Region> region;
+    std::shared_ptr<const uint64_t> credits;  // the owner's, which are free again with the last holder
 
     void flush(const rdma::FlushRequest::Range& range);
     bool fence();
@@ -98,6 +103,7 @@ class PoolServer {
     PoolRequest request;
     std::string name;
     uint32_t node;
+    std::shared_ptr<const uint64_t> credits;  // for a pool that is opened
     std::unique_ptr<Pool> pool;  // that the request changes; in the end that the node owns, null if it owns none
     PoolAnswer answer;
     Status status;
@@ -113,6 +119,7 @@ class PoolServer {
   Status take(std::span<const std::byte> message, uint32_t node);
   Status begin(const PoolRequest& request, uint32_t node);
   Status admit(PoolOp op, const std::string& name, uint32_t node) const;
+  Status grant_credits(const std::string& name, std::shared_ptr<const uint64_t>* credits);
   Status answer(const PoolRequest& request, uint32_t node, const Status& status, PoolAnswer* answer);
   bool end_jobs();
   void send_beats();
@@ -134,6 +141,7 @@ class PoolServer {
   const std::shared_ptr<std::atomic<bool>> testing_ = std::make_shared<std::atomic<bool>>();
   std::unique_ptr<rdma::Worker> worker_;
   std::unique_ptr<rdma::FlushAgent> agent_;
+  std::shared_ptr<Credits> credits_;  // that no owner has
   std::map<std::string, std::unique_ptr<Pool>> pools_;
   std::map<std::string, std::unique_ptr<Job>> jobs_;  // by name of the pool, that of a complete one
   uint64_t looked_ns_ = 0;                            // when owners were last looked at

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "base/testing/temp_folder.h"
 #include "base/thread.h"
@@ -14,6 +15,7 @@
 #include "scale/remote_link.h"
 #include "scale/remote_target.h"
 #include "scale/testing/serving_node.h"
+#include "scale/volume.h"
 
 namespace bonsai::scale {
 namespace {
@@ -83,6 +85,38 @@ TEST_F(PoolServerTest, ALongRequestDelaysNobodyElse) {
   }
   EXPECT_EQ(patient->pool(slow).region.bytes, 2 * kBytes);
   EXPECT_TRUE(ask(other.get(), "slow", PoolOp::kOpen, &target).IsBusy()) << "it has its owner";
+}
+
+// More flush requests than the node has buffers for while it is busy: they wait. Of a link that goes the share is free.
+TEST_F(PoolServerTest, OwnersShareTheReceiveBuffersOfABusyNode) {
+  constexpr size_t kPools = 10, kFarApart = 128;
+  const auto link = make_link(kWaitMs);
+  std::vector<std::unique_ptr<RemoteTarget>> media(kPools);
+  std::vector<base::HookedMedium*> targets;
+  for (size_t i = 0; i < kPools; ++i) {
+    size_t target = 0;
+    ASSERT_EQ("OK", ask(link.get(), "p" + std::to_string(i), PoolOp::kCreate, &target).ToString());
+    EXPECT_GT(link->pool(target).credits, 0u);
+    ASSERT_EQ("OK", RemoteTarget::make(link.get(), target, &media[i]).ToString());
+    targets.push_back(media[i].get());
+  }
+  VolumeOf<base::HookedMedium> volume(targets);
+  const uint64_t word = 7;
+  for (size_t i = 0; i < kPools; ++i) {
+    for (uint64_t at = 0; at < kBytes; at += kFarApart) volume.nt_copy(Addr(i, at), &word, sizeof word, kSite);
+  }
+  node_.pause(true);
+  bool kept = false;
+  const uint64_t before = link->traffic().of(rdma::Verb::kSend).messages;
+  base::Thread writer("writer", [&] { kept = volume.fence(kSite); });
+  const auto sent = [&] { return link->traffic().of(rdma::Verb::kSend).messages - before; };
+  for (base::BoundedWait wait("requests", kWaitMs); sent() < kPools && !wait.expired(); wait.pause()) {
+  }
+  base::sleep_ms(50);  // until as many as can have been sent
+  node_.pause(false);
+  writer.join();
+  EXPECT_TRUE(kept) << volume.health().ToString();
+  EXPECT_EQ(sent(), kPools * ((kBytes / kFarApart + 14) / 15)) << "15 ranges a request, and none twice";
 }
 
 TEST_F(PoolServerTest, WhoIsAtWorkIsWaitedForBeyondTheBound) {

@@ -50,7 +50,8 @@ struct PoolAnswer {
   rdma::RemoteRegion region;     // the pool's bytes, when OK
   uint64_t domain = 0;           // an rdma::RemoteDomain: what makes a WRITE to them durable
   uint64_t emulated = 1;         // whether the medium only stands for NVM
-  std::array<char, 216> text{};  // OK: the medium; else the message
+  uint64_t credits = 0;          // OK: so many flush requests of the pool may be in flight, over all connections
+  std::array<char, 208> text{};  // OK: the medium; else the message
   uint64_t beats = 0;            // changes while the request is being carried out
   uint64_t token = 0;            // of the request; written last
 };

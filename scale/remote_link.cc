@@ -89,11 +89,12 @@ Status RemoteLink::open(const TargetName& name, PoolOp op, uint64_t bytes, uint6
     given_up_.push_back(std::move(made));
   }
   BONSAI_RETURN_IF_ERROR(asked);
+  made->credits.emplace(made->pool.credits);
   for (size_t lane = 0; lane < lanes_.size(); ++lane) {
     std::unique_ptr<rdma::RemotePersist> persist;
     BONSAI_RETURN_IF_ERROR(rdma::RemotePersist::make(fabric_.get(), lanes_[lane]->worker.get(), std::move(peers[lane]),
                                                      made->pool.domain, &persist));
-    made->connections.push_back(std::make_unique<Connection>(std::move(persist)));
+    made->connections.push_back(std::make_unique<Connection>(std::move(persist), &*made->credits));
   }
   *target = targets_.size();
   targets_.push_back(std::move(made));

@@ -133,6 +133,7 @@ Status Device::size_queues(const ibv_device_attr& limits) {
   if (limits.max_srq == 0) return Status::NotSupported(name_ + " has no shared receive queues, which are needed");
   receives_max_ = std::min({options_.receive_buffers_max, uint32_t(limits.max_srq_wr), uint32_t(limits.max_cqe) / 2});
   const uint32_t sends = std::min(uint32_t(limits.max_qp_wr), uint32_t(limits.max_cqe) - receives_max_);
+  capabilities_.messages_waiting_max = receives_max_;
   capabilities_.lists_pending_max = std::min(kListsPendingMax, sends / WorkList::kRequestsMax);
   if (receives_max_ == 0 || capabilities_.lists_pending_max == 0) {
     return Status::NotSupported(name_ + " has queues too short for one work list");
