@@ -103,21 +103,20 @@ struct Replacer::Offload::Garbage {
 };
 
 void Replacer::Offload::expect(std::span<Layer* const> layers) {
-  const scale::Volume& volume = replacer_.dnodes_.volume();
-  if (!volume.has_far()) return;
+  if (!reader_->carries()) return;
   replacer_.versions_.load(&live_);  // scans may need the dnode's value of each updated key
   for (const Layer* layer : layers) {
     const bool appends = live_.none() && likely_appends(*layer);
     for (const Bnode* old : layer->olds) {
       const Dnode& dnode = dnode_of(*old);
       if (!appends) {
-        for (const persist::RunDesc& run : dnode.runs()) ahead_.issue(volume, run);
+        for (const persist::RunDesc& run : dnode.runs()) reader_->expect(run);
       } else if (absorbs_newest(dnode, old->slots()->used(), replacer_.limits_, layer->fresh)) {
-        ahead_.issue(volume, dnode.runs().back());
+        reader_->expect(dnode.runs().back());
       }
     }
   }
-  ahead_.wait();
+  static_cast<void>(reader_->wait());  // add() asks again for what did not come, and reports it
 }
 
 // As append_suffices() will say, unless versions are carried or large values come.
@@ -299,7 +298,7 @@ Status Replacer::Offload::append(const Job& job, const Bnode& successor, uint64_
   if (!absorbs_newest(old, updates.size(), replacer_.limits_, job.layer->fresh))
     return writer_.add(successor.lo(), successor.hi(), gen, &old, updates, dnode);
   const scale::Volume& volume = replacer_.dnodes_.volume();
-  const persist::Trouble trouble = persist::read_entries(volume, old.runs().back(), &ahead_, &newest_);
+  const persist::Trouble trouble = persist::read_entries(&*reader_, old.runs().back(), &newest_);
   if (trouble != persist::Trouble::kNone) return persist::unreadable(volume, trouble, old.lo(), old.hi());
   merged_.clear();  // with tombstones: runs below may hold what they delete
   std::set_union(updates.begin(), updates.end(), newest_.begin(), newest_.end(), std::back_inserter(merged_),
@@ -315,7 +314,7 @@ Status Replacer::Offload::merge(const Dnode& dnode, const Bnode& successor, cons
   const auto take = [&](const Entry& entry) {
     if (!entry.tombstone) merged->push_back(entry);
   };
-  persist::DnodeCursor cursor(replacer_.dnodes_.volume(), dnode, persist::DnodeCursor::Verify::kAlways, &ahead_);
+  persist::DnodeCursor cursor(&*reader_, dnode);
   const base::Fence& end = std::min(successor.hi(), dnode.hi());
   const Key below = end.key();
   cursor.seek(successor.lo().key());
@@ -353,7 +352,7 @@ Status Replacer::Offload::carry(Job* job, const Chain& chain, std::vector<std::v
     if (!(chain.key < old->lo().key()) && old->hi().above(chain.key)) dnode = &dnode_of(*old);
   }
   if (needs_base || (updated && dnode->has_large())) {
-    found = dnode->find(replacer_.dnodes_.volume(), chain.key, chain.key.hash(), &below, &ahead_);
+    found = dnode->find(&*reader_, chain.key, chain.key.hash(), &below);
     if (found == persist::Find::kDamaged || found == persist::Find::kUnavailable) {
       for (Node* node : kept) Node::destroy(node);
       const bool damaged = found == persist::Find::kDamaged;
@@ -397,7 +396,7 @@ void Replacer::Offload::make_residue(Piece* piece, const std::vector<std::vector
 
 Status Replacer::Offload::commit(std::vector<Layer*>* again) {
   media_bytes_ = 0;
-  ahead_.clear();
+  reader_.reset();
   if (jobs_.empty()) return Status::OK();
   // Mode buffered: no update may be durable in a dnode before its cause is in the log.
   if (Status status = replacer_.log_.close_epoch(); !status.ok()) {

@@ -12,6 +12,7 @@
 #define BONSAI_INDEX_OFFLOAD_H_
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,13 +33,14 @@ class Replacer::Offload {
   Offload(const Offload&) = delete;
   Offload& operator=(const Offload&) = delete;
 
-  // Runs of far targets that were read before add(), for planning or by expect().
-  [[nodiscard]] persist::RunsAhead& ahead() { return ahead_; }
-  // Reads from far targets, in one list, what add() is likely to need of these layers and nobody has read yet.
+  // Reads the runs of the layers that are about to be planned and added. The one before forgets what it has read.
+  [[nodiscard]] persist::RunReader& fresh_reader() { return reader_.emplace(replacer_.dnodes_.volume()); }
+  // Reads in one list what add() is likely to need of carried runs of these layers and nobody has read yet.
   void expect(std::span<Layer* const> layers);
   // Takes in an installed layer. Errors, each leaving the layer as it was: NoSpace, Corruption (its old dnode),
   // Unavailable (its old dnode cannot be read now), Busy (a batch on it cannot be completed yet, or a pruner was
-  // preempted: add it again later). Requires: its predecessor is offloaded.
+  // preempted: add it again later). Requires: its predecessor is offloaded; a fresh reader was made since the last
+  // commit().
   Status add(Layer* layer);
   [[nodiscard]] size_t size() const { return jobs_.size(); }
 
@@ -114,7 +116,7 @@ class Replacer::Offload {
   std::vector<Chain> chains_;  // in key order
   std::vector<persist::Entry> updates_, newest_, merged_;
   persist::Merge merge_;
-  persist::RunsAhead ahead_;  // of the layers that are about to be added
+  std::optional<persist::RunReader> reader_;
 };
 
 }  // namespace bonsai::index

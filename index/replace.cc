@@ -69,7 +69,7 @@ void visit_stack(const Bnode& top, VisitSlots visit_slots, VisitDnode visit_dnod
 
 // The keys of that, and of what a batch brings, with what they take in a dnode; in order, each once. *trouble: whether
 // some may be missing.
-std::vector<Sized> keys_of_stack(const scale::Volume& volume, const Bnode& top, std::span<const Batch::Item> items,
+std::vector<Sized> keys_of_stack(persist::RunReader* reader, const Bnode& top, std::span<const Batch::Item> items,
                                  persist::Trouble* trouble) {
   std::vector<Sized> keys;
   visit_stack(
@@ -81,7 +81,7 @@ std::vector<Sized> keys_of_stack(const scale::Volume& volume, const Bnode& top, 
         });
       },
       [&](const persist::Dnode& dnode) {
-        persist::DnodeCursor cursor(volume, dnode);
+        persist::DnodeCursor cursor(reader, dnode);
         for (cursor.seek(top.lo().key()); cursor.valid() && top.hi().above(cursor.key()); cursor.next()) {
           keys.push_back({cursor.key(), persist::entry_bytes(cursor.entry())});
         }
@@ -100,10 +100,10 @@ std::vector<Sized> keys_of_stack(const scale::Volume& volume, const Bnode& top, 
 }
 
 // Their keys, with what they take in a dnode. *trouble as above.
-std::vector<Sized> keys_of(const scale::Volume& volume, const persist::Dnode& dnode, const Slots* slots,
-                           const persist::RunsAhead* ahead, persist::Trouble* trouble) {
+std::vector<Sized> keys_of(persist::RunReader* reader, const persist::Dnode& dnode, const Slots* slots,
+                           persist::Trouble* trouble) {
   std::vector<Sized> keys;
-  persist::DnodeCursor cursor(volume, dnode, persist::DnodeCursor::Verify::kAlways, ahead);
+  persist::DnodeCursor cursor(reader, dnode);
   cursor.seek({});
   visit_entries(&cursor, slots, nullptr, [&](const persist::Entry& entry) {
     keys.push_back({entry.key, persist::entry_bytes(entry)});
@@ -216,10 +216,10 @@ bool exceeds(const Estimate& size, const persist::Limits& limits, uint64_t dnode
 // What is left of `all`, the whole of a bnode, once each key has one entry: as in the first part of the range. If that
 // is no sample of it, a dnode is larger than it should be, or has more that is hidden, until it is compacted. `all` if
 // it cannot be read now.
-Estimate without_hidden(const scale::Volume& volume, const persist::Dnode& dnode, const Slots* slots,
-                        const persist::RunsAhead* ahead, const Estimate& all) {
+Estimate without_hidden(persist::RunReader* reader, const persist::Dnode& dnode, const Slots* slots,
+                        const Estimate& all) {
   constexpr uint32_t kSample = 64;
-  persist::DnodeCursor cursor(volume, dnode, persist::DnodeCursor::Verify::kAlways, ahead);
+  persist::DnodeCursor cursor(reader, dnode);
   cursor.seek({}, 2 * kSample);
   const persist::RunView* body = cursor.body();
   persist::Entry end;
@@ -234,9 +234,9 @@ Estimate without_hidden(const scale::Volume& volume, const persist::Dnode& dnode
 
 // Whether planning looks at what a dnode holds that is to be compacted. A look reads NVM; where that is a round trip,
 // what is small, or hardly larger than it should be, is compacted without one.
-bool is_worth_a_look(const Estimate& size, const persist::Limits& limits, bool far) {
+bool is_worth_a_look(const Estimate& size, const persist::Limits& limits, bool carries) {
   const auto most = [](uint64_t n) { return n - n / 9; };
-  return size.entries > 0 && (!far || exceeds({most(size.entries), most(size.bytes)}, limits));
+  return size.entries > 0 && (!carries || exceeds({most(size.entries), most(size.bytes)}, limits));
 }
 
 // Of what was appended to the body of a bnode's dnode, updates included, the share that hides nothing.
@@ -277,22 +277,21 @@ persist::Limits Replacer::limits_now() const {
   return limits;
 }
 
-// Issues what planning a bnode is likely to read on far targets: whole runs, which compacting it will merge. Before
+// Asks for what planning a bnode is likely to need of carried runs: whole ones, which compacting it will merge. Before
 // its claim: what it finds may change.
-void Replacer::expect_to_plan(const Bnode& bnode, persist::RunsAhead* ahead) const {
-  if (bnode.layer() != nullptr || bnode.base().layer() != nullptr) return;
+void Replacer::expect_to_plan(const Bnode& bnode, persist::RunReader* reader) const {
+  if (!reader->carries() || bnode.layer() != nullptr || bnode.base().layer() != nullptr) return;
   const persist::Limits limits = limits_now();
   const Estimate updates = estimate(bnode.slots());
   const persist::Dnode& dnode = dnode_under(bnode);
   if (may_append(dnode, updates.entries, updates.bytes, limits, 0)) return;
   if (!is_worth_a_look(whole(bnode, updates), limits, true)) return;
-  for (const persist::RunDesc& run : dnode.runs()) ahead->issue(dnodes_.volume(), run);
+  for (const persist::RunDesc& run : dnode.runs()) reader->expect(run);
 }
 
-// Chooses the successors of a bnode, and names them. `ahead`: null, or far runs that are here already. Errors: Busy:
-// somebody else is replacing it, or its predecessor is not offloaded yet. Unavailable: where to split its range cannot
-// be read now.
-Status Replacer::plan(Bnode* bnode, bool may_merge, const persist::RunsAhead* ahead) {
+// Chooses the successors of a bnode, and names them. Errors: Busy: somebody else is replacing it, or its predecessor is
+// not offloaded yet. Unavailable: where to split its range cannot be read now.
+Status Replacer::plan(Bnode* bnode, bool may_merge, persist::RunReader* reader) {
   if (!bnode->claim()) return Status::Busy("the range is being replaced");
   BONSAI_CHECK(bnode->layer() == nullptr);
   auto* layer = new Layer();
@@ -304,10 +303,10 @@ Status Replacer::plan(Bnode* bnode, bool may_merge, const persist::RunsAhead* ah
   // Overwritten entries count twice until the dnode is compacted, so then is the time to see whether it is too large,
   // and whether there is anything that compaction would give back.
   bool compacts = !may_append(dnode, updates.entries, updates.bytes, limits, 0);
-  const bool looks = compacts && is_worth_a_look(size, limits, dnodes_.volume().has_far());
+  const bool looks = compacts && is_worth_a_look(size, limits, reader->carries());
   Estimate left = size;
   if (looks) {
-    left = without_hidden(dnodes_.volume(), dnode, bnode->slots(), ahead, size);
+    left = without_hidden(reader, dnode, bnode->slots(), size);
     layer->fresh = fresh_share(dnode, size, left);
     compacts = !may_append(dnode, updates.entries, updates.bytes, limits, layer->fresh);
   }
@@ -328,7 +327,7 @@ Status Replacer::plan(Bnode* bnode, bool may_merge, const persist::RunsAhead* ah
   };
   if (compacts && too_large()) {
     persist::Trouble trouble = persist::Trouble::kNone;
-    const std::vector<Sized> keys = keys_of(dnodes_.volume(), dnode, bnode->slots(), ahead, &trouble);
+    const std::vector<Sized> keys = keys_of(reader, dnode, bnode->slots(), &trouble);
     if (trouble == persist::Trouble::kUnavailable) {
       delete layer;
       bnode->unclaim();
@@ -394,7 +393,8 @@ bool Replacer::plan_for_batch(Bnode* bnode, const ToPublish& left) {
   std::vector<std::string> cuts;
   if (exceeds(size, limits)) {
     persist::Trouble trouble = persist::Trouble::kNone;
-    const std::vector<Sized> keys = keys_of_stack(dnodes_.volume(), *bnode, items, &trouble);
+    persist::RunReader reader(dnodes_.volume());
+    const std::vector<Sized> keys = keys_of_stack(&reader, *bnode, items, &trouble);
     const bool rising = keys[keys.size() - items.size()].key == Key::of(items.front().key);  // all others are below
     if (trouble != persist::Trouble::kUnavailable) cuts = rising ? cut_rising(keys, limits) : cut(keys, limits);
     if (!cuts.empty()) work_.splits.fetch_add(1, std::memory_order_relaxed);
@@ -483,12 +483,11 @@ void Replacer::release_residue(Bnode* bnode) {
       residue, [](void* object, void*) { static_cast<Bnode*>(object)->unref(); }, nullptr, residue->dram_bytes());
 }
 
-bool Replacer::upload_metadata(Bnode* bnode, const persist::Dnode* plain, const persist::Dnode::Carried* carried) {
+bool Replacer::upload_metadata(Bnode* bnode, const persist::Dnode* plain, persist::RunReader* reader) {
   if (!bnode->claim()) return false;
   std::unique_ptr<persist::Dnode> dnode;
   persist::Trouble trouble = persist::Trouble::kNone;
-  if (bnode->layer() == nullptr && bnode->base().dnode() == plain)
-    dnode = plain->uploaded_copy(dnodes_.volume(), &trouble, carried);
+  if (bnode->layer() == nullptr && bnode->base().dnode() == plain) dnode = plain->uploaded_copy(reader, &trouble);
   const bool done = dnode != nullptr;
   BONSAI_INVARIANT(!done || (dnode->lo() == bnode->lo() && dnode->hi() == bnode->hi()));
   if (done) {
@@ -520,7 +519,8 @@ bool Replacer::tidy(size_t ranges_max) {
       idle = false;
     } else if (const persist::Dnode* dnode = base.dnode();
                dnodes_.metadata() && dnode != nullptr && !dnode->uploaded()) {
-      idle = !upload_metadata(bnode, dnode, nullptr) && idle;
+      persist::RunReader reader(dnodes_.volume());
+      idle = !upload_metadata(bnode, dnode, &reader) && idle;
     }
   }
   const bool wrapped = at.is_infinite();

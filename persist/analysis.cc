@@ -326,12 +326,12 @@ Status analyse(const scale::Volume& volume, const Pool& pool, Analysis* analysis
 bool for_each_large(const scale::Volume& volume, const Dnode& dnode,
                     const std::function<void(const LargeRef&)>& visit) {
   if (!dnode.has_large()) return true;
-  scale::ReadBatch reads(volume);
+  RunReader reader(volume);
   std::vector<RunView> runs;
   for (const RunDesc& desc : dnode.runs()) {
-    if (desc.key_bytes == kVariableRun) runs.push_back(issue_run(volume, desc, &reads));
+    if (desc.key_bytes == kVariableRun) runs.push_back(reader.run(desc));
   }
-  if (!reads.wait().ok()) return false;
+  if (!reader.wait().ok()) return false;
   for (const RunView& run : runs) {
     for (uint32_t i = 0; i < run.count(); ++i) {
       Entry entry;

@@ -4,12 +4,14 @@
 #include <smmintrin.h>
 
 #include <algorithm>
+#include <boost/container/small_vector.hpp>
 #include <cstring>
 #include <limits>
 #include <utility>
 
 #include "base/check.h"
 #include "base/narrow.h"
+#include "base/units.h"
 
 namespace bonsai::persist {
 
@@ -103,8 +105,8 @@ Dnode::Layout Dnode::layout(const Runs& runs) {
 }
 
 // Runs that have to be read are one list of reads.
-std::unique_ptr<Dnode> Dnode::make_uploaded(Parts parts, const scale::Volume& volume, const Dnode* kept, Fresh fresh,
-                                            Trouble* trouble, const Carried* carried) {
+std::unique_ptr<Dnode> Dnode::make_uploaded(Parts parts, RunReader* reader, const Dnode* kept, Fresh fresh,
+                                            Trouble* trouble) {
   const Runs runs = parts.runs;
   const auto is_kept = [&](size_t i) {
     return kept != nullptr && kept->uploaded() && i < kept->runs().size() && kept->runs()[i].addr == runs[i].addr;
@@ -114,15 +116,13 @@ std::unique_ptr<Dnode> Dnode::make_uploaded(Parts parts, const scale::Volume& vo
     if (trouble != nullptr) *trouble = why;
     return nullptr;
   };
-  scale::ReadBatch reads(volume);
   boost::container::static_vector<std::pair<size_t, RunView>, kRunsMax> to_note;
   for (size_t i = 0; i < runs.size(); ++i) {
     if (is_kept(i)) continue;
-    const std::byte* const here = carried != nullptr ? (*carried)[i] : nullptr;
-    const bool read = entries_of(i).empty() && here == nullptr;
-    to_note.emplace_back(i, read ? issue_run(volume, runs[i], &reads) : RunView(here, runs[i], volume.identity()));
+    const std::byte* const bytes = entries_of(i).empty() ? reader->bytes(runs[i]) : nullptr;
+    to_note.emplace_back(i, RunView(bytes, runs[i], reader->volume().identity()));
   }
-  if (!reads.wait().ok()) return refuse(Trouble::kUnavailable);
+  if (!reader->wait().ok()) return refuse(Trouble::kUnavailable);
   const bool keeps = to_note.size() < runs.size();
   if (parts.open()) {
     parts.least = keeps ? kept->parts_->least : "";
@@ -134,7 +134,7 @@ std::unique_ptr<Dnode> Dnode::make_uploaded(Parts parts, const scale::Volume& vo
   const Layout to = layout(runs);
   std::unique_ptr<Dnode> dnode = make_block(std::move(parts), to.end);
   if (keeps && kept->head_.prefix_bits != dnode->head_.prefix_bits)
-    return make_uploaded(*dnode->parts_, volume, nullptr, fresh, trouble);
+    return make_uploaded(*dnode->parts_, reader, nullptr, fresh, trouble);
   const Layout from = keeps ? layout(kept->runs()) : Layout();
   for (size_t i = 0; i < runs.size(); ++i) {
     if (is_kept(i)) dnode->take_over(*kept, run_of(runs[i]), from.places[i], to.places[i]);
@@ -145,11 +145,6 @@ std::unique_ptr<Dnode> Dnode::make_uploaded(Parts parts, const scale::Volume& vo
   if (!runs.empty()) dnode->head_.fingerprints = base::checked_narrow<uint16_t>(to.places[0].fingerprints / kGroup);
   dnode->head_.uploaded = 1;
   return dnode;
-}
-
-std::unique_ptr<Dnode> Dnode::uploaded_copy(const scale::Volume& volume, Trouble* trouble,
-                                            const Carried* carried) const {
-  return make_uploaded(*parts_, volume, nullptr, {}, trouble, carried);
 }
 
 void Dnode::take_over(const Dnode& kept, const Run& run, const Place& from, const Place& to) {
@@ -221,25 +216,53 @@ uint64_t Dnode::dram_bytes() const {
   return base::bytes_of_block(this, block_bytes) + sizeof(Parts) + heap_bytes(lo()) + heap_bytes(hi());
 }
 
-Find Dnode::find(const scale::Volume& volume, const base::Key& key, uint64_t hash, Entry* entry,
-                 const RunsAhead* ahead) const {
-  return DnodeSearch().run(volume, *this, key, hash, entry, ahead);
+void Dnode::prefetch_runs(const scale::Volume& volume) const {
+  constexpr size_t kRunBytes = 1280;  // a scan sees to the rest
+  const bool knows_oldest = !oldest_run(volume).empty();
+  for (const Run& run : places().subspan(knows_oldest ? 1 : 0)) {
+    const std::byte* bytes = volume.hint(scale::Addr::of_bits(run.addr));
+    prefetch_lines(bytes, kRunBytes / kLine);
+    const size_t end = run.variable() ? 0 : size_t{run.count} * run.entry_bytes();
+    const size_t offset = reinterpret_cast<uintptr_t>(bytes) % base::kPageBytes;
+    for (size_t at = base::kPageBytes - offset; at < end; at += base::kPageBytes) __builtin_prefetch(bytes + at);
+  }
 }
 
-Find DnodeSearch::run(const scale::Volume& volume, const Dnode& dnode, const base::Key& key, uint64_t hash,
-                      Entry* entry, const RunsAhead* ahead) {
-  start(volume, dnode, key, hash);
-  scale::ReadBatch reads(volume);
-  issue(&reads, ahead);
-  if (!reads.wait().ok()) [[unlikely]]
+void Dnode::prefetch_part(const RunView& run, const Part& part, uint64_t records) const {
+  constexpr uint64_t kEntriesMax = 64;
+  const uint64_t share = std::min(records, kEntriesMax) * run.count() / entries() + 1;
+  run.prefetch(part.lo, std::min(part.hi + base::checked_narrow<uint32_t>(share), run.count()));
+}
+
+uint64_t Dnode::prefetch_scan(const scale::Volume& volume, const base::Key& key, uint64_t records) const {
+  if (!uploaded()) return UINT64_MAX;
+  const std::array<Part, kRunsMax> parts = parts_with(key, true);
+  uint64_t sum = 0;
+  for (size_t i = 0; i < places().size(); ++i) {
+    const std::byte* bytes = volume.hint(scale::Addr::of_bits(places()[i].addr));
+    const RunView run = run_view(i, bytes, volume.identity());
+    prefetch_part(run, parts[i], records);
+    sum += run.count() - (parts[i].lo + parts[i].hi) / 2;
+  }
+  return sum;
+}
+
+Find Dnode::find(RunReader* reader, const base::Key& key, uint64_t hash, Entry* entry) const {
+  return DnodeSearch().run(reader, *this, key, hash, entry);
+}
+
+Find DnodeSearch::run(RunReader* reader, const Dnode& dnode, const base::Key& key, uint64_t hash, Entry* entry) {
+  start(reader->volume(), dnode, key, hash);
+  issue(reader);
+  if (!reader->wait().ok()) [[unlikely]]
     return Find::kUnavailable;
-  return finish(entry, &reads);
+  return finish(entry, reader);
 }
 
-Find DnodeSearch::finish(Entry* entry, scale::ReadBatch* reads) {
+Find DnodeSearch::finish(Entry* entry, RunReader* reader) {
   Find found;
-  while (!look(&found, entry, reads)) {
-    if (!reads->wait().ok()) [[unlikely]]
+  while (!look(&found, entry, reader)) {
+    if (!reader->wait().ok()) [[unlikely]]
       return Find::kUnavailable;
   }
   return found;
@@ -313,48 +336,34 @@ inline uint32_t Dnode::hits_of(const Run& run, uint32_t fingerprints, uint32_t f
   return left < kGroup ? hits & ((uint32_t{1} << left) - 1) : hits;
 }
 
-void DnodeSearch::carry(scale::ReadBatch* reads, const RunsAhead* ahead) {
-  const std::span<const Dnode::Run> runs = dnode_->places();
-  for (size_t i = 0; i < runs.size(); ++i) {
-    const scale::Addr addr = scale::Addr::of_bits(runs[i].addr);
+void DnodeSearch::carry(RunReader* reader) {
+  for (size_t i = 0; i < dnode_->places().size(); ++i) {
+    const RunDesc desc = dnode_->desc(i);
     carried_[i] = nullptr;
-    if (reads->mapped(addr) != nullptr) continue;
-    carried_[i] = ahead != nullptr ? ahead->find(dnode_->desc(i)) : nullptr;
-    if (carried_[i] != nullptr) continue;
-    carried_[i] = dnode_->uploaded() ? carry_hits(i, reads) : reads->issue(addr, dnode_->runs()[i].bytes);
+    if (reader->mapped(desc.addr) != nullptr) continue;
+    const bool whole = !dnode_->uploaded() || reader->find(desc) != nullptr;
+    carried_[i] = whole ? reader->bytes(desc) : carry_hits(i, desc, reader);
   }
 }
 
-// Of the run, all entries that may have the key, each at its own distance from the run's beginning, which is returned;
-// null if there are none.
-const std::byte* DnodeSearch::carry_hits(size_t run, scale::ReadBatch* reads) const {
-  const Dnode::Run& of = dnode_->places()[run];
-  const scale::Addr addr = scale::Addr::of_bits(of.addr);
+// Asks for all entries of the run that may have the key. Returns where the run would begin.
+const std::byte* DnodeSearch::carry_hits(size_t run, const RunDesc& desc, RunReader* reader) const {
   const RunView view = dnode_->run_view(run, nullptr, volume_->identity());
-  const auto for_each_hit = [&](auto visit) {
-    for (uint32_t group = groups_[run].next; group < groups_[run].end; ++group) {
-      const uint32_t first = group * Dnode::kGroup;
-      for (uint32_t hits = dnode_->hits_of(of, groups_[run].fingerprints, first, print_); hits != 0; hits &= hits - 1) {
-        const uint32_t index = index_of(first, hits);
-        visit(view.begin_of(index), view.begin_of(index + 1));
-      }
+  boost::container::small_vector<RunReader::Part, 8> parts;
+  for (uint32_t group = groups_[run].next; group < groups_[run].end; ++group) {
+    const uint32_t first = group * Dnode::kGroup;
+    uint32_t hits = dnode_->hits_of(dnode_->places()[run], groups_[run].fingerprints, first, print_);
+    for (; hits != 0; hits &= hits - 1) {
+      const uint32_t index = index_of(first, hits);
+      parts.push_back({view.begin_of(index), view.begin_of(index + 1)});
     }
-  };
-  uint32_t begin = UINT32_MAX, end = 0;
-  for_each_hit([&](uint32_t from, uint32_t to) {
-    begin = std::min(begin, from);
-    end = to;
-  });
-  if (end == 0) return nullptr;
-  const std::byte* place = reads->place(addr + begin, end - begin);
-  for_each_hit([&](uint32_t from, uint32_t to) { reads->read(addr + from, to - from, place + (from - begin)); });
-  return scale::begin_of(place, begin);
+  }
+  return reader->parts(desc, {parts.data(), parts.size()});
 }
 
-bool DnodeSearch::lost(const scale::ReadBatch& reads) const {
+bool DnodeSearch::lost(const RunReader& reader) const {
   const std::span<const Dnode::Run> runs = dnode_->places();
-  return std::any_of(runs.begin(), runs.end(),
-                     [&](const Dnode::Run& run) { return reads.lost(scale::Addr::of_bits(run.addr)); });
+  return std::any_of(runs.begin(), runs.end(), [&](const Dnode::Run& run) { return reader.lost(run.addr); });
 }
 
 template <class OffsetOf>

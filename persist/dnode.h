@@ -37,7 +37,7 @@
 #include "base/narrow.h"
 #include "persist/merge.h"
 #include "persist/run.h"
-#include "persist/runs_ahead.h"
+#include "persist/run_reader.h"
 #include "scale/volume.h"
 
 namespace bonsai::persist {
@@ -66,17 +66,16 @@ class Dnode {
   // The entries of each run that its writer has in hand, in the order of the runs; of others, and of runs after these,
   // none. They need not be read again, and before a fence cannot be: what was copied may not be there yet.
   using Fresh = std::span<const std::span<const Entry>>;
-  // Where the bytes of each run are that a reader has read as a whole, in the order of the runs; null: it has not.
-  using Carried = std::array<const std::byte*, kRunsMax>;
 
   static std::unique_ptr<Dnode> make(Parts parts);
   // With metadata: of `kept` (may be null) for the runs that it has too, of `fresh`, and else from the runs themselves.
   // Null if an entry is damaged or cannot be read; *trouble, if not null, is the reason.
-  static std::unique_ptr<Dnode> make_uploaded(Parts parts, const scale::Volume& volume, const Dnode* kept, Fresh fresh,
-                                              Trouble* trouble = nullptr, const Carried* carried = nullptr);
-  // The same dnode with metadata, likewise. What is `carried` (may be null) is not read again.
-  [[nodiscard]] std::unique_ptr<Dnode> uploaded_copy(const scale::Volume& volume, Trouble* trouble = nullptr,
-                                                     const Carried* carried = nullptr) const;
+  static std::unique_ptr<Dnode> make_uploaded(Parts parts, RunReader* reader, const Dnode* kept, Fresh fresh,
+                                              Trouble* trouble = nullptr);
+  // The same dnode with metadata, likewise.
+  [[nodiscard]] std::unique_ptr<Dnode> uploaded_copy(RunReader* reader, Trouble* trouble = nullptr) const {
+    return make_uploaded(*parts_, reader, nullptr, {}, trouble);
+  }
   ~Dnode() = default;
   Dnode(const Dnode&) = delete;
   Dnode& operator=(const Dnode&) = delete;
@@ -95,10 +94,8 @@ class Dnode {
   [[nodiscard]] bool uploaded() const { return head_.uploaded != 0; }
   [[nodiscard]] uint64_t dram_bytes() const;
 
-  // The newest entry of `key`, a tombstone too. `ahead`: null, or far runs that are here already.
-  // Requires: key is in the range; hash is the key's.
-  [[nodiscard]] Find find(const scale::Volume& volume, const base::Key& key, uint64_t hash, Entry* entry,
-                          const RunsAhead* ahead = nullptr) const;
+  // The newest entry of `key`, a tombstone too. Requires: key is in the range; hash is the key's.
+  [[nodiscard]] Find find(RunReader* reader, const base::Key& key, uint64_t hash, Entry* entry) const;
 
   // To be called for a scan that went through it and `updates` newer ones in DRAM. Sometimes true, when reads have
   // searched several runs, or as many updates as cost a scan no less than a run, so often that one run of all pays.
@@ -109,6 +106,23 @@ class Dnode {
   // The same for a get that came to it; those of a few keys stand for all. Requires: hash is the key's.
   [[nodiscard]] bool note_get(uint64_t hash) const { return (hash >> 32) % kKeysPerNoted == 0 && note_scan(0); }
 
+  // Prefetching: each function fetches what a reader is about to read, so that cache misses overlap, and reads only
+  // what it states. What a get may read of the block at `dnode`, which may be null or gone: for one get that would wait
+  // for it.
+  static void prefetch_block(const void* dnode) { prefetch_lines(dnode, 8); }
+  // What a DnodeSearch reads first.
+  void prefetch_search() const { prefetch_lines(this, 2); }
+  // The same, and the metadata that locates a key in the runs.
+  void prefetch_samples() const { prefetch_lines(this, 3); }
+  // What lo(), hi(), runs() read. Reads the dnode.
+  void prefetch_parts() const { prefetch_lines(parts_.get(), (sizeof(Parts) + kLine - 1) / kLine); }
+  // What a DnodeCursor that goes through all of it reads first, and the beginning of each further page, except of what
+  // oldest_run() returns. Reads the dnode.
+  void prefetch_runs(const scale::Volume& volume) const;
+  // What a DnodeCursor that seeks `key` and goes through so many records reads first. Returns about how many entries
+  // there are from the key on; UINT64_MAX: nobody knows. Reads the dnode and its samples. Requires: key is in the
+  // range.
+  uint64_t prefetch_scan(const scale::Volume& volume, const base::Key& key, uint64_t records) const;
   // Where its oldest run is, to be fetched and not read; empty if there is none, or if it is a variable one.
   [[nodiscard]] std::span<const char> oldest_run(const scale::Volume& volume) const {
     const std::span<const Run> runs = places();
@@ -120,7 +134,6 @@ class Dnode {
  private:
   friend class DnodeSearch;
   friend class DnodeCursor;
-  friend class DnodePrefetch;
   static constexpr uint8_t kMergesMax = 4;
   // Each may be a line of its own. With 16, short scans that insert had twice the compactions for a tenth fewer cycles.
   static constexpr uint32_t kUpdatesLikeRun = 32;
@@ -179,15 +192,18 @@ class Dnode {
   static size_t metadata_offset(size_t runs) { return round_up(births_offset(runs) + runs * sizeof(uint32_t), kAlign); }
   static Layout layout(const Runs& runs);
   [[nodiscard]] std::span<const Run> places() const { return {at<Run>(sizeof(Dnode)), head_.runs_count}; }
-  [[nodiscard]] static bool all_in(const Carried& carried, size_t runs) {
-    return runs != 0 && std::find(carried.begin(), carried.begin() + runs, nullptr) == carried.begin() + runs;
-  }
   // Entries of a run's group that have the fingerprint, as bits; `fingerprints`: where the run's are in the block.
   [[nodiscard]] uint32_t hits_of(const Run& run, uint32_t fingerprints, uint32_t first, uint8_t print) const;
   // Of a part of run i: [first, end) of the entries that have the fingerprint; nothing: none has. Requires:
   // metadata; the part begins with a group.
   [[nodiscard]] std::optional<Part> hits_in(size_t i, const Part& part, uint8_t print) const;
   [[nodiscard]] std::array<Part, kRunsMax> parts_with(const base::Key& key, bool inside) const;
+  static void prefetch_lines(const void* begin, size_t count) {
+    for (size_t i = 0; i < count; ++i) __builtin_prefetch(static_cast<const char*>(begin) + i * kLine);
+  }
+  // The part of a run, and of what follows as much as is its share of `records`, but not what the processor will fetch
+  // by itself.
+  void prefetch_part(const RunView& run, const Part& part, uint64_t records) const;
   [[nodiscard]] uint32_t birth(size_t run) const { return at<uint32_t>(births_offset(head_.runs_count))[run]; }
   // The descriptor of run i.
   [[nodiscard]] RunDesc desc(size_t i) const { return places()[i].variable() ? runs()[i] : uniform_desc(i); }
@@ -236,50 +252,42 @@ class Dnode {
 //
 //   DnodeSearch search;
 //   search.start(volume, dnode, key, hash);                          reads the samples, prefetches fingerprints
-//   search.issue(&reads);                                            reads fingerprints, prefetches and issues entries
-//   if (!reads.wait().ok()) return Find::kUnavailable;
-//   Find found = search.finish(&entry, &reads);                      reads the entries, and further ones if need be
+//   search.issue(&reader);                                           reads fingerprints, prefetches and issues entries
+//   if (!reader.wait().ok()) return Find::kUnavailable;
+//   Find found = search.finish(&entry, &reader);                     reads the entries, and further ones if need be
 //
 // Of runs on far targets all that the key may be in is one list of reads, and nothing is waited for later.
 //
 // Requires: the dnode and the key's bytes outlive it.
 class DnodeSearch {
  public:
-  // All of the steps. `ahead`: null, or far runs that are here already.
-  Find run(const scale::Volume& volume, const Dnode& dnode, const base::Key& key, uint64_t hash, Entry* entry,
-           const RunsAhead* ahead = nullptr);
+  // All of the steps.
+  Find run(RunReader* reader, const Dnode& dnode, const base::Key& key, uint64_t hash, Entry* entry);
   // How a dnode without metadata is searched from now on; kWithNext at first.
   void set_probes(RunView::Probes probes) { probes_ = probes; }
   // Begins. To be called before anything that follows.
   void start(const scale::Volume& volume, const Dnode& dnode, const base::Key& key, uint64_t hash);
   // Goes to the first entries that may have the key, fetches them, and issues what look() reads there. Once after
   // start().
-  // `ahead`: null, or far runs that are here already.
-  void issue(scale::ReadBatch* reads, const RunsAhead* ahead = nullptr) {
-    if (reads->waits()) [[unlikely]]
-      carry(reads, ahead);
-    next(reads);
+  void issue(RunReader* reader) {
+    if (reader->reads().waits()) [[unlikely]]
+      carry(reader);
+    next(&reader->reads());
   }
   // Looks there. False: it is another entry, and the next ones were issued. Requires: what was issued was waited for.
-  [[nodiscard]] bool look(Find* found, Entry* entry, scale::ReadBatch* reads) {
+  [[nodiscard]] bool look(Find* found, Entry* entry, RunReader* reader) {
     *found = here() ? check(entry) : Find::kAbsent;
     if (*found != Find::kAbsent || !here()) return true;
-    next(reads);
+    next(&reader->reads());
     return false;
   }
   // Looks there and at all places that follow, and waits for those.
-  [[nodiscard]] Find finish(Entry* entry, scale::ReadBatch* reads);
+  [[nodiscard]] Find finish(Entry* entry, RunReader* reader);
   // Whether the last wait may have missed some of it.
-  [[nodiscard]] bool lost(const scale::ReadBatch& reads) const;
+  [[nodiscard]] bool lost(const RunReader& reader) const;
 
   [[nodiscard]] const base::Key& key() const { return key_; }
   [[nodiscard]] const Dnode& dnode() const { return *dnode_; }
-  // The runs of a dnode without metadata, which were waited for, if all are far; else null.
-  [[nodiscard]] const Dnode::Carried* carried_whole() const {
-    if (dnode_->uploaded() || !volume_->has_far()) [[likely]]
-      return nullptr;
-    return Dnode::all_in(carried_, dnode_->places().size()) ? &carried_ : nullptr;
-  }
 
  private:
   // False: no place is left, so the key is absent.
@@ -294,9 +302,9 @@ class DnodeSearch {
 
   // Goes to the next entries that the key may be in, newest run first, fetches them, and issues what is mapped.
   void next(scale::ReadBatch* reads);
-  // Issues what far runs have that are not here.
-  void carry(scale::ReadBatch* reads, const RunsAhead* ahead);
-  [[nodiscard]] const std::byte* carry_hits(size_t run, scale::ReadBatch* reads) const;
+  // Asks for what the key may be in of runs that are to be carried.
+  void carry(RunReader* reader);
+  [[nodiscard]] const std::byte* carry_hits(size_t run, const RunDesc& desc, RunReader* reader) const;
   // Fetches the current entries, so much of each, and issues what look() reads there.
   template <class OffsetOf>
   void fetch(scale::Addr run, uint32_t fetched_bytes, uint64_t issued_bytes, OffsetOf offset_of,
@@ -319,7 +327,7 @@ class DnodeSearch {
   uint32_t hits_;           // entries of that group that have the fingerprint
   const std::byte* bytes_;  // of the run; of a far one those are there that may be looked at
   std::array<Groups, kRunsMax> groups_;
-  Dnode::Carried carried_;  // of far runs
+  std::array<const std::byte*, kRunsMax> carried_;  // where carried runs begin
 };
 
 // Walks the live entries of a dnode in key order, newest run first among equals; tombstones are visited too.
@@ -337,10 +345,12 @@ class DnodeCursor {
   enum class Verify { kAlways, kSampled };
   static constexpr uint32_t kSampledOneIn = 64;
 
-  // `ahead`: null, or far runs that were waited for already. Requires: the dnode outlives the cursor (epoch guard).
-  DnodeCursor(const scale::Volume& volume, const Dnode& dnode, Verify verify = Verify::kAlways,
-              const RunsAhead* ahead = nullptr)
-      : volume_(volume), dnode_(dnode), verify_(verify), ahead_(ahead), reads_(volume) {}
+  // Requires: the dnode outlives the cursor (epoch guard), as does the reader, which keeps what the cursor reads.
+  DnodeCursor(RunReader* reader, const Dnode& dnode, Verify verify = Verify::kAlways)
+      : dnode_(dnode), verify_(verify), reader_(*reader) {}
+  // With a reader of its own.
+  DnodeCursor(const scale::Volume& volume, const Dnode& dnode, Verify verify = Verify::kAlways)
+      : dnode_(dnode), verify_(verify), own_(volume), reader_(*own_) {}
 
   // To the first entry at or after `key`; an empty key means the first. Up to `entries` of each run are going to be
   // read, and are waited for here; elsewhere the cursor waits only if it comes to more of a far run. If these are many,
@@ -352,10 +362,6 @@ class DnodeCursor {
   // dnode's parts are two lines of memory further off.
   [[nodiscard]] const RunView* body() const { return sources_.empty() ? nullptr : &sources_.back().run; }
   [[nodiscard]] uint64_t entries() const;
-  // Whether it has read all of a dnode without metadata, whose runs are all far; then *carried has them.
-  [[nodiscard]] bool carried_whole(Dnode::Carried* carried) const {
-    return !dnode_.uploaded() && volume_.has_far() && collect_whole(carried);
-  }
   // A key before which the cursor comes to so many entries at least, hidden ones and those hiding them counted once.
   // None if there are not so many in the oldest run, or it is not known.
   [[nodiscard]] std::optional<base::Key> key_ahead(uint64_t entries) const;
@@ -387,8 +393,7 @@ class DnodeCursor {
 
     RunView run;
     uint32_t index, end;
-    uint32_t there;      // so far the run's entries can be read, from the index on
-    bool whole = false;  // all of a far run was read
+    uint32_t there;  // so far the run's entries can be read, from the index on
     base::Key key;
     Entry entry;  // of a variable run
 
@@ -402,7 +407,6 @@ class DnodeCursor {
   [[nodiscard]] static bool has_begin(const Source& source, const base::Key& key, uint32_t first);
   void issue(Source* source, uint32_t first, uint32_t end);
   [[nodiscard]] bool arrived();
-  bool collect_whole(Dnode::Carried* carried) const;
   [[nodiscard]] bool bring_more(Source* source);
   [[nodiscard]] bool bring_rest();
   void open(const base::Key& key, bool inside, uint64_t entries);
@@ -424,11 +428,10 @@ class DnodeCursor {
 
   static constexpr uint32_t kMoreMin = 64;
 
-  const scale::Volume& volume_;
   const Dnode& dnode_;
   const Verify verify_;
-  const RunsAhead* const ahead_;
-  scale::ReadBatch reads_;
+  std::optional<RunReader> own_;
+  RunReader& reader_;
   boost::container::static_vector<Source, kRunsMax> sources_;  // newest run first
   std::array<uint64_t, kRunsMax> heads_;                       // of their keys; of one at its end the highest
   bool whole_ = false;                                         // runs are verified as wholes

@@ -203,7 +203,8 @@ Status DnodeWriter::add_moved(const Dnode& dnode, size_t run, Addr to, Dnode** m
   parts.has_large = dnode.has_large();
   BONSAI_INVARIANT(run < parts.runs.size() && !to.is_nil());
   std::vector<Entry> entries;
-  const Trouble trouble = read_entries(store_.volume(), parts.runs[run], nullptr, &entries);
+  RunReader reader(store_.volume());
+  const Trouble trouble = read_entries(&reader, parts.runs[run], &entries);
   if (trouble != Trouble::kNone) return unreadable(store_.volume(), trouble, dnode.lo(), dnode.hi());
   parts.runs[run] = write_run(entries, to);
   fresh_.assign(parts.runs.size(), {});
@@ -228,7 +229,8 @@ Status DnodeWriter::finish(Dnode::Parts parts, const Dnode* kept, Dnode** dnode)
 // With metadata if that is wanted and all entries can be read.
 std::unique_ptr<Dnode> DnodeWriter::put_together(Dnode::Parts parts, const Dnode* kept) const {
   if (store_.metadata()) {
-    if (auto dnode = Dnode::make_uploaded(parts, store_.volume(), kept, fresh_)) return dnode;
+    RunReader reader(store_.volume());
+    if (auto dnode = Dnode::make_uploaded(parts, &reader, kept, fresh_)) return dnode;
   }
   return Dnode::make(std::move(parts));
 }

@@ -92,7 +92,8 @@ TEST_F(DnodeStoreTest, ADnodeReadsBack) {
     ASSERT_EQ(read->runs().size(), 1U);
     Entry entry;
     const Key key = Key::of("k1007");
-    EXPECT_EQ(read->find(rig().volume, key, key.hash(), &entry), Find::kFound);
+    RunReader reader(rig().volume);
+    EXPECT_EQ(read->find(&reader, key, key.hash(), &entry), Find::kFound);
   }
 }
 

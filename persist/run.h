@@ -165,11 +165,6 @@ class RunView {
   bool trusted_ = false;
 };
 
-// Reads a whole run, to be looked at when `reads` was waited for.
-inline RunView issue_run(const scale::Volume& volume, const RunDesc& desc, scale::ReadBatch* reads) {
-  return {reads->issue(scale::Addr::of_bits(desc.addr), desc.bytes), desc, volume.identity()};
-}
-
 // The entry of a uniform run that is at `at`. False if it is damaged. Requires: as many bytes can be read there.
 inline bool uniform_entry(const std::byte* at, uint32_t seed, uint32_t key_bytes, uint32_t value_bytes, Entry* entry) {
   uint32_t crc;
