@@ -36,6 +36,8 @@
 #include "index/replacer.h"
 #include "index/tree.h"
 #include "index/versions.h"
+#include "persist/dnode_cursor.h"
+#include "persist/dnode_search.h"
 #include "persist/dnode_store.h"
 #include "persist/large.h"
 #include "persist/log.h"

@@ -10,6 +10,8 @@
 #include "base/spread_sort.h"
 #include "base/status_macros.h"
 #include "base/thread.h"
+#include "persist/dnode_cursor.h"
+#include "persist/dnode_search.h"
 
 namespace bonsai::index {
 
@@ -352,7 +354,7 @@ Status Replacer::Offload::carry(Job* job, const Chain& chain, std::vector<std::v
     if (!(chain.key < old->lo().key()) && old->hi().above(chain.key)) dnode = &dnode_of(*old);
   }
   if (needs_base || (updated && dnode->has_large())) {
-    found = dnode->find(&*reader_, chain.key, chain.key.hash(), &below);
+    found = persist::DnodeSearch().run(&*reader_, *dnode, chain.key, chain.key.hash(), &below);
     if (found == persist::Find::kDamaged || found == persist::Find::kUnavailable) {
       for (Node* node : kept) Node::destroy(node);
       const bool damaged = found == persist::Find::kDamaged;

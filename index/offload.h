@@ -19,6 +19,8 @@
 
 #include "bonsai/status.h"
 #include "index/replacer.h"
+#include "persist/merge.h"
+#include "persist/run_reader.h"
 
 namespace bonsai::index {
 

@@ -11,6 +11,8 @@
 #include "index/offload.h"
 #include "index/prefetch.h"
 #include "index/replacer.h"
+#include "persist/dnode_cursor.h"
+#include "persist/fences.h"
 
 namespace bonsai::index {
 
@@ -25,7 +27,7 @@ struct Sized {
   uint64_t bytes;
 };
 
-uint64_t entry_bytes(const Node& node) { return uint64_t{14} + node.key_bytes + node.value_bytes; }
+uint64_t entry_bytes(const Node& node) { return persist::entry_bytes(node.key_bytes, node.value_bytes); }
 
 // Visits the entries that the successors of a bnode will hold, in order, up to `below` (null: all); views as long as
 // the guard. Of the cursor, which stands at the dnode's first entry.
@@ -134,14 +136,6 @@ bool is_rising(const Slots* slots) {
   return std::max(below, above) <= std::max(1U, slots->used() / kOutOfOrder);
 }
 
-// A fence between two keys that follow each other: the second one, or if that is long its beginning, as short as it may
-// be: fence keys that do not fit into a header take blocks of their own.
-std::string fence_between(std::string_view below, std::string_view key) {
-  if (key.size() <= persist::kInlineFenceBytes / 2) return std::string(key);
-  const auto differ = std::mismatch(key.begin(), key.end(), below.begin(), below.end()).first;
-  return std::string(key.begin(), differ + 1);
-}
-
 // Cuts the keys into pieces that are nearly full and a last one; returns the pieces' first keys but the first's.
 std::vector<std::string> cut_rising(const std::vector<Sized>& keys, const persist::Limits& limits) {
   const uint64_t entries_wanted = limits.dnode_entries_max * 9 / 10;
@@ -150,7 +144,7 @@ std::vector<std::string> cut_rising(const std::vector<Sized>& keys, const persis
   uint64_t entries = 0, bytes = 0;
   for (size_t i = 0; i < keys.size(); ++i) {
     if (entries > 0 && (entries == entries_wanted || bytes + keys[i].bytes > bytes_wanted)) {
-      cuts.push_back(fence_between(keys[i - 1].key.bytes, keys[i].key.bytes));
+      cuts.push_back(persist::fence_between(keys[i - 1].key.bytes, keys[i].key.bytes));
       entries = bytes = 0;
     }
     ++entries;
@@ -172,7 +166,7 @@ std::vector<std::string> cut(const std::vector<Sized>& keys, const persist::Limi
   uint64_t weight = 0;  // of the keys so far, in units of 1/(2 * size * bytes)
   for (size_t i = 0; i < keys.size() && cuts.size() + 1 < pieces; ++i) {
     if (i > 0 && weight * pieces >= 2 * keys.size() * bytes * (cuts.size() + 1)) {
-      cuts.push_back(fence_between(keys[i - 1].key.bytes, keys[i].key.bytes));
+      cuts.push_back(persist::fence_between(keys[i - 1].key.bytes, keys[i].key.bytes));
     }
     weight += bytes + keys.size() * keys[i].bytes;
   }

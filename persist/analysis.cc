@@ -141,7 +141,7 @@ class Analyst {
   void read_headers(Extent* extent, uint64_t bytes) {
     for (uint64_t offset = bytes; offset >= kDnodeHeaderBytes; offset -= kDnodeHeaderBytes) {
       const Addr slot = extent->at + (offset - kDnodeHeaderBytes);
-      SlotRead read = read_slot(volume_, slot);
+      SlotRead read = read_slot(volume_, slot, pool_.versions[slot.target()]);
       if (read.state == SlotRead::State::kUnavailable) return unavailable_.store(true);
       extent->writes_of += read.writes;
       extent->digest += read.digest;

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "persist/dnode.h"
 
-#include <smmintrin.h>
-
 #include <algorithm>
-#include <boost/container/small_vector.hpp>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -22,39 +19,6 @@ namespace {
 uint64_t heap_bytes(const base::Fence& fence) {
   static const size_t inline_bytes = std::string().capacity();
   return fence.bytes().capacity() > inline_bytes ? fence.bytes().capacity() : 0;
-}
-
-// How many of the samples are not above `bound`; how many are below it. They are sorted, and padded to eight by the
-// highest.
-struct Ranks {
-  uint32_t not_above, below;
-};
-
-Ranks ranks_of(const uint16_t* samples, uint32_t n, uint16_t bound) {
-  const __m128i wanted = _mm_set1_epi16(base::low_bits<int16_t>(bound));
-  __m128i counts = _mm_setzero_si128();  // eight
-  for (uint32_t i = 0; i < n; i += 8) {
-    const __m128i have = _mm_load_si128(reinterpret_cast<const __m128i*>(samples + i));
-    counts = _mm_sub_epi16(counts, _mm_cmpeq_epi16(_mm_max_epu16(have, wanted), wanted));
-  }
-  counts = _mm_madd_epi16(counts, _mm_set1_epi16(1));
-  counts = _mm_add_epi32(counts, _mm_shuffle_epi32(counts, 0x4e));
-  counts = _mm_add_epi32(counts, _mm_shuffle_epi32(counts, 0xb1));
-  Ranks ranks;
-  ranks.not_above = std::min(base::low_bits<uint32_t>(_mm_cvtsi128_si32(counts)), n);
-  ranks.below = ranks.not_above;
-  while (ranks.below > 0 && samples[ranks.below - 1] == bound) --ranks.below;
-  return ranks;
-}
-
-// Which of 32 fingerprints are `wanted`.
-uint32_t matches(const char* fingerprints, uint8_t wanted) {
-  const __m128i all = _mm_set1_epi8(static_cast<char>(wanted));
-  const auto half = [&](const char* at) {
-    const __m128i have = _mm_load_si128(reinterpret_cast<const __m128i*>(at));
-    return base::low_bits<uint32_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(have, all)));
-  };
-  return half(fingerprints) | half(fingerprints + sizeof(__m128i)) << 16;
 }
 
 }  // namespace
@@ -247,165 +211,10 @@ uint64_t Dnode::prefetch_scan(const scale::Volume& volume, const base::Key& key,
   return sum;
 }
 
-Find Dnode::find(RunReader* reader, const base::Key& key, uint64_t hash, Entry* entry) const {
-  return DnodeSearch().run(reader, *this, key, hash, entry);
-}
-
-Find DnodeSearch::run(RunReader* reader, const Dnode& dnode, const base::Key& key, uint64_t hash, Entry* entry) {
-  start(reader->volume(), dnode, key, hash);
-  issue(reader);
-  if (!reader->wait().ok()) [[unlikely]]
-    return Find::kUnavailable;
-  return finish(entry, reader);
-}
-
-Find DnodeSearch::finish(Entry* entry, RunReader* reader) {
-  Find found;
-  while (!look(&found, entry, reader)) {
-    if (!reader->wait().ok()) [[unlikely]]
-      return Find::kUnavailable;
-  }
-  return found;
-}
-
-void DnodeSearch::start(const scale::Volume& volume, const Dnode& dnode, const base::Key& key, uint64_t hash) {
-  volume_ = &volume;
-  dnode_ = &dnode;
-  key_ = key;
-  print_ = fingerprint(hash);
-  const std::span<const Dnode::Run> runs = dnode.places();
-  run_ = base::checked_narrow<uint32_t>(runs.size());
-  if (!dnode.uploaded()) {
-    ++run_;  // next() goes to the newest
-    return;
-  }
-  const Dnode::Sample sample = dnode.sample(key);
-  const auto* samples = dnode.at<Dnode::Sample>(Dnode::metadata_offset(runs.size()));
-  uint32_t fingerprints = dnode.head_.fingerprints * Dnode::kGroup;
-  for (size_t i = 0; i < runs.size(); ++i) {
-    const Ranks ranks = ranks_of(samples, runs[i].groups(), sample);
-    samples += runs[i].samples_bytes() / sizeof sample;
-    groups_[i] = {std::max(ranks.below, 1U) - 1, ranks.not_above, fingerprints};
-    if (groups_[i].next < groups_[i].end)
-      __builtin_prefetch(dnode.at<char>(fingerprints + groups_[i].next * Dnode::kGroup));
-    fingerprints += runs[i].fingerprints_bytes();
-  }
-}
-
-// Dnodes without metadata: what is far was issued as a whole, what is mapped is waited for by each probe.
-void DnodeSearch::next(scale::ReadBatch* reads) {
-  if (!dnode_->uploaded()) {
-    if (--run_ == 0) return;
-    bytes_ = reads->mapped(scale::Addr::of_bits(dnode_->places()[run_ - 1].addr));
-    if (bytes_ == nullptr) bytes_ = carried_[run_ - 1];
-    return;
-  }
-  const std::span<const Dnode::Run> runs = dnode_->places();
-  for (hits_ = 0; hits_ == 0;) {
-    if (run_ == 0) return;
-    Groups& groups = groups_[run_ - 1];
-    if (groups.next == groups.end) {
-      --run_;
-      continue;
-    }
-    first_ = groups.next++ * Dnode::kGroup;
-    hits_ = dnode_->hits_of(runs[run_ - 1], groups.fingerprints, first_, print_);
-  }
-  const Dnode::Run& run = runs[run_ - 1];
-  const scale::Addr addr = scale::Addr::of_bits(run.addr);
-  bytes_ = reads->mapped(addr);
-  if (bytes_ == nullptr) [[unlikely]] {
-    bytes_ = carried_[run_ - 1];
-  } else if (run.variable()) [[unlikely]] {
-    // The average is issued: what an entry has beyond is in blocks that follow.
-    const RunView view = current_run();
-    const uint64_t issued_bytes = view.desc().bytes / run.count;
-    fetch(
-        addr, kVariableHeadBytes, issued_bytes, [&](uint32_t index) { return view.begin_of(index); }, reads);
-  } else {
-    const uint32_t entry_bytes = run.entry_bytes();
-    const uint32_t fetched_bytes = std::min(entry_bytes, kPrefetchBytesMax);  // the rest is read in sequence
-    fetch(
-        addr, fetched_bytes, entry_bytes, [=](uint32_t index) { return index * entry_bytes; }, reads);
-  }
-}
-
-inline uint32_t Dnode::hits_of(const Run& run, uint32_t fingerprints, uint32_t first, uint8_t print) const {
-  const uint32_t hits = matches(at<char>(fingerprints + first), print);
-  const uint32_t left = run.count - first;  // the padding after them may match, too
-  return left < kGroup ? hits & ((uint32_t{1} << left) - 1) : hits;
-}
-
-void DnodeSearch::carry(RunReader* reader) {
-  for (size_t i = 0; i < dnode_->places().size(); ++i) {
-    const RunDesc desc = dnode_->desc(i);
-    carried_[i] = nullptr;
-    if (reader->mapped(desc.addr) != nullptr) continue;
-    const bool whole = !dnode_->uploaded() || reader->find(desc) != nullptr;
-    carried_[i] = whole ? reader->bytes(desc) : carry_hits(i, desc, reader);
-  }
-}
-
-// Asks for all entries of the run that may have the key. Returns where the run would begin.
-const std::byte* DnodeSearch::carry_hits(size_t run, const RunDesc& desc, RunReader* reader) const {
-  const RunView view = dnode_->run_view(run, nullptr, volume_->identity());
-  boost::container::small_vector<RunReader::Part, 8> parts;
-  for (uint32_t group = groups_[run].next; group < groups_[run].end; ++group) {
-    const uint32_t first = group * Dnode::kGroup;
-    uint32_t hits = dnode_->hits_of(dnode_->places()[run], groups_[run].fingerprints, first, print_);
-    for (; hits != 0; hits &= hits - 1) {
-      const uint32_t index = index_of(first, hits);
-      parts.push_back({view.begin_of(index), view.begin_of(index + 1)});
-    }
-  }
-  return reader->parts(desc, {parts.data(), parts.size()});
-}
-
-bool DnodeSearch::lost(const RunReader& reader) const {
-  const std::span<const Dnode::Run> runs = dnode_->places();
-  return std::any_of(runs.begin(), runs.end(), [&](const Dnode::Run& run) { return reader.lost(run.addr); });
-}
-
-template <class OffsetOf>
-void DnodeSearch::fetch(scale::Addr run, uint32_t fetched_bytes, uint64_t issued_bytes, OffsetOf offset_of,
-                        scale::ReadBatch* reads) const {
-  uint32_t further = hits_;
-  uint32_t at;
-  do {
-    at = offset_of(index_of(first_, further));
-    __builtin_prefetch(bytes_ + at);
-    __builtin_prefetch(bytes_ + at + fetched_bytes - 1);
-    further &= further - 1;
-  } while (further != 0);
-  reads->add(run + at, issued_bytes, base::low_bits<unsigned>(__builtin_popcount(hits_)) - 1);
-}
-
 RunView Dnode::variable_view(size_t i, const std::byte* bytes, uint64_t identity) const {
   RunView view(bytes, runs()[i], identity);
   if (uploaded()) view.use_offsets(at<uint32_t>(layout(runs()).places[i].offsets));
   return view;
-}
-
-RunView DnodeSearch::current_run() const { return dnode_->run_view(run_ - 1, bytes_, volume_->identity()); }
-
-Find DnodeSearch::check(Entry* entry) const {
-  if (!dnode_->uploaded()) {
-    scale::ReadBatch reads(*volume_);
-    return current_run().find(key_, entry, &reads, probes_);
-  }
-  const Dnode::Run& run = dnode_->places()[run_ - 1];
-  const uint64_t seed = run_seed({volume_->identity(), run.addr, dnode_->birth(run_ - 1)});
-  for (uint32_t hits = hits_; hits != 0; hits &= hits - 1) {
-    const uint32_t index = index_of(first_, hits);
-    if (run.variable()) {
-      if (!current_run().entry(index, entry)) return Find::kDamaged;
-    } else if (!uniform_entry(bytes_ + index * run.entry_bytes(), entry_seed(seed, index), run.key_bytes,
-                              run.value_bytes, entry)) {
-      return Find::kDamaged;
-    }
-    if (entry->key == key_) return Find::kFound;
-  }
-  return Find::kAbsent;
 }
 
 // The part of each run in which the first entry at or after `key` is, or after which it begins. The samples say which.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The DRAM representation of a dnode: its range, generation, runs, and, if uploaded, fingerprints and key samples of
-// each run.
+// each run. dnode_search.h finds a key in it, dnode_cursor.h walks through it.
 //
 // One block of memory, laid out for a get: the first line has the places of the first three runs, the samples of a
 // dnode of usual size fill the second, then a group of fingerprints is half a line. So a get reads three lines of DRAM,
@@ -35,9 +35,9 @@
 #include "base/key.h"
 #include "base/memory.h"
 #include "base/narrow.h"
-#include "persist/merge.h"
 #include "persist/run.h"
 #include "persist/run_reader.h"
+#include "persist/samples.h"
 #include "scale/volume.h"
 
 namespace bonsai::persist {
@@ -93,9 +93,6 @@ class Dnode {
   [[nodiscard]] uint64_t run_bytes() const;
   [[nodiscard]] bool uploaded() const { return head_.uploaded != 0; }
   [[nodiscard]] uint64_t dram_bytes() const;
-
-  // The newest entry of `key`, a tombstone too. Requires: key is in the range; hash is the key's.
-  [[nodiscard]] Find find(RunReader* reader, const base::Key& key, uint64_t hash, Entry* entry) const;
 
   // To be called for a scan that went through it and `updates` newer ones in DRAM. Sometimes true, when reads have
   // searched several runs, or as many updates as cost a scan no less than a run, so often that one run of all pays.
@@ -193,7 +190,11 @@ class Dnode {
   static Layout layout(const Runs& runs);
   [[nodiscard]] std::span<const Run> places() const { return {at<Run>(sizeof(Dnode)), head_.runs_count}; }
   // Entries of a run's group that have the fingerprint, as bits; `fingerprints`: where the run's are in the block.
-  [[nodiscard]] uint32_t hits_of(const Run& run, uint32_t fingerprints, uint32_t first, uint8_t print) const;
+  [[nodiscard]] uint32_t hits_of(const Run& run, uint32_t fingerprints, uint32_t first, uint8_t print) const {
+    const uint32_t hits = matches(at<char>(fingerprints + first), print);
+    const uint32_t left = run.count - first;  // the padding after them may match, too
+    return left < kGroup ? hits & ((uint32_t{1} << left) - 1) : hits;
+  }
   // Of a part of run i: [first, end) of the entries that have the fingerprint; nothing: none has. Requires:
   // metadata; the part begins with a group.
   [[nodiscard]] std::optional<Part> hits_in(size_t i, const Part& part, uint8_t print) const;
@@ -248,216 +249,8 @@ class Dnode {
   const std::unique_ptr<const Parts> parts_;
 };
 
-// A search for one key, in steps, so that the cache misses of many can overlap.
-//
-//   DnodeSearch search;
-//   search.start(volume, dnode, key, hash);                          reads the samples, prefetches fingerprints
-//   search.issue(&reader);                                           reads fingerprints, prefetches and issues entries
-//   if (!reader.wait().ok()) return Find::kUnavailable;
-//   Find found = search.finish(&entry, &reader);                     reads the entries, and further ones if need be
-//
-// Of runs on far targets all that the key may be in is one list of reads, and nothing is waited for later.
-//
-// Requires: the dnode and the key's bytes outlive it.
-class DnodeSearch {
- public:
-  // All of the steps.
-  Find run(RunReader* reader, const Dnode& dnode, const base::Key& key, uint64_t hash, Entry* entry);
-  // How a dnode without metadata is searched from now on; kWithNext at first.
-  void set_probes(RunView::Probes probes) { probes_ = probes; }
-  // Begins. To be called before anything that follows.
-  void start(const scale::Volume& volume, const Dnode& dnode, const base::Key& key, uint64_t hash);
-  // Goes to the first entries that may have the key, fetches them, and issues what look() reads there. Once after
-  // start().
-  void issue(RunReader* reader) {
-    if (reader->reads().waits()) [[unlikely]]
-      carry(reader);
-    next(&reader->reads());
-  }
-  // Looks there. False: it is another entry, and the next ones were issued. Requires: what was issued was waited for.
-  [[nodiscard]] bool look(Find* found, Entry* entry, RunReader* reader) {
-    *found = here() ? check(entry) : Find::kAbsent;
-    if (*found != Find::kAbsent || !here()) return true;
-    next(&reader->reads());
-    return false;
-  }
-  // Looks there and at all places that follow, and waits for those.
-  [[nodiscard]] Find finish(Entry* entry, RunReader* reader);
-  // Whether the last wait may have missed some of it.
-  [[nodiscard]] bool lost(const RunReader& reader) const;
-
-  [[nodiscard]] const base::Key& key() const { return key_; }
-  [[nodiscard]] const Dnode& dnode() const { return *dnode_; }
-
- private:
-  // False: no place is left, so the key is absent.
-  [[nodiscard]] bool here() const { return run_ != 0; }
-
-  struct Groups {
-    uint32_t next, end;     // to be searched
-    uint32_t fingerprints;  // where the run's are in the block
-  };
-
-  static constexpr uint32_t kPrefetchBytesMax = 64;
-
-  // Goes to the next entries that the key may be in, newest run first, fetches them, and issues what is mapped.
-  void next(scale::ReadBatch* reads);
-  // Asks for what the key may be in of runs that are to be carried.
-  void carry(RunReader* reader);
-  [[nodiscard]] const std::byte* carry_hits(size_t run, const RunDesc& desc, RunReader* reader) const;
-  // Fetches the current entries, so much of each, and issues what look() reads there.
-  template <class OffsetOf>
-  void fetch(scale::Addr run, uint32_t fetched_bytes, uint64_t issued_bytes, OffsetOf offset_of,
-             scale::ReadBatch* reads) const;
-  // Looks at the current entries. kAbsent: none has the key.
-  [[nodiscard]] Find check(Entry* entry) const;
-  [[nodiscard]] RunView current_run() const;
-  // The entry of the first of the hits.
-  static uint32_t index_of(uint32_t first, uint32_t hits) {
-    return first + base::low_bits<uint32_t>(__builtin_ctz(hits));
-  }
-
-  const scale::Volume* volume_;
-  const Dnode* dnode_;
-  base::Key key_;
-  RunView::Probes probes_ = RunView::Probes::kWithNext;
-  uint8_t print_;
-  uint32_t run_ = 0;        // the one that is searched, plus 1; 0: none is left
-  uint32_t first_;          // entry of the group that is searched
-  uint32_t hits_;           // entries of that group that have the fingerprint
-  const std::byte* bytes_;  // of the run; of a far one those are there that may be looked at
-  std::array<Groups, kRunsMax> groups_;
-  std::array<const std::byte*, kRunsMax> carried_;  // where carried runs begin
-};
-
-// Walks the live entries of a dnode in key order, newest run first among equals; tombstones are visited too.
-class DnodeCursor {
- public:
-  // Entries that follow each other in one run: of a uniform run as many as there are, else one.
-  struct Stretch {
-    Rows rows;
-    bool tombstone = false;
-    bool large = false;  // the value is a LargeRef's bytes
-  };
-
-  // Whether what is read is verified before it is returned. kSampled: by one cursor in kSampledOneIn, by chance; for
-  // readers who asked for it. A caller that copies or writes what it reads always verifies.
-  enum class Verify { kAlways, kSampled };
-  static constexpr uint32_t kSampledOneIn = 64;
-
-  // Requires: the dnode outlives the cursor (epoch guard), as does the reader, which keeps what the cursor reads.
-  DnodeCursor(RunReader* reader, const Dnode& dnode, Verify verify = Verify::kAlways)
-      : dnode_(dnode), verify_(verify), reader_(*reader) {}
-  // With a reader of its own.
-  DnodeCursor(const scale::Volume& volume, const Dnode& dnode, Verify verify = Verify::kAlways)
-      : dnode_(dnode), verify_(verify), own_(volume), reader_(*own_) {}
-
-  // To the first entry at or after `key`; an empty key means the first. Up to `entries` of each run are going to be
-  // read, and are waited for here; elsewhere the cursor waits only if it comes to more of a far run. If these are many,
-  // as by default, the checksums of the whole runs are verified instead of each entry's.
-  void seek(const base::Key& key, uint64_t entries = UINT64_MAX) { seek_in(key, inside(key), entries); }
-  // The same without a look at the dnode's range. Requires: key is in it, or is empty.
-  void seek_inside(const base::Key& key, uint64_t entries) { seek_in(key, !key.bytes.empty(), entries); }
-  // The oldest run, null without runs; and how many entries all runs have. From what the cursor has at hand: the
-  // dnode's parts are two lines of memory further off.
-  [[nodiscard]] const RunView* body() const { return sources_.empty() ? nullptr : &sources_.back().run; }
-  [[nodiscard]] uint64_t entries() const;
-  // A key before which the cursor comes to so many entries at least, hidden ones and those hiding them counted once.
-  // None if there are not so many in the oldest run, or it is not known.
-  [[nodiscard]] std::optional<base::Key> key_ahead(uint64_t entries) const;
-  [[nodiscard]] bool valid() const { return best_ != nullptr; }
-  // The reason why it is not valid although there may be more entries.
-  [[nodiscard]] Trouble trouble() const { return trouble_; }
-  // Requires, as next() and take(): valid().
-  [[nodiscard]] const base::Key& key() const { return best_->key; }
-  [[nodiscard]] Entry entry() const;
-  void next();
-  // The current entry and those after it, up to `max` and below `below` (null: no bound), as far as they are side by
-  // side; the cursor moves past them. Requires: key() is below `below`, max > 0.
-  Stretch take(const base::Key* below, uint64_t max);
-  // All that is left below `below` (null: no bound) and `updates`, which are newer, is added to *merge, to be put
-  // together there; the cursor moves past it. False, and nothing is done: there is nothing left, keys differ in size,
-  // or there is trouble, or might be; entries are to be visited one by one. All is verified. Requires: updates are
-  // sorted and in the dnode's range.
-  [[nodiscard]] bool take_all(const base::Key* below, std::span<const Entry> updates, Merge* merge);
-  // The same with a call of visit(entry) for the newest of each key, tombstones too, by *merge or one by one. Ends
-  // before trouble.
-  template <class Visit>
-  void visit_all(const base::Key* below, std::span<const Entry> updates, Merge* merge, Visit visit);
-
- private:
-  // Made where it stays: what has just been written in parts is slow to be copied.
-  struct Source {
-    Source(const Dnode& dnode, size_t i, const std::byte* bytes, uint64_t identity, const Dnode::Part& part)
-        : run(dnode.run_view(i, bytes, identity)), index(part.lo), end(part.hi), there(run.count()) {}
-
-    RunView run;
-    uint32_t index, end;
-    uint32_t there;  // so far the run's entries can be read, from the index on
-    base::Key key;
-    Entry entry;  // of a variable run
-
-    [[nodiscard]] bool valid() const { return index < end; }
-  };
-  [[nodiscard]] bool inside(const base::Key& key) const {
-    return !key.bytes.empty() && !(key < dnode_.lo().key()) && dnode_.hi().above(key);
-  }
-  void seek_in(const base::Key& key, bool inside, uint64_t entries);
-  [[nodiscard]] bool carry(const base::Key& key, bool inside, uint64_t entries);
-  [[nodiscard]] static bool has_begin(const Source& source, const base::Key& key, uint32_t first);
-  void issue(Source* source, uint32_t first, uint32_t end);
-  [[nodiscard]] bool arrived();
-  [[nodiscard]] bool bring_more(Source* source);
-  [[nodiscard]] bool bring_rest();
-  void open(const base::Key& key, bool inside, uint64_t entries);
-  void load(Source& source);
-  void advance(Source& source) {
-    ++source.index;
-    load(source);
-  }
-  void pass_hidden();
-  void choose();
-  using Ends = std::array<uint32_t, kRunsMax>;  // of each source
-  [[nodiscard]] bool mergeable(uint32_t key_bytes, std::span<const Entry> updates) const;
-  [[nodiscard]] bool find_sound_ends(const base::Key* below, Ends* ends) const;
-  [[nodiscard]] bool decode_variable(uint32_t key_bytes, std::vector<Entry>* entries) const;
-  void await(uint64_t entries);
-  void found_damage() {
-    if (trouble_ == Trouble::kNone) trouble_ = Trouble::kDamaged;
-  }
-
-  static constexpr uint32_t kMoreMin = 64;
-
-  const Dnode& dnode_;
-  const Verify verify_;
-  std::optional<RunReader> own_;
-  RunReader& reader_;
-  boost::container::static_vector<Source, kRunsMax> sources_;  // newest run first
-  std::array<uint64_t, kRunsMax> heads_;                       // of their keys; of one at its end the highest
-  bool whole_ = false;                                         // runs are verified as wholes
-  bool tied_ = false;                                          // other sources may have the current key, too
-  Source* best_ = nullptr;
-  Trouble trouble_ = Trouble::kNone;
-};
-
 // What a reader of the keys [lo, hi) reports. Requires: trouble is not kNone.
 Status unreadable(const scale::Volume& volume, Trouble trouble, const base::Fence& lo, const base::Fence& hi);
-
-template <class Visit>
-void DnodeCursor::visit_all(const base::Key* below, std::span<const Entry> updates, Merge* merge, Visit visit) {
-  if (take_all(below, updates, merge)) {
-    merge->put_together();
-    for (const Merged& item : merge->items()) visit(merge->entry(item));
-    return;
-  }
-  auto update = updates.begin();
-  for (; valid() && (below == nullptr || key() < *below); next()) {
-    for (; update != updates.end() && update->key < key(); ++update) visit(*update);
-    const bool hidden = update != updates.end() && update->key == key();
-    visit(hidden ? *update++ : entry());
-  }
-  for (; update != updates.end() && trouble_ == Trouble::kNone; ++update) visit(*update);
-}
 
 }  // namespace bonsai::persist
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The walk through a dnode's entries.
+#include "persist/dnode_cursor.h"
+
 #include <algorithm>
 #include <utility>
 
 #include "base/narrow.h"
 #include "base/random.h"
-#include "persist/dnode.h"
 
 namespace bonsai::persist {
 

@@ -366,7 +366,8 @@ Trouble read_fences(const scale::Volume& volume, const DnodeHeader& header, base
 }
 
 // The dnode that a live header describes; null if it is none (bounds, fences), or what it refers to cannot be read.
-std::unique_ptr<Dnode> dnode_of(const scale::Volume& volume, Addr slot, const DnodeHeader& header, Trouble* trouble) {
+std::unique_ptr<Dnode> dnode_of(const scale::Volume& volume, Addr slot, const DnodeHeader& header, uint64_t version,
+                                Trouble* trouble) {
   Dnode::Parts parts;
   *trouble = header.runs_count > kRunsMax ? Trouble::kDamaged : read_fences(volume, header, &parts.lo, &parts.hi);
   if (*trouble != Trouble::kNone) return nullptr;
@@ -374,7 +375,7 @@ std::unique_ptr<Dnode> dnode_of(const scale::Volume& volume, Addr slot, const Dn
   for (size_t i = 0; i < header.runs_count; ++i) {
     const RunDesc& run = header.runs[i];
     const Addr addr = Addr::of_bits(run.addr);
-    if (!volume.contains(addr, round_up(run.bytes, 8)) || !RunView::well_formed(run)) return nullptr;
+    if (!volume.contains(addr, round_up(run.bytes, 8)) || !RunView::well_formed(run, version)) return nullptr;
     parts.runs.push_back(run);
   }
   parts.has_large = (header.flags & kDnodeHasLarge) != 0;
@@ -389,7 +390,7 @@ std::unique_ptr<Dnode> dnode_of(const scale::Volume& volume, Addr slot, const Dn
 }  // namespace
 
 // Of a retired header only the header itself is looked at: its runs and long fences may be gone.
-SlotRead read_slot(const scale::Volume& volume, Addr slot) {
+SlotRead read_slot(const scale::Volume& volume, Addr slot, uint64_t version) {
   SlotRead read;
   DnodeHeader header;
   std::memcpy(&header, volume.resident(slot), sizeof header);
@@ -403,7 +404,7 @@ SlotRead read_slot(const scale::Volume& volume, Addr slot) {
   if (header.mark == header.retired_mark(seed)) return {SlotRead::State::kRetired, header.writes, nullptr, 0};
   if (header.mark != header.live_mark(seed)) return read;
   Trouble trouble = Trouble::kNone;
-  std::unique_ptr<Dnode> dnode = dnode_of(volume, slot, header, &trouble);
+  std::unique_ptr<Dnode> dnode = dnode_of(volume, slot, header, version, &trouble);
   if (trouble == Trouble::kUnavailable) read.state = SlotRead::State::kUnavailable;
   if (dnode != nullptr) read = {SlotRead::State::kLive, header.writes, std::move(dnode), header.live_mark(seed)};
   return read;

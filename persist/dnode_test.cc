@@ -19,7 +19,7 @@ using testing::seeded_random;
 
 Find find_in(const scale::Volume& volume, const Dnode& dnode, const std::string& key, Entry* entry) {
   RunReader reader(volume);
-  return dnode.find(&reader, Key::of(key), Key::of(key).hash(), entry);
+  return DnodeSearch().run(&reader, dnode, Key::of(key), Key::of(key).hash(), entry);
 }
 
 // Writes runs into a pool and puts them together to dnodes.

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "persist/dnode_cursor.h"
 #include "persist/large.h"
 #include "persist/run_reader.h"
 #include "persist/sites.h"

@@ -11,6 +11,7 @@
 
 #include "base/nvm/far.h"
 #include "base/testing/figures.h"
+#include "persist/fences.h"
 #include "persist/run_reader.h"
 #include "persist/testing.h"
 
@@ -298,6 +299,9 @@ TEST(Run, ADescriptorThatDoesNotFitIsNotWellFormed) {
   };
   for (const RunDesc& desc : {uniform.desc, variable.desc}) {
     EXPECT_TRUE(well_formed(desc, [](RunDesc*) {}));
+    EXPECT_TRUE(RunView::well_formed(desc, kFormatVersionMin));
+    EXPECT_FALSE(RunView::well_formed(desc, kFormatVersionMin - 1)) << "of a version that is not read";
+    EXPECT_FALSE(RunView::well_formed(desc, kFormatVersion + 1));
     EXPECT_FALSE(well_formed(desc, [](RunDesc* d) { d->count = 0; }));
     EXPECT_FALSE(well_formed(desc, [](RunDesc* d) { d->bytes = 0; }));
     EXPECT_FALSE(well_formed(desc, [](RunDesc* d) { d->count = UINT32_MAX; }));
@@ -305,6 +309,31 @@ TEST(Run, ADescriptorThatDoesNotFitIsNotWellFormed) {
   EXPECT_FALSE(well_formed(uniform.desc, [](RunDesc* d) { ++d->bytes; }));
   EXPECT_FALSE(well_formed(uniform.desc, [](RunDesc* d) { d->key_bytes = 0; }));
   EXPECT_FALSE(well_formed(uniform.desc, [](RunDesc* d) { d->key_bytes = kKeyBytesMax + 1; }));
+}
+
+TEST(Run, AnEntryTakesNoMoreThanItsBound) {
+  for (const size_t value_bytes : {0, 1, 8, 300}) {
+    Entries one, deleted;
+    one.put("key", std::string(value_bytes, 'v'));
+    deleted.del("key");
+    EXPECT_LE(encoded_run_bytes(one.list()), entry_bytes(3, value_bytes) + kRunTrailerBytes);
+    EXPECT_EQ(encoded_run_bytes(deleted.list()), entry_bytes(3, 0) + kRunTrailerBytes) << "a variable run";
+    EXPECT_EQ(entry_bytes(one.list()[0]), entry_bytes(3, value_bytes));
+  }
+}
+
+// It is the key, or the least beginning of a long key that is above the key below.
+TEST(Fences, AreBetweenTheirNeighbours) {
+  const std::string longest(kInlineFenceBytes / 2, 'k');
+  EXPECT_EQ(fence_between("a", "b"), "b");
+  EXPECT_EQ(fence_between("a", longest), longest);
+  const std::string key = longest + "xyz";
+  EXPECT_EQ(fence_between("a", key), "k");
+  EXPECT_EQ(fence_between(longest, key), longest + "x");
+  EXPECT_EQ(fence_between(longest + "xyyyyy", key), key);
+  EXPECT_EQ(fence_between("kk", key), "kkk");
+  EXPECT_TRUE(fits_inline(longest));
+  EXPECT_FALSE(fits_inline(key));
 }
 
 TEST(Run, ArbitraryBytesAreSafe) {
