@@ -24,10 +24,11 @@
 
 namespace bonsai::index {
 
-// Whether a dnode may take `entries` more of so many bytes as a run, or is to be compacted (and perhaps split).
-// `fresh`: the share of what was appended since it was compacted that hides nothing (Layer::fresh).
-[[nodiscard]] bool may_append(const persist::Dnode& dnode, uint64_t entries, uint64_t bytes,
-                              const persist::Limits& limits, double fresh);
+// The dnode of a bnode, or under its residue. Requires: it has no layer below.
+inline const persist::Dnode& dnode_under(const Bnode& bnode) {
+  const Base base = bnode.base();
+  return base.residue() != nullptr ? *base.residue()->base().dnode() : *base.dnode();
+}
 
 class Replacer::Offload {
  public:
@@ -96,7 +97,8 @@ class Replacer::Offload {
   Status build(Job* job);
   Status build_piece(Job* job, Bnode* successor, std::span<const Chain> chains);
   bool likely_appends(const Layer& layer) const;
-  bool append_suffices(const Job& job, const persist::Dnode& old, const std::vector<persist::Entry>& updates) const;
+  bool may_append(const Layer& layer, const policy::Weight& updates) const;
+  bool append_suffices(const Layer& layer, const std::vector<persist::Entry>& updates) const;
   Status append(const Job& job, const Bnode& successor, uint64_t gen, const persist::Dnode& old,
                 const std::vector<persist::Entry>& updates, persist::Dnode** dnode);
   Status merge(const persist::Dnode& dnode, const Bnode& successor, const std::vector<persist::Entry>& updates,

@@ -150,12 +150,12 @@ Layer* Replacer::Jobs::waiting(ReplaceQueue::Kind kind, size_t wanted) {
 
 // A range that reads want compacted; not while space is short.
 Layer* Replacer::Jobs::asked_for_by_reads(size_t wanted) {
-  const persist::Space& space = replacer_.dnodes_.space();
   while (Bnode* bnode = take(&taken_asked_for_, wanted, [this] { return replacer_.compactions_.next(); })) {
     Layer* layer = nullptr;
-    if (bnode->layer() == nullptr && space.ordinary_free_bytes() >= space.reserve_bytes()) {
+    if (bnode->layer() == nullptr && !replacer_.space_is_short()) {
       const persist::Dnode* dnode = bnode->base().dnode();  // while there was no layer it is not freed under our guard
-      if (dnode != nullptr && (dnode->runs().size() > 1 || bnode->slots() != nullptr) && plan(bnode, false)) {
+      const bool gains = dnode != nullptr && policy::is_compactable(dnode->runs().size(), bnode->slots() != nullptr);
+      if (gains && plan(bnode, false)) {
         layer = bnode->layer();
         layer->compact = true;
         replacer_.install(layer);
@@ -183,7 +183,8 @@ bool Replacer::ask_for_compactions(size_t ranges_max) {
     Bnode* bnode = tree_.find(at.key());
     at = bnode->hi();
     const persist::Dnode* dnode = bnode->base().dnode();
-    if (bnode->slots() == nullptr && dnode != nullptr && dnode->runs().size() > 1) compactions_.ask(bnode);
+    if (bnode->slots() == nullptr && dnode != nullptr && policy::is_compactable(dnode->runs().size(), false))
+      compactions_.ask(bnode);
   }
   const std::lock_guard lock(background_mutex_);
   if (at.is_infinite()) asked_offloads_ = ask_offloads_ + 1;

@@ -27,6 +27,7 @@
 #include "bonsai/status.h"
 #include "index/bnode.h"
 #include "index/compaction_queue.h"
+#include "index/policy.h"
 #include "index/replace_queue.h"
 #include "index/tree.h"
 #include "index/versions.h"
@@ -124,7 +125,8 @@ class Replacer {
   class DnodeOwners;
 
   // replace.cc
-  [[nodiscard]] persist::Limits limits_now() const;
+  [[nodiscard]] bool space_is_short() const;
+  [[nodiscard]] policy::Facts facts_of(const Bnode& bnode, bool carries) const;
   void expect_to_plan(const Bnode& bnode, persist::RunReader* reader) const;
   Status plan(Bnode* bnode, bool may_merge, persist::RunReader* reader);
   bool plan_for_batch(Bnode* bnode, const ToPublish& left);
