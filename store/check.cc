@@ -7,6 +7,7 @@
 #include "bonsai/db.h"
 #include "persist/analysis.h"
 #include "persist/large.h"
+#include "persist/run_reader.h"
 #include "persist/survey.h"
 #include "scale/volume.h"
 #include "store/read_only_pool.h"
@@ -84,10 +85,10 @@ class Checker {
   };
 
   Status check_runs(const Dnode& dnode, const std::string& range) {
-    scale::ReadBatch reads(volume_);
+    persist::RunReader reader(volume_);
     std::vector<persist::RunView> runs;
-    for (const persist::RunDesc& desc : dnode.runs()) runs.push_back(persist::issue_run(volume_, desc, &reads));
-    BONSAI_RETURN_IF_ERROR(reads.wait());
+    for (const persist::RunDesc& desc : dnode.runs()) runs.push_back(reader.run(desc));
+    BONSAI_RETURN_IF_ERROR(reader.wait());
     for (const persist::RunView& run : runs) {
       const Addr addr = Addr::of_bits(run.desc().addr);
       claim(addr, run.desc().bytes, "run", range);

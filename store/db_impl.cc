@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/small_copy.h"
 #include "base/status_macros.h"
+#include "persist/fences.h"
 #include "store/damage.h"
 #include "store/iterator.h"
 #include "store/session.h"
@@ -26,7 +27,7 @@ namespace {
 inline constexpr uint64_t kEntryOverheadBytes = 64;
 // The same of an update of a key; a long one may come to stand beside the data once more, as a fence key.
 uint64_t room_for(std::string_view key, std::string_view value) {
-  const uint64_t as_fence = key.size() > persist::kInlineFenceBytes / 2 ? key.size() : 0;
+  const uint64_t as_fence = persist::fits_inline(key) ? 0 : key.size();
   return key.size() + value.size() + as_fence + kEntryOverheadBytes;
 }
 

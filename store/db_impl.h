@@ -149,7 +149,7 @@ class DbImpl final : public DB {
   void scan_short_ones(std::span<const Ranged> scans);
   template <class Take>
   Status walk(uint64_t version, const ScanOptions& options, std::string_view from, index::Index::Window* window,
-              const index::Index::Start* start, Take&& take);
+              index::ScanAhead* ahead, Take&& take);
   template <class Take>
   Status walk_alone(const ScanOptions& options, std::string_view from, Take&& take);
   auto passing_on_to(const RowsVisitor& visit);
