@@ -41,8 +41,8 @@ Status Service::open(const Config& config, const rdma::Secret* secret) {
       config.domain == rdma::RemoteDomain::kEadr ? PersistenceDomain::kEadr : PersistenceDomain::kAdr;
   serving.media.test = config.test;
   BONSAI_RETURN_IF_ERROR(scale::PoolServer::make(fabric_.get(), serving, &server_));
-  thread_ = base::Thread("bonsaid", [this] { run(); });
-  return Status::OK();
+  return base::Thread::start(
+      "bonsaid", [this] { run(); }, &thread_);
 }
 
 // The litmus tests, at the address that is served later. Nodes that come early are asked to come again.

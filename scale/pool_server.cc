@@ -172,6 +172,7 @@ Status PoolServer::begin(const PoolRequest& request, uint32_t node) {
   BONSAI_RETURN_IF_ERROR(admit(request.op, name, node));
   auto made = std::make_unique<Job>();
   Job* const job = made.get();
+  BONSAI_RETURN_IF_ERROR(base::Thread::reserve("pool request", &job->thread));
   job->request = request;
   job->name = name;
   job->node = node;
@@ -180,7 +181,7 @@ Status PoolServer::begin(const PoolRequest& request, uint32_t node) {
     pools_.erase(found);
   }
   jobs_.emplace(complete_name(name), std::move(made));
-  job->thread = base::Thread("pool request", [this, job] { carry_out(job); });
+  job->thread.begin([this, job] { carry_out(job); });
   return Status::OK();
 }
 
