@@ -47,6 +47,7 @@
 #include "base/nvm/far_reads.h"
 #include "base/nvm/per_thread.h"
 #include "base/thread.h"
+#include "bonsai/options.h"
 #include "bonsai/status.h"
 #include "rdma/credentials.h"
 #include "rdma/fabric.h"
@@ -59,7 +60,7 @@
 namespace bonsai::scale {
 
 struct LinkOptions {
-  static constexpr size_t kWorkersMax = 64;
+  static constexpr size_t kWorkersMax = kFabricWorkersMax;
 
   const rdma::Secret* secret = nullptr;  // null: the nodes are reached without one
   uint64_t limit_ms = 5'000;             // of each wait: for a connection, an answer, a fence
