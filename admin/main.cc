@@ -10,7 +10,7 @@
 #include "admin/command.h"
 #include "admin/flags.h"
 #include "admin/log_sink.h"
-#include "admin/output.h"
+#include "admin/run_main.h"
 #include "admin/text.h"
 #include "bonsai/c.h"
 
@@ -95,12 +95,12 @@ ExitCode dispatch(const std::string& name, const std::vector<std::string>& argum
 }  // namespace bonsai::admin
 
 int main(int argc, char** argv) {
-  bonsai::admin::start_log(argv[0]);
-  if (argc < 2) {
-    std::fputs(bonsai::admin::program_help().c_str(), stderr);
-    return bonsai::admin::kExitUsage;
-  }
-  const bonsai::admin::ExitCode exit =
-      bonsai::admin::dispatch(argv[1], std::vector<std::string>(argv + 2, argv + argc));
-  return bonsai::admin::end_output("bonsai", exit, bonsai::admin::kExitFailed);
+  return bonsai::admin::run_main("bonsai", [argc, argv]() -> int {
+    bonsai::admin::start_log(argv[0]);
+    if (argc < 2) {
+      std::fputs(bonsai::admin::program_help().c_str(), stderr);
+      return bonsai::admin::kExitUsage;
+    }
+    return bonsai::admin::dispatch(argv[1], std::vector<std::string>(argv + 2, argv + argc));
+  });
 }

@@ -61,6 +61,7 @@ std::string remedy_for_io_error(const Status& status, const std::string& path) {
 }
 
 std::string remedy(const Status& status, const std::string& path) {
+  if (status.message().find("ulimit") != std::string_view::npos) return "";  // it names the limit that is in the way
   switch (status.code()) {
     case Status::Code::kIoError:
       return remedy_for_io_error(status, path);

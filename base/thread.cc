@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <new>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -80,7 +82,11 @@ void for_each_on(unsigned threads, size_t count, const std::function<void(size_t
     for (size_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) work(i);
   };
   std::vector<Thread> helpers;
-  for (size_t i = 1; i < std::min<size_t>(threads, count); ++i) helpers.emplace_back("bonsai-each", run);
+  for (size_t i = 1; i < std::min<size_t>(threads, count); ++i) {
+    Thread helper;
+    if (!Thread::start("bonsai-each", run, &helper).ok()) break;
+    helpers.push_back(std::move(helper));
+  }
   run();
 }
 
@@ -108,23 +114,95 @@ struct Thread::Simulated {
   Scheduler::Token joiner;
 };
 
-Thread::Thread(std::string name, std::function<void()> body) {
+// One that waits for its body.
+struct Thread::Reserved {
+  std::string name;
+  Event given;
+  std::function<void()> body;  // empty when it is given: there is none
+};
+
+namespace {
+
+Scheduler* virtual_scheduler() {
   Scheduler* const scheduler = Scheduler::current();
-  if (scheduler != nullptr && scheduler->is_virtual()) {
-    simulated_ = std::make_shared<Simulated>(Simulated{std::move(name), std::move(body), false, {}});
+  return scheduler != nullptr && scheduler->is_virtual() ? scheduler : nullptr;
+}
+
+bool is_granted() {
+  int64_t left = threads_granted_for_test.load(std::memory_order_relaxed);
+  while (left > 0 && !threads_granted_for_test.compare_exchange_weak(left, left - 1)) {
+  }
+  return left != 0;
+}
+
+Status refused(const std::string& name, const std::string& why) {
+  return Status::NoSpace("the system gives no thread for " + name + " (" + why +
+                         "); raise the limit of processes (ulimit -u, the pids limit of the container) or of memory " +
+                         "(ulimit -v), or ask for fewer threads");
+}
+
+Status make_thread(std::string name, std::function<void()> body, std::thread* thread) {
+  if (!is_granted()) return refused(name, "a test refuses it");
+  try {
+    *thread = std::thread([name, body = std::move(body)] {
+      pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
+      body();
+    });
+    return Status::OK();
+  } catch (const std::system_error& error) {
+    return refused(name, error.code().message());
+  } catch (const std::bad_alloc&) {
+    return refused(name, "no memory");
+  }
+}
+
+}  // namespace
+
+Status Thread::start(std::string name, std::function<void()> body, Thread* thread) {
+  Thread made;
+  if (Scheduler* const scheduler = virtual_scheduler(); scheduler != nullptr) {
+    made.simulated_ = std::make_shared<Simulated>(Simulated{std::move(name), std::move(body), false, {}});
     scheduler->spawn(
-        [self = simulated_, scheduler] {
+        [self = made.simulated_, scheduler] {
           std::exchange(self->body, nullptr)();
           self->ended = true;
           scheduler->wake(self->joiner);
         },
-        simulated_->name.c_str());
-    return;
+        made.simulated_->name.c_str());
+  } else if (const Status status = make_thread(std::move(name), std::move(body), &made.thread_); !status.ok()) {
+    return status;
   }
-  thread_ = std::thread([name = std::move(name), body = std::move(body)] {
-    pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
-    body();
-  });
+  *thread = std::move(made);
+  return Status::OK();
+}
+
+Thread::Thread(std::string name, std::function<void()> body) {
+  BONSAI_CHECK(start(std::move(name), std::move(body), this).ok());
+}
+
+Status Thread::reserve(std::string name, Thread* thread) {
+  Thread made;
+  made.reserved_ = std::make_shared<Reserved>();
+  made.reserved_->name = name;
+  if (virtual_scheduler() == nullptr) {  // whose coroutines are always to be had
+    const auto wait = [reserved = made.reserved_] {
+      while (!reserved->given.wait_for(kUnboundedMs)) {
+      }
+      if (reserved->body) std::exchange(reserved->body, nullptr)();
+    };
+    const Status status = make_thread(std::move(name), wait, &made.thread_);
+    if (!status.ok()) return status;
+  }
+  *thread = std::move(made);
+  return Status::OK();
+}
+
+void Thread::begin(std::function<void()> body) {
+  BONSAI_CHECK(reserved_ != nullptr);
+  const std::shared_ptr<Reserved> reserved = std::exchange(reserved_, nullptr);
+  if (!thread_.joinable()) return static_cast<void>(start(reserved->name, std::move(body), this));
+  reserved->body = std::move(body);
+  reserved->given.signal();
 }
 
 Thread& Thread::operator=(Thread&& other) noexcept {
@@ -132,11 +210,13 @@ Thread& Thread::operator=(Thread&& other) noexcept {
     join();
     thread_ = std::move(other.thread_);
     simulated_ = std::move(other.simulated_);
+    reserved_ = std::move(other.reserved_);
   }
   return *this;
 }
 
 void Thread::join() {
+  if (const std::shared_ptr<Reserved> waiting = std::exchange(reserved_, nullptr)) waiting->given.signal();
   if (thread_.joinable()) thread_.join();
   if (simulated_ == nullptr) return;
   while (!simulated_->ended) {

@@ -37,12 +37,20 @@ uint32_t assign_thread_ordinal();
 }
 
 // A named OS thread that is joined by its destructor. The body must return by itself: signal it to before the join.
+// `name` shows in debuggers and `top`; the kernel keeps its first 15 bytes.
 // Made by a coroutine in virtual time it is a coroutine of the same scheduler, and its owner is one, too.
 // Thread-safety: one owner.
 class Thread {
  public:
   Thread() = default;
-  // `name` shows in debuggers and `top`; the kernel keeps its first 15 bytes.
+  // Errors: NoSpace, with the remedy, when the system gives no further thread: limits of processes and of memory.
+  [[nodiscard]] static Status start(std::string name, std::function<void()> body, Thread* thread);
+  // Makes a thread that waits for begin(), for callers that must know that they have it before they change anything.
+  // One that never begins ends with join(). Errors: as start().
+  [[nodiscard]] static Status reserve(std::string name, Thread* thread);
+  // Requires: reserve() made this one, and it has not begun.
+  void begin(std::function<void()> body);
+  // As start(), for tests: a refusal ends the process.
   Thread(std::string name, std::function<void()> body);
   ~Thread() { join(); }
   Thread(Thread&& other) noexcept = default;
@@ -50,21 +58,26 @@ class Thread {
 
   // Waits for the body's end. Idempotent.
   void join();
-  [[nodiscard]] bool joinable() const { return thread_.joinable() || simulated_ != nullptr; }
+  [[nodiscard]] bool joinable() const { return thread_.joinable() || simulated_ || reserved_; }
 
  private:
   struct Simulated;
+  struct Reserved;
 
   std::thread thread_;
   std::shared_ptr<Simulated> simulated_;
+  std::shared_ptr<Reserved> reserved_;  // until it begins
 };
+
+// For tests: the system gives so many more threads; negative: as many as it can.
+inline constinit std::atomic<int64_t> threads_granted_for_test{-1};
 
 // How many processors the calling thread may run on; at least 1.
 [[nodiscard]] unsigned processors();
 
 // Calls work(i) for each i below `count`, on `threads` threads of which the caller is one, and returns when all are
 // done. Requires: the calls may run at the same time and in any order, and end by themselves. With one thread: in
-// order.
+// order. Where the system gives fewer threads it uses those.
 void for_each_on(unsigned threads, size_t count, const std::function<void(size_t)>& work);
 
 // Binds the calling thread to the `index`-th of the processors that it may run on, counted round. Errors: NotSupported

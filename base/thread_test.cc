@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -205,6 +206,75 @@ TEST(Waits, yield_until_returns_at_its_deadline) {
     EXPECT_GE(now_ns(), deadline_ns);
   });
   EXPECT_TRUE(scheduler.run().ok());
+}
+
+// For the life of this object the system gives so many more threads.
+class Granted {
+ public:
+  explicit Granted(int64_t threads) { threads_granted_for_test.store(threads); }
+  ~Granted() { threads_granted_for_test.store(-1); }
+  Granted(const Granted&) = delete;
+  Granted& operator=(const Granted&) = delete;
+};
+
+TEST(Thread, that_the_system_refuses_is_a_status_with_the_remedy) {
+  const Granted none(0);
+  Thread thread;
+  bool ran = false;
+  const Status status = Thread::start(
+      "worker", [&] { ran = true; }, &thread);
+  EXPECT_TRUE(status.IsNoSpace());
+  EXPECT_NE(status.message().find("ulimit -u"), std::string::npos) << status.ToString();
+  EXPECT_FALSE(thread.joinable());
+  EXPECT_TRUE(Thread::reserve("worker", &thread).IsNoSpace());
+  EXPECT_FALSE(thread.joinable());
+  EXPECT_FALSE(ran);
+}
+
+// The real thing: no address space for a stack. Sanitizers reserve more than any limit.
+TEST(Thread, without_memory_for_its_stack_is_a_status) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer needs address space without limit";
+#endif
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const rlimit limit{1 << 20, 1 << 20};
+    if (::setrlimit(RLIMIT_AS, &limit) != 0) ::_exit(2);
+    std::vector<Thread> threads(100);  // the C library has kept some stacks
+    Status status;
+    for (size_t i = 0; i < threads.size() && status.ok(); ++i) status = Thread::reserve("worker", &threads[i]);
+    ::_exit(status.IsNoSpace() ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(Thread, that_is_reserved_waits_for_its_body) {
+  Thread thread, idle, moved;
+  ASSERT_TRUE(Thread::reserve("later", &thread).ok());
+  ASSERT_TRUE(Thread::reserve("never", &idle).ok());
+  EXPECT_TRUE(thread.joinable());
+  moved = std::move(thread);
+  std::atomic<bool> ran{false};
+  {
+    const Granted none(0);  // it has what it needs
+    moved.begin([&] { ran.store(true); });
+  }
+  moved.join();
+  EXPECT_TRUE(ran.load());
+  EXPECT_FALSE(moved.joinable());
+  idle.join();
+}
+
+TEST(ForEachOn, uses_as_many_threads_as_there_are) {
+  for (const int64_t threads : {0, 1, 2, 100}) {
+    const Granted some(threads);
+    std::atomic<uint64_t> sum{0};
+    for_each_on(8, 1000, [&](size_t i) { sum.fetch_add(i); });
+    EXPECT_EQ(sum.load(), 499'500u);
+  }
 }
 
 TEST(BoundedWait, expires_after_its_limit_and_says_who_it_was) {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "admin/log_sink.h"
-#include "admin/output.h"
+#include "admin/run_main.h"
 #include "bench/cli/flags.h"
 #include "bench/cli/session.h"
 #include "bench/pages/report.h"
@@ -128,7 +128,8 @@ int command(const std::vector<std::string>& words) {
 }  // namespace bonsai::bench
 
 int main(int argc, char** argv) {
-  bonsai::admin::start_log(argv[0]);
-  const int exit = bonsai::bench::command(std::vector<std::string>(argv + 1, argv + argc));
-  return bonsai::admin::end_output("bonsai-bench", exit, bonsai::bench::kExitFailures);
+  return bonsai::admin::run_main("bonsai-bench", [argc, argv] {
+    bonsai::admin::start_log(argv[0]);
+    return bonsai::bench::command(std::vector<std::string>(argv + 1, argv + argc));
+  });
 }

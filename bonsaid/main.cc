@@ -17,7 +17,7 @@
 #include "admin/exit_code.h"
 #include "admin/flag_parser.h"
 #include "admin/log_sink.h"
-#include "admin/output.h"
+#include "admin/run_main.h"
 #include "base/status_macros.h"
 #include "bonsai/c.h"
 #include "bonsaid/config.h"
@@ -193,7 +193,9 @@ int run(const std::vector<std::string>& arguments) {
 }  // namespace bonsai::bonsaid
 
 int main(int argc, char** argv) {
-  bonsai::admin::start_log(argv[0]);
-  const int exit = bonsai::bonsaid::run(std::vector<std::string>(argv + 1, argv + argc));
-  return bonsai::admin::end_output("bonsaid", exit, bonsai::admin::kExitFailed);
+  return bonsai::admin::run_main("bonsaid", [argc, argv] {
+    ::signal(SIGPIPE, SIG_IGN);  // who reads its log may leave
+    bonsai::admin::start_log(argv[0]);
+    return bonsai::bonsaid::run(std::vector<std::string>(argv + 1, argv + argc));
+  });
 }

@@ -45,8 +45,8 @@ Status Service::open(const Config& config, const rdma::Secret* secret) {
   BONSAI_RETURN_IF_ERROR(scale::PoolServer::make(fabric_.get(), serving, &server_));
   BONSAI_RETURN_IF_ERROR(try_fabric(tester, config.litmus_ms));
   server_->admit_owners();
-  thread_ = base::Thread("bonsaid", [this] { run(); });
-  return Status::OK();
+  return base::Thread::start(
+      "bonsaid", [this] { run(); }, &thread_);
 }
 
 // The litmus tests, over the server's own listener: the address is taken once, whoever knocks meanwhile.

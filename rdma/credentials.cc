@@ -7,11 +7,11 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include "base/clock.h"
@@ -24,6 +24,7 @@ namespace {
 
 constexpr size_t kProofBytes = 16;
 constexpr size_t kSecondsPerMinute = 60;
+constexpr size_t kSecretTextBytesMax = 4096;  // of which the first word is the secret
 
 // What the 32 bytes of Hello::credentials are.
 struct Credentials {
@@ -114,9 +115,9 @@ Status Secret::load(const std::string& path, Secret* secret) {
   if ((found.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
     return Status::InvalidArgument("others than its owner may read " + path + remedy);
   }
-  std::ifstream in(path);
   std::string text;
-  in >> text;
+  if (!base::read_text(path, kSecretTextBytesMax, &text)) return base::os_error("read", path, errno);
+  std::istringstream(std::exchange(text, {})) >> text;
   std::array<std::byte, kBytes> key{};
   size_t bytes = 0;
   if (sodium_hex2bin(reinterpret_cast<unsigned char*>(key.data()), key.size(), text.c_str(), text.size(), nullptr,

@@ -186,6 +186,7 @@ Status PoolServer::begin(const PoolRequest& request, uint32_t node) {
   BONSAI_RETURN_IF_ERROR(admit(request.op, name, node));
   auto made = std::make_unique<Job>();
   Job* const job = made.get();
+  BONSAI_RETURN_IF_ERROR(base::Thread::reserve("pool request", &job->thread));
   const bool opens = request.op == PoolOp::kOpen || request.op == PoolOp::kCreate;
   if (opens) BONSAI_RETURN_IF_ERROR(grant_credits(name, &job->credits));
   job->request = request;
@@ -196,7 +197,7 @@ Status PoolServer::begin(const PoolRequest& request, uint32_t node) {
     pools_.erase(found);
   }
   jobs_.emplace(complete_name(name), std::move(made));
-  job->thread = base::Thread("pool request", [this, job] { carry_out(job); });
+  job->thread.begin([this, job] { carry_out(job); });
   return Status::OK();
 }
 
@@ -331,6 +332,7 @@ Status PoolServer::map(const std::string& path, const base::MappingOptions& opti
   pool.credits = job->credits;
   base::MappingOptions declared = options;
   declared.domain = config_.cache_domain;
+  declared.leave_lock = true;
   BONSAI_RETURN_IF_ERROR(base::Mapping::open(path, declared, &pool.mapping));
   BONSAI_RETURN_IF_ERROR(config_.make_media ? config_.make_media(*pool.mapping, &pool.media)
                                             : base::make_media(*pool.mapping, config_.media, &pool.media));

@@ -133,6 +133,22 @@ TEST_F(PoolServerTest, WhoIsAtWorkIsWaitedForBeyondTheBound) {
   worker.join();
 }
 
+// A request is carried out on a thread of its own; without one it is refused, and the node and its pools stay as they
+// are.
+TEST_F(PoolServerTest, WithoutAFurtherThreadARequestIsRefusedAndNothingChanges) {
+  const auto owner = make_link(kWaitMs);
+  size_t target = 0, other = 0;
+  ASSERT_EQ("OK", ask(owner.get(), "p", PoolOp::kCreate, &target).ToString());
+  base::threads_granted_for_test.store(0);
+  const Status created = ask(owner.get(), "q", PoolOp::kCreate, &other), resized = owner->resize(target, 2 * kBytes);
+  base::threads_granted_for_test.store(-1);
+  EXPECT_TRUE(created.IsNoSpace()) << created.ToString();
+  EXPECT_TRUE(resized.IsNoSpace()) << resized.ToString();
+  EXPECT_FALSE(std::filesystem::exists(scratch_.file("q")));
+  EXPECT_EQ("OK", owner->resize(target, 2 * kBytes).ToString()) << "it is still this owner's";
+  EXPECT_EQ("OK", ask(owner.get(), "q", PoolOp::kCreate, &other).ToString());
+}
+
 TEST_F(PoolServerTest, WhoLeftDuringItsRequestOwnsNothing) {
   auto impatient = make_link(50);
   const auto next = make_link(kWaitMs);

@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "bonsai/options.h"
 #include "bonsai/status.h"
 #include "rdma/credentials.h"
 #include "rdma/fabric.h"
@@ -34,7 +35,7 @@
 namespace bonsai::scale {
 
 struct LinkOptions {
-  static constexpr size_t kWorkersMax = 64;
+  static constexpr size_t kWorkersMax = kFabricWorkersMax;
 
   const rdma::Secret* secret = nullptr;  // null: the nodes are reached without one
   uint64_t limit_ms = 5'000;             // of each wait: for a connection, an answer, a fence

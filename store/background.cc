@@ -27,11 +27,21 @@ inline constexpr uint64_t kRangeNs = 12'000;                  // that offloading
 inline constexpr uint64_t kHelpRangesMax = 8;
 }  // namespace
 
-void Background::start() {
-  for (uint32_t i = 0; i < options_.background_threads; ++i) {
-    threads_.emplace_back("bonsai-bg-" + std::to_string(i), [this] { run(); });
+Status BackgroundThreads::reserve(const Options& options, BackgroundThreads* threads) {
+  for (uint32_t i = 0; i < options.background_threads; ++i) {
+    base::Thread worker;
+    BONSAI_RETURN_IF_ERROR(base::Thread::reserve("bonsai-bg-" + std::to_string(i), &worker));
+    threads->workers.push_back(std::move(worker));
   }
-  if (options_.durability == Durability::kBuffered) closer_ = base::Thread("bonsai-epochs", [this] { close_epochs(); });
+  return options.durability == Durability::kBuffered ? base::Thread::reserve("bonsai-epochs", &threads->closer)
+                                                     : Status::OK();
+}
+
+void Background::start(BackgroundThreads threads) {
+  threads_ = std::move(threads.workers);
+  closer_ = std::move(threads.closer);
+  for (base::Thread& thread : threads_) thread.begin([this] { run(); });
+  if (closer_.joinable()) closer_.begin([this] { close_epochs(); });
 }
 
 void Background::stop() {

@@ -28,6 +28,16 @@
 
 namespace bonsai::store {
 
+// The threads of a store, which wait until Background::start() gives them their work: so a store is opened, or created,
+// only if it has them.
+struct BackgroundThreads {
+  // Errors: NoSpace when the system gives no further thread.
+  [[nodiscard]] static Status reserve(const Options& options, BackgroundThreads* threads);
+
+  std::vector<base::Thread> workers;
+  base::Thread closer;  // of epochs, in mode buffered
+};
+
 class Background {
  public:
   // Requires: tiers and counters outlive it.
@@ -37,7 +47,8 @@ class Background {
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
 
-  void start();
+  // Without threads only the calls of users do the work, and in mode buffered only Sync closes epochs.
+  void start(BackgroundThreads threads);
   void stop();  // idempotent
   // In a forked child, in place of stop(): the threads are the parent's, and are forgotten.
   void forget_threads();
@@ -125,7 +136,7 @@ class Background {
   std::atomic<uint64_t> owed_ns_{0};  // for which a writer is to offload
   std::unique_ptr<base::Event> wake_ = std::make_unique<base::Event>();
   std::vector<base::Thread> threads_;
-  base::Thread closer_;  // of epochs, in mode buffered
+  base::Thread closer_;
   std::unique_ptr<base::Event> closing_ = std::make_unique<base::Event>();
   std::atomic<uint64_t> helped_ranges_{0};
   std::atomic<uint64_t> refusals_in_a_row_{0};

@@ -11,6 +11,7 @@
 #include "persist/large.h"
 #include "persist/survey.h"
 #include "store/new_pool.h"
+#include "store/options.h"
 #include "store/read_only_pool.h"
 
 namespace bonsai {
@@ -98,6 +99,7 @@ class Salvager {
 
 Status Salvage(const std::string& from, const Options& options, const std::string& to, SalvageReport* report,
                const std::function<void(double)>& progress) {
+  BONSAI_RETURN_IF_ERROR(store::check_bounds(options));
   store::ReadOnlyPool source;
   BONSAI_RETURN_IF_ERROR(source.open(from, options));
   Options creating = options;
@@ -110,6 +112,7 @@ Status Salvage(const std::string& from, const Options& options, const std::strin
 }
 
 Status Checkpoint(DB* db, const Options& options, const std::string& to, const Snapshot* snapshot, uint64_t* records) {
+  BONSAI_RETURN_IF_ERROR(store::check_bounds(options));
   Options creating = options;
   creating.key_format = db->GetStats().key_format;
   store::NewPool copy;
@@ -130,6 +133,7 @@ Status Checkpoint(DB* db, const Options& options, const std::string& to, const S
 }
 
 Status Remove(const std::string& path, const Options& options) {
+  BONSAI_RETURN_IF_ERROR(store::check_bounds(options));
   store::ReadOnlyPool pool;
   BONSAI_RETURN_IF_ERROR(pool.open(path, options, persist::kIdentityBytes));
   return pool.remove();

@@ -10,6 +10,7 @@
 #include "persist/run_reader.h"
 #include "persist/survey.h"
 #include "scale/volume.h"
+#include "store/options.h"
 #include "store/read_only_pool.h"
 
 namespace bonsai {
@@ -134,6 +135,7 @@ class Checker {
 
 Status Check(const std::string& path, CheckReport* report, const std::function<void(double)>& progress,
              const Options& options) {
+  BONSAI_RETURN_IF_ERROR(store::check_bounds(options));
   store::ReadOnlyPool source;
   BONSAI_RETURN_IF_ERROR(source.open(path, options));
   *report = CheckReport();

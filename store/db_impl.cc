@@ -43,14 +43,14 @@ Status nothing_found(const scale::Volume& volume, const Index::Lookup& lookup) {
 
 }  // namespace
 
-DbImpl::DbImpl(const Options& options, std::unique_ptr<Tiers> tiers, bool background)
+DbImpl::DbImpl(const Options& options, std::unique_ptr<Tiers> tiers, BackgroundThreads threads)
     : options_(options),
       tiers_(std::move(tiers)),
       key_bytes_min_(tiers_->pool.key_format() == KeyFormat::kFixed8 ? sizeof(uint64_t) : kKeyBytesMin),
       key_bytes_max_(tiers_->pool.key_format() == KeyFormat::kFixed8 ? sizeof(uint64_t) : kKeyBytesMax),
       large_value_bytes_min_(tiers_->pool.limits().large_value_bytes_min),
       background_(options_, *tiers_, counters_) {
-  if (background) background_.start();
+  background_.start(std::move(threads));
 }
 
 DbImpl::~DbImpl() {
@@ -63,8 +63,7 @@ Status DbImpl::Close() {
   if (!owner_.mine()) {
     closed_ = true;
     background_.forget_threads();
-    for (Target& target : tiers_->targets) target.mapping.reset();  // and with it this process's share in its lock
-    static_cast<void>(tiers_.release());                            // what its end would write is the parent's to write
+    static_cast<void>(tiers_.release());  // what its end would write is the parent's to write
     return of_parent();
   }
   const uint64_t snapshots = lent_.snapshots.load(std::memory_order_acquire);

@@ -64,9 +64,8 @@ inline persist::DnodeCursor::Verify verify_of(bool verify_checksums) {
 
 class DbImpl final : public DB {
  public:
-  // With `background` off no thread is started, in mode `buffered` neither: then only Sync closes epochs, for tests
-  // that run the store in one thread.
-  DbImpl(const Options& options, std::unique_ptr<Tiers> tiers, bool background = true);
+  // `threads` are those that the options ask for, or none, for tests that run the store in one thread.
+  DbImpl(const Options& options, std::unique_ptr<Tiers> tiers, BackgroundThreads threads);
   ~DbImpl() override;
 
   Status Put(std::string_view key, std::string_view value) override;

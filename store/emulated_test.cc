@@ -61,7 +61,7 @@ class SlowReads : public ::testing::Test {
     std::unique_ptr<Tiers> tiers;
     ASSERT_TRUE(open_tiers_on(options, std::move(media), true, &tiers).ok());
     tiers->gets_in_coroutines = gets_in_coroutines;
-    db_ = std::make_unique<DbImpl>(options, std::move(tiers), /*background=*/false);
+    db_ = std::make_unique<DbImpl>(options, std::move(tiers), BackgroundThreads());
     for (uint64_t i = 0; i < kRecords; ++i) ASSERT_TRUE(db_->Put(key_of(i), "value of " + key_of(i)).ok());
     ASSERT_TRUE(db_->Drain().ok());
     medium_->calls = medium_->blocks_read = 0;

@@ -160,7 +160,7 @@ TEST(FarTargets, OpeningReadsAllThatItKnowsTogether) {
     std::unique_ptr<Tiers> tiers;
     const Status status = open_tiers_on(options, std::move(media), create, &tiers);
     ASSERT_TRUE(status.ok()) << status.ToString();
-    db = std::make_unique<DbImpl>(options, std::move(tiers), /*background=*/false);
+    db = std::make_unique<DbImpl>(options, std::move(tiers), BackgroundThreads());
   };
   open(true);
   for (uint64_t i = 0; i < kRecords; ++i) ASSERT_TRUE(db->Put(key_of(i), value_of(i)).ok());
@@ -268,7 +268,7 @@ TEST(FarRoles, AStoreWorksAndRecovers) {
       std::unique_ptr<Tiers> tiers;
       const Status status = open_tiers_on(options, std::move(media), create, &tiers, named);
       ASSERT_TRUE(status.ok()) << status.ToString();
-      db = std::make_unique<DbImpl>(options, std::move(tiers), /*background=*/false);
+      db = std::make_unique<DbImpl>(options, std::move(tiers), BackgroundThreads());
     };
     open(true, roles);
     for (uint64_t round = 0; round < 3; ++round) {

@@ -16,6 +16,7 @@
 #include "persist/recovery.h"
 #include "persist/superblock.h"
 #include "store/db_impl.h"
+#include "store/options.h"
 #include "store/tiers.h"
 
 namespace bonsai {
@@ -34,8 +35,10 @@ class Opener {
                                                     options_.fabric_workers, test_.read_unit_bytes);
     BONSAI_RETURN_IF_ERROR(check_options());
     BONSAI_RETURN_IF_ERROR(decide_creation());
-    Status status = take();
-    if (status.ok()) status = needs_hooks() ? wire(hooked_volume()) : wire(product_volume());
+    Status status = with_memory([this] {
+      BONSAI_RETURN_IF_ERROR(take());
+      return needs_hooks() ? wire(hooked_volume()) : wire(product_volume());
+    });
     if (!status.ok() && create_) take_back();
     return status;
   }
@@ -55,13 +58,6 @@ class Opener {
 
  private:
   Status check_options() const {
-    if (options_.pool_bytes < kPoolBytesMin || options_.pool_bytes > kPoolBytesMax) {
-      return Status::InvalidArgument("pool_bytes is " + std::to_string(options_.pool_bytes) + "; a target has " +
-                                     std::to_string(kPoolBytesMin) + " to " + std::to_string(kPoolBytesMax) + " bytes");
-    }
-    if (options_.durability == Durability::kBuffered && options_.buffered_window_ms == 0) {
-      return Status::InvalidArgument("buffered_window_ms must be at least 1; use mode durable for no loss window");
-    }
     if (is_volatile() && options_.durability != Durability::kVolatile) {
       return Status::InvalidArgument(
           "a store in DRAM is lost when it is closed: set durability to volatile, too, or medium to auto to keep it");
@@ -329,13 +325,20 @@ Status DB::Open(const Options& options, const std::string& path, std::unique_ptr
 }
 
 Status OpenForTest(const Options& options, const TestOptions& test, const std::string& path, std::unique_ptr<DB>* db) {
-  std::unique_ptr<store::Tiers> tiers;
-  BONSAI_RETURN_IF_ERROR(store::open_tiers(options, test, path, &tiers));
-  *db = std::make_unique<store::DbImpl>(options, std::move(tiers));
-  return Status::OK();
+  BONSAI_RETURN_IF_ERROR(store::check_bounds(options));
+  BONSAI_RETURN_IF_ERROR(store::check_bounds(test));
+  return store::with_memory([&] {
+    store::BackgroundThreads threads;
+    BONSAI_RETURN_IF_ERROR(store::BackgroundThreads::reserve(options, &threads));
+    std::unique_ptr<store::Tiers> tiers;
+    BONSAI_RETURN_IF_ERROR(store::open_tiers(options, test, path, &tiers));
+    *db = std::make_unique<store::DbImpl>(options, std::move(tiers), std::move(threads));
+    return Status::OK();
+  });
 }
 
 Status DescribeMedium(const std::string& path, std::string* text, const Options& options) {
+  BONSAI_RETURN_IF_ERROR(store::check_bounds(options));
   scale::TargetName name;
   BONSAI_RETURN_IF_ERROR(scale::parse_target_name(path, &name));
   if (name.is_remote()) {

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/nvm/mapping.h"
 
-#include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
-#include <fstream>
 
 #include "base/huge_range.h"
 #include "base/status_macros.h"
@@ -33,10 +32,9 @@ uint64_t missing_bytes(int fd, uint64_t bytes) {
 
 // A number in a file of one line, as sysfs has them; 0 when it cannot be read.
 uint64_t number_in(const std::string& path) {
-  std::ifstream file(path);
-  uint64_t number = 0;
-  file >> number;
-  return file ? number : 0;
+  constexpr size_t kNumberBytesMax = 64;
+  std::string text;
+  return read_text(path, kNumberBytesMax, &text) ? std::strtoull(text.c_str(), nullptr, 10) : 0;
 }
 
 std::string sysfs_of_device(int fd) {
@@ -130,8 +128,12 @@ bool is_marked(std::span<const std::byte> first_bytes, uint64_t mark) {
   return first == mark && std::all_of(first_bytes.begin() + kPageBytes, first_bytes.end(), is_zero);
 }
 
+Mapping::Mapping(std::string path, const MappingOptions& options)
+    : owner_(::getpid()), path_(std::move(path)), read_only_(options.read_only) {}
+
 Mapping::~Mapping() {
-  if (data_ == nullptr) return;
+  // A forked child has no such mapping, and may have something else there.
+  if (data_ == nullptr || owner_ != ::getpid()) return;
   static_cast<void>(sync());
   ::munmap(data_, bytes_);
 }
@@ -143,17 +145,17 @@ Status Mapping::sync() {
 
 Status Mapping::open_file(const MappingOptions& options) {
   if (options.open_file >= 0) {
-    constexpr int kStandardFiles = 3;
-    file_ = OsFile(::fcntl(options.open_file, F_DUPFD_CLOEXEC, kStandardFiles));
+    file_ = duplicate(options.open_file);
     return file_.is_open() ? Status::OK() : os_error("share", path_, errno);
   }
   struct stat info = {};
   const bool is_device = ::stat(path_.c_str(), &info) == 0 && S_ISCHR(info.st_mode);
   created_ = options.create_bytes > 0 && !is_device;
+  if (created_ && !fits_file_size_limit(options.create_bytes)) return os_error("create", path_, EFBIG);
   // O_NONBLOCK: opening a pipe by mistake must fail, not wait.
   if (created_ && create_marked(options)) return Status::OK();
-  const int flags = (read_only_ ? O_RDONLY : O_RDWR) | (created_ ? O_CREAT | O_EXCL : 0) | O_NONBLOCK | O_CLOEXEC;
-  file_ = OsFile(::open(path_.c_str(), flags, 0600));
+  const int flags = (read_only_ ? O_RDONLY : O_RDWR) | (created_ ? O_CREAT | O_EXCL : 0) | O_NONBLOCK;
+  file_ = base::open_file(path_, flags, 0600);
   if (file_.is_open()) return Status::OK();
   const int error = errno;
   if (error == EEXIST) {
@@ -168,10 +170,10 @@ Status Mapping::open_file(const MappingOptions& options) {
 
 // Makes the file with its mark and its lock, and then names it. False: it must be made otherwise, or cannot be.
 bool Mapping::create_marked(const MappingOptions& options) {
-  OsFile unnamed(::open(directory_of(path_).c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0600));
+  OsFile unnamed = base::open_file(directory_of(path_), O_RDWR | O_TMPFILE, 0600);
   const uint64_t mark = options.create_mark;
   if (!unnamed.is_open() || ::pwrite(unnamed.fd(), &mark, sizeof mark, 0) != sizeof mark) return false;
-  if (options.lock && ::flock(unnamed.fd(), LOCK_EX | LOCK_NB) != 0) return false;
+  if (options.lock && !unnamed.try_lock(/*exclusive=*/true)) return false;
   const std::string self = "/proc/self/fd/" + std::to_string(unnamed.fd());
   if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, path_.c_str(), AT_SYMLINK_FOLLOW) != 0) return false;
   file_ = std::move(unnamed);
@@ -182,6 +184,7 @@ Status Mapping::prepare(const MappingOptions& options) {
   BONSAI_RETURN_IF_ERROR(detect_medium_kind(file_.fd(), path_, &kind_));
   domain_ = resolve_domain(kind_, options.domain);
   if (options.lock) BONSAI_RETURN_IF_ERROR(take_lock());
+  if (options.leave_lock) file_.leave_lock();
   BONSAI_RETURN_IF_ERROR(find_bytes(options.create_bytes));
   if (created_) BONSAI_RETURN_IF_ERROR(allocate(0));
   if (!created_ && options.grow_bytes > bytes_) BONSAI_RETURN_IF_ERROR(grow(options.grow_bytes));
@@ -207,7 +210,7 @@ Status Mapping::settle_cache() const {
 }
 
 Status Mapping::take_lock() {
-  if (::flock(file_.fd(), (read_only_ ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0) return Status::OK();
+  if (file_.try_lock(/*exclusive=*/!read_only_)) return Status::OK();
   if (errno != EWOULDBLOCK) return os_error("lock", path_, errno);
   return Status::Busy(path_ + " is open in another process (or twice in this one): close it there first");
 }
@@ -221,7 +224,7 @@ Status Mapping::find_bytes(uint64_t create_bytes) {
   }
   if (created_) {
     bytes_ = round_up(create_bytes, kind_ == MediumKind::kHugetlb ? page_bytes_of(file_.fd()) : kPageBytes);
-    return fits_file_size_limit() ? Status::OK() : os_error("create", path_, EFBIG);
+    return fits_file_size_limit(bytes_) ? Status::OK() : os_error("create", path_, EFBIG);
   }
   struct stat info = {};
   if (::fstat(file_.fd(), &info) != 0) return os_error("examine", path_, errno);
@@ -239,10 +242,16 @@ Status Mapping::allocate(size_t old_bytes) {
   if (kind_ == MediumKind::kTmpfs && ::ftruncate(file_.fd(), static_cast<off_t>(bytes_)) == 0) {
     allocate_huge(file_.fd(), old_bytes, bytes_);
   }
+  // In pieces: a call that a signal interrupts has done nothing on tmpfs, and a timer may interrupt each longer one.
   constexpr int kInterruptionsMax = 100;
-  int error = EINTR;
-  for (int i = 0; i < kInterruptionsMax && error == EINTR; ++i) {
-    error = ::posix_fallocate(file_.fd(), 0, static_cast<off_t>(bytes_));
+  constexpr size_t kPieceBytes = size_t{2} << 20;
+  int error = 0;
+  for (size_t at = 0; at < bytes_ && error == 0; at += kPieceBytes) {
+    const size_t n = std::min(kPieceBytes, bytes_ - at);
+    error = EINTR;
+    for (int i = 0; i < kInterruptionsMax && error == EINTR; ++i) {
+      error = ::posix_fallocate(file_.fd(), static_cast<off_t>(at), static_cast<off_t>(n));
+    }
   }
   return error == 0 ? Status::OK() : os_error(what, path_, error);
 }
@@ -267,17 +276,11 @@ Status Mapping::grow(uint64_t grow_bytes) {
   }
   const size_t old_bytes = bytes_;
   bytes_ = round_up(grow_bytes, kind_ == MediumKind::kHugetlb ? page_bytes_of(file_.fd()) : kPageBytes);
-  Status status = fits_file_size_limit() ? allocate(old_bytes) : os_error("enlarge", path_, EFBIG);
+  Status status = fits_file_size_limit(bytes_) ? allocate(old_bytes) : os_error("enlarge", path_, EFBIG);
   if (status.ok() && ::fsync(file_.fd()) != 0) status = os_error("write back", path_, errno);
   // A refused allocation may have enlarged the file in part; should this fail, too, the pool is sound all the same.
   if (!status.ok()) static_cast<void>(::ftruncate(file_.fd(), static_cast<off_t>(old_bytes)) == 0);
   return status;
-}
-
-// Beyond this limit the kernel would not only refuse but end the process (SIGXFSZ).
-bool Mapping::fits_file_size_limit() const {
-  rlimit limit = {};
-  return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur >= bytes_;
 }
 
 Status Mapping::map() {

@@ -40,6 +40,8 @@ struct MappingOptions {
   bool read_only = false;
   // Takes the file's advisory lock for as long as it is mapped: exclusive, or shared with other readers for read_only.
   bool lock = true;
+  // Other processes get descriptors of the open file: the lock then lasts until none has it open or mapped.
+  bool leave_lock = false;
   PersistenceDomain domain = PersistenceDomain::kAuto;  // as declared by the operator
 };
 
@@ -80,7 +82,7 @@ class Mapping {
   [[nodiscard]] std::string text() const { return describe_medium(kind_, domain_); }
 
  private:
-  Mapping(std::string path, const MappingOptions& options) : path_(std::move(path)), read_only_(options.read_only) {}
+  Mapping(std::string path, const MappingOptions& options);
 
   Status open_file(const MappingOptions& options);
   [[nodiscard]] bool create_marked(const MappingOptions& options);
@@ -91,10 +93,10 @@ class Mapping {
   [[nodiscard]] Status settle_cache() const;
   Status fill_holes();
   Status grow(uint64_t grow_bytes);
-  [[nodiscard]] bool fits_file_size_limit() const;
   Status keep_name();
   Status map();
 
+  const pid_t owner_;  // the process
   std::string path_;
   bool read_only_;
   bool created_ = false;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/nvm/os_file.h"
 
-#include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <system_error>
@@ -71,9 +72,9 @@ std::string directory_of(const std::string& path) {
 namespace {
 // Who removes a file has its lock, so while `judge` looks at it the name stays that of this file.
 bool remove_if(const std::string& path, const std::function<bool(int fd, uint64_t bytes)>& judge) {
-  const OsFile file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  OsFile file = open_file(path, O_RDONLY | O_NONBLOCK);
   struct stat info = {};
-  return file.is_open() && ::flock(file.fd(), LOCK_EX | LOCK_NB) == 0 && ::fstat(file.fd(), &info) == 0 &&
+  return file.is_open() && file.try_lock(/*exclusive=*/true) && ::fstat(file.fd(), &info) == 0 &&
          S_ISREG(info.st_mode) && info.st_nlink != 0 && judge(file.fd(), static_cast<uint64_t>(info.st_size)) &&
          ::unlink(path.c_str()) == 0;
 }
@@ -90,9 +91,14 @@ bool remove_shorter(const std::string& path, uint64_t bytes) {
   return remove_if(path, [bytes](int, uint64_t has) { return has < bytes; });
 }
 
+bool fits_file_size_limit(uint64_t bytes) {
+  rlimit limit = {};
+  return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur >= bytes;
+}
+
 Status sync_directory_of(const std::string& path) {
   const std::string directory = directory_of(path);
-  const OsFile opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const OsFile opened = open_file(directory, O_RDONLY | O_DIRECTORY);
   // EINVAL: a file system without directories to sync, such as hugetlbfs.
   if (opened.is_open() && (::fsync(opened.fd()) == 0 || errno == EINVAL)) return Status::OK();
   return os_error("write back the directory", directory, errno);

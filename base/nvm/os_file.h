@@ -1,40 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of the operating system: a descriptor that closes itself, and failed calls as statuses that state a remedy.
+// Files of the operating system: failed calls as statuses that state a remedy, limits, files that nobody uses.
 #ifndef BONSAI_BASE_NVM_OS_FILE_H_
 #define BONSAI_BASE_NVM_OS_FILE_H_
-
-#include <fcntl.h>
-#include <unistd.h>
 
 #include <cstddef>
 #include <functional>
 #include <span>
 #include <string>
-#include <utility>
 
+#include "base/nvm/descriptor.h"
 #include "bonsai/status.h"
 
 namespace bonsai::base {
-
-class OsFile {
- public:
-  OsFile() = default;
-  explicit OsFile(int fd) : fd_(fd) {}
-  OsFile(OsFile&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  OsFile& operator=(OsFile&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~OsFile() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-
-  [[nodiscard]] int fd() const { return fd_; }
-  [[nodiscard]] bool is_open() const { return fd_ >= 0; }
-
- private:
-  int fd_ = -1;
-};
 
 // The status of a system call on `path` that failed with `error` (an errno value). `what` reads like "open".
 // Codes: NoSpace for full file systems, quotas and file size limits, else IoError.
@@ -48,6 +25,10 @@ std::string directory_of(const std::string& path);
 bool remove_unused(const std::string& path, size_t n, const std::function<bool(std::span<const std::byte>)>& judge);
 // The same of a file that is shorter than `bytes`, perhaps empty.
 bool remove_shorter(const std::string& path, uint64_t bytes);
+
+// Whether a file of `bytes` is within the limit of file sizes (ulimit -f). To write or enlarge one beyond it would end
+// the process (SIGXFSZ).
+[[nodiscard]] bool fits_file_size_limit(uint64_t bytes);
 
 // Makes the names in the directory that holds `path` durable. Errors: IoError.
 Status sync_directory_of(const std::string& path);

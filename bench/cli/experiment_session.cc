@@ -6,7 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "admin/output.h"
+#include "admin/run_main.h"
 #include "base/status_macros.h"
 #include "bench/cli/session.h"
 #include "bench/driver/apart.h"

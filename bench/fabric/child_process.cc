@@ -30,10 +30,8 @@ std::string last_line(const std::string& output) {
 }  // namespace
 
 Status ChildProcess::start(const std::vector<std::string>& words, std::unique_ptr<ChildProcess>* child) {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return base::os_error("make a pipe for", words[0], errno);
-  base::OsFile ours(ends[0]);
-  const base::OsFile theirs(ends[1]);
+  auto [ours, theirs] = base::make_pipe();
+  if (!ours.is_open()) return base::os_error("make a pipe for", words[0], errno);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);

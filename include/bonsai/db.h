@@ -133,9 +133,10 @@ class DB {
   // Errors: IoError (missing, not writable), Corruption (damaged), NotSupported (foreign file, newer format version, a
   // scheme that this program does not support, another version of the fabric's protocol), Busy (open elsewhere),
   // InvalidArgument (options, names, roles, secret; targets that do not belong together: from two pools, a copy of
-  // another target, or an older copy from before the last open), NoSpace (file system full), Unavailable (a node does
-  // not answer within Options::fabric_wait_ms_max). On error no existing file is changed, here or on a node. A crashed
-  // pool is recovered first; recovery time grows with the number of dnodes and the log tail.
+  // another target, or an older copy from before the last open), NoSpace (file system full; no further thread or
+  // memory), Unavailable (a node does not answer within Options::fabric_wait_ms_max). On error no existing file is
+  // changed, here or on a node. A crashed pool is recovered first; recovery time grows with the number of dnodes and
+  // the log tail.
   static Status Open(const Options& options, const std::string& path, std::unique_ptr<DB>* db);
 
   virtual ~DB() = default;

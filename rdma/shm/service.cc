@@ -2,18 +2,23 @@
 #include "rdma/shm/service.h"
 
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <vector>
 
-#include "base/check.h"
+#include "base/status_macros.h"
 
 namespace bonsai::rdma {
 
-ShmService::ShmService() : wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  BONSAI_CHECK(wake_.is_open());
-  thread_ = base::Thread("shm.service", [this] { run(); });
+Status ShmService::make(std::shared_ptr<ShmService>* service) {
+  std::shared_ptr<ShmService> made(new ShmService);
+  made->wake_ = base::make_event();
+  if (!made->wake_.is_open()) return base::os_error("make an event for", "the fabric shm", errno);
+  BONSAI_RETURN_IF_ERROR(base::Thread::start(
+      "shm.service", [raw = made.get()] { raw->run(); }, &made->thread_));
+  *service = std::move(made);
+  return Status::OK();
 }
 
 ShmService::~ShmService() {
@@ -21,7 +26,7 @@ ShmService::~ShmService() {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
-  wake();
+  if (thread_.joinable()) wake();
   thread_.join();
 }
 

@@ -101,12 +101,11 @@ struct ShmListener {
 
 class ShmState {
  public:
-  explicit ShmState(const ShmOptions& chosen)
-      : options(chosen), service(chosen.folder.empty() ? nullptr : std::make_shared<ShmService>()) {}
+  explicit ShmState(const ShmOptions& chosen) : options(chosen) {}
   [[nodiscard]] std::string path(const std::string& address) const { return options.folder + "/" + address; }
 
   const ShmOptions options;
-  const std::shared_ptr<ShmService> service;
+  std::shared_ptr<ShmService> service;  // between processes; there before the first fabric is
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<ShmListener>> listeners;  // of this process
 };
@@ -453,10 +452,24 @@ class ShmFabric final : public Fabric {
 ShmNetwork::ShmNetwork(const ShmOptions& options) : state_(std::make_shared<ShmState>(options)) {}
 ShmNetwork::~ShmNetwork() = default;
 
-std::unique_ptr<Fabric> ShmNetwork::make_fabric() {
+Status ShmNetwork::make_fabric(std::unique_ptr<Fabric>* fabric) {
+  const bool between_processes = !state_->options.folder.empty();
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (between_processes && state_->service == nullptr) {
+      BONSAI_RETURN_IF_ERROR(ShmService::make(&state_->service));
+    }
+  }
   std::shared_ptr<ShmRegions> regions;
-  BONSAI_CHECK(ShmRegions::make(!state_->options.folder.empty(), &regions).ok());
-  return std::make_unique<ShmFabric>(state_, regions);
+  BONSAI_RETURN_IF_ERROR(ShmRegions::make(between_processes, &regions));
+  *fabric = std::make_unique<ShmFabric>(state_, regions);
+  return Status::OK();
+}
+
+std::unique_ptr<Fabric> ShmNetwork::make_fabric() {
+  std::unique_ptr<Fabric> fabric;
+  BONSAI_CHECK(make_fabric(&fabric).ok());
+  return fabric;
 }
 
 }  // namespace bonsai::rdma

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/nvm/descriptor.h"
 #include "base/status_macros.h"
 
 namespace bonsai::rdma::verbs {
@@ -73,6 +74,7 @@ Status Device::open(const VerbsOptions& options, std::unique_ptr<Device>* device
                                    " bytes; RDMA has 256, 512, 1024, 2048 and 4096, or 0 for the path's own");
   }
   int count = 0;
+  const base::StandardPlaces occupied;
   ibv_context** const contexts = rdma_get_devices(&count);
   if (contexts == nullptr || count == 0) return no_device("this machine offers no RDMA device");
   std::string refusals;

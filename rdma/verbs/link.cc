@@ -3,7 +3,6 @@
 
 #include <netdb.h>
 #include <poll.h>
-#include <sys/eventfd.h>
 
 #include <algorithm>
 #include <array>
@@ -56,13 +55,17 @@ int ms_until(uint64_t deadline_ns) {
 
 Status Events::make(std::unique_ptr<Events>* events) {
   std::unique_ptr<Events> made(new Events);
-  made->channel_.reset(rdma_create_event_channel());
+  {
+    const base::StandardPlaces occupied;
+    made->channel_.reset(rdma_create_event_channel());
+  }
   if (made->channel_ == nullptr) return failed("open the connection manager (is the module rdma_ucm loaded?)");
   // An event that was there may be withdrawn with its identifier: taking it must not wait for the next one.
   if (::fcntl(made->channel_->fd, F_SETFL, O_NONBLOCK) != 0) return failed("set up the connection manager");
-  made->stop_ = base::OsFile(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  made->stop_ = base::make_event();
   if (!made->stop_.is_open()) return failed("make an eventfd");
-  made->thread_ = base::Thread("fabric-events", [raw = made.get()] { raw->run(); });
+  BONSAI_RETURN_IF_ERROR(base::Thread::start(
+      "fabric-events", [raw = made.get()] { raw->run(); }, &made->thread_));
   *events = std::move(made);
   return Status::OK();
 }
@@ -87,6 +90,7 @@ void Events::run() {
 
 Status Events::make_id(EventSink* sink, ConnectionId* id) {
   rdma_cm_id* made = nullptr;
+  const base::StandardPlaces occupied;
   if (rdma_create_id(channel_.get(), &made, sink, RDMA_PS_TCP) != 0) return failed("make a connection identifier");
   id->reset(made);
   return Status::OK();
@@ -98,6 +102,7 @@ Status parse_address(const std::string& text, sockaddr_storage* address) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
+  const base::StandardPlaces occupied;
   if (host.empty() || getaddrinfo(host.c_str(), text.c_str() + colon + 1, &hints, &found) != 0) {
     return Status::InvalidArgument("'" + text + "' is no address of the fabric; write HOST:PORT, e.g. 10.0.0.1:7000");
   }

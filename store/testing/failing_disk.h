@@ -127,8 +127,10 @@ class Machine {
     std::vector<std::unique_ptr<base::HookedMedium>> media;
     media.push_back(std::make_unique<DirtyMedium>(disk, *mapping_));
     std::unique_ptr<store::Tiers> tiers;
-    opened_ = store::open_tiers_on(options_, std::move(media), create, &tiers);
-    if (opened_.ok()) db_ = std::make_unique<store::DbImpl>(options_, std::move(tiers), options.background_threads > 0);
+    store::BackgroundThreads threads;
+    if (options.background_threads > 0) opened_ = store::BackgroundThreads::reserve(options, &threads);
+    if (opened_.ok()) opened_ = store::open_tiers_on(options_, std::move(media), create, &tiers);
+    if (opened_.ok()) db_ = std::make_unique<store::DbImpl>(options_, std::move(tiers), std::move(threads));
   }
   [[nodiscard]] const Status& opened() const { return opened_; }
   [[nodiscard]] store::DbImpl* db() const { return db_.get(); }
