@@ -97,8 +97,8 @@ Status PoolServer::start() {
 
 rdma::Admit PoolServer::gate() const {
   const rdma::Admit owners = config_.secret != nullptr ? config_.secret->gate() : rdma::Admit();
-  return [owners, tester = config_.tester, testing = testing_, notes = notes_](const rdma::Hello& other,
-                                                                               rdma::Hello* answer) {
+  return [owners, tester = config_.tester, testing = testing_, notes = notes_, sessions = sessions_](
+             const rdma::Hello& other, rdma::Hello* answer) {
     if (*testing) {
       return other.node == tester ? Status::OK() : Status::Unavailable("the node is being started; try again");
     }
@@ -107,7 +107,9 @@ rdma::Admit PoolServer::gate() const {
       return Status::NoSpace(
           "the node is at its limit of open files; raise it there (ulimit -n), or close other pools");
     }
-    return owners ? owners(other, answer) : Status::OK();
+    // First the secret: a stranger does not take a number.
+    if (owners) BONSAI_RETURN_IF_ERROR(owners(other, answer));
+    return sessions->admit(other);
   };
 }
 
@@ -122,6 +124,7 @@ Status PoolServer::serve(uint64_t limit_ms) {
     looked_ns_ = now_ns;
     close_abandoned();
     look_for_owners();
+    sessions_->keep([this](uint32_t node) { return agent_->connected(node); });
     send_beats();
   }
   return status;
@@ -283,8 +286,9 @@ Status PoolServer::admit(PoolOp op, const std::string& name, uint32_t node) cons
       if (found->second->owner == node) {
         return Status::InvalidArgument("pool " + name + " is named twice; name each target once");
       }
-      return Status::Busy("pool " + name + " has an owner, node " + std::to_string(found->second->owner) +
-                          "; close it there, or wait until that node has disconnected");
+      return Status::Busy("pool " + name +
+                          " has an owner; close it there, or wait until that one has disconnected (its node's log " +
+                          "names it)");
     case PoolOp::kResize:
     case PoolOp::kClose:
     case PoolOp::kRemove:

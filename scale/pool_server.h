@@ -3,9 +3,10 @@
 // only the owners' READs and WRITEs move bytes.
 //
 // Invariants
-//   - A pool has at most one owner at a time, a node (Hello::node) with a live connection. The server looks ten times a
-//     second for owners that have lost power or network. When its last connection is gone the pool is closed: its
-//     region is unregistered first, so that nothing of that owner reaches it any more.
+//   - A pool has at most one owner at a time, a node with a live connection. Its number (Hello::node) stands for one
+//     session (sessions.h) as long as it is connected, so that nobody else gives its pools back. The server looks ten
+//     times a second for owners that have lost power or network. When its last connection is gone the pool is closed:
+//     its region is unregistered first, so that nothing of that owner reaches it any more.
 //   - The file's lock is shared with the processes of this machine that have the pool mapped: no later server, and no
 //     store, gets the pool while one of them has, whatever becomes of this server.
 //   - When a flush request succeeds, its ranges are durable in the persistence domain of the pool's medium; otherwise
@@ -43,6 +44,7 @@
 #include "rdma/remote_persist.h"
 #include "scale/credits.h"
 #include "scale/pool_wire.h"
+#include "scale/sessions.h"
 
 namespace bonsai::scale {
 
@@ -160,6 +162,7 @@ class PoolServer {
 
   rdma::Fabric* const fabric_;
   const Config config_;
+  const std::shared_ptr<Sessions> sessions_ = std::make_shared<Sessions>();
   const std::shared_ptr<Notes> notes_ = std::make_shared<Notes>();
   const std::shared_ptr<std::atomic<bool>> testing_ = std::make_shared<std::atomic<bool>>();
   std::unique_ptr<rdma::Worker> worker_;

@@ -170,6 +170,33 @@ TEST_F(PoolServerTest, AFileThatIsCutShortFailsItsOwnerAlone) {
   peer.reset();
 }
 
+// Who knows an owner's number has not its session: it does not connect as that one, and so cannot give its pool back.
+TEST_F(PoolServerTest, AnotherSessionDoesNotTakeAnOwnersNumber) {
+  const auto fabric = network_.make_fabric();
+  std::unique_ptr<rdma::Worker> worker;
+  ASSERT_TRUE(fabric->make_worker(&worker).ok());
+  std::vector<std::unique_ptr<rdma::Peer>> peers(4);
+  rdma::Hello own;
+  own.node = 77;
+  own.session = 5;
+  ASSERT_EQ("OK", worker->connect("node", own, kWaitMs, &peers[0]).ToString());
+  ASSERT_EQ("OK", worker->connect("node", own, kWaitMs, &peers[1]).ToString()) << "its other lanes";
+  for (const uint64_t guessed : {0, 4, 6}) {
+    own.session = guessed;
+    const Status refused = worker->connect("node", own, kWaitMs, &peers[2]);
+    EXPECT_TRUE(refused.IsBusy()) << refused.ToString();
+  }
+  own.node = 78;
+  EXPECT_EQ("OK", worker->connect("node", own, kWaitMs, &peers[3]).ToString());
+  peers.clear();
+  const auto owner = make_link(kWaitMs), other = make_link(kWaitMs);
+  size_t target = 0;
+  ASSERT_EQ("OK", ask(owner.get(), "p", PoolOp::kCreate, &target).ToString());
+  const Status busy = ask(other.get(), "p", PoolOp::kOpen, &target);
+  ASSERT_TRUE(busy.IsBusy()) << busy.ToString();
+  EXPECT_EQ(busy.message().find_first_of("0123456789"), std::string::npos) << "tells no number: " << busy.ToString();
+}
+
 TEST_F(PoolServerTest, WhoIsAtWorkIsWaitedForBeyondTheBound) {
   constexpr uint64_t kLimitMs = 1'000;
   const auto link = make_link(kLimitMs);
