@@ -3,6 +3,7 @@
 #include <gflags/gflags.h>
 #include <glog/logging.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -118,6 +119,9 @@ void watch(const Config& config, const std::vector<std::unique_ptr<Service>>& se
       state = std::move(now);
       LOG(INFO) << "pools: " << state;
     }
+    for (const auto& service : services) {
+      for (const std::string& note : service->take_notes()) LOG(WARNING) << service->address().text() << ": " << note;
+    }
     uint64_t dropped_now = 0;
     for (const auto& service : services) dropped_now += service->dropped();
     if (dropped_now != dropped) {
@@ -144,7 +148,16 @@ Status make_folder(const std::string& folder) {
                          "; make it, or give another --folder");
 }
 
+// Each owner takes descriptors: as many as the system lets this program have.
+void raise_limit_of_descriptors() {
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  static_cast<void>(::setrlimit(RLIMIT_NOFILE, &limit));
+}
+
 Status serve(const Config& config) {
+  raise_limit_of_descriptors();
   const sigset_t signals = stopping_signals();
   if (::pthread_sigmask(SIG_BLOCK, &signals, nullptr) != 0) return Status::IoError("signals cannot be blocked");
   rdma::Secret secret;

@@ -303,6 +303,32 @@ TEST_F(Daemon, StartsServesAndStopsWhileSomebodyKnocks) {
   EXPECT_EQ(bonsai("get", {"--pool=shm://n/a", "k"}).out, "v\n");
 }
 
+// The next owner hears what is the matter, the log says it, and those who are served go on.
+TEST_F(Daemon, AtItsLimitOfDescriptorsItRefusesTheNextOwnerAlone) {
+  std::vector<std::string> limited = {"/bin/sh", "-c", "ulimit -n 100; exec \"$0\" \"$@\""};
+  for (const std::string& word : words()) limited.push_back(word);
+  daemon_.emplace(fresh_folder(), limited);
+  ASSERT_TRUE(daemon_->prints("ready: serves ")) << daemon_->err();
+  std::vector<std::unique_ptr<DB>> owners;
+  Status status;
+  for (std::unique_ptr<DB> db; owners.size() < 20; owners.push_back(std::move(db))) {
+    status = DB::Open(options_of_owner(), "shm://n/p" + std::to_string(owners.size()), &db);
+    if (!status.ok()) break;
+  }
+  EXPECT_TRUE(status.IsNoSpace()) << status.ToString();
+  EXPECT_NE(status.message().find("limit of open files"), std::string::npos) << status.ToString();
+  EXPECT_GE(owners.size(), 2u);
+  EXPECT_TRUE(daemon_->prints("limit of open files")) << daemon_->err();
+  for (const auto& db : owners) EXPECT_EQ("OK", db->Put("k", "v").ToString());
+  owners.pop_back();
+  std::unique_ptr<DB> next;
+  for (int tries = 0; tries < 500 && next == nullptr; ++tries) {  // until the last one's are free
+    status = DB::Open(options_of_owner(), "shm://n/next", &next);
+    if (!status.ok()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ("OK", status.ToString());
+}
+
 TEST_F(Daemon, AdmitsWhoKnowsTheSecret) {
   const std::string secret = scratch_.file("secret"), other = scratch_.file("other");
   for (const auto& [file, digit] : {std::pair(secret, 'a'), std::pair(other, 'b')}) {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "base/thread.h"
 #include "bonsai/status.h"
@@ -37,6 +38,8 @@ class Service {
   [[nodiscard]] const std::string& text() const { return text_; }
   // Pools that have owners, as scale::PoolServer::owners().
   [[nodiscard]] std::map<std::string, uint32_t> owners() const;
+  // As scale::PoolServer::take_notes().
+  [[nodiscard]] std::vector<std::string> take_notes() { return server_->take_notes(); }
   // Requests that were no requests, since the start.
   [[nodiscard]] uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
 

@@ -50,7 +50,7 @@ Credentials credentials_of(const Hello& hello) {
 
 std::array<unsigned char, kProofBytes> prove(std::span<const std::byte> key, uint64_t purpose, const Hello& hello,
                                              const Credentials& credentials) {
-  const Statement statement{purpose, hello.version, hello.node, hello.epoch, credentials.nonce, credentials.seconds};
+  const Statement statement{purpose, hello.version, hello.node, hello.session, credentials.nonce, credentials.seconds};
   std::array<unsigned char, kProofBytes> proof{};
   crypto_generichash(proof.data(), proof.size(), reinterpret_cast<const unsigned char*>(&statement), sizeof statement,
                      reinterpret_cast<const unsigned char*>(key.data()), key.size());

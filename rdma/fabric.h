@@ -47,7 +47,7 @@ inline constexpr uint32_t kProtocolVersion = 3;
 struct Hello {
   uint32_t version = kProtocolVersion;
   uint32_t node = 0;                        // names the node in the cluster
-  uint64_t epoch = 0;                       // of the ownership under which it acts; 0 = none
+  uint64_t session = 0;                     // random bits of the node's life; no third one learns them; 0 = none
   std::array<std::byte, 32> credentials{};  // credentials.h
 };
 

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -43,6 +44,10 @@ Status Mirror::open(uint64_t offset, uint64_t n, std::vector<base::FarReads::Pie
     if (!inside) BONSAI_RETURN_IF_ERROR(open_gap(at, gap_end - at));
     known = std::prev(ranges_.upper_bound(at));
     const std::span<std::byte> memory = known->second.region->memory();
+    std::erase_if(known->second.landing, [](const auto& token) { return token.expired(); });
+    if (!known->second.read && !known->second.landing.empty()) {
+      return Status::Unavailable("an earlier read of " + name_ + " has not ended yet; try again later");
+    }
     if (!known->second.read) pieces->push_back({known->first, memory.data(), memory.size()});
     at = known->first + to_pages(memory.size());
   }
@@ -66,6 +71,19 @@ Status Mirror::open_gap(uint64_t offset, uint64_t n) {
 void Mirror::close(std::span<const base::FarReads::Piece> pieces) {
   const std::lock_guard lock(mutex_);
   for (const base::FarReads::Piece& piece : pieces) ranges_.at(piece.offset).read = true;
+}
+
+std::shared_ptr<const void> Mirror::begin_landing(std::span<const base::FarReads::Piece> pieces) {
+  auto token = std::make_shared<char>();
+  const std::lock_guard lock(mutex_);
+  for (const base::FarReads::Piece& piece : pieces) {
+    const auto after = ranges_.upper_bound(piece.offset);
+    if (after == ranges_.begin()) continue;
+    std::vector<std::weak_ptr<const void>>& landing = std::prev(after)->second.landing;
+    std::erase_if(landing, [](const auto& earlier) { return earlier.expired(); });
+    landing.push_back(token);
+  }
+  return token;
 }
 
 // The range that begins there, or the last one before; end(): none. Requires: the mutex.

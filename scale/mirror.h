@@ -39,7 +39,11 @@ class Mirror {
 
   // As base::FarReads::open_resident() and close_resident(). A range that could not be read is open, and is read again.
   Status open(uint64_t offset, uint64_t n, std::vector<base::FarReads::Piece>* pieces);
+  // Errors of open() beside NoSpace: Unavailable (an earlier READ of a range was given up and has not ended: it could
+  // change bytes that were read again).
   void close(std::span<const base::FarReads::Piece> pieces);
+  // The pieces are being read, as long as somebody holds the token.
+  [[nodiscard]] std::shared_ptr<const void> begin_landing(std::span<const base::FarReads::Piece> pieces);
 
   [[nodiscard]] bool resident(uint64_t offset, uint64_t n) const;
   // So many bytes of this node's memory.
@@ -50,7 +54,8 @@ class Mirror {
  private:
   struct Range {
     std::unique_ptr<rdma::Region> region;
-    bool read = false;  // its bytes are there
+    bool read = false;                                    // its bytes are there
+    std::vector<std::weak_ptr<const void>> landing = {};  // READs that may be in flight
 
     [[nodiscard]] uint64_t bytes() const { return region->memory().size(); }
   };

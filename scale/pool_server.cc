@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scale/pool_server.h"
 
+#include <sys/resource.h>
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -9,6 +12,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/nvm/bus_guard.h"
 #include "base/nvm/os_file.h"
 #include "base/status_macros.h"
 
@@ -17,6 +21,7 @@ namespace {
 
 constexpr uint64_t kCreditsMax = 128;  // of one owner: as many as four lanes have in flight
 constexpr size_t kJobsMax = 64;
+constexpr uint64_t kDescriptorsKept = 64;  // for those who are served: connections end, memory is mapped
 constexpr uint64_t kLookNs = 100'000'000;
 constexpr uint64_t kUnlockedMsMax = 1'000;
 constexpr base::Site kSiteServe{"server.flush"};
@@ -28,6 +33,21 @@ bool remove_file(const std::string& path) {
   return !std::filesystem::is_regular_file(path, error) || std::filesystem::remove(path, error);
 }
 
+// Whether the file is as large as its mapping. A device, and memory without a file, are.
+bool has_bytes(const base::Mapping& mapping) {
+  struct stat found {};
+  if (mapping.fd() < 0 || ::fstat(mapping.fd(), &found) != 0 || !S_ISREG(found.st_mode)) return true;
+  return static_cast<uint64_t>(found.st_size) >= mapping.bytes();
+}
+
+// Whether so few descriptors are left that a further owner could take them from those who are served.
+bool lacks_descriptors() {
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return false;
+  const uint64_t open = base::names_in("/proc/self/fd").size();
+  return open == 0 || open + std::min<uint64_t>(kDescriptorsKept, limit.rlim_cur / 4) > limit.rlim_cur;
+}
+
 std::string complete_name(const std::string& name) {
   return name.ends_with(kPartialEnding) ? name.substr(0, name.size() - kPartialEnding.size()) : name;
 }
@@ -35,6 +55,7 @@ std::string complete_name(const std::string& name) {
 }  // namespace
 
 Status PoolServer::make(rdma::Fabric* fabric, const Config& config, std::unique_ptr<PoolServer>* server) {
+  base::catch_bus_errors();
   std::unique_ptr<PoolServer> made(new PoolServer(fabric, config));
   BONSAI_RETURN_IF_ERROR(made->start());
   *server = std::move(made);
@@ -71,11 +92,19 @@ Status PoolServer::start() {
 
 rdma::Admit PoolServer::gate() const {
   const rdma::Admit owners = config_.secret != nullptr ? config_.secret->gate() : rdma::Admit();
-  return [owners, tester = config_.tester, testing = testing_](const rdma::Hello& other, rdma::Hello* answer) {
+  return [owners, tester = config_.tester, testing = testing_, notes = notes_, sessions = sessions_](
+             const rdma::Hello& other, rdma::Hello* answer) {
     if (*testing) {
       return other.node == tester ? Status::OK() : Status::Unavailable("the node is being started; try again");
     }
-    return owners ? owners(other, answer) : Status::OK();
+    if (lacks_descriptors()) {
+      notes->add("a connection was refused: this process is at its limit of open files; raise it (ulimit -n)");
+      return Status::NoSpace(
+          "the node is at its limit of open files; raise it there (ulimit -n), or close other pools");
+    }
+    // First the secret: a stranger does not take a number.
+    if (owners) BONSAI_RETURN_IF_ERROR(owners(other, answer));
+    return sessions->admit(other);
   };
 }
 
@@ -90,6 +119,7 @@ Status PoolServer::serve(uint64_t limit_ms) {
     looked_ns_ = now_ns;
     close_abandoned();
     look_for_owners();
+    sessions_->keep([this](uint32_t node) { return agent_->connected(node); });
     send_beats();
   }
   return status;
@@ -114,10 +144,16 @@ void PoolServer::close_abandoned() {
   std::erase_if(pools_, [this](const auto& pool) { return !agent_->connected(pool.second->owner); });
 }
 
-void PoolServer::Pool::flush(const rdma::FlushRequest::Range& range) {
+bool PoolServer::Pool::flush(const rdma::FlushRequest::Range& range) {
   const std::byte* const begin = region->memory().data() + (range.address - region->remote().base);
-  if (media.hooked != nullptr) return media.hooked->flush(begin, range.bytes, kSiteServe);
-  base::ProductMedium(mapping->data(), mapping->bytes(), mapping->domain()).flush(begin, range.bytes, kSiteServe);
+  if (media.hooked == nullptr) {
+    base::ProductMedium medium(mapping->data(), mapping->bytes(), mapping->domain());
+    return base::survive_bus_error([&] { medium.flush(begin, range.bytes, kSiteServe); });
+  }
+  // Such a medium notes the range only, and its fence hands it to the kernel.
+  if (!has_bytes(*mapping)) return false;
+  media.hooked->flush(begin, range.bytes, kSiteServe);
+  return true;
 }
 
 bool PoolServer::Pool::fence() {
@@ -140,12 +176,33 @@ rdma::FlushResult PoolServer::flush(std::span<const rdma::FlushRequest::Range> r
   for (const rdma::FlushRequest::Range& range : ranges) {
     Pool* const pool = pool_of(range);
     if (pool == nullptr) return rdma::FlushResult::kNotServed;
-    pool->flush(range);
+    if (pool->cut_short) return rdma::FlushResult::kFailed;
+    if (!pool->flush(range)) {
+      note_cut_short(pool);
+      return rdma::FlushResult::kFailed;
+    }
     if (std::find(flushed.begin(), flushed.end(), pool) == flushed.end()) flushed.push_back(pool);
   }
   bool kept = true;
   for (Pool* const pool : flushed) kept = pool->fence() && kept;
   return kept ? rdma::FlushResult::kDone : rdma::FlushResult::kFailed;
+}
+
+void PoolServer::note_cut_short(Pool* pool) {
+  pool->cut_short = true;
+  const std::string path = pool->mapping->path();
+  notes_->add(path + " was cut short while it was in use: its owner's updates fail from now on; restore the file");
+}
+
+void PoolServer::Notes::add(std::string text) {
+  const std::lock_guard lock(mutex_);
+  const bool known = std::find(notes_.begin(), notes_.end(), text) != notes_.end();
+  if (!known && notes_.size() < kNotesMax) notes_.push_back(std::move(text));
+}
+
+std::vector<std::string> PoolServer::Notes::take() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(notes_, {});
 }
 
 Status PoolServer::take(std::span<const std::byte> message, uint32_t node) {
@@ -225,8 +282,9 @@ Status PoolServer::admit(PoolOp op, const std::string& name, uint32_t node) cons
       if (found->second->owner == node) {
         return Status::InvalidArgument("pool " + name + " is named twice; name each target once");
       }
-      return Status::Busy("pool " + name + " has an owner, node " + std::to_string(found->second->owner) +
-                          "; close it there, or wait until that node has disconnected");
+      return Status::Busy("pool " + name +
+                          " has an owner; close it there, or wait until that one has disconnected (its node's log " +
+                          "names it)");
     case PoolOp::kResize:
     case PoolOp::kClose:
     case PoolOp::kRemove:

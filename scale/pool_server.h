@@ -3,9 +3,10 @@
 // only the owners' READs and WRITEs move bytes.
 //
 // Invariants
-//   - A pool has at most one owner at a time, a node (Hello::node) with a live connection. The server looks ten times a
-//     second for owners that have lost power or network. When its last connection is gone the pool is closed: its
-//     region is unregistered first, so that nothing of that owner reaches it any more.
+//   - A pool has at most one owner at a time, a node with a live connection. Its number (Hello::node) stands for one
+//     session (sessions.h) as long as it is connected, so that nobody else gives its pools back. The server looks ten
+//     times a second for owners that have lost power or network. When its last connection is gone the pool is closed:
+//     its region is unregistered first, so that nothing of that owner reaches it any more.
 //   - The file's lock is shared with the processes of this machine that have the pool mapped: no later server, and no
 //     store, gets the pool while one of them has, whatever becomes of this server.
 //   - When a flush request succeeds, its ranges are durable in the persistence domain of the pool's medium; otherwise
@@ -14,6 +15,8 @@
 //     and register the pool. Flush requests are served meanwhile. Each pool has one request at a time.
 //   - A flush request always finds a receive buffer: each owner has credits for its own, and waits when it has none.
 //     An eighth of the buffers is for requests about pools.
+//   - What happens to one pool, or to one owner, is its own affair: a file that somebody cut short fails its owner's
+//     flushes, and a node that has no descriptors left refuses the next owner. take_notes() names both.
 //   - Requests are untrusted bytes: whatever they hold, only the named pool of the configured folder is accessed.
 //
 // Thread-safety: one thread at a time, the worker's.
@@ -25,8 +28,10 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/nvm/mapping.h"
 #include "base/nvm/media.h"
@@ -39,6 +44,7 @@
 #include "rdma/remote_persist.h"
 #include "scale/credits.h"
 #include "scale/pool_wire.h"
+#include "scale/sessions.h"
 
 namespace bonsai::scale {
 
@@ -80,6 +86,9 @@ class PoolServer {
   // Whether requests are being carried out; serve() answers them.
   [[nodiscard]] bool at_work() const { return !jobs_.empty(); }
 
+  // What the operator should know, since the last call: a line each. Any thread.
+  [[nodiscard]] std::vector<std::string> take_notes() { return notes_->take(); }
+
   // The pools that have owners, by name, and the owners' nodes.
   [[nodiscard]] std::map<std::string, uint32_t> owners() const;
 
@@ -91,8 +100,10 @@ class PoolServer {
     std::unique_ptr<rdma::Region> region;
     std::shared_ptr<const uint64_t> credits;  // the owner's, which are free again with the last holder
 
-    void flush(const rdma::FlushRequest::Range& range);
+    // False: the file does not have these bytes any more.
+    [[nodiscard]] bool flush(const rdma::FlushRequest::Range& range);
     bool fence();
+    bool cut_short = false;  // it was found so
 
     uint32_t owner = 0;
     rdma::Remote word;  // of the owner's memory, where it had its answer
@@ -110,6 +121,18 @@ class PoolServer {
     std::atomic<bool> over{false};
     uint64_t beats = 0;   // not the thread's: sent to the node
     base::Thread thread;  // the last member, so that it ends first
+  };
+
+  // Shared with the listener's threads.
+  class Notes {
+   public:
+    void add(std::string text);
+    std::vector<std::string> take();
+
+   private:
+    static constexpr size_t kNotesMax = 64;
+    std::mutex mutex_;
+    std::vector<std::string> notes_;
   };
 
   PoolServer(rdma::Fabric* fabric, const Config& config) : fabric_(fabric), config_(config) {}
@@ -132,12 +155,15 @@ class PoolServer {
   Status map(const std::string& path, const base::MappingOptions& options, Job* job) const;
   void describe(const Pool& pool, PoolAnswer* answer) const;
   [[nodiscard]] rdma::FlushResult flush(std::span<const rdma::FlushRequest::Range> ranges);
+  void note_cut_short(Pool* pool);
   [[nodiscard]] Pool* pool_of(const rdma::FlushRequest::Range& range);
   void look_for_owners();
   void close_abandoned();
 
   rdma::Fabric* const fabric_;
   const Config config_;
+  const std::shared_ptr<Sessions> sessions_ = std::make_shared<Sessions>();
+  const std::shared_ptr<Notes> notes_ = std::make_shared<Notes>();
   const std::shared_ptr<std::atomic<bool>> testing_ = std::make_shared<std::atomic<bool>>();
   std::unique_ptr<rdma::Worker> worker_;
   std::unique_ptr<rdma::FlushAgent> agent_;

@@ -5,10 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "base/nvm/racy_copy.h"
 #include "base/testing/temp_folder.h"
 #include "base/thread.h"
 #include "rdma/shm/shm.h"
@@ -117,6 +119,82 @@ TEST_F(PoolServerTest, OwnersShareTheReceiveBuffersOfABusyNode) {
   writer.join();
   EXPECT_TRUE(kept) << volume.health().ToString();
   EXPECT_EQ(sent(), kPools * ((kBytes / kFarApart + 14) / 15)) << "15 ranges a request, and none twice";
+}
+
+// Somebody cuts a pool's file short. The next flush of its owner fails; the node and its other pools go on.
+TEST_F(PoolServerTest, AFileThatIsCutShortFailsItsOwnerAlone) {
+  const auto link = make_link(kWaitMs);
+  size_t cut = 0, whole = 0;
+  ASSERT_EQ("OK", ask(link.get(), "cut", PoolOp::kCreate, &cut).ToString());
+  ASSERT_EQ("OK", ask(link.get(), "whole", PoolOp::kCreate, &whole).ToString());
+  std::filesystem::resize_file(scratch_.file("cut"), 4096);
+  // A flush request by itself: a WRITE of this process would meet the missing bytes first.
+  const auto fabric = network_.make_fabric();
+  std::unique_ptr<rdma::Worker> worker;
+  ASSERT_TRUE(fabric->make_worker(&worker).ok());
+  std::unique_ptr<rdma::Peer> peer;
+  rdma::Hello own;
+  own.node = 77;
+  ASSERT_EQ("OK", worker->connect("node", own, kWaitMs, &peer).ToString());
+  struct Exchange {
+    rdma::FlushRequest request;
+    uint64_t answer;
+  };
+  std::unique_ptr<rdma::RegisteredMemory> memory;
+  rdma::Rights rights;
+  rights.write = true;
+  ASSERT_TRUE(rdma::RegisteredMemory::make(*fabric, sizeof(Exchange), rights, &memory).ok());
+  auto& exchange = *reinterpret_cast<Exchange*>(memory->data());
+  for (const uint64_t token : {5, 6}) {
+    exchange.request = {};
+    exchange.request.token = token;
+    exchange.request.answer = memory->remote().at(offsetof(Exchange, answer));
+    exchange.request.ranges = 1;
+    exchange.request.range[0] = {link->pool(cut).region.base + 8192, 64};
+    rdma::WorkList list;
+    list.send(*peer, memory->slice(0, offsetof(rdma::FlushRequest, range) + sizeof exchange.request.range[0]));
+    ASSERT_TRUE(worker->run(&list, kWaitMs).ok());
+    const auto word = [&] { return base::word_at(reinterpret_cast<std::byte*>(&exchange.answer)).load(); };
+    const auto answered = [&] { return (word() & rdma::FlushRequest::kTokenMax) == token; };
+    ASSERT_TRUE(worker->await("answer", kWaitMs, answered).ok());
+    EXPECT_EQ(word(), token | rdma::FlushRequest::kFailed);
+  }
+  const std::vector<std::string> notes = node_.take_notes();
+  ASSERT_EQ(notes.size(), 1u) << "once";
+  EXPECT_NE(notes[0].find("/cut was cut short"), std::string::npos) << notes[0];
+  std::unique_ptr<RemoteTarget> medium;
+  ASSERT_EQ("OK", RemoteTarget::make(link.get(), whole, &medium).ToString());
+  const uint64_t word = 7;
+  medium->nt_copy(medium->view() + 8192, &word, sizeof word, kSite);
+  EXPECT_TRUE(medium->fence(kSite)) << medium->health().ToString();
+  peer.reset();
+}
+
+// Who knows an owner's number has not its session: it does not connect as that one, and so cannot give its pool back.
+TEST_F(PoolServerTest, AnotherSessionDoesNotTakeAnOwnersNumber) {
+  const auto fabric = network_.make_fabric();
+  std::unique_ptr<rdma::Worker> worker;
+  ASSERT_TRUE(fabric->make_worker(&worker).ok());
+  std::vector<std::unique_ptr<rdma::Peer>> peers(4);
+  rdma::Hello own;
+  own.node = 77;
+  own.session = 5;
+  ASSERT_EQ("OK", worker->connect("node", own, kWaitMs, &peers[0]).ToString());
+  ASSERT_EQ("OK", worker->connect("node", own, kWaitMs, &peers[1]).ToString()) << "its other lanes";
+  for (const uint64_t guessed : {0, 4, 6}) {
+    own.session = guessed;
+    const Status refused = worker->connect("node", own, kWaitMs, &peers[2]);
+    EXPECT_TRUE(refused.IsBusy()) << refused.ToString();
+  }
+  own.node = 78;
+  EXPECT_EQ("OK", worker->connect("node", own, kWaitMs, &peers[3]).ToString());
+  peers.clear();
+  const auto owner = make_link(kWaitMs), other = make_link(kWaitMs);
+  size_t target = 0;
+  ASSERT_EQ("OK", ask(owner.get(), "p", PoolOp::kCreate, &target).ToString());
+  const Status busy = ask(other.get(), "p", PoolOp::kOpen, &target);
+  ASSERT_TRUE(busy.IsBusy()) << busy.ToString();
+  EXPECT_EQ(busy.message().find_first_of("0123456789"), std::string::npos) << "tells no number: " << busy.ToString();
 }
 
 TEST_F(PoolServerTest, WhoIsAtWorkIsWaitedForBeyondTheBound) {

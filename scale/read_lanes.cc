@@ -152,6 +152,16 @@ void ReadLanes::forget(uint64_t ticket) {
   at->second.forgotten = true;
 }
 
+void ReadLanes::settle() {
+  for (size_t number = 0; number < lanes_.size(); ++number) {
+    Lane& lane = *lanes_[number];
+    if (!lane.mutex.try_lock()) continue;
+    const std::lock_guard lock(lane.mutex, std::adopt_lock);
+    static_cast<void>(lane.worker->poll());
+    drop_forgotten(&reads_[number]);
+  }
+}
+
 // Requires: the lane's mutex.
 void ReadLanes::drop_forgotten(LaneReads* reads) {
   std::erase_if(reads->readings, [](const auto& each) {

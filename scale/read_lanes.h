@@ -35,6 +35,8 @@ class ReadLanes {
   [[nodiscard]] uint64_t begin(LinkTarget* target, std::span<const Piece> pieces, std::shared_ptr<const void> holder);
   [[nodiscard]] bool ended(uint64_t ticket, Status* status);
   void forget(uint64_t ticket);
+  // Lets go of forgotten reads that have ended, as far as their lanes are free.
+  void settle();
 
   // Lets go of all memory. Requires: all connections are closed, and no other call is in progress.
   void clear() { reads_.clear(); }

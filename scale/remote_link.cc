@@ -2,6 +2,7 @@
 #include "scale/remote_link.h"
 
 #include <mutex>
+#include <span>
 #include <utility>
 
 #include "base/clock.h"
@@ -24,6 +25,7 @@ Status RemoteLink::start() {
                                    std::to_string(LinkOptions::kWorkersMax));
   }
   node_ = static_cast<uint32_t>(base::fresh_seed() | 1);
+  base::random_secret(std::as_writable_bytes(std::span(&session_, 1)));
   BONSAI_RETURN_IF_ERROR(RegisteredPool::make(fabric_, &pool_));
   for (size_t i = 0; i < options_.workers; ++i) {
     auto lane = std::make_unique<Lane>();
@@ -52,6 +54,7 @@ Status RemoteLink::connect(rdma::Worker* worker, const TargetName& name, std::un
   for (uint64_t passed_ns = wait.watch_ns();; wait.pause()) {
     own = {};
     own.node = node_;
+    own.session = session_;
     if (options_.secret != nullptr) options_.secret->sign(&own);
     status = worker->connect(name.node, own, (limit_ns - passed_ns) / base::kNsPerMs, &made);
     passed_ns = wait.watch_ns();

@@ -94,6 +94,7 @@ class RemoteLink {
   const std::shared_ptr<rdma::Fabric> fabric_;
   const LinkOptions options_;
   uint32_t node_ = 0;
+  uint64_t session_ = 0;
   std::vector<std::unique_ptr<Lane>> lanes_;  // fixed once made
   std::shared_ptr<RegisteredPool> pool_;
   std::optional<PoolRequests> requests_;

@@ -45,6 +45,7 @@ bool RemoteTarget::fence(const base::Site&) {
 // What failed to be read before is open, and is read again.
 Status RemoteTarget::open_resident(uint64_t offset, uint64_t n, std::vector<Piece>* pieces) {
   target_.places.give_up(offset, n);
+  reads_.settle();
   return mirror_->open(offset, n, pieces);
 }
 

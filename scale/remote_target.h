@@ -42,7 +42,7 @@ class RemoteTarget final : public base::HookedMedium, public base::FarReads {
 
   [[nodiscard]] Memory memory(size_t bytes) override { return reads_.memory(bytes); }
   [[nodiscard]] uint64_t begin(std::span<const Piece> pieces, std::shared_ptr<const void> holder) override {
-    return reads_.begin(&target_, pieces, std::move(holder));
+    return reads_.begin(&target_, pieces, holder != nullptr ? std::move(holder) : mirror_->begin_landing(pieces));
   }
   [[nodiscard]] bool ended(uint64_t ticket, Status* status) override { return reads_.ended(ticket, status); }
   void forget(uint64_t ticket) override { reads_.forget(ticket); }

@@ -23,6 +23,7 @@
 #include "scale/read_batch.h"
 #include "scale/remote_link.h"
 #include "scale/remote_target.h"
+#include "scale/residence.h"
 #include "scale/testing/serving_node.h"
 #include "scale/volume.h"
 
@@ -411,6 +412,28 @@ TEST_F(RemoteWorkers, ACopyThatCannotBeRegisteredIsWrittenAllTheSame) {
     EXPECT_TRUE(status.IsUnavailable()) << status.ToString();
     EXPECT_NE(status.message().find("ulimit"), std::string::npos) << status.ToString();
     EXPECT_TRUE(medium->health().ok()) << "a read that was refused fails nothing else";
+  });
+}
+
+// Until such a READ has ended it could change what was read again, and written by this node since.
+TEST_F(RemoteWorkers, AReadThatWasGivenUpLandsBeforeItsRetry) {
+  run([&] {
+    make_link(2);
+    size_t target = 0;
+    const auto medium = create("p", &target);
+    std::vector<base::FarReads::Piece> pieces, again;
+    ASSERT_EQ("OK", medium->open_resident(8192, 4096, &pieces).ToString());
+    medium->forget(medium->begin(pieces, nullptr));
+    const Status refused = medium->open_resident(8192, 4096, &again);
+    EXPECT_TRUE(refused.IsUnavailable()) << refused.ToString();
+    EXPECT_EQ("OK", medium->open_resident(16384, 4096, &again).ToString()) << "other bytes";
+    base::sleep_ms(10);
+    again.clear();
+    EXPECT_EQ("OK", medium->open_resident(8192, 4096, &again).ToString()) << "it has landed";
+    EXPECT_EQ(again.size(), 1u);
+    const FarRange range{medium.get(), 8192, 4096};
+    EXPECT_EQ("OK", make_resident({&range, 1}).ToString());
+    EXPECT_TRUE(write(medium.get(), 8192, 7));
   });
 }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rdma/shm/shm.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -93,6 +95,7 @@ struct ShmListener {
   std::deque<std::unique_ptr<Peer>> waiting;  // for accept()
   ShmSocket socket;                           // between processes
   base::OsFile address_lock;
+  base::OsFile spare;  // a descriptor that is given up to refuse a connection when there is no other
   std::deque<int>
       greeting;  // under the mutex: sockets of processes that have connected and not been admitted, oldest first
 };
@@ -145,6 +148,8 @@ Status greet(const std::shared_ptr<ShmListener>& listener, const std::shared_ptr
   return Status::OK();
 }
 
+base::OsFile spare_of(const ShmSocket& socket) { return base::duplicate(socket.fd()); }
+
 // Reads a greeting. Whether the socket is to be watched further.
 bool hear_greeting(const std::shared_ptr<ShmListener>& listener, const std::shared_ptr<ShmService>& service,
                    ShmSocket* socket) {
@@ -168,6 +173,16 @@ bool hear_greeting(const std::shared_ptr<ShmListener>& listener, const std::shar
 bool accept_all(const std::shared_ptr<ShmListener>& listener, const std::shared_ptr<ShmService>& service) {
   for (;;) {
     auto socket = std::make_shared<ShmSocket>(listener->socket.accept());
+    if (socket->fd() < 0 && (errno == EMFILE || errno == ENFILE) && listener->spare.is_open()) {
+      // Without a descriptor it would wait there for ever, and so would this thread spin.
+      listener->spare = base::OsFile();
+      const ShmSocket refused = listener->socket.accept();
+      if (refused.fd() < 0) return true;
+      refuse(refused, Status::NoSpace("the node is at its limit of open files; raise it there (ulimit -n)"));
+      socket.reset();
+    }
+    if (!listener->spare.is_open()) listener->spare = spare_of(listener->socket);
+    if (socket == nullptr) continue;
     if (socket->fd() < 0) return true;
     int oldest = -1;
     {
@@ -231,6 +246,7 @@ class ShmWorker final : public Worker {
       }
       if (network_->service != nullptr) {
         BONSAI_RETURN_IF_ERROR(ShmSocket::listen(network_->path(address), &listener->socket, &listener->address_lock));
+        listener->spare = spare_of(listener->socket);
       }
       network_->listeners[address] = listener;
     }
