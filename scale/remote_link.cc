@@ -212,7 +212,12 @@ Status RemoteLink::release(size_t target, PoolOp op) {
 }
 
 Status RemoteLink::remove(size_t target) { return release(target, PoolOp::kRemove); }
-Status RemoteLink::complete(size_t target) { return release(target, PoolOp::kComplete); }
+
+Status RemoteLink::complete(size_t target) {
+  Target& of = *targets_[target];
+  PoolAnswer answer;
+  return ask(&of, &of.connections[0]->peer(), PoolOp::kComplete, 0, 0, &answer);
+}
 
 RemoteLink::Pool RemoteLink::pool_of(const PoolAnswer& answer) const {
   return {answer.region, answer.emulated != 0, wire_text(answer.text) + ", over " + text()};

@@ -94,8 +94,8 @@ class RemoteLink {
   // Makes the pool so large on its node. Requires: as open(); it has no mirror that is still used.
   // Errors: those of open(), NoSpace; the pool is given back then.
   Status resize(size_t target, uint64_t bytes);
-  // Gives back a pool whose name ends in kPartialEnding; without that ending it is its name from now on. Requires: as
-  // open(). Errors: InvalidArgument (a pool has that name already), IoError, Unavailable.
+  // Gives a pool that was made by kCreateUnnamed its name; it stays this link's. Requires: as open().
+  // Errors: InvalidArgument (it has one), Busy (the name is taken), IoError, Unavailable.
   Status complete(size_t target);
 
   [[nodiscard]] const Pool& pool(size_t target) const { return targets_[target]->pool; }

@@ -10,8 +10,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include "base/huge_range.h"
 #include "base/status_macros.h"
@@ -98,10 +101,13 @@ Status check_options(const std::string& path, const MappingOptions& options) {
 Status Mapping::open(const std::string& path, const MappingOptions& options, std::unique_ptr<Mapping>* mapping) {
   BONSAI_RETURN_IF_ERROR(check_options(path, options));
   std::unique_ptr<Mapping> opened(new Mapping(path, options));
-  BONSAI_RETURN_IF_ERROR(opened->open_file(options));
+  struct stat info = {};
+  const bool is_device = ::stat(path.c_str(), &info) == 0 && S_ISCHR(info.st_mode);
+  opened->created_ = options.create_bytes > 0 && !is_device;
+  BONSAI_RETURN_IF_ERROR(opened->created_ ? opened->create_file(options) : opened->open_file());
   Status status = opened->prepare(options);
   if (!status.ok()) {
-    if (opened->created_) ::unlink(path.c_str());
+    if (opened->created_) static_cast<void>(opened->remove());
     return status;
   }
   *mapping = std::move(opened);
@@ -132,6 +138,7 @@ bool is_marked(std::span<const std::byte> first_bytes, uint64_t mark) {
 
 Mapping::~Mapping() {
   if (data_ == nullptr) return;
+  if (created_ && name_ != path_) static_cast<void>(remove());
   static_cast<void>(sync());
   ::munmap(data_, bytes_);
 }
@@ -141,36 +148,104 @@ Status Mapping::sync() {
   return ::msync(data_, bytes_, MS_SYNC) == 0 ? Status::OK() : os_error("write back", path_, errno);
 }
 
-Status Mapping::open_file(const MappingOptions& options) {
+namespace {
+
+// Why there is nothing to open, or something that cannot be created over, though the path leads nowhere.
+bool is_dangling(const std::string& path, std::string* text) {
   struct stat info = {};
-  const bool is_device = ::stat(path_.c_str(), &info) == 0 && S_ISCHR(info.st_mode);
-  created_ = options.create_bytes > 0 && !is_device;
+  if (::lstat(path.c_str(), &info) != 0 || !S_ISLNK(info.st_mode) || ::stat(path.c_str(), &info) == 0) return false;
+  std::error_code ignored;
+  const std::string to = std::filesystem::read_symlink(path, ignored).string();
+  *text =
+      path + " is a link to " + to + ", which does not exist; restore or mount that, or remove the link: rm " + path;
+  return true;
+}
+
+}  // namespace
+
+Status Mapping::open_file() {
   // O_NONBLOCK: opening a pipe by mistake must fail, not wait.
-  if (created_ && create_marked(options)) return Status::OK();
-  const int flags = (read_only_ ? O_RDONLY : O_RDWR) | (created_ ? O_CREAT | O_EXCL : 0) | O_NONBLOCK | O_CLOEXEC;
-  file_ = OsFile(::open(path_.c_str(), flags, 0600));
-  if (file_.is_open()) return Status::OK();
+  file_ = OsFile(::open(path_.c_str(), (read_only_ ? O_RDONLY : O_RDWR) | O_NONBLOCK | O_CLOEXEC));
   const int error = errno;
-  if (error == EEXIST) {
-    return Status::IoError("cannot create " + path_ + ": it exists; open it without creating, or remove it first");
+  name_ = path_;
+  if (file_.is_open()) return Status::OK();
+  std::string dangling;
+  if (error == ENOENT && is_dangling(path_, &dangling)) return Status::IoError("cannot open: " + dangling);
+  return os_error("open", path_, error);
+}
+
+Status Mapping::create_file(const MappingOptions& options) {
+  std::string dangling;
+  if (is_dangling(path_, &dangling)) return Status::IoError("cannot create: " + dangling);
+  struct stat info = {};
+  const bool exists = ::lstat(path_.c_str(), &info) == 0;
+  if (directory_of(path_) == "/dev") {
+    return Status::IoError("there is no device " + path_ +
+                           ", and a file there would be no NVM; name one of those that " +
+                           "ls /dev/dax* shows, or a file elsewhere");
   }
-  if (created_ && error == ENOENT) {
+  if (!exists && create_unnamed(options)) return Status::OK();
+  constexpr std::string_view kEnding = ".partial";
+  std::string name = options.name_later ? path_ + ".XXXXXX" + std::string(kEnding) : path_;
+  const int flags = O_RDWR | O_CREAT | O_EXCL | O_NONBLOCK | O_CLOEXEC;
+  if (!exists) {
+    file_ = OsFile(options.name_later ? ::mkostemps(name.data(), kEnding.size(), O_CLOEXEC)
+                                      : ::open(name.c_str(), flags, 0600));
+  }
+  const int error = exists ? EEXIST : errno;
+  if (file_.is_open()) {
+    name_ = name;
+    return Status::OK();
+  }
+  if (error == EEXIST) {
+    return Status::IoError("cannot create " + path_ + ": it exists; open it without creating, or name a new file");
+  }
+  if (error == ENOENT) {
     return Status::IoError("cannot create " + path_ + ": there is no directory " + directory_of(path_) +
                            "; create it (mkdir -p) first");
   }
-  return os_error(created_ ? "create" : "open", path_, error);
+  return os_error("create", path_, error);
 }
 
-// Makes the file with its mark and its lock, and then names it. False: it must be made otherwise, or cannot be.
-bool Mapping::create_marked(const MappingOptions& options) {
+// Makes the file with its mark and its lock, and then names it if that is to be. False: it must be made otherwise, or
+// cannot be.
+bool Mapping::create_unnamed(const MappingOptions& options) {
   OsFile unnamed(::open(directory_of(path_).c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0600));
   const uint64_t mark = options.create_mark;
   if (!unnamed.is_open() || ::pwrite(unnamed.fd(), &mark, sizeof mark, 0) != sizeof mark) return false;
   if (options.lock && ::flock(unnamed.fd(), LOCK_EX | LOCK_NB) != 0) return false;
-  const std::string self = "/proc/self/fd/" + std::to_string(unnamed.fd());
-  if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, path_.c_str(), AT_SYMLINK_FOLLOW) != 0) return false;
+  if (options.name_later) {
+    // Only through here the file can be named later.
+    if (::access(("/proc/self/fd/" + std::to_string(unnamed.fd())).c_str(), F_OK) != 0) return false;
+  } else {
+    if (!give_name(unnamed.fd(), "", path_).ok()) return false;
+    name_ = path_;
+  }
   file_ = std::move(unnamed);
   return true;
+}
+
+Status Mapping::take_name() {
+  if (!created_ || name_ == path_) return Status::OK();
+  BONSAI_RETURN_IF_ERROR(give_name(file_.fd(), name_, path_));
+  const std::string before = std::exchange(name_, path_);
+  const Status kept = keep_name();
+  if (kept.ok()) return kept;
+  // Nobody has had the answer that the name is there.
+  if (!before.empty() && give_name(file_.fd(), path_, before).ok()) {
+    name_ = before;
+  } else if (remove_name(path_, file_.fd()).ok()) {
+    name_.clear();
+  }
+  return kept;
+}
+
+Status Mapping::remove() {
+  struct stat info = {};
+  if (name_.empty() || ::fstat(file_.fd(), &info) != 0 || !S_ISREG(info.st_mode)) return Status::OK();
+  BONSAI_RETURN_IF_ERROR(remove_name(name_, file_.fd()));
+  name_.clear();
+  return Status::OK();
 }
 
 Status Mapping::prepare(const MappingOptions& options) {
@@ -183,7 +258,7 @@ Status Mapping::prepare(const MappingOptions& options) {
   if (!created_) BONSAI_RETURN_IF_ERROR(settle_cache());
   if (!created_) BONSAI_RETURN_IF_ERROR(fill_holes());
   BONSAI_RETURN_IF_ERROR(map());
-  return created_ ? keep_name() : Status::OK();
+  return created_ && name_ == path_ ? keep_name() : Status::OK();
 }
 
 // A new file survives a crash only when its size and its name in the directory were written too.
@@ -222,9 +297,10 @@ Status Mapping::find_bytes(uint64_t create_bytes) {
   if (::fstat(file_.fd(), &info) != 0) return os_error("examine", path_, errno);
   bytes_ = static_cast<size_t>(info.st_size);
   if (bytes_ >= kMappingBytesMin) return Status::OK();
-  return Status::Corruption(path_ + " has only " + std::to_string(bytes_) +
-                            " bytes: it was truncated, or is not a pool; " +
-                            "restore it, or remove it and create a new one");
+  return Status::Corruption(
+      path_ + " has only " + std::to_string(bytes_) +
+      " bytes, fewer than any pool: it is no pool, or was truncated; check the path, or restore " +
+      "the whole file from a copy");
 }
 
 // Takes the space after the first `old_bytes` now: a hole that cannot be filled later would end the process (SIGBUS).
