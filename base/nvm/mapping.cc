@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -153,12 +152,21 @@ namespace {
 // Why there is nothing to open, or something that cannot be created over, though the path leads nowhere.
 bool is_dangling(const std::string& path, std::string* text) {
   struct stat info = {};
-  if (::lstat(path.c_str(), &info) != 0 || !S_ISLNK(info.st_mode) || ::stat(path.c_str(), &info) == 0) return false;
+  if (::lstat(path.c_str(), &info) != 0 || !S_ISLNK(info.st_mode)) return false;
+  if (::stat(path.c_str(), &info) == 0 || errno != ENOENT) return false;
   std::error_code ignored;
   const std::string to = std::filesystem::read_symlink(path, ignored).string();
   *text =
       path + " is a link to " + to + ", which does not exist; restore or mount that, or remove the link: rm " + path;
   return true;
+}
+
+bool is_place_of_devices(const std::string& path) { return directory_of(path) == "/dev"; }
+
+// A file made in its place would be no NVM, and lost with the machine.
+Status no_device(const std::string& path) {
+  return Status::IoError("there is no device " + path +
+                         "; name one of those that ls /dev/dax* shows, or a file elsewhere");
 }
 
 }  // namespace
@@ -171,6 +179,7 @@ Status Mapping::open_file() {
   if (file_.is_open()) return Status::OK();
   std::string dangling;
   if (error == ENOENT && is_dangling(path_, &dangling)) return Status::IoError("cannot open: " + dangling);
+  if (error == ENOENT && is_place_of_devices(path_)) return no_device(path_);
   return os_error("open", path_, error);
 }
 
@@ -179,24 +188,19 @@ Status Mapping::create_file(const MappingOptions& options) {
   if (is_dangling(path_, &dangling)) return Status::IoError("cannot create: " + dangling);
   struct stat info = {};
   const bool exists = ::lstat(path_.c_str(), &info) == 0;
-  if (directory_of(path_) == "/dev") {
-    return Status::IoError("there is no device " + path_ +
-                           ", and a file there would be no NVM; name one of those that " +
-                           "ls /dev/dax* shows, or a file elsewhere");
-  }
+  if (!exists && is_place_of_devices(path_)) return no_device(path_);
   if (!exists && create_unnamed(options)) return Status::OK();
-  constexpr std::string_view kEnding = ".partial";
-  std::string name = options.name_later ? path_ + ".XXXXXX" + std::string(kEnding) : path_;
+  constexpr int kNamesMax = 1000;
   const int flags = O_RDWR | O_CREAT | O_EXCL | O_NONBLOCK | O_CLOEXEC;
-  if (!exists) {
-    file_ = OsFile(options.name_later ? ::mkostemps(name.data(), kEnding.size(), O_CLOEXEC)
-                                      : ::open(name.c_str(), flags, 0600));
+  int error = EEXIST;
+  for (int i = 0; i < kNamesMax && !exists && error == EEXIST && !file_.is_open(); ++i) {
+    name_ = path_;
+    if (options.name_later) name_ += "." + std::to_string(::getpid()) + "." + std::to_string(i) + ".partial";
+    file_ = OsFile(::open(name_.c_str(), flags, 0600));
+    error = errno;
+    if (!options.name_later) break;
   }
-  const int error = exists ? EEXIST : errno;
-  if (file_.is_open()) {
-    name_ = name;
-    return Status::OK();
-  }
+  if (file_.is_open()) return Status::OK();
   if (error == EEXIST) {
     return Status::IoError("cannot create " + path_ + ": it exists; open it without creating, or name a new file");
   }

@@ -32,7 +32,7 @@ struct MappingOptions {
   // before they are named, and written: hugetlbfs does not), so that what an interrupted creation left is known.
   uint64_t create_mark = 0;
   // A new file has no name until take_name(), so that nothing is left of it if its process ends before. Where files
-  // cannot be made without a name (hugetlbfs), it has one of its own, the path and a random word and ".partial".
+  // cannot be made without a name (hugetlbfs), it has one of its own, as PATH.PID.0.partial.
   bool name_later = false;
   // Not 0: an existing regular file that is smaller is enlarged to this size (hugetlb: to whole pages), its space
   // allocated at once; it keeps its size if that fails. Not together with create_bytes or read_only.

@@ -241,7 +241,7 @@ Status Remove(const std::string& path, const Options& options = Options());
 // meanwhile; the values that updates replace stay in DRAM until the copy is done. The copy is durable when the call
 // returns, and appears under its name only when it is complete; until then its files have no name, so that nothing is
 // left of them if the process ends. (Where a file system cannot do that, such as hugetlbfs, they have one of their own,
-// `to`.XXXXXX.partial. A DAX device holds what has been copied so far.) No existing file is replaced, not one that
+// as `to`.PID.0.partial. A DAX device holds what has been copied so far.) No existing file is replaced, not one that
 // appears meanwhile either. *records, if not null, is set to the number of records.
 // Errors: as Scan of `db` and as Open and Put of the new pool, which is then removed; InvalidArgument (`to` exists),
 // Busy (somebody else has made a file of that name meanwhile).
