@@ -10,6 +10,7 @@
 #include "admin/command.h"
 #include "admin/flags.h"
 #include "admin/log_sink.h"
+#include "admin/stop_signals.h"
 #include "admin/text.h"
 #include "bonsai/c.h"
 
@@ -99,5 +100,7 @@ int main(int argc, char** argv) {
     std::fputs(bonsai::admin::program_help().c_str(), stderr);
     return bonsai::admin::kExitUsage;
   }
-  return bonsai::admin::dispatch(argv[1], std::vector<std::string>(argv + 2, argv + argc));
+  const int exit = bonsai::admin::dispatch(argv[1], std::vector<std::string>(argv + 2, argv + argc));
+  bonsai::admin::end_as_signalled();
+  return exit;
 }
