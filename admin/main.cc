@@ -11,6 +11,7 @@
 #include "admin/flags.h"
 #include "admin/log_sink.h"
 #include "admin/run_main.h"
+#include "admin/stop_signals.h"
 #include "admin/text.h"
 #include "bonsai/c.h"
 
@@ -95,7 +96,7 @@ ExitCode dispatch(const std::string& name, const std::vector<std::string>& argum
 }  // namespace bonsai::admin
 
 int main(int argc, char** argv) {
-  return bonsai::admin::run_main("bonsai", [argc, argv]() -> int {
+  const int exit = bonsai::admin::run_main("bonsai", [argc, argv]() -> int {
     bonsai::admin::start_log(argv[0]);
     if (argc < 2) {
       std::fputs(bonsai::admin::program_help().c_str(), stderr);
@@ -103,4 +104,6 @@ int main(int argc, char** argv) {
     }
     return bonsai::admin::dispatch(argv[1], std::vector<std::string>(argv + 2, argv + argc));
   });
+  bonsai::admin::end_as_signalled();
+  return exit;
 }

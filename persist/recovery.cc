@@ -278,7 +278,7 @@ Status damage_status(const std::vector<Damage>& damages) {
   const Damage& first = damages.front();
   return Status::Corruption(first.where + ": " + first.what + "; keys affected: " + first.key_range +
                             (damages.size() > 1 ? " (and " + std::to_string(damages.size() - 1) + " more)" : "") +
-                            "; run `bonsai check` for the whole list");
+                            "; run `bonsai check` for the whole list, and `bonsai salvage` to copy what is sound");
 }
 
 }  // namespace bonsai::persist

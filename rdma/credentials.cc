@@ -110,8 +110,12 @@ Secret::~Secret() { sodium_memzero(key_.data(), key_.size()); }
 
 Status Secret::load(const std::string& path, Secret* secret) {
   struct stat found {};
-  if (::stat(path.c_str(), &found) != 0) return base::os_error("stat", path, errno);
   const std::string remedy = "; make one with: (umask 077; openssl rand -hex 32 >" + path + ")";
+  if (::stat(path.c_str(), &found) != 0) {
+    if (errno != ENOENT) return base::os_error("read the secret file", path, errno);
+    return Status::IoError("the secret file " + path + " does not exist; copy that of the nodes there, or, for a new " +
+                           "deployment, " + remedy.substr(2));
+  }
   if ((found.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
     return Status::InvalidArgument("others than its owner may read " + path + remedy);
   }

@@ -3,8 +3,10 @@
 
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
@@ -27,12 +29,6 @@ constexpr uint64_t kUnlockedMsMax = 1'000;
 constexpr base::Site kSiteServe{"server.flush"};
 constexpr uint64_t kJudgedBytesMax = uint64_t{1} << 16;  // of a pool's beginning, to see whether it was finished
 
-// False: it is still there, though it is a file. A device has no second life under another name.
-bool remove_file(const std::string& path) {
-  std::error_code error;
-  return !std::filesystem::is_regular_file(path, error) || std::filesystem::remove(path, error);
-}
-
 // Whether the file is as large as its mapping. A device, and memory without a file, are.
 bool has_bytes(const base::Mapping& mapping) {
   struct stat found {};
@@ -46,10 +42,6 @@ bool lacks_descriptors() {
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return false;
   const uint64_t open = base::names_in("/proc/self/fd").size();
   return open == 0 || open + std::min<uint64_t>(kDescriptorsKept, limit.rlim_cur / 4) > limit.rlim_cur;
-}
-
-std::string complete_name(const std::string& name) {
-  return name.ends_with(kPartialEnding) ? name.substr(0, name.size() - kPartialEnding.size()) : name;
 }
 
 }  // namespace
@@ -234,7 +226,7 @@ Status PoolServer::begin(const PoolRequest& request, uint32_t node) {
   const std::string name = wire_text(request.pool);
   if (!is_pool_name(name)) return Status::InvalidArgument("'" + name + "' is no name of a pool");
   close_abandoned();
-  if (jobs_.count(complete_name(name)) != 0) {
+  if (jobs_.count(name) != 0) {
     return Status::Busy("an earlier request about pool " + name + " is being carried out; try again later");
   }
   if (jobs_.size() == kJobsMax) {
@@ -244,7 +236,8 @@ Status PoolServer::begin(const PoolRequest& request, uint32_t node) {
   auto made = std::make_unique<Job>();
   Job* const job = made.get();
   BONSAI_RETURN_IF_ERROR(base::Thread::reserve("pool request", &job->thread));
-  const bool opens = request.op == PoolOp::kOpen || request.op == PoolOp::kCreate;
+  const bool opens =
+      request.op == PoolOp::kOpen || request.op == PoolOp::kCreate || request.op == PoolOp::kCreateUnnamed;
   if (opens) BONSAI_RETURN_IF_ERROR(grant_credits(name, &job->credits));
   job->request = request;
   job->name = name;
@@ -253,7 +246,7 @@ Status PoolServer::begin(const PoolRequest& request, uint32_t node) {
     job->pool = std::move(found->second);
     pools_.erase(found);
   }
-  jobs_.emplace(complete_name(name), std::move(made));
+  jobs_.emplace(name, std::move(made));
   job->thread.begin([this, job] { carry_out(job); });
   return Status::OK();
 }
@@ -278,6 +271,7 @@ Status PoolServer::admit(PoolOp op, const std::string& name, uint32_t node) cons
   switch (op) {
     case PoolOp::kOpen:
     case PoolOp::kCreate:
+    case PoolOp::kCreateUnnamed:
       if (found == pools_.end()) return Status::OK();
       if (found->second->owner == node) {
         return Status::InvalidArgument("pool " + name + " is named twice; name each target once");
@@ -300,6 +294,7 @@ void PoolServer::carry_out(Job* job) const {
   switch (job->request.op) {
     case PoolOp::kOpen:
     case PoolOp::kCreate:
+    case PoolOp::kCreateUnnamed:
       job->status = open(job);
       break;
     case PoolOp::kResize:
@@ -307,8 +302,10 @@ void PoolServer::carry_out(Job* job) const {
       break;
     case PoolOp::kClose:
     case PoolOp::kRemove:
-    case PoolOp::kComplete:
       job->status = release(job);
+      break;
+    case PoolOp::kComplete:
+      job->status = complete(job);
       break;
   }
   if (!job->status.ok() && job->pool != nullptr && job->pool->region == nullptr) job->pool.reset();  // made in part
@@ -329,11 +326,9 @@ bool PoolServer::end_jobs() {
 }
 
 // Whether there is a pool to be opened; one that was never finished is none.
-Status PoolServer::find(const PoolRequest& request, const std::string& path, const std::string& name) const {
+Status PoolServer::find(const PoolRequest& request, const std::string& path, const std::string& name) {
   const uint64_t looked_at = std::min<uint64_t>(request.bytes, kJudgedBytesMax);
   const auto unfinished = [&](std::span<const std::byte> first) { return base::is_marked(first, request.mark); };
-  // Of a copy that was interrupted there may be less than can be opened, and its owner is to remove it.
-  if (name.ends_with(kPartialEnding)) static_cast<void>(base::remove_shorter(path, base::kMappingBytesMin));
   std::error_code ignored;
   if (request.mark != 0) {
     static_cast<void>(base::remove_unused(path, looked_at, unfinished));
@@ -353,7 +348,7 @@ Status PoolServer::find(const PoolRequest& request, const std::string& path, con
 
 Status PoolServer::open(Job* job) const {
   const PoolRequest& request = job->request;
-  const bool create = request.op == PoolOp::kCreate;
+  const bool create = request.op != PoolOp::kOpen;
   const std::string path = config_.folder + "/" + job->name;
   if (!create) BONSAI_RETURN_IF_ERROR(find(request, path, job->name));
   if (create && request.bytes < base::kMappingBytesMin) {
@@ -362,8 +357,9 @@ Status PoolServer::open(Job* job) const {
   base::MappingOptions options;
   options.create_bytes = create ? request.bytes : 0;
   options.create_mark = create ? request.mark : 0;
+  options.name_later = request.op == PoolOp::kCreateUnnamed;
   const Status status = map_unlocked(path, options, job);
-  if (!status.ok() && create && job->pool->mapping != nullptr) remove_file(path);
+  if (!status.ok() && create && job->pool->mapping != nullptr) static_cast<void>(job->pool->mapping->remove());
   return status;
 }
 
@@ -388,6 +384,7 @@ Status PoolServer::map(const std::string& path, const base::MappingOptions& opti
   pool.owner = job->node;
   pool.word = job->request.answer;
   pool.credits = job->credits;
+  pool.unnamed = options.name_later;
   base::MappingOptions declared = options;
   declared.domain = config_.cache_domain;
   declared.leave_lock = true;
@@ -418,39 +415,38 @@ Status PoolServer::resize(Job* job) const {
   const uint64_t bytes = job->request.bytes;
   const std::string path = job->pool->mapping->path();
   const uint64_t before = job->pool->mapping->bytes();
-  // The owner has it mapped, so that only the file that is open is not locked to this server.
+  if (job->pool->unnamed) return Status::InvalidArgument("pool " + job->name + " is not complete");
+  const int fd = job->pool->mapping->fd();
+  struct stat file = {};
+  if (::fstat(fd, &file) != 0) return base::os_error("examine", path, errno);
+  if (bytes < before && S_ISREG(file.st_mode) &&
+      ::ftruncate(fd, static_cast<off_t>(std::max(bytes, base::kMappingBytesMin))) != 0) {
+    return base::os_error("make smaller", path, errno);
+  }
+  // The owner has it mapped, so that only the file that is open is not locked to this server, whatever has its name.
   const std::unique_ptr<base::Mapping> old = std::move(job->pool->mapping);
   job->credits = job->pool->credits;
-  job->pool->region.reset();
   job->pool.reset();
   base::MappingOptions options;
-  options.open_file = old->fd();
-  std::error_code error;
-  if (bytes >= before) {
-    options.grow_bytes = bytes;
-  } else if (std::filesystem::is_regular_file(path, error)) {
-    std::filesystem::resize_file(path, std::max(bytes, base::kMappingBytesMin), error);
-    if (error) return Status::IoError("pool " + job->name + " cannot be made smaller: " + error.message());
-  }
-  return map(path, options, job);
+  options.open_file = fd;
+}
+if (bytes >= before) options.grow_bytes = bytes;
+return map(path, options, job);
 }
 
 Status PoolServer::release(Job* job) {
-  const PoolOp op = job->request.op;
-  const std::string& name = job->name;
-  const std::string path = job->pool->mapping->path();
-  if (op == PoolOp::kComplete) {
-    if (!name.ends_with(kPartialEnding)) return Status::InvalidArgument("pool " + name + " is complete");
-    const std::string whole = complete_name(path);
-    std::error_code error;
-    if (std::filesystem::exists(whole, error)) return Status::InvalidArgument(whole + " exists already");
-    job->pool.reset();
-    std::filesystem::rename(path, whole, error);
-    if (error) return Status::IoError("pool " + name + " cannot be given its name: " + error.message());
-    return base::sync_directory_of(whole);
-  }
+  Status status;
+  if (job->request.op == PoolOp::kRemove) status = job->pool->mapping->remove();
   job->pool.reset();
-  if (op == PoolOp::kRemove && !remove_file(path)) return Status::IoError("pool " + name + " could not be removed");
+  return status;
+}
+
+Status PoolServer::complete(Job* job) {
+  Pool& pool = *job->pool;
+  if (!pool.unnamed) return Status::InvalidArgument("pool " + job->name + " has its name already");
+  BONSAI_RETURN_IF_ERROR(pool.mapping->sync());
+  BONSAI_RETURN_IF_ERROR(pool.mapping->take_name());
+  pool.unnamed = false;
   return Status::OK();
 }
 

@@ -106,7 +106,8 @@ class PoolServer {
     bool cut_short = false;  // it was found so
 
     uint32_t owner = 0;
-    rdma::Remote word;  // of the owner's memory, where it had its answer
+    bool unnamed = false;  // it was made by kCreateUnnamed and is not complete
+    rdma::Remote word;     // of the owner's memory, where it had its answer
   };
 
   // A request about a pool. Until it is over it is its thread's.
@@ -150,7 +151,8 @@ class PoolServer {
   Status open(Job* job) const;
   Status resize(Job* job) const;
   static Status release(Job* job);
-  Status find(const PoolRequest& request, const std::string& path, const std::string& name) const;
+  static Status complete(Job* job);
+  static Status find(const PoolRequest& request, const std::string& path, const std::string& name);
   Status map_unlocked(const std::string& path, const base::MappingOptions& options, Job* job) const;
   Status map(const std::string& path, const base::MappingOptions& options, Job* job) const;
   void describe(const Pool& pool, PoolAnswer* answer) const;
@@ -169,7 +171,7 @@ class PoolServer {
   std::unique_ptr<rdma::FlushAgent> agent_;
   std::shared_ptr<Credits> credits_;  // that no owner has
   std::map<std::string, std::unique_ptr<Pool>> pools_;
-  std::map<std::string, std::unique_ptr<Job>> jobs_;  // by name of the pool, that of a complete one
+  std::map<std::string, std::unique_ptr<Job>> jobs_;  // by name of the pool
   uint64_t looked_ns_ = 0;                            // when owners were last looked at
 };
 

@@ -79,7 +79,7 @@ TEST_F(PoolServerTest, ALongRequestDelaysNobodyElse) {
     }
     EXPECT_EQ("OK", ask(other.get(), "q", PoolOp::kCreate, &made).ToString());
     EXPECT_TRUE(ask(other.get(), "slow", PoolOp::kOpen, &target).IsBusy()) << "one request at a time about a pool";
-    EXPECT_TRUE(ask(other.get(), "slow.partial", PoolOp::kCreate, &target).IsBusy()) << "nor one that may become it";
+    EXPECT_TRUE(ask(other.get(), "slow", PoolOp::kCreateUnnamed, &target).IsBusy()) << "nor one that may become it";
     EXPECT_EQ("OK", other->remove(made).ToString());
     go_on_.store(true);
     waiting.join();

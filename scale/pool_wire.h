@@ -22,11 +22,11 @@ enum class PoolOp : uint64_t {
   kClose = 3,     // the caller gives a pool back
   kRemove = 4,    // the caller gives a pool back, and it is gone; a device only forgets whose it was
   kResize = 5,    // the caller's pool gets `bytes` bytes; its region is a new one
-  kComplete = 6,  // the caller gives a pool back, and its name loses the ending kPartialEnding
+  kComplete = 6,  // the caller's pool, which was made by kCreateUnnamed, gets its name; it stays the caller's
+  // As kCreate, but no file has the name before kComplete. A pool that is given back before is gone. Two owners may
+  // make pools of one name at servers of one folder; the first that completes its pool has the name.
+  kCreateUnnamed = 7,
 };
-
-// Of the name of a pool that is not complete yet: a copy that is being made.
-inline constexpr std::string_view kPartialEnding = ".partial";
 
 struct PoolRequest {
   // No token of a flush request has this bit (rdma/remote_persist.h), so both kinds share one connection.

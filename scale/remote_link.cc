@@ -113,6 +113,11 @@ Status RemoteLink::release(size_t target, PoolOp op) {
   return status;
 }
 
+Status RemoteLink::complete(size_t target) {
+  LinkTarget& of = *targets_[target];
+  return requests_->ask(of.client.get(), &of.connections[0]->peer(), PoolOp::kComplete, 0, 0, nullptr);
+}
+
 Status RemoteLink::resize(size_t target, uint64_t bytes) {
   LinkTarget& of = *targets_[target];
   of.mirror.reset();

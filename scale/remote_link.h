@@ -62,9 +62,9 @@ class RemoteLink {
   // Makes the pool so large on its node. Requires: its mirror is not used any more.
   // Errors: those of open(), NoSpace; the pool is given back then.
   Status resize(size_t target, uint64_t bytes);
-  // Gives back a pool whose name ends in kPartialEnding; without that ending it is its name from now on.
-  // Errors: InvalidArgument (a pool has that name already), IoError, Unavailable.
-  Status complete(size_t target) { return release(target, PoolOp::kComplete); }
+  // Gives a pool that was made by kCreateUnnamed its name; it stays this link's. Requires: as open().
+  // Errors: InvalidArgument (it has one), Busy (the name is taken), IoError, Unavailable.
+  Status complete(size_t target);
 
   [[nodiscard]] LinkTarget* target(size_t target) const { return targets_[target].get(); }
   [[nodiscard]] const ServedPool& pool(size_t target) const { return targets_[target]->pool; }

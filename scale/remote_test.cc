@@ -369,19 +369,26 @@ TEST_F(RemoteTest, APoolIsResizedAndKeepsItsContent) {
   }
 }
 
-TEST_F(RemoteTest, APoolThatIsCompleteLosesTheEndingOfItsName) {
-  const auto link = make_link();
-  size_t target = 0;
-  ASSERT_TRUE(link->open(named("p.partial"), PoolOp::kCreate, kPoolBytes, 0, &target).ok());
+TEST_F(RemoteTest, APoolWithoutANameGetsItOrIsGone) {
+  auto link = make_link();
+  size_t target = 0, other = 0;
+  ASSERT_TRUE(link->open(named("p"), PoolOp::kCreateUnnamed, kPoolBytes, 0, &target).ok());
+  EXPECT_FALSE(std::filesystem::exists(scratch_.file("p")));
+  EXPECT_TRUE(make_link()->open(named("p"), PoolOp::kCreateUnnamed, kPoolBytes, 0, &other).IsBusy());
   ASSERT_EQ("OK", link->complete(target).ToString());
   EXPECT_TRUE(std::filesystem::exists(scratch_.file("p")));
-  EXPECT_FALSE(std::filesystem::exists(scratch_.file("p.partial")));
-  ASSERT_TRUE(link->open(named("p"), PoolOp::kOpen, 0, 0, &target).ok());
-  EXPECT_TRUE(link->complete(target).IsInvalidArgument()) << "it is complete";
-  ASSERT_TRUE(link->open(named("p.partial"), PoolOp::kCreate, kPoolBytes, 0, &target).ok());
-  const Status taken = link->complete(target);
-  EXPECT_TRUE(taken.IsInvalidArgument()) << taken.ToString();
-  EXPECT_TRUE(std::filesystem::exists(scratch_.file("p.partial"))) << "and stays what it is";
+  EXPECT_TRUE(link->complete(target).IsInvalidArgument()) << "it has its name";
+  EXPECT_TRUE(make_link()->open(named("p"), PoolOp::kOpen, 0, 0, &other).IsBusy()) << "and its owner";
+  ASSERT_TRUE(link->open(named("q"), PoolOp::kCreateUnnamed, kPoolBytes, 0, &target).ok());
+  std::ofstream(scratch_.file("q")) << "of somebody";
+  EXPECT_TRUE(link->complete(target).IsBusy());
+  EXPECT_EQ("OK", link->remove(target).ToString());
+  EXPECT_EQ(std::filesystem::file_size(scratch_.file("q")), 11u);
+  EXPECT_FALSE(link->open(named("q"), PoolOp::kCreateUnnamed, kPoolBytes, 0, &target).ok()) << "it exists";
+  ASSERT_TRUE(link->open(named("r"), PoolOp::kCreateUnnamed, kPoolBytes, 0, &target).ok());
+  EXPECT_TRUE(link->resize(target, 2 * kPoolBytes).IsInvalidArgument()) << "not yet";
+  link.reset();
+  EXPECT_FALSE(std::filesystem::exists(scratch_.file("r")));
 }
 
 // A creation that is killed leaves the mark, and zeros after the first page. Whoever asks by the mark finds nothing;

@@ -86,7 +86,7 @@ Status DbImpl::Close() {
     if (target.mapping == nullptr) continue;
     if (Status synced = target.mapping->sync(); status.ok()) status = synced;
   }
-  return status;
+  return status.ok() && closing->named_at_close ? name_targets(closing->targets) : status;
 }
 
 // ---- checks
@@ -127,7 +127,7 @@ Status DbImpl::admit(uint64_t bytes, Stall* stall) {
   return Status::NoSpace("the pool is full (" + std::to_string(tiers_->space.used_bytes()) + " of " +
                          std::to_string(tiers_->space.capacity_bytes()) + " data bytes used" +
                          (drained.ok() ? std::string() : ", " + drained.ToString()) +
-                         "); delete data, deletes still work, or use a larger pool");
+                         "); enlarge it (bonsai grow, Options::grow_bytes), or delete data, deletes still work");
 }
 
 Status DbImpl::store_large(std::string_view value, persist::LargeRef* ref, Stall* stall) {

@@ -182,6 +182,11 @@ class DbImpl final : public DB {
   bool closed_ = false;
 };
 
+// DB::Open, and OpenForTest. With `name_later` the files of a new pool get their names when it is closed, if
+// Tiers::named_at_close is set then. Errors: those of DB::Open.
+Status open_store(const Options& options, const TestOptions& test, const std::string& path, bool name_later,
+                  std::unique_ptr<DbImpl>* db);
+
 }  // namespace bonsai::store
 
 #endif  // BONSAI_STORE_DB_IMPL_H_

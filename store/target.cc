@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/target.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <span>
@@ -45,7 +47,7 @@ Status take_remote(const Options& options, bool create, scale::RemoteLinks* link
   if (create) {
     scale::RemoteLink* link = nullptr;
     BONSAI_RETURN_IF_ERROR(links->link_of(target->name, &link));
-    BONSAI_RETURN_IF_ERROR(link->open(target->name, scale::PoolOp::kCreate, target->create_bytes,
+    BONSAI_RETURN_IF_ERROR(link->open(target->name, scale::PoolOp::kCreateUnnamed, target->create_bytes,
                                       persist::kCreatingMagic, &target->number));
     target->link = link;
     return Status::OK();
@@ -105,6 +107,7 @@ Status take_target(const Options& options, bool create, scale::RemoteLinks* link
   base::MappingOptions mapping;
   mapping.create_bytes = create ? target->create_bytes : 0;
   mapping.create_mark = persist::kCreatingMagic;
+  mapping.name_later = create;
   mapping.grow_bytes = create || target->name.role == scale::TargetRole::kLog ? 0 : options.grow_bytes;
   mapping.domain = options.persistence_domain;
   std::error_code none;
@@ -136,16 +139,25 @@ Status make_medium(const TestOptions& test, Target* target) {
   return Status::OK();
 }
 
+Status name_targets(std::span<Target> targets) {
+  for (size_t i = 0; i < targets.size(); ++i) {
+    Target& target = targets[i];
+    Status status;
+    if (target.link != nullptr) status = target.link->complete(target.number);
+    if (target.mapping != nullptr) status = target.mapping->take_name();
+    if (status.ok()) continue;
+    for (Target& named : targets.first(i)) static_cast<void>(remove_target(&named));
+    return status;
+  }
+  return Status::OK();
+}
+
 Status remove_target(Target* target) {
   target->hooked.reset();
   if (scale::RemoteLink* const link = std::exchange(target->link, nullptr); link != nullptr) {
     return link->remove(target->number);
   }
-  if (target->mapping == nullptr) return Status::OK();
-  std::error_code error;
-  const std::string& path = target->mapping->path();
-  if (!std::filesystem::is_regular_file(path, error) || std::filesystem::remove(path, error)) return Status::OK();
-  return Status::IoError("cannot remove " + path + ": " + error.message());
+  return target->mapping == nullptr ? Status::OK() : target->mapping->remove();
 }
 
 bool is_enlarged(const Target& target) {
@@ -158,8 +170,7 @@ void shrink_target(const Target& target) {
   if (target.link != nullptr) {
     static_cast<void>(target.link->resize(target.number, target.bytes_before));
   } else {
-    std::error_code ignored;
-    std::filesystem::resize_file(target.name.text, target.bytes_before, ignored);
+    static_cast<void>(::ftruncate(target.mapping->fd(), static_cast<off_t>(target.bytes_before)) == 0);
   }
 }
 

@@ -31,6 +31,9 @@ struct MappingOptions {
   // The first word of a new file from the moment at which it has a name (where the file system lets files be made
   // before they are named, and written: hugetlbfs does not), so that what an interrupted creation left is known.
   uint64_t create_mark = 0;
+  // A new file has no name until take_name(), so that nothing is left of it if its process ends before. Where files
+  // cannot be made without a name (hugetlbfs), it has one of its own, as PATH.PID.0.partial.
+  bool name_later = false;
   // Not 0: an existing regular file that is smaller is enlarged to this size (hugetlb: to whole pages), its space
   // allocated at once; it keeps its size if that fails. Not together with create_bytes or read_only.
   uint64_t grow_bytes = 0;
@@ -63,6 +66,12 @@ class Mapping {
   // Memory of the process instead of a file, all zeros; `name` is its path in messages. Errors: NoSpace.
   static Status make_in_memory(const std::string& name, uint64_t bytes, std::unique_ptr<Mapping>* mapping);
 
+  // Gives a file that was made with name_later its name, path(), durably. Nothing to do for others. After an error it
+  // does not have that name. Errors: Busy (the name is taken), IoError.
+  Status take_name();
+  // Removes the file's name, if it has one; a device and memory stay. The bytes stay mapped. Errors: as remove_name().
+  Status remove();
+
   ~Mapping();
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
@@ -85,7 +94,8 @@ class Mapping {
   Mapping(std::string path, const MappingOptions& options);
 
   Status open_file(const MappingOptions& options);
-  [[nodiscard]] bool create_marked(const MappingOptions& options);
+  Status create_file(const MappingOptions& options);
+  [[nodiscard]] bool create_unnamed(const MappingOptions& options);
   Status prepare(const MappingOptions& options);
   Status take_lock();
   Status find_bytes(uint64_t create_bytes);
@@ -98,6 +108,7 @@ class Mapping {
 
   const pid_t owner_;  // the process
   std::string path_;
+  std::string name_;  // that the file has; empty: none
   bool read_only_;
   bool created_ = false;
   OsFile file_;

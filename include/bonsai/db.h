@@ -248,9 +248,12 @@ Status Remove(const std::string& path, const Options& options = Options());
 // Copies the records of an open store into a new pool at `to`, as of `snapshot` or (null) of one moment during the
 // call. The pool is created with `options`, except that it has the key format of `db`. Reads and updates may run
 // meanwhile; the values that updates replace stay in DRAM until the copy is done. The copy is durable when the call
-// returns, and appears under its name only when it is complete; until then its files end in ".partial" (a DAX device
-// has no second name and holds what has been copied so far). *records, if not null, is set to the number of records.
-// Errors: as Scan of `db` and as Open and Put of the new pool, which is then removed.
+// returns, and appears under its name only when it is complete; until then its files have no name, so that nothing is
+// left of them if the process ends. (Where a file system cannot do that, such as hugetlbfs, they have one of their own,
+// as `to`.PID.0.partial. A DAX device holds what has been copied so far.) No existing file is replaced, not one that
+// appears meanwhile either. *records, if not null, is set to the number of records.
+// Errors: as Scan of `db` and as Open and Put of the new pool, which is then removed; InvalidArgument (`to` exists),
+// Busy (somebody else has made a file of that name meanwhile).
 Status Checkpoint(DB* db, const Options& options, const std::string& to, const Snapshot* snapshot = nullptr,
                   uint64_t* records = nullptr);
 

@@ -60,7 +60,8 @@ struct Options {
   KeyFormat key_format = KeyFormat::kBytes;  // on open it must be the pool's own unless `any_key_format`
   bool any_key_format = false;               // accept the key format of the existing pool
   // Size of each target, when creating; kPoolBytesMin to kPoolBytesMax. A target with role=log (DB::Open) instead gets
-  // the size of its share of the log.
+  // the size of its share of the log. Checkpoint and Salvage take 0, too: each target of the copy then has twice the
+  // room that its records need, and is not smaller than the source's targets or 64 MiB, whichever is less.
   uint64_t pool_bytes = uint64_t{1} << 30;
   // On open: smaller targets are enlarged to this size, at most kPoolBytesMax, but their log is not. Targets with
   // role=log keep their size.

@@ -102,9 +102,14 @@ Status parse_address(const std::string& text, sockaddr_storage* address) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
-  const base::StandardPlaces occupied;
-  if (host.empty() || getaddrinfo(host.c_str(), text.c_str() + colon + 1, &hints, &found) != 0) {
+  if (host.empty()) {
     return Status::InvalidArgument("'" + text + "' is no address of the fabric; write HOST:PORT, e.g. 10.0.0.1:7000");
+  }
+  const base::StandardPlaces occupied;
+  if (const int error = getaddrinfo(host.c_str(), text.c_str() + colon + 1, &hints, &found); error != 0) {
+    return Status::InvalidArgument("'" + text + "' leads to no host (" + gai_strerror(error) +
+                                   "); check its spelling " + "and port, see whether `getent hosts " + host +
+                                   "` finds it, or write its address, " + "e.g. 10.0.0.1:7000");
   }
   std::memcpy(address, found->ai_addr, found->ai_addrlen);
   freeaddrinfo(found);
