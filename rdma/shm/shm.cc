@@ -147,14 +147,16 @@ bool accept_all(const std::shared_ptr<ShmListener>& listener, const std::shared_
   for (;;) {
     auto socket = std::make_shared<ShmSocket>(listener->socket.accept());
     if (socket->fd() < 0) return true;
-    service->watch(socket->fd(), [listener, service, socket] {
+    service->watch(socket->fd(), [listener, weak = std::weak_ptr(service), socket] {
+      const std::shared_ptr<ShmService> alive = weak.lock();
+      if (alive == nullptr) return false;
       ShmWire hello;
       std::vector<base::OsFile> files;
       const ShmSocket::Read read = socket->receive(&hello, &files);
       if (read == ShmSocket::Read::kNothing) return true;
       if (read == ShmSocket::Read::kEnd) return false;
       const int fd = socket->fd();
-      const Status status = greet(listener, service, hello, &files, socket.get());
+      const Status status = greet(listener, alive, hello, &files, socket.get());
       if (!status.ok() && socket->fd() == fd) refuse(*socket, status);
       return socket->fd() != fd;  // then the connection's end is watched under this number
     });
@@ -176,6 +178,9 @@ class ShmWorker final : public Worker {
     if (network_->service != nullptr && listener_->socket.fd() >= 0) {
       network_->service->unwatch(listener_->socket.fd());
       ::unlink(network_->path(address_).c_str());
+      // Now, though somebody who has just connected may keep the listener for a while: another may listen here at once.
+      listener_->socket = ShmSocket();
+      listener_->address_lock = base::OsFile();
     }
     std::shared_ptr<ShmListener> mine;
     {
