@@ -11,8 +11,18 @@
 
 namespace bonsai::rdma {
 
+namespace {
+thread_local const ShmService* service_of_this_thread = nullptr;
+}  // namespace
+
+// The last one that holds it may be a Ready, on the service's own thread, which cannot wait for itself: then it stops,
+// and what is left of it stays until the process ends.
 Status ShmService::make(std::shared_ptr<ShmService>* service) {
-  std::shared_ptr<ShmService> made(new ShmService);
+  std::shared_ptr<ShmService> made(new ShmService, [](ShmService* ended) {
+    if (service_of_this_thread != ended) return delete ended;
+    const std::lock_guard lock(ended->mutex_);
+    ended->stop_ = true;
+  });
   made->wake_ = base::make_event();
   if (!made->wake_.is_open()) return base::os_error("make an event for", "the fabric shm", errno);
   BONSAI_RETURN_IF_ERROR(base::Thread::start(
@@ -47,6 +57,7 @@ void ShmService::wake() {
 }
 
 void ShmService::run() {
+  service_of_this_thread = this;
   std::vector<pollfd> ready;
   for (;;) {
     ready.assign(1, {wake_.fd(), POLLIN, 0});

@@ -219,6 +219,9 @@ class ShmWorker final : public Worker {
       network_->service->unwatch(listener_->socket.fd());
       end_greetings();
       ::unlink(network_->path(address_).c_str());
+      // Now, though somebody who has just connected may keep the listener for a while: another may listen here at once.
+      listener_->socket = ShmSocket();
+      listener_->address_lock = base::OsFile();
     }
     std::shared_ptr<ShmListener> mine;
     {
