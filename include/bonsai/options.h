@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "bonsai/cxx20.h"
+
 namespace bonsai {
 
 // Bounds of the contract; anything outside them is InvalidArgument and changes nothing.

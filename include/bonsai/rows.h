@@ -8,6 +8,8 @@
 #include <functional>
 #include <string_view>
 
+#include "bonsai/cxx20.h"
+
 namespace bonsai {
 
 // `count` records with keys of one size and values of one size, in ascending key order, each `stride_bytes` after the
