@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "bench/cli/command.h"
+#include "bench/cli/flag_reader.h"
 #include "bench/pages/output_directory.h"
 #include "bench/report/terminal.h"
 #include "bench/report/ycsb_text.h"
@@ -145,11 +147,6 @@ class Session {
 };
 
 }  // namespace
-
-int usage_error(const Status& status) {
-  std::fprintf(stderr, "bonsai-bench: %.*s\n", static_cast<int>(status.message().size()), status.message().data());
-  return kExitUsage;
-}
 
 int run_session(RunRequest request, const std::atomic<bool>& interrupted) {
   return Session(std::move(request), interrupted).run();

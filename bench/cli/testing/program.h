@@ -12,6 +12,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -102,6 +103,25 @@ class Program : public ::testing::Test {
   const std::string& directory_ = folder_.path();
   std::string program_;
   pid_t child_ = 0;
+};
+
+// A command line that is refused: what the message says is wrong, and the remedy in it.
+struct BadLine {
+  const char* arguments;
+  const char* says;
+  const char* remedy;
+};
+
+// Expects that the program refuses it, and leaves nothing.
+class BadCommandLines : public Program, public ::testing::WithParamInterface<BadLine> {
+ protected:
+  void expect_refusal() const {
+    const Outcome outcome = run(GetParam().arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.output;
+    EXPECT_NE(outcome.output.find(GetParam().says), std::string::npos) << outcome.output;
+    EXPECT_NE(outcome.output.find(GetParam().remedy), std::string::npos) << outcome.output;
+    EXPECT_TRUE(std::filesystem::is_empty(directory_));
+  }
 };
 
 }  // namespace bonsai::bench
