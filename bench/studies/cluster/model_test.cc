@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The model of devices (rdma/sim/sim.h) against what others measured with the published systems: the engines' own code
 // runs on it. Fixed per system is one figure, the processor's time for a list, at light load; the rest is predicted.
-// docs/lab/device-model.md has this table, and what the model misses.
+// docs/lab/models.md has this table, and what the model misses.
 #include <gtest/gtest.h>
 
 #include <cstdio>
