@@ -429,9 +429,8 @@ Status PoolServer::resize(Job* job) const {
   job->pool.reset();
   base::MappingOptions options;
   options.open_file = fd;
-}
-if (bytes >= before) options.grow_bytes = bytes;
-return map(path, options, job);
+  if (bytes >= before) options.grow_bytes = bytes;
+  return map(path, options, job);
 }
 
 Status PoolServer::release(Job* job) {
