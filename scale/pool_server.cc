@@ -258,7 +258,9 @@ Status PoolServer::find(const PoolRequest& request, const std::string& path, con
       if (blank || unfinished(first)) return Status::NotFound("the device " + name + " of this node holds no pool");
     }
   }
-  if (std::filesystem::exists(path, ignored)) return Status::OK();
+  std::error_code error;
+  if (std::filesystem::exists(path, error)) return Status::OK();
+  if (error) return base::os_error("examine", path, error.value());
   return Status::NotFound("this node has no pool " + name);
 }
 
@@ -267,8 +269,9 @@ Status PoolServer::open(Job* job) const {
   const bool create = request.op == PoolOp::kCreate;
   const std::string path = config_.folder + "/" + job->name;
   if (!create) BONSAI_RETURN_IF_ERROR(find(request, path, job->name));
-  if (create && request.bytes < base::kMappingBytesMin) {
-    return Status::InvalidArgument("a pool of " + std::to_string(request.bytes) + " bytes is too small");
+  if (create && (request.bytes < base::kMappingBytesMin || request.bytes > kPoolBytesMax)) {
+    return Status::InvalidArgument("a pool cannot have " + std::to_string(request.bytes) + " bytes; ask for " +
+                                   std::to_string(base::kMappingBytesMin) + " to " + std::to_string(kPoolBytesMax));
   }
   base::MappingOptions options;
   options.create_bytes = create ? request.bytes : 0;
@@ -287,6 +290,7 @@ Status PoolServer::map(const std::string& path, const base::MappingOptions& opti
   base::MappingOptions declared = options;
   declared.domain = config_.cache_domain;
   BONSAI_RETURN_IF_ERROR(base::Mapping::open(path, declared, &pool.mapping));
+  pool.bytes_before = pool.mapping->bytes();
   BONSAI_RETURN_IF_ERROR(config_.make_media ? config_.make_media(*pool.mapping, &pool.media)
                                             : base::make_media(*pool.mapping, config_.media, &pool.media));
   const std::span<std::byte> memory = pool.media.hooked != nullptr
@@ -304,9 +308,14 @@ void PoolServer::describe(const Pool& pool, PoolAnswer* answer) const {
   set_wire_text(&answer->text, pool.media.text);
 }
 
-// A pool that was enlarged for nothing gets its size back.
+// A pool that was enlarged for nothing gets its size back, and never less.
 Status PoolServer::resize(Job* job) const {
-  const uint64_t bytes = job->request.bytes;
+  const uint64_t bytes = job->request.bytes, least = job->pool->bytes_before;
+  if (bytes < least || bytes > kPoolBytesMax) {
+    return Status::InvalidArgument("pool " + job->name + " has " + std::to_string(least) + " bytes and cannot get " +
+                                   std::to_string(bytes) + "; ask for as many, or for up to " +
+                                   std::to_string(kPoolBytesMax));
+  }
   const std::string path = job->pool->mapping->path();
   const uint64_t before = job->pool->mapping->bytes();
   job->pool.reset();
@@ -315,10 +324,12 @@ Status PoolServer::resize(Job* job) const {
   if (bytes >= before) {
     options.grow_bytes = bytes;
   } else if (std::filesystem::is_regular_file(path, error)) {
-    std::filesystem::resize_file(path, std::max(bytes, base::kMappingBytesMin), error);
+    std::filesystem::resize_file(path, bytes, error);
     if (error) return Status::IoError("pool " + job->name + " cannot be made smaller: " + error.message());
   }
-  return map(path, options, job);
+  const Status status = map(path, options, job);
+  job->pool->bytes_before = least;
+  return status;
 }
 
 Status PoolServer::release(Job* job) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/sizes.h"
 #include "base/status_macros.h"
 #include "scale/remote_link.h"
 
@@ -31,7 +32,7 @@ bool contains(const rdma::Region* region, const std::byte* at, uint64_t n) {
   return offset <= bytes && n <= bytes - offset;
 }
 
-uint64_t to_pages(uint64_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes; }
+uint64_t to_pages(uint64_t bytes) { return base::round_up(bytes, kPageBytes); }
 
 }  // namespace
 

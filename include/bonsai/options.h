@@ -18,6 +18,7 @@ inline constexpr size_t kKeyBytesMax = 1024;
 inline constexpr size_t kValueBytesMax = size_t{16} << 20;
 inline constexpr uint64_t kPoolBytesMin = uint64_t{64} << 10;  // per target
 inline constexpr uint64_t kPoolBytesMax = (uint64_t{1} << 62) - 1;
+inline constexpr uint64_t kPoolBytesDefault = uint64_t{1} << 30;  // of a DAX device: all that it has
 
 // Form of the keys; fixed when a pool is created.
 enum class KeyFormat : uint8_t {
@@ -56,8 +57,9 @@ struct Options {
   KeyFormat key_format = KeyFormat::kBytes;  // on open it must be the pool's own unless `any_key_format`
   bool any_key_format = false;               // accept the key format of the existing pool
   // Size of each target, when creating; kPoolBytesMin to kPoolBytesMax. A target with role=log (DB::Open) instead gets
-  // the size of its share of the log.
-  uint64_t pool_bytes = uint64_t{1} << 30;
+  // the size of its share of the log. A DAX device is taken whole, which the log sink reports where it was not asked
+  // for; a smaller one than was asked for is refused, except for the default.
+  uint64_t pool_bytes = kPoolBytesDefault;
   // On open: smaller targets are enlarged to this size, but their log is not. Targets with role=log keep their size.
   uint64_t grow_bytes = 0;
   // Log budget over all targets, when creating; 0 = a tenth of the pool. A target's share is rounded down to whole log
