@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/coro/scheduler.h"
+#include "base/nvm/hooked_product.h"
 #include "base/nvm/media.h"
 #include "base/nvm/os_file.h"
 #include "base/status_macros.h"
@@ -92,8 +93,9 @@ Status find_target(const Options& options, scale::RemoteLinks* links, Target* ta
   if (options.create_if_missing) {
     static_cast<void>(base::remove_unused(path, persist::kFirstBytes, persist::is_unfinished));
   }
-  *exists = std::filesystem::exists(path, ignored) && !is_blank_device(path);
-  return Status::OK();
+  std::error_code error;
+  *exists = std::filesystem::exists(path, error) && !is_blank_device(path);
+  return error ? base::os_error("examine", path, error.value()) : Status::OK();
 }
 
 Status take_target(const Options& options, bool create, scale::RemoteLinks* links, Target* target) {
@@ -107,8 +109,6 @@ Status take_target(const Options& options, bool create, scale::RemoteLinks* link
   mapping.create_mark = persist::kCreatingMagic;
   mapping.grow_bytes = create || target->name.role == scale::TargetRole::kLog ? 0 : options.grow_bytes;
   mapping.domain = options.persistence_domain;
-  std::error_code none;
-  if (mapping.grow_bytes != 0) target->bytes_before = std::filesystem::file_size(path, none);
   return base::Mapping::open(path, mapping, &target->mapping);
 }
 
@@ -136,21 +136,25 @@ Status make_medium(const TestOptions& test, Target* target) {
   return Status::OK();
 }
 
+std::unique_ptr<scale::VolumeOf<base::HookedMedium>> hooked_volume(std::vector<Target>* targets) {
+  std::vector<base::HookedMedium*> media;
+  for (Target& target : *targets) {
+    if (target.hooked == nullptr) target.hooked = std::make_unique<base::HookedProduct>(*target.mapping);
+    media.push_back(target.hooked.get());
+  }
+  return std::make_unique<scale::VolumeOf<base::HookedMedium>>(media);
+}
+
 Status remove_target(Target* target) {
   target->hooked.reset();
   if (scale::RemoteLink* const link = std::exchange(target->link, nullptr); link != nullptr) {
     return link->remove(target->number);
   }
-  if (target->mapping == nullptr) return Status::OK();
-  std::error_code error;
-  const std::string& path = target->mapping->path();
-  if (!std::filesystem::is_regular_file(path, error) || std::filesystem::remove(path, error)) return Status::OK();
-  return Status::IoError("cannot remove " + path + ": " + error.message());
+  return target->mapping == nullptr ? Status::OK() : target->mapping->remove();
 }
 
 bool is_enlarged(const Target& target) {
-  if (target.bytes_before == 0) return false;
-  return target.link != nullptr || (target.mapping != nullptr && target.bytes_before < target.mapping->bytes());
+  return target.bytes_before != 0 || (target.mapping != nullptr && target.mapping->enlarged());
 }
 
 void shrink_target(const Target& target) {
@@ -158,8 +162,7 @@ void shrink_target(const Target& target) {
   if (target.link != nullptr) {
     static_cast<void>(target.link->resize(target.number, target.bytes_before));
   } else {
-    std::error_code ignored;
-    std::filesystem::resize_file(target.name.text, target.bytes_before, ignored);
+    static_cast<void>(target.mapping->shrink_back());
   }
 }
 
