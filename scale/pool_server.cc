@@ -21,12 +21,6 @@ constexpr uint64_t kLookNs = 100'000'000;
 constexpr base::Site kSiteServe{"server.flush"};
 constexpr uint64_t kJudgedBytesMax = uint64_t{1} << 16;  // of a pool's beginning, to see whether it was finished
 
-// False: it is still there, though it is a file. A device has no second life under another name.
-bool remove_file(const std::string& path) {
-  std::error_code error;
-  return !std::filesystem::is_regular_file(path, error) || std::filesystem::remove(path, error);
-}
-
 std::string complete_name(const std::string& name) {
   return name.ends_with(kPartialEnding) ? name.substr(0, name.size() - kPartialEnding.size()) : name;
 }
@@ -277,7 +271,7 @@ Status PoolServer::open(Job* job) const {
   options.create_bytes = create ? request.bytes : 0;
   options.create_mark = create ? request.mark : 0;
   const Status status = map(path, options, job);
-  if (!status.ok() && create && job->pool->mapping != nullptr) remove_file(path);
+  if (!status.ok() && create && job->pool->mapping != nullptr) static_cast<void>(job->pool->mapping->remove());
   return status;
 }
 
@@ -346,9 +340,9 @@ Status PoolServer::release(Job* job) {
     if (error) return Status::IoError("pool " + name + " cannot be given its name: " + error.message());
     return base::sync_directory_of(whole);
   }
+  const Status status = op == PoolOp::kRemove ? job->pool->mapping->remove() : Status::OK();
   job->pool.reset();
-  if (op == PoolOp::kRemove && !remove_file(path)) return Status::IoError("pool " + name + " could not be removed");
-  return Status::OK();
+  return status;
 }
 
 std::map<std::string, uint32_t> PoolServer::owners() const {
