@@ -34,7 +34,8 @@ Status Remove(const std::string& path, const Options& options) {
     targets.push_back(std::move(target));
     named.push_back({names[i].text, i});
   }
-  if (targets.empty()) return Status::IoError(names[0].text + " does not exist, so there is no pool to remove");
+  if (targets.empty())
+    return Status::IoError(names[0].text + " does not exist or holds no pool: there is nothing to remove");
   auto volume = store::hooked_volume(&targets);
   BONSAI_RETURN_IF_ERROR(persist::check_removable(*volume, named, names.size()));
   for (size_t i = 0; i < targets.size(); ++i) BONSAI_RETURN_IF_ERROR(persist::wipe_target(*volume, i));
