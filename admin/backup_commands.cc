@@ -10,19 +10,15 @@
 #include "admin/flags.h"
 #include "admin/pool.h"
 #include "admin/progress.h"
+#include "admin/stop_signals.h"
 
 namespace bonsai::admin {
 namespace {
 
-// Options of a new pool that holds a copy: as large as the old one unless --bytes is given.
-Status options_of_copy(const std::string& path, Options* options) {
+// Options of a new pool that holds a copy: as large as the copy needs unless --bytes is given.
+Status options_of_copy(Options* options) {
   Status status = options_from_flags(options);
-  if (!status.ok() || flag_given("bytes")) return status;
-  for (const std::string& target : targets_of(path)) {
-    const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(target.c_str(), "rb"), std::fclose);
-    if (file == nullptr || std::fseek(file.get(), 0, SEEK_END) != 0) continue;
-    options->pool_bytes = std::max<uint64_t>(options->pool_bytes, static_cast<uint64_t>(std::ftell(file.get())));
-  }
+  if (!flag_given("bytes")) options->pool_bytes = 0;
   return status;
 }
 
@@ -34,26 +30,26 @@ Status run_checkpoint(const std::vector<std::string>& operands, ExitCode*) {
   if (Status status = options_from_flags(&options); !status.ok()) return status;
   if (Status status = open_pool(options, &pool); !status.ok()) return status;
   uint64_t records = 0;
-  Status status = options_of_copy(FLAGS_pool, &options);
+  Status status = options_of_copy(&options);
   if (status.ok()) status = Checkpoint(pool.db.get(), options, operands[0], nullptr, &records);
   status = pool.close(status);
   return status.ok() ? print(operands[0] + ": " + std::to_string(records) + " records\n")
-                     : with_remedy(status, operands[0]);
+                     : with_remedy_of_copy(status, FLAGS_pool, operands[0]);
 }
 
 Status run_salvage(const std::vector<std::string>& operands, ExitCode* exit) {
   std::string path;
   Options options;
   if (Status status = pool_path(&path); !status.ok()) return status;
-  if (Status status = options_of_copy(path, &options); !status.ok()) return status;
+  if (Status status = options_of_copy(&options); !status.ok()) return status;
   SalvageReport report;
   Status status;
   {
     ProgressLine progress("salvaging");
     status = Salvage(path, options, operands[0], &report, [&progress](double done) { progress.show(done); });
   }
-  if (status.IsCorruption()) return status;
-  if (!status.ok()) return with_remedy(std::move(status), operands[0]);
+  if (status.IsCorruption()) return status;  // the usual advice would be this very command
+  if (!status.ok()) return with_remedy_of_copy(std::move(status), path, operands[0]);
   std::string text = operands[0] + ": " + std::to_string(report.records) + " records\n";
   for (const Damage& lost : report.lost) {
     text += "LOST     " + lost.where + ": " + lost.what + "\n         keys: " + lost.key_range + "\n";
@@ -66,10 +62,19 @@ Status run_grow(const std::vector<std::string>&, ExitCode*) {
   Options options;
   if (!flag_given("bytes")) return Status::InvalidArgument("say how large each target is to be, e.g. --bytes=2G");
   if (Status status = options_from_flags(&options); !status.ok()) return status;
-  options.grow_bytes = options.pool_bytes;
   OpenPool pool;
   if (Status status = open_pool(options, &pool); !status.ok()) return status;
+  const Stats before = pool.db->GetStats();
+  if (Status status = pool.close(Status::OK()); !status.ok()) return status;
+  options.grow_bytes = options.pool_bytes;
+  if (Status status = open_pool(options, &pool); !status.ok()) return status;
   const Stats stats = pool.db->GetStats();
+  if (stats.pool_bytes == before.pool_bytes && stats.pool_bytes / stats.targets > options.grow_bytes) {
+    return pool.close(Status::InvalidArgument(FLAGS_pool + " has " + human_size(stats.pool_bytes) +
+                                              " already, more than --bytes, and does not shrink; give " +
+                                              "more, or copy it into a smaller pool: bonsai checkpoint --pool=" +
+                                              FLAGS_pool + " --bytes=" + FLAGS_bytes + " NEW"));
+  }
   return pool.close(
       print(FLAGS_pool + ": " + human_size(stats.pool_bytes) + ", of it data " + human_size(stats.data_bytes) + "\n"));
 }
@@ -92,19 +97,48 @@ Status run_dump(const std::vector<std::string>&, ExitCode*) {
   return with_remedy(pool.close(status), FLAGS_pool);
 }
 
+namespace {
+
+// The key form of a new pool is the dump's, so that a dump that cannot be loaded into it makes none.
+Status settle_keys(FILE* in, Options* options, KeyFormat* of_dump) {
+  if (Status status = read_dump_title(in, of_dump); !status.ok()) return status;
+  if (!flag_given("key")) options->key_format = *of_dump;
+  return check_dump_keys(*of_dump, options->create_if_missing ? options->key_format : *of_dump);
+}
+
+// Closes the pool. One that this command has made is removed again if the dump is not loaded whole.
+Status end_load(OpenPool* pool, bool created, uint64_t records, const Options& options, Status loaded) {
+  Status status = pool->close(std::move(loaded));
+  if (status.ok()) return status;
+  const std::string before = "; the " + std::to_string(records) + " records before ";
+  if (!created || !Remove(FLAGS_pool, options).ok()) return with_text(status, before + "are in the pool");
+  return with_text(status, before + "are gone with the new pool, which was removed again");
+}
+
+}  // namespace
+
 Status run_load(const std::vector<std::string>& operands, ExitCode*) {
   const std::unique_ptr<FILE, int (*)(FILE*)> file(operands.empty() ? nullptr : std::fopen(operands[0].c_str(), "rb"),
                                                    [](FILE* opened) { return std::fclose(opened); });
   if (!operands.empty() && file == nullptr) {
     return Status::InvalidArgument(operands[0] + ": " + std::strerror(errno) + "; name a file that can be read");
   }
+  FILE* const in = operands.empty() ? stdin : file.get();
   Options options;
-  if (Status status = options_from_flags(&options); !status.ok()) return status;
+  std::string path;
+  KeyFormat of_dump = KeyFormat::kBytes;
+  Status status = options_from_flags(&options);
+  if (status.ok()) status = pool_path(&path);
+  if (status.ok()) status = settle_keys(in, &options, &of_dump);
+  if (!status.ok()) return status;
+  watch_stop_signals();
   OpenPool pool;
-  if (Status status = open_pool(options, &pool); !status.ok()) return status;
+  bool created = false;
+  if (status = open_or_create_pool(options, &pool, &created); !status.ok()) return status;
   uint64_t records = 0;
-  Status status = load_dump(operands.empty() ? stdin : file.get(), pool.db.get(), pool.keys, &records);
-  status = with_remedy(pool.close(std::move(status)), FLAGS_pool);
+  status = check_dump_keys(of_dump, pool.keys.format);
+  if (status.ok()) status = load_dump(in, pool.db.get(), pool.keys, stop_signal, &records);
+  status = with_remedy(end_load(&pool, created, records, options, std::move(status)), FLAGS_pool);
   return status.ok() ? print(FLAGS_pool + ": " + std::to_string(records) + " records\n") : status;
 }
 

@@ -303,8 +303,19 @@ TEST_F(BadInput, TargetsInTheWrongOrderOrTwice) {
 
 TEST_F(BadInput, OutputThatCannotBeWritten) {
   if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "/dev/full is not here";
-  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
-           {"get", pool_flag(), "apple"}, {"scan", pool_flag()}, {"check", pool_flag()}, {"doctor"}}) {
+  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{{"get", pool_flag(), "apple"},
+                                                                                       {"scan", pool_flag()},
+                                                                                       {"count", pool_flag()},
+                                                                                       {"stat", pool_flag()},
+                                                                                       {"dump", pool_flag()},
+                                                                                       {"check", pool_flag()},
+                                                                                       {"doctor"},
+                                                                                       {"help"},
+                                                                                       {"--help"},
+                                                                                       {"help", "put"},
+                                                                                       {"put", "--help"},
+                                                                                       {"version"},
+                                                                                       {"--version"}}) {
     const ProgramResult result = run_program_into("/dev/full", command);
     EXPECT_EQ(result.exit_code, kFailed) << command[0];
     EXPECT_NE(result.err.find("standard output cannot be written"), std::string::npos) << result.err;

@@ -67,8 +67,11 @@ constexpr std::string_view kCheckText =
 
 constexpr std::string_view kCheckpointText =
     "Copies the records as of one moment into a new pool, whose targets are the operand. The new pool appears once\n"
-    "it is complete. A program that has the pool open can make such a copy while it runs: bonsai::Checkpoint().\n\n"
-    "  bonsai checkpoint --pool=a.pool backup.pool\n";
+    "it is complete, and replaces nothing. It is as large as its records need, twice, unless --bytes says otherwise. "
+    "A\n"
+    "program that has the pool open can make such a copy while it runs: bonsai::Checkpoint().\n\n"
+    "  bonsai checkpoint --pool=a.pool backup.pool\n"
+    "  bonsai checkpoint --pool=a.pool --bytes=4G roomy.pool\n";
 
 constexpr std::string_view kSalvageText =
     "Copies everything that passes its checks from a damaged pool, which is not changed, into a new one. Lists each\n"
@@ -92,9 +95,10 @@ constexpr std::string_view kDumpText =
 
 constexpr std::string_view kLoadText =
     "Puts the records of a dump, from FILE or standard input, into the pool; other records stay. A truncated or\n"
-    "malformed dump is an error; the records before the bad line are in the pool.\n\n"
+    "malformed dump is an error; the records before the bad line are in the pool, but a pool that was made for it is\n"
+    "removed again, as it is after HUP, INT, QUIT and TERM. A new pool has the key form of the dump.\n\n"
     "  bonsai load --pool=new.pool --create --bytes=1G a.txt\n"
-    "  bonsai load --pool=numbers.pool --create --key=fixed8 numbers.txt\n"
+    "  bonsai load --pool=numbers.pool --create numbers.txt\n"
     "  zcat a.txt.gz | bonsai load --pool=a.pool\n";
 
 constexpr std::string_view kDoctorText =

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+#include <string_view>
+
 #include "admin/command.h"
 #include "admin/doctor/probes.h"
 #include "admin/doctor/report.h"
@@ -8,12 +11,23 @@
 namespace bonsai::admin {
 namespace {
 
+constexpr std::string_view kNoPoolYet = "no pool yet";  // DescribeMedium() begins so about a node
+
 // Whether a target can be used from here. One that has an owner can, in its turn.
 Finding examine_target(const std::string& target, const Options& options) {
   std::string text;
   const Status status = DescribeMedium(target, &text, options);
   Finding finding{.area = "pool", .name = target, .found = text, .remedy = "", .required = true};
-  if (status.ok()) return finding;
+  std::error_code ignored;
+  const bool remote = target.find("://") != std::string::npos;
+  const bool missing = remote ? text.starts_with(kNoPoolYet) : !std::filesystem::exists(target, ignored);
+  if (status.ok() && !missing) return finding;
+  if (status.ok()) {
+    finding.mark = Mark::kMissing;
+    finding.found = remote ? text : std::string(kNoPoolYet) + "; it would be on " + text;
+    finding.remedy = "to make it: bonsai create --pool=" + target + " --bytes=1G";
+    return finding;
+  }
   if (!status.IsBusy()) finding.mark = Mark::kMissing;
   finding.found = status.IsBusy() ? "it is in use" : "it cannot be reached";
   finding.remedy = status.message();

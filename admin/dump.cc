@@ -2,6 +2,7 @@
 #include "admin/dump.h"
 
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <string>
 
@@ -20,19 +21,26 @@ bool read_line(FILE* in, std::string* line) {
   return true;
 }
 
+Status bad_line(uint64_t line, const std::string& what) {
+  return Status::InvalidArgument("line " + std::to_string(line) + ": " + what);
+}
+
 // Reads a dump into a pool.
 class Loader {
  public:
-  Loader(FILE* in, DB* db, const KeyText& keys) : in_(in), db_(*db), keys_(keys) {}
+  Loader(FILE* in, DB* db, const KeyText& keys, int (*stop_signal)())
+      : in_(in), db_(*db), keys_(keys), stop_signal_(stop_signal) {}
 
   Status run() {
-    if (Status status = title(); !status.ok()) return status;
     std::string line;
     while (next(&line)) {
       const size_t tab = line.find('\t');
       if (tab == std::string::npos) return end(line);
       Status status = put(std::string_view(line).substr(0, tab), std::string_view(line).substr(tab + 1));
       if (!status.ok()) return status;
+    }
+    if (const int signal = stop_signal_(); signal != 0) {
+      return Status::Unavailable("line " + std::to_string(line_) + ": stopped by the signal " + ::sigabbrev_np(signal));
     }
     return bad("the dump ends early, its last line is missing");
   }
@@ -41,22 +49,10 @@ class Loader {
  private:
   bool next(std::string* line) {
     ++line_;
-    return read_line(in_, line);
+    return stop_signal_() == 0 && read_line(in_, line);
   }
 
-  [[nodiscard]] Status bad(const std::string& what) const {
-    return Status::InvalidArgument("line " + std::to_string(line_) + ": " + what + "; the " + std::to_string(records_) +
-                                   " records before are in the pool");
-  }
-
-  Status title() {
-    std::string line;
-    if (!next(&line) || !line.starts_with(kDumpTitle)) return bad("this is not a dump, which begins \"bonsai-dump 1\"");
-    const std::string keys = line.substr(kDumpTitle.size());
-    if (keys == key_format_name(keys_.format)) return Status::OK();
-    return bad("the dump has keys of the form " + escape(keys) + ", the pool " +
-               std::string(key_format_name(keys_.format)) + ": load it into a pool made with --key=" + escape(keys));
-  }
+  [[nodiscard]] Status bad(const std::string& what) const { return bad_line(line_, what); }
 
   Status put(std::string_view key_text, std::string_view value_text) {
     std::string key, value;
@@ -79,7 +75,8 @@ class Loader {
   FILE* const in_;
   DB& db_;
   const KeyText keys_;
-  uint64_t line_ = 0;
+  int (*const stop_signal_)();
+  uint64_t line_ = 1;  // the first was read
   uint64_t records_ = 0;
 };
 
@@ -87,8 +84,29 @@ class Loader {
 
 std::string_view key_format_name(KeyFormat format) { return format == KeyFormat::kFixed8 ? "fixed8" : "bytes"; }
 
-Status load_dump(FILE* in, DB* db, const KeyText& keys, uint64_t* records) {
-  Loader loader(in, db, keys);
+Status read_dump_title(FILE* in, KeyFormat* format) {
+  std::string line;
+  if (!read_line(in, &line) || !line.starts_with(kDumpTitle)) {
+    return bad_line(1, "this is not a dump, which begins \"bonsai-dump 1\"");
+  }
+  const std::string keys = line.substr(kDumpTitle.size());
+  for (const KeyFormat known : {KeyFormat::kBytes, KeyFormat::kFixed8}) {
+    if (keys != key_format_name(known)) continue;
+    *format = known;
+    return Status::OK();
+  }
+  return bad_line(1, "the dump has keys of the form '" + escape(keys) + "', which is none; it is bytes or fixed8");
+}
+
+Status check_dump_keys(KeyFormat of_dump, KeyFormat of_pool) {
+  if (of_dump == of_pool) return Status::OK();
+  const std::string keys(key_format_name(of_dump));
+  return bad_line(1, "the dump has keys of the form " + keys + ", the pool " + std::string(key_format_name(of_pool)) +
+                         ": load it into a pool made with --key=" + keys);
+}
+
+Status load_dump(FILE* in, DB* db, const KeyText& keys, int (*stop_signal)(), uint64_t* records) {
+  Loader loader(in, db, keys, stop_signal);
   Status status = loader.run();
   *records = loader.records();
   return status;

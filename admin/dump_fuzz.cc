@@ -30,7 +30,12 @@ Status load(std::string_view text, KeyFormat format, std::string* dumped) {
                                                  [](FILE* opened) { return std::fclose(opened); });
   BONSAI_CHECK(in != nullptr);
   uint64_t records = 0, counted = 0;
-  const Status status = load_dump(in.get(), &db, keys, &records);
+  KeyFormat of_dump = KeyFormat::kBytes;
+  Status status = read_dump_title(in.get(), &of_dump);
+  if (status.ok()) status = check_dump_keys(of_dump, format);
+  if (status.ok())
+    status = load_dump(
+        in.get(), &db, keys, [] { return 0; }, &records);
   *dumped = std::string(kDumpTitle) + std::string(key_format_name(format)) + "\n";
   BONSAI_CHECK(db.Scan({}, {}, [&](std::string_view key, std::string_view value) {
                    *dumped +=

@@ -8,7 +8,8 @@ DEFINE_string(
     "PATH[,PATH...]|the pool: a file, a device, shm://NAME/POOL or rdma://HOST:PORT/POOL, or one per target, always "
     "in the same order; of a new pool each may end in ?role=log or ?role=dnodes");
 DEFINE_bool(create, false, "|make the pool first when there is none");
-DEFINE_string(bytes, "1G", "SIZE|size of each target of a new pool, e.g. 64M, 1G");
+DEFINE_string(bytes, "1G",
+              "SIZE|size of each target of a new pool, e.g. 64M, 1G; of a copy by default twice what its records need");
 DEFINE_string(log_bytes, "0", "SIZE|part of a new pool that is log; 0: a tenth");
 DEFINE_string(key, "bytes", "bytes|fixed8|keys of a new pool: byte strings, or 64-bit integers given in decimal");
 DEFINE_string(durability, "durable", "durable|buffered|when updates are safe: on return, or within 10 ms");

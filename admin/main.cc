@@ -10,6 +10,8 @@
 #include "admin/command.h"
 #include "admin/flags.h"
 #include "admin/log_sink.h"
+#include "admin/run_main.h"
+#include "admin/stop_signals.h"
 #include "admin/text.h"
 #include "bonsai/c.h"
 
@@ -94,10 +96,14 @@ ExitCode dispatch(const std::string& name, const std::vector<std::string>& argum
 }  // namespace bonsai::admin
 
 int main(int argc, char** argv) {
-  bonsai::admin::start_log(argv[0]);
-  if (argc < 2) {
-    std::fputs(bonsai::admin::program_help().c_str(), stderr);
-    return bonsai::admin::kExitUsage;
-  }
-  return bonsai::admin::dispatch(argv[1], std::vector<std::string>(argv + 2, argv + argc));
+  const int exit = bonsai::admin::run_main("bonsai", [argc, argv]() -> int {
+    bonsai::admin::start_log(argv[0]);
+    if (argc < 2) {
+      std::fputs(bonsai::admin::program_help().c_str(), stderr);
+      return bonsai::admin::kExitUsage;
+    }
+    return bonsai::admin::dispatch(argv[1], std::vector<std::string>(argv + 2, argv + argc));
+  });
+  bonsai::admin::end_as_signalled();
+  return exit;
 }

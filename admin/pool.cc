@@ -39,8 +39,13 @@ constexpr std::array<std::pair<const char*, TestMedium>, 3> kMedia = {
 
 bool is_remote(const std::string& target) { return target.find("://") != std::string::npos; }
 
+bool says(const Status& status, std::string_view words) {
+  return status.message().find(words) != std::string_view::npos;
+}
+
 std::string remedy_for_io_error(const Status& status, const std::string& path) {
-  const bool missing = status.message().find("does not exist") != std::string_view::npos;
+  if (says(status, "is a link to") || says(status, "secret file")) return "";  // it says all
+  const bool missing = says(status, "does not exist");
   for (const std::string& target : targets_of(path)) {
     if (is_remote(target)) {
       if (missing) return "to make the pool: bonsai create --pool=" + path + " --bytes=1G";
@@ -52,28 +57,47 @@ std::string remedy_for_io_error(const Status& status, const std::string& path) {
       return target + " is a folder; name a file in it: --pool=" + target + "/pool";
     if (found.type() != std::filesystem::file_type::not_found) continue;
     const std::filesystem::path folder = std::filesystem::path(target).parent_path();
+    if (folder == "/dev") return "to see what this machine has: bonsai doctor";
     if (!folder.empty() && !std::filesystem::exists(folder, error)) {
       return "the folder does not exist; make it: mkdir -p " + folder.string();
     }
     return "to make the pool: bonsai create --pool=" + path + " --bytes=1G";
   }
-  return is_remote(path) ? "see the log of bonsaid on its node" : "see who may read and write it: ls -l";
+  return is_remote(path) ? "see the log of bonsaid on its node" : "see who may read and write it: ls -l " + path;
+}
+
+// Of a pool that is full, or of a file system.
+std::string remedy_for_no_space(const Status& status, const std::string& path) {
+  const bool of_files = says(status, "bytes are free there") || says(status, "ulimit -f");
+  const std::string first = targets_of(path)[0];
+  std::error_code error;
+  if (of_files || (!is_remote(path) && !std::filesystem::exists(first, error))) {
+    return of_files ? "choose a smaller --bytes, or free space: df -h" : "choose a larger --bytes";
+  }
+  const uintmax_t bytes = is_remote(first) ? 0 : std::filesystem::file_size(first, error);
+  const std::string larger = error || bytes == 0 ? "SIZE" : std::to_string(2 * (bytes >> 20)) + "M";
+  return "to see what is full: bonsai stat --pool=" + path + "; to enlarge it: bonsai grow --pool=" + path +
+         " --bytes=" + larger + "; or delete records";
 }
 
 std::string remedy(const Status& status, const std::string& path) {
+  if (status.message().find("ulimit") != std::string_view::npos) return "";  // it names the limit that is in the way
   switch (status.code()) {
     case Status::Code::kIoError:
       return remedy_for_io_error(status, path);
     case Status::Code::kBusy:
+      if (says(status, "has been made by somebody else")) return "";
       if (is_remote(path)) return "the log of bonsaid on its node names the owner";
       return "to see who has it open: fuser -v " + path;
     case Status::Code::kCorruption:
-      return "to see what is damaged: bonsai check --pool=" + path;
+      if (says(status, "it is no pool")) return "";
+      return "to see what is damaged: bonsai check --pool=" + path +
+             "\n  to copy what is sound: bonsai salvage --pool=" + path + " NEW";
     case Status::Code::kNotSupported:
+      if (!says(status, "Bonsai pool") && !says(status, "format version")) return "";  // of the machine
       return "check that --pool names a Bonsai pool, and `bonsai version` against the program that made it";
     case Status::Code::kNoSpace:
-      if (!is_remote(path) && !std::filesystem::exists(path)) return "choose a smaller --bytes, or free space: df -h";
-      return "to see what is full: bonsai stat --pool=" + path + "; delete records, or make a larger pool";
+      return remedy_for_no_space(status, path);
     default:
       return "";
   }
@@ -118,6 +142,41 @@ Status OpenPool::close(Status work) {
   return work.ok() ? closed : work;
 }
 
+namespace {
+
+// What was asked for of a new pool, of which this one has something else; empty: nothing.
+std::string unmet(const OpenPool& pool) {
+  const Stats stats = pool.db->GetStats();
+  uint64_t bytes = 0;
+  constexpr uint64_t kRoundingMax = 4096;  // a size is rounded up to whole pages
+  if (!flag_given("bytes") || !parse_size(FLAGS_bytes, "--bytes", &bytes).ok()) return "";
+  bytes = (bytes + kRoundingMax - 1) / kRoundingMax * kRoundingMax;
+  if (stats.pool_bytes == bytes * stats.targets) return "";
+  return FLAGS_pool + " was there already and stays as it is, of " + human_size(stats.pool_bytes) +
+         ": --bytes counts for a new pool; to enlarge it: bonsai grow --pool=" + FLAGS_pool + " --bytes=" + FLAGS_bytes;
+}
+
+}  // namespace
+
+Status open_or_create_pool(const Options& options, OpenPool* pool, bool* created) {
+  *created = false;
+  Options opening = options;
+  opening.create_if_missing = false;
+  const Status opened = open_pool(opening, pool);
+  if (opened.ok()) {
+    if (!options.create_if_missing) return opened;
+    if (const std::string text = unmet(*pool); !text.empty()) log_line('W', text);
+    return opened;
+  }
+  // Missing, or left by a creation that was interrupted.
+  if (!options.create_if_missing || !(opened.IsIoError() || opened.IsNotSupported())) return opened;
+  Options creating = options;
+  creating.error_if_exists = true;
+  const Status made = open_pool(creating, pool);
+  *created = made.ok();
+  return says(made, "exists already") ? opened : made;
+}
+
 Status open_pool(const Options& options, OpenPool* pool) {
   std::string path;
   TestOptions test;
@@ -135,22 +194,53 @@ Status open_pool(const Options& options, OpenPool* pool) {
   return Status::OK();
 }
 
-Status with_remedy(Status status, const std::string& path) {
-  const std::string advice = remedy(status, path);
-  if (advice.empty()) return status;
-  const std::string message = std::string(status.message()) + "\n  " + advice;
+Status of_missing(const std::string& path) {
+  for (const std::string& target : targets_of(path)) {
+    std::error_code error;
+    if (is_remote(target) ||
+        std::filesystem::symlink_status(target, error).type() != std::filesystem::file_type::not_found)
+      continue;
+    return Status::IoError("there is no pool " + target + "; check the path, or see what is there: ls -l " +
+                           std::filesystem::absolute(target, error).parent_path().string());
+  }
+  return Status::OK();
+}
+
+Status with_remedy_of_copy(Status status, const std::string& from, const std::string& to) {
+  for (const std::string& target : targets_of(from)) {
+    if (says(status, target + " ") || says(status, target + ":")) return with_remedy(std::move(status), from);
+  }
+  return with_remedy(std::move(status), to);
+}
+
+Status with_text(const Status& status, const std::string& text) {
+  const std::string message = std::string(status.message()) + text;
   switch (status.code()) {
-    case Status::Code::kIoError:
-      return Status::IoError(message);
-    case Status::Code::kBusy:
-      return Status::Busy(message);
+    case Status::Code::kOk:
+      return status;
+    case Status::Code::kNotFound:
+      return Status::NotFound(message);
+    case Status::Code::kInvalidArgument:
+      return Status::InvalidArgument(message);
+    case Status::Code::kNoSpace:
+      return Status::NoSpace(message);
     case Status::Code::kCorruption:
       return Status::Corruption(message);
+    case Status::Code::kIoError:
+      return Status::IoError(message);
+    case Status::Code::kUnavailable:
+      return Status::Unavailable(message);
+    case Status::Code::kBusy:
+      return Status::Busy(message);
     case Status::Code::kNotSupported:
       return Status::NotSupported(message);
-    default:
-      return Status::NoSpace(message);
   }
+  return status;
+}
+
+Status with_remedy(Status status, const std::string& path) {
+  const std::string advice = remedy(status, path);
+  return advice.empty() ? status : with_text(status, "\n  " + advice);
 }
 
 }  // namespace bonsai::admin

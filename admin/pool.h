@@ -34,6 +34,19 @@ struct OpenPool {
 // program.
 Status open_pool(const Options& options, OpenPool* pool);
 
+// `status`, which is not OK, with more text at the end of its message.
+Status with_text(const Status& status, const std::string& text);
+
+// As open_pool(). If `options` say that a missing pool is to be created, *created is whether this call has done so. Of
+// a pool that was there, a size that was asked for and is another is reported on standard error.
+Status open_or_create_pool(const Options& options, OpenPool* pool, bool* created);
+
+// IoError if a local target of the pool does not exist, for commands that would not create it.
+Status of_missing(const std::string& path);
+
+// As with_remedy(), for the pool that the status is about: `from`, if it names a target of it, else its copy `to`.
+Status with_remedy_of_copy(Status status, const std::string& from, const std::string& to);
+
 // `status` with advice for the pool at `path` appended, where this program has a remedy to offer.
 Status with_remedy(Status status, const std::string& path);
 

@@ -98,8 +98,9 @@ std::string check_table(const CheckReport& report) {
                                      std::to_string(report.repairs.size()) + " unsound places");
   }
   return text + row("verdict", std::to_string(report.damages.size()) +
-                                   " damaged places; keys outside of the ranges above are safe: save them with bonsai "
-                                   "scan, or restore a copy of the pool");
+                                   " damaged places; keys outside of the ranges above are safe: copy them with bonsai "
+                                   "salvage --pool=" +
+                                   FLAGS_pool + " NEW, or restore a copy of the pool");
 }
 
 }  // namespace
@@ -118,7 +119,10 @@ Status run_remove(const std::vector<std::string>&, ExitCode*) {
   Options options;
   Status status = pool_path(&path);
   if (status.ok()) status = options_from_flags(&options);
-  if (status.ok()) status = Remove(path, options);
+  if (status.ok()) status = of_missing(path);
+  if (!status.ok()) return status;
+  status = Remove(path, options);
+  if (status.IsIoError() && status.message().find("does not exist") != std::string_view::npos) return status;
   return status.ok() ? print(path + ": removed\n") : with_remedy(std::move(status), path);
 }
 

@@ -39,7 +39,7 @@ class FirstSteps(unittest.TestCase):
 
     def test_two_lines_run_ycsb_through_bonsaid(self):
         with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-            commands = block("mkdir -p /dev/shm/pools; bonsaid").replace("/dev/shm/pools", folder + "/pools")
+            commands = block("bonsaid --folder").replace("/dev/shm/pools", folder + "/pools")
             self.assertEqual(2, len(commands.splitlines()), commands)
             result = type_in(f"trap 'kill %1; wait' EXIT\n{commands}", folder)
             self.assertEqual(0, result.returncode, result.stdout + result.stderr)

@@ -48,7 +48,8 @@ Status refuse_existing(const std::string& path) {
     const std::filesystem::file_status found = std::filesystem::status(target, error);
     if (std::filesystem::is_directory(found)) return with_remedy(Status::IoError(target + " is not a file"), path);
     if (std::filesystem::is_regular_file(found)) {
-      return Status::InvalidArgument(target + " exists already; use it as it is, or delete it first: rm " + target);
+      return Status::InvalidArgument(target + " exists already; name a new file (a pool is removed by: bonsai remove " +
+                                     "--pool=" + path + ")");
     }
   }
   return Status::OK();
@@ -60,7 +61,8 @@ Status with_pool(Work&& work) {
   Options options;
   if (Status status = options_from_flags(&options); !status.ok()) return status;
   OpenPool pool;
-  if (Status status = open_pool(options, &pool); !status.ok()) return status;
+  bool created = false;
+  if (Status status = open_or_create_pool(options, &pool, &created); !status.ok()) return status;
   return with_remedy(pool.close(work(pool)), FLAGS_pool);
 }
 

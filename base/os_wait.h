@@ -11,8 +11,9 @@
 
 namespace bonsai::base {
 
-// Blocks the thread until the steady clock reads `deadline_ns`.
+// Blocks the thread until the steady clock reads `deadline_ns`. On virtual time it returns at once.
 inline void os_wait_until(uint64_t deadline_ns) {
+  if (virtual_now_ns != nullptr) return;
   const timespec deadline{static_cast<time_t>(deadline_ns / kNsPerSecond),
                           static_cast<long>(deadline_ns % kNsPerSecond)};
   while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &deadline, nullptr) == EINTR) {

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <new>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -80,7 +82,11 @@ void for_each_on(unsigned threads, size_t count, const std::function<void(size_t
     for (size_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) work(i);
   };
   std::vector<Thread> helpers;
-  for (size_t i = 1; i < std::min<size_t>(threads, count); ++i) helpers.emplace_back("bonsai-each", run);
+  for (size_t i = 1; i < std::min<size_t>(threads, count); ++i) {
+    Thread helper;
+    if (!Thread::start("bonsai-each", run, &helper).ok()) break;
+    helpers.push_back(std::move(helper));
+  }
   run();
 }
 
@@ -108,23 +114,95 @@ struct Thread::Simulated {
   Scheduler::Token joiner;
 };
 
-Thread::Thread(std::string name, std::function<void()> body) {
+// One that waits for its body.
+struct Thread::Reserved {
+  std::string name;
+  Event given;
+  std::function<void()> body;  // empty when it is given: there is none
+};
+
+namespace {
+
+Scheduler* virtual_scheduler() {
   Scheduler* const scheduler = Scheduler::current();
-  if (scheduler != nullptr && scheduler->is_virtual()) {
-    simulated_ = std::make_shared<Simulated>(Simulated{std::move(name), std::move(body), false, {}});
+  return scheduler != nullptr && scheduler->is_virtual() ? scheduler : nullptr;
+}
+
+bool is_granted() {
+  int64_t left = threads_granted_for_test.load(std::memory_order_relaxed);
+  while (left > 0 && !threads_granted_for_test.compare_exchange_weak(left, left - 1)) {
+  }
+  return left != 0;
+}
+
+Status refused(const std::string& name, const std::string& why) {
+  return Status::NoSpace("the system gives no thread for " + name + " (" + why +
+                         "); raise the limit of processes (ulimit -u, the pids limit of the container) or of memory " +
+                         "(ulimit -v), or ask for fewer threads");
+}
+
+Status make_thread(std::string name, std::function<void()> body, std::thread* thread) {
+  if (!is_granted()) return refused(name, "a test refuses it");
+  try {
+    *thread = std::thread([name, body = std::move(body)] {
+      pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
+      body();
+    });
+    return Status::OK();
+  } catch (const std::system_error& error) {
+    return refused(name, error.code().message());
+  } catch (const std::bad_alloc&) {
+    return refused(name, "no memory");
+  }
+}
+
+}  // namespace
+
+Status Thread::start(std::string name, std::function<void()> body, Thread* thread) {
+  Thread made;
+  if (Scheduler* const scheduler = virtual_scheduler(); scheduler != nullptr) {
+    made.simulated_ = std::make_shared<Simulated>(Simulated{std::move(name), std::move(body), false, {}});
     scheduler->spawn(
-        [self = simulated_, scheduler] {
+        [self = made.simulated_, scheduler] {
           std::exchange(self->body, nullptr)();
           self->ended = true;
           scheduler->wake(self->joiner);
         },
-        simulated_->name.c_str());
-    return;
+        made.simulated_->name.c_str());
+  } else if (const Status status = make_thread(std::move(name), std::move(body), &made.thread_); !status.ok()) {
+    return status;
   }
-  thread_ = std::thread([name = std::move(name), body = std::move(body)] {
-    pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
-    body();
-  });
+  *thread = std::move(made);
+  return Status::OK();
+}
+
+Thread::Thread(std::string name, std::function<void()> body) {
+  BONSAI_CHECK(start(std::move(name), std::move(body), this).ok());
+}
+
+Status Thread::reserve(std::string name, Thread* thread) {
+  Thread made;
+  made.reserved_ = std::make_shared<Reserved>();
+  made.reserved_->name = name;
+  if (virtual_scheduler() == nullptr) {  // whose coroutines are always to be had
+    const auto wait = [reserved = made.reserved_] {
+      while (!reserved->given.wait_for(kUnboundedMs)) {
+      }
+      if (reserved->body) std::exchange(reserved->body, nullptr)();
+    };
+    const Status status = make_thread(std::move(name), wait, &made.thread_);
+    if (!status.ok()) return status;
+  }
+  *thread = std::move(made);
+  return Status::OK();
+}
+
+void Thread::begin(std::function<void()> body) {
+  BONSAI_CHECK(reserved_ != nullptr);
+  const std::shared_ptr<Reserved> reserved = std::exchange(reserved_, nullptr);
+  if (!thread_.joinable()) return static_cast<void>(start(reserved->name, std::move(body), this));
+  reserved->body = std::move(body);
+  reserved->given.signal();
 }
 
 Thread& Thread::operator=(Thread&& other) noexcept {
@@ -132,11 +210,13 @@ Thread& Thread::operator=(Thread&& other) noexcept {
     join();
     thread_ = std::move(other.thread_);
     simulated_ = std::move(other.simulated_);
+    reserved_ = std::move(other.reserved_);
   }
   return *this;
 }
 
 void Thread::join() {
+  if (const std::shared_ptr<Reserved> waiting = std::exchange(reserved_, nullptr)) waiting->given.signal();
   if (thread_.joinable()) thread_.join();
   if (simulated_ == nullptr) return;
   while (!simulated_->ended) {
@@ -145,6 +225,21 @@ void Thread::join() {
     static_cast<void>(Scheduler::park());
   }
   simulated_.reset();
+}
+
+bool wait_on(std::condition_variable* changed, std::unique_lock<std::mutex>* lock, uint64_t limit_ms,
+             const std::function<bool()>& condition) {
+  constexpr uint64_t kStepMsMax = 100;
+  bool may_go_on = true;
+  for (uint64_t left_ms = limit_ms; left_ms > 0;) {
+    const uint64_t step_ms = std::min(left_ms, kStepMsMax), begin_ns = now_ns();
+    if (changed->wait_for(*lock, std::chrono::milliseconds(step_ms), condition)) return true;
+    left_ms -= step_ms;
+    // Woken far too late, as after a stop: who brings the condition about has not run either.
+    const bool late = now_ns() - begin_ns > 2 * step_ms * kNsPerMs;
+    if (left_ms == 0 && late && std::exchange(may_go_on, false)) left_ms = step_ms;
+  }
+  return condition();
 }
 
 void Event::signal() {
@@ -160,7 +255,7 @@ bool Event::take() { return std::exchange(set_, false); }
 bool Event::wait_for(uint64_t limit_ms) {
   std::unique_lock lock(mutex_);
   if (Scheduler::current() == nullptr) {
-    signalled_.wait_for(lock, std::chrono::milliseconds(limit_ms), [this] { return set_; });
+    static_cast<void>(wait_on(&signalled_, &lock, limit_ms, [this] { return set_; }));
     return take();
   }
   for (BoundedWait wait("event", limit_ms); !set_ && !wait.expired();) {
@@ -198,20 +293,26 @@ void yield_thread() {
   sched_yield();
 }
 
-bool BoundedWait::expired() const { return counted_to_ns_ != 0 && passed_ns(now_ns()) >= limit_ms_ * kNsPerMs; }
+bool BoundedWait::expired() {
+  const bool was_over = over_;
+  over_ = was_over || (counted_to_ns_ != 0 && passed_ns(now_ns()) >= limit_ms_ * kNsPerMs);
+  return was_over;
+}
 
 uint64_t BoundedWait::passed_ns(uint64_t now) const {
-  return counted_to_ns_ == 0 ? 0 : counted_ns_ + std::min(now - counted_to_ns_, kStepNsMax);
+  const uint64_t step_ns_max = std::min(kStepNsMax, limit_ms_ * (kNsPerMs / 8) + 1);
+  return counted_to_ns_ == 0 ? 0 : counted_ns_ + std::min(now - counted_to_ns_, step_ns_max);
 }
 
 uint64_t BoundedWait::watch_ns() {
   const uint64_t now = now_ns();
-  if (counted_to_ns_ != 0) counted_ns_ += now - counted_to_ns_;
+  if (counted_to_ns_ != 0) counted_ns_ += std::min(now - counted_to_ns_, kWatchStepNsMax);
   counted_to_ns_ = now;
   return counted_ns_;
 }
 
 void BoundedWait::pause() {
+  if (over_) return yield_thread();
   if (++pauses_ > kSpins) return pause_slowly();
   if (Scheduler::current() != nullptr) return Scheduler::yield();
   relax_processor();

@@ -37,12 +37,20 @@ uint32_t assign_thread_ordinal();
 }
 
 // A named OS thread that is joined by its destructor. The body must return by itself: signal it to before the join.
+// `name` shows in debuggers and `top`; the kernel keeps its first 15 bytes.
 // Made by a coroutine in virtual time it is a coroutine of the same scheduler, and its owner is one, too.
 // Thread-safety: one owner.
 class Thread {
  public:
   Thread() = default;
-  // `name` shows in debuggers and `top`; the kernel keeps its first 15 bytes.
+  // Errors: NoSpace, with the remedy, when the system gives no further thread: limits of processes and of memory.
+  [[nodiscard]] static Status start(std::string name, std::function<void()> body, Thread* thread);
+  // Makes a thread that waits for begin(), for callers that must know that they have it before they change anything.
+  // One that never begins ends with join(). Errors: as start().
+  [[nodiscard]] static Status reserve(std::string name, Thread* thread);
+  // Requires: reserve() made this one, and it has not begun.
+  void begin(std::function<void()> body);
+  // As start(), for tests: a refusal ends the process.
   Thread(std::string name, std::function<void()> body);
   ~Thread() { join(); }
   Thread(Thread&& other) noexcept = default;
@@ -50,33 +58,45 @@ class Thread {
 
   // Waits for the body's end. Idempotent.
   void join();
-  [[nodiscard]] bool joinable() const { return thread_.joinable() || simulated_ != nullptr; }
+  [[nodiscard]] bool joinable() const { return thread_.joinable() || simulated_ || reserved_; }
 
  private:
   struct Simulated;
+  struct Reserved;
 
   std::thread thread_;
   std::shared_ptr<Simulated> simulated_;
+  std::shared_ptr<Reserved> reserved_;  // until it begins
 };
+
+// For tests: the system gives so many more threads; negative: as many as it can.
+inline constinit std::atomic<int64_t> threads_granted_for_test{-1};
 
 // How many processors the calling thread may run on; at least 1.
 [[nodiscard]] unsigned processors();
 
 // Calls work(i) for each i below `count`, on `threads` threads of which the caller is one, and returns when all are
 // done. Requires: the calls may run at the same time and in any order, and end by themselves. With one thread: in
-// order.
+// order. Where the system gives fewer threads it uses those.
 void for_each_on(unsigned threads, size_t count, const std::function<void(size_t)>& work);
 
 // Binds the calling thread to the `index`-th of the processors that it may run on, counted round. Errors: NotSupported
 // when the system refuses.
 [[nodiscard]] Status pin_thread(unsigned index);
 
+// Waits for `condition` on a condition variable, for `limit_ms` at most; returns what `condition` says in the end. As
+// with BoundedWait, time for which the process was stopped hardly counts. Requires: *lock is held, and guards the
+// condition.
+[[nodiscard]] bool wait_on(std::condition_variable* changed, std::unique_lock<std::mutex>* lock, uint64_t limit_ms,
+                           const std::function<bool()>& condition);
+
 // A wake-up that is not lost: signal() before wait_for() makes that wait return at once. Signals do not add up.
 // Thread-safety: any thread may signal or wait; one signal wakes one waiter.
 class Event {
  public:
   void signal();
-  // Returns true when signalled (and resets), false after `limit_ms`.
+  // Returns true when signalled (and resets), false after `limit_ms`. As with BoundedWait, time for which the process
+  // was stopped hardly counts.
   [[nodiscard]] bool wait_for(uint64_t limit_ms);
 
  private:
@@ -112,20 +132,23 @@ void yield_thread();
 // It spins for about a microsecond, then yields, then sleeps up to a millisecond at a time. Inside a coroutine it
 // always yields to the siblings. Making one costs nothing: the clock is first read when spinning has not helped.
 //
-// The limit is of time in which this thread could have gone on: between two pauses no more than kStepNsMax counts, so
-// that a process which was stopped, or a machine that was suspended, finds its waits as it left them.
+// The limit is of time in which this thread could have gone on: between two pauses no more than kStepNsMax counts, and
+// no more than an eighth of the limit, so that a process which was stopped, or a machine that was suspended, finds its
+// waits as it left them. And the condition has the last word: expired() never answers true before the caller has looked
+// at it once more after the limit passed.
 class BoundedWait {
  public:
   BoundedWait(const char* name, uint64_t limit_ms) : name_(name), limit_ms_(limit_ms) {}
 
-  static constexpr uint64_t kStepNsMax = 100'000'000;
+  static constexpr uint64_t kStepNsMax = 100'000'000, kWatchStepNsMax = 1'000'000'000;
 
-  // True when `limit_ms` have passed since the wait left its spinning phase.
-  [[nodiscard]] bool expired() const;
+  // True when `limit_ms` had passed, since the wait left its spinning phase, already at the call before. Requires: the
+  // caller looks at the condition between two calls.
+  [[nodiscard]] bool expired();
   void pause();
 
   // For waits that poll a device and then block on it, in place of pause(): how much time has passed since this was
-  // first called, all of it. The limit counts from there. Cost: one reading of the clock.
+  // first called, of each step at most kWatchStepNsMax. The limit counts from there. Cost: one reading of the clock.
   uint64_t watch_ns();
 
   [[nodiscard]] const char* name() const { return name_; }
@@ -144,6 +167,7 @@ class BoundedWait {
   uint64_t counted_to_ns_ = 0;  // by the clock; 0 = still spinning
   uint64_t counted_ns_ = 0;
   uint32_t pauses_ = 0;
+  bool over_ = false;  // the limit has passed; the caller looks once more
 };
 
 // Mutual exclusion whose holder may be a coroutine that is suspended meanwhile, at a fence or a far access: who finds

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -207,6 +208,75 @@ TEST(Waits, yield_until_returns_at_its_deadline) {
   EXPECT_TRUE(scheduler.run().ok());
 }
 
+// For the life of this object the system gives so many more threads.
+class Granted {
+ public:
+  explicit Granted(int64_t threads) { threads_granted_for_test.store(threads); }
+  ~Granted() { threads_granted_for_test.store(-1); }
+  Granted(const Granted&) = delete;
+  Granted& operator=(const Granted&) = delete;
+};
+
+TEST(Thread, that_the_system_refuses_is_a_status_with_the_remedy) {
+  const Granted none(0);
+  Thread thread;
+  bool ran = false;
+  const Status status = Thread::start(
+      "worker", [&] { ran = true; }, &thread);
+  EXPECT_TRUE(status.IsNoSpace());
+  EXPECT_NE(status.message().find("ulimit -u"), std::string::npos) << status.ToString();
+  EXPECT_FALSE(thread.joinable());
+  EXPECT_TRUE(Thread::reserve("worker", &thread).IsNoSpace());
+  EXPECT_FALSE(thread.joinable());
+  EXPECT_FALSE(ran);
+}
+
+// The real thing: no address space for a stack. Sanitizers reserve more than any limit.
+TEST(Thread, without_memory_for_its_stack_is_a_status) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer needs address space without limit";
+#endif
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const rlimit limit{1 << 20, 1 << 20};
+    if (::setrlimit(RLIMIT_AS, &limit) != 0) ::_exit(2);
+    std::vector<Thread> threads(100);  // the C library has kept some stacks
+    Status status;
+    for (size_t i = 0; i < threads.size() && status.ok(); ++i) status = Thread::reserve("worker", &threads[i]);
+    ::_exit(status.IsNoSpace() ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(Thread, that_is_reserved_waits_for_its_body) {
+  Thread thread, idle, moved;
+  ASSERT_TRUE(Thread::reserve("later", &thread).ok());
+  ASSERT_TRUE(Thread::reserve("never", &idle).ok());
+  EXPECT_TRUE(thread.joinable());
+  moved = std::move(thread);
+  std::atomic<bool> ran{false};
+  {
+    const Granted none(0);  // it has what it needs
+    moved.begin([&] { ran.store(true); });
+  }
+  moved.join();
+  EXPECT_TRUE(ran.load());
+  EXPECT_FALSE(moved.joinable());
+  idle.join();
+}
+
+TEST(ForEachOn, uses_as_many_threads_as_there_are) {
+  for (const int64_t threads : {0, 1, 2, 100}) {
+    const Granted some(threads);
+    std::atomic<uint64_t> sum{0};
+    for_each_on(8, 1000, [&](size_t i) { sum.fetch_add(i); });
+    EXPECT_EQ(sum.load(), 499'500u);
+  }
+}
+
 TEST(BoundedWait, expires_after_its_limit_and_says_who_it_was) {
   BoundedWait wait("the answer", 20);
   const uint64_t start = now_ns();
@@ -256,6 +326,51 @@ TEST(BoundedWait, does_not_expire_while_the_process_is_stopped) {
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0) << "the wait expired";
+}
+
+// The clock jumps, as after a stop. What came about meanwhile is noticed, whatever limit has passed.
+TEST(BoundedWait, looks_once_more_after_the_limit) {
+  uint64_t clock_ns = kNsPerSecond;
+  virtual_now_ns = &clock_ns;
+  for (const uint64_t limit_ms : {uint64_t{1}, uint64_t{100}, uint64_t{10'000}}) {
+    for (const bool watched : {false, true}) {
+      BoundedWait wait("the answer", limit_ms);
+      const auto let_pass = [&] { watched ? static_cast<void>(wait.watch_ns()) : wait.pause(); };
+      for (int i = 0; i < 200; ++i) let_pass();
+      ASSERT_FALSE(wait.expired());
+      int looks = 0;
+      for (; !wait.expired(); ++looks) {
+        clock_ns += 3'600 * kNsPerSecond;
+        let_pass();
+      }
+      EXPECT_GE(looks, 2) << limit_ms << (watched ? " ms, watched" : " ms");
+      EXPECT_LE(looks, 102);
+    }
+  }
+  virtual_now_ns = nullptr;
+}
+
+// As below, for those who wait for a signal.
+TEST(Event, does_not_end_while_the_process_is_stopped) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    Event event;
+    std::thread other([&] {
+      for (int i = 0; i < 30; ++i) sleep_ms(10);
+      event.signal();
+    });
+    const bool reached = event.wait_for(1000);
+    other.join();
+    ::_exit(reached ? 0 : 1);
+  }
+  sleep_ms(100);
+  ASSERT_EQ(::kill(child, SIGSTOP), 0);
+  sleep_ms(1300);
+  ASSERT_EQ(::kill(child, SIGCONT), 0);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0) << "the wait ended";
 }
 
 TEST(BoundedWait, inside_a_coroutine_lets_siblings_run) {

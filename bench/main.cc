@@ -8,10 +8,12 @@
 #include <vector>
 
 #include "admin/log_sink.h"
+#include "admin/run_main.h"
 #include "bench/cli/flags.h"
 #include "bench/cli/session.h"
 #include "bench/pages/report.h"
 #include "bench/report/terminal.h"
+#include "bonsai/c.h"
 
 namespace bonsai::bench {
 namespace {
@@ -23,9 +25,10 @@ static_assert(std::atomic<bool>::is_always_lock_free);
 
 void on_interrupt(int) { interrupted = true; }
 
+// Every signal by which a person, a shell or a system ends a program, so that no pool stays. nohup is obeyed.
 void catch_interrupts() {
-  std::signal(SIGINT, on_interrupt);
-  std::signal(SIGTERM, on_interrupt);
+  for (const int signal : {SIGINT, SIGTERM, SIGQUIT}) std::signal(signal, on_interrupt);
+  if (std::signal(SIGHUP, on_interrupt) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
 }
 
 int list() {
@@ -98,6 +101,10 @@ int command(const std::vector<std::string>& words) {
       return 0;
     }
   }
+  if (!words.empty() && (words[0] == "version" || words[0] == "--version")) {
+    std::printf("bonsai-bench %s\n", BONSAI_VERSION_STRING);
+    return 0;
+  }
   if (words.empty()) {
     std::fprintf(stderr, "bonsai-bench: no command; the commands are %s (bonsai-bench --help explains)\n", kCommands);
     return kExitUsage;
@@ -121,6 +128,8 @@ int command(const std::vector<std::string>& words) {
 }  // namespace bonsai::bench
 
 int main(int argc, char** argv) {
-  bonsai::admin::start_log(argv[0]);
-  return bonsai::bench::command(std::vector<std::string>(argv + 1, argv + argc));
+  return bonsai::admin::run_main("bonsai-bench", [argc, argv] {
+    bonsai::admin::start_log(argv[0]);
+    return bonsai::bench::command(std::vector<std::string>(argv + 1, argv + argc));
+  });
 }

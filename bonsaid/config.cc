@@ -17,6 +17,7 @@ namespace bonsai::bonsaid {
 namespace {
 
 constexpr uint64_t kLitmusMsMax = 10'000;
+constexpr size_t kConfigBytesMax = size_t{16} << 10;
 
 enum class Kind : uint8_t { kText, kList, kNumber, kBool };
 
@@ -154,6 +155,14 @@ Status apply(const std::string& path, const toml::key& key, const toml::node& va
   return Status::InvalidArgument(place + std::string(setting->name) + ": " + std::string(status.message()));
 }
 
+// The parser recurses into the parts of a dotted key and into nested values. A part takes two bytes at least, so this
+// bounds its depth, far below what a stack has room for.
+Status check_bytes(const std::string& path, const std::string& text) {
+  if (text.size() <= kConfigBytesMax) return Status::OK();
+  return Status::InvalidArgument(path + ", line 1: the file has more than " + std::to_string(kConfigBytesMax) +
+                                 " bytes, which no configuration needs; see conf/bonsaid.toml for one to start from");
+}
+
 }  // namespace
 
 std::vector<std::string_view> setting_names() {
@@ -175,7 +184,10 @@ Status read_config(const std::string& path, Config* config) {
                            " cannot be read; see conf/bonsaid.toml for one to start from");
   }
   try {
-    const std::string text(std::istreambuf_iterator<char>(in), {});
+    std::string text(kConfigBytesMax + 1, '\0');
+    in.read(text.data(), static_cast<std::streamsize>(text.size()));
+    text.resize(static_cast<size_t>(in.gcount()));
+    BONSAI_RETURN_IF_ERROR(check_bytes(path, text));
     const toml::table table = toml::parse(text, path);
     for (const auto& [key, value] : table) BONSAI_RETURN_IF_ERROR(apply(path, key, value, config));
   } catch (const toml::parse_error& error) {

@@ -123,5 +123,25 @@ TEST_F(ConfigTest, WhatIsMissingIsNamedWithItsFlag) {
   EXPECT_TRUE(check(config_).ok()) << "processes of this user need none";
 }
 
+// As deep as a file can be, in each way that nests: an answer, and not the end of the stack.
+TEST_F(ConfigTest, DeepNestingIsRefused) {
+  const auto repeat = [](size_t times, const std::string& text) {
+    std::string all;
+    for (size_t i = 0; i < times; ++i) all += text;
+    return all;
+  };
+  for (const size_t depth : {300U, 8'000U, 200'000U}) {
+    const std::string dotted = repeat(depth, "a.") + "a";
+    for (const std::string& text :
+         {dotted + " = 1\n", "[" + dotted + "]\n", "[[" + dotted + "]]\nb = 1\n", "folder." + dotted + " = 1\n",
+          "listen = " + repeat(depth, "[") + repeat(depth, "]"), "listen = " + repeat(depth, "{a="),
+          repeat(depth / 100, "x = [{" + repeat(50, "a.") + "a = \n")}) {
+      const Status status = read(text);
+      EXPECT_TRUE(status.IsInvalidArgument()) << depth << ": " << status.ToString();
+    }
+  }
+  expect_refused(std::string(1 << 20, '#'), "bytes");
+}
+
 }  // namespace
 }  // namespace bonsai::bonsaid

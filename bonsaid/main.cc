@@ -3,10 +3,13 @@
 #include <gflags/gflags.h>
 #include <glog/logging.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <string>
@@ -15,13 +18,14 @@
 #include "admin/exit_code.h"
 #include "admin/flag_parser.h"
 #include "admin/log_sink.h"
+#include "admin/run_main.h"
 #include "base/status_macros.h"
 #include "bonsai/c.h"
 #include "bonsaid/config.h"
 #include "bonsaid/service.h"
 
 DEFINE_string(config, "", "FILE|settings, as in conf/bonsaid.toml; flags win over it");
-DEFINE_string(folder, "", "FOLDER|holds the pools: a file each, or a link to a DAX device");
+DEFINE_string(folder, "", "FOLDER|holds the pools: a file each, or a link to a DAX device; made if it is missing");
 DEFINE_string(listen, "", "ADDRESS[,ADDRESS...]|shm://NAME for this machine, rdma://HOST:PORT for others");
 DEFINE_string(domain, "", "adr|adr-direct|eadr|when written bytes survive a power cut of this node");
 DEFINE_string(secret_file, "", "FILE|64 hexadecimal digits that owners must have, too (their BONSAI_SECRET_FILE)");
@@ -45,11 +49,11 @@ std::string help_text() {
   std::string text =
       "bonsaid: serves a folder of pools to stores on other nodes, or in other processes of this one\n\n"
       "  bonsaid --folder=FOLDER --listen=ADDRESS[,ADDRESS...] --domain=DOMAIN [FLAGS]\n"
-      "  bonsaid --config=FILE [FLAGS]\n\n"
+      "  bonsaid --config=FILE [FLAGS]\n"
+      "  bonsaid --version\n\n"
       "A store names a pool POOL of it as a target: shm://NAME/POOL, or rdma://HOST:PORT/POOL. Bytes are moved by the\n"
       "owners' one-sided requests; bonsaid makes them durable and sees to it that a pool has one owner at a time. It\n"
       "runs until SIGINT or SIGTERM and writes to standard error what happens.\n\n"
-      "  mkdir -p /dev/shm/pools\n"
       "  bonsaid --folder=/dev/shm/pools --listen=shm://laptop --domain=adr &\n"
       "  bonsai put --pool=shm://laptop/fruit --create --bytes=64M apple red\n"
       "  bonsai get --pool=shm://laptop/fruit apple\n\n"
@@ -115,6 +119,9 @@ void watch(const Config& config, const std::vector<std::unique_ptr<Service>>& se
       state = std::move(now);
       LOG(INFO) << "pools: " << state;
     }
+    for (const auto& service : services) {
+      for (const std::string& note : service->take_notes()) LOG(WARNING) << service->address().text() << ": " << note;
+    }
     uint64_t dropped_now = 0;
     for (const auto& service : services) dropped_now += service->dropped();
     if (dropped_now != dropped) {
@@ -130,11 +137,32 @@ void watch(const Config& config, const std::vector<std::unique_ptr<Service>>& se
   }
 }
 
+// The folder itself and none above it: a missing one may be a file system that is not mounted.
+Status make_folder(const std::string& folder) {
+  if (::mkdir(folder.c_str(), 0777) == 0) {
+    LOG(INFO) << "made the folder " << folder;
+    return Status::OK();
+  }
+  if (errno == EEXIST) return Status::OK();
+  return Status::IoError("the folder " + folder + " is not there and cannot be made: " + std::strerror(errno) +
+                         "; make it, or give another --folder");
+}
+
+// Each owner takes descriptors: as many as the system lets this program have.
+void raise_limit_of_descriptors() {
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  static_cast<void>(::setrlimit(RLIMIT_NOFILE, &limit));
+}
+
 Status serve(const Config& config) {
+  raise_limit_of_descriptors();
   const sigset_t signals = stopping_signals();
   if (::pthread_sigmask(SIG_BLOCK, &signals, nullptr) != 0) return Status::IoError("signals cannot be blocked");
   rdma::Secret secret;
   if (!config.secret_file.empty()) BONSAI_RETURN_IF_ERROR(rdma::Secret::load(config.secret_file, &secret));
+  BONSAI_RETURN_IF_ERROR(make_folder(config.folder));
   std::vector<std::unique_ptr<Service>> services;
   for (const Address& address : config.listen) {
     std::unique_ptr<Service>& service = services.emplace_back();
@@ -155,6 +183,10 @@ int run(const std::vector<std::string>& arguments) {
     std::fprintf(stderr, "bonsaid: %s\n", status.ToString().c_str());
     return static_cast<int>(admin::exit_code(status));
   };
+  if (!arguments.empty() && (arguments[0] == "version" || arguments[0] == "--version")) {
+    std::printf("bonsaid %s\n", BONSAI_VERSION_STRING);
+    return 0;
+  }
   admin::Operands operands;
   if (const Status status = admin::parse_flags(arguments, known_flags(), &operands); !status.ok()) return fail(status);
   if (operands.help) {
@@ -162,10 +194,7 @@ int run(const std::vector<std::string>& arguments) {
     return 0;
   }
   if (!operands.words.empty()) {
-    const std::string& word = operands.words[0];
-    if (word == "version")
-      return std::printf("bonsaid %s\n", BONSAI_VERSION_STRING) > 0 ? 0 : static_cast<int>(admin::kExitFailed);
-    return fail(Status::InvalidArgument("'" + word + "' is no flag; see bonsaid --help"));
+    return fail(Status::InvalidArgument("'" + operands.words[0] + "' is no flag; see bonsaid --help"));
   }
   Config config;
   Status status = config_of_flags(&config);
@@ -177,6 +206,9 @@ int run(const std::vector<std::string>& arguments) {
 }  // namespace bonsai::bonsaid
 
 int main(int argc, char** argv) {
-  bonsai::admin::start_log(argv[0]);
-  return bonsai::bonsaid::run(std::vector<std::string>(argv + 1, argv + argc));
+  return bonsai::admin::run_main("bonsaid", [argc, argv] {
+    ::signal(SIGPIPE, SIG_IGN);  // who reads its log may leave
+    bonsai::admin::start_log(argv[0]);
+    return bonsai::bonsaid::run(std::vector<std::string>(argv + 1, argv + argc));
+  });
 }

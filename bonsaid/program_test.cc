@@ -3,6 +3,8 @@
 // them is killed. `program_test --writer POOL` is such an owner.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -16,7 +18,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/nvm/os_file.h"
 #include "base/testing/budget.h"
+#include "bonsai/c.h"
 #include "bonsai/db.h"
 #include "bonsaid/testing/child.h"
 #include "testing/scratch.h"
@@ -66,6 +70,23 @@ uint64_t last_number(const std::string& text) {
     if (number != 0) last = number;
   }
   return last;
+}
+
+// Connects to the socket so many times, and keeps the connections.
+void knock(const std::string& where, size_t times, std::vector<base::OsFile>* knocks) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  where.copy(address.sun_path, sizeof address.sun_path - 1);
+  for (int tries = 0; times > 0; ++tries) {
+    ASSERT_LT(tries, 10'000) << "nobody listens at " << where;
+    base::OsFile file(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    if (::connect(file.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
+      knocks->push_back(std::move(file));
+      --times;
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
 }
 
 class Daemon : public ::testing::Test {
@@ -226,6 +247,31 @@ TEST_F(Daemon, ThatIsKilledIsUnavailableAndLosesNothingThatWasAcknowledged) {
   expect_written(pools_ + "/a", acknowledged);
 }
 
+// The owner is stopped, not dead, and the new daemon knows nothing of it. It has the pool mapped, so that nobody else
+// may have it.
+TEST_F(Daemon, ThatIsRestartedDoesNotGiveAwayThePoolOfAStoppedOwner) {
+  start();
+  for (int round = 0; round < testing::budget(1, 2, 100); ++round) {
+    fs::remove(pools_ + "/a");
+    const auto writer = start_writer("shm://n/a", 300);
+    writer->signal(SIGSTOP);
+    daemon_->signal(SIGKILL);
+    EXPECT_EQ(daemon_->wait(), 128 + SIGKILL);
+    start();
+    std::unique_ptr<DB> db;
+    for (const std::string& pool : {std::string("shm://n/a"), pools_ + "/a"}) {
+      const Status taken = DB::Open(options_of_owner(), pool, &db);
+      ASSERT_TRUE(taken.IsBusy()) << pool << ": " << taken.ToString();
+    }
+    EXPECT_EQ(bonsai("put", {"--pool=shm://n/b", "--create", "--bytes=4M", "k", "v"}).exit_code, 0) << "others are";
+    writer->signal(SIGCONT);
+    EXPECT_EQ(writer->wait(), 7) << writer->err();
+    const std::string out = writer->out();
+    expect_written("shm://n/a", last_number(out.substr(0, out.find("failed after"))));
+  }
+  stop();
+}
+
 TEST_F(Daemon, StopsUnderAnOwnerThatWrites) {
   start();
   const auto writer = start_writer("shm://n/a", 300);
@@ -234,6 +280,53 @@ TEST_F(Daemon, StopsUnderAnOwnerThatWrites) {
   const std::string out = writer->out();
   start();
   expect_written("shm://n/a", last_number(out.substr(0, out.find("failed after"))));
+}
+
+// Processes that connect and say nothing, before the daemon is ready and after, decide nothing: it starts, serves
+// others, and stops.
+TEST_F(Daemon, StartsServesAndStopsWhileSomebodyKnocks) {
+  daemon_.emplace(fresh_folder(), words({"--litmus_ms=100"}));
+  std::vector<base::OsFile> knocks;
+  const std::string where = meeting_ + "/n";
+  knock(where, 2, &knocks);  // amid the litmus tests: the address is there before them
+  ASSERT_EQ(knocks.size(), 2u);
+  EXPECT_EQ(::send(knocks[1].fd(), "nonsense", 8, MSG_NOSIGNAL), 8);
+  ASSERT_TRUE(daemon_->prints("ready: serves ")) << daemon_->err();
+  knock(where, 300, &knocks);  // more than wait to be greeted
+  const Ran ran = bonsai("put", {"--pool=shm://n/a", "--create", "--bytes=4M", "k", "v"});
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  knock(where, 10, &knocks);
+  daemon_->signal(SIGTERM);
+  knocks.resize(knocks.size() / 2);  // they leave while it stops
+  EXPECT_EQ(daemon_->wait(), 0) << daemon_->err();
+  start();
+  EXPECT_EQ(bonsai("get", {"--pool=shm://n/a", "k"}).out, "v\n");
+}
+
+// The next owner hears what is the matter, the log says it, and those who are served go on.
+TEST_F(Daemon, AtItsLimitOfDescriptorsItRefusesTheNextOwnerAlone) {
+  std::vector<std::string> limited = {"/bin/sh", "-c", "ulimit -n 100; exec \"$0\" \"$@\""};
+  for (const std::string& word : words()) limited.push_back(word);
+  daemon_.emplace(fresh_folder(), limited);
+  ASSERT_TRUE(daemon_->prints("ready: serves ")) << daemon_->err();
+  std::vector<std::unique_ptr<DB>> owners;
+  Status status;
+  for (std::unique_ptr<DB> db; owners.size() < 20; owners.push_back(std::move(db))) {
+    status = DB::Open(options_of_owner(), "shm://n/p" + std::to_string(owners.size()), &db);
+    if (!status.ok()) break;
+  }
+  EXPECT_TRUE(status.IsNoSpace()) << status.ToString();
+  EXPECT_NE(status.message().find("limit of open files"), std::string::npos) << status.ToString();
+  EXPECT_GE(owners.size(), 2u);
+  EXPECT_TRUE(daemon_->prints("limit of open files")) << daemon_->err();
+  for (const auto& db : owners) EXPECT_EQ("OK", db->Put("k", "v").ToString());
+  owners.pop_back();
+  std::unique_ptr<DB> next;
+  for (int tries = 0; tries < 500 && next == nullptr; ++tries) {  // until the last one's are free
+    status = DB::Open(options_of_owner(), "shm://n/next", &next);
+    if (!status.ok()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ("OK", status.ToString());
 }
 
 TEST_F(Daemon, AdmitsWhoKnowsTheSecret) {
@@ -269,7 +362,8 @@ TEST_F(Daemon, RefusesWhatItCannotServeAndSaysWhy) {
     EXPECT_NE(ran.err.find(says), std::string::npos) << ran.err;
   };
   expect_refused({}, 3, "shm://n");  // taken
-  expect_refused({"--listen=shm://m", "--folder=" + scratch_.file("none")}, 3, "make it");
+  expect_refused({"--listen=shm://m", "--folder=" + scratch_.file("none/deeper")}, 3, "make it");
+  expect_refused({"--listen=shm://m", "--folder=" + std::string(BONSAID_PROGRAM)}, 3, "is no folder");
   expect_refused({"--domain=unknown"}, 2, "declare adr");
   expect_refused({"--domain=nonsense"}, 2, "adr-direct");
   expect_refused({"--listen=rdma://127.0.0.1:7471"}, 2, "--secret_file");
@@ -297,6 +391,32 @@ TEST_F(Daemon, TheExampleConfigurationServes) {
   ASSERT_TRUE(daemon_->prints("ready: serves " + pools_)) << daemon_->err();
   EXPECT_EQ(bonsai("put", {"--pool=shm://laptop/a", "--create", "--bytes=4M", "k", "v"}).exit_code, 0);
   stop();
+}
+
+TEST_F(Daemon, TheFolderIsMadeWithALineThatSaysSo) {
+  const std::string missing = scratch_.file("fresh");
+  daemon_.emplace(fresh_folder(), std::vector<std::string>{BONSAID_PROGRAM, "--folder=" + missing,
+                                                           "--listen=shm://laptop", "--domain=adr", "--litmus-ms=5"});
+  ASSERT_TRUE(daemon_->prints("made the folder " + missing)) << daemon_->err();
+  ASSERT_TRUE(daemon_->prints("ready: serves " + missing)) << daemon_->err();
+  EXPECT_EQ(bonsai("put", {"--pool=shm://laptop/a", "--create", "--bytes=4M", "k", "v"}).exit_code, 0);
+  EXPECT_TRUE(fs::exists(missing + "/a"));
+  stop();
+}
+
+TEST(Version, IsOfOneFormInBothPrograms) {
+  for (const char* form : {"version", "--version"}) {
+    EXPECT_EQ(run({BONSAID_PROGRAM, form}).out, "bonsaid " BONSAI_VERSION_STRING "\n");
+    EXPECT_EQ(run({BONSAI_PROGRAM, form}).out, "bonsai " BONSAI_VERSION_STRING "\n");
+  }
+}
+
+TEST(Output, ThatDidNotArriveIsAnError) {
+  for (const char* form : {"--help", "version", "--version"}) {
+    const Ran ran = run({"/bin/sh", "-c", std::string(BONSAID_PROGRAM) + " " + form + " >/dev/full"});
+    EXPECT_EQ(ran.exit_code, 3) << form;
+    EXPECT_NE(ran.err.find("standard output cannot be written"), std::string::npos) << ran.err;
+  }
 }
 
 TEST(Help, Teaches) {

@@ -31,8 +31,10 @@ Status Service::start(const Config& config, const Address& address, const rdma::
 
 Status Service::open(const Config& config, const rdma::Secret* secret) {
   BONSAI_RETURN_IF_ERROR(scale::open_fabric(address_.scheme, &fabric_));
-  BONSAI_RETURN_IF_ERROR(try_fabric(config.litmus_ms));
+  rdma::Hello tester;
+  tester.node = static_cast<uint32_t>(base::fresh_seed() | 1);
   scale::PoolServer::Config serving;
+  serving.tester = tester.node;
   serving.folder = config.folder;
   serving.address = address_.node;
   serving.secret = secret;
@@ -41,24 +43,19 @@ Status Service::open(const Config& config, const rdma::Secret* secret) {
       config.domain == rdma::RemoteDomain::kEadr ? PersistenceDomain::kEadr : PersistenceDomain::kAdr;
   serving.media.test = config.test;
   BONSAI_RETURN_IF_ERROR(scale::PoolServer::make(fabric_.get(), serving, &server_));
-  thread_ = base::Thread("bonsaid", [this] { run(); });
-  return Status::OK();
+  BONSAI_RETURN_IF_ERROR(try_fabric(tester, config.litmus_ms));
+  server_->admit_owners();
+  return base::Thread::start(
+      "bonsaid", [this] { run(); }, &thread_);
 }
 
-// The litmus tests, at the address that is served later. Nodes that come early are asked to come again.
-Status Service::try_fabric(uint64_t phase_ms) {
-  rdma::Hello own;
-  own.node = static_cast<uint32_t>(base::fresh_seed() | 1);
+// The litmus tests, over the server's own listener: the address is taken once, whoever knocks meanwhile.
+Status Service::try_fabric(const rdma::Hello& tester, uint64_t phase_ms) {
   std::unique_ptr<rdma::RegisteredMemory> scratch;
   BONSAI_RETURN_IF_ERROR(rdma::RegisteredMemory::make(*fabric_, rdma::kLitmusBytes, rdma::Rights::all(), &scratch));
-  std::unique_ptr<rdma::Worker> worker;
-  BONSAI_RETURN_IF_ERROR(fabric_->make_worker(&worker));
-  BONSAI_RETURN_IF_ERROR(worker->listen(address_.node, own, [&own](const rdma::Hello& other, rdma::Hello*) {
-    return other.node == own.node ? Status::OK() : Status::Unavailable("the node is being started");
-  }));
   std::string found;
   BONSAI_RETURN_IF_ERROR(
-      rdma::check_at_start_up(*fabric_, address_.node, own, scratch->remote(), {.phase_ms = phase_ms}, &found));
+      rdma::check_at_start_up(*fabric_, address_.node, tester, scratch->remote(), {.phase_ms = phase_ms}, &found));
   text_ = fabric_->capabilities().text + "; " + found;
   return Status::OK();
 }

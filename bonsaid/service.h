@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "base/thread.h"
 #include "bonsai/status.h"
@@ -37,6 +38,8 @@ class Service {
   [[nodiscard]] const std::string& text() const { return text_; }
   // Pools that have owners, as scale::PoolServer::owners().
   [[nodiscard]] std::map<std::string, uint32_t> owners() const;
+  // As scale::PoolServer::take_notes().
+  [[nodiscard]] std::vector<std::string> take_notes() { return server_->take_notes(); }
   // Requests that were no requests, since the start.
   [[nodiscard]] uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
 
@@ -44,7 +47,7 @@ class Service {
   explicit Service(const Address& address) : address_(address) {}
 
   Status open(const Config& config, const rdma::Secret* secret);
-  Status try_fabric(uint64_t phase_ms);
+  Status try_fabric(const rdma::Hello& tester, uint64_t phase_ms);
   void run();
 
   const Address address_;

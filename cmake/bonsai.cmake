@@ -9,6 +9,7 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 
+option(BONSAI_PROGRAMS "The programs bonsai, bonsaid and bonsai-bench, beside the library" ON)
 option(BONSAI_WERROR "Warnings are errors" OFF)
 set(BONSAI_SANITIZE "" CACHE STRING "Sanitizers of the whole build: empty, thread, or address,undefined")
 option(BONSAI_CHECKED "Checks of whole structures, too: BONSAI_SLOW_INVARIANT (base/check.h)" OFF)
@@ -33,20 +34,23 @@ find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 find_package(Boost REQUIRED COMPONENTS context)
 find_package(absl REQUIRED)
-find_package(gflags REQUIRED)
-find_package(TBB REQUIRED COMPONENTS tbbmalloc)
-find_package(nlohmann_json REQUIRED)
-pkg_check_modules(GLOG REQUIRED IMPORTED_TARGET libglog)
-pkg_check_modules(TOMLPLUSPLUS REQUIRED IMPORTED_TARGET tomlplusplus)
 pkg_check_modules(PMEM REQUIRED IMPORTED_TARGET libpmem)
 pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
 pkg_check_modules(XXHASH REQUIRED libxxhash) # its header alone is used
 pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
 pkg_check_modules(IBVERBS IMPORTED_TARGET libibverbs)
 pkg_check_modules(RDMACM IMPORTED_TARGET librdmacm)
+if(BONSAI_PROGRAMS)
+  find_package(gflags REQUIRED)
+  find_package(TBB REQUIRED COMPONENTS tbbmalloc)
+  find_package(nlohmann_json REQUIRED)
+  pkg_check_modules(GLOG REQUIRED IMPORTED_TARGET libglog)
+  pkg_check_modules(TOMLPLUSPLUS REQUIRED IMPORTED_TARGET tomlplusplus)
+endif()
 if(BUILD_TESTING)
   find_package(GTest REQUIRED)
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
+  find_package(ZLIB REQUIRED)  # golden pools are kept as gzip files
 endif()
 
 add_library(bonsai_options INTERFACE)
@@ -136,20 +140,24 @@ if(BUILD_TESTING AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(bonsai_test_headers PRIVATE ${BONSAI_TEST_OPTIONS})
 endif()
 
-# What every test program has in common: without BUILD_TESTING it is defined but neither built nor run; a build for the
-# fuzzer compiles it, for the compiler's warnings, and neither instruments nor links it; the time limit grows with the
-# regime (a sanitizer slows a test several times) and with BONSAI_TIMEOUT_SCALE. What is ONE_THREAD is left out under
-# ThreadSanitizer, which would find nothing; what is BY_NIGHT under any sanitizer by day.
+# What every test program has in common: without BUILD_TESTING it is defined, by its sources alone, but neither built
+# nor run; a build for the fuzzer compiles it, for the compiler's warnings, and neither instruments nor links it; the
+# time limit grows with the regime (a sanitizer slows a test several times) and with BONSAI_TIMEOUT_SCALE. What is
+# ONE_THREAD is left out under ThreadSanitizer, which would find nothing; what is BY_NIGHT under any sanitizer by day.
 # Reads SOURCES LINKS LABELS ENVIRONMENT TIMEOUT SERIAL ONE_THREAD BY_NIGHT as TEST_* from the caller; further arguments
 # go to the program.
 macro(bonsai_add_test_program name)
-  if(BONSAI_FUZZ)
+  if(NOT BUILD_TESTING)
+    add_library(${name} OBJECT ${TEST_SOURCES})
+  elseif(BONSAI_FUZZ)
     add_library(${name} OBJECT ${TEST_SOURCES})
     target_compile_options(${name} PRIVATE -fno-sanitize=all)
   else()
     add_executable(${name} ${TEST_SOURCES})
   endif()
-  target_link_libraries(${name} PRIVATE bonsai_options ${TEST_LINKS})
+  if(BUILD_TESTING)
+    target_link_libraries(${name} PRIVATE bonsai_options ${TEST_LINKS})
+  endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   set(TEST_LEFT_OUT FALSE)
   if((BONSAI_SANITIZE MATCHES thread AND TEST_ONE_THREAD) OR (TEST_BY_NIGHT AND BONSAI_BY_DAY))

@@ -36,21 +36,30 @@ install(FILES ${CMAKE_BINARY_DIR}/bonsaiConfig.cmake ${CMAKE_BINARY_DIR}/bonsaiC
 install(FILES ${CMAKE_BINARY_DIR}/bonsai.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/bonsai DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         FILES_MATCHING PATTERN "*.h" PATTERN testing.h EXCLUDE) # it is not part of the interface
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/conf/workloads DESTINATION ${CMAKE_INSTALL_DATADIR}/bonsai)
-install(FILES ${PROJECT_SOURCE_DIR}/conf/bonsaid.toml DESTINATION ${CMAKE_INSTALL_DATADIR}/bonsai)
+if(BONSAI_PROGRAMS)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/conf/workloads DESTINATION ${CMAKE_INSTALL_DATADIR}/bonsai)
+  install(FILES ${PROJECT_SOURCE_DIR}/conf/bonsaid.toml DESTINATION ${CMAKE_INSTALL_DATADIR}/bonsai)
+endif()
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
-# Programs are what lands in bin/.
+# Programs are what lands in bin/. One that is not built is left out, with a line that says so.
 bonsai_all_targets(targets)
 foreach(target IN LISTS targets)
   get_target_property(type ${target} TYPE)
   get_target_property(folder ${target} RUNTIME_OUTPUT_DIRECTORY)
   if(type STREQUAL EXECUTABLE AND folder STREQUAL CMAKE_RUNTIME_OUTPUT_DIRECTORY)
-    install(TARGETS ${target} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+    install(TARGETS ${target} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} OPTIONAL)
+    install(CODE "if(NOT EXISTS \"$<TARGET_FILE:${target}>\")
+      message(STATUS \"Not installed, since it is not built: ${target}\")
+    endif()")
   endif()
 endforeach()
+install(CODE "message(STATUS \"Run ldconfig as root, so that the loader finds libbonsai.so.${PROJECT_VERSION_MAJOR}\")")
 
 if(BUILD_TESTING)
+  add_test(NAME build_options COMMAND ${CMAKE_COMMAND} -D build=${CMAKE_BINARY_DIR} -D source=${PROJECT_SOURCE_DIR}
+           -D cxx=${CMAKE_CXX_COMPILER} -P ${PROJECT_SOURCE_DIR}/cmake/build_options_test.cmake)
+  set_tests_properties(build_options PROPERTIES TIMEOUT 180 LABELS build)
   add_test(NAME install_consumer COMMAND ${CMAKE_COMMAND} -D build=${CMAKE_BINARY_DIR} -D source=${PROJECT_SOURCE_DIR}
            -D cxx=${CMAKE_CXX_COMPILER} -P ${PROJECT_SOURCE_DIR}/cmake/install_consumer_test.cmake)
   set_tests_properties(install_consumer PROPERTIES TIMEOUT 180 LABELS build)

@@ -33,15 +33,15 @@ size_t Index::put_in_place(std::span<Put> puts) {
     searches[i].start(dnodes_.volume(), *dnode, keys[i], hashes[i]);
     searching.set(i);
   }
-  scale::ReadBatch reads(dnodes_.volume());
+  persist::RunReader reader(dnodes_.volume());
   for (size_t i = 0; i < n; ++i) {
-    if (searching[i]) searches[i].issue(&reads);
+    if (searching[i]) searches[i].issue(&reader);
   }
-  if (!reads.wait().ok()) return 0;
+  if (!reader.wait().ok()) return 0;
   size_t done = 0;
   for (; done < n && searching[done]; ++done) {
     persist::Entry entry;
-    if (searches[done].finish(&entry, &reads) != persist::Find::kFound) break;
+    if (searches[done].finish(&entry, &reader) != persist::Find::kFound) break;
     const persist::Dnode& dnode = *bnodes[done]->base().dnode();
     if (!persist::overwrite_in_place(dnodes_.volume(), dnode, entry, puts[done].value)) break;
   }

@@ -36,6 +36,8 @@
 #include "index/replacer.h"
 #include "index/tree.h"
 #include "index/versions.h"
+#include "persist/dnode_cursor.h"
+#include "persist/dnode_search.h"
 #include "persist/dnode_store.h"
 #include "persist/large.h"
 #include "persist/log.h"
@@ -151,7 +153,6 @@ class Index {
     base::Fence lo, hi;
     boost::container::small_vector<Piece, 32> pieces;    // in key order; bytes valid inside the guard
     persist::Trouble trouble = persist::Trouble::kNone;  // the pieces end before it
-    std::span<const char> records_behind;                // the next window's, if known: to be fetched, not read
 
     // How the dnodes' entries are verified; set by the caller before a read.
     persist::DnodeCursor::Verify verify = persist::DnodeCursor::Verify::kAlways;
@@ -162,32 +163,21 @@ class Index {
     persist::Merge merge;
   };
   // Reads the window that has `from`, from that key on, its first `records_max` records.
-  // `whole`: from the window's beginning. `known`: null, or a bnode whose range has `from`, found inside this guard.
-  // `following`: null, or what the last call inside this guard left there; a scan of many windows so searches the tree
-  // for few of them, and what it reads on far targets of as many comes in one list.
+  // `whole`: from the window's beginning. `ahead`: what find_starts() or the last call inside this guard left there: a
+  // scan of many windows so searches the tree for few of them, and what it reads of as many comes in one list.
   void read_window(const base::Key& from, uint64_t version, bool whole, uint64_t records_max, Window* window,
-                   Bnode* known = nullptr, Following* following = nullptr);
+                   ScanAhead* ahead);
   // Reads the whole window that has the last key below `fence`. Requires: `fence` is not the empty key.
   void read_window_below(const base::Fence& fence, uint64_t version, Window* window);
 
-  // A scan of few records that is about to begin, and what is known of its ranges.
-  struct Start {
-    base::Key from;
-    uint64_t records_max = 0;
-    Bnode* first = nullptr;   // its range has `from`
-    Bnode* next = nullptr;    // the range after that, if known
-    uint64_t beyond_max = 0;  // so many records are likely to be read in `next`
-
-    // A bnode for a window that begins with `key`, or null.
-    [[nodiscard]] Bnode* known(const base::Key& key) const;
-  };
-  // Finds the bnodes of scans. Requires: at most kStartsMax; a guard, to be kept as long as the bnodes are used.
+  // Finds the first bnodes of scans of few records that are about to begin. Requires: at most kStartsMax; a guard, to
+  // be kept as long as the bnodes are used.
   static constexpr size_t kStartsMax = Tree::kFindManyMax;
-  void find_starts(std::span<Start> starts) const;
+  void find_starts(std::span<ScanAhead> scans) const;
   // Fetches what a scan will read, in stages 0, 1, ...: each reads what the one before has fetched, so something else
   // should be done in between.
   static constexpr size_t kStartStages = 4;
-  void prefetch_start(Start* start, size_t stage) const;
+  void prefetch_start(ScanAhead* scan, size_t stage) const;
 
   [[nodiscard]] Versions::Registration register_scan() { return versions_.register_scan(); }
 
@@ -272,7 +262,11 @@ class Index {
   static void answer(persist::Find found, const persist::Entry& entry, Lookup* lookup);
   void note_get(Bnode* bnode, const persist::Dnode& dnode, uint64_t hash);
   void note_scan(Bnode* bnode, const persist::Dnode& dnode);
-  void take_metadata(Bnode* bnode, const persist::Dnode& dnode, const persist::Dnode::Carried& carried);
+  void take_metadata(const base::Key& key, const persist::Dnode& dnode, persist::RunReader* reader) {
+    if (!dnode.uploaded() && reader->has(dnode.runs())) [[unlikely]]
+      upload_metadata(key, dnode, reader);
+  }
+  void upload_metadata(const base::Key& key, const persist::Dnode& dnode, persist::RunReader* reader);
   void get_from(Bnode* bnode, uint64_t hash, uint64_t version, Lookup* lookup);
   class Gets;
   struct Layered;
@@ -282,12 +276,12 @@ class Index {
   void collect_updates(const Bnode& bnode, uint32_t depth, const Window& window, const base::Key& from,
                        uint64_t version, Collected* all);
   void collect(const Bnode& bnode, const Window& window, const base::Key& from, uint64_t version, Collected* all);
-  std::span<const char> prefetch_following(const Following& following) const;
+  std::span<const char> prefetch_following(const ScanAhead& ahead) const;
   void read_few(Bnode* bnode, const persist::Dnode& dnode, const base::Key& start, uint64_t version,
-                uint64_t records_max, Window* window);
-  void read_runs_ahead(const Bnode& first, uint64_t records_max, Following* following) const;
+                uint64_t records_max, persist::RunReader* reader, Window* window);
+  void read_runs_ahead(const Bnode& first, uint64_t records_max, ScanAhead* ahead) const;
   void read_range(Bnode* bnode, const base::Key& from, uint64_t version, bool whole, uint64_t records_max,
-                  const persist::RunsAhead* ahead, Window* window);
+                  persist::RunReader* reader, Window* window);
 
   // index.cc
   Bnode* recovered(persist::RecoveredRange range, uint64_t gen);

@@ -10,6 +10,8 @@
 #include "base/spread_sort.h"
 #include "base/status_macros.h"
 #include "base/thread.h"
+#include "persist/dnode_cursor.h"
+#include "persist/dnode_search.h"
 
 namespace bonsai::index {
 
@@ -17,13 +19,9 @@ using base::Key;
 using base::step;
 using persist::Dnode;
 using persist::Entry;
+using policy::Weight;
 
 namespace {
-
-const Dnode& dnode_of(const Bnode& old) {
-  const Base base = old.base();
-  return base.residue() != nullptr ? *base.residue()->base().dnode() : *base.dnode();
-}
 
 Entry entry_of(const Node& node) { return {node.key(), node.value(), node.tombstone(), node.large()}; }
 
@@ -33,29 +31,6 @@ Node* copy_of(const Node& node, uint64_t version, bool borrowed) {
   Node* copy = Node::make(node.key_view(), node.value(), flags, nullptr);
   copy->version.store(version, std::memory_order_relaxed);
   return copy;
-}
-
-// So much may be appended to a body of so many bytes or entries: until what is hidden comes to three quarters of what
-// is not. Later would take more space, earlier would write more. Where most of what is appended is fresh, that is
-// never.
-uint64_t appended_max(uint64_t body, double fresh) {
-  constexpr double kHiddenMax = 0.75;
-  const double hides = 1 - fresh * (1 + kHiddenMax);
-  if (hides <= 0) return UINT64_MAX;
-  return static_cast<uint64_t>(static_cast<double>(body) * kHiddenMax / hides);
-}
-
-// A small newest run is written once more together with the updates if the dnode would otherwise run out of runs before
-// its body is compacted.
-bool absorbs_newest(const Dnode& old, uint64_t updates, const persist::Limits& limits, double fresh) {
-  const size_t runs = old.runs().size();
-  if (runs < 2 || 2 * old.runs().back().count > 3 * updates) return false;
-  const uint32_t body = old.runs().front().count;
-  const uint64_t appended = old.entries() - body + updates;
-  const uint64_t room = limits.entries_appended_max() - std::min<uint64_t>(limits.entries_appended_max(), body);
-  const uint64_t most = std::min(room, appended_max(body, fresh));
-  const uint64_t to_come = appended < most ? (most - appended) / updates : 0;
-  return runs + 1 + to_come > persist::kRunsMax;
 }
 
 // Drops each element that `joined` has merged into the one before it.
@@ -103,31 +78,38 @@ struct Replacer::Offload::Garbage {
 };
 
 void Replacer::Offload::expect(std::span<Layer* const> layers) {
-  const scale::Volume& volume = replacer_.dnodes_.volume();
-  if (!volume.has_far()) return;
+  if (!reader_->carries()) return;
   replacer_.versions_.load(&live_);  // scans may need the dnode's value of each updated key
   for (const Layer* layer : layers) {
     const bool appends = live_.none() && likely_appends(*layer);
     for (const Bnode* old : layer->olds) {
-      const Dnode& dnode = dnode_of(*old);
+      const Dnode& dnode = dnode_under(*old);
       if (!appends) {
-        for (const persist::RunDesc& run : dnode.runs()) ahead_.issue(volume, run);
-      } else if (absorbs_newest(dnode, old->slots()->used(), replacer_.limits_, layer->fresh)) {
-        ahead_.issue(volume, dnode.runs().back());
+        for (const persist::RunDesc& run : dnode.runs()) reader_->expect(run);
+      } else if (policy::absorbs_newest(policy::Shape::of(dnode), old->slots()->used(), replacer_.limits_,
+                                        layer->fresh)) {
+        reader_->expect(dnode.runs().back());
       }
     }
   }
-  ahead_.wait();
+  static_cast<void>(reader_->wait());  // add() asks again for what did not come, and reports it
 }
 
 // As append_suffices() will say, unless versions are carried or large values come.
 bool Replacer::Offload::likely_appends(const Layer& layer) const {
+  Weight updates;
+  if (const Slots* slots = layer.olds.front()->slots()) {
+    slots->for_each_head([&](const Node* head) {
+      updates = updates + Weight{1, persist::entry_bytes(entry_of(*head))};
+    });
+  }
+  return may_append(layer, updates);
+}
+
+bool Replacer::Offload::may_append(const Layer& layer, const Weight& updates) const {
   if (layer.compact || layer.olds.size() != 1 || layer.news.size() != 1) return false;
-  const Slots* slots = layer.olds.front()->slots();
-  if (slots == nullptr) return false;
-  uint64_t bytes = 0;
-  slots->for_each_head([&](const Node* head) { bytes += persist::entry_bytes(entry_of(*head)); });
-  return may_append(dnode_of(*layer.olds.front()), slots->used(), bytes, replacer_.limits_, layer.fresh);
+  const auto dnode = policy::Shape::of(dnode_under(*layer.olds.front()));
+  return policy::may_append(dnode, updates, replacer_.limits_, layer.fresh);
 }
 
 Status Replacer::Offload::add(Layer* layer) {
@@ -236,7 +218,7 @@ Status Replacer::Offload::build_piece(Job* job, Bnode* successor, std::span<cons
   Status status;
   const auto& olds = job->layer->olds;
   const bool plain = live_.none() && std::none_of(olds.begin(), olds.end(),
-                                                  [](const Bnode* each) { return dnode_of(*each).has_large(); });
+                                                  [](const Bnode* each) { return dnode_under(*each).has_large(); });
   for (const Chain& chain : chains) {
     if (chain.updates != nullptr) updates.push_back(entry_of(*chain.updates));
     if (plain && chain.single()) continue;  // no version to be carried, no large value to be dropped
@@ -250,9 +232,9 @@ Status Replacer::Offload::build_piece(Job* job, Bnode* successor, std::span<cons
 
   uint64_t gen = 0;
   for (const Bnode* old : job->layer->olds) gen = std::max(gen, old->gen());
-  const Dnode& old = dnode_of(*job->layer->olds.front());
+  const Dnode& old = dnode_under(*job->layer->olds.front());
   job->updates += updates.size();
-  if (append_suffices(*job, old, updates)) {
+  if (append_suffices(*job->layer, updates)) {
     piece.kept_runs = true;
     BONSAI_RETURN_IF_ERROR(append(*job, *successor, gen, old, updates, &piece.dnode));
   } else {
@@ -260,7 +242,7 @@ Status Replacer::Offload::build_piece(Job* job, Bnode* successor, std::span<cons
     merged.clear();
     auto update = updates.cbegin();
     for (const Bnode* each : job->layer->olds) {
-      BONSAI_RETURN_IF_ERROR(merge(dnode_of(*each), *successor, updates, &update, &merged));
+      BONSAI_RETURN_IF_ERROR(merge(dnode_under(*each), *successor, updates, &update, &merged));
     }
     BONSAI_RETURN_IF_ERROR(writer_.add(successor->lo(), successor->hi(), gen, nullptr, merged, &piece.dnode));
     ++job->compactions;
@@ -269,37 +251,23 @@ Status Replacer::Offload::build_piece(Job* job, Bnode* successor, std::span<cons
   return Status::OK();
 }
 
-bool may_append(const Dnode& dnode, uint64_t entries, uint64_t bytes, const persist::Limits& limits, double fresh) {
-  if (dnode.runs().empty() || dnode.has_large() || entries == 0) return false;
-  const persist::RunDesc& body = dnode.runs().front();
-  return dnode.run_bytes() + bytes <= limits.dnode_bytes_max &&  // what a compaction needs at once has a bound
-         dnode.entries() + entries <= limits.entries_appended_max() &&
-         dnode.run_bytes() - body.bytes + bytes <= appended_max(body.bytes, fresh) &&
-         dnode.entries() - body.count + entries <= appended_max(body.count, fresh) &&
-         (dnode.runs().size() < persist::kRunsMax || absorbs_newest(dnode, entries, limits, fresh));
-}
-
-// May the updates be appended, or is it time to compact? Dnodes with large values are always compacted, so that no run
-// names a value whose space was given back.
-bool Replacer::Offload::append_suffices(const Job& job, const Dnode& old, const std::vector<Entry>& updates) const {
-  const Layer& layer = *job.layer;
-  if (layer.compact || layer.olds.size() != 1 || layer.news.size() != 1) return false;
-  const persist::Space& space = replacer_.dnodes_.space();
-  if (space.ordinary_free_bytes() < space.reserve_bytes()) return false;  // space is short: squeeze
-  uint64_t bytes = 0;
+// May the updates be appended, or is it time to compact?
+bool Replacer::Offload::append_suffices(const Layer& layer, const std::vector<Entry>& updates) const {
+  if (replacer_.space_is_short()) return false;  // squeeze
+  Weight sum;
   for (const Entry& update : updates) {
     if (update.large) return false;
-    bytes += persist::entry_bytes(update);
+    sum = sum + Weight{1, persist::entry_bytes(update)};
   }
-  return may_append(old, updates.size(), bytes, replacer_.limits_, layer.fresh);
+  return may_append(layer, sum);
 }
 
 Status Replacer::Offload::append(const Job& job, const Bnode& successor, uint64_t gen, const Dnode& old,
                                  const std::vector<Entry>& updates, Dnode** dnode) {
-  if (!absorbs_newest(old, updates.size(), replacer_.limits_, job.layer->fresh))
+  if (!policy::absorbs_newest(policy::Shape::of(old), updates.size(), replacer_.limits_, job.layer->fresh))
     return writer_.add(successor.lo(), successor.hi(), gen, &old, updates, dnode);
   const scale::Volume& volume = replacer_.dnodes_.volume();
-  const persist::Trouble trouble = persist::read_entries(volume, old.runs().back(), &ahead_, &newest_);
+  const persist::Trouble trouble = persist::read_entries(&*reader_, old.runs().back(), &newest_);
   if (trouble != persist::Trouble::kNone) return persist::unreadable(volume, trouble, old.lo(), old.hi());
   merged_.clear();  // with tombstones: runs below may hold what they delete
   std::set_union(updates.begin(), updates.end(), newest_.begin(), newest_.end(), std::back_inserter(merged_),
@@ -315,7 +283,7 @@ Status Replacer::Offload::merge(const Dnode& dnode, const Bnode& successor, cons
   const auto take = [&](const Entry& entry) {
     if (!entry.tombstone) merged->push_back(entry);
   };
-  persist::DnodeCursor cursor(replacer_.dnodes_.volume(), dnode, persist::DnodeCursor::Verify::kAlways, &ahead_);
+  persist::DnodeCursor cursor(&*reader_, dnode);
   const base::Fence& end = std::min(successor.hi(), dnode.hi());
   const Key below = end.key();
   cursor.seek(successor.lo().key());
@@ -350,10 +318,10 @@ Status Replacer::Offload::carry(Job* job, const Chain& chain, std::vector<std::v
   persist::Find found = persist::Find::kAbsent;
   const Dnode* dnode = nullptr;
   for (const Bnode* old : job->layer->olds) {
-    if (!(chain.key < old->lo().key()) && old->hi().above(chain.key)) dnode = &dnode_of(*old);
+    if (!(chain.key < old->lo().key()) && old->hi().above(chain.key)) dnode = &dnode_under(*old);
   }
   if (needs_base || (updated && dnode->has_large())) {
-    found = dnode->find(replacer_.dnodes_.volume(), chain.key, chain.key.hash(), &below, &ahead_);
+    found = persist::DnodeSearch().run(&*reader_, *dnode, chain.key, chain.key.hash(), &below);
     if (found == persist::Find::kDamaged || found == persist::Find::kUnavailable) {
       for (Node* node : kept) Node::destroy(node);
       const bool damaged = found == persist::Find::kDamaged;
@@ -397,7 +365,7 @@ void Replacer::Offload::make_residue(Piece* piece, const std::vector<std::vector
 
 Status Replacer::Offload::commit(std::vector<Layer*>* again) {
   media_bytes_ = 0;
-  ahead_.clear();
+  reader_.reset();
   if (jobs_.empty()) return Status::OK();
   // Mode buffered: no update may be durable in a dnode before its cause is in the log.
   if (Status status = replacer_.log_.close_epoch(); !status.ok()) {
@@ -416,7 +384,7 @@ Status Replacer::Offload::commit(std::vector<Layer*>* again) {
   std::vector<const Dnode*> retired;
   fetch_paths();
   for (Job& job : jobs_) {
-    for (const Bnode* old : job.layer->olds) retired.push_back(&dnode_of(*old));
+    for (const Bnode* old : job.layer->olds) retired.push_back(&dnode_under(*old));
     switch_over(&job);
   }
   step("retire dnodes");
@@ -481,7 +449,7 @@ void Replacer::Offload::release_layer(Job* job, Predecessors predecessors) {
     replacer_.queue_.forget_dirty(old);
     garbage->bnodes.push_back(old);
     if (Bnode* residue = old->base().residue()) garbage->bnodes.push_back(residue);
-    garbage->dnodes.emplace_back(&dnode_of(*old));
+    garbage->dnodes.emplace_back(&dnode_under(*old));
   }
   if (const Piece& first = job->pieces.front(); first.kept_runs) {
     garbage->kept = first.dnode->runs();

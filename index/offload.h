@@ -12,19 +12,23 @@
 #define BONSAI_INDEX_OFFLOAD_H_
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "bonsai/status.h"
 #include "index/replacer.h"
+#include "persist/merge.h"
+#include "persist/run_reader.h"
 
 namespace bonsai::index {
 
-// Whether a dnode may take `entries` more of so many bytes as a run, or is to be compacted (and perhaps split).
-// `fresh`: the share of what was appended since it was compacted that hides nothing (Layer::fresh).
-[[nodiscard]] bool may_append(const persist::Dnode& dnode, uint64_t entries, uint64_t bytes,
-                              const persist::Limits& limits, double fresh);
+// The dnode of a bnode, or under its residue. Requires: it has no layer below.
+inline const persist::Dnode& dnode_under(const Bnode& bnode) {
+  const Base base = bnode.base();
+  return base.residue() != nullptr ? *base.residue()->base().dnode() : *base.dnode();
+}
 
 class Replacer::Offload {
  public:
@@ -32,13 +36,14 @@ class Replacer::Offload {
   Offload(const Offload&) = delete;
   Offload& operator=(const Offload&) = delete;
 
-  // Runs of far targets that were read before add(), for planning or by expect().
-  [[nodiscard]] persist::RunsAhead& ahead() { return ahead_; }
-  // Reads from far targets, in one list, what add() is likely to need of these layers and nobody has read yet.
+  // Reads the runs of the layers that are about to be planned and added. The one before forgets what it has read.
+  [[nodiscard]] persist::RunReader& fresh_reader() { return reader_.emplace(replacer_.dnodes_.volume()); }
+  // Reads in one list what add() is likely to need of carried runs of these layers and nobody has read yet.
   void expect(std::span<Layer* const> layers);
   // Takes in an installed layer. Errors, each leaving the layer as it was: NoSpace, Corruption (its old dnode),
   // Unavailable (its old dnode cannot be read now), Busy (a batch on it cannot be completed yet, or a pruner was
-  // preempted: add it again later). Requires: its predecessor is offloaded.
+  // preempted: add it again later). Requires: its predecessor is offloaded; a fresh reader was made since the last
+  // commit().
   Status add(Layer* layer);
   [[nodiscard]] size_t size() const { return jobs_.size(); }
 
@@ -92,7 +97,8 @@ class Replacer::Offload {
   Status build(Job* job);
   Status build_piece(Job* job, Bnode* successor, std::span<const Chain> chains);
   bool likely_appends(const Layer& layer) const;
-  bool append_suffices(const Job& job, const persist::Dnode& old, const std::vector<persist::Entry>& updates) const;
+  bool may_append(const Layer& layer, const policy::Weight& updates) const;
+  bool append_suffices(const Layer& layer, const std::vector<persist::Entry>& updates) const;
   Status append(const Job& job, const Bnode& successor, uint64_t gen, const persist::Dnode& old,
                 const std::vector<persist::Entry>& updates, persist::Dnode** dnode);
   Status merge(const persist::Dnode& dnode, const Bnode& successor, const std::vector<persist::Entry>& updates,
@@ -114,7 +120,7 @@ class Replacer::Offload {
   std::vector<Chain> chains_;  // in key order
   std::vector<persist::Entry> updates_, newest_, merged_;
   persist::Merge merge_;
-  persist::RunsAhead ahead_;  // of the layers that are about to be added
+  std::optional<persist::RunReader> reader_;
 };
 
 }  // namespace bonsai::index

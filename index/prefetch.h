@@ -13,7 +13,7 @@
 
 #include "base/memory.h"
 #include "index/bnode.h"
-#include "persist/dnode_prefetch.h"
+#include "persist/dnode.h"
 
 namespace bonsai::index {
 
@@ -32,14 +32,14 @@ class Prefetch {
   static void directory(const Bnode& bnode) {
     range(bnode);
     if (const Slots* slots = bnode.slots()) __builtin_prefetch(slots);
-    if (const persist::Dnode* dnode = bnode.base().dnode()) persist::DnodePrefetch::samples(*dnode);
+    if (const persist::Dnode* dnode = bnode.base().dnode()) dnode->prefetch_samples();
   }
   // Then the words of the updates, and up to so many records from `from` on. Returns about how many records there are.
   static uint64_t records(const Bnode& bnode, const scale::Volume& volume, const base::Key& from,
                           uint64_t records_max) {
     if (const Slots* slots = bnode.slots()) words(*slots);
     const persist::Dnode* dnode = bnode.base().dnode();
-    return dnode != nullptr ? persist::DnodePrefetch::scan(*dnode, volume, from, records_max) : UINT64_MAX;
+    return dnode != nullptr ? dnode->prefetch_scan(volume, from, records_max) : UINT64_MAX;
   }
 
   // ---- a table of updates
@@ -63,7 +63,7 @@ class Prefetch {
   // updates the first line, which a push writes. Reads the bnode.
   static void to_get(const Bnode& bnode, uint64_t hash) {
     if (const Slots* slots = bnode.slots()) first_word(slots, bnode.capacity(), hash);
-    if (const persist::Dnode* dnode = bnode.base().dnode()) persist::DnodePrefetch::search(*dnode);
+    if (const persist::Dnode* dnode = bnode.base().dnode()) dnode->prefetch_search();
   }
   static void to_update(const Bnode& bnode, uint64_t hash) {
     const Slots* slots = bnode.slots();
@@ -94,11 +94,11 @@ class Prefetch {
     if (stage == 1) {
       range(of);
       if (slots != nullptr) all_but_nodes(slots, of.capacity());
-      if (const persist::Dnode* dnode = of.base().dnode()) persist::DnodePrefetch::search(*dnode);
+      if (const persist::Dnode* dnode = of.base().dnode()) dnode->prefetch_search();
     } else {
       if (slots != nullptr) heads(*slots);
       if (of.layer() != nullptr) return;
-      if (const persist::Dnode* dnode = of.base().dnode()) persist::DnodePrefetch::description(*dnode);
+      if (const persist::Dnode* dnode = of.base().dnode()) dnode->prefetch_parts();
     }
   }
 

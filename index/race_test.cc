@@ -298,7 +298,7 @@ class Descents {
     const std::string other = key_of(random_.below(keys_));
     const Key keys[] = {Key::of(name), Key::of(other)};
     const base::Fence fence(name);
-    Following following;
+    ScanAhead following;
     Bnode* found[2] = {};
     const uint64_t begin = now_;
     switch (random_.below(5)) {

@@ -62,10 +62,10 @@ void Index::note_scan(Bnode* bnode, const persist::Dnode& dnode) {
   if (dnode.note_scan(slots != nullptr ? slots->used() : 0)) compactions_.ask(bnode);
 }
 
-// What a reader has read of a dnode without metadata, all of it, is what its metadata is made of: nobody reads it
-// again.
-void Index::take_metadata(Bnode* bnode, const persist::Dnode& dnode, const persist::Dnode::Carried& carried) {
-  if (dnodes_.metadata()) replacer_.upload_metadata(bnode, &dnode, &carried);
+// A reader that has read all of a dnode without metadata has what its metadata is made of, and nobody reads it again.
+// If the dnode is not the key's any more, somebody else sees to it.
+void Index::upload_metadata(const Key& key, const persist::Dnode& dnode, persist::RunReader* reader) {
+  if (dnodes_.metadata()) replacer_.upload_metadata(newest_successor(tree_.find_to_read(key), key), &dnode, reader);
 }
 
 void Index::get_from(Bnode* bnode, uint64_t hash, uint64_t version, Lookup* lookup) {
@@ -78,12 +78,10 @@ void Index::get_from(Bnode* bnode, uint64_t hash, uint64_t version, Lookup* look
       persist::Entry entry;
       persist::DnodeSearch search;
       search.set_probes(probes_);
-      const persist::Find found = search.run(dnodes_.volume(), *dnode, key, hash, &entry);
-      answer(found, entry, lookup);
+      persist::RunReader reader(dnodes_.volume());
+      answer(search.run(&reader, *dnode, key, hash, &entry), entry, lookup);
       note_get(bnode, *dnode, hash);
-      if (const auto* carried = search.carried_whole(); carried != nullptr && found != persist::Find::kUnavailable)
-          [[unlikely]]
-        take_metadata(bnode, *dnode, *carried);
+      take_metadata(key, *dnode, &reader);
       return;
     }
     bnode = base.layer() != nullptr ? base.layer()->old_for(key) : base.residue();
@@ -103,8 +101,7 @@ class Index::Gets {
  public:
   Gets(Index& index, uint64_t version, Asker& asker, size_t count)
       : index_(index), version_(version), asker_(asker), count_(count) {
-    // Where reads go to another node neither block has all lookups: one is in flight while the other is worked on.
-    if (index.dnodes_.volume().has_far()) block_max_ = std::clamp((count + 1) / 2, kFarBlockMin, kBlock);
+    block_max_ = blocks_[0].reader.searches_together(count, kBlock);
   }
 
   void run() {
@@ -119,17 +116,16 @@ class Index::Gets {
 
  private:
   static constexpr size_t kBlock = Tree::kFindManyMax;
-  static constexpr size_t kFarBlockMin = 8;  // a list of fewer costs more than it hides
 
   // Lookups that have come to a dnode.
   struct Block {
-    explicit Block(const scale::Volume& volume) : reads(volume) {}
+    explicit Block(const scale::Volume& volume) : reader(volume) {}
 
     size_t count = 0;
     size_t again = 0;  // the first of them, which were elsewhere before: what had their fingerprint was not theirs
     std::array<size_t, kBlock> asked;
     std::array<persist::DnodeSearch, kBlock> searches;
-    scale::ReadBatch reads;
+    persist::RunReader reader;
   };
 
   // Fills the block. Looks at the bnodes' own updates, then at the dnodes' samples; fetches fingerprints.
@@ -158,22 +154,21 @@ class Index::Gets {
   }
   // Looks at fingerprints; fetches entries. Returns a reading of the clock, if it took one.
   uint64_t find(Block* block) {
-    for (size_t i = block->again; i < block->count; ++i) block->searches[i].issue(&block->reads);
-    return block->reads.begin();
+    for (size_t i = block->again; i < block->count; ++i) block->searches[i].issue(&block->reader);
+    return block->reader.begin();
   }
   // Looks at entries. now_ns: a reading of the clock, if there is one.
   void look(Block* block, uint64_t now_ns) {
-    if (!block->reads.wait(now_ns).ok()) [[unlikely]]
+    if (!block->reader.wait(now_ns).ok()) [[unlikely]]
       give_up(block);
     block->again = 0;
     for (size_t i = 0; i < block->count; ++i) {
       persist::Find found;
       persist::Entry entry;
-      if (block->searches[i].look(&found, &entry, &block->reads)) {
+      if (block->searches[i].look(&found, &entry, &block->reader)) {
         Lookup lookup{.key = block->searches[i].key()};
         Index::answer(found, entry, &lookup);
-        if (const auto* carried = block->searches[i].carried_whole()) [[unlikely]]
-          take_metadata(lookup.key, block->searches[i].dnode(), *carried);
+        index_.take_metadata(lookup.key, block->searches[i].dnode(), &block->reader);
         asker_.answer(block->asked[i], lookup);
       } else {
         block->searches[block->again] = block->searches[i];
@@ -183,17 +178,11 @@ class Index::Gets {
     block->count = block->again;
   }
 
-  // As Index::take_metadata(). Where the dnode is not the key's any more, somebody else sees to it.
-  void take_metadata(const Key& key, const persist::Dnode& dnode, const persist::Dnode::Carried& carried) {
-    Bnode* const bnode = Index::newest_successor(index_.tree_.find_to_read(key), key);
-    if (bnode->base().dnode() == &dnode) index_.take_metadata(bnode, dnode, carried);
-  }
-
   // Answers those whose entries did not come; the others stay.
   void give_up(Block* block) {
     size_t left = 0;
     for (size_t i = 0; i < block->count; ++i) {
-      if (block->searches[i].lost(block->reads)) {
+      if (block->searches[i].lost(block->reader)) {
         const Lookup lookup{.key = block->searches[i].key(), .found = Found::kUnavailable};
         asker_.answer(block->asked[i], lookup);
       } else {
@@ -275,7 +264,7 @@ void Index::collect(const Bnode& bnode, const Window& window, const Key& from, u
     step("scan: load base");
     const Base base = next->base();
     if (const persist::Dnode* dnode = base.dnode()) {
-      persist::DnodePrefetch::search(*dnode);
+      dnode->prefetch_search();
       all->dnodes.push_back(dnode);
     } else if (const Bnode* residue = base.residue()) {
       left.push_back({residue, depth + 1});
@@ -376,12 +365,11 @@ class Index::Pieces {
 // has enough, unless some were deleted: there the window ends, and updates after it are not looked at. The dnode may
 // be read before the updates, which are newer than what it says, whenever they came.
 void Index::read_few(Bnode* bnode, const persist::Dnode& dnode, const Key& start, uint64_t version,
-                     uint64_t records_max, Window* window) {
+                     uint64_t records_max, persist::RunReader* reader, Window* window) {
   const base::Fence& hi = bnode->hi();
-  persist::DnodeCursor cursor(dnodes_.volume(), dnode, window->verify);
+  persist::DnodeCursor cursor(reader, dnode, window->verify);
   cursor.seek_inside(bnode->lo().key() < start ? start : Key(), records_max);
-  if (persist::Dnode::Carried carried; cursor.carried_whole(&carried)) [[unlikely]]
-    take_metadata(bnode, dnode, carried);
+  take_metadata(start, dnode, reader);
   std::optional<Key> end = cursor.key_ahead(records_max);
   if (end && !(start < *end && hi.above(*end))) end.reset();  // a damaged one, not verified
   window->hi = end ? base::Fence(end->bytes) : hi;
@@ -395,17 +383,15 @@ void Index::read_few(Bnode* bnode, const persist::Dnode& dnode, const Key& start
   note_scan(bnode, dnode);
 }
 
-// `ahead`: null, or runs that are here already.
 void Index::read_range(Bnode* bnode, const Key& from, uint64_t version, bool whole, uint64_t records_max,
-                       const persist::RunsAhead* ahead, Window* window) {
+                       persist::RunReader* reader, Window* window) {
   window->lo = bnode->lo();
   window->pieces.clear();
   window->trouble = persist::Trouble::kNone;
-  window->records_behind = {};
   const Key start = whole || from < window->lo.key() ? window->lo.key() : from;
   step("scan: load base");
   if (const persist::Dnode* dnode = bnode->base().dnode(); dnode != nullptr && records_max < kTogetherRecordsMin)
-    return read_few(bnode, *dnode, start, version, records_max, window);
+    return read_few(bnode, *dnode, start, version, records_max, reader, window);
   window->hi = bnode->hi();
   Collected all;
   collect(*bnode, *window, start, version, &all);
@@ -415,14 +401,13 @@ void Index::read_range(Bnode* bnode, const Key& from, uint64_t version, bool who
   const Key end = window->hi.key();
   const bool whole_range = all.dnodes.size() == 1 && !all.other_range;
   for (const persist::Dnode* dnode : all.dnodes) {
-    persist::DnodeCursor cursor(dnodes_.volume(), *dnode, window->verify, ahead);
+    persist::DnodeCursor cursor(reader, *dnode, window->verify);
     if (whole_range) {
       cursor.seek_inside(window->lo.key() < start ? start : Key(), pieces.left());
     } else {
       cursor.seek(start, pieces.left());
     }
-    if (persist::Dnode::Carried carried; cursor.carried_whole(&carried)) [[unlikely]]
-      take_metadata(bnode, *dnode, carried);
+    take_metadata(start, *dnode, reader);
     if (whole_range && read_together(&cursor, all, pieces.left(), window)) {
       note_scan(bnode, *dnode);
       return;
@@ -438,99 +423,89 @@ void Index::read_range(Bnode* bnode, const Key& from, uint64_t version, bool who
 
 // Fetches what the next windows read: of each what the one before had shown where to find. Returns where the records of
 // the next one are, if side by side: these come while the caller reads those before them.
-std::span<const char> Index::prefetch_following(const Following& following) const {
-  if (const Bnode* fourth = following.peek(3)) Prefetch::bnode(*fourth);
-  if (const Bnode* third = following.peek(2)) {
+std::span<const char> Index::prefetch_following(const ScanAhead& ahead) const {
+  if (const Bnode* fourth = ahead.peek(3)) Prefetch::bnode(*fourth);
+  if (const Bnode* third = ahead.peek(2)) {
     Prefetch::range(*third);
     if (const Slots* slots = third->slots()) Prefetch::marks(*slots);
   }
-  if (const Bnode* second = following.peek(1)) {
+  if (const Bnode* second = ahead.peek(1)) {
     if (const Slots* slots = second->slots()) Prefetch::words(*slots);
-    if (const persist::Dnode* dnode = second->base().dnode()) persist::DnodePrefetch::search(*dnode);
+    if (const persist::Dnode* dnode = second->base().dnode()) dnode->prefetch_search();
   }
-  const Bnode* first = following.peek(0);
+  const Bnode* first = ahead.peek(0);
   if (const Slots* slots = first != nullptr ? first->slots() : nullptr) Prefetch::heads(*slots);
   const persist::Dnode* dnode = first != nullptr ? first->base().dnode() : nullptr;
   if (dnode == nullptr) return {};
-  persist::DnodePrefetch::runs(*dnode, dnodes_.volume());
+  dnode->prefetch_runs(dnodes_.volume());
   return dnode->oldest_run(dnodes_.volume());
 }
 
-// Reads what the bnode and those that follow have on far targets, as far as so many records go, in one list; nothing if
+// Reads what the bnode and those that follow have to be carried, as far as so many records go, in one list; nothing if
 // the bnode's is here. A bnode that is replaced meanwhile has other runs: these are read when the scan is there.
-void Index::read_runs_ahead(const Bnode& first, uint64_t records_max, Following* following) const {
+void Index::read_runs_ahead(const Bnode& first, uint64_t records_max, ScanAhead* ahead) const {
   const scale::Volume& volume = dnodes_.volume();
   const persist::Dnode* first_dnode = first.base().dnode();
-  if (first_dnode != nullptr && following->runs().has(first_dnode->runs())) return;
-  following->runs().clear();
+  if (!ahead->reader(volume).carries()) return;
+  if (first_dnode != nullptr && ahead->reader(volume).has(first_dnode->runs())) return;
+  persist::RunReader& reader = ahead->fresh_reader(volume);
   uint64_t records = 0;
   const Bnode* bnode = &first;
-  for (size_t i = 0; bnode != nullptr && records < records_max; bnode = following->peek(i++)) {
-    if (i > following->ahead()) break;
+  for (size_t i = 0; bnode != nullptr && records < records_max; bnode = ahead->peek(i++)) {
+    if (i > ahead->runs_ahead()) break;
     const persist::Dnode* dnode = bnode->base().dnode();
     if (dnode == nullptr || dnode->runs().empty()) continue;
-    for (const persist::RunDesc& run : dnode->runs()) following->runs().issue(volume, run);
+    for (const persist::RunDesc& run : dnode->runs()) reader.expect(run);
     records += dnode->runs().front().count;
   }
-  if (!following->runs().wait()) following->read_alone();
+  if (!reader.wait().ok()) ahead->read_alone();
 }
 
 void Index::read_window(const Key& from, uint64_t version, bool whole, uint64_t records_max, Window* window,
-                        Bnode* known, Following* following) {
+                        ScanAhead* ahead) {
   step("load index");
-  std::span<const char> records_behind;
-  const persist::RunsAhead* ahead = nullptr;
-  Bnode* bnode = known;
-  if (known == nullptr && records_max < kReadAheadRecords) {
+  const bool goes_on = records_max >= kReadAheadRecords;
+  Bnode* bnode = ahead->take(from);
+  if (bnode == nullptr && goes_on) {
+    bnode = tree_.find_to_scan(from, ahead);
+    read_runs_ahead(*newest_successor(bnode, from), records_max, ahead);
+  } else if (bnode == nullptr) {
     bnode = tree_.find_to_read(from);
-  } else if (known == nullptr) {
-    Following own;
-    if (following == nullptr) following = &own;
-    bnode = following->take(from);
-    if (bnode == nullptr) {
-      bnode = tree_.find_to_scan(from, following);
-      if (dnodes_.volume().has_far() && following != &own)
-        read_runs_ahead(*newest_successor(bnode, from), records_max, following);
-    }
-    if (following != &own) ahead = &following->runs();
-    records_behind = prefetch_following(*following);
   }
-  read_range(newest_successor(bnode, from), from, version, whole, records_max, ahead, window);
-  window->records_behind = records_behind;
+  ahead->set_records(goes_on ? prefetch_following(*ahead) : std::span<const char>());
+  persist::RunReader& reader = ahead->reader(dnodes_.volume());
+  read_range(newest_successor(bnode, from), from, version, whole, records_max, &reader, window);
 }
 
-Bnode* Index::Start::known(const Key& key) const {
-  if (key == from) return first;
-  return next != nullptr && next->lo().key() == key ? next : nullptr;
-}
-
-void Index::find_starts(std::span<Start> starts) const {
-  BONSAI_CHECK(starts.size() <= kStartsMax);
+void Index::find_starts(std::span<ScanAhead> scans) const {
+  BONSAI_CHECK(scans.size() <= kStartsMax);
   std::array<Key, kStartsMax> keys;
   std::array<Bnode*, kStartsMax> bnodes, followers;
-  const size_t n = starts.size();
-  for (size_t i = 0; i < n; ++i) keys[i] = starts[i].from;
+  const size_t n = scans.size();
+  for (size_t i = 0; i < n; ++i) keys[i] = scans[i].from();
   tree_.find_many({keys.data(), n}, bnodes, {followers.data(), n});
   for (size_t i = 0; i < n; ++i) {
-    starts[i].first = bnodes[i];
-    starts[i].next = followers[i];
+    scans[i].add(bnodes[i]);
+    if (followers[i] != nullptr) scans[i].add(followers[i]);
   }
 }
 
-void Index::prefetch_start(Start* start, size_t stage) const {
+void Index::prefetch_start(ScanAhead* scan, size_t stage) const {
+  Bnode* const first = scan->peek(0);
+  const Bnode* const next = scan->peek(1);
   if (stage == 0) {
-    start->first = newest_successor(start->first, start->from);
-    Prefetch::directory(*start->first);
+    scan->replace_next(newest_successor(first, scan->from()));
+    Prefetch::directory(*scan->peek(0));
   } else if (stage == 1) {
-    const uint64_t records = Prefetch::records(*start->first, dnodes_.volume(), start->from, start->records_max);
-    if (records >= start->records_max || start->next == nullptr) return;
-    start->beyond_max = start->records_max - records;
-    Prefetch::bnode(*start->next);
+    const uint64_t records = Prefetch::records(*first, dnodes_.volume(), scan->from(), scan->records_max());
+    if (records >= scan->records_max() || next == nullptr) return;
+    scan->set_beyond_max(scan->records_max() - records);
+    Prefetch::bnode(*next);
   } else if (stage == 2) {
-    if (const Slots* slots = start->first->slots()) Prefetch::heads(*slots);
-    if (start->beyond_max != 0) Prefetch::directory(*start->next);
-  } else if (start->beyond_max != 0) {
-    Prefetch::records(*start->next, dnodes_.volume(), start->next->lo().key(), start->beyond_max);
+    if (const Slots* slots = first->slots()) Prefetch::heads(*slots);
+    if (scan->beyond_max() != 0) Prefetch::directory(*next);
+  } else if (scan->beyond_max() != 0) {
+    Prefetch::records(*next, dnodes_.volume(), next->lo().key(), scan->beyond_max());
   }
 }
 
@@ -542,7 +517,8 @@ void Index::read_window_below(const base::Fence& fence, uint64_t version, Window
                                              [&](const Bnode* each) { return each->lo() < fence; });
     bnode = *(behind - 1);
   }
-  read_range(bnode, bnode->lo().key(), version, true, UINT64_MAX, nullptr, window);
+  persist::RunReader reader(dnodes_.volume());
+  read_range(bnode, bnode->lo().key(), version, true, UINT64_MAX, &reader, window);
 }
 
 }  // namespace bonsai::index

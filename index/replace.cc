@@ -1,31 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // Replacement, first half: planning successors, freezing, installing; tidying. What is replaced next: replacer.cc.
 #include <algorithm>
-#include <bit>
 #include <boost/container/small_vector.hpp>
+#include <optional>
 #include <span>
 
 #include "base/check.h"
-#include "base/narrow.h"
 #include "base/spread_sort.h"
 #include "index/offload.h"
+#include "index/policy.h"
 #include "index/prefetch.h"
 #include "index/replacer.h"
+#include "persist/dnode_cursor.h"
 
 namespace bonsai::index {
 
 using base::Fence;
 using base::Key;
 using base::step;
+using policy::Sized;
+using policy::Weight;
 
 namespace {
 
-struct Sized {
-  base::Key key;
-  uint64_t bytes;
-};
-
-uint64_t entry_bytes(const Node& node) { return uint64_t{14} + node.key_bytes + node.value_bytes; }
+uint64_t entry_bytes(const Node& node) { return persist::entry_bytes(node.key_bytes, node.value_bytes); }
 
 // Visits the entries that the successors of a bnode will hold, in order, up to `below` (null: all); views as long as
 // the guard. Of the cursor, which stands at the dnode's first entry.
@@ -69,7 +67,7 @@ void visit_stack(const Bnode& top, VisitSlots visit_slots, VisitDnode visit_dnod
 
 // The keys of that, and of what a batch brings, with what they take in a dnode; in order, each once. *trouble: whether
 // some may be missing.
-std::vector<Sized> keys_of_stack(const scale::Volume& volume, const Bnode& top, std::span<const Batch::Item> items,
+std::vector<Sized> keys_of_stack(persist::RunReader* reader, const Bnode& top, std::span<const Batch::Item> items,
                                  persist::Trouble* trouble) {
   std::vector<Sized> keys;
   visit_stack(
@@ -81,7 +79,7 @@ std::vector<Sized> keys_of_stack(const scale::Volume& volume, const Bnode& top, 
         });
       },
       [&](const persist::Dnode& dnode) {
-        persist::DnodeCursor cursor(volume, dnode);
+        persist::DnodeCursor cursor(reader, dnode);
         for (cursor.seek(top.lo().key()); cursor.valid() && top.hi().above(cursor.key()); cursor.next()) {
           keys.push_back({cursor.key(), persist::entry_bytes(cursor.entry())});
         }
@@ -100,10 +98,10 @@ std::vector<Sized> keys_of_stack(const scale::Volume& volume, const Bnode& top, 
 }
 
 // Their keys, with what they take in a dnode. *trouble as above.
-std::vector<Sized> keys_of(const scale::Volume& volume, const persist::Dnode& dnode, const Slots* slots,
-                           const persist::RunsAhead* ahead, persist::Trouble* trouble) {
+std::vector<Sized> keys_of(persist::RunReader* reader, const persist::Dnode& dnode, const Slots* slots,
+                           persist::Trouble* trouble) {
   std::vector<Sized> keys;
-  persist::DnodeCursor cursor(volume, dnode, persist::DnodeCursor::Verify::kAlways, ahead);
+  persist::DnodeCursor cursor(reader, dnode);
   cursor.seek({});
   visit_entries(&cursor, slots, nullptr, [&](const persist::Entry& entry) {
     keys.push_back({entry.key, persist::entry_bytes(entry)});
@@ -134,65 +132,9 @@ bool is_rising(const Slots* slots) {
   return std::max(below, above) <= std::max(1U, slots->used() / kOutOfOrder);
 }
 
-// A fence between two keys that follow each other: the second one, or if that is long its beginning, as short as it may
-// be: fence keys that do not fit into a header take blocks of their own.
-std::string fence_between(std::string_view below, std::string_view key) {
-  if (key.size() <= persist::kInlineFenceBytes / 2) return std::string(key);
-  const auto differ = std::mismatch(key.begin(), key.end(), below.begin(), below.end()).first;
-  return std::string(key.begin(), differ + 1);
-}
-
-// Cuts the keys into pieces that are nearly full and a last one; returns the pieces' first keys but the first's.
-std::vector<std::string> cut_rising(const std::vector<Sized>& keys, const persist::Limits& limits) {
-  const uint64_t entries_wanted = limits.dnode_entries_max * 9 / 10;
-  const uint64_t bytes_wanted = limits.dnode_bytes_max * 9 / 10;
-  std::vector<std::string> cuts;
-  uint64_t entries = 0, bytes = 0;
-  for (size_t i = 0; i < keys.size(); ++i) {
-    if (entries > 0 && (entries == entries_wanted || bytes + keys[i].bytes > bytes_wanted)) {
-      cuts.push_back(fence_between(keys[i - 1].key.bytes, keys[i].key.bytes));
-      entries = bytes = 0;
-    }
-    ++entries;
-    bytes += keys[i].bytes;
-  }
-  return cuts;
-}
-
-// The same into pieces of about equal weight.
-std::vector<std::string> cut(const std::vector<Sized>& keys, const persist::Limits& limits) {
-  uint64_t bytes = 0;
-  for (const Sized& key : keys) bytes += key.bytes;
-  if (keys.size() <= limits.dnode_entries_max && bytes <= limits.dnode_bytes_max) return {};
-  const uint64_t entries_wanted = limits.dnode_entries_max * 2 / 3;
-  const uint64_t bytes_wanted = limits.dnode_bytes_max * 2 / 3;
-  const uint64_t pieces =
-      std::max((keys.size() + entries_wanted - 1) / entries_wanted, (bytes + bytes_wanted - 1) / bytes_wanted);
-  std::vector<std::string> cuts;
-  uint64_t weight = 0;  // of the keys so far, in units of 1/(2 * size * bytes)
-  for (size_t i = 0; i < keys.size() && cuts.size() + 1 < pieces; ++i) {
-    if (i > 0 && weight * pieces >= 2 * keys.size() * bytes * (cuts.size() + 1)) {
-      cuts.push_back(fence_between(keys[i - 1].key.bytes, keys[i].key.bytes));
-    }
-    weight += bytes + keys.size() * keys[i].bytes;
-  }
-  return cuts;
-}
-
-const persist::Dnode& dnode_under(const Bnode& bnode) {
-  const Base base = bnode.base();
-  if (const persist::Dnode* dnode = base.dnode()) return *dnode;
-  BONSAI_CHECK(base.residue() != nullptr);
-  return *base.residue()->base().dnode();
-}
-
-// What the bnode's updates take in a dnode.
-struct Estimate {
-  uint64_t entries = 0, bytes = 0;
-};
-
-Estimate estimate(const Slots* slots) {
-  Estimate sum;
+// What the updates of a table take in a dnode.
+Weight weigh(const Slots* slots) {
+  Weight sum;
   if (slots == nullptr) return sum;
   Prefetch::heads(*slots);
   slots->for_each_head([&](const Node* head) {
@@ -202,24 +144,12 @@ Estimate estimate(const Slots* slots) {
   return sum;
 }
 
-// The same, and the entries of the dnode under it.
-Estimate whole(const Bnode& bnode, const Estimate& updates) {
-  const persist::Dnode& dnode = dnode_under(bnode);
-  return {updates.entries + dnode.entries(), updates.bytes + dnode.run_bytes()};
-}
-
-// Whether it is more than `dnodes` of them may hold.
-bool exceeds(const Estimate& size, const persist::Limits& limits, uint64_t dnodes = 1) {
-  return size.entries > dnodes * limits.dnode_entries_max || size.bytes > dnodes * limits.dnode_bytes_max;
-}
-
 // What is left of `all`, the whole of a bnode, once each key has one entry: as in the first part of the range. If that
 // is no sample of it, a dnode is larger than it should be, or has more that is hidden, until it is compacted. `all` if
 // it cannot be read now.
-Estimate without_hidden(const scale::Volume& volume, const persist::Dnode& dnode, const Slots* slots,
-                        const persist::RunsAhead* ahead, const Estimate& all) {
+Weight without_hidden(persist::RunReader* reader, const persist::Dnode& dnode, const Slots* slots, const Weight& all) {
   constexpr uint32_t kSample = 64;
-  persist::DnodeCursor cursor(volume, dnode, persist::DnodeCursor::Verify::kAlways, ahead);
+  persist::DnodeCursor cursor(reader, dnode);
   cursor.seek({}, 2 * kSample);
   const persist::RunView* body = cursor.body();
   persist::Entry end;
@@ -232,119 +162,72 @@ Estimate without_hidden(const scale::Volume& volume, const persist::Dnode& dnode
   return {entries, all.bytes * entries / all.entries};
 }
 
-// Whether planning looks at what a dnode holds that is to be compacted. A look reads NVM; where that is a round trip,
-// what is small, or hardly larger than it should be, is compacted without one.
-bool is_worth_a_look(const Estimate& size, const persist::Limits& limits, bool far) {
-  const auto most = [](uint64_t n) { return n - n / 9; };
-  return size.entries > 0 && (!far || exceeds({most(size.entries), most(size.bytes)}, limits));
-}
-
-// Of what was appended to the body of a bnode's dnode, updates included, the share that hides nothing.
-double fresh_share(const persist::Dnode& dnode, const Estimate& all, const Estimate& left) {
-  const uint64_t body = dnode.runs().empty() ? 0 : dnode.runs().front().count;
-  if (all.entries <= body || left.entries <= body) return 0;
-  return static_cast<double>(left.entries - body) / static_cast<double>(all.entries - body);
-}
-
-// A table doubles when it fills up, and may become wide as long as its updates fit into a dnode: space is set aside for
-// a few of those, so that a full pool can still be offloaded. It stays wide while the log is what ranges wait for; with
-// no such need it becomes a usual one, in which a scan finds few updates close together.
-uint32_t capacity_after(const Bnode& bnode, const Estimate& updates, bool rising, bool log_low,
-                        const persist::Limits& limits) {
+policy::Table table_of(const Bnode& bnode) {
   const Slots* slots = bnode.slots();
-  const bool above_high_mark = slots != nullptr && slots->above_high_mark();
-  const bool wide = updates.bytes <= limits.dnode_bytes_max && (above_high_mark || log_low);
-  const uint32_t wide_max = rising ? Slots::kRisingCapacityMax : Slots::kWideCapacityMax;
-  const uint32_t capacity_max = wide ? wide_max : Slots::kCapacityMax;
-  const uint32_t capacity = std::min(bnode.capacity(), capacity_max);
-  if (slots == nullptr) return capacity;
-  if (above_high_mark) {
-    const bool widens = capacity < Slots::kCapacityMax || 2 * updates.bytes <= limits.dnode_bytes_max;
-    return std::min(widens ? capacity * 2 : capacity, capacity_max);
-  }
-  return slots->used() < capacity / 8 * 3 ? std::max(capacity / 2, Slots::kCapacityMin) : capacity;
+  if (slots == nullptr) return {.capacity = bnode.capacity()};
+  return {true, bnode.capacity(), slots->used(), slots->above_high_mark()};
 }
 
 }  // namespace
 
-// A split takes a header and what is left over of two blocks. While space is short, so that deletes live on what is set
-// aside for them, a range is split for its bytes alone, and neighbours are merged sooner.
-persist::Limits Replacer::limits_now() const {
-  constexpr uint64_t kEntriesTimes = 4;
-  persist::Limits limits = limits_;
+bool Replacer::space_is_short() const {
   const persist::Space& space = dnodes_.space();
-  if (space.ordinary_free_bytes() < space.reserve_bytes()) limits.dnode_entries_max *= kEntriesTimes;
-  return limits;
+  return space.ordinary_free_bytes() < space.reserve_bytes();
 }
 
-// Issues what planning a bnode is likely to read on far targets: whole runs, which compacting it will merge. Before
+policy::Facts Replacer::facts_of(const Bnode& bnode, bool carries) const {
+  return {.updates = weigh(bnode.slots()),
+          .dnode = policy::Shape::of(dnode_under(bnode)),
+          .table = table_of(bnode),
+          .rising = is_rising(bnode.slots()),
+          .log_low = log_.low(),
+          .carries = carries};
+}
+
+// Asks for what planning a bnode is likely to need of carried runs: whole ones, which compacting it will merge. Before
 // its claim: what it finds may change.
-void Replacer::expect_to_plan(const Bnode& bnode, persist::RunsAhead* ahead) const {
-  if (bnode.layer() != nullptr || bnode.base().layer() != nullptr) return;
-  const persist::Limits limits = limits_now();
-  const Estimate updates = estimate(bnode.slots());
-  const persist::Dnode& dnode = dnode_under(bnode);
-  if (may_append(dnode, updates.entries, updates.bytes, limits, 0)) return;
-  if (!is_worth_a_look(whole(bnode, updates), limits, true)) return;
-  for (const persist::RunDesc& run : dnode.runs()) ahead->issue(dnodes_.volume(), run);
+void Replacer::expect_to_plan(const Bnode& bnode, persist::RunReader* reader) const {
+  if (!reader->carries() || bnode.layer() != nullptr || bnode.base().layer() != nullptr) return;
+  if (!policy::wants_a_look(facts_of(bnode, true), policy::limits_now(limits_, space_is_short()))) return;
+  for (const persist::RunDesc& run : dnode_under(bnode).runs()) reader->expect(run);
 }
 
-// Chooses the successors of a bnode, and names them. `ahead`: null, or far runs that are here already. Errors: Busy:
-// somebody else is replacing it, or its predecessor is not offloaded yet. Unavailable: where to split its range cannot
-// be read now.
-Status Replacer::plan(Bnode* bnode, bool may_merge, const persist::RunsAhead* ahead) {
+// Chooses the successors of a bnode, and names them. Errors: Busy: somebody else is replacing it, or its predecessor is
+// not offloaded yet. Unavailable: where to split its range cannot be read now.
+Status Replacer::plan(Bnode* bnode, bool may_merge, persist::RunReader* reader) {
   if (!bnode->claim()) return Status::Busy("the range is being replaced");
   BONSAI_CHECK(bnode->layer() == nullptr);
   auto* layer = new Layer();
   layer->olds = {bnode};
-  const persist::Limits limits = limits_now();
-  const Estimate updates = estimate(bnode->slots());
-  const Estimate size = whole(*bnode, updates);
+  const persist::Limits limits = policy::limits_now(limits_, space_is_short());
+  const policy::Facts facts = facts_of(*bnode, reader->carries());
   const persist::Dnode& dnode = dnode_under(*bnode);
-  // Overwritten entries count twice until the dnode is compacted, so then is the time to see whether it is too large,
-  // and whether there is anything that compaction would give back.
-  bool compacts = !may_append(dnode, updates.entries, updates.bytes, limits, 0);
-  const bool looks = compacts && is_worth_a_look(size, limits, dnodes_.volume().has_far());
-  Estimate left = size;
-  if (looks) {
-    left = without_hidden(dnodes_.volume(), dnode, bnode->slots(), ahead, size);
-    layer->fresh = fresh_share(dnode, size, left);
-    compacts = !may_append(dnode, updates.entries, updates.bytes, limits, layer->fresh);
-  }
-  const bool rising = is_rising(bnode->slots());
-  const uint32_t capacity = capacity_after(*bnode, updates, rising, log_.low(), limits);
-  // Where keys come in rising order, the wide table is for the last one: the others may get keys of slower writers, but
-  // not as many. Else each part of a range gets its share of the keys.
+  std::optional<Weight> left;
+  if (policy::wants_a_look(facts, limits)) left = without_hidden(reader, dnode, bnode->slots(), facts.all());
+  const policy::Plan plan = policy::plan(facts, limits, left);
+  layer->fresh = plan.fresh;
   std::vector<std::string> cuts;
   const auto capacity_of = [&](const Fence&, const Fence& hi) {
-    if (rising && hi == layer->olds.back()->hi()) return capacity;
-    const uint32_t share = rising ? 0 : std::bit_ceil(capacity / base::checked_narrow<uint32_t>(cuts.size() + 1));
-    return std::max(std::min(capacity, Slots::kCapacityMax), share);
+    return policy::capacity_of_part(plan, facts.rising, cuts.size() + 1, hi == layer->olds.back()->hi());
   };
-  const auto too_large = [&] {
-    const auto more = [](uint64_t n) { return n + n / 8; };  // lest a part that is no sample mislead
-    return exceeds(size, limits) &&
-           (rising || exceeds(size, limits, 2) || (looks && exceeds({more(left.entries), more(left.bytes)}, limits)));
-  };
-  if (compacts && too_large()) {
+  if (plan.splits) {
     persist::Trouble trouble = persist::Trouble::kNone;
-    const std::vector<Sized> keys = keys_of(dnodes_.volume(), dnode, bnode->slots(), ahead, &trouble);
+    const std::vector<Sized> keys = keys_of(reader, dnode, bnode->slots(), &trouble);
     if (trouble == persist::Trouble::kUnavailable) {
       delete layer;
       bnode->unclaim();
       return persist::unreadable(dnodes_.volume(), trouble, bnode->lo(), bnode->hi());
     }
-    cuts = rising ? cut_rising(keys, limits) : cut(keys, limits);
+    cuts = policy::cuts_of(keys, facts.rising, limits);
     make_successors(layer, cuts, capacity_of);
     if (!cuts.empty()) work_.splits.fetch_add(1, std::memory_order_relaxed);
-  } else if (may_merge && size.entries < limits.dnode_entries_max / 4 && size.bytes < limits.dnode_bytes_max / 4) {
+  } else if (may_merge && plan.merges) {
     Bnode* right = nullptr;
     tree_.with_right_sibling(*bnode, [&](Bnode* sibling) { right = sibling->claim() ? sibling : nullptr; });
     if (right != nullptr) {
-      const Estimate other = whole(*right, estimate(right->slots()));
+      const Weight other = weigh(right->slots()) + policy::Shape::of(dnode_under(*right)).all;
       // Looked up again: an inner node may have been split between the two meanwhile.
-      if (size.entries + other.entries <= limits.dnode_entries_max / 2 &&
-          size.bytes + other.bytes <= limits.dnode_bytes_max / 2) {
+      if (policy::fit_together(facts.all(), other, limits)) {
         tree_.with_right_sibling(*bnode, [&](Bnode* sibling) {
           BONSAI_INVARIANT(sibling == right);
           layer->olds.push_back(right);
@@ -371,38 +254,30 @@ std::span<const Batch::Item> Replacer::ToPublish::below(const base::Fence& hi) c
 
 // The same for a bnode in which a batch finds no room, with room for all that the batch has left to publish there, and
 // cut by what will be there: whatever the range has collected, in layers that are not offloaded yet as well, goes to
-// dnodes of usual size, and a range that is filled by batches again and again gets few layers, because tables double.
-// It is not cut if where to do so cannot be read now: a batch that was begun does not wait for that.
-// False if somebody else is replacing it; of a pending one also if the batch may wait.
+// dnodes of usual size. It is not cut if where to do so cannot be read now: a batch that was begun does not wait for
+// that. False if somebody else is replacing it; of a pending one also if the batch may wait.
 bool Replacer::plan_for_batch(Bnode* bnode, const ToPublish& left) {
   if (!bnode->claim() && !(left.begun && bnode->claim_pending())) return false;
   BONSAI_INVARIANT(bnode->layer() == nullptr);
   const persist::Limits& limits = limits_;
   const std::span<const Batch::Item> items = left.below(bnode->hi());
-  Estimate size;
-  const auto add = [&](uint64_t entries, uint64_t bytes) { size = {size.entries + entries, size.bytes + bytes}; };
+  Weight size;
   for (const Batch::Item& item : items) {
-    add(1, persist::entry_bytes({Key::of(item.key), item.value}));
+    size = size + Weight{1, persist::entry_bytes(item.key.size(), item.value.size())};
   }
   visit_stack(
-      *bnode,
-      [&](const Slots& slots) {
-        const Estimate updates = estimate(&slots);
-        add(updates.entries, updates.bytes);
-      },
-      [&](const persist::Dnode& dnode) { add(dnode.entries(), dnode.run_bytes()); });
+      *bnode, [&](const Slots& slots) { size = size + weigh(&slots); },
+      [&](const persist::Dnode& dnode) { size = size + policy::Shape::of(dnode).all; });
   std::vector<std::string> cuts;
-  if (exceeds(size, limits)) {
+  if (policy::exceeds(size, limits)) {
     persist::Trouble trouble = persist::Trouble::kNone;
-    const std::vector<Sized> keys = keys_of_stack(dnodes_.volume(), *bnode, items, &trouble);
+    persist::RunReader reader(dnodes_.volume());
+    const std::vector<Sized> keys = keys_of_stack(&reader, *bnode, items, &trouble);
     const bool rising = keys[keys.size() - items.size()].key == Key::of(items.front().key);  // all others are below
-    if (trouble != persist::Trouble::kUnavailable) cuts = rising ? cut_rising(keys, limits) : cut(keys, limits);
+    if (trouble != persist::Trouble::kUnavailable) cuts = policy::cuts_of(keys, rising, limits);
     if (!cuts.empty()) work_.splits.fetch_add(1, std::memory_order_relaxed);
   }
-  const Slots* slots = bnode->slots();
-  const bool doubles = slots != nullptr && slots->above_high_mark();
-  const uint32_t capacity_min = std::min(doubles ? 2 * bnode->capacity() : bnode->capacity(),
-                                         cuts.empty() ? Slots::kBatchCapacityMax : Slots::kCapacityMax);
+  const policy::Table table = table_of(*bnode);
   auto* layer = new Layer();
   layer->olds = {bnode};
   make_successors(layer, cuts, [&](const Fence& lo, const Fence& hi) {
@@ -410,9 +285,7 @@ bool Replacer::plan_for_batch(Bnode* bnode, const ToPublish& left) {
       return std::partition_point(items.begin(), items.end(),
                                   [&](const Batch::Item& item) { return end.above(Key::of(item.key)); });
     };
-    const auto count = static_cast<uint64_t>(before(hi) - before(lo));
-    return static_cast<uint32_t>(
-        std::clamp<uint64_t>(std::bit_ceil(count + count / 2), capacity_min, Slots::kBatchCapacityMax));
+    return policy::capacity_for_batch(table, !cuts.empty(), static_cast<uint64_t>(before(hi) - before(lo)));
   });
   queue_.count_urgent();
   bnode->set_layer(layer);
@@ -483,12 +356,11 @@ void Replacer::release_residue(Bnode* bnode) {
       residue, [](void* object, void*) { static_cast<Bnode*>(object)->unref(); }, nullptr, residue->dram_bytes());
 }
 
-bool Replacer::upload_metadata(Bnode* bnode, const persist::Dnode* plain, const persist::Dnode::Carried* carried) {
+bool Replacer::upload_metadata(Bnode* bnode, const persist::Dnode* plain, persist::RunReader* reader) {
   if (!bnode->claim()) return false;
   std::unique_ptr<persist::Dnode> dnode;
   persist::Trouble trouble = persist::Trouble::kNone;
-  if (bnode->layer() == nullptr && bnode->base().dnode() == plain)
-    dnode = plain->uploaded_copy(dnodes_.volume(), &trouble, carried);
+  if (bnode->layer() == nullptr && bnode->base().dnode() == plain) dnode = plain->uploaded_copy(reader, &trouble);
   const bool done = dnode != nullptr;
   BONSAI_INVARIANT(!done || (dnode->lo() == bnode->lo() && dnode->hi() == bnode->hi()));
   if (done) {
@@ -520,7 +392,8 @@ bool Replacer::tidy(size_t ranges_max) {
       idle = false;
     } else if (const persist::Dnode* dnode = base.dnode();
                dnodes_.metadata() && dnode != nullptr && !dnode->uploaded()) {
-      idle = !upload_metadata(bnode, dnode, nullptr) && idle;
+      persist::RunReader reader(dnodes_.volume());
+      idle = !upload_metadata(bnode, dnode, &reader) && idle;
     }
   }
   const bool wrapped = at.is_infinite();

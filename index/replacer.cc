@@ -38,7 +38,8 @@ bool Replacer::make_room(Bnode* bnode, const ToPublish* left) {
   if (layer == nullptr) {
     const uint64_t begin_ns = base::now_ns();
     // That a range cannot be read the background will meet, too, and say to who waits.
-    const bool planned = left == nullptr ? plan(bnode, false, nullptr).ok() : plan_for_batch(bnode, *left);
+    persist::RunReader reader(dnodes_.volume());
+    const bool planned = left == nullptr ? plan(bnode, false, &reader).ok() : plan_for_batch(bnode, *left);
     if (!planned) return bnode->layer() != nullptr;
     layer = bnode->layer();
     BONSAI_INVARIANT(layer != nullptr);
@@ -55,10 +56,10 @@ bool Replacer::make_room(Bnode* bnode, const ToPublish* left) {
 // What is to be offloaded, one replacement at a time, with successors installed.
 class Replacer::Jobs {
  public:
-  // `ahead`: null, or what is far is read to it: what planning needs of as many as are wanted, in one list.
-  // Requires: a guard as long as it lives.
-  Jobs(Replacer* replacer, Which which, persist::RunsAhead* ahead)
-      : replacer_(*replacer), which_(which), ahead_(ahead) {}
+  // What planning needs of as many as are wanted is read by `reader`, in one list. Requires: a guard as long as it
+  // lives.
+  Jobs(Replacer* replacer, Which which, persist::RunReader* reader)
+      : replacer_(*replacer), which_(which), reader_(*reader) {}
   ~Jobs();
 
   // Null: there is none. So many are wanted, this one included.
@@ -78,7 +79,7 @@ class Replacer::Jobs {
 
   Replacer& replacer_;
   const Which which_;
-  persist::RunsAhead* const ahead_;
+  persist::RunReader& reader_;
   std::array<Taken, 2> taken_waiting_;  // by ReplaceQueue::Kind
   Taken taken_asked_for_;
   Status unread_;
@@ -98,12 +99,11 @@ Replacer::Jobs::~Jobs() {
 // next(), of those that were taken already first.
 template <class Next>
 Bnode* Replacer::Jobs::take(Taken* taken, size_t wanted, Next next) {
-  if (ahead_ == nullptr) return next();
   if (taken->empty()) {
     for (Bnode* bnode = nullptr; taken->size() < wanted && (bnode = next()) != nullptr; taken->push_back(bnode)) {
-      replacer_.expect_to_plan(*bnode, ahead_);
+      replacer_.expect_to_plan(*bnode, &reader_);
     }
-    ahead_->wait();
+    static_cast<void>(reader_.wait());  // planning asks again for what did not come, and reports it
   }
   if (taken->empty()) return nullptr;
   Bnode* const first = taken->front();
@@ -120,7 +120,7 @@ Layer* Replacer::Jobs::next(size_t wanted) {
 }
 
 bool Replacer::Jobs::plan(Bnode* bnode, bool may_merge) {
-  Status planned = replacer_.plan(bnode, may_merge, ahead_);
+  Status planned = replacer_.plan(bnode, may_merge, &reader_);
   if (planned.ok()) return true;
   if (!planned.IsBusy()) unread_ = std::move(planned);
   return false;
@@ -150,12 +150,12 @@ Layer* Replacer::Jobs::waiting(ReplaceQueue::Kind kind, size_t wanted) {
 
 // A range that reads want compacted; not while space is short.
 Layer* Replacer::Jobs::asked_for_by_reads(size_t wanted) {
-  const persist::Space& space = replacer_.dnodes_.space();
   while (Bnode* bnode = take(&taken_asked_for_, wanted, [this] { return replacer_.compactions_.next(); })) {
     Layer* layer = nullptr;
-    if (bnode->layer() == nullptr && space.ordinary_free_bytes() >= space.reserve_bytes()) {
+    if (bnode->layer() == nullptr && !replacer_.space_is_short()) {
       const persist::Dnode* dnode = bnode->base().dnode();  // while there was no layer it is not freed under our guard
-      if (dnode != nullptr && (dnode->runs().size() > 1 || bnode->slots() != nullptr) && plan(bnode, false)) {
+      const bool gains = dnode != nullptr && policy::is_compactable(dnode->runs().size(), bnode->slots() != nullptr);
+      if (gains && plan(bnode, false)) {
         layer = bnode->layer();
         layer->compact = true;
         replacer_.install(layer);
@@ -183,7 +183,8 @@ bool Replacer::ask_for_compactions(size_t ranges_max) {
     Bnode* bnode = tree_.find(at.key());
     at = bnode->hi();
     const persist::Dnode* dnode = bnode->base().dnode();
-    if (bnode->slots() == nullptr && dnode != nullptr && dnode->runs().size() > 1) compactions_.ask(bnode);
+    if (bnode->slots() == nullptr && dnode != nullptr && policy::is_compactable(dnode->runs().size(), false))
+      compactions_.ask(bnode);
   }
   const std::lock_guard lock(background_mutex_);
   if (at.is_infinite()) asked_offloads_ = ask_offloads_ + 1;
@@ -206,14 +207,12 @@ Replacer::OffloadResult Replacer::offload_some(size_t ranges_max, Which which) {
   }
   const auto guard = epochs_.enter();
   std::unique_ptr<Offload> offload = take_offload();
-  // Where reads are far, all that is planned is read together, and then what else is merged.
-  const bool far = dnodes_.volume().has_far();
-  Jobs waiting(this, which, far ? &offload->ahead() : nullptr);
+  Jobs waiting(this, which, &offload->fresh_reader());
   std::vector<Layer*> jobs, again;
   for (size_t left = ranges_max; left > 0 && again.empty(); left -= jobs.size()) {
-    const size_t together = far ? left : 1;
+    // Where runs are carried, all that is planned is read together, and then what else is merged.
+    const size_t together = offload->fresh_reader().carries() ? left : 1;
     jobs.clear();
-    if (far) offload->ahead().clear();
     for (Layer* layer = nullptr; jobs.size() < together; jobs.push_back(layer)) {
       if ((layer = waiting.next(together - jobs.size())) == nullptr) break;
     }

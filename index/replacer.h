@@ -27,6 +27,7 @@
 #include "bonsai/status.h"
 #include "index/bnode.h"
 #include "index/compaction_queue.h"
+#include "index/policy.h"
 #include "index/replace_queue.h"
 #include "index/tree.h"
 #include "index/versions.h"
@@ -112,10 +113,10 @@ class Replacer {
   // Releases residues that no live scan needs, and builds missing dnode metadata. Bounded per call; returns true when a
   // whole pass found nothing to do.
   bool tidy(size_t ranges_max);
-  // Gives a dnode that recovery has found its metadata. `carried`: null, or what a reader has of its runs, which is not
-  // read again. False if there is nothing more to be done: somebody else is replacing the bnode, or the dnode is
-  // damaged. Requires: an epoch guard.
-  bool upload_metadata(Bnode* bnode, const persist::Dnode* plain, const persist::Dnode::Carried* carried);
+  // Gives a dnode that recovery has found its metadata. What the reader has of its runs is not read again. False if
+  // there is nothing more to be done: somebody else is replacing the bnode, or the dnode is damaged. Requires: an epoch
+  // guard.
+  bool upload_metadata(Bnode* bnode, const persist::Dnode* plain, persist::RunReader* reader);
   [[nodiscard]] const Work& work() const { return work_; }
 
  private:
@@ -124,9 +125,10 @@ class Replacer {
   class DnodeOwners;
 
   // replace.cc
-  [[nodiscard]] persist::Limits limits_now() const;
-  void expect_to_plan(const Bnode& bnode, persist::RunsAhead* ahead) const;
-  Status plan(Bnode* bnode, bool may_merge, const persist::RunsAhead* ahead);
+  [[nodiscard]] bool space_is_short() const;
+  [[nodiscard]] policy::Facts facts_of(const Bnode& bnode, bool carries) const;
+  void expect_to_plan(const Bnode& bnode, persist::RunReader* reader) const;
+  Status plan(Bnode* bnode, bool may_merge, persist::RunReader* reader);
   bool plan_for_batch(Bnode* bnode, const ToPublish& left);
   template <class CapacityOf>
   static void make_successors(Layer* layer, const std::vector<std::string>& cuts, CapacityOf capacity_of);

@@ -137,13 +137,19 @@ class Tier {
     return text_of(lookup.value.bytes, lookup.value.large);
   }
 
+  // A window by itself.
+  void read_window(const Key& from, uint64_t version, bool whole, uint64_t records_max, Index::Window* window) {
+    ScanAhead alone;
+    alone.set_runs_ahead(0);
+    index_->read_window(from, version, whole, records_max, window, &alone);
+  }
   // Everything as of a version, window by window.
   Model scan(uint64_t version, const std::string& from = {}) {
     Model model;
     Index::Window window;
     for (base::Fence at(from); !at.is_infinite(); at = window.hi) {
       const auto guard = epochs_->enter();
-      index_->read_window(at.key(), version, false, UINT64_MAX, &window);
+      read_window(at.key(), version, false, UINT64_MAX, &window);
       take(window, &model);
     }
     return model;

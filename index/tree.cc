@@ -61,7 +61,7 @@ struct Tree::Inner {
   }
   void prefetch_below(size_t i) const {
     const uintptr_t below = blocks[i / kBlock].below[i % kBlock].load(std::memory_order_relaxed);
-    persist::DnodePrefetch::block(reinterpret_cast<const void*>(below));
+    persist::Dnode::prefetch_block(reinterpret_cast<const void*>(below));
   }
 
   void set_prefix() {
@@ -213,13 +213,13 @@ Bnode* Tree::find_to_read(const Key& key) const {
   return inner->bnode(i);
 }
 
-Bnode* Tree::find_to_scan(const Key& key, Following* following) const {
+Bnode* Tree::find_to_scan(const Key& key, ScanAhead* ahead) const {
   const Inner* inner = root_.load(std::memory_order_acquire);
   for (step("descend"); inner->height > 0; step("descend")) inner = inner->inner(inner->index_of(key));
   const size_t first = inner->index_of(key);
-  following->forget_bnodes();
-  for (size_t i = first + 1; i < inner->count && !following->full(); ++i) {
-    following->add(inner->bnode(i));
+  ahead->forget_bnodes();
+  for (size_t i = first + 1; i < inner->count && !ahead->full(); ++i) {
+    ahead->add(inner->bnode(i));
     Prefetch::bnode(*inner->bnode(i));
   }
   return inner->bnode(first);

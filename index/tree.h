@@ -28,50 +28,9 @@
 #include "base/epoch.h"
 #include "base/key.h"
 #include "index/bnode.h"
-#include "persist/runs_ahead.h"
+#include "index/scan_ahead.h"
 
 namespace bonsai::index {
-
-// Bnodes in the order of their ranges, as a scan will reach them. Valid inside the guard in which they were found;
-// runs that were read of them stay valid under a later one.
-class Following {
- public:
-  static constexpr size_t kMax = 8;
-
-  // Before another guard.
-  void forget_bnodes() { next_ = count_ = 0; }
-  void clear() {
-    forget_bnodes();
-    runs_.clear();
-  }
-  // Data of at most so many of them is read ahead; kMax at first.
-  void set_ahead(size_t bnodes) { ahead_ = alone_ ? 0 : bnodes; }
-  // A target did not answer: from now on each range is read alone, so that those on other targets do not wait for it.
-  void read_alone() {
-    alone_ = true;
-    ahead_ = 0;
-  }
-  [[nodiscard]] size_t ahead() const { return ahead_; }
-  void add(Bnode* bnode) { bnodes_[count_++] = bnode; }
-  [[nodiscard]] bool full() const { return count_ == kMax; }
-  // The i-th from now on; null if there is none.
-  [[nodiscard]] Bnode* peek(size_t i) const { return next_ + i < count_ ? bnodes_[next_ + i] : nullptr; }
-  // The next one, if its range begins with `key`; else null.
-  [[nodiscard]] Bnode* take(const base::Key& key) {
-    Bnode* bnode = peek(0);
-    if (bnode == nullptr || bnode->lo().key() != key) return nullptr;
-    ++next_;
-    return bnode;
-  }
-  // Prefetched data of them, read before the scan reaches them.
-  [[nodiscard]] persist::RunsAhead& runs() { return runs_; }
-
- private:
-  std::array<Bnode*, kMax> bnodes_;
-  size_t next_ = 0, count_ = 0, ahead_ = kMax;
-  bool alone_ = false;
-  persist::RunsAhead runs_;
-};
 
 // Whether each begins where the one before it ends.
 template <class Bnodes>
@@ -97,7 +56,7 @@ class Tree {
   [[nodiscard]] Bnode* find_to_read(const base::Key& key) const;
   // The same for a read that goes on to the bnodes after it. Returns, and prefetches, those of them that are in the
   // same inner node.
-  [[nodiscard]] Bnode* find_to_scan(const base::Key& key, Following* following) const;
+  [[nodiscard]] Bnode* find_to_scan(const base::Key& key, ScanAhead* ahead) const;
   // The bnodes of several keys: bnodes[i] for keys[i], fetched from memory. Their cache misses overlap.
   // Requires: keys.size() <= kFindManyMax.
   static constexpr size_t kFindManyMax = 32;

@@ -30,7 +30,7 @@ TEST(Window, BordersAndDirections) {
     const auto guard = tier.epochs().enter();
     Index::Window window;
     const std::string key = key_of(i);
-    tier.index().read_window(Key::of(key), kLatest, true, UINT64_MAX, &window);
+    tier.read_window(Key::of(key), kLatest, true, UINT64_MAX, &window);
     EXPECT_FALSE(Key::of(key) < window.lo.key());
     EXPECT_TRUE(window.hi.above(Key::of(key)));
     size_t records = 0;
@@ -70,7 +70,7 @@ TEST(Window, ScatteredRecordsArePutTogether) {
     size_t rows = 0, pieces = 0;
     const auto guard = tier.epochs().enter();
     for (base::Fence at(""); !at.is_infinite(); at = window.hi) {
-      tier.index().read_window(at.key(), kLatest, false, UINT64_MAX, &window);
+      tier.read_window(at.key(), kLatest, false, UINT64_MAX, &window);
       pieces += window.pieces.size();
       for (const auto& piece : window.pieces) rows += piece.rows.count;
     }
@@ -95,7 +95,7 @@ TEST(Window, ScatteredRecordsArePutTogether) {
     const std::string from = key_of(random.below(kRecords));
     const uint64_t records_max = 128 + random.below(200);
     const auto guard = tier.epochs().enter();
-    tier.index().read_window(Key::of(from), kLatest, false, records_max, &window);
+    tier.read_window(Key::of(from), kLatest, false, records_max, &window);
     auto wanted = model.lower_bound(from);
     uint64_t seen = 0;
     for (const auto& piece : window.pieces) {
@@ -136,7 +136,7 @@ TEST(Window, FewRecordsEndAWindowEarly) {
     const auto guard = tier.epochs().enter();
     Index::Window window;
     for (base::Fence next(from); left > 0 && !next.is_infinite(); next = window.hi) {
-      tier.index().read_window(next.key(), kLatest, false, left, &window);
+      tier.read_window(next.key(), kLatest, false, left, &window);
       uint64_t seen = 0;
       for (const auto& piece : window.pieces) {
         for (size_t row = 0; row < piece.rows.count; ++row, ++seen, ++wanted) {
@@ -167,7 +167,7 @@ TEST(Window, ADamagedRecordEndsNone) {
   const std::string first = key_of(0);
   const auto guard = tier.epochs().enter();
   Index::Window all;
-  tier.index().read_window(Key::of(first), kLatest, true, UINT64_MAX, &all);  // finds its run sound
+  tier.read_window(Key::of(first), kLatest, true, UINT64_MAX, &all);  // finds its run sound
   ASSERT_EQ(all.pieces.size(), 1U);
   const Rows& rows = all.pieces[0].rows;
   ASSERT_GT(rows.count, 100U);
@@ -178,7 +178,7 @@ TEST(Window, ADamagedRecordEndsNone) {
     for (int i = 0; i < 50; ++i) {
       Index::Window few;
       few.verify = persist::DnodeCursor::Verify::kSampled;
-      tier.index().read_window(Key::of(from), kLatest, false, 50, &few);
+      tier.read_window(Key::of(from), kLatest, false, 50, &few);
       sound += few.trouble == persist::Trouble::kNone ? 1 : 0;
       ASSERT_TRUE(few.hi.above(Key::of(from)));
       ASSERT_FALSE(all.hi < few.hi);
@@ -195,12 +195,12 @@ TEST(Window, ReportsWhereTheNextOnesRecordsAre) {
   for (uint64_t i = 0; i < kRecords; ++i) ASSERT_TRUE(tier.put(key_of(i), "v"));
   ASSERT_TRUE(tier.drain().ok());
   const auto guard = tier.epochs().enter();
-  Following following;
+  ScanAhead ahead;
   Index::Window window;
   size_t windows = 0, known = 0;
   for (base::Fence at(""); !at.is_infinite(); at = window.hi, ++windows) {
-    const std::span<const char> place = window.records_behind;
-    tier.index().read_window(at.key(), kLatest, false, UINT64_MAX, &window, nullptr, &following);
+    const std::span<const char> place = ahead.records();
+    tier.index().read_window(at.key(), kLatest, false, UINT64_MAX, &window, &ahead);
     if (place.empty()) continue;
     ++known;
     const Rows& rows = window.pieces[0].rows;
@@ -208,13 +208,19 @@ TEST(Window, ReportsWhereTheNextOnesRecordsAre) {
     ASSERT_GE(place.data() + place.size(), rows.value(rows.count - 1).data() + rows.value_bytes);
   }
   EXPECT_GT(known, windows / 2) << windows;
-  tier.index().read_window(Key::of(key_of(0)), kLatest, false, 10, &window);
-  EXPECT_TRUE(window.records_behind.empty()) << "a scan of few records ends before";
-  following.clear();
-  tier.index().read_window(Key::of(key_of(0)), kLatest, false, UINT64_MAX, &window, nullptr, &following);
-  EXPECT_FALSE(window.records_behind.empty());
-  tier.index().read_window_below(base::Fence(key_of(9)), kLatest, &window);
-  EXPECT_TRUE(window.records_behind.empty()) << "what another window known";
+  ahead.clear();
+  tier.index().read_window(Key::of(key_of(0)), kLatest, false, UINT64_MAX, &window, &ahead);
+  const size_t bytes = ahead.records().size();
+  ASSERT_GT(bytes, base::kLineBytes);
+  ahead.fetch_records(base::kLineBytes);
+  EXPECT_EQ(ahead.records().size(), bytes - 2 * base::kLineBytes);
+  ahead.fetch_records(bytes);
+  EXPECT_TRUE(ahead.records().empty()) << "all were fetched";
+  ahead.clear();
+  tier.index().read_window(Key::of(key_of(0)), kLatest, false, UINT64_MAX, &window, &ahead);
+  ASSERT_FALSE(ahead.records().empty());
+  tier.index().read_window(Key::of(key_of(0)), kLatest, false, 10, &window, &ahead);
+  EXPECT_TRUE(ahead.records().empty()) << "a scan of few records ends before";
 }
 
 void expect_same(const Index::Window& known, const Index::Window& wanted) {
@@ -242,19 +248,19 @@ TEST(Window, RangesThatAreKnownMayHaveBeenReplaced) {
   for (int round = 0; round < 8; ++round) {
     const auto guard = tier.epochs().enter();
     std::array<std::string, Index::kStartsMax> keys;
-    std::array<Index::Start, Index::kStartsMax> starts;
+    std::array<ScanAhead, Index::kStartsMax> starts;
     for (size_t i = 0; i < starts.size(); ++i) {
       keys[i] = key_of(random.below(kRecords));
-      starts[i] = {.from = Key::of(keys[i]), .records_max = kLimit};
+      starts[i].expect(Key::of(keys[i]), kLimit);
     }
     tier.index().find_starts(starts);
-    for (Index::Start& start : starts) {
+    for (ScanAhead& start : starts) {
       for (size_t stage = 0; stage < Index::kStartStages; ++stage) tier.index().prefetch_start(&start, stage);
     }
-    std::array<Following, Index::kStartsMax> followings;
+    std::array<ScanAhead, Index::kStartsMax> followings;
     Index::Window window, known;
     for (size_t i = 0; i < starts.size(); ++i)
-      tier.index().read_window(starts[i].from, kLatest, false, kRecords, &window, nullptr, &followings[i]);
+      tier.index().read_window(starts[i].from(), kLatest, false, kRecords, &window, &followings[i]);
     for (uint64_t i = 0; i < kRecords; ++i) {
       const std::string key = key_of(i);
       const bool kept = i % 16 == 0;
@@ -265,22 +271,23 @@ TEST(Window, RangesThatAreKnownMayHaveBeenReplaced) {
       while (tier.index().dirty()) ASSERT_TRUE(tier.offload().status.ok());  // drain() would wait for the guard
       for (uint64_t i = 0; i < kRecords; i += 48) ASSERT_TRUE(tier.put(key_of(i), "again"));
     }
-    for (const Index::Start& start : starts) {
-      base::Fence at(start.from.bytes);
+    for (ScanAhead& start : starts) {
+      base::Fence at(start.from().bytes);
       for (int windows = 0; windows < 3 && !at.is_infinite(); ++windows, at = window.hi) {
-        tier.index().read_window(at.key(), kLatest, false, kLimit, &window);
-        tier.index().read_window(at.key(), kLatest, false, kLimit, &known, start.known(at.key()));
-        crossings += windows > 0 && start.known(at.key()) != nullptr ? 1 : 0;
+        const Bnode* next = start.peek(0);
+        crossings += windows > 0 && next != nullptr && next->lo() == at ? 1 : 0;
+        tier.read_window(at.key(), kLatest, false, kLimit, &window);
+        tier.index().read_window(at.key(), kLatest, false, kLimit, &known, &start);
         expect_same(known, window);
       }
     }
-    for (Following& following : followings) {
+    for (ScanAhead& following : followings) {
       if (following.peek(0) == nullptr) continue;
       for (base::Fence at = following.peek(0)->lo(); !at.is_infinite(); at = window.hi) {
         const Bnode* next = following.peek(0);
         followed += next != nullptr && next->lo() == at ? 1 : 0;
-        tier.index().read_window(at.key(), kLatest, false, UINT64_MAX, &window);
-        tier.index().read_window(at.key(), kLatest, false, UINT64_MAX, &known, nullptr, &following);
+        tier.read_window(at.key(), kLatest, false, UINT64_MAX, &window);
+        tier.index().read_window(at.key(), kLatest, false, UINT64_MAX, &known, &following);
         expect_same(known, window);
       }
     }

@@ -141,7 +141,7 @@ class Analyst {
   void read_headers(Extent* extent, uint64_t bytes) {
     for (uint64_t offset = bytes; offset >= kDnodeHeaderBytes; offset -= kDnodeHeaderBytes) {
       const Addr slot = extent->at + (offset - kDnodeHeaderBytes);
-      SlotRead read = read_slot(volume_, slot);
+      SlotRead read = read_slot(volume_, slot, pool_.versions[slot.target()]);
       if (read.state == SlotRead::State::kUnavailable) return unavailable_.store(true);
       extent->writes_of += read.writes;
       extent->digest += read.digest;
@@ -339,12 +339,12 @@ std::vector<Damage> Analysis::repairs() const {
 bool for_each_large(const scale::Volume& volume, const Dnode& dnode,
                     const std::function<void(const LargeRef&)>& visit) {
   if (!dnode.has_large()) return true;
-  scale::ReadBatch reads(volume);
+  RunReader reader(volume);
   std::vector<RunView> runs;
   for (const RunDesc& desc : dnode.runs()) {
-    if (desc.key_bytes == kVariableRun) runs.push_back(issue_run(volume, desc, &reads));
+    if (desc.key_bytes == kVariableRun) runs.push_back(reader.run(desc));
   }
-  if (!reads.wait().ok()) return false;
+  if (!reader.wait().ok()) return false;
   for (const RunView& run : runs) {
     for (uint32_t i = 0; i < run.count(); ++i) {
       Entry entry;

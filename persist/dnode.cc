@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "persist/dnode.h"
 
-#include <smmintrin.h>
-
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -10,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/narrow.h"
+#include "base/units.h"
 
 namespace bonsai::persist {
 
@@ -20,39 +19,6 @@ namespace {
 uint64_t heap_bytes(const base::Fence& fence) {
   static const size_t inline_bytes = std::string().capacity();
   return fence.bytes().capacity() > inline_bytes ? fence.bytes().capacity() : 0;
-}
-
-// How many of the samples are not above `bound`; how many are below it. They are sorted, and padded to eight by the
-// highest.
-struct Ranks {
-  uint32_t not_above, below;
-};
-
-Ranks ranks_of(const uint16_t* samples, uint32_t n, uint16_t bound) {
-  const __m128i wanted = _mm_set1_epi16(base::low_bits<int16_t>(bound));
-  __m128i counts = _mm_setzero_si128();  // eight
-  for (uint32_t i = 0; i < n; i += 8) {
-    const __m128i have = _mm_load_si128(reinterpret_cast<const __m128i*>(samples + i));
-    counts = _mm_sub_epi16(counts, _mm_cmpeq_epi16(_mm_max_epu16(have, wanted), wanted));
-  }
-  counts = _mm_madd_epi16(counts, _mm_set1_epi16(1));
-  counts = _mm_add_epi32(counts, _mm_shuffle_epi32(counts, 0x4e));
-  counts = _mm_add_epi32(counts, _mm_shuffle_epi32(counts, 0xb1));
-  Ranks ranks;
-  ranks.not_above = std::min(base::low_bits<uint32_t>(_mm_cvtsi128_si32(counts)), n);
-  ranks.below = ranks.not_above;
-  while (ranks.below > 0 && samples[ranks.below - 1] == bound) --ranks.below;
-  return ranks;
-}
-
-// Which of 32 fingerprints are `wanted`.
-uint32_t matches(const char* fingerprints, uint8_t wanted) {
-  const __m128i all = _mm_set1_epi8(static_cast<char>(wanted));
-  const auto half = [&](const char* at) {
-    const __m128i have = _mm_load_si128(reinterpret_cast<const __m128i*>(at));
-    return base::low_bits<uint32_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(have, all)));
-  };
-  return half(fingerprints) | half(fingerprints + sizeof(__m128i)) << 16;
 }
 
 }  // namespace
@@ -103,8 +69,8 @@ Dnode::Layout Dnode::layout(const Runs& runs) {
 }
 
 // Runs that have to be read are one list of reads.
-std::unique_ptr<Dnode> Dnode::make_uploaded(Parts parts, const scale::Volume& volume, const Dnode* kept, Fresh fresh,
-                                            Trouble* trouble, const Carried* carried) {
+std::unique_ptr<Dnode> Dnode::make_uploaded(Parts parts, RunReader* reader, const Dnode* kept, Fresh fresh,
+                                            Trouble* trouble) {
   const Runs runs = parts.runs;
   const auto is_kept = [&](size_t i) {
     return kept != nullptr && kept->uploaded() && i < kept->runs().size() && kept->runs()[i].addr == runs[i].addr;
@@ -114,15 +80,13 @@ std::unique_ptr<Dnode> Dnode::make_uploaded(Parts parts, const scale::Volume& vo
     if (trouble != nullptr) *trouble = why;
     return nullptr;
   };
-  scale::ReadBatch reads(volume);
   boost::container::static_vector<std::pair<size_t, RunView>, kRunsMax> to_note;
   for (size_t i = 0; i < runs.size(); ++i) {
     if (is_kept(i)) continue;
-    const std::byte* const here = carried != nullptr ? (*carried)[i] : nullptr;
-    const bool read = entries_of(i).empty() && here == nullptr;
-    to_note.emplace_back(i, read ? issue_run(volume, runs[i], &reads) : RunView(here, runs[i], volume.identity()));
+    const std::byte* const bytes = entries_of(i).empty() ? reader->bytes(runs[i]) : nullptr;
+    to_note.emplace_back(i, RunView(bytes, runs[i], reader->volume().identity()));
   }
-  if (!reads.wait().ok()) return refuse(Trouble::kUnavailable);
+  if (!reader->wait().ok()) return refuse(Trouble::kUnavailable);
   const bool keeps = to_note.size() < runs.size();
   if (parts.open()) {
     parts.least = keeps ? kept->parts_->least : "";
@@ -134,7 +98,7 @@ std::unique_ptr<Dnode> Dnode::make_uploaded(Parts parts, const scale::Volume& vo
   const Layout to = layout(runs);
   std::unique_ptr<Dnode> dnode = make_block(std::move(parts), to.end);
   if (keeps && kept->head_.prefix_bits != dnode->head_.prefix_bits)
-    return make_uploaded(*dnode->parts_, volume, nullptr, fresh, trouble);
+    return make_uploaded(*dnode->parts_, reader, nullptr, fresh, trouble);
   const Layout from = keeps ? layout(kept->runs()) : Layout();
   for (size_t i = 0; i < runs.size(); ++i) {
     if (is_kept(i)) dnode->take_over(*kept, run_of(runs[i]), from.places[i], to.places[i]);
@@ -145,11 +109,6 @@ std::unique_ptr<Dnode> Dnode::make_uploaded(Parts parts, const scale::Volume& vo
   if (!runs.empty()) dnode->head_.fingerprints = base::checked_narrow<uint16_t>(to.places[0].fingerprints / kGroup);
   dnode->head_.uploaded = 1;
   return dnode;
-}
-
-std::unique_ptr<Dnode> Dnode::uploaded_copy(const scale::Volume& volume, Trouble* trouble,
-                                            const Carried* carried) const {
-  return make_uploaded(*parts_, volume, nullptr, {}, trouble, carried);
 }
 
 void Dnode::take_over(const Dnode& kept, const Run& run, const Place& from, const Place& to) {
@@ -221,182 +180,41 @@ uint64_t Dnode::dram_bytes() const {
   return base::bytes_of_block(this, block_bytes) + sizeof(Parts) + heap_bytes(lo()) + heap_bytes(hi());
 }
 
-Find Dnode::find(const scale::Volume& volume, const base::Key& key, uint64_t hash, Entry* entry,
-                 const RunsAhead* ahead) const {
-  return DnodeSearch().run(volume, *this, key, hash, entry, ahead);
-}
-
-Find DnodeSearch::run(const scale::Volume& volume, const Dnode& dnode, const base::Key& key, uint64_t hash,
-                      Entry* entry, const RunsAhead* ahead) {
-  start(volume, dnode, key, hash);
-  scale::ReadBatch reads(volume);
-  issue(&reads, ahead);
-  if (!reads.wait().ok()) [[unlikely]]
-    return Find::kUnavailable;
-  return finish(entry, &reads);
-}
-
-Find DnodeSearch::finish(Entry* entry, scale::ReadBatch* reads) {
-  Find found;
-  while (!look(&found, entry, reads)) {
-    if (!reads->wait().ok()) [[unlikely]]
-      return Find::kUnavailable;
-  }
-  return found;
-}
-
-void DnodeSearch::start(const scale::Volume& volume, const Dnode& dnode, const base::Key& key, uint64_t hash) {
-  volume_ = &volume;
-  dnode_ = &dnode;
-  key_ = key;
-  print_ = fingerprint(hash);
-  const std::span<const Dnode::Run> runs = dnode.places();
-  run_ = base::checked_narrow<uint32_t>(runs.size());
-  if (!dnode.uploaded()) {
-    ++run_;  // next() goes to the newest
-    return;
-  }
-  const Dnode::Sample sample = dnode.sample(key);
-  const auto* samples = dnode.at<Dnode::Sample>(Dnode::metadata_offset(runs.size()));
-  uint32_t fingerprints = dnode.head_.fingerprints * Dnode::kGroup;
-  for (size_t i = 0; i < runs.size(); ++i) {
-    const Ranks ranks = ranks_of(samples, runs[i].groups(), sample);
-    samples += runs[i].samples_bytes() / sizeof sample;
-    groups_[i] = {std::max(ranks.below, 1U) - 1, ranks.not_above, fingerprints};
-    if (groups_[i].next < groups_[i].end)
-      __builtin_prefetch(dnode.at<char>(fingerprints + groups_[i].next * Dnode::kGroup));
-    fingerprints += runs[i].fingerprints_bytes();
+void Dnode::prefetch_runs(const scale::Volume& volume) const {
+  constexpr size_t kRunBytes = 1280;  // a scan sees to the rest
+  const bool knows_oldest = !oldest_run(volume).empty();
+  for (const Run& run : places().subspan(knows_oldest ? 1 : 0)) {
+    const std::byte* bytes = volume.hint(scale::Addr::of_bits(run.addr));
+    prefetch_lines(bytes, kRunBytes / kLine);
+    const size_t end = run.variable() ? 0 : size_t{run.count} * run.entry_bytes();
+    const size_t offset = reinterpret_cast<uintptr_t>(bytes) % base::kPageBytes;
+    for (size_t at = base::kPageBytes - offset; at < end; at += base::kPageBytes) __builtin_prefetch(bytes + at);
   }
 }
 
-// Dnodes without metadata: what is far was issued as a whole, what is mapped is waited for by each probe.
-void DnodeSearch::next(scale::ReadBatch* reads) {
-  if (!dnode_->uploaded()) {
-    if (--run_ == 0) return;
-    bytes_ = reads->mapped(scale::Addr::of_bits(dnode_->places()[run_ - 1].addr));
-    if (bytes_ == nullptr) bytes_ = carried_[run_ - 1];
-    return;
+void Dnode::prefetch_part(const RunView& run, const Part& part, uint64_t records) const {
+  constexpr uint64_t kEntriesMax = 64;
+  const uint64_t share = std::min(records, kEntriesMax) * run.count() / entries() + 1;
+  run.prefetch(part.lo, std::min(part.hi + base::checked_narrow<uint32_t>(share), run.count()));
+}
+
+uint64_t Dnode::prefetch_scan(const scale::Volume& volume, const base::Key& key, uint64_t records) const {
+  if (!uploaded()) return UINT64_MAX;
+  const std::array<Part, kRunsMax> parts = parts_with(key, true);
+  uint64_t sum = 0;
+  for (size_t i = 0; i < places().size(); ++i) {
+    const std::byte* bytes = volume.hint(scale::Addr::of_bits(places()[i].addr));
+    const RunView run = run_view(i, bytes, volume.identity());
+    prefetch_part(run, parts[i], records);
+    sum += run.count() - (parts[i].lo + parts[i].hi) / 2;
   }
-  const std::span<const Dnode::Run> runs = dnode_->places();
-  for (hits_ = 0; hits_ == 0;) {
-    if (run_ == 0) return;
-    Groups& groups = groups_[run_ - 1];
-    if (groups.next == groups.end) {
-      --run_;
-      continue;
-    }
-    first_ = groups.next++ * Dnode::kGroup;
-    hits_ = dnode_->hits_of(runs[run_ - 1], groups.fingerprints, first_, print_);
-  }
-  const Dnode::Run& run = runs[run_ - 1];
-  const scale::Addr addr = scale::Addr::of_bits(run.addr);
-  bytes_ = reads->mapped(addr);
-  if (bytes_ == nullptr) [[unlikely]] {
-    bytes_ = carried_[run_ - 1];
-  } else if (run.variable()) [[unlikely]] {
-    // The average is issued: what an entry has beyond is in blocks that follow.
-    const RunView view = current_run();
-    const uint64_t issued_bytes = view.desc().bytes / run.count;
-    fetch(
-        addr, kVariableHeadBytes, issued_bytes, [&](uint32_t index) { return view.begin_of(index); }, reads);
-  } else {
-    const uint32_t entry_bytes = run.entry_bytes();
-    const uint32_t fetched_bytes = std::min(entry_bytes, kPrefetchBytesMax);  // the rest is read in sequence
-    fetch(
-        addr, fetched_bytes, entry_bytes, [=](uint32_t index) { return index * entry_bytes; }, reads);
-  }
-}
-
-inline uint32_t Dnode::hits_of(const Run& run, uint32_t fingerprints, uint32_t first, uint8_t print) const {
-  const uint32_t hits = matches(at<char>(fingerprints + first), print);
-  const uint32_t left = run.count - first;  // the padding after them may match, too
-  return left < kGroup ? hits & ((uint32_t{1} << left) - 1) : hits;
-}
-
-void DnodeSearch::carry(scale::ReadBatch* reads, const RunsAhead* ahead) {
-  const std::span<const Dnode::Run> runs = dnode_->places();
-  for (size_t i = 0; i < runs.size(); ++i) {
-    const scale::Addr addr = scale::Addr::of_bits(runs[i].addr);
-    carried_[i] = nullptr;
-    if (reads->mapped(addr) != nullptr) continue;
-    carried_[i] = ahead != nullptr ? ahead->find(dnode_->desc(i)) : nullptr;
-    if (carried_[i] != nullptr) continue;
-    carried_[i] = dnode_->uploaded() ? carry_hits(i, reads) : reads->issue(addr, dnode_->runs()[i].bytes);
-  }
-}
-
-// Of the run, all entries that may have the key, each at its own distance from the run's beginning, which is returned;
-// null if there are none.
-const std::byte* DnodeSearch::carry_hits(size_t run, scale::ReadBatch* reads) const {
-  const Dnode::Run& of = dnode_->places()[run];
-  const scale::Addr addr = scale::Addr::of_bits(of.addr);
-  const RunView view = dnode_->run_view(run, nullptr, volume_->identity());
-  const auto for_each_hit = [&](auto visit) {
-    for (uint32_t group = groups_[run].next; group < groups_[run].end; ++group) {
-      const uint32_t first = group * Dnode::kGroup;
-      for (uint32_t hits = dnode_->hits_of(of, groups_[run].fingerprints, first, print_); hits != 0; hits &= hits - 1) {
-        const uint32_t index = index_of(first, hits);
-        visit(view.begin_of(index), view.begin_of(index + 1));
-      }
-    }
-  };
-  uint32_t begin = UINT32_MAX, end = 0;
-  for_each_hit([&](uint32_t from, uint32_t to) {
-    begin = std::min(begin, from);
-    end = to;
-  });
-  if (end == 0) return nullptr;
-  const std::byte* place = reads->place(addr + begin, end - begin);
-  for_each_hit([&](uint32_t from, uint32_t to) { reads->read(addr + from, to - from, place + (from - begin)); });
-  return scale::begin_of(place, begin);
-}
-
-bool DnodeSearch::lost(const scale::ReadBatch& reads) const {
-  const std::span<const Dnode::Run> runs = dnode_->places();
-  return std::any_of(runs.begin(), runs.end(),
-                     [&](const Dnode::Run& run) { return reads.lost(scale::Addr::of_bits(run.addr)); });
-}
-
-template <class OffsetOf>
-void DnodeSearch::fetch(scale::Addr run, uint32_t fetched_bytes, uint64_t issued_bytes, OffsetOf offset_of,
-                        scale::ReadBatch* reads) const {
-  uint32_t further = hits_;
-  uint32_t at;
-  do {
-    at = offset_of(index_of(first_, further));
-    __builtin_prefetch(bytes_ + at);
-    __builtin_prefetch(bytes_ + at + fetched_bytes - 1);
-    further &= further - 1;
-  } while (further != 0);
-  reads->add(run + at, issued_bytes, base::low_bits<unsigned>(__builtin_popcount(hits_)) - 1);
+  return sum;
 }
 
 RunView Dnode::variable_view(size_t i, const std::byte* bytes, uint64_t identity) const {
   RunView view(bytes, runs()[i], identity);
   if (uploaded()) view.use_offsets(at<uint32_t>(layout(runs()).places[i].offsets));
   return view;
-}
-
-RunView DnodeSearch::current_run() const { return dnode_->run_view(run_ - 1, bytes_, volume_->identity()); }
-
-Find DnodeSearch::check(Entry* entry) const {
-  if (!dnode_->uploaded()) {
-    scale::ReadBatch reads(*volume_);
-    return current_run().find(key_, entry, &reads, probes_);
-  }
-  const Dnode::Run& run = dnode_->places()[run_ - 1];
-  const uint64_t seed = run_seed({volume_->identity(), run.addr, dnode_->birth(run_ - 1)});
-  for (uint32_t hits = hits_; hits != 0; hits &= hits - 1) {
-    const uint32_t index = index_of(first_, hits);
-    if (run.variable()) {
-      if (!current_run().entry(index, entry)) return Find::kDamaged;
-    } else if (!uniform_entry(bytes_ + index * run.entry_bytes(), entry_seed(seed, index), run.key_bytes,
-                              run.value_bytes, entry)) {
-      return Find::kDamaged;
-    }
-    if (entry->key == key_) return Find::kFound;
-  }
-  return Find::kAbsent;
 }
 
 // The part of each run in which the first entry at or after `key` is, or after which it begins. The samples say which.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The DRAM representation of a dnode: its range, generation, runs, and, if uploaded, fingerprints and key samples of
-// each run.
+// each run. dnode_search.h finds a key in it, dnode_cursor.h walks through it.
 //
 // One block of memory, laid out for a get: the first line has the places of the first three runs, the samples of a
 // dnode of usual size fill the second, then a group of fingerprints is half a line. So a get reads three lines of DRAM,
@@ -35,9 +35,9 @@
 #include "base/key.h"
 #include "base/memory.h"
 #include "base/narrow.h"
-#include "persist/merge.h"
 #include "persist/run.h"
-#include "persist/runs_ahead.h"
+#include "persist/run_reader.h"
+#include "persist/samples.h"
 #include "scale/volume.h"
 
 namespace bonsai::persist {
@@ -66,17 +66,16 @@ class Dnode {
   // The entries of each run that its writer has in hand, in the order of the runs; of others, and of runs after these,
   // none. They need not be read again, and before a fence cannot be: what was copied may not be there yet.
   using Fresh = std::span<const std::span<const Entry>>;
-  // Where the bytes of each run are that a reader has read as a whole, in the order of the runs; null: it has not.
-  using Carried = std::array<const std::byte*, kRunsMax>;
 
   static std::unique_ptr<Dnode> make(Parts parts);
   // With metadata: of `kept` (may be null) for the runs that it has too, of `fresh`, and else from the runs themselves.
   // Null if an entry is damaged or cannot be read; *trouble, if not null, is the reason.
-  static std::unique_ptr<Dnode> make_uploaded(Parts parts, const scale::Volume& volume, const Dnode* kept, Fresh fresh,
-                                              Trouble* trouble = nullptr, const Carried* carried = nullptr);
-  // The same dnode with metadata, likewise. What is `carried` (may be null) is not read again.
-  [[nodiscard]] std::unique_ptr<Dnode> uploaded_copy(const scale::Volume& volume, Trouble* trouble = nullptr,
-                                                     const Carried* carried = nullptr) const;
+  static std::unique_ptr<Dnode> make_uploaded(Parts parts, RunReader* reader, const Dnode* kept, Fresh fresh,
+                                              Trouble* trouble = nullptr);
+  // The same dnode with metadata, likewise.
+  [[nodiscard]] std::unique_ptr<Dnode> uploaded_copy(RunReader* reader, Trouble* trouble = nullptr) const {
+    return make_uploaded(*parts_, reader, nullptr, {}, trouble);
+  }
   ~Dnode() = default;
   Dnode(const Dnode&) = delete;
   Dnode& operator=(const Dnode&) = delete;
@@ -95,11 +94,6 @@ class Dnode {
   [[nodiscard]] bool uploaded() const { return head_.uploaded != 0; }
   [[nodiscard]] uint64_t dram_bytes() const;
 
-  // The newest entry of `key`, a tombstone too. `ahead`: null, or far runs that are here already.
-  // Requires: key is in the range; hash is the key's.
-  [[nodiscard]] Find find(const scale::Volume& volume, const base::Key& key, uint64_t hash, Entry* entry,
-                          const RunsAhead* ahead = nullptr) const;
-
   // To be called for a scan that went through it and `updates` newer ones in DRAM. Sometimes true, when reads have
   // searched several runs, or as many updates as cost a scan no less than a run, so often that one run of all pays.
   [[nodiscard]] bool note_scan(uint32_t updates) const {
@@ -109,6 +103,23 @@ class Dnode {
   // The same for a get that came to it; those of a few keys stand for all. Requires: hash is the key's.
   [[nodiscard]] bool note_get(uint64_t hash) const { return (hash >> 32) % kKeysPerNoted == 0 && note_scan(0); }
 
+  // Prefetching: each function fetches what a reader is about to read, so that cache misses overlap, and reads only
+  // what it states. What a get may read of the block at `dnode`, which may be null or gone: for one get that would wait
+  // for it.
+  static void prefetch_block(const void* dnode) { prefetch_lines(dnode, 8); }
+  // What a DnodeSearch reads first.
+  void prefetch_search() const { prefetch_lines(this, 2); }
+  // The same, and the metadata that locates a key in the runs.
+  void prefetch_samples() const { prefetch_lines(this, 3); }
+  // What lo(), hi(), runs() read. Reads the dnode.
+  void prefetch_parts() const { prefetch_lines(parts_.get(), (sizeof(Parts) + kLine - 1) / kLine); }
+  // What a DnodeCursor that goes through all of it reads first, and the beginning of each further page, except of what
+  // oldest_run() returns. Reads the dnode.
+  void prefetch_runs(const scale::Volume& volume) const;
+  // What a DnodeCursor that seeks `key` and goes through so many records reads first. Returns about how many entries
+  // there are from the key on; UINT64_MAX: nobody knows. Reads the dnode and its samples. Requires: key is in the
+  // range.
+  uint64_t prefetch_scan(const scale::Volume& volume, const base::Key& key, uint64_t records) const;
   // Where its oldest run is, to be fetched and not read; empty if there is none, or if it is a variable one.
   [[nodiscard]] std::span<const char> oldest_run(const scale::Volume& volume) const {
     const std::span<const Run> runs = places();
@@ -120,7 +131,6 @@ class Dnode {
  private:
   friend class DnodeSearch;
   friend class DnodeCursor;
-  friend class DnodePrefetch;
   static constexpr uint8_t kMergesMax = 4;
   // Each may be a line of its own. With 16, short scans that insert had twice the compactions for a tenth fewer cycles.
   static constexpr uint32_t kUpdatesLikeRun = 32;
@@ -179,15 +189,22 @@ class Dnode {
   static size_t metadata_offset(size_t runs) { return round_up(births_offset(runs) + runs * sizeof(uint32_t), kAlign); }
   static Layout layout(const Runs& runs);
   [[nodiscard]] std::span<const Run> places() const { return {at<Run>(sizeof(Dnode)), head_.runs_count}; }
-  [[nodiscard]] static bool all_in(const Carried& carried, size_t runs) {
-    return runs != 0 && std::find(carried.begin(), carried.begin() + runs, nullptr) == carried.begin() + runs;
-  }
   // Entries of a run's group that have the fingerprint, as bits; `fingerprints`: where the run's are in the block.
-  [[nodiscard]] uint32_t hits_of(const Run& run, uint32_t fingerprints, uint32_t first, uint8_t print) const;
+  [[nodiscard]] uint32_t hits_of(const Run& run, uint32_t fingerprints, uint32_t first, uint8_t print) const {
+    const uint32_t hits = matches(at<char>(fingerprints + first), print);
+    const uint32_t left = run.count - first;  // the padding after them may match, too
+    return left < kGroup ? hits & ((uint32_t{1} << left) - 1) : hits;
+  }
   // Of a part of run i: [first, end) of the entries that have the fingerprint; nothing: none has. Requires:
   // metadata; the part begins with a group.
   [[nodiscard]] std::optional<Part> hits_in(size_t i, const Part& part, uint8_t print) const;
   [[nodiscard]] std::array<Part, kRunsMax> parts_with(const base::Key& key, bool inside) const;
+  static void prefetch_lines(const void* begin, size_t count) {
+    for (size_t i = 0; i < count; ++i) __builtin_prefetch(static_cast<const char*>(begin) + i * kLine);
+  }
+  // The part of a run, and of what follows as much as is its share of `records`, but not what the processor will fetch
+  // by itself.
+  void prefetch_part(const RunView& run, const Part& part, uint64_t records) const;
   [[nodiscard]] uint32_t birth(size_t run) const { return at<uint32_t>(births_offset(head_.runs_count))[run]; }
   // The descriptor of run i.
   [[nodiscard]] RunDesc desc(size_t i) const { return places()[i].variable() ? runs()[i] : uniform_desc(i); }
@@ -232,229 +249,8 @@ class Dnode {
   const std::unique_ptr<const Parts> parts_;
 };
 
-// A search for one key, in steps, so that the cache misses of many can overlap.
-//
-//   DnodeSearch search;
-//   search.start(volume, dnode, key, hash);                          reads the samples, prefetches fingerprints
-//   search.issue(&reads);                                            reads fingerprints, prefetches and issues entries
-//   if (!reads.wait().ok()) return Find::kUnavailable;
-//   Find found = search.finish(&entry, &reads);                      reads the entries, and further ones if need be
-//
-// Of runs on far targets all that the key may be in is one list of reads, and nothing is waited for later.
-//
-// Requires: the dnode and the key's bytes outlive it.
-class DnodeSearch {
- public:
-  // All of the steps. `ahead`: null, or far runs that are here already.
-  Find run(const scale::Volume& volume, const Dnode& dnode, const base::Key& key, uint64_t hash, Entry* entry,
-           const RunsAhead* ahead = nullptr);
-  // How a dnode without metadata is searched from now on; kWithNext at first.
-  void set_probes(RunView::Probes probes) { probes_ = probes; }
-  // Begins. To be called before anything that follows.
-  void start(const scale::Volume& volume, const Dnode& dnode, const base::Key& key, uint64_t hash);
-  // Goes to the first entries that may have the key, fetches them, and issues what look() reads there. Once after
-  // start().
-  // `ahead`: null, or far runs that are here already.
-  void issue(scale::ReadBatch* reads, const RunsAhead* ahead = nullptr) {
-    if (reads->waits()) [[unlikely]]
-      carry(reads, ahead);
-    next(reads);
-  }
-  // Looks there. False: it is another entry, and the next ones were issued. Requires: what was issued was waited for.
-  [[nodiscard]] bool look(Find* found, Entry* entry, scale::ReadBatch* reads) {
-    *found = here() ? check(entry) : Find::kAbsent;
-    if (*found != Find::kAbsent || !here()) return true;
-    next(reads);
-    return false;
-  }
-  // Looks there and at all places that follow, and waits for those.
-  [[nodiscard]] Find finish(Entry* entry, scale::ReadBatch* reads);
-  // Whether the last wait may have missed some of it.
-  [[nodiscard]] bool lost(const scale::ReadBatch& reads) const;
-
-  [[nodiscard]] const base::Key& key() const { return key_; }
-  [[nodiscard]] const Dnode& dnode() const { return *dnode_; }
-  // The runs of a dnode without metadata, which were waited for, if all are far; else null.
-  [[nodiscard]] const Dnode::Carried* carried_whole() const {
-    if (dnode_->uploaded() || !volume_->has_far()) [[likely]]
-      return nullptr;
-    return Dnode::all_in(carried_, dnode_->places().size()) ? &carried_ : nullptr;
-  }
-
- private:
-  // False: no place is left, so the key is absent.
-  [[nodiscard]] bool here() const { return run_ != 0; }
-
-  struct Groups {
-    uint32_t next, end;     // to be searched
-    uint32_t fingerprints;  // where the run's are in the block
-  };
-
-  static constexpr uint32_t kPrefetchBytesMax = 64;
-
-  // Goes to the next entries that the key may be in, newest run first, fetches them, and issues what is mapped.
-  void next(scale::ReadBatch* reads);
-  // Issues what far runs have that are not here.
-  void carry(scale::ReadBatch* reads, const RunsAhead* ahead);
-  [[nodiscard]] const std::byte* carry_hits(size_t run, scale::ReadBatch* reads) const;
-  // Fetches the current entries, so much of each, and issues what look() reads there.
-  template <class OffsetOf>
-  void fetch(scale::Addr run, uint32_t fetched_bytes, uint64_t issued_bytes, OffsetOf offset_of,
-             scale::ReadBatch* reads) const;
-  // Looks at the current entries. kAbsent: none has the key.
-  [[nodiscard]] Find check(Entry* entry) const;
-  [[nodiscard]] RunView current_run() const;
-  // The entry of the first of the hits.
-  static uint32_t index_of(uint32_t first, uint32_t hits) {
-    return first + base::low_bits<uint32_t>(__builtin_ctz(hits));
-  }
-
-  const scale::Volume* volume_;
-  const Dnode* dnode_;
-  base::Key key_;
-  RunView::Probes probes_ = RunView::Probes::kWithNext;
-  uint8_t print_;
-  uint32_t run_ = 0;        // the one that is searched, plus 1; 0: none is left
-  uint32_t first_;          // entry of the group that is searched
-  uint32_t hits_;           // entries of that group that have the fingerprint
-  const std::byte* bytes_;  // of the run; of a far one those are there that may be looked at
-  std::array<Groups, kRunsMax> groups_;
-  Dnode::Carried carried_;  // of far runs
-};
-
-// Walks the live entries of a dnode in key order, newest run first among equals; tombstones are visited too.
-class DnodeCursor {
- public:
-  // Entries that follow each other in one run: of a uniform run as many as there are, else one.
-  struct Stretch {
-    Rows rows;
-    bool tombstone = false;
-    bool large = false;  // the value is a LargeRef's bytes
-  };
-
-  // Whether what is read is verified before it is returned. kSampled: by one cursor in kSampledOneIn, by chance; for
-  // readers who asked for it. A caller that copies or writes what it reads always verifies.
-  enum class Verify { kAlways, kSampled };
-  static constexpr uint32_t kSampledOneIn = 64;
-
-  // `ahead`: null, or far runs that were waited for already. Requires: the dnode outlives the cursor (epoch guard).
-  DnodeCursor(const scale::Volume& volume, const Dnode& dnode, Verify verify = Verify::kAlways,
-              const RunsAhead* ahead = nullptr)
-      : volume_(volume), dnode_(dnode), verify_(verify), ahead_(ahead), reads_(volume) {}
-
-  // To the first entry at or after `key`; an empty key means the first. Up to `entries` of each run are going to be
-  // read, and are waited for here; elsewhere the cursor waits only if it comes to more of a far run. If these are many,
-  // as by default, the checksums of the whole runs are verified instead of each entry's.
-  void seek(const base::Key& key, uint64_t entries = UINT64_MAX) { seek_in(key, inside(key), entries); }
-  // The same without a look at the dnode's range. Requires: key is in it, or is empty.
-  void seek_inside(const base::Key& key, uint64_t entries) { seek_in(key, !key.bytes.empty(), entries); }
-  // The oldest run, null without runs; and how many entries all runs have. From what the cursor has at hand: the
-  // dnode's parts are two lines of memory further off.
-  [[nodiscard]] const RunView* body() const { return sources_.empty() ? nullptr : &sources_.back().run; }
-  [[nodiscard]] uint64_t entries() const;
-  // Whether it has read all of a dnode without metadata, whose runs are all far; then *carried has them.
-  [[nodiscard]] bool carried_whole(Dnode::Carried* carried) const {
-    return !dnode_.uploaded() && volume_.has_far() && collect_whole(carried);
-  }
-  // A key before which the cursor comes to so many entries at least, hidden ones and those hiding them counted once.
-  // None if there are not so many in the oldest run, or it is not known.
-  [[nodiscard]] std::optional<base::Key> key_ahead(uint64_t entries) const;
-  [[nodiscard]] bool valid() const { return best_ != nullptr; }
-  // The reason why it is not valid although there may be more entries.
-  [[nodiscard]] Trouble trouble() const { return trouble_; }
-  // Requires, as next() and take(): valid().
-  [[nodiscard]] const base::Key& key() const { return best_->key; }
-  [[nodiscard]] Entry entry() const;
-  void next();
-  // The current entry and those after it, up to `max` and below `below` (null: no bound), as far as they are side by
-  // side; the cursor moves past them. Requires: key() is below `below`, max > 0.
-  Stretch take(const base::Key* below, uint64_t max);
-  // All that is left below `below` (null: no bound) and `updates`, which are newer, is added to *merge, to be put
-  // together there; the cursor moves past it. False, and nothing is done: there is nothing left, keys differ in size,
-  // or there is trouble, or might be; entries are to be visited one by one. All is verified. Requires: updates are
-  // sorted and in the dnode's range.
-  [[nodiscard]] bool take_all(const base::Key* below, std::span<const Entry> updates, Merge* merge);
-  // The same with a call of visit(entry) for the newest of each key, tombstones too, by *merge or one by one. Ends
-  // before trouble.
-  template <class Visit>
-  void visit_all(const base::Key* below, std::span<const Entry> updates, Merge* merge, Visit visit);
-
- private:
-  // Made where it stays: what has just been written in parts is slow to be copied.
-  struct Source {
-    Source(const Dnode& dnode, size_t i, const std::byte* bytes, uint64_t identity, const Dnode::Part& part)
-        : run(dnode.run_view(i, bytes, identity)), index(part.lo), end(part.hi), there(run.count()) {}
-
-    RunView run;
-    uint32_t index, end;
-    uint32_t there;      // so far the run's entries can be read, from the index on
-    bool whole = false;  // all of a far run was read
-    base::Key key;
-    Entry entry;  // of a variable run
-
-    [[nodiscard]] bool valid() const { return index < end; }
-  };
-  [[nodiscard]] bool inside(const base::Key& key) const {
-    return !key.bytes.empty() && !(key < dnode_.lo().key()) && dnode_.hi().above(key);
-  }
-  void seek_in(const base::Key& key, bool inside, uint64_t entries);
-  [[nodiscard]] bool carry(const base::Key& key, bool inside, uint64_t entries);
-  [[nodiscard]] static bool has_begin(const Source& source, const base::Key& key, uint32_t first);
-  void issue(Source* source, uint32_t first, uint32_t end);
-  [[nodiscard]] bool arrived();
-  bool collect_whole(Dnode::Carried* carried) const;
-  [[nodiscard]] bool bring_more(Source* source);
-  [[nodiscard]] bool bring_rest();
-  void open(const base::Key& key, bool inside, uint64_t entries);
-  void load(Source& source);
-  void advance(Source& source) {
-    ++source.index;
-    load(source);
-  }
-  void pass_hidden();
-  void choose();
-  using Ends = std::array<uint32_t, kRunsMax>;  // of each source
-  [[nodiscard]] bool mergeable(uint32_t key_bytes, std::span<const Entry> updates) const;
-  [[nodiscard]] bool find_sound_ends(const base::Key* below, Ends* ends) const;
-  [[nodiscard]] bool decode_variable(uint32_t key_bytes, std::vector<Entry>* entries) const;
-  void await(uint64_t entries);
-  void found_damage() {
-    if (trouble_ == Trouble::kNone) trouble_ = Trouble::kDamaged;
-  }
-
-  static constexpr uint32_t kMoreMin = 64;
-
-  const scale::Volume& volume_;
-  const Dnode& dnode_;
-  const Verify verify_;
-  const RunsAhead* const ahead_;
-  scale::ReadBatch reads_;
-  boost::container::static_vector<Source, kRunsMax> sources_;  // newest run first
-  std::array<uint64_t, kRunsMax> heads_;                       // of their keys; of one at its end the highest
-  bool whole_ = false;                                         // runs are verified as wholes
-  bool tied_ = false;                                          // other sources may have the current key, too
-  Source* best_ = nullptr;
-  Trouble trouble_ = Trouble::kNone;
-};
-
 // What a reader of the keys [lo, hi) reports. Requires: trouble is not kNone.
 Status unreadable(const scale::Volume& volume, Trouble trouble, const base::Fence& lo, const base::Fence& hi);
-
-template <class Visit>
-void DnodeCursor::visit_all(const base::Key* below, std::span<const Entry> updates, Merge* merge, Visit visit) {
-  if (take_all(below, updates, merge)) {
-    merge->put_together();
-    for (const Merged& item : merge->items()) visit(merge->entry(item));
-    return;
-  }
-  auto update = updates.begin();
-  for (; valid() && (below == nullptr || key() < *below); next()) {
-    for (; update != updates.end() && update->key < key(); ++update) visit(*update);
-    const bool hidden = update != updates.end() && update->key == key();
-    visit(hidden ? *update++ : entry());
-  }
-  for (; update != updates.end() && trouble_ == Trouble::kNone; ++update) visit(*update);
-}
 
 }  // namespace bonsai::persist
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The walk through a dnode's entries.
+#include "persist/dnode_cursor.h"
+
 #include <algorithm>
 #include <utility>
 
 #include "base/narrow.h"
 #include "base/random.h"
-#include "persist/dnode.h"
-#include "persist/dnode_prefetch.h"
 
 namespace bonsai::persist {
 
@@ -29,23 +28,23 @@ void DnodeCursor::open(const Key& key, bool inside, uint64_t entries) {
   sources_.clear();
   for (size_t i = dnode_.places().size(); i-- > 0;) {
     const Dnode::Part& part = parts[i];
-    const std::byte* const bytes = reads_.mapped(scale::Addr::of_bits(dnode_.places()[i].addr));
-    RunView& run = sources_.emplace_back(dnode_, i, bytes, volume_.identity(), part).run;
+    const std::byte* const bytes = reader_.mapped(dnode_.places()[i].addr);
+    RunView& run = sources_.emplace_back(dnode_, i, bytes, reader_.volume().identity(), part).run;
     if (!verifies) run.trust_unseen();
     all += run.count();
     wanted += std::min<uint64_t>(entries, run.count() - part.lo);
   }
   whole_ = verifies && is_worth_whole(wanted, all);
   if (whole_) return;
-  for (const Source& source : sources_) DnodePrefetch::part(dnode_, source.run, {source.index, source.end}, entries);
+  for (const Source& source : sources_) dnode_.prefetch_part(source.run, {source.index, source.end}, entries);
 }
 
 void DnodeCursor::seek_in(const Key& key, bool inside, uint64_t entries) {
   trouble_ = Trouble::kNone;
   open(key, inside, entries);
-  if (reads_.waits() && !carry(key, inside, entries)) [[unlikely]]
+  scale::ReadBatch* const batch = reader_.reads().waits() ? &reader_.reads() : nullptr;
+  if (batch != nullptr && !carry(key, inside, entries)) [[unlikely]]
     return;
-  scale::ReadBatch* const batch = reads_.waits() ? &reads_ : nullptr;
   for (Source& source : sources_) {
     if (!source.run.lower_bound(key, source.index, source.end, &source.index, batch)) found_damage();
     source.end = source.there;
@@ -74,12 +73,7 @@ bool DnodeCursor::carry(const Key& key, bool inside, uint64_t entries) {
   for (size_t i = 0; i < sources_.size(); ++i) {
     Source& source = sources_[i];
     if (source.run.bytes() != nullptr) continue;
-    if (const std::byte* here = ahead_ != nullptr ? ahead_->find(source.run.desc()) : nullptr) {
-      source.run.move_to(here);
-      source.whole = true;
-      continue;
-    }
-    if (whole_ || !source.run.knows_places()) {
+    if (whole_ || !source.run.knows_places() || reader_.find(source.run.desc()) != nullptr) {
       issue(&source, 0, source.run.count());
     } else if (const auto hits = guesses ? dnode_.hits_in(sources_.size() - 1 - i, {source.index, source.end}, print)
                                          : std::nullopt) {
@@ -114,23 +108,21 @@ bool DnodeCursor::has_begin(const Source& source, const Key& key, uint32_t first
   return !source.run.entry(at, &entry) || entry.key == key;
 }
 
-// Issues entries [first, end) of a far run; all of its bytes if these are the whole. Requires: the whole, or the run
-// knows the places of its entries.
+// Asks for entries [first, end) of a carried run; for all of its bytes if these are the whole. Requires: the whole, or
+// the run knows the places of its entries.
 void DnodeCursor::issue(Source* source, uint32_t first, uint32_t end) {
   RunView& run = source->run;
-  const scale::Addr addr = scale::Addr::of_bits(run.desc().addr);
   source->there = end;
-  source->whole = first == 0 && end == run.count();
-  if (source->whole) {
-    run.move_to(reads_.issue(addr, run.desc().bytes));
-    return;
+  if (first == 0 && end == run.count()) {
+    run.move_to(reader_.bytes(run.desc()));
+  } else {
+    const RunReader::Part part{run.begin_of(first), run.begin_of(end)};
+    run.move_to(reader_.parts(run.desc(), {&part, 1}));
   }
-  const uint64_t begin = run.begin_of(first);
-  run.move_to(scale::begin_of(reads_.issue(addr + begin, run.begin_of(end) - begin), begin));
 }
 
 bool DnodeCursor::arrived() {
-  if (reads_.wait().ok()) return true;
+  if (reader_.wait().ok()) return true;
   trouble_ = Trouble::kUnavailable;
   best_ = nullptr;
   sources_.clear();
@@ -144,7 +136,7 @@ bool DnodeCursor::bring_more(Source* source) {
   const uint32_t there = source->there;
   issue(source, source->index, std::min(count, there + std::max(kMoreMin, there / 2)));
   source->end = source->there;
-  if (reads_.wait().ok()) return true;
+  if (reader_.wait().ok()) return true;
   trouble_ = Trouble::kUnavailable;
   source->end = source->index;
   return false;
@@ -160,15 +152,6 @@ bool DnodeCursor::bring_rest() {
     issued = true;
   }
   return !issued || arrived();
-}
-
-bool DnodeCursor::collect_whole(Dnode::Carried* carried) const {
-  const size_t runs = sources_.size();  // none after a failed read
-  *carried = {};
-  for (size_t i = 0; i < runs; ++i) {
-    if (sources_[i].whole) (*carried)[runs - 1 - i] = sources_[i].run.bytes();
-  }
-  return Dnode::all_in(*carried, runs);
 }
 
 uint64_t DnodeCursor::entries() const {
@@ -189,13 +172,13 @@ std::optional<Key> DnodeCursor::key_ahead(uint64_t entries) const {
 
 // Of mapped runs; the others are there.
 void DnodeCursor::await(uint64_t entries) {
-  if (!reads_.waits()) return;
+  if (!reader_.reads().waits()) return;
   for (const Source& source : sources_) {
     const uint32_t first = whole_ ? 0 : source.index;
     const uint64_t count = std::min<uint64_t>(whole_ ? UINT64_MAX : entries, source.run.count() - first);
-    source.run.expect(first, first + base::checked_narrow<uint32_t>(count), &reads_);
+    source.run.expect(first, first + base::checked_narrow<uint32_t>(count), &reader_.reads());
   }
-  static_cast<void>(reads_.wait());
+  static_cast<void>(reader_.reads().wait());
 }
 
 void DnodeCursor::load(Source& source) {
@@ -290,7 +273,7 @@ bool DnodeCursor::mergeable(uint32_t key_bytes, std::span<const Entry> updates) 
 // Where what is left of the uniform runs below `below` ends. False: something of it is damaged, or might be.
 bool DnodeCursor::find_sound_ends(const Key* below, Ends* ends) const {
   for (size_t i = 0; i < sources_.size(); ++i) {
-    const auto& [run, index, end, there, whole, key, entry] = sources_[i];
+    const auto& [run, index, end, there, key, entry] = sources_[i];
     (*ends)[i] = end;
     if (!run.uniform()) continue;
     if (below != nullptr && !run.lower_bound(*below, index, end, &(*ends)[i], nullptr)) return false;
@@ -313,7 +296,7 @@ bool DnodeCursor::decode_variable(uint32_t key_bytes, std::vector<Entry>* entrie
 }
 
 bool DnodeCursor::take_all(const Key* below, std::span<const Entry> updates, Merge* merge) {
-  if (!valid() || (reads_.waits() && !bring_rest())) return false;
+  if (!valid() || (reader_.reads().waits() && !bring_rest())) return false;
   const auto key_bytes = base::checked_narrow<uint32_t>(key().bytes.size());
   Ends ends;
   if (!mergeable(key_bytes, updates) || !find_sound_ends(below, &ends)) return false;

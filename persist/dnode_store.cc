@@ -203,7 +203,8 @@ Status DnodeWriter::add_moved(const Dnode& dnode, size_t run, Addr to, Dnode** m
   parts.has_large = dnode.has_large();
   BONSAI_INVARIANT(run < parts.runs.size() && !to.is_nil());
   std::vector<Entry> entries;
-  const Trouble trouble = read_entries(store_.volume(), parts.runs[run], nullptr, &entries);
+  RunReader reader(store_.volume());
+  const Trouble trouble = read_entries(&reader, parts.runs[run], &entries);
   if (trouble != Trouble::kNone) return unreadable(store_.volume(), trouble, dnode.lo(), dnode.hi());
   parts.runs[run] = write_run(entries, to);
   fresh_.assign(parts.runs.size(), {});
@@ -228,7 +229,8 @@ Status DnodeWriter::finish(Dnode::Parts parts, const Dnode* kept, Dnode** dnode)
 // With metadata if that is wanted and all entries can be read.
 std::unique_ptr<Dnode> DnodeWriter::put_together(Dnode::Parts parts, const Dnode* kept) const {
   if (store_.metadata()) {
-    if (auto dnode = Dnode::make_uploaded(parts, store_.volume(), kept, fresh_)) return dnode;
+    RunReader reader(store_.volume());
+    if (auto dnode = Dnode::make_uploaded(parts, &reader, kept, fresh_)) return dnode;
   }
   return Dnode::make(std::move(parts));
 }
@@ -364,7 +366,8 @@ Trouble read_fences(const scale::Volume& volume, const DnodeHeader& header, base
 }
 
 // The dnode that a live header describes; null if it is none (bounds, fences), or what it refers to cannot be read.
-std::unique_ptr<Dnode> dnode_of(const scale::Volume& volume, Addr slot, const DnodeHeader& header, Trouble* trouble) {
+std::unique_ptr<Dnode> dnode_of(const scale::Volume& volume, Addr slot, const DnodeHeader& header, uint64_t version,
+                                Trouble* trouble) {
   Dnode::Parts parts;
   *trouble = header.runs_count > kRunsMax ? Trouble::kDamaged : read_fences(volume, header, &parts.lo, &parts.hi);
   if (*trouble != Trouble::kNone) return nullptr;
@@ -372,7 +375,7 @@ std::unique_ptr<Dnode> dnode_of(const scale::Volume& volume, Addr slot, const Dn
   for (size_t i = 0; i < header.runs_count; ++i) {
     const RunDesc& run = header.runs[i];
     const Addr addr = Addr::of_bits(run.addr);
-    if (!volume.contains(addr, round_up(run.bytes, 8)) || !RunView::well_formed(run)) return nullptr;
+    if (!volume.contains(addr, round_up(run.bytes, 8)) || !RunView::well_formed(run, version)) return nullptr;
     parts.runs.push_back(run);
   }
   parts.has_large = (header.flags & kDnodeHasLarge) != 0;
@@ -387,7 +390,7 @@ std::unique_ptr<Dnode> dnode_of(const scale::Volume& volume, Addr slot, const Dn
 }  // namespace
 
 // Of a retired header only the header itself is looked at: its runs and long fences may be gone.
-SlotRead read_slot(const scale::Volume& volume, Addr slot) {
+SlotRead read_slot(const scale::Volume& volume, Addr slot, uint64_t version) {
   SlotRead read;
   DnodeHeader header;
   std::memcpy(&header, volume.resident(slot), sizeof header);
@@ -401,7 +404,7 @@ SlotRead read_slot(const scale::Volume& volume, Addr slot) {
   if (header.mark == header.retired_mark(seed)) return {SlotRead::State::kRetired, header.writes, nullptr, 0};
   if (header.mark != header.live_mark(seed)) return read;
   Trouble trouble = Trouble::kNone;
-  std::unique_ptr<Dnode> dnode = dnode_of(volume, slot, header, &trouble);
+  std::unique_ptr<Dnode> dnode = dnode_of(volume, slot, header, version, &trouble);
   if (trouble == Trouble::kUnavailable) read.state = SlotRead::State::kUnavailable;
   if (dnode != nullptr) read = {SlotRead::State::kLive, header.writes, std::move(dnode), header.live_mark(seed)};
   return read;

@@ -163,8 +163,8 @@ struct SlotRead {
   std::unique_ptr<Dnode> dnode;  // of a live one
   uint64_t digest = 0;           // of a live one: of place and content
 };
-// Requires: the slot is resident.
-SlotRead read_slot(const scale::Volume& volume, scale::Addr slot);
+// `version`: the format of the slot's target (Pool::versions). Requires: the slot is resident.
+SlotRead read_slot(const scale::Volume& volume, scale::Addr slot, uint64_t version);
 
 // Makes a slot a free one; the caller flushes it and fences. A crash before that leaves it torn or free.
 void clear_slot(scale::Volume& volume, scale::Addr slot, uint32_t writes);

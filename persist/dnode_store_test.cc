@@ -43,7 +43,7 @@ class DnodeStoreTest : public ::testing::Test {
     return std::move(testing::committed(writer).front());
   }
   [[nodiscard]] bool reads(const Dnode& dnode, bool* retired) {
-    const SlotRead::State state = read_slot(rig().volume, dnode.header()).state;
+    const SlotRead::State state = read_slot(rig().volume, dnode.header(), kFormatVersion).state;
     *retired = state == SlotRead::State::kRetired;
     return *retired || state == SlotRead::State::kLive;
   }
@@ -81,7 +81,8 @@ TEST_F(DnodeStoreTest, ADnodeReadsBack) {
                                  {Fence(std::string(32, 'j')), Fence(std::string(32, 'l'))},
                                  {Fence(lo), Fence(hi)}}) {
     const auto written = write(from, to, 7, some_entries());
-    const std::unique_ptr<Dnode> read = read_slot(rig().volume, written->header()).dnode;
+    EXPECT_EQ(read_slot(rig().volume, written->header(), kFormatVersionMin - 1).dnode, nullptr);
+    const std::unique_ptr<Dnode> read = read_slot(rig().volume, written->header(), kFormatVersion).dnode;
     ASSERT_NE(read, nullptr);
     EXPECT_TRUE(read->lo() == from && read->hi() == to);
     EXPECT_EQ(read->gen(), 7U);
@@ -92,7 +93,8 @@ TEST_F(DnodeStoreTest, ADnodeReadsBack) {
     ASSERT_EQ(read->runs().size(), 1U);
     Entry entry;
     const Key key = Key::of("k1007");
-    EXPECT_EQ(read->find(rig().volume, key, key.hash(), &entry), Find::kFound);
+    RunReader reader(rig().volume);
+    EXPECT_EQ(DnodeSearch().run(&reader, *read, key, key.hash(), &entry), Find::kFound);
   }
 }
 

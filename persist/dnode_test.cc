@@ -17,6 +17,11 @@ using testing::Entries;
 using testing::MemoryPool;
 using testing::seeded_random;
 
+Find find_in(const scale::Volume& volume, const Dnode& dnode, const std::string& key, Entry* entry) {
+  RunReader reader(volume);
+  return DnodeSearch().run(&reader, dnode, Key::of(key), Key::of(key).hash(), entry);
+}
+
 // Writes runs into a pool and puts them together to dnodes.
 class DnodeTest : public ::testing::Test {
  protected:
@@ -45,13 +50,14 @@ class DnodeTest : public ::testing::Test {
   [[nodiscard]] std::vector<std::unique_ptr<Dnode>> both(const Dnode::Parts& parts) const {
     std::vector<std::unique_ptr<Dnode>> dnodes;
     dnodes.push_back(Dnode::make(parts));
-    dnodes.push_back(dnodes[0]->uploaded_copy(volume()));
+    RunReader reader(volume());
+    dnodes.push_back(dnodes[0]->uploaded_copy(&reader));
     EXPECT_FALSE(dnodes[0]->uploaded());
     EXPECT_TRUE(dnodes[1] != nullptr && dnodes[1]->uploaded());
     return dnodes;
   }
   [[nodiscard]] Find find(const Dnode& dnode, const std::string& key, Entry* entry) const {
-    return dnode.find(volume(), Key::of(key), Key::of(key).hash(), entry);
+    return find_in(volume(), dnode, key, entry);
   }
   [[nodiscard]] const scale::Volume& volume() const { return pool_.rig.volume; }
   void damage(const RunDesc& run, uint64_t offset) {
@@ -65,7 +71,7 @@ using Model = std::map<std::string, std::pair<std::string, bool>>;  // key -> (v
 
 void expect_find(const scale::Volume& volume, const Dnode& dnode, const Model& model, const std::string& key) {
   Entry entry;
-  const Find found = dnode.find(volume, Key::of(key), Key::of(key).hash(), &entry);
+  const Find found = find_in(volume, dnode, key, &entry);
   const auto it = model.find(key);
   ASSERT_EQ(found, it != model.end() ? Find::kFound : Find::kAbsent) << base::printable(key);
   if (found != Find::kFound) return;
@@ -200,7 +206,8 @@ TEST_F(DnodeTest, MetadataOfKeptRunsAndOfFreshEntriesIsNotReadAgain) {
     damage(kept_run, kept_run.bytes - kRunTrailerBytes - 1);  // both would be noticed if the runs were read
     damage(fresh_run, fresh_run.bytes - kRunTrailerBytes - 1);
     const std::span<const Entry> fresh[] = {{}, second.list()};
-    const auto dnode = Dnode::make_uploaded(parts(Fence(), Fence::infinite(), 2, {kept_run, fresh_run}), volume(),
+    RunReader reader(volume());
+    const auto dnode = Dnode::make_uploaded(parts(Fence(), Fence::infinite(), 2, {kept_run, fresh_run}), &reader,
                                             kept[1].get(), fresh);
     ASSERT_NE(dnode, nullptr);
     EXPECT_GT(dnode->dram_bytes(), kept[0]->dram_bytes());
@@ -223,8 +230,9 @@ TEST_F(DnodeTest, MetadataOfAnotherRangeIsNotTakenOver) {
   const RunDesc run = write(entries);
   const auto old_dnodes = both(parts(Fence("prefix-1"), Fence("prefix-2"), 1, {run}));
   // Keys between these fences have no common prefix.
+  RunReader reader(volume());
   const auto dnode =
-      Dnode::make_uploaded(parts(Fence("prefix-1"), Fence("q"), 2, {run}), volume(), old_dnodes[1].get(), {});
+      Dnode::make_uploaded(parts(Fence("prefix-1"), Fence("q"), 2, {run}), &reader, old_dnodes[1].get(), {});
   ASSERT_NE(dnode, nullptr);
   for (const Entry& wanted : entries.list()) {
     Entry entry;
@@ -243,12 +251,13 @@ TEST_F(DnodeTest, AnOpenRangeIsSearchedByWhatItsKeysShare) {
     for (const char* key : {"d", "g", "u", "usez"}) others.put(key, "3");
     const auto place = [&](const Entries* each) { return each == &users ? 0 : each == &more ? 1 : 2; };
     Runs runs = {write(users)};
-    auto dnode = Dnode::make_uploaded(parts(lo, end, 1, runs), volume(), nullptr, {});
+    RunReader reader(volume());
+    auto dnode = Dnode::make_uploaded(parts(lo, end, 1, runs), &reader, nullptr, {});
     for (const Entries* appended : {&users, &more, &others}) {
       if (appended != &users) {
         runs.push_back(write(*appended));
         const std::vector<std::span<const Entry>> fresh(runs.size() - 1);
-        dnode = Dnode::make_uploaded(parts(lo, end, 1, runs), volume(), dnode.get(), fresh);
+        dnode = Dnode::make_uploaded(parts(lo, end, 1, runs), &reader, dnode.get(), fresh);
       }
       ASSERT_NE(dnode, nullptr);
       Entry entry;
@@ -320,7 +329,8 @@ TEST_F(DnodeTest, DamageIsReportedEverywhere) {
   EXPECT_EQ(find(*dnodes[1], "k120", &entry), Find::kDamaged);
   EXPECT_EQ(find(*dnodes[1], "k121", &entry), Find::kFound);
   EXPECT_EQ(find(*dnodes[0], "k120", &entry), Find::kDamaged);
-  EXPECT_EQ(dnodes[0]->uploaded_copy(volume()), nullptr);
+  RunReader reader(volume());
+  EXPECT_EQ(dnodes[0]->uploaded_copy(&reader), nullptr);
   DnodeCursor cursor(volume(), *dnodes[1]);
   int seen = 0;
   for (cursor.seek(Key()); cursor.valid(); cursor.next()) ++seen;
@@ -514,8 +524,12 @@ TEST_F(DnodeTest, AllEntriesOfARunAreReadVerified) {
     for (int i = 0; i < 50; ++i) entries.put("key" + std::to_string(100 + i), std::string(variable ? 1 + i : 8, 'v'));
     const RunDesc run = write(entries);
     std::vector<Entry> read(3);  // what was in it goes
+    const auto read_run = [&] {
+      RunReader reader(volume());
+      return read_entries(&reader, run, &read);
+    };
     const auto expect_all = [&] {
-      EXPECT_EQ(read_entries(volume(), run, nullptr, &read), Trouble::kNone);
+      EXPECT_EQ(read_run(), Trouble::kNone);
       ASSERT_EQ(read.size(), entries.list().size());
       for (size_t i = 0; i < read.size(); ++i) {
         EXPECT_TRUE(read[i].key == entries.list()[i].key && read[i].value == entries.list()[i].value) << i;
@@ -525,7 +539,7 @@ TEST_F(DnodeTest, AllEntriesOfARunAreReadVerified) {
     damage(run, run.bytes - 1);
     expect_all();
     damage(run, run.bytes / 2);
-    EXPECT_EQ(read_entries(volume(), run, nullptr, &read), Trouble::kDamaged);
+    EXPECT_EQ(read_run(), Trouble::kDamaged);
   }
 }
 

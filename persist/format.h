@@ -26,6 +26,7 @@ namespace bonsai::persist {
 
 inline constexpr uint64_t kFormatVersion = 4;
 inline constexpr uint64_t kFormatVersionMin = 3;  // the oldest that is read; opening such a pool makes it the newest
+constexpr bool is_read(uint64_t version) { return version >= kFormatVersionMin && version <= kFormatVersion; }
 inline constexpr uint64_t kBlockBytes = base::kMediaBlockBytes;
 inline constexpr uint64_t kPageBytes = 4096;
 

@@ -90,7 +90,8 @@ constexpr uint64_t kRunsBytesMax = 8192;
 void read_all(const scale::Volume& volume, const Dnode& dnode) {
   const Survey whole = survey(volume, dnode, dnode.lo(), dnode.hi());
   for (const Entry& entry : whole.entries) BONSAI_CHECK(dnode.hi().above(entry.key));
-  const std::unique_ptr<Dnode> uploaded = dnode.uploaded_copy(volume);
+  RunReader reader(volume);
+  const std::unique_ptr<Dnode> uploaded = dnode.uploaded_copy(&reader);
   for (const Dnode* one : {&dnode, static_cast<const Dnode*>(uploaded.get())}) {
     if (one == nullptr) continue;
     std::vector<Key> keys;
@@ -99,7 +100,7 @@ void read_all(const scale::Volume& volume, const Dnode& dnode) {
     Entry found;
     for (const Key& key : keys) {
       if (one->hi().above(key) && !(key < one->lo().key())) {
-        static_cast<void>(one->find(volume, key, key.hash(), &found));
+        static_cast<void>(DnodeSearch().run(&reader, *one, key, key.hash(), &found));
       }
     }
   }
@@ -121,7 +122,7 @@ void run_header(std::string_view bytes) {
   }
   if ((flags & kResealFirst) != 0) testing::reseal_header(&header, place_seed(identity, Addr(0, kSlot).bits()));
   put(&target.medium, kSlot, fuzz_bytes(header));
-  const SlotRead read = read_slot(target.volume, Addr(0, kSlot));
+  const SlotRead read = read_slot(target.volume, Addr(0, kSlot), kFormatVersion);
   BONSAI_CHECK((read.state == SlotRead::State::kLive) == (read.dnode != nullptr));
   if (read.dnode != nullptr) read_all(target.volume, *read.dnode);
 }

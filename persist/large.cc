@@ -62,7 +62,7 @@ void LargeStore::retire(const LargeRef& ref, base::EpochDomain& epochs) {
         const std::unique_ptr<LargeRef> owned(static_cast<LargeRef*>(object));
         static_cast<LargeStore*>(store)->free(*owned);
       },
-      this, ref.value_bytes);
+      this, sizeof(LargeRef));  // of DRAM
 }
 
 }  // namespace bonsai::persist

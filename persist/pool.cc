@@ -370,7 +370,7 @@ void add_headers(const scale::Volume& volume, const Superblock& sb, Summary* sum
     if (load_word(volume, Addr(target, sb.extent_table_offset + 8 * i)) == kExtentData) continue;
     const Addr extent(target, sb.data_offset + i * sb.extent_bytes);
     for (uint64_t at = 0; at < sb.extent_bytes; at += kDnodeHeaderBytes) {
-      summary->sum += read_slot(volume, extent + at).digest;
+      summary->sum += read_slot(volume, extent + at, sb.version).digest;
     }
   }
 }

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <optional>
 
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "persist/dnode_cursor.h"
 #include "persist/large.h"
-#include "persist/runs_ahead.h"
+#include "persist/run_reader.h"
 #include "persist/sites.h"
 #include "persist/words.h"
 
@@ -62,32 +64,31 @@ class Claimer {
   }
 
   // Reads what names large values in tiles from `first` on, in one list; returns the first whose it did not.
-  size_t read_ahead(size_t first, RunsAhead* ahead) {
+  size_t read_ahead(size_t first, RunReader* reader) {
     constexpr uint64_t kTogetherBytes = uint64_t{1} << 20;
-    ahead->clear();
     size_t i = first;
     for (uint64_t bytes = 0; i < a_.tiles.size() && bytes < kTogetherBytes; ++i) {
       const Dnode& dnode = *a_.dnodes[a_.tiles[i].dnode];
       if (!dnode.has_large()) continue;
       for (const RunDesc& run : dnode.runs()) {
-        ahead->issue(store_.volume(), run);
+        reader->expect(run);
         bytes += run.bytes;
       }
     }
-    ahead->wait();
+    static_cast<void>(reader->wait());  // what did not come is asked for again, and reported then
     return i;
   }
 
   // Of a dnode that is live on a part only, the values of that part.
   Status claim_large_values() {
-    RunsAhead ahead;
+    std::optional<RunReader> reader;
     size_t read = 0;
     for (size_t i = 0; i < a_.tiles.size(); ++i) {
       const Tile& tile = a_.tiles[i];
       const Dnode& dnode = *a_.dnodes[tile.dnode];
       if (dnode.has_large()) {
-        if (read <= i) read = read_ahead(i, &ahead);
-        DnodeCursor cursor(store_.volume(), dnode, DnodeCursor::Verify::kAlways, &ahead);
+        if (read <= i) read = read_ahead(i, &reader.emplace(store_.volume()));
+        DnodeCursor cursor(&*reader, dnode);
         for (cursor.seek(tile.lo.key()); cursor.valid() && tile.hi.above(cursor.entry().key); cursor.next()) {
           if (cursor.entry().large) BONSAI_RETURN_IF_ERROR(claim_large(large_ref(cursor.entry().value)));
         }
@@ -309,7 +310,7 @@ Status damage_status(const std::vector<Damage>& damages) {
   const Damage& first = damages.front();
   return Status::Corruption(first.where + ": " + first.what + "; keys affected: " + first.key_range +
                             (damages.size() > 1 ? " (and " + std::to_string(damages.size() - 1) + " more)" : "") +
-                            "; run `bonsai check` for the whole list");
+                            "; run `bonsai check` for the whole list, and `bonsai salvage` to copy what is sound");
 }
 
 }  // namespace bonsai::persist

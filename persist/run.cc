@@ -112,7 +112,8 @@ RunDesc encode_run(std::span<const Entry> entries, const RunTie& tie, std::vecto
   return desc;
 }
 
-bool RunView::well_formed(const RunDesc& desc) {
+bool RunView::well_formed(const RunDesc& desc, uint64_t version) {
+  if (!is_read(version)) return false;  // all that are have both encodings
   if (desc.count == 0 || desc.count > kRunEntriesMax || desc.bytes <= kRunTrailerBytes) return false;
   const uint64_t bytes = desc.bytes - kRunTrailerBytes;
   if (desc.key_bytes != kVariableRun) {

@@ -55,9 +55,6 @@ RunDesc encode_run(std::span<const Entry> entries, const RunTie& tie, std::vecto
 // One entry of a uniform run, at `to`.
 void encode_uniform_entry(const Entry& entry, uint32_t seed, std::byte* to);
 
-// Upper bound of the bytes that the entry takes in a run.
-inline uint64_t entry_bytes(const Entry& entry) { return 14 + entry.key.bytes.size() + entry.value.size(); }
-
 // Sizes in a run: an entry of a uniform run; the first entry; the bytes of one.
 inline constexpr uint32_t kUniformHeadBytes = 4;    // check
 inline constexpr uint32_t kVariableHeadBytes = 10;  // check, value size and flags, key size
@@ -69,6 +66,12 @@ inline uint32_t encoded_bytes(const Entry& entry, bool uniform) {
   return base::checked_narrow<uint32_t>((uniform ? kUniformHeadBytes : kVariableHeadBytes) + entry.key.bytes.size() +
                                         entry.value.size());
 }
+
+// Upper bound of the bytes that an entry takes in a run, its offset included.
+constexpr uint64_t entry_bytes(uint64_t key_bytes, uint64_t value_bytes) {
+  return sizeof(uint32_t) + kVariableHeadBytes + key_bytes + value_bytes;
+}
+inline uint64_t entry_bytes(const Entry& entry) { return entry_bytes(entry.key.bytes.size(), entry.value.size()); }
 
 // What ties an entry's check to its run and its place in it.
 inline uint64_t run_seed(const RunTie& tie) {
@@ -149,7 +152,8 @@ class RunView {
   // The run's own checksum, over all of its bytes.
   [[nodiscard]] bool verify() const;
   // Sizes fit together; to be called once before anything else on a descriptor from NVM.
-  [[nodiscard]] static bool well_formed(const RunDesc& desc);
+  // `version`: of the format in which it was read.
+  [[nodiscard]] static bool well_formed(const RunDesc& desc, uint64_t version = kFormatVersion);
 
  private:
   // Nothing of entry i is there or after it; where places are known, what follows may not have been read.
@@ -164,11 +168,6 @@ class RunView {
   uint64_t seed_;
   bool trusted_ = false;
 };
-
-// Reads a whole run, to be looked at when `reads` was waited for.
-inline RunView issue_run(const scale::Volume& volume, const RunDesc& desc, scale::ReadBatch* reads) {
-  return {reads->issue(scale::Addr::of_bits(desc.addr), desc.bytes), desc, volume.identity()};
-}
 
 // The entry of a uniform run that is at `at`. False if it is damaged. Requires: as many bytes can be read there.
 inline bool uniform_entry(const std::byte* at, uint32_t seed, uint32_t key_bytes, uint32_t value_bytes, Entry* entry) {

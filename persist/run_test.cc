@@ -11,7 +11,8 @@
 
 #include "base/nvm/far.h"
 #include "base/testing/figures.h"
-#include "persist/runs_ahead.h"
+#include "persist/fences.h"
+#include "persist/run_reader.h"
 #include "persist/testing.h"
 
 namespace bonsai::persist {
@@ -298,6 +299,9 @@ TEST(Run, ADescriptorThatDoesNotFitIsNotWellFormed) {
   };
   for (const RunDesc& desc : {uniform.desc, variable.desc}) {
     EXPECT_TRUE(well_formed(desc, [](RunDesc*) {}));
+    EXPECT_TRUE(RunView::well_formed(desc, kFormatVersionMin));
+    EXPECT_FALSE(RunView::well_formed(desc, kFormatVersionMin - 1)) << "of a version that is not read";
+    EXPECT_FALSE(RunView::well_formed(desc, kFormatVersion + 1));
     EXPECT_FALSE(well_formed(desc, [](RunDesc* d) { d->count = 0; }));
     EXPECT_FALSE(well_formed(desc, [](RunDesc* d) { d->bytes = 0; }));
     EXPECT_FALSE(well_formed(desc, [](RunDesc* d) { d->count = UINT32_MAX; }));
@@ -305,6 +309,31 @@ TEST(Run, ADescriptorThatDoesNotFitIsNotWellFormed) {
   EXPECT_FALSE(well_formed(uniform.desc, [](RunDesc* d) { ++d->bytes; }));
   EXPECT_FALSE(well_formed(uniform.desc, [](RunDesc* d) { d->key_bytes = 0; }));
   EXPECT_FALSE(well_formed(uniform.desc, [](RunDesc* d) { d->key_bytes = kKeyBytesMax + 1; }));
+}
+
+TEST(Run, AnEntryTakesNoMoreThanItsBound) {
+  for (const size_t value_bytes : {0, 1, 8, 300}) {
+    Entries one, deleted;
+    one.put("key", std::string(value_bytes, 'v'));
+    deleted.del("key");
+    EXPECT_LE(encoded_run_bytes(one.list()), entry_bytes(3, value_bytes) + kRunTrailerBytes);
+    EXPECT_EQ(encoded_run_bytes(deleted.list()), entry_bytes(3, 0) + kRunTrailerBytes) << "a variable run";
+    EXPECT_EQ(entry_bytes(one.list()[0]), entry_bytes(3, value_bytes));
+  }
+}
+
+// It is the key, or the least beginning of a long key that is above the key below.
+TEST(Fences, AreBetweenTheirNeighbours) {
+  const std::string longest(kInlineFenceBytes / 2, 'k');
+  EXPECT_EQ(fence_between("a", "b"), "b");
+  EXPECT_EQ(fence_between("a", longest), longest);
+  const std::string key = longest + "xyz";
+  EXPECT_EQ(fence_between("a", key), "k");
+  EXPECT_EQ(fence_between(longest, key), longest + "x");
+  EXPECT_EQ(fence_between(longest + "xyyyyy", key), key);
+  EXPECT_EQ(fence_between("kk", key), "kkk");
+  EXPECT_TRUE(fits_inline(longest));
+  EXPECT_FALSE(fits_inline(key));
 }
 
 TEST(Run, ArbitraryBytesAreSafe) {
@@ -327,29 +356,72 @@ TEST(Run, ArbitraryBytesAreSafe) {
 }
 
 // A run that is in the place of another one is not that.
-TEST(RunsAhead, FindsARunByItsPlaceAndBirth) {
+TEST(RunReader, FindsARunByItsPlaceAndBirth) {
+  testing::MemoryMedium near(1 << 16);
+  base::FarMedium far(near, {});
+  scale::VolumeOf<base::HookedMedium> volume({&far});
+  volume.bind(kIdentity);
+  const EncodedRun run(uniform_entries().list());
+  std::memcpy(near.view() + kAddr, run.bytes.data(), run.bytes.size());
+  RunDesc later = run.desc;
+  later.birth = kBirth + 1;
+  RunReader reader(volume);
+  EXPECT_TRUE(reader.carries());
+  reader.expect(run.desc);
+  EXPECT_EQ(reader.bytes(run.desc), reader.run(run.desc).bytes());
+  ASSERT_TRUE(reader.wait().ok());
+  EXPECT_EQ(far.counts().reads, 1U);
+  ASSERT_NE(reader.find(run.desc), nullptr);
+  EXPECT_EQ(std::memcmp(reader.find(run.desc), run.bytes.data(), run.bytes.size()), 0);
+  EXPECT_EQ(reader.find(later), nullptr);
+  EXPECT_TRUE(reader.has(std::array{run.desc}));
+  EXPECT_FALSE(reader.has(std::array{run.desc, later}));
+  EXPECT_FALSE(reader.has(std::array<RunDesc, 0>()));
+  std::vector<Entry> entries;
+  EXPECT_EQ(read_entries(&reader, run.desc, &entries), Trouble::kNone);
+  EXPECT_EQ(entries.size(), run.desc.count);
+  EXPECT_EQ(far.counts().reads, 1U) << "it is here";
+}
+
+// Parts of a run are at their distances from where it would begin; they are one list, and do not stand for the whole.
+TEST(RunReader, BringsPartsInOneList) {
   testing::MemoryMedium near(1 << 16);
   base::FarMedium far(near, {});
   scale::VolumeOf<base::HookedMedium> volume({&far});
   const EncodedRun run(uniform_entries().list());
   std::memcpy(near.view() + kAddr, run.bytes.data(), run.bytes.size());
-  RunDesc later = run.desc;
-  later.birth = kBirth + 1;
-  RunsAhead ahead;
-  ahead.issue(volume, run.desc);
-  ahead.issue(volume, run.desc);
-  ahead.wait();
-  EXPECT_EQ(far.counts().reads, 1U);
-  ASSERT_NE(ahead.find(run.desc), nullptr);
-  EXPECT_EQ(std::memcmp(ahead.find(run.desc), run.bytes.data(), run.bytes.size()), 0);
-  EXPECT_EQ(ahead.find(later), nullptr);
-  EXPECT_TRUE(ahead.has(std::array{run.desc}));
-  EXPECT_FALSE(ahead.has(std::array{run.desc, later}));
-  EXPECT_FALSE(ahead.has(std::array<RunDesc, 0>()));
+  const RunView whole = run.view();
+  const std::array<RunReader::Part, 2> parts{
+      {{whole.begin_of(1), whole.begin_of(2)}, {whole.begin_of(whole.count() - 1), whole.begin_of(whole.count())}}};
+  RunReader reader(volume);
+  const std::byte* const bytes = reader.parts(run.desc, parts);
+  ASSERT_TRUE(reader.wait().ok());
+  for (const auto& [begin, end] : parts)
+    EXPECT_EQ(std::memcmp(bytes + begin, run.bytes.data() + begin, end - begin), 0);
+  EXPECT_EQ(reader.find(run.desc), nullptr);
+  EXPECT_FALSE(reader.has(std::array{run.desc}));
+  EXPECT_EQ(reader.parts(run.desc, {}), nullptr);
+}
+
+// A mapped run is read where it is, and nothing of it is kept.
+TEST(RunReader, GivesMappedRunsWhereTheyAre) {
+  testing::MemoryMedium near(1 << 16);
+  scale::VolumeOf<base::HookedMedium> volume({&near});
+  const EncodedRun run(uniform_entries().list());
+  std::memcpy(near.view() + kAddr, run.bytes.data(), run.bytes.size());
+  RunReader reader(volume);
+  reader.expect(run.desc);
+  EXPECT_EQ(reader.bytes(run.desc), near.view() + kAddr);
+  EXPECT_EQ(reader.mapped(run.desc.addr), near.view() + kAddr);
+  EXPECT_TRUE(reader.wait().ok());
+  EXPECT_EQ(reader.find(run.desc), nullptr);
+  EXPECT_FALSE(reader.has(std::array{run.desc}));
+  EXPECT_FALSE(reader.carries());
+  EXPECT_EQ(reader.searches_together(4, 32), 32U);
 }
 
 // A target that does not answer takes nothing of what another one sent.
-TEST(RunsAhead, KeepsWhatOtherTargetsSent) {
+TEST(RunReader, KeepsWhatOtherTargetsSent) {
   testing::MemoryMedium near(1 << 16), silent_near(1 << 16);
   base::FarMedium far(near, {.limit_ms = 100}), silent(silent_near, {.limit_ms = 100});
   scale::VolumeOf<base::HookedMedium> volume({&far, &silent});
@@ -357,14 +429,19 @@ TEST(RunsAhead, KeepsWhatOtherTargetsSent) {
   std::memcpy(near.view() + kAddr, run.bytes.data(), run.bytes.size());
   RunDesc lost = run.desc;
   lost.addr = scale::Addr(1, scale::Addr::of_bits(run.desc.addr).offset()).bits();
-  RunsAhead ahead;
+  RunReader reader(volume);
   silent.silence(true);
-  ahead.issue(volume, run.desc);
-  ahead.issue(volume, lost);
-  EXPECT_FALSE(ahead.wait());
-  EXPECT_NE(ahead.find(run.desc), nullptr);
-  EXPECT_EQ(ahead.find(lost), nullptr);
+  reader.expect(run.desc);
+  reader.expect(lost);
+  EXPECT_TRUE(reader.wait().IsUnavailable());
+  EXPECT_NE(reader.find(run.desc), nullptr);
+  EXPECT_FALSE(reader.lost(run.desc.addr));
+  EXPECT_EQ(reader.find(lost), nullptr);
+  EXPECT_TRUE(reader.lost(lost.addr));
   silent.silence(false);
+  reader.expect(lost);
+  EXPECT_TRUE(reader.wait().ok()) << "asked for again";
+  EXPECT_NE(reader.find(lost), nullptr);
 }
 
 }  // namespace

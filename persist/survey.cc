@@ -16,9 +16,9 @@ class Surveyor {
       : volume_(volume), dnode_(dnode), lo_(lo), hi_(hi), out_(*out) {}
 
   void run() {
-    out_.bytes = std::make_unique<scale::ReadBatch>(volume_);
+    out_.bytes = std::make_unique<RunReader>(volume_);
     std::vector<RunView> runs;
-    for (const RunDesc& run : dnode_.runs()) runs.push_back(issue_run(volume_, run, out_.bytes.get()));
+    for (const RunDesc& run : dnode_.runs()) runs.push_back(out_.bytes->run(run));
     out_.status = out_.bytes->wait();
     if (!out_.status.ok()) return;
     for (auto run = runs.rbegin(); run != runs.rend(); ++run) read(*run);  // the newest is the last

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "persist/dnode.h"
-#include "scale/read_batch.h"
 #include "scale/volume.h"
 
 namespace bonsai::persist {
@@ -20,10 +19,10 @@ struct Survey {
     base::Fence lo, hi;
     scale::Addr where;
   };
-  std::vector<Entry> entries;  // the newest of each key that is not lost, in key order; tombstones included
-  std::vector<Lost> lost;      // in no order; may overlap
-  Status status;               // Unavailable: the runs could not be read, and nothing is known
-  std::unique_ptr<scale::ReadBatch> bytes;  // of the entries
+  std::vector<Entry> entries;        // the newest of each key that is not lost, in key order; tombstones included
+  std::vector<Lost> lost;            // in no order; may overlap
+  Status status;                     // Unavailable: the runs could not be read, and nothing is known
+  std::unique_ptr<RunReader> bytes;  // of the entries
 };
 
 // Looks at the keys of `dnode` in [lo, hi). Safe on damaged runs. Requires: the dnode is valid.

@@ -26,6 +26,8 @@
 #include "base/random.h"
 #include "base/testing/far.h"
 #include "persist/analysis.h"
+#include "persist/dnode_cursor.h"
+#include "persist/dnode_search.h"
 #include "persist/dnode_store.h"
 #include "persist/large.h"
 #include "persist/log.h"

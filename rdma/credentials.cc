@@ -7,11 +7,11 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include "base/clock.h"
@@ -24,6 +24,7 @@ namespace {
 
 constexpr size_t kProofBytes = 16;
 constexpr size_t kSecondsPerMinute = 60;
+constexpr size_t kSecretTextBytesMax = 4096;  // of which the first word is the secret
 
 // What the 32 bytes of Hello::credentials are.
 struct Credentials {
@@ -49,7 +50,7 @@ Credentials credentials_of(const Hello& hello) {
 
 std::array<unsigned char, kProofBytes> prove(std::span<const std::byte> key, uint64_t purpose, const Hello& hello,
                                              const Credentials& credentials) {
-  const Statement statement{purpose, hello.version, hello.node, hello.epoch, credentials.nonce, credentials.seconds};
+  const Statement statement{purpose, hello.version, hello.node, hello.session, credentials.nonce, credentials.seconds};
   std::array<unsigned char, kProofBytes> proof{};
   crypto_generichash(proof.data(), proof.size(), reinterpret_cast<const unsigned char*>(&statement), sizeof statement,
                      reinterpret_cast<const unsigned char*>(key.data()), key.size());
@@ -109,14 +110,18 @@ Secret::~Secret() { sodium_memzero(key_.data(), key_.size()); }
 
 Status Secret::load(const std::string& path, Secret* secret) {
   struct stat found {};
-  if (::stat(path.c_str(), &found) != 0) return base::os_error("stat", path, errno);
   const std::string remedy = "; make one with: (umask 077; openssl rand -hex 32 >" + path + ")";
+  if (::stat(path.c_str(), &found) != 0) {
+    if (errno != ENOENT) return base::os_error("read the secret file", path, errno);
+    return Status::IoError("the secret file " + path + " does not exist; copy that of the nodes there, or, for a new " +
+                           "deployment, " + remedy.substr(2));
+  }
   if ((found.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
     return Status::InvalidArgument("others than its owner may read " + path + remedy);
   }
-  std::ifstream in(path);
   std::string text;
-  in >> text;
+  if (!base::read_text(path, kSecretTextBytesMax, &text)) return base::os_error("read", path, errno);
+  std::istringstream(std::exchange(text, {})) >> text;
   std::array<std::byte, kBytes> key{};
   size_t bytes = 0;
   if (sodium_hex2bin(reinterpret_cast<unsigned char*>(key.data()), key.size(), text.c_str(), text.size(), nullptr,

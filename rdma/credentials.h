@@ -5,7 +5,7 @@
 //   listening    worker->listen(address, own, secret.gate())
 //
 // The connecting node sends a fresh nonce, the time, and a keyed hash (BLAKE2b by libsodium) over them and the whole
-// Hello; the listening node answers with a keyed hash over its own Hello and the nonce. So node number, epoch and
+// Hello; the listening node answers with a keyed hash over its own Hello and the nonce. So node number, session and
 // version cannot be changed on the way, an answer cannot be forged or reused, and an intercepted greeting is
 // rejected when it is repeated or late.
 //

@@ -25,7 +25,7 @@ Secret fresh_secret() {
 Hello hello_of(uint32_t node, uint64_t epoch) {
   Hello hello;
   hello.node = node;
-  hello.epoch = epoch;
+  hello.session = epoch;
   return hello;
 }
 
@@ -160,7 +160,7 @@ void expect_gated(Network& network) {
                   ->listen("server", hello_of(2, 9),
                            secret.gate({},
                                        [&](const Hello& other, Hello*) {
-                                         epoch_seen = other.epoch;
+                                         epoch_seen = other.session;
                                          return Status::OK();
                                        }))
                   .ok());

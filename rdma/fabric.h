@@ -41,13 +41,13 @@
 
 namespace bonsai::rdma {
 
-inline constexpr uint32_t kProtocolVersion = 2;
+inline constexpr uint32_t kProtocolVersion = 3;
 
 // What the two ends of a connection send each other before the first request.
 struct Hello {
   uint32_t version = kProtocolVersion;
   uint32_t node = 0;                        // names the node in the cluster
-  uint64_t epoch = 0;                       // of the ownership under which it acts; 0 = none
+  uint64_t session = 0;                     // random bits of the node's life; no third one learns them; 0 = none
   std::array<std::byte, 32> credentials{};  // credentials.h
 };
 
@@ -58,14 +58,15 @@ using Admit = std::function<Status(const Hello& other, Hello* answer)>;
 
 // What a provider and its device can do. Constant for a fabric's life.
 struct Capabilities {
-  std::string text;               // e.g. "shm, in process"; stamped on results
-  bool emulated = true;           // no network is crossed
-  bool atomics_with_cpu = false;  // fabric atomics are atomic with the peer's processor, too
-  bool remote_flush = false;      // WorkList::flush() may be used
-  bool masked_cas = false;        // WorkList::masked_cas() may be used
-  size_t inline_bytes_max = 0;    // WRITEs and SENDs up to here need no second look at the local memory
-  size_t message_bytes_max = 0;   // of one SEND
-  size_t lists_pending_max = 0;   // per worker; post() beyond it is Busy
+  std::string text;                        // e.g. "shm, in process"; stamped on results
+  bool emulated = true;                    // no network is crossed
+  bool atomics_with_cpu = false;           // fabric atomics are atomic with the peer's processor, too
+  bool remote_flush = false;               // WorkList::flush() may be used
+  bool masked_cas = false;                 // WorkList::masked_cas() may be used
+  size_t inline_bytes_max = 0;             // WRITEs and SENDs up to here need no second look at the local memory
+  size_t message_bytes_max = 0;            // of one SEND
+  size_t lists_pending_max = 0;            // per worker; post() beyond it is Busy
+  size_t messages_waiting_max = SIZE_MAX;  // per worker: buffers that a receive ring has at most
 };
 
 // A connection. The destructor closes it: what is pending to this peer is completed first (as kFlushed where it had not
@@ -196,6 +197,13 @@ class Fabric {
   // Errors: InvalidArgument (empty), NotSupported (the device cannot register this kind of memory; the message says
   // which kinds it can), NoSpace (limit of locked memory).
   virtual Status register_region(std::span<std::byte> memory, Rights rights, std::unique_ptr<Region>* region) = 0;
+
+  // The same of a shared mapping of the first bytes of an open file. Other processes that map the region get this very
+  // open file (its description), so that a lock on it (flock) lasts until the last of them has unmapped it.
+  virtual Status register_file(std::span<std::byte> memory, Rights rights, [[maybe_unused]] int file,
+                               std::unique_ptr<Region>* region) {
+    return register_region(memory, rights, region);
+  }
 
   // Requires: workers are destroyed before their fabric. Errors: NoSpace (device limits).
   virtual Status make_worker(std::unique_ptr<Worker>* worker) = 0;

@@ -219,7 +219,7 @@ TEST_P(FabricFaultTest, ConnectionsAreRefusedWithAReason) {
   there_.ok("admit", "5 7");
   Hello hello = here_.hello;
   EXPECT_TRUE(here_.worker->connect(there_.address, hello, kTestLimitMs, &peer).IsUnavailable());
-  hello.epoch = 5;
+  hello.session = 5;
   const Status status = here_.worker->connect(there_.address, hello, kTestLimitMs, &peer);
   EXPECT_TRUE(status.IsInvalidArgument());
   EXPECT_NE(status.message().find("wrong credentials"), std::string::npos) << "the reason is that of the other end";

@@ -93,7 +93,8 @@ class Litmus {
     if (!clients_[0].run(&list)) return clients_[0].status();
     end_ns_ = base::now_ns() + options_.phase_ms * base::kNsPerMs;
     {
-      const base::Thread other("litmus", second);
+      base::Thread other;
+      BONSAI_RETURN_IF_ERROR(base::Thread::start("the fabric's check", second, &other));
       first();
     }
     for (const Client& client : clients_) BONSAI_RETURN_IF_ERROR(client.status());

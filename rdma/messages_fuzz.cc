@@ -54,7 +54,7 @@ void run_hello(std::string_view bytes) {
 
 std::vector<std::string> seeds_of_hellos() {
   Hello hello;
-  hello.node = 7, hello.epoch = 9;
+  hello.node = 7, hello.session = 9;
   secret_of(std::byte{1}).sign(&hello);
   std::vector<std::string> seeds;
   for (const char how : {0, 1, 2}) seeds.push_back(std::string(1, how) + std::string(1, 20) + fuzz_bytes(hello));

@@ -19,12 +19,14 @@ constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 Status SharedMemory::make(size_t bytes, std::unique_ptr<SharedMemory>* memory) {
   if (bytes == 0) return Status::InvalidArgument("shared memory of no bytes; ask for at least one");
   std::unique_ptr<SharedMemory> made(new SharedMemory);
-  made->file_ = base::OsFile(::memfd_create("bonsai", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  made->file_ = base::make_memory_file("bonsai", MFD_ALLOW_SEALING);
   const auto refused = [&](const char* call) {
     return Status::NoSpace(std::to_string(bytes) + " bytes of shared memory: " + call + ": " + std::strerror(errno) +
                            "; ask for less or raise the limit");
   };
   if (!made->file_.is_open()) return refused("memfd_create");
+  errno = EFBIG;
+  if (!base::fits_file_size_limit(bytes)) return refused("ulimit -f");
   if (::ftruncate(made->fd(), static_cast<off_t>(bytes)) != 0) return refused("ftruncate");
   // Whoever maps it may rely on its size.
   if (::fcntl(made->fd(), F_ADD_SEALS, kSeals) != 0) return refused("fcntl");
@@ -51,7 +53,7 @@ Status SharedMemory::adopt(base::OsFile file, size_t bytes, bool writable, std::
 }
 
 base::OsFile SharedMemory::read_only_file() const {
-  return base::OsFile(::open(("/proc/self/fd/" + std::to_string(fd())).c_str(), O_RDONLY | O_CLOEXEC));
+  return base::open_file("/proc/self/fd/" + std::to_string(fd()), O_RDONLY);
 }
 
 SharedMemory::~SharedMemory() {

@@ -27,13 +27,13 @@ namespace bonsai::rdma {
 
 // Everything is found automatically; a value overrides what would be found.
 struct VerbsOptions {
-  std::string device;                  // e.g. "rxe0"; empty: the first that has an active port with a usable address
-  uint32_t port = 0;                   // 0: the first such port of the device
-  int gid_index = -1;                  // -1: prefers RoCE v2 with an IPv4 address
-  uint32_t mtu_bytes = 0;              // 0: what the path carries; else 256 to 4096; the lower of both ends counts
-  uint64_t unreachable_ms = 2'000;     // a silent peer is given up after at least this long
-  uint64_t spin_us = 50;               // a wait polls so long before it blocks; UINT64_MAX: never blocks
-  uint32_t receive_buffers_max = 512;  // of one worker's ring
+  std::string device;                    // e.g. "rxe0"; empty: the first that has an active port with a usable address
+  uint32_t port = 0;                     // 0: the first such port of the device
+  int gid_index = -1;                    // -1: prefers RoCE v2 with an IPv4 address
+  uint32_t mtu_bytes = 0;                // 0: what the path carries; else 256 to 4096; the lower of both ends counts
+  uint64_t unreachable_ms = 2'000;       // a silent peer is given up after at least this long
+  uint64_t spin_us = 50;                 // a wait polls so long before it blocks; UINT64_MAX: never blocks
+  uint32_t receive_buffers_max = 1'024;  // of one worker's ring
 };
 
 class VerbsFabric : public Fabric {

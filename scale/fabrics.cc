@@ -23,7 +23,7 @@ constexpr uint64_t kModelLatencyNsMax = 1'000'000'000;
 
 // A shm node with the network that it belongs to.
 struct ShmNode {
-  explicit ShmNode(const rdma::ShmOptions& options) : network(options), fabric(network.make_fabric()) {}
+  explicit ShmNode(const rdma::ShmOptions& options) : network(options) {}
   rdma::ShmNetwork network;
   std::unique_ptr<rdma::Fabric> fabric;
 };
@@ -46,6 +46,7 @@ Status open_shm(std::shared_ptr<rdma::Fabric>* fabric) {
   BONSAI_RETURN_IF_ERROR(number_from("BONSAI_SHM_LATENCY_NS", kModelLatencyNsMax, &options.latency_ns));
   BONSAI_RETURN_IF_ERROR(number_from("BONSAI_SHM_BYTES_PER_SECOND", UINT64_MAX, &options.bytes_per_second));
   const auto node = std::make_shared<ShmNode>(options);
+  BONSAI_RETURN_IF_ERROR(node->network.make_fabric(&node->fabric));
   *fabric = std::shared_ptr<rdma::Fabric>(node, node->fabric.get());
   return Status::OK();
 }

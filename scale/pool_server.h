@@ -3,13 +3,20 @@
 // only the owners' READs and WRITEs move bytes.
 //
 // Invariants
-//   - A pool has at most one owner at a time, a node (Hello::node) with a live connection. The server looks ten times a
-//     second for owners that have lost power or network. When its last connection is gone the pool is closed: its
-//     region is unregistered first, so that nothing of that owner reaches it any more.
+//   - A pool has at most one owner at a time, a node with a live connection. Its number (Hello::node) stands for one
+//     session (sessions.h) as long as it is connected, so that nobody else gives its pools back. The server looks ten
+//     times a second for owners that have lost power or network. When its last connection is gone the pool is closed:
+//     its region is unregistered first, so that nothing of that owner reaches it any more.
+//   - The file's lock is shared with the processes of this machine that have the pool mapped: no later server, and no
+//     store, gets the pool while one of them has, whatever becomes of this server.
 //   - When a flush request succeeds, its ranges are durable in the persistence domain of the pool's medium; otherwise
 //     the response reports the failure.
 //   - A request about a pool delays no other: it runs on a thread of its own, however long it takes to create, resize
 //     and register the pool. Flush requests are served meanwhile. Each pool has one request at a time.
+//   - A flush request always finds a receive buffer: each owner has credits for its own, and waits when it has none.
+//     An eighth of the buffers is for requests about pools.
+//   - What happens to one pool, or to one owner, is its own affair: a file that somebody cut short fails its owner's
+//     flushes, and a node that has no descriptors left refuses the next owner. take_notes() names both.
 //   - Requests are untrusted bytes: whatever they hold, only the named pool of the configured folder is accessed.
 //
 // Thread-safety: one thread at a time, the worker's.
@@ -21,8 +28,10 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/nvm/mapping.h"
 #include "base/nvm/media.h"
@@ -33,7 +42,9 @@
 #include "rdma/fabric.h"
 #include "rdma/registered_memory.h"
 #include "rdma/remote_persist.h"
+#include "scale/credits.h"
 #include "scale/pool_wire.h"
+#include "scale/sessions.h"
 
 namespace bonsai::scale {
 
@@ -43,6 +54,9 @@ class PoolServer {
     std::string folder;   // of the pools' files; exists
     std::string address;  // where to listen, in the fabric's notation
     uint32_t node = 0;    // of this server, for its Hello
+    // Not 0: the node that tests the fabric at the start. Until admit_owners() it is admitted, without the secret, and
+    // all others are asked to come again.
+    uint32_t tester = 0;
     // What owners must prove that they know; null: everybody who reaches the address is admitted.
     const rdma::Secret* secret = nullptr;
     // What it takes until WRITEs of the fabric survive a power cut of this node (rdma/domain.h). A pool on a medium
@@ -53,12 +67,16 @@ class PoolServer {
     // Makes the medium of a pool instead of base::make_media, if it is set: a simulated node brings its own NVM.
     std::function<Status(const base::Mapping& mapping, base::Media* media)> make_media;
     uint64_t answer_ms_max = 5'000;  // how long an answer may wait until it leaves
+    size_t requests_max = 4'096;     // messages that wait while one is served; at most what the fabric takes
   };
 
   // Listens. Requires: the fabric outlives the server. Errors: InvalidArgument (undeclared domain, address), Busy (the
   // address is taken), IoError (no such folder), those of Fabric::make_worker.
   static Status make(rdma::Fabric* fabric, const Config& config, std::unique_ptr<PoolServer>* server);
   ~PoolServer();
+
+  // The test of the fabric is over: owners are admitted, and the tester is not any more.
+  void admit_owners() { *testing_ = false; }
 
   // Takes one request, or answers one that has been carried out, if there is one within the bound; closes pools whose
   // owners have gone, and informs who waits for a request that is being carried out. Requires: called in intervals that
@@ -67,6 +85,9 @@ class PoolServer {
   Status serve(uint64_t limit_ms);
   // Whether requests are being carried out; serve() answers them.
   [[nodiscard]] bool at_work() const { return !jobs_.empty(); }
+
+  // What the operator should know, since the last call: a line each. Any thread.
+  [[nodiscard]] std::vector<std::string> take_notes() { return notes_->take(); }
 
   // The pools that have owners, by name, and the owners' nodes.
   [[nodiscard]] std::map<std::string, uint32_t> owners() const;
@@ -78,12 +99,16 @@ class PoolServer {
     uint64_t bytes_before = 0;  // that it had when its owner got it; the owner makes it no smaller
     base::Media media;
     std::unique_ptr<rdma::Region> region;
+    std::shared_ptr<const uint64_t> credits;  // the owner's, which are free again with the last holder
 
-    void flush(const rdma::FlushRequest::Range& range);
+    // False: the file does not have these bytes any more.
+    [[nodiscard]] bool flush(const rdma::FlushRequest::Range& range);
     bool fence();
+    bool cut_short = false;  // it was found so
 
     uint32_t owner = 0;
-    rdma::Remote word;  // of the owner's memory, where it had its answer
+    bool unnamed = false;  // it was made by kCreateUnnamed and is not complete
+    rdma::Remote word;     // of the owner's memory, where it had its answer
   };
 
   // A request about a pool. Until it is over it is its thread's.
@@ -91,6 +116,7 @@ class PoolServer {
     PoolRequest request;
     std::string name;
     uint32_t node;
+    std::shared_ptr<const uint64_t> credits;  // for a pool that is opened
     std::unique_ptr<Pool> pool;  // that the request changes; in the end that the node owns, null if it owns none
     PoolAnswer answer;
     Status status;
@@ -99,12 +125,26 @@ class PoolServer {
     base::Thread thread;  // the last member, so that it ends first
   };
 
+  // Shared with the listener's threads.
+  class Notes {
+   public:
+    void add(std::string text);
+    std::vector<std::string> take();
+
+   private:
+    static constexpr size_t kNotesMax = 64;
+    std::mutex mutex_;
+    std::vector<std::string> notes_;
+  };
+
   PoolServer(rdma::Fabric* fabric, const Config& config) : fabric_(fabric), config_(config) {}
 
   Status start();
+  [[nodiscard]] rdma::Admit gate() const;
   Status take(std::span<const std::byte> message, uint32_t node);
   Status begin(const PoolRequest& request, uint32_t node);
   Status admit(PoolOp op, const std::string& name, uint32_t node) const;
+  Status grant_credits(const std::string& name, std::shared_ptr<const uint64_t>* credits);
   Status answer(const PoolRequest& request, uint32_t node, const Status& status, PoolAnswer* answer);
   bool end_jobs();
   void send_beats();
@@ -112,20 +152,27 @@ class PoolServer {
   Status open(Job* job) const;
   Status resize(Job* job) const;
   static Status release(Job* job);
-  Status find(const PoolRequest& request, const std::string& path, const std::string& name) const;
+  static Status complete(Job* job);
+  static Status find(const PoolRequest& request, const std::string& path, const std::string& name);
+  Status map_unlocked(const std::string& path, const base::MappingOptions& options, Job* job) const;
   Status map(const std::string& path, const base::MappingOptions& options, Job* job) const;
   void describe(const Pool& pool, PoolAnswer* answer) const;
   [[nodiscard]] rdma::FlushResult flush(std::span<const rdma::FlushRequest::Range> ranges);
+  void note_cut_short(Pool* pool);
   [[nodiscard]] Pool* pool_of(const rdma::FlushRequest::Range& range);
   void look_for_owners();
   void close_abandoned();
 
   rdma::Fabric* const fabric_;
   const Config config_;
+  const std::shared_ptr<Sessions> sessions_ = std::make_shared<Sessions>();
+  const std::shared_ptr<Notes> notes_ = std::make_shared<Notes>();
+  const std::shared_ptr<std::atomic<bool>> testing_ = std::make_shared<std::atomic<bool>>();
   std::unique_ptr<rdma::Worker> worker_;
   std::unique_ptr<rdma::FlushAgent> agent_;
+  std::shared_ptr<Credits> credits_;  // that no owner has
   std::map<std::string, std::unique_ptr<Pool>> pools_;
-  std::map<std::string, std::unique_ptr<Job>> jobs_;  // by name of the pool, that of a complete one
+  std::map<std::string, std::unique_ptr<Job>> jobs_;  // by name of the pool
   uint64_t looked_ns_ = 0;                            // when owners were last looked at
 };
 

@@ -5,15 +5,19 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstddef>
 #include <filesystem>
 #include <string>
+#include <vector>
 
+#include "base/nvm/racy_copy.h"
 #include "base/testing/temp_folder.h"
 #include "base/thread.h"
 #include "rdma/shm/shm.h"
 #include "scale/remote_link.h"
 #include "scale/remote_target.h"
 #include "scale/testing/serving_node.h"
+#include "scale/volume.h"
 
 namespace bonsai::scale {
 namespace {
@@ -75,7 +79,7 @@ TEST_F(PoolServerTest, ALongRequestDelaysNobodyElse) {
     }
     EXPECT_EQ("OK", ask(other.get(), "q", PoolOp::kCreate, &made).ToString());
     EXPECT_TRUE(ask(other.get(), "slow", PoolOp::kOpen, &target).IsBusy()) << "one request at a time about a pool";
-    EXPECT_TRUE(ask(other.get(), "slow.partial", PoolOp::kCreate, &target).IsBusy()) << "nor one that may become it";
+    EXPECT_TRUE(ask(other.get(), "slow", PoolOp::kCreateUnnamed, &target).IsBusy()) << "nor one that may become it";
     EXPECT_EQ("OK", other->remove(made).ToString());
     go_on_.store(true);
     waiting.join();
@@ -111,6 +115,114 @@ TEST_F(PoolServerTest, SizesThatNoPoolHasAreRefusedAndThePoolStays) {
   EXPECT_TRUE(testing::read_file(scratch_.file("p")) == whole);
 }
 
+// More flush requests than the node has buffers for while it is busy: they wait. Of a link that goes the share is free.
+TEST_F(PoolServerTest, OwnersShareTheReceiveBuffersOfABusyNode) {
+  constexpr size_t kPools = 10, kFarApart = 128;
+  const auto link = make_link(kWaitMs);
+  std::vector<std::unique_ptr<RemoteTarget>> media(kPools);
+  std::vector<base::HookedMedium*> targets;
+  for (size_t i = 0; i < kPools; ++i) {
+    size_t target = 0;
+    ASSERT_EQ("OK", ask(link.get(), "p" + std::to_string(i), PoolOp::kCreate, &target).ToString());
+    EXPECT_GT(link->pool(target).credits, 0u);
+    ASSERT_EQ("OK", RemoteTarget::make(link.get(), target, &media[i]).ToString());
+    targets.push_back(media[i].get());
+  }
+  VolumeOf<base::HookedMedium> volume(targets);
+  const uint64_t word = 7;
+  for (size_t i = 0; i < kPools; ++i) {
+    for (uint64_t at = 0; at < kBytes; at += kFarApart) volume.nt_copy(Addr(i, at), &word, sizeof word, kSite);
+  }
+  node_.pause(true);
+  bool kept = false;
+  const uint64_t before = link->traffic().of(rdma::Verb::kSend).messages;
+  base::Thread writer("writer", [&] { kept = volume.fence(kSite); });
+  const auto sent = [&] { return link->traffic().of(rdma::Verb::kSend).messages - before; };
+  for (base::BoundedWait wait("requests", kWaitMs); sent() < kPools && !wait.expired(); wait.pause()) {
+  }
+  base::sleep_ms(50);  // until as many as can have been sent
+  node_.pause(false);
+  writer.join();
+  EXPECT_TRUE(kept) << volume.health().ToString();
+  EXPECT_EQ(sent(), kPools * ((kBytes / kFarApart + 14) / 15)) << "15 ranges a request, and none twice";
+}
+
+// Somebody cuts a pool's file short. The next flush of its owner fails; the node and its other pools go on.
+TEST_F(PoolServerTest, AFileThatIsCutShortFailsItsOwnerAlone) {
+  const auto link = make_link(kWaitMs);
+  size_t cut = 0, whole = 0;
+  ASSERT_EQ("OK", ask(link.get(), "cut", PoolOp::kCreate, &cut).ToString());
+  ASSERT_EQ("OK", ask(link.get(), "whole", PoolOp::kCreate, &whole).ToString());
+  std::filesystem::resize_file(scratch_.file("cut"), 4096);
+  // A flush request by itself: a WRITE of this process would meet the missing bytes first.
+  const auto fabric = network_.make_fabric();
+  std::unique_ptr<rdma::Worker> worker;
+  ASSERT_TRUE(fabric->make_worker(&worker).ok());
+  std::unique_ptr<rdma::Peer> peer;
+  rdma::Hello own;
+  own.node = 77;
+  ASSERT_EQ("OK", worker->connect("node", own, kWaitMs, &peer).ToString());
+  struct Exchange {
+    rdma::FlushRequest request;
+    uint64_t answer;
+  };
+  std::unique_ptr<rdma::RegisteredMemory> memory;
+  rdma::Rights rights;
+  rights.write = true;
+  ASSERT_TRUE(rdma::RegisteredMemory::make(*fabric, sizeof(Exchange), rights, &memory).ok());
+  auto& exchange = *reinterpret_cast<Exchange*>(memory->data());
+  for (const uint64_t token : {5, 6}) {
+    exchange.request = {};
+    exchange.request.token = token;
+    exchange.request.answer = memory->remote().at(offsetof(Exchange, answer));
+    exchange.request.ranges = 1;
+    exchange.request.range[0] = {link->pool(cut).region.base + 8192, 64};
+    rdma::WorkList list;
+    list.send(*peer, memory->slice(0, offsetof(rdma::FlushRequest, range) + sizeof exchange.request.range[0]));
+    ASSERT_TRUE(worker->run(&list, kWaitMs).ok());
+    const auto word = [&] { return base::word_at(reinterpret_cast<std::byte*>(&exchange.answer)).load(); };
+    const auto answered = [&] { return (word() & rdma::FlushRequest::kTokenMax) == token; };
+    ASSERT_TRUE(worker->await("answer", kWaitMs, answered).ok());
+    EXPECT_EQ(word(), token | rdma::FlushRequest::kFailed);
+  }
+  const std::vector<std::string> notes = node_.take_notes();
+  ASSERT_EQ(notes.size(), 1u) << "once";
+  EXPECT_NE(notes[0].find("/cut was cut short"), std::string::npos) << notes[0];
+  std::unique_ptr<RemoteTarget> medium;
+  ASSERT_EQ("OK", RemoteTarget::make(link.get(), whole, &medium).ToString());
+  const uint64_t word = 7;
+  medium->nt_copy(medium->view() + 8192, &word, sizeof word, kSite);
+  EXPECT_TRUE(medium->fence(kSite)) << medium->health().ToString();
+  peer.reset();
+}
+
+// Who knows an owner's number has not its session: it does not connect as that one, and so cannot give its pool back.
+TEST_F(PoolServerTest, AnotherSessionDoesNotTakeAnOwnersNumber) {
+  const auto fabric = network_.make_fabric();
+  std::unique_ptr<rdma::Worker> worker;
+  ASSERT_TRUE(fabric->make_worker(&worker).ok());
+  std::vector<std::unique_ptr<rdma::Peer>> peers(4);
+  rdma::Hello own;
+  own.node = 77;
+  own.session = 5;
+  ASSERT_EQ("OK", worker->connect("node", own, kWaitMs, &peers[0]).ToString());
+  ASSERT_EQ("OK", worker->connect("node", own, kWaitMs, &peers[1]).ToString()) << "its other lanes";
+  for (const uint64_t guessed : {0, 4, 6}) {
+    own.session = guessed;
+    const Status refused = worker->connect("node", own, kWaitMs, &peers[2]);
+    EXPECT_TRUE(refused.IsBusy()) << refused.ToString();
+  }
+  own.node = 78;
+  EXPECT_EQ("OK", worker->connect("node", own, kWaitMs, &peers[3]).ToString());
+  peers.clear();
+  const auto owner = make_link(kWaitMs), other = make_link(kWaitMs);
+  size_t target = 0;
+  ASSERT_EQ("OK", ask(owner.get(), "p", PoolOp::kCreate, &target).ToString());
+  const Status busy = ask(other.get(), "p", PoolOp::kOpen, &target);
+  ASSERT_TRUE(busy.IsBusy()) << busy.ToString();
+  EXPECT_EQ(busy.message().find_first_of("0123456789"), std::string::npos) << "tells no number: " << busy.ToString();
+}
+
 TEST_F(PoolServerTest, WhoIsAtWorkIsWaitedForBeyondTheBound) {
   constexpr uint64_t kLimitMs = 1'000;
   const auto link = make_link(kLimitMs);
@@ -123,6 +235,22 @@ TEST_F(PoolServerTest, WhoIsAtWorkIsWaitedForBeyondTheBound) {
   EXPECT_EQ("OK", ask(link.get(), "slow", PoolOp::kCreate, &target).ToString());
   EXPECT_TRUE(go_on_.load());
   worker.join();
+}
+
+// A request is carried out on a thread of its own; without one it is refused, and the node and its pools stay as they
+// are.
+TEST_F(PoolServerTest, WithoutAFurtherThreadARequestIsRefusedAndNothingChanges) {
+  const auto owner = make_link(kWaitMs);
+  size_t target = 0, other = 0;
+  ASSERT_EQ("OK", ask(owner.get(), "p", PoolOp::kCreate, &target).ToString());
+  base::threads_granted_for_test.store(0);
+  const Status created = ask(owner.get(), "q", PoolOp::kCreate, &other), resized = owner->resize(target, 2 * kBytes);
+  base::threads_granted_for_test.store(-1);
+  EXPECT_TRUE(created.IsNoSpace()) << created.ToString();
+  EXPECT_TRUE(resized.IsNoSpace()) << resized.ToString();
+  EXPECT_FALSE(std::filesystem::exists(scratch_.file("q")));
+  EXPECT_EQ("OK", owner->resize(target, 2 * kBytes).ToString()) << "it is still this owner's";
+  EXPECT_EQ("OK", ask(owner.get(), "q", PoolOp::kCreate, &other).ToString());
 }
 
 TEST_F(PoolServerTest, WhoLeftDuringItsRequestOwnsNothing) {

@@ -22,11 +22,11 @@ enum class PoolOp : uint64_t {
   kClose = 3,     // the caller gives a pool back
   kRemove = 4,    // the caller gives a pool back, and it is gone; a device only forgets whose it was
   kResize = 5,    // the caller's pool gets `bytes` bytes; its region is a new one
-  kComplete = 6,  // the caller gives a pool back, and its name loses the ending kPartialEnding
+  kComplete = 6,  // the caller's pool, which was made by kCreateUnnamed, gets its name; it stays the caller's
+  // As kCreate, but no file has the name before kComplete. A pool that is given back before is gone. Two owners may
+  // make pools of one name at servers of one folder; the first that completes its pool has the name.
+  kCreateUnnamed = 7,
 };
-
-// Of the name of a pool that is not complete yet: a copy that is being made.
-inline constexpr std::string_view kPartialEnding = ".partial";
 
 struct PoolRequest {
   // No token of a flush request has this bit (rdma/remote_persist.h), so both kinds share one connection.
@@ -50,7 +50,8 @@ struct PoolAnswer {
   rdma::RemoteRegion region;     // the pool's bytes, when OK
   uint64_t domain = 0;           // an rdma::RemoteDomain: what makes a WRITE to them durable
   uint64_t emulated = 1;         // whether the medium only stands for NVM
-  std::array<char, 216> text{};  // OK: the medium; else the message
+  uint64_t credits = 0;          // OK: so many flush requests of the pool may be in flight, over all connections
+  std::array<char, 208> text{};  // OK: the medium; else the message
   uint64_t beats = 0;            // changes while the request is being carried out
   uint64_t token = 0;            // of the request; written last
 };

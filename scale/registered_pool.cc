@@ -3,29 +3,42 @@
 
 #include <bit>
 
+#include "base/status_macros.h"
+
 namespace bonsai::scale {
 
-std::shared_ptr<RegisteredPool> RegisteredPool::make(std::shared_ptr<rdma::Fabric> fabric) {
-  return std::shared_ptr<RegisteredPool>(new RegisteredPool(std::move(fabric)));
+Status RegisteredPool::make(std::shared_ptr<rdma::Fabric> fabric, std::shared_ptr<RegisteredPool>* pool) {
+  std::shared_ptr<RegisteredPool> made(new RegisteredPool(std::move(fabric)));
+  BONSAI_RETURN_IF_ERROR(made->add_slab(kReserveBytes, kReserveSlabBytes, &made->reserve_));
+  *pool = std::move(made);
+  return Status::OK();
 }
 
 std::shared_ptr<std::byte> RegisteredPool::take(size_t bytes) {
   const size_t piece_bytes = std::bit_ceil(std::max(bytes, kPieceBytesMin));
   std::vector<Slab*>* const with_room = &with_room_[static_cast<size_t>(std::countr_zero(piece_bytes))];
-  std::byte* piece = nullptr;
-  Slab* slab = nullptr;
   {
     const std::lock_guard lock(mutex_);
-    if (with_room->empty()) add_slab(piece_bytes, with_room);
-    if (!with_room->empty()) {
-      slab = with_room->back();
-      if (slab->idle()) idle_bytes_ -= slab->bytes;
-      piece = slab->free.back();
-      slab->free.pop_back();
-      if (slab->free.empty()) with_room->pop_back();
-    }
+    // Without memory for it, or when the device takes no more, the piece is not registered.
+    if (with_room->empty()) static_cast<void>(add_slab(piece_bytes, std::max(piece_bytes, kSlabBytes), with_room));
+    if (std::shared_ptr<std::byte> piece = take_from(with_room); piece != nullptr) return piece;
   }
-  if (piece == nullptr) return {new std::byte[bytes], std::default_delete<std::byte[]>()};
+  return {new std::byte[bytes], std::default_delete<std::byte[]>()};
+}
+
+std::shared_ptr<std::byte> RegisteredPool::take_reserve() {
+  const std::lock_guard lock(mutex_);
+  return take_from(&reserve_);
+}
+
+// Null: no slab has room. Requires: the mutex.
+std::shared_ptr<std::byte> RegisteredPool::take_from(std::vector<Slab*>* with_room) {
+  if (with_room->empty()) return nullptr;
+  Slab* const slab = with_room->back();
+  if (slab->idle()) idle_bytes_ -= slab->bytes;
+  std::byte* const piece = slab->free.back();
+  slab->free.pop_back();
+  if (slab->free.empty()) with_room->pop_back();
   return {piece,
           [self = shared_from_this(), slab, with_room](std::byte* back) { self->give_back(back, slab, with_room); }};
 }
@@ -37,7 +50,7 @@ void RegisteredPool::give_back(std::byte* piece, Slab* slab, std::vector<Slab*>*
   if (slab->free.empty()) with_room->push_back(slab);
   slab->free.push_back(piece);
   if (!slab->idle()) return;
-  if (idle_bytes_ + slab->bytes <= kIdleBytesMax) {
+  if (with_room == &reserve_ || idle_bytes_ + slab->bytes <= kIdleBytesMax) {
     idle_bytes_ += slab->bytes;
     return;
   }
@@ -47,19 +60,19 @@ void RegisteredPool::give_back(std::byte* piece, Slab* slab, std::vector<Slab*>*
   slabs_.erase(unneeded->data());
 }
 
-// Requires: mutex_. Adds nothing if there is no memory for it, or the device takes no more.
-void RegisteredPool::add_slab(size_t piece_bytes, std::vector<Slab*>* with_room) {
-  const size_t bytes = std::max(piece_bytes, kSlabBytes);
+// Requires: the mutex. Errors: NoSpace and others of registering; nothing was added then.
+Status RegisteredPool::add_slab(size_t piece_bytes, size_t slab_bytes, std::vector<Slab*>* with_room) {
   std::unique_ptr<rdma::RegisteredMemory> memory;
-  if (!rdma::RegisteredMemory::make(*fabric_, bytes, rdma::Rights::none(), &memory).ok()) return;
+  BONSAI_RETURN_IF_ERROR(rdma::RegisteredMemory::make(*fabric_, slab_bytes, rdma::Rights::none(), &memory));
   std::byte* const begin = memory->data();
   std::vector<std::byte*> free;
-  for (size_t at = 0; at < bytes; at += piece_bytes) free.push_back(begin + at);
+  for (size_t at = 0; at < slab_bytes; at += piece_bytes) free.push_back(begin + at);
   const size_t pieces = free.size();
-  Slab& slab = slabs_.emplace(begin, Slab{std::move(memory), bytes, pieces, std::move(free)}).first->second;
+  Slab& slab = slabs_.emplace(begin, Slab{std::move(memory), slab_bytes, pieces, std::move(free)}).first->second;
   with_room->push_back(&slab);
-  registered_bytes_ += bytes;
-  idle_bytes_ += bytes;
+  registered_bytes_ += slab_bytes;
+  idle_bytes_ += slab_bytes;
+  return Status::OK();
 }
 
 size_t RegisteredPool::registered_bytes() const {

@@ -20,7 +20,8 @@ namespace bonsai::scale {
 
 class RegisteredPool : public std::enable_shared_from_this<RegisteredPool> {
  public:
-  static std::shared_ptr<RegisteredPool> make(std::shared_ptr<rdma::Fabric> fabric);
+  // Registers the reserve. Errors: those of Fabric::register_region().
+  static Status make(std::shared_ptr<rdma::Fabric> fabric, std::shared_ptr<RegisteredPool>* pool);
 
   // At least `bytes`, as they are; they come back when the last holder has let go, and keep the pool until then. Memory
   // that cannot be registered is returned all the same: requests on it fail.
@@ -28,13 +29,18 @@ class RegisteredPool : public std::enable_shared_from_this<RegisteredPool> {
   // Of memory that was taken. One that is in no region if it could not be registered.
   [[nodiscard]] rdma::Slice slice(const std::byte* at, size_t bytes) const;
 
+  // A piece of kReserveBytes that is registered for certain: what is in memory that could not be registered is written
+  // through such pieces. It comes back like others. Null: all are in use.
+  std::shared_ptr<std::byte> take_reserve();
+  static constexpr size_t kReserveBytes = size_t{16} << 10;
+
   // Registered now: what is taken, the rest of its slabs, and at most kIdleBytesMax besides.
   [[nodiscard]] size_t registered_bytes() const;
 
   static constexpr size_t kIdleBytesMax = size_t{16} << 20;
 
  private:
-  static constexpr size_t kPieceBytesMin = 4096, kSlabBytes = size_t{1} << 20;
+  static constexpr size_t kPieceBytesMin = 4096, kSlabBytes = size_t{1} << 20, kReserveSlabBytes = size_t{256} << 10;
 
   // Pieces of one size. Registered at once, and given back at once.
   struct Slab {
@@ -46,13 +52,15 @@ class RegisteredPool : public std::enable_shared_from_this<RegisteredPool> {
   };
 
   explicit RegisteredPool(std::shared_ptr<rdma::Fabric> fabric) : fabric_(std::move(fabric)) {}
-  void add_slab(size_t piece_bytes, std::vector<Slab*>* with_room);
+  Status add_slab(size_t piece_bytes, size_t slab_bytes, std::vector<Slab*>* with_room);
+  std::shared_ptr<std::byte> take_from(std::vector<Slab*>* with_room);
   void give_back(std::byte* piece, Slab* slab, std::vector<Slab*>* with_room);
 
   const std::shared_ptr<rdma::Fabric> fabric_;
   mutable std::mutex mutex_;
   std::map<const std::byte*, Slab> slabs_;        // by their beginning
   std::array<std::vector<Slab*>, 64> with_room_;  // by the logarithm of their pieces' size; the last is used first
+  std::vector<Slab*> reserve_;                    // the slab of reserve pieces, as long as it has room
   size_t registered_bytes_ = 0, idle_bytes_ = 0;  // of all slabs, of idle ones
 };
 

@@ -13,7 +13,8 @@ namespace {
 class RegisteredPoolTest : public ::testing::Test {
  protected:
   rdma::ShmNetwork network_;
-  std::shared_ptr<RegisteredPool> pool_ = RegisteredPool::make(network_.make_fabric());
+  RegisteredPoolTest() { EXPECT_TRUE(RegisteredPool::make(network_.make_fabric(), &pool_).ok()); }
+  std::shared_ptr<RegisteredPool> pool_;
 };
 
 TEST_F(RegisteredPoolTest, PiecesAreApartRegisteredAndUsedAgain) {

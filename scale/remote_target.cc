@@ -15,15 +15,16 @@ Status RemoteTarget::make(RemoteLink* link, size_t target, std::unique_ptr<Remot
     return Status::Unavailable("a node offers a pool of " + std::to_string(region.bytes) +
                                " bytes, which none has; run the same version on both nodes");
   }
-  BONSAI_RETURN_IF_ERROR(link->make_mirror(target));
-  medium->reset(new RemoteTarget(link, target, link->mirror(target)));
+  std::shared_ptr<Mirror> mirror;
+  BONSAI_RETURN_IF_ERROR(link->make_mirror(target, &mirror));
+  medium->reset(new RemoteTarget(link, target, std::move(mirror)));
   return Status::OK();
 }
 
 void RemoteTarget::store8(std::byte* dst, uint64_t value) {
   base::word_at(dst).store(value, std::memory_order_release);
   base::count_stored(sizeof value);
-  link_.note_store(target_, offset_of(dst));
+  writes_.note_store(&target_, offset_of(dst));
 }
 
 void RemoteTarget::copy(std::byte* dst, const void* src, size_t n) {
@@ -33,19 +34,26 @@ void RemoteTarget::copy(std::byte* dst, const void* src, size_t n) {
 
 void RemoteTarget::nt_copy(std::byte* dst, const void* src, size_t n, const base::Site&) {
   base::count_nt(dst, n);
-  if (!link_.resident(target_, offset_of(dst), n)) return link_.note_copy(target_, offset_of(dst), src, n);
+  if (!mirror_->resident(offset_of(dst), n)) return writes_.note_copy(&target_, offset_of(dst), src, n);
   base::racy_store(dst, src, n);
-  link_.note(target_, offset_of(dst), n);
+  writes_.note(&target_, offset_of(dst), n);
 }
 
 void RemoteTarget::flush(const std::byte* dst, size_t n, const base::Site&) {
   base::count_flush(dst, n);
-  link_.note(target_, offset_of(dst), n);
+  writes_.note(&target_, offset_of(dst), n);
 }
 
 bool RemoteTarget::fence(const base::Site&) {
   base::count_fence();
-  return link_.fence();
+  return writes_.fence(target_);
+}
+
+// What failed to be read before is open, and is read again.
+Status RemoteTarget::open_resident(uint64_t offset, uint64_t n, std::vector<Piece>* pieces) {
+  target_.places.give_up(offset, n);
+  reads_.settle();
+  return mirror_->open(offset, n, pieces);
 }
 
 }  // namespace bonsai::scale

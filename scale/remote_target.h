@@ -20,6 +20,7 @@
 
 #include "base/nvm/medium.h"
 #include "bonsai/status.h"
+#include "scale/mirror.h"
 #include "scale/remote_link.h"
 
 namespace bonsai::scale {
@@ -35,32 +36,39 @@ class RemoteTarget final : public base::HookedMedium, public base::FarReads {
   void nt_copy(std::byte* dst, const void* src, size_t n, const base::Site& site) override;
   void flush(const std::byte* dst, size_t n, const base::Site& site) override;
   bool fence(const base::Site& site) override;
-  [[nodiscard]] Status health() const override { return link_.status(); }
-  void spread(uint64_t offset, uint64_t n, uint64_t unit_bytes) override {
-    link_.spread(target_, offset, n, unit_bytes);
-  }
+  [[nodiscard]] Status health() const override { return target_.state.status(); }
+  void spread(uint64_t offset, uint64_t n, uint64_t unit_bytes) override { target_.spread.add(offset, n, unit_bytes); }
   [[nodiscard]] base::FarReads* far() override { return this; }
 
-  [[nodiscard]] Memory memory(size_t bytes) override { return link_.memory(bytes); }
+  [[nodiscard]] Memory memory(size_t bytes) override { return reads_.memory(bytes); }
   [[nodiscard]] uint64_t begin(std::span<const Piece> pieces, std::shared_ptr<const void> holder) override {
-    return link_.begin_reads(target_, pieces, std::move(holder));
+    return reads_.begin(&target_, pieces, holder != nullptr ? std::move(holder) : mirror_->begin_landing(pieces));
   }
-  [[nodiscard]] bool ended(uint64_t ticket, Status* status) override { return link_.reads_ended(ticket, status); }
-  void forget(uint64_t ticket) override { link_.forget_reads(ticket); }
-  [[nodiscard]] uint64_t limit_ms() const override { return link_.limit_ms(); }
-  [[nodiscard]] Status open_resident(uint64_t offset, uint64_t n, std::vector<Piece>* pieces) override {
-    return link_.open_resident(target_, offset, n, pieces);
-  }
-  void close_resident(std::span<const Piece> pieces) override { link_.close_resident(target_, pieces); }
+  [[nodiscard]] bool ended(uint64_t ticket, Status* status) override { return reads_.ended(ticket, status); }
+  void forget(uint64_t ticket) override { reads_.forget(ticket); }
+  [[nodiscard]] uint64_t limit_ms() const override { return limit_ms_; }
+  [[nodiscard]] Status open_resident(uint64_t offset, uint64_t n, std::vector<Piece>* pieces) override;
+  void close_resident(std::span<const Piece> pieces) override { mirror_->close(pieces); }
+
+  // So many bytes of this node's memory.
+  [[nodiscard]] uint64_t resident_bytes() const { return mirror_->resident_bytes(); }
 
  private:
-  RemoteTarget(RemoteLink* link, size_t target, std::span<std::byte> mirror)
-      : HookedMedium(mirror.data(), mirror.size()), link_(*link), target_(target) {}
+  RemoteTarget(RemoteLink* link, size_t target, std::shared_ptr<Mirror> mirror)
+      : HookedMedium(mirror->addresses().data(), mirror->addresses().size()),
+        writes_(link->writes()),
+        reads_(link->reads()),
+        target_(*link->target(target)),
+        limit_ms_(link->limit_ms()),
+        mirror_(std::move(mirror)) {}
 
   [[nodiscard]] uint64_t offset_of(const std::byte* dst) const { return static_cast<uint64_t>(dst - view()); }
 
-  RemoteLink& link_;
-  const size_t target_;
+  WriteLanes& writes_;
+  ReadLanes& reads_;
+  LinkTarget& target_;
+  const uint64_t limit_ms_;
+  const std::shared_ptr<Mirror> mirror_;
 };
 
 }  // namespace bonsai::scale

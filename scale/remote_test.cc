@@ -369,19 +369,26 @@ TEST_F(RemoteTest, APoolIsResizedAndKeepsItsContent) {
   }
 }
 
-TEST_F(RemoteTest, APoolThatIsCompleteLosesTheEndingOfItsName) {
-  const auto link = make_link();
-  size_t target = 0;
-  ASSERT_TRUE(link->open(named("p.partial"), PoolOp::kCreate, kPoolBytes, 0, &target).ok());
+TEST_F(RemoteTest, APoolWithoutANameGetsItOrIsGone) {
+  auto link = make_link();
+  size_t target = 0, other = 0;
+  ASSERT_TRUE(link->open(named("p"), PoolOp::kCreateUnnamed, kPoolBytes, 0, &target).ok());
+  EXPECT_FALSE(std::filesystem::exists(scratch_.file("p")));
+  EXPECT_TRUE(make_link()->open(named("p"), PoolOp::kCreateUnnamed, kPoolBytes, 0, &other).IsBusy());
   ASSERT_EQ("OK", link->complete(target).ToString());
   EXPECT_TRUE(std::filesystem::exists(scratch_.file("p")));
-  EXPECT_FALSE(std::filesystem::exists(scratch_.file("p.partial")));
-  ASSERT_TRUE(link->open(named("p"), PoolOp::kOpen, 0, 0, &target).ok());
-  EXPECT_TRUE(link->complete(target).IsInvalidArgument()) << "it is complete";
-  ASSERT_TRUE(link->open(named("p.partial"), PoolOp::kCreate, kPoolBytes, 0, &target).ok());
-  const Status taken = link->complete(target);
-  EXPECT_TRUE(taken.IsInvalidArgument()) << taken.ToString();
-  EXPECT_TRUE(std::filesystem::exists(scratch_.file("p.partial"))) << "and stays what it is";
+  EXPECT_TRUE(link->complete(target).IsInvalidArgument()) << "it has its name";
+  EXPECT_TRUE(make_link()->open(named("p"), PoolOp::kOpen, 0, 0, &other).IsBusy()) << "and its owner";
+  ASSERT_TRUE(link->open(named("q"), PoolOp::kCreateUnnamed, kPoolBytes, 0, &target).ok());
+  std::ofstream(scratch_.file("q")) << "of somebody";
+  EXPECT_TRUE(link->complete(target).IsBusy());
+  EXPECT_EQ("OK", link->remove(target).ToString());
+  EXPECT_EQ(std::filesystem::file_size(scratch_.file("q")), 11u);
+  EXPECT_FALSE(link->open(named("q"), PoolOp::kCreateUnnamed, kPoolBytes, 0, &target).ok()) << "it exists";
+  ASSERT_TRUE(link->open(named("r"), PoolOp::kCreateUnnamed, kPoolBytes, 0, &target).ok());
+  EXPECT_TRUE(link->resize(target, 2 * kPoolBytes).IsInvalidArgument()) << "not yet";
+  link.reset();
+  EXPECT_FALSE(std::filesystem::exists(scratch_.file("r")));
 }
 
 // A creation that is killed leaves the mark, and zeros after the first page. Whoever asks by the mark finds nothing;
@@ -436,7 +443,7 @@ TEST_F(RemoteTest, BytesThatAreNotResidentAreCarried) {
   size_t target = 0;
   const auto medium = create(link.get(), "p", &target, 100);
   ASSERT_TRUE(make_resident(*medium, 4096).ok());
-  EXPECT_EQ(link->resident_bytes(target), 4096U);
+  EXPECT_EQ(medium->resident_bytes(), 4096U);
   VolumeOf<base::HookedMedium> volume({medium.get()});
   std::vector<uint64_t> content(1024);
   for (size_t i = 0; i < content.size(); ++i) content[i] = i + 1;
@@ -457,7 +464,7 @@ TEST_F(RemoteTest, BytesThatAreNotResidentAreCarried) {
   EXPECT_EQ(asked.round_trips, 1U);
   EXPECT_EQ(asked.of(rdma::Verb::kRead).messages, 2U);
   EXPECT_EQ(asked.bytes(), 24U);
-  EXPECT_EQ(link->resident_bytes(target), 4096U);
+  EXPECT_EQ(medium->resident_bytes(), 4096U);
   EXPECT_DEATH(EXPECT_EQ(base::word_at(medium->view() + 16384).load(), 0U), "");
 }
 
@@ -531,20 +538,20 @@ TEST(RemoteLinkTest, AReadThatTakesTooLongIsUnavailableAndKeepsItsMemory) {
   ASSERT_TRUE(RemoteLink::make(network.make_fabric(), {.limit_ms = 5'000}, &link).ok());
   size_t target = 0;
   ASSERT_TRUE(link->open(named("p"), PoolOp::kCreate, kPoolBytes, 0, &target).ok());
-  const base::FarReads::Memory memory = link->memory(64);
+  const base::FarReads::Memory memory = link->reads().memory(64);
   const base::FarReads::Piece piece{0, memory.get(), 64};
-  const uint64_t ticket = link->begin_reads(target, {&piece, 1}, memory);
+  const uint64_t ticket = link->reads().begin(link->target(target), {&piece, 1}, memory);
   Status status;
-  EXPECT_FALSE(link->reads_ended(ticket, &status));
-  link->forget_reads(ticket);
+  EXPECT_FALSE(link->reads().ended(ticket, &status));
+  link->reads().forget(ticket);
   EXPECT_EQ(memory.use_count(), 2);
   base::sleep_ms(200);
-  const uint64_t other = link->begin_reads(target, {}, nullptr);
-  EXPECT_TRUE(link->reads_ended(other, &status));
+  const uint64_t other = link->reads().begin(link->target(target), {}, nullptr);
+  EXPECT_TRUE(link->reads().ended(other, &status));
   EXPECT_TRUE(status.ok()) << status.ToString();
   EXPECT_EQ(memory.use_count(), 1);
-  const uint64_t unregistered = link->begin_reads(target, {&piece, 1}, nullptr);
-  link->forget_reads(unregistered);  // and in flight when the link ends
+  const uint64_t unregistered = link->reads().begin(link->target(target), {&piece, 1}, nullptr);
+  link->reads().forget(unregistered);  // and in flight when the link ends
   link.reset();
   base::sleep_ms(300);  // until the node's answers have left, too
 }

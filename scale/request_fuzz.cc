@@ -80,7 +80,7 @@ class ServerRig {
       PoolRequest create = request;
       create.magic = PoolRequest::kMagic;
       create.token = 1;
-      create.op = PoolOp::kCreate;
+      create.op = request.op == PoolOp::kComplete ? PoolOp::kCreateUnnamed : PoolOp::kCreate;
       create.bytes = kPoolBytesMax / 16;
       create.answer = {};
       send(fuzz_bytes(create));
@@ -135,14 +135,14 @@ void run_request(std::string_view input) {
 
 std::vector<std::string> seeds_of_requests() {
   std::vector<std::string> seeds;
-  for (const PoolOp op :
-       {PoolOp::kOpen, PoolOp::kCreate, PoolOp::kClose, PoolOp::kRemove, PoolOp::kResize, PoolOp::kComplete}) {
+  for (const PoolOp op : {PoolOp::kOpen, PoolOp::kCreate, PoolOp::kClose, PoolOp::kRemove, PoolOp::kResize,
+                          PoolOp::kComplete, PoolOp::kCreateUnnamed}) {
     PoolRequest request;
     request.token = 7;
     request.op = op;
     request.bytes = uint64_t{64} << 10;
     request.mark = op == PoolOp::kOpen ? 1 : 0;
-    set_wire_text(&request.pool, op == PoolOp::kComplete ? "a.partial" : "a.pool");
+    set_wire_text(&request.pool, "a.pool");
     seeds.push_back(fuzz_bytes(request));
   }
   return seeds;

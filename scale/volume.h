@@ -118,8 +118,10 @@ class Volume {
   // connections for them. Requires: ranges of a target are disjoint and in rising order, and nobody writes there yet.
   virtual void spread(Addr addr, uint64_t n, uint64_t unit_bytes) = 0;
 
-  // A fence has failed: no more updates until the pool is reopened.
-  [[nodiscard]] bool failed() const { return failed_.load(std::memory_order_relaxed); }
+  // A fence has failed, on some target: no more updates until the pool is reopened.
+  [[nodiscard]] bool failed() const { return failed_targets_.load(std::memory_order_relaxed) != 0; }
+  // Those whose fence has failed, by bit.
+  [[nodiscard]] uint64_t failed_targets() const { return failed_targets_.load(); }
   // The reason and the remedy; OK as long as no fence has failed.
   [[nodiscard]] virtual Status health() const = 0;
 
@@ -134,7 +136,8 @@ class Volume {
   std::vector<uint64_t> bytes_;
   std::vector<base::FarReads*> far_;
   bool reads_wait_ = false, has_far_ = false;
-  std::atomic<bool> failed_{false};
+  std::atomic<uint64_t> failed_targets_{0};
+  static_assert(kTargetsMax <= 64);
 
  private:
   base::EpochDomain* epochs_ = nullptr;
@@ -170,10 +173,12 @@ class VolumeOf final : public Volume {
     if constexpr (std::is_same_v<Medium, base::ProductMedium>) {
       return media_[0]->fence(site);
     } else {
-      bool kept = true;
-      for (Medium* medium : media_) kept = medium->fence(site) && kept;
-      if (!kept) failed_.store(true);
-      return !failed_.load();
+      uint64_t failed = 0;
+      for (size_t i = 0; i < media_.size(); ++i) {
+        if (!media_[i]->fence(site)) failed |= uint64_t{1} << i;
+      }
+      if (failed != 0) failed_targets_.fetch_or(failed);
+      return failed_targets_.load() == 0;
     }
   }
 

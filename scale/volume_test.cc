@@ -133,6 +133,7 @@ TEST_F(TwoTargets, OneFailingMediumFailsTheVolume) {
   EXPECT_FALSE(volume_.fence(kVolumeFenceSite));
   EXPECT_EQ(one_.fences, 2) << "the others are fenced all the same";
   EXPECT_TRUE(volume_.failed());
+  EXPECT_EQ(volume_.failed_targets(), 0b10u);
   EXPECT_TRUE(volume_.health().IsIoError());
   EXPECT_EQ(volume_.health().message(), "two broke");
   one_.failure = Status::IoError("one broke");

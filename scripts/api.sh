@@ -9,6 +9,7 @@ Installs doxygen if it is missing, and writes build/api/html/index.html. A comme
 TEXT
 }
 case "${1:-}" in -h | --help) usage && exit 0 ;; esac
+(($# == 0)) || { usage >&2 && echo "api.sh: it takes no argument, but '$1' was given" >&2 && exit 2; }
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
 

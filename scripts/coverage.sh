@@ -9,7 +9,11 @@ Installs gcovr if it is missing, builds the preset `coverage`, runs the tests (a
 the fast budget), writes build/coverage/report/index.html, a page per file, and prints a line per room.
 TEXT
 }
-case "${1:-}" in -h | --help) usage && exit 0 ;; esac
+case "${1:-}" in
+  -h | --help) usage && exit 0 ;;
+  -*) usage >&2 && echo "coverage.sh: unknown argument '$1'" >&2 && exit 2 ;;
+esac
+(($# <= 1)) || { usage >&2 && echo "coverage.sh: one expression is taken; '$2' is another" >&2 && exit 2; }
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
 

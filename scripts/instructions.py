@@ -16,7 +16,8 @@ import subprocess
 import sys
 
 # Operations of the shorter run.
-KINDS = {"put": 20000, "multi_put": 20000, "get": 20000, "multi_get": 20000, "scan": 2000}
+KINDS = {"put": 20000, "multi_put": 20000, "get": 20000, "multi_get": 20000, "scan": 2000,
+         "session_put": 20000, "session_get": 20000, "session_mixed": 20000}
 
 
 def instructions(program, kind, records, operations):
@@ -52,7 +53,7 @@ def main(words):
         counts = [per_operation(program, kind, options.records) for program in programs]
         ratios = [count / counts[0] for count in counts[1:]]
         worst = max([worst, *ratios])
-        print(f"{kind:<10}", *(f"{count:9.0f}" for count in counts), *(f"{ratio:7.3f}" for ratio in ratios), flush=True)
+        print(f"{kind:<13}", *(f"{count:9.0f}" for count in counts), *(f"{ratio:7.3f}" for ratio in ratios), flush=True)
     if options.at_most is not None and worst > options.at_most:
         print(f"instructions.py: a ratio of {worst:.3f} is above {options.at_most}", file=sys.stderr)
         return 1

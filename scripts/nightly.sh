@@ -1,9 +1,23 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The same tests as scripts/test.sh with the nightly budgets, for hours rather than minutes, and static analysis, for
-# which each source is compiled by itself (test.sh compiles several at a time).
-# Arguments are those of scripts/test.sh. After the scorecard the test programs run once more, with small budgets, while
-# their processes are stopped and continued at random (scripts/stop_and_go.py).
+# The tests of scripts/test.sh with the nightly budgets, and static analysis.
+usage() {
+  cat <<'TEXT'
+usage: scripts/nightly.sh [--regimes=LIST] [--tests=REGEX]
+
+Takes hours. Runs static analysis (scripts/tidy.sh), for which each source is compiled by itself; then the tests of
+scripts/test.sh, which explains the arguments, with the nightly budgets; then the test programs once more, with small
+budgets, while their processes are stopped and continued at random (scripts/stop_and_go.py). The exit code is 0 only
+when all of that passed.
+TEXT
+}
+for argument in "$@"; do
+  case "$argument" in
+    --regimes=?* | --tests=?*) ;;
+    -h | --help) usage && exit 0 ;;
+    *) usage >&2 && echo "nightly.sh: unknown argument '$argument'" >&2 && exit 2 ;;
+  esac
+done
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
 setup build test

@@ -6,26 +6,31 @@ usage() {
   cat <<'TEXT'
 usage: scripts/run.sh [flag of bonsai-bench run]...
 
-Builds the programs bonsai and bonsai-bench of the release preset (in build/release/bin) and runs
+Builds the programs bonsai, bonsai-bench and bonsaid of the release preset (in build/release/bin) and runs
   build/release/bin/bonsai-bench run --records=1000000 --operations=1000000 --threads=2 --out=results/latest
 Flags given here come after these, so they win: scripts/run.sh --records=10000000 --out=results/large.
 All flags: build/release/bin/bonsai-bench run --help, once it is built.
 TEXT
 }
+out=results/latest
+previous=
 for argument in "$@"; do
-  case "$argument" in -h | --help) usage && exit 0 ;; esac
+  case "$argument" in
+    -h | --help) usage && exit 0 ;;
+    --out=* | -out=*) out=${argument#*=} ;;
+    # The value of a flag may be a word of its own.
+    -*) ;;
+    *) [[ $previous == -* && $previous != *=* ]] ||
+      { usage >&2 && echo "run.sh: '$argument' is no flag" >&2 && exit 2; } ;;
+  esac
+  previous=$argument
 done
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-out=results/latest
-for argument in "$@"; do
-  case "$argument" in --out=* | -out=*) out=${argument#*=} ;; esac
-done
-
 setup build
 [[ -f build/release/build.ninja ]] || step configure build/logs/release-configure.log cmake --preset release
-step build build/logs/release-build.log cmake --build --preset release --target bonsai bonsai-bench
+step build build/logs/release-build.log cmake --build --preset release --target bonsai bonsai-bench bonsaid
 
 echo "running: bonsai-bench run --records=1000000 --operations=1000000 --threads=2 --out=results/latest $*"
 build/release/bin/bonsai-bench run --records=1000000 --operations=1000000 --threads=2 --out=results/latest "$@"

@@ -53,6 +53,8 @@ test  | clang-tidy-14       | static analysis (scripts/tidy.sh)
 test  | chromium            | shows the report of the benchmark to its test
 test  | python3             | the style test and the scorecard
 test  | dpkg-dev            | finds what the Debian package depends on
+test  | python3-dev         | compiles the Python package
+test  | python3-venv        | installs the Python package apart
 test  | file                | says for cpack which files are programs
 docs  | doxygen             | the API reference (scripts/api.sh)
 docs  | gcovr               | the coverage report (scripts/coverage.sh)

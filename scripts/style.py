@@ -7,6 +7,8 @@ Which rule applies where (tests = *_test.cc, *_fuzz.cc, testing.h and folders na
   rule          applies to                       forbids
   format        all C and C++                    what clang-format-14 would change
   thread        rooms above base, not tests      std::thread, jthread, async, pthread_create: use base/thread.h
+  thread_status rooms, programs, no tests        threads by the constructor of base::Thread: use Thread::start
+  descriptor    rooms, not tests                 calls that make descriptors: use base/nvm/descriptor.h
   sleep         rooms above base, not tests      sleeping by other means than base/
   clock         rooms above base, not tests      reading a clock by other means than base/clock.h
   random        rooms above base, not tests      random numbers by other means than base/random.h
@@ -17,8 +19,9 @@ Which rule applies where (tests = *_test.cc, *_fuzz.cc, testing.h and folders na
   scratch       tests                            folders made by mkdtemp: use base/testing/temp_folder.h
   flags         all but the programs             gflags and glog
   layer         all C and C++                    includes against base <- rdma <- scale <- persist <- index <- store;
-                                                 admin and examples see include/bonsai only, bench also rdma, base
-                                                 and admin, bonsaid also scale and admin, bench/cluster scale;
+                                                 admin, examples and python see include/bonsai only, bench also
+                                                 rdma, base and admin, bonsaid rdma, base, scale and admin,
+                                                 bench/cluster scale;
                                                  a wing of bench sees the wings below it (WINGS); only tests see
                                                  testing
   print         rooms and include, not tests     writing to stdout or stderr: report by Status or the log sink
@@ -68,9 +71,9 @@ RESIDENT_READERS = ["persist/words.h", "persist/pool.cc", "persist/dnode_store.c
                     "persist/recovery.cc"]
 CPP = {".h", ".cc", ".cpp", ".c"}
 SOURCE = CPP | {".py", ".sh", ".cmake", ".txt", ".in"}
-RULES = ["format", "thread", "sleep", "clock", "random", "narrow", "nvm", "seam", "scratch", "flags", "layer", "print",
-         "exception", "guard", "line", "file", "function", "unfinished", "dead_code", "dash", "path", "test_ratio",
-         *style_prose.RULES, *style_spdx.RULES]
+RULES = ["format", "thread", "thread_status", "descriptor", "sleep", "clock", "random", "narrow", "nvm", "seam",
+         "scratch", "flags", "layer", "print", "exception", "guard", "line", "file", "function", "unfinished",
+         "dead_code", "dash", "path", "test_ratio", *style_prose.RULES, *style_spdx.RULES]
 
 
 class Source:
@@ -121,6 +124,15 @@ Banned = namedtuple("Banned", "rule applies pattern remedy")
 BANNED = [
     Banned("thread", above_base,
            r"std::(jthread|async|thread)\b|\bpthread_create\b|#include <thread>", "use base/thread.h"),
+    Banned("thread_status", lambda source: source.folder in ROOMS + PROGRAMS and not source.is_test and
+           source.path.stem != "thread", r'\bThread(\s+\w+)?[({]""|[tT]hreads?_?\.emplace_back\(""',
+           "the system may refuse a thread: use Thread::start() and return its status"),
+    Banned("descriptor", lambda source: library(source) and str(source.path) != "base/nvm/descriptor.cc",
+           r"(?<!\w)::(open(at)?|creat|accept|dup[23]?|pipe|socket|flock)\s*\(|"
+           r"\b(socketpair|accept4|memfd_create|eventfd|epoll_create1?|pipe2|mko?stemp|tmpfile|f(d|re)?open|"
+           r"f?d?opendir|recvmm?sg|signalfd|timerfd_create|inotify_init1?|shm_open|userfaultfd|pidfd_open)\s*\(|"
+           r"\bF_DUPFD|\bstd::[io]?fstream\b|directory_iterator",
+           "it may become what a host prints to, and children keep it: use base/nvm/descriptor.h"),
     Banned("sleep", above_base,
            r"\bstd::this_thread::\w+|\b(u|nano|clock_nano)?sleep\s*\(|\bsched_yield\s*\(|_mm_pause\b",
            "wait through base/"),
@@ -170,7 +182,7 @@ def visible_folders(source):
         return {"bonsai", "bench", "admin", "rdma", "base", *nodes}
     if source.folder == "bonsaid":
         return {"bonsai", "bonsaid", "admin", "scale", "rdma", "base"}
-    if source.folder in ("admin", "examples", "cmake"):
+    if source.folder in ("admin", "examples", "cmake", "python"):
         return {"bonsai", source.folder}
     return None
 

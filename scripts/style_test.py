@@ -16,6 +16,13 @@ LONG_DASH = "\u2014"
 BAD = {
     "thread": [("index/a.cc", "std::thread worker(run);"), ("persist/a.cc", "pthread_create(&t, nullptr, f, nullptr);"),
                ("store/a.cc", "auto f = std::async(run);")],
+    "thread_status": [("scale/a.cc", 'thread_ = base::Thread("x", run);'), ("bench/a.cc", 'Thread t("x", run);'),
+                      ("store/a.cc", 'threads_.emplace_back("x", run);')],
+    "descriptor": [("base/nvm/a.cc", "const int fd = ::open(path, O_RDONLY);"), ("rdma/a.cc", "OsFile(eventfd(0, 0))"),
+                   ("scale/a.cc", "std::ifstream in(path);"), ("rdma/a.cc", "::accept4(fd, nullptr, nullptr, 0);"),
+                   ("store/a.cc", "std::fopen(path, \"r\");"), ("base/a.cc", "::flock(fd, LOCK_EX);"),
+                   ("rdma/a.cc", "recvmsg(fd, &header, 0);"),
+                   ("store/a.cc", "for (std::filesystem::directory_iterator it(path), end;;) {}")],
     "sleep": [("scale/a.cc", "std::this_thread::sleep_for(pause);"), ("index/a.cc", "usleep(10);"),
               ("rdma/a.h", "nanosleep(&t, nullptr);"), ("index/a.cc", "_mm_pause();")],
     "clock": [("index/a.cc", "auto t = std::chrono::steady_clock::now();"), ("persist/a.cc", "time(nullptr);"),
@@ -61,6 +68,9 @@ BAD = {
 
 GOOD = [
     ("base/thread.cc", "std::thread worker(run);"),
+    ("base/nvm/descriptor.cc", "return ::open(path, flags);"),
+    ("store/a.cc", "Mapping::open(path); link->open(name); file.try_lock(true); base::Thread::start(name, run, &t);"),
+    ("store/a_test.cc", 'base::Thread t("x", run); std::ifstream in(path); ::open(path, 0);'),
     ("bench/fabric/run.cc", "::mkdtemp(x);"), ("store/a_test.c", "mkdtemp(x);"),
     ("index/a_test.cc", "std::thread worker(run); std::mt19937_64 random(seed);"),
     ("testing/a.cc", "std::this_thread::sleep_for(pause); printf(\"x\");"),

@@ -1,9 +1,24 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# clang-tidy over the sources (checks: .clang-tidy). Without arguments over every product source; with --changed over
-# what differs from the merge base with the given branch (default main) and from the last commit; or over named files.
+# clang-tidy over the sources (checks: .clang-tidy).
+usage() {
+  cat <<'TEXT'
+usage: scripts/tidy.sh [--changed [BRANCH] | FILE...]
+
+Without arguments over every product source; with --changed over what differs from the merge base with BRANCH (default
+main) and from the last commit; or over the named files.
+TEXT
+}
+for argument in "$@"; do
+  case "$argument" in
+    -h | --help) usage && exit 0 ;;
+    --changed) ;;
+    -*) usage >&2 && echo "tidy.sh: unknown argument '$argument'" >&2 && exit 2 ;;
+    *) [[ ${1:-} == --changed || -f "$(dirname "$0")/../$argument" ]] ||
+      { echo "tidy.sh: there is no file $argument" >&2 && exit 2; } ;;
+  esac
+done
 # shellcheck source=scripts/lib.sh
-case "${1:-}" in -h | --help) grep -v SPDX- "$0" | sed -n 's/^# \{0,1\}//; 2,3p' && exit 0 ;; esac
 . "$(dirname "$0")/lib.sh"
 setup build test
 

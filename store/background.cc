@@ -14,7 +14,8 @@ using index::Index;
 namespace {
 inline constexpr uint64_t kIdleMs = 20;
 inline constexpr size_t kTidyRanges = 256;
-inline constexpr uint64_t kReadersMs = 100;
+inline constexpr uint64_t kReadersMs = 100;     // where others may wait for this thread
+inline constexpr uint64_t kReadersStepMs = 10;  // between two looks whether there is enough
 inline constexpr int kNoSpaceTries = 200;
 inline constexpr uint64_t kDrainRangesMin = 1'000;
 // A range is offloaded in less than this, so a sleep would be longer than the wait.
@@ -26,11 +27,21 @@ inline constexpr uint64_t kRangeNs = 12'000;                  // that offloading
 inline constexpr uint64_t kHelpRangesMax = 8;
 }  // namespace
 
-void Background::start() {
-  for (uint32_t i = 0; i < options_.background_threads; ++i) {
-    threads_.emplace_back("bonsai-bg-" + std::to_string(i), [this] { run(); });
+Status BackgroundThreads::reserve(const Options& options, BackgroundThreads* threads) {
+  for (uint32_t i = 0; i < options.background_threads; ++i) {
+    base::Thread worker;
+    BONSAI_RETURN_IF_ERROR(base::Thread::reserve("bonsai-bg-" + std::to_string(i), &worker));
+    threads->workers.push_back(std::move(worker));
   }
-  if (options_.durability == Durability::kBuffered) closer_ = base::Thread("bonsai-epochs", [this] { close_epochs(); });
+  return options.durability == Durability::kBuffered ? base::Thread::reserve("bonsai-epochs", &threads->closer)
+                                                     : Status::OK();
+}
+
+void Background::start(BackgroundThreads threads) {
+  threads_ = std::move(threads.workers);
+  closer_ = std::move(threads.closer);
+  for (base::Thread& thread : threads_) thread.begin([this] { run(); });
+  if (closer_.joinable()) closer_.begin([this] { close_epochs(); });
 }
 
 void Background::stop() {
@@ -162,7 +173,7 @@ Index::OffloadResult Background::offload_ranges(size_t ranges_max, Index::Which 
   if (first.ranges > 0 || !first.status.IsNoSpace()) return first;
   const std::unique_lock lock(scarce_mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return {};
-  static_cast<void>(tiers_.epochs->drain(kReadersMs));
+  readers_hold_.store(!tiers_.epochs->drain(kReadersMs), std::memory_order_relaxed);
   const auto refused = [](const Index::OffloadResult& result) {
     return result.ranges == 0 && result.status.IsNoSpace();
   };
@@ -176,7 +187,7 @@ Index::OffloadResult Background::offload(size_t ranges_max, Index::Which which) 
   if (result.ranges > 0 || !result.status.ok()) report(result.status);
   if (result.ranges > 0) {
     refusals_in_a_row_.store(0, std::memory_order_relaxed);
-  } else if (result.status.IsNoSpace()) {
+  } else if (result.status.IsNoSpace() && !readers_hold_.load(std::memory_order_relaxed)) {
     refusals_in_a_row_.fetch_add(1, std::memory_order_relaxed);
   }
   return result;
@@ -280,6 +291,20 @@ void Background::tidy_up(uint64_t limit_ms) {
   base::give_back_memory();
 }
 
+// Space comes back when the readers that may look at it have ended. A thread that reads may not run for a long time.
+void Background::await_readers(const std::function<bool()>& enough, uint64_t limit_ms) {
+  base::BoundedWait wait("readers", limit_ms);
+  while (!tiers_.epochs->drain(std::min(kReadersStepMs, limit_ms)) && !enough() && !wait.expired()) {
+    static_cast<void>(wait.watch_ns());
+  }
+}
+
+Status Background::make_space(const std::function<bool()>& enough, uint64_t limit_ms) {
+  const Status drained = drain_until(enough, limit_ms);
+  if (drained.ok() && !enough()) await_readers(enough, limit_ms);
+  return drained;
+}
+
 Status Background::drain_until(const std::function<bool()>& enough, uint64_t limit_ms) {
   base::BoundedWait wait("drain", limit_ms);
   for (int refused = 0; tiers_.index->dirty();) {
@@ -296,7 +321,7 @@ Status Background::drain_until(const std::function<bool()>& enough, uint64_t lim
       // Replaced dnodes may still wait for their readers; and another range may fit, or even give space back.
       // Or a background thread is just defragmenting.
       if (++refused > kNoSpaceTries) return result.status;
-      if (refused == 1) static_cast<void>(tiers_.epochs->drain(std::min(kReadersMs, limit_ms)));
+      if (refused == 1 || refused == kNoSpaceTries) await_readers(enough, limit_ms);
     }
     if (wait.expired()) return result.status.IsUnavailable() ? result.status : wait.status();
     wait.pause();

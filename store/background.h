@@ -28,6 +28,16 @@
 
 namespace bonsai::store {
 
+// The threads of a store, which wait until Background::start() gives them their work: so a store is opened, or created,
+// only if it has them.
+struct BackgroundThreads {
+  // Errors: NoSpace when the system gives no further thread.
+  [[nodiscard]] static Status reserve(const Options& options, BackgroundThreads* threads);
+
+  std::vector<base::Thread> workers;
+  base::Thread closer;  // of epochs, in mode buffered
+};
+
 class Background {
  public:
   // Requires: tiers and counters outlive it.
@@ -37,7 +47,8 @@ class Background {
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
 
-  void start();
+  // Without threads only the calls of users do the work, and in mode buffered only Sync closes epochs.
+  void start(BackgroundThreads threads);
   void stop();  // idempotent
   // In a forked child, in place of stop(): the threads are the parent's, and are forgotten.
   void forget_threads();
@@ -63,7 +74,7 @@ class Background {
   Status last_failure() const;
   // The health of the volume: once it is not OK, updates and offloading have ended.
   [[nodiscard]] Status health() const { return tiers_.volume->health(); }
-  // How often in a row offloading found no space.
+  // How often in a row offloading found no space, while no reader held back space that was replaced.
   [[nodiscard]] uint64_t refusals_in_a_row() const { return refusals_in_a_row_.load(std::memory_order_relaxed); }
 
   // How often an update woke a thread.
@@ -78,8 +89,11 @@ class Background {
   // than twice the initial ranges have been offloaded and there are still some.
   Status drain();
   // Offloads until enough() or everything is in dnodes and what it replaced is free. Errors: of offloading; Unavailable
-  // when nothing moves for `limit_ms`.
+  // when nothing moves for `limit_ms`; NoSpace only when that does not come from readers, who hold back what was
+  // replaced.
   Status drain_until(const std::function<bool()>& enough, uint64_t limit_ms);
+  // The same, and then waits for readers until enough(), or they hold nothing back, or for `limit_ms`.
+  Status make_space(const std::function<bool()>& enough, uint64_t limit_ms);
 
  private:
   void relieve();
@@ -96,6 +110,7 @@ class Background {
   size_t work_early();
   bool put_in_order();
   void tidy_up(uint64_t limit_ms);
+  void await_readers(const std::function<bool()>& enough, uint64_t limit_ms);
   void compact() {
     if (tiers_.index->compaction_wanted()) compact_some();
   }
@@ -121,10 +136,11 @@ class Background {
   std::atomic<uint64_t> owed_ns_{0};  // for which a writer is to offload
   std::unique_ptr<base::Event> wake_ = std::make_unique<base::Event>();
   std::vector<base::Thread> threads_;
-  base::Thread closer_;  // of epochs, in mode buffered
+  base::Thread closer_;
   std::unique_ptr<base::Event> closing_ = std::make_unique<base::Event>();
   std::atomic<uint64_t> helped_ranges_{0};
   std::atomic<uint64_t> refusals_in_a_row_{0};
+  std::atomic<bool> readers_hold_{false};             // space, as the last refusal found
   base::YieldingMutex scarce_mutex_{"scarce space"};  // for who makes room where there is none
   mutable std::mutex failure_mutex_;
   Status failure_;

@@ -6,12 +6,15 @@
 #include <algorithm>
 
 #include "base/status_macros.h"
+#include "base/units.h"
 #include "bonsai/db.h"
 #include "persist/analysis.h"
 #include "persist/large.h"
 #include "persist/survey.h"
 #include "store/new_pool.h"
+#include "store/options.h"
 #include "store/read_only_pool.h"
+#include "store/target.h"
 
 namespace bonsai {
 namespace store {
@@ -21,24 +24,57 @@ using persist::Entry;
 using persist::LiveRecord;
 using persist::Tile;
 
+// How large the targets of a copy are made if the caller does not say (Options::pool_bytes of 0): twice what its
+// records take, shared by the targets that store them; not smaller than the targets of the source, as far as those are
+// within kKeptBytesMax.
+constexpr uint64_t kKeptBytesMax = 64 * base::kMiB;
+constexpr uint64_t kRecordBytes = 16;  // of a record, beside key and value
+
+uint64_t record_bytes(uint64_t key_bytes, uint64_t value_bytes) { return key_bytes + value_bytes + kRecordBytes; }
+
+Status size_copy(uint64_t records_bytes, uint64_t source_target_bytes, const std::string& to, Options* options) {
+  std::vector<scale::TargetName> names;
+  BONSAI_RETURN_IF_ERROR(parse_targets(to, &names));
+  const auto logs =
+      std::count_if(names.begin(), names.end(), [](const auto& name) { return name.role == scale::TargetRole::kLog; });
+  const uint64_t sharing = std::max<uint64_t>(1, names.size() - static_cast<uint64_t>(logs));
+  options->pool_bytes = std::clamp(std::max(2 * records_bytes / sharing, std::min(source_target_bytes, kKeptBytesMax)),
+                                   kPoolBytesMin, kPoolBytesMax);
+  return Status::OK();
+}
+
 class Salvager {
  public:
-  Salvager(const ReadOnlyPool& source, DB& to, SalvageReport* report)
-      : volume_(source.volume()), pool_(source.pool()), large_(source.volume(), space_), to_(to), report_(*report) {}
+  Salvager(const ReadOnlyPool& source, SalvageReport* report)
+      : volume_(source.volume()), pool_(source.pool()), large_(source.volume(), space_), report_(*report) {}
 
-  Status run(const std::function<void(double)>& progress) {
-    persist::Analysis analysis;
-    BONSAI_RETURN_IF_ERROR(persist::analyse(volume_, pool_, &analysis));
-    report_.lost = std::move(analysis.damages);
-    for (size_t i = 0; i < analysis.tiles.size(); ++i) {
-      const Tile& tile = analysis.tiles[i];
-      BONSAI_RETURN_IF_ERROR(copy_tile(tile, *analysis.dnodes[tile.dnode]));
-      if (progress) progress(static_cast<double>(i + 1) / static_cast<double>(analysis.tiles.size()));
+  Status analyse() { return persist::analyse(volume_, pool_, &analysis_); }
+
+  // About as many bytes as copy() will copy. Requires: analysed.
+  Status measure(uint64_t* bytes) {
+    BONSAI_RETURN_IF_ERROR(visit_tiles({}));
+    *bytes = bytes_;
+    return Status::OK();
+  }
+
+  // Requires: analysed.
+  Status copy_all(DB* to, const std::function<void(double)>& progress) {
+    to_ = to;
+    report_ = SalvageReport();
+    report_.lost = std::move(analysis_.damages);
+    return visit_tiles(progress);
+  }
+
+ private:
+  Status visit_tiles(const std::function<void(double)>& progress) {
+    for (size_t i = 0; i < analysis_.tiles.size(); ++i) {
+      const Tile& tile = analysis_.tiles[i];
+      BONSAI_RETURN_IF_ERROR(copy_tile(tile, *analysis_.dnodes[tile.dnode]));
+      if (progress) progress(static_cast<double>(i + 1) / static_cast<double>(analysis_.tiles.size()));
     }
     return Status::OK();
   }
 
- private:
   // The log's records are newer than the dnode, and win also where the dnode is damaged.
   Status copy_tile(const Tile& tile, const persist::Dnode& dnode) {
     const persist::Survey survey = persist::survey(volume_, dnode, tile.lo, tile.hi);
@@ -65,6 +101,10 @@ class Salvager {
 
   Status copy(std::string_view key, std::string_view value, bool tombstone, bool large) {
     if (tombstone) return Status::OK();
+    if (to_ == nullptr) {  // measuring
+      bytes_ += record_bytes(key.size(), large ? persist::large_ref(value).value_bytes : value.size());
+      return Status::OK();
+    }
     if (large) {
       const persist::LargeRef ref = persist::large_ref(value);
       const persist::Trouble trouble = large_.read(ref, &value_);
@@ -77,7 +117,7 @@ class Salvager {
       value = value_;
     }
     ++report_.records;
-    return to_.Put(key, value);
+    return to_->Put(key, value);
   }
 
   void lose(std::string where, std::string what, std::string range) {
@@ -88,8 +128,10 @@ class Salvager {
   const persist::Pool& pool_;
   persist::Space space_;
   const persist::LargeStore large_;
-  DB& to_;
+  persist::Analysis analysis_;
+  DB* to_ = nullptr;
   SalvageReport& report_;
+  uint64_t bytes_ = 0;
   std::string value_;
 };
 
@@ -98,26 +140,46 @@ class Salvager {
 
 Status Salvage(const std::string& from, const Options& options, const std::string& to, SalvageReport* report,
                const std::function<void(double)>& progress) {
+  BONSAI_RETURN_IF_ERROR(store::check_bounds(options));
   store::ReadOnlyPool source;
   BONSAI_RETURN_IF_ERROR(source.open(from, options));
   Options creating = options;
   creating.key_format = source.pool().key_format();
+  store::Salvager salvager(source, report);
+  BONSAI_RETURN_IF_ERROR(salvager.analyse());
+  if (options.pool_bytes == 0) {
+    uint64_t bytes = 0, target_bytes = 0;
+    BONSAI_RETURN_IF_ERROR(salvager.measure(&bytes));
+    for (size_t i = 0; i < source.volume().targets(); ++i) {
+      target_bytes = std::max(target_bytes, source.volume().target_bytes(i));
+    }
+    BONSAI_RETURN_IF_ERROR(store::size_copy(bytes, target_bytes, to, &creating));
+  }
   store::NewPool copy;
   BONSAI_RETURN_IF_ERROR(copy.create(creating, to));
-  *report = SalvageReport();
-  BONSAI_RETURN_IF_ERROR(store::Salvager(source, copy.db(), report).run(progress));
+  BONSAI_RETURN_IF_ERROR(salvager.copy_all(&copy.db(), progress));
   return copy.complete();
 }
 
 Status Checkpoint(DB* db, const Options& options, const std::string& to, const Snapshot* snapshot, uint64_t* records) {
+  BONSAI_RETURN_IF_ERROR(store::check_bounds(options));
   Options creating = options;
-  creating.key_format = db->GetStats().key_format;
+  const Stats stats = db->GetStats();
+  creating.key_format = stats.key_format;
+  ScanOptions scan;
+  scan.snapshot = snapshot;
+  if (options.pool_bytes == 0) {
+    uint64_t bytes = 0;
+    BONSAI_RETURN_IF_ERROR(db->Scan(scan, {}, [&](std::string_view key, std::string_view value) {
+      bytes += store::record_bytes(key.size(), value.size());
+      return true;
+    }));
+    BONSAI_RETURN_IF_ERROR(store::size_copy(bytes, stats.pool_bytes / stats.targets, to, &creating));
+  }
   store::NewPool copy;
   BONSAI_RETURN_IF_ERROR(copy.create(creating, to));
   Status written;
   uint64_t count = 0;
-  ScanOptions scan;
-  scan.snapshot = snapshot;
   BONSAI_RETURN_IF_ERROR(db->Scan(scan, {}, [&](std::string_view key, std::string_view value) {
     written = copy.db().Put(key, value);
     count += written.ok() ? 1 : 0;

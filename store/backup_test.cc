@@ -133,9 +133,60 @@ TEST_F(BackupTest, AFailedCheckpointLeavesNothing) {
   EXPECT_EQ(files(), 1U);
   EXPECT_TRUE(Checkpoint(db.get(), options(), asked_name(path_)).IsInvalidArgument()) << "over a pool that is there";
   EXPECT_TRUE(Checkpoint(db.get(), options(), folder_.file("no/copy")).IsIoError());
-  std::ofstream(copy_ + ".partial") << std::string(4096, 'x');  // of a copy that was interrupted
+  EXPECT_EQ(files(), 1U);
   EXPECT_TRUE(Checkpoint(db.get(), options(), asked_name(copy_)).ok());
   EXPECT_EQ(files(), 2U);
+}
+
+// A copy whose size nobody has named has the room that its records need, and is not smaller than the source.
+TEST_F(BackupTest, ACopyIsAsLargeAsItsRecordsNeed) {
+  Options sized = options();
+  sized.pool_bytes = 0;
+  std::unique_ptr<DB> none;
+  EXPECT_FALSE(open_db(sized, path_, &none).ok()) << "only of a copy";
+  for (const size_t value_bytes : {8U, 100U, 1000U, 20'000U}) {
+    const std::string name = folder_.file("source" + std::to_string(value_bytes)), copy = name + ".copy";
+    std::unique_ptr<DB> db;
+    Options large = options();
+    large.pool_bytes = 200 * kMiB;
+    ASSERT_TRUE(open_db(large, name, &db).ok());
+    const uint64_t records = budget(8, 24, 60) * kMiB / (value_bytes + 60);
+    for (uint64_t i = 0; i < records; ++i) ASSERT_TRUE(db->Put(key_of(i), std::string(value_bytes, 'v')).ok());
+    uint64_t copied = 0;
+    ASSERT_EQ("OK", Checkpoint(db.get(), sized, asked_name(copy), nullptr, &copied).ToString());
+    EXPECT_EQ(copied, records);
+    EXPECT_GE(std::filesystem::file_size(copy), 64 * kMiB);
+    EXPECT_LT(std::filesystem::file_size(copy), 160 * kMiB);
+    ASSERT_TRUE(db->Close().ok());
+    std::filesystem::remove(copy);
+    SalvageReport report;
+    ASSERT_EQ("OK", Salvage(asked_name(name), sized, asked_name(copy), &report).ToString());
+    EXPECT_EQ(report.records, records);
+    EXPECT_LT(std::filesystem::file_size(copy), 160 * kMiB);
+    std::filesystem::remove(copy);
+    std::filesystem::remove(name);
+  }
+}
+
+// Sources filled to the brim: of them, too, the copy has room for everything.
+TEST_F(BackupTest, ACopyOfAFullPoolHasRoomForIt) {
+  Options sized = options();
+  sized.pool_bytes = 0;
+  for (const size_t value_bytes : {8U, 300U, 5'000U, 100'000U}) {
+    const std::string name = folder_.file("full" + std::to_string(value_bytes)), copy = name + ".copy";
+    std::unique_ptr<DB> db;
+    Options small = options();
+    small.stall_ms_max = 50;
+    ASSERT_TRUE(open_db(small, name, &db).ok());
+    uint64_t records = 0;
+    while (db->Put(key_of(records), std::string(value_bytes, 'v')).ok()) ++records;
+    uint64_t copied = 0;
+    ASSERT_EQ("OK", Checkpoint(db.get(), sized, asked_name(copy), nullptr, &copied).ToString()) << value_bytes;
+    EXPECT_EQ(copied, records);
+    EXPECT_LT(std::filesystem::file_size(copy), 20 * kMiB) << value_bytes;
+    ASSERT_TRUE(db->Close().ok());
+    std::filesystem::remove(copy);
+  }
 }
 
 // ---- salvage

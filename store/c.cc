@@ -2,6 +2,8 @@
 // The C interface's operations on an open store. Contract: bonsai/c.h.
 #include "bonsai/c.h"
 
+#include <algorithm>
+#include <initializer_list>
 #include <span>
 #include <vector>
 
@@ -26,6 +28,14 @@ Status get_with(bonsai_t* db, const bonsai_readoptions_t* options, const char* k
   if (status.ok()) status = take(std::string_view(buffer));
   if (buffer.capacity() > kReadBufferKeptBytesMax) std::string().swap(buffer);
   return status;
+}
+
+bool all_there(std::initializer_list<const void*> arrays) {
+  return std::find(arrays.begin(), arrays.end(), nullptr) == arrays.end();
+}
+
+Status null_array() {
+  return Status::InvalidArgument("an array is NULL and the count above 0; pass all arrays, or the count 0");
 }
 
 Status out_of_memory() { return Status::NoSpace("out of memory for the value; free some and get it again"); }
@@ -75,6 +85,24 @@ Status multi_put(bonsai_t* db, size_t count, const char* const* keys, const size
     if (!statuses[i].ok() && first_failure.ok()) first_failure = statuses[i];
   }
   return first_failure;
+}
+
+// Moves an iterator. What cannot be carried out leaves it without a position, and a status, until the next seek.
+template <typename Move>
+void move(bonsai_iterator_t* iterator, Move&& move) noexcept {
+  iterator->refused = guarded(nullptr, [&] {
+    move(*iterator->iterator);
+    return Status::OK();
+  });
+}
+
+template <typename Seek>
+void seek(bonsai_iterator_t* iterator, const char* key, size_t key_bytes, Seek&& seek) noexcept {
+  if (!names_bytes(key, key_bytes)) {
+    iterator->refused = BONSAI_INVALID_ARGUMENT;
+    return;
+  }
+  move(iterator, [&](Iterator& it) { seek(it, std::string_view(key, key_bytes)); });
 }
 
 Status open(const bonsai_options_t* options, const char* path, bonsai_t** db) {
@@ -199,6 +227,7 @@ int bonsai_get_into(bonsai_t* db, const bonsai_readoptions_t* options, const cha
                     size_t buffer_bytes, size_t* value_bytes, char** errptr) {
   *value_bytes = 0;
   return guarded(errptr, [&] {
+    if (!names_bytes(buffer, buffer_bytes)) return null_bytes();
     return bonsai::c::get_with(db, options, key, key_bytes, [&](std::string_view found) {
       *value_bytes = found.size();
       return bonsai::c::copy_into(found, buffer, buffer_bytes);
@@ -208,6 +237,9 @@ int bonsai_get_into(bonsai_t* db, const bonsai_readoptions_t* options, const cha
 
 int bonsai_multi_get(bonsai_t* db, const bonsai_readoptions_t* options, size_t count, const char* const* keys,
                      const size_t* keys_bytes, char** values, size_t* values_bytes, int* codes, char** errptr) {
+  if (count > 0 && !bonsai::c::all_there({keys, keys_bytes, values, values_bytes, codes})) {
+    return guarded(errptr, [] { return bonsai::c::null_array(); });
+  }
   for (size_t i = 0; i < count; ++i) {
     values[i] = nullptr;
     values_bytes[i] = 0;
@@ -223,6 +255,9 @@ int bonsai_multi_get(bonsai_t* db, const bonsai_readoptions_t* options, size_t c
 
 int bonsai_multi_put(bonsai_t* db, size_t count, const char* const* keys, const size_t* keys_bytes,
                      const char* const* values, const size_t* values_bytes, int* codes, char** errptr) {
+  if (count > 0 && !bonsai::c::all_there({keys, keys_bytes, values, values_bytes, codes})) {
+    return guarded(errptr, [] { return bonsai::c::null_array(); });
+  }
   for (size_t i = 0; i < count; ++i) codes[i] = -1;
   const int code =
       guarded(errptr, [&] { return bonsai::c::multi_put(db, count, keys, keys_bytes, values, values_bytes, codes); });
@@ -281,7 +316,7 @@ void bonsai_snapshot_release(bonsai_snapshot_t* snapshot) { delete snapshot; }
 bonsai_iterator_t* bonsai_iter_create(bonsai_t* db, const bonsai_readoptions_t* options) {
   bonsai_iterator_t* iterator = nullptr;
   guarded(nullptr, [&] {
-    iterator = new bonsai_iterator_t{db->db->NewIterator(bonsai::c::read_options(options))};
+    iterator = new bonsai_iterator_t{db->db->NewIterator(bonsai::c::read_options(options)), BONSAI_OK};
     return Status::OK();
   });
   return iterator;
@@ -289,23 +324,33 @@ bonsai_iterator_t* bonsai_iter_create(bonsai_t* db, const bonsai_readoptions_t* 
 
 void bonsai_iter_destroy(bonsai_iterator_t* iterator) { delete iterator; }
 
-unsigned char bonsai_iter_valid(const bonsai_iterator_t* iterator) { return iterator->iterator->Valid() ? 1 : 0; }
-void bonsai_iter_seek_to_first(bonsai_iterator_t* iterator) { iterator->iterator->SeekToFirst(); }
-void bonsai_iter_seek_to_last(bonsai_iterator_t* iterator) { iterator->iterator->SeekToLast(); }
+unsigned char bonsai_iter_valid(const bonsai_iterator_t* iterator) {
+  return iterator->refused == BONSAI_OK && iterator->iterator->Valid() ? 1 : 0;
+}
+void bonsai_iter_seek_to_first(bonsai_iterator_t* iterator) {
+  bonsai::c::move(iterator, [](bonsai::Iterator& it) { it.SeekToFirst(); });
+}
+void bonsai_iter_seek_to_last(bonsai_iterator_t* iterator) {
+  bonsai::c::move(iterator, [](bonsai::Iterator& it) { it.SeekToLast(); });
+}
 void bonsai_iter_seek(bonsai_iterator_t* iterator, const char* key, size_t key_bytes) {
-  iterator->iterator->Seek({key, key_bytes});
+  bonsai::c::seek(iterator, key, key_bytes, [](bonsai::Iterator& it, std::string_view to) { it.Seek(to); });
 }
 void bonsai_iter_seek_for_prev(bonsai_iterator_t* iterator, const char* key, size_t key_bytes) {
-  iterator->iterator->SeekForPrev({key, key_bytes});
+  bonsai::c::seek(iterator, key, key_bytes, [](bonsai::Iterator& it, std::string_view to) { it.SeekForPrev(to); });
 }
 void bonsai_iter_seek_after(bonsai_iterator_t* iterator, const char* key, size_t key_bytes) {
-  iterator->iterator->SeekAfter({key, key_bytes});
+  bonsai::c::seek(iterator, key, key_bytes, [](bonsai::Iterator& it, std::string_view to) { it.SeekAfter(to); });
 }
 void bonsai_iter_seek_before(bonsai_iterator_t* iterator, const char* key, size_t key_bytes) {
-  iterator->iterator->SeekBefore({key, key_bytes});
+  bonsai::c::seek(iterator, key, key_bytes, [](bonsai::Iterator& it, std::string_view to) { it.SeekBefore(to); });
 }
-void bonsai_iter_next(bonsai_iterator_t* iterator) { iterator->iterator->Next(); }
-void bonsai_iter_prev(bonsai_iterator_t* iterator) { iterator->iterator->Prev(); }
+void bonsai_iter_next(bonsai_iterator_t* iterator) {
+  bonsai::c::move(iterator, [](bonsai::Iterator& it) { it.Next(); });
+}
+void bonsai_iter_prev(bonsai_iterator_t* iterator) {
+  bonsai::c::move(iterator, [](bonsai::Iterator& it) { it.Prev(); });
+}
 
 const char* bonsai_iter_key(const bonsai_iterator_t* iterator, size_t* key_bytes) {
   const std::string_view key = iterator->iterator->key();
@@ -320,7 +365,10 @@ const char* bonsai_iter_value(const bonsai_iterator_t* iterator, size_t* value_b
 }
 
 int bonsai_iter_status(const bonsai_iterator_t* iterator, char** errptr) {
-  return guarded(errptr, [&] { return iterator->iterator->status(); });
+  return guarded(errptr, [&] {
+    if (iterator->refused == BONSAI_INVALID_ARGUMENT) return null_bytes();
+    return iterator->refused == BONSAI_OK ? iterator->iterator->status() : bonsai::c::out_of_memory();
+  });
 }
 
 }  // extern "C"

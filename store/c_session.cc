@@ -20,6 +20,7 @@ struct bonsai_session_t {
     char* buffer = nullptr;  // null: not a get, or one without room
     size_t buffer_bytes = 0;
     bool is_get = false;
+    int lost = BONSAI_OK;  // why it was not carried out, when memory ran out
     bonsai_result_t* result = nullptr;
   };
 
@@ -33,12 +34,18 @@ struct bonsai_session_t {
     slot.buffer = nullptr;
     slot.buffer_bytes = 0;
     slot.is_get = false;
+    slot.lost = BONSAI_OK;
     slot.result = result;
+    const size_t before = session_->InFlight();
     char* message = nullptr;
     const int code = bonsai::c::guarded(&message, [&] { return start(*session_, slot); });
     if (code == BONSAI_OK) {
       ++in_flight_;
     } else {
+      // An operation may end those before it. If memory ran out meanwhile, what these have done is unknown.
+      if (session_->InFlight() < before) {
+        for (Slot& begun : std::span(slots_).first(in_flight_)) begun.lost = code;
+      }
       note_failure(code, message);
       if (result != nullptr) result->code = code;
     }
@@ -75,7 +82,8 @@ struct bonsai_session_t {
     });
     for (Slot& slot : std::span(slots_).first(in_flight_)) {
       char* why = nullptr;
-      const int code = waited != BONSAI_OK ? waited : bonsai::c::guarded(&why, [&] { return return_answers(&slot); });
+      const int lost = waited != BONSAI_OK ? waited : slot.lost;
+      const int code = lost != BONSAI_OK ? lost : bonsai::c::guarded(&why, [&] { return return_answers(&slot); });
       if (slot.result != nullptr) slot.result->code = code;
       if (code != BONSAI_OK && code != BONSAI_NOT_FOUND) note_failure(code, waited != BONSAI_OK ? message : why);
       std::free(why);

@@ -490,5 +490,69 @@ TEST(StatsFields, ReachCByNameAndIndex) {
   EXPECT_EQ(bonsai_stats_value(&stats, 1000), 0u);
 }
 
+// Each read of a session sees the updates of its key that were begun before it, and none after it.
+TEST_F(CInterface, SessionKeepsTheOrderOfAKey) {
+  must_open();
+  bonsai_session_t* session = nullptr;
+  ASSERT_EQ(bonsai_session_create(db_, 8, &session, nullptr), BONSAI_OK);
+  std::array<std::array<char, 1>, 3> got{};
+  std::array<bonsai_result_t, 8> results;
+  std::string scanned;
+  const auto visit = [](void* arg, const char*, size_t, const char* value, size_t value_bytes) -> unsigned char {
+    static_cast<std::string*>(arg)->append(value, value_bytes);
+    return 1;
+  };
+  bonsai_session_get(session, "k", 1, got[0].data(), 1, &results[0]);
+  bonsai_session_put(session, "k", 1, "1", 1, &results[1]);
+  bonsai_session_get(session, "k", 1, got[1].data(), 1, &results[2]);
+  bonsai_session_scan(session, nullptr, "", 0, "", 0, 10, visit, &scanned, &results[3]);
+  bonsai_session_put(session, "k", 1, "2", 1, &results[4]);
+  bonsai_session_get(session, "k", 1, got[2].data(), 1, &results[5]);
+  bonsai_session_delete(session, "k", 1, &results[6]);
+  bonsai_session_get(session, "k", 1, got[0].data(), 1, &results[7]);
+  EXPECT_EQ(bonsai_session_wait(session, nullptr), BONSAI_OK);
+  EXPECT_EQ(results[0].code, BONSAI_NOT_FOUND);
+  EXPECT_EQ(got[1][0], '1');
+  EXPECT_EQ(scanned, "1");
+  EXPECT_EQ(got[2][0], '2');
+  EXPECT_EQ(results[7].code, BONSAI_NOT_FOUND);
+  bonsai_session_destroy(session);
+}
+
+// NULL with a length, or an array with a count, is a refusal wherever bytes or arrays are taken, and changes nothing.
+TEST_F(CInterface, NullWithALengthIsInvalidEverywhere) {
+  must_open();
+  ASSERT_EQ(put("k", "v"), BONSAI_OK);
+  bonsai_iterator_t* it = bonsai_iter_create(db_, nullptr);
+  for (const auto seek :
+       {&bonsai_iter_seek, &bonsai_iter_seek_for_prev, &bonsai_iter_seek_after, &bonsai_iter_seek_before}) {
+    bonsai_iter_seek_to_first(it);
+    EXPECT_EQ(bonsai_iter_valid(it), 1);
+    seek(it, nullptr, 5);
+    EXPECT_EQ(bonsai_iter_valid(it), 0);
+    Message message;
+    EXPECT_EQ(bonsai_iter_status(it, message.slot()), BONSAI_INVALID_ARGUMENT);
+    EXPECT_TRUE(message.is_set());
+    seek(it, nullptr, 0);
+    EXPECT_EQ(bonsai_iter_status(it, nullptr), BONSAI_OK);
+  }
+  bonsai_iter_destroy(it);
+  size_t bytes = 0;
+  EXPECT_EQ(bonsai_get_into(db_, nullptr, "k", 1, nullptr, 5, &bytes, nullptr), BONSAI_INVALID_ARGUMENT);
+  EXPECT_EQ(bonsai_get_into(db_, nullptr, "k", 1, nullptr, 0, &bytes, nullptr), BONSAI_INVALID_ARGUMENT);
+  EXPECT_EQ(bytes, 1U) << "no room, and how much is needed";
+  const char* keys[] = {"k"};
+  size_t sizes[] = {1};
+  char* values[] = {nullptr};
+  int codes[] = {-1};
+  EXPECT_EQ(bonsai_multi_get(db_, nullptr, 1, nullptr, sizes, values, sizes, codes, nullptr), BONSAI_INVALID_ARGUMENT);
+  EXPECT_EQ(bonsai_multi_get(db_, nullptr, 1, keys, nullptr, values, sizes, codes, nullptr), BONSAI_INVALID_ARGUMENT);
+  EXPECT_EQ(bonsai_multi_get(db_, nullptr, 1, keys, sizes, values, sizes, nullptr, nullptr), BONSAI_INVALID_ARGUMENT);
+  EXPECT_EQ(bonsai_multi_get(db_, nullptr, 0, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr), BONSAI_OK);
+  EXPECT_EQ(bonsai_multi_put(db_, 1, keys, sizes, nullptr, sizes, codes, nullptr), BONSAI_INVALID_ARGUMENT);
+  EXPECT_EQ(bonsai_multi_put(db_, 1, keys, sizes, keys, sizes, nullptr, nullptr), BONSAI_INVALID_ARGUMENT);
+  EXPECT_EQ(bonsai_multi_put(db_, 0, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr), BONSAI_OK);
+}
+
 }  // namespace
 }  // namespace bonsai

@@ -39,6 +39,7 @@ struct bonsai_snapshot_t {
 
 struct bonsai_iterator_t {
   std::unique_ptr<bonsai::Iterator> iterator;
+  int refused = 0;  // the code of the last move if it was not carried out: the iterator is not valid
 };
 
 struct bonsai_stats_t {

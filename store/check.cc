@@ -7,8 +7,10 @@
 #include "bonsai/db.h"
 #include "persist/analysis.h"
 #include "persist/large.h"
+#include "persist/run_reader.h"
 #include "persist/survey.h"
 #include "scale/volume.h"
+#include "store/options.h"
 #include "store/read_only_pool.h"
 
 namespace bonsai {
@@ -87,10 +89,10 @@ class Checker {
   };
 
   Status check_runs(const Dnode& dnode, const std::string& range) {
-    scale::ReadBatch reads(volume_);
+    persist::RunReader reader(volume_);
     std::vector<persist::RunView> runs;
-    for (const persist::RunDesc& desc : dnode.runs()) runs.push_back(persist::issue_run(volume_, desc, &reads));
-    BONSAI_RETURN_IF_ERROR(reads.wait());
+    for (const persist::RunDesc& desc : dnode.runs()) runs.push_back(reader.run(desc));
+    BONSAI_RETURN_IF_ERROR(reader.wait());
     for (const persist::RunView& run : runs) {
       const Addr addr = Addr::of_bits(run.desc().addr);
       claim(addr, run.desc().bytes, "run", range);
@@ -136,6 +138,7 @@ class Checker {
 
 Status Check(const std::string& path, CheckReport* report, const std::function<void(double)>& progress,
              const Options& options) {
+  BONSAI_RETURN_IF_ERROR(store::check_bounds(options));
   store::ReadOnlyPool source;
   BONSAI_RETURN_IF_ERROR(source.open(path, options));
   *report = CheckReport();

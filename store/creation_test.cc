@@ -7,9 +7,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,9 +27,10 @@
 namespace bonsai::testing {
 namespace {
 
-// What this program syncs and renames, while it is noted.
+// What this program syncs and names, while it is noted.
 std::vector<std::string> noted;
 bool noting = false;
+bool folders_fail = false;  // to be synced
 
 std::string path_of(int fd) {
   std::error_code ignored;
@@ -148,11 +152,38 @@ TEST(Creation, AnAnsweredCheckpointKeepsItsName) {
   const Status status = Checkpoint(db.get(), creating(kMiB), folder.file("copy"), nullptr, nullptr);
   noting = false;
   ASSERT_TRUE(status.ok()) << status.ToString();
-  const std::string named = "rename " + folder.file("copy");
+  const std::string named = "linkat " + folder.file("copy");
   const auto renamed = std::find(noted.begin(), noted.end(), named);
   ASSERT_NE(renamed, noted.end());
   const std::string synced = "fsync " + std::filesystem::path(folder.file("copy")).parent_path().string();
   EXPECT_NE(std::find(renamed, noted.end(), synced), noted.end()) << "the name was not made durable";
+}
+
+// A name that may not be durable is taken back, so that what failed can be repeated.
+TEST(Creation, AFolderThatCannotBeSyncedLeavesNothing) {
+  const ScratchFolder folder;
+  std::unique_ptr<DB> db;
+  ASSERT_TRUE(DB::Open(creating(kMiB), folder.file("pool"), &db).ok());
+  ASSERT_TRUE(db->Put("key", "value").ok());
+  const std::string copy = folder.pool(2, "copy");
+  const auto checkpoint = [&] { return Checkpoint(db.get(), creating(kMiB), copy); };
+  const auto salvage = [&] {
+    SalvageReport report;
+    return Salvage(folder.file("source"), creating(kMiB), copy, &report);
+  };
+  const auto create = [&] { return use(copy, creating(kMiB)); };
+  ASSERT_TRUE(use(folder.file("source"), creating(kMiB)).ok());
+  const std::vector<std::function<Status()>> all = {checkpoint, salvage, create};
+  for (size_t i = 0; i < all.size(); ++i) {
+    folders_fail = true;
+    const Status failed = all[i]();
+    folders_fail = false;
+    EXPECT_TRUE(failed.IsIoError()) << i << failed.ToString();
+    EXPECT_FALSE(std::filesystem::exists(folder.file("copy.0"))) << i;
+    EXPECT_FALSE(std::filesystem::exists(folder.file("copy.1"))) << i;
+    EXPECT_EQ("OK", all[i]().ToString()) << i;
+    for (const char* name : {"copy.0", "copy.1"}) std::filesystem::remove(folder.file(name));
+  }
 }
 
 }  // namespace
@@ -161,9 +192,13 @@ TEST(Creation, AnAnsweredCheckpointKeepsItsName) {
 // In place of the library's: they note, and do the same.
 extern "C" int fsync(int fd) {
   if (bonsai::testing::noting) bonsai::testing::noted.push_back("fsync " + bonsai::testing::path_of(fd));
+  if (bonsai::testing::folders_fail && std::filesystem::is_directory(bonsai::testing::path_of(fd))) {
+    errno = EIO;
+    return -1;
+  }
   return static_cast<int>(::syscall(SYS_fsync, fd));
 }
-extern "C" int rename(const char* from, const char* to) noexcept {
-  if (bonsai::testing::noting) bonsai::testing::noted.push_back(std::string("rename ") + to);
-  return static_cast<int>(::syscall(SYS_rename, from, to));
+extern "C" int linkat(int from_folder, const char* from, int to_folder, const char* to, int flags) noexcept {
+  if (bonsai::testing::noting) bonsai::testing::noted.push_back(std::string("linkat ") + to);
+  return static_cast<int>(::syscall(SYS_linkat, from_folder, from, to_folder, to, flags));
 }

@@ -15,15 +15,17 @@ namespace bonsai::store {
 // Requires, as below: trouble is not kNone.
 inline Status no_value(const scale::Volume& volume, persist::Trouble trouble, std::string_view key) {
   if (trouble == persist::Trouble::kUnavailable) return volume.unavailable();
-  return Status::Corruption("the stored bytes of key " + base::printable(key) +
-                            " fail their checksum; run `bonsai check` on the pool");
+  return Status::Corruption(
+      "the stored bytes of key " + base::printable(key) +
+      " fail their checksum; run `bonsai check` on the pool, and `bonsai salvage` to copy what is sound");
 }
 
 inline Status no_range(const scale::Volume& volume, persist::Trouble trouble, const base::Fence& lo,
                        const base::Fence& hi) {
   if (trouble == persist::Trouble::kUnavailable) return volume.unavailable();
-  return Status::Corruption("a dnode of keys " + base::printable_range(lo, hi) +
-                            " fails its checksum; run `bonsai check` on the pool");
+  return Status::Corruption(
+      "a dnode of keys " + base::printable_range(lo, hi) +
+      " fails its checksum; run `bonsai check` on the pool, and `bonsai salvage` to copy what is sound");
 }
 
 }  // namespace bonsai::store

@@ -114,7 +114,7 @@ class Subject {
     std::unique_ptr<store::Tiers> tiers;
     const Status status = store::open_tiers_on(options_, std::move(media), create, &tiers);
     EXPECT_TRUE(status.ok()) << status.ToString();
-    return std::make_unique<store::DbImpl>(options_, std::move(tiers), false);
+    return std::make_unique<store::DbImpl>(options_, std::move(tiers), store::BackgroundThreads());
   }
 
   [[nodiscard]] Images now() const {
@@ -314,7 +314,7 @@ class Judge {
     if (const Status status = store::open_tiers_on(options(), std::move(files), false, &tiers); !status.ok()) {
       return refused(sound, status);
     }
-    store::DbImpl db(options(), std::move(tiers), false);
+    store::DbImpl db(options(), std::move(tiers), store::BackgroundThreads());
     return read(&db, folder ? folder->file("checkpoint") : "", sound);
   }
 

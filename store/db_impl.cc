@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/small_copy.h"
 #include "base/status_macros.h"
+#include "persist/fences.h"
 #include "store/damage.h"
 #include "store/iterator.h"
 #include "store/session.h"
@@ -26,7 +27,7 @@ namespace {
 inline constexpr uint64_t kEntryOverheadBytes = 64;
 // The same of an update of a key; a long one may come to stand beside the data once more, as a fence key.
 uint64_t room_for(std::string_view key, std::string_view value) {
-  const uint64_t as_fence = key.size() > persist::kInlineFenceBytes / 2 ? key.size() : 0;
+  const uint64_t as_fence = persist::fits_inline(key) ? 0 : key.size();
   return key.size() + value.size() + as_fence + kEntryOverheadBytes;
 }
 
@@ -42,14 +43,14 @@ Status nothing_found(const scale::Volume& volume, const Index::Lookup& lookup) {
 
 }  // namespace
 
-DbImpl::DbImpl(const Options& options, std::unique_ptr<Tiers> tiers, bool background)
+DbImpl::DbImpl(const Options& options, std::unique_ptr<Tiers> tiers, BackgroundThreads threads)
     : options_(options),
       tiers_(std::move(tiers)),
       key_bytes_min_(tiers_->pool.key_format() == KeyFormat::kFixed8 ? sizeof(uint64_t) : kKeyBytesMin),
       key_bytes_max_(tiers_->pool.key_format() == KeyFormat::kFixed8 ? sizeof(uint64_t) : kKeyBytesMax),
       large_value_bytes_min_(tiers_->pool.limits().large_value_bytes_min),
       background_(options_, *tiers_, counters_) {
-  if (background) background_.start();
+  background_.start(std::move(threads));
 }
 
 DbImpl::~DbImpl() {
@@ -62,8 +63,7 @@ Status DbImpl::Close() {
   if (!owner_.mine()) {
     closed_ = true;
     background_.forget_threads();
-    for (Target& target : tiers_->targets) target.mapping.reset();  // and with it this process's share in its lock
-    static_cast<void>(tiers_.release());                            // what its end would write is the parent's to write
+    static_cast<void>(tiers_.release());  // what its end would write is the parent's to write
     return of_parent();
   }
   const uint64_t snapshots = lent_.snapshots.load(std::memory_order_acquire);
@@ -86,7 +86,7 @@ Status DbImpl::Close() {
     if (target.mapping == nullptr) continue;
     if (Status synced = target.mapping->sync(); status.ok()) status = synced;
   }
-  return status;
+  return status.ok() && closing->named_at_close ? name_targets(closing->targets) : status;
 }
 
 // ---- checks
@@ -127,7 +127,7 @@ Status DbImpl::admit(uint64_t bytes, Stall* stall) {
   return Status::NoSpace("the pool is full (" + std::to_string(tiers_->space.used_bytes()) + " of " +
                          std::to_string(tiers_->space.capacity_bytes()) + " data bytes used" +
                          (drained.ok() ? std::string() : ", " + drained.ToString()) +
-                         "); delete data, deletes still work, or use a larger pool");
+                         "); enlarge it (bonsai grow, Options::grow_bytes), or delete data, deletes still work");
 }
 
 Status DbImpl::store_large(std::string_view value, persist::LargeRef* ref, Stall* stall) {
@@ -480,12 +480,12 @@ Status DbImpl::Sync() {
 
 Status DbImpl::Drain() { return owner_.mine() ? background_.drain() : of_parent(); }
 
-// What blocks of so many bytes take from the system, with their share of what the heaps round up or have free.
+// What so many bytes of DRAM take from the system, with their share of what the heaps round up or have free.
 uint64_t DbImpl::with_rounding(uint64_t bytes) {
   const base::Heap::Use use = base::memory_use();
-  if (use.used_bytes == 0) return bytes;
-  return static_cast<uint64_t>(static_cast<double>(bytes) * static_cast<double>(use.held_bytes) /
-                               static_cast<double>(use.used_bytes));
+  if (use.used_bytes == 0 || use.held_bytes < use.used_bytes) return bytes;
+  const double share = std::min(1.0, static_cast<double>(bytes) / static_cast<double>(use.used_bytes));
+  return bytes + static_cast<uint64_t>(share * static_cast<double>(use.held_bytes - use.used_bytes));
 }
 
 Stats DbImpl::GetStats() const {
@@ -541,10 +541,10 @@ Stats DbImpl::GetStats() const {
   stats.offload_us = work.offload_ns.load() / base::kNsPerUs;
   stats.updates_offloaded = work.updates_offloaded.load();
   const base::NvmCounters nvm = base::nvm_counters();
-  stats.nvm_bytes_stored = nvm.bytes_stored;
-  stats.nvm_lines_flushed = nvm.lines_flushed;
-  stats.nvm_fences = nvm.fences;
-  stats.nvm_media_bytes = nvm.media_bytes;
+  stats.nvm_bytes_stored = nvm.bytes_stored - nvm_before_.bytes_stored;
+  stats.nvm_lines_flushed = nvm.lines_flushed - nvm_before_.lines_flushed;
+  stats.nvm_fences = nvm.fences - nvm_before_.fences;
+  stats.nvm_media_bytes = nvm.media_bytes - nvm_before_.media_bytes;
   if (t.links == nullptr) return stats;
   const rdma::Traffic traffic = t.links->traffic();
   stats.fabric_round_trips = traffic.round_trips;

@@ -64,9 +64,8 @@ inline persist::DnodeCursor::Verify verify_of(bool verify_checksums) {
 
 class DbImpl final : public DB {
  public:
-  // With `background` off no thread is started, in mode `buffered` neither: then only Sync closes epochs, for tests
-  // that run the store in one thread.
-  DbImpl(const Options& options, std::unique_ptr<Tiers> tiers, bool background = true);
+  // `threads` are those that the options ask for, or none, for tests that run the store in one thread.
+  DbImpl(const Options& options, std::unique_ptr<Tiers> tiers, BackgroundThreads threads);
   ~DbImpl() override;
 
   Status Put(std::string_view key, std::string_view value) override;
@@ -149,7 +148,7 @@ class DbImpl final : public DB {
   void scan_short_ones(std::span<const Ranged> scans);
   template <class Take>
   Status walk(uint64_t version, const ScanOptions& options, std::string_view from, index::Index::Window* window,
-              const index::Index::Start* start, Take&& take);
+              index::ScanAhead* ahead, Take&& take);
   template <class Take>
   Status walk_alone(const ScanOptions& options, std::string_view from, Take&& take);
   auto passing_on_to(const RowsVisitor& visit);
@@ -175,12 +174,18 @@ class DbImpl final : public DB {
   std::unique_ptr<Tiers> tiers_;
   const size_t key_bytes_min_, key_bytes_max_;
   const uint64_t large_value_bytes_min_;
+  const base::NvmCounters nvm_before_ = base::nvm_counters();  // of the process, when the store was opened
   Counters counters_;
   Lent lent_;
   Background background_;
   const base::OwnProcess owner_;
   bool closed_ = false;
 };
+
+// DB::Open, and OpenForTest. With `name_later` the files of a new pool get their names when it is closed, if
+// Tiers::named_at_close is set then. Errors: those of DB::Open.
+Status open_store(const Options& options, const TestOptions& test, const std::string& path, bool name_later,
+                  std::unique_ptr<DbImpl>* db);
 
 }  // namespace bonsai::store
 

@@ -257,7 +257,7 @@ TEST(FarTargets, AnIteratorReadsAheadBesideAMappedTarget) {
   options.pool_bytes = 2 * kTargetBytes;
   std::unique_ptr<Tiers> tiers;
   ASSERT_EQ("OK", open_tiers_on(options, std::move(media), true, &tiers).ToString());
-  DbImpl db(options, std::move(tiers), /*background=*/false);
+  DbImpl db(options, std::move(tiers), BackgroundThreads());
   for (uint64_t round = 0; round < 2; ++round) {  // runs of two targets in a dnode
     for (uint64_t i = 0; i < kRecords; ++i) ASSERT_TRUE(db.Put(key_of(i), value_of(i, round)).ok());
   }

@@ -160,7 +160,7 @@ TEST(FarTargets, OpeningReadsAllThatItKnowsTogether) {
     std::unique_ptr<Tiers> tiers;
     const Status status = open_tiers_on(options, std::move(media), create, &tiers);
     ASSERT_TRUE(status.ok()) << status.ToString();
-    db = std::make_unique<DbImpl>(options, std::move(tiers), /*background=*/false);
+    db = std::make_unique<DbImpl>(options, std::move(tiers), BackgroundThreads());
   };
   open(true);
   for (uint64_t i = 0; i < kRecords; ++i) ASSERT_TRUE(db->Put(key_of(i), value_of(i)).ok());
@@ -223,6 +223,32 @@ TEST_F(FarStore, AFenceThatFailsEndsUpdatesAndReadsGoOn) {
   ASSERT_TRUE(db_->Put(key_of(0), "kept").ok());
 }
 
+// An update whose fence failed does not show until the store is opened again; then it is there or not, for good.
+TEST_F(FarStore, AnUpdateWhoseFenceFailedIsSettledByReopening) {
+  open(true);
+  ASSERT_TRUE(db_->Put("key", "0").ok());
+  std::string last = "0";
+  int came_back = 0;
+  for (int life = 1; life <= 40; ++life) {
+    const std::string next = std::to_string(life);
+    far_->fail_fences(1);
+    ASSERT_FALSE(db_->Put("key", next).ok());
+    std::string value;
+    ASSERT_TRUE(db_->Get("key", &value).ok());
+    ASSERT_EQ(value, last) << "a read shows an update whose outcome is open";
+    far_->fail_fences(0);
+    open(false);
+    ASSERT_TRUE(db_->Get("key", &value).ok());
+    ASSERT_TRUE(value == last || value == next) << value;
+    came_back += value == next ? 1 : 0;
+    last = value;
+    open(false);
+    ASSERT_TRUE(db_->Get("key", &value).ok());
+    ASSERT_EQ(value, last);
+  }
+  EXPECT_GT(came_back, 0) << "no outcome was open";
+}
+
 // Log and dnodes on far targets of their own.
 TEST(FarRoles, AStoreWorksAndRecovers) {
   using scale::TargetRole;
@@ -242,7 +268,7 @@ TEST(FarRoles, AStoreWorksAndRecovers) {
       std::unique_ptr<Tiers> tiers;
       const Status status = open_tiers_on(options, std::move(media), create, &tiers, named);
       ASSERT_TRUE(status.ok()) << status.ToString();
-      db = std::make_unique<DbImpl>(options, std::move(tiers), /*background=*/false);
+      db = std::make_unique<DbImpl>(options, std::move(tiers), BackgroundThreads());
     };
     open(true, roles);
     for (uint64_t round = 0; round < 3; ++round) {

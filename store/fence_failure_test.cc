@@ -1,100 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // A fence that fails, at every place where one can: a store runs over a plain file whose n-th write-back fails, for
 // each n. What was acknowledged stays readable, then and after a crash; nothing is acknowledged any more.
-//
-// The disk is modelled as the kernel treats it: a write-back that fails may have written any of its pages, and counts
-// them as clean afterwards, so that no later one writes them.
 #include <gtest/gtest.h>
 
 #include <array>
 #include <atomic>
-#include <cerrno>
-#include <cstring>
 #include <map>
-#include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "base/nvm/file.h"
-#include "base/nvm/racy_copy.h"
 #include "base/random.h"
 #include "base/testing/budget.h"
 #include "base/testing/figures.h"
 #include "base/thread.h"
-#include "store/db_impl.h"
-#include "store/tiers.h"
+#include "store/testing/failing_disk.h"
 
 namespace bonsai::testing {
 namespace {
-
-constexpr uint64_t kPoolBytes = uint64_t{256} << 10;
-constexpr size_t kPageBytes = 4096;
-
-// What msync() writes to. One at a time, as FileMedium has no other way.
-class Disk {
- public:
-  Disk(std::vector<std::byte> content, uint64_t seed) : disk_(std::move(content)), cache_(disk_), random_(seed) {
-    current = this;
-  }
-  ~Disk() { current = nullptr; }
-  Disk(const Disk&) = delete;
-  Disk& operator=(const Disk&) = delete;
-
-  void attach(const std::byte* view) { view_ = view; }
-  void fail_sync(uint64_t n) { syncs_to_failure_ = n; }
-  [[nodiscard]] bool has_failed() const { return failed_.load(); }
-
-  static int sync(void* address, size_t bytes, int flags) { return current->write_back(address, bytes, flags); }
-
-  // What a power cut leaves: the kernel may have written any page that is still dirty. A store's background threads may
-  // write back meanwhile: the cut falls before or after each write-back.
-  std::vector<std::byte> crash() {
-    const std::lock_guard lock(mutex_);
-    for (size_t at = 0; at < disk_.size(); at += kPageBytes) {
-      if (random_.chance(1, 2)) write_page(at);
-    }
-    return disk_;
-  }
-
- private:
-  int write_back(void* address, size_t bytes, int flags) {
-    EXPECT_EQ(flags, MS_SYNC);
-    EXPECT_FALSE(busy_.exchange(true)) << "two write-backs at a time";
-    const std::lock_guard lock(mutex_);
-    const auto begin = static_cast<size_t>(static_cast<std::byte*>(address) - view_);
-    const bool fails = syncs_to_failure_ != 0 && --syncs_to_failure_ == 0;
-    for (size_t at = begin; at < begin + bytes; at += kPageBytes) {
-      const bool written = !fails || random_.chance(1, 2);
-      written ? write_page(at) : clean_page(at);
-    }
-    if (fails) failed_.store(true);
-    busy_.store(false);
-    errno = fails ? EIO : 0;
-    return fails ? -1 : 0;
-  }
-  // Other threads write to the page meanwhile, as they do while a kernel writes it back.
-  void write_page(size_t at) {
-    std::vector<std::byte> page(kPageBytes);
-    base::racy_load(page.data(), view_ + at, kPageBytes);
-    if (std::memcmp(&cache_[at], page.data(), kPageBytes) == 0) return;
-    std::memcpy(&disk_[at], page.data(), kPageBytes);
-    std::memcpy(&cache_[at], page.data(), kPageBytes);
-  }
-  void clean_page(size_t at) { base::racy_load(&cache_[at], view_ + at, kPageBytes); }
-
-  static inline Disk* current = nullptr;
-
-  std::mutex mutex_;  // of a write-back and of the power cut
-  std::vector<std::byte> disk_;
-  std::vector<std::byte> cache_;  // what each page held when it last became clean
-  base::Random random_;
-  const std::byte* view_ = nullptr;
-  uint64_t syncs_to_failure_ = 0;
-  std::atomic<bool> failed_{false}, busy_{false};
-};
 
 using Content = std::map<std::string, std::string>;
 // An update of some keys; no value: the key is deleted.
@@ -108,39 +32,6 @@ void apply(const Updates& updates, Content* content) {
       content->erase(key);
     }
   }
-}
-
-// A store over a mapping that is backed by a disk.
-class Machine {
- public:
-  Machine(Disk* disk, const std::vector<std::byte>& content, const Options& options, bool create) : options_(options) {
-    EXPECT_TRUE(base::Mapping::make_in_memory("the pool's file", kPoolBytes, &mapping_).ok());
-    std::memcpy(mapping_->data(), content.data(), content.size());
-    disk->attach(mapping_->data());
-    std::vector<std::unique_ptr<base::HookedMedium>> media;
-    media.push_back(std::make_unique<base::FileMedium>(*mapping_, &Disk::sync));
-    std::unique_ptr<store::Tiers> tiers;
-    opened_ = store::open_tiers_on(options_, std::move(media), create, &tiers);
-    if (opened_.ok()) db_ = std::make_unique<store::DbImpl>(options_, std::move(tiers), options.background_threads > 0);
-  }
-  [[nodiscard]] const Status& opened() const { return opened_; }
-  [[nodiscard]] store::DbImpl* db() const { return db_.get(); }
-
- private:
-  const Options options_;
-  std::unique_ptr<base::Mapping> mapping_;
-  std::unique_ptr<store::DbImpl> db_;
-  Status opened_;
-};
-
-Options options_of(Durability durability, uint32_t threads) {
-  Options options;
-  options.pool_bytes = kPoolBytes;
-  options.log_bytes = kPoolBytes / 8;
-  options.background_threads = threads;
-  options.durability = durability;
-  options.stall_ms_max = 2000;
-  return options;
 }
 
 Content all_of(DB* db) {

@@ -41,9 +41,9 @@ void IteratorImpl::load_from(const Fence& at, size_t ranges_ahead) {
   const auto guard = db_.tiers().epochs->enter();
   Index::Window window;
   window.verify = verify_;
-  following_.forget_bnodes();
-  following_.set_ahead(std::min(ranges_ahead, index::Following::kMax));
-  db_.tiers().index->read_window(at.key(), registration_->version(), true, UINT64_MAX, &window, nullptr, &following_);
+  ahead_.forget_bnodes();
+  ahead_.set_runs_ahead(std::min(ranges_ahead, index::ScanAhead::kMax));
+  db_.tiers().index->read_window(at.key(), registration_->version(), true, UINT64_MAX, &window, &ahead_);
   keep(window);
 }
 
@@ -59,7 +59,7 @@ void IteratorImpl::load_below(const Fence& fence) {
 void IteratorImpl::settle_forward() {
   while (status_.ok() && at_ == records_.size() && !hi_.is_infinite()) {
     const Fence from = hi_;  // a merge may have put the next range together with ones that were passed
-    load_from(from, 2 * following_.ahead() + 1);
+    load_from(from, 2 * ahead_.runs_ahead() + 1);
     at_ = 0;
     while (at_ < records_.size() && key_at(at_) < from.bytes()) ++at_;
   }

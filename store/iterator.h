@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Iterators: the store as of one moment, read one bnode's range at a time. A range is copied while inside an epoch
 // guard, so that an iterator at rest holds back no memory but the old versions of its moment. On far targets a forward
-// iterator reads ahead the runs of up to Following::kMax ranges, twice as many with each range that it enters.
+// iterator reads ahead the runs of up to ScanAhead::kMax ranges, twice as many with each range that it enters.
 #ifndef BONSAI_STORE_ITERATOR_H_
 #define BONSAI_STORE_ITERATOR_H_
 
@@ -64,8 +64,8 @@ class IteratorImpl final : public Iterator {
   bool usable_;
   bool valid_ = false;
 
-  index::Following following_;  // what was read ahead
-  base::Fence lo_, hi_;         // of the range that is loaded
+  index::ScanAhead ahead_;  // what was read ahead
+  base::Fence lo_, hi_;     // of the range that is loaded
   std::string bytes_;
   std::vector<Record> records_;
   size_t at_ = 0;      // settle_backward counts one beyond

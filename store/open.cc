@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opening and creating pools: mappings, media, volume, recovery, tiers.
 //
-// A creation that is killed can be made anew, with two exceptions after which its files have to be removed by hand: a
-// pool of several targets that is killed between the first words of its superblocks, and a file system where a file
-// cannot be made before it has a name (hugetlbfs).
+// A new pool gets its names last, so that a creation that is killed leaves nothing, with two exceptions after which
+// files have to be removed by hand: a pool of several targets that is killed while it gets their names, and a file
+// system where a file cannot be made without a name (base::MappingOptions::name_later).
 #include <algorithm>
 
 #include "base/nvm/medium_kind.h"
@@ -18,6 +18,7 @@
 #include "persist/removal.h"
 #include "persist/superblock.h"
 #include "store/db_impl.h"
+#include "store/options.h"
 #include "store/tiers.h"
 
 namespace bonsai {
@@ -26,7 +27,8 @@ namespace {
 
 class Opener {
  public:
-  Opener(const Options& options, const TestOptions& test, Tiers* tiers) : options_(options), test_(test), t_(*tiers) {}
+  Opener(const Options& options, const TestOptions& test, Tiers* tiers, bool name_later = false)
+      : options_(options), test_(test), t_(*tiers), name_later_(name_later) {}
 
   Status open(const std::string& path) {
     std::vector<scale::TargetName> names;
@@ -36,8 +38,11 @@ class Opener {
                                                     options_.fabric_workers, test_.read_unit_bytes);
     BONSAI_RETURN_IF_ERROR(check_options());
     BONSAI_RETURN_IF_ERROR(decide_creation());
-    Status status = take();
-    if (status.ok()) status = needs_hooks() ? wire(hooked_volume(&t_.targets)) : wire(product_volume());
+    const Status status = with_memory([this] {
+      BONSAI_RETURN_IF_ERROR(take());
+      BONSAI_RETURN_IF_ERROR(needs_hooks() ? wire(hooked_volume(&t_.targets)) : wire(product_volume()));
+      return create_ && !name_later_ ? name_targets(t_.targets) : Status::OK();
+    });
     if (!status.ok() && create_) take_back();
     if (!status.ok() && !create_ && !writes_) shrink_back();
     return status;
@@ -58,17 +63,6 @@ class Opener {
 
  private:
   Status check_options() const {
-    if (options_.pool_bytes < kPoolBytesMin || options_.pool_bytes > kPoolBytesMax) {
-      return Status::InvalidArgument("pool_bytes is " + std::to_string(options_.pool_bytes) + "; a target has " +
-                                     std::to_string(kPoolBytesMin) + " to " + std::to_string(kPoolBytesMax) + " bytes");
-    }
-    if (options_.grow_bytes > kPoolBytesMax) {
-      return Status::InvalidArgument("grow_bytes is " + std::to_string(options_.grow_bytes) +
-                                     "; a target has at most " + std::to_string(kPoolBytesMax) + " bytes");
-    }
-    if (options_.durability == Durability::kBuffered && options_.buffered_window_ms == 0) {
-      return Status::InvalidArgument("buffered_window_ms must be at least 1; use mode durable for no loss window");
-    }
     if (is_volatile() && options_.durability != Durability::kVolatile) {
       return Status::InvalidArgument(
           "a store in DRAM is lost when it is closed: set durability to volatile, too, or medium to auto to keep it");
@@ -117,7 +111,13 @@ class Opener {
     std::string missing;
     for (Target& target : t_.targets) {
       bool exists = false;
-      BONSAI_RETURN_IF_ERROR(find_target(options_, t_.links.get(), &target, &exists));
+      const Status found = find_target(options_, t_.links.get(), &target, &exists);
+      exists = exists || (found.IsBusy() && options_.error_if_exists);
+      if (!exists) BONSAI_RETURN_IF_ERROR(found);
+      if (exists && options_.error_if_exists) {
+        return Status::InvalidArgument(target.name.text + " exists already, and a new pool was asked for " +
+                                       "(error_if_exists): name a new file");
+      }
       existing += exists ? 1 : 0;
       if (!exists && missing.empty()) missing = target.name.text;
     }
@@ -126,8 +126,6 @@ class Opener {
     } else if (existing != 0 && !missing.empty()) {
       return Status::IoError("some targets of the pool are missing, " + missing +
                              " is one; name existing targets, or new ones only");
-    } else if (existing != 0 && options_.error_if_exists) {
-      return Status::InvalidArgument(t_.targets[0].name.text + " exists already and error_if_exists is set");
     }
     return Status::OK();
   }
@@ -329,6 +327,7 @@ class Opener {
   const Options& options_;
   const TestOptions& test_;
   Tiers& t_;
+  const bool name_later_;
   bool create_ = false;
   bool writes_ = false;  // the opening has begun to write to an existing pool
 };
@@ -336,9 +335,9 @@ class Opener {
 }  // namespace
 
 Status open_tiers(const Options& options, const TestOptions& test, const std::string& path,
-                  std::unique_ptr<Tiers>* tiers) {
+                  std::unique_ptr<Tiers>* tiers, bool name_later) {
   auto opened = std::make_unique<Tiers>();
-  BONSAI_RETURN_IF_ERROR(Opener(options, test, opened.get()).open(path));
+  BONSAI_RETURN_IF_ERROR(Opener(options, test, opened.get(), name_later).open(path));
   *tiers = std::move(opened);
   return Status::OK();
 }
@@ -351,6 +350,20 @@ Status open_tiers_on(const Options& options, std::vector<std::unique_ptr<base::H
   return Status::OK();
 }
 
+Status open_store(const Options& options, const TestOptions& test, const std::string& path, bool name_later,
+                  std::unique_ptr<DbImpl>* db) {
+  BONSAI_RETURN_IF_ERROR(check_bounds(options));
+  BONSAI_RETURN_IF_ERROR(check_bounds(test));
+  return with_memory([&] {
+    BackgroundThreads threads;
+    BONSAI_RETURN_IF_ERROR(BackgroundThreads::reserve(options, &threads));
+    std::unique_ptr<Tiers> tiers;
+    BONSAI_RETURN_IF_ERROR(open_tiers(options, test, path, &tiers, name_later));
+    *db = std::make_unique<DbImpl>(options, std::move(tiers), std::move(threads));
+    return Status::OK();
+  });
+}
+
 }  // namespace store
 
 Status DB::Open(const Options& options, const std::string& path, std::unique_ptr<DB>* db) {
@@ -358,13 +371,14 @@ Status DB::Open(const Options& options, const std::string& path, std::unique_ptr
 }
 
 Status OpenForTest(const Options& options, const TestOptions& test, const std::string& path, std::unique_ptr<DB>* db) {
-  std::unique_ptr<store::Tiers> tiers;
-  BONSAI_RETURN_IF_ERROR(store::open_tiers(options, test, path, &tiers));
-  *db = std::make_unique<store::DbImpl>(options, std::move(tiers));
+  std::unique_ptr<store::DbImpl> opened;
+  BONSAI_RETURN_IF_ERROR(store::open_store(options, test, path, /*name_later=*/false, &opened));
+  *db = std::move(opened);
   return Status::OK();
 }
 
 Status DescribeMedium(const std::string& path, std::string* text, const Options& options) {
+  BONSAI_RETURN_IF_ERROR(store::check_bounds(options));
   scale::TargetName name;
   BONSAI_RETURN_IF_ERROR(scale::parse_target_name(path, &name));
   if (name.is_remote()) {
@@ -373,8 +387,8 @@ Status DescribeMedium(const std::string& path, std::string* text, const Options&
     target.name = name;
     bool exists = false;
     BONSAI_RETURN_IF_ERROR(store::find_target(Options(), &links, &target, &exists));
-    *text =
-        exists ? target.link->pool(target.number).text : "what " + name.node + " stores pools on, over " + name.scheme;
+    *text = exists ? target.link->pool(target.number).text
+                   : "no pool yet; " + name.node + " stores pools, over " + name.scheme;
   } else {
     BONSAI_RETURN_IF_ERROR(base::describe_medium(name.text, PersistenceDomain::kAuto, text));
   }

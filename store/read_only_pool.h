@@ -64,7 +64,7 @@ class ReadOnlyPool {
     BONSAI_RETURN_IF_ERROR(find_target(Options(), links_.get(), target, &exists));
     if (!exists) return Status::IoError(target->name.text + " does not exist: its node serves no such pool");
     BONSAI_RETURN_IF_ERROR(make_medium(TestOptions(), target));
-    const std::span<std::byte> mirror = target->link->mirror(target->number);
+    const std::span<std::byte> mirror = target->link->target(target->number)->mirror->addresses();
     target->product = std::make_unique<base::ProductMedium>(mirror.data(), mirror.size(), PersistenceDomain::kAdr);
     return Status::OK();
   }

@@ -22,6 +22,7 @@
 #include "scale/fabrics.h"
 #include "scale/testing/serving_node.h"
 #include "store/db_impl.h"
+#include "store/new_pool.h"
 #include "testing/expect_budgets.h"
 #include "testing/scratch.h"
 
@@ -436,7 +437,7 @@ TEST_F(RemoteStore, CheckpointsAndSalvagesGoBothWays) {
   Options copying;
   copying.pool_bytes = kPoolBytes;
   const std::string copy = "near://node/copy.0," + scratch_.file("copy.1");
-  std::ofstream(near_.folder + "copy.0.partial") << std::string(1 << 16, 'x');  // of a copy that was interrupted
+  std::ofstream(near_.folder + "copy.0.partial") << "of somebody";
   ASSERT_EQ("OK", Checkpoint(db_.get(), copying, copy).ToString());
   EXPECT_TRUE(Checkpoint(db_.get(), copying, copy).IsInvalidArgument()) << "it exists";
   const Status open_there = Checkpoint(db_.get(), copying, "near://node/a");
@@ -447,24 +448,41 @@ TEST_F(RemoteStore, CheckpointsAndSalvagesGoBothWays) {
   ASSERT_EQ("OK", Salvage(copy, copying, "near://node/saved", &report).ToString());
   EXPECT_EQ(report.records, 200u);
   expect_filled("near://node/saved", 200);
-  for (const auto& [name, content] : near_.files()) EXPECT_FALSE(name.ends_with(".partial")) << name;
+  EXPECT_EQ(near_.files().size(), 4u) << "a, both copies, and what was there";
+  EXPECT_EQ(near_.files().at("copy.0.partial"), "of somebody");
 }
 
-TEST_F(RemoteStore, WhatAnInterruptedCopyLeftIsReplacedHoweverShort) {
-  fill("near://node/a", 200);
-  open("near://node/a");
-  Options copying;
-  copying.pool_bytes = kPoolBytes;
-  for (const size_t left : {0, 1, 4095, 4096}) {
-    const std::string copy = "copy" + std::to_string(left);
-    std::ofstream(near_.folder + copy + ".partial") << std::string(left, 'x');
-    ASSERT_EQ("OK", Checkpoint(db_.get(), copying, "near://node/" + copy).ToString()) << left;
-    EXPECT_FALSE(fs::exists(near_.folder + copy + ".partial")) << left;
+TEST_F(RemoteStore, CopiesToOneNameLeaveEachOtherAlone) {
+  const std::string copy = "near://node/copy," + scratch_.file("copy.1");
+  Options options = creating();
+  options.background_threads = 0;
+  {
+    store::NewPool first, second;
+    ASSERT_EQ("OK", first.create(options, copy).ToString());
+    ASSERT_TRUE(first.db().Put("key", "first").ok());
+    EXPECT_FALSE(fs::exists(near_.folder + "copy"));
+    const Status busy = second.create(options, copy);
+    EXPECT_TRUE(busy.IsInvalidArgument()) << busy.ToString();
+    // Somebody else takes the name of one target: the other does not get its own.
+    std::ofstream(scratch_.file("copy.1")) << "of somebody";
+    const Status taken = first.complete();
+    EXPECT_TRUE(taken.IsBusy()) << taken.ToString();
   }
-  std::ofstream(near_.folder + "short") << "not ours";
+  EXPECT_FALSE(fs::exists(near_.folder + "copy"));
+  fs::remove(scratch_.file("copy.1"));
+  {
+    store::NewPool first;
+    ASSERT_EQ("OK", first.create(options, copy).ToString());
+    std::ofstream(near_.folder + "copy") << "of somebody";
+    const Status taken = first.complete();
+    EXPECT_TRUE(taken.IsBusy()) << taken.ToString();
+  }
+  EXPECT_EQ(near_.files().at("copy"), "of somebody");
+  EXPECT_FALSE(fs::exists(scratch_.file("copy.1")));
+  std::ofstream(near_.folder + "short.partial") << "";
   std::unique_ptr<DB> none;
-  EXPECT_FALSE(DB::Open(Options(), "near://node/short", &none).ok());
-  EXPECT_TRUE(fs::exists(near_.folder + "short")) << "of another name nothing is removed";
+  EXPECT_FALSE(DB::Open(Options(), "near://node/short.partial", &none).ok());
+  EXPECT_TRUE(fs::exists(near_.folder + "short.partial")) << "nothing is removed for its name";
 }
 
 TEST_F(RemoteStore, IsRemovedWholeOrLeftAlone) {

@@ -11,11 +11,13 @@
 #include "persist/removal.h"
 #include "scale/remote_links.h"
 #include "scale/volume.h"
+#include "store/options.h"
 #include "store/target.h"
 
 namespace bonsai {
 
 Status Remove(const std::string& path, const Options& options) {
+  BONSAI_RETURN_IF_ERROR(store::check_bounds(options));
   std::vector<scale::TargetName> names;
   BONSAI_RETURN_IF_ERROR(store::parse_targets(path, &names));
   scale::RemoteLinks links(options.fabric_secret_file, options.fabric_wait_ms_max, options.fabric_workers);

@@ -51,32 +51,10 @@ auto one_by_one(const ScanVisitor& visit) {
 // Rows are passed to the visitor so many bytes at a time.
 constexpr size_t kPartBytes = 640;
 
-// A window's records are in the processor's cache when they are passed on: they have just been verified. Meanwhile the
-// next window's are fetched, so that verifying them does not wait for memory: into the second-level cache, which can
-// have more misses in flight than the first.
-class ReadAhead {
- public:
-  // `next` is the next window's, however many pieces this one has.
-  void expect(std::span<const char> next) {
-    if (next.data() == next_) return;
-    next_ = at_ = next.data();
-    end_ = at_ + next.size();
-  }
-  // Called when `bytes` are about to be passed on. The next window may have twice as many.
-  void advance(size_t bytes) {
-    for (size_t i = 0; i < 2 * bytes && at_ < end_; i += base::kLineBytes, at_ += base::kLineBytes) {
-      __builtin_prefetch(at_, 0, 1);
-    }
-  }
-
- private:
-  const char* next_ = nullptr;
-  const char* at_ = nullptr;  // fetched up to here
-  const char* end_ = nullptr;
-};
-
-// Passes rows on a few lines at a time. False: the visitor has had enough.
-bool visit_in_parts(Rows rows, const RowsVisitor& visit, ReadAhead* ahead) {
+// Passes rows on a few lines at a time. False: the visitor has had enough. A window's records are in the processor's
+// cache when they are passed on: they have just been verified. Meanwhile the next window's are fetched, so that
+// verifying them does not wait for memory.
+bool visit_in_parts(Rows rows, const RowsVisitor& visit, index::ScanAhead* ahead) {
   if (rows.count * rows.stride_bytes <= 2 * kPartBytes) return visit(rows);
   const size_t part_rows = std::max<size_t>(kPartBytes / rows.stride_bytes, 1);
   const size_t part_bytes = part_rows * rows.stride_bytes;
@@ -86,10 +64,10 @@ bool visit_in_parts(Rows rows, const RowsVisitor& visit, ReadAhead* ahead) {
     rows.keys += part_bytes;
     rows.values += part_bytes;
     rows.count -= part_rows;
-    ahead->advance(part_bytes);
+    ahead->fetch_records(part_bytes);
     if (!visit(part)) return false;
   }
-  ahead->advance(rows.count * rows.stride_bytes);
+  ahead->fetch_records(rows.count * rows.stride_bytes);
   return visit(rows);
 }
 
@@ -97,7 +75,7 @@ bool visit_in_parts(Rows rows, const RowsVisitor& visit, ReadAhead* ahead) {
 constexpr uint64_t kShortScanRecordsMax = 1'024;
 
 // So many windows share a guard: an inner node of the tree is searched once for them.
-constexpr size_t kGuardWindows = index::Following::kMax + 1;
+constexpr size_t kGuardWindows = index::ScanAhead::kMax + 1;
 
 }  // namespace
 
@@ -105,8 +83,7 @@ Status no_visitor() { return Status::InvalidArgument("a scan has no visitor; pas
 
 // What a walk hands its pieces to, so that they come to `visit`.
 auto DbImpl::passing_on_to(const RowsVisitor& visit) {
-  return [this, &visit, large = std::string(), ahead = ReadAhead()](Index::Piece& piece, std::span<const char> next,
-                                                                    Status* failed) mutable {
+  return [this, &visit, large = std::string()](Index::Piece& piece, index::ScanAhead* ahead, Status* failed) mutable {
     Rows& rows = piece.rows;
     if (piece.large) {
       const persist::Trouble trouble = tiers_->large->read(persist::large_ref(rows.value(0)), &large);
@@ -117,8 +94,7 @@ auto DbImpl::passing_on_to(const RowsVisitor& visit) {
       rows.values = large.data();
       rows.value_bytes = static_cast<uint32_t>(large.size());
     }
-    ahead.expect(next);
-    return visit_in_parts(rows, visit, &ahead);
+    return visit_in_parts(rows, visit, ahead);
   };
 }
 
@@ -134,7 +110,7 @@ Status DbImpl::ScanRows(const ScanOptions& options, std::string_view from, const
 
 Status DbImpl::Count(const ScanOptions& options, std::string_view from, uint64_t* count) {
   *count = 0;
-  return walk_alone(options, from, [count](const Index::Piece& piece, std::span<const char>, Status*) {
+  return walk_alone(options, from, [count](const Index::Piece& piece, index::ScanAhead*, Status*) {
     *count += piece.rows.count;
     return true;
   });
@@ -175,12 +151,12 @@ void DbImpl::scan_many(std::span<const Ranged> scans) {
 void DbImpl::scan_short_ones(std::span<const Ranged> scans) {
   index::Versions::Registration own;
   const Status registered = register_scan(&own);
-  std::array<Index::Start, Index::kStartsMax> starts;
+  std::array<index::ScanAhead, Index::kStartsMax> starts;
   std::array<std::string, Index::kStartsMax> above;
   Index::Window window;  // for one after the other
   for (size_t i = 0; i < scans.size(); ++i) {
     const std::string_view from = beginning(scans[i].options, scans[i].from, &above[i]);
-    starts[i] = {.from = Key::of(from), .records_max = scans[i].options.limit};
+    starts[i].expect(Key::of(from), scans[i].options.limit);
   }
   const auto guard = tiers_->epochs->enter();
   const size_t n = scans.size();
@@ -200,19 +176,21 @@ void DbImpl::scan_short_ones(std::span<const Ranged> scans) {
     *status = registered;
     if (!has_own && !registered.ok()) continue;
     const uint64_t version = has_own ? version_of(options.snapshot) : own.version();
-    *status = walk(version, options, starts[i].from.bytes, &window, &starts[i], passing_on_to(visit_rows));
+    *status = walk(version, options, starts[i].from().bytes, &window, &starts[i], passing_on_to(visit_rows));
   }
 }
 
-// From the least key that is not below `from`. `take(piece, next, &status)` gets what was found, and where the records
-// after it are, if that is known; false ends the walk. `start`: what is known of its ranges, and the caller has a
-// guard; or null. *window is for its use.
+// From the least key that is not below `from`. `take(piece, ahead, &status)` gets what was found, and what is known of
+// what comes after it; false ends the walk. `ahead`: what is known of its ranges, and the caller has a guard; or null.
+// *window is for its use.
 template <class Take>
 Status DbImpl::walk(uint64_t version, const ScanOptions& options, std::string_view from, Index::Window* window,
-                    const Index::Start* start, Take&& take) {
+                    index::ScanAhead* ahead, Take&& take) {
   counters_.add(Count::kScans);
   uint64_t left = options.limit;
-  index::Following following;
+  index::ScanAhead own;
+  const bool has_guard = ahead != nullptr;
+  if (!has_guard) ahead = &own;
   base::EpochDomain::Guard guard;
   window->verify = verify_of(options.verify_checksums);
   size_t windows = 0;
@@ -220,17 +198,17 @@ Status DbImpl::walk(uint64_t version, const ScanOptions& options, std::string_vi
   base::Fence at(from);
   while (left > 0 && !at.is_infinite()) {
     if (!options.end.empty() && options.end <= at.bytes()) break;
-    if (windows++ % kGuardWindows == 0 && start == nullptr) {
-      following.clear();
+    if (windows++ % kGuardWindows == 0 && !has_guard) {
+      ahead->clear();
       guard = tiers_->epochs->enter();
     }
-    index::Bnode* known = start != nullptr ? start->known(at.key()) : nullptr;
-    tiers_->index->read_window(at.key(), version, false, left, window, known, &following);
+    tiers_->index->read_window(at.key(), version, false, left, window, ahead);
     for (Index::Piece& piece : window->pieces) {
       const bool last = !options.end.empty() && cut_at(options.end, &piece.rows);
       if (last && piece.rows.count == 0) return Status::OK();
       left -= piece.rows.count;
-      if (!take(piece, left > 0 ? window->records_behind : std::span<const char>(), &failed) || last) return failed;
+      if (left == 0) ahead->set_records({});
+      if (!take(piece, ahead, &failed) || last) return failed;
     }
     if (window->trouble != persist::Trouble::kNone)
       return no_range(*tiers_->volume, window->trouble, window->lo, window->hi);

@@ -2,7 +2,6 @@
 #include "store/session.h"
 
 #include <algorithm>
-#include <exception>
 #include <utility>
 
 #include "base/check.h"
@@ -15,29 +14,80 @@ namespace {
 constexpr size_t kStackBytes = size_t{256} << 10;
 }  // namespace
 
-SessionImpl::SessionImpl(DbImpl& db, size_t depth) : loan_(db.lent().sessions), db_(db), depth_(depth) {
-  BONSAI_CHECK(depth >= 1 && depth <= kSessionDepthMax);
-  all_.updates.reserve(depth);
-  all_.reads.reserve(depth);
+void SessionImpl::Points::clear() {
+  early.clear();
+  updates.clear();
+  late.clear();
 }
 
-void SessionImpl::make_room() {
-  if (InFlight() == depth_) Wait();
+SessionImpl::SessionImpl(DbImpl& db, size_t depth)
+    : loan_(db.lent().sessions), db_(db), depth_(depth), updated_(depth), read_late_(depth) {
+  BONSAI_CHECK(depth >= 1 && depth <= kSessionDepthMax);
+  points_.early.reserve(depth);
+  points_.updates.reserve(depth);
+}
+
+inline void SessionImpl::make_room() {
+  if (in_flight_ == depth_) [[unlikely]]
+    Wait();
 }
 
 void SessionImpl::Get(std::string_view key, std::string* value, Status* status) {
   make_room();
-  all_.reads.push_back({.key = key, .value = value, .status = status});
+  if (points_.updates.empty() || !updates(key)) [[likely]] {
+    points_.early.push_back({.key = key, .value = value, .status = status});
+  } else {
+    read_late_.add(key);
+    points_.late.push_back({.key = key, .value = value, .status = status});
+  }
+  ++in_flight_;
 }
 
 void SessionImpl::Put(std::string_view key, std::string_view value, Status* status) {
   make_room();
-  all_.updates.push_back({.key = key, .value = value, .tombstone = false, .status = status, .large = {}});
+  keep_order(key);
+  points_.updates.push_back({.key = key, .value = value, .tombstone = false, .status = status, .large = {}});
+  ++in_flight_;
 }
 
 void SessionImpl::Delete(std::string_view key, Status* status) {
   make_room();
-  all_.updates.push_back({.key = key, .value = {}, .tombstone = true, .status = status, .large = {}});
+  keep_order(key);
+  points_.updates.push_back({.key = key, .value = {}, .tombstone = true, .status = status, .large = {}});
+  ++in_flight_;
+}
+
+// Whether the group updates the key, perhaps.
+inline bool SessionImpl::updates(std::string_view key) {
+  for (auto update = points_.updates.begin() + static_cast<ptrdiff_t>(noted_); update != points_.updates.end();
+       ++update, ++noted_) {
+    updated_.add(update->key);
+  }
+  return updated_.may_have(key);
+}
+
+// An update of the key follows: what was begun before must not see it.
+inline void SessionImpl::keep_order(std::string_view key) {
+  if (!points_.late.empty() && read_late_.may_have(key)) end_points();
+  if (scans_fixed_ != scans_.size()) fix_scans(key);
+}
+
+// Scans that an update of the key would change get a snapshot, or end now if there are too many.
+void SessionImpl::fix_scans(std::string_view key) {
+  const auto covers = [&](const DbImpl::Ranged& scan) {
+    const ScanOptions& options = scan.options;
+    return options.snapshot == nullptr && key >= scan.from && (options.end.empty() || key < options.end);
+  };
+  const auto first = scans_.begin() + static_cast<ptrdiff_t>(scans_fixed_);
+  if (std::none_of(first, scans_.end(), covers)) return;
+  end_points();
+  std::shared_ptr<const Snapshot> moment;
+  if (!db_.GetSnapshot(&moment).ok()) return end_scans();
+  for (auto scan = first; scan != scans_.end(); ++scan) {
+    if (scan->options.snapshot == nullptr) scan->options.snapshot = moment.get();
+  }
+  scans_fixed_ = scans_.size();
+  moments_.push_back(std::move(moment));
 }
 
 void SessionImpl::Scan(const ScanOptions& options, std::string_view from, ScanVisitor visit, Status* status) {
@@ -46,59 +96,57 @@ void SessionImpl::Scan(const ScanOptions& options, std::string_view from, ScanVi
     return;
   }
   make_room();
-  all_.scans.push_back({.options = options, .from = from, .visit = std::move(visit), .status = status});
+  scans_.push_back({.options = options, .from = from, .visit = std::move(visit), .status = status});
+  ++in_flight_;
 }
 
-// Updates and reads.
-void SessionImpl::carry_out_points(Group* group) {
-  db_.update_many(group->updates);
-  db_.read_many(ReadOptions(), group->reads);
-  group->updates.clear();
-  group->reads.clear();
+void SessionImpl::carry_out(Points* points) {
+  db_.read_many(ReadOptions(), points->early);
+  db_.update_many(points->updates);
+  db_.read_many(ReadOptions(), points->late);
 }
 
-void SessionImpl::carry_out(Group* group) {
-  carry_out_points(group);
-  // Also when a visitor throws: what was begun is not carried out again.
-  const struct Ended {
-    std::vector<DbImpl::Ranged>& scans;
-    ~Ended() { scans.clear(); }
-  } ended{group->scans};
-  db_.scan_many(group->scans);
+// Each get by itself: one that waits lets the others go on.
+void SessionImpl::carry_out_in_coroutines(Points* points) {
+  get_in_coroutines(points->early);
+  db_.update_many(points->updates);
+  get_in_coroutines(points->late);
 }
 
-// Updates, then each get by itself: one that waits lets the others go on.
-void SessionImpl::get_in_coroutines() {
-  db_.update_many(all_.updates);
-  all_.updates.clear();
-  run_lanes(all_.reads.size(), kGetCoroutinesMax, [&](size_t i) {
-    const DbImpl::Read& read = all_.reads[i];
-    *read.status = db_.Get(ReadOptions(), read.key, read.value);
-  });
-  all_.reads.clear();
+void SessionImpl::get_in_coroutines(const std::vector<DbImpl::Read>& reads) {
+  run_lanes(reads.size(), kGetCoroutinesMax,
+            [&](size_t i) { *reads[i].status = db_.Get(ReadOptions(), reads[i].key, reads[i].value); });
 }
 
 void SessionImpl::deal_points(size_t lanes) {
-  const auto lane_of = [&](std::string_view key) -> Group& { return lanes_[base::Key::of(key).hash() % lanes]; };
-  for (const DbImpl::Update& update : all_.updates) lane_of(update.key).updates.push_back(update);
-  for (const DbImpl::Read& read : all_.reads) lane_of(read.key).reads.push_back(read);
-  all_.updates.clear();
-  all_.reads.clear();
+  const auto lane_of = [&](std::string_view key) -> Points& {
+    return lanes_[base::Key::of(key).hash() % lanes].points;
+  };
+  for (const DbImpl::Read& read : points_.early) lane_of(read.key).early.push_back(read);
+  for (const DbImpl::Update& update : points_.updates) lane_of(update.key).updates.push_back(update);
+  for (const DbImpl::Read& read : points_.late) lane_of(read.key).late.push_back(read);
 }
 
 void SessionImpl::deal_scans(size_t lanes) {
-  for (size_t i = 0; i < all_.scans.size(); ++i) lanes_[i % lanes].scans.push_back(std::move(all_.scans[i]));
-  all_.scans.clear();
+  for (size_t i = 0; i < scans_.size(); ++i) lanes_[i % lanes].scans.push_back(std::move(scans_[i]));
 }
 
 template <class CarryOut>
 void SessionImpl::run_lanes(size_t lanes, size_t at_once_max, CarryOut carry_out) {
+  if (lanes == 0) return;
   if (scheduler_ == nullptr) {
     scheduler_ = std::make_unique<base::Scheduler>(base::Scheduler::Options{.stack_bytes = kStackBytes});
   }
   size_t next = 0;
   const auto work = [&] {
-    while (next < lanes) carry_out(next++);
+    while (next < lanes) {
+      const size_t lane = next++;
+      try {
+        carry_out(lane);
+      } catch (...) {
+        thrown_ = std::current_exception();
+      }
+    }
   };
   for (size_t i = 0; i < std::min(lanes, at_once_max); ++i) scheduler_->spawn(work, "session lane");
   // Those for which there was no memory have not run, which is all that can fail: others did their work, or do it here.
@@ -110,30 +158,62 @@ size_t SessionImpl::lanes_for(size_t operations) const {
   return db_.reads_wait() ? (operations + kLaneOperations - 1) / kLaneOperations : 1;
 }
 
-void SessionImpl::Wait() {
-  if (db_.gets_in_coroutines() && all_.reads.size() > 1) get_in_coroutines();
-  const size_t lanes = all_.updates.empty() ? 1 : lanes_for(points());
-  const size_t scan_lanes = db_.reads_wait() ? std::min(all_.scans.size(), kScanLanesMax) : 1;
-  lanes_.resize(std::max({lanes_.size(), lanes, scan_lanes}));
-  std::exception_ptr thrown;  // by a visitor; no exception leaves a coroutine
-  const auto carry_out_lane = [&](size_t lane) {
-    try {
-      carry_out(&lanes_[lane]);
-    } catch (...) {
-      thrown = std::current_exception();
+// Gets and updates.
+void SessionImpl::end_points() {
+  // Also when memory runs out: what was begun is not carried out again.
+  const struct Ended {
+    SessionImpl& session;
+    ~Ended() {
+      if (!session.points_.late.empty()) session.read_late_.clear();
+      if (std::exchange(session.noted_, 0) != 0) session.updated_.clear();
+      session.points_.clear();
+      for (Lane& lane : session.lanes_) lane.points.clear();
+      session.in_flight_ = session.scans_.size();
     }
-  };
-  if (lanes > 1) {
+  } ended{*this};
+  const size_t lanes = points_.updates.empty() ? 1 : lanes_for(points_.size());
+  if (db_.gets_in_coroutines() && points_.early.size() + points_.late.size() > 1) {
+    carry_out_in_coroutines(&points_);
+  } else if (lanes > 1) {
+    lanes_.resize(std::max(lanes_.size(), lanes));
     deal_points(lanes);
-    run_lanes(lanes, kLanesAtOnceMax, carry_out_lane);
+    run_lanes(lanes, kLanesAtOnceMax, [&](size_t lane) { carry_out(&lanes_[lane].points); });
+  } else {
+    carry_out(&points_);
   }
-  carry_out_points(&all_);
-  if (scan_lanes > 1) {  // after all updates, which may be in any lane
-    deal_scans(scan_lanes);
-    run_lanes(scan_lanes, kScanLanesMax, carry_out_lane);
+  rethrow();
+}
+
+void SessionImpl::end_scans() {
+  // Also when a visitor throws: what was begun is not carried out again.
+  const struct Ended {
+    SessionImpl& session;
+    ~Ended() {
+      session.in_flight_ = session.points_.size();
+      session.scans_.clear();
+      for (Lane& lane : session.lanes_) lane.scans.clear();
+      session.scans_fixed_ = 0;
+      session.moments_.clear();
+    }
+  } ended{*this};
+  const size_t lanes = db_.reads_wait() ? std::min(scans_.size(), kScanLanesMax) : 1;
+  if (lanes > 1) {
+    lanes_.resize(std::max(lanes_.size(), lanes));
+    deal_scans(lanes);
+    run_lanes(lanes, kScanLanesMax, [&](size_t lane) { db_.scan_many(lanes_[lane].scans); });
+  } else {
+    db_.scan_many(scans_);
   }
-  carry_out(&all_);
-  if (thrown) std::rethrow_exception(thrown);
+  rethrow();
+}
+
+void SessionImpl::rethrow() {
+  if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
+}
+
+void SessionImpl::Wait() {
+  end_points();
+  if (!scans_.empty()) end_scans();
 }
 
 }  // namespace bonsai::store

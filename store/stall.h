@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long one call has waited, and may wait: admission, large values, a full log and full bnodes share one
-// bound, Options::stall_ms_max, which starts with the first wait and anew with each completed update of the call.
+// bound, Options::stall_ms_max, which starts with the first wait and anew with each completed update of the call. Of
+// the time between two looks at the clock a quarter of the bound counts at most, so that a process that was stopped
+// finds its stalls as it left them. No update gives up before it has tried once more after the bound.
 //
 // Thread-safety: one owner.
 #ifndef BONSAI_STORE_STALL_H_
@@ -9,6 +11,7 @@
 #include <algorithm>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "base/clock.h"
 #include "bonsai/options.h"
@@ -31,24 +34,27 @@ class Stall {
   void progress() {
     if (began_ns_ != 0) counters_.add(Count::kStallUs, (base::now_ns() - began_ns_) / base::kNsPerUs);
     began_ns_ = 0;
+    last_try_ = false;
   }
 
-  // The log or a bnode is full: helps, or waits a little. False when the bound is exceeded, the volume has failed, or
-  // offloading finds no space again and again. The latter not for an update that was begun: to give that up leaves its
-  // outcome unknown.
+  // The log or a bnode is full: helps, or waits a little. False when the bound was exceeded before the last try, the
+  // volume has failed, or offloading finds no space again and again. The latter not for an update that was begun: to
+  // give that up leaves its outcome unknown.
   [[nodiscard]] bool wait(bool begun) {
-    if (!background_.health().ok()) return false;
+    if (last_try_ || !background_.health().ok()) return false;
     begin();
     background_.help_stalled(base::now_ns() - began_ns_);
-    if (!begun && stalled_ms() > kRefusedMsMax && background_.refusals_in_a_row() > kRefusalsMax) return false;
-    return left_ms() != 0;
+    const uint64_t left = left_ms();
+    const bool hopeless = !begun && limit_ms_ - left > kRefusedMsMax && background_.refusals_in_a_row() > kRefusalsMax;
+    last_try_ = left == 0 || hopeless;
+    return true;
   }
 
   // The data area has no room: offloads until enough() returns true. Errors: NoSpace or Unavailable, why it has
   // not; OK also if all is in dnodes and it has not.
   Status make_space(const std::function<bool()>& enough) {
     begin();
-    return background_.drain_until([&] { return enough() || left_ms() == 0; }, left_ms());
+    return background_.make_space([&] { return enough() || left_ms() == 0; }, left_ms());
   }
 
   // After wait() has returned false.
@@ -74,22 +80,27 @@ class Stall {
   }
 
  private:
-  // Space may still come back from replaced dnodes that readers look at.
   static constexpr uint64_t kRefusedMsMax = 200;
   static constexpr uint64_t kRefusalsMax = 64;
 
   void begin() {
     if (began_ns_ != 0) return;
-    began_ns_ = base::now_ns();
+    began_ns_ = counted_to_ns_ = base::now_ns();
+    counted_ns_ = 0;
     counters_.add(Count::kStalls);
   }
-  [[nodiscard]] uint64_t stalled_ms() const { return (base::now_ns() - began_ns_) / base::kNsPerMs; }
-  [[nodiscard]] uint64_t left_ms() const { return limit_ms_ - std::min(stalled_ms(), limit_ms_); }
+  [[nodiscard]] uint64_t left_ms() {
+    const uint64_t now_ns = base::now_ns();
+    counted_ns_ += std::min(now_ns - std::exchange(counted_to_ns_, now_ns), limit_ms_ * base::kNsPerMs / 4 + 1);
+    return limit_ms_ - std::min(counted_ns_ / base::kNsPerMs, limit_ms_);
+  }
 
   const uint64_t limit_ms_;
   Background& background_;
   Counters& counters_;
   uint64_t began_ns_ = 0;  // 0: nothing is stalled
+  uint64_t counted_to_ns_ = 0, counted_ns_ = 0;
+  bool last_try_ = false;
 };
 
 }  // namespace bonsai::store

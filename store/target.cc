@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/target.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <span>
@@ -46,7 +48,7 @@ Status take_remote(const Options& options, bool create, scale::RemoteLinks* link
   if (create) {
     scale::RemoteLink* link = nullptr;
     BONSAI_RETURN_IF_ERROR(links->link_of(target->name, &link));
-    BONSAI_RETURN_IF_ERROR(link->open(target->name, scale::PoolOp::kCreate, target->create_bytes,
+    BONSAI_RETURN_IF_ERROR(link->open(target->name, scale::PoolOp::kCreateUnnamed, target->create_bytes,
                                       persist::kCreatingMagic, &target->number));
     target->link = link;
     return Status::OK();
@@ -107,6 +109,7 @@ Status take_target(const Options& options, bool create, scale::RemoteLinks* link
   base::MappingOptions mapping;
   mapping.create_bytes = create ? target->create_bytes : 0;
   mapping.create_mark = persist::kCreatingMagic;
+  mapping.name_later = create;
   mapping.grow_bytes = create || target->name.role == scale::TargetRole::kLog ? 0 : options.grow_bytes;
   mapping.domain = options.persistence_domain;
   return base::Mapping::open(path, mapping, &target->mapping);
@@ -143,6 +146,19 @@ std::unique_ptr<scale::VolumeOf<base::HookedMedium>> hooked_volume(std::vector<T
     media.push_back(target.hooked.get());
   }
   return std::make_unique<scale::VolumeOf<base::HookedMedium>>(media);
+}
+
+Status name_targets(std::span<Target> targets) {
+  for (size_t i = 0; i < targets.size(); ++i) {
+    Target& target = targets[i];
+    Status status;
+    if (target.link != nullptr) status = target.link->complete(target.number);
+    if (target.mapping != nullptr) status = target.mapping->take_name();
+    if (status.ok()) continue;
+    for (Target& named : targets.first(i)) static_cast<void>(remove_target(&named));
+    return status;
+  }
+  return Status::OK();
 }
 
 Status remove_target(Target* target) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,8 +43,8 @@ Status parse_targets(const std::string& path, std::vector<scale::TargetName>* na
 Status find_target(const Options& options, scale::RemoteLinks* links, Target* target, bool* exists);
 
 // Creates a target that does not exist, or takes one that was found: maps it, and enlarges it to Options::grow_bytes
-// unless its name has role=log. In memory of this process if the medium is DRAM. Errors: those of
-// Mapping::open() and of RemoteLink::open().
+// unless its name has role=log. What is created has no name before name_targets(). In memory of this process if the
+// medium is DRAM. Errors: those of Mapping::open() and of RemoteLink::open().
 Status take_target(const Options& options, bool create, scale::RemoteLinks* links, Target* target);
 
 // Makes the medium of the target where that is not its product medium, and describes it.
@@ -52,6 +53,11 @@ Status make_medium(const TestOptions& test, Target* target);
 
 // A volume over targets whose media were made, of mixed kinds. Requires: they outlive it.
 std::unique_ptr<scale::VolumeOf<base::HookedMedium>> hooked_volume(std::vector<Target>* targets);
+
+// Gives all targets of a pool that take_target() has created their names, or none: after an error those that have one
+// lose it again. A device has one anyway. Errors: Busy (a name is taken by now), IoError, those of
+// RemoteLink::complete().
+Status name_targets(std::span<Target> targets);
 
 // Removes it, complete or partly created; a device stays. Requires: nothing uses its medium any more.
 // Errors: IoError, those of RemoteLink::remove().

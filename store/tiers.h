@@ -30,6 +30,7 @@ struct Tiers {
   std::unique_ptr<scale::Volume> volume;
   std::string medium_text;
   bool emulated = true;
+  bool named_at_close = false;      // a new pool, whose targets get their names after DbImpl::Close() has done the rest
   bool updates_in_place = false;    // TestOptions::updates_in_place
   bool gets_in_coroutines = false;  // of sessions, where reads wait: TestOptions::gets_in_coroutines
 
@@ -42,9 +43,10 @@ struct Tiers {
   std::unique_ptr<index::Index> index;
 };
 
-// Opens or creates the pool at `path`, recovers it and wires the tiers. Errors: as OpenForTest.
+// Opens or creates the pool at `path`, recovers it and wires the tiers. With `name_later` a pool that is created has no
+// names yet: name_targets(). Errors: as OpenForTest.
 Status open_tiers(const Options& options, const TestOptions& test, const std::string& path,
-                  std::unique_ptr<Tiers>* tiers);
+                  std::unique_ptr<Tiers>* tiers, bool name_later = false);
 
 // The same over media that the caller has made, all of one size, with such roles if they are named: for tests that
 // crash them.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One client of a store under test: does random operations one after the other and records each in its lane.
 //
-// The key numbers 0..keys-1 are dealt out in turn: to each client, which alone updates its keys, and in the last place
-// of each turn to all clients together. Keys of one writer feed check_snapshots; all keys feed check_registers.
+// The key numbers 0..keys-1 are dealt out in turns. In a turn each client gets one key that it alone updates; the last
+// key of the turn belongs to all clients. Keys of one writer feed check_snapshots; all keys feed check_registers.
 #ifndef BONSAI_TESTING_CLIENT_H_
 #define BONSAI_TESTING_CLIENT_H_
 
@@ -33,10 +33,10 @@ struct ClientOptions {
   uint64_t span_max = 48;        // keys that a scan covers at most
   uint32_t batch_count_max = 5;  // updates in a batch at most
   Mix mix;
-  uint64_t tide = 0;         // > 0: after so many steps of growth as many in which most updates are deletes, and so on
-  bool may_be_full = false;  // NoSpace is an answer to what adds data, and nothing may have changed then
-  // Unavailable and IoError are answers to updates: their outcome is unknown, and from then on the client only reads.
-  // Unavailable is an answer to reads: they say nothing, and unread() counts them.
+  uint64_t tide = 0;         // > 0: growth for so many steps, then mostly deletes for as many, and so on
+  bool may_be_full = false;  // an operation that adds data may answer NoSpace, and must then have changed nothing
+  // Updates may answer Unavailable or IoError: their outcome is unknown, and the client only reads from then on.
+  // Reads may answer Unavailable: they say nothing, and unread() counts them.
   bool may_be_unavailable = false;
   uint64_t generation = 0;  // makes value numbers unique over several runs on one pool; < 2^15
 
@@ -55,7 +55,7 @@ class Client {
   [[nodiscard]] const std::string& error() const { return error_; }
   // The invocation ordinal of the last Sync that returned.
   [[nodiscard]] uint64_t synced_at() const { return synced_at_; }
-  // It has had an update of unknown outcome.
+  // Whether an update of this client has an unknown outcome.
   [[nodiscard]] bool only_reads() const { return only_reads_; }
   // Updates that were answered with NoSpace.
   [[nodiscard]] uint64_t refused() const { return refused_; }
@@ -71,7 +71,7 @@ class Client {
   bool is_unavailable(const Status& status);
   bool has_read(const Status& status, const char* what);
   bool has_found(const Status& status, const char* what) { return status.IsNotFound() || has_read(status, what); }
-  // What step() answers after a read of which nothing is recorded.
+  // The answer of step() after a read that is not recorded.
   [[nodiscard]] bool goes_on() const { return error_.empty(); }
   uint64_t value_of(const Status& status, const std::string& bytes);
 

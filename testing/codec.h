@@ -29,8 +29,7 @@ class KeyCodec {
 
 inline constexpr size_t kValueBytesMin = 16;
 
-// A value of `bytes` bytes that holds the number and of which every other byte follows from it. Requires: bytes >=
-// kValueBytesMin.
+// A value of `bytes` bytes: the number, and bytes that follow from it. Requires: bytes >= kValueBytesMin.
 std::string encode_value(uint64_t number, size_t bytes);
 // The number; kGarbled when any byte is not what encode_value wrote.
 uint64_t decode_value(std::string_view value);

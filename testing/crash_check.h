@@ -3,10 +3,10 @@
 //
 // Both modes are one question: is there a moment in the writer's history at which the store held exactly the recovered
 // state? Durable: a moment after the crash, so every acknowledged update counts, and updates in flight each wholly or
-// not at all. Buffered: any moment after the last acknowledged Sync, so the survivors are a prefix in real-time order,
-// causes before effects. Reads of the killed process take part: what a read saw must survive (durable), and what was
-// written after a read of x does not survive without x. In mode buffered the order of two updates that were in flight
-// together, as a read saw it, is not required: the later may survive alone (docs/put-protocol.md, section 6).
+// not at all. Buffered: any moment after the last acknowledged Sync. So no effect survives without its cause. Reads of
+// the killed process take part: what a read saw must survive (durable), and what was written after a read of x does not
+// survive without x. In mode buffered the order of two updates that were in flight together, as a read saw it, is not
+// required: the later may survive alone (docs/put-protocol.md, section 6).
 #ifndef BONSAI_TESTING_CRASH_CHECK_H_
 #define BONSAI_TESTING_CRASH_CHECK_H_
 

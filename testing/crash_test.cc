@@ -246,7 +246,7 @@ class StoreLife final : public Explorer {
     if (!open(first, &tiers)) return;
     const persist::Space& space = tiers->space;
     persist::Log& log = *tiers->log;
-    store::DbImpl db(options_, std::move(tiers), false);
+    store::DbImpl db(options_, std::move(tiers), store::BackgroundThreads());
     if (fences_to_crash_ == 0) fences_to_crash_ = random_.chance(1, 2) ? 1 + random_.below(60) : 0;
     quiet_ = false;
     if (!work(&db, &log)) return;

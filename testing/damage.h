@@ -17,11 +17,11 @@ namespace bonsai::testing {
 
 using Image = std::vector<std::byte>;
 
-// What a damage is made of besides the image itself, of one target.
+// The material of a damage to one target, besides the image itself.
 struct DamageSources {
   std::vector<const Image*> earlier;                  // states of the same pool, of the same size
   const Image* other = nullptr;                       // a pool of another identity and the same geometry
-  std::vector<std::pair<uint64_t, uint64_t>> places;  // begin, bytes: of which one is hit, at a random word
+  std::vector<std::pair<uint64_t, uint64_t>> places;  // begin, bytes: one of them is hit, at a random word
   std::vector<std::pair<uint64_t, uint64_t>> wholes;  // segments and extents
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every test of the budgets expects of what was counted.
+// The expectation that all tests of budgets share.
 #ifndef BONSAI_TESTING_EXPECT_BUDGETS_H_
 #define BONSAI_TESTING_EXPECT_BUDGETS_H_
 
@@ -13,7 +13,7 @@
 
 namespace bonsai::testing {
 
-// All operations were counted, and each keeps its budget; prints them.
+// Expects that all operations were counted and that each keeps its budget; prints them.
 inline void expect_kept(const std::vector<BudgetRow>& rows) {
   for (const BudgetRow& row : rows) {
     std::printf("%s\n", row.text().c_str());

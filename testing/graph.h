@@ -21,8 +21,8 @@ class Graph {
   // Requires: both ends < nodes.
   void add(const Edge& edge) { edges_.push_back(edge); }
 
-  // The edges of a cycle, in order; empty when there is none, in O(nodes + edges). If there are cycles it returns a
-  // shortest one through any of the first few hundred nodes that are on some.
+  // Returns the edges of a cycle, in order; empty when there is none. Takes O(nodes + edges). Where there are several
+  // cycles it returns the shortest one through the first few hundred nodes that are on cycles.
   [[nodiscard]] std::vector<Edge> shortest_cycle() const;
 
  private:

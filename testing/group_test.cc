@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Groups with equal keys, beside threads that make others replace the same ranges: each key ends as the group's last
-// update of it says.
+// update of it says, and each read of a session sees the update of its key that was begun last before it.
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <cstdio>
+#include <map>
 #include <optional>
 #include <string>
 #include <thread>
@@ -21,16 +22,16 @@
 namespace bonsai::testing {
 namespace {
 
-// So many calls are as many under a sanitizer as there is time for.
+// Divides the number of calls: a sanitizer makes them slower.
 constexpr uint64_t kSlower = BONSAI_SCALABLE_MEMORY != 0 ? 1 : 12;
 
-// One writer of keys that nobody else writes, though they are among those of others.
+// A writer whose keys nobody else writes. They are in the same ranges as the keys of others.
 class Writer {
  public:
   Writer(DB* db, uint32_t number, uint32_t writers, uint64_t seed)
       : db_(db), session_(db->NewSession(kGroupMax)), number_(number), writers_(writers), random_(seed), last_(kKeys) {}
 
-  // Calls until so many groups were written, or one came out wrong. Empty: none did.
+  // Makes `calls` calls, or ends at the first wrong group. Returns what is wrong; empty: nothing.
   std::string run(uint64_t calls) {
     for (uint64_t i = 0; i < calls && wrong_.empty(); ++i) call();
     return wrong_;
@@ -44,6 +45,13 @@ class Writer {
   struct Update {
     size_t key;
     std::optional<uint64_t> value;
+  };
+  // A read that was begun before updates_[before]: of one key, or as a scan that has it.
+  struct Read {
+    size_t key, before;
+    bool is_scan;
+    std::string value;
+    Status status;
   };
 
   [[nodiscard]] std::string name_of(size_t key) const {
@@ -64,9 +72,16 @@ class Writer {
       updates_.push_back({key, deletes ? std::nullopt : std::optional(++value_)});
     }
     statuses_.assign(n, Status::OK());
+    reads_.clear();
+    for (size_t i = 0; in_session && i < n + 1; ++i) {
+      if (random_.chance(1, 2))
+        reads_.push_back({(first + random_.below(distinct)) % kKeys, i, random_.chance(1, 6), "absent", {}});
+    }
     in_session ? write_in_session() : write_at_once();
-    for (size_t i = 0; i < n; ++i) {
-      if (statuses_[i].IsNoSpace()) continue;  // changed nothing
+    size_t read = 0;
+    for (size_t i = 0; i <= n; ++i) {
+      for (; read < reads_.size() && reads_[read].before == i; ++read) expect(reads_[read]);
+      if (i == n || statuses_[i].IsNoSpace()) continue;  // changed nothing
       if (!statuses_[i].ok()) wrong_ = statuses_[i].ToString();
       last_[updates_[i].key] = updates_[i].value;
     }
@@ -86,7 +101,10 @@ class Writer {
 
   void write_in_session() {
     text_of_updates();
-    for (size_t i = 0; i < updates_.size(); ++i) {
+    size_t read = 0;
+    for (size_t i = 0; i <= updates_.size(); ++i) {
+      for (; read < reads_.size() && reads_[read].before == i; ++read) begin(&reads_[read]);
+      if (i == updates_.size()) break;
       if (updates_[i].value) {
         session_->Put(names_[i], values_[i], &statuses_[i]);
       } else {
@@ -94,6 +112,21 @@ class Writer {
       }
     }
     session_->Wait();
+  }
+
+  void begin(Read* read) {
+    read_names_[read->key] = name_of(read->key);
+    const std::string& name = read_names_[read->key];
+    if (!read->is_scan) return session_->Get(name, &read->value, &read->status);
+    ScanOptions one;
+    one.limit = 1;
+    session_->Scan(
+        one, name,
+        [read, &name](std::string_view key, std::string_view value) {
+          if (key == name) read->value = value;
+          return true;
+        },
+        &read->status);
   }
 
   void text_of_updates() {
@@ -108,10 +141,15 @@ class Writer {
   void expect(size_t key) {
     std::string value;
     const Status status = db_->Get(name_of(key), &value);
+    expect(key, status, value, updates_.size());
+  }
+  void expect(const Read& read) { expect(read.key, read.status, read.value, read.before); }
+
+  void expect(size_t key, const Status& status, const std::string& value, size_t before) {
     const std::string wanted = last_[key] ? std::to_string(*last_[key]) : "absent";
     const std::string seen = status.ok() ? value : status.IsNotFound() ? "absent" : status.ToString();
     if (seen == wanted) return;
-    wrong_ = "key " + name_of(key) + " is " + seen + " behind the group of";
+    wrong_ = "key " + name_of(key) + " is " + seen + " after " + std::to_string(before) + " updates of the group of";
     for (const Update& update : updates_) {
       wrong_ += " " + name_of(update.key) + "=" + (update.value ? std::to_string(*update.value) : "absent");
     }
@@ -123,6 +161,8 @@ class Writer {
   base::Random random_;
   std::vector<std::optional<uint64_t>> last_;  // what each key holds
   std::vector<Update> updates_;
+  std::vector<Read> reads_;
+  std::map<size_t, std::string> read_names_;
   std::vector<Status> statuses_;
   std::vector<std::string> names_, values_;
   uint64_t value_ = 0;

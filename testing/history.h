@@ -2,7 +2,7 @@
 // What clients of a store did and saw, in a form that checkers can judge.
 //
 // Keys and values are numbers here: the test maps key numbers to key bytes, and each update writes a value number that
-// no other update of that key writes (see value_codec.h). Value 0 stands for "no value".
+// no other update of that key writes (see codec.h). Value 0 stands for "no value".
 //
 // Time is an ordinal drawn from one counter, so that it orders operations as a global clock would: if one operation
 // returned before another was invoked, then its `ret` is below the other's `invoke`.

@@ -223,55 +223,76 @@ class Runner {
     for (size_t i = 0; i < keys.size(); ++i) same(expected[i], actual[i], "multi-put " + shown(keys[i]));
   }
 
-  // The model does at once what the session puts off: updates in order, reads after the updates before them.
-  // A read would see updates that follow it in the same window, so each window's reads come last.
+  // The model does at once what the session puts off. Any mix of reads and updates, many of equal keys: each read sees
+  // the updates before it, and none of those after it.
   void session() {
-    constexpr size_t kDepth = 12;
-    const auto session = db_->NewSession(kDepth);
-    std::vector<std::string> keys(2 * kDepth), values(keys.size()), actual(keys.size());
-    std::vector<Status> expected_status(keys.size()), actual_status(keys.size());
-    std::vector<std::optional<std::string>> expected(keys.size());
-    for (size_t i = 0; i < keys.size(); ++i) {
-      keys[i] = i > 0 && random_.chance(1, 3) ? keys[random_.below(i)] : some_key();
-      if (i % kDepth >= kDepth / 2) {
-        session->Get(keys[i], &actual[i], &actual_status[i]);
-        expected_status[i] = model_.Get(keys[i], &expected[i].emplace());
-      } else if (random_.chance(1, 4)) {
-        session->Delete(keys[i], &actual_status[i]);
-        expected_status[i] = model_.Delete(keys[i]);
+    const size_t depth = 1 + random_.below(24);
+    const size_t scans_in_100 = random_.below(20);
+    const auto session = db_->NewSession(depth);
+    std::vector<Begun> begun(1 + random_.below(3 * depth));
+    for (size_t i = 0; i < begun.size(); ++i) {
+      begun[i].key = i > 0 && random_.chance(2, 3) ? begun[random_.below(i)].key : some_key();
+      if (random_.chance(scans_in_100, 100)) {
+        begin_scan(session.get(), &begun[i]);
       } else {
-        values[i] = some_value(random_.chance(1, 8));
-        session->Put(keys[i], values[i], &actual_status[i]);
-        expected_status[i] = model_.Put(keys[i], values[i]);
+        begin_point(session.get(), &begun[i]);
       }
     }
-    std::array<std::string, kDepth> starts;
-    std::array<Records, kDepth> scanned;
-    std::array<Status, kDepth> scan_status;
-    ScanOptions few;
-    few.limit = 1 + random_.below(30);
-    few.from_exclusive = random_.chance(1, 3);
+    session->Wait();
+    if (session->InFlight() != 0) differ("a session has operations in flight after Wait()");
+    for (const Begun& each : begun) {
+      same(each.expected_status, each.status, "session's " + each.what + " " + shown(each.key));
+      if (each.expected_value && each.expected_status.ok()) {
+        same(*each.expected_value, each.value, "session get " + shown(each.key));
+      }
+      if (each.expected_records != each.records) {
+        differ("a session's scan from " + shown(each.key) + " has other records");
+      }
+    }
+  }
+
+  // An operation of a session; what it refers to stays in place.
+  struct Begun {
+    std::string what, key, end, value;
+    std::optional<std::string> expected_value;
+    Records records, expected_records;
+    Status status, expected_status;
+  };
+
+  void begin_point(Session* session, Begun* op) {
+    const uint64_t what = random_.below(8);
+    if (what < 4) {
+      op->what = "get";
+      session->Get(op->key, &op->value, &op->status);
+      op->expected_status = model_.Get(op->key, &op->expected_value.emplace());
+    } else if (what == 4) {
+      op->what = "delete";
+      session->Delete(op->key, &op->status);
+      op->expected_status = model_.Delete(op->key);
+    } else {
+      op->what = "put";
+      op->value = some_value(random_.chance(1, 8));
+      session->Put(op->key, op->value, &op->status);
+      op->expected_status = model_.Put(op->key, op->value);
+    }
+  }
+
+  void begin_scan(Session* session, Begun* op) {
+    op->what = "scan";
+    ScanOptions options;
+    options.limit = random_.chance(1, 8) ? UINT64_MAX : 1 + random_.below(30);
+    options.from_exclusive = random_.chance(1, 3);
+    if (random_.chance(1, 4)) op->end = some_bound();
+    options.end = op->end;
+    if (random_.chance(1, 2)) op->key = some_bound();
     const auto into = [](Records* records) {
       return [records](std::string_view key, std::string_view value) {
         records->emplace_back(key, value);
         return true;
       };
     };
-    for (size_t i = 0; i < kDepth; ++i) {
-      starts[i] = some_bound();
-      session->Scan(few, starts[i], into(&scanned[i]), &scan_status[i]);
-    }
-    session->Wait();
-    for (size_t i = 0; i < kDepth; ++i) {
-      Records wanted;
-      same(model_.Scan(few, starts[i], into(&wanted)), scan_status[i], "session scan from " + shown(starts[i]));
-      if (wanted != scanned[i]) differ("a session's scan from " + shown(starts[i]) + " has other records");
-    }
-    if (session->InFlight() != 0) differ("a session has operations in flight after Wait()");
-    for (size_t i = 0; i < keys.size(); ++i) {
-      same(expected_status[i], actual_status[i], "session " + shown(keys[i]));
-      if (expected[i] && expected_status[i].ok()) same(*expected[i], actual[i], "session get " + shown(keys[i]));
-    }
+    session->Scan(options, op->key, into(&op->records), &op->status);
+    op->expected_status = model_.Scan(options, op->key, into(&op->expected_records));
   }
 
   void del() {

@@ -12,7 +12,7 @@
 
 namespace bonsai::testing {
 
-// The name by which other calls of the public interface reach the pool, too.
+// Returns the name by which the other calls of the public interface reach the pool.
 inline std::string asked_name(const std::string& path) { return shm_asked() ? served(path) : path; }
 
 inline Status open_db(const Options& options, const std::string& path, std::unique_ptr<DB>* db) {

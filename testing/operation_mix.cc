@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// So many operations of one kind on a store that is loaded and drained, through the public interface only, for
-// scripts/instructions.py, which counts what they cost.
+// Operations of one kind on a loaded and drained store, through the public interface only. scripts/instructions.py
+// counts their instructions.
 //   operation_mix KIND RECORDS OPERATIONS    KIND: put, get, multi_put, multi_get (32 keys a call), scan (of 50)
+//                                            session_put, session_get, session_mixed (32 a session's wait)
 // One thread, no background threads, 8-byte keys in random order, 8-byte values, a pool in memory (tmpfs) that is
 // removed in the end. The requests of a run are a prefix of those of a longer one.
 #include <unistd.h>
@@ -43,6 +44,7 @@ class Mix {
 
   bonsai::Status run(const std::string& kind, uint64_t operations) {
     if (kind == "multi_get" || kind == "multi_put") return in_groups(kind == "multi_put", operations);
+    if (kind.starts_with("session_")) return in_session(kind, operations);
     bonsai::Status status;
     for (uint64_t i = 0; i < operations && status.ok(); ++i) {
       const std::string key = key_of(mix(i) % records_);
@@ -55,7 +57,7 @@ class Mix {
         options.limit = 50;
         status = db_.Scan(options, key, [this](std::string_view, std::string_view) { return ++visited_ != 0; });
       } else {
-        status = bonsai::Status::InvalidArgument("'" + kind + "' is none of put, multi_put, get, multi_get, scan");
+        status = bonsai::Status::InvalidArgument("'" + kind + "' is no kind of operation; see operation_mix.cc");
       }
     }
     return status;
@@ -81,6 +83,28 @@ class Mix {
     return bonsai::Status::OK();
   }
 
+  // Of a mixed one every other operation is a get.
+  bonsai::Status in_session(const std::string& kind, uint64_t operations) {
+    const auto session = db_.NewSession(kGroup);
+    std::vector<std::string> keys(kGroup), values(kGroup);
+    std::vector<bonsai::Status> statuses(kGroup);
+    for (uint64_t i = 0; i < operations; ++i) {
+      const size_t j = i % kGroup;
+      keys[j] = key_of(mix(i) % records_);
+      if (kind == "session_put" || (kind == "session_mixed" && i % 2 == 1)) {
+        session->Put(keys[j], "replaced", &statuses[j]);
+      } else {
+        session->Get(keys[j], &values[j], &statuses[j]);
+      }
+      if (j + 1 < kGroup && i + 1 < operations) continue;
+      session->Wait();
+      for (const bonsai::Status& status : statuses) {
+        if (!status.ok()) return status;
+      }
+    }
+    return bonsai::Status::OK();
+  }
+
   bonsai::DB& db_;
   const uint64_t records_;
   std::string value_;
@@ -91,7 +115,7 @@ class Mix {
 
 int main(int argc, char** argv) {
   if (argc != 4) {
-    std::fprintf(stderr, "usage: operation_mix put|multi_put|get|multi_get|scan RECORDS OPERATIONS\n");
+    std::fprintf(stderr, "usage: operation_mix KIND RECORDS OPERATIONS\n");
     return 2;
   }
   const uint64_t records = std::strtoull(argv[2], nullptr, 10);

@@ -11,16 +11,16 @@
 //   P   multi-put of all keys                       E   multi-put of key 0, the last key, and key 0 once more
 //   S   session: put and delete key 0, delete and put the last key, as one group
 //   b   batch: put all keys     B   batch: put key 0, delete the last key
-//   Three on keys beside a key, in its bnode, which each program has of its own (of spread keys):
-//   F1  multi-put of so many beside key 1 that two of it fill a bnode and the successor that is made for them
-//   w1  batch that is long in flight: the keys before and after key 1, between them many beside key 1
-//   W1  batch that begins with some beside the key before and ends with one beside key 1: if key 1's bnode is a pending
-//       successor and full, it stacks another
-//   q1  wait until such a batch is seen
+//   Three actions on neighbours of key 1: keys in its bnode that only this program uses (cases of spread keys).
+//   F1  multi-put of many neighbours; two such calls fill a bnode and the successor that is made for them
+//   w1  batch that stays in flight for long: the keys before and after key 1, and many neighbours between them
+//   W1  batch from neighbours of the key before to one neighbour of key 1: where key 1's bnode is a pending successor
+//       and full, the batch stacks another one
+//   q1  wait until such a batch is visible
 //   s   scan all keys    i   iterator, forward and back             r   Drain, which replaces the bnodes
 //   f   (before the programs) fills the gaps of spread keys and empties them: updates and a Drain then merge
-//   c   (before the programs) twelve other keys beside each key: four more fill the smallest table, and writers then
-//       plan successors, as the background does with a bnode above the high-water mark
+//   c   (before the programs) twelve neighbours of each key: four more fill the smallest table, and writers then plan
+//       successors, as the background does with a bnode above the high-water mark
 //   h   takes all free space of the pool: offloads find none, updates may be answered with NoSpace
 //   H   gives it back; so does the end of the programs
 //   n   take a snapshot, release the one before                     o   read all keys through it by gets and a scan

@@ -137,7 +137,9 @@ class Pools {
       std::abort();
     }
     space_ = &tiers->space;
-    return std::make_unique<store::DbImpl>(options(), std::move(tiers));
+    store::BackgroundThreads threads;
+    EXPECT_TRUE(store::BackgroundThreads::reserve(options(), &threads).ok());
+    return std::make_unique<store::DbImpl>(options(), std::move(tiers), std::move(threads));
   }
 
   void take_space() {

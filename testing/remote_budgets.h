@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the operations of a store may ask of the node that holds its pool: the same budgets on every fabric, in shared
-// memory, in simulation and through verbs.
+// How many round trips, messages and bytes a store's operations may take at the node that holds its pool. The budgets
+// are the same on every fabric: shared memory, simulation, verbs.
 #ifndef BONSAI_TESTING_REMOTE_BUDGETS_H_
 #define BONSAI_TESTING_REMOTE_BUDGETS_H_
 
@@ -17,12 +17,12 @@ struct Asked {
   uint64_t round_trips = 0, messages = 0, bytes = 0;
 };
 
-// At most so much for one operation.
+// The bound for one operation.
 struct Budget {
   double round_trips = 0, messages = 0, bytes = 0;
 };
 
-// One operation, carried out `times`.
+// The cost of one kind of operation, carried out `times`.
 struct BudgetRow {
   std::string operation;
   uint64_t times = 0;
@@ -40,14 +40,14 @@ struct BudgetRow {
   [[nodiscard]] std::string text() const;
 };
 
-// What a store that DB::Open has opened has asked so far.
+// Returns what an open store has asked for so far.
 [[nodiscard]] Asked asked_by(DB* db);
 
-// Of a store whose rows are counted: log segments hold some twenty groups of puts.
+// The options of a store whose costs are counted: a log segment holds some twenty groups of puts.
 [[nodiscard]] Options budget_options();
 
-// Fills the store, then counts puts, groups of puts, offloading, gets of keys that are there, over several runs and
-// over one, and that are not, large values, short scans and long ones. Requires: an empty store of budget_options(),
+// Fills the store, then counts puts, groups of puts, offloading, gets (of present keys over several runs and over one,
+// and of absent keys), large values, short scans and long scans. Requires: an empty store of budget_options(),
 // all of whose targets are far; nobody else uses it. `asked` says what it has asked so far. Errors: of the store;
 // Corruption for a wrong answer.
 Status count_remote_budgets(DB* db, const std::function<Asked()>& asked, std::vector<BudgetRow>* rows);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scratch files of a test: in a folder of its own, removed at the end, when the pools among them are checked.
+// Scratch files of a test, in a folder of their own. At the end the pools among them are checked, and all is removed.
 #ifndef BONSAI_TESTING_SCRATCH_H_
 #define BONSAI_TESTING_SCRATCH_H_
 
@@ -13,8 +13,8 @@
 
 namespace bonsai::testing {
 
-// A folder of its own. What was named in it and is a pool that nobody has open must pass `Check` in the end: no damage,
-// no overlap, no leak. Thread-safety: one owner. A forked child must leave by _exit, or it removes the folder too.
+// One such folder. At the end each pool in it that nobody has open must pass `Check`: no damage, no overlap, no leak.
+// Thread-safety: one owner. A forked child must leave by _exit, or it removes the folder too.
 class ScratchFolder {
  public:
   ScratchFolder() = default;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/nvm/descriptor.h"
 #include "base/nvm/racy_copy.h"
 
 namespace bonsai::base {
@@ -32,11 +33,12 @@ FarMedium::FarMedium(std::unique_ptr<HookedMedium> near, const FarOptions& optio
 FarMedium::FarMedium(HookedMedium& near, const FarOptions& options)
     : HookedMedium(nullptr, 0), options_(options), near_(near), random_(options.seed) {
   const size_t bytes = to_pages(near_.bytes());
-  const int fd = ::memfd_create("bonsai-far", MFD_CLOEXEC);
+  const OsFile file = make_memory_file("bonsai-far", 0);
+  const int fd = file.fd();
   BONSAI_CHECK(fd >= 0 && ::ftruncate(fd, static_cast<off_t>(bytes)) == 0);
   void* const view = ::mmap(nullptr, bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   void* const own = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-  BONSAI_CHECK(view != MAP_FAILED && own != MAP_FAILED && ::close(fd) == 0);
+  BONSAI_CHECK(view != MAP_FAILED && own != MAP_FAILED);
   set_view(static_cast<std::byte*>(view), near_.bytes());
   own_ = static_cast<std::byte*>(own);
   resident_.resize(bytes / kPage);

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/nvm/mapping.h"
 
-#include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <utility>
 
 #include "base/huge_range.h"
@@ -34,10 +33,9 @@ uint64_t missing_bytes(int fd, uint64_t bytes) {
 
 // A number in a file of one line, as sysfs has them; 0 when it cannot be read.
 uint64_t number_in(const std::string& path) {
-  std::ifstream file(path);
-  uint64_t number = 0;
-  file >> number;
-  return file ? number : 0;
+  constexpr size_t kNumberBytesMax = 64;
+  std::string text;
+  return read_text(path, kNumberBytesMax, &text) ? std::strtoull(text.c_str(), nullptr, 10) : 0;
 }
 
 std::string sysfs_of_device(int fd) {
@@ -103,10 +101,13 @@ Status check_options(const std::string& path, const MappingOptions& options) {
 Status Mapping::open(const std::string& path, const MappingOptions& options, std::unique_ptr<Mapping>* mapping) {
   BONSAI_RETURN_IF_ERROR(check_options(path, options));
   std::unique_ptr<Mapping> opened(new Mapping(path, options));
-  BONSAI_RETURN_IF_ERROR(opened->open_file(options));
+  struct stat info = {};
+  const bool is_device = ::stat(path.c_str(), &info) == 0 && S_ISCHR(info.st_mode);
+  opened->created_ = options.create_bytes > 0 && !is_device;
+  BONSAI_RETURN_IF_ERROR(opened->created_ ? opened->create_file(options) : opened->open_file(options));
   Status status = opened->prepare(options);
   if (!status.ok()) {
-    if (opened->created_) ::unlink(path.c_str());
+    if (opened->created_) static_cast<void>(opened->remove());
     static_cast<void>(opened->shrink_back());
     return status;
   }
@@ -136,8 +137,13 @@ bool is_marked(std::span<const std::byte> first_bytes, uint64_t mark) {
   return first == mark && std::all_of(first_bytes.begin() + kPageBytes, first_bytes.end(), is_zero);
 }
 
+Mapping::Mapping(std::string path, const MappingOptions& options)
+    : owner_(::getpid()), path_(std::move(path)), read_only_(options.read_only) {}
+
 Mapping::~Mapping() {
-  if (data_ == nullptr) return;
+  // A forked child has no such mapping, and may have something else there.
+  if (data_ == nullptr || owner_ != ::getpid()) return;
+  if (created_ && name_ != path_) static_cast<void>(remove());
   static_cast<void>(sync());
   ::munmap(data_, bytes_);
 }
@@ -147,49 +153,129 @@ Status Mapping::sync() {
   return ::msync(data_, bytes_, MS_SYNC) == 0 ? Status::OK() : os_error("write back", path_, errno);
 }
 
-Status Mapping::open_file(const MappingOptions& options) {
+namespace {
+
+// Why there is nothing to open, or something that cannot be created over, though the path leads nowhere.
+bool is_dangling(const std::string& path, std::string* text) {
   struct stat info = {};
-  const bool is_device = ::stat(path_.c_str(), &info) == 0 && S_ISCHR(info.st_mode);
-  created_ = options.create_bytes > 0 && !is_device;
-  // O_NONBLOCK: opening a pipe by mistake must fail, not wait.
-  if (created_ && create_marked(options)) return Status::OK();
-  const int flags = (read_only_ ? O_RDONLY : O_RDWR) | (created_ ? O_CREAT | O_EXCL : 0) | O_NONBLOCK | O_CLOEXEC;
-  file_ = OsFile(::open(path_.c_str(), flags, 0600));
-  if (file_.is_open()) return Status::OK();
-  const int error = errno;
-  if (error == EEXIST) {
-    return Status::IoError("cannot create " + path_ + ": it exists; open it without creating, or remove it first");
+  if (::lstat(path.c_str(), &info) != 0 || !S_ISLNK(info.st_mode)) return false;
+  if (::stat(path.c_str(), &info) == 0 || errno != ENOENT) return false;
+  std::error_code ignored;
+  const std::string to = std::filesystem::read_symlink(path, ignored).string();
+  *text =
+      path + " is a link to " + to + ", which does not exist; restore or mount that, or remove the link: rm " + path;
+  return true;
+}
+
+bool is_place_of_devices(const std::string& path) { return directory_of(path) == "/dev"; }
+
+// A file made in its place would be no NVM, and lost with the machine.
+Status no_device(const std::string& path) {
+  return Status::IoError("there is no device " + path +
+                         "; name one of those that ls /dev/dax* shows, or a file elsewhere");
+}
+
+}  // namespace
+
+Status Mapping::open_file(const MappingOptions& options) {
+  if (options.open_file >= 0) {
+    file_ = duplicate(options.open_file);
+    name_ = path_;
+    return file_.is_open() ? Status::OK() : os_error("share", path_, errno);
   }
-  if (created_ && error == ENOENT) {
+  // O_NONBLOCK: opening a pipe by mistake must fail, not wait.
+  file_ = base::open_file(path_, (read_only_ ? O_RDONLY : O_RDWR) | O_NONBLOCK);
+  const int error = errno;
+  name_ = path_;
+  if (file_.is_open()) return Status::OK();
+  std::string dangling;
+  if (error == ENOENT && is_dangling(path_, &dangling)) return Status::IoError("cannot open: " + dangling);
+  if (error == ENOENT && is_place_of_devices(path_)) return no_device(path_);
+  return os_error("open", path_, error);
+}
+
+Status Mapping::create_file(const MappingOptions& options) {
+  if (!fits_file_size_limit(options.create_bytes)) return os_error("create", path_, EFBIG);
+  std::string dangling;
+  if (is_dangling(path_, &dangling)) return Status::IoError("cannot create: " + dangling);
+  struct stat info = {};
+  const bool exists = ::lstat(path_.c_str(), &info) == 0;
+  if (!exists && is_place_of_devices(path_)) return no_device(path_);
+  if (!exists && create_unnamed(options)) return Status::OK();
+  constexpr int kNamesMax = 1000;
+  const int flags = O_RDWR | O_CREAT | O_EXCL | O_NONBLOCK;
+  int error = EEXIST;
+  for (int i = 0; i < kNamesMax && !exists && error == EEXIST && !file_.is_open(); ++i) {
+    name_ = path_;
+    if (options.name_later) name_ += "." + std::to_string(::getpid()) + "." + std::to_string(i) + ".partial";
+    file_ = base::open_file(name_, flags, 0600);
+    error = errno;
+    if (!options.name_later) break;
+  }
+  if (file_.is_open()) return Status::OK();
+  if (error == EEXIST) {
+    return Status::IoError("cannot create " + path_ + ": it exists; open it without creating, or name a new file");
+  }
+  if (error == ENOENT) {
     return Status::IoError("cannot create " + path_ + ": there is no directory " + directory_of(path_) +
                            "; create it (mkdir -p) first");
   }
-  return os_error(created_ ? "create" : "open", path_, error);
+  return os_error("create", path_, error);
 }
 
-// Makes the file with its mark and its lock, and then names it. False: it must be made otherwise, or cannot be.
-bool Mapping::create_marked(const MappingOptions& options) {
-  OsFile unnamed(::open(directory_of(path_).c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0600));
+// Makes the file with its mark and its lock, and then names it if that is to be. False: it must be made otherwise, or
+// cannot be.
+bool Mapping::create_unnamed(const MappingOptions& options) {
+  OsFile unnamed = base::open_file(directory_of(path_), O_RDWR | O_TMPFILE, 0600);
   const uint64_t mark = options.create_mark;
   if (!unnamed.is_open() || ::pwrite(unnamed.fd(), &mark, sizeof mark, 0) != sizeof mark) return false;
-  if (options.lock && ::flock(unnamed.fd(), LOCK_EX | LOCK_NB) != 0) return false;
-  const std::string self = "/proc/self/fd/" + std::to_string(unnamed.fd());
-  if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, path_.c_str(), AT_SYMLINK_FOLLOW) != 0) return false;
+  if (options.lock && !unnamed.try_lock(/*exclusive=*/true)) return false;
+  if (options.name_later) {
+    // Only through here the file can be named later.
+    if (::access(("/proc/self/fd/" + std::to_string(unnamed.fd())).c_str(), F_OK) != 0) return false;
+  } else {
+    if (!give_name(unnamed.fd(), "", path_).ok()) return false;
+    name_ = path_;
+  }
   file_ = std::move(unnamed);
   return true;
+}
+
+Status Mapping::take_name() {
+  if (!created_ || name_ == path_) return Status::OK();
+  BONSAI_RETURN_IF_ERROR(give_name(file_.fd(), name_, path_));
+  const std::string before = std::exchange(name_, path_);
+  const Status kept = keep_name();
+  if (kept.ok()) return kept;
+  // Nobody has had the answer that the name is there.
+  if (!before.empty() && give_name(file_.fd(), path_, before).ok()) {
+    name_ = before;
+  } else if (remove_name(path_, file_.fd()).ok()) {
+    name_.clear();
+  }
+  return kept;
+}
+
+Status Mapping::remove() {
+  struct stat info = {};
+  if (name_.empty() || ::fstat(file_.fd(), &info) != 0 || !S_ISREG(info.st_mode)) return Status::OK();
+  BONSAI_RETURN_IF_ERROR(remove_name(name_, file_.fd()));
+  name_.clear();
+  return Status::OK();
 }
 
 Status Mapping::prepare(const MappingOptions& options) {
   BONSAI_RETURN_IF_ERROR(detect_medium_kind(file_.fd(), path_, &kind_));
   domain_ = resolve_domain(kind_, options.domain);
   if (options.lock) BONSAI_RETURN_IF_ERROR(take_lock());
+  if (options.leave_lock) file_.leave_lock();
   BONSAI_RETURN_IF_ERROR(find_bytes(options.create_bytes));
   if (created_) BONSAI_RETURN_IF_ERROR(allocate(0));
   if (!created_ && options.grow_bytes > bytes_) BONSAI_RETURN_IF_ERROR(grow(options.grow_bytes));
   if (!created_) BONSAI_RETURN_IF_ERROR(settle_cache());
   if (!created_) BONSAI_RETURN_IF_ERROR(fill_holes());
   BONSAI_RETURN_IF_ERROR(map());
-  return created_ ? keep_name() : Status::OK();
+  return created_ && name_ == path_ ? keep_name() : Status::OK();
 }
 
 // A new file survives a crash only when its size and its name in the directory were written too.
@@ -208,7 +294,7 @@ Status Mapping::settle_cache() const {
 }
 
 Status Mapping::take_lock() {
-  if (::flock(file_.fd(), (read_only_ ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0) return Status::OK();
+  if (file_.try_lock(/*exclusive=*/!read_only_)) return Status::OK();
   if (errno != EWOULDBLOCK) return os_error("lock", path_, errno);
   return Status::Busy(path_ + " is open in another process (or twice in this one): close it there first");
 }
@@ -223,15 +309,16 @@ Status Mapping::find_bytes(uint64_t create_bytes) {
   }
   if (created_) {
     bytes_ = round_up(create_bytes, kind_ == MediumKind::kHugetlb ? page_bytes_of(file_.fd()) : kPageBytes);
-    return fits_file_size_limit() ? Status::OK() : os_error("create", path_, EFBIG);
+    return fits_file_size_limit(bytes_) ? Status::OK() : os_error("create", path_, EFBIG);
   }
   struct stat info = {};
   if (::fstat(file_.fd(), &info) != 0) return os_error("examine", path_, errno);
   bytes_ = static_cast<size_t>(info.st_size);
   if (bytes_ >= kMappingBytesMin) return Status::OK();
-  return Status::Corruption(path_ + " has only " + std::to_string(bytes_) +
-                            " bytes: it was truncated, or is not a pool; " +
-                            "restore it, or remove it and create a new one");
+  return Status::Corruption(
+      path_ + " has only " + std::to_string(bytes_) +
+      " bytes, fewer than any pool: it is no pool, or was truncated; check the path, or restore " +
+      "the whole file from a copy");
 }
 
 // Takes the space after the first `old_bytes` now: a hole that cannot be filled later would end the process (SIGBUS).
@@ -241,10 +328,16 @@ Status Mapping::allocate(size_t old_bytes) {
   if (kind_ == MediumKind::kTmpfs && ::ftruncate(file_.fd(), static_cast<off_t>(bytes_)) == 0) {
     allocate_huge(file_.fd(), old_bytes, bytes_);
   }
+  // In pieces: a call that a signal interrupts has done nothing on tmpfs, and a timer may interrupt each longer one.
   constexpr int kInterruptionsMax = 100;
-  int error = EINTR;
-  for (int i = 0; i < kInterruptionsMax && error == EINTR; ++i) {
-    error = ::posix_fallocate(file_.fd(), 0, static_cast<off_t>(bytes_));
+  constexpr size_t kPieceBytes = size_t{2} << 20;
+  int error = 0;
+  for (size_t at = 0; at < bytes_ && error == 0; at += kPieceBytes) {
+    const size_t n = std::min(kPieceBytes, bytes_ - at);
+    error = EINTR;
+    for (int i = 0; i < kInterruptionsMax && error == EINTR; ++i) {
+      error = ::posix_fallocate(file_.fd(), static_cast<off_t>(at), static_cast<off_t>(n));
+    }
   }
   return error == 0 ? Status::OK() : os_error(what, path_, error);
 }
@@ -269,23 +362,9 @@ Status Mapping::grow(uint64_t grow_bytes) {
   }
   bytes_before_ = bytes_;
   bytes_ = round_up(grow_bytes, kind_ == MediumKind::kHugetlb ? page_bytes_of(file_.fd()) : kPageBytes);
-  Status status = fits_file_size_limit() ? allocate(bytes_before_) : os_error("enlarge", path_, EFBIG);
+  Status status = fits_file_size_limit(bytes_) ? allocate(bytes_before_) : os_error("enlarge", path_, EFBIG);
   if (status.ok() && ::fsync(file_.fd()) != 0) status = os_error("write back", path_, errno);
   return status;
-}
-
-Status Mapping::remove() {
-  struct stat own = {}, named = {};
-  if (::fstat(file_.fd(), &own) != 0) return os_error("examine", path_, errno);
-  if (!S_ISREG(own.st_mode)) return Status::OK();
-  std::error_code error;
-  const std::string file = std::filesystem::canonical(path_, error).string();
-  if (error || ::stat(file.c_str(), &named) != 0 || named.st_dev != own.st_dev || named.st_ino != own.st_ino) {
-    return Status::IoError(path_ + " is not removed: its name is another file's by now; look what it is");
-  }
-  if (::unlink(file.c_str()) != 0) return os_error("remove", file, errno);
-  const bool is_link = std::filesystem::is_symlink(path_, error);
-  return !is_link || ::unlink(path_.c_str()) == 0 ? Status::OK() : os_error("remove the link", path_, errno);
 }
 
 // A refused allocation may have enlarged the file in part, too. Should this fail, the pool is sound all the same.
@@ -293,12 +372,6 @@ Status Mapping::shrink_back() {
   if (!enlarged()) return Status::OK();
   const size_t bytes = std::exchange(bytes_before_, SIZE_MAX);
   return ::ftruncate(file_.fd(), static_cast<off_t>(bytes)) == 0 ? Status::OK() : os_error("shrink", path_, errno);
-}
-
-// Beyond this limit the kernel would not only refuse but end the process (SIGXFSZ).
-bool Mapping::fits_file_size_limit() const {
-  rlimit limit = {};
-  return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur >= bytes_;
 }
 
 Status Mapping::map() {

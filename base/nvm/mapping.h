@@ -32,12 +32,20 @@ struct MappingOptions {
   // The first word of a new file from the moment at which it has a name (where the file system lets files be made
   // before they are named, and written: hugetlbfs does not), so that what an interrupted creation left is known.
   uint64_t create_mark = 0;
+  // A new file has no name until take_name(), so that nothing is left of it if its process ends before. Where files
+  // cannot be made without a name (hugetlbfs), it has one of its own, as PATH.PID.0.partial.
+  bool name_later = false;
   // Not 0: an existing regular file that is smaller is enlarged to this size (hugetlb: to whole pages), its space
   // allocated at once; it keeps its size if that fails. Not together with create_bytes or read_only.
   uint64_t grow_bytes = 0;
+  // Not negative: the file, open already under a descriptor of this process, instead of another open of its path. A
+  // lock that this open file has is kept. Not together with create_bytes.
+  int open_file = -1;
   bool read_only = false;
   // Takes the file's advisory lock for as long as it is mapped: exclusive, or shared with other readers for read_only.
   bool lock = true;
+  // Other processes get descriptors of the open file: the lock then lasts until none has it open or mapped.
+  bool leave_lock = false;
   PersistenceDomain domain = PersistenceDomain::kAuto;  // as declared by the operator
 };
 
@@ -59,6 +67,12 @@ class Mapping {
   // Memory of the process instead of a file, all zeros; `name` is its path in messages. Errors: NoSpace.
   static Status make_in_memory(const std::string& name, uint64_t bytes, std::unique_ptr<Mapping>* mapping);
 
+  // Gives a file that was made with name_later its name, path(), durably. Nothing to do for others. After an error it
+  // does not have that name. Errors: Busy (the name is taken), IoError.
+  Status take_name();
+  // Removes the file's name, if it has one; a device and memory stay. The bytes stay mapped. Errors: as remove_name().
+  Status remove();
+
   ~Mapping();
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
@@ -66,10 +80,6 @@ class Mapping {
   // Writes a plain file's pages to disk; other kinds have nothing to do. The destructor does it too, ignoring errors.
   // Errors: IoError.
   Status sync();
-
-  // Removes the file that is mapped, if path() still is its name; through a link, the link and the file. A device
-  // stays. Errors: IoError (another file has that name now, not permitted).
-  Status remove();
 
   // Gives a file that grow_bytes has enlarged its size back. Requires: nobody uses what was added, nor will. Errors:
   // IoError; the file has the larger size then.
@@ -88,10 +98,11 @@ class Mapping {
   [[nodiscard]] std::string text() const { return describe_medium(kind_, domain_); }
 
  private:
-  Mapping(std::string path, const MappingOptions& options) : path_(std::move(path)), read_only_(options.read_only) {}
+  Mapping(std::string path, const MappingOptions& options);
 
   Status open_file(const MappingOptions& options);
-  [[nodiscard]] bool create_marked(const MappingOptions& options);
+  Status create_file(const MappingOptions& options);
+  [[nodiscard]] bool create_unnamed(const MappingOptions& options);
   Status prepare(const MappingOptions& options);
   Status take_lock();
   Status find_bytes(uint64_t create_bytes);
@@ -99,11 +110,12 @@ class Mapping {
   [[nodiscard]] Status settle_cache() const;
   Status fill_holes();
   Status grow(uint64_t grow_bytes);
-  [[nodiscard]] bool fits_file_size_limit() const;
   Status keep_name();
   Status map();
 
+  const pid_t owner_;  // the process
   std::string path_;
+  std::string name_;  // that the file has; empty: none
   bool read_only_;
   bool created_ = false;
   OsFile file_;

@@ -7,10 +7,14 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <string_view>
+#include <vector>
 
 #include "base/huge_range.h"
 #include "base/nvm/racy_copy.h"
@@ -68,6 +72,53 @@ TEST_P(MappingOn, CreatesZerosAndKeepsWhatIsStored) {
   auto mapping = reopen(path_);
   EXPECT_EQ(mapping->bytes(), 3 * kMiB);
   EXPECT_EQ(std::memcmp(mapping->data() + 12345, "bonsai", 6), 0);
+}
+
+bool unnamed_files = true;  // whether the file system seems to have them
+
+// It replaces nothing, and nothing is left of one that is not named; where there are no files without a name, too.
+TEST_P(MappingOn, ANewFileGetsItsNameLast) {
+  const auto files = [&] {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(dir_.path())) names.push_back(entry.path().filename());
+    return names;
+  };
+  MappingOptions options;
+  options.create_bytes = kMiB;
+  options.name_later = true;
+  for (const bool unnamed : {true, false}) {
+    unnamed_files = unnamed;
+    std::unique_ptr<Mapping> one, two;
+    ASSERT_EQ("OK", Mapping::open(path_, options, &one).ToString());
+    ASSERT_EQ("OK", Mapping::open(path_, options, &two).ToString());
+    EXPECT_FALSE(exists(path_));
+    EXPECT_EQ(files().size(), unnamed ? 0U : 2U);
+    two.reset();
+    EXPECT_EQ(files().size(), unnamed ? 0U : 1U);
+    write_file(path_, 10);
+    expect_says(one->take_name().ToString(), {"busy", path_.c_str()});
+    EXPECT_EQ(std::filesystem::file_size(path_), 10U);
+    EXPECT_EQ("OK", one->remove().ToString()) << "it has no such name";
+    EXPECT_EQ(files(), std::vector<std::string>{"pool"});
+    expect_says(try_open(path_, options), {"I/O error", "it exists"});
+    std::filesystem::remove(path_);
+
+    ASSERT_EQ("OK", Mapping::open(path_, options, &one).ToString());
+    std::memcpy(one->data(), "seed", 4);
+    ASSERT_EQ("OK", one->take_name().ToString());
+    EXPECT_EQ("OK", one->take_name().ToString());
+    EXPECT_EQ(files(), std::vector<std::string>{"pool"});
+    expect_says(in_child([&] { return try_open(path_); }), {"busy"});
+    one.reset();
+    auto again = reopen(path_);
+    EXPECT_EQ(std::memcmp(again->data(), "seed", 4), 0);
+    std::filesystem::rename(path_, path_ + ".moved");
+    write_file(path_, 10);
+    expect_says(again->remove().ToString(), {"I/O error", "replaced"});
+    EXPECT_EQ(std::filesystem::file_size(path_), 10U);
+    for (const std::string& name : {path_, path_ + ".moved"}) std::filesystem::remove(name);
+  }
+  unnamed_files = true;
 }
 
 TEST_P(MappingOn, SpaceIsReallyAllocated) {
@@ -379,3 +430,12 @@ TEST(MediumKinds, FlushInstructionFollowsTheEnvironmentOfLibpmem) {
 
 }  // namespace
 }  // namespace bonsai::base
+
+// In place of the library's: as if files without a name could not be named later.
+extern "C" int access(const char* path, int mode) noexcept {
+  if (!bonsai::base::unnamed_files && std::string_view(path).starts_with("/proc/self/fd/")) {
+    errno = ENOENT;
+    return -1;
+  }
+  return ::faccessat(AT_FDCWD, path, mode, 0);
+}

@@ -124,7 +124,7 @@ std::string describe_medium(MediumKind kind, PersistenceDomain domain, bool by_m
 Status describe_medium(const std::string& path, PersistenceDomain declared, std::string* text) {
   if (path.empty()) return Status::InvalidArgument("the path is empty: name a file or a DAX device");
   MediumKind kind = MediumKind::kFile;
-  OsFile file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  OsFile file = open_file(path, O_RDONLY | O_NONBLOCK);
   if (file.is_open()) {
     if (Status status = detect_medium_kind(file.fd(), path, &kind); !status.ok()) return status;
   } else {
@@ -132,8 +132,8 @@ Status describe_medium(const std::string& path, PersistenceDomain declared, std:
     // A file without a name shows what a file here would be. Where that is not possible the directory shows less: it
     // cannot show that files can be mapped with MAP_SYNC.
     const std::string directory = directory_of(path);
-    file = OsFile(::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-    if (!file.is_open()) file = OsFile(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    file = open_file(directory, O_TMPFILE | O_RDWR, 0600);
+    if (!file.is_open()) file = open_file(directory, O_RDONLY | O_DIRECTORY);
     if (!file.is_open()) {
       if (errno == ENOENT)
         return Status::IoError("there is no directory " + directory + ": create it (mkdir -p) first");

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/nvm/os_file.h"
 
-#include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
+#include <filesystem>
 #include <system_error>
 #include <vector>
 
@@ -68,31 +71,61 @@ std::string directory_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-namespace {
-// Who removes a file has its lock, so while `judge` looks at it the name stays that of this file.
-bool remove_if(const std::string& path, const std::function<bool(int fd, uint64_t bytes)>& judge) {
-  const OsFile file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+bool is_name_of(const std::string& path, int fd) {
+  struct stat named = {}, open = {};
+  return ::lstat(path.c_str(), &named) == 0 && ::fstat(fd, &open) == 0 && named.st_dev == open.st_dev &&
+         named.st_ino == open.st_ino;
+}
+
+Status remove_name(const std::string& path, int fd) {
   struct stat info = {};
-  return file.is_open() && ::flock(file.fd(), LOCK_EX | LOCK_NB) == 0 && ::fstat(file.fd(), &info) == 0 &&
-         S_ISREG(info.st_mode) && info.st_nlink != 0 && judge(file.fd(), static_cast<uint64_t>(info.st_size)) &&
-         ::unlink(path.c_str()) == 0;
+  const bool is_link = ::lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode);
+  std::error_code ignored;
+  const std::string file = is_link ? std::filesystem::canonical(path, ignored).string() : path;
+  if (!is_name_of(file, fd)) {
+    return Status::IoError("cannot remove " + path + ": it was renamed, replaced or removed meanwhile; see what is " +
+                           "there now (ls -l), and repeat");
+  }
+  if (::unlink(file.c_str()) != 0) return os_error("remove", file, errno);
+  return !is_link || ::unlink(path.c_str()) == 0 ? Status::OK() : os_error("remove", path, errno);
 }
-}  // namespace
 
+Status give_name(int fd, const std::string& from, const std::string& to) {
+  int error = EINVAL;
+  if (!from.empty()) {
+    if (!is_name_of(from, fd)) return Status::IoError(from + " was renamed or removed meanwhile; repeat");
+    error = ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0 ? 0 : errno;
+  }
+  if (error == EINVAL || error == ENOSYS) {  // the file system cannot rename so, or there is nothing to rename
+    const std::string self = "/proc/self/fd/" + std::to_string(fd);
+    error = ::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, to.c_str(), AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
+    if (error == 0 && !from.empty()) static_cast<void>(remove_name(from, fd));
+  }
+  if (error == EEXIST) {
+    return Status::Busy(to + " has been made by somebody else meanwhile, and stays as it is; open that one, or name " +
+                        "another file");
+  }
+  return error == 0 ? Status::OK() : os_error("name the new file", to, error);
+}
+
+// While `judge` looks at the file its lock is held, so that no program of ours begins to use it.
 bool remove_unused(const std::string& path, size_t n, const std::function<bool(std::span<const std::byte>)>& judge) {
-  return remove_if(path, [&](int fd, uint64_t) {
-    std::vector<std::byte> first(n);
-    return ::pread(fd, first.data(), n, 0) > 0 && judge(first);
-  });
+  OsFile file = open_file(path, O_RDONLY | O_NONBLOCK);
+  struct stat info = {};
+  if (!file.is_open() || !file.try_lock(/*exclusive=*/true) || ::fstat(file.fd(), &info) != 0) return false;
+  std::vector<std::byte> first(n);
+  return S_ISREG(info.st_mode) && ::pread(file.fd(), first.data(), n, 0) > 0 && judge(first) &&
+         is_name_of(path, file.fd()) && ::unlink(path.c_str()) == 0;
 }
 
-bool remove_shorter(const std::string& path, uint64_t bytes) {
-  return remove_if(path, [bytes](int, uint64_t has) { return has < bytes; });
+bool fits_file_size_limit(uint64_t bytes) {
+  rlimit limit = {};
+  return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur >= bytes;
 }
 
 Status sync_directory_of(const std::string& path) {
   const std::string directory = directory_of(path);
-  const OsFile opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const OsFile opened = open_file(directory, O_RDONLY | O_DIRECTORY);
   // EINVAL: a file system without directories to sync, such as hugetlbfs.
   if (opened.is_open() && (::fsync(opened.fd()) == 0 || errno == EINVAL)) return Status::OK();
   return os_error("write back the directory", directory, errno);

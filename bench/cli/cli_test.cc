@@ -120,6 +120,29 @@ TEST_F(Cli, HelpTeaches) {
   }
 }
 
+TEST_F(Cli, NamesItsVersion) {
+  for (const char* form : {"version", "--version"}) {
+    const Outcome outcome = run(form);
+    EXPECT_EQ(outcome.exit_code, 0);
+    EXPECT_TRUE(std::regex_match(outcome.output, std::regex("bonsai-bench [0-9]+\\.[0-9]+\\.[0-9]+\n")))
+        << outcome.output;
+  }
+}
+
+TEST_F(Cli, SaysWhenItsOutputDidNotArrive) {
+  if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "/dev/full is not here";
+  for (const char* line : {"--help", "version", "list", "run --engines=dummy --records=100 --operations=100",
+                           "experiment put-tails --scale=trial",
+                           "sweep --engines=dummy --workloads=c --records=100 "
+                           "--seconds=1 --samples=1 --rate-max=1000000 --threads=1",
+                           "fabric --providers=sim --repeat=1 --cell-ms=1 --sizes=64 --batches=1 --depths=1",
+                           "report --out=results/latest"}) {
+    const Outcome outcome = run(std::string(line) + " >/dev/full 2>err; code=$?; cat err; exit $code #");
+    EXPECT_EQ(outcome.exit_code, 1) << line << ": " << outcome.output;
+    EXPECT_NE(outcome.output.find("standard output cannot be written"), std::string::npos) << line << outcome.output;
+  }
+}
+
 TEST_F(Cli, ListsEnginesAndWorkloads) {
   const Outcome outcome = run("list");
   EXPECT_EQ(outcome.exit_code, 0);

@@ -6,8 +6,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "admin/run_main.h"
 #include "base/status_macros.h"
 #include "bench/cli/session.h"
+#include "bench/driver/apart.h"
 #include "bench/pages/report.h"
 #include "bench/report/terminal.h"
 #include "bench/results/machine.h"
@@ -41,7 +43,7 @@ void print_tables(const Experiment& experiment, const ExperimentResult& result, 
 }
 
 // Measures one experiment, writes and prints what came out.
-Status run_one(const Experiment& experiment, const ExperimentPlan& plan, Manifest manifest, StatusLine* line) {
+Status measure_one(const Experiment& experiment, const ExperimentPlan& plan, Manifest manifest, StatusLine* line) {
   ExperimentResult result;
   const Status measured = experiment.run(plan, &result);
   line->clear();
@@ -59,6 +61,17 @@ Status run_one(const Experiment& experiment, const ExperimentPlan& plan, Manifes
   std::printf("results: %s/%s.json\nreport: %s/report.html\n", directory.c_str(), std::string(experiment.name).c_str(),
               directory.c_str());
   return Status::OK();
+}
+
+// The same in a child process: a library that ends it takes this experiment only.
+Status run_one(const Experiment& experiment, const ExperimentPlan& plan, const Manifest& manifest, StatusLine* line) {
+  const auto work = [&](const Send&) {
+    BONSAI_RETURN_IF_ERROR(measure_one(experiment, plan, manifest, line));
+    const bool arrived = admin::end_output("bonsai-bench", 0, kExitFailures) == 0;
+    return arrived ? Status::OK() : Status::IoError("its tables are in " + plan.config.out_dir + " only");
+  };
+  return run_apart(
+      work, [](std::string_view) { return Status::OK(); }, *plan.stop);
 }
 
 // Whether the directory has it, measured by the same commit with the same flags.
@@ -89,6 +102,11 @@ int run_experiment(ExperimentRequest request, const std::atomic<bool>& interrupt
                            .on_result = {},
                            .on_note = note,
                            .on_left_out = {}};
+  const auto remove_abandoned = [&] {
+    remove_abandoned_pools(request.plan.config.pool_dir, request.plan.config.out_dir, note);
+    remove_abandoned_pools("", "/tmp", note);  // where a cluster's are
+  };
+  remove_abandoned();
   Manifest manifest;
   describe_machine(&manifest);
   manifest.flags = flag_values();
@@ -105,6 +123,7 @@ int run_experiment(ExperimentRequest request, const std::atomic<bool>& interrupt
     if (turn > 1) std::printf("\n");
     if (Status status = run_one(*experiment, request.plan, manifest, &line); !status.ok()) {
       std::fprintf(stderr, "bonsai-bench: experiment %s: %s\n", name.c_str(), status.ToString().c_str());
+      remove_abandoned();
       if (interrupted) return kExitInterrupted;
       if (!request.resumes) return kExitFailures;
       ++failed;

@@ -15,6 +15,7 @@ constexpr const char* kUse = R"(bonsai-bench: runs the YCSB workloads on ordered
   bonsai-bench report --out=DIR  make DIR/report.html anew from the results in DIR
   bonsai-bench list            show the engines, workloads and experiments of this build
   bonsai-bench --help          this text
+  bonsai-bench --version       the version
 
 Examples
   bonsai-bench run

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -47,8 +49,8 @@ class Interrupted : public Program {
 const std::vector<std::string> kDay = {"run",         "--engines=bonsai", "--workloads=load,c", "--records=2000",
                                        "--threads=1", "--target=1000",    "--seconds=86400"};
 
-TEST_F(Interrupted, ByCtrlCARunKeepsWhatItMeasuredAndLeavesNoPool) {
-  for (const int signal : {SIGINT, SIGTERM}) {
+TEST_F(Interrupted, BySignalARunKeepsWhatItMeasuredAndLeavesNoPool) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
     fs::remove_all(file("out"));
     begin(kDay);
     ASSERT_TRUE(until([this] { return runs() == 1; })) << log();
@@ -75,6 +77,68 @@ TEST_F(Interrupted, ByAKillARunHasWrittenWhatItMeasured) {
   const json results = json_of("out/results.json");
   ASSERT_TRUE(results.is_object()) << "a file is written whole or not at all";
   EXPECT_EQ(results["runs"][0]["operations"], 2000);
+}
+
+// Process ids of the program's children.
+std::vector<pid_t> children_of(pid_t parent) {
+  std::vector<pid_t> children;
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    if (!std::isdigit(entry.path().filename().string()[0])) continue;
+    std::ifstream in(entry.path() / "stat");
+    std::string text;
+    std::getline(in, text);
+    const size_t name_end = text.rfind(')');
+    if (name_end == std::string::npos) continue;
+    std::istringstream rest(text.substr(name_end + 1));
+    char state = 0;
+    pid_t its_parent = 0;
+    if (rest >> state >> its_parent && its_parent == parent) children.push_back(std::stoi(text));
+  }
+  return children;
+}
+
+TEST_F(Interrupted, AnEngineThatCrashesTakesNoOthersResults) {
+  begin({"run", "--engines=std_map,bonsai,unordered_map", "--workloads=load,c", "--records=2000", "--threads=1",
+         "--target=1000", "--seconds=2", "--repeat=1"});
+  ASSERT_TRUE(until([this] { return runs() == 3; })) << log();  // it measures bonsai's c
+  const std::vector<pid_t> children = children_of(child_);
+  ASSERT_EQ(children.size(), 1U) << log();
+  ASSERT_EQ(::kill(children[0], SIGSEGV), 0);
+  EXPECT_EQ(wait_for_end(), 1) << log();
+  EXPECT_NE(log().find("engine bonsai: unavailable: its process ended by SIGSEGV"), std::string::npos) << log();
+  const json results = json_of("out/results.json");
+  ASSERT_EQ(results.at("runs").size(), 5U) << log();
+  for (const auto& run : results["runs"]) EXPECT_EQ(run["failures"], 0);
+  EXPECT_EQ(results["runs"][4]["engine"], "unordered_map");
+  EXPECT_EQ(results["errors"][0]["engine"], "bonsai");
+  EXPECT_TRUE(fs::exists(file("out/results.csv")));
+  EXPECT_EQ(left_behind(), "");
+}
+
+// When the program itself is killed its child removes its pool; when both are, the next run does.
+TEST_F(Interrupted, NoPoolOutlivesTheNextRun) {
+  begin(kDay);
+  ASSERT_TRUE(until([this] { return runs() == 1; })) << log();
+  const std::vector<pid_t> children = children_of(child_);
+  ASSERT_EQ(children.size(), 1U);
+  ASSERT_EQ(::kill(child_, SIGSTOP), 0);  // so that it does not see the end of its child
+  ASSERT_EQ(::kill(children[0], SIGKILL), 0);
+  EXPECT_EQ(stop(SIGKILL), 128 + SIGKILL);
+  EXPECT_NE(left_behind(), "");
+  begin({"run", "--engines=dummy", "--workloads=load", "--records=100"});
+  EXPECT_EQ(wait_for_end(), 0) << log();
+  EXPECT_NE(log().find("which a run that was killed had left"), std::string::npos) << log();
+  EXPECT_EQ(left_behind(), "");
+}
+
+TEST_F(Interrupted, UnderNohupAHangUpIsNoReasonToEnd) {
+  const auto before = ::signal(SIGHUP, SIG_IGN);
+  begin(kDay);
+  ::signal(SIGHUP, before);
+  ASSERT_TRUE(until([this] { return runs() == 1; })) << log();
+  ASSERT_EQ(::kill(child_, SIGHUP), 0);
+  EXPECT_FALSE(children_of(child_).empty());
+  EXPECT_EQ(stop(SIGTERM), 130) << log();
 }
 
 const std::vector<std::string> kSweep = {

@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "bench/driver/engine_apart.h"
+#include "bench/engines/pool_place.h"
 #include "bench/pages/output_directory.h"
 #include "bench/report/terminal.h"
 #include "bench/report/ycsb_text.h"
@@ -46,13 +48,15 @@ class Session {
  private:
   Status start() {
     BONSAI_RETURN_IF_ERROR(out_.open());
+    remove_abandoned_pools(request_.config.pool_dir, request_.config.out_dir,
+                           [this](const std::string& text) { note(text); });
     return out_.write(results_);
   }
 
   bool run_one(const EngineEntry& engine) {
     RunConfig config = request_.config;
     if (round_ > 0 || &engine != request_.engines.front()) config.record_dir.clear();  // recorded already
-    const Status status = run_engine(engine, config, request_.steps, interrupted_, listener());
+    const Status status = run_engine_apart(engine, config, request_.steps, interrupted_, listener());
     line_.clear();
     if (status.ok()) return true;
     std::fprintf(stderr, "bonsai-bench: engine %s: %s\n", std::string(engine.name).c_str(), status.ToString().c_str());
@@ -84,13 +88,6 @@ class Session {
     } else {
       line_.show(progress);
     }
-    if (progress.seconds_idle < kIdleSecondsMax) return;
-    line_.clear();
-    std::fprintf(stderr,
-                 "bonsai-bench: no operation has ended for %.0f s, so the engine hangs; giving up. What it stored "
-                 "is kept for inspection; results so far are in %s\n",
-                 progress.seconds_idle, out_.file("results.json").c_str());
-    std::_Exit(kExitFailures);
   }
 
   void keep(const RunResult& result) {
@@ -149,6 +146,13 @@ class Session {
 int usage_error(const Status& status) {
   std::fprintf(stderr, "bonsai-bench: %.*s\n", static_cast<int>(status.message().size()), status.message().data());
   return kExitUsage;
+}
+
+void remove_abandoned_pools(const std::string& pool_dir, const std::string& out_dir,
+                            const std::function<void(const std::string& text)>& note) {
+  for (const std::string& path : PoolPlace::remove_abandoned(pool_dir, out_dir)) {
+    note("removed " + path + ", which a run that was killed had left");
+  }
 }
 
 int run_session(RunRequest request, const std::atomic<bool>& interrupted) {

@@ -5,6 +5,8 @@
 #define BONSAI_BENCH_CLI_SESSION_H_
 
 #include <atomic>
+#include <functional>
+#include <string>
 
 #include "bench/cli/flags.h"
 #include "bonsai/status.h"
@@ -17,6 +19,10 @@ inline constexpr int kExitInterrupted = 130;
 
 // Prints what is wrong with the command line and returns the exit code for it.
 int usage_error(const Status& status);
+
+// Removes pools that killed runs have left where this one puts its own, each with a note.
+void remove_abandoned_pools(const std::string& pool_dir, const std::string& out_dir,
+                            const std::function<void(const std::string& text)>& note);
 
 // Runs what was asked for and returns the exit code. `interrupted` may become true at any time and ends it early.
 int run_session(RunRequest request, const std::atomic<bool>& interrupted);

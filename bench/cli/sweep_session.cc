@@ -51,6 +51,7 @@ int run_sweep_session(const SweepRequest& request, const std::atomic<bool>& inte
   const std::string& directory = request.config.out_dir;
   MeltSamples samples;
   if (Status status = samples.open(directory); !status.ok()) return usage_error(status);
+  remove_abandoned_pools(request.config.pool_dir, directory, note);
   if (samples.size() > 0)
     note(directory + " has " + std::to_string(samples.size()) + " samples; those that fit are used");
   std::unique_ptr<EnergyMeter> meter;

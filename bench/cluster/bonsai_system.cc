@@ -186,7 +186,7 @@ class Desk {
 
 // What the coroutines of one thread share. The gets of a few go to the store each for itself, since the thread waits
 // for the network; those of more go together, one group at a time, since its processor binds, and a list costs it as
-// much as a fourth of an operation. Two groups of updates at a time did best for both (docs/lab/synthesis.md).
+// much as a fourth of an operation. Two groups of updates at a time did best for both.
 class Seats {
  public:
   Seats(DB* db, CountedFabric* fabric, size_t thread)

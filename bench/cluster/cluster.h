@@ -2,7 +2,7 @@
 // Memory nodes and compute nodes on a simulated network whose devices are modelled: the engines' own code in virtual
 // time, hundreds of clients on one thread.
 //
-// What takes time there is in docs/lab/device-model.md. All rates and times are modelled.
+// What takes time: rdma/sim/sim.h, SimDevice. All rates and times are modelled.
 #ifndef BONSAI_BENCH_CLUSTER_CLUSTER_H_
 #define BONSAI_BENCH_CLUSTER_CLUSTER_H_
 

@@ -90,7 +90,7 @@ struct SystemEntry {
   bool cache_sized = false;           // heeds StoreSize::cache_bytes, however few they are
   double list_cpu_ns = 0;             // of the posting thread for a list: fitted to what was published at light load
   double operation_cpu_ns = 0;        // ... and for an operation, whether or not it posts one
-  std::string_view model_error = {};  // what the model makes of published rates: docs/lab/device-model.md
+  std::string_view model_error = {};  // what the model makes of published rates, by model_test.cc
   std::unique_ptr<System> (*make)(const StoreSize& size) = nullptr;
 };
 

@@ -562,10 +562,18 @@ PhaseResult run_phase(Engine* engine, const RequestPlan& plan, const PhaseOption
   for (unsigned i = 0; i < count; ++i) {
     workers.push_back(std::make_unique<Worker>(engine, plan.threads[i], options, versions, i, count));
   }
+  PhaseResult result;
   {
-    std::vector<base::Thread> threads;
-    for (const auto& worker : workers) {
-      threads.emplace_back("bench.worker", [&gate, w = worker.get()] {
+    std::vector<base::Thread> threads(workers.size());
+    for (base::Thread& thread : threads) {
+      const Status status = base::Thread::reserve("bench.worker", &thread);
+      if (status.ok()) continue;
+      result.failures = 1;
+      result.first_failure = status.ToString();
+      return result;
+    }
+    for (size_t i = 0; i < threads.size(); ++i) {
+      threads[i].begin([&gate, w = workers[i].get()] {
         w->run(&gate);
         if (gate.running.fetch_sub(1) == 1) gate.finished.signal();
       });
@@ -578,7 +586,6 @@ PhaseResult run_phase(Engine* engine, const RequestPlan& plan, const PhaseOption
     gate.warm.open();
     watch(workers, options, &gate.finished);
   }
-  PhaseResult result;
   result.pinned = true;
   uint64_t start_ns = UINT64_MAX;
   uint64_t end_ns = 0;

@@ -346,8 +346,9 @@ Status run_team(Engine* engine, const TeamPlan& plan, TeamResult* result) {
   std::vector<std::unique_ptr<Actor>> actors;
   for (size_t i = 0; i < plan.members.size(); ++i) actors.push_back(std::make_unique<Actor>(&stage, i));
   {
-    std::vector<base::Thread> threads;
-    for (const auto& actor : actors) threads.emplace_back("team", [&actor] { actor->run(); });
+    std::vector<base::Thread> threads(actors.size());
+    for (base::Thread& thread : threads) BONSAI_RETURN_IF_ERROR(base::Thread::reserve("team", &thread));
+    for (size_t i = 0; i < threads.size(); ++i) threads[i].begin([actor = actors[i].get()] { actor->run(); });
     while (stage.ready.load() < actors.size()) base::yield_thread();
     stage.go.store(true, std::memory_order_release);
     watch(stage, result);

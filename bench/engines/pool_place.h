@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where persistent engines put their files: a fresh directory per run, removed afterwards.
+// Where persistent engines put their files: a fresh directory per run, removed afterwards. A process that is killed
+// leaves it; the next one that starts removes it.
+//
+// The directory has a file `.owner`, which its owner keeps locked (flock) as long as it lives. A directory without that
+// file is none of ours.
 #ifndef BONSAI_BENCH_ENGINES_POOL_PLACE_H_
 #define BONSAI_BENCH_ENGINES_POOL_PLACE_H_
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "base/nvm/os_file.h"
 #include "bench/engines/engine.h"
 #include "bonsai/status.h"
 
@@ -26,6 +32,10 @@ class PoolPlace {
   // Removes the directory and what is in it. Idempotent.
   void remove();
 
+  // Removes the directories that processes of this user made there and left when they died, and returns their paths.
+  // The arguments are those of make().
+  static std::vector<std::string> remove_abandoned(const std::string& chosen, const std::string& fallback);
+
   // What files there are stored on, for an engine that makes its updates durable by syncing files. Requires: made.
   [[nodiscard]] MediumUse medium_of_files() const;
 
@@ -35,7 +45,10 @@ class PoolPlace {
   [[nodiscard]] const std::string& path() const { return path_; }
 
  private:
-  std::string path_;  // empty = none
+  Status own();
+
+  std::string path_;    // empty = none
+  base::OsFile owner_;  // locked
 };
 
 }  // namespace bonsai::bench

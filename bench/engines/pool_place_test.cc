@@ -3,10 +3,15 @@
 #include "bench/engines/pool_place.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 namespace bonsai::bench {
 namespace {
@@ -50,6 +55,55 @@ TEST(PoolPlace, IsMadeAnewAndRemovedTwice) {
   place.remove();
   EXPECT_TRUE(place.path().empty());
   EXPECT_FALSE(fs::exists(second));
+  fs::remove_all(parent);
+}
+
+// The child makes a place there and is killed.
+std::string abandoned_in(const std::string& parent) {
+  const pid_t child = fork();
+  if (child == 0) {
+    PoolPlace place;
+    if (place.make(parent, "", 1).ok()) std::ofstream(place.path() + "/pool") << "bytes";
+    ::raise(SIGKILL);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  for (const auto& entry : fs::directory_iterator(parent)) {
+    if (fs::exists(entry.path() / "pool")) return entry.path();
+  }
+  return {};
+}
+
+TEST(PoolPlace, OfADeadOwnerIsRemovedAndNothingElse) {
+  const std::string parent = scratch();
+  const std::string dead = abandoned_in(parent);
+  ASSERT_NE(dead, "");
+  PoolPlace live;
+  ASSERT_TRUE(live.make(parent, "", 1).ok());
+  // What only looks like one: a user's folder, a file, a link, a folder whose mark is a link.
+  fs::create_directory(parent + "/bonsai-bench-latest");
+  std::ofstream(parent + "/bonsai-bench-latest/mine") << "mine";
+  std::ofstream(parent + "/bonsai-bench-filefl") << "mine";
+  fs::create_directory(parent + "/other");
+  std::ofstream(parent + "/other/.owner") << "";
+  fs::create_directory_symlink(parent + "/other", parent + "/bonsai-bench-linked");
+  fs::create_directory(parent + "/bonsai-bench-marked");
+  fs::create_symlink(parent + "/other/.owner", parent + "/bonsai-bench-marked/.owner");
+  EXPECT_EQ(PoolPlace::remove_abandoned(parent, ""), std::vector<std::string>{dead});
+  EXPECT_FALSE(fs::exists(dead));
+  for (const char* name : {"latest/mine", "filefl", "linked/.owner", "marked/.owner"})
+    EXPECT_TRUE(fs::exists(parent + "/bonsai-bench-" + name)) << name;
+  EXPECT_TRUE(fs::exists(live.path()));
+  EXPECT_TRUE(PoolPlace::remove_abandoned(parent, "").empty());
+  fs::remove_all(parent);
+}
+
+TEST(PoolPlace, WithoutAChoiceThoseOfTheFallbackAreRemoved) {
+  const std::string parent = scratch();
+  const std::string dead = abandoned_in(parent);
+  EXPECT_TRUE(PoolPlace::remove_abandoned("shm://laptop", parent).empty());
+  const std::vector<std::string> removed = PoolPlace::remove_abandoned("", parent);
+  EXPECT_EQ(std::count(removed.begin(), removed.end(), dead), 1);
   fs::remove_all(parent);
 }
 

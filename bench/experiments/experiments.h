@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The experiments, one per experiment_*.cc.
+// The experiments, one or more per file of this folder.
 #ifndef BONSAI_BENCH_EXPERIMENTS_EXPERIMENTS_H_
 #define BONSAI_BENCH_EXPERIMENTS_EXPERIMENTS_H_
 

@@ -68,7 +68,7 @@ std::optional<double> lists_of(const FillCosts& costs) {
 }
 
 constexpr const char* kModelledRates =
-    "Mop/s: MODELLED, CX-5 (docs/lab/device-model.md): no statement about a real device. Round trips, messages and "
+    "Mop/s: MODELLED, CX-5: no statement about a real device. Round trips, messages and "
     "bytes are counts, and need no model.";
 
 // What the operations of a run cost altogether, in the words of `synthesis-costs`.
@@ -262,7 +262,7 @@ Status run_latency(const ExperimentPlan& plan, ExperimentResult* result) {
           "that did not hold, and the request for the next path's, are one. Reads take 1 round trip (RCuckoo-like) and "
           "2 (RACE-like); theirs, too.",
       "RCuckoo-like: each client knows of the table what it has read itself; then those of a compute node "
-      "share a picture of it; then all share one that is always right. docs/lab/rcuckoo.md has what follows.",
+      "share a picture of it; then all share one that is always right.",
       costs_label("W", base, own),
       costs_label("W", race_of(base), race),
       costs_label("A", changed, mixed),

@@ -85,8 +85,7 @@ Status scan(const ExperimentPlan& plan, Trial* trial, Layout layout, const std::
 
 std::vector<std::string> labels_of(const ExperimentPlan& plan, uint64_t records_max) {
   return {
-      "MODELLED: CX-6 of 200 Gb/s and six Optane modules of 6.6 GB/s and 305 ns (docs/lab/device-model.md), in virtual "
-      "time: no "
+      "MODELLED: CX-6 of 200 Gb/s and six Optane modules of 6.6 GB/s and 305 ns, in virtual time: no "
       "statement about a real device. Requests and bytes are the product's own, and need no model.",
       std::to_string(records_of(plan)) + " records of 8 + 8 bytes" +
           (plan.scale == Scale::kPaper ? "" : " (18.75 M: --scale=paper)") + ", scans of 1 to " +

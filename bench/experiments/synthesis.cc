@@ -24,7 +24,7 @@ std::string column_name(const SystemEntry& entry) {
 std::vector<std::string> labels(const Ground& ground) {
   std::vector<std::string> all = {
       "MODELLED in virtual time on " + ground.device.name +
-          " devices (docs/lab/device-model.md): no statement about a real device, and not to be compared with rates by "
+          " devices: no statement about a real device, and not to be compared with rates by "
           "the clock.",
       std::to_string(ground.records()) +
           " records of 8 bytes or YCSB's string keys, and values of 8 bytes "

@@ -30,10 +30,8 @@ std::string last_line(const std::string& output) {
 }  // namespace
 
 Status ChildProcess::start(const std::vector<std::string>& words, std::unique_ptr<ChildProcess>* child) {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return base::os_error("make a pipe for", words[0], errno);
-  base::OsFile ours(ends[0]);
-  const base::OsFile theirs(ends[1]);
+  auto [ours, theirs] = base::make_pipe();
+  if (!ours.is_open()) return base::os_error("make a pipe for", words[0], errno);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
@@ -70,9 +68,12 @@ Status ChildProcess::finish(uint64_t limit_ms, std::string* output) {
   std::array<char, 4096> part{};
   while (true) {
     const uint64_t now = base::now_ns();
-    if (now >= deadline_ns) return Status::Unavailable("it did not end within " + std::to_string(limit_ms) + " ms");
+    const uint64_t left_ms = now < deadline_ns ? (deadline_ns - now) / base::kNsPerMs + 1 : 0;
     pollfd ready{output_.fd(), POLLIN, 0};
-    if (::poll(&ready, 1, static_cast<int>((deadline_ns - now) / base::kNsPerMs + 1)) <= 0) continue;
+    if (::poll(&ready, 1, static_cast<int>(left_ms)) <= 0) {
+      if (left_ms > 0) continue;
+      return Status::Unavailable("it did not end within " + std::to_string(limit_ms) + " ms");
+    }
     const ssize_t count = ::read(output_.fd(), part.data(), part.size());
     if (count <= 0) break;
     output->append(part.data(), static_cast<size_t>(count));

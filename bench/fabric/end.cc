@@ -42,7 +42,7 @@ Status FabricEnd::open(const FabricChoice& choice, std::unique_ptr<FabricEnd>* e
     made->fabric_ = made->sim_->make_fabric();
   } else {
     made->shm_ = std::make_unique<rdma::ShmNetwork>(rdma::ShmOptions{choice.folder});
-    made->fabric_ = made->shm_->make_fabric();
+    BONSAI_RETURN_IF_ERROR(made->shm_->make_fabric(&made->fabric_));
   }
   constexpr uint64_t kRingBytes = kSlots * kFabricBytesMax;
   BONSAI_RETURN_IF_ERROR(rdma::RegisteredMemory::make(*made->fabric_, kBytes, rdma::Rights::all(), &made->memory_));

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/status_macros.h"
 #include "base/thread.h"
+#include "bench/driver/engine_apart.h"
 #include "bench/results/csv.h"
 #include "bench/results/json.h"
 #include "bench/results/machine.h"
@@ -186,7 +187,7 @@ Status take_melt_sample(const MeltConfiguration& configuration, const RunConfig&
   mine.on_result = [&results](const RunResult& one) { results.push_back(one); };
   mine.on_left_out = [&left_out](const LeftOut& one) { left_out = one.reason; };
   const RunConfig config = config_of(configuration, base, meter);
-  BONSAI_RETURN_IF_ERROR(run_engine(*engine, config, {{.workload = configuration.workload}}, stop, mine));
+  BONSAI_RETURN_IF_ERROR(run_engine_apart(*engine, config, {{.workload = configuration.workload}}, stop, mine));
   if (stop) return Status::Unavailable("interrupted");
   if (!left_out.empty()) return Status::NotSupported(configuration.engine + " " + left_out);
   for (const RunResult& one : results) {

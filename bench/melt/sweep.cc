@@ -149,6 +149,7 @@ Status run_sweep(const SweepPlan& plan, const RunConfig& base, const SweepTools&
   for (const std::string& engine : plan.engines) count += plan.workloads.size() * threads_of(plan, engine);
   TimeLeft left(count);
   IdleWatch idle;
+  Status failed;  // the first engine that did
   for (const Workload& workload : plan.workloads) {
     for (const std::string& engine : plan.engines) {
       for (unsigned threads = 1; threads <= threads_of(plan, engine); ++threads) {
@@ -164,11 +165,16 @@ Status run_sweep(const SweepPlan& plan, const RunConfig& base, const SweepTools&
           curves->pop_back();
           break;
         }
+        if (status.IsUnavailable() && !*tools.stop) {  // of this engine; the others go on
+          tools.listener.on_note(engine + ", workload " + workload.name + ": " + std::string(status.message()));
+          if (failed.ok()) failed = status;
+          break;
+        }
         BONSAI_RETURN_IF_ERROR(status);
       }
     }
   }
-  return Status::OK();
+  return failed;
 }
 
 }  // namespace bonsai::bench

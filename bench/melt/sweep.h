@@ -51,8 +51,9 @@ struct SweepTools {
   RunListener listener;  // gets phases, named with what is left to do, progress and notes
 };
 
-// Workloads that an engine cannot do are left out, with a note. Errors: as check_sweep() and take_melt_sample(); an
-// engine that fails ends the sweep, and what was measured is kept.
+// Workloads that an engine cannot do are left out, with a note. An engine that fails
+// (Unavailable) is left, with a note, the others go on, and its error is returned in the end. Other errors, those of
+// check_sweep() and take_melt_sample(), end the sweep. What was measured is kept.
 Status run_sweep(const SweepPlan& plan, const RunConfig& base, const SweepTools& tools,
                  std::vector<SweepCurve>* curves);
 

@@ -8,7 +8,7 @@ namespace bonsai::bench {
 namespace {
 
 // Series colours after Okabe and Ito, moved apart in lightness so that every two of them differ for every kind of
-// colour blindness (report_test.py measures it). No chart distinguishes series by colour alone anyway.
+// colour blindness (report_page_test.py measures it). No chart distinguishes series by colour alone anyway.
 constexpr std::string_view kStyle = R"(:root{color-scheme:light dark;
 --paper:#fff;--card:#fff;--ink:#1b1f24;--soft:#57606a;--faint:#d8dee4;--wash:#f6f8fa;
 --c0:#1f6fb2;--c1:#d55e00;--c2:#00513a;--c3:#cc79a7;--c4:#56b4e9;--c5:#5c3a00;

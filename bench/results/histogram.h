@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace bonsai::bench {
@@ -28,6 +29,24 @@ class Histogram {
     sum_ += static_cast<double>(ns) * static_cast<double>(samples);
     min_ = std::min(min_, ns);
     max_ = std::max(max_, ns);
+  }
+
+  // What a histogram is made of, to be stored or sent and put together again by of().
+  struct Parts {
+    std::vector<uint64_t> counts;  // as buckets()
+    double sum = 0;
+    uint64_t min = UINT64_MAX;
+    uint64_t max = 0;
+  };
+  [[nodiscard]] Parts parts() const { return {counts_, sum_, min_, max_}; }
+  static Histogram of(Parts parts) {
+    Histogram made;
+    made.counts_ = std::move(parts.counts);
+    for (const uint64_t samples : made.counts_) made.count_ += samples;
+    made.sum_ = parts.sum;
+    made.min_ = parts.min;
+    made.max_ = parts.max;
+    return made;
   }
 
   void merge(const Histogram& other) {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/clock.h"
 #include "bonsai/status.h"
@@ -38,12 +39,13 @@ class Client {
   Client() = default;
 };
 
-// The bound of an operation that tries again and again, each time after a round trip.
+// The bound of an operation that tries again and again, each time after a round trip. As base::BoundedWait it never
+// expires before one more try after the bound.
 class Limit {
  public:
   Limit(const char* name, uint64_t limit_ms) : name_(name), end_ns_(base::now_ns() + limit_ms * base::kNsPerMs) {}
 
-  [[nodiscard]] bool expired() const { return base::now_ns() >= end_ns_; }
+  [[nodiscard]] bool expired() const { return std::exchange(over_, over_ || base::now_ns() >= end_ns_); }
   // Unavailable, naming what did not come to an end.
   [[nodiscard]] Status status() const {
     return Status::Unavailable(std::string(name_) +
@@ -54,6 +56,7 @@ class Limit {
  private:
   const char* name_;
   uint64_t end_ns_;
+  mutable bool over_ = false;
 };
 
 }  // namespace bonsai::bench::rivals

@@ -5,8 +5,9 @@
 // After the public descriptions and the code of PACTree (cosmoss-jigu/pactree), and of Infiniswap and Fastswap, which
 // page to remote memory. m = pages on the way that are not here.
 //
-//   operation                    lists/messages/bytes, records of 8 + 8 bytes, clean victims (page_cache.h has the
-//   rest) get, update, insert, remove  m READs of 4,096, one after the other                          m/m/4096m
+// Costs in lists/messages/bytes, for records of 8 + 8 bytes and clean victims (page_cache.h has the rest):
+//
+//   get, update, insert, remove  m READs of 4,096, one after the other                          m/m/4096m
 //     the search layer is right  m is 0 or 1
 //     it lags by s splits        a data node more for each
 //   insert that splits           the new node's page, if that is not the node's own             + 1 page

@@ -7,10 +7,9 @@
 //
 //   operation                 lists/messages/bytes, rows of 72 bytes, 16 rows a lock
 //   get, rows far apart       {READ 72, READ 72}                                                       1/2/144
-//     within the threshold    one READ over both, d rows apart                                         1/1/72 (d + 1)
+//     within the threshold    one READ over both, d rows apart                                         1/1/72(d+1)
 //   update, remove            {masked CAS, READ 72, READ 72}; {WRITE 72, masked CAS}                   2/5/232
-//     within the threshold    {masked CAS, READ}; {WRITE 72, masked CAS}                               2/4/88 + 72 (d +
-//     1)
+//     within the threshold    {masked CAS, READ}; {WRITE 72, masked CAS}                               2/4/88 + 72(d+1)
 //   insert, a free entry      {masked CAS, READ of all rows of the lock}; {WRITE 72, masked CAS}       2/4/1240
 //     covering_reads          one READ for a message, over all rows from its first lock to its last
 //     p entries move,         {w masked CAS, READs}; {p + 1 WRITEs from the free end backwards,

@@ -4,8 +4,9 @@
 //
 // After the public descriptions of Sherman and its published code (thustorage/Sherman). h = levels of the tree.
 //
-//   operation                   lists/messages/bytes, records of 8 + 8 bytes, published form of pages
-//   (sherman_layout.h) get, leaf from the cache    READ leaf 1,024 1/1/1024
+// Costs in lists/messages/bytes, for records of 8 + 8 bytes and the published form of pages (sherman_layout.h):
+//
+//   get, leaf from the cache    READ leaf 1,024                                                1/1/1024
 //     not cached                a READ for each level                                          h/h/1024h
 //     the leaf has split        + READ of its sibling                                          +1/1/1024
 //     stale cache               + READ of the wrong leaf, then not cached                      +1/1/1024

@@ -9,13 +9,10 @@
 namespace bonsai::bench {
 namespace {
 
-// Calls work(thread) for every thread, each on a thread of its own.
+// Calls work(thread) for every thread, on as many threads as the system gives.
 template <class Work>
 void in_parallel(unsigned threads, const Work& work) {
-  std::vector<base::Thread> running;
-  for (unsigned thread = 1; thread < threads; ++thread)
-    running.emplace_back("bench.draw", [&, thread] { work(thread); });
-  work(0);
+  base::for_each_on(threads, threads, [&](size_t thread) { work(static_cast<unsigned>(thread)); });
 }
 
 // Makes the list out of the drawer, or leaves the drawer in it.

@@ -15,7 +15,8 @@
    session operations until these have ended. Pointers may be NULL only where stated.
 
    Bytes. A key or value is a pointer and a length; it may contain zero bytes. A NULL pointer with length 0 is the empty
-   string. Booleans are unsigned char, 0 or 1.
+   string; a NULL pointer or array with a length or count above 0 is BONSAI_INVALID_ARGUMENT. Booleans are unsigned
+   char, 0 or 1.
 
    Threads. Any number of threads may use a bonsai_t at once, except in bonsai_close(). Every other object belongs to
    one thread at a time, but several threads may read through one snapshot. No C++ exception crosses this interface.
@@ -165,7 +166,7 @@ BONSAI_EXPORT size_t bonsai_writebatch_count(const bonsai_writebatch_t* batch);
 
 /* Waits until all updates that have returned are durable (needed only in mode BONSAI_BUFFERED). */
 BONSAI_EXPORT int bonsai_sync(bonsai_t* db, char** errptr);
-/* Moves all buffered updates into dnodes and frees the log. */
+/* Moves all buffered updates into dnodes and frees the log. The codes are those of DB::Drain(). */
 BONSAI_EXPORT int bonsai_drain(bonsai_t* db, char** errptr);
 
 /* ---- reads: readoptions may be NULL: the current state ---- */
@@ -243,8 +244,8 @@ BONSAI_EXPORT void bonsai_snapshot_release(bonsai_snapshot_t* snapshot);
    first seek. The seek target may be any bytes. _seek: the first record at or after key; _seek_after: the first one
    after it; _seek_for_prev: the last one at or before it; _seek_before: the last one before it. Call key, value, next
    and prev only while the iterator is valid; the results of key and value are valid until the next seek, next, prev or
-   destroy. After a failure the iterator is not valid and bonsai_iter_status() returns the error. Destroy it before
-   bonsai_close(), and before releasing the snapshot that it reads. */
+   destroy. After a failure, also a seek to NULL with a length, the iterator is not valid and bonsai_iter_status()
+   returns the error. Destroy it before bonsai_close(), and before releasing the snapshot that it reads. */
 BONSAI_EXPORT bonsai_iterator_t* bonsai_iter_create(bonsai_t* db, const bonsai_readoptions_t* options);
 BONSAI_EXPORT void bonsai_iter_destroy(bonsai_iterator_t* iterator);
 BONSAI_EXPORT unsigned char bonsai_iter_valid(const bonsai_iterator_t* iterator);
@@ -270,8 +271,9 @@ BONSAI_EXPORT int bonsai_iter_status(const bonsai_iterator_t* iterator, char** e
 
    An operation begins with its call and has ended when bonsai_session_wait() returns, or earlier: a call that finds
    `depth` operations in flight waits for them first. Until an operation has ended, its arguments, the buffer and
-   *result must stay valid and in place. Updates of one key take effect in the order of their calls, and a read sees the
-   session's earlier updates; no other order is promised. A session belongs to one thread at a time. */
+   *result must stay valid and in place. Operations on one key take effect in the order of their calls: a get or a scan
+   sees the session's earlier updates of a key, and none of its later ones. No other order is promised. A session
+   belongs to one thread at a time. */
 
 /* The result of a session operation. */
 typedef struct {

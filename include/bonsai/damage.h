@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "bonsai/cxx20.h"
+
 namespace bonsai {
 
 struct Damage {

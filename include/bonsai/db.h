@@ -7,14 +7,19 @@
 //  - Write(batch) is atomic for readers and for crashes;
 //  - scans, iterators and snapshots are atomic, are never restarted and are never blocked by writers;
 //  - a full store returns NoSpace and still accepts deletes. In pools of a few MiB the space set aside for them may be
-//    short: there a delete may get NoSpace, too, though tests meet it no more (docs/lab/writes.md, "Full pools").
+//    short: there a delete may get NoSpace, too.
 //
 // Errors. A failed update has changed nothing, now and after a crash, and may be retried. There are two exceptions,
-// after which the update may or may not have taken effect (a read shows which): Unavailable (a wait timed out when the
-// record was already durable, or a remote target did not confirm it) and IoError (the medium failed). After an IoError,
-// and after an Unavailable that names a remote target, the store rejects updates, Drain and Sync until it is reopened.
-// Reads continue, and every acknowledged update is kept (kBuffered: every synced update). A failed read gives no
-// information about the key.
+// after which the outcome is open: Unavailable (a wait timed out when the record was already durable, or a remote
+// target did not confirm it) and IoError (the medium failed). Reads of this store show the state without such an
+// update; the next opening of the pool settles it. Then it is there as a whole or not at all, and no later crash
+// changes that. Only a batch that ended as Unavailable may show before, when another operation has completed it. A
+// later successful update of the key replaces it in any case. After an IoError, and after an Unavailable that names a
+// remote target, the store rejects updates, Drain and Sync until it is reopened. Reads continue, and every acknowledged
+// update is kept (kBuffered: every synced update). A failed read gives no information about the key.
+//
+// Codes. Besides those named at a function, any call may return: NotSupported (in a forked child); Corruption (it met
+// damaged data); IoError and Unavailable (a target failed, or does not answer), from reads of remote targets too.
 //
 // Processes. A store belongs to the process that opened it. In a forked child every call returns NotSupported and
 // the destructor writes nothing; iterators and sessions from before the fork must not be used there.
@@ -128,9 +133,10 @@ class DB {
   // Errors: IoError (missing, not writable), Corruption (damaged), NotSupported (foreign file, newer format version, a
   // scheme that this program does not support, another version of the fabric's protocol), Busy (open elsewhere),
   // InvalidArgument (options, names, roles, secret; targets that do not belong together: from two pools, a copy of
-  // another target, or an older copy from before the last open), NoSpace (file system full), Unavailable (a node does
-  // not answer within Options::fabric_wait_ms_max). On error no existing file is changed, here or on a node. A crashed
-  // pool is recovered first; recovery time grows with the number of dnodes and the log tail.
+  // another target, or an older copy from before the last open), NoSpace (file system full; no further thread or
+  // memory), Unavailable (a node does not answer within Options::fabric_wait_ms_max). On error no existing file is
+  // changed, here or on a node. A crashed pool is recovered first; recovery time grows with the number of dnodes and
+  // the log tail.
   static Status Open(const Options& options, const std::string& path, std::unique_ptr<DB>* db);
 
   virtual ~DB() = default;
@@ -195,11 +201,14 @@ class DB {
   // is destroyed before the DB is closed.
   virtual std::unique_ptr<Iterator> NewIterator(const ReadOptions& options) = 0;
 
-  // Returns when every update that returned before the call is durable. Waits only in mode kBuffered.
+  // Returns when every update that returned before the call is durable. Waits only in mode kBuffered. Errors: IoError,
+  // Unavailable (not within Options::stall_ms_max).
   virtual Status Sync() = 0;
 
   // Moves all buffered updates into dnodes and frees the log; then puts in order what reads would find in several runs,
-  // as far as the bound on early writes allows. Updates may run meanwhile.
+  // as far as the bound on early writes allows. Updates may run meanwhile. Errors: Unavailable (no progress for
+  // Options::stall_ms_max, or updates came in as fast as they were offloaded), NoSpace (no room for a dnode: delete
+  // data), Corruption (a range is damaged), IoError. What has been offloaded until then stays so.
   virtual Status Drain() = 0;
 
   [[nodiscard]] virtual Stats GetStats() const = 0;
@@ -243,9 +252,12 @@ Status Remove(const std::string& path, const Options& options = Options());
 // Copies the records of an open store into a new pool at `to`, as of `snapshot` or (null) of one moment during the
 // call. The pool is created with `options`, except that it has the key format of `db`. Reads and updates may run
 // meanwhile; the values that updates replace stay in DRAM until the copy is done. The copy is durable when the call
-// returns, and appears under its name only when it is complete; until then its files end in ".partial" (a DAX device
-// has no second name and holds what has been copied so far). *records, if not null, is set to the number of records.
-// Errors: as Scan of `db` and as Open and Put of the new pool, which is then removed.
+// returns, and appears under its name only when it is complete; until then its files have no name, so that nothing is
+// left of them if the process ends. (Where a file system cannot do that, such as hugetlbfs, they have one of their own,
+// as `to`.PID.0.partial. A DAX device holds what has been copied so far.) No existing file is replaced, not one that
+// appears meanwhile either. *records, if not null, is set to the number of records.
+// Errors: as Scan of `db` and as Open and Put of the new pool, which is then removed; InvalidArgument (`to` exists),
+// Busy (somebody else has made a file of that name meanwhile).
 Status Checkpoint(DB* db, const Options& options, const std::string& to, const Snapshot* snapshot = nullptr,
                   uint64_t* records = nullptr);
 

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "bonsai/cxx20.h"
+
 namespace bonsai {
 
 // Bounds of the contract; anything outside them is InvalidArgument and changes nothing.
@@ -18,6 +20,8 @@ inline constexpr size_t kKeyBytesMax = 1024;
 inline constexpr size_t kValueBytesMax = size_t{16} << 20;
 inline constexpr uint64_t kPoolBytesMin = uint64_t{64} << 10;  // per target
 inline constexpr uint64_t kPoolBytesMax = (uint64_t{1} << 62) - 1;
+inline constexpr uint32_t kThreadsMax = 1024;  // background threads of a store, and recovery threads
+inline constexpr uint32_t kFabricWorkersMax = 64;
 inline constexpr uint64_t kPoolBytesDefault = uint64_t{1} << 30;  // of a DAX device: all that it has
 
 // Form of the keys; fixed when a pool is created.
@@ -37,8 +41,8 @@ enum class MediumChoice : uint8_t {
 // of a medium alone never loses updates.
 enum class Durability : uint8_t {
   kDurable = 0,   // an update that has returned survives every crash that the persistence domain covers
-  kBuffered = 1,  // a crash may lose the updates of about the last `buffered_window_ms`; the surviving updates are a
-                  // prefix in real-time order
+  kBuffered = 1,  // a crash may lose the updates of about the last `buffered_window_ms`. An update that had returned
+                  // before a surviving one began survives, too
   kVolatile = 2,  // updates are lost when the store is closed or the process ends: no log, no flushes. Checkpoint can
                   // save them. For caches and comparisons.
 };
@@ -50,6 +54,8 @@ enum class PersistenceDomain : uint8_t {
   kEadr = 2,  // every store survives
 };
 
+// A value outside its bounds, or of an enumeration that has no such constant, is InvalidArgument wherever options are
+// taken.
 struct Options {
   // ---- the pool
   bool create_if_missing = false;
@@ -58,9 +64,12 @@ struct Options {
   bool any_key_format = false;               // accept the key format of the existing pool
   // Size of each target, when creating; kPoolBytesMin to kPoolBytesMax. A target with role=log (DB::Open) instead gets
   // the size of its share of the log. A DAX device is taken whole, which the log sink reports where it was not asked
-  // for; a smaller one than was asked for is refused, except for the default.
+  // for; a smaller one than was asked for is refused, except for the default. Checkpoint and Salvage take 0, too: each
+  // target of the copy then has twice the room that its records need, and is not smaller than the source's targets or
+  // 64 MiB, whichever is less.
   uint64_t pool_bytes = kPoolBytesDefault;
-  // On open: smaller targets are enlarged to this size, but their log is not. Targets with role=log keep their size.
+  // On open: smaller targets are enlarged to this size, at most kPoolBytesMax, but their log is not. Targets with
+  // role=log keep their size.
   uint64_t grow_bytes = 0;
   // Log budget over all targets, when creating; 0 = a tenth of the pool. A target's share is rounded down to whole log
   // segments, and is at least four segments of 4 KiB. Stats::log_bytes reports the result.
@@ -79,7 +88,7 @@ struct Options {
   // The longest wait for a node: for a connection, a response or a fence. After it, the call returns Unavailable. The
   // wait starts anew when a node reports that it is still working, for example creating a large pool.
   uint32_t fabric_wait_ms_max = 5'000;
-  // Number of fabric workers, 1 to 64, else InvalidArgument. Each has its own connection to each target. The first one
+  // Number of fabric workers, 1 to kFabricWorkersMax. Each has its own connection to each target. The first one
   // posts requests and writes to the data area. The others post reads, each thread always to the same one, and writes
   // to the log, each log segment by one of them. With 1, one worker posts everything. More than one per thread, plus
   // the first, gain nothing.
@@ -90,10 +99,12 @@ struct Options {
   // in time; a crash may then lose older updates, too. Stats::window_excesses counts such misses, and
   // Stats::window_us_max is the longest delay so far. Sync() guarantees durability.
   uint32_t buffered_window_ms = 10;
-  // 0 = writers offload when the log or a bnode is full, readers compact, and nothing is offloaded or compacted while
-  // the store is idle.
+  // 0 to kThreadsMax. 0 = writers offload when the log or a bnode is full, readers compact, and nothing is offloaded or
+  // compacted while the store is idle.
   uint32_t background_threads = 1;
-  uint32_t recovery_threads = 0;   // threads that read the pool when it is opened; 0 = one per processor
+  // The most threads that read the pool when it is opened, up to kThreadsMax; 0 = one per processor. Where the system
+  // gives fewer, those are used.
+  uint32_t recovery_threads = 0;
   uint32_t stall_ms_max = 10'000;  // the longest that an update waits for room before it fails with NoSpace
   uint32_t snapshots_max = 0;      // most open snapshots, iterators and scans at one time; 0 = no limit
   bool metadata_upload = true;     // keep dnode fingerprints and key samples in DRAM
@@ -162,7 +173,7 @@ struct Stats {
   uint64_t early_bytes = 0;                       // media bytes of early offloading and compaction, which serve reads
   uint64_t user_bytes_written = 0;                // keys and values of acknowledged updates
 
-  // NVM writes (counters since open, all sites)
+  // NVM writes of the process since open, all sites
   uint64_t nvm_bytes_stored = 0, nvm_lines_flushed = 0, nvm_fences = 0, nvm_media_bytes = 0;
 
   // the fabric (counters since open; 0 without remote targets): lists of requests posted together, requests, and

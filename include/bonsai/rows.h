@@ -8,6 +8,8 @@
 #include <functional>
 #include <string_view>
 
+#include "bonsai/cxx20.h"
+
 namespace bonsai {
 
 // `count` records with keys of one size and values of one size, in ascending key order, each `stride_bytes` after the
@@ -30,7 +32,8 @@ struct Rows {
 // A visitor may call every method of the store that is scanned, except Close and the destructor. It may also update the
 // store; its own scan does not see those updates. While a visitor runs, replaced memory and space cannot be reclaimed.
 // So on a nearly full store an update may wait and return NoSpace that would have succeeded after the scan: then stop
-// the scan, and start another after the last key. A visitor must not use a session, and must not throw.
+// the scan, and start another after the last key. A visitor must not use a session. It should not throw: the
+// exception leaves Scan, or Session::Wait, and the scan ends there; in C it is forbidden.
 using ScanVisitor = std::function<bool(std::string_view key, std::string_view value)>;
 // The same for a group of adjacent records; at least one.
 using RowsVisitor = std::function<bool(const Rows& rows)>;

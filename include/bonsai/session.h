@@ -8,13 +8,16 @@
 //   session->Wait();  // all values and statuses are there
 //
 // An operation begins with its call and has ended when Wait() returns, or earlier: a call that finds `depth` operations
-// in flight waits for them first. Results are those of the DB's method of the same name.
+// in flight waits for them first. So may a call that could not keep the order of a key otherwise. Results are those of
+// the DB's method of the same name.
 //
 // Guarantees
 //  - each operation takes effect at one moment between its call and its end;
 //  - a durable update is durable when its operation has ended;
-//  - updates of one key take effect in the order of their calls, and a read sees the session's earlier updates.
-// Not promised: any other order among operations in flight, or which of them survive a crash before they have ended.
+//  - operations on one key take effect in the order of their calls: a get or a scan sees the session's earlier updates
+//    of a key, and none of its later ones.
+// Not promised: any order of operations in flight on different keys, or of a scan and a get; which of them survive a
+// crash before they have ended.
 //
 // Requires: until an operation has ended, the bytes of key and value, *value and *status stay valid and in place.
 // Thread-safety: one thread at a time; a DB may have any number of sessions.

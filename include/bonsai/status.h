@@ -12,6 +12,8 @@
 #include <string_view>
 #include <utility>
 
+#include "bonsai/cxx20.h"
+
 namespace bonsai {
 
 class [[nodiscard]] Status {

@@ -9,10 +9,9 @@
 #include <sys/vfs.h>
 
 #include <cerrno>
-#include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "base/sizes.h"
 #include "base/status_macros.h"
@@ -21,6 +20,7 @@ namespace bonsai::rdma {
 namespace {
 
 constexpr uint64_t kHugePageBytes = uint64_t{2} << 20;
+const std::string kOwnFiles = "/proc/self/fd/";
 
 // One line of /proc/self/maps.
 struct Mapped {
@@ -53,7 +53,7 @@ base::OsFile open_if_mapped(const char* name, const Mapped& mapped, int flags) {
   struct stat found {};
   // Looks before it opens: to open a pipe or a device may block, or do something.
   if (::stat(name, &found) != 0 || !is_file(found, mapped)) return {};
-  base::OsFile file(::open(name, flags | O_CLOEXEC));
+  base::OsFile file = base::open_file(name, flags);
   if (!file.is_open() || ::fstat(file.fd(), &found) != 0 || !is_file(found, mapped)) return {};
   return file;
 }
@@ -62,11 +62,9 @@ base::OsFile open_if_mapped(const char* name, const Mapped& mapped, int flags) {
 // threads close those and open others under the same numbers meanwhile, so they are looked at by name only.
 base::OsFile open_mapped(const Mapped& mapped, int flags) {
   base::OsFile file = open_if_mapped(mapped.path.c_str(), mapped, flags);
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry("/proc/self/fd", error), end; !file.is_open() && entry != end;) {
-    file = open_if_mapped(entry->path().c_str(), mapped, flags);
-    entry.increment(error);
-    if (error) break;
+  for (const std::string& number : file.is_open() ? std::vector<std::string>() : base::names_in(kOwnFiles)) {
+    file = open_if_mapped((kOwnFiles + number).c_str(), mapped, flags);
+    if (file.is_open()) break;
   }
   return file;
 }
@@ -85,7 +83,9 @@ Status find_backing(std::span<const std::byte> memory, bool writable, ShmBacking
   const auto begin = reinterpret_cast<uintptr_t>(memory.data());
   const uintptr_t end = begin + memory.size();
   Mapped whole;
-  std::ifstream maps("/proc/self/maps");
+  std::string text_of_maps;
+  static_cast<void>(base::read_text("/proc/self/maps", SIZE_MAX, &text_of_maps));
+  std::istringstream maps(text_of_maps);
   for (std::string line; std::getline(maps, line);) {
     Mapped mapped;
     if (!parse(line, &mapped) || mapped.end <= begin || mapped.begin >= end) continue;
@@ -112,6 +112,12 @@ Status find_backing(std::span<const std::byte> memory, bool writable, ShmBacking
   return Status::OK();
 }
 
+Status share_backing(int file, ShmBacking* backing) {
+  backing->file = base::duplicate(file);
+  backing->offset = 0;
+  return backing->file.is_open() ? Status::OK() : base::os_error("share", "a pool's file", errno);
+}
+
 Status map_backing(const base::OsFile& file, uint64_t offset, uint64_t bytes, bool writable,
                    std::span<std::byte>* mapping, std::byte** memory) {
   const uint64_t page = page_bytes(file.fd());
@@ -120,6 +126,7 @@ Status map_backing(const base::OsFile& file, uint64_t offset, uint64_t bytes, bo
   void* mapped = ::mmap(nullptr, length, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, file.fd(),
                         static_cast<off_t>(first));
   if (mapped == MAP_FAILED) return base::os_error("mmap", "a peer's region", errno);
+  static_cast<void>(::madvise(mapped, length, MADV_DONTFORK));
   *mapping = {static_cast<std::byte*>(mapped), length};
   *memory = static_cast<std::byte*>(mapped) + (offset - first);
   return Status::OK();

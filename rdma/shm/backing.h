@@ -20,7 +20,11 @@ struct ShmBacking {
 // Errors: NotSupported (private memory, or several files; says what to use instead), IoError.
 Status find_backing(std::span<const std::byte> memory, bool writable, ShmBacking* backing);
 
+// The open file `file`, which `memory` is the beginning of a shared mapping of: no other open of it. Errors: IoError.
+Status share_backing(int file, ShmBacking* backing);
+
 // Maps `bytes` at `offset` of a file. *memory is their first byte; the mapping ends with unmap_backing().
+// Children that this process forks do not have it.
 Status map_backing(const base::OsFile& file, uint64_t offset, uint64_t bytes, bool writable,
                    std::span<std::byte>* mapping, std::byte** memory);
 void unmap_backing(std::span<std::byte> mapping);

@@ -13,6 +13,7 @@ namespace bonsai::rdma {
 namespace {
 
 constexpr uint64_t kSendersMsMax = 5'000;
+constexpr uint64_t kReceiverMsMax = 60;  // as long as devices try again
 
 base::Probe sender_died{"shm.sender_died_amid_a_message"};
 
@@ -56,8 +57,17 @@ Status ShmInbox::adopt(base::OsFile file, size_t bytes, std::unique_ptr<ShmInbox
 }
 
 Outcome ShmInbox::deliver(uint32_t from, std::span<const std::byte> message) {
-  Head& head = this->head();
   if (message.size() > slot_bytes_) return Outcome::kMessageTooLong;
+  const Head& head = this->head();
+  for (base::BoundedWait wait("shm.receiver", kReceiverMsMax);; wait.pause()) {
+    const Outcome outcome = try_deliver(from, message);
+    const bool closed = head.closed.load(std::memory_order_acquire) != 0;
+    if (outcome != Outcome::kReceiverNotReady || closed || wait.expired()) return outcome;
+  }
+}
+
+Outcome ShmInbox::try_deliver(uint32_t from, std::span<const std::byte> message) {
+  Head& head = this->head();
   int locked = EBUSY;
   for (base::BoundedWait wait("shm.senders", kSendersMsMax);; wait.pause()) {
     locked = pthread_mutex_trylock(&head.senders);

@@ -34,7 +34,7 @@ class ShmInbox {
   static Status adopt(base::OsFile file, size_t bytes, std::unique_ptr<ShmInbox>* inbox);
   [[nodiscard]] const SharedMemory& memory() const { return *memory_; }
 
-  // Any sender. kReceiverNotReady at once when no slot is free.
+  // Any sender. kReceiverNotReady when no slot becomes free within the bound.
   Outcome deliver(uint32_t from, std::span<const std::byte> message);
 
   // The receiver: copies the oldest message to `ring` at its slot; false when there is none.
@@ -54,6 +54,7 @@ class ShmInbox {
   };
 
   ShmInbox() = default;
+  Outcome try_deliver(uint32_t from, std::span<const std::byte> message);
   static size_t layout(size_t slots, size_t slot_bytes);
   [[nodiscard]] Head& head() const { return *reinterpret_cast<Head*>(memory_->bytes().data()); }
   [[nodiscard]] Arrival* arrivals() const { return reinterpret_cast<Arrival*>(memory_->bytes().data() + kHeadBytes); }

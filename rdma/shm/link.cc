@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rdma/shm/link.h"
 
-#include <chrono>
 #include <cstring>
 
 #include "base/check.h"
@@ -32,7 +31,7 @@ ShmEnd::ShmEnd(uint32_t number, size_t side, std::shared_ptr<SharedMemory> page,
 ShmEnd::~ShmEnd() { BONSAI_CHECK(closed_); }
 
 void ShmEnd::open() {
-  own_->regions().attach(this, {&page().turn[1 - side_], &gone_});
+  own_->regions().attach(this, accessor());
   if (service_ == nullptr) return;
   service_->watch(socket_.fd(), [self = weak_from_this()] {
     const auto end = self.lock();
@@ -44,7 +43,8 @@ void ShmEnd::close() {
   closed_ = true;
   page().closed[side_].store(1, std::memory_order_seq_cst);
   // The other end looks at this inside its turn: once a turn that is in flight is over it touches nothing more here.
-  page().turn[1 - side_].wait_out(gone_);
+  base::BoundedWait wait("shm.stopped_process", ShmRegions::kStoppedMsMax);
+  static_cast<void>(accessor().wait_out(ShmAccessor::kAnyRegion, &wait));
   own_->regions().detach(this);
   if (service_ != nullptr) service_->unwatch(socket_.fd());
   for (const auto& [key, view] : views_) unmap_backing(view.mapping);
@@ -67,7 +67,7 @@ Outcome ShmEnd::carry_out(const WorkRequest& request) {
   const ShmView* const view = find_view(request.remote.key);
   if (view == nullptr) return gone() ? Outcome::kUnreachable : Outcome::kRemoteAccess;
   ShmTurn& turn = page().turn[side_];
-  turn.enter();
+  turn.enter(view->region.key);
   const Outcome outcome = gone()           ? Outcome::kUnreachable
                           : !view->valid() ? Outcome::kRemoteAccess
                                            : access(*view, request);
@@ -175,7 +175,7 @@ bool ShmEnd::ask(const ShmWire& question, ShmWire* answer, std::vector<base::OsF
   if (!socket_.send(question, {})) return false;
   // Blocks the thread, siblings too: posting does not switch, and this happens once per region.
   std::unique_lock lock(mutex_);
-  answer_came_.wait_for(lock, std::chrono::milliseconds(kAnswerMsMax), [this] { return answered_ || gone_; });
+  static_cast<void>(base::wait_on(&answer_came_, &lock, kAnswerMsMax, [this] { return answered_ || gone_; }));
   if (!answered_.has_value()) return false;
   *answer = *answered_;
   *files = std::move(answered_files_);

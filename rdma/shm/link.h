@@ -73,6 +73,10 @@ class ShmEnd : public std::enable_shared_from_this<ShmEnd> {
   [[nodiscard]] bool gone() const {
     return gone_.load(std::memory_order_acquire) || page().closed[1 - side_].load(std::memory_order_seq_cst) != 0;
   }
+  // The other end.
+  [[nodiscard]] ShmAccessor accessor() const {
+    return {&page().turn[1 - side_], &gone_, /*is_process=*/service_ != nullptr};
+  }
   Outcome carry_out(const WorkRequest& request);
   Outcome access(const ShmView& view, const WorkRequest& request);
   Outcome send(const WorkRequest& request);

@@ -14,18 +14,24 @@ namespace {
 constexpr uint64_t kAccessMsMax = 60'000;
 
 base::Probe waited{"shm.region_gone_amid_an_access"};
+base::Probe stopped{"shm.region_gone_amid_the_access_of_a_stopped_process"};
 
 }  // namespace
 
-void ShmTurn::wait_out(const std::atomic<bool>& gone) const {
-  const uint64_t inside = count.load(std::memory_order_seq_cst);
-  if (inside % 2 == 0) return;
+bool ShmAccessor::wait_out(uint64_t region, base::BoundedWait* wait) const {
+  const uint64_t inside = turn->count.load(std::memory_order_seq_cst);
+  if (inside % 2 == 0) return true;
+  if (region != kAnyRegion && turn->key.load(std::memory_order_acquire) != region) return true;  // or it has gone on
   waited.hit();
-  for (base::BoundedWait wait("shm.access_in_flight", kAccessMsMax);
-       count.load(std::memory_order_acquire) == inside && !gone.load(); wait.pause()) {
-    // A peer that is stopped amid a copy: the promise that it touches nothing later cannot be kept by going on.
-    BONSAI_CHECK(!wait.expired());
+  base::BoundedWait threads("shm.access_in_flight", kAccessMsMax);
+  base::BoundedWait* const bound = is_process ? wait : &threads;
+  for (; turn->count.load(std::memory_order_acquire) == inside && !gone->load(); bound->pause()) {
+    if (!bound->expired()) continue;
+    BONSAI_CHECK(is_process);  // a thread of this process does not stop by itself
+    stopped.hit();
+    return false;
   }
+  return true;
 }
 
 Outcome ShmView::find(const WorkRequest& request, std::byte** target) const {
@@ -44,11 +50,12 @@ Status ShmRegions::make(bool between_processes, std::shared_ptr<ShmRegions>* reg
   return Status::OK();
 }
 
-Status ShmRegions::add(std::span<std::byte> memory, Rights rights, uint64_t* key) {
+Status ShmRegions::add(std::span<std::byte> memory, Rights rights, int file, uint64_t* key) {
   Entry entry;
   const bool reachable = rights.read || rights.write || rights.atomic;
   if (between_processes_ && reachable) {
-    BONSAI_RETURN_IF_ERROR(find_backing(memory, rights.write || rights.atomic, &entry.backing));
+    BONSAI_RETURN_IF_ERROR(file >= 0 ? share_backing(file, &entry.backing)
+                                     : find_backing(memory, rights.write || rights.atomic, &entry.backing));
   }
   const std::lock_guard lock(mutex_);
   if (free_places_.empty()) {
@@ -71,12 +78,14 @@ void ShmRegions::remove(uint64_t key) {
   const std::lock_guard lock(mutex_);
   const size_t place = entries_.at(key).place;
   word(place).store(0, std::memory_order_seq_cst);
-  for (const auto& [owner, accessor] : accessors_) accessor.turn->wait_out(*accessor.gone);
+  bool left = true;
+  base::BoundedWait wait("shm.stopped_process", kStoppedMsMax);
+  for (const auto& [owner, accessor] : accessors_) left = accessor.wait_out(key, &wait) && left;
   entries_.erase(key);
-  free_places_.push_back(place);
+  if (left) free_places_.push_back(place);  // else it may be looked at once more, when that process goes on
 }
 
-void ShmRegions::attach(const void* owner, Accessor accessor) {
+void ShmRegions::attach(const void* owner, ShmAccessor accessor) {
   const std::lock_guard lock(mutex_);
   accessors_[owner] = accessor;
 }

@@ -3,8 +3,12 @@
 //
 // Whether a region is there is one word of a table that peers map read-only: its key, or 0. A peer marks itself as
 // accessing (ShmTurn), looks at the word, and only then touches the region; the owner clears the word and waits until
-// every peer that was accessing has gone on. All four accesses are sequentially consistent: one of the two sees the
-// other.
+// every peer that was accessing that region has gone on. All four accesses are sequentially consistent: one of the two
+// sees the other.
+//
+// A process can be stopped amid an access. It is waited for up to kStoppedMsMax; afterwards its bytes may still reach
+// the file of the region, through its own mapping. Who gives the file to others sees to that: a pool's file stays
+// locked as long as the process has it mapped (Fabric::register_file).
 #ifndef BONSAI_RDMA_SHM_REGIONS_H_
 #define BONSAI_RDMA_SHM_REGIONS_H_
 
@@ -15,19 +19,35 @@
 #include <span>
 #include <vector>
 
+#include "base/thread.h"
 #include "rdma/shared_memory.h"
 #include "rdma/shm/backing.h"
 #include "rdma/work.h"
 
 namespace bonsai::rdma {
 
-// Odd while its peer is amid an access. One writer.
+// `count` is odd while its peer is amid an access, to the region `key`. One writer.
 struct ShmTurn {
-  // Returns when the access that may be in flight now is over, or its process is `gone`.
-  void wait_out(const std::atomic<bool>& gone) const;
-  void enter() { count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst); }
+  void enter(uint64_t to) {
+    key.store(to, std::memory_order_release);
+    count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
+  }
   void leave() { count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
+
   std::atomic<uint64_t> count{0};
+  std::atomic<uint64_t> key{0};
+};
+
+// Somebody who may access a node's regions.
+struct ShmAccessor {
+  const ShmTurn* turn;
+  const std::atomic<bool>* gone;  // its process has ended
+  bool is_process;                // another one: it can be stopped by itself
+
+  static constexpr uint64_t kAnyRegion = 0;
+  // Returns when the access to the region that may be in flight now is over, or its process has ended. False: that
+  // process is stopped amid the access. `wait` is the bound of that; threads of this process are waited for longer.
+  [[nodiscard]] bool wait_out(uint64_t region, base::BoundedWait* wait) const;
 };
 
 // A region as one connection reaches it.
@@ -47,22 +67,19 @@ class ShmRegions {
  public:
   static constexpr size_t kRegionsMax = 8192;
   static constexpr size_t kTableBytes = kRegionsMax * sizeof(uint64_t);
-  // Somebody who may access: when it is inside, and whether it still lives.
-  struct Accessor {
-    const ShmTurn* turn;
-    const std::atomic<bool>* gone;
-  };
+  static constexpr uint64_t kStoppedMsMax = 1'000;
 
   // `between_processes`: regions with rights must be backed by a file.
   static Status make(bool between_processes, std::shared_ptr<ShmRegions>* regions);
 
-  // Errors: InvalidArgument, NotSupported (find_backing), NoSpace (kRegionsMax).
-  Status add(std::span<std::byte> memory, Rights rights, uint64_t* key);
-  // Returns when nobody accesses it any more.
+  // `file`: the open file that `memory` is the beginning of a shared mapping of; negative: it is found.
+  // Errors: InvalidArgument, NotSupported (find_backing), NoSpace (kRegionsMax), IoError.
+  Status add(std::span<std::byte> memory, Rights rights, int file, uint64_t* key);
+  // Returns when nobody accesses it any more, but processes that are stopped amid an access.
   void remove(uint64_t key);
 
   // Between the two, what the accessor points to stays.
-  void attach(const void* owner, Accessor accessor);
+  void attach(const void* owner, ShmAccessor accessor);
   void detach(const void* owner);
 
   // The view of a node in this process; false when there is no such region.
@@ -93,7 +110,7 @@ class ShmRegions {
   std::unique_ptr<SharedMemory> table_;
   std::map<uint64_t, Entry> entries_;
   std::vector<size_t> free_places_;
-  std::map<const void*, Accessor> accessors_;
+  std::map<const void*, ShmAccessor> accessors_;
 };
 
 }  // namespace bonsai::rdma

@@ -2,18 +2,33 @@
 #include "rdma/shm/service.h"
 
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <vector>
 
-#include "base/check.h"
+#include "base/status_macros.h"
 
 namespace bonsai::rdma {
 
-ShmService::ShmService() : wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  BONSAI_CHECK(wake_.is_open());
-  thread_ = base::Thread("shm.service", [this] { run(); });
+namespace {
+thread_local const ShmService* service_of_this_thread = nullptr;
+}  // namespace
+
+// The last one that holds it may be a Ready, on the service's own thread, which cannot wait for itself: then it stops,
+// and what is left of it stays until the process ends.
+Status ShmService::make(std::shared_ptr<ShmService>* service) {
+  std::shared_ptr<ShmService> made(new ShmService, [](ShmService* ended) {
+    if (service_of_this_thread != ended) return delete ended;
+    const std::lock_guard lock(ended->mutex_);
+    ended->stop_ = true;
+  });
+  made->wake_ = base::make_event();
+  if (!made->wake_.is_open()) return base::os_error("make an event for", "the fabric shm", errno);
+  BONSAI_RETURN_IF_ERROR(base::Thread::start(
+      "shm.service", [raw = made.get()] { raw->run(); }, &made->thread_));
+  *service = std::move(made);
+  return Status::OK();
 }
 
 ShmService::~ShmService() {
@@ -21,7 +36,7 @@ ShmService::~ShmService() {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
-  wake();
+  if (thread_.joinable()) wake();
   thread_.join();
 }
 
@@ -42,6 +57,7 @@ void ShmService::wake() {
 }
 
 void ShmService::run() {
+  service_of_this_thread = this;
   std::vector<pollfd> ready;
   for (;;) {
     ready.assign(1, {wake_.fd(), POLLIN, 0});

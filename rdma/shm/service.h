@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 
 #include "base/nvm/os_file.h"
@@ -18,7 +19,8 @@ class ShmService {
   // Called when the descriptor has something to read; false: do not watch it any more. It may watch others.
   using Ready = std::function<bool()>;
 
-  ShmService();
+  // Errors: NoSpace, IoError (no further thread or descriptor).
+  static Status make(std::shared_ptr<ShmService>* service);
   ~ShmService();
 
   void watch(int fd, Ready ready);
@@ -26,6 +28,7 @@ class ShmService {
   void unwatch(int fd);
 
  private:
+  ShmService() = default;
   void run();
   void wake();
 

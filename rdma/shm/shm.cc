@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rdma/shm/shm.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -19,6 +21,7 @@ namespace bonsai::rdma {
 namespace {
 
 constexpr size_t kListsPendingMax = 256;
+constexpr size_t kGreetingMax = 64;  // connections to one worker whose greeting has not come yet
 constexpr size_t kWaitingMax = 256;  // connections to one worker that nobody has accepted yet
 
 class ShmRegion final : public Region {
@@ -92,18 +95,20 @@ struct ShmListener {
   std::deque<std::unique_ptr<Peer>> waiting;  // for accept()
   ShmSocket socket;                           // between processes
   base::OsFile address_lock;
+  base::OsFile spare;  // a descriptor that is given up to refuse a connection when there is no other
+  std::deque<int>
+      greeting;  // under the mutex: sockets of processes that have connected and not been admitted, oldest first
 };
 
 }  // namespace
 
 class ShmState {
  public:
-  explicit ShmState(const ShmOptions& chosen)
-      : options(chosen), service(chosen.folder.empty() ? nullptr : std::make_shared<ShmService>()) {}
+  explicit ShmState(const ShmOptions& chosen) : options(chosen) {}
   [[nodiscard]] std::string path(const std::string& address) const { return options.folder + "/" + address; }
 
   const ShmOptions options;
-  const std::shared_ptr<ShmService> service;
+  std::shared_ptr<ShmService> service;  // between processes; there before the first fabric is
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<ShmListener>> listeners;  // of this process
 };
@@ -143,21 +148,57 @@ Status greet(const std::shared_ptr<ShmListener>& listener, const std::shared_ptr
   return Status::OK();
 }
 
-// Called by the service when somebody connects from another process.
+base::OsFile spare_of(const ShmSocket& socket) { return base::duplicate(socket.fd()); }
+
+// Reads a greeting. Whether the socket is to be watched further.
+bool hear_greeting(const std::shared_ptr<ShmListener>& listener, const std::shared_ptr<ShmService>& service,
+                   ShmSocket* socket) {
+  ShmWire hello;
+  std::vector<base::OsFile> files;
+  const int fd = socket->fd();
+  const ShmSocket::Read read = socket->receive(&hello, &files);
+  if (read == ShmSocket::Read::kNothing) return true;
+  {
+    const std::lock_guard lock(listener->mutex);
+    std::erase(listener->greeting, fd);
+  }
+  if (read == ShmSocket::Read::kEnd) return false;
+  const Status status = greet(listener, service, hello, &files, socket);
+  if (!status.ok() && socket->fd() == fd) refuse(*socket, status);
+  return socket->fd() != fd;  // then the connection's end is watched under this number
+}
+
+// Called by the service when somebody connects from another process. Those who connect and say nothing are bounded in
+// number: the oldest one makes room.
 bool accept_all(const std::shared_ptr<ShmListener>& listener, const std::shared_ptr<ShmService>& service) {
   for (;;) {
     auto socket = std::make_shared<ShmSocket>(listener->socket.accept());
+    if (socket->fd() < 0 && (errno == EMFILE || errno == ENFILE) && listener->spare.is_open()) {
+      // Without a descriptor it would wait there for ever, and so would this thread spin.
+      listener->spare = base::OsFile();
+      const ShmSocket refused = listener->socket.accept();
+      if (refused.fd() < 0) return true;
+      refuse(refused, Status::NoSpace("the node is at its limit of open files; raise it there (ulimit -n)"));
+      socket.reset();
+    }
+    if (!listener->spare.is_open()) listener->spare = spare_of(listener->socket);
+    if (socket == nullptr) continue;
     if (socket->fd() < 0) return true;
-    service->watch(socket->fd(), [listener, service, socket] {
-      ShmWire hello;
-      std::vector<base::OsFile> files;
-      const ShmSocket::Read read = socket->receive(&hello, &files);
-      if (read == ShmSocket::Read::kNothing) return true;
-      if (read == ShmSocket::Read::kEnd) return false;
-      const int fd = socket->fd();
-      const Status status = greet(listener, service, hello, &files, socket.get());
-      if (!status.ok() && socket->fd() == fd) refuse(*socket, status);
-      return socket->fd() != fd;  // then the connection's end is watched under this number
+    int oldest = -1;
+    {
+      const std::lock_guard lock(listener->mutex);
+      listener->greeting.push_back(socket->fd());
+      if (listener->greeting.size() > kGreetingMax) {
+        oldest = listener->greeting.front();
+        listener->greeting.pop_front();
+      }
+    }
+    if (oldest >= 0) service->unwatch(oldest);
+    // Weak: what peers do before they are admitted keeps neither the listener nor the service.
+    service->watch(socket->fd(), [weak = std::weak_ptr(listener), weak_service = std::weak_ptr(service), socket] {
+      const auto there = weak.lock();
+      const auto serving = weak_service.lock();
+      return there != nullptr && serving != nullptr && hear_greeting(there, serving, socket.get());
     });
   }
 }
@@ -176,7 +217,11 @@ class ShmWorker final : public Worker {
     if (listener_ == nullptr) return;
     if (network_->service != nullptr && listener_->socket.fd() >= 0) {
       network_->service->unwatch(listener_->socket.fd());
+      end_greetings();
       ::unlink(network_->path(address_).c_str());
+      // Now, though somebody who has just connected may keep the listener for a while: another may listen here at once.
+      listener_->socket = ShmSocket();
+      listener_->address_lock = base::OsFile();
     }
     std::shared_ptr<ShmListener> mine;
     {
@@ -204,6 +249,7 @@ class ShmWorker final : public Worker {
       }
       if (network_->service != nullptr) {
         BONSAI_RETURN_IF_ERROR(ShmSocket::listen(network_->path(address), &listener->socket, &listener->address_lock));
+        listener->spare = spare_of(listener->socket);
       }
       network_->listeners[address] = listener;
     }
@@ -211,7 +257,11 @@ class ShmWorker final : public Worker {
     address_ = address;
     if (network_->service != nullptr) {
       network_->service->watch(listener->socket.fd(),
-                               [listener, service = network_->service] { return accept_all(listener, service); });
+                               [weak = std::weak_ptr(listener), weak_service = std::weak_ptr(network_->service)] {
+                                 const auto there = weak.lock();
+                                 const auto serving = weak_service.lock();
+                                 return there != nullptr && serving != nullptr && accept_all(there, serving);
+                               });
     }
     return Status::OK();
   }
@@ -287,6 +337,16 @@ class ShmWorker final : public Worker {
   void release_buffer(size_t slot) override { state_->inbox()->release(slot); }
 
  private:
+  // Those who have connected and were not admitted yet. Afterwards nobody but this worker has the listener.
+  void end_greetings() {
+    std::deque<int> greeting;
+    {
+      const std::lock_guard lock(listener_->mutex);
+      greeting.swap(listener_->greeting);
+    }
+    for (const int fd : greeting) network_->service->unwatch(fd);
+  }
+
   [[nodiscard]] uint64_t due(uint64_t bytes) {
     const ShmOptions& model = network_->options;
     if (model.latency_ns == 0 && model.bytes_per_second == 0) return 0;
@@ -379,11 +439,10 @@ class ShmFabric final : public Fabric {
   [[nodiscard]] const Capabilities& capabilities() const override { return capabilities_; }
 
   Status register_region(std::span<std::byte> memory, Rights rights, std::unique_ptr<Region>* region) override {
-    BONSAI_RETURN_IF_ERROR(check_registration(memory, rights));
-    uint64_t key = 0;
-    BONSAI_RETURN_IF_ERROR(regions_->add(memory, rights, &key));
-    *region = std::make_unique<ShmRegion>(regions_, memory, rights, key);
-    return Status::OK();
+    return add(memory, rights, kNoFile, region);
+  }
+  Status register_file(std::span<std::byte> memory, Rights rights, int file, std::unique_ptr<Region>* region) override {
+    return add(memory, rights, file, region);
   }
 
   Status make_worker(std::unique_ptr<Worker>* worker) override {
@@ -392,6 +451,16 @@ class ShmFabric final : public Fabric {
   }
 
  private:
+  static constexpr int kNoFile = -1;
+
+  Status add(std::span<std::byte> memory, Rights rights, int file, std::unique_ptr<Region>* region) {
+    BONSAI_RETURN_IF_ERROR(check_registration(memory, rights));
+    uint64_t key = 0;
+    BONSAI_RETURN_IF_ERROR(regions_->add(memory, rights, file, &key));
+    *region = std::make_unique<ShmRegion>(regions_, memory, rights, key);
+    return Status::OK();
+  }
+
   const std::shared_ptr<ShmState> network_;
   const std::shared_ptr<ShmRegions> regions_;
   Capabilities capabilities_;
@@ -402,10 +471,24 @@ class ShmFabric final : public Fabric {
 ShmNetwork::ShmNetwork(const ShmOptions& options) : state_(std::make_shared<ShmState>(options)) {}
 ShmNetwork::~ShmNetwork() = default;
 
-std::unique_ptr<Fabric> ShmNetwork::make_fabric() {
+Status ShmNetwork::make_fabric(std::unique_ptr<Fabric>* fabric) {
+  const bool between_processes = !state_->options.folder.empty();
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (between_processes && state_->service == nullptr) {
+      BONSAI_RETURN_IF_ERROR(ShmService::make(&state_->service));
+    }
+  }
   std::shared_ptr<ShmRegions> regions;
-  BONSAI_CHECK(ShmRegions::make(!state_->options.folder.empty(), &regions).ok());
-  return std::make_unique<ShmFabric>(state_, regions);
+  BONSAI_RETURN_IF_ERROR(ShmRegions::make(between_processes, &regions));
+  *fabric = std::make_unique<ShmFabric>(state_, regions);
+  return Status::OK();
+}
+
+std::unique_ptr<Fabric> ShmNetwork::make_fabric() {
+  std::unique_ptr<Fabric> fabric;
+  BONSAI_CHECK(make_fabric(&fabric).ok());
+  return fabric;
 }
 
 }  // namespace bonsai::rdma

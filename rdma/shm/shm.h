@@ -48,6 +48,9 @@ class ShmNetwork {
   ShmNetwork& operator=(const ShmNetwork&) = delete;
 
   // A new node. Region registration refuses private memory with rights when there is a folder.
+  // Errors: NoSpace, IoError (no further thread, descriptor or memory).
+  [[nodiscard]] Status make_fabric(std::unique_ptr<Fabric>* fabric);
+  // The same for tests: a failure ends the process.
   std::unique_ptr<Fabric> make_fabric();
 
  private:

@@ -23,6 +23,7 @@
 #include "rdma/shared_memory.h"
 #include "rdma/shm/backing.h"
 #include "rdma/shm/inbox.h"
+#include "rdma/shm/regions.h"
 
 namespace bonsai::rdma {
 namespace {
@@ -235,6 +236,42 @@ void unregister_amid_writes() {
 
 TEST(ShmRegionTest, AnAccessInFlightIsWaitedFor) {
   for (int round = 0; round < testing::budget(3, 10, 100); ++round) unregister_amid_writes();
+}
+
+// A process that is stopped amid an access stalls the end of that region alone, and not for ever.
+TEST(ShmRegionTest, AStoppedProcessStallsTheRegionThatItAccessesAlone) {
+  std::shared_ptr<ShmRegions> regions;
+  ASSERT_TRUE(ShmRegions::make(/*between_processes=*/true, &regions).ok());
+  std::unique_ptr<SharedMemory> memory;
+  ASSERT_TRUE(SharedMemory::make(4096, &memory).ok());
+  const auto add = [&] {
+    uint64_t key = 0;
+    EXPECT_EQ("OK", regions->add(memory->bytes(), Rights::all(), /*file=*/-1, &key).ToString());
+    return key;
+  };
+  const auto place_of = [&](uint64_t key) {
+    size_t at = 0;
+    EXPECT_TRUE(regions->describe(key, [&](const ShmView&, size_t place, const ShmBacking&) { at = place; }));
+    return at;
+  };
+  ShmTurn turn;
+  std::atomic<bool> gone{false};
+  regions->attach(this, {&turn, &gone, /*is_process=*/true});
+  const uint64_t accessed = add(), other = add();
+  const size_t accessed_place = place_of(accessed), other_place = place_of(other);
+  turn.enter(accessed);
+  regions->remove(other);
+  const uint64_t next = add();
+  EXPECT_EQ(place_of(next), other_place) << "its place is used again: nobody is amid an access to it";
+  regions->remove(accessed);
+  const uint64_t last = add();
+  EXPECT_NE(place_of(last), accessed_place) << "the stopped process may look there once more";
+  turn.leave();
+  turn.enter(last);
+  gone.store(true);
+  regions->remove(last);
+  EXPECT_NE(place_of(add()), accessed_place);
+  regions->detach(this);
 }
 
 // Nanoseconds per READ of 64 bytes; of a bare copy: the same bytes moved and an atomic exchange, without any fabric.

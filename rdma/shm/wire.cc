@@ -2,7 +2,6 @@
 #include "rdma/shm/wire.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -22,7 +21,7 @@ bool fill_address(const std::string& path, sockaddr_un* address) {
   return true;
 }
 
-base::OsFile make_socket() { return base::OsFile(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
+base::OsFile make_packet_socket() { return base::make_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK); }
 
 }  // namespace
 
@@ -53,18 +52,10 @@ ShmSocket::Read ShmSocket::receive(ShmWire* message, std::vector<base::OsFile>* 
   header.msg_iovlen = 1;
   header.msg_control = control;
   header.msg_controllen = sizeof control;
-  const ssize_t n = ::recvmsg(fd(), &header, MSG_CMSG_CLOEXEC);
+  std::vector<base::OsFile> received;
+  const ssize_t n = base::receive_message(fd(), &header, &received);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return Read::kNothing;
-  files->clear();
-  for (cmsghdr* part_of = CMSG_FIRSTHDR(&header); part_of != nullptr; part_of = CMSG_NXTHDR(&header, part_of)) {
-    if (part_of->cmsg_level != SOL_SOCKET || part_of->cmsg_type != SCM_RIGHTS) continue;
-    const size_t count = (part_of->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (size_t i = 0; i < count; ++i) {
-      int received = -1;
-      std::memcpy(&received, CMSG_DATA(part_of) + i * sizeof(int), sizeof received);
-      files->emplace_back(received);
-    }
-  }
+  *files = std::move(received);
   message->text.back() = '\0';
   const bool truncated = (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0;  // what was longer looks whole otherwise
   const bool whole = n == static_cast<ssize_t>(sizeof *message) && !truncated && message->magic == ShmWire::kMagic;
@@ -75,13 +66,14 @@ Status ShmSocket::listen(const std::string& path, ShmSocket* socket, base::OsFil
   sockaddr_un address{};
   if (!fill_address(path, &address)) return Status::InvalidArgument(path + " is too long for an address; shorten it");
   // The lock says whether a living process has the address: a socket's file outlives its process.
-  *lock = base::OsFile(::open((path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  *lock = base::open_file(path + ".lock", O_RDWR | O_CREAT, 0600);
   if (!lock->is_open()) return base::os_error("open", path + ".lock", errno);
-  if (::flock(lock->fd(), LOCK_EX | LOCK_NB) != 0) {
+  if (!lock->try_lock(/*exclusive=*/true)) {
     return Status::Busy(path + " has a listener already; choose another address");
   }
   ::unlink(path.c_str());
-  base::OsFile file = make_socket();
+  base::OsFile file = make_packet_socket();
+  if (!file.is_open()) return base::os_error("make a socket for", path, errno);
   if (::bind(file.fd(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 || ::listen(file.fd(), 64) != 0) {
     return base::os_error("bind", path, errno);
   }
@@ -92,7 +84,8 @@ Status ShmSocket::listen(const std::string& path, ShmSocket* socket, base::OsFil
 Status ShmSocket::connect(const std::string& path, ShmSocket* socket) {
   sockaddr_un address{};
   if (!fill_address(path, &address)) return Status::InvalidArgument(path + " is too long for an address; shorten it");
-  base::OsFile file = make_socket();
+  base::OsFile file = make_packet_socket();
+  if (!file.is_open()) return base::os_error("make a socket for", path, errno);
   if (::connect(file.fd(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
     return Status::Unavailable("nobody listens at " + path + "; start that node");
   }
@@ -100,8 +93,6 @@ Status ShmSocket::connect(const std::string& path, ShmSocket* socket) {
   return Status::OK();
 }
 
-ShmSocket ShmSocket::accept() const {
-  return ShmSocket(base::OsFile(::accept4(fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)));
-}
+ShmSocket ShmSocket::accept() const { return ShmSocket(base::accept_connection(fd())); }
 
 }  // namespace bonsai::rdma

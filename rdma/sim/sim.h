@@ -53,7 +53,7 @@ struct SimDevice {
   double nvm_access_ns = 0;  // ... and until the first of a unit is there, in which it serves others
 
   [[nodiscard]] bool modelled() const { return !name.empty(); }
-  // As others measured these devices: docs/lab/device-model.md.
+  // The devices as RCuckoo's and SMART's authors measured them.
   static SimDevice cx5();
   static SimDevice cx6();
   // The same with six modules of NVM.

@@ -199,7 +199,7 @@ std::string Puppet::Body::obey(const std::string& verb, std::istringstream& in) 
     int credential = 0;
     in >> epoch >> credential;
     node.set_admit([epoch, credential](const Hello& hello, Hello* own) {
-      if (hello.epoch < epoch) return Status::Unavailable("epoch " + std::to_string(hello.epoch) + " has ended");
+      if (hello.session < epoch) return Status::Unavailable("epoch " + std::to_string(hello.session) + " has ended");
       if (hello.credentials[0] != std::byte(credential)) return Status::InvalidArgument("wrong credentials");
       own->credentials[1] = hello.credentials[0];
       return Status::OK();

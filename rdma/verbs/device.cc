@@ -11,6 +11,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/nvm/descriptor.h"
 #include "base/status_macros.h"
 
 namespace bonsai::rdma::verbs {
@@ -73,6 +74,7 @@ Status Device::open(const VerbsOptions& options, std::unique_ptr<Device>* device
                                    " bytes; RDMA has 256, 512, 1024, 2048 and 4096, or 0 for the path's own");
   }
   int count = 0;
+  const base::StandardPlaces occupied;
   ibv_context** const contexts = rdma_get_devices(&count);
   if (contexts == nullptr || count == 0) return no_device("this machine offers no RDMA device");
   std::string refusals;
@@ -133,6 +135,7 @@ Status Device::size_queues(const ibv_device_attr& limits) {
   if (limits.max_srq == 0) return Status::NotSupported(name_ + " has no shared receive queues, which are needed");
   receives_max_ = std::min({options_.receive_buffers_max, uint32_t(limits.max_srq_wr), uint32_t(limits.max_cqe) / 2});
   const uint32_t sends = std::min(uint32_t(limits.max_qp_wr), uint32_t(limits.max_cqe) - receives_max_);
+  capabilities_.messages_waiting_max = receives_max_;
   capabilities_.lists_pending_max = std::min(kListsPendingMax, sends / WorkList::kRequestsMax);
   if (receives_max_ == 0 || capabilities_.lists_pending_max == 0) {
     return Status::NotSupported(name_ + " has queues too short for one work list");

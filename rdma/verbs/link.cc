@@ -3,7 +3,6 @@
 
 #include <netdb.h>
 #include <poll.h>
-#include <sys/eventfd.h>
 
 #include <algorithm>
 #include <array>
@@ -42,6 +41,8 @@ uint8_t acknowledge_code(uint64_t unreachable_ms) {
   return code;
 }
 
+constexpr uint64_t kLastTryMsMax = 200;
+
 int ms_until(uint64_t deadline_ns) {
   const uint64_t now = base::now_ns();
   return deadline_ns <= now ? 1
@@ -54,13 +55,17 @@ int ms_until(uint64_t deadline_ns) {
 
 Status Events::make(std::unique_ptr<Events>* events) {
   std::unique_ptr<Events> made(new Events);
-  made->channel_.reset(rdma_create_event_channel());
+  {
+    const base::StandardPlaces occupied;
+    made->channel_.reset(rdma_create_event_channel());
+  }
   if (made->channel_ == nullptr) return failed("open the connection manager (is the module rdma_ucm loaded?)");
   // An event that was there may be withdrawn with its identifier: taking it must not wait for the next one.
   if (::fcntl(made->channel_->fd, F_SETFL, O_NONBLOCK) != 0) return failed("set up the connection manager");
-  made->stop_ = base::OsFile(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  made->stop_ = base::make_event();
   if (!made->stop_.is_open()) return failed("make an eventfd");
-  made->thread_ = base::Thread("fabric-events", [raw = made.get()] { raw->run(); });
+  BONSAI_RETURN_IF_ERROR(base::Thread::start(
+      "fabric-events", [raw = made.get()] { raw->run(); }, &made->thread_));
   *events = std::move(made);
   return Status::OK();
 }
@@ -85,6 +90,7 @@ void Events::run() {
 
 Status Events::make_id(EventSink* sink, ConnectionId* id) {
   rdma_cm_id* made = nullptr;
+  const base::StandardPlaces occupied;
   if (rdma_create_id(channel_.get(), &made, sink, RDMA_PS_TCP) != 0) return failed("make a connection identifier");
   id->reset(made);
   return Status::OK();
@@ -96,8 +102,14 @@ Status parse_address(const std::string& text, sockaddr_storage* address) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
-  if (host.empty() || getaddrinfo(host.c_str(), text.c_str() + colon + 1, &hints, &found) != 0) {
+  if (host.empty()) {
     return Status::InvalidArgument("'" + text + "' is no address of the fabric; write HOST:PORT, e.g. 10.0.0.1:7000");
+  }
+  const base::StandardPlaces occupied;
+  if (const int error = getaddrinfo(host.c_str(), text.c_str() + colon + 1, &hints, &found); error != 0) {
+    return Status::InvalidArgument("'" + text + "' leads to no host (" + gai_strerror(error) +
+                                   "); check its spelling " + "and port, see whether `getent hosts " + host +
+                                   "` finds it, or write its address, " + "e.g. 10.0.0.1:7000");
   }
   std::memcpy(address, found->ai_addr, found->ai_addrlen);
   freeaddrinfo(found);
@@ -267,7 +279,8 @@ Status Link::connect(Events& events, const Queues& queues, const std::string& ad
                      uint64_t limit_ms, std::unique_ptr<Link>* link) {
   sockaddr_storage to = {};
   BONSAI_RETURN_IF_ERROR(parse_address(address, &to));
-  const uint64_t deadline_ns = base::now_ns() + limit_ms * base::kNsPerMs;
+  uint64_t deadline_ns = base::now_ns() + limit_ms * base::kNsPerMs;
+  bool last_try = false;  // after the limit: this process may have been stopped
   for (base::BoundedWait wait("fabric.connect", limit_ms);; wait.pause()) {
     std::unique_ptr<Link> made(new Link(queues));
     bool nobody = false;
@@ -277,10 +290,12 @@ Status Link::connect(Events& events, const Queues& queues, const std::string& ad
       return status;
     }
     if (!nobody) return status;
-    if (base::now_ns() >= deadline_ns) {
+    if (last_try) {
       return Status::Unavailable(address + " did not answer within " + std::to_string(limit_ms) + " ms (" +
                                  std::string(status.message()) + "); start that node, and look at the network");
     }
+    last_try = base::now_ns() >= deadline_ns;
+    if (last_try) deadline_ns = base::now_ns() + std::min(limit_ms, kLastTryMsMax) * base::kNsPerMs;
   }
 }
 

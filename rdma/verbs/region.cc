@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
-#include <fstream>
+#include <sstream>
 #include <vector>
 
 #include "base/nvm/medium_kind.h"
@@ -26,7 +26,9 @@ struct MappingText {
 // What is mapped at `address`, from the process's own list of mappings.
 MappingText describe_mapping(const std::byte* address) {
   const auto wanted = reinterpret_cast<uint64_t>(address);
-  std::ifstream maps("/proc/self/maps");
+  std::string text_of_maps;
+  static_cast<void>(base::read_text("/proc/self/maps", SIZE_MAX, &text_of_maps));
+  std::istringstream maps(text_of_maps);
   for (std::string line; std::getline(maps, line);) {
     uint64_t begin = 0, end = 0;
     char access[5] = {};
@@ -37,7 +39,7 @@ MappingText describe_mapping(const std::byte* address) {
     MappingText text{"anonymous memory", access[1] == 'w'};
     const std::string path = line.substr(static_cast<size_t>(path_at));
     if (path.empty() || path[0] != '/') return text;
-    const base::OsFile file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    const base::OsFile file = base::open_file(path, O_RDONLY | O_NONBLOCK);
     base::MediumKind kind;
     const bool known = file.is_open() && base::detect_medium_kind(file.fd(), path, &kind).ok();
     text.kind = (known ? std::string(base::medium_kind_name(kind)) : "a mapped file") + ", " + path;

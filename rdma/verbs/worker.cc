@@ -100,8 +100,11 @@ Status VerbsWorker::make(const Device& device, Events& events, std::unique_ptr<W
 
 Status VerbsWorker::make_queues() {
   const auto depth = static_cast<int>(device_.sends_max() + device_.receives_max());
-  channel_.reset(ibv_create_comp_channel(device_.context()));
-  bell_ = base::OsFile(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  {
+    const base::StandardPlaces occupied;
+    channel_.reset(ibv_create_comp_channel(device_.context()));
+  }
+  bell_ = base::make_event();
   if (channel_ != nullptr && bell_.is_open()) {
     completions_.reset(ibv_create_cq(device_.context(), depth, nullptr, channel_.get(), 0));
   }

@@ -15,7 +15,7 @@ using bonsai::testing::mutant;
 enum Mutant : uint32_t {
   kFenceNotAwaited = 1u << 0,      // a fence answers when all is posted, before the nodes have answered
   kFenceFailureIgnored = 1u << 1,  // a fence that failed answers true
-  kFailureForgotten = 1u << 2,     // after a failure the link goes on
+  kFailureForgotten = 1u << 2,     // after a failure the target goes on
   kAnswerBeforeFlush = 1u << 3,    // the server answers and flushes nothing
   kFlushFirstOnly = 1u << 4,       // the server flushes the first range of a request only
   kOwnersNotLookedFor = 1u << 5,   // the server does not look for owners that left without a word

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/thread.h"
 #include "rdma/shm/shm.h"
@@ -66,6 +67,7 @@ class ServingNode {
   ServingNode(const ServingNode&) = delete;
   ServingNode& operator=(const ServingNode&) = delete;
 
+  [[nodiscard]] std::vector<std::string> take_notes() { return server_->take_notes(); }
   // Returns when it answers no more, or answers again.
   void pause(bool on) {
     paused_.store(on);

@@ -47,7 +47,11 @@ class FarStore : public ::testing::Test {
     std::unique_ptr<Tiers> tiers;
     const Status status = open_tiers_on(options, std::move(media), create, &tiers);
     ASSERT_TRUE(status.ok()) << status.ToString();
-    db_ = std::make_unique<DbImpl>(options, std::move(tiers), background);
+    BackgroundThreads threads;
+    if (background) {
+      ASSERT_TRUE(BackgroundThreads::reserve(options, &threads).ok());
+    }
+    db_ = std::make_unique<DbImpl>(options, std::move(tiers), std::move(threads));
   }
   void close() {
     if (far_ != nullptr) far_->fail_reads(0);

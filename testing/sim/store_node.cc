@@ -41,8 +41,10 @@ Status StoreNode::open(const Options& options, bool create, const std::vector<sc
   }
   std::unique_ptr<store::Tiers> tiers;
   if (status.ok()) status = store::open_tiers_on(options, std::move(media), create, &tiers, roles);
+  store::BackgroundThreads threads;
+  if (status.ok()) status = store::BackgroundThreads::reserve(options, &threads);
   if (status.ok()) {
-    db_ = std::make_unique<store::DbImpl>(options, std::move(tiers));
+    db_ = std::make_unique<store::DbImpl>(options, std::move(tiers), std::move(threads));
   } else {
     media.clear();
     link_.reset();

@@ -82,6 +82,10 @@ int stat(const char* path, struct stat* info) noexcept {
   static auto* const real = next<int(const char*, struct stat*)>("stat");
   return fails("stat", path) ? -1 : real(path, info);
 }
+int lstat(const char* path, struct stat* info) noexcept {
+  static auto* const real = next<int(const char*, struct stat*)>("lstat");
+  return fails("lstat", path) ? -1 : real(path, info);
+}
 int fstat(int fd, struct stat* info) noexcept {
   static auto* const real = next<int(int, struct stat*)>("fstat");
   return fails("fstat", fd, EIO) ? -1 : real(fd, info);
@@ -123,6 +127,10 @@ int linkat(int from_fd, const char* from, int to_fd, const char* to, int flags) 
 int rename(const char* from, const char* to) noexcept {
   static auto* const real = next<int(const char*, const char*)>("rename");
   return fails("rename", to) ? -1 : real(from, to);
+}
+int renameat2(int from_fd, const char* from, int to_fd, const char* to, unsigned int flags) noexcept {
+  static auto* const real = next<int(int, const char*, int, const char*, unsigned int)>("renameat2");
+  return fails("renameat2", to) ? -1 : real(from_fd, from, to_fd, to, flags);
 }
 int unlink(const char* path) noexcept {
   static auto* const real = next<int(const char*)>("unlink");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lets system calls on files fail, one at a time: for tests of what an operation leaves when any of its calls fails.
 //
-// A test program that links failing_calls.cc has its own open, stat, fstat, ftruncate, truncate, posix_fallocate, mmap
-// (of files), msync, fsync, flock, pwrite, link, linkat, rename, unlink and remove, in place of the library's, for
-// itself and for the libraries that it uses. They do the same, until a test lets one fail.
+// A test program that links failing_calls.cc has its own open, stat, lstat, fstat, ftruncate, truncate,
+// posix_fallocate, mmap (of files), msync, fsync, flock, pwrite, link, linkat, rename, renameat2, unlink and remove, in
+// place of the library's, for itself and for the libraries that it uses. They do the same, until a test lets one fail.
 #ifndef BONSAI_BASE_NVM_TESTING_FAILING_CALLS_H_
 #define BONSAI_BASE_NVM_TESTING_FAILING_CALLS_H_
 

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a scan knows of the ranges that it will come to: their bnodes, runs of them that were read ahead, and where the
+// records of the next range are.
+#ifndef BONSAI_INDEX_SCAN_AHEAD_H_
+#define BONSAI_INDEX_SCAN_AHEAD_H_
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "base/key.h"
+#include "base/memory.h"
+#include "index/bnode.h"
+#include "persist/run_reader.h"
+
+namespace bonsai::index {
+
+// Bnodes are in the order of their ranges, and valid inside the guard in which they were found. Runs that were read
+// stay valid under a later one. Thread-safety: one owner.
+class ScanAhead {
+ public:
+  static constexpr size_t kMax = 8;
+
+  ScanAhead() = default;
+  // The scan will begin with `from` and read at most so many records.
+  void expect(const base::Key& from, uint64_t records_max) {
+    from_ = from;
+    records_max_ = records_max;
+  }
+  [[nodiscard]] const base::Key& from() const { return from_; }
+  [[nodiscard]] uint64_t records_max() const { return records_max_; }
+
+  // ---- bnodes
+  // Before another guard.
+  void forget_bnodes() { next_ = count_ = 0; }
+  void clear() {
+    forget_bnodes();
+    reader_.reset();
+  }
+  void add(Bnode* bnode) { bnodes_[count_++] = bnode; }
+  [[nodiscard]] bool full() const { return count_ == kMax; }
+  // The i-th from now on; null if there is none.
+  [[nodiscard]] Bnode* peek(size_t i) const { return next_ + i < count_ ? bnodes_[next_ + i] : nullptr; }
+  // In the place of the next one: another that has its range.
+  void replace_next(Bnode* bnode) { bnodes_[next_] = bnode; }
+  // The next one, if its range has `key`; else null.
+  [[nodiscard]] Bnode* take(const base::Key& key) {
+    Bnode* bnode = peek(0);
+    if (bnode == nullptr || !bnode->covers(key)) return nullptr;
+    ++next_;
+    return bnode;
+  }
+  // So many records are likely to be read in the range after the next.
+  void set_beyond_max(uint64_t records) { beyond_max_ = records; }
+  [[nodiscard]] uint64_t beyond_max() const { return beyond_max_; }
+
+  // ---- runs
+  // Runs of at most so many bnodes are read ahead; kMax at first.
+  void set_runs_ahead(size_t bnodes) { runs_ahead_ = alone_ ? 0 : bnodes; }
+  [[nodiscard]] size_t runs_ahead() const { return runs_ahead_; }
+  // A target did not answer: from now on each range is read alone, so that those on other targets do not wait for it.
+  void read_alone() {
+    alone_ = true;
+    runs_ahead_ = 0;
+  }
+  [[nodiscard]] persist::RunReader& reader(const scale::Volume& volume) {
+    return reader_ ? *reader_ : reader_.emplace(volume);
+  }
+  [[nodiscard]] persist::RunReader& fresh_reader(const scale::Volume& volume) { return reader_.emplace(volume); }
+
+  // ---- records of the next range, to be fetched while those before them are passed on
+  void set_records(std::span<const char> records) { records_ = records; }
+  [[nodiscard]] std::span<const char> records() const { return records_; }
+  // So many bytes are about to be passed on; the next range may have twice as many. Into the second-level cache, which
+  // can have more misses in flight than the first.
+  void fetch_records(size_t bytes) {
+    for (size_t i = 0; i < 2 * bytes && !records_.empty(); i += base::kLineBytes) {
+      __builtin_prefetch(records_.data(), 0, 1);
+      records_ = records_.subspan(std::min(records_.size(), base::kLineBytes));
+    }
+  }
+
+ private:
+  base::Key from_;
+  uint64_t records_max_ = 0, beyond_max_ = 0;
+  std::array<Bnode*, kMax> bnodes_;
+  size_t next_ = 0, count_ = 0, runs_ahead_ = kMax;
+  bool alone_ = false;
+  std::span<const char> records_;
+  std::optional<persist::RunReader> reader_;
+};
+
+}  // namespace bonsai::index
+
+#endif  // BONSAI_INDEX_SCAN_AHEAD_H_

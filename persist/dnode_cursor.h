@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Walks through the entries of a dnode. Invariants: dnode.h.
+//
+// Thread-safety: one owner, inside an epoch guard that keeps the dnode.
+#ifndef BONSAI_PERSIST_DNODE_CURSOR_H_
+#define BONSAI_PERSIST_DNODE_CURSOR_H_
+
+#include <array>
+#include <boost/container/static_vector.hpp>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/key.h"
+#include "persist/dnode.h"
+#include "persist/merge.h"
+#include "persist/run_reader.h"
+
+namespace bonsai::persist {
+
+// Walks the live entries of a dnode in key order, newest run first among equals; tombstones are visited too.
+class DnodeCursor {
+ public:
+  // Entries that follow each other in one run: of a uniform run as many as there are, else one.
+  struct Stretch {
+    Rows rows;
+    bool tombstone = false;
+    bool large = false;  // the value is a LargeRef's bytes
+  };
+
+  // Whether what is read is verified before it is returned. kSampled: by one cursor in kSampledOneIn, by chance; for
+  // readers who asked for it. A caller that copies or writes what it reads always verifies.
+  enum class Verify { kAlways, kSampled };
+  static constexpr uint32_t kSampledOneIn = 64;
+
+  // Requires: the dnode outlives the cursor (epoch guard), as does the reader, which keeps what the cursor reads.
+  DnodeCursor(RunReader* reader, const Dnode& dnode, Verify verify = Verify::kAlways)
+      : dnode_(dnode), verify_(verify), reader_(*reader) {}
+  // With a reader of its own.
+  DnodeCursor(const scale::Volume& volume, const Dnode& dnode, Verify verify = Verify::kAlways)
+      : dnode_(dnode), verify_(verify), own_(volume), reader_(*own_) {}
+
+  // To the first entry at or after `key`; an empty key means the first. Up to `entries` of each run are going to be
+  // read, and are waited for here; elsewhere the cursor waits only if it comes to more of a far run. If these are many,
+  // as by default, the checksums of the whole runs are verified instead of each entry's.
+  void seek(const base::Key& key, uint64_t entries = UINT64_MAX) { seek_in(key, inside(key), entries); }
+  // The same without a look at the dnode's range. Requires: key is in it, or is empty.
+  void seek_inside(const base::Key& key, uint64_t entries) { seek_in(key, !key.bytes.empty(), entries); }
+  // The oldest run, null without runs; and how many entries all runs have. From what the cursor has at hand: the
+  // dnode's parts are two lines of memory further off.
+  [[nodiscard]] const RunView* body() const { return sources_.empty() ? nullptr : &sources_.back().run; }
+  [[nodiscard]] uint64_t entries() const;
+  // A key before which the cursor comes to so many entries at least, hidden ones and those hiding them counted once.
+  // None if there are not so many in the oldest run, or it is not known.
+  [[nodiscard]] std::optional<base::Key> key_ahead(uint64_t entries) const;
+  [[nodiscard]] bool valid() const { return best_ != nullptr; }
+  // The reason why it is not valid although there may be more entries.
+  [[nodiscard]] Trouble trouble() const { return trouble_; }
+  // Requires, as next() and take(): valid().
+  [[nodiscard]] const base::Key& key() const { return best_->key; }
+  [[nodiscard]] Entry entry() const;
+  void next();
+  // The current entry and those after it, up to `max` and below `below` (null: no bound), as far as they are side by
+  // side; the cursor moves past them. Requires: key() is below `below`, max > 0.
+  Stretch take(const base::Key* below, uint64_t max);
+  // All that is left below `below` (null: no bound) and `updates`, which are newer, is added to *merge, to be put
+  // together there; the cursor moves past it. False, and nothing is done: there is nothing left, keys differ in size,
+  // or there is trouble, or might be; entries are to be visited one by one. All is verified. Requires: updates are
+  // sorted and in the dnode's range.
+  [[nodiscard]] bool take_all(const base::Key* below, std::span<const Entry> updates, Merge* merge);
+  // The same with a call of visit(entry) for the newest of each key, tombstones too, by *merge or one by one. Ends
+  // before trouble.
+  template <class Visit>
+  void visit_all(const base::Key* below, std::span<const Entry> updates, Merge* merge, Visit visit);
+
+ private:
+  // Made where it stays: what has just been written in parts is slow to be copied.
+  struct Source {
+    Source(const Dnode& dnode, size_t i, const std::byte* bytes, uint64_t identity, const Dnode::Part& part)
+        : run(dnode.run_view(i, bytes, identity)), index(part.lo), end(part.hi), there(run.count()) {}
+
+    RunView run;
+    uint32_t index, end;
+    uint32_t there;  // so far the run's entries can be read, from the index on
+    base::Key key;
+    Entry entry;  // of a variable run
+
+    [[nodiscard]] bool valid() const { return index < end; }
+  };
+  [[nodiscard]] bool inside(const base::Key& key) const {
+    return !key.bytes.empty() && !(key < dnode_.lo().key()) && dnode_.hi().above(key);
+  }
+  void seek_in(const base::Key& key, bool inside, uint64_t entries);
+  [[nodiscard]] bool carry(const base::Key& key, bool inside, uint64_t entries);
+  [[nodiscard]] static bool has_begin(const Source& source, const base::Key& key, uint32_t first);
+  void issue(Source* source, uint32_t first, uint32_t end);
+  [[nodiscard]] bool arrived();
+  [[nodiscard]] bool bring_more(Source* source);
+  [[nodiscard]] bool bring_rest();
+  void open(const base::Key& key, bool inside, uint64_t entries);
+  void load(Source& source);
+  void advance(Source& source) {
+    ++source.index;
+    load(source);
+  }
+  void pass_hidden();
+  void choose();
+  using Ends = std::array<uint32_t, kRunsMax>;  // of each source
+  [[nodiscard]] bool mergeable(uint32_t key_bytes, std::span<const Entry> updates) const;
+  [[nodiscard]] bool find_sound_ends(const base::Key* below, Ends* ends) const;
+  [[nodiscard]] bool decode_variable(uint32_t key_bytes, std::vector<Entry>* entries) const;
+  void await(uint64_t entries);
+  void found_damage() {
+    if (trouble_ == Trouble::kNone) trouble_ = Trouble::kDamaged;
+  }
+
+  static constexpr uint32_t kMoreMin = 64;
+
+  const Dnode& dnode_;
+  const Verify verify_;
+  std::optional<RunReader> own_;
+  RunReader& reader_;
+  boost::container::static_vector<Source, kRunsMax> sources_;  // newest run first
+  std::array<uint64_t, kRunsMax> heads_;                       // of their keys; of one at its end the highest
+  bool whole_ = false;                                         // runs are verified as wholes
+  bool tied_ = false;                                          // other sources may have the current key, too
+  Source* best_ = nullptr;
+  Trouble trouble_ = Trouble::kNone;
+};
+
+template <class Visit>
+void DnodeCursor::visit_all(const base::Key* below, std::span<const Entry> updates, Merge* merge, Visit visit) {
+  if (take_all(below, updates, merge)) {
+    merge->put_together();
+    for (const Merged& item : merge->items()) visit(merge->entry(item));
+    return;
+  }
+  auto update = updates.begin();
+  for (; valid() && (below == nullptr || key() < *below); next()) {
+    for (; update != updates.end() && update->key < key(); ++update) visit(*update);
+    const bool hidden = update != updates.end() && update->key == key();
+    visit(hidden ? *update++ : entry());
+  }
+  for (; update != updates.end() && trouble_ == Trouble::kNone; ++update) visit(*update);
+}
+
+}  // namespace bonsai::persist
+
+#endif  // BONSAI_PERSIST_DNODE_CURSOR_H_

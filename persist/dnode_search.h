@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds one key in a dnode. Invariants: dnode.h.
+//
+// Thread-safety: one owner, inside an epoch guard that keeps the dnode.
+#ifndef BONSAI_PERSIST_DNODE_SEARCH_H_
+#define BONSAI_PERSIST_DNODE_SEARCH_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/key.h"
+#include "persist/dnode.h"
+#include "persist/run_reader.h"
+
+namespace bonsai::persist {
+
+// A search for one key, in steps, so that the cache misses of many can overlap.
+//
+//   DnodeSearch search;
+//   search.start(volume, dnode, key, hash);                          reads the samples, prefetches fingerprints
+//   search.issue(&reader);                                           reads fingerprints, prefetches and issues entries
+//   if (!reader.wait().ok()) return Find::kUnavailable;
+//   Find found = search.finish(&entry, &reader);                     reads the entries, and further ones if need be
+//
+// Of runs on far targets all that the key may be in is one list of reads, and nothing is waited for later.
+//
+// Requires: the dnode and the key's bytes outlive it.
+class DnodeSearch {
+ public:
+  // All of the steps.
+  Find run(RunReader* reader, const Dnode& dnode, const base::Key& key, uint64_t hash, Entry* entry);
+  // How a dnode without metadata is searched from now on; kWithNext at first.
+  void set_probes(RunView::Probes probes) { probes_ = probes; }
+  // Begins. To be called before anything that follows.
+  void start(const scale::Volume& volume, const Dnode& dnode, const base::Key& key, uint64_t hash);
+  // Goes to the first entries that may have the key, fetches them, and issues what look() reads there. Once after
+  // start().
+  void issue(RunReader* reader) {
+    if (reader->reads().waits()) [[unlikely]]
+      carry(reader);
+    next(&reader->reads());
+  }
+  // Looks there. False: it is another entry, and the next ones were issued. Requires: what was issued was waited for.
+  [[nodiscard]] bool look(Find* found, Entry* entry, RunReader* reader) {
+    *found = here() ? check(entry) : Find::kAbsent;
+    if (*found != Find::kAbsent || !here()) return true;
+    next(&reader->reads());
+    return false;
+  }
+  // Looks there and at all places that follow, and waits for those.
+  [[nodiscard]] Find finish(Entry* entry, RunReader* reader);
+  // Whether the last wait may have missed some of it.
+  [[nodiscard]] bool lost(const RunReader& reader) const;
+
+  [[nodiscard]] const base::Key& key() const { return key_; }
+  [[nodiscard]] const Dnode& dnode() const { return *dnode_; }
+
+ private:
+  // False: no place is left, so the key is absent.
+  [[nodiscard]] bool here() const { return run_ != 0; }
+
+  struct Groups {
+    uint32_t next, end;     // to be searched
+    uint32_t fingerprints;  // where the run's are in the block
+  };
+
+  static constexpr uint32_t kPrefetchBytesMax = 64;
+
+  // Goes to the next entries that the key may be in, newest run first, fetches them, and issues what is mapped.
+  void next(scale::ReadBatch* reads);
+  // Asks for what the key may be in of runs that are to be carried.
+  void carry(RunReader* reader);
+  [[nodiscard]] const std::byte* carry_hits(size_t run, const RunDesc& desc, RunReader* reader) const;
+  // Fetches the current entries, so much of each, and issues what look() reads there.
+  template <class OffsetOf>
+  void fetch(scale::Addr run, uint32_t fetched_bytes, uint64_t issued_bytes, OffsetOf offset_of,
+             scale::ReadBatch* reads) const;
+  // Looks at the current entries. kAbsent: none has the key.
+  [[nodiscard]] Find check(Entry* entry) const;
+  [[nodiscard]] RunView current_run() const;
+  // The entry of the first of the hits.
+  static uint32_t index_of(uint32_t first, uint32_t hits) {
+    return first + base::low_bits<uint32_t>(__builtin_ctz(hits));
+  }
+
+  const scale::Volume* volume_;
+  const Dnode* dnode_;
+  base::Key key_;
+  RunView::Probes probes_ = RunView::Probes::kWithNext;
+  uint8_t print_;
+  uint32_t run_ = 0;        // the one that is searched, plus 1; 0: none is left
+  uint32_t first_;          // entry of the group that is searched
+  uint32_t hits_;           // entries of that group that have the fingerprint
+  const std::byte* bytes_;  // of the run; of a far one those are there that may be looked at
+  std::array<Groups, kRunsMax> groups_;
+  std::array<const std::byte*, kRunsMax> carried_;  // where carried runs begin
+};
+
+}  // namespace bonsai::persist
+
+#endif  // BONSAI_PERSIST_DNODE_SEARCH_H_

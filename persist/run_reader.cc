@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "persist/run_reader.h"
+
+namespace bonsai::persist {
+
+using scale::Addr;
+
+const std::byte* RunReader::find_whole(const RunDesc& run) const {
+  const auto at = whole_->find({run.addr, run.birth});
+  return at != whole_->end() ? at->second : nullptr;
+}
+
+const std::byte* RunReader::bytes(const RunDesc& run) {
+  const Addr addr = Addr::of_bits(run.addr);
+  if (reads_.mapped(addr) != nullptr) return reads_.issue(addr, run.bytes);
+  if (whole_ == nullptr) whole_ = std::make_unique<Whole>();
+  const std::byte*& bytes = (*whole_)[{run.addr, run.birth}];
+  if (bytes == nullptr) bytes = reads_.issue(addr, run.bytes);
+  return bytes;
+}
+
+const std::byte* RunReader::parts(const RunDesc& run, std::span<const Part> parts) {
+  if (parts.empty()) return nullptr;
+  const Addr addr = Addr::of_bits(run.addr);
+  const uint32_t begin = parts.front().begin;
+  const std::byte* const place = reads_.place(addr + begin, parts.back().end - begin);
+  for (const Part& part : parts) reads_.read(addr + part.begin, part.end - part.begin, place + (part.begin - begin));
+  return scale::begin_of(place, begin);
+}
+
+Status RunReader::wait_for_reads(uint64_t now_ns) {
+  Status status = reads_.wait(now_ns);
+  if (!status.ok() && whole_ != nullptr)
+    std::erase_if(*whole_, [this](const auto& run) { return lost(run.first.first); });
+  return status;
+}
+
+Trouble read_entries(RunReader* reader, const RunDesc& desc, std::vector<Entry>* entries) {
+  RunView run = reader->run(desc);
+  if (!reader->wait().ok()) return Trouble::kUnavailable;
+  run.trust();
+  entries->resize(run.count());
+  for (uint32_t i = 0; i < run.count(); ++i) {
+    if (!run.entry(i, &(*entries)[i])) return Trouble::kDamaged;
+  }
+  return Trouble::kNone;
+}
+
+}  // namespace bonsai::persist

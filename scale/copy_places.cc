@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scale/copy_places.h"
+
+#include <iterator>
+
+namespace bonsai::scale {
+
+std::shared_ptr<CopyPlaces::Place> CopyPlaces::claim(uint64_t offset, uint64_t n) {
+  auto place = std::make_shared<Place>(Place{offset, offset + n});
+  const std::lock_guard lock(mutex_);
+  give_up_locked(offset, n);
+  places_.emplace(offset, place);
+  return place;
+}
+
+void CopyPlaces::give_up(uint64_t offset, uint64_t n) {
+  const std::lock_guard lock(mutex_);
+  give_up_locked(offset, n);
+}
+
+void CopyPlaces::give_up_locked(uint64_t offset, uint64_t n) {
+  auto at = places_.upper_bound(offset);
+  if (at != places_.begin() && std::prev(at)->second->end > offset) --at;
+  for (; at != places_.end() && at->first < offset + n; at = places_.erase(at)) at->second->given_up = true;
+}
+
+bool CopyPlaces::given_up(const Place& place) const {
+  const std::lock_guard lock(mutex_);
+  return place.given_up;
+}
+
+void CopyPlaces::forget(const Place& place) {
+  const std::lock_guard lock(mutex_);
+  if (!place.given_up) places_.erase(place.begin);
+}
+
+}  // namespace bonsai::scale

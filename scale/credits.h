@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Credits for messages to one node: who has none waits. A node grants each owner a share of its receive buffers, so
+// that a message always finds one, however many owners write.
+//
+// Thread-safety: all methods.
+#ifndef BONSAI_SCALE_CREDITS_H_
+#define BONSAI_SCALE_CREDITS_H_
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
+namespace bonsai::scale {
+
+class Credits {
+ public:
+  explicit Credits(uint64_t count) : free_(count) {}
+
+  [[nodiscard]] uint64_t free() const { return free_.load(std::memory_order_relaxed); }
+  // Takes so many, or none.
+  [[nodiscard]] bool try_take(uint64_t count) {
+    uint64_t free = free_.load(std::memory_order_relaxed);
+    while (free >= count) {
+      if (free_.compare_exchange_weak(free, free - count, std::memory_order_relaxed)) return true;
+    }
+    return false;
+  }
+  // A share for one of several owners: at most `share_max`, a quarter of what is free, and at least one if there is
+  // any.
+  [[nodiscard]] uint64_t take_share(uint64_t share_max) {
+    for (;;) {
+      const uint64_t all = free();
+      const uint64_t share = std::min({all, share_max, std::max<uint64_t>(all / 4, 1)});
+      if (share == 0 || try_take(share)) return share;
+    }
+  }
+  void give_back(uint64_t count) { free_.fetch_add(count, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<uint64_t> free_;
+};
+
+}  // namespace bonsai::scale
+
+#endif  // BONSAI_SCALE_CREDITS_H_

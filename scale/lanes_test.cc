@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of a remote link that need no network: which lane carries a byte, whose a place is, what a target's state
+// says, and what a mirror holds.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "rdma/shm/shm.h"
+#include "scale/connection.h"
+#include "scale/copy_places.h"
+#include "scale/credits.h"
+#include "scale/mirror.h"
+#include "scale/spread.h"
+#include "scale/target_state.h"
+
+namespace bonsai::scale {
+namespace {
+
+TEST(TargetStateTest, GetsWorseOnlyAndKeepsTheFirstReason) {
+  TargetState state("shm://node/p");
+  EXPECT_TRUE(state.takes_writes() && state.takes_reads());
+  EXPECT_EQ("OK", state.status().ToString());
+  state.fail_write(Status::IoError("the medium broke"));
+  EXPECT_FALSE(state.takes_writes());
+  EXPECT_TRUE(state.takes_reads());
+  EXPECT_TRUE(state.status().IsUnavailable());
+  const Status first = state.status();
+  EXPECT_NE(first.message().find("shm://node/p did not confirm a write (the medium broke)"), std::string::npos);
+  state.lose(Status::Unavailable("gone"));
+  EXPECT_FALSE(state.takes_writes() || state.takes_reads());
+  state.fail_write(Status::Unavailable("once more"));
+  EXPECT_FALSE(state.takes_reads()) << "it is lost for good";
+  EXPECT_EQ(state.status().ToString(), first.ToString());
+}
+
+TEST(SpreadTest, TheAddressDecidesWhichLaneCarriesAByte) {
+  Spread spread;
+  spread.add(1'000, 400, 100);
+  spread.add(2'000, 250, 100);
+  const auto lane_of = [&](uint64_t offset, size_t lanes, uint64_t bytes) {
+    uint64_t n = bytes;
+    const size_t lane = spread.lane_of(offset, lanes, &n);
+    return std::pair(lane, n);
+  };
+  using Carried = std::pair<size_t, uint64_t>;
+  EXPECT_EQ(lane_of(0, 3, 10'000), (Carried{0, 1'000}));
+  EXPECT_EQ(lane_of(1'000, 3, 10'000), (Carried{1, 100}));
+  EXPECT_EQ(lane_of(1'150, 3, 10'000), (Carried{2, 50}));
+  EXPECT_EQ(lane_of(1'250, 3, 10), (Carried{1, 10}));
+  EXPECT_EQ(lane_of(1'400, 3, 10'000), (Carried{0, 600})) << "between the ranges";
+  EXPECT_EQ(lane_of(2'100, 3, 10'000), (Carried{2, 100})) << "units with one number of several ranges: the same lane";
+  EXPECT_EQ(lane_of(2'220, 3, 10'000), (Carried{1, 30})) << "the last unit is short";
+  EXPECT_EQ(lane_of(2'250, 3, 10'000), (Carried{0, 10'000}));
+  EXPECT_EQ(lane_of(1'150, 1, 10'000), (Carried{0, 10'000})) << "there is but one";
+  EXPECT_EQ(lane_of(1'350, 2, 10), (Carried{1, 10}));
+  EXPECT_DEATH(spread.add(2'200, 100, 100), "");
+}
+
+TEST(CopyPlacesTest, APlaceIsThatOfTheLastCopy) {
+  CopyPlaces places;
+  const auto first = places.claim(100, 100), beside = places.claim(200, 50);
+  EXPECT_FALSE(places.given_up(*first) || places.given_up(*beside));
+  const auto later = places.claim(150, 10);
+  EXPECT_TRUE(places.given_up(*first));
+  EXPECT_FALSE(places.given_up(*beside) || places.given_up(*later));
+  places.forget(*later);
+  const auto next = places.claim(150, 60);
+  EXPECT_FALSE(places.given_up(*later)) << "it was posted";
+  EXPECT_TRUE(places.given_up(*beside)) << "10 of its bytes are taken";
+  places.give_up(0, 151);
+  EXPECT_TRUE(places.given_up(*next));
+  places.forget(*next);
+  EXPECT_FALSE(places.given_up(*places.claim(150, 60)));
+}
+
+TEST(CreditsTest, AreSharedSoThatEveryOwnerHasSome) {
+  Credits all(100);
+  EXPECT_EQ(all.take_share(10), 10u);
+  EXPECT_EQ(all.take_share(1'000), 22u) << "a quarter";
+  for (int i = 0; all.free() > 0; ++i) {
+    ASSERT_LT(i, 100);
+    EXPECT_GT(all.take_share(1'000), 0u);
+  }
+  EXPECT_EQ(all.take_share(10), 0u);
+  EXPECT_FALSE(all.try_take(1));
+  all.give_back(3);
+  EXPECT_FALSE(all.try_take(4));
+  EXPECT_TRUE(all.try_take(3));
+}
+
+TEST(WriteRangeTest, IsCutWithItsCopy) {
+  const std::shared_ptr<std::byte> copy(new std::byte[100], std::default_delete<std::byte[]>());
+  WriteRange range{1'000, 100, false, copy};
+  const WriteRange first = range.take_first(30);
+  EXPECT_EQ(first.offset, 1'000u);
+  EXPECT_EQ(first.bytes, 30u);
+  EXPECT_EQ(first.copy.get(), copy.get());
+  EXPECT_EQ(range.offset, 1'030u);
+  EXPECT_EQ(range.bytes, 70u);
+  EXPECT_EQ(range.copy.get(), copy.get() + 30);
+}
+
+TEST(MirrorTest, HoldsWhatWasReadAndNoMore) {
+  rdma::ShmNetwork network;
+  std::shared_ptr<Mirror> mirror;
+  constexpr uint64_t kBytes = 100'000;
+  ASSERT_EQ("OK", Mirror::make(network.make_fabric(), "shm://node/p", kBytes, &mirror).ToString());
+  EXPECT_EQ(mirror->addresses().size(), kBytes);
+  EXPECT_EQ(mirror->resident_bytes(), 0u);
+  EXPECT_EQ(mirror->slice(0, 8).bytes(), 0u);
+  std::vector<base::FarReads::Piece> pieces;
+  ASSERT_EQ("OK", mirror->open(5'000, 5'000, &pieces).ToString());
+  ASSERT_EQ(pieces.size(), 1u);
+  EXPECT_EQ(pieces[0].offset, 4'096u) << "whole pages";
+  EXPECT_EQ(pieces[0].bytes, 8'192u);
+  EXPECT_FALSE(mirror->resident(5'000, 1)) << "it was not read yet";
+  EXPECT_EQ(mirror->slice(5'000, 10'000).bytes(), 4'096u + 8'192u - 5'000u);
+  std::vector<base::FarReads::Piece> again;
+  ASSERT_EQ("OK", mirror->open(5'000, 1, &again).ToString());
+  ASSERT_EQ(again.size(), 1u) << "what failed to be read is read again";
+  mirror->close(pieces);
+  EXPECT_TRUE(mirror->resident(4'096, 8'192));
+  EXPECT_FALSE(mirror->resident(4'096, 8'193));
+  again.clear();
+  ASSERT_EQ("OK", mirror->open(0, kBytes, &again).ToString());
+  ASSERT_EQ(again.size(), 2u) << "before and after it";
+  EXPECT_EQ(again[1].offset + again[1].bytes, kBytes);
+  EXPECT_EQ(mirror->resident_bytes(), kBytes);
+  EXPECT_TRUE(mirror->contains(mirror->addresses().data() + kBytes - 1));
+  EXPECT_FALSE(mirror->contains(mirror->addresses().data() + kBytes));
+}
+
+}  // namespace
+}  // namespace bonsai::scale

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// A client's side of the requests about pools of other nodes (pool_wire.h): sends them and waits for the answers.
+//
+//   PoolClient   one pool of one node: its name, and registered memory for its request and the answer
+//   PoolRequests the requests of all pools of a link, over one worker
+//
+// Every wait is bounded by limit_ms. The bound begins anew at each sign that the node is at work on the request, for at
+// most an hour.
+//
+// Thread-safety: one caller at a time.
+#ifndef BONSAI_SCALE_POOL_REQUESTS_H_
+#define BONSAI_SCALE_POOL_REQUESTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "bonsai/status.h"
+#include "rdma/fabric.h"
+#include "rdma/registered_memory.h"
+#include "rdma/remote_persist.h"
+#include "scale/pool_wire.h"
+#include "scale/target_name.h"
+
+namespace bonsai::scale {
+
+// What a node has answered about a pool that it opened.
+struct ServedPool {
+  rdma::RemoteRegion region;
+  rdma::RemoteDomain domain = rdma::RemoteDomain::kUnknown;
+  bool emulated = true;
+  uint64_t credits = 0;  // of flush requests: as PoolAnswer
+  std::string text;      // e.g. "tmpfs (emulated NVM), flush clwb, domain ADR, over shm"
+};
+
+class PoolClient {
+ public:
+  // Errors: those of Fabric::register_region().
+  static Status make(rdma::Fabric& fabric, const TargetName& name, std::unique_ptr<PoolClient>* client);
+
+  [[nodiscard]] const TargetName& name() const { return name_; }
+
+ private:
+  friend class PoolRequests;
+  // The layout of the registered memory.
+  struct Exchange {
+    PoolRequest request;
+    PoolAnswer answer;
+  };
+  explicit PoolClient(TargetName name) : name_(std::move(name)) {}
+  [[nodiscard]] Exchange& exchange() const { return *reinterpret_cast<Exchange*>(memory_->data()); }
+  [[nodiscard]] uint64_t answer_word(size_t offset) const;
+  [[nodiscard]] bool answered() const;
+
+  const TargetName name_;
+  std::unique_ptr<rdma::RegisteredMemory> memory_;
+  rdma::WorkList list_;         // a request that was given up is pending until its connection is closed
+  rdma::Peer* peer_ = nullptr;  // where the request goes
+};
+
+class PoolRequests {
+ public:
+  // Requires: the worker outlives it. `fabric_text`: of the answers' text.
+  PoolRequests(rdma::Worker* worker, uint64_t limit_ms, std::string fabric_text)
+      : worker_(*worker), limit_ms_(limit_ms), fabric_text_(std::move(fabric_text)) {}
+
+  // Asks the node at the other end of `peer`. `bytes` and `mark` as in PoolRequest. *pool (null: nobody needs it) is
+  // set on success. Errors: what the node answered; Unavailable (no answer: the request may be in flight until the peer
+  // is closed, and may be carried out).
+  Status ask(PoolClient* client, rdma::Peer* peer, PoolOp op, uint64_t bytes, uint64_t mark, ServedPool* pool);
+
+  struct Opened {
+    PoolClient* client;
+    rdma::Peer* peer;
+  };
+  // Gives pools back, to all nodes at once, so that many silent nodes take as long as one. A node that does not answer
+  // closes the pool when it finds this node gone.
+  void close(std::span<const Opened> pools);
+
+ private:
+  Status write(PoolClient* client, rdma::Peer* peer, PoolOp op, uint64_t bytes, uint64_t mark);
+  Status await(std::span<PoolClient* const> clients);
+
+  rdma::Worker& worker_;
+  const uint64_t limit_ms_;
+  const std::string fabric_text_;
+  uint64_t tokens_ = 0;
+};
+
+}  // namespace bonsai::scale
+
+#endif  // BONSAI_SCALE_POOL_REQUESTS_H_

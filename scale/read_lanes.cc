@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scale/read_lanes.h"
+
+#include <algorithm>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+
+namespace bonsai::scale {
+namespace {
+
+// Of the READs of a ticket that are in flight together. Who answers them sends all at once, and what some queue on the
+// way has no room for is lost and sent again after a time-out; Soft-RoCE between emulated guests does not get over
+// that. A link of 12.5 GB/s and 5 us has 64 KiB in flight.
+constexpr uint64_t kInFlightBytesMax = uint64_t{128} << 10;
+constexpr uint64_t kReadBytesMax = kInFlightBytesMax;  // of one READ
+
+constexpr size_t kSpareListsMax = 64;
+
+uint64_t offset_in(const rdma::Region& region, const std::byte* at) {
+  return reinterpret_cast<uintptr_t>(at) - reinterpret_cast<uintptr_t>(region.memory().data());
+}
+bool contains(const rdma::Region* region, const std::byte* at, uint64_t n) {
+  if (region == nullptr) return false;
+  const uint64_t offset = offset_in(*region, at), bytes = region->memory().size();  // far beyond, if it is below
+  return offset <= bytes && n <= bytes - offset;
+}
+
+}  // namespace
+
+// Which lane carries the calling thread's reads.
+size_t ReadLanes::lane_of_caller() const { return lanes_.size() == 1 ? 0 : 1 + fabric_.caller() % (lanes_.size() - 1); }
+
+rdma::Slice ReadLanes::slice_to(const LinkTarget& target, std::byte* to, uint64_t n) const {
+  if (target.mirror == nullptr || !target.mirror->contains(to)) return pool_->slice(to, n);
+  return target.mirror->slice(static_cast<uint64_t>(to - target.mirror->addresses().data()), n);
+}
+
+uint64_t ReadLanes::begin(LinkTarget* target, std::span<const Piece> pieces, std::shared_ptr<const void> holder) {
+  const size_t number = lane_of_caller();
+  const std::lock_guard lock(lanes_[number]->mutex);
+  LaneReads& reads = reads_[number];
+  const uint64_t ticket = ++reads.tickets * lanes_.size() + number;
+  Reading& reading = reads.readings[ticket];
+  reading.target = target;
+  reading.holder = std::move(holder);
+  if (!target->state.takes_reads()) {
+    reading.refused = Status::Unavailable("a connection has ended");
+    return ticket;
+  }
+  rdma::Peer& peer = target->connections[number]->peer();
+  const rdma::Region* last = nullptr;
+  for (const Piece& piece : pieces) add(&reads, &reading, &peer, piece, &last);
+  post(*lanes_[number], &reading);
+  return ticket;
+}
+
+// Requires: the lane's mutex. *last: the region of the piece before, most often this one's, too.
+void ReadLanes::add(LaneReads* reads, Reading* reading, rdma::Peer* peer, const Piece& piece,
+                    const rdma::Region** last) {
+  for (uint64_t done = 0; done < piece.bytes;) {
+    uint64_t n = std::min(piece.bytes - done, kReadBytesMax);
+    if (unit_bytes_ != 0) n = std::min(n, unit_bytes_ - (piece.offset + done) % unit_bytes_);
+    std::byte* const at = piece.to + done;
+    const rdma::Slice to =
+        contains(*last, at, n) ? (*last)->slice(offset_in(**last, at), n) : slice_to(*reading->target, at, n);
+    *last = to.region();
+    if (to.bytes() == n) {
+      add_read(reads, reading, peer, reading->target->pool.region.at(piece.offset + done), to);
+    } else {
+      reading->refused = Status::Unavailable(
+          "there is no registered memory for it; raise the limits of descriptors and locked memory (ulimit -n, -l)");
+    }
+    done += n;
+  }
+}
+
+// Requires: the lane's mutex; the slice is at most kInFlightBytesMax.
+void ReadLanes::add_read(LaneReads* reads, Reading* reading, rdma::Peer* peer, rdma::Remote from,
+                         const rdma::Slice& to) {
+  std::vector<List>& lists = reading->lists;
+  if (lists.empty() || !lists.back().list->room() || lists.back().bytes + to.bytes() > kInFlightBytesMax) {
+    if (reads->spare_lists.empty()) reads->spare_lists.push_back(std::make_unique<rdma::WorkList>());
+    lists.push_back({std::move(reads->spare_lists.back()), 0});
+    reads->spare_lists.pop_back();
+  }
+  lists.back().list->read(*peer, from, to);
+  lists.back().bytes += to.bytes();
+}
+
+// Requires: the lane's mutex. What a device does not take now, or is too much at a time, is posted at a later look.
+void ReadLanes::post(const Lane& lane, Reading* reading) {
+  uint64_t in_flight = 0;
+  for (size_t i = 0; i < reading->posted; ++i) {
+    if (reading->lists[i].list->pending()) in_flight += reading->lists[i].bytes;
+  }
+  for (; reading->posted < reading->lists.size(); ++reading->posted) {
+    const List& next = reading->lists[reading->posted];
+    if (in_flight != 0 && in_flight + next.bytes > kInFlightBytesMax) return;
+    if (!lane.worker->post(next.list.get()).ok()) return;
+    in_flight += next.bytes;
+  }
+}
+
+bool ReadLanes::ended(uint64_t ticket, Status* status) {
+  const size_t number = ticket % lanes_.size();
+  Lane& lane = *lanes_[number];
+  if (!lane.mutex.try_lock()) return false;
+  const std::lock_guard lock(lane.mutex, std::adopt_lock);
+  LaneReads& reads = reads_[number];
+  static_cast<void>(lane.worker->poll());
+  drop_forgotten(&reads);
+  const auto at = reads.readings.find(ticket);
+  BONSAI_CHECK(at != reads.readings.end());
+  Reading& reading = at->second;
+  post(lane, &reading);
+  const auto pending = [](const List& each) { return each.list->pending(); };
+  if (reading.posted < reading.lists.size() || std::any_of(reading.lists.begin(), reading.lists.end(), pending))
+    return false;
+  *status = reading.refused;
+  for (const List& each : reading.lists) {
+    if (status->ok() && each.list->size() != 0) *status = each.list->status();
+  }
+  if (!status->ok()) {
+    static_cast<void>(reading.target->note_lost(number, *status));
+    *status =
+        Status::Unavailable(reading.target->state.name() + " could not be read: " + std::string(status->message()));
+  }
+  end(&reads, at);
+  return true;
+}
+
+// Requires: the lane's mutex; nothing of it is in flight.
+void ReadLanes::end(LaneReads* reads, std::map<uint64_t, Reading>::iterator at) {
+  for (List& each : at->second.lists) {
+    if (reads->spare_lists.size() == kSpareListsMax) break;
+    each.list->clear();
+    reads->spare_lists.push_back(std::move(each.list));
+  }
+  reads->readings.erase(at);
+}
+
+void ReadLanes::forget(uint64_t ticket) {
+  const size_t number = ticket % lanes_.size();
+  const std::lock_guard lock(lanes_[number]->mutex);
+  std::map<uint64_t, Reading>& readings = reads_[number].readings;
+  const auto at = readings.find(ticket);
+  BONSAI_CHECK(at != readings.end());
+  at->second.lists.resize(at->second.posted);
+  at->second.forgotten = true;
+}
+
+void ReadLanes::settle() {
+  for (size_t number = 0; number < lanes_.size(); ++number) {
+    Lane& lane = *lanes_[number];
+    if (!lane.mutex.try_lock()) continue;
+    const std::lock_guard lock(lane.mutex, std::adopt_lock);
+    static_cast<void>(lane.worker->poll());
+    drop_forgotten(&reads_[number]);
+  }
+}
+
+// Requires: the lane's mutex.
+void ReadLanes::drop_forgotten(LaneReads* reads) {
+  std::erase_if(reads->readings, [](const auto& each) {
+    const Reading& reading = each.second;
+    return reading.forgotten &&
+           std::none_of(reading.lists.begin(), reading.lists.end(), [](const List& of) { return of.list->pending(); });
+  });
+}
+
+}  // namespace bonsai::scale

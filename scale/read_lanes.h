@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reads of a link, as base::FarReads has them. A thread reads over a lane of its own, if there are as many; READs
+// are posted when they are begun.
+//
+// A read that is refused here, or is given up, fails nothing else. Its memory is in use until it has ended. The end of
+// a connection, as soon as a read meets it, loses its target: no lane reads from there any more.
+//
+// Thread-safety: any thread.
+#ifndef BONSAI_SCALE_READ_LANES_H_
+#define BONSAI_SCALE_READ_LANES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/nvm/far_reads.h"
+#include "scale/connection.h"
+#include "scale/registered_pool.h"
+
+namespace bonsai::scale {
+
+class ReadLanes {
+ public:
+  using Piece = base::FarReads::Piece;
+
+  // Requires: fabric and lanes outlive it. `unit_bytes`: READs end where a unit of a target does; 0: anywhere.
+  ReadLanes(const rdma::Fabric& fabric, std::span<const std::unique_ptr<Lane>> lanes,
+            std::shared_ptr<RegisteredPool> pool, uint64_t unit_bytes)
+      : fabric_(fabric), lanes_(lanes), pool_(std::move(pool)), unit_bytes_(unit_bytes), reads_(lanes.size()) {}
+
+  [[nodiscard]] base::FarReads::Memory memory(size_t bytes) { return pool_->take(bytes); }
+  [[nodiscard]] uint64_t begin(LinkTarget* target, std::span<const Piece> pieces, std::shared_ptr<const void> holder);
+  [[nodiscard]] bool ended(uint64_t ticket, Status* status);
+  void forget(uint64_t ticket);
+  // Lets go of forgotten reads that have ended, as far as their lanes are free.
+  void settle();
+
+  // Lets go of all memory. Requires: all connections are closed, and no other call is in progress.
+  void clear() { reads_.clear(); }
+
+ private:
+  struct List {
+    std::unique_ptr<rdma::WorkList> list;
+    uint64_t bytes;
+  };
+  // The reads of one ticket.
+  struct Reading {
+    LinkTarget* target;
+    std::vector<List> lists;
+    size_t posted = 0;  // of them
+    std::shared_ptr<const void> holder;
+    bool forgotten = false;
+    Status refused = {};  // why some were not posted
+  };
+  // Of one lane; under its mutex.
+  struct LaneReads {
+    std::map<uint64_t, Reading> readings;  // by ticket, which also says the lane
+    uint64_t tickets = 0;
+    std::vector<std::unique_ptr<rdma::WorkList>> spare_lists;  // empty ones, at most kSpareListsMax
+  };
+
+  [[nodiscard]] size_t lane_of_caller() const;
+  [[nodiscard]] rdma::Slice slice_to(const LinkTarget& target, std::byte* to, uint64_t n) const;
+  void add(LaneReads* reads, Reading* reading, rdma::Peer* peer, const Piece& piece, const rdma::Region** last);
+  static void add_read(LaneReads* reads, Reading* reading, rdma::Peer* peer, rdma::Remote from, const rdma::Slice& to);
+  static void post(const Lane& lane, Reading* reading);
+  static void end(LaneReads* reads, std::map<uint64_t, Reading>::iterator at);
+  static void drop_forgotten(LaneReads* reads);
+
+  const rdma::Fabric& fabric_;
+  const std::span<const std::unique_ptr<Lane>> lanes_;
+  const std::shared_ptr<RegisteredPool> pool_;
+  const uint64_t unit_bytes_;
+  std::vector<LaneReads> reads_;  // by lane
+};
+
+}  // namespace bonsai::scale
+
+#endif  // BONSAI_SCALE_READ_LANES_H_

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// The writes of a link. A thread notes what it has written; its fence posts all of that, one list for each target and
+// lane, all in flight at once, and waits until it is durable.
+//
+// Invariants
+//   - **Writes to one word arrive in the order in which they were posted, and take resident bytes from the mirror at or
+//     after posting.** The address alone decides which lane carries a write (spread.h), and posting is one critical
+//     section of the lane. So of two threads that write one word the later content stays, as in a coherent cache. Reads
+//     need no order beside them: what a reader looks for was durable before its read was begun, and the place is not
+//     used again before the reader has left.
+//   - **A copy that is not posted yet is given up when its place is written again, or becomes resident.** Its place was
+//     given back before, with what was stored there (an offload that found no room, say), and whoever noted it may
+//     fence only when somebody else's bytes are there.
+//   - fence() answers true only when everything that its thread noted for that target before is durable, also what a
+//     sibling coroutine's fence of the same thread has posted.
+//   - A target's first failure is final: whether bytes in flight are durable is not known any more. Other targets are
+//     not affected.
+//
+// Thread-safety: any thread.
+#ifndef BONSAI_SCALE_WRITE_LANES_H_
+#define BONSAI_SCALE_WRITE_LANES_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/nvm/per_thread.h"
+#include "scale/connection.h"
+#include "scale/registered_pool.h"
+
+namespace bonsai::scale {
+
+class WriteLanes {
+ public:
+  // Requires: the lanes outlive it. `limit_ms`: of a fence.
+  WriteLanes(std::span<const std::unique_ptr<Lane>> lanes, std::shared_ptr<RegisteredPool> pool, uint64_t limit_ms)
+      : lanes_(lanes), pool_(std::move(pool)), limit_ms_(limit_ms) {}
+
+  // The calling thread stored the mirror's aligned word at `offset`. Of the words that it stores so and then notes, an
+  // earlier one never reaches the target after a later one: stores to one line keep their order.
+  void note_store(LinkTarget* target, uint64_t offset);
+  // The calling thread's next fence makes the mirror's bytes [offset, offset + n) durable on the target. Requires: they
+  // are resident.
+  void note(LinkTarget* target, uint64_t offset, uint64_t n);
+  // The same of a copy of [src, src + n), for bytes that are not resident. Requires: of several copies that share bytes
+  // only the last one counts.
+  void note_copy(LinkTarget* target, uint64_t offset, const void* src, size_t n);
+  // Posts what the thread has noted for all targets, and waits until it is durable or its target has failed. False:
+  // something may not be durable on `target`, now or at an earlier fence of any thread.
+  [[nodiscard]] bool fence(const LinkTarget& target);
+
+ private:
+  struct Store {
+    LinkTarget* target;
+    uint64_t offset;
+  };
+  // What one connection is to carry.
+  struct Queue {
+    LinkTarget* target;
+    size_t lane;
+    std::vector<WriteRange> ranges;
+  };
+  struct Posted {
+    LinkTarget* target;
+    size_t lane;
+    uint64_t number;  // of the connection
+    uint64_t order;   // among the thread's
+  };
+  // One thread's. Coroutines of the thread share it, so no reference into it is kept where siblings may run.
+  struct Noted {
+    explicit Noted(uint32_t) {}
+    std::vector<Store> stores;   // the last kStoresMax that were not noted yet
+    std::vector<Queue> queues;   // not posted yet; some may be empty
+    std::vector<Posted> posted;  // and not known to be durable
+    uint64_t lanes = 0;          // by bit: those that have something in a queue or posted
+    uint64_t orders = 0;
+
+    [[nodiscard]] bool all_posted() const;
+    [[nodiscard]] bool uses(size_t lane) const;
+  };
+
+  void note_range(Noted* mine, LinkTarget* target, WriteRange range);
+  static void add_to(Queue* queue, WriteRange range);
+  void advance(Noted* mine);
+  void post(Noted* mine, size_t lane);
+  bool post_next(Noted* mine, Queue* queue);
+  // The writes of one posting, while they are chosen.
+  struct Batch {
+    std::array<rdma::RemotePersist::Write, rdma::RemotePersist::kWritesMax> writes;
+    size_t count = 0;
+    size_t whole = 0;    // ranges that are in it to their end
+    uint64_t begun = 0;  // bytes of the next range that are in it, too
+    std::vector<std::shared_ptr<std::byte>> bounced = {};
+  };
+  void choose(const Queue& queue, Batch* batch);
+  [[nodiscard]] rdma::Slice source(const LinkTarget& target, const WriteRange& range, Batch* batch);
+  void retire(const Noted& mine, size_t lane);
+  static void settle(Noted* mine);
+  static void fail_late(Noted* mine, uint64_t last, const Status& why);
+  static void fail(LinkTarget* target, size_t lane, const Status& why);
+
+  const std::span<const std::unique_ptr<Lane>> lanes_;
+  const std::shared_ptr<RegisteredPool> pool_;
+  const uint64_t limit_ms_;
+  base::PerThread<Noted> noted_;
+};
+
+}  // namespace bonsai::scale
+
+#endif  // BONSAI_SCALE_WRITE_LANES_H_

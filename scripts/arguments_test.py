@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every script that a person types answers --help, and refuses an argument that it does not know, before it does
+anything: nothing is built, installed or started here."""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SECONDS_MAX = 60
+NO_PROGRAMS = {"lib.sh", "style_prose.py", "style_spdx.py"}  # read by others
+# Flags of another program, which judges them: after the build, or in the guests.
+PASSED_ON = {"run.sh", "fabric-bench.sh", "remote-bench.sh"}
+
+
+def programs():
+    return sorted(path for path in (ROOT / "scripts").iterdir()
+                  if path.suffix in (".sh", ".py") and not path.name.endswith("_test.py")
+                  and path.name not in NO_PROGRAMS)
+
+
+class Arguments(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        # Whoever begins to work starts one of these, and is found out.
+        self.trace = pathlib.Path(self.folder.name) / "trace"
+        for name in ("cmake", "ctest", "apt-get", "doxygen", "gcovr", "qemu-system-x86_64"):
+            fake = pathlib.Path(self.folder.name) / name
+            fake.write_text(f"#!/bin/sh\necho {name} \"$@\" >>{self.trace}\nexit 1\n")
+            fake.chmod(0o755)
+
+    def run_script(self, path, *arguments):
+        path_of_fakes = self.folder.name + os.pathsep + os.environ["PATH"]
+        interpreter = [sys.executable] if path.suffix == ".py" else ["bash"]
+        done = subprocess.run([*interpreter, str(path), *arguments], capture_output=True, text=True, cwd="/",
+                              timeout=SECONDS_MAX, stdin=subprocess.DEVNULL,
+                              env={**os.environ, "PATH": path_of_fakes})
+        begun = self.trace.exists()
+        self.trace.unlink(missing_ok=True)
+        self.assertFalse(begun, f"{path.name} {arguments} has begun to work")
+        return done
+
+    def test_help_is_answered_at_once(self):
+        self.assertGreater(len(programs()), 15)
+        for path in programs():
+            for form in ("--help", "-h"):
+                with self.subTest(script=path.name, form=form):
+                    done = self.run_script(path, form)
+                    self.assertIn("usage", (done.stdout + done.stderr).lower())
+                    self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_an_unknown_argument_is_refused(self):
+        for path in programs():
+            if path.name in PASSED_ON:
+                continue
+            with self.subTest(script=path.name):
+                done = self.run_script(path, "--nonsense")
+                self.assertIn(done.returncode, (1, 2), done.stdout + done.stderr)
+                self.assertIn("usage", done.stderr)
+
+    def test_a_word_where_none_belongs_is_refused(self):
+        for name in ("api.sh", "nightly.sh", "run.sh", "test.sh", "tidy.sh", "setup.sh"):
+            with self.subTest(script=name):
+                self.assertIn(self.run_script(ROOT / "scripts" / name, "nonsense").returncode, (1, 2))
+
+    def test_run_builds_what_the_readme_uses(self):
+        text = (ROOT / "scripts" / "run.sh").read_text()
+        for program in ("bonsai", "bonsai-bench", "bonsaid"):
+            self.assertRegex(text, rf"--target .*\b{program}(\s|$)")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/options.h"
+
+#include <string>
+#include <string_view>
+
+#include "base/status_macros.h"
+
+namespace bonsai::store {
+namespace {
+
+Status check_range(std::string_view name, uint64_t value, uint64_t min, uint64_t max, std::string_view unit = "") {
+  if (value >= min && value <= max) return Status::OK();
+  const std::string text(name);
+  return Status::InvalidArgument(text + " is " + std::to_string(value) + "; " + (value > max ? "lower " : "raise ") +
+                                 text + ", it may be " + std::to_string(min) + " to " + std::to_string(max) +
+                                 std::string(unit));
+}
+
+// A value that somebody has cast into the enumeration, or left uninitialised.
+template <class Enum>
+Status check_enum(std::string_view name, Enum value, Enum last) {
+  if (value <= last) return Status::OK();
+  return Status::InvalidArgument(std::string(name) + " has the value " + std::to_string(static_cast<uint64_t>(value)) +
+                                 ", which is none of its constants; use one of them");
+}
+
+}  // namespace
+
+Status check_bounds(const Options& options) {
+  BONSAI_RETURN_IF_ERROR(check_enum("key_format", options.key_format, KeyFormat::kFixed8));
+  BONSAI_RETURN_IF_ERROR(check_enum("medium", options.medium, MediumChoice::kDram));
+  BONSAI_RETURN_IF_ERROR(check_enum("durability", options.durability, Durability::kVolatile));
+  BONSAI_RETURN_IF_ERROR(check_enum("persistence_domain", options.persistence_domain, PersistenceDomain::kEadr));
+  BONSAI_RETURN_IF_ERROR(check_range("pool_bytes", options.pool_bytes, kPoolBytesMin, kPoolBytesMax, " bytes"));
+  BONSAI_RETURN_IF_ERROR(check_range("grow_bytes", options.grow_bytes, 0, kPoolBytesMax, " bytes"));
+  BONSAI_RETURN_IF_ERROR(check_range("log_bytes", options.log_bytes, 0, kPoolBytesMax, " bytes"));
+  BONSAI_RETURN_IF_ERROR(check_range("background_threads", options.background_threads, 0, kThreadsMax));
+  BONSAI_RETURN_IF_ERROR(check_range("recovery_threads", options.recovery_threads, 0, kThreadsMax));
+  BONSAI_RETURN_IF_ERROR(check_range("fabric_workers", options.fabric_workers, 1, kFabricWorkersMax));
+  if (options.durability == Durability::kBuffered && options.buffered_window_ms == 0) {
+    return Status::InvalidArgument("buffered_window_ms must be at least 1; use mode durable for no loss window");
+  }
+  return Status::OK();
+}
+
+Status check_bounds(const TestOptions& options) {
+  return check_enum("medium of the test options", options.medium, TestMedium::kFar);
+}
+
+}  // namespace bonsai::store

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every function of the public interface does first and last: options are looked at before anything is touched,
+// and memory that has run out is an answer.
+#ifndef BONSAI_STORE_OPTIONS_H_
+#define BONSAI_STORE_OPTIONS_H_
+
+#include <new>
+#include <utility>
+
+#include "bonsai/testing.h"
+
+namespace bonsai::store {
+
+// Whether each option by itself is inside its bounds. Errors: InvalidArgument, which names the option and its bounds.
+Status check_bounds(const Options& options);
+Status check_bounds(const TestOptions& options);
+
+// Runs `body`, which returns a Status. Errors: its own; NoSpace when the standard library found no memory.
+template <class Body>
+Status with_memory(Body&& body) {
+  try {
+    return std::forward<Body>(body)();
+  } catch (const std::bad_alloc&) {
+    return Status::NoSpace("out of memory; give the process more (ulimit -v, the memory limit of the container)");
+  }
+}
+
+}  // namespace bonsai::store
+
+#endif  // BONSAI_STORE_OPTIONS_H_
