@@ -149,14 +149,9 @@ std::unique_ptr<scale::VolumeOf<base::HookedMedium>> hooked_volume(std::vector<T
 }
 
 Status name_targets(std::span<Target> targets) {
-  for (size_t i = 0; i < targets.size(); ++i) {
-    Target& target = targets[i];
-    Status status;
-    if (target.link != nullptr) status = target.link->complete(target.number);
-    if (target.mapping != nullptr) status = target.mapping->take_name();
-    if (status.ok()) continue;
-    for (Target& named : targets.first(i)) static_cast<void>(remove_target(&named));
-    return status;
+  for (Target& target : targets) {
+    if (target.link != nullptr) BONSAI_RETURN_IF_ERROR(target.link->complete(target.number));
+    if (target.mapping != nullptr) BONSAI_RETURN_IF_ERROR(target.mapping->take_name());
   }
   return Status::OK();
 }

@@ -54,8 +54,8 @@ Status make_medium(const TestOptions& test, Target* target);
 // A volume over targets whose media were made, of mixed kinds. Requires: they outlive it.
 std::unique_ptr<scale::VolumeOf<base::HookedMedium>> hooked_volume(std::vector<Target>* targets);
 
-// Gives all targets of a pool that take_target() has created their names, or none: after an error those that have one
-// lose it again. A device has one anyway. Errors: Busy (a name is taken by now), IoError, those of
+// Gives all targets of a pool that take_target() has created their names. After an error some have theirs, and the
+// caller removes all. A device has one anyway. Errors: Busy (a name is taken by now), IoError, those of
 // RemoteLink::complete().
 Status name_targets(std::span<Target> targets);
 
