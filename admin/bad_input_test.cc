@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
 
 #include "admin/testing/run_program.h"
 #include "base/testing/temp_folder.h"
@@ -56,6 +57,25 @@ class BadInput : public ::testing::Test {
 
   testing::TempFolder folder_;
 };
+
+TEST_F(BadInput, SizesThatNoPoolHas) {
+  for (const char* bytes : {"4611686018427387904", "9223372036854775807", "9223372036854775808", "8388608T",
+                            "18446744073709547520", "18446744073709551615", "16777216T", "18446744073709551616"}) {
+    const std::string flag = std::string("--bytes=") + bytes, new_pool = "--pool=" + folder_.file("new");
+    refuses({"grow", pool_flag(), flag}, kUsage, {"bytes"});
+    refuses({"create", new_pool, flag}, kUsage, {"bytes"});
+    refuses({"put", "--create", new_pool, flag, "apple", "red"}, kUsage, {"bytes"});
+    refuses({"load", "--create", new_pool, flag}, kUsage, {"bytes"}, "bonsai-dump 1 bytes\nend 0\n");
+    refuses({"checkpoint", pool_flag(), flag, folder_.file("new")}, kUsage, {"bytes"});
+    refuses({"salvage", pool_flag(), flag, folder_.file("new")}, kUsage, {"bytes"});
+    EXPECT_FALSE(std::filesystem::exists(folder_.file("new"))) << bytes;
+  }
+  for (const char* bytes : {"9223372036854775808", "18446744073709551615"}) {
+    refuses({"create", "--pool=" + folder_.file("new"), std::string("--log_bytes=") + bytes}, kUsage, {"log_bytes"});
+  }
+  refuses({"grow", pool_flag(), "--bytes=4611686018427387903"}, kFailed, {"no space"});
+  expect_apple_is_red();
+}
 
 TEST_F(BadInput, Commands) {
   const std::vector<std::string> known = {

@@ -66,9 +66,13 @@ Json check_json(const CheckReport& report) {
                {"large_values", report.large_values},
                {"data_bytes", report.data_bytes},
                {"data_bytes_used", report.data_bytes_used},
-               {"damages", Json::array()}};
+               {"damages", Json::array()},
+               {"repairs", Json::array()}};
   for (const Damage& damage : report.damages) {
     json["damages"].push_back({{"where", damage.where}, {"what", damage.what}, {"key_range", damage.key_range}});
+  }
+  for (const Damage& repair : report.repairs) {
+    json["repairs"].push_back({{"where", repair.where}, {"what", repair.what}});
   }
   return json;
 }
@@ -85,7 +89,14 @@ std::string check_table(const CheckReport& report) {
     text += "DAMAGED  " + damage.where + ": " + damage.what +
             "\n         keys: " + (damage.key_range.empty() ? "none" : damage.key_range) + "\n";
   }
-  if (report.ok()) return text + row("verdict", "nothing is damaged");
+  for (const Damage& repair : report.repairs) {
+    text += "UNSOUND  " + repair.where + ": " + repair.what + "\n         keys: none; opening the pool repairs it\n";
+  }
+  if (report.ok() && report.repairs.empty()) return text + row("verdict", "nothing is damaged");
+  if (report.ok()) {
+    return text + row("verdict", "no key is affected; opening the pool repairs " +
+                                     std::to_string(report.repairs.size()) + " unsound places");
+  }
   return text + row("verdict", std::to_string(report.damages.size()) +
                                    " damaged places; keys outside of the ranges above are safe: copy them with bonsai "
                                    "salvage --pool=" +

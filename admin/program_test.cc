@@ -2,6 +2,8 @@
 // The program as a user runs it: every command on real pools, its output and exit codes.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "admin/testing/run_program.h"
@@ -178,6 +180,25 @@ TEST_F(Program, CheckPassesASoundPoolAndChangesNothing) {
   EXPECT_EQ(json["clean"], true);
   EXPECT_TRUE(json["damages"].empty());
   EXPECT_TRUE(testing::read_file(pool()) == before);
+}
+
+TEST_F(Program, CheckSaysWhatOpeningWillRepair) {
+  create();
+  must("put", {"a", "1"});
+  std::string bytes = testing::read_file(pool());
+  std::fill_n(bytes.begin(), 4096, '\0');
+  std::ofstream(pool(), std::ios::binary) << bytes;
+  const ProgramResult table = bonsai("check");
+  EXPECT_EQ(table.exit_code, 0) << "no key is affected: " << table.err;
+  EXPECT_EQ(table.out.find("nothing is damaged"), std::string::npos) << table.out;
+  for (const char* text : {"first superblock at target 0", "opening the pool repairs it", "no key is affected"}) {
+    EXPECT_NE(table.out.find(text), std::string::npos) << text << " in\n" << table.out;
+  }
+  const auto json = nlohmann::json::parse(bonsai("check", {"--json"}).out);
+  EXPECT_EQ(json["ok"], true);
+  ASSERT_EQ(json["repairs"].size(), 1U);
+  must("get", {"a"});
+  EXPECT_NE(bonsai("check").out.find("nothing is damaged"), std::string::npos);
 }
 
 TEST_F(Program, DoctorTellsPeopleAndPrograms) {

@@ -287,6 +287,7 @@ class Tier {
     persist::Analysis analysis;
     BONSAI_CHECK(persist::analyse(*volume_, pool_, &analysis).ok() && analysis.damages.empty());
     std::vector<persist::RecoveredRange> ranges;
+    BONSAI_CHECK(persist::claim_space(&analysis, pool_, dnodes_.get()).ok());
     BONSAI_CHECK(persist::recover(&analysis, pool_, dnodes_.get(), log_.get(), &ranges).ok());
     index_->start(std::move(ranges), analysis.gen_max + 1);
     const auto state = sizes_.buffered ? persist::RunState::kOpenBuffered : persist::RunState::kOpenDurable;

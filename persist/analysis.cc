@@ -323,6 +323,19 @@ Status analyse(const scale::Volume& volume, const Pool& pool, Analysis* analysis
   return Analyst(volume, pool, analysis, options).run();
 }
 
+std::vector<Damage> Analysis::repairs() const {
+  std::vector<Damage> repairs;
+  for (const EntryRepair& repair : damaged_extent_entries) {
+    repairs.push_back({place_text("extent table", repair.entry),
+                       "the word fails its check; the extent itself shows what it held", ""});
+  }
+  for (const TornSlot& torn : torn_slots) {
+    repairs.push_back({place_text("dnode header", torn.slot),
+                       "it is torn, as by a crash that took it back; no dnode depends on it", ""});
+  }
+  return repairs;
+}
+
 bool for_each_large(const scale::Volume& volume, const Dnode& dnode,
                     const std::function<void(const LargeRef&)>& visit) {
   if (!dnode.has_large()) return true;

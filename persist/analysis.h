@@ -80,6 +80,9 @@ struct Analysis {
   uint64_t log_records = 0;
   bool clean = false;
   std::vector<Damage> damages;
+
+  // What recovery writes anew because it is known from elsewhere. No key is affected.
+  [[nodiscard]] std::vector<Damage> repairs() const;
 };
 
 struct AnalysisOptions {

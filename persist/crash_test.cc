@@ -16,6 +16,7 @@
 #include "base/testing/figures.h"
 #include "persist/testing/creation.h"
 #include "persist/testing/life.h"
+#include "persist/testing/removing.h"
 
 namespace bonsai::persist {
 namespace {
@@ -30,6 +31,7 @@ using testing::Manner;
 using testing::Mutant;
 using testing::Outcome;
 using testing::Profile;
+using testing::Removing;
 using testing::Shares;
 using testing::SiteImages;
 
@@ -51,7 +53,7 @@ constexpr bool kSlow = true;
 constexpr bool kSlow = false;
 #endif
 
-// Everything once, until a violation: a creation, then a life of each profile at each level.
+// Everything once, until a violation: a creation, a removal, then a life of each profile at each level.
 void explore_all(uint64_t seed, const Manner& manner, Outcome* outcome, std::vector<base::SiteCount>* sites) {
   const auto note = [&](const testing::Explorer& explorer) {
     if (sites != nullptr) sites->insert(sites->end(), explorer.sites.begin(), explorer.sites.end());
@@ -61,6 +63,9 @@ void explore_all(uint64_t seed, const Manner& manner, Outcome* outcome, std::vec
     creation.run(in_new_file);
     note(creation);
   }
+  Removing removing(seed, manner, outcome);
+  removing.run();
+  note(removing);
   for (const Profile& profile : kProfiles) {
     for (const bool buffered : {false, true}) {
       if (outcome->violations > 0) return;
@@ -98,8 +103,9 @@ void expect_shares(const Outcome& outcome) {
   EXPECT_GE(outcome.flips, 10'000U);
   EXPECT_GT(outcome.flips_reported, outcome.flips / 4);
   for (const auto& [name, site] : outcome.by_site) {
-    // The mark gives way to one word, which is there or is not.
-    EXPECT_GE(site.contents.size(), name == kSiteMagicFence.name ? 2U : 1000U) << "before " << name;
+    // The mark is one word, which is there or is not; of what is wiped recovery reads four lines.
+    const bool is_one_word = name == kSiteMagicFence.name || name == kSiteWipeMarkFence.name;
+    EXPECT_GE(site.contents.size(), is_one_word ? 2U : name == kSiteWipeFence.name ? 8U : 1000U) << "before " << name;
     EXPECT_LE(10 * site.images, outcome.images) << "before " << name;
   }
 }

@@ -20,6 +20,7 @@
 #include "base/crc.h"
 #include "base/narrow.h"
 #include "base/nvm/medium.h"
+#include "base/sizes.h"
 
 namespace bonsai::persist {
 
@@ -29,7 +30,7 @@ constexpr bool is_read(uint64_t version) { return version >= kFormatVersionMin &
 inline constexpr uint64_t kBlockBytes = base::kMediaBlockBytes;
 inline constexpr uint64_t kPageBytes = 4096;
 
-constexpr uint64_t round_up(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit * unit; }
+using base::round_up;
 
 // ---- superblock: written twice, at creation, at each growth and when a pool of an older version is first opened
 

@@ -6,6 +6,7 @@
 
 #include "base/random.h"
 #include "base/status_macros.h"
+#include "persist/analysis.h"
 #include "persist/words.h"
 
 namespace bonsai::persist {
@@ -45,6 +46,10 @@ Status check_openings(const scale::Volume& volume, const std::vector<std::string
     if (!own || i == home || own == last || own == next) continue;
     if (last && next) return other_time(paths[i], *own, paths[home], *last);
     if (last) pool->openings_damaged.emplace_back(home, kStateNextOpeningOffset);
+  }
+  if (!next && pool->openings_damaged.empty()) {
+    pool->repairs.push_back({place_text("next opening", {home, kStateNextOpeningOffset}),
+                             "the word fails its check; all targets agree on the last one", ""});
   }
   return Status::OK();
 }

@@ -11,6 +11,7 @@
 #include "base/narrow.h"
 #include "base/nvm/mapping.h"
 #include "base/status_macros.h"
+#include "persist/analysis.h"
 #include "persist/opening.h"
 #include "persist/sites.h"
 #include "persist/superblock.h"
@@ -89,6 +90,8 @@ Status fetch_heads(const scale::Volume& volume, const Pool& pool) {
   return volume.fetch(heads);
 }
 
+}  // namespace
+
 // The valid copy of the newer version, or of the larger target: a change of either changes one after the other.
 Status read_superblock(const scale::Volume& volume, size_t target, const std::string& path, Superblock* sb) {
   Status status;
@@ -113,8 +116,6 @@ Status read_superblock(const scale::Volume& volume, size_t target, const std::st
   }
   return found ? Status::OK() : status;
 }
-
-}  // namespace
 
 std::vector<ExtentGeometry> Pool::geometry() const {
   std::vector<ExtentGeometry> geometry;
@@ -223,9 +224,35 @@ Status format_pool(scale::Volume& volume, const Options& options, const uint64_t
 
 bool is_unfinished(std::span<const std::byte> first_bytes) { return base::is_marked(first_bytes, kCreatingMagic); }
 
+bool holds_no_pool(const scale::Volume& volume, size_t target) {
+  return is_unfinished({volume.resident(Addr(target, 0)), std::min(kFirstBytes, volume.target_bytes(target))});
+}
+
+namespace {
+
+// What differs from the superblock that counts is unsound, or of before a growth that was interrupted.
+void note_other_copies(const scale::Volume& volume, const Superblock& sb, size_t target, const std::string& path,
+                       std::vector<Damage>* repairs) {
+  for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) {
+    const Addr at(target, copy * kPageBytes);
+    Superblock other;
+    std::memcpy(&other, volume.resident(at), sizeof other);
+    const bool same = std::memcmp(&other, &sb, sb.version == kFormatVersion ? sizeof sb : kSuperblockBytesV3) == 0;
+    if (same) continue;
+    const bool sound = verify_superblock(other, path, volume.target_bytes(target)).ok();
+    repairs->push_back({place_text(copy == 0 ? "first superblock" : "second superblock", at),
+                        sound ? "it is of an earlier size of the pool than the other one, which counts"
+                              : "it is not sound; the other one is, and counts",
+                        ""});
+  }
+}
+
+}  // namespace
+
 Status read_pool(scale::Volume& volume, const std::vector<std::string>& paths, Pool* pool) {
   pool->superblocks.clear();
   pool->versions.clear();
+  pool->repairs.clear();
   std::vector<scale::Volume::Range> firsts;
   for (size_t i = 0; i < volume.targets(); ++i) {
     firsts.push_back({Addr(i, 0), std::min(kFirstBytes, volume.target_bytes(i))});
@@ -234,6 +261,7 @@ Status read_pool(scale::Volume& volume, const std::vector<std::string>& paths, P
   for (size_t i = 0; i < volume.targets(); ++i) {
     Superblock sb;
     BONSAI_RETURN_IF_ERROR(read_superblock(volume, i, paths[i], &sb));
+    note_other_copies(volume, sb, i, paths[i], &pool->repairs);
     pool->versions.push_back(sb.version);
     pool->superblocks.push_back(of_newest_version(sb));
   }
@@ -262,28 +290,33 @@ Status declare_extents(scale::Volume& volume, const std::vector<Superblock>& bef
 
 }  // namespace
 
-Status grow_pool(scale::Volume& volume, Pool* pool) {
-  std::vector<Superblock> grown = pool->superblocks;
-  for (Superblock& sb : grown) {
+Status plan_growth(const scale::Volume& volume, const Pool& pool, Pool* grown) {
+  *grown = pool;
+  for (Superblock& sb : grown->superblocks) {
     if (!sb.has(kRoleDnodes)) continue;
     const uint64_t bytes = volume.target_bytes(sb.target_index) / kPageBytes * kPageBytes;
     const uint64_t extents = bytes < sb.data_offset ? 0 : (bytes - sb.data_offset) / sb.extent_bytes;
     if (extents <= sb.extents) continue;
     const uint64_t extents_max = (sb.log_table_offset - sb.extent_table_offset) / 8;
     if (extents > extents_max) {
-      return Status::InvalidArgument("a target of this pool can have at most " +
-                                     std::to_string(sb.data_offset + extents_max * sb.extent_bytes) +
-                                     " bytes; for more, copy it into a larger pool: bonsai checkpoint");
+      return Status::InvalidArgument(
+          "a target of this pool can have at most " +
+          std::to_string(base::add_sizes(sb.data_offset, base::multiply_sizes(extents_max, sb.extent_bytes))) +
+          " bytes; for more, copy it into a larger pool: bonsai checkpoint");
     }
     sb.extents = extents;
     sb.target_bytes = bytes;
     BONSAI_INVARIANT(sound_layout(sb));
     sb.seal();
   }
+  return Status::OK();
+}
+
+Status grow_pool(scale::Volume& volume, const Pool& grown, Pool* pool) {
   // An earlier growth may have left one copy torn, and the other is written next.
   BONSAI_RETURN_IF_ERROR(settle_superblocks(volume, pool));
-  BONSAI_RETURN_IF_ERROR(declare_extents(volume, pool->superblocks, grown));
-  pool->superblocks = std::move(grown);
+  BONSAI_RETURN_IF_ERROR(declare_extents(volume, pool->superblocks, grown.superblocks));
+  pool->superblocks = grown.superblocks;
   return settle_superblocks(volume, pool);
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/narrow.h"
+#include "bonsai/damage.h"
 #include "bonsai/options.h"
 #include "bonsai/status.h"
 #include "persist/dnode_store.h"
@@ -35,6 +36,7 @@ struct Pool {
   std::vector<Superblock> superblocks;        // one per target, in order, as the newest version describes them
   std::vector<uint64_t> versions;             // of the targets, as they were found
   std::vector<scale::Addr> openings_damaged;  // words by which targets show that they belong together
+  std::vector<Damage> repairs;  // that settle_superblocks() and note_opening() make: bytes known from elsewhere
 
   [[nodiscard]] KeyFormat key_format() const { return static_cast<KeyFormat>(superblocks[0].key_format); }
   [[nodiscard]] std::vector<ExtentGeometry> geometry() const;
@@ -71,6 +73,8 @@ inline constexpr uint64_t kIdentityBytes = kExtentTableOffset;
 // Whether the first bytes of a target are those of a creation that has not come to its end: they hold no pool.
 inline constexpr uint64_t kFirstBytes = kSuperblockCopies * kPageBytes;
 bool is_unfinished(std::span<const std::byte> first_bytes);
+// The same of a target whose first kFirstBytes, or all that it has, are resident.
+bool holds_no_pool(const scale::Volume& volume, size_t target);
 
 // Reads and verifies the superblocks, and binds the volume to the pool. `paths` name the targets in messages. All
 // before the data area is resident from then on: superblocks, state, tables and log. A pool of an older version is read
@@ -79,11 +83,20 @@ bool is_unfinished(std::span<const std::byte> first_bytes);
 // Unavailable.
 Status read_pool(scale::Volume& volume, const std::vector<std::string>& paths, Pool* pool);
 
-// Makes the data area of each target that the volume has enlarged as large as the target; the log keeps its size. May
-// be cut by a crash anywhere: the pool then has its old or its new size, of each target by itself, and the next call
-// completes it. Requires: nobody uses the pool yet. Errors: InvalidArgument (larger than the extent table has room for:
-// eight times the size at creation), and nothing has changed then; IoError (the volume has failed).
-Status grow_pool(scale::Volume& volume, Pool* pool);
+// The superblock of one target, which the newer sound copy states. `path` names it in messages. Requires: the first
+// kFirstBytes, or all that the target has, are resident. Errors: NotSupported (foreign file, newer version),
+// Corruption.
+Status read_superblock(const scale::Volume& volume, size_t target, const std::string& path, Superblock* sb);
+
+// The pool after its growth: the data area of each target is as large as the target, which was enlarged before; the log
+// keeps its size. Changes nothing. Errors: InvalidArgument (larger than the extent table has room for: eight times the
+// size at creation).
+Status plan_growth(const scale::Volume& volume, const Pool& pool, Pool* grown);
+
+// Makes `pool` what was planned. May be cut by a crash anywhere: the pool then has its old or its new size, of each
+// target by itself, and the next growth completes it. Requires: nobody uses the pool yet. Errors: IoError (the volume
+// has failed); the targets must keep their new size then, since a superblock may state it.
+Status grow_pool(scale::Volume& volume, const Pool& grown, Pool* pool);
 
 // Makes both copies of each superblock those of `pool`, one copy after the other, if they are not: after damage to one,
 // a growth that a crash interrupted, or if the pool was of an older version. Errors: IoError (the volume has failed).

@@ -85,7 +85,7 @@ uint64_t data_bytes_of(const Pool& pool) { return pool.superblocks[0].extents * 
 Status grow(MemoryMedium* medium, Pool* pool) {
   scale::VolumeOf<HookedMedium> volume({medium});
   if (Status status = read_pool(volume, {"some.pool"}, pool); !status.ok()) return status;
-  return grow_pool(volume, pool);
+  return testing::grow(volume, pool);
 }
 
 void expect_content_kept(MemoryMedium* medium) {

@@ -20,23 +20,16 @@ using scale::Addr;
 
 namespace {
 
-class Recovery {
+// Reads, and writes nothing.
+class Claimer {
  public:
-  Recovery(Analysis* analysis, const Pool& pool, DnodeStore* store, Log* log, std::vector<RecoveredRange>* ranges)
-      : a_(*analysis), pool_(pool), store_(*store), log_(*log), ranges_(*ranges) {}
+  Claimer(const Analysis& analysis, const Pool& pool, DnodeStore* store) : a_(analysis), pool_(pool), store_(*store) {}
 
   Status run() {
     BONSAI_INVARIANT(a_.damages.empty() && a_.segments.size() == pool_.segments().size());
     BONSAI_RETURN_IF_ERROR(claim_space());
-    clear_torn_slots();
-    BONSAI_RETURN_IF_ERROR(repair_extent_entries());
-    if (!a_.clean || !a_.torn_slots.empty()) BONSAI_RETURN_IF_ERROR(write_again());
-    BONSAI_RETURN_IF_ERROR(retire_dead());
-    BONSAI_RETURN_IF_ERROR(rewrite_parts());
-    BONSAI_RETURN_IF_ERROR(seal_segments());
-    store_.space().hold_relocation_reserve(pool_.recovery_bytes());
-    pass_on();
-    return Status::OK();
+    BONSAI_RETURN_IF_ERROR(claim_large_values());
+    return verify_parts();
   }
 
  private:
@@ -67,7 +60,7 @@ class Recovery {
         BONSAI_RETURN_IF_ERROR(claim(dnode.long_fences(), dnode.long_fence_bytes(), "fence keys"));
       }
     }
-    return claim_large_values();
+    return Status::OK();
   }
 
   // Reads what names large values in tiles from `first` on, in one list; returns the first whose it did not.
@@ -91,7 +84,7 @@ class Recovery {
     std::optional<RunReader> reader;
     size_t read = 0;
     for (size_t i = 0; i < a_.tiles.size(); ++i) {
-      Tile& tile = a_.tiles[i];
+      const Tile& tile = a_.tiles[i];
       const Dnode& dnode = *a_.dnodes[tile.dnode];
       if (dnode.has_large()) {
         if (read <= i) read = read_ahead(i, &reader.emplace(store_.volume()));
@@ -110,6 +103,41 @@ class Recovery {
     return Status::OK();
   }
 
+  // Of a dnode that is live on a part only, the entries of that part: they are rewritten.
+  Status verify_parts() {
+    for (const Tile& tile : a_.tiles) {
+      if (a_.dnode_whole[tile.dnode]) continue;
+      DnodeCursor cursor(store_.volume(), *a_.dnodes[tile.dnode]);
+      cursor.seek(tile.lo.key());
+      while (cursor.valid() && tile.hi.above(cursor.entry().key)) cursor.next();
+      if (cursor.trouble() != Trouble::kNone) return unreadable(store_.volume(), cursor.trouble(), tile.lo, tile.hi);
+    }
+    return Status::OK();
+  }
+
+  const Analysis& a_;
+  const Pool& pool_;
+  DnodeStore& store_;
+};
+
+class Recovery {
+ public:
+  Recovery(Analysis* analysis, const Pool& pool, DnodeStore* store, Log* log, std::vector<RecoveredRange>* ranges)
+      : a_(*analysis), pool_(pool), store_(*store), log_(*log), ranges_(*ranges) {}
+
+  Status run() {
+    clear_torn_slots();
+    BONSAI_RETURN_IF_ERROR(repair_extent_entries());
+    if (!a_.clean || !a_.torn_slots.empty()) BONSAI_RETURN_IF_ERROR(write_again());
+    BONSAI_RETURN_IF_ERROR(retire_dead());
+    BONSAI_RETURN_IF_ERROR(rewrite_parts());
+    BONSAI_RETURN_IF_ERROR(seal_segments());
+    store_.space().hold_relocation_reserve(pool_.recovery_bytes());
+    pass_on();
+    return Status::OK();
+  }
+
+ private:
   // What a process had stored and not made durable when it was killed, or when a fence failed, is there for the next
   // one, and may be lost at a power cut all the same. So what recovery goes by is made durable before anything is built
   // on it: written again, since a file's pages whose write-back failed are not written back again otherwise. What that
@@ -269,6 +297,10 @@ class Recovery {
 };
 
 }  // namespace
+
+Status claim_space(const Analysis* analysis, const Pool& pool, DnodeStore* store) {
+  return Claimer(*analysis, pool, store).run();
+}
 
 Status recover(Analysis* analysis, const Pool& pool, DnodeStore* store, Log* log, std::vector<RecoveredRange>* ranges) {
   return Recovery(analysis, pool, store, log, ranges).run();

@@ -26,9 +26,15 @@ struct RecoveredRange {
   std::vector<LiveRecord> records;  // newer updates, sorted by key; views into the log
 };
 
-// Requires: `analysis` is of this pool and has no damages; `space` holds the pool's targets, all free; `log` was not
-// started. Guarantees: *ranges tile the key space in order; space, store and log agree with them. Errors: Corruption
-// (two owners of one block, a large value that fails), NoSpace, IoError (the volume has failed).
+// Claims the space of all that was found, and verifies what recover() reads, so that it meets no damage after its first
+// write. Changes no byte of the pool. Requires: `analysis` is of this pool and has no damages; the store's space holds
+// the pool's targets, all free. Errors: Corruption (two owners of one block, a large value outside of the pool, a run
+// that fails), Unavailable.
+Status claim_space(const Analysis* analysis, const Pool& pool, DnodeStore* store);
+
+// Requires: claim_space() succeeded; `log` was not started. Guarantees: *ranges tile the key space in order; space,
+// store and log agree with them. Errors: NoSpace, IoError (the volume has failed), Unavailable; Corruption only of
+// bytes that changed since they were verified.
 Status recover(Analysis* analysis, const Pool& pool, DnodeStore* store, Log* log, std::vector<RecoveredRange>* ranges);
 
 // The reason why a damaged pool is not opened.

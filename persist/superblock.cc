@@ -41,7 +41,8 @@ Status share_out(const Options& options, std::span<const uint64_t> bytes, std::s
                                    "; name one with role=" + (logs == 0 ? "log" : "dnodes") + " or without a role");
   }
   shares->extent_bytes = shares->data_target_bytes >= kSmallPoolBytes ? 65536 : 4096;
-  shares->log_bytes = (options.log_bytes != 0 ? options.log_bytes : shares->data_target_bytes * data / 10) / logs;
+  shares->log_bytes =
+      (options.log_bytes != 0 ? options.log_bytes : base::multiply_sizes(shares->data_target_bytes, data) / 10) / logs;
   shares->segment_bytes = std::clamp<uint64_t>(std::bit_floor(shares->log_bytes / 256), 4096, uint64_t{1} << 20);
   return Status::OK();
 }
@@ -164,8 +165,8 @@ Status verify_version(const Superblock& sb, const std::string& path) {
 
 Status verify_superblock(const Superblock& sb, const std::string& path, uint64_t bytes) {
   if (sb.magic == kCreatingMagic) {
-    return Status::NotSupported(path + " holds no pool yet: its creation was interrupted; remove it, or open it with " +
-                                "create_if_missing (--create)");
+    return Status::NotSupported(path + " holds no pool: its creation was interrupted, or it was removed; remove it, " +
+                                "or open it with create_if_missing (--create)");
   }
   if (sb.magic != kSuperblockMagic) {
     return Status::NotSupported(path + " is not a Bonsai pool (its first bytes are foreign)" + other_path_remedy());

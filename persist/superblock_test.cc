@@ -53,6 +53,41 @@ TEST(Roles, OfAPoolOfTheLeastSize) {
   EXPECT_EQ("OK", rig.open().ToString());
 }
 
+// Fields with right checksums over sizes that no target has. The target has its bytes and no more.
+TEST(Superblocks, SizesNearTheEndOfTheirRangeAreRefused) {
+  MemoryMedium medium(kMiB);
+  ASSERT_TRUE(Rig({&medium}).format().ok());
+  Superblock sound;
+  std::memcpy(&sound, medium.view(), sizeof sound);
+  uint64_t Superblock::*const kSizes[] = {
+      &Superblock::target_bytes, &Superblock::extent_bytes, &Superblock::extent_table_offset,
+      &Superblock::extents,      &Superblock::log_offset,   &Superblock::segment_bytes,
+      &Superblock::segments,     &Superblock::data_offset,  &Superblock::log_table_offset};
+  constexpr uint64_t kHalf = uint64_t{1} << 63;
+  for (uint64_t Superblock::*const field : kSizes) {
+    for (const uint64_t value : {uint64_t{0}, kHalf - 1, kHalf, kHalf + 1, UINT64_MAX / 16 + 1, UINT64_MAX - 4096,
+                                 UINT64_MAX - 4095, UINT64_MAX - 1, UINT64_MAX, 0 - (sound.*field)}) {
+      Superblock forged = sound;
+      forged.*field = value;
+      forged.seal();
+      for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) {
+        std::memcpy(medium.view() + copy * kPageBytes, &forged, sizeof forged);
+      }
+      Rig rig({&medium});
+      const Status status = rig.open();
+      EXPECT_TRUE(status.IsCorruption()) << value << ": " << status.ToString();
+    }
+  }
+}
+
+TEST(Roles, SharesOfManyLargeTargetsDoNotWrapAround) {
+  const std::vector<uint64_t> roles(scale::kTargetsMax, kRolesAll), bytes(scale::kTargetsMax, kPoolBytesMax);
+  std::vector<Superblock> superblocks;
+  ASSERT_TRUE(lay_out_pool(Options(), bytes, roles, &superblocks).ok());
+  // A tenth is due; of 64 such targets together it has more than 64 bits.
+  EXPECT_GT(superblocks[0].segments * superblocks[0].segment_bytes, kPoolBytesMax / 200);
+}
+
 TEST(Roles, BothMustBeThereAndFit) {
   Options options;
   const std::vector<uint64_t> bytes = {kMiB, kMiB};
@@ -131,7 +166,7 @@ TEST(Roles, GrowthEnlargesTheTargetsWithDnodes) {
   Pool pool;
   ASSERT_TRUE(read_pool(volume, {"data", "log"}, &pool).ok());
   const Superblock before = pool.superblocks[1];
-  ASSERT_TRUE(grow_pool(volume, &pool).ok());
+  ASSERT_TRUE(testing::grow(volume, &pool).ok());
   EXPECT_EQ(pool.superblocks[0].target_bytes, 2 * kMiB);
   EXPECT_EQ(std::memcmp(&pool.superblocks[1], &before, sizeof before), 0);
   Rig rig({&large, &log});

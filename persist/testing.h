@@ -150,6 +150,12 @@ inline std::vector<std::unique_ptr<Dnode>> committed(DnodeWriter& writer) {
   BONSAI_CHECK(writer.commit(&dnodes).ok());
   return dnodes;
 }
+// Gives the data areas what the volume's targets were enlarged by.
+inline Status grow(scale::Volume& volume, Pool* pool) {
+  Pool grown;
+  const Status planned = plan_growth(volume, *pool, &grown);
+  return planned.ok() ? grow_pool(volume, grown, pool) : planned;
+}
 inline void retire(DnodeStore& store, const std::vector<const Dnode*>& dnodes) {
   BONSAI_CHECK(store.retire(dnodes).ok());
 }
@@ -177,13 +183,14 @@ class Rig {
     Status status = analyse_only();
     if (!status.ok()) return status;
     if (!analysis.damages.empty()) return damage_status(analysis.damages);
-    status = settle_superblocks(volume, &pool);
-    if (status.ok()) status = note_opening(volume, pool);
-    if (!status.ok()) return status;
     pool.add_targets(&space);
     store = std::make_unique<DnodeStore>(volume, space, pool.geometry());
     large = std::make_unique<LargeStore>(volume, space);
     log = make_log(volume, pool.log_config(buffered_));
+    status = claim_space(&analysis, pool, store.get());
+    if (status.ok()) status = settle_superblocks(volume, &pool);
+    if (status.ok()) status = note_opening(volume, pool);
+    if (!status.ok()) return status;
     status = recover(&analysis, pool, store.get(), log.get(), &ranges);
     if (!status.ok()) return status;
     if (after_recovery) after_recovery();

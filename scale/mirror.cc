@@ -7,6 +7,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/sizes.h"
 #include "base/status_macros.h"
 
 namespace bonsai::scale {
@@ -14,7 +15,7 @@ namespace {
 
 constexpr uint64_t kPageBytes = 4096;
 
-uint64_t to_pages(uint64_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes; }
+uint64_t to_pages(uint64_t bytes) { return base::round_up(bytes, kPageBytes); }
 
 }  // namespace
 

@@ -342,7 +342,9 @@ Status PoolServer::find(const PoolRequest& request, const std::string& path, con
       if (blank || unfinished(first)) return Status::NotFound("the device " + name + " of this node holds no pool");
     }
   }
-  if (std::filesystem::exists(path, ignored)) return Status::OK();
+  std::error_code error;
+  if (std::filesystem::exists(path, error)) return Status::OK();
+  if (error) return base::os_error("examine", path, error.value());
   return Status::NotFound("this node has no pool " + name);
 }
 
@@ -351,8 +353,9 @@ Status PoolServer::open(Job* job) const {
   const bool create = request.op != PoolOp::kOpen;
   const std::string path = config_.folder + "/" + job->name;
   if (!create) BONSAI_RETURN_IF_ERROR(find(request, path, job->name));
-  if (create && request.bytes < base::kMappingBytesMin) {
-    return Status::InvalidArgument("a pool of " + std::to_string(request.bytes) + " bytes is too small");
+  if (create && (request.bytes < base::kMappingBytesMin || request.bytes > kPoolBytesMax)) {
+    return Status::InvalidArgument("a pool cannot have " + std::to_string(request.bytes) + " bytes; ask for " +
+                                   std::to_string(base::kMappingBytesMin) + " to " + std::to_string(kPoolBytesMax));
   }
   base::MappingOptions options;
   options.create_bytes = create ? request.bytes : 0;
@@ -389,6 +392,7 @@ Status PoolServer::map(const std::string& path, const base::MappingOptions& opti
   declared.domain = config_.cache_domain;
   declared.leave_lock = true;
   BONSAI_RETURN_IF_ERROR(base::Mapping::open(path, declared, &pool.mapping));
+  pool.bytes_before = pool.mapping->bytes();
   BONSAI_RETURN_IF_ERROR(config_.make_media ? config_.make_media(*pool.mapping, &pool.media)
                                             : base::make_media(*pool.mapping, config_.media, &pool.media));
   const std::span<std::byte> memory = pool.media.hooked != nullptr
@@ -410,9 +414,14 @@ void PoolServer::describe(const Pool& pool, PoolAnswer* answer) const {
   set_wire_text(&answer->text, pool.media.text);
 }
 
-// A pool that was enlarged for nothing gets its size back.
+// A pool that was enlarged for nothing gets its size back, and never less.
 Status PoolServer::resize(Job* job) const {
-  const uint64_t bytes = job->request.bytes;
+  const uint64_t bytes = job->request.bytes, least = job->pool->bytes_before;
+  if (bytes < least || bytes > kPoolBytesMax) {
+    return Status::InvalidArgument("pool " + job->name + " has " + std::to_string(least) + " bytes and cannot get " +
+                                   std::to_string(bytes) + "; ask for as many, or for up to " +
+                                   std::to_string(kPoolBytesMax));
+  }
   const std::string path = job->pool->mapping->path();
   const uint64_t before = job->pool->mapping->bytes();
   if (job->pool->unnamed) return Status::InvalidArgument("pool " + job->name + " is not complete");
@@ -430,7 +439,9 @@ Status PoolServer::resize(Job* job) const {
   base::MappingOptions options;
   options.open_file = fd;
   if (bytes >= before) options.grow_bytes = bytes;
-  return map(path, options, job);
+  const Status status = map(path, options, job);
+  job->pool->bytes_before = least;
+  return status;
 }
 
 Status PoolServer::release(Job* job) {

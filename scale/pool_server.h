@@ -96,6 +96,7 @@ class PoolServer {
   // A pool that has an owner. Members in the order in which they need each other.
   struct Pool {
     std::unique_ptr<base::Mapping> mapping;
+    uint64_t bytes_before = 0;  // that it had when its owner got it; the owner makes it no smaller
     base::Media media;
     std::unique_ptr<rdma::Region> region;
     std::shared_ptr<const uint64_t> credits;  // the owner's, which are free again with the last holder

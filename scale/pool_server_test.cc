@@ -89,6 +89,32 @@ TEST_F(PoolServerTest, ALongRequestDelaysNobodyElse) {
   EXPECT_TRUE(ask(other.get(), "slow", PoolOp::kOpen, &target).IsBusy()) << "it has its owner";
 }
 
+TEST_F(PoolServerTest, SizesThatNoPoolHasAreRefusedAndThePoolStays) {
+  constexpr uint64_t kHalf = uint64_t{1} << 63;
+  const auto link = make_link(kWaitMs);
+  size_t target = 0, none = 0;
+  for (const uint64_t bytes : {uint64_t{0}, uint64_t{1}, kHalf / 2, kHalf, UINT64_MAX - 4094, UINT64_MAX}) {
+    const Status status = link->open(named("new"), PoolOp::kCreate, bytes, 0, &none);
+    EXPECT_TRUE(status.IsInvalidArgument()) << bytes << ": " << status.ToString();
+    EXPECT_FALSE(std::filesystem::exists(scratch_.file("new"))) << bytes;
+  }
+  ASSERT_EQ("OK", ask(link.get(), "p", PoolOp::kCreate, &target).ToString());
+  const std::string whole = testing::read_file(scratch_.file("p"));
+  for (const uint64_t bytes :
+       {uint64_t{0}, uint64_t{1}, kBytes - 1, kHalf / 2, kHalf - 1, kHalf, UINT64_MAX - 4094, UINT64_MAX}) {
+    const Status status = link->resize(target, bytes);
+    EXPECT_TRUE(status.IsInvalidArgument()) << bytes << ": " << status.ToString();
+    EXPECT_TRUE(testing::read_file(scratch_.file("p")) == whole) << bytes;
+  }
+  EXPECT_FALSE(link->resize(target, kHalf / 2 - 1).ok()) << "there is no such room";
+  EXPECT_TRUE(testing::read_file(scratch_.file("p")) == whole);
+  const auto next = make_link(kWaitMs);
+  ASSERT_EQ("OK", next->open(named("p"), PoolOp::kOpen, 0, 0, &target).ToString()) << "the first owner has lost it";
+  ASSERT_EQ("OK", next->resize(target, 2 * kBytes).ToString());
+  ASSERT_EQ("OK", next->resize(target, kBytes).ToString());
+  EXPECT_TRUE(testing::read_file(scratch_.file("p")) == whole);
+}
+
 // More flush requests than the node has buffers for while it is busy: they wait. Of a link that goes the share is free.
 TEST_F(PoolServerTest, OwnersShareTheReceiveBuffersOfABusyNode) {
   constexpr size_t kPools = 10, kFarApart = 128;

@@ -3,11 +3,18 @@
 
 #include "base/nvm/counters.h"
 #include "base/nvm/racy_copy.h"
+#include "base/sizes.h"
 #include "base/status_macros.h"
+#include "bonsai/options.h"
 
 namespace bonsai::scale {
 
 Status RemoteTarget::make(RemoteLink* link, size_t target, std::unique_ptr<RemoteTarget>* medium) {
+  const rdma::RemoteRegion& region = link->pool(target).region;
+  if (region.bytes > kPoolBytesMax || base::add_sizes(region.base, region.bytes) == UINT64_MAX) {
+    return Status::Unavailable("a node offers a pool of " + std::to_string(region.bytes) +
+                               " bytes, which none has; run the same version on both nodes");
+  }
   std::shared_ptr<Mirror> mirror;
   BONSAI_RETURN_IF_ERROR(link->make_mirror(target, &mirror));
   medium->reset(new RemoteTarget(link, target, std::move(mirror)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of a pool: a checkpoint of one that is open, and what can be saved of one that is damaged. And its removal.
+// Copies of a pool: a checkpoint of one that is open, and what can be saved of one that is damaged.
 //
 // Salvage does not bring back keys that only the log knows in a range without a sound dnode: the record could be older
 // than what the dnode held. Damage in the log may leave older values in the copy; they are listed as lost.
@@ -189,13 +189,6 @@ Status Checkpoint(DB* db, const Options& options, const std::string& to, const S
   BONSAI_RETURN_IF_ERROR(copy.complete());
   if (records != nullptr) *records = count;
   return Status::OK();
-}
-
-Status Remove(const std::string& path, const Options& options) {
-  BONSAI_RETURN_IF_ERROR(store::check_bounds(options));
-  store::ReadOnlyPool pool;
-  BONSAI_RETURN_IF_ERROR(pool.open(path, options, persist::kIdentityBytes));
-  return pool.remove();
 }
 
 }  // namespace bonsai

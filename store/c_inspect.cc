@@ -52,9 +52,8 @@ int find_field(const Table& table, const Object& object, const char* name, uint6
   return BONSAI_NOT_FOUND;
 }
 
-const char* damage_text(const bonsai_check_report_t* report, size_t index, std::string Damage::*text) noexcept {
-  if (index >= report->report.damages.size()) return nullptr;
-  return (report->report.damages[index].*text).c_str();
+const char* text_of(const std::vector<Damage>& list, size_t index, std::string Damage::*text) noexcept {
+  return index < list.size() ? (list[index].*text).c_str() : nullptr;
 }
 
 Status missing_path() { return Status::InvalidArgument("the path is NULL; pass the path of a pool"); }
@@ -124,13 +123,20 @@ int bonsai_check(const char* path, bonsai_progress progress, void* arg, bonsai_c
 void bonsai_check_report_destroy(bonsai_check_report_t* report) { delete report; }
 size_t bonsai_check_report_damages(const bonsai_check_report_t* report) { return report->report.damages.size(); }
 const char* bonsai_check_report_where(const bonsai_check_report_t* report, size_t index) {
-  return bonsai::c::damage_text(report, index, &bonsai::Damage::where);
+  return bonsai::c::text_of(report->report.damages, index, &bonsai::Damage::where);
 }
 const char* bonsai_check_report_what(const bonsai_check_report_t* report, size_t index) {
-  return bonsai::c::damage_text(report, index, &bonsai::Damage::what);
+  return bonsai::c::text_of(report->report.damages, index, &bonsai::Damage::what);
 }
 const char* bonsai_check_report_key_range(const bonsai_check_report_t* report, size_t index) {
-  return bonsai::c::damage_text(report, index, &bonsai::Damage::key_range);
+  return bonsai::c::text_of(report->report.damages, index, &bonsai::Damage::key_range);
+}
+size_t bonsai_check_report_repairs(const bonsai_check_report_t* report) { return report->report.repairs.size(); }
+const char* bonsai_check_report_repair_where(const bonsai_check_report_t* report, size_t index) {
+  return bonsai::c::text_of(report->report.repairs, index, &bonsai::Damage::where);
+}
+const char* bonsai_check_report_repair_what(const bonsai_check_report_t* report, size_t index) {
+  return bonsai::c::text_of(report->report.repairs, index, &bonsai::Damage::what);
 }
 unsigned char bonsai_check_report_clean(const bonsai_check_report_t* report) { return report->report.clean ? 1 : 0; }
 int bonsai_check_report_find(const bonsai_check_report_t* report, const char* name, uint64_t* value) {

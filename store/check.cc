@@ -31,6 +31,9 @@ class Checker {
   Status run() {
     BONSAI_RETURN_IF_ERROR(persist::analyse(volume_, pool_, &analysis_));
     dnode_seen_.resize(analysis_.dnodes.size());
+    report_.repairs = pool_.repairs;
+    const std::vector<Damage> more = analysis_.repairs();
+    report_.repairs.insert(report_.repairs.end(), more.begin(), more.end());
     report_.damages = std::move(analysis_.damages);
     report_.clean = analysis_.clean;
     report_.log_records = analysis_.log_records;

@@ -86,7 +86,11 @@ Status DbImpl::Close() {
     if (target.mapping == nullptr) continue;
     if (Status synced = target.mapping->sync(); status.ok()) status = synced;
   }
-  return status.ok() && closing->named_at_close ? name_targets(closing->targets) : status;
+  if (!status.ok() || !closing->named_at_close) return status;
+  status = name_targets(closing->targets);
+  if (status.ok()) return status;
+  for (Target& target : closing->targets) static_cast<void>(remove_target(&target));
+  return status;
 }
 
 // ---- checks

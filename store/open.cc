@@ -6,14 +6,16 @@
 // system where a file cannot be made without a name (base::MappingOptions::name_later).
 #include <algorithm>
 
-#include "base/nvm/hooked_product.h"
 #include "base/nvm/medium_kind.h"
 #include "base/random.h"
+#include "base/sizes.h"
 #include "base/status_macros.h"
 #include "base/thread.h"
+#include "base/units.h"
 #include "persist/analysis.h"
 #include "persist/opening.h"
 #include "persist/recovery.h"
+#include "persist/removal.h"
 #include "persist/superblock.h"
 #include "store/db_impl.h"
 #include "store/options.h"
@@ -38,10 +40,11 @@ class Opener {
     BONSAI_RETURN_IF_ERROR(decide_creation());
     const Status status = with_memory([this] {
       BONSAI_RETURN_IF_ERROR(take());
-      BONSAI_RETURN_IF_ERROR(needs_hooks() ? wire(hooked_volume()) : wire(product_volume()));
+      BONSAI_RETURN_IF_ERROR(needs_hooks() ? wire(hooked_volume(&t_.targets)) : wire(product_volume()));
       return create_ && !name_later_ ? name_targets(t_.targets) : Status::OK();
     });
     if (!status.ok() && create_) take_back();
+    if (!status.ok() && !create_ && !writes_) shrink_back();
     return status;
   }
 
@@ -55,7 +58,7 @@ class Opener {
       target.hooked = std::move(media[i]);
       target.text = "media of the caller";
     }
-    return wire(hooked_volume());
+    return wire(hooked_volume(&t_.targets));
   }
 
  private:
@@ -135,6 +138,7 @@ class Opener {
       }
       if (create_) BONSAI_RETURN_IF_ERROR(choose_size(&target));
       BONSAI_RETURN_IF_ERROR(take_target(options_, create_, t_.links.get(), &target));
+      if (create_) report_size(target);
     }
     t_.updates_in_place = test_.updates_in_place;
     t_.gets_in_coroutines = test_.gets_in_coroutines.value_or(!options_.metadata_upload);
@@ -144,6 +148,16 @@ class Opener {
       t_.emulated = t_.emulated || target.emulated;
     }
     return Status::OK();
+  }
+
+  void report_size(const Target& target) const {
+    const uint64_t bytes =
+        target.link != nullptr ? target.link->pool(target.number).region.bytes : target.mapping->bytes();
+    const bool as_asked =
+        bytes == base::round_up(target.create_bytes, base::kPageBytes) || target.create_bytes == kPoolBytesDefault;
+    if (as_asked || !options_.log_sink) return;
+    options_.log_sink('W', target.name.text + " is taken whole: it has " + std::to_string(bytes) + " bytes, " +
+                               std::to_string(target.create_bytes) + " were asked for");
   }
 
   // What the targets were named for; without a role they are for all.
@@ -185,6 +199,10 @@ class Opener {
     t_.log.reset();
     t_.large.reset();
     t_.dnodes.reset();
+    // A device stays, and is not to be a pool.
+    for (size_t i = 0; t_.volume != nullptr && i < t_.volume->targets(); ++i) {
+      static_cast<void>(persist::wipe_target(*t_.volume, i));
+    }
     t_.volume.reset();
     for (Target& target : t_.targets) static_cast<void>(remove_target(&target));
   }
@@ -201,16 +219,6 @@ class Opener {
       media.push_back(target.product.get());
     }
     return std::make_unique<scale::VolumeOf<base::ProductMedium>>(media);
-  }
-
-  // Targets of mixed kinds share one family of media.
-  std::unique_ptr<scale::VolumeOf<base::HookedMedium>> hooked_volume() {
-    std::vector<base::HookedMedium*> media;
-    for (Target& target : t_.targets) {
-      if (target.hooked == nullptr) target.hooked = std::make_unique<base::HookedProduct>(*target.mapping);
-      media.push_back(target.hooked.get());
-    }
-    return std::make_unique<scale::VolumeOf<base::HookedMedium>>(media);
   }
 
   [[nodiscard]] std::vector<std::string> names() const {
@@ -230,47 +238,63 @@ class Opener {
     BONSAI_RETURN_IF_ERROR(persist::read_pool(typed, names(), &t_.pool));
     BONSAI_RETURN_IF_ERROR(settle_roles());
     BONSAI_RETURN_IF_ERROR(check_key_format());
-    if (options_.grow_bytes != 0 && !create_) BONSAI_RETURN_IF_ERROR(grow(typed));
-    BONSAI_RETURN_IF_ERROR(persist::settle_superblocks(typed, &t_.pool));
-    t_.pool.add_targets(&t_.space);
-    t_.dnodes = std::make_unique<persist::DnodeStore>(typed, t_.space, t_.pool.geometry());
-    t_.dnodes->set_metadata(options_.metadata_upload);
-    // At least as many as some threads write at once: in a small pool that is full there is no room for an extent.
-    t_.dnodes->set_slots_ahead(std::clamp<uint64_t>(t_.space.capacity_bytes() / 16384, 16, 64));
-    t_.large = std::make_unique<persist::LargeStore>(typed, t_.space);
-    t_.pool.spread_log(&typed);
-    persist::Log::Config log = t_.pool.log_config(options_.durability == Durability::kBuffered);
-    log.window_ms = options_.buffered_window_ms;
-    t_.log = is_volatile() ? persist::make_no_log(std::move(log)) : persist::make_log(typed, std::move(log));
-    t_.epochs = std::make_unique<base::EpochDomain>();
-    typed.set_epochs(t_.epochs.get());
-    index::Index::Config config{t_.pool.limits(), options_.snapshots_max == 0 ? SIZE_MAX : options_.snapshots_max};
-    config.gets_fetch_ahead = test_.gets_fetch_ahead;
-    t_.index = std::make_unique<index::Index>(config, *t_.log, *t_.dnodes, *t_.large, *t_.epochs);
-    return recover();
-  }
-
-  Status recover() {
+    persist::Pool wanted;
+    BONSAI_RETURN_IF_ERROR(plan(&wanted));
+    // All that can be verified is verified before the first byte is written.
     persist::Analysis analysis;
     BONSAI_RETURN_IF_ERROR(
         persist::analyse(*t_.volume, t_.pool, &analysis, {recovery_threads(), options_.open_progress}));
     if (!analysis.damages.empty()) return persist::damage_status(analysis.damages);
+    make_tiers(typed, wanted);
+    BONSAI_RETURN_IF_ERROR(persist::claim_space(&analysis, wanted, t_.dnodes.get()));
+    writes_ = true;
+    BONSAI_RETURN_IF_ERROR(persist::grow_pool(typed, wanted, &t_.pool));
+    return recover(&analysis);
+  }
+
+  // What the pool becomes.
+  Status plan(persist::Pool* wanted) {
+    if (options_.grow_bytes == 0 || create_) {
+      *wanted = t_.pool;
+      return Status::OK();
+    }
+    BONSAI_RETURN_IF_ERROR(check_growth());
+    return persist::plan_growth(*t_.volume, t_.pool, wanted);
+  }
+
+  // Writes nothing to the pool.
+  template <class Medium>
+  void make_tiers(scale::VolumeOf<Medium>& typed, const persist::Pool& pool) {
+    pool.add_targets(&t_.space);
+    t_.dnodes = std::make_unique<persist::DnodeStore>(typed, t_.space, pool.geometry());
+    t_.dnodes->set_metadata(options_.metadata_upload);
+    // At least as many as some threads write at once: in a small pool that is full there is no room for an extent.
+    t_.dnodes->set_slots_ahead(std::clamp<uint64_t>(t_.space.capacity_bytes() / 16384, 16, 64));
+    t_.large = std::make_unique<persist::LargeStore>(typed, t_.space);
+    pool.spread_log(&typed);
+    persist::Log::Config log = pool.log_config(options_.durability == Durability::kBuffered);
+    log.window_ms = options_.buffered_window_ms;
+    t_.log = is_volatile() ? persist::make_no_log(std::move(log)) : persist::make_log(typed, std::move(log));
+    t_.epochs = std::make_unique<base::EpochDomain>();
+    typed.set_epochs(t_.epochs.get());
+    index::Index::Config config{pool.limits(), options_.snapshots_max == 0 ? SIZE_MAX : options_.snapshots_max};
+    config.gets_fetch_ahead = test_.gets_fetch_ahead;
+    t_.index = std::make_unique<index::Index>(config, *t_.log, *t_.dnodes, *t_.large, *t_.epochs);
+  }
+
+  Status recover(persist::Analysis* analysis) {
     BONSAI_RETURN_IF_ERROR(persist::note_opening(*t_.volume, t_.pool));
     std::vector<persist::RecoveredRange> ranges;
-    BONSAI_RETURN_IF_ERROR(persist::recover(&analysis, t_.pool, t_.dnodes.get(), t_.log.get(), &ranges));
-    t_.index->start(std::move(ranges), analysis.gen_max + 1, recovery_threads());
+    BONSAI_RETURN_IF_ERROR(persist::recover(analysis, t_.pool, t_.dnodes.get(), t_.log.get(), &ranges));
+    t_.index->start(std::move(ranges), analysis->gen_max + 1, recovery_threads());
     return persist::write_run_state(*t_.volume, t_.pool,
                                     options_.durability == Durability::kBuffered ? persist::RunState::kOpenBuffered
                                                                                  : persist::RunState::kOpenDurable);
   }
 
-  // A refused growth gives the targets their sizes back; the pool has not used more yet.
-  Status grow(scale::Volume& volume) {
-    Status status = check_growth();
-    if (status.ok()) status = persist::grow_pool(volume, &t_.pool);
-    if (status.ok()) return status;
+  // Gives the targets that were enlarged their sizes back. Nothing states the new ones yet.
+  void shrink_back() {
     for (const Target& target : t_.targets) shrink_target(target);
-    return status;
   }
 
   // A target that is named for the log was left as it is. One that keeps it alone, and was named without
@@ -305,6 +329,7 @@ class Opener {
   Tiers& t_;
   const bool name_later_;
   bool create_ = false;
+  bool writes_ = false;  // the opening has begun to write to an existing pool
 };
 
 }  // namespace

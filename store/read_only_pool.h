@@ -49,13 +49,6 @@ class ReadOnlyPool {
   [[nodiscard]] scale::Volume& volume() const { return *volume_; }
   [[nodiscard]] const persist::Pool& pool() const { return pool_; }
 
-  // Removes it. Requires: open() succeeded; nothing of it is used any more.
-  Status remove() {
-    volume_.reset();
-    for (Target& target : targets_) BONSAI_RETURN_IF_ERROR(remove_target(&target));
-    return Status::OK();
-  }
-
  private:
   static Status map(Target* target) {
     base::MappingOptions options;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/coro/scheduler.h"
+#include "base/nvm/hooked_product.h"
 #include "base/nvm/media.h"
 #include "base/nvm/os_file.h"
 #include "base/status_macros.h"
@@ -94,8 +95,9 @@ Status find_target(const Options& options, scale::RemoteLinks* links, Target* ta
   if (options.create_if_missing) {
     static_cast<void>(base::remove_unused(path, persist::kFirstBytes, persist::is_unfinished));
   }
-  *exists = std::filesystem::exists(path, ignored) && !is_blank_device(path);
-  return Status::OK();
+  std::error_code error;
+  *exists = std::filesystem::exists(path, error) && !is_blank_device(path);
+  return error ? base::os_error("examine", path, error.value()) : Status::OK();
 }
 
 Status take_target(const Options& options, bool create, scale::RemoteLinks* links, Target* target) {
@@ -110,8 +112,6 @@ Status take_target(const Options& options, bool create, scale::RemoteLinks* link
   mapping.name_later = create;
   mapping.grow_bytes = create || target->name.role == scale::TargetRole::kLog ? 0 : options.grow_bytes;
   mapping.domain = options.persistence_domain;
-  std::error_code none;
-  if (mapping.grow_bytes != 0) target->bytes_before = std::filesystem::file_size(path, none);
   return base::Mapping::open(path, mapping, &target->mapping);
 }
 
@@ -139,15 +139,19 @@ Status make_medium(const TestOptions& test, Target* target) {
   return Status::OK();
 }
 
+std::unique_ptr<scale::VolumeOf<base::HookedMedium>> hooked_volume(std::vector<Target>* targets) {
+  std::vector<base::HookedMedium*> media;
+  for (Target& target : *targets) {
+    if (target.hooked == nullptr) target.hooked = std::make_unique<base::HookedProduct>(*target.mapping);
+    media.push_back(target.hooked.get());
+  }
+  return std::make_unique<scale::VolumeOf<base::HookedMedium>>(media);
+}
+
 Status name_targets(std::span<Target> targets) {
-  for (size_t i = 0; i < targets.size(); ++i) {
-    Target& target = targets[i];
-    Status status;
-    if (target.link != nullptr) status = target.link->complete(target.number);
-    if (target.mapping != nullptr) status = target.mapping->take_name();
-    if (status.ok()) continue;
-    for (Target& named : targets.first(i)) static_cast<void>(remove_target(&named));
-    return status;
+  for (Target& target : targets) {
+    if (target.link != nullptr) BONSAI_RETURN_IF_ERROR(target.link->complete(target.number));
+    if (target.mapping != nullptr) BONSAI_RETURN_IF_ERROR(target.mapping->take_name());
   }
   return Status::OK();
 }
@@ -161,8 +165,7 @@ Status remove_target(Target* target) {
 }
 
 bool is_enlarged(const Target& target) {
-  if (target.bytes_before == 0) return false;
-  return target.link != nullptr || (target.mapping != nullptr && target.bytes_before < target.mapping->bytes());
+  return target.bytes_before != 0 || (target.mapping != nullptr && target.mapping->enlarged());
 }
 
 void shrink_target(const Target& target) {
@@ -170,7 +173,7 @@ void shrink_target(const Target& target) {
   if (target.link != nullptr) {
     static_cast<void>(target.link->resize(target.number, target.bytes_before));
   } else {
-    static_cast<void>(::ftruncate(target.mapping->fd(), static_cast<off_t>(target.bytes_before)) == 0);
+    static_cast<void>(target.mapping->shrink_back());
   }
 }
 

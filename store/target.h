@@ -17,6 +17,7 @@
 #include "bonsai/testing.h"
 #include "scale/remote_links.h"
 #include "scale/target_name.h"
+#include "scale/volume.h"
 
 namespace bonsai::store {
 
@@ -30,7 +31,7 @@ struct Target {
   std::unique_ptr<base::HookedMedium> hooked;    // else
   std::string text;                              // the medium, for people
   bool emulated = true;
-  uint64_t bytes_before = 0;  // if it was enlarged: its size before
+  uint64_t bytes_before = 0;  // of a remote one, if it was enlarged: its size before
 };
 
 // "a,shm://node/b" -> {"a", "shm://node/b"}. Errors: InvalidArgument (empty, too many, one named twice, no name).
@@ -50,12 +51,15 @@ Status take_target(const Options& options, bool create, scale::RemoteLinks* link
 // Errors: those of make_media() and of RemoteTarget::make(); InvalidArgument (a test medium for a remote target).
 Status make_medium(const TestOptions& test, Target* target);
 
-// Gives all targets of a pool that take_target() has created their names, or none: after an error those that have one
-// lose it again. A device has one anyway. Errors: Busy (a name is taken by now), IoError, those of
+// A volume over targets whose media were made, of mixed kinds. Requires: they outlive it.
+std::unique_ptr<scale::VolumeOf<base::HookedMedium>> hooked_volume(std::vector<Target>* targets);
+
+// Gives all targets of a pool that take_target() has created their names. After an error some have theirs, and the
+// caller removes all. A device has one anyway. Errors: Busy (a name is taken by now), IoError, those of
 // RemoteLink::complete().
 Status name_targets(std::span<Target> targets);
 
-// Removes it, complete or partly created; not a device. Requires: nothing uses its medium any more.
+// Removes it, complete or partly created; a device stays. Requires: nothing uses its medium any more.
 // Errors: IoError, those of RemoteLink::remove().
 Status remove_target(Target* target);
 

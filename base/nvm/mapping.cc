@@ -15,13 +15,12 @@
 #include <utility>
 
 #include "base/huge_range.h"
+#include "base/sizes.h"
 #include "base/status_macros.h"
 #include "base/units.h"
 
 namespace bonsai::base {
 namespace {
-
-constexpr size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 
 // How many bytes of a file of this size have no space on the file system yet: of one that is made or enlarged, and of a
 // sparse copy.
@@ -83,9 +82,13 @@ Status check_options(const std::string& path, const MappingOptions& options) {
   if (options.grow_bytes != 0 && (options.read_only || options.create_bytes != 0)) {
     return Status::InvalidArgument("cannot enlarge " + path + " and create it or open it read-only at once");
   }
+  if (options.grow_bytes > kPoolBytesMax) {
+    return Status::InvalidArgument("cannot enlarge " + path + " to " + std::to_string(options.grow_bytes) +
+                                   " bytes: it takes less than 2^62");
+  }
   if (options.create_bytes == 0) return Status::OK();
   if (options.read_only) return Status::InvalidArgument("cannot create " + path + " and open it read-only at once");
-  if (options.create_bytes < kMappingBytesMin || options.create_bytes > uint64_t{INT64_MAX} / 2) {
+  if (options.create_bytes < kMappingBytesMin || options.create_bytes > kPoolBytesMax) {
     return Status::InvalidArgument("cannot create " + path + " with " + std::to_string(options.create_bytes) +
                                    " bytes: it takes at least " + std::to_string(kMappingBytesMin) +
                                    " and less than 2^62");
@@ -105,6 +108,7 @@ Status Mapping::open(const std::string& path, const MappingOptions& options, std
   Status status = opened->prepare(options);
   if (!status.ok()) {
     if (opened->created_) static_cast<void>(opened->remove());
+    static_cast<void>(opened->shrink_back());
     return status;
   }
   *mapping = std::move(opened);
@@ -298,7 +302,8 @@ Status Mapping::take_lock() {
 Status Mapping::find_bytes(uint64_t create_bytes) {
   if (kind_ == MediumKind::kDevdax) {
     bytes_ = number_in(sysfs_of_device(file_.fd()) + "/size");
-    if (bytes_ >= std::max(create_bytes, kMappingBytesMin)) return Status::OK();
+    const uint64_t least = create_bytes == kPoolBytesDefault ? kMappingBytesMin : create_bytes;
+    if (bytes_ >= std::max(least, kMappingBytesMin)) return Status::OK();
     return Status::NoSpace(path_ + " has " + std::to_string(bytes_) + " bytes, fewer than the " +
                            std::to_string(create_bytes) + " asked for: choose a smaller size or a larger device");
   }
@@ -355,13 +360,18 @@ Status Mapping::grow(uint64_t grow_bytes) {
   if (kind_ == MediumKind::kDevdax) {
     return Status::NotSupported(path_ + " is a device of " + std::to_string(bytes_) + " bytes and cannot grow");
   }
-  const size_t old_bytes = bytes_;
+  bytes_before_ = bytes_;
   bytes_ = round_up(grow_bytes, kind_ == MediumKind::kHugetlb ? page_bytes_of(file_.fd()) : kPageBytes);
-  Status status = fits_file_size_limit(bytes_) ? allocate(old_bytes) : os_error("enlarge", path_, EFBIG);
+  Status status = fits_file_size_limit(bytes_) ? allocate(bytes_before_) : os_error("enlarge", path_, EFBIG);
   if (status.ok() && ::fsync(file_.fd()) != 0) status = os_error("write back", path_, errno);
-  // A refused allocation may have enlarged the file in part; should this fail, too, the pool is sound all the same.
-  if (!status.ok()) static_cast<void>(::ftruncate(file_.fd(), static_cast<off_t>(old_bytes)) == 0);
   return status;
+}
+
+// A refused allocation may have enlarged the file in part, too. Should this fail, the pool is sound all the same.
+Status Mapping::shrink_back() {
+  if (!enlarged()) return Status::OK();
+  const size_t bytes = std::exchange(bytes_before_, SIZE_MAX);
+  return ::ftruncate(file_.fd(), static_cast<off_t>(bytes)) == 0 ? Status::OK() : os_error("shrink", path_, errno);
 }
 
 Status Mapping::map() {

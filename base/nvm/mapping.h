@@ -26,7 +26,8 @@ bool is_marked(std::span<const std::byte> first_bytes, uint64_t mark);
 struct MappingOptions {
   // 0: the file must exist and is mapped whole. Else the file must not exist; it is made with this size (hugetlb:
   // rounded up to whole pages) and zeros, its space is allocated at once, and it is removed again if anything fails. A
-  // DAX device always exists: it is mapped whole and must have at least this size; its old content stays.
+  // DAX device always exists: it is mapped whole and must have at least this size, unless that is kPoolBytesDefault;
+  // its old content stays.
   uint64_t create_bytes = 0;
   // The first word of a new file from the moment at which it has a name (where the file system lets files be made
   // before they are named, and written: hugetlbfs does not), so that what an interrupted creation left is known.
@@ -55,7 +56,7 @@ class Mapping {
  public:
   // Errors, each naming the path and the remedy; *mapping stays unchanged and no existing file is touched:
   //   IoError          missing, exists though it was to be created, not permitted, a directory, mmap refused
-  //   InvalidArgument  create_bytes out of range or together with read_only, empty path
+  //   InvalidArgument  create_bytes or grow_bytes out of range or together with read_only, empty path
   //   NoSpace          the file system, quota or file size limit has no room for create_bytes, grow_bytes, or the
   //                    holes of a sparse copy, which are filled
   //   Busy             the lock is held by another opener
@@ -79,6 +80,12 @@ class Mapping {
   // Writes a plain file's pages to disk; other kinds have nothing to do. The destructor does it too, ignoring errors.
   // Errors: IoError.
   Status sync();
+
+  // Gives a file that grow_bytes has enlarged its size back. Requires: nobody uses what was added, nor will. Errors:
+  // IoError; the file has the larger size then.
+  Status shrink_back();
+  // Whether grow_bytes has enlarged the file, and shrink_back() was not called.
+  [[nodiscard]] bool enlarged() const { return bytes_before_ < bytes_; }
 
   [[nodiscard]] std::byte* data() const { return data_; }
   [[nodiscard]] size_t bytes() const { return bytes_; }
@@ -116,6 +123,7 @@ class Mapping {
   PersistenceDomain domain_ = PersistenceDomain::kAdr;
   std::byte* data_ = nullptr;
   size_t bytes_ = 0;
+  size_t bytes_before_ = SIZE_MAX;  // it was enlarged
 };
 
 }  // namespace bonsai::base

@@ -332,11 +332,15 @@ BONSAI_EXPORT int bonsai_stats_key_format(const bonsai_stats_t* stats);
 BONSAI_EXPORT int bonsai_check(const char* path, bonsai_progress progress, void* arg, bonsai_check_report_t** report,
                                char** errptr);
 BONSAI_EXPORT void bonsai_check_report_destroy(bonsai_check_report_t* report);
-BONSAI_EXPORT size_t bonsai_check_report_damages(const bonsai_check_report_t* report); /* 0: nothing is damaged */
+BONSAI_EXPORT size_t bonsai_check_report_damages(const bonsai_check_report_t* report); /* 0: no key is affected */
 /* The texts of one damage are valid as long as the report; NULL past the end. key_range is empty if no key is hit. */
 BONSAI_EXPORT const char* bonsai_check_report_where(const bonsai_check_report_t* report, size_t index);
 BONSAI_EXPORT const char* bonsai_check_report_what(const bonsai_check_report_t* report, size_t index);
 BONSAI_EXPORT const char* bonsai_check_report_key_range(const bonsai_check_report_t* report, size_t index);
+/* What opening the pool will repair, because it is known from elsewhere; texts as those of damages. */
+BONSAI_EXPORT size_t bonsai_check_report_repairs(const bonsai_check_report_t* report);
+BONSAI_EXPORT const char* bonsai_check_report_repair_where(const bonsai_check_report_t* report, size_t index);
+BONSAI_EXPORT const char* bonsai_check_report_repair_what(const bonsai_check_report_t* report, size_t index);
 /* 1 if the pool was closed properly: nothing to recover. */
 BONSAI_EXPORT unsigned char bonsai_check_report_clean(const bonsai_check_report_t* report);
 /* Counts by name: targets, dnodes, records, log_records, large_values, data_bytes, data_bytes_used. */

@@ -223,9 +223,12 @@ class DB {
   DB() = default;
 };
 
-// The result of `Check`; ok() if nothing is damaged.
+// The result of `Check`; ok() if no key is affected.
 struct CheckReport {
   std::vector<Damage> damages;
+  // Bytes that are unsound while what they held is known from elsewhere: a copy of a superblock, a word of a table, a
+  // header that a crash has torn. No key is affected, and opening the pool writes them anew.
+  std::vector<Damage> repairs;
   uint64_t dnodes = 0, records = 0, log_records = 0, large_values = 0;
   uint64_t data_bytes = 0, data_bytes_used = 0;
   uint64_t targets = 0;
@@ -241,8 +244,9 @@ struct CheckReport {
 Status Check(const std::string& path, CheckReport* report, const std::function<void(double)>& progress = {},
              const Options& options = Options());
 
-// Removes a pool that is not open: its files, here and on other nodes. The bytes on a DAX device stay. Leaves alone
-// what is not a pool, or only part of one. Errors: as Check, and IoError.
+// Removes a pool that is not open: its files, here and on other nodes. A DAX device stays, and holds no pool any more.
+// A removal that was interrupted can be done again: targets that are gone count as removed. Leaves alone what is not a
+// pool, or only part of one. Errors: as Check, and IoError.
 Status Remove(const std::string& path, const Options& options = Options());
 
 // Copies the records of an open store into a new pool at `to`, as of `snapshot` or (null) of one moment during the

@@ -22,6 +22,7 @@ inline constexpr uint64_t kPoolBytesMin = uint64_t{64} << 10;  // per target
 inline constexpr uint64_t kPoolBytesMax = (uint64_t{1} << 62) - 1;
 inline constexpr uint32_t kThreadsMax = 1024;  // background threads of a store, and recovery threads
 inline constexpr uint32_t kFabricWorkersMax = 64;
+inline constexpr uint64_t kPoolBytesDefault = uint64_t{1} << 30;  // of a DAX device: all that it has
 
 // Form of the keys; fixed when a pool is created.
 enum class KeyFormat : uint8_t {
@@ -62,9 +63,11 @@ struct Options {
   KeyFormat key_format = KeyFormat::kBytes;  // on open it must be the pool's own unless `any_key_format`
   bool any_key_format = false;               // accept the key format of the existing pool
   // Size of each target, when creating; kPoolBytesMin to kPoolBytesMax. A target with role=log (DB::Open) instead gets
-  // the size of its share of the log. Checkpoint and Salvage take 0, too: each target of the copy then has twice the
-  // room that its records need, and is not smaller than the source's targets or 64 MiB, whichever is less.
-  uint64_t pool_bytes = uint64_t{1} << 30;
+  // the size of its share of the log. A DAX device is taken whole, which the log sink reports where it was not asked
+  // for; a smaller one than was asked for is refused, except for the default. Checkpoint and Salvage take 0, too: each
+  // target of the copy then has twice the room that its records need, and is not smaller than the source's targets or
+  // 64 MiB, whichever is less.
+  uint64_t pool_bytes = kPoolBytesDefault;
   // On open: smaller targets are enlarged to this size, at most kPoolBytesMax, but their log is not. Targets with
   // role=log keep their size.
   uint64_t grow_bytes = 0;

@@ -534,7 +534,7 @@ class Life final : public LifeModel {
     scale::FileOnMedium file(opened(), std::min(bytes, profile_.grown_bytes));
     Rig closed({&file});
     EXPECT_TRUE(closed.analyse_only().ok());
-    return kept(grow_pool(closed.volume, &closed.pool));
+    return kept(testing::grow(closed.volume, &closed.pool));
   }
 
   // The medium damages the extent table where it names data. Forged headers in that data would be taken for real ones.

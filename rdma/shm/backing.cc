@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/sizes.h"
 #include "base/status_macros.h"
 
 namespace bonsai::rdma {
@@ -121,7 +122,7 @@ Status map_backing(const base::OsFile& file, uint64_t offset, uint64_t bytes, bo
                    std::span<std::byte>* mapping, std::byte** memory) {
   const uint64_t page = page_bytes(file.fd());
   const uint64_t first = offset / page * page;
-  const uint64_t length = (offset + bytes - first + page - 1) / page * page;
+  const uint64_t length = base::round_up(base::add_sizes(offset % page, bytes), page);
   void* mapped = ::mmap(nullptr, length, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, file.fd(),
                         static_cast<off_t>(first));
   if (mapped == MAP_FAILED) return base::os_error("mmap", "a peer's region", errno);

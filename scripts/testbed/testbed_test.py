@@ -374,6 +374,27 @@ class Tests:
         self.check(1, DEVDAX, acknowledged[1])
         assert "lost" in self.check(2, pool, acknowledged[2], code=1)
 
+    def test_a_pool_on_a_device_is_removed(self):
+        """Here and on the other guest: nothing of it is left, and a pool can be made there, as large as the device."""
+        secret, bonsai = self.start_bonsaid(), self.programs.parent / "bin" / "bonsai"
+
+        def run(*words, code=0):
+            command = [secret, str(bonsai), words[0], "--fabric_workers=1", *words[1:], "2>&1"]
+            return self.testbed.run("exec", 1, " ".join(command), code=code)
+
+        for pool in (DEVDAX, f"{self.SERVED}/nvdimm"):
+            flag = f"--pool={pool}"
+            run("put", flag, "--create", "apple", "red", code=None)  # an earlier test may have left a pool there
+            assert "removed" in run("remove", flag)
+            assert "holds no pool" in run("get", flag, "apple", code=3)
+            print(run("create", flag), end="")
+            assert run("scan", flag) == ""
+            run("put", flag, "apple", "green")
+            assert run("get", flag, "apple") == "green\n"
+            assert "removed" in run("remove", flag)
+            assert "is taken whole" in run("create", flag, "--bytes=16M")
+            assert "removed" in run("remove", flag)
+
     # ---- the end
 
     def test_down_leaves_nothing(self):

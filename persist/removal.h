@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// The end of a pool. What is removed holds no pool any more, whatever other names it has, and also if it is a device,
+// which stays. An interrupted removal leaves some targets removed and the others whole; it can be done again.
+#ifndef BONSAI_PERSIST_REMOVAL_H_
+#define BONSAI_PERSIST_REMOVAL_H_
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "bonsai/status.h"
+#include "scale/volume.h"
+
+namespace bonsai::persist {
+
+// Of a target that the caller named: its name, and its number among those that were named. Others may not exist.
+struct NamedTarget {
+  std::string path;
+  size_t number = 0;
+};
+
+// Whether the targets of the volume may be removed: each has its place in one pool of `named_count` targets, or holds
+// no pool because a creation or a removal was interrupted. Errors: NotSupported (a foreign file), Corruption (no sound
+// superblock), InvalidArgument (a target of another pool, or in another place), Unavailable.
+Status check_removable(const scale::Volume& volume, std::span<const NamedTarget> targets, size_t named_count);
+
+// Makes the target one whose creation has not ended (is_unfinished()), durably. May be cut by a crash anywhere: the
+// target is whole, or it is done. Requires: nobody uses the pool. Errors: IoError (the volume has failed).
+Status wipe_target(scale::Volume& volume, size_t target);
+
+}  // namespace bonsai::persist
+
+#endif  // BONSAI_PERSIST_REMOVAL_H_
