@@ -13,6 +13,7 @@ option(BONSAI_PROGRAMS "The programs bonsai, bonsaid and bonsai-bench, beside th
 option(BONSAI_WERROR "Warnings are errors" OFF)
 set(BONSAI_SANITIZE "" CACHE STRING "Sanitizers of the whole build: empty, thread, or address,undefined")
 option(BONSAI_CHECKED "Checks of whole structures, too: BONSAI_SLOW_INVARIANT (base/check.h)" OFF)
+option(BONSAI_STUDIES "bonsai-bench with bench/studies: the commands experiment, fabric and sweep" OFF)
 set(BONSAI_TIMEOUT_SCALE 1 CACHE STRING "Factor on the time limit of every test (scripts/nightly.sh raises it)")
 if((BONSAI_SANITIZE OR BONSAI_FUZZ) AND NOT BONSAI_TIMEOUT_SCALE GREATER 1)
   set(BONSAI_BY_DAY TRUE)  # what is BY_NIGHT is left out, and what only it needs is not built
@@ -98,13 +99,17 @@ function(bonsai_leave_switch_uninstrumented)
   endif()
 endfunction()
 
-# bonsai_room(NAME SOURCES file... LINKS target... [COLD]): the static library bonsai_NAME of one room. COLD: its own
-# lines take no time beside what they call, so that sanitizer builds, in which optimising is what takes longest, leave
-# them as they are.
+# bonsai_room(NAME SOURCES file... LINKS target... [COLD] [REGISTERS]): the static library bonsai_NAME of one room.
+# COLD: its own lines take no time beside what they call, so that sanitizer builds, in which optimising is what takes
+# longest, leave them as they are. REGISTERS: its files add entries to lists by themselves (bench/registered.h), so a
+# program that uses it links all of it.
 function(bonsai_room name)
-  cmake_parse_arguments(ROOM "COLD" "" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(ROOM "COLD;REGISTERS" "" "SOURCES;LINKS" ${ARGN})
   add_library(bonsai_${name} STATIC ${ROOM_SOURCES})
   set_target_properties(bonsai_${name} PROPERTIES EXCLUDE_FROM_ALL "${BONSAI_BY_DAY}")
+  if(ROOM_REGISTERS)  # its objects, among which CMake counts a precompiled header, before the libraries that they use
+    target_link_libraries(bonsai_${name} INTERFACE $<FILTER:$<TARGET_OBJECTS:bonsai_${name}>,EXCLUDE,gch$>)
+  endif()
   target_link_libraries(bonsai_${name} PUBLIC ${ROOM_LINKS} PRIVATE bonsai_options)
   target_include_directories(bonsai_${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)

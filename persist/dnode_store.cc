@@ -49,7 +49,7 @@ Status DnodeStore::claim_extent(Space::Use use) {
   const Addr extent = space_.allocate(bytes, use, bytes, Space::Where::kHigh);
   if (extent.is_nil()) {
     return Status::NoSpace("no extent of " + std::to_string(bytes) +
-                           " bytes is left for dnode headers; delete data or use a larger pool");
+                           " bytes is left for dnode headers; enlarge the pool (bonsai grow) or delete data");
   }
   if (Status status = volume_.fetch(extent, bytes); !status.ok()) {
     space_.free(extent, bytes);

@@ -15,7 +15,7 @@ Status LargeStore::write(std::string_view value, LargeRef* ref) {
   const Addr addr = space_.allocate(value.size(), Space::Use::kOrdinary, 0, Space::Where::kHigh);
   if (addr.is_nil()) {
     return Status::NoSpace("no room for a value of " + std::to_string(value.size()) +
-                           " bytes; delete data or use a larger pool");
+                           " bytes; enlarge the pool (bonsai grow) or delete data");
   }
   BONSAI_INVARIANT(!value.empty() && volume_.contains(addr, round_up(value.size(), 8)));
   const size_t whole = value.size() / 8 * 8;

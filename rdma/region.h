@@ -58,7 +58,8 @@ class Slice {
 
 // Memory that is registered for as long as the object lives (Fabric::register_region).
 // Guarantees: when the destructor has returned no other node reads or changes the memory any more; their later requests
-// end as Outcome::kRemoteAccess. This is how an owner fences others off.
+// end as Outcome::kRemoteAccess. This is how an owner fences others off. On shm a process that is stopped amid an
+// access is waited for a second at most: for the file of a pool see Fabric::register_file().
 // Requires: destroyed before its fabric, and after all local work on its slices is complete.
 // Thread-safety: const members from any thread.
 class Region {

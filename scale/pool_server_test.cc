@@ -129,14 +129,16 @@ TEST_F(PoolServerTest, OwnersShareTheReceiveBuffersOfABusyNode) {
     targets.push_back(media[i].get());
   }
   VolumeOf<base::HookedMedium> volume(targets);
-  const uint64_t word = 7;
-  for (size_t i = 0; i < kPools; ++i) {
-    for (uint64_t at = 0; at < kBytes; at += kFarApart) volume.nt_copy(Addr(i, at), &word, sizeof word, kSite);
-  }
   node_.pause(true);
   bool kept = false;
   const uint64_t before = link->traffic().of(rdma::Verb::kSend).messages;
-  base::Thread writer("writer", [&] { kept = volume.fence(kSite); });
+  base::Thread writer("writer", [&] {
+    const uint64_t word = 7;
+    for (size_t i = 0; i < kPools; ++i) {
+      for (uint64_t at = 0; at < kBytes; at += kFarApart) volume.nt_copy(Addr(i, at), &word, sizeof word, kSite);
+    }
+    kept = volume.fence(kSite);
+  });
   const auto sent = [&] { return link->traffic().of(rdma::Verb::kSend).messages - before; };
   for (base::BoundedWait wait("requests", kWaitMs); sent() < kPools && !wait.expired(); wait.pause()) {
   }

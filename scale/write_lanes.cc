@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstring>
 #include <mutex>
+#include <string>
 #include <utility>
 
 #include "base/check.h"
@@ -203,7 +204,7 @@ bool WriteLanes::fence(const LinkTarget& target) {
     if (last == 0 && mine.all_posted()) last = mine.orders + 1;
     if (last != 0 && (mine.posted.empty() || mine.posted.front().order >= last)) break;
     if (wait.expired()) {
-      fail_late(&mine, last, wait.status());
+      fail_late(&mine, last, Status::Unavailable("no answer within " + std::to_string(limit_ms_) + " ms"));
       break;
     }
   }

@@ -18,7 +18,7 @@ TEXT
 . "$(dirname "$0")/lib.sh"
 
 setup build testbed
-[[ -f build/release/build.ninja ]] || step configure build/logs/release-configure.log cmake --preset release
+step configure build/logs/release-configure.log cmake --preset release # with the studies, one of which this is
 step build build/logs/release-build.log cmake --build --preset release --target bonsai-bench
 bench=$root/build/release/bin/bonsai-bench
 out=${OUT:-$root/results/fabric}

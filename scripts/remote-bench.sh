@@ -20,7 +20,8 @@ TEXT
 . "$(dirname "$0")/lib.sh"
 
 setup build testbed
-[[ -f build/release/build.ninja ]] || step configure build/logs/release-configure.log cmake --preset release
+[[ -f build/release/build.ninja ]] ||
+  step configure build/logs/release-configure.log cmake --preset release -DBONSAI_STUDIES=OFF
 step build build/logs/release-build.log cmake --build --preset release --target bonsai-bench bonsaid
 bin=$root/build/release/bin
 out=${OUT:-$root/results/remote}

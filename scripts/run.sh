@@ -29,7 +29,9 @@ done
 . "$(dirname "$0")/lib.sh"
 
 setup build
-[[ -f build/release/build.ninja ]] || step configure build/logs/release-configure.log cmake --preset release
+# Without the studies, which it does not run, unless the folder is configured already.
+[[ -f build/release/build.ninja ]] ||
+  step configure build/logs/release-configure.log cmake --preset release -DBONSAI_STUDIES=OFF
 step build build/logs/release-build.log cmake --build --preset release --target bonsai bonsai-bench bonsaid
 
 echo "running: bonsai-bench run --records=1000000 --operations=1000000 --threads=2 --out=results/latest $*"

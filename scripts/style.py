@@ -21,9 +21,9 @@ Which rule applies where (tests = *_test.cc, *_fuzz.cc, testing.h and folders na
   layer         all C and C++                    includes against base <- rdma <- scale <- persist <- index <- store;
                                                  admin, examples and python see include/bonsai only, bench also
                                                  rdma, base and admin, bonsaid rdma, base, scale and admin,
-                                                 bench/cluster scale;
-                                                 a wing of bench sees the wings below it (WINGS); only tests see
-                                                 testing
+                                                 bench/studies/cluster scale;
+                                                 a wing of bench sees the wings below it (WINGS), and what is no study
+                                                 sees no study; only tests see testing
   print         rooms and include, not tests     writing to stdout or stderr: report by Status or the log sink
   exception     rooms and include, not tests     throw
   guard         *.h                              a header guard other than BONSAI_<PATH>_H_
@@ -62,9 +62,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 RATCHET = ROOT / "scripts" / "style-ratchet.txt"
 ROOMS = ["base", "rdma", "scale", "persist", "index", "store"]
 PROGRAMS = ["bench", "admin", "bonsaid"]
-# Of bench, lowest first; its program and its tests' helpers (bench/testing) see all of them.
-WINGS = ["ycsb", "maps", "rivals", "engines", "results", "cluster", "driver", "melt", "report", "experiments", "fabric",
-         "pages", "cli"]
+# Of bench, lowest first; its program and its tests' helpers (bench/testing) see all of them but the studies.
+WINGS = ["ycsb", "engines", "results", "driver", "report", "pages", "cli", "studies/maps", "studies/rivals",
+         "studies/engines", "studies/cluster", "studies/melt", "studies/experiments", "studies/fabric",
+         "studies/commands"]
 LINE_COLUMNS_MAX, FILE_LINES_MAX, FUNCTION_LINES_MAX, TEST_RATIO_MIN = 120, 600, 70, 0.6
 # What reads superblocks, tables, headers and log, which are resident.
 RESIDENT_READERS = ["persist/words.h", "persist/pool.cc", "persist/dnode_store.cc", "persist/analysis_log.cc",
@@ -172,13 +173,19 @@ def check_banned(source):
 
 # ---- rules about one file -----------------------------------------------------------------------------------------
 
+def wing_of(path):
+    """The wing of a file of bench, such as "cli" or "studies/maps"; some other word for what is in no wing."""
+    parts = path.split("/")[1:-1]
+    return "/".join(parts[:2 if parts[:1] == ["studies"] else 1])
+
+
 def visible_folders(source):
     if source.folder == "include":
         return {"bonsai"}
     if source.folder in ROOMS:
         return {"bonsai", *ROOMS[:ROOMS.index(source.folder) + 1]}
     if source.folder == "bench":
-        nodes = {"scale"} if source.path.parts[1] == "cluster" else set()
+        nodes = {"scale"} if source.path.parts[1:3] == ("studies", "cluster") else set()
         return {"bonsai", "bench", "admin", "rdma", "base", *nodes}
     if source.folder == "bonsaid":
         return {"bonsai", "bonsaid", "admin", "scale", "rdma", "base"}
@@ -188,13 +195,16 @@ def visible_folders(source):
 
 
 def check_wings(source):
-    parts = source.path.parts
-    if not source.is_cpp or parts[0] != "bench" or parts[1] not in WINGS:
+    if not source.is_cpp or source.folder != "bench":
         return
+    mine = wing_of(str(source.path))
     for line, text in enumerate(source.code.splitlines(), 1):
-        match = re.match(r'\s*#\s*include\s*"bench/(\w+)/', text)
-        if match is not None and match[1] in WINGS[WINGS.index(parts[1]) + 1:]:
-            yield Breach(source.path, line, "layer", f"bench/{parts[1]}/ may not include from bench/{match[1]}/")
+        match = re.match(r'\s*#\s*include\s*"(bench/[^"]+)"', text)
+        theirs = wing_of(match[1]) if match is not None else None
+        of_studies = match is not None and match[1].startswith("bench/studies/")
+        if (mine in WINGS and theirs in WINGS[WINGS.index(mine) + 1:] or
+                of_studies and not str(source.path).startswith("bench/studies/")):
+            yield Breach(source.path, line, "layer", f"{source.path.parent}/ may not include {match[1]}")
 
 
 def check_layer(source):

@@ -159,7 +159,7 @@ class WordsTest(unittest.TestCase):
         for name in ("grow_up", "has_grown_up_", "kGrowUpLate", "TEST(Bnode, TheyGrowUp)", "NVMGrownUp", "set_aside"):
             with self.subTest(name=name):
                 self.assertEqual(1, len(self.found("index/a.h", f"int {name};")), name)
-                self.assertEqual(1, len(self.found("bench/maps/a_test.cc", f"int {name};")), name)
+                self.assertEqual(1, len(self.found("bench/studies/maps/a_test.cc", f"int {name};")), name)
         self.assertEqual([], self.found("index/a.h", "int growup, regrow_up, grow_upper, grow;  // `grow_up()`"))
         self.assertEqual([], self.found("index/a.h", "int tell_all;"), "plain in a name")
         self.assertEqual([], self.found("docs/a.md", "what is set aside"), "`aside` is wrong in names alone")

@@ -308,6 +308,7 @@ Status Background::make_space(const std::function<bool()>& enough, uint64_t limi
 Status Background::drain_until(const std::function<bool()>& enough, uint64_t limit_ms) {
   base::BoundedWait wait("drain", limit_ms);
   for (int refused = 0; tiers_.index->dirty();) {
+    if (tiers_.volume->failed()) return tiers_.volume->health();  // nothing is offloaded any more
     const Index::OffloadResult result = offload_ranges(kRangesPerStep, Index::Which::kAll);
     tiers_.epochs->collect();
     if (enough()) return Status::OK();

@@ -477,7 +477,8 @@ Status DbImpl::Sync() {
   for (base::BoundedWait wait("sync", options_.stall_ms_max);; wait.pause()) {
     const Status closed = tiers_->log->close_epoch();
     if (closed.ok()) return tiers_->log->note_ends();
-    if (!closed.IsUnavailable()) return closed;
+    // Only a writer that was preempted is waited for: a target that failed stays so.
+    if (!closed.IsUnavailable() || tiers_->volume->failed()) return closed;
     if (wait.expired()) return wait.status();
   }
 }

@@ -180,6 +180,30 @@ TEST_F(RemoteStore, ASilentNodeIsUnavailableAndNothingAcknowledgedIsLost) {
   expect_filled("near://node/a", 100);
 }
 
+// What can never be made durable any more is rejected with its reason and not waited for.
+TEST_F(RemoteStore, SyncDrainAndCloseSayWhichTargetIsGone) {
+  for (const Durability durability : {Durability::kDurable, Durability::kBuffered}) {
+    Options options = creating();
+    options.durability = durability;
+    options.fabric_wait_ms_max = 300;
+    options.background_threads = 0;
+    options.stall_ms_max = 5'000;
+    const std::string path = durability == Durability::kBuffered ? "near://node/b" : "near://node/a";
+    open(path, options);
+    for (uint64_t i = 0; i < 100; ++i) ASSERT_TRUE(db_->Put(key_of(i), "value").ok());
+    near_.node.pause(true);
+    static_cast<void>(db_->Put("late", "value"));
+    const Status synced = db_->Sync(), drained = db_->Drain(), closed = db_->Close();
+    for (const Status& status : {synced, drained, closed}) {
+      EXPECT_TRUE(status.IsUnavailable()) << status.ToString();
+      EXPECT_NE(status.message().find(path), std::string::npos) << status.ToString();
+      EXPECT_EQ(status.message().find("stuck thread"), std::string::npos) << status.ToString();
+    }
+    db_.reset();
+    near_.node.pause(false);
+  }
+}
+
 // Files of this machine and pools of two fabrics in one list: each fabric has one link.
 TEST_F(RemoteStore, AListMayMixKindsAndFabrics) {
   const Island far("far");

@@ -8,9 +8,6 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <regex>
-#include <set>
-#include <sstream>
 #include <string>
 
 #include "bench/cli/testing/program.h"
@@ -22,49 +19,15 @@ namespace fs = std::filesystem;
 
 using Cli = Program;
 
-struct BadLine {
-  const char* arguments;
-  const char* says;
-  const char* remedy;
-};
-
-class BadCommandLines : public Program, public ::testing::WithParamInterface<BadLine> {};
-
-TEST_P(BadCommandLines, ExitWithTwoAndTheRemedyAndLeaveNothing) {
-  const Outcome outcome = run(GetParam().arguments);
-  EXPECT_EQ(outcome.exit_code, 2) << outcome.output;
-  EXPECT_NE(outcome.output.find(GetParam().says), std::string::npos) << outcome.output;
-  EXPECT_NE(outcome.output.find(GetParam().remedy), std::string::npos) << outcome.output;
-  EXPECT_TRUE(fs::is_empty(directory_));
-}
+TEST_P(BadCommandLines, ExitWithTwoAndTheRemedyAndLeaveNothing) { expect_refusal(); }
 
 INSTANTIATE_TEST_SUITE_P(
     Lines, BadCommandLines,
     ::testing::Values(
-        BadLine{"", "no command", "run, experiment, sweep, fabric, report and list"},
-        BadLine{"walk", "unknown command 'walk'", "run, experiment, sweep, fabric, report and list"},
-        BadLine{"experiment", "no experiment is named", "index-technique"},
-        BadLine{"experiment index", "unknown experiment 'index'", "index-technique"},
-        BadLine{"experiment index-technique --scale=big", "--scale=big", "trial, small or paper"},
-        BadLine{"sweep --workloads=load", "no workload is named", "--workloads"},
-        BadLine{"sweep --samples=0", "no samples to take", "--samples=1"},
-        BadLine{"sweep --seconds=0", "measures nothing", "--seconds=1"},
-        BadLine{"sweep --rate-step=0", "never rises", "--rate-step"},
-        BadLine{"sweep --rate-first=9 --rate-max=5", "below the first", "--rate-max"},
-        BadLine{"sweep --seconds=1 --interval-ms=2000", "longer than a sample", "--interval-ms"},
-        BadLine{"sweep --engines=none", "unknown engine 'none'", "the engines are"},
+        BadLine{"", "no command", "the commands are run, report"},
+        BadLine{"walk", "unknown command 'walk'", "the commands are run, report"},
         BadLine{"run --seconds=2 --workloads=d", "inserts", "--target or --operations"},
         BadLine{"run --hash=md5", "--hash=md5 is unknown", "default or city"},
-        BadLine{"fabric --providers=ib", "'ib' is unknown", "shm,sim,verbs"},
-        BadLine{"fabric --requests=flush", "'flush' is no request", "read,write,cas,faa,send"},
-        BadLine{"fabric --sizes=65", "'65' is out of bounds", "multiples of 8 from 8 to 65536"},
-        BadLine{"fabric --batches=33", "'33' is out of bounds", "numbers from 1 to 32"},
-        BadLine{"fabric --depths=1,,2", "'' is out of bounds", "from 1 to 64"},
-        BadLine{"fabric --waits=sleep", "--waits=sleep", "poll or block"},
-        BadLine{"fabric --peer=there", "--peer=there is no address", "FOLDER/NAME"},
-        BadLine{"fabric --serve=a:1 --peer=b:1", "--serve and --peer", "one of them"},
-        BadLine{"fabric --peer=b:1 --providers=shm", "--peer and --providers", "one of them"},
-        BadLine{"fabric --cell-ms=9999999", "--cell-ms", "give 0 to"},
         BadLine{"report --out=.", "no results in .", "run something with --out=."},
         BadLine{"run --recrods=5", "unknown flag --recrods", "--records"},
         BadLine{"run --flagfile=x", "unknown flag --flagfile", "--records"},
@@ -101,6 +64,27 @@ INSTANTIATE_TEST_SUITE_P(
         BadLine{"run --out=/proc/none --engines=dummy", "cannot make /proc/none", "--out"},
         BadLine{"run --out=", "--out is empty", "directory"}));
 
+// A program without the studies knows that they exist, and only they are missing.
+TEST_F(Cli, SaysHowToGetTheStudiesThatABuildLeavesOut) {
+  const char* core = std::getenv("BONSAI_BENCH_CORE");
+  ASSERT_NE(core, nullptr) << "set BONSAI_BENCH_CORE to the program without studies";
+  program_ = core;
+  for (const char* study : {"experiment", "experiment kiwi", "sweep --samples=1", "fabric"}) {
+    const Outcome outcome = run(study);
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.output;
+    EXPECT_NE(outcome.output.find("-DBONSAI_STUDIES=ON"), std::string::npos) << outcome.output;
+    EXPECT_TRUE(fs::is_empty(directory_));
+  }
+  const Outcome help = run("--help");
+  EXPECT_EQ(help.exit_code, 0);
+  EXPECT_NE(help.output.find("Not in this build: experiment, fabric and sweep; configure"), std::string::npos);
+  EXPECT_EQ(help.output.find("--rate-first"), std::string::npos) << "flags of a study that is not there";
+  EXPECT_NE(run("walk").output.find("unknown command 'walk'; the commands are run, report and list"),
+            std::string::npos);
+  EXPECT_EQ(run("list").output.find("\nexperiments\n"), std::string::npos);
+  EXPECT_EQ(run("run --engines=dummy,bonsai --records=200 --operations=100 --workloads=a").exit_code, 0);
+}
+
 TEST_F(Cli, NamesTheLineOfABadWorkload) {
   const std::string path = write("w.properties", "readproportion=1\nrequestdistribution=zipf\n");
   const Outcome outcome = run("run --engines=dummy --workloads=" + path);
@@ -130,23 +114,14 @@ TEST_F(Cli, NamesItsVersion) {
 }
 
 TEST_F(Cli, SaysWhenItsOutputDidNotArrive) {
-  if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "/dev/full is not here";
-  for (const char* line : {"--help", "version", "list", "run --engines=dummy --records=100 --operations=100",
-                           "experiment put-tails --scale=trial",
-                           "sweep --engines=dummy --workloads=c --records=100 "
-                           "--seconds=1 --samples=1 --rate-max=1000000 --threads=1",
-                           "fabric --providers=sim --repeat=1 --cell-ms=1 --sizes=64 --batches=1 --depths=1",
-                           "report --out=results/latest"}) {
-    const Outcome outcome = run(std::string(line) + " >/dev/full 2>err; code=$?; cat err; exit $code #");
-    EXPECT_EQ(outcome.exit_code, 1) << line << ": " << outcome.output;
-    EXPECT_NE(outcome.output.find("standard output cannot be written"), std::string::npos) << line << outcome.output;
-  }
+  expect_lost_output_is_an_error({"--help", "version", "list", "run --engines=dummy --records=100 --operations=100",
+                                  "report --out=results/latest"});
 }
 
 TEST_F(Cli, ListsEnginesAndWorkloads) {
   const Outcome outcome = run("list");
   EXPECT_EQ(outcome.exit_code, 0);
-  for (const char* word : {"absl_btree", "dummy", "load", "short ranges", "index-technique"}) {
+  for (const char* word : {"absl_btree", "dummy", "load", "short ranges"}) {
     EXPECT_NE(outcome.output.find(word), std::string::npos) << word << "\n" << outcome.output;
   }
 }
@@ -239,43 +214,11 @@ TEST_F(Cli, RepeatsAndTakesMedians) {
   for (const auto& run : json["runs"]) EXPECT_GT(run["throughput_ops_per_s"], 0);
 }
 
-TEST_F(Cli, MeasuresTheFabricBetweenProcesses) {
-  const Outcome outcome =
-      run("fabric --providers=shm,sim --repeat=2 --cell-ms=1 --sizes=64 --batches=1,4 --depths=1 "
-          "--requests=read,send --out=here");
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
-  for (const char* word : {"litmus tests", "NO NETWORK", "SIMULATED", "Medians of 2 runs", "here/report.html"}) {
-    EXPECT_NE(outcome.output.find(word), std::string::npos) << word << "\n" << outcome.output;
-  }
-  const nlohmann::json json = json_of("here/fabric.json");
-  ASSERT_EQ(json["rows"].size(), 8U);
-  for (const auto& row : json["rows"]) EXPECT_GT(row["messages_per_s"], 0);
-  const Outcome nobody = run("fabric --peer=10.255.255.1:1 --device=none");
-  EXPECT_EQ(nobody.exit_code, 1) << nobody.output;
-}
-
 TEST_F(Cli, TellsWhatItDoesNotObey) {
   const std::string path = write("mine.properties", "readproportion=1\nwriteallfields=false\ntarget=5\n");
   const Outcome outcome = run("run --engines=dummy --records=100 --operations=100 --workloads=" + path);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   EXPECT_NE(outcome.output.find("mine.properties:3: target=5 is not obeyed"), std::string::npos) << outcome.output;
-}
-
-TEST_F(Cli, SweepsAndGoesOn) {
-  const std::string line =
-      "sweep --engines=unordered_map --workloads=b --records=1000 --seconds=1 --rate-first=1000 --rate-step=1000 "
-      "--rate-max=2000 --samples=1 --threads=2 --out=out";
-  const Outcome first = run(line);
-  EXPECT_EQ(first.exit_code, 0) << first.output;
-  EXPECT_NE(first.output.find("unordered_map"), std::string::npos) << first.output;
-  std::ifstream csv(directory_ + "/out/samples.csv");
-  std::string row;
-  int rows = 0;
-  while (std::getline(csv, row)) ++rows;
-  EXPECT_EQ(rows, 3) << "a header and two samples";
-  const Outcome again = run(line);
-  EXPECT_EQ(again.exit_code, 0) << again.output;
-  EXPECT_NE(again.output.find("has 2 samples"), std::string::npos) << again.output;
 }
 
 // A machine that stalls spoils one try; five in a row are the program's doing.
@@ -297,37 +240,6 @@ TEST_F(Cli, EndsAWorkloadWhenItsTimeIsOver) {
   EXPECT_TRUE(run_of_b.at("complete").get<bool>());
   EXPECT_GT(run_of_b.at("memory").at("samples").get<int>(), 5);
   EXPECT_LT(run_of_b.at("cpu_seconds").get<double>(), 0.5);
-}
-
-// The page of published figures names only commands that there are, one in each row, and every experiment is on it.
-TEST_F(Cli, KnowsEveryCommandOfTheReproductionPage) {
-  const char* page = std::getenv("BONSAI_REPRODUCTION_PAGE");
-  ASSERT_NE(page, nullptr) << "set BONSAI_REPRODUCTION_PAGE to docs/reproduction.md";
-  std::ifstream in(page);
-  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  const std::string list = run("list").output;
-  std::set<std::string> known, named;
-  const size_t experiments = list.find("\nexperiments\n");
-  ASSERT_NE(experiments, std::string::npos) << list;
-  std::istringstream lines(list.substr(experiments));
-  for (std::string line, name; std::getline(lines, line);) {
-    if (std::istringstream(line) >> name && line.rfind("  ", 0) == 0) known.insert(name);
-  }
-  const std::regex command("`bonsai-bench (\\w+)(?: ([^` ]+))?[^`]*`");
-  for (std::sregex_iterator at(text.begin(), text.end(), command), end; at != end; ++at) {
-    if ((*at)[1] == "experiment" && (*at)[2] != "all") named.insert((*at)[2]);
-    if ((*at)[1] != "experiment") {
-      EXPECT_NE(run("--help").output.find("bonsai-bench " + (*at)[1].str()), std::string::npos) << (*at)[0];
-    }
-  }
-  for (const std::string& name : named) EXPECT_TRUE(known.contains(name)) << name << " is in no list";
-  for (const std::string& name : known) EXPECT_TRUE(named.contains(name)) << name << " is not on the page";
-  EXPECT_GT(named.size(), 40U);
-  std::istringstream rows(text);
-  for (std::string row; std::getline(rows, row);) {
-    const bool is_figure = row.starts_with("| ") && row.find("| command |") == std::string::npos;
-    EXPECT_TRUE(!is_figure || std::regex_search(row, command)) << "without a command: " << row;
-  }
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "base/status_macros.h"
+#include "bench/cli/flag_reader.h"
 #include "bench/results/machine.h"
 #include "bonsai/options.h"
 
@@ -34,30 +35,12 @@ DEFINE_uint64(seconds, 0, "seconds of a workload, or of a sample; 0 = until its 
 DEFINE_uint64(interval_ms, 0, "milliseconds of the intervals by which a target is kept; 0 = open loop");
 DEFINE_uint64(interval_samples, 1, "operations that a thread times in an interval");
 DEFINE_string(hash, "default", "hash of the hash maps: default or city");
-DEFINE_uint64(rate_first, 1'000'000, "lowest target of a sweep");
-DEFINE_uint64(rate_step, 1'000'000, "how far the targets of a sweep are apart");
-DEFINE_uint64(rate_max, 0, "highest target of a sweep; 0 = until one is not held");
-DEFINE_uint32(samples, 5, "samples of each configuration of a sweep");
-DEFINE_uint64(idle_seconds, 5, "seconds of rest before each sample of a sweep");
 DEFINE_string(record, "", "directory for the requests as traces");
 DEFINE_bool(pin, false, "each thread to one processor");
 DEFINE_uint32(repeat, 1, "times that everything is run, engines taking turns");
 DEFINE_string(P, "", "YCSB property files");
 DEFINE_string(p, "", "YCSB properties");
 DEFINE_bool(s, false, "progress as YCSB reports it");
-DEFINE_string(scale, "small", "data of an experiment: trial, small or paper");
-DEFINE_string(providers, "", "providers of the fabric, separated by commas");
-DEFINE_string(serve, "", "address at which to be the far side");
-DEFINE_string(peer, "", "address of the far side");
-DEFINE_bool(once, false, "serve one node only");
-DEFINE_string(requests, "read,write,cas,faa,send", "requests, separated by commas");
-DEFINE_string(sizes, "64,512,4096,32768", "bytes of a request, separated by commas");
-DEFINE_string(batches, "1,8,32", "requests per doorbell, separated by commas");
-DEFINE_string(depths, "1,4,16", "doorbells at once, separated by commas");
-DEFINE_uint64(cell_ms, 0, "milliseconds of each measurement");
-DEFINE_string(waits, "poll", "poll or block");
-DEFINE_string(device, "", "RDMA device");
-DEFINE_bool(perftest, true, "compare with perftest");
 DEFINE_string(out, "results/latest", "directory for the results");
 
 namespace bonsai::bench {
@@ -69,90 +52,10 @@ constexpr uint64_t kRecordsMax = 10'000'000'000;
 constexpr uint32_t kThreadsMax = 1024;
 constexpr uint32_t kDepthMax = 1024;
 constexpr uint32_t kRepeatMax = 1000;
-constexpr uint64_t kCellMsMax = 600'000;
-constexpr unsigned kFabricRuns = 9;
 constexpr uint64_t kTargetMax = 1'000'000'000;
 constexpr uint64_t kSecondsMax = 86'400;
 constexpr uint64_t kIntervalMsMax = 10'000;
 constexpr uint64_t kOpsPerSecondMax = 20'000'000;  // of one thread; for runs that have a time and no end
-constexpr uint64_t kSweepSeconds = 30, kSweepIntervalMs = 25;
-constexpr char kListed = '\n';  // between the values of a flag that came more than once
-
-// gflags brings flags of its own; ours are those of this file.
-std::vector<google::CommandLineFlagInfo> our_flags() {
-  std::vector<google::CommandLineFlagInfo> all;
-  std::vector<google::CommandLineFlagInfo> ours;
-  google::GetAllFlags(&all);
-  google::CommandLineFlagInfo one;
-  google::GetCommandLineFlagInfo("records", &one);
-  std::copy_if(all.begin(), all.end(), std::back_inserter(ours),
-               [&](const auto& flag) { return flag.filename == one.filename; });
-  return ours;
-}
-
-std::string dashed(std::string name) {
-  std::replace(name.begin(), name.end(), '_', '-');
-  return name;
-}
-
-std::string spelt(const std::string& name) { return (name.size() == 1 ? "-" : "--") + dashed(name); }
-
-std::string known_flags() {
-  std::string known;
-  for (const auto& flag : our_flags()) known.append(" ").append(spelt(flag.name));
-  return known;
-}
-
-bool is_switch(std::string name) {
-  std::replace(name.begin(), name.end(), '-', '_');
-  google::CommandLineFlagInfo flag;
-  return google::GetCommandLineFlagInfo(name.c_str(), &flag) && flag.type == "bool";
-}
-
-bool was_given(const char* name) {
-  google::CommandLineFlagInfo flag;
-  return google::GetCommandLineFlagInfo(name, &flag) && !flag.is_default;
-}
-
-Status set_flag(std::string name, std::string value) {
-  std::replace(name.begin(), name.end(), '-', '_');
-  const auto flags = our_flags();
-  const auto flag = std::find_if(flags.begin(), flags.end(), [&](const auto& known) { return known.name == name; });
-  if (flag == flags.end()) {
-    return Status::InvalidArgument("unknown flag --" + dashed(name) + "; the flags are" + known_flags());
-  }
-  if (name == "P" || name == "p") {
-    if (value.empty() || value.find_first_of({kListed, '\0'}) != std::string::npos) {
-      return Status::InvalidArgument("-" + name + " needs " +
-                                     (name == "P" ? "the path of a property file" : "name=value"));
-    }
-    if (!flag->is_default) value = flag->current_value + kListed + value;
-  }
-  const bool negative = flag->type != "string" && value.find('-') != std::string::npos;
-  if (negative || google::SetCommandLineOption(name.c_str(), value.c_str()).empty()) {
-    const char* kind = flag->type == "string" ? "text" : flag->type == "bool" ? "true or false" : "a whole number";
-    return Status::InvalidArgument(spelt(name) + "=" + value + " is no value for it; give " + kind + " (" +
-                                   flag->description + "), for example " + spelt(name) + "=" + flag->default_value);
-  }
-  return Status::OK();
-}
-
-std::vector<std::string> split(const std::string& list, char separator = ',') {
-  std::vector<std::string> words;
-  size_t start = 0;
-  while (start <= list.size()) {
-    const size_t end = std::min(list.find(separator, start), list.size());
-    if (end > start) words.push_back(list.substr(start, end - start));
-    start = end + 1;
-  }
-  return words;
-}
-
-Status check_range(const char* flag, uint64_t value, uint64_t low, uint64_t high) {
-  if (value >= low && value <= high) return Status::OK();
-  return Status::InvalidArgument("--" + std::string(flag) + "=" + std::to_string(value) + " is out of bounds; give " +
-                                 std::to_string(low) + " to " + std::to_string(high));
-}
 
 // What -P and -p say. A later file wins over an earlier one and -p over all files, as in YCSB.
 struct GivenProperties {
@@ -249,52 +152,6 @@ Status check_memory(const RunConfig& config) {
   return Status::InvalidArgument("drawing " + std::to_string(requests) + " requests ahead takes " +
                                  std::to_string(bytes >> 20) + " MiB, more than half of this machine's memory; give " +
                                  "--draw=live, or fewer --records and --operations");
-}
-
-// The value of a flag that has two: false for the first.
-Status read_either(const char* flag, const std::string& value, const char* first, const char* second, bool* is_second) {
-  *is_second = value == second;
-  if (*is_second || value == first) return Status::OK();
-  return Status::InvalidArgument("--" + std::string(flag) + "=" + value + " is unknown; give " + first + " or " +
-                                 second);
-}
-
-Status config_of_flags(const Properties& given, RunConfig* config) {
-  BONSAI_RETURN_IF_ERROR(read_counts(given, config));
-  config->seed = FLAGS_seed;
-  config->pin = FLAGS_pin;
-  bool is_string = false;
-  bool is_live = false;
-  bool times_all = false;
-  BONSAI_RETURN_IF_ERROR(read_either("key", FLAGS_key, "fixed8", "string", &is_string));
-  BONSAI_RETURN_IF_ERROR(read_either("durability", FLAGS_durability, "durable", "buffered", &config->buffered));
-  BONSAI_RETURN_IF_ERROR(read_either("draw", FLAGS_draw, "ahead", "live", &is_live));
-  BONSAI_RETURN_IF_ERROR(read_either("latency", FLAGS_latency, "sampled", "all", &times_all));
-  config->key_form = is_string ? KeyForm::kString : KeyForm::kFixed8;
-  if (was_given("draw")) config->draw = is_live ? DrawMode::kLive : DrawMode::kAhead;
-  bool is_city = false;
-  BONSAI_RETURN_IF_ERROR(read_either("hash", FLAGS_hash, "default", "city", &is_city));
-  if (is_city) config->map.hash = HashKind::kCity;
-  config->latency_every = times_all ? 1 : kLatencySampled;
-  BONSAI_RETURN_IF_ERROR(check_memory(*config));
-  config->record_dir = FLAGS_record;
-  if (config->draw == DrawMode::kLive && !FLAGS_record.empty()) {
-    return Status::InvalidArgument("--record writes what was drawn ahead; give --draw=ahead, or no --record");
-  }
-  config->pool_dir = FLAGS_pool_dir;
-  config->out_dir = FLAGS_out;
-  if (FLAGS_out.empty()) return Status::InvalidArgument("--out is empty; give a directory for the results");
-  config->value_bytes.reset();
-  if (FLAGS_value_bytes == "file") return Status::OK();
-  size_t bytes = 0;
-  const char* end = FLAGS_value_bytes.data() + FLAGS_value_bytes.size();
-  const auto [stop, error] = std::from_chars(FLAGS_value_bytes.data(), end, bytes);
-  if (error != std::errc() || stop != end || bytes > kValueBytesMax) {
-    return Status::InvalidArgument("--value-bytes=" + FLAGS_value_bytes + " is no size; give 0 to " +
-                                   std::to_string(kValueBytesMax) + ", or 'file' for fieldcount x fieldlength");
-  }
-  config->value_bytes = bytes;
-  return Status::OK();
 }
 
 std::vector<std::string> workload_directories() {
@@ -411,27 +268,55 @@ Status engines_of_flags(RunRequest* request) {
 
 }  // namespace
 
-Status read_flags(const std::vector<std::string>& words) {
-  for (size_t i = 0; i < words.size(); ++i) {
-    const std::string& word = words[i];
-    const size_t dashes = std::min<size_t>(word.find_first_not_of('-'), word.size());
-    if (dashes == 0 || dashes > 2 || dashes == word.size()) {
-      return Status::InvalidArgument("'" + word + "' is no flag; write --name=value (--help shows them)");
-    }
-    const size_t equals = word.find('=');
-    const std::string name = word.substr(dashes, equals - dashes);
-    if (equals != std::string::npos) {
-      BONSAI_RETURN_IF_ERROR(set_flag(name, word.substr(equals + 1)));
-    } else if (is_switch(name)) {
-      BONSAI_RETURN_IF_ERROR(set_flag(name, "true"));
-    } else if (i + 1 < words.size()) {
-      BONSAI_RETURN_IF_ERROR(set_flag(name, words[++i]));
-    } else {
-      BONSAI_RETURN_IF_ERROR(set_flag(name, ""));
-      return Status::InvalidArgument(spelt(name) + " needs a value; write " + spelt(name) + "=value");
-    }
+Status config_of_flags(const Properties& given, RunConfig* config) {
+  BONSAI_RETURN_IF_ERROR(read_counts(given, config));
+  config->seed = FLAGS_seed;
+  config->pin = FLAGS_pin;
+  bool is_string = false;
+  bool is_live = false;
+  bool times_all = false;
+  BONSAI_RETURN_IF_ERROR(read_either("key", FLAGS_key, "fixed8", "string", &is_string));
+  BONSAI_RETURN_IF_ERROR(read_either("durability", FLAGS_durability, "durable", "buffered", &config->buffered));
+  BONSAI_RETURN_IF_ERROR(read_either("draw", FLAGS_draw, "ahead", "live", &is_live));
+  BONSAI_RETURN_IF_ERROR(read_either("latency", FLAGS_latency, "sampled", "all", &times_all));
+  config->key_form = is_string ? KeyForm::kString : KeyForm::kFixed8;
+  if (was_given("draw")) config->draw = is_live ? DrawMode::kLive : DrawMode::kAhead;
+  bool is_city = false;
+  BONSAI_RETURN_IF_ERROR(read_either("hash", FLAGS_hash, "default", "city", &is_city));
+  if (is_city) config->map.hash = HashKind::kCity;
+  config->latency_every = times_all ? 1 : kLatencySampled;
+  BONSAI_RETURN_IF_ERROR(check_memory(*config));
+  config->record_dir = FLAGS_record;
+  if (config->draw == DrawMode::kLive && !FLAGS_record.empty()) {
+    return Status::InvalidArgument("--record writes what was drawn ahead; give --draw=ahead, or no --record");
   }
+  config->pool_dir = FLAGS_pool_dir;
+  config->out_dir = FLAGS_out;
+  if (FLAGS_out.empty()) return Status::InvalidArgument("--out is empty; give a directory for the results");
+  config->value_bytes.reset();
+  if (FLAGS_value_bytes == "file") return Status::OK();
+  size_t bytes = 0;
+  const char* end = FLAGS_value_bytes.data() + FLAGS_value_bytes.size();
+  const auto [stop, error] = std::from_chars(FLAGS_value_bytes.data(), end, bytes);
+  if (error != std::errc() || stop != end || bytes > kValueBytesMax) {
+    return Status::InvalidArgument("--value-bytes=" + FLAGS_value_bytes + " is no size; give 0 to " +
+                                   std::to_string(kValueBytesMax) + ", or 'file' for fieldcount x fieldlength");
+  }
+  config->value_bytes = bytes;
   return Status::OK();
+}
+
+Status work_of_flags(RunRequest* request) {
+  GivenProperties given;
+  BONSAI_RETURN_IF_ERROR(read_given(&given));
+  BONSAI_RETURN_IF_ERROR(config_of_flags(given.all(), &request->config));
+  BONSAI_RETURN_IF_ERROR(engines_of_flags(request));
+  return given.name.empty() ? steps_of_flags(given.single, request) : step_of_files(given, request);
+}
+
+Status repeat_of_flags(unsigned* repeat) {
+  *repeat = FLAGS_repeat;
+  return check_range("repeat", FLAGS_repeat, 1, kRepeatMax);
 }
 
 Status request_of_flags(RunRequest* request) {
@@ -439,115 +324,10 @@ Status request_of_flags(RunRequest* request) {
     return Status::InvalidArgument("--text=" + FLAGS_text + " is unknown; give auto, table or ycsb");
   }
   request->ycsb_text = FLAGS_text == "ycsb" || (FLAGS_text == "auto" && isatty(1) == 0);
-  GivenProperties given;
-  BONSAI_RETURN_IF_ERROR(read_given(&given));
-  BONSAI_RETURN_IF_ERROR(config_of_flags(given.all(), &request->config));
-  BONSAI_RETURN_IF_ERROR(check_range("repeat", FLAGS_repeat, 1, kRepeatMax));
-  request->repeat = FLAGS_repeat;
+  BONSAI_RETURN_IF_ERROR(work_of_flags(request));
+  BONSAI_RETURN_IF_ERROR(repeat_of_flags(&request->repeat));
   request->status = FLAGS_s;
-  BONSAI_RETURN_IF_ERROR(engines_of_flags(request));
-  BONSAI_RETURN_IF_ERROR(given.name.empty() ? steps_of_flags(given.single, request) : step_of_files(given, request));
   return check_duration(*request);
-}
-
-Status sweep_of_flags(SweepRequest* request) {
-  RunRequest run;
-  GivenProperties given;
-  BONSAI_RETURN_IF_ERROR(read_given(&given));
-  BONSAI_RETURN_IF_ERROR(config_of_flags(given.all(), &run.config));
-  BONSAI_RETURN_IF_ERROR(engines_of_flags(&run));
-  BONSAI_RETURN_IF_ERROR(given.name.empty() ? steps_of_flags(given.single, &run) : step_of_files(given, &run));
-  SweepPlan& plan = request->plan;
-  for (const EngineEntry* engine : run.engines) plan.engines.emplace_back(engine->name);
-  for (const Step& step : run.steps) {
-    if (step.trace) return Status::InvalidArgument("a sweep draws its requests; give workloads, not traces");
-    if (!step.load_only) plan.workloads.push_back(step.workload);
-  }
-  plan.threads_max = run.config.threads;
-  plan.rate_first = static_cast<double>(FLAGS_rate_first);
-  plan.rate_step = static_cast<double>(FLAGS_rate_step);
-  plan.rate_max = static_cast<double>(FLAGS_rate_max);
-  plan.samples = FLAGS_samples;
-  plan.each.records = run.config.records;
-  plan.each.seconds = static_cast<double>(was_given("seconds") ? FLAGS_seconds : kSweepSeconds);
-  plan.each.idle_seconds = static_cast<double>(FLAGS_idle_seconds);
-  plan.each.interval_ms = was_given("interval_ms") ? FLAGS_interval_ms : kSweepIntervalMs;
-  plan.each.latency_per_interval = FLAGS_interval_samples;
-  plan.each.map = run.config.map;
-  request->config = run.config;
-  request->notes = run.notes;
-  return check_sweep(plan);
-}
-
-Status experiment_of_flags(const std::string& name, ExperimentRequest* request) {
-  request->experiments = find_experiments(name);
-  if (request->experiments.empty()) {
-    std::string known;
-    for (const Experiment& each : experiment_list()) {
-      const std::string_view word = each.group.empty() ? each.name : each.group;
-      if (!known.ends_with(word)) known.append(" ").append(word);
-    }
-    return Status::InvalidArgument((name.empty() ? "no experiment is named" : "unknown experiment '" + name + "'") +
-                                   "; write bonsai-bench experiment NAME [flags]; the experiments are" + known +
-                                   ", or all");
-  }
-  if (FLAGS_scale != "trial" && FLAGS_scale != "small" && FLAGS_scale != "paper") {
-    return Status::InvalidArgument("--scale=" + FLAGS_scale + " is unknown; give trial, small or paper");
-  }
-  BONSAI_RETURN_IF_ERROR(check_range("repeat", FLAGS_repeat, 1, kRepeatMax));
-  BONSAI_RETURN_IF_ERROR(config_of_flags(Properties(), &request->plan.config));
-  request->plan.scale = FLAGS_scale == "paper" ? Scale::kPaper : FLAGS_scale == "small" ? Scale::kSmall : Scale::kTrial;
-  request->plan.repeat = FLAGS_repeat;
-  request->resumes = name == kAllExperiments;
-  request->plan.threads_max = request->plan.config.threads;
-  AskedFor& asked = request->plan.asked;
-  if (was_given("records")) asked.records = FLAGS_records;
-  if (was_given("operations")) asked.operations = FLAGS_operations;
-  if (was_given("threads") && FLAGS_threads > 0) asked.threads = FLAGS_threads;
-  if (was_given("depth")) asked.depth = FLAGS_depth;
-  return Status::OK();
-}
-
-Status fabric_of_flags(FabricRequest* request) {
-  FabricConfig& config = request->config;
-  config.providers = split(FLAGS_providers);
-  for (const std::string& provider : config.providers) {
-    if (provider != "shm" && provider != "sim" && provider != "verbs") {
-      return Status::InvalidArgument("--providers=" + FLAGS_providers + ": '" + provider +
-                                     "' is unknown; give some of shm,sim,verbs");
-    }
-  }
-  const auto read_address = [](const char* flag, const std::string& text, std::optional<FabricAddress>* address) {
-    return text.empty() ? Status::OK() : parse_fabric_address(flag, text, &address->emplace());
-  };
-  BONSAI_RETURN_IF_ERROR(read_address("serve", FLAGS_serve, &request->serve));
-  BONSAI_RETURN_IF_ERROR(read_address("peer", FLAGS_peer, &config.peer));
-  if (request->serve && config.peer) return Status::InvalidArgument("--serve and --peer: one end is one of them");
-  if (config.peer && !config.providers.empty()) {
-    return Status::InvalidArgument("--peer and --providers both select what to measure; give one of them");
-  }
-  BONSAI_RETURN_IF_ERROR(parse_verbs("requests", FLAGS_requests, &config.grid.verbs));
-  BONSAI_RETURN_IF_ERROR(
-      parse_counts("sizes", FLAGS_sizes, kFabricBytesMin, kFabricBytesMax, sizeof(uint64_t), &config.grid.sizes));
-  BONSAI_RETURN_IF_ERROR(parse_counts("batches", FLAGS_batches, 1, kFabricBatchMax, 1, &config.grid.batches));
-  BONSAI_RETURN_IF_ERROR(parse_counts("depths", FLAGS_depths, 1, kFabricDepthMax, 1, &config.grid.depths));
-  BONSAI_RETURN_IF_ERROR(check_range("cell-ms", FLAGS_cell_ms, 0, kCellMsMax));
-  BONSAI_RETURN_IF_ERROR(check_range("repeat", FLAGS_repeat, 1, kRepeatMax));
-  BONSAI_RETURN_IF_ERROR(read_either("waits", FLAGS_waits, "poll", "block", &config.blocks));
-  if (FLAGS_out.empty()) return Status::InvalidArgument("--out is empty; give a directory for the results");
-  config.cell_ms = FLAGS_cell_ms;
-  config.runs = was_given("repeat") ? FLAGS_repeat : kFabricRuns;
-  request->once = FLAGS_once;
-  config.device = FLAGS_device;
-  config.perftest = FLAGS_perftest;
-  request->out_dir = FLAGS_out;
-  return Status::OK();
-}
-
-std::map<std::string, std::string> flag_values() {
-  std::map<std::string, std::string> values;
-  for (const auto& flag : our_flags()) values[dashed(flag.name)] = flag.current_value;
-  return values;
 }
 
 std::vector<std::vector<std::string>> known_workloads() {

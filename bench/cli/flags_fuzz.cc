@@ -7,20 +7,11 @@
 
 #include "base/check.h"
 #include "base/testing/fuzz.h"
+#include "bench/cli/flag_reader.h"
 #include "bench/cli/flags.h"
 
 namespace bonsai::bench {
 namespace {
-
-void check_fabric() {
-  FabricRequest fabric;
-  const Status status = fabric_of_flags(&fabric);
-  if (status.ok()) {
-    BONSAI_CHECK(!fabric_cells(fabric.config.grid).empty() && fabric.config.runs >= 1);
-  } else {
-    BONSAI_CHECK(!status.message().empty());
-  }
-}
 
 void run(std::string_view input) {
   const std::string text(input);
@@ -40,7 +31,6 @@ void run(std::string_view input) {
     BONSAI_CHECK(!status.message().empty());
     return;
   }
-  check_fabric();
   const RunConfig& config = request.config;
   BONSAI_CHECK(config.records >= 1 && config.operations >= 1 && config.threads >= 1 && config.depth >= 1);
   BONSAI_CHECK(config.target_ops_per_s >= 0 && request.repeat >= 1);
@@ -54,7 +44,6 @@ std::vector<std::string> seeds() {
           "-P\nconf/workloads/workloada\n-p\nrecordcount=10\n-p\noperationcount=20\n-threads\n2\n-target\n100\n-s",
           "--key=string\n--value-bytes=file\n--durability=buffered\n--draw=live\n--latency=all\n--pin\n--repeat=3",
           "--warmup=10\n--draw=ahead\n--latency=sampled\n--key=fixed8\n--value_bytes=0\n--text=table\n--out=x",
-          "--providers=shm,sim\n--sizes=8,64\n--batches=1,32\n--depths=1,64\n--waits=block\n--peer=a:1\n--serve=/b/c",
           "--workload-dir=conf/workloads\n--workloads=c,workloadd\n-p\nrequestdistribution=plain_zipf\n--engines=,"};
 }
 

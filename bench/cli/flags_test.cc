@@ -6,63 +6,18 @@
 #include <gflags/gflags.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <fstream>
-#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "bench/cli/command.h"
+#include "bench/cli/flag_reader.h"
+#include "bench/cli/testing/flags_fixture.h"
 #include "bench/results/machine.h"
 #include "bonsai/options.h"
-#include "testing/scratch.h"
 
 namespace bonsai::bench {
 namespace {
-
-using Words = std::vector<std::string>;
-
-class Flags : public ::testing::Test {
- protected:
-  Flags() {
-    const char* workloads = std::getenv("BONSAI_WORKLOADS");
-    EXPECT_NE(workloads, nullptr) << "set BONSAI_WORKLOADS to the directory of the workload files";
-    EXPECT_TRUE(read_flags({"--workload-dir", workloads == nullptr ? "" : workloads}).ok());
-  }
-
-  // Reads `words` as if the program had just begun, and has `make` turn the flags into a request.
-  template <class Request>
-  Status make(const Words& words, Status (*how)(Request*), Request* request) const {
-    const google::FlagSaver saver;
-    *request = Request();
-    const Status status = read_flags(words);
-    return status.ok() ? how(request) : status;
-  }
-  Status run(const Words& words, RunRequest* request) const { return make(words, request_of_flags, request); }
-  [[nodiscard]] RunRequest accepted(const Words& words) const {
-    RunRequest request;
-    const Status status = run(words, &request);
-    EXPECT_TRUE(status.ok()) << ::testing::PrintToString(words) << ": " << status.ToString();
-    return request;
-  }
-  // Expects a refusal that says all of `says`.
-  template <class Request = RunRequest>
-  void refused(const Words& words, const Words& says, Status (*how)(Request*) = request_of_flags) const {
-    Request request;
-    const Status status = make(words, how, &request);
-    EXPECT_TRUE(status.IsInvalidArgument()) << ::testing::PrintToString(words) << ": " << status.ToString();
-    for (const std::string& part : says) {
-      EXPECT_NE(status.message().find(part), std::string::npos) << part << " in: " << status.ToString();
-    }
-  }
-  [[nodiscard]] std::string file(const std::string& name, const std::string& text) const {
-    const std::string path = folder_.file(name);
-    std::ofstream(path) << text;
-    return path;
-  }
-
-  const google::FlagSaver saver_;
-  testing::ScratchFolder folder_;
-};
 
 TEST_F(Flags, HaveDefaultsThatWorkOnALaptop) {
   const RunRequest request = accepted({});
@@ -98,63 +53,31 @@ TEST_F(Flags, MayBeSpeltInManyWays) {
   refused({"---records=5"}, {"'---records=5' is no flag"});
   refused({"-"}, {"'-' is no flag"});
   for (const char* flag : {"--help", "--flagfile=x", "--logtostderr", "--gtest_filter=x"}) {
-    refused({flag, "x"}, {"unknown flag", "--records", "--rate-step"});
+    refused({flag, "x"}, {"unknown flag", "--records", "--interval-ms"});
   }
 }
-
-// Each flag that is a number, with the command that reads it, its least and greatest value.
-struct Bounds {
-  const char* flag;
-  uint64_t least, greatest;
-  std::function<Status()> read;
-};
 
 TEST_F(Flags, RefuseWhatIsOutOfBoundsAndNothingElse) {
   const auto as_run = [] {
     RunRequest request;
     return request_of_flags(&request);
   };
-  const auto as_fabric = [] {
-    FabricRequest request;
-    return fabric_of_flags(&request);
-  };
-  const std::vector<Bounds> all = {{"threads", 0, 1024, as_run},
-                                   {"depth", 1, 1024, as_run},
-                                   {"repeat", 1, 1000, as_run},
-                                   {"target", 0, 1'000'000'000, as_run},
-                                   {"seconds", 0, 86'400, as_run},
-                                   {"interval-ms", 0, 10'000, as_run},
-                                   {"interval-samples", 0, 1'000'000'000, as_run},
-                                   {"records", 1, 10'000'000'000, as_run},
-                                   {"operations", 1, 10'000'000'000, as_run},
-                                   {"warmup", 0, 10'000'000'000, as_run},
-                                   {"cell-ms", 0, 600'000, as_fabric},
-                                   {"repeat", 1, 1000, as_fabric}};
-  for (const Bounds& one : all) {
-    const std::string flag = std::string("--") + one.flag + "=";
-    const auto read = [&](uint64_t value) {
-      const google::FlagSaver saver;
-      // Drawn live, requests take no memory; these workloads insert nothing.
-      const Status status = read_flags({"--draw=live", "--workloads=a", flag + std::to_string(value)});
-      return status.ok() ? one.read() : status;
-    };
-    EXPECT_TRUE(read(one.least).ok()) << flag << one.least << ": " << read(one.least).ToString();
-    EXPECT_TRUE(read(one.greatest).ok()) << flag << one.greatest << ": " << read(one.greatest).ToString();
-    std::vector<uint64_t> outside = {one.greatest + 1, UINT32_MAX};
-    if (one.greatest > UINT32_MAX) outside = {one.greatest + 1};
-    if (one.least > 0) outside.push_back(one.least - 1);
-    for (const uint64_t value : outside) {
-      const Status status = read(value);
-      EXPECT_TRUE(status.IsInvalidArgument()) << flag << value;
-      const std::string bounds = "give " + std::to_string(one.least) + " to " + std::to_string(one.greatest);
-      EXPECT_NE(status.message().find(bounds), std::string::npos) << status.ToString();
-      EXPECT_NE(status.message().find(flag + std::to_string(value)), std::string::npos) << status.ToString();
-    }
+  for (const Bounds& one : std::vector<Bounds>{{"threads", 0, 1024, as_run},
+                                               {"depth", 1, 1024, as_run},
+                                               {"repeat", 1, 1000, as_run},
+                                               {"target", 0, 1'000'000'000, as_run},
+                                               {"seconds", 0, 86'400, as_run},
+                                               {"interval-ms", 0, 10'000, as_run},
+                                               {"interval-samples", 0, 1'000'000'000, as_run},
+                                               {"records", 1, 10'000'000'000, as_run},
+                                               {"operations", 1, 10'000'000'000, as_run},
+                                               {"warmup", 0, 10'000'000'000, as_run}}) {
+    expect_bounds(one);
   }
 }
 
 TEST_F(Flags, RefuseWhatIsNoValue) {
-  for (const char* flag : {"--records", "--threads", "--seed", "--warmup", "--rate-first", "--samples"}) {
+  for (const char* flag : {"--records", "--threads", "--seed", "--warmup", "--interval-ms", "--repeat"}) {
     for (const char* value : {"", "x", "-1", "1.5", "1e6", "0x", "99999999999999999999999999"}) {
       refused({std::string(flag) + "=" + value}, {std::string(flag) + "=" + value, "whole number", "for example"});
     }
@@ -262,105 +185,6 @@ TEST_F(Flags, KnowEveryEngineByItsName) {
   EXPECT_EQ(accepted({"--engines=,dummy,,std_map,"}).engines.size(), 2U);
 }
 
-TEST_F(Flags, OfASweep) {
-  SweepRequest request;
-  ASSERT_TRUE(make({"--workloads=load,a,c", "--engines=dummy", "--threads=3"}, sweep_of_flags, &request).ok());
-  EXPECT_EQ(request.plan.workloads.size(), 2U) << "a load is part of every sample";
-  EXPECT_EQ(request.plan.threads_max, 3U);
-  EXPECT_EQ(request.plan.each.seconds, 30);
-  EXPECT_EQ(request.plan.each.interval_ms, 25U);
-  EXPECT_EQ(request.plan.samples, 5U);
-  ASSERT_TRUE(make({"--workloads=a", "--engines=dummy", "--seconds=2", "--interval-ms=100", "--idle-seconds=1",
-                    "--rate-first=5", "--rate-step=6", "--rate-max=17", "--samples=2", "--interval-samples=9",
-                    "--hash=city", "--records=77"},
-                   sweep_of_flags, &request)
-                  .ok());
-  EXPECT_EQ(request.plan.each.seconds, 2);
-  EXPECT_EQ(request.plan.each.interval_ms, 100U);
-  EXPECT_EQ(request.plan.each.idle_seconds, 1);
-  EXPECT_EQ(request.plan.rate_first, 5);
-  EXPECT_EQ(request.plan.rate_step, 6);
-  EXPECT_EQ(request.plan.rate_max, 17);
-  EXPECT_EQ(request.plan.samples, 2U);
-  EXPECT_EQ(request.plan.each.latency_per_interval, 9U);
-  EXPECT_EQ(request.plan.each.map.hash, HashKind::kCity);
-  EXPECT_EQ(request.plan.each.records, 77U);
-  const std::string trace = file("t.trace", "READ 1\n");
-  refused<SweepRequest>({"--workloads=" + trace}, {"not traces"}, sweep_of_flags);
-  refused<SweepRequest>({"--rate-first=9", "--rate-max=5"}, {"below the first", "--rate-max"}, sweep_of_flags);
-  refused<SweepRequest>({"--idle-seconds=0"}, {"idle phase", "--idle-seconds"}, sweep_of_flags);
-}
-
-TEST_F(Flags, OfAnExperiment) {
-  const auto named = [](const std::string& name, const Words& words, ExperimentRequest* request) {
-    const google::FlagSaver saver;
-    const Status status = read_flags(words);
-    return status.ok() ? experiment_of_flags(name, request) : status;
-  };
-  for (const Experiment& each : experiment_list()) {
-    ExperimentRequest request;
-    ASSERT_TRUE(named(std::string(each.name), {}, &request).ok()) << each.name;
-    ASSERT_EQ(request.experiments.size(), 1U) << each.name;
-    EXPECT_EQ(request.experiments[0], &each);
-    EXPECT_FALSE(request.resumes);
-    EXPECT_EQ(request.plan.scale, Scale::kSmall);
-    EXPECT_FALSE(request.plan.asked.records || request.plan.asked.operations || request.plan.asked.threads ||
-                 request.plan.asked.depth)
-        << "nothing was asked";
-  }
-  ExperimentRequest request;
-  ASSERT_TRUE(named("kiwi", {"--scale=paper", "--records=5", "--threads=2", "--repeat=3"}, &request).ok());
-  EXPECT_GT(request.experiments.size(), 5U);
-  EXPECT_EQ(request.plan.scale, Scale::kPaper);
-  EXPECT_EQ(request.plan.repeat, 3U);
-  EXPECT_EQ(request.plan.threads_max, 2U);
-  EXPECT_EQ(request.plan.asked.records, 5U);
-  EXPECT_EQ(request.plan.asked.threads, 2U);
-  EXPECT_FALSE(request.plan.asked.depth.has_value());
-  ASSERT_TRUE(named("all", {}, &request).ok());
-  EXPECT_EQ(request.experiments.size(), experiment_list().size());
-  EXPECT_TRUE(request.resumes);
-  for (const auto& [name, words, says] : std::vector<std::tuple<std::string, Words, std::string>>{
-           {"", {}, "no experiment is named"},
-           {"kiw", {}, "unknown experiment 'kiw'"},
-           {"kiwi", {"--scale=seed"}, "--scale=seed is unknown; give trial, small or paper"},
-           {"kiwi", {"--repeat=0"}, "--repeat=0"},
-           {"kiwi", {"--out="}, "--out is empty"}}) {
-    const Status status = named(name, words, &request);
-    EXPECT_TRUE(status.IsInvalidArgument()) << status.ToString();
-    EXPECT_NE(status.message().find(says), std::string::npos) << status.ToString();
-  }
-}
-
-TEST_F(Flags, OfTheFabric) {
-  FabricRequest request;
-  ASSERT_TRUE(make({}, fabric_of_flags, &request).ok());
-  EXPECT_FALSE(request.serve.has_value());
-  EXPECT_EQ(request.config.runs, 9U);
-  ASSERT_TRUE(make({"--providers=shm,sim", "--requests=cas", "--sizes=8,65536", "--batches=32", "--depths=64",
-                    "--repeat=2", "--waits=block", "--perftest=false", "--once", "--out=here"},
-                   fabric_of_flags, &request)
-                  .ok());
-  EXPECT_EQ(request.config.providers, (Words{"shm", "sim"}));
-  EXPECT_EQ(request.config.runs, 2U);
-  EXPECT_TRUE(request.config.blocks);
-  EXPECT_TRUE(request.once);
-  EXPECT_FALSE(request.config.perftest);
-  EXPECT_EQ(request.out_dir, "here");
-  const auto refuses = [&](const Words& words, const Words& says) {
-    refused<FabricRequest>(words, says, fabric_of_flags);
-  };
-  refuses({"--providers=shm,ib"}, {"'ib' is unknown", "shm,sim,verbs"});
-  refuses({"--sizes=7"}, {"'7' is out of bounds", "multiples of 8"});
-  refuses({"--batches=0"}, {"'0' is out of bounds"});
-  refuses({"--depths="}, {"--depths"});
-  refuses({"--requests=read,,cas"}, {"no request"});
-  refuses({"--peer=a:1", "--serve=b:1"}, {"one end is one of them"});
-  refuses({"--peer=a:1", "--providers=shm"}, {"give one of them"});
-  refuses({"--peer=a:99999"}, {"--peer=a:99999"});
-  refuses({"--waits=spin"}, {"--waits=spin", "poll or block"});
-}
-
 // The manifest lists every flag as it is written, with its value, and none of the library's.
 TEST_F(Flags, AreAllInTheManifest) {
   const google::FlagSaver saver;
@@ -372,7 +196,7 @@ TEST_F(Flags, AreAllInTheManifest) {
   EXPECT_EQ(values.count("flagfile") + values.count("interval_ms") + values.count("gtest_filter"), 0U);
   for (const auto& [name, value] : values) {
     if (name.size() == 1) continue;
-    EXPECT_NE(std::string(help_text()).find("--" + name), std::string::npos) << name << " is not in --help";
+    EXPECT_NE(help_text().find("--" + name), std::string::npos) << name << " is not in --help";
   }
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program stopped amid its work, by Ctrl-C and by a kill: what was measured is on disk and can be read, pools are
-// gone after Ctrl-C, and a sweep goes on where it stopped.
+// The program stopped amid its work, by Ctrl-C and by a kill: what was measured is on disk and can be read, and pools
+// are gone after Ctrl-C.
+#include "bench/cli/testing/interrupted.h"
+
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -12,38 +14,11 @@
 #include <string>
 #include <vector>
 
-#include "bench/cli/testing/program.h"
-
 namespace bonsai::bench {
 namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-
-class Interrupted : public Program {
- protected:
-  void begin(std::vector<std::string> words) {
-    words.push_back("--out=" + file("out"));
-    words.push_back("--pool-dir=" + directory_);
-    start(words);
-  }
-  [[nodiscard]] size_t runs() const {
-    const json results = json_of("out/results.json");
-    return results.is_object() ? results.at("runs").size() : 0;
-  }
-  [[nodiscard]] size_t samples() const {
-    const json samples = json_of("out/samples.json");
-    return samples.is_object() ? samples.at("samples").size() : 0;
-  }
-  // Files that a run would leave but should not.
-  [[nodiscard]] std::string left_behind() const {
-    for (const auto& entry : fs::directory_iterator(directory_)) {
-      const std::string name = entry.path().filename();
-      if (name != "out" && name != "log") return name;
-    }
-    return {};
-  }
-};
 
 // A load that ends soon, and a workload that would take a day.
 const std::vector<std::string> kDay = {"run",         "--engines=bonsai", "--workloads=load,c", "--records=2000",
@@ -141,58 +116,8 @@ TEST_F(Interrupted, UnderNohupAHangUpIsNoReasonToEnd) {
   EXPECT_EQ(stop(SIGTERM), 130) << log();
 }
 
-const std::vector<std::string> kSweep = {
-    "sweep",       "--engines=unordered_map", "--workloads=c",    "--records=500",  "--threads=1", "--seconds=1",
-    "--samples=2", "--rate-first=1000",       "--rate-step=1000", "--rate-max=2000"};
-
-TEST_F(Interrupted, ASweepGoesOnWhereItWasKilled) {
-  begin(kSweep);
-  ASSERT_TRUE(until([this] { return samples() >= 1; })) << log();
-  EXPECT_EQ(stop(SIGKILL), 128 + SIGKILL);
-  const json before = json_of("out/samples.json");
-  ASSERT_TRUE(before.is_object());
-  begin(kSweep);
-  EXPECT_EQ(wait_for_end(), 0) << log();
-  EXPECT_NE(log().find("has " + std::to_string(before.at("samples").size()) + " samples; those that fit are used"),
-            std::string::npos)
-      << log();
-  const json after = json_of("out/samples.json");
-  ASSERT_EQ(after.at("samples").size(), 4U);
-  for (size_t i = 0; i < before.at("samples").size(); ++i) {
-    EXPECT_EQ(after["samples"][i], before["samples"][i]) << "what was measured is not measured again";
-  }
-}
-
-TEST_F(Interrupted, ASweepRefusesSamplesOfOthersAndKeepsThem) {
-  fs::create_directories(file("out"));
-  const std::string theirs = R"({"version": 1, "samples": [{"latency_counts": {"read": [[1, "x"]]}}]})";
-  std::ofstream(file("out/samples.json")) << theirs;
-  begin(kSweep);
-  EXPECT_EQ(wait_for_end(), 2) << log();
-  EXPECT_NE(log().find("samples.json is none of this program's; move it, or give another --out"), std::string::npos)
-      << log();
-  EXPECT_EQ(text_of("out/samples.json"), theirs);
-}
-
 TEST_F(Interrupted, ACommandLineThatIsRefusedTouchesNothing) {
-  fs::create_directories(file("out"));
-  std::ofstream(file("out/results.json")) << "mine";
-  for (const std::vector<std::string>& words :
-       std::vector<std::vector<std::string>>{{"run", "--engines=none"},
-                                             {"run", "--workloads=none"},
-                                             {"run", "--records=0"},
-                                             {"sweep", "--samples=0"},
-                                             {"sweep", "--seconds=0"},
-                                             {"experiment", "none"},
-                                             {"experiment", "kiwi", "--scale=none"},
-                                             {"fabric", "--providers=none"},
-                                             {"none"}}) {
-    begin(words);
-    EXPECT_EQ(wait_for_end(), 2) << words[0] << ": " << log();
-    EXPECT_EQ(text_of("out/results.json"), "mine") << words[0];
-    EXPECT_EQ(std::distance(fs::directory_iterator(file("out")), fs::directory_iterator()), 1) << words[0];
-    EXPECT_EQ(left_behind(), "") << words[0];
-  }
+  expect_untouched({{"run", "--engines=none"}, {"run", "--workloads=none"}, {"run", "--records=0"}, {"none"}});
 }
 
 }  // namespace

@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "bench/cli/command.h"
+#include "bench/cli/flag_reader.h"
 #include "bench/driver/engine_apart.h"
 #include "bench/engines/pool_place.h"
 #include "bench/pages/output_directory.h"
@@ -142,11 +144,6 @@ class Session {
 };
 
 }  // namespace
-
-int usage_error(const Status& status) {
-  std::fprintf(stderr, "bonsai-bench: %.*s\n", static_cast<int>(status.message().size()), status.message().data());
-  return kExitUsage;
-}
 
 void remove_abandoned_pools(const std::string& pool_dir, const std::string& out_dir,
                             const std::function<void(const std::string& text)>& note) {

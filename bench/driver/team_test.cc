@@ -15,13 +15,13 @@
 namespace bonsai::bench {
 namespace {
 
-constexpr uint64_t kRecords = 5000;
+constexpr uint64_t kTeamRecords = 5000;
 
 // Loads a faulty engine soundly and runs a team on it.
 class Teams : public ::testing::Test {
  protected:
   Teams() {
-    plan_.records = kRecords;
+    plan_.records = kTeamRecords;
     plan_.ms = 20;
     plan_.stop = &stop_;
   }
@@ -111,7 +111,7 @@ TEST_F(Teams, EndWhenTheyAreInterrupted) {
   EXPECT_LT(base::now_ns() - begin_ns, 30'000 * base::kNsPerMs);
   never_ = true;
   FaultyEngine engine(Fault::kNone);
-  EXPECT_TRUE(load_for_team(&engine, plan_.shape, kRecords, 2, never_).IsUnavailable()) << "a load, too";
+  EXPECT_TRUE(load_for_team(&engine, plan_.shape, kTeamRecords, 2, never_).IsUnavailable()) << "a load, too";
 }
 
 // A store whose memory is one byte more each time that it is asked for.
@@ -165,7 +165,8 @@ TEST(LoadForTeam, StoresEachRecordOnceWhateverTheThreads) {
     }
   }
   FaultyEngine full(Fault::kRefuses);
-  EXPECT_EQ(load_for_team(&full, shape, kRecords, 1, never).code(), Status::Code::kNoSpace) << "the engine's own error";
+  EXPECT_EQ(load_for_team(&full, shape, kTeamRecords, 1, never).code(), Status::Code::kNoSpace)
+      << "the engine's own error";
 }
 
 }  // namespace

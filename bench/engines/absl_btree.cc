@@ -155,9 +155,9 @@ class AbslBtreeEngine final : public Engine {
 
 }  // namespace
 
-std::vector<EngineEntry> engines_of_absl_btree() {
+const Registered<EngineEntry> kAbslBtreeEngines("absl_btree", []() -> std::vector<EngineEntry> {
   return {{"absl_btree", "absl::btree_map: ordered, volatile, one thread; the yardstick",
            [] { return std::make_unique<AbslBtreeEngine>(); }, EngineGroup::kYardstick}};
-}
+});
 
 }  // namespace bonsai::bench

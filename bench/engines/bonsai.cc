@@ -185,7 +185,7 @@ std::unique_ptr<Engine> make_bonsai_engine(const BonsaiVariant& variant) {
   return std::make_unique<BonsaiEngine>(variant);
 }
 
-std::vector<EngineEntry> engines_of_bonsai() {
+const Registered<EngineEntry> kBonsaiEngines("bonsai", []() -> std::vector<EngineEntry> {
   const auto buffered = [](StoreOptions* options) { options->durability = Durability::kBuffered; };
   return {{"bonsai", "this project's store: ordered, durable, any number of threads",
            [] { return make_bonsai_engine({}); }, EngineGroup::kBonsai},
@@ -193,6 +193,6 @@ std::vector<EngineEntry> engines_of_bonsai() {
            [buffered] { return make_bonsai_engine({.change = buffered}); }, EngineGroup::kBonsai},
           {"bonsai_sampled", "the same, but scans verify a sample only (verify_checksums off)",
            [] { return make_bonsai_engine({.sampled_scans = true}); }, EngineGroup::kBonsai}};
-}
+});
 
 }  // namespace bonsai::bench

@@ -43,11 +43,11 @@ class DelayedDummyEngine final : public Engine {
 
 }  // namespace
 
-std::vector<EngineEntry> engines_of_dummy() {
+const Registered<EngineEntry> kDummyEngines("dummy", []() -> std::vector<EngineEntry> {
   return {{"dummy", "stores nothing; shows what the harness itself costs",
            [] { return std::make_unique<DummyEngine>(); }, EngineGroup::kHarness},
           {"dummy_delayed", "stores nothing and takes 1 us; shows whether the harness measures that",
            [] { return std::make_unique<DelayedDummyEngine>(); }, EngineGroup::kHarness}};
-}
+});
 
 }  // namespace bonsai::bench

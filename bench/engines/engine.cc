@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/engines/engine.h"
 
+#include <algorithm>
+
 namespace bonsai::bench {
 
 void Engine::read_many(std::span<const std::string_view> keys, std::span<std::string> values,
@@ -36,6 +38,24 @@ Status Engine::scan_rows(std::string_view from, uint32_t limit, const RowsVisit&
     row.value_bytes = static_cast<uint32_t>(value.size());
     return visit(row);
   });
+}
+
+const std::vector<EngineEntry>& engine_list() {
+  static const std::vector<EngineEntry> kEngines = [] {
+    std::vector<EngineEntry> all = Registered<EngineEntry>::all();
+    std::sort(all.begin(), all.end(), [](const EngineEntry& a, const EngineEntry& b) {
+      return a.group != b.group ? a.group < b.group : a.name < b.name;
+    });
+    return all;
+  }();
+  return kEngines;
+}
+
+const EngineEntry* find_engine(std::string_view name) {
+  for (const EngineEntry& entry : engine_list()) {
+    if (entry.name == name) return &entry;
+  }
+  return nullptr;
 }
 
 }  // namespace bonsai::bench

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/registered.h"
 #include "bench/ycsb/keys.h"
 #include "bonsai/rows.h"
 #include "bonsai/status.h"
@@ -166,8 +167,8 @@ struct EngineEntry {
   EngineGroup group = EngineGroup::kHarness;
 };
 
-// Every engine of this build, in the order in which they are listed: those of each file here that defines
-// `std::vector<EngineEntry> engines_of_NAME()`, NAME being the file's, and whose needs are met.
+// Every engine of this build, in the order in which they are listed. A file adds its engines by a variable
+// `const Registered<EngineEntry>`.
 [[nodiscard]] const std::vector<EngineEntry>& engine_list();
 // The entry called `name`, or null.
 [[nodiscard]] const EngineEntry* find_engine(std::string_view name);

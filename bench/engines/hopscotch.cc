@@ -13,9 +13,9 @@ using HopscotchMap = TableOf<
     tsl::hopscotch_map<Key, Value, ChosenHash<Key>, std::equal_to<Key>, CountingAllocator<std::pair<Key, Value>>>>;
 }  // namespace
 
-std::vector<EngineEntry> engines_of_hopscotch() {
+const Registered<EngineEntry> kHopscotchEngines("hopscotch", []() -> std::vector<EngineEntry> {
   return {{"hopscotch", "tsl::hopscotch_map: hash, volatile, one thread",
            [] { return std::make_unique<HashEngine<HopscotchMap>>(); }, EngineGroup::kHash}};
-}
+});
 
 }  // namespace bonsai::bench

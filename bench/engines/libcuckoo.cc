@@ -64,9 +64,9 @@ class CuckooTable {
 
 }  // namespace
 
-std::vector<EngineEntry> engines_of_libcuckoo() {
+const Registered<EngineEntry> kLibcuckooEngines("libcuckoo", []() -> std::vector<EngineEntry> {
   return {{"libcuckoo", "libcuckoo::cuckoohash_map: hash, volatile, any number of threads",
            [] { return std::make_unique<HashEngine<CuckooTable, true>>(); }, EngineGroup::kHash}};
-}
+});
 
 }  // namespace bonsai::bench

@@ -17,7 +17,7 @@ namespace bonsai::bench {
 namespace {
 
 constexpr uint64_t kMapBytesBase = uint64_t{64} << 20;
-constexpr uint64_t kRecordOverheadBytes = 64;
+constexpr uint64_t kLmdbRecordOverheadBytes = 64;
 constexpr unsigned kReadersMax = 4096;
 constexpr uint64_t kMapFactor = 4;  // half-full pages, and pages that await reuse
 
@@ -40,7 +40,7 @@ class LmdbEngine final : public Engine {
   }
 
   Status open(const EngineOptions& options) override {
-    const uint64_t record = options.shape.key_bytes_max() + options.shape.value_bytes + kRecordOverheadBytes;
+    const uint64_t record = options.shape.key_bytes_max() + options.shape.value_bytes + kLmdbRecordOverheadBytes;
     const uint64_t bytes = (kMapBytesBase + options.records_max * record * kMapFactor) & ~uint64_t{0xfff};
     BONSAI_RETURN_IF_ERROR(place_.make(options.pool_dir, options.out_dir, bytes));
     const Status status = status_of(open_at(bytes, options.buffered ? MDB_NOMETASYNC : 0));
@@ -160,9 +160,9 @@ class LmdbEngine final : public Engine {
 
 }  // namespace
 
-std::vector<EngineEntry> engines_of_lmdb() {
+const Registered<EngineEntry> kLmdbEngines("lmdb", []() -> std::vector<EngineEntry> {
   return {{"lmdb", "LMDB: ordered, durable by sync, any number of threads, of which one writes at a time",
            [] { return std::make_unique<LmdbEngine>(); }, EngineGroup::kOrdered}};
-}
+});
 
 }  // namespace bonsai::bench

@@ -111,9 +111,9 @@ class RocksdbEngine final : public Engine {
 
 }  // namespace
 
-std::vector<EngineEntry> engines_of_rocksdb() {
+const Registered<EngineEntry> kRocksdbEngines("rocksdb", []() -> std::vector<EngineEntry> {
   return {{"rocksdb", "RocksDB: ordered, durable by sync, any number of threads",
            [] { return std::make_unique<RocksdbEngine>(); }, EngineGroup::kOrdered}};
-}
+});
 
 }  // namespace bonsai::bench

@@ -69,11 +69,11 @@ class SparseTable : public Reserving<google::sparse_hash_map, Key, Value> {
 
 }  // namespace
 
-std::vector<EngineEntry> engines_of_sparsehash() {
+const Registered<EngineEntry> kSparsehashEngines("sparsehash", []() -> std::vector<EngineEntry> {
   return {{"dense_hash", "google::dense_hash_map: hash, volatile, one thread",
            [] { return std::make_unique<HashEngine<DenseTable>>(); }, EngineGroup::kHash},
           {"sparse_hash", "google::sparse_hash_map: hash for little memory, volatile, one thread",
            [] { return std::make_unique<HashEngine<SparseTable>>(); }, EngineGroup::kHash}};
-}
+});
 
 }  // namespace bonsai::bench

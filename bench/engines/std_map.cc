@@ -85,9 +85,9 @@ class StdMapEngine final : public Engine {
 
 }  // namespace
 
-std::vector<EngineEntry> engines_of_std_map() {
+const Registered<EngineEntry> kStdMapEngines("std_map", []() -> std::vector<EngineEntry> {
   return {{"std_map", "std::map under one lock: ordered, volatile, any number of threads; the example",
            [] { return std::make_unique<StdMapEngine>(); }, EngineGroup::kOrdered}};
-}
+});
 
 }  // namespace bonsai::bench

@@ -44,9 +44,9 @@ class TbbTable {
 
 }  // namespace
 
-std::vector<EngineEntry> engines_of_tbb_hash() {
+const Registered<EngineEntry> kTbbHashEngines("tbb_hash", []() -> std::vector<EngineEntry> {
   return {{"tbb_hash", "oneTBB's concurrent_hash_map: hash, volatile, any number of threads",
            [] { return std::make_unique<HashEngine<TbbTable, true>>(); }, EngineGroup::kHash}};
-}
+});
 
 }  // namespace bonsai::bench

@@ -12,9 +12,9 @@ using UnorderedMap =
     TableOf<std::unordered_map<Key, Value, ChosenHash<Key>, std::equal_to<Key>, CountedPairs<Key, Value>>>;
 }  // namespace
 
-std::vector<EngineEntry> engines_of_unordered_map() {
+const Registered<EngineEntry> kUnorderedMapEngines("unordered_map", []() -> std::vector<EngineEntry> {
   return {{"unordered_map", "std::unordered_map: hash, volatile, one thread",
            [] { return std::make_unique<HashEngine<UnorderedMap>>(); }, EngineGroup::kHash}};
-}
+});
 
 }  // namespace bonsai::bench

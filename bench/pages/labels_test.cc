@@ -11,11 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "bench/experiments/experiment.h"
-#include "bench/fabric/report.h"
+#include "base/testing/temp_folder.h"
 #include "bench/pages/report.h"
 #include "bench/report/testing/count.h"
-#include "bench/testing/experiment.h"
 #include "bench/testing/run.h"
 #include "testing/scratch.h"
 
@@ -143,20 +141,6 @@ TEST(Labels, OfAnEmulatedMediumAreInEveryChartOfThatEngine) {
   EXPECT_EQ(count(page_of(results), "; EMULATED medium: bonsai"), 1U);
 }
 
-TEST(Labels, OfExperimentsAndOfTheFabricAreInTheirSections) {
-  ExperimentResult modelled = result();
-  modelled.labels = {"EMULATED tmpfs; no statement about a real device", "NVM is modelled: preset optane"};
-  FabricReport fabric;
-  fabric.runs = 1;
-  fabric.subjects = {{"shm", "shared memory", "NO NETWORK is crossed", ""}, {"sim", "model", "SIMULATED time", ""}};
-  const std::string page =
-      report_html(Json(), {experiment_json(experiment(), modelled, Manifest()), fabric_json(fabric)});
-  for (const char* text : {"EMULATED tmpfs; no statement about a real device<br>", "NVM is modelled: preset optane<br>",
-                           "NO NETWORK is crossed", "SIMULATED time", "Experiment made-up"}) {
-    EXPECT_EQ(count(page, text), 1U) << text;
-  }
-}
-
 TEST(Page, HasAPlaceForEveryRunAndEveryFactOfTheManifest) {
   const Results results = sound();
   const std::string page = page_of(results);
@@ -201,19 +185,25 @@ TEST(Page, ShowsWhatOthersWroteAsText) {
   }
   results.left_out = {{hostile, hostile, hostile}};
   results.errors = {{hostile, hostile}};
-  Experiment made_up = experiment();
-  made_up.title = made_up.source = hostile;
-  ExperimentResult measured = result();
-  measured.labels = {hostile};
-  measured.columns[1].name = hostile;
-  measured.columns[2].absent = hostile;
-  const std::string page =
-      report_html(Json::parse(results_json(results)), {experiment_json(made_up, measured, Manifest())});
+  const std::string page = page_of(results);
   EXPECT_EQ(count(page, "<script"), 0U);
   EXPECT_EQ(count(page, "<img"), 0U);
   EXPECT_GT(count(page, "&lt;script&gt;"), 20U);
   EXPECT_FALSE(
       std::regex_search(page.substr(page.find("<body>")), std::regex("(src|href|url|@import)\\s*[=(]\\s*[\"'h]")));
+}
+
+// A kind of file of a build with other parts: left out, and not taken for a result.
+TEST(WriteReport, LeavesOutFilesOfKindsThatThisBuildDoesNotHave) {
+  const testing::ScratchFolder folder;
+  const std::string directory = folder.file("out");
+  EXPECT_TRUE(write_report(directory).IsNotFound());
+  std::filesystem::create_directories(directory);
+  std::ofstream(directory + "/another.json") << R"({"name": "of another build", "title": "t"})";
+  EXPECT_TRUE(write_report(directory).IsNotFound());
+  std::ofstream(directory + "/results.json") << results_json(sound());
+  ASSERT_TRUE(write_report(directory).ok());
+  EXPECT_EQ(testing::read_file(directory + "/report.html").find("of another build"), std::string::npos);
 }
 
 // A results.json that lacks something is refused, and the page that was there stays as it was.

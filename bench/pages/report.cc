@@ -12,8 +12,7 @@
 #include <sstream>
 
 #include "base/status_macros.h"
-#include "bench/experiments/experiment.h"
-#include "bench/fabric/report.h"
+#include "bench/pages/page_part.h"
 #include "bench/report/charts.h"
 #include "bench/report/report_style.h"
 #include "bench/results/results.h"
@@ -441,17 +440,17 @@ Status read_json(const std::string& path, Json* json) {
   return Status::OK();
 }
 
-// Where an experiment stands in this build's list; one that it does not have comes last.
-size_t place_of(const Json& experiment) {
-  const std::vector<Experiment>& list = experiment_list();
-  const auto name = experiment.value("name", std::string());
-  return static_cast<size_t>(
-      std::find_if(list.begin(), list.end(), [&](const Experiment& each) { return each.name == name; }) - list.begin());
+// The kind of the file, or null: this build does not have it.
+const PagePart* part_of(const Json& json) {
+  for (const PagePart& each : Registered<PagePart>::all()) {
+    if (each.is_mine(json)) return &each;
+  }
+  return nullptr;
 }
 
-// The experiments, and what was measured of the fabric, whose files are in `directory`, in the order of the list.
-std::vector<Json> find_experiments(const std::string& directory) {
-  std::vector<Json> experiments;
+// The files in `directory` that have sections of their own, in the order of the sections.
+std::vector<Json> find_parts(const std::string& directory) {
+  std::vector<Json> parts;
   std::vector<std::string> paths;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
@@ -460,20 +459,20 @@ std::vector<Json> find_experiments(const std::string& directory) {
   std::sort(paths.begin(), paths.end());
   for (const std::string& path : paths) {
     Json json;
-    if (read_json(path, &json).ok() && (is_experiment(json) || is_fabric(json))) experiments.push_back(std::move(json));
+    if (read_json(path, &json).ok() && part_of(json) != nullptr) parts.push_back(std::move(json));
   }
-  std::stable_sort(experiments.begin(), experiments.end(),
-                   [](const Json& a, const Json& b) { return place_of(a) < place_of(b); });
-  return experiments;
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const Json& a, const Json& b) { return part_of(a)->place(a) < part_of(b)->place(b); });
+  return parts;
 }
 
-// Links to the experiments, by name, where there are more than can be seen at once.
-std::string contents(const std::vector<Json>& experiments) {
+// Links to the sections, by name, where there are more than can be seen at once.
+std::string contents(const std::vector<Json>& parts) {
   constexpr size_t kSeenAtOnce = 3;
-  if (experiments.size() <= kSeenAtOnce) return {};
+  if (parts.size() <= kSeenAtOnce) return {};
   std::string out = "<nav aria-label=\"Experiments\"><ul class=\"contents\">\n";
-  for (const Json& one : experiments) {
-    if (is_fabric(one)) continue;
+  for (const Json& one : parts) {
+    if (!part_of(one)->is_listed) continue;
     const std::string name = escaped(one.at("name").get<std::string>());
     out += "<li><a href=\"#" + name + "\">" + name + "</a> <span class=\"soft\">" +
            escaped(one.at("title").get<std::string>()) + "</span></li>\n";
@@ -483,7 +482,7 @@ std::string contents(const std::vector<Json>& experiments) {
 
 }  // namespace
 
-std::string report_html(const Json& results, const std::vector<Json>& experiments) {
+std::string report_html(const Json& results, const std::vector<Json>& parts) {
   std::string out =
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
@@ -491,8 +490,8 @@ std::string report_html(const Json& results, const std::vector<Json>& experiment
       "<title>bonsai-bench</title>\n<style>";
   out.append(svg_style()).append(kReportStyle).append("</style></head>\n<body><main>\n");
   out += results.is_null() ? "<h1>bonsai-bench</h1>\n" : RunReport(results).html();
-  out += contents(experiments);
-  for (const Json& one : experiments) out += is_fabric(one) ? fabric_section(one) : experiment_section(one);
+  out += contents(parts);
+  for (const Json& one : parts) out += part_of(one)->section(one);
   return out + "</main></body></html>\n";
 }
 
@@ -506,11 +505,11 @@ Status write_report(const std::string& directory) {
                                 "; run again with this program");
   }
   try {
-    const std::vector<Json> experiments = find_experiments(directory);
-    if (results.is_null() && experiments.empty()) {
+    const std::vector<Json> parts = find_parts(directory);
+    if (results.is_null() && parts.empty()) {
       return Status::NotFound("there are no results in " + directory + "; run something with --out=" + directory);
     }
-    return write_file(directory + "/report.html", report_html(results, experiments));
+    return write_file(directory + "/report.html", report_html(results, parts));
   } catch (const Json::exception& error) {
     return Status::Corruption("the results in " + directory + " lack what this program writes (" + error.what() +
                               "); run again");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DIR/report.html: the results of a run and of the experiments in DIR, for a person. One file, no scripts, nothing is
-// loaded; it follows the reader's light or dark setting and prints on paper.
+// DIR/report.html: the results of a run and what else is measured in DIR (page_part.h), for a person. One file, no
+// scripts, nothing is loaded; it follows the reader's light or dark setting and prints on paper.
 #ifndef BONSAI_BENCH_PAGES_REPORT_H_
 #define BONSAI_BENCH_PAGES_REPORT_H_
 
@@ -12,11 +12,13 @@
 
 namespace bonsai::bench {
 
-// The page. `results` is a results.json of this version or null; each experiment is what write_experiment() stores.
+// The page. `results` is a results.json of this version or null. Requires: a PagePart of this build for each of
+// `parts`.
 [[nodiscard]] std::string report_html(const nlohmann::ordered_json& results,
-                                      const std::vector<nlohmann::ordered_json>& experiments);
+                                      const std::vector<nlohmann::ordered_json>& parts);
 
-// Makes DIR/report.html of DIR/results.json and the experiments in DIR; what is missing is left out of the page.
+// Makes DIR/report.html of DIR/results.json and the parts in DIR; what is missing, and files of kinds that this build
+// does not have, are left out of the page.
 // Errors: IoError, NotSupported (results.json of another version), Corruption (no JSON), NotFound (nothing to report).
 Status write_report(const std::string& directory);
 

@@ -43,8 +43,11 @@ class ReportTest(unittest.TestCase):
         command = [cls.program, "run", "--engines=bonsai,absl_btree,unordered_map", "--workloads=load,a,c,e",
                    "--records=3000", "--operations=20000", f"--out={cls.out}"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=100)
-        command = [cls.program, "experiment", "index-technique", "--scale=trial", f"--out={cls.out}"]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=100)
+        listed = subprocess.run([cls.program, "list"], capture_output=True, text=True, check=True, timeout=60).stdout
+        cls.has_studies = "\nexperiments\n" in listed
+        if cls.has_studies:
+            command = [cls.program, "experiment", "index-technique", "--scale=trial", f"--out={cls.out}"]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=100)
         cls.page = cls.out / "report.html"
         cls.results = json.loads((cls.out / "results.json").read_text())
         cls.browser = browser.Browser()
@@ -81,6 +84,8 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(self.browser.evaluate(COUNT.format("#runs tbody tr")), 3 * len(workloads))
 
     def test_shows_the_experiments_of_the_directory(self):
+        if not self.has_studies:
+            self.skipTest("this build has no studies (-DBONSAI_STUDIES=ON)")
         self.open()
         self.assertEqual(self.browser.evaluate(COUNT.format("figure.experiment svg")), 1)
         self.assertIn("6.04", self.browser.evaluate("document.body.innerText"))

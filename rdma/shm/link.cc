@@ -10,7 +10,9 @@
 namespace bonsai::rdma {
 namespace {
 
-constexpr uint64_t kAnswerMsMax = 5'000;
+// For another process to pass the file of a region or an inbox. Of a node that serves many it must be shorter than what
+// the others wait for an answer: the asked process may be stopped.
+constexpr uint64_t kAnswerMsMax = 2'000;
 
 }  // namespace
 

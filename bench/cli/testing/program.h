@@ -12,6 +12,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -88,6 +89,16 @@ class Program : public ::testing::Test {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
 
+  // Expects that each command line whose output cannot be written says so and fails.
+  void expect_lost_output_is_an_error(const std::vector<std::string>& command_lines) const {
+    if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "/dev/full is not here";
+    for (const std::string& line : command_lines) {
+      const Outcome outcome = run(line + " >/dev/full 2>err; code=$?; cat err; exit $code #");
+      EXPECT_EQ(outcome.exit_code, 1) << line << ": " << outcome.output;
+      EXPECT_NE(outcome.output.find("standard output cannot be written"), std::string::npos) << line << outcome.output;
+    }
+  }
+
   [[nodiscard]] std::string file(const std::string& name) const { return folder_.file(name); }
   [[nodiscard]] std::string write(const std::string& name, const std::string& text) const {
     return folder_.write(name, text);
@@ -102,6 +113,25 @@ class Program : public ::testing::Test {
   const std::string& directory_ = folder_.path();
   std::string program_;
   pid_t child_ = 0;
+};
+
+// A command line that is refused: what the message says is wrong, and the remedy in it.
+struct BadLine {
+  const char* arguments;
+  const char* says;
+  const char* remedy;
+};
+
+// Expects that the program refuses it, and leaves nothing.
+class BadCommandLines : public Program, public ::testing::WithParamInterface<BadLine> {
+ protected:
+  void expect_refusal() const {
+    const Outcome outcome = run(GetParam().arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.output;
+    EXPECT_NE(outcome.output.find(GetParam().says), std::string::npos) << outcome.output;
+    EXPECT_NE(outcome.output.find(GetParam().remedy), std::string::npos) << outcome.output;
+    EXPECT_TRUE(std::filesystem::is_empty(directory_));
+  }
 };
 
 }  // namespace bonsai::bench

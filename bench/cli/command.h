@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The commands of bonsai-bench: `bonsai-bench NAME [flag]...`. A file adds its command by a variable
+// `const Registered<Command>`; its texts become part of the help.
+#ifndef BONSAI_BENCH_CLI_COMMAND_H_
+#define BONSAI_BENCH_CLI_COMMAND_H_
+
+#include <atomic>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/registered.h"
+#include "bonsai/status.h"
+
+namespace bonsai::bench {
+
+inline constexpr int kExitFailures = 1;
+inline constexpr int kExitUsage = 2;
+inline constexpr int kExitInterrupted = 130;
+
+struct Command {
+  std::string_view name;
+  int (*run)(const std::vector<std::string>& words);  // with the words after the name; returns the exit code
+  std::string_view use;                               // lines of the help: how to call it and what it does
+  std::string_view examples = {};                     // lines of the help
+  std::string_view flags = {};                        // paragraphs of the help
+  std::string_view flag = {};         // one of its flags; all that are defined in the same file are flags of ours
+  std::string (*listed)() = nullptr;  // what `bonsai-bench list` prints of it
+};
+
+// Prints what is wrong with the command line and returns the exit code for it.
+int usage_error(const Status& status);
+
+// From now on the signals by which a person, a shell or a system ends a program set the result to true instead of
+// ending it, so that no pool stays. nohup is obeyed.
+[[nodiscard]] const std::atomic<bool>& catch_interrupts();
+
+// Runs the command that words[0] names, or prints the help or the version, and returns the exit code. An unknown
+// command is a usage error, whose message lists the commands; of a study that this build leaves out it says how to get
+// it.
+int run_command(const std::vector<std::string>& words);
+
+// The texts of all commands.
+[[nodiscard]] const std::string& help_text();
+
+}  // namespace bonsai::bench
+
+#endif  // BONSAI_BENCH_CLI_COMMAND_H_

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// The flags of the studies' commands, word by word. Nothing is run.
+#include <gflags/gflags.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "bench/cli/command.h"
+#include "bench/cli/flag_reader.h"
+#include "bench/cli/testing/flags_fixture.h"
+#include "bench/studies/commands/requests.h"
+
+namespace bonsai::bench {
+namespace {
+
+using StudyFlags = Flags;
+
+TEST_F(StudyFlags, OfASweep) {
+  SweepRequest request;
+  ASSERT_TRUE(make({"--workloads=load,a,c", "--engines=dummy", "--threads=3"}, sweep_of_flags, &request).ok());
+  EXPECT_EQ(request.plan.workloads.size(), 2U) << "a load is part of every sample";
+  EXPECT_EQ(request.plan.threads_max, 3U);
+  EXPECT_EQ(request.plan.each.seconds, 30);
+  EXPECT_EQ(request.plan.each.interval_ms, 25U);
+  EXPECT_EQ(request.plan.samples, 5U);
+  ASSERT_TRUE(make({"--workloads=a", "--engines=dummy", "--seconds=2", "--interval-ms=100", "--idle-seconds=1",
+                    "--rate-first=5", "--rate-step=6", "--rate-max=17", "--samples=2", "--interval-samples=9",
+                    "--hash=city", "--records=77"},
+                   sweep_of_flags, &request)
+                  .ok());
+  EXPECT_EQ(request.plan.each.seconds, 2);
+  EXPECT_EQ(request.plan.each.interval_ms, 100U);
+  EXPECT_EQ(request.plan.each.idle_seconds, 1);
+  EXPECT_EQ(request.plan.rate_first, 5);
+  EXPECT_EQ(request.plan.rate_step, 6);
+  EXPECT_EQ(request.plan.rate_max, 17);
+  EXPECT_EQ(request.plan.samples, 2U);
+  EXPECT_EQ(request.plan.each.latency_per_interval, 9U);
+  EXPECT_EQ(request.plan.each.map.hash, HashKind::kCity);
+  EXPECT_EQ(request.plan.each.records, 77U);
+  const std::string trace = file("t.trace", "READ 1\n");
+  refused<SweepRequest>({"--workloads=" + trace}, {"not traces"}, sweep_of_flags);
+  refused<SweepRequest>({"--rate-first=9", "--rate-max=5"}, {"below the first", "--rate-max"}, sweep_of_flags);
+  refused<SweepRequest>({"--idle-seconds=0"}, {"idle phase", "--idle-seconds"}, sweep_of_flags);
+}
+
+TEST_F(StudyFlags, OfAnExperiment) {
+  const auto named = [](const std::string& name, const Words& words, ExperimentRequest* request) {
+    const google::FlagSaver saver;
+    const Status status = read_flags(words);
+    return status.ok() ? experiment_of_flags(name, request) : status;
+  };
+  for (const Experiment& each : experiment_list()) {
+    ExperimentRequest request;
+    ASSERT_TRUE(named(std::string(each.name), {}, &request).ok()) << each.name;
+    ASSERT_EQ(request.experiments.size(), 1U) << each.name;
+    EXPECT_EQ(request.experiments[0], &each);
+    EXPECT_FALSE(request.resumes);
+    EXPECT_EQ(request.plan.scale, Scale::kSmall);
+    EXPECT_FALSE(request.plan.asked.records || request.plan.asked.operations || request.plan.asked.threads ||
+                 request.plan.asked.depth)
+        << "nothing was asked";
+  }
+  ExperimentRequest request;
+  ASSERT_TRUE(named("kiwi", {"--scale=paper", "--records=5", "--threads=2", "--repeat=3"}, &request).ok());
+  EXPECT_GT(request.experiments.size(), 5U);
+  EXPECT_EQ(request.plan.scale, Scale::kPaper);
+  EXPECT_EQ(request.plan.repeat, 3U);
+  EXPECT_EQ(request.plan.threads_max, 2U);
+  EXPECT_EQ(request.plan.asked.records, 5U);
+  EXPECT_EQ(request.plan.asked.threads, 2U);
+  EXPECT_FALSE(request.plan.asked.depth.has_value());
+  ASSERT_TRUE(named("all", {}, &request).ok());
+  EXPECT_EQ(request.experiments.size(), experiment_list().size());
+  EXPECT_TRUE(request.resumes);
+  for (const auto& [name, words, says] : std::vector<std::tuple<std::string, Words, std::string>>{
+           {"", {}, "no experiment is named"},
+           {"kiw", {}, "unknown experiment 'kiw'"},
+           {"kiwi", {"--scale=seed"}, "--scale=seed is unknown; give trial, small or paper"},
+           {"kiwi", {"--repeat=0"}, "--repeat=0"},
+           {"kiwi", {"--out="}, "--out is empty"}}) {
+    const Status status = named(name, words, &request);
+    EXPECT_TRUE(status.IsInvalidArgument()) << status.ToString();
+    EXPECT_NE(status.message().find(says), std::string::npos) << status.ToString();
+  }
+}
+
+TEST_F(StudyFlags, OfTheFabric) {
+  FabricRequest request;
+  ASSERT_TRUE(make({}, fabric_of_flags, &request).ok());
+  EXPECT_FALSE(request.serve.has_value());
+  EXPECT_EQ(request.config.runs, 9U);
+  ASSERT_TRUE(make({"--providers=shm,sim", "--requests=cas", "--sizes=8,65536", "--batches=32", "--depths=64",
+                    "--repeat=2", "--waits=block", "--perftest=false", "--once", "--out=here"},
+                   fabric_of_flags, &request)
+                  .ok());
+  EXPECT_EQ(request.config.providers, (Words{"shm", "sim"}));
+  EXPECT_EQ(request.config.runs, 2U);
+  EXPECT_TRUE(request.config.blocks);
+  EXPECT_TRUE(request.once);
+  EXPECT_FALSE(request.config.perftest);
+  EXPECT_EQ(request.out_dir, "here");
+  const auto refuses = [&](const Words& words, const Words& says) {
+    refused<FabricRequest>(words, says, fabric_of_flags);
+  };
+  refuses({"--providers=shm,ib"}, {"'ib' is unknown", "shm,sim,verbs"});
+  refuses({"--sizes=7"}, {"'7' is out of bounds", "multiples of 8"});
+  refuses({"--batches=0"}, {"'0' is out of bounds"});
+  refuses({"--depths="}, {"--depths"});
+  refuses({"--requests=read,,cas"}, {"no request"});
+  refuses({"--peer=a:1", "--serve=b:1"}, {"one end is one of them"});
+  refuses({"--peer=a:1", "--providers=shm"}, {"give one of them"});
+  refuses({"--peer=a:99999"}, {"--peer=a:99999"});
+  refuses({"--waits=spin"}, {"--waits=spin", "poll or block"});
+}
+
+// With the commands of the studies there are their flags, in the manifest and in the help.
+TEST_F(StudyFlags, AreAmongOursAndInTheHelp) {
+  const std::map<std::string, std::string> values = flag_values();
+  for (const char* name : {"records", "scale", "rate-first", "idle-seconds", "providers", "cell-ms", "perftest"}) {
+    EXPECT_EQ(values.count(name), 1U) << name;
+  }
+  for (const auto& [name, value] : values) {
+    if (name.size() == 1) continue;
+    EXPECT_NE(help_text().find("--" + name), std::string::npos) << name << " is not in --help";
+  }
+  refused({"--flagfile=x"}, {"unknown flag", "--records", "--rate-step"});
+  for (const char* flag : {"--rate-first", "--samples"}) {
+    refused({std::string(flag) + "=1.5"}, {std::string(flag) + "=1.5", "whole number", "for example"});
+  }
+}
+
+TEST_F(StudyFlags, HaveBounds) {
+  const auto as_fabric = [] {
+    FabricRequest request;
+    return fabric_of_flags(&request);
+  };
+  expect_bounds({"cell-ms", 0, 600'000, as_fabric});
+  expect_bounds({"repeat", 1, 1000, as_fabric});
+}
+
+}  // namespace
+}  // namespace bonsai::bench

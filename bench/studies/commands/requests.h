@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The commands of the studies: what their flags ask for. Each command is one file, which defines its flags.
+#ifndef BONSAI_BENCH_STUDIES_COMMANDS_REQUESTS_H_
+#define BONSAI_BENCH_STUDIES_COMMANDS_REQUESTS_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/driver/runner.h"
+#include "bench/studies/experiments/experiment.h"
+#include "bench/studies/fabric/run.h"
+#include "bench/studies/melt/sweep.h"
+#include "bonsai/status.h"
+
+namespace bonsai::bench {
+
+// `bonsai-bench sweep` with its flags.
+struct SweepRequest {
+  SweepPlan plan;
+  RunConfig config;
+  std::vector<std::string> notes;
+};
+
+// Errors: as request_of_flags() and check_sweep().
+Status sweep_of_flags(SweepRequest* request);
+
+// `bonsai-bench experiment NAME` with its flags.
+struct ExperimentRequest {
+  bool resumes = false;                        // what the directory has of this commit and these flags is not measured
+  std::vector<const Experiment*> experiments;  // not empty
+  ExperimentPlan plan;
+};
+
+// Builds the request for the experiment, or its figures, called `name`. Errors: InvalidArgument (no such experiment,
+// listing those that there are; bounds).
+Status experiment_of_flags(const std::string& name, ExperimentRequest* request);
+
+// `bonsai-bench fabric` with its flags.
+struct FabricRequest {
+  FabricConfig config;
+  std::optional<FabricAddress> serve;  // be the far side there
+  bool once = false;                   // until the first node that was served has gone
+  std::string out_dir;
+};
+
+// Errors: InvalidArgument (bounds, unknown words, each listing the known ones).
+Status fabric_of_flags(FabricRequest* request);
+
+}  // namespace bonsai::bench
+
+#endif  // BONSAI_BENCH_STUDIES_COMMANDS_REQUESTS_H_

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+// How an experiment looks: a chart of what was measured here, one of the published figures or goals, and both tables.
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/pages/page_part.h"
+#include "bench/report/charts.h"
+#include "bench/studies/experiments/experiment.h"
+
+namespace bonsai::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kDash = "\xe2\x80\x93";
+constexpr double kChartWidth = 340;
+constexpr double kChartHeight = 230;
+constexpr double kLegendLine = 18;
+constexpr double kGap = 20;  // between charts
+
+std::string letter(size_t series) { return std::string(1, static_cast<char>('A' + series)); }
+
+std::optional<double> figure_of(const Json& row, const std::string& series) {
+  const auto found = row.find(series);
+  return found != row.end() && found->is_number() ? std::optional(found->get<double>()) : std::nullopt;
+}
+
+std::string text_of(const Json& cell) {
+  return cell.is_string() ? cell.get<std::string>() : cell.is_number() ? short_number(cell.get<double>()) : kDash;
+}
+
+// Figures that differ by more than so many times get logarithmic axes.
+constexpr double kLinearXMax = 1000;
+constexpr double kLinearYMax = 50;
+
+struct Scales {
+  Scales(const Json& experiment, const Json& rows) {
+    const auto x_column = experiment.at("columns").at(0).get<std::string>();
+    double x_low = INFINITY, x_high = 0, y_low = INFINITY, y_high = 0;
+    for (const Json& row : rows) {
+      const auto x = row.at(x_column).get<double>();
+      x_low = std::min(x_low, x);
+      x_high = std::max(x_high, x);
+      for (const Json& column : experiment.at("charted")) {
+        const std::optional<double> y = figure_of(row, column.get<std::string>());
+        if (!y) continue;
+        y_low = std::min(y_low, *y);
+        y_high = std::max(y_high, *y);
+      }
+    }
+    x_log = x_low > 1 && x_high > kLinearXMax * x_low;
+    y_log = y_low > 0 && y_high > kLinearYMax * y_low;
+  }
+  [[nodiscard]] double place(double x) const { return x_log ? std::log2(x) : x; }
+
+  bool x_log = false;
+  bool y_log = false;
+};
+
+LineChart chart_of(const Json& experiment, const Json& rows, const std::string& title) {
+  LineChart chart;
+  chart.title = title;
+  const auto x_column = experiment.at("columns").at(0).get<std::string>();
+  chart.x_label = x_column + "s";
+  const Json& charted = experiment.at("charted");
+  if (!charted.empty()) chart.y_label = experiment.at("units").at(charted.at(0).get<std::string>());
+  const Scales scales(experiment, rows);
+  for (const Json& row : rows) {
+    const auto x = row.at(x_column).get<double>();
+    chart.x_max = std::max(chart.x_max, scales.place(x));
+    chart.x_ticks.push_back({scales.place(x), short_number(x)});
+  }
+  chart.y_log = scales.y_log;
+  for (size_t i = 0; i < charted.size(); ++i) {
+    Curve curve{letter(i), static_cast<int>(i), false, {}};
+    for (const Json& row : rows) {
+      const std::optional<double> y = figure_of(row, charted.at(i).get<std::string>());
+      if (y) curve.points.emplace_back(scales.place(row.at(x_column).get<double>()), *y);
+    }
+    if (!curve.points.empty()) chart.curves.push_back(std::move(curve));
+  }
+  return chart;
+}
+
+// Whether the rows have names instead of places on an axis.
+bool has_names(const Json& experiment) {
+  const Json& rows = experiment.at("rows");
+  return !rows.empty() && rows.at(0).at(experiment.at("columns").at(0).get<std::string>()).is_string();
+}
+
+// The names of the rows: what the first column says, and, where rows would share it, the columns after it.
+std::vector<std::string> names_of(const Json& experiment) {
+  const Json& charted = experiment.at("charted");
+  std::vector<std::string> names(experiment.at("rows").size());
+  for (const Json& column : experiment.at("columns")) {
+    if (std::set(names.begin(), names.end()).size() == names.size()) break;
+    if (std::find(charted.begin(), charted.end(), column) != charted.end()) break;
+    for (size_t i = 0; i < names.size(); ++i) {
+      const Json& row = experiment.at("rows").at(i);
+      if (row.contains(column)) names[i] += (names[i].empty() ? "" : ", ") + text_of(row.at(column.get<std::string>()));
+    }
+  }
+  return names;
+}
+
+std::string with_unit(const Json& experiment, const std::string& series) {
+  const auto unit = experiment.at("units").at(series).get<std::string>();
+  return unit.empty() ? series : series + ": " + unit;
+}
+
+// A row's figures, a bar for each series; the first bar has this label, the others are outlined and have the series'.
+void add_row(const Json& experiment, size_t row, const std::string& row_name, const std::string& first_label,
+             std::vector<Bar>* bars) {
+  const Json& charted = experiment.at("charted");
+  for (size_t i = 0; i < charted.size(); ++i) {
+    const auto series = charted.at(i).get<std::string>();
+    bars->push_back({.label = i == 0 ? first_label : series,
+                     .colour = static_cast<int>(i),
+                     .outlined = i > 0,
+                     .value = figure_of(experiment.at("rows").at(row), series),
+                     .tip = row_name + ", " + series});
+  }
+}
+
+// A figure of each row that has one.
+std::vector<Bar> bars_of_series(const Json& experiment, size_t series, const std::vector<std::string>& names) {
+  std::vector<Bar> bars;
+  for (size_t row = 0; row < names.size(); ++row) {
+    const std::optional<double> value = figure_of(experiment.at("rows").at(row), experiment.at("charted").at(series));
+    if (!value) continue;
+    bars.push_back({.label = names[row], .colour = static_cast<int>(series), .value = value, .tip = names[row]});
+  }
+  return bars;
+}
+
+// Whether all have one unit.
+bool can_be_compared(const Json& experiment) {
+  const Json& charted = experiment.at("charted");
+  const auto unit_of = [&](const Json& series) { return experiment.at("units").at(series.get<std::string>()); };
+  const Json unit = unit_of(charted.at(0));
+  return unit != "" && std::all_of(charted.begin(), charted.end(), [&](const Json& s) { return unit_of(s) == unit; });
+}
+
+// Series that can be compared share a chart if that is not too long; else each row has one if there are many series,
+// and each series if there are few. What has no figure is left out.
+std::vector<Svg> bar_charts(const Json& experiment) {
+  constexpr size_t kBarsTogetherMax = 36, kFewSeries = 4;
+  const Json& charted = experiment.at("charted");
+  const std::vector<std::string> names = names_of(experiment);
+  const bool comparable = can_be_compared(experiment);
+  const auto first = charted.at(0).get<std::string>();
+  std::vector<Svg> charts;
+  const auto add = [&charts](const std::string& title, const std::vector<Bar>& bars) {
+    if (std::any_of(bars.begin(), bars.end(), [](const Bar& bar) { return bar.value.has_value(); })) {
+      charts.push_back(bar_chart(title, bars));
+    }
+  };
+  if (comparable && names.size() * charted.size() <= kBarsTogetherMax) {
+    std::vector<Bar> bars;
+    for (size_t row = 0; row < names.size(); ++row) add_row(experiment, row, names[row], names[row], &bars);
+    add(with_unit(experiment, first), bars);
+  } else if (comparable && charted.size() > kFewSeries) {
+    const auto unit = experiment.at("units").at(first).get<std::string>();
+    for (size_t row = 0; row < names.size(); ++row) {
+      std::vector<Bar> bars;
+      add_row(experiment, row, names[row], first, &bars);
+      add(names[row] + ": " + unit, bars);
+    }
+  } else {
+    for (size_t i = 0; i < charted.size(); ++i) {
+      add(with_unit(experiment, charted.at(i)), bars_of_series(experiment, i, names));
+    }
+  }
+  return charts;
+}
+
+// Two in a row, each row as high as its higher one.
+Svg bar_picture(const Json& experiment) {
+  const std::vector<Svg> charts = bar_charts(experiment);
+  double column_width = kChartWidth, height = 0;
+  std::vector<double> heights((charts.size() + 1) / 2);
+  for (size_t i = 0; i < charts.size(); ++i) {
+    column_width = std::max(column_width, charts[i].width());
+    heights[i / 2] = std::max(heights[i / 2], charts[i].height() + kGap);
+  }
+  for (const double each : heights) height += each;
+  Svg svg(2 * column_width + kGap, std::max(height, kGap), experiment.at("title").get<std::string>());
+  double top = 0;
+  for (size_t i = 0; i < charts.size(); ++i) {
+    svg.place(charts[i], i % 2 == 0 ? 0 : column_width + kGap, top);
+    if (i % 2 != 0) top += heights[i / 2];
+  }
+  return svg;
+}
+
+Svg curve_picture(const Json& experiment) {
+  const Json& charted = experiment.at("charted");
+  const double height = kChartHeight + 12 + kLegendLine * static_cast<double>(charted.size());
+  Svg svg(2 * kChartWidth + kGap, height, experiment.at("title").get<std::string>());
+  svg.place(line_chart(chart_of(experiment, experiment.at("rows"), "Measured here")), 0, 0);
+  const bool goals = experiment.value("reference_is", "") == "goals";
+  const LineChart reference =
+      chart_of(experiment, experiment.at("reference"), goals ? "Goals" : "Published, on other hardware");
+  if (!reference.curves.empty()) svg.place(line_chart(reference), kChartWidth + kGap, 0);
+  for (size_t i = 0; i < charted.size(); ++i) {
+    const auto name = charted.at(i).get<std::string>();
+    const auto absent = experiment.at("absent").find(name);
+    const double y = kChartHeight + 12 + kLegendLine * static_cast<double>(i);
+    svg.text(0, y, letter(i), "class=\"strong\"");
+    svg.text(18, y, name + (absent == experiment.at("absent").end() ? "" : std::string(" ") + kDash + " not measured"),
+             "class=\"small\"");
+  }
+  return svg;
+}
+
+Svg picture(const Json& experiment) {
+  return has_names(experiment) ? bar_picture(experiment) : curve_picture(experiment);
+}
+
+// Whether there is anything to be drawn, or to be compared with.
+bool has_figures(const Json& experiment) {
+  for (const char* part : {"rows", "reference"}) {
+    for (const Json& row : experiment.at(part)) {
+      for (const Json& series : experiment.at("charted")) {
+        if (figure_of(row, series.get<std::string>())) return true;
+      }
+    }
+  }
+  return false;
+}
+
+// Why columns are not measured: each reason with the names of its columns, in the order of the first ones.
+std::vector<std::pair<std::string, std::string>> columns_by_reason(const Json& absent) {
+  std::vector<std::pair<std::string, std::string>> all;
+  for (const auto& [column, reason] : absent.items()) {
+    const auto same = std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.first == reason; });
+    if (same == all.end()) {
+      all.emplace_back(reason, column);
+    } else {
+      same->second += ", " + column;
+    }
+  }
+  return all;
+}
+
+std::string table(const Json& columns, const Json& rows) {
+  std::string out = "<div class=\"scroll\"><table><thead><tr>";
+  for (const Json& column : columns) out += "<th class=\"wrap\">" + escaped(column.get<std::string>()) + "</th>";
+  out += "</tr></thead><tbody>\n";
+  for (const Json& row : rows) {
+    out += "<tr>";
+    for (const Json& column : columns) {
+      const auto found = row.find(column.get<std::string>());
+      out += "<td>" + escaped(text_of(found == row.end() ? Json(nullptr) : *found)) + "</td>";
+    }
+    out += "</tr>\n";
+  }
+  return out + "</tbody></table></div>\n";
+}
+
+}  // namespace
+
+std::string experiment_svg(const Json& experiment) { return picture(experiment).file(); }
+
+std::string experiment_section(const Json& experiment) {
+  const Json& manifest = experiment.at("manifest");
+  const auto fact = [&manifest](const char* name) {
+    return manifest.at(name).is_string() ? manifest.at(name).get<std::string>() : std::string("unknown");
+  };
+  const std::string name = escaped(experiment.at("name").get<std::string>());
+  std::string out = "<h2 id=\"" + name + "\">Experiment " + name + "</h2>\n<p class=\"soft\">" +
+                    escaped(experiment.at("title").get<std::string>()) + " (" +
+                    escaped(experiment.at("source").get<std::string>()) + "). Commit " +
+                    escaped(fact("commit").substr(0, 12)) + ", " + escaped(fact("started")) + ", " +
+                    escaped(fact("cpu")) + ", medium " + escaped(fact("medium")) + ".</p>\n<div class=\"label\">";
+  for (const Json& label : experiment.at("labels")) out += escaped(label.get<std::string>()) + "<br>";
+  out += "</div>\n";
+  if (has_figures(experiment)) {
+    out +=
+        "<div class=\"grid one\"><figure class=\"experiment\">" + picture(experiment).element() + "</figure></div>\n";
+  }
+  out += table(experiment.at("columns"), experiment.at("rows"));
+  for (const auto& [reason, columns] : columns_by_reason(experiment.at("absent"))) {
+    out += "<p class=\"soft\">" + std::string(kDash) + " " + escaped(columns) + ": " + escaped(reason) + ".</p>\n";
+  }
+  if (experiment.at("reference").empty()) return out;
+  out += "<p><b>" + escaped(reference_heading(experiment)) + "</b></p>\n";
+  Json columns = Json::array();
+  for (const auto& [column, value] : experiment.at("reference").at(0).items()) columns.push_back(column);
+  return out + table(columns, experiment.at("reference"));
+}
+
+// Where an experiment is in this build's list; one that it does not have comes last.
+const Registered<PagePart> kExperimentPart("experiments", []() -> std::vector<PagePart> {
+  const auto place = [](const Json& json) {
+    const std::vector<Experiment>& list = experiment_list();
+    const auto name = json.value("name", std::string());
+    const auto found =
+        std::find_if(list.begin(), list.end(), [&](const Experiment& each) { return each.name == name; });
+    return static_cast<size_t>(found - list.begin());
+  };
+  return {{.is_mine = is_experiment, .section = experiment_section, .place = place, .is_listed = true}};
+});
+
+}  // namespace bonsai::bench

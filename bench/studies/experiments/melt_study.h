@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the figures of MELT have in common: stores, records, rates, and samples that all of them share, so that a figure
+// measures only what no other has.
+#ifndef BONSAI_BENCH_STUDIES_EXPERIMENTS_MELT_STUDY_H_
+#define BONSAI_BENCH_STUDIES_EXPERIMENTS_MELT_STUDY_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/studies/experiments/experiment.h"
+#include "bench/studies/melt/sweep.h"
+
+namespace bonsai::bench {
+
+// YCSB's A, B, C or D, on keys of 24 bytes.
+[[nodiscard]] Workload melt_workload(char letter);
+
+// The stores of the thesis that this build has, a newer concurrent one, and Bonsai.
+[[nodiscard]] std::vector<std::string> melt_engines();
+// Whether it takes one thread only.
+[[nodiscard]] bool is_serial(const std::string& engine);
+// "hopscotch", "2 libcuckoo": as the thesis names a store on so many threads.
+[[nodiscard]] std::string store_name(const SweepCurve& curve);
+
+// Thread-safety: one owner.
+class MeltStudy {
+ public:
+  // Requires: the plan outlives it. Errors: those of MeltSamples::open().
+  static Status open(const ExperimentPlan& plan, std::unique_ptr<MeltStudy>* study);
+
+  // The curves of every store on these workloads.
+  Status sweep(const std::string& letters, std::vector<SweepCurve>* curves);
+  // Every store on every number of threads at these rates alone.
+  Status at_rates(char letter, const std::vector<double>& rates, std::vector<SweepCurve>* curves);
+  Status measure(const MeltConfiguration& configuration, MeltPoint* point);
+  // All of it but engine, threads and target.
+  [[nodiscard]] MeltConfiguration configuration(char letter) const;
+
+  // Why there is no energy; empty = there is.
+  [[nodiscard]] const std::string& without_energy() const { return without_energy_; }
+  // What a reader must know of every figure.
+  [[nodiscard]] std::vector<std::string> labels() const;
+  [[nodiscard]] const ExperimentPlan& plan() const { return plan_; }
+
+ private:
+  explicit MeltStudy(const ExperimentPlan& plan) : plan_(plan) {}
+  [[nodiscard]] SweepPlan sweep_plan() const;
+  [[nodiscard]] RunConfig base() const;
+  [[nodiscard]] SweepTools tools();
+
+  const ExperimentPlan& plan_;
+  MeltSamples samples_;
+  std::unique_ptr<EnergyMeter> meter_;
+  std::string without_energy_;
+};
+
+}  // namespace bonsai::bench
+
+#endif  // BONSAI_BENCH_STUDIES_EXPERIMENTS_MELT_STUDY_H_

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// A loaded store on which teams work one after the other; parts that experiments made of teams share.
+#ifndef BONSAI_BENCH_STUDIES_EXPERIMENTS_SUBJECT_H_
+#define BONSAI_BENCH_STUDIES_EXPERIMENTS_SUBJECT_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/driver/team.h"
+#include "bench/engines/bonsai.h"
+#include "bench/studies/experiments/experiment.h"
+
+namespace bonsai::bench {
+
+// How long a team works for one figure.
+[[nodiscard]] uint64_t cell_ms(Scale scale);
+
+// The log of an experiment: so much per record, by default just below a tenth of what records of 8 + 8 bytes take in
+// dnodes, the bound of docs/design.md, section 6.
+[[nodiscard]] uint64_t log_bytes_for(uint64_t records, double bytes_per_record = 2.045);
+
+// "95 %".
+[[nodiscard]] std::string percent(double share);
+
+// Records are 8-byte keys, spread over the key space, and 8-byte values. Thread-safety: one owner.
+class Subject {
+ public:
+  // Requires: the plan outlives it.
+  Subject(const ExperimentPlan& plan, uint64_t records, std::unique_ptr<Engine> engine = make_bonsai_engine({}))
+      : plan_(plan), records_(records), engine_(std::move(engine)) {}
+  ~Subject() { static_cast<void>(engine_->close()); }
+  Subject(const Subject&) = delete;
+  Subject& operator=(const Subject&) = delete;
+
+  // Opens and loads the store; *result, if not null, gets the medium. Errors: those of the store.
+  Status load(ExperimentResult* result);
+
+  // plan.repeat times; *team is the run in the middle by what all members did together. *plan: as it was given, but for
+  // `members`, `samples_memory` and `zipfian`, which the caller says, and `ms` unless it is 0.
+  Status run(TeamPlan* plan, TeamResult* team);
+
+  // The same: millions of records per second of one part or two.
+  Status rates(const std::vector<Member>& members, Part part, std::optional<double>* figure, Part other = Part::kGet,
+               std::optional<double>* other_figure = nullptr);
+
+  [[nodiscard]] Engine& engine() { return *engine_; }
+
+ private:
+  const ExperimentPlan& plan_;
+  const uint64_t records_;
+  const std::unique_ptr<Engine> engine_;
+  bool updated_ = false;
+  uint64_t cells_ = 0;
+};
+
+}  // namespace bonsai::bench
+
+#endif  // BONSAI_BENCH_STUDIES_EXPERIMENTS_SUBJECT_H_

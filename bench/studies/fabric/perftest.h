@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The programs of perftest (Debian package of that name), which measure the same on the same device. One order names
+// what both ends run.
+#ifndef BONSAI_BENCH_STUDIES_FABRIC_PERFTEST_H_
+#define BONSAI_BENCH_STUDIES_FABRIC_PERFTEST_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bench/studies/fabric/plan.h"
+
+namespace bonsai::bench {
+
+// Plain data: it travels to the far side.
+struct PerftestOrder {
+  FabricCell cell;
+  uint64_t iterations = 1000;
+  uint64_t blocks = 0;  // 1: waits for events instead of polling
+  uint64_t port = 0;    // of TCP, by which both ends meet
+};
+
+// A latency for a cell that is alone, else a rate.
+[[nodiscard]] bool perftest_tells_latency(const FabricCell& cell);
+// Whether perftest has it: ib_write_lat looks at memory and cannot wait for events.
+[[nodiscard]] bool perftest_measures(const FabricCell& cell, bool blocks);
+// The program of the cell, e.g. "ib_read_lat".
+[[nodiscard]] std::string perftest_program(const FabricCell& cell);
+// The command line; `server` is empty at the far side.
+[[nodiscard]] std::vector<std::string> perftest_command(const PerftestOrder& order, const std::string& device,
+                                                        const std::string& server);
+
+// Requests (a multiple of the batch) that take about `ms` at this rate, within what perftest takes.
+[[nodiscard]] uint64_t perftest_iterations(const FabricCell& cell, double messages_per_s, uint64_t ms);
+
+// The figure out of what the program printed: the typical time in microseconds (of WRITE and SEND: one way), or
+// messages per second. Errors: Corruption (it is not there).
+Status parse_perftest(const FabricCell& cell, const std::string& output, double* figure);
+
+// Whether somebody listens on the TCP port of this machine; `table` is the text of /proc/net/tcp.
+[[nodiscard]] bool is_listening(const std::string& table, uint64_t port);
+
+}  // namespace bonsai::bench
+
+#endif  // BONSAI_BENCH_STUDIES_FABRIC_PERFTEST_H_

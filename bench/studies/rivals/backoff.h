@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a client waits after a compare-and-swap that it lost, so that those who want the same word get in each other's
+// way less: the same policy for all rivals, truncated exponential backoff. Published of none but in SMART's RACE, so it
+// is off unless asked for.
+#ifndef BONSAI_BENCH_STUDIES_RIVALS_BACKOFF_H_
+#define BONSAI_BENCH_STUDIES_RIVALS_BACKOFF_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "base/thread.h"
+#include "bench/studies/rivals/connection.h"
+
+namespace bonsai::bench::rivals {
+
+// Of one client. Thread-safety: the connection's thread.
+class Backoff {
+ public:
+  static constexpr uint64_t kBaseNs = 1'700;  // published: 4,096 cycles
+  static constexpr unsigned kDoublingsMax = 10;
+
+  explicit Backoff(Connection* connection)
+      : base_ns_(connection->backoff_ns()),
+        random_(base::splitmix64(uint64_t{connection->number()} << 32 | connection->next_client())) {}
+
+  // After one that was lost: waits, at random for up to the connection's backoff_ns, twice that after the next in a
+  // row, and so on. The thread's other coroutines run meanwhile.
+  void after(bool won) {
+    if (won) doublings_ = 0;
+    if (won || base_ns_ == 0) return;
+    const uint64_t ns_max = base_ns_ << doublings_;
+    doublings_ = std::min(doublings_ + 1, kDoublingsMax);
+    base::yield_until(base::now_ns() + random_.below(ns_max) + 1);
+  }
+
+ private:
+  const uint64_t base_ns_;  // 0: none
+  unsigned doublings_ = 0;
+  base::Random random_;
+};
+
+}  // namespace bonsai::bench::rivals
+
+#endif  // BONSAI_BENCH_STUDIES_RIVALS_BACKOFF_H_
