@@ -23,6 +23,7 @@
 #include "scale/testing/serving_node.h"
 #include "store/db_impl.h"
 #include "store/new_pool.h"
+#include "store/testing/island.h"
 #include "testing/expect_budgets.h"
 #include "testing/scratch.h"
 
@@ -35,34 +36,6 @@ using testing::budget;
 constexpr uint64_t kPoolBytes = uint64_t{8} << 20;
 
 std::string key_of(uint64_t i) { return "key " + std::to_string(i * 7919 % 100'003); }
-
-// A node with a folder, on a network of its own, which `scheme` names.
-struct Island {
-  explicit Island(const std::string& scheme, const rdma::Secret* secret = nullptr, const rdma::ShmOptions& model = {})
-      : folder(fs::path(scratch.file("x")).parent_path().string() + "/"),
-        network(model),
-        node(&network, folder, secret) {
-    scale::register_fabric(scheme, [this](std::shared_ptr<rdma::Fabric>* fabric) {
-      *fabric = network.make_fabric();
-      return Status::OK();
-    });
-  }
-  // Every file of the folder with its content.
-  [[nodiscard]] std::map<std::string, std::string> files() const {
-    std::map<std::string, std::string> all;
-    for (const auto& entry : fs::directory_iterator(folder)) {
-      std::string content(fs::file_size(entry.path()), '\0');
-      std::ifstream(entry.path(), std::ios::binary).read(content.data(), static_cast<std::streamsize>(content.size()));
-      all[entry.path().filename()] = std::move(content);
-    }
-    return all;
-  }
-
-  testing::ScratchFolder scratch;
-  const std::string folder;
-  rdma::ShmNetwork network;
-  scale::ServingNode node;
-};
 
 class RemoteStore : public ::testing::Test {
  protected:
@@ -571,43 +544,6 @@ TEST_F(RemoteStore, RecoveryFetchesInLargePieces) {
   EXPECT_GE(reads.bytes, reads.messages * (uint64_t{64} << 10)) << "the first page included";
   std::string value;
   for (uint64_t i = 0; i < records; i += 997) ASSERT_TRUE(db_->Get(std::to_string(i * 7919), &value).ok()) << i;
-}
-
-rdma::Secret secret_of(char byte, const std::string& file) {
-  std::ofstream(file) << std::string(2 * rdma::Secret::kBytes, byte);
-  fs::permissions(file, fs::perms::owner_read | fs::perms::owner_write);
-  rdma::Secret secret;
-  EXPECT_EQ("OK", rdma::Secret::load(file, &secret).ToString());
-  return secret;
-}
-
-TEST(RemoteSecret, ComesFromAFileThatOptionsOrEnvironmentName) {
-  const testing::ScratchFolder scratch;
-  const std::string right = scratch.file("right"), wrong = scratch.file("wrong");
-  const rdma::Secret secret = secret_of('a', right);
-  secret_of('b', wrong);
-  const Island guarded("guarded", &secret);
-  Options options;
-  options.create_if_missing = true;
-  options.pool_bytes = kPoolBytes;
-  options.fabric_wait_ms_max = 1'000;
-  const auto open = [&](const std::string& file) {
-    options.fabric_secret_file = file;
-    std::unique_ptr<DB> db;
-    return DB::Open(options, "guarded://node/a", &db);
-  };
-  for (const std::string& file : {std::string(), wrong}) {
-    const Status refused = open(file);
-    EXPECT_TRUE(refused.IsInvalidArgument()) << refused.ToString();
-    EXPECT_NE(refused.message().find("secret"), std::string::npos) << refused.ToString();
-  }
-  EXPECT_TRUE(open(scratch.file("none")).IsIoError());
-  EXPECT_TRUE(guarded.files().empty());
-  EXPECT_EQ("OK", open(right).ToString());
-  ASSERT_EQ(::setenv("BONSAI_SECRET_FILE", right.c_str(), 1), 0);
-  EXPECT_EQ("OK", open("").ToString());
-  EXPECT_TRUE(open(wrong).IsInvalidArgument()) << "an option wins";
-  ::unsetenv("BONSAI_SECRET_FILE");
 }
 
 }  // namespace
