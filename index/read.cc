@@ -319,30 +319,25 @@ bool Index::read_together(persist::DnodeCursor* cursor, const Collected& all, ui
   return true;
 }
 
-// Puts updates and what cursors come to together, in key order, until there are enough.
+// Takes what cursors and updates come to, in key order, until there are enough.
 class Index::Pieces {
  public:
   Pieces(const Collected& all, uint64_t records_max, Window* window)
-      : update_(all.updates.data()), updates_end_(update_ + all.updates.size()), left_(records_max), window_(window) {}
+      : updates_(all.updates.data(), all.updates.size()), left_(records_max), window_(window) {}
 
-  [[nodiscard]] uint64_t left() const { return left_; }
   // All below `end`; null: all that the cursor comes to.
-  void add(persist::DnodeCursor* cursor, const Key* end) {
-    while (left_ > 0 && cursor->valid() && (end == nullptr || cursor->key() < *end)) {
-      while (left_ > 0 && update_ != updates_end_ && update_->key < cursor->key()) add_update();
-      if (left_ == 0) break;
-      if (update_ != updates_end_ && update_->key == cursor->key()) {
-        add_update();
-        cursor->next();
-        continue;
-      }
-      const Key* below = update_ != updates_end_ ? &update_->key : end;  // updates are below the end
-      const auto stretch = cursor->take(below, left_);
-      if (!stretch.tombstone) add({stretch.rows, stretch.large});
-    }
-  }
+  void add(persist::DnodeCursor* cursor, const Key* end) { cursor->merge(end, &updates_, this); }
   void add_updates() {
-    while (left_ > 0 && update_ != updates_end_) add_update();
+    for (; left_ > 0 && !updates_.empty(); updates_ = updates_.subspan(1)) add(updates_.front());
+  }
+
+  // As the cursor's sink.
+  [[nodiscard]] uint64_t left() const { return left_; }
+  void add(const Layered& update) {
+    if (!update.node->tombstone()) add(update.piece());
+  }
+  void add(const persist::DnodeCursor::Stretch& stretch) {
+    if (!stretch.tombstone) add(Piece{stretch.rows, stretch.large});
   }
 
  private:
@@ -350,13 +345,8 @@ class Index::Pieces {
     window_->pieces.push_back(piece);
     left_ -= piece.rows.count;
   }
-  void add_update() {
-    if (!update_->node->tombstone()) add(update_->piece());
-    ++update_;
-  }
 
-  const Layered* update_;
-  const Layered* const updates_end_;
+  std::span<const Layered> updates_;
   uint64_t left_;
   Window* const window_;
 };

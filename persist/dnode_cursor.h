@@ -64,15 +64,20 @@ class DnodeCursor {
   // The current entry and those after it, up to `max` and below `below` (null: no bound), as far as they are side by
   // side; the cursor moves past them. Requires: key() is below `below`, max > 0.
   Stretch take(const base::Key* below, uint64_t max);
+  // Puts what is left below `below` (null: no bound) and *updates, which are newer and below it, too, together in key
+  // order, as long as sink->left() is not 0: calls sink->add() of each update and Stretch, tombstones too. *updates are
+  // those that are left: at the end the ones after all entries. Ends before trouble.
+  template <class Update, class Sink>
+  void merge(const base::Key* below, std::span<const Update>* updates, Sink* sink);
   // All that is left below `below` (null: no bound) and `updates`, which are newer, is added to *merge, to be put
   // together there; the cursor moves past it. False, and nothing is done: there is nothing left, keys differ in size,
   // or there is trouble, or might be; entries are to be visited one by one. All is verified. Requires: updates are
   // sorted and in the dnode's range.
   [[nodiscard]] bool take_all(const base::Key* below, std::span<const Entry> updates, Merge* merge);
-  // The same with a call of visit(entry) for the newest of each key, tombstones too, by *merge or one by one. Ends
+  // The same with a call of visit(entry) for the newest of each key, tombstones too, by *merged or by merge(). Ends
   // before trouble.
   template <class Visit>
-  void visit_all(const base::Key* below, std::span<const Entry> updates, Merge* merge, Visit visit);
+  void visit_all(const base::Key* below, std::span<const Entry> updates, Merge* merged, Visit visit);
 
  private:
   // Made where it stays: what has just been written in parts is slow to be copied.
@@ -129,20 +134,44 @@ class DnodeCursor {
   Trouble trouble_ = Trouble::kNone;
 };
 
+template <class Update, class Sink>
+void DnodeCursor::merge(const base::Key* below, std::span<const Update>* updates, Sink* sink) {
+  const auto take_update = [&] {
+    sink->add(updates->front());
+    *updates = updates->subspan(1);
+  };
+  while (sink->left() > 0 && valid() && (below == nullptr || key() < *below)) {
+    while (sink->left() > 0 && !updates->empty() && updates->front().key < key()) take_update();
+    if (sink->left() == 0) break;
+    if (!updates->empty() && updates->front().key == key()) {
+      take_update();
+      next();
+    } else {
+      sink->add(take(updates->empty() ? below : &updates->front().key, sink->left()));
+    }
+  }
+}
+
 template <class Visit>
-void DnodeCursor::visit_all(const base::Key* below, std::span<const Entry> updates, Merge* merge, Visit visit) {
-  if (take_all(below, updates, merge)) {
-    merge->put_together();
-    for (const Merged& item : merge->items()) visit(merge->entry(item));
+void DnodeCursor::visit_all(const base::Key* below, std::span<const Entry> updates, Merge* merged, Visit visit) {
+  if (take_all(below, updates, merged)) {
+    merged->put_together();
+    for (const Merged& item : merged->items()) visit(merged->entry(item));
     return;
   }
-  auto update = updates.begin();
-  for (; valid() && (below == nullptr || key() < *below); next()) {
-    for (; update != updates.end() && update->key < key(); ++update) visit(*update);
-    const bool hidden = update != updates.end() && update->key == key();
-    visit(hidden ? *update++ : entry());
-  }
-  for (; update != updates.end() && trouble_ == Trouble::kNone; ++update) visit(*update);
+  struct Sink {
+    Visit& visit;
+
+    [[nodiscard]] static uint64_t left() { return UINT64_MAX; }
+    void add(const Entry& update) { visit(update); }
+    void add(const Stretch& stretch) {
+      const auto& [rows, tombstone, large] = stretch;
+      for (size_t i = 0; i < rows.count; ++i) visit(Entry{base::Key::of(rows.key(i)), rows.value(i), tombstone, large});
+    }
+  } sink{visit};
+  merge(below, &updates, &sink);
+  if (trouble_ != Trouble::kNone) return;
+  for (const Entry& update : updates) visit(update);
 }
 
 }  // namespace bonsai::persist
