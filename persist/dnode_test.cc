@@ -407,6 +407,33 @@ bool expect_rows(const scale::Volume& volume, const Dnode& dnode, const std::str
   return true;
 }
 
+struct Taken {
+  [[nodiscard]] uint64_t left() const { return wanted - seen.size(); }
+  void add(const Entry& update) { seen.push_back(std::string(update.key.bytes).append(update.value)); }
+  void add(const DnodeCursor::Stretch& s) {
+    for (size_t i = 0; i < s.rows.count; ++i) seen.push_back(std::string(s.rows.key(i)).append(s.rows.value(i)));
+  }
+  size_t wanted;
+  std::vector<std::string> seen;
+};
+
+TEST_F(DnodeTest, AMergeEndsWhereEnoughWasTaken) {
+  Entries older, updates;
+  for (const char* key : {"b", "c", "e", "f"}) older.put(key, "1");
+  for (const char* key : {"a", "c", "h"}) updates.put(key, "2");
+  const std::vector<std::string> all{"a2", "b1", "c2", "e1", "f1"};  // "h" is after all entries
+  const auto dnodes = both(parts(Fence(), Fence::infinite(), 1, {write(older)}));
+  for (size_t wanted = 0; wanted <= all.size() + 1; ++wanted) {
+    DnodeCursor cursor(volume(), *dnodes[wanted % 2]);
+    cursor.seek(Key());
+    std::span<const Entry> left = updates.list();
+    Taken taken{wanted, {}};
+    cursor.merge(nullptr, &left, &taken);
+    EXPECT_EQ(taken.seen, std::vector(all.begin(), all.begin() + std::min(wanted, all.size())));
+    EXPECT_EQ(left.size(), wanted < 1 ? 3U : wanted < 3 ? 2U : 1U);
+  }
+}
+
 // Of random runs and updates, each key's newest, by way of a merge where keys are of one size.
 TEST_F(DnodeTest, RunsAndUpdatesComeTogether) {
   base::Random random = seeded_random(4);
