@@ -48,7 +48,7 @@ Status run_salvage(const std::vector<std::string>& operands, ExitCode* exit) {
     ProgressLine progress("salvaging");
     status = Salvage(path, options, operands[0], &report, [&progress](double done) { progress.show(done); });
   }
-  if (status.IsCorruption()) return status;  // the usual advice would be this very command
+  if (status.IsCorruption()) return status;  // the usual remedy is this command
   if (!status.ok()) return with_remedy_of_copy(std::move(status), path, operands[0]);
   std::string text = operands[0] + ": " + std::to_string(report.records) + " records\n";
   for (const Damage& lost : report.lost) {
@@ -99,14 +99,14 @@ Status run_dump(const std::vector<std::string>&, ExitCode*) {
 
 namespace {
 
-// The key form of a new pool is the dump's, so that a dump that cannot be loaded into it makes none.
+// A new pool gets the key form of the dump. A dump that cannot be loaded makes no pool.
 Status settle_keys(FILE* in, Options* options, KeyFormat* of_dump) {
   if (Status status = read_dump_title(in, of_dump); !status.ok()) return status;
   if (!flag_given("key")) options->key_format = *of_dump;
   return check_dump_keys(*of_dump, options->create_if_missing ? options->key_format : *of_dump);
 }
 
-// Closes the pool. One that this command has made is removed again if the dump is not loaded whole.
+// Closes the pool. If the dump is not loaded whole, a pool that this command has made is removed again.
 Status end_load(OpenPool* pool, bool created, uint64_t records, const Options& options, Status loaded) {
   Status status = pool->close(std::move(loaded));
   if (status.ok()) return status;

@@ -38,7 +38,7 @@ class BadInput : public ::testing::Test {
     EXPECT_EQ(result.err.rfind("bonsai", 0), 0u) << result.err;
     EXPECT_TRUE(testing::read_file(pool()) == before) << "the pool was changed";
   }
-  // The same, for all commands that open the pool.
+  // As above, for all commands that open the pool.
   void all_commands_refuse(int exit_code, const std::vector<std::string>& words) {
     refuses({"get", pool_flag(), "apple"}, exit_code, words);
     refuses({"put", pool_flag(), "apple", "green"}, exit_code, words);
@@ -49,7 +49,7 @@ class BadInput : public ::testing::Test {
   }
   // Replaces the pool's bytes.
   void overwrite(const std::string& bytes) { folder_.write("pool", bytes); }
-  // The pool holds what it held.
+  // The pool still has its record.
   void expect_apple_is_red() {
     const ProgramResult result = run_program({"scan", pool_flag()});
     EXPECT_EQ(result.out, "apple\tred\n") << result.err;
@@ -226,12 +226,12 @@ TEST_F(BadInput, PoolIsAForeignFile) {
   overwrite(std::string(4 << 20, 'x'));
   all_commands_refuse(kFailed, {pool(), "not supported"});
   refuses({"check", pool_flag()}, kFailed, {pool(), "not supported"});
-  overwrite(std::string(4 << 20, '\0'));  // zeros are a foreign file too, not an empty pool
+  overwrite(std::string(4 << 20, '\0'));  // a file of zeros is a foreign file, not an empty pool
   refuses({"put", "--create", pool_flag(), "apple", "green"}, kFailed, {pool()});
 }
 
 // The superblock as far as every format version keeps it: it starts the first two pages, byte 8 holds the version and
-// byte 120 the CRC-32C of all before. A later program's pool is one with a higher version and a sound CRC.
+// byte 120 the CRC-32C of all before. A pool of a later program has a higher version and a correct CRC.
 constexpr size_t kVersionOffset = 8, kCrcOffset = 120, kSecondSuperblockOffset = 4096;
 constexpr uint64_t kVersion = 4;
 
@@ -265,7 +265,7 @@ TEST_F(BadInput, PoolIsOfANewerFormat) {
 
 TEST_F(BadInput, PoolIsOpenElsewhere) {
   Options options;
-  options.background_threads = 0;  // an idle store sees to its pool, which would look like a change by the commands
+  options.background_threads = 0;  // an idle store maintains its pool, which would look like a change by the commands
   std::unique_ptr<DB> owner;
   ASSERT_TRUE(DB::Open(options, pool(), &owner).ok());
   all_commands_refuse(kFailed, {"busy", pool(), "fuser -v " + pool()});

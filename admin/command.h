@@ -21,8 +21,8 @@ struct Command {
   std::string_view summary;  // one line
   std::string_view text;     // paragraphs of help and examples
   std::vector<std::string_view> flags;
-  // Runs with flags parsed and the operands counted. Results go to stdout; an error is returned, not printed. *exit is
-  // kExitOk before; it decides only when the status is OK.
+  // Runs the command. Flags are parsed and the number of operands is checked. Results go to stdout; an error is
+  // returned, not printed. *exit starts as kExitOk; it is the exit code if the status is OK.
   Status (*run)(const std::vector<std::string>& operands, ExitCode* exit);
 };
 

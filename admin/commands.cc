@@ -108,7 +108,7 @@ constexpr std::string_view kDoctorText =
     "  bonsai doctor --json\n"
     "  bonsai doctor --pool=shm://laptop/fruit     # and whether this pool can be used from here\n";
 
-// Wherever a pool is named it may have remote targets.
+// Adds the fabric's flags to commands that name a pool, which may have remote targets.
 std::vector<Command> with_fabric_flags(std::vector<Command> commands) {
   for (Command& command : commands) {
     if (std::find(command.flags.begin(), command.flags.end(), "pool") == command.flags.end()) continue;

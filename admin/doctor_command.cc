@@ -11,9 +11,9 @@
 namespace bonsai::admin {
 namespace {
 
-constexpr std::string_view kNoPoolYet = "no pool yet";  // DescribeMedium() begins so about a node
+constexpr std::string_view kNoPoolYet = "no pool yet";  // beginning of DescribeMedium()'s text about a node
 
-// Whether a target can be used from here. One that has an owner can, in its turn.
+// Whether this machine can use a target. A target that has an owner now counts as usable.
 Finding examine_target(const std::string& target, const Options& options) {
   std::string text;
   const Status status = DescribeMedium(target, &text, options);

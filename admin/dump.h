@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text form of a pool's records (docs/dump.md), read back.
+// Reads the text form of a pool's records (docs/dump.md).
 #ifndef BONSAI_ADMIN_DUMP_H_
 #define BONSAI_ADMIN_DUMP_H_
 
@@ -14,19 +14,20 @@ namespace bonsai::admin {
 
 inline constexpr std::string_view kDumpTitle = "bonsai-dump 1 ";
 
-// How a dump names the form of the keys.
+// The name of a key form in a dump.
 std::string_view key_format_name(KeyFormat format);
 
 // Reads the first line of a dump: the form of its keys. Errors: InvalidArgument (no dump).
 Status read_dump_title(FILE* in, KeyFormat* format);
 
-// Errors: InvalidArgument (a dump with keys of the one form cannot be loaded into a pool of the other).
+// Checks that both key forms are equal. Errors: InvalidArgument (a dump cannot be loaded into a pool with the other key
+// form).
 Status check_dump_keys(KeyFormat of_dump, KeyFormat of_pool);
 
-// Puts the records of the dump `in`, whose first line was read, into `db`, whose keys are of the form `keys.format`,
-// that of the dump. Ends early when `stop_signal` returns another number than 0. *records is how many are there, after
-// an error too. Errors: InvalidArgument (a damaged dump: the line, and what it should be), Unavailable (it was
-// stopped), those of DB::Put.
+// Puts the records of the dump `in` into `db`. Requires: the first line of `in` was read; both have keys of the form
+// `keys.format`. Ends early if `stop_signal` returns a number other than 0. *records is the number of records put,
+// after an error, too. Errors: InvalidArgument (a damaged dump: the line, and its expected form), Unavailable
+// (stopped), those of DB::Put.
 Status load_dump(FILE* in, DB* db, const KeyText& keys, int (*stop_signal)(), uint64_t* records);
 
 }  // namespace bonsai::admin

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as a dump: refused with its line, or records that are dumped and loaded again the same. And as escaped
-// text.
+// Any bytes as a dump: they are refused with the line, or give records that stay equal when they are dumped and loaded
+// again. Also any bytes as escaped text.
 #include <cstdio>
 #include <memory>
 #include <string>

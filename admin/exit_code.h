@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the program returns to the shell.
+// The exit codes of the program.
 #ifndef BONSAI_ADMIN_EXIT_CODE_H_
 #define BONSAI_ADMIN_EXIT_CODE_H_
 

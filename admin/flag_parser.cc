@@ -22,7 +22,7 @@ std::string list_of(const std::vector<std::string_view>& known) {
   return list.empty() ? "none but --help" : list + " --help";
 }
 
-// A flag as typed, taken apart.
+// The parts of a flag as typed.
 struct Typed {
   std::string name;
   std::string value;
@@ -99,7 +99,7 @@ bool flag_given(const char* name) { return !gflags::GetCommandLineFlagInfoOrDie(
 
 std::string flag_help(std::string_view name) {
   const gflags::CommandLineFlagInfo info = info_of(name);
-  const size_t bar = info.description.rfind('|');  // what stands before the last bar is the form of the value
+  const size_t bar = info.description.rfind('|');  // the text before the last bar is the form of the value
   std::string form = info.description.substr(0, bar);
   std::string line = "  --" + std::string(name) + (form.empty() ? "" : "=" + form);
   line.resize(std::max(line.size() + 2, size_t{30}), ' ');

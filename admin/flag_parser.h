@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line of a program: gflags holds the values; the words are read here, so that a command accepts only the
-// flags that mean something to it and errors and help say nothing of gflags. The description of a flag is
-// "FORM|WHAT": the form of its value, and what it is for.
+// Parses the command line of a program; gflags holds the values. A command thus accepts only its own flags, and neither
+// errors nor help mention gflags. The description of a flag is "FORM|WHAT": the form of its value, and its purpose.
 #ifndef BONSAI_ADMIN_FLAG_PARSER_H_
 #define BONSAI_ADMIN_FLAG_PARSER_H_
 
@@ -14,12 +13,12 @@
 namespace bonsai::admin {
 
 struct Operands {
-  std::vector<std::string> words;  // what is neither a flag nor the value of one
+  std::vector<std::string> words;  // arguments that are neither a flag nor the value of one
   bool help = false;               // --help or -h was among them
 };
 
-// Sets the flags named in `arguments`; `known` lists those that the command has. A flag is --name=value or
-// --name value; a boolean is --name or --no-name; words may be joined by - or _; after -- nothing is a flag.
+// Sets the flags named in `arguments`; `known` lists the command's flags. A flag is --name=value or --name value; a
+// boolean is --name or --no-name. In names, - and _ are equal. Arguments after -- are not flags.
 // Errors: InvalidArgument (unknown flag, value missing or malformed), listing the known flags.
 Status parse_flags(const std::vector<std::string>& arguments, const std::vector<std::string_view>& known,
                    Operands* operands);

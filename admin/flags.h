@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flags of `bonsai`; how they are read is in flag_parser.h.
+// The flags of `bonsai`; flag_parser.h parses them.
 #ifndef BONSAI_ADMIN_FLAGS_H_
 #define BONSAI_ADMIN_FLAGS_H_
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program's log: what the store reports (Options::log_sink) goes to glog, and so to standard error.
+// The program's log: messages of the store (Options::log_sink) go to glog, and so to standard error.
 #ifndef BONSAI_ADMIN_LOG_SINK_H_
 #define BONSAI_ADMIN_LOG_SINK_H_
 
@@ -7,10 +7,10 @@
 
 namespace bonsai::admin {
 
-// To be called once, first thing in main().
+// Call it once, at the beginning of main().
 void start_log(const char* program);
 
-// One message of severity 'I', 'W' or 'E'; others count as 'W'. Thread-safe.
+// Logs a message of severity 'I', 'W' or 'E'; others count as 'W'. Thread-safe.
 void log_line(char severity, std::string_view message);
 
 }  // namespace bonsai::admin

@@ -13,7 +13,7 @@ std::string logged(char severity, const char* message) {
   testing::internal::CaptureStderr();
   log_line(severity, message);
   std::string text = testing::internal::GetCapturedStderr();
-  // glog says once that nobody has started it.
+  // glog prints once that it was not initialised.
   return text.starts_with("WARNING: Logging before") ? text.substr(text.find('\n') + 1) : text;
 }
 

@@ -42,7 +42,7 @@ ExitCode fail(std::string_view command, const Status& status) {
   return exit_code(status);
 }
 
-// A newcomer names the pool first and without a flag: `bonsai put /dev/shm/a.pool apple red`.
+// Detects a common mistake, a pool as the first operand instead of a flag: `bonsai put /dev/shm/a.pool apple red`.
 Status look_for_a_pool(const Command& command, const std::vector<std::string>& words) {
   const bool takes_a_pool = std::find(command.flags.begin(), command.flags.end(), "pool") != command.flags.end();
   if (!takes_a_pool || !FLAGS_pool.empty() || words.empty() || words[0].find('/') == std::string::npos) {
@@ -60,7 +60,7 @@ Status count_operands(const Command& command, size_t count) {
                                  " operands were given; see: bonsai help " + name);
 }
 
-// Runs the command, and makes sure that what it printed has arrived.
+// Runs the command, and checks that its output was written.
 Status run(const Command& command, const std::vector<std::string>& arguments, ExitCode* exit) {
   Operands operands;
   if (Status status = parse_flags(arguments, command.flags, &operands); !status.ok()) return status;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the program says when something is wrong: each situation, and the words by which its reader knows what to do.
+// The program's messages on errors: each situation, and the words that show the user what to do.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -19,7 +19,7 @@ class Messages : public ::testing::Test {
   void SetUp() override {
     ASSERT_EQ(run_program({"put", "--create", "--bytes=4M", "--pool=" + pool_, "apple", "red"}).exit_code, 0);
   }
-  // Runs, and expects words in what is printed, and others not.
+  // Runs the command, and expects some words in its output, and not others.
   void says(const std::vector<std::string>& command, int exit_code, const std::vector<std::string>& words,
             const std::vector<std::string>& not_words = {}) {
     const ProgramResult result = run_program(command);

@@ -51,7 +51,7 @@ TEST_F(Program, PutGetDel) {
   must("put", {"apple", ""});
   EXPECT_EQ(bonsai("get", {"apple"}).out, "\n");
   must("del", {"apple"});
-  must("del", {"apple"});  // removing what is gone is no error
+  must("del", {"apple"});  // deleting an absent key is no error
   got = bonsai("get", {"apple"});
   EXPECT_EQ(got.exit_code, 1);
   EXPECT_EQ(got.out + got.err, "");
@@ -61,7 +61,7 @@ TEST_F(Program, PutMakesThePoolOnlyOnRequest) {
   EXPECT_EQ(bonsai("put", {"a", "1"}).exit_code, 3);
   EXPECT_FALSE(std::filesystem::exists(pool()));
   must("put", {"--create", "--bytes=64M", "a", "1"});
-  must("put", {"--create", "b", "2"});  // and keeps it when it is there
+  must("put", {"--create", "b", "2"});  // and keeps the pool if it exists
   EXPECT_EQ(bonsai("scan").out, "a\t1\nb\t2\n");
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The share of a long job that is done, on a terminal.
+// Shows on a terminal how much of a long job is done.
 #ifndef BONSAI_ADMIN_PROGRESS_H_
 #define BONSAI_ADMIN_PROGRESS_H_
 

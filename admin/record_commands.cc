@@ -14,7 +14,7 @@
 namespace bonsai::admin {
 namespace {
 
-// Reads a file or, for "-", standard input; stops just past the largest value, which the store then refuses.
+// Reads a file or, for "-", standard input; stops just past the largest size of a value, and the store then refuses it.
 Status read_value_file(const std::string& path, std::string* value) {
   const std::unique_ptr<FILE, int (*)(FILE*)> opened(path == "-" ? nullptr : std::fopen(path.c_str(), "rb"),
                                                      [](FILE* file) { return std::fclose(file); });
@@ -40,8 +40,8 @@ Status read_value(const std::vector<std::string>& operands, std::string* value) 
   return Status::OK();
 }
 
-// Refuses to create over what is there, in this program's words. Devices exist before their pools; the store looks at
-// them.
+// Refuses to create a pool over an existing file, with this program's message. Devices exist before their pools, so the
+// store checks those.
 Status refuse_existing(const std::string& path) {
   for (const std::string& target : targets_of(path)) {
     std::error_code error;
@@ -66,7 +66,7 @@ Status with_pool(Work&& work) {
   return with_remedy(pool.close(work(pool)), FLAGS_pool);
 }
 
-// The same with the range of records that --from or --after, --end and --limit name: work(pool, options, from).
+// As above, for the range of records that --from or --after, --end and --limit name: calls work(pool, options, from).
 template <typename Work>
 Status with_range(Work&& work) {
   if (!FLAGS_from.empty() && !FLAGS_after.empty()) {

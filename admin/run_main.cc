@@ -16,7 +16,7 @@
 namespace bonsai::admin {
 namespace {
 
-// O_PATH: such a descriptor can neither be read nor written, and it needs no file of its own.
+// Uses O_PATH: such a descriptor can be neither read nor written, and needs no file of its own.
 bool occupy_standard_descriptors() {
   for (;;) {
     const int fd = ::open("/", O_PATH);
@@ -45,7 +45,7 @@ int run_main(std::string_view name, const std::function<int()>& work) {
 }
 
 int end_output(std::string_view name, int exit, int failed) {
-  errno = 0;  // an earlier failure has left none
+  errno = 0;  // an earlier failed call leaves no errno here
   const bool arrived = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
   if (arrived || exit != kExitOk) return exit;
   const std::string why = errno != 0 ? std::string(": ") + std::strerror(errno) : "";

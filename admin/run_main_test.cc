@@ -17,7 +17,7 @@
 namespace bonsai::admin {
 namespace {
 
-// The exit code of a child in which `prepare` was called first; 128 + the signal that ended it.
+// The exit code of a child that calls `prepare` first, or 128 + the signal that ended it.
 int exit_in_child(const std::function<void()>& prepare, const std::function<int()>& work) {
   std::fflush(stdout);
   const pid_t child = ::fork();

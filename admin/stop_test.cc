@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What commands leave when a signal stops them: their sources, and nothing else. And what a refused load leaves.
+// The files that exist after a signal stops a command: its sources, and nothing else. Also those after a refused load.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -32,7 +32,7 @@ class Stop : public ::testing::Test {
     std::sort(names.begin(), names.end());
     return names;
   }
-  // Starts the program, which gets the signal after so long. What it returns to a shell.
+  // Starts the program and sends it the signal after `after_ms`. Returns the exit code as in a shell.
   static int stop(const std::vector<std::string>& command, int signal, int after_ms, const std::string& before = "") {
     const std::string after = "0." + std::to_string(1000 + after_ms).substr(1);
     std::vector<std::string> words = {
@@ -69,7 +69,7 @@ TEST_F(Stop, NoSignalLeavesAPartOfANewPool) {
                                              {"create", "--pool=" + new_, "--bytes=256M"},
                                              {"load", "--pool=" + new_, "--create", "--bytes=32M", dump}}) {
     for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGKILL}) {
-      if (signal == SIGKILL && command[0] == "load") continue;  // what is loaded is kept
+      if (signal == SIGKILL && command[0] == "load") continue;  // loaded records are kept
       const int code = stop(command, signal, 10 + 4 * signal);
       stopped += code != 0 ? 1 : 0;
       EXPECT_TRUE(code == 0 || code == 128 + signal) << command[0] << ": " << code;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes and numbers as people type and read them.
+// Bytes and numbers in the form that people type and read.
 #ifndef BONSAI_ADMIN_TEXT_H_
 #define BONSAI_ADMIN_TEXT_H_
 
@@ -15,7 +15,7 @@ namespace bonsai::admin {
 // Printable ASCII as it is; backslash, tab, newline, return as \\ \t \n \r; every other byte as \xHH. Reversible.
 std::string escape(std::string_view bytes);
 
-// The bytes that escape() has written so. Errors: InvalidArgument (an unknown or unfinished escape).
+// The reverse of escape(). Errors: InvalidArgument (an unknown or unfinished escape).
 Status unescape(std::string_view text, std::string* bytes);
 
 std::string to_hex(std::string_view bytes);
@@ -31,12 +31,12 @@ Status parse_size(std::string_view text, std::string_view what, uint64_t* bytes)
 // E.g. "17 B", "64.0 KiB", "1.5 GiB".
 std::string human_size(uint64_t bytes);
 
-// How keys of a pool are typed and shown: byte strings as they are, fixed8 as decimal numbers, both as hex on wish.
+// The text form of a pool's keys: byte strings unchanged, fixed8 as decimal numbers, both as hex on request.
 struct KeyText {
   KeyFormat format = KeyFormat::kBytes;
   bool hex = false;
 
-  // Errors: InvalidArgument. Bounds of length are left to the store.
+  // Errors: InvalidArgument. The store checks bounds of length.
   Status parse(std::string_view text, std::string* key) const;
   [[nodiscard]] std::string show(std::string_view key) const;
 };

@@ -117,7 +117,7 @@ TEST(KeyText, Fixed8IsDecimalInNumericOrder) {
     std::string key;
     EXPECT_TRUE(keys.parse(text, &key).IsInvalidArgument()) << text;
   }
-  EXPECT_EQ(keys.show("odd"), "odd");  // cannot happen in a sound pool; shown rather than hidden
+  EXPECT_EQ(keys.show("odd"), "odd");  // cannot happen in a sound pool; shown all the same
 }
 
 TEST(KeyText, HexWinsOverTheFormat) {

@@ -44,7 +44,8 @@ inline void invariant_failed(const char* file, int line, const char* what) {
   (static_cast<bool>(condition) ? static_cast<void>(0) \
                                 : ::bonsai::base::invariant_failed(__FILE__, __LINE__, #condition))
 
-// The same for what looks at a whole structure: in checked builds only (CMake option BONSAI_CHECKED; preset asan).
+// Asserts an invariant whose check visits a whole structure: in checked builds only (CMake option BONSAI_CHECKED;
+// preset asan).
 #ifdef BONSAI_CHECKED
 #define BONSAI_SLOW_INVARIANT(condition) BONSAI_INVARIANT(condition)
 #else

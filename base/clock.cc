@@ -25,12 +25,12 @@ namespace bonsai::base::clock_internal {
 namespace {
 
 constexpr uint64_t kValidNs = 100 * kNsPerUs;  // an error of the rate has no time to grow
-constexpr uint64_t kRateNsMin = kNsPerMs;      // over as much a rate is known to a ten-thousandth
-constexpr uint64_t kRateNsMax = kNsPerSecond;  // then what began it is forgotten, lest a change be averaged away
-constexpr uint64_t kTogetherTicksMax = 1'000;  // readings further apart had something come between them
+constexpr uint64_t kRateNsMin = kNsPerMs;      // an interval of this length gives the rate to a ten-thousandth
+constexpr uint64_t kRateNsMax = kNsPerSecond;  // a longer interval starts anew, so that a change is not averaged away
+constexpr uint64_t kTogetherTicksMax = 1'000;  // readings further apart were interrupted
 constexpr double kOne = uint64_t{1} << kFractionBits;
 
-// Whether the counter runs at one pace, in step on all processors, whatever they sleep.
+// Whether the counter runs at a constant rate, synchronised on all processors, in all of their sleep states.
 bool counter_is_steady() {
   static const bool steady = [] {
     unsigned eax, ebx, ecx, edx;

@@ -36,7 +36,7 @@ inline constexpr int kFractionBits = 32;
 
 // Estimates the time by the processor's cycle counter, for a while, on this thread.
 struct Anchor {
-  uint64_t ticks = 0, ns = 0;                        // what both clocks said
+  uint64_t ticks = 0, ns = 0;                        // readings of both clocks
   uint64_t valid_ticks = 0;                          // from then on; 0 = no estimate yet
   uint64_t ns_per_tick = 0;                          // with kFractionBits
   uint64_t rate_since_ticks = 0, rate_since_ns = 0;  // what the rate is measured from
@@ -48,9 +48,9 @@ uint64_t cast_anchor();
 
 }  // namespace clock_internal
 
-// now_ns() but for about a tenth of a microsecond, by which it may go back: where the clock is read every few hundred
-// instructions. It asks the cycle counter, where that is steady, and does not keep the processor from running ahead, as
-// the system's clock does. Cost: 13 ns where now_ns() takes 31.
+// now_ns() with an error of about a tenth of a microsecond, by which it may go back. For code that reads the clock
+// every few hundred instructions. It reads the cycle counter where that is steady. Unlike the system's clock, it does
+// not stop the processor from executing ahead. Cost: 13 ns where now_ns() takes 31.
 [[nodiscard]] inline uint64_t quick_now_ns() {
   if (const uint64_t* simulated = virtual_now_ns) return *simulated;
 #if defined(__x86_64__)
@@ -65,8 +65,8 @@ uint64_t cast_anchor();
 // Steady time in seconds, for rates and reports.
 [[nodiscard]] inline double now_seconds() { return static_cast<double>(now_ns()) * 1e-9; }
 
-// Processor time that the calling thread has used, in nanoseconds. Waits, and others' turns on the processor, do not
-// count. Cost: a system call.
+// Processor time that the calling thread has used, in nanoseconds. Waits and the time of other threads on the processor
+// do not count. Cost: a system call.
 [[nodiscard]] uint64_t thread_cpu_ns();
 
 // Calendar time in seconds since 1970. It may jump; never use it for intervals. Simulated time begins in 2000.

@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kErrorNsMax = 1'000;
 
-// How often the quick clock was outside what the other clock said before and after.
+// How often the quick clock was outside the interval of the exact clock's readings before and after it.
 uint64_t lies_in(uint64_t ms) {
   const uint64_t end_ns = now_ns() + ms * kNsPerMs;
   uint64_t lies = 0;
@@ -74,7 +74,7 @@ TEST(Clock, TheQuickOneFollowsVirtualTime) {
 }
 
 #if defined(__x86_64__)
-// Whether the cycle counter is believed, which it is a millisecond after its first reading unless that was disturbed.
+// Whether the cycle counter comes into use: it does a millisecond after its first reading, unless that was disturbed.
 bool comes_to_believe_the_counter() {
   for (int ms = 0; ms < 500 && clock_internal::anchor.valid_ticks == 0; ++ms) EXPECT_EQ(lies_in(1), 0U);
   return clock_internal::anchor.valid_ticks != 0;
@@ -88,7 +88,7 @@ TEST(Clock, TheCounterIsBelievedForAWhileOnly) {
   EXPECT_GE(clock_internal::anchor.ns, anchored_ns + 2 * kNsPerMs);
 }
 
-// A machine that moves to another host may find its counter elsewhere.
+// The counter of a machine that moves to another host may jump.
 TEST(Clock, ACounterThatJumpedIsForgottenInASecond) {
   if (!comes_to_believe_the_counter()) GTEST_SKIP() << "this processor's cycle counter is not steady";
   clock_internal::anchor.rate_since_ticks += uint64_t{1} << 60;

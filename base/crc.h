@@ -14,10 +14,10 @@
 
 namespace bonsai::base {
 
-// Up to here the instruction itself is faster than a call that looks for carry-less multiplication.
+// Up to this size the crc32 instruction is faster than ISA-L, whose call first chooses a variant by CPU.
 inline constexpr size_t kShortBytesMax = 64;
 
-// Puts fewer than eight bytes more into the register.
+// Adds the last bytes, fewer than eight, to the register.
 [[nodiscard]] inline uint32_t crc32c_rest(const unsigned char* at, size_t n, uint32_t crc) {
   if ((n & 4) != 0) {
     uint32_t word;
@@ -34,7 +34,7 @@ inline constexpr size_t kShortBytesMax = 64;
   return (n & 1) != 0 ? _mm_crc32_u8(crc, *at) : crc;
 }
 
-// The same as crc32c() below, for few bytes.
+// Equals crc32c() below; for short inputs.
 [[nodiscard]] inline uint32_t crc32c_short(const void* data, size_t n, uint32_t seed) {
   const auto* at = static_cast<const unsigned char*>(data);
   uint64_t crc = static_cast<uint32_t>(~seed);
@@ -46,8 +46,8 @@ inline constexpr size_t kShortBytesMax = 64;
   return ~crc32c_rest(at, n, static_cast<uint32_t>(crc));
 }
 
-// The same of four pieces of n bytes each, `stride` apart, with a seed each. The instruction answers three cycles later
-// but takes one a cycle: four that do not wait for each other cost a little more than one.
+// The CRCs of four pieces of n bytes each, `stride` apart, each with its own seed. The instruction has a latency of
+// three cycles and a throughput of one per cycle, so four independent CRCs cost little more than one.
 [[nodiscard]] inline std::array<uint32_t, 4> crc32c_four(const void* data, size_t stride, size_t n,
                                                          const std::array<uint32_t, 4>& seeds) {
   const auto* at = static_cast<const unsigned char*>(data);
@@ -67,9 +67,9 @@ inline constexpr size_t kShortBytesMax = 64;
 
 // The CRC-32C of n bytes, as iSCSI and RFC 3720 define it: crc32c("123456789", 9) == 0xe3069283.
 // `seed` is the CRC of what comes before: crc32c(b, m, crc32c(a, n)) is the CRC of a followed by b; 0 for none.
-// Conventions: ISA-L's crc32_iscsi takes and returns the raw register, inverting neither before nor after; both
-// inversions are made here. It also takes an int as length, hence the pieces.
-// Note: zeros only have the CRC of 0 when there are none, so that a page of zeros does not look valid with a zero CRC.
+// Conventions: ISA-L's crc32_iscsi takes and returns the raw register without inverting it; this function inverts it
+// before and after. ISA-L's length is an int, so longer inputs are passed in pieces.
+// Note: of all strings of zeros only the empty one has CRC 0, so a page of zeros with a zero CRC is not valid.
 [[nodiscard]] inline uint32_t crc32c(const void* data, size_t n, uint32_t seed = 0) {
   constexpr size_t kPieceBytesMax = size_t{1} << 30;
   if (n <= kShortBytesMax) return crc32c_short(data, n, seed);

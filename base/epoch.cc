@@ -11,8 +11,8 @@ namespace {
 
 constinit std::atomic<uint64_t> domain_ids{0};
 
-// True while a reclaim function runs on this thread: what it retires waits for a later collection, so that chains of
-// dependent objects do not recurse.
+// True while a reclaim function runs on this thread: objects that it retires wait for a later collection, so that
+// chains of dependent objects do not recurse.
 constinit thread_local bool reclaiming = false;
 
 }  // namespace
@@ -47,7 +47,7 @@ EpochDomain::Slot* EpochDomain::pin_slot_in(Chunk& chunk, size_t first) {
 }
 
 EpochDomain::Slot* EpochDomain::pin_any_slot() {
-  // Threads begin their search apart, so that they settle on slots of their own.
+  // Threads begin their search at different places, so that each settles on its own slots.
   const size_t first = thread_ordinal() * 8;
   for (Chunk* chunk = first_chunk_.get();; chunk = next_chunk(*chunk)) {
     if (Slot* slot = pin_slot_in(*chunk, first)) return slot;
@@ -99,7 +99,7 @@ void EpochDomain::retire(void* object, Reclaim reclaim, void* context, size_t by
 void EpochDomain::collect_some(Shard& own) {
   const uint64_t oldest = advance_and_find_oldest();
   collect_shard(own, oldest, kReclaimsPerRetire);
-  // Lists that exited threads left get their turn here.
+  // Also reclaims from another shard in turn, because threads that exited leave objects in theirs.
   Shard& other = (*shards_)[next_shard_.fetch_add(1, std::memory_order_relaxed) % kShards];
   collect_shard(other, oldest, kReclaimsPerRetire);
 }
@@ -163,7 +163,7 @@ bool EpochDomain::drain(uint64_t limit_ms) {
 
 void EpochDomain::reclaim_all() {
   // Reclaim functions may retire more, hence the loop. Each round reclaims all that the round before left, since no
-  // guard is alive; one that reclaims nothing would go on for ever.
+  // guard is alive; a round that reclaims nothing would mean an endless loop.
   while (retired_objects() != 0) {
     const uint64_t oldest = advance_and_find_oldest();
     const uint64_t before = reclaimed_objects();

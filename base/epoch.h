@@ -32,7 +32,7 @@
 //   guard:   g = epoch.load(sc);  slot.cas(0 -> g, sc);  [barrier]  reads of shared pointers
 //   retirer: unlink;  shard.lock by exchange(sc) [barrier];  r = epoch.load(sc)
 //   collect: m = epoch.fetch_add(sc) + 1;  slot.load(sc) for each slot
-//   1. A guard that can see the object has g <= r. It read the pointer before the unlink, so its barrier precedes the
+//   1. A guard that can reach the object has g <= r. It read the pointer before the unlink, so its barrier precedes the
 //      retirer's in S, and so its load of the epoch precedes the retirer's.
 //   2. A collection that reclaims the object (r < m) sees that guard. r < m puts the retirer's barrier before the
 //      fetch_add in S and so before the slot loads. If such a load misses the guard's cas, it precedes the cas in S,
@@ -114,7 +114,7 @@ class EpochDomain {
     return Guard(this, pin_any_slot());
   }
 
-  // Hands an unlinked object over: reclaim(object, context) runs later, on any thread, outside all locks of the domain.
+  // Submits an unlinked object: reclaim(object, context) runs later, on any thread, outside all locks of the domain.
   // `bytes` counts in retired_bytes() only. Now and then this also reclaims a bounded number of earlier objects.
   void retire(void* object, Reclaim reclaim, void* context = nullptr, size_t bytes = 0);
 
@@ -227,7 +227,7 @@ class EpochDomain {
   alignas(kLine) std::atomic<uint64_t> epoch_{1};
   alignas(kLine) std::unique_ptr<Chunk> first_chunk_;
   std::unique_ptr<std::array<Shard, kShards>> shards_;
-  std::atomic<uint32_t> next_shard_{0};  // whose turn it is to be looked after by strangers
+  std::atomic<uint32_t> next_shard_{0};  // the next shard that a thread of another shard helps to reclaim
 };
 
 inline thread_local constinit std::array<EpochDomain::SlotCache, EpochDomain::kSlotCaches> EpochDomain::slot_cache{};

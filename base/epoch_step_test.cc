@@ -22,7 +22,7 @@ namespace {
 
 constexpr uint64_t kSeeds = 20'000;
 
-// A node that remembers being reclaimed; the memory itself stays, so that a stale read is seen and harmless.
+// A node that records its reclamation. Its memory stays, so that a stale read is noticed and harmless.
 struct Node {
   int reclaims = 0;
 };

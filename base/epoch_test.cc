@@ -85,7 +85,7 @@ TEST(Epoch, a_guard_in_a_later_chunk_of_slots_counts) {
   EXPECT_EQ(reclaimed, 1);
 }
 
-// drain() counts on it: what was retired before is reclaimed before.
+// drain() relies on this: objects are reclaimed in the order in which they were retired.
 TEST(Epoch, the_objects_of_one_list_are_reclaimed_in_order) {
   struct Gate {
     Event entered, open;
@@ -291,8 +291,8 @@ TEST(EpochDeath, domain_must_outlive_its_guards) {
       "guard_outlives_domain");
 }
 
-// Objects are poisoned when reclaimed and then freed for good, so that both a stale read and a sanitizer find a use
-// after that.
+// Objects are poisoned and then freed when they are reclaimed, so that a later use shows as a stale read or in a
+// sanitizer.
 struct Poisoned {
   static constexpr uint64_t kAlive = 0x600dF00d, kDead = 0xdeadDead;
   std::atomic<uint64_t> state{kAlive};

@@ -16,23 +16,23 @@ namespace {
 
 constexpr size_t kCacheLineBytes = 64;
 constexpr size_t kSmallStep = 16;
-constexpr size_t kSmallMax = 1024;  // up to here sizes are multiples of the step, above as many as fill a slab, about
+constexpr size_t kSmallMax = 1024;  // sizes up to this are multiples of the step; larger ones fill a slab
 constexpr size_t kSlabsPerRegion = Heap::kRegionBytes / Heap::kSlabBytes;
-constexpr int kTries = 64;  // to get a shard that somebody holds, mostly for some 50 ns
+constexpr int kTries = 64;  // attempts to lock a shard, which other threads hold for some 50 ns
 
 }  // namespace
 
-// At the beginning of its memory.
+// The header of a slab, at the beginning of its memory.
 struct alignas(kCacheLineBytes) Heap::Slab {
   Shard* shard;
   Region* region;
   Slab* before = nullptr;  // in the list of slabs of its class that have room
   Slab* behind = nullptr;
-  void* free = nullptr;  // blocks that were used and are not, each naming the next
+  void* free = nullptr;  // list of freed blocks
   uint32_t block_bytes;
   uint16_t slab_class;
-  uint16_t slabs = 1;   // that it takes
-  uint16_t blocks = 0;  // used or free again
+  uint16_t slabs = 1;   // number of 64 KiB slabs that it spans
+  uint16_t blocks = 0;  // in use or freed
   uint16_t blocks_used = 0;
   uint16_t blocks_max;
 
@@ -42,12 +42,12 @@ struct alignas(kCacheLineBytes) Heap::Slab {
 struct Heap::Region {
   std::byte* begin;
   size_t bytes;
-  uint32_t free_slabs;  // a bit for each; a region of one large block has none
+  uint32_t free_slabs;  // a bit per slab; a region of one large block has none
 
   static constexpr uint32_t kAll = UINT32_MAX;
   static_assert(kSlabsPerRegion == 32);
 
-  // Where so many free slabs follow each other; kSlabsPerRegion if nowhere.
+  // The first of `slabs` adjacent free slabs; kSlabsPerRegion if there are none.
   [[nodiscard]] size_t find(size_t slabs) const {
     uint32_t at = free_slabs;
     for (size_t i = 1; i < slabs; ++i) at &= at >> 1;
@@ -58,8 +58,8 @@ struct Heap::Region {
   }
 };
 
-// The heap's memory in slabs, which all shards share: a shard of its own regions would leave each of them partly used.
-// Thread-safety: all methods. They are called once in a slab of blocks, so that the mutex is mostly free.
+// The heap's memory in slabs, shared by all shards: if each shard had its own regions, each shard would leave some
+// partly used. Thread-safety: all methods. They are called once per slab of blocks, so the mutex is mostly free.
 class Heap::Regions {
  public:
   Regions() = default;
@@ -70,7 +70,7 @@ class Heap::Regions {
   Regions(const Regions&) = delete;
   Regions& operator=(const Regions&) = delete;
 
-  // Null: there is no memory.
+  // Takes adjacent slabs. Null: there is no memory.
   std::byte* take(size_t slabs, Region** region) {
     const std::lock_guard lock(mutex_);
     return slabs > kSlabsPerRegion ? take_region(slabs, region) : take_slabs(slabs, region);
@@ -97,7 +97,7 @@ class Heap::Regions {
   }
 
  private:
-  static constexpr size_t kKeptOneIn = 8;  // empty regions, of all
+  static constexpr size_t kKeptOneIn = 8;  // one in this many regions may be kept empty
 
   std::byte* take_slabs(size_t slabs, Region** region) {
     size_t first = kSlabsPerRegion;
@@ -119,7 +119,7 @@ class Heap::Regions {
     if ((*region)->free_slabs == 0) with_room_.erase(*region);
     return (*region)->begin + first * kSlabBytes;
   }
-  // For one large block.
+  // Takes a region for one large block.
   std::byte* take_region(size_t slabs, Region** region) {
     BONSAI_CHECK(slabs <= UINT16_MAX);
     *region = map((slabs * kSlabBytes + kRegionBytes - 1) / kRegionBytes * kRegionBytes);
@@ -167,7 +167,7 @@ class Heap::Shard {
 
   [[nodiscard]] std::mutex& mutex() { return mutex_; }
 
-  // The rest requires the mutex.
+  // All methods below require the mutex.
   void* allocate(size_t bytes) {
     const size_t slab_class = class_of(bytes);
     if (slab_class == kLarge) return allocate_large(bytes);
@@ -197,9 +197,9 @@ class Heap::Shard {
 
  private:
   static constexpr size_t kSmallClasses = kSmallMax / kSmallStep;
-  static constexpr size_t kBlocksMax = (kSlabBytes - sizeof(Slab)) / kSmallMax;  // of a slab of more than small blocks
-  // Of the number of blocks in a slab so many bits count: sizes a twelfth apart share a class, since each class leaves
-  // slabs partly used.
+  static constexpr size_t kBlocksMax = (kSlabBytes - sizeof(Slab)) / kSmallMax;  // per slab of blocks above kSmallMax
+  // Only this many leading bits of the number of blocks in a slab select the class. Sizes up to a twelfth apart then
+  // share a class, which keeps the number of partly used slabs low.
   static constexpr int kBlocksBits = 4;
   static constexpr size_t kLarge = kSmallClasses + kBlocksMax;
 
@@ -252,7 +252,7 @@ class Heap::Shard {
     if (was_full) link(slab);
   }
 
-  // The list of a class is in no order; its first slab is filled first.
+  // The list of a class is unordered; its first slab is filled first.
   void link(Slab* slab) {
     Slab*& first = roomy_[slab->slab_class];
     slab->before = nullptr;

@@ -4,14 +4,14 @@
 // Regions of 2 MiB, on huge pages where the kernel gives them, are cut into slabs of 64 KiB, and a slab into blocks of
 // one size; a larger block takes several slabs. An empty slab may get another block size; an empty region is unmapped,
 // except for a few that are kept. A slab is taken from the region with the lowest address that has room, so that other
-// regions become empty. Allocators with free lists per thread return nothing to the system where one thread allocates
+// regions become empty. Allocators with free lists per thread return nothing to the system when one thread allocates
 // and another frees.
 //
 // Long-lived blocks should not share a heap with short-lived ones: one block keeps a whole region.
 //
-// Thread-safety: everything from any thread; a block may be freed by another thread than allocated it. Allocating
-// waits for a preempted thread only when it needs a new slab; freeing may. Cost: some 20 ns; a new region costs 10 us
-// plus the kernel's time to clear it.
+// Thread-safety: everything from any thread; any thread may free a block. Allocating waits for a preempted thread only
+// when it needs a new slab; freeing may wait at any time. Cost: some 20 ns; a new region costs 10 us plus the kernel's
+// time to clear it.
 #ifndef BONSAI_BASE_HEAP_H_
 #define BONSAI_BASE_HEAP_H_
 
@@ -36,20 +36,21 @@ class Heap {
   Heap(const Heap&) = delete;
   Heap& operator=(const Heap&) = delete;
 
-  // A block of at least so many bytes, at a multiple of 16, and of 64 if `bytes` is one. Null: there is no memory.
+  // A block of at least `bytes` bytes, aligned to 16, and to 64 if `bytes` is a multiple of 64. Null: there is no
+  // memory.
   [[nodiscard]] void* allocate(size_t bytes);
   // Requires: a block of any heap.
   static void free(void* block);
 
-  // What the block really has. Requires: a block of any heap.
+  // The bytes that the block really has. Requires: a block of any heap.
   [[nodiscard]] static size_t block_bytes(const void* block);
 
-  // Gives back the regions that were kept in hand.
+  // Returns the empty regions that were kept to the system.
   void give_back();
 
   struct Use {
     uint64_t held_bytes = 0;  // from the system
-    uint64_t used_bytes = 0;  // in blocks, with what rounding their sizes costs
+    uint64_t used_bytes = 0;  // in blocks, including the rounding of their sizes
   };
   [[nodiscard]] Use use() const;
 
@@ -60,7 +61,7 @@ class Heap {
   class Shard;
   static Slab* slab_of(const void* block);
   std::unique_ptr<Regions> regions_;
-  // More than one, so that nobody waits for the first one's holder.
+  // Several, so that threads seldom wait for the same lock.
   static constexpr size_t kShards = 4;
   std::array<std::unique_ptr<Shard>, kShards> shards_;
 };

@@ -32,7 +32,7 @@ size_t random_bytes(Random* random) {
   return 1 + random->next() % (kind < 50 ? 256 : 9'000);
 }
 
-// Blocks of all sizes come and go: none overlaps another, and the heap keeps account.
+// Blocks of all sizes are allocated and freed: none overlaps another, and the heap's counters are right.
 TEST(Heap, BlocksOfAllSizesAreApart) {
   Heap heap;
   const uint64_t seed = seed_from_env_or(fresh_seed());
@@ -68,7 +68,7 @@ TEST(Heap, BlocksOfAllSizesAreApart) {
   EXPECT_EQ(heap.use().held_bytes, 0U);
 }
 
-// What one thread has allocated and another frees goes back to the system, though neither asks for anything again.
+// Blocks that one thread allocates and another frees return to the system, although neither allocates again.
 TEST(Heap, WhatAnotherThreadFreesIsGivenBack) {
   constexpr size_t kBlocks = 10'000, kBytes = 7'000;
   Heap heap;
@@ -86,7 +86,7 @@ TEST(Heap, WhatAnotherThreadFreesIsGivenBack) {
   EXPECT_EQ(heap.use().held_bytes, 0U);
 }
 
-// Half of the blocks stay, at random; what comes then fills the gaps before the heap grows.
+// A random half of the blocks stays; new blocks then fill the gaps before the heap grows.
 TEST(Heap, GapsAreFilledFirst) {
   constexpr size_t kBlocks = 20'000, kBytes = 1'500;
   Heap heap;
@@ -128,8 +128,8 @@ TEST(Heap, ThreadsShareRegions) {
   }
 }
 
-// Blocks of random sizes that are replaced by others again and again: each class of sizes has slabs partly used, which
-// are together less than the blocks.
+// Blocks are replaced by blocks of other random sizes, many times. Each size class has partly used slabs; their free
+// room stays below the size of all blocks.
 TEST(Heap, PartlyUsedSlabsAreBounded) {
   Heap heap;
   Random random(seed_from_env_or(1));

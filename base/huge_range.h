@@ -16,8 +16,8 @@ namespace bonsai::base {
 
 inline constexpr size_t kHugePageBytes = size_t{2} << 20;
 
-// An address range of `bytes` at a multiple of `align`, a power of two, without access: to be mapped over or given
-// access to, and unmapped by the caller. Null when there is none.
+// Reserves an address range of `bytes`, aligned to `align`, a power of two. It has no access rights: the caller maps
+// over it or grants access, and unmaps it. Null when there is none.
 [[nodiscard]] inline std::byte* reserve_range(size_t bytes, size_t align) {
   const size_t wanted = bytes + align;
   void* const range = ::mmap(nullptr, wanted, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -29,7 +29,7 @@ inline constexpr size_t kHugePageBytes = size_t{2} << 20;
   return begin + skipped;
 }
 
-// Memory of the process, all zeros, on huge pages if possible; to be unmapped by the caller. Null when there is none.
+// Maps zeroed memory of the process, on huge pages if possible. The caller unmaps it. Null when there is none.
 [[nodiscard]] inline std::byte* map_huge(size_t bytes) {
   std::byte* const range = reserve_range(bytes, kHugePageBytes);
   if (range == nullptr) return nullptr;

@@ -18,7 +18,8 @@
 
 namespace bonsai::base {
 
-// The first eight bytes as a big-endian integer, padded with zeros: order of heads is order of keys, ties undecided.
+// The first eight bytes as a big-endian integer, padded with zeros. Keys with different heads are in the order of their
+// heads; equal heads decide nothing.
 inline uint64_t key_head(std::string_view bytes) {
   uint64_t raw = 0;
   if (bytes.size() >= sizeof raw) {  // one load
@@ -34,7 +35,7 @@ inline size_t common_prefix_bytes(std::string_view a, std::string_view b) {
   return static_cast<size_t>(std::mismatch(a.begin(), a.begin() + n, b.begin()).first - a.begin());
 }
 
-// The same in bits.
+// Length of the common prefix in bits.
 inline size_t common_prefix_bits(std::string_view a, std::string_view b) {
   const size_t bytes = common_prefix_bytes(a, b);
   if (bytes == std::min(a.size(), b.size())) return bytes * 8;
@@ -42,7 +43,7 @@ inline size_t common_prefix_bits(std::string_view a, std::string_view b) {
   return bytes * 8 + static_cast<size_t>(std::countl_zero(differ));
 }
 
-// A key that somebody else owns. Requires: `bytes` outlives it.
+// A key that does not own its bytes. Requires: `bytes` outlives it.
 struct Key {
   uint64_t head = 0;
   std::string_view bytes;

@@ -48,7 +48,7 @@ TEST(Key, head_is_the_big_endian_integer) {
   EXPECT_EQ(key_head(""), 0u);
 }
 
-// Two fences share so many bits; no key between them differs in these, and the next bit differs between the fences.
+// All keys between two fences share the common prefix of the fences, and the fences differ in the next bit.
 TEST(Key, common_prefix_bits_hold_for_all_keys_between) {
   const auto bit_of = [](const std::string& key, size_t i) {
     return i / 8 < key.size() ? static_cast<unsigned char>(key[i / 8]) >> (7 - i % 8) & 1 : 0;

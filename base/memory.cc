@@ -7,7 +7,7 @@
 namespace bonsai::base {
 namespace {
 
-// Live as long as the process: blocks may be freed by threads that end after main().
+// Never destroyed, because threads that end after main() may still free blocks.
 Heap& heap_of(Lifetime lifetime) {
   static auto* const updates = new Heap();
   static auto* const ranges = new Heap();

@@ -2,9 +2,9 @@
 // Memory for the blocks of the DRAM tier (tables of updates, update nodes, dnode metadata, bnodes), which foreground
 // threads allocate and background threads free: two heaps of the process (heap.h), one for blocks that are freed when a
 // range is offloaded and one for the others. They are on huge pages where the kernel gives them, since lookups access
-// them at random. Builds with sanitizers use operator new, which sanitizers check.
+// them at random. Builds with sanitizers use operator new instead, which sanitizers check.
 //
-// Thread-safety: everything from any thread; a block may be freed by another thread than allocated it.
+// Thread-safety: everything from any thread; any thread may free a block.
 #ifndef BONSAI_BASE_MEMORY_H_
 #define BONSAI_BASE_MEMORY_H_
 
@@ -29,13 +29,13 @@ enum class Lifetime : uint8_t {
 
 #if BONSAI_SCALABLE_MEMORY
 namespace internal {
-// Never null: memory that has run out ends the process.
+// Never null: without memory the process ends.
 void* allocate_from_heap(size_t bytes, Lifetime lifetime);
 }  // namespace internal
 #endif
 
-// A block aligned to `alignment`, 16 or 64; for free_block(). Memory that has run out ends the process, as with
-// operator new in code without exceptions.
+// A block aligned to `alignment`, 16 or 64; for free_block(). Without memory the process ends, as with operator new in
+// code without exceptions.
 template <size_t alignment = __STDCPP_DEFAULT_NEW_ALIGNMENT__>
 [[nodiscard]] void* allocate_block(size_t bytes, Lifetime lifetime) {
 #if BONSAI_SCALABLE_MEMORY
@@ -57,7 +57,7 @@ void free_block(void* block) {
 #endif
 }
 
-// What a block that was allocated for so many bytes takes.
+// The bytes that a block occupies, which was allocated for `bytes`.
 inline size_t bytes_of_block([[maybe_unused]] const void* block, [[maybe_unused]] size_t bytes) {
 #if BONSAI_SCALABLE_MEMORY
   return Heap::block_bytes(block);
@@ -66,10 +66,10 @@ inline size_t bytes_of_block([[maybe_unused]] const void* block, [[maybe_unused]
 #endif
 }
 
-// Gives memory that is free, and was kept for the next blocks, back to the system.
+// Returns free memory that was kept for later blocks to the system.
 void give_back_memory();
 
-// Of all blocks of the process; zeros under a sanitizer.
+// Memory use of all blocks of the process; zeros under a sanitizer.
 [[nodiscard]] Heap::Use memory_use();
 
 }  // namespace bonsai::base

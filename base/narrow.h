@@ -11,7 +11,7 @@
 
 namespace bonsai::base {
 
-// The same value as a `To`. Requires, and checks in every build: a `To` can have it.
+// Converts `value` to `To`. Requires, and checks in every build: `To` can represent it.
 template <class To, class From>
 constexpr To checked_narrow(From value) {
   if constexpr (std::is_enum_v<From>) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waits of the thread itself, not of its coroutine. Only for use in base/: other rooms use base/thread.h.
+// Waits that block the whole thread, not only the coroutine. Only for use in base/: other rooms use base/thread.h.
 #ifndef BONSAI_BASE_OS_WAIT_H_
 #define BONSAI_BASE_OS_WAIT_H_
 
@@ -22,9 +22,9 @@ inline void os_wait_until(uint64_t deadline_ns) {
 
 inline void relax_processor();
 
-// Blocks until the base clock reads deadline_ns, at most a second: pauses for the last microseconds, since the
-// operating system may wake a sleeper late, and sleeps before. On virtual time, which only its scheduler moves, it
-// returns at once.
+// Blocks until the base clock reads deadline_ns, at most a second. It sleeps first and spins for the last microseconds,
+// since the operating system may wake a sleeper late. On virtual time, which only its scheduler moves, it returns at
+// once.
 inline void wait_politely_until(uint64_t deadline_ns) {
   constexpr uint64_t kSleepErrorNs = 60 * kNsPerUs;
   if (virtual_now_ns != nullptr) return;
@@ -34,7 +34,7 @@ inline void wait_politely_until(uint64_t deadline_ns) {
   while (now_ns() < end) relax_processor();
 }
 
-// Informs the processor that this is a spinning wait.
+// Hints to the processor that this is a spinning wait.
 inline void relax_processor() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();

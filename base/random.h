@@ -10,7 +10,7 @@
 
 namespace bonsai::base {
 
-// One step of splitmix64: a good mix of 64 bits, and the way to make many seeds out of one.
+// One step of splitmix64: mixes 64 bits well, and derives many seeds from one.
 [[nodiscard]] constexpr uint64_t splitmix64(uint64_t x) {
   x += 0x9e3779b97f4a7c15;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
@@ -61,8 +61,8 @@ class Random {
   uint64_t state_[4]{};
 };
 
-// When set, this thread lives in a simulation, and what it takes for chance here is a function of a seed: a scheduler
-// in virtual time sets it while it runs, as it sets the clock (base/clock.h). Nobody else sets it.
+// When set, this thread is in a simulation, and its random numbers are a function of a seed. Only a scheduler in
+// virtual time sets it, while it runs, as it sets the clock (base/clock.h).
 inline constinit thread_local Random* simulated_random = nullptr;
 
 // A seed that no other call, thread or process is likely to get; in a simulation, that no other call gets.
@@ -75,7 +75,7 @@ namespace random_internal {
 inline constinit thread_local Random of_thread{1};
 }  // namespace random_internal
 
-// The calling thread's generator, for chances that need no seed of their own.
+// The calling thread's generator, for random choices that need no seed of their own.
 [[nodiscard]] inline Random& thread_random() {
   return simulated_random != nullptr ? *simulated_random : random_internal::of_thread;
 }

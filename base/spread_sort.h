@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sorts by keys' heads that are spread about evenly between the least and the greatest, as in most ranges: each element
-// is first placed near its final position, and then ordered among its neighbours. Time is linear in their number; where
-// heads cluster, that of std::sort.
+// is first placed near its final position, and then ordered among its neighbours. Time is linear in the number of
+// elements; where heads cluster, it is that of std::sort.
 #ifndef BONSAI_BASE_SPREAD_SORT_H_
 #define BONSAI_BASE_SPREAD_SORT_H_
 
@@ -13,14 +13,14 @@
 
 namespace bonsai::base {
 
-// Outside of these std::sort is faster, or takes less stack.
+// Bounds on the number of elements. Below, std::sort is faster; above, it takes less stack.
 inline constexpr size_t kSpreadLeast = 16;
 inline constexpr size_t kSpreadMost = 1024;
 
-// The sort below of so many. Not inline: callers with few elements need not pay for its stack.
+// The sort below, within these bounds. Not inline: callers with few elements need not pay for its stack.
 template <class It, class HeadOf, class Less>
 [[gnu::noinline]] void spread_sort_many(It begin, It end, HeadOf head_of, Less less) {
-  constexpr uint16_t kPlaceMax = 16;  // so many for one place: the heads crowd
+  constexpr uint16_t kPlaceMax = 16;  // more elements for one place: the heads cluster
   struct Item {
     uint64_t head;
     uint32_t from;  // where the element is
@@ -36,7 +36,7 @@ template <class It, class HeadOf, class Less>
   const uint64_t scale = (static_cast<uint64_t>(n) << 32) / (((greatest - least) >> shift) + 1);
   const auto place_of = [&](uint64_t head) { return static_cast<size_t>(((head - least) >> shift) * scale >> 32); };
 
-  std::array<uint16_t, kSpreadMost> next;  // of each place: how many there are, then where the next one goes
+  std::array<uint16_t, kSpreadMost> next;  // per place: the number of elements, then the position of the next one
   std::fill_n(next.begin(), n, uint16_t{0});
   for (It at = begin; at != end; ++at) {
     if (++next[place_of(head_of(*at))] > kPlaceMax) return std::sort(begin, end, less);

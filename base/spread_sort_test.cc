@@ -34,7 +34,7 @@ void expect_sorted(const std::vector<Element>& elements) {
   EXPECT_EQ(sorted(elements), wanted);
 }
 
-// Heads that are spread, that crowd in one place, that are all the same, and that are at both ends of what there is.
+// Heads that are spread, that cluster in one place, that are all equal, and that are at both ends of the range.
 TEST(SpreadSort, SortsWhateverTheHeadsAre) {
   const uint64_t seed = seed_from_env_or(std::random_device()());
   SCOPED_TRACE("BONSAI_SEED=" + std::to_string(seed));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Passing a failed status on.
+// A macro that returns a failed status to the caller.
 #ifndef BONSAI_BASE_STATUS_MACROS_H_
 #define BONSAI_BASE_STATUS_MACROS_H_
 

@@ -21,8 +21,8 @@ inline namespace stepped {
 using StepHook = void (*)(const char* step);
 inline std::atomic<StepHook> step_hook{nullptr};
 
-// No step may be taken while one of these lives: what it guards holds a lock that a thread of the schedule, resumed at
-// such a step, would wait for without end.
+// Forbids steps while it lives. The guarded section holds a lock: a switch at a step inside it could resume a thread
+// that would wait for that lock for ever.
 class StepFree {
  public:
   StepFree() { ++depth; }
@@ -44,7 +44,7 @@ inline void step(const char* name) {
 constexpr void step(const char*) {}
 
 struct StepFree {
-  StepFree() {}  // user-provided: a local of it is no unused variable
+  StepFree() {}  // user-provided, so that a local variable of this type does not count as unused
 };
 
 #endif

@@ -26,8 +26,8 @@ TEST(Step, calls_the_hook) {
   EXPECT_EQ(steps_seen(), std::vector<std::string>{"seen"});
 }
 
-// How the protocol tests use it: a read-modify-write in two steps loses updates under some interleaving and never
-// alone.
+// Shows the use in protocol tests: a read-modify-write in two steps loses updates under some interleavings, and never
+// without concurrency.
 TEST(Step, with_a_seeded_scheduler_shows_a_lost_update) {
   step_hook = [](const char*) { Scheduler::yield(); };
   Scheduler scheduler({.pick = Scheduler::Pick::kSeeded});

@@ -21,7 +21,7 @@
 namespace bonsai::base {
 namespace {
 
-// The first ones are of 1 us, since a round trip is not to be overslept; then each is longer.
+// The first sleeps take 1 us, so that a round trip is not overslept; then each is twice as long.
 constexpr uint32_t kShortNaps = 8, kDoublingNaps = 4;
 
 uint64_t nap_us(uint32_t number) {
@@ -114,11 +114,11 @@ struct Thread::Simulated {
   Scheduler::Token joiner;
 };
 
-// One that waits for its body.
+// A thread that waits for its body.
 struct Thread::Reserved {
   std::string name;
   Event given;
-  std::function<void()> body;  // empty when it is given: there is none
+  std::function<void()> body;  // if it is still empty after the wait, the thread ends
 };
 
 namespace {
@@ -184,7 +184,7 @@ Status Thread::reserve(std::string name, Thread* thread) {
   Thread made;
   made.reserved_ = std::make_shared<Reserved>();
   made.reserved_->name = name;
-  if (virtual_scheduler() == nullptr) {  // whose coroutines are always to be had
+  if (virtual_scheduler() == nullptr) {  // a virtual scheduler always has coroutines
     const auto wait = [reserved = made.reserved_] {
       while (!reserved->given.wait_for(kUnboundedMs)) {
       }
@@ -220,7 +220,7 @@ void Thread::join() {
   if (thread_.joinable()) thread_.join();
   if (simulated_ == nullptr) return;
   while (!simulated_->ended) {
-    BONSAI_CHECK(Scheduler::current() != nullptr);  // only a coroutine can wait for one
+    BONSAI_CHECK(Scheduler::current() != nullptr);  // only a coroutine can wait for a coroutine
     simulated_->joiner = Scheduler::token();
     static_cast<void>(Scheduler::park());
   }
@@ -235,7 +235,7 @@ bool wait_on(std::condition_variable* changed, std::unique_lock<std::mutex>* loc
     const uint64_t step_ms = std::min(left_ms, kStepMsMax), begin_ns = now_ns();
     if (changed->wait_for(*lock, std::chrono::milliseconds(step_ms), condition)) return true;
     left_ms -= step_ms;
-    // Woken far too late, as after a stop: who brings the condition about has not run either.
+    // Woken far too late, as after a stop: the thread that would make the condition true has not run either.
     const bool late = now_ns() - begin_ns > 2 * step_ms * kNsPerMs;
     if (left_ms == 0 && late && std::exchange(may_go_on, false)) left_ms = step_ms;
   }

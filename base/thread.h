@@ -19,7 +19,7 @@
 namespace bonsai::base {
 
 inline constexpr uint32_t kNoOrdinal = UINT32_MAX;
-// For a BoundedWait for a lock: it is let go of as soon as its holder runs.
+// The limit of a BoundedWait for a lock, which is released as soon as its holder runs.
 inline constexpr uint64_t kUnboundedMs = uint64_t{1} << 40;
 
 namespace detail {
@@ -27,26 +27,26 @@ inline constinit thread_local uint32_t ordinal_of_thread = kNoOrdinal;
 uint32_t assign_thread_ordinal();
 }  // namespace detail
 
-// A small dense number of the calling thread: the least that no other live thread holds, given at the first call and
-// freed when the thread's thread_local objects are destroyed. Cost: one thread-local load.
-// Guarantees: no two live threads hold the same one (a destructor of a thread_local object may run after the release
-// and then sees a number that another thread may hold; use it as a hint there).
+// A small dense number of the calling thread: the least number that no other live thread holds. It is assigned at the
+// first call and freed when the thread's thread_local objects are destroyed. Cost: one thread-local load.
+// Guarantees: no two live threads hold the same one (a destructor of a thread_local object may run after the release;
+// another thread may then hold the number, so it is only a hint there).
 [[nodiscard]] inline uint32_t thread_ordinal() {
   const uint32_t ordinal = detail::ordinal_of_thread;
   return ordinal != kNoOrdinal ? ordinal : detail::assign_thread_ordinal();
 }
 
-// A named OS thread that is joined by its destructor. The body must return by itself: signal it to before the join.
-// `name` shows in debuggers and `top`; the kernel keeps its first 15 bytes.
-// Made by a coroutine in virtual time it is a coroutine of the same scheduler, and its owner is one, too.
+// A named OS thread that is joined by its destructor. The body must return by itself: signal it before the join. `name`
+// shows in debuggers and `top`; the kernel keeps its first 15 bytes.
+// If a coroutine in virtual time makes it, it is a coroutine of the same scheduler, and only coroutines may own it.
 // Thread-safety: one owner.
 class Thread {
  public:
   Thread() = default;
   // Errors: NoSpace, with the remedy, when the system gives no further thread: limits of processes and of memory.
   [[nodiscard]] static Status start(std::string name, std::function<void()> body, Thread* thread);
-  // Makes a thread that waits for begin(), for callers that must know that they have it before they change anything.
-  // One that never begins ends with join(). Errors: as start().
+  // Makes a thread that waits for begin(), for callers that must have the thread before they change anything. A thread
+  // that never begins ends with join(). Errors: as start().
   [[nodiscard]] static Status reserve(std::string name, Thread* thread);
   // Requires: reserve() made this one, and it has not begun.
   void begin(std::function<void()> body);
@@ -69,7 +69,7 @@ class Thread {
   std::shared_ptr<Reserved> reserved_;  // until it begins
 };
 
-// For tests: the system gives so many more threads; negative: as many as it can.
+// For tests: how many more threads can be made; negative: as many as the system gives.
 inline constinit std::atomic<int64_t> threads_granted_for_test{-1};
 
 // How many processors the calling thread may run on; at least 1.
@@ -77,16 +77,15 @@ inline constinit std::atomic<int64_t> threads_granted_for_test{-1};
 
 // Calls work(i) for each i below `count`, on `threads` threads of which the caller is one, and returns when all are
 // done. Requires: the calls may run at the same time and in any order, and end by themselves. With one thread: in
-// order. Where the system gives fewer threads it uses those.
+// order. If the system gives fewer threads, it uses those.
 void for_each_on(unsigned threads, size_t count, const std::function<void(size_t)>& work);
 
-// Binds the calling thread to the `index`-th of the processors that it may run on, counted round. Errors: NotSupported
-// when the system refuses.
+// Binds the calling thread to the `index`-th of the processors that it may run on, modulo their number. Errors:
+// NotSupported when the system refuses.
 [[nodiscard]] Status pin_thread(unsigned index);
 
-// Waits for `condition` on a condition variable, for `limit_ms` at most; returns what `condition` says in the end. As
-// with BoundedWait, time for which the process was stopped hardly counts. Requires: *lock is held, and guards the
-// condition.
+// Waits for `condition` on a condition variable, for `limit_ms` at most; returns the last value of `condition`. As with
+// BoundedWait, time for which the process was stopped hardly counts. Requires: *lock is held, and guards the condition.
 [[nodiscard]] bool wait_on(std::condition_variable* changed, std::unique_lock<std::mutex>* lock, uint64_t limit_ms,
                            const std::function<bool()>& condition);
 
@@ -111,17 +110,18 @@ class Event {
 // sleep would miss. Inside a coroutine its siblings run meanwhile.
 void wait_closely_until(uint64_t deadline_ns);
 
-// Returns when now_ns() >= deadline_ns: keeps the processor for the first two microseconds and then gives it away again
-// and again, for pauses of which a sleep would make more. Inside a coroutine its siblings run meanwhile.
+// Returns when now_ns() >= deadline_ns: keeps the processor for the first two microseconds and then yields it
+// repeatedly. For pauses that a sleep would make too long. Inside a coroutine its siblings run meanwhile.
 void yield_until(uint64_t deadline_ns);
 
-// Lets at least `ms`, or `us`, pass. The system may add some 50 us.
+// Sleeps for at least `ms`, or `us`. The system may add some 50 us.
 void sleep_ms(uint64_t ms);
 void sleep_us(uint64_t us);
-// Lets the time pass until now_ns() >= deadline_ns, without spinning. Called time after time with deadlines that do not
-// depend on when it returned, it does not drift.
+// Sleeps until now_ns() >= deadline_ns, without spinning. Repeated calls do not drift if the deadlines do not depend on
+// when the calls returned.
 void sleep_until(uint64_t deadline_ns);
-// From now on the system wakes this thread as exactly as it can, and not with others to save power: the 50 us go.
+// From now on the system wakes this thread as exactly as it can, instead of delaying it to save power: this removes the
+// 50 us.
 void wake_exactly();
 
 // Gives the processor to another thread, or inside a coroutine to a sibling.
@@ -132,23 +132,23 @@ void yield_thread();
 // It spins for about a microsecond, then yields, then sleeps up to a millisecond at a time. Inside a coroutine it
 // always yields to the siblings. Making one costs nothing: the clock is first read when spinning has not helped.
 //
-// The limit is of time in which this thread could have gone on: between two pauses no more than kStepNsMax counts, and
-// no more than an eighth of the limit, so that a process which was stopped, or a machine that was suspended, finds its
-// waits as it left them. And the condition has the last word: expired() never answers true before the caller has looked
-// at it once more after the limit passed.
+// The limit bounds time in which this thread could have run: the time between two pauses counts up to kStepNsMax, and
+// up to an eighth of the limit. So a stopped process or a suspended machine does not expire its waits. The condition
+// has the last word: expired() returns true only after the caller has checked the condition once more after the limit
+// passed.
 class BoundedWait {
  public:
   BoundedWait(const char* name, uint64_t limit_ms) : name_(name), limit_ms_(limit_ms) {}
 
   static constexpr uint64_t kStepNsMax = 100'000'000, kWatchStepNsMax = 1'000'000'000;
 
-  // True when `limit_ms` had passed, since the wait left its spinning phase, already at the call before. Requires: the
-  // caller looks at the condition between two calls.
+  // True if `limit_ms`, counted from the end of the spinning phase, had passed at the previous call already. Requires:
+  // the caller checks the condition between two calls.
   [[nodiscard]] bool expired();
   void pause();
 
-  // For waits that poll a device and then block on it, in place of pause(): how much time has passed since this was
-  // first called, of each step at most kWatchStepNsMax. The limit counts from there. Cost: one reading of the clock.
+  // Replaces pause() in waits that poll a device and then block on it: returns the time since its first call, where
+  // each step counts at most kWatchStepNsMax. The limit counts from the first call. Cost: one reading of the clock.
   uint64_t watch_ns();
 
   [[nodiscard]] const char* name() const { return name_; }
@@ -167,12 +167,12 @@ class BoundedWait {
   uint64_t counted_to_ns_ = 0;  // by the clock; 0 = still spinning
   uint64_t counted_ns_ = 0;
   uint32_t pauses_ = 0;
-  bool over_ = false;  // the limit has passed; the caller looks once more
+  bool over_ = false;  // the limit has passed; the caller checks once more
 };
 
-// Mutual exclusion whose holder may be a coroutine that is suspended meanwhile, at a fence or a far access: who finds
-// it taken lets others run. For short sections off the hot path; meets the requirements of std::lock_guard. Waits as
-// long as the lock is held, as std::mutex does: its holder may have been stopped.
+// A mutex whose holder may be a coroutine that is suspended at a fence or a far access: a waiter lets others run. For
+// short sections off the hot path; meets the requirements of std::lock_guard. lock() waits as long as the lock is held,
+// as std::mutex does, because the holder may have been stopped.
 class YieldingMutex {
  public:
   explicit YieldingMutex(const char* name) : name_(name) {}

@@ -208,7 +208,7 @@ TEST(Waits, yield_until_returns_at_its_deadline) {
   EXPECT_TRUE(scheduler.run().ok());
 }
 
-// For the life of this object the system gives so many more threads.
+// While this object lives, the system gives at most this many more threads.
 class Granted {
  public:
   explicit Granted(int64_t threads) { threads_granted_for_test.store(threads); }
@@ -231,7 +231,7 @@ TEST(Thread, that_the_system_refuses_is_a_status_with_the_remedy) {
   EXPECT_FALSE(ran);
 }
 
-// The real thing: no address space for a stack. Sanitizers reserve more than any limit.
+// A real refusal: no address space for a stack. Sanitizers reserve more than any limit.
 TEST(Thread, without_memory_for_its_stack_is_a_status) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a sanitizer needs address space without limit";
@@ -328,7 +328,7 @@ TEST(BoundedWait, does_not_expire_while_the_process_is_stopped) {
   EXPECT_EQ(status, 0) << "the wait expired";
 }
 
-// The clock jumps, as after a stop. What came about meanwhile is noticed, whatever limit has passed.
+// The clock jumps, as after a stop. A condition that became true meanwhile is noticed, even if the limit has passed.
 TEST(BoundedWait, looks_once_more_after_the_limit) {
   uint64_t clock_ns = kNsPerSecond;
   virtual_now_ns = &clock_ns;
@@ -350,7 +350,7 @@ TEST(BoundedWait, looks_once_more_after_the_limit) {
   virtual_now_ns = nullptr;
 }
 
-// As below, for those who wait for a signal.
+// As below, for waits for a signal.
 TEST(Event, does_not_end_while_the_process_is_stopped) {
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
@@ -422,7 +422,7 @@ TEST(YieldingMutex, lets_the_suspended_holder_go_on) {
   EXPECT_EQ(order, "aabb");
 }
 
-// What takes a few microseconds, as a round trip does, is not overslept by more than that.
+// A wait for something that takes a few microseconds, such as a round trip, oversleeps by no more than that.
 TEST(BoundedWait, naps_briefly_at_first) {
   Scheduler scheduler({.virtual_time = true, .virtual_ns_per_switch = 1});
   scheduler.spawn([] {

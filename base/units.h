@@ -10,7 +10,7 @@ namespace bonsai::base {
 
 inline constexpr uint64_t kKiB = uint64_t{1} << 10;
 inline constexpr uint64_t kMiB = uint64_t{1} << 20;
-inline constexpr size_t kPageBytes = 4096;  // of this machine's memory and files
+inline constexpr size_t kPageBytes = 4096;  // page of this machine's memory and files
 
 }  // namespace bonsai::base
 

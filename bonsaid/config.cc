@@ -102,7 +102,7 @@ std::string known_settings() {
   return known;
 }
 
-// A value of the file as the text that a flag would have. False: it is of another kind.
+// Converts a value of the file to the text that a flag would have. False: the value has another kind.
 bool text_of(const toml::node& value, Kind kind, std::string* text) {
   switch (kind) {
     case Kind::kText:
@@ -155,8 +155,8 @@ Status apply(const std::string& path, const toml::key& key, const toml::node& va
   return Status::InvalidArgument(place + std::string(setting->name) + ": " + std::string(status.message()));
 }
 
-// The parser recurses into the parts of a dotted key and into nested values. A part takes two bytes at least, so this
-// bounds its depth, far below what a stack has room for.
+// The parser recurses into the parts of a dotted key and into nested values. A part takes at least two bytes, so the
+// length bounds the depth, far below the room of a stack.
 Status check_bytes(const std::string& path, const std::string& text) {
   if (text.size() <= kConfigBytesMax) return Status::OK();
   return Status::InvalidArgument(path + ", line 1: the file has more than " + std::to_string(kConfigBytesMax) +

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What bonsaid serves: from its configuration file (conf/bonsaid.toml) and its flags, which win. Both have the same
-// settings under the same names.
+// The configuration of bonsaid: from its file (conf/bonsaid.toml) and its flags, which win. Both have the same settings
+// under the same names.
 #ifndef BONSAI_BONSAID_CONFIG_H_
 #define BONSAI_BONSAID_CONFIG_H_
 
@@ -15,7 +15,7 @@
 
 namespace bonsai::bonsaid {
 
-// Where bonsaid listens, e.g. shm://NAME or rdma://HOST:PORT.
+// An address at which bonsaid listens, e.g. shm://NAME or rdma://HOST:PORT.
 struct Address {
   std::string scheme;
   std::string node;  // in the notation of the fabric's provider
@@ -29,22 +29,23 @@ struct Config {
   rdma::RemoteDomain domain = rdma::RemoteDomain::kUnknown;
   std::string secret_file;  // empty: none
   bool open_to_all = false;
-  TestOptions test;  // its medium, and whether a shadow drops flushes
+  TestOptions test;  // the test medium, and whether a shadow drops flushes
   uint64_t litmus_ms = 250;
 };
 
-// The names of all settings, which are also those of flags.
+// The names of all settings, equal to the names of the flags.
 std::vector<std::string_view> setting_names();
 
-// Sets one from its text, as a flag has it; a list has commas between. Errors: InvalidArgument (unknown name; a value,
-// and then the message does not repeat the name).
+// Sets one setting from its text, as in a flag; commas separate the entries of a list. Errors: InvalidArgument (unknown
+// name, or invalid value; the message about a value does not repeat the name).
 Status set(std::string_view name, const std::string& text, Config* config);
 
-// Sets what the file has. Errors: IoError (cannot be read), InvalidArgument (no TOML, unknown or mistyped setting; the
-// message has the file and the line).
+// Applies the settings of the file. Errors: IoError (cannot be read), InvalidArgument (no TOML, unknown setting, or
+// value of the wrong type; the message has the file and the line).
 Status read_config(const std::string& path, Config* config);
 
-// Whether it says all that is needed. Errors: InvalidArgument (what is missing or contradicts, and what to do).
+// Checks that the settings are complete and consistent. Errors: InvalidArgument (the missing or contradictory setting,
+// and what to do).
 Status check(const Config& config);
 
 }  // namespace bonsai::bonsaid

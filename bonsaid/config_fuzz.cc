@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as a configuration: settings, or a refusal that names the file and the line.
+// Any bytes as a configuration give settings, or an error that names the file and the line.
 #include <string>
 #include <string_view>
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Settings: where they come from, which wins, and what each wrong one is answered with.
+// Settings: their sources, which source wins, and the message for each invalid one.
 #include "bonsaid/config.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ TEST_F(ConfigTest, TheExampleServesThisMachine) {
   EXPECT_EQ(config_.domain, rdma::RemoteDomain::kAdr);
 }
 
-// What is commented out in it are settings, too, with their defaults; and it names all that there are.
+// The lines that are commented out are settings, too, with their defaults. The example has every setting.
 TEST_F(ConfigTest, TheExampleNamesEverySetting) {
   const std::string text = std::regex_replace(annotated_example(), std::regex("\n# (\\w+ = )"), "\n$1");
   ASSERT_EQ("OK", read(text).ToString());
@@ -123,7 +123,7 @@ TEST_F(ConfigTest, WhatIsMissingIsNamedWithItsFlag) {
   EXPECT_TRUE(check(config_).ok()) << "processes of this user need none";
 }
 
-// As deep as a file can be, in each way that nests: an answer, and not the end of the stack.
+// The deepest possible file, for each kind of nesting, gives an error and does not overflow the stack.
 TEST_F(ConfigTest, DeepNestingIsRefused) {
   const auto repeat = [](size_t times, const std::string& text) {
     std::string all;

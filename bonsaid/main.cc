@@ -37,7 +37,7 @@ DEFINE_uint64(litmus_ms, 250, "N|how long each of the four tests of a fabric at 
 namespace bonsai::bonsaid {
 namespace {
 
-constexpr long kLookNs = 100'000'000;  // at owners, for the log
+constexpr long kLookNs = 100'000'000;  // between two checks of the owners, for the log
 
 std::vector<std::string_view> known_flags() {
   std::vector<std::string_view> names = setting_names();
@@ -70,7 +70,7 @@ std::string help_text() {
   return text;
 }
 
-// The file first, then the flags that were given.
+// Reads the file first, then applies the given flags.
 Status config_of_flags(Config* config) {
   if (!FLAGS_config.empty()) BONSAI_RETURN_IF_ERROR(read_config(FLAGS_config, config));
   for (const std::string_view name : setting_names()) {
@@ -83,7 +83,7 @@ Status config_of_flags(Config* config) {
   return check(*config);
 }
 
-// The folder's pools, and who owns them, in one line.
+// The folder's pools and their owners, in one line.
 std::string state_text(const Config& config, const std::vector<std::unique_ptr<Service>>& services) {
   std::map<std::string, std::string> pools;
   std::error_code ignored;
@@ -100,7 +100,7 @@ std::string state_text(const Config& config, const std::vector<std::unique_ptr<S
   return pools.empty() ? "no pools" : text;
 }
 
-// The signals that end the program, which only await_signal() takes.
+// The signals that end the program; only await_signal() receives them.
 sigset_t stopping_signals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -109,7 +109,7 @@ sigset_t stopping_signals() {
   return signals;
 }
 
-// Logs what changes until a signal asks for the end.
+// Logs changes until a signal requests the end.
 void watch(const Config& config, const std::vector<std::unique_ptr<Service>>& services) {
   const sigset_t signals = stopping_signals();
   std::string state;
@@ -137,7 +137,7 @@ void watch(const Config& config, const std::vector<std::unique_ptr<Service>>& se
   }
 }
 
-// The folder itself and none above it: a missing one may be a file system that is not mounted.
+// Makes the folder itself and none above it: if a folder above is missing, a file system may not be mounted.
 Status make_folder(const std::string& folder) {
   if (::mkdir(folder.c_str(), 0777) == 0) {
     LOG(INFO) << "made the folder " << folder;
@@ -148,7 +148,7 @@ Status make_folder(const std::string& folder) {
                          "; make it, or give another --folder");
 }
 
-// Each owner takes descriptors: as many as the system lets this program have.
+// Raises the limit of descriptors to its maximum, because each owner takes some.
 void raise_limit_of_descriptors() {
   rlimit limit = {};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -207,7 +207,7 @@ int run(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   return bonsai::admin::run_main("bonsaid", [argc, argv] {
-    ::signal(SIGPIPE, SIG_IGN);  // who reads its log may leave
+    ::signal(SIGPIPE, SIG_IGN);  // the reader of the log may exit
     bonsai::admin::start_log(argv[0]);
     return bonsai::bonsaid::run(std::vector<std::string>(argv + 1, argv + argc));
   });

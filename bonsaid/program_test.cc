@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// bonsaid as its users run it: a process that serves, others that own its pools over shm, and what is left when one of
-// them is killed. `program_test --writer POOL` is such an owner.
+// bonsaid as its users run it: one process serves, others own its pools over shm. Also the pools after one of these
+// processes is killed. `program_test --writer POOL` is such an owner.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -40,13 +40,13 @@ Options options_of_owner() {
   Options options;
   options.create_if_missing = true;
   options.pool_bytes = uint64_t{4} << 20;
-  options.log_bytes = uint64_t{256} << 10;  // so that it wraps, and is offloaded meanwhile
+  options.log_bytes = uint64_t{256} << 10;  // small, so that the log wraps and offloading runs meanwhile
   options.fabric_wait_ms_max = kWaitMsMax;
   return options;
 }
 
-// Puts the numbers from 1 on and prints each that was acknowledged; until it is killed, or an update fails: then it
-// prints why and after how long.
+// Puts the numbers 1, 2, 3, ... and prints each acknowledged one, until it is killed or an update fails. Then it prints
+// the error and the time that the update took.
 int write_numbers(const char* pool) {
   std::unique_ptr<DB> db;
   Status status = DB::Open(options_of_owner(), pool, &db);
@@ -72,7 +72,7 @@ uint64_t last_number(const std::string& text) {
   return last;
 }
 
-// Connects to the socket so many times, and keeps the connections.
+// Connects to the socket `times` times, and keeps the connections.
 void knock(const std::string& where, size_t times, std::vector<base::OsFile>* knocks) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -129,11 +129,11 @@ class Daemon : public ::testing::Test {
     rest.insert(rest.begin(), {BONSAI_PROGRAM, command});
     return run(rest);
   }
-  // Expects what one writer left that had put 1 to M, with M >= acknowledged.
+  // Expects the records of one writer that has put 1 to M, with M >= acknowledged.
   static void expect_written(const std::string& pool, uint64_t acknowledged) {
     CheckReport report;
     Status checked = Check(pool, &report);
-    for (int i = 0; i < 100 && checked.IsBusy(); ++i) {  // until bonsaid has found the last owner gone
+    for (int i = 0; i < 100 && checked.IsBusy(); ++i) {  // until bonsaid has noticed that the last owner is gone
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       checked = Check(pool, &report);
     }
@@ -206,7 +206,7 @@ TEST_F(Daemon, PoolsMixFilesAndAddresses) {
   EXPECT_NE(ran.out.find("targets               3"), std::string::npos) << ran.out;
 }
 
-// The owner dies in the midst of a write. Its pool is free for others soon, and has all that was acknowledged.
+// The owner dies during a write. Its pool is soon free for others, and has all acknowledged updates.
 TEST_F(Daemon, AnOwnerThatIsKilledLosesNothingThatWasAcknowledged) {
   start();
   uint64_t acknowledged = 0;
@@ -223,7 +223,7 @@ TEST_F(Daemon, AnOwnerThatIsKilledLosesNothingThatWasAcknowledged) {
   EXPECT_GT(acknowledged, 500u);
 }
 
-// The node's process dies in the midst of an owner's write.
+// The node's process dies during an owner's write.
 TEST_F(Daemon, ThatIsKilledIsUnavailableAndLosesNothingThatWasAcknowledged) {
   start();
   const auto writer = start_writer("shm://n/a", 800);
@@ -247,8 +247,8 @@ TEST_F(Daemon, ThatIsKilledIsUnavailableAndLosesNothingThatWasAcknowledged) {
   expect_written(pools_ + "/a", acknowledged);
 }
 
-// The owner is stopped, not dead, and the new daemon knows nothing of it. It has the pool mapped, so that nobody else
-// may have it.
+// The owner is stopped, not dead, and the new daemon has no record of it. The owner still has the pool mapped, so no
+// other process may own the pool.
 TEST_F(Daemon, ThatIsRestartedDoesNotGiveAwayThePoolOfAStoppedOwner) {
   start();
   for (int round = 0; round < testing::budget(1, 2, 100); ++round) {
@@ -282,28 +282,28 @@ TEST_F(Daemon, StopsUnderAnOwnerThatWrites) {
   expect_written("shm://n/a", last_number(out.substr(0, out.find("failed after"))));
 }
 
-// Processes that connect and say nothing, before the daemon is ready and after, decide nothing: it starts, serves
+// Processes that connect and send nothing, before and after the daemon is ready, have no effect: it starts, serves
 // others, and stops.
 TEST_F(Daemon, StartsServesAndStopsWhileSomebodyKnocks) {
   daemon_.emplace(fresh_folder(), words({"--litmus_ms=100"}));
   std::vector<base::OsFile> knocks;
   const std::string where = meeting_ + "/n";
-  knock(where, 2, &knocks);  // amid the litmus tests: the address is there before them
+  knock(where, 2, &knocks);  // during the litmus tests: the address exists before them
   ASSERT_EQ(knocks.size(), 2u);
   EXPECT_EQ(::send(knocks[1].fd(), "nonsense", 8, MSG_NOSIGNAL), 8);
   ASSERT_TRUE(daemon_->prints("ready: serves ")) << daemon_->err();
-  knock(where, 300, &knocks);  // more than wait to be greeted
+  knock(where, 300, &knocks);  // more than the bound on connections without a greeting
   const Ran ran = bonsai("put", {"--pool=shm://n/a", "--create", "--bytes=4M", "k", "v"});
   EXPECT_EQ(ran.exit_code, 0) << ran.err;
   knock(where, 10, &knocks);
   daemon_->signal(SIGTERM);
-  knocks.resize(knocks.size() / 2);  // they leave while it stops
+  knocks.resize(knocks.size() / 2);  // these close while it stops
   EXPECT_EQ(daemon_->wait(), 0) << daemon_->err();
   start();
   EXPECT_EQ(bonsai("get", {"--pool=shm://n/a", "k"}).out, "v\n");
 }
 
-// The next owner hears what is the matter, the log says it, and those who are served go on.
+// The next owner gets an error with the cause, the log has it, too, and the present owners continue.
 TEST_F(Daemon, AtItsLimitOfDescriptorsItRefusesTheNextOwnerAlone) {
   std::vector<std::string> limited = {"/bin/sh", "-c", "ulimit -n 100; exec \"$0\" \"$@\""};
   for (const std::string& word : words()) limited.push_back(word);
@@ -322,7 +322,7 @@ TEST_F(Daemon, AtItsLimitOfDescriptorsItRefusesTheNextOwnerAlone) {
   for (const auto& db : owners) EXPECT_EQ("OK", db->Put("k", "v").ToString());
   owners.pop_back();
   std::unique_ptr<DB> next;
-  for (int tries = 0; tries < 500 && next == nullptr; ++tries) {  // until the last one's are free
+  for (int tries = 0; tries < 500 && next == nullptr; ++tries) {  // until the descriptors of the last owner are free
     status = DB::Open(options_of_owner(), "shm://n/next", &next);
     if (!status.ok()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }

@@ -13,7 +13,7 @@
 namespace bonsai::bonsaid {
 namespace {
 
-constexpr uint64_t kServeMs = 20;  // after so long at most a stop is noticed
+constexpr uint64_t kServeMs = 20;  // bound on the time until a stop is noticed
 
 }  // namespace
 
@@ -49,7 +49,8 @@ Status Service::open(const Config& config, const rdma::Secret* secret) {
       "bonsaid", [this] { run(); }, &thread_);
 }
 
-// The litmus tests, over the server's own listener: the address is taken once, whoever knocks meanwhile.
+// Runs the litmus tests over the server's own listener, so that the address is taken only once, even if others connect
+// meanwhile.
 Status Service::try_fabric(const rdma::Hello& tester, uint64_t phase_ms) {
   std::unique_ptr<rdma::RegisteredMemory> scratch;
   BONSAI_RETURN_IF_ERROR(rdma::RegisteredMemory::make(*fabric_, rdma::kLitmusBytes, rdma::Rights::all(), &scratch));

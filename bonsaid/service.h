@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One address at which bonsaid serves its folder: a fabric, the check of it, a pool server and the thread that runs it.
+// One address at which bonsaid serves its folder: a fabric, its start-up check, a pool server and the server's thread.
 #ifndef BONSAI_BONSAID_SERVICE_H_
 #define BONSAI_BONSAID_SERVICE_H_
 
@@ -23,24 +23,24 @@ namespace bonsai::bonsaid {
 // Thread-safety: const members from any thread.
 class Service {
  public:
-  // Opens the address's fabric, tries it (rdma/litmus.h), and serves. `secret` (null: everybody is admitted) outlives
-  // the service. Errors: those of scale::open_fabric(), of rdma::check_at_start_up() (the fabric breaks what Bonsai
-  // relies on) and of scale::PoolServer::make(), each beginning with the address.
+  // Opens the address's fabric, tests it (rdma/litmus.h), and serves. Requires: `secret` outlives the service; null
+  // admits every node. Errors: those of scale::open_fabric(), of rdma::check_at_start_up() (the fabric breaks a
+  // guarantee that Bonsai relies on) and of scale::PoolServer::make(), each beginning with the address.
   static Status start(const Config& config, const Address& address, const rdma::Secret* secret,
                       std::unique_ptr<Service>* service);
-  // Stops: owners lose their pools, which are closed in order.
+  // Stops serving: owners lose their pools, which are closed in order.
   ~Service();
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
   [[nodiscard]] const Address& address() const { return address_; }
-  // What is served over, and what its check has found; one line.
+  // The fabric, and the result of its check; one line.
   [[nodiscard]] const std::string& text() const { return text_; }
   // Pools that have owners, as scale::PoolServer::owners().
   [[nodiscard]] std::map<std::string, uint32_t> owners() const;
   // As scale::PoolServer::take_notes().
   [[nodiscard]] std::vector<std::string> take_notes() { return server_->take_notes(); }
-  // Requests that were no requests, since the start.
+  // Malformed requests since the start.
   [[nodiscard]] uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
 
  private:
@@ -57,7 +57,7 @@ class Service {
   std::atomic<bool> stop_{false};
   std::atomic<uint64_t> dropped_{0};
   mutable std::mutex mutex_;
-  std::map<std::string, uint32_t> owners_;  // under the mutex: what the thread saw last
+  std::map<std::string, uint32_t> owners_;  // under the mutex: the latest owners that the thread has read
   base::Thread thread_;
 };
 

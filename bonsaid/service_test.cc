@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A service starts on a sound fabric alone: over one that breaks a promise it serves nobody, and says which promise.
+// A service starts only on a correct fabric. On one that breaks a guarantee it fails, and names the guarantee.
 #include "bonsaid/service.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ class ServiceTest : public ::testing::Test {
   }
 
   Status start() { return Service::start(config_, {"lossy", "node"}, nullptr, &service_); }
-  // Whether somebody listens where the service would.
+  // Connects to the service's address: OK if a worker listens there.
   Status connect() {
     const auto fabric = network_.make_fabric();
     std::unique_ptr<rdma::Worker> worker;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# House rules of the build: language, warnings, where programs land, and the functions that rooms use:
+# Common rules of the build: language, warnings, output folders of programs, and the functions that rooms use:
 # bonsai_room, bonsai_test. The closing checks are in cmake/registration.cmake and cmake/install.cmake.
 
 set(CMAKE_CXX_STANDARD 20)
@@ -16,17 +16,17 @@ option(BONSAI_CHECKED "Checks of whole structures, too: BONSAI_SLOW_INVARIANT (b
 option(BONSAI_STUDIES "bonsai-bench with bench/studies: the commands experiment, fabric and sweep" OFF)
 set(BONSAI_TIMEOUT_SCALE 1 CACHE STRING "Factor on the time limit of every test (scripts/nightly.sh raises it)")
 if((BONSAI_SANITIZE OR BONSAI_FUZZ) AND NOT BONSAI_TIMEOUT_SCALE GREATER 1)
-  set(BONSAI_BY_DAY TRUE)  # what is BY_NIGHT is left out, and what only it needs is not built
+  set(BONSAI_BY_DAY TRUE)  # BY_NIGHT tests are left out, and targets that only they need are not built
 endif()
 
-find_program(MOLD_PROGRAM mold)  # links in a quarter of the time
+find_program(MOLD_PROGRAM mold)  # a linker that takes a quarter of the time
 if(MOLD_PROGRAM)
   add_link_options(-fuse-ld=mold)
 endif()
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
-  # Without this ccache passes by every source that uses a precompiled header.
+  # Without this, ccache skips every source that uses a precompiled header.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE_PROGRAM})
 endif()
 
@@ -37,7 +37,7 @@ find_package(Boost REQUIRED COMPONENTS context)
 find_package(absl REQUIRED)
 pkg_check_modules(PMEM REQUIRED IMPORTED_TARGET libpmem)
 pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
-pkg_check_modules(XXHASH REQUIRED libxxhash) # its header alone is used
+pkg_check_modules(XXHASH REQUIRED libxxhash) # only its header is used
 pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
 pkg_check_modules(IBVERBS IMPORTED_TARGET libibverbs)
 pkg_check_modules(RDMACM IMPORTED_TARGET librdmacm)
@@ -62,7 +62,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   target_compile_options(bonsai_options INTERFACE -Wno-restrict)  # GCC 12 warns of std::string's own code (PR105651)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_UNITY_BUILD)
-  target_compile_options(bonsai_options INTERFACE -Wno-subobject-linkage)  # takes the sources for headers
+  target_compile_options(bonsai_options INTERFACE -Wno-subobject-linkage)  # it mistakes the sources for headers
 endif()
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   target_compile_options(bonsai_options INTERFACE -march=x86-64-v2)  # SSE4.2: every processor since 2009
@@ -74,11 +74,11 @@ if(BONSAI_CHECKED)
   target_compile_definitions(bonsai_options INTERFACE BONSAI_CHECKED)
 endif()
 if(BONSAI_SANITIZE)
-  # Options of folders come before those of targets, which can so take some of it back.
+  # Options of folders come before those of targets, so targets can override them.
   add_compile_options(-fsanitize=${BONSAI_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   if(BONSAI_SANITIZE MATCHES undefined AND BONSAI_BY_DAY)
-    # Two checks at each use of a pointer, an eighth of the time that this build takes. What they find, a null pointer
-    # or an object that is gone, AddressSanitizer finds where memory is touched. By night the libraries have them.
+    # These two checks run at each use of a pointer and take an eighth of this build's time. They find null pointers and
+    # destroyed objects, which AddressSanitizer finds, too, at the access to memory. At night the libraries have them.
     add_compile_options(-fno-sanitize=null,vptr)
   endif()
   add_link_options(-fsanitize=${BONSAI_SANITIZE})
@@ -91,8 +91,8 @@ if(BONSAI_SANITIZE)
   endif()
 endif()
 
-# The switch itself is not instrumented (see base/coro/fiber.cc). Source properties hold for one directory: called in
-# each that compiles the file.
+# The switch itself is not instrumented (see base/coro/fiber.cc). Source properties are per directory: call this in each
+# directory that compiles the file.
 function(bonsai_leave_switch_uninstrumented)
   if(BONSAI_SANITIZE OR BONSAI_FUZZ)
     set_source_files_properties(${PROJECT_SOURCE_DIR}/base/coro/fiber.cc PROPERTIES COMPILE_OPTIONS -fno-sanitize=all)
@@ -100,9 +100,9 @@ function(bonsai_leave_switch_uninstrumented)
 endfunction()
 
 # bonsai_room(NAME SOURCES file... LINKS target... [COLD] [REGISTERS]): the static library bonsai_NAME of one room.
-# COLD: its own lines take no time beside what they call, so that sanitizer builds, in which optimising is what takes
-# longest, leave them as they are. REGISTERS: its files add entries to lists by themselves (bench/registered.h), so a
-# program that uses it links all of it.
+# COLD: its own code takes little time compared with the functions that it calls. Sanitizer builds, where optimisation
+# takes most of the time, do not optimise it. REGISTERS: its files add entries to lists by themselves
+# (bench/registered.h), so a program that uses it links all of it.
 function(bonsai_room name)
   cmake_parse_arguments(ROOM "COLD;REGISTERS" "" "SOURCES;LINKS" ${ARGN})
   add_library(bonsai_${name} STATIC ${ROOM_SOURCES})
@@ -118,13 +118,13 @@ function(bonsai_room name)
   endif()
 endfunction()
 
-# A test's own sources are compiled with little optimisation: with -O3 they take half of the build's time, and what they
-# test is in the libraries.
+# A test's own sources are compiled with little optimisation: with -O3 they take half of the build's time, and the code
+# under test is in the libraries.
 set(BONSAI_TEST_OPTIONS $<$<CONFIG:RelWithDebInfo>:-O1>)
 if(BONSAI_SANITIZE)
   list(APPEND BONSAI_TEST_OPTIONS -O0)
   if(BONSAI_SANITIZE MATCHES undefined)
-    list(APPEND BONSAI_TEST_OPTIONS -fno-sanitize=null,vptr)  # they double the time that a test takes to compile
+    list(APPEND BONSAI_TEST_OPTIONS -fno-sanitize=null,vptr)  # they double the compile time of a test
   endif()
 endif()
 
@@ -134,8 +134,8 @@ if(BUILD_TESTING)
     absl::failure_signal_handler absl::symbolize)
 endif()
 
-# GoogleTest and the headers that it brings, parsed once for all test programs. Not under clang, whose regime shows that
-# every test includes what it uses.
+# A precompiled header of GoogleTest and the headers that it includes, for all test programs. Not under clang, because
+# the clang regime checks that every test includes what it uses.
 if(BUILD_TESTING AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/test_headers.cc CONTENT "int main() {}\n")
   add_executable(bonsai_test_headers EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/test_headers.cc)
@@ -145,10 +145,10 @@ if(BUILD_TESTING AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(bonsai_test_headers PRIVATE ${BONSAI_TEST_OPTIONS})
 endif()
 
-# What every test program has in common: without BUILD_TESTING it is defined, by its sources alone, but neither built
-# nor run; a build for the fuzzer compiles it, for the compiler's warnings, and neither instruments nor links it; the
-# time limit grows with the regime (a sanitizer slows a test several times) and with BONSAI_TIMEOUT_SCALE. What is
-# ONE_THREAD is left out under ThreadSanitizer, which would find nothing; what is BY_NIGHT under any sanitizer by day.
+# The rules for every test program. Without BUILD_TESTING it is defined, with its sources only, but neither built nor
+# run. A build for the fuzzer compiles it, for the compiler's warnings, and neither instruments nor links it. The time
+# limit grows with the regime (a sanitizer slows a test several times) and with BONSAI_TIMEOUT_SCALE. ONE_THREAD tests
+# are left out under ThreadSanitizer, which would find nothing; BY_NIGHT tests are left out under any sanitizer by day.
 # Reads SOURCES LINKS LABELS ENVIRONMENT TIMEOUT SERIAL ONE_THREAD BY_NIGHT as TEST_* from the caller; further arguments
 # go to the program.
 macro(bonsai_add_test_program name)
@@ -179,7 +179,7 @@ macro(bonsai_add_test_program name)
       math(EXPR TEST_TIMEOUT "${TEST_TIMEOUT} * 3")
     endif()
     add_test(NAME ${name} COMMAND ${name} ${ARGN})
-    # CTest begins with the highest cost, so that no long test is left alone in the end.
+    # CTest starts tests with the highest cost first, so that no long test runs alone at the end.
     set_tests_properties(${name} PROPERTIES TIMEOUT ${TEST_TIMEOUT} COST ${TEST_TIMEOUT} LABELS "${TEST_LABELS}"
                          ENVIRONMENT "${TEST_ENVIRONMENT}" RUN_SERIAL ${TEST_SERIAL})
   endif()
@@ -188,12 +188,12 @@ endmacro()
 # bonsai_test(NAME SOURCES file... LINKS target... [LABELS label...] [ENVIRONMENT VAR=value...] [TIMEOUT seconds]
 #             [SERIAL] [ONE_THREAD] [ONE_THREAD_CASES pattern...] [BY_NIGHT] [BY_NIGHT_CASES pattern...]
 #             [FAR] [SHM DAY|NIGHT] [TSAN medium...]):
-# a GoogleTest program, one CTest test. SERIAL: nothing else runs beside it. ONE_THREAD: it never has two threads at
-# work; or some of its cases have not, as --gtest_filter names them. BY_NIGHT, BY_NIGHT_CASES: under sanitizers by night
-# only. FAR, SHM: others, NAME_far and NAME_shm, run it on far media and on a node that serves its pools
-# (base/testing/far.h), all its cases, with small budgets. Those of SHM NIGHT run by night; so do all of them under
-# ThreadSanitizer, but what TSAN names (far, shm).
-# Its cases are counted by scripts/test.sh from the XML that it leaves in test-results/. Figures and budgets:
+# a GoogleTest program, one CTest test. SERIAL: no other test runs at the same time. ONE_THREAD: it never has two active
+# threads; ONE_THREAD_CASES: some of its cases, in the notation of --gtest_filter, never have. BY_NIGHT, BY_NIGHT_CASES:
+# under sanitizers only by night. FAR, SHM: adds the tests NAME_far and NAME_shm, which run all cases with small budgets
+# on far media and on a node that serves its pools (base/testing/far.h). SHM NIGHT: NAME_shm runs only by night. Under
+# ThreadSanitizer both run only by night, except those that TSAN names (far, shm).
+# scripts/test.sh counts its cases in the XML that it writes to test-results/. Figures and budgets:
 # base/testing/figures.h and budget.h; docs/testing.md explains both.
 function(bonsai_test name)
   cmake_parse_arguments(TEST "SERIAL;ONE_THREAD;BY_NIGHT;FAR" "TIMEOUT;SHM"
@@ -225,7 +225,8 @@ function(bonsai_test name)
     foreach(medium IN LISTS media)
       if(TEST ${name})
         set(again ${name}_${medium})
-        # Each round trip to a node waits until both have had a processor: three times the time, should they be few.
+        # Each round trip to a node waits until both processes have had a processor. With few processors this takes
+        # three times as long.
         math(EXPR limit "3 * ${TEST_TIMEOUT}")
         add_test(NAME ${again} COMMAND ${name} --gtest_output=xml:${CMAKE_BINARY_DIR}/test-results/${again}.xml)
         set_tests_properties(${again} PROPERTIES TIMEOUT ${limit} COST ${TEST_TIMEOUT} LABELS "${TEST_LABELS}"
@@ -236,7 +237,8 @@ function(bonsai_test name)
     target_compile_options(${name} PRIVATE ${BONSAI_TEST_OPTIONS})
     if(TARGET bonsai_test_headers)
       target_precompile_headers(${name} REUSE_FROM bonsai_test_headers)
-      # The first is for ccache. GCC 12 warns of std::string's own code (as above, PR105651) once it comes precompiled.
+      # The first option is for ccache. The second: GCC 12 warns of std::string's own code (as above, PR105651) once it
+      # is precompiled.
       target_compile_options(${name} PRIVATE -fpch-preprocess -Wno-stringop-overflow -Wno-array-bounds)
     endif()
   endif()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# CTest `build_options`: the tree configures without tests, without programs and without both, and asks then for nothing
-# that only they need. What is built can be installed without the programs. Arguments: build, source (folders), cxx
+# CTest `build_options`: the tree configures without tests, without programs and without both, and then does not require
+# packages that only they need. A build without programs can be installed. Arguments: build, source (folders), cxx
 # (compiler).
 set(scratch ${build}/options-test)
 file(REMOVE_RECURSE ${scratch})
@@ -16,7 +16,7 @@ function(configure name)
   endif()
 endfunction()
 
-# A package that is looked for in spite of this fails the configuration, if it is required.
+# If a disabled package is required all the same, the configuration fails.
 function(without out)
   set(disabled)
   foreach(package IN LISTS ARGN)
@@ -43,7 +43,7 @@ if(NOT made MATCHES "libbonsai\\.so" OR made MATCHES "test|bin/")
   message(FATAL_ERROR "the library alone is not what is built:\n${made}")
 endif()
 
-# The library as it is built elsewhere takes the place of one that would be built here.
+# Uses a library built elsewhere instead of building one here.
 file(GLOB libraries ${build}/libbonsai.so*)
 file(COPY ${libraries} DESTINATION ${scratch}/no-tests)
 execute_process(COMMAND ${CMAKE_COMMAND} --install ${scratch}/no-tests --prefix ${scratch}/prefix

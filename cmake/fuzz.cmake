@@ -9,7 +9,7 @@ if(BONSAI_FUZZ)
 endif()
 
 # bonsai_fuzz(NAME SOURCES file... LINKS target... [BY_NIGHT]): fuzz targets of one room. A source registers its targets
-# by FuzzRegistration, so it is linked as an object. BY_NIGHT: by day it is in the replay of uninstrumented builds only.
+# by FuzzRegistration, so it is linked as an object. BY_NIGHT: by day only uninstrumented builds replay it.
 function(bonsai_fuzz name)
   cmake_parse_arguments(FUZZ "BY_NIGHT" "" "SOURCES;LINKS" ${ARGN})
   add_library(${name} OBJECT EXCLUDE_FROM_ALL ${FUZZ_SOURCES})

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# What `cmake --install` gives: the headers, libbonsai.so, the programs, and the files for find_package(bonsai) and
-# pkg-config. The library is one shared object with the rooms inside; only what include/bonsai declares is visible
-# (cmake/exports.map), so that neither the rooms nor what they link leak into a host program.
+# The files that `cmake --install` installs: the headers, libbonsai.so, the programs, and the files for
+# find_package(bonsai) and pkg-config. The library is one shared object with the rooms inside. It exports only the
+# declarations of include/bonsai (cmake/exports.map), so that symbols of the rooms and their dependencies do not leak
+# into a host program.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -42,7 +43,7 @@ if(BONSAI_PROGRAMS)
 endif()
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
-# Programs are what lands in bin/. One that is not built is left out, with a line that says so.
+# Programs are the files in bin/. A program that is not built is left out, with a message.
 bonsai_all_targets(targets)
 foreach(target IN LISTS targets)
   get_target_property(type ${target} TYPE)

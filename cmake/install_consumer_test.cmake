@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # CTest `install_consumer`: installs into a scratch prefix, then builds and runs a host program that finds the package
-# by find_package and by pkg-config. Fails too when the installed library needs or shows what it should keep inside.
-# Arguments: build, source (folders), cxx (compiler).
+# by find_package and by pkg-config. Also fails if the installed library depends on or exports something that should
+# stay internal. Arguments: build, source (folders), cxx (compiler).
 set(scratch ${build}/install-test)
 set(prefix ${scratch}/prefix)
 file(REMOVE_RECURSE ${scratch})
@@ -19,7 +19,7 @@ endfunction()
 
 run("install" ${CMAKE_COMMAND} --install ${build} --prefix ${prefix})
 
-# In /usr/local the loader finds the library after ldconfig only: README's line says so, and the library has the links
+# In /usr/local the loader finds the library only after ldconfig: README.md states this, and the library has the links
 # that ldconfig would make.
 file(READ ${source}/README.md readme)
 if(NOT readme MATCHES "cmake --install build/release --prefix /usr/local && ldconfig")
@@ -54,7 +54,7 @@ endif()
 run("pkg-config" pkg-config --cflags --libs bonsai)
 separate_arguments(flags UNIX_COMMAND "${output}")
 run("build by pkg-config" ${cxx} -std=c++20 ${source}/cmake/consumer/consumer.cc -o ${scratch}/consumer ${flags})
-# An older standard is refused by each header with a line that says what is wrong; C is not.
+# With an older standard each header fails with a message that states the cause; C is accepted.
 file(GLOB headers RELATIVE ${prefix}/include ${prefix}/include/bonsai/*.h)
 foreach(header IN LISTS headers)
   file(WRITE ${scratch}/old.cc "#include <${header}>\n")

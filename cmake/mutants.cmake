@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # bonsai_mutants(OUT ROOM [REPLACE library]): copies of a room's sources in which tests switch off rules of its
-# protocol, made at build time by scripts/mutate.py from ROOM/testing/mutants. OUT lists them, as paths. Who compiles
-# them puts ${BONSAI_MUTANTS_INCLUDE} among its options, so that the headers among them are found before the originals.
-# REPLACE: they are linked before this library and take the place of the originals in it, each of which is therefore an
-# object by itself, in unity builds too.
+# protocol, made at build time by scripts/mutate.py from ROOM/testing/mutants. OUT is the list of their paths. A target
+# that compiles them adds ${BONSAI_MUTANTS_INCLUDE} to its options, so that the mutants' headers are found before the
+# originals. REPLACE: they are linked before this library and replace the originals in it. Therefore each original is a
+# separate object, even in unity builds.
 set(BONSAI_MUTANTS_INCLUDE "SHELL:-iquote ${CMAKE_BINARY_DIR}/mutants")
 
 function(bonsai_mutants out room)

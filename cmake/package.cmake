@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# `cpack --config build/release/CPackConfig.cmake` makes a Debian package of what `cmake --install` gives: the library,
-# its headers, the programs. CTest `package` looks into it and builds a host program against what it brings.
+# `cpack --config build/release/CPackConfig.cmake` makes a Debian package of the files that `cmake --install` installs:
+# the library, its headers, the programs. CTest `package` checks its content and builds a host program against it.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME bonsai)
 set(CPACK_PACKAGE_VENDOR "the Bonsai developers")
@@ -11,7 +11,7 @@ set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION database)
-set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON) # asks dpkg-shlibdeps which packages the binaries need
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON) # dpkg-shlibdeps determines the packages that the binaries need
 set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
 include(CPack)
 

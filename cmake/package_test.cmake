@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # CTest `package`: makes the Debian package, unpacks it as dpkg would, runs its program and a host program built against
-# it. As root it also asks apt whether everything that the package depends on can be had. Arguments: build, source, cxx.
+# it. As root it also checks by apt that all dependencies of the package are available. Arguments: build, source, cxx.
 set(scratch ${build}/package-test)
 file(REMOVE_RECURSE ${scratch} ${build}/package)
 file(MAKE_DIRECTORY ${scratch})

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# A test that is not built is a rumour: every *_test.cc and *_fuzz.cc in the tree must belong to a target, or
+# A test that is not built proves nothing. So every *_test.cc and *_fuzz.cc in the tree must belong to a target, or
 # configuration fails (with BONSAI_WERROR, as in the presets; else it warns). CONFIGURE_DEPENDS makes a plain build
-# notice new files too.
+# notice new files, too.
 
 # bonsai_all_targets(OUT): every target that the tree defines, of all folders.
 function(bonsai_all_targets out)

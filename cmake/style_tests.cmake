@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The style test, and the tests of the scripts and of the Python package, in CTest too. Under a sanitizer they would
-# only repeat themselves.
+# Adds the style test, and the tests of the scripts and of the Python package, to CTest. Not under sanitizers, where
+# their results would be the same.
 if(BUILD_TESTING AND NOT BONSAI_SANITIZE)
   add_test(NAME style COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/style.py)
   add_test(NAME scripts_test

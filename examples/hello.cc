@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bonsai from C++: open a pool, update it, read it as of one moment, close it. Usage: hello_cc POOL
+// Bonsai from C++: opens a pool, updates it, reads it as of one moment, closes it. Usage: hello_cc POOL
 //
 // Run it twice: the second run finds what the first one stored.
 #include <bonsai/db.h>
@@ -45,7 +45,7 @@ int main(int argc, char** argv) {
   batch.Put("fruit/cherry", "dark red");
   Must(db->Write(batch));
 
-  // A snapshot is a moment of the store; what is written later does not show in it.
+  // A snapshot shows the store as of one moment; it does not show later updates.
   std::shared_ptr<const bonsai::Snapshot> moment;
   Must(db->GetSnapshot(&moment));
   Must(db->Delete("fruit/banana"));
@@ -63,7 +63,7 @@ int main(int argc, char** argv) {
   std::printf("before the delete:\n");
   Must(db->Scan(fruit, "fruit/", print));
 
-  moment.reset();  // snapshots and iterators go before the store
+  moment.reset();  // destroy snapshots and iterators before closing the store
   Must(db->Close());
   return 0;
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Runs `program` twice on the fresh pool `pool` and compares what it prints with the file `expected`, where RUN stands
-# for the number of the run; the examples of all languages print the same. Arguments: -D program= -D pool= -D expected=
+# Runs `program` twice on the fresh pool `pool` and compares its output with the file `expected`, where RUN is replaced
+# by the number of the run; the examples of all languages have the same output. Arguments: -D program= -D pool= -D
+# expected=
 file(REMOVE ${pool})
 file(READ ${expected} template)
 foreach(run 1 2)

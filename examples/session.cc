@@ -2,8 +2,8 @@
 // Many operations of one thread in flight at once, existence, counting, and paging through a range. Usage: session_cc
 // POOL
 //
-// On a store that is larger than the processor's caches a session is several times faster than one call after the
-// other: its operations wait for memory, and updates for their fences, together.
+// On a store larger than the processor's caches a session is several times faster than one call after the other,
+// because its operations overlap their cache misses, and its updates share fences.
 #include <bonsai/db.h>
 
 #include <array>
@@ -28,7 +28,7 @@ std::string key_of(int number) {  // keys are in bytewise order, so numbers have
 }
 
 void store_squares(bonsai::DB* db) {
-  // What an operation is given must stay where it is until Wait() returns.
+  // The arguments of an operation must stay in place until Wait() returns.
   std::array<std::string, kNumbers> keys, values;
   std::array<bonsai::Status, kNumbers> statuses;
   const auto session = db->NewSession();

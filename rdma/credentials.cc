@@ -24,9 +24,9 @@ namespace {
 
 constexpr size_t kProofBytes = 16;
 constexpr size_t kSecondsPerMinute = 60;
-constexpr size_t kSecretTextBytesMax = 4096;  // of which the first word is the secret
+constexpr size_t kSecretTextBytesMax = 4096;  // the first word of the text is the secret
 
-// What the 32 bytes of Hello::credentials are.
+// Layout of the 32 bytes of Hello::credentials.
 struct Credentials {
   uint64_t nonce = 0;
   uint64_t seconds = 0;  // calendar time
@@ -34,7 +34,7 @@ struct Credentials {
 };
 static_assert(sizeof(Credentials) == sizeof(Hello::credentials));
 
-// What is hashed. `purpose` keeps a greeting from being used as an answer.
+// The hashed data. `purpose` prevents the use of a greeting as an answer.
 struct Statement {
   uint64_t purpose;
   uint32_t version, node;
@@ -61,12 +61,12 @@ bool equal(const std::array<unsigned char, kProofBytes>& a, const std::array<uns
   return sodium_memcmp(a.data(), b.data(), kProofBytes) == 0;
 }
 
-// What a listener remembers of those who came.
+// A listener's memory of the connections made to it.
 class Gate {
  public:
   Gate(const GateOptions& options, Admit next) : options_(options), next_(std::move(next)) {}
 
-  // Of a greeting whose proof holds.
+  // Admits or refuses a greeting whose proof is correct.
   Status admit(const Hello& other, const Credentials& credentials) {
     const auto now = static_cast<uint64_t>(base::wall_seconds());
     const uint64_t skew = now > credentials.seconds ? now - credentials.seconds : credentials.seconds - now;
@@ -96,7 +96,7 @@ class Gate {
   const Admit next_;
   std::mutex mutex_;
   std::set<std::pair<uint64_t, uint64_t>> nonces_;         // by time
-  std::map<uint32_t, std::pair<uint64_t, size_t>> rates_;  // by node, of those who know the secret: minute, connects
+  std::map<uint32_t, std::pair<uint64_t, size_t>> rates_;  // by node that knows the secret: minute, connects
 };
 
 }  // namespace

@@ -24,9 +24,9 @@
 namespace bonsai::rdma {
 
 struct GateOptions {
-  uint64_t clock_skew_s_max = 30;        // between the nodes' calendar clocks, the message's way included
-  size_t connects_per_minute_max = 600;  // of one node
-  size_t nonces_max = size_t{1} << 16;   // remembered; when as many came within the skew all others are refused
+  uint64_t clock_skew_s_max = 30;        // between the nodes' calendar clocks, including the message's flight
+  size_t connects_per_minute_max = 600;  // per node
+  size_t nonces_max = size_t{1} << 16;   // stored; once full, further connections within the skew are refused
 };
 
 // Thread-safety: const members from any thread.
@@ -34,10 +34,10 @@ class Secret {
  public:
   static constexpr size_t kBytes = 32;
 
-  // Requires: `bytes` cannot be guessed (base::random_secret).
+  // Requires: nobody can guess `bytes` (base::random_secret).
   explicit Secret(std::span<const std::byte, kBytes> bytes);
-  // From a file of 64 hexadecimal digits that only its owner may read. Errors: IoError, InvalidArgument (what is wrong
-  // with it and how to make one).
+  // Reads a file of 64 hexadecimal digits that only its owner may read. Errors: IoError, InvalidArgument (says what is
+  // wrong with it and how to make one).
   static Status load(const std::string& path, Secret* secret);
   Secret() = default;
   ~Secret();
@@ -50,8 +50,9 @@ class Secret {
   // Errors: InvalidArgument.
   [[nodiscard]] Status check_answer(const Hello& sent, const Hello& answer) const;
 
-  // Admits who knows the secret, then asks `next` if there is one. Keeps what it remembers in itself: make one per
-  // listening worker. Errors of the Admit: InvalidArgument (not the secret, too late, seen before), Busy (too many).
+  // Admits nodes that know the secret, if `next`, where given, admits them, too. The returned Admit keeps its own
+  // memory of nonces and rates: make one per listening worker. Errors of the Admit: InvalidArgument (wrong secret, too
+  // late, repeated), Busy (too many).
   [[nodiscard]] Admit gate(const GateOptions& options = {}, Admit next = {}) const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who is let in, who is not, and that neither side can be cheated by what was overheard or changed.
+// Which nodes are admitted and which are not; and that intercepted or changed messages deceive neither side.
 #include "rdma/credentials.h"
 
 #include <gtest/gtest.h>
@@ -69,7 +69,7 @@ TEST(SecretTest, EveryBitOfAnAnswerCounts) {
   Hello asking = hello_of(1, 7), answer = hello_of(2, 9);
   secret.sign(&asking);
   ASSERT_TRUE(secret.gate()(asking, &answer).ok());
-  const size_t proved = offsetof(Hello, credentials);  // then nonce and time, which an answer does not carry
+  const size_t proved = offsetof(Hello, credentials);  // nonce and time follow, which an answer does not contain
   for (size_t bit = 0; bit < 8 * sizeof answer; ++bit) {
     if (bit / 8 >= proved && bit / 8 < proved + 16) continue;
     Hello changed = answer;
@@ -93,7 +93,7 @@ TEST(SecretTest, AGreetingIsGoodOnceAndNotForLong) {
   strict.clock_skew_s_max = 0;
   const Admit impatient = secret.gate(strict);
   Status status;
-  for (int i = 0; i < 3'000 && status.ok(); ++i) {  // sooner or later the second ends in between
+  for (int i = 0; i < 3'000 && status.ok(); ++i) {  // some time the second changes in between
     secret.sign(&asking);
     base::sleep_ms(1);
     status = impatient(asking, &answer);
@@ -148,7 +148,7 @@ TEST(SecretTest, IsLoadedFromAFileThatOnlyItsOwnerReads) {
   ::unlink(path.c_str());
 }
 
-// The same through a provider.
+// The same checks through a provider.
 template <class Network>
 void expect_gated(Network& network) {
   const Secret secret = fresh_secret();
@@ -181,7 +181,7 @@ TEST(SecretTest, GuardsConnectionsOnShm) {
 }
 
 TEST(SecretTest, GuardsConnectionsOnSim) {
-  SimNetwork network({.lost_chance = 256});  // greetings that are sent again are not taken for replays
+  SimNetwork network({.lost_chance = 256});  // repeated transmissions of a greeting are not replays
   expect_gated(network);
 }
 

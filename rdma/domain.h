@@ -13,8 +13,8 @@ namespace bonsai::rdma {
 
 enum class RemoteDomain : uint8_t {
   kUnknown,    // not declared
-  kAdr,        // "adr": they rest in the processor's caches (DDIO), from which the node's processor must flush them
-  kAdrDirect,  // "adr-direct": they go past the caches (DDIO off); durable once they have left device and bus
+  kAdr,        // "adr": they stay in the processor's caches (DDIO) until the node's processor flushes them
+  kAdrDirect,  // "adr-direct": they bypass the caches (DDIO off); durable once they have left device and bus
   kEadr,       // "eadr": the caches survive, too; durable once they have left device and bus
 };
 

@@ -45,7 +45,7 @@ Status Worker::post(WorkList* list) {
 }
 
 Status Worker::wait(const WorkList& list, uint64_t limit_ms) {
-  // A far access is where siblings get their turn, also when the answer is there already.
+  // Siblings run at every far access, even if the answer is there already.
   if (list.pending()) base::Scheduler::yield();
   BONSAI_RETURN_IF_ERROR(wait_for("fabric.completion", limit_ms, [&] {
     if (list.pending()) static_cast<void>(poll());

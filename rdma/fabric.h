@@ -43,17 +43,17 @@ namespace bonsai::rdma {
 
 inline constexpr uint32_t kProtocolVersion = 3;
 
-// What the two ends of a connection send each other before the first request.
+// The data that both ends of a connection exchange before the first request.
 struct Hello {
   uint32_t version = kProtocolVersion;
   uint32_t node = 0;                        // names the node in the cluster
-  uint64_t session = 0;                     // random bits of the node's life; no third one learns them; 0 = none
+  uint64_t session = 0;                     // random, constant while the node lives; no third node learns it; 0 = none
   std::array<std::byte, 32> credentials{};  // credentials.h
 };
 
-// Decides whether `other` may connect; its error is what connect() returns there. *answer is what the other end learns
-// of this one: it comes in as `own` of listen(), and may leave with credentials made for this very Hello. Called on the
-// listening worker's fabric from any thread; must not call the fabric.
+// Decides whether `other` may connect; the other end's connect() returns its error. *answer is the Hello that the other
+// end receives: it starts as `own` of listen(), and Admit may add credentials made for `other`. Called from any thread
+// of the listening worker's fabric; must not call the fabric.
 using Admit = std::function<Status(const Hello& other, Hello* answer)>;
 
 // What a provider and its device can do. Constant for a fabric's life.
@@ -63,14 +63,14 @@ struct Capabilities {
   bool atomics_with_cpu = false;           // fabric atomics are atomic with the peer's processor, too
   bool remote_flush = false;               // WorkList::flush() may be used
   bool masked_cas = false;                 // WorkList::masked_cas() may be used
-  size_t inline_bytes_max = 0;             // WRITEs and SENDs up to here need no second look at the local memory
-  size_t message_bytes_max = 0;            // of one SEND
+  size_t inline_bytes_max = 0;             // WRITEs and SENDs up to this size read their local memory while posting
+  size_t message_bytes_max = 0;            // per SEND
   size_t lists_pending_max = 0;            // per worker; post() beyond it is Busy
-  size_t messages_waiting_max = SIZE_MAX;  // per worker: buffers that a receive ring has at most
+  size_t messages_waiting_max = SIZE_MAX;  // per worker: bound on the buffers of a receive ring
 };
 
-// A connection. The destructor closes it: what is pending to this peer is completed first (as kFlushed where it had not
-// been carried out; the worker's next poll() notices), and the other end's requests end as kUnreachable.
+// A connection. The destructor closes it: pending requests to this peer are completed first (as kFlushed if they were
+// not carried out; the worker's next poll() reports them), and the other end's requests end as kUnreachable.
 // Requires: destroyed before its worker.
 class Peer {
  public:
@@ -78,9 +78,9 @@ class Peer {
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
 
-  // What the other end said of itself.
+  // The Hello of the other end.
   [[nodiscard]] const Hello& hello() const { return hello_; }
-  // False once a request has failed or the other end has gone; then connect anew.
+  // False once a request has failed or the other end is gone; then connect anew.
   [[nodiscard]] virtual bool usable() const = 0;
 
  protected:
@@ -92,7 +92,7 @@ class Peer {
 
 class Worker;
 
-// A received message. Its buffer is given back to the worker's receive ring by the destructor.
+// A received message. The destructor returns its buffer to the worker's receive ring.
 // Requires: destroyed before its worker, on its thread.
 class Message {
  public:
@@ -125,32 +125,32 @@ class Worker {
 
   // ---- connections
 
-  // Lets others connect to this worker at `address`, in the provider's notation; `own` is sent to those who are
-  // admitted, as `admit` left it. Without `admit` all are. Once per worker. Errors: Busy (the address is taken),
+  // Accepts connections to this worker at `address`, in the provider's notation. Admitted nodes receive `own`, as
+  // `admit` left it. Without `admit` every node is admitted. Once per worker. Errors: Busy (the address is taken),
   // InvalidArgument.
   virtual Status listen(const std::string& address, const Hello& own, Admit admit) = 0;
   // Takes the next connection that was made to this worker. Errors: Unavailable (none within the bound).
   Status accept(uint64_t limit_ms, std::unique_ptr<Peer>* peer);
-  // Connects to the worker that listens at `address`. Errors: Unavailable (nobody answers within the bound),
-  // NotSupported (protocol version), and what the other end's Admit returned. *peer is unchanged on error.
+  // Connects to the worker that listens at `address`. Errors: Unavailable (no answer within the bound), NotSupported
+  // (protocol version), and the error of the other end's Admit. *peer is unchanged on error.
   virtual Status connect(const std::string& address, const Hello& own, uint64_t limit_ms,
                          std::unique_ptr<Peer>* peer) = 0;
 
   // ---- work
 
-  // Hands the list over; it is pending until a poll() has seen all of it complete. An empty list is complete at once.
-  // Requires: not pending; all peers are of this worker. Errors: Busy alone (Capabilities::lists_pending_max), and then
-  // nothing was posted: poll until some have ended, and post it again.
+  // Submits the list; it is pending until a poll() has found all of it complete. An empty list is complete at once.
+  // Requires: not pending; all peers are of this worker. Errors: only Busy (Capabilities::lists_pending_max). Then
+  // nothing was posted: poll until a list has ended, and post this one again.
   Status post(WorkList* list);
-  // Notices what has completed. Returns how many lists are complete now that were not before. Never blocks.
+  // Processes completions. Returns the number of lists that became complete. Never blocks.
   virtual size_t poll() = 0;
-  // Polls until the list is complete, and returns its status. Errors: also Unavailable when the bound expired, and then
-  // the list is still pending and its memory still in use: wait again, or close its peers.
+  // Polls until the list is complete, and returns its status. Errors: also Unavailable when the bound expired. The list
+  // is then still pending and its memory still in use: wait again, or close its peers.
   Status wait(const WorkList& list, uint64_t limit_ms);
   // post() and wait(). Errors: those of both.
   Status run(WorkList* list, uint64_t limit_ms);
 
-  // Polls until ready(): for what another node writes into this one's memory, which no completion reports.
+  // Polls until ready(). For changes that another node writes into this node's memory, which no completion reports.
   // Errors: Unavailable when the bound expired, naming the wait.
   Status await(const char* name, uint64_t limit_ms, const std::function<bool()>& ready);
 
@@ -170,12 +170,12 @@ class Worker {
   friend class Message;
   Worker() = default;
 
-  // Starts a list that is not empty, and calls list->set_pending() first.
+  // Starts a list that is not empty; it calls list->set_pending() first.
   virtual Status start(WorkList* list) = 0;
   virtual bool try_accept(std::unique_ptr<Peer>* peer) = 0;
   virtual bool try_receive(Message* message) = 0;
   virtual void release_buffer(size_t slot) = 0;
-  // Lets time pass while nothing has completed; a provider that can block on its device does so here.
+  // Pauses while nothing has completed; a provider that can block on its device does so here.
   virtual void pause(base::BoundedWait* wait) { wait->pause(); }
 
  private:
@@ -198,8 +198,8 @@ class Fabric {
   // which kinds it can), NoSpace (limit of locked memory).
   virtual Status register_region(std::span<std::byte> memory, Rights rights, std::unique_ptr<Region>* region) = 0;
 
-  // The same of a shared mapping of the first bytes of an open file. Other processes that map the region get this very
-  // open file (its description), so that a lock on it (flock) lasts until the last of them has unmapped it.
+  // As register_region(), for a shared mapping of the beginning of an open file. Other processes that map the region
+  // get the same open file description, so that a lock on it (flock) lasts until the last of them has unmapped it.
   virtual Status register_file(std::span<std::byte> memory, Rights rights, [[maybe_unused]] int file,
                                std::unique_ptr<Region>* region) {
     return register_region(memory, rights, region);
@@ -208,9 +208,9 @@ class Fabric {
   // Requires: workers are destroyed before their fabric. Errors: NoSpace (device limits).
   virtual Status make_worker(std::unique_ptr<Worker>* worker) = 0;
 
-  // A small number of the calling thread: who has several workers for many threads takes the one of this number,
-  // counted round, so that a thread keeps to one and threads seldom meet. Where coroutines stand for threads it is
-  // theirs.
+  // A small number of the calling thread, or of the calling coroutine where coroutines simulate threads. A caller that
+  // shares a set of workers takes the worker of this number modulo their count. So each thread keeps to one worker, and
+  // threads seldom contend.
   [[nodiscard]] virtual uint32_t caller() const { return base::thread_ordinal(); }
 
  protected:

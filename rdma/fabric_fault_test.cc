@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every provider must do when something is wrong, through the interface only (rdma/testing/suite.h).
+// The behaviour that every provider must have under faults, through the interface only (rdma/testing/suite.h).
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -18,8 +18,8 @@ class FabricFaultTest : public FabricSuite {
  protected:
   void SetUp() override { there_.put(512, "-----"); }
 
-  // Sends `list` and checks how its first request ends, that what follows it does not count as done, that the
-  // connection is broken, and that a new one works.
+  // Sends `list` and checks that its first request ends as `outcome`, that later requests are not reported as done,
+  // that the connection is broken, and that a new one works.
   void expect_fault(Peer& peer, WorkList& list, Outcome outcome) {
     const Slice later = here_.put(512, "later");
     list.write(peer, later, there_.region.at(512));
@@ -135,7 +135,7 @@ TEST_P(FabricFaultTest, APeerThatLeft) {
   expect_fault(*peer, list, Outcome::kUnreachable);
 }
 
-// Where the other nodes have a process of their own.
+// Settings in which the other nodes have their own process.
 class FabricKillTest : public FabricSuite {};
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FabricKillTest);
 
@@ -154,7 +154,7 @@ TEST_P(FabricKillTest, APeerThatWasKilled) {
     Peer& peer = *peers[i];
     const Slice word = here_.region->slice(0, 8);
     WorkList list;
-    // What is posted before the death is noticed may still end as done; then it is said, and for good.
+    // A request posted before the death is noticed may still end as done. Afterwards all requests fail.
     Status status;
     for (base::BoundedWait wait("death noticed", kTestLimitMs); status.ok() && !wait.expired(); wait.pause()) {
       list.clear();
@@ -171,7 +171,7 @@ TEST_P(FabricKillTest, APeerThatWasKilled) {
   EXPECT_TRUE(here_.worker->connect(there_.address, here_.hello, 100, &none).IsUnavailable());
 }
 
-// What it had posted is carried out as a whole or not at all; its death is noticed, and others are served.
+// Each request that it had posted is carried out as a whole or not at all. Its death is noticed, and others are served.
 TEST_P(FabricKillTest, AnInitiatorThatIsKilledAfterPosting) {
   std::vector<std::unique_ptr<Peer>> peers;
   for (size_t i = 0; i < kFabricVerbs.size(); ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Remote persistence through every provider whose nodes may have threads: the agent serves on one of its own
-// (rdma/testing/suite.h). What survives a power cut is shown on sim (remote_persist_test.cc).
+// Remote persistence through every provider whose nodes may have threads: the agent serves on its own thread
+// (rdma/testing/suite.h). remote_persist_test.cc checks on sim which bytes survive a power cut.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -25,7 +25,7 @@ TEST_P(FabricPersistTest, OneRoundTripByAgentAndByRead) {
               status_text(RemotePersist::make(&fabric, here_.worker.get(), here_.connect(address), domain, &persist)));
     const bool by_agent = persist->strategy() == PersistStrategy::kFlushAgent;
     EXPECT_EQ(by_agent, domain == RemoteDomain::kAdr);
-    for (int round = 0; round < 40; ++round) {  // more than there are slots, buffers and answers in flight
+    for (int round = 0; round < 40; ++round) {  // more rounds than slots, buffers and answers in flight
       const std::string text = "record " + std::to_string(round) + (by_agent ? " by agent" : " by read ");
       const RemotePersist::Write writes[] = {{here_.put(0, text), there_.region.at(128)},
                                              {here_.put(64, text), there_.region.at(1024)}};

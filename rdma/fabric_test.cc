@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every provider must do, through the interface only. rdma/testing/suite.h says with which providers it runs and
-// where the other nodes live.
+// The behaviour that every provider must have, through the interface only. rdma/testing/suite.h states the providers
+// and where the other nodes run.
 #include "rdma/fabric.h"
 
 #include <gtest/gtest.h>
@@ -155,14 +155,14 @@ TEST_P(FabricTest, CostIsCountedExactly) {
     }
     ASSERT_TRUE(here_.worker->run(&list, kTestLimitMs).ok());
   }
-  {  // what is dependent goes in one doorbell
+  {  // dependent requests share one doorbell
     const Budget budget(*here_.worker, {.round_trips = 1, .doorbells = 1, .messages = 2, .bytes = 24});
     WorkList list;
     list.write(*near_one, here_.region->slice(0, 16), there_.region.at(0));
     list.faa(*near_one, there_.region.at(16), 1, here_.region->slice(16, 8));
     ASSERT_TRUE(here_.worker->run(&list, kTestLimitMs).ok());
   }
-  {  // nothing costs nothing
+  {  // no requests, no cost
     const Budget budget(*here_.worker, {});
     WorkList list;
     EXPECT_TRUE(here_.worker->run(&list, kTestLimitMs).ok());
@@ -230,7 +230,7 @@ TEST_P(FabricTest, TheOtherEndLearnsWhatAdmitMadeOfTheAnswer) {
   EXPECT_EQ(peer->hello().credentials[1], std::byte{9}) << "made of this connection's own credentials";
 }
 
-// Printed, not judged: what a READ of 64 bytes costs to another process or machine.
+// Prints, without a bound, the cost of a READ of 64 bytes from another process or machine.
 class FabricSpeedTest : public FabricSuite {};
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FabricSpeedTest);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every fault against every verb: what the initiator gets, and what happened at the target. The expected outcomes are
-// the table in docs/fabric.md, so that it cannot go stale: this test runs each cell and compares.
+// Every fault against every verb: the outcome at the initiator and the effect at the target. The expected values are
+// the table in docs/fabric.md. This test runs each cell and compares, so the table cannot become outdated.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -45,7 +45,7 @@ struct Place {
   std::unique_ptr<Worker> worker;
 };
 
-// One cell: a request, its fault, and both views of the end.
+// One cell: a request, its fault, and the result at both ends.
 class Cell {
  public:
   Cell(SimNetwork* network, std::unique_ptr<Fabric> near, std::unique_ptr<Fabric> far, Verb verb)
@@ -88,7 +88,7 @@ class Cell {
     post();
     wait();
   }
-  // Lets the network go on for a while without looking at completions.
+  // Runs the network for a while without polling completions.
   void let_pass(uint64_t ns) {
     const uint64_t until = sim->now_ns() + ns;
     for (int i = 0; i < 1000 && sim->now_ns() < until; ++i) static_cast<void>(there.worker->poll());
@@ -117,7 +117,7 @@ class Cell {
 
 struct Row {
   const char* fault;
-  bool sim_only;  // cannot be made on shm
+  bool sim_only;  // shm cannot have this fault
   std::function<void(Cell&)> run;
 };
 
@@ -147,7 +147,7 @@ void cut_and_run(Cell& cell, bool forth, bool back) {
   EXPECT_FALSE(cell.peer->usable());
 }
 
-// After the target carried it out, and before its answer is heard.
+// Applies the fault after the target carried out the request and before the answer arrives.
 void run_without_answer(Cell& cell, const std::function<void()>& fault) {
   cell.offer_buffers();
   ASSERT_TRUE(cell.connect().ok());

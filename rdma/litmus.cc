@@ -13,7 +13,7 @@
 namespace bonsai::rdma {
 namespace {
 
-// Places in the scratch memory, apart by more than a line.
+// Offsets in the scratch memory, more than a line apart.
 constexpr uint64_t kCounterAt = 0;
 constexpr uint64_t kSwapAt = 256;
 constexpr uint64_t kLockAt = 512;
@@ -22,13 +22,13 @@ constexpr uint64_t kDataAt = 2048;
 constexpr uint64_t kBlockAt = 4096;
 constexpr size_t kBlockBytes = 4096;
 constexpr size_t kBlockWords = kBlockBytes / sizeof(uint64_t);
-constexpr uint64_t kNeverHeld = ~uint64_t{0};  // what a CAS expects that is to fail
+constexpr uint64_t kNeverHeld = ~uint64_t{0};  // the expected value of a CAS that must fail
 
-// Both halves of a word hold the round, so that half a word is noticed.
+// Both halves of a word hold the round, so that a torn word is noticed.
 constexpr uint64_t word_of(uint64_t round) { return (round << 32) | (round & 0xffffffffU); }
 constexpr bool is_torn(uint64_t word) { return (word >> 32) != (word & 0xffffffffU); }
 
-// One worker, its connection and memory of its own.
+// One worker with its connection and its own memory.
 class Client {
  public:
   Status open(Fabric& fabric, const std::string& address, const Hello& own, uint64_t limit_ms) {
@@ -50,7 +50,7 @@ class Client {
   // Runs the list and empties it for the next. False after the first error, which status() keeps.
   bool run(WorkList* list) {
     if (status_.ok()) status_ = worker_->run(list, limit_ms_);
-    if (list->pending()) {  // no answer within the limit: ends it
+    if (list->pending()) {  // no answer within the limit: closing the peer ends it
       peer_.reset();
       static_cast<void>(worker_->poll());
     }
@@ -64,7 +64,7 @@ class Client {
   std::vector<uint64_t> words_ = std::vector<uint64_t>(kBlockWords + 8);
   std::unique_ptr<Region> region_;
   std::unique_ptr<Worker> worker_;
-  std::unique_ptr<Peer> peer_;  // goes before its worker
+  std::unique_ptr<Peer> peer_;  // destroyed before its worker
   Status status_;
 };
 
@@ -100,7 +100,7 @@ class Litmus {
     for (const Client& client : clients_) BONSAI_RETURN_IF_ERROR(client.status());
     return Status::OK();
   }
-  // However short the time or slow the machine: a test that did nothing has shown nothing.
+  // Requires a minimum of rounds even on a slow machine: a test without rounds proves nothing.
   [[nodiscard]] bool over(uint64_t rounds) const { return rounds >= kLitmusRoundsMin && base::now_ns() >= end_ns_; }
 
   Status atomicity() {
@@ -191,7 +191,7 @@ class Litmus {
       list.read(client.peer(), scratch_.at(kLockAt), client.slice(1));
       if (!client.run(&list)) return;
       ++r_.unlocks;
-      // Held again, though nobody but this client ever takes it: seen at once, or by the next attempt.
+      // The lock is held again although only this client ever takes it: noticed here, or by the next attempt.
       if (client.word(0) == 0 && client.word(1) == 0) continue;
       ++r_.unlocks_lost;
       list.cas(client.peer(), scratch_.at(kLockAt), 1, 0, client.slice(0));

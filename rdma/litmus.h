@@ -2,11 +2,11 @@
 // Litmus tests of the provider in use, at start-up: two clients access the same far memory, and their observations
 // are compared with what Bonsai relies on. Devices and drivers differ in ways that no capability bit shows.
 //
-// Relied upon, so that a breach is an error
+// Bonsai relies on these, so a breach is an error
 //   - CAS and FAA are atomic among themselves, and a lock made of them guards the bytes beside it;
 //   - WRITEs of one list are seen in list order;
 //   - aligned 8-byte words are read and written whole.
-// Not relied upon, so that it is only counted
+// Bonsai does not rely on these, so they are only counted
 //   - a READ beside a WRITE of several words may see some of it, and in any order of addresses: readers verify;
 //   - a lock released by WRITE may be taken again by another client's failed CAS (Soft-RoCE up to Linux 6.1 stores the
 //     old value back): a lock word is accessed only by atomics.
@@ -22,8 +22,8 @@
 namespace bonsai::rdma {
 
 struct LitmusOptions {
-  uint64_t phase_ms = 250;     // for each of the four tests, which do kLitmusRoundsMin rounds at least
-  uint64_t limit_ms = 10'000;  // for one answer
+  uint64_t phase_ms = 250;     // for each of the four tests; each does at least kLitmusRoundsMin rounds
+  uint64_t limit_ms = 10'000;  // per answer
 };
 
 struct LitmusReport {
@@ -35,7 +35,7 @@ struct LitmusReport {
   uint64_t reads_newer_behind = 0;         // torn, and a later word is newer than an earlier one
   uint64_t unlocks = 0, unlocks_lost = 0;  // locks released by WRITE beside failing CASes
 
-  // OK, or NotSupported, naming what is relied upon and broken.
+  // OK, or NotSupported, naming the broken guarantee that Bonsai relies on.
   [[nodiscard]] Status status() const;
   // One line for logs and results.
   [[nodiscard]] std::string text() const;
@@ -44,15 +44,15 @@ struct LitmusReport {
 inline constexpr uint64_t kLitmusBytes = 8192;
 inline constexpr uint64_t kLitmusRoundsMin = 100;  // of each client
 
-// Runs the tests with two workers of `fabric`, on threads of their own, that connect as `own` to the worker at
-// `address`. `scratch` is memory there that allows everything; its first kLitmusBytes are overwritten.
-// Errors: those of Fabric::make_worker, Worker::connect and of requests; InvalidArgument (scratch too small). What was
-// found is in *report, whose status() is not returned.
+// Runs the tests with two workers of `fabric`, each on its own thread, that connect as `own` to the worker at
+// `address`. `scratch` is memory of that worker's node with all rights; its first kLitmusBytes are overwritten. Errors:
+// those of Fabric::make_worker, Worker::connect and of requests; InvalidArgument (scratch too small). The results are
+// in *report; its status() is not returned.
 Status run_litmus(Fabric& fabric, const std::string& address, const Hello& own, const RemoteRegion& scratch,
                   const LitmusOptions& options, LitmusReport* report);
 
-// The check of a program that is about to rely on a provider: runs the tests, writes to *text (one line) what was
-// found. Errors: those of run_litmus(), and of LitmusReport::status().
+// For programs before they rely on a provider: runs the tests and writes the results to *text, in one line. Errors:
+// those of run_litmus(), and of LitmusReport::status().
 Status check_at_start_up(Fabric& fabric, const std::string& address, const Hello& own, const RemoteRegion& scratch,
                          const LitmusOptions& options, std::string* text);
 

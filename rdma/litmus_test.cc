@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The litmus tests pass on a sound fabric, and notice each breach: a third party that meddles with the scratch memory
-// stands for a device that breaks it.
+// The litmus tests pass on a correct fabric, and notice each breach. To simulate a broken device, a third party changes
+// the scratch memory.
 #include "rdma/litmus.h"
 
 #include <gtest/gtest.h>
@@ -31,8 +31,8 @@ class LitmusTest : public ::testing::Test {
     EXPECT_TRUE(run_litmus(*client, "server", {}, region_->remote(), {.phase_ms = ms}, &report).ok());
     return report;
   }
-  // Runs the tests while another thread stores `value` at `at` all the time, again and again until `noticed`: whether a
-  // store hits the moment that matters is the scheduler's choice.
+  // Runs the tests, while another thread stores `value` at `at` all the time, and repeats them until `noticed`: the
+  // scheduler decides whether a store happens at the critical moment.
   void expect_noticed(uint64_t at, uint64_t value, const std::function<bool(const LitmusReport&)>& noticed) {
     constexpr int kRunsMax = 50;
     std::atomic<bool> stop{false};

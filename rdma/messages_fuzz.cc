@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as a Hello at a gate, as a message to a flush agent, as what another process says over the socket of the
-// shm provider.
+// Any bytes as a Hello at a gate, as a message to a flush agent, and as messages of another process over the socket of
+// the shm provider.
 #include <sys/mman.h>
 #include <sys/socket.h>
 
@@ -37,7 +37,8 @@ const Secret& secret_of(std::byte with) {
   return with == std::byte{0} ? first : second;
 }
 
-// The first byte: 0, as the bytes are; 1, signed with another secret; 2, signed and then changed in one place.
+// The first byte selects: 0, the bytes unchanged; 1, signed with another secret; 2, signed and then changed in one
+// place.
 void run_hello(std::string_view bytes) {
   FuzzInput input(bytes);
   const uint8_t how = input.take<uint8_t>() % 3;
@@ -78,7 +79,7 @@ class FlushRig {
     BONSAI_CHECK(client_->register_region(memory_, Rights::all(), &region_).ok());
     connect();
   }
-  // The token, the answer's place and the first range are near what is right when the input's are near 0.
+  // Small values in the input give a token, an answer's place and a first range that are nearly valid.
   void tell(std::string_view message) {
     if (message.empty() || message.size() > kMessageBytesMax) return;
     std::memcpy(memory_.data(), message.data(), message.size());
@@ -90,7 +91,7 @@ class FlushRig {
     BONSAI_CHECK(sending_->run(&list_, kLimitMs).ok());
     static_cast<void>(agent_->serve(kLimitMs));
     static_cast<void>(serving_->poll());
-    if (!peer_->usable()) connect();  // an answer to a place that there is not ends the connection
+    if (!peer_->usable()) connect();  // an answer to an invalid place ends the connection
   }
 
  private:
@@ -145,7 +146,8 @@ class ShmRig {
   ShmRig(const ShmRig&) = delete;
   ShmRig& operator=(const ShmRig&) = delete;
 
-  // Each message: u8, whether a memory comes with it; the bytes of a ShmWire. The first is a greeting in most inputs.
+  // Each message is a u8, whether a memory file is attached, and the bytes of a ShmWire. The first is a greeting in
+  // most inputs.
   void talk(std::string_view bytes) {
     FuzzInput input(bytes);
     ShmSocket socket;

@@ -15,17 +15,17 @@ namespace bonsai::rdma {
 // Whether the listener that is *answer may serve `other`: the protocol's version, then `admit`.
 Status admit_peer(const Admit& admit, const Hello& other, Hello* answer);
 
-// A Status that came over the wire. What is not a code is an IoError.
+// A Status received over the wire. An invalid code becomes IoError.
 Status status_from_wire(int32_t code, std::string text);
 
 // Whether memory may be registered with these rights at all. Errors: InvalidArgument.
 Status check_registration(std::span<const std::byte> memory, Rights rights);
 
-// Whether a peer may have `bytes` of the region for this request; *offset is where they begin in it.
+// Whether a peer may access `bytes` bytes of the region for this request; *offset is their offset in the region.
 Outcome check_access(const WorkRequest& request, uint64_t bytes, const RemoteRegion& region, Rights rights,
                      uint64_t* offset);
 
-// What an atomic makes of a word that holds `old`. False: it leaves the word as it is.
+// Computes the new value of a word that holds `old`. False: the atomic leaves the word unchanged.
 bool changes_word(const WorkRequest& request, uint64_t old, uint64_t* changed);
 
 }  // namespace bonsai::rdma

@@ -11,7 +11,7 @@
 
 namespace bonsai::rdma {
 
-// What other nodes may do to a region. The owner's own work requests may always use it as their local end.
+// The access of other nodes to a region. The owner's own work requests may always use it as their local end.
 struct Rights {
   bool read = false;
   bool write = false;
@@ -27,8 +27,8 @@ struct Remote {
   uint64_t address = 0;
 };
 
-// What a peer has to know of a region to reach it. Plain data of fixed size, to be sent over any channel; whoever has
-// it has the region's rights, as long as the region is registered and a connection exists.
+// Describes a region to a peer that accesses it. Plain data of fixed size, to be sent over any channel. Its holder has
+// the region's rights as long as the region is registered and a connection exists.
 struct RemoteRegion {
   uint64_t key = 0;
   uint64_t base = 0;
@@ -70,7 +70,7 @@ class Region {
 
   [[nodiscard]] std::span<std::byte> memory() const { return memory_; }
   [[nodiscard]] Rights rights() const { return rights_; }
-  // For peers. Keys cannot be guessed where the device allows it.
+  // The description for peers. Keys cannot be guessed where the device allows it.
   [[nodiscard]] RemoteRegion remote() const { return remote_; }
   // Requires: [offset, offset + bytes) is in the region.
   [[nodiscard]] Slice slice(size_t offset, size_t bytes) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory for the fabric: of a kind that every provider and device takes (shared_memory.h), and registered. Memory of
-// other kinds, a pool's say, is registered with Fabric::register_region, which explains a refusal.
+// Registered memory of a kind that every provider and device accepts (shared_memory.h). For other memory, such as a
+// pool's, use Fabric::register_region, which explains a refusal.
 #ifndef BONSAI_RDMA_REGISTERED_MEMORY_H_
 #define BONSAI_RDMA_REGISTERED_MEMORY_H_
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kRequestHeadBytes = offsetof(FlushRequest, range);
 
-constexpr size_t kLookBytes = sizeof(uint64_t);  // after the answers; nobody cares for what is read
+constexpr size_t kLookBytes = sizeof(uint64_t);  // after the answers; the value read is not used
 
 size_t request_bytes(uint64_t ranges) { return kRequestHeadBytes + ranges * sizeof(FlushRequest::Range); }
 
@@ -63,7 +63,7 @@ Status RemotePersist::make(Fabric* fabric, Worker* worker, std::unique_ptr<Peer>
 }
 
 RemotePersist::~RemotePersist() {
-  peer_.reset();  // what is pending is complete now, and poll() notices
+  peer_.reset();  // pending requests are complete now, and poll() reports them
   static_cast<void>(worker_->poll());
 }
 
@@ -226,7 +226,7 @@ void FlushAgent::accept_peers() {
   std::erase_if(peers_, [](const auto& known) { return !known->usable(); });
 }
 
-// A connection to `node`, the newest one. Any does: a key is good for all connections of its node.
+// The newest connection to `node`. Any would do: a key is valid on all connections of its node.
 Peer* FlushAgent::peer_of(uint32_t node) {
   for (size_t i = peers_.size(); i > 0; --i) {
     if (peers_[i - 1]->hello().node == node && peers_[i - 1]->usable()) return peers_[i - 1].get();
@@ -262,7 +262,7 @@ Status FlushAgent::answer(uint32_t node, std::span<const std::byte> bytes, Remot
   return Status::OK();
 }
 
-// Errors: Unavailable (the node left), Busy (it cannot leave now).
+// Errors: Unavailable (the node is gone), Busy (the answer cannot be sent now).
 Status FlushAgent::send(uint32_t node, std::span<const std::byte> bytes, Remote to) {
   constexpr size_t kLast = sizeof(uint64_t);
   Peer* const peer = peer_of(node);

@@ -6,8 +6,8 @@
 //   read after write  WRITEs and a READ in one doorbell: it pushes them out of device and bus          adr-direct, eadr
 //   RDMA FLUSH        WRITEs and FLUSHes in one doorbell                                               any domain
 //
-// Each costs one round trip. With an undeclared domain nothing starts: a completed WRITE is no proof of durability,
-// and a wrong guess would be noticed only after a power cut.
+// Each costs one round trip. With an undeclared domain nothing starts: a completed WRITE does not prove durability, and
+// a wrong guess would be noticed only after a power cut.
 //
 // Not promised
 //   - Anything about bytes whose persist() failed: all, some or none of them may survive.
@@ -37,36 +37,36 @@ enum class PersistStrategy : uint8_t { kFlushAgent, kReadAfterWrite, kFlush };
 // "flush agent", "read after write", "RDMA FLUSH".
 std::string_view strategy_name(PersistStrategy strategy);
 
-// The cheapest strategy that keeps the promise. Errors: InvalidArgument (undeclared domain; says what to declare).
+// The cheapest strategy that guarantees durability. Errors: InvalidArgument (undeclared domain; says what to declare).
 Status choose_strategy(RemoteDomain domain, const Capabilities& capabilities, PersistStrategy* strategy);
 
-// What persist() asks a flush agent, as it travels: a head and `ranges` ranges.
+// The request of persist() to a flush agent, in wire format: a header and `ranges` ranges.
 struct FlushRequest {
   static constexpr size_t kRangesMax = 15;
   struct Range {
     uint64_t address = 0;
     uint64_t bytes = 0;
   };
-  uint64_t token = 0;  // the answer; with kRefused when the ranges are not the agent's, kFailed when a flush failed
+  uint64_t token = 0;  // the answer; with kRefused if the agent does not serve the ranges, kFailed if a flush failed
   Remote answer;       // where it is written
   uint64_t ranges = 0;
   std::array<Range, kRangesMax> range{};
 
   static constexpr uint64_t kRefused = uint64_t{1} << 63;
   static constexpr uint64_t kFailed = uint64_t{1} << 61;
-  // Tokens are below: a message of another kind begins with a word that is not (FlushAgent::set_other).
+  // Tokens are at most this; a message of another kind begins with a larger word (FlushAgent::set_other).
   static constexpr uint64_t kTokenMax = (uint64_t{1} << 61) - 1;
 };
 static_assert(sizeof(FlushRequest) == 272);
 
-// How a flush agent fared with the ranges of a request.
+// The result of a flush agent for the ranges of a request.
 enum class FlushResult : uint8_t {
   kDone,       // all are durable
-  kNotServed,  // some range is not the agent's
+  kNotServed,  // the agent does not serve some range
   kFailed,     // the medium could not make them durable
 };
 
-// A connection whose WRITEs can be made durable. Several coroutines of the worker's thread may persist at the same
+// A connection that can make its WRITEs durable. Several coroutines of the worker's thread may persist at the same
 // time. Requires: destroyed before its worker. Thread-safety: the worker's thread.
 class RemotePersist {
  public:
@@ -83,19 +83,20 @@ class RemotePersist {
                      std::unique_ptr<RemotePersist>* persist);
   ~RemotePersist();
 
-  // Writes them, in order, and returns when they are durable. One round trip. Requires: 1..kWritesMax writes.
+  // Performs the writes in order, and returns when they are durable. One round trip. Requires: 1..kWritesMax writes.
   // Errors: Unavailable (unknown whether durable), InvalidArgument (the peer refused), IoError (its medium failed).
-  // After an error nothing more can be persisted here, and the sources stay in use until this object is destroyed: do
-  // so and connect anew.
+  // After an error nothing more can be persisted here, and the sources stay in use until this object is destroyed:
+  // destroy it and connect anew.
   Status persist(std::span<const Write> writes, uint64_t limit_ms);
 
-  // The parts of persist(), for callers that have several in flight. Neither lets siblings of a coroutine run.
-  // Posts the writes and what makes them durable; *ticket names them until end(). Errors: Busy (kInFlightMax are in
-  // flight, or as many lists as the worker takes; nothing was posted: poll, end() one and try again), Unavailable.
+  // The parts of persist(), for callers with several persists in flight. None of them lets siblings of a coroutine run.
+  // Posts the writes and the requests that make them durable; *ticket names them until end(). Errors: Busy
+  // (kInFlightMax persists, or the worker's maximum of lists, are in flight; nothing was posted: poll, end() one and
+  // try again), Unavailable.
   Status begin(std::span<const Write> writes, size_t* ticket);
-  // Whether they have ended, as far as the worker's polls have seen.
+  // Whether the writes have ended, according to the worker's polls so far.
   [[nodiscard]] bool ended(size_t ticket);
-  // Errors: as persist(). Requires: ended(ticket); or that nobody waits for it any more, which is an error.
+  // Errors: as persist(). Requires: ended(ticket), or the caller gives up waiting, which returns an error.
   Status end(size_t ticket);
 
   [[nodiscard]] PersistStrategy strategy() const { return strategy_; }
@@ -103,7 +104,7 @@ class RemotePersist {
   [[nodiscard]] Peer& peer() { return *peer_; }
 
  private:
-  // What one persist() uses; in registered memory.
+  // The registered memory of one persist().
   struct Slot {
     FlushRequest request;
     uint64_t answer;
@@ -132,49 +133,49 @@ class RemotePersist {
   std::array<WorkList, kInFlightMax> lists_;  // by slot
 };
 
-// The other side of the flush agent: serves the connections that were made to one worker. All messages of that worker
-// are taken by it.
+// The flush agent, at the target: serves the connections that were made to one worker. It takes all messages of that
+// worker.
 // Thread-safety: the worker's thread. Requires: destroyed before the worker.
 class FlushAgent {
  public:
-  // Makes the ranges, addresses as in RemoteRegion, durable: checks that it serves them, flushes and fences.
+  // Makes the ranges durable, with addresses as in RemoteRegion: checks that it serves them, flushes and fences.
   using Flush = std::function<FlushResult(std::span<const FlushRequest::Range> ranges)>;
   // Takes a message of another kind.
   using Other = std::function<Status(std::span<const std::byte> message, uint32_t node)>;
   static constexpr size_t kAnswersMax = 16;  // in flight
   static constexpr size_t kAnswerBytesMax = 512;
-  static constexpr size_t kWaitingMax = 1'024;          // answers that cannot leave yet
-  static constexpr uint64_t kFlushAnswerMsMax = 5'000;  // how long one to a flush request waits for that
+  static constexpr size_t kWaitingMax = 1'024;          // answers that cannot be sent yet
+  static constexpr uint64_t kFlushAnswerMsMax = 5'000;  // how long the answer to a flush request waits to be sent
 
   // Gives the worker its receive ring, of `requests_max` buffers. Errors: those of register_region().
   static Status make(Fabric* fabric, Worker* worker, size_t requests_max, Flush flush,
                      std::unique_ptr<FlushAgent>* agent);
-  // The Flush of an agent that serves `served` and nothing else, by `flush`.
+  // A Flush that serves only ranges in `served`, and makes them durable by `flush`.
   static Flush within(std::span<const std::byte> served, std::function<void(std::span<const std::byte> bytes)> flush);
   ~FlushAgent();
 
   // Messages of at most sizeof(FlushRequest) bytes whose first word is above FlushRequest::kTokenMax go to `other`.
   void set_other(Other other) { other_ = std::move(other); }
 
-  // Sends answers that wait, and serves one request. Errors: Unavailable (none came within the bound, which is short
-  // while answers wait; the usual case of an idle agent), InvalidArgument (a malformed request, which is dropped), and
-  // those of answer() and Other.
+  // Sends waiting answers and serves one request. Errors: Unavailable (no request came within the bound, which is short
+  // while answers wait; normal for an idle agent), InvalidArgument (a malformed request, which is dropped), and those
+  // of answer() and Other.
   Status serve(uint64_t limit_ms);
 
-  // Writes `bytes` into the memory of `node` at `to`, the last word last. Requires: a multiple of 8 bytes, more than 8
-  // of them only if a word of their own says that they are complete, at most kAnswerBytesMax. One that cannot leave at
-  // once, since as many are in flight as the worker takes, leaves at a later serve(), unless `limit_ms` pass before.
-  // Errors: Unavailable (the node left), Busy (kWaitingMax wait already, or it cannot leave and limit_ms is 0): it is
-  // not sent.
+  // Writes `bytes` into the memory of `node` at `to`, the last word last. Requires: a multiple of 8 bytes, at most
+  // kAnswerBytesMax; more than 8 only if one of the words shows that the answer is complete. If the worker has its
+  // maximum of lists in flight, a later serve() sends the answer, unless `limit_ms` pass before. Errors, after which
+  // the answer is not sent: Unavailable (the node is gone), Busy (kWaitingMax answers wait already, or it cannot be
+  // sent now and limit_ms is 0).
   Status answer(uint32_t node, std::span<const std::byte> bytes, Remote to, uint64_t limit_ms);
 
   // Whether some connection of the node is usable.
   [[nodiscard]] bool connected(uint32_t node);
 
-  // A node that lost its power closes no connection. Reads a word of each node's memory, over all connections of those
-  // nodes: which of them lead nowhere becomes known to connected() when the reads have failed. To be called now and
-  // then; it waits for nothing. One call looks at no more than a work list holds, the next one at those after them.
-  // Requires: the nodes let this one read there.
+  // Detects nodes that lost power, which close no connection. Reads a word of each node's memory over all connections
+  // of these nodes; once a read has failed, connected() no longer counts its connection. Call it regularly; it does not
+  // wait. One call tests as many connections as a work list has room for, and the next call continues after them.
+  // Requires: the nodes grant this node the right to read there.
   void look_for(const std::map<uint32_t, Remote>& words);
 
  private:
@@ -200,9 +201,9 @@ class FlushAgent {
   std::vector<std::unique_ptr<Peer>> peers_;
   std::array<WorkList, kAnswersMax> answers_;
   size_t answered_ = 0;
-  std::deque<Answer> waiting_;  // that could not leave yet
+  std::deque<Answer> waiting_;  // answers that could not be sent yet
   WorkList looks_;
-  size_t next_look_ = 0;  // the connection that is looked at next, counted round
+  size_t next_look_ = 0;  // the connection that is tested next, modulo their number
 };
 
 }  // namespace bonsai::rdma

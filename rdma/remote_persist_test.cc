@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Remote persistence on the simulated network: what was acknowledged survives the target's power cut, in every domain
-// and by every strategy; and each dropped or misplaced flush is noticed.
+// Remote persistence on the simulated network: acknowledged writes survive the target's power cut in every domain and
+// with every strategy, and each dropped or misplaced flush is noticed.
 #include "rdma/remote_persist.h"
 
 #include <gtest/gtest.h>
@@ -198,7 +198,7 @@ TEST(RemotePersistMutants, EachDroppedRemoteFlushIsNoticed) {
   testing::add_figure("mutants_killed", killed);
 }
 
-// A target whose agent runs beside, and one writer.
+// A target with its agent, and one writer.
 TEST(RemotePersistBudget, OneRoundTripByEveryStrategy) {
   for (const Case& chosen : kCases) {
     SimNetwork network;
@@ -238,7 +238,7 @@ TEST(RemotePersistBudget, OneRoundTripByEveryStrategy) {
                                                               : 0u)});
         EXPECT_TRUE(persist->persist(writes, kLimitMs).ok()) << chosen.name;
       }
-      if (by_agent) {  // a range that is not served
+      if (by_agent) {  // a range that the agent does not serve
         std::vector<std::byte> elsewhere(64);
         std::unique_ptr<Region> other;
         ASSERT_TRUE(server->register_region(elsewhere, Rights::all(), &other).ok());
@@ -253,7 +253,7 @@ TEST(RemotePersistBudget, OneRoundTripByEveryStrategy) {
   }
 }
 
-// More nodes than a work list holds; those that were connected last lose their power.
+// More nodes than a work list has room for; those that connected last lose their power.
 TEST(FlushAgentLooks, EveryNodeIsLookedAtInItsTurn) {
   constexpr uint32_t kNodes = 3 * WorkList::kRequestsMax;
   struct Owner {
@@ -393,7 +393,7 @@ TEST(RemotePersistFaults, WithoutAnAnswerNothingIsSaidToBeDurable) {
   ASSERT_TRUE(scheduler.run().ok());
 }
 
-// What others have in flight on the worker delays a persist, and does not fail it.
+// Other lists in flight on the worker delay a persist, and do not fail it.
 TEST(RemotePersistFaults, AWorkerThatTakesNoMoreIsWaitedFor) {
   constexpr size_t kListsMax = 4;
   SimNetwork network({.lists_pending_max = kListsMax});

@@ -28,7 +28,7 @@ Status SharedMemory::make(size_t bytes, std::unique_ptr<SharedMemory>* memory) {
   errno = EFBIG;
   if (!base::fits_file_size_limit(bytes)) return refused("ulimit -f");
   if (::ftruncate(made->fd(), static_cast<off_t>(bytes)) != 0) return refused("ftruncate");
-  // Whoever maps it may rely on its size.
+  // Every process that maps it can rely on its size.
   if (::fcntl(made->fd(), F_ADD_SEALS, kSeals) != 0) return refused("fcntl");
   void* mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, made->fd(), 0);
   if (mapped == MAP_FAILED) return refused("mmap");

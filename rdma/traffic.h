@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts the costs of an operation on the fabric: results that do not depend on the machine.
+// Counts the costs of an operation on the fabric. The counts do not depend on the machine.
 //
 // The counts are defined by what the caller submitted, so they are the same on every provider:
-//   round trips  work lists that were posted: all that is in one list travels at once
+//   round trips work lists that were posted: all requests of one list travel at once
 //   doorbells    per list, the peers that it names: one doorbell rings for all work towards one peer
 //   messages     work requests of posted lists, by verb; a request that failed or was flushed counts, too
 //   bytes        payload without headers: the bytes of a READ, WRITE or SEND, 8 for an atomic, 0 for a FLUSH
@@ -23,7 +23,7 @@ inline constexpr size_t kVerbs = 7;
 
 // "READ", "WRITE", "CAS", "FAA", "SEND", "FLUSH", "masked CAS".
 const char* verb_name(Verb verb);
-// Whether it changes one 8-byte word, and answers what that held.
+// Whether the verb changes one 8-byte word and returns its old value.
 [[nodiscard]] inline bool is_atomic(Verb verb) {
   return verb == Verb::kCas || verb == Verb::kFaa || verb == Verb::kMaskedCas;
 }
@@ -50,7 +50,7 @@ struct Traffic {
   [[nodiscard]] uint64_t bytes() const;     // sent, all verbs
 
   Traffic& operator+=(const Traffic& other);
-  // What happened since `earlier`, a former value of the same count.
+  // The traffic since `earlier`, a former value of the same count.
   Traffic operator-(const Traffic& earlier) const;
   bool operator==(const Traffic&) const = default;
 

@@ -13,7 +13,7 @@
 //     response ends as kUnreachable, also those after the first: they may have been executed, and their responses lost.
 //   - Local memory of another fabric and atomics off a multiple of 8 are detected before anything is submitted.
 //
-// Linked by programs that ask for it (CMake target bonsai_rdma_verbs); nothing else of Bonsai needs libibverbs.
+// Only programs that link the CMake target bonsai_rdma_verbs contain it; the rest of Bonsai does not need libibverbs.
 #ifndef BONSAI_RDMA_VERBS_H_
 #define BONSAI_RDMA_VERBS_H_
 
@@ -25,15 +25,15 @@
 
 namespace bonsai::rdma {
 
-// Everything is found automatically; a value overrides what would be found.
+// The defaults are detected; a value overrides the detection.
 struct VerbsOptions {
   std::string device;                    // e.g. "rxe0"; empty: the first that has an active port with a usable address
   uint32_t port = 0;                     // 0: the first such port of the device
   int gid_index = -1;                    // -1: prefers RoCE v2 with an IPv4 address
   uint32_t mtu_bytes = 0;                // 0: what the path carries; else 256 to 4096; the lower of both ends counts
   uint64_t unreachable_ms = 2'000;       // a silent peer is given up after at least this long
-  uint64_t spin_us = 50;                 // a wait polls so long before it blocks; UINT64_MAX: never blocks
-  uint32_t receive_buffers_max = 1'024;  // of one worker's ring
+  uint64_t spin_us = 50;                 // a wait polls this long before it blocks; UINT64_MAX: never blocks
+  uint32_t receive_buffers_max = 1'024;  // per worker's ring
 };
 
 class VerbsFabric : public Fabric {

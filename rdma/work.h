@@ -16,8 +16,8 @@
 //     between them.
 // Between peers there is no order.
 // Not promised
-//   - any order of the bytes inside one READ or WRITE, or that a READ beside a WRITE gets all of it or none: aligned
-//     8-byte words come whole, no more. Readers verify by checksum or per-line version and retry.
+//   - any order of the bytes inside one READ or WRITE, or that a READ beside a WRITE gets all of it or none: only
+//     aligned 8-byte words are read whole. Readers verify by checksum or per-line version and retry.
 //
 // Thread-safety: one thread at a time, the worker's.
 #ifndef BONSAI_RDMA_WORK_H_
@@ -42,11 +42,11 @@ class Peer;
 // How one request ended.
 enum class Outcome : uint8_t {
   kDone,              // carried out
-  kFlushed,           // not carried out: an earlier request to this peer failed, or the connection was closed. What
-                      // follows a kUnreachable and may have been carried out is kUnreachable, too
+  kFlushed,           // not carried out: an earlier request to this peer failed, or the connection was closed. But
+                      // a request after a kUnreachable one that may have been carried out is kUnreachable, too
   kLocalAccess,       // the local slice is not of a region of this worker's fabric: not sent
   kRemoteAccess,      // the peer refused: stale key, outside the region, or no such right; nothing changed
-  kMisaligned,        // an atomic that is not on 8 aligned bytes; nothing changed
+  kMisaligned,        // the word of an atomic is not aligned to 8 bytes; nothing changed
   kMessageTooLong,    // the message is longer than the peer's receive buffers; not delivered
   kReceiverNotReady,  // the peer offered no receive buffer within the provider's bound; not delivered
   kUnreachable,       // the peer stopped answering: whether the request was carried out is UNKNOWN
@@ -54,21 +54,21 @@ enum class Outcome : uint8_t {
 
 // For example "remote access".
 std::string_view outcome_name(Outcome outcome);
-// OK for kDone, else what happened and what to do about it. kUnreachable, kFlushed and kReceiverNotReady are
-// Unavailable, the others InvalidArgument.
+// OK for kDone, else the error and what to do about it. kUnreachable, kFlushed and kReceiverNotReady are Unavailable,
+// the others InvalidArgument.
 Status status_of(Outcome outcome, Verb verb);
 
-// One request, as providers see it.
+// One request, for providers.
 struct WorkRequest {
   Verb verb;
   bool fenced;  // starts after all earlier READs and atomics of the list to this peer have finished
   Peer* peer;
-  Slice local;                       // READ, atomics: gets the answer; WRITE, SEND: is sent; FLUSH: none
+  Slice local;                       // READ, atomics: receives the answer; WRITE, SEND: the bytes to send; FLUSH: none
   Remote remote;                     // not for SEND
-  uint64_t operand;                  // CAS: the new value; FAA: what is added; FLUSH: how many bytes
+  uint64_t operand;                  // CAS: the new value; FAA: the addend; FLUSH: the number of bytes
   uint64_t expected;                 // CAS only
   uint64_t compare_mask, swap_mask;  // masked CAS only
-  Outcome outcome;                   // once the list is not pending any more
+  Outcome outcome;                   // valid once the list is not pending any more
 };
 
 // Requires: slices stay registered and peers stay alive until the list is complete; a pending list is neither changed
@@ -89,14 +89,14 @@ class WorkList {
   void read(Peer& peer, Remote from, Slice to) { add(Verb::kRead, peer, to, from); }
   // Copies from.bytes() bytes to the peer.
   void write(Peer& peer, Slice from, Remote to) { add(Verb::kWrite, peer, from, to); }
-  // Stores `desired` in the peer's 8-byte word if that holds `expected`. *old gets what it held.
+  // Stores `desired` in the peer's 8-byte word if that holds `expected`. `old` receives its old value.
   void cas(Peer& peer, Remote word, uint64_t expected, uint64_t desired, Slice old) {
     add(Verb::kCas, peer, old, word, desired, expected);
   }
-  // Adds to the peer's 8-byte word, modulo 2^64. *old gets what it held.
+  // Adds to the peer's 8-byte word, modulo 2^64. `old` receives its old value.
   void faa(Peer& peer, Remote word, uint64_t addend, Slice old) { add(Verb::kFaa, peer, old, word, addend); }
-  // Of the peer's 8-byte word: if the bits of compare_mask are those of `expected`, stores the bits of swap_mask of
-  // `desired`, and leaves the others. *old gets what the word held. Requires: Capabilities::masked_cas.
+  // CAS on some bits of the peer's 8-byte word: if its bits in compare_mask equal those of `expected`, replaces its
+  // bits in swap_mask by those of `desired`. `old` receives the word's old value. Requires: Capabilities::masked_cas.
   struct Masked {
     uint64_t bits, mask;
   };
@@ -105,8 +105,8 @@ class WorkList {
   }
   // Delivers a message into the next receive buffer of the peer's worker.
   void send(Peer& peer, Slice message) { add(Verb::kSend, peer, message, {}); }
-  // Makes durable what was written to the peer's bytes before, as RDMA FLUSH with the persistent placement does.
-  // Requires: Capabilities::remote_flush.
+  // Makes earlier WRITEs to these bytes of the peer durable, as RDMA FLUSH with persistent placement does. Requires:
+  // Capabilities::remote_flush.
   void flush(Peer& peer, Remote first, uint64_t bytes) { add(Verb::kFlush, peer, {}, first, bytes); }
   // The next request waits, at this node, for the answers of the READs and atomics before it.
   void fence() { fence_next_ = true; }
@@ -125,13 +125,13 @@ class WorkList {
     BONSAI_CHECK(!pending() && i < size_);
     return requests_[i].outcome;
   }
-  // OK when everything was carried out, else the status of the first request that failed by itself.
+  // OK if all requests were carried out, else the status of the first request that failed by itself.
   [[nodiscard]] Status status() const;
 
   // ---- for providers
 
   [[nodiscard]] WorkRequest& request(size_t i) { return requests_[i]; }
-  // How many different peers are named.
+  // The number of different peers in the list.
   [[nodiscard]] size_t peers() const;
   void set_pending(size_t doorbells) { doorbells_pending_ = doorbells; }
   void complete_doorbell() {
@@ -140,7 +140,7 @@ class WorkList {
   }
 
  private:
-  // Stores each member by itself: a request made elsewhere and copied would be read again before its stores have ended.
+  // Stores each member in place: copying a request made elsewhere would load it again before its stores have completed.
   void add(Verb verb, Peer& peer, const Slice& local, Remote remote, uint64_t operand = 0, uint64_t expected = 0,
            uint64_t compare_mask = 0, uint64_t swap_mask = 0) {
     BONSAI_CHECK(!pending() && room());

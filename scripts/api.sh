@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The API reference as pages, made of the comments in include/bonsai.
+# Makes the pages of the API reference from the comments in include/bonsai.
 usage() {
   cat <<'TEXT'
 usage: scripts/api.sh
@@ -24,7 +24,7 @@ OUTPUT_DIRECTORY = build/api
 INPUT = include/bonsai
 FILE_PATTERNS = *.h
 RECURSIVE = YES
-# Our comments are plain; doxygen reads those with a third slash. The licence is no documentation.
+# doxygen reads only comments with a third slash, so it is added. The licence line is left out.
 FILTER_PATTERNS = "*.h=sed -E 's#^// SPDX-.*##; s#^( *)// #\1/// #; s#^( *)//\$#\1///#; s#([;,{] +)// #\1///< #'"
 EXTRACT_ALL = YES
 JAVADOC_AUTOBRIEF = YES

@@ -10,8 +10,8 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SECONDS_MAX = 60
-NO_PROGRAMS = {"lib.sh", "style_prose.py", "style_spdx.py"}  # read by others
-# Flags of another program, which judges them: after the build, or in the guests.
+NO_PROGRAMS = {"lib.sh", "style_prose.py", "style_spdx.py"}  # imported or sourced by other scripts
+# Scripts that pass flags to another program, which checks them: after the build, or in the guests.
 PASSED_ON = {"run.sh", "fabric-bench.sh", "remote-bench.sh"}
 
 
@@ -25,7 +25,7 @@ class Arguments(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
-        # Whoever begins to work starts one of these, and is found out.
+        # A script that starts its work calls one of these, which the test notices.
         self.trace = pathlib.Path(self.folder.name) / "trace"
         for name in ("cmake", "ctest", "apt-get", "doxygen", "gcovr", "qemu-system-x86_64"):
             fake = pathlib.Path(self.folder.name) / name

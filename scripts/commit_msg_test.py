@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commit-msg hook: which subjects it takes, and that those of this tree are such."""
+"""The commit-msg hook: which subjects it accepts, and that it accepts those of this tree."""
 import pathlib
 import re
 import subprocess
@@ -40,7 +40,7 @@ class CommitMessageTest(unittest.TestCase):
             self.skipTest("this is no checkout of git")
         for line in listed.stdout.splitlines():
             commit, _, subject = line.partition(" ")
-            if re.match(r"[a-z, ]+: ", subject):  # what an integration makes has names of its own
+            if re.match(r"[a-z, ]+: ", subject):  # subjects of merges have another form
                 with self.subTest(commit=commit):
                     self.assertTrue(accepts(subject + "\n"), subject)
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Which lines of the product the tests reach.
+# Shows which lines of the product the tests execute.
 usage() {
   cat <<'TEXT'
 usage: scripts/coverage.sh [CTEST-REGEX]

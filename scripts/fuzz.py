@@ -28,12 +28,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CANARY = "canary"
-CANARY_SECONDS = 20          # it takes one; a busy machine may take longer
-INPUT_SECONDS_MAX = 10       # for one input: more is reported as a hang
+CANARY_SECONDS = 20          # one is enough; a busy machine may take longer
+INPUT_SECONDS_MAX = 10       # per input: more is reported as a hang
 INPUT_BYTES_MAX = 4096
 MEMORY_MB_MAX = 2048
 KEPT_MAX, KEPT_BYTES_MAX = 12, 4096
-WEIGHTS = {"pool": 5}        # of a slow target; the others have 1
+WEIGHTS = {"pool": 5}        # a slow target gets more; the others have 1
 SECONDS = {"fast": 12, "full": 60, "nightly": 3600}
 
 
@@ -45,7 +45,7 @@ def run(program, target, arguments, **options):
 
 
 class Outcome:
-    """What libFuzzer reports of one target."""
+    """The report of libFuzzer on one target."""
 
     def __init__(self, target, seconds, code, output, crashes):
         self.target, self.seconds, self.code, self.output, self.crashes = target, seconds, code, output, crashes
@@ -59,7 +59,7 @@ class Outcome:
 
 
 def fuzz(program, target, seconds, grown, kept):
-    """Runs one target from the corpora `grown`, into which new inputs go, and `kept`."""
+    """Runs one target from the corpora `grown`, which receives new inputs, and `kept`."""
     grown.mkdir(parents=True, exist_ok=True)
     seeded = run(program, target, ["--seeds", str(grown)])
     if seeded.returncode != 0:
@@ -82,7 +82,7 @@ def keep_crash(corpora, target, crash):
 
 
 def keep_best(program, target, grown, kept):
-    """The few inputs that reach most, smallest first, beside the crashes that are there."""
+    """Keeps the few inputs with the most coverage, smallest first, and the crashes that are there."""
     with tempfile.TemporaryDirectory() as folder:
         run(program, target, ["-merge=1", folder, str(grown)])
         best = sorted(pathlib.Path(folder).iterdir(), key=lambda path: path.stat().st_size, reverse=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/fuzz.py, over a program that plays libFuzzer's part."""
+"""scripts/fuzz.py, with a program that simulates libFuzzer."""
 import contextlib
 import io
 import os

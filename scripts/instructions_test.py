@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/instructions.py, over a program that plays valgrind's part."""
+"""scripts/instructions.py, with a program that simulates valgrind."""
 import contextlib
 import io
 import os
@@ -12,7 +12,7 @@ from unittest import mock
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import instructions  # noqa: E402
 
-# Counts 1,000 and for each operation what the file beside the program says.
+# Counts 1,000, and for each operation the number in the program's file.
 VALGRIND = """\
 #!/usr/bin/env python3
 import pathlib, sys

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-# Shared by the scripts that a person types; source it. Sets `root` (the checkout), moves there, and defines step.
+# Shared by the scripts that people run; source it. Sets `root` (the checkout), changes to it, and defines step.
 # shellcheck shell=bash
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 
-# A clone elsewhere finds the same objects in the compiler cache.
+# A clone in another folder finds the same objects in the compiler cache.
 export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$root} CCACHE_NOHASHDIR=1
 
 setup() {
   [[ ${BONSAI_SKIP_SETUP:-} == 1 ]] || scripts/setup.sh "$@"
 }
 
-# Shows that a step goes on, every second on a terminal, else every half minute, until its standard input ends.
+# Shows that a step is running, every second on a terminal, else every half minute, until its standard input ends.
 heartbeat() {
   local name=$1 log=$2 begin=$SECONDS pause=30 last
   [[ -t 1 ]] && pause=1
@@ -26,7 +26,7 @@ heartbeat() {
   done
 }
 
-# step NAME LOG COMMAND...: runs the command with its output in LOG, shows that it goes on, and says how it ended.
+# step NAME LOG COMMAND...: runs the command with its output in LOG, shows that it is running, and prints its result.
 # On failure prints the end of LOG and returns the command's exit code. Sets step_seconds.
 step() {
   local name=$1 log=$2 code=0 begin=$SECONDS

@@ -30,7 +30,7 @@ Block = namedtuple("Block", "names old new")
 
 
 class Misfit(Exception):
-    """A list that does not apply; says which and why."""
+    """A list that does not apply; the message names it and the reason."""
 
 
 def blocks_of(text, name):
@@ -49,7 +49,7 @@ def blocks_of(text, name):
 
 
 def mutated(source, blocks, name):
-    """The source with all blocks applied. They may touch, but not overlap."""
+    """Returns the source with all blocks applied. Blocks may be adjacent, but must not overlap."""
     lines = source.splitlines()
     found = []
     for block in blocks:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/mutate.py: what a list of mutants makes of a source, and each way in which a list fails to apply."""
+"""scripts/mutate.py: the copy that a list of mutants gives, and each reason for which a list fails to apply."""
 import pathlib
 import tempfile
 import unittest

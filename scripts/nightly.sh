@@ -24,8 +24,8 @@ setup build test
 tidy=0
 step "apart configure" build/logs/apart-configure.log cmake --preset apart &&
   step "apart build" build/logs/apart-build.log cmake --build --preset apart && scripts/tidy.sh || tidy=$?
-# Guests of two processors each, for what only threads at work together show.
+# Guests with two processors each, for faults that only concurrent threads show.
 BONSAI_TESTBED_PROCESSORS=2 BONSAI_TEST_BUDGET=nightly scripts/test.sh "$@" || exit $?
-# What bench/ tests is the measuring of time itself.
+# The tests of bench/ are left out, because they test the measurement of time itself.
 BONSAI_TEST_BUDGET=fast scripts/stop_and_go.py build/release --tests='^(?!bench_)' || exit $?
 exit "$tidy"

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cmake/registration.cmake: a test or fuzz file that no target names fails configuration, with a message that helps."""
+"""cmake/registration.cmake: a test or fuzz file without a target fails configuration, with a message that names the
+remedy."""
 import pathlib
 import shutil
 import subprocess

@@ -39,7 +39,7 @@ trap cleanup EXIT
 (umask 077 && head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n' >"$share/secret")
 "$testbed" exec 2 "mkdir -p /dev/shm/pools && setsid '$bin/bonsaid' --folder=/dev/shm/pools --domain=adr \
   --listen=rdma://10.66.0.2:7471 --secret_file='$share/secret' >'$share/bonsaid.log' 2>&1 </dev/null &"
-for ((tries = 0; tries < 120; ++tries)); do # it tries the device first, which takes emulated processors a while
+for ((tries = 0; tries < 120; ++tries)); do # bonsaid tests the device first, which is slow on emulated processors
   grep -q ' ready: ' "$share/bonsaid.log" 2>/dev/null && break
   sleep 1
 done

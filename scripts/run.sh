@@ -18,7 +18,7 @@ for argument in "$@"; do
   case "$argument" in
     -h | --help) usage && exit 0 ;;
     --out=* | -out=*) out=${argument#*=} ;;
-    # The value of a flag may be a word of its own.
+    # The value of a flag may be a separate word.
     -*) ;;
     *) [[ $previous == -* && $previous != *=* ]] ||
       { usage >&2 && echo "run.sh: '$argument' is no flag" >&2 && exit 2; } ;;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# An RDMA device for this machine: what it has, or Soft-RoCE on one of its network devices.
+# Provides an RDMA device on this machine: an existing one, or Soft-RoCE on one of its network devices.
 set -euo pipefail
 usage() {
   cat <<'TEXT'
@@ -15,9 +15,9 @@ fail() {
   echo "rxe: $*" >&2
   exit 1
 }
-state=${XDG_RUNTIME_DIR:-/tmp}/bonsai-rxe.$UID # the devices that up has made, one a line
+state=${XDG_RUNTIME_DIR:-/tmp}/bonsai-rxe.$UID # the devices that `up` has made, one per line
 instead="scripts/testbed.sh up 2 starts virtual machines that have Soft-RoCE, on any machine"
-# A root of its own for tests.
+# Tests set another root.
 sys=${BONSAI_SYS:-/sys}
 
 devices() { ls "$sys/class/infiniband" 2>/dev/null || true; }

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rxe.sh names the devices that are there, and says why and what instead where none can be had. Makes none."""
+"""rxe.sh lists the existing devices. Where there can be none it states the reason and the alternative. Makes no
+device."""
 import os
 import pathlib
 import subprocess

@@ -25,8 +25,8 @@ class Count:
     def __init__(self):
         self.passed = self.failed = self.skipped = 0
         self.failures = []
-        self.not_run = []  # CTest tests that skipped themselves as a whole, with the last line of what they said
-        self.reasons = {}  # of what failed: what its assertions said, or what the program printed last
+        self.not_run = []  # CTest tests that skipped themselves as a whole, with the last line of their output
+        self.reasons = {}  # per failure: the messages of its assertions, or the program's last output
 
     def add(self, name, outcome, reason=()):
         if outcome == "failed":
@@ -72,7 +72,7 @@ def count_gtest(path):
 
 
 def count_ctest(root, results):
-    """All tests of one regime: each CTest test by itself, or by its GoogleTest cases."""
+    """All tests of one regime: each CTest test as one, or as its GoogleTest cases."""
     count = Count()
     for case in root.iter("testcase"):
         name, outcome = case.get("name"), outcome_of_case(case)

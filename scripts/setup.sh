@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs the Debian packages that Bonsai needs, and nothing else. Idempotent: with nothing missing it says so in one
-# line and needs no rights.
+# Installs the Debian packages that Bonsai needs, and nothing else. Idempotent: if nothing is missing it prints one line
+# and needs no rights.
 set -euo pipefail
 
 usage() {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""setup.sh: what it lists is what CMake asks for, and its refusals name the remedy. Installs nothing."""
+"""setup.sh: its list equals the packages that CMake requires, and its errors name the remedy. Installs nothing."""
 import os
 import pathlib
 import re
@@ -11,7 +11,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SETUP = ROOT / "scripts" / "setup.sh"
 
-# What the build files look for, and the package that has it.
+# The items that the build files require, and the packages that provide them.
 PROVIDERS = {"PkgConfig": "pkg-config", "Boost": "libboost-context-dev", "absl": "libabsl-dev",
              "gflags": "libgflags-dev", "libglog": "libgoogle-glog-dev", "nlohmann_json": "nlohmann-json3-dev",
              "GTest": "libgtest-dev", "libpmem": "libpmem-dev",
@@ -35,7 +35,7 @@ def listed(*groups):
 
 
 def in_rooms(pattern):
-    """Files of the tree, without what is built: other tests make and remove folders there meanwhile."""
+    """Files of the tree without build folders, where other tests make and remove folders meanwhile."""
     rooms = [folder for folder in ROOT.glob("[a-z]*/") if folder.name not in ("build", "results")]
     return [path for room in rooms for path in room.rglob(pattern)]
 
@@ -54,7 +54,7 @@ class SetupTest(unittest.TestCase):
             self.assertIn(PROVIDERS[name], listed("build", "test"))
 
     def test_every_package_whose_headers_are_included_is_listed(self):
-        # A header that is there because another program's packages brought it is missing on a bare machine.
+        # A header may be present only because of another program's packages; it would be missing on a bare machine.
         depends = dict(line.split("\t") for line in subprocess.check_output(
             ["dpkg-query", "-W", "-f", "${Package}\\t${Depends}\\n"], text=True).splitlines())
         brought, fresh = set(), listed("build", "test")
@@ -71,7 +71,7 @@ class SetupTest(unittest.TestCase):
             places = [place / header for place in (pathlib.Path("/usr/include"),
                                                    pathlib.Path("/usr/include/x86_64-linux-gnu"))]
             files = [str(place) for place in places if place.exists()]
-            if files:  # else the compiler's or our own
+            if files:  # else the header is the compiler's or ours
                 owner = subprocess.check_output(["dpkg-query", "-S", files[0]], text=True).split(":")[0]
                 self.assertTrue(owner in brought, f"{path} includes <{header}> of {owner}")
 

@@ -42,7 +42,7 @@ def tests_of(build, pattern):
 
 
 def session(leader):
-    """The processes that a test has started, itself included."""
+    """The processes that a test has started, including itself."""
     pids = []
     for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -63,7 +63,7 @@ def send(pids, what):
 
 
 def run(command, folder, environment, chance, out):
-    """Returns the exit code, and for how long the test was stopped."""
+    """Returns the exit code, and how long the test was stopped."""
     stopped, begin = 0.0, time.monotonic()
     child = subprocess.Popen(command, cwd=folder, env={**os.environ, **environment}, stdout=out,
                              stderr=subprocess.STDOUT, start_new_session=True)

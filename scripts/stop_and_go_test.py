@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""stop_and_go.py stops what it runs: a test that looks at the clock fails, one that counts its own steps does not."""
+"""stop_and_go.py stops the tests that it runs: a test that reads the clock fails, one that counts its own steps does
+not."""
 import pathlib
 import subprocess
 import sys

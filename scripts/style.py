@@ -62,12 +62,13 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 RATCHET = ROOT / "scripts" / "style-ratchet.txt"
 ROOMS = ["base", "rdma", "scale", "persist", "index", "store"]
 PROGRAMS = ["bench", "admin", "bonsaid"]
-# Of bench, lowest first; its program and its tests' helpers (bench/testing) see all of them but the studies.
+# The wings of bench, lowest first. Its program and its tests' helpers (bench/testing) may include all of them but the
+# studies.
 WINGS = ["ycsb", "engines", "results", "driver", "report", "pages", "cli", "studies/maps", "studies/rivals",
          "studies/engines", "studies/cluster", "studies/melt", "studies/experiments", "studies/fabric",
          "studies/commands"]
 LINE_COLUMNS_MAX, FILE_LINES_MAX, FUNCTION_LINES_MAX, TEST_RATIO_MIN = 120, 600, 70, 0.6
-# What reads superblocks, tables, headers and log, which are resident.
+# The files that read superblocks, tables, headers and log, which are resident.
 RESIDENT_READERS = ["persist/words.h", "persist/pool.cc", "persist/dnode_store.cc", "persist/analysis_log.cc",
                     "persist/recovery.cc"]
 CPP = {".h", ".cc", ".cpp", ".c"}
@@ -78,7 +79,7 @@ RULES = ["format", "thread", "thread_status", "descriptor", "sleep", "clock", "r
 
 
 class Source:
-    """One file: its text, the text without comments and literals, and where it stands in the tree."""
+    """One file: its text, the text without comments and literals, and its place in the tree."""
 
     def __init__(self, path, text):
         self.path = pathlib.PurePosixPath(path)
@@ -365,7 +366,7 @@ def longest_functions(sources, ratchet):
 
 
 def check_ratchet(sources, ratchet):
-    """An entry that is larger than its function would let it grow back."""
+    """Reports entries that are larger than their function, which would let it grow again."""
     longest = longest_functions(sources, ratchet)
     for (path, name), lines in ratchet.items():
         if longest.get((path, name), 0) < lines:
@@ -385,7 +386,7 @@ def tighten(sources, ratchet):
 # ---- rules about the tree -----------------------------------------------------------------------------------------
 
 def count_lines(sources):
-    """Lines that are not blank, per room: {room: [product, test]}."""
+    """Non-blank lines per room: {room: [product, test]}."""
     counts = {}
     for source in sources:
         counted = source.is_cpp or source.path.suffix == ".py"

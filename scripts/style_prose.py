@@ -24,7 +24,7 @@ README_WORDS_MAX = 800
 
 
 def is_history(source):
-    """Pages of what was true on a day: they name things of that day."""
+    """Pages that record one day's state: they name things of that day."""
     return source.path.parts[:2] == ("docs", "lab") or source.path.name == "CHANGELOG.md"
 
 
@@ -70,7 +70,7 @@ def check_lab(source):
 # ---- reflow wrecks ------------------------------------------------------------------------------------------------
 
 COMMENT_LINE = re.compile(r"\s*//\s*(\S.*)$")
-FULL_LINE = 100  # columns: what a formatter leaves of a line that was too long
+FULL_LINE = 100  # columns: the least length of a line that a formatter has broken
 
 
 def check_reflow(source):
@@ -87,21 +87,21 @@ def check_reflow(source):
 
 # ---- references ---------------------------------------------------------------------------------------------------
 
-# Names that documents may use without being in the tree: examples, what is built, what is not built yet.
+# Names that documents may use although they are not in the tree: examples, build outputs, future files.
 NAMES_ALLOWED = {"foo.cc", "foo_test.cc", "replicas", "replicas_min", "software", "hardware", "debug",
                  "latency_us_read_p50", "bench_output_test", "bench_report_page_test", "_fuzz.cc",
                  "user6284781860667377211", "insertstart"}  # keys and fields of YCSB
 FILE_NAME = re.compile(r"(?<![\w$/.{-])(?:[\w.-]+/)*[\w-]+\.(?:h|cc|cpp|py|sh|md|cmake|svg|yml)\b(?![\w/}])")
 IDENTIFIER = re.compile(r"(?<![\w-])(?:[a-z]\w*_\w+|k[A-Z]\w+|[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]*)+|[A-Z]+_[A-Z_]+)"
                         r"(?![\w-])")
-# A single word in backticks, or one that is called: `word`, `word()`, `word(x)`.
+# A single word in backticks, or a call of one: `word`, `word()`, `word(x)`.
 BARE = re.compile(r"^([a-z]\w*)$|(?<![\w.>:-])([a-z]\w*)(?=\()")
 SPAN = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(([^()\s]+)\)")
 
 
 def words_of(sources):
-    """Every identifier that code, scripts and build files have, in comments not."""
+    """Every identifier of code, scripts and build files, without comments."""
     words = set()
     for source in sources:
         if source.path.suffix == ".md" or source.path.name.startswith("style_"):
@@ -112,14 +112,14 @@ def words_of(sources):
 
 
 def anchors_of(text):
-    """The anchors of a document's headings, as GitHub makes them."""
+    """The anchors of a document's headings, in GitHub's form."""
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", re.sub(r"[`*]", "", heading)).strip().lower().replace(" ", "-")
             for heading in headings}
 
 
 def words_of_rooms(sources):
-    """{folder at the top: words_of it, and the words of its files' names}."""
+    """{top-level folder: words_of it, and the words of its files' names}."""
     rooms = {}
     for source in sources:
         rooms.setdefault(source.folder, []).append(source)
@@ -128,7 +128,7 @@ def words_of_rooms(sources):
 
 
 class Tree:
-    """What documents may name. `names` are all files of the tree, by their paths."""
+    """The names that documents may use. `names` are the paths of all files of the tree."""
 
     def __init__(self, sources, names):
         self.words = words_of(sources) | NAMES_ALLOWED
@@ -210,7 +210,7 @@ def check_reference(source, tree):
 # ---- words --------------------------------------------------------------------------------------------------------
 
 WORDS_HEADING = "### Words that are not used"
-# Short words that are plain in a name, and wrong only in a sentence.
+# Short words that are clear in a name, and wrong only in a sentence.
 NAMES_MAY_SAY = {"tell", "tells", "behind", "lies", "lie", "lay", "lying"}
 PART_OF_NAME = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
@@ -218,7 +218,7 @@ BLOCK = re.compile(r'/\*.*?\*/|R"([^(\s]*)\(.*?\)\1"', re.DOTALL)  # comments of
 
 
 def words_not_used(architecture):
-    """{word: what to say instead} of the second table of the glossary."""
+    """{word: its replacement} of the second table of the glossary."""
     words = {}
     for row in re.findall(r"^\| (.+?) \| (.+?) \|$", architecture.split(WORDS_HEADING)[-1], re.MULTILINE)[1:]:
         words.update({word: row[1] for word in row[0].split(", ")})
@@ -226,7 +226,7 @@ def words_not_used(architecture):
 
 
 def prose_of(source):
-    """(line, text) of what people read in a file: all of a document or script, comments and sentences of code."""
+    """(line, text) of the prose in a file: all of a document or script, comments and sentences of code."""
     if source.is_cpp:
         yield from source.comments
         for block in BLOCK.finditer(source.text):
@@ -253,7 +253,7 @@ def pattern_of(words):
 
 
 def find_in_names(source, pattern):
-    """(line, the word, the name) of each line of code with a name that has one."""
+    """(line, word, name) for each line of code whose name contains a forbidden word."""
     for name in sorted(set(re.findall(r"[A-Za-z_]\w+", source.code))):
         if match := pattern.search(" ".join(PART_OF_NAME.findall(name))):
             for line, text in enumerate(source.code.splitlines(), 1):
@@ -265,7 +265,7 @@ def find_words(sources, words):
     if not words:
         return
     words = {word.lower(): instead for word, instead in words.items()}
-    # What is in backticks there is looked for in names alone.
+    # Words in backticks there are forbidden in names only.
     names_alone = {word.strip("`") for word in words if word[0] == "`"}
     words = {word.strip("`"): instead for word, instead in words.items()}
     pattern = pattern_of(words.keys() - names_alone)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules about documents and texts tested: each catches its seeded breaches and lets the good neighbour pass."""
+"""Tests of the rules about documents and texts: each rule finds its seeded breaches and accepts the correct variant."""
 import pathlib
 import sys
 import unittest

@@ -11,7 +11,7 @@ SLASHES, HASHES = {".h", ".cc", ".cpp"}, {".py", ".sh", ".cmake"}
 
 
 def line_of(path):
-    """The line that the file at `path` needs; None where there is no place for one."""
+    """The line that the file at `path` needs; None if it has no place for one."""
     path = pathlib.PurePosixPath(path)
     if path.suffix == ".c" or path.parts[:2] == ("include", "bonsai") and path.name == "c.h":
         return f"/* {LICENCE} */"
@@ -40,7 +40,7 @@ def check_tree(sources):
 
 
 def add_lines(root, sources):
-    """Writes the files of the tree that have no line anew; returns how many."""
+    """Adds the line to the files of the tree that lack it; returns their number."""
     without = [source for source in sources if is_missing(source.path, source.text)]
     for source in without:
         (root / source.path).write_text(with_line(source.path, source.text))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The style test tested: every rule catches its seeded breaches (a rule that cannot fail is no rule) and lets the
-neighbouring good case pass."""
+"""Tests of the style test: every rule finds its seeded breaches (a rule that cannot fail is no rule) and accepts the
+correct variant."""
 import pathlib
 import sys
 import tempfile

@@ -59,7 +59,7 @@ records=build/scorecard
 rm -rf "$records" build/test-summary.json
 begin=$SECONDS
 
-# recorded REGIME STEP COMMAND...: a step whose end goes into the records of the scorecard.
+# recorded REGIME STEP COMMAND...: a step whose result goes into the records of the scorecard.
 recorded() {
   local regime=$1 what=$2 code=0
   shift 2
@@ -91,7 +91,7 @@ test_regime() {
   BONSAI_TEST_BUDGET=$budget BONSAI_FIGURES="$root/$records/$1/figures" recorded "$1" test "${command[@]}"
 }
 
-# What the clang build is instrumented for.
+# Runs the fuzzers, for which the clang build is instrumented.
 fuzz_regime() {
   BONSAI_FIGURES="$root/$records/clang/figures" recorded clang fuzz python3 scripts/fuzz.py
 }
@@ -99,7 +99,7 @@ fuzz_regime() {
 fuzzed=(--target fuzz) # by night everything
 [[ $BONSAI_TEST_BUDGET == nightly ]] && fuzzed=()
 setup build test
-setup testbed || echo "test.sh: the tests in virtual machines will not run" # and the scorecard says so
+setup testbed || echo "test.sh: the tests in virtual machines will not run" # the scorecard shows it, too
 broken=
 for regime in "${regimes[@]}"; do
   [[ -z $broken ]] || { echo "$regime: not run, since $broken does not build" && continue; }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# N virtual machines with Soft-RoCE among them, on a machine without RDMA hardware, NVM or KVM. Emulated: counts and
-# behaviour are real, times are not.
+# N virtual machines connected by Soft-RoCE, on a machine without RDMA hardware, NVM or KVM. They are emulated: counts
+# and behaviour are real, times are not.
 set -euo pipefail
 usage() {
   cat <<'TEXT'
@@ -34,7 +34,7 @@ state=${BONSAI_TESTBED:-/tmp/bonsai-testbed.$UID}
 cache=${BONSAI_TESTBED_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/bonsai/testbed}
 boot_seconds_max=90
 busybox=/bin/busybox
-# In order of loading; what they depend on is found with modprobe.
+# The modules in order of loading; modprobe finds their dependencies.
 modules=(virtio_pci virtio_net virtio_rng 9pnet_virtio 9p crc32_generic crc32-pclmul ib_uverbs rdma_ucm rdma_rxe
   libnvdimm nfit nd_btt nd_pmem dax_pmem device_dax sch_ingress cls_u32 act_gact)
 
@@ -78,7 +78,7 @@ make_initramfs() {
 
 # ---- guests
 
-# KVM counts only if a kernel really speaks on it: where virtualisation is nested the device may open and then hang.
+# KVM is used only if a kernel really boots on it: under nested virtualisation the device may open and then hang.
 choose_accelerator() {
   accelerator=tcg,thread=multi
   if [[ -r /dev/kvm && -w /dev/kvm ]]; then
@@ -93,7 +93,7 @@ kernel() { echo "$cache"/kernel/boot/vmlinuz-*; }
 alive() { [[ -e $state/$1.pid ]] && kill -0 "$(<"$state/$1.pid")" 2>/dev/null; }
 known() { [[ $1 =~ ^[0-9]+$ && -e $state/$1.port ]] || fail "there is no guest '$1' (scripts/testbed.sh up N first)"; }
 
-# tsc=reliable: else an emulated guest reads the time from an emulated HPET, thousands of times slower.
+# tsc=reliable: otherwise an emulated guest reads the time from an emulated HPET, which is thousands of times slower.
 start_guest() {
   local k=$1 port group nvdimm=() attempt
   : >"$state/$k.console"
@@ -161,7 +161,7 @@ up() {
   head -c 24 /dev/urandom | od -An -tx1 | tr -d ' \n' >"$state/token"
   echo "239.66.$((RANDOM % 250 + 1)).$((RANDOM % 250 + 1)):$((32000 + RANDOM % 700))" >"$state/group"
   printf '%s' "$nvm" >"$state/nvm"
-  # Emulated processors that must take turns are slow.
+  # Emulated processors that share a real one are slow.
   local processors=$(($(nproc) / count))
   ((processors = processors < 1 ? 1 : processors > 2 ? 2 : processors))
   echo "${BONSAI_TESTBED_PROCESSORS:-$processors}" >"$state/processors"
@@ -200,7 +200,7 @@ run_in_all() {
   return "$code"
 }
 
-# Guest L drops what comes from K, silently, as a network would: neither end learns of it.
+# Guest L silently drops packets from K, as a network would: neither end is informed.
 mute() {
   exec_in "$2" "tc qdisc replace dev fabric0 clsact && tc filter replace dev fabric0 ingress pref $1 protocol ip u32 \
     match ip src 10.66.0.$1/32 action drop"

@@ -31,7 +31,7 @@ case "${1:-}" in
   } | grep '\.cc\?$' | sort -u || true) ;;
   *) wanted=$(printf '%s\n' "$@") ;;
 esac
-# Only what the build compiles has flags to be checked with.
+# Only files that the build compiles have the flags that the check needs.
 files=()
 for file in $wanted; do
   [[ -f $file ]] && grep -qF "\"$root/$file\"" build/apart/compile_commands.json && files+=("$file")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/turns.py, with a compiler that makes programs which print what the build says."""
+"""scripts/turns.py, with a simulated compiler whose programs print the content of the build's library."""
 import contextlib
 import io
 import os
@@ -12,7 +12,7 @@ from unittest import mock
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import turns  # noqa: E402
 
-# The program prints what stands in the library of the build.
+# The program runs the build's library as a script.
 COMPILER = """\
 #!/usr/bin/env python3
 import pathlib, sys

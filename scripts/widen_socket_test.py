@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""widen_socket.py reaches the socket of another process, only that one, and says when it may not."""
+"""widen_socket.py changes the socket of another process, and only that one, and reports missing rights."""
 import os
 import pathlib
 import socket

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of the probes, and which modules are asked for.
+// The order of the probes, and the kernel modules that are probed.
 #include "admin/doctor/probes.h"
 
 namespace bonsai::admin {

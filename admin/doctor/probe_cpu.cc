@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processor: the flush instruction and the cores.
+// Probes of the processor: the flush instruction and the cores.
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Energy counters of the powercap interface.
+// Probe of the energy counters of the powercap interface.
 #include "admin/doctor/probes.h"
 
 namespace bonsai::admin {

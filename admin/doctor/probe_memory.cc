@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory: how much there is, huge pages, and how much of it may be locked.
+// Probes of memory: its size, huge pages, and the limit of locked memory.
 #include <algorithm>
 #include <charconv>
 #include <optional>

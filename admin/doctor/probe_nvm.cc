@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NVM: real devices, and the memory file system that stands in for them.
+// Probes of NVM: real devices, and the memory file system that replaces them.
 #include "admin/doctor/probes.h"
 #include "admin/text.h"
 

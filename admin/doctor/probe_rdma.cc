@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RDMA: devices, the nodes through which programs reach them, and kernel modules.
+// Probes of RDMA: devices, the device files through which programs use them, and kernel modules.
 #include <algorithm>
 
 #include "admin/doctor/probes.h"
@@ -27,7 +27,7 @@ ModuleState module_state(const SysRoot& root, std::string_view module) {
   return root.exists(folder + "/modules.dep") ? ModuleState::kAbsent : ModuleState::kNoModules;
 }
 
-// What to install for a kernel that has modules, but not this one.
+// The package to install if the kernel supports modules but lacks this one.
 std::string kernel_package(const SysRoot& root) {
   const std::string release = kernel_release(root);
   for (const std::string& line : root.lines("/etc/os-release")) {
@@ -39,7 +39,7 @@ std::string kernel_package(const SysRoot& root) {
   return "install a kernel that has it";
 }
 
-// How to get `module`; empty when it is there.
+// The command that provides `module`; empty if it is present.
 std::string module_remedy(const SysRoot& root, std::string_view module) {
   switch (module_state(root, module)) {
     case ModuleState::kLoadable:
@@ -54,7 +54,7 @@ std::string module_remedy(const SysRoot& root, std::string_view module) {
   }
 }
 
-// The network device that Soft-RoCE should ride on: the first that is up and not the loopback, else the loopback.
+// The network device for Soft-RoCE: the first that is up and not the loopback, else the loopback.
 std::string net_device(const SysRoot& root) {
   for (const std::string& name : root.list("/sys/class/net")) {
     if (name != "lo" && root.read("/sys/class/net/" + name + "/operstate") == "up") return name;

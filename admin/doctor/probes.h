@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `bonsai doctor` looks at: one small function per thing, each from what it is given to a finding.
+// The probes of `bonsai doctor`: one small function per property of the machine. Each maps its arguments to a finding.
 #ifndef BONSAI_ADMIN_DOCTOR_PROBES_H_
 #define BONSAI_ADMIN_DOCTOR_PROBES_H_
 
@@ -14,19 +14,19 @@ namespace bonsai::admin {
 enum class Mark {
   kOk,
   kWarn,     // works, but less well than it could
-  kMissing,  // what needs it does not work here
+  kMissing,  // features that need it do not work here
 };
 
 struct Finding {
   std::string area;  // cpu, memory, nvm, rdma, kernel, energy
   std::string name;
   Mark mark = Mark::kOk;
-  std::string found;      // what there is
-  std::string remedy;     // the command that repairs it, or why none can; empty when the mark is ok
+  std::string found;      // the state of the machine
+  std::string remedy;     // the command that repairs it, or why there is none; empty if the mark is ok
   bool required = false;  // Bonsai cannot run at all without it
 };
 
-// What the processor says of itself by CPUID.
+// The processor's features according to CPUID.
 struct CpuFlags {
   bool clflush = false;
   bool clflushopt = false;
@@ -57,7 +57,7 @@ Finding probe_module(const SysRoot& root, std::string_view module, std::string_v
 // energy
 Finding probe_energy(const SysRoot& root);
 
-// All of the above, in the order in which they are shown.
+// Runs all of the above, in the order of the report.
 std::vector<Finding> examine(const SysRoot& root, const CpuFlags& flags);
 
 }  // namespace bonsai::admin

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each probe on fake machines.
+// Tests each probe on fake machines.
 #include "admin/doctor/probes.h"
 
 #include <gtest/gtest.h>

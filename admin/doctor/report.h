@@ -12,7 +12,7 @@ namespace bonsai::admin {
 
 const char* mark_name(Mark mark);  // "ok", "warn", "missing"
 
-// Whether nothing that is required is missing.
+// Whether Bonsai can run: no required finding is missing.
 bool can_run(const std::vector<Finding>& findings);
 
 std::string doctor_table(const std::vector<Finding>& findings);

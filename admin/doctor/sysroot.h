@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The machine as its file tree shows it (/proc, /sys, /dev, ...), below a root that tests replace.
+// The machine's state as files (/proc, /sys, /dev, ...), below a root that tests replace.
 #ifndef BONSAI_ADMIN_DOCTOR_SYSROOT_H_
 #define BONSAI_ADMIN_DOCTOR_SYSROOT_H_
 
@@ -11,7 +11,7 @@
 
 namespace bonsai::admin {
 
-// Thread-safety: const; safe from any thread. Nothing here fails: what cannot be read is absent.
+// Thread-safety: const; safe from any thread. No method fails: a file that cannot be read counts as absent.
 class SysRoot {
  public:
   explicit SysRoot(std::string root = "/") : root_(std::move(root)) {}
@@ -21,7 +21,7 @@ class SysRoot {
   [[nodiscard]] bool writable(std::string_view path) const;
   // The contents without trailing white space; nullopt when it cannot be read. Reads at most 16 MiB.
   [[nodiscard]] std::optional<std::string> read(std::string_view path) const;
-  // The contents as a number; nullopt when it is none.
+  // The contents as a number; nullopt if they are not a number.
   [[nodiscard]] std::optional<uint64_t> read_number(std::string_view path) const;
   [[nodiscard]] std::vector<std::string> lines(std::string_view path) const;
   // The names in a folder, sorted; empty when there is none.

@@ -12,7 +12,7 @@
 namespace bonsai::admin {
 namespace {
 
-// In the child: only calls that are safe after fork.
+// Runs in the child: only calls that are safe after fork.
 [[noreturn]] void become(char* const* argv, const char* in, const char* out, const char* err) {
   const int flags = O_WRONLY | O_CREAT | O_TRUNC;
   const int in_fd = open(in, O_RDONLY), out_fd = open(out, flags, 0600), err_fd = open(err, flags, 0600);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the built `bonsai` as a shell would and returns what it printed.
+// Runs the built `bonsai` as a shell would and returns its output.
 #ifndef BONSAI_ADMIN_TESTING_RUN_PROGRAM_H_
 #define BONSAI_ADMIN_TESTING_RUN_PROGRAM_H_
 
@@ -9,7 +9,7 @@
 namespace bonsai::admin {
 
 struct ProgramResult {
-  int exit_code = -1;  // 128 + signal when one killed it
+  int exit_code = -1;  // 128 + signal if a signal killed it
   std::string out;
   std::string err;
 };
@@ -18,7 +18,7 @@ struct ProgramResult {
 inline constexpr unsigned kProgramSecondsMax = 60;
 ProgramResult run_program(const std::vector<std::string>& arguments, const std::string& in = "");
 
-// The same with standard output going to `out_path` (e.g. /dev/full) instead of being read.
+// As above, but standard output goes to `out_path` (e.g. /dev/full) and is not returned.
 ProgramResult run_program_into(const std::string& out_path, const std::vector<std::string>& arguments);
 
 }  // namespace bonsai::admin

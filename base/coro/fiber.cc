@@ -15,7 +15,7 @@ namespace {
 using Into = boost::coroutines2::coroutine<void>::pull_type;  // held by the scheduler's side
 using Back = boost::coroutines2::coroutine<void>::push_type;  // held by the fiber's side
 
-// Hands Boost the stack that the fiber owns.
+// Gives Boost the stack that the fiber owns.
 struct BorrowedStack {
   using traits_type = boost::context::stack_traits;
 

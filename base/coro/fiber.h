@@ -32,8 +32,8 @@ class Fiber {
   void resume();
   // Returns control to the caller of resume(). Requires: called on the fiber's own stack.
   void suspend();
-  // For a fiber that will never be resumed though its body has not ended. Its owner must leak it, so that what others
-  // know of its frames stays valid: memory is lost, nothing breaks.
+  // Marks a fiber that will never be resumed although its body has not ended. Its owner must leak it, so that pointers
+  // to its frames stay valid: memory is lost, nothing breaks.
   void abandon();
   [[nodiscard]] bool parked() const { return parked_; }
 

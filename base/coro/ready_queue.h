@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A growing ring: first in, first out, or any element first.
+// A growing ring. It returns the oldest element, or one chosen by its place.
 #ifndef BONSAI_BASE_CORO_READY_QUEUE_H_
 #define BONSAI_BASE_CORO_READY_QUEUE_H_
 

@@ -26,8 +26,8 @@ inline constexpr size_t kSanitizerStackFactor = 4;
 inline constexpr size_t kSanitizerStackFactor = 1;
 #endif
 
-// The leak checker takes what an abandoned stack points to as reachable. Only for those few: the checker's time grows
-// with the product of such regions and all mappings.
+// Makes the leak checker treat the memory that an abandoned stack points to as reachable. Only for these few stacks:
+// the checker's time grows with the number of such regions times the number of mappings.
 inline void sanitizer_stack_abandoned([[maybe_unused]] void* bottom, [[maybe_unused]] size_t bytes) {
 #ifdef BONSAI_CORO_ASAN
   __lsan_register_root_region(bottom, bytes);
@@ -66,7 +66,7 @@ inline void sanitizer_fiber_destroyed([[maybe_unused]] SanitizerContext& fiber) 
 #endif
 }
 
-// The running context becomes known, before it is first left.
+// Records the running context before its first switch.
 inline void sanitizer_note_running([[maybe_unused]] SanitizerContext& context) {
 #ifdef BONSAI_CORO_TSAN
   context.tsan_fiber = __tsan_get_current_fiber();

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kNamesReportedMax = 8;
 constexpr uint64_t kSwitchesPerClockRead = 16;
-constexpr uint64_t kSpinNsMax = 20 * kNsPerUs;  // deadlines nearer than this are waited for actively
+constexpr uint64_t kSpinNsMax = 20 * kNsPerUs;  // waits for nearer deadlines spin
 
 }  // namespace
 
@@ -55,7 +55,7 @@ void Scheduler::reset(uint64_t seed) {
   switches_ = 0;
   timers_made_ = 0;
   timers_.clear();
-  // Which coroutine serves which function must not depend on how earlier histories ended.
+  // The assignment of functions to coroutines must not depend on how earlier histories ended.
   unused_.clear();
   for (auto coroutine = all_.rbegin(); coroutine != all_.rend(); ++coroutine) unused_.push_back(coroutine->get());
 }
@@ -112,7 +112,7 @@ void Scheduler::yield_running() {
     if (ready_.empty()) return;
   }
   make_ready(running_);
-  if (host_ != nullptr) return running_->fiber.suspend();  // the host runs between any two
+  if (host_ != nullptr) return running_->fiber.suspend();  // the host runs between two of our coroutines
   Coroutine* next = pick_next();
   if (next == running_ && switches_ < switches_end_) {
     next->state = Coroutine::State::kRunning;
@@ -184,7 +184,7 @@ void Scheduler::add_timer(uint64_t deadline_ns, Coroutine* coroutine) {
   std::push_heap(timers_.begin(), timers_.end(), kLater);
 }
 
-// The earliest timer that somebody still waits for.
+// The earliest timer that a coroutine still waits for.
 const Scheduler::Timer* Scheduler::next_timer() {
   while (!timers_.empty()) {
     const Coroutine* coroutine = waiter(timers_.front().token);
@@ -217,7 +217,7 @@ void Scheduler::let_host_run() {
   current_ = this;
 }
 
-// Time passes in the host, where others run meanwhile and may wake one of ours.
+// Waits in the host. Its other coroutines run meanwhile and may wake one of ours.
 bool Scheduler::wait_in_host(uint64_t deadline_ns) {
   current_ = host_;
   host_token_ = token();
@@ -227,7 +227,7 @@ bool Scheduler::wait_in_host(uint64_t deadline_ns) {
   return !ready_.empty();
 }
 
-// Nothing can run: lets time pass until a coroutine can. False when none will within the bound.
+// Called when no coroutine is runnable: waits until one is. False if none becomes runnable within the bound.
 bool Scheduler::wait_for_timer() {
   const Timer* timer = next_timer();
   if (host_ != nullptr) return wait_in_host(timer == nullptr ? kNever : timer->deadline_ns);

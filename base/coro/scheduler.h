@@ -23,7 +23,7 @@
 //   - Code that runs in coroutines keeps no references to thread_local objects of *other* threads. During a run
 //     coroutines never migrate between threads.
 //
-// Thread-safety: one thread at a time. A scheduler without live coroutines may be handed to another thread.
+// Thread-safety: one thread at a time. A scheduler without live coroutines may move to another thread.
 // Cost: creation about 1 us, reuse 20 ns, a yield to another coroutine two switches of 5 to 10 ns.
 #ifndef BONSAI_BASE_CORO_SCHEDULER_H_
 #define BONSAI_BASE_CORO_SCHEDULER_H_
@@ -55,19 +55,19 @@ class Scheduler {
   struct Options {
     Pick pick = Pick::kFifo;
     uint64_t seed = 1;
-    // kSeeded: of 256 yields this many go on without a switch. Large values give long undisturbed stretches with few
-    // switches, which other bugs need than a switch at every step.
+    // kSeeded: this many of 256 yields continue without a switch. Large values give long undisturbed stretches, which
+    // find other bugs than a switch at every step does.
     uint32_t stay_per_256 = 0;
     // now_ns() is simulated inside the coroutines: it starts at 1 s, each switch takes virtual_ns_per_switch, and when
-    // nothing can run it jumps to the next deadline. Deadlines then cost no real time. Randomness of base/random.h is
-    // simulated, too, and a base::Thread that a coroutine makes is a coroutine.
+    // nothing can run it jumps to the next deadline. Deadlines then cost no real time. The random numbers of
+    // base/random.h are simulated, too, and a base::Thread that a coroutine makes is itself a coroutine.
     bool virtual_time = false;
     // 0: only deadlines let time pass, for models of time. Requires: nobody waits by yield() alone.
     uint64_t virtual_ns_per_switch = kVirtualNsPerSwitch;
     size_t stack_bytes = size_t{64} << 10;
-    // run() gives up when nothing could run for so long (real time only).
+    // run() gives up after this time in which no coroutine was runnable (real time only).
     uint64_t idle_ms_max = 60'000;
-    // One run() gives up after so many switches; bounds livelocks of code under test.
+    // One run() gives up after this many switches; bounds livelocks of code under test.
     uint64_t switches_max = UINT64_MAX;
   };
 
@@ -89,10 +89,10 @@ class Scheduler {
   // Runs until every coroutine has ended. Errors: Unavailable, naming those that wait, when all wait without a deadline
   // or a bound of Options is exceeded (run() may then be called again to go on); NoSpace when a spawn() found no stack
   // (the others have run).
-  // Requires: not called from a coroutine of this scheduler. It may be from a coroutine of another one, the host: in
-  // virtual time this scheduler is a world of its own, and the host's others wait until it ends. Otherwise it lives in
-  // the host's time and chance, and the host's others run whenever its coroutines yield or wait; base::Threads are then
-  // made by the host's coroutines, not by its own.
+  // Requires: not called from a coroutine of this scheduler. A coroutine of another scheduler, the host, may call it.
+  // In virtual time this scheduler then has its own clock and random numbers, and the host's other coroutines wait
+  // until run() ends. Otherwise it uses the host's clock and random numbers, and the host's other coroutines run
+  // whenever its own yield or wait; then only the host's coroutines may make base::Threads.
   Status run();
 
   // Starts a new reproducible history: as if made anew, but with warm coroutines. Requires: no live coroutines.
@@ -101,7 +101,7 @@ class Scheduler {
   // The scheduler whose coroutine calls, or null outside.
   [[nodiscard]] static Scheduler* current() { return current_; }
 
-  // A small number that no other live coroutine of its scheduler has. Requires: in a coroutine.
+  // A small number, unique among the live coroutines of its scheduler. Requires: in a coroutine.
   [[nodiscard]] static size_t number();
 
   // Lets the others run. Outside a coroutine: nothing.
@@ -112,7 +112,7 @@ class Scheduler {
   // Returns when now_ns() >= deadline_ns; the others run meanwhile. Outside a coroutine the thread waits.
   static void wait_until(uint64_t deadline_ns);
 
-  // One suspension of one coroutine, for wake(). Stale ones are harmless.
+  // Names one suspension of one coroutine, for wake(). A wake() of an earlier suspension does nothing.
   struct Token {
     size_t coroutine = SIZE_MAX;
     uint64_t turn = 0;
@@ -162,7 +162,7 @@ class Scheduler {
 
   Options options_;
   Random random_;        // chooses the switches
-  Random world_random_;  // what the coroutines take for chance
+  Random world_random_;  // the random numbers that the coroutines see
   uint64_t virtual_ns_ = kVirtualStartNs;
   uint64_t switches_ = 0;
   uint64_t switches_end_ = 0;  // where the current run() gives up

@@ -440,7 +440,7 @@ TEST(Scheduler, coroutines_of_the_host_run_between_those_of_a_nested_one_and_wak
     });
     host.spawn([&] {
       polled = true;
-      Scheduler::wait_until(now_ns() + kNsPerMs);  // by then nothing of the nested one can run
+      Scheduler::wait_until(now_ns() + kNsPerMs);  // by then no coroutine of the nested scheduler is runnable
       nested.wake(sleeper);
     });
     ASSERT_TRUE(host.run().ok());

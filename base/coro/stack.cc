@@ -14,7 +14,7 @@
 namespace bonsai::base {
 namespace {
 
-constexpr size_t kFreeStacksMax = 4096;  // of one size
+constexpr size_t kFreeStacksMax = 4096;  // per size
 
 size_t page_bytes() {
   static const auto bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));

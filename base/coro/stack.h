@@ -15,11 +15,11 @@ struct Stack {
 };
 
 // Takes a stack of at least `bytes` (sanitizer builds: four times that, since their frames are larger) from the pool,
-// or maps one. Contents are undefined. Returns an empty stack when the system gives none: no memory, or
-// vm.max_map_count (65,530 by default) is reached, of which each stack uses two. Thread-safety: any thread.
+// or maps one. Contents are undefined. Returns an empty stack when the system gives none: there is no memory, or the
+// number of mappings has reached vm.max_map_count (65,530 by default; each stack uses two). Thread-safety: any thread.
 [[nodiscard]] Stack take_stack(size_t bytes);
 
-// Gives a stack back that nothing runs on. The pool keeps a bounded number of each size and unmaps the others.
+// Gives back a stack on which nothing runs. The pool keeps a bounded number of each size and unmaps the others.
 void give_back_stack(const Stack& stack);
 
 // Stacks mapped since the start of the process.

@@ -9,15 +9,15 @@
 namespace bonsai::base {
 namespace {
 
-constinit thread_local sigjmp_buf* volatile armed = nullptr;  // where the thread's access is given up
-struct sigaction before = {};                                 // who took the signal before
+constinit thread_local sigjmp_buf* volatile armed = nullptr;  // the jump target that ends the thread's access
+struct sigaction before = {};                                 // the handler installed before
 
 void on_bus_error(int signal, siginfo_t* info, void* context) {
   sigjmp_buf* const jump = armed;
   if (jump != nullptr && info->si_code > 0) siglongjmp(*jump, 1);  // > 0: raised by the kernel
   if ((before.sa_flags & SA_SIGINFO) != 0) return before.sa_sigaction(signal, info, context);
   if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) return before.sa_handler(signal);
-  ::signal(signal, SIG_DFL);  // the access is tried again, and ends the process
+  ::signal(signal, SIG_DFL);  // the access is repeated, and ends the process
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file is cut short under its mapping: the access ends, not the process; again and on several threads.
+// A file shrinks under its mapping: the access ends, not the process; repeatedly and on several threads.
 #include "base/nvm/bus_guard.h"
 
 #include <gtest/gtest.h>

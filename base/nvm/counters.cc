@@ -21,8 +21,8 @@ Registry& registry() {
   return *instance;
 }
 
-// Hands the block back when its thread ends. Should a later thread-local destructor count again, the thread adopts a
-// second block, which then stays unused after it; the counts are right all the same.
+// Gives the block back when its thread ends. If a later thread-local destructor counts again, the thread takes a second
+// block, which no other thread ever uses; the counts are still right.
 struct Release {
   ~Release() {
     Registry& all = registry();

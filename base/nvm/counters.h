@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts NVM writes: what every medium calls, and the sums.
+// Counts NVM writes: the counters that every medium updates, and their sums.
 //
 // Each thread counts in a block of its own, so an increment is an addition to a line that no other thread writes
 // (about 1 ns). Blocks are never freed: the block of an ended thread keeps its counts and serves the next new thread.
@@ -48,7 +48,7 @@ inline void add(std::atomic<uint64_t>& counter, uint64_t n) {
   counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
 }
 
-// Passes the media blocks that hold [address, address + n) through the thread's combining buffer.
+// Accounts for the media blocks that hold [address, address + n) in the thread's combining buffer.
 inline void combine(CounterBlock& block, const std::byte* address, size_t n) {
   const auto begin = reinterpret_cast<uintptr_t>(address);
   const uintptr_t last = (begin + n - 1) / kMediaBlockBytes;
@@ -89,7 +89,7 @@ inline void count_fence() { nvm_internal::add(nvm_internal::my_block().fences, 1
 // The sums over all threads, ended ones included, since the process started.
 [[nodiscard]] NvmCounters nvm_counters();
 
-// A small number that no other live thread has. Ended threads' numbers are used again.
+// A small number, unique among live threads. Numbers of ended threads are used again.
 [[nodiscard]] inline uint32_t counter_block_ordinal() { return nvm_internal::my_block().ordinal; }
 
 }  // namespace bonsai::base

@@ -38,7 +38,7 @@ std::vector<std::pair<size_t, size_t>> lines_of_units(const std::vector<ChoiceUn
   return lines;
 }
 
-// Half of the random choices are even, half keep or lose units whole, mostly one of the two.
+// Half of the random choices are uniform. The other half keep or lose whole units, with a bias to keep or to lose.
 Kept random_choice(const std::vector<ChoiceUnit>& units, Random& random) {
   constexpr std::array<uint64_t, 3> kWholeInEight = {1, 4, 7};
   const bool even = random.chance(1, 2);

@@ -23,7 +23,7 @@ constexpr int kInterruptionsMax = 1000;
 }  // namespace
 
 // The open descriptors of this process. The mutex is held from the call that makes a descriptor until the descriptor is
-// in the list, and fork() takes it: so a child has none that is not in its copy of the list.
+// in the list, and fork() takes it: so every descriptor that a child inherits is in its copy of the list.
 struct Descriptors {
   // Never destroyed, because descriptors may be closed after static destruction.
   static Descriptors& instance() {
@@ -68,7 +68,7 @@ struct Descriptors {
     file->next_ = nullptr;
   }
 
-  // Requires: mutex_. O_PATH: nothing can be read there or written, and it needs no file of its own.
+  // Requires: mutex_. Uses O_PATH: such a descriptor can be neither read nor written, and needs no file of its own.
   void occupy() {
     if (++occupants_ > 1) return;
     for (int fd = 0; fd <= kStandardMax;) {
@@ -95,7 +95,7 @@ struct Descriptors {
     errno = error;
   }
 
-  // In a new child, whose only thread holds the mutex.
+  // Runs in a new child, whose only thread holds the mutex.
   void forget() {
     while (first_ != nullptr) {
       ::close(first_->fd_);
@@ -128,7 +128,7 @@ struct Descriptors {
 
   OsFile* first_ = nullptr;
   unsigned occupants_ = 0;
-  std::array<bool, kStandardMax + 1> places_{};  // that are occupied here
+  std::array<bool, kStandardMax + 1> places_{};  // which standard places this class occupies
 };
 
 StandardPlaces::StandardPlaces() {
@@ -212,7 +212,7 @@ std::pair<OsFile, OsFile> make_pipe() {
 }
 
 ssize_t receive_message(int socket, msghdr* header, std::vector<OsFile>* files) {
-  files->reserve(files->size() + header->msg_controllen / sizeof(int));  // to move one takes the mutex
+  files->reserve(files->size() + header->msg_controllen / sizeof(int));  // because moving an OsFile takes the mutex
   Descriptors& all = Descriptors::instance();
   const std::lock_guard lock(all.mutex_);
   all.occupy();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Descriptors of the operating system: files, sockets, events, memory files. The only code that opens them.
 //
-// No descriptor of the library is 0, 1 or 2, not even for a moment. Where a host has closed one of these, whatever it
-// prints would be written into a pool.
+// No descriptor of the library is 0, 1 or 2, not even for a moment. Otherwise the output of a host that has closed one
+// of these would be written into a pool.
 // No child that is made by fork() has a descriptor of the library. A lock belongs to all processes that have the open
 // file, so a child would keep a pool locked after its owner closed it or died. A socket in a child would hide from the
 // other node that its owner died. A child of vfork(), posix_spawn() or clone() gets copies until it calls exec.
@@ -20,9 +20,9 @@
 
 namespace bonsai::base {
 
-// While it lives, the descriptors 0 to 2 exist, so that what is opened meanwhile is above them: for calls of libraries
-// that open descriptors themselves. Those that the host has closed become ones that can neither be read nor written.
-// Thread-safety: any number may live at once.
+// Keeps the descriptors 0 to 2 open while it lives, so that libraries which open descriptors themselves get higher
+// ones. A descriptor that the host has closed is replaced by one that can neither be read nor written. Thread-safety:
+// any number may live at once.
 class StandardPlaces {
  public:
   StandardPlaces();
@@ -31,12 +31,12 @@ class StandardPlaces {
   StandardPlaces& operator=(const StandardPlaces&) = delete;
 };
 
-// Owns a descriptor and closes it. In a child that is made by fork() it is closed, and not open. Thread-safety: one
-// owner.
+// Owns a descriptor and closes it. In a child made by fork() the descriptor is closed, and the object is not open.
+// Thread-safety: one owner.
 class OsFile {
  public:
   OsFile() = default;
-  // Takes over a descriptor, -1 for none. One that is not above 2 is moved.
+  // Takes ownership of a descriptor, -1 for none. A descriptor below 3 is moved to a higher number.
   explicit OsFile(int fd);
   OsFile(OsFile&& other) noexcept;
   OsFile& operator=(OsFile&& other) noexcept;
@@ -46,9 +46,9 @@ class OsFile {
   [[nodiscard]] bool is_open() const { return fd_ >= 0; }
 
   // Takes the advisory lock of the file, exclusive or shared, without waiting. Closing releases it, even if another
-  // process has a copy of the descriptor. False: errno says why, EWOULDBLOCK if it is locked by somebody else.
+  // process has a copy of the descriptor. False: errno says why, EWOULDBLOCK if another process has locked it.
   [[nodiscard]] bool try_lock(bool exclusive);
-  // From now on closing does not release the lock: it lasts until nobody has the open file, or a mapping of it.
+  // From now on closing does not release the lock: it lasts until no process has the open file or a mapping of it.
   void leave_lock() { locked_by_ = 0; }
 
  private:
@@ -59,10 +59,10 @@ class OsFile {
   int fd_ = -1;
   pid_t locked_by_ = 0;  // the process that took the lock; 0: none
   OsFile* next_ = nullptr;
-  OsFile** at_ = nullptr;  // what points here in the list of open ones
+  OsFile** at_ = nullptr;  // the pointer to this object in the list of open ones
 };
 
-// Each is not open after a failure, and errno says why. All are closed by exec.
+// After a failure the returned file is not open, and errno says why. exec closes all of them.
 [[nodiscard]] OsFile open_file(const std::string& path, int flags, mode_t mode = 0);
 // Another descriptor of the same open file, which shares its lock. It does not release the lock when it is closed.
 [[nodiscard]] OsFile duplicate(int fd);

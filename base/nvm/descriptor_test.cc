@@ -115,7 +115,7 @@ TEST(Descriptor, that_comes_by_a_message_or_from_the_caller_is_above_the_standar
             "1, 1, above, above");
 }
 
-// What a thread prints meanwhile to a closed stream goes nowhere.
+// Output that another thread prints to a closed stream meanwhile reaches no file.
 TEST(Descriptor, is_never_for_a_moment_one_that_somebody_prints_to) {
   TempFolder folder;
   const std::string path = folder.file("file");
@@ -169,7 +169,7 @@ TEST(OsFile, is_closed_in_a_child) {
   EXPECT_GE(::fcntl(moved.fd(), F_GETFD), 0) << "the parent keeps it";
 }
 
-// A child that touches nothing lives on while the parent closes, or dies.
+// A child that does nothing continues to run while the parent closes the file, or dies.
 TEST(OsFile, is_not_locked_by_a_child_that_lives_on) {
   TempFolder folder;
   const std::string path = folder.file("file");
@@ -205,7 +205,7 @@ TEST(OsFile, leaves_its_lock_to_copies_if_asked_to) {
   EXPECT_TRUE(other.try_lock(true));
 }
 
-// A child that was made past the C library's fork() has a copy of the descriptor.
+// A child that was not made by the C library's fork() has a copy of the descriptor.
 TEST(OsFile, releases_its_lock_even_if_somebody_has_a_copy) {
   TempFolder folder;
   const std::string path = folder.file("file");

@@ -3,14 +3,15 @@
 //
 // It models a device as latencies, bandwidths and a write-combining buffer of 64 blocks of 256 bytes in front of the
 // media. Operations do not spin: each one only moves deadlines. A fence waits for its
-// thread's deadline, through the owner's hook (which lets other coroutines run meanwhile); a reader asks
+// thread's deadline, through the owner's hook (which lets other coroutines run meanwhile); a reader calls
 // read_deadline() and waits in the same way.
 //   A flushed line that finds its block in the buffer is accepted at once. Else it takes the place of another block,
 //   whose 256 bytes go to the media first, at write_bytes_per_s; if some of its lines were not stored to, the block is
-//   read before, at read_bytes_per_s. A fence ends write_latency_ns after its last line was accepted. A read ends
-//   read_latency_ns after its blocks' transfer, at read_bytes_per_s, after reads before it: all of the same thread, and
-//   of each other one all but the last kUnreportedBlocksMax blocks. Threads that report each read to each other would
-//   spend more time on that than is modelled.
+//   read before, at read_bytes_per_s. A fence ends write_latency_ns after its last line was accepted. A read first
+//   waits for earlier reads: all reads of its own thread, and those of other threads except the last
+//   kUnreportedBlocksMax blocks of each. Then its blocks are transferred at read_bytes_per_s, and it ends
+//   read_latency_ns later. The exception exists because reporting every read to other threads would take longer than
+//   the modelled time.
 // Results obtained with it are modelled, and are labelled so.
 #ifndef BONSAI_BASE_NVM_EMULATOR_H_
 #define BONSAI_BASE_NVM_EMULATOR_H_
@@ -63,9 +64,9 @@ class EmulatorMedium final : public HookedMedium {
  private:
   struct Pending {
     explicit Pending(uint32_t) {}
-    uint64_t accepted_ns = 0;  // when the last of the thread's lines is in the buffer; 0 = none since the fence
+    uint64_t accepted_ns = 0;  // when the thread's last line is in the buffer; 0 = none since the fence
     double read_until_ns = 0;  // when the thread's reads are transferred
-    // Reads that other threads do not know yet: the first of them began at this time, and all take so long.
+    // Reads not reported to other threads yet: when the first of them began, and their total duration.
     double unreported_from_ns = 0, unreported_ns = 0;
     uint64_t unreported_blocks = 0;
   };
@@ -76,18 +77,18 @@ class EmulatorMedium final : public HookedMedium {
   void report_reads(Pending* mine);
 
   const EmulatorModel model_;
-  const double read_block_ns_, write_block_ns_;  // what the transfer of a block takes
+  const double read_block_ns_, write_block_ns_;  // transfer time of a block
   const bool flushes_;                           // ADR
   const WaitUntil wait_until_;
   PerThread<Pending> pending_;
   std::mutex device_mutex_;
   struct Held {
     size_t block;
-    uint8_t lines;  // of it that were stored to, as bits
+    uint8_t lines;  // the lines that were stored to, one bit each
   };
   std::array<Held, 64> buffer_;
   double media_written_until_ns_ = 0;  // when the media have taken all blocks that left the buffer
-  alignas(kLineBytes) std::atomic<double> media_read_until_ns_ = 0;  // reported reads; by itself: readers take no lock
+  alignas(kLineBytes) std::atomic<double> media_read_until_ns_ = 0;  // reported reads; own line: read without lock
 };
 
 }  // namespace bonsai::base

@@ -107,7 +107,7 @@ TEST_F(Emulator, ReadsQueueForBandwidth) {
   EXPECT_EQ(medium_.read_deadline(3, 30'000, 31'000), 31'300U) << "the last takes its time, too";
 }
 
-// Threads that ask at the same time share the bandwidth, and none gets more of it than there is.
+// Threads that read at the same time share the bandwidth, and together get no more than there is.
 TEST_F(Emulator, ReadsOfThreadsShareTheBandwidth) {
   constexpr uint64_t kThreads = 4, kReads = 5'000, kBegin = 1'000'000, kBlockNs = 100, kLatencyNs = 300;
   std::array<uint64_t, kThreads> ends{};
@@ -129,7 +129,7 @@ TEST_F(Emulator, ReadsOfThreadsShareTheBandwidth) {
   EXPECT_LE(last, all_ns + kBlockNs);
   EXPECT_GE(last + unreported_ns, all_ns);
   for (const uint64_t end : ends) EXPECT_LE(end, all_ns);
-  // A device that was idle is not busy with what was reported late.
+  // Reads that are reported late do not occupy a device that was idle since.
   EXPECT_EQ(medium_.read_deadline(1, 2 * all_ns, 2 * all_ns), 2 * all_ns + kBlockNs + kLatencyNs);
 }
 

@@ -17,8 +17,8 @@ namespace bonsai::base {
 namespace {
 
 constexpr size_t kPage = 4096;
-constexpr uint64_t kPollsMax = 4;    // after which a read has ended
-constexpr size_t kForgottenMax = 4;  // reads that nobody waits for and that are in flight for longer
+constexpr uint64_t kPollsMax = 4;    // a read ends after at most this many polls
+constexpr size_t kForgottenMax = 4;  // abandoned reads that are kept in flight
 constexpr std::byte kJunk{0xe5};
 
 size_t to_pages(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
@@ -29,7 +29,7 @@ FarMedium::FarMedium(std::unique_ptr<HookedMedium> near, const FarOptions& optio
   owned_ = std::move(near);
 }
 
-// The same memory twice: as the view, closed, and open for the medium itself.
+// Maps the same memory twice: as the view, without access, and accessible for the medium itself.
 FarMedium::FarMedium(HookedMedium& near, const FarOptions& options)
     : HookedMedium(nullptr, 0), options_(options), near_(near), random_(options.seed) {
   const size_t bytes = to_pages(near_.bytes());
@@ -78,8 +78,8 @@ void FarMedium::nt_copy(std::byte* dst, const void* src, size_t n, const Site& s
 
 void FarMedium::flush(const std::byte* dst, size_t n, const Site& site) { stage(Op::kFlush, dst, n, &site); }
 
-// The content is today's: another thread may have stored a newer one. A flush brings what other threads have stored,
-// too.
+// Transfers the current content, since another thread may have stored a newer one. A flush transfers the stores of
+// other threads, too.
 void FarMedium::bring(const Staged& staged) {
   std::byte* const dst = near_.view() + staged.offset;
   if (staged.op == Op::kStore) return near_.store8(dst, word_at(own_ + staged.offset).load(std::memory_order_acquire));
@@ -128,7 +128,7 @@ uint64_t FarMedium::begin(std::span<const Piece> pieces, std::shared_ptr<const v
   return tickets_;
 }
 
-// Requires: mutex_, or that nobody else calls.
+// Requires: mutex_, or that no other call runs.
 void FarMedium::arrive(Reads* reads, size_t pieces_max) {
   for (; pieces_max > 0 && !reads->pieces.empty(); --pieces_max) {
     std::swap(reads->pieces[random_.below(reads->pieces.size())], reads->pieces.back());
@@ -161,7 +161,7 @@ bool FarMedium::ended(uint64_t ticket, Status* status) {
   return true;
 }
 
-// What nobody waits for arrives all the same, if something keeps its place. Requires: mutex_.
+// Keeps an abandoned read, so that it still arrives, if its holder keeps its memory. Requires: mutex_.
 void FarMedium::keep(Reads reads) {
   if (reads.holder != nullptr) forgotten_.push_back(std::move(reads));
 }
@@ -174,7 +174,7 @@ void FarMedium::forget(uint64_t ticket) {
   reads_.erase(at);
 }
 
-// A page that is resident already has what this node stored there.
+// Skips pages that are resident already: they contain this node's stores.
 Status FarMedium::open_resident(uint64_t offset, uint64_t n, std::vector<Piece>* pieces) {
   BONSAI_CHECK(offset <= bytes() && n <= bytes() - offset);
   const std::lock_guard lock(mutex_);

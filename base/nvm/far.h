@@ -2,10 +2,11 @@
 // The far medium: memory that behaves as a target on another node does, without a network; for tests.
 //
 // Its view is reserved address space; only resident ranges can be read, so that code that bypasses the seam faults at
-// once. Stores stay on this node's side until a fence takes those of its thread, in their order, to the `near` medium,
-// which stands for the other node: over a shadow a SIGKILL is a power cut there, over a recorder crash images are its.
-// Reads are carried from the near medium's view: late, in pieces that arrive in any order by the seed, to memory that
-// holds junk until then. Abandoned reads arrive, too.
+// once. Stores stay on this node's side until a fence transfers those of its thread, in their order, to the `near`
+// medium, which represents the other node. With a shadow as the near medium a SIGKILL acts as a power cut of that node;
+// with a recorder the crash images are of that node. Reads copy from the near medium's view, late and in pieces. The
+// seed chooses the order in which pieces arrive, and the destination holds junk until then. Abandoned reads arrive,
+// too.
 //
 // On demand, reads fail or never end, and fences fail permanently, as on every medium (medium.h). A failed fence has
 // transferred a part of its stores.
@@ -31,14 +32,14 @@ namespace bonsai::base {
 
 struct FarOptions {
   uint64_t seed = 1;
-  uint64_t limit_ms = 10'000;  // of a read
+  uint64_t limit_ms = 10'000;  // limit of a read
 };
 
 class FarMedium final : public HookedMedium, public FarReads {
  public:
   // Requires: the near medium has a mapped view, and only this one writes it from now on.
   FarMedium(std::unique_ptr<HookedMedium> near, const FarOptions& options);
-  // The same over one that outlives it.
+  // As above, but does not own `near`. Requires: `near` outlives this.
   FarMedium(HookedMedium& near, const FarOptions& options);
   ~FarMedium() override;
 
@@ -58,11 +59,11 @@ class FarMedium final : public HookedMedium, public FarReads {
   [[nodiscard]] Status open_resident(uint64_t offset, uint64_t n, std::vector<Piece>* pieces) override;
   void close_resident(std::span<const Piece> pieces) override;
 
-  // From now on one list of reads in so many fails, by chance; 0: none.
+  // From now on one in `one_in` lists of reads fails, chosen at random; 0: none.
   void fail_reads(uint64_t one_in) { reads_failed_one_in_.store(one_in); }
-  // From now on one fence in so many fails, by chance; 0: none.
+  // From now on one in `one_in` fences fails, chosen at random; 0: none.
   void fail_fences(uint64_t one_in) { fences_failed_one_in_.store(one_in); }
-  // Whether reads do not end.
+  // On: reads never end.
   void silence(bool on) { silent_.store(on); }
 
   struct Counts {
@@ -84,7 +85,7 @@ class FarMedium final : public HookedMedium, public FarReads {
     std::vector<Staged> staged;
   };
   struct Reads {
-    std::vector<Piece> pieces;  // that have not arrived
+    std::vector<Piece> pieces;  // the pieces that have not arrived
     std::shared_ptr<const void> holder;
     uint64_t polls_left;
     bool fails;
@@ -106,7 +107,7 @@ class FarMedium final : public HookedMedium, public FarReads {
   std::atomic<bool> silent_{false}, failed_{false};
 
   std::mutex fence_mutex_;    // one fence at a time: no older content replaces a newer one
-  mutable std::mutex mutex_;  // for what follows
+  mutable std::mutex mutex_;  // guards all members below
   Random random_;
   std::vector<bool> resident_;       // by page
   std::map<uint64_t, Reads> reads_;  // in flight, by ticket

@@ -6,7 +6,7 @@
 // byte of view() that is not resident is only a name.
 //
 // A carried read returns bytes that were durable when it began, or that became durable since; never stores of this node
-// that are not fenced. Reads of one ticket and of several end in any order.
+// that are not fenced. Reads end in any order, within one ticket and among several.
 //
 // Thread-safety: all methods from any thread; a ticket belongs to one owner.
 #ifndef BONSAI_BASE_NVM_FAR_READS_H_
@@ -33,22 +33,22 @@ class FarReads {
   };
   using Memory = std::shared_ptr<std::byte>;
 
-  // Memory that pieces may be read to, as long as somebody holds it.
+  // Allocates memory that pieces may be read to. It is valid as long as somebody holds it.
   [[nodiscard]] virtual Memory memory(size_t bytes) = 0;
-  // Begins to read the pieces; returns their ticket. `holder` keeps the memory that they go to, and is let go when they
-  // have ended: also when their reader is gone by then. Null: they go to where they will be resident.
+  // Begins to read the pieces; returns their ticket. `holder` keeps the destination memory alive. It is released when
+  // the reads have ended, even if their reader is gone by then. Null: the destination is the resident view.
   [[nodiscard]] virtual uint64_t begin(std::span<const Piece> pieces, std::shared_ptr<const void> holder) = 0;
   // Whether all pieces have ended. Then *status is their result, and the ticket is released. Errors: Unavailable.
   [[nodiscard]] virtual bool ended(uint64_t ticket, Status* status) = 0;
-  // Gives a ticket back whose pieces may be in flight.
+  // Abandons a ticket whose pieces may still be in flight.
   virtual void forget(uint64_t ticket) = 0;
   // How long a reader waits before it gives up.
   [[nodiscard]] virtual uint64_t limit_ms() const = 0;
 
-  // What is not resident yet of [offset, offset + n), in whole pages: added to *pieces, to be read to where it will be.
-  // Errors: NoSpace (no memory for it).
+  // Adds to *pieces the whole pages of [offset, offset + n) that are not resident yet, with their places in view() as
+  // destination. Errors: NoSpace (no memory for it).
   [[nodiscard]] virtual Status open_resident(uint64_t offset, uint64_t n, std::vector<Piece>* pieces) = 0;
-  // Pieces of open_resident() were read: they are resident from now on.
+  // Makes pieces of open_resident() resident, after they were read.
   virtual void close_resident(std::span<const Piece> pieces) = 0;
 };
 

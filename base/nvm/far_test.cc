@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kBytes = 16384;
 constexpr Site kSite{"test"};
 
-// Memory in which all that comes is durable at once; remembers what came.
+// Memory in which every store is durable at once; records the operations.
 class NearMedium final : public HookedMedium {
  public:
   NearMedium() : HookedMedium(nullptr, 0), room_(kBytes / sizeof(Page)) { set_view(room_[0].bytes, kBytes); }
@@ -28,7 +28,7 @@ class NearMedium final : public HookedMedium {
   void flush(const std::byte* dst, size_t, const Site&) override { came('f', dst); }
   bool fence(const Site&) override { return ++fences, true; }
 
-  std::string order;  // of what came, by operation and line
+  std::string order;  // the operations and their lines, in order
   int fences = 0;
 
  private:
@@ -94,7 +94,7 @@ TEST_F(FarTest, AFlushBringsWhatAnotherThreadHasStored) {
   EXPECT_EQ(near_word(72), 6U);
 }
 
-// Of two threads that store to one word the later content stays, whichever fences last.
+// If two threads store to one word the later content stays, whichever fences last.
 TEST_F(FarTest, AnOlderContentNeverReplacesANewerOne) {
   far_.store8(at(64), 1);
   Thread("other", [&] {
@@ -152,7 +152,7 @@ TEST_F(FarTest, WhatNobodyWaitsForArrivesAllTheSameAndIsHeldUntilThen) {
   far_.forget(ticket);
   EXPECT_EQ(memory.use_count(), 2);
   far_.silence(false);
-  for (int i = 0; i < 8; ++i) {  // others
+  for (int i = 0; i < 8; ++i) {  // other reads
     far_.fail_reads(1);
     const FarReads::Memory other_memory = far_.memory(8);
     const FarReads::Piece other{0, other_memory.get(), 0};

@@ -7,8 +7,8 @@
 //
 // An msync can fail, and afterwards the kernel may count the lost pages as clean, so that a later success means
 // nothing. The first error is therefore permanent: every later fence fails, too. The kernel also reports an error to
-// one caller only, the first one. So only one msync runs at a time: otherwise a fence whose pages were lost could
-// return OK before the thread that got the error has recorded it.
+// one caller only, the first one. So only one msync runs at a time. Otherwise a fence whose pages were lost could
+// return OK before the thread that received the error has recorded it.
 #ifndef BONSAI_BASE_NVM_FILE_H_
 #define BONSAI_BASE_NVM_FILE_H_
 
@@ -31,7 +31,7 @@ namespace bonsai::base {
 // Requires: the mapping outlives the medium. Thread-safety: as HookedMedium.
 class FileMedium final : public HookedMedium {
  public:
-  using Sync = int (*)(void* address, size_t bytes, int flags);  // as ::msync; tests let it fail
+  using Sync = int (*)(void* address, size_t bytes, int flags);  // as ::msync; tests replace it by one that fails
 
   explicit FileMedium(const Mapping& mapping, Sync sync = ::msync)
       : HookedMedium(mapping.data(), mapping.bytes()), path_(mapping.path()), sync_(sync) {}

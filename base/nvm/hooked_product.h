@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The medium of the product by the virtual interface: for targets that are mapped directly in a volume of which
-// other targets need a hook (plain files, pools of other nodes).
+// The product medium with the virtual interface. It serves directly mapped targets of a volume whose other targets need
+// a hooked medium (plain files, pools of other nodes).
 #ifndef BONSAI_BASE_NVM_HOOKED_PRODUCT_H_
 #define BONSAI_BASE_NVM_HOOKED_PRODUCT_H_
 

@@ -10,8 +10,9 @@
 namespace bonsai::base {
 namespace {
 
-// Two equal readings in a row are a moment's content. A line that changes all the time is given up on after this many:
-// its words are then of different moments, which only a test that never pauses between stores to one line can see.
+// Two equal readings in a row are the content at one moment. After this many readings a line that changes all the time
+// is accepted as it is, with words of different moments. Only a test that stores to one line without pause can notice
+// that.
 constexpr int kReadingsMax = 1000;
 
 Line read_words(const std::byte* line) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Moves whole cache lines so that a crash or another thread sees each before or after, never in between.
+// Writes and reads whole cache lines atomically: a crash or another thread sees a line either before or after a write.
 //
 // Hardware writes back a line at once; a process that stands in for hardware can be killed between any two
 // instructions. So a line is written by one instruction (64-byte store) or, on machines without, by one system call
@@ -22,18 +22,18 @@ struct alignas(kLineBytes) Line {
   bool operator==(const Line&) const = default;
 };
 
-// The content of a line at one moment, while other threads store to it.
+// An atomic reading of a line to which other threads store meanwhile.
 [[nodiscard]] Line read_line(const std::byte* line);
 
 // Requires: the mapping outlives the writer. Thread-safety: writes of different lines from any thread.
 class LineWriter {
  public:
-  // `by_system_call` chooses the way that works without 64-byte stores; the default is what the machine has.
+  // `by_system_call` selects system calls, which work without 64-byte stores; by default the machine decides.
   // Errors: NotSupported (no 64-byte stores, and the mapped file cannot be written by system calls).
   static Status make(const Mapping& mapping, bool by_system_call, LineWriter* writer);
   [[nodiscard]] static bool machine_stores_lines();
 
-  // Writes the line at this multiple of 64 in the mapping.
+  // Writes the line at `offset` in the mapping. Requires: a multiple of 64.
   void write(size_t offset, const Line& line) const;
 
  private:

@@ -44,7 +44,7 @@ Status make_emulator(const Mapping& mapping, const MediaOptions& options, Media*
   return Status::OK();
 }
 
-// On the other side is a shadow: what was not fenced is lost there, too.
+// The near medium is a shadow, so stores that were not fenced are lost there, too.
 Status make_far(const Mapping& mapping, const MediaOptions& options, Media* media) {
   BONSAI_RETURN_IF_ERROR(make_shadow(mapping, options, media));
   media->hooked = std::make_unique<FarMedium>(std::move(media->hooked), FarOptions{.seed = options.test.far_seed});

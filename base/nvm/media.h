@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes the medium that a mapping asks for, or that a test asks for on top of it.
+// Makes the medium of a mapping, and the test or emulation medium on top of it if one is requested.
 #ifndef BONSAI_BASE_NVM_MEDIA_H_
 #define BONSAI_BASE_NVM_MEDIA_H_
 
@@ -25,13 +25,13 @@ struct Media {
   std::unique_ptr<HookedMedium> hooked;
   // What results are stamped with, e.g. "optane model on tmpfs (emulated NVM), flush clwb, domain ADR".
   std::string text;
-  // Whether anything but real NVM answers: an emulated mapping, or a test or emulation medium on top of it.
+  // Whether this is not real NVM: an emulated mapping, or a test or emulation medium on top of it.
   bool emulated = true;
 };
 
 // Requires: the mapping outlives *media.
-// Errors: InvalidArgument (unknown preset; eADR declared for a plain file, which only msync makes durable; canary or
-// shadow that cannot be), and those of ShadowMedium::make.
+// Errors: InvalidArgument (unknown preset; eADR declared for a plain file, which only msync makes durable; a canary or
+// shadow that is impossible here), and those of ShadowMedium::make.
 Status make_media(const Mapping& mapping, const MediaOptions& options, Media* media);
 
 }  // namespace bonsai::base

@@ -42,7 +42,7 @@ struct NvmCounters {
 
 // Interface of every medium; ProductMedium has the same members, non-virtual.
 //   Requires: destinations are in [view(), view() + bytes()).
-//   Thread-safety: all operations from any thread; racing stores to one 8-byte word are the caller's business.
+//   Thread-safety: all operations from any thread; the caller must order stores to the same 8-byte word.
 class HookedMedium {
  public:
   virtual ~HookedMedium() = default;
@@ -60,16 +60,16 @@ class HookedMedium {
   virtual void nt_copy(std::byte* dst, const void* src, size_t n, const Site& site) = 0;
   // Starts writing back the lines that hold [dst, dst + n).
   virtual void flush(const std::byte* dst, size_t n, const Site& site) = 0;
-  // Waits until this thread's flushes and non-temporal copies are durable. False: they may not be, and never will be
-  // for certain, because write-back failed (plain file); real NVM always answers true. Its one caller is the volume,
-  // which forgets no failure (scale/volume.h).
+  // Waits until this thread's flushes and non-temporal copies are durable. False: write-back failed (plain file), so
+  // they may not be durable, and no later fence can change that. Real NVM always returns true. Only the volume calls
+  // it, and it remembers each failure (scale/volume.h).
   virtual bool fence(const Site& site) = 0;
 
   // Why a fence failed: which file, and what to do. OK as long as none did.
   [[nodiscard]] virtual Status health() const { return Status::OK(); }
 
-  // A hint: many threads write to [offset, offset + n), mostly each to a unit of so many bytes of its own; a thread
-  // that writes to a unit of one range writes to the unit of that number in the others. Requires: ranges are disjoint
+  // A hint: many threads write to [offset, offset + n), and each thread mostly to its own unit of `unit_bytes` bytes. A
+  // thread that writes to unit i of one range writes to unit i of the other ranges, too. Requires: ranges are disjoint
   // and in rising order, and nobody writes there yet.
   virtual void spread(uint64_t offset, uint64_t n, uint64_t unit_bytes) {
     static_cast<void>(offset);
@@ -77,13 +77,13 @@ class HookedMedium {
     static_cast<void>(unit_bytes);
   }
 
-  // How the bytes of a far target are read; null: view() is mapped.
+  // The interface that reads a far target; null: view() is mapped.
   [[nodiscard]] virtual FarReads* far() { return nullptr; }
 
-  // Whether reads take modelled time: then a reader calls read_deadline(), and waits. True only for the emulator.
+  // Whether reads take modelled time. If so, a reader calls read_deadline() and waits. True only for the emulator.
   [[nodiscard]] virtual bool reads_wait() const { return false; }
-  // The time (base clock, nanoseconds) at which reads of so many media blocks have their bytes, if the first is begun
-  // at first_ns and the last at last_ns; 0 = at once.
+  // The time (base clock, nanoseconds) at which reads of `blocks` media blocks have ended, if the first begins at
+  // first_ns and the last at last_ns; 0 = at once.
   [[nodiscard]] virtual uint64_t read_deadline(uint64_t blocks, uint64_t first_ns, uint64_t last_ns) {
     static_cast<void>(blocks);
     static_cast<void>(first_ns);
@@ -93,7 +93,7 @@ class HookedMedium {
 
  protected:
   HookedMedium(std::byte* view, size_t bytes) : view_(view), bytes_(bytes) {}
-  // For media that make their view in their constructor.
+  // For media that create their view in their constructor.
   void set_view(std::byte* view, size_t bytes) {
     view_ = view;
     bytes_ = bytes;

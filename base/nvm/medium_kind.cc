@@ -29,7 +29,7 @@ bool is_dax_device(dev_t device) {
   return subsystem.substr(subsystem.find_last_of('/') + 1) == "dax";
 }
 
-// Only an attempt to map shows it: mount options and device attributes promise more than they keep.
+// Tries to map the file. Mount options and device attributes are no proof that this works.
 bool maps_with_sync(int fd) {
   void* const page = ::mmap(nullptr, 4096, PROT_READ, MAP_SHARED_VALIDATE | MAP_SYNC, fd, 0);
   if (page == MAP_FAILED) return false;
@@ -129,8 +129,8 @@ Status describe_medium(const std::string& path, PersistenceDomain declared, std:
     if (Status status = detect_medium_kind(file.fd(), path, &kind); !status.ok()) return status;
   } else {
     if (errno != ENOENT) return os_error("open", path, errno);
-    // A file without a name shows what a file here would be. Where that is not possible the directory shows less: it
-    // cannot show that files can be mapped with MAP_SYNC.
+    // A temporary file without a name shows the kind that a file here would have. If there can be none, the directory
+    // is examined, which does not show whether files can be mapped with MAP_SYNC.
     const std::string directory = directory_of(path);
     file = open_file(directory, O_TMPFILE | O_RDWR, 0600);
     if (!file.is_open()) file = open_file(directory, O_RDONLY | O_DIRECTORY);

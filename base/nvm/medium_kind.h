@@ -43,7 +43,7 @@ Status detect_medium_kind(int fd, const std::string& path, MediumKind* kind);
 // written back by msync, or, for media that do not do so, as lost with the machine.
 [[nodiscard]] std::string describe_medium(MediumKind kind, PersistenceDomain domain, bool by_msync = true);
 
-// The same for what `path` is, or would be if it were created now. Creates and changes nothing.
+// Describes the medium of `path`, or the one that a file created there now would have. Creates and changes nothing.
 // Errors: IoError (not readable, directory missing), NotSupported (not usable as a pool).
 Status describe_medium(const std::string& path, PersistenceDomain declared, std::string* text);
 

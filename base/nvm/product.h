@@ -81,7 +81,7 @@ class ProductMedium final {
   }
 
  private:
-  // Up to here the call into libpmem costs more than its wider stores win.
+  // Up to this size the call into libpmem costs more than its wider stores save.
   static constexpr size_t kInlineBytesMax = 256;
 
   static void stream(std::byte* dst, const void* src, size_t n) {

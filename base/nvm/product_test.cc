@@ -54,7 +54,7 @@ TEST_P(Product, CopyWritesExactlyTheRange) {
   }
 }
 
-// On both sides of the threshold between the inline loop and libpmem.
+// Lengths on both sides of the threshold between the inline loop and libpmem.
 TEST_P(Product, NtCopyWritesExactlyTheRange) {
   std::vector<std::byte> source(8192);
   for (size_t i = 0; i < source.size(); ++i) source[i] = static_cast<std::byte>(i * 7 + 1);
@@ -88,8 +88,8 @@ TEST_P(Product, EveryOperationCounts) {
   EXPECT_EQ(medium_.read_deadline(1, 0, 0), 0U);
 }
 
-// A writer replaces a value under a version; the reader copies first and asks later. Clean under TSan, and no torn copy
-// passes the version check.
+// A writer replaces a value under a version; the reader copies first and checks the version afterwards. This is clean
+// under TSan, and no torn copy passes the check.
 TEST_P(Product, RacingReaderIsModelled) {
   std::byte* const version = medium_.view();
   std::byte* const value = medium_.view() + 64;
@@ -118,7 +118,7 @@ TEST_P(Product, RacingReaderIsModelled) {
   EXPECT_GT(checked, 0U);
 }
 
-// By the virtual interface it does and counts the same.
+// Through the virtual interface the operations and counts are equal to those of the product medium.
 TEST(HookedProduct, DoesWhatTheProductDoes) {
   const auto scratch = testing::TempFolder::on_tmpfs();
   const auto mapping = nvm_testing::create(scratch.file("pool"), kBytes);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies between NVM that several threads touch at once and private memory.
+// Copies between private memory and NVM that several threads access at once.
 //
 // Readers may copy bytes while a writer changes them, and find out afterwards (by checksum, version or bound) whether
-// what they got counts. Each aligned 8-byte part of the shared bytes is read or written whole, by one relaxed atomic
-// access. memcpy promises no such thing, and from some size on does not keep it: glibc then uses `rep movsb`, which on
-// processors of today tears words (racy_copy_test.cc shows it where it does).
+// their copy is valid. Each aligned 8-byte part of the shared bytes is read or written whole, by one relaxed atomic
+// access. memcpy does not guarantee this: for large copies glibc uses `rep movsb`, which tears words on current
+// processors (racy_copy_test.cc shows it where it happens).
 //
 // Memory ordering: relaxed. Order comes from the word that publishes the bytes (store8, a release store).
 #ifndef BONSAI_BASE_NVM_RACY_COPY_H_
@@ -75,7 +75,8 @@ inline void racy_load(void* target, const std::byte* shared, size_t n) {
       [&](size_t i) { to[i] = nvm_internal::byte_at(shared + i).load(std::memory_order_relaxed); });
 }
 
-// Copies shared bytes to shared ones; whole words where both are off a multiple of 8 by as much, else as racy_store().
+// Copies shared bytes to shared ones. Words are copied whole if both addresses are equal modulo 8, else as in
+// racy_store().
 inline void racy_copy(std::byte* to, const std::byte* from, size_t n) {
   if ((reinterpret_cast<uintptr_t>(to) - reinterpret_cast<uintptr_t>(from)) % 8 != 0) return racy_store(to, from, n);
   nvm_internal::each_part(

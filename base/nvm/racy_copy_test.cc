@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of bytes that others change meanwhile: all bytes arrive, and no aligned word is torn.
+// Copies of bytes that other threads change meanwhile: all bytes arrive, and no aligned word is torn.
 #include "base/nvm/racy_copy.h"
 
 #include <gtest/gtest.h>
@@ -39,9 +39,9 @@ TEST(RacyCopy, EveryByteOfEverySizeArrivesAndNoOther) {
   }
 }
 
-// One thread writes blocks whose words have eight equal bytes, another reads them; returns how many words had not. The
-// blocks are placed so that glibc's memcpy takes `rep movsb`: apart, and two words off where vectors of the processor
-// would be.
+// One thread writes blocks whose words have eight equal bytes, another reads them; returns the number of torn words.
+// The blocks are placed so that glibc's memcpy takes `rep movsb`: far apart, and two words off the alignment of the
+// processor's vectors.
 template <class Store, class Load>
 uint64_t torn_words(Store store, Load load) {
   constexpr size_t kCopyBytes = 8192, kWords = kCopyBytes / sizeof(uint64_t);
@@ -72,7 +72,7 @@ uint64_t torn_words(Store store, Load load) {
 TEST(RacyCopy, NoWordIsTorn) { EXPECT_EQ(torn_words(racy_store, racy_load), 0U); }
 
 #if BONSAI_TSAN == 0
-// What the test above would find if the copies were memcpy's; not every processor and C library do it.
+// Shows what the test above would find if memcpy made the copies; not every processor and C library tear words.
 TEST(RacyCopy, MemcpyMayTearWords) {
   void* (*volatile copy)(void*, const void*, size_t) = std::memcpy;  // the C library's, not the compiler's
   std::printf("memcpy of 8 KiB tore %llu words here\n", static_cast<unsigned long long>(torn_words(copy, copy)));

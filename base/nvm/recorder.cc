@@ -22,7 +22,7 @@ std::vector<Line> lines_from(std::span<const std::byte> image) {
   return lines;
 }
 
-// Never used again, unlike thread ordinals: no thread may complete the flushes of one that ended.
+// Serials are never reused, unlike thread ordinals: no thread may complete the flushes of an ended thread.
 uint64_t thread_serial() {
   static std::atomic<uint64_t> next{1};
   thread_local const uint64_t mine = next.fetch_add(1, std::memory_order_relaxed);
@@ -156,7 +156,7 @@ void RecorderMedium::settle_loose(size_t group, uint64_t thread) {
   if (stores.empty() && found->second.ordered.empty()) groups_.erase(found);
 }
 
-// A word's newest durable store stays, in whatever order stores of it become durable.
+// Keeps the newest durable store of a word, in whatever order its stores become durable.
 void RecorderMedium::apply(const Store& store) {
   if (store.sequence < durable_sequence_[store.word]) return;
   durable_sequence_[store.word] = store.sequence;
@@ -177,7 +177,7 @@ CrashImages RecorderMedium::each_crash_image(uint64_t images_max, Random& random
       units.push_back({1, line});
     }
   }
-  // What is older than the word's durable store changes nothing.
+  // Stores older than the word's durable store change nothing.
   std::erase_if(stores,
                 [&](const Choosable& each) { return each.store->sequence < durable_sequence_[each.store->word]; });
   std::sort(stores.begin(), stores.end(), [](const Choosable& a, const Choosable& b) {
@@ -198,8 +198,8 @@ CrashImages RecorderMedium::each_crash_image(uint64_t images_max, Random& random
   return result;
 }
 
-// What a crash changes that keeps so many stores of each unit. Requires: the stores in the order of words, and of their
-// sequence within a word.
+// Computes the changes of a crash that keeps `kept[i]` stores of unit i. Requires: the stores are ordered by word, then
+// by sequence.
 void RecorderMedium::changes_of(const std::vector<Choosable>& stores, const std::vector<size_t>& kept,
                                 Changes* changes) {
   changes->clear();

@@ -6,8 +6,8 @@
 //   ADR    Ordinary stores reach the medium in program order within a 64-byte line; lines are independent. A flush
 //          followed by a fence of the *same thread* makes durable what the line held at the flush.
 //          Non-temporal words reach it in any order, each by itself, until the fence of their thread.
-//   eADR   Ordinary stores survive in the one order in which they were made; flush does nothing. A fence makes durable
-//          its thread's stores and whatever came before them. Non-temporal words as under ADR.
+//   eADR Ordinary stores survive in the one order in which they were made; flush does nothing. A fence makes durable
+//          its thread's stores and all stores made before them. Non-temporal words as under ADR.
 //
 // Crash points: before each fence the hook runs, and each_crash_image() visits the legal images of that moment. Between
 // two fences both the legal images and the acknowledged operations only grow, so this covers the whole interval.
@@ -16,7 +16,7 @@
 // an ordinary copy. Dropped uses are counted all the same.
 //
 // Threads are those of `thread_of`, by default the operating system's; an explorer under a scheduler passes the running
-// coroutine's number instead, and so knows which coroutine fenced what.
+// coroutine's number instead, so that fences belong to coroutines.
 //
 // Thread-safety: the five operations from any thread (one mutex). The hook runs without the mutex. All else: while no
 // operation runs.
@@ -49,7 +49,7 @@ struct SiteCount {
 
 // What one call of each_crash_image did.
 struct CrashImages {
-  uint64_t visited = 0;     // distinct images handed to `visit`
+  uint64_t visited = 0;     // distinct images passed to `visit`
   uint64_t generated = 0;   // before duplicates were left out
   bool exhaustive = false;  // whether these are all legal images
 };
@@ -67,11 +67,11 @@ class RecorderMedium final : public HookedMedium {
 
   void drop(const Site& site, SiteUse use) { dropped_.push_back({&site, use}); }
 
-  // The n-th fence from now on that is not dropped fails: it answers false, and whatever it was to make durable may
-  // survive a crash or not from then on, in part, too. 0 = none.
+  // Makes the n-th fence from now on, not counting dropped ones, fail: it returns false, and any part of the stores
+  // that it should have made durable may survive a later crash. 0 = none.
   void fail_fence(uint64_t n) { fences_to_failure_ = n; }
 
-  // Each site and use so far, by name.
+  // All sites and their uses so far, by name.
   [[nodiscard]] std::vector<SiteCount> site_counts() const;
 
   // Visits distinct legal images of a crash at this moment: all of them when they are at most `images_max`, else none,
@@ -80,7 +80,7 @@ class RecorderMedium final : public HookedMedium {
   // Requires: `visit` calls no operation of this medium; the span is valid during the visit only.
   CrashImages each_crash_image(uint64_t images_max, Random& random, const Visit& visit);
 
-  // The image of a crash that takes everything which is not durable.
+  // The image of a crash that loses everything that is not durable.
   [[nodiscard]] std::span<const std::byte> durable_image() const;
 
   // Words stored and not durable yet.
@@ -148,7 +148,7 @@ class RecorderMedium final : public HookedMedium {
   std::function<void(const Site&)> before_fence_;
   std::map<size_t, Group> groups_;  // by line; ordered, because the order of enumeration is part of determinism
   std::map<uint64_t, Pending> pending_;
-  std::vector<uint64_t> durable_sequence_;  // per word: the store that its durable value is of
+  std::vector<uint64_t> durable_sequence_;  // per word: the store that wrote its durable value
   uint64_t next_sequence_ = 1;
   uint64_t fences_to_failure_ = 0;
   std::vector<SiteKey> dropped_;

@@ -149,7 +149,7 @@ TEST_F(Recorder, EadrIsOneGlobalPrefix) {
   medium.flush(medium.view() + 64, 8, kSite);
   EXPECT_EQ(possible_of(medium, {640, 0, 64}), prefixes);
   thread_ = 0;
-  medium.fence(kSite);  // this thread's stores, and what came before them
+  medium.fence(kSite);  // this thread's stores, and all stores before them
   EXPECT_EQ(possible_of(medium, {640, 0, 64}), (std::set<Words>{{1, 2, 0}, {1, 2, 3}}));
 }
 
@@ -207,7 +207,7 @@ TEST_F(Recorder, VisitsLeaveTheDurableImageAsItWas) {
 }
 
 TEST_F(Recorder, EqualStoresAreOneImage) {
-  medium_.store8(at(0), 0);  // the value that is there
+  medium_.store8(at(0), 0);  // the value that the word has already
   medium_.store8(at(64), 1);
   medium_.store8(at(64), 1);
   EXPECT_EQ(possible({0, 64}).size(), 2U);

@@ -6,8 +6,8 @@
 // its thread fenced (or by an early eviction, which ADR allows at any time). What the file holds after SIGKILL is what
 // an ADR machine could hold after a power cut. In persistence domain eADR the view is the mapping itself.
 //
-// Two things are kinder than hardware can be: a line is copied as it is at the fence, so that stores between flush and
-// fence survive too, and a fence that the kill interrupts has copied whole lines in order. The recorder covers both.
+// The shadow is milder than hardware in two ways. It copies a line as it is at the fence, so stores between flush and
+// fence survive, too. And a fence that the kill interrupts has copied whole lines in order. The recorder covers both.
 //
 // Memory ordering: a fence reads each pending line at one moment, under a lock of the line, and writes it at once, so
 // an older content never replaces a newer one.
@@ -51,7 +51,8 @@ class ShadowMedium final : public HookedMedium {
   void flush(const std::byte* dst, size_t n, const Site& site) override;
   bool fence(const Site& site) override;
 
-  // What the mapping holds at this moment, beside any operation: what a power cut would leave. Requires: not eADR.
+  // The mapping's content at this moment, which a power cut would leave; operations may run meanwhile. Requires: not
+  // eADR.
   [[nodiscard]] std::vector<std::byte> durable();
 
  private:
@@ -78,7 +79,7 @@ class ShadowMedium final : public HookedMedium {
   const bool writes_through_;  // eADR
   LineWriter writer_;
   PerThread<Pending> pending_;
-  std::array<std::mutex, 32> line_locks_;  // all are held at once, of which ThreadSanitizer bears less than 64
+  std::array<std::mutex, 32> line_locks_;  // held all at once; ThreadSanitizer supports fewer than 64 held locks
 };
 
 }  // namespace bonsai::base

@@ -34,7 +34,7 @@ std::unique_ptr<ShadowMedium> make(const Mapping& mapping, const ShadowOptions& 
   return medium;
 }
 
-// The two ways of writing a line; the machine may have only the second.
+// Runs with both ways of writing a line; the machine may support only system calls.
 class Shadow : public ::testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
@@ -58,7 +58,7 @@ class Shadow : public ::testing::TestWithParam<bool> {
     ASSERT_EQ(end, "died");
   }
 
-  // What the pool holds at an offset after the crash.
+  // The word of the pool at an offset after the crash.
   uint64_t survived(size_t offset) { return word_at(reopen(path_)->data() + offset).load(); }
 
   TempFolder dir_ = TempFolder::on_tmpfs();
@@ -175,7 +175,7 @@ TEST_P(Shadow, StartsWithThePoolsContentAndLeavesItAlone) {
 }
 
 // A process that writes payload, then commit word, into one line, with the commit word *below* the payload, is killed
-// at random moments. A line that were copied word by word would show a commit without its payload.
+// at random moments. If the shadow copied a line word by word, the file would show a commit without its payload.
 TEST_P(Shadow, KilledAtRandomMomentsALineIsAPrefix) {
   { auto mapping = create(path_, kBytes); }
   const uint64_t seed = seed_from_env_or(fresh_seed());
@@ -208,7 +208,7 @@ TEST_P(Shadow, KilledAtRandomMomentsALineIsAPrefix) {
   EXPECT_GT(last, 0U) << "the child never got to a fence";
 }
 
-// An older content of a line must never replace a newer one, whoever writes it back.
+// An older content of a line must never replace a newer one, whichever thread writes it back.
 TEST_P(Shadow, RacingFencesOfOneLineEndWithTheNewestContent) {
   auto mapping = create(path_, kBytes);
   auto medium = make(*mapping, options_);
@@ -231,8 +231,8 @@ TEST_P(Shadow, RacingFencesOfOneLineEndWithTheNewestContent) {
   for (size_t t = 0; t < 4; ++t) EXPECT_EQ(word_at(mapping->data() + 8 * t).load(), kRounds);
 }
 
-// Two threads write rising numbers, each to two lines and to the second after the first is durable: at every moment the
-// first is as far as the second, or one further.
+// Two threads write rising numbers, each to two lines. A thread writes a number to its second line once the first line
+// is durable with it. So at every moment the first line equals the second or is one ahead.
 TEST_P(Shadow, DurableIsOfOneMoment) {
   auto mapping = create(path_, kBytes, PersistenceDomain::kAdr);
   auto medium = make(*mapping, options_);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A target with a planted fault, after comparisons that random bytes do not pass: scripts/fuzz.py must find it before
-// it believes that other targets have none.
+// it accepts that other targets have none.
 #include "base/check.h"
 #include "base/testing/fuzz.h"
 

@@ -24,7 +24,7 @@ inline std::string_view asked_medium() {
 
 [[nodiscard]] inline bool far_asked() { return detail::asked_medium() == "far"; }
 [[nodiscard]] inline bool shm_asked() { return detail::asked_medium() == "shm"; }
-// Bytes are on another side, where a fence takes what was stored, and which reads ask.
+// True if the bytes are on another node: fences send stores there, and reads fetch from there.
 [[nodiscard]] inline bool other_side_asked() { return far_asked() || shm_asked(); }
 
 }  // namespace bonsai::testing

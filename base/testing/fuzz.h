@@ -6,7 +6,7 @@
 //   fuzz_replay_test  an ordinary test of every build: seeds, kept inputs and inputs that once crashed
 //   fuzz --seeds DIR  writes the seeds of a target, where a fuzzer begins
 //
-// A target is a file X_fuzz.cc beside what it tries, registered with bonsai_fuzz() of cmake/fuzz.cmake.
+// A target is a file X_fuzz.cc beside the code that it tests, registered with bonsai_fuzz() of cmake/fuzz.cmake.
 #ifndef BONSAI_BASE_TESTING_FUZZ_H_
 #define BONSAI_BASE_TESTING_FUZZ_H_
 
@@ -26,31 +26,31 @@ struct FuzzTarget {
   const char* name;
   // Must return, without a crash, a broken BONSAI_CHECK, a leak, more than a few ms or any trace in the next call.
   void (*run)(std::string_view input);
-  // Inputs that reach deep, to begin with.
+  // Inputs that reach deep into the code, as a start.
   std::vector<std::string> (*seeds)();
 };
 
-// Of this program, in no order.
+// The targets of this program, in no order.
 inline std::vector<FuzzTarget>& fuzz_targets() {
   static std::vector<FuzzTarget> targets;
   return targets;
 }
 
-// Null if there is none of that name.
+// The target of this name, or null.
 inline const FuzzTarget* find_fuzz_target(std::string_view name) {
   const auto& all = fuzz_targets();
   const auto found = std::find_if(all.begin(), all.end(), [name](const FuzzTarget& one) { return one.name == name; });
   return found == all.end() ? nullptr : &*found;
 }
 
-// One at namespace scope for each target.
+// Registers a target. Define one object at namespace scope per target.
 struct FuzzRegistration {
   FuzzRegistration(const char* name, void (*run)(std::string_view), std::vector<std::string> (*seeds)()) {
     fuzz_targets().push_back({name, run, seeds});
   }
 };
 
-// Values taken from an input, one after the other; zeros where it has ended.
+// Reads values from an input, one after the other. After its end it returns zeros.
 class FuzzInput {
  public:
   explicit FuzzInput(std::string_view bytes) : bytes_(bytes) {}
@@ -63,7 +63,7 @@ class FuzzInput {
     if (!taken.empty()) std::memcpy(static_cast<void*>(&value), taken.data(), taken.size());
     return value;
   }
-  // At most so many.
+  // At most `bytes` bytes.
   std::string_view take_bytes(size_t bytes) {
     const std::string_view taken = bytes_.substr(0, bytes);
     bytes_.remove_prefix(taken.size());
@@ -76,7 +76,7 @@ class FuzzInput {
   std::string_view bytes_;
 };
 
-// The other way: an input out of values.
+// The reverse: makes an input from values.
 template <class T>
 std::string fuzz_bytes(const T& value) {
   static_assert(std::is_trivially_copyable_v<T>);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every fuzz target on its seeds and on what is kept in testing/corpora/: inputs that reach far, and those that once
-// crashed. So each build tries them, not only the one that fuzzes.
+// Runs every fuzz target on its seeds and on the inputs of testing/corpora/: those that reach deep into the code, and
+// those that once crashed. So each build tries them, not only the fuzzing build.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -8,10 +8,10 @@
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // whose runtimes print the stack themselves
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // their runtimes print the stack themselves
   absl::InitializeSymbolizer(argv[0]);
   absl::InstallFailureSignalHandler(absl::FailureSignalHandlerOptions());
-  // An abort has said why, and SIGTERM is how tests end their children.
+  // An abort has printed its reason already, and tests end their children by SIGTERM.
   std::signal(SIGABRT, SIG_DFL);
   std::signal(SIGTERM, SIG_DFL);
 #endif

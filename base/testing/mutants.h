@@ -17,7 +17,7 @@ inline std::atomic<uint32_t> mutants_on{0};
 inline bool mutant(uint32_t bit) { return (mutants_on.load(std::memory_order_relaxed) & bit) != 0; }
 
 #ifdef BONSAI_STEPPED
-// Without a rule, invariants break. What counts is whether the test's judge notices, so the program goes on.
+// Without a rule, invariants break. The test's judge must notice that by itself, so the program goes on.
 inline const bool broken_invariants_pass = [] {
   base::broken_invariants_pass = [] { return mutants_on.load(std::memory_order_relaxed) != 0; };
   return true;

@@ -23,7 +23,7 @@ struct PlantedFault {
 };
 
 // Switches each rule off in turn: its judge must notice.
-// Requires: no rule is off, and nobody else acts.
+// Requires: no rule is off, and no other operation runs.
 inline void expect_found(std::initializer_list<PlantedFault> faults) {
   for (const PlantedFault& fault : faults) {
     mutants_on.store(fault.mutant);
@@ -35,8 +35,8 @@ inline void expect_found(std::initializer_list<PlantedFault> faults) {
   }
 }
 
-// A judge that makes up to so many trials, of the seeds first, first + 1, ..., each of which answers whether it found
-// the fault. `first`: where one that is hard to find was found before.
+// A judge that makes up to `trials` trials with the seeds first, first + 1, ...; each trial returns whether it found
+// the fault. `first`: a seed that is known to find a fault which is hard to find.
 inline std::function<bool()> within(uint64_t trials, std::function<bool(uint64_t seed)> finds, uint64_t first = 1) {
   return [trials, first, finds = std::move(finds)] {
     for (uint64_t seed = first; seed < first + trials; ++seed) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For bounds of tests on time: how long this process could run. A machine that was suspended, or a process that was
-// stopped, fails no test.
+// Measures how long this process could run, for tests with a time limit. A suspended machine or a stopped process then
+// fails no test.
 #ifndef BONSAI_BASE_TESTING_RUNNING_TIME_H_
 #define BONSAI_BASE_TESTING_RUNNING_TIME_H_
 
@@ -13,8 +13,8 @@
 
 namespace bonsai::testing {
 
-// Counts while it lives, on a thread of its own that wakes every 5 ms; of the time between two of its wakes no more
-// than a wait of the product counts between two of its pauses. Thread-safety: any.
+// Counts while it lives, on its own thread, which wakes every 5 ms. Between two wakes it counts at most as much time as
+// a BoundedWait counts between two pauses. Thread-safety: any.
 class RunningTime {
  public:
   RunningTime()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folders of tests, of a name of their own, removed at the end; and whole files in them.
+// Folders of tests, with unique names, removed at the end; and reading and writing whole files in them.
 #ifndef BONSAI_BASE_TESTING_TEMP_FOLDER_H_
 #define BONSAI_BASE_TESTING_TEMP_FOLDER_H_
 
@@ -56,7 +56,7 @@ class TempFolder {
   std::string path_;
 };
 
-// The bytes of a file; none of one that cannot be read.
+// The bytes of a file; empty if it cannot be read.
 inline std::string read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary | std::ios::ate);
   if (!in) return "";

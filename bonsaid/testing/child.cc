@@ -16,7 +16,7 @@
 namespace bonsai::bonsaid {
 namespace {
 
-// In the child: only calls that are safe after fork.
+// Runs in the child: only calls that are safe after fork.
 [[noreturn]] void become(char* const* argv, const char* out, const char* err) {
   const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_APPEND;
   const int in_fd = open("/dev/null", O_RDONLY), out_fd = open(out, flags, 0600), err_fd = open(err, flags, 0600);
@@ -25,7 +25,7 @@ namespace {
   _exit(127);
 }
 
-// Waits in short naps until `done`, or the bound has passed.
+// Waits in short sleeps until `done`, or until the bound has passed.
 template <class Done>
 bool until(uint64_t limit_ms, Done done) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(limit_ms);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that a test starts, watches and ends. It never outlives the object.
+// A program that a test starts, watches and ends. The program never outlives this object.
 #ifndef BONSAI_BONSAID_TESTING_CHILD_H_
 #define BONSAI_BONSAID_TESTING_CHILD_H_
 
@@ -21,10 +21,10 @@ class Child {
 
   [[nodiscard]] std::string out() const;
   [[nodiscard]] std::string err() const;
-  // Whether `text` comes up in what it printed, within the bound and while it runs.
+  // Whether `text` appears in the program's output, within the bound and while it runs.
   bool prints(const std::string& text, uint64_t limit_ms = 30'000);
   void signal(int number);
-  // Its exit code, 128 + the signal that ended it, or -1 when it still runs after the bound.
+  // Its exit code, or 128 + the signal that ended it, or -1 if it still runs after the bound.
   int wait(uint64_t limit_ms = 30'000);
 
  private:

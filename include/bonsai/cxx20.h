@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Says which language the headers are in, before an older one stumbles over them. For C there is bonsai/c.h.
+// Reports that the headers need C++20, before an older compiler mode prints other errors. For C there is bonsai/c.h.
 #ifndef BONSAI_CXX20_H_
 #define BONSAI_CXX20_H_
 

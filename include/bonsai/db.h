@@ -57,7 +57,7 @@ class WriteBatch {
   void Delete(std::string_view key) { updates_.push_back({std::string(key), {}, true}); }
   void Clear() { updates_.clear(); }
   [[nodiscard]] size_t Count() const { return updates_.size(); }
-  // The most bytes of log that the batch takes: key, value and 32 bytes for each update.
+  // Upper bound on the log bytes of the batch: key, value and 32 bytes for each update.
   [[nodiscard]] uint64_t LogBytes() const {
     uint64_t bytes = 0;
     for (const Update& update : updates_) bytes += update.key.size() + update.value.size() + kUpdateLogBytes;
@@ -187,7 +187,7 @@ class DB {
   // order, as of the snapshot or of one moment during the call. Errors: InvalidArgument (no visitor), Corruption (after
   // visiting the records before the damage), Unavailable (more than Options::snapshots_max at once).
   virtual Status Scan(const ScanOptions& options, std::string_view from, const ScanVisitor& visit) = 0;
-  // The same, with the records passed in place, many at a time: the fastest way to scan many records.
+  // As Scan, but passes many records at a time, in place: the fastest way to scan many records.
   virtual Status ScanRows(const ScanOptions& options, std::string_view from, const RowsVisitor& visit) = 0;
 
   // Counts the records that Scan would visit, as of one moment; reads no values. *count is always set: after an error,
@@ -205,10 +205,10 @@ class DB {
   // Unavailable (not within Options::stall_ms_max).
   virtual Status Sync() = 0;
 
-  // Moves all buffered updates into dnodes and frees the log; then puts in order what reads would find in several runs,
-  // as far as the bound on early writes allows. Updates may run meanwhile. Errors: Unavailable (no progress for
+  // Moves all buffered updates into dnodes and frees the log; then compacts dnodes that have several runs, as far as
+  // the bound on early writes allows. Updates may run meanwhile. Errors: Unavailable (no progress for
   // Options::stall_ms_max, or updates came in as fast as they were offloaded), NoSpace (no room for a dnode: delete
-  // data), Corruption (a range is damaged), IoError. What has been offloaded until then stays so.
+  // data), Corruption (a range is damaged), IoError. Updates that were offloaded before the error stay offloaded.
   virtual Status Drain() = 0;
 
   [[nodiscard]] virtual Stats GetStats() const = 0;
@@ -216,7 +216,7 @@ class DB {
   // Syncs and closes. While a snapshot, iterator or session is still open, Close returns Busy and the store stays
   // usable: destroy those, then close again. After any other result only the destructor may be called. If Close has not
   // closed the store, the destructor does so and ignores errors. It requires that no snapshot, iterator or session is
-  // open, and ends the process if one is, because that one would read freed memory.
+  // open. If one is, it ends the process, because that object would read freed memory.
   virtual Status Close() = 0;
 
  protected:
@@ -254,10 +254,10 @@ Status Remove(const std::string& path, const Options& options = Options());
 // meanwhile; the values that updates replace stay in DRAM until the copy is done. The copy is durable when the call
 // returns, and appears under its name only when it is complete; until then its files have no name, so that nothing is
 // left of them if the process ends. (Where a file system cannot do that, such as hugetlbfs, they have one of their own,
-// as `to`.PID.0.partial. A DAX device holds what has been copied so far.) No existing file is replaced, not one that
-// appears meanwhile either. *records, if not null, is set to the number of records.
+// as `to`.PID.0.partial. A DAX device holds what has been copied so far.) No existing file is replaced, not even one
+// that appears meanwhile. *records, if not null, is set to the number of records.
 // Errors: as Scan of `db` and as Open and Put of the new pool, which is then removed; InvalidArgument (`to` exists),
-// Busy (somebody else has made a file of that name meanwhile).
+// Busy (another process has made a file of that name meanwhile).
 Status Checkpoint(DB* db, const Options& options, const std::string& to, const Snapshot* snapshot = nullptr,
                   uint64_t* records = nullptr);
 

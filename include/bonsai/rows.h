@@ -35,7 +35,7 @@ struct Rows {
 // the scan, and start another after the last key. A visitor must not use a session. It should not throw: the
 // exception leaves Scan, or Session::Wait, and the scan ends there; in C it is forbidden.
 using ScanVisitor = std::function<bool(std::string_view key, std::string_view value)>;
-// The same for a group of adjacent records; at least one.
+// As ScanVisitor, for a group of adjacent records (at least one).
 using RowsVisitor = std::function<bool(const Rows& rows)>;
 
 }  // namespace bonsai

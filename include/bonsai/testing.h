@@ -34,13 +34,13 @@ struct TestOptions {
   // creates the pool on the emulator medium and there are no background threads.
   bool updates_in_place = false;
 
-  // For the experiments "striping": a READ of a remote target ends where a unit of so many bytes of it ends, as where
-  // the client splits what is on several devices. 0: anywhere.
+  // For the experiments "striping": a READ of a remote target ends at a boundary of units of this many bytes, as if a
+  // client split reads over several devices. 0: no boundaries.
   uint64_t read_unit_bytes = 0;
 
   // For the experiments "pipelining", which compare what a get does while it waits for memory or NVM.
   // Intra-operation pipelining: while a single get waits for the bnode, it fetches the metadata that locates the key in
-  // the dnode; where there is none, each probe of a search comes together with the two of which one is next.
+  // the dnode; where there is no metadata, each probe of a search also fetches both candidates for the next probe.
   bool gets_fetch_ahead = true;
   // Inter-operation pipelining where reads of NVM wait. True: a session runs each get in a coroutine, so that other
   // gets continue while it waits. False: a group of gets takes each step together. Empty: coroutines if there is no

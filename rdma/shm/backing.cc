@@ -48,18 +48,18 @@ bool is_file(const struct stat& found, const Mapped& mapped) {
   return found.st_ino == mapped.inode && (S_ISCHR(found.st_mode) || found.st_dev == mapped.device);
 }
 
-// Not open if the name is another file's, or nobody's.
+// Not open if the name is of another file, or of none.
 base::OsFile open_if_mapped(const char* name, const Mapped& mapped, int flags) {
   struct stat found {};
-  // Looks before it opens: to open a pipe or a device may block, or do something.
+  // Checks the file before opening it: opening a pipe or a device may block or have effects.
   if (::stat(name, &found) != 0 || !is_file(found, mapped)) return {};
   base::OsFile file = base::open_file(name, flags);
   if (!file.is_open() || ::fstat(file.fd(), &found) != 0 || !is_file(found, mapped)) return {};
   return file;
 }
 
-// A descriptor of the mapped file: by its name, else (it has none any more) by one that this process has open. Other
-// threads close those and open others under the same numbers meanwhile, so they are looked at by name only.
+// Opens the mapped file: by its name, or, if it has none any more, through a descriptor that this process has open.
+// Other threads may close such descriptors and reuse their numbers meanwhile, so they are only examined by name.
 base::OsFile open_mapped(const Mapped& mapped, int flags) {
   base::OsFile file = open_if_mapped(mapped.path.c_str(), mapped, flags);
   for (const std::string& number : file.is_open() ? std::vector<std::string>() : base::names_in(kOwnFiles)) {

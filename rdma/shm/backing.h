@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which file backs a piece of memory, so that another process can map the same bytes. Internal to rdma/shm/.
+// Finds the file that backs a piece of memory, so that another process can map the same bytes. Internal to rdma/shm/.
 #ifndef BONSAI_RDMA_SHM_BACKING_H_
 #define BONSAI_RDMA_SHM_BACKING_H_
 
@@ -13,14 +13,15 @@ namespace bonsai::rdma {
 
 struct ShmBacking {
   base::OsFile file;
-  uint64_t offset = 0;  // of the first byte
+  uint64_t offset = 0;  // of the first byte in the file
 };
 
-// Finds the file that `memory` is a shared mapping of, and opens it once more: for reading, or for writing too.
-// Errors: NotSupported (private memory, or several files; says what to use instead), IoError.
+// Finds the file of which `memory` is a shared mapping, and opens it again: for reading, or for writing, too. Errors:
+// NotSupported (private memory, or several files; says what to use instead), IoError.
 Status find_backing(std::span<const std::byte> memory, bool writable, ShmBacking* backing);
 
-// The open file `file`, which `memory` is the beginning of a shared mapping of: no other open of it. Errors: IoError.
+// Duplicates the descriptor `file`, whose beginning is mapped, so that both share one open file description. Errors:
+// IoError.
 Status share_backing(int file, ShmBacking* backing);
 
 // Maps `bytes` at `offset` of a file. *memory is their first byte; the mapping ends with unmap_backing().

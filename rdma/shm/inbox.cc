@@ -13,7 +13,7 @@ namespace bonsai::rdma {
 namespace {
 
 constexpr uint64_t kSendersMsMax = 5'000;
-constexpr uint64_t kReceiverMsMax = 60;  // as long as devices try again
+constexpr uint64_t kReceiverMsMax = 60;  // as long as devices retry
 
 base::Probe sender_died{"shm.sender_died_amid_a_message"};
 
@@ -73,7 +73,7 @@ Outcome ShmInbox::try_deliver(uint32_t from, std::span<const std::byte> message)
     locked = pthread_mutex_trylock(&head.senders);
     if (locked != EBUSY || wait.expired()) break;
   }
-  if (locked == EOWNERDEAD) {  // what it had not published is free again: nothing to repair
+  if (locked == EOWNERDEAD) {  // a slot that it had not published is free again: nothing to repair
     sender_died.hit();
     pthread_mutex_consistent(&head.senders);
   } else if (locked != 0) {
@@ -99,7 +99,7 @@ bool ShmInbox::take(std::span<std::byte> ring, Arrival* arrival) {
   if (head().delivered.load(std::memory_order_acquire) == taken_) return false;
   *arrival = arrivals()[taken_ % slots_];
   ++taken_;
-  // A peer may have written anything here.
+  // A peer may have written any value here.
   arrival->slot %= slots_;
   arrival->bytes = arrival->bytes <= slot_bytes_ ? arrival->bytes : slot_bytes_;
   base::racy_load(ring.data() + arrival->slot * slot_bytes_, data(arrival->slot), arrival->bytes);

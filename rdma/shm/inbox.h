@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A worker's incoming messages, in memory that their senders share. Internal to rdma/shm/.
 //
-// The messages are stored here, not in the ring that the worker was given: the receiver copies each there, so that a
-// sender cannot change it once it is being read. Senders exclude each other by a mutex that survives their death; the
-// receiver needs none. A message takes a free slot and an arrival at once, by one store.
+// Messages are stored here first. The receiver copies each message to the worker's own ring, so that a sender cannot
+// change it while it is read. Senders exclude each other by a robust mutex, which survives their death; the receiver
+// needs none. One store both takes a free slot and publishes the message.
 #ifndef BONSAI_RDMA_SHM_INBOX_H_
 #define BONSAI_RDMA_SHM_INBOX_H_
 
@@ -40,15 +40,15 @@ class ShmInbox {
   // The receiver: copies the oldest message to `ring` at its slot; false when there is none.
   bool take(std::span<std::byte> ring, Arrival* arrival);
   void release(uint64_t slot);
-  // Nothing is delivered any more.
+  // Stops delivery.
   void close() { head().closed.store(1, std::memory_order_release); }
   [[nodiscard]] pthread_mutex_t* senders_for_test() const { return &head().senders; }
 
  private:
   struct Head {
     pthread_mutex_t senders;
-    std::atomic<uint64_t> delivered;  // messages ever; also the free slots ever taken
-    std::atomic<uint64_t> released;   // slots ever given back
+    std::atomic<uint64_t> delivered;  // messages delivered so far, each of which took a free slot
+    std::atomic<uint64_t> released;   // slots returned so far
     std::atomic<uint32_t> closed;
     uint64_t slots, slot_bytes;
   };
@@ -66,7 +66,7 @@ class ShmInbox {
   static constexpr size_t kHeadBytes = 256;
 
   std::unique_ptr<SharedMemory> memory_;
-  uint64_t slots_ = 0, slot_bytes_ = 0;  // as made: what the head says may be changed by a peer
+  uint64_t slots_ = 0, slot_bytes_ = 0;  // the original values: a peer may change those in the header
   uint64_t taken_ = 0;                   // the receiver's
 };
 

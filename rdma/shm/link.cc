@@ -44,7 +44,7 @@ void ShmEnd::open() {
 void ShmEnd::close() {
   closed_ = true;
   page().closed[side_].store(1, std::memory_order_seq_cst);
-  // The other end looks at this inside its turn: once a turn that is in flight is over it touches nothing more here.
+  // The other end checks this inside its turn: after the turn that is in flight now it accesses nothing more here.
   base::BoundedWait wait("shm.stopped_process", ShmRegions::kStoppedMsMax);
   static_cast<void>(accessor().wait_out(ShmAccessor::kAnyRegion, &wait));
   own_->regions().detach(this);
@@ -88,7 +88,7 @@ Outcome ShmEnd::access(const ShmView& view, const WorkRequest& request) {
       base::racy_load(local, target, request.local.bytes());
       break;
     case Verb::kWrite:
-      base::racy_copy(target, local, request.local.bytes());  // whose owner may store meanwhile
+      base::racy_copy(target, local, request.local.bytes());  // its owner may store meanwhile
       break;
     case Verb::kCas: {
       uint64_t old = request.expected;
@@ -175,7 +175,7 @@ bool ShmEnd::ask(const ShmWire& question, ShmWire* answer, std::vector<base::OsF
     answered_.reset();
   }
   if (!socket_.send(question, {})) return false;
-  // Blocks the thread, siblings too: posting does not switch, and this happens once per region.
+  // Blocks the whole thread, siblings included, because posting must not switch. This happens once per region.
   std::unique_lock lock(mutex_);
   static_cast<void>(base::wait_on(&answer_came_, &lock, kAnswerMsMax, [this] { return answered_ || gone_; }));
   if (!answered_.has_value()) return false;

@@ -20,7 +20,7 @@
 
 namespace bonsai::rdma {
 
-// What a worker offers to those that are connected to it.
+// The state of a worker that its peers access.
 class ShmWorkerState {
  public:
   explicit ShmWorkerState(std::shared_ptr<ShmRegions> regions) : regions_(std::move(regions)) {}
@@ -49,21 +49,21 @@ struct ShmPage {
 // Thread-safety: its worker's thread, but hear(), which is the service's.
 class ShmEnd : public std::enable_shared_from_this<ShmEnd> {
  public:
-  // Of a connection within this process: `far` is the other end's worker.
+  // For a connection within this process: `far` is the other end's worker.
   ShmEnd(uint32_t number, size_t side, std::shared_ptr<SharedMemory> page, std::shared_ptr<ShmWorkerState> own,
          std::shared_ptr<ShmWorkerState> far);
-  // Of one between processes.
+  // For a connection between processes.
   ShmEnd(uint32_t number, size_t side, std::shared_ptr<SharedMemory> page, std::shared_ptr<ShmWorkerState> own,
          ShmSocket socket, std::unique_ptr<SharedMemory> far_table, std::shared_ptr<ShmService> service);
   ~ShmEnd();
-  // To be called once, when it is in a shared_ptr.
+  // Call once, after the object is in a shared_ptr.
   void open();
 
   [[nodiscard]] bool usable() const { return !broken_ && !gone(); }
   // Carries out one request. A failure breaks the connection. `own`: the local memory is of this node.
   Outcome perform(const WorkRequest& request, bool own);
   void close();
-  // The answer to the greeting of the other process.
+  // Answers the greeting of the other process.
   void say(const ShmWire& message, std::initializer_list<int> files) {
     static_cast<void>(socket_.send(message, files));
   }
@@ -84,7 +84,7 @@ class ShmEnd : public std::enable_shared_from_this<ShmEnd> {
   bool get_view(uint64_t key, ShmView* view);
   void drop_view(uint64_t key);
   bool get_inbox();
-  // Asks the other process and waits for its answer; false when there is none.
+  // Sends a request to the other process and waits for its answer; false if there is none.
   bool ask(const ShmWire& question, ShmWire* answer, std::vector<base::OsFile>* files);
   bool hear();
   void answer(const ShmWire& question);
@@ -104,7 +104,7 @@ class ShmEnd : public std::enable_shared_from_this<ShmEnd> {
   ShmView* last_view_ = nullptr;
   std::shared_ptr<ShmInbox> far_inbox_;
 
-  std::mutex mutex_;  // of the answer
+  std::mutex mutex_;  // guards the answer
   std::condition_variable answer_came_;
   std::optional<ShmWire> answered_;
   std::vector<base::OsFile> answered_files_;

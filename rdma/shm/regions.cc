@@ -21,7 +21,7 @@ base::Probe stopped{"shm.region_gone_amid_the_access_of_a_stopped_process"};
 bool ShmAccessor::wait_out(uint64_t region, base::BoundedWait* wait) const {
   const uint64_t inside = turn->count.load(std::memory_order_seq_cst);
   if (inside % 2 == 0) return true;
-  if (region != kAnyRegion && turn->key.load(std::memory_order_acquire) != region) return true;  // or it has gone on
+  if (region != kAnyRegion && turn->key.load(std::memory_order_acquire) != region) return true;  // or it has continued
   waited.hit();
   base::BoundedWait threads("shm.access_in_flight", kAccessMsMax);
   base::BoundedWait* const bound = is_process ? wait : &threads;
@@ -82,7 +82,7 @@ void ShmRegions::remove(uint64_t key) {
   base::BoundedWait wait("shm.stopped_process", kStoppedMsMax);
   for (const auto& [owner, accessor] : accessors_) left = accessor.wait_out(key, &wait) && left;
   entries_.erase(key);
-  if (left) free_places_.push_back(place);  // else it may be looked at once more, when that process goes on
+  if (left) free_places_.push_back(place);  // else that process may read the place again when it continues
 }
 
 void ShmRegions::attach(const void* owner, ShmAccessor accessor) {

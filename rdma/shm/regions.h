@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A node's registered memory, as its peers reach it. Internal to rdma/shm/.
+// A node's registered memory, as its peers access it. Internal to rdma/shm/.
 //
-// Whether a region is there is one word of a table that peers map read-only: its key, or 0. A peer marks itself as
-// accessing (ShmTurn), looks at the word, and only then touches the region; the owner clears the word and waits until
-// every peer that was accessing that region has gone on. All four accesses are sequentially consistent: one of the two
-// sees the other.
+// A table that peers map read-only has one word per region: its key, or 0 if the region is gone. A peer marks itself as
+// accessing (ShmTurn), loads the word, and only then accesses the region. The owner clears the word and waits until
+// every peer that was accessing that region has finished. All four accesses are sequentially consistent: at least one
+// side sees the other.
 //
-// A process can be stopped amid an access. It is waited for up to kStoppedMsMax; afterwards its bytes may still reach
-// the file of the region, through its own mapping. Who gives the file to others sees to that: a pool's file stays
-// locked as long as the process has it mapped (Fabric::register_file).
+// A process can be stopped in the middle of an access. The owner waits for it up to kStoppedMsMax. After that its bytes
+// may still reach the region's file through its own mapping. The user of the file must provide for that: a pool's file
+// stays locked as long as the process has it mapped (Fabric::register_file).
 #ifndef BONSAI_RDMA_SHM_REGIONS_H_
 #define BONSAI_RDMA_SHM_REGIONS_H_
 
@@ -26,7 +26,7 @@
 
 namespace bonsai::rdma {
 
-// `count` is odd while its peer is amid an access, to the region `key`. One writer.
+// `count` is odd while the peer accesses the region `key`. One writer.
 struct ShmTurn {
   void enter(uint64_t to) {
     key.store(to, std::memory_order_release);
@@ -38,29 +38,30 @@ struct ShmTurn {
   std::atomic<uint64_t> key{0};
 };
 
-// Somebody who may access a node's regions.
+// A connection that may access a node's regions.
 struct ShmAccessor {
   const ShmTurn* turn;
   const std::atomic<bool>* gone;  // its process has ended
-  bool is_process;                // another one: it can be stopped by itself
+  bool is_process;                // another process, which can be stopped independently
 
   static constexpr uint64_t kAnyRegion = 0;
-  // Returns when the access to the region that may be in flight now is over, or its process has ended. False: that
-  // process is stopped amid the access. `wait` is the bound of that; threads of this process are waited for longer.
+  // Waits until an access to the region that is in flight now is over, or its process has ended. False: that process is
+  // stopped in the middle of the access. `wait` is the bound for other processes; the bound for threads of this process
+  // is longer.
   [[nodiscard]] bool wait_out(uint64_t region, base::BoundedWait* wait) const;
 };
 
-// A region as one connection reaches it.
+// A region as one connection accesses it.
 struct ShmView {
   [[nodiscard]] bool valid() const { return word->load(std::memory_order_seq_cst) == region.key; }
-  // The request's target bytes, if it may have them.
+  // Returns the request's target bytes, if it may access them.
   Outcome find(const WorkRequest& request, std::byte** target) const;
 
   RemoteRegion region;
   Rights rights;
   const std::atomic<uint64_t>* word = nullptr;
   std::byte* memory = nullptr;
-  std::span<std::byte> mapping;  // to be unmapped, if it is of another process
+  std::span<std::byte> mapping;  // to be unmapped, if the region belongs to another process
 };
 
 class ShmRegions {
@@ -72,19 +73,20 @@ class ShmRegions {
   // `between_processes`: regions with rights must be backed by a file.
   static Status make(bool between_processes, std::shared_ptr<ShmRegions>* regions);
 
-  // `file`: the open file that `memory` is the beginning of a shared mapping of; negative: it is found.
+  // `file`: the open file whose beginning `memory` maps, shared; negative: add() finds it.
   // Errors: InvalidArgument, NotSupported (find_backing), NoSpace (kRegionsMax), IoError.
   Status add(std::span<std::byte> memory, Rights rights, int file, uint64_t* key);
-  // Returns when nobody accesses it any more, but processes that are stopped amid an access.
+  // Returns when no peer accesses the region any more, except processes that are stopped in the middle of an access.
   void remove(uint64_t key);
 
-  // Between the two, what the accessor points to stays.
+  // Registers an accessor until detach(). Requires: the objects that it points to live as long.
   void attach(const void* owner, ShmAccessor accessor);
   void detach(const void* owner);
 
   // The view of a node in this process; false when there is no such region.
   bool view(uint64_t key, ShmView* view);
-  // What another process needs to make a view: calls send(view, its place in the table, backing) under the lock.
+  // Sends the data from which another process makes a view: calls send(view, its place in the table, backing) under the
+  // lock.
   template <class Send>
   bool describe(uint64_t key, Send send) {
     const std::lock_guard lock(mutex_);

@@ -15,8 +15,8 @@ namespace {
 thread_local const ShmService* service_of_this_thread = nullptr;
 }  // namespace
 
-// The last one that holds it may be a Ready, on the service's own thread, which cannot wait for itself: then it stops,
-// and what is left of it stays until the process ends.
+// The last holder may be a Ready on the service's own thread, which cannot join itself. Then the thread stops, and the
+// rest of the service stays until the process ends.
 Status ShmService::make(std::shared_ptr<ShmService>* service) {
   std::shared_ptr<ShmService> made(new ShmService, [](ShmService* ended) {
     if (service_of_this_thread != ended) return delete ended;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The thread that listens to a process's sockets: who connects, who asks for memory, who has died. Internal to
-// rdma/shm/. It sleeps while nothing happens and is on no data path.
+// The thread that serves a process's sockets: connects, requests for memory, and deaths of peers. Internal to
+// rdma/shm/. It sleeps while there are no events, and is on no data path.
 #ifndef BONSAI_RDMA_SHM_SERVICE_H_
 #define BONSAI_RDMA_SHM_SERVICE_H_
 
@@ -16,7 +16,7 @@ namespace bonsai::rdma {
 
 class ShmService {
  public:
-  // Called when the descriptor has something to read; false: do not watch it any more. It may watch others.
+  // Called when the descriptor is readable; false: stop watching it. It may watch other descriptors.
   using Ready = std::function<bool()>;
 
   // Errors: NoSpace, IoError (no further thread or descriptor).

@@ -22,7 +22,7 @@ namespace {
 
 constexpr size_t kListsPendingMax = 256;
 constexpr size_t kGreetingMax = 64;  // connections to one worker whose greeting has not come yet
-constexpr size_t kWaitingMax = 256;  // connections to one worker that nobody has accepted yet
+constexpr size_t kWaitingMax = 256;  // connections to one worker that are not accepted yet
 
 class ShmRegion final : public Region {
  public:
@@ -36,15 +36,15 @@ class ShmRegion final : public Region {
   std::shared_ptr<ShmRegions> regions_;
 };
 
-// What a worker has carried out and its poll() has not seen yet.
+// Lists that a worker has carried out and its poll() has not returned yet.
 struct ShmStarted {
   struct Started {
     WorkList* list;
     uint64_t due_ns;  // by the model; 0 = at once
-    size_t peers;     // it names so many that are not closed
+    size_t peers;     // how many peers of the list are not closed
   };
 
-  // The peer is closed: poll() sees next what goes to no other.
+  // The peer is closed: lists that name no other peer become complete at the next poll().
   void end(const Peer* peer) {
     for (Started& each : lists) {
       bool named = false;
@@ -70,10 +70,10 @@ class ShmPeer final : public Peer {
 
  private:
   std::shared_ptr<ShmEnd> end_;
-  ShmStarted* started_ = nullptr;  // of its worker, once that has it
+  ShmStarted* started_ = nullptr;  // of its worker, once accepted
 };
 
-// A worker that others may connect to.
+// A listening worker.
 struct ShmListener {
   // Errors: those of admit_peer(), Busy (too many wait).
   Status admit_one(const Hello& other, Hello* answer) {
@@ -95,7 +95,7 @@ struct ShmListener {
   std::deque<std::unique_ptr<Peer>> waiting;  // for accept()
   ShmSocket socket;                           // between processes
   base::OsFile address_lock;
-  base::OsFile spare;  // a descriptor that is given up to refuse a connection when there is no other
+  base::OsFile spare;  // a reserve descriptor: closed to accept and refuse a connection when no other is left
   std::deque<int>
       greeting;  // under the mutex: sockets of processes that have connected and not been admitted, oldest first
 };
@@ -108,7 +108,7 @@ class ShmState {
   [[nodiscard]] std::string path(const std::string& address) const { return options.folder + "/" + address; }
 
   const ShmOptions options;
-  std::shared_ptr<ShmService> service;  // between processes; there before the first fabric is
+  std::shared_ptr<ShmService> service;  // between processes; made before the first fabric
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<ShmListener>> listeners;  // of this process
 };
@@ -142,15 +142,15 @@ Status greet(const std::shared_ptr<ShmListener>& listener, const std::shared_ptr
   auto peer = std::make_unique<ShmPeer>(hello.hello, end);
   const base::OsFile table = listener->state->regions().table().read_only_file();
   listener->push(std::move(peer));
-  // Only now: the other process may use the connection as soon as it hears of it, and who takes its first request looks
-  // for the connection on which to answer.
+  // The answer is sent last: the other process may use the connection at once, and the receiver of its first request
+  // then needs the connection for its answer.
   end->say(answer, {shared->fd(), table.fd()});
   return Status::OK();
 }
 
 base::OsFile spare_of(const ShmSocket& socket) { return base::duplicate(socket.fd()); }
 
-// Reads a greeting. Whether the socket is to be watched further.
+// Reads a greeting. Returns whether to watch the socket further.
 bool hear_greeting(const std::shared_ptr<ShmListener>& listener, const std::shared_ptr<ShmService>& service,
                    ShmSocket* socket) {
   ShmWire hello;
@@ -165,16 +165,16 @@ bool hear_greeting(const std::shared_ptr<ShmListener>& listener, const std::shar
   if (read == ShmSocket::Read::kEnd) return false;
   const Status status = greet(listener, service, hello, &files, socket);
   if (!status.ok() && socket->fd() == fd) refuse(*socket, status);
-  return socket->fd() != fd;  // then the connection's end is watched under this number
+  return socket->fd() != fd;  // true: the connection's end is now watched under this number
 }
 
-// Called by the service when somebody connects from another process. Those who connect and say nothing are bounded in
-// number: the oldest one makes room.
+// Called by the service when another process connects. The number of connections without a greeting is bounded: the
+// oldest one is closed to make room.
 bool accept_all(const std::shared_ptr<ShmListener>& listener, const std::shared_ptr<ShmService>& service) {
   for (;;) {
     auto socket = std::make_shared<ShmSocket>(listener->socket.accept());
     if (socket->fd() < 0 && (errno == EMFILE || errno == ENFILE) && listener->spare.is_open()) {
-      // Without a descriptor it would wait there for ever, and so would this thread spin.
+      // Without a descriptor the connection would stay in the queue for ever, and this thread would spin.
       listener->spare = base::OsFile();
       const ShmSocket refused = listener->socket.accept();
       if (refused.fd() < 0) return true;
@@ -194,7 +194,7 @@ bool accept_all(const std::shared_ptr<ShmListener>& listener, const std::shared_
       }
     }
     if (oldest >= 0) service->unwatch(oldest);
-    // Weak: what peers do before they are admitted keeps neither the listener nor the service.
+    // Weak pointers: peers that are not admitted yet must not keep the listener or the service alive.
     service->watch(socket->fd(), [weak = std::weak_ptr(listener), weak_service = std::weak_ptr(service), socket] {
       const auto there = weak.lock();
       const auto serving = weak_service.lock();
@@ -219,7 +219,8 @@ class ShmWorker final : public Worker {
       network_->service->unwatch(listener_->socket.fd());
       end_greetings();
       ::unlink(network_->path(address_).c_str());
-      // Now, though somebody who has just connected may keep the listener for a while: another may listen here at once.
+      // Closed now, although a new connection may keep the listener alive for a while: another worker may listen here
+      // at once.
       listener_->socket = ShmSocket();
       listener_->address_lock = base::OsFile();
     }
@@ -229,7 +230,7 @@ class ShmWorker final : public Worker {
       network_->listeners.erase(address_);
       mine = std::move(listener_);
     }
-    decltype(mine->waiting) refused;  // ends without the lock, since its peers' ends take the service's
+    decltype(mine->waiting) refused;  // destroyed without the lock: peers take the service's lock
     const std::lock_guard lock(mine->mutex);
     refused.swap(mine->waiting);
   }
@@ -337,7 +338,7 @@ class ShmWorker final : public Worker {
   void release_buffer(size_t slot) override { state_->inbox()->release(slot); }
 
  private:
-  // Those who have connected and were not admitted yet. Afterwards nobody but this worker has the listener.
+  // Closes connections that are not admitted yet. Afterwards only this worker holds the listener.
   void end_greetings() {
     std::deque<int> greeting;
     {
@@ -413,7 +414,7 @@ class ShmWorker final : public Worker {
   Slice ring_;
   size_t slot_bytes_ = 0;
   ShmStarted started_;
-  uint64_t sent_ns_ = 0;  // the model: when what was posted has been sent
+  uint64_t sent_ns_ = 0;  // the model: when all posted bytes have been sent
 };
 
 namespace {

@@ -89,7 +89,7 @@ TEST_F(ShmTest, AtomicsOfAllNodesAndOfTheProcessorAddUp) {
   EXPECT_EQ(memory_[1], kThreads * kRounds);
 }
 
-// Clients count in a byte each of one word; none loses a step to the others, and none of theirs ever fails.
+// Each client counts in its own byte of one word: no client loses a step or has a CAS fail because of the others.
 TEST_F(ShmTest, MaskedCasOfNeighboursDisturbsNobody) {
   constexpr uint64_t kRounds = 5'000;
   std::vector<base::Thread> threads;
@@ -122,7 +122,7 @@ TEST_F(ShmTest, ALockTakenByCasGuardsBytes) {
         list.fence();
         list.read(peer, remote.at(8), local.slice(8, 32));
         ASSERT_TRUE(worker.run(&list, kShmLimitMs).ok());
-        if (words[0] != 0) continue;  // held by another: what was read does not count
+        if (words[0] != 0) continue;  // another client holds the lock: ignore the values read
         ASSERT_TRUE(words[1] == words[2] && words[2] == words[3] && words[3] == words[4]);
         for (size_t word = 1; word <= 4; ++word) ++words[word];
         list.clear();
@@ -238,7 +238,7 @@ TEST(ShmRegionTest, AnAccessInFlightIsWaitedFor) {
   for (int round = 0; round < testing::budget(3, 10, 100); ++round) unregister_amid_writes();
 }
 
-// A process that is stopped amid an access stalls the end of that region alone, and not for ever.
+// A process that is stopped in the middle of an access delays the end of that region only, and not for ever.
 TEST(ShmRegionTest, AStoppedProcessStallsTheRegionThatItAccessesAlone) {
   std::shared_ptr<ShmRegions> regions;
   ASSERT_TRUE(ShmRegions::make(/*between_processes=*/true, &regions).ok());
@@ -329,7 +329,7 @@ class ShmSpeed : public ::testing::Test {
 };
 
 TEST_F(ShmSpeed, ReadsPerSecond) {
-  constexpr int kTries = 5;  // others run on this machine: the best of several is what the code takes
+  constexpr int kTries = 5;  // the machine is shared: the best of several is the cost of the code
   ReadTimes best{1e9, 1e9, 1e9};
   for (int i = 0; i < kTries; ++i) {
     const ReadTimes times = measure(testing::budget<uint64_t>(400, 8'000, 80'000));
@@ -353,7 +353,7 @@ TEST(ShmModel, CompletionsTakeTheirTimeAndSayThatTheyAreModelled) {
   EXPECT_TRUE(pair.here->wait(list, 1).IsUnavailable()) << "20 ms are not over";
   EXPECT_TRUE(pair.here->wait(list, kShmLimitMs).ok());
   EXPECT_GE(base::now_ns() - begin_ns, 20'000'000u);
-  WorkList large[20];  // 20 MB take 20 ms at 1 GB/s, however many are in flight
+  WorkList large[20];  // 20 MB take 20 ms at 1 GB/s, for any number in flight
   begin_ns = base::now_ns();
   for (WorkList& one : large) {
     one.read(*pair.peer, pair.region->remote().at(0), pair.local->slice(0, 1'000'000));

@@ -57,7 +57,7 @@ ShmSocket::Read ShmSocket::receive(ShmWire* message, std::vector<base::OsFile>* 
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return Read::kNothing;
   *files = std::move(received);
   message->text.back() = '\0';
-  const bool truncated = (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0;  // what was longer looks whole otherwise
+  const bool truncated = (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0;  // else a longer message would look whole
   const bool whole = n == static_cast<ssize_t>(sizeof *message) && !truncated && message->magic == ShmWire::kMagic;
   return whole ? Read::kMessage : Read::kEnd;
 }
@@ -65,7 +65,7 @@ ShmSocket::Read ShmSocket::receive(ShmWire* message, std::vector<base::OsFile>* 
 Status ShmSocket::listen(const std::string& path, ShmSocket* socket, base::OsFile* lock) {
   sockaddr_un address{};
   if (!fill_address(path, &address)) return Status::InvalidArgument(path + " is too long for an address; shorten it");
-  // The lock says whether a living process has the address: a socket's file outlives its process.
+  // The lock shows whether a living process has the address, because a socket's file outlives its process.
   *lock = base::open_file(path + ".lock", O_RDWR | O_CREAT, 0600);
   if (!lock->is_open()) return base::os_error("open", path + ".lock", errno);
   if (!lock->try_lock(/*exclusive=*/true)) {

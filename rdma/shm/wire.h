@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What processes say to each other over a unix socket: to connect, and to get at memory. Internal to rdma/shm/.
+// The messages of processes over a unix socket: to connect, and to map memory. Internal to rdma/shm/.
 #ifndef BONSAI_RDMA_SHM_WIRE_H_
 #define BONSAI_RDMA_SHM_WIRE_H_
 
@@ -17,13 +17,13 @@ namespace bonsai::rdma {
 enum class ShmSay : uint32_t {
   kHello = 1,  // connect; with the table of regions
   kAnswer,     // admitted, with the page that both share and the table of regions; or refused
-  kMap,        // asks for the region `key`
-  kMapped,     // it, with its file; or not (ok = 0)
-  kInbox,      // asks for the worker's inbox
-  kInboxIs,    // it, with its memory; or not
+  kMap,        // requests the region `key`
+  kMapped,     // the region with its file; or none (ok = 0)
+  kInbox,      // requests the worker's inbox
+  kInboxIs,    // the inbox with its memory; or none
 };
 
-// One message; always the same size, so that a wrong one is noticed. Plain data between programs of one machine.
+// One message. All have the same size, so that an invalid one is noticed. Plain data between programs of one machine.
 struct ShmWire {
   static constexpr uint32_t kMagic = 0x42534d31;
   uint32_t magic = kMagic;
@@ -48,14 +48,14 @@ class ShmSocket {
   [[nodiscard]] int fd() const { return file_.fd(); }
   // False when the other end is gone or does not read.
   bool send(const ShmWire& message, std::initializer_list<int> files) const;
-  // kEnd also for what is no message.
+  // kEnd also for an invalid message.
   Read receive(ShmWire* message, std::vector<base::OsFile>* files) const;
 
   // Errors: InvalidArgument (too long a path), Busy (a living process listens there), IoError.
   static Status listen(const std::string& path, ShmSocket* socket, base::OsFile* lock);
-  // Errors: Unavailable (nobody listens).
+  // Errors: Unavailable (no process listens).
   static Status connect(const std::string& path, ShmSocket* socket);
-  // Not open (fd() < 0) when nobody waits.
+  // Not open (fd() < 0) when no connection waits.
   [[nodiscard]] ShmSocket accept() const;
 
  private:

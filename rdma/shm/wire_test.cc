@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages between processes of one machine: what is no whole message of the one size is none.
+// Messages between processes of one machine: anything but a whole message of the fixed size is rejected.
 #include "rdma/shm/wire.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace bonsai::rdma {
 namespace {
 
-// What the other end makes of so many bytes, which begin as a message does.
+// The other end's result for `bytes` bytes that begin like a message.
 ShmSocket::Read received(size_t bytes) {
   std::array<int, 2> ends{};
   EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()), 0);

@@ -41,7 +41,7 @@ void SimCore::pause(base::BoundedWait* wait) {
   if (base::virtual_now_ns == nullptr) {
     run_next();
   } else if (!events_.empty() && events_.first_ns() > now()) {
-    // The scheduler's clock jumps there when nobody else has anything to do.
+    // The scheduler's clock jumps there when no other coroutine is runnable.
     base::Scheduler::wait_until(std::min(events_.first_ns(), now() + base::kNsPerMs));
   }
   wait->pause();
@@ -52,7 +52,7 @@ void SimCore::await_event(std::vector<base::Scheduler::Token>* sleepers, base::B
   static_cast<void>(wait->watch_ns());
   if (led_ || events_.empty()) {
     sleepers->push_back(base::Scheduler::token());
-    static_cast<void>(base::Scheduler::park(now() + kSleepNsMax));  // bounded: whoever led may have ended
+    static_cast<void>(base::Scheduler::park(now() + kSleepNsMax));  // bounded: the leader may have ended
     return;
   }
   led_ = true;

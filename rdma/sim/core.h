@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the nodes of a simulated network share: time, events, chance, who reaches whom. Internal to rdma/sim/.
+// The state that the nodes of a simulated network share: time, events, random numbers, reachability. Internal to
+// rdma/sim/.
 #ifndef BONSAI_RDMA_SIM_CORE_H_
 #define BONSAI_RDMA_SIM_CORE_H_
 
@@ -22,7 +23,7 @@ namespace bonsai::rdma {
 class SimEnd;
 class SimListener;
 
-// What a trace consists of.
+// The steps of a trace.
 enum class SimStep : uint8_t { kDeliver, kPart, kExecuted, kAnswered, kFinished, kLost, kConnect, kFault, kCrash };
 
 class SimCore {
@@ -39,10 +40,10 @@ class SimCore {
   }
   // Runs all events that are due.
   void run_due();
-  // Lets time pass up to the next event, and everything else that waits run meanwhile.
+  // Advances time to the next event; all other waiting coroutines run meanwhile.
   void pause(base::BoundedWait* wait);
-  // As pause(), where a device is modelled: one of those that wait runs the events, the others sleep until woken. So
-  // time passes exactly, and an event costs one switch however many wait.
+  // As pause(), where a device is modelled: one waiter, the leader, runs the events, and the others sleep until woken.
+  // So time passes exactly, and an event costs one switch for any number of waiters.
   void await_event(std::vector<base::Scheduler::Token>* sleepers, base::BoundedWait* wait);
   // Jumps to the next event and runs it; false when there is none. Requires: not in a coroutine.
   bool run_next();
@@ -55,7 +56,7 @@ class SimCore {
   }
 
   [[nodiscard]] bool chance(uint32_t per_1024) { return dice.chance(per_1024, 1024); }
-  // How long a packet takes.
+  // The flight time of a packet.
   [[nodiscard]] uint64_t flight();
   void note(SimStep step, uint64_t first, uint64_t second = 0);
 
@@ -80,9 +81,9 @@ class SimCore {
   void wake_leader(uint64_t due_ns);
 
   uint64_t now_ns_ = 1'000'000'000;
-  bool led_ = false;  // somebody runs the events
+  bool led_ = false;  // a leader runs the events
   base::Scheduler::Token leader_;
-  uint64_t led_until_ns_ = 0;  // the event that it waits for
+  uint64_t led_until_ns_ = 0;  // the time of the event that the leader waits for
   SimEvents events_;
 };
 
@@ -93,7 +94,7 @@ struct SimNvm::State {
   [[nodiscard]] bool holds(const std::byte* p) const { return p >= view.data() && p < view.data() + view.size(); }
   // The fabric wrote [offset, offset + bytes) over `connection`.
   void written(size_t offset, size_t bytes, uint64_t connection);
-  // What `connection` wrote so far has left device and bus.
+  // All earlier writes of `connection` have left device and bus.
   void drained(uint64_t connection);
   void flushed(size_t offset, size_t bytes);
   void crash(SimCore& core);
@@ -105,7 +106,7 @@ struct SimNvm::State {
   };
   std::vector<std::byte> view, durable;
   RemoteDomain domain;
-  std::map<size_t, std::vector<Store>> pending;  // by line: stores that a crash may take back, in order
+  std::map<size_t, std::vector<Store>> pending;  // by line: stores that a crash may lose, in order
 
  private:
   void settle(std::vector<Store>* stores, size_t count);

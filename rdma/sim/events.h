@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is to happen on a simulated network, by time, then in the order of making. Internal to rdma/sim/.
+// The future events of a simulated network, ordered by time, then by creation. Internal to rdma/sim/.
 #ifndef BONSAI_RDMA_SIM_EVENTS_H_
 #define BONSAI_RDMA_SIM_EVENTS_H_
 
@@ -16,7 +16,7 @@
 
 namespace bonsai::rdma {
 
-// Thread-safety: none. Allocates only to grow: an event stays where it was made until it has run.
+// Thread-safety: none. Allocates only to grow. An event is not moved before it has run.
 class SimEvents {
  public:
   SimEvents() = default;
@@ -25,7 +25,7 @@ class SimEvents {
   SimEvents& operator=(const SimEvents&) = delete;
 
   [[nodiscard]] bool empty() const { return order_.empty(); }
-  // When the first is due. Requires: not empty.
+  // The time of the first event. Requires: not empty.
   [[nodiscard]] uint64_t first_ns() const { return order_.front().due_ns; }
 
   template <class Event>
@@ -43,7 +43,7 @@ class SimEvents {
     order_.push_back({due_ns, ++made_, place});
     std::push_heap(order_.begin(), order_.end(), Later());
   }
-  // Runs the first, which may add others. Requires: not empty.
+  // Runs the first event, which may add others. Requires: not empty.
   void run_first() { end_first(true); }
   void clear() {
     while (!empty()) end_first(false);

@@ -32,7 +32,7 @@ TEST(SimEvents, RunByTimeThenInTheOrderOfMaking) {
   EXPECT_EQ(ran.size(), 1'000u);
 }
 
-// What runs stays whole while it adds others, however many.
+// A running event stays valid while it adds any number of others.
 TEST(SimEvents, MayAddOthers) {
   SimEvents events;
   uint64_t sum = 0;

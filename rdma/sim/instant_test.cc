@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A network that carries out at once what is posted, and one whose device changes.
+// A network that carries out posted requests at once, and one whose device changes.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -40,7 +40,7 @@ class Instant : public ::testing::Test {
   }
   ~Instant() override { peer_.reset(); }
 
-  // In virtual time, connected. What it took.
+  // Runs `act` in virtual time, with the nodes connected, and returns its duration.
   uint64_t in_time(const std::function<void()>& act) {
     base::Scheduler scheduler({.virtual_time = true, .virtual_ns_per_switch = 0});
     uint64_t passed_ns = 0;
@@ -103,7 +103,7 @@ TEST_F(Instant, MessagesArrive) {
   });
 }
 
-// What is refused is refused in the usual way, and nothing after it takes effect.
+// A refused request ends in the usual way, and nothing after it takes effect.
 TEST_F(Instant, RefusalsAreAsEver) {
   network_.set_instant(true);
   near_.words[0] = 1;

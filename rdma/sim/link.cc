@@ -32,11 +32,11 @@ base::Probe sender_killed_amid{"sim.sender_killed_amid_write"};
 base::Probe behind_flushed{"sim.flushed_behind_failure"};
 base::Probe other_gone{"sim.other_end_gone"};
 
-// Work that arrives at a queue at `now`: when it is done.
+// Serves work that arrives at a queue at `now`; returns when it is done.
 double serve(double* free_at, double now, double busy_ns) { return *free_at = std::max(*free_at, now) + busy_ns; }
 
-// When NVM has brought what a READ that is taken up at `begun` wants: each device the units that it has, one after the
-// other.
+// The time at which NVM has delivered the bytes of a READ that starts at `begun`. Each device serves its own units, one
+// after the other.
 double brought_ns(const SimDevice& device, SimStations* at, SimRegions::Place from, uint64_t bytes, double begun) {
   at->nvm.resize(device.nvm_devices);
   double brought = begun;
@@ -53,7 +53,7 @@ double brought_ns(const SimDevice& device, SimStations* at, SimRegions::Place fr
   return brought;
 }
 
-// When the target's device has carried out a request that arrives now.
+// The time at which the target's device has carried out a request that arrives now.
 uint64_t served_ns(const SimDevice& device, SimRegions* regions, const SimRequest& request, const std::byte* target,
                    uint64_t now) {
   SimStations* const at = &regions->stations();
@@ -74,7 +74,7 @@ uint64_t served_ns(const SimDevice& device, SimRegions* regions, const SimReques
   return static_cast<uint64_t>(serve(&at->engine, received, device.write_ns));
 }
 
-// How long the target takes to send the answer.
+// How long it takes the target to send the answer.
 uint64_t sending_ns(const SimDevice& device, SimStations* at, const SimRequest& request, uint64_t now) {
   if (!device.modelled() || request.asked.verb != Verb::kRead) return 0;
   const double bytes = static_cast<double>(request.bytes.size()) + device.header_bytes;
@@ -170,8 +170,8 @@ void SimEnd::pump() {
   request->begun = true;
   core_.note(SimStep::kDeliver, connection_, static_cast<uint64_t>(request->asked.verb));
   if (!is_local(request->asked)) return refuse(request, Outcome::kLocalAccess);
-  // Taken when it is sent, and anew each time, as devices do: who changes the memory before the end changes what
-  // arrives.
+  // The bytes are read when the request is sent, and again at each retry, as devices do: a change of the memory before
+  // the end changes the bytes that arrive.
   if (!is_ordered(request->asked.verb)) {
     std::copy_n(request->asked.local.data(), request->bytes.size(), request->bytes.data());
   }
@@ -196,11 +196,11 @@ void SimEnd::try_again(const RequestPtr& request) {
   break_off();
 }
 
-// Its last copy may still be on the way.
+// The last copy of a request that has ended may still be in flight.
 void SimEnd::haunt(const RequestPtr& request) {
   if (!core_.chance(core_.options.ghost_chance)) return;
   const auto copy = std::make_shared<SimRequest>(*request);
-  copy->finished = true;  // nobody waits for it
+  copy->finished = true;  // no list waits for it
   core_.after(core_.dice.below(core_.options.late_ns_max), [self = shared_from_this(), copy] {
     if (self->other_->closed_ || !self->core_.alive(self->other_->node())) return;
     ghost.hit();
@@ -238,7 +238,7 @@ void SimEnd::execute_timed(const RequestPtr& request, std::byte* target) {
       self->writing_ = false;
       return self->deliver_message(request);
     }
-    std::byte* place = target;  // its region may have gone meanwhile
+    std::byte* place = target;  // its region may be gone by now
     request->result = self->other_->worker_->regions->find(request->asked, request->bytes.size(), &place);
     if (request->result == Outcome::kDone) return self->move_bytes(request, place);
     self->stopped_ = true;
@@ -275,11 +275,11 @@ void SimEnd::execute(const RequestPtr& request) {
       self->run_atomic(request, target);
     });
   }
-  pump_after(0);  // a WRITE or SEND may pass
+  pump_after(0);  // a WRITE or SEND may overtake
 }
 
 void SimEnd::run_atomic(const RequestPtr& request, std::byte* target) {
-  // The region may have gone meanwhile.
+  // The region may be gone by now.
   const Outcome outcome = other_->worker_->regions->find(request->asked, sizeof(uint64_t), &target);
   if (outcome != Outcome::kDone) {
     request->result = outcome;
@@ -318,15 +318,15 @@ void SimEnd::move_bytes(const RequestPtr& request, std::byte* target) {
   }
   access->left.push_back({begin, n - begin});
   other_->worker_->regions->watch(request->asked.remote.key, access);
-  if (write) writing_ = true;  // what follows a WRITE sees all of it
+  if (write) writing_ = true;  // requests after a WRITE see all of it
   take_part(request, access);
 }
 
-// Carries out one part in no particular order, and the next a little later.
+// Carries out one part, chosen at random, and the next a little later.
 void SimEnd::take_part(const RequestPtr& request, const std::shared_ptr<SimAccess>& access) {
   if (!core_.alive(other_->node())) {
     killed_amid.hit();
-    return answer(request);  // which nobody gives
+    return answer(request);  // which is never sent
   }
   if (access->write && !core_.alive(node()) && core_.chance(512)) return sender_killed_amid.hit();
   if (!access->left.empty()) access->take(core_.dice.below(access->left.size()));
@@ -384,7 +384,7 @@ void SimEnd::answer(const RequestPtr& request) {
   });
 }
 
-// A READ whose answer was lost is executed again, on what is there now.
+// A READ whose answer was lost is executed again, on the current bytes.
 void SimEnd::reread(const RequestPtr& request) {
   std::byte* target = nullptr;
   if (request->result != Outcome::kDone || !core_.reaches(node(), other_->node())) return;
@@ -431,7 +431,7 @@ void SimEnd::finish(const RequestPtr& request, Outcome outcome) {
   });
 }
 
-// What the target may have taken up is unknown, the rest was never sent.
+// The outcome of requests that the target may have started is unknown; the rest was never sent.
 void SimEnd::finish_all() {
   while (!queue_.empty()) {
     const RequestPtr request = queue_.front();

@@ -13,7 +13,7 @@
 
 namespace bonsai::rdma {
 
-// What events need of a worker.
+// The part of a worker that events access.
 struct SimWorkerState {
   void complete(WorkList* list) {
     ready.push_back(list);
@@ -27,8 +27,8 @@ struct SimWorkerState {
   std::shared_ptr<SimRegions> regions;
   SimInbox inbox;
   std::vector<WorkList*> ready;                  // doorbells that are complete and not yet polled, by list
-  std::vector<WorkList*> late;                   // complete, too, and not noticed yet
-  std::vector<base::Scheduler::Token> sleepers;  // who wait for completions (SimCore::await_event)
+  std::vector<WorkList*> late;                   // complete, too, but their completion is delayed
+  std::vector<base::Scheduler::Token> sleepers;  // coroutines that wait for completions (SimCore::await_event)
   double processor = 0;                          // when its thread is free again (SimDevice)
 };
 
@@ -41,12 +41,12 @@ struct SimBatch {
 struct SimRequest {
   WorkRequest asked;             // as posted
   WorkRequest* origin;           // gets the outcome; not touched once finished
-  std::vector<std::byte> bytes;  // what is sent, or the answer
+  std::vector<std::byte> bytes;  // the sent bytes, or the answer
   std::shared_ptr<SimBatch> batch;
-  uint64_t arrives_ns = 0;  // at the target at the earliest (SimDevice)
+  uint64_t arrives_ns = 0;  // earliest time at the target (SimDevice)
   bool held_back = false;   // until an answer has come: too many are in flight
   uint32_t tries = 0;
-  bool begun = false;     // it was sent: whether it was carried out is unknown from here on
+  bool begun = false;     // it was sent: from here on it is unknown whether it was carried out
   bool answered = false;  // the answer has come
   bool finished = false;
   Outcome result = Outcome::kDone;
@@ -65,13 +65,13 @@ class SimEnd : public std::enable_shared_from_this<SimEnd> {
   static std::pair<std::shared_ptr<SimEnd>, std::shared_ptr<SimEnd>> make_two(SimCore& core, const Side& a,
                                                                               const Side& b);
 
-  // `arrives_ns`: at the target, at the earliest; 0: after a flight.
+  // `arrives_ns`: the earliest time at the target; 0: after a flight.
   void post(WorkRequest* request, const std::shared_ptr<SimBatch>& batch, uint64_t arrives_ns);
-  // The request takes effect and is finished now; false: it has to be posted. Nothing is done then.
+  // Carries out and finishes the request now. False: nothing was done, and it has to be posted.
   [[nodiscard]] bool carry_out_now(WorkRequest* request);
-  // The connection is closed from here; what is pending is finished.
+  // Closes the connection from this end; pending requests are finished.
   void close();
-  // It breaks: what was sent is kUnreachable, the rest kFlushed.
+  // Breaks the connection: sent requests end as kUnreachable, the rest as kFlushed.
   void break_off();
   [[nodiscard]] bool usable() const { return !broken_ && !gone_; }
   [[nodiscard]] size_t node() const { return worker_->node; }
@@ -85,7 +85,7 @@ class SimEnd : public std::enable_shared_from_this<SimEnd> {
   [[nodiscard]] bool is_local(const WorkRequest& request) const;
   void try_again(const RequestPtr& request);
   void execute(const RequestPtr& request);
-  // The same when the target's device has had its time for it.
+  // Executes the request after the target's device has spent its time on it.
   void execute_timed(const RequestPtr& request, std::byte* target);
   [[nodiscard]] bool too_many_in_flight() const;
   void refuse(const RequestPtr& request, Outcome outcome);
@@ -108,7 +108,7 @@ class SimEnd : public std::enable_shared_from_this<SimEnd> {
   const uint64_t connection_;
   SimEnd* other_ = nullptr;
   std::deque<RequestPtr> queue_;  // not finished, in order
-  size_t next_ = 0;               // of queue_: the first that has not been taken up by the target
+  size_t next_ = 0;               // index in queue_: the first request that the target has not started
   size_t ordered_ = 0;            // READs, atomics and FLUSHes that are being executed
   bool writing_ = false;          // a WRITE is being executed
   bool pumping_ = false;          // an event for pump() is in flight

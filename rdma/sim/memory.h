@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a simulated node lets others reach: its regions and its workers' receive rings. Internal to rdma/sim/.
+// The parts of a simulated node that others access: its regions and its workers' receive rings. Internal to rdma/sim/.
 #ifndef BONSAI_RDMA_SIM_MEMORY_H_
 #define BONSAI_RDMA_SIM_MEMORY_H_
 
@@ -19,7 +19,7 @@ struct SimAccess {
   struct Part {
     size_t offset, bytes;
   };
-  // Carries out what is left of it now.
+  // Carries out the remaining parts now.
   void finish() {
     while (!left.empty()) take(left.size() - 1);
   }
@@ -45,12 +45,12 @@ class SimRegions {
  public:
   [[nodiscard]] SimStations& stations() { return stations_; }
   uint64_t add(SimCore& core, std::span<std::byte> memory, Rights rights);
-  // Finishes what is in flight there first.
+  // First finishes the accesses in flight there.
   void remove(uint64_t key);
-  // Whether the request may have its target bytes, and where they are.
+  // Whether the request may access its target bytes, and where they are.
   [[nodiscard]] Outcome find(const WorkRequest& request, size_t bytes, std::byte** target) const;
-  // Where in its region `target` is, and which region of the node it is, in the order of their registration. Requires:
-  // find() said where.
+  // The offset of `target` in its region, and the number of that region in the order of registration. Requires: find()
+  // returned `target`.
   struct Place {
     uint64_t offset, region;
   };
@@ -58,7 +58,7 @@ class SimRegions {
     const Entry& entry = entries_.at(request.remote.key);
     return {static_cast<uint64_t>(target - entry.memory.data()), entry.number};
   }
-  // The access ends before the region goes away. Requires: find() said where.
+  // Makes remove() finish the access before the region is gone. Requires: find() returned its target.
   void watch(uint64_t key, const std::shared_ptr<SimAccess>& access) { entries_.at(key).open.push_back(access); }
 
  private:

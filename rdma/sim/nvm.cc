@@ -34,14 +34,14 @@ void SimNvm::State::written(size_t offset, size_t bytes, uint64_t connection) {
   }
 }
 
-// The first `count` stores of a line have reached the medium: those of a line do so in order.
+// The first `count` stores of a line have reached the medium; stores of a line do so in order.
 void SimNvm::State::settle(std::vector<Store>* stores, size_t count) {
   for (size_t i = 0; i < count; ++i) store(&durable, (*stores)[i].word, (*stores)[i].value);
   stores->erase(stores->begin(), stores->begin() + static_cast<std::ptrdiff_t>(count));
 }
 
 void SimNvm::State::drained(uint64_t connection) {
-  if (domain == RemoteDomain::kAdr) return;  // they have come as far as the caches
+  if (domain == RemoteDomain::kAdr) return;  // they are in the caches
   for (auto& [line, stores] : pending) {
     size_t count = stores.size();
     while (count > 0 && stores[count - 1].connection != connection) --count;

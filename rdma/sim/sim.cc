@@ -37,19 +37,19 @@ class SimPeer final : public Peer {
   std::shared_ptr<SimEnd> end_;
 };
 
-// A connection that is being asked for.
+// An attempt to connect.
 struct SimAttempt {
   std::string address;
   Hello own;
   std::shared_ptr<SimWorkerState> worker;
   bool decided = false;  // at the listener
-  bool heard = false;    // the decision has come back, or nobody waits for it any more
+  bool heard = false;    // the decision has arrived, or connect() no longer waits for it
   Status status;
   Hello answer;
   std::shared_ptr<SimEnd> end;
 };
 
-// A worker that others may connect to.
+// A listening worker.
 class SimListener {
  public:
   // Admits or refuses, once per attempt.
@@ -126,7 +126,7 @@ class SimWorker final : public Worker {
 
   size_t poll() override {
     core_->run_due();
-    // Outside virtual time nothing else moves the network on.
+    // Outside virtual time only this advances the network.
     if (state_->ready.empty() && base::virtual_now_ns == nullptr) core_->run_next();
     return take_ready();
   }
@@ -152,7 +152,7 @@ class SimWorker final : public Worker {
     const auto end_of = [list](size_t i) -> SimEnd& { return static_cast<SimPeer*>(list->request(i).peer)->end(); };
     size_t first = 0;
     while (core_->instant && first < list->size() && end_of(first).carry_out_now(&list->request(first))) ++first;
-    std::array<std::shared_ptr<SimBatch>, WorkList::kRequestsMax> batches;  // of the first request to each peer
+    std::array<std::shared_ptr<SimBatch>, WorkList::kRequestsMax> batches;  // at each peer's first request
     std::array<size_t, WorkList::kRequestsMax> first_of;
     size_t peers = 0;
     for (size_t i = first; i < list->size(); ++i) {
@@ -195,7 +195,7 @@ class SimWorker final : public Worker {
   }
 
  private:
-  // When its thread has posted a list: it works on one after the other.
+  // The time at which the thread has posted a list: it posts one after the other.
   uint64_t sent_ns() {
     const SimDevice& device = core_->options.device;
     const double jitter = 1 + device.list_cpu_jitter * (static_cast<double>(core_->dice.below(2'001)) / 1'000 - 1);
@@ -203,7 +203,7 @@ class SimWorker final : public Worker {
                         list_cpu_ns_.value_or(device.list_cpu_ns) * jitter;
     return static_cast<uint64_t>(state_->processor);
   }
-  // Asks the listener until an answer has come; both may be lost.
+  // Sends the greeting to the listener until an answer arrives; both may be lost.
   static void ask(SimCore* core, const std::shared_ptr<SimAttempt>& attempt) {
     if (attempt->heard) return;
     core->note(SimStep::kConnect, attempt->own.node);
@@ -235,7 +235,7 @@ class SimWorker final : public Worker {
   }
 
   const std::shared_ptr<SimCore> core_;
-  const std::optional<double> list_cpu_ns_;  // none: the device's
+  const std::optional<double> list_cpu_ns_;  // without a value: the device's
   const std::shared_ptr<SimWorkerState> state_;
   std::shared_ptr<SimListener> listener_;
   std::string address_;
@@ -322,7 +322,7 @@ SimOptions SimOptions::with_device(const SimDevice& device, uint64_t seed) {
   SimOptions options;
   options.seed = seed;
   options.late_chance = options.torn_chance = options.lost_chance = options.ghost_chance = 0;
-  options.remote_flush = false;  // none that is modelled has it
+  options.remote_flush = false;  // no modelled device has it
   options.device = device;
   return options;
 }

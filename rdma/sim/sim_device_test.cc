@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The model of a device against what its parameters say in closed form.
+// Compares the model of a device with closed formulas of its parameters.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -32,10 +32,10 @@ struct Load {
   size_t targets = 1;
   std::function<void(WorkList*, Peer&, const RemoteRegion&, Slice, size_t client)> fill;
   uint64_t starts_seed = 1;
-  std::optional<double> list_cpu_ns = {};  // of the clients' nodes
+  std::optional<double> list_cpu_ns = {};  // for the clients' nodes
 };
 
-// Lists per nanosecond, which is thousands of millions per second.
+// Lists per nanosecond, which equals thousands of millions per second.
 class Measurement {
  public:
   explicit Measurement(const SimDevice& device) : network_(SimOptions::with_device(device, 1)) {}
@@ -109,7 +109,7 @@ void expect_near(double measured, double expected, double share, const char* wha
   EXPECT_NEAR(measured, expected, share * expected) << what;
 }
 
-// Persistence over them costs what it does there.
+// So persistence on the model costs as much as on those devices.
 TEST(SimDeviceTest, ModelledDevicesHaveNoRemoteFlush) {
   for (const SimDevice& device : {SimDevice::cx5(), SimDevice::cx6()}) {
     SimNetwork network(SimOptions::with_device(device, 1));
@@ -145,7 +145,8 @@ TEST(SimDeviceTest, WhoStartsFirstDoesNotMatter) {
   expect_near(rate({.clients = 100, .fill = cas_own, .starts_seed = 2}), first, .02, "other starts");
 }
 
-// Of 32 READs of one list only so many are in flight: the others wait for an answer, which takes a round trip.
+// Only ordered_per_peer_max of the 32 READs of a list are in flight: the others wait for an answer, which takes a round
+// trip.
 TEST(SimDeviceTest, AConnectionHasABoundedNumberOfReadsInFlight) {
   const auto read_all = [](WorkList* list, Peer& peer, const RemoteRegion& at, Slice to, size_t) {
     while (list->room()) list->read(peer, at.at(0), part(to, 8));
@@ -155,7 +156,7 @@ TEST(SimDeviceTest, AConnectionHasABoundedNumberOfReadsInFlight) {
   expect_near(rate({.fill = read_all}), 1 / list_ns, .1, "lists of 32 READs");
 }
 
-// A READ of 1,024 bytes is four blocks: of one module, or of four that bring them together.
+// A READ of 1,024 bytes is four blocks, from one module or from four modules at the same time.
 TEST(SimDeviceTest, ReadsTakeTheTimeOfNvm) {
   const SimDevice device = SimDevice::cx5();
   const double list_ns = device.wire_ns + device.list_cpu_ns + device.read_ns + 1'090 / device.bytes_per_ns;

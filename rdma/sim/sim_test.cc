@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulated network under random clients and faults: what was done is there, what was flushed is not, what is
-// unknown may be; each seed replays exactly; and the rare branches are in fact reached.
+// The simulated network under random clients and faults. Done requests have taken effect, flushed ones have not, and
+// unknown ones may have. Each seed replays exactly, and the rare branches are in fact reached.
 #include "rdma/sim/sim.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ namespace {
 constexpr size_t kServers = 2;
 constexpr size_t kClients = 3;
 constexpr size_t kLists = 60;       // per client
-constexpr size_t kRangeWords = 8;   // that one client writes on one server
+constexpr size_t kRangeWords = 8;   // words that one client writes on one server
 constexpr size_t kCounterWord = 0;  // all clients add here by FAA,
 constexpr size_t kCasWord = 1;      // and here by CAS
 constexpr size_t kRangesWord = 8;   // the clients' ranges follow
@@ -37,9 +37,9 @@ constexpr uint64_t kWaitMs = 50;
 
 std::string server_address(size_t server) { return "server" + std::to_string(server); }
 
-// What one client may expect of one server.
+// The state of one server that one client may expect.
 struct Expected {
-  std::vector<uint64_t> done = std::vector<uint64_t>(kRangeWords);  // the last WRITE that is known to be there
+  std::vector<uint64_t> done = std::vector<uint64_t>(kRangeWords);  // the last WRITE that is known to have taken effect
   std::vector<std::set<uint64_t>> unknown = std::vector<std::set<uint64_t>>(kRangeWords);
   uint64_t added = 0, added_perhaps = 0;
   uint64_t swapped = 0, swapped_perhaps = 0;
@@ -191,7 +191,7 @@ class Cluster {
 struct Cluster::Client {
   size_t index;
   base::Random dice;
-  uint64_t value = 0;  // the last that was written or sent: each is used once
+  uint64_t value = 0;  // the last value written or sent: each is used once
   uint64_t seen = 0;   // what the CAS word held
   std::vector<uint64_t> words = std::vector<uint64_t>(WorkList::kRequestsMax * kRangeWords);
   std::unique_ptr<Region> region = nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Helpers of tests: asserting what an operation costs on the fabric.
+// Helpers of tests: assertions on the cost of an operation on the fabric.
 #ifndef BONSAI_RDMA_TESTING_BUDGET_H_
 #define BONSAI_RDMA_TESTING_BUDGET_H_
 
@@ -12,7 +12,7 @@
 
 namespace bonsai::rdma {
 
-// What an operation is expected to cost.
+// The expected cost of an operation.
 struct Cost {
   uint64_t round_trips = 0;
   uint64_t doorbells = 0;
@@ -20,7 +20,7 @@ struct Cost {
   uint64_t bytes = 0;
 };
 
-// Expects that what a worker does during this object's life costs exactly so much. Fails the test otherwise.
+// Expects that the operations of a worker during this object's life cost exactly `expected`. Fails the test otherwise.
 //   { const Budget budget(worker, {.round_trips = 1, .doorbells = 1, .messages = 3, .bytes = 192}); read_stripes(); }
 class Budget {
  public:

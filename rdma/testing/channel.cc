@@ -35,7 +35,7 @@ class FarChannel final : public Channel {
  public:
   FarChannel(int socket, pid_t child) : socket_(socket), child_(child) {}
   ~FarChannel() override {
-    socket_ = base::OsFile();  // its end of input: it leaves
+    socket_ = base::OsFile();  // the puppet reads the end of its input and exits
     if (child_ <= 0) return;
     for (base::BoundedWait wait("puppet.end", 5'000); waitpid(child_, nullptr, WNOHANG) == 0; wait.pause()) {
       if (!wait.expired()) continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A test's hand on a puppet's node: what Node is for a node of this process.
+// Controls a node of a puppet, as Node does for a node of this process.
 #ifndef BONSAI_RDMA_TESTING_FAR_NODE_H_
 #define BONSAI_RDMA_TESTING_FAR_NODE_H_
 
@@ -29,7 +29,7 @@ class FarNode {
   std::string tell(const std::string& verb, const std::string& arguments = "") {
     return channel_.ask(verb + " " + std::to_string(number_) + " " + arguments);
   }
-  // The same; expects OK and takes the answer's values apart.
+  // As above; expects OK and parses the answer's values.
   template <class... Values>
   void read_ok(const std::string& verb, const std::string& arguments, Values*... values) {
     std::istringstream in(tell(verb, arguments));
@@ -55,33 +55,33 @@ class FarNode {
     put(8 * index, std::string(reinterpret_cast<const char*>(&value), sizeof value));
   }
 
-  // One more region, of zeros.
+  // Adds a region of zeros.
   RemoteRegion add_region(size_t bytes, const std::string& rights, size_t* id) {
     RemoteRegion added;
     read_ok("region", std::to_string(bytes) + " " + rights, id, &added.key, &added.base, &added.bytes);
     return added;
   }
-  // Takes it away and returns what it held.
+  // Removes the region and returns its bytes.
   std::string remove_region(size_t id) {
     std::string hex;
     read_ok("unregister", std::to_string(id), &hex);
     return from_hex(hex);
   }
 
-  // The next message, and who sent it; it keeps its buffer until ok("release").
+  // Returns the next message and its sender; it keeps its buffer until ok("release").
   std::string receive(uint32_t* from) {
     std::string hex;
     read_ok("receive", "10000", from, &hex);
     return from_hex(hex);
   }
-  // Takes the next connection; returns its index and who made it.
+  // Accepts the next connection; returns its index and the node that made it.
   size_t accept(uint32_t* from) {
     size_t index = 0;
     read_ok("accept", "10000", &index, from);
     return index;
   }
 
-  // Kills the puppet's process. Requires: it has one of its own. Nothing can be asked of it any more.
+  // Kills the puppet's process. Requires: the puppet has its own process. It accepts no commands afterwards.
   void die() {
     EXPECT_EQ(channel_.ask("die"), "gone");
     alive_ = false;

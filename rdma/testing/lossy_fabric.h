@@ -28,7 +28,7 @@ class LossyWorker final : public Worker {
   }
 
  protected:
-  // Of the verb that is lost every second one leaves the word as it is.
+  // Every second atomic of the lost verb leaves the word unchanged.
   Status start(WorkList* list) override {
     for (size_t i = 0; i < list->size(); ++i) {
       WorkRequest& request = list->request(i);
@@ -39,7 +39,7 @@ class LossyWorker final : public Worker {
   }
   bool try_accept(std::unique_ptr<Peer>* peer) override { return below_->accept(0, peer).ok(); }
   bool try_receive(Message* message) override { return below_->receive(0, message).ok(); }
-  void release_buffer(size_t) override {}  // messages are the worker's below
+  void release_buffer(size_t) override {}  // messages belong to the worker below
 
  private:
   const std::unique_ptr<Worker> below_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A node of a test: a fabric with memory of its own and one listening worker.
+// A node of a test: a fabric with its own memory and one listening worker.
 #ifndef BONSAI_RDMA_TESTING_NODE_H_
 #define BONSAI_RDMA_TESTING_NODE_H_
 
@@ -42,7 +42,7 @@ struct Node {
                         address, hello, [this](const Hello& other, Hello* answer) { return admit(other, answer); })));
   }
 
-  // Whom the node admits from now on; at first everybody. The provider asks on a thread of its own.
+  // Sets the rule for admission; without one the node admits every node. The provider calls it on its own thread.
   void set_admit(Admit rule) {
     const std::lock_guard lock(admit_mutex);
     admit_rule = std::move(rule);
@@ -55,7 +55,7 @@ struct Node {
   }
 
   [[nodiscard]] std::byte* bytes() { return memory->bytes().data(); }
-  // Words and texts are read and written as others do, while the fabric may touch them.
+  // Words and texts are accessed by racy copies, because the fabric may access them at the same time.
   [[nodiscard]] uint64_t word(size_t index) { return base::word_at(bytes() + 8 * index).load(); }
   void set_word(size_t index, uint64_t value) { base::word_at(bytes() + 8 * index).store(value); }
   [[nodiscard]] std::string text(size_t offset, size_t n) {
@@ -85,8 +85,8 @@ struct Node {
 
 inline constexpr std::array kFabricVerbs = {Verb::kRead, Verb::kWrite, Verb::kCas, Verb::kFaa, Verb::kSend};
 
-// One request of `verb`. One-sided ones concern the word at `remote`, which becomes 7 if it was 0 and is not only read;
-// a message is that 7.
+// Adds one request of `verb`. A one-sided request accesses the word at `remote`, which changes from 0 to 7 unless it is
+// only read; a message is the value 7.
 inline void add_seven(WorkList* list, Verb verb, Peer& peer, Remote remote, Slice word) {
   base::word_at(word.data()).store(7);
   if (verb == Verb::kRead) list->read(peer, remote, word);

@@ -15,7 +15,7 @@
 namespace bonsai::rdma {
 namespace {
 
-constexpr uint32_t kAgentNumber = 50;  // above its node's
+constexpr uint32_t kAgentNumber = 50;  // added to its node's number
 
 Rights parse_rights(const std::string& text) {
   return {text.find("read") != std::string::npos, text.find("write") != std::string::npos,
@@ -84,7 +84,7 @@ class Agent {
 struct Puppet::Body {
   Body(World& its_world, uint32_t number, Rights rights) : world(its_world), node(its_world, number, rights) {}
   ~Body() {
-    peers.clear();  // ends what was begun
+    peers.clear();  // ends the requests that were begun
     static_cast<void>(node.worker->poll());
   }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nodes that obey commands in text: one line a command, one line the answer. So a test drives nodes that live
-// in its own process, in another one or on another machine in the same way.
+// Nodes that obey text commands: one line per command, one line per answer. So a test drives nodes of its own process,
+// of another process and of another machine in the same way.
 //
 // A command is `VERB NODE ARGUMENTS`, the answer `OK VALUES` or the text of a Status. Bytes travel as hexadecimal
 // digits, "-" for none.
@@ -36,7 +36,7 @@ class Puppet {
   explicit Puppet(World& world);
   ~Puppet();
 
-  // Never fails: what is not understood is answered with "no such command".
+  // Never fails: the answer to an unknown command is "no such command".
   std::string obey(const std::string& command);
 
  private:
@@ -45,7 +45,7 @@ class Puppet {
   std::map<uint32_t, std::unique_ptr<Body>> bodies_;
 };
 
-// Somewhere that commands can be sent to.
+// A connection to a puppet.
 class Channel {
  public:
   Channel() = default;
@@ -53,7 +53,7 @@ class Channel {
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  // The answer; "gone" when there is none within 30 s or nobody is left to answer.
+  // Returns the answer; "gone" if there is none within 30 s or the puppet has ended.
   virtual std::string ask(const std::string& command) = 0;
 };
 

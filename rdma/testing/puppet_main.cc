@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// rdma_puppet PROVIDER [PORT]: nodes of a test in a process of their own (rdma/testing/puppet.h). Commands come from
-// the standard input, or with PORT from one TCP connection after the other; each begins with no nodes.
+// rdma_puppet PROVIDER [PORT]: the nodes of a test in a separate process (rdma/testing/puppet.h). Commands come from
+// the standard input, or with PORT from one TCP connection after another; each connection begins without nodes.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -57,7 +57,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   const auto world = bonsai::rdma::make_world(argv[1]);
-  // What a failed expectation of a node prints must not be taken for an answer.
+  // The output of a node's failed expectation must not be mistaken for an answer.
   const int out = ::dup(STDOUT_FILENO);
   ::dup2(STDERR_FILENO, STDOUT_FILENO);
   if (argc == 3) return bonsai::rdma::serve_port(*world, static_cast<uint16_t>(std::atoi(argv[2])));

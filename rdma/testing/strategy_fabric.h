@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fabric that says whether its device has RDMA FLUSH, whatever the one below can do.
+// A fabric that reports whether its device has RDMA FLUSH as the test decides, independent of the fabric below.
 #ifndef BONSAI_RDMA_TESTING_STRATEGY_FABRIC_H_
 #define BONSAI_RDMA_TESTING_STRATEGY_FABRIC_H_
 

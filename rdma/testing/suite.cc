@@ -24,7 +24,7 @@ std::vector<Setting> choose_settings() {
     const std::string puppet = environment("BONSAI_FABRIC_PUPPET");
     return {{provider.substr(0, provider.find(':')) + (puppet.empty() ? "" : "_far"), provider, puppet}};
   }
-  static const testing::TempFolder meeting;  // of processes
+  static const testing::TempFolder meeting;  // where processes find each other
   const std::string& folder = meeting.path();
   const std::string puppet = (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "rdma_puppet").string();
   return {

@@ -28,12 +28,13 @@ struct Setting {
 };
 
 const std::vector<Setting>& settings();
-// Those whose other nodes live in another process.
+// The settings whose other nodes are in another process.
 std::vector<Setting> far_settings();
-// Those whose nodes may run on several threads.
+// The settings whose nodes may run on several threads.
 std::vector<Setting> threaded_settings();
 
-// What the test cases of one setting share; the other nodes' process is started once and again after it died.
+// The state shared by the test cases of one setting. It starts the other nodes' process once, and again after that has
+// died.
 class Site {
  public:
   explicit Site(const Setting& setting);

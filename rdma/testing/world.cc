@@ -22,7 +22,7 @@ class ShmWorld final : public World {
   ShmNetwork network_;
 };
 
-// Late, lost and torn as a network may be, and nothing broken.
+// Packets are late, lost or torn, as on a network, but nothing breaks.
 class SimWorld final : public World {
  public:
   std::unique_ptr<Fabric> make_fabric() override { return network_.make_fabric(); }

@@ -21,11 +21,11 @@ class World {
 
   // A new node.
   virtual std::unique_ptr<Fabric> make_fabric() = 0;
-  // Where a node of this process listens, as others name it. Two numbers, two addresses.
+  // The address at which a node of this process listens. Different numbers have different addresses.
   virtual std::string address(uint32_t node) = 0;
 };
 
-// Adds a provider that only some test programs link; before main().
+// Adds a provider that only some test programs link. Call it before main().
 using MakeWorld = std::unique_ptr<World> (*)(const std::string& argument);
 bool add_world(const char* name, MakeWorld make);
 

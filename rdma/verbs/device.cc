@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kListsPendingMax = 64;
 constexpr uint32_t kInlineBytesWanted = 128;
 constexpr uint32_t kReadsInFlightWanted = 64;
-constexpr uint32_t kVendorOfSoftware = 0xffffff;  // what the kernel's software devices say
+constexpr uint32_t kVendorOfSoftware = 0xffffff;  // the vendor of the kernel's software devices
 
 Status no_device(const std::string& what) {
   return Status::NotSupported(what +
@@ -38,7 +38,7 @@ std::string gid_text(const ibv_gid& gid) {
   return inet_ntop(AF_INET6, &address, text.data(), text.size());
 }
 
-// How good an entry of the GID table is to be reached by; 0: not at all.
+// Rank of an entry of the GID table as this node's address; 0: unusable.
 int gid_rank(const ibv_gid_entry& entry) {
   in6_addr address;
   std::memcpy(&address, &entry.gid, sizeof address);
@@ -150,7 +150,7 @@ uint32_t Device::sends_max() const {
   return static_cast<uint32_t>(capabilities_.lists_pending_max * WorkList::kRequestsMax);
 }
 
-// Devices do not say how much they can send inline; a queue pair does.
+// Devices do not report how much they can send inline; a queue pair does.
 uint32_t Device::probe_inline_bytes() const {
   const CompletionQueue queue(ibv_create_cq(context_, 1, nullptr, nullptr, 0));
   if (queue == nullptr) return 0;

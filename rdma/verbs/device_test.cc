@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is particular to a device: found by itself, described, overridable; which memory it takes. Runs where one is.
+// The parts that depend on a device: detection, description, overriding; the memory that it can register. Runs on
+// machines with a device.
 #include "rdma/verbs/device.h"
 
 #include <gtest/gtest.h>

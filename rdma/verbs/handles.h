@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owning handles of libibverbs: each object is destroyed once, after what was made from it. And its errors in words.
+// Owning handles of libibverbs: each object is destroyed once, after the objects made from it. Also the text of its
+// errors.
 #ifndef BONSAI_RDMA_VERBS_HANDLES_H_
 #define BONSAI_RDMA_VERBS_HANDLES_H_
 
@@ -26,7 +27,7 @@ using CompletionQueue = std::unique_ptr<ibv_cq, Destroy<ibv_destroy_cq>>;
 using ReceiveQueue = std::unique_ptr<ibv_srq, Destroy<ibv_destroy_srq>>;
 using QueuePair = std::unique_ptr<ibv_qp, Destroy<ibv_destroy_qp>>;
 
-// What an error number of these calls says.
+// The message of an error number of these calls.
 inline std::string reason(int error) { return std::generic_category().message(error); }
 
 }  // namespace bonsai::rdma::verbs

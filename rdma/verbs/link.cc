@@ -17,7 +17,7 @@
 namespace bonsai::rdma::verbs {
 namespace {
 
-constexpr uint8_t kRetries = 6;             // of a request that gets no answer; to Soft-RoCE 7 means for ever
+constexpr uint8_t kRetries = 6;             // of a request without an answer; 7 means for ever on Soft-RoCE
 constexpr uint8_t kReceiverRetries = 6;     // of a SEND that finds no buffer,
 constexpr uint8_t kReceiverPauseCode = 20;  // each after 10.24 ms
 constexpr int kRejectedNobodyListens = 8;   // IB_CM_REJ_INVALID_SERVICE_ID
@@ -33,8 +33,8 @@ static_assert(sizeof(Refusal) == 148);
 
 Status failed(const char* what) { return Status::IoError(std::string("cannot ") + what + ": " + reason(errno)); }
 
-// The code of the time without acknowledgement after which a device sends again: 4.096 us << code, of which kRetries
-// and the first one make up `unreachable_ms`.
+// The code of a device's retransmission time-out, 4.096 us << code. The first transmission and kRetries retries
+// together last `unreachable_ms`.
 uint8_t acknowledge_code(uint64_t unreachable_ms) {
   uint8_t code = 8;
   while (code < 31 && (uint64_t{4096} << code) * (kRetries + 1) < unreachable_ms * base::kNsPerMs) ++code;
@@ -60,7 +60,7 @@ Status Events::make(std::unique_ptr<Events>* events) {
     made->channel_.reset(rdma_create_event_channel());
   }
   if (made->channel_ == nullptr) return failed("open the connection manager (is the module rdma_ucm loaded?)");
-  // An event that was there may be withdrawn with its identifier: taking it must not wait for the next one.
+  // An event may be withdrawn together with its identifier: fetching it must not wait for the next event.
   if (::fcntl(made->channel_->fd, F_SETFL, O_NONBLOCK) != 0) return failed("set up the connection manager");
   made->stop_ = base::make_event();
   if (!made->stop_.is_open()) return failed("make an eventfd");
@@ -121,7 +121,7 @@ Status parse_address(const std::string& text, sockaddr_storage* address) {
 Link::~Link() {
   disconnect();
   destroy_pair();
-  id_.reset();  // no event comes any more: only now may the other members go
+  id_.reset();  // no more events after this: only now may the other members be destroyed
 }
 
 void Link::disconnect() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connections through librdmacm: the thread that hears of them, and one connection with its queue pair.
+// Connections through librdmacm: the thread that receives their events, and one connection with its queue pair.
 //
-// The queue pair is brought up here and not by librdmacm, so that MTU, time-outs and retries are ours to choose.
+// This code sets up the queue pair instead of librdmacm, so that it can choose MTU, time-outs and retries.
 #ifndef BONSAI_RDMA_VERBS_LINK_H_
 #define BONSAI_RDMA_VERBS_LINK_H_
 
@@ -25,7 +25,7 @@
 
 namespace bonsai::rdma::verbs {
 
-// Destroying waits until the events of the identifier that were reported have been handled.
+// The destructor waits until the reported events of the identifier have been handled.
 using ConnectionId = std::unique_ptr<rdma_cm_id, Destroy<rdma_destroy_id>>;
 
 // Receives the events of an identifier; its context. Called on the thread of Events; must not destroy the identifier.
@@ -37,7 +37,7 @@ class EventSink {
   ~EventSink() = default;
 };
 
-// A channel of connection events and the thread that hands them out.
+// A channel of connection events and the thread that dispatches them.
 class Events {
  public:
   static Status make(std::unique_ptr<Events>* events);
@@ -63,7 +63,7 @@ Status parse_address(const std::string& text, sockaddr_storage* address);
 // The first message in either direction; little-endian machines only. It fits the 56 bytes of a request.
 struct Greeting {
   Hello hello;
-  uint8_t mtu_code = 0;  // the highest that the sender wants; 0: any
+  uint8_t mtu_code = 0;  // the maximum of the sender; 0: any
   uint8_t reserved[7] = {};
 };
 static_assert(sizeof(Greeting) == 56);
@@ -83,23 +83,23 @@ class Link final : public EventSink {
   // Connects as `own`; retries while nobody listens. Errors: as Worker::connect.
   static Status connect(Events& events, const Queues& queues, const std::string& address, const Hello& own,
                         uint64_t limit_ms, std::unique_ptr<Link>* link);
-  // Takes over `id`, which asks to be let in. On the event thread.
+  // Accepts the connection request `id` and takes ownership of it. Called on the event thread.
   static Status accept(ConnectionId id, const Queues& queues, const rdma_conn_param& asked, const Greeting& other,
                        const Hello& own, std::unique_ptr<Link>* link);
 
   [[nodiscard]] ibv_qp* pair() const { return pair_.get(); }
-  [[nodiscard]] uint32_t number() const { return number_; }  // of the queue pair, also when that is gone
+  [[nodiscard]] uint32_t number() const { return number_; }  // of the queue pair, valid even after that is destroyed
   [[nodiscard]] const Hello& other() const { return other_; }
   [[nodiscard]] bool established() const { return state_.load() == State::kEstablished; }
   [[nodiscard]] bool gone() const { return state_.load() == State::kGone; }
 
-  // Something came from the other end: so it holds the connection for complete.
+  // A message came from the other end, so the connection is complete there.
   void heard() {
     State coming = State::kComing;
     state_.compare_exchange_strong(coming, State::kEstablished);
   }
 
-  // Stops the queue pair, so that nothing that was posted starts any more, and informs the other end.
+  // Stops the queue pair, so that no posted request starts any more, and informs the other end.
   void disconnect();
   // After disconnect(): destroys the queue pair. The device touches no memory on its behalf from here on.
   void destroy_pair() { pair_.reset(); }
@@ -108,7 +108,7 @@ class Link final : public EventSink {
 
  private:
   enum class State : uint8_t { kComing, kEstablished, kGone };
-  // What the event thread saw last of the steps of a connection.
+  // The last step of a connection that the event thread has seen.
   struct Step {
     rdma_cm_event_type type;
     int status;
@@ -125,7 +125,7 @@ class Link final : public EventSink {
 
   const Queues queues_;
   ConnectionId id_;
-  QueuePair pair_;  // goes before the identifier
+  QueuePair pair_;  // destroyed before the identifier
   uint32_t number_ = 0;
   Hello other_;
   std::atomic<State> state_{State::kComing};
@@ -134,7 +134,7 @@ class Link final : public EventSink {
   base::Event stepped_;
 };
 
-// Turns away a request with the status that the other end's connect() is to return.
+// Rejects a request; the other end's connect() returns `why`.
 void refuse(ConnectionId id, const Status& why);
 
 }  // namespace bonsai::rdma::verbs

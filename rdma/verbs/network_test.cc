@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Faults of the network and of the other machine, verb by verb, on a real device. Two machines are needed for some:
-// those ask the testbed (scripts/testbed/testbed_test.py) to cut and heal, through files in the folder that
+// Faults of the network and of the other machine, verb by verb, on a real device. Some need two machines: they request
+// cuts and repairs from the testbed (scripts/testbed/testbed_test.py) through files in the folder that
 // BONSAI_TESTBED_SHARE names.
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@
 namespace bonsai::rdma {
 namespace {
 
-// Has scripts/testbed.sh do something, e.g. "cut 1 2".
+// Makes scripts/testbed.sh run a command, e.g. "cut 1 2".
 void ask_testbed(const std::string& words) {
   const std::string folder = std::getenv("BONSAI_TESTBED_SHARE");
   const std::string request = folder + "/request";
@@ -36,12 +36,12 @@ void ask_testbed(const std::string& words) {
 
 class NetworkTest : public FabricSuite {
  protected:
-  // One request of `verb`, with a local word of its own.
+  // Adds one request of `verb`, with its own local word.
   void add(WorkList* list, Verb verb, Peer& peer, const RemoteRegion& region, uint64_t offset) {
     add_seven(list, verb, peer, region.at(offset), here_.region->slice(8 * slots_++, 8));
   }
 
-  // A peer at which every verb ends as `outcome`; nothing that follows is carried out.
+  // Expects that every verb ends as `outcome` at the peer, and that later requests are not carried out.
   void expect_refused(Verb verb, const RemoteRegion& region, uint64_t offset, Outcome outcome) {
     const auto peer = here_.connect(there_.address);
     ASSERT_NE(peer, nullptr);
@@ -86,7 +86,7 @@ TEST_P(NetworkTest, ANodeThatConnectsTwiceHasTwoConnections) {
   testing::add_figure("fault_matrix_cells", 1);
 }
 
-// Every failed request has a completion, signalled or not: as many as there can be must not overrun the queue.
+// Every failed request has a completion, signalled or not: the maximum number of failures must not overrun the queue.
 TEST_P(NetworkTest, ManyFailuresAtOnceOverrunNoQueue) {
   const auto peer = here_.connect(there_.address);
   const size_t bound = here_.fabric->capabilities().lists_pending_max;
@@ -111,7 +111,8 @@ TEST_P(NetworkTest, ManyFailuresAtOnceOverrunNoQueue) {
   testing::add_figure("fault_matrix_cells", 1);
 }
 
-// What Bonsai relies on holds; what Soft-RoCE is known for is printed, for docs/fabric.md to be checked against.
+// The guarantees that Bonsai relies on hold. Known deviations of Soft-RoCE are printed, to check docs/fabric.md against
+// them.
 TEST_P(NetworkTest, LitmusTestsPass) {
   size_t id = 0;
   const RemoteRegion scratch = there_.add_region(kLitmusBytes, "read,write,atomic", &id);
@@ -127,7 +128,7 @@ TEST_P(NetworkTest, LitmusTestsPass) {
 
 struct Cut {
   const char* words;
-  bool requests_arrive;  // so that what is reported as unknown has been carried out
+  bool requests_arrive;  // then requests reported as unknown have been carried out
 };
 
 class CutTest : public NetworkTest {
@@ -190,7 +191,7 @@ class PatientWorld final : public World {
   }
 };
 
-// The answers are lost for a while: the device asks again, and nothing is carried out twice.
+// The answers are lost for a while: the device retries, and nothing is carried out twice.
 TEST_P(CutTest, ALateAnswerCompletesWhatWasCarriedOutOnce) {
   if (!site_.far() || std::getenv("BONSAI_TESTBED_SHARE") == nullptr) GTEST_SKIP() << "needs two guests of the testbed";
   PatientWorld world;

@@ -23,7 +23,7 @@ struct MappingText {
   bool writable = true;
 };
 
-// What is mapped at `address`, from the process's own list of mappings.
+// Describes the mapping at `address`, from the process's own list of mappings.
 MappingText describe_mapping(const std::byte* address) {
   const auto wanted = reinterpret_cast<uint64_t>(address);
   std::string text_of_maps;
@@ -76,8 +76,8 @@ Status explain_refusal(const std::string& device, std::span<const std::byte> mem
   }
 }
 
-// Devices give out keys nearly in order. Before a key that others are to know, up to kDecoysMax are used up, so that
-// one key does not reveal the next. They are kept until then, or the device might give out one of them again.
+// Devices assign keys nearly in order. Up to kDecoysMax keys are used up before one that other nodes receive, so that
+// one key does not reveal the next. The decoys are kept until then, or the device might assign one of them again.
 std::vector<MemoryRegion> use_up_keys(const Device& device, std::byte* byte) {
   std::vector<MemoryRegion> decoys;
   constexpr int access = IBV_ACCESS_LOCAL_WRITE;
@@ -85,7 +85,7 @@ std::vector<MemoryRegion> use_up_keys(const Device& device, std::byte* byte) {
   base::random_secret(std::as_writable_bytes(std::span(&dice, 1)));
   for (uint64_t left = dice % (kDecoysMax + 1); left > 0; --left) {
     decoys.emplace_back(ibv_reg_mr(device.domain(), byte, 1, access));
-    if (decoys.back() == nullptr) break;  // short of keys: then without
+    if (decoys.back() == nullptr) break;  // no keys are left: goes on without decoys
   }
   return decoys;
 }

@@ -12,7 +12,7 @@
 
 namespace bonsai::rdma::verbs {
 
-// The destructor deregisters: the device has dropped the key, and ended accesses by it, when it returns.
+// The destructor deregisters the memory: when it returns, the device has dropped the key and ended accesses by it.
 class VerbsRegion final : public Region {
  public:
   // Errors: as Fabric::register_region.
@@ -27,7 +27,7 @@ class VerbsRegion final : public Region {
   MemoryRegion registered_;
 };
 
-// Why memory was not registered and what to use instead. `error` is ibv_reg_mr's errno.
+// Explains why memory was not registered and what to use instead. `error` is ibv_reg_mr's errno.
 Status explain_refusal(const std::string& device, std::span<const std::byte> memory, int error);
 
 }  // namespace bonsai::rdma::verbs

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the verbs provider does where there is no RDMA device: it says so, and what to do.
+// Without an RDMA device the verbs provider reports that, and what to do.
 #include "rdma/verbs.h"
 
 #include <gtest/gtest.h>

@@ -19,9 +19,9 @@
 namespace bonsai::rdma::verbs {
 namespace {
 
-constexpr uint64_t kReceive = uint64_t{1} << 63;  // in an identifier of work: a receive buffer
+constexpr uint64_t kReceive = uint64_t{1} << 63;  // flag in a work identifier: a receive buffer
 constexpr int kPollsPerLook = 8;
-constexpr int kBlockMsMax = 5;  // then the wait looks at its limit
+constexpr int kBlockMsMax = 5;  // then the wait checks its limit
 constexpr unsigned kEventsUnacknowledgedMax = 1000;
 
 Outcome outcome_of(ibv_wc_status status, Verb verb) {
@@ -45,7 +45,7 @@ Outcome outcome_of(ibv_wc_status status, Verb verb) {
   }
 }
 
-// Everything of a work request but its place in the chain.
+// Fills in a work request, except its place in the chain.
 void fill(const WorkRequest& request, uint32_t inline_bytes_max, ibv_send_wr* wr, ibv_sge* piece) {
   *piece = {reinterpret_cast<uint64_t>(request.local.data()), static_cast<uint32_t>(request.local.bytes()),
             static_cast<const VerbsRegion*>(request.local.region())->local_key()};
@@ -153,7 +153,7 @@ std::unique_ptr<Peer> VerbsWorker::make_peer(std::unique_ptr<Link> link) {
   const uint32_t number = link->number();
   auto peer = std::make_unique<VerbsPeer>(*this, std::move(link));
   peers_[number] = peer.get();
-  links_changed_.store(true);  // it may be gone already
+  links_changed_.store(true);  // the link may be gone already
   return peer;
 }
 
@@ -183,13 +183,14 @@ Status VerbsWorker::start(WorkList* list) {
   return Status::OK();
 }
 
-// What the device need not be asked for, because its end is known. A refusal stops the peer.
+// Whether the device must carry out the request. False: its outcome is known already, and is set. A refusal stops the
+// peer.
 bool VerbsWorker::may_submit(WorkRequest* request, VerbsPeer* peer) const {
   BONSAI_CHECK(request->verb != Verb::kFlush && request->verb != Verb::kMaskedCas);  // Capabilities say so
   if (!peer->usable()) {
     request->outcome = peer->has_failed_ ? Outcome::kFlushed : Outcome::kUnreachable;
   } else if (!static_cast<const VerbsRegion*>(request->local.region())->is_of(device_)) {
-    request->outcome = Outcome::kLocalAccess;  // before inlining, which would look at no key
+    request->outcome = Outcome::kLocalAccess;  // before inlining, which would not check the key
   } else if (is_atomic(request->verb) && request->remote.address % sizeof(uint64_t) != 0) {
     request->outcome = Outcome::kMisaligned;
   } else if (request->remote.key > UINT32_MAX) {
@@ -215,8 +216,8 @@ void VerbsWorker::ring(WorkList* list, VerbsPeer* peer) {
   }
 }
 
-// Hands the rest of a doorbell to the device, up to the next fence if the device does not keep fences: Soft-RoCE (Linux
-// 6.1) now and then never goes on after one. False when nothing was left to submit: then all outcomes are known.
+// Submits the rest of a doorbell to the device, up to the next fence if the device does not keep fences: Soft-RoCE
+// (Linux 6.1) sometimes never continues after one. False if nothing was left to submit: then all outcomes are known.
 bool VerbsWorker::submit(size_t slot) {
   Doorbell& doorbell = doorbells_[slot];
   WorkList* const list = doorbell.list;
@@ -244,7 +245,7 @@ bool VerbsWorker::submit(size_t slot) {
   chain[count - 1].send_flags |= IBV_SEND_SIGNALED;
   ibv_send_wr* refused = nullptr;
   if (ibv_post_send(peer->link_->pair(), chain.data(), &refused) != 0) {
-    peer->broken_ = peer->must_close_ = has_broken_peers_ = true;  // some of it may be on its way
+    peer->broken_ = peer->must_close_ = has_broken_peers_ = true;  // some of it may be in flight
   }
   return true;
 }
@@ -284,7 +285,7 @@ void VerbsWorker::complete(const ibv_wc& completion) {
   settle(&doorbell, index, outcome);
 }
 
-// Only the last request of a doorbell and those that fail have a completion: without one, what stands before is done.
+// Only the last request of a doorbell and those that fail have a completion: earlier requests without one are done.
 void VerbsWorker::settle(Doorbell* doorbell, size_t index, Outcome outcome) {
   WorkList* const list = doorbell->list;
   VerbsPeer* const peer = doorbell->peer;
@@ -335,8 +336,8 @@ void VerbsWorker::look_after_peers() {
   }
 }
 
-// Devices differ in how they give back what a broken queue pair still held, so they are not relied upon: without its
-// queue pair nothing is carried out any more, and what has no completion by then gets none.
+// Devices differ in how they return the requests of a broken queue pair, so this code does not rely on it. Once the
+// queue pair is destroyed no request is carried out any more, and requests without a completion get none.
 void VerbsWorker::close(VerbsPeer* peer) {
   if (std::exchange(peer->is_closed_, true)) return;
   peer->broken_ = true;
@@ -408,13 +409,13 @@ void VerbsWorker::release_buffer(size_t slot) { offer_buffer(slot); }
 
 void VerbsWorker::pause(base::BoundedWait* wait) {
   if (base::Scheduler::current() != nullptr) return wait->pause();
-  // Looks at the clock now and then only: that costs more than a poll, and in some virtual machines far more.
+  // Reads the clock only now and then: that costs more than a poll, and far more in some virtual machines.
   for (int i = 0; i < kPollsPerLook; ++i) {
     if (drain() != 0) return;
   }
   if (wait->watch_ns() / base::kNsPerUs < device_.options().spin_us) return;
   if (is_armed_) return block();
-  is_armed_ = ibv_req_notify_cq(completions_.get(), 0) == 0;  // what came before the arming is polled once more
+  is_armed_ = ibv_req_notify_cq(completions_.get(), 0) == 0;  // completions before the arming are polled once more
   if (!is_armed_) wait->pause();
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One thread's queues on a device: a completion queue for all of its connections, a shared receive queue, and the
-// bookkeeping of what was posted.
+// bookkeeping of posted requests.
 #ifndef BONSAI_RDMA_VERBS_WORKER_H_
 #define BONSAI_RDMA_VERBS_WORKER_H_
 
@@ -33,17 +33,17 @@ class VerbsPeer final : public Peer {
 
   VerbsWorker& worker_;
   std::unique_ptr<Link> link_;
-  bool broken_ = false;      // nothing is handed to the device any more; closed once what was has ended,
+  bool broken_ = false;      // nothing more is submitted to the device; closed once all submitted requests have ended,
   bool must_close_ = false;  // or at once
-  bool has_failed_ = false;  // a request has ended in another way than kDone
+  bool has_failed_ = false;  // a request has ended other than as kDone
   bool is_closed_ = false;   // the queue pair is gone
-  // How requests end that the device gave back unanswered: unknown, until a request was refused by the other end, for
-  // after a refusal nothing is carried out.
+  // The outcome of requests that the device returned unanswered: unknown, until the other end refuses a request,
+  // because nothing is carried out after a refusal.
   Outcome unanswered_ = Outcome::kUnreachable;
-  size_t doorbells_ = 0;  // with the device
+  size_t doorbells_ = 0;  // submitted to the device
 };
 
-// The connections that were made to a listening worker. Its events come on the fabric's event thread.
+// The connections that were made to a listening worker. Its events arrive on the fabric's event thread.
 class Listener final : public EventSink {
  public:
   // Errors: as Worker::listen.
@@ -51,10 +51,10 @@ class Listener final : public EventSink {
                      Admit admit, std::unique_ptr<Listener>* listener);
   ~Listener() { id_.reset(); }
 
-  // The oldest connection that is complete and was not taken.
+  // Takes the oldest complete connection that was not taken yet.
   std::unique_ptr<Link> take();
-  // The node of a queue pair from which something came and whose connection was not taken yet; false when there is
-  // none. What was received counts as the end of the set-up, whose own last message may come later.
+  // Finds the node of a queue pair that received a message before its connection was taken; false if there is none. A
+  // received message completes the set-up, whose own last message may arrive later.
   bool find(uint32_t pair_number, uint32_t* node);
   void on_event(const rdma_cm_event& event) override;
 
@@ -63,7 +63,7 @@ class Listener final : public EventSink {
 
   Listener(const Link::Queues& queues, const Hello& own, Admit admit)
       : queues_(queues), own_(own), admit_(std::move(admit)) {}
-  // Decides about a request; *other is what it said, *answer the reply.
+  // Decides on a request; *other is its greeting, *answer the reply.
   Status admit(const rdma_cm_event& event, Greeting* other, Hello* answer);
 
   const Link::Queues queues_;
@@ -95,13 +95,13 @@ class VerbsWorker final : public Worker {
  private:
   friend class VerbsPeer;
 
-  // What one list has posted to one peer.
+  // The requests of one list to one peer.
   struct Doorbell {
     WorkList* list = nullptr;  // null: free
     VerbsPeer* peer = nullptr;
     size_t next = 0;  // requests before this one have their outcome
     size_t last = 0;  // the signalled one
-    size_t rest = 0;  // from here on not submitted yet: after a fence that the device does not keep
+    size_t rest = 0;  // requests from here on are not submitted yet: after a fence that the device does not keep
     bool failed = false;
   };
   struct Arrival {
@@ -130,17 +130,17 @@ class VerbsWorker final : public Worker {
   const Device& device_;
   Events& events_;
   CompletionChannel channel_;
-  base::OsFile bell_;  // rung by the event thread when a connection comes or goes
+  base::OsFile bell_;  // signalled by the event thread when a connection begins or ends
   CompletionQueue completions_;
   ReceiveQueue receives_;
   unsigned completion_events_ = 0;  // not acknowledged yet
   bool is_armed_ = false;
   std::atomic<bool> links_changed_{false};
-  bool has_broken_peers_ = false;  // that are not closed
+  bool has_broken_peers_ = false;  // that are still open
 
   std::vector<Doorbell> doorbells_;
   std::vector<size_t> free_doorbells_;
-  std::vector<WorkList*> not_submitted_;  // a doorbell each that ends with the next poll
+  std::vector<WorkList*> not_submitted_;  // each has a doorbell that ends with the next poll
   size_t lists_pending_ = 0;
   size_t lists_ended_ = 0;                // since poll() began
   std::map<uint32_t, VerbsPeer*> peers_;  // by queue pair

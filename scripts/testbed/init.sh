@@ -1,6 +1,6 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: Apache-2.0
-# First process of a guest of scripts/testbed.sh: loads modules, mounts the host's files, makes rxe0, takes commands.
+# First process of a guest of scripts/testbed.sh: loads modules, mounts the host's files, makes rxe0, executes commands.
 export PATH=/bin
 /bin/busybox --install -s /bin
 mount -t proc proc /proc

@@ -42,7 +42,7 @@ def reason_to_skip(build):
 
 
 class Testbed:
-    """A testbed of its own folder, driven by scripts/testbed.sh."""
+    """A testbed in its own folder, driven by scripts/testbed.sh."""
 
     def __init__(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="bonsai-testbed-test.")) / "state"
@@ -82,7 +82,7 @@ def exists(pid):
 
 
 class Servant(threading.Thread):
-    """Does what tests in guests ask of the testbed, by a file `request` in the share; removes it when done."""
+    """Carries out requests of tests in guests, from a file `request` in the share; removes the file when done."""
 
     def __init__(self, testbed):
         super().__init__(daemon=True)
@@ -170,7 +170,8 @@ class Tests:
             servant.stopped = True
 
     def test_fabric_is_measured_between_two_guests(self):
-        """That it works, not how fast: a run each of a few requests, beside perftest where that is installed."""
+        """Tests that it works, not its speed: runs of a few requests each, with perftest for comparison where that is
+        installed."""
         bench, out = self.programs.parent / "bin" / "bonsai-bench", self.testbed.share / "fabric"
         serve = f"setsid {bench} fabric --serve=10.66.0.2:7100 --once >/run/serve.log 2>&1 </dev/null &"
         self.testbed.run("exec", 2, serve)
@@ -194,14 +195,15 @@ class Tests:
     SERVED = "rdma://10.66.0.2:7471"
 
     def start_bonsaid(self, folder="/dev/shm/pools", medium="auto"):
-        """In guest 2: a folder with a link to the NVDIMM, and room for others. Returns the words that owners need."""
+        """Makes a folder in guest 2 with a link to the NVDIMM, and room for other pools. Returns the arguments that
+        owners need."""
         secret = self.testbed.share / "secret"
         if not secret.exists():
             secret.touch(mode=0o600)
             secret.write_text(random.randbytes(32).hex())
         bonsaid = self.programs.parent / "bin" / "bonsaid"
         self.started += 1
-        log = self.testbed.share / f"bonsaid.{self.started}.log"  # a new name: guests remember files that are gone
+        log = self.testbed.share / f"bonsaid.{self.started}.log"  # a new name: guests cache files that are gone
         self.testbed.run("exec", 2, "busybox killall -q bonsaid; while busybox pidof bonsaid; do sleep 0.1; done")
         self.testbed.run("exec", 2, f"mkdir -p /dev/shm/pools; ln -sf {DEVDAX} /dev/shm/pools/nvdimm; setsid {bonsaid} "
                          f"--folder={folder} --listen={self.SERVED} --domain=adr --secret_file={secret} "
@@ -213,7 +215,7 @@ class Tests:
         raise AssertionError(f"bonsaid does not serve: {log.read_text() if log.exists() else 'no log'}")
 
     def test_store_over_rdma_runs_ycsb(self):
-        """A and E over Soft-RoCE, every record that is read verified by the benchmark."""
+        """YCSB A and E over Soft-RoCE; the benchmark verifies every record that it reads."""
         secret, out = self.start_bonsaid(), self.testbed.share / "ycsb"
         bench = self.programs.parent / "bin" / "bonsai-bench"
         print(self.testbed.run("exec", 1, f"cd /run; {secret} {bench} run --engines=bonsai --workloads=load,a,e "
@@ -228,13 +230,13 @@ class Tests:
         assert "bonsai-bench" not in self.testbed.run("exec", 2, "ls /dev/shm/pools"), "it removes its pools"
 
     def test_commands_over_rdma(self):
-        """`bonsai` on pools of the other guest: what changes a pool as a whole, or copies it."""
+        """`bonsai` on pools of the other guest: commands that change a pool as a whole, or copy it."""
         secret, bonsai = self.start_bonsaid(), self.programs.parent / "bin" / "bonsai"
         pool, copy, saved = (f"{self.SERVED}/{name}" for name in ("fruit", "copy", "saved"))
         key = "with-a-large-value"
 
         def run(*words, code=0):
-            command = [secret, str(bonsai), words[0], "--fabric_workers=1", *words[1:]]  # connecting takes longest here
+            command = [secret, str(bonsai), words[0], "--fabric_workers=1", *words[1:]]  # connecting is slow here
             return self.testbed.run("exec", 1, " ".join(command), code=code)
 
         run("put", f"--pool={pool}", "--create --bytes=2M apple red")
@@ -262,7 +264,7 @@ class Tests:
                 out.write(f"verb_budgets {len(lines.splitlines())}\n")
 
     def test_store_over_rdma_survives_its_owner(self):
-        """The owner, in guest 1, is killed amid writes to the NVDIMM of guest 2, which then opens the pool itself."""
+        """The owner in guest 1 is killed during writes to the NVDIMM of guest 2, which then opens the pool itself."""
         secret, pool, acknowledged = self.start_bonsaid(), f"{self.SERVED}/nvdimm", 0
         writer = self.testbed.start("exec", 1, f"{secret} {self.programs}/power_cut write {pool} auto 1")
         for line in writer.stdout:
@@ -281,7 +283,7 @@ class Tests:
         """Guest 2, where bonsaid serves a pool on a medium that loses what was not flushed, is killed amid the writes
         of guest 1, and started again. Returns what the check of guest 1 then prints."""
         folder = self.testbed.share / "served"
-        shutil.rmtree(folder, ignore_errors=True)  # the files of the medium are of this machine: they outlive guests
+        shutil.rmtree(folder, ignore_errors=True)  # the files of the medium are on this machine and outlive guests
         folder.mkdir()
         secret, pool, acknowledged = self.start_bonsaid(folder, medium), f"{self.SERVED}/pool", 0
         writer = self.testbed.start("exec", 1, f"{secret} {self.programs}/power_cut write {pool} auto 1")
@@ -306,7 +308,7 @@ class Tests:
         assert self.kill_the_memory_node("shadow").strip().isdigit()
 
     def test_store_over_rdma_without_flushes_loses(self):
-        """The canary: the same with flushes off must fail."""
+        """The canary: the same test without flushes must fail."""
         assert not self.kill_the_memory_node("shadow-without-flushes").strip().isdigit()
 
     # ---- power cuts
@@ -352,7 +354,8 @@ class Tests:
         return output
 
     def shadow_pool(self):
-        """Where a shadow can write through by system calls: emulated processors lack the stores that devdax needs."""
+        """Uses media where a shadow can write by system calls: emulated processors lack the stores that devdax
+        needs."""
         pool = self.testbed.share / "pool"
         pool.unlink(missing_ok=True)
         bonsai = self.programs.parent / "bin" / "bonsai"
@@ -367,7 +370,7 @@ class Tests:
         self.found = {k: int(self.check(k, pools[k], acknowledged[k])) for k in (1, 2)}
 
     def test_killed_without_flushes_loses(self):
-        """The canary: with flushes off the same check must fail; the guest beside it recovers a second time."""
+        """The canary: without flushes the same check must fail; the other guest recovers a second time."""
         first, pool = self.found[1] + 1, self.shadow_pool()
         acknowledged = self.write_until_killed({1: (DEVDAX, "auto", first, random.randint(4_000, 30_000)),
                                                 2: (pool, "shadow-without-flushes", 1, 600)})

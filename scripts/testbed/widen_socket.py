@@ -23,7 +23,7 @@ def inodes(port):
 
 
 def widen(pid, port):
-    """How many sockets have a larger buffer now."""
+    """Returns the number of sockets that have a larger buffer now."""
     wanted, widened = {f"socket:[{inode}]" for inode in inodes(port)}, 0
     process = os.pidfd_open(pid)
     for link in pathlib.Path(f"/proc/{pid}/fd").iterdir():
