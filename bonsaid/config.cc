@@ -12,6 +12,7 @@
 
 #include "admin/text.h"
 #include "base/status_macros.h"
+#include "scale/fabrics.h"
 
 namespace bonsai::bonsaid {
 namespace {
@@ -210,8 +211,9 @@ Status check(const Config& config) {
         "--domain=adr if written bytes rest in the processor's caches (right everywhere, slower on better machines), "
         "adr-direct if they go past them, eadr if the caches survive a power cut");
   }
-  const bool reaches_out = std::any_of(config.listen.begin(), config.listen.end(),
-                                       [](const Address& address) { return address.scheme != "shm"; });
+  const bool reaches_out = std::any_of(config.listen.begin(), config.listen.end(), [](const Address& address) {
+    return scale::fabric_reach(address.scheme) == scale::FabricReach::kNetwork;
+  });
   if (reaches_out && config.secret_file.empty() && !config.open_to_all) {
     return Status::InvalidArgument(
         "other machines could reach the pools without a secret; add --secret_file=FILE, made by (umask 077; openssl "

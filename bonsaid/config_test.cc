@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/testing/temp_folder.h"
+#include "scale/fabrics.h"
 
 namespace bonsai::bonsaid {
 namespace {
@@ -121,6 +122,12 @@ TEST_F(ConfigTest, WhatIsMissingIsNamedWithItsFlag) {
   config_.open_to_all = false;
   ASSERT_TRUE(set("listen", "shm://n", &config_).ok());
   EXPECT_TRUE(check(config_).ok()) << "processes of this user need none";
+  // What the provider says counts, and not its name.
+  ASSERT_TRUE(set("listen", "config-test://n", &config_).ok());
+  says("--secret_file");
+  const auto none = [](std::shared_ptr<rdma::Fabric>*) { return Status::Unavailable("none"); };
+  scale::register_fabric("config-test", none, scale::FabricReach::kMachine);
+  EXPECT_TRUE(check(config_).ok());
 }
 
 // The deepest possible file, for each kind of nesting, gives an error and does not overflow the stack.

@@ -5,21 +5,16 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <map>
 #include <mutex>
 
 #include "base/nvm/os_file.h"
 #include "base/status_macros.h"
-#include "rdma/shm/shm.h"
 
 namespace bonsai::scale {
 namespace {
-
-constexpr uint64_t kModelLatencyNsMax = 1'000'000'000;
 
 // A shm node with the network that it belongs to.
 struct ShmNode {
@@ -28,33 +23,15 @@ struct ShmNode {
   std::unique_ptr<rdma::Fabric> fabric;
 };
 
-// A number in the environment; 0 without one. Errors: InvalidArgument.
-Status number_from(const char* variable, uint64_t max, uint64_t* number) {
-  const char* const text = std::getenv(variable);
-  *number = 0;
-  if (text == nullptr || *text == '\0') return Status::OK();
-  const char* const end = text + std::strlen(text);
-  const auto [stopped, error] = std::from_chars(text, end, *number);
-  if (error == std::errc() && stopped == end && *number <= max) return Status::OK();
-  return Status::InvalidArgument(std::string(variable) + " is '" + text + "'; give a whole number up to " +
-                                 std::to_string(max));
-}
-
-Status open_shm(std::shared_ptr<rdma::Fabric>* fabric) {
-  rdma::ShmOptions options;
-  BONSAI_RETURN_IF_ERROR(shm_folder(&options.folder));
-  BONSAI_RETURN_IF_ERROR(number_from("BONSAI_SHM_LATENCY_NS", kModelLatencyNsMax, &options.latency_ns));
-  BONSAI_RETURN_IF_ERROR(number_from("BONSAI_SHM_BYTES_PER_SECOND", UINT64_MAX, &options.bytes_per_second));
-  const auto node = std::make_shared<ShmNode>(options);
-  BONSAI_RETURN_IF_ERROR(node->network.make_fabric(&node->fabric));
-  *fabric = std::shared_ptr<rdma::Fabric>(node, node->fabric.get());
-  return Status::OK();
-}
+struct Provider {
+  OpenFabric open;
+  FabricReach reach;
+};
 
 struct Registry {
   std::mutex mutex;
-  // Not the function itself, whose type libbonsai.so would export.
-  std::map<std::string, OpenFabric> schemes{{"shm", [](auto* fabric) { return open_shm(fabric); }}};
+  std::map<std::string, Provider> schemes{
+      {"shm", {[](auto* fabric) { return open_shm({}, fabric); }, FabricReach::kMachine}}};
 };
 
 Registry& registry() {
@@ -64,9 +41,23 @@ Registry& registry() {
 
 }  // namespace
 
-void register_fabric(const std::string& scheme, OpenFabric open) {
+void register_fabric(const std::string& scheme, OpenFabric open, FabricReach reach) {
   const std::lock_guard lock(registry().mutex);
-  registry().schemes[scheme] = std::move(open);
+  registry().schemes[scheme] = {std::move(open), reach};
+}
+
+FabricReach fabric_reach(const std::string& scheme) {
+  const std::lock_guard lock(registry().mutex);
+  const auto found = registry().schemes.find(scheme);
+  return found != registry().schemes.end() ? found->second.reach : FabricReach::kNetwork;
+}
+
+Status open_shm(rdma::ShmOptions options, std::shared_ptr<rdma::Fabric>* fabric) {
+  if (options.folder.empty()) BONSAI_RETURN_IF_ERROR(shm_folder(&options.folder));
+  const auto node = std::make_shared<ShmNode>(options);
+  BONSAI_RETURN_IF_ERROR(node->network.make_fabric(&node->fabric));
+  *fabric = std::shared_ptr<rdma::Fabric>(node, node->fabric.get());
+  return Status::OK();
 }
 
 Status open_fabric(const std::string& scheme, std::shared_ptr<rdma::Fabric>* fabric) {
@@ -75,7 +66,8 @@ Status open_fabric(const std::string& scheme, std::shared_ptr<rdma::Fabric>* fab
   {
     const std::lock_guard lock(registry().mutex);
     for (const auto& [name, unused] : registry().schemes) known += (known.empty() ? "" : ", ") + name + "://";
-    if (const auto found = registry().schemes.find(scheme); found != registry().schemes.end()) open = found->second;
+    if (const auto found = registry().schemes.find(scheme); found != registry().schemes.end())
+      open = found->second.open;
   }
   if (open) return open(fabric);
   return Status::NotSupported("this program reaches no " + scheme + ":// targets; it knows plain paths and " + known);
