@@ -428,8 +428,7 @@ Status PoolServer::resize(Job* job) const {
   const int fd = job->pool->mapping->fd();
   struct stat file = {};
   if (::fstat(fd, &file) != 0) return base::os_error("examine", path, errno);
-  if (bytes < before && S_ISREG(file.st_mode) &&
-      ::ftruncate(fd, static_cast<off_t>(std::max(bytes, base::kMappingBytesMin))) != 0) {
+  if (bytes < before && S_ISREG(file.st_mode) && ::ftruncate(fd, static_cast<off_t>(bytes)) != 0) {
     return base::os_error("make smaller", path, errno);
   }
   // The owner has it mapped, so that only the file that is open is not locked to this server, whatever has its name.

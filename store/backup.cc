@@ -140,7 +140,7 @@ class Salvager {
 
 Status Salvage(const std::string& from, const Options& options, const std::string& to, SalvageReport* report,
                const std::function<void(double)>& progress) {
-  BONSAI_RETURN_IF_ERROR(store::check_bounds(options));
+  BONSAI_RETURN_IF_ERROR(store::check_bounds_of_copy(options));
   store::ReadOnlyPool source;
   BONSAI_RETURN_IF_ERROR(source.open(from, options));
   Options creating = options;
@@ -162,7 +162,7 @@ Status Salvage(const std::string& from, const Options& options, const std::strin
 }
 
 Status Checkpoint(DB* db, const Options& options, const std::string& to, const Snapshot* snapshot, uint64_t* records) {
-  BONSAI_RETURN_IF_ERROR(store::check_bounds(options));
+  BONSAI_RETURN_IF_ERROR(store::check_bounds_of_copy(options));
   Options creating = options;
   const Stats stats = db->GetStats();
   creating.key_format = stats.key_format;

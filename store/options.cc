@@ -48,4 +48,10 @@ Status check_bounds(const TestOptions& options) {
   return check_enum("medium of the test options", options.medium, TestMedium::kFar);
 }
 
+Status check_bounds_of_copy(const Options& options) {
+  Options sized = options;
+  if (sized.pool_bytes == 0) sized.pool_bytes = kPoolBytesMin;
+  return check_bounds(sized);
+}
+
 }  // namespace bonsai::store

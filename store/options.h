@@ -14,6 +14,8 @@ namespace bonsai::store {
 // Whether each option by itself is inside its bounds. Errors: InvalidArgument, which names the option and its bounds.
 Status check_bounds(const Options& options);
 Status check_bounds(const TestOptions& options);
+// The same of the options of a copy, whose pool_bytes of 0 leaves the size to the copy.
+Status check_bounds_of_copy(const Options& options);
 
 // Runs `body`, which returns a Status. Errors: its own; NoSpace when the standard library found no memory.
 template <class Body>

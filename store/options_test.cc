@@ -35,7 +35,8 @@ const std::vector<Bad>& bad_options() {
       {"durability", [](Options* o) { o->durability = cast<Durability>(3); }},
       {"durability", [](Options* o) { o->durability = cast<Durability>(-1); }},
       {"persistence_domain", [](Options* o) { o->persistence_domain = cast<PersistenceDomain>(3); }},
-      {"pool_bytes", [](Options* o) { o->pool_bytes = 0; }},
+      {"pool_bytes", [](Options* o) { o->pool_bytes = 1; }},
+      {"pool_bytes", [](Options* o) { o->pool_bytes = kPoolBytesMin - 1; }},
       {"pool_bytes", [](Options* o) { o->pool_bytes = kPoolBytesMax + 1; }},
       {"pool_bytes", [](Options* o) { o->pool_bytes = UINT64_MAX; }},
       {"grow_bytes", [](Options* o) { o->grow_bytes = kPoolBytesMax + 1; }},
@@ -89,6 +90,16 @@ TEST(StoreOptions, out_of_bounds_are_refused_by_every_function_that_takes_them) 
     EXPECT_FALSE(std::filesystem::exists(other));
   }
   EXPECT_TRUE(db->Put("k", "v").ok()) << "nothing has changed";
+}
+
+// Copies take it: BackupTest.ACopyIsAsLargeAsItsRecordsNeed.
+TEST(StoreOptions, of_a_pool_without_bytes_are_refused) {
+  TempFolder folder;
+  Options options = small();
+  options.pool_bytes = 0;
+  std::unique_ptr<DB> none;
+  expect_refused(DB::Open(options, folder.file("other"), &none), "pool_bytes");
+  EXPECT_FALSE(std::filesystem::exists(folder.file("other")));
 }
 
 TEST(StoreOptions, at_their_bounds_are_taken_or_refused_by_what_the_machine_has) {
