@@ -27,7 +27,7 @@ std::vector<std::string> seeds_of_configs() {
           "open_to_all = true\n[secret_file]\nx = {y = [1]}\n", deep + " = 1\n", "[" + deep + "]\n"};
 }
 
-const testing::FuzzRegistration config("config", run_config, seeds_of_configs);
+const testing::FuzzRegistration registration("config", run_config, seeds_of_configs);
 
 }  // namespace
 }  // namespace bonsai::bonsaid
