@@ -170,16 +170,14 @@ Status run_apart(const std::function<Status(const Send& send)>& work, const Rece
                  const std::atomic<bool>& stop) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return base::os_error("make a pipe for", "a child process", errno);
-  const base::OsFile ours(ends[0]);
-  base::OsFile theirs(ends[1]);
-  std::fflush(nullptr);  // else the child would print it, too
+  const base::OsFile ours(ends[0]);  // the child does not have it: a write fails once the program has gone
+  const int theirs = ends[1];        // no OsFile, which would not be open in the child
+  std::fflush(nullptr);              // else the child would print it, too
   const pid_t parent = ::getpid(), pid = ::fork();
-  if (pid < 0) return base::os_error("make", "a child process", errno);
-  if (pid == 0) {
-    ::close(ours.fd());  // so that a write fails once the program has gone
-    be_child(work, theirs.fd(), parent);
-  }
-  theirs = base::OsFile();
+  const int error = errno;
+  if (pid == 0) be_child(work, theirs, parent);
+  ::close(theirs);
+  if (pid < 0) return base::os_error("make", "a child process", error);
   return Child(pid, ours.fd(), receive, stop).wait();
 }
 
