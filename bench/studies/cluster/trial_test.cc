@@ -172,7 +172,9 @@ TEST(Trial, BonsaiAsksForMuchAtOnce) {
   EXPECT_GT(many.mops(), 8 * alone.mops());
   const TrialResult puts = run(bonsai, small(1, 1), 'l');
   EXPECT_GT(puts.lists(), .95);
-  // Who comes together differs from seed to seed: a put takes .60 lists, give or take .05.
+  // Which puts come together differs from seed to seed: a put takes .62 lists, give or take .05. A fence that ends
+  // early leaves others less time to join: since lanes retire for all threads it is .625 lists at 3.62 Mop/s, and was
+  // .603 at 3.59.
   constexpr uint64_t kSeeds = 120;
   double lists = 0;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
@@ -180,7 +182,7 @@ TEST(Trial, BonsaiAsksForMuchAtOnce) {
     options.seed = seed;
     lists += run(bonsai, options, 'l').lists() / kSeeds;
   }
-  EXPECT_LT(lists, .6 * puts.lists());
+  EXPECT_LT(lists, .64 * puts.lists());
 }
 
 // Its threads read and log over many workers, and pay for the lists with their own time; what offloading writes goes
