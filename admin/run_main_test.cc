@@ -37,7 +37,7 @@ void close_all_three() {
 TEST(RunMain, opens_nothing_that_is_printed_to) {
   const testing::TempFolder folder;
   const std::string path = folder.file("file");
-  EXPECT_EQ(exit_in_child(close_all_three, [&] { return ::open(path.c_str(), O_RDWR | O_CREAT, 0600); }), 3);
+  EXPECT_GT(exit_in_child(close_all_three, [&] { return ::open(path.c_str(), O_RDWR | O_CREAT, 0600); }), 2);
   EXPECT_EQ(exit_in_child(close_all_three,
                           [] {
                             char byte = 0;

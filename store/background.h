@@ -92,7 +92,8 @@ class Background {
   // when nothing moves for `limit_ms`; NoSpace only when that does not come from readers, who hold back what was
   // replaced.
   Status drain_until(const std::function<bool()>& enough, uint64_t limit_ms);
-  // The same, and then waits for readers until enough(), or they hold nothing back, or for `limit_ms`.
+  // The same, and then waits for readers until enough(), or they hold nothing back, or for `limit_ms`. It may ask
+  // enough() again after that was true.
   Status make_space(const std::function<bool()>& enough, uint64_t limit_ms);
 
  private:

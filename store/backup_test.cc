@@ -27,6 +27,20 @@ using Content = std::map<std::string, std::string>;
 
 std::string key_of(uint64_t i) { return "key" + std::to_string(1'000'000 + i); }
 
+// Puts the records 0 to `records`, in groups.
+void put_all(DB* db, uint64_t records, size_t value_bytes) {
+  const std::string value(value_bytes, 'v');
+  std::vector<Status> statuses(records);
+  const auto session = db->NewSession(32);
+  std::vector<std::string> keys(records);
+  for (uint64_t i = 0; i < records; ++i) {
+    keys[i] = key_of(i);
+    session->Put(keys[i], value, &statuses[i]);
+  }
+  session->Wait();
+  for (const Status& status : statuses) ASSERT_TRUE(status.ok()) << status.ToString();
+}
+
 class BackupTest : public ::testing::Test {
  protected:
   static Options options() {
@@ -151,7 +165,7 @@ TEST_F(BackupTest, ACopyIsAsLargeAsItsRecordsNeed) {
     large.pool_bytes = 200 * kMiB;
     ASSERT_TRUE(open_db(large, name, &db).ok());
     const uint64_t records = budget(8, 24, 60) * kMiB / (value_bytes + 60);
-    for (uint64_t i = 0; i < records; ++i) ASSERT_TRUE(db->Put(key_of(i), std::string(value_bytes, 'v')).ok());
+    put_all(db.get(), records, value_bytes);
     uint64_t copied = 0;
     ASSERT_EQ("OK", Checkpoint(db.get(), sized, asked_name(copy), nullptr, &copied).ToString());
     EXPECT_EQ(copied, records);

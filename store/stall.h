@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long one call has waited, and may wait: admission, large values, a full log and full bnodes share one
 // bound, Options::stall_ms_max, which starts with the first wait and anew with each completed update of the call. Of
-// the time between two looks at the clock a quarter of the bound counts at most, so that a process that was stopped
-// finds its stalls as it left them. No update gives up before it has tried once more after the bound.
+// the time between two looks at the clock a quarter of the bound counts at most, or 250 ms, so that a process that was
+// stopped finds its stalls as it left them. No update gives up before it has tried once more after the bound.
 //
 // Thread-safety: one owner.
 #ifndef BONSAI_STORE_STALL_H_
@@ -80,6 +80,7 @@ class Stall {
   }
 
  private:
+  static constexpr uint64_t kStepMsMax = 250;
   static constexpr uint64_t kRefusedMsMax = 200;
   static constexpr uint64_t kRefusalsMax = 64;
 
@@ -91,7 +92,8 @@ class Stall {
   }
   [[nodiscard]] uint64_t left_ms() {
     const uint64_t now_ns = base::now_ns();
-    counted_ns_ += std::min(now_ns - std::exchange(counted_to_ns_, now_ns), limit_ms_ * base::kNsPerMs / 4 + 1);
+    const uint64_t counted_max_ns = std::max(limit_ms_ / 4, kStepMsMax) * base::kNsPerMs + 1;
+    counted_ns_ += std::min(now_ns - std::exchange(counted_to_ns_, now_ns), counted_max_ns);
     return limit_ms_ - std::min(counted_ns_ / base::kNsPerMs, limit_ms_);
   }
 
