@@ -3,6 +3,8 @@
 // so no figure depends on how fast this machine is; energy, on counters that the test moves.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -62,6 +64,10 @@ class Scene {
   // Sweeps; whatever wants to measure is interrupted at its first phase.
   Status sweep() {
     stop_ = false;
+    // The engine's process is asked to end by SIGTERM, and ends as that of the program does.
+    static std::atomic<bool>* stopped = nullptr;
+    stopped = &stop_;
+    const auto before = std::signal(SIGTERM, [](int) { *stopped = true; });
     notes_.clear();
     measured_ = 0;
     const RunListener listener = {.on_phase =
@@ -73,7 +79,9 @@ class Scene {
                                   .on_result = {},
                                   .on_note = [this](const std::string& note) { notes_.push_back(note); },
                                   .on_left_out = {}};
-    return run_sweep(plan_, base_, {&samples_, nullptr, &stop_, listener}, &curves_);
+    const Status status = run_sweep(plan_, base_, {&samples_, nullptr, &stop_, listener}, &curves_);
+    std::signal(SIGTERM, before);
+    return status;
   }
 
   testing::ScratchFolder folder_;
