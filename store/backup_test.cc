@@ -164,7 +164,7 @@ TEST_F(BackupTest, ACopyIsAsLargeAsItsRecordsNeed) {
     Options large = options();
     large.pool_bytes = 200 * kMiB;
     ASSERT_TRUE(open_db(large, name, &db).ok());
-    const uint64_t records = budget(8, 24, 60) * kMiB / (value_bytes + 60);
+    const uint64_t records = budget(2, 24, 60) * kMiB / (value_bytes + 60);
     put_all(db.get(), records, value_bytes);
     uint64_t copied = 0;
     ASSERT_EQ("OK", Checkpoint(db.get(), sized, asked_name(copy), nullptr, &copied).ToString());
