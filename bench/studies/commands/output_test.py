@@ -184,7 +184,7 @@ class StudiesOutputTest(unittest.TestCase):
             self.assertEqual(documented_schema.schema_breaches(self.schema, each, "NAME.json"), [])
             self.assertEqual([row["line"] for row in each["rows"]], lines)
             figures = {name: [row[name] / share for row in each["rows"]] for name in ("floor", "goal")}
-            self.assertEqual(figures["floor"], [1.9, 4.8, 6.2, 10, 3.2, 4.5, 4.5, 2.2, 2.8])
+            self.assertEqual(figures["floor"], [1.4, 4.6, 6, 6.6, 1.4, 3.8, 3.2, 1.4, 2.1])
             self.assertEqual(figures["goal"], [2.8, 7.5, 9.5, 14, 4.8, 7, 6.7, 3.4, 4])
             for row in each["rows"]:
                 self.assertAlmostEqual(row["ratio"], row["bonsai Mop/s"] / row["absl_btree Mop/s"])

@@ -43,15 +43,15 @@ struct Line {
 enum : size_t { kLoad, kCZipf, kCUniform, kMultiGet, kA, kB, kD, kE, kCAlone };
 
 constexpr Line kLines[] = {
-    {"Load", {}, Distribution::kSequential, 0, 1.9, 2.8, 6},
-    {"C zipf", {1}, Distribution::kZipfian, 0, 4.8, 7.5, 25},
-    {"C uniform", {1}, Distribution::kUniform, 0, 6.2, 9.5, 20},
-    {"multi-get of 32", {1}, Distribution::kUniform, 32, 10, 14, 30},
-    {"A zipf", {0.5, 0.5}, Distribution::kZipfian, 0, 3.2, 4.8, 15},
-    {"B zipf", {0.95, 0.05}, Distribution::kZipfian, 0, 4.5, 7, 22},
-    {"D", {0.95, 0, 0.05}, Distribution::kLatest, 0, 4.5, 6.7, 20},
-    {"E zipf", {0, 0, 0.05, 0.95}, Distribution::kZipfian, 0, 2.2, 3.4, 4},
-    {"C at depth 1", {1}, Distribution::kUniform, 1, 2.8, 4, 8},
+    {"Load", {}, Distribution::kSequential, 0, 1.4, 2.8, 6},
+    {"C zipf", {1}, Distribution::kZipfian, 0, 4.6, 7.5, 25},
+    {"C uniform", {1}, Distribution::kUniform, 0, 6, 9.5, 20},
+    {"multi-get of 32", {1}, Distribution::kUniform, 32, 6.6, 14, 30},
+    {"A zipf", {0.5, 0.5}, Distribution::kZipfian, 0, 1.4, 4.8, 15},
+    {"B zipf", {0.95, 0.05}, Distribution::kZipfian, 0, 3.8, 7, 22},
+    {"D", {0.95, 0, 0.05}, Distribution::kLatest, 0, 3.2, 6.7, 20},
+    {"E zipf", {0, 0, 0.05, 0.95}, Distribution::kZipfian, 0, 1.4, 3.4, 4},
+    {"C at depth 1", {1}, Distribution::kUniform, 1, 2.1, 4, 8},
 };
 constexpr size_t kOrder[] = {kLoad, kA, kB, kCZipf, kCUniform, kMultiGet, kCAlone, kD, kE};
 
