@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/nvm/os_file.h"
+#include "rdma/provider.h"
 
 namespace bonsai::bench {
 namespace {
@@ -51,29 +52,12 @@ std::string frame_of(const Status& status) {
 }
 
 Status status_of(std::string_view frame) {
-  const auto code = static_cast<Status::Code>(frame.empty() ? -1 : frame[0] - '0');
-  const std::string message(frame.empty() ? frame : frame.substr(1));
-  switch (code) {
-    case Status::Code::kOk:
-      return Status::OK();
-    case Status::Code::kNotFound:
-      return Status::NotFound(message);
-    case Status::Code::kInvalidArgument:
-      return Status::InvalidArgument(message);
-    case Status::Code::kNoSpace:
-      return Status::NoSpace(message);
-    case Status::Code::kCorruption:
-      return Status::Corruption(message);
-    case Status::Code::kIoError:
-      return Status::IoError(message);
-    case Status::Code::kUnavailable:
-      return Status::Unavailable(message);
-    case Status::Code::kBusy:
-      return Status::Busy(message);
-    case Status::Code::kNotSupported:
-      return Status::NotSupported(message);
+  const int code = frame.empty() ? -1 : frame[0] - '0';
+  if (code < 0 || code > static_cast<int>(Status::Code::kNotSupported)) {
+    return Status::Unavailable("its child process sent no status");
   }
-  return Status::Unavailable("its child process sent no status");
+  if (code == static_cast<int>(Status::Code::kOk)) return Status::OK();
+  return rdma::status_from_wire(code, std::string(frame.substr(1)));
 }
 
 [[noreturn]] void be_child(const std::function<Status(const Send& send)>& work, int fd, pid_t parent) {
