@@ -89,7 +89,7 @@ class Child {
     if (!why_killed_.ok()) return why_killed_;
     if (WIFSIGNALED(how)) return Status::Unavailable("its process ended by " + signal_text(WTERMSIG(how)));
     if (!has_ended_) return Status::Unavailable("its process ended with code " + std::to_string(WEXITSTATUS(how)));
-    return ended_;
+    return stop_ && ended_.ok() ? Status::Unavailable("it was stopped") : ended_;
   }
 
  private:
@@ -130,8 +130,9 @@ class Child {
       if (head.kind == Kind::kStatus) {
         ended_ = status_of(bytes);
         has_ended_ = true;
-      } else if (why_killed_ = receive_(bytes); !why_killed_.ok()) {
-        return;
+      } else if (!stop_) {
+        why_killed_ = receive_(bytes);
+        if (!why_killed_.ok()) return;
       }
     }
     got_.erase(0, at);

@@ -19,11 +19,13 @@ using Send = std::function<void(std::string_view message)>;
 using Receive = std::function<Status(std::string_view message)>;
 
 // Carries out `work` in a child process and returns what it returned. When `stop` becomes true the child gets SIGTERM,
-// as it does when this process ends: the program's handler sets the child's own copy of `stop`. A child that ends by a
-// signal leaves what it had made outside its memory.
+// as it does when this process ends: the program's handler sets the child's own copy of `stop`. No message is received
+// after `stop`, even if the child had sent it before. A child that ends by a signal leaves what it had made outside its
+// memory.
 //   Requires: the caller is the only thread of the process. `work` returns soon after its `stop` is true.
 //   Errors: those of `work` and of `receive`; IoError (no child can be made); Unavailable (it ended by a signal, which
-//   the message names; it was silent for kSilentMsMax, or went on for kStopMsMax after `stop`).
+//   the message names; it was silent for kSilentMsMax, or went on for kStopMsMax after `stop`; `stop` is true, so that
+//   messages may be missing, and `work` has returned no error).
 [[nodiscard]] Status run_apart(const std::function<Status(const Send& send)>& work, const Receive& receive,
                                const std::atomic<bool>& stop);
 

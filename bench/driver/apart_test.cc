@@ -97,6 +97,27 @@ TEST(Apart, StopAsksTheChildToEnd) {
   EXPECT_FALSE(asked) << "the child's copy is set, not this one";
 }
 
+// The child has sent all that it has, and has ended, before the first message is received.
+TEST(Apart, NothingIsReceivedAfterStop) {
+  std::atomic<bool> stop{false};
+  int received = 0;
+  ASSERT_NE(::signal(SIGTERM, SIG_IGN), SIG_ERR);
+  const Status status = run_apart(
+      [](const Send& send) {
+        for (int i = 0; i < 100; ++i) send("message");
+        return Status::OK();
+      },
+      [&](std::string_view) {
+        stop = ++received == 3;
+        base::sleep_ms(20);  // so that the child ends
+        return Status::OK();
+      },
+      stop);
+  ::signal(SIGTERM, SIG_DFL);
+  EXPECT_EQ(received, 3);
+  EXPECT_TRUE(status.IsUnavailable()) << "a run with missing messages is not whole: " << status.ToString();
+}
+
 // An engine that ends the process in the middle of its work, with a pool of its own.
 class CrashingEngine final : public Engine {
  public:

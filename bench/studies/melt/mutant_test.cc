@@ -218,7 +218,6 @@ TEST(MeltRules, EachIsNeeded) {
       {"measured again", kMeasuredAgain, fails(ends_at_the_last_rate_held)},
       {"sample not written", kSampleNotWritten, fails(goes_on_where_it_stopped)},
       {"other targets match", kOtherTargetsMatch, fails(goes_on_where_it_stopped)},
-      {"interrupted kept", kInterruptedKept, fails(keeps_whole_samples_only)},
       {"counts dropped", kCountsDropped, fails(puts_latencies_together)},
       {"drift unnoticed", kDriftUnnoticed, fails([] { return warns_of_drift(5, 5.6); })},
       {"foreign file read", kForeignFileRead, fails(refuses_files_of_others)},

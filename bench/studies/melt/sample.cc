@@ -188,7 +188,6 @@ Status take_melt_sample(const MeltConfiguration& configuration, const RunConfig&
   mine.on_left_out = [&left_out](const LeftOut& one) { left_out = one.reason; };
   const RunConfig config = config_of(configuration, base, meter);
   BONSAI_RETURN_IF_ERROR(run_engine_apart(*engine, config, {{.workload = configuration.workload}}, stop, mine));
-  if (stop) return Status::Unavailable("interrupted");
   if (!left_out.empty()) return Status::NotSupported(configuration.engine + " " + left_out);
   for (const RunResult& one : results) {
     if (one.failures == 0) continue;

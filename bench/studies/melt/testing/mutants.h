@@ -21,10 +21,9 @@ enum MeltMutant : uint32_t {
   kFirstSampleCounts = 1u << 4,  // the first sample stands for all of its configuration
   kCountsDropped = 1u << 5,      // latencies that fell into one bucket are one
   kIdleCounted = 1u << 6,        // an operation is charged for what the idle machine uses, too
-  kInterruptedKept = 1u << 7,    // a sample that was interrupted is one
-  kSampleNotWritten = 1u << 8,   // a sample is kept in memory alone
-  kOtherTargetsMatch = 1u << 9,  // a sample at another rate is taken for one
-  kForeignFileRead = 1u << 10,   // a file of another version is read all the same
+  kSampleNotWritten = 1u << 7,   // a sample is kept in memory alone
+  kOtherTargetsMatch = 1u << 8,  // a sample at another rate is taken for one
+  kForeignFileRead = 1u << 9,    // a file of another version is read all the same
 };
 
 }  // namespace bonsai::bench
