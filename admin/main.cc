@@ -104,6 +104,7 @@ int main(int argc, char** argv) {
     }
     return bonsai::admin::dispatch(argv[1], std::vector<std::string>(argv + 2, argv + argc));
   });
-  bonsai::admin::end_as_signalled();
+  // A command that was done when the signal came has succeeded, and what it made stays.
+  if (exit != bonsai::admin::kExitOk) bonsai::admin::end_as_signalled();
   return exit;
 }
