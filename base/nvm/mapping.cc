@@ -214,7 +214,7 @@ Status Mapping::create_file(const MappingOptions& options) {
   }
   if (file_.is_open()) return Status::OK();
   if (error == EEXIST) {
-    return Status::IoError("cannot create " + path_ + ": it exists; open it without creating, or name a new file");
+    return Status::Busy("cannot create " + path_ + ": it exists; open it without creating, or name a new file");
   }
   if (error == ENOENT) {
     return Status::IoError("cannot create " + path_ + ": there is no directory " + directory_of(path_) +

@@ -55,11 +55,11 @@ struct MappingOptions {
 class Mapping {
  public:
   // Errors, each naming the path and the remedy; *mapping stays unchanged and no existing file is touched:
-  //   IoError          missing, exists though it was to be created, not permitted, a directory, mmap refused
+  //   IoError          missing, not permitted, a directory, mmap refused
   //   InvalidArgument  create_bytes or grow_bytes out of range or together with read_only, empty path
   //   NoSpace          the file system, quota or file size limit has no room for create_bytes, grow_bytes, or the
   //                    holes of a sparse copy, which are filled
-  //   Busy             the lock is held by another opener
+  //   Busy             the lock is held by another opener; exists though it was to be created
   //   Corruption       existing, but smaller than kMappingBytesMin
   //   NotSupported     not something that can be mapped as a pool
   static Status open(const std::string& path, const MappingOptions& options, std::unique_ptr<Mapping>* mapping);

@@ -100,7 +100,7 @@ TEST_P(MappingOn, ANewFileGetsItsNameLast) {
     EXPECT_EQ(std::filesystem::file_size(path_), 10U);
     EXPECT_EQ("OK", one->remove().ToString()) << "it has no such name";
     EXPECT_EQ(files(), std::vector<std::string>{"pool"});
-    expect_says(try_open(path_, options), {"I/O error", "it exists"});
+    expect_says(try_open(path_, options), {"busy", "it exists"});
     std::filesystem::remove(path_);
 
     ASSERT_EQ("OK", Mapping::open(path_, options, &one).ToString());
@@ -246,7 +246,7 @@ TEST_P(MappingOn, MissingFileSaysHowToCreateIt) {
 
 TEST_P(MappingOn, CreatingOverAFileLeavesItAlone) {
   write_file(path_, 5000);
-  expect_says(try_create(path_, kMiB), {"I/O error", path_.c_str(), "exists"});
+  expect_says(try_create(path_, kMiB), {"busy", path_.c_str(), "exists"});
   EXPECT_EQ(std::filesystem::file_size(path_), 5000U);
 }
 
