@@ -3,6 +3,8 @@
 // counts their instructions.
 //   operation_mix KIND RECORDS OPERATIONS    KIND: put, get, multi_put, multi_get (32 keys a call), scan (of 50)
 //                                            session_put, session_get, session_mixed (32 a session's wait)
+//                                            long_scan (of 32 K, after 256 puts), long_scan_16 (values of 16 bytes)
+//                                            compaction (a put, and its share of a drain after 4,096 puts)
 // One thread, no background threads, 8-byte keys in random order, 8-byte values, a pool in memory (tmpfs) that is
 // removed in the end. The requests of a run are a prefix of those of a longer one.
 #include <unistd.h>
@@ -20,6 +22,8 @@
 namespace {
 
 constexpr size_t kGroup = 32;
+constexpr uint64_t kLongScanRecords = 32'768, kPutsPerLongScan = 256;
+constexpr uint64_t kPutsPerDrain = 4'096;
 
 uint64_t mix(uint64_t x) {
   x = (x ^ (x >> 31)) * 0x9e3779b97f4a7c15;
@@ -34,22 +38,27 @@ std::string key_of(uint64_t number) {
 
 class Mix {
  public:
-  Mix(bonsai::DB* db, uint64_t records) : db_(*db), records_(records) {}
+  Mix(bonsai::DB* db, uint64_t records, size_t value_bytes)
+      : db_(*db), records_(records), old_(value_bytes, 'o'), new_(value_bytes, 'n') {}
 
   bonsai::Status load() {
     bonsai::Status status;
-    for (uint64_t i = 0; i < records_ && status.ok(); ++i) status = db_.Put(key_of(i), "as it was");
+    for (uint64_t i = 0; i < records_ && status.ok(); ++i) status = db_.Put(key_of(i), old_);
     return status.ok() ? db_.Drain() : status;
   }
 
   bonsai::Status run(const std::string& kind, uint64_t operations) {
     if (kind == "multi_get" || kind == "multi_put") return in_groups(kind == "multi_put", operations);
     if (kind.starts_with("session_")) return in_session(kind, operations);
+    if (kind.starts_with("long_scan")) return beside_updates(operations);
     bonsai::Status status;
     for (uint64_t i = 0; i < operations && status.ok(); ++i) {
       const std::string key = key_of(mix(i) % records_);
       if (kind == "put") {
-        status = db_.Put(key, "replaced");
+        status = db_.Put(key, new_);
+      } else if (kind == "compaction") {
+        status = db_.Put(key, new_);
+        if (status.ok() && (i + 1) % kPutsPerDrain == 0) status = db_.Drain();
       } else if (kind == "get") {
         status = db_.Get(key, &value_);
       } else if (kind == "scan") {
@@ -64,9 +73,28 @@ class Mix {
   }
 
  private:
+  // The first puts give each range updates for the scans to merge.
+  bonsai::Status beside_updates(uint64_t operations) {
+    bonsai::ScanOptions options;
+    options.limit = kLongScanRecords;
+    bonsai::Status status = put_some(0, records_ / 4);
+    for (uint64_t i = 0; i < operations && status.ok(); ++i) {
+      status = put_some(records_ + i * kPutsPerLongScan, kPutsPerLongScan);
+      if (!status.ok()) break;
+      status = db_.ScanRows(options, key_of(mix(i) % records_),
+                            [this](const bonsai::Rows& rows) { return (visited_ += rows.count) != 0; });
+    }
+    return status;
+  }
+  bonsai::Status put_some(uint64_t first, uint64_t count) {
+    bonsai::Status status;
+    for (uint64_t i = first; i < first + count && status.ok(); ++i) status = db_.Put(key_of(mix(i) % records_), new_);
+    return status;
+  }
+
   bonsai::Status in_groups(bool puts, uint64_t operations) {
     std::vector<std::string> keys(kGroup), values(kGroup);
-    const std::vector<std::string_view> new_values(kGroup, "replaced");
+    const std::vector<std::string_view> new_values(kGroup, new_);
     std::vector<bonsai::Status> statuses(kGroup);
     for (uint64_t i = 0; i < operations; i += kGroup) {
       for (size_t j = 0; j < kGroup; ++j) keys[j] = key_of(mix(i + j) % records_);
@@ -92,7 +120,7 @@ class Mix {
       const size_t j = i % kGroup;
       keys[j] = key_of(mix(i) % records_);
       if (kind == "session_put" || (kind == "session_mixed" && i % 2 == 1)) {
-        session->Put(keys[j], "replaced", &statuses[j]);
+        session->Put(keys[j], new_, &statuses[j]);
       } else {
         session->Get(keys[j], &values[j], &statuses[j]);
       }
@@ -107,6 +135,7 @@ class Mix {
 
   bonsai::DB& db_;
   const uint64_t records_;
+  const std::string old_, new_;  // values
   std::string value_;
   uint64_t visited_ = 0;
 };
@@ -130,9 +159,10 @@ int main(int argc, char** argv) {
   std::unique_ptr<bonsai::DB> db;
   bonsai::Status status = bonsai::DB::Open(options, pool, &db);
   if (status.ok()) {
-    Mix mix(db.get(), records);
+    const std::string kind = argv[1];
+    Mix mix(db.get(), records, kind.ends_with("_16") ? 16 : 8);
     status = mix.load();
-    if (status.ok()) status = mix.run(argv[1], std::strtoull(argv[3], nullptr, 10));
+    if (status.ok()) status = mix.run(kind, std::strtoull(argv[3], nullptr, 10));
     db.reset();
   }
   ::unlink(pool.c_str());
