@@ -192,7 +192,7 @@ void Dnode::prefetch_runs(const scale::Volume& volume) const {
   }
 }
 
-void Dnode::prefetch_part(const RunView& run, const Part& part, uint64_t records) const {
+void Dnode::prefetch_part(const RunView& run, const EntryRange& part, uint64_t records) const {
   constexpr uint64_t kEntriesMax = 64;
   const uint64_t share = std::min(records, kEntriesMax) * run.count() / entries() + 1;
   run.prefetch(part.lo, std::min(part.hi + base::checked_narrow<uint32_t>(share), run.count()));
@@ -200,7 +200,7 @@ void Dnode::prefetch_part(const RunView& run, const Part& part, uint64_t records
 
 uint64_t Dnode::prefetch_scan(const scale::Volume& volume, const base::Key& key, uint64_t records) const {
   if (!uploaded()) return UINT64_MAX;
-  const std::array<Part, kRunsMax> parts = parts_with(key, true);
+  const std::array<EntryRange, kRunsMax> parts = parts_with(key, true);
   uint64_t sum = 0;
   for (size_t i = 0; i < places().size(); ++i) {
     const std::byte* bytes = volume.hint(scale::Addr::of_bits(places()[i].addr));
@@ -219,11 +219,11 @@ RunView Dnode::variable_view(size_t i, const std::byte* bytes, uint64_t identity
 
 // The part of each run in which the first entry at or after `key` is, or after which it begins. The samples say which.
 // Of a key outside the range, which may not have the prefix that they leave out, they say nothing.
-std::array<Dnode::Part, kRunsMax> Dnode::parts_with(const Key& key, bool inside) const {
+std::array<Dnode::EntryRange, kRunsMax> Dnode::parts_with(const Key& key, bool inside) const {
   const std::span<const Run> runs = places();
   const bool sampled = uploaded() && inside;
   const Sample wanted = sampled ? sample(key) : Sample{0};
-  std::array<Part, kRunsMax> parts;
+  std::array<EntryRange, kRunsMax> parts;
   size_t samples = metadata_offset(runs.size());
   for (size_t i = 0; i < runs.size(); ++i) {
     const uint32_t count = runs[i].count;
@@ -236,10 +236,10 @@ std::array<Dnode::Part, kRunsMax> Dnode::parts_with(const Key& key, bool inside)
   return parts;
 }
 
-std::optional<Dnode::Part> Dnode::hits_in(size_t i, const Part& part, uint8_t print) const {
+std::optional<Dnode::EntryRange> Dnode::hits_in(size_t i, const EntryRange& part, uint8_t print) const {
   const uint32_t fingerprints = layout(runs()).places[i].fingerprints;
   BONSAI_INVARIANT(uploaded() && part.lo % kGroup == 0 && part.hi <= places()[i].count);
-  std::optional<Part> found;
+  std::optional<EntryRange> found;
   for (uint32_t first = part.lo; first < part.hi; first += kGroup) {
     const uint32_t hits = hits_of(places()[i], fingerprints, first, print);
     if (hits == 0) continue;

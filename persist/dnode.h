@@ -172,7 +172,7 @@ class Dnode {
   struct Place {
     uint32_t samples, fingerprints, offsets;
   };
-  struct Part {
+  struct EntryRange {
     uint32_t lo, hi;  // entries
   };
   struct Layout {
@@ -197,14 +197,14 @@ class Dnode {
   }
   // Of a part of run i: [first, end) of the entries that have the fingerprint; nothing: none has. Requires:
   // metadata; the part begins with a group.
-  [[nodiscard]] std::optional<Part> hits_in(size_t i, const Part& part, uint8_t print) const;
-  [[nodiscard]] std::array<Part, kRunsMax> parts_with(const base::Key& key, bool inside) const;
+  [[nodiscard]] std::optional<EntryRange> hits_in(size_t i, const EntryRange& part, uint8_t print) const;
+  [[nodiscard]] std::array<EntryRange, kRunsMax> parts_with(const base::Key& key, bool inside) const;
   static void prefetch_lines(const void* begin, size_t count) {
     for (size_t i = 0; i < count; ++i) __builtin_prefetch(static_cast<const char*>(begin) + i * kLine);
   }
   // The part of a run, and of what follows as much as is its share of `records`, but not what the processor will fetch
   // by itself.
-  void prefetch_part(const RunView& run, const Part& part, uint64_t records) const;
+  void prefetch_part(const RunView& run, const EntryRange& part, uint64_t records) const;
   [[nodiscard]] uint32_t birth(size_t run) const { return at<uint32_t>(births_offset(head_.runs_count))[run]; }
   // The descriptor of run i.
   [[nodiscard]] RunDesc desc(size_t i) const { return places()[i].variable() ? runs()[i] : uniform_desc(i); }

@@ -22,12 +22,12 @@ bool is_worth_whole(uint64_t entries_wanted, uint64_t entries) { return 4 * entr
 
 // Makes the sources, each with the part of its run in which the first entry at or after `key` is.
 void DnodeCursor::open(const Key& key, bool inside, uint64_t entries) {
-  const std::array<Dnode::Part, kRunsMax> parts = dnode_.parts_with(key, inside);
+  const std::array<Dnode::EntryRange, kRunsMax> parts = dnode_.parts_with(key, inside);
   const bool verifies = verify_ == Verify::kAlways || is_sampled();
   uint64_t all = 0, wanted = 0;
   sources_.clear();
   for (size_t i = dnode_.places().size(); i-- > 0;) {
-    const Dnode::Part& part = parts[i];
+    const Dnode::EntryRange& part = parts[i];
     const std::byte* const bytes = reader_.mapped(dnode_.places()[i].addr);
     RunView& run = sources_.emplace_back(dnode_, i, bytes, reader_.volume().identity(), part).run;
     if (!verifies) run.trust_unseen();
@@ -116,7 +116,7 @@ void DnodeCursor::issue(Source* source, uint32_t first, uint32_t end) {
   if (first == 0 && end == run.count()) {
     run.move_to(reader_.bytes(run.desc()));
   } else {
-    const RunReader::Part part{run.begin_of(first), run.begin_of(end)};
+    const RunReader::ByteRange part{run.begin_of(first), run.begin_of(end)};
     run.move_to(reader_.parts(run.desc(), {&part, 1}));
   }
 }

@@ -69,8 +69,8 @@ class DnodeCursor {
   // those that are left: at the end the ones after all entries. Ends before trouble.
   template <class Update, class Sink>
   void merge(const base::Key* below, std::span<const Update>* updates, Sink* sink);
-  // All that is left below `below` (null: no bound) and `updates`, which are newer, is added to *merge, to be put
-  // together there; the cursor moves past it. False, and nothing is done: there is nothing left, keys differ in size,
+  // All that is left below `below` (null: no bound) and `updates`, which are newer, is added to *merge, to be
+  // merged there; the cursor moves past it. False, and nothing is done: there is nothing left, keys differ in size,
   // or there is trouble, or might be; entries are to be visited one by one. All is verified. Requires: updates are
   // sorted and in the dnode's range.
   [[nodiscard]] bool take_all(const base::Key* below, std::span<const Entry> updates, Merge* merge);
@@ -82,7 +82,7 @@ class DnodeCursor {
  private:
   // Made where it stays: what has just been written in parts is slow to be copied.
   struct Source {
-    Source(const Dnode& dnode, size_t i, const std::byte* bytes, uint64_t identity, const Dnode::Part& part)
+    Source(const Dnode& dnode, size_t i, const std::byte* bytes, uint64_t identity, const Dnode::EntryRange& part)
         : run(dnode.run_view(i, bytes, identity)), index(part.lo), end(part.hi), there(run.count()) {}
 
     RunView run;
@@ -155,8 +155,7 @@ void DnodeCursor::merge(const base::Key* below, std::span<const Update>* updates
 template <class Visit>
 void DnodeCursor::visit_all(const base::Key* below, std::span<const Entry> updates, Merge* merged, Visit visit) {
   if (take_all(below, updates, merged)) {
-    merged->put_together();
-    for (const Merged& item : merged->items()) visit(merged->entry(item));
+    merged->visit(visit);
     return;
   }
   struct Sink {

@@ -100,7 +100,7 @@ void DnodeSearch::carry(RunReader* reader) {
 // Asks for all entries of the run that may have the key. Returns where the run would begin.
 const std::byte* DnodeSearch::carry_hits(size_t run, const RunDesc& desc, RunReader* reader) const {
   const RunView view = dnode_->run_view(run, nullptr, volume_->identity());
-  boost::container::small_vector<RunReader::Part, 8> parts;
+  boost::container::small_vector<RunReader::ByteRange, 8> parts;
   for (uint32_t group = groups_[run].next; group < groups_[run].end; ++group) {
     const uint32_t first = group * Dnode::kGroup;
     uint32_t hits = dnode_->hits_of(dnode_->places()[run], groups_[run].fingerprints, first, print_);

@@ -19,12 +19,13 @@ const std::byte* RunReader::bytes(const RunDesc& run) {
   return bytes;
 }
 
-const std::byte* RunReader::parts(const RunDesc& run, std::span<const Part> parts) {
+const std::byte* RunReader::parts(const RunDesc& run, std::span<const ByteRange> parts) {
   if (parts.empty()) return nullptr;
   const Addr addr = Addr::of_bits(run.addr);
   const uint32_t begin = parts.front().begin;
   const std::byte* const place = reads_.place(addr + begin, parts.back().end - begin);
-  for (const Part& part : parts) reads_.read(addr + part.begin, part.end - part.begin, place + (part.begin - begin));
+  for (const ByteRange& part : parts)
+    reads_.read(addr + part.begin, part.end - part.begin, place + (part.begin - begin));
   return scale::begin_of(place, begin);
 }
 

@@ -69,12 +69,12 @@ class RunReader {
     if (mapped(run.addr) == nullptr) bytes(run);
   }
   // Bytes [begin, end) of a run.
-  struct Part {
+  struct ByteRange {
     uint32_t begin, end;
   };
   // Asks for parts of a carried run, in rising order. Returns where the run would begin: only its parts are there,
   // after wait(). Null without parts.
-  const std::byte* parts(const RunDesc& run, std::span<const Part> parts);
+  const std::byte* parts(const RunDesc& run, std::span<const ByteRange> parts);
 
   // Nothing more is asked for before wait(), as ReadBatch::begin().
   uint64_t begin() { return reads_.begin(); }

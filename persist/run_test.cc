@@ -391,7 +391,7 @@ TEST(RunReader, BringsPartsInOneList) {
   const EncodedRun run(uniform_entries().list());
   std::memcpy(near.view() + kAddr, run.bytes.data(), run.bytes.size());
   const RunView whole = run.view();
-  const std::array<RunReader::Part, 2> parts{
+  const std::array<RunReader::ByteRange, 2> parts{
       {{whole.begin_of(1), whole.begin_of(2)}, {whole.begin_of(whole.count() - 1), whole.begin_of(whole.count())}}};
   RunReader reader(volume);
   const std::byte* const bytes = reader.parts(run.desc, parts);

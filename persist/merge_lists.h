@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// Merges sorted lists: the one inner loop of compactions, and of scans over updated ranges. A form (merge_forms.h) says
+// what the entries are, how two of them compare, and what is made of them.
+//
+// Each step of a merge waits for the one before, some twelve cycles through a load, a comparison and an addition, and
+// none of its branches depends on keys: which of two random keys is less is a coin toss, and a wrong prediction costs
+// more than several comparisons. So every list is cut at the same three keys, and the four parts are merged side by
+// side, in lanes: the steps of one fill the waits of the others. The lists are short (those of a dnode), so all of them
+// stay in the processor's cache.
+//
+// A form has these members; `newer` and `older` are entries that can be read:
+//   size_t kItemBytes             from a newer entry to the next; an older list has a stride of its own
+//   uint64_t head(older)          eight bytes of its key. Keys with different heads are in the order of their heads
+//   Order order(newer, older)     which is next
+//   Row newer_row(newer)          the entry, if it is the one that is next
+//   Row older_row(older)
+//   size_t made_bytes()           the most that put() makes
+//   char* put(row, to)            makes it at `to`, where it may write made_bytes(); returns where the next one goes
+#ifndef BONSAI_PERSIST_MERGE_LISTS_H_
+#define BONSAI_PERSIST_MERGE_LISTS_H_
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace bonsai::persist {
+
+// All bits, or none.
+[[nodiscard]] inline uint64_t mask_of(bool condition) { return -static_cast<uint64_t>(condition); }
+// `a` where the mask has all bits, `b` where it has none. Unlike a condition, no compiler makes a branch of it.
+[[nodiscard]] inline uint64_t select(uint64_t mask, uint64_t a, uint64_t b) { return b ^ ((a ^ b) & mask); }
+[[nodiscard]] inline const char* select(uint64_t mask, const char* a, const char* b) {
+  return reinterpret_cast<const char*>(select(mask, reinterpret_cast<uintptr_t>(a), reinterpret_cast<uintptr_t>(b)));
+}
+
+// Entries in order, no key twice, one each `stride_bytes`.
+struct SortedList {
+  const char* begin = nullptr;
+  size_t count = 0, stride_bytes = 0;
+
+  [[nodiscard]] const char* at(size_t i) const { return begin + i * stride_bytes; }
+  [[nodiscard]] const char* end() const { return at(count); }
+  [[nodiscard]] SortedList part(size_t from, size_t to) const { return {at(from), to - from, stride_bytes}; }
+};
+
+// Masks. Of equal keys both: the newer entry is taken, and the older one passed over.
+struct Order {
+  uint64_t takes_newer, passes_older;
+};
+
+// The entry that was chosen. A form fills in what its put() looks at.
+struct Row {
+  const char *entry, *key, *value;
+  uint64_t bytes;  // that it makes
+};
+
+// One merge of two lists: of a key in both the newer entry is left. Requires: room at `to` for a row of each entry.
+template <class Form>
+class TwoWayMerge {
+ public:
+  TwoWayMerge() = default;
+  TwoWayMerge(const SortedList& newer, const SortedList& older, char* to)
+      : newer_(newer.begin),
+        newer_end_(newer.end()),
+        older_(older.begin),
+        older_end_(older.end()),
+        older_stride_(older.stride_bytes),
+        to_(to) {}
+
+  // Neither has come to its end.
+  [[nodiscard]] bool both() const { return (newer_ != newer_end_) & (older_ != older_end_); }
+  // Requires: both().
+  void step(const Form& form) {
+    const auto [takes_newer, passes_older] = form.order(newer_, older_);
+    const Row a = form.newer_row(newer_), b = form.older_row(older_);
+    const Row row{select(takes_newer, a.entry, b.entry), select(takes_newer, a.key, b.key),
+                  select(takes_newer, a.value, b.value), select(takes_newer, a.bytes, b.bytes)};
+    to_ = form.put(row, to_);
+    newer_ += Form::kItemBytes & takes_newer;
+    older_ += older_stride_ & passes_older;
+  }
+  // The rest, while what is made ends before `to_end`; there need be room for one row more only. Returns where it ends.
+  char* finish(const Form& form, const char* to_end) {
+    while (both() && to_ < to_end) step(form);
+    for (; newer_ != newer_end_ && to_ < to_end; newer_ += Form::kItemBytes) {
+      to_ = form.put(form.newer_row(newer_), to_);
+    }
+    for (; older_ != older_end_ && to_ < to_end; older_ += older_stride_) {
+      to_ = form.put(form.older_row(older_), to_);
+    }
+    return to_;
+  }
+
+ private:
+  const char *newer_, *newer_end_, *older_, *older_end_;
+  size_t older_stride_;
+  char* to_;
+};
+
+// Merges the lists of one range. To be filled by clear() and add() of each list, oldest first; then merge(), once. Not
+// thread-safe; keeps its memory for the next time.
+template <class Item>
+class ListMerge {
+ public:
+  void clear() {
+    ends_.clear();
+    count_ = 0;
+  }
+  // Room for a list of so many, newer than those before, which the caller fills: sorted, no key twice. It stays where
+  // it is until the next call.
+  std::span<Item> add(size_t count) {
+    count_ += count;
+    if (items_.size() < count_) items_.resize(std::max(count_, 2 * items_.size()));
+    ends_.push_back(count_);
+    return std::span(items_).subspan(count_ - count, count);
+  }
+  [[nodiscard]] size_t count() const { return count_; }  // of all lists
+
+  // Merges the lists with `oldest`, an older one than all of them, and makes the first `rows_max` rows at `to`. Calls
+  // take(bytes) for what is made, in order, in several stretches. `item_form` makes Items of Items, `form` rows of
+  // Items and of what `oldest` has. Requires: room for a row of each entry, or for rows_max + 1.
+  template <class ItemForm, class Form, class Take>
+  void merge(const SortedList& oldest, const ItemForm& item_form, const Form& form, uint64_t rows_max, char* to,
+             Take take) {
+    cut(oldest, item_form, form);
+    while (lists_.size() > 1) pass(item_form);
+    const Lanes newer = lists_.empty() ? Lanes{} : lists_[0];
+    const size_t row_bytes = form.made_bytes();
+    const bool all = rows_max >= count_ + oldest.count;
+    std::array<char*, kLanes> begins;
+    std::array<TwoWayMerge<Form>, kLanes> merges;
+    char* room = to;
+    for (size_t i = 0; i < kLanes; ++i) {
+      begins[i] = room;
+      merges[i] = {newer[i], oldest_[i], room};
+      if (all) room += (newer[i].count + oldest_[i].count) * row_bytes;
+    }
+    if (all) run(form, &merges);
+    for (size_t i = 0; i < kLanes && rows_max > 0; ++i) {
+      if (!all && i > 0) merges[i] = {newer[i], oldest_[i], begins[i] = to};
+      to = merges[i].finish(form, all ? room : begins[i] + rows_max * row_bytes);
+      rows_max -= static_cast<size_t>(to - begins[i]) / row_bytes;
+      take(std::span<const char>(begins[i], to));
+    }
+  }
+
+ private:
+  static constexpr size_t kLanes = 4;
+  using Lanes = std::array<SortedList, kLanes>;  // the parts of one list
+
+  // Cuts every list by heads of the oldest.
+  template <class ItemForm, class Form>
+  void cut(const SortedList& oldest, const ItemForm& item_form, const Form& form) {
+    std::array<size_t, kLanes + 1> at;
+    for (size_t i = 0; i <= kLanes; ++i) {
+      at[i] = oldest.count * i / kLanes;
+      while (0 < at[i] && at[i] < oldest.count && form.head(oldest.at(at[i] - 1)) == form.head(oldest.at(at[i])))
+        --at[i];
+    }
+    for (size_t i = 0; i < kLanes; ++i) oldest_[i] = oldest.part(at[i], at[i + 1]);
+    lists_.assign(ends_.size(), {});
+    size_t begin = 0;
+    for (size_t list = 0; list < ends_.size(); ++list) {
+      for (size_t i = 0; i < kLanes; ++i) {
+        size_t end = ends_[list];
+        if (i + 1 < kLanes && at[i + 1] < oldest.count) {
+          end = first_from(form.head(oldest.at(at[i + 1])), item_form, begin, end);
+        }
+        lists_[list][i] = {bytes_of(items_) + begin * sizeof(Item), end - begin, sizeof(Item)};
+        begin = end;
+      }
+    }
+  }
+  // Of items [begin, end), which are sorted.
+  template <class ItemForm>
+  [[nodiscard]] size_t first_from(uint64_t head, const ItemForm& form, size_t begin, size_t end) const {
+    const auto first = items_.begin();
+    const auto is_below = [&](const Item& each) { return form.head(reinterpret_cast<const char*>(&each)) < head; };
+    return static_cast<size_t>(
+        std::partition_point(first + static_cast<ptrdiff_t>(begin), first + static_cast<ptrdiff_t>(end), is_below) -
+        first);
+  }
+
+  // Merges neighbouring lists, so that each entry is moved about log2(lists) times.
+  template <class ItemForm>
+  void pass(const ItemForm& form) {
+    if (other_.size() < count_) other_.resize(items_.size());
+    char* to = bytes_of(other_);
+    size_t lists = 0;
+    for (size_t i = 0; i < lists_.size(); i += 2) {
+      const Lanes& older = lists_[i];
+      const Lanes newer = i + 1 < lists_.size() ? lists_[i + 1] : Lanes{};
+      std::array<char*, kLanes> begins;
+      std::array<TwoWayMerge<ItemForm>, kLanes> merges;
+      for (size_t lane = 0; lane < kLanes; ++lane) {
+        begins[lane] = to;
+        merges[lane] = {newer[lane], older[lane], to};
+        to += (newer[lane].count + older[lane].count) * sizeof(Item);
+      }
+      run(form, &merges);
+      for (size_t lane = 0; lane < kLanes; ++lane) {
+        const auto bytes = static_cast<size_t>(merges[lane].finish(form, to) - begins[lane]);
+        lists_[lists][lane] = {begins[lane], bytes / sizeof(Item), sizeof(Item)};
+      }
+      ++lists;
+    }
+    lists_.resize(lists);
+    std::swap(items_, other_);
+  }
+
+  // Until one of them comes to an end.
+  template <class Form>
+  static void run(const Form& form, std::array<TwoWayMerge<Form>, kLanes>* merges) {
+    auto [a, b, c, d] = *merges;  // in registers
+    while (a.both() && b.both() && c.both() && d.both()) {
+      a.step(form);
+      b.step(form);
+      c.step(form);
+      d.step(form);
+    }
+    *merges = {a, b, c, d};
+  }
+
+  [[nodiscard]] static char* bytes_of(std::vector<Item>& items) { return reinterpret_cast<char*>(items.data()); }
+
+  std::vector<Item> items_, other_;
+  size_t count_ = 0;          // of items
+  std::vector<size_t> ends_;  // of the lists, oldest first
+  std::vector<Lanes> lists_;  // what is left of them to be merged
+  Lanes oldest_;
+};
+
+}  // namespace bonsai::persist
+
+#endif  // BONSAI_PERSIST_MERGE_LISTS_H_
