@@ -18,6 +18,7 @@ import sys
 # Operations of the shorter run.
 KINDS = {"put": 20000, "multi_put": 20000, "get": 20000, "multi_get": 20000, "scan": 2000,
          "session_put": 20000, "session_get": 20000, "session_mixed": 20000,
+         "session_insert": 20000, "session_scan": 4000,
          "long_scan": 20, "long_scan_16": 20, "compaction": 16384}
 
 

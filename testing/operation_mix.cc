@@ -2,7 +2,8 @@
 // Operations of one kind on a loaded and drained store, through the public interface only. scripts/instructions.py
 // counts their instructions.
 //   operation_mix KIND RECORDS OPERATIONS    KIND: put, get, multi_put, multi_get (32 keys a call), scan (of 50)
-//                                            session_put, session_get, session_mixed (32 a session's wait)
+//                                            session_put, session_get, session_mixed (32 a session's wait),
+//                                            session_insert, session_scan (of 50; each twentieth an insert)
 //                                            long_scan (of 32 K, after 256 puts), long_scan_16 (values of 16 bytes)
 //                                            compaction (a put, and its share of a drain after 4,096 puts)
 // One thread, no background threads, 8-byte keys in random order, 8-byte values, a pool in memory (tmpfs) that is
@@ -111,16 +112,23 @@ class Mix {
     return bonsai::Status::OK();
   }
 
-  // Of a mixed one every other operation is a get.
+  // The requests of one kind. Of a mixed one every other operation is a get.
   bonsai::Status in_session(const std::string& kind, uint64_t operations) {
+    const bool inserts = kind == "session_insert", scans = kind == "session_scan";
     const auto session = db_.NewSession(kGroup);
+    bonsai::ScanOptions options;
+    options.limit = 50;
     std::vector<std::string> keys(kGroup), values(kGroup);
     std::vector<bonsai::Status> statuses(kGroup);
     for (uint64_t i = 0; i < operations; ++i) {
       const size_t j = i % kGroup;
-      keys[j] = key_of(mix(i) % records_);
-      if (kind == "session_put" || (kind == "session_mixed" && i % 2 == 1)) {
+      const bool fresh = inserts || (scans && i % 20 == 19);
+      keys[j] = key_of(fresh ? records_ + i : mix(i) % records_);
+      if (fresh || kind == "session_put" || (kind == "session_mixed" && i % 2 == 1)) {
         session->Put(keys[j], new_, &statuses[j]);
+      } else if (scans) {
+        session->Scan(
+            options, keys[j], [this](std::string_view, std::string_view) { return ++visited_ != 0; }, &statuses[j]);
       } else {
         session->Get(keys[j], &values[j], &statuses[j]);
       }
