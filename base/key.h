@@ -77,6 +77,12 @@ class Fence {
  public:
   Fence() = default;  // the empty key, below every key
   explicit Fence(std::string_view bytes) : bytes_(bytes), head_(key_head(bytes)) {}
+  // Becomes Fence(bytes), in the memory that it has.
+  void assign(std::string_view bytes) {
+    bytes_.assign(bytes);
+    head_ = key_head(bytes);
+    infinite_ = false;
+  }
   static Fence infinite() {
     Fence fence;
     fence.infinite_ = true;

@@ -86,6 +86,15 @@ TEST(Fence, bounds_keys_from_above) {
   EXPECT_TRUE(Fence() < fence);
 }
 
+TEST(Fence, becomes_what_it_is_assigned) {
+  Fence fence = Fence::infinite();
+  for (const std::string key : {"a", "", "a key that is longer than eight bytes"}) {
+    fence.assign(key);
+    EXPECT_TRUE(fence == Fence(key)) << key;
+    EXPECT_EQ(fence.key().head, Fence(key).key().head);
+  }
+}
+
 TEST(Printable, escapes_and_shortens) {
   EXPECT_EQ(printable("ab\"\x01"), "\"ab\\x22\\x01\"");
   EXPECT_EQ(printable(std::string(40, 'k')), "\"" + std::string(32, 'k') + "\"...");

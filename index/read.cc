@@ -362,7 +362,11 @@ void Index::read_few(Bnode* bnode, const persist::Dnode& dnode, const Key& start
   take_metadata(start, dnode, reader);
   std::optional<Key> end = cursor.key_ahead(records_max);
   if (end && !(start < *end && hi.above(*end))) end.reset();  // a damaged one, not verified
-  window->hi = end ? base::Fence(end->bytes) : hi;
+  if (end) {
+    window->hi.assign(end->bytes);
+  } else {
+    window->hi = hi;
+  }
   Collected all;
   collect_updates(*bnode, 0, *window, start, version, &all);
   all.sort();
@@ -481,21 +485,22 @@ void Index::find_starts(std::span<ScanAhead> scans) const {
 }
 
 void Index::prefetch_start(ScanAhead* scan, size_t stage) const {
-  Bnode* const first = scan->peek(0);
-  const Bnode* const next = scan->peek(1);
   if (stage == 0) {
-    scan->replace_next(newest_successor(first, scan->from()));
-    Prefetch::directory(*scan->peek(0));
+    Bnode* const first = newest_successor(scan->peek(0), scan->from());
+    scan->replace_next(first);
+    Prefetch::directory(*first);
   } else if (stage == 1) {
-    const uint64_t records = Prefetch::records(*first, dnodes_.volume(), scan->from(), scan->records_max());
+    const uint64_t records = Prefetch::records(*scan->peek(0), dnodes_.volume(), scan->from(), scan->records_max());
+    const Bnode* const next = scan->peek(1);
     if (records >= scan->records_max() || next == nullptr) return;
     scan->set_beyond_max(scan->records_max() - records);
     Prefetch::bnode(*next);
   } else if (stage == 2) {
-    if (const Slots* slots = first->slots()) Prefetch::heads(*slots);
-    if (scan->beyond_max() != 0) Prefetch::directory(*next);
+    if (const Slots* slots = scan->peek(0)->slots()) Prefetch::heads(*slots);
+    if (scan->beyond_max() != 0) Prefetch::directory(*scan->peek(1));
   } else if (scan->beyond_max() != 0) {
-    Prefetch::records(*next, dnodes_.volume(), next->lo().key(), scan->beyond_max());
+    const Bnode& next = *scan->peek(1);
+    Prefetch::records(next, dnodes_.volume(), next.lo().key(), scan->beyond_max());
   }
 }
 

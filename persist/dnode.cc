@@ -163,12 +163,6 @@ bool Dnode::note_run(const RunView& view, const Place& place, std::span<const En
   return true;
 }
 
-uint64_t Dnode::entries() const {
-  uint64_t sum = 0;
-  for (const Run& run : places()) sum += run.count;
-  return sum;
-}
-
 uint64_t Dnode::run_bytes() const {
   uint64_t sum = 0;
   for (const RunDesc& run : runs()) sum += run.bytes;
@@ -192,20 +186,22 @@ void Dnode::prefetch_runs(const scale::Volume& volume) const {
   }
 }
 
-void Dnode::prefetch_part(const RunView& run, const EntryRange& part, uint64_t records) const {
+void Dnode::prefetch_part(const RunView& run, const EntryRange& part, uint64_t records, uint64_t entries) {
   constexpr uint64_t kEntriesMax = 64;
-  const uint64_t share = std::min(records, kEntriesMax) * run.count() / entries() + 1;
+  const uint64_t most = std::min(records, kEntriesMax);
+  const uint64_t share = run.count() == entries ? most + 1 : most * run.count() / entries + 1;  // mostly no division
   run.prefetch(part.lo, std::min(part.hi + base::checked_narrow<uint32_t>(share), run.count()));
 }
 
 uint64_t Dnode::prefetch_scan(const scale::Volume& volume, const base::Key& key, uint64_t records) const {
   if (!uploaded()) return UINT64_MAX;
   const std::array<EntryRange, kRunsMax> parts = parts_with(key, true);
+  const uint64_t all = entries();
   uint64_t sum = 0;
   for (size_t i = 0; i < places().size(); ++i) {
     const std::byte* bytes = volume.hint(scale::Addr::of_bits(places()[i].addr));
     const RunView run = run_view(i, bytes, volume.identity());
-    prefetch_part(run, parts[i], records);
+    prefetch_part(run, parts[i], records, all);
     sum += run.count() - (parts[i].lo + parts[i].hi) / 2;
   }
   return sum;

@@ -89,7 +89,11 @@ class Dnode {
   [[nodiscard]] scale::Addr long_fences() const { return parts_->long_fences; }
   [[nodiscard]] uint64_t long_fence_bytes() const { return parts_->long_fence_bytes; }
   [[nodiscard]] const Runs& runs() const { return parts_->runs; }
-  [[nodiscard]] uint64_t entries() const;  // hidden ones and tombstones included
+  [[nodiscard]] uint64_t entries() const {  // hidden ones and tombstones included
+    uint64_t sum = 0;
+    for (const Run& run : places()) sum += run.count;
+    return sum;
+  }
   [[nodiscard]] uint64_t run_bytes() const;
   [[nodiscard]] bool uploaded() const { return head_.uploaded != 0; }
   [[nodiscard]] uint64_t dram_bytes() const;
@@ -203,8 +207,8 @@ class Dnode {
     for (size_t i = 0; i < count; ++i) __builtin_prefetch(static_cast<const char*>(begin) + i * kLine);
   }
   // The part of a run, and of what follows as much as is its share of `records`, but not what the processor will fetch
-  // by itself.
-  void prefetch_part(const RunView& run, const EntryRange& part, uint64_t records) const;
+  // by itself. `entries`: of all runs.
+  static void prefetch_part(const RunView& run, const EntryRange& part, uint64_t records, uint64_t entries);
   [[nodiscard]] uint32_t birth(size_t run) const { return at<uint32_t>(births_offset(head_.runs_count))[run]; }
   // The descriptor of run i.
   [[nodiscard]] RunDesc desc(size_t i) const { return places()[i].variable() ? runs()[i] : uniform_desc(i); }

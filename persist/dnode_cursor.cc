@@ -36,7 +36,7 @@ void DnodeCursor::open(const Key& key, bool inside, uint64_t entries) {
   }
   whole_ = verifies && is_worth_whole(wanted, all);
   if (whole_) return;
-  for (const Source& source : sources_) dnode_.prefetch_part(source.run, {source.index, source.end}, entries);
+  for (const Source& source : sources_) Dnode::prefetch_part(source.run, {source.index, source.end}, entries, all);
 }
 
 void DnodeCursor::seek_in(const Key& key, bool inside, uint64_t entries) {

@@ -143,6 +143,15 @@ TEST(Record, EverySingleBitFlipIsRejected) {
   expect_every_flip_rejected(epoch);
 }
 
+TEST(Record, NumbersTakeAByteForSevenBits) {
+  for (unsigned bits = 1; bits <= 64; ++bits) {
+    const uint64_t most = UINT64_MAX >> (64 - bits);
+    EXPECT_EQ(varint_bytes(most), (bits + 6) / 7) << bits;
+    EXPECT_EQ(varint_bytes(most / 2 + 1), (bits + 6) / 7) << bits;
+  }
+  EXPECT_EQ(varint_bytes(0), 1U);
+}
+
 TEST(Record, TruncationIsRejected) {
   const auto bytes = encoded(make_update("key", "some value"));
   RecordView view;
