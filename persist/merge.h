@@ -45,10 +45,10 @@ class Merge {
   void visit(Visit visit) {
     if (sources_.empty()) return;
     find_newer(nullptr);
-    oldest_.resize(std::max(oldest_.size(), sources_[0].count()));
+    oldest_.grow(sources_[0].count());
     find_items(sources_[0], nullptr, oldest_.data());
-    const SortedList oldest{reinterpret_cast<const char*>(oldest_.data()), sources_[0].count(), sizeof(EntryItem)};
-    made_.resize(std::max(made_.size(), newer_.count() + oldest.count));
+    const SortedList oldest{oldest_.bytes(), sources_[0].count(), sizeof(EntryItem)};
+    made_.grow(newer_.count() + oldest.count);
     const auto take = [&](std::span<const char> items) {
       for (const char* item = items.data(); item != items.data() + items.size(); item += sizeof(EntryItem)) {
         visit(entry(*reinterpret_cast<const EntryItem*>(item)));
@@ -56,7 +56,7 @@ class Merge {
     };
     const auto merge = [&]<bool kHeadsDecide>() {
       const EntryItemForm<kHeadsDecide> form{{key_bytes_}};
-      newer_.merge(oldest, form, form, UINT64_MAX, reinterpret_cast<char*>(made_.data()), take);
+      newer_.merge(oldest, form, form, UINT64_MAX, made_.bytes(), take);
     };
     heads_decide() ? merge.template operator()<true>() : merge.template operator()<false>();
   }
@@ -197,7 +197,7 @@ class Merge {
   std::vector<Entry> decoded_;
   ListMerge<EntryItem> newer_;
   ListMerge<WordItem> newer_words_;  // where all have the form
-  std::vector<EntryItem> oldest_, made_;
+  ItemBuffer<EntryItem> oldest_, made_;
   std::vector<OtherEntry> others_;
   std::vector<char> no_value_;  // what is copied for a tombstone: of a far run row 0 need not be there
 };

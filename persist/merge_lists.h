@@ -23,6 +23,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -101,6 +102,26 @@ class TwoWayMerge {
   char* to_;
 };
 
+// Memory for items that are written before they are read: it is not initialised.
+template <class Item>
+class ItemBuffer {
+ public:
+  [[nodiscard]] Item* data() const { return items_.get(); }
+  [[nodiscard]] char* bytes() const { return reinterpret_cast<char*>(items_.get()); }
+  // Room for so many. The first `kept` items stay.
+  void grow(size_t count, size_t kept = 0) {
+    if (count <= count_) return;
+    count_ = std::max(count, 2 * count_);
+    auto items = std::make_unique_for_overwrite<Item[]>(count_);
+    std::copy_n(items_.get(), kept, items.get());
+    items_ = std::move(items);
+  }
+
+ private:
+  std::unique_ptr<Item[]> items_;
+  size_t count_ = 0;
+};
+
 // Merges the lists of one range. To be filled by clear() and add() of each list, oldest first; then merge(), once. Not
 // thread-safe; keeps its memory for the next time.
 template <class Item>
@@ -113,10 +134,11 @@ class ListMerge {
   // Room for a list of so many, newer than those before, which the caller fills: sorted, no key twice. It stays where
   // it is until the next call.
   std::span<Item> add(size_t count) {
+    const size_t before = count_;
     count_ += count;
-    if (items_.size() < count_) items_.resize(std::max(count_, 2 * items_.size()));
+    items_.grow(count_, before);
     ends_.push_back(count_);
-    return std::span(items_).subspan(count_ - count, count);
+    return {items_.data() + before, count};
   }
   [[nodiscard]] size_t count() const { return count_; }  // of all lists
 
@@ -170,7 +192,7 @@ class ListMerge {
         if (i + 1 < kLanes && at[i + 1] < oldest.count) {
           end = first_from(form.head(oldest.at(at[i + 1])), item_form, begin, end);
         }
-        lists_[list][i] = {bytes_of(items_) + begin * sizeof(Item), end - begin, sizeof(Item)};
+        lists_[list][i] = {items_.bytes() + begin * sizeof(Item), end - begin, sizeof(Item)};
         begin = end;
       }
     }
@@ -178,18 +200,16 @@ class ListMerge {
   // Of items [begin, end), which are sorted.
   template <class ItemForm>
   [[nodiscard]] size_t first_from(uint64_t head, const ItemForm& form, size_t begin, size_t end) const {
-    const auto first = items_.begin();
+    const Item* const first = items_.data();
     const auto is_below = [&](const Item& each) { return form.head(reinterpret_cast<const char*>(&each)) < head; };
-    return static_cast<size_t>(
-        std::partition_point(first + static_cast<ptrdiff_t>(begin), first + static_cast<ptrdiff_t>(end), is_below) -
-        first);
+    return static_cast<size_t>(std::partition_point(first + begin, first + end, is_below) - first);
   }
 
   // Merges neighbouring lists, so that each entry is moved about log2(lists) times.
   template <class ItemForm>
   void pass(const ItemForm& form) {
-    if (other_.size() < count_) other_.resize(items_.size());
-    char* to = bytes_of(other_);
+    other_.grow(count_);
+    char* to = other_.bytes();
     size_t lists = 0;
     for (size_t i = 0; i < lists_.size(); i += 2) {
       const Lanes& older = lists_[i];
@@ -225,9 +245,7 @@ class ListMerge {
     *merges = {a, b, c, d};
   }
 
-  [[nodiscard]] static char* bytes_of(std::vector<Item>& items) { return reinterpret_cast<char*>(items.data()); }
-
-  std::vector<Item> items_, other_;
+  ItemBuffer<Item> items_, other_;
   size_t count_ = 0;          // of items
   std::vector<size_t> ends_;  // of the lists, oldest first
   std::vector<Lanes> lists_;  // what is left of them to be merged
