@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which members of a group an update waits for, and which changes and openings are allowed. A group has the copies of
+// one target; one copy is a group of one member. docs/nodes.md has the protocol.
+//
+// Invariants, as long as the owner puts these questions and keeps to the answers
+//   - Every member that any page in force names as in-sync holds everything that was acknowledged.
+//   - Of two openings with different members, the later one sees everything that the earlier one acknowledged.
+//
+// Pure. Thread-safety: values, one user at a time.
+#ifndef BONSAI_SCALE_MEMBERSHIP_IN_SYNC_H_
+#define BONSAI_SCALE_MEMBERSHIP_IN_SYNC_H_
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "scale/membership/lease.h"
+
+namespace bonsai::scale::membership {
+
+// Members by number in the page, one bit each.
+using MemberSet = uint32_t;
+
+[[nodiscard]] constexpr size_t count(MemberSet members) { return static_cast<size_t>(std::popcount(members)); }
+
+// Whether a new owner may open with the members `reached`, which have confirmed its fence and with it their pages. The
+// newest of those pages names `in_sync`, of which `needed` hold what is acknowledged. An unreached page that is newer
+// still names at least `needed` members, and none of `reached` is among them.
+[[nodiscard]] bool may_open(MemberSet in_sync, MemberSet reached, size_t needed);
+
+// The owner's view of the page: what is in force, and the one change in flight.
+class InSync {
+ public:
+  // After opening, with the members that the owner's page names. Requires: at least `needed` >= 1 of them.
+  InSync(MemberSet members, size_t needed, uint64_t version);
+
+  // Begins a page that names `members`; `caught_up` are those that hold everything. A change in flight is abandoned for
+  // it. False, and nothing has changed: fewer than `needed` would be left, or a member that is not caught up would be
+  // named.
+  [[nodiscard]] bool begin(MemberSet members, MemberSet caught_up);
+  // Member `member` has made the page of this version durable. Answers about other versions are ignored.
+  void durable(size_t member, uint64_t version);
+
+  // An update is acknowledged when all of these have made it durable.
+  [[nodiscard]] MemberSet awaited() const { return awaited_; }
+  // What the newest page names; it is in force when is_changing() is false.
+  [[nodiscard]] MemberSet members() const { return members_; }
+  [[nodiscard]] uint64_t version() const { return version_; }
+  [[nodiscard]] bool is_changing() const { return durable_ != members_; }
+  // Which of members() have the newest page.
+  [[nodiscard]] MemberSet durable_on() const { return durable_; }
+
+ private:
+  MemberSet awaited_, members_, durable_;
+  size_t needed_;
+  uint64_t version_;
+};
+
+}  // namespace bonsai::scale::membership
+
+#endif  // BONSAI_SCALE_MEMBERSHIP_IN_SYNC_H_
