@@ -118,6 +118,23 @@ function(bonsai_room name)
   endif()
 endfunction()
 
+# bonsai_shared_library(NAME OUTPUT name ROOM room EXPORTS file LINKS target...): one shared object of all of a room and
+# of what it uses of others. It exports only what `file`, a version script, lists. So names of the rooms and of their
+# dependencies do not leak into a program that links it, which may have copies of its own.
+function(bonsai_shared_library name)
+  cmake_parse_arguments(LIBRARY "" "OUTPUT;ROOM;EXPORTS" "LINKS" ${ARGN})
+  file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${name}.cc CONTENT "// The code comes from the room libraries.\n")
+  add_library(${name} SHARED ${CMAKE_CURRENT_BINARY_DIR}/${name}.cc)
+  target_link_libraries(${name} PRIVATE bonsai_options $<LINK_LIBRARY:WHOLE_ARCHIVE,${LIBRARY_ROOM}> ${LIBRARY_LINKS})
+  set_target_properties(${name} PROPERTIES
+    OUTPUT_NAME ${LIBRARY_OUTPUT} LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
+    LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,${LIBRARY_ROOM}" LINK_DEPENDS ${LIBRARY_EXPORTS})
+  if(BONSAI_SANITIZE)
+    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL TRUE)
+  endif()
+  target_link_options(${name} PRIVATE -Wl,--version-script=${LIBRARY_EXPORTS})
+endfunction()
+
 # A test's own sources are compiled with little optimisation: with -O3 they take half of the build's time, and the code
 # under test is in the libraries.
 set(BONSAI_TEST_OPTIONS $<$<CONFIG:RelWithDebInfo>:-O1>)
