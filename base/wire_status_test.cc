@@ -9,9 +9,9 @@ namespace bonsai::base {
 namespace {
 
 TEST(WireStatusTest, AnErrorComesBackAsItWasSent) {
-  for (const Status& sent : {Status::NotFound("a"), Status::InvalidArgument("b"), Status::Corruption("c"),
-                             Status::NotSupported("d"), Status::NoSpace("e"), Status::Busy("f"),
-                             Status::Unavailable("g"), Status::IoError("h")}) {
+  for (const Status& sent :
+       {Status::NotFound("a"), Status::InvalidArgument("b"), Status::Corruption("c"), Status::NotSupported("d"),
+        Status::NoSpace("e"), Status::Busy("f"), Status::Unavailable("g"), Status::IoError("h")}) {
     const Status received = status_from_wire(static_cast<int32_t>(sent.code()), std::string(sent.message()));
     EXPECT_EQ(sent.code(), received.code());
     EXPECT_EQ(sent.message(), received.message());

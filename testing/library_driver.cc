@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lines of `bonsai-bench experiment speed` through the public interface only, for scripts/turns.py, which compiles
-// this text against the libraries of several builds: what drives them is then the same, whatever their benches do.
-//   speed_mix RECORDS FORM SETTLE_MS    FORM: fixed (8 + 8 bytes) or strings (24 + 100)
-// Prints a line "NAME: Mop/s" each. As many requests as records, on two threads in sessions of 32, each on its own
-// sequence, made before the clock starts. Drained before each line; then it waits for SETTLE_MS.
+// Drives a store through the public interface only. scripts/driver.py compiles this text against the libraries of
+// several builds, so that what drives them is the same, whatever their programs do.
+//   library_driver speed RECORDS FORM SETTLE_MS       for scripts/turns.py
+// The lines of `bonsai-bench experiment speed`. FORM: fixed (8 + 8 bytes) or strings (24 + 100). Prints a line
+// "NAME: Mop/s" each. As many requests as records, on two threads in sessions of 32, each on its own sequence, made
+// before the clock starts. The store is drained before each line; then it waits for SETTLE_MS.
+//   library_driver count KIND RECORDS OPERATIONS      for scripts/instructions.py
+// Operations of one kind on a loaded and drained store. KIND: put, get, multi_put, multi_get (32 keys a call), scan (of
+// 50), session_put, session_get, session_mixed (32 a session's wait). One thread, no background threads, 8-byte keys in
+// random order, 8-byte values. The requests of a run are a prefix of those of a longer one.
+// Pools are in memory (tmpfs) and are removed in the end.
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -26,12 +33,20 @@ namespace {
 constexpr size_t kThreads = 2;
 constexpr size_t kDepth = 32;
 constexpr size_t kScanRecords = 50;
+constexpr size_t kGroup = 32;
 
 uint64_t mix(uint64_t x) {
   x = (x ^ (x >> 31)) * 0x9e3779b97f4a7c15;
   x = (x ^ (x >> 29)) * 0xbf58476d1ce4e5b9;
   return x ^ (x >> 32);
 }
+
+std::string fixed_key_of(uint64_t number) {
+  const uint64_t bits = mix(number);
+  return {reinterpret_cast<const char*>(&bits), sizeof bits};
+}
+
+std::string pool_path() { return "/dev/shm/bonsai-library-driver." + std::to_string(::getpid()); }
 
 // A byte of each cache line: whoever scans reads what he gets.
 uint64_t touched(std::string_view bytes) {
@@ -41,7 +56,7 @@ uint64_t touched(std::string_view bytes) {
 }
 
 [[noreturn]] void fail(const bonsai::Status& status) {
-  std::fprintf(stderr, "speed_mix: %s\n", status.ToString().c_str());
+  std::fprintf(stderr, "library_driver: %s\n", status.ToString().c_str());
   std::exit(1);
 }
 
@@ -97,13 +112,13 @@ struct Request {
   Op op;
 };
 
-class SpeedMix {
+class SpeedLines {
  public:
-  SpeedMix(uint64_t records, bool strings, uint64_t settle_ms)
+  SpeedLines(uint64_t records, bool strings, uint64_t settle_ms)
       : records_(records), strings_(strings), settle_ms_(settle_ms), zipf_(records) {}
-  ~SpeedMix() { close(); }
-  SpeedMix(const SpeedMix&) = delete;
-  SpeedMix& operator=(const SpeedMix&) = delete;
+  ~SpeedLines() { close(); }
+  SpeedLines(const SpeedLines&) = delete;
+  SpeedLines& operator=(const SpeedLines&) = delete;
 
   void run() {
     for (const Line& line : kLines) {
@@ -130,10 +145,9 @@ class SpeedMix {
     expect(bonsai::DB::Open(options, path_, &db_));
   }
   [[nodiscard]] std::string key_of(uint64_t record) const {
-    const uint64_t bits = mix(record);
-    if (!strings_) return {reinterpret_cast<const char*>(&bits), sizeof bits};
+    if (!strings_) return fixed_key_of(record);
     char text[32];
-    std::snprintf(text, sizeof text, "user%020llu", static_cast<unsigned long long>(bits));
+    std::snprintf(text, sizeof text, "user%020llu", static_cast<unsigned long long>(mix(record)));
     return text;
   }
   std::vector<Request> requests(const Line& line, size_t thread) const {
@@ -226,18 +240,128 @@ class SpeedMix {
   const bool strings_;
   const uint64_t settle_ms_;
   const Zipfian zipf_;
-  const std::string path_ = "/dev/shm/bonsai-speed-mix." + std::to_string(::getpid());
+  const std::string path_ = pool_path();
   std::unique_ptr<bonsai::DB> db_;
 };
 
+class Counted {
+ public:
+  Counted(bonsai::DB* db, uint64_t records) : db_(*db), records_(records) {}
+
+  bonsai::Status load() {
+    bonsai::Status status;
+    for (uint64_t i = 0; i < records_ && status.ok(); ++i) status = db_.Put(fixed_key_of(i), "as it was");
+    return status.ok() ? db_.Drain() : status;
+  }
+
+  bonsai::Status run(const std::string& kind, uint64_t operations) {
+    if (kind == "multi_get" || kind == "multi_put") return in_groups(kind == "multi_put", operations);
+    if (kind.starts_with("session_")) return in_session(kind, operations);
+    bonsai::Status status;
+    for (uint64_t i = 0; i < operations && status.ok(); ++i) {
+      const std::string key = fixed_key_of(mix(i) % records_);
+      if (kind == "put") {
+        status = db_.Put(key, "replaced");
+      } else if (kind == "get") {
+        status = db_.Get(key, &value_);
+      } else if (kind == "scan") {
+        bonsai::ScanOptions options;
+        options.limit = 50;
+        status = db_.Scan(options, key, [this](std::string_view, std::string_view) { return ++visited_ != 0; });
+      } else {
+        status = bonsai::Status::InvalidArgument("'" + kind + "' is no kind of operation; see library_driver.cc");
+      }
+    }
+    return status;
+  }
+
+ private:
+  bonsai::Status in_groups(bool puts, uint64_t operations) {
+    std::vector<std::string> keys(kGroup), values(kGroup);
+    const std::vector<std::string_view> new_values(kGroup, "replaced");
+    std::vector<bonsai::Status> statuses(kGroup);
+    for (uint64_t i = 0; i < operations; i += kGroup) {
+      for (size_t j = 0; j < kGroup; ++j) keys[j] = fixed_key_of(mix(i + j) % records_);
+      const std::vector<std::string_view> views(keys.begin(), keys.end());
+      if (puts) {
+        db_.MultiPut(views, new_values, statuses);
+      } else {
+        db_.MultiGet({}, views, values, statuses);
+      }
+      for (const bonsai::Status& status : statuses) {
+        if (!status.ok()) return status;
+      }
+    }
+    return bonsai::Status::OK();
+  }
+
+  // Of a mixed one every other operation is a get.
+  bonsai::Status in_session(const std::string& kind, uint64_t operations) {
+    const auto session = db_.NewSession(kGroup);
+    std::vector<std::string> keys(kGroup), values(kGroup);
+    std::vector<bonsai::Status> statuses(kGroup);
+    for (uint64_t i = 0; i < operations; ++i) {
+      const size_t j = i % kGroup;
+      keys[j] = fixed_key_of(mix(i) % records_);
+      if (kind == "session_put" || (kind == "session_mixed" && i % 2 == 1)) {
+        session->Put(keys[j], "replaced", &statuses[j]);
+      } else {
+        session->Get(keys[j], &values[j], &statuses[j]);
+      }
+      if (j + 1 < kGroup && i + 1 < operations) continue;
+      session->Wait();
+      for (const bonsai::Status& status : statuses) {
+        if (!status.ok()) return status;
+      }
+    }
+    return bonsai::Status::OK();
+  }
+
+  bonsai::DB& db_;
+  const uint64_t records_;
+  std::string value_;
+  uint64_t visited_ = 0;
+};
+
+int speed(char** words) {
+  const std::string_view form = words[1];
+  const auto records = static_cast<uint64_t>(std::atoll(words[0]));
+  SpeedLines(records, form == "strings", static_cast<uint64_t>(std::atoll(words[2]))).run();
+  return 0;
+}
+
+int count(char** words) {
+  const uint64_t records = std::strtoull(words[1], nullptr, 10);
+  const std::string pool = pool_path();
+  bonsai::Options options;
+  options.create_if_missing = true;
+  options.error_if_exists = true;
+  options.key_format = bonsai::KeyFormat::kFixed8;
+  options.pool_bytes = (uint64_t{64} << 20) + 256 * records;
+  options.background_threads = 0;
+  options.recovery_threads = 1;
+  std::unique_ptr<bonsai::DB> db;
+  bonsai::Status status = bonsai::DB::Open(options, pool, &db);
+  if (status.ok()) {
+    Counted counted(db.get(), records);
+    status = counted.load();
+    if (status.ok()) status = counted.run(words[0], std::strtoull(words[2], nullptr, 10));
+    db.reset();
+  }
+  ::unlink(pool.c_str());
+  expect(status);
+  return 0;
+}
+
 }  // namespace
 
-int main(int count, char** words) {
-  const std::string_view form = count > 2 ? words[2] : "";
-  if (count != 4 || std::atoll(words[1]) < 1 || (form != "fixed" && form != "strings")) {
-    std::fprintf(stderr, "usage: speed_mix RECORDS fixed|strings SETTLE_MS\n");
-    return 2;
-  }
-  SpeedMix(static_cast<uint64_t>(std::atoll(words[1])), form == "strings", static_cast<uint64_t>(std::atoll(words[3])))
-      .run();
+int main(int argc, char** argv) {
+  const std::string_view what = argc == 5 ? argv[1] : "";
+  const std::string_view form = argc == 5 ? argv[3] : "";
+  if (what == "count") return count(argv + 2);
+  if (what == "speed" && std::atoll(argv[2]) > 0 && (form == "fixed" || form == "strings")) return speed(argv + 2);
+  std::fprintf(stderr,
+               "usage: library_driver speed RECORDS fixed|strings SETTLE_MS\n"
+               "       library_driver count KIND RECORDS OPERATIONS\n");
+  return 2;
 }
