@@ -5,8 +5,8 @@
 
 #include "base/random.h"
 #include "base/status_macros.h"
+#include "base/wire_status.h"
 #include "rdma/litmus.h"
-#include "rdma/provider.h"
 #include "rdma/registered_memory.h"
 #include "scale/fabrics.h"
 
@@ -22,7 +22,7 @@ Status Service::start(const Config& config, const Address& address, const rdma::
   std::unique_ptr<Service> made(new Service(address));
   const Status status = made->open(config, secret);
   if (!status.ok()) {
-    return rdma::status_from_wire(static_cast<int32_t>(status.code()),
+    return base::status_from_wire(static_cast<int32_t>(status.code()),
                                   address.text() + ": " + std::string(status.message()));
   }
   *service = std::move(made);

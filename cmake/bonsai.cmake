@@ -118,6 +118,23 @@ function(bonsai_room name)
   endif()
 endfunction()
 
+# bonsai_shared_library(NAME OUTPUT name ROOM room EXPORTS file LINKS target...): one shared object of all of a room and
+# of what it uses of others. It exports only what `file`, a version script, lists. So names of the rooms and of their
+# dependencies do not leak into a program that links it, which may have copies of its own.
+function(bonsai_shared_library name)
+  cmake_parse_arguments(LIBRARY "" "OUTPUT;ROOM;EXPORTS" "LINKS" ${ARGN})
+  file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${name}.cc CONTENT "// The code comes from the room libraries.\n")
+  add_library(${name} SHARED ${CMAKE_CURRENT_BINARY_DIR}/${name}.cc)
+  target_link_libraries(${name} PRIVATE bonsai_options $<LINK_LIBRARY:WHOLE_ARCHIVE,${LIBRARY_ROOM}> ${LIBRARY_LINKS})
+  set_target_properties(${name} PROPERTIES
+    OUTPUT_NAME ${LIBRARY_OUTPUT} LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
+    LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,${LIBRARY_ROOM}" LINK_DEPENDS ${LIBRARY_EXPORTS})
+  if(BONSAI_SANITIZE)
+    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL TRUE)
+  endif()
+  target_link_options(${name} PRIVATE -Wl,--version-script=${LIBRARY_EXPORTS})
+endfunction()
+
 # A test's own sources are compiled with little optimisation: with -O3 they take half of the build's time, and the code
 # under test is in the libraries.
 set(BONSAI_TEST_OPTIONS $<$<CONFIG:RelWithDebInfo>:-O1>)
@@ -147,10 +164,8 @@ endif()
 
 # The rules for every test program. Without BUILD_TESTING it is defined, with its sources only, but neither built nor
 # run. A build for the fuzzer compiles it, for the compiler's warnings, and neither instruments nor links it. The time
-# limit grows with the regime (a sanitizer slows a test several times) and with BONSAI_TIMEOUT_SCALE. ONE_THREAD tests
-# are left out under ThreadSanitizer, which would find nothing; BY_NIGHT tests are left out under any sanitizer by day.
-# Reads SOURCES LINKS LABELS ENVIRONMENT TIMEOUT SERIAL ONE_THREAD BY_NIGHT as TEST_* from the caller; further arguments
-# go to the program.
+# limit grows with the regime (a sanitizer slows a test several times) and with BONSAI_TIMEOUT_SCALE. Reads the values
+# SOURCES LINKS LABELS ENVIRONMENT TIMEOUT and LEFT_OUT (cases that this build leaves out) as TEST_* from the caller.
 macro(bonsai_add_test_program name)
   if(NOT BUILD_TESTING)
     add_library(${name} OBJECT ${TEST_SOURCES})
@@ -164,11 +179,7 @@ macro(bonsai_add_test_program name)
     target_link_libraries(${name} PRIVATE bonsai_options ${TEST_LINKS})
   endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  set(TEST_LEFT_OUT FALSE)
-  if((BONSAI_SANITIZE MATCHES thread AND TEST_ONE_THREAD) OR (TEST_BY_NIGHT AND BONSAI_BY_DAY))
-    set(TEST_LEFT_OUT TRUE)
-  endif()
-  if(NOT BUILD_TESTING OR TEST_LEFT_OUT)
+  if(NOT BUILD_TESTING OR "*" IN_LIST TEST_LEFT_OUT)
     set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL TRUE)
   elseif(NOT BONSAI_FUZZ)
     if(NOT TEST_TIMEOUT)
@@ -178,50 +189,50 @@ macro(bonsai_add_test_program name)
     if(BONSAI_SANITIZE)
       math(EXPR TEST_TIMEOUT "${TEST_TIMEOUT} * 3")
     endif()
-    add_test(NAME ${name} COMMAND ${name} ${ARGN})
+    set(cases)
+    if(TEST_LEFT_OUT)
+      list(JOIN TEST_LEFT_OUT ":" cases)
+      set(cases --gtest_filter=-${cases})
+    endif()
+    add_test(NAME ${name} COMMAND ${name} --gtest_output=xml:${CMAKE_BINARY_DIR}/test-results/${name}.xml ${cases})
     # CTest starts tests with the highest cost first, so that no long test runs alone at the end.
     set_tests_properties(${name} PROPERTIES TIMEOUT ${TEST_TIMEOUT} COST ${TEST_TIMEOUT} LABELS "${TEST_LABELS}"
-                         ENVIRONMENT "${TEST_ENVIRONMENT}" RUN_SERIAL ${TEST_SERIAL})
+                         ENVIRONMENT "${TEST_ENVIRONMENT}")
   endif()
 endmacro()
 
 # bonsai_test(NAME SOURCES file... LINKS target... [LABELS label...] [ENVIRONMENT VAR=value...] [TIMEOUT seconds]
-#             [SERIAL] [ONE_THREAD] [ONE_THREAD_CASES pattern...] [BY_NIGHT] [BY_NIGHT_CASES pattern...]
-#             [FAR] [SHM DAY|NIGHT] [TSAN medium...]):
-# a GoogleTest program, one CTest test. SERIAL: no other test runs at the same time. ONE_THREAD: it never has two active
-# threads; ONE_THREAD_CASES: some of its cases, in the notation of --gtest_filter, never have. BY_NIGHT, BY_NIGHT_CASES:
-# under sanitizers only by night. FAR, SHM: adds the tests NAME_far and NAME_shm, which run all cases with small budgets
-# on far media and on a node that serves its pools (base/testing/far.h). SHM NIGHT: NAME_shm runs only by night. Under
-# ThreadSanitizer both run only by night, except those that TSAN names (far, shm).
+#             [ONE_THREAD pattern...] [BY_NIGHT pattern...] [MEDIA medium[:night][:tsan]...]):
+# a GoogleTest program, one CTest test. Patterns of cases are those of --gtest_filter; `*` stands for the whole program.
+# ONE_THREAD: cases that never have two active threads. ThreadSanitizer would find nothing in them, so its builds leave
+# them out. BY_NIGHT: cases that sanitizers run only by night.
+# MEDIA: the media far and shm add the tests NAME_far and NAME_shm, which run all cases with small budgets on far media
+# and on a node that serves its pools (base/testing/far.h). `:night`: every build runs that test only by night. Under
+# ThreadSanitizer it runs only by night, too, unless the medium has `:tsan`.
 # scripts/test.sh counts its cases in the XML that it writes to test-results/. Figures and budgets:
 # base/testing/figures.h and budget.h; docs/testing.md explains both.
 function(bonsai_test name)
-  cmake_parse_arguments(TEST "SERIAL;ONE_THREAD;BY_NIGHT;FAR" "TIMEOUT;SHM"
-                        "SOURCES;LINKS;LABELS;ENVIRONMENT;ONE_THREAD_CASES;BY_NIGHT_CASES;TSAN" ${ARGN})
-  set(cases)
+  cmake_parse_arguments(TEST "" "TIMEOUT" "SOURCES;LINKS;LABELS;ENVIRONMENT;ONE_THREAD;BY_NIGHT;MEDIA" ${ARGN})
+  if(TEST_UNPARSED_ARGUMENTS)
+    message(SEND_ERROR "bonsai_test(${name}) does not know: ${TEST_UNPARSED_ARGUMENTS}")
+  endif()
+  set(TEST_LEFT_OUT)
   if(BONSAI_SANITIZE MATCHES thread)
-    list(APPEND cases ${TEST_ONE_THREAD_CASES})
+    list(APPEND TEST_LEFT_OUT ${TEST_ONE_THREAD})
   endif()
   if(BONSAI_BY_DAY)
-    list(APPEND cases ${TEST_BY_NIGHT_CASES})
+    list(APPEND TEST_LEFT_OUT ${TEST_BY_NIGHT})
   endif()
-  if(cases)
-    list(JOIN cases ":" cases)
-    set(cases --gtest_filter=-${cases})
-  endif()
-  bonsai_add_test_program(${name} --gtest_output=xml:${CMAKE_BINARY_DIR}/test-results/${name}.xml ${cases})
+  bonsai_add_test_program(${name})
   if(BUILD_TESTING)
-    list(JOIN TEST_TSAN "|" TEST_TSAN_MEDIA)
-    set(media)
-    if(TEST_FAR)
-      list(APPEND media far)
-    endif()
-    if(TEST_SHM STREQUAL DAY OR (TEST_SHM STREQUAL NIGHT AND BONSAI_TIMEOUT_SCALE GREATER 1))
-      list(APPEND media shm)
+    set(media ${TEST_MEDIA})
+    if(NOT BONSAI_TIMEOUT_SCALE GREATER 1)
+      list(FILTER media EXCLUDE REGEX ":night")
     endif()
     if(BONSAI_BY_DAY AND BONSAI_SANITIZE MATCHES thread)
-      list(FILTER media INCLUDE REGEX "^(${TEST_TSAN_MEDIA})$")
+      list(FILTER media INCLUDE REGEX ":tsan")
     endif()
+    list(TRANSFORM media REPLACE ":.*" "")
     foreach(medium IN LISTS media)
       if(TEST ${name})
         set(again ${name}_${medium})

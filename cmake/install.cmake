@@ -1,25 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # The files that `cmake --install` installs: the headers, libbonsai.so, the programs, and the files for
-# find_package(bonsai) and pkg-config. The library is one shared object with the rooms inside. It exports only the
-# declarations of include/bonsai (cmake/exports.map), so that symbols of the rooms and their dependencies do not leak
-# into a host program.
+# find_package(bonsai) and pkg-config. store/CMakeLists.txt makes the library.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-set(exports_map ${PROJECT_SOURCE_DIR}/cmake/exports.map)
-file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/library_anchor.cc CONTENT "// The code comes from the room libraries.\n")
-add_library(bonsai_library SHARED ${CMAKE_BINARY_DIR}/library_anchor.cc)
-add_library(bonsai::bonsai ALIAS bonsai_library)
-target_link_libraries(bonsai_library PRIVATE bonsai_options $<LINK_LIBRARY:WHOLE_ARCHIVE,bonsai_store>)
-set_target_properties(bonsai_library PROPERTIES
-  OUTPUT_NAME bonsai EXPORT_NAME bonsai VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
-  LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,bonsai_store" LINK_DEPENDS ${exports_map})
-target_link_options(bonsai_library PRIVATE -Wl,--version-script=${exports_map})
-target_include_directories(bonsai_library INTERFACE
-  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-target_compile_features(bonsai_library INTERFACE cxx_std_20)
 if(BONSAI_SANITIZE)
-  set_target_properties(bonsai_library PROPERTIES EXCLUDE_FROM_ALL TRUE)
   return()
 endif()
 
@@ -43,12 +28,15 @@ if(BONSAI_PROGRAMS)
 endif()
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
-# Programs are the files in bin/. A program that is not built is left out, with a message.
+# Programs are the files in bin/. They find the library from where they are. A program that is not built is left out,
+# with a message.
+file(RELATIVE_PATH libraries_from_programs /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
 bonsai_all_targets(targets)
 foreach(target IN LISTS targets)
   get_target_property(type ${target} TYPE)
   get_target_property(folder ${target} RUNTIME_OUTPUT_DIRECTORY)
   if(type STREQUAL EXECUTABLE AND folder STREQUAL CMAKE_RUNTIME_OUTPUT_DIRECTORY)
+    set_target_properties(${target} PROPERTIES INSTALL_RPATH "$ORIGIN/${libraries_from_programs}")
     install(TARGETS ${target} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} OPTIONAL)
     install(CODE "if(NOT EXISTS \"$<TARGET_FILE:${target}>\")
       message(STATUS \"Not installed, since it is not built: ${target}\")

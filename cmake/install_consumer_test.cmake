@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # CTest `install_consumer`: installs into a scratch prefix, then builds and runs a host program that finds the package
 # by find_package and by pkg-config. Also fails if the installed library depends on or exports something that should
-# stay internal. Arguments: build, source (folders), cxx (compiler).
+# stay internal, or if installed programs do not use it. Arguments: build, source (folders), cxx (compiler).
 set(scratch ${build}/install-test)
 set(prefix ${scratch}/prefix)
 file(REMOVE_RECURSE ${scratch})
@@ -87,4 +87,23 @@ endif()
 if(NOT output MATCHES "bonsai::DB::Open")
   message(FATAL_ERROR "libbonsai.so does not show bonsai::DB::Open (cmake/exports.map)")
 endif()
+if(NOT output MATCHES "bonsai::OpenForTest")
+  message(FATAL_ERROR "libbonsai.so does not show bonsai::OpenForTest, which the programs use")
+endif()
+
+# Installed programs run the installed library, and have no part of the store inside.
+unset(ENV{LD_LIBRARY_PATH})
+foreach(program bonsai bonsai-bench)
+  if(EXISTS ${prefix}/bin/${program})
+    run("readelf" readelf --dynamic ${prefix}/bin/${program})
+    if(NOT output MATCHES "NEEDED[^\n]*libbonsai.so.0" OR output MATCHES "(RUNPATH|RPATH)[^\n]*${build}")
+      message(FATAL_ERROR "${program} does not use the installed library:\n${output}")
+    endif()
+    run("nm" nm --demangle --defined-only ${prefix}/bin/${program})
+    if(output MATCHES "[^\n]*bonsai::(scale|persist|index|store)::[^\n]*")
+      message(FATAL_ERROR "${program} has a part of the store inside, and uses it by libbonsai.so: ${CMAKE_MATCH_0}")
+    endif()
+    run("${program}" ${prefix}/bin/${program} --help)
+  endif()
+endforeach()
 file(REMOVE_RECURSE ${scratch})

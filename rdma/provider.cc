@@ -29,27 +29,6 @@ Status admit_peer(const Admit& admit, const Hello& other, Hello* answer) {
   return admit ? admit(other, answer) : Status::OK();
 }
 
-Status status_from_wire(int32_t code, std::string text) {
-  switch (static_cast<Status::Code>(code)) {
-    case Status::Code::kNotFound:
-      return Status::NotFound(std::move(text));
-    case Status::Code::kInvalidArgument:
-      return Status::InvalidArgument(std::move(text));
-    case Status::Code::kCorruption:
-      return Status::Corruption(std::move(text));
-    case Status::Code::kNotSupported:
-      return Status::NotSupported(std::move(text));
-    case Status::Code::kNoSpace:
-      return Status::NoSpace(std::move(text));
-    case Status::Code::kBusy:
-      return Status::Busy(std::move(text));
-    case Status::Code::kUnavailable:
-      return Status::Unavailable(std::move(text));
-    default:
-      return Status::IoError(std::move(text));
-  }
-}
-
 Status check_registration(std::span<const std::byte> memory, Rights rights) {
   if (memory.empty()) return Status::InvalidArgument("a region of no bytes cannot be registered; give it memory");
   if (rights.atomic && reinterpret_cast<uintptr_t>(memory.data()) % sizeof(uint64_t) != 0) {

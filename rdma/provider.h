@@ -15,9 +15,6 @@ namespace bonsai::rdma {
 // Whether the listener that is *answer may serve `other`: the protocol's version, then `admit`.
 Status admit_peer(const Admit& admit, const Hello& other, Hello* answer);
 
-// A Status received over the wire. An invalid code becomes IoError.
-Status status_from_wire(int32_t code, std::string text);
-
 // Whether memory may be registered with these rights at all. Errors: InvalidArgument.
 Status check_registration(std::span<const std::byte> memory, Rights rights);
 

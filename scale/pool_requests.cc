@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/nvm/racy_copy.h"
 #include "base/status_macros.h"
-#include "rdma/provider.h"
+#include "base/wire_status.h"
 
 namespace bonsai::scale {
 namespace {
@@ -97,7 +97,7 @@ Status PoolRequests::ask(PoolClient* client, rdma::Peer* peer, PoolOp op, uint64
   PoolAnswer answer;
   base::racy_load(&answer, reinterpret_cast<const std::byte*>(&client->exchange().answer), sizeof answer);
   if (answer.code != 0) {
-    return rdma::status_from_wire(static_cast<int32_t>(answer.code), name + ": " + wire_text(answer.text));
+    return base::status_from_wire(static_cast<int32_t>(answer.code), name + ": " + wire_text(answer.text));
   }
   if (pool != nullptr) {
     *pool = {answer.region, static_cast<rdma::RemoteDomain>(answer.domain), answer.emulated != 0, answer.credits,

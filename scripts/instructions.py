@@ -4,9 +4,9 @@
 
   scripts/instructions.py build/release [OTHER_BUILD...]
 
-Each figure is what one more operation costs: the difference of two runs of tests/operation_mix. With several builds the
-ratio to the first is shown; with --at-most=1.02 the exit code is 1 if one is above. A build of another commit is made
-in a worktree (`git worktree add`). Needs the Debian package valgrind.
+Each figure is what one more operation costs: the difference of two runs of testing/library_driver.cc with the build's
+library. With several builds the ratio to the first is shown; with --at-most=1.02 the exit code is 1 if one is above.
+scripts/driver.py says what a build is. Needs the Debian package valgrind.
 """
 import argparse
 import pathlib
@@ -14,6 +14,9 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
+
+import driver
 
 # Operations of the shorter run.
 KINDS = {"put": 20000, "multi_put": 20000, "get": 20000, "multi_get": 20000, "scan": 2000,
@@ -24,7 +27,7 @@ KINDS = {"put": 20000, "multi_put": 20000, "get": 20000, "multi_get": 20000, "sc
 
 def instructions(program, kind, records, operations):
     done = subprocess.run(
-        ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", str(program), kind, str(records),
+        ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", str(program), "count", kind, str(records),
          str(operations)], capture_output=True, text=True)
     counted = re.search(r"Collected : (\d+)", done.stderr)
     if done.returncode != 0 or counted is None:
@@ -46,16 +49,17 @@ def main(words):
     options = parser.parse_args(words)
     if shutil.which("valgrind") is None:
         parser.error("valgrind is missing; run apt-get install valgrind")
-    programs = [build / "tests/operation_mix" for build in options.builds]
-    for program in programs:
-        if not program.exists():
-            parser.error(f"{program} is missing; run cmake --build {program.parent.parent} --target operation_mix")
+    if driver.missing(options.builds):
+        parser.error(driver.missing(options.builds))
     worst = 0.0
-    for kind in KINDS:
-        counts = [per_operation(program, kind, options.records) for program in programs]
-        ratios = [count / counts[0] for count in counts[1:]]
-        worst = max([worst, *ratios])
-        print(f"{kind:<13}", *(f"{count:9.0f}" for count in counts), *(f"{ratio:7.3f}" for ratio in ratios), flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        programs = driver.compiled(options.builds, folder)
+        for kind in KINDS:
+            counts = [per_operation(program, kind, options.records) for program in programs]
+            ratios = [count / counts[0] for count in counts[1:]]
+            worst = max([worst, *ratios])
+            print(f"{kind:<13}", *(f"{count:9.0f}" for count in counts), *(f"{ratio:7.3f}" for ratio in ratios),
+                  flush=True)
     if options.at_most is not None and worst > options.at_most:
         print(f"instructions.py: a ratio of {worst:.3f} is above {options.at_most}", file=sys.stderr)
         return 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/instructions.py, with a program that simulates valgrind."""
+"""scripts/instructions.py, with programs that simulate valgrind and a compiler, which copies the build's library."""
 import contextlib
 import io
 import os
@@ -16,10 +16,19 @@ import instructions  # noqa: E402
 VALGRIND = """\
 #!/usr/bin/env python3
 import pathlib, sys
-program, operations = sys.argv[-4], int(sys.argv[-1])
+program, operations = sys.argv[-5], int(sys.argv[-1])
 cost = int(pathlib.Path(program).read_text())
 print(f"==1== Collected : {1000 + cost * operations}", file=sys.stderr)
 sys.exit(0 if cost else 3)
+"""
+
+
+COMPILER = """\
+#!/usr/bin/env python3
+import shutil, sys
+words = sys.argv[1:]
+library = next(word[2:] for word in words if word.startswith("-L"))
+shutil.copyfile(f"{library}/libbonsai.so", words[words.index("-o") + 1])
 """
 
 
@@ -27,16 +36,18 @@ class InstructionsTest(unittest.TestCase):
     def run_script(self, *costs, words=()):
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
-            (root / "valgrind").write_text(VALGRIND)
-            (root / "valgrind").chmod(0o755)
+            for name, text in (("valgrind", VALGRIND), ("compiler", COMPILER)):
+                (root / name).write_text(text)
+                (root / name).chmod(0o755)
             builds = []
             for i, cost in enumerate(costs):
-                (root / str(i) / "tests").mkdir(parents=True)
+                (root / str(i)).mkdir()
+                (root / str(i) / "CMakeCache.txt").write_text(f"CMAKE_HOME_DIRECTORY:INTERNAL={root}\n")
                 if cost is not None:
-                    (root / str(i) / "tests/operation_mix").write_text(str(cost))
+                    (root / str(i) / "libbonsai.so").write_text(str(cost))
                 builds.append(str(root / str(i)))
             out, err = io.StringIO(), io.StringIO()
-            with mock.patch.dict(os.environ, PATH=f"{folder}:{os.environ['PATH']}"), \
+            with mock.patch.dict(os.environ, CXX=f"{folder}/compiler", PATH=f"{folder}:{os.environ['PATH']}"), \
                     contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
                 try:
                     code = instructions.main([*builds, *words])
@@ -58,7 +69,7 @@ class InstructionsTest(unittest.TestCase):
     def test_what_is_missing_is_named(self):
         code, said = self.run_script(None)
         self.assertEqual(2, code)
-        self.assertIn("--target operation_mix", said)
+        self.assertIn("--target bonsai_library", said)
 
     def test_a_program_that_fails_ends_the_count(self):
         with self.assertRaisesRegex(RuntimeError, "exit code 3"):

@@ -186,8 +186,9 @@ def visible_folders(source):
     if source.folder in ROOMS:
         return {"bonsai", *ROOMS[:ROOMS.index(source.folder) + 1]}
     if source.folder == "bench":
+        fabric = {"rdma"} if source.path.parts[1] == "studies" else set()
         nodes = {"scale"} if source.path.parts[1:3] == ("studies", "cluster") else set()
-        return {"bonsai", "bench", "admin", "rdma", "base", *nodes}
+        return {"bonsai", "bench", "admin", "base", *fabric, *nodes}
     if source.folder == "bonsaid":
         return {"bonsai", "bonsaid", "admin", "scale", "rdma", "base"}
     if source.folder in ("admin", "examples", "cmake", "python"):

@@ -4,14 +4,11 @@
 
   scripts/turns.py OTHER_BUILD build/release [--strings] [--records=1000000] [--rounds=5] [--at-least=0.97]
 
-Each round runs testing/speed_mix.cc once against the library of each build, so that all see the same minutes. Printed
-are the medians in Mop/s and, for each build after the first, the ratio to the first: the median of the rounds' ratios.
-A build is the folder that CMake builds in; its source is the folder that CMakeCache.txt names, for example a worktree
-of an earlier commit (`git worktree add`), with the target bonsai_library built. Pools are in memory (tmpfs as emulated
-NVM).
+Each round runs testing/library_driver.cc once against the library of each build, so that all see the same minutes.
+Printed are the medians in Mop/s and, for each build after the first, the ratio to the first: the median of the rounds'
+ratios. scripts/driver.py says what a build is. Pools are in memory (tmpfs as emulated NVM).
 """
 import argparse
-import os
 import pathlib
 import re
 import statistics
@@ -19,26 +16,14 @@ import subprocess
 import sys
 import tempfile
 
-PROGRAM = pathlib.Path(__file__).resolve().parent.parent / "testing/speed_mix.cc"
+import driver
+
 RUN_SECONDS_MAX = 1800
-
-
-def source_of(build):
-    found = re.search(r"^CMAKE_HOME_DIRECTORY:INTERNAL=(.*)$", (build / "CMakeCache.txt").read_text(), re.M)
-    return pathlib.Path(found[1])
-
-
-def compiled(build, folder):
-    program = folder / "speed_mix"
-    subprocess.run(
-        [os.environ.get("CXX", "g++"), "-std=c++20", "-O2", f"-I{source_of(build)}/include", str(PROGRAM), "-o",
-         str(program), f"-L{build}", "-lbonsai", f"-Wl,-rpath,{build}", "-pthread"], check=True)
-    return program
 
 
 def measured(program, options):
     form = "strings" if options.strings else "fixed"
-    words = [str(program), str(options.records), form, str(options.settle_ms)]
+    words = [str(program), "speed", str(options.records), form, str(options.settle_ms)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=RUN_SECONDS_MAX)
     lines = dict(re.findall(r"^(.+): ([\d.]+)$", done.stdout, re.M))
     if done.returncode != 0 or not lines:
@@ -66,16 +51,11 @@ def main(words):
     parser.add_argument("--settle-ms", type=int, default=0, help="rest between a drain and the next line")
     parser.add_argument("--at-least", type=float, help="the least ratio to the first build that is no failure")
     options = parser.parse_args(words)
-    builds = [build.resolve() for build in options.builds]
-    for build in builds:
-        if not (build / "libbonsai.so").exists():
-            parser.error(f"{build}/libbonsai.so is missing; run cmake --build {build} --target bonsai_library")
+    if driver.missing(options.builds):
+        parser.error(driver.missing(options.builds))
     rounds = []
     with tempfile.TemporaryDirectory() as folder:
-        programs = []
-        for i, build in enumerate(builds):
-            (pathlib.Path(folder) / str(i)).mkdir()
-            programs.append(compiled(build, pathlib.Path(folder) / str(i)))
+        programs = driver.compiled(options.builds, folder)
         for i in range(options.rounds):
             if sys.stderr.isatty():
                 print(f"round {i + 1} of {options.rounds}", file=sys.stderr)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Test programs that run once more on other media: BONSAI_TEST_MEDIUM = far (base/nvm/far.h) or shm (a node serves
-// pools, testing/open.h, or media, scale/testing/served_medium.h), set by CTest for those that are registered with FAR
-// or SHM (cmake/bonsai.cmake), and never by recompiling. Unset: each test on its own media.
+// pools, testing/open.h, or media, scale/testing/served_medium.h), set by CTest for those that are registered with
+// MEDIA (cmake/bonsai.cmake), and never by recompiling. Unset: each test on its own media.
 #ifndef BONSAI_BASE_TESTING_FAR_H_
 #define BONSAI_BASE_TESTING_FAR_H_
 

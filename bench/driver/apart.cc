@@ -15,7 +15,7 @@
 
 #include "base/clock.h"
 #include "base/nvm/os_file.h"
-#include "rdma/provider.h"
+#include "base/wire_status.h"
 
 namespace bonsai::bench {
 namespace {
@@ -57,7 +57,7 @@ Status status_of(std::string_view frame) {
     return Status::Unavailable("its child process sent no status");
   }
   if (code == static_cast<int>(Status::Code::kOk)) return Status::OK();
-  return rdma::status_from_wire(code, std::string(frame.substr(1)));
+  return base::status_from_wire(code, std::string(frame.substr(1)));
 }
 
 [[noreturn]] void be_child(const std::function<Status(const Send& send)>& work, int fd, pid_t parent) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // This project's store, through its public interface.
-// Needs: target bonsai_store
+// Needs: target bonsai_library
 #include "bench/engines/bonsai.h"
 
 #include <algorithm>

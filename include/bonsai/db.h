@@ -122,7 +122,7 @@ class DB {
   // same order). A target is a file or device of this machine, or a pool that bonsaid serves on another node:
   //   /mnt/pmem/my.pool           a file or DAX device
   //   shm://NAME/POOL             served under NAME on this machine
-  //   rdma://HOST:PORT/POOL       served over RDMA; in programs that link it (bonsai, bonsai-bench)
+  //   rdma://HOST:PORT/POOL       served over RDMA; in a library that was built with RDMA's packages
   // When a pool is created, each target may end in a role. A target with `?role=log` stores only the log and is made as
   // large as the log needs; one with `?role=dnodes` stores everything else; one with `?role=both` or no role stores
   // both. With `/mnt/pmem/a?role=log,rdma://HOST:PORT/b?role=dnodes` puts become durable on this machine and are

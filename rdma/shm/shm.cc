@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/status_macros.h"
+#include "base/wire_status.h"
 #include "rdma/provider.h"
 #include "rdma/shm/link.h"
 
@@ -394,7 +395,7 @@ class ShmWorker final : public Worker {
     }
     if (read == ShmSocket::Read::kEnd)
       return Status::Unavailable("the other node left while it was being connected to");
-    if (answer.ok == 0) return status_from_wire(answer.status, answer.text.data());
+    if (answer.ok == 0) return base::status_from_wire(answer.status, answer.text.data());
     if (files.size() != 2) return Status::InvalidArgument("an invalid response to a connection; run the same version");
     std::unique_ptr<SharedMemory> page, table_there;
     BONSAI_RETURN_IF_ERROR(SharedMemory::adopt(std::move(files[0]), sizeof(ShmPage), true, &page));

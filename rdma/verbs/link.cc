@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/status_macros.h"
+#include "base/wire_status.h"
 #include "rdma/provider.h"
 
 namespace bonsai::rdma::verbs {
@@ -178,7 +179,8 @@ Status Link::await(rdma_cm_event_type expected, uint64_t deadline_ns, Step* step
     std::memcpy(&refusal, step->private_data.data(), sizeof refusal);
     if (refusal.magic == kRefusalMagic) {
       *nobody = false;
-      return status_from_wire(refusal.code, {refusal.text.data(), strnlen(refusal.text.data(), refusal.text.size())});
+      return base::status_from_wire(refusal.code,
+                                    {refusal.text.data(), strnlen(refusal.text.data(), refusal.text.size())});
     }
   }
   if (step->type == RDMA_CM_EVENT_REJECTED && step->status == kRejectedNobodyListens) {
