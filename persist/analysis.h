@@ -81,7 +81,7 @@ struct Analysis {
   bool clean = false;
   std::vector<Damage> damages;
 
-  // What recovery writes anew because it is known from elsewhere. No key is affected.
+  // Damages that recovery repairs from other copies. No key is affected.
   [[nodiscard]] std::vector<Damage> repairs() const;
 };
 

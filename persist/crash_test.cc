@@ -137,7 +137,7 @@ TEST(PersistCrash, EveryImageIsAcknowledgedOrInFlight) {
       number(all.fence_failures), number(all.flips), number(all.flips_reported), number(all.refused));
   EXPECT_GT(all.moves, rounds);
   EXPECT_LE(all.refused, all.images / 100);
-  // Of 14 lives a round; one that goes on after a kill keeps its runs. In a few rounds two are chance.
+  // A round has 14 lives; a life that goes on after a kill keeps its runs. In a few rounds two are chance.
   EXPECT_LE(all.filled, std::max<uint64_t>(2, 1 + rounds / 15));
   EXPECT_GT(all.images, 1000U);
   EXPECT_GT(all.fence_failures, rounds);

@@ -87,8 +87,8 @@ class Defragmenter::Pass {
     std::vector<uint64_t> runs;
   };
 
-  // What will not move is at both ends of the piece. Makes room elsewhere, by moving runs into the piece, to go on from
-  // there; the rest of the old place becomes free. False: there is no such place.
+  // Called when runs at both ends of the piece cannot move. Makes room elsewhere by moving runs into the piece, and
+  // goes on from there; the rest of the old place becomes free. False: there is no such place.
   bool jump() {
     for (const Window& window : windows_to_go_on()) {
       if (!exchange(window)) continue;
@@ -124,9 +124,8 @@ class Defragmenter::Pass {
     return begun;
   }
 
-  // Where the piece may be put: in the pockets that have the most to be collected, and what is there must fit into the
-  // piece. A jump also carries free bytes: as many more are at the old place as the new one had. None if all that is
-  // free is not worth it.
+  // Places to which the piece may go: in the pockets with the most to collect, with runs that fit into the piece. A
+  // jump also carries free bytes: the old place has as many more as the new one had. None if the gain is too small.
   [[nodiscard]] std::vector<Window> windows_to_go_on() const {
     const Space::Piece piece = space_.relocation_reserve();
     const std::vector<Part> parts = parts_in_order();

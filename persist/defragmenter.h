@@ -4,9 +4,8 @@
 // blocks between the runs join it, until a part of it, long enough, can be freed. Where a block cannot move, another
 // stretch becomes the reserve, and its runs move into the old one.
 //
-// What moves: runs, one at a time. Header slots, large values and log segments stay. A run that moves is a dnode
-// written again: the same range, generation and entries. So no record of the log changes its meaning, and a crash
-// leaves one of the two live; their contents are equal.
+// Only runs move, one at a time. Header slots, large values and log segments stay. To move a run is to write its dnode
+// again, with the same range, generation and entries. So no record of the log changes its meaning, and a crash
 // When: only inside run(), which offloading calls when it finds no space.
 // The defragmenter does not know the owners of dnodes: a callback (Owners, by an index or a test) names them.
 //

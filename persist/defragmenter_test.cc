@@ -48,7 +48,7 @@ class Ranges final : public Defragmenter::Owners {
     replace(range, dnodes_[range].get(), entries);
   }
 
-  // Where the range's first run is.
+  // The place of the range's first run.
   Piece run_of(size_t range) {
     const RunDesc& run = dnodes_[range]->runs().front();
     return {scale::Addr::of_bits(run.addr), round_up(run.bytes, kBlockBytes)};
@@ -58,7 +58,7 @@ class Ranges final : public Defragmenter::Owners {
     for (const auto& dnode : dnodes_) EXPECT_TRUE(collect(pool.rig, *dnode, dnode->lo(), dnode->hi(), &all));
     return all;
   }
-  // What a recovery would find now.
+  // The content that a recovery would find now.
   Content content_after_crash() {
     MemoryMedium copy(pool.medium.image());
     Rig rig({&copy});
@@ -127,7 +127,7 @@ class Ranges final : public Defragmenter::Owners {
     testing::retire(store(), {old.get()});
     store().free(*old, kept != nullptr ? dnodes_[range]->runs() : Runs());
   }
-  // What a fresh pool has is covered by the first dnodes.
+  // Retires the dnodes of a fresh pool, which the first dnodes cover.
   void retire_found() {
     for (RecoveredRange& found : pool.rig.ranges) {
       gen_ = std::max(gen_, found.dnode->gen());

@@ -57,8 +57,8 @@ class Dnode {
     scale::Addr header;       // where its header is
     scale::Addr long_fences;  // nil if the fences fit into the header
     uint64_t long_fence_bytes = 0;
-    // Of a range without beginning or without end, whose fences give no bound of its keys: the least and the greatest
-    // key of its runs. Filled in by make_uploaded().
+    // The least and the greatest key of the runs, for a range without beginning or without end, whose fences do not
+    // bound its keys. Filled in by make_uploaded().
     std::string least, greatest;
 
     [[nodiscard]] bool open() const { return lo == base::Fence() || hi.is_infinite(); }
@@ -72,7 +72,7 @@ class Dnode {
   // Null if an entry is damaged or cannot be read; *trouble, if not null, is the reason.
   static std::unique_ptr<Dnode> make_uploaded(Parts parts, RunReader* reader, const Dnode* kept, Fresh fresh,
                                               Trouble* trouble = nullptr);
-  // The same dnode with metadata, likewise.
+  // A copy of this dnode with metadata, likewise.
   [[nodiscard]] std::unique_ptr<Dnode> uploaded_copy(RunReader* reader, Trouble* trouble = nullptr) const {
     return make_uploaded(*parts_, reader, nullptr, {}, trouble);
   }
@@ -98,33 +98,31 @@ class Dnode {
   [[nodiscard]] bool uploaded() const { return head_.uploaded != 0; }
   [[nodiscard]] uint64_t dram_bytes() const;
 
-  // To be called for a scan that went through it and `updates` newer ones in DRAM. Sometimes true, when reads have
-  // searched several runs, or as many updates as cost a scan no less than a run, so often that one run of all pays.
+  // Counts a scan that went through this dnode and `updates` newer ones in DRAM. Sometimes true: reads have searched
+  // several runs, or as many updates as cost a scan no less than a run, so often that one run of all pays.
   [[nodiscard]] bool note_scan(uint32_t updates) const {
     return (head_.runs_count > 1 || updates >= kUpdatesLikeRun) &&
            (head_.merges.fetch_add(1, std::memory_order_relaxed) + 1) % kMergesMax == 0;
   }
-  // The same for a get that came to it; those of a few keys stand for all. Requires: hash is the key's.
+  // Counts a get that came to this dnode; gets of a few keys stand for all. Requires: hash is the key's.
   [[nodiscard]] bool note_get(uint64_t hash) const { return (hash >> 32) % kKeysPerNoted == 0 && note_scan(0); }
 
   // Prefetching: each function fetches what a reader is about to read, so that cache misses overlap, and reads only
-  // what it states. What a get may read of the block at `dnode`, which may be null or gone: for one get that would wait
-  // for it.
+  // what it states. prefetch_block() fetches what one get may read of the block at `dnode`, which may be null or gone.
   static void prefetch_block(const void* dnode) { prefetch_lines(dnode, 8); }
-  // What a DnodeSearch reads first.
+  // Fetches the lines that a DnodeSearch reads first.
   void prefetch_search() const { prefetch_lines(this, 2); }
-  // The same, and the metadata that locates a key in the runs.
+  // Fetches these lines and the metadata that locates a key in the runs.
   void prefetch_samples() const { prefetch_lines(this, 3); }
-  // What lo(), hi(), runs() read. Reads the dnode.
+  // Fetches the parts, for lo(), hi(), runs(). Reads the dnode.
   void prefetch_parts() const { prefetch_lines(parts_.get(), (sizeof(Parts) + kLine - 1) / kLine); }
-  // What a DnodeCursor that goes through all of it reads first, and the beginning of each further page, except of what
-  // oldest_run() returns. Reads the dnode.
+  // Fetches what a DnodeCursor over all entries reads first and the beginning of each further page, without
+  // oldest_run(). Reads the dnode.
   void prefetch_runs(const scale::Volume& volume) const;
-  // What a DnodeCursor that seeks `key` and goes through so many records reads first. Returns about how many entries
-  // there are from the key on; UINT64_MAX: nobody knows. Reads the dnode and its samples. Requires: key is in the
-  // range.
+  // Fetches what a DnodeCursor reads first that seeks `key` and reads `records` records. Returns about how many entries
+  // there are from the key on; UINT64_MAX: unknown. Reads the dnode and its samples. Requires: key is in the range.
   uint64_t prefetch_scan(const scale::Volume& volume, const base::Key& key, uint64_t records) const;
-  // Where its oldest run is, to be fetched and not read; empty if there is none, or if it is a variable one.
+  // The place of the oldest run, to be fetched and not read; empty if there is none, or if it is a variable one.
   [[nodiscard]] std::span<const char> oldest_run(const scale::Volume& volume) const {
     const std::span<const Run> runs = places();
     if (runs.empty() || runs[0].variable()) return {};
@@ -199,8 +197,8 @@ class Dnode {
     const uint32_t left = run.count - first;  // the padding after them may match, too
     return left < kGroup ? hits & ((uint32_t{1} << left) - 1) : hits;
   }
-  // Of a part of run i: [first, end) of the entries that have the fingerprint; nothing: none has. Requires:
-  // metadata; the part begins with a group.
+  // Entries [first, end) of a part of run i that have the fingerprint; nothing: none has it. Requires: metadata; the
+  // part begins with a group.
   [[nodiscard]] std::optional<EntryRange> hits_in(size_t i, const EntryRange& part, uint8_t print) const;
   [[nodiscard]] std::array<EntryRange, kRunsMax> parts_with(const base::Key& key, bool inside) const;
   static void prefetch_lines(const void* begin, size_t count) {
@@ -227,7 +225,7 @@ class Dnode {
   [[nodiscard]] const T* at(size_t offset) const {
     return reinterpret_cast<const T*>(reinterpret_cast<const char*>(this) + offset);
   }
-  // That all keys of the range share, whether runs have them or not.
+  // Bits that all keys of the range share, whether runs have them or not.
   [[nodiscard]] uint32_t range_prefix_bits() const { return head_.open != 0 ? 0 : head_.prefix_bits; }
   // Two bytes of a key after the common prefix: their order is the keys' order, ties undecided. Most are in its head.
   [[nodiscard]] Sample sample(const base::Key& key) const {
@@ -253,7 +251,7 @@ class Dnode {
   const std::unique_ptr<const Parts> parts_;
 };
 
-// What a reader of the keys [lo, hi) reports. Requires: trouble is not kNone.
+// The error that a reader of the keys [lo, hi) reports. Requires: trouble is not kNone.
 Status unreadable(const scale::Volume& volume, Trouble trouble, const base::Fence& lo, const base::Fence& hi);
 
 }  // namespace bonsai::persist

@@ -170,7 +170,7 @@ std::optional<Key> DnodeCursor::key_ahead(uint64_t entries) const {
   return entry.key;
 }
 
-// Of mapped runs; the others are there.
+// Waits for reads of mapped runs; the other runs have been read.
 void DnodeCursor::await(uint64_t entries) {
   if (!reader_.reads().waits()) return;
   for (const Source& source : sources_) {
@@ -270,7 +270,7 @@ bool DnodeCursor::mergeable(uint32_t key_bytes, std::span<const Entry> updates) 
                      [&](const Entry& update) { return update.key.bytes.size() == key_bytes; });
 }
 
-// Where what is left of the uniform runs below `below` ends. False: something of it is damaged, or might be.
+// The ends of the rest of the uniform runs below `below`. False: the rest has damage, or may have it.
 bool DnodeCursor::find_sound_ends(const Key* below, Ends* ends) const {
   for (size_t i = 0; i < sources_.size(); ++i) {
     const auto& [run, index, end, there, key, entry] = sources_[i];
@@ -282,7 +282,7 @@ bool DnodeCursor::find_sound_ends(const Key* below, Ends* ends) const {
   return true;
 }
 
-// What is left of the variable runs, oldest first. False: keys differ in size, or damage.
+// The rest of the variable runs, oldest first. False: keys differ in size, or damage.
 bool DnodeCursor::decode_variable(uint32_t key_bytes, std::vector<Entry>* entries) const {
   entries->clear();
   for (auto source = sources_.rbegin(); source != sources_.rend(); ++source) {

@@ -45,9 +45,9 @@ class DnodeCursor {
   // read, and are waited for here; elsewhere the cursor waits only if it comes to more of a far run. If these are many,
   // as by default, the checksums of the whole runs are verified instead of each entry's.
   void seek(const base::Key& key, uint64_t entries = UINT64_MAX) { seek_in(key, inside(key), entries); }
-  // The same without a look at the dnode's range. Requires: key is in it, or is empty.
+  // Seeks without comparing with the dnode's range. Requires: key is in it, or is empty.
   void seek_inside(const base::Key& key, uint64_t entries) { seek_in(key, !key.bytes.empty(), entries); }
-  // The oldest run, null without runs; and how many entries all runs have. From what the cursor has at hand: the
+  // The oldest run, null without runs, and the number of entries of all runs. Both are read from the cursor: the
   // dnode's parts are two lines of memory further off.
   [[nodiscard]] const RunView* body() const { return sources_.empty() ? nullptr : &sources_.back().run; }
   [[nodiscard]] uint64_t entries() const;
@@ -74,8 +74,8 @@ class DnodeCursor {
   // or there is trouble, or might be; entries are to be visited one by one. All is verified. Requires: updates are
   // sorted and in the dnode's range.
   [[nodiscard]] bool take_all(const base::Key* below, std::span<const Entry> updates, Merge* merge);
-  // The same with a call of visit(entry) for the newest of each key, tombstones too, by *merged or by merge(). Ends
-  // before trouble.
+  // take_all(), which also calls visit(entry) for the newest entry of each key, tombstones too, by *merged or by
+  // merge(). Ends before trouble.
   template <class Visit>
   void visit_all(const base::Key* below, std::span<const Entry> updates, Merge* merged, Visit visit);
 

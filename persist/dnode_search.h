@@ -23,7 +23,7 @@ namespace bonsai::persist {
 //   if (!reader.wait().ok()) return Find::kUnavailable;
 //   Find found = search.finish(&entry, &reader);                     reads the entries, and further ones if need be
 //
-// Of runs on far targets all that the key may be in is one list of reads, and nothing is waited for later.
+// For runs on far targets one list reads every place that may have the key; no later step waits.
 //
 // Requires: the dnode and the key's bytes outlive it.
 class DnodeSearch {

@@ -149,7 +149,7 @@ class DnodeWriter {
   std::vector<std::byte> scratch_;
 };
 
-// What a header slot holds.
+// The content of a header slot.
 struct SlotRead {
   enum class State {
     kLive,

@@ -92,7 +92,7 @@ void expect_cursor(const scale::Volume& volume, const Dnode& dnode, const Model&
   EXPECT_EQ(it, model.end());
 }
 
-// The same by stretches: random bounds and sizes, and both ways to verify.
+// Compares stretch by stretch: random bounds and sizes, and both ways to verify.
 void expect_stretches(const scale::Volume& volume, const Dnode& dnode, const Model& model, const std::string& from,
                       base::Random& random) {
   DnodeCursor cursor(volume, dnode);
@@ -378,7 +378,7 @@ TEST_F(DnodeTest, AStretchDoesNotPassADamagedEntryOfAnOlderRun) {
   }
 }
 
-// What Merge::copy_rows() returns, rows and others, must be the model's first puts. `together`: whether they are to be
+// Expects Merge::copy_rows() to return the model's first puts, as rows and others. `together`: whether they are to be
 // merged. False: they are not, or the oldest run has no rows.
 bool expect_rows(const scale::Volume& volume, const Dnode& dnode, const std::string& from, const Key* below,
                  const Entries& updates, bool together, const Model& model, base::Random* random) {
@@ -434,7 +434,7 @@ TEST_F(DnodeTest, AMergeEndsWhereEnoughWasTaken) {
   }
 }
 
-// Of random runs and updates, each key's newest, by way of a merge where keys are of one size.
+// Random runs and updates give each key's newest, through a merge where keys are of one size.
 TEST_F(DnodeTest, RunsAndUpdatesComeTogether) {
   base::Random random = seeded_random(4);
   enum Kind { kShort, kEight, kLong, kDeletes, kSizes, kValues, kWords, kKinds };
@@ -543,7 +543,7 @@ TEST_F(DnodeTest, WhatWasFoundSoundIsVerifiedAgain) {
   }
 }
 
-// Of the whole run, or of its entries where only the run's own checksum is damaged.
+// The whole run is verified, or each entry where only the run's own checksum is damaged.
 TEST_F(DnodeTest, AllEntriesOfARunAreReadVerified) {
   for (const bool variable : {false, true}) {
     Entries entries;

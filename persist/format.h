@@ -72,7 +72,7 @@ struct Superblock {
   [[nodiscard]] bool has(uint64_t role) const { return (roles & role) != 0; }
 };
 static_assert(sizeof(Superblock) == 256 && sizeof(Superblock) <= kPageBytes);
-// Of version 3 there are only the bytes up to here, and zeros after them.
+// Bytes of a superblock of version 3; zeros follow.
 inline constexpr uint64_t kSuperblockBytesV3 = offsetof(Superblock, roles);
 
 inline constexpr uint64_t kRoleLog = 1;     // it has log segments
@@ -88,7 +88,7 @@ constexpr uint64_t mix64(uint64_t x) {
   x *= 0xd6e8feb86659fd93;
   return x ^ (x >> 32);
 }
-// What the checks of a pool are bound to (scale::Volume::identity()); never 0.
+// The pool's identity, to which its checks are bound (scale::Volume::identity()); never 0.
 constexpr uint64_t pool_identity(const uint64_t pool_id[2]) { return mix64(pool_id[0] ^ mix64(pool_id[1])) | 1; }
 // The seed of a check of what is stored at `addr` in that pool.
 constexpr uint64_t place_seed(uint64_t identity, uint64_t addr) {

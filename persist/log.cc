@@ -75,7 +75,7 @@ uint32_t Log::take_free(Use use) {
 
 Log::Result Log::take(size_t count, std::vector<uint32_t>* segments) {
   const std::lock_guard lock(free_mutex_);
-  // Of a log of few segments no more is left than what other batches were promised.
+  // A log of few segments keeps no more in reserve than was promised to other batches.
   const size_t kept = std::max(segments_for_batches(), std::min(reserved_, this->segments() / 8));
   const bool full = free_.size() < count + kept;
   wanted_.store(full ? count : 0, std::memory_order_relaxed);
@@ -90,7 +90,7 @@ void Log::give_back(const std::vector<uint32_t>& segments) {
   for (const uint32_t segment : segments) give_free(segment);
 }
 
-// What is neither open (a quarter: LogOf's streams), nor left in take().
+// Leaves out the open segments (a quarter: LogOf's streams) and the segments that take() leaves.
 size_t Log::batch_segments_max() const { return segments() * 9 / 16; }
 
 // However large the updates are, each segment but the last is full up to one of them.

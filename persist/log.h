@@ -67,12 +67,12 @@ class Log {
   // Requires: update.record_bytes() <= record_bytes_max().
   virtual Result append(const Update& update, Use use, uint32_t* segment) = 0;
 
-  // The same for a batch, as one record: it counts as updates.size() records of *segment.
+  // Appends a batch as one record, as append() does; it counts as updates.size() records of *segment.
   virtual Result append_batch(std::span<const Update> updates, Use use, uint32_t* segment) = 0;
 
-  // The same for a batch that does not fit into a record: cut into shares, each in one of `segments`, which take() gave
-  // for it; those that are not needed become free. Recovery counts all shares or none, and all segments become free
-  // together, when updates.size() records of *segment are released. Never kFull.
+  // Appends a batch that does not fit into a record, cut into shares. Each share goes to one of `segments`, which
+  // take() returned for the batch; unused ones become free. Recovery counts all shares or none. All segments become
+  // free together, when updates.size() records of *segment are released. Never kFull.
   virtual Result append_shares(std::span<const Update> updates, std::span<const uint32_t> segments,
                                uint32_t* segment) = 0;
 

@@ -159,7 +159,7 @@ TEST(OneTarget, HasNoOpenings) {
 
 // ---- versions
 
-// What version 3 had there: superblocks of 128 bytes, and neither roles nor openings.
+// Restores the format of version 3: superblocks of 128 bytes, and neither roles nor openings.
 void make_version_3(MemoryMedium* medium) {
   for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) {
     Superblock sb{};

@@ -67,13 +67,13 @@ struct Pool {
 Status format_pool(scale::Volume& volume, const Options& options, const uint64_t pool_id[2],
                    std::vector<uint64_t> roles = {});
 
-// What read_pool() looks at of a target: superblocks and state page.
+// The bytes of a target that read_pool() reads: superblocks and state page.
 inline constexpr uint64_t kIdentityBytes = kExtentTableOffset;
 
 // Whether the first bytes of a target are those of a creation that has not come to its end: they hold no pool.
 inline constexpr uint64_t kFirstBytes = kSuperblockCopies * kPageBytes;
 bool is_unfinished(std::span<const std::byte> first_bytes);
-// The same of a target whose first kFirstBytes, or all that it has, are resident.
+// holds_no_pool() for a target whose first kFirstBytes, or all bytes, are resident.
 bool holds_no_pool(const scale::Volume& volume, size_t target);
 
 // Reads and verifies the superblocks, and binds the volume to the pool. `paths` name the targets in messages. All

@@ -163,7 +163,7 @@ TEST_F(PoolTest, GrowthFencesBetweenTheCopies) {
   EXPECT_EQ(order, "sf|n|n|");
 }
 
-// What an interrupted growth has left torn is repaired before the next growth touches the copy that is whole.
+// Copies that an interrupted growth tore are repaired before the next growth touches the whole copy.
 TEST_F(PoolTest, ACrashInGrowthAfterACrashInGrowthLosesNothing) {
   const auto medium = enlarged_pool();
   const std::vector<std::byte> before = medium->image();

@@ -54,8 +54,7 @@ uint64_t batch_record_bytes(std::span<const Update> updates);
 // Encode one record into `out`, which has room for the record; returns its bytes (a multiple of 8, padding zeroed).
 uint64_t encode_update(const Update& update, uint32_t seed, std::byte* out);
 uint64_t encode_batch(std::span<const Update> updates, uint32_t seed, std::byte* out);
-// Of a batch that is cut: one of its shares. A share takes no more than a batch of its updates and
-// kBatchOverheadBytesMax.
+// One share of a batch that is cut. A share takes no more than a batch of its updates and kBatchOverheadBytesMax.
 struct Share {
   uint64_t number = 0, count = 0;
 };

@@ -72,7 +72,7 @@ TEST(Record, AnUpdateComesBack) {
   }
 }
 
-// What the log costs: the crc, the tag, token and generation are 8 bytes beside a key and a value of 8 bytes.
+// The log's overhead: crc, tag, token and generation are 8 bytes beside a key and a value of 8 bytes.
 TEST(Record, IsSmall) {
   Update update = make_update("12345678", "12345678");
   update.token = 127;
@@ -209,7 +209,7 @@ TEST(Record, BadContentUnderAGoodChecksumIsRejected) {
   EXPECT_FALSE(view.parse(bytes.data(), bytes.size(), kSeed)) << "a key that is too long";
 }
 
-// What an earlier opening has left at a place is never taken for a record of this one: their seeds differ, always.
+// A record of an earlier opening is never taken for one of this opening: their seeds always differ.
 TEST(Record, NoTwoOpeningsShareASeed) {
   for (const uint64_t offset : {uint64_t{64}, uint64_t{4096}, uint64_t{1} << 19}) {
     std::set<uint32_t> seeds;

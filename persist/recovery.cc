@@ -79,7 +79,7 @@ class Claimer {
     return i;
   }
 
-  // Of a dnode that is live on a part only, the values of that part.
+  // Claims the large values of dnodes that are live on a part of their range only, within that part.
   Status claim_large_values() {
     std::optional<RunReader> reader;
     size_t read = 0;
@@ -103,7 +103,7 @@ class Claimer {
     return Status::OK();
   }
 
-  // Of a dnode that is live on a part only, the entries of that part: they are rewritten.
+  // Verifies the entries of dnodes that are live on a part of their range only, within that part: they are rewritten.
   Status verify_parts() {
     for (const Tile& tile : a_.tiles) {
       if (a_.dnode_whole[tile.dnode]) continue;
@@ -138,10 +138,10 @@ class Recovery {
   }
 
  private:
-  // What a process had stored and not made durable when it was killed, or when a fence failed, is there for the next
-  // one, and may be lost at a power cut all the same. So what recovery goes by is made durable before anything is built
-  // on it: written again, since a file's pages whose write-back failed are not written back again otherwise. What that
-  // refers to, runs and large values, was durable before the reference was stored.
+  // A process that was killed, or whose fence failed, may have stored bytes that are not durable. The next process
+  // reads them, but a power cut may lose them. So recovery makes all that it relies on durable before it builds on it.
+  // It writes the bytes again, since a file's pages whose write-back failed are not written back otherwise. Runs and
+  // large values were durable before a reference to them was stored.
   Status write_again() {
     const std::vector<Addr> segments = pool_.segments();
     for (const Superblock& sb : pool_.superblocks) {

@@ -62,7 +62,7 @@ class RecoveryTest : public ::testing::Test {
   }
   uint64_t segment_offset(uint32_t segment) { return pool_.rig.pool.segments()[segment].offset(); }
 
-  // What an analysis of the pool as it is says.
+  // The analysis of the pool as it is.
   std::unique_ptr<Rig> analysed() {
     auto rig = std::make_unique<Rig>(std::vector<base::HookedMedium*>{&pool_.medium});
     EXPECT_TRUE(rig->analyse_only().ok());

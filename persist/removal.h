@@ -13,7 +13,7 @@
 
 namespace bonsai::persist {
 
-// Of a target that the caller named: its name, and its number among those that were named. Others may not exist.
+// A target that the caller named: its name, and its number among the named ones. Others may not exist.
 struct NamedTarget {
   std::string path;
   size_t number = 0;

@@ -43,7 +43,7 @@ enum class Trouble { kNone, kDamaged, kUnavailable };
 // How many bytes encode_run() makes of `entries`. Requires: not empty.
 uint64_t encoded_run_bytes(std::span<const Entry> entries);
 
-// What a run's checks are bound to.
+// The facts that a run's checks are bound to.
 struct RunTie {
   uint64_t identity;  // of the pool
   uint64_t addr;
@@ -73,7 +73,7 @@ constexpr uint64_t entry_bytes(uint64_t key_bytes, uint64_t value_bytes) {
 }
 inline uint64_t entry_bytes(const Entry& entry) { return entry_bytes(entry.key.bytes.size(), entry.value.size()); }
 
-// What ties an entry's check to its run and its place in it.
+// The seed that binds an entry's check to its run.
 inline uint64_t run_seed(const RunTie& tie) {
   return (tie.identity ^ tie.addr) * 0x9e3779b97f4a7c15 + tie.birth * 0xd6e8feb86659fd93;
 }
@@ -89,8 +89,8 @@ class RunView {
   [[nodiscard]] const std::byte* bytes() const { return reinterpret_cast<const std::byte*>(bytes_); }
   // They are elsewhere now.
   void move_to(const std::byte* bytes) { bytes_ = reinterpret_cast<const char*>(bytes); }
-  // Where the entries of a variable run begin, as DRAM has it: they are not looked for in the run from now on, of which
-  // any part may then be read alone. Requires: they stay as long as the view.
+  // Sets the offsets of a variable run's entries, from DRAM. The run itself is no longer searched for them, so any part
+  // of it may be read alone. Requires: they stay as long as the view.
   void use_offsets(const uint32_t* offsets) { offsets_ = offsets; }
   // Whether the place of an entry is known before the run is read.
   [[nodiscard]] bool knows_places() const { return uniform() || offsets_ != nullptr; }
@@ -103,30 +103,30 @@ class RunView {
   // Verifies the run as a whole, which costs a fraction of its entries' checks. If it is sound, entries are not checked
   // one by one from now on; if not, nothing changes.
   void trust() { trusted_ = trusted_ || verify(); }
-  // The same without a look at it, for readers who do not want it verified.
+  // Treats the run as sound without verifying it.
   void trust_unseen() { trusted_ = true; }
   [[nodiscard]] bool trusted() const { return trusted_; }
   // The entry at index i, verified. False if damaged. Requires: i < count().
   [[nodiscard]] bool entry(uint32_t i, Entry* entry) const { return entry_at(i, entry_offset(i), entry); }
   // Same, with the entry's offset known from DRAM.
   [[nodiscard]] bool entry_at(uint32_t i, uint32_t offset, Entry* entry) const;
-  // Of a variable run: entries [from, to), verified. False if one is damaged.
+  // Reads entries [from, to) of a variable run, verified. False if one is damaged.
   [[nodiscard]] bool variable_entries(uint32_t from, uint32_t to, Entry* entries) const;
   // Offset of entry i in the run: from DRAM if it is there, else from the run itself.
   [[nodiscard]] uint32_t entry_offset(uint32_t i) const;
   [[nodiscard]] bool uniform() const { return desc_.key_bytes != kVariableRun; }
-  // Of a uniform run: of each key.
+  // Bytes of each key of a uniform run.
   [[nodiscard]] uint32_t key_bytes() const { return desc_.key_bytes; }
-  // Of a uniform run: entries [from, to) as they are stored, and the key of one, both unverified.
+  // Entries [from, to) of a uniform run as they are stored, and the key of one, both unverified.
   [[nodiscard]] Rows rows(uint32_t from, uint32_t to) const {
     const uint32_t stride = uniform_entry_bytes(desc_);
     const char* keys = bytes_ + size_t{from} * stride + kUniformHeadBytes;
     return {keys, keys + desc_.key_bytes, to - from, stride, desc_.key_bytes, desc_.value_bytes};
   }
   [[nodiscard]] base::Key key_at(uint32_t i) const { return base::Key::of(rows(i, i + 1).key(0)); }
-  // Of a uniform run: whether entry i is sound.
+  // Whether entry i of a uniform run is sound.
   [[nodiscard]] bool sound(uint32_t i) const;
-  // Same: how far entries [from, to) are sound, from the first on.
+  // The end of the sound entries from `from` on, at most `to`. Uniform runs only.
   [[nodiscard]] uint32_t sound_end(uint32_t from, uint32_t to) const;
   // Fetches entries [from, to).
   void prefetch(uint32_t from, uint32_t to) const;
@@ -135,14 +135,14 @@ class RunView {
   [[nodiscard]] bool lower_bound(const base::Key& key, uint32_t* index) const {
     return lower_bound(key, 0, desc_.count, index, nullptr);
   }
-  // How probes of a mapped run are waited for: one after the other, or each together with the two of which one is next,
-  // so that a search waits half as often for half as many reads more.
+  // How a search waits for probes of a mapped run: one by one, or each together with the two candidates for the next
+  // probe. The latter waits half as often for half as many reads more.
   enum class Probes { kOneByOne, kWithNext };
-  // The same where it is known to be in [lo, hi]. Probes of a mapped run are waited for by `reads`, if not null.
+  // lower_bound() for a result known to be in [lo, hi]. `reads`, if not null, waits for the probes of a mapped run.
   [[nodiscard]] bool lower_bound(const base::Key& key, uint32_t lo, uint32_t hi, uint32_t* index,
                                  scale::ReadBatch* reads, Probes probes = Probes::kWithNext) const;
-  // Of a uniform run: the same where it is likely to be near lo, which looks 1, 2, 4, ... entries ahead first. Verifies
-  // nothing: the place is right if the entries at both sides of it are sound.
+  // Galloping lower_bound() for uniform runs, for keys expected near `lo`: probes 1, 2, 4, ... entries ahead. Verifies
+  // nothing: the result is right if the entries at both sides of it are sound.
   [[nodiscard]] uint32_t lower_bound_near(const base::Key& key, uint32_t lo, uint32_t hi) const;
   // Binary search for `key`. `reads` and `probes` as above.
   [[nodiscard]] Find find(const base::Key& key, Entry* entry, scale::ReadBatch* reads = nullptr,

@@ -41,8 +41,8 @@ class RunReader {
   [[nodiscard]] scale::ReadBatch& reads() { return reads_; }
   // Whether runs may have to be carried. Then one list of many runs is worth being made ahead of need.
   [[nodiscard]] bool carries() const { return volume_.has_far(); }
-  // Of `count` searches of dnodes how many should be issued together, at most `most`. Where runs are carried, two lists
-  // take turns: one is in flight while the other is worked on.
+  // How many of `count` searches of dnodes to issue together, at most `most`. Where runs are carried, two lists take
+  // turns: one is in flight while the other is processed.
   [[nodiscard]] size_t searches_together(size_t count, size_t most) const {
     return carries() ? std::clamp((count + 1) / 2, kSearchesMin, most) : most;
   }

@@ -152,8 +152,8 @@ class AskedMedium final : public base::HookedMedium {
   alignas(64) std::array<std::byte, 64> line_{};
 };
 
-// Of entries of a block each. A search of n levels asks n times, or half as often if the next probes come along, for
-// half as many blocks more.
+// Entries of a block each. A search of n levels waits n times, or half as often if the next probes come along, for half
+// as many blocks more.
 TEST(Run, ProbesComeOneByOneOrWithTheNextOnes) {
   constexpr int kEntries = 1023, kLevels = 10;
   Entries entries;
@@ -256,8 +256,8 @@ TEST(Run, AnEntryIsValidInItsOwnPlaceOnly) {
   EXPECT_FALSE(run.view().entry_at(0, run.view().entry_offset(1), &entry));
 }
 
-// Where DRAM knows the entries' places, what follows an entry may not have been read. Here an entry says, under a right
-// check, that the next one is part of its value.
+// If DRAM has the entries' places, the bytes after an entry may not have been read. Here an entry with a right check
+// claims the next one as part of its value.
 TEST(Run, WithKnownPlacesAnEntryEndsWhereTheNextBegins) {
   EncodedRun run(variable_entries().list());
   std::vector<uint32_t> offsets;

@@ -53,7 +53,7 @@ class Shares : public ::testing::TestWithParam<bool> {
     EXPECT_GE(pool.rig.log->segments_free(), free + 1) << "what is not needed is free again";
     segments.resize(segments.size() - (pool.rig.log->segments_free() - free));
   }
-  // What an analysis sees; nothing if there is damage.
+  // The content that an analysis finds; nothing if there is damage.
   std::optional<Content> content() {
     Rig fresh({&pool.medium});
     EXPECT_TRUE(fresh.analyse_only().ok());
@@ -67,7 +67,7 @@ class Shares : public ::testing::TestWithParam<bool> {
     store_entry(pool.rig.volume, entry, sequence, kSegmentHeaderBytes, false);
     bring(entry, sizeof(SegmentEntry));
   }
-  // What was stored there reaches the other side, if there is one.
+  // Makes the bytes stored there reach the other side, if there is one.
   void bring(scale::Addr at, uint64_t bytes) {
     pool.rig.volume.flush(at, bytes, kSiteSegmentOpen);
     EXPECT_TRUE(pool.rig.volume.fence(kSiteSegmentOpenFence));
@@ -178,7 +178,7 @@ TEST_P(Shares, NoneIsGivenWhileOthersAreReservedAndWhoWaitsIsHeard) {
 INSTANTIATE_TEST_SUITE_P(, Shares, ::testing::Bool(),
                          [](const auto& level) { return level.param ? "Buffered" : "Durable"; });
 
-// Of any log: a quarter at least, whatever the updates look like.
+// The bound is at least a quarter of any log, for updates of any size.
 TEST(LogBatches, AreBoundedByAQuarterOfTheLogOrMore) {
   for (const uint64_t log_bytes : {16u << 10, 20u << 10, 28u << 10, 64u << 10, 1u << 20, 8u << 20, 32u << 20}) {
     MemoryPool pool(uint64_t{64} << 20, false, log_bytes);

@@ -90,7 +90,7 @@ class Space {
   void lend_relocation_reserve(bool lent);
   // The free pieces of a target, in order.
   [[nodiscard]] std::vector<Piece> free_pieces(size_t target) const;
-  // Of the longest free piece of all targets.
+  // Length of the longest free piece of all targets.
   [[nodiscard]] uint64_t longest_free_bytes() const;
   // Frees the part of the piece that exceeds its initial length. Requires: relocation_reserve() has bytes.
   void restore_relocation_reserve(bool keep_upper_end);

@@ -19,7 +19,7 @@ constexpr uint64_t kSegmentsMin = 4;
 // The extent table has room for a data area so many times as large as the target was at first.
 constexpr uint64_t kGrowthMax = 8;
 
-// What all targets of a new pool have in common.
+// Values that all targets of a new pool share.
 struct Shares {
   uint64_t data_target_bytes = UINT64_MAX;
   uint64_t extent_bytes = 0;

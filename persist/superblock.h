@@ -32,7 +32,7 @@ Status verify_superblock(const Superblock& sb, const std::string& path, uint64_t
 // that is right over other numbers was made by a program that is not.
 bool sound_layout(const Superblock& sb);
 
-// The same target, as the newest version describes it. Requires: verified.
+// The superblock, as the newest version would write it. Requires: verified.
 Superblock of_newest_version(const Superblock& sb);
 
 // Whether targets that are named together are the targets of one pool, each once and in order. Requires: each verified.

@@ -256,7 +256,7 @@ class Entries {
   std::vector<Entry> list_;
 };
 
-// What a store would answer: dnodes under the log's records. nullopt if something is damaged.
+// The content that a store would return: dnodes under the log's records. nullopt if something is damaged.
 using Content = std::map<std::string, std::string>;
 
 inline std::optional<std::string> value_of(const Rig& rig, std::string_view value, bool large) {
@@ -294,7 +294,7 @@ inline bool collect(const Rig& rig, const Dnode& dnode, const base::Fence& lo, c
   return cursor.trouble() == Trouble::kNone;
 }
 
-// Of a rig that was analysed only.
+// The content of a rig that was only analysed.
 inline std::optional<Content> analysed_content(const Rig& rig) {
   if (!rig.analysis.damages.empty()) return std::nullopt;
   Content content;
@@ -307,7 +307,7 @@ inline std::optional<Content> analysed_content(const Rig& rig) {
   return content;
 }
 
-// Of a rig that was opened.
+// The content of a rig that was opened.
 inline std::optional<Content> recovered_content(const Rig& rig) {
   Content content;
   for (const RecoveredRange& range : rig.ranges) {

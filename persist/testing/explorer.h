@@ -29,7 +29,7 @@ struct Mutant {
   base::SiteUse use;
 };
 
-// What was explored before the fences of one site.
+// Counts of the images explored before the fences of one site.
 struct SiteImages {
   uint64_t met = 0;         // fences
   uint64_t fences = 0;      // of them, those explored
@@ -64,7 +64,7 @@ class Shares {
   void next_round() { ++round_; }
   // Whether to explore this fence, which takes up to `images`.
   [[nodiscard]] bool grants(const SiteImages& site, uint64_t images, base::Random& random) const {
-    // Where images hardly differ in what recovery reads, a quarter of the share is enough.
+    // If images hardly differ in what recovery reads, a quarter of the share is enough.
     const bool alike = 10 * site.contents.size() < site.images;
     const uint64_t due = images_max_ * std::min(round_, rounds_) / rounds_ / (alike ? 4 : 1);
     if (due <= site.images) return false;
@@ -81,7 +81,7 @@ class Shares {
   uint64_t round_ = 1;
 };
 
-// What is counted, so that a nightly run keeps its memory.
+// Bounds of what is counted, so that a nightly run keeps its memory.
 constexpr size_t kDistinctMax = 1'000'000;  // per site
 constexpr size_t kDistinctOfAllMax = 16'000'000;
 
@@ -94,7 +94,7 @@ struct Manner {
   bool far = false;  // the recorder is the memory of another node
 };
 
-// What all explorations share: the recorder, the images, the verdicts. `outcome` may have seen other explorations.
+// Shared by all explorations: recorder, images, verdicts. `outcome` may have seen other explorations.
 class Explorer {
  public:
   Explorer(uint64_t seed, const Manner& manner, Outcome* outcome, uint64_t pool_bytes = kPoolBytesMin)
@@ -122,7 +122,7 @@ class Explorer {
     if (manner_.mutant) medium_->drop(*manner_.mutant->site, manner_.mutant->use);
     medium_->set_before_fence([this](const base::Site& site) { at_fence(site); });
   }
-  // What an opening is given: the recorder, or a new far medium over it, as a node has that starts anew.
+  // The medium for an opening: the recorder, or a new far medium over it, as on a node that starts anew.
   [[nodiscard]] base::HookedMedium& opened() {
     if (!manner_.far) return *medium_;
     return *far_.emplace_back(std::make_unique<base::FarMedium>(*medium_, base::FarOptions{.seed = random_.next()}));

@@ -77,7 +77,7 @@ class Life final : public LifeModel {
     return read;
   }
 
-  // What is wrong with an image that is not recovered yet; empty: nothing.
+  // The fault of an image that is not recovered yet; empty: none.
   [[nodiscard]] std::string judge_content(Rig* rig) const {
     if (const Status status = rig->analyse_only(); !status.ok()) return "no pool: " + status.ToString();
     if (!rig->analysis.damages.empty()) return damage_status(rig->analysis.damages).ToString();
@@ -95,7 +95,7 @@ class Life final : public LifeModel {
     if (just_recovered_) judge_just_recovered(rig);
   }
 
-  // What recovery promises of the pool when it returns: ends are named and cut, and no header slot is torn.
+  // Judges recovery's promises as it returns: ends are named and cut, and no header slot is torn.
   void judge_just_recovered(const Rig& rig) {
     for (const SegmentState& state : rig.analysis.segments) {
       if (!state.entered || !state.sealed || state.truncate) violation("recovery has left an end open");

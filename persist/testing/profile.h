@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a life of a pool does, and how often.
+// The actions in a pool's life, and their frequencies.
 #ifndef BONSAI_PERSIST_TESTING_PROFILE_H_
 #define BONSAI_PERSIST_TESTING_PROFILE_H_
 
@@ -20,7 +20,7 @@ struct Profile {
   uint64_t log_bytes = 0;    // 0: as the product chooses
   uint64_t grown_bytes = 0;  // that the pool has after it has grown; 0: it does not grow
 
-  // What is next.
+  // Chooses the next action.
   [[nodiscard]] size_t choose(base::Random& random) const {
     uint64_t sum = 0;
     for (const uint8_t weight : weights) sum += weight;
