@@ -37,14 +37,14 @@ struct Shape {
   int rounds;
 };
 
-// What one thread has done in a round. Others may look at the counts while it goes on.
+// The acts of one thread in a round. Others may read the counts meanwhile.
 struct Deeds {
   Model before;
   std::vector<Updates> updates;  // of its own keys, a batch or a single one
   std::atomic<size_t> begun{0}, done{0};
 };
 
-// What a power cut amid a round leaves.
+// The state that a power cut amid a round leaves.
 struct Cut {
   std::vector<std::byte> image;
   std::vector<size_t> done, begun;  // by each thread: before the cut, at least; after it, at most
@@ -119,7 +119,7 @@ class Rounds {
     if (!cut_.image.empty() && !::testing::Test::HasFailure()) expect_cut(round);
   }
 
-  // What one thread does in a round: a batch or some, of any size, and something between them.
+  // One thread's work in a round: one or more batches of any size, and single operations between them.
   void work(size_t t, base::Random& random) {
     for (uint64_t batches = 1 + random.below(3); batches > 0; --batches) {
       const double least = std::log2(shape_.updates_min), most = std::log2(shape_.updates_max);
@@ -199,7 +199,7 @@ class Rounds {
     for (const Deeds& deeds : deeds_) cut_.begun.push_back(deeds.begun.load());
   }
 
-  // Of each thread all that was done must be there, and of what was begun the first so many, each whole.
+  // Everything that a thread finished must be there, and of what it began a prefix, each batch whole.
   void expect_cut(int round) {
     const Cut& cut = cut_;
     Tier recovered({.pool_bytes = shape_.pool_bytes, .log_bytes = shape_.log_bytes}, cut.image);

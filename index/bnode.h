@@ -98,7 +98,7 @@ class Slots {
 
   // The place of `key`, or the place where it would go.
   [[nodiscard]] Place find(const base::Key& key, uint64_t hash) const { return find(this, capacity_, key, hash); }
-  // The same for callers that know the capacity: the table's first line is not read.
+  // find() for callers that know the capacity: the table's first line is not read.
   static Place find(const Slots* slots, uint32_t capacity, const base::Key& key, uint64_t hash) {
     return find_from(static_cast<uint32_t>(hash), slots, capacity, key, hash);
   }
@@ -113,7 +113,7 @@ class Slots {
   void for_each_marked(Visit visit) const {
     visit_marked([] { base::step("load marks"); }, visit);
   }
-  // The same for the head of each chain.
+  // Calls visit() for the head of each chain.
   template <class Visit>
   void for_each_head(Visit visit) const {
     for_each_marked([&](uint32_t i) {

@@ -300,7 +300,7 @@ struct Cells {
   size_t reached_high_mark = 0;  // so often it was reported
 };
 
-// What several threads get that reserve so many nodes each.
+// The cells that several threads get if each reserves `each` nodes.
 Cells reserve_in_threads(Bnode* bnode, size_t node_bytes, int each) {
   Slots* slots = bnode->slots();
   std::array<std::vector<Bnode::Reserved>, 3> reserved;

@@ -87,8 +87,8 @@ class Index {
     bool recorded = false;  // an attempt has made a record durable: to give up now would leave the outcome unknown
   };
   Outcome put(Put* put);
-  // The same for several updates; those of one key take effect in this order. Their cache misses overlap, and one log
-  // record and fence make them durable together. Not atomic as a whole.
+  // Puts several updates; those of one key take effect in this order. Their cache misses overlap, and one log record
+  // and fence make them durable together. Not atomic as a whole.
   // Returns how many are done from the first on; if not all, *outcome has the reason, and the rest must be put again.
   // Requires: at most kPutManyMax.
   static constexpr size_t kPutManyMax = Tree::kFindManyMax;
@@ -130,7 +130,7 @@ class Index {
   };
   // The value of the lookup's key as of `version` (kLatest: now).
   void get(uint64_t version, Lookup* lookup);
-  // The same for many keys, each by itself; their cache misses and reads of NVM overlap.
+  // Looks up many keys, each by itself; their cache misses and reads of NVM overlap.
   class Asker {
    public:
     // The key of the i-th lookup, whose bytes stay until it is answered; false: it is none. In the order of i.

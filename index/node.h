@@ -71,7 +71,7 @@ struct Node {
   }
   // Copies key and value. `batch`, if any, gains a reference, and the node knows its bnode's generation.
   static Node* make(std::string_view key, std::string_view value, uint8_t flags, Batch* batch, uint64_t gen = 0);
-  // The same for a node outside a batch, in `cell`, arena_bytes() of an arena.
+  // Makes a node outside a batch in `cell`, which has arena_bytes() of an arena.
   static Node* make_in(void* cell, std::string_view key, std::string_view value, uint8_t flags);
   // Of a node in an arena: nothing is left to be done.
   static void destroy(Node* node);
@@ -94,7 +94,7 @@ struct Node {
 };
 static_assert(sizeof(Node) == 32);
 
-// What the nodes of one atomic batch share.
+// State that the nodes of one atomic batch share.
 //   cell: kPublishing -> kReady (every node is in place, and the batch's record durable) -> a version
 // While it is kPublishing its nodes are invisible, and a thread that would push on top of one completes the batch
 // first.

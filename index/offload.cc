@@ -48,7 +48,7 @@ uint64_t version_of(const Node& node) { return node.version.load(std::memory_ord
 
 }  // namespace
 
-// What is freed once no reader can be looking at it.
+// Objects that are freed once no reader can use them.
 struct Replacer::Offload::Garbage {
   boost::container::small_vector<Bnode*, 2> bnodes;
   boost::container::small_vector<std::unique_ptr<const Dnode>, 2> dnodes;
@@ -210,7 +210,7 @@ Status Replacer::Offload::build(Job* job) {
   return Status::OK();
 }
 
-// Of the chains in the successor's range.
+// Builds a piece from the chains in the successor's range.
 Status Replacer::Offload::build_piece(Job* job, Bnode* successor, std::span<const Chain> chains) {
   std::vector<Entry>& updates = updates_;
   updates.clear();

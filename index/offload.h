@@ -116,7 +116,7 @@ class Replacer::Offload {
   std::vector<Job> jobs_;
   uint64_t media_bytes_ = 0;
   LiveScans live_;
-  // Of the job that is being added; members for their memory's sake.
+  // Buffers of the job that is being added; members, so that their memory is reused.
   std::vector<Chain> chains_;  // in key order
   std::vector<persist::Entry> updates_, newest_, merged_;
   persist::Merge merge_;

@@ -45,7 +45,7 @@ uint64_t appended_max(uint64_t body, double fresh) {
   return static_cast<uint64_t>(static_cast<double>(body) * kHiddenMax / hides);
 }
 
-// Of what was appended to a body, updates included, the share that hides nothing.
+// The share of the entries appended to a body, updates included, that hide nothing.
 double fresh_share(uint64_t body, const Weight& all, const Weight& left) {
   if (all.entries <= body || left.entries <= body) return 0;
   return static_cast<double>(left.entries - body) / static_cast<double>(all.entries - body);
@@ -122,8 +122,8 @@ bool fit_together(const Weight& a, const Weight& b, const Limits& limits) {
   return both.entries <= limits.dnode_entries_max / 2 && both.bytes <= limits.dnode_bytes_max / 2;
 }
 
-// Where keys come in rising order, the wide table is for the last part: the others may get keys of slower writers, but
-// not as many. Else each part of a range gets its share of the keys.
+// If keys come in rising order, the last part gets the wide table: the others may get keys of slower writers, but
+// fewer. Else each part gets its share of the keys.
 uint32_t capacity_of_part(const Plan& plan, bool rising, size_t parts, bool last) {
   if (rising && last) return plan.capacity;
   const uint32_t share = rising ? 0 : std::bit_ceil(plan.capacity / base::checked_narrow<uint32_t>(parts));

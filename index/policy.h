@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of a range that is replaced: whether its updates are appended to its dnode, whether the dnode is
-// compacted, split or merged, and how large the successors' tables are. Replacing and offloading collect the facts and
-// do what is decided here.
+// Policy of replacement: whether a range's updates are appended to its dnode, whether the dnode is compacted, split or
+// merged, and how large the successors' tables are. Replacing and offloading collect the facts and carry out these
+// decisions.
 //
 // Pure functions of their arguments: no state, no NVM, no clock. Thread-safety: any thread.
 #ifndef BONSAI_INDEX_POLICY_H_
@@ -78,18 +78,18 @@ struct Plan {
 // Whether the newest run is written once more together with appended updates: it is small, and the dnode would
 // otherwise run out of runs before its body is compacted. Requires: updates > 0.
 [[nodiscard]] bool absorbs_newest(const Shape& dnode, uint64_t updates, const Limits& limits, double fresh);
-// Whether to compact an idle range is of use to readers.
+// Whether readers gain if an idle range is compacted.
 [[nodiscard]] bool is_compactable(size_t runs, bool has_updates);
 
-// Whether plan() should be given what is left of the range once each key has one entry, if that can be estimated now.
+// Whether plan() should get an estimate of the range's weight once each key has one entry.
 [[nodiscard]] bool wants_a_look(const Facts& facts, const Limits& limits);
-// `left`: that; nothing: nobody looked. It may be the whole if the look failed.
+// `left`: that estimate; nothing: none was made. It may be the whole weight if the estimate failed.
 [[nodiscard]] Plan plan(const Facts& facts, const Limits& limits, const std::optional<Weight>& left);
 // Whether two neighbours may become one.
 [[nodiscard]] bool fit_together(const Weight& a, const Weight& b, const Limits& limits);
-// Of a range that is cut into so many parts: the table of one. `last`: the rightmost.
+// Capacity of one part's table if a range is cut into `parts`. `last`: the rightmost part.
 [[nodiscard]] uint32_t capacity_of_part(const Plan& plan, bool rising, size_t parts, bool last);
-// The table of a part of a range in which a batch found no room, for so many items of it.
+// Capacity of the table of a part in which a batch found no room, for `items` items of the batch.
 [[nodiscard]] uint32_t capacity_for_batch(const Table& table, bool is_cut, uint64_t items);
 
 // A key, and what its entry takes in a dnode.
@@ -97,8 +97,8 @@ struct Sized {
   base::Key key;
   uint64_t bytes;
 };
-// Where a range of these keys is cut: the parts' first keys but the first's. `rising`: into parts that are nearly full
-// and a last one, else of about equal weight. None if the range need not be cut.
+// Cuts a range of these keys: the first keys of all parts but the first. `rising`: all parts but the last are nearly
+// full; else they are of about equal weight. None if the range need not be cut.
 [[nodiscard]] std::vector<std::string> cuts_of(std::span<const Sized> keys, bool rising, const Limits& limits);
 
 }  // namespace bonsai::index::policy

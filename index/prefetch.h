@@ -20,9 +20,9 @@ namespace bonsai::index {
 class Prefetch {
  public:
   // ---- a bnode
-  // What a get reads first.
+  // Fetches what a get reads first.
   static void bnode(const Bnode& bnode) { __builtin_prefetch(&bnode); }
-  // What lo() and hi() read. Reads the bnode.
+  // Fetches what lo() and hi() read. Reads the bnode.
   static void range(const Bnode& bnode) {
     const auto* range = reinterpret_cast<const char*>(bnode.range_.get());
     __builtin_prefetch(range);
@@ -43,7 +43,7 @@ class Prefetch {
   }
 
   // ---- a table of updates
-  // What says which words have chains; of a very large table a part of it.
+  // Fetches the marks of words that have chains; a part of them for a very large table.
   static void marks(const Slots& slots) {
     for (size_t i = 0; i < kMarkLines; ++i) {
       __builtin_prefetch(reinterpret_cast<const char*>(&slots) + i * base::kLineBytes);
@@ -79,7 +79,7 @@ class Prefetch {
         Slots::words_of(slots, bnode.capacity())[hash & (bnode.capacity() - 1)].load(std::memory_order_relaxed);
     if (Slots::print_of(word) == Slots::print(hash)) __builtin_prefetch(Slots::head_of(word));
   }
-  // What a push at `place` writes besides the word and the first line, and the memory of its node.
+  // Fetches what a push at `place` writes besides the word and the first line, and its node's memory.
   static void to_push(Slots* slots, const Slots::Place& place) {
     if (place.head() != nullptr) __builtin_prefetch(slots->locks() + place.index, 1);
   }

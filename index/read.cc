@@ -200,7 +200,7 @@ class Index::Gets {
   size_t block_max_ = kBlock;
   size_t next_ = 0;  // of those that were not asked for yet
   std::array<Block, 2> blocks_{Block(index_.dnodes_.volume()), Block(index_.dnodes_.volume())};
-  // Of the lookups that start.
+  // Lookups that are about to start.
   std::array<size_t, kBlock> asked_;
   std::array<Key, kBlock> keys_;
   std::array<uint64_t, kBlock> hashes_;
@@ -220,7 +220,7 @@ struct Index::Layered {
   }
 };
 
-// What a window is made of.
+// The sources of a window.
 struct Index::Collected {
   boost::container::small_vector<Layered, 64> updates;
   boost::container::small_vector<const persist::Dnode*, 4> dnodes;  // in range order
@@ -250,7 +250,7 @@ void Index::collect_updates(const Bnode& bnode, uint32_t depth, const Window& wi
   });
 }
 
-// The same with the layers below it, and the dnodes under them: these in the order of their ranges.
+// Collects a bnode, the layers below it, and the dnodes under them, these in the order of their ranges.
 void Index::collect(const Bnode& bnode, const Window& window, const Key& from, uint64_t version, Collected* all) {
   struct Below {
     const Bnode* bnode;

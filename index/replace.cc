@@ -132,7 +132,7 @@ bool is_rising(const Slots* slots) {
   return std::max(below, above) <= std::max(1U, slots->used() / kOutOfOrder);
 }
 
-// What the updates of a table take in a dnode.
+// The weight of a table's updates in a dnode.
 Weight weigh(const Slots* slots) {
   Weight sum;
   if (slots == nullptr) return sum;
@@ -144,9 +144,9 @@ Weight weigh(const Slots* slots) {
   return sum;
 }
 
-// What is left of `all`, the whole of a bnode, once each key has one entry: as in the first part of the range. If that
-// is no sample of it, a dnode is larger than it should be, or has more that is hidden, until it is compacted. `all` if
-// it cannot be read now.
+// Estimates the rest of `all`, the whole of a bnode, once each key has one entry, from the first part of the range. If
+// that part is no fair sample, the dnode is too large or keeps more hidden entries until it is compacted. `all` if it
+// cannot be read now.
 Weight without_hidden(persist::RunReader* reader, const persist::Dnode& dnode, const Slots* slots, const Weight& all) {
   constexpr uint32_t kSample = 64;
   persist::DnodeCursor cursor(reader, dnode);
@@ -252,10 +252,9 @@ std::span<const Batch::Item> Replacer::ToPublish::below(const base::Fence& hi) c
   return items.first(static_cast<size_t>(end - items.begin()));
 }
 
-// The same for a bnode in which a batch finds no room, with room for all that the batch has left to publish there, and
-// cut by what will be there: whatever the range has collected, in layers that are not offloaded yet as well, goes to
-// dnodes of usual size. It is not cut if where to do so cannot be read now: a batch that was begun does not wait for
-// that. False if somebody else is replacing it; of a pending one also if the batch may wait.
+// Plans for a bnode in which a batch finds no room. The successors have room for all that the batch has left to publish
+// there. The range is cut by what it will hold: all that it has collected, also in layers not offloaded yet, goes to
+// dnodes of usual size. It is not cut if the cuts cannot be read now: a batch that was begun does not wait for
 bool Replacer::plan_for_batch(Bnode* bnode, const ToPublish& left) {
   if (!bnode->claim() && !(left.begun && bnode->claim_pending())) return false;
   BONSAI_INVARIANT(bnode->layer() == nullptr);

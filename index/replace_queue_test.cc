@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What waits to be offloaded: order, references, counts, and writers beside replacers.
+// The queue of replacements: order, references, counts, and writers beside replacers.
 #include "index/replace_queue.h"
 
 #include <gtest/gtest.h>

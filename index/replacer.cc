@@ -37,7 +37,7 @@ bool Replacer::make_room(Bnode* bnode, const ToPublish* left) {
   Layer* layer = bnode->layer();
   if (layer == nullptr) {
     const uint64_t begin_ns = base::now_ns();
-    // That a range cannot be read the background will meet, too, and say to who waits.
+    // If the range cannot be read, the background meets the same error and reports it to waiting threads.
     persist::RunReader reader(dnodes_.volume());
     const bool planned = left == nullptr ? plan(bnode, false, &reader).ok() : plan_for_batch(bnode, *left);
     if (!planned) return bnode->layer() != nullptr;
@@ -53,11 +53,11 @@ bool Replacer::make_room(Bnode* bnode, const ToPublish* left) {
   return true;
 }
 
-// What is to be offloaded, one replacement at a time, with successors installed.
+// The replacements to be offloaded, one at a time, with successors installed.
 class Replacer::Jobs {
  public:
-  // What planning needs of as many as are wanted is read by `reader`, in one list. Requires: a guard as long as it
-  // lives.
+  // `reader` reads in one list what planning needs for all the jobs that are wanted. Requires: a guard while this
+  // object lives.
   Jobs(Replacer* replacer, Which which, persist::RunReader* reader)
       : replacer_(*replacer), which_(which), reader_(*reader) {}
   ~Jobs();
@@ -85,7 +85,7 @@ class Replacer::Jobs {
   Status unread_;
 };
 
-// What was not needed after all.
+// Returns the jobs that were not needed.
 Replacer::Jobs::~Jobs() {
   for (const auto kind : {ReplaceQueue::Kind::kDirty, ReplaceQueue::Kind::kHighMark}) {
     for (Bnode* bnode : taken_waiting_[static_cast<size_t>(kind)]) replacer_.queue_.put_back(kind, bnode);
@@ -210,7 +210,7 @@ Replacer::OffloadResult Replacer::offload_some(size_t ranges_max, Which which) {
   Jobs waiting(this, which, &offload->fresh_reader());
   std::vector<Layer*> jobs, again;
   for (size_t left = ranges_max; left > 0 && again.empty(); left -= jobs.size()) {
-    // Where runs are carried, all that is planned is read together, and then what else is merged.
+    // If runs are carried, all that is planned is read together, and then the rest that is merged.
     const size_t together = offload->fresh_reader().carries() ? left : 1;
     jobs.clear();
     for (Layer* layer = nullptr; jobs.size() < together; jobs.push_back(layer)) {

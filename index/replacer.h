@@ -69,7 +69,7 @@ class Replacer {
 
   // ---- writers
 
-  // What a batch has left to publish from an item on.
+  // The items that a batch has left to publish, from one item on.
   struct ToPublish {
     std::span<const Batch::Item> items;
     bool begun;  // it must not wait any more

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a scan knows of the ranges that it will come to: their bnodes, runs of them that were read ahead, and where the
-// records of the next range are.
+// A scan's knowledge of the ranges ahead: their bnodes, runs of them that were read ahead, and the place of the next
+// range's records.
 #ifndef BONSAI_INDEX_SCAN_AHEAD_H_
 #define BONSAI_INDEX_SCAN_AHEAD_H_
 

@@ -84,7 +84,7 @@ class Tier {
     close();
     open();
   }
-  // What a power cut at this moment would leave, beside any operation. Requires: Sizes::turn.
+  // The bytes that a power cut at this moment would leave, beside any operation. Requires: Sizes::turn.
   [[nodiscard]] std::vector<std::byte> durable() { return shadow_->durable(); }
 
   Index& index() { return *index_; }
@@ -194,7 +194,7 @@ class Tier {
     }
   }
 
-  // What the pool's bytes say is in use, from scratch. Requires: nothing runs.
+  // Bytes in use according to the pool's bytes, counted anew. Requires: nothing runs.
   uint64_t bytes_in_use() {
     persist::Space space;
     pool_.add_targets(&space);
@@ -382,7 +382,7 @@ class Tier {
   std::unique_ptr<Index> index_;
 };
 
-// What get_many() is asked, and how often and what it answers.
+// The keys of a get_many(), its answers, and how often each was given.
 struct Questions final : Index::Asker {
   bool key(size_t i, base::Key* key) override {
     *key = base::Key::of(keys[i]);

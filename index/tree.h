@@ -52,17 +52,17 @@ class Tree {
 
   // The bnode whose range has `key`.
   [[nodiscard]] Bnode* find(const base::Key& key) const;
-  // The same for a read, which will go on to the dnode below: fetches that meanwhile, if the tree was made to.
+  // find() for a read that goes on to the dnode below. Fetches the dnode meanwhile, if the tree was made to do so.
   [[nodiscard]] Bnode* find_to_read(const base::Key& key) const;
-  // The same for a read that goes on to the bnodes after it. Returns, and prefetches, those of them that are in the
-  // same inner node.
+  // find() for a read that goes on to the next bnodes. Returns and prefetches those of them that are in the same inner
+  // node.
   [[nodiscard]] Bnode* find_to_scan(const base::Key& key, ScanAhead* ahead) const;
   // The bnodes of several keys: bnodes[i] for keys[i], fetched from memory. Their cache misses overlap.
   // Requires: keys.size() <= kFindManyMax.
   static constexpr size_t kFindManyMax = 32;
   void find_many(std::span<const base::Key> keys, std::span<Bnode*> bnodes) const { find_many(keys, bnodes, {}); }
-  // The same with the bnode after each, or null where that is in another inner node. Requires: followers has as
-  // many elements as keys, or none.
+  // find_many() that also returns the bnode after each, or null if it is in another inner node. Requires: followers has
+  // as many elements as keys, or none.
   void find_many(std::span<const base::Key> keys, std::span<Bnode*> bnodes, std::span<Bnode*> followers) const;
   // The bnode whose range has the last key below `fence`. Requires: `fence` is not the empty key.
   [[nodiscard]] Bnode* find_below(const base::Fence& fence) const;

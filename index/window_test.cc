@@ -235,8 +235,8 @@ void expect_same(const Index::Window& known, const Index::Window& wanted) {
   }
 }
 
-// What scans have found, a group of them before they begin or one for its next windows, may have been replaced, split
-// and merged when they come to it.
+// A scan knows ranges before it reaches them: a group before it begins, or one for its next windows. They may have been
+// replaced, split and merged by then.
 TEST(Window, RangesThatAreKnownMayHaveBeenReplaced) {
   constexpr uint64_t kRecords = 6'000, kLimit = 100;
   Tier tier({.pool_bytes = size_t{32} << 20});

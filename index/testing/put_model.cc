@@ -195,7 +195,7 @@ bool PutModel::put(State* s, Thread* t) {
   }
 }
 
-// What the head, which has its version now, says.
+// A put judges by the head, which has its version now.
 void PutModel::judge_put(State* s, Thread* t) {
   enum : Byte { kLive = 0, kBelow = 6, kPush };
   Frame* f = &t->frames[t->depth - 1];

@@ -90,7 +90,7 @@ bool PutModel::complete(State* s, Thread* t) {
   }
 }
 
-// What the head that a helper found says of the item.
+// A helper judges the item by the head that it found.
 void PutModel::judge_item(const State& s, Thread* t) {
   enum : Byte { kItem, kLive, kWord, kBelow, kJudge, kRoom, kToken, kPush, kNote };
   Frame* f = &t->frames[t->depth - 1];
