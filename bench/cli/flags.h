@@ -11,7 +11,7 @@
 
 namespace bonsai::bench {
 
-// What the flags ask for.
+// The run that the flags request.
 struct RunRequest {
   RunConfig config;
   std::vector<const EngineEntry*> engines;

@@ -65,7 +65,7 @@ struct Step {
 // The step that replays `trace`. One that only inserts is a load: it begins with an empty store.
 [[nodiscard]] Step step_of_trace(const std::string& name, Trace trace);
 
-// What the runner reports while it works. Called from the thread that runs it.
+// Receives the runner's progress. Called from the thread that runs it.
 struct RunListener {
   std::function<void(const std::string& engine, const std::string& phase, uint64_t operations)> on_phase;
   std::function<void(const PhaseProgress& progress)> on_progress;

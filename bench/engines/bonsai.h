@@ -11,7 +11,7 @@
 
 namespace bonsai::bench {
 
-// What a store is opened with, the medium of an experiment among it.
+// The options with which a store is opened, including the medium of an experiment.
 struct StoreOptions : Options {
   TestOptions test;
 };

@@ -2,7 +2,7 @@
 // One store under the benchmark's eyes. An engine is one file that implements this interface and lists what it makes;
 // README.md shows how.
 //
-// What an engine cannot do it declares in its capabilities; the harness then shows a dash. It never imitates.
+// An engine's capabilities state what it cannot do; the harness then shows a dash. An engine never imitates.
 #ifndef BONSAI_BENCH_ENGINES_ENGINE_H_
 #define BONSAI_BENCH_ENGINES_ENGINE_H_
 
@@ -35,7 +35,7 @@ struct Capabilities {
 // Which hash the hash maps use. kCity, as MELT for all of them: Google's CityHash64.
 enum class HashKind : uint8_t { kDefault, kCity };
 
-// What of a hash map can be chosen. Of no effect on other engines, or where a map does not have it.
+// Options of a hash map. They have no effect on other engines, or on a map that lacks them.
 struct MapTuning {
   HashKind hash = HashKind::kDefault;
   bool room_ahead = false;      // room for EngineOptions::records_max from the beginning; else it grows
@@ -61,7 +61,7 @@ struct MemoryUse {
   std::optional<uint64_t> dram_bytes = {};
   std::optional<uint64_t> nvm_bytes = {};  // of a pool or of files
   std::optional<uint64_t> log_bytes = {};  // that the log may take, in use or not
-  // What is set aside, in use or not, over all of the above: a log's whole size counts. Absent = what is in use.
+  // Bytes set aside, in use or not, over all of the above: a log's whole size counts. Absent = the bytes in use.
   std::optional<uint64_t> reserved_bytes = {};
   // By how much this process's memory, mapped files aside, has grown since before the engine was opened, while it was
   // the engine's turn. Measured by the harness, whatever the engine reports.
@@ -85,7 +85,7 @@ struct FabricUse {
   uint64_t bytes = 0;  // payload
 };
 
-// What stores the bytes of a persistent engine.
+// The medium that stores the bytes of a persistent engine.
 struct MediumUse {
   std::string text;  // e.g. "tmpfs (emulated NVM), flush clwb, domain ADR"
   bool emulated = false;
@@ -94,7 +94,7 @@ struct MediumUse {
 // Called with each record of a scan, ascending; returns false to stop.
 using ScanVisit = std::function<bool(std::string_view key, std::string_view value)>;
 
-// The same with many records at a time, as the store has them.
+// Visits many records at a time, as the store has them.
 using RowsVisit = std::function<bool(const Rows& rows)>;
 
 struct ScanJob {
@@ -143,7 +143,7 @@ class Engine {
   virtual Status scan(std::string_view from, uint32_t limit, const ScanVisit& visit);
   // Carries out many scans, each by itself.
   virtual void scan_many(std::span<const ScanJob> jobs);
-  // The same by rows; one record at a time where the store has nothing better.
+  // Scans by rows; one record at a time if the store has nothing better.
   virtual Status scan_rows(std::string_view from, uint32_t limit, const RowsVisit& visit);
 
   // From any thread, also while operations run.

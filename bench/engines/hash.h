@@ -74,7 +74,7 @@ struct ChosenHash {
   }
 };
 
-// What a table is made with.
+// The options with which a table is made.
 struct TableSetting {
   MapTuning tuning;
   size_t records_ahead = 0;  // for so many there is to be room; 0 = as the map likes

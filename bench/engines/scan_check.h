@@ -52,7 +52,7 @@ class ScanCheck {
     return true;
   }
 
-  // Of records side by side, what is compared stays in registers.
+  // If records are side by side, the values to compare stay in registers.
   void visit_thoroughly(const Rows& rows) {
     const bool in_registers = integer_keys_ && rows.key_bytes == 8;
     const size_t apart = in_registers ? std::min<size_t>(1, rows.count) : rows.count;

@@ -17,7 +17,7 @@
 
 namespace bonsai::bench {
 
-// What YCSB calls a kind of request, e.g. READ-MODIFY-WRITE.
+// YCSB's name of a kind of request, e.g. READ-MODIFY-WRITE.
 [[nodiscard]] std::string_view ycsb_name(OpKind kind);
 
 [[nodiscard]] std::string ycsb_text(const RunResult& run);

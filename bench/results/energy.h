@@ -28,7 +28,7 @@ class EnergyMeter {
   // used since the last call is then unknown, and stays so.
   Status read(double* joules);
 
-  // What is counted: "package-0, dram".
+  // The parts that are counted: "package-0, dram".
   [[nodiscard]] const std::string& parts() const { return parts_; }
 
  private:

@@ -43,13 +43,13 @@ struct LeftOut {
   std::string reason;
 };
 
-// What ended the run of an engine before its time.
+// The error that ended the run of an engine before its time.
 struct EngineError {
   std::string engine;
   std::string message;
 };
 
-// What one thread did while the clock ran.
+// The work of one thread while the clock ran.
 struct ThreadTimes {
   uint64_t operations = 0;
   double seconds = 0;

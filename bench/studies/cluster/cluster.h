@@ -38,9 +38,9 @@ class Cluster {
   ~Cluster();
 
   [[nodiscard]] std::vector<rivals::MemoryNode*> nodes() const;
-  // Of all memory nodes: what is in use.
+  // Bytes in use on all memory nodes.
   [[nodiscard]] size_t used_bytes() const;
-  // That of a compute node, for what its clients share.
+  // The fabric of a compute node, for what its clients share.
   [[nodiscard]] rdma::Fabric* compute_fabric(size_t compute_node);
   // A node for one more server: calls `serve` while clients act, as it does the memory nodes. Connections know the
   // server as one more node, after those. Requires: no run yet.
@@ -49,15 +49,15 @@ class Cluster {
     return network_.make_fabric(list_cpu_ns);
   }
   void add_server(const rivals::MemoryNodeName& name, std::function<Status(uint64_t limit_ms)> serve);
-  // The same of a server that connections of seats do not know.
+  // Adds a server that connections of seats do not know.
   void serve_beside(std::function<Status(uint64_t limit_ms)> serve) { servers_.push_back(std::move(serve)); }
 
   // As SimNetwork has them.
   void set_instant(bool instant) { network_.set_instant(instant); }
   void set_device(const rdma::SimDevice& device) { network_.set_device(device); }
 
-  // What a compute node does beside its clients, on threads and connections of their own, until `stop` says that they
-  // are done.
+  // Work of a compute node beside its clients, on threads and connections of its own, until `stop` says that they are
+  // done.
   struct Background {
     size_t threads;  // of each compute node
     std::function<Status(const rivals::Seat& seat, const std::function<bool()>& stop)> act;

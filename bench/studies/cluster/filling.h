@@ -17,7 +17,7 @@
 
 namespace bonsai::bench {
 
-// What operations of one kind cost.
+// The costs of operations of one kind.
 struct FillCosts {
   uint64_t operations = 0;
   rdma::Traffic traffic;

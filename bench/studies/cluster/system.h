@@ -20,13 +20,13 @@
 
 namespace bonsai::bench {
 
-// What an acknowledged update survives. Results of different classes are not to be compared.
+// The failure that an acknowledged update survives. Results of different classes are not to be compared.
 enum class Durability : uint8_t {
   kVolatile,  // class V: nothing, as these systems are published
   kDurable,   // class D: a power cut
 };
 
-// What a system is to store.
+// The records that a system is to store.
 struct StoreSize {
   uint64_t records_max = 1;
   size_t key_bytes_max = 8;
@@ -45,7 +45,7 @@ class System {
   System(const System&) = delete;
   System& operator=(const System&) = delete;
 
-  // Of each memory node: what the system lays out, and all that it may need.
+  // Bytes of each memory node: those that the system lays out, and all that it may need.
   [[nodiscard]] virtual size_t fixed_bytes() const = 0;
   [[nodiscard]] virtual size_t bytes() const = 0;
   // Lays it out, empty, with servers of its own and what clients of a compute node share. Requires: no client yet; the
@@ -62,7 +62,7 @@ class System {
   // default.
   [[nodiscard]] virtual size_t background_threads() const { return 0; }
   virtual Status background(const rivals::Seat& seat, const std::function<bool()>& stop);
-  // What a switch of coroutines takes (Cluster::Options); more than 0 for who waits by yielding.
+  // The time of a switch of coroutines (Cluster::Options); more than 0 if clients wait by yielding.
   [[nodiscard]] virtual uint64_t switch_ns() const { return 0; }
   // What was asked for by other workers than those of seats, and how many lists each of these has posted, for
   // whichever threads of a compute node. Inside a run.
@@ -72,9 +72,9 @@ class System {
   [[nodiscard]] virtual uint64_t take_lists(const rivals::Connection*) { return 0; }
   // For how long the busiest of its own servers' threads was busy with calls, if that can bind.
   [[nodiscard]] virtual uint64_t server_busy_ns() const { return 0; }
-  // Of all memory nodes: what records take.
+  // Bytes that records take on all memory nodes.
   [[nodiscard]] virtual size_t used_bytes(const Cluster& cluster) const { return cluster.used_bytes(); }
-  // What the caches of one client's compute node take now, client-private ones of the whole node included.
+  // Bytes of the caches of one client's compute node, client-private ones of the whole node included.
   [[nodiscard]] virtual size_t cache_bytes(const rivals::Shape& shape) const = 0;
 
  protected:

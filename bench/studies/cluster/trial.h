@@ -21,7 +21,7 @@
 
 namespace bonsai::bench {
 
-// What was counted and what the model says of its time.
+// The counts of a trial, and the model's times.
 struct TrialResult {
   uint64_t operations = 0;
   uint64_t seconds_ns = 0;      // of virtual time

@@ -28,7 +28,7 @@ enum class Scale : uint8_t {
   kPaper,  // as much data as the paper, or the goal
 };
 
-// What the user said on the command line and did not leave to the experiment. Heeded where an experiment says so.
+// The values that the user gave on the command line. They count where an experiment says so.
 struct AskedFor {
   std::optional<uint64_t> records = {};
   std::optional<uint64_t> operations = {};
@@ -36,7 +36,7 @@ struct AskedFor {
   std::optional<unsigned> depth = {};
 };
 
-// What an experiment works with.
+// The inputs of an experiment.
 struct ExperimentPlan {
   Scale scale = Scale::kSmall;
   unsigned threads_max = 1;
@@ -68,7 +68,7 @@ struct ExperimentResult {
   std::optional<MediumUse> medium;
 };
 
-// What the results are compared with.
+// The kind of figures that the results are compared with.
 enum class ReferenceKind : uint8_t {
   kPublished,  // figures of the paper that Experiment::source names, from other hardware
   kGoals,      // docs/design.md, section 6
@@ -81,7 +81,7 @@ struct Reference {
   std::vector<Row> rows;
   ReferenceKind kind = ReferenceKind::kPublished;
 };
-// Of an experiment that has none.
+// For an experiment without a reference.
 [[nodiscard]] inline Reference no_reference() { return {}; }
 
 struct Experiment {
@@ -126,7 +126,7 @@ void explain_empty_columns(std::string_view reason, ExperimentResult* result);
 // The counts of threads out of `wanted` that are within plan.threads_max, and threads_max itself.
 [[nodiscard]] std::vector<unsigned> thread_counts(const ExperimentPlan& plan, const std::vector<unsigned>& wanted);
 
-// What DIR/NAME.json holds (docs/results.md).
+// The content of DIR/NAME.json (docs/results.md).
 [[nodiscard]] nlohmann::ordered_json experiment_json(const Experiment& experiment, const ExperimentResult& result,
                                                      const Manifest& manifest);
 

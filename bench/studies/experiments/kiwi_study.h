@@ -48,7 +48,7 @@ using Rivals = std::vector<Rival>;
 [[nodiscard]] inline bool is_map(Rival rival) { return rival >= kKiwi; }
 [[nodiscard]] std::unique_ptr<Engine> rival_for(Rival rival, uint64_t records);
 
-// What a team did to a rival.
+// The work that a team did on a rival.
 struct Work {
   double records_m_per_s = 0;  // of the part that was asked for
   double other_m_per_s = 0;    // of the other one

@@ -39,7 +39,7 @@ class MeltStudy {
 
   // Why there is no energy; empty = there is.
   [[nodiscard]] const std::string& without_energy() const { return without_energy_; }
-  // What a reader must know of every figure.
+  // Labels that a reader of any of the figures needs.
   [[nodiscard]] std::vector<std::string> labels() const;
   [[nodiscard]] const ExperimentPlan& plan() const { return plan_; }
 

@@ -11,7 +11,7 @@
 
 namespace bonsai::bench::maps::kiwi {
 
-// What is replaced, and by what.
+// The chunks that are replaced, and their successors.
 struct Section {
   std::vector<Chunk*> old;
   std::vector<Chunk*> fresh;  // at least one; the first has the key of the first old one

@@ -17,7 +17,7 @@ struct Record {
   bool operator==(const Record&) const = default;
 };
 
-// What a map did since it was made. For tests and for explanations of figures; they do not slow it down.
+// Counts since a map was made. For tests and for explanations of figures; they do not slow it down.
 struct Counters {
   uint64_t scans_restarted = 0;  // scans that met an update and began again
   uint64_t nodes_copied = 0;     // by updates, because of a snapshot
@@ -37,7 +37,7 @@ class Map {
   [[nodiscard]] virtual bool get(uint64_t key, uint64_t* value) = 0;
   // Inserts the key, or replaces its value.
   virtual void put(uint64_t key, uint64_t value) = 0;
-  // Of no effect when the key is absent.
+  // Removes a key; no effect if it is absent.
   virtual void remove(uint64_t key) = 0;
   // *records are the first `limit` records of [from, to], ascending: all of one moment if scans_are_atomic(), else each
   // of a moment between call and return.

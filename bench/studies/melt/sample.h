@@ -19,7 +19,7 @@
 
 namespace bonsai::bench {
 
-// What is measured; two samples of one configuration differ in their number only.
+// A configuration to measure; two samples of one configuration differ in their number only.
 struct MeltConfiguration {
   std::string engine;
   Workload workload;
@@ -36,7 +36,7 @@ struct MeltConfiguration {
 // A sample as one line of samples.json. The names of its columns, but for `latency_counts`, are in docs/results.md.
 using MeltSample = nlohmann::ordered_json;
 
-// What must be equal for a sample to be one of the configuration.
+// The fields that all samples of one configuration share.
 [[nodiscard]] MeltSample melt_key(const MeltConfiguration& configuration, const RunConfig& base);
 
 // Takes one. `base` has the user's seed, directories and shape of records; *meter may be null: then there is no idle
@@ -45,7 +45,7 @@ Status take_melt_sample(const MeltConfiguration& configuration, const RunConfig&
                         EnergyMeter* meter, const std::atomic<bool>& stop, const RunListener& listener,
                         MeltSample* sample);
 
-// What the samples of one configuration say together. Means, but for the latencies.
+// The samples of one configuration together. Means, but for the latencies.
 struct MeltPoint {
   unsigned samples = 0;
   double ops_per_s = 0;

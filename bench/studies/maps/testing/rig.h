@@ -30,7 +30,7 @@ struct Mix {
 // What was seen, of one run, judged: atomic scans as operations of one moment, others key by key. `steps`: of all
 // clients, if not null.
 bonsai::testing::Verdict run_schedule(const MakeMap& make, const Mix& mix, uint64_t seed, uint64_t* steps = nullptr);
-// The same on threads. Each key has one writer.
+// Runs the mix on threads. Each key has one writer.
 bonsai::testing::Verdict run_threads(const MakeMap& make, const Mix& mix, uint64_t seed);
 
 }  // namespace bonsai::bench::maps
