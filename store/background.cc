@@ -224,9 +224,9 @@ void Background::wake() {
   wake_->signal();
 }
 
-// Of the part of the log that is left when it begins to be low a quarter is for offloading to begin. Of the rest the
-// share x is used: x / (1 - x) times the unit. So the pause finds its level at any ratio of speeds, with the log
-// neither full nor empty, and there is none where offloading keeps up.
+// Once the log is low, the first quarter of the remaining room only triggers offloading. If the share x of the rest is
+// used, the pause is x / (1 - x) times the unit. So the pause finds its level at any ratio of speeds, with the log
+// neither full nor empty, and there is none if offloading keeps up.
 uint64_t Background::pause_ns() const {
   if (threads_.empty()) return 0;  // the writer has just worked itself
   const persist::Log& log = *tiers_.log;
@@ -236,8 +236,8 @@ uint64_t Background::pause_ns() const {
   return left >= room ? 0 : std::min(kPauseNsMax, kPauseNsUnit * (room - left) / (left + 1));
 }
 
-// What is missing is somebody who offloads, so that a writer pays by doing it. Where it cannot it waits, on the
-// processor, because a sleep would take far longer, but letting others have it.
+// Offloading lacks threads, so a writer pays by offloading. If it cannot, it waits on the processor, because a sleep
+// would take far longer, but yields to others.
 uint64_t Background::throttle(uint64_t ns) {
   const uint64_t begin_ns = base::now_ns();
   if (!help(ns)) base::yield_until(begin_ns + ns);
@@ -284,7 +284,7 @@ Status Background::drain() {
   return tiers_.volume->health();
 }
 
-// What was replaced is free when its readers have ended, and the system gets back what memory is not needed.
+// Replaced objects are freed once their readers have ended; the system gets back memory that is not needed.
 void Background::tidy_up(uint64_t limit_ms) {
   static_cast<void>(tiers_.index->tidy(kTidyRanges));
   static_cast<void>(tiers_.epochs->drain(std::min(kReadersMs, limit_ms)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of a WriteBatch before it is written: its size is looked at, and the index gets a batch of its own.
+// Prepares a WriteBatch to be written: checks its size and makes the index's batch from it.
 #include <algorithm>
 
 #include "base/status_macros.h"

@@ -486,7 +486,7 @@ Status DbImpl::Sync() {
 
 Status DbImpl::Drain() { return owner_.mine() ? background_.drain() : of_parent(); }
 
-// What so many bytes of DRAM take from the system, with their share of what the heaps round up or have free.
+// The memory that `bytes` of DRAM take from the system, with their share of the heaps' rounding and free memory.
 uint64_t DbImpl::with_rounding(uint64_t bytes) {
   const base::Heap::Use use = base::memory_use();
   if (use.used_bytes == 0 || use.held_bytes < use.used_bytes) return bytes;

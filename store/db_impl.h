@@ -53,7 +53,7 @@ class SnapshotImpl final : public Snapshot {
 // Why a scan without a visitor is refused.
 [[nodiscard]] Status no_visitor();
 
-// Of a read: its snapshot's, else "now".
+// The version of a read: its snapshot's, else "now".
 inline uint64_t version_of(const Snapshot* snapshot) {
   return snapshot == nullptr ? index::kLatest : static_cast<const SnapshotImpl*>(snapshot)->version();
 }

@@ -11,9 +11,9 @@
 
 namespace bonsai::store {
 
-// What is not complete when this is destroyed, or its process ends, is gone: it had no name. Where files cannot be made
-// without a name (base::MappingOptions::name_later), a process that is killed leaves them. A device has its one name
-// from the start: a pool on one is what was filled so far, also after a failure.
+// A pool that is not complete when this object is destroyed, or its process ends, is gone: it had no name. Where files
+// cannot be made without a name (base::MappingOptions::name_later), a killed process leaves them. A device has its name
+// from the start: a pool on it keeps what was filled so far, also after a failure.
 class NewPool {
  public:
   // Errors: InvalidArgument (a file is there already), others as DB::Open.

@@ -160,7 +160,7 @@ class Opener {
                                std::to_string(target.create_bytes) + " were asked for");
   }
 
-  // What the targets were named for; without a role they are for all.
+  // The roles for which the targets were named; without a role they are for all.
   [[nodiscard]] std::vector<uint64_t> roles() const {
     static_assert(static_cast<uint64_t>(scale::TargetRole::kLog) == persist::kRoleLog &&
                   static_cast<uint64_t>(scale::TargetRole::kDnodes) == persist::kRoleDnodes);
@@ -252,7 +252,7 @@ class Opener {
     return recover(&analysis);
   }
 
-  // What the pool becomes.
+  // Sets *wanted to the pool as it is to be.
   Status plan(persist::Pool* wanted) {
     if (options_.grow_bytes == 0 || create_) {
       *wanted = t_.pool;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every function of the public interface does first and last: options are looked at before anything is touched,
-// and memory that has run out is an answer.
+// First and last steps of every function of the public interface: options are checked before anything is touched, and
+// exhausted memory becomes a status.
 #ifndef BONSAI_STORE_OPTIONS_H_
 #define BONSAI_STORE_OPTIONS_H_
 
@@ -14,7 +14,7 @@ namespace bonsai::store {
 // Whether each option by itself is inside its bounds. Errors: InvalidArgument, which names the option and its bounds.
 Status check_bounds(const Options& options);
 Status check_bounds(const TestOptions& options);
-// The same of the options of a copy, whose pool_bytes of 0 leaves the size to the copy.
+// Checks the options of a copy, whose pool_bytes of 0 leaves the size to the copy.
 Status check_bounds_of_copy(const Options& options);
 
 // Runs `body`, which returns a Status. Errors: its own; NoSpace when the standard library found no memory.

@@ -81,7 +81,7 @@ constexpr size_t kGuardWindows = index::ScanAhead::kMax + 1;
 
 Status no_visitor() { return Status::InvalidArgument("a scan has no visitor; pass a function that takes the records"); }
 
-// What a walk hands its pieces to, so that they come to `visit`.
+// The visitor of a walk that passes its pieces on to `visit`.
 auto DbImpl::passing_on_to(const RowsVisitor& visit) {
   return [this, &visit, large = std::string()](Index::Piece& piece, index::ScanAhead* ahead, Status* failed) mutable {
     Rows& rows = piece.rows;
@@ -161,7 +161,7 @@ void DbImpl::scan_short_ones(std::span<const Ranged> scans) {
   const auto guard = tiers_->epochs->enter();
   const size_t n = scans.size();
   tiers_->index->find_starts({starts.data(), n});
-  // What a scan reads comes from memory while those before it are at work.
+  // A scan's memory is fetched while the scans before it run.
   constexpr size_t kStages = Index::kStartStages;
   for (size_t step = 0; step < n + kStages; ++step) {
     for (size_t stage = 0; stage < kStages; ++stage) {

@@ -48,7 +48,7 @@ struct Tiers {
 Status open_tiers(const Options& options, const TestOptions& test, const std::string& path,
                   std::unique_ptr<Tiers>* tiers, bool name_later = false);
 
-// The same over media that the caller has made, all of one size, with such roles if they are named: for tests that
+// Opens tiers over media that the caller has made, all of one size, with these roles if they are named: for tests that
 // crash them.
 Status open_tiers_on(const Options& options, std::vector<std::unique_ptr<base::HookedMedium>> media, bool create,
                      std::unique_ptr<Tiers>* tiers, const std::vector<scale::TargetRole>& roles = {});

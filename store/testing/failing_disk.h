@@ -28,7 +28,7 @@ namespace bonsai::testing {
 inline constexpr uint64_t kPoolBytes = uint64_t{256} << 10;
 inline constexpr size_t kPageBytes = 4096;
 
-// What msync() writes to. One at a time, as FileMedium has no other way.
+// The disk under msync(). One at a time, as FileMedium has no other way.
 class Disk {
  public:
   Disk(std::vector<std::byte> content, uint64_t seed) : disk_(std::move(content)), random_(seed) { current = this; }
@@ -48,8 +48,8 @@ class Disk {
 
   static int sync(void* address, size_t bytes, int flags) { return current->write_back(address, bytes, flags); }
 
-  // What a power cut leaves: the kernel may have written any page that is still dirty. A store's background threads may
-  // write back meanwhile: the cut falls before or after each write-back.
+  // The content after a power cut: the kernel may have written any page that is still dirty. A store's background
+  // threads may write back meanwhile: the cut falls before or after each write-back.
   std::vector<std::byte> crash() {
     const std::lock_guard lock(mutex_);
     for (size_t at = 0; at < disk_.size(); at += kPageBytes) {
@@ -134,7 +134,7 @@ class Machine {
   }
   [[nodiscard]] const Status& opened() const { return opened_; }
   [[nodiscard]] store::DbImpl* db() const { return db_.get(); }
-  // What the system's memory holds of the file, once the store is closed.
+  // The file's content in the system's memory, once the store is closed.
   [[nodiscard]] std::vector<std::byte> memory() const { return {mapping_->data(), mapping_->data() + kPoolBytes}; }
 
  private:

@@ -87,7 +87,7 @@ class FarStore : public ::testing::Test {
       }
     }
   }
-  // What `work` asks of the other side.
+  // The requests of `work` to the other side.
   template <class Work>
   base::FarMedium::Counts asked(Work work) {
     const base::FarMedium::Counts before = far_->counts();
