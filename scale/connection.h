@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the lanes of a link share: a lane, one target's connection over it, and the target with all its connections.
+// State that the lanes of a link share: a lane, one target's connection, and the target with all its connections.
 #ifndef BONSAI_SCALE_CONNECTION_H_
 #define BONSAI_SCALE_CONNECTION_H_
 
@@ -52,7 +52,7 @@ class Connection {
 
   [[nodiscard]] rdma::Peer& peer() { return persist_->peer(); }
 
-  // What was posted together. It stays until it is answered, or, when it never is, until the connection is closed.
+  // Requests posted together. A posting stays until it is answered, or else until the connection is closed.
   struct Posting {
     size_t ticket = 0;
     std::vector<WriteRange> ranges;

@@ -17,7 +17,7 @@ namespace bonsai::scale {
 // Makes this node's access to a fabric. What it makes keeps alive whatever it needs.
 using OpenFabric = std::function<Status(std::shared_ptr<rdma::Fabric>* fabric)>;
 
-// Who can connect to a node that listens on a provider.
+// The nodes that can connect to a node which listens on a provider.
 enum class FabricReach {
   kMachine,  // processes of this user on this machine
   kNetwork,  // other machines, which must prove that they may
@@ -36,9 +36,9 @@ Status open_fabric(const std::string& scheme, std::shared_ptr<rdma::Fabric>* fab
 // Makes a node of `shm`. Without a folder in the options it meets the others in shm_folder(). Errors: as shm_folder().
 Status open_shm(rdma::ShmOptions options, std::shared_ptr<rdma::Fabric>* fabric);
 
-// Where the processes of this user meet on `shm`: the folder that BONSAI_SHM_FOLDER names, else `bonsai` in
-// XDG_RUNTIME_DIR, else `bonsai-UID` in the system's folder of temporary files; made with mode 0700 if it is missing.
-// Errors: IoError (cannot be made, or others may enter it).
+// The folder in which this user's processes meet on `shm`: BONSAI_SHM_FOLDER if set, else `bonsai` in XDG_RUNTIME_DIR,
+// else `bonsai-UID` in the system's folder of temporary files; made with mode 0700 if it is missing. Errors: IoError
+// (cannot be made, or others may enter it).
 Status shm_folder(std::string* folder);
 
 }  // namespace bonsai::scale

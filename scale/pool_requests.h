@@ -26,7 +26,7 @@
 
 namespace bonsai::scale {
 
-// What a node has answered about a pool that it opened.
+// A node's answer about a pool that it opened.
 struct ServedPool {
   rdma::RemoteRegion region;
   rdma::RemoteDomain domain = rdma::RemoteDomain::kUnknown;

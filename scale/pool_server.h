@@ -57,7 +57,7 @@ class PoolServer {
     // Not 0: the node that tests the fabric at the start. Until admit_owners() it is admitted, without the secret, and
     // all others are asked to come again.
     uint32_t tester = 0;
-    // What owners must prove that they know; null: everybody who reaches the address is admitted.
+    // The secret that owners must prove to have; null: everybody who reaches the address is admitted.
     const rdma::Secret* secret = nullptr;
     // What it takes until WRITEs of the fabric survive a power cut of this node (rdma/domain.h). A pool on a medium
     // that needs more (a file, written back by msync) is served as kAdr all the same.
@@ -86,7 +86,7 @@ class PoolServer {
   // Whether requests are being carried out; serve() answers them.
   [[nodiscard]] bool at_work() const { return !jobs_.empty(); }
 
-  // What the operator should know, since the last call: a line each. Any thread.
+  // Notes for the operator since the last call: a line each. Any thread.
   [[nodiscard]] std::vector<std::string> take_notes() { return notes_->take(); }
 
   // The pools that have owners, by name, and the owners' nodes.

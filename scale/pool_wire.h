@@ -65,7 +65,7 @@ void set_wire_text(std::array<char, kBytes>* wire, std::string_view text) {
   for (size_t i = 0; i < text.size(); ++i) (*wire)[i] = text[i];
 }
 
-// What a peer wrote there may have no end.
+// Text that a peer wrote may lack its end.
 template <size_t kBytes>
 std::string wire_text(const std::array<char, kBytes>& wire) {
   const std::string_view all(wire.data(), wire.size());

@@ -27,7 +27,7 @@
 
 namespace bonsai::scale {
 
-// Where a thing would begin whose byte at `offset` is at `at`. Only bytes that are there may be looked at.
+// The beginning of an object whose byte at `offset` is at `at`. Only bytes that are there may be read.
 inline const std::byte* begin_of(const std::byte* at, uint64_t offset) {
   return reinterpret_cast<const std::byte*>(reinterpret_cast<uintptr_t>(at) - offset);
 }
@@ -75,7 +75,7 @@ class ReadBatch {
   // Waits until all issued bytes are there. now_ns: a reading of the clock, from which it is known without another
   // one that modelled reads have ended.
   [[nodiscard]] Status wait(uint64_t now_ns = 0) { return waits() ? wait_for_reads(now_ns) : Status::OK(); }
-  // Of the last wait: whether bytes of the target of `addr` are missing.
+  // Whether the last wait left bytes of the target of `addr` missing.
   [[nodiscard]] bool lost(Addr addr) const;
 
  private:
@@ -92,7 +92,7 @@ class ReadBatch {
 
   const Volume& volume_;
   Carried* carried_ = nullptr;  // owned; null until there is a far read
-  // Of modelled reads.
+  // State of modelled reads.
   size_t target_ = kNone;       // of blocks_
   uint64_t blocks_ = 0;         // issued; devices are asked for as many as possible at a time
   uint64_t since_ns_ = 0;       // when the first of them was issued; then, when the devices were asked

@@ -26,7 +26,7 @@ class RegisteredPool : public std::enable_shared_from_this<RegisteredPool> {
   // At least `bytes`, as they are; they come back when the last holder has let go, and keep the pool until then. Memory
   // that cannot be registered is returned all the same: requests on it fail.
   std::shared_ptr<std::byte> take(size_t bytes);
-  // Of memory that was taken. One that is in no region if it could not be registered.
+  // The slice of memory that was taken. It is in no region if the memory could not be registered.
   [[nodiscard]] rdma::Slice slice(const std::byte* at, size_t bytes) const;
 
   // A piece of kReserveBytes that is registered for certain: what is in memory that could not be registered is written

@@ -101,7 +101,7 @@ class RemoteLink {
   std::optional<WriteLanes> writes_;
   std::optional<ReadLanes> reads_;
   std::vector<std::unique_ptr<LinkTarget>> targets_;  // fixed once the store is open
-  // Of requests to open one that were not answered in time. A later answer may come over another target's connection,
+  // Targets whose requests to open were not answered in time. A later answer may come over another target's connection,
   // which would end if the answer found no memory.
   std::vector<std::unique_ptr<LinkTarget>> given_up_;
 };

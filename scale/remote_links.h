@@ -35,7 +35,7 @@ class RemoteLinks {
   // Secret::load(), IoError and InvalidArgument, and of RemoteLink::make().
   Status link_of(const TargetName& name, RemoteLink** link);
 
-  // Of all links, since they were made.
+  // Traffic of all links, since they were made.
   [[nodiscard]] rdma::Traffic traffic() const;
 
  private:

@@ -91,8 +91,8 @@ void WriteLanes::add_to(Queue* queue, WriteRange range) {
   queue->ranges.push_back(std::move(range));
 }
 
-// Where the next bytes of the range that the batch has begun are written from. Empty: there is no registered memory for
-// them now.
+// The registered memory from which the next bytes of the batch's current range are written. Empty: none is available
+// now.
 rdma::Slice WriteLanes::source(const LinkTarget& target, const WriteRange& range, Batch* batch) {
   const uint64_t n = std::min(range.bytes - batch->begun, kWriteBytesMax);
   if (range.copy == nullptr) {

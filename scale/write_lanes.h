@@ -57,7 +57,7 @@ class WriteLanes {
     LinkTarget* target;
     uint64_t offset;
   };
-  // What one connection is to carry.
+  // The work of one connection.
   struct Queue {
     LinkTarget* target;
     size_t lane;

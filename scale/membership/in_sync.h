@@ -43,7 +43,7 @@ class InSync {
 
   // An update is acknowledged when all of these have made it durable.
   [[nodiscard]] MemberSet awaited() const { return awaited_; }
-  // What the newest page names; it is in force when is_changing() is false.
+  // The members that the newest page names; it is in force when is_changing() is false.
   [[nodiscard]] MemberSet members() const { return members_; }
   [[nodiscard]] uint64_t version() const { return version_; }
   [[nodiscard]] bool is_changing() const { return durable_ != members_; }

@@ -21,7 +21,7 @@
 //   - A member is waited for until a page without it is in force.
 //   - After kEnded nothing happens any more.
 //
-// Whose answer an update waits for is not decided here but by the pages (in_sync.h).
+// The pages (in_sync.h), not this file, decide whose answer an update waits for.
 //
 // Pure. Thread-safety: values.
 #ifndef BONSAI_SCALE_MEMBERSHIP_MEMBER_STATE_H_
@@ -56,7 +56,7 @@ enum class Event : uint8_t {
 };
 inline constexpr int kEvents = 8;
 
-// What is to be done, one bit each.
+// Actions to take, one bit each.
 enum Action : uint32_t {
   kNothing = 0,
   kConnect = 1u << 0,       // close the connection, if there is one; connect and resume, again and again

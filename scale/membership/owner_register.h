@@ -41,7 +41,7 @@ struct SessionId {
   bool operator==(const SessionId&) const = default;
 };
 
-// What is durable of it (page.h).
+// The durable part of the register (page.h).
 struct OwnerRecord {
   uint64_t epoch = 0;     // the newest one; 0: the pool never had an owner
   SessionId session;      // nobody: that owner has left
@@ -96,8 +96,8 @@ class OwnerRegister {
   // Whether a flush request of the sender is carried out. If not, it is not answered with success.
   [[nodiscard]] bool serves(const Sender& sender) const;
 
-  // What is to be done before anybody is served: make record() durable, or end all connections but served_connection()
-  // (a target's queue pairs are destroyed; on shm no other process maps the pool any more).
+  // Work to do before anybody is served: make record() durable, or end all connections but served_connection() (a
+  // target's queue pairs are destroyed; on shm no other process maps the pool any more).
   [[nodiscard]] Work work() const;
   [[nodiscard]] const OwnerRecord& record() const { return record_; }
   [[nodiscard]] uint64_t served_connection() const { return connection_; }

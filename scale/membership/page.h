@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a node keeps about a pool beside the pool, in a file that only its daemon writes: the owner's record and the
-// in-sync page. docs/nodes.md says why it is not in the pool.
+// A node's data about a pool, in a file beside the pool that only its daemon writes: the owner's record and the in-sync
+// page. docs/nodes.md says why it is not in the pool.
 //
 // The file has two slots. A page is written to both, one after the other, each made durable before the next step, and
 // counts only when both are. So
@@ -65,7 +65,7 @@ inline constexpr size_t kSlots = 2;
 inline constexpr size_t kSlotCheckedBytes = 2488;  // of a slot; its check, of 8 bytes, follows, then zeros
 using Slot = std::array<std::byte, kSlotBytes>;
 
-// What the two slots hold.
+// The content of the two slots.
 struct FoundPage {
   Page page;
   uint64_t sequence = 0;  // of its writing
