@@ -17,6 +17,7 @@ TEXT
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
 
+check_flags fabric-bench.sh bench/cli/flags.cc bench/studies/commands/fabric.cc -- "$@"
 setup build testbed
 step configure build/logs/release-configure.log cmake --preset release # with the studies, one of which this is
 step build build/logs/release-build.log cmake --build --preset release --target bonsai-bench

@@ -8,6 +8,26 @@ cd "$root"
 # A clone in another folder finds the same objects in the compiler cache.
 export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$root} CCACHE_NOHASHDIR=1
 
+# check_flags SCRIPT SOURCE... -- WORD...: refuses a flag that no SOURCE of bonsai-bench defines, before anything is
+# built for it: prints the text of usage() and exits with 2. Values are checked by the program.
+check_flags() {
+  local script=$1 known=" " word name
+  shift
+  while [[ $1 != -- ]]; do
+    known+=$(sed -nE 's/^DEFINE_[a-z0-9]+\(([A-Za-z_]+),.*/\1/p' "$1" | tr '\n' ' ')" "
+    shift
+  done
+  shift
+  for word in "$@"; do
+    [[ $word == -* ]] || continue
+    name=${word#-} && name=${name#-} && name=${name%%=*} && name=${name//-/_}
+    [[ $known == *" $name "* || $known == *" ${name#no} "* ]] && continue
+    usage >&2
+    echo "$script: unknown flag $word; known:$known" >&2
+    exit 2
+  done
+}
+
 setup() {
   [[ ${BONSAI_SKIP_SETUP:-} == 1 ]] || scripts/setup.sh "$@"
 }

@@ -19,6 +19,7 @@ TEXT
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
 
+check_flags remote-bench.sh bench/cli/flags.cc -- "$@"
 setup build testbed
 [[ -f build/release/build.ninja ]] ||
   step configure build/logs/release-configure.log cmake --preset release -DBONSAI_STUDIES=OFF

@@ -28,6 +28,7 @@ done
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
 
+check_flags run.sh bench/cli/flags.cc -- "$@"
 setup build
 # Without the studies, which it does not run, unless the folder is configured already.
 [[ -f build/release/build.ninja ]] ||
