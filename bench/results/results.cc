@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/results/results.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/nvm/os_file.h"
 #include "bench/results/json.h"
 
 namespace bonsai::bench {
@@ -216,14 +219,18 @@ std::string results_json(const Results& results) {
 }
 
 Status write_file(const std::string& path, const std::string& text) {
-  const std::string unfinished = path + ".unfinished";
-  std::ofstream out(unfinished, std::ios::binary | std::ios::trunc);
-  if (!out) return system_error("cannot write", unfinished);
-  out << text;
-  out.close();
-  if (!out) return system_error("cannot write", unfinished);
-  if (std::rename(unfinished.c_str(), path.c_str()) != 0) return system_error("cannot replace", path);
-  return Status::OK();
+  // A name of this process alone: neither another run's half-written file nor a foreign one is touched.
+  const std::string unfinished = path + "." + std::to_string(::getpid()) + ".unfinished";
+  base::OsFile out = base::open_file(unfinished, O_WRONLY | O_CREAT | O_EXCL, 0666);
+  if (!out.is_open()) return system_error("cannot write", unfinished);
+  size_t written = 0;
+  for (ssize_t n = 1; n > 0 && written<text.size(); written += n> 0 ? static_cast<size_t>(n) : 0) {
+    n = ::write(out.fd(), text.data() + written, text.size() - written);
+  }
+  Status status = written == text.size() ? Status::OK() : system_error("cannot write", unfinished);
+  if (status.ok() && std::rename(unfinished.c_str(), path.c_str()) != 0) status = system_error("cannot replace", path);
+  if (!status.ok()) ::unlink(unfinished.c_str());
+  return status;
 }
 
 }  // namespace bonsai::bench

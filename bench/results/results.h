@@ -134,7 +134,7 @@ void tell_medium(const std::string& who, const MediumUse& medium, Manifest* mani
 // The JSON text of results.json.
 [[nodiscard]] std::string results_json(const Results& results);
 
-// Writes `text` to `path` whole or not at all. Errors: IoError.
+// Writes `text` to `path` whole or not at all: the file of an earlier run is replaced by rename. Errors: IoError.
 Status write_file(const std::string& path, const std::string& text);
 
 }  // namespace bonsai::bench

@@ -2,6 +2,7 @@
 #include "bench/results/results.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -127,7 +128,16 @@ TEST(Results, AreWrittenWhole) {
   std::string text;
   std::getline(in, text);
   EXPECT_EQ(text, "two");
-  EXPECT_FALSE(std::filesystem::exists(path + ".unfinished"));
+  // What others write under names like those of half-written files stays.
+  const std::string foreign = path + ".unfinished", taken = path + "." + std::to_string(::getpid()) + ".unfinished";
+  for (const std::string& each : {foreign, taken}) std::ofstream(each) << "of somebody";
+  EXPECT_TRUE(write_file(path, "three").IsIoError()) << "its own name is taken";
+  std::filesystem::remove(taken);
+  ASSERT_TRUE(write_file(path, std::string(1'000'000, 'x')).ok());
+  EXPECT_EQ(std::filesystem::file_size(path), 1'000'000U);
+  EXPECT_FALSE(std::filesystem::exists(taken));
+  EXPECT_EQ(std::filesystem::file_size(foreign), std::string("of somebody").size());
+  std::filesystem::remove(foreign);
   const Status status = write_file("/nowhere/results.json", "x");
   EXPECT_TRUE(status.IsIoError());
   EXPECT_NE(status.message().find("--out"), std::string::npos);
