@@ -214,28 +214,7 @@ Status with_remedy_of_copy(Status status, const std::string& from, const std::st
 }
 
 Status with_text(const Status& status, const std::string& text) {
-  const std::string message = std::string(status.message()) + text;
-  switch (status.code()) {
-    case Status::Code::kOk:
-      return status;
-    case Status::Code::kNotFound:
-      return Status::NotFound(message);
-    case Status::Code::kInvalidArgument:
-      return Status::InvalidArgument(message);
-    case Status::Code::kNoSpace:
-      return Status::NoSpace(message);
-    case Status::Code::kCorruption:
-      return Status::Corruption(message);
-    case Status::Code::kIoError:
-      return Status::IoError(message);
-    case Status::Code::kUnavailable:
-      return Status::Unavailable(message);
-    case Status::Code::kBusy:
-      return Status::Busy(message);
-    case Status::Code::kNotSupported:
-      return Status::NotSupported(message);
-  }
-  return status;
+  return status.WithMessage(std::string(status.message()) + text);
 }
 
 Status with_remedy(Status status, const std::string& path) {

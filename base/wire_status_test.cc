@@ -15,10 +15,14 @@ TEST(WireStatusTest, AnErrorComesBackAsItWasSent) {
     const Status received = status_from_wire(static_cast<int32_t>(sent.code()), std::string(sent.message()));
     EXPECT_EQ(sent.code(), received.code());
     EXPECT_EQ(sent.message(), received.message());
+    const Status renamed = sent.WithMessage("more");
+    EXPECT_EQ(sent.code(), renamed.code());
+    EXPECT_EQ("more", renamed.message());
   }
 }
 
 TEST(WireStatusTest, ACodeThatIsNoErrorBecomesIoError) {
+  EXPECT_TRUE(Status::OK().WithMessage("x").ok());
   for (const int32_t code : {0, -1, 99}) EXPECT_TRUE(status_from_wire(code, "x").IsIoError()) << code;
 }
 

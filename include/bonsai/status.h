@@ -63,6 +63,11 @@ class [[nodiscard]] Status {
   // The message without the code; empty when OK.
   [[nodiscard]] std::string_view message() const noexcept { return rep_ ? std::string_view(rep_->message) : ""; }
 
+  // A status with this code and another message; OK stays OK.
+  [[nodiscard]] Status WithMessage(std::string message) const {
+    return ok() ? Status() : Status(rep_->code, std::move(message));
+  }
+
   // "OK", or "<code name>: <message>".
   [[nodiscard]] std::string ToString() const {
     if (ok()) return "OK";
