@@ -87,8 +87,8 @@ class Defragmenter::Pass {
     std::vector<uint64_t> runs;
   };
 
-  // What will not move is at both ends of the piece. Makes room elsewhere, by moving runs into the piece, to go on from
-  // there; the rest of the old place becomes free. False: there is no such place.
+  // For a piece between two immovable neighbours: chooses a new place, moves the runs there into the piece, and goes on
+  // from there; the rest of the old place becomes free. False: there is no suitable place.
   bool jump() {
     for (const Window& window : windows_to_go_on()) {
       if (!exchange(window)) continue;
@@ -173,8 +173,8 @@ class Defragmenter::Pass {
     return pockets;
   }
 
-  // The widest window with less than `live_max` bytes in use; of those that are `bytes_wanted` wide the one with the
-  // least. So a piece that has become short grows from jump to jump.
+  // The widest window with less than `live_max` bytes in use; among those of at least `bytes_wanted`, the one with the
+  // fewest bytes in use. So a piece that has become short grows from jump to jump.
   static Window widest_window(const Pocket& pocket, uint64_t live_max, uint64_t bytes_wanted) {
     const std::span<const Part> parts = pocket.parts;
     std::span<const Part> best;

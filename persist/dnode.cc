@@ -214,7 +214,7 @@ RunView Dnode::variable_view(size_t i, const std::byte* bytes, uint64_t identity
 }
 
 // The part of each run in which the first entry at or after `key` is, or after which it begins. The samples say which.
-// Of a key outside the range, which may not have the prefix that they leave out, they say nothing.
+// They do not apply to a key outside the range, which may lack the prefix that they omit.
 std::array<Dnode::EntryRange, kRunsMax> Dnode::parts_with(const Key& key, bool inside) const {
   const std::span<const Run> runs = places();
   const bool sampled = uploaded() && inside;

@@ -57,22 +57,22 @@ class Dnode {
     scale::Addr header;       // where its header is
     scale::Addr long_fences;  // nil if the fences fit into the header
     uint64_t long_fence_bytes = 0;
-    // Of a range without beginning or without end, whose fences give no bound of its keys: the least and the greatest
-    // key of its runs. Filled in by make_uploaded().
+    // The least and the greatest key of the runs. Only of a range without beginning or end. By make_uploaded().
     std::string least, greatest;
 
     [[nodiscard]] bool open() const { return lo == base::Fence() || hi.is_infinite(); }
   };
-  // The entries of each run that its writer has in hand, in the order of the runs; of others, and of runs after these,
-  // none. They need not be read again, and before a fence cannot be: what was copied may not be there yet.
+  // The entries of runs that the writer still has in DRAM, in the order of the runs; empty for a run that it does not
+  // have, and the list may end early. Before a fence they are required: copied bytes may not have arrived.
   using Fresh = std::span<const std::span<const Entry>>;
 
   static std::unique_ptr<Dnode> make(Parts parts);
-  // With metadata: of `kept` (may be null) for the runs that it has too, of `fresh`, and else from the runs themselves.
-  // Null if an entry is damaged or cannot be read; *trouble, if not null, is the reason.
+  // Makes a dnode with metadata. It is copied from `kept` (may be null) for runs that `kept` has too, computed from
+  // `fresh` where that has entries, and else from the runs themselves. Null if an entry is damaged or cannot be read;
+  // *trouble, if not null, is the reason.
   static std::unique_ptr<Dnode> make_uploaded(Parts parts, RunReader* reader, const Dnode* kept, Fresh fresh,
                                               Trouble* trouble = nullptr);
-  // The same dnode with metadata, likewise.
+  // A copy of this dnode with metadata, which is read from its runs. Errors as make_uploaded().
   [[nodiscard]] std::unique_ptr<Dnode> uploaded_copy(RunReader* reader, Trouble* trouble = nullptr) const {
     return make_uploaded(*parts_, reader, nullptr, {}, trouble);
   }
@@ -98,33 +98,33 @@ class Dnode {
   [[nodiscard]] bool uploaded() const { return head_.uploaded != 0; }
   [[nodiscard]] uint64_t dram_bytes() const;
 
-  // To be called for a scan that went through it and `updates` newer ones in DRAM. Sometimes true, when reads have
-  // searched several runs, or as many updates as cost a scan no less than a run, so often that one run of all pays.
+  // Counts a scan over the dnode and `updates` newer updates in DRAM. Counted are reads that merge several runs, or
+  // updates that cost as much as a run. True for one in kMergesMax of them: compacting pays.
   [[nodiscard]] bool note_scan(uint32_t updates) const {
     return (head_.runs_count > 1 || updates >= kUpdatesLikeRun) &&
            (head_.merges.fetch_add(1, std::memory_order_relaxed) + 1) % kMergesMax == 0;
   }
-  // The same for a get that came to it; those of a few keys stand for all. Requires: hash is the key's.
+  // Counts a get that searched the dnode, likewise. Only a sample of the keys is counted. Requires: hash is the key's.
   [[nodiscard]] bool note_get(uint64_t hash) const { return (hash >> 32) % kKeysPerNoted == 0 && note_scan(0); }
 
   // Prefetching: each function fetches what a reader is about to read, so that cache misses overlap, and reads only
-  // what it states. What a get may read of the block at `dnode`, which may be null or gone: for one get that would wait
-  // for it.
+  // what it states. prefetch_block(): what a get may read of the block at `dnode`, which may be null or already freed;
+  // for a single get.
   static void prefetch_block(const void* dnode) { prefetch_lines(dnode, 8); }
-  // What a DnodeSearch reads first.
+  // The lines that a DnodeSearch reads first.
   void prefetch_search() const { prefetch_lines(this, 2); }
-  // The same, and the metadata that locates a key in the runs.
+  // Those lines, and the metadata that locates a key in the runs.
   void prefetch_samples() const { prefetch_lines(this, 3); }
-  // What lo(), hi(), runs() read. Reads the dnode.
+  // The lines that lo(), hi() and runs() read. Reads the dnode.
   void prefetch_parts() const { prefetch_lines(parts_.get(), (sizeof(Parts) + kLine - 1) / kLine); }
-  // What a DnodeCursor that goes through all of it reads first, and the beginning of each further page, except of what
-  // oldest_run() returns. Reads the dnode.
+  // The lines that a DnodeCursor over the whole dnode reads first, and the beginning of each further page, except in
+  // oldest_run(). Reads the dnode.
   void prefetch_runs(const scale::Volume& volume) const;
-  // What a DnodeCursor that seeks `key` and goes through so many records reads first. Returns about how many entries
-  // there are from the key on; UINT64_MAX: nobody knows. Reads the dnode and its samples. Requires: key is in the
-  // range.
+  // For a DnodeCursor that seeks `key` and reads `records` records: the lines that it reads first. Returns an estimate
+  // of the number of entries from the key on; UINT64_MAX: unknown. Reads the dnode and its samples. Requires: key is in
+  // the range.
   uint64_t prefetch_scan(const scale::Volume& volume, const base::Key& key, uint64_t records) const;
-  // Where its oldest run is, to be fetched and not read; empty if there is none, or if it is a variable one.
+  // The place of the oldest run, only for prefetching; empty if there is no run, or if it is variable.
   [[nodiscard]] std::span<const char> oldest_run(const scale::Volume& volume) const {
     const std::span<const Run> runs = places();
     if (runs.empty() || runs[0].variable()) return {};
@@ -147,7 +147,7 @@ class Dnode {
   static constexpr uint32_t kSampleBits = 16;
 
   struct Head {
-    uint16_t prefix_bits;  // that all keys of the range share; of an open one, those of its runs
+    uint16_t prefix_bits;  // common to all keys of the range; if that is open, of its runs
     uint8_t runs_count;
     uint8_t uploaded;
     mutable std::atomic<uint8_t> merges;  // reads that had to look at several runs
@@ -193,21 +193,21 @@ class Dnode {
   static size_t metadata_offset(size_t runs) { return round_up(births_offset(runs) + runs * sizeof(uint32_t), kAlign); }
   static Layout layout(const Runs& runs);
   [[nodiscard]] std::span<const Run> places() const { return {at<Run>(sizeof(Dnode)), head_.runs_count}; }
-  // Entries of a run's group that have the fingerprint, as bits; `fingerprints`: where the run's are in the block.
+  // Bits of the entries in a run's group that have the fingerprint. `fingerprints`: offset of the run's in the block.
   [[nodiscard]] uint32_t hits_of(const Run& run, uint32_t fingerprints, uint32_t first, uint8_t print) const {
     const uint32_t hits = matches(at<char>(fingerprints + first), print);
     const uint32_t left = run.count - first;  // the padding after them may match, too
     return left < kGroup ? hits & ((uint32_t{1} << left) - 1) : hits;
   }
-  // Of a part of run i: [first, end) of the entries that have the fingerprint; nothing: none has. Requires:
-  // metadata; the part begins with a group.
+  // The smallest range of entries in a part of run i that contains all that have the fingerprint; nullopt: none has it.
+  // Requires: metadata; the part begins with a group.
   [[nodiscard]] std::optional<EntryRange> hits_in(size_t i, const EntryRange& part, uint8_t print) const;
   [[nodiscard]] std::array<EntryRange, kRunsMax> parts_with(const base::Key& key, bool inside) const;
   static void prefetch_lines(const void* begin, size_t count) {
     for (size_t i = 0; i < count; ++i) __builtin_prefetch(static_cast<const char*>(begin) + i * kLine);
   }
-  // The part of a run, and of what follows as much as is its share of `records`, but not what the processor will fetch
-  // by itself. `entries`: of all runs.
+  // Fetches the part of a run and, after it, the run's share of `records`, except lines that the processor prefetches
+  // by itself. `entries`: the number in all runs.
   static void prefetch_part(const RunView& run, const EntryRange& part, uint64_t records, uint64_t entries);
   [[nodiscard]] uint32_t birth(size_t run) const { return at<uint32_t>(births_offset(head_.runs_count))[run]; }
   // The descriptor of run i.
@@ -217,7 +217,7 @@ class Dnode {
     const uint32_t bytes = run.count * run.entry_bytes() + kRunTrailerBytes;
     return {run.addr, bytes, run.count, birth(i), run.key_bytes, run.value_bytes};
   }
-  // Run i at `bytes`; if metadata is uploaded, it knows the places of its entries.
+  // Run i at `bytes`; if metadata is uploaded, the view knows the places of its entries.
   [[nodiscard]] RunView run_view(size_t i, const std::byte* bytes, uint64_t identity) const {
     return places()[i].variable() ? variable_view(i, bytes, identity) : RunView(bytes, uniform_desc(i), identity);
   }
@@ -227,9 +227,10 @@ class Dnode {
   [[nodiscard]] const T* at(size_t offset) const {
     return reinterpret_cast<const T*>(reinterpret_cast<const char*>(this) + offset);
   }
-  // That all keys of the range share, whether runs have them or not.
+  // Length of the prefix that all keys of the range share, even keys that no run has.
   [[nodiscard]] uint32_t range_prefix_bits() const { return head_.open != 0 ? 0 : head_.prefix_bits; }
-  // Two bytes of a key after the common prefix: their order is the keys' order, ties undecided. Most are in its head.
+  // Two bytes of a key after the common prefix. Their order is the keys' order, ties undecided. They are mostly in the
+  // key's head.
   [[nodiscard]] Sample sample(const base::Key& key) const {
     if (head_.open != 0) [[unlikely]] {  // two ranges of all
       if (key.bytes < parts_->least) return 0;
@@ -253,7 +254,7 @@ class Dnode {
   const std::unique_ptr<const Parts> parts_;
 };
 
-// What a reader of the keys [lo, hi) reports. Requires: trouble is not kNone.
+// The error that a reader of the keys [lo, hi) returns. Requires: trouble is not kNone.
 Status unreadable(const scale::Volume& volume, Trouble trouble, const base::Fence& lo, const base::Fence& hi);
 
 }  // namespace bonsai::persist

@@ -389,7 +389,7 @@ std::unique_ptr<Dnode> dnode_of(const scale::Volume& volume, Addr slot, const Dn
 
 }  // namespace
 
-// Of a retired header only the header itself is looked at: its runs and long fences may be gone.
+// Of a retired dnode only the header is read: its runs and long fences may be overwritten.
 SlotRead read_slot(const scale::Volume& volume, Addr slot, uint64_t version) {
   SlotRead read;
   DnodeHeader header;

@@ -38,7 +38,7 @@ class LargeStore {
   [[nodiscard]] Trouble verify(const LargeRef& ref) const;
   // Frees the space. Requires: no durable record or dnode that counts refers to it, and no reader.
   void free(const LargeRef& ref) { space_.free(scale::Addr::of_bits(ref.addr), ref.value_bytes); }
-  // The same once no reader is left. Requires: new readers do not find the reference.
+  // Frees the space once no reader is left. Requires: new readers do not find the reference.
   void retire(const LargeRef& ref, base::EpochDomain& epochs);
 
  private:

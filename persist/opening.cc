@@ -74,7 +74,7 @@ Status note_opening(scale::Volume& volume, const Pool& pool) {
   for (uint64_t i = 0; i < pool.superblocks.size(); ++i) {
     if (i != last.target()) others.push_back({{i, kStateOpeningOffset}, id});
   }
-  // What an opening that was interrupted has left, and perhaps not made durable, is settled before there is a next one.
+  // Completes an interrupted opening, whose words may not be durable, before the next one begins.
   std::vector<StateWord> settled(pool.superblocks.size());
   for (uint64_t i = 0; i < settled.size(); ++i) settled[i] = {{i, kStateOpeningOffset}, before};
   BONSAI_RETURN_IF_ERROR(write_state_words(volume, settled));

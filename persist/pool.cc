@@ -230,7 +230,7 @@ bool holds_no_pool(const scale::Volume& volume, size_t target) {
 
 namespace {
 
-// What differs from the superblock that counts is unsound, or of before a growth that was interrupted.
+// A copy that differs from the valid superblock is damaged, or from before an interrupted growth.
 void note_other_copies(const scale::Volume& volume, const Superblock& sb, size_t target, const std::string& path,
                        std::vector<Damage>* repairs) {
   for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) {

@@ -79,7 +79,7 @@ class Claimer {
     return i;
   }
 
-  // Of a dnode that is live on a part only, the values of that part.
+  // Claims the large values of live dnodes; if one is live on a part only, those of that part.
   Status claim_large_values() {
     std::optional<RunReader> reader;
     size_t read = 0;
@@ -103,7 +103,7 @@ class Claimer {
     return Status::OK();
   }
 
-  // Of a dnode that is live on a part only, the entries of that part: they are rewritten.
+  // Verifies the live entries of each dnode that is live on a part only: they will be rewritten.
   Status verify_parts() {
     for (const Tile& tile : a_.tiles) {
       if (a_.dnode_whole[tile.dnode]) continue;
@@ -138,10 +138,10 @@ class Recovery {
   }
 
  private:
-  // What a process had stored and not made durable when it was killed, or when a fence failed, is there for the next
-  // one, and may be lost at a power cut all the same. So what recovery goes by is made durable before anything is built
-  // on it: written again, since a file's pages whose write-back failed are not written back again otherwise. What that
-  // refers to, runs and large values, was durable before the reference was stored.
+  // Stores that a killed process, or one whose fence failed, had not made durable are visible to the next process, but
+  // a power cut may lose them. So recovery makes everything that it depends on durable first, by writing it again,
+  // since a file's pages whose write-back failed are not written back otherwise. The runs and large values that it
+  // refers to were durable before the reference was stored.
   Status write_again() {
     const std::vector<Addr> segments = pool_.segments();
     for (const Superblock& sb : pool_.superblocks) {

@@ -248,7 +248,7 @@ bool RunView::lower_bound(const base::Key& key, uint32_t lo, uint32_t hi, uint32
     }
   }
   *index = lo;
-  // Of a uniform run only the two neighbours are verified: whatever misled the search, the place between them is right.
+  // In a uniform run only the two neighbours are verified: if they are sound, the place between them is right.
   return !uniform() || ((lo == first || sound(lo - 1)) && (lo == end || sound(lo)));
 }
 

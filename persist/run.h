@@ -37,13 +37,13 @@ enum class Find {
   kUnavailable,  // bytes could not be read now, perhaps later (scale::Volume::unavailable)
 };
 
-// Why a reader does not have what it wanted.
+// Why a read failed.
 enum class Trouble { kNone, kDamaged, kUnavailable };
 
-// How many bytes encode_run() makes of `entries`. Requires: not empty.
+// The size of the run that encode_run() makes of `entries`. Requires: not empty.
 uint64_t encoded_run_bytes(std::span<const Entry> entries);
 
-// What a run's checks are bound to.
+// The identity of a run, to which its checks are bound.
 struct RunTie {
   uint64_t identity;  // of the pool
   uint64_t addr;
@@ -52,10 +52,10 @@ struct RunTie {
 
 // Encodes `entries` (sorted by key, no duplicates, not empty) into *bytes; returns the descriptor.
 RunDesc encode_run(std::span<const Entry> entries, const RunTie& tie, std::vector<std::byte>* bytes);
-// One entry of a uniform run, at `to`.
+// Encodes one entry of a uniform run at `to`.
 void encode_uniform_entry(const Entry& entry, uint32_t seed, std::byte* to);
 
-// Sizes in a run: an entry of a uniform run; the first entry; the bytes of one.
+// Sizes in a run: of a uniform entry, of what precedes the first entry, of an encoded entry.
 inline constexpr uint32_t kUniformHeadBytes = 4;    // check
 inline constexpr uint32_t kVariableHeadBytes = 10;  // check, value size and flags, key size
 inline uint32_t uniform_entry_bytes(const RunDesc& desc) {
@@ -73,7 +73,7 @@ constexpr uint64_t entry_bytes(uint64_t key_bytes, uint64_t value_bytes) {
 }
 inline uint64_t entry_bytes(const Entry& entry) { return entry_bytes(entry.key.bytes.size(), entry.value.size()); }
 
-// What ties an entry's check to its run and its place in it.
+// Seeds that bind an entry's check to its run and to its place in the run.
 inline uint64_t run_seed(const RunTie& tie) {
   return (tie.identity ^ tie.addr) * 0x9e3779b97f4a7c15 + tie.birth * 0xd6e8feb86659fd93;
 }
@@ -82,19 +82,19 @@ inline uint32_t entry_seed(uint64_t run_seed, uint32_t i) { return base::low_bit
 // Reads a run. Safe on arbitrary bytes: all offsets are checked against desc.bytes.
 class RunView {
  public:
-  // Requires: well_formed(desc), and what is looked at can be read at its place after `bytes`.
+  // Requires: well_formed(desc); the parts of the run that are read are at their offsets from `bytes`.
   RunView(const std::byte* bytes, const RunDesc& desc, uint64_t identity)
       : bytes_(reinterpret_cast<const char*>(bytes)), desc_(desc), seed_(run_seed({identity, desc.addr, desc.birth})) {}
 
   [[nodiscard]] const std::byte* bytes() const { return reinterpret_cast<const std::byte*>(bytes_); }
-  // They are elsewhere now.
+  // The run's bytes are at `bytes` from now on.
   void move_to(const std::byte* bytes) { bytes_ = reinterpret_cast<const char*>(bytes); }
-  // Where the entries of a variable run begin, as DRAM has it: they are not looked for in the run from now on, of which
-  // any part may then be read alone. Requires: they stay as long as the view.
+  // Offsets of the entries of a variable run, in DRAM. They replace those in the run, so that any part of the run can
+  // be read alone. Requires: they outlive the view.
   void use_offsets(const uint32_t* offsets) { offsets_ = offsets; }
   // Whether the place of an entry is known before the run is read.
   [[nodiscard]] bool knows_places() const { return uniform() || offsets_ != nullptr; }
-  // Bytes [begin_of(from), begin_of(to)) of the run are the entries [from, to); `to` may be count().
+  // The entries [from, to) are the bytes [begin_of(from), begin_of(to)) of the run; `to` may be count().
   [[nodiscard]] uint32_t begin_of(uint32_t i) const {
     return i == desc_.count ? desc_.bytes - kRunTrailerBytes : entry_offset(i);
   }
@@ -103,30 +103,30 @@ class RunView {
   // Verifies the run as a whole, which costs a fraction of its entries' checks. If it is sound, entries are not checked
   // one by one from now on; if not, nothing changes.
   void trust() { trusted_ = trusted_ || verify(); }
-  // The same without a look at it, for readers who do not want it verified.
+  // Trusts the run without verifying it, for readers that do not want it verified.
   void trust_unseen() { trusted_ = true; }
   [[nodiscard]] bool trusted() const { return trusted_; }
   // The entry at index i, verified. False if damaged. Requires: i < count().
   [[nodiscard]] bool entry(uint32_t i, Entry* entry) const { return entry_at(i, entry_offset(i), entry); }
   // Same, with the entry's offset known from DRAM.
   [[nodiscard]] bool entry_at(uint32_t i, uint32_t offset, Entry* entry) const;
-  // Of a variable run: entries [from, to), verified. False if one is damaged.
+  // Decodes and verifies entries [from, to) of a variable run. False if one is damaged.
   [[nodiscard]] bool variable_entries(uint32_t from, uint32_t to, Entry* entries) const;
   // Offset of entry i in the run: from DRAM if it is there, else from the run itself.
   [[nodiscard]] uint32_t entry_offset(uint32_t i) const;
   [[nodiscard]] bool uniform() const { return desc_.key_bytes != kVariableRun; }
-  // Of a uniform run: of each key.
+  // The size of each key. Requires: uniform().
   [[nodiscard]] uint32_t key_bytes() const { return desc_.key_bytes; }
-  // Of a uniform run: entries [from, to) as they are stored, and the key of one, both unverified.
+  // Entries [from, to) as they are stored, and the key of one, both unverified. Requires: uniform().
   [[nodiscard]] Rows rows(uint32_t from, uint32_t to) const {
     const uint32_t stride = uniform_entry_bytes(desc_);
     const char* keys = bytes_ + size_t{from} * stride + kUniformHeadBytes;
     return {keys, keys + desc_.key_bytes, to - from, stride, desc_.key_bytes, desc_.value_bytes};
   }
   [[nodiscard]] base::Key key_at(uint32_t i) const { return base::Key::of(rows(i, i + 1).key(0)); }
-  // Of a uniform run: whether entry i is sound.
+  // Whether entry i is sound. Requires: uniform().
   [[nodiscard]] bool sound(uint32_t i) const;
-  // Same: how far entries [from, to) are sound, from the first on.
+  // The end of the longest sound prefix of entries [from, to). Requires: uniform().
   [[nodiscard]] uint32_t sound_end(uint32_t from, uint32_t to) const;
   // Fetches entries [from, to).
   void prefetch(uint32_t from, uint32_t to) const;
@@ -135,14 +135,14 @@ class RunView {
   [[nodiscard]] bool lower_bound(const base::Key& key, uint32_t* index) const {
     return lower_bound(key, 0, desc_.count, index, nullptr);
   }
-  // How probes of a mapped run are waited for: one after the other, or each together with the two of which one is next,
-  // so that a search waits half as often for half as many reads more.
+  // How probes of a mapped run are waited for: one by one, or each together with both candidates for the next probe, so
+  // that a search waits half as often and reads half as much more.
   enum class Probes { kOneByOne, kWithNext };
-  // The same where it is known to be in [lo, hi]. Probes of a mapped run are waited for by `reads`, if not null.
+  // lower_bound() where the index is known to be in [lo, hi]. `reads`, if not null, waits for probes of a mapped run.
   [[nodiscard]] bool lower_bound(const base::Key& key, uint32_t lo, uint32_t hi, uint32_t* index,
                                  scale::ReadBatch* reads, Probes probes = Probes::kWithNext) const;
-  // Of a uniform run: the same where it is likely to be near lo, which looks 1, 2, 4, ... entries ahead first. Verifies
-  // nothing: the place is right if the entries at both sides of it are sound.
+  // Galloping lower_bound() for uniform runs, for keys expected near `lo`: probes 1, 2, 4, ... entries ahead first.
+  // Verifies nothing: the index is right if the entries at both sides of it are sound.
   [[nodiscard]] uint32_t lower_bound_near(const base::Key& key, uint32_t lo, uint32_t hi) const;
   // Binary search for `key`. `reads` and `probes` as above.
   [[nodiscard]] Find find(const base::Key& key, Entry* entry, scale::ReadBatch* reads = nullptr,
@@ -151,12 +151,12 @@ class RunView {
   void expect(uint32_t lo, uint32_t hi, scale::ReadBatch* reads) const;
   // The run's own checksum, over all of its bytes.
   [[nodiscard]] bool verify() const;
-  // Sizes fit together; to be called once before anything else on a descriptor from NVM.
-  // `version`: of the format in which it was read.
+  // Whether the sizes are consistent; must be checked first for a descriptor from NVM. `version`: the format version in
+  // which it was stored.
   [[nodiscard]] static bool well_formed(const RunDesc& desc, uint64_t version = kFormatVersion);
 
  private:
-  // Nothing of entry i is there or after it; where places are known, what follows may not have been read.
+  // Upper bound of the end of entry i. Where places are known it is exact, since later bytes may not have been read.
   [[nodiscard]] uint32_t end_of(uint32_t i) const { return offsets_ != nullptr ? begin_of(i + 1) : desc_.bytes; }
   template <uint32_t kHeadBytes>
   [[nodiscard]] bool decode(uint32_t i, uint32_t offset, uint32_t end, Entry* entry) const;
@@ -169,7 +169,7 @@ class RunView {
   bool trusted_ = false;
 };
 
-// The entry of a uniform run that is at `at`. False if it is damaged. Requires: as many bytes can be read there.
+// Decodes the entry of a uniform run at `at`. False if it is damaged. Requires: its bytes can be read there.
 inline bool uniform_entry(const std::byte* at, uint32_t seed, uint32_t key_bytes, uint32_t value_bytes, Entry* entry) {
   uint32_t crc;
   std::memcpy(&crc, at, sizeof crc);

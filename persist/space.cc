@@ -58,7 +58,7 @@ uint64_t Space::Target::take(uint64_t bytes, uint64_t align, Where where) {
   return 0;
 }
 
-// Of the highest free intervals the first that fits. Returns 0 when none does.
+// Takes the first that fits of the highest free intervals. Returns 0 when none does.
 uint64_t Space::Target::take_high(uint64_t bytes, uint64_t align) {
   constexpr int kLooksMax = 64;
   int looks = 0;
@@ -198,7 +198,7 @@ scale::Addr Space::take_lent(uint64_t bytes) {
   return addr;
 }
 
-// What is free of a window.
+// The free parts of a window.
 std::vector<Space::Piece> Space::Target::free_in(Piece piece) const {
   std::vector<Piece> free;
   auto it = by_offset.upper_bound(piece.addr.offset());

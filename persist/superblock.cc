@@ -16,10 +16,10 @@ namespace {
 
 constexpr uint64_t kSmallPoolBytes = uint64_t{16} << 20;
 constexpr uint64_t kSegmentsMin = 4;
-// The extent table has room for a data area so many times as large as the target was at first.
+// The extent table has room for a data area this many times as large as the initial target.
 constexpr uint64_t kGrowthMax = 8;
 
-// What all targets of a new pool have in common.
+// Sizes that all targets of a new pool have in common.
 struct Shares {
   uint64_t data_target_bytes = UINT64_MAX;
   uint64_t extent_bytes = 0;

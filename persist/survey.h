@@ -13,8 +13,8 @@
 namespace bonsai::persist {
 
 struct Survey {
-  // Of the keys in [lo, hi) an entry is damaged: their state in the dnode is unknown, older runs included, since the
-  // lost entry may have been newer.
+  // A damaged entry whose key is in [lo, hi). The state of these keys in the dnode is unknown, older runs included,
+  // since the lost entry may have been newer.
   struct Lost {
     base::Fence lo, hi;
     scale::Addr where;

@@ -29,7 +29,7 @@ struct Mutant {
   base::SiteUse use;
 };
 
-// What was explored before the fences of one site.
+// Counts of the images explored before the fences of one site.
 struct SiteImages {
   uint64_t met = 0;         // fences
   uint64_t fences = 0;      // of them, those explored
@@ -94,7 +94,7 @@ struct Manner {
   bool far = false;  // the recorder is the memory of another node
 };
 
-// What all explorations share: the recorder, the images, the verdicts. `outcome` may have seen other explorations.
+// State shared by all explorations: the recorder, the images, the verdicts. `outcome` may have seen other explorations.
 class Explorer {
  public:
   Explorer(uint64_t seed, const Manner& manner, Outcome* outcome, uint64_t pool_bytes = kPoolBytesMin)

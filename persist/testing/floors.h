@@ -34,7 +34,7 @@ class Floors {
     }
   }
 
-  // What is wrong with an image that was analysed; empty: nothing.
+  // The error in an image that was analysed; empty: none.
   [[nodiscard]] std::string broken_in(const Rig& rig) const {
     for (const auto& [at, floor] : words_) {
       if (load_word(rig.volume, scale::Addr::of_bits(at)).value_or(0) < floor) return "a word has lost its value";

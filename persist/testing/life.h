@@ -77,7 +77,7 @@ class Life final : public LifeModel {
     return read;
   }
 
-  // What is wrong with an image that is not recovered yet; empty: nothing.
+  // The error in an image that is not recovered yet; empty: none.
   [[nodiscard]] std::string judge_content(Rig* rig) const {
     if (const Status status = rig->analyse_only(); !status.ok()) return "no pool: " + status.ToString();
     if (!rig->analysis.damages.empty()) return damage_status(rig->analysis.damages).ToString();

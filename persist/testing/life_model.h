@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a life of a pool has done, and so what a crash may leave of it.
+// Model of a pool's life: the operations so far, and the states that a crash may leave.
 #ifndef BONSAI_PERSIST_TESTING_LIFE_MODEL_H_
 #define BONSAI_PERSIST_TESTING_LIFE_MODEL_H_
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a life of a pool does, and how often.
+// The operations of a pool's life, and their frequencies.
 #ifndef BONSAI_PERSIST_TESTING_PROFILE_H_
 #define BONSAI_PERSIST_TESTING_PROFILE_H_
 

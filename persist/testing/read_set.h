@@ -21,12 +21,12 @@ namespace bonsai::persist::testing {
 
 class ReadSet {
  public:
-  // Of a pool that is none: superblocks that do not verify.
+  // The set for bytes that hold no pool: superblocks that do not verify.
   ReadSet() {
     for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) add(copy * kPageBytes, sizeof(Superblock));
   }
 
-  // Of a pool on one target that was analysed and has no damage.
+  // The set for a pool on one target that was analysed and has no damage.
   explicit ReadSet(const Rig& rig) {
     const Superblock& sb = rig.pool.superblocks[0];
     for (uint64_t copy = 0; copy < kSuperblockCopies; ++copy) add(copy * kPageBytes, sizeof sb);
