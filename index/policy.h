@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of a range that is replaced: whether its updates are appended to its dnode, whether the dnode is
-// compacted, split or merged, and how large the successors' tables are. Replacing and offloading collect the facts and
-// do what is decided here.
+// Decides how a range is replaced: whether its updates are appended to its dnode, whether the dnode is compacted, split
+// or merged, and how large the successors' tables are. Replacing and offloading collect the facts and act.
 //
 // Pure functions of their arguments: no state, no NVM, no clock. Thread-safety: any thread.
 #ifndef BONSAI_INDEX_POLICY_H_
@@ -22,7 +21,7 @@ namespace bonsai::index::policy {
 
 using persist::Limits;
 
-// Entries, and what they take in a dnode.
+// A number of entries, and the bytes that they take in a dnode.
 struct Weight {
   uint64_t entries = 0, bytes = 0;
 
@@ -70,35 +69,35 @@ struct Plan {
 // short, so that deletes live on what is set aside for them, a range is split for its bytes alone, and neighbours are
 // merged sooner.
 [[nodiscard]] Limits limits_now(const Limits& limits, bool space_short);
-// Whether it is more than `dnodes` of them may hold.
+// Whether `weight` is more than `dnodes` dnodes may hold.
 [[nodiscard]] bool exceeds(const Weight& weight, const Limits& limits, uint64_t dnodes = 1);
-// Whether a dnode may take the updates as a run, or is to be compacted (and perhaps split). `fresh`: the share of what
-// was appended since it was compacted that hides nothing.
+// Whether a dnode may take the updates as a run, or is to be compacted (and perhaps split). `fresh`: of the entries
+// appended since the last compaction, the share that hides no older entry.
 [[nodiscard]] bool may_append(const Shape& dnode, const Weight& updates, const Limits& limits, double fresh);
 // Whether the newest run is written once more together with appended updates: it is small, and the dnode would
 // otherwise run out of runs before its body is compacted. Requires: updates > 0.
 [[nodiscard]] bool absorbs_newest(const Shape& dnode, uint64_t updates, const Limits& limits, double fresh);
-// Whether to compact an idle range is of use to readers.
+// Whether compacting an idle range helps readers.
 [[nodiscard]] bool is_compactable(size_t runs, bool has_updates);
 
-// Whether plan() should be given what is left of the range once each key has one entry, if that can be estimated now.
+// Whether plan() needs an estimate of the range's weight once each key has one entry, if it can be made now.
 [[nodiscard]] bool wants_a_look(const Facts& facts, const Limits& limits);
-// `left`: that; nothing: nobody looked. It may be the whole if the look failed.
+// `left`: that estimate; nullopt: none was made. It may be the whole weight if the estimate failed.
 [[nodiscard]] Plan plan(const Facts& facts, const Limits& limits, const std::optional<Weight>& left);
 // Whether two neighbours may become one.
 [[nodiscard]] bool fit_together(const Weight& a, const Weight& b, const Limits& limits);
-// Of a range that is cut into so many parts: the table of one. `last`: the rightmost.
+// The capacity of the table of one part of a range that is cut into `parts`. `last`: the rightmost part.
 [[nodiscard]] uint32_t capacity_of_part(const Plan& plan, bool rising, size_t parts, bool last);
-// The table of a part of a range in which a batch found no room, for so many items of it.
+// The capacity of the table of a part of a range in which a batch found no room for `items` of its items.
 [[nodiscard]] uint32_t capacity_for_batch(const Table& table, bool is_cut, uint64_t items);
 
-// A key, and what its entry takes in a dnode.
+// A key, and the bytes of its entry in a dnode.
 struct Sized {
   base::Key key;
   uint64_t bytes;
 };
-// Where a range of these keys is cut: the parts' first keys but the first's. `rising`: into parts that are nearly full
-// and a last one, else of about equal weight. None if the range need not be cut.
+// The cuts of a range of these keys: the first key of each part but the first. `rising`: all parts but the last are
+// nearly full; else the parts have about equal weight. None if the range need not be cut.
 [[nodiscard]] std::vector<std::string> cuts_of(std::span<const Sized> keys, bool rising, const Limits& limits);
 
 }  // namespace bonsai::index::policy

@@ -20,9 +20,9 @@ namespace bonsai::index {
 class Prefetch {
  public:
   // ---- a bnode
-  // What a get reads first.
+  // The line that a get reads first.
   static void bnode(const Bnode& bnode) { __builtin_prefetch(&bnode); }
-  // What lo() and hi() read. Reads the bnode.
+  // The lines that lo() and hi() read. Reads the bnode.
   static void range(const Bnode& bnode) {
     const auto* range = reinterpret_cast<const char*>(bnode.range_.get());
     __builtin_prefetch(range);
@@ -34,7 +34,8 @@ class Prefetch {
     if (const Slots* slots = bnode.slots()) __builtin_prefetch(slots);
     if (const persist::Dnode* dnode = bnode.base().dnode()) dnode->prefetch_samples();
   }
-  // Then the words of the updates, and up to so many records from `from` on. Returns about how many records there are.
+  // After directory(): the words of the updates, and up to `records_max` records from `from` on. Returns an estimate of
+  // the number of records.
   static uint64_t records(const Bnode& bnode, const scale::Volume& volume, const base::Key& from,
                           uint64_t records_max) {
     if (const Slots* slots = bnode.slots()) words(*slots);
@@ -43,7 +44,7 @@ class Prefetch {
   }
 
   // ---- a table of updates
-  // What says which words have chains; of a very large table a part of it.
+  // The marks of the words that have chains; only a part of a very large table's.
   static void marks(const Slots& slots) {
     for (size_t i = 0; i < kMarkLines; ++i) {
       __builtin_prefetch(reinterpret_cast<const char*>(&slots) + i * base::kLineBytes);
@@ -79,7 +80,7 @@ class Prefetch {
         Slots::words_of(slots, bnode.capacity())[hash & (bnode.capacity() - 1)].load(std::memory_order_relaxed);
     if (Slots::print_of(word) == Slots::print(hash)) __builtin_prefetch(Slots::head_of(word));
   }
-  // What a push at `place` writes besides the word and the first line, and the memory of its node.
+  // The lock that a push at `place` writes, besides the word and the first line; to_write(): the memory of its node.
   static void to_push(Slots* slots, const Slots::Place& place) {
     if (place.head() != nullptr) __builtin_prefetch(slots->locks() + place.index, 1);
   }

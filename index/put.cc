@@ -16,11 +16,11 @@ using base::step;
 
 namespace {
 
-// Finds equal keys in a group: of each key the update before it that has the same one.
+// Finds equal keys in a group: for each update, the last one before it with the same key.
 class EqualKeys {
  public:
   static constexpr size_t kNone = SIZE_MAX;
-  // Of keys[i]; kNone if it is the first of its kind. Requires: called once for each i, from 0 on.
+  // The last update before keys[i] with its key; kNone if there is none. Requires: called once for each i, from 0 on.
   size_t before(size_t i, std::span<const Key> keys, std::span<const uint64_t> hashes) {
     uint8_t& newest = newest_[hashes[i] % newest_.size()];
     below_[i] = std::exchange(newest, static_cast<uint8_t>(i + 1));
@@ -69,7 +69,7 @@ Bnode* Index::current_bnode(const Key& key) const {
   return newest_successor(tree_.find(key), key);
 }
 
-// The same for several keys, with their hashes; what will be looked at next is fetched, all at a time.
+// The bnodes that take updates of several keys now, and the keys' hashes. Prefetches for the next step of all.
 void Index::current_bnodes(std::span<const Key> keys, Fetch fetch, std::span<uint64_t> hashes,
                            std::span<Bnode*> bnodes) const {
   for (size_t i = 0; i < keys.size(); ++i) hashes[i] = keys[i].hash();
@@ -237,7 +237,7 @@ size_t Index::publish_in_turn(const Group<kMax>& group, size_t first, Push* why)
   return group.puts.size();
 }
 
-// What an attempt that did not finish waits for is offloading, which frees whole segments: it must not hold one back.
+// An attempt that did not finish waits for offloading, which frees whole segments; so it must not keep one alive.
 Index::Outcome Index::put(Put* put) {
   const uint64_t hash = put->key.hash();
   for (;;) {
@@ -311,7 +311,7 @@ size_t Index::put_in_turn(std::span<Put> puts, Outcome* outcome) {
   return puts.size();
 }
 
-// Pushes a node on top of what was seen at `place`. False: that has changed since.
+// Pushes a node on top of the head that was read at `place`. False: the word has changed since.
 bool Index::push(Bnode* bnode, Slots* slots, const Slots::Place& place, uint64_t hash, Node* node) {
   node->next.store(place.head(), std::memory_order_relaxed);
   step(node->in_batch() ? "publish batch node" : "publish");

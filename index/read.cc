@@ -39,7 +39,7 @@ bool Index::find_update(const Bnode& bnode, const Key& key, uint64_t hash, uint6
   return true;
 }
 
-// Ends a lookup that has come to a dnode.
+// Sets the result of a lookup that ended in a dnode.
 void Index::answer(persist::Find found, const persist::Entry& entry, Lookup* lookup) {
   lookup->value.set(entry.value, entry.large, true);
   if (found == persist::Find::kDamaged) {
@@ -51,7 +51,7 @@ void Index::answer(persist::Find found, const persist::Entry& entry, Lookup* loo
   }
 }
 
-// Gets ask for a range to be compacted only while it has no updates: those would soon make runs anew.
+// Gets request the compaction of a range only while it has no updates, which would soon become new runs.
 void Index::note_get(Bnode* bnode, const persist::Dnode& dnode, uint64_t hash) {
   if (bnode->slots() == nullptr && dnode.note_get(hash)) compactions_.ask(bnode);
 }
@@ -117,12 +117,12 @@ class Index::Gets {
  private:
   static constexpr size_t kBlock = Tree::kFindManyMax;
 
-  // Lookups that have come to a dnode.
+  // Lookups that go on to a dnode.
   struct Block {
     explicit Block(const scale::Volume& volume) : reader(volume) {}
 
     size_t count = 0;
-    size_t again = 0;  // the first of them, which were elsewhere before: what had their fingerprint was not theirs
+    size_t again = 0;  // the first so many have failed at an entry before: it had their fingerprint, but another key
     std::array<size_t, kBlock> asked;
     std::array<persist::DnodeSearch, kBlock> searches;
     persist::RunReader reader;
@@ -200,7 +200,7 @@ class Index::Gets {
   size_t block_max_ = kBlock;
   size_t next_ = 0;  // of those that were not asked for yet
   std::array<Block, 2> blocks_{Block(index_.dnodes_.volume()), Block(index_.dnodes_.volume())};
-  // Of the lookups that start.
+  // Memory for the lookups that start.
   std::array<size_t, kBlock> asked_;
   std::array<Key, kBlock> keys_;
   std::array<uint64_t, kBlock> hashes_;
@@ -220,7 +220,7 @@ struct Index::Layered {
   }
 };
 
-// What a window is made of.
+// The parts of which a window is made.
 struct Index::Collected {
   boost::container::small_vector<Layered, 64> updates;
   boost::container::small_vector<const persist::Dnode*, 4> dnodes;  // in range order
@@ -237,7 +237,7 @@ struct Index::Collected {
   }
 };
 
-// The visible updates of `bnode` itself, as far as they are in the window.
+// Collects the visible updates of `bnode` itself that are in the window.
 void Index::collect_updates(const Bnode& bnode, uint32_t depth, const Window& window, const Key& from, uint64_t version,
                             Collected* all) {
   const Slots* slots = bnode.slots();
@@ -250,7 +250,7 @@ void Index::collect_updates(const Bnode& bnode, uint32_t depth, const Window& wi
   });
 }
 
-// The same with the layers below it, and the dnodes under them: these in the order of their ranges.
+// Collects also those of the layers below it, and the dnodes under them, in the order of their ranges.
 void Index::collect(const Bnode& bnode, const Window& window, const Key& from, uint64_t version, Collected* all) {
   struct Below {
     const Bnode* bnode;
@@ -319,7 +319,7 @@ bool Index::read_together(persist::DnodeCursor* cursor, const Collected& all, ui
   return true;
 }
 
-// Takes what cursors and updates come to, in key order, until there are enough.
+// Collects records from cursors and updates, in key order, until there are enough.
 class Index::Pieces {
  public:
   Pieces(const Collected& all, uint64_t records_max, Window* window)

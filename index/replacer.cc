@@ -37,7 +37,7 @@ bool Replacer::make_room(Bnode* bnode, const ToPublish* left) {
   Layer* layer = bnode->layer();
   if (layer == nullptr) {
     const uint64_t begin_ns = base::now_ns();
-    // That a range cannot be read the background will meet, too, and say to who waits.
+    // If a range cannot be read, the background will find that, too, and report it to waiting threads.
     persist::RunReader reader(dnodes_.volume());
     const bool planned = left == nullptr ? plan(bnode, false, &reader).ok() : plan_for_batch(bnode, *left);
     if (!planned) return bnode->layer() != nullptr;
@@ -53,18 +53,17 @@ bool Replacer::make_room(Bnode* bnode, const ToPublish* left) {
   return true;
 }
 
-// What is to be offloaded, one replacement at a time, with successors installed.
+// Chooses the replacements to be offloaded, one at a time, and installs their successors.
 class Replacer::Jobs {
  public:
-  // What planning needs of as many as are wanted is read by `reader`, in one list. Requires: a guard as long as it
-  // lives.
+  // `reader` reads, in one list, the runs for planning the wanted replacements. Requires: a guard as long as it lives.
   Jobs(Replacer* replacer, Which which, persist::RunReader* reader)
       : replacer_(*replacer), which_(which), reader_(*reader) {}
   ~Jobs();
 
-  // Null: there is none. So many are wanted, this one included.
+  // The next replacement; null if there is none. `wanted`: how many the caller wants, this one included.
   Layer* next(size_t wanted);
-  // Why a replacement could not be planned, if some range cannot be read now.
+  // The reason if a replacement could not be planned because some range cannot be read now.
   [[nodiscard]] const Status& unread() const { return unread_; }
 
  private:
@@ -85,7 +84,7 @@ class Replacer::Jobs {
   Status unread_;
 };
 
-// What was not needed after all.
+// Puts back the bnodes that were taken and not needed.
 Replacer::Jobs::~Jobs() {
   for (const auto kind : {ReplaceQueue::Kind::kDirty, ReplaceQueue::Kind::kHighMark}) {
     for (Bnode* bnode : taken_waiting_[static_cast<size_t>(kind)]) replacer_.queue_.put_back(kind, bnode);
@@ -148,7 +147,7 @@ Layer* Replacer::Jobs::waiting(ReplaceQueue::Kind kind, size_t wanted) {
   return nullptr;
 }
 
-// A range that reads want compacted; not while space is short.
+// Returns a range that reads want compacted; none while space is short.
 Layer* Replacer::Jobs::asked_for_by_reads(size_t wanted) {
   while (Bnode* bnode = take(&taken_asked_for_, wanted, [this] { return replacer_.compactions_.next(); })) {
     Layer* layer = nullptr;

@@ -84,7 +84,7 @@ class Tier {
     close();
     open();
   }
-  // What a power cut at this moment would leave, beside any operation. Requires: Sizes::turn.
+  // The contents that a power cut now, during any operation, would leave. Requires: Sizes::turn.
   [[nodiscard]] std::vector<std::byte> durable() { return shadow_->durable(); }
 
   Index& index() { return *index_; }
@@ -194,7 +194,7 @@ class Tier {
     }
   }
 
-  // What the pool's bytes say is in use, from scratch. Requires: nothing runs.
+  // The space in use according to the pool's bytes alone. Requires: nothing runs.
   uint64_t bytes_in_use() {
     persist::Space space;
     pool_.add_targets(&space);

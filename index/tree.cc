@@ -84,7 +84,7 @@ struct Tree::Inner {
     }
   }
 
-  // What a search compares with the heads. False: `*edge` is the answer, the key is before or after all separators.
+  // Sets the head that a search compares. False: `*edge` is the result, the key is before or after all separators.
   bool head_of(const Key& key, uint64_t* head, size_t* edge) const {
     *head = key.head;
     if (prefix_bytes == 0) return true;
@@ -101,11 +101,11 @@ struct Tree::Inner {
   }
   // Index of the child whose range has `key`: the last separator that is not above it. The first always matches.
   [[nodiscard]] size_t index_of(const Key& key) const { return index_of(key, block_of(key)); }
-  // The same where block_of(key) is known.
+  // index_of(key) for a `block` that is known to be block_of(key).
   [[nodiscard]] size_t index_of(const Key& key, size_t block) const {
     return last_that(key, block, [&](size_t i) { return !(key < separators[i].key()); });
   }
-  // The same for the last key below `key`.
+  // Index of the child whose range has the last key below `key`.
   [[nodiscard]] size_t index_below(const Key& key) const {
     return last_that(key, block_of(key), [&](size_t i) { return separators[i].key() < key; });
   }
@@ -121,7 +121,7 @@ struct Tree::Inner {
     while (i > 0 && blocks[i / kBlock].heads[i % kBlock] == head && !fits(i)) --i;
     return i;
   }
-  // Of eight rising heads, given from the second on, the last that is not above `head`; the first if there is none.
+  // Among eight rising heads, given from the second on, the last that is not above `head`; the first if there is none.
   static size_t rank(const uint64_t* risen, uint64_t head) {
     size_t not_above = 0;
     for (size_t i = 0; i < kBlock - 1; ++i) not_above += risen[i] <= head ? 1 : 0;

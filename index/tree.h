@@ -32,7 +32,7 @@
 
 namespace bonsai::index {
 
-// Whether each begins where the one before it ends.
+// Whether each bnode begins where the one before it ends.
 template <class Bnodes>
 bool tile(const Bnodes& bnodes) {
   const auto apart = [](const Bnode* a, const Bnode* b) { return a->hi() != b->lo(); };
@@ -52,24 +52,26 @@ class Tree {
 
   // The bnode whose range has `key`.
   [[nodiscard]] Bnode* find(const base::Key& key) const;
-  // The same for a read, which will go on to the dnode below: fetches that meanwhile, if the tree was made to.
+  // find() for a read that goes on to the dnode below: prefetches that dnode, if the tree was made with
+  // `fetches_ahead`.
   [[nodiscard]] Bnode* find_to_read(const base::Key& key) const;
-  // The same for a read that goes on to the bnodes after it. Returns, and prefetches, those of them that are in the
-  // same inner node.
+  // find() for a read that goes on to the following bnodes. Prefetches, and returns in *ahead, those in the same inner
+  // node.
   [[nodiscard]] Bnode* find_to_scan(const base::Key& key, ScanAhead* ahead) const;
   // The bnodes of several keys: bnodes[i] for keys[i], fetched from memory. Their cache misses overlap.
   // Requires: keys.size() <= kFindManyMax.
   static constexpr size_t kFindManyMax = 32;
   void find_many(std::span<const base::Key> keys, std::span<Bnode*> bnodes) const { find_many(keys, bnodes, {}); }
-  // The same with the bnode after each, or null where that is in another inner node. Requires: followers has as
-  // many elements as keys, or none.
+  // Also sets followers[i] to the bnode after bnodes[i], null if that is in another inner node. Requires: followers has
+  // as many elements as keys, or none.
   void find_many(std::span<const base::Key> keys, std::span<Bnode*> bnodes, std::span<Bnode*> followers) const;
   // The bnode whose range has the last key below `fence`. Requires: `fence` is not the empty key.
   [[nodiscard]] Bnode* find_below(const base::Fence& fence) const;
 
-  // Calls offer(right neighbour of `bnode`) if both are in one inner node. While a layer that `offer` sets on both is
-  // there, they stay in one inner node, so that replace() can put one bnode in the place of the two. `offer` runs under
-  // the lock of the tree's changes: it takes no step of a protocol (base/step.h), reads no NVM, and calls no replace().
+  // Calls offer(right neighbour of `bnode`) if both are in one inner node. If `offer` sets a layer on both, they stay
+  // in one inner node as long as they have it, so that replace() can put one bnode in the place of the two. `offer`
+  // runs under the lock of the tree's changes: it takes no step of a protocol (base/step.h), reads no NVM, and calls no
+  // replace().
   void with_right_sibling(const Bnode& bnode, const std::function<void(Bnode*)>& offer);
 
   // Puts `news` in the place of `olds`: one bnode, or neighbours that came from with_right_sibling().

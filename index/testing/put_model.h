@@ -126,11 +126,11 @@ class PutModel {
   [[nodiscard]] bool ended(const State& s, size_t thread) const;
   // One step of a thread whose program has not ended. False: it must wait for others, nothing was changed.
   bool step(State* s, size_t thread);
-  // What the last step was.
+  // A description of the last step.
   [[nodiscard]] const char* note() const { return note_; }
-  // What a crash now recovers of a key.
+  // The value of a key that recovery would find after a crash now.
   [[nodiscard]] Byte recovered(const State& s, Byte key) const;
-  // What a key holds when all programs have ended.
+  // The value of a key when all programs have ended.
   [[nodiscard]] static Byte final_value(const State& s, Byte key);
   // A broken invariant, or null.
   [[nodiscard]] const char* broken(const State& s) const;
