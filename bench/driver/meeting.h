@@ -9,7 +9,7 @@
 
 namespace bonsai::bench {
 
-// Where the threads of a phase wait for one another.
+// A barrier at which the threads of a phase wait for one another.
 class Meeting {
  public:
   static constexpr uint64_t kMeetMsMax = 600'000;  // the slowest thread's warm-up
@@ -30,7 +30,7 @@ class Meeting {
   std::atomic<bool> open_{false};
 };
 
-// Of one phase.
+// The barriers and the start time of one phase.
 struct Gate {
   explicit Gate(unsigned threads) : ready(threads), warm(threads), running(threads) {}
 
