@@ -20,7 +20,7 @@ class Histogram {
   static constexpr uint64_t kNanosecondsMax = (uint64_t{1} << 42) - 1;
 
   void record(uint64_t ns) { record(ns, 1); }
-  // The same `samples` times. Requires: samples > 0.
+  // Records the value `samples` times. Requires: samples > 0.
   void record(uint64_t ns, uint64_t samples) {
     ns = std::min(ns, kNanosecondsMax);
     if (counts_.empty()) counts_.resize(index(kNanosecondsMax) + 1);
@@ -31,7 +31,7 @@ class Histogram {
     max_ = std::max(max_, ns);
   }
 
-  // What a histogram is made of, to be stored or sent and put together again by of().
+  // The state of a histogram, to be stored or sent; of() restores the histogram.
   struct Parts {
     std::vector<uint64_t> counts;  // as buckets()
     double sum = 0;
@@ -71,13 +71,13 @@ class Histogram {
   [[nodiscard]] uint64_t max() const { return max_; }
   // Requires count() > 0.
   [[nodiscard]] uint64_t min() const { return min_; }
-  // Of the samples themselves, not of their buckets. Requires count() > 0.
+  // Computed from the samples themselves, not from their buckets. Requires count() > 0.
   [[nodiscard]] double mean() const { return sum_ / static_cast<double>(count_); }
   // The samples per bucket, in the order and of the widths of an HdrHistogram from 1 to kNanosecondsMax with three
   // significant digits. Empty without samples.
   [[nodiscard]] const std::vector<uint64_t>& buckets() const { return counts_; }
 
-  // Whether the samples carry a statement about this percentile: at least ten are beyond it.
+  // Whether the samples suffice for this percentile: at least ten are beyond it.
   [[nodiscard]] bool carries(double percent) const {
     constexpr double kRounding = 1e-6;  // 100 - 99.9 is a little less than 0.1
     return (100 - percent) * static_cast<double>(count_) >= 1000 - kRounding;

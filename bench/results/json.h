@@ -8,7 +8,7 @@
 
 namespace bonsai::bench {
 
-// What is not known is null.
+// An unknown fact is null.
 template <class T>
 nlohmann::ordered_json or_null(const std::optional<T>& fact) {
   return fact ? nlohmann::ordered_json(*fact) : nlohmann::ordered_json(nullptr);
