@@ -26,9 +26,9 @@ namespace {
 
 }  // namespace
 
-// A batch that was begun must be completed, or its nodes would be in everybody's way. So each owner first sets log
-// space aside: a segment that only owners take, or as many as a large record needs, for itself. Then its record fits,
-// whatever happens to the log meanwhile.
+// A batch that was begun must be completed, since its nodes block other writers. So each owner first reserves log
+// space: one segment of those that only owners take, or as many as a large record needs. Then its record fits, however
+// full the log becomes.
 bool Index::admit(Batch* batch) {
   if (batch->admitted) return true;
   BONSAI_INVARIANT(!batch->items.empty());
@@ -158,7 +158,7 @@ Index::Outcome Index::make_durable(Batch* batch, persist::Log::Use use) {
   return Outcome::kDone;
 }
 
-// The space is one's alone, so there is one record; its writer waits for no other thread.
+// Only one thread gets the space, so there is one record; its writer waits for no other thread.
 Index::Outcome Index::make_shares_durable(Batch* batch, std::span<const persist::Update> updates) {
   if (batch->persisting.exchange(true)) return Outcome::kStalled;
   uint32_t segment = persist::kNoSegment;

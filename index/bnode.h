@@ -83,17 +83,17 @@ class Slots {
   [[nodiscard]] bool above_high_mark() const { return used() >= high_mark(); }
   // New keys must go to a successor.
   [[nodiscard]] bool full() const { return room() == 0; }
-  // How many new keys fit.
+  // The number of new keys that fit.
   [[nodiscard]] uint32_t room() const { return full_at(capacity_) - std::min(used(), full_at(capacity_)); }
   // The table's memory, its chunks included.
   [[nodiscard]] uint64_t dram_bytes() const;
 
   [[nodiscard]] uint32_t arena_bytes() const { return arena_bytes_; }
   [[nodiscard]] std::byte* arena() { return reinterpret_cast<std::byte*>(this) + block_bytes(capacity_, 0); }
-  // A place for a node in a chunk; null if there is none: the node must be a block. `*reached_high_mark` as with
+  // A place for a node in a chunk; null if there is none: allocate the node as a block. `*reached_high_mark` as in
   // push().
   [[nodiscard]] void* cell_in_chunk(size_t node_bytes, bool* reached_high_mark);
-  // False: no node that was pushed is a block of its own.
+  // Whether a pushed node may be a block of its own.
   [[nodiscard]] bool has_blocks() const { return has_blocks_.load(std::memory_order_relaxed); }
 
   // The place of `key`, or the place where it would go.
@@ -102,8 +102,8 @@ class Slots {
   static Place find(const Slots* slots, uint32_t capacity, const base::Key& key, uint64_t hash) {
     return find_from(static_cast<uint32_t>(hash), slots, capacity, key, hash);
   }
-  // Looks again. Requires: `place` is where find() or find_again() saw the key, or room for it, before. The search
-  // begins there: all slots in front of it belong to other keys, permanently.
+  // Repeats a search from `place`, since all slots in front of it belong to other keys, permanently. Requires: find()
+  // or find_again() returned `place` for the key.
   [[nodiscard]] Place find_again(const Place& place, const base::Key& key, uint64_t hash) const {
     return find_from(place.index, this, capacity_, key, hash);
   }
@@ -246,8 +246,8 @@ class Base {
   uintptr_t bits_ = 0;
 };
 
-// One cache line, which is all that a get reads of it: thousands of adjacent ones take few pages. Its range is stored
-// apart.
+// One cache line, all that a get reads of a bnode, so that thousands of adjacent bnodes take few pages. The range is
+// stored apart.
 class alignas(base::kLineBytes) Bnode {
  public:
   // `capacity`: of the table that the first put makes.
@@ -267,8 +267,7 @@ class alignas(base::kLineBytes) Bnode {
   [[nodiscard]] uint32_t capacity() const { return capacity_; }
 
   [[nodiscard]] Slots* slots() const { return slots_.load(std::memory_order_seq_cst); }
-  // Makes the table if there is none, for nodes that take so many bytes of an arena (0: no arena); *made: this call
-  // made it.
+  // Makes the table if there is none, for nodes of `node_bytes` in the arena (0: no arena). *made: this call made it.
   Slots* slots_or_make(size_t node_bytes, bool* made);
   // Freezes the bnode: afterwards no word changes. Idempotent, by any thread.
   void freeze();
@@ -305,9 +304,10 @@ class alignas(base::kLineBytes) Bnode {
     return static_cast<uint32_t>(reserved_.load(std::memory_order_relaxed) / kToken);
   }
 
-  // The right to set a layer: one holder at a time, who keeps it once there is a layer. A new successor is pending
-  // until its predecessor's replacement is finished. Only a batch may claim a pending one, because that replacement may
-  // be waiting for the batch; the layer that the batch then sets is not offloaded before the bnode is settled.
+  // The right to set a layer. It has one holder at a time, which keeps it once there is a layer. A new successor is
+  // pending until its predecessor's replacement is finished. Only a batch may claim a pending one, because that
+  // replacement may be waiting for the batch; the layer that the batch then sets is not offloaded before the bnode is
+  // settled.
   enum class Claim : uint8_t { kFree, kClaimed, kPending, kPendingClaimed, kPendingInstalled };
   bool claim() { return exchange(Claim::kFree, Claim::kClaimed); }
   bool claim_pending() { return exchange(Claim::kPending, Claim::kPendingClaimed); }
@@ -327,7 +327,7 @@ class alignas(base::kLineBytes) Bnode {
     static constexpr uint64_t kNowhere = UINT64_MAX;
 
     Bnode* next = nullptr;
-    uint64_t place = kNowhere;  // in the line of the dirty ones
+    uint64_t place = kNowhere;  // in the queue of dirty bnodes
     Bnode* next_above_high_mark = nullptr;
     std::atomic<bool> dirty{false};  // enqueued as such, and not taken yet
   };
@@ -381,7 +381,7 @@ struct Layer {
   double fresh = 0;      // of what is appended to the dnode, these updates included: the share, about, of keys that
                          // were not there before; 0 also where nobody looked
   bool compact = false;  // the new dnodes get one run each, even if the updates could be appended
-  size_t locked = 0;     // so many chains of `olds`, in order, are locked by the replacer
+  size_t locked = 0;     // number of chains of `olds`, in order, that the replacer has locked
 
   [[nodiscard]] Bnode* old_for(const base::Key& key) const { return cover(olds, key); }
   [[nodiscard]] Bnode* new_for(const base::Key& key) const { return cover(news, key); }

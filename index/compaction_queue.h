@@ -37,7 +37,7 @@ class CompactionQueue {
     }
   }
 
-  // One that was asked for; null if there is none. The caller gets a reference.
+  // A bnode whose compaction was requested; null if there is none. The caller gets a reference.
   Bnode* next() {
     for (size_t looked = 0; looked < kSlots && !empty(); ++looked) {
       std::atomic<Bnode*>& slot = slots_[next_taken_.fetch_add(1, std::memory_order_relaxed) % kSlots];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rival of offloading: updates that go straight to their places in dnodes (persist/in_place.h).
+// The experiment's alternative to offloading: updates that overwrite their entries in dnodes (persist/in_place.h).
 #include "persist/in_place.h"
 
 #include <algorithm>

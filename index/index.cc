@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The index begins, with what recovery has found, and ends.
+// Start-up from the recovered ranges, and shutdown.
 #include "index/index.h"
 
 #include <bit>

@@ -62,7 +62,7 @@ class Index {
   Index(const Index&) = delete;
   Index& operator=(const Index&) = delete;
 
-  // Adopts the result of recovery, with so many threads. Requires: called once, before anything else; gen is above all
+  // Adopts the result of recovery, on `threads` threads. Requires: called once, before anything else; gen is above all
   // earlier ones.
   void start(std::vector<persist::RecoveredRange> ranges, uint64_t gen, unsigned threads = 1);
 
@@ -83,7 +83,7 @@ class Index {
     bool tombstone = false;
     bool large = false;
     persist::Log::Use use = persist::Log::Use::kOrdinary;
-    uint32_t record_segment = persist::kNoSegment;  // that a record which is not published keeps alive, inside put()
+    uint32_t record_segment = persist::kNoSegment;  // kept alive by an unpublished record, inside put()
     bool recorded = false;  // an attempt has made a record durable: to give up now would leave the outcome unknown
   };
   Outcome put(Put* put);
@@ -93,9 +93,9 @@ class Index {
   // Requires: at most kPutManyMax.
   static constexpr size_t kPutManyMax = Tree::kFindManyMax;
   size_t put_many(std::span<Put> puts, Outcome* outcome);
-  // For one experiment (in_place.cc): overwrites records in their dnodes, durably, without a log. Returns how many
-  // are done from the first on; the next one cannot be done so: its record is not in a dnode, or it has another size.
-  // Requires: as put_many; no other thread uses the index, and nothing is being offloaded.
+  // For one experiment (in_place.cc): overwrites records in their dnodes, durably, without a log. Returns the number of
+  // leading updates that are done; the next one cannot be: its record is not in a dnode or has another size. Requires:
+  // as put_many; no other thread uses the index, and nothing is being offloaded.
   size_t put_in_place(std::span<Put> puts);
   // Publishes a batch (items sorted by key, each key once) atomically. The caller keeps its reference and calls again
   // until kDone: a batch that has begun must be completed.
@@ -133,9 +133,10 @@ class Index {
   // Looks up many keys, each by itself; their cache misses and reads of NVM overlap.
   class Asker {
    public:
-    // The key of the i-th lookup, whose bytes stay until it is answered; false: it is none. In the order of i.
+    // Sets *key for the i-th lookup; its bytes must stay until answer(). False: there is no such lookup. Called in the
+    // order of i.
     virtual bool key(size_t i, base::Key* key) = 0;
-    // Receives the result of the i-th lookup, once for each. In any order.
+    // Receives the result of the i-th lookup. Called once for each, in any order.
     virtual void answer(size_t i, const Lookup& lookup) = 0;
 
    protected:
@@ -147,8 +148,8 @@ class Index {
     Rows rows;
     bool large = false;  // the values are LargeRefs' bytes
   };
-  // The records of one bnode's range, or of its part before a bound that a scan of few records does not come to, as of
-  // a version.
+  // The records of one bnode's range as of a version; for a scan of few records perhaps only of the range's first part,
+  // if that suffices.
   struct Window {
     base::Fence lo, hi;
     boost::container::small_vector<Piece, 32> pieces;    // in key order; bytes valid inside the guard
@@ -162,20 +163,20 @@ class Index {
     std::vector<persist::Entry> updates;
     persist::Merge merge;
   };
-  // Reads the window that has `from`, from that key on, its first `records_max` records.
-  // `whole`: from the window's beginning. `ahead`: what find_starts() or the last call inside this guard left there: a
-  // scan of many windows so searches the tree for few of them, and what it reads of as many comes in one list.
+  // Reads the first `records_max` records, from `from` on, of the window that contains `from`. `whole`: from the
+  // window's beginning. `ahead`: as left by find_starts() or the last call inside this guard. It saves a scan of many
+  // windows most searches of the tree, and reads several windows in one list.
   void read_window(const base::Key& from, uint64_t version, bool whole, uint64_t records_max, Window* window,
                    ScanAhead* ahead);
   // Reads the whole window that has the last key below `fence`. Requires: `fence` is not the empty key.
   void read_window_below(const base::Fence& fence, uint64_t version, Window* window);
 
-  // Finds the first bnodes of scans of few records that are about to begin. Requires: at most kStartsMax; a guard, to
-  // be kept as long as the bnodes are used.
+  // Finds the first bnodes of several short scans that are about to begin. Requires: at most kStartsMax; a guard that
+  // is kept as long as the bnodes are used.
   static constexpr size_t kStartsMax = Tree::kFindManyMax;
   void find_starts(std::span<ScanAhead> scans) const;
-  // Fetches what a scan will read, in stages 0, 1, ...: each reads what the one before has fetched, so something else
-  // should be done in between.
+  // Prefetches the lines that a scan will read, in stages 0, 1, ... Each stage reads lines that the last one fetched,
+  // so do other work in between.
   static constexpr size_t kStartStages = 4;
   void prefetch_start(ScanAhead* scan, size_t stage) const;
 
@@ -195,7 +196,7 @@ class Index {
   [[nodiscard]] bool dirty() const { return queue_.dirty(); }
   // Ranges with updates that no replacement has taken on yet.
   [[nodiscard]] uint64_t dirty_ranges() const { return queue_.waiting(ReplaceQueue::Kind::kDirty); }
-  // All ranges with updates, about.
+  // The approximate number of all ranges with updates.
   [[nodiscard]] uint64_t ranges_to_offload() const { return queue_.ranges(); }
   // Offloading should begin at once (ReplaceQueue::urgent).
   [[nodiscard]] bool urgent() const { return queue_.urgent(); }
@@ -298,7 +299,7 @@ class Index {
 
   static constexpr uint32_t kBatchesMax = 64;  // begun at a time: each may come to help the next, which takes stack
 
-  std::atomic<uint32_t> batch_owners_{0};  // that have log space set aside
+  std::atomic<uint32_t> batch_owners_{0};  // that have reserved log space
   ReplaceQueue queue_;
   CompactionQueue compactions_;
   Replacer replacer_;

@@ -73,7 +73,7 @@ struct Node {
   static Node* make(std::string_view key, std::string_view value, uint8_t flags, Batch* batch, uint64_t gen = 0);
   // Makes a node outside a batch in `cell`, which has arena_bytes() of an arena.
   static Node* make_in(void* cell, std::string_view key, std::string_view value, uint8_t flags);
-  // Of a node in an arena: nothing is left to be done.
+  // Does nothing for a node in an arena.
   static void destroy(Node* node);
 
  private:
@@ -96,8 +96,8 @@ static_assert(sizeof(Node) == 32);
 
 // State that the nodes of one atomic batch share.
 //   cell: kPublishing -> kReady (every node is in place, and the batch's record durable) -> a version
-// While it is kPublishing its nodes are invisible, and a thread that would push on top of one completes the batch
-// first.
+// While the cell is kPublishing, the batch's nodes are invisible, and a thread that would push on top of one completes
+// the batch first.
 struct Batch {
   static constexpr uint64_t kPublishing = 0;
   static constexpr uint64_t kReady = 1;
@@ -115,11 +115,11 @@ struct Batch {
   std::atomic<uint32_t> segment{persist::kNoSegment};  // holds the durable record
   std::atomic<uint32_t> references{1};
   std::atomic<size_t> placed{0};  // items before this one are in place; there may be more
-  // The owner's, set before the batch is begun: log space for the record is set aside, here if it takes several
-  // segments.
+  // Set by the owner before the batch begins: log space for the record is reserved, in `log_segments` if it takes
+  // several.
   bool admitted = false;
   std::vector<uint32_t> log_segments;
-  std::atomic<bool> persisting{false};  // somebody writes its record there
+  std::atomic<bool> persisting{false};  // a thread writes its record to them
   std::vector<Item> items;              // in key order, each key once
   const std::string storage;
 

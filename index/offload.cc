@@ -117,7 +117,7 @@ Status Replacer::Offload::add(Layer* layer) {
   BONSAI_RETURN_IF_ERROR(settle(layer));
   BONSAI_RETURN_IF_ERROR(lock_chains(layer));
   replacer_.versions_.load(&live_);
-  if (live_.none()) {  // what they hold may be the very room that is missing
+  if (live_.none()) {  // they may occupy the very room that is missing
     for (Bnode* old : layer->olds) replacer_.release_residue(old);
   }
   Job job;
@@ -296,8 +296,8 @@ Status Replacer::Offload::merge(const Dnode& dnode, const Bnode& successor, cons
   return persist::unreadable(replacer_.dnodes_.volume(), cursor.trouble(), successor.lo(), successor.hi());
 }
 
-// Copies what registered scans need of a chain: the newest node and those below it, and the dnode's value under them.
-// Says which large values nobody needs any more.
+// Copies the part of a chain that registered scans need: the newest node, older nodes, and the dnode's value under
+// them. Collects the large values that are no longer needed.
 Status Replacer::Offload::carry(Job* job, const Chain& chain, std::vector<std::vector<Node*>>* carried) {
   const Node& newest = chain.newest();
   std::vector<Node*> kept{copy_of(newest, version_of(newest), true)};
@@ -437,7 +437,7 @@ void Replacer::Offload::switch_over(Job* job) {
   replacer_.tree_.replace(job->layer->olds, job->layer->news);
 }
 
-// Everything is durable and reachable elsewhere: what is old waits for its readers.
+// Requires: everything is durable and reachable elsewhere. Retires the old parts until their readers have ended.
 void Replacer::Offload::release_layer(Job* job, Predecessors predecessors) {
   auto garbage = std::make_unique<Garbage>();
   garbage->predecessors = predecessors;

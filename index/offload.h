@@ -36,9 +36,10 @@ class Replacer::Offload {
   Offload(const Offload&) = delete;
   Offload& operator=(const Offload&) = delete;
 
-  // Reads the runs of the layers that are about to be planned and added. The one before forgets what it has read.
+  // A new reader for the runs of the layers that are about to be planned and added. It drops the last reader and its
+  // bytes.
   [[nodiscard]] persist::RunReader& fresh_reader() { return reader_.emplace(replacer_.dnodes_.volume()); }
-  // Reads in one list what add() is likely to need of carried runs of these layers and nobody has read yet.
+  // Reads, in one list, the carried runs that add() is likely to need for these layers and that are not here yet.
   void expect(std::span<Layer* const> layers);
   // Takes in an installed layer. Errors, each leaving the layer as it was: NoSpace, Corruption (its old dnode),
   // Unavailable (its old dnode cannot be read now), Busy (a batch on it cannot be completed yet, or a pruner was
@@ -49,9 +50,9 @@ class Replacer::Offload {
 
   // Bytes that the last commit() wrote.
   [[nodiscard]] uint64_t media_bytes() const { return media_bytes_; }
-  // Makes everything that was added durable and lets the successors stand on it. Errors: Unavailable (mode buffered:
-  // the epoch could not be closed), and the layers are appended to *again; IoError (the volume has failed): either so,
-  // or the successors stand on new dnodes, and the old ones and their log records are kept, too.
+  // Makes everything that was added durable and makes it the successors' base. Errors: Unavailable (mode buffered: the
+  // epoch could not be closed): the layers are appended to *again; IoError (the volume has failed): likewise, or the
+  // new dnodes are the successors' bases, and the old ones and their log records are kept, too.
   Status commit(std::vector<Layer*>* again);
 
  private:

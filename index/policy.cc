@@ -35,9 +35,9 @@ bool exceeds(const Weight& weight, const Limits& limits, uint64_t dnodes) {
 
 namespace {
 
-// So much may be appended to a body of so many bytes or entries: until what is hidden comes to three quarters of what
-// is not. Later would take more space, earlier would write more. Where most of what is appended is fresh, that is
-// never.
+// How much may be appended to a body, in bytes or entries: until hidden entries come to three quarters of the others. A
+// higher bound would take more space, a lower one would write more. If most appended entries are fresh, there is no
+// bound.
 uint64_t appended_max(uint64_t body, double fresh) {
   constexpr double kHiddenMax = 0.75;
   const double hides = 1 - fresh * (1 + kHiddenMax);

@@ -22,7 +22,7 @@ namespace bonsai::index::policy {
 
 using persist::Limits;
 
-// Entries, and what they take in a dnode.
+// A number of entries, and the bytes that they take in a dnode.
 struct Weight {
   uint64_t entries = 0, bytes = 0;
 
@@ -70,10 +70,10 @@ struct Plan {
 // short, so that deletes live on what is set aside for them, a range is split for its bytes alone, and neighbours are
 // merged sooner.
 [[nodiscard]] Limits limits_now(const Limits& limits, bool space_short);
-// Whether it is more than `dnodes` of them may hold.
+// Whether `weight` is more than `dnodes` dnodes may hold.
 [[nodiscard]] bool exceeds(const Weight& weight, const Limits& limits, uint64_t dnodes = 1);
-// Whether a dnode may take the updates as a run, or is to be compacted (and perhaps split). `fresh`: the share of what
-// was appended since it was compacted that hides nothing.
+// Whether a dnode may take the updates as a run, or is to be compacted (and perhaps split). `fresh`: of the entries
+// appended since the last compaction, the share that hides no older entry.
 [[nodiscard]] bool may_append(const Shape& dnode, const Weight& updates, const Limits& limits, double fresh);
 // Whether the newest run is written once more together with appended updates: it is small, and the dnode would
 // otherwise run out of runs before its body is compacted. Requires: updates > 0.
@@ -92,7 +92,7 @@ struct Plan {
 // Capacity of the table of a part in which a batch found no room, for `items` items of the batch.
 [[nodiscard]] uint32_t capacity_for_batch(const Table& table, bool is_cut, uint64_t items);
 
-// A key, and what its entry takes in a dnode.
+// A key, and the bytes of its entry in a dnode.
 struct Sized {
   base::Key key;
   uint64_t bytes;

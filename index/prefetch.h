@@ -34,7 +34,8 @@ class Prefetch {
     if (const Slots* slots = bnode.slots()) __builtin_prefetch(slots);
     if (const persist::Dnode* dnode = bnode.base().dnode()) dnode->prefetch_samples();
   }
-  // Then the words of the updates, and up to so many records from `from` on. Returns about how many records there are.
+  // After directory(): the words of the updates, and up to `records_max` records from `from` on. Returns an estimate of
+  // the number of records.
   static uint64_t records(const Bnode& bnode, const scale::Volume& volume, const base::Key& from,
                           uint64_t records_max) {
     if (const Slots* slots = bnode.slots()) words(*slots);

@@ -311,7 +311,7 @@ size_t Index::put_in_turn(std::span<Put> puts, Outcome* outcome) {
   return puts.size();
 }
 
-// Pushes a node on top of what was seen at `place`. False: that has changed since.
+// Pushes a node on top of the head that was read at `place`. False: the word has changed since.
 bool Index::push(Bnode* bnode, Slots* slots, const Slots::Place& place, uint64_t hash, Node* node) {
   node->next.store(place.head(), std::memory_order_relaxed);
   step(node->in_batch() ? "publish batch node" : "publish");

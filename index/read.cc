@@ -39,7 +39,7 @@ bool Index::find_update(const Bnode& bnode, const Key& key, uint64_t hash, uint6
   return true;
 }
 
-// Ends a lookup that has come to a dnode.
+// Sets the result of a lookup that ended in a dnode.
 void Index::answer(persist::Find found, const persist::Entry& entry, Lookup* lookup) {
   lookup->value.set(entry.value, entry.large, true);
   if (found == persist::Find::kDamaged) {
@@ -51,7 +51,7 @@ void Index::answer(persist::Find found, const persist::Entry& entry, Lookup* loo
   }
 }
 
-// Gets ask for a range to be compacted only while it has no updates: those would soon make runs anew.
+// Gets request the compaction of a range only while it has no updates, which would soon become new runs.
 void Index::note_get(Bnode* bnode, const persist::Dnode& dnode, uint64_t hash) {
   if (bnode->slots() == nullptr && dnode.note_get(hash)) compactions_.ask(bnode);
 }
@@ -117,12 +117,12 @@ class Index::Gets {
  private:
   static constexpr size_t kBlock = Tree::kFindManyMax;
 
-  // Lookups that have come to a dnode.
+  // Lookups that go on to a dnode.
   struct Block {
     explicit Block(const scale::Volume& volume) : reader(volume) {}
 
     size_t count = 0;
-    size_t again = 0;  // the first of them, which were elsewhere before: what had their fingerprint was not theirs
+    size_t again = 0;  // the first so many have failed at an entry before: it had their fingerprint, but another key
     std::array<size_t, kBlock> asked;
     std::array<persist::DnodeSearch, kBlock> searches;
     persist::RunReader reader;
@@ -237,7 +237,7 @@ struct Index::Collected {
   }
 };
 
-// The visible updates of `bnode` itself, as far as they are in the window.
+// Collects the visible updates of `bnode` itself that are in the window.
 void Index::collect_updates(const Bnode& bnode, uint32_t depth, const Window& window, const Key& from, uint64_t version,
                             Collected* all) {
   const Slots* slots = bnode.slots();
@@ -319,7 +319,7 @@ bool Index::read_together(persist::DnodeCursor* cursor, const Collected& all, ui
   return true;
 }
 
-// Takes what cursors and updates come to, in key order, until there are enough.
+// Collects records from cursors and updates, in key order, until there are enough.
 class Index::Pieces {
  public:
   Pieces(const Collected& all, uint64_t records_max, Window* window)

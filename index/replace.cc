@@ -65,7 +65,7 @@ void visit_stack(const Bnode& top, VisitSlots visit_slots, VisitDnode visit_dnod
   }
 }
 
-// The keys of that, and of what a batch brings, with what they take in a dnode; in order, each once. *trouble: whether
+// The keys of these entries and of a batch's items, with their bytes in a dnode, in order, each once. *trouble: whether
 // some may be missing.
 std::vector<Sized> keys_of_stack(persist::RunReader* reader, const Bnode& top, std::span<const Batch::Item> items,
                                  persist::Trouble* trouble) {
@@ -97,7 +97,7 @@ std::vector<Sized> keys_of_stack(persist::RunReader* reader, const Bnode& top, s
   return keys;
 }
 
-// Their keys, with what they take in a dnode. *trouble as above.
+// The keys of a dnode and of a table of updates, with their bytes in a dnode. *trouble as above.
 std::vector<Sized> keys_of(persist::RunReader* reader, const persist::Dnode& dnode, const Slots* slots,
                            persist::Trouble* trouble) {
   std::vector<Sized> keys;
@@ -330,7 +330,7 @@ void Replacer::install(Layer* layer) {
   layer->installed.store(true, std::memory_order_seq_cst);
 }
 
-// Lets go of old versions that no scan needs any more.
+// Releases old versions that no scan needs any more.
 void Replacer::drop_residue(Bnode* bnode) {
   if (bnode->base().residue() == nullptr || !bnode->claim()) return;
   LiveScans live;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The queue of what waits to be offloaded: bnodes with updates, the longest dirty first; bnodes above the high-water
-// mark, of which most are in that queue as well; and installed layers, which writers may be waiting for.
+// The queue of work that waits to be offloaded: bnodes with updates, the longest dirty first; bnodes above the
+// high-water mark, of which most are in that queue as well; and installed layers, which writers may be waiting for.
 //
 // Invariants
 //  1. A bnode is enqueued once as dirty, by the creator of its table, and at most once as above the mark, by the thread
@@ -45,20 +45,20 @@ class ReplaceQueue {
   // ---- bnodes
   // Requires: the caller's guard protects the bnode; a dirty one has a table.
   void enqueue(Kind kind, Bnode* bnode);
-  // The one that waits longest; null if there is none. Of dirty ones, those after it are likely to be next, and what
-  // their replacement reads is fetched meanwhile. Requires: a guard.
+  // The bnode that has waited longest; null if there is none. For dirty bnodes it also prefetches for the replacement
+  // of the following ones, which are likely to be next. Requires: a guard.
   Bnode* next(Kind kind);
-  // It cannot be replaced now: to the queue's end.
+  // Moves a bnode that cannot be replaced now to the queue's end.
   void put_back(Kind kind, Bnode* bnode);
-  // It has been replaced, or needs it no more: drops the reference.
+  // Drops the reference of a bnode that was replaced, or no longer needs it.
   void finish(Kind kind, Bnode* bnode);
-  // Its updates are in dnodes: takes it out of the dirty ones, if it is there, lest its memory be kept while nobody
-  // looks. One that its writer enqueues later is found by next(), with a layer.
+  // Removes a bnode whose updates are in dnodes from the dirty ones, if it is there, so that its memory is not kept
+  // needlessly. If its writer enqueues it later, next() returns it, with a layer.
   void forget_dirty(Bnode* bnode);
   [[nodiscard]] uint64_t waiting(Kind kind) const { return bnodes_of(kind).count.load(std::memory_order_relaxed); }
 
   // ---- layers
-  // One was planned. It is counted already while it is being installed.
+  // Counts a layer that was planned, even before it is installed.
   void count_urgent() { urgent_count_.fetch_add(1, std::memory_order_relaxed); }
   // Requires: it is installed, and counted.
   void enqueue_urgent(Layer* layer);

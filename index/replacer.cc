@@ -62,9 +62,9 @@ class Replacer::Jobs {
       : replacer_(*replacer), which_(which), reader_(*reader) {}
   ~Jobs();
 
-  // Null: there is none. So many are wanted, this one included.
+  // The next replacement; null if there is none. `wanted`: how many the caller wants, this one included.
   Layer* next(size_t wanted);
-  // Why a replacement could not be planned, if some range cannot be read now.
+  // The reason if a replacement could not be planned because some range cannot be read now.
   [[nodiscard]] const Status& unread() const { return unread_; }
 
  private:
@@ -148,7 +148,7 @@ Layer* Replacer::Jobs::waiting(ReplaceQueue::Kind kind, size_t wanted) {
   return nullptr;
 }
 
-// A range that reads want compacted; not while space is short.
+// Returns a range that reads want compacted; none while space is short.
 Layer* Replacer::Jobs::asked_for_by_reads(size_t wanted) {
   while (Bnode* bnode = take(&taken_asked_for_, wanted, [this] { return replacer_.compactions_.next(); })) {
     Layer* layer = nullptr;

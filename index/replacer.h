@@ -74,7 +74,7 @@ class Replacer {
     std::span<const Batch::Item> items;
     bool begun;  // it must not wait any more
 
-    // Those of one range. Requires: the first is in it.
+    // The items of one range, which ends at `hi`. Requires: the first item is in it.
     [[nodiscard]] std::span<const Batch::Item> below(const base::Fence& hi) const;
   };
   // Makes room for updates in a successor of the bnode. `left`: null, or the rest of a batch that found no room. False:
@@ -103,8 +103,8 @@ class Replacer {
   // Defragments the data area (persist/defragmenter.h), to be called when offloading finds no space. False: no
   // longer free piece was gained, or another thread is defragmenting. Waits for readers, boundedly.
   bool defragment();
-  // Offloads one range into the relocation reserve, the last resort where nothing was gained: its old dnode frees
-  // as much room elsewhere. Does nothing, without an error, while another thread uses the reserve.
+  // Offloads one range into the relocation reserve, as a last resort after defragment() failed: the range's old dnode
+  // then frees as much room elsewhere. Does nothing, without an error, while another thread uses the reserve.
   OffloadResult offload_into_reserve(Which which);
   // Requests the compaction of ranges without updates, as reads do: examines up to `ranges_max` ranges, starting where
   // the last call ended. Does nothing while there was no offload since all ranges were examined. False: nothing is left
@@ -113,9 +113,8 @@ class Replacer {
   // Releases residues that no live scan needs, and builds missing dnode metadata. Bounded per call; returns true when a
   // whole pass found nothing to do.
   bool tidy(size_t ranges_max);
-  // Gives a dnode that recovery has found its metadata. What the reader has of its runs is not read again. False if
-  // there is nothing more to be done: somebody else is replacing the bnode, or the dnode is damaged. Requires: an epoch
-  // guard.
+  // Builds the metadata of a dnode that recovery has found. Runs that the reader has are not read again. False if there
+  // is nothing to do: another thread is replacing the bnode, or the dnode is damaged. Requires: an epoch guard.
   bool upload_metadata(Bnode* bnode, const persist::Dnode* plain, persist::RunReader* reader);
   [[nodiscard]] const Work& work() const { return work_; }
 
@@ -143,7 +142,7 @@ class Replacer {
   void drop_residue(Bnode* bnode);
   void release_residue(Bnode* bnode);
 
-  static constexpr uint64_t kDnodesDefragmented = 2;  // room for so many of the largest
+  static constexpr uint64_t kDnodesDefragmented = 2;  // room for this many of the largest
 
   const persist::Limits limits_;
   const std::function<bool(Node*)> settle_head_;

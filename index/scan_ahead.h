@@ -25,7 +25,7 @@ class ScanAhead {
   static constexpr size_t kMax = 8;
 
   ScanAhead() = default;
-  // The scan will begin with `from` and read at most so many records.
+  // The scan will begin at `from` and read at most `records_max` records.
   void expect(const base::Key& from, uint64_t records_max) {
     from_ = from;
     records_max_ = records_max;
@@ -34,7 +34,7 @@ class ScanAhead {
   [[nodiscard]] uint64_t records_max() const { return records_max_; }
 
   // ---- bnodes
-  // Before another guard.
+  // Must be called before the guard changes.
   void forget_bnodes() { next_ = count_ = 0; }
   void clear() {
     forget_bnodes();
@@ -44,21 +44,21 @@ class ScanAhead {
   [[nodiscard]] bool full() const { return count_ == kMax; }
   // The i-th from now on; null if there is none.
   [[nodiscard]] Bnode* peek(size_t i) const { return next_ + i < count_ ? bnodes_[next_ + i] : nullptr; }
-  // In the place of the next one: another that has its range.
+  // Replaces the next bnode by another one that has its range.
   void replace_next(Bnode* bnode) { bnodes_[next_] = bnode; }
-  // The next one, if its range has `key`; else null.
+  // Takes the next bnode if its range has `key`; else null.
   [[nodiscard]] Bnode* take(const base::Key& key) {
     Bnode* bnode = peek(0);
     if (bnode == nullptr || !bnode->covers(key)) return nullptr;
     ++next_;
     return bnode;
   }
-  // So many records are likely to be read in the range after the next.
+  // Sets how many records are likely to be read in the range after the next.
   void set_beyond_max(uint64_t records) { beyond_max_ = records; }
   [[nodiscard]] uint64_t beyond_max() const { return beyond_max_; }
 
   // ---- runs
-  // Runs of at most so many bnodes are read ahead; kMax at first.
+  // Runs of at most `bnodes` bnodes are read ahead; initially kMax.
   void set_runs_ahead(size_t bnodes) { runs_ahead_ = alone_ ? 0 : bnodes; }
   [[nodiscard]] size_t runs_ahead() const { return runs_ahead_; }
   // A target did not answer: from now on each range is read alone, so that those on other targets do not wait for it.
@@ -74,8 +74,8 @@ class ScanAhead {
   // ---- records of the next range, to be fetched while those before them are passed on
   void set_records(std::span<const char> records) { records_ = records; }
   [[nodiscard]] std::span<const char> records() const { return records_; }
-  // So many bytes are about to be passed on; the next range may have twice as many. Into the second-level cache, which
-  // can have more misses in flight than the first.
+  // Prefetches records while `bytes` bytes are passed on; twice as many, as the next range may be larger. Into the
+  // second-level cache, which can have more misses in flight than the first.
   void fetch_records(size_t bytes) {
     for (size_t i = 0; i < 2 * bytes && !records_.empty(); i += base::kLineBytes) {
       __builtin_prefetch(records_.data(), 0, 1);

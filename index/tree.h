@@ -32,7 +32,7 @@
 
 namespace bonsai::index {
 
-// Whether each begins where the one before it ends.
+// Whether each bnode begins where the one before it ends.
 template <class Bnodes>
 bool tile(const Bnodes& bnodes) {
   const auto apart = [](const Bnode* a, const Bnode* b) { return a->hi() != b->lo(); };
@@ -67,9 +67,10 @@ class Tree {
   // The bnode whose range has the last key below `fence`. Requires: `fence` is not the empty key.
   [[nodiscard]] Bnode* find_below(const base::Fence& fence) const;
 
-  // Calls offer(right neighbour of `bnode`) if both are in one inner node. While a layer that `offer` sets on both is
-  // there, they stay in one inner node, so that replace() can put one bnode in the place of the two. `offer` runs under
-  // the lock of the tree's changes: it takes no step of a protocol (base/step.h), reads no NVM, and calls no replace().
+  // Calls offer(right neighbour of `bnode`) if both are in one inner node. If `offer` sets a layer on both, they stay
+  // in one inner node as long as they have it, so that replace() can put one bnode in the place of the two. `offer`
+  // runs under the lock of the tree's changes: it takes no step of a protocol (base/step.h), reads no NVM, and calls no
+  // replace().
   void with_right_sibling(const Bnode& bnode, const std::function<void(Bnode*)>& offer);
 
   // Puts `news` in the place of `olds`: one bnode, or neighbours that came from with_right_sibling().

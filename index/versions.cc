@@ -63,7 +63,7 @@ Versions::Word* Versions::take_slot(Word* block, size_t slots, size_t first, uin
   return nullptr;
 }
 
-// The same, with a claim.
+// take_slot() after claiming one of the block's slots.
 Versions::Word* Versions::claim_slot(Word* block, size_t slots, uint64_t entry) {
   if (block[kClaims].load(std::memory_order_relaxed) >= slots) return nullptr;
   const uint64_t claims = block[kClaims].fetch_add(1);

@@ -63,7 +63,7 @@ class Analyst {
     });
   }
 
-  // While a pool is closed, nothing changes that recovery goes by.
+  // Nothing that recovery depends on changes while a pool is closed.
   void check_closed() {
     if (!out_.clean || summary_.value(closed_epoch_) == closed_with_) return;
     damage("the pool's structure", "it is not what the pool was closed with; what is missing is unknown", Fence(),
@@ -123,8 +123,8 @@ class Analyst {
     }
   }
 
-  // A slot that has been written less often than it was is in an earlier state. Only a header that a crash has torn can
-  // have taken writes with it: it gets them back when it is cleared.
+  // A slot whose count of writes is lower than noted is in an earlier state. Only a torn header may have lost its
+  // count: the count is restored when the slot is cleared.
   void settle_writes(Extent* extent) {
     const uint64_t missing = extent->writes.value_or(0) - std::min(extent->writes.value_or(0), extent->writes_of);
     if (missing != 0 && extent->torn_slots.empty()) {
@@ -221,7 +221,7 @@ class Analyst {
 
   // A batch in several segments counts if all of them are there. Else a crash truncated it: what is left of it is
   // truncated, too. Or it is dead, and its segments are being used again: then newer updates of all its keys are
-  // somewhere. Or else a share is missing of a batch that was once durable.
+  // somewhere. Otherwise a share of a once durable batch is missing.
   void judge_shares(std::vector<SegmentRead>* reads) {
     std::map<std::pair<uint64_t, uint64_t>, std::vector<uint32_t>> batches;
     for (uint32_t i = 0; i < reads->size(); ++i) {

@@ -43,12 +43,12 @@ struct Tile {
 struct SegmentState {
   uint64_t sequence = 0;  // 0: never used
   bool sealed = false;
-  bool entered = false;        // its entry in the log table is its own, not of the opening before
+  bool entered = false;        // its entry in the log table is of this opening, not of an earlier one
   uint64_t noted = 0;          // all before it was durable
   uint64_t end = 0;            // after the last record that counts
   bool truncate = false;       // records after `end` belong to epochs that were not closed
-  int64_t live_records = 0;    // winners; of a batch in several segments all are counted in its first
-  uint32_t home = kNoSegment;  // the first segment of such a batch, if this is another one
+  int64_t live_records = 0;    // winners; a batch in several segments is counted in its first
+  uint32_t home = kNoSegment;  // the first segment of that batch, if it is not this one
 };
 
 struct Analysis {
@@ -59,7 +59,7 @@ struct Analysis {
   std::vector<SegmentState> segments;
   struct HeaderExtent {
     scale::Addr at;
-    uint64_t writes = 0;  // of its slots, in sum, when torn ones are cleared
+    uint64_t writes = 0;  // sum over its slots once torn ones are cleared
     bool operator==(const HeaderExtent&) const = default;
   };
   struct EntryRepair {
@@ -71,9 +71,9 @@ struct Analysis {
     uint32_t writes = 0;  // to be written when it is cleared
   };
   std::vector<HeaderExtent> header_extents;
-  std::vector<EntryRepair> damaged_extent_entries;  // whose check fails; their contents are known from elsewhere
+  std::vector<EntryRepair> damaged_extent_entries;  // their check fails; contents known from elsewhere
   std::vector<scale::Addr> free_slots;              // header slots that hold nothing live
-  std::vector<TornSlot> torn_slots;                 // of them, those that hold nothing valid
+  std::vector<TornSlot> torn_slots;                 // the free slots that hold nothing valid
   uint64_t gen_max = 0;
   uint64_t sequence_max = 0;
   uint64_t epoch_max = 0;
@@ -95,7 +95,7 @@ struct AnalysisOptions {
 [[nodiscard]] Status analyse(const scale::Volume& volume, const Pool& pool, Analysis* analysis,
                              const AnalysisOptions& options = {});
 
-// Finds the tile of a key without touching the tiles: their first keys' heads and their generations, side by side.
+// Finds the tile of a key without touching the tiles: an array of the heads of their first keys and their generations.
 class TileTable {
  public:
   // Requires: the tiles outlive the table and do not move.
@@ -121,15 +121,15 @@ struct SegmentRead {
     size_t tile;
     LiveRecord record;
   };
-  // A share of a batch that is cut into several. It counts only if all its other shares are found.
+  // One share of a batch that is cut into shares. It counts only if all other shares of the batch are found.
   struct OfShare {
-    uint64_t first_sequence = 0;  // of the first share's segment; with the count it names the batch
+    uint64_t first_sequence = 0;  // of the first share's segment; it and the count identify the batch
     Share share;
     uint64_t offset = 0;  // of its record
   };
   SegmentState state;
   std::vector<Counted> counted;  // records that are newer than the dnode of their tile
-  std::optional<OfShare> share;  // whose updates all of `counted` are then
+  std::optional<OfShare> share;  // if set, `counted` are all its updates
   std::vector<Damage> damages;
   uint64_t records = 0, gen_max = 0, sequence_max = 0, epoch_max = 0;
 };

@@ -172,8 +172,8 @@ class Defragmenter::Pass {
     return pockets;
   }
 
-  // The widest window with less than `live_max` bytes in use; of those that are `bytes_wanted` wide the one with the
-  // least. So a piece that has become short grows from jump to jump.
+  // The widest window with less than `live_max` bytes in use; among those of at least `bytes_wanted`, the one with the
+  // fewest bytes in use. So a piece that has become short grows from jump to jump.
   static Window widest_window(const Pocket& pocket, uint64_t live_max, uint64_t bytes_wanted) {
     const std::span<const Part> parts = pocket.parts;
     std::span<const Part> best;

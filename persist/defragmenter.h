@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Defragments the data area. It is needed when no free piece is long enough for a dnode, though all together would be.
-// Then the relocation reserve (held by Space) moves through the area: run after run is copied across it, and the free
-// blocks between the runs join it, until a part of it, long enough, can be freed. Where a block cannot move, another
-// stretch becomes the reserve, and its runs move into the old one.
+// Defragments the data area. It is needed when no free piece is long enough for a dnode, although the free space
+// suffices in sum. Then the relocation reserve (held by Space) moves through the area: run after run is copied across
+// it, and the free blocks between the runs join it, until a long enough part of it can be freed. Where a block cannot
+// move, another stretch becomes the reserve, and its runs move into the old one.
 //
 // Only runs move, one at a time. Header slots, large values and log segments stay. To move a run is to write its dnode
 // again, with the same range, generation and entries. So no record of the log changes its meaning, and a crash
@@ -43,10 +43,10 @@ class Defragmenter {
     // Calls visit() once for each owner that has a dnode, under a number of the caller's choice. This is a first
     // survey: dnodes that other threads replace or add meanwhile are not moved. Called once, before anything else.
     virtual void for_each(const Visit& visit) = 0;
-    // Until release() no other thread replaces the dnode of this owner, or of its present successor. True also if it is
-    // held already. False: another thread is replacing it.
+    // Until release() no other thread replaces the dnode of this owner, or of its present successor. True also if this
+    // caller already holds it. False: another thread is replacing it.
     virtual bool hold(size_t owner) = 0;
-    // Its present dnode; null if that must not be moved. Requires: it is held.
+    // The owner's present dnode; null if it must not be moved. Requires: it is held.
     virtual const Dnode* dnode(size_t owner) = 0;
     // Replaces dnode(owner) by `moved`, which is durable, for readers and as the owner's. Requires: it is held.
     virtual void exchange(size_t owner, const Dnode* moved) = 0;

@@ -63,13 +63,14 @@ class Dnode {
 
     [[nodiscard]] bool open() const { return lo == base::Fence() || hi.is_infinite(); }
   };
-  // The entries of each run that its writer has in hand, in the order of the runs; of others, and of runs after these,
-  // none. They need not be read again, and before a fence cannot be: what was copied may not be there yet.
+  // The entries of runs that the writer still has in DRAM, in the order of the runs; empty for a run that it does not
+  // have, and the list may end early. Before a fence they are required: copied bytes may not have arrived.
   using Fresh = std::span<const std::span<const Entry>>;
 
   static std::unique_ptr<Dnode> make(Parts parts);
-  // With metadata: of `kept` (may be null) for the runs that it has too, of `fresh`, and else from the runs themselves.
-  // Null if an entry is damaged or cannot be read; *trouble, if not null, is the reason.
+  // Makes a dnode with metadata. It is copied from `kept` (may be null) for runs that `kept` has too, computed from
+  // `fresh` where that has entries, and else from the runs themselves. Null if an entry is damaged or cannot be read;
+  // *trouble, if not null, is the reason.
   static std::unique_ptr<Dnode> make_uploaded(Parts parts, RunReader* reader, const Dnode* kept, Fresh fresh,
                                               Trouble* trouble = nullptr);
   // A copy of this dnode with metadata, likewise.
@@ -145,7 +146,7 @@ class Dnode {
   static constexpr uint32_t kSampleBits = 16;
 
   struct Head {
-    uint16_t prefix_bits;  // that all keys of the range share; of an open one, those of its runs
+    uint16_t prefix_bits;  // common to all keys of the range; if that is open, of its runs
     uint8_t runs_count;
     uint8_t uploaded;
     mutable std::atomic<uint8_t> merges;  // reads that had to look at several runs
@@ -191,7 +192,7 @@ class Dnode {
   static size_t metadata_offset(size_t runs) { return round_up(births_offset(runs) + runs * sizeof(uint32_t), kAlign); }
   static Layout layout(const Runs& runs);
   [[nodiscard]] std::span<const Run> places() const { return {at<Run>(sizeof(Dnode)), head_.runs_count}; }
-  // Entries of a run's group that have the fingerprint, as bits; `fingerprints`: where the run's are in the block.
+  // Bits of the entries in a run's group that have the fingerprint. `fingerprints`: offset of the run's in the block.
   [[nodiscard]] uint32_t hits_of(const Run& run, uint32_t fingerprints, uint32_t first, uint8_t print) const {
     const uint32_t hits = matches(at<char>(fingerprints + first), print);
     const uint32_t left = run.count - first;  // the padding after them may match, too
@@ -204,8 +205,8 @@ class Dnode {
   static void prefetch_lines(const void* begin, size_t count) {
     for (size_t i = 0; i < count; ++i) __builtin_prefetch(static_cast<const char*>(begin) + i * kLine);
   }
-  // The part of a run, and of what follows as much as is its share of `records`, but not what the processor will fetch
-  // by itself. `entries`: of all runs.
+  // Fetches the part of a run and, after it, the run's share of `records`, except lines that the processor prefetches
+  // by itself. `entries`: the number in all runs.
   static void prefetch_part(const RunView& run, const EntryRange& part, uint64_t records, uint64_t entries);
   [[nodiscard]] uint32_t birth(size_t run) const { return at<uint32_t>(births_offset(head_.runs_count))[run]; }
   // The descriptor of run i.
@@ -215,7 +216,7 @@ class Dnode {
     const uint32_t bytes = run.count * run.entry_bytes() + kRunTrailerBytes;
     return {run.addr, bytes, run.count, birth(i), run.key_bytes, run.value_bytes};
   }
-  // Run i at `bytes`; if metadata is uploaded, it knows the places of its entries.
+  // Run i at `bytes`; if metadata is uploaded, the view knows the places of its entries.
   [[nodiscard]] RunView run_view(size_t i, const std::byte* bytes, uint64_t identity) const {
     return places()[i].variable() ? variable_view(i, bytes, identity) : RunView(bytes, uniform_desc(i), identity);
   }
@@ -227,7 +228,8 @@ class Dnode {
   }
   // Bits that all keys of the range share, whether runs have them or not.
   [[nodiscard]] uint32_t range_prefix_bits() const { return head_.open != 0 ? 0 : head_.prefix_bits; }
-  // Two bytes of a key after the common prefix: their order is the keys' order, ties undecided. Most are in its head.
+  // Two bytes of a key after the common prefix. Their order is the keys' order, ties undecided. They are mostly in the
+  // key's head.
   [[nodiscard]] Sample sample(const base::Key& key) const {
     if (head_.open != 0) [[unlikely]] {  // two ranges of all
       if (key.bytes < parts_->least) return 0;

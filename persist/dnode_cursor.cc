@@ -12,7 +12,7 @@ namespace bonsai::persist {
 using base::Key;
 
 namespace {
-// By chance, lest a loop over so many dnodes passes one over for ever.
+// At random, lest a loop over kSampledOneIn dnodes never verifies one of them.
 bool is_sampled() { return base::thread_random().below(DnodeCursor::kSampledOneIn) == 0; }
 
 // Per entry the checksum of a whole run costs an eighth of the entries' own, or less; but what is not wanted of the run
@@ -129,7 +129,7 @@ bool DnodeCursor::arrived() {
   return false;
 }
 
-// At the end of what is there of a run: reads on. False: there is no more, or it did not come.
+// At the end of the available part of a run: reads the next part. False: the run has ended, or the read failed.
 bool DnodeCursor::bring_more(Source* source) {
   const uint32_t count = source->run.count();
   if (source->there == count) return false;
@@ -142,7 +142,7 @@ bool DnodeCursor::bring_more(Source* source) {
   return false;
 }
 
-// All that is left of the runs. False: it did not come.
+// Reads the rest of all runs. False: the read failed.
 bool DnodeCursor::bring_rest() {
   bool issued = false;
   for (Source& source : sources_) {
@@ -219,7 +219,7 @@ Entry DnodeCursor::entry() const {
   return {best_->key, best_->run.rows(best_->index, best_->index + 1).value(0)};
 }
 
-// Passes what the current entry hides.
+// Skips the entries that the current one hides.
 void DnodeCursor::pass_hidden() {
   if (!tied_) return;
   for (Source& source : sources_) {
@@ -247,7 +247,7 @@ DnodeCursor::Stretch DnodeCursor::take(const Key* below, uint64_t max) {
     return stretch;
   }
   pass_hidden();
-  if (trouble_ != Trouble::kNone) max = 1;  // where the next entry of another run is nobody knows
+  if (trouble_ != Trouble::kNone) max = 1;  // the next entry of another run is unknown
   const Key* stop = below;
   for (const Source& other : sources_) {
     if (&other != best_ && other.valid() && (stop == nullptr || other.key < *stop)) stop = &other.key;

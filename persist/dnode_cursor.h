@@ -22,15 +22,15 @@ namespace bonsai::persist {
 // Walks the live entries of a dnode in key order, newest run first among equals; tombstones are visited too.
 class DnodeCursor {
  public:
-  // Entries that follow each other in one run: of a uniform run as many as there are, else one.
+  // Consecutive entries of one run: a maximal sequence in a uniform run, a single entry in a variable one.
   struct Stretch {
     Rows rows;
     bool tombstone = false;
     bool large = false;  // the value is a LargeRef's bytes
   };
 
-  // Whether what is read is verified before it is returned. kSampled: by one cursor in kSampledOneIn, by chance; for
-  // readers who asked for it. A caller that copies or writes what it reads always verifies.
+  // Whether entries are verified before they are returned. kSampled: a random one in kSampledOneIn cursors verifies;
+  // only for readers that requested it. A caller that copies or writes what it reads always verifies.
   enum class Verify { kAlways, kSampled };
   static constexpr uint32_t kSampledOneIn = 64;
 
@@ -41,9 +41,9 @@ class DnodeCursor {
   DnodeCursor(const scale::Volume& volume, const Dnode& dnode, Verify verify = Verify::kAlways)
       : dnode_(dnode), verify_(verify), own_(volume), reader_(*own_) {}
 
-  // To the first entry at or after `key`; an empty key means the first. Up to `entries` of each run are going to be
-  // read, and are waited for here; elsewhere the cursor waits only if it comes to more of a far run. If these are many,
-  // as by default, the checksums of the whole runs are verified instead of each entry's.
+  // Goes to the first entry at or after `key`; an empty key means the first. `entries`: how many of each run the caller
+  // expects to read. Reads of that many are waited for here; later the cursor waits only when it passes them in a far
+  // run. If they are many, as by default, the checksums of whole runs are verified instead of each entry's.
   void seek(const base::Key& key, uint64_t entries = UINT64_MAX) { seek_in(key, inside(key), entries); }
   // Seeks without comparing with the dnode's range. Requires: key is in it, or is empty.
   void seek_inside(const base::Key& key, uint64_t entries) { seek_in(key, !key.bytes.empty(), entries); }
@@ -51,28 +51,28 @@ class DnodeCursor {
   // dnode's parts are two lines of memory further off.
   [[nodiscard]] const RunView* body() const { return sources_.empty() ? nullptr : &sources_.back().run; }
   [[nodiscard]] uint64_t entries() const;
-  // A key before which the cursor comes to so many entries at least, hidden ones and those hiding them counted once.
-  // None if there are not so many in the oldest run, or it is not known.
+  // A key before which there are at least `entries` entries for the cursor to visit; an entry and those that it hides
+  // count once. None if the oldest run has fewer, or the key is not known.
   [[nodiscard]] std::optional<base::Key> key_ahead(uint64_t entries) const;
   [[nodiscard]] bool valid() const { return best_ != nullptr; }
-  // The reason why it is not valid although there may be more entries.
+  // The reason if the cursor became invalid although there may be more entries.
   [[nodiscard]] Trouble trouble() const { return trouble_; }
   // Requires, as next() and take(): valid().
   [[nodiscard]] const base::Key& key() const { return best_->key; }
   [[nodiscard]] Entry entry() const;
   void next();
-  // The current entry and those after it, up to `max` and below `below` (null: no bound), as far as they are side by
-  // side; the cursor moves past them. Requires: key() is below `below`, max > 0.
+  // Returns the current entry and those adjacent to it in its run, at most `max`, all below `below` (null: no bound).
+  // The cursor moves past them. Requires: key() is below `below`, max > 0.
   Stretch take(const base::Key* below, uint64_t max);
-  // Puts what is left below `below` (null: no bound) and *updates, which are newer and below it, too, together in key
-  // order, as long as sink->left() is not 0: calls sink->add() of each update and Stretch, tombstones too. *updates are
-  // those that are left: at the end the ones after all entries. Ends before trouble.
+  // Merges the remaining entries below `below` (null: no bound) with *updates, which are newer and also below it: calls
+  // sink->add() for each update and Stretch in key order, tombstones too, while sink->left() is not 0. Leaves in
+  // *updates those not added yet: at the end, the ones after all entries. Ends before trouble.
   template <class Update, class Sink>
   void merge(const base::Key* below, std::span<const Update>* updates, Sink* sink);
-  // All that is left below `below` (null: no bound) and `updates`, which are newer, is added to *merge, to be
-  // merged there; the cursor moves past it. False, and nothing is done: there is nothing left, keys differ in size,
-  // or there is trouble, or might be; entries are to be visited one by one. All is verified. Requires: updates are
-  // sorted and in the dnode's range.
+  // Adds the remaining entries below `below` (null: no bound) and `updates`, which are newer, to *merge, all verified,
+  // and moves the cursor past them. False, and nothing changed: no entries are left, keys differ in size, or there is
+  // or may be trouble; the caller must visit the entries one by one. Requires: updates are sorted and in the dnode's
+  // range.
   [[nodiscard]] bool take_all(const base::Key* below, std::span<const Entry> updates, Merge* merge);
   // take_all(), which also calls visit(entry) for the newest entry of each key, tombstones too, by *merged or by
   // merge(). Ends before trouble.
@@ -80,14 +80,14 @@ class DnodeCursor {
   void visit_all(const base::Key* below, std::span<const Entry> updates, Merge* merged, Visit visit);
 
  private:
-  // Made where it stays: what has just been written in parts is slow to be copied.
+  // Constructed in place: copying what was just written in smaller parts stalls.
   struct Source {
     Source(const Dnode& dnode, size_t i, const std::byte* bytes, uint64_t identity, const Dnode::EntryRange& part)
         : run(dnode.run_view(i, bytes, identity)), index(part.lo), end(part.hi), there(run.count()) {}
 
     RunView run;
     uint32_t index, end;
-    uint32_t there;  // so far the run's entries can be read, from the index on
+    uint32_t there;  // the run's entries [index, there) can be read
     base::Key key;
     Entry entry;  // of a variable run
 
@@ -127,9 +127,9 @@ class DnodeCursor {
   std::optional<RunReader> own_;
   RunReader& reader_;
   boost::container::static_vector<Source, kRunsMax> sources_;  // newest run first
-  std::array<uint64_t, kRunsMax> heads_;                       // of their keys; of one at its end the highest
-  bool whole_ = false;                                         // runs are verified as wholes
-  bool tied_ = false;                                          // other sources may have the current key, too
+  std::array<uint64_t, kRunsMax> heads_;  // of the sources' keys; the highest value at a source's end
+  bool whole_ = false;                    // runs are verified as wholes
+  bool tied_ = false;                     // other sources may have the current key, too
   Source* best_ = nullptr;
   Trouble trouble_ = Trouble::kNone;
 };

@@ -28,29 +28,29 @@ namespace bonsai::persist {
 // Requires: the dnode and the key's bytes outlive it.
 class DnodeSearch {
  public:
-  // All of the steps.
+  // Does all of the steps.
   Find run(RunReader* reader, const Dnode& dnode, const base::Key& key, uint64_t hash, Entry* entry);
-  // How a dnode without metadata is searched from now on; kWithNext at first.
+  // Sets how dnodes without metadata are searched from now on; initially kWithNext.
   void set_probes(RunView::Probes probes) { probes_ = probes; }
-  // Begins. To be called before anything that follows.
+  // Begins. Must be called before the functions below.
   void start(const scale::Volume& volume, const Dnode& dnode, const base::Key& key, uint64_t hash);
-  // Goes to the first entries that may have the key, fetches them, and issues what look() reads there. Once after
-  // start().
+  // Goes to the first entries that may have the key, fetches them, issues the reads for look(). Once after start().
   void issue(RunReader* reader) {
     if (reader->reads().waits()) [[unlikely]]
       carry(reader);
     next(&reader->reads());
   }
-  // Looks there. False: it is another entry, and the next ones were issued. Requires: what was issued was waited for.
+  // Looks at the current entries. False: none has the key, and the next reads were issued. Requires: all were waited
+  // for.
   [[nodiscard]] bool look(Find* found, Entry* entry, RunReader* reader) {
     *found = here() ? check(entry) : Find::kAbsent;
     if (*found != Find::kAbsent || !here()) return true;
     next(&reader->reads());
     return false;
   }
-  // Looks there and at all places that follow, and waits for those.
+  // Compares the current entries and all later candidates, and waits for the latter.
   [[nodiscard]] Find finish(Entry* entry, RunReader* reader);
-  // Whether the last wait may have missed some of it.
+  // Whether the last wait may have missed bytes that this search needs.
   [[nodiscard]] bool lost(const RunReader& reader) const;
 
   [[nodiscard]] const base::Key& key() const { return key_; }
@@ -69,10 +69,10 @@ class DnodeSearch {
 
   // Goes to the next entries that the key may be in, newest run first, fetches them, and issues what is mapped.
   void next(scale::ReadBatch* reads);
-  // Asks for what the key may be in of runs that are to be carried.
+  // Requests the entries that may have the key in runs that are to be carried.
   void carry(RunReader* reader);
   [[nodiscard]] const std::byte* carry_hits(size_t run, const RunDesc& desc, RunReader* reader) const;
-  // Fetches the current entries, so much of each, and issues what look() reads there.
+  // Fetches `fetched_bytes` of each current entry, and issues the reads for look().
   template <class OffsetOf>
   void fetch(scale::Addr run, uint32_t fetched_bytes, uint64_t issued_bytes, OffsetOf offset_of,
              scale::ReadBatch* reads) const;
@@ -89,10 +89,10 @@ class DnodeSearch {
   base::Key key_;
   RunView::Probes probes_ = RunView::Probes::kWithNext;
   uint8_t print_;
-  uint32_t run_ = 0;        // the one that is searched, plus 1; 0: none is left
+  uint32_t run_ = 0;        // index of the searched run, plus 1; 0: none is left
   uint32_t first_;          // entry of the group that is searched
   uint32_t hits_;           // entries of that group that have the fingerprint
-  const std::byte* bytes_;  // of the run; of a far one those are there that may be looked at
+  const std::byte* bytes_;  // of the run; in a far one, only candidate entries are readable
   std::array<Groups, kRunsMax> groups_;
   std::array<const std::byte*, kRunsMax> carried_;  // where carried runs begin
 };

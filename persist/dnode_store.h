@@ -72,7 +72,7 @@ class DnodeStore {
   // The extent in which a header slot is.
   [[nodiscard]] scale::Addr extent_of(scale::Addr slot) const;
   [[nodiscard]] uint64_t* writes_in(scale::Addr extent);
-  // Header slots were written, and are durable.
+  // Counts writes of header slots that are durable by now.
   void count_writes(const std::vector<scale::Addr>& slots);
   [[nodiscard]] std::vector<std::pair<scale::Addr, uint64_t>> note_writes();
 
@@ -81,8 +81,8 @@ class DnodeStore {
   std::vector<ExtentGeometry> geometry_;
   base::YieldingMutex slots_mutex_{"header slots"};  // held over the fences of a new extent
   std::vector<scale::Addr> free_slots_;
-  // Under the mutex: how often the slots of each extent, by target and number, have been written; and the extents of
-  // which NVM has an older number.
+  // Under the mutex: how often the slots of each extent, by target and number, have been written; and the extents whose
+  // count on NVM is older.
   base::YieldingMutex writes_mutex_{"header writes"};
   std::vector<std::vector<uint64_t>> writes_;
   std::vector<std::pair<scale::Addr, uint64_t>> not_noted_;  // extent, its writes
@@ -123,7 +123,7 @@ class DnodeWriter {
   };
   [[nodiscard]] Mark mark() const { return {dnodes_.size(), taken_.size()}; }
   void rollback(Mark mark);
-  // Bytes that commit() writes to the media, or will have written: whole blocks.
+  // Bytes that commit() writes to the media, before or after the call: whole blocks.
   [[nodiscard]] uint64_t media_bytes() const;
 
   // Makes all of them durable and returns them, in the order of add(). Errors: IoError (the volume has failed):
@@ -155,8 +155,8 @@ struct SlotRead {
     kLive,
     kRetired,
     kFree,
-    kTorn,         // nothing that is valid: a crash has torn it, or it is damaged
-    kUnavailable,  // it is live, and refers to what cannot be read now
+    kTorn,         // not valid: torn by a crash, or damaged
+    kUnavailable,  // live, but what it refers to cannot be read now
   };
   State state = State::kTorn;
   uint32_t writes = 0;           // how often it has been written; 0 if torn

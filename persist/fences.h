@@ -14,8 +14,8 @@ namespace bonsai::persist {
 // Whether a fence fits into a header beside another of its size; else the two may take blocks of their own.
 constexpr bool fits_inline(std::string_view fence) { return fence.size() <= kInlineFenceBytes / 2; }
 
-// A fence between two keys that follow each other: `key`, or if that is long its beginning, as short as it may be.
-// Requires: below < key.
+// A fence between two adjacent keys: `key`, or if that is long, its shortest prefix above `below`. Requires: below <
+// key.
 inline std::string fence_between(std::string_view below, std::string_view key) {
   if (fits_inline(key)) return std::string(key);
   const auto differ = std::mismatch(key.begin(), key.end(), below.begin(), below.end()).first;

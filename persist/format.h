@@ -57,7 +57,7 @@ struct Superblock {
   uint64_t segments;
   uint64_t data_offset;  // first extent
   uint64_t log_table_offset;
-  uint64_t crc;  // CRC32C of all before: so far the superblock is the same in every version
+  uint64_t crc;  // CRC32C of all before; up to here the superblock is the same in every version
   // ---- since version 4
   uint64_t roles;         // what the target is for: kRoleLog, kRoleDnodes
   uint64_t replicas[14];  // reserved for naming other targets with the same bytes; zeros so far
@@ -118,14 +118,14 @@ inline constexpr uint64_t kStateOpeningOffset = kStateOffset + 2 * base::kLineBy
 inline constexpr uint64_t kStateNextOpeningOffset = kStateOffset + 3 * base::kLineBytes;  // one that has begun
 enum class RunState : uint64_t { kClean = 1, kOpenDurable = 2, kOpenBuffered = 3 };
 
-// ---- extent table: a checked word for each extent, from kExtentTableOffset on. 0: data. Else of dnode headers: 1 and
-// how often, in sum, its slots have been written at least.
+// ---- extent table: a checked word for each extent, from kExtentTableOffset on. 0: data. Else an extent of dnode
+// headers: 1 + a lower bound of the writes of all its slots.
 
 inline constexpr uint64_t kExtentTableOffset = kStateOffset + kPageBytes;
 inline constexpr uint64_t kExtentData = 0;
 
 // ---- log table: a line whose first word is a copy of the closed epoch; then an entry for each segment.
-// It states the least that a segment holds, and is stored apart from it, so that no single damage hits both.
+// An entry is a lower bound of what its segment holds, stored apart from it, so that no single damage hits both.
 
 struct SegmentEntry {
   uint64_t end;       // checked word, bound to the sequence, too: segment_end()
@@ -142,13 +142,13 @@ inline constexpr uint64_t kSegmentMagic = 0x4745534941534e42;
 inline constexpr uint64_t kSegmentHeaderBytes = base::kLineBytes;
 
 struct SegmentHeader {
-  uint64_t sequence;  // checked word: of the opening, unique in the pool, 0 = never used; seeds the records' checksums
+  uint64_t sequence;  // checked word: number of the opening, unique in the pool, 0 = never used; seeds record checksums
   uint64_t magic;     // for a person with a hex dump
   uint64_t reserved[6];
 };
 static_assert(sizeof(SegmentHeader) == kSegmentHeaderBytes);
 
-// Mode durable: what was appended to an open segment is noted in its entry (`end`) whenever so much is not noted yet.
+// Mode durable: the end of an open segment is noted in its entry (`end`) after every `note_bytes` appended bytes.
 constexpr uint64_t note_bytes(uint64_t segment_bytes) {
   constexpr uint64_t kNoteBytesMax = 16384;
   return segment_bytes / 8 < kNoteBytesMax ? segment_bytes / 8 : kNoteBytesMax;
@@ -171,7 +171,7 @@ inline constexpr uint8_t kTagValueOf8 = 32;
 inline constexpr uint64_t kRecordBytesMin = 8;
 inline constexpr uint64_t kEpochRecordBytes = 16;
 
-// Values from here on are stored apart.
+// The smallest size of values that are stored apart.
 constexpr uint64_t large_value_bytes_min(uint64_t segment_bytes) {
   return segment_bytes / 4 < 4096 ? segment_bytes / 4 : 4096;
 }
@@ -204,7 +204,7 @@ struct RunDesc {
   uint64_t addr;
   uint32_t bytes;  // with the trailer
   uint32_t count;
-  uint32_t birth;  // drawn when it was written: differs from that of what was at the place before
+  uint32_t birth;  // drawn when the run is written; differs from that of the place's last run
   uint16_t key_bytes;
   uint16_t value_bytes;
 };

@@ -14,8 +14,8 @@
 namespace bonsai::persist {
 
 // Writes `value` and a new check to the place of `entry`, which a search of `dnode` has found, and flushes both; the
-// caller fences with kSiteInPlaceFence. False if it does not fit there: another size, or a run of mixed sizes.
-// Requires: nobody else reads or writes the dnode.
+// caller fences with kSiteInPlaceFence. False if `value` does not fit there: another size, or a variable run. Requires:
+// nobody else reads or writes the dnode.
 bool overwrite_in_place(scale::Volume& volume, const Dnode& dnode, const Entry& entry, std::string_view value);
 
 inline constexpr base::Site kSiteInPlace{"experiment.in_place"};

@@ -93,7 +93,7 @@ void Log::give_back(const std::vector<uint32_t>& segments) {
 // Leaves out the open segments (a quarter: LogOf's streams) and the segments that take() leaves.
 size_t Log::batch_segments_max() const { return segments() * 9 / 16; }
 
-// However large the updates are, each segment but the last is full up to one of them.
+// Each segment but the last is full except for less than one update, whatever their sizes.
 uint64_t Log::batch_bytes_max() const {
   const uint64_t bytes = record_bytes_max() - kBatchOverheadBytesMax;
   const uint64_t update_max = kUpdateOverheadBytesMax + kKeyBytesMax + large_value_bytes_min(config_.segment_bytes);
@@ -398,7 +398,7 @@ Log::Result LogOf<Medium>::append_shares(std::span<const Update> updates, std::s
   return Result::kOk;
 }
 
-// The ends are durable before the epoch is: a record of a closed epoch that is after the end is damage.
+// The ends are durable before the epoch is, so a record of a closed epoch after the end is damage.
 template <class Medium>
 Status LogOf<Medium>::close_epoch() {
   if (!config_.buffered) return Status::OK();
@@ -407,7 +407,7 @@ Status LogOf<Medium>::close_epoch() {
   const uint64_t next_begin_ns = base::now_ns();
   const uint64_t closing = epoch_.fetch_add(1);
   const bool all_flushed = flush_streams(closing);
-  // If it gave up, too: for the next closer, perhaps another thread, it is done.
+  // Also if a stream was held: the next closer, perhaps another thread, relies on what was flushed.
   if (!volume_.fence(kSiteEpochFlushFence)) return volume_.health();
   if (!all_flushed || !note_flushed()) {
     return Status::Unavailable("the log's epoch could not be closed: a writer was preempted; try again");

@@ -7,8 +7,8 @@
 //  - a segment is reused only after every record in it is dead: superseded by a durable newer record of the same key,
 //    or covered by a persisted dnode of its generation;
 //  - the log table on NVM names the sealed end of a segment, and for an open one a lower bound of its durable end, so
-//    that a damaged record before that bound is distinguished from a torn tail. Mode durable: all but the last
-//    note_bytes() at most, and all after note_ends(); mode buffered: all that is closed.
+//    that a damaged record before that bound is distinguished from a torn tail. It covers, in mode durable, all
+//    but at most the last note_bytes() and, after note_ends(), everything; in mode buffered, all closed epochs.
 // Not promised: any order between streams, except epochs.
 //
 // A stream is held by one thread for the time of one append; there are more streams than cores, and a thread whose
@@ -83,7 +83,7 @@ class Log {
   void give_back(const std::vector<uint32_t>& segments);
   void want_none() { wanted_.store(0, std::memory_order_relaxed); }
 
-  // Counts the segments of a batch whose updates take at most so many bytes each.
+  // Counts the segments that a batch needs, from an upper bound of the bytes of each update.
   class Packing {
    public:
     explicit Packing(const Log& log) : bytes_max_(log.record_bytes_max() - kBatchOverheadBytesMax) {}
@@ -104,8 +104,8 @@ class Log {
   };
   // The number of segments that a batch can get, by offloading if necessary.
   [[nodiscard]] size_t batch_segments_max() const;
-  // A batch whose updates take at most so many bytes, with kUpdateOverheadBytesMax for each, always fits: a quarter of
-  // the log or more.
+  // A batch always fits if its updates, with kUpdateOverheadBytesMax for each, take at most this many bytes: at least a
+  // quarter of the log.
   [[nodiscard]] uint64_t batch_bytes_max() const;
 
   // Mode buffered: closes the current epoch: everything appended before the call is durable when it returns OK.
@@ -113,12 +113,13 @@ class Log {
   // IoError (the volume has failed).
   [[nodiscard]] virtual Status close_epoch() = 0;
 
-  // Mode durable: notes how far the open segments are durable. To be called when appends pause: damage to what is noted
-  // is distinguished from a torn tail. Leaves out streams that are in use. Errors: IoError (the volume has failed).
+  // Mode durable: notes how far the open segments are durable. To be called when appends pause, because damage before a
+  // noted end is distinguished from a torn tail. Leaves out streams that are in use. Errors: IoError (the volume has
+  // failed).
   [[nodiscard]] virtual Status note_ends() = 0;
 
-  // Mode buffered: how old the oldest update could be when the epoch that made it durable was closed: the longest so
-  // far, and how often it was older than Config::window_ms.
+  // Mode buffered: the longest time so far between an update and the close of the epoch that made it durable, and how
+  // often that time exceeded Config::window_ms. Both are upper bounds.
   [[nodiscard]] uint64_t window_us_max() const { return window_us_max_.load(std::memory_order_relaxed); }
   [[nodiscard]] uint64_t window_excesses() const { return window_excesses_.load(std::memory_order_relaxed); }
 
@@ -127,7 +128,7 @@ class Log {
   [[nodiscard]] virtual Status seal_all() = 0;
 
   // Runs `action` once everything appended before the call is durable: at once in mode durable, when the current epoch
-  // is closed in mode buffered. For freeing what only a durable newer record makes superfluous. Thread-safe.
+  // is closed in mode buffered. Used to free data that is superfluous only once a newer record is durable. Thread-safe.
   void when_durable(std::function<void()> action);
 
   // Marks `records` records of a segment as dead. Thread-safe.
@@ -148,8 +149,8 @@ class Log {
   [[nodiscard]] size_t segments_for_batches() const { return reserved_ / 2; }  // that only Use::kBatch takes
   [[nodiscard]] uint64_t segment_bytes() const { return config_.segment_bytes; }
   [[nodiscard]] bool buffered() const { return config_.buffered; }
-  // True when an ordinary append may soon find the log full: time to offload. Not earlier, because the longer a range
-  // collects updates before it is offloaded, the less is written for each of them.
+  // True when an ordinary append may soon find the log full: time to offload. Not earlier: the longer a range collects
+  // updates before it is offloaded, the fewer bytes are written per update.
   [[nodiscard]] bool low() const {
     return segments_free() < reserved_ + std::max(segments_low(), wanted_.load(std::memory_order_relaxed));
   }
@@ -171,9 +172,9 @@ class Log {
   // Takes a free segment; kNoSegment when only the reserve (or nothing) is left.
   uint32_t take_free(Use use);
   void give_free(uint32_t segment);
-  // Runs what waited for `epoch` and those before it.
+  // Runs the actions that waited for `epoch` or an earlier one.
   void epoch_closed(uint64_t epoch);
-  // Updates of the last `ns` have become durable just now. By one thread at a time.
+  // Notes that the updates of the last `ns` have just become durable. By one thread at a time.
   void note_window(uint64_t ns);
 
   Config config_;
@@ -193,12 +194,12 @@ class Log {
   std::mutex free_mutex_;
   std::vector<uint32_t> free_;
   std::atomic<size_t> free_count_{0};
-  std::atomic<size_t> wanted_{0};  // by a batch that waits for so many
+  std::atomic<size_t> wanted_{0};  // the number that a batch waits for
   size_t reserved_;
 };
 
-// No log, for a store that is not durable: an append only names a segment, so that its end can be released as
-// another's. Of `config` it takes the bound of a record.
+// No log, for a store that is not durable: an append only names a segment, so that callers release it as usual. It uses
+// only the record bound of `config`.
 std::unique_ptr<Log> make_no_log(Log::Config config);
 
 // The log over a volume of one kind of medium.

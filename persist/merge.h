@@ -20,12 +20,12 @@
 
 namespace bonsai::persist {
 
-// To be filled by clear() and add() of each list, oldest first; then visit() or copy_rows(), once. Not thread-safe;
-// keeps its memory for the next time. Requires: what it is given outlives it.
+// Call clear(), add() for each list, oldest first, and then visit() or copy_rows() once. Not thread-safe; keeps its
+// memory for the next merge. Requires: the lists outlive the merge.
 class Merge {
  public:
-  // All keys have `key_bytes`. They differ in nothing before byte `skipped`, where they have eight more, unless they
-  // are shorter than that.
+  // All keys have `key_bytes`. They are equal in the first `skipped` bytes, and have at least eight more after those,
+  // unless they are shorter than eight.
   void clear(uint32_t key_bytes, size_t skipped) {
     key_bytes_ = key_bytes;
     skipped_ = skipped;
@@ -61,10 +61,10 @@ class Merge {
     heads_decide() ? merge.template operator()<true>() : merge.template operator()<false>();
   }
 
-  // Copies the newest entry of each key to `to`, key and value, side by side as rows, the first `rows_max` of them; in
-  // key order rows(bytes) is called for each stretch of rows, and other(entry) for what is not like the oldest list's
-  // entries (large, or of another size), which is not copied. Tombstones are left out. Requires: the oldest list has
-  // rows; room for one row more than there can be.
+  // Copies the newest entries, one for each key, to `to` as adjacent rows of key and value, the first `rows_max` of
+  // them. Calls, in key order, rows(bytes) for each stretch of rows, and other(entry) for each entry that is unlike the
+  // oldest list's (large, or of another size) and so is not copied. Tombstones are left out. Requires: the oldest list
+  // has rows; room for one row more than there can be.
   template <class TakeRows, class TakeOther>
   void copy_rows(uint64_t rows_max, char* to, TakeRows rows, TakeOther other) {
     BONSAI_CHECK(!sources_.empty() && sources_[0].entries == nullptr);
@@ -105,7 +105,7 @@ class Merge {
             item.bytes == kLargeBytes};
   }
 
-  // The newer lists' items. *row_value_bytes: of the rows that are made of them; null: none are.
+  // Makes the items of the newer lists. *row_value_bytes: value size of the rows to be made; null: no rows are made.
   void find_newer(const uint32_t* row_value_bytes) {
     newer_.clear();
     for (const Source& source : std::span(sources_).subspan(1)) {
@@ -137,7 +137,7 @@ class Merge {
     }
   }
 
-  // Passes on what was made: rows, and between them the others.
+  // Passes the merged entries on: stretches of rows, and between them the other entries.
   template <class TakeRows, class TakeOther>
   void take_stretch(std::span<const char> made, size_t row_bytes, const TakeRows& take_rows,
                     const TakeOther& take_other) {
@@ -156,7 +156,7 @@ class Merge {
     end_rows(end);
   }
 
-  // The newer lists where all keys and values have eight bytes. False: some value has not.
+  // Makes the items of the newer lists if all keys and values have eight bytes. False: some value does not.
   bool find_newer_words() {
     newer_words_.clear();
     for (const Source& source : std::span(sources_).subspan(1)) {
@@ -175,7 +175,7 @@ class Merge {
     }
     return true;
   }
-  // Without a branch on what is deleted, which is a coin toss, too.
+  // No branch on tombstones, since it could not be predicted either.
   static bool words_of_entries(const Source& source, std::span<WordItem> items) {
     constexpr std::array<char, sizeof(uint64_t)> kNoValue{};
     bool all = true;
@@ -196,10 +196,10 @@ class Merge {
   std::vector<Source> sources_;
   std::vector<Entry> decoded_;
   ListMerge<EntryItem> newer_;
-  ListMerge<WordItem> newer_words_;  // where all have the form
+  ListMerge<WordItem> newer_words_;  // if all entries are two words
   ItemBuffer<EntryItem> oldest_, made_;
   std::vector<OtherEntry> others_;
-  std::vector<char> no_value_;  // what is copied for a tombstone: of a far run row 0 need not be there
+  std::vector<char> no_value_;  // copied for a tombstone; row 0 of a far run may not be here
 };
 
 }  // namespace bonsai::persist

@@ -21,7 +21,7 @@ namespace bonsai::persist {
 // A row, its key and value as they are in memory.
 struct WordItem {
   std::array<uint64_t, 2> words;
-  uint64_t bytes;  // of the row that is made of it: kWordRowBytes, or 0 of a tombstone
+  uint64_t bytes;  // of the row made of it: kWordRowBytes, or 0 for a tombstone
 };
 inline constexpr size_t kWordRowBytes = sizeof(WordItem::words);
 
@@ -40,7 +40,7 @@ struct OrderOfWords {
   }
 };
 
-// Makes items of items: they are copied as they are.
+// Makes items of items by copying them.
 template <class OrderOfItems>
 struct ItemForm : OrderOfItems {
   [[nodiscard]] static Row newer_row(const char* item) { return {item, item, item, OrderOfItems::kItemBytes}; }
@@ -73,11 +73,11 @@ struct EntryItem {
   uint64_t head;
   const char *key, *value;
   uint32_t value_bytes;
-  uint32_t bytes;  // of the row that is made of it; 0: a tombstone; one of those below: it is not like the rows
+  uint32_t bytes;  // of the row made of it; 0: a tombstone; a constant below: unlike the rows
 };
 inline constexpr uint32_t kOtherSizeBytes = UINT32_MAX - 1, kLargeBytes = UINT32_MAX;
 
-// All keys have `key_bytes`, and differ in nothing before byte `skipped`. kHeadsDecide: nor after the head.
+// All keys have `key_bytes` and are equal before byte `skipped`. kHeadsDecide: they also end within the head.
 template <bool kHeadsDecide>
 struct OrderOfEntries {
   static constexpr size_t kItemBytes = sizeof(EntryItem);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Merges sorted lists: the one inner loop of compactions, and of scans over updated ranges. A form (merge_forms.h) says
-// what the entries are, how two of them compare, and what is made of them.
+// Merges sorted lists: the one inner loop of compactions, and of scans over updated ranges. A form (merge_forms.h)
+// defines the entries, their order, and the output made of them.
 //
 // Each step of a merge waits for the one before, some twelve cycles through a load, a comparison and an addition, and
 // none of its branches depends on keys: which of two random keys is less is a coin toss, and a wrong prediction costs
@@ -38,7 +38,7 @@ namespace bonsai::persist {
   return reinterpret_cast<const char*>(select(mask, reinterpret_cast<uintptr_t>(a), reinterpret_cast<uintptr_t>(b)));
 }
 
-// Entries in order, no key twice, one each `stride_bytes`.
+// Entries in key order, without duplicates, at a distance of `stride_bytes`.
 struct SortedList {
   const char* begin = nullptr;
   size_t count = 0, stride_bytes = 0;
@@ -48,18 +48,18 @@ struct SortedList {
   [[nodiscard]] SortedList part(size_t from, size_t to) const { return {at(from), to - from, stride_bytes}; }
 };
 
-// Masks. Of equal keys both: the newer entry is taken, and the older one passed over.
+// Masks. For equal keys both are set: the newer entry is taken and the older one skipped.
 struct Order {
   uint64_t takes_newer, passes_older;
 };
 
-// The entry that was chosen. A form fills in what its put() looks at.
+// The chosen entry. A form fills in the members that its put() reads.
 struct Row {
   const char *entry, *key, *value;
   uint64_t bytes;  // that it makes
 };
 
-// One merge of two lists: of a key in both the newer entry is left. Requires: room at `to` for a row of each entry.
+// One merge of two lists; of equal keys it outputs the newer entry. Requires: room at `to` for a row of each entry.
 template <class Form>
 class TwoWayMerge {
  public:
@@ -84,7 +84,7 @@ class TwoWayMerge {
     newer_ += Form::kItemBytes & takes_newer;
     older_ += older_stride_ & passes_older;
   }
-  // The rest, while what is made ends before `to_end`; there need be room for one row more only. Returns where it ends.
+  // Merges the rest, until the output reaches `to_end`; it may end less than one row after that. Returns its end.
   char* finish(const Form& form, const char* to_end) {
     while (both() && to_ < to_end) step(form);
     for (; newer_ != newer_end_ && to_ < to_end; newer_ += Form::kItemBytes) {
@@ -108,7 +108,7 @@ class ItemBuffer {
  public:
   [[nodiscard]] Item* data() const { return items_.get(); }
   [[nodiscard]] char* bytes() const { return reinterpret_cast<char*>(items_.get()); }
-  // Room for so many. The first `kept` items stay.
+  // Makes room for `count` items. Keeps the first `kept`.
   void grow(size_t count, size_t kept = 0) {
     if (count <= count_) return;
     count_ = std::max(count, 2 * count_);
@@ -122,8 +122,8 @@ class ItemBuffer {
   size_t count_ = 0;
 };
 
-// Merges the lists of one range. To be filled by clear() and add() of each list, oldest first; then merge(), once. Not
-// thread-safe; keeps its memory for the next time.
+// Merges the lists of one range. Call clear(), add() for each list, oldest first, then merge() once. Not thread-safe;
+// keeps its memory for the next merge.
 template <class Item>
 class ListMerge {
  public:
@@ -131,8 +131,8 @@ class ListMerge {
     ends_.clear();
     count_ = 0;
   }
-  // Room for a list of so many, newer than those before, which the caller fills: sorted, no key twice. It stays where
-  // it is until the next call.
+  // Room for a list of `count` items, newer than all lists before, which the caller fills: sorted, without duplicates.
+  // The span is valid until the next call.
   std::span<Item> add(size_t count) {
     const size_t before = count_;
     count_ += count;
@@ -142,9 +142,9 @@ class ListMerge {
   }
   [[nodiscard]] size_t count() const { return count_; }  // of all lists
 
-  // Merges the lists with `oldest`, an older one than all of them, and makes the first `rows_max` rows at `to`. Calls
-  // take(bytes) for what is made, in order, in several stretches. `item_form` makes Items of Items, `form` rows of
-  // Items and of what `oldest` has. Requires: room for a row of each entry, or for rows_max + 1.
+  // Merges the lists with `oldest`, which is older than all of them, and writes the first `rows_max` rows to `to`.
+  // Calls take(bytes) for each stretch of the output, in order. `item_form` makes Items of Items, `form` rows of Items
+  // and of what `oldest` has. Requires: room for a row of each entry, or for rows_max + 1.
   template <class ItemForm, class Form, class Take>
   void merge(const SortedList& oldest, const ItemForm& item_form, const Form& form, uint64_t rows_max, char* to,
              Take take) {
@@ -197,7 +197,7 @@ class ListMerge {
       }
     }
   }
-  // Of items [begin, end), which are sorted.
+  // The first of the sorted items [begin, end) whose head is not below `head`; `end` if there is none.
   template <class ItemForm>
   [[nodiscard]] size_t first_from(uint64_t head, const ItemForm& form, size_t begin, size_t end) const {
     const Item* const first = items_.data();
@@ -232,7 +232,7 @@ class ListMerge {
     std::swap(items_, other_);
   }
 
-  // Until one of them comes to an end.
+  // Steps all merges until one list of any of them ends.
   template <class Form>
   static void run(const Form& form, std::array<TwoWayMerge<Form>, kLanes>* merges) {
     auto [a, b, c, d] = *merges;  // in registers
@@ -248,7 +248,7 @@ class ListMerge {
   ItemBuffer<Item> items_, other_;
   size_t count_ = 0;          // of items
   std::vector<size_t> ends_;  // of the lists, oldest first
-  std::vector<Lanes> lists_;  // what is left of them to be merged
+  std::vector<Lanes> lists_;  // the lists still to be merged
   Lanes oldest_;
 };
 

@@ -2,11 +2,10 @@
 // Openings: ids by which the targets of a pool prove that all were present when it was last opened. So an older copy of
 // one target is rejected, and never read beside newer targets.
 //
-// Each opening of a pool of several targets for writing has an id that no other has, and leaves it on every target
-// before anything else is written. First it notes on the log's home (Pool::log_home) which id comes next, then it
-// writes that on all others, then on the home: each step durable before the next begins. So a crash leaves others that
-// have the home's id or the one that comes next. A target that has another one was not there at the last opening, or
-// the home was not.
+// Each opening of a pool of several targets for writing has a unique id, and writes it to every target before anything
+// else. First it notes the next id on the log's home (Pool::log_home), then it writes that id to all other targets,
+// then to the home; each step is durable before the next begins. So after a crash every other target has the home's id
+// or its noted next id. If a target has another id, it or the home was absent at the last opening.
 //
 // Not detected: a copy that was made after the last opening of a pool that then crashed. If the pool was closed
 // since, its summary detects it (Summary in pool.h). A pool of one target has nothing to compare.
@@ -28,15 +27,15 @@ namespace bonsai::persist {
 inline constexpr int kOpeningRandomBits = 16;
 constexpr uint64_t opening_count(uint64_t id) { return id >> kOpeningRandomBits; }
 
-// Compares the targets' words; those that say nothing any more go to Pool::openings_damaged. Requires: superblocks and
+// Compares the targets' opening words; damaged ones are added to Pool::openings_damaged. Requires: superblocks and
 // versions are known, the state pages resident. Errors: InvalidArgument (a target is of another time).
 Status check_openings(const scale::Volume& volume, const std::vector<std::string>& paths, Pool* pool);
 
-// Makes the words of targets of an older version, which have none, those of a pool that was not opened yet.
-// Errors: IoError (the volume has failed).
+// Gives targets of an older version, which have no opening words, those of a pool that was not opened yet. Errors:
+// IoError (the volume has failed).
 Status declare_openings(scale::Volume& volume, const Pool& pool);
 
-// Leaves the id of this opening on all targets. Requires: the openings were checked and have no damage; all targets are
+// Writes the id of this opening to all targets. Requires: the openings were checked and have no damage; all targets are
 // of the newest version; nobody else uses the pool. Errors: IoError (the volume has failed).
 Status note_opening(scale::Volume& volume, const Pool& pool);
 

@@ -24,19 +24,19 @@ namespace bonsai::persist {
 
 // Sizes that follow from the geometry; every tier uses these instead of constants of its own.
 struct Limits {
-  uint64_t large_value_bytes_min = 0;  // values from here on are stored apart
+  uint64_t large_value_bytes_min = 0;  // values of at least this size are stored apart
   uint64_t dnode_bytes_max = 0;        // a dnode that would grow beyond is split
   uint64_t dnode_entries_max = 0;
 
-  // So many entries may a dnode have before it is compacted and then split.
+  // The number of entries that a dnode may have before it is compacted and then split.
   [[nodiscard]] uint64_t entries_appended_max() const { return dnode_entries_max / 3 * 8; }
 };
 
 struct Pool {
   std::vector<Superblock> superblocks;        // one per target, in order, as the newest version describes them
   std::vector<uint64_t> versions;             // of the targets, as they were found
-  std::vector<scale::Addr> openings_damaged;  // words by which targets show that they belong together
-  std::vector<Damage> repairs;  // that settle_superblocks() and note_opening() make: bytes known from elsewhere
+  std::vector<scale::Addr> openings_damaged;  // damaged opening words (opening.h)
+  std::vector<Damage> repairs;                // made by settle_superblocks(), note_opening() from redundant bytes
 
   [[nodiscard]] KeyFormat key_format() const { return static_cast<KeyFormat>(superblocks[0].key_format); }
   [[nodiscard]] std::vector<ExtentGeometry> geometry() const;
@@ -70,27 +70,27 @@ Status format_pool(scale::Volume& volume, const Options& options, const uint64_t
 // The bytes of a target that read_pool() reads: superblocks and state page.
 inline constexpr uint64_t kIdentityBytes = kExtentTableOffset;
 
-// Whether the first bytes of a target are those of a creation that has not come to its end: they hold no pool.
+// Whether a target's first bytes show a creation that did not finish, so that it holds no pool.
 inline constexpr uint64_t kFirstBytes = kSuperblockCopies * kPageBytes;
 bool is_unfinished(std::span<const std::byte> first_bytes);
 // holds_no_pool() for a target whose first kFirstBytes, or all bytes, are resident.
 bool holds_no_pool(const scale::Volume& volume, size_t target);
 
-// Reads and verifies the superblocks, and binds the volume to the pool. `paths` name the targets in messages. All
-// before the data area is resident from then on: superblocks, state, tables and log. A pool of an older version is read
-// as it is, and described as one of the newest. Errors: NotSupported (foreign file, newer version), Corruption
-// (damaged, truncated), InvalidArgument (targets of different pools, or of different times of one: opening.h),
-// Unavailable.
+// Reads and verifies the superblocks, and binds the volume to the pool. `paths` name the targets in messages.
+// Afterwards all bytes before the data area are resident: superblocks, state, tables and log. A pool of an older
+// version is read as it is, and described as one of the newest. Errors: NotSupported (foreign file, newer version),
+// Corruption (damaged, truncated), InvalidArgument (targets of different pools, or of different times of one:
+// opening.h), Unavailable.
 Status read_pool(scale::Volume& volume, const std::vector<std::string>& paths, Pool* pool);
 
-// The superblock of one target, which the newer sound copy states. `path` names it in messages. Requires: the first
+// Reads the superblock of one target from the newer sound copy. `path` names it in messages. Requires: the first
 // kFirstBytes, or all that the target has, are resident. Errors: NotSupported (foreign file, newer version),
 // Corruption.
 Status read_superblock(const scale::Volume& volume, size_t target, const std::string& path, Superblock* sb);
 
-// The pool after its growth: the data area of each target is as large as the target, which was enlarged before; the log
-// keeps its size. Changes nothing. Errors: InvalidArgument (larger than the extent table has room for: eight times the
-// size at creation).
+// Plans a growth: each data area extends to the end of its target, which was enlarged before; the log keeps its size.
+// Changes nothing. Errors: InvalidArgument (larger than the extent table has room for: eight times the size at
+// creation).
 Status plan_growth(const scale::Volume& volume, const Pool& pool, Pool* grown);
 
 // Makes `pool` what was planned. May be cut by a crash anywhere: the pool then has its old or its new size, of each
@@ -98,14 +98,14 @@ Status plan_growth(const scale::Volume& volume, const Pool& pool, Pool* grown);
 // has failed); the targets must keep their new size then, since a superblock may state it.
 Status grow_pool(scale::Volume& volume, const Pool& grown, Pool* pool);
 
-// Makes both copies of each superblock those of `pool`, one copy after the other, if they are not: after damage to one,
-// a growth that a crash interrupted, or if the pool was of an older version. Errors: IoError (the volume has failed).
+// Rewrites both copies of each superblock as in `pool`, one copy after the other, where they differ: after damage to
+// one, after an interrupted growth, or if the pool was of an older version. Errors: IoError (the volume has failed).
 Status settle_superblocks(scale::Volume& volume, Pool* pool);
 
 // Writes the state of a pool in use durably. Errors: IoError (the volume has failed).
 Status write_run_state(scale::Volume& volume, const Pool& pool, RunState state);
-// The closed epoch of a pool: of the word and its copy the later, since a crash can leave one older. `damaged`, if not
-// null, is called with one that fails its check.
+// The closed epoch of a pool: the later of the word and its copy, since a crash can leave one older. `damaged`, if not
+// null, is called for each of the two that fails its check.
 uint64_t closed_epoch(const scale::Volume& volume, const Pool& pool,
                       const std::function<void(scale::Addr)>& damaged = nullptr);
 
@@ -117,13 +117,13 @@ struct StateWord {
 // Makes them durable, in any order. Errors: IoError (the volume has failed).
 Status write_state_words(scale::Volume& volume, std::span<const StateWord> words);
 
-// Says durably that nobody uses the pool, and what recovery will find in it. Requires: nothing else is being written.
-// Errors: IoError (the volume has failed).
+// Notes durably that nobody uses the pool, with the summary of what recovery will find in it. Requires: nothing else is
+// being written. Errors: IoError (the volume has failed).
 Status write_clean_state(scale::Volume& volume, const Pool& pool);
 
-// A checksum of what recovery goes by: which dnodes are valid and not retired, what each log segment holds, the closed
-// epoch. While a pool is closed none of it may change, not even to an earlier state of the same place, which passes all
-// other checks. Digests are added up, in any order.
+// A checksum of everything that recovery depends on: the valid, unretired dnodes, the contents of each log segment, the
+// closed epoch. While a pool is closed none of it may change, not even to an earlier state of the same place, which
+// passes all other checks. Digests are added up, in any order.
 struct Summary {
   uint64_t sum = 0;
 

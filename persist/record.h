@@ -19,7 +19,7 @@ namespace bonsai::persist {
 // asks four times, so that a division would be seen.
 constexpr uint64_t varint_bytes(uint64_t n) { return (9 * static_cast<uint64_t>(std::bit_width(n | 1)) + 64) / 64; }
 
-// One update as the log and the dnodes see it. Views belong to the caller.
+// One update, as stored in the log and in dnodes. Views belong to the caller.
 struct Update {
   std::string_view key;
   std::string_view value;  // a LargeRef's bytes if `large`; empty if `tombstone`
@@ -37,13 +37,13 @@ struct Update {
   [[nodiscard]] uint64_t record_bytes() const { return round_up(sizeof(uint32_t) + part_bytes(), 8); }
 };
 
-// At most so many bytes go to an update beside its key and value, and to a batch beside its updates.
+// Upper bounds of the overhead of an update beside its key and value, and of a batch beside its updates.
 inline constexpr uint64_t kUpdateOverheadBytesMax = 32;
 inline constexpr uint64_t kBatchOverheadBytesMax = 32;
 
 // The seed of a record's checksum: a record is valid only in the pool, segment, opening and place that it was written
-// for. Of one place no two of 2^32 openings have the same seed, and so no record the same checksum: what an earlier
-// opening has left is never taken for a record of this one. `segment_seed`: place_seed() of the segment.
+// for. No two of 2^32 openings give one place the same seed, nor one record the same checksum there: bytes left by an
+// earlier opening are never accepted as a record of this one. `segment_seed`: place_seed() of the segment.
 inline uint32_t record_seed(uint64_t segment_seed, uint64_t sequence, uint64_t offset) {
   return base::low_bits<uint32_t>(mix64(segment_seed + offset)) + base::low_bits<uint32_t>(sequence);
 }

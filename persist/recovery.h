@@ -26,10 +26,10 @@ struct RecoveredRange {
   std::vector<LiveRecord> records;  // newer updates, sorted by key; views into the log
 };
 
-// Claims the space of all that was found, and verifies what recover() reads, so that it meets no damage after its first
-// write. Changes no byte of the pool. Requires: `analysis` is of this pool and has no damages; the store's space holds
-// the pool's targets, all free. Errors: Corruption (two owners of one block, a large value outside of the pool, a run
-// that fails), Unavailable.
+// Claims the space of everything that was found, and verifies what recover() will read, so that recover() finds no
+// damage after its first write. Changes no byte of the pool. Requires: `analysis` is of this pool and has no damages;
+// the store's space holds the pool's targets, all free. Errors: Corruption (two owners of one block, a large value
+// outside of the pool, a run that fails), Unavailable.
 Status claim_space(const Analysis* analysis, const Pool& pool, DnodeStore* store);
 
 // Requires: claim_space() succeeded; `log` was not started. Guarantees: *ranges tile the key space in order; space,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The end of a pool. What is removed holds no pool any more, whatever other names it has, and also if it is a device,
-// which stays. An interrupted removal leaves some targets removed and the others whole; it can be done again.
+// Removal of a pool. A removed target holds no pool any more, under whatever name; so does a device, which is not
+// deleted. An interrupted removal leaves some targets removed and the others whole, and can be repeated.
 #ifndef BONSAI_PERSIST_REMOVAL_H_
 #define BONSAI_PERSIST_REMOVAL_H_
 
@@ -24,8 +24,8 @@ struct NamedTarget {
 // superblock), InvalidArgument (a target of another pool, or in another place), Unavailable.
 Status check_removable(const scale::Volume& volume, std::span<const NamedTarget> targets, size_t named_count);
 
-// Makes the target one whose creation has not ended (is_unfinished()), durably. May be cut by a crash anywhere: the
-// target is whole, or it is done. Requires: nobody uses the pool. Errors: IoError (the volume has failed).
+// Marks the target durably as one whose creation did not finish (is_unfinished()). A crash leaves it whole or marked.
+// Requires: nobody uses the pool. Errors: IoError (the volume has failed).
 Status wipe_target(scale::Volume& volume, size_t target);
 
 }  // namespace bonsai::persist

@@ -37,10 +37,10 @@ enum class Find {
   kUnavailable,  // bytes could not be read now, perhaps later (scale::Volume::unavailable)
 };
 
-// Why a reader does not have what it wanted.
+// Why a read failed.
 enum class Trouble { kNone, kDamaged, kUnavailable };
 
-// How many bytes encode_run() makes of `entries`. Requires: not empty.
+// The size of the run that encode_run() makes of `entries`. Requires: not empty.
 uint64_t encoded_run_bytes(std::span<const Entry> entries);
 
 // The facts that a run's checks are bound to.
@@ -52,10 +52,10 @@ struct RunTie {
 
 // Encodes `entries` (sorted by key, no duplicates, not empty) into *bytes; returns the descriptor.
 RunDesc encode_run(std::span<const Entry> entries, const RunTie& tie, std::vector<std::byte>* bytes);
-// One entry of a uniform run, at `to`.
+// Encodes one entry of a uniform run at `to`.
 void encode_uniform_entry(const Entry& entry, uint32_t seed, std::byte* to);
 
-// Sizes in a run: an entry of a uniform run; the first entry; the bytes of one.
+// Sizes in a run: of a uniform entry, of what precedes the first entry, of an encoded entry.
 inline constexpr uint32_t kUniformHeadBytes = 4;    // check
 inline constexpr uint32_t kVariableHeadBytes = 10;  // check, value size and flags, key size
 inline uint32_t uniform_entry_bytes(const RunDesc& desc) {
@@ -82,19 +82,19 @@ inline uint32_t entry_seed(uint64_t run_seed, uint32_t i) { return base::low_bit
 // Reads a run. Safe on arbitrary bytes: all offsets are checked against desc.bytes.
 class RunView {
  public:
-  // Requires: well_formed(desc), and what is looked at can be read at its place after `bytes`.
+  // Requires: well_formed(desc); the parts of the run that are read are at their offsets from `bytes`.
   RunView(const std::byte* bytes, const RunDesc& desc, uint64_t identity)
       : bytes_(reinterpret_cast<const char*>(bytes)), desc_(desc), seed_(run_seed({identity, desc.addr, desc.birth})) {}
 
   [[nodiscard]] const std::byte* bytes() const { return reinterpret_cast<const std::byte*>(bytes_); }
-  // They are elsewhere now.
+  // The run's bytes are at `bytes` from now on.
   void move_to(const std::byte* bytes) { bytes_ = reinterpret_cast<const char*>(bytes); }
   // Sets the offsets of a variable run's entries, from DRAM. The run itself is no longer searched for them, so any part
   // of it may be read alone. Requires: they stay as long as the view.
   void use_offsets(const uint32_t* offsets) { offsets_ = offsets; }
   // Whether the place of an entry is known before the run is read.
   [[nodiscard]] bool knows_places() const { return uniform() || offsets_ != nullptr; }
-  // Bytes [begin_of(from), begin_of(to)) of the run are the entries [from, to); `to` may be count().
+  // The entries [from, to) are the bytes [begin_of(from), begin_of(to)) of the run; `to` may be count().
   [[nodiscard]] uint32_t begin_of(uint32_t i) const {
     return i == desc_.count ? desc_.bytes - kRunTrailerBytes : entry_offset(i);
   }
@@ -151,12 +151,12 @@ class RunView {
   void expect(uint32_t lo, uint32_t hi, scale::ReadBatch* reads) const;
   // The run's own checksum, over all of its bytes.
   [[nodiscard]] bool verify() const;
-  // Sizes fit together; to be called once before anything else on a descriptor from NVM.
-  // `version`: of the format in which it was read.
+  // Whether the sizes are consistent; must be checked first for a descriptor from NVM. `version`: the format version in
+  // which it was stored.
   [[nodiscard]] static bool well_formed(const RunDesc& desc, uint64_t version = kFormatVersion);
 
  private:
-  // Nothing of entry i is there or after it; where places are known, what follows may not have been read.
+  // Upper bound of the end of entry i. Where places are known it is exact, since later bytes may not have been read.
   [[nodiscard]] uint32_t end_of(uint32_t i) const { return offsets_ != nullptr ? begin_of(i + 1) : desc_.bytes; }
   template <uint32_t kHeadBytes>
   [[nodiscard]] bool decode(uint32_t i, uint32_t offset, uint32_t end, Entry* entry) const;
@@ -169,7 +169,7 @@ class RunView {
   bool trusted_ = false;
 };
 
-// The entry of a uniform run that is at `at`. False if it is damaged. Requires: as many bytes can be read there.
+// Decodes the entry of a uniform run at `at`. False if it is damaged. Requires: its bytes can be read there.
 inline bool uniform_entry(const std::byte* at, uint32_t seed, uint32_t key_bytes, uint32_t value_bytes, Entry* entry) {
   uint32_t crc;
   std::memcpy(&crc, at, sizeof crc);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The way to the bytes of runs: a reader is asked for runs, whole or in parts, waits once for all of them, and gives
-// views.
+// Reads runs: the caller requests runs, whole or in parts, waits once for all of them, and gets views.
 //
 //   RunReader reader(volume);
 //   RunView run = reader.run(desc);                         further ones, of any dnodes
@@ -8,11 +7,10 @@
 //   use(run)
 //
 // A mapped run is where it is mapped. A run on a far target is carried (scale/read_batch.h). A carried run that came
-// whole is kept until the reader ends, and who asks for it again gets it without a read.
+// whole is kept until the reader ends; a later request for it needs no read.
 //
-// Guarantees: runs never change, and a place is not used twice for the same run, so what was read stays right under
-// later guards. Views stay as what a ReadBatch brings.
-// Thread-safety: one owner.
+// Guarantees: runs never change, and address and birth identify a run, so bytes that were read stay right under later
+// guards. Views are valid as long as those of a ReadBatch. Thread-safety: one owner.
 #ifndef BONSAI_PERSIST_RUN_READER_H_
 #define BONSAI_PERSIST_RUN_READER_H_
 
@@ -37,9 +35,9 @@ class RunReader {
   explicit RunReader(const scale::Volume& volume) : volume_(volume), reads_(volume) {}
 
   [[nodiscard]] const scale::Volume& volume() const { return volume_; }
-  // The reads, for what is issued in mapped runs.
+  // The read batch, for reads in mapped runs.
   [[nodiscard]] scale::ReadBatch& reads() { return reads_; }
-  // Whether runs may have to be carried. Then one list of many runs is worth being made ahead of need.
+  // Whether runs may have to be carried. If so, requesting many runs ahead of need in one list pays.
   [[nodiscard]] bool carries() const { return volume_.has_far(); }
   // How many of `count` searches of dnodes to issue together, at most `most`. Where runs are carried, two lists take
   // turns: one is in flight while the other is processed.
@@ -49,7 +47,7 @@ class RunReader {
 
   // The bytes of a mapped run; null if it is to be carried.
   [[nodiscard]] const std::byte* mapped(uint64_t addr) const { return reads_.mapped(scale::Addr::of_bits(addr)); }
-  // The bytes of a carried run that was asked for as a whole; else null.
+  // The bytes of a carried run that was requested as a whole; else null.
   [[nodiscard]] const std::byte* find(const RunDesc& run) const {
     return whole_ != nullptr ? find_whole(run) : nullptr;
   }
@@ -64,7 +62,7 @@ class RunReader {
   // The whole run; it is there after wait().
   RunView run(const RunDesc& run) { return {bytes(run), run, volume_.identity()}; }
   const std::byte* bytes(const RunDesc& run);
-  // Asks for a run that is likely to be needed, if it is to be carried.
+  // Requests a run that is likely to be needed, if it is to be carried.
   void expect(const RunDesc& run) {
     if (mapped(run.addr) == nullptr) bytes(run);
   }
@@ -72,14 +70,14 @@ class RunReader {
   struct ByteRange {
     uint32_t begin, end;
   };
-  // Asks for parts of a carried run, in rising order. Returns where the run would begin: only its parts are there,
-  // after wait(). Null without parts.
+  // Requests parts of a carried run, in rising order. Returns the address that the run would begin at; after wait()
+  // only its parts can be read there. Null without parts.
   const std::byte* parts(const RunDesc& run, std::span<const ByteRange> parts);
 
-  // Nothing more is asked for before wait(), as ReadBatch::begin().
+  // Begins the requested reads, as ReadBatch::begin(). Requires: no further request before wait().
   uint64_t begin() { return reads_.begin(); }
-  // Waits for all that was asked for. Errors: Unavailable: some did not come. Runs of these targets are not kept; what
-  // other targets sent is here.
+  // Waits for all requests. Errors: Unavailable (some bytes did not come): runs of the targets that failed are not
+  // kept; bytes from other targets are valid.
   [[nodiscard]] Status wait(uint64_t now_ns = 0) { return reads_.waits() ? wait_for_reads(now_ns) : Status::OK(); }
   // Whether the last wait missed bytes of the target of a run.
   [[nodiscard]] bool lost(uint64_t addr) const { return reads_.lost(scale::Addr::of_bits(addr)); }

@@ -12,7 +12,7 @@
 
 namespace bonsai::persist {
 
-// How many of the samples are not above a bound; how many are below it.
+// The number of samples that are not above a bound, and the number below it.
 struct Ranks {
   uint32_t not_above, below;
 };

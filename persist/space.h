@@ -74,7 +74,7 @@ class Space {
   // address to copy it to.
   [[nodiscard]] scale::Addr begin_slide(Piece used);
   // Ends the slide. `copied`: the copy is in use, nobody reads the old place any more, and it now belongs to the piece.
-  // Otherwise the slide was given up. From any thread.
+  // Otherwise the slide was given up. May be called by any thread.
   void end_slide(bool copied);
   // Begins to make `window`, a range of any target, the new piece. What is free in the window is withheld at once, and
   // so is what free() returns to it later. When all of it is withheld, the exchange ends and the old piece is freed.
@@ -133,10 +133,10 @@ class Space {
   uint64_t reserve_bytes_ = 0;
   std::atomic<uint64_t> used_bytes_{0};
   mutable std::mutex relocation_mutex_;  // taken before a target's
-  Piece piece_, sliding_;                // under it; sliding_ of 0 bytes: nothing is
+  Piece piece_, sliding_;                // under it; sliding_ of 0 bytes: no slide
   bool exchanging_ = false, lent_ = false;
   uint64_t relocation_bytes_wanted_ = 0;
-  std::atomic<uint64_t> relocation_bytes_spent_{0};  // that have been lent and are not in the piece again
+  std::atomic<uint64_t> relocation_bytes_spent_{0};  // lent and not regained by the piece
 };
 
 }  // namespace bonsai::persist

@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint64_t kSmallPoolBytes = uint64_t{16} << 20;
 constexpr uint64_t kSegmentsMin = 4;
-// The extent table has room for a data area so many times as large as the target was at first.
+// The extent table has room for a data area this many times as large as the initial target.
 constexpr uint64_t kGrowthMax = 8;
 
 // Values that all targets of a new pool share.

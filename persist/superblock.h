@@ -14,22 +14,22 @@
 
 namespace bonsai::persist {
 
-// Lays out a new pool over targets of `bytes` each, with those roles (kRole..., one for each target). Of the targets
-// with dnodes the smallest decides about all; a target with a log alone uses what the log needs. Everything but the
-// pool's id is set. Errors: InvalidArgument (no log, no dnodes, too small for them).
+// Lays out a new pool over targets of these sizes and roles (kRole..., one for each target). The smallest target with
+// dnodes determines the sizes that all have in common; a target that has only a log uses what the log needs. Everything
+// but the pool's id is set. Errors: InvalidArgument (no log, no dnodes, too small for them).
 Status lay_out_pool(const Options& options, std::span<const uint64_t> bytes, std::span<const uint64_t> roles,
                     std::vector<Superblock>* superblocks);
 
-// How large target `target` of a new pool is made: Options::pool_bytes, or what its share of the log takes if it is for
-// the log alone. Errors: as lay_out_pool().
+// The size of target `target` of a new pool: Options::pool_bytes, or the size of its share of the log if it has only a
+// log. Errors: as lay_out_pool().
 Status new_target_bytes(const Options& options, std::span<const uint64_t> roles, size_t target, uint64_t* bytes);
 
-// Verifies one copy against the target that it is on, which has so many bytes. Errors: NotSupported (foreign, of a
-// version that is not read, unfinished), Corruption.
+// Verifies one copy against its target, which has `bytes` bytes. Errors: NotSupported (foreign, of a version that is
+// not read, unfinished), Corruption.
 Status verify_superblock(const Superblock& sb, const std::string& path, uint64_t bytes);
 
-// Whether the parts of a target follow each other as lay_out_pool() makes them, and end with the target. A checksum
-// that is right over other numbers was made by a program that is not.
+// Whether the parts of a target follow each other as lay_out_pool() makes them, and end with the target. Other numbers
+// under a right checksum come from a faulty program.
 bool sound_layout(const Superblock& sb);
 
 // The superblock, as the newest version would write it. Requires: verified.

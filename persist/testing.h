@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Helpers of the tests of persist/: a medium in plain memory that remembers what was asked of it, and a rig that wires
-// the tiers of one pool over any hooked media.
+// Helpers of the tests of persist/: a medium in plain memory that records its operations, and a rig that connects the
+// tiers of one pool over any hooked media.
 #ifndef BONSAI_PERSIST_TESTING_H_
 #define BONSAI_PERSIST_TESTING_H_
 
@@ -90,7 +90,7 @@ class MemoryMedium final : public base::HookedMedium {
     events_.clear();
     recording_ = on;
   }
-  // So far: a node that serves the medium calls it on a thread of its own.
+  // The events so far. Locked, since a node that serves the medium uses it on a thread of its own.
   [[nodiscard]] std::vector<Event> events() const {
     const std::lock_guard lock(mutex_);
     return events_;
@@ -144,13 +144,13 @@ inline bool stores_are_recorded() { return !bonsai::testing::shm_asked(); }
 
 inline constexpr uint64_t kPoolId[2] = {0x1111, 0x2222};
 
-// On media that do not fail.
+// Commits and returns the dnodes. Requires: the media do not fail.
 inline std::vector<std::unique_ptr<Dnode>> committed(DnodeWriter& writer) {
   std::vector<std::unique_ptr<Dnode>> dnodes;
   BONSAI_CHECK(writer.commit(&dnodes).ok());
   return dnodes;
 }
-// Gives the data areas what the volume's targets were enlarged by.
+// Extends the data areas by the room that the volume's targets were enlarged by.
 inline Status grow(scale::Volume& volume, Pool* pool) {
   Pool grown;
   const Status planned = plan_growth(volume, *pool, &grown);

@@ -35,8 +35,8 @@ void store_word(AnyVolume& volume, scale::Addr at, uint64_t value, uint64_t tie 
   volume.store8(at, checked_word(value, place_seed(volume, at) + tie));
 }
 
-// Both words of a segment's entry: a line prefix of them is the old entry, or one that is older than the segment's
-// word.
+// Stores both words of a segment's entry, the end first. A crash leaves the old entry, or one that is older than the
+// segment's word.
 template <class AnyVolume>
 void store_entry(AnyVolume& volume, scale::Addr entry, uint64_t sequence, uint64_t end, bool sealed) {
   store_word(volume, entry + offsetof(SegmentEntry, end), segment_end(end, sealed), sequence);

@@ -36,8 +36,8 @@ int usage_error(const Status& status);
 [[nodiscard]] const std::atomic<bool>& catch_interrupts();
 
 // Runs the command that words[0] names, or prints the help or the version, and returns the exit code. An unknown
-// command is a usage error, whose message lists the commands; of a study that this build leaves out it says how to get
-// it.
+// command is a usage error, whose message lists the commands; for a study that this build leaves out it states how to
+// build it.
 int run_command(const std::vector<std::string>& words);
 
 // The texts of all commands.

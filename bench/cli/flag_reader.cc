@@ -12,7 +12,7 @@
 namespace bonsai::bench {
 namespace {
 
-// gflags and glog bring flags of their own; ours are in files of which a command names a flag.
+// gflags and glog bring flags of their own; bonsai-bench's flags are those in files that define a flag of some command.
 std::vector<google::CommandLineFlagInfo> our_flags() {
   std::set<std::string> files;
   for (const Command& each : Registered<Command>::all()) {

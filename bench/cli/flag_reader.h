@@ -19,7 +19,7 @@ namespace bonsai::bench {
 // with the remedy.
 Status read_flags(const std::vector<std::string>& words);
 
-// Every flag of ours and its value, as written in the manifest.
+// Every bonsai-bench flag and its value, as written in the manifest.
 [[nodiscard]] std::map<std::string, std::string> flag_values();
 
 // Whether the user gave the flag `name` (with underscores).
@@ -32,7 +32,7 @@ inline constexpr char kListed = '\n';  // between the values of a flag that came
 // Errors: InvalidArgument, unless low <= value <= high.
 Status check_range(const char* flag, uint64_t value, uint64_t low, uint64_t high);
 
-// The value of a flag that has two: false for the first. Errors: InvalidArgument (neither).
+// The value of a flag that takes one of two words: false for the first. Errors: InvalidArgument (neither).
 Status read_either(const char* flag, const std::string& value, const char* first, const char* second, bool* is_second);
 
 }  // namespace bonsai::bench

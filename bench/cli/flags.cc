@@ -57,7 +57,7 @@ constexpr uint64_t kSecondsMax = 86'400;
 constexpr uint64_t kIntervalMsMax = 10'000;
 constexpr uint64_t kOpsPerSecondMax = 20'000'000;  // of one thread; for runs that have a time and no end
 
-// What -P and -p say. A later file wins over an earlier one and -p over all files, as in YCSB.
+// The properties of -P and -p. A later file overrides an earlier one, and -p overrides all files, as in YCSB.
 struct GivenProperties {
   Properties files;
   Properties single;
@@ -85,7 +85,7 @@ Status read_given(GivenProperties* given) {
   return Status::OK();
 }
 
-// A number that a flag gives, else a property of -P or -p, else the flag's default.
+// The number given by a flag, else by a property of -P or -p, else the flag's default.
 Status read_number(const char* flag, uint64_t flag_value, const Properties& given, const char* property, uint64_t low,
                    uint64_t high, uint64_t* number) {
   *number = flag_value;
@@ -110,7 +110,7 @@ Status read_duration(const Properties& given, RunConfig* config) {
   return Status::OK();
 }
 
-// The room for what a workload inserts is made beforehand.
+// Memory for the records that a workload inserts is allocated beforehand.
 Status check_duration(const RunRequest& request) {
   const bool open_ended =
       request.config.seconds_max > 0 && request.config.target_ops_per_s == 0 && !was_given("operations");
@@ -180,7 +180,7 @@ Status find_workload_file(const std::string& word, std::string* path) {
                                  workload_directories().front() + " (--workload-dir)");
 }
 
-// What -p says goes for every workload; its counts have been obeyed and are none of the workload's own.
+// The properties of -p apply to every workload, except those removed here, which were used already.
 Status make_workload_of(const std::string& name, Properties properties, const Properties& single, RunRequest* request,
                         Workload* workload) {
   Properties mine = single;
@@ -214,7 +214,7 @@ Status step_of_files(const GivenProperties& given, RunRequest* request) {
   return Status::OK();
 }
 
-// A load takes the shape of its records from the workload after it, as in YCSB, where both are given one file.
+// A load takes the shape of its records from the workload after it, as in YCSB, where one file describes both.
 Status steps_of_flags(const Properties& single, RunRequest* request) {
   const std::vector<std::string> words = split(FLAGS_workloads);
   if (words.empty()) return Status::InvalidArgument("--workloads is empty; give for example --workloads=load,a,b");

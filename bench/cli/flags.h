@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flags of `bonsai-bench run`, and what they ask for.
+// The flags of `bonsai-bench run`, and the request that they define.
 #ifndef BONSAI_BENCH_CLI_FLAGS_H_
 #define BONSAI_BENCH_CLI_FLAGS_H_
 
@@ -26,7 +26,7 @@ struct RunRequest {
 // known ones), IoError (workload file).
 Status request_of_flags(RunRequest* request);
 
-// Parts of it, for commands that have flags of `run` in common with it.
+// Parts of the request, for commands that share flags with `run`.
 // Configuration, engines, steps and notes. Errors: as request_of_flags().
 Status work_of_flags(RunRequest* request);
 // The configuration alone, with the properties of -P and -p. Errors: InvalidArgument.

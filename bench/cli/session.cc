@@ -39,7 +39,7 @@ class Session {
     for (const std::string& text : request_.notes) note(text);
     if (Status status = start(); !status.ok()) return usage_error(status);
     bool failed = false;
-    // The engines take turns, so that a change of the machine's mood meets them all.
+    // The engines take turns, so that a change of the machine's speed affects all of them.
     for (round_ = 0; round_ < request_.repeat && !interrupted_; ++round_) {
       repeats_.begin();
       for (const EngineEntry* engine : request_.engines) failed |= !run_one(*engine);

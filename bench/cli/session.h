@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One execution of `bonsai-bench run` (engines one after the other, results kept as they come): a status line and a
-// table for the person who waits.
+// table on the terminal.
 #ifndef BONSAI_BENCH_CLI_SESSION_H_
 #define BONSAI_BENCH_CLI_SESSION_H_
 
@@ -12,11 +12,11 @@
 
 namespace bonsai::bench {
 
-// Removes pools that killed runs have left where this one puts its own, each with a note.
+// Removes pools that killed runs have left in the place of this run's pools, with a note for each.
 void remove_abandoned_pools(const std::string& pool_dir, const std::string& out_dir,
                             const std::function<void(const std::string& text)>& note);
 
-// Runs what was asked for and returns the exit code. `interrupted` may become true at any time and ends it early.
+// Carries out the request and returns the exit code. `interrupted` may become true at any time and ends the run early.
 int run_session(RunRequest request, const std::atomic<bool>& interrupted);
 
 }  // namespace bonsai::bench

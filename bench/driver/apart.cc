@@ -20,14 +20,14 @@
 namespace bonsai::bench {
 namespace {
 
-// What comes through the pipe: frames of a kind, a length and so many bytes.
+// Format of the pipe's data: frames of a kind, a length, and that many bytes.
 enum class Kind : uint64_t { kMessage, kStatus };
 struct Head {
   Kind kind;
   uint64_t bytes;
 };
 
-constexpr int kLookMs = 100;  // at `stop`, which no wake-up comes with
+constexpr int kLookMs = 100;  // polling period of `stop`, which causes no wake-up
 
 // The program's end of the pipe has gone when this fails; the child then gets SIGTERM.
 void write_all(int fd, const void* data, size_t bytes) {
@@ -143,7 +143,7 @@ class Child {
   const Receive& receive_;
   const std::atomic<bool>& stop_;
   uint64_t asked_ns_ = 0;  // when it was asked to end; 0 = it was not
-  std::string got_;        // from the beginning of a frame
+  std::string got_;        // received bytes, from the beginning of a frame
   Status why_killed_;
   bool has_ended_ = false;
   Status ended_;

@@ -507,7 +507,7 @@ class alignas(64) Worker {
   std::vector<Grouped> group_;
   uint64_t batches_ = 0;
   std::vector<char> value_room_;
-  std::vector<size_t> places_;  // in group_, of what is in the engine's hands
+  std::vector<size_t> places_;  // in group_, of the submitted operations
   std::vector<std::string_view> keys_, new_values_;
   std::vector<std::string> values_;
   std::vector<Status> statuses_;

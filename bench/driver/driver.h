@@ -31,7 +31,7 @@
 namespace bonsai::bench {
 
 inline constexpr uint64_t kLatencySampled = 64;
-// After this many operations of one thread that answer with an error, the phase ends: the engine is out of order.
+// After this many operations of one thread that return an error, the phase ends: the engine is out of order.
 inline constexpr uint64_t kErrorsMax = 100;
 
 struct PhaseProgress {
@@ -49,9 +49,9 @@ struct PhaseOptions {
   std::string key_max;                       // the greatest loaded key: only there may a scan end early
   uint64_t loaded = 0;                       // records that were loaded
   AcknowledgedCounter* counter = nullptr;    // of inserts; may be null when the plan has none
-  Versions* versions = nullptr;              // of the store as it is loaded; null = of this phase alone
-  uint64_t warmup = 0;                       // so many of the plan's operations come before the clock
-  uint64_t latency_every = kLatencySampled;  // one operation in so many is timed; a power of two
+  Versions* versions = nullptr;              // of the store since its load; null = of this phase alone
+  uint64_t warmup = 0;                       // number of the plan's operations before the clock starts
+  uint64_t latency_every = kLatencySampled;  // one operation in this many is timed; a power of two
   double target_ops_per_s = 0;               // over all threads; 0 = as fast as it goes
   uint64_t interval_ms = 0;                  // of a target: control by intervals (pace.h); 0 = open loop
   uint64_t latency_per_interval = 1;         // operations that each thread times in an interval

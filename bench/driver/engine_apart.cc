@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// The first byte of a message says which call of the listener it is.
+// The first byte of a message, which states the listener's function to call.
 constexpr char kPhase = 'p', kProgress = 'o', kResult = 'r', kNote = 'n', kLeftOut = 'l';
 static_assert(std::is_trivially_copyable_v<PhaseProgress>);
 

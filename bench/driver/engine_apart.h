@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// run_engine() in a child process, so that an engine that ends by a signal takes no other's results.
+// run_engine() in a child process, so that an engine that ends by a signal does not lose the results of others.
 #ifndef BONSAI_BENCH_DRIVER_ENGINE_APART_H_
 #define BONSAI_BENCH_DRIVER_ENGINE_APART_H_
 

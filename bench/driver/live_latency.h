@@ -16,7 +16,7 @@
 
 namespace bonsai::bench {
 
-// How many samples fell into each bucket. A value type. Units: nanoseconds.
+// The number of samples in each bucket. A value type. Units: nanoseconds.
 class LatencyCounts {
  public:
   static constexpr size_t kBuckets = 42 * 8;
@@ -65,7 +65,7 @@ class LatencyCounts {
 using LatencyCountsByKind = std::array<LatencyCounts, kOpKinds>;
 
 // Thread-safety: record() and clear() from one thread, add_to() from any. Memory ordering: relaxed; a reading may miss
-// the latest samples, nothing else hangs on it.
+// the latest samples, and no other data depends on it.
 class LiveLatency {
  public:
   void record(OpKind kind, uint64_t ns) {

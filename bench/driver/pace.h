@@ -45,7 +45,7 @@ class IntervalPace {
   uint64_t first_end_ns_;
 };
 
-// Which of the operations of an interval are timed: `samples` of them, evenly spread, all if there are no more.
+// Selects the operations of an interval that are timed: `samples` of them, evenly spread, or all if there are fewer.
 class SampleChoice {
  public:
   SampleChoice(uint64_t operations, uint64_t samples)

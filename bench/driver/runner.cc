@@ -232,10 +232,10 @@ class EngineRun {
     return (shape_.key_form == KeyForm::kFixed8 ? 8 : shape_.key_bytes_max()) + shape_.value_bytes;
   }
 
-  // What the process's memory grows by from now on is the engine's: the requests are drawn.
+  // From here on growth of the process's memory is the engine's: the requests are already drawn.
   void begin_turn() { process_before_ = process_bytes(); }
 
-  // Since before the engine was opened, in its turns.
+  // Growth since before the engine was opened, summed over its turns.
   [[nodiscard]] std::optional<int64_t> process_growth() const {
     const std::optional<uint64_t> now = process_bytes();
     if (!now || !process_before_ || !process_growth_) return std::nullopt;

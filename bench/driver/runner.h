@@ -25,7 +25,7 @@
 
 namespace bonsai::bench {
 
-// A phase in which no operation ends for so long is given up.
+// A phase in which no operation ends for this long is abandoned.
 inline constexpr double kIdleSecondsMax = 120;
 
 struct RunConfig {
@@ -55,8 +55,8 @@ struct RunConfig {
 
 // One entry of --workloads.
 struct Step {
-  bool load_only = false;                        // `workload` then only says how records look
-  Workload workload;                             // of a trace: its name and what it asks of an engine
+  bool load_only = false;                        // `workload` then only gives the shape of records
+  Workload workload;                             // of a trace: its name and the features that it needs
   std::shared_ptr<const Trace> trace = nullptr;  // null = requests are drawn
   unsigned depth = 0;                            // 0 = RunConfig's
   std::optional<bool> sessions = {};             // Engine::use_sessions() from this step on; absent = as it is
@@ -75,13 +75,12 @@ struct RunListener {
 };
 
 // Runs all steps on one engine and closes it. Every finished phase is reported to `listener`; so are failures, which
-// are no error here. Errors: what the engine answered to open, close or settle; Unavailable when a phase ended before
-// its time.
+// are no error here. Errors: those of the engine's open, close and settle; Unavailable (a phase ended before its time).
 Status run_engine(const EngineEntry& entry, const RunConfig& config, const std::vector<Step>& steps,
                   const std::atomic<bool>& stop, const RunListener& listener);
 
-// The same on several engines that are open at once: each step on each of them, in their order, before the next step,
-// so that what else the machine does hits them alike. Ends at the first error.
+// Runs all steps on several engines that are open at once: each step on each engine, in order, before the next step, so
+// that other load on the machine affects all engines alike. Ends at the first error.
 Status run_engines_in_turns(const std::vector<EngineEntry>& entries, const RunConfig& config,
                             const std::vector<Step>& steps, const std::atomic<bool>& stop, const RunListener& listener);
 

@@ -25,7 +25,7 @@ constexpr uint64_t kDrawnMax = uint64_t{1} << 22;
 constexpr uint64_t kLoadChunk = 4096;
 constexpr uint64_t kPutsTogether = 16;  // at a pace that is kept, between two sleeps
 
-// What all members share.
+// The state that all members share.
 struct Stage {
   Engine* engine;
   const TeamPlan& plan;
@@ -246,8 +246,8 @@ class alignas(128) Actor {
   Status failure_;
 };
 
-// A time in which a member did nothing, because the machine had no processor for it, is no measurement: it is made
-// longer, but not by more than this.
+// A measurement in which some member did nothing, since the machine had no processor for it, is invalid: it is
+// extended, at most by this much.
 constexpr uint64_t kBeginMsMax = 10'000;
 
 double mean(std::span<const double> samples) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A team: threads that do different things to one store for a set time, each counting what it does. For experiments on
-// what the one costs the other, where the driver, whose threads all follow one list of requests, has no answer.
+// how such activities slow each other down. The driver cannot measure that, since all its threads follow one list of
+// requests.
 //
 // Records are numbers whose keys are spread over the key space (keys.h). Loaded are [0, records); updates take random
 // numbers below twice that, half of them inserts and half deletes, so that there stay about as many.
@@ -63,7 +64,7 @@ struct TeamResult {
 Status insert_for_team(Engine* engine, const RecordShape& shape, uint64_t records, unsigned threads,
                        const std::atomic<bool>& stop);
 
-// The same, and settles.
+// Likewise, and then settles the engine.
 Status load_for_team(Engine* engine, const RecordShape& shape, uint64_t records, unsigned threads,
                      const std::atomic<bool>& stop);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Versions of a sample of the records, so that a read that returns a value older than it may is a failure. All of them
-// would cost a read another miss of the cache.
+// Versions of a sample of the records, so that a read that returns a value older than it may is a failure. Versions of
+// all records would cost each read another cache miss.
 //
 // A sampled record's writes are numbered, and a value carries its write's number as its stamp (ycsb/values.h). A write
 // that overlapped no other of its record is newer than all numbered lower: once it has ended, reads that begin may not
@@ -22,21 +22,21 @@ class Versions {
   struct Cell;
 
  public:
-  // A write on its way.
+  // A write in flight.
   struct Write {
     uint32_t stamp = 0;  // that the value is to carry
     Cell* cell = nullptr;
     bool alone = false;
   };
 
-  // Before a write. Of a record that is not sampled the stamp is `otherwise`.
+  // Must be called before a write. For a record that is not sampled the stamp is `otherwise`.
   [[nodiscard]] Write begin(uint64_t id, uint32_t otherwise) {
     Cell* const cell = cell_of(id, true);
     if (cell == nullptr) return {otherwise, nullptr, false};
     const uint64_t before = cell->begun.fetch_add(kRunning | 1);
     return {static_cast<uint32_t>(before) + 1, cell, before < kRunning};
   }
-  // After it. If it failed nobody knows which value the record has.
+  // Must be called after the write. If the write failed, the record's value is unknown.
   void end(const Write& write, bool ok) {
     if (write.cell == nullptr) return;
     if (ok && write.alone && static_cast<uint32_t>(write.cell->begun.load()) == write.stamp)
@@ -56,11 +56,11 @@ class Versions {
 
   struct Cell {
     std::atomic<uint64_t> record{0};  // its id plus 1
-    std::atomic<uint64_t> begun{0};   // writes so far, and how many of them have not ended, in units of kRunning
+    std::atomic<uint64_t> begun{0};   // number of writes so far, plus kRunning for each that has not ended
     std::atomic<uint32_t> least{0};
   };
 
-  // Null: the record is not sampled. The first of those that share a cell has it.
+  // The record's cell; null if it is not sampled. Of the records that share a cell, the first one gets it.
   Cell* cell_of(uint64_t id, bool claims) {
     const uint32_t tag = value_tag(id);
     if (tag % kSampledOneIn != 0) return nullptr;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Energy that the machine used, by the counters of the kernel's powercap interface (RAPL): those of the processors'
-// packages and, where they have some of their own, of their memory. Which parts of the machine that is, the report
-// says; disks, fans and losses are in none.
+// packages and, where they have some of their own, of their memory. The report states which parts of the machine are
+// counted; disks, fans and losses never are.
 //
 // A counter begins anew at zero when it has reached its range, at full load after minutes to an hour. So one that is
 // lower than before has wrapped around, and read() must be called at least once in that time.
@@ -24,8 +24,8 @@ class EnergyMeter {
   // Errors: NotSupported when there is no counter or none may be read, with the reason and the remedy.
   static Status open(const std::string& root, std::unique_ptr<EnergyMeter>* meter);
 
-  // *joules = used since open(). Errors: Unavailable when a counter has vanished or cannot be read any more: what was
-  // used since the last call is then unknown, and stays so.
+  // *joules = energy used since open(). Errors: Unavailable (a counter has vanished or cannot be read any more): the
+  // energy used since the last call is unknown then, and stays so.
   Status read(double* joules);
 
   // The parts that are counted: "package-0, dram".

@@ -34,7 +34,7 @@ void append_varint(int64_t number, std::string* out) {
   out->push_back(static_cast<char>(rest));
 }
 
-// Counts up to the last one that is not 0; a run of zeros is its length, negated.
+// Encodes the counts up to the last one that is not 0; a sequence of zeros is encoded as its negated length.
 std::string counts_payload(const std::vector<uint64_t>& counts) {
   std::string payload;
   int64_t zeros = 0;

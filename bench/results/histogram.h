@@ -77,7 +77,7 @@ class Histogram {
   // significant digits. Empty without samples.
   [[nodiscard]] const std::vector<uint64_t>& buckets() const { return counts_; }
 
-  // Whether the samples carry a statement about this percentile: at least ten are beyond it.
+  // Whether the samples suffice for this percentile: at least ten are beyond it.
   [[nodiscard]] bool carries(double percent) const {
     constexpr double kRounding = 1e-6;  // 100 - 99.9 is a little less than 0.1
     return (100 - percent) * static_cast<double>(count_) >= 1000 - kRounding;

@@ -49,7 +49,7 @@ std::optional<std::string> cpu() {
   return std::nullopt;
 }
 
-// What the system says of this process's memory, in kilobytes, by the system's names; empty when it does not.
+// The system's figures of this process's memory, in kilobytes, by the system's names; empty if there are none.
 std::vector<std::pair<std::string, double>> use_of_memory() {
   std::ifstream in("/proc/self/smaps_rollup");
   std::vector<std::pair<std::string, double>> use;

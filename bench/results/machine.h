@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Facts about the machine and the build, for the manifest of a result. What is not known is absent.
+// Facts about the machine and the build, for the manifest of a result. Unknown facts are absent.
 #ifndef BONSAI_BENCH_RESULTS_MACHINE_H_
 #define BONSAI_BENCH_RESULTS_MACHINE_H_
 
@@ -7,7 +7,7 @@
 
 namespace bonsai::bench {
 
-// Fills what does not depend on the run: commit, cpu, kernel, processors, memory_bytes, started.
+// Fills the facts that do not depend on the run: commit, cpu, kernel, processors, memory_bytes, started.
 void describe_machine(Manifest* manifest);
 
 // The date and time in UTC, in the form of strftime().
@@ -16,14 +16,14 @@ void describe_machine(Manifest* manifest);
 // Processors that this process may run on, at least 1.
 [[nodiscard]] unsigned processors();
 
-// Bytes of memory of the machine; absent when it does not say.
+// Bytes of memory of the machine; absent if the system does not report them.
 [[nodiscard]] std::optional<uint64_t> memory_bytes();
 
 // The share of this process's memory in use, files that it maps included, that is on huge pages; absent when the system
 // does not say.
 [[nodiscard]] std::optional<double> huge_page_share();
 
-// This process's memory that is not of files: its heap, stacks and mappings of zeros, as far as they were touched;
+// This process's memory that is not mapped from files: the touched parts of its heap, stacks and anonymous mappings;
 // absent when the system does not say.
 [[nodiscard]] std::optional<uint64_t> process_bytes();
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The repetitions of a run, put together: one result per phase of each engine, whose throughput is the median.
+// Combines the repetitions of a run into one result per phase of each engine, whose throughput is the median.
 #ifndef BONSAI_BENCH_RESULTS_REPEATS_H_
 #define BONSAI_BENCH_RESULTS_REPEATS_H_
 
@@ -12,15 +12,15 @@
 
 namespace bonsai::bench {
 
-// What the repetitions of one phase say together: the throughput is their median, with each of them in
-// repeats_ops_per_s; latencies are those of all operations; failures add up; all else is of the repetition in the
-// middle. Requires: at least one.
+// Combines the repetitions of one phase: the throughput is their median, with each of them in repeats_ops_per_s;
+// latencies are those of all operations; failures add up; all else is taken from the median repetition. Requires: at
+// least one.
 [[nodiscard]] RunResult merge_repeats(const std::vector<RunResult>& repeats);
 
 // Thread-safety: none.
 class Repeats {
  public:
-  // A new repetition begins: what comes now is repeated, in the same order per engine.
+  // Begins a new repetition: the results that follow repeat earlier ones, in the same order per engine.
   void begin() { seen_.clear(); }
   // Takes one result in; *runs holds one per phase of each engine, in the order in which they first came.
   void add(const RunResult& run, std::vector<RunResult>* runs);

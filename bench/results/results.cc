@@ -90,7 +90,7 @@ Json nvm_json(const std::optional<NvmUse>& nvm) {
           {"gets_answered", nvm->gets_answered}};
 }
 
-// How far each thread was from its part of the target, in percent, beside what it did.
+// Each thread's operations, and their deviation from its part of the target, in percent.
 Json thread_times_json(const RunResult& run) {
   Json all = Json::array();
   for (const ThreadTimes& one : run.thread_times) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DIR/results.json: what was run, where, and what came out. README.md documents the format.
+// DIR/results.json: the runs, the machine, and the results. README.md documents the format.
 // A fact that is absent (an engine without NVM, a commit that git does not know) is null, never 0.
 #ifndef BONSAI_BENCH_RESULTS_RESULTS_H_
 #define BONSAI_BENCH_RESULTS_RESULTS_H_
@@ -59,7 +59,7 @@ struct ThreadTimes {
 
 // DRAM and NVM in use; absent when the engine reports neither.
 [[nodiscard]] std::optional<uint64_t> used_bytes(const MemoryUse& memory);
-// The same, and what is set aside beyond it.
+// The memory in use plus the memory that is reserved beyond it.
 [[nodiscard]] std::optional<uint64_t> reserved_bytes(const MemoryUse& memory);
 
 // An engine's memory at regular intervals of a phase.
@@ -117,7 +117,7 @@ struct RunResult {
   bool stopped = false;  // before its last operation
 };
 
-// All that one execution of the program found out.
+// All results of one execution of the program.
 struct Results {
   Manifest manifest;
   std::vector<RunResult> runs;
@@ -125,10 +125,10 @@ struct Results {
   std::vector<EngineError> errors = {};
 };
 
-// Adds to the manifest what `who` stores its bytes on.
+// Adds to the manifest the storage on which `who` keeps its bytes.
 void tell_medium(const std::string& who, const MediumUse& medium, Manifest* manifest);
 
-// The manifest as it stands in files.
+// The manifest as it is written to files.
 [[nodiscard]] nlohmann::ordered_json manifest_json(const Manifest& manifest);
 
 // The JSON text of results.json.

@@ -5,7 +5,7 @@
 
 namespace nlohmann {
 
-// What is absent is null.
+// An absent member is null.
 template <class T>
 struct adl_serializer<std::optional<T>> {
   template <class Json>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A RunResult as bytes, complete, for another process of this program. results.json is for everybody else.
+// A RunResult as bytes, complete, for another process of this program. All other readers use results.json.
 #ifndef BONSAI_BENCH_RESULTS_RUN_CODEC_H_
 #define BONSAI_BENCH_RESULTS_RUN_CODEC_H_
 

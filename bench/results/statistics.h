@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What several measurements of one thing come to.
+// Statistics of several measurements of one thing.
 #ifndef BONSAI_BENCH_RESULTS_STATISTICS_H_
 #define BONSAI_BENCH_RESULTS_STATISTICS_H_
 
