@@ -8,10 +8,18 @@
 namespace bonsai::admin {
 namespace {
 
-std::atomic<int> noted{0};
-static_assert(std::atomic<int>::is_always_lock_free);  // it is set in a signal handler
+std::atomic<int> noted{0}, received{0};
+static_assert(std::atomic<int>::is_always_lock_free);  // they are set in a signal handler
 
-void note(int signal) { noted.store(signal, std::memory_order_relaxed); }
+void note(int signal) {
+  if (received.fetch_add(1, std::memory_order_relaxed) < kStopSignalsNoted) {
+    int none = 0;
+    noted.compare_exchange_strong(none, signal, std::memory_order_relaxed);
+    return;
+  }
+  static_cast<void>(::signal(signal, SIG_DFL));
+  static_cast<void>(::raise(signal));  // delivered when this handler returns
+}
 
 }  // namespace
 
@@ -20,7 +28,6 @@ void watch_stop_signals() {
     struct sigaction before = {}, action = {};
     if (::sigaction(signal, nullptr, &before) != 0 || before.sa_handler == SIG_IGN) continue;
     action.sa_handler = note;
-    action.sa_flags = static_cast<int>(SA_RESETHAND);
     static_cast<void>(::sigaction(signal, &action, nullptr));
   }
 }

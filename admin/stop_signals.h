@@ -6,11 +6,14 @@
 
 namespace bonsai::admin {
 
-// From now on the first such signal is recorded and does not end the process; waiting calls are interrupted (EINTR).
-// The second signal ends the process. A signal that was ignored stays ignored.
+// From now on the first such signals are recorded and do not end the process; waiting calls are interrupted (EINTR).
+// Further signals end the process. A signal that was ignored stays ignored.
 void watch_stop_signals();
 
-// The recorded signal; 0: none.
+// One stop may come as two signals: timeout(1) and service managers send it to the process and to its group.
+inline constexpr int kStopSignalsNoted = 2;
+
+// The first recorded signal; 0: none.
 [[nodiscard]] int stop_signal();
 
 // If a signal was recorded, ends the process as that signal would have, so that the shell sees the reason.
