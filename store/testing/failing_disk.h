@@ -43,7 +43,10 @@ class Disk {
   }
   // The system has another owner of the file, which finds in memory what is there, and no error.
   void reopen() { failed_.store(false); }
-  void fail_sync(uint64_t n) { syncs_to_failure_ = n; }
+  void fail_sync(uint64_t n) {
+    const std::lock_guard lock(mutex_);
+    syncs_to_failure_ = n;
+  }
   [[nodiscard]] bool has_failed() const { return failed_.load(); }
 
   static int sync(void* address, size_t bytes, int flags) { return current->write_back(address, bytes, flags); }
