@@ -226,7 +226,7 @@ TEST(Background, AThreadThatHasJustWorkedNeedNotBeWoken) {
   const ScratchFolder folder;
   const auto db = with_small_log(folder);
   // A burst fills more than a segment in a small part of the time that a thread looks out for work, under tsan as well.
-  constexpr int kRoundsMax = 20, kBursts = 50, kPuts = 50, kKeys = 5'000;
+  constexpr int kRoundsMax = 60, kBursts = 50, kPuts = 50, kKeys = 5'000;
   constexpr uint64_t kWakeUpsMax = 2;
   const std::string value(500, 'v');
   bool seen = false;
