@@ -81,7 +81,7 @@ TEST(StoreSimMutants, TheLossOfEveryRuleIsNoticed) {
   if (kSlow) GTEST_SKIP() << "the build without sanitizers is enough";
   const uint64_t first = base::seed_from_env_or(1);
   std::printf("BONSAI_SEED=%llu\n", static_cast<unsigned long long>(first));
-  const auto processes_max = budget<uint64_t>(150, 300, 1'000);
+  const auto processes_max = budget<uint64_t>(300, 300, 1'000);
   EXPECT_EQ(lives_until_noticed(0, first, 2), 0U) << "with all rules on";
   uint64_t killed = 0;
   for (const Rule& rule : kRules) {
