@@ -34,7 +34,7 @@ void close_all_three() {
   for (const int fd : {0, 1, 2}) ::close(fd);
 }
 
-TEST(RunMain, opens_nothing_that_is_printed_to) {
+TEST(RunMain, OpensNothingThatIsPrintedTo) {
   const testing::TempFolder folder;
   const std::string path = folder.file("file");
   EXPECT_GT(exit_in_child(close_all_three, [&] { return ::open(path.c_str(), O_RDWR | O_CREAT, 0600); }), 2);
@@ -46,7 +46,7 @@ TEST(RunMain, opens_nothing_that_is_printed_to) {
             7);
 }
 
-TEST(RunMain, fails_if_what_was_printed_has_not_arrived) {
+TEST(RunMain, FailsIfWhatWasPrintedHasNotArrived) {
   const auto print = [] { return std::puts("text") >= 0 ? 0 : 9; };
   const auto say_nothing = [] { return 0; };
   EXPECT_EQ(exit_in_child([] { ::close(1); }, print), kExitFailed);
@@ -55,7 +55,7 @@ TEST(RunMain, fails_if_what_was_printed_has_not_arrived) {
   EXPECT_EQ(exit_in_child([] { ::dup2(::open("/dev/null", O_WRONLY), 1); }, print), 0);
 }
 
-TEST(RunMain, outlives_the_limit_of_file_sizes) {
+TEST(RunMain, OutlivesTheLimitOfFileSizes) {
   const testing::TempFolder folder;
   const std::string path = folder.file("out");
   const auto limit = [&] {
@@ -66,7 +66,7 @@ TEST(RunMain, outlives_the_limit_of_file_sizes) {
   EXPECT_EQ(exit_in_child(limit, [] { return std::puts("text") >= 0 ? 0 : 9; }), kExitFailed);
 }
 
-TEST(RunMain, reports_that_memory_has_run_out) {
+TEST(RunMain, ReportsThatMemoryHasRunOut) {
   const std::function<int()> work = [] {
     if (::getpid() > 0) throw std::bad_alloc();
     return 0;

@@ -9,18 +9,18 @@
 namespace bonsai::base {
 namespace {
 
-TEST(Check, passes_when_true_and_evaluates_once) {
+TEST(Check, PassesWhenTrueAndEvaluatesOnce) {
   int calls = 0;
   BONSAI_CHECK(++calls == 1);
   EXPECT_EQ(calls, 1);
 }
 
-TEST(CheckDeath, names_the_place_and_the_condition) {
+TEST(CheckDeath, NamesThePlaceAndTheCondition) {
   const bool sane = false;
   EXPECT_DEATH(BONSAI_CHECK(sane), "check_test.cc:.*broken invariant: sane");
 }
 
-TEST(CheckDeath, debug_checks_follow_the_build) {
+TEST(CheckDeath, DebugChecksFollowTheBuild) {
   const bool sane = false;
 #ifdef NDEBUG
   BONSAI_DCHECK(sane);
@@ -32,12 +32,12 @@ TEST(CheckDeath, debug_checks_follow_the_build) {
 #endif
 }
 
-TEST(CheckDeath, invariants_hold_in_every_build) {
+TEST(CheckDeath, InvariantsHoldInEveryBuild) {
   const bool kept = false;
   EXPECT_DEATH(BONSAI_INVARIANT(kept), "check_test.cc:.*broken invariant: kept");
 }
 
-TEST(CheckDeath, slow_invariants_follow_the_build) {
+TEST(CheckDeath, SlowInvariantsFollowTheBuild) {
   const bool kept = false;
 #ifdef BONSAI_CHECKED
   EXPECT_DEATH(BONSAI_SLOW_INVARIANT(kept), "broken invariant: kept");
@@ -55,7 +55,7 @@ Status passes_on(const Status& inner, bool* reached_end) {
   return Status::OK();
 }
 
-TEST(StatusMacros, return_the_error_and_only_the_error) {
+TEST(StatusMacros, ReturnTheErrorAndOnlyTheError) {
   bool reached_end = false;
   EXPECT_TRUE(passes_on(Status::OK(), &reached_end).ok());
   EXPECT_TRUE(reached_end);
@@ -67,7 +67,7 @@ TEST(StatusMacros, return_the_error_and_only_the_error) {
 }
 
 #ifndef BONSAI_STEPPED
-TEST(Step, is_nothing_in_the_product) { step("any"); }
+TEST(Step, IsNothingInTheProduct) { step("any"); }
 #endif
 
 }  // namespace

@@ -22,7 +22,7 @@ uint32_t crc32c_by_definition(const unsigned char* data, size_t n) {
   return ~crc;
 }
 
-TEST(Crc, known_answers_of_rfc_3720) {
+TEST(Crc, KnownAnswersOfRfc3720) {
   EXPECT_EQ(crc32c("123456789", 9), 0xe3069283u);
   std::array<unsigned char, 32> bytes{};
   EXPECT_EQ(crc32c(bytes.data(), 32), 0x8a9136aau);
@@ -33,7 +33,7 @@ TEST(Crc, known_answers_of_rfc_3720) {
   EXPECT_EQ(crc32c("", 0), 0u);
 }
 
-TEST(Crc, agrees_with_the_definition_at_every_length_alignment_and_cut) {
+TEST(Crc, AgreesWithTheDefinitionAtEveryLengthAlignmentAndCut) {
   const uint64_t seed = seed_from_env_or(1);
   SCOPED_TRACE(seed);
   Random random(seed);
@@ -48,7 +48,7 @@ TEST(Crc, agrees_with_the_definition_at_every_length_alignment_and_cut) {
   }
 }
 
-TEST(Crc, four_at_a_time_are_the_four) {
+TEST(Crc, FourAtATimeAreTheFour) {
   const uint64_t seed = seed_from_env_or(1);
   SCOPED_TRACE(seed);
   Random random(seed);
@@ -63,7 +63,7 @@ TEST(Crc, four_at_a_time_are_the_four) {
   }
 }
 
-TEST(Crc, sees_every_single_bit) {
+TEST(Crc, SeesEverySingleBit) {
   std::array<unsigned char, 64> data{};
   const uint32_t whole = crc32c(data.data(), data.size());
   for (size_t bit = 0; bit < 8 * data.size(); ++bit) {

@@ -78,7 +78,7 @@ class History {
   std::array<Node*, kCells> cells_{};
 };
 
-TEST(EpochSteps, no_seeded_interleaving_shows_a_reclaimed_node) {
+TEST(EpochSteps, NoSeededInterleavingShowsAReclaimedNode) {
   const uint64_t first_seed = seed_from_env_or(1);
   step_hook = [](const char*) { Scheduler::yield(); };
   Scheduler scheduler({.pick = Scheduler::Pick::kSeeded});
@@ -105,7 +105,7 @@ TEST(EpochSteps, no_seeded_interleaving_shows_a_reclaimed_node) {
 }
 
 // One thread, random calls, and a model that knows which guards each object has to wait for.
-TEST(EpochModel, reclaims_exactly_what_no_guard_holds_back) {
+TEST(EpochModel, ReclaimsExactlyWhatNoGuardHoldsBack) {
   const uint64_t seed = seed_from_env_or(fresh_seed());
   SCOPED_TRACE("BONSAI_SEED=" + std::to_string(seed));
   Random random(seed);

@@ -18,7 +18,7 @@ namespace {
 
 void count_reclaim(void*, void* context) { static_cast<std::atomic<int>*>(context)->fetch_add(1); }
 
-TEST(Epoch, reclaims_at_once_without_guards) {
+TEST(Epoch, ReclaimsAtOnceWithoutGuards) {
   EpochDomain domain;
   std::atomic<int> reclaimed{0};
   domain.retire(&domain, count_reclaim, &reclaimed, 100);
@@ -30,7 +30,7 @@ TEST(Epoch, reclaims_at_once_without_guards) {
   EXPECT_EQ(domain.retired_bytes(), 0u);
 }
 
-TEST(Epoch, guard_delays_what_is_retired_since_it_began_and_nothing_older) {
+TEST(Epoch, GuardDelaysWhatIsRetiredSinceItBeganAndNothingOlder) {
   EpochDomain domain;
   std::atomic<int> older{0}, newer{0};
   auto first = domain.enter();
@@ -49,7 +49,7 @@ TEST(Epoch, guard_delays_what_is_retired_since_it_began_and_nothing_older) {
   EXPECT_EQ(newer, 1);
 }
 
-TEST(Epoch, many_guards_on_one_thread_end_in_any_order) {
+TEST(Epoch, ManyGuardsOnOneThreadEndInAnyOrder) {
   EpochDomain domain(1);
   std::atomic<int> reclaimed{0};
   std::vector<EpochDomain::Guard> guards;
@@ -70,7 +70,7 @@ TEST(Epoch, many_guards_on_one_thread_end_in_any_order) {
   EXPECT_EQ(domain.slot_count(), slots) << "free slots are found again";
 }
 
-TEST(Epoch, a_guard_in_a_later_chunk_of_slots_counts) {
+TEST(Epoch, AGuardInALaterChunkOfSlotsCounts) {
   EpochDomain domain(1);
   std::atomic<int> reclaimed{0};
   std::vector<EpochDomain::Guard> guards;
@@ -86,7 +86,7 @@ TEST(Epoch, a_guard_in_a_later_chunk_of_slots_counts) {
 }
 
 // drain() relies on this: objects are reclaimed in the order in which they were retired.
-TEST(Epoch, the_objects_of_one_list_are_reclaimed_in_order) {
+TEST(Epoch, TheObjectsOfOneListAreReclaimedInOrder) {
   struct Gate {
     Event entered, open;
   } gate;
@@ -109,7 +109,7 @@ TEST(Epoch, the_objects_of_one_list_are_reclaimed_in_order) {
   EXPECT_EQ(later, 1);
 }
 
-TEST(Epoch, reclaim_functions_do_not_nest_even_across_domains) {
+TEST(Epoch, ReclaimFunctionsDoNotNestEvenAcrossDomains) {
   struct Pair {
     EpochDomain outer, inner;
     int depth = 0, depth_max = 0, reclaimed = 0;
@@ -136,7 +136,7 @@ TEST(Epoch, reclaim_functions_do_not_nest_even_across_domains) {
   EXPECT_EQ(pair.depth_max, 1);
 }
 
-TEST(Epoch, guard_moves) {
+TEST(Epoch, GuardMoves) {
   EpochDomain domain;
   std::atomic<int> reclaimed{0};
   EpochDomain::Guard outer;
@@ -153,7 +153,7 @@ TEST(Epoch, guard_moves) {
   EXPECT_EQ(reclaimed, 1);
 }
 
-TEST(Epoch, guard_may_end_on_another_thread) {
+TEST(Epoch, GuardMayEndOnAnotherThread) {
   EpochDomain domain;
   std::atomic<int> reclaimed{0};
   auto guard = domain.enter();
@@ -163,7 +163,7 @@ TEST(Epoch, guard_may_end_on_another_thread) {
   EXPECT_EQ(reclaimed, 1);
 }
 
-TEST(Epoch, retire_alone_reclaims_in_bounded_steps) {
+TEST(Epoch, RetireAloneReclaimsInBoundedSteps) {
   EpochDomain domain;
   std::atomic<int> reclaimed{0};
   {
@@ -192,7 +192,7 @@ struct Chain {
   }
 };
 
-TEST(Epoch, reclaim_functions_may_retire_long_chains_without_recursion) {
+TEST(Epoch, ReclaimFunctionsMayRetireLongChainsWithoutRecursion) {
   std::atomic<int> freed{0};
   {
     EpochDomain domain;
@@ -205,7 +205,7 @@ TEST(Epoch, reclaim_functions_may_retire_long_chains_without_recursion) {
   EXPECT_EQ(freed, 50'000) << "the destructor reclaims everything";
 }
 
-TEST(Epoch, lists_of_exited_threads_are_picked_up) {
+TEST(Epoch, ListsOfExitedThreadsArePickedUp) {
   EpochDomain domain;
   std::atomic<int> reclaimed{0};
   for (int i = 0; i < 20; ++i) {
@@ -218,7 +218,7 @@ TEST(Epoch, lists_of_exited_threads_are_picked_up) {
   EXPECT_EQ(reclaimed, 20);
 }
 
-TEST(Epoch, strangers_lists_are_picked_up_by_retires_alone) {
+TEST(Epoch, StrangersListsArePickedUpByRetiresAlone) {
   EpochDomain domain;
   std::atomic<int> left{0}, own{0};
   {
@@ -236,7 +236,7 @@ TEST(Epoch, strangers_lists_are_picked_up_by_retires_alone) {
   EXPECT_EQ(left, 4);
 }
 
-TEST(Epoch, domains_are_independent) {
+TEST(Epoch, DomainsAreIndependent) {
   EpochDomain one, two;
   std::atomic<int> reclaimed_one{0}, reclaimed_two{0};
   auto guard = one.enter();
@@ -248,7 +248,7 @@ TEST(Epoch, domains_are_independent) {
   EXPECT_EQ(reclaimed_two, 1);
 }
 
-TEST(Epoch, many_domains_and_a_new_one_at_the_same_address) {
+TEST(Epoch, ManyDomainsAndANewOneAtTheSameAddress) {
   alignas(EpochDomain) static std::byte room[sizeof(EpochDomain)];
   for (int round = 0; round < 100; ++round) {
     auto* domain = new (room) EpochDomain;
@@ -264,7 +264,7 @@ TEST(Epoch, many_domains_and_a_new_one_at_the_same_address) {
   }
 }
 
-TEST(Epoch, drain_waits_for_guards_and_gives_up_in_time) {
+TEST(Epoch, DrainWaitsForGuardsAndGivesUpInTime) {
   EpochDomain domain;
   std::atomic<int> reclaimed{0};
   std::optional<EpochDomain::Guard> guard = domain.enter();
@@ -281,7 +281,7 @@ TEST(Epoch, drain_waits_for_guards_and_gives_up_in_time) {
   EXPECT_EQ(reclaimed, 1);
 }
 
-TEST(EpochDeath, domain_must_outlive_its_guards) {
+TEST(EpochDeath, DomainMustOutliveItsGuards) {
   EXPECT_DEATH(
       {
         EpochDomain::Guard guard;
@@ -299,7 +299,7 @@ struct Poisoned {
   ~Poisoned() { state.store(kDead, std::memory_order_relaxed); }
 };
 
-TEST(Epoch, stress_never_shows_a_reclaimed_object) {
+TEST(Epoch, StressNeverShowsAReclaimedObject) {
   constexpr size_t kCells = 64;
   EpochDomain domain;
   std::vector<std::atomic<Poisoned*>> cells(kCells);
@@ -356,7 +356,7 @@ TEST(Epoch, stress_never_shows_a_reclaimed_object) {
 }
 
 // The stress test's canary: without guards the same readers do meet reclaimed objects (here at once, by order).
-TEST(Epoch, canary_without_a_guard_the_object_is_reclaimed) {
+TEST(Epoch, CanaryWithoutAGuardTheObjectIsReclaimed) {
   EpochDomain domain;
   alignas(Poisoned) std::byte room[sizeof(Poisoned)];
   auto* object = new (room) Poisoned;
@@ -365,7 +365,7 @@ TEST(Epoch, canary_without_a_guard_the_object_is_reclaimed) {
   EXPECT_EQ(object->state, Poisoned::kDead);
 }
 
-TEST(Epoch, cost_of_a_guard) {
+TEST(Epoch, CostOfAGuard) {
   EpochDomain domain;
   constexpr int kRounds = 1'000'000;
   const uint64_t start = now_ns();

@@ -27,7 +27,7 @@ std::vector<std::string> awkward_keys() {
   return keys;
 }
 
-TEST(Key, orders_and_equals_as_byte_strings_do) {
+TEST(Key, OrdersAndEqualsAsByteStringsDo) {
   const std::vector<std::string> keys = awkward_keys();
   for (const std::string& a : keys) {
     for (const std::string& b : keys) {
@@ -42,14 +42,14 @@ TEST(Key, orders_and_equals_as_byte_strings_do) {
   }
 }
 
-TEST(Key, head_is_the_big_endian_integer) {
+TEST(Key, HeadIsTheBigEndianInteger) {
   EXPECT_EQ(key_head(std::string("\x01\x02\x03\x04\x05\x06\x07\x08", 8)), 0x0102030405060708u);
   EXPECT_EQ(key_head("\x01"), uint64_t{1} << 56);
   EXPECT_EQ(key_head(""), 0u);
 }
 
 // All keys between two fences share the common prefix of the fences, and the fences differ in the next bit.
-TEST(Key, common_prefix_bits_hold_for_all_keys_between) {
+TEST(Key, CommonPrefixBitsHoldForAllKeysBetween) {
   const auto bit_of = [](const std::string& key, size_t i) {
     return i / 8 < key.size() ? static_cast<unsigned char>(key[i / 8]) >> (7 - i % 8) & 1 : 0;
   };
@@ -71,11 +71,11 @@ TEST(Key, common_prefix_bits_hold_for_all_keys_between) {
   }
 }
 
-TEST(Key, hash_distinguishes_padding_from_content) {
+TEST(Key, HashDistinguishesPaddingFromContent) {
   EXPECT_NE(Key::of(std::string("a")).hash(), Key::of(std::string("a\0", 2)).hash());
 }
 
-TEST(Fence, bounds_keys_from_above) {
+TEST(Fence, BoundsKeysFromAbove) {
   const Fence fence("m"), end = Fence::infinite();
   EXPECT_TRUE(fence.above(Key::of("l")));
   EXPECT_FALSE(fence.above(Key::of("m")));
@@ -86,7 +86,7 @@ TEST(Fence, bounds_keys_from_above) {
   EXPECT_TRUE(Fence() < fence);
 }
 
-TEST(Fence, becomes_what_it_is_assigned) {
+TEST(Fence, BecomesWhatItIsAssigned) {
   Fence fence = Fence::infinite();
   for (const std::string key : {"a", "", "a key that is longer than eight bytes"}) {
     fence.assign(key);
@@ -95,7 +95,7 @@ TEST(Fence, becomes_what_it_is_assigned) {
   }
 }
 
-TEST(Printable, escapes_and_shortens) {
+TEST(Printable, EscapesAndShortens) {
   EXPECT_EQ(printable("ab\"\x01"), "\"ab\\x22\\x01\"");
   EXPECT_EQ(printable(std::string(40, 'k')), "\"" + std::string(32, 'k') + "\"...");
   EXPECT_EQ(printable_range(Fence(), Fence::infinite()), "[first key, end)");

@@ -13,13 +13,13 @@
 namespace bonsai::base {
 namespace {
 
-TEST(Random, splitmix_gives_the_published_sequence) {
+TEST(Random, SplitmixGivesThePublishedSequence) {
   // The first outputs of the generator that starts from state 0: each call adds the constant once more.
   EXPECT_EQ(splitmix64(0), 0xe220a8397b1dcdafu);
   EXPECT_EQ(splitmix64(0x9e3779b97f4a7c15), 0x6e789e6aa1b965f4u);
 }
 
-TEST(Random, is_a_function_of_the_seed) {
+TEST(Random, IsAFunctionOfTheSeed) {
   Random one(7), same(7), other(8);
   bool differs = false;
   for (int i = 0; i < 1000; ++i) {
@@ -31,7 +31,7 @@ TEST(Random, is_a_function_of_the_seed) {
   static_assert(Random(1).next() == Random(1).next());
 }
 
-TEST(Random, below_is_in_range_and_even) {
+TEST(Random, BelowIsInRangeAndEven) {
   Random random(0);
   EXPECT_EQ(random.below(0), 0u);
   EXPECT_EQ(random.below(1), 0u);
@@ -43,7 +43,7 @@ TEST(Random, below_is_in_range_and_even) {
   EXPECT_GT(largest, UINT64_MAX / 2);
 }
 
-TEST(Random, unit_and_chance) {
+TEST(Random, UnitAndChance) {
   Random random(3);
   double sum = 0;
   int hits = 0;
@@ -60,7 +60,7 @@ TEST(Random, unit_and_chance) {
   EXPECT_TRUE(random.chance(5, 5));
 }
 
-TEST(Random, serves_standard_algorithms) {
+TEST(Random, ServesStandardAlgorithms) {
   std::vector<int> values(100);
   std::iota(values.begin(), values.end(), 0);
   Random random(5);
@@ -68,7 +68,7 @@ TEST(Random, serves_standard_algorithms) {
   EXPECT_FALSE(std::is_sorted(values.begin(), values.end()));
 }
 
-TEST(Random, fresh_seeds_differ) {
+TEST(Random, FreshSeedsDiffer) {
   std::set<uint64_t> seeds;
   for (int i = 0; i < 1000; ++i) seeds.insert(fresh_seed());
   EXPECT_EQ(seeds.size(), 1000u);
@@ -92,7 +92,7 @@ class SeedFromEnv : public ::testing::Test {
   std::string saved_;
 };
 
-TEST_F(SeedFromEnv, prefers_the_environment_when_it_is_a_number) {
+TEST_F(SeedFromEnv, PrefersTheEnvironmentWhenItIsANumber) {
   EXPECT_EQ(seed_from_env_or(5), 5u);
   setenv("BONSAI_SEED", "123", 1);
   EXPECT_EQ(seed_from_env_or(5), 123u);

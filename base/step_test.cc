@@ -17,7 +17,7 @@ std::vector<std::string>& steps_seen() {
   return seen;
 }
 
-TEST(Step, calls_the_hook) {
+TEST(Step, CallsTheHook) {
   step("unseen");
   step_hook = [](const char* name) { steps_seen().emplace_back(name); };
   step("seen");
@@ -28,7 +28,7 @@ TEST(Step, calls_the_hook) {
 
 // Shows the use in protocol tests: a read-modify-write in two steps loses updates under some interleavings, and never
 // without concurrency.
-TEST(Step, with_a_seeded_scheduler_shows_a_lost_update) {
+TEST(Step, WithASeededSchedulerShowsALostUpdate) {
   step_hook = [](const char*) { Scheduler::yield(); };
   Scheduler scheduler({.pick = Scheduler::Pick::kSeeded});
   int lost = 0;

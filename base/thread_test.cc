@@ -31,7 +31,7 @@ TEST(Sleep, LastsUntilTheDeadlineWithoutSpinning) {
   sleep_until(begin);  // long past
 }
 
-TEST(Thread, runs_under_its_name_and_is_joined) {
+TEST(Thread, RunsUnderItsNameAndIsJoined) {
   std::string name;
   {
     Thread thread("a-name-of-more-than-15-bytes", [&] {
@@ -44,7 +44,7 @@ TEST(Thread, runs_under_its_name_and_is_joined) {
   EXPECT_EQ(name, "a-name-of-more-");
 }
 
-TEST(Thread, is_pinned_to_one_processor_that_it_may_use) {
+TEST(Thread, IsPinnedToOneProcessorThatItMayUse) {
   cpu_set_t allowed;
   ASSERT_EQ(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
   std::set<int> used;
@@ -63,7 +63,7 @@ TEST(Thread, is_pinned_to_one_processor_that_it_may_use) {
   EXPECT_EQ(used.size(), static_cast<size_t>(CPU_COUNT(&allowed)));
 }
 
-TEST(Thread, for_each_on_visits_all_once_and_waits_for_them) {
+TEST(Thread, ForEachOnVisitsAllOnceAndWaitsForThem) {
   EXPECT_GE(processors(), 1U);
   for (const unsigned threads : {0U, 1U, 3U}) {
     for (const size_t count : {size_t{0}, size_t{1}, size_t{2}, size_t{1000}}) {
@@ -74,7 +74,7 @@ TEST(Thread, for_each_on_visits_all_once_and_waits_for_them) {
   }
 }
 
-TEST(Thread, assignment_joins_the_old_body_first) {
+TEST(Thread, AssignmentJoinsTheOldBodyFirst) {
   std::atomic<int> ended{0};
   Thread thread("one", [&] {
     sleep_ms(10);
@@ -87,7 +87,7 @@ TEST(Thread, assignment_joins_the_old_body_first) {
   EXPECT_FALSE(thread.joinable());
 }
 
-TEST(Thread, made_by_a_coroutine_in_virtual_time_is_a_coroutine) {
+TEST(Thread, MadeByACoroutineInVirtualTimeIsACoroutine) {
   const auto order_of = [](uint64_t seed) {
     std::string order;
     Scheduler scheduler({.pick = Scheduler::Pick::kSeeded, .seed = seed});
@@ -124,7 +124,7 @@ TEST(Thread, made_by_a_coroutine_in_virtual_time_is_a_coroutine) {
   EXPECT_GT(orders.size(), 10U);
 }
 
-TEST(ThreadOrdinal, is_dense_unique_and_reused) {
+TEST(ThreadOrdinal, IsDenseUniqueAndReused) {
   const uint32_t mine = thread_ordinal();
   EXPECT_EQ(thread_ordinal(), mine);
   for (int round = 0; round < 3; ++round) {
@@ -150,7 +150,7 @@ TEST(ThreadOrdinal, is_dense_unique_and_reused) {
   }
 }
 
-TEST(Event, remembers_one_signal) {
+TEST(Event, RemembersOneSignal) {
   Event event;
   EXPECT_FALSE(event.wait_for(1));
   event.signal();
@@ -159,7 +159,7 @@ TEST(Event, remembers_one_signal) {
   EXPECT_FALSE(event.wait_for(0));
 }
 
-TEST(Event, wakes_a_waiting_thread) {
+TEST(Event, WakesAWaitingThread) {
   Event ping, pong;
   Thread thread("echo", [&] {
     for (int i = 0; i < 100; ++i) {
@@ -173,7 +173,7 @@ TEST(Event, wakes_a_waiting_thread) {
   }
 }
 
-TEST(Event, lets_sibling_coroutines_run) {
+TEST(Event, LetsSiblingCoroutinesRun) {
   Event event;
   Scheduler scheduler;
   bool woken = false;
@@ -183,7 +183,7 @@ TEST(Event, lets_sibling_coroutines_run) {
   EXPECT_TRUE(woken);
 }
 
-TEST(Waits, sleep_takes_its_time_and_yield_returns) {
+TEST(Waits, SleepTakesItsTimeAndYieldReturns) {
   const uint64_t start = now_ns();
   sleep_ms(5);
   EXPECT_GE(now_ns() - start, 5 * kNsPerMs);
@@ -193,7 +193,7 @@ TEST(Waits, sleep_takes_its_time_and_yield_returns) {
   yield_thread();
 }
 
-TEST(Waits, yield_until_returns_at_its_deadline) {
+TEST(Waits, YieldUntilReturnsAtItsDeadline) {
   for (const uint64_t ns : {uint64_t{0}, uint64_t{500}, 3 * kNsPerMs}) {
     const uint64_t deadline_ns = now_ns() + ns;
     yield_until(deadline_ns);
@@ -217,7 +217,7 @@ class Granted {
   Granted& operator=(const Granted&) = delete;
 };
 
-TEST(Thread, that_the_system_refuses_is_a_status_with_the_remedy) {
+TEST(Thread, ThatTheSystemRefusesIsAStatusWithTheRemedy) {
   const Granted none(0);
   Thread thread;
   bool ran = false;
@@ -232,7 +232,7 @@ TEST(Thread, that_the_system_refuses_is_a_status_with_the_remedy) {
 }
 
 // A real refusal: no address space for a stack. Sanitizers reserve more than any limit.
-TEST(Thread, without_memory_for_its_stack_is_a_status) {
+TEST(Thread, WithoutMemoryForItsStackIsAStatus) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a sanitizer needs address space without limit";
 #endif
@@ -251,7 +251,7 @@ TEST(Thread, without_memory_for_its_stack_is_a_status) {
   EXPECT_EQ(status, 0);
 }
 
-TEST(Thread, that_is_reserved_waits_for_its_body) {
+TEST(Thread, ThatIsReservedWaitsForItsBody) {
   Thread thread, idle, moved;
   ASSERT_TRUE(Thread::reserve("later", &thread).ok());
   ASSERT_TRUE(Thread::reserve("never", &idle).ok());
@@ -268,7 +268,7 @@ TEST(Thread, that_is_reserved_waits_for_its_body) {
   idle.join();
 }
 
-TEST(ForEachOn, uses_as_many_threads_as_there_are) {
+TEST(ForEachOn, UsesAsManyThreadsAsThereAre) {
   for (const int64_t threads : {0, 1, 2, 100}) {
     const Granted some(threads);
     std::atomic<uint64_t> sum{0};
@@ -277,7 +277,7 @@ TEST(ForEachOn, uses_as_many_threads_as_there_are) {
   }
 }
 
-TEST(BoundedWait, expires_after_its_limit_and_says_who_it_was) {
+TEST(BoundedWait, ExpiresAfterItsLimitAndSaysWhoItWas) {
   BoundedWait wait("the answer", 20);
   const uint64_t start = now_ns();
   int pauses = 0;
@@ -291,7 +291,7 @@ TEST(BoundedWait, expires_after_its_limit_and_says_who_it_was) {
   EXPECT_NE(wait.status().message().find("the answer"), std::string::npos);
 }
 
-TEST(BoundedWait, is_bounded_for_those_who_watch_instead_of_pausing) {
+TEST(BoundedWait, IsBoundedForThoseWhoWatchInsteadOfPausing) {
   BoundedWait wait("a device", 2);
   EXPECT_EQ(wait.watch_ns(), 0u) << "counts from here";
   uint64_t last_ns = 0;
@@ -304,7 +304,7 @@ TEST(BoundedWait, is_bounded_for_those_who_watch_instead_of_pausing) {
 }
 
 // A process that is stopped for longer than a limit goes on where it was.
-TEST(BoundedWait, does_not_expire_while_the_process_is_stopped) {
+TEST(BoundedWait, DoesNotExpireWhileTheProcessIsStopped) {
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
@@ -329,7 +329,7 @@ TEST(BoundedWait, does_not_expire_while_the_process_is_stopped) {
 }
 
 // The clock jumps, as after a stop. A condition that became true meanwhile is noticed, even if the limit has passed.
-TEST(BoundedWait, looks_once_more_after_the_limit) {
+TEST(BoundedWait, LooksOnceMoreAfterTheLimit) {
   uint64_t clock_ns = kNsPerSecond;
   virtual_now_ns = &clock_ns;
   for (const uint64_t limit_ms : {uint64_t{1}, uint64_t{100}, uint64_t{10'000}}) {
@@ -351,7 +351,7 @@ TEST(BoundedWait, looks_once_more_after_the_limit) {
 }
 
 // As below, for waits for a signal.
-TEST(Event, does_not_end_while_the_process_is_stopped) {
+TEST(Event, DoesNotEndWhileTheProcessIsStopped) {
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
@@ -373,7 +373,7 @@ TEST(Event, does_not_end_while_the_process_is_stopped) {
   EXPECT_EQ(status, 0) << "the wait ended";
 }
 
-TEST(BoundedWait, inside_a_coroutine_lets_siblings_run) {
+TEST(BoundedWait, InsideACoroutineLetsSiblingsRun) {
   for (const auto pick : {Scheduler::Pick::kFifo, Scheduler::Pick::kSeeded}) {
     Scheduler scheduler({.pick = pick});
     int progress = 0;
@@ -390,7 +390,7 @@ TEST(BoundedWait, inside_a_coroutine_lets_siblings_run) {
   }
 }
 
-TEST(YieldingMutex, excludes_threads) {
+TEST(YieldingMutex, ExcludesThreads) {
   YieldingMutex mutex("test");
   int count = 0;
   std::vector<Thread> threads;
@@ -406,7 +406,7 @@ TEST(YieldingMutex, excludes_threads) {
   EXPECT_EQ(count, 8000);
 }
 
-TEST(YieldingMutex, lets_the_suspended_holder_go_on) {
+TEST(YieldingMutex, LetsTheSuspendedHolderGoOn) {
   YieldingMutex mutex("test");
   Scheduler scheduler;
   std::string order;
@@ -423,7 +423,7 @@ TEST(YieldingMutex, lets_the_suspended_holder_go_on) {
 }
 
 // A wait for something that takes a few microseconds, such as a round trip, oversleeps by no more than that.
-TEST(BoundedWait, naps_briefly_at_first) {
+TEST(BoundedWait, NapsBrieflyAtFirst) {
   Scheduler scheduler({.virtual_time = true, .virtual_ns_per_switch = 1});
   scheduler.spawn([] {
     for (const uint64_t takes_us : {1, 3, 5, 20, 1'000, 100'000}) {
@@ -436,7 +436,7 @@ TEST(BoundedWait, naps_briefly_at_first) {
   ASSERT_TRUE(scheduler.run().ok());
 }
 
-TEST(BoundedWait, expires_in_virtual_time_at_once) {
+TEST(BoundedWait, ExpiresInVirtualTimeAtOnce) {
   Scheduler scheduler({.pick = Scheduler::Pick::kSeeded});
   bool expired = false;
   scheduler.spawn([&] {

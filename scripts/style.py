@@ -27,6 +27,7 @@ Which rule applies where (tests = *_test.cc, *_fuzz.cc, testing.h and folders na
   print         rooms and include, not tests     writing to stdout or stderr: report by Status or the log sink
   exception     rooms and include, not tests     throw
   guard         *.h                              a header guard other than BONSAI_<PATH>_H_
+  test_name     all C and C++                    names of test suites and cases other than CamelCase
   line          all source                       lines over 120 columns
   file          C and C++, Python, shell         files over 600 lines
   function      C and C++                        functions over 70 lines, but those in style-ratchet.txt, which shrink
@@ -74,8 +75,8 @@ RESIDENT_READERS = ["persist/words.h", "persist/pool.cc", "persist/dnode_store.c
 CPP = {".h", ".cc", ".cpp", ".c"}
 SOURCE = CPP | {".py", ".sh", ".cmake", ".txt", ".in"}
 RULES = ["format", "thread", "thread_status", "descriptor", "sleep", "clock", "random", "narrow", "nvm", "seam",
-         "scratch", "flags", "layer", "print", "exception", "guard", "line", "file", "function", "unfinished",
-         "dead_code", "dash", "path", "test_ratio", *style_prose.RULES, *style_spdx.RULES]
+         "scratch", "flags", "layer", "print", "exception", "guard", "test_name", "line", "file", "function",
+         "unfinished", "dead_code", "dash", "path", "test_ratio", *style_prose.RULES, *style_spdx.RULES]
 
 
 class Source:
@@ -232,6 +233,19 @@ def check_guard(source):
     guard = "BONSAI_" + re.sub(r"[^A-Z0-9]", "_", "/".join(parts).upper()) + "_"
     if f"#ifndef {guard}\n#define {guard}\n" not in source.text:
         yield Breach(source.path, 1, "guard", f"the header guard must be {guard}")
+
+
+TEST_CASE = re.compile(r"\b(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+),\s*(?:DISABLED_)?(\w+)\s*\)")
+
+
+def check_test_names(source):
+    if not source.is_cpp:
+        return
+    for match in TEST_CASE.finditer(source.code):
+        for name in match.groups():
+            if not re.fullmatch(r"[A-Z][A-Za-z0-9]*", name):
+                line = source.code.count("\n", 0, match.start()) + 1
+                yield Breach(source.path, line, "test_name", f"{name}: test suites and cases are CamelCase")
 
 
 def check_lines(source):
@@ -423,6 +437,7 @@ def check_source(source, ratchet):
     yield from check_banned(source)
     yield from check_layer(source)
     yield from check_guard(source)
+    yield from check_test_names(source)
     yield from check_lines(source)
     yield from check_dead_code(source)
     yield from check_functions(source, ratchet)

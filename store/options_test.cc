@@ -69,7 +69,7 @@ void expect_refused(const Status& status, const char* name) {
   EXPECT_NE(status.message().find(name), std::string::npos) << status.ToString();
 }
 
-TEST(StoreOptions, out_of_bounds_are_refused_by_every_function_that_takes_them) {
+TEST(StoreOptions, OutOfBoundsAreRefusedByEveryFunctionThatTakesThem) {
   TempFolder folder;
   const std::string pool = folder.file("pool"), other = folder.file("other");
   std::unique_ptr<DB> db;
@@ -93,7 +93,7 @@ TEST(StoreOptions, out_of_bounds_are_refused_by_every_function_that_takes_them) 
 }
 
 // Copies take it: BackupTest.ACopyIsAsLargeAsItsRecordsNeed.
-TEST(StoreOptions, of_a_pool_without_bytes_are_refused) {
+TEST(StoreOptions, OfAPoolWithoutBytesAreRefused) {
   TempFolder folder;
   Options options = small();
   options.pool_bytes = 0;
@@ -102,7 +102,7 @@ TEST(StoreOptions, of_a_pool_without_bytes_are_refused) {
   EXPECT_FALSE(std::filesystem::exists(folder.file("other")));
 }
 
-TEST(StoreOptions, at_their_bounds_are_taken_or_refused_by_what_the_machine_has) {
+TEST(StoreOptions, AtTheirBoundsAreTakenOrRefusedByWhatTheMachineHas) {
   TempFolder folder;
   const std::vector<std::function<void(Options*)>> extremes = {
       [](Options* o) { o->stall_ms_max = UINT32_MAX; },
@@ -141,7 +141,7 @@ TEST(StoreOptions, at_their_bounds_are_taken_or_refused_by_what_the_machine_has)
   }
 }
 
-TEST(StoreOptions, of_tests_out_of_bounds_are_refused) {
+TEST(StoreOptions, OfTestsOutOfBoundsAreRefused) {
   TempFolder folder;
   std::unique_ptr<DB> db;
   TestOptions test;
@@ -153,7 +153,7 @@ TEST(StoreOptions, of_tests_out_of_bounds_are_refused) {
   EXPECT_FALSE(std::filesystem::exists(folder.file("pool")));
 }
 
-TEST(StoreOptions, that_c_setters_pass_on_are_refused_alike) {
+TEST(StoreOptions, ThatCSettersPassOnAreRefusedAlike) {
   TempFolder folder;
   const std::vector<std::function<void(bonsai_options_t*)>> bad = {
       [](bonsai_options_t* o) { bonsai_options_set_background_threads(o, static_cast<uint32_t>(-1)); },
@@ -189,7 +189,7 @@ TEST(StoreOptions, that_c_setters_pass_on_are_refused_alike) {
 }
 
 // Open has its threads before it changes anything.
-TEST(StoreOpen, without_a_further_thread_is_refused_and_changes_nothing) {
+TEST(StoreOpen, WithoutAFurtherThreadIsRefusedAndChangesNothing) {
   TempFolder folder;
   const std::string pool = folder.file("pool"), other = folder.file("other");
   std::unique_ptr<DB> db;

@@ -304,18 +304,18 @@ class HostileHosts : public ::testing::Test {
   uint64_t calls_ = 0, refused_ = 0;
 };
 
-TEST_F(HostileHosts, without_standard_descriptors) {
+TEST_F(HostileHosts, WithoutStandardDescriptors) {
   for (const Hostility& each : testing::closed_descriptors()) live(each);
   EXPECT_EQ(refused_, 0u) << "nothing is missing that a store needs";
 }
 
-TEST_F(HostileHosts, with_tight_limits) {
+TEST_F(HostileHosts, WithTightLimits) {
   for (const Hostility& each : testing::tight_limits()) live(each);
   EXPECT_GT(refused_, 0u);
 }
 
 // A timer interrupts every system call that can be interrupted; also one that takes longer than the timer's interval.
-TEST_F(HostileHosts, in_a_storm_of_signals) {
+TEST_F(HostileHosts, InAStormOfSignals) {
   const Hostility storm = {"a signal every 300 us", [] {
                              struct sigaction action = {};
                              action.sa_handler = [](int) {};
@@ -334,7 +334,7 @@ TEST_F(HostileHosts, in_a_storm_of_signals) {
             "");
 }
 
-TEST_F(HostileHosts, frozen_again_and_again) {
+TEST_F(HostileHosts, FrozenAgainAndAgain) {
   const auto folder = prepare();
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
@@ -352,7 +352,7 @@ TEST_F(HostileHosts, frozen_again_and_again) {
 
 // A child that touches nothing holds nothing: while it lives the pool can be closed and opened, by whom it may be, and
 // opened after its owner's death.
-TEST_F(HostileHosts, whose_child_lives_on) {
+TEST_F(HostileHosts, WhoseChildLivesOn) {
   for (const bool dies : {false, true}) {
     for (const bool read_only : {false, true}) {
       const auto folder = prepare();
@@ -392,7 +392,7 @@ TEST_F(HostileHosts, whose_child_lives_on) {
 }
 
 // In a forked child every call on the parent's store is refused; what the child opens itself works.
-TEST_F(HostileHosts, forked_children_of_an_owner) {
+TEST_F(HostileHosts, ForkedChildrenOfAnOwner) {
   const auto folder = prepare();
   std::unique_ptr<DB> db;
   ASSERT_TRUE(DB::Open(Options(), folder->file("pool"), &db).ok());
@@ -446,7 +446,7 @@ TEST_F(HostileHosts, forked_children_of_an_owner) {
 }
 
 // What the library prints to is never the pool: a host without standard output that prints all the time.
-TEST_F(HostileHosts, that_print_to_closed_descriptors) {
+TEST_F(HostileHosts, ThatPrintToClosedDescriptors) {
   live({"printing to closed descriptors", [] {
           for (int fd = 0; fd < 3; ++fd) ::close(fd);
           static base::Thread printer;

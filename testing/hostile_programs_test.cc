@@ -168,20 +168,20 @@ class HostilePrograms : public ::testing::Test {
   uint64_t calls_ = 0;
 };
 
-TEST_F(HostilePrograms, bonsai_without_standard_descriptors) {
+TEST_F(HostilePrograms, BonsaiWithoutStandardDescriptors) {
   for (const Hostility& each : testing::closed_descriptors()) {
     run_all(each, each.name.find('1') == std::string::npos, each.name.find('2') == std::string::npos);
   }
 }
 
-TEST_F(HostilePrograms, bonsai_with_tight_limits) {
+TEST_F(HostilePrograms, BonsaiWithTightLimits) {
   for (const Hostility& each : some_limits()) {
     const bool heard = each.name.find("of a file limited to 0") == std::string::npos;  // what is printed goes to files
     run_all(each, heard, heard);
   }
 }
 
-TEST_F(HostilePrograms, help_and_version_report_that_nobody_could_read_them) {
+TEST_F(HostilePrograms, HelpAndVersionReportThatNobodyCouldReadThem) {
   for (const Hostility& each : testing::closed_descriptors()) {
     if (each.name.find('1') == std::string::npos) continue;
     for (const char* program : {BONSAI_PROGRAM, BONSAID_PROGRAM, BENCH_PROGRAM}) {
@@ -192,7 +192,7 @@ TEST_F(HostilePrograms, help_and_version_report_that_nobody_could_read_them) {
   }
 }
 
-TEST_F(HostilePrograms, the_memory_node_serves_or_says_why_not) {
+TEST_F(HostilePrograms, TheMemoryNodeServesOrSaysWhyNot) {
   std::vector<Hostility> all = testing::closed_descriptors();
   for (const Hostility& each : some_limits()) all.push_back(each);
   for (const Hostility& each : all) {
@@ -225,7 +225,7 @@ TEST_F(HostilePrograms, the_memory_node_serves_or_says_why_not) {
 }
 
 // Who reads its log leaves.
-TEST_F(HostilePrograms, the_memory_node_outlives_the_reader_of_its_log) {
+TEST_F(HostilePrograms, TheMemoryNodeOutlivesTheReaderOfItsLog) {
   const TempFolder outputs;
   prepare();
   ::setenv("BONSAI_SHM_FOLDER", outputs.path().c_str(), 1);
@@ -245,7 +245,7 @@ TEST_F(HostilePrograms, the_memory_node_outlives_the_reader_of_its_log) {
   ::unsetenv("BONSAI_SHM_FOLDER");
 }
 
-TEST_F(HostilePrograms, the_benchmark_reports_what_it_was_refused) {
+TEST_F(HostilePrograms, TheBenchmarkReportsWhatItWasRefused) {
   if (*BENCH_PROGRAM == '\0') GTEST_SKIP() << "there is no benchmark in this build";
   prepare();
   for (const Hostility& each : testing::tight_limits()) {

@@ -26,7 +26,7 @@ namespace {
 
 using Pick = Scheduler::Pick;
 
-TEST(Scheduler, fifo_takes_turns_in_order) {
+TEST(Scheduler, FifoTakesTurnsInOrder) {
   Scheduler scheduler;
   std::string trace;
   for (char name : {'a', 'b', 'c'}) {
@@ -43,7 +43,7 @@ TEST(Scheduler, fifo_takes_turns_in_order) {
   EXPECT_EQ(scheduler.live(), 0u);
 }
 
-TEST(Scheduler, outside_a_coroutine_yield_is_nothing_and_waiting_waits) {
+TEST(Scheduler, OutsideACoroutineYieldIsNothingAndWaitingWaits) {
   EXPECT_EQ(Scheduler::current(), nullptr);
   Scheduler::yield();
   const uint64_t deadline = now_ns() + 2 * kNsPerMs;
@@ -56,7 +56,7 @@ TEST(Scheduler, outside_a_coroutine_yield_is_nothing_and_waiting_waits) {
   EXPECT_EQ(Scheduler::current(), nullptr);
 }
 
-TEST(Scheduler, a_coroutine_keeps_its_number_and_no_live_one_has_it) {
+TEST(Scheduler, ACoroutineKeepsItsNumberAndNoLiveOneHasIt) {
   Scheduler scheduler;
   std::set<size_t> numbers;
   for (int i = 0; i < 5; ++i) {
@@ -72,7 +72,7 @@ TEST(Scheduler, a_coroutine_keeps_its_number_and_no_live_one_has_it) {
   EXPECT_LT(*numbers.rbegin(), 5u) << "they are small";
 }
 
-TEST(Scheduler, coroutines_spawn_coroutines) {
+TEST(Scheduler, CoroutinesSpawnCoroutines) {
   Scheduler scheduler;
   int ended = 0;
   std::function<void(int)> tree = [&](int depth) {
@@ -87,7 +87,7 @@ TEST(Scheduler, coroutines_spawn_coroutines) {
   EXPECT_EQ(ended, 255);
 }
 
-TEST(Scheduler, coroutines_and_stacks_are_reused) {
+TEST(Scheduler, CoroutinesAndStacksAreReused) {
   Scheduler scheduler;
   int ended = 0;
   size_t stacks = 0;
@@ -109,7 +109,7 @@ TEST(Scheduler, coroutines_and_stacks_are_reused) {
   EXPECT_TRUE(next.run().ok());
 }
 
-TEST(Scheduler, functions_are_destroyed_when_they_end) {
+TEST(Scheduler, FunctionsAreDestroyedWhenTheyEnd) {
   auto held = std::make_shared<int>(1);
   Scheduler scheduler;
   scheduler.spawn([held] { Scheduler::yield(); });
@@ -139,7 +139,7 @@ std::string seeded_trace(Scheduler& scheduler) {
   return trace;
 }
 
-TEST(Scheduler, seeded_runs_are_a_function_of_the_seed) {
+TEST(Scheduler, SeededRunsAreAFunctionOfTheSeed) {
   std::set<std::string> traces;
   Scheduler reused({.pick = Pick::kSeeded});
   for (uint64_t seed = 0; seed < 50; ++seed) {
@@ -152,7 +152,7 @@ TEST(Scheduler, seeded_runs_are_a_function_of_the_seed) {
   EXPECT_GT(traces.size(), 45u);
 }
 
-TEST(Scheduler, what_a_seeded_run_takes_for_chance_is_a_function_of_the_seed) {
+TEST(Scheduler, WhatASeededRunTakesForChanceIsAFunctionOfTheSeed) {
   const auto drawn = [](uint64_t seed) {
     std::vector<uint64_t> numbers;
     const auto draw = [&] {
@@ -180,7 +180,7 @@ TEST(Scheduler, what_a_seeded_run_takes_for_chance_is_a_function_of_the_seed) {
   EXPECT_NE(fresh_seed(), once[0]);
 }
 
-TEST(Scheduler, seeded_reaches_every_interleaving) {
+TEST(Scheduler, SeededReachesEveryInterleaving) {
   Scheduler scheduler({.pick = Pick::kSeeded});
   std::set<std::string> traces;
   for (uint64_t seed = 0; seed < 2000; ++seed) {
@@ -200,7 +200,7 @@ TEST(Scheduler, seeded_reaches_every_interleaving) {
   EXPECT_EQ(traces.size(), 20u) << "6 over 3 orders of two times three steps";
 }
 
-TEST(Scheduler, staying_makes_long_stretches) {
+TEST(Scheduler, StayingMakesLongStretches) {
   const auto changes = [](uint32_t stay) {
     Scheduler scheduler({.pick = Pick::kSeeded, .seed = 1, .stay_per_256 = stay});
     int last = -1, count = 0;
@@ -219,7 +219,7 @@ TEST(Scheduler, staying_makes_long_stretches) {
   EXPECT_LT(changes(250), 100);
 }
 
-TEST(Scheduler, deadlines_pass_in_order_while_others_run) {
+TEST(Scheduler, DeadlinesPassInOrderWhileOthersRun) {
   Scheduler scheduler;
   std::string trace;
   int spins = 0;
@@ -244,7 +244,7 @@ TEST(Scheduler, deadlines_pass_in_order_while_others_run) {
   EXPECT_GE(now_ns() - start, 9 * kNsPerMs);
 }
 
-TEST(Scheduler, virtual_time_costs_no_time) {
+TEST(Scheduler, VirtualTimeCostsNoTime) {
   Scheduler scheduler({.virtual_time = true});
   const uint64_t real_start = now_ns();
   std::string trace;
@@ -260,7 +260,7 @@ TEST(Scheduler, virtual_time_costs_no_time) {
   EXPECT_LT(now_ns() - real_start, 10 * kNsPerSecond) << "and outside the clock is the real one";
 }
 
-TEST(Scheduler, park_and_wake) {
+TEST(Scheduler, ParkAndWake) {
   Scheduler scheduler;
   Scheduler::Token token;
   std::string trace;
@@ -289,7 +289,7 @@ TEST(Scheduler, park_and_wake) {
   scheduler.wake(Scheduler::Token());
 }
 
-TEST(Scheduler, a_wake_beats_the_deadline_and_leaves_no_stale_timer) {
+TEST(Scheduler, AWakeBeatsTheDeadlineAndLeavesNoStaleTimer) {
   Scheduler scheduler({.virtual_time = true});
   Scheduler::Token token;
   scheduler.spawn([&] {
@@ -303,7 +303,7 @@ TEST(Scheduler, a_wake_beats_the_deadline_and_leaves_no_stale_timer) {
   EXPECT_TRUE(scheduler.run().ok());
 }
 
-TEST(Scheduler, deadlock_is_reported_by_name_and_can_be_resolved) {
+TEST(Scheduler, DeadlockIsReportedByNameAndCanBeResolved) {
   Scheduler scheduler;
   std::vector<Scheduler::Token> tokens;
   for (const char* name : {"left", "right"}) {
@@ -324,7 +324,7 @@ TEST(Scheduler, deadlock_is_reported_by_name_and_can_be_resolved) {
   EXPECT_TRUE(scheduler.run().ok());
 }
 
-TEST(Scheduler, idle_time_is_bounded) {
+TEST(Scheduler, IdleTimeIsBounded) {
   Scheduler scheduler({.idle_ms_max = 10});
   scheduler.spawn([] { sleep_ms(200); }, "sleeper");
   const uint64_t start = now_ns();
@@ -336,7 +336,7 @@ TEST(Scheduler, idle_time_is_bounded) {
   EXPECT_GE(now_ns() - start, 200 * kNsPerMs);
 }
 
-TEST(Scheduler, livelocks_are_bounded) {
+TEST(Scheduler, LivelocksAreBounded) {
   for (const auto pick : {Pick::kFifo, Pick::kSeeded}) {
     for (int spinners : {1, 2}) {
       Scheduler scheduler({.pick = pick, .stay_per_256 = 100, .switches_max = 10'000});
@@ -357,7 +357,7 @@ TEST(Scheduler, livelocks_are_bounded) {
   }
 }
 
-TEST(Scheduler, abandoned_coroutines_harm_nobody) {
+TEST(Scheduler, AbandonedCoroutinesHarmNobody) {
   auto held = std::make_shared<int>(1);
   {
     Scheduler scheduler;
@@ -373,7 +373,7 @@ TEST(Scheduler, abandoned_coroutines_harm_nobody) {
   EXPECT_TRUE(scheduler.run().ok());
 }
 
-TEST(Scheduler, schedulers_nest) {
+TEST(Scheduler, SchedulersNest) {
   Scheduler outer({.virtual_time = true});
   int inner_runs = 0;
   for (int i = 0; i < 3; ++i) {
@@ -396,7 +396,7 @@ TEST(Scheduler, schedulers_nest) {
   EXPECT_EQ(inner_runs, 3);
 }
 
-TEST(Scheduler, a_nested_one_lives_in_the_time_of_its_host) {
+TEST(Scheduler, ANestedOneLivesInTheTimeOfItsHost) {
   Scheduler host({.virtual_time = true});
   std::string trace;
   host.spawn([&] {
@@ -421,7 +421,7 @@ TEST(Scheduler, a_nested_one_lives_in_the_time_of_its_host) {
   EXPECT_EQ(trace, "n1h2n3");
 }
 
-TEST(Scheduler, coroutines_of_the_host_run_between_those_of_a_nested_one_and_wake_them) {
+TEST(Scheduler, CoroutinesOfTheHostRunBetweenThoseOfANestedOneAndWakeThem) {
   for (const bool virtual_time : {false, true}) {
     Scheduler host({.virtual_time = virtual_time});
     Scheduler nested;
@@ -448,7 +448,7 @@ TEST(Scheduler, coroutines_of_the_host_run_between_those_of_a_nested_one_and_wak
   }
 }
 
-TEST(Scheduler, a_nested_one_that_nobody_wakes_names_who_waits) {
+TEST(Scheduler, ANestedOneThatNobodyWakesNamesWhoWaits) {
   Scheduler host({.virtual_time = true});
   Scheduler nested;
   host.spawn([&] {
@@ -459,7 +459,7 @@ TEST(Scheduler, a_nested_one_that_nobody_wakes_names_who_waits) {
   ASSERT_TRUE(host.run().ok());
 }
 
-TEST(Scheduler, one_per_thread_at_the_same_time_and_passed_on_when_idle) {
+TEST(Scheduler, OnePerThreadAtTheSameTimeAndPassedOnWhenIdle) {
   Scheduler shared;
   for (int round = 0; round < 2; ++round) {
     std::vector<Thread> threads;
@@ -486,7 +486,7 @@ TEST(Scheduler, one_per_thread_at_the_same_time_and_passed_on_when_idle) {
   }
 }
 
-TEST(Scheduler, many_coroutines_at_once) {
+TEST(Scheduler, ManyCoroutinesAtOnce) {
 #ifdef BONSAI_TEST_SANITIZED
   constexpr int kCoroutines = 500;
 #else
@@ -506,7 +506,7 @@ TEST(Scheduler, many_coroutines_at_once) {
   EXPECT_EQ(sum, kCoroutines);
 }
 
-TEST(Scheduler, refused_stacks_are_an_answer) {
+TEST(Scheduler, RefusedStacksAreAnAnswer) {
   Scheduler scheduler({.stack_bytes = size_t{1} << 46});
   scheduler.spawn([] { FAIL() << "it has no stack"; });
   const Status status = scheduler.run();
@@ -521,7 +521,7 @@ TEST(Scheduler, refused_stacks_are_an_answer) {
   return depth == 0 ? 0 : use_stack(depth - 1) + (frame[0] == static_cast<char>(depth));
 }
 
-TEST(Scheduler, deep_stacks_survive_switches) {
+TEST(Scheduler, DeepStacksSurviveSwitches) {
   Scheduler scheduler;
   for (int i = 0; i < 3; ++i) {
     scheduler.spawn([] { EXPECT_EQ(use_stack(80), 80); });
@@ -530,14 +530,14 @@ TEST(Scheduler, deep_stacks_survive_switches) {
 }
 
 #ifndef BONSAI_TEST_SANITIZED
-TEST(SchedulerDeath, overflow_hits_the_guard_page) {
+TEST(SchedulerDeath, OverflowHitsTheGuardPage) {
   Scheduler scheduler({.stack_bytes = 16 << 10});
   scheduler.spawn([] { (void)use_stack(1000); });
   EXPECT_EXIT((void)scheduler.run(), ::testing::KilledBySignal(SIGSEGV), "");
 }
 #endif
 
-TEST(SchedulerDeath, exceptions_do_not_cross) {
+TEST(SchedulerDeath, ExceptionsDoNotCross) {
   EXPECT_DEATH(
       {
         Scheduler scheduler;
@@ -547,7 +547,7 @@ TEST(SchedulerDeath, exceptions_do_not_cross) {
       "");
 }
 
-TEST(Scheduler, exceptions_inside_are_the_functions_own_business) {
+TEST(Scheduler, ExceptionsInsideAreTheFunctionsOwnBusiness) {
   Scheduler scheduler;
   int caught = 0;
   for (int i = 0; i < 3; ++i) {
@@ -565,7 +565,7 @@ TEST(Scheduler, exceptions_inside_are_the_functions_own_business) {
   EXPECT_EQ(caught, 3);
 }
 
-TEST(Scheduler, cost) {
+TEST(Scheduler, Cost) {
   Scheduler scheduler({.pick = Pick::kSeeded});
 #ifdef BONSAI_TEST_SANITIZED
   constexpr int kRuns = 500, kYields = 5'000;

@@ -9,7 +9,7 @@
 namespace bonsai::base {
 namespace {
 
-TEST(Stack, is_writable_in_full_and_reused) {
+TEST(Stack, IsWritableInFullAndReused) {
   const Stack stack = take_stack(10'000);
   ASSERT_NE(stack.bottom, nullptr);
   EXPECT_GE(stack.bytes, 10'000u);
@@ -23,7 +23,7 @@ TEST(Stack, is_writable_in_full_and_reused) {
   give_back_stack(again);
 }
 
-TEST(Stack, sizes_do_not_mix) {
+TEST(Stack, SizesDoNotMix) {
   const Stack small = take_stack(4096);
   give_back_stack(small);
   const Stack large = take_stack(1 << 20);
@@ -32,7 +32,7 @@ TEST(Stack, sizes_do_not_mix) {
   give_back_stack(large);
 }
 
-TEST(Stack, the_pool_is_bounded_and_a_refusal_is_an_answer) {
+TEST(Stack, ThePoolIsBoundedAndARefusalIsAnAnswer) {
   std::vector<Stack> stacks;
   for (int i = 0; i < 5000; ++i) {
     stacks.push_back(take_stack(4096));
@@ -42,7 +42,7 @@ TEST(Stack, the_pool_is_bounded_and_a_refusal_is_an_answer) {
   EXPECT_EQ(take_stack(size_t{1} << 46).bottom, nullptr);
 }
 
-TEST(StackDeath, the_page_below_is_a_guard) {
+TEST(StackDeath, ThePageBelowIsAGuard) {
   const Stack stack = take_stack(4096);
   EXPECT_DEATH(stack.bottom[-1] = std::byte{1}, "");
   give_back_stack(stack);

@@ -66,7 +66,7 @@ std::string open_each(const std::string& folder) {
   return wrong.empty() ? "none" : wrong;
 }
 
-TEST(Descriptor, is_above_the_standard_ones_whichever_are_closed) {
+TEST(Descriptor, IsAboveTheStandardOnesWhicheverAreClosed) {
   TempFolder folder;
   for (unsigned subset = 0; subset < 8; ++subset) {
     EXPECT_EQ(in_child([&] {
@@ -84,7 +84,7 @@ TEST(Descriptor, is_above_the_standard_ones_whichever_are_closed) {
   }
 }
 
-TEST(Descriptor, that_comes_by_a_message_or_from_the_caller_is_above_the_standard_ones) {
+TEST(Descriptor, ThatComesByAMessageOrFromTheCallerIsAboveTheStandardOnes) {
   EXPECT_EQ(in_child([] {
               int ends[2];
               if (::socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) != 0) return std::string("no sockets");
@@ -116,7 +116,7 @@ TEST(Descriptor, that_comes_by_a_message_or_from_the_caller_is_above_the_standar
 }
 
 // Output that another thread prints to a closed stream meanwhile reaches no file.
-TEST(Descriptor, is_never_for_a_moment_one_that_somebody_prints_to) {
+TEST(Descriptor, IsNeverForAMomentOneThatSomebodyPrintsTo) {
   TempFolder folder;
   const std::string path = folder.file("file");
   EXPECT_EQ(in_child([&] {
@@ -135,7 +135,7 @@ TEST(Descriptor, is_never_for_a_moment_one_that_somebody_prints_to) {
   EXPECT_EQ(testing::read_file(path), "");
 }
 
-TEST(StandardPlaces, are_taken_while_others_open_and_free_afterwards) {
+TEST(StandardPlaces, AreTakenWhileOthersOpenAndFreeAfterwards) {
   EXPECT_EQ(in_child([] {
               close_standard(7);
               std::string found;
@@ -152,7 +152,7 @@ TEST(StandardPlaces, are_taken_while_others_open_and_free_afterwards) {
             "above, not written, free");
 }
 
-TEST(OsFile, is_closed_in_a_child) {
+TEST(OsFile, IsClosedInAChild) {
   TempFolder folder;
   OsFile file = open_file(folder.file("file"), O_RDWR | O_CREAT, 0600);
   const OsFile event = make_event();
@@ -170,7 +170,7 @@ TEST(OsFile, is_closed_in_a_child) {
 }
 
 // A child that does nothing continues to run while the parent closes the file, or dies.
-TEST(OsFile, is_not_locked_by_a_child_that_lives_on) {
+TEST(OsFile, IsNotLockedByAChildThatLivesOn) {
   TempFolder folder;
   const std::string path = folder.file("file");
   OsFile file = open_file(path, O_RDWR | O_CREAT, 0600);
@@ -190,7 +190,7 @@ TEST(OsFile, is_not_locked_by_a_child_that_lives_on) {
   ASSERT_EQ(::waitpid(child, nullptr, 0), child);
 }
 
-TEST(OsFile, leaves_its_lock_to_copies_if_asked_to) {
+TEST(OsFile, LeavesItsLockToCopiesIfAskedTo) {
   TempFolder folder;
   const std::string path = folder.file("file");
   OsFile file = open_file(path, O_RDWR | O_CREAT, 0600);
@@ -206,7 +206,7 @@ TEST(OsFile, leaves_its_lock_to_copies_if_asked_to) {
 }
 
 // A child that was not made by the C library's fork() has a copy of the descriptor.
-TEST(OsFile, releases_its_lock_even_if_somebody_has_a_copy) {
+TEST(OsFile, ReleasesItsLockEvenIfSomebodyHasACopy) {
   TempFolder folder;
   const std::string path = folder.file("file");
   OsFile file = open_file(path, O_RDWR | O_CREAT, 0600);
@@ -218,7 +218,7 @@ TEST(OsFile, releases_its_lock_even_if_somebody_has_a_copy) {
   ::close(copy);
 }
 
-TEST(OsFile, in_a_child_of_the_bare_system_call_does_not_release_the_parents_lock) {
+TEST(OsFile, InAChildOfTheBareSystemCallDoesNotReleaseTheParentsLock) {
   TempFolder folder;
   const std::string path = folder.file("file");
   OsFile file = open_file(path, O_RDWR | O_CREAT, 0600);
@@ -234,7 +234,7 @@ TEST(OsFile, in_a_child_of_the_bare_system_call_does_not_release_the_parents_loc
 }
 
 // Threads that open and close while others fork: a child never has one of them.
-TEST(OsFile, opened_during_a_fork_is_in_no_child) {
+TEST(OsFile, OpenedDuringAForkIsInNoChild) {
   TempFolder folder;
   std::atomic<bool> stop{false};
   std::thread opener([&] {
@@ -262,7 +262,7 @@ TEST(OsFile, opened_during_a_fork_is_in_no_child) {
 }
 
 // The range of a mapping is free in a child, and may be used there for something else.
-TEST(Mapping, that_ends_in_a_child_touches_nothing_there) {
+TEST(Mapping, ThatEndsInAChildTouchesNothingThere) {
   TempFolder folder;
   std::unique_ptr<Mapping> mapping = nvm_testing::create(folder.file("pool"), 1 << 20);
   EXPECT_EQ(in_child([&] {
@@ -276,7 +276,7 @@ TEST(Mapping, that_ends_in_a_child_touches_nothing_there) {
             "mine");
 }
 
-TEST(ReadText, reads_files_of_any_size_up_to_a_bound) {
+TEST(ReadText, ReadsFilesOfAnySizeUpToABound) {
   TempFolder folder;
   const std::string content(10'000, 'a'), path = folder.write("text", content);
   std::string text;
@@ -290,7 +290,7 @@ TEST(ReadText, reads_files_of_any_size_up_to_a_bound) {
   EXPECT_FALSE(read_text(folder.path(), 10, &text)) << "a directory";
 }
 
-TEST(NamesIn, lists_a_directory) {
+TEST(NamesIn, ListsADirectory) {
   TempFolder folder;
   for (int i = 0; i < 300; ++i) folder.write("a longer name of file " + std::to_string(i), "x");
   std::vector<std::string> names = names_in(folder.path());

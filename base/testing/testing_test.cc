@@ -89,7 +89,7 @@ TEST(BudgetDeathTest, AMisspeltBudgetEndsTheProgram) {
   EXPECT_EXIT(static_cast<void>(budget(1, 2, 3)), ::testing::ExitedWithCode(2), "use fast, full or nightly");
 }
 
-TEST(Mutants, are_off_unless_their_bit_is_set) {
+TEST(Mutants, AreOffUnlessTheirBitIsSet) {
   EXPECT_FALSE(mutant(UINT32_MAX));
   mutants_on = 4;
   EXPECT_TRUE(mutant(4));
